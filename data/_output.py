@@ -1,0 +1,63 @@
+"""What the scripts of this folder share: deterministic files, and errors in one sentence."""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+
+class ScriptError(Exception):
+    """Something that the user gave cannot be used; the message is one sentence."""
+
+
+class Parser(argparse.ArgumentParser):
+    """Says what is wrong with an option in one sentence and ends with exit code 2."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message}; --help shows the options.\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write ASCII text, gzip-packed when the name ends in .gz; all of the file or nothing.
+
+    The packed bytes hold neither name nor time, so the same text and zlib give the same bytes.
+    Raises OSError.
+    """
+    # Made next to the target, so that the last step is a rename; mkstemp makes it private.
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    unfinished = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as raw:
+            if path.name.endswith(".gz"):
+                with gzip.GzipFile("", "wb", compresslevel=9, fileobj=raw, mtime=0) as packed:
+                    packed.write(text.encode("ascii"))
+            else:
+                raw.write(text.encode("ascii"))
+        unfinished.chmod(0o644)
+        unfinished.replace(path)
+    except BaseException:
+        unfinished.unlink(missing_ok=True)
+        raise
+
+
+def run(main: Callable[[], None]) -> NoReturn:
+    """Call main and exit: 0, 2 with one sentence for an error, 130 after Ctrl-C."""
+    try:
+        main()
+    except ScriptError as error:
+        sentence = str(error)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        sentence = f"{where}{error.strerror or error}; check the path and the space on the disk."
+    except KeyboardInterrupt:
+        sys.exit(130)
+    else:
+        sys.exit(0)
+    print(f"{Path(sys.argv[0]).name}: {sentence}", file=sys.stderr)
+    sys.exit(2)

@@ -1,0 +1,237 @@
+#!/usr/bin/env python3
+"""Make the dependency graph of Debian 12 from its package index.
+
+    python data/make_debian12_dependencies.py              # from this machine's apt lists
+    python data/make_debian12_dependencies.py Packages.xz  # from an index file
+
+The index is `dists/bookworm/main/binary-amd64/Packages` of any Debian mirror, plain, gzip or xz.
+Without a file the local apt lists are read: on Debian 12, `apt-get update` fetches them.
+
+Vertices are the packages of the index, one for each name, numbered from 1 in byte order of their
+names. (A name that the index has in several versions is one vertex with the relations of all.)
+
+There is an edge i -> j when package i needs package j by its Pre-Depends or Depends:
+
+- Each comma-separated clause of the two fields gives at most one edge. Version limits (`>= 2.36`)
+  and qualifiers of architecture (`:any`) are not looked at.
+- Alternatives (`a | b | c`): the first one that resolves, in the order written, which is what apt
+  installs when nothing else decides.
+- A name resolves to the package of that name; if there is none, the name is virtual and resolves
+  to the first package, in byte order, whose Provides lists it.
+- A clause in which nothing resolves gives no edge (in the shipped graph: two clauses).
+- A package that satisfies its own clause (by what it provides) gives no edge, and clauses that lead
+  to the same package give one.
+
+Recommends, Suggests, Conflicts and the like are not looked at.
+
+The output is Matrix Market, coordinate pattern general, entries sorted by row and column. The same
+index gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import lzma
+import re
+import subprocess
+import sys
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from _output import Parser, ScriptError, run, write_text
+
+FIELDS = ("Package", "Pre-Depends", "Depends", "Provides")
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9+.-]+(?=$|[\s:(\[<])")
+OUTPUT = "debian12-dependencies.mtx.gz"
+GZIP_MAGIC = b"\x1f\x8b"
+XZ_MAGIC = b"\xfd7zXZ\x00"
+APT_HELPER = "/usr/lib/apt/apt-helper"
+
+
+@dataclass
+class Package:
+    """What one name of the index needs and provides."""
+
+    clauses: list[list[str]] = field(default_factory=list)  # each a list of alternatives
+    provides: list[str] = field(default_factory=list)
+
+
+@dataclass
+class DependencyGraph:
+    """The graph and what was met on the way to it."""
+
+    names: list[str]  # names[i] is vertex i + 1
+    edges: list[tuple[int, int]]  # 1-based, ascending, no duplicates
+    virtual: int = 0  # clauses that resolved through a provider
+    unresolved: int = 0  # clauses in which nothing resolved
+    own: int = 0  # clauses that their own package satisfies
+
+
+def read_index(path: Path) -> bytes:
+    """The text of an index file, plain, gzip or xz by its first bytes."""
+    data = path.read_bytes()
+    try:
+        if data.startswith(GZIP_MAGIC):
+            return gzip.decompress(data)
+        if data.startswith(XZ_MAGIC):
+            return lzma.decompress(data)
+    except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
+        raise ScriptError(f"{path} cannot be unpacked ({error}); fetch it again.") from None
+    return data
+
+
+def read_apt_lists() -> bytes:
+    """The text of bookworm main amd64's index among this machine's apt lists."""
+    wanted = ("Created-By: Packages", "Codename: bookworm", "Component: main")
+    files = _output_of(
+        ["apt-get", "indextargets", "--format", "$(FILENAME)", *wanted, "Architecture: amd64"]
+    )
+    for name in files.decode().splitlines():
+        if Path(name).exists():
+            return _output_of([APT_HELPER, "cat-file", name])
+    raise ScriptError(
+        "the apt lists have no Debian 12 (bookworm) main amd64 index; run apt-get update on "
+        "Debian 12 or name a Packages file."
+    )
+
+
+def _output_of(command: list[str]) -> bytes:
+    try:
+        return subprocess.run(command, check=True, capture_output=True).stdout
+    except FileNotFoundError:
+        raise ScriptError(f"{command[0]} is not on this machine; name a Packages file.") from None
+    except subprocess.CalledProcessError as error:
+        said = error.stderr.decode(errors="replace").strip().splitlines()
+        reason = said[-1] if said else f"exit code {error.returncode}"
+        raise ScriptError(f"{command[0]} failed ({reason}); name a Packages file.") from None
+
+
+def parse_index(text: str) -> dict[str, Package]:
+    """The packages of an index by name. Raises ScriptError with the line's number."""
+    packages: dict[str, Package] = {}
+    for stanza, number in _stanzas(text):
+        name = stanza.get("Package", "").strip()
+        if not name:
+            raise ScriptError(
+                f"line {number}: the entry has no 'Package:' field; is this a Packages index?"
+            )
+        package = packages.setdefault(name, Package())
+        for key in ("Pre-Depends", "Depends"):
+            package.clauses += [
+                [_name(alternative, name) for alternative in clause.split("|")]
+                for clause in _clauses(stanza.get(key, ""))
+            ]
+        package.provides += [_name(p, name) for p in _clauses(stanza.get("Provides", ""))]
+    if not packages:
+        raise ScriptError("the index is empty; name another Packages file.")
+    return packages
+
+
+def _stanzas(text: str) -> Iterator[tuple[dict[str, str], int]]:
+    """The fields that matter of each entry, and the number of its first line."""
+    stanza: dict[str, str] = {}
+    first = 0
+    key = ""
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            if first:
+                yield stanza, first
+            stanza, first, key = {}, 0, ""
+            continue
+        first = first or number
+        if line[0] in " \t":
+            if key in stanza:
+                stanza[key] += line
+            continue
+        key, colon, value = line.partition(":")
+        if not colon:
+            raise ScriptError(f"line {number}: expected 'Field: value'; is this a Packages index?")
+        if key in FIELDS:
+            stanza[key] = value
+    if first:
+        yield stanza, first
+
+
+def _clauses(value: str) -> Iterator[str]:
+    return (clause for clause in value.split(",") if clause.strip())
+
+
+def _name(relation: str, package: str) -> str:
+    match = NAME.match(relation.strip())
+    if match is None:
+        raise ScriptError(
+            f"package {package}: '{relation.strip()[:40]}' is not a relation to a package; "
+            "correct the index."
+        )
+    return match.group()
+
+
+def resolve(packages: dict[str, Package]) -> DependencyGraph:
+    """The dependency graph, by the rules at the top of this file."""
+    names = sorted(packages)
+    vertex = {name: i for i, name in enumerate(names, start=1)}
+    provider: dict[str, int] = {}
+    for name in names:
+        for virtual in packages[name].provides:
+            provider.setdefault(virtual, vertex[name])
+    graph = DependencyGraph(names, [])
+    edges: set[tuple[int, int]] = set()
+    for name in names:
+        source = vertex[name]
+        for clause in packages[name].clauses:
+            chosen = next((a for a in clause if a in vertex or a in provider), None)
+            if chosen is None:
+                graph.unresolved += 1
+                continue
+            graph.virtual += chosen not in vertex
+            target = vertex.get(chosen) or provider[chosen]
+            if target == source:
+                graph.own += 1
+            else:
+                edges.add((source, target))
+    graph.edges = sorted(edges)
+    return graph
+
+
+def matrix_market(graph: DependencyGraph, digest: str) -> str:
+    """The graph as Matrix Market text; `digest` is the index's SHA-256."""
+    head = (
+        "%%MatrixMarket matrix coordinate pattern general\n"
+        "% Debian 12 (bookworm) main amd64: package i needs package j (Pre-Depends, Depends)\n"
+        "% made by data/make_debian12_dependencies.py, which states the rules\n"
+        f"% from the Packages index with SHA-256 {digest}\n"
+        f"{len(graph.names)} {len(graph.names)} {len(graph.edges)}\n"
+    )
+    return head + "".join(f"{i} {j}\n" for i, j in graph.edges)
+
+
+def main() -> None:
+    """The command line."""
+    parser = Parser(description="Make the dependency graph of Debian 12 from its package index.")
+    parser.add_argument("index", type=Path, nargs="?", help="Packages file; else the apt lists")
+    parser.add_argument("--output", type=Path, default=Path(__file__).parent / OUTPUT)
+    parser.add_argument("--names", type=Path, help="also write the names, line i is vertex i")
+    options = parser.parse_args()
+    data = read_index(options.index) if options.index else read_apt_lists()
+    try:
+        packages = parse_index(data.decode())
+    except UnicodeDecodeError:
+        raise ScriptError(f"{options.index} is not text; name a Packages file.") from None
+    except ScriptError as error:
+        raise ScriptError(f"{options.index or 'apt list'}, {error}") from None
+    graph = resolve(packages)
+    write_text(options.output, matrix_market(graph, hashlib.sha256(data).hexdigest()))
+    if options.names:
+        write_text(options.names, "".join(f"{name}\n" for name in graph.names))
+    print(
+        f"{options.output}: {len(graph.names)} packages, {len(graph.edges)} edges; clauses: "
+        f"{graph.virtual} through a provider, {graph.unresolved} unresolved, {graph.own} own",
+        file=sys.stderr,
+    )
+
+
+if __name__ == "__main__":
+    run(main)

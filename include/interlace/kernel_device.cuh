@@ -1,0 +1,519 @@
+// How a kernel of the model (interlace/kernel.hpp) runs on CUDA: a block is a thread block, a lane
+// is a thread, and everything is inlined into what one would have written by hand.
+//
+// Two things differ between launches, and both are fixed when a kernel is compiled:
+//   Policy  what a store to a replicated view does (untracked, inline_stores)
+//   Place   which block of the grid a thread block is (whole_grid, block_range)
+//
+// Indices are taken by value: a kernel's constexpr members have no address on a device.
+//
+// Ordering. Loads and stores are weak and unordered between lanes but for the barriers that `each`,
+// `each_warp` and `warp.each` place; atomics are relaxed at device scope (at block scope on shared
+// memory). Nothing here orders anything between GPUs: the exchange, a later kernel of the same
+// stream, releases and acquires at system scope for all that kernels before it stored.
+#pragma once
+
+#if !defined(__CUDACC__)
+#error "interlace/kernel_device.cuh is for nvcc; host code includes interlace/kernel.hpp"
+#endif
+
+#include <cstdint>
+#include <type_traits>
+
+#include "interlace/kernel.hpp"
+
+namespace interlace::device {
+
+inline constexpr std::uint32_t warp_lanes = 32;
+inline constexpr std::uint32_t all_lanes = 0xffffffffU;
+
+// Stores reach the own replica only; something else delivers them.
+struct untracked {
+  static constexpr bool stores_inline = false;
+};
+
+// A store reaches the own replica and every subscriber's, by one weak store each. They are visible
+// to a subscriber once it has passed the next exchange, not before.
+struct inline_stores {
+  static constexpr bool stores_inline = true;
+};
+
+struct whole_grid {
+  __device__ __forceinline__ std::uint64_t index() const { return blockIdx.x; }
+  __device__ __forceinline__ std::uint64_t count() const { return gridDim.x; }
+};
+
+// Thread block 0 is block `first` of `total`.
+struct block_range {
+  std::uint32_t first;
+  std::uint32_t total;
+  __device__ __forceinline__ std::uint64_t index() const { return first + blockIdx.x; }
+  __device__ __forceinline__ std::uint64_t count() const { return total; }
+};
+
+template <class T>
+struct shared_span {
+  T* data;
+  std::uint32_t size;
+};
+
+// What a lane keeps across barriers: a register. No copies, or a lambda that captures by value
+// would keep another one.
+template <class T>
+class lane_register {
+ public:
+  __device__ __forceinline__ explicit lane_register(T value) : value_(value) {}
+  lane_register(const lane_register&) = delete;
+  lane_register& operator=(const lane_register&) = delete;
+  template <class Lane>
+  __device__ __forceinline__ T& operator[](const Lane&) const {
+    return value_;
+  }
+
+ private:
+  mutable T value_;
+};
+
+// The result of a shuffle: each lane holds its own element.
+template <class T>
+struct warp_register {
+  T value;
+  template <class Lane>
+  __device__ __forceinline__ T operator[](const Lane&) const {
+    return value;
+  }
+};
+
+// A weak load through the read-only path where T's size allows (ld.global.nc). Only for memory that
+// nobody writes while the kernel runs; ordered with nothing.
+template <class T>
+__device__ __forceinline__ T load_read_only(const T* p) {
+  constexpr bool whole = alignof(T) >= sizeof(T);
+  if constexpr (requires { __ldg(p); }) {
+    return __ldg(p);
+  } else if constexpr (whole && sizeof(T) == 16) {
+    return __builtin_bit_cast(T, __ldg(reinterpret_cast<const uint4*>(p)));
+  } else if constexpr (whole && sizeof(T) == 8) {
+    return __builtin_bit_cast(T, __ldg(reinterpret_cast<const uint2*>(p)));
+  } else if constexpr (whole && sizeof(T) == 4) {
+    return __builtin_bit_cast(T, __ldg(reinterpret_cast<const unsigned int*>(p)));
+  } else if constexpr (whole && sizeof(T) == 2) {
+    return __builtin_bit_cast(T, __ldg(reinterpret_cast<const unsigned short*>(p)));
+  } else if constexpr (whole && sizeof(T) == 1) {
+    return __builtin_bit_cast(T, __ldg(reinterpret_cast<const unsigned char*>(p)));
+  } else {
+    return *p;
+  }
+}
+
+// Relaxed, device scope (block scope where p is shared memory); returns the old value.
+template <class T>
+__device__ __forceinline__ T atomic_add_relaxed(T* p, T value) {
+  if constexpr (std::is_floating_point_v<T> || sizeof(T) == 4) {
+    static_assert(sizeof(T) == 4 || sizeof(T) == 8);
+    return atomicAdd(p, value);
+  } else {
+    static_assert(std::is_integral_v<T> && sizeof(T) == 8,
+                  "atomics are on numbers of 4 or 8 bytes");
+    return static_cast<T>(atomicAdd(reinterpret_cast<unsigned long long*>(p),
+                                    static_cast<unsigned long long>(value)));
+  }
+}
+
+// Relaxed, device scope (block scope where p is shared memory); returns the old value. Of floating
+// point: what compares as an integer keeps its order, upwards without the sign bit and downwards
+// with it, so that one integer atomic does it. A NaN in memory stays.
+template <class T>
+__device__ __forceinline__ T atomic_min_relaxed(T* p, T value) {
+  if constexpr (std::is_same_v<T, float>) {
+    const int bits = __float_as_int(value);
+    return bits >= 0 ? __int_as_float(atomicMin(reinterpret_cast<int*>(p), bits))
+                     : __uint_as_float(atomicMax(reinterpret_cast<unsigned int*>(p),
+                                                 static_cast<unsigned int>(bits)));
+  } else if constexpr (std::is_same_v<T, double>) {
+    const long long bits = __double_as_longlong(value);
+    return bits >= 0
+               ? __longlong_as_double(atomicMin(reinterpret_cast<long long*>(p), bits))
+               : __longlong_as_double(static_cast<long long>(
+                     atomicMax(reinterpret_cast<unsigned long long*>(p),
+                               static_cast<unsigned long long>(bits))));
+  } else if constexpr (sizeof(T) == 4) {
+    return atomicMin(p, value);
+  } else {
+    static_assert(std::is_integral_v<T> && sizeof(T) == 8,
+                  "atomics are on numbers of 4 or 8 bytes");
+    using wide = std::conditional_t<std::is_signed_v<T>, long long, unsigned long long>;
+    return static_cast<T>(atomicMin(reinterpret_cast<wide*>(p), static_cast<wide>(value)));
+  }
+}
+
+template <combine Op, class T>
+__device__ __forceinline__ T atomic_combine_relaxed(T* p, T value) {
+  if constexpr (Op == combine::add) {
+    return atomic_add_relaxed(p, value);
+  } else {
+    return atomic_min_relaxed(p, value);
+  }
+}
+
+// for (auto i : lane.range(begin, end)): the plain loop.
+template <class I>
+class counted_range {
+ public:
+  __device__ __forceinline__ counted_range(I begin, I end, I step)
+      : begin_(begin), end_(end), step_(step) {}
+
+  struct sentinel {
+    I end;
+  };
+  class iterator {
+   public:
+    __device__ __forceinline__ iterator(I value, I step) : value_(value), step_(step) {}
+    __device__ __forceinline__ I operator*() const { return value_; }
+    __device__ __forceinline__ iterator& operator++() {
+      value_ = static_cast<I>(value_ + step_);
+      return *this;
+    }
+    __device__ __forceinline__ bool operator!=(sentinel s) const { return value_ < s.end; }
+
+   private:
+    I value_, step_;
+  };
+  __device__ __forceinline__ iterator begin() const { return {begin_, step_}; }
+  __device__ __forceinline__ sentinel end() const { return {end_}; }
+
+ private:
+  I begin_, end_, step_;
+};
+
+// Loads of the views. All are weak and unordered. A local<const T> and the fronts of regions and
+// reductions take the read-only path: nobody writes them while a kernel runs, since the exchange
+// lets no peer write a buffer before this device's readers have retired.
+template <class T, class I>
+__device__ __forceinline__ std::remove_const_t<T> load_element(const local<T>& view, I i) {
+  if constexpr (std::is_const_v<T>) {
+    return load_read_only(view.data + static_cast<std::uint64_t>(i));
+  } else {
+    return view.data[static_cast<std::uint64_t>(i)];
+  }
+}
+template <class T, class I>
+__device__ __forceinline__ T load_element(const replicated<T>& view, I i) {
+  return load_read_only(view.front + static_cast<std::uint64_t>(i));
+}
+template <class T, combine Op, class I>
+__device__ __forceinline__ T load_element(const reduced<T, Op>& view, I i) {
+  return load_read_only(view.front + static_cast<std::uint64_t>(i));
+}
+template <class T, class I>
+__device__ __forceinline__ T load_element(const unified<T>& view, I i) {
+  return view.data[static_cast<std::uint64_t>(i)];
+}
+template <class T, class I>
+__device__ __forceinline__ T load_element(const shared_span<T>& view, I i) {
+  return view.data[i];
+}
+
+// Whether lanes of the block may have written what a view shows: then a load that the block or the
+// warp shares has to wait for them.
+template <class View>
+inline constexpr bool written_by_kernel = false;
+template <class T>
+inline constexpr bool written_by_kernel<local<T>> = !std::is_const_v<T>;
+template <class T>
+inline constexpr bool written_by_kernel<unified<T>> = true;
+template <class T>
+inline constexpr bool written_by_kernel<shared_span<T>> = true;
+
+template <class Policy, class Place, std::uint32_t Threads>
+class lane {
+ public:
+  __device__ __forceinline__ explicit lane(Place place) : place_(place) {}
+
+  __device__ __forceinline__ std::uint32_t index() const { return threadIdx.x; }
+  __device__ __forceinline__ std::uint32_t in_warp() const { return threadIdx.x % warp_lanes; }
+  __device__ __forceinline__ std::uint64_t global_index() const {
+    return place_.index() * threads() + threadIdx.x;
+  }
+  __device__ __forceinline__ std::uint64_t global_count() const {
+    return place_.count() * threads();
+  }
+
+  template <class B, class E>
+  __device__ __forceinline__ auto range(B begin, E end) const {
+    using index = std::common_type_t<B, E>;
+    return counted_range<index>(static_cast<index>(begin), static_cast<index>(end), index{1});
+  }
+  template <class B, class E, class S>
+  __device__ __forceinline__ auto range(B begin, E end, S step) const {
+    using index = std::common_type_t<B, E>;
+    return counted_range<index>(static_cast<index>(begin), static_cast<index>(end),
+                                static_cast<index>(step));
+  }
+
+  // Weak loads: see load_element.
+  template <class View, class I>
+  __device__ __forceinline__ auto load(const View& view, I i) const {
+    return load_element(view, i);
+  }
+  template <class View, class I>
+  __device__ __forceinline__ auto load_index(const View& view, I i) const {
+    return load_element(view, i);
+  }
+
+  // Weak stores: other lanes of the block see them after its next barrier, other kernels of the
+  // stream after the end of this one.
+  template <class T, class I>
+  __device__ __forceinline__ void store(const local<T>& view, I i,
+                                        std::type_identity_t<T> value) const {
+    view.data[static_cast<std::uint64_t>(i)] = value;
+  }
+  template <class T, class I>
+  __device__ __forceinline__ void store(const unified<T>& view, I i,
+                                        std::type_identity_t<T> value) const {
+    view.data[static_cast<std::uint64_t>(i)] = value;
+  }
+  template <class T, class I>
+  __device__ __forceinline__ void store(const shared_span<T>& view, I i,
+                                        std::type_identity_t<T> value) const {
+    view.data[i] = value;
+  }
+  // To the back of the own replica and, under inline_stores, of each subscriber's. A subscriber
+  // sees it once it has passed the next exchange.
+  template <class T, class I>
+  __device__ __forceinline__ void store(const replicated<T>& view, I i,
+                                        std::type_identity_t<T> value) const {
+    const auto n = static_cast<std::uint64_t>(i);
+    view.back[n] = value;
+    if constexpr (Policy::stores_inline) {
+      for (std::uint32_t rest = view.subscribers(n); rest != 0; rest &= rest - 1) {
+        view.peer_back[__ffs(static_cast<int>(rest)) - 1][n] = value;
+      }
+    }
+  }
+
+  // Relaxed, device scope; orders no other access.
+  template <class T, class I>
+  __device__ __forceinline__ T atomic_add(const local<T>& view, I i,
+                                          std::type_identity_t<T> value) const {
+    return atomic_add_relaxed(view.data + static_cast<std::uint64_t>(i), value);
+  }
+  template <class T, class I>
+  __device__ __forceinline__ T atomic_min(const local<T>& view, I i,
+                                          std::type_identity_t<T> value) const {
+    return atomic_min_relaxed(view.data + static_cast<std::uint64_t>(i), value);
+  }
+  // Relaxed, block scope; orders no other access.
+  template <class T, class I>
+  __device__ __forceinline__ T atomic_add(const shared_span<T>& view, I i,
+                                          std::type_identity_t<T> value) const {
+    return atomic_add_relaxed(view.data + i, value);
+  }
+  template <class T, class I>
+  __device__ __forceinline__ T atomic_min(const shared_span<T>& view, I i,
+                                          std::type_identity_t<T> value) const {
+    return atomic_min_relaxed(view.data + i, value);
+  }
+
+  // Relaxed, device scope, into the copy that this block uses; the exchange folds the copies.
+  template <class T, combine Op, class I>
+  __device__ __forceinline__ void reduce(const reduced<T, Op>& view, I i,
+                                         std::type_identity_t<T> value) const {
+    const std::uint64_t copy =
+        view.copies == 1 ? 0 : static_cast<std::uint32_t>(place_.index()) % view.copies;
+    atomic_combine_relaxed<Op>(view.partial + copy * view.size + static_cast<std::uint64_t>(i),
+                               value);
+  }
+
+  // Only the simulated node spends time on it.
+  template <class N>
+  __device__ __forceinline__ void compute(operation, N) const {}
+
+ private:
+  __device__ __forceinline__ std::uint32_t threads() const {
+    return Threads != 0 ? Threads : blockDim.x;
+  }
+  [[no_unique_address]] Place place_;
+};
+
+template <class Policy, class Place, std::uint32_t Threads>
+class warp {
+ public:
+  using lane_type = lane<Policy, Place, Threads>;
+
+  __device__ __forceinline__ explicit warp(Place place) : place_(place) {}
+
+  __device__ __forceinline__ std::uint32_t index() const { return threadIdx.x / warp_lanes; }
+  __device__ __forceinline__ std::uint32_t count() const {
+    return (Threads != 0 ? Threads : blockDim.x) / warp_lanes;
+  }
+
+  // What lanes of the warp stored before is visible to all of them in f: a warp-wide barrier stands
+  // between one each and the next. There is none before the first.
+  template <class F>
+  __device__ __forceinline__ void each(F&& f) const {
+    order();
+    f(lane_type(place_));
+  }
+
+  // The same element for all lanes. A view that the kernel may write is read after a warp-wide
+  // barrier, any other without.
+  template <class View, class I>
+  __device__ __forceinline__ auto load(const View& view, I i) const {
+    if constexpr (written_by_kernel<View>) order();
+    return load_element(view, i);
+  }
+
+  // Register exchanges of the whole warp (shfl.sync): they order no memory access.
+  //
+  // A butterfly, whose lane 0 adds in the order of the other nodes' tree; addition commutes, so all
+  // lanes get its bits.
+  template <class T>
+  __device__ __forceinline__ T sum(const lane_register<T>& state) const {
+    T value = state[*this];
+    if constexpr (std::is_integral_v<T> && sizeof(T) == 4) {
+      return static_cast<T>(__reduce_add_sync(all_lanes, value));
+    } else {
+#pragma unroll
+      for (std::uint32_t mask = warp_lanes / 2; mask != 0; mask /= 2) {
+        value = value + __shfl_xor_sync(all_lanes, value, mask);
+      }
+      return value;
+    }
+  }
+  template <class T>
+  __device__ __forceinline__ T min(const lane_register<T>& state) const {
+    T value = state[*this];
+    if constexpr (std::is_integral_v<T> && sizeof(T) == 4) {
+      return static_cast<T>(__reduce_min_sync(all_lanes, value));
+    } else {
+#pragma unroll
+      for (std::uint32_t mask = warp_lanes / 2; mask != 0; mask /= 2) {
+        value = combine_values<T, combine::min>(value, __shfl_xor_sync(all_lanes, value, mask));
+      }
+      // The order of the operands decides between zeros and about NaNs: take lane 0's.
+      if constexpr (std::is_floating_point_v<T>) value = __shfl_sync(all_lanes, value, 0);
+      return value;
+    }
+  }
+  __device__ __forceinline__ std::uint64_t ballot(const lane_register<bool>& state) const {
+    return __ballot_sync(all_lanes, state[*this]);
+  }
+  template <class T>
+  __device__ __forceinline__ warp_register<T> shuffle_xor(const lane_register<T>& state,
+                                                          std::uint32_t mask) const {
+    return {static_cast<T>(__shfl_xor_sync(all_lanes, state[*this], static_cast<int>(mask)))};
+  }
+  template <class T>
+  __device__ __forceinline__ warp_register<T> shuffle(const lane_register<T>& state,
+                                                      std::uint32_t from) const {
+    return {static_cast<T>(__shfl_sync(all_lanes, state[*this], static_cast<int>(from)))};
+  }
+
+ private:
+  __device__ __forceinline__ void order() const {
+    if (pending_) __syncwarp();
+    pending_ = true;
+  }
+
+  [[no_unique_address]] Place place_;
+  mutable bool pending_ = false;
+};
+
+template <class Policy, class Place, std::uint32_t Threads>
+class block {
+ public:
+  using lane_type = lane<Policy, Place, Threads>;
+  using warp_type = warp<Policy, Place, Threads>;
+
+  __device__ __forceinline__ explicit block(Place place) : place_(place) {}
+
+  __device__ __forceinline__ std::uint64_t index() const { return place_.index(); }
+  __device__ __forceinline__ std::uint64_t count() const { return place_.count(); }
+  __device__ __forceinline__ std::uint32_t threads() const {
+    return Threads != 0 ? Threads : blockDim.x;
+  }
+  __device__ __forceinline__ constexpr std::uint32_t warp_width() const { return warp_lanes; }
+
+  // What lanes of the block stored before is visible to all of them in f: a block-wide barrier
+  // stands between one each (or each_warp) and the next. There is none before the first, so that a
+  // kernel of one each has no barrier.
+  template <class F>
+  __device__ __forceinline__ void each(F&& f) {
+    order();
+    f(lane_type(place_));
+  }
+  template <class F>
+  __device__ __forceinline__ void each_warp(F&& f) {
+    order();
+    f(warp_type(place_));
+  }
+
+  // The same element for all lanes, outside of each. A view that the kernel may write is read after
+  // a block-wide barrier, any other without.
+  template <class View, class I>
+  __device__ __forceinline__ auto load(const View& view, I i) {
+    if constexpr (written_by_kernel<View>) order();
+    return load_element(view, i);
+  }
+
+  // These policies deliver at the end of the kernel or with each store, so nothing is to be done.
+  template <class T, class B, class E>
+  __device__ __forceinline__ void publish(const replicated<T>&, B, E) const {}
+
+  // From the launch's dynamic shared memory, one array after the other; offsets fold to constants.
+  template <class T>
+  __device__ __forceinline__ shared_span<T> shared_array(std::uint32_t elements) {
+    static_assert(alignof(T) <= 16);
+    extern __shared__ __align__(16) unsigned char interlace_shared_memory[];
+    const auto align = static_cast<std::uint32_t>(alignof(T));
+    const std::uint32_t offset = (shared_used_ + align - 1) / align * align;
+    shared_used_ = offset + elements * static_cast<std::uint32_t>(sizeof(T));
+    return {reinterpret_cast<T*>(interlace_shared_memory + offset), elements};
+  }
+  template <class T>
+  __device__ __forceinline__ lane_register<T> make_lane_state(T initial) {
+    return lane_register<T>(initial);
+  }
+
+ private:
+  __device__ __forceinline__ void order() {
+    if (pending_) __syncthreads();
+    pending_ = true;
+  }
+
+  [[no_unique_address]] Place place_;
+  bool pending_ = false;
+  std::uint32_t shared_used_ = 0;
+};
+
+// A kernel that states `threads` is compiled for exactly that many; 0: for any number.
+template <class Kernel>
+constexpr std::uint32_t fixed_threads() {
+  if constexpr (requires { Kernel::threads; }) {
+    return Kernel::threads;
+  } else {
+    return 0;
+  }
+}
+template <class Kernel>
+constexpr std::uint32_t most_threads() {
+  return fixed_threads<Kernel>() != 0 ? fixed_threads<Kernel>() : 1024;
+}
+
+// The entries. Kernels stay in the parameter bank, so that views with many members cost no
+// registers.
+template <class Policy, class Kernel>
+__global__ void __launch_bounds__(most_threads<Kernel>())
+    run_grid(const __grid_constant__ Kernel kernel) {
+  block<Policy, whole_grid, fixed_threads<Kernel>()> own(whole_grid{});
+  kernel(own);
+}
+template <class Policy, class Kernel>
+__global__ void __launch_bounds__(most_threads<Kernel>())
+    run_ranged(const __grid_constant__ Kernel kernel, std::uint32_t first, std::uint32_t total) {
+  block<Policy, block_range, fixed_threads<Kernel>()> own(block_range{first, total});
+  kernel(own);
+}
+
+}  // namespace interlace::device

@@ -1,0 +1,177 @@
+"""The command `interlace`.
+
+Exit codes: 0; 1 when the work went wrong (a result failed its verification, a device failed); 2
+when something that the user gave cannot be used; 130 after Ctrl-C. Modules that take long to load
+are imported by the command that needs them.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.util
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import typer
+from interlace.errors import UserError
+
+INTERRUPTED = 130  # 128 + SIGINT
+READER_LEFT = 141  # 128 + SIGPIPE
+
+
+class Command(NamedTuple):
+    """A command: where its function is, and the line in the list of commands."""
+
+    module: str
+    function: str
+    summary: str
+
+
+COMMANDS = {
+    "study": Command(
+        "interlace.study",
+        "study_command",
+        "Run a workload by every mechanism and compare.",
+    ),
+    "topo": Command(
+        "interlace.topo", "topo_command", "Draw a machine, described or real; measure and save it."
+    ),
+}
+
+
+class _Stopped(Exception):  # noqa: N818
+    """A command ended early, with this exit code."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+def version() -> str:
+    """The version of Interlace."""
+    file = Path(__file__).resolve().parents[2] / "VERSION"
+    if file.is_file():  # a checkout
+        return file.read_text(encoding="utf-8").strip()
+    from importlib import metadata
+
+    try:
+        return metadata.version("interlace")
+    except metadata.PackageNotFoundError:
+        return "unknown"
+
+
+def unknown(kind: str, name: str, known: Sequence[str]) -> UserError:
+    """The error for a name that does not exist; it lists those that do."""
+    import difflib
+
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    hint = f" (did you mean {close[0]}?)" if close else ""
+    verb = "is" if len(known) == 1 else "are"
+    return UserError(f"there is no {kind} {name!r}{hint}; there {verb} {', '.join(known)}")
+
+
+def commands() -> dict[str, Command]:
+    """The commands that this installation has."""
+    return {name: it for name, it in COMMANDS.items() if importlib.util.find_spec(it.module)}
+
+
+def _guarded(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Takes what typer would answer in its own way out of its hands."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except KeyboardInterrupt:
+            raise _Stopped(INTERRUPTED) from None
+        except BrokenPipeError:
+            raise _Stopped(READER_LEFT) from None
+
+    return call
+
+
+def _app(wanted: str | None) -> typer.Typer:
+    """The commands; only the wanted one is loaded."""
+    app = typer.Typer(
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    )
+
+    @app.callback(invoke_without_command=True)
+    def top(
+        context: typer.Context,
+        show_version: bool = typer.Option(False, "--version", help="Print the version and end."),
+    ) -> None:
+        """Moves data between the GPUs of a node while they compute, measured and simulated."""
+        if show_version:
+            typer.echo(f"interlace {version()}")
+        elif context.invoked_subcommand is None:
+            typer.echo(context.get_help())
+
+    for name, command in commands().items():
+        if name == wanted:
+            function = getattr(importlib.import_module(command.module), command.function)
+            app.command(name)(_guarded(function))
+        else:
+            app.command(name, help=command.summary)(lambda: None)
+    return app
+
+
+def _usage_sentence(error: Any) -> str:
+    """An error of typer's parser as one sentence."""
+    if (option := getattr(error, "option_name", None)) and hasattr(error, "possibilities"):
+        known = [o for p in error.ctx.command.params for o in p.opts if o.startswith("--")]
+        return str(unknown("option", option, [*known, "--help"]))
+    text = " ".join(str(error.format_message()).split())
+    return text[:1].lower() + text[1:]
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command line `arguments`; returns the exit code."""
+    try:
+        wanted = next((word for word in arguments if not word.startswith("-")), None)
+        if wanted is not None and wanted not in (known := commands()):
+            raise unknown("command", wanted, tuple(known))
+        code = _app(wanted)(args=list(arguments), prog_name="interlace", standalone_mode=False)
+        sys.stdout.flush()
+    except UserError as error:
+        return _complain(str(error))
+    except _Stopped as stopped:
+        return _stop(stopped.code)
+    except (KeyboardInterrupt, typer.Abort):
+        return _stop(INTERRUPTED)
+    except BrokenPipeError:
+        return _stop(READER_LEFT)
+    except Exception as error:
+        if not hasattr(error, "format_message"):  # what typer's parser raises has it
+            raise
+        return _complain(_usage_sentence(error))
+    return code if isinstance(code, int) else 0
+
+
+def _complain(sentence: str) -> int:
+    typer.echo(f"interlace: {sentence.removesuffix('.')}", err=True)
+    return 2
+
+
+def _stop(code: int) -> int:
+    if code == INTERRUPTED:
+        typer.echo("interlace: interrupted", err=True)
+    else:  # or Python would complain when it closes standard output
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return code
+
+
+def main() -> None:
+    """The entry point."""
+    sys.exit(run(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,283 @@
+"""Runs the cases of a study, verifies them and makes rows of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from interlace.nodes import BASELINE, BOUND, CudaNode, Node, in_processes, load_core
+from interlace.results import Measured, Row, Sim, Timelines, WireRow
+from interlace.workloads import Case, Outcome, Wire, Workload
+from msgspec import UNSET, UnsetType
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Which runs a study needs."""
+
+    gpus: tuple[int, ...]  # without 1, ascending
+    mechanisms: tuple[str, ...]
+    ranges: tuple[int, ...]  # candidates of `split`
+
+    def cases(self, run: Callable[[str], bool]) -> list[Case]:
+        """Every run whose mechanism `run` accepts; the first is the single GPU's."""
+        found = [Case(1, BASELINE)]
+        for gpus in self.gpus:
+            for mechanism in self.mechanisms:
+                if not run(mechanism):
+                    continue
+                if mechanism == "split":
+                    found.extend(Case(gpus, mechanism, ranges) for ranges in self.ranges)
+                else:
+                    found.append(Case(gpus, mechanism))
+        return found
+
+
+@dataclass
+class Checked:
+    """An outcome whose values were verified and then given up, for they may be large."""
+
+    outcome: Outcome
+    max_error: float
+
+
+def _choose(
+    plan: Plan, checked: dict[Case, Checked]
+) -> tuple[dict[tuple[int, str], Case], list[Case]]:
+    """The fastest configuration of each row, and the others."""
+    best: dict[tuple[int, str], Case] = {}
+    for gpus in plan.gpus:
+        for mechanism in plan.mechanisms:
+            tried = [case for case in checked if case[:2] == (gpus, mechanism)]
+            if tried:
+                best[gpus, mechanism] = min(
+                    tried, key=lambda case: (checked[case].outcome.time_s, case.ranges or 0)
+                )
+    chosen = set(best.values())
+    return best, sorted(case for case in checked if case.gpus > 1 and case not in chosen)
+
+
+class Times:
+    """What the figures of a row come from, for each number of GPUs."""
+
+    def __init__(self, single_s: float) -> None:
+        self.single_s = single_s
+        self.bulk_s: dict[int, float] = {}
+        self.bound_s: dict[int, float] = {}
+
+    def speedup(self, time_s: float) -> float:
+        """Over the single GPU of the same node."""
+        return self.single_s / time_s
+
+    def opportunity(self, gpus: int) -> float | None:
+        """The speedup if transfers took no time; 1 for a single GPU, which sends nothing."""
+        if gpus == 1:
+            return 1.0
+        bound = self.bound_s.get(gpus)
+        return None if bound is None else self.speedup(bound)
+
+    def overlap(self, gpus: int, time_s: float) -> float | None:
+        """The part of the bulk copy's transfer time that is hidden."""
+        bulk, bound = self.bulk_s.get(gpus), self.bound_s.get(gpus)
+        if bulk is None or bound is None or bulk <= bound:
+            return None
+        return 1 - (time_s - bound) / (bulk - bound)
+
+
+class _Rows:
+    """Makes rows of checked outcomes."""
+
+    def __init__(self, workload: Workload, node: Node, plan: Plan) -> None:
+        self.workload, self.node, self.plan = workload, node, plan
+
+    def row(self, checked: Checked, times: Times, wire: Wire) -> Row:
+        outcome = checked.outcome
+        case = outcome.case
+        config: dict[str, Any] = {}
+        if case.ranges is not None:
+            config["ranges"] = case.ranges
+            config["tried"] = list(self.plan.ranges)
+        sim: Sim | UnsetType = UNSET
+        cuda: Measured | UnsetType = UNSET
+        if isinstance(self.node, CudaNode):
+            config |= {"warmup": self.node.warmup, "repeats": self.node.repeats}
+            cuda = Measured(
+                outcome.times_s, outcome.copy_s, outcome.raw_tx_bytes, outcome.data_tx_bytes
+            )
+        else:
+            sim = Sim(
+                outcome.accesses,
+                outcome.remote_transactions,
+                outcome.cpu_s,
+                round(outcome.peak_rss_mb, 1),
+            )
+        return self._row(case, outcome, config, checked.max_error, times, wire, sim=sim, cuda=cuda)
+
+    def derived(self, checked: Checked, times: Times) -> Row:
+        """The bound on a node that cannot run it: the bulk copy's time less its copies."""
+        outcome = checked.outcome
+        case = Case(outcome.case.gpus, BOUND)
+        config = {"from": BASELINE, "less": "copy_s"}
+        return self._row(
+            case,
+            outcome,
+            config,
+            checked.max_error,
+            times,
+            Wire(),
+            time_s=outcome.time_s - outcome.copy_s,
+            derived=True,
+        )
+
+    def _row(
+        self,
+        case: Case,
+        outcome: Outcome,
+        config: dict[str, Any],
+        max_error: float,
+        times: Times,
+        wire: Wire,
+        *,
+        time_s: float | None = None,
+        derived: bool = False,
+        sim: Sim | UnsetType = UNSET,
+        cuda: Measured | UnsetType = UNSET,
+    ) -> Row:
+        seconds = outcome.time_s if time_s is None else time_s
+        speedup = times.speedup(seconds)
+        opportunity = times.opportunity(case.gpus)
+        return Row(
+            workload=self.workload.name,
+            data=self.workload.data_name,
+            node=self.node.name,
+            machine=self.node.machine_name,
+            gpus=case.gpus,
+            mechanism=case.mechanism,
+            config=config,
+            iterations=outcome.iterations,
+            time_s=seconds,
+            speedup=speedup,
+            opportunity=opportunity,
+            captured=None if opportunity is None else speedup / opportunity,
+            derived=derived,
+            verified=True,
+            max_error=max_error,
+            wire=WireRow(*wire),
+            overlap=times.overlap(case.gpus, seconds),
+            sim=sim,
+            cuda=cuda,
+        )
+
+
+def _measured_wire(outcome: Outcome, counted: Wire) -> Wire:
+    """The wire bytes of a measured run.
+
+    What a kernel sends and what its receivers read is counted on the host node. The NVLink
+    counters' `raw` is every byte that left the GPUs, so what is not payload of ours is protocol:
+    headers, and the padding of stores that are smaller than a data flit (which the `data` counter
+    counts as data). Null without counters, or where they say less than the payload alone.
+    """
+    if outcome.case.gpus == 1:
+        return Wire(0, 0, 0)
+    protocol = None
+    if None not in (outcome.raw_tx_bytes, counted.useful, counted.wasted):
+        assert outcome.raw_tx_bytes is not None
+        assert counted.useful is not None
+        assert counted.wasted is not None
+        rest = outcome.raw_tx_bytes - counted.useful - counted.wasted
+        protocol = round(rest) if rest >= 0 else None
+    return Wire(counted.useful, protocol, counted.wasted)
+
+
+def _wires(
+    node: Node,
+    workload: Workload,
+    checked: dict[Case, Checked],
+    jobs: int,
+    tick: Callable[[], None],
+) -> dict[Case, Wire]:
+    if not isinstance(node, CudaNode):
+        return {case: it.outcome.wire for case, it in checked.items()}
+    core = load_core()
+    cases = [case for case in checked if case.gpus > 1]
+
+    def count(case: Case) -> tuple[Case, Wire]:
+        return case, workload.count_wire(core, case, checked[case].outcome.iterations)
+
+    counted = {Case(1, BASELINE): Wire(0, 0, 0)}
+    for case, wire in in_processes([partial(count, case) for case in cases], cases, jobs):
+        counted[case] = _measured_wire(checked[case].outcome, wire)
+        tick()
+    return counted
+
+
+def run_study(
+    workload: Workload,
+    node: Node,
+    plan: Plan,
+    jobs: int = 1,
+    tick: Callable[[], None] = lambda: None,
+) -> tuple[list[Row], list[Row], Timelines]:
+    """Run, verify and evaluate: the rows, the configurations not chosen, the timelines.
+
+    Rows ascend by GPUs; their figures do not depend on the order in which runs end. Raises
+    RunFailure as soon as one result is wrong.
+    """
+    import numpy as np
+
+    cases = plan.cases(node.runs)
+    checked: dict[Case, Checked] = {}
+    found: dict[Case, Checked] = {}
+    for outcome in node.outcomes(workload, cases):
+        found[outcome.case] = Checked(outcome, workload.verify(outcome))
+        outcome.values = np.empty((0, 0), dtype=np.float32)
+        tick()
+    for case in cases:  # in this order whatever the order they ended in
+        checked[case] = found[case]
+    wires = _wires(node, workload, checked, jobs, tick)
+
+    single = Case(1, BASELINE)
+    times = Times(checked[single].outcome.time_s)
+    for gpus in plan.gpus:
+        bulk = checked.get(Case(gpus, BASELINE))
+        bound = checked.get(Case(gpus, BOUND))
+        if bulk is not None:
+            times.bulk_s[gpus] = bulk.outcome.time_s
+        if bound is not None:
+            times.bound_s[gpus] = bound.outcome.time_s
+        elif bulk is not None and not node.runs(BOUND):
+            rest = bulk.outcome.time_s - bulk.outcome.copy_s
+            if rest > 0:
+                times.bound_s[gpus] = rest
+
+    best, others = _choose(plan, checked)
+    make = _Rows(workload, node, plan)
+    rows = [make.row(checked[single], times, wires[single])]
+    for gpus in plan.gpus:
+        for mechanism in plan.mechanisms:
+            if (gpus, mechanism) in best:
+                case = best[gpus, mechanism]
+                rows.append(make.row(checked[case], times, wires[case]))
+            elif mechanism == BOUND and gpus in times.bound_s:
+                rows.append(make.derived(checked[Case(gpus, BASELINE)], times))
+    candidates = [make.row(checked[case], times, wires[case]) for case in others]
+    return rows, candidates, _timelines(plan, best, checked)
+
+
+def _timelines(
+    plan: Plan, best: dict[tuple[int, str], Case], checked: dict[Case, Checked]
+) -> Timelines:
+    gpus = plan.gpus[-1] if plan.gpus else 1
+    rows = []
+    cases = [Case(1, BASELINE)] if gpus == 1 else [c for (g, _), c in best.items() if g == gpus]
+    for case in cases:
+        events = checked[case].outcome.timeline
+        if not events:
+            continue
+        first = min(event.start_s for event in events)
+        label = case.mechanism + (f" ({case.ranges} ranges)" if case.ranges is not None else "")
+        moved = [e._replace(start_s=e.start_s - first, end_s=e.end_s - first) for e in events]
+        rows.append((label, moved))
+    return Timelines(gpus, rows)

@@ -1,0 +1,580 @@
+"""Graphs for the workloads: reading them, generating them, cutting them, and a reference PageRank.
+
+A graph is directed, has at most 2**32 vertices, and is held by its incoming edges, which is what
+a pull kernel reads. Duplicate edges and self-loops are edges like any other.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import math
+import os
+import re
+import warnings
+import zlib
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from interlace.errors import UserError
+from numpy.typing import NDArray
+from scipy.io import mmread
+from scipy.sparse import coo_array, csr_array
+
+MAX_VERTICES = 2**32
+EDGE_LIST_SUFFIXES = (".txt", ".el", ".edges", ".tsv")
+
+_GOLDEN = 0x9E3779B97F4A7C15
+_MASK64 = 2**64 - 1
+_RMAT_CHUNK = 1 << 14  # edges; the temporaries of a chunk stay in the L2 cache
+_COUNT_CHUNK = 1 << 22  # edges; bounds the temporaries while degrees are counted
+_REFERENCE_LIMIT = 1000  # iterations
+_INTEGER = re.compile(rb"[+-]?[0-9]+")
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """A directed graph by incoming edges (compressed sparse rows, one row per target).
+
+    `columns[offsets[v]:offsets[v + 1]]` are the sources of the edges into vertex v, ascending; an
+    edge that occurs twice stands there twice. Vertices are 0 .. rows - 1.
+    """
+
+    name: str
+    rows: int
+    offsets: NDArray[np.int64]  # rows + 1
+    columns: NDArray[np.uint32]  # edges
+    out_degree: NDArray[np.uint32]  # rows; edges out of each vertex, duplicates counted
+
+    @property
+    def edges(self) -> int:
+        """The number of edges, duplicates counted."""
+        return int(self.columns.size)
+
+
+class PagerankReference(NamedTuple):
+    """What `pagerank_reference` returns."""
+
+    ranks: NDArray[np.float64]  # rows; they sum to 1
+    iterations: int
+    residual: float  # L1 norm of the last iteration's change
+
+
+def load_graph(path: str | os.PathLike[str]) -> Graph:
+    """Read a graph; the ending of the file's name says how.
+
+    - `.mtx`, `.mtx.gz`: Matrix Market coordinate, field pattern, real or integer, symmetry general
+      or symmetric, square. Entry (i, j) is the edge i -> j; a symmetric file's entries off the
+      diagonal are mirrored. Values are not used: an entry that is zero, negative or NaN is an edge.
+    - `.txt`, `.el`, `.edges`, `.tsv`, each also with `.gz`: a line holds source and target,
+      0-based, between blanks or tabs; what follows them and what follows a `#` is ignored. There
+      are as many vertices as the largest number plus one.
+
+    Raises UserError when the file cannot be read, is broken (with the line's number), or has no
+    vertices or no edges.
+    """
+    file = Path(path)
+    stem = file.name.removesuffix(".gz")
+    suffix = Path(stem).suffix.lower()
+    if file.is_dir():
+        raise UserError(f"{file} is a directory; name a graph file in it.")
+    if suffix != ".mtx" and suffix not in EDGE_LIST_SUFFIXES:
+        known = ", ".join((".mtx", *EDGE_LIST_SUFFIXES))
+        raise UserError(f"{file}: this ending is not a graph's; known are {known}, each also .gz.")
+    name = stem[: -len(suffix)]
+    try:
+        data = _read(file)
+        if not data:
+            raise UserError(f"{file} is empty; name a file that holds a graph.")
+        if suffix == ".mtx":
+            return _load_matrix_market(file, name, data)
+        return _load_edge_list(file, name, data)
+    except MemoryError:
+        raise UserError(f"{file} does not fit into memory; take a smaller graph.") from None
+
+
+def rmat(
+    scale: int,
+    edge_factor: int = 16,
+    seed: int = 1,
+    a: float = 0.57,
+    b: float = 0.19,
+    c: float = 0.19,
+) -> Graph:
+    """Generate an R-MAT graph with 2**scale vertices and edge_factor * 2**scale edges.
+
+    Chakrabarti, Zhan, Faloutsos, "R-MAT: A Recursive Model for Graph Mining", SDM 2004; the
+    defaults are Graph500's. Duplicates and self-loops are kept and vertices are not permuted. The
+    edges are those of `rmat_edges`, which defines them to the bit.
+
+    Raises UserError for parameters out of range and for a graph that memory cannot hold.
+    """
+    if not 1 <= edge_factor < MAX_VERTICES:
+        raise UserError(f"R-MAT edge factor {edge_factor}: give a number from 1 to 2**32 - 1.")
+    _rmat_thresholds(scale, seed, a, b, c)
+    rows = 1 << scale
+    edges = edge_factor << scale
+    name = f"rmat-{scale}"
+    _require_memory(rows, edges, f"R-MAT scale {scale} with edge factor {edge_factor}")
+    try:
+        keys = np.empty(edges, dtype=np.uint64)
+        for first in range(0, edges, _RMAT_CHUNK):
+            count = min(_RMAT_CHUNK, edges - first)
+            sources, targets = rmat_edges(scale, first, count, seed, a, b, c)
+            part = keys[first : first + count]
+            np.left_shift(targets, np.uint64(32), out=part, dtype=np.uint64)
+            np.bitwise_or(part, sources, out=part)
+        return _from_keys(name, rows, keys)
+    except MemoryError:
+        raise UserError(f"R-MAT scale {scale} does not fit into memory; take less.") from None
+
+
+def rmat_edges(
+    scale: int,
+    first: int,
+    count: int,
+    seed: int = 1,
+    a: float = 0.57,
+    b: float = 0.19,
+    c: float = 0.19,
+) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+    """Sources and targets of the R-MAT edges first .. first + count - 1, in that order.
+
+    An edge depends on its number and the parameters alone, so any part can be made anywhere. All
+    arithmetic is on unsigned integers of 64 bits, modulo 2**64. For edge k and each level l from
+    0 to scale - 1:
+
+        x = seed * 0x9E3779B97F4A7C15 + k * scale + l
+        z = x + 0x9E3779B97F4A7C15                        (from here on: SplitMix64 of state x)
+        z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9
+        z = (z ^ (z >> 27)) * 0x94D049BB133111EB
+        u = (z ^ (z >> 31)) >> 32                         (the upper 32 bits of its output)
+
+        u <  A            source bit 0, target bit 0
+        A   <= u <  AB    source bit 0, target bit 1
+        AB  <= u <  ABC   source bit 1, target bit 0
+        ABC <= u          source bit 1, target bit 1
+
+        source = 2 * source + source bit; target = 2 * target + target bit   (both start as 0)
+
+    The first level gives the most significant bit. The thresholds are A = floor(a * 2**32),
+    AB = floor((a + b) * 2**32) and ABC = floor(((a + b) + c) * 2**32), with the sums in IEEE
+    binary64 and the product exact: 2448131358, 3264175144 and 4080218931 for the defaults.
+
+    Raises UserError unless scale is in 1 .. 32, seed in 0 .. 2**64 - 1, a, b and c are not
+    negative, and their sum is at most 1.
+    """
+    thresholds = _rmat_thresholds(scale, seed, a, b, c)
+    at_a, at_ab, at_abc = (np.uint64(t) for t in thresholds)
+    sources = np.zeros(count, dtype=np.uint32)
+    targets = np.zeros(count, dtype=np.uint32)
+    one = np.uint32(1)
+    for start in range(0, count, _RMAT_CHUNK):
+        stop = min(start + _RMAT_CHUNK, count)
+        counter = np.arange(first + start, first + stop, dtype=np.uint64)
+        counter *= np.uint64(scale)
+        counter += np.uint64((seed * _GOLDEN + _GOLDEN) & _MASK64)
+        source, target = sources[start:stop], targets[start:stop]
+        u = np.empty_like(counter)
+        shifted = np.empty_like(counter)
+        for level in range(scale):
+            np.add(counter, np.uint64(level), out=u)
+            np.right_shift(u, np.uint64(30), out=shifted)
+            u ^= shifted
+            u *= np.uint64(0xBF58476D1CE4E5B9)
+            np.right_shift(u, np.uint64(27), out=shifted)
+            u ^= shifted
+            u *= np.uint64(0x94D049BB133111EB)
+            np.right_shift(u, np.uint64(31), out=shifted)
+            u ^= shifted
+            u >>= np.uint64(32)
+            source_bit = u >= at_ab
+            target_bit = (u >= at_a) ^ source_bit ^ (u >= at_abc)
+            np.left_shift(source, one, out=source)
+            np.bitwise_or(source, source_bit, out=source)
+            np.left_shift(target, one, out=target)
+            np.bitwise_or(target, target_bit, out=target)
+    return sources, targets
+
+
+def partition_by_edges(offsets: NDArray[np.int64], parts: int) -> list[int]:
+    """Cut rows into contiguous parts of nearly equal work; part p is rows b[p] .. b[p + 1] - 1.
+
+    `offsets` are a graph's row offsets (rows + 1 of them); a row's work is its edges plus one. The
+    parts + 1 boundaries start with 0, end with rows and never descend. Each part's work is at most
+    a parts-th of the total plus the largest row's. No part is empty when rows >= parts.
+
+    Raises ValueError when parts is less than 1.
+    """
+    if parts < 1:
+        raise ValueError(f"parts is {parts}, must be at least 1")
+    rows = len(offsets) - 1
+    work = np.asarray(offsets, dtype=np.int64) + np.arange(rows + 1, dtype=np.int64)
+    work -= work[0]
+    total = int(work[-1])
+    spare = rows >= parts
+    boundaries = [0]
+    for part in range(1, parts):
+        ideal = total * part  # of work, in units of 1 / parts, so that it is exact
+        row = int(np.searchsorted(work, -(-ideal // parts)))
+        if row > 0 and ideal - int(work[row - 1]) * parts < int(work[row]) * parts - ideal:
+            row -= 1
+        if spare:
+            row = min(max(row, boundaries[-1] + 1), rows - (parts - part))
+        boundaries.append(row)
+    boundaries.append(rows)
+    return boundaries
+
+
+def pagerank_reference(
+    graph: Graph,
+    damping: float = 0.85,
+    *,
+    iterations: int | None = None,
+    tolerance: float | None = None,
+) -> PagerankReference:
+    """PageRank in float64 by power iteration, for checking what a kernel computed.
+
+    x starts as 1/n everywhere; each iteration is
+    x'[v] = (1 - damping) / n + damping * (sum over edges u -> v of x[u] / out_degree[u] + D / n),
+    where D is the sum of x over the vertices without outgoing edges. It ends after `iterations`, or
+    as soon as the L1 norm of the change is at most `tolerance`, whichever comes first; at least one
+    of them must be given.
+
+    Raises UserError for values out of range, and when `tolerance` alone is given and 1000
+    iterations do not reach it.
+    """
+    if iterations is None and tolerance is None:
+        raise ValueError("give iterations, tolerance or both")
+    if not 0 <= damping <= 1:
+        raise UserError(f"damping {damping}: give a number from 0 to 1.")
+    if iterations is not None and iterations < 1:
+        raise UserError(f"iterations {iterations}: give a number of at least 1.")
+    if tolerance is not None and not tolerance > 0:
+        raise UserError(f"tolerance {tolerance}: give a number above 0.")
+    rows = graph.rows
+    shape = (rows, rows)
+    into = csr_array((np.ones(graph.edges), graph.columns, graph.offsets), shape=shape)
+    dangling = graph.out_degree == 0
+    share = 1.0 / np.maximum(graph.out_degree, 1).astype(np.float64)
+    ranks: NDArray[np.float64] = np.full(rows, 1.0 / rows)
+    limit = _REFERENCE_LIMIT if iterations is None else iterations
+    done = 0
+    residual = math.inf
+    while done < limit and (tolerance is None or residual > tolerance):
+        lost = float(ranks[dangling].sum())
+        pulled = np.asarray(into @ (ranks * share), dtype=np.float64)
+        updated = (1.0 - damping) / rows + damping * (pulled + lost / rows)
+        residual = float(np.abs(updated - ranks).sum())
+        ranks = updated
+        done += 1
+    if iterations is None and tolerance is not None and residual > tolerance:
+        raise UserError(
+            f"tolerance {tolerance}: after {done} iterations the change is still {residual:.2e}; "
+            "give a larger tolerance or a number of iterations."
+        )
+    return PagerankReference(ranks, done, residual)
+
+
+def _rmat_thresholds(scale: int, seed: int, a: float, b: float, c: float) -> tuple[int, int, int]:
+    """The three integer thresholds, after a check of all parameters."""
+    if not 1 <= scale <= 32:
+        raise UserError(f"R-MAT scale {scale}: give a number from 1 to 32.")
+    if not 0 <= seed <= _MASK64:
+        raise UserError(f"R-MAT seed {seed}: give a number from 0 to 2**64 - 1.")
+    sums = (a, a + b, (a + b) + c)
+    if not (a >= 0 and b >= 0 and c >= 0 and sums[2] <= 1):
+        raise UserError(f"R-MAT a, b, c are {a}, {b}, {c}: none may be negative, nor the sum > 1.")
+    low, middle, high = (math.floor(s * 2**32) for s in sums)
+    return low, middle, high
+
+
+def _require_memory(rows: int, edges: int, what: str) -> None:
+    """Refuse a graph that this machine's memory cannot hold while it is built."""
+    needed = 32 * edges + 32 * rows
+    have = _memory_bytes()
+    if needed > have:
+        raise UserError(
+            f"{what} needs about {needed / 1e9:.1f} GB of memory and this machine has "
+            f"{have / 1e9:.1f} GB; take a smaller graph."
+        )
+
+
+def _memory_bytes() -> int:
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def _from_keys(name: str, rows: int, keys: NDArray[np.uint64]) -> Graph:
+    """A graph from edges packed as target << 32 | source; sorts `keys` in place."""
+    keys.sort()
+    columns = np.empty(keys.size, dtype=np.uint32)
+    degree = np.zeros(rows, dtype=np.int64)
+    for start in range(0, keys.size, _COUNT_CHUNK):
+        part = columns[start : start + _COUNT_CHUNK]
+        part[:] = keys[start : start + _COUNT_CHUNK] & np.uint64(0xFFFFFFFF)
+        degree += np.bincount(part, minlength=rows)
+    offsets = np.empty(rows + 1, dtype=np.int64)
+    first_keys = np.arange(rows, dtype=np.uint64) << np.uint64(32)
+    offsets[:-1] = np.searchsorted(keys, first_keys)
+    offsets[-1] = keys.size
+    return Graph(name, rows, offsets, columns, degree.astype(np.uint32))
+
+
+def _from_pairs(
+    name: str, rows: int, sources: NDArray[np.int64], targets: NDArray[np.int64]
+) -> Graph:
+    keys = targets.astype(np.uint64)
+    keys <<= np.uint64(32)
+    keys |= sources.astype(np.uint64)
+    return _from_keys(name, rows, keys)
+
+
+def _read(file: Path) -> bytes:
+    """The file's bytes, unpacked when its name ends in .gz."""
+    packed = file.name.endswith(".gz")
+    try:
+        with gzip.open(file) if packed else file.open("rb") as stream:
+            return stream.read()
+    except FileNotFoundError:
+        raise UserError(f"{file} does not exist; check the path.") from None
+    except PermissionError:
+        raise UserError(f"{file} may not be read; change its permissions.") from None
+    except EOFError:
+        raise UserError(f"{file} is cut off (its gzip stream does not end); get it anew.") from None
+    except gzip.BadGzipFile as error:
+        raise UserError(
+            f"{file} is not a sound gzip file ({error}); get it anew, or rename it if it is plain."
+        ) from None
+    except zlib.error as error:
+        raise UserError(f"{file} has a damaged gzip stream ({error}); get it anew.") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UserError(f"{file} cannot be read ({reason}); check the file.") from None
+
+
+def _shown(line: bytes) -> str:
+    """A line as it can stand in a message: short, printable."""
+    text = line.strip().decode("ascii", "replace")
+    text = "".join(ch if ch.isprintable() else "?" for ch in text)
+    return f"'{text[:40]}...'" if len(text) > 40 else f"'{text}'"
+
+
+# --- Matrix Market ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Header:
+    rows: int
+    entries: int
+    pattern: bool
+    symmetric: bool
+    line: int  # number of the size line, 1-based
+    end: int  # bytes up to and with the size line
+
+
+def _load_matrix_market(file: Path, name: str, data: bytes) -> Graph:
+    header = _matrix_market_header(file, data)
+    if header.rows == 0 or header.entries == 0:
+        what = "vertices" if header.rows == 0 else "edges"
+        raise UserError(f"{file}, line {header.line}: the graph has no {what}; name another file.")
+    if header.rows > MAX_VERTICES:
+        raise UserError(
+            f"{file}, line {header.line}: {header.rows} vertices are more than 2**32; "
+            "take a smaller graph."
+        )
+    # "1 1\n" is the shortest entry: with fewer bytes than that the file is cut, and the reader
+    # must not believe the number of entries.
+    if 4 * header.entries > len(data) - header.end + 1:
+        _scan_matrix_market(file, data, header)
+    mirrored = 2 if header.symmetric else 1
+    _require_memory(header.rows, header.entries * mirrored, str(file))
+    pairs = _fast_matrix_market(data, header)
+    if pairs is None:
+        pairs = _scan_matrix_market(file, data, header)
+    return _from_pairs(name, header.rows, *pairs)
+
+
+def _matrix_market_header(file: Path, data: bytes) -> _Header:
+    stream = io.BytesIO(data)
+    first = stream.readline()
+    words = first.decode("latin-1").lower().split()
+    if len(words) != 5 or words[0] != "%%matrixmarket":
+        raise UserError(
+            f"{file}, line 1: expected '%%MatrixMarket matrix coordinate FIELD SYMMETRY', found "
+            f"{_shown(first)}; is this a Matrix Market file?"
+        )
+    for word, key, known in (
+        (words[1], "object", ("matrix",)),
+        (words[2], "format", ("coordinate",)),
+        (words[3], "field", ("pattern", "real", "integer")),
+        (words[4], "symmetry", ("general", "symmetric")),
+    ):
+        if word not in known:
+            raise UserError(
+                f"{file}, line 1: {key} {_shown(word.encode())} is not a graph's; "
+                f"convert the file to {' or '.join(known)}."
+            )
+    number = 1
+    for line in stream:
+        number += 1
+        if not line.strip() or line.startswith(b"%"):
+            continue
+        sizes = line.split()
+        if len(sizes) != 3 or not all(s.isdigit() and len(s) < 20 for s in sizes):
+            raise UserError(
+                f"{file}, line {number}: expected rows, columns and entries, found {_shown(line)}; "
+                "correct the line."
+            )
+        rows, columns, entries = (int(s) for s in sizes)
+        if rows != columns:
+            raise UserError(
+                f"{file}, line {number}: the matrix is {rows} x {columns}; "
+                "a graph's is square, take another file."
+            )
+        pattern, symmetric = words[3] == "pattern", words[4] == "symmetric"
+        return _Header(rows, entries, pattern, symmetric, number, stream.tell())
+    raise UserError(f"{file} ends before the line with rows, columns and entries; get it anew.")
+
+
+def _fast_matrix_market(
+    data: bytes, header: _Header
+) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+    """Sources and targets by scipy's reader; None when it found something wrong."""
+    # The reader looks for the end of each line with strchr: it crashes on a NUL byte, and on a last
+    # line that has more than it needs and no newline.
+    if b"\0" in data:
+        return None
+    if not data.endswith(b"\n"):
+        data += b"\n"
+    try:
+        matrix = coo_array(mmread(io.BytesIO(data)))
+        sources = np.asarray(matrix.row, dtype=np.int64)
+        targets = np.asarray(matrix.col, dtype=np.int64)
+    except (ValueError, OverflowError, AttributeError):
+        return None
+    if sources.size < header.entries or matrix.shape != (header.rows, header.rows):
+        return None
+    if min(sources.min(), targets.min()) < 0 or max(sources.max(), targets.max()) >= header.rows:
+        return None
+    return sources, targets
+
+
+def _scan_matrix_market(
+    file: Path, data: bytes, header: _Header
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Sources and targets line by line: slow, but it knows which line is wrong."""
+    sources, targets = array("q"), array("q")
+    number = header.line
+    entries = 0
+    wanted = 2 if header.pattern else 3
+    stream = io.BytesIO(data)
+    stream.seek(header.end)
+    for line in stream:
+        number += 1
+        words = line.split()
+        if not words:
+            continue
+        if len(words) < wanted or not _is_entry(words[:wanted]):
+            what = "two integers" if header.pattern else "two integers and a value"
+            raise UserError(
+                f"{file}, line {number}: expected {what}, found {_shown(line)}; correct the line."
+            )
+        pair = int(words[0]), int(words[1])
+        for vertex in pair:
+            if not 1 <= vertex <= header.rows:
+                raise UserError(
+                    f"{file}, line {number}: index {vertex} is outside 1 .. {header.rows}; "
+                    "correct the line or the sizes."
+                )
+        entries += 1
+        if entries > header.entries:
+            raise UserError(
+                f"{file}, line {number}: there are more entries than the {header.entries} of line "
+                f"{header.line}; correct that number."
+            )
+        sources.append(pair[0] - 1)
+        targets.append(pair[1] - 1)
+        if header.symmetric and pair[0] != pair[1]:
+            sources.append(pair[1] - 1)
+            targets.append(pair[0] - 1)
+    if entries < header.entries:
+        raise UserError(
+            f"{file} ends after {entries} of {header.entries} entries; it is cut off, get it anew."
+        )
+    return np.array(sources, dtype=np.int64), np.array(targets, dtype=np.int64)
+
+
+def _is_entry(words: list[bytes]) -> bool:
+    if not (_is_integer(words[0]) and _is_integer(words[1])):
+        return False
+    try:
+        return len(words) < 3 or isinstance(float(words[2]), float)
+    except ValueError:
+        return False
+
+
+def _is_integer(word: bytes) -> bool:
+    return len(word) <= 20 and _INTEGER.fullmatch(word) is not None
+
+
+# --- Edge lists ---------------------------------------------------------------------------------
+
+
+def _load_edge_list(file: Path, name: str, data: bytes) -> Graph:
+    pairs = _fast_edge_list(data)
+    if pairs is None:
+        pairs = _scan_edge_list(file, data)
+    sources, targets = pairs
+    if sources.size == 0:
+        raise UserError(f"{file}: the graph has no edges; name another file.")
+    rows = int(max(sources.max(), targets.max())) + 1
+    _require_memory(rows, sources.size, str(file))
+    return _from_pairs(name, rows, sources, targets)
+
+
+def _fast_edge_list(data: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+    """Sources and targets by numpy's reader; None when it found something wrong."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            pairs = np.loadtxt(
+                io.BytesIO(data), dtype=np.int64, usecols=(0, 1), ndmin=2, encoding="latin-1"
+            )
+    except (ValueError, OverflowError, Warning):
+        return None
+    if pairs.size == 0 or pairs.min() < 0 or pairs.max() >= MAX_VERTICES:
+        return None
+    return pairs[:, 0], pairs[:, 1]
+
+
+def _scan_edge_list(file: Path, data: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Sources and targets line by line: slow, but it knows which line is wrong."""
+    sources, targets = array("q"), array("q")
+    for number, line in _content_lines(data):
+        words = line.split()
+        if len(words) < 2 or not (_is_integer(words[0]) and _is_integer(words[1])):
+            raise UserError(
+                f"{file}, line {number}: expected two integers, found {_shown(line)}; "
+                "correct the line."
+            )
+        for word, ends in zip(words, (sources, targets), strict=False):
+            vertex = int(word)
+            if not 0 <= vertex < MAX_VERTICES:
+                raise UserError(
+                    f"{file}, line {number}: vertex {vertex} is outside 0 .. 2**32 - 1; "
+                    "number the vertices from 0."
+                )
+            ends.append(vertex)
+    return np.array(sources, dtype=np.int64), np.array(targets, dtype=np.int64)
+
+
+def _content_lines(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Lines that are not blank once their comment is gone, with their numbers from 1."""
+    for number, line in enumerate(io.BytesIO(data), start=1):
+        content = line.split(b"#", 1)[0]
+        if content.strip():
+            yield number, content

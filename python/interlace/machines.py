@@ -1,0 +1,889 @@
+"""Machine descriptions: the TOML files in machines/, read, checked, written and handed to C++.
+
+The structs below mirror a file key by key; `FIELDS` maps every key to the field of the C++ structs
+in src/machine/machine.hpp, with the factor between the two units. Python alone reads files, so a
+machine that reaches C++ has passed `validate`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+import math
+import os
+import re
+import stat
+import textwrap
+import tomllib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple
+
+import msgspec
+import tomli_w
+from interlace.errors import UserError
+from interlace.files import write_all
+from msgspec import UNSET, Meta, UnsetType
+
+FORMAT = 1
+MAX_GPUS = 16  # as in src/base/limits.hpp
+MAX_SWITCHES = 64
+MAX_FILE_BYTES = 1 << 20
+
+Count = Annotated[int, Meta(ge=1, le=1 << 20)]
+Positive = Annotated[float, Meta(gt=0, le=1e9)]
+NotNegative = Annotated[float, Meta(ge=0, le=1e9)]
+Bytes = Annotated[int, Meta(ge=1, le=1 << 20)]
+Text = Annotated[str, Meta(min_length=1, max_length=200)]
+
+
+class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A table of the file: all keys are required unless they have a default."""
+
+
+class Issue(_Table, frozen=True, kw_only=True):
+    """What a compute unit does in a clock."""
+
+    instructions_per_clock: Count
+    fp32_lanes_per_clock: Count
+    fp64_lanes_per_clock: Count
+    integer_lanes_per_clock: Count
+    special_lanes_per_clock: Count
+    memory_lines_per_clock: Count
+
+
+class L1(_Table, frozen=True, kw_only=True):
+    """The first-level cache of one compute unit."""
+
+    size_KiB: Count  # noqa: N815 (units keep their case)
+    ways: Count
+    line_bytes: Bytes
+    sector_bytes: Bytes
+    hit_latency_ns: NotNegative
+    outstanding_lines: Count
+    bandwidth_GB_per_s: Positive  # noqa: N815
+    write_policy: Literal["through", "back"]
+
+
+class L2(_Table, frozen=True, kw_only=True):
+    """The second-level cache, all banks of a GPU."""
+
+    size_KiB: Count  # noqa: N815
+    ways: Count
+    line_bytes: Bytes
+    sector_bytes: Bytes
+    banks: Count
+    hit_latency_ns: NotNegative
+    outstanding_lines_per_bank: Count
+    bandwidth_GB_per_s: Positive  # noqa: N815
+    write_policy: Literal["through", "back"]
+    atomics_per_clock_per_bank: Count
+
+
+class Dram(_Table, frozen=True, kw_only=True):
+    """The memory of a GPU."""
+
+    capacity_GiB: Positive  # noqa: N815
+    bandwidth_GB_per_s: Positive  # noqa: N815
+    channels: Count
+    latency_ns: NotNegative
+
+
+class Copy(_Table, frozen=True, kw_only=True):
+    """The copy engines of a GPU."""
+
+    engines: Count
+    setup_us: NotNegative
+    bandwidth_GB_per_s: Positive  # noqa: N815
+
+
+class Launch(_Table, frozen=True, kw_only=True):
+    """What starting a kernel, a block and a system-scope fence cost on the device."""
+
+    kernel_us: NotNegative
+    block_ns: NotNegative
+    fence_ns: NotNegative
+
+
+class Gpu(_Table, frozen=True, kw_only=True):
+    """The one kind of GPU that a machine has, and how many."""
+
+    count: Annotated[int, Meta(ge=1, le=MAX_GPUS)]
+    model: Text
+    compute_units: Count
+    clock_MHz: Positive  # noqa: N815
+    warp_width_lanes: Annotated[int, Meta(ge=1, le=64)]
+    warps_per_compute_unit: Count
+    blocks_per_compute_unit: Count
+    shared_KiB_per_compute_unit: Count  # noqa: N815
+    store_queue_lines_per_compute_unit: Count
+    issue: Issue
+    l1: L1
+    l2: L2
+    dram: Dram
+    copy: Copy
+    launch: Launch
+
+
+class Host(_Table, frozen=True, kw_only=True):
+    """The processors and their memory, one place."""
+
+    model: Text
+    memory_GB_per_s: Positive  # noqa: N815
+
+
+class Protocol(_Table, frozen=True, kw_only=True):
+    """How payload becomes packets; the last three keys are for PCIe only."""
+
+    kind: Literal["pcie3", "pcie4", "pcie5", "pcie6", "nvlink1", "nvlink2", "nvlink3", "nvlink4"]
+    max_payload_bytes: Annotated[int, Meta(ge=16, le=4096)]
+    packet_overhead_bytes: Annotated[int, Meta(ge=0, le=256)] | UnsetType = UNSET
+    read_request_bytes: Annotated[int, Meta(ge=1, le=256)] | UnsetType = UNSET
+    completion_overhead_bytes: Annotated[int, Meta(ge=0, le=256)] | UnsetType = UNSET
+
+
+class Switch(_Table, frozen=True, kw_only=True):
+    """A switch; it forwards between its links at full rate."""
+
+    name: Annotated[str, Meta(pattern="^[a-z][a-z0-9_]*$", max_length=40)]
+    latency_ns: NotNegative
+
+
+class Link(_Table, frozen=True, kw_only=True):
+    """One full-duplex link, or several alike when an end stands for several devices.
+
+    An end is "gpu0", a switch's name or "host"; "gpu*" stands for every GPU, "gpu0-3" for four of
+    them, and "plx*" likewise for switches. Two ends that are the same group are every pair once.
+    """
+
+    ends: tuple[str, str]
+    protocol: str
+    width: Annotated[int, Meta(ge=1, le=64)]
+    bandwidth_GB_per_s: Positive  # noqa: N815
+    latency_ns: NotNegative
+    queue_KiB: Annotated[float, Meta(gt=0, le=1 << 20)]  # noqa: N815
+
+
+class Machine(_Table, frozen=True, kw_only=True):
+    """A machine file. `name` and `sources` are not keys of it.
+
+    `sources` holds the comments: for "gpu.count" that key's, for "link.0" the one above the first
+    [[link]], for "" the one at the top of the file.
+    """
+
+    name: str
+    format: Literal[1]
+    title: Text
+    gpu: Gpu
+    host: Host
+    protocol: dict[str, Protocol]
+    link: tuple[Link, ...]
+    switch: tuple[Switch, ...] = ()
+    sources: dict[str, str] = {}
+
+
+class Connection(NamedTuple):
+    """A link between two named devices, after groups are expanded."""
+
+    a: str
+    b: str
+    link: Link
+
+
+# --- ends and paths -------------------------------------------------------------------------------
+
+
+def gpu_names(machine: Machine) -> list[str]:
+    """gpu0, gpu1, ..."""
+    return [f"gpu{index}" for index in range(machine.gpu.count)]
+
+
+def device_names(machine: Machine) -> list[str]:
+    """Everything that a link can end at: GPUs, switches, the host."""
+    return [*gpu_names(machine), *(switch.name for switch in machine.switch), "host"]
+
+
+def _group(end: str, devices: Sequence[str]) -> list[str]:
+    """The devices that an end stands for; none if there is no such device."""
+    if end in devices:
+        return [end]
+    if end.endswith("*"):
+        stem = re.escape(end[:-1])
+        return [name for name in devices if re.fullmatch(stem + "[0-9]+", name)]
+    if parts := re.fullmatch(r"([a-z][a-z0-9_]*?)([0-9]{1,4})-([0-9]{1,4})", end):
+        stem, first, last = parts[1], int(parts[2]), int(parts[3])
+        names = [f"{stem}{index}" for index in range(first, last + 1)]
+        return names if all(name in devices for name in names) else []
+    return []
+
+
+def connections(machine: Machine) -> list[Connection]:
+    """The links of a machine one by one, in the order of the file."""
+    devices = device_names(machine)
+    found: list[Connection] = []
+    for link in machine.link:
+        left, right = (_group(end, devices) for end in link.ends)
+        pairs: Iterator[tuple[str, str]]
+        if link.ends[0] == link.ends[1]:
+            pairs = itertools.combinations(left, 2)
+        else:
+            pairs = ((a, b) for a, b in itertools.product(left, right) if a != b)
+        found.extend(Connection(a, b, link) for a, b in pairs)
+    return found
+
+
+def _reachable(start: str, neighbours: dict[str, set[str]]) -> set[str]:
+    """What `start` can reach; GPUs do not forward."""
+    seen = {start}
+    frontier = [start]
+    while frontier:
+        at = frontier.pop()
+        if at != start and at.startswith("gpu"):
+            continue
+        new = neighbours.get(at, set()) - seen
+        seen |= new
+        frontier.extend(new)
+    return seen
+
+
+# --- checking -------------------------------------------------------------------------------------
+
+
+def _plain_pair(link: Link) -> str:
+    return f'"{link.ends[0]}" to "{link.ends[1]}"'
+
+
+def _there_are(names: Sequence[str]) -> str:
+    return f"there are {', '.join(names)}" if names else "there is none"
+
+
+def _problems_of_protocol(name: str, protocol: Protocol) -> Iterator[str]:
+    where = f"protocol.{name}"
+    packet_keys = ("packet_overhead_bytes", "read_request_bytes", "completion_overhead_bytes")
+    for key in packet_keys:
+        given = getattr(protocol, key) is not UNSET
+        if protocol.kind.startswith("pcie") and not given:
+            yield f"{where}.{key} is missing; {protocol.kind} counts packets with it"
+        if protocol.kind.startswith("nvlink") and given:
+            yield f"{where}.{key} has no meaning for {protocol.kind}"
+    payload = protocol.max_payload_bytes
+    if protocol.kind.startswith("nvlink") and (payload > 256 or payload % 16):
+        yield f"{where}.max_payload_bytes is {payload}; NVLink packets carry 16 to 256, by 16"
+    if protocol.kind.startswith("pcie") and payload & (payload - 1):
+        yield f"{where}.max_payload_bytes is {payload}; PCIe payload sizes are powers of two"
+
+
+def _problems_of_cache(where: str, cache: L1 | L2) -> Iterator[str]:
+    for key in ("line_bytes", "sector_bytes"):
+        value = getattr(cache, key)
+        if value & (value - 1):
+            yield f"{where}.{key} is {value}; it must be a power of two"
+    if cache.line_bytes % cache.sector_bytes:
+        yield f"{where}.sector_bytes is {cache.sector_bytes}, which does not divide line_bytes"
+    banks = cache.banks if isinstance(cache, L2) else 1
+    if cache.size_KiB * 1024 % (banks * cache.ways * cache.line_bytes):
+        unit = "banks x ways x line_bytes" if banks > 1 else "ways x line_bytes"
+        yield f"{where}.size_KiB is {cache.size_KiB}, which is not a multiple of {unit}"
+
+
+def _problems_of_links(machine: Machine) -> Iterator[str]:
+    devices = device_names(machine)
+    sound = True
+    for index, link in enumerate(machine.link):
+        where = f"link {index + 1}"
+        for end in link.ends:
+            if not _group(end, devices):
+                sound = False
+                yield f'{where}: ends: "{end}" does not exist; {_there_are(devices)}'
+        if link.ends[0] == link.ends[1] and len(_group(link.ends[0], devices)) == 1:
+            sound = False
+            yield f'{where}: ends: both are "{link.ends[0]}"'
+        if link.protocol not in machine.protocol:
+            yield (
+                f'{where}: protocol: "{link.protocol}" is not described; '
+                f"{_there_are(sorted(machine.protocol))}"
+            )
+    if not sound:
+        return
+    seen: dict[tuple[frozenset[str], str], Link] = {}
+    neighbours: dict[str, set[str]] = {}
+    for a, b, link in connections(machine):
+        key = (frozenset((a, b)), link.protocol)
+        if key in seen:
+            index = machine.link.index(link)
+            yield (
+                f"link {index + 1}: {a} and {b} already have a {link.protocol} link "
+                f"({_plain_pair(seen[key])}); state its width and bandwidth there"
+            )
+            return
+        seen[key] = link
+        neighbours.setdefault(a, set()).add(b)
+        neighbours.setdefault(b, set()).add(a)
+    for one, other in itertools.combinations(gpu_names(machine), 2):
+        if other not in _reachable(one, neighbours):
+            yield (
+                f"link: no path from {one} to {other}; GPUs do not forward, so each needs a link "
+                "to a common switch, to the host or to the other"
+            )
+            return
+    for switch in machine.switch:
+        if switch.name not in neighbours:
+            yield f'switch: "{switch.name}" has no link'
+
+
+def validate(machine: Machine) -> list[str]:
+    """What is wrong with a machine beyond types and single values; empty if nothing is."""
+    found: list[str] = []
+    for path, value in _numbers("", msgspec.to_builtins(machine)):
+        if not math.isfinite(value):
+            found.append(f"{path} is {value}; it must be finite")
+    gpu = machine.gpu
+    if gpu.warp_width_lanes & (gpu.warp_width_lanes - 1):
+        found.append(f"gpu.warp_width_lanes is {gpu.warp_width_lanes}; it must be a power of two")
+    found.extend(_problems_of_cache("gpu.l1", gpu.l1))
+    found.extend(_problems_of_cache("gpu.l2", gpu.l2))
+    for key in ("line_bytes", "sector_bytes"):
+        first, second = getattr(gpu.l1, key), getattr(gpu.l2, key)
+        if first != second:
+            found.append(f"gpu.l2.{key} is {second}; it must be gpu.l1.{key}, which is {first}")
+    for name, protocol in machine.protocol.items():
+        found.extend(_problems_of_protocol(name, protocol))
+    names: set[str] = set()
+    if len(machine.switch) > MAX_SWITCHES:
+        found.append(f"switch: there are {len(machine.switch)}; at most {MAX_SWITCHES} are allowed")
+    for switch in machine.switch:
+        if switch.name == "host" or re.fullmatch("gpu[0-9]*", switch.name):
+            found.append(f'switch: the name "{switch.name}" is taken')
+        elif switch.name in names:
+            found.append(f'switch: two are named "{switch.name}"')
+        names.add(switch.name)
+    if not found:
+        found.extend(_problems_of_links(machine))
+    return found
+
+
+def _numbers(path: str, value: Any) -> Iterator[tuple[str, float]]:
+    """Every number below `value` with its key."""
+    if isinstance(value, bool):
+        return
+    if isinstance(value, int | float):
+        yield path, value
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _numbers(f"{path}.{key}" if path else key, inner)
+    elif isinstance(value, list | tuple):
+        for index, inner in enumerate(value):
+            yield from _numbers(f"{path} {index + 1}", inner)
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+def _machines_folder() -> Path:
+    """The folder with the shipped descriptions: in the package, or beside it in a checkout."""
+    here = Path(__file__).resolve()
+    packaged = here.parent / "machines"
+    return packaged if packaged.is_dir() else here.parents[2] / "machines"
+
+
+def shipped_machines() -> list[str]:
+    """The names of the descriptions that come with Interlace, in order."""
+    return sorted(path.stem for path in _machines_folder().glob("*.toml"))
+
+
+def _did_you_mean(word: str, known: Sequence[str]) -> str:
+    close = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    return f" (did you mean {close[0]}?)" if close else ""
+
+
+def _find(name_or_path: str) -> Path:
+    path = Path(name_or_path)
+    shipped = _machines_folder() / f"{name_or_path}.toml"
+    names = shipped_machines()
+    try:
+        if name_or_path and path.exists() and not (path.is_dir() and name_or_path in names):
+            return path
+    except (OSError, ValueError):  # a name that no file can have
+        pass
+    if name_or_path in names:
+        return shipped
+    if name_or_path.endswith(".toml") or "/" in name_or_path:
+        raise UserError(f"{name_or_path}: there is no such machine file")
+    raise UserError(
+        f"there is no machine {name_or_path!r}{_did_you_mean(name_or_path, names)}; "
+        f"{_there_are(names)}, and the path of a .toml file works too"
+    )
+
+
+def _read_text(path: Path) -> str:
+    try:
+        mode = path.stat().st_mode
+        if stat.S_ISDIR(mode):
+            raise UserError(f"{path} is a directory; a machine is a .toml file")
+        if not stat.S_ISREG(mode):
+            raise UserError(f"{path} is not a regular file; a machine is a .toml file")
+        with path.open("rb") as file:
+            data = file.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror or error}") from error
+    if len(data) > MAX_FILE_BYTES:
+        raise UserError(f"{path} is larger than 1 MiB; this is not a machine file")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UserError(
+            f"{path} is not UTF-8 text: byte 0x{data[error.start]:02x} at offset {error.start}"
+        ) from error
+
+
+_MSGSPEC_PLACE = re.compile(r"^(?P<what>.*?)(?: - at `(?P<where>.*)`)?$", re.DOTALL)
+
+
+def _key(where: str | None) -> str:
+    """`$.link[0].ends[1]` becomes `link 1: ends`, `$.gpu.l1` becomes `gpu.l1`."""
+    if not where or where == "$":
+        return ""
+    key = where.removeprefix("$").removeprefix(".")
+    key = re.sub(r"\[(\d+)\]$", "", key) if not re.fullmatch(r"\w+\[\d+\]", key) else key
+    return re.sub(r"^(\w+)\[(\d+)\]\.?", lambda m: f"{m[1]} {int(m[2]) + 1}: ", key)
+
+
+def _at(document: Any, where: str | None) -> Any:
+    """The value at a msgspec path."""
+    for part in re.findall(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]", where or ""):
+        name, index = part
+        try:
+            document = document[name] if name else document[int(index)]
+        except (KeyError, IndexError, TypeError, ValueError):
+            return None
+    return document
+
+
+_TYPES: dict[str, type[_Table]] = {
+    "": Machine,
+    "gpu": Gpu,
+    "gpu.issue": Issue,
+    "gpu.l1": L1,
+    "gpu.l2": L2,
+    "gpu.dram": Dram,
+    "gpu.copy": Copy,
+    "gpu.launch": Launch,
+    "host": Host,
+}
+
+
+def _keys_of(key: str) -> list[str]:
+    """The keys that the table at `key` may have."""
+    others: dict[str, type[_Table]] = {"link": Link, "switch": Switch, "protocol": Protocol}
+    kind = _TYPES.get(key) or others.get(re.split(r"[ .]", key)[0])
+    names = [field.encode_name for field in msgspec.structs.fields(kind)] if kind else []
+    return [name for name in names if kind is not Machine or name not in ("name", "sources")]
+
+
+_KINDS = {
+    "int": "a whole number",
+    "float": "a number",
+    "str": "a string",
+    "object": "a table",
+    "array": "a list",
+    "bool": "true or false",
+    "tuple": "a list",
+    "null": "nothing",
+}
+
+
+def _sentence(error: msgspec.ValidationError, document: dict[str, Any]) -> str:
+    """A msgspec error in the words of the file."""
+    parts = _MSGSPEC_PLACE.match(str(error))
+    assert parts is not None
+    what, where = parts["what"], parts["where"]
+    if where and "[...]" in where:  # msgspec does not say which key of a dict
+        for name, protocol in document.get("protocol", {}).items():
+            try:
+                msgspec.convert(protocol, Protocol)
+            except msgspec.ValidationError as inner:
+                inner_parts = _MSGSPEC_PLACE.match(str(inner))
+                assert inner_parts is not None
+                what = inner_parts["what"]
+                where = f"$.protocol.{name}" + (inner_parts["where"] or "$").removeprefix("$")
+                break
+    key = _key(where)
+    prefix = f"{key.removesuffix(': ')}." if key and not key.endswith(": ") else key
+    if field := re.fullmatch(r"Object missing required field `(.*)`", what):
+        return f"{prefix}{field[1]} is missing"
+    if field := re.fullmatch(r"Object contains unknown field `(.*)`", what):
+        hint = _did_you_mean(field[1], _keys_of(key.removesuffix(": ")))
+        return f"{prefix}{field[1]} is not a known key{hint}"
+    key = key.removesuffix(": ")
+    value = _at(document, where)
+    shown = repr(value) if isinstance(value, str) else str(value)
+    shown = shown if len(shown) <= 40 else shown[:37] + "..."
+    if types := re.fullmatch(r"Expected `([^`]*)`, got `([^`]*)`", what):
+        wanted = types[1].split(" | ")[0]
+        return f"{key} must be {_KINDS.get(wanted, wanted)}, not {_KINDS.get(types[2], types[2])}"
+    if limit := re.fullmatch(r"Expected `(?:int|float)` (<=|>=|<|>) ([0-9.e+]+)", what):
+        words = {"<=": "at most", ">=": "at least", "<": "less than", ">": "more than"}
+        bound = f"{float(limit[2]):.12g}"
+        return f"{key} is {shown}; it must be {words[limit[1]]} {bound}"
+    if what.startswith("Invalid enum value"):
+        table, _, name = key.replace(": ", ".").rpartition(".")
+        choices = _choices(table, name)
+        return f"{key} is {shown}; it must be {choices}"
+    if "matching regex" in what:
+        return f"{key} is {shown}; it must be lower-case letters, digits and _, a letter first"
+    if "of length" in what:
+        return f"{key} has a wrong length: {what[0].lower()}{what[1:]}".replace("`", "")
+    return f"{key}: {what[0].lower()}{what[1:]}".replace("`", "")
+
+
+def _choices(table: str, name: str) -> str:
+    if name == "kind":
+        return "pcie3 to pcie6 or nvlink1 to nvlink4"
+    if name == "write_policy":
+        return '"through" or "back"'
+    return f"one of those in the documentation of {table}"
+
+
+_HEADER = re.compile(r"\[\[?\s*([A-Za-z0-9_.-]+)\s*\]\]?\s*(?:#\s*(.*))?")
+_VALUE = r"""(?:[^#"']|"(?:[^"\\]|\\.)*"|'[^']*')*"""
+_ASSIGNMENT = re.compile(rf"([A-Za-z0-9_-]+)\s*=\s*({_VALUE})(?:#\s*(.*))?")
+
+
+def _comments(text: str) -> dict[str, str]:
+    """The comment of every key: on its line, or in the lines directly above it."""
+    found: dict[str, str] = {}
+    above: list[str] = []
+    table = ""
+    counts: dict[str, int] = {}
+    first_key = True
+    for raw in text.splitlines():
+        line = raw.strip()
+        if line.startswith("#"):
+            above.append(line.lstrip("#").strip())
+            continue
+        if header := _HEADER.fullmatch(line):
+            table = header[1]
+            if line.startswith("[["):
+                index = counts.get(table, 0)
+                counts[table] = index + 1
+                table = f"{table}.{index}"
+            key, comment = table, header[2]
+        elif assignment := _ASSIGNMENT.fullmatch(line):
+            key = f"{table}.{assignment[1]}" if table else assignment[1]
+            comment = assignment[3]
+        else:
+            if not line and first_key and above:
+                found[""] = " ".join(above)
+            above = []
+            continue
+        if first_key and above:  # the comment at the top belongs to the file
+            found[""] = " ".join(above)
+            above = []
+        first_key = False
+        words = [*above, comment] if comment else above
+        if words:
+            found[key] = " ".join(words)
+        above = []
+    return found
+
+
+def parse_machine(text: str, name: str, where: str) -> Machine:
+    """A machine from the text of a file; `where` is how errors name the file."""
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        message = str(error)
+        line = re.search(r"\(at line (\d+), column \d+\)", message)
+        place = f", line {line[1]}" if line else ""
+        reason = re.sub(r"\s*\(at .*\)$", "", message)
+        raise UserError(f"{where}{place}: this is not TOML: {reason}") from error
+    except RecursionError as error:
+        raise UserError(f"{where}: this is not a machine file: too deeply nested") from error
+    version = document.get("format")
+    if version is None:
+        raise UserError(f"{where}: format is missing; the first line of a machine is format = 1")
+    if isinstance(version, bool) or version != FORMAT:
+        raise UserError(
+            f"{where}: format is {version!r}, but this version of Interlace reads format {FORMAT}"
+        )
+    for key in ("name", "sources"):
+        if key in document:
+            raise UserError(f"{where}: {key} is not a known key; the file's name is the machine's")
+    try:
+        machine = msgspec.convert({**document, "name": name, "sources": _comments(text)}, Machine)
+    except msgspec.ValidationError as error:
+        raise UserError(f"{where}: {_sentence(error, document)}") from error
+    problems = validate(machine)
+    if problems:
+        raise UserError(f"{where}: {problems[0]}")
+    return machine
+
+
+def load_machine(name_or_path: str | os.PathLike[str]) -> Machine:
+    """Reads a machine by the name of a shipped one or by the path of a file."""
+    path = _find(os.fspath(name_or_path))
+    return parse_machine(_read_text(path), path.stem, str(path))
+
+
+# --- writing --------------------------------------------------------------------------------------
+
+_WIDTH = 100
+
+
+def _comment_lines(text: str) -> list[str]:
+    return textwrap.wrap(
+        text, _WIDTH - 2, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False
+    )
+
+
+def _lines_of(value: dict[str, Any], path: str, sources: dict[str, str]) -> list[str]:
+    """The plain keys of a table, each with its comment."""
+    lines: list[str] = []
+    for key, inner in value.items():
+        if isinstance(inner, dict):
+            continue
+        inner = list(inner) if isinstance(inner, tuple) else inner
+        if isinstance(inner, list):
+            text = f"{key} = [{', '.join(tomli_w.dumps({'x': item})[4:-1] for item in inner)}]"
+        else:
+            if isinstance(inner, float) and inner.is_integer():
+                inner = int(inner)
+            text = tomli_w.dumps({key: inner}).rstrip("\n")
+        comment = sources.get(f"{path}.{key}" if path else key, "")
+        if comment and len(text) + 4 + len(comment) <= _WIDTH:
+            lines.append(f"{text}  # {comment}")
+        else:
+            lines.extend(_comment_lines(comment))
+            lines.append(text)
+    return lines
+
+
+def machine_text(machine: Machine) -> str:
+    """The file of a machine, with the comments in `sources`."""
+    document = msgspec.to_builtins(machine)
+    sources = document.pop("sources")
+    del document["name"]
+    lines = _comment_lines(sources.get("", ""))
+    if lines:
+        lines.append("")
+    lines.extend(_lines_of({key: document[key] for key in ("format", "title")}, "", sources))
+
+    def table(path: str, value: dict[str, Any]) -> None:
+        lines.extend(["", *_comment_lines(sources.get(path, "")), f"[{path}]"])
+        lines.extend(_lines_of(value, path, sources))
+        for key, inner in value.items():
+            if isinstance(inner, dict):
+                table(f"{path}.{key}", inner)
+
+    table("gpu", document["gpu"])
+    table("host", document["host"])
+    for name, protocol in document["protocol"].items():
+        table(f"protocol.{name}", protocol)
+    for kind in ("switch", "link"):
+        for index, value in enumerate(document[kind]):
+            path = f"{kind}.{index}"
+            lines.extend(["", *_comment_lines(sources.get(path, "")), f"[[{kind}]]"])
+            lines.extend(_lines_of(value, path, sources))
+    return "\n".join(lines) + "\n"
+
+
+def save_machine(machine: Machine, path: str | os.PathLike[str]) -> None:
+    """Writes a machine, whole or not at all; what could not be loaded again is not written."""
+    problems = validate(machine)
+    if problems:
+        raise UserError(f"{machine.name}: {problems[0]}")
+    write_all({Path(path): machine_text(machine)})
+
+
+# --- C++ ------------------------------------------------------------------------------------------
+
+# key of the file, field of the C++ struct, C++ unit per unit of the file (None: as it is)
+FIELDS: tuple[tuple[str, str, float | None], ...] = (
+    ("count", "gpu_count", None),
+    ("model", "gpu.model", None),
+    ("compute_units", "gpu.compute_units", None),
+    ("clock_MHz", "gpu.clock_hz", 1e6),
+    ("warp_width_lanes", "gpu.warp_width", None),
+    ("warps_per_compute_unit", "gpu.max_warps", None),
+    ("blocks_per_compute_unit", "gpu.max_blocks", None),
+    ("shared_KiB_per_compute_unit", "gpu.shared_bytes", 1024),
+    ("store_queue_lines_per_compute_unit", "gpu.store_queue_lines", None),
+    ("issue.instructions_per_clock", "gpu.issue.instructions", None),
+    ("issue.fp32_lanes_per_clock", "gpu.issue.fp32", None),
+    ("issue.fp64_lanes_per_clock", "gpu.issue.fp64", None),
+    ("issue.integer_lanes_per_clock", "gpu.issue.integer", None),
+    ("issue.special_lanes_per_clock", "gpu.issue.special", None),
+    ("issue.memory_lines_per_clock", "gpu.issue.memory_lines", None),
+    ("l1.size_KiB", "gpu.l1.bytes", 1024),
+    ("l1.ways", "gpu.l1.ways", None),
+    ("l1.line_bytes", "gpu.l1.line_bytes", None),
+    ("l1.sector_bytes", "gpu.l1.sector_bytes", None),
+    ("l1.hit_latency_ns", "gpu.l1.hit_latency_ps", 1e3),
+    ("l1.outstanding_lines", "gpu.l1.mshrs", None),
+    ("l1.bandwidth_GB_per_s", "gpu.l1.bytes_per_s", 1e9),
+    ("l2.size_KiB", "gpu.l2.bytes", 1024),
+    ("l2.ways", "gpu.l2.ways", None),
+    ("l2.line_bytes", "gpu.l2.line_bytes", None),
+    ("l2.sector_bytes", "gpu.l2.sector_bytes", None),
+    ("l2.banks", "gpu.l2.banks", None),
+    ("l2.hit_latency_ns", "gpu.l2.hit_latency_ps", 1e3),
+    ("l2.outstanding_lines_per_bank", "gpu.l2.mshrs", None),
+    ("l2.bandwidth_GB_per_s", "gpu.l2.bytes_per_s", 1e9),
+    ("l2.atomics_per_clock_per_bank", "gpu.atomic_ops_per_clock_per_bank", None),
+    ("dram.capacity_GiB", "gpu.dram.bytes", 1 << 30),
+    ("dram.bandwidth_GB_per_s", "gpu.dram.bytes_per_s", 1e9),
+    ("dram.channels", "gpu.dram.channels", None),
+    ("dram.latency_ns", "gpu.dram.latency_ps", 1e3),
+    ("copy.engines", "gpu.copy_engines", None),
+    ("copy.setup_us", "gpu.copy_setup_ps", 1e6),
+    ("copy.bandwidth_GB_per_s", "gpu.copy_bytes_per_s", 1e9),
+    ("launch.kernel_us", "gpu.kernel_launch_ps", 1e6),
+    ("launch.block_ns", "gpu.block_launch_ps", 1e3),
+    ("launch.fence_ns", "gpu.fence_ps", 1e3),
+)
+
+_WHOLE = ("bytes", "_ps")  # C++ fields that end so are integers; rates are doubles
+
+
+def _walk(value: Any, path: str) -> tuple[Any, str]:
+    """The object that holds the last part of a dotted path, and that part."""
+    *outer, last = path.split(".")
+    for part in outer:
+        value = getattr(value, part)
+    return value, last
+
+
+def _endpoint(core: Any, name: str, machine: Machine) -> Any:
+    end = core.Endpoint()
+    if name == "host":
+        end.kind, end.index = core.EndpointKind.host, 0
+    elif name in (switches := [switch.name for switch in machine.switch]):
+        end.kind, end.index = core.EndpointKind.network_switch, switches.index(name)
+    else:
+        end.kind, end.index = core.EndpointKind.gpu, int(name.removeprefix("gpu"))
+    return end
+
+
+def to_core(machine: Machine, core: Any) -> Any:
+    """The C++ struct of a machine; `core` is the extension module."""
+    made = core.Machine()
+    made.name = machine.name
+    made.title = machine.title
+    for key, field, factor in FIELDS:
+        owner, last = _walk(machine.gpu, key)
+        value = getattr(owner, last)
+        if factor is not None:
+            value = value * factor
+            value = round(value) if field.endswith(_WHOLE) else float(value)
+        target, name = _walk(made, field)
+        setattr(target, name, value)
+    made.gpu.l1.write_back = machine.gpu.l1.write_policy == "back"
+    made.gpu.l2.write_back = machine.gpu.l2.write_policy == "back"
+    made.host.model = machine.host.model
+    made.host.memory_bytes_per_s = machine.host.memory_GB_per_s * 1e9
+
+    switches = []
+    for switch in machine.switch:
+        item = core.Switch()
+        item.name = switch.name
+        item.latency_ps = round(switch.latency_ns * 1e3)
+        switches.append(item)
+    made.switches = switches
+
+    links = []
+    for a, b, link in connections(machine):
+        item = core.Link()
+        item.a = _endpoint(core, a, machine)
+        item.b = _endpoint(core, b, machine)
+        item.protocol_name = link.protocol
+        item.protocol = _protocol(core, machine.protocol[link.protocol])
+        item.width = link.width
+        item.bytes_per_s = link.bandwidth_GB_per_s * 1e9
+        item.latency_ps = round(link.latency_ns * 1e3)
+        item.queue_bytes = round(link.queue_KiB * 1024)
+        links.append(item)
+    made.links = links
+    return made
+
+
+def _protocol(core: Any, protocol: Protocol) -> Any:
+    made = core.Protocol()
+    made.kind = getattr(core.ProtocolKind, protocol.kind)
+    made.max_payload_bytes = protocol.max_payload_bytes
+    for key in ("packet_overhead_bytes", "read_request_bytes", "completion_overhead_bytes"):
+        value = getattr(protocol, key)
+        if value is not UNSET:
+            setattr(made, key, value)
+    return made
+
+
+def _in_unit(value: float, factor: float) -> float:
+    """`value` in a unit of the file: the shortest number that gives `value` back."""
+    for digits in range(3, 18):
+        short = float(f"{value / factor:.{digits}g}")
+        back = short * factor
+        if (round(back) if isinstance(value, int) else back) == value:
+            break
+    return int(short) if short.is_integer() else short
+
+
+def _end_name(core: Any, end: Any, switches: Sequence[str]) -> str:
+    if end.kind == core.EndpointKind.gpu:
+        return f"gpu{end.index}"
+    return switches[end.index] if end.kind == core.EndpointKind.network_switch else "host"
+
+
+def from_core(made: Any, core: Any, sources: dict[str, str] | None = None) -> Machine:
+    """The description of a C++ machine, which `discover` returns; links are written one by one."""
+    gpu: dict[str, Any] = {}
+    for key, field, factor in FIELDS:
+        owner, last = _walk(made, field)
+        value = getattr(owner, last)
+        value = value if factor is None else _in_unit(value, factor)
+        target = gpu
+        *outer, name = key.split(".")
+        for part in outer:
+            target = target.setdefault(part, {})
+        target[name] = value
+    gpu["l1"]["write_policy"] = "back" if made.gpu.l1.write_back else "through"
+    gpu["l2"]["write_policy"] = "back" if made.gpu.l2.write_back else "through"
+
+    switches = [switch.name for switch in made.switches]
+    protocols: dict[str, dict[str, Any]] = {}
+    links = []
+    for link in made.links:
+        kind = link.protocol.kind.name
+        entry = {"kind": kind, "max_payload_bytes": link.protocol.max_payload_bytes}
+        if kind.startswith("pcie"):
+            entry["packet_overhead_bytes"] = link.protocol.packet_overhead_bytes
+            entry["read_request_bytes"] = link.protocol.read_request_bytes
+            entry["completion_overhead_bytes"] = link.protocol.completion_overhead_bytes
+        protocols.setdefault(link.protocol_name, entry)
+        links.append(
+            {
+                "ends": [_end_name(core, end, switches) for end in (link.a, link.b)],
+                "protocol": link.protocol_name,
+                "width": link.width,
+                "bandwidth_GB_per_s": _in_unit(link.bytes_per_s, 1e9),
+                "latency_ns": _in_unit(link.latency_ps, 1e3),
+                "queue_KiB": _in_unit(link.queue_bytes, 1024),
+            }
+        )
+    document = {
+        "name": made.name,
+        "format": FORMAT,
+        "title": made.title,
+        "gpu": gpu,
+        "host": {
+            "model": made.host.model,
+            "memory_GB_per_s": _in_unit(made.host.memory_bytes_per_s, 1e9),
+        },
+        "protocol": protocols,
+        "switch": [
+            {"name": switch.name, "latency_ns": _in_unit(switch.latency_ps, 1e3)}
+            for switch in made.switches
+        ],
+        "link": links,
+        "sources": sources or {},
+    }
+    return msgspec.convert(document, Machine)

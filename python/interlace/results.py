@@ -1,0 +1,119 @@
+"""What a study gives: its rows, and the file that they are written to."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from interlace.workloads import Event
+from msgspec import UNSET, UnsetType
+
+FORMAT = 1  # of the file of results
+
+
+class WireRow(msgspec.Struct, frozen=True):
+    """Bytes on the wires, of all devices in all iterations; None where unknown."""
+
+    useful: int | None
+    protocol: int | None
+    wasted: int | None
+
+
+class Sim(msgspec.Struct, frozen=True):
+    """What a simulated row cost the host: CPU seconds and MB (1e6 bytes) of its own process."""
+
+    accesses: int  # (warp instruction, line) pairs
+    remote_transactions: int
+    cpu_s: float
+    peak_rss_mb: float
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """What a measured row's repeats gave; NVLink counters per run, null without NVML."""
+
+    times_s: list[float]
+    copy_s: float
+    raw_tx_bytes: float | None
+    data_tx_bytes: float | None
+
+
+class Row(msgspec.Struct, frozen=True):
+    """A row of a study; times are of the whole run, all iterations."""
+
+    workload: str
+    data: str
+    node: str
+    machine: str
+    gpus: int
+    mechanism: str
+    config: dict[str, Any]
+    iterations: int
+    time_s: float
+    speedup: float
+    opportunity: float | None
+    captured: float | None
+    derived: bool
+    verified: bool
+    max_error: float
+    wire: WireRow
+    overlap: float | None
+    sim: Sim | UnsetType = UNSET
+    cuda: Measured | UnsetType = UNSET
+
+
+class Study(msgspec.Struct, frozen=True):
+    """A file of results."""
+
+    format: int
+    command: str
+    version: str
+    commit: str | None
+    date: str
+    driver: str | None
+    machine: dict[str, Any]
+    data: dict[str, Any]
+    notes: list[str]
+    rows: list[Row]
+    candidates: list[Row]  # configurations that were tried for a row and were not the fastest
+
+
+class Timelines(msgspec.Struct, frozen=True):
+    """The first epochs of each row with the most GPUs."""
+
+    gpus: int
+    rows: list[tuple[str, list[Event]]]  # name of the mechanism, events from 0 s
+
+
+def json_text(study: Study) -> str:
+    """The file of results."""
+    return json.dumps(msgspec.to_builtins(study), indent=2, allow_nan=False) + "\n"
+
+
+def commit() -> str | None:
+    """The commit of the checkout that this package lies in, with -dirty if files were changed."""
+    git = shutil.which("git")
+    if git is None:
+        return None
+
+    def ask(*words: str) -> str | None:
+        folder = str(Path(__file__).resolve().parent)
+        try:
+            done = subprocess.run(
+                [git, "-C", folder, *words], capture_output=True, text=True, timeout=10, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return None
+        return done.stdout.strip() if done.returncode == 0 else None
+
+    top = ask("rev-parse", "--show-toplevel")
+    # An installed package may lie in the environment of somebody else's checkout.
+    if not top or not (Path(top) / "python" / "interlace" / "results.py").is_file():
+        return None
+    found = ask("rev-parse", "HEAD")
+    if found and ask("status", "--porcelain", "--untracked-files=no"):
+        return f"{found}-dirty"
+    return found or None

@@ -1,0 +1,226 @@
+"""Tables for people: with rules and colour on a terminal, plain aligned text elsewhere.
+
+Units stand in the header; kB, MB and GB are 1e3, 1e6 and 1e9 bytes, ms is 1e-3 s.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from interlace.results import Row, Study
+
+UNKNOWN = "-"
+
+
+class Column(NamedTuple):
+    """A column: two lines of header (name, unit), cells, and whether they are numbers."""
+
+    name: str
+    unit: str
+    cells: list[str]
+    number: bool = True
+
+    @property
+    def width(self) -> int:
+        """Characters of the widest cell or header."""
+        return max(map(len, (self.name, self.unit, *self.cells)))
+
+
+def scale(values: Iterable[float], units: Sequence[tuple[float, str]]) -> tuple[float, str]:
+    """The largest of `units` (size, name; ascending) in which the largest value is at least 1."""
+    largest = max(values, default=0.0)
+    fitting = [unit for unit in units if unit[0] <= largest]
+    return fitting[-1] if fitting else units[0]
+
+
+BYTES = ((1.0, "B"), (1e3, "kB"), (1e6, "MB"), (1e9, "GB"), (1e12, "TB"))
+SECONDS = ((1e-6, "us"), (1e-3, "ms"), (1.0, "s"))
+
+
+def fixed(values: Sequence[float | None], digits: int = 4) -> list[str]:
+    """Numbers of a column, all with as many decimals as give the largest `digits` digits."""
+    known = [abs(value) for value in values if value is not None and math.isfinite(value)]
+    largest = max(known, default=0.0)
+    places = digits - 1 - math.floor(math.log10(largest)) if largest > 0 else 0
+    places = min(max(places, 0), 9)
+    return [
+        UNKNOWN
+        if value is None or not math.isfinite(value)
+        else "0"
+        if value == 0
+        else f"{value:.{places}f}"
+        for value in values
+    ]
+
+
+def percent(value: float | None) -> str:
+    """A part of one as a percentage."""
+    return UNKNOWN if value is None else f"{100 * value + 0.0:.0f}"
+
+
+def config_text(row: Row) -> str:
+    """What a person wants to know of a row's configuration."""
+    ranges = row.config.get("ranges")
+    return f"{ranges} ranges" if ranges is not None else ""
+
+
+def columns(rows: Sequence[Row]) -> list[Column]:
+    """The columns of a study's table."""
+    time, time_unit = scale((row.time_s for row in rows), SECONDS)
+    sizes = [
+        value
+        for row in rows
+        for value in (row.wire.useful, row.wire.protocol, row.wire.wasted)
+        if value is not None
+    ]
+    size, size_unit = scale(sizes, BYTES)
+
+    def wire(kind: str) -> list[str]:
+        found: list[int | None] = [getattr(row.wire, kind) for row in rows]
+        return fixed([None if value is None else value / size for value in found])
+
+    def mechanism(row: Row) -> str:
+        config = config_text(row)
+        return row.mechanism + (f" ({config})" if config else "") + ("*" if row.derived else "")
+
+    found = [
+        Column("GPUs", "", [str(row.gpus) for row in rows]),
+        Column("mechanism", "", [mechanism(row) for row in rows], number=False),
+        Column("time", time_unit, fixed([row.time_s / time for row in rows])),
+        Column("speedup", "x", [f"{row.speedup:.2f}" for row in rows]),
+        Column(
+            "opportunity",
+            "x",
+            [UNKNOWN if r.opportunity is None else f"{r.opportunity:.2f}" for r in rows],
+        ),
+        Column("captured", "%", [percent(row.captured) for row in rows]),
+        Column("overlap", "%", [percent(row.overlap) for row in rows]),
+        Column("useful", size_unit, wire("useful")),
+        Column("protocol", size_unit, wire("protocol")),
+        Column("wasted", size_unit, wire("wasted")),
+    ]
+    if any(row.sim for row in rows):
+        rates = [
+            row.sim.accesses / row.sim.cpu_s / 1e6 if row.sim and row.sim.cpu_s > 0 else None
+            for row in rows
+        ]
+        found.append(Column("accesses", "M/CPU s", fixed(rates, 3)))
+    return found
+
+
+def headline(study: Study) -> str:
+    """What was run, where, and whether it was measured."""
+    first = study.rows[0]
+    data = study.data
+    how = "simulated" if first.node == "sim" else "measured"
+    size = ""
+    if "vertices" in data:
+        size = f" ({data['vertices']:,} vertices, {data['edges']:,} edges)"
+    counts = sorted({row.iterations for row in study.rows})
+    iterations = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    return (
+        f"{first.workload}, {first.data}{size}, {iterations} iterations; {how} on {first.machine}"
+    )
+
+
+def footers(study: Study) -> list[str]:
+    """What holds for all rows."""
+    worst = max(row.max_error for row in study.rows)
+    lines = [f"All rows verified; the largest relative error is {worst:.1e}."]
+    if any(row.derived for row in study.rows):
+        lines.append("* derived: the bulk-copy run's time less that of its copies.")
+    if any(row.gpus > 1 and row.opportunity is None for row in study.rows):
+        lines += [note for note in study.notes if note.startswith("opportunity")]
+    return lines
+
+
+def terminal() -> bool:
+    """Whether people see standard output as it is printed."""
+    return sys.stdout.isatty()
+
+
+def print_study(study: Study) -> None:
+    """Print the table to standard output, with rules and colour if that is a terminal."""
+    print(headline(study))
+    print()
+    cut = columns(study.rows)
+    if not terminal():
+        print(plain(study.rows, cut))
+    else:
+        width = shutil.get_terminal_size().columns
+        for block in _blocks(cut, width):
+            _rich(study.rows, block)
+    print()
+    print("\n".join(footers(study)))
+
+
+def plain(rows: Sequence[Row], cut: Sequence[Column]) -> str:
+    """Aligned text: two lines of header, a blank line before each number of GPUs but the first."""
+    lines = [_line(cut, [c.name for c in cut]), _line(cut, [c.unit for c in cut])]
+    for index, row in enumerate(rows):
+        if index and row.gpus != rows[index - 1].gpus:
+            lines.append("")
+        lines.append(_line(cut, [c.cells[index] for c in cut]))
+    return "\n".join(lines)
+
+
+def _line(cut: Sequence[Column], cells: Sequence[str]) -> str:
+    words = [
+        cell.rjust(column.width) if column.number else cell.ljust(column.width)
+        for column, cell in zip(cut, cells, strict=True)
+    ]
+    return "  ".join(words).rstrip()
+
+
+def _blocks(cut: Sequence[Column], width: int) -> list[list[Column]]:
+    """The columns in blocks no wider than the terminal; each begins with the row's name."""
+    name = list(cut[:2])
+    blocks: list[list[Column]] = [list(name)]
+    for column in cut[2:]:
+        if _table_width([*blocks[-1], column]) > width and len(blocks[-1]) > 2:
+            blocks.append(list(name))
+        blocks[-1].append(column)
+    return blocks
+
+
+def _table_width(cut: Sequence[Column]) -> int:
+    return sum(column.width + 2 for column in cut) + 2
+
+
+def _rich(rows: Sequence[Row], cut: Sequence[Column]) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    made = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, collapse_padding=True)
+    for column in cut:
+        made.add_column(
+            f"{column.name}\n{column.unit}",
+            justify="right" if column.number else "left",
+            no_wrap=True,
+        )
+    fastest = _fastest(rows)
+    for index, row in enumerate(rows):
+        if index and row.gpus != rows[index - 1].gpus:
+            made.add_section()
+        style = "bold green" if index in fastest else "dim" if row.derived else ""
+        made.add_row(*(Text(column.cells[index], style=style) for column in cut))
+    Console(no_color="NO_COLOR" in os.environ or None).print(made)
+
+
+def _fastest(rows: Sequence[Row]) -> set[int]:
+    """The fastest mechanism of each number of GPUs above 1, the bound aside."""
+    best: dict[int, int] = {}
+    for index, row in enumerate(rows):
+        if row.gpus == 1 or row.mechanism == "infinite-bandwidth":
+            continue
+        if row.gpus not in best or row.time_s < rows[best[row.gpus]].time_s:
+            best[row.gpus] = index
+    return set(best.values())

@@ -1,0 +1,29 @@
+// What becomes of a CUDA call that fails: an exception, the end of the program, or a line in the
+// log. Each names the call, the error, and where; each clears the error that the runtime keeps, so
+// that the next check does not report it again.
+#pragma once
+
+#include <cuda_runtime.h>
+
+namespace interlace::cuda {
+
+// Throws device_error.
+[[noreturn]] void throw_failure(cudaError_t error, const char* call, const char* file, int line);
+// For what cannot fail unless we are wrong.
+[[noreturn]] void abort_failure(cudaError_t error, const char* call, const char* file, int line);
+// For destructors, which must not throw. Quiet where the driver is already shutting down.
+void log_failure(cudaError_t error, const char* call, const char* file, int line) noexcept;
+
+}  // namespace interlace::cuda
+
+#define INTERLACE_CUDA_OR(action, call)                                       \
+  do {                                                                        \
+    if (const cudaError_t interlace_error = (call);                           \
+        interlace_error != cudaSuccess) {                                     \
+      ::interlace::cuda::action(interlace_error, #call, __FILE__, __LINE__);  \
+    }                                                                         \
+  } while (false)
+
+#define INTERLACE_CUDA_CHECK(call) INTERLACE_CUDA_OR(throw_failure, call)
+#define INTERLACE_CUDA_ASSERT(call) INTERLACE_CUDA_OR(abort_failure, call)
+#define INTERLACE_CUDA_LOG(call) INTERLACE_CUDA_OR(log_failure, call)

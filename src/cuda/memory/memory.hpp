@@ -1,0 +1,64 @@
+// Memory of the GPUs of one process, and what lets them reach each other's.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace interlace::cuda {
+
+// Makes a GPU the current one, and the one before it current again at the end.
+class current_device {
+ public:
+  explicit current_device(int ordinal);
+  ~current_device();
+  current_device(const current_device&) = delete;
+  current_device& operator=(const current_device&) = delete;
+
+ private:
+  int before_ = 0;
+};
+
+// Plain cudaMalloc memory that lives as long as its owner. Every byte starts as 0xff, which is NaN
+// and the largest unsigned number: what nobody wrote must not look right.
+class device_memory {
+ public:
+  device_memory() = default;
+  ~device_memory();
+  device_memory(const device_memory&) = delete;
+  device_memory& operator=(const device_memory&) = delete;
+
+  // Poisoned on return; nullptr for 0 bytes.
+  void* take(int ordinal, std::uint64_t bytes);
+
+ private:
+  struct allocation {
+    int ordinal;
+    void* data;
+  };
+  std::vector<allocation> allocations_;
+};
+
+// Host memory that all GPUs reach at the same address; zeroed.
+class mapped_memory {
+ public:
+  explicit mapped_memory(std::size_t bytes);
+  ~mapped_memory();
+  mapped_memory(const mapped_memory&) = delete;
+  mapped_memory& operator=(const mapped_memory&) = delete;
+  void* data() const { return data_; }
+
+ private:
+  void* data_ = nullptr;
+};
+
+// Lets `from` reach the memory of `to`, once for the process; false where the machine cannot.
+bool try_peer_access(int from, int to);
+
+// Lets every pair of these GPUs reach each other's memory, once for the process. Throws
+// device_error that names the pair that cannot.
+void enable_peer_access(const std::vector<int>& ordinals);
+
+}  // namespace interlace::cuda

@@ -1,0 +1,790 @@
+#include "cuda/node.hpp"
+
+#include <cxxabi.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <limits>
+
+#include "cuda/check.hpp"
+
+namespace interlace::cuda {
+
+namespace {
+
+constexpr std::uint32_t no_exchange = 0xffffffffU;
+
+// Kernels whose place in their stream the host may run ahead of while the gate is shut: a stream
+// takes about a thousand before a launch waits.
+constexpr std::uint32_t gate_holds = 256;
+
+std::string readable(const char* type_name) {
+  int status = 0;
+  char* text = abi::__cxa_demangle(type_name, nullptr, nullptr, &status);
+  std::string name = status == 0 && text != nullptr ? text : type_name;
+  std::free(text);  // NOLINT: what the demangler allocated
+  return name;
+}
+
+std::string seconds_text(double s) {
+  std::string text = std::to_string(s);
+  text.erase(text.find_last_not_of('0') + 1);
+  if (!text.empty() && text.back() == '.') text.pop_back();
+  return text;
+}
+
+cudaEvent_t make_event(bool timed) {
+  cudaEvent_t event = nullptr;
+  INTERLACE_CUDA_CHECK(
+      cudaEventCreateWithFlags(&event, timed ? cudaEventDefault : cudaEventDisableTiming));
+  return event;
+}
+
+double elapsed_s(cudaEvent_t begin, cudaEvent_t end) {
+  float ms = 0;
+  INTERLACE_CUDA_CHECK(cudaEventElapsedTime(&ms, begin, end));
+  return static_cast<double>(ms) * 1e-3;
+}
+
+}  // namespace
+
+std::uint32_t device_count() {
+  int count = 0;
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  if (error == cudaErrorNoDevice || error == cudaErrorInsufficientDriver) {
+    (void)cudaGetLastError();
+    throw usage_error(std::string("no GPU can be used here: ") + cudaGetErrorString(error));
+  }
+  INTERLACE_CUDA_CHECK(error);
+  return static_cast<std::uint32_t>(count);
+}
+
+// --- what a run needs beside the node -------------------------------------------------------------
+
+// The contents of all regions and reductions, and the way back to them.
+class node::snapshot {
+ public:
+  explicit snapshot(node& owner) : owner_(owner) {
+    for (const kernel::region_state& s : owner.states_) {
+      const std::uint64_t bytes = s.elements * s.element_bytes;
+      for (std::uint32_t d = 0; d < owner.devices(); ++d) {
+        keep(d, s.buffers[d][0], bytes);
+        if (s.is_reduction) {
+          keep(d, s.partials[d], bytes * s.copies);
+        } else {
+          keep(d, s.buffers[d][1], bytes);
+        }
+      }
+    }
+  }
+  void restore() const {
+    for (const part& p : parts_) {
+      INTERLACE_CUDA_CHECK(cudaMemcpyAsync(p.original, p.copy, p.bytes, cudaMemcpyDeviceToDevice,
+                                           owner_.streams_[p.device]));
+    }
+    owner_.synchronize();
+  }
+
+ private:
+  struct part {
+    std::uint32_t device;
+    void* original;
+    void* copy;
+    std::uint64_t bytes;
+  };
+  void keep(std::uint32_t device, void* data, std::uint64_t bytes) {
+    if (bytes == 0) return;
+    void* copy = memory_.take(owner_.ordinal(device), bytes);
+    owner_.read_bytes(copy, data, bytes);
+    parts_.push_back({device, data, copy, bytes});
+  }
+
+  node& owner_;
+  device_memory memory_;
+  std::vector<part> parts_;
+};
+
+// One executable graph for each device.
+class node::graphs {
+ public:
+  explicit graphs(std::uint32_t devices) : graphs_(devices), executables_(devices) {}
+  ~graphs() {
+    for (cudaGraphExec_t e : executables_) {
+      if (e != nullptr) INTERLACE_CUDA_LOG(cudaGraphExecDestroy(e));
+    }
+    for (cudaGraph_t g : graphs_) {
+      if (g != nullptr) INTERLACE_CUDA_LOG(cudaGraphDestroy(g));
+    }
+  }
+  graphs(const graphs&) = delete;
+  graphs& operator=(const graphs&) = delete;
+
+  // Throws device_error if anything of it is refused; no stream is left capturing.
+  void capture(node& owner, const std::vector<operation>& operations) {
+    std::uint32_t begun = 0;
+    try {
+      for (; begun < owner.devices(); ++begun) {
+        INTERLACE_CUDA_CHECK(cudaSetDevice(owner.ordinal(begun)));
+        INTERLACE_CUDA_CHECK(
+            cudaStreamBeginCapture(owner.streams_[begun], cudaStreamCaptureModeRelaxed));
+      }
+      for (const operation& o : operations) owner.issue(o, nullptr);
+      for (std::uint32_t d = 0; d < owner.devices(); ++d) {
+        INTERLACE_CUDA_CHECK(cudaStreamEndCapture(owner.streams_[d], &graphs_[d]));
+      }
+    } catch (...) {
+      for (std::uint32_t d = 0; d < begun; ++d) {
+        cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+        (void)cudaStreamIsCapturing(owner.streams_[d], &status);
+        if (status == cudaStreamCaptureStatusNone) continue;
+        cudaGraph_t rest = nullptr;
+        (void)cudaStreamEndCapture(owner.streams_[d], &rest);
+        if (rest != nullptr) (void)cudaGraphDestroy(rest);
+      }
+      (void)cudaGetLastError();
+      throw;
+    }
+    for (std::uint32_t d = 0; d < owner.devices(); ++d) {
+      std::size_t nodes = 0;
+      INTERLACE_CUDA_CHECK(cudaGraphGetNodes(graphs_[d], nullptr, &nodes));
+      if (nodes == 0) continue;
+      INTERLACE_CUDA_CHECK(cudaSetDevice(owner.ordinal(d)));
+      INTERLACE_CUDA_CHECK(cudaGraphInstantiate(&executables_[d], graphs_[d], 0));
+      INTERLACE_CUDA_CHECK(cudaGraphUpload(executables_[d], owner.streams_[d]));
+    }
+    owner.synchronize();
+  }
+  void launch(std::uint32_t device, cudaStream_t stream) const {
+    if (executables_[device] == nullptr) return;
+    INTERLACE_CUDA_CHECK(cudaGraphLaunch(executables_[device], stream));
+  }
+
+ private:
+  std::vector<cudaGraph_t> graphs_;
+  std::vector<cudaGraphExec_t> executables_;
+};
+
+// Events between the parts of a run on plain streams.
+class node::stopwatch {
+ public:
+  stopwatch(node& owner, std::uint32_t timeline_epochs)
+      : owner_(owner), timeline_epochs_(timeline_epochs), exposed_(owner.devices()) {}
+  ~stopwatch() {
+    for (cudaEvent_t e : events_) INTERLACE_CUDA_LOG(cudaEventDestroy(e));
+  }
+  stopwatch(const stopwatch&) = delete;
+  stopwatch& operator=(const stopwatch&) = delete;
+
+  // Records now; the device is the current one.
+  cudaEvent_t mark(cudaStream_t stream) {
+    events_.push_back(make_event(true));
+    INTERLACE_CUDA_CHECK(cudaEventRecord(events_.back(), stream));
+    return events_.back();
+  }
+  bool draws() const { return epoch_ < timeline_epochs_; }
+  void span(std::uint32_t device, const char* track, std::string name, cudaEvent_t begin,
+            cudaEvent_t end) {
+    if (draws()) spans_.push_back({device, track, std::move(name), begin, end});
+  }
+  // Time of an epoch that a device spent only on transfers.
+  void exposed(std::uint32_t device, cudaEvent_t begin, cudaEvent_t end) {
+    exposed_[device].emplace_back(begin, end);
+  }
+  void next_epoch() { ++epoch_; }
+  std::uint32_t epoch() const { return epoch_; }
+
+  // After the run.
+  void fill(kernel::run_result& result) const {
+    for (const drawn& s : spans_) {
+      result.timeline.push_back({s.device, s.track, s.name,
+                                 elapsed_s(owner_.starts_[s.device], s.begin),
+                                 elapsed_s(owner_.starts_[s.device], s.end)});
+    }
+    for (std::uint32_t epoch = 0; epoch < epoch_; ++epoch) {
+      double longest = 0;
+      for (const auto& device : exposed_) {
+        if (epoch >= device.size()) continue;
+        longest = std::max(longest, elapsed_s(device[epoch].first, device[epoch].second));
+      }
+      result.copy_s += longest;
+    }
+  }
+
+ private:
+  struct drawn {
+    std::uint32_t device;
+    const char* track;
+    std::string name;
+    cudaEvent_t begin;
+    cudaEvent_t end;
+  };
+  node& owner_;
+  std::uint32_t timeline_epochs_;
+  std::uint32_t epoch_ = 0;
+  std::vector<cudaEvent_t> events_;
+  std::vector<drawn> spans_;
+  std::vector<std::vector<std::pair<cudaEvent_t, cudaEvent_t>>> exposed_;
+};
+
+// --- construction ---------------------------------------------------------------------------------
+
+node::node(options o) : options_(std::move(o)) {
+  const std::uint32_t present = device_count();
+  if (options_.devices < 1 || options_.devices > max_devices) {
+    throw usage_error("a node has 1 to " + std::to_string(max_devices) + " GPUs, not " +
+                      std::to_string(options_.devices));
+  }
+  if (!(options_.deadline_s > 0) || options_.deadline_s > 86400) {
+    throw usage_error("a deadline is more than 0 and at most 86400 seconds");
+  }
+  if (options_.ordinals.empty()) {
+    if (options_.devices > present) {
+      throw usage_error(std::to_string(options_.devices) + " GPUs are asked for and " +
+                        std::to_string(present) + " are here");
+    }
+    for (std::uint32_t d = 0; d < options_.devices; ++d) {
+      options_.ordinals.push_back(static_cast<int>(d));
+    }
+  }
+  if (options_.ordinals.size() != options_.devices) {
+    throw usage_error("a node of " + std::to_string(options_.devices) + " GPUs names " +
+                      std::to_string(options_.ordinals.size()));
+  }
+  for (const int gpu : options_.ordinals) {
+    if (gpu < 0 || static_cast<std::uint32_t>(gpu) >= present) {
+      throw usage_error("there is no GPU " + std::to_string(gpu) + "; there are " +
+                        std::to_string(present));
+    }
+  }
+
+  enable_peer_access(options_.ordinals);
+  host_ = std::make_unique<mapped_memory>(max_devices * sizeof(wait_failure) +
+                                          sizeof(unsigned int));
+  failures_ = static_cast<wait_failure*>(host_->data());
+  host_ticket_ = reinterpret_cast<unsigned int*>(failures_ + max_devices);
+
+  const std::uint32_t n = options_.devices;
+  for (auto* streams : {&streams_, &copy_streams_}) streams->assign(n, nullptr);
+  for (auto* events : {&forks_, &joins_, &starts_, &stops_}) events->assign(n, nullptr);
+  copies_pending_.assign(n, false);
+  const current_device restore(ordinal(0));
+  for (std::uint32_t d = 0; d < n; ++d) {
+    INTERLACE_CUDA_CHECK(cudaSetDevice(ordinal(d)));
+    INTERLACE_CUDA_CHECK(cudaStreamCreateWithFlags(&streams_[d], cudaStreamNonBlocking));
+    INTERLACE_CUDA_CHECK(cudaStreamCreateWithFlags(&copy_streams_[d], cudaStreamNonBlocking));
+    forks_[d] = make_event(false);
+    joins_[d] = make_event(false);
+    starts_[d] = make_event(true);
+    stops_[d] = make_event(true);
+    load_exchange_kernels();
+    auto* control = static_cast<device_control*>(memory_.take(ordinal(d), sizeof(device_control)));
+    INTERLACE_CUDA_CHECK(cudaMemset(control, 0, sizeof(device_control)));
+    INTERLACE_CUDA_CHECK(cudaDeviceSynchronize());
+    controls_.push_back(control);
+  }
+}
+
+node::~node() {
+  int before = 0;
+  INTERLACE_CUDA_LOG(cudaGetDevice(&before));
+  open_gate();
+  for (std::uint32_t d = 0; d < streams_.size(); ++d) {
+    if (streams_[d] == nullptr) continue;
+    INTERLACE_CUDA_LOG(cudaSetDevice(ordinal(d)));
+    INTERLACE_CUDA_LOG(cudaStreamSynchronize(streams_[d]));
+  }
+  for (std::uint32_t d = 0; d < streams_.size(); ++d) {
+    INTERLACE_CUDA_LOG(cudaSetDevice(ordinal(d)));
+    for (auto* events : {&forks_, &joins_, &starts_, &stops_}) {
+      if ((*events)[d] != nullptr) INTERLACE_CUDA_LOG(cudaEventDestroy((*events)[d]));
+    }
+    for (auto* streams : {&streams_, &copy_streams_}) {
+      if ((*streams)[d] != nullptr) INTERLACE_CUDA_LOG(cudaStreamDestroy((*streams)[d]));
+    }
+  }
+  INTERLACE_CUDA_LOG(cudaSetDevice(before));
+}
+
+// --- memory ---------------------------------------------------------------------------------------
+
+void node::require_usable() const {
+  if (!failure_.empty()) throw device_error("this node failed before: " + failure_);
+}
+
+void node::require_idle(const char* what) const {
+  require_usable();
+  if (recording_) throw model_error(std::string(what) + " inside of run");
+  synchronize();
+}
+
+void node::fail(const std::string& sentence) const {
+  failure_ = sentence;
+  throw device_error(sentence);
+}
+
+std::string node::describe_failure(const wait_failure& f) const {
+  const std::string where =
+      f.exchange == no_exchange ? "the start of a run" : exchanges_.at(f.exchange);
+  if (f.peer == host_gate) {
+    return "GPU " + std::to_string(f.device) + " waited for the host at the start of a run until "
+           "the deadline passed";
+  }
+  return "GPU " + std::to_string(f.device) + " waited " + seconds_text(options_.deadline_s) +
+         " s at " + where + " for GPU " + std::to_string(f.peer) + ", whose counter is " +
+         std::to_string(f.seen) + " and not " + std::to_string(f.target) +
+         ": GPU " + std::to_string(f.peer) + " hangs or is slower than the deadline";
+}
+
+void node::synchronize() const {
+  require_usable();
+  const current_device restore(ordinal(0));
+  cudaError_t error = cudaSuccess;
+  std::uint32_t culprit = 0;
+  for (std::uint32_t d = 0; d < devices(); ++d) {
+    INTERLACE_CUDA_CHECK(cudaSetDevice(ordinal(d)));
+    for (cudaStream_t s : {streams_[d], copy_streams_[d]}) {
+      const cudaError_t own = cudaStreamSynchronize(s);
+      if (own != cudaSuccess && error == cudaSuccess) {
+        error = own;
+        culprit = d;
+      }
+    }
+  }
+  if (error != cudaSuccess) {
+    (void)cudaGetLastError();
+    fail("GPU " + std::to_string(culprit) + " failed: " + cudaGetErrorString(error) + " (" +
+         cudaGetErrorName(error) + ")");
+  }
+  for (std::uint32_t d = 0; d < devices(); ++d) {
+    const volatile wait_failure& seen = failures_[d];
+    if (seen.reported != 0) fail(describe_failure(failures_[d]));
+  }
+}
+
+void* node::take(std::uint32_t device, std::uint64_t bytes) {
+  require_idle("an allocation");
+  return memory_.take(ordinal(device), bytes);
+}
+
+void node::write(void* to, const void* from, std::uint64_t bytes) {
+  require_idle("an upload");
+  if (bytes == 0) return;
+  INTERLACE_CUDA_CHECK(cudaMemcpy(to, from, bytes, cudaMemcpyDefault));
+  // A copy from pageable memory returns when it is staged.
+  INTERLACE_CUDA_CHECK(cudaStreamSynchronize(nullptr));
+}
+
+void node::read_bytes(void* to, const void* from, std::uint64_t bytes) const {
+  require_idle("a download");
+  if (bytes == 0) return;
+  INTERLACE_CUDA_CHECK(cudaMemcpy(to, from, bytes, cudaMemcpyDefault));
+  INTERLACE_CUDA_CHECK(cudaStreamSynchronize(nullptr));
+}
+
+void node::write_front(std::uint32_t id, std::uint32_t device, const void* values,
+                       std::uint64_t n, std::uint64_t element_bytes) {
+  const kernel::region_state& s = states_.at(id);
+  if (n != s.elements) {
+    throw model_error("a front of " + std::to_string(s.elements) + " elements is set from " +
+                      std::to_string(n));
+  }
+  write(s.buffers[device][s.is_reduction ? 0 : s.parity], values, n * element_bytes);
+}
+
+std::uint32_t node::add_region(kernel::region_options o, std::uint32_t element_bytes) {
+  if (o.mechanism == kernel::mechanism::infinite_bandwidth) {
+    throw usage_error(
+        "infinite-bandwidth is a bound that only simulated machines run; on real GPUs it is "
+        "derived");
+  }
+  kernel::region_state state = kernel::make_region_state(std::move(o), element_bytes, devices());
+  for (std::uint32_t d = 0; d < devices(); ++d) {
+    for (void*& buffer : state.buffers[d]) buffer = take(d, state.elements * element_bytes);
+  }
+  states_.push_back(std::move(state));
+  reductions_.emplace_back();
+  return static_cast<std::uint32_t>(states_.size() - 1);
+}
+
+std::uint32_t node::add_reduction(std::uint64_t n, std::uint32_t copies,
+                                  std::uint32_t element_bytes, element_type type,
+                                  combine operation) {
+  if (n == 0 || copies == 0) throw model_error("a reduction without elements or copies");
+  kernel::region_state state;
+  state.is_reduction = true;
+  state.element_bytes = element_bytes;
+  state.elements = n;
+  state.copies = copies;
+  reduction_details details{type, operation, {}};
+  for (std::uint32_t d = 0; d < devices(); ++d) {
+    state.buffers[d][0] = take(d, n * element_bytes);
+    state.partials[d] = take(d, n * copies * element_bytes);
+    if (n <= small_reduction_elements) {
+      details.inboxes[d] = take(d, 2 * devices() * n * element_bytes);
+    }
+  }
+  states_.push_back(std::move(state));
+  reductions_.push_back(details);
+  return static_cast<std::uint32_t>(states_.size() - 1);
+}
+
+// --- what launches and exchanges become -----------------------------------------------------------
+
+void node::submit_kernel(std::uint32_t device, kernel_operation k) {
+  if (device >= devices()) {
+    throw model_error("a launch on device " + std::to_string(device) + " of " +
+                      std::to_string(devices()));
+  }
+  if (k.shape.blocks == 0) return;
+  if (k.shape.blocks > static_cast<std::uint64_t>(std::numeric_limits<std::int32_t>::max())) {
+    throw model_error("a grid of " + std::to_string(k.shape.blocks) +
+                      " blocks; 2147483647 are possible");
+  }
+  if (k.shape.threads == 0 || k.shape.threads % 32 != 0 || k.shape.threads > 1024) {
+    throw model_error("a block of " + std::to_string(k.shape.threads) +
+                      " threads; a GPU takes multiples of 32 up to 1024");
+  }
+  operation o;
+  o.what = operation::kind::kernel;
+  o.device = device;
+  o.kernel = std::move(k);
+  submit(std::move(o));
+}
+
+void node::submit_deliveries(std::uint32_t device, std::uint32_t id,
+                             const std::vector<kernel::element_range>& complete) {
+  const kernel::region_state& s = states_.at(id);
+  operation o;
+  o.what = operation::kind::copies;
+  o.device = device;
+  for (const kernel::delivery& d : s.deliveries(device, complete)) {
+    const std::uint64_t at = d.begin * s.element_bytes;
+    o.copies.push_back({static_cast<std::byte*>(s.buffers[d.to][s.parity ^ 1U]) + at,
+                        static_cast<const std::byte*>(s.buffers[d.from][s.parity ^ 1U]) + at,
+                        (d.end - d.begin) * s.element_bytes});
+  }
+  if (o.copies.empty()) return;
+  copies_pending_[device] = true;
+  submit(std::move(o));
+}
+
+barrier_arguments node::barrier(std::uint32_t device, std::uint32_t exchange) const {
+  barrier_arguments b;
+  b.device = device;
+  b.devices = devices();
+  b.exchange = exchange;
+  b.deadline_ns = static_cast<std::uint64_t>(options_.deadline_s * 1e9);
+  std::copy(controls_.begin(), controls_.end(), b.controls);
+  b.failure = failures_ + device;
+  return b;
+}
+
+void node::submit_exchange(const std::vector<std::uint32_t>& ids) {
+  operation o;
+  o.what = operation::kind::exchange;
+  exchange_operation& e = o.exchange;
+  e.id = static_cast<std::uint32_t>(exchanges_.size());
+  std::string name = "exchange " + std::to_string(e.id) + " (";
+  for (const std::uint32_t id : ids) {
+    if (&id != ids.data()) name += ", ";
+    name += (states_.at(id).is_reduction ? "reduction " : "region ") + std::to_string(id);
+  }
+  exchanges_.push_back(name + ")");
+
+  e.copies.resize(devices());
+  e.large.resize(devices());
+  e.first.resize(devices());
+  e.join.resize(devices());
+  for (std::uint32_t d = 0; d < devices(); ++d) {
+    e.join[d] = copies_pending_[d];
+    copies_pending_[d] = false;
+    e.first[d].barrier = barrier(d, e.id);
+    for (const std::uint32_t id : ids) {
+      const kernel::region_state& s = states_[id];
+      const reduction_details& details = reductions_[id];
+      if (!s.is_reduction) {
+        if (s.options.mechanism != kernel::mechanism::bulk_copy) continue;
+        const kernel::element_range own{s.options.boundaries[d], s.options.boundaries[d + 1]};
+        for (const kernel::delivery& k : s.deliveries(d, {own})) {
+          const std::uint64_t at = k.begin * s.element_bytes;
+          e.copies[d].push_back(
+              {static_cast<std::byte*>(s.buffers[k.to][s.parity ^ 1U]) + at,
+               static_cast<const std::byte*>(s.buffers[k.from][s.parity ^ 1U]) + at,
+               (k.end - k.begin) * s.element_bytes});
+        }
+      } else if (s.elements <= small_reduction_elements) {
+        exchange_arguments& a = e.first[d];
+        if (a.reductions == max_small_reductions) {
+          throw model_error("one exchange takes at most " + std::to_string(max_small_reductions) +
+                            " small reductions; use one with more elements");
+        }
+        small_reduction& r = a.items[a.reductions++];
+        r.type = details.type;
+        r.operation = details.operation;
+        r.elements = static_cast<std::uint32_t>(s.elements);
+        r.copies = s.copies;
+        r.partial = s.partials[d];
+        r.front = s.buffers[d][0];
+        std::copy(details.inboxes.begin(), details.inboxes.end(), r.inboxes);
+      } else {
+        large_reduction r;
+        r.type = details.type;
+        r.operation = details.operation;
+        r.device = d;
+        r.devices = devices();
+        r.copies = s.copies;
+        r.elements = s.elements;
+        for (std::uint32_t p = 0; p < devices(); ++p) {
+          r.partials[p] = s.partials[p];
+          r.fronts[p] = s.buffers[p][0];
+        }
+        e.large[d].push_back(r);
+      }
+    }
+  }
+  for (const std::uint32_t id : ids) {
+    if (!states_[id].is_reduction) states_[id].parity ^= 1U;
+  }
+  submit(std::move(o));
+}
+
+void node::submit(operation o) {
+  require_usable();
+  if (recording_) {
+    recorded_.push_back(std::move(o));
+    return;
+  }
+  const current_device restore(ordinal(0));
+  if (o.what == operation::kind::kernel) load(o.kernel);
+  issue(o, nullptr);
+}
+
+// --- enqueueing -----------------------------------------------------------------------------------
+
+// Loading may wait for what runs on a device, and an exchange that runs there may wait for work
+// that the host has yet to enqueue: so everything is loaded on all devices at once, when all are
+// idle.
+void node::load(const kernel_operation& k) {
+  for (std::uint32_t d = 0; d < devices(); ++d) {
+    const auto known = loaded_.find({ordinal(d), k.entry});
+    if (known != loaded_.end() && known->second.shared_bytes >= k.shape.shared_bytes) continue;
+    synchronize();
+    INTERLACE_CUDA_CHECK(cudaSetDevice(ordinal(d)));
+    cudaFuncAttributes attributes{};
+    INTERLACE_CUDA_CHECK(cudaFuncGetAttributes(&attributes, k.entry));
+    if (k.shape.shared_bytes > 48 * 1024) {
+      INTERLACE_CUDA_CHECK(cudaFuncSetAttribute(k.entry,
+                                                cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                                static_cast<int>(k.shape.shared_bytes)));
+    }
+    loaded_[{ordinal(d), k.entry}] = {attributes.maxThreadsPerBlock, k.shape.shared_bytes};
+  }
+  const int most = loaded_.at({ordinal(0), k.entry}).most_threads;
+  if (static_cast<int>(k.shape.threads) > most) {
+    throw model_error("kernel " + readable(k.type_name) + " takes blocks of at most " +
+                      std::to_string(most) + " threads here, not " +
+                      std::to_string(k.shape.threads));
+  }
+}
+
+void node::issue(const operation& o, stopwatch* watch) {
+  switch (o.what) {
+    case operation::kind::kernel: {
+      INTERLACE_CUDA_CHECK(cudaSetDevice(ordinal(o.device)));
+      const bool draw = watch != nullptr && watch->draws();
+      cudaEvent_t begin = draw ? watch->mark(streams_[o.device]) : nullptr;
+      issue_kernel(o.device, o.kernel);
+      if (draw) {
+        watch->span(o.device, "kernel", readable(o.kernel.type_name), begin,
+                    watch->mark(streams_[o.device]));
+      }
+      break;
+    }
+    case operation::kind::copies: {
+      INTERLACE_CUDA_CHECK(cudaSetDevice(ordinal(o.device)));
+      cudaStream_t on = copy_streams_[o.device];
+      INTERLACE_CUDA_CHECK(cudaEventRecord(forks_[o.device], streams_[o.device]));
+      INTERLACE_CUDA_CHECK(cudaStreamWaitEvent(on, forks_[o.device], 0));
+      const bool draw = watch != nullptr && watch->draws();
+      cudaEvent_t begin = draw ? watch->mark(on) : nullptr;
+      for (const copy_operation& c : o.copies) {
+        INTERLACE_CUDA_CHECK(cudaMemcpyAsync(c.to, c.from, c.bytes, cudaMemcpyDefault, on));
+      }
+      if (draw) watch->span(o.device, "copy", "part", begin, watch->mark(on));
+      break;
+    }
+    case operation::kind::exchange:
+      for (std::uint32_t d = 0; d < devices(); ++d) issue_exchange(d, o.exchange, watch);
+      if (watch != nullptr) watch->next_epoch();
+      break;
+  }
+}
+
+void node::issue_kernel(std::uint32_t device, const kernel_operation& k) {
+  std::uint32_t first = k.first;
+  std::uint32_t total = k.total;
+  // The runtime reads the arguments only.
+  void* functor = const_cast<std::byte*>(k.functor.data());  // NOLINT
+  std::array<void*, 3> arguments{functor, &first, &total};
+  INTERLACE_CUDA_CHECK(cudaLaunchKernel(
+      k.entry, dim3(static_cast<unsigned int>(k.shape.blocks)), dim3(k.shape.threads),
+      arguments.data(), k.shape.shared_bytes, streams_[device]));
+}
+
+void node::issue_exchange(std::uint32_t device, const exchange_operation& e, stopwatch* watch) {
+  INTERLACE_CUDA_CHECK(cudaSetDevice(ordinal(device)));
+  cudaStream_t stream = streams_[device];
+  cudaEvent_t computed = watch != nullptr ? watch->mark(stream) : nullptr;
+  for (const copy_operation& c : e.copies[device]) {
+    INTERLACE_CUDA_CHECK(cudaMemcpyAsync(c.to, c.from, c.bytes, cudaMemcpyDefault, stream));
+  }
+  if (e.join[device]) {
+    INTERLACE_CUDA_CHECK(cudaEventRecord(joins_[device], copy_streams_[device]));
+    INTERLACE_CUDA_CHECK(cudaStreamWaitEvent(stream, joins_[device], 0));
+  }
+  cudaEvent_t copied = nullptr;
+  if (watch != nullptr) {
+    const bool any = !e.copies[device].empty() || e.join[device];
+    copied = any ? watch->mark(stream) : computed;
+    watch->exposed(device, computed, copied);
+    if (!e.copies[device].empty()) watch->span(device, "copy", "bulk copy", computed, copied);
+  }
+  const std::vector<large_reduction>& large = e.large[device];
+  for (const large_reduction& r : large) launch_fold_copies(r, stream);
+  launch_exchange(e.first[device], stream);
+  if (!large.empty()) {
+    for (const large_reduction& r : large) launch_combine_segment(r, stream);
+    exchange_arguments second;
+    second.barrier = e.first[device].barrier;
+    launch_exchange(second, stream);
+    for (const large_reduction& r : large) launch_reset_partial(r, stream);
+  }
+  if (watch != nullptr) {
+    watch->span(device, "exchange", exchanges_[e.id], copied, watch->mark(stream));
+  }
+}
+
+// --- run ------------------------------------------------------------------------------------------
+
+void node::begin_recording() {
+  require_idle("run");
+  recorded_.clear();
+  parities_before_.clear();
+  for (const kernel::region_state& s : states_) parities_before_.push_back(s.parity);
+  recording_ = true;
+}
+
+void node::cancel_recording() {
+  recording_ = false;
+  recorded_.clear();
+  for (std::size_t i = 0; i < parities_before_.size(); ++i) states_[i].parity = parities_before_[i];
+  copies_pending_.assign(devices(), false);
+}
+
+kernel::run_result node::execute_recorded(const run_options& o) {
+  recording_ = false;
+  const std::vector<operation> operations = std::exchange(recorded_, {});
+  if (std::find(copies_pending_.begin(), copies_pending_.end(), true) != copies_pending_.end()) {
+    cancel_recording();
+    throw model_error("a run ends with a launch whose region is split and not exchanged");
+  }
+  const current_device restore(ordinal(0));
+  for (const operation& op : operations) {
+    if (op.what == operation::kind::kernel) load(op.kernel);
+  }
+
+  std::unique_ptr<graphs> captured;
+  if (o.graph && !o.detail) {
+    try {
+      captured = std::make_unique<graphs>(devices());
+      captured->capture(*this, operations);
+    } catch (const device_error& e) {
+      require_usable();
+      captured.reset();
+      remarks_.push_back(std::string("the run was not captured in graphs and uses streams: ") +
+                         e.what());
+    }
+  }
+
+  const std::uint32_t repetitions = std::max(1U, o.repetitions);
+  std::unique_ptr<snapshot> before;
+  if (o.warm_ups + repetitions > 1) before = std::make_unique<snapshot>(*this);
+  std::vector<double> times;
+  kernel::run_result result;
+  for (std::uint32_t k = 0; k < o.warm_ups + repetitions; ++k) {
+    if (k > 0) before->restore();
+    const bool last = k + 1 == o.warm_ups + repetitions;
+    std::unique_ptr<stopwatch> watch;
+    if (o.detail && last) watch = std::make_unique<stopwatch>(*this, o.timeline_epochs);
+    const double time_s = launch_timed(operations, captured.get(), watch.get());
+    if (k >= o.warm_ups) times.push_back(time_s);
+    if (watch != nullptr) watch->fill(result);
+  }
+  std::sort(times.begin(), times.end());
+  const std::size_t half = times.size() / 2;
+  result.time_s = times.size() % 2 != 0 ? times[half] : (times[half - 1] + times[half]) / 2;
+  return result;
+}
+
+// Every device's clock starts when it leaves the gate's barrier, within a flag's way (about 1 us)
+// of the others, and stops behind its last operation: the run took as long as the slowest.
+double node::launch_timed(const std::vector<operation>& operations, graphs* captured,
+                          stopwatch* watch) {
+  launch_gates();
+  try {
+    if (captured != nullptr) {
+      for (std::uint32_t d = 0; d < devices(); ++d) {
+        INTERLACE_CUDA_CHECK(cudaSetDevice(ordinal(d)));
+        captured->launch(d, streams_[d]);
+      }
+    } else {
+      std::uint32_t held = 0;
+      for (const operation& o : operations) {
+        issue(o, watch);
+        held += o.what == operation::kind::exchange ? 8U : 1U;
+        if (held >= gate_holds) open_gate();
+      }
+    }
+    for (std::uint32_t d = 0; d < devices(); ++d) {
+      INTERLACE_CUDA_CHECK(cudaSetDevice(ordinal(d)));
+      INTERLACE_CUDA_CHECK(cudaEventRecord(stops_[d], streams_[d]));
+    }
+  } catch (const std::exception& e) {
+    // Some devices have what others wait for; the deadline ends that.
+    open_gate();
+    try {
+      synchronize();
+    } catch (const device_error&) {  // NOLINT: the first error is the one to report
+    }
+    fail(e.what());
+  }
+  open_gate();
+  synchronize();
+  double time_s = 0;
+  for (std::uint32_t d = 0; d < devices(); ++d) {
+    time_s = std::max(time_s, elapsed_s(starts_[d], stops_[d]));
+  }
+  return time_s;
+}
+
+void node::launch_gates() {
+  ++ticket_;
+  try {
+    for (std::uint32_t d = 0; d < devices(); ++d) {
+      INTERLACE_CUDA_CHECK(cudaSetDevice(ordinal(d)));
+      launch_gate(barrier(d, no_exchange), host_ticket_, ticket_, streams_[d]);
+      INTERLACE_CUDA_CHECK(cudaEventRecord(starts_[d], streams_[d]));
+    }
+  } catch (...) {
+    open_gate();
+    throw;
+  }
+}
+
+void node::open_gate() noexcept {
+  if (host_ticket_ == nullptr) return;
+  *static_cast<volatile unsigned int*>(host_ticket_) = ticket_;
+}
+
+}  // namespace interlace::cuda

@@ -1,0 +1,334 @@
+// The real node: kernels run on this machine's GPUs, regions live in their memory, and the exchange
+// happens between them without the host.
+//
+// Every device has one main stream. Kernels, copies and the exchange are enqueued there in order;
+// under `split` copies run on a second stream, behind the part of the kernel that wrote their data,
+// and are joined before the exchange. run(f) calls f once, takes down what it enqueues, and then
+// captures that into one graph for each device (devices meet by flags in their memory, so no graph
+// depends on another), launches all graphs behind a gate, and times them by events.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <typeinfo>
+#include <utility>
+#include <vector>
+
+#include "base/errors.hpp"
+#include "cuda/memory/memory.hpp"
+#include "cuda/region/exchange.hpp"
+#include "interlace/kernel.hpp"
+#include "kernel/region.hpp"
+#if defined(__CUDACC__)
+#include "interlace/kernel_device.cuh"
+#endif
+
+namespace interlace::cuda {
+
+// GPUs that CUDA shows to this process; throws usage_error where there is no driver.
+std::uint32_t device_count();
+
+struct node_options {
+  std::uint32_t devices = 1;
+  // The GPU of each device; empty: 0, 1, ... One GPU may stand for several devices, which is how
+  // exchanges are tested where there are too few; nothing may be timed then.
+  std::vector<int> ordinals;
+  double deadline_s = 10;  // of every wait on a device
+};
+
+struct run_options {
+  bool graph = true;             // else plain streams
+  std::uint32_t warm_ups = 0;    // runs before the measured ones
+  std::uint32_t repetitions = 1; // measured runs; time_s is the median
+  // Plain streams with events between kernels, copies and exchanges: fills copy_s and timeline, and
+  // makes time_s larger than it is without.
+  bool detail = false;
+  std::uint32_t timeline_epochs = 3;
+  // Before each run but the first, regions and reductions get back the contents that they had
+  // before it. Local arrays that kernels read and write are the caller's care.
+};
+
+// What a node enqueues, taken down.
+struct copy_operation {
+  void* to = nullptr;
+  const void* from = nullptr;
+  std::uint64_t bytes = 0;
+};
+struct kernel_operation {
+  const void* entry = nullptr;
+  const char* type_name = "";
+  std::vector<std::byte> functor;
+  grid shape;                 // blocks to launch
+  bool ranged = false;        // block `first` of `total` is the launch's first
+  std::uint32_t first = 0;
+  std::uint32_t total = 0;
+};
+struct exchange_operation {
+  std::uint32_t id = 0;
+  std::vector<std::vector<copy_operation>> copies;  // of each device
+  std::vector<bool> join;                           // devices that wait for their copy stream
+  std::vector<exchange_arguments> first;            // of each device
+  std::vector<std::vector<large_reduction>> large;  // of each device
+};
+struct operation {
+  enum class kind : std::uint8_t { kernel, copies, exchange };
+  kind what = kind::kernel;
+  std::uint32_t device = 0;                 // not for exchange
+  kernel_operation kernel;
+  std::vector<copy_operation> copies;       // on the copy stream, behind all kernels so far
+  exchange_operation exchange;
+};
+
+class node {
+ public:
+  using options = node_options;
+
+  explicit node(options o);
+  ~node();
+  node(const node&) = delete;
+  node& operator=(const node&) = delete;
+
+  std::uint32_t devices() const { return options_.devices; }
+  int ordinal(std::uint32_t device) const { return options_.ordinals.at(device); }
+  cudaStream_t stream(std::uint32_t device) const { return streams_.at(device); }
+  // What went another way than asked, one sentence each.
+  const std::vector<std::string>& remarks() const { return remarks_; }
+
+  // Waits for all that is enqueued; throws device_error if any of it failed.
+  void synchronize() const;
+
+  template <class T>
+  local<T> allocate(std::uint32_t device, std::uint64_t n) {
+    return {static_cast<T*>(take(device, n * sizeof(T))), n};
+  }
+  template <class T>
+  void upload(const local<T>& to, const std::vector<T>& values) {
+    if (values.size() > to.size) {
+      throw model_error("an upload of " + std::to_string(values.size()) + " elements to " +
+                        std::to_string(to.size));
+    }
+    write(to.data, values.data(), values.size() * sizeof(T));
+  }
+  template <class T>
+  std::vector<std::remove_const_t<T>> download(const local<T>& from) const {
+    return read<std::remove_const_t<T>>(from.data, from.size);
+  }
+
+  template <class T>
+  kernel::region<T> create_region(kernel::region_options o) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    return {add_region(std::move(o), sizeof(T))};
+  }
+  template <class T>
+  void set_front(const kernel::region<T>& r, const std::vector<T>& values) {
+    for (std::uint32_t d = 0; d < devices(); ++d) {
+      write_front(r.id, d, values.data(), values.size(), sizeof(T));
+    }
+  }
+  template <class T>
+  std::vector<T> front(const kernel::region<T>& r, std::uint32_t device) const {
+    const kernel::region_state& s = states_.at(r.id);
+    return read<T>(s.buffers.at(device).at(s.parity), s.elements);
+  }
+  template <class T>
+  replicated<T> view(const kernel::region<T>& r, std::uint32_t device) const {
+    return kernel::make_view<T>(states_.at(r.id), r.id, device);
+  }
+
+  template <class T, combine Op>
+  kernel::reduction<T, Op> create_reduction(std::uint64_t n, std::uint32_t copies) {
+    const auto id = add_reduction(n, copies, sizeof(T), element_type_of<T>(), Op);
+    for (std::uint32_t d = 0; d < devices(); ++d) {
+      write(states_[id].buffers[d][0], std::vector<T>(n, combine_identity<T, Op>()).data(),
+            n * sizeof(T));
+      write(states_[id].partials[d],
+            std::vector<T>(n * copies, combine_identity<T, Op>()).data(), n * copies * sizeof(T));
+    }
+    return {id};
+  }
+  template <class T, combine Op>
+  void set_front(const kernel::reduction<T, Op>& r, const std::vector<T>& values) {
+    for (std::uint32_t d = 0; d < devices(); ++d) {
+      write_front(r.id, d, values.data(), values.size(), sizeof(T));
+    }
+  }
+  template <class T, combine Op>
+  std::vector<T> front(const kernel::reduction<T, Op>& r, std::uint32_t device) const {
+    return read<T>(states_.at(r.id).buffers.at(device)[0], states_.at(r.id).elements);
+  }
+  template <class T, combine Op>
+  reduced<T, Op> view(const kernel::reduction<T, Op>& r, std::uint32_t device) const {
+    return kernel::make_reduced_view<T, Op>(states_.at(r.id), device);
+  }
+
+#if defined(__CUDACC__)
+  template <class Kernel>
+  void launch(std::uint32_t device, const Kernel& kernel, grid shape) {
+    submit_kernel(device, whole<device::untracked>(kernel, shape));
+  }
+  // The mechanism of `r` decides how the kernel's stores reach the subscribers. All regions that
+  // one kernel writes have the same mechanism.
+  template <class Kernel, class T>
+  void launch(std::uint32_t device, const Kernel& kernel, grid shape, const kernel::region<T>& r,
+              const kernel::block_mapping& mapping) {
+    if (devices() == 1) return launch(device, kernel, shape);
+    switch (states_.at(r.id).options.mechanism) {
+      case kernel::mechanism::inline_stores:
+        submit_kernel(device, whole<device::inline_stores>(kernel, shape));
+        break;
+      case kernel::mechanism::split:
+        for (const auto& part :
+             mapping.split(shape.blocks, states_[r.id].options.split_ranges)) {
+          kernel_operation ranged = describe(kernel, shape);
+          ranged.entry = reinterpret_cast<const void*>(
+              &device::run_ranged<device::untracked, Kernel>);
+          ranged.ranged = true;
+          ranged.first = static_cast<std::uint32_t>(part.first_block);
+          ranged.total = static_cast<std::uint32_t>(shape.blocks);
+          ranged.shape.blocks = part.last_block - part.first_block;
+          submit_kernel(device, std::move(ranged));
+          submit_deliveries(device, r.id, part.complete);
+        }
+        break;
+      default:
+        submit_kernel(device, whole<device::untracked>(kernel, shape));
+    }
+  }
+#endif
+
+  template <class... Item>
+  void exchange(const Item&... items) {
+    const std::array<std::uint32_t, sizeof...(Item)> ids{items.id...};
+    submit_exchange({ids.begin(), ids.end()});
+  }
+
+  // Calls f once. What it launches and exchanges runs before run returns; the times are of that
+  // alone, without the host's part.
+  template <class F>
+  kernel::run_result run(F&& f, const run_options& o = {}) {
+    begin_recording();
+    try {
+      std::forward<F>(f)();
+    } catch (...) {
+      cancel_recording();
+      throw;
+    }
+    return execute_recorded(o);
+  }
+
+ private:
+  struct reduction_details {
+    element_type type = element_type::f32;
+    combine operation = combine::add;
+    std::array<void*, max_devices> inboxes{};  // small ones only
+  };
+  struct loaded_kernel {
+    int most_threads = 0;
+    std::uint32_t shared_bytes = 0;
+  };
+  class snapshot;
+  class graphs;
+  class stopwatch;
+
+#if defined(__CUDACC__)
+  template <class Kernel>
+  kernel_operation describe(const Kernel& kernel, grid shape) {
+    static_assert(std::is_trivially_copyable_v<Kernel>, "kernels are copied to the device");
+    static_assert(alignof(Kernel) <= alignof(std::max_align_t));
+    static_assert(sizeof(Kernel) <= 4000, "a kernel's members are launch parameters: 4 KB at most");
+    if (constexpr auto fixed = device::fixed_threads<Kernel>(); fixed != 0) {
+      if (shape.threads != fixed) {
+        throw model_error("a kernel for " + std::to_string(fixed) + " threads is launched with " +
+                          std::to_string(shape.threads));
+      }
+    }
+    kernel_operation k;
+    k.type_name = typeid(Kernel).name();
+    k.functor.resize(sizeof(Kernel));
+    std::memcpy(k.functor.data(), &kernel, sizeof(Kernel));
+    k.shape = shape;
+    return k;
+  }
+  template <class Policy, class Kernel>
+  kernel_operation whole(const Kernel& kernel, grid shape) {
+    kernel_operation k = describe(kernel, shape);
+    k.entry = reinterpret_cast<const void*>(&device::run_grid<Policy, Kernel>);
+    return k;
+  }
+#endif
+
+  template <class T>
+  std::vector<T> read(const void* from, std::uint64_t n) const {
+    std::vector<T> values(n);
+    read_bytes(values.data(), from, n * sizeof(T));
+    return values;
+  }
+
+  void* take(std::uint32_t device, std::uint64_t bytes);
+  void write(void* to, const void* from, std::uint64_t bytes);
+  void read_bytes(void* to, const void* from, std::uint64_t bytes) const;
+  void write_front(std::uint32_t id, std::uint32_t device, const void* values, std::uint64_t n,
+                   std::uint64_t element_bytes);
+  std::uint32_t add_region(kernel::region_options o, std::uint32_t element_bytes);
+  std::uint32_t add_reduction(std::uint64_t n, std::uint32_t copies, std::uint32_t element_bytes,
+                              element_type type, combine operation);
+
+  void submit_kernel(std::uint32_t device, kernel_operation k);
+  void submit_deliveries(std::uint32_t device, std::uint32_t id,
+                         const std::vector<kernel::element_range>& complete);
+  void submit_exchange(const std::vector<std::uint32_t>& ids);
+  void submit(operation o);
+
+  void begin_recording();
+  void cancel_recording();
+  kernel::run_result execute_recorded(const run_options& o);
+
+  void require_usable() const;
+  void require_idle(const char* what) const;
+  void load(const kernel_operation& k);
+  void issue(const operation& o, stopwatch* watch);
+  void issue_kernel(std::uint32_t device, const kernel_operation& k);
+  void issue_copies(std::uint32_t device, const std::vector<copy_operation>& copies);
+  void issue_exchange(std::uint32_t device, const exchange_operation& e, stopwatch* watch);
+  double launch_timed(const std::vector<operation>& operations, graphs* captured,
+                      stopwatch* watch);
+  void launch_gates();
+  void open_gate() noexcept;
+  [[noreturn]] void fail(const std::string& sentence) const;
+  std::string describe_failure(const wait_failure& f) const;
+  barrier_arguments barrier(std::uint32_t device, std::uint32_t exchange) const;
+
+  options options_;
+  std::vector<cudaStream_t> streams_;        // main, of each device
+  std::vector<cudaStream_t> copy_streams_;
+  std::vector<cudaEvent_t> forks_, joins_;   // between the two
+  std::vector<cudaEvent_t> starts_, stops_;  // of a run
+  device_memory memory_;
+  std::unique_ptr<mapped_memory> host_;      // wait_failure of each device, then the gate's ticket
+  std::vector<device_control*> controls_;
+  wait_failure* failures_ = nullptr;
+  unsigned int* host_ticket_ = nullptr;
+  unsigned int ticket_ = 0;
+
+  std::vector<kernel::region_state> states_;
+  std::vector<reduction_details> reductions_;       // beside states_
+  std::vector<std::string> exchanges_;              // what each exchange exchanged
+  std::map<std::pair<int, const void*>, loaded_kernel> loaded_;
+  std::vector<bool> copies_pending_;                // device has copies that no exchange joined
+
+  bool recording_ = false;
+  std::vector<operation> recorded_;
+  std::vector<std::uint32_t> parities_before_;
+  std::vector<std::string> remarks_;
+  mutable std::string failure_;                     // why the node cannot be used any more
+};
+
+}  // namespace interlace::cuda

@@ -1,0 +1,26 @@
+// What a GPU's NVLinks have carried, as the driver counts it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+namespace interlace::cuda {
+
+// Since the driver was loaded, over all links of a GPU; the driver counts in KiB. `data` is payload
+// in whole 32-byte sectors, `raw` everything on the wire.
+struct nvlink_bytes {
+  std::uint64_t data_sent = 0;
+  std::uint64_t data_received = 0;
+  std::uint64_t raw_sent = 0;
+  std::uint64_t raw_received = 0;
+
+  friend nvlink_bytes operator-(const nvlink_bytes& a, const nvlink_bytes& b) {
+    return {a.data_sent - b.data_sent, a.data_received - b.data_received, a.raw_sent - b.raw_sent,
+            a.raw_received - b.raw_received};
+  }
+};
+
+// Nothing where there is no NVML, no NVLink or no such counter.
+std::optional<nvlink_bytes> read_nvlink_counters(int ordinal) noexcept;
+
+}  // namespace interlace::cuda

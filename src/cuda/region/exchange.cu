@@ -1,0 +1,313 @@
+#include <cuda/atomic>
+
+#include "base/errors.hpp"
+#include "cuda/check.hpp"
+#include "cuda/region/exchange.hpp"
+
+namespace interlace::cuda {
+
+namespace {
+
+constexpr unsigned int exchange_threads = 512;
+constexpr unsigned int gate_threads = 32;
+constexpr unsigned int wide_threads = 256;
+constexpr unsigned int wide_blocks = 1024;
+static_assert(max_devices <= gate_threads);
+
+template <class T, combine Op>
+struct reduction_tag {
+  using type = T;
+  static constexpr combine operation = Op;
+};
+
+template <class T, class F>
+__host__ __device__ void with_operation(combine operation, F&& f) {
+  if (operation == combine::add) {
+    f(reduction_tag<T, combine::add>{});
+  } else {
+    f(reduction_tag<T, combine::min>{});
+  }
+}
+
+// Calls f with the tag of a reduction's type and operation.
+template <class F>
+__host__ __device__ void with_type(element_type type, combine operation, F&& f) {
+  switch (type) {
+    case element_type::f32: return with_operation<float>(operation, f);
+    case element_type::f64: return with_operation<double>(operation, f);
+    case element_type::u32: return with_operation<std::uint32_t>(operation, f);
+    case element_type::i32: return with_operation<std::int32_t>(operation, f);
+    case element_type::u64: return with_operation<std::uint64_t>(operation, f);
+    case element_type::i64: return with_operation<std::int64_t>(operation, f);
+  }
+}
+
+__device__ std::uint64_t global_time_ns() {
+  std::uint64_t t;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t));
+  return t;
+}
+
+using system_counter = ::cuda::atomic_ref<counter, ::cuda::thread_scope_system>;
+using system_word = ::cuda::atomic_ref<unsigned int, ::cuda::thread_scope_system>;
+
+// Says that a wait expired and lets everybody go on; only the device's first is kept.
+__device__ void report(const barrier_arguments& a, unsigned int peer, counter seen,
+                       counter target) {
+  if (atomicCAS(&a.controls[a.device]->failed, 0U, 1U) != 0U) return;
+  volatile wait_failure* f = a.failure;
+  f->device = a.device;
+  f->peer = peer;
+  f->exchange = a.exchange;
+  f->seen = seen;
+  f->target = target;
+  __threadfence_system();
+  f->reported = 1;
+  __threadfence_system();
+  for (std::uint32_t p = 0; p < a.devices; ++p) {
+    if (p == a.device) continue;
+    system_word(a.controls[p]->failed).store(1U, ::cuda::memory_order_relaxed);
+  }
+}
+
+// Returns once `done` is true; after the deadline, or when any wait of the node has expired, it
+// returns all the same.
+template <class Done, class Expired>
+__device__ void wait_until(const barrier_arguments& a, Done done, Expired expired) {
+  const std::uint64_t start = global_time_ns();
+  for (std::uint32_t round = 1; !done(); ++round) {
+    if (round % 64 != 0) continue;
+    if (system_word(a.controls[a.device]->failed).load(::cuda::memory_order_relaxed) != 0) return;
+    if (global_time_ns() - start > a.deadline_ns) {
+      expired();
+      return;
+    }
+  }
+}
+
+// The number of the barrier that this device enters next. Read it before the barrier.
+__device__ counter next_barrier(const barrier_arguments& a) {
+  return a.controls[a.device]->entered + 1;
+}
+
+// A barrier over all devices, called by all threads of the one block of a kernel.
+//
+// Release: what this block stored before, and what the stream's earlier kernels and copies stored
+// anywhere, happens before the peers leave. The block-wide barrier puts the block's own stores
+// before each sender's release, the end of a kernel puts its stores before those of the next, and
+// a release is cumulative. Acquire: what the peers released happens before what any thread of this
+// block, and any later kernel of the stream, does after it.
+__device__ void pass_barrier(const barrier_arguments& a, counter number) {
+  __syncthreads();
+  const unsigned int peer = threadIdx.x;
+  if (peer < a.devices && peer != a.device) {
+    system_counter(a.controls[peer]->arrived[a.device])
+        .store(number, ::cuda::memory_order_release);
+    const system_counter arrived(a.controls[a.device]->arrived[peer]);
+    counter seen = 0;
+    wait_until(
+        a, [&] { return (seen = arrived.load(::cuda::memory_order_acquire)) >= number; },
+        [&] { report(a, peer, seen, number); });
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) a.controls[a.device]->entered = number;
+}
+
+// Folds the copies in a fixed order, resets them, and stores the sums to every inbox.
+template <class T, combine Op>
+__device__ void send_sums(const small_reduction& item, const barrier_arguments& a,
+                          unsigned int slot) {
+  T* partial = static_cast<T*>(item.partial);
+  const std::uint32_t row = (slot * a.devices + a.device) * item.elements;
+  if (item.copies == 1) {
+    for (std::uint32_t i = threadIdx.x; i < item.elements; i += blockDim.x) {
+      const T value = partial[i];
+      partial[i] = combine_identity<T, Op>();
+      for (std::uint32_t p = 0; p < a.devices; ++p) {
+        static_cast<T*>(item.inboxes[p])[row + i] = value;
+      }
+    }
+    return;
+  }
+  // A warp an element, its lanes over the copies.
+  const std::uint32_t lane = threadIdx.x % 32;
+  for (std::uint32_t i = threadIdx.x / 32; i < item.elements; i += blockDim.x / 32) {
+    T value = combine_identity<T, Op>();
+    for (std::uint32_t c = lane; c < item.copies; c += 32) {
+      T& own = partial[std::uint64_t{c} * item.elements + i];
+      value = combine_values<T, Op>(value, own);
+      own = combine_identity<T, Op>();
+    }
+    for (int mask = 16; mask != 0; mask /= 2) {
+      value = combine_values<T, Op>(value, __shfl_xor_sync(0xffffffffU, value, mask));
+    }
+    value = __shfl_sync(0xffffffffU, value, 0);
+    if (lane < a.devices) static_cast<T*>(item.inboxes[lane])[row + i] = value;
+  }
+}
+
+// In the order of the devices, so that all fronts get the same bits.
+template <class T, combine Op>
+__device__ void combine_inbox(const small_reduction& item, const barrier_arguments& a,
+                              unsigned int slot) {
+  const T* inbox = static_cast<const T*>(item.inboxes[a.device]);
+  for (std::uint32_t i = threadIdx.x; i < item.elements; i += blockDim.x) {
+    T total = combine_identity<T, Op>();
+    for (std::uint32_t d = 0; d < a.devices; ++d) {
+      // From L2, where peers' stores arrive.
+      const T value = __ldcg(inbox + (slot * a.devices + d) * item.elements + i);
+      total = combine_values<T, Op>(total, value);
+    }
+    static_cast<T*>(item.front)[i] = total;
+  }
+}
+
+__global__ void __launch_bounds__(exchange_threads)
+    exchange_kernel(const __grid_constant__ exchange_arguments a) {
+  const counter number = next_barrier(a.barrier);
+  const auto slot = static_cast<unsigned int>(number % 2);
+  for (std::uint32_t r = 0; r < a.reductions; ++r) {
+    with_type(a.items[r].type, a.items[r].operation, [&](auto tag) {
+      using reduction = decltype(tag);
+      send_sums<typename reduction::type, reduction::operation>(a.items[r], a.barrier, slot);
+    });
+  }
+  pass_barrier(a.barrier, number);
+  for (std::uint32_t r = 0; r < a.reductions; ++r) {
+    with_type(a.items[r].type, a.items[r].operation, [&](auto tag) {
+      using reduction = decltype(tag);
+      combine_inbox<typename reduction::type, reduction::operation>(a.items[r], a.barrier, slot);
+    });
+  }
+}
+
+__global__ void __launch_bounds__(gate_threads)
+    gate_kernel(const __grid_constant__ barrier_arguments a, const unsigned int* host_ticket,
+                unsigned int ticket) {
+  const counter number = next_barrier(a);
+  if (threadIdx.x == 0) {
+    // The host enqueues whole graphs meanwhile, so it gets more time than a device.
+    barrier_arguments patient = a;
+    patient.deadline_ns += 60'000'000'000ULL;
+    const volatile unsigned int* stored = host_ticket;
+    unsigned int seen = 0;
+    wait_until(
+        patient, [&] { return static_cast<int>((seen = *stored) - ticket) >= 0; },
+        [&] { report(a, host_gate, seen, ticket); });
+  }
+  pass_barrier(a, number);
+}
+
+template <class T, combine Op>
+__global__ void __launch_bounds__(wide_threads)
+    fold_copies(T* partial, std::uint64_t elements, std::uint32_t copies) {
+  const std::uint64_t stride = std::uint64_t{gridDim.x} * blockDim.x;
+  for (std::uint64_t i = std::uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < elements;
+       i += stride) {
+    T value = partial[i];
+    for (std::uint32_t c = 1; c < copies; ++c) {
+      value = combine_values<T, Op>(value, partial[c * elements + i]);
+      partial[c * elements + i] = combine_identity<T, Op>();
+    }
+    partial[i] = value;
+  }
+}
+
+// Reads over NVLink what peers accumulated and stores the result there: the device's segment is a
+// devices-th of all.
+template <class T, combine Op>
+__global__ void __launch_bounds__(wide_threads)
+    combine_segment(const __grid_constant__ large_reduction r) {
+  const std::uint64_t begin = r.elements * r.device / r.devices;
+  const std::uint64_t end = r.elements * (r.device + 1) / r.devices;
+  const std::uint64_t stride = std::uint64_t{gridDim.x} * blockDim.x;
+  for (std::uint64_t i = begin + std::uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < end;
+       i += stride) {
+    T total = combine_identity<T, Op>();
+    for (std::uint32_t d = 0; d < r.devices; ++d) {
+      total = combine_values<T, Op>(total, __ldcg(static_cast<const T*>(r.partials[d]) + i));
+    }
+    for (std::uint32_t d = 0; d < r.devices; ++d) static_cast<T*>(r.fronts[d])[i] = total;
+  }
+}
+
+template <class T, combine Op>
+__global__ void __launch_bounds__(wide_threads) reset_partial(T* partial, std::uint64_t elements) {
+  const std::uint64_t stride = std::uint64_t{gridDim.x} * blockDim.x;
+  for (std::uint64_t i = std::uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < elements;
+       i += stride) {
+    partial[i] = combine_identity<T, Op>();
+  }
+}
+
+unsigned int blocks_for(std::uint64_t elements) {
+  const std::uint64_t blocks = (elements + wide_threads - 1) / wide_threads;
+  return static_cast<unsigned int>(blocks < 1 ? 1 : blocks < wide_blocks ? blocks : wide_blocks);
+}
+
+template <class Entry>
+void load(Entry* entry) {
+  cudaFuncAttributes attributes;
+  INTERLACE_CUDA_CHECK(cudaFuncGetAttributes(&attributes, entry));
+}
+
+}  // namespace
+
+void launch_exchange(const exchange_arguments& a, cudaStream_t stream) {
+  exchange_kernel<<<1, exchange_threads, 0, stream>>>(a);
+  INTERLACE_CUDA_CHECK(cudaGetLastError());
+}
+
+void launch_fold_copies(const large_reduction& r, cudaStream_t stream) {
+  if (r.copies == 1) return;
+  with_type(r.type, r.operation, [&](auto tag) {
+    using type = typename decltype(tag)::type;
+    fold_copies<type, decltype(tag)::operation>
+        <<<blocks_for(r.elements), wide_threads, 0, stream>>>(
+            static_cast<type*>(r.partials[r.device]), r.elements, r.copies);
+  });
+  INTERLACE_CUDA_CHECK(cudaGetLastError());
+}
+
+void launch_combine_segment(const large_reduction& r, cudaStream_t stream) {
+  with_type(r.type, r.operation, [&](auto tag) {
+    using type = typename decltype(tag)::type;
+    combine_segment<type, decltype(tag)::operation>
+        <<<blocks_for(r.elements / r.devices + 1), wide_threads, 0, stream>>>(r);
+  });
+  INTERLACE_CUDA_CHECK(cudaGetLastError());
+}
+
+void launch_reset_partial(const large_reduction& r, cudaStream_t stream) {
+  with_type(r.type, r.operation, [&](auto tag) {
+    using type = typename decltype(tag)::type;
+    reset_partial<type, decltype(tag)::operation>
+        <<<blocks_for(r.elements), wide_threads, 0, stream>>>(
+            static_cast<type*>(r.partials[r.device]), r.elements);
+  });
+  INTERLACE_CUDA_CHECK(cudaGetLastError());
+}
+
+void launch_gate(const barrier_arguments& a, const unsigned int* host_ticket, unsigned int ticket,
+                 cudaStream_t stream) {
+  gate_kernel<<<1, gate_threads, 0, stream>>>(a, host_ticket, ticket);
+  INTERLACE_CUDA_CHECK(cudaGetLastError());
+}
+
+void load_exchange_kernels() {
+  load(exchange_kernel);
+  load(gate_kernel);
+  for (const auto type : {element_type::f32, element_type::f64, element_type::u32,
+                          element_type::i32, element_type::u64, element_type::i64}) {
+    for (const auto operation : {combine::add, combine::min}) {
+      with_type(type, operation, [](auto tag) {
+        using value = typename decltype(tag)::type;
+        load(fold_copies<value, decltype(tag)::operation>);
+        load(combine_segment<value, decltype(tag)::operation>);
+        load(reset_partial<value, decltype(tag)::operation>);
+      });
+    }
+  }
+}
+
+}  // namespace interlace::cuda

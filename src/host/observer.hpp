@@ -1,0 +1,63 @@
+// What the host node watches while a kernel runs.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kernel/region.hpp"
+#include "kernel/serial_block.hpp"
+#include "kernel/use_tracker.hpp"
+
+namespace interlace::host {
+
+struct silent_observer {
+  template <class I>
+  using index = I;
+  static constexpr bool active = false;
+};
+
+// Checks the promises of the memory model, and counts which delivered elements are read.
+class checking_observer {
+ public:
+  template <class I>
+  using index = kernel::dependent_index<I>;
+  static constexpr bool active = true;
+
+  explicit checking_observer(std::uint32_t devices) : devices_(devices) {}
+
+  void add_region(std::uint32_t id, const kernel::region_state& state);
+  void begin_block(std::uint32_t device, std::uint64_t block,
+                   const kernel::block_mapping* mapping);
+  void end_block() { mapped_.clear(); }
+  // A new epoch of one region: its elements may be written again.
+  void end_epoch(std::uint32_t id);
+  const kernel::use_tracker& use(std::uint32_t id) const { return regions_[id].use; }
+
+  bool stores_inline() const { return false; }
+  void begin_segment() {}
+  void begin_lane(std::uint32_t) {}
+  std::uint32_t on_access(const kernel::access& a);
+  void on_compute(operation, std::uint32_t, kernel::site_id) {}
+  void enter_loop(kernel::site_id) {}
+  void next_iteration() {}
+  void leave_loop() {}
+  void on_uniform() {}
+  void on_barrier(bool) {}
+  void on_shuffle(std::uint32_t, std::uint32_t) {}
+  void on_publish(std::uint32_t, std::uint64_t, std::uint64_t) {}
+
+ private:
+  struct watched {
+    std::vector<std::uint8_t> writer;  // device + 1 in this epoch, 0: nobody
+    kernel::use_tracker use;
+  };
+
+  std::uint32_t devices_;
+  std::vector<watched> regions_;
+  std::uint32_t device_ = 0;
+  std::uint64_t block_ = 0;
+  bool has_mapping_ = false;
+  std::vector<kernel::element_range> mapped_;
+};
+
+}  // namespace interlace::host

@@ -1,0 +1,101 @@
+#include "kernel/region.hpp"
+
+#include <algorithm>
+
+#include "base/errors.hpp"
+
+namespace interlace::kernel {
+
+namespace {
+constexpr std::array<std::pair<mechanism, const char*>, 4> mechanism_names{{
+    {mechanism::bulk_copy, "bulk-copy"},
+    {mechanism::split, "split"},
+    {mechanism::inline_stores, "inline"},
+    {mechanism::infinite_bandwidth, "infinite-bandwidth"},
+}};
+}  // namespace
+
+const char* mechanism_name(mechanism m) {
+  for (const auto& [value, name] : mechanism_names) {
+    if (value == m) return name;
+  }
+  throw model_error("a mechanism without a name");
+}
+
+mechanism parse_mechanism(const std::string& name) {
+  std::string known;
+  for (const auto& [value, text] : mechanism_names) {
+    if (name == text) return value;
+    known += known.empty() ? text : std::string(", ") + text;
+  }
+  throw usage_error("unknown mechanism '" + name + "'; there are " + known);
+}
+
+std::vector<delivery> region_state::deliveries() const {
+  std::vector<delivery> all;
+  for (std::uint32_t owner = 0; owner < devices(); ++owner) {
+    const auto own =
+        deliveries(owner, {{options.boundaries[owner], options.boundaries[owner + 1]}});
+    all.insert(all.end(), own.begin(), own.end());
+  }
+  return all;
+}
+
+std::vector<delivery> region_state::deliveries(std::uint32_t owner,
+                                               const std::vector<element_range>& complete) const {
+  std::vector<delivery> result;
+  // Destinations rotate from the owner, so that senders start at different receivers.
+  for (std::uint32_t step = 1; step < devices(); ++step) {
+    const std::uint32_t to = (owner + step) % devices();
+    std::vector<element_range> wanted;
+    if (options.subscribers.empty()) {
+      wanted = complete;
+    } else {
+      for (const subscriber_range& s : options.subscribers[owner]) {
+        if ((s.devices >> to & 1U) == 0) continue;
+        for (const element_range& r : complete) {
+          wanted.push_back({std::max(r.begin, s.begin), std::min(r.end, s.end)});
+        }
+      }
+      wanted = merge_ranges(std::move(wanted));
+    }
+    for (const element_range& r : wanted) {
+      if (r.begin < r.end) result.push_back({owner, to, r.begin, r.end});
+    }
+  }
+  return result;
+}
+
+region_state make_region_state(region_options options, std::uint32_t element_bytes,
+                               std::uint32_t devices) {
+  if (options.boundaries.size() != devices + std::size_t{1} || options.boundaries.front() != 0 ||
+      !std::is_sorted(options.boundaries.begin(), options.boundaries.end())) {
+    throw model_error("a region needs ascending boundaries from 0, one more than devices");
+  }
+  if (!options.subscribers.empty() && options.subscribers.size() != devices) {
+    throw model_error("a region needs subscribers for every owner, or for none");
+  }
+  for (std::uint32_t owner = 0; owner < options.subscribers.size(); ++owner) {
+    const auto& ranges = options.subscribers[owner];
+    if (ranges.size() > max_subscriber_ranges) {
+      throw model_error("device " + std::to_string(owner) + " names " +
+                        std::to_string(ranges.size()) + " subscriber ranges; at most " +
+                        std::to_string(max_subscriber_ranges) + " are possible");
+    }
+    for (const subscriber_range& r : ranges) {
+      if (r.begin > r.end || r.begin < options.boundaries[owner] ||
+          r.end > options.boundaries[owner + 1] || (r.devices >> owner & 1U) != 0 ||
+          (r.devices >> devices) != 0) {
+        throw model_error("subscribers of device " + std::to_string(owner) +
+                          " lie outside of its part, include itself or do not exist");
+      }
+    }
+  }
+  region_state state;
+  state.element_bytes = element_bytes;
+  state.elements = options.boundaries.back();
+  state.options = std::move(options);
+  return state;
+}
+
+}  // namespace interlace::kernel

@@ -1,0 +1,160 @@
+// Regions and reductions as every node keeps them: who owns what, who subscribes, which buffer is
+// the front. Nodes add memory and movement.
+//
+// What a node offers to a workload (host::node is the plainest reading of it):
+//
+//   devices()                               GPUs
+//   allocate<T>(device, n) -> local<T>      lives as long as the node; every byte 0xff
+//   upload(local<T>, values), download(local<T>) -> std::vector<T>
+//   create_region<T>(region_options) -> region<T>;  set_front(region, values);
+//   front(region, device) -> std::vector<T> the replica of one device
+//   create_reduction<T, Op>(n, copies) -> reduction<T, Op>;  set_front(reduction, values);
+//   front(reduction, device)
+//   view(region | reduction, device)        what kernels take; valid until the next exchange
+//   launch(device, kernel, grid)            a kernel that writes no region
+//   launch(device, kernel, grid, region, block_mapping)
+//   exchange(regions and reductions...)     publishes and swaps
+//   run(f) -> run_result                    f enqueues launches and exchanges; returns when done
+//
+// launch and exchange only enqueue, in the order of each device's stream.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/limits.hpp"
+#include "interlace/kernel.hpp"
+#include "kernel/mapping.hpp"
+
+namespace interlace::kernel {
+
+enum class mechanism : std::uint8_t { bulk_copy, split, inline_stores, infinite_bandwidth };
+
+// The name that users type: "bulk-copy", "split", "inline", "infinite-bandwidth".
+const char* mechanism_name(mechanism m);
+mechanism parse_mechanism(const std::string& name);
+
+struct region_options {
+  std::vector<std::uint64_t> boundaries;  // device d owns [boundaries[d], boundaries[d + 1])
+  // For each owner, who receives what; empty: every other device receives everything.
+  std::vector<std::vector<subscriber_range>> subscribers;
+  interlace::kernel::mechanism mechanism = mechanism::bulk_copy;
+  std::uint32_t split_ranges = 8;  // kernel launches of one epoch under `split`
+};
+
+struct exchangeable {
+  std::uint32_t id = 0;
+};
+template <class T>
+struct region : exchangeable {};
+template <class T, combine Op>
+struct reduction : exchangeable {};
+
+// Elements [begin, end) go from their owner to another device, once an epoch.
+struct delivery {
+  std::uint32_t from = 0;
+  std::uint32_t to = 0;
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+};
+
+struct region_state {
+  bool is_reduction = false;
+  std::uint32_t element_bytes = 0;
+  std::uint64_t elements = 0;
+  region_options options;
+  std::uint32_t parity = 0;  // buffers[device][parity] is the front
+  std::array<std::array<void*, 2>, max_devices> buffers{};
+
+  // Reductions: buffers[device][0] is the front, partials[device] what kernels accumulate in.
+  std::uint32_t copies = 1;
+  std::array<void*, max_devices> partials{};
+
+  std::uint32_t devices() const {
+    return static_cast<std::uint32_t>(options.boundaries.size()) - 1;
+  }
+  // What the exchange delivers, cut to `parts` of the owner where given.
+  std::vector<delivery> deliveries() const;
+  std::vector<delivery> deliveries(std::uint32_t owner,
+                                   const std::vector<element_range>& complete) const;
+};
+
+// Checks the options and fills the state, without memory.
+region_state make_region_state(region_options options, std::uint32_t element_bytes,
+                               std::uint32_t devices);
+
+template <class T>
+replicated<T> make_view(const region_state& state, std::uint32_t id, std::uint32_t device) {
+  replicated<T> view;
+  view.front = static_cast<const T*>(state.buffers[device][state.parity]);
+  view.back = static_cast<T*>(state.buffers[device][state.parity ^ 1U]);
+  view.size = state.elements;
+  view.region = id;
+  view.device = device;
+  const std::uint32_t others = ((1U << state.devices()) - 1U) & ~(1U << device);
+  if (state.options.subscribers.empty()) {
+    view.everybody = others;
+  } else {
+    for (const subscriber_range& r : state.options.subscribers[device]) {
+      view.ranges[view.range_count++] = r;
+    }
+  }
+  for (std::uint32_t peer = 0; peer < state.devices(); ++peer) {
+    view.peer_back[peer] = static_cast<T*>(state.buffers[peer][state.parity ^ 1U]);
+  }
+  return view;
+}
+
+template <class T, combine Op>
+reduced<T, Op> make_reduced_view(const region_state& state, std::uint32_t device) {
+  return {static_cast<const T*>(state.buffers[device][0]), static_cast<T*>(state.partials[device]),
+          state.elements, state.copies};
+}
+
+// Combines all devices' partials, device by device and copy by copy, into every front, and resets
+// them. For nodes whose memory the CPU reaches.
+template <class T, combine Op>
+void fold_partials(region_state& state, std::uint32_t devices) {
+  for (std::uint64_t i = 0; i < state.elements; ++i) {
+    T total = combine_identity<T, Op>();
+    for (std::uint32_t d = 0; d < devices; ++d) {
+      T* partial = static_cast<T*>(state.partials[d]);
+      for (std::uint32_t c = 0; c < state.copies; ++c) {
+        T& slot = partial[c * state.elements + i];
+        total = combine_values<T, Op>(total, slot);
+        slot = combine_identity<T, Op>();
+      }
+    }
+    for (std::uint32_t d = 0; d < devices; ++d) static_cast<T*>(state.buffers[d][0])[i] = total;
+  }
+}
+
+// Bytes on the wires of the node, counted where they leave a device (or, for replies, the memory
+// that sends them).
+struct wire_bytes {
+  double useful = 0;    // payload that a kernel of the receiver reads
+  double protocol = 0;  // headers, framing, padding, flow control
+  double wasted = 0;    // payload overwritten before the exchange, or never read
+};
+
+struct timeline_event {
+  std::uint32_t device = 0;
+  const char* track = "";  // "kernel", "copy", "exchange"
+  std::string name;
+  double start_s = 0;
+  double end_s = 0;
+};
+
+struct run_result {
+  double time_s = 0;                     // first launch to the last exchange's end
+  double copy_s = 0;                     // part of it in which transfers were exposed; bulk-copy only
+  bool wire_known = false;
+  wire_bytes wire;
+  std::vector<timeline_event> timeline;  // of the first epochs
+  std::uint64_t accesses = 0;            // simulated (warp instruction, line) pairs
+  std::uint64_t remote_transactions = 0; // simulated packets that left a device
+};
+
+}  // namespace interlace::kernel

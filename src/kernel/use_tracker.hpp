@@ -1,0 +1,62 @@
+// Which delivered elements are used: written in an epoch and read by the receiver in the next one.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace interlace::kernel {
+
+class use_tracker {
+ public:
+  use_tracker(std::uint32_t devices, std::uint64_t elements,
+              std::vector<std::uint64_t> boundaries);
+
+  void wrote(std::uint64_t element) {
+    stamps& w = written_[element];
+    if (w.last == epoch_ + 1) {
+      ++overwritten_;
+    } else {
+      w = {epoch_ + 1, w.last};
+    }
+  }
+  void read(std::uint32_t device, std::uint64_t element) {
+    std::uint32_t& stamp = read_[device][element];
+    if (stamp == epoch_ + 1) return;
+    stamp = epoch_ + 1;
+    // Written in the epoch before, or set before the first one, by another device (which may
+    // already have written it anew: that is the back).
+    const stamps& w = written_[element];
+    const std::uint32_t front = w.last == epoch_ + 1 ? w.before : w.last;
+    const bool own = element >= boundaries_[device] && element < boundaries_[device + 1];
+    if (!own && front == epoch_) ++used_now_;
+  }
+  void end_epoch() {
+    if (epoch_ > 0) used_ += used_now_;
+    used_last_ = used_now_;
+    used_now_ = 0;
+    ++epoch_;
+  }
+
+  std::uint32_t epochs() const { return epoch_; }
+  // Elements delivered by all exchanges so far that their receiver reads. What the last exchange
+  // delivered is read after the run: it is taken to be used as the epoch before it was.
+  std::uint64_t used() const { return epoch_ == 0 ? 0 : used_ + used_last_; }
+  std::uint64_t overwritten() const { return overwritten_; }
+
+ private:
+  struct stamps {
+    std::uint32_t last = 0;    // epoch + 1 of the last store
+    std::uint32_t before = 0;  // of the last store in an earlier epoch than that
+  };
+
+  std::vector<std::uint64_t> boundaries_;
+  std::vector<stamps> written_;                    // [element]
+  std::vector<std::vector<std::uint32_t>> read_;   // [device][element] epoch + 1 of the last load
+  std::uint32_t epoch_ = 0;
+  std::uint64_t used_now_ = 0;
+  std::uint64_t used_last_ = 0;
+  std::uint64_t used_ = 0;
+  std::uint64_t overwritten_ = 0;
+};
+
+}  // namespace interlace::kernel

@@ -1,0 +1,118 @@
+// The machine that this process runs on, as NVML and the CUDA driver tell it.
+//
+// Everything that asks the driver stands behind `gpu_driver`, so that discovery is tested without a
+// GPU. What no driver tells (latencies, cache geometry, sustained rates) is taken from a described
+// machine with the same GPU model, or else the nearest generation, and said to be so.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/errors.hpp"
+#include "machine/machine.hpp"
+
+namespace interlace::machine {
+
+// How near two GPUs are on PCIe; the words of `nvidia-smi topo -m` in the same order.
+enum class pcie_relation : std::uint8_t { same_board, pix, pxb, phb, node, sys, unknown };
+
+enum class nvlink_remote : std::uint8_t { gpu, network_switch, unknown };
+
+// One active NVLink of a GPU.
+struct nvlink_port {
+  nvlink_remote remote = nvlink_remote::unknown;
+  std::string remote_bus_id;   // of a GPU
+  std::uint32_t version = 0;   // NVLink generation, 0 if the driver does not say
+  double raw_bytes_per_s = 0;  // one direction, 0 if the driver does not say
+};
+
+// A GPU as NVML sees it, whether or not CUDA may use it.
+struct installed_gpu {
+  std::string bus_id;  // "0000:1b:00.0", lower case
+  std::string name;
+  bool mig = false;  // split into instances
+  std::uint32_t pcie_generation = 0;
+  std::uint32_t pcie_width = 0;
+  int numa_node = -1;
+  std::vector<nvlink_port> nvlinks;
+};
+
+// A GPU as CUDA shows it to this process: one of the above, or one MIG instance.
+struct usable_gpu {
+  std::string bus_id;
+  std::string name;
+  std::uint64_t memory_bytes = 0;
+  std::uint32_t compute_units = 0;
+  double clock_hz = 0;
+  std::uint64_t l2_bytes = 0;
+  std::uint64_t shared_bytes = 0;  // per compute unit
+  std::uint32_t copy_engines = 0;
+  std::uint32_t warp_width = 32;
+  std::uint32_t max_threads = 0;  // per compute unit
+  std::uint32_t max_blocks = 0;   // per compute unit
+  std::uint32_t capability_major = 0;
+  std::uint32_t capability_minor = 0;
+  double memory_peak_bytes_per_s = 0;
+};
+
+struct driver_versions {
+  std::string driver;  // "580.159.03", empty if not known
+  std::string cuda;    // "13.0"
+};
+
+// A GPU stopped answering (it fell off the bus, or was taken away).
+class gpu_lost : public device_error {
+ public:
+  using device_error::device_error;
+};
+
+// What discovery asks. All indices are below the counts; calls throw `usage_error` where there is
+// no driver, `gpu_lost` for a GPU that vanished and `device_error` for any other failure.
+class gpu_driver {
+ public:
+  virtual ~gpu_driver() = default;
+  virtual driver_versions versions() = 0;
+  virtual std::uint32_t installed_count() = 0;  // 0 where NVML is not there
+  virtual installed_gpu installed(std::uint32_t index) = 0;
+  virtual pcie_relation relation(const std::string& bus_id, const std::string& other) = 0;
+  virtual std::uint32_t usable_count() = 0;
+  virtual usable_gpu usable(std::uint32_t index) = 0;
+  virtual bool peer_access(std::uint32_t from, std::uint32_t to) = 0;  // usable GPUs
+  virtual std::optional<std::string> visible_devices() = 0;            // CUDA_VISIBLE_DEVICES
+  virtual std::string host_model() = 0;
+};
+
+// The real one, over libnvidia-ml.so.1 and libcuda.so.1. Opening never throws; asking does.
+std::unique_ptr<gpu_driver> open_driver();
+
+struct found_device {
+  std::string name;
+  std::string bus_id;
+  std::uint64_t memory_bytes = 0;
+  std::uint32_t pcie_generation = 0;
+  std::uint32_t pcie_width = 0;
+  int numa_node = -1;
+  std::uint32_t nvlinks = 0;
+};
+
+struct discovery {
+  machine found;
+  std::string template_name;            // described machine that supplied the rest; may be empty
+  bool same_model = false;              // it has the same GPU model
+  std::vector<std::string> queried;     // fields of `found` that the driver told: "gpu.clock_hz"
+  std::vector<std::string> link_rates;  // where each link's bytes_per_s is from
+  std::vector<found_device> devices;
+  std::vector<std::vector<std::string>> relations;  // "X", "NV18", "PIX", "SYS" ...
+  std::vector<std::string> remarks;                 // sentences
+  std::string driver_version;
+  std::string cuda_version;
+};
+
+// Throws `usage_error` where there is no driver or no GPU that can be used.
+discovery discover(gpu_driver& driver, const std::vector<machine>& known);
+
+}  // namespace interlace::machine

@@ -1,0 +1,133 @@
+#include "machine/validate.hpp"
+
+#include <cmath>
+#include <cstdint>
+#include <set>
+#include <utility>
+
+#include "machine/route.hpp"
+
+namespace interlace::machine {
+namespace {
+
+class problems {
+ public:
+  void require(bool holds, std::string sentence) {
+    if (!holds) found_.push_back(std::move(sentence));
+  }
+  bool none() const { return found_.empty(); }
+  std::vector<std::string> take() { return std::move(found_); }
+
+ private:
+  std::vector<std::string> found_;
+};
+
+bool positive(double value) { return std::isfinite(value) && value > 0; }
+
+bool power_of_two(std::uint64_t value) { return value != 0 && (value & (value - 1)) == 0; }
+
+void check_cache(const cache& level, const std::string& where, problems& found) {
+  found.require(level.bytes > 0, where + ".bytes is 0");
+  found.require(level.ways > 0, where + ".ways is 0");
+  found.require(level.banks > 0, where + ".banks is 0");
+  found.require(level.mshrs > 0, where + ".mshrs is 0");
+  found.require(power_of_two(level.line_bytes), where + ".line_bytes is not a power of two");
+  found.require(power_of_two(level.sector_bytes), where + ".sector_bytes is not a power of two");
+  found.require(level.sector_bytes <= level.line_bytes,
+                where + ".sector_bytes is more than line_bytes");
+  found.require(positive(level.bytes_per_s), where + ".bytes_per_s is not positive");
+  const std::uint64_t row = std::uint64_t{level.banks} * level.ways * level.line_bytes;
+  found.require(row == 0 || level.bytes % row == 0,
+                where + ".bytes is not a multiple of banks x ways x line_bytes");
+}
+
+void check_gpu(const gpu& unit, problems& found) {
+  found.require(unit.compute_units > 0, "gpu.compute_units is 0");
+  found.require(positive(unit.clock_hz), "gpu.clock_hz is not positive");
+  found.require(power_of_two(unit.warp_width) && unit.warp_width <= 64,
+                "gpu.warp_width is not a power of two up to 64");
+  found.require(unit.max_warps > 0, "gpu.max_warps is 0");
+  found.require(unit.max_blocks > 0, "gpu.max_blocks is 0");
+  found.require(unit.store_queue_lines > 0, "gpu.store_queue_lines is 0");
+  found.require(unit.issue.instructions > 0 && unit.issue.fp32 > 0 && unit.issue.fp64 > 0 &&
+                    unit.issue.integer > 0 && unit.issue.special > 0 && unit.issue.memory_lines > 0,
+                "gpu.issue has a rate of 0");
+  check_cache(unit.l1, "gpu.l1", found);
+  check_cache(unit.l2, "gpu.l2", found);
+  found.require(unit.l1.line_bytes == unit.l2.line_bytes, "gpu.l1 and gpu.l2 differ in line_bytes");
+  found.require(unit.l1.sector_bytes == unit.l2.sector_bytes,
+                "gpu.l1 and gpu.l2 differ in sector_bytes");
+  found.require(unit.dram.bytes > 0, "gpu.dram.bytes is 0");
+  found.require(unit.dram.channels > 0, "gpu.dram.channels is 0");
+  found.require(positive(unit.dram.bytes_per_s), "gpu.dram.bytes_per_s is not positive");
+  found.require(unit.atomic_ops_per_clock_per_bank > 0, "gpu.atomic_ops_per_clock_per_bank is 0");
+  found.require(unit.copy_engines > 0, "gpu.copy_engines is 0");
+  found.require(positive(unit.copy_bytes_per_s), "gpu.copy_bytes_per_s is not positive");
+}
+
+bool exists(const machine& described, endpoint end) {
+  switch (end.kind) {
+    case endpoint_kind::gpu:
+      return end.index < described.gpu_count;
+    case endpoint_kind::network_switch:
+      return end.index < described.switches.size();
+    case endpoint_kind::host:
+      return end.index == 0;
+  }
+  return false;
+}
+
+bool is_nvlink(protocol_kind kind) { return kind >= protocol_kind::nvlink1; }
+
+void check_links(const machine& described, problems& found) {
+  using end_key = std::pair<endpoint_kind, std::uint32_t>;
+  std::set<std::pair<std::pair<end_key, end_key>, std::string>> seen;
+  for (std::size_t index = 0; index < described.links.size(); ++index) {
+    const link& edge = described.links[index];
+    const std::string where = "link " + std::to_string(index);
+    const bool ends = exists(described, edge.a) && exists(described, edge.b);
+    found.require(ends, where + " has an end that does not exist");
+    found.require(!(edge.a == edge.b), where + " has the same device at both ends");
+    found.require(positive(edge.bytes_per_s), where + ".bytes_per_s is not positive");
+    found.require(edge.width > 0, where + ".width is 0");
+    found.require(edge.queue_bytes > 0, where + ".queue_bytes is 0");
+    const std::uint32_t payload = edge.protocol.max_payload_bytes;
+    if (is_nvlink(edge.protocol.kind))
+      found.require(payload >= 16 && payload <= 256 && payload % 16 == 0,
+                    where + ": NVLink packets carry 16 to 256 B in steps of 16");
+    else
+      found.require(power_of_two(payload) && payload >= 16 && payload <= 4096,
+                    where + ": PCIe payload sizes are powers of two from 16 to 4096 B");
+    end_key low{edge.a.kind, edge.a.index};
+    end_key high{edge.b.kind, edge.b.index};
+    if (high < low) std::swap(low, high);
+    found.require(seen.insert({{low, high}, edge.protocol_name}).second,
+                  where + " is a second " + edge.protocol_name + " link between the same devices");
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> validate(const machine& described) {
+  problems found;
+  found.require(described.gpu_count >= 1 && described.gpu_count <= max_devices,
+                "gpu_count is " + std::to_string(described.gpu_count) + ", not 1 to " +
+                    std::to_string(max_devices));
+  check_gpu(described.gpu, found);
+  found.require(positive(described.host.memory_bytes_per_s),
+                "host.memory_bytes_per_s is not positive");
+  check_links(described, found);
+  if (found.none()) {
+    // every pair, as GPUs do not forward: two that a third one reaches may not reach each other
+    for (std::uint32_t one = 0; one < described.gpu_count; ++one)
+      for (std::uint32_t other = one + 1; other < described.gpu_count; ++other) {
+        const bool reached =
+            route(described, {endpoint_kind::gpu, one}, {endpoint_kind::gpu, other}).has_value();
+        found.require(reached,
+                      "no path from gpu" + std::to_string(one) + " to gpu" + std::to_string(other));
+      }
+  }
+  return found.take();
+}
+
+}  // namespace interlace::machine

@@ -1,0 +1,118 @@
+// interlace._cuda: the workloads and measurements on this machine's GPUs.
+#include <cuda_runtime.h>
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/errors.hpp"
+#include "python/bind_pagerank.hpp"
+#include "run/gpu.hpp"
+#include "run/pagerank_cuda.hpp"
+
+namespace nb = nanobind;
+
+namespace interlace::python {
+
+namespace {
+
+template <class T>
+nb::object take_array(std::vector<T> values) {
+  auto kept = std::make_unique<std::vector<T>>(std::move(values));
+  T* data = kept->data();
+  const std::size_t size = kept->size();
+  nb::capsule owner(kept.release(),
+                    [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+  return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(data, {size}, owner));
+}
+
+nb::dict run_pagerank(std::uint32_t gpus, const std::string& mechanism,
+                      const array_in<std::uint64_t>& offsets,
+                      const array_in<std::uint32_t>& columns,
+                      const array_in<std::uint32_t>& out_degree,
+                      const array_in<std::uint64_t>& boundaries, double damping,
+                      std::uint32_t iterations, double tolerance, std::uint32_t split_ranges,
+                      std::uint32_t warmup, std::uint32_t repeats) {
+  const auto request = make_request(offsets, columns, out_degree, boundaries, gpus, mechanism,
+                                    damping, iterations, tolerance, split_ranges);
+  run::pagerank_measurement measured;
+  {
+    const nb::gil_scoped_release release;
+    measured = run::pagerank_on_cuda(request, warmup, repeats);
+  }
+  nb::dict d = make_result(std::move(measured.result));
+  d["cpu_s"] = nb::none();
+  d["times_s"] = measured.times_s;
+  d["data_tx_bytes"] =
+      measured.data_tx_bytes ? nb::cast(*measured.data_tx_bytes) : nb::object(nb::none());
+  d["raw_tx_bytes"] =
+      measured.raw_tx_bytes ? nb::cast(*measured.raw_tx_bytes) : nb::object(nb::none());
+  return d;
+}
+
+nb::dict device_info() {
+  const run::gpu_info info = run::describe_gpus();
+  nb::dict d;
+  d["gpus"] = info.gpus;
+  d["name"] = info.name;
+  d["driver"] = info.driver;
+  d["cuda"] = info.cuda;
+  return d;
+}
+
+nb::tuple rmat(std::uint32_t scale, std::uint32_t edge_factor, std::uint64_t seed) {
+  run::host_graph graph;
+  {
+    const nb::gil_scoped_release release;
+    graph = run::make_rmat(scale, edge_factor, seed);
+  }
+  return nb::make_tuple(take_array(std::move(graph.offsets)), take_array(std::move(graph.columns)),
+                        take_array(std::move(graph.out_degree)));
+}
+
+nb::list measure_links(const std::vector<std::uint64_t>& sizes, std::uint32_t repetitions) {
+  std::vector<run::measured_link> links;
+  {
+    const nb::gil_scoped_release release;
+    links = run::measure_links(sizes, repetitions, check_signals);
+  }
+  nb::list result;
+  for (const run::measured_link& l : links) {
+    nb::dict d;
+    d["from"] = l.from;
+    d["to"] = l.to;
+    d["bytes"] = l.bytes;
+    d["gb_per_s"] = l.bytes_per_s * 1e-9;
+    d["both_gb_per_s"] =
+        l.both_bytes_per_s > 0 ? nb::cast(l.both_bytes_per_s * 1e-9) : nb::object(nb::none());
+    result.append(d);
+  }
+  return result;
+}
+
+}  // namespace
+
+}  // namespace interlace::python
+
+NB_MODULE(_cuda, module) {
+  using namespace interlace::python;
+  module.doc() = "Workloads and measurements on this machine's GPUs.";
+  bind_errors(module);
+  module.def("device_info", &device_info, "GPUs, their name, and the versions of driver and CUDA.");
+  module.def("run_pagerank", &run_pagerank, nb::arg("gpus"), nb::arg("mechanism"),
+             nb::arg("offsets"), nb::arg("columns"), nb::arg("out_degree"), nb::arg("boundaries"),
+             nb::arg("damping"), nb::arg("iterations"), nb::arg("tolerance"),
+             nb::arg("split_ranges"), nb::arg("warmup"), nb::arg("repeats"),
+             "Run PageRank on the first GPUs; the result as a dict.");
+  module.def("rmat", &rmat, nb::arg("scale"), nb::arg("edge_factor"), nb::arg("seed"),
+             "The graph of interlace.graphs.rmat, made on a GPU: offsets, columns, out-degrees.");
+  module.def("measure_links", &measure_links,
+             nb::arg("sizes") = std::vector<std::uint64_t>{std::uint64_t{256} << 20U},
+             nb::arg("repetitions") = 5,
+             "Copy-engine bandwidth between all GPUs, and between each and the host.");
+}

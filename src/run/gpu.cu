@@ -1,0 +1,84 @@
+#include "run/gpu.hpp"
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <fstream>
+
+#include "base/errors.hpp"
+#include "cuda/check.hpp"
+#include "cuda/library.hpp"
+#include "cuda/measure_links.hpp"
+#include "cuda/node.hpp"
+
+namespace interlace::run {
+
+namespace {
+
+// The kernel module states its version there; NVML would need its library for one string.
+std::string driver_version() {
+  std::ifstream file("/sys/module/nvidia/version");
+  std::string version;
+  std::getline(file, version);
+  if (!version.empty()) return version;
+  std::ifstream proc("/proc/driver/nvidia/version");
+  std::string word;
+  while (proc >> word) {
+    if (word.find('.') != std::string::npos &&
+        word.find_first_not_of("0123456789.") == std::string::npos) {
+      return word;
+    }
+  }
+  return {};
+}
+
+std::string end_name(int ordinal) {
+  return ordinal == cuda::host_memory ? "host" : "gpu" + std::to_string(ordinal);
+}
+
+}  // namespace
+
+gpu_info describe_gpus() {
+  gpu_info info;
+  info.gpus = cuda::device_count();
+  cudaDeviceProp properties{};
+  INTERLACE_CUDA_TRY(cudaGetDeviceProperties(&properties, 0));
+  info.name = properties.name;
+  info.driver = driver_version();
+  int version = 0;
+  INTERLACE_CUDA_TRY(cudaDriverGetVersion(&version));
+  info.cuda = std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+  return info;
+}
+
+host_graph make_rmat(std::uint32_t scale, std::uint32_t edge_factor, std::uint64_t seed) {
+  cuda::node node({.devices = 1});
+  const cuda::device_graph graph =
+      cuda::make_rmat(node, 0, {.scale = scale, .edge_factor = edge_factor, .seed = seed});
+  return {node.download(graph.offsets), node.download(graph.columns),
+          node.download(graph.out_degree)};
+}
+
+std::vector<measured_link> measure_links(const std::vector<std::uint64_t>& sizes,
+                                         std::uint32_t repetitions,
+                                         const std::function<void()>& check_interrupt) {
+  cuda::link_options options;
+  options.sizes = sizes;
+  options.repetitions = repetitions;
+  options.progress = [&](double) { check_interrupt(); };
+  const auto measured = cuda::measure_links(options);
+  std::vector<measured_link> links;
+  for (const cuda::link_bandwidth& m : measured) {
+    if (m.both_ways) continue;
+    measured_link l{end_name(m.from), end_name(m.to), m.bytes, m.bytes_per_s, 0};
+    const auto both = std::find_if(measured.begin(), measured.end(), [&](const auto& b) {
+      return b.both_ways && b.bytes == m.bytes &&
+             std::minmax(b.from, b.to) == std::minmax(m.from, m.to);
+    });
+    if (both != measured.end()) l.both_bytes_per_s = both->bytes_per_s;
+    links.push_back(l);
+  }
+  return links;
+}
+
+}  // namespace interlace::run

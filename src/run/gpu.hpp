@@ -1,0 +1,37 @@
+// What the command line asks of the real node besides workloads, without its headers.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace interlace::run {
+
+struct gpu_info {
+  std::uint32_t gpus = 0;
+  std::string name;    // of the first
+  std::string driver;  // as NVIDIA numbers it; empty if it cannot be told
+  std::string cuda;    // that the driver supports
+};
+gpu_info describe_gpus();
+
+struct host_graph {
+  std::vector<std::uint64_t> offsets;
+  std::vector<std::uint32_t> columns;
+  std::vector<std::uint32_t> out_degree;
+};
+// R-MAT as interlace.graphs.rmat makes it, on GPU 0.
+host_graph make_rmat(std::uint32_t scale, std::uint32_t edge_factor, std::uint64_t seed);
+
+struct measured_link {
+  std::string from, to;         // gpu0.., host
+  std::uint64_t bytes = 0;
+  double bytes_per_s = 0;
+  double both_bytes_per_s = 0;  // sum of both directions at once
+};
+std::vector<measured_link> measure_links(const std::vector<std::uint64_t>& sizes,
+                                         std::uint32_t repetitions,
+                                         const std::function<void()>& check_interrupt);
+
+}  // namespace interlace::run

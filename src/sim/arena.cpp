@@ -1,0 +1,42 @@
+#include "sim/arena.hpp"
+
+#include <sys/mman.h>
+
+#include <cstring>
+#include <string>
+
+#include "base/errors.hpp"
+
+namespace interlace::sim {
+
+arena::arena(std::uint32_t slots) : used_(slots, 0) {
+  // Address space only; where a limit on it is set, smaller slots may still fit.
+  for (slot_bits_ = 36; slot_bits_ >= 30; --slot_bits_) {
+    reserved_ = std::uint64_t{slots} << slot_bits_;
+    void* p = mmap(nullptr, reserved_, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p != MAP_FAILED) {
+      base_ = static_cast<std::byte*>(p);
+      return;
+    }
+  }
+  throw device_error("cannot reserve " + std::to_string(reserved_ >> 30U) +
+                     " GiB of address space for the simulated memory; raise the limit (ulimit -v)");
+}
+
+arena::~arena() { munmap(base_, reserved_); }
+
+std::byte* arena::take(std::uint32_t slot, std::uint64_t bytes) {
+  const std::uint64_t begin = (used_[slot] + 255) / 256 * 256;
+  if (begin + bytes > std::uint64_t{1} << slot_bits_) {
+    throw usage_error("the data need more than the " +
+                      std::to_string((std::uint64_t{1} << slot_bits_) >> 30U) +
+                      " GiB that a simulated GPU can hold");
+  }
+  used_[slot] = begin + bytes;
+  std::byte* data = base_ + (std::uint64_t{slot} << slot_bits_) + begin;
+  std::memset(data, 0xff, bytes);
+  return data;
+}
+
+}  // namespace interlace::sim

@@ -1,0 +1,33 @@
+// Memory of the simulated devices: one reserved stretch of addresses, a slot for each device, so
+// that device addresses are the same in every run and tell whose memory they are.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace interlace::sim {
+
+class arena {
+ public:
+  explicit arena(std::uint32_t slots);
+  ~arena();
+  arena(const arena&) = delete;
+  arena& operator=(const arena&) = delete;
+
+  // `bytes` in a slot, aligned to 256, every byte 0xff.
+  std::byte* take(std::uint32_t slot, std::uint64_t bytes);
+  const std::byte* base() const { return base_; }
+  std::uint32_t slot_bits() const { return slot_bits_; }
+  std::uint64_t address(const void* p) const {
+    return static_cast<std::uint64_t>(static_cast<const std::byte*>(p) - base_);
+  }
+
+ private:
+  std::byte* base_ = nullptr;
+  std::uint64_t reserved_ = 0;
+  std::uint32_t slot_bits_ = 0;
+  std::vector<std::uint64_t> used_;
+};
+
+}  // namespace interlace::sim

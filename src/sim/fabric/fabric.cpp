@@ -1,0 +1,98 @@
+#include "sim/fabric/fabric.hpp"
+
+#include <cmath>
+
+namespace interlace::sim {
+
+fabric::fabric(const machine::machine& described, event_queue& queue, event_kinds kinds,
+               message_receiver& receiver)
+    : queue_(queue), kinds_(kinds), receiver_(receiver), count_(described.gpu_count) {
+  for (const machine::link& l : described.links) {
+    direction d;
+    d.per_byte_q16 = static_cast<picoseconds>(std::llround(65536.0 * 1e12 / l.bytes_per_s));
+    d.latency = l.latency_ps;
+    d.queue_time = (l.queue_bytes * d.per_byte_q16) >> 16U;
+    directions_.push_back(d);
+    directions_.push_back(d);
+  }
+  routes_.resize(std::size_t{count_} * count_);
+  protocols_.resize(routes_.size());
+  for (std::uint32_t from = 0; from < count_; ++from) {
+    for (std::uint32_t to = 0; to < count_; ++to) {
+      if (from == to) continue;
+      const auto way = machine::route(described, {machine::endpoint_kind::gpu, from},
+                                      {machine::endpoint_kind::gpu, to});
+      if (!way) continue;
+      auto& steps = routes_[from * count_ + to];
+      for (const machine::hop& h : *way) {
+        const machine::link& l = described.links[h.link];
+        const machine::endpoint behind = h.forward ? l.b : l.a;
+        step s;
+        s.direction = static_cast<std::uint32_t>(h.link * 2 + (h.forward ? 0 : 1));
+        if (behind.kind == machine::endpoint_kind::network_switch) {
+          s.pass_through = described.switches[behind.index].latency_ps;
+        }
+        steps.push_back(s);
+      }
+      protocols_[from * count_ + to] = described.links[way->front().link].protocol;
+    }
+  }
+}
+
+const machine::protocol& fabric::protocol(std::uint32_t from, std::uint32_t to) const {
+  return protocols_[from * count_ + to];
+}
+
+bool fabric::share_first_link(std::uint32_t from, std::uint32_t to_a, std::uint32_t to_b) const {
+  const auto& a = routes_[from * count_ + to_a];
+  const auto& b = routes_[from * count_ + to_b];
+  return !a.empty() && !b.empty() && a.front().direction == b.front().direction;
+}
+
+void fabric::send(picoseconds time, const message& m) {
+  std::uint32_t id = 0;
+  if (free_.empty()) {
+    id = static_cast<std::uint32_t>(messages_.size());
+    messages_.push_back(m);
+  } else {
+    id = free_.back();
+    free_.pop_back();
+    messages_[id] = m;
+  }
+  queue_.push(time, kinds_.hop, m.from, id, 0);
+}
+
+void fabric::hop(std::uint32_t id) {
+  message& m = messages_[id];
+  const auto& steps = routes_[m.from * count_ + m.to];
+  const step& s = steps[m.hop];
+  direction& d = directions_[s.direction];
+  const picoseconds busy = duration(d, m.wire);
+  const picoseconds start = d.server.reserve(queue_.now(), busy);
+  if (m.hop == 0) {
+    queue_.push(start, kinds_.depart, m.from, id, 0);
+  } else if (start > queue_.now() + d.queue_time) {
+    // The buffer in front of this link is full: its feeder stops until there is room.
+    directions_[steps[m.hop - 1U].direction].server.hold_until(start - d.queue_time);
+  }
+  if (m.hop + 1U == steps.size()) {
+    queue_.push(start + busy + d.latency, kinds_.deliver, m.to, id, 0);
+  } else {
+    ++m.hop;
+    queue_.push(start + d.latency + s.pass_through, kinds_.hop, m.from, id, 0);
+  }
+}
+
+void fabric::handle(const event& e) {
+  if (e.kind == kinds_.hop) {
+    hop(e.a);
+  } else if (e.kind == kinds_.depart) {
+    receiver_.departed(messages_[e.a]);
+  } else {
+    const message m = messages_[e.a];
+    free_.push_back(e.a);
+    receiver_.delivered(m);
+  }
+}
+
+}  // namespace interlace::sim

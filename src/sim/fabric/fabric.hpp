@@ -1,0 +1,94 @@
+// Messages between the devices of a machine: each link's direction is a server of bytes, switches
+// cut through, and a full buffer ahead holds the link before it back.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "machine/machine.hpp"
+#include "machine/route.hpp"
+#include "sim/engine/event_queue.hpp"
+
+namespace interlace::sim {
+
+enum class message_kind : std::uint8_t {
+  store,         // posted
+  atomic,        // posted
+  read_request,
+  read_reply,
+  flag,          // a release that one device signals to another; follows what was sent before it
+  copy_segment,  // part of a copy-engine transfer
+};
+
+struct message {
+  message_kind kind = message_kind::store;
+  std::uint8_t hop = 0;
+  std::uint8_t from = 0;
+  std::uint8_t to = 0;
+  std::uint32_t unit = 0;     // compute unit, copy or exchange, by kind
+  std::uint32_t entry = 0;    // of the sender's table, by kind
+  std::uint32_t payload = 0;
+  std::uint32_t wire = 0;     // bytes on the link
+  std::uint32_t lanes = 0;
+  std::uint64_t address = 0;
+};
+
+// What the devices do when their messages move.
+class message_receiver {
+ public:
+  virtual ~message_receiver() = default;
+  // The first link has taken the message; its place in the sender's queue is free.
+  virtual void departed(const message& m) = 0;
+  virtual void delivered(const message& m) = 0;
+};
+
+class fabric {
+ public:
+  struct event_kinds {
+    std::uint16_t hop = 0;
+    std::uint16_t depart = 0;
+    std::uint16_t deliver = 0;
+  };
+  fabric(const machine::machine& described, event_queue& queue, event_kinds kinds,
+         message_receiver& receiver);
+
+  void send(picoseconds time, const message& m);
+  // Handles an event of one of the three kinds.
+  void handle(const event& e);
+
+  bool reaches(std::uint32_t from, std::uint32_t to) const {
+    return !routes_[from * count_ + to].empty();
+  }
+  // The protocol of the first link on the way.
+  const machine::protocol& protocol(std::uint32_t from, std::uint32_t to) const;
+  // Whether messages of `from` to these two devices leave through the same link.
+  bool share_first_link(std::uint32_t from, std::uint32_t to_a, std::uint32_t to_b) const;
+
+ private:
+  struct direction {
+    resource server;
+    picoseconds per_byte_q16 = 0;  // picoseconds a byte, times 65536
+    picoseconds latency = 0;
+    picoseconds queue_time = 0;    // that its sender's buffer covers
+  };
+  struct step {
+    std::uint32_t direction = 0;
+    picoseconds pass_through = 0;  // latency of the switch behind it
+  };
+  picoseconds duration(const direction& d, std::uint32_t bytes) const {
+    return (bytes * d.per_byte_q16 + 32768) >> 16U;
+  }
+  void hop(std::uint32_t id);
+
+  event_queue& queue_;
+  event_kinds kinds_;
+  message_receiver& receiver_;
+  std::uint32_t count_;
+  std::vector<direction> directions_;          // [link * 2 + (0 forward, 1 backward)]
+  std::vector<std::vector<step>> routes_;      // [from * count + to]
+  std::vector<machine::protocol> protocols_;   // [from * count + to]
+  std::vector<message> messages_;
+  std::vector<std::uint32_t> free_;
+};
+
+}  // namespace interlace::sim

@@ -1,0 +1,106 @@
+// Tags of a sectored, set-associative cache with least-recently-used replacement. Data live in the
+// simulated program's own memory; what is kept here decides hits and write-backs.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "machine/machine.hpp"
+#include "sim/engine/event_queue.hpp"
+
+namespace interlace::sim {
+
+class cache {
+ public:
+  struct line {
+    std::uint64_t address = 0;
+    picoseconds ready = 0;      // when the last requested sectors arrive
+    std::uint32_t entry = 0;    // of the miss that fetches the pending sectors
+    std::uint8_t pending = 0;   // sectors, a bit each
+    std::uint8_t valid = 0;
+    std::uint8_t dirty = 0;
+  };
+  struct victim {
+    std::uint64_t address = 0;
+    std::uint8_t dirty = 0;     // 0 also where nothing was displaced
+  };
+
+  explicit cache(const machine::cache& m)
+      : line_shift_(static_cast<std::uint32_t>(__builtin_ctz(m.line_bytes))) {
+    std::uint64_t sets = 1;
+    while (sets * 2 * m.ways * m.line_bytes <= m.bytes) sets *= 2;
+    set_mask_ = sets - 1;
+    // What a power of two of sets leaves over goes into more ways, so that the capacity is kept.
+    ways_ = static_cast<std::uint32_t>(m.bytes / (sets * m.line_bytes));
+    marks_.assign(sets * ways_, 0);
+    used_.assign(sets * ways_, 0);
+    lines_.resize(sets * ways_);
+  }
+
+  // The line at `address` (a multiple of the line size), now the most recently used; or nullptr.
+  line* find(std::uint64_t address) {
+    const std::uint64_t hash = hash_of(address);
+    const std::size_t first = first_of(hash);
+    const std::uint32_t mark = mark_of(hash);
+    for (std::size_t k = first; k < first + ways_; ++k) {
+      if (marks_[k] == mark && lines_[k].address == address) {
+        used_[k] = ++clock_;
+        return &lines_[k];
+      }
+    }
+    return nullptr;
+  }
+
+  // A line for `address`, which find() did not return, without valid sectors.
+  line& allocate(std::uint64_t address, victim& displaced) {
+    const std::uint64_t hash = hash_of(address);
+    const std::size_t first = first_of(hash);
+    std::size_t oldest = first;
+    for (std::size_t k = first; k < first + ways_; ++k) {
+      if (marks_[k] == 0) {
+        oldest = k;
+        break;
+      }
+      if (used_[k] < used_[oldest]) oldest = k;
+    }
+    line& l = lines_[oldest];
+    displaced = {l.address, marks_[oldest] == 0 ? std::uint8_t{0} : l.dirty};
+    marks_[oldest] = mark_of(hash);
+    used_[oldest] = ++clock_;
+    l = line{};
+    l.address = address;
+    return l;
+  }
+
+  void prefetch(std::uint64_t address) const {
+    const std::size_t first = first_of(hash_of(address));
+    __builtin_prefetch(&marks_[first]);
+    __builtin_prefetch(&used_[first]);
+    __builtin_prefetch(&lines_[first], 1);
+  }
+
+  void invalidate() { std::fill(marks_.begin(), marks_.end(), 0U); }
+
+ private:
+  // Spreads strides of a power of two over the sets.
+  std::uint64_t hash_of(std::uint64_t address) const {
+    return (address >> line_shift_) * 0x9E3779B97F4A7C15U;
+  }
+  std::size_t first_of(std::uint64_t hash) const { return (hash >> 40U & set_mask_) * ways_; }
+  // Never 0, which marks an empty line.
+  static std::uint32_t mark_of(std::uint64_t hash) {
+    return static_cast<std::uint32_t>(hash >> 8U) | 1U;
+  }
+
+  std::uint32_t ways_ = 0;
+  std::uint32_t line_shift_;
+  std::uint64_t set_mask_ = 0;
+  std::uint32_t clock_ = 0;
+  // A search reads only the marks of a set, which are next to each other.
+  std::vector<std::uint32_t> marks_;
+  std::vector<std::uint32_t> used_;
+  std::vector<line> lines_;
+};
+
+}  // namespace interlace::sim

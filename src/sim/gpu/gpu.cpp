@@ -1,0 +1,555 @@
+#include "sim/gpu/gpu.hpp"
+
+#include <algorithm>
+
+#include "base/errors.hpp"
+#include "sim/fabric/protocol.hpp"
+
+namespace interlace::sim {
+
+gpu::gpu(std::uint32_t index, const machine::gpu& config, const address_map& addresses,
+         event_queue& queue, fabric& links, event_kinds kinds)
+    : index_(index),
+      config_(config),
+      addresses_(addresses),
+      queue_(queue),
+      fabric_(links),
+      kinds_(kinds),
+      clock_ps_(1e12 / config.clock_hz),
+      half_l2_(config.l2.hit_latency_ps / 2),
+      memory_(config) {
+  units_.reserve(config.compute_units);
+  for (std::uint32_t u = 0; u < config.compute_units; ++u) units_.emplace_back(config_);
+}
+
+// --- Kernels and blocks
+
+void gpu::start_kernel(grid shape, const recorder::settings& record, const block_function& block) {
+  shape_ = shape;
+  record_ = record;
+  block_ = &block;
+  warps_per_block_ = (shape.threads + config_.warp_width - 1) / config_.warp_width;
+  next_block_ = 0;
+  blocks_left_ = shape.blocks;
+  starts_pending_ = 0;
+  stores_arrived_ = queue_.now();
+  std::uint64_t fit = std::min<std::uint64_t>(config_.max_blocks,
+                                              config_.max_warps / std::max(1U, warps_per_block_));
+  if (shape.shared_bytes > 0) fit = std::min(fit, config_.shared_bytes / shape.shared_bytes);
+  if (fit == 0 && shape.blocks > 0) {
+    throw model_error("a block of " + std::to_string(shape.threads) + " threads and " +
+                      std::to_string(shape.shared_bytes) +
+                      " bytes of shared memory does not fit a compute unit of " + config_.model);
+  }
+  blocks_.clear();
+  free_blocks_.clear();
+  warps_.clear();
+  for (compute_unit& u : units_) {
+    u.l1.invalidate();
+    u.resident_blocks = 0;
+  }
+  // Compute units fill evenly, one block after another on each.
+  for (std::uint64_t k = 0; k < fit; ++k) {
+    for (std::uint32_t u = 0; u < units_.size(); ++u) {
+      if (starts_pending_ == shape.blocks) break;
+      ++starts_pending_;
+      push(queue_.now() + k * config_.block_launch_ps, kinds_.block_start, u, 0);
+    }
+  }
+  check_kernel_end();
+}
+
+void gpu::start_block(std::uint32_t unit) {
+  --starts_pending_;
+  if (next_block_ == shape_.blocks) return;
+  std::uint32_t slot = 0;
+  if (free_blocks_.empty()) {
+    slot = static_cast<std::uint32_t>(blocks_.size());
+    blocks_.emplace_back();
+    blocks_.back().programs.resize(warps_per_block_);
+    warps_.resize(blocks_.size() * warps_per_block_);
+  } else {
+    slot = free_blocks_.back();
+    free_blocks_.pop_back();
+  }
+  block_slot& b = blocks_[slot];
+  b.unit = unit;
+  b.warps_left = warps_per_block_;
+  b.at_barrier = 0;
+  ++units_[unit].resident_blocks;
+  recorder_.begin_block(record_, b.programs);
+  (*block_)(next_block_++, recorder_, scratch_);
+  recorder_.end_block();
+  for (const warp_program& p : b.programs) counters_.accesses += p.lines.size();
+  for (std::uint32_t k = 0; k < warps_per_block_; ++k) {
+    const std::uint32_t id = slot * warps_per_block_ + k;
+    warp_program& p = b.programs[k];
+    warp& w = warps_[id];
+    w = warp{};
+    w.block = slot;
+    w.unit = unit;
+    w.program = p.instructions.data();
+    w.lines = p.lines.data();
+    w.written = p.written.data();
+    w.size = static_cast<std::uint32_t>(p.instructions.size());
+    w.ready = queue_.now();
+    advance(id);
+  }
+}
+
+void gpu::end_warp(std::uint32_t warp_id) {
+  warps_[warp_id].state = warp_state::done;
+  const std::uint32_t slot = warps_[warp_id].block;
+  block_slot& b = blocks_[slot];
+  if (--b.warps_left != 0) {
+    // The others may be waiting for this one, which will not come.
+    if (b.at_barrier == b.warps_left && b.at_barrier != 0) release_barrier(slot);
+    return;
+  }
+  compute_unit& u = units_[b.unit];
+  --u.resident_blocks;
+  --blocks_left_;
+  free_blocks_.push_back(slot);
+  if (next_block_ + starts_pending_ < shape_.blocks) {
+    ++starts_pending_;
+    push(queue_.now() + config_.block_launch_ps, kinds_.block_start, b.unit, 0);
+  }
+  check_kernel_end();
+}
+
+void gpu::check_kernel_end() {
+  if (blocks_left_ == 0) push(std::max(queue_.now(), stores_arrived_), kinds_.kernel_end, 0, 0);
+}
+
+void gpu::release_barrier(std::uint32_t block) {
+  blocks_[block].at_barrier = 0;
+  for (std::uint32_t k = 0; k < warps_per_block_; ++k) {
+    const std::uint32_t id = block * warps_per_block_ + k;
+    if (warps_[id].state != warp_state::barrier) continue;
+    warps_[id].state = warp_state::ready;
+    ++warps_[id].next;
+    // Not from here: the last warp to arrive is in the middle of advancing.
+    push(queue_.now(), kinds_.wake, id, 0);
+  }
+}
+
+// --- Warps
+
+// Executes an instruction that waits for all before it; false while it has to wait.
+bool gpu::run_waiting(std::uint32_t warp_id, instruction& i) {
+  warp& w = warps_[warp_id];
+  if (w.under_way != 0) {
+    w.state = warp_state::waiting;
+    return false;
+  }
+  const picoseconds now = queue_.now();
+  if (w.ready > now) {
+    w.state = warp_state::waiting;
+    push(w.ready, kinds_.wake, warp_id, 0);
+    return false;
+  }
+  compute_unit& u = unit_of(warp_id);
+  switch (i.kind) {
+    case instruction_kind::compute: {
+      const std::uint32_t rates[] = {config_.issue.fp32, config_.issue.fp64, config_.issue.integer,
+                                     config_.issue.special};
+      const auto op = static_cast<std::size_t>(i.op);
+      const double busy = static_cast<double>(i.count) * config_.warp_width / rates[op];
+      const double slots = static_cast<double>(i.count) / config_.issue.instructions;
+      const picoseconds issued = u.issue.reserve(now, clocks(slots));
+      w.ready = u.pipes[op].reserve(issued, clocks(busy)) + clocks(busy);
+      break;
+    }
+    case instruction_kind::shuffle:
+      w.ready = u.issue.reserve(now, clocks(static_cast<double>(i.count) /
+                                            config_.issue.instructions)) +
+                i.count * config_.l1.hit_latency_ps;
+      break;
+    case instruction_kind::barrier: {
+      const std::uint32_t slot = w.block;
+      w.state = warp_state::barrier;
+      if (++blocks_[slot].at_barrier == blocks_[slot].warps_left) release_barrier(slot);
+      return false;
+    }
+    default:
+      break;
+  }
+  return true;
+}
+
+void gpu::advance(std::uint32_t warp_id) {
+  while (true) {
+    warp& w = warps_[warp_id];
+    w.state = warp_state::ready;
+    if (w.next == w.size) {
+      if (w.under_way != 0) {
+        w.state = warp_state::waiting;
+      } else if (w.ready > queue_.now()) {
+        w.state = warp_state::waiting;
+        push(w.ready, kinds_.wake, warp_id, 0);
+      } else {
+        end_warp(warp_id);
+      }
+      return;
+    }
+    instruction& i = instruction_of(warp_id, w.next);
+    switch (i.kind) {
+      case instruction_kind::compute:
+      case instruction_kind::shuffle:
+      case instruction_kind::wait:
+      case instruction_kind::barrier:
+        if (!run_waiting(warp_id, i)) return;
+        i.issued = true;
+        i.ready = w.ready;
+        ++w.next;
+        break;
+      default:
+        if (w.under_way >= window) {
+          w.state = warp_state::waiting;
+          return;
+        }
+        if (!try_memory(warp_id, w.next)) {
+          warps_[warp_id].state = warp_state::no_entry;
+          return;
+        }
+        ++warps_[warp_id].next;
+    }
+  }
+}
+
+// Issues or defers an instruction in program order; false when the compute unit has no entry left.
+bool gpu::try_memory(std::uint32_t warp_id, std::uint32_t index) {
+  warp& w = warps_[warp_id];
+  instruction& i = instruction_of(warp_id, index);
+  if (i.depends != none) {
+    instruction& source = instruction_of(warp_id, i.depends);
+    if (!source.issued || source.pending != 0) {
+      i.next_dependent = source.dependents;
+      source.dependents = index;
+      ++w.under_way;
+      return true;
+    }
+    if (source.ready > queue_.now()) {
+      ++w.under_way;
+      push_issue(source.ready, warp_id, index);
+      return true;
+    }
+  }
+  ++w.under_way;
+  return issue(warp_id, index);
+}
+
+bool gpu::issue(std::uint32_t warp_id, std::uint32_t index) {
+  warp& w = warps_[warp_id];
+  instruction& i = w.program[index];
+  compute_unit& u = units_[w.unit];
+  if (i.next_line == 0) {
+    i.ready = u.issue.reserve(queue_.now(), clocks(1.0 / config_.issue.instructions));
+  }
+  if (i.kind == instruction_kind::shared) {
+    i.ready = u.load_store.reserve(queue_.now(), clocks(i.count)) + config_.l1.hit_latency_ps;
+  }
+  const bool load = i.kind == instruction_kind::load;
+  if (load) {
+    for (std::uint32_t k = i.next_line; k < i.line_count; ++k) {
+      u.l1.prefetch(w.lines[i.first_line + k].line());
+    }
+  }
+  for (; i.next_line < i.line_count; ++i.next_line) {
+    const line_access l = w.lines[i.first_line + i.next_line];
+    const bool taken = load ? issue_load(u, warp_id, i, l)
+                            : issue_store(u, w.unit, i, l, w.written[i.first_written + i.next_line]);
+    if (!taken) {
+      const bool local = load || addresses_.owner(l.line()) == index_;
+      (local ? u.waiting : u.waiting_remote).push_back({warp_id, index});
+      return false;
+    }
+  }
+  i.issued = true;
+  if (i.pending == 0) complete(warp_id, i);
+  return true;
+}
+
+// All lines of an issued instruction are back, or will be at a time that is known.
+void gpu::complete(std::uint32_t warp_id, instruction& i) {
+  warp& w = warps_[warp_id];
+  --w.under_way;
+  i.ready = std::max(i.ready, queue_.now());
+  w.ready = std::max(w.ready, i.ready);
+  for (std::uint32_t d = i.dependents; d != none;) {
+    const std::uint32_t next = w.program[d].next_dependent;
+    push_issue(i.ready, warp_id, d);
+    d = next;
+  }
+  i.dependents = none;
+}
+
+// An entry became free, or one that was woken for it did not need it.
+void gpu::resume(std::deque<stalled>& waiting) {
+  if (waiting.empty()) return;
+  const stalled s = waiting.front();
+  waiting.pop_front();
+  push_issue(queue_.now(), s.warp, s.instruction);
+}
+
+void gpu::issue_again(std::uint32_t warp_id, std::uint32_t index) {
+  const bool in_order =
+      warps_[warp_id].state == warp_state::no_entry && warps_[warp_id].next == index;
+  compute_unit& u = unit_of(warp_id);
+  if (!issue(warp_id, index)) return;
+  if (u.entries_used < config_.l1.mshrs) resume(u.waiting);
+  if (u.remote_used < config_.store_queue_lines) resume(u.waiting_remote);
+  if (in_order) {
+    ++warps_[warp_id].next;
+    advance(warp_id);
+  } else if (warps_[warp_id].state == warp_state::waiting) {
+    advance(warp_id);
+  }
+}
+
+// --- Memory instructions
+
+std::uint32_t gpu::take_miss(compute_unit& u) {
+  if (u.free_misses.empty()) {
+    u.misses.emplace_back();
+    return static_cast<std::uint32_t>(u.misses.size() - 1);
+  }
+  const std::uint32_t entry = u.free_misses.back();
+  u.free_misses.pop_back();
+  u.misses[entry] = {};
+  return entry;
+}
+
+bool gpu::issue_load(compute_unit& u, std::uint32_t warp_id, instruction& i, line_access l) {
+  const std::uint8_t wanted = l.sectors();
+  const picoseconds lookup = clocks(1.0 / config_.issue.memory_lines);
+  cache::line* line = u.l1.find(l.line());
+  if (line != nullptr && (wanted & ~line->valid) == 0) {
+    ++counters_.l1_hits;
+    i.ready = std::max(i.ready, u.load_store.reserve(queue_.now(), lookup) +
+                                    config_.l1.hit_latency_ps);
+    return true;
+  }
+  std::uint32_t entry = 0;
+  if (line != nullptr && (wanted & ~line->pending) == 0) {
+    entry = line->entry;
+    u.load_store.reserve(queue_.now(), lookup);
+  } else {
+    if (u.entries_used >= config_.l1.mshrs) return false;
+    ++u.entries_used;
+    ++counters_.l1_misses;
+    entry = take_miss(u);
+    if (line == nullptr) {
+      cache::victim displaced;
+      line = &u.l1.allocate(l.line(), displaced);
+    }
+    line->pending = wanted;
+    line->entry = entry;
+    send_load(u.load_store.reserve(queue_.now(), lookup) + half_l2_, warps_[warp_id].unit, entry,
+              l);
+  }
+  miss& m = u.misses[entry];
+  if (m.waiting == nullptr) {
+    m.waiting = &i;
+    m.warp = warp_id;
+  } else {
+    std::uint32_t node = free_waiter_;
+    if (node == none) {
+      node = static_cast<std::uint32_t>(waiters_.size());
+      waiters_.emplace_back();
+    } else {
+      free_waiter_ = waiters_[node].next;
+    }
+    waiters_[node] = {&i, warp_id, m.waiters};
+    m.waiters = node;
+  }
+  ++i.pending;
+  return true;
+}
+
+void gpu::send_load(picoseconds time, std::uint32_t unit, std::uint32_t entry, line_access l) {
+  const std::uint32_t owner = addresses_.owner(l.line());
+  if (owner == index_) {
+    push(time, kinds_.l2_load, unit << 16U | entry, l.packed());
+    return;
+  }
+  check_reaches(owner);
+  message m;
+  m.kind = message_kind::read_request;
+  m.from = static_cast<std::uint8_t>(index_);
+  m.to = static_cast<std::uint8_t>(owner);
+  m.unit = unit;
+  m.entry = entry;
+  m.address = l.packed();
+  m.wire = read_request_bytes(fabric_.protocol(index_, owner));
+  counters_.read_wire += m.wire;
+  ++counters_.remote_transactions;
+  fabric_.send(time, m);
+}
+
+void gpu::check_reaches(std::uint32_t owner) const {
+  if (fabric_.reaches(index_, owner)) return;
+  throw usage_error("no link leads from gpu" + std::to_string(index_) + " to gpu" +
+                    std::to_string(owner) + ", so it cannot reach that GPU's memory");
+}
+
+bool gpu::issue_store(compute_unit& u, std::uint32_t unit, const instruction& i, line_access l,
+                      const written_bytes& written) {
+  const picoseconds lookup = clocks(1.0 / config_.issue.memory_lines);
+  const std::uint32_t owner = addresses_.owner(l.line());
+  const bool is_atomic = i.kind == instruction_kind::atomic;
+  const std::uint32_t lanes = is_atomic ? std::min(written.lanes, 0xffffU) : 0;
+  if (owner == index_) {
+    if (u.entries_used >= config_.l1.mshrs) return false;
+    ++u.entries_used;
+    const picoseconds at = u.load_store.reserve(queue_.now(), lookup) + half_l2_;
+    push(at, kinds_.l2_store, unit << 16U | lanes, l.packed());
+    stores_arrived_ = std::max(stores_arrived_, at);
+    return true;
+  }
+  if (u.remote_used >= config_.store_queue_lines) return false;
+  check_reaches(owner);
+  ++u.remote_used;
+  const packet_cost cost =
+      store_packets(fabric_.protocol(index_, owner), written.bytes, config_.l2.line_bytes);
+  message m;
+  m.kind = is_atomic ? message_kind::atomic : message_kind::store;
+  m.from = static_cast<std::uint8_t>(index_);
+  m.to = static_cast<std::uint8_t>(owner);
+  m.unit = unit;
+  m.address = l.packed();
+  m.lanes = lanes;
+  m.payload = cost.payload;
+  m.wire = cost.wire;
+  counters_.store_payload += cost.payload;
+  counters_.store_wire += cost.wire;
+  counters_.remote_transactions += cost.packets;
+  fabric_.send(u.load_store.reserve(queue_.now(), lookup) + half_l2_, m);
+  return true;
+}
+
+void gpu::load_done(std::uint32_t unit, std::uint32_t entry, line_access l) {
+  compute_unit& u = units_[unit];
+  const miss m = u.misses[entry];
+  u.free_misses.push_back(entry);
+  --u.entries_used;
+  // The line may have been displaced meanwhile.
+  if (cache::line* line = u.l1.find(l.line()); line != nullptr) {
+    line->valid = static_cast<std::uint8_t>(line->valid | l.sectors());
+    if (line->entry == entry) line->pending = 0;
+  }
+  resume(u.waiting);
+  line_arrived(m.warp, *m.waiting);
+  for (std::uint32_t node = m.waiters; node != none;) {
+    const waiter w = waiters_[node];
+    waiters_[node].next = free_waiter_;
+    free_waiter_ = node;
+    node = w.next;
+    line_arrived(w.warp, *w.waiting);
+  }
+}
+
+void gpu::line_arrived(std::uint32_t warp_id, instruction& i) {
+  if (--i.pending != 0 || !i.issued) return;
+  complete(warp_id, i);
+  if (warps_[warp_id].state == warp_state::waiting) advance(warp_id);
+}
+
+void gpu::departed(const message& m) {
+  if (m.kind != message_kind::store && m.kind != message_kind::atomic) return;
+  --units_[m.unit].remote_used;
+  resume(units_[m.unit].waiting_remote);
+}
+
+void gpu::delivered(const message& m) {
+  const picoseconds now = queue_.now();
+  const line_access l = line_access::unpack(m.address);
+  switch (m.kind) {
+    case message_kind::store:
+      memory_.write(now + half_l2_, l.line(), l.sectors());
+      break;
+    case message_kind::atomic:
+      memory_.atomic(now + half_l2_, l.line(), m.lanes);
+      break;
+    case message_kind::read_request: {
+      const picoseconds done =
+          memory_.read(now + half_l2_, l.line(), l.sectors()) + half_l2_;
+      message reply = m;
+      reply.kind = message_kind::read_reply;
+      reply.hop = 0;
+      reply.from = m.to;
+      reply.to = m.from;
+      reply.payload = static_cast<std::uint32_t>(__builtin_popcount(l.sectors())) *
+                      config_.l2.sector_bytes;
+      reply.wire = read_reply_bytes(fabric_.protocol(reply.from, reply.to), reply.payload);
+      counters_.read_payload += reply.payload;
+      counters_.read_wire += reply.wire;
+      fabric_.send(done, reply);
+      break;
+    }
+    case message_kind::read_reply:
+      load_done(m.unit, m.entry, l);
+      break;
+    default:
+      break;
+  }
+}
+
+void gpu::prefetch_tables(const event& e) const {
+  if (e.kind == kinds_.l2_load || e.kind == kinds_.l2_store) {
+    memory_.prefetch(line_access::unpack(e.b).line());
+  } else if (e.kind == kinds_.load_done) {
+    const compute_unit& u = units_[e.a >> 16U];
+    u.l1.prefetch(line_access::unpack(e.b).line());
+    __builtin_prefetch(&u.misses[e.a & 0xffffU], 1);
+  } else if (e.kind == kinds_.issue) {
+    __builtin_prefetch(&warps_[e.a], 1);
+  }
+}
+
+void gpu::prefetch_targets(const event& e) const {
+  if (e.kind == kinds_.load_done) {
+    const miss& m = units_[e.a >> 16U].misses[e.a & 0xffffU];
+    __builtin_prefetch(m.waiting, 1);
+    __builtin_prefetch(&warps_[m.warp], 1);
+  } else if (e.kind == kinds_.issue) {
+    const warp& w = warps_[e.a];
+    __builtin_prefetch(&w.program[static_cast<std::uint32_t>(e.b)], 1);
+    const line_access* lines = w.lines + (e.b >> 32U);
+    for (std::size_t k = 0; k < 4; ++k) __builtin_prefetch(lines + k * 8);
+  }
+}
+
+void gpu::handle(const event& e) {
+  if (e.kind == kinds_.l2_load) {
+    const line_access l = line_access::unpack(e.b);
+    push(memory_.read(e.time, l.line(), l.sectors()) + half_l2_, kinds_.load_done, e.a, e.b);
+  } else if (e.kind == kinds_.load_done) {
+    load_done(e.a >> 16U, e.a & 0xffffU, line_access::unpack(e.b));
+  } else if (e.kind == kinds_.l2_store) {
+    const line_access l = line_access::unpack(e.b);
+    const std::uint32_t lanes = e.a & 0xffffU;
+    const picoseconds taken = lanes != 0 ? memory_.atomic(e.time, l.line(), lanes)
+                                         : memory_.write(e.time, l.line(), l.sectors());
+    stores_arrived_ = std::max(stores_arrived_, taken);
+    if (taken > e.time) {
+      push(taken, kinds_.entry_free, e.a >> 16U, 0);
+    } else {
+      --units_[e.a >> 16U].entries_used;
+      resume(units_[e.a >> 16U].waiting);
+    }
+  } else if (e.kind == kinds_.entry_free) {
+    --units_[e.a].entries_used;
+    resume(units_[e.a].waiting);
+  } else if (e.kind == kinds_.wake) {
+    if (warps_[e.a].state == warp_state::waiting || warps_[e.a].state == warp_state::ready) {
+      advance(e.a);
+    }
+  } else if (e.kind == kinds_.issue) {
+    issue_again(e.a, static_cast<std::uint32_t>(e.b));
+  } else if (e.kind == kinds_.block_start) {
+    start_block(e.a);
+  }
+}
+
+}  // namespace interlace::sim

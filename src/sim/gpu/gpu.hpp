@@ -1,0 +1,206 @@
+// One simulated GPU: blocks of the running kernel are placed on compute units, their warps replay
+// recorded programs against caches, memory and the fabric.
+//
+// A warp issues in order. A load holds it only through what depends on it (loads through an index,
+// compute, barriers); an instruction that waits for its index lets independent ones behind it go
+// ahead, `window` instructions at most under way. Every line that leaves a compute unit holds one of
+// its finite entries: a miss until its data are back, a remote store until the link has taken it.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <vector>
+
+#include "kernel/serial_block.hpp"
+#include "machine/machine.hpp"
+#include "sim/engine/event_queue.hpp"
+#include "sim/fabric/fabric.hpp"
+#include "sim/gpu/cache.hpp"
+#include "sim/gpu/memory.hpp"
+#include "sim/gpu/program.hpp"
+#include "sim/gpu/recorder.hpp"
+
+namespace interlace::sim {
+
+// Device addresses: one slot for each GPU's own memory, and one for unified memory whose pages have
+// homes.
+struct address_map {
+  std::uint32_t slot_bits = 36;
+  std::uint32_t devices = 1;
+  std::uint64_t page_bytes = 4096;
+  std::vector<std::uint8_t> homes;  // of the pages of the unified slot
+
+  std::uint32_t owner(std::uint64_t address) const {
+    const auto slot = static_cast<std::uint32_t>(address >> slot_bits);
+    if (slot < devices) return slot;
+    return homes[(address & ((std::uint64_t{1} << slot_bits) - 1)) / page_bytes];
+  }
+};
+
+// Runs block `index` on the CPU and records it.
+using block_function =
+    std::function<void(std::uint64_t index, recorder& record, kernel::block_memory& memory)>;
+
+struct gpu_counters {
+  std::uint64_t accesses = 0;             // (warp instruction, line) pairs to memory
+  std::uint64_t remote_transactions = 0;  // packets that its kernels sent to other devices
+  std::uint64_t l1_hits = 0;
+  std::uint64_t l1_misses = 0;
+  std::uint64_t store_payload = 0;        // bytes that kernels stored to other devices
+  std::uint64_t store_wire = 0;
+  std::uint64_t read_payload = 0;
+  std::uint64_t read_wire = 0;
+};
+
+class gpu {
+ public:
+  struct event_kinds {
+    std::uint16_t block_start = 0;
+    std::uint16_t wake = 0;          // a warp
+    std::uint16_t issue = 0;         // a deferred instruction
+    std::uint16_t l2_load = 0;
+    std::uint16_t load_done = 0;
+    std::uint16_t l2_store = 0;
+    std::uint16_t entry_free = 0;
+    std::uint16_t kernel_end = 0;
+  };
+
+  gpu(std::uint32_t index, const machine::gpu& config, const address_map& addresses,
+      event_queue& queue, fabric& links, event_kinds kinds);
+
+  // Starts a kernel now; an event of kind kernel_end comes when all blocks have ended and local
+  // stores have arrived.
+  void start_kernel(grid shape, const recorder::settings& record, const block_function& block);
+  void handle(const event& e);
+  // Fetches what handling the event will touch: first the tables, then what they point to.
+  void prefetch_tables(const event& e) const;
+  void prefetch_targets(const event& e) const;
+
+  // Messages of the fabric.
+  void departed(const message& m);
+  void delivered(const message& m);
+
+  memory& second_level() { return memory_; }
+  const gpu_counters& counters() const { return counters_; }
+
+ private:
+  struct waiter {
+    instruction* waiting = nullptr;
+    std::uint32_t warp = 0;
+    std::uint32_t next = none;
+  };
+  struct miss {
+    instruction* waiting = nullptr;  // the first; more are in a list
+    std::uint32_t warp = 0;
+    std::uint32_t waiters = none;
+  };
+  struct stalled {
+    std::uint32_t warp = 0;
+    std::uint32_t instruction = 0;
+  };
+  struct compute_unit {
+    explicit compute_unit(const machine::gpu& g) : l1(g.l1) {}
+    resource issue;
+    resource load_store;
+    resource pipes[4];
+    cache l1;
+    std::vector<miss> misses;              // entries; the free ones are in free_misses
+    std::vector<std::uint32_t> free_misses;
+    std::uint32_t entries_used = 0;        // of the local kind: misses and local stores
+    std::uint32_t remote_used = 0;         // remote stores waiting for the link
+    std::deque<stalled> waiting;           // for a local entry, in order
+    std::deque<stalled> waiting_remote;    // for a place in the remote store queue
+    std::uint32_t resident_blocks = 0;
+  };
+  enum class warp_state : std::uint8_t { ready, waiting, no_entry, barrier, done };
+  struct warp {
+    std::uint32_t block = 0;
+    std::uint32_t unit = 0;
+    instruction* program = nullptr;
+    const line_access* lines = nullptr;
+    const written_bytes* written = nullptr;
+    std::uint32_t size = 0;         // of the program
+    std::uint32_t next = 0;         // instruction
+    std::uint32_t under_way = 0;    // deferred, stalled or with lines pending
+    warp_state state = warp_state::ready;
+    picoseconds ready = 0;          // of everything that needs no event
+  };
+  struct block_slot {
+    std::vector<warp_program> programs;
+    std::uint32_t unit = 0;
+    std::uint32_t warps_left = 0;
+    std::uint32_t at_barrier = 0;
+  };
+
+  instruction& instruction_of(std::uint32_t warp_id, std::uint32_t i) {
+    return warps_[warp_id].program[i];
+  }
+  compute_unit& unit_of(std::uint32_t warp_id) { return units_[warps_[warp_id].unit]; }
+
+  void start_block(std::uint32_t unit);
+  void advance(std::uint32_t warp_id);
+  bool run_waiting(std::uint32_t warp_id, instruction& i);
+  bool try_memory(std::uint32_t warp_id, std::uint32_t index);
+  // Issues the lines of an instruction from next_line on; false when it has to wait for an entry.
+  bool issue(std::uint32_t warp_id, std::uint32_t index);
+  void issue_again(std::uint32_t warp_id, std::uint32_t index);
+  bool issue_load(compute_unit& u, std::uint32_t warp_id, instruction& i, line_access l);
+  bool issue_store(compute_unit& u, std::uint32_t unit, const instruction& i, line_access l,
+                   const written_bytes& written);
+  void complete(std::uint32_t warp_id, instruction& i);
+  void send_load(picoseconds time, std::uint32_t unit, std::uint32_t entry, line_access l);
+  void check_reaches(std::uint32_t owner) const;
+  void load_done(std::uint32_t unit, std::uint32_t entry, line_access l);
+  void line_arrived(std::uint32_t warp_id, instruction& i);
+  void resume(std::deque<stalled>& waiting);
+  void end_warp(std::uint32_t warp_id);
+  void release_barrier(std::uint32_t block);
+  void check_kernel_end();
+
+  picoseconds clocks(double n) const { return static_cast<picoseconds>(n * clock_ps_ + 0.5); }
+  std::uint32_t take_miss(compute_unit& u);
+  void push(picoseconds time, std::uint16_t kind, std::uint32_t a, std::uint64_t b) {
+    queue_.push(time, kind, static_cast<std::uint16_t>(index_), a, b);
+  }
+
+  // Carries where the instruction's lines start, so that they can be fetched ahead.
+  void push_issue(picoseconds time, std::uint32_t warp_id, std::uint32_t index) {
+    const std::uint64_t first_line = warps_[warp_id].program[index].first_line;
+    push(time, kinds_.issue, warp_id, index | first_line << 32U);
+  }
+
+  static constexpr std::uint32_t window = 8;
+
+  std::uint32_t index_;
+  machine::gpu config_;
+  const address_map& addresses_;
+  event_queue& queue_;
+  fabric& fabric_;
+  event_kinds kinds_;
+  double clock_ps_;
+  picoseconds half_l2_;
+
+  memory memory_;
+  std::vector<compute_unit> units_;
+  std::vector<warp> warps_;        // [block slot][warp of the block]
+  std::vector<block_slot> blocks_;
+  std::vector<std::uint32_t> free_blocks_;
+  std::vector<waiter> waiters_;
+  std::uint32_t free_waiter_ = none;
+
+  // The running kernel.
+  grid shape_;
+  recorder::settings record_;
+  const block_function* block_ = nullptr;
+  std::uint32_t warps_per_block_ = 0;
+  std::uint64_t next_block_ = 0;
+  std::uint64_t blocks_left_ = 0;
+  std::uint64_t starts_pending_ = 0;
+  picoseconds stores_arrived_ = 0;
+  recorder recorder_;
+  kernel::block_memory scratch_;
+  gpu_counters counters_;
+};
+
+}  // namespace interlace::sim

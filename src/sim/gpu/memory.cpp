@@ -1,0 +1,91 @@
+#include "sim/gpu/memory.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace interlace::sim {
+
+memory::memory(const machine::gpu& g)
+    : config_(g),
+      line_shift_(static_cast<std::uint32_t>(__builtin_ctz(g.l2.line_bytes))),
+      tags_(g.l2),
+      banks_(std::max(1U, g.l2.banks)),
+      channels_(std::max(1U, g.dram.channels)) {
+  const auto ps = [](double seconds) {
+    return static_cast<picoseconds>(std::max<long long>(1, std::llround(seconds * 1e12)));
+  };
+  const double sector = g.l2.sector_bytes;
+  sector_at_bank_ = ps(sector * static_cast<double>(banks_.size()) / g.l2.bytes_per_s);
+  sector_at_channel_ = ps(sector * static_cast<double>(channels_.size()) / g.dram.bytes_per_s);
+  atomic_at_bank_ = ps(1.0 / (g.clock_hz * std::max(1U, g.atomic_ops_per_clock_per_bank)));
+}
+
+cache::line& memory::line_for(picoseconds time, std::uint64_t line) {
+  if (cache::line* hit = tags_.find(line)) return *hit;
+  cache::victim v;
+  cache::line& l = tags_.allocate(line, v);
+  if (v.dirty != 0) {
+    const auto sectors = static_cast<std::uint32_t>(__builtin_popcount(v.dirty));
+    channel_of(v.address).reserve(time, sectors * sector_at_channel_);
+    dram_bytes_ += sectors * config_.l2.sector_bytes;
+  }
+  return l;
+}
+
+picoseconds memory::fetch(picoseconds time, std::uint64_t line, std::uint32_t sectors) {
+  bank& b = bank_of(line);
+  while (!b.misses.empty() && b.misses.top() <= time) b.misses.pop();
+  if (config_.l2.mshrs != 0 && b.misses.size() >= config_.l2.mshrs) {
+    time = std::max(time, b.misses.top());
+    b.misses.pop();
+  }
+  const picoseconds start = channel_of(line).reserve(time, sectors * sector_at_channel_);
+  const picoseconds done = start + sectors * sector_at_channel_ + config_.dram.latency_ps;
+  dram_bytes_ += sectors * config_.l2.sector_bytes;
+  b.misses.push(done);
+  return done;
+}
+
+picoseconds memory::read(picoseconds time, std::uint64_t line, std::uint8_t sectors) {
+  const auto n = static_cast<std::uint32_t>(__builtin_popcount(sectors));
+  const picoseconds start = bank_of(line).port.reserve(time, n * sector_at_bank_);
+  cache::line& l = line_for(start, line);
+  const auto missing = static_cast<std::uint8_t>(sectors & ~l.valid);
+  if (missing != 0) {
+    l.ready = std::max(
+        l.ready, fetch(start, line, static_cast<std::uint32_t>(__builtin_popcount(missing))));
+    l.valid = static_cast<std::uint8_t>(l.valid | missing);
+  }
+  return std::max(start + n * sector_at_bank_, l.ready);
+}
+
+picoseconds memory::write(picoseconds time, std::uint64_t line, std::uint8_t sectors) {
+  const auto n = static_cast<std::uint32_t>(__builtin_popcount(sectors));
+  const picoseconds start = bank_of(line).port.reserve(time, n * sector_at_bank_);
+  cache::line& l = line_for(start, line);
+  l.valid = static_cast<std::uint8_t>(l.valid | sectors);
+  if (config_.l2.write_back) {
+    l.dirty = static_cast<std::uint8_t>(l.dirty | sectors);
+  } else {
+    channel_of(line).reserve(start, n * sector_at_channel_);
+    dram_bytes_ += n * config_.l2.sector_bytes;
+  }
+  return start;
+}
+
+picoseconds memory::atomic(picoseconds time, std::uint64_t line, std::uint32_t lanes) {
+  const picoseconds done = read(time, line, 1);
+  return bank_of(line).port.reserve(done, lanes * atomic_at_bank_);
+}
+
+picoseconds memory::stream(picoseconds time, std::uint64_t address, std::uint32_t bytes) {
+  const std::uint32_t sectors = (bytes + config_.l2.sector_bytes - 1) / config_.l2.sector_bytes;
+  const std::uint64_t line = address >> line_shift_ << line_shift_;
+  // One channel takes the stretch; consecutive stretches go to different ones.
+  const picoseconds start =
+      channel_of(line).reserve(time, sectors * sector_at_channel_ / channels_.size());
+  dram_bytes_ += bytes;
+  return start + sectors * sector_at_channel_ / channels_.size();
+}
+
+}  // namespace interlace::sim

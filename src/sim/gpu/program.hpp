@@ -1,0 +1,78 @@
+// What a warp does, as the timing model replays it: instructions in program order, each with the
+// lines that its lanes touch together.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "interlace/kernel.hpp"
+#include "sim/engine/event_queue.hpp"
+#include "sim/remote/packets.hpp"
+
+namespace interlace::sim {
+
+inline constexpr std::uint32_t none = 0xffffffffU;
+
+enum class instruction_kind : std::uint8_t {
+  load,
+  store,
+  atomic,   // a reduction in the L2: nothing comes back
+  shared,   // count: cycles by bank conflicts
+  compute,  // count: operations of each lane
+  shuffle,  // count: register exchanges
+  wait,     // for everything before
+  barrier,  // wait, then for the other warps of the block
+};
+
+// A line that lanes of a warp touch together, by device address, and which of its sectors: lines are
+// aligned to at least 64 bytes, so the sectors fit in the low bits.
+class line_access {
+ public:
+  line_access(std::uint64_t line, std::uint8_t sectors) : packed_(line | sectors) {}
+  std::uint64_t line() const { return packed_ & ~sector_bits; }
+  std::uint8_t sectors() const { return static_cast<std::uint8_t>(packed_ & sector_bits); }
+  std::uint64_t packed() const { return packed_; }
+  static line_access unpack(std::uint64_t packed) { return {packed, 0}; }
+
+ private:
+  static constexpr std::uint64_t sector_bits = 0x3f;
+  std::uint64_t packed_;
+};
+
+// What stores and atomics need besides.
+struct written_bytes {
+  byte_mask bytes;
+  std::uint32_t lanes = 0;
+};
+
+struct instruction {
+  instruction_kind kind = instruction_kind::load;
+  operation op = operation::fp32;
+  std::uint16_t line_count = 0;
+  std::uint32_t first_line = 0;
+  std::uint32_t first_written = 0;  // of stores and atomics
+  std::uint32_t depends = none;  // earlier instruction whose result it needs
+  std::uint32_t count = 0;
+
+  // Replay.
+  std::uint16_t next_line = 0;    // of those not issued yet
+  std::uint16_t pending = 0;      // lines under way
+  bool issued = false;
+  picoseconds ready = 0;
+  std::uint32_t dependents = none;  // first of a list through next_dependent
+  std::uint32_t next_dependent = none;
+};
+
+struct warp_program {
+  std::vector<instruction> instructions;
+  std::vector<line_access> lines;
+  std::vector<written_bytes> written;
+
+  void clear() {
+    instructions.clear();
+    lines.clear();
+    written.clear();
+  }
+};
+
+}  // namespace interlace::sim

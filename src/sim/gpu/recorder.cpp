@@ -1,0 +1,272 @@
+#include "sim/gpu/recorder.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace interlace::sim {
+
+void recorder::begin_block(const settings& s, std::vector<warp_program>& programs) {
+  settings_ = &s;
+  programs_ = &programs;
+  for (warp_program& p : programs) p.clear();
+  warp_ = none;
+  first_id_ = 0;
+}
+
+void recorder::end_block() { flush(); }
+
+void recorder::begin_segment() {
+  flush();
+  warp_ = none;
+}
+
+void recorder::begin_lane(std::uint32_t lane) {
+  const std::uint32_t warp = lane / settings_->warp_width;
+  if (warp != warp_) {
+    flush();
+    warp_ = warp;
+  }
+  lane_ = lane % settings_->warp_width;
+  cursor_ = none;
+  loops_.clear();
+}
+
+std::uint32_t recorder::find(std::uint64_t key) const {
+  const std::size_t mask = table_.size() - 1;
+  for (std::size_t slot = key >> table_shift_;; slot = (slot + 1) & mask) {
+    const std::uint32_t id = table_[slot];
+    if (id == none || nodes_[id].key == key) return id;
+  }
+}
+
+void recorder::insert_key(std::uint32_t id) {
+  const std::size_t mask = table_.size() - 1;
+  std::size_t slot = nodes_[id].key >> table_shift_;
+  while (table_[slot] != none) slot = (slot + 1) & mask;
+  table_[slot] = id;
+}
+
+void recorder::grow_table() {
+  table_.assign(table_.size() * 2, none);
+  --table_shift_;
+  for (std::uint32_t id = 0; id < nodes_.size(); ++id) insert_key(id);
+}
+
+std::uint32_t recorder::reach(std::uint64_t key, instruction_kind kind) {
+  // Lanes mostly follow the lane before them.
+  std::uint32_t id = cursor_ == none ? head_ : nodes_[cursor_].next;
+  while (true) {
+    if (id == none || nodes_[id].key != key) id = find(key);
+    if (id == none) break;
+    if (nodes_[id].last_lane != lane_) {
+      cursor_ = id;
+      return id;
+    }
+    // The lane comes here again outside of any range loop: another instance of the instruction.
+    key = mix(key + 1);
+    id = nodes_[id].next;
+  }
+  id = static_cast<std::uint32_t>(nodes_.size());
+  if (nodes_.size() * 2 >= table_.size()) grow_table();
+  node n;
+  n.key = key;
+  n.kind = kind;
+  std::uint32_t& link = cursor_ == none ? head_ : nodes_[cursor_].next;
+  n.next = link;
+  link = id;
+  nodes_.push_back(n);
+  addresses_.resize(nodes_.size() * settings_->warp_width);
+  insert_key(id);
+  cursor_ = id;
+  return id;
+}
+
+std::uint32_t recorder::on_access(const kernel::access& a) {
+  using kernel::access_kind;
+  using kernel::memory_space;
+  instruction_kind kind = instruction_kind::load;
+  if (a.space == memory_space::shared) {
+    kind = instruction_kind::shared;
+  } else if (a.kind == access_kind::store) {
+    kind = instruction_kind::store;
+  } else if (a.kind == access_kind::atomic || a.kind == access_kind::reduce) {
+    kind = instruction_kind::atomic;
+  }
+  if (a.space == memory_space::replicated && settings_->regions[a.region] != nullptr) {
+    if (kind == instruction_kind::load) {
+      settings_->regions[a.region]->read(settings_->device, a.element);
+    } else if (a.primary) {
+      settings_->regions[a.region]->wrote(a.element);
+    }
+  }
+  // What is stored was computed from what was loaded before it.
+  const std::uint32_t before = cursor_;
+  const std::uint32_t id = reach(key_of(a.site), kind);
+  node& n = nodes_[id];
+  n.last_lane = lane_;
+  n.bytes = static_cast<std::uint8_t>(a.bytes);
+  std::uint32_t depends = a.depends;
+  if (a.kind == access_kind::store && before != none) depends = before + first_id_;
+  if (depends != none && depends >= first_id_) n.depends = depends - first_id_;
+  addresses_[std::size_t{id} * settings_->warp_width + n.count++] =
+      a.space == memory_space::shared
+          ? reinterpret_cast<std::uintptr_t>(a.address)
+          : static_cast<std::uint64_t>(static_cast<const std::byte*>(a.address) -
+                                       settings_->address_base);
+  return id + first_id_;
+}
+
+void recorder::on_compute(operation kind, std::uint32_t n, kernel::site_id site) {
+  const std::uint32_t id = reach(key_of(site), instruction_kind::compute);
+  node& work = nodes_[id];
+  work.last_lane = lane_;
+  work.op = kind;
+  work.count = std::max(work.count, n);  // the warp takes as long as its longest lane
+}
+
+void recorder::enter_loop(kernel::site_id site) {
+  loop l;
+  l.base = mix(loop_key() ^ mix(site + 1));
+  l.key = mix(l.base);
+  loops_.push_back(l);
+}
+
+void recorder::next_iteration() {
+  loop& l = loops_.back();
+  ++l.iteration;
+  l.key = mix(l.base + l.iteration);
+}
+
+void recorder::append(std::uint32_t warp, instruction_kind kind, std::uint32_t count) {
+  instruction i;
+  i.kind = kind;
+  i.count = count;
+  (*programs_)[warp].instructions.push_back(i);
+}
+
+void recorder::on_uniform() {
+  // The value steers what follows.
+  const std::uint32_t warp = warp_;
+  flush();
+  if (warp != none) append(warp, instruction_kind::wait, 0);
+  warp_ = none;
+}
+
+void recorder::on_barrier(bool whole_block) {
+  flush();
+  warp_ = none;
+  if (!whole_block) return;
+  for (std::uint32_t w = 0; w < programs_->size(); ++w) append(w, instruction_kind::barrier, 0);
+}
+
+void recorder::on_shuffle(std::uint32_t warp, std::uint32_t n) {
+  flush();
+  warp_ = none;
+  append(warp, instruction_kind::shuffle, n);
+}
+
+std::uint32_t recorder::bank_cycles(const node& n, const std::uint64_t* addresses) const {
+  // 32 banks of 4 bytes; lanes that read the same word share it.
+  constexpr std::uint32_t banks = 32;
+  std::array<std::uint64_t, 64> words;
+  const std::uint32_t per_lane = std::max(1U, n.bytes / 4U);
+  std::array<std::uint8_t, banks> load{};
+  std::uint32_t cycles = 1;
+  std::uint32_t distinct = 0;
+  const bool broadcast = n.kind == instruction_kind::shared;
+  for (std::uint32_t k = 0; k < n.count; ++k) {
+    const std::uint64_t word = addresses[k] >> 2U;
+    const std::uint32_t bank = static_cast<std::uint32_t>(word % banks);
+    bool seen = false;
+    // Only a word of the same bank can be the same word.
+    if (broadcast && load[bank] != 0) {
+      for (std::uint32_t j = 0; j < distinct && !seen; ++j) seen = words[j] == word;
+    }
+    if (seen) continue;
+    words[distinct++] = word;
+    cycles = std::max<std::uint32_t>(cycles, ++load[bank]);
+  }
+  return cycles * per_lane;
+}
+
+void recorder::emit_lines(const node& n, const std::uint64_t* addresses, instruction& out) {
+  const std::uint64_t line_mask = settings_->line_bytes - 1;
+  lines_.clear();
+  written_.clear();
+  for (std::uint32_t k = 0; k < n.count; ++k) {
+    const std::uint64_t line = addresses[k] & ~line_mask;
+    std::size_t at = lines_.size();
+    while (at > 0 && lines_[at - 1] != line) --at;
+    if (at == 0) {
+      lines_.push_back(line);
+      written_.emplace_back();
+      at = lines_.size();
+    }
+    written_bytes& w = written_[at - 1];
+    w.bytes.set(static_cast<std::uint32_t>(addresses[k] & line_mask), n.bytes);
+    ++w.lanes;
+  }
+  warp_program& program = (*programs_)[warp_];
+  out.first_line = static_cast<std::uint32_t>(program.lines.size());
+  out.line_count = static_cast<std::uint16_t>(lines_.size());
+  for (std::size_t k = 0; k < lines_.size(); ++k) {
+    program.lines.emplace_back(lines_[k],
+                               static_cast<std::uint8_t>(written_[k].bytes.units(
+                                   settings_->sector_bytes, settings_->line_bytes)));
+  }
+  if (n.kind == instruction_kind::load) return;
+  out.first_written = static_cast<std::uint32_t>(program.written.size());
+  program.written.insert(program.written.end(), written_.begin(), written_.end());
+}
+
+void recorder::flush() {
+  if (nodes_.empty()) return;
+  auto& program = (*programs_)[warp_].instructions;
+  for (std::uint32_t id = head_; id != none; id = nodes_[id].next) {
+    node& n = nodes_[id];
+    const std::uint64_t* addresses = &addresses_[std::size_t{id} * settings_->warp_width];
+    instruction out;
+    out.kind = n.kind;
+    out.op = n.op;
+    n.emitted = static_cast<std::uint32_t>(program.size());
+    // A dependence on something behind it can only be an artefact of diverging lanes.
+    if (n.depends != none) out.depends = nodes_[n.depends].emitted;
+    switch (n.kind) {
+      case instruction_kind::load:
+      case instruction_kind::store:
+      case instruction_kind::atomic:
+        emit_lines(n, addresses, out);
+        break;
+      case instruction_kind::shared:
+        out.count = bank_cycles(n, addresses);
+        break;
+      default:
+        out.count = n.count;
+    }
+    if (n.kind == instruction_kind::compute && n.count == 0) {
+      n.emitted = none;
+      continue;
+    }
+    program.push_back(out);
+  }
+  first_id_ += static_cast<std::uint32_t>(nodes_.size());
+  if (nodes_.size() * 8 < table_.size()) {
+    // Cheaper than clearing a table that one large segment grew.
+    for (const node& n : nodes_) {
+      const std::size_t mask = table_.size() - 1;
+      std::size_t slot = n.key >> table_shift_;
+      while (table_[slot] != none) {
+        table_[slot] = none;
+        slot = (slot + 1) & mask;
+      }
+    }
+  } else {
+    std::fill(table_.begin(), table_.end(), none);
+  }
+  nodes_.clear();
+  addresses_.clear();
+  head_ = none;
+  cursor_ = none;
+}
+
+}  // namespace interlace::sim

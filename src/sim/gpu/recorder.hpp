@@ -1,0 +1,106 @@
+// Turns the lanes of a block, which run one after another, into the instructions of its warps.
+//
+// Accesses of different lanes are the same instruction when they stand at the same place in the
+// source and their enclosing lane.range loops are in the same iterations. A lane that reaches an
+// instruction nobody reached before inserts it behind the one it executed last, which keeps program
+// order whatever path the first lane took.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kernel/serial_block.hpp"
+#include "kernel/use_tracker.hpp"
+#include "sim/gpu/program.hpp"
+
+namespace interlace::sim {
+
+class recorder {
+ public:
+  template <class I>
+  using index = kernel::dependent_index<I>;
+  static constexpr bool active = true;
+
+  struct settings {
+    std::uint32_t warp_width = 32;
+    std::uint32_t line_bytes = 128;
+    std::uint32_t sector_bytes = 32;
+    const std::byte* address_base = nullptr;  // device address 0
+    bool stores_inline = false;
+    std::uint32_t device = 0;
+    std::vector<kernel::use_tracker*> regions;  // by region id; null: not tracked
+  };
+
+  // `programs` has one element a warp of the block; they are cleared.
+  void begin_block(const settings& s, std::vector<warp_program>& programs);
+  void end_block();
+
+  bool stores_inline() const { return settings_->stores_inline; }
+  void begin_segment();
+  void begin_lane(std::uint32_t lane);
+  std::uint32_t on_access(const kernel::access& a);
+  void on_compute(operation kind, std::uint32_t n, kernel::site_id site);
+  void enter_loop(kernel::site_id site);
+  void next_iteration();
+  void leave_loop() { loops_.pop_back(); }
+  void on_uniform();
+  void on_barrier(bool whole_block);
+  void on_shuffle(std::uint32_t warp, std::uint32_t n);
+  void on_publish(std::uint32_t, std::uint64_t, std::uint64_t) {}
+
+ private:
+  struct node {
+    std::uint64_t key = 0;
+    std::uint32_t next = none;
+    instruction_kind kind = instruction_kind::load;
+    operation op = operation::fp32;
+    std::uint8_t bytes = 0;
+    std::uint32_t last_lane = none;
+    std::uint32_t depends = none;
+    std::uint32_t count = 0;  // lanes with an address, or operations
+    std::uint32_t emitted = none;
+  };
+  struct loop {
+    std::uint64_t base = 0;
+    std::uint64_t key = 0;
+    std::uint32_t iteration = 0;
+  };
+
+  static std::uint64_t mix(std::uint64_t x) {
+    x = (x ^ (x >> 30U)) * 0xbf58476d1ce4e5b9U;
+    x = (x ^ (x >> 27U)) * 0x94d049bb133111ebU;
+    return x ^ (x >> 31U);
+  }
+  std::uint64_t loop_key() const { return loops_.empty() ? 0 : loops_.back().key; }
+  // Multiplications spread both over the high bits, which the table uses.
+  std::uint64_t key_of(kernel::site_id site) const {
+    return (loop_key() ^ site * 0x9E3779B97F4A7C15U) * 0xbf58476d1ce4e5b9U;
+  }
+  std::uint32_t reach(std::uint64_t key, instruction_kind kind);
+  std::uint32_t find(std::uint64_t key) const;
+  void insert_key(std::uint32_t id);
+  void grow_table();
+  void flush();
+  void emit_lines(const node& n, const std::uint64_t* addresses, instruction& out);
+  std::uint32_t bank_cycles(const node& n, const std::uint64_t* addresses) const;
+  void append(std::uint32_t warp, instruction_kind kind, std::uint32_t count);
+
+  const settings* settings_ = nullptr;
+  std::vector<warp_program>* programs_ = nullptr;
+
+  // The warp and segment being recorded.
+  std::uint32_t warp_ = none;
+  std::uint32_t lane_ = 0;
+  std::uint32_t cursor_ = none;
+  std::uint32_t head_ = none;
+  std::uint32_t first_id_ = 0;  // ids of a segment start here, so that older ones are told apart
+  std::vector<node> nodes_;
+  std::vector<std::uint64_t> addresses_;  // [node][warp_width]
+  std::vector<loop> loops_;
+  std::vector<std::uint64_t> lines_;     // of the instruction being emitted
+  std::vector<written_bytes> written_;
+  std::vector<std::uint32_t> table_ = std::vector<std::uint32_t>(1024, none);
+  std::uint32_t table_shift_ = 54;  // 64 - log2 of the table's size
+};
+
+}  // namespace interlace::sim

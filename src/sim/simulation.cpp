@@ -1,0 +1,299 @@
+#include "sim/simulation.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/errors.hpp"
+#include "sim/fabric/protocol.hpp"
+
+namespace interlace::sim {
+
+namespace {
+constexpr std::uint32_t flag_bytes = 8;
+}
+
+simulation::simulation(const machine::machine& described, address_map addresses,
+                       std::function<void()> check_interrupt)
+    : machine_(described),
+      addresses_(std::move(addresses)),
+      check_interrupt_(std::move(check_interrupt)),
+      fabric_(machine_, queue_, {ev_hop, ev_depart, ev_deliver}, *this),
+      running_kernel_(described.gpu_count, none),
+      copy_queue_(described.gpu_count),
+      engines_busy_(described.gpu_count, 0) {
+  const gpu::event_kinds kinds{ev_block_start, ev_wake,     ev_issue,      ev_l2_load,
+                               ev_load_done,   ev_l2_store, ev_entry_free, ev_kernel_end};
+  for (std::uint32_t d = 0; d < described.gpu_count; ++d) {
+    gpus_.push_back(
+        std::make_unique<gpu>(d, machine_.gpu, addresses_, queue_, fabric_, kinds));
+  }
+}
+
+task_id simulation::add_task(task_kind kind, std::uint32_t device, std::uint32_t work,
+                             const std::vector<task_id>& after) {
+  const auto id = static_cast<task_id>(tasks_.size());
+  task t;
+  t.kind = kind;
+  t.device = device;
+  t.work = work;
+  for (const task_id before : after) {
+    if (tasks_[before].ended) continue;
+    tasks_[before].next.push_back(id);
+    ++t.waits_for;
+  }
+  if (t.waits_for == 0) startable_.push_back(id);
+  tasks_.push_back(std::move(t));
+  ++unfinished_;
+  return id;
+}
+
+task_id simulation::add_kernel(std::uint32_t device, grid shape, recorder::settings record,
+                               block_function block, const std::vector<task_id>& after) {
+  kernels_.push_back({shape, std::move(record), std::move(block)});
+  return add_task(task_kind::kernel, device, static_cast<std::uint32_t>(kernels_.size() - 1),
+                  after);
+}
+
+task_id simulation::add_copy(std::uint32_t from, std::uint32_t to, std::uint64_t from_address,
+                             std::uint64_t to_address, std::uint64_t bytes,
+                             std::function<void()> arrived, const std::vector<task_id>& after) {
+  if (!fabric_.reaches(from, to)) {
+    throw usage_error("no link leads from gpu" + std::to_string(from) + " to gpu" +
+                      std::to_string(to) + " on machine " + machine_.name);
+  }
+  copy_work c;
+  c.from = from;
+  c.to = to;
+  c.from_address = from_address;
+  c.to_address = to_address;
+  c.bytes = bytes;
+  c.arrived = std::move(arrived);
+  copies_.push_back(std::move(c));
+  const auto work = static_cast<std::uint32_t>(copies_.size() - 1);
+  copies_[work].task = add_task(task_kind::copy, from, work, after);
+  return copies_[work].task;
+}
+
+std::vector<task_id> simulation::add_exchange(const std::vector<std::vector<task_id>>& after,
+                                              std::uint32_t payload, bool instant,
+                                              std::function<void()> all_arrived) {
+  const auto work = static_cast<std::uint32_t>(exchanges_.size());
+  exchange_work x;
+  x.payload = payload;
+  x.instant = instant;
+  x.flags.assign(after.size(), 0);
+  x.all_arrived = std::move(all_arrived);
+  exchanges_.push_back(std::move(x));
+  for (std::uint32_t d = 0; d < after.size(); ++d) {
+    exchanges_[work].tasks.push_back(add_task(task_kind::exchange, d, work, after[d]));
+  }
+  return exchanges_[work].tasks;
+}
+
+picoseconds simulation::run() {
+  const picoseconds begin = queue_.now();
+  timeline_start_ = begin;
+  std::vector<task_id> first;
+  first.swap(startable_);
+  for (const task_id id : first) start(id);
+  while (!queue_.empty()) {
+    handle(queue_.pop([this](const std::vector<event>& events) { prefetch(events); }));
+    if ((queue_.processed() & 0xfffffU) == 0) check_interrupt_();
+  }
+  if (unfinished_ != 0) throw model_error("the simulation stopped with tasks that cannot start");
+  const picoseconds end_time = queue_.now();
+  tasks_.clear();
+  kernels_.clear();
+  copies_.clear();
+  exchanges_.clear();
+  return end_time - begin;
+}
+
+void simulation::start(task_id id) {
+  task& t = tasks_[id];
+  t.started = queue_.now();
+  const auto device = static_cast<std::uint16_t>(t.device);
+  if (t.kind == task_kind::kernel) {
+    queue_.push(queue_.now() + machine_.gpu.kernel_launch_ps, ev_kernel_begin, device, id, 0);
+  } else if (t.kind == task_kind::copy) {
+    copy_queue_[t.device].push_back(t.work);
+    start_copies(t.device);
+  } else {
+    const exchange_work& x = exchanges_[t.work];
+    const bool alone = x.instant || x.flags.size() == 1;
+    queue_.push(queue_.now() + (alone ? 0 : machine_.gpu.fence_ps), ev_signal, device, t.work, 0);
+  }
+}
+
+void simulation::note(const task& t) {
+  if (timeline_.size() >= timeline_limit_) return;
+  static constexpr const char* tracks[] = {"kernel", "copy", "exchange"};
+  std::string name = tracks[static_cast<std::size_t>(t.kind)];
+  if (t.kind == task_kind::copy) name = "to gpu" + std::to_string(copies_[t.work].to);
+  timeline_.push_back({t.device, tracks[static_cast<std::size_t>(t.kind)], std::move(name),
+                       static_cast<double>(t.started - timeline_start_) * 1e-12,
+                       static_cast<double>(queue_.now() - timeline_start_) * 1e-12});
+}
+
+void simulation::end(task_id id) {
+  tasks_[id].ended = true;
+  --unfinished_;
+  note(tasks_[id]);
+  for (const task_id next : tasks_[id].next) {
+    if (--tasks_[next].waits_for == 0) start(next);
+  }
+}
+
+// --- Copies
+
+void simulation::start_copies(std::uint32_t device) {
+  auto& waiting = copy_queue_[device];
+  while (!waiting.empty() && engines_busy_[device] < std::max(1U, machine_.gpu.copy_engines)) {
+    const std::uint32_t work = waiting.front();
+    waiting.erase(waiting.begin());
+    ++engines_busy_[device];
+    tasks_[copies_[work].task].started = queue_.now();
+    const picoseconds begin = queue_.now() + machine_.gpu.copy_setup_ps;
+    copies_[work].next_step = begin;
+    queue_.push(begin, ev_copy_step, static_cast<std::uint16_t>(device), work, 0);
+  }
+}
+
+void simulation::copy_step(std::uint32_t copy) {
+  copy_work& c = copies_[copy];
+  const auto bytes =
+      static_cast<std::uint32_t>(std::min<std::uint64_t>(segment_bytes, c.bytes - c.sent));
+  message m;
+  m.kind = message_kind::copy_segment;
+  m.from = static_cast<std::uint8_t>(c.from);
+  m.to = static_cast<std::uint8_t>(c.to);
+  m.unit = copy;
+  m.payload = bytes;
+  m.wire = static_cast<std::uint32_t>(bulk_write_bytes(fabric_.protocol(c.from, c.to), bytes));
+  m.address = c.to_address + c.sent;
+  copy_traffic_.payload += m.payload;
+  copy_traffic_.wire += m.wire;
+  const picoseconds read =
+      gpus_[c.from]->second_level().stream(queue_.now(), c.from_address + c.sent, bytes);
+  c.sent += bytes;
+  const double rate = machine_.gpu.copy_bytes_per_s;
+  if (rate > 0) {
+    c.next_step = queue_.now() + static_cast<picoseconds>(std::llround(bytes / rate * 1e12));
+  }
+  fabric_.send(read, m);
+}
+
+// --- Exchanges
+
+void simulation::signal(std::uint32_t exchange, std::uint32_t device) {
+  exchange_work& x = exchanges_[exchange];
+  const auto devices = static_cast<std::uint32_t>(x.flags.size());
+  if (++x.arrived == devices && x.all_arrived) x.all_arrived();
+  for (std::uint32_t step = 1; step < devices; ++step) {
+    const std::uint32_t to = (device + step) % devices;
+    if (x.instant) {
+      queue_.push(queue_.now(), ev_flag, static_cast<std::uint16_t>(to), exchange, 0);
+      continue;
+    }
+    message m;
+    m.kind = message_kind::flag;
+    m.from = static_cast<std::uint8_t>(device);
+    m.to = static_cast<std::uint8_t>(to);
+    m.unit = exchange;
+    m.payload = x.payload;
+    m.wire = static_cast<std::uint32_t>(
+        bulk_write_bytes(fabric_.protocol(device, to), x.payload) +
+        write_packet_bytes(fabric_.protocol(device, to), 0, flag_bytes, false));
+    flag_traffic_.payload += m.payload;
+    flag_traffic_.wire += m.wire;
+    fabric_.send(queue_.now(), m);
+  }
+  flag_arrived(exchange, device);
+}
+
+void simulation::flag_arrived(std::uint32_t exchange, std::uint32_t device) {
+  exchange_work& x = exchanges_[exchange];
+  if (++x.flags[device] == x.flags.size()) end(x.tasks[device]);
+}
+
+// --- Messages and events
+
+void simulation::departed(const message& m) {
+  if (m.kind == message_kind::copy_segment) {
+    const copy_work& c = copies_[m.unit];
+    if (c.sent < c.bytes) {
+      queue_.push(std::max(queue_.now(), c.next_step), ev_copy_step,
+                  static_cast<std::uint16_t>(c.from), m.unit, 0);
+    }
+  } else if (m.kind != message_kind::flag) {
+    gpus_[m.from]->departed(m);
+  }
+}
+
+void simulation::delivered(const message& m) {
+  if (m.kind == message_kind::flag) {
+    flag_arrived(m.unit, m.to);
+  } else if (m.kind == message_kind::copy_segment) {
+    const copy_work& c = copies_[m.unit];
+    const picoseconds written =
+        gpus_[c.to]->second_level().stream(queue_.now(), m.address, m.payload);
+    if (m.address + m.payload == c.to_address + c.bytes) {
+      queue_.push(written, ev_copy_end, static_cast<std::uint16_t>(c.from), m.unit, 0);
+    }
+  } else {
+    gpus_[m.to]->delivered(m);
+  }
+}
+
+void simulation::prefetch(const std::vector<event>& events) const {
+  for (const event& e : events) gpus_[e.device]->prefetch_tables(e);
+  for (const event& e : events) gpus_[e.device]->prefetch_targets(e);
+}
+
+void simulation::handle(const event& e) {
+  if (e.kind <= ev_deliver) {
+    fabric_.handle(e);
+  } else if (e.kind < ev_kernel_end) {
+    gpus_[e.device]->handle(e);
+  } else if (e.kind == ev_kernel_end) {
+    const task_id id = running_kernel_[e.device];
+    running_kernel_[e.device] = none;
+    end(id);
+  } else if (e.kind == ev_kernel_begin) {
+    if (running_kernel_[e.device] != none) {
+      throw model_error("two kernels of one device overlap");
+    }
+    running_kernel_[e.device] = e.a;
+    const kernel_work& k = kernels_[tasks_[e.a].work];
+    gpus_[e.device]->start_kernel(k.shape, k.record, k.block);
+  } else if (e.kind == ev_copy_step) {
+    copy_step(e.a);
+  } else if (e.kind == ev_copy_end) {
+    --engines_busy_[e.device];
+    if (copies_[e.a].arrived) copies_[e.a].arrived();
+    end(copies_[e.a].task);
+    start_copies(e.device);
+  } else if (e.kind == ev_signal) {
+    signal(e.a, e.device);
+  } else {
+    flag_arrived(e.a, e.device);
+  }
+}
+
+gpu_counters simulation::counters() const {
+  gpu_counters sum;
+  for (const auto& g : gpus_) {
+    const gpu_counters& c = g->counters();
+    sum.accesses += c.accesses;
+    sum.remote_transactions += c.remote_transactions;
+    sum.l1_hits += c.l1_hits;
+    sum.l1_misses += c.l1_misses;
+    sum.store_payload += c.store_payload;
+    sum.store_wire += c.store_wire;
+    sum.read_payload += c.read_payload;
+    sum.read_wire += c.read_wire;
+  }
+  return sum;
+}
+
+}  // namespace interlace::sim

@@ -1,0 +1,139 @@
+// One simulated machine: its GPUs and fabric, and the tasks that streams hand to them. A task starts
+// when all tasks before it have ended; what orders tasks on a device is decided by who adds them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "kernel/region.hpp"
+#include "machine/machine.hpp"
+#include "sim/engine/event_queue.hpp"
+#include "sim/fabric/fabric.hpp"
+#include "sim/gpu/gpu.hpp"
+
+namespace interlace::sim {
+
+using task_id = std::uint32_t;
+
+struct traffic {
+  std::uint64_t payload = 0;
+  std::uint64_t wire = 0;
+};
+
+class simulation : private message_receiver {
+ public:
+  // `interrupted` is asked now and then while events run; true ends run() by an exception of its own.
+  simulation(const machine::machine& described, address_map addresses,
+             std::function<void()> check_interrupt);
+
+  const machine::machine& described() const { return machine_; }
+  address_map& addresses() { return addresses_; }
+  // Whether transfers of `from` to these two leave through the same link.
+  bool share_first_link(std::uint32_t from, std::uint32_t a, std::uint32_t b) const {
+    return fabric_.share_first_link(from, a, b);
+  }
+
+  // Each returns a task that starts after `after` (finished ones do not matter).
+  task_id add_kernel(std::uint32_t device, grid shape, recorder::settings record,
+                     block_function block, const std::vector<task_id>& after);
+  // A copy-engine transfer; `arrived` runs when its last byte has.
+  task_id add_copy(std::uint32_t from, std::uint32_t to, std::uint64_t from_address,
+                   std::uint64_t to_address, std::uint64_t bytes, std::function<void()> arrived,
+                   const std::vector<task_id>& after);
+  // An exchange among all devices; device d arrives after after[d], and its task ends when every
+  // device's flag has reached it. `payload` bytes travel with each flag. `all_arrived` runs when the
+  // last device has arrived, before any task ends. `instant`: flags take no time.
+  std::vector<task_id> add_exchange(const std::vector<std::vector<task_id>>& after,
+                                    std::uint32_t payload, bool instant,
+                                    std::function<void()> all_arrived);
+
+  // Runs until every task has ended; returns the time since the first could start.
+  picoseconds run();
+
+  gpu_counters counters() const;
+  const traffic& copies() const { return copy_traffic_; }
+  const traffic& flags() const { return flag_traffic_; }
+  // Starts recording kernels, copies and exchanges; at most `limit` of them.
+  void record_timeline(std::size_t limit) { timeline_limit_ = limit; }
+  std::vector<kernel::timeline_event> take_timeline() { return std::move(timeline_); }
+
+ private:
+  enum class task_kind : std::uint8_t { kernel, copy, exchange };
+  struct task {
+    task_kind kind = task_kind::kernel;
+    std::uint32_t device = 0;
+    std::uint32_t work = 0;       // index into kernels_, copies_ or exchanges_
+    std::uint32_t waits_for = 0;
+    bool ended = false;
+    picoseconds started = 0;
+    std::vector<task_id> next;
+  };
+  struct kernel_work {
+    grid shape;
+    recorder::settings record;
+    block_function block;
+  };
+  struct copy_work {
+    std::uint32_t from = 0, to = 0;
+    std::uint64_t from_address = 0, to_address = 0;
+    std::uint64_t bytes = 0, sent = 0;
+    picoseconds next_step = 0;  // earliest, by the engine's own rate
+    task_id task = 0;
+    std::function<void()> arrived;
+  };
+  struct exchange_work {
+    std::uint32_t payload = 0;
+    bool instant = false;
+    std::uint32_t arrived = 0;
+    std::vector<std::uint32_t> flags;  // that have reached each device, its own included
+    std::vector<task_id> tasks;
+    std::function<void()> all_arrived;
+  };
+  enum event_kind : std::uint16_t {
+    ev_hop, ev_depart, ev_deliver,
+    ev_block_start, ev_wake, ev_issue, ev_l2_load, ev_load_done, ev_l2_store, ev_entry_free,
+    ev_kernel_end,
+    ev_kernel_begin, ev_copy_step, ev_copy_end, ev_signal, ev_flag,
+  };
+
+  task_id add_task(task_kind kind, std::uint32_t device, std::uint32_t work,
+                   const std::vector<task_id>& after);
+  void start(task_id id);
+  void end(task_id id);
+  void start_copies(std::uint32_t device);
+  void copy_step(std::uint32_t copy);
+  void signal(std::uint32_t exchange, std::uint32_t device);
+  void flag_arrived(std::uint32_t exchange, std::uint32_t device);
+  void note(const task& t);
+  void departed(const message& m) override;
+  void delivered(const message& m) override;
+  void prefetch(const std::vector<event>& events) const;
+  void handle(const event& e);
+
+  static constexpr std::uint32_t segment_bytes = 4096;
+
+  machine::machine machine_;
+  address_map addresses_;
+  std::function<void()> check_interrupt_;
+  event_queue queue_;
+  fabric fabric_;
+  std::vector<std::unique_ptr<gpu>> gpus_;
+  std::vector<task> tasks_;
+  std::vector<task_id> startable_;
+  std::vector<kernel_work> kernels_;
+  std::vector<copy_work> copies_;
+  std::vector<exchange_work> exchanges_;
+  std::vector<task_id> running_kernel_;                // of each device
+  std::vector<std::vector<std::uint32_t>> copy_queue_; // of each device, waiting for an engine
+  std::vector<std::uint32_t> engines_busy_;
+  std::uint64_t unfinished_ = 0;
+  traffic copy_traffic_;
+  traffic flag_traffic_;
+  std::size_t timeline_limit_ = 0;
+  std::vector<kernel::timeline_event> timeline_;
+  picoseconds timeline_start_ = 0;
+};
+
+}  // namespace interlace::sim

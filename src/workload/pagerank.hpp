@@ -1,0 +1,314 @@
+// PageRank by pull (Page, Brin, Motwani and Winograd, 1999), one epoch an iteration.
+//
+//   rank'(v) = (1 - d) / n + d * (sum over edges u -> v of rank(u) / out_degree(u) + dangling / n)
+//
+// The region carries rank / max(out_degree, 1), which is what edges read: one gather an edge, and
+// the rank itself is that times max(out_degree, 1). `dangling` is the rank of all vertices without
+// an out-edge, summed by a reduction of the epoch before.
+//
+// Rows are cut into units of at most `tile` edges, a block each; a row of more edges is a unit of
+// its own. A block stages its unit's gathers in shared memory, coalesced over edges whatever the
+// lengths of the rows are, and then reduces by rows: a lane a short row, a warp a long one.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "base/errors.hpp"
+#include "kernel/region.hpp"
+#include "workload/csr.hpp"
+
+namespace interlace::workload {
+
+struct rank_update {
+  static constexpr std::uint32_t threads = 256;
+  static constexpr std::uint32_t tile = 2048;       // edges of a unit
+  static constexpr std::uint32_t max_rows = 1024;   // rows of a unit
+  static constexpr std::uint32_t long_row = 64;     // edges from which a warp reduces the row
+  static constexpr std::uint32_t shared_bytes = (tile + 2 * 32) * sizeof(float);
+
+  csr_view graph;                         // in-edges
+  local<const std::uint32_t> units;       // unit b has rows [units[b], units[b + 1])
+  local<const std::uint32_t> out_degree;  // of the rows of this device
+  replicated<float> contribution;
+  reduced<double> totals;                 // [0] dangling rank, [1] sum of |rank' - rank|
+  float damping = 0.85F;
+  double vertices = 0;
+  bool track_residual = false;
+
+  template <class Block>
+  INTERLACE_KERNEL void operator()(Block& block) const {
+    const std::uint32_t first_row = block.load(units, block.index());
+    const std::uint32_t last_row = block.load(units, block.index() + 1);
+    const std::uint32_t first = block.load(graph.offsets, first_row);
+    const std::uint32_t last = block.load(graph.offsets, last_row);
+    const float base = static_cast<float>((1.0 - static_cast<double>(damping) +
+                                           static_cast<double>(damping) * block.load(totals, 0)) /
+                                          vertices);
+    auto gathered = shared<float>(block, tile);
+    auto dangling = lane_state<float>(block);
+    auto residual = lane_state<float>(block);
+
+    const auto finish = [&](const auto& lane, std::uint32_t row, float sum) {
+      const std::uint32_t degree = lane.load(out_degree, row);
+      const float divisor = static_cast<float>(degree == 0 ? 1 : degree);
+      const float rank = base + damping * sum;
+      const std::uint64_t v = graph.first_row + row;
+      lane.store(contribution, v, rank / divisor);
+      if (degree == 0) dangling[lane] += rank;
+      if (track_residual) {
+        residual[lane] += fabsf(rank - lane.load(contribution, v) * divisor);
+      }
+      lane.compute(operation::fp32, 3);
+      lane.compute(operation::special, 1);
+      lane.compute(operation::integer, 8);
+    };
+
+    if (last - first <= tile) {
+      block.each([&](auto lane) {
+        for (auto e : lane.range(first + lane.index(), last, threads)) {
+          lane.store(gathered, e - first,
+                     lane.load(contribution, lane.load_index(graph.columns, e)));
+        }
+        lane.compute(operation::integer, 6 * ((last - first + threads - 1) / threads));
+      });
+      reduce_rows(block, first_row, last_row, first, gathered, finish);
+    } else {
+      reduce_one_row(block, first_row, first, last, gathered, finish);
+    }
+    add_totals(block, dangling, residual);
+  }
+
+ private:
+  template <class Block, class Shared, class Finish>
+  INTERLACE_KERNEL void reduce_rows(Block& block, std::uint32_t first_row, std::uint32_t last_row,
+                                    std::uint32_t first, const Shared& gathered,
+                                    const Finish& finish) const {
+    auto begin = lane_state<std::uint32_t>(block);
+    auto end = lane_state<std::uint32_t>(block);
+    auto sum = lane_state<float>(block);
+    auto partial = lane_state<float>(block);
+    auto is_long = lane_state<bool>(block);
+    block.each_warp([&](auto warp) {
+      const std::uint32_t width = block.warp_width();
+      for (std::uint32_t row = first_row + warp.index() * width; row < last_row;
+           row += warp.count() * width) {
+        warp.each([&](auto lane) {
+          const std::uint32_t own = row + lane.in_warp();
+          sum[lane] = 0;
+          is_long[lane] = false;
+          if (own >= last_row) return;
+          begin[lane] = lane.load(graph.offsets, own) - first;
+          end[lane] = lane.load(graph.offsets, own + 1) - first;
+          is_long[lane] = end[lane] - begin[lane] >= long_row;
+          if (is_long[lane]) return;
+          float s = 0;
+          for (auto e : lane.range(begin[lane], end[lane])) s += lane.load(gathered, e);
+          sum[lane] = s;
+          lane.compute(operation::fp32, end[lane] - begin[lane]);
+        });
+        for (std::uint64_t rest = warp.ballot(is_long); rest != 0; rest &= rest - 1) {
+          const std::uint32_t owner = lowest_lane(rest);
+          const auto from = warp.shuffle(begin, owner);
+          const auto to = warp.shuffle(end, owner);
+          warp.each([&](auto lane) {
+            float s = 0;
+            for (auto e : lane.range(from[lane] + lane.in_warp(), to[lane], width)) {
+              s += lane.load(gathered, e);
+            }
+            partial[lane] = s;
+            lane.compute(operation::fp32, (to[lane] - from[lane]) / width);
+          });
+          const float total = warp.sum(partial);
+          warp.each([&](auto lane) {
+            if (lane.in_warp() == owner) sum[lane] = total;
+          });
+        }
+        warp.each([&](auto lane) {
+          if (row + lane.in_warp() < last_row) finish(lane, row + lane.in_warp(), sum[lane]);
+        });
+      }
+    });
+  }
+
+  template <class Block, class Shared, class Finish>
+  INTERLACE_KERNEL void reduce_one_row(Block& block, std::uint32_t row, std::uint32_t first,
+                                       std::uint32_t last, const Shared& gathered,
+                                       const Finish& finish) const {
+    auto partial = lane_state<float>(block);
+    block.each([&](auto lane) {
+      float s = 0;
+      for (auto e : lane.range(first + lane.index(), last, threads)) {
+        s += lane.load(contribution, lane.load_index(graph.columns, e));
+      }
+      partial[lane] = s;
+      lane.compute(operation::fp32, (last - first) / threads);
+      lane.compute(operation::integer, 6 * ((last - first) / threads));
+    });
+    block.each_warp([&](auto warp) {
+      const float total = warp.sum(partial);
+      warp.each([&](auto lane) {
+        if (lane.in_warp() == 0) lane.store(gathered, warp.index(), total);
+      });
+    });
+    block.each([&](auto lane) {
+      if (lane.index() != 0) return;
+      float s = 0;
+      for (auto w : lane.range(0U, threads / block.warp_width())) s += lane.load(gathered, w);
+      finish(lane, row, s);
+    });
+  }
+
+  // One atomic a block and total.
+  template <class Block, class State>
+  INTERLACE_KERNEL void add_totals(Block& block, const State& dangling,
+                                   const State& residual) const {
+    auto warps = shared<float>(block, 2 * 32);
+    block.each_warp([&](auto warp) {
+      const float mass = warp.sum(dangling);
+      const float change = track_residual ? warp.sum(residual) : 0.0F;
+      warp.each([&](auto lane) {
+        if (lane.in_warp() != 0) return;
+        lane.store(warps, warp.index(), mass);
+        if (track_residual) lane.store(warps, 32 + warp.index(), change);
+      });
+    });
+    block.each([&](auto lane) {
+      if (lane.index() > (track_residual ? 1U : 0U)) return;
+      float total = 0;
+      for (auto w : lane.range(0U, threads / block.warp_width())) {
+        total += lane.load(warps, 32 * lane.index() + w);
+      }
+      if (total != 0) lane.reduce(totals, lane.index(), static_cast<double>(total));
+    });
+  }
+};
+
+// The graph by in-edges: row v lists the sources of edges into v.
+struct pagerank_graph {
+  std::uint64_t vertices = 0;
+  const std::uint64_t* offsets = nullptr;     // [vertices + 1]
+  const std::uint32_t* columns = nullptr;     // [offsets[vertices]]
+  const std::uint32_t* out_degree = nullptr;  // [vertices]
+};
+
+// Boundaries of the units of rows [first_row, last_row), relative to first_row.
+inline std::vector<std::uint32_t> make_units(const std::uint64_t* offsets, std::uint64_t first_row,
+                                             std::uint64_t last_row) {
+  std::vector<std::uint32_t> units{0};
+  for (std::uint64_t row = first_row; row < last_row;) {
+    const std::uint64_t begin = row;
+    const std::uint64_t row_limit = std::min(last_row, begin + rank_update::max_rows);
+    while (row < row_limit && offsets[row + 1] - offsets[begin] <= rank_update::tile) ++row;
+    if (row == begin) ++row;  // longer than a tile
+    units.push_back(static_cast<std::uint32_t>(row - first_row));
+  }
+  return units;
+}
+
+template <class Node>
+class pagerank {
+ public:
+  // `boundaries`: device d owns vertices [boundaries[d], boundaries[d + 1]).
+  pagerank(Node& node, const pagerank_graph& graph, kernel::region_options options, float damping)
+      : node_(node),
+        graph_(graph),
+        boundaries_(options.boundaries),
+        rank_(node.template create_region<float>(std::move(options))),
+        totals_(node.template create_reduction<double, combine::add>(2, 64)),
+        damping_(damping) {
+    for (std::uint32_t d = 0; d < node.devices(); ++d) parts_.push_back(make_part(d));
+    reset();
+  }
+
+  // Every vertex at 1 / n again.
+  void reset() {
+    const auto n = static_cast<double>(graph_.vertices);
+    std::vector<float> start(graph_.vertices);
+    double dangling = 0;
+    for (std::uint64_t v = 0; v < graph_.vertices; ++v) {
+      start[v] = static_cast<float>(1.0 / n / std::max(1U, graph_.out_degree[v]));
+      if (graph_.out_degree[v] == 0) dangling += 1.0 / n;
+    }
+    node_.set_front(rank_, start);
+    node_.set_front(totals_, std::vector<double>{dangling, 0.0});
+  }
+
+  void enqueue_iteration(bool track_residual) {
+    for (std::uint32_t d = 0; d < node_.devices(); ++d) {
+      const part& p = parts_[d];
+      const rank_update update{{p.offsets, p.columns, boundaries_[d], p.rows},
+                               p.units,
+                               p.out_degree,
+                               node_.view(rank_, d),
+                               node_.view(totals_, d),
+                               damping_,
+                               static_cast<double>(graph_.vertices),
+                               track_residual};
+      node_.launch(d, update, {p.units.size - 1, rank_update::threads, rank_update::shared_bytes},
+                   rank_, p.mapping);
+    }
+    node_.exchange(rank_, totals_);
+  }
+
+  // Ranks as device `device` holds them.
+  std::vector<float> ranks(std::uint32_t device) const {
+    std::vector<float> values = node_.front(rank_, device);
+    for (std::uint64_t v = 0; v < graph_.vertices; ++v) {
+      values[v] *= static_cast<float>(std::max(1U, graph_.out_degree[v]));
+    }
+    return values;
+  }
+  // Sum of |rank' - rank| of the last iteration, if it tracked it.
+  double residual() const { return node_.front(totals_, 0)[1]; }
+
+ private:
+  struct part {
+    std::uint64_t rows = 0;
+    local<std::uint32_t> offsets, columns, units, out_degree;
+    kernel::block_mapping mapping;
+  };
+
+  part make_part(std::uint32_t d) {
+    const std::uint64_t begin = boundaries_[d];
+    const std::uint64_t end = boundaries_[d + 1];
+    const std::uint64_t first_edge = graph_.offsets[begin];
+    const std::uint64_t edges = graph_.offsets[end] - first_edge;
+    if (edges >= (std::uint64_t{1} << 32U)) {
+      throw usage_error("GPU " + std::to_string(d) + " would own " + std::to_string(edges) +
+                        " edges; at most 4294967295 are possible: use more GPUs");
+    }
+    std::vector<std::uint32_t> offsets(end - begin + 1);
+    for (std::uint64_t r = begin; r <= end; ++r) {
+      offsets[r - begin] = static_cast<std::uint32_t>(graph_.offsets[r] - first_edge);
+    }
+    const auto units = make_units(graph_.offsets, begin, end);
+    std::vector<std::uint64_t> written(units.begin(), units.end());
+    for (std::uint64_t& w : written) w += begin;
+    return {end - begin,
+            put(d, offsets),
+            put(d, std::vector<std::uint32_t>(graph_.columns + first_edge,
+                                              graph_.columns + first_edge + edges)),
+            put(d, units),
+            put(d, std::vector<std::uint32_t>(graph_.out_degree + begin, graph_.out_degree + end)),
+            kernel::block_mapping::table(std::move(written))};
+  }
+
+  local<std::uint32_t> put(std::uint32_t d, const std::vector<std::uint32_t>& values) {
+    auto array = node_.template allocate<std::uint32_t>(d, values.size());
+    node_.upload(array, values);
+    return array;
+  }
+
+  Node& node_;
+  pagerank_graph graph_;
+  std::vector<std::uint64_t> boundaries_;
+  kernel::region<float> rank_;
+  kernel::reduction<double, combine::add> totals_;
+  float damping_;
+  std::vector<part> parts_;
+};
+
+}  // namespace interlace::workload

@@ -1,0 +1,104 @@
+#include "machine/validate.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "machine/route.hpp"
+#include "machine/sample.hpp"
+
+namespace interlace::machine {
+namespace {
+
+TEST(validate, accepts_meshes) {
+  for (const std::uint32_t gpus : {1U, 2U, 4U, 16U}) EXPECT_TRUE(validate(make_mesh(gpus)).empty());
+}
+
+struct fault {
+  const char* sentence;
+  std::function<void(machine&)> make;
+};
+
+TEST(validate, names_each_fault) {
+  const std::vector<fault> faults{
+      {"gpu_count is 0, not 1 to 16", [](machine& m) { m.gpu_count = 0, m.links.clear(); }},
+      {"gpu_count is 17, not 1 to 16", [](machine& m) { m = make_mesh(17); }},
+      {"gpu.compute_units is 0", [](machine& m) { m.gpu.compute_units = 0; }},
+      {"gpu.clock_hz is not positive", [](machine& m) { m.gpu.clock_hz = 0; }},
+      {"gpu.clock_hz is not positive", [](machine& m) { m.gpu.clock_hz = std::nan(""); }},
+      {"gpu.warp_width is not a power of two up to 64", [](machine& m) { m.gpu.warp_width = 48; }},
+      {"gpu.issue has a rate of 0", [](machine& m) { m.gpu.issue.fp64 = 0; }},
+      {"gpu.l1.sector_bytes is more than line_bytes",
+       [](machine& m) { m.gpu.l1.sector_bytes = 256; }},
+      {"gpu.l2.bytes is not a multiple of banks x ways x line_bytes",
+       [](machine& m) { m.gpu.l2.bytes += 64; }},
+      {"gpu.l1 and gpu.l2 differ in line_bytes", [](machine& m) { m.gpu.l2.line_bytes = 64; }},
+      {"gpu.l1 and gpu.l2 differ in sector_bytes", [](machine& m) { m.gpu.l1.sector_bytes = 64; }},
+      {"gpu.l2.banks is 0", [](machine& m) { m.gpu.l2.banks = 0; }},
+      {"gpu.dram.bytes_per_s is not positive",
+       [](machine& m) { m.gpu.dram.bytes_per_s = std::numeric_limits<double>::infinity(); }},
+      {"gpu.copy_engines is 0", [](machine& m) { m.gpu.copy_engines = 0; }},
+      {"host.memory_bytes_per_s is not positive",
+       [](machine& m) { m.host.memory_bytes_per_s = -1; }},
+      {"link 0 has an end that does not exist", [](machine& m) { m.links[0].b = gpu_end(9); }},
+      {"link 0 has an end that does not exist", [](machine& m) { m.links[0].b = switch_end(0); }},
+      {"link 0 has the same device at both ends", [](machine& m) { m.links[0].b = m.links[0].a; }},
+      {"link 1.bytes_per_s is not positive", [](machine& m) { m.links[1].bytes_per_s = 0; }},
+      {"link 1.queue_bytes is 0", [](machine& m) { m.links[1].queue_bytes = 0; }},
+      {"link 0: NVLink packets carry 16 to 256 B in steps of 16",
+       [](machine& m) { m.links[0].protocol.max_payload_bytes = 512; }},
+      {"link 6: PCIe payload sizes are powers of two from 16 to 4096 B",
+       [](machine& m) { m.links[6].protocol.max_payload_bytes = 300; }},
+      {"link 10 is a second nvlink2 link between the same devices",
+       [](machine& m) {
+         m.links.push_back(m.links[0]);
+         std::swap(m.links.back().a, m.links.back().b);
+       }},
+      {"no path from gpu0 to gpu3",
+       [](machine& m) {
+         std::erase_if(m.links, [](const link& edge) {
+           return edge.a == gpu_end(3) || edge.b == gpu_end(3);
+         });
+       }},
+  };
+  for (const fault& one : faults) {
+    machine made = make_mesh(4);
+    one.make(made);
+    const std::vector<std::string> found = validate(made);
+    ASSERT_FALSE(found.empty()) << one.sentence;
+    EXPECT_EQ(found.front(), one.sentence);
+  }
+}
+
+TEST(validate, a_valid_random_machine_has_all_routes) {
+  std::mt19937 random(7);
+  int valid = 0;
+  for (int round = 0; round < 300; ++round) {
+    machine made = make_machine(1 + static_cast<std::uint32_t>(random() % 6));
+    made.switches = {{"one", 0}, {"two", 0}};
+    const auto any_end = [&]() -> endpoint {
+      const auto pick = static_cast<std::uint32_t>(random() % (made.gpu_count + 3));
+      if (pick < made.gpu_count) return gpu_end(pick);
+      return pick == made.gpu_count + 2 ? host_end() : switch_end(pick - made.gpu_count);
+    };
+    for (int count = 0; count < 14; ++count)
+      made.links.push_back(make_link(any_end(), any_end(), 1e9, protocol_kind::nvlink2,
+                                     "kind" + std::to_string(count)));
+    std::erase_if(made.links, [](const link& edge) { return edge.a == edge.b; });
+    if (!validate(made).empty()) continue;
+    ++valid;
+    for (std::uint32_t one = 0; one < made.gpu_count; ++one)
+      for (std::uint32_t other = 0; other < made.gpu_count; ++other)
+        EXPECT_TRUE(route(made, gpu_end(one), gpu_end(other)).has_value())
+            << "round " << round << ": gpu" << one << " to gpu" << other;
+  }
+  EXPECT_GT(valid, 30);
+}
+
+}  // namespace
+}  // namespace interlace::machine

@@ -1,0 +1,85 @@
+// The probe kernels on the reference node, against plain loops.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+#include "../probes/bitonic.hpp"
+#include "../probes/spmv.hpp"
+#include "../probes/stencil.hpp"
+#include "host/node.hpp"
+
+namespace interlace {
+namespace {
+
+using kernel::mechanism;
+
+constexpr mechanism mechanisms[] = {mechanism::bulk_copy, mechanism::split,
+                                    mechanism::inline_stores};
+
+std::vector<float> random_values(std::size_t n, unsigned seed) {
+  std::mt19937 random(seed);
+  std::uniform_real_distribution<float> value(-1, 1);
+  std::vector<float> values(n);
+  std::generate(values.begin(), values.end(), [&] { return value(random); });
+  return values;
+}
+
+TEST(probes_host, stencil) {
+  constexpr std::uint32_t columns = 150;
+  constexpr std::uint32_t rows = 41;
+  const auto start = random_values(std::size_t{columns} * rows, 1);
+  const auto expected = probe::stencil_reference(start, columns, rows, 7);
+  for (const std::uint32_t devices : {1U, 2U, 4U}) {
+    for (const std::uint32_t width : {32U, 64U}) {
+      for (const mechanism how : mechanisms) {
+        host::node node({.devices = devices, .warp_width = width, .checks = true});
+        probe::stencil<host::node> s(node, columns, rows, how);
+        s.set(start);
+        node.run([&] {
+          for (int k = 0; k < 7; ++k) s.enqueue_step();
+        });
+        EXPECT_EQ(s.result(), expected) << devices << " devices";
+      }
+    }
+  }
+}
+
+TEST(probes_host, bitonic) {
+  for (const std::size_t n : {std::size_t{512}, std::size_t{4096}, std::size_t{16384}}) {
+    for (const std::uint32_t width : {32U, 64U}) {
+      host::node node({.devices = 1, .warp_width = width, .checks = true});
+      std::mt19937 random(static_cast<unsigned>(n));
+      std::vector<std::uint32_t> keys(n);
+      std::generate(keys.begin(), keys.end(), [&] { return random() % 5000; });
+      auto array = node.allocate<std::uint32_t>(0, n);
+      node.upload(array, keys);
+      node.run([&] { probe::enqueue_bitonic_sort(node, 0, array); });
+      std::sort(keys.begin(), keys.end());
+      EXPECT_EQ(node.download(array), keys);
+    }
+  }
+}
+
+TEST(probes_host, spmv) {
+  const auto a = probe::random_matrix(701, 40, 3);
+  const auto x = random_values(a.rows(), 4);
+  const auto expected = probe::spmv_reference(a, x);
+  for (const std::uint32_t devices : {1U, 2U, 4U}) {
+    for (const mechanism how : mechanisms) {
+      host::node node({.devices = devices, .warp_width = 32, .checks = true});
+      probe::spmv<host::node> s(node, a, how);
+      s.set(x);
+      node.run([&] { s.enqueue_step(); });
+      for (std::uint32_t d = 0; d < devices; ++d) {
+        EXPECT_NEAR(s.product(d), expected.product, 1e-3);
+        const auto y = s.y(d);
+        for (std::uint64_t r = 0; r < a.rows(); ++r) EXPECT_NEAR(y[r], expected.y[r], 1e-4);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace interlace

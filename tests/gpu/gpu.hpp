@@ -1,0 +1,62 @@
+// What the GPU tests share.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "base/errors.hpp"
+#include "cuda/node.hpp"
+
+namespace interlace::gpu_test {
+
+inline std::uint32_t gpus_here() {
+  try {
+    return cuda::device_count();
+  } catch (const std::exception&) {
+    return 0;
+  }
+}
+
+// INTERLACE_TEST_SHARED_GPU=1: GPUs stand for several devices each, so that everything but speed
+// is tested where there are too few.
+inline bool shares_gpus() {
+  const char* value = std::getenv("INTERLACE_TEST_SHARED_GPU");  // NOLINT: nobody sets it
+  return value != nullptr && std::string(value) == "1";
+}
+
+// Empty where a test of n devices can run, else why not.
+inline std::string why_not(std::uint32_t n) {
+  const std::uint32_t here = gpus_here();
+  if (here >= n || (here > 0 && shares_gpus())) return {};
+  return "needs " + std::to_string(n) + " GPUs and " + std::to_string(here) + " are here";
+}
+
+inline cuda::node_options options_for(std::uint32_t devices) {
+  cuda::node_options o;
+  o.devices = devices;
+  const std::uint32_t here = gpus_here();
+  for (std::uint32_t d = 0; d < devices; ++d) o.ordinals.push_back(static_cast<int>(d % here));
+  return o;
+}
+
+// A stateless random number from a seed and a place, the same on host and device (SplitMix64).
+INTERLACE_HOST_DEVICE std::uint64_t random_at(std::uint64_t seed, std::uint64_t place) {
+  std::uint64_t z = seed * 0x9E3779B97F4A7C15ULL + place * 0xD1B54A32D192ED03ULL;
+  z = (z ^ (z >> 30U)) * 0xBF58476D1CE4E5B9ULL;
+  z = (z ^ (z >> 27U)) * 0x94D049BB133111EBULL;
+  return z ^ (z >> 31U);
+}
+
+}  // namespace interlace::gpu_test
+
+#define INTERLACE_NEED_GPUS(n)                                                               \
+  do {                                                                                       \
+    if (const auto interlace_reason = ::interlace::gpu_test::why_not(n);                     \
+        !interlace_reason.empty()) {                                                         \
+      GTEST_SKIP() << interlace_reason;                                                      \
+    }                                                                                        \
+  } while (false)

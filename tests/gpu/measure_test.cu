@@ -1,0 +1,182 @@
+// Links, link counters and what is made with CUDA's libraries.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <numeric>
+
+#include "cuda/library.hpp"
+#include "cuda/measure_links.hpp"
+#include "cuda/nvlink_counters.hpp"
+#include "gpu.hpp"
+
+namespace interlace {
+namespace {
+
+using gpu_test::options_for;
+using gpu_test::random_at;
+
+class measure_test : public testing::Test {
+ protected:
+  void SetUp() override { INTERLACE_NEED_GPUS(1); }
+};
+
+std::string name_of(int memory) {
+  return memory == cuda::host_memory ? "host" : "GPU " + std::to_string(memory);
+}
+
+TEST_F(measure_test, links) {
+  cuda::link_options o;
+  o.sizes = {std::uint64_t{1} << 20U, std::uint64_t{64} << 20U};
+  o.repetitions = 3;
+  double done = 0;
+  o.progress = [&](double d) { done = d; };
+  const auto links = cuda::measure_links(o);
+  const std::size_t gpus = cuda::device_count();
+  // Each way and both ways, each size.
+  EXPECT_EQ(links.size(), 2 * (gpus * (gpus - 1) + 2 * gpus + gpus * (gpus - 1) / 2 + gpus));
+  EXPECT_EQ(done, 1);
+  for (const auto& l : links) {
+    std::printf("[  LINKS   ] %-6s %s %-6s %10.0f KiB %8.1f GB/s (%.1f to %.1f)\n",
+                name_of(l.from).c_str(), l.both_ways ? "<->" : "-->", name_of(l.to).c_str(),
+                static_cast<double>(l.bytes) / 1024, l.bytes_per_s / 1e9, l.lowest / 1e9,
+                l.highest / 1e9);
+    EXPECT_GT(l.bytes_per_s, 1e8);
+    EXPECT_LT(l.bytes_per_s, 5e12);
+    EXPECT_LE(l.lowest, l.bytes_per_s);
+    EXPECT_GE(l.highest, l.bytes_per_s);
+  }
+  o.sizes = {};
+  EXPECT_THROW((void)cuda::measure_links(o), usage_error);
+}
+
+// The counters grow by what an exchange sends. They are the whole GPU's, so only a lower bound holds
+// where others use it too; the driver may refresh them late.
+TEST_F(measure_test, link_counters) {
+  INTERLACE_NEED_GPUS(2);
+  const auto options = options_for(2);
+  if (options.ordinals[0] == options.ordinals[1]) GTEST_SKIP() << "needs 2 different GPUs";
+  const auto before = cuda::read_nvlink_counters(0);
+  if (!before) GTEST_SKIP() << "the driver has no NVLink counters for GPU 0";
+  cuda::node node(options);
+  const std::uint64_t n = std::uint64_t{64} << 20U;
+  kernel::region_options o;
+  o.boundaries = {0, n, n};
+  auto region = node.create_region<std::uint32_t>(o);
+  node.run([&] {
+    for (int e = 0; e < 8; ++e) node.exchange(region);
+  });
+  const auto after = cuda::read_nvlink_counters(0);
+  ASSERT_TRUE(after);
+  const auto moved = *after - *before;
+  const double sent = 8.0 * n * sizeof(std::uint32_t);
+  std::printf("[ COUNTERS ] sent %.0f bytes, data %.3f, raw %.3f of it\n", sent,
+              static_cast<double>(moved.data_sent) / sent,
+              static_cast<double>(moved.raw_sent) / sent);
+  EXPECT_GE(static_cast<double>(moved.data_sent), 0.99 * sent);
+  EXPECT_GE(moved.raw_sent, moved.data_sent);
+}
+
+TEST_F(measure_test, sort_and_scan) {
+  cuda::node node(options_for(1));
+  for (const std::size_t n : {std::size_t{1}, std::size_t{1000}, std::size_t{300'000}}) {
+    std::vector<std::uint64_t> keys(n);
+    std::vector<std::uint32_t> counts(n);
+    for (std::size_t i = 0; i < n; ++i) {
+      keys[i] = random_at(1, i) >> 20U;
+      counts[i] = static_cast<std::uint32_t>(random_at(2, i));
+    }
+    auto d_keys = node.allocate<std::uint64_t>(0, n);
+    node.upload(d_keys, keys);
+    cuda::sort_keys(node, 0, d_keys, node.allocate<std::uint64_t>(0, n), 44);
+    std::sort(keys.begin(), keys.end());
+    ASSERT_EQ(node.download(d_keys), keys);
+    auto d_counts = node.allocate<std::uint32_t>(0, n);
+    node.upload(d_counts, counts);
+    auto sums = node.allocate<std::uint64_t>(0, n + 1);
+    cuda::exclusive_scan(node, 0, d_counts, sums);
+    std::vector<std::uint64_t> expected(n + 1, 0);
+    for (std::size_t i = 0; i < n; ++i) expected[i + 1] = expected[i] + counts[i];
+    ASSERT_EQ(node.download(sums), expected);
+  }
+}
+
+// The generator as graphs.py documents it.
+std::vector<std::pair<std::uint64_t, std::uint64_t>> rmat_edges(const cuda::rmat_options& o) {
+  const auto threshold = [](double p) { return static_cast<std::uint64_t>(std::ldexp(p, 32)); };
+  const std::uint64_t at_a = threshold(o.a);
+  const std::uint64_t at_ab = threshold(o.a + o.b);
+  const std::uint64_t at_abc = threshold((o.a + o.b) + o.c);
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> edges;  // target, source
+  for (std::uint64_t k = 0; k < std::uint64_t{o.edge_factor} << o.scale; ++k) {
+    std::uint64_t source = 0;
+    std::uint64_t target = 0;
+    for (std::uint64_t level = 0; level < o.scale; ++level) {
+      std::uint64_t z = o.seed * 0x9E3779B97F4A7C15ULL + k * o.scale + level;
+      z += 0x9E3779B97F4A7C15ULL;
+      z = (z ^ (z >> 30U)) * 0xBF58476D1CE4E5B9ULL;
+      z = (z ^ (z >> 27U)) * 0x94D049BB133111EBULL;
+      const std::uint64_t u = (z ^ (z >> 31U)) >> 32U;
+      source = 2 * source + (u >= at_ab ? 1 : 0);
+      target = 2 * target + (u < at_a ? 0 : u < at_ab ? 1 : u < at_abc ? 0 : 1);
+    }
+    edges.emplace_back(target, source);
+  }
+  return edges;
+}
+
+TEST_F(measure_test, rmat_is_the_documented_graph) {
+  cuda::node node(options_for(1));
+  for (const std::uint32_t scale : {1U, 9U, 14U}) {
+    cuda::rmat_options o;
+    o.scale = scale;
+    o.seed = 5 + scale;
+    auto edges = rmat_edges(o);
+    std::sort(edges.begin(), edges.end());
+    const auto g = cuda::make_rmat(node, 0, o);
+    ASSERT_EQ(g.edges, edges.size());
+    std::vector<std::uint32_t> degree(g.rows, 0), columns(g.edges);
+    std::vector<std::uint64_t> offsets(g.rows + 1, 0);
+    for (std::size_t k = 0; k < edges.size(); ++k) {
+      ++offsets[edges[k].first + 1];
+      ++degree[edges[k].second];
+      columns[k] = static_cast<std::uint32_t>(edges[k].second);
+    }
+    std::partial_sum(offsets.begin(), offsets.end(), offsets.begin());
+    EXPECT_EQ(node.download(g.offsets), offsets);
+    EXPECT_EQ(node.download(g.columns), columns);
+    EXPECT_EQ(node.download(g.out_degree), degree);
+
+    const std::uint64_t first = g.rows / 3;
+    const std::uint64_t rows = g.rows / 2;
+    const auto part = cuda::copy_rows(node, g, 0, first, rows, offsets[first],
+                                      offsets[first + rows] - offsets[first]);
+    const auto part_offsets = node.download(part.offsets);
+    const auto part_columns = node.download(part.columns);
+    for (std::uint64_t r = 0; r <= rows; ++r) {
+      ASSERT_EQ(part_offsets[r], offsets[first + r] - offsets[first]);
+    }
+    for (std::uint64_t k = 0; k < part_columns.size(); ++k) {
+      ASSERT_EQ(part_columns[k], columns[offsets[first] + k]);
+    }
+  }
+  cuda::rmat_options bad;
+  bad.scale = 40;
+  EXPECT_THROW((void)cuda::make_rmat(node, 0, bad), usage_error);
+}
+
+// Scale 24 with 16 edges a vertex fits and takes seconds.
+TEST_F(measure_test, rmat_scale_24) {
+  cuda::node node(options_for(1));
+  cuda::rmat_options o;
+  o.scale = 24;
+  const auto g = cuda::make_rmat(node, 0, o);
+  const auto degree = node.download(g.out_degree);
+  EXPECT_EQ(std::accumulate(degree.begin(), degree.end(), std::uint64_t{0}), g.edges);
+  const auto offsets = node.download(g.offsets);
+  EXPECT_TRUE(std::is_sorted(offsets.begin(), offsets.end()));
+  EXPECT_EQ(offsets.front(), 0U);
+  EXPECT_EQ(offsets.back(), g.edges);
+}
+
+}  // namespace
+}  // namespace interlace

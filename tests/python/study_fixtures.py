@@ -1,0 +1,74 @@
+"""What the tests of the command line, the study and the report share."""
+
+from __future__ import annotations
+
+import gzip
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from fake_core import Fake, FakeCuda
+from interlace import cli
+
+MACHINE = "4x-volta-nvlink2"
+
+
+class Ran(NamedTuple):
+    """What a command did."""
+
+    code: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Ran]
+
+
+@pytest.fixture
+def core(monkeypatch: pytest.MonkeyPatch) -> Fake:
+    """The fake core in place of the compiled one; no CUDA."""
+    fake = Fake()
+    monkeypatch.setitem(sys.modules, "interlace._core", fake)
+    monkeypatch.setitem(sys.modules, "interlace._cuda", None)
+    return fake
+
+
+@pytest.fixture
+def cuda(core: Fake, monkeypatch: pytest.MonkeyPatch) -> FakeCuda:  # noqa: ARG001
+    """Four fake GPUs, beside the fake core."""
+    fake = FakeCuda()
+    monkeypatch.setitem(sys.modules, "interlace._cuda", fake)
+    return fake
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs the command line in this process."""
+
+    def call(*words: object) -> Ran:
+        arguments = [str(word) for word in words]
+        monkeypatch.setattr(sys, "argv", ["interlace", *arguments])
+        capsys.readouterr()
+        code = cli.run(arguments)
+        out, err = capsys.readouterr()
+        return Ran(code, out, err)
+
+    return call
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> Path:
+    """A graph of 40 vertices, one of them without an edge out of it."""
+    edges = [(i, (i * i + k) % 40) for i in range(39) for k in (1, 7, 12)]
+    lines = [f"{i + 1} {j + 1}\n" for i, j in edges]
+    head = "%%MatrixMarket matrix coordinate pattern general\n" + f"40 40 {len(lines)}\n"
+    path = tmp_path / "forty.mtx.gz"
+    path.write_bytes(gzip.compress((head + "".join(lines)).encode()))
+    return path
+
+
+def study_of(graph: Path, *words: object) -> list[object]:
+    """The words of a small simulated study."""
+    return ["study", "pagerank", "--data", graph, "--machine", MACHINE, *words]

@@ -1,0 +1,207 @@
+"""The layer rule: what the files of each folder of src/ and include/ may include of ours.
+
+The table is that of docs/architecture.md. Every #include counts, also one that some #if leaves out.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# layer -> the layers that it may include; each may include itself
+LAYERS: dict[str, frozenset[str]] = {
+    "base": frozenset(),
+    "machine": frozenset({"base"}),
+    "plan": frozenset({"base", "machine"}),
+    "kernel": frozenset({"base"}),
+    "workload": frozenset({"base", "kernel"}),
+    "host": frozenset({"base", "machine", "plan", "kernel"}),
+    "sim": frozenset({"base", "machine", "plan", "kernel"}),
+    "cuda": frozenset({"base", "machine", "plan", "kernel"}),
+    "preload": frozenset({"cuda"}),
+    "run": frozenset(
+        {"base", "machine", "plan", "kernel", "workload", "host", "sim", "cuda", "preload"}
+    ),
+    "python": frozenset({"base", "machine", "run"}),
+}
+
+# Inside sim: folder -> the folders of sim that it may include. A file that lies in src/sim itself
+# joins them and may include all; the folders may not include it.
+SIM_FOLDERS: dict[str, frozenset[str]] = {
+    "engine": frozenset(),
+    "fabric": frozenset({"engine"}),
+    "remote": frozenset({"engine", "fabric"}),
+    "trace": frozenset({"engine"}),
+    "gpu": frozenset({"engine", "fabric", "remote"}),
+}
+
+# Public header -> its layer. A new public header is entered here.
+PUBLIC: dict[str, str] = {
+    "kernel.hpp": "kernel",
+    "kernel_device.cuh": "cuda",
+}
+
+# Layers that compile where there is no CUDA toolkit, and the headers that would end that.
+PURE = frozenset({"base", "plan", "kernel", "workload", "host", "sim"})
+CUDA_HEADER = re.compile(r"^(cuda|nvml|nvtx|cub/|thrust/|cooperative_groups|cufft|cusparse|nccl)")
+
+# What <...> must name a file of ours; <cuda/...> may also be libcu++.
+OUR_FOLDERS = {*LAYERS, "interlace"} - {"cuda"}
+
+SUFFIXES = {".hpp", ".cpp", ".cu", ".cuh", ".h", ".inl"}
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"\n]+)[>"]', re.MULTILINE)
+COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
+
+
+def layer_of(file: Path, root: Path) -> tuple[str, str | None] | None:
+    """The layer of one of our files, and its folder in sim; None where it has no layer."""
+    parts = file.relative_to(root).parts
+    if parts[:2] == ("include", "interlace"):
+        layer = PUBLIC.get("/".join(parts[2:]))
+        return (layer, None) if layer else None
+    if parts[0] != "src" or len(parts) < 3 or parts[1] not in LAYERS:
+        return None
+    folder = parts[2] if parts[1] == "sim" and len(parts) > 3 else None
+    return parts[1], folder
+
+
+def resolve(name: str, quoted: bool, includer: Path, root: Path) -> Path | None:
+    """The file of ours that an #include names; None for a header of somebody else."""
+    folders = [root / "src", root / "include"]
+    for folder in [includer.parent, *folders] if quoted else folders:
+        file = (folder / name).resolve()
+        if file.is_file() and file.is_relative_to(root):
+            return file
+    return None
+
+
+def allowed(source: tuple[str, str | None], target: tuple[str, str | None]) -> bool:
+    if source[0] != target[0]:
+        return target[0] in LAYERS[source[0]]
+    if source[0] != "sim" or source[1] is None or source[1] == target[1]:
+        return True
+    return target[1] is not None and target[1] in SIM_FOLDERS.get(source[1], frozenset())
+
+
+def describe(place: tuple[str, str | None]) -> str:
+    return "/".join(part for part in place if part)
+
+
+def violations(root: Path) -> list[str]:
+    """One line for each include that breaks the rule."""
+    root = root.resolve()
+    found: list[str] = []
+    files = (f for top in ("src", "include") for f in sorted((root / top).rglob("*")))
+    for file in files:
+        if file.suffix not in SUFFIXES or not file.is_file():
+            continue
+        where = file.relative_to(root).as_posix()
+        source = layer_of(file, root)
+        if source is None:
+            found.append(f"{where}: belongs to no layer; enter it in {Path(__file__).name}")
+            continue
+        if source[0] == "sim" and source[1] is not None and source[1] not in SIM_FOLDERS:
+            found.append(f"{where}: sim/{source[1]} is not a folder of sim; enter it in the table")
+            continue
+        # a comment keeps its lines, so that the numbers stay right
+        text = COMMENT.sub(lambda match: "\n" * match[0].count("\n"), file.read_text("utf-8"))
+        for match in INCLUDE.finditer(text):
+            line = text.count("\n", 0, match.start()) + 1
+            name, quoted = match[2], match[1] == '"'
+            target_file = resolve(name, quoted, file, root)
+            if target_file is None:
+                if source[0] in PURE and CUDA_HEADER.match(name):
+                    found.append(f"{where}:{line}: {source[0]} may not include CUDA's <{name}>")
+                elif quoted or name.split("/")[0] in OUR_FOLDERS:
+                    found.append(f"{where}:{line}: there is no {name} in src/ or include/")
+                continue
+            target = layer_of(target_file, root)
+            if target is None:
+                found.append(f"{where}:{line}: {name} belongs to no layer")
+            elif not allowed(source, target):
+                rule = f"{describe(source)} may not include {describe(target)}"
+                found.append(f"{where}:{line}: {rule} ({name})")
+    return found
+
+
+def test_no_include_breaks_the_layer_rule() -> None:
+    assert violations(ROOT) == []
+
+
+def test_the_table_has_no_cycle() -> None:
+    for table in (LAYERS, SIM_FOLDERS):
+        done: set[str] = set()
+        while len(done) < len(table):
+            ready = {name for name, uses in table.items() if name not in done and uses <= done}
+            assert ready, f"these include each other: {sorted(table.keys() - done)}"
+            done |= ready
+
+
+def plant(root: Path, **files: str) -> None:
+    for name, text in files.items():
+        file = root / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+
+TREE = {
+    "include/interlace/kernel.hpp": '#include "base/ids.hpp"\n',
+    "include/interlace/kernel_device.cuh": "#include <cuda_runtime.h>\n#include <cuda/atomic>\n",
+    "src/base/ids.hpp": "#include <vector>\n",
+    "src/plan/plan.hpp": '#include "base/ids.hpp"\n#include "plan/share.hpp"\n',
+    "src/plan/share.hpp": "",
+    "src/workload/spmv.hpp": "#include <interlace/kernel.hpp>\n",
+    "src/sim/engine/time.hpp": "",
+    "src/sim/fabric/link.hpp": '#include "sim/engine/time.hpp"\n',
+    "src/sim/gpu/l2.hpp": '#include "sim/fabric/link.hpp"\n#include "tlb.hpp"\n',
+    "src/sim/gpu/tlb.hpp": "",
+    "src/sim/sim.hpp": '#include "sim/gpu/l2.hpp"\n#include "plan/plan.hpp"\n',
+    "src/cuda/region/agent.cuh": "#include <interlace/kernel_device.cuh>\n",
+    "src/run/run.cpp": '#include "sim/sim.hpp"\n#include "cuda/region/agent.cuh"\n',
+}
+
+
+def test_a_tree_that_keeps_the_rule_passes(tmp_path: Path) -> None:
+    plant(tmp_path, **TREE)
+    assert violations(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "message"),
+    [
+        ("src/base/log.hpp", '#include "plan/plan.hpp"', "base may not include plan"),
+        ("src/plan/cut.cpp", '\n  #  include "sim/sim.hpp"', ":2: plan may not include sim"),
+        ("src/plan/fast.cpp", "#include <cuda_runtime.h>", "plan may not include CUDA's"),
+        ("src/kernel/atomic.hpp", "#include <cuda/atomic>", "kernel may not include CUDA's"),
+        ("src/workload/fft.hpp", '#include "host/node.hpp"', "there is no host/node.hpp"),
+        ("src/workload/sort.hpp", "#include <sim/sim.hpp>", "workload may not include sim"),
+        ("src/sim/cheat.hpp", '#include "../cuda/region/agent.cuh"', "sim may not include cuda"),
+        ("src/sim/engine/q.hpp", '#include "sim/gpu/l2.hpp"', "sim/engine may not include sim/gpu"),
+        ("src/sim/gpu/cu.hpp", '#include "sim/sim.hpp"', "sim/gpu may not include sim"),
+        ("src/sim/remote/w.hpp", '#include "sim/fabric/link.hpp"', "may not include sim/fabric"),
+        ("src/sim/power/p.hpp", "", "sim/power is not a folder of sim"),
+        ("src/python/core.cpp", '#include "sim/sim.hpp"', "python may not include sim"),
+        ("src/preload/take.cpp", '#include "base/ids.hpp"', "preload may not include base"),
+        ("src/stray.hpp", "", "belongs to no layer"),
+        ("include/interlace/new.hpp", "", "belongs to no layer"),
+        ("src/sim/gpu/x.hpp", '#include "gone.hpp"', "there is no gone.hpp"),
+    ],
+)
+def test_a_planted_violation_is_found(tmp_path: Path, file: str, text: str, message: str) -> None:
+    plant(tmp_path, **TREE)
+    plant(tmp_path, **{file: text})
+    found = violations(tmp_path)
+    assert len(found) == 1
+    assert found[0].startswith(file)
+    assert message in found[0]
+
+
+def test_a_commented_include_does_not_count(tmp_path: Path) -> None:
+    plant(tmp_path, **TREE)
+    include = '#include "sim/sim.hpp"\n'
+    plant(tmp_path, **{"src/base/a.hpp": f"// {include}/*\n{include}*/\n"})
+    assert violations(tmp_path) == []

@@ -1,0 +1,515 @@
+"""Machine descriptions: the shipped files, reading, checking, writing."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from interlace import machines
+from interlace.errors import UserError
+from interlace.machines import (
+    Machine,
+    connections,
+    load_machine,
+    machine_text,
+    parse_machine,
+    save_machine,
+    shipped_machines,
+    to_core,
+    validate,
+)
+
+SHIPPED = [
+    "4x-gv100-pcie4",
+    "4x-gv100-pcie5",
+    "4x-gv100-pcie6",
+    "4x-kepler-pcie3",
+    "4x-pascal-nvlink",
+    "4x-r9nano",
+    "4x-volta-nvlink2",
+    "beluga-4x-v100",
+    "dgx-2",
+    "hgx-h200-4",
+    "narval-4x-a100",
+]
+FOLDER = Path(__file__).resolve().parents[2] / "machines"
+
+
+def volta() -> str:
+    return (FOLDER / "4x-volta-nvlink2.toml").read_text(encoding="utf-8")
+
+
+def error_of(text: str) -> str:
+    """What is said about a file with this text."""
+    with pytest.raises(UserError) as caught:
+        parse_machine(text, "x", "x.toml")
+    return str(caught.value)
+
+
+def refusal(text: str) -> str:
+    """The same, or nothing if the file is a machine."""
+    try:
+        machine = parse_machine(text, "x", "x.toml")
+    except UserError as error:
+        return str(error)
+    assert validate(machine) == []
+    return ""
+
+
+# --- the shipped files ----------------------------------------------------------------------------
+
+
+def test_all_are_shipped() -> None:
+    assert shipped_machines() == SHIPPED
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_shipped_file_loads_and_reaches_cpp(name: str) -> None:
+    core = pytest.importorskip("interlace._core")
+    machine = load_machine(name)
+    assert machine.name == name
+    assert validate(machine) == []
+    made = to_core(machine, core)
+    assert core.validate_machine(made) == []
+    assert made.gpu_count == machine.gpu.count
+    assert made.gpu.l2.hit_latency_ps == round(machine.gpu.l2.hit_latency_ns * 1000)
+    assert len(made.links) == len(connections(machine))
+    assert made.links[0].bytes_per_s == machine.link[0].bandwidth_GB_per_s * 1e9
+    back = machines.from_core(made, core)
+    assert (back.gpu, back.host, back.protocol, back.switch) == (
+        machine.gpu,
+        machine.host,
+        machine.protocol,
+        machine.switch,
+    )
+    assert [c[:2] for c in connections(back)] == [c[:2] for c in connections(machine)]
+
+
+def figures(name: str) -> list[str]:
+    """The keys of a shipped file that hold a number or choose how something behaves."""
+    document = tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
+    del document["format"]
+    found = []
+
+    def walk(path: str, value: Any) -> None:
+        if isinstance(value, dict):
+            for key, inner in value.items():
+                walk(f"{path}.{key}" if path else key, inner)
+        elif isinstance(value, list) and value and isinstance(value[0], dict):
+            for index, inner in enumerate(value):
+                walk(f"{path}.{index}", inner)
+        elif isinstance(value, int | float) or path.endswith("write_policy"):
+            found.append(path)
+
+    walk("", document)
+    return found
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_every_figure_has_a_source(name: str) -> None:
+    sources = load_machine(name).sources
+    keys = figures(name)
+    assert len(keys) > 45
+    missing = [key for key in keys if len(sources.get(key, "")) < 6]
+    assert missing == []
+    assert "Link bandwidth" in sources[""] or "reading" in sources[""]
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_assumptions_give_a_reason(name: str) -> None:
+    for key, source in load_machine(name).sources.items():
+        if "assumed" in source and key:
+            assert re.search(r"assumed: \S+ \S+ \S+", source), f"{key}: {source}"
+
+
+@pytest.mark.parametrize(
+    ("name", "per_gpu"),
+    [
+        ("4x-pascal-nvlink", 80.0),  # four links of 20
+        ("4x-volta-nvlink2", 150.0),  # six of 25
+        ("beluga-4x-v100", 150.0),
+        ("dgx-2", 150.0),
+        ("narval-4x-a100", 300.0),  # twelve of 25
+        ("hgx-h200-4", 419.0),
+    ],
+)
+def test_nvlinks_of_a_gpu_add_up(name: str, per_gpu: float) -> None:
+    machine = load_machine(name)
+    for gpu in machines.gpu_names(machine):
+        rates = [
+            link.bandwidth_GB_per_s
+            for a, b, link in connections(machine)
+            if gpu in (a, b) and link.protocol.startswith("nvlink")
+        ]
+        assert sum(rates) == per_gpu
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_every_gpu_reaches_the_host(name: str) -> None:
+    core = pytest.importorskip("interlace._core")
+    machine = load_machine(name)
+    made = to_core(machine, core)
+    host = core.Endpoint(core.EndpointKind.host, 0)
+    for index in range(machine.gpu.count):
+        assert core.route(made, core.Endpoint(core.EndpointKind.gpu, index), host)
+
+
+# --- groups of ends -------------------------------------------------------------------------------
+
+
+def pairs(name: str, protocol: str) -> list[tuple[str, str]]:
+    return [(a, b) for a, b, link in connections(load_machine(name)) if link.protocol == protocol]
+
+
+def test_groups_of_ends() -> None:
+    mesh = pairs("4x-volta-nvlink2", "nvlink2")
+    assert mesh == [(f"gpu{a}", f"gpu{b}") for a in range(4) for b in range(a + 1, 4)]
+    tree = pairs("4x-volta-nvlink2", "pcie3")
+    assert tree == [
+        ("gpu0", "plx0"),
+        ("gpu1", "plx0"),
+        ("gpu2", "plx1"),
+        ("gpu3", "plx1"),
+        ("plx0", "host"),
+        ("plx1", "host"),
+    ]
+    star = pairs("dgx-2", "nvlink2")
+    assert star == [(f"gpu{index}", "nvswitch") for index in range(16)]
+
+
+# --- finding --------------------------------------------------------------------------------------
+
+
+def test_a_path_comes_before_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "dgx-2").write_text(volta(), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    assert load_machine("dgx-2").gpu.count == 4
+    (tmp_path / "dgx-2").unlink()
+    assert load_machine("dgx-2").gpu.count == 16
+    (tmp_path / "dgx-2").mkdir()  # a folder of that name hides nothing
+    assert load_machine("dgx-2").gpu.count == 16
+
+
+def test_unknown_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    there_are = f"there are {', '.join(SHIPPED)}, and the path of a .toml file works too"
+    for name, said in [
+        ("dgx2", f"there is no machine 'dgx2' (did you mean dgx-2?); {there_are}"),
+        ("", f"there is no machine ''; {there_are}"),
+        ("a\0b", f"there is no machine 'a\\x00b'; {there_are}"),
+        ("no.toml", "no.toml: there is no such machine file"),
+        ("no/such", "no/such: there is no such machine file"),
+    ]:
+        with pytest.raises(UserError) as caught:
+            load_machine(name)
+        assert str(caught.value) == said
+
+
+# --- files that cannot be read --------------------------------------------------------------------
+
+
+def test_unreadable_files(tmp_path: Path) -> None:
+    def said(path: Path) -> str:
+        with pytest.raises(UserError) as caught:
+            load_machine(path)
+        return str(caught.value)
+
+    path = tmp_path / "x.toml"
+    path.write_bytes(b"title = '\xff'\n")
+    assert said(path) == f"{path} is not UTF-8 text: byte 0xff at offset 9"
+    path.write_bytes(b"#" * ((1 << 20) + 1))
+    assert said(path) == f"{path} is larger than 1 MiB; this is not a machine file"
+    path.write_text("format = 1\ntitle = \n", encoding="utf-8")
+    assert said(path) == f"{path}, line 2: this is not TOML: Invalid value"
+    path.write_text("x = " + "[" * 5000, encoding="utf-8")
+    assert "this is not" in said(path) or "too deeply nested" in said(path)
+    assert said(tmp_path) == f"{tmp_path} is a directory; a machine is a .toml file"
+    os.mkfifo(tmp_path / "pipe")
+    pipe = tmp_path / "pipe"
+    assert said(pipe) == f"{pipe} is not a regular file; a machine is a .toml file"
+
+
+def test_no_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "x.toml"
+    path.write_text(volta(), encoding="utf-8")
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(UserError, match=r"x\.toml cannot be read: Permission denied"):
+        load_machine(path)
+
+
+# --- bad contents ---------------------------------------------------------------------------------
+
+Edit = Callable[[str], str]
+
+
+def put(old: str, new: str) -> Edit:
+    def edit(text: str) -> str:
+        assert old in text, old
+        return text.replace(old, new, 1)
+
+    return edit
+
+
+def drop(key: str) -> Edit:
+    return lambda text: re.sub(rf"^{key} = .*\n", "", text, count=1, flags=re.MULTILINE)
+
+
+def add(lines: str) -> Edit:
+    return lambda text: f"{text}\n{lines}\n"
+
+
+LINK = """[[link]]
+ends = ["{}", "{}"]
+protocol = "nvlink2"
+width = 1
+bandwidth_GB_per_s = 25
+latency_ns = 1
+queue_KiB = 1"""
+ENDS = "there are gpu0, gpu1, gpu2, gpu3, plx0, plx1, host"
+
+BAD: list[tuple[Edit, str]] = [
+    (drop("format"), "format is missing; the first line of a machine is format = 1"),
+    (
+        put("format = 1", "format = 2"),
+        "format is 2, but this version of Interlace reads format 1",
+    ),
+    (
+        put("format = 1", "format = true"),
+        "format is True, but this version of Interlace reads format 1",
+    ),
+    (
+        put("format = 1", 'format = 1\nname = "y"'),
+        "name is not a known key; the file's name is the machine's",
+    ),
+    (drop("title"), "title is missing"),
+    (put("count = 4", "count = 0"), "gpu.count is 0; it must be at least 1"),
+    (put("count = 4", "count = 17"), "gpu.count is 17; it must be at most 16"),
+    (put("count = 4", 'count = "4"'), "gpu.count must be a whole number, not a string"),
+    (put("count = 4", "count = 4.5"), "gpu.count must be a whole number, not a number"),
+    (put("count = 4", "count = true"), "gpu.count must be a whole number, not true or false"),
+    (
+        put("clock_MHz = 1530", "clock_GHz = 1.53"),
+        "gpu.clock_GHz is not a known key (did you mean clock_MHz?)",
+    ),
+    (put("clock_MHz = 1530", "clock_MHz = -1"), "gpu.clock_MHz is -1; it must be more than 0"),
+    (
+        put("clock_MHz = 1530", "clock_MHz = inf"),
+        "gpu.clock_MHz is inf; it must be at most 1000000000",
+    ),
+    (put("clock_MHz = 1530", "clock_MHz = nan"), "gpu.clock_MHz is nan; it must be more than 0"),
+    (drop("warp_width_lanes"), "gpu.warp_width_lanes is missing"),
+    (
+        put("warp_width_lanes = 32", "warp_width_lanes = 33"),
+        "gpu.warp_width_lanes is 33; it must be a power of two",
+    ),
+    (
+        put("[gpu.l1]\n", "[gpu.l1]\nsize_kib = 3\n"),
+        "gpu.l1.size_kib is not a known key (did you mean size_KiB?)",
+    ),
+    (
+        put('write_policy = "through"', 'write_policy = "around"'),
+        'gpu.l1.write_policy is \'around\'; it must be "through" or "back"',
+    ),
+    (
+        put("size_KiB = 6144", "size_KiB = 6145"),
+        "gpu.l2.size_KiB is 6145, which is not a multiple of banks x ways x line_bytes",
+    ),
+    (
+        put("sector_bytes = 32", "sector_bytes = 256"),
+        "gpu.l1.sector_bytes is 256, which does not divide line_bytes",
+    ),
+    (
+        put("line_bytes = 128", "line_bytes = 64"),
+        "gpu.l2.line_bytes is 128; it must be gpu.l1.line_bytes, which is 64",
+    ),
+    (put("[gpu.dram]", "[gpu.memory]"), "gpu.memory is not a known key"),
+    (put("[host]", "[hosts]"), "hosts is not a known key (did you mean host?)"),
+    (
+        put('kind = "nvlink2"', 'kind = "nvlink9"'),
+        "protocol.nvlink2.kind is 'nvlink9'; it must be pcie3 to pcie6 or nvlink1 to nvlink4",
+    ),
+    (
+        put("read_request_bytes = 24", "unused = 24"),
+        "protocol.pcie3.unused is not a known key",
+    ),
+    (
+        drop("read_request_bytes"),
+        "protocol.pcie3.read_request_bytes is missing; pcie3 counts packets with it",
+    ),
+    (
+        put('kind = "nvlink2"', 'kind = "nvlink2"\npacket_overhead_bytes = 1'),
+        "protocol.nvlink2.packet_overhead_bytes has no meaning for nvlink2",
+    ),
+    (
+        put('protocol = "nvlink2"', 'protocol = "nvlink3"'),
+        'link 1: protocol: "nvlink3" is not described; there are nvlink2, pcie3',
+    ),
+    (
+        put('ends = ["gpu0-1", "plx0"]', 'ends = ["gpu0-9", "plx0"]'),
+        f'link 2: ends: "gpu0-9" does not exist; {ENDS}',
+    ),
+    (
+        put('ends = ["plx*", "host"]', 'ends = ["pcie*", "host"]'),
+        f'link 4: ends: "pcie*" does not exist; {ENDS}',
+    ),
+    (
+        put('ends = ["plx*", "host"]', 'ends = ["plx0"]'),
+        "link 4: ends has a wrong length: expected array of length 2, got 1",
+    ),
+    (
+        put('ends = ["plx*", "host"]', 'ends = ["plx0", 3]'),
+        "link 4: ends must be a string, not a whole number",
+    ),
+    (put('ends = ["plx*", "host"]', 'ends = ["host", "host"]'), 'link 4: ends: both are "host"'),
+    (put("width = 2", "width = 0"), "link 1: width is 0; it must be at least 1"),
+    (
+        add(LINK.format("gpu3", "gpu1")),
+        'link 5: gpu3 and gpu1 already have a nvlink2 link ("gpu*" to "gpu*"); '
+        "state its width and bandwidth there",
+    ),
+    (
+        lambda text: put('ends = ["gpu2-3", "plx1"]', 'ends = ["gpu2", "plx1"]')(
+            put('ends = ["gpu*", "gpu*"]', 'ends = ["gpu0", "gpu1-2"]')(text)
+        ),
+        "link: no path from gpu0 to gpu3; GPUs do not forward, so each needs a link "
+        "to a common switch, to the host or to the other",
+    ),
+    (put('name = "plx1"', 'name = "plx0"'), 'switch: two are named "plx0"'),
+    (put('name = "plx1"', 'name = "gpu7"'), 'switch: the name "gpu7" is taken'),
+    (
+        put('name = "plx1"', 'name = "PLX 1"'),
+        "switch 2: name is 'PLX 1'; it must be lower-case letters, digits and _, a letter first",
+    ),
+    (
+        add('[[switch]]\nname = "alone"\nlatency_ns = 1'),
+        'switch: "alone" has no link',
+    ),
+    (lambda text: text[: text.index("# Every pair")], "link is missing"),
+    (lambda _: "", "format is missing; the first line of a machine is format = 1"),
+    (lambda _: "format = 1", "title is missing"),
+    (lambda _: 'format = 1\ntitle = "x"\ngpu = 3', "gpu must be a table, not a whole number"),
+]
+
+
+@pytest.mark.parametrize("case", range(len(BAD)))
+def test_bad_files(case: int) -> None:
+    edit, said = BAD[case]
+    text = edit(volta())
+    assert error_of(text) == f"x.toml: {said}"
+
+
+def test_a_gpu_without_nvlink_is_reached_through_pcie() -> None:
+    text = put('ends = ["gpu*", "gpu*"]', 'ends = ["gpu0", "gpu1-2"]')(volta())
+    assert refusal(text) == ""
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_a_damaged_file_is_refused_in_one_sentence(data: st.DataObject) -> None:
+    lines = volta().splitlines()
+    for _ in range(data.draw(st.integers(1, 3))):
+        at = data.draw(st.integers(0, len(lines) - 1))
+        lines[at] = data.draw(
+            st.sampled_from(["", "x = 1", "[gpu]", "[[link]]", "count = []", "ends = [1, 2]", "="])
+            | st.text(max_size=20)
+            | st.just(re.sub(r"= [0-9.]+", "= -5", lines[at]))
+        )
+    said = refusal("\n".join(lines))
+    assert said == "" or said.startswith("x.toml")
+    assert "\n" not in said
+    assert "$" not in said
+
+
+# --- writing --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_a_saved_machine_is_the_same(name: str, tmp_path: Path) -> None:
+    machine = load_machine(name)
+    path = tmp_path / f"{name}.toml"
+    save_machine(machine, path)
+    assert load_machine(path) == machine
+    assert all(len(line) <= 100 for line in path.read_text(encoding="utf-8").splitlines())
+
+
+def test_unwritable_targets_leave_nothing(tmp_path: Path) -> None:
+    machine = load_machine("dgx-2")
+    with pytest.raises(UserError, match="cannot be written"):
+        save_machine(machine, tmp_path / "no" / "x.toml")
+    with pytest.raises(UserError, match="cannot be written"):
+        save_machine(machine, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    path = tmp_path / "x.toml"
+    save_machine(machine, path)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["x.toml"]
+    assert stat.S_IMODE(path.stat().st_mode) & 0o400
+
+
+def test_an_invalid_machine_is_not_written(tmp_path: Path) -> None:
+    machine = msgspec.structs.replace(load_machine("dgx-2"), link=())
+    with pytest.raises(UserError, match="dgx-2: link: no path from gpu0 to gpu1"):
+        save_machine(machine, tmp_path / "x.toml")
+    assert list(tmp_path.iterdir()) == []
+
+
+NUMBERS = st.floats(min_value=1e-3, max_value=1e8, allow_nan=False)
+WORDS = st.text(st.characters(codec="utf-8", exclude_categories=["C"]), min_size=1, max_size=60)
+
+
+@st.composite
+def any_machine(draw: st.DrawFn) -> Machine:
+    """A valid machine with other figures, words and comments."""
+    document = msgspec.to_builtins(load_machine(draw(st.sampled_from(SHIPPED))))
+    document["title"] = draw(WORDS)
+    document["gpu"]["model"] = draw(WORDS)
+    document["host"]["memory_GB_per_s"] = draw(NUMBERS)
+    document["gpu"]["clock_MHz"] = draw(NUMBERS)
+    document["gpu"]["dram"]["latency_ns"] = draw(NUMBERS)
+    document["gpu"]["copy"]["setup_us"] = draw(NUMBERS)
+    for link in document["link"]:
+        link["bandwidth_GB_per_s"] = draw(NUMBERS)
+        link["latency_ns"] = draw(NUMBERS)
+    comment = st.text("abc, #=[]\"'0é", max_size=150).map(lambda text: " ".join(text.split()))
+    sources = {key: draw(comment).lstrip("# ") for key in list(document["sources"])[:8]}
+    document["sources"] = {key: text for key, text in sources.items() if text}
+    return msgspec.convert(document, Machine)
+
+
+@settings(max_examples=100, deadline=None)
+@given(any_machine())
+def test_any_machine_survives_writing(machine: Machine) -> None:
+    again = parse_machine(machine_text(machine), machine.name, "x.toml")
+    assert msgspec.structs.replace(again, sources={}) == msgspec.structs.replace(
+        machine, sources={}
+    )
+
+
+@settings(max_examples=50, deadline=None)
+@given(any_machine())
+def test_any_machine_survives_cpp(machine: Machine) -> None:
+    core = pytest.importorskip("interlace._core")
+    made = to_core(machine, core)
+    again = machines.from_core(made, core)
+    twice = to_core(again, core)
+    assert again == machines.from_core(twice, core)
+    assert again.gpu.clock_MHz == pytest.approx(machine.gpu.clock_MHz, rel=1e-12)
+    assert again.gpu.dram.latency_ns == pytest.approx(machine.gpu.dram.latency_ns, abs=1e-3)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(0, 2**50), st.sampled_from([1e3, 1e6, 1024, 1 << 30]))
+def test_units_give_integers_back(value: int, factor: float) -> None:
+    assert round(machines._in_unit(value, factor) * factor) == value

@@ -1,0 +1,584 @@
+"""Studies: rows, figures, verification, files; with a stand-in for the compiled modules."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fake_core import Fake, FakeCuda
+from interlace import evaluation, files, graphs, table, workers, workloads
+from interlace.errors import UserError
+from interlace.workloads import Case, Inputs, Pagerank, RunFailure
+from study_fixtures import MACHINE, Run, core, cuda, graph, run, study_of  # noqa: F401
+
+HERE = Path(__file__).resolve().parent
+ROW_KEYS = [
+    "workload", "data", "node", "machine", "gpus", "mechanism", "config", "iterations", "time_s",
+    "speedup", "opportunity", "captured", "derived", "verified", "max_error", "wire", "overlap",
+]  # fmt: skip
+FILE_KEYS = [
+    "format", "command", "version", "commit", "date", "driver", "machine", "data", "notes", "rows",
+    "candidates",
+]  # fmt: skip
+
+
+def result(run: Run, tmp_path: Path, *words: object) -> dict[str, Any]:  # noqa: F811
+    out = tmp_path / "out.json"
+    ran = run(*words, "--json", out)
+    assert ran.code == 0, ran.err
+    assert ran.err == ""
+    document: dict[str, Any] = json.loads(out.read_text())
+    return document
+
+
+def by_name(document: dict[str, Any]) -> dict[tuple[int, str], dict[str, Any]]:
+    return {(row["gpus"], row["mechanism"]): row for row in document["rows"]}
+
+
+# --- simulated ------------------------------------------------------------------------------------
+
+
+def test_the_file_has_every_key(run: Run, core: Fake, graph: Path, tmp_path: Path) -> None:  # noqa: F811
+    document = result(run, tmp_path, *study_of(graph, "--gpus", "1,2,4"))
+    assert list(document) == FILE_KEYS
+    assert document["command"].startswith("interlace study pagerank --data ")
+    assert document["version"] == (HERE.parents[1] / "VERSION").read_text().strip()
+    assert document["driver"] is None
+    assert document["machine"]["node"] == "sim"
+    assert document["machine"]["name"] == MACHINE
+    assert document["data"]["vertices"] == 40
+    assert document["data"]["edges"] == 117
+    assert document["data"]["dangling"] == 1
+    for row in document["rows"] + document["candidates"]:
+        assert list(row) == [*ROW_KEYS, "sim"]
+        assert list(row["wire"]) == ["useful", "protocol", "wasted"]
+        assert list(row["sim"]) == ["accesses", "remote_transactions", "cpu_s", "peak_rss_mb"]
+        assert row["workload"] == "pagerank"
+        assert row["data"] == "forty"
+        assert row["node"] == "sim"
+        assert row["machine"] == MACHINE
+        assert row["iterations"] == 10
+        assert row["verified"] is True
+        assert row["derived"] is False
+        assert 0 <= row["max_error"] <= 1e-5
+        assert row["sim"]["peak_rss_mb"] > 1
+        assert all(isinstance(value, int) for value in row["wire"].values())
+
+
+def test_rows_and_figures(run: Run, core: Fake, graph: Path, tmp_path: Path) -> None:  # noqa: F811
+    document = result(run, tmp_path, *study_of(graph, "--gpus", "4,2", "--split", "2,8,4"))
+    rows = by_name(document)
+    names = ["bulk-copy", "split", "inline", "infinite-bandwidth"]
+    assert list(rows) == [(1, "bulk-copy"), *((g, name) for g in (2, 4) for name in names)]
+    single = rows[1, "bulk-copy"]
+    assert (single["speedup"], single["opportunity"], single["captured"]) == (1, 1, 1)
+    assert single["overlap"] is None
+    assert single["wire"] == {"useful": 0, "protocol": 0, "wasted": 0}
+    for gpus in (2, 4):
+        bulk, bound = rows[gpus, "bulk-copy"], rows[gpus, "infinite-bandwidth"]
+        for name in names:
+            row = rows[gpus, name]
+            assert row["speedup"] == single["time_s"] / row["time_s"]
+            assert row["opportunity"] == single["time_s"] / bound["time_s"]
+            assert row["captured"] == row["speedup"] / row["opportunity"]
+            hidden = 1 - (row["time_s"] - bound["time_s"]) / (bulk["time_s"] - bound["time_s"])
+            assert row["overlap"] == pytest.approx(hidden)
+        assert bulk["overlap"] == 0
+        assert bound["overlap"] == bound["captured"] == 1
+        split = rows[gpus, "split"]
+        tried = [split, *(c for c in document["candidates"] if c["gpus"] == gpus)]
+        assert sorted(row["config"]["ranges"] for row in tried) == [2, 4, 8]
+        assert split["config"]["tried"] == [2, 4, 8]
+        assert split["time_s"] == min(row["time_s"] for row in tried)
+
+
+def test_what_the_core_is_given(core: Fake, graph: Path) -> None:  # noqa: F811
+    workload = Pagerank.load(Inputs(data=graph, iterations=7, damping=0.5), None)
+    outcome = workload.simulate(core, "machine", Case(4, "split", 8))
+    assert core.calls == [("sim", 4, "split", 7, 0.0, 8)]
+    assert outcome.values.shape == (4, 40)
+    workload = Pagerank.load(Inputs(data=graph, tolerance=1e-3), None)
+    workload.simulate(core, "machine", Case(1, "bulk-copy"))
+    assert core.calls[-1] == ("sim", 1, "bulk-copy", 1000, 1e-3, 1)
+
+
+def test_a_tolerance_ends_the_run(run: Run, core: Fake, graph: Path, tmp_path: Path) -> None:  # noqa: F811
+    document = result(run, tmp_path, *study_of(graph, "--tolerance", "1e-4", "--gpus", 2))
+    expected = graphs.pagerank_reference(graphs.load_graph(graph), tolerance=1e-4)
+    assert {row["iterations"] for row in document["rows"]} == {expected.iterations}
+    ran = run(*study_of(graph, "--tolerance", "1e-4", "--iterations", 2))
+    assert ran.code == 0
+    assert ", 2 iterations;" in ran.out
+
+
+def test_a_subset_of_mechanisms(run: Run, core: Fake, graph: Path, tmp_path: Path) -> None:  # noqa: F811
+    document = result(run, tmp_path, *study_of(graph, "--gpus", 2, "--mechanisms", "inline"))
+    assert list(by_name(document)) == [(1, "bulk-copy"), (2, "inline")]
+    row = document["rows"][1]
+    assert row["speedup"] > 0
+    assert (row["opportunity"], row["captured"], row["overlap"]) == (None, None, None)
+    assert any(note.startswith("opportunity, captured and overlap need infinite-bandwidth")
+               for note in document["notes"])  # fmt: skip
+
+
+def test_two_runs_are_equal(run: Run, core: Fake, graph: Path, tmp_path: Path) -> None:  # noqa: F811
+    def timeless(jobs: int) -> dict[str, Any]:
+        document = result(run, tmp_path, *study_of(graph, "--jobs", jobs))
+        document["date"] = document["command"] = None
+        for row in document["rows"] + document["candidates"]:
+            row["sim"]["cpu_s"] = row["sim"]["peak_rss_mb"] = None
+        return document
+
+    assert timeless(1) == timeless(3) == timeless(3)
+
+
+def test_rmat(run: Run, core: Fake, tmp_path: Path) -> None:  # noqa: F811
+    words = ["study", "pagerank", "--rmat", 6, "--machine", MACHINE, "--gpus", 1]
+    document = result(run, tmp_path, *words)
+    assert document["rows"][0]["data"] == "rmat-6"
+    assert document["data"]["edges"] == 16 << 6
+    document = result(run, tmp_path, *words, "--edge-factor", 2, "--seed", 9)
+    assert document["rows"][0]["data"] == "rmat-6-f2-s9"
+    assert document["data"]["source"] == "R-MAT, scale 6, edge factor 2, seed 9"
+    assert document["data"]["edges"] == 2 << 6
+
+
+def test_a_machine_file_and_all_its_gpus(run: Run, core: Fake, graph: Path, tmp_path: Path) -> None:  # noqa: F811
+    shipped = HERE.parents[1] / "machines" / "dgx-2.toml"
+    mine = tmp_path / "mine.toml"
+    mine.write_text(shipped.read_text())
+    words = ["study", "pagerank", "--data", graph, "--machine", mine, "--split", 2]
+    document = result(run, tmp_path, *words)
+    assert sorted({row["gpus"] for row in document["rows"]}) == [1, 2, 4, 8, 16]
+    assert document["rows"][0]["machine"] == "mine"
+
+
+# --- verification ---------------------------------------------------------------------------------
+
+
+def test_a_wrong_value_fails_the_study(run: Run, core: Fake, graph: Path, tmp_path: Path) -> None:  # noqa: F811
+    core.wrong = ("inline", 4, 2, 17)
+    outputs = [tmp_path / name for name in ("a.json", "a.html", "a.trace")]
+    options = zip(("--json", "--html", "--timeline"), outputs, strict=True)
+    ran = run(*study_of(graph, *(word for pair in options for word in pair)))
+    assert ran.code == 1
+    assert ran.out == ""
+    expected = graphs.pagerank_reference(graphs.load_graph(graph), iterations=10).ranks[17]
+    assert ran.err.startswith("interlace: verification failed: inline on 4 GPUs: GPU 2 has ")
+    assert f" for vertex 17, expected {expected:.9g}; the relative error 0.001" in ran.err
+    assert ran.err.count("\n") == 1
+    assert sorted(tmp_path.iterdir()) == [graph]
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 0.0, -1.0])
+def test_no_wrong_number_passes(core: Fake, graph: Path, value: float) -> None:  # noqa: F811
+    workload = Pagerank.load(Inputs(data=graph), None)
+    outcome = workload.simulate(core, "machine", Case(2, "split", 4))
+    assert workload.verify(outcome) < 1e-7
+    outcome.values[1, 39] = value
+    with pytest.raises(RunFailure, match=r"split \(4 ranges\) on 2 GPUs: GPU 1 .* vertex 39"):
+        workload.verify(outcome)
+
+
+def test_the_limit_of_the_error(core: Fake, graph: Path) -> None:  # noqa: F811
+    workload = Pagerank.load(Inputs(data=graph), None)
+    outcome = workload.simulate(core, "machine", Case(2, "inline"))
+    right = outcome.values[0, 3]
+    outcome.values[0, 3] = right * np.float32(1 + 0.9e-5)
+    assert workload.verify(outcome) == pytest.approx(0.9e-5, rel=0.02)
+    outcome.values[0, 3] = right * np.float32(1 - 1.1e-5)
+    with pytest.raises(RunFailure):
+        workload.verify(outcome)
+
+
+def test_ranks_of_zero_are_compared_too(core: Fake) -> None:  # noqa: F811
+    offsets = np.array([0, 0, 1, 2])  # 0 -> 1 -> 2, and nothing leads to 0
+    chain = graphs.Graph(
+        "chain", 3, offsets, np.array([0, 1], dtype=np.uint32), np.array([1, 1, 0], dtype=np.uint32)
+    )
+    workload = Pagerank(chain, "chain", "", Inputs(damping=1.0, iterations=1))
+    outcome = workload.simulate(core, "machine", Case(1, "bulk-copy"))
+    assert workload.verify(outcome) < 1e-7
+    workload._references[1] = np.array([0.0, 0.5, 0.5])
+    outcome.values[0] = [0.0, 0.5, 0.5]
+    assert workload.verify(outcome) == 0
+    outcome.values[0, 0] = 1e-30
+    with pytest.raises(RunFailure):
+        workload.verify(outcome)
+
+
+def test_a_result_of_the_wrong_shape_fails(core: Fake, graph: Path) -> None:  # noqa: F811
+    workload = Pagerank.load(Inputs(data=graph), None)
+    outcome = workload.simulate(core, "machine", Case(2, "inline"))
+    outcome.values = outcome.values[:1]
+    with pytest.raises(RunFailure, match=r"returned ranks of shape \(1, 40\), expected \(2, 40\)"):
+        workload.verify(outcome)
+
+
+def test_a_run_of_no_time_fails(core: Fake, graph: Path) -> None:  # noqa: F811
+    workload = Pagerank.load(Inputs(data=graph), None)
+    outcome = workload.simulate(core, "machine", Case(2, "inline"))
+    outcome.time_s = 0.0
+    with pytest.raises(RunFailure, match=r"the run's time is 0.0 s"):
+        workload.verify(outcome)
+
+
+def test_a_failure_of_the_core_is_a_sentence(run: Run, core: Fake, graph: Path) -> None:  # noqa: F811
+    core.crash = "inline"
+    ran = run(*study_of(graph, "--gpus", 2))
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err == "interlace: inline on 2 GPUs: GPU 1 has vanished\n"
+    core.crash, core.usage = None, "a row is too long: use more GPUs"
+    ran = run(*study_of(graph, "--gpus", 2))
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == "interlace: a row is too long: use more GPUs\n"
+
+
+def test_a_tolerance_that_is_not_reached(core: Fake, graph: Path) -> None:  # noqa: F811
+    workload = Pagerank.load(Inputs(data=graph, tolerance=1e-3), None)
+    outcome = workload.simulate(core, "machine", Case(1, "bulk-copy"))
+    outcome.residual = 0.5
+    with pytest.raises(UserError, match=r"--tolerance 0.001: after \d+ .* still 5.00e-01; give"):
+        workload.verify(outcome)
+
+
+# --- processes ------------------------------------------------------------------------------------
+
+
+def test_workers_give_every_result() -> None:
+    found = dict(workers.run_all([lambda n=n: n * n for n in range(20)], 3))
+    assert found == {n: n * n for n in range(20)}
+
+
+def test_a_killed_worker_is_named() -> None:
+    with pytest.raises(workers.WorkerLost, match="killed by SIGKILL, most likely for lack of mem"):
+        list(workers.run_all([lambda: os.kill(os.getpid(), signal.SIGKILL)], 1))
+    with pytest.raises(workers.WorkerLost, match="ended with code 3"):
+        list(workers.run_all([lambda: os._exit(3)], 1))
+
+
+def test_a_worker_s_exception_is_raised_and_the_others_stop() -> None:
+    def fail() -> None:
+        raise UserError("so")
+
+    began = time.monotonic()
+    with pytest.raises(UserError, match="^so$"):
+        list(workers.run_all([lambda: time.sleep(60), fail], 2))
+    assert time.monotonic() - began < 10
+
+
+def test_what_cannot_be_sent_is_told_as_text() -> None:
+    class Local(Exception):  # noqa: N818 (cannot be pickled)
+        pass
+
+    def fail() -> None:
+        raise Local("odd")
+
+    with pytest.raises(RuntimeError, match="odd"):
+        list(workers.run_all([fail], 1))
+
+
+def test_the_peak_is_the_worker_s_own(core: Fake, graph: Path) -> None:  # noqa: F811
+    before = np.ones(40_000_000)  # 320 MB, given back before the fork
+    del before
+    workload = Pagerank.load(Inputs(data=graph), None)
+    ((_, outcome),) = workers.run_all(
+        [lambda: workload.simulate(core, "machine", Case(1, "bulk-copy"))], 1
+    )
+    assert 5 < outcome.peak_rss_mb < 300
+
+
+SCRIPT = """
+import sys
+sys.path[:0] = [{tests!r}]
+from fake_core import Fake
+fake = Fake()
+fake.sleep_s = 60
+sys.modules["interlace._core"] = fake
+from interlace import cli
+cli.main()
+"""
+
+
+def start(graph: Path, tmp_path: Path) -> subprocess.Popen[str]:  # noqa: F811
+    script = tmp_path / "script.py"
+    script.write_text(textwrap.dedent(SCRIPT.format(tests=str(HERE))))
+    words = study_of(graph, "--json", tmp_path / "o.json", "--html", tmp_path / "o.html")
+    paths = os.pathsep.join(path for path in sys.path if path)
+    return subprocess.Popen(
+        [sys.executable, script, *map(str, words)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": paths},
+        start_new_session=True,
+    )
+
+
+def children(pid: int) -> list[int]:
+    found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [int(word) for word in found]
+
+
+def alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+def wait_for_workers(process: subprocess.Popen[str]) -> list[int]:
+    for _ in range(300):
+        if found := children(process.pid):
+            time.sleep(0.3)
+            return found
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.1)
+    raise AssertionError("no worker started")
+
+
+def test_ctrl_c_leaves_nothing(graph: Path, tmp_path: Path) -> None:  # noqa: F811
+    process = start(graph, tmp_path)
+    working = wait_for_workers(process)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    out, err = process.communicate(timeout=30)
+    assert (process.returncode, out, err) == (130, "", "interlace: interrupted\n")
+    assert not any(alive(pid) for pid in working)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["forty.mtx.gz", "script.py"]
+
+
+def test_workers_end_with_a_killed_parent(graph: Path, tmp_path: Path) -> None:  # noqa: F811
+    process = start(graph, tmp_path)
+    working = wait_for_workers(process)
+    process.kill()
+    process.communicate(timeout=30)
+    for _ in range(100):
+        if not any(alive(pid) for pid in working):
+            return
+        time.sleep(0.1)
+    raise AssertionError("a worker outlived its parent")
+
+
+def test_an_interrupt_inside_the_core(run: Run, core: Fake, graph: Path, tmp_path: Path) -> None:  # noqa: F811
+    core.interrupt = "inline"
+    ran = run(*study_of(graph, "--json", tmp_path / "o.json"))
+    assert (ran.code, ran.out, ran.err) == (130, "", "interlace: interrupted\n")
+    assert not (tmp_path / "o.json").exists()
+
+
+# --- measured -------------------------------------------------------------------------------------
+
+
+def test_measured_rows(run: Run, cuda: FakeCuda, graph: Path, tmp_path: Path) -> None:  # noqa: F811
+    words = ["study", "pagerank", "--data", graph, "--repeats", 3, "-w", 1]
+    document = result(run, tmp_path, *words)
+    rows = by_name(document)
+    assert sorted({gpus for gpus, _ in rows}) == [1, 2, 4]
+    assert document["driver"] == "580.1"
+    assert document["machine"]["node"] == "cuda"
+    assert document["machine"]["name"] == "4x Fake H200"
+    assert document["machine"]["model"] == "Fake H200"
+    for (gpus, mechanism), row in rows.items():
+        assert row["node"] == "cuda"
+        assert row["derived"] == (mechanism == "infinite-bandwidth")
+        assert "sim" not in row
+        if row["derived"]:
+            bulk = rows[gpus, "bulk-copy"]
+            assert row["time_s"] == bulk["time_s"] - bulk["cuda"]["copy_s"]
+            assert row["wire"] == {"useful": None, "protocol": None, "wasted": None}
+            assert row["config"] == {"from": "bulk-copy", "less": "copy_s"}
+            assert "cuda" not in row
+        else:
+            assert row["config"]["warmup"] == 1
+            assert row["config"]["repeats"] == 3
+            assert len(row["cuda"]["times_s"]) == 3
+            assert row["time_s"] == sorted(row["cuda"]["times_s"])[1]
+    sent = 4 * 40 * 3 * 10  # the ranks of all to three others, ten times
+    wire = rows[4, "inline"]["wire"]
+    assert wire["useful"] + wire["wasted"] == pytest.approx(sent, abs=1)
+    assert wire["protocol"] == pytest.approx(1.5 * sent, abs=1)
+    assert {call[0] for call in cuda.calls} == {"cuda"}  # the host counts in other processes
+
+
+def test_measured_without_counters(run: Run, cuda: FakeCuda, graph: Path, tmp_path: Path) -> None:  # noqa: F811
+    cuda.counters = False
+    document = result(run, tmp_path, "study", "pagerank", "--data", graph, "--gpus", 2)
+    wire = by_name(document)[2, "inline"]["wire"]
+    assert wire["protocol"] is None
+    assert wire["useful"] > 0
+
+
+def test_a_measured_study_generates_on_the_gpu(run: Run, cuda: FakeCuda, tmp_path: Path) -> None:  # noqa: F811
+    document = result(run, tmp_path, "study", "pagerank", "--rmat", 7, "--gpus", 1)
+    assert document["rows"][0]["data"] == "rmat-7"
+    assert cuda.calls == [("cuda", 1, "bulk-copy", 10, 0.0, 1)]
+
+
+def test_the_wire_of_a_long_run_follows_from_short_ones(core: Fake, graph: Path) -> None:  # noqa: F811
+    workload = Pagerank.load(Inputs(data=graph), None)
+    case = Case(4, "inline")
+    long = workload.count_wire(core, case, 50)
+    assert {call[3] for call in core.calls} == {2, 3}
+    assert abs((long.useful or 0) - 0.95 * 4 * 40 * 3 * 50) < 50
+    assert long.protocol is None
+
+
+# --- tables and files -----------------------------------------------------------------------------
+
+
+def test_the_plain_table(run: Run, core: Fake, graph: Path) -> None:  # noqa: F811
+    ran = run(*study_of(graph, "--gpus", "2", "--split", "2"))
+    lines = ran.out.splitlines()
+    assert lines[0] == (
+        "pagerank, forty (40 vertices, 117 edges), 10 iterations; simulated on 4x-volta-nvlink2"
+    )
+    assert lines[2].split()[:5] == ["GPUs", "mechanism", "time", "speedup", "opportunity"]
+    assert lines[3].split()[:3] == ["us", "x", "x"]
+    assert lines[4].split()[:2] == ["1", "bulk-copy"]
+    assert lines[5] == ""
+    assert [" ".join(line.split()[1:4]) for line in lines[7:8]] == ["split (2 ranges)"]
+    assert lines[-1].startswith("All rows verified; the largest relative error is ")
+    assert "\x1b" not in ran.out
+    ends = {len(line) for line in (*lines[2:5], *lines[6:10])}
+    assert len(ends) == 1  # the last column is right-aligned
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 140])
+def test_the_table_fits_the_terminal(
+    run: Run, core: Fake, graph: Path, monkeypatch: pytest.MonkeyPatch, width: int  # noqa: F811
+) -> None:  # fmt: skip
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setattr("interlace.table.terminal", lambda: True)
+    ran = run(*study_of(graph, "--gpus", "2"))
+    assert ran.code == 0
+    body = ran.out.splitlines()[2:]
+    assert max(map(len, body)) <= width
+    for word in ("opportunity", "captured", "overlap", "useful", "protocol", "wasted", "accesses"):
+        assert sum(f"{word} " in line or line.endswith(word) for line in body) == 1
+    assert "…" not in ran.out
+
+
+def test_numbers_in_tables() -> None:
+    assert table.fixed([92.84, None, 1234.5, 0, 7e-4]) == ["93", "-", "1234", "0", "0"]
+    assert table.fixed([11.42, 0.203]) == ["11.42", "0.20"]
+    assert table.fixed([float("nan")]) == ["-"]
+    assert table.percent(-0.004) == "0"
+    assert table.percent(None) == "-"
+    assert table.scale([2.5e6, 10], table.BYTES) == (1e6, "MB")
+    assert table.scale([], table.BYTES) == (1.0, "B")
+    assert table.scale([1e-9], table.SECONDS) == (1e-6, "us")
+
+
+def test_files_are_whole_or_not_there(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.write_text("old")
+    files.write_all({first: "new", second: "new"})
+    assert first.read_text() == second.read_text() == "new"
+    assert first.stat().st_mode & 0o777 == 0o666 & ~_umask()
+    with pytest.raises(UserError, match="cannot be written: No such file or directory"):
+        files.write_all({first: "newer", tmp_path / "missing" / "file": "newer"})
+    assert first.read_text() == "new"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["first", "second"]
+
+
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    target, link = tmp_path / "target", tmp_path / "link"
+    target.write_text("old")
+    link.symlink_to(target)
+    files.check_writable(link, "--json")
+    files.write_all({link: "new"})
+    assert link.is_symlink()
+    assert target.read_text() == "new"
+
+
+def test_a_full_disk_leaves_no_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(UserError, match="x.json cannot be written: No space left on device"):
+        files.write_all({tmp_path / "x.json": "text"})
+    assert list(tmp_path.iterdir()) == []
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+# --- adding a workload ----------------------------------------------------------------------------
+
+
+def test_a_new_workload_is_a_class_and_a_line(
+    run: Run, core: Fake, graph: Path, monkeypatch: pytest.MonkeyPatch  # noqa: F811
+) -> None:  # fmt: skip
+    class Other(Pagerank):
+        name = "other"
+
+    monkeypatch.setitem(workloads.WORKLOADS, "other", Other)
+    ran = run("study", "other", "--data", graph, "--machine", MACHINE, "--gpus", 1)
+    assert ran.code == 0
+    assert ran.out.startswith("other, forty")
+    ran = run("study", "others", "--machine", MACHINE)
+    assert "(did you mean other?); there are pagerank, other" in ran.err
+
+
+def test_results_do_not_depend_on_the_order_they_come_in(core: Fake, graph: Path) -> None:  # noqa: F811
+    from interlace.nodes import SimulatedNode
+
+    class Backwards(SimulatedNode):
+        def outcomes(self, workload: Any, cases: Any) -> Any:
+            yield from reversed([copy.deepcopy(o) for o in super().outcomes(workload, cases)])
+
+    plan = evaluation.Plan((2, 4), ("bulk-copy", "split", "infinite-bandwidth"), (2, 4))
+
+    def rows(kind: type[SimulatedNode]) -> list[Any]:
+        workload = Pagerank.load(Inputs(data=graph), None)
+        made, others, _ = evaluation.run_study(workload, kind(core, MACHINE, 2), plan)
+        return [(r.gpus, r.mechanism, r.config, r.time_s, r.overlap) for r in [*made, *others]]
+
+    assert rows(SimulatedNode) == rows(Backwards)
+
+
+# --- the real core --------------------------------------------------------------------------------
+
+
+def test_the_real_core(run: Run, graph: Path, tmp_path: Path) -> None:  # noqa: F811
+    pytest.importorskip("interlace._core")
+    document = result(run, tmp_path, *study_of(graph, "--gpus", "1,2,4", "--split", "2,4"))
+    rows = by_name(document)
+    assert len(rows) == 9
+    for gpus in (2, 4):
+        bound = rows[gpus, "infinite-bandwidth"]
+        for name in ("bulk-copy", "split", "inline"):
+            row = rows[gpus, name]
+            assert row["time_s"] >= bound["time_s"]
+            assert row["wire"]["useful"] > 0
+            assert row["sim"]["accesses"] > 0
+            assert row["sim"]["remote_transactions"] > 0
+
+
+def test_two_real_runs_are_equal(run: Run, graph: Path, tmp_path: Path) -> None:  # noqa: F811
+    pytest.importorskip("interlace._core")
+
+    def timeless() -> dict[str, Any]:
+        document = result(run, tmp_path, *study_of(graph, "--gpus", "1,4", "--split", "2,4"))
+        document["date"] = None
+        for row in document["rows"] + document["candidates"]:
+            row["sim"]["cpu_s"] = row["sim"]["peak_rss_mb"] = None
+        return document
+
+    assert timeless() == timeless()

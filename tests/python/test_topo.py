@@ -1,0 +1,289 @@
+"""`interlace topo`: drawing, discovery with a fake driver, measuring, saving."""
+
+from __future__ import annotations
+
+import json
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from interlace import topo
+from interlace.errors import UserError
+from interlace.machines import load_machine, shipped_machines, to_core
+from typer.testing import CliRunner
+
+core = pytest.importorskip("interlace._core")
+
+app = typer.Typer()
+app.command()(topo.topo_command)
+
+
+def run(*arguments: str, columns: int = 80) -> str:
+    """The output of the command; UserError passes through as the main program sees it."""
+    result = CliRunner(env={"COLUMNS": str(columns)}).invoke(app, list(arguments))
+    if result.exception is not None:
+        raise result.exception
+    return result.output
+
+
+class FakeCore:
+    """The real extension module, but for what the driver says."""
+
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(core, name)
+
+    def discover_machine(self, known: list[Any]) -> Any:
+        assert [machine.name for machine in known] == shipped_machines()
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+def four_h200() -> Any:
+    """What discovery returns on an HGX board."""
+    found = to_core(load_machine("hgx-h200-4"), core)
+    found.name = "this-node"
+    found.title = "4 x NVIDIA H200, discovered, driver 580.159"
+    device = {
+        "name": "NVIDIA H200",
+        "memory_bytes": 150109880320,
+        "pcie_generation": 5,
+        "pcie_width": 16,
+        "numa_node": -1,
+        "nvlinks": 18,
+    }
+    return types.SimpleNamespace(
+        found=found,
+        template_name="hgx-h200-4",
+        same_model=True,
+        queried=["gpu_count", "gpu.model", "gpu.compute_units", "gpu.clock_hz", "gpu.dram.bytes"],
+        link_rates=["the rate of a link in hgx-h200-4, times the queried width"] * 8,
+        devices=[types.SimpleNamespace(**device, bus_id=f"0000:{n}b:00.0") for n in range(1, 5)],
+        relations=[["X" if a == b else "NV18" for a in range(4)] for b in range(4)],
+        remarks=["No peer access between gpu0-gpu1: what they exchange goes through host memory."],
+        driver_version="580.159",
+        cuda_version="13.0",
+    )
+
+
+@pytest.fixture
+def h200(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topo, "_core", lambda: FakeCore(four_h200()))
+
+
+# --- described machines ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", shipped_machines())
+def test_draws_every_shipped_machine_in_80_columns(name: str) -> None:
+    text = run(name)
+    assert text.startswith(f"# {name}: {load_machine(name).title}\n")
+    assert all(len(line) <= 80 for line in text.splitlines()[1:])
+    for heading in ("How the devices are linked", "GB/s in each direction", "links", "routes"):
+        assert heading in text
+
+
+def matrix(text: str, title: str) -> list[list[str]]:
+    """The rows of a matrix below its title."""
+    lines = text[text.index(title) :].splitlines()[2:]
+    rows = []
+    for line in lines:
+        if not line.startswith("gpu"):
+            break
+        rows.append(line.split()[1:])
+    return rows
+
+
+def test_volta_mesh() -> None:
+    text = run("4x-volta-nvlink2")
+    assert matrix(text, "How the devices") == [
+        ["X", "NV2", "NV2", "NV2", "PHB"],
+        ["NV2", "X", "NV2", "NV2", "PHB"],
+        ["NV2", "NV2", "X", "NV2", "PHB"],
+        ["NV2", "NV2", "NV2", "X", "PHB"],
+    ]
+    assert matrix(text, "GB/s in each")[0] == ["-", "50", "50", "50", "15.8"]
+    assert "NV#  this many bonded NVLinks" in text
+    assert "PXB" not in text  # the legend explains what is shown and no more
+    assert "gpu0 -nvlink2-> gpu1" in text
+
+
+def test_pascal_has_two_pairs_with_two_links() -> None:
+    words = matrix(run("4x-pascal-nvlink"), "How the devices")
+    assert [row[:4] for row in words] == [
+        ["X", "NV1", "NV1", "NV2"],
+        ["NV1", "X", "NV2", "NV1"],
+        ["NV1", "NV2", "X", "NV1"],
+        ["NV2", "NV1", "NV1", "X"],
+    ]
+
+
+def test_trees_and_switches() -> None:
+    tree = matrix(run("4x-r9nano"), "How the devices")
+    assert tree[0] == ["X", "PIX", "PHB", "PHB", "PHB"]
+    assert set(matrix(run("4x-gv100-pcie4"), "How the devices")[0][1:4]) == {"PIX"}
+    dgx = matrix(run("dgx-2"), "How the devices")
+    assert len(dgx) == 16
+    assert dgx[3].count("NV6") == 15
+    assert matrix(run("hgx-h200-4"), "How the devices")[0][1] == "NV18"
+
+
+def test_several_switches_are_pxb(tmp_path: Path) -> None:
+    text = (Path(__file__).parents[2] / "machines/4x-kepler-pcie3.toml").read_text("utf-8")
+    path = tmp_path / "two.toml"
+    path.write_text(text.replace('ends = ["plx*", "host"]', 'ends = ["plx0", "plx1"]'))
+    rows = matrix(run(str(path)), "How the devices")
+    assert rows[0] == ["X", "PIX", "PXB", "PXB"]  # and no column for a host that is not linked
+
+
+def test_json(tmp_path: Path) -> None:
+    path = tmp_path / "out.json"
+    assert f"wrote {path}" in run("dgx-2", "--json", str(path), columns=200)
+    data = json.loads(path.read_text())
+    assert data["discovered"] is False
+    assert data["driver"] is None
+    assert data["measured"] is None
+    assert data["machine"]["gpu"]["count"] == 16
+    assert len(data["links"]) == 44
+    assert len(data["routes"]) == 16 * 17
+    assert data["matrix"]["gpu0"]["gpu5"] == "NV6"
+    route = next(r for r in data["routes"] if (r["from"], r["to"]) == ("gpu2", "gpu9"))
+    assert route["gb_per_s"] == 150
+    assert route["text"] == "gpu2 -nvlink2-> nvswitch -nvlink2-> gpu9"
+    assert route["latency_ns"] == 450
+
+
+def test_save_of_a_described_machine(tmp_path: Path) -> None:
+    path = tmp_path / "dgx-2.toml"
+    run("dgx-2", "--save", str(path))
+    assert load_machine(path) == load_machine("dgx-2")
+    assert run(str(path)).splitlines()[1:] == run("dgx-2").splitlines()[1:]
+
+
+# --- the machine that this runs on ----------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("h200")
+def test_discovered_machine() -> None:
+    text = run(columns=100)
+    assert text.startswith("# this-node: 4 x NVIDIA H200, discovered, driver 580.159\n")
+    assert "0000:1b:00.0" in text
+    assert "5 x16" in text
+    assert matrix(text, "How the devices")[0] == ["X", "NV18", "NV18", "NV18", "PHB"]
+    assert "is taken from hgx-h200-4" in text
+    assert "Note: No peer access between gpu0-gpu1" in text
+
+
+@pytest.mark.usefixtures("h200")
+def test_save_of_a_discovered_machine(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    run("--save", str(path), "--json", str(tmp_path / "mine.json"))
+    machine = load_machine(path)
+    assert machine.name == "mine"
+    assert machine.gpu.count == 4
+    assert machine.sources["gpu.compute_units"] == "queried: NVIDIA driver 580.159"
+    assert machine.sources["gpu.l2.hit_latency_ns"].startswith("taken from hgx-h200-4: measured")
+    assert machine.sources["link.0.bandwidth_GB_per_s"].startswith("the rate of a link in")
+    assert "Discovered on" in machine.sources[""]
+    assert "No peer access" in machine.sources[""]
+    figures = [line for line in path.read_text().splitlines() if " = " in line]
+    assert len(figures) > 60
+    data = json.loads((tmp_path / "mine.json").read_text())
+    assert data["discovered"] is True
+    assert data["driver"] == "580.159"
+    assert data["devices"][0]["bus_id"] == "0000:1b:00.0"
+    assert data["devices"][0]["numa_node"] is None
+    assert data["taken_from"] == "hgx-h200-4"
+    # it works wherever a shipped one does
+    assert matrix(run(str(path)), "How the devices")[0][1] == "NV18"
+
+
+def test_no_driver(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    said = "no NVIDIA driver was found (no libnvidia-ml.so.1, no libcuda.so.1)"
+    monkeypatch.setattr(topo, "_core", lambda: FakeCore(RuntimeError(said)))
+    with pytest.raises(UserError) as caught:
+        run("--save", str(tmp_path / "x.toml"))
+    assert str(caught.value) == (
+        f"{said}; name a described machine instead, for example: interlace topo 4x-volta-nvlink2"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_extension(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "interlace._core", None)
+    with pytest.raises(UserError, match="the compiled part of Interlace is missing"):
+        run("dgx-2")
+
+
+# --- measuring ------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("h200")
+def test_measure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    rows = []
+    for size, rate in ((1 << 20, 200.0), (256_000_000, 393.4)):
+        for a in range(4):
+            for b in range(4):
+                if a != b:
+                    row = {"from": a, "to": b, "bytes": size, "gb_per_s": rate + a + b}
+                    rows.append({**row, "both_gb_per_s": 2 * rate})
+    rows.append(
+        {
+            "from": "host",
+            "to": "gpu0",
+            "bytes": 256_000_000,
+            "gb_per_s": 55.4,
+            "both_gb_per_s": None,
+        }
+    )
+    module = types.SimpleNamespace(measure_links=lambda: rows)
+    monkeypatch.setitem(sys.modules, "interlace._cuda", module)
+    text = run("--measure", "--json", str(tmp_path / "m.json"), columns=100)
+    assert "Measured: copy engine, 256 MB from row to column, GB/s of payload" in text
+    assert matrix(text, "Measured: copy engine")[0] == ["X", "394", "395", "396", "-"]
+    assert matrix(text, "Measured: both")[1] == ["787", "X", "787", "787", "-"]
+    assert "host 55.4" in text
+    assert len(json.loads((tmp_path / "m.json").read_text())["measured"]) == 25
+
+
+@pytest.mark.usefixtures("h200")
+def test_measure_without_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "interlace._cuda", None)
+    with pytest.raises(UserError, match="--measure needs the CUDA part of Interlace, which is not"):
+        run("--measure")
+
+
+@pytest.mark.usefixtures("h200")
+def test_measure_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> list[Any]:
+        raise RuntimeError("gpu2 is lost")
+
+    module = types.SimpleNamespace(measure_links=fail)
+    monkeypatch.setitem(sys.modules, "interlace._cuda", module)
+    with pytest.raises(UserError, match="the links cannot be measured: gpu2 is lost"):
+        run("--measure")
+
+
+# --- bad input ------------------------------------------------------------------------------------
+
+
+def test_bad_options(tmp_path: Path) -> None:
+    both = str(tmp_path / "both")
+    for arguments, said in [
+        (["dgx3"], "there is no machine 'dgx3'"),
+        (["dgx-2", "--measure"], "--measure measures the machine that this runs on"),
+        (["dgx-2", "--save", "/no/such/x.toml"], "--save /no/such/x.toml: there is no directory"),
+        (["dgx-2", "--json", str(tmp_path)], "is a directory; give the name of a file"),
+        (["dgx-2", "--save", both, "--json", both], "--save and --json both name"),
+        (["nothing.toml", "--save", both], "nothing.toml: there is no such machine file"),
+    ]:
+        with pytest.raises(UserError) as caught:
+            run(*arguments)
+        assert said in str(caught.value)
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,412 @@
+# shellcheck shell=bash
+# The set-up that quickstart and check share: system packages, the virtual environment (.venv), the
+# CUDA toolkit where it is wanted, and the project installed into .venv. Sourced, never run.
+#
+# Everything is made inside the checkout. A finished part leaves a stamp in .venv/.interlace that
+# holds a hash of what it was made from; a part whose stamp still fits is not made again. While pip
+# changes .venv, the file `unfinished` stands there: a run that finds it starts with a new .venv.
+
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
+program=$(basename "$0")
+venv=$root/.venv
+stamps=$venv/.interlace
+logs=$root/build/logs
+child=
+gpus=0
+nvcc=
+setting_up=0
+terminal=0
+if [ -t 1 ]; then terminal=1; fi
+
+# --- talking --------------------------------------------------------------------------------------
+
+say() { printf '%s\n' "$*"; }
+
+fail() {
+  printf '%s: %s\n' "$program" "$*" >&2
+  exit 1
+}
+
+usage_error() {
+  printf '%s: %s; see ./%s --help\n' "$program" "$*" "$program" >&2
+  exit 2
+}
+
+# A child has a process group of its own, so Ctrl-C is passed on here, to all that it started.
+stop_child() {
+  local tries
+  [ -n "$child" ] || return 0
+  kill -INT -- "-$child" 2>/dev/null || true
+  for ((tries = 0; tries < 100; tries++)); do
+    kill -0 -- "-$child" 2>/dev/null || break
+    sleep 0.1
+  done
+  kill -KILL -- "-$child" 2>/dev/null || true
+  wait "$child" 2>/dev/null || true
+  child=
+}
+
+interrupted() {
+  trap '' INT TERM HUP
+  stop_child
+  printf '\n%s: interrupted; run it again to go on from here\n' "$program" >&2
+  exit "$1"
+}
+
+start() {
+  set -m
+  "$@" </dev/null 9>&- &
+  child=$!
+  set +m
+}
+
+# show COMMAND...: runs it with its output on the terminal.
+show() {
+  local status=0
+  start "$@"
+  wait "$child" || status=$?
+  child=
+  return "$status"
+}
+
+# One sentence for what a person can mend; fails where the log FILE has none of these.
+explain() {
+  if grep -qi 'no space left on device' "$1"; then
+    say "the disk is full"
+  elif grep -qE 'NewConnectionError|NameResolutionError|Connect(ion)?Timeout|ReadTimeoutError|ProxyError|Temporary failure (in name resolution|resolving)|Network is unreachable|Could not (resolve|connect)' "$1"; then
+    say "no network: a package index cannot be reached; connect (or set a proxy, or PIP_INDEX_URL) and run ./$program again"
+  else
+    return 1
+  fi
+}
+
+# step LABEL LOG COMMAND...: one line with the seconds it took; all its output in build/logs/LOG.log,
+# of which the end is shown if it fails.
+step() {
+  local label=$1 log=$logs/$2.log began=$SECONDS status=0 tick=0 part reason
+  shift 2
+  printf '%-52s' "$label"
+  start "$@" >"$log" 2>&1
+  while kill -0 "$child" 2>/dev/null; do
+    if ((tick < 10)); then sleep 0.1; else sleep 0.5; fi
+    tick=$((tick + 1))
+    if ((tick >= 10 && terminal)); then
+      part=$(tail -c 2000 "$log" | grep -aoE '\[ *[0-9]+/[0-9]+\]' | tail -n 1 || true)
+      printf '\r%-52s%4d s %-12s' "$label" $((SECONDS - began)) "$part"
+    elif ((tick >= 10 && (tick - 10) % 40 == 39)); then
+      printf '.' # every 20 seconds, so that a long silence is not mistaken for a hang
+    fi
+  done
+  wait "$child" || status=$?
+  child=
+  if ((terminal)); then printf '\r%-52s' "$label"; fi
+  if ((status == 0)); then
+    printf '%4d s %-12s\n' $((SECONDS - began)) ''
+    return 0
+  fi
+  printf '%4d s failed\n' $((SECONDS - began))
+  if ((setting_up)) && reason=$(explain "$log"); then fail "$reason"; fi
+  say "--- the last lines of ${log#"$root"/}:"
+  tail -n 40 "$log"
+  say "---"
+  return "$status"
+}
+
+# A step of the set-up: where its log has a known reason, that one sentence ends the run.
+setup_step() {
+  local status=0
+  setting_up=1
+  step "$@" || status=$?
+  setting_up=0
+  return "$status"
+}
+
+# --- stamps ---------------------------------------------------------------------------------------
+
+stamped() { [ "$(cat "$stamps/$1" 2>/dev/null)" = "$2" ]; }
+
+stamp() {
+  printf '%s\n' "$2" >"$stamps/$1.new"
+  mv "$stamps/$1.new" "$stamps/$1"
+}
+
+hash_of() { sha256sum | cut -d ' ' -f 1; }
+
+# The hash of every file below the given names, and of where the checkout is.
+tree_hash() {
+  (
+    cd "$root"
+    say "$root"
+    for name in "$@"; do
+      if [ -e "$name" ]; then
+        find "$name" -name __pycache__ -prune -o -type f -print0 | LC_ALL=C sort -z | xargs -0r sha256sum
+      fi
+    done
+  ) | hash_of
+}
+
+# --- system packages ------------------------------------------------------------------------------
+
+find_python() {
+  local name
+  python=
+  for name in python3 python3.14 python3.13 python3.12 python3.11; do
+    if command -v "$name" >/dev/null &&
+      "$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+      python=$(command -v "$name")
+      return 0
+    fi
+  done
+  return 1
+}
+
+python_has() { "$python" -c "$1" >/dev/null 2>&1; }
+
+compiler_is_new_enough() {
+  local version
+  command -v "$CXX" >/dev/null || return 1
+  case $CXX in *clang*) return 0 ;; esac
+  version=$("$CXX" -dumpversion) || return 1
+  [ "${version%%.*}" -ge 12 ]
+}
+
+# Puts the names of what is missing into `missing`.
+find_missing() {
+  missing=()
+  if find_python; then
+    python_has 'import venv, ensurepip' || missing+=(python3-venv)
+    python_has 'import os, sys, sysconfig
+sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))' || missing+=(python3-dev)
+  else
+    missing+=(python3 python3-venv python3-dev)
+  fi
+  compiler_is_new_enough || missing+=(g++)
+  local need
+  for need in "$@"; do # PACKAGE=COMMAND or PACKAGE=/FILE
+    case ${need#*=} in
+      /*) [ -e "${need#*=}" ] || missing+=("${need%%=*}") ;;
+      *) command -v "${need#*=}" >/dev/null || missing+=("${need%%=*}") ;;
+    esac
+  done
+}
+
+install_packages() {
+  export DEBIAN_FRONTEND=noninteractive
+  dpkg --configure -a && # an earlier run may have been interrupted
+    apt-get update &&
+    apt-get install -y --no-install-recommends "$@"
+}
+
+# system_packages [PACKAGE=COMMAND|PACKAGE=/FILE]...: what is needed besides python and g++.
+system_packages() {
+  local packages
+  find_missing "$@"
+  if ((${#missing[@]} == 0)); then return 0; fi
+  packages=${missing[*]}
+  if ! command -v apt-get >/dev/null; then
+    fail "this machine has no apt-get; install what Debian calls $packages, then run ./$program again"
+  fi
+  if [ "$(id -u)" != 0 ]; then
+    fail "missing system packages; install them with: sudo apt-get install -y $packages"
+  fi
+  setup_step "system packages: $packages" apt install_packages "${missing[@]}" ||
+    fail "cannot install the system packages $packages"
+  find_missing "$@"
+  if ((${#missing[@]} > 0)); then
+    fail "$packages installed, but ${python:-python3} or $CXX still lacks what ${missing[*]} should bring (python 3.11 and g++ 12 are the oldest that work)"
+  fi
+}
+
+# --- the virtual environment ----------------------------------------------------------------------
+
+create_venv() {
+  rm -rf "$venv"
+  mkdir -p "$stamps"
+  "$python" -m venv "$venv"
+}
+
+make_venv() {
+  local key
+  key=$(say "$root $python $("$python" -V)" | hash_of)
+  if stamped venv "$key" && [ ! -e "$stamps/unfinished" ]; then return 0; fi
+  if [ -e "$venv" ] && [ ! -d "$stamps" ]; then
+    fail ".venv was not made by this script; move it away, then run ./$program again"
+  fi
+  setup_step "virtual environment (.venv)" venv create_venv || fail "cannot make .venv"
+  stamp venv "$key"
+}
+
+pip_install() {
+  : >"$stamps/unfinished"
+  "$venv/bin/python" -m pip install --no-input --disable-pip-version-check --retries 2 \
+    --progress-bar off "$@" || return $?
+  rm -f "$stamps/unfinished"
+}
+
+# requirements LIST...: what pyproject.toml says; LIST is build, project or the name of an extra.
+requirements() {
+  "$venv/bin/python" - "$root/pyproject.toml" "$@" <<'PYTHON'
+import sys, tomllib
+with open(sys.argv[1], "rb") as file:
+    project = tomllib.load(file)
+for name in sys.argv[2:]:
+    if name == "build":  # the build finds cmake and ninja in the environment
+        needs = project["build-system"]["requires"] + ["cmake>=3.22", "ninja>=1.10"]
+    elif name == "project":
+        needs = project["project"]["dependencies"]
+    else:
+        needs = project["project"]["optional-dependencies"][name]
+    print(*needs, sep="\n")
+PYTHON
+}
+
+# python_packages STAMP LABEL LIST...
+python_packages() {
+  local name=$1 label=$2 needs key
+  shift 2
+  needs=$(requirements "$@")
+  key=$(say "$needs" | hash_of)
+  if stamped "$name" "$key"; then return 0; fi
+  say "$needs" >"$root/build/requirements-$name.txt"
+  setup_step "$label" "pip-$name" pip_install -r "$root/build/requirements-$name.txt" ||
+    fail "cannot install $label"
+  stamp "$name" "$key"
+}
+
+# --- CUDA -----------------------------------------------------------------------------------------
+
+# Sets `gpus` to how many the driver answers for, and says why when a driver is no use.
+find_gpus() {
+  local answer
+  answer=$("$python" - <<'PYTHON'
+import ctypes
+try:
+    cuda = ctypes.CDLL("libcuda.so.1")
+except OSError:
+    print("0")
+else:
+    count, version = ctypes.c_int(0), ctypes.c_int(0)
+    error = cuda.cuInit(0) or cuda.cuDeviceGetCount(ctypes.byref(count))
+    cuda.cuDriverGetVersion(ctypes.byref(version))
+    if error:
+        print(f"0 an NVIDIA driver is installed but does not answer (CUDA error {error})")
+    elif version.value < 13000:
+        had = f"{version.value // 1000}.{version.value % 1000 // 10}"
+        print(f"0 the NVIDIA driver is for CUDA {had}, and 13.0 is needed")
+    else:
+        print(count.value)
+PYTHON
+  ) || answer=0
+  gpus=${answer%% *}
+  if [ "$gpus" = 0 ] && [ "$answer" = 0 ] && [ -e /dev/nvidia0 ]; then
+    answer="0 there is an NVIDIA device (/dev/nvidia0) but no libcuda.so.1"
+  fi
+  if [ "$answer" != "$gpus" ]; then say "No real GPUs: ${answer#* }."; fi
+}
+
+usable_nvcc() {
+  local release
+  [ -x "$1" ] || return 1
+  release=$("$1" --version 2>/dev/null | sed -n 's/.*release \([0-9]*\).*/\1/p')
+  [ -n "$release" ] && [ "$release" -ge 13 ]
+}
+
+toolkit_folder() {
+  "$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib") + "/nvidia/cu13")'
+}
+
+# Sets `nvcc` to the first that there is, or to nothing.
+find_nvcc() {
+  local candidate
+  for candidate in "${CUDACXX:-}" "$(command -v nvcc || true)" /usr/local/cuda/bin/nvcc \
+    "$(toolkit_folder)/bin/nvcc"; do
+    if usable_nvcc "$candidate"; then
+      nvcc=$candidate
+      export CUDACXX=$nvcc
+      return 0
+    fi
+  done
+  nvcc=
+  unset CUDACXX
+}
+
+install_toolkit() {
+  local folder
+  pip_install 'cuda-toolkit[nvcc,cudart,cccl,nvml,nvtx]==13.0.*' || return $?
+  # nvcc and cmake look for the names that an installed toolkit has
+  folder=$(toolkit_folder)
+  ln -sfn lib "$folder/lib64"
+  ln -sfn libcudart.so.13 "$folder/lib/libcudart.so"
+}
+
+# With a GPU and no nvcc, the toolkit comes from PyPI.
+cuda_toolkit() {
+  find_gpus
+  if ((gpus > 0)) && ! stamped toolkit 13.0; then
+    find_nvcc
+    if [ -z "$nvcc" ]; then
+      setup_step "CUDA toolkit 13.0 from PyPI" pip-toolkit install_toolkit ||
+        fail "cannot install the CUDA toolkit"
+      stamp toolkit 13.0
+    fi
+  fi
+  find_nvcc
+  if ((gpus > 0)) && [ -z "$nvcc" ]; then fail "the CUDA toolkit is in .venv, but its nvcc does not run"; fi
+}
+
+# --- the project ----------------------------------------------------------------------------------
+
+build_wheel() {
+  rm -rf "$root/build/wheel"
+  "$venv/bin/python" -m pip wheel "$root" --verbose --no-input --disable-pip-version-check \
+    --no-deps --no-build-isolation --no-index --wheel-dir "$root/build/wheel" \
+    --config-settings=build-dir="$build" \
+    --config-settings=cmake.define.INTERLACE_CUDA="$cuda" \
+    --config-settings=cmake.define.INTERLACE_TESTS="$1"
+}
+
+install_wheel() {
+  pip_install --no-deps --no-index --force-reinstall "$root"/build/wheel/interlace-*.whl
+}
+
+# install_project TESTS: TESTS is ON to compile the C++ tests beside the project. The build goes to
+# build/host, or to build/cuda where there are GPUs to run on.
+install_project() {
+  local tests=$1 key label='interlace: compile and pack'
+  cuda=OFF
+  build=$root/build/host
+  if ((gpus > 0)); then
+    cuda=ON
+    build=$root/build/cuda
+  fi
+  key=$(tree_hash CMakeLists.txt pyproject.toml VERSION LICENSE README.md src include python machines \
+    data tools/setup.sh)-$cuda-$nvcc-$CXX
+  if [ "$tests" = ON ]; then # the same package; the tests are compiled in the same go
+    label='interlace: compile with its tests, and pack'
+    if stamped wheel "$key" && stamped tests "$key-$(tree_hash tests/cpp tests/gpu)"; then return 0; fi
+  elif stamped wheel "$key"; then
+    return 0
+  fi
+  setup_step "$label" build build_wheel "$tests" || return $?
+  setup_step 'interlace: install into .venv' install install_wheel || return $?
+  stamp wheel "$key"
+  if [ "$tests" = ON ]; then stamp tests "$key-$(tree_hash tests/cpp tests/gpu)"; fi
+}
+
+# --- begin ----------------------------------------------------------------------------------------
+
+begin() {
+  trap 'interrupted 130' INT
+  trap 'interrupted 143' TERM HUP
+  cd "$root"
+  mkdir -p "$logs" "$root/build/tmp" || fail "cannot write in $root"
+  exec 9>"$root/build/lock"
+  flock -n 9 || fail "another quickstart or check is at work in this checkout"
+  find "$root/build/tmp" -mindepth 1 -delete
+  export TMPDIR=$root/build/tmp # nothing outside the checkout
+  export PIP_USER=0
+  export CXX=${CXX:-g++} # every build takes the compiler that was looked at
+  export CMAKE_BUILD_PARALLEL_LEVEL=${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}
+}
