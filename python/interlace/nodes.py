@@ -110,7 +110,7 @@ def load_core() -> Any:
     except ImportError as error:
         raise UserError(
             f"the compiled part of Interlace cannot be loaded ({error}); install it anew with "
-            "./quickstart or pip install ."
+            "./quickstart"
         ) from None
 
 

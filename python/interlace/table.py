@@ -61,7 +61,7 @@ def fixed(values: Sequence[float | None], digits: int = 4) -> list[str]:
 
 def percent(value: float | None) -> str:
     """A part of one as a percentage."""
-    return UNKNOWN if value is None else f"{100 * value + 0.0:.0f}"
+    return UNKNOWN if value is None else str(round(100 * value))
 
 
 def config_text(row: Row) -> str:

@@ -102,7 +102,11 @@ nb::list measure_links(const std::vector<std::uint64_t>& sizes, std::uint32_t re
 NB_MODULE(_cuda, module) {
   using namespace interlace::python;
   module.doc() = "Workloads and measurements on this machine's GPUs.";
-  bind_errors(module);
+  // One class for both modules, or an error of one could surface as the other's.
+  const auto core = nanobind::module_::import_("interlace._core");
+  for (const char* name : {"UsageError", "ModelError", "DeviceError"}) {
+    module.attr(name) = core.attr(name);
+  }
   module.def("device_info", &device_info, "GPUs, their name, and the versions of driver and CUDA.");
   module.def("run_pagerank", &run_pagerank, nb::arg("gpus"), nb::arg("mechanism"),
              nb::arg("offsets"), nb::arg("columns"), nb::arg("out_degree"), nb::arg("boundaries"),

@@ -42,11 +42,11 @@ gpu_info describe_gpus() {
   gpu_info info;
   info.gpus = cuda::device_count();
   cudaDeviceProp properties{};
-  INTERLACE_CUDA_TRY(cudaGetDeviceProperties(&properties, 0));
+  INTERLACE_CUDA_CHECK(cudaGetDeviceProperties(&properties, 0));
   info.name = properties.name;
   info.driver = driver_version();
   int version = 0;
-  INTERLACE_CUDA_TRY(cudaDriverGetVersion(&version));
+  INTERLACE_CUDA_CHECK(cudaDriverGetVersion(&version));
   info.cuda = std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
   return info;
 }

@@ -19,7 +19,7 @@ from fake_core import Fake, FakeCuda
 from interlace import evaluation, files, graphs, table, workers, workloads
 from interlace.errors import UserError
 from interlace.workloads import Case, Inputs, Pagerank, RunFailure
-from study_fixtures import MACHINE, Run, core, cuda, graph, run, study_of  # noqa: F401
+from study_helpers import MACHINE, Run, study_of
 
 HERE = Path(__file__).resolve().parent
 ROW_KEYS = [
@@ -32,7 +32,7 @@ FILE_KEYS = [
 ]  # fmt: skip
 
 
-def result(run: Run, tmp_path: Path, *words: object) -> dict[str, Any]:  # noqa: F811
+def result(run: Run, tmp_path: Path, *words: object) -> dict[str, Any]:
     out = tmp_path / "out.json"
     ran = run(*words, "--json", out)
     assert ran.code == 0, ran.err
@@ -48,7 +48,8 @@ def by_name(document: dict[str, Any]) -> dict[tuple[int, str], dict[str, Any]]:
 # --- simulated ------------------------------------------------------------------------------------
 
 
-def test_the_file_has_every_key(run: Run, core: Fake, graph: Path, tmp_path: Path) -> None:  # noqa: F811
+@pytest.mark.usefixtures("core")
+def test_the_file_has_every_key(run: Run, graph: Path, tmp_path: Path) -> None:
     document = result(run, tmp_path, *study_of(graph, "--gpus", "1,2,4"))
     assert list(document) == FILE_KEYS
     assert document["command"].startswith("interlace study pagerank --data ")
@@ -75,7 +76,8 @@ def test_the_file_has_every_key(run: Run, core: Fake, graph: Path, tmp_path: Pat
         assert all(isinstance(value, int) for value in row["wire"].values())
 
 
-def test_rows_and_figures(run: Run, core: Fake, graph: Path, tmp_path: Path) -> None:  # noqa: F811
+@pytest.mark.usefixtures("core")
+def test_rows_and_figures(run: Run, graph: Path, tmp_path: Path) -> None:
     document = result(run, tmp_path, *study_of(graph, "--gpus", "4,2", "--split", "2,8,4"))
     rows = by_name(document)
     names = ["bulk-copy", "split", "inline", "infinite-bandwidth"]
@@ -102,7 +104,7 @@ def test_rows_and_figures(run: Run, core: Fake, graph: Path, tmp_path: Path) -> 
         assert split["time_s"] == min(row["time_s"] for row in tried)
 
 
-def test_what_the_core_is_given(core: Fake, graph: Path) -> None:  # noqa: F811
+def test_what_the_core_is_given(core: Fake, graph: Path) -> None:
     workload = Pagerank.load(Inputs(data=graph, iterations=7, damping=0.5), None)
     outcome = workload.simulate(core, "machine", Case(4, "split", 8))
     assert core.calls == [("sim", 4, "split", 7, 0.0, 8)]
@@ -112,7 +114,8 @@ def test_what_the_core_is_given(core: Fake, graph: Path) -> None:  # noqa: F811
     assert core.calls[-1] == ("sim", 1, "bulk-copy", 1000, 1e-3, 1)
 
 
-def test_a_tolerance_ends_the_run(run: Run, core: Fake, graph: Path, tmp_path: Path) -> None:  # noqa: F811
+@pytest.mark.usefixtures("core")
+def test_a_tolerance_ends_the_run(run: Run, graph: Path, tmp_path: Path) -> None:
     document = result(run, tmp_path, *study_of(graph, "--tolerance", "1e-4", "--gpus", 2))
     expected = graphs.pagerank_reference(graphs.load_graph(graph), tolerance=1e-4)
     assert {row["iterations"] for row in document["rows"]} == {expected.iterations}
@@ -121,7 +124,8 @@ def test_a_tolerance_ends_the_run(run: Run, core: Fake, graph: Path, tmp_path: P
     assert ", 2 iterations;" in ran.out
 
 
-def test_a_subset_of_mechanisms(run: Run, core: Fake, graph: Path, tmp_path: Path) -> None:  # noqa: F811
+@pytest.mark.usefixtures("core")
+def test_a_subset_of_mechanisms(run: Run, graph: Path, tmp_path: Path) -> None:
     document = result(run, tmp_path, *study_of(graph, "--gpus", 2, "--mechanisms", "inline"))
     assert list(by_name(document)) == [(1, "bulk-copy"), (2, "inline")]
     row = document["rows"][1]
@@ -131,7 +135,8 @@ def test_a_subset_of_mechanisms(run: Run, core: Fake, graph: Path, tmp_path: Pat
                for note in document["notes"])  # fmt: skip
 
 
-def test_two_runs_are_equal(run: Run, core: Fake, graph: Path, tmp_path: Path) -> None:  # noqa: F811
+@pytest.mark.usefixtures("core")
+def test_two_runs_are_equal(run: Run, graph: Path, tmp_path: Path) -> None:
     def timeless(jobs: int) -> dict[str, Any]:
         document = result(run, tmp_path, *study_of(graph, "--jobs", jobs))
         document["date"] = document["command"] = None
@@ -142,7 +147,8 @@ def test_two_runs_are_equal(run: Run, core: Fake, graph: Path, tmp_path: Path) -
     assert timeless(1) == timeless(3) == timeless(3)
 
 
-def test_rmat(run: Run, core: Fake, tmp_path: Path) -> None:  # noqa: F811
+@pytest.mark.usefixtures("core")
+def test_rmat(run: Run, tmp_path: Path) -> None:
     words = ["study", "pagerank", "--rmat", 6, "--machine", MACHINE, "--gpus", 1]
     document = result(run, tmp_path, *words)
     assert document["rows"][0]["data"] == "rmat-6"
@@ -153,7 +159,8 @@ def test_rmat(run: Run, core: Fake, tmp_path: Path) -> None:  # noqa: F811
     assert document["data"]["edges"] == 2 << 6
 
 
-def test_a_machine_file_and_all_its_gpus(run: Run, core: Fake, graph: Path, tmp_path: Path) -> None:  # noqa: F811
+@pytest.mark.usefixtures("core")
+def test_a_machine_file_and_all_its_gpus(run: Run, graph: Path, tmp_path: Path) -> None:
     shipped = HERE.parents[1] / "machines" / "dgx-2.toml"
     mine = tmp_path / "mine.toml"
     mine.write_text(shipped.read_text())
@@ -166,7 +173,7 @@ def test_a_machine_file_and_all_its_gpus(run: Run, core: Fake, graph: Path, tmp_
 # --- verification ---------------------------------------------------------------------------------
 
 
-def test_a_wrong_value_fails_the_study(run: Run, core: Fake, graph: Path, tmp_path: Path) -> None:  # noqa: F811
+def test_a_wrong_value_fails_the_study(run: Run, core: Fake, graph: Path, tmp_path: Path) -> None:
     core.wrong = ("inline", 4, 2, 17)
     outputs = [tmp_path / name for name in ("a.json", "a.html", "a.trace")]
     options = zip(("--json", "--html", "--timeline"), outputs, strict=True)
@@ -181,7 +188,7 @@ def test_a_wrong_value_fails_the_study(run: Run, core: Fake, graph: Path, tmp_pa
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 0.0, -1.0])
-def test_no_wrong_number_passes(core: Fake, graph: Path, value: float) -> None:  # noqa: F811
+def test_no_wrong_number_passes(core: Fake, graph: Path, value: float) -> None:
     workload = Pagerank.load(Inputs(data=graph), None)
     outcome = workload.simulate(core, "machine", Case(2, "split", 4))
     assert workload.verify(outcome) < 1e-7
@@ -190,7 +197,7 @@ def test_no_wrong_number_passes(core: Fake, graph: Path, value: float) -> None: 
         workload.verify(outcome)
 
 
-def test_the_limit_of_the_error(core: Fake, graph: Path) -> None:  # noqa: F811
+def test_the_limit_of_the_error(core: Fake, graph: Path) -> None:
     workload = Pagerank.load(Inputs(data=graph), None)
     outcome = workload.simulate(core, "machine", Case(2, "inline"))
     right = outcome.values[0, 3]
@@ -201,7 +208,7 @@ def test_the_limit_of_the_error(core: Fake, graph: Path) -> None:  # noqa: F811
         workload.verify(outcome)
 
 
-def test_ranks_of_zero_are_compared_too(core: Fake) -> None:  # noqa: F811
+def test_ranks_of_zero_are_compared_too(core: Fake) -> None:
     offsets = np.array([0, 0, 1, 2])  # 0 -> 1 -> 2, and nothing leads to 0
     chain = graphs.Graph(
         "chain", 3, offsets, np.array([0, 1], dtype=np.uint32), np.array([1, 1, 0], dtype=np.uint32)
@@ -217,7 +224,7 @@ def test_ranks_of_zero_are_compared_too(core: Fake) -> None:  # noqa: F811
         workload.verify(outcome)
 
 
-def test_a_result_of_the_wrong_shape_fails(core: Fake, graph: Path) -> None:  # noqa: F811
+def test_a_result_of_the_wrong_shape_fails(core: Fake, graph: Path) -> None:
     workload = Pagerank.load(Inputs(data=graph), None)
     outcome = workload.simulate(core, "machine", Case(2, "inline"))
     outcome.values = outcome.values[:1]
@@ -225,7 +232,7 @@ def test_a_result_of_the_wrong_shape_fails(core: Fake, graph: Path) -> None:  # 
         workload.verify(outcome)
 
 
-def test_a_run_of_no_time_fails(core: Fake, graph: Path) -> None:  # noqa: F811
+def test_a_run_of_no_time_fails(core: Fake, graph: Path) -> None:
     workload = Pagerank.load(Inputs(data=graph), None)
     outcome = workload.simulate(core, "machine", Case(2, "inline"))
     outcome.time_s = 0.0
@@ -233,7 +240,7 @@ def test_a_run_of_no_time_fails(core: Fake, graph: Path) -> None:  # noqa: F811
         workload.verify(outcome)
 
 
-def test_a_failure_of_the_core_is_a_sentence(run: Run, core: Fake, graph: Path) -> None:  # noqa: F811
+def test_a_failure_of_the_core_is_a_sentence(run: Run, core: Fake, graph: Path) -> None:
     core.crash = "inline"
     ran = run(*study_of(graph, "--gpus", 2))
     assert (ran.code, ran.out) == (1, "")
@@ -244,7 +251,7 @@ def test_a_failure_of_the_core_is_a_sentence(run: Run, core: Fake, graph: Path) 
     assert ran.err == "interlace: a row is too long: use more GPUs\n"
 
 
-def test_a_tolerance_that_is_not_reached(core: Fake, graph: Path) -> None:  # noqa: F811
+def test_a_tolerance_that_is_not_reached(core: Fake, graph: Path) -> None:
     workload = Pagerank.load(Inputs(data=graph, tolerance=1e-3), None)
     outcome = workload.simulate(core, "machine", Case(1, "bulk-copy"))
     outcome.residual = 0.5
@@ -272,7 +279,7 @@ def test_a_worker_s_exception_is_raised_and_the_others_stop() -> None:
         raise UserError("so")
 
     began = time.monotonic()
-    with pytest.raises(UserError, match="^so$"):
+    with pytest.raises(UserError, match=r"^so$"):
         list(workers.run_all([lambda: time.sleep(60), fail], 2))
     assert time.monotonic() - began < 10
 
@@ -288,7 +295,7 @@ def test_what_cannot_be_sent_is_told_as_text() -> None:
         list(workers.run_all([fail], 1))
 
 
-def test_the_peak_is_the_worker_s_own(core: Fake, graph: Path) -> None:  # noqa: F811
+def test_the_peak_is_the_worker_s_own(core: Fake, graph: Path) -> None:
     before = np.ones(40_000_000)  # 320 MB, given back before the fork
     del before
     workload = Pagerank.load(Inputs(data=graph), None)
@@ -310,7 +317,7 @@ cli.main()
 """
 
 
-def start(graph: Path, tmp_path: Path) -> subprocess.Popen[str]:  # noqa: F811
+def start(graph: Path, tmp_path: Path) -> subprocess.Popen[str]:
     script = tmp_path / "script.py"
     script.write_text(textwrap.dedent(SCRIPT.format(tests=str(HERE))))
     words = study_of(graph, "--json", tmp_path / "o.json", "--html", tmp_path / "o.html")
@@ -348,7 +355,7 @@ def wait_for_workers(process: subprocess.Popen[str]) -> list[int]:
     raise AssertionError("no worker started")
 
 
-def test_ctrl_c_leaves_nothing(graph: Path, tmp_path: Path) -> None:  # noqa: F811
+def test_ctrl_c_leaves_nothing(graph: Path, tmp_path: Path) -> None:
     process = start(graph, tmp_path)
     working = wait_for_workers(process)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does
@@ -358,7 +365,7 @@ def test_ctrl_c_leaves_nothing(graph: Path, tmp_path: Path) -> None:  # noqa: F8
     assert sorted(path.name for path in tmp_path.iterdir()) == ["forty.mtx.gz", "script.py"]
 
 
-def test_workers_end_with_a_killed_parent(graph: Path, tmp_path: Path) -> None:  # noqa: F811
+def test_workers_end_with_a_killed_parent(graph: Path, tmp_path: Path) -> None:
     process = start(graph, tmp_path)
     working = wait_for_workers(process)
     process.kill()
@@ -370,7 +377,7 @@ def test_workers_end_with_a_killed_parent(graph: Path, tmp_path: Path) -> None: 
     raise AssertionError("a worker outlived its parent")
 
 
-def test_an_interrupt_inside_the_core(run: Run, core: Fake, graph: Path, tmp_path: Path) -> None:  # noqa: F811
+def test_an_interrupt_inside_the_core(run: Run, core: Fake, graph: Path, tmp_path: Path) -> None:
     core.interrupt = "inline"
     ran = run(*study_of(graph, "--json", tmp_path / "o.json"))
     assert (ran.code, ran.out, ran.err) == (130, "", "interlace: interrupted\n")
@@ -380,7 +387,7 @@ def test_an_interrupt_inside_the_core(run: Run, core: Fake, graph: Path, tmp_pat
 # --- measured -------------------------------------------------------------------------------------
 
 
-def test_measured_rows(run: Run, cuda: FakeCuda, graph: Path, tmp_path: Path) -> None:  # noqa: F811
+def test_measured_rows(run: Run, cuda: FakeCuda, graph: Path, tmp_path: Path) -> None:
     words = ["study", "pagerank", "--data", graph, "--repeats", 3, "-w", 1]
     document = result(run, tmp_path, *words)
     rows = by_name(document)
@@ -411,7 +418,7 @@ def test_measured_rows(run: Run, cuda: FakeCuda, graph: Path, tmp_path: Path) ->
     assert {call[0] for call in cuda.calls} == {"cuda"}  # the host counts in other processes
 
 
-def test_measured_without_counters(run: Run, cuda: FakeCuda, graph: Path, tmp_path: Path) -> None:  # noqa: F811
+def test_measured_without_counters(run: Run, cuda: FakeCuda, graph: Path, tmp_path: Path) -> None:
     cuda.counters = False
     document = result(run, tmp_path, "study", "pagerank", "--data", graph, "--gpus", 2)
     wire = by_name(document)[2, "inline"]["wire"]
@@ -419,13 +426,13 @@ def test_measured_without_counters(run: Run, cuda: FakeCuda, graph: Path, tmp_pa
     assert wire["useful"] > 0
 
 
-def test_a_measured_study_generates_on_the_gpu(run: Run, cuda: FakeCuda, tmp_path: Path) -> None:  # noqa: F811
+def test_a_measured_study_generates_on_the_gpu(run: Run, cuda: FakeCuda, tmp_path: Path) -> None:
     document = result(run, tmp_path, "study", "pagerank", "--rmat", 7, "--gpus", 1)
     assert document["rows"][0]["data"] == "rmat-7"
     assert cuda.calls == [("cuda", 1, "bulk-copy", 10, 0.0, 1)]
 
 
-def test_the_wire_of_a_long_run_follows_from_short_ones(core: Fake, graph: Path) -> None:  # noqa: F811
+def test_the_wire_of_a_long_run_follows_from_short_ones(core: Fake, graph: Path) -> None:
     workload = Pagerank.load(Inputs(data=graph), None)
     case = Case(4, "inline")
     long = workload.count_wire(core, case, 50)
@@ -437,7 +444,8 @@ def test_the_wire_of_a_long_run_follows_from_short_ones(core: Fake, graph: Path)
 # --- tables and files -----------------------------------------------------------------------------
 
 
-def test_the_plain_table(run: Run, core: Fake, graph: Path) -> None:  # noqa: F811
+@pytest.mark.usefixtures("core")
+def test_the_plain_table(run: Run, graph: Path) -> None:
     ran = run(*study_of(graph, "--gpus", "2", "--split", "2"))
     lines = ran.out.splitlines()
     assert lines[0] == (
@@ -454,10 +462,11 @@ def test_the_plain_table(run: Run, core: Fake, graph: Path) -> None:  # noqa: F8
     assert len(ends) == 1  # the last column is right-aligned
 
 
+@pytest.mark.usefixtures("core")
 @pytest.mark.parametrize("width", [60, 80, 100, 140])
 def test_the_table_fits_the_terminal(
-    run: Run, core: Fake, graph: Path, monkeypatch: pytest.MonkeyPatch, width: int  # noqa: F811
-) -> None:  # fmt: skip
+    run: Run, graph: Path, monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
     monkeypatch.setenv("TERM", "dumb")
     monkeypatch.setattr("interlace.table.terminal", lambda: True)
@@ -508,7 +517,7 @@ def test_a_full_disk_leaves_no_part(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(UserError, match="x.json cannot be written: No space left on device"):
+    with pytest.raises(UserError, match=r"x\.json cannot be written: No space left on device"):
         files.write_all({tmp_path / "x.json": "text"})
     assert list(tmp_path.iterdir()) == []
 
@@ -522,9 +531,10 @@ def _umask() -> int:
 # --- adding a workload ----------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("core")
 def test_a_new_workload_is_a_class_and_a_line(
-    run: Run, core: Fake, graph: Path, monkeypatch: pytest.MonkeyPatch  # noqa: F811
-) -> None:  # fmt: skip
+    run: Run, graph: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Other(Pagerank):
         name = "other"
 
@@ -536,7 +546,7 @@ def test_a_new_workload_is_a_class_and_a_line(
     assert "(did you mean other?); there are pagerank, other" in ran.err
 
 
-def test_results_do_not_depend_on_the_order_they_come_in(core: Fake, graph: Path) -> None:  # noqa: F811
+def test_results_do_not_depend_on_the_order_they_come_in(core: Fake, graph: Path) -> None:
     from interlace.nodes import SimulatedNode
 
     class Backwards(SimulatedNode):
@@ -556,7 +566,7 @@ def test_results_do_not_depend_on_the_order_they_come_in(core: Fake, graph: Path
 # --- the real core --------------------------------------------------------------------------------
 
 
-def test_the_real_core(run: Run, graph: Path, tmp_path: Path) -> None:  # noqa: F811
+def test_the_real_core(run: Run, graph: Path, tmp_path: Path) -> None:
     pytest.importorskip("interlace._core")
     document = result(run, tmp_path, *study_of(graph, "--gpus", "1,2,4", "--split", "2,4"))
     rows = by_name(document)
@@ -571,7 +581,7 @@ def test_the_real_core(run: Run, graph: Path, tmp_path: Path) -> None:  # noqa: 
             assert row["sim"]["remote_transactions"] > 0
 
 
-def test_two_real_runs_are_equal(run: Run, graph: Path, tmp_path: Path) -> None:  # noqa: F811
+def test_two_real_runs_are_equal(run: Run, graph: Path, tmp_path: Path) -> None:
     pytest.importorskip("interlace._core")
 
     def timeless() -> dict[str, Any]:

@@ -1,29 +1,15 @@
-"""What the tests of the command line, the study and the report share."""
+"""Fixtures."""
 
 from __future__ import annotations
 
 import gzip
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 from fake_core import Fake, FakeCuda
 from interlace import cli
-
-MACHINE = "4x-volta-nvlink2"
-
-
-class Ran(NamedTuple):
-    """What a command did."""
-
-    code: int
-    out: str
-    err: str
-
-
-Run = Callable[..., Ran]
+from study_helpers import Ran, Run
 
 
 @pytest.fixture
@@ -67,8 +53,3 @@ def graph(tmp_path: Path) -> Path:
     path = tmp_path / "forty.mtx.gz"
     path.write_bytes(gzip.compress((head + "".join(lines)).encode()))
     return path
-
-
-def study_of(graph: Path, *words: object) -> list[object]:
-    """The words of a small simulated study."""
-    return ["study", "pagerank", "--data", graph, "--machine", MACHINE, *words]

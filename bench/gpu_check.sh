@@ -1,0 +1,97 @@
+#!/usr/bin/env bash
+# Builds the GPU tests and runs them, also under compute-sanitizer where that is installed.
+#
+#   bench/gpu_check.sh          build and run
+#   bench/gpu_check.sh build    only build; needs nvcc and GoogleTest, no GPU
+#   bench/gpu_check.sh run      only run what was built, also on another machine
+#
+# BUILD (build/gpu-check)  where to build; TESTS (BUILD/interlace_gpu_tests) the program to run
+# OUT (build/gpu)          logs: summary.txt first
+# FILTER (*)               GoogleTest filter of the plain run
+# LIMIT (300)              seconds that the plain run may take
+# SANITIZE (1)             0: without compute-sanitizer
+#
+# Exits with 1 if anything failed; a line says what.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+
+what=${1:-all}
+build=${BUILD:-build/gpu-check}
+out=${OUT:-build/gpu}
+tests=${TESTS:-$build/interlace_gpu_tests}
+filter=${FILTER:-*}
+limit=${LIMIT:-300}
+mkdir -p "$out"
+: >"$out/summary.txt"
+failed=0
+
+say() { echo "$*" | tee -a "$out/summary.txt"; }
+
+# step NAME SECONDS COUNTS COMMAND...: runs a command with a log and a limit; COUNTS 0: a failure is
+# only said
+step() {
+  local name=$1 seconds=$2 counts=$3 code=0 start=$SECONDS
+  shift 3
+  timeout --kill-after=10 "$seconds" "$@" >"$out/$name.log" 2>&1 || code=$?
+  local verdict=passed
+  if [ "$code" -ne 0 ]; then
+    verdict="FAILED (exit code $code)"
+    [ "$code" -eq 124 ] || [ "$code" -eq 137 ] && verdict="FAILED (over its $seconds s)"
+    if [ "$counts" -eq 1 ]; then failed=1; else verdict="$verdict, which does not count"; fi
+  fi
+  say "$(printf '%-22s %4d s  %s' "$name" $((SECONDS - start)) "$verdict")"
+  if [ "$code" -ne 0 ]; then
+    grep -aE '^\[  FAILED|Failure|error:|Error:|: error|ERROR SUMMARY|========= ' "$out/$name.log" |
+      head -30 || true
+    tail -5 "$out/$name.log"
+  fi
+  return 0
+}
+
+if [ "$what" != run ]; then
+  # The C++ runtime goes into the program, so that it runs beside an older or newer one.
+  step configure 120 1 cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release \
+    -DINTERLACE_CUDA=ON -DINTERLACE_TESTS=ON -DINTERLACE_PYTHON=OFF \
+    -DCMAKE_EXE_LINKER_FLAGS="-static-libstdc++ -static-libgcc"
+  [ "$failed" -eq 0 ] && step build 900 1 cmake --build "$build" --target interlace_gpu_tests \
+    --parallel "${JOBS:-$(nproc)}"
+  if [ "$failed" -ne 0 ] || [ "$what" = build ]; then exit "$failed"; fi
+fi
+
+if [ ! -x "$tests" ]; then
+  say "there is no $tests: run '$0 build' first, or set TESTS"
+  exit 1
+fi
+ulimit -c 0
+{
+  nvidia-smi
+  nvidia-smi topo -m
+} >"$out/machine.log" 2>&1 || say "nvidia-smi failed"
+
+step tests "$limit" 1 "$tests" --gtest_color=no --gtest_brief=0 --gtest_filter="$filter"
+grep -aE '^\[  (PASSED|SKIPPED|FAILED) ' "$out/tests.log" | sort | uniq -c | sort -rn | head -20
+grep -aE '^\[  TWINS|^\[  LINKS|^\[ COUNTERS' "$out/tests.log" >>"$out/summary.txt" || true
+
+# One hardware queue for all streams of a GPU: a wait that stands before what it waits for hangs.
+export CUDA_DEVICE_MAX_CONNECTIONS=1
+step one_connection 90 1 "$tests" --gtest_color=no \
+  --gtest_filter="*exchange_test*_everybody_[24]_*:*runs_test*"
+unset CUDA_DEVICE_MAX_CONNECTIONS
+
+sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer \
+  /usr/local/cuda/compute-sanitizer/compute-sanitizer 2>/dev/null | head -1)
+if [ "${SANITIZE:-1}" = 1 ] && [ -n "$sanitizer" ]; then
+  one_gpu="model_test.*:*probes_test.*/1:*exchange_test*_everybody_1_*:*small_reductions/1"
+  step memcheck 150 1 "$sanitizer" --tool memcheck --error-exitcode 9 "$tests" \
+    --gtest_color=no --gtest_filter="$one_gpu-model_test.memory_is_poisoned"
+  step racecheck 150 1 "$sanitizer" --tool racecheck --error-exitcode 9 "$tests" \
+    --gtest_color=no --gtest_filter="model_test.barriers_and_shared_memory:model_test.warps"
+  # The tool may run kernels one after the other, and then devices cannot meet.
+  step memcheck_two_gpus 60 0 "$sanitizer" --tool memcheck --error-exitcode 9 "$tests" \
+    --gtest_color=no --gtest_filter="*exchange_test*bulk_everybody_2_*"
+else
+  say "compute-sanitizer is not used"
+fi
+
+[ "$failed" -eq 0 ] && say "all passed" || say "something failed"
+exit "$failed"

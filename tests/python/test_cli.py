@@ -1,0 +1,312 @@
+"""The command line: wrong input is one sentence and exit code 2, whatever it is."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from fake_core import Fake, FakeCuda
+from interlace import cli
+from interlace.errors import UserError
+from interlace.machines import shipped_machines
+from study_helpers import MACHINE, Run, study_of
+
+MACHINES = ", ".join(shipped_machines())
+BANNER = "%%MatrixMarket matrix coordinate pattern general\n"
+
+
+def interlace(*words: str, **options: object) -> subprocess.CompletedProcess[str]:
+    """The command in a process of its own."""
+    paths = os.pathsep.join(path for path in sys.path if path)
+    return subprocess.run(
+        [sys.executable, "-m", "interlace.cli", *words],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": paths},
+        timeout=60,
+        check=False,
+        **options,  # type: ignore[call-overload]
+    )
+
+
+# --- wrong input ----------------------------------------------------------------------------------
+
+STUDY = ["study", "pagerank", "--data", "{graph}", "--machine", MACHINE]
+RMAT = ["study", "pagerank", "--machine", MACHINE]
+WRONG: list[tuple[list[str], str]] = [
+    (["studdy"], "there is no command 'studdy' (did you mean study?); there are {commands}"),
+    (["study"], "study needs the name of a workload; there is pagerank"),
+    (
+        ["study", "pgerank"],
+        "there is no workload 'pgerank' (did you mean pagerank?); there is pagerank",
+    ),
+    (
+        [*STUDY, "--mechanisms", "bulk-copy,inlin"],
+        "there is no mechanism 'inlin' (did you mean inline?); "
+        "there are bulk-copy, split, inline, infinite-bandwidth",
+    ),
+    (
+        ["study", "pagerank", "--data", "{graph}", "--machine", "4x-volta-nvlink"],
+        "there is no machine '4x-volta-nvlink' (did you mean 4x-volta-nvlink2?); "
+        "there are {machines}, and the path of a .toml file works too",
+    ),
+    (
+        [*STUDY, "--gpu", "2"],
+        "there is no option '--gpu' (did you mean --gpus?); there are --data, --rmat, "
+        "--edge-factor, --seed, --machine, --gpus, --mechanisms, --iterations, --tolerance, "
+        "--damping, --split, --warmup, --repeats, --jobs, --json, --html, --timeline, --help",
+    ),
+    (["--verson"], "there is no option '--verson' (did you mean --version?); "
+                   "there are --version, --help"),
+    ([*STUDY, "--json"], "option '--json' requires an argument"),
+    ([*STUDY, "more"], "got unexpected extra argument(s) (more)"),
+    # GPUs
+    ([*STUDY, "--gpus", "0"], "--gpus '0': 0 GPUs cannot run anything; give at least 1"),
+    ([*STUDY, "--gpus", "1,2,8"], "--gpus 8: 4x-volta-nvlink2 has 4 GPUs"),
+    *(
+        (
+            [*STUDY, "--gpus", text],
+            f"--gpus '{text}': give whole numbers of GPUs with commas between them, such as 1,2,4",
+        )
+        for text in ("two", "1.5", "-1", "", "1,,2", "1 2", "²", "9999999999")
+    ),
+    # data
+    (
+        ["study", "pagerank", "--machine", MACHINE],
+        "pagerank needs a graph; give --data FILE, or --rmat SCALE to generate one",
+    ),
+    ([*STUDY, "--rmat", "10"], "--data and --rmat exclude each other; give one of them"),
+    ([*STUDY, "--seed", "10"], "--seed is for --rmat; leave it out with --data"),
+    ([*STUDY, "--edge-factor", "10"], "--edge-factor is for --rmat; leave it out with --data"),
+    ([*RMAT, "--rmat", "0"], "--rmat 0: give a scale from 1 to 32"),
+    ([*RMAT, "--rmat", "33"], "--rmat 33: give a scale from 1 to 32"),
+    ([*RMAT, "--rmat", "ten"], "--rmat 'ten': give a whole number"),
+    (
+        [*RMAT, "--rmat", "4", "--edge-factor", "0"],
+        "R-MAT edge factor 0: give a number from 1 to 2**32 - 1",
+    ),
+    ([*RMAT, "--rmat", "4", "--seed", "-1"], "R-MAT seed -1: give a number from 0 to 2**64 - 1"),
+    ([*RMAT, "--data", "{folder}/none.mtx"], "{folder}/none.mtx does not exist; check the path"),
+    ([*RMAT, "--data", "{folder}"], "{folder} is a directory; name a graph file in it"),
+    (
+        [*RMAT, "--data", "{folder}/broken.mtx"],
+        "{folder}/broken.mtx, line 3: expected two integers, found '1 x'; correct the line",
+    ),
+    (
+        [*RMAT, "--data", "{folder}/range.mtx"],
+        "{folder}/range.mtx, line 3: index 4 is outside 1 .. 3; correct the line or the sizes",
+    ),
+    (
+        [*RMAT, "--data", "{folder}/empty.mtx"],
+        "{folder}/empty.mtx, line 2: the graph has no edges; name another file",
+    ),
+    (
+        [*RMAT, "--data", "{folder}/cut.mtx.gz"],
+        "{folder}/cut.mtx.gz is cut off (its gzip stream does not end); get it anew",
+    ),
+    # outputs
+    ([*STUDY, "--json", "{folder}"], "--json {folder} is a directory; give the name of a file"),
+    ([*STUDY, "--html", "/"], "--html /: give the name of a file"),
+    (
+        [*STUDY, "--html", "{folder}/none/x.html"],
+        "--html {folder}/none/x.html: there is no directory {folder}/none",
+    ),
+    (
+        [*STUDY, "--timeline", "{graph}/x"],
+        "--timeline {graph}/x: {graph} is not a directory",
+    ),
+    (
+        [*STUDY, "--json", "{folder}/x", "--html", "{folder}/./x"],
+        "--html and --json are both {folder}/x; give two names",
+    ),
+    ([*STUDY, "--json", "/dev/full"], "/dev/full cannot be written: No space left on device"),
+    # numbers
+    ([*STUDY, "--iterations", "0"], "--iterations 0: give a number from 1 to 1000000"),
+    ([*STUDY, "-n", "1000001"], "--iterations 1000001: give a number from 1 to 1000000"),
+    ([*STUDY, "-n", "1e3"], "--iterations '1e3': give a whole number"),
+    ([*STUDY, "--tolerance", "0"], "--tolerance 0: give a number above 0 and below 1"),
+    ([*STUDY, "--tolerance", "1"], "--tolerance 1: give a number above 0 and below 1"),
+    ([*STUDY, "--tolerance", "nan"], "--tolerance nan: give a number above 0 and below 1"),
+    ([*STUDY, "--tolerance", "small"], "--tolerance 'small': give a number"),
+    ([*STUDY, "--damping", "1.1"], "--damping 1.1: give a number from 0 to 1"),
+    ([*STUDY, "--split", "0,2"], "--split '0,2': 0 ranges cannot run anything; give at least 1"),
+    ([*STUDY, "--jobs", "0"], "--jobs 0: give a number of at least 1"),
+    (
+        [*STUDY, "--warmup", "1"],
+        "--warmup is for real GPUs; a simulated run always takes the same time, so leave it out "
+        "with --machine",
+    ),
+    # real GPUs
+    (
+        ["study", "pagerank", "--rmat", "4"],
+        "this Interlace was built without CUDA; name a machine to simulate with --machine: "
+        "{machines}",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("words", "sentence"), WRONG, ids=[" ".join(w[0][1:]) for w in WRONG])
+def test_wrong_input(
+    run: Run, core: Fake, graph: Path, tmp_path: Path, words: list[str], sentence: str
+) -> None:
+    (tmp_path / "broken.mtx").write_text(BANNER + "3 3 2\n1 x\n1 2\n")
+    (tmp_path / "range.mtx").write_text(BANNER + "3 3 2\n1 4\n1 2\n")
+    (tmp_path / "empty.mtx").write_text(BANNER + "3 3 0\n")
+    (tmp_path / "cut.mtx.gz").write_bytes(gzip.compress(b"x" * 1000)[:-9])
+    before = sorted(tmp_path.iterdir())
+    names = {
+        "graph": graph,
+        "folder": tmp_path,
+        "machines": MACHINES,
+        "commands": ", ".join(cli.commands()),
+    }
+    ran = run(*(word.format(**names) for word in words))
+    assert ran.err == f"interlace: {sentence.format(**names)}\n"
+    assert ran.code == 2
+    assert sorted(tmp_path.iterdir()) == before
+    if "/dev/full" not in words:  # the one that cannot be known before the study
+        assert ran.out == ""
+        assert core.calls == []
+
+
+def test_a_broken_machine_file(run: Run, core: Fake, graph: Path, tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text("format = 1\ntitle = [\n1 2]\n")
+    ran = run("study", "pagerank", "--data", graph, "--machine", path)
+    assert ran.code == 2
+    assert ran.err.startswith(f"interlace: {path}, line 3: this is not TOML: ")
+    assert core.calls == []
+
+
+def test_no_gpu_and_no_driver(run: Run, cuda: FakeCuda, monkeypatch: pytest.MonkeyPatch) -> None:
+    cuda.gpus = 0
+    ran = run("study", "pagerank", "--rmat", "4")
+    hint = f"name a machine to simulate with --machine: {MACHINES}\n"
+    assert (ran.code, ran.err) == (2, f"interlace: there is no GPU here; {hint}")
+
+    def fail() -> None:
+        raise RuntimeError("no NVIDIA driver")
+
+    monkeypatch.setattr(cuda, "device_info", fail)
+    ran = run("study", "pagerank", "--rmat", "4")
+    assert ran.err == f"interlace: the GPUs cannot be used (no NVIDIA driver); {hint}"
+    assert ran.code == 2
+    ran = run("study", "pagerank", "--rmat", "4", "--repeats", "0")
+    assert ran.err == "interlace: --repeats 0: give a number of at least 1\n"
+
+
+def test_more_gpus_than_are_there(run: Run, cuda: FakeCuda) -> None:
+    cuda.gpus = 1
+    ran = run("study", "pagerank", "--rmat", "4", "--gpus", "2")
+    assert (ran.code, ran.err) == (2, "interlace: --gpus 2: 1x Fake H200 has 1 GPU\n")
+
+
+def test_a_missing_core(run: Run, graph: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "interlace._core", None)
+    ran = run(*study_of(graph))
+    assert ran.code == 2
+    assert ran.err.startswith("interlace: the compiled part of Interlace cannot be loaded (")
+    assert ran.err.endswith("; install it anew with ./quickstart\n")
+
+
+# --- the frame ------------------------------------------------------------------------------------
+
+
+def test_help_and_version(run: Run) -> None:
+    assert run("--version").out == f"interlace {cli.version()}\n"
+    for words in ([], ["--help"], ["-h"]):
+        ran = run(*words)
+        assert ran.code == 0
+        assert "  study  Run a workload by every mechanism and compare.\n" in ran.out
+    ran = run("study", "--help")
+    assert ran.code == 0
+    assert "-n, --iterations N" in ran.out
+    assert "-w, --warmup N" in ran.out
+
+
+def test_only_commands_that_exist_are_listed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    missing = cli.Command("interlace.not_there", "command", "Nothing.")
+    monkeypatch.setitem(cli.COMMANDS, "missing", missing)
+    assert "missing" not in run("--help").out
+    assert "there is no command 'missing'" in run("missing").err
+
+
+def test_errors_of_a_program_are_not_hidden(
+    run: Run, core: Fake, graph: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def wrong(*_: object) -> None:
+        raise TypeError("a bug")
+
+    monkeypatch.setattr(core, "run_pagerank", wrong)
+    with pytest.raises(TypeError, match="a bug"):
+        run(*study_of(graph))
+
+
+def test_names_are_suggested() -> None:
+    assert str(cli.unknown("fruit", "aple", ["apple", "pear"])) == (
+        "there is no fruit 'aple' (did you mean apple?); there are apple, pear"
+    )
+    assert isinstance(cli.unknown("fruit", "x", ["apple"]), UserError)
+    assert str(cli.unknown("fruit", "x", ["apple"])) == "there is no fruit 'x'; there is apple"
+
+
+@pytest.mark.usefixtures("core")
+def test_a_reader_who_leaves_costs_no_file(graph: Path, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys\n"
+        f"sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+        "from fake_core import Fake\n"
+        "sys.modules['interlace._core'] = Fake()\n"
+        "from interlace import cli\n"
+        "cli.main()\n"
+    )
+    out = tmp_path / "out.json"
+    receiver, sender = os.pipe()
+    os.close(receiver)
+    paths = os.pathsep.join(path for path in sys.path if path)
+    done = subprocess.run(
+        [sys.executable, script, *map(str, study_of(graph, "--json", out, "--gpus", 1))],
+        stdout=sender,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": paths},
+        timeout=60,
+        check=False,
+    )
+    os.close(sender)
+    assert (done.returncode, done.stderr) == (141, "")
+    assert out.exists()
+
+
+def test_the_command_starts_quickly() -> None:
+    times = []
+    for _ in range(5):
+        began = time.monotonic()
+        assert interlace("study", "--help").returncode == 0
+        times.append(time.monotonic() - began)
+    assert min(times) < 0.6  # 0.25 s alone on a core; the machine may be busy
+
+
+@pytest.mark.parametrize("words", [["--version"], ["study", "--help"]])
+def test_nothing_heavy_is_loaded_for_help(words: list[str]) -> None:
+    heavy = "numpy", "scipy", "plotly", "rich"
+    code = (
+        "import sys; from interlace import cli; "
+        f"cli.run({words!r}); print([m for m in {heavy!r} if m in sys.modules])"
+    )
+    paths = os.pathsep.join(path for path in sys.path if path)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": paths},
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout.splitlines()[-1] == "[]"

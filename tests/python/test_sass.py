@@ -1,0 +1,117 @@
+"""An untracked kernel costs nothing: its machine code is that of its hand-written twin.
+
+tests/gpu/sass_twins.cu holds pairs of kernels `model_x` and `twin_x`. Both are compiled for sm_90
+and disassembled, and each opcode (with its modifiers) has to occur equally often in both. No
+difference is allowed; NOP is not counted, since it only pads a kernel's end.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = ROOT / "tests" / "gpu" / "sass_twins.cu"
+PAIRS = ("axpy", "row_sum", "transpose", "block_sum")
+
+SECTION = re.compile(r"^\s*\.section\s+\.text\.(\w+)")
+INSTRUCTION = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][\w.]*)")
+
+
+def find_nvcc() -> str | None:
+    """The compiler that the build would take."""
+    installed = shutil.which("nvcc") or shutil.which("/usr/local/cuda/bin/nvcc")
+    return os.environ.get("CUDACXX") or installed
+
+
+def find_nvdisasm() -> str | None:
+    """The disassembler: of the system, of the toolkit, or of a package from PyPI."""
+    found = shutil.which("nvdisasm") or shutil.which("/usr/local/cuda/bin/nvdisasm")
+    if found:
+        return found
+    spec = importlib.util.find_spec("nvidia")
+    for folder in (spec.submodule_search_locations or ()) if spec else ():
+        for tool in sorted(Path(folder).glob("**/bin/nvdisasm")):
+            if os.access(tool, os.X_OK):
+                return str(tool)
+    return None
+
+
+def opcodes(listing: str) -> dict[str, Counter[str]]:
+    """How often each opcode occurs in each kernel of a listing of nvdisasm."""
+    kernels: dict[str, Counter[str]] = {}
+    current: Counter[str] | None = None
+    for line in listing.splitlines():
+        if match := SECTION.match(line):
+            current = kernels.setdefault(match[1], Counter())
+        elif (match := INSTRUCTION.match(line)) and current is not None and match[1] != "NOP":
+            current[match[1]] += 1
+    return kernels
+
+
+def test_opcodes_are_counted() -> None:
+    listing = """
+	.section	.text.model_x,"ax",@progbits
+        /*0000*/                   LDC R1, c[0x0][0x28] ;
+        /*0010*/               @P0 EXIT ;
+        /*0020*/              @!P1 LDG.E.CONSTANT R0, desc[UR4][R2.64] ;
+        /*0030*/              @UP0 LDG.E.CONSTANT R0, desc[UR4][R2.64] ;
+        /*0040*/                   NOP;
+	.section	.text.twin_x,"ax",@progbits
+        /*0000*/                   EXIT ;
+"""
+    assert opcodes(listing) == {
+        "model_x": Counter({"LDC": 1, "EXIT": 1, "LDG.E.CONSTANT": 2}),
+        "twin_x": Counter({"EXIT": 1}),
+    }
+
+
+@pytest.fixture(scope="module")
+def kernels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Counter[str]]:
+    nvcc = find_nvcc()
+    if nvcc is None:
+        pytest.skip("no nvcc (in CUDACXX, PATH or /usr/local/cuda/bin)")
+    nvdisasm = find_nvdisasm()
+    if nvdisasm is None:
+        pytest.skip("no nvdisasm (of the CUDA toolkit, or the package nvidia-cuda-nvdisasm)")
+    cubin = tmp_path_factory.mktemp("sass") / "twins.cubin"
+    options = ["-std=c++20", "-O3", "-arch=sm_90", "--expt-relaxed-constexpr", "-cubin"]
+    folders = [f"-I{ROOT / 'include'}", f"-I{ROOT / 'src'}"]
+    subprocess.run([nvcc, *options, *folders, "-o", cubin, SOURCE], check=True)
+    run = subprocess.run([nvdisasm, "-c", cubin], check=True, capture_output=True, text=True)
+    return opcodes(run.stdout)
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_model_equals_twin(kernels: dict[str, Counter[str]], name: str) -> None:
+    model, twin = kernels[f"model_{name}"], kernels[f"twin_{name}"]
+    assert sum(twin.values()) > 10
+    different = {op: (model[op], twin[op]) for op in model | twin if model[op] != twin[op]}
+    assert not different, f"opcode: (model, twin) {different}"
+
+
+def test_all_pairs_are_compared(kernels: dict[str, Counter[str]]) -> None:
+    assert set(kernels) == {f"{side}_{name}" for side in ("model", "twin") for name in PAIRS}
+
+
+def test_every_kernel_does_what_it_is_for(kernels: dict[str, Counter[str]]) -> None:
+    def total(name: str, prefix: str) -> int:
+        return sum(n for op, n in kernels[name].items() if op.startswith(prefix))
+
+    for name, mix in kernels.items():
+        assert not any(op.startswith(("LDL", "STL")) for op in mix), f"{name} uses local memory"
+    # One each has no barrier; the read-only path is taken; the barrier of a tile is one.
+    for name in ("model_axpy", "model_row_sum"):
+        assert total(name, "BAR") == 0
+        assert total(name, "WARPSYNC") == 0
+    assert total("model_row_sum", "LDG.E.CONSTANT") > 1
+    assert total("model_row_sum", "LDG.E.64.CONSTANT") == 2
+    assert total("model_transpose", "BAR") == 1
+    assert total("model_block_sum", "SHFL.BFLY") == 5
