@@ -132,11 +132,10 @@ __device__ __forceinline__ T atomic_min_relaxed(T* p, T value) {
                                                  static_cast<unsigned int>(bits)));
   } else if constexpr (std::is_same_v<T, double>) {
     const long long bits = __double_as_longlong(value);
-    return bits >= 0
-               ? __longlong_as_double(atomicMin(reinterpret_cast<long long*>(p), bits))
-               : __longlong_as_double(static_cast<long long>(
-                     atomicMax(reinterpret_cast<unsigned long long*>(p),
-                               static_cast<unsigned long long>(bits))));
+    return bits >= 0 ? __longlong_as_double(atomicMin(reinterpret_cast<long long*>(p), bits))
+                     : __longlong_as_double(static_cast<long long>(
+                           atomicMax(reinterpret_cast<unsigned long long*>(p),
+                                     static_cast<unsigned long long>(bits))));
   } else if constexpr (sizeof(T) == 4) {
     return atomicMin(p, value);
   } else {

@@ -128,7 +128,7 @@ def _usage_sentence(error: Any) -> str:
     if (option := getattr(error, "option_name", None)) and hasattr(error, "possibilities"):
         known = [o for p in error.ctx.command.params for o in p.opts if o.startswith("--")]
         return str(unknown("option", option, [*known, "--help"]))
-    text = " ".join(str(error.format_message()).split())
+    text = " ".join(str(error.format_message()).split()).replace("(s)", "")
     return text[:1].lower() + text[1:]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -179,8 +179,6 @@ def _measured_wire(outcome: Outcome, counted: Wire) -> Wire:
     headers, and the padding of stores that are smaller than a data flit (which the `data` counter
     counts as data). Null without counters, or where they say less than the payload alone.
     """
-    if outcome.case.gpus == 1:
-        return Wire(0, 0, 0)
     protocol = None
     if None not in (outcome.raw_tx_bytes, counted.useful, counted.wasted):
         assert outcome.raw_tx_bytes is not None
@@ -195,22 +193,24 @@ def _wires(
     node: Node,
     workload: Workload,
     checked: dict[Case, Checked],
+    chosen: Sequence[Case],
     jobs: int,
     tick: Callable[[], None],
 ) -> dict[Case, Wire]:
+    """The wire bytes of each case; of measured ones, which must be counted, only of the chosen."""
     if not isinstance(node, CudaNode):
         return {case: it.outcome.wire for case, it in checked.items()}
     core = load_core()
-    cases = [case for case in checked if case.gpus > 1]
 
     def count(case: Case) -> tuple[Case, Wire]:
         return case, workload.count_wire(core, case, checked[case].outcome.iterations)
 
-    counted = {Case(1, BASELINE): Wire(0, 0, 0)}
-    for case, wire in in_processes([partial(count, case) for case in cases], cases, jobs):
-        counted[case] = _measured_wire(checked[case].outcome, wire)
+    wires = dict.fromkeys(checked, Wire())
+    wires[Case(1, BASELINE)] = Wire(0, 0, 0)  # nothing is sent
+    for case, wire in in_processes([partial(count, case) for case in chosen], chosen, jobs):
+        wires[case] = _measured_wire(checked[case].outcome, wire)
         tick()
-    return counted
+    return wires
 
 
 def run_study(
@@ -236,7 +236,8 @@ def run_study(
         tick()
     for case in cases:  # in this order whatever the order they ended in
         checked[case] = found[case]
-    wires = _wires(node, workload, checked, jobs, tick)
+    best, others = _choose(plan, checked)
+    wires = _wires(node, workload, checked, sorted(best.values()), jobs, tick)
 
     single = Case(1, BASELINE)
     times = Times(checked[single].outcome.time_s)
@@ -252,7 +253,6 @@ def run_study(
             if rest > 0:
                 times.bound_s[gpus] = rest
 
-    best, others = _choose(plan, checked)
     make = _Rows(workload, node, plan)
     rows = [make.row(checked[single], times, wires[single])]
     for gpus in plan.gpus:

@@ -126,7 +126,8 @@ def _facts(study: Study) -> list[tuple[str, str]]:
     if study.driver is not None:
         cuda = f", CUDA {machine['cuda']}" if "cuda" in machine else ""
         found.append(("Driver", escape(f"{study.driver}{cuda}")))
-    commit = f" ({study.commit})" if study.commit else ""
+    number, _, dirty = (study.commit or "").partition("-")
+    commit = f" ({number[:12]}{'-' if dirty else ''}{dirty})" if number else ""
     found.append(("Version", escape(f"Interlace {study.version}{commit}")))
     found.append(("Date", escape(study.date)))
     found.append(("Command", f"<code>{escape(study.command)}</code>"))

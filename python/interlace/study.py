@@ -341,7 +341,7 @@ def study_command(
     plan = Plan(_chosen_gpus(gpus, node.gpus, node.machine_name), names, tuple(ranges))
     steps = len(plan.cases(node.runs))
     if isinstance(node, CudaNode):
-        steps += steps - 1  # counting the wire bytes
+        steps += len(plan.gpus) * sum(map(node.runs, names))  # counting the wire bytes
     try:
         loaded = chosen.load(inputs, node.cuda if isinstance(node, CudaNode) else None)
         with _progress(f"{workload} on {node.machine_name}", steps) as tick:

@@ -179,11 +179,17 @@ def _line(cut: Sequence[Column], cells: Sequence[str]) -> str:
 
 
 def _blocks(cut: Sequence[Column], width: int) -> list[list[Column]]:
-    """The columns in blocks no wider than the terminal; each begins with the row's name."""
+    """The columns in blocks no wider than the terminal; each begins with the row's name.
+
+    Where one block does not do, the bytes on the wire begin a new one.
+    """
+    if _table_width(cut) <= width:
+        return [list(cut)]
     name = list(cut[:2])
     blocks: list[list[Column]] = [list(name)]
     for column in cut[2:]:
-        if _table_width([*blocks[-1], column]) > width and len(blocks[-1]) > 2:
+        full = column.name == "useful" or _table_width([*blocks[-1], column]) > width
+        if full and len(blocks[-1]) > len(name):
             blocks.append(list(name))
         blocks[-1].append(column)
     return blocks

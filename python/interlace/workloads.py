@@ -110,7 +110,7 @@ class Outcome:
             ],
             accesses=int(result["accesses"]),
             remote_transactions=int(result["remote_transactions"]),
-            cpu_s=float(result["cpu_s"]),
+            cpu_s=float(result["cpu_s"] or 0.0),  # None: measured
             peak_rss_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6,
             times_s=times,
             raw_tx_bytes=counted["raw_tx_bytes"],
@@ -186,7 +186,7 @@ def core_errors(core: Any, case: Case | None = None) -> Iterator[None]:
     except Exception as error:
         if isinstance(error, getattr(core, "UsageError", ())):
             raise UserError(str(error)) from None
-        if type(error) is RuntimeError:
+        if isinstance(error, RuntimeError):  # a device, the model or the driver failed
             raise RunFailure(f"{where}{error}") from None
         raise
 

@@ -16,12 +16,11 @@ void log_failure(cudaError_t error, const char* call, const char* file, int line
 
 }  // namespace interlace::cuda
 
-#define INTERLACE_CUDA_OR(action, call)                                       \
-  do {                                                                        \
-    if (const cudaError_t interlace_error = (call);                           \
-        interlace_error != cudaSuccess) {                                     \
-      ::interlace::cuda::action(interlace_error, #call, __FILE__, __LINE__);  \
-    }                                                                         \
+#define INTERLACE_CUDA_OR(action, call)                                               \
+  do {                                                                                \
+    if (const cudaError_t interlace_error = (call); interlace_error != cudaSuccess) { \
+      ::interlace::cuda::action(interlace_error, #call, __FILE__, __LINE__);          \
+    }                                                                                 \
   } while (false)
 
 #define INTERLACE_CUDA_CHECK(call) INTERLACE_CUDA_OR(throw_failure, call)

@@ -128,8 +128,8 @@ void exclusive_scan(node& n, std::uint32_t device, const local<const std::uint32
   cudaStream_t stream = n.stream(device);
   device_memory scratch;
   // One more element, 0, gives the sum without reading behind the input.
-  auto* wide = static_cast<std::uint64_t*>(
-      scratch.take(n.ordinal(device), to.size * sizeof(std::uint64_t)));
+  auto* wide =
+      static_cast<std::uint64_t*>(scratch.take(n.ordinal(device), to.size * sizeof(std::uint64_t)));
   widen<<<blocks_for(to.size), threads, 0, stream>>>(from.data, from.size, wide, to.size);
   INTERLACE_CUDA_CHECK(cudaGetLastError());
   std::size_t bytes = 0;
@@ -169,8 +169,8 @@ device_graph make_rmat(node& n, std::uint32_t device, const rmat_options& o) {
       static_cast<std::uint64_t*>(scratch.take(n.ordinal(device), key_bytes)), g.edges};
   const local<std::uint64_t> spare{
       static_cast<std::uint64_t*>(scratch.take(n.ordinal(device), key_bytes)), g.edges};
-  INTERLACE_CUDA_CHECK(cudaMemsetAsync(g.out_degree.data, 0, g.rows * sizeof(std::uint32_t),
-                                       stream));
+  INTERLACE_CUDA_CHECK(
+      cudaMemsetAsync(g.out_degree.data, 0, g.rows * sizeof(std::uint32_t), stream));
   generate_edges<<<blocks_for(g.edges), threads, 0, stream>>>(keys.data, g.edges, o.scale, o.seed,
                                                               at, g.out_degree.data);
   INTERLACE_CUDA_CHECK(cudaGetLastError());
@@ -185,9 +185,8 @@ device_graph make_rmat(node& n, std::uint32_t device, const rmat_options& o) {
   return g;
 }
 
-graph_part copy_rows(node& n, const device_graph& g, std::uint32_t device,
-                     std::uint64_t first_row, std::uint64_t rows, std::uint64_t first_edge,
-                     std::uint64_t edges) {
+graph_part copy_rows(node& n, const device_graph& g, std::uint32_t device, std::uint64_t first_row,
+                     std::uint64_t rows, std::uint64_t first_edge, std::uint64_t edges) {
   if (first_row + rows > g.rows || first_edge + edges > g.edges) {
     throw model_error("a part reaches behind its graph");
   }

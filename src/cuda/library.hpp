@@ -1,5 +1,5 @@
-// Calls of CUDA's libraries that stand for a kernel of ours: sort and scan, and a graph that is made
-// with them on a GPU.
+// Calls of CUDA's libraries that stand for a kernel of ours: sort and scan, and a graph that is
+// made with them on a GPU.
 #pragma once
 
 #include <cstdint>
@@ -45,14 +45,13 @@ device_graph make_rmat(node& n, std::uint32_t device, const rmat_options& o);
 struct graph_part {
   std::uint64_t first_row = 0;
   std::uint64_t rows = 0;
-  local<std::uint32_t> offsets;     // rows + 1
+  local<std::uint32_t> offsets;  // rows + 1
   local<std::uint32_t> columns;
   local<std::uint32_t> out_degree;  // rows
 };
 
 // Copies a part to a device, without the host. `edges`: of the part; fewer than 2^32.
-graph_part copy_rows(node& n, const device_graph& g, std::uint32_t device,
-                     std::uint64_t first_row, std::uint64_t rows, std::uint64_t first_edge,
-                     std::uint64_t edges);
+graph_part copy_rows(node& n, const device_graph& g, std::uint32_t device, std::uint64_t first_row,
+                     std::uint64_t rows, std::uint64_t first_edge, std::uint64_t edges);
 
 }  // namespace interlace::cuda

@@ -13,21 +13,21 @@ namespace interlace::cuda {
 inline constexpr int host_memory = -1;  // page-locked
 
 struct link_options {
-  std::vector<int> ordinals;  // empty: all GPUs
+  std::vector<int> ordinals{};  // empty: all GPUs
   std::vector<std::uint64_t> sizes{std::uint64_t{256} << 20U};
-  std::uint32_t repetitions = 5;  // the figure is the median
-  bool host = true;               // also between each GPU and the host
-  bool both_ways = true;          // also both directions at once
-  std::function<void(double done)> progress;  // 0 to 1
+  std::uint32_t repetitions = 5;                // the figure is the median
+  bool host = true;                             // also between each GPU and the host
+  bool both_ways = true;                        // also both directions at once
+  std::function<void(double done)> progress{};  // 0 to 1
 };
 
 struct link_bandwidth {
   int from = 0;
   int to = 0;
   std::uint64_t bytes = 0;
-  bool both_ways = false;    // then from <-> to, and the rate is the sum
-  bool peer_access = true;   // false: the driver stages the copy in host memory
-  double bytes_per_s = 0;    // median
+  bool both_ways = false;   // then from <-> to, and the rate is the sum
+  bool peer_access = true;  // false: the driver stages the copy in host memory
+  double bytes_per_s = 0;   // median
   double lowest = 0;
   double highest = 0;
 };

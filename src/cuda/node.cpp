@@ -4,8 +4,13 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
+#include <condition_variable>
 #include <cstdlib>
+#include <exception>
 #include <limits>
+#include <mutex>
+#include <thread>
 
 #include "cuda/check.hpp"
 
@@ -15,9 +20,12 @@ namespace {
 
 constexpr std::uint32_t no_exchange = 0xffffffffU;
 
-// Kernels whose place in their stream the host may run ahead of while the gate is shut: a stream
-// takes about a thousand before a launch waits.
+// Operations that are enqueued on streams while the gate is shut: a stream takes about a thousand
+// before a launch waits, and nothing that waits for the host may do so while the host waits for it.
 constexpr std::uint32_t gate_holds = 256;
+
+// How long graphs may take to be enqueued while the gate is shut.
+constexpr std::chrono::seconds gate_patience{1};
 
 std::string readable(const char* type_name) {
   int status = 0;
@@ -60,7 +68,8 @@ std::uint32_t device_count() {
   return static_cast<std::uint32_t>(count);
 }
 
-// --- what a run needs beside the node -------------------------------------------------------------
+// --- what a run needs beside the node
+// -------------------------------------------------------------
 
 // The contents of all regions and reductions, and the way back to them.
 class node::snapshot {
@@ -119,6 +128,8 @@ class node::graphs {
   }
   graphs(const graphs&) = delete;
   graphs& operator=(const graphs&) = delete;
+  graphs(graphs&&) = delete;
+  graphs& operator=(graphs&&) = delete;
 
   // Throws device_error if anything of it is refused; no stream is left capturing.
   void capture(node& owner, const std::vector<operation>& operations) {
@@ -175,6 +186,8 @@ class node::stopwatch {
   }
   stopwatch(const stopwatch&) = delete;
   stopwatch& operator=(const stopwatch&) = delete;
+  stopwatch(stopwatch&&) = delete;
+  stopwatch& operator=(stopwatch&&) = delete;
 
   // Records now; the device is the current one.
   cudaEvent_t mark(cudaStream_t stream) {
@@ -227,7 +240,46 @@ class node::stopwatch {
   std::vector<std::vector<std::pair<cudaEvent_t, cudaEvent_t>>> exposed_;
 };
 
-// --- construction ---------------------------------------------------------------------------------
+// Opens the gate after a while, should enqueueing the graphs wait for what the gate holds.
+class node::gate_keeper {
+ public:
+  explicit gate_keeper(node& owner)
+      : owner_(owner), thread_([this] {
+          std::unique_lock lock(mutex_);
+          if (!changed_.wait_for(lock, gate_patience, [this] { return over_; })) {
+            early_ = true;
+            owner_.open_gate();
+          }
+        }) {}
+  ~gate_keeper() {
+    {
+      const std::lock_guard lock(mutex_);
+      over_ = true;
+    }
+    changed_.notify_one();
+    thread_.join();
+    if (early_) {
+      owner_.remarks_.emplace_back(
+          "the graphs were too long to be enqueued before they started; the time may contain "
+          "some of the host's");
+    }
+  }
+  gate_keeper(const gate_keeper&) = delete;
+  gate_keeper& operator=(const gate_keeper&) = delete;
+  gate_keeper(gate_keeper&&) = delete;
+  gate_keeper& operator=(gate_keeper&&) = delete;
+
+ private:
+  node& owner_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool over_ = false;
+  bool early_ = false;
+  std::thread thread_;  // the last member: it uses the others
+};
+
+// --- construction
+// ---------------------------------------------------------------------------------
 
 node::node(options o) : options_(std::move(o)) {
   const std::uint32_t present = device_count();
@@ -259,8 +311,8 @@ node::node(options o) : options_(std::move(o)) {
   }
 
   enable_peer_access(options_.ordinals);
-  host_ = std::make_unique<mapped_memory>(max_devices * sizeof(wait_failure) +
-                                          sizeof(unsigned int));
+  host_ =
+      std::make_unique<mapped_memory>(max_devices * sizeof(wait_failure) + sizeof(unsigned int));
   failures_ = static_cast<wait_failure*>(host_->data());
   host_ticket_ = reinterpret_cast<unsigned int*>(failures_ + max_devices);
 
@@ -282,6 +334,17 @@ node::node(options o) : options_(std::move(o)) {
     INTERLACE_CUDA_CHECK(cudaMemset(control, 0, sizeof(device_control)));
     INTERLACE_CUDA_CHECK(cudaDeviceSynchronize());
     controls_.push_back(control);
+  }
+  // The first copy between two GPUs sets things up and may wait for both, which would be too late
+  // once kernels wait on them.
+  for (std::uint32_t from = 0; from < n; ++from) {
+    for (std::uint32_t to = 0; to < n; ++to) {
+      if (ordinal(from) == ordinal(to)) continue;
+      INTERLACE_CUDA_CHECK(cudaSetDevice(ordinal(from)));
+      INTERLACE_CUDA_CHECK(cudaMemcpyAsync(&controls_[to]->arrived[from], &controls_[from]->entered,
+                                           sizeof(counter), cudaMemcpyDefault, streams_[from]));
+      INTERLACE_CUDA_CHECK(cudaStreamSynchronize(streams_[from]));
+    }
   }
 }
 
@@ -306,7 +369,8 @@ node::~node() {
   INTERLACE_CUDA_LOG(cudaSetDevice(before));
 }
 
-// --- memory ---------------------------------------------------------------------------------------
+// --- memory
+// ---------------------------------------------------------------------------------------
 
 void node::require_usable() const {
   if (!failure_.empty()) throw device_error("this node failed before: " + failure_);
@@ -327,13 +391,14 @@ std::string node::describe_failure(const wait_failure& f) const {
   const std::string where =
       f.exchange == no_exchange ? "the start of a run" : exchanges_.at(f.exchange);
   if (f.peer == host_gate) {
-    return "GPU " + std::to_string(f.device) + " waited for the host at the start of a run until "
+    return "GPU " + std::to_string(f.device) +
+           " waited for the host at the start of a run until "
            "the deadline passed";
   }
   return "GPU " + std::to_string(f.device) + " waited " + seconds_text(options_.deadline_s) +
          " s at " + where + " for GPU " + std::to_string(f.peer) + ", whose counter is " +
-         std::to_string(f.seen) + " and not " + std::to_string(f.target) +
-         ": GPU " + std::to_string(f.peer) + " hangs or is slower than the deadline";
+         std::to_string(f.seen) + " and not " + std::to_string(f.target) + ": GPU " +
+         std::to_string(f.peer) + " hangs or is slower than the deadline";
 }
 
 void node::synchronize() const {
@@ -382,8 +447,8 @@ void node::read_bytes(void* to, const void* from, std::uint64_t bytes) const {
   INTERLACE_CUDA_CHECK(cudaStreamSynchronize(nullptr));
 }
 
-void node::write_front(std::uint32_t id, std::uint32_t device, const void* values,
-                       std::uint64_t n, std::uint64_t element_bytes) {
+void node::write_front(std::uint32_t id, std::uint32_t device, const void* values, std::uint64_t n,
+                       std::uint64_t element_bytes) {
   const kernel::region_state& s = states_.at(id);
   if (n != s.elements) {
     throw model_error("a front of " + std::to_string(s.elements) + " elements is set from " +
@@ -429,7 +494,8 @@ std::uint32_t node::add_reduction(std::uint64_t n, std::uint32_t copies,
   return static_cast<std::uint32_t>(states_.size() - 1);
 }
 
-// --- what launches and exchanges become -----------------------------------------------------------
+// --- what launches and exchanges become
+// -----------------------------------------------------------
 
 void node::submit_kernel(std::uint32_t device, kernel_operation k) {
   if (device >= devices()) {
@@ -560,7 +626,8 @@ void node::submit(operation o) {
   issue(o, nullptr);
 }
 
-// --- enqueueing -----------------------------------------------------------------------------------
+// --- enqueueing
+// -----------------------------------------------------------------------------------
 
 // Loading may wait for what runs on a device, and an exchange that runs there may wait for work
 // that the host has yet to enqueue: so everything is loaded on all devices at once, when all are
@@ -627,9 +694,9 @@ void node::issue_kernel(std::uint32_t device, const kernel_operation& k) {
   // The runtime reads the arguments only.
   void* functor = const_cast<std::byte*>(k.functor.data());  // NOLINT
   std::array<void*, 3> arguments{functor, &first, &total};
-  INTERLACE_CUDA_CHECK(cudaLaunchKernel(
-      k.entry, dim3(static_cast<unsigned int>(k.shape.blocks)), dim3(k.shape.threads),
-      arguments.data(), k.shape.shared_bytes, streams_[device]));
+  INTERLACE_CUDA_CHECK(cudaLaunchKernel(k.entry, dim3(static_cast<unsigned int>(k.shape.blocks)),
+                                        dim3(k.shape.threads), arguments.data(),
+                                        k.shape.shared_bytes, streams_[device]));
 }
 
 void node::issue_exchange(std::uint32_t device, const exchange_operation& e, stopwatch* watch) {
@@ -665,7 +732,8 @@ void node::issue_exchange(std::uint32_t device, const exchange_operation& e, sto
   }
 }
 
-// --- run ------------------------------------------------------------------------------------------
+// --- run
+// ------------------------------------------------------------------------------------------
 
 void node::begin_recording() {
   require_idle("run");
@@ -734,10 +802,7 @@ double node::launch_timed(const std::vector<operation>& operations, graphs* capt
   launch_gates();
   try {
     if (captured != nullptr) {
-      for (std::uint32_t d = 0; d < devices(); ++d) {
-        INTERLACE_CUDA_CHECK(cudaSetDevice(ordinal(d)));
-        captured->launch(d, streams_[d]);
-      }
+      launch_graphs(*captured);
     } else {
       std::uint32_t held = 0;
       for (const operation& o : operations) {
@@ -766,6 +831,29 @@ double node::launch_timed(const std::vector<operation>& operations, graphs* capt
     time_s = std::max(time_s, elapsed_s(starts_[d], stops_[d]));
   }
   return time_s;
+}
+
+// A thread for each device: a launch that waits for room in a queue must not keep another device
+// from getting what the first one's exchanges wait for.
+void node::launch_graphs(const graphs& captured) {
+  const gate_keeper keeper(*this);
+  std::vector<std::exception_ptr> errors(devices());
+  {
+    std::vector<std::jthread> threads;
+    for (std::uint32_t d = 0; d < devices(); ++d) {
+      threads.emplace_back([this, d, &captured, &errors] {
+        try {
+          INTERLACE_CUDA_CHECK(cudaSetDevice(ordinal(d)));
+          captured.launch(d, streams_[d]);
+        } catch (...) {
+          errors[d] = std::current_exception();
+        }
+      });
+    }
+  }
+  for (const std::exception_ptr& error : errors) {
+    if (error != nullptr) std::rethrow_exception(error);
+  }
 }
 
 void node::launch_gates() {

@@ -40,14 +40,14 @@ struct node_options {
   std::uint32_t devices = 1;
   // The GPU of each device; empty: 0, 1, ... One GPU may stand for several devices, which is how
   // exchanges are tested where there are too few; nothing may be timed then.
-  std::vector<int> ordinals;
+  std::vector<int> ordinals{};
   double deadline_s = 10;  // of every wait on a device
 };
 
 struct run_options {
-  bool graph = true;             // else plain streams
-  std::uint32_t warm_ups = 0;    // runs before the measured ones
-  std::uint32_t repetitions = 1; // measured runs; time_s is the median
+  bool graph = true;              // else plain streams
+  std::uint32_t warm_ups = 0;     // runs before the measured ones
+  std::uint32_t repetitions = 1;  // measured runs; time_s is the median
   // Plain streams with events between kernels, copies and exchanges: fills copy_s and timeline, and
   // makes time_s larger than it is without.
   bool detail = false;
@@ -66,8 +66,8 @@ struct kernel_operation {
   const void* entry = nullptr;
   const char* type_name = "";
   std::vector<std::byte> functor;
-  grid shape;                 // blocks to launch
-  bool ranged = false;        // block `first` of `total` is the launch's first
+  grid shape;           // blocks to launch
+  bool ranged = false;  // block `first` of `total` is the launch's first
   std::uint32_t first = 0;
   std::uint32_t total = 0;
 };
@@ -81,9 +81,9 @@ struct exchange_operation {
 struct operation {
   enum class kind : std::uint8_t { kernel, copies, exchange };
   kind what = kind::kernel;
-  std::uint32_t device = 0;                 // not for exchange
+  std::uint32_t device = 0;  // not for exchange
   kernel_operation kernel;
-  std::vector<copy_operation> copies;       // on the copy stream, behind all kernels so far
+  std::vector<copy_operation> copies;  // on the copy stream, behind all kernels so far
   exchange_operation exchange;
 };
 
@@ -95,6 +95,8 @@ class node {
   ~node();
   node(const node&) = delete;
   node& operator=(const node&) = delete;
+  node(node&&) = delete;
+  node& operator=(node&&) = delete;
 
   std::uint32_t devices() const { return options_.devices; }
   int ordinal(std::uint32_t device) const { return options_.ordinals.at(device); }
@@ -149,8 +151,8 @@ class node {
     for (std::uint32_t d = 0; d < devices(); ++d) {
       write(states_[id].buffers[d][0], std::vector<T>(n, combine_identity<T, Op>()).data(),
             n * sizeof(T));
-      write(states_[id].partials[d],
-            std::vector<T>(n * copies, combine_identity<T, Op>()).data(), n * copies * sizeof(T));
+      write(states_[id].partials[d], std::vector<T>(n * copies, combine_identity<T, Op>()).data(),
+            n * copies * sizeof(T));
     }
     return {id};
   }
@@ -175,7 +177,8 @@ class node {
     submit_kernel(device, whole<device::untracked>(kernel, shape));
   }
   // The mechanism of `r` decides how the kernel's stores reach the subscribers. All regions that
-  // one kernel writes have the same mechanism.
+  // one kernel writes have the same mechanism, and under `split` the mappings of an epoch's
+  // launches cover all that is to be delivered.
   template <class Kernel, class T>
   void launch(std::uint32_t device, const Kernel& kernel, grid shape, const kernel::region<T>& r,
               const kernel::block_mapping& mapping) {
@@ -185,11 +188,10 @@ class node {
         submit_kernel(device, whole<device::inline_stores>(kernel, shape));
         break;
       case kernel::mechanism::split:
-        for (const auto& part :
-             mapping.split(shape.blocks, states_[r.id].options.split_ranges)) {
+        for (const auto& part : mapping.split(shape.blocks, states_[r.id].options.split_ranges)) {
           kernel_operation ranged = describe(kernel, shape);
-          ranged.entry = reinterpret_cast<const void*>(
-              &device::run_ranged<device::untracked, Kernel>);
+          ranged.entry =
+              reinterpret_cast<const void*>(&device::run_ranged<device::untracked, Kernel>);
           ranged.ranged = true;
           ranged.first = static_cast<std::uint32_t>(part.first_block);
           ranged.total = static_cast<std::uint32_t>(shape.blocks);
@@ -237,6 +239,7 @@ class node {
   class snapshot;
   class graphs;
   class stopwatch;
+  class gate_keeper;
 
 #if defined(__CUDACC__)
   template <class Kernel>
@@ -298,8 +301,8 @@ class node {
   void issue_kernel(std::uint32_t device, const kernel_operation& k);
   void issue_copies(std::uint32_t device, const std::vector<copy_operation>& copies);
   void issue_exchange(std::uint32_t device, const exchange_operation& e, stopwatch* watch);
-  double launch_timed(const std::vector<operation>& operations, graphs* captured,
-                      stopwatch* watch);
+  double launch_timed(const std::vector<operation>& operations, graphs* captured, stopwatch* watch);
+  void launch_graphs(const graphs& captured);
   void launch_gates();
   void open_gate() noexcept;
   [[noreturn]] void fail(const std::string& sentence) const;
@@ -307,28 +310,28 @@ class node {
   barrier_arguments barrier(std::uint32_t device, std::uint32_t exchange) const;
 
   options options_;
-  std::vector<cudaStream_t> streams_;        // main, of each device
+  std::vector<cudaStream_t> streams_;  // main, of each device
   std::vector<cudaStream_t> copy_streams_;
   std::vector<cudaEvent_t> forks_, joins_;   // between the two
   std::vector<cudaEvent_t> starts_, stops_;  // of a run
   device_memory memory_;
-  std::unique_ptr<mapped_memory> host_;      // wait_failure of each device, then the gate's ticket
+  std::unique_ptr<mapped_memory> host_;  // wait_failure of each device, then the gate's ticket
   std::vector<device_control*> controls_;
   wait_failure* failures_ = nullptr;
   unsigned int* host_ticket_ = nullptr;
   unsigned int ticket_ = 0;
 
   std::vector<kernel::region_state> states_;
-  std::vector<reduction_details> reductions_;       // beside states_
-  std::vector<std::string> exchanges_;              // what each exchange exchanged
+  std::vector<reduction_details> reductions_;  // beside states_
+  std::vector<std::string> exchanges_;         // what each exchange exchanged
   std::map<std::pair<int, const void*>, loaded_kernel> loaded_;
-  std::vector<bool> copies_pending_;                // device has copies that no exchange joined
+  std::vector<bool> copies_pending_;  // device has copies that no exchange joined
 
   bool recording_ = false;
   std::vector<operation> recorded_;
   std::vector<std::uint32_t> parities_before_;
   std::vector<std::string> remarks_;
-  mutable std::string failure_;                     // why the node cannot be used any more
+  mutable std::string failure_;  // why the node cannot be used any more
 };
 
 }  // namespace interlace::cuda

@@ -35,12 +35,18 @@ static_assert(sizeof(nvml_field) == 40);
 std::optional<std::uint64_t> kibibytes(const nvml_field& f) {
   if (f.result != 0) return std::nullopt;
   switch (f.value_type) {
-    case 0: return static_cast<std::uint64_t>(f.value.as_double);
-    case 1: return f.value.as_unsigned_int;
-    case 2: return f.value.as_unsigned_long;
-    case 3: return f.value.as_unsigned_long_long;
-    case 4: return static_cast<std::uint64_t>(f.value.as_signed_long_long);
-    default: return std::nullopt;
+    case 0:
+      return static_cast<std::uint64_t>(f.value.as_double);
+    case 1:
+      return f.value.as_unsigned_int;
+    case 2:
+      return f.value.as_unsigned_long;
+    case 3:
+      return f.value.as_unsigned_long_long;
+    case 4:
+      return static_cast<std::uint64_t>(f.value.as_signed_long_long);
+    default:
+      return std::nullopt;
   }
 }
 

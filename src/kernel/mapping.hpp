@@ -21,6 +21,7 @@ std::vector<element_range> subtract_ranges(const std::vector<element_range>& a,
 
 class block_mapping {
  public:
+  block_mapping() = default;  // writes nothing
   using function = std::function<std::vector<element_range>(std::uint64_t block)>;
 
   // Block b writes [first + b * per_block, first + (b + 1) * per_block), cut at `end`.
@@ -37,7 +38,7 @@ class block_mapping {
   static block_mapping custom(function writes);
 
   // Merged ranges of one block.
-  std::vector<element_range> writes(std::uint64_t block) const { return writes_(block); }
+  std::vector<element_range> writes(std::uint64_t block) const { return writes_ ? writes_(block) : std::vector<element_range>{}; }
 
   // Counter targets: how many of `blocks` blocks write each chunk of `chunk_elements` elements in
   // [begin, end); chunk 0 starts at `begin`.

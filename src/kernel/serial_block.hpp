@@ -32,16 +32,20 @@
 #include "base/errors.hpp"
 #include "interlace/kernel.hpp"
 
-// A number that differs between two places in a source and is the same for all lanes.
+// The place in a source that a call stands at, the same for all lanes.
 #if defined(__GNUC__) && !defined(__clang__)
-#define INTERLACE_SITE reinterpret_cast<std::uintptr_t>(__builtin_source_location())
+#define INTERLACE_SITE \
+  static_cast<::interlace::kernel::site_id>( \
+      reinterpret_cast<std::uintptr_t>(__builtin_source_location()))
 #else
-#define INTERLACE_SITE static_cast<std::uintptr_t>(__builtin_LINE() * 4096 + __builtin_COLUMN())
+#define INTERLACE_SITE \
+  static_cast<::interlace::kernel::site_id>(__builtin_LINE() * 4096 + __builtin_COLUMN())
 #endif
 
 namespace interlace::kernel {
 
-using site_id = std::uintptr_t;
+// A type of its own, so that no number is taken for one.
+enum class site_id : std::uintptr_t {};
 
 enum class access_kind : std::uint8_t { load, load_index, store, atomic, reduce };
 enum class memory_space : std::uint8_t { local, replicated, unified, reduced, shared };
@@ -53,7 +57,7 @@ struct access {
   memory_space space = memory_space::local;
   std::uint32_t bytes = 0;
   const void* address = nullptr;
-  site_id site = 0;
+  site_id site{};
   std::uint32_t depends = no_instruction;  // instruction that the address comes from
   std::uint32_t region = 0;                // replicated only
   std::uint64_t element = 0;               // index in its view
@@ -314,7 +318,7 @@ class serial_lane : public accessor<Observer> {
         const auto peer = static_cast<std::uint32_t>(__builtin_ctz(rest));
         // One instruction for each subscriber, as the loop on a real GPU has.
         note(access_kind::store, memory_space::replicated, view.peer_back[peer] + n, i, view.region,
-             site + (peer + 1), false);
+             static_cast<site_id>(static_cast<std::uintptr_t>(site) + peer + 1), false);
         view.peer_back[peer][n] = value;
       }
     }

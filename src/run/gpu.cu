@@ -52,9 +52,12 @@ gpu_info describe_gpus() {
 }
 
 host_graph make_rmat(std::uint32_t scale, std::uint32_t edge_factor, std::uint64_t seed) {
-  cuda::node node({.devices = 1});
-  const cuda::device_graph graph =
-      cuda::make_rmat(node, 0, {.scale = scale, .edge_factor = edge_factor, .seed = seed});
+  cuda::node node(cuda::node_options{});
+  cuda::rmat_options options;
+  options.scale = scale;
+  options.edge_factor = edge_factor;
+  options.seed = seed;
+  const cuda::device_graph graph = cuda::make_rmat(node, 0, options);
   return {node.download(graph.offsets), node.download(graph.columns),
           node.download(graph.out_degree)};
 }

@@ -32,12 +32,14 @@ double median(std::vector<double> values) {
 pagerank_measurement pagerank_on_cuda(const pagerank_request& request, std::uint32_t warmup,
                                       std::uint32_t repeats) {
   if (repeats == 0) throw usage_error("a measured run needs at least one repeat");
-  cuda::node node({.devices = request.gpus()});
+  cuda::node_options options;
+  options.devices = request.gpus();
+  cuda::node node(options);
   workload::pagerank<cuda::node> work(node, request.graph, region_of(request), request.damping);
   const bool until = request.tolerance > 0;
 
   // One run from the start; leaves the ranks in place.
-  const auto run_once = [&](const cuda::run_options& options) {
+  const auto run_once = [&](const cuda::run_options& how) {
     work.reset();
     pagerank_result result;
     while (result.iterations < request.iterations) {
@@ -50,7 +52,7 @@ pagerank_measurement pagerank_on_cuda(const pagerank_request& request, std::uint
                               work.enqueue_iteration(until && i + 1 == count);
                             }
                           },
-                          options));
+                          how));
       result.iterations += count;
       if (request.check_interrupt) request.check_interrupt();
       if (!until) continue;
@@ -76,7 +78,9 @@ pagerank_measurement pagerank_on_cuda(const pagerank_request& request, std::uint
   result.run.time_s = median(measured.times_s);
   for (std::uint32_t d = 0; d < node.devices(); ++d) result.ranks.push_back(work.ranks(d));
 
-  const pagerank_result detail = run_once({.detail = true});
+  cuda::run_options watch;
+  watch.detail = true;
+  const pagerank_result detail = run_once(watch);
   result.run.timeline = detail.run.timeline;
   if (request.mechanism == kernel::mechanism::bulk_copy) result.run.copy_s = detail.run.copy_s;
   return measured;

@@ -6,9 +6,12 @@
 // the rank itself is that times max(out_degree, 1). `dangling` is the rank of all vertices without
 // an out-edge, summed by a reduction of the epoch before.
 //
-// Rows are cut into units of at most `tile` edges, a block each; a row of more edges is a unit of
-// its own. A block stages its unit's gathers in shared memory, coalesced over edges whatever the
-// lengths of the rows are, and then reduces by rows: a lane a short row, a warp a long one.
+// Edges are cut into units of at most `tile`, a block each, so that the work is even however skewed
+// the rows are. A unit is either a run of whole rows or a part of one row that has more edges than a
+// tile. A block stages the gathers of its rows in shared memory, coalesced over edges, and reduces
+// them by rows: a lane a short row, a warp a long one. Blocks that share a row add what they found to
+// one word, which carries the sum in fixed point and counts the blocks: the last one finishes the
+// row, and the result does not depend on who that is.
 #pragma once
 
 #include <algorithm>
@@ -30,7 +33,10 @@ struct rank_update {
   static constexpr std::uint32_t shared_bytes = (tile + 2 * 32) * sizeof(float);
 
   csr_view graph;                         // in-edges
-  local<const std::uint32_t> units;       // unit b has rows [units[b], units[b + 1])
+  local<const std::uint32_t> unit_rows;   // unit b has rows [unit_rows[b], unit_rows[b + 1]),
+  local<const std::uint32_t> unit_edges;  // edges [unit_edges[b], unit_edges[b + 1]),
+  local<const std::uint32_t> unit_slots;  // and is a part of a row if unit_slots[b] != 0:
+  local<std::uint64_t> row_sums;          // its word is row_sums[unit_slots[b] - 1]
   local<const std::uint32_t> out_degree;  // of the rows of this device
   replicated<float> contribution;
   reduced<double> totals;                 // [0] dangling rank, [1] sum of |rank' - rank|
@@ -40,10 +46,11 @@ struct rank_update {
 
   template <class Block>
   INTERLACE_KERNEL void operator()(Block& block) const {
-    const std::uint32_t first_row = block.load(units, block.index());
-    const std::uint32_t last_row = block.load(units, block.index() + 1);
-    const std::uint32_t first = block.load(graph.offsets, first_row);
-    const std::uint32_t last = block.load(graph.offsets, last_row);
+    const std::uint32_t first_row = block.load(unit_rows, block.index());
+    const std::uint32_t last_row = block.load(unit_rows, block.index() + 1);
+    const std::uint32_t first = block.load(unit_edges, block.index());
+    const std::uint32_t last = block.load(unit_edges, block.index() + 1);
+    const std::uint32_t slot = block.load(unit_slots, block.index());
     const float base = static_cast<float>((1.0 - static_cast<double>(damping) +
                                            static_cast<double>(damping) * block.load(totals, 0)) /
                                           vertices);
@@ -66,7 +73,7 @@ struct rank_update {
       lane.compute(operation::integer, 8);
     };
 
-    if (last - first <= tile) {
+    if (slot == 0) {
       block.each([&](auto lane) {
         for (auto e : lane.range(first + lane.index(), last, threads)) {
           lane.store(gathered, e - first,
@@ -76,7 +83,7 @@ struct rank_update {
       });
       reduce_rows(block, first_row, last_row, first, gathered, finish);
     } else {
-      reduce_one_row(block, first_row, first, last, gathered, finish);
+      reduce_part(block, first_row, first, last, slot - 1, gathered, finish);
     }
     add_totals(block, dangling, residual);
   }
@@ -133,10 +140,14 @@ struct rank_update {
     });
   }
 
+  // Sums of contributions are at most 1: 47 bits of fraction leave 16 for the count of blocks.
+  static constexpr std::uint64_t one_block = std::uint64_t{1} << 48U;
+  static constexpr double fixed_point = 140737488355328.0;
+
   template <class Block, class Shared, class Finish>
-  INTERLACE_KERNEL void reduce_one_row(Block& block, std::uint32_t row, std::uint32_t first,
-                                       std::uint32_t last, const Shared& gathered,
-                                       const Finish& finish) const {
+  INTERLACE_KERNEL void reduce_part(Block& block, std::uint32_t row, std::uint32_t first,
+                                    std::uint32_t last, std::uint32_t slot, const Shared& gathered,
+                                    const Finish& finish) const {
     auto partial = lane_state<float>(block);
     block.each([&](auto lane) {
       float s = 0;
@@ -157,7 +168,12 @@ struct rank_update {
       if (lane.index() != 0) return;
       float s = 0;
       for (auto w : lane.range(0U, threads / block.warp_width())) s += lane.load(gathered, w);
-      finish(lane, row, s);
+      const auto mine = one_block + static_cast<std::uint64_t>(static_cast<double>(s) * fixed_point);
+      const std::uint64_t sum = lane.atomic_add(row_sums, slot, mine) + mine;
+      const std::uint32_t edges = lane.load(graph.offsets, row + 1) - lane.load(graph.offsets, row);
+      if (sum / one_block != (edges + tile - 1) / tile) return;
+      lane.store(row_sums, slot, 0);  // everybody has been here: ready for the next epoch
+      finish(lane, row, static_cast<float>(static_cast<double>(sum % one_block) / fixed_point));
     });
   }
 
@@ -194,16 +210,39 @@ struct pagerank_graph {
   const std::uint32_t* out_degree = nullptr;  // [vertices]
 };
 
-// Boundaries of the units of rows [first_row, last_row), relative to first_row.
-inline std::vector<std::uint32_t> make_units(const std::uint64_t* offsets, std::uint64_t first_row,
-                                             std::uint64_t last_row) {
-  std::vector<std::uint32_t> units{0};
+// The units of rows [first_row, last_row); rows and edges count from those of first_row.
+struct pagerank_units {
+  std::vector<std::uint32_t> rows{0};
+  std::vector<std::uint32_t> edges{0};
+  std::vector<std::uint32_t> slots;
+  std::uint32_t shared_rows = 0;  // rows that several units share
+
+  std::uint64_t count() const { return slots.size(); }
+};
+
+inline pagerank_units make_units(const std::uint64_t* offsets, std::uint64_t first_row,
+                                 std::uint64_t last_row) {
+  pagerank_units units;
+  const auto add = [&](std::uint64_t row, std::uint64_t edge, std::uint32_t slot) {
+    units.rows.push_back(static_cast<std::uint32_t>(row - first_row));
+    units.edges.push_back(static_cast<std::uint32_t>(edge - offsets[first_row]));
+    units.slots.push_back(slot);
+  };
   for (std::uint64_t row = first_row; row < last_row;) {
     const std::uint64_t begin = row;
     const std::uint64_t row_limit = std::min(last_row, begin + rank_update::max_rows);
     while (row < row_limit && offsets[row + 1] - offsets[begin] <= rank_update::tile) ++row;
-    if (row == begin) ++row;  // longer than a tile
-    units.push_back(static_cast<std::uint32_t>(row - first_row));
+    if (row > begin) {
+      add(row, offsets[row], 0);
+      continue;
+    }
+    ++units.shared_rows;
+    for (std::uint64_t edge = offsets[row]; edge < offsets[row + 1];) {
+      edge = std::min<std::uint64_t>(edge + rank_update::tile, offsets[row + 1]);
+      // All parts but the last start at the row that the next one starts at.
+      add(edge == offsets[row + 1] ? row + 1 : row, edge, units.shared_rows);
+    }
+    ++row;
   }
   return units;
 }
@@ -240,14 +279,17 @@ class pagerank {
     for (std::uint32_t d = 0; d < node_.devices(); ++d) {
       const part& p = parts_[d];
       const rank_update update{{p.offsets, p.columns, boundaries_[d], p.rows},
-                               p.units,
+                               p.unit_rows,
+                               p.unit_edges,
+                               p.unit_slots,
+                               p.row_sums,
                                p.out_degree,
                                node_.view(rank_, d),
                                node_.view(totals_, d),
                                damping_,
                                static_cast<double>(graph_.vertices),
                                track_residual};
-      node_.launch(d, update, {p.units.size - 1, rank_update::threads, rank_update::shared_bytes},
+      node_.launch(d, update, {p.unit_slots.size, rank_update::threads, rank_update::shared_bytes},
                    rank_, p.mapping);
     }
     node_.exchange(rank_, totals_);
@@ -267,7 +309,8 @@ class pagerank {
  private:
   struct part {
     std::uint64_t rows = 0;
-    local<std::uint32_t> offsets, columns, units, out_degree;
+    local<std::uint32_t> offsets, columns, out_degree, unit_rows, unit_edges, unit_slots;
+    local<std::uint64_t> row_sums;
     kernel::block_mapping mapping;
   };
 
@@ -285,19 +328,29 @@ class pagerank {
       offsets[r - begin] = static_cast<std::uint32_t>(graph_.offsets[r] - first_edge);
     }
     const auto units = make_units(graph_.offsets, begin, end);
-    std::vector<std::uint64_t> written(units.begin(), units.end());
-    for (std::uint64_t& w : written) w += begin;
-    return {end - begin,
-            put(d, offsets),
-            put(d, std::vector<std::uint32_t>(graph_.columns + first_edge,
-                                              graph_.columns + first_edge + edges)),
-            put(d, units),
-            put(d, std::vector<std::uint32_t>(graph_.out_degree + begin, graph_.out_degree + end)),
-            kernel::block_mapping::table(std::move(written))};
+    part p;
+    p.rows = end - begin;
+    p.offsets = put(d, offsets);
+    p.columns = put(d, std::vector<std::uint32_t>(graph_.columns + first_edge,
+                                                  graph_.columns + first_edge + edges));
+    p.out_degree =
+        put(d, std::vector<std::uint32_t>(graph_.out_degree + begin, graph_.out_degree + end));
+    p.unit_rows = put(d, units.rows);
+    p.unit_edges = put(d, units.edges);
+    p.unit_slots = put(d, units.slots);
+    p.row_sums = put(d, std::vector<std::uint64_t>(units.shared_rows, 0));
+    // Whichever part of a shared row comes last writes it, so each of them may.
+    p.mapping = kernel::block_mapping::custom(
+        [begin, rows = units.rows, slots = units.slots](std::uint64_t block) {
+          const std::uint64_t last = slots[block] != 0 ? rows[block] + 1 : rows[block + 1];
+          return std::vector<kernel::element_range>{{begin + rows[block], begin + last}};
+        });
+    return p;
   }
 
-  local<std::uint32_t> put(std::uint32_t d, const std::vector<std::uint32_t>& values) {
-    auto array = node_.template allocate<std::uint32_t>(d, values.size());
+  template <class T>
+  local<T> put(std::uint32_t d, const std::vector<T>& values) {
+    auto array = node_.template allocate<T>(d, values.size());
     node_.upload(array, values);
     return array;
   }

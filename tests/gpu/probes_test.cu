@@ -103,7 +103,8 @@ TEST_P(probes_test, spmv) {
   }
 }
 
-// --- beside the twins -----------------------------------------------------------------------------
+// --- beside the twins
+// -----------------------------------------------------------------------------
 
 class twins_test : public testing::Test {
  protected:
@@ -218,10 +219,9 @@ TEST_F(twins_test, spmv) {
   const auto race = run_race(
       node.stream(0),
       [&] {
-        node.launch(0,
-                    probe::spmv_rows{offsets, columns, values, view, node.view(product, 0), 0,
-                                     a.rows()},
-                    {blocks, probe::spmv_rows::threads, probe::spmv_rows::shared_bytes});
+        node.launch(
+            0, probe::spmv_rows{offsets, columns, values, view, node.view(product, 0), 0, a.rows()},
+            {blocks, probe::spmv_rows::threads, probe::spmv_rows::shared_bytes});
       },
       [&] {
         twin::spmv<<<static_cast<unsigned int>(blocks), 256, 0, node.stream(0)>>>(

@@ -12,7 +12,8 @@ namespace {
 using interlace::local;
 using interlace::replicated;
 
-// --- a map ----------------------------------------------------------------------------------------
+// --- a map
+// ----------------------------------------------------------------------------------------
 
 struct axpy {
   static constexpr std::uint32_t threads = 256;
@@ -41,7 +42,8 @@ __device__ __forceinline__ void axpy_by_hand(const axpy_arguments& k) {
   if (i < k.x_size) k.y[i] = k.a * __ldg(k.x + i) + k.y[i];
 }
 
-// --- a row's sum ----------------------------------------------------------------------------------
+// --- a row's sum
+// ----------------------------------------------------------------------------------
 
 struct row_sum {
   static constexpr std::uint32_t threads = 128;
@@ -73,7 +75,8 @@ __device__ __forceinline__ void row_sum_by_hand(const row_sum& k) {
   k.rank.back[v] = 0.15f + 0.85f * sum;
 }
 
-// --- a tile in shared memory ----------------------------------------------------------------------
+// --- a tile in shared memory
+// ----------------------------------------------------------------------
 
 struct transpose {
   static constexpr std::uint32_t threads = 256;
@@ -113,7 +116,8 @@ __device__ __forceinline__ void transpose_by_hand(const transpose& k) {
   const std::uint32_t tile_y = blockIdx.x / tiles;
   const std::uint32_t x = threadIdx.x % 32;
   for (std::uint32_t y = threadIdx.x / 32; y < 32; y += 8) {
-    tile[y * 33 + x] = __ldg(&k.in.data[std::uint64_t{tile_y * 32 + y} * k.columns + tile_x * 32 + x]);
+    tile[y * 33 + x] =
+        __ldg(&k.in.data[std::uint64_t{tile_y * 32 + y} * k.columns + tile_x * 32 + x]);
   }
   __syncthreads();
   for (std::uint32_t y = threadIdx.x / 32; y < 32; y += 8) {
@@ -121,7 +125,8 @@ __device__ __forceinline__ void transpose_by_hand(const transpose& k) {
   }
 }
 
-// --- a reduction over a warp, then over the block -------------------------------------------------
+// --- a reduction over a warp, then over the block
+// -------------------------------------------------
 
 struct block_sum {
   static constexpr std::uint32_t threads = 256;
@@ -175,16 +180,16 @@ __device__ __forceinline__ void block_sum_by_hand(const block_sum& k) {
 }  // namespace
 
 // The entries have C names, so that the test finds them in the listing.
-#define INTERLACE_MODEL_AND_TWIN(name, arguments)                                                \
-  extern "C" __global__ void __launch_bounds__(name::threads)                                    \
-      model_##name(const __grid_constant__ name kernel) {                                        \
-    using namespace interlace::device;                                                           \
-    interlace::device::block<untracked, whole_grid, name::threads> block(whole_grid{});          \
-    kernel(block);                                                                               \
-  }                                                                                              \
-  extern "C" __global__ void __launch_bounds__(name::threads)                                    \
-      twin_##name(const __grid_constant__ arguments kernel) {                                    \
-    name##_by_hand(kernel);                                                                      \
+#define INTERLACE_MODEL_AND_TWIN(name, arguments)                                       \
+  extern "C" __global__ void __launch_bounds__(name::threads)                           \
+      model_##name(const __grid_constant__ name kernel) {                               \
+    using namespace interlace::device;                                                  \
+    interlace::device::block<untracked, whole_grid, name::threads> block(whole_grid{}); \
+    kernel(block);                                                                      \
+  }                                                                                     \
+  extern "C" __global__ void __launch_bounds__(name::threads)                           \
+      twin_##name(const __grid_constant__ arguments kernel) {                           \
+    name##_by_hand(kernel);                                                             \
   }
 
 INTERLACE_MODEL_AND_TWIN(axpy, axpy_arguments)

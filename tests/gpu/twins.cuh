@@ -5,12 +5,13 @@
 
 namespace interlace::twin {
 
-// --- stencil --------------------------------------------------------------------------------------
+// --- stencil
+// --------------------------------------------------------------------------------------
 
 constexpr unsigned int stencil_x = 64;
 constexpr unsigned int stencil_y = 4;
 
-__global__ void __launch_bounds__(stencil_x * stencil_y)
+__global__ void __launch_bounds__(stencil_x* stencil_y)
     stencil_step(const float* __restrict__ u, float* __restrict__ next, std::uint32_t columns,
                  std::uint32_t rows) {
   const std::uint32_t tiles = (columns + stencil_x - 1) / stencil_x;
@@ -28,7 +29,8 @@ __global__ void __launch_bounds__(stencil_x * stencil_y)
   next[i] = 0.5F * centre + 0.125F * (sides + ends);
 }
 
-// --- bitonic sort ---------------------------------------------------------------------------------
+// --- bitonic sort
+// ---------------------------------------------------------------------------------
 
 constexpr unsigned int sort_tile = 512;
 
@@ -53,8 +55,7 @@ __global__ void __launch_bounds__(sort_tile)
       key = keep_one(key, staged[threadIdx.x ^ distance], low == up);
     }
     for (; distance > 0; distance /= 2) {
-      const std::uint32_t other =
-          __shfl_xor_sync(0xffffffffU, key, static_cast<int>(distance));
+      const std::uint32_t other = __shfl_xor_sync(0xffffffffU, key, static_cast<int>(distance));
       const bool low = (threadIdx.x & distance) == 0;
       key = keep_one(key, other, low == up);
     }
@@ -86,7 +87,8 @@ inline void sort(std::uint32_t* keys, std::uint64_t n, cudaStream_t stream) {
   }
 }
 
-// --- a warp a row ---------------------------------------------------------------------------------
+// --- a warp a row
+// ---------------------------------------------------------------------------------
 
 __global__ void __launch_bounds__(256)
     spmv(const std::uint32_t* __restrict__ offsets, const std::uint32_t* __restrict__ columns,

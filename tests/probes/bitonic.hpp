@@ -1,5 +1,5 @@
-// A probe of the kernel model: a bitonic sort. Partners at a distance below the warp's width meet by
-// shuffles, within a block in shared memory, farther away in device memory.
+// A probe of the kernel model: a bitonic sort. Partners at a distance below the warp's width meet
+// by shuffles, within a block in shared memory, farther away in device memory.
 #pragma once
 
 #include <cstdint>

@@ -89,8 +89,8 @@ class spmv {
       for (std::uint32_t& o : offsets) o -= static_cast<std::uint32_t>(edge);
       parts_.push_back(
           {put(d, offsets),
-           put(d, std::vector<std::uint32_t>(a.columns.begin() + edge,
-                                             a.columns.begin() + last_edge)),
+           put(d,
+               std::vector<std::uint32_t>(a.columns.begin() + edge, a.columns.begin() + last_edge)),
            put(d, std::vector<float>(a.values.begin() + edge, a.values.begin() + last_edge))});
     }
   }
@@ -101,12 +101,12 @@ class spmv {
     for (std::uint32_t d = 0; d < node_.devices(); ++d) {
       const std::uint64_t rows = first(d + 1) - first(d);
       const std::uint64_t per_block = spmv_rows::threads / 32;
-      node_.launch(d,
-                   spmv_rows{parts_[d].offsets, parts_[d].columns, parts_[d].values,
-                             node_.view(x_, d), node_.view(product_, d), first(d), rows},
-                   {(rows + per_block - 1) / per_block, spmv_rows::threads,
-                    spmv_rows::shared_bytes},
-                   x_, kernel::block_mapping::contiguous(first(d), per_block, first(d + 1)));
+      node_.launch(
+          d,
+          spmv_rows{parts_[d].offsets, parts_[d].columns, parts_[d].values, node_.view(x_, d),
+                    node_.view(product_, d), first(d), rows},
+          {(rows + per_block - 1) / per_block, spmv_rows::threads, spmv_rows::shared_bytes}, x_,
+          kernel::block_mapping::contiguous(first(d), per_block, first(d + 1)));
     }
     node_.exchange(x_, product_);
   }

@@ -76,11 +76,11 @@ class stencil {
       const std::uint64_t tiles_x = (columns_ + stencil_step::tile_x - 1) / stencil_step::tile_x;
       const std::uint64_t tiles_y =
           (bottom - top + stencil_step::tile_y - 1) / stencil_step::tile_y;
-      node_.launch(d, stencil_step{node_.view(u_, d), columns_, rows_, top, bottom},
-                   {tiles_x * tiles_y, stencil_step::threads, 0}, u_,
-                   kernel::block_mapping::stencil(std::uint64_t{top} * columns_, columns_,
-                                                  columns_, bottom - top, stencil_step::tile_x,
-                                                  stencil_step::tile_y));
+      node_.launch(
+          d, stencil_step{node_.view(u_, d), columns_, rows_, top, bottom},
+          {tiles_x * tiles_y, stencil_step::threads, 0}, u_,
+          kernel::block_mapping::stencil(std::uint64_t{top} * columns_, columns_, columns_,
+                                         bottom - top, stencil_step::tile_x, stencil_step::tile_y));
     }
     node_.exchange(u_);
   }
@@ -115,7 +115,8 @@ inline std::vector<float> stencil_reference(std::vector<float> u, std::uint32_t 
     for (std::uint64_t y = 1; y + 1 < rows; ++y) {
       for (std::uint64_t x = 1; x + 1 < columns; ++x) {
         const std::uint64_t i = y * columns + x;
-        next[i] = 0.5F * u[i] + 0.125F * ((u[i - 1] + u[i + 1]) + (u[i - columns] + u[i + columns]));
+        next[i] =
+            0.5F * u[i] + 0.125F * ((u[i - 1] + u[i + 1]) + (u[i - columns] + u[i + columns]));
       }
     }
     std::swap(u, next);

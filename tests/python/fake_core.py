@@ -15,7 +15,11 @@ BYTE_S = 1 / 25e9
 LAUNCH_S = 4e-6
 
 
-class UsageError(RuntimeError):
+class UsageError(Exception):
+    """As the compiled module's."""
+
+
+class DeviceError(RuntimeError):
     """As the compiled module's."""
 
 
@@ -79,7 +83,7 @@ class Fake:
         if self.interrupt == mechanism:
             raise KeyboardInterrupt
         if self.crash == mechanism:
-            raise RuntimeError("GPU 1 has vanished")
+            raise DeviceError("GPU 1 has vanished")
         if self.usage is not None:
             raise UsageError(self.usage)
 
@@ -151,6 +155,7 @@ class FakeCuda(Fake):
         times = [result["time_s"] * (1 + 0.01 * n) for n in range(repeats)]
         return result | {
             "wire": None,
+            "cpu_s": None,
             "times_s": times,
             "time_s": sorted(times)[repeats // 2],
             "raw_tx_bytes": sent * repeats if self.counters else None,

@@ -255,7 +255,8 @@ def test_the_page_fits_a_window(run: Run, graph: Path, tmp_path: Path, width: in
         f'<iframe src="probed.html" style="width:{width}px;height:900px;border:0"></iframe>'
     )
     done = subprocess.run(
-        [browser, "--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files",
+        [browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
+         "--allow-file-access-from-files",
          f"--user-data-dir={tmp_path / 'profile'}", "--virtual-time-budget=9000",
          f"--window-size={width + 40},1000", "--dump-dom", frame.as_uri()],
         capture_output=True, text=True, timeout=120, check=False,

@@ -34,9 +34,9 @@ void* device_memory::take(int ordinal, std::uint64_t bytes) {
     std::size_t free = 0;
     std::size_t total = 0;
     INTERLACE_CUDA_CHECK(cudaMemGetInfo(&free, &total));
-    throw device_error("GPU " + std::to_string(ordinal) + " has " + std::to_string(free) +
-                       " of " + std::to_string(total) + " bytes free, and " +
-                       std::to_string(bytes) + " are needed");
+    throw device_error("GPU " + std::to_string(ordinal) + " has " + std::to_string(free) + " of " +
+                       std::to_string(total) + " bytes free, and " + std::to_string(bytes) +
+                       " are needed");
   }
   allocations_.push_back({ordinal, data});
   // A memset returns before it is done, and streams that are non-blocking do not wait for it.

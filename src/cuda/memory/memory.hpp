@@ -16,6 +16,8 @@ class current_device {
   ~current_device();
   current_device(const current_device&) = delete;
   current_device& operator=(const current_device&) = delete;
+  current_device(current_device&&) = delete;
+  current_device& operator=(current_device&&) = delete;
 
  private:
   int before_ = 0;
@@ -29,6 +31,8 @@ class device_memory {
   ~device_memory();
   device_memory(const device_memory&) = delete;
   device_memory& operator=(const device_memory&) = delete;
+  device_memory(device_memory&&) = delete;
+  device_memory& operator=(device_memory&&) = delete;
 
   // Poisoned on return; nullptr for 0 bytes.
   void* take(int ordinal, std::uint64_t bytes);
@@ -48,6 +52,8 @@ class mapped_memory {
   ~mapped_memory();
   mapped_memory(const mapped_memory&) = delete;
   mapped_memory& operator=(const mapped_memory&) = delete;
+  mapped_memory(mapped_memory&&) = delete;
+  mapped_memory& operator=(mapped_memory&&) = delete;
   void* data() const { return data_; }
 
  private:

@@ -71,17 +71,29 @@ enum class element_type : std::uint8_t { f32, f64, u32, i32, u64, i64 };
 template <class T>
 constexpr element_type element_type_of();
 template <>
-constexpr element_type element_type_of<float>() { return element_type::f32; }
+constexpr element_type element_type_of<float>() {
+  return element_type::f32;
+}
 template <>
-constexpr element_type element_type_of<double>() { return element_type::f64; }
+constexpr element_type element_type_of<double>() {
+  return element_type::f64;
+}
 template <>
-constexpr element_type element_type_of<std::uint32_t>() { return element_type::u32; }
+constexpr element_type element_type_of<std::uint32_t>() {
+  return element_type::u32;
+}
 template <>
-constexpr element_type element_type_of<std::int32_t>() { return element_type::i32; }
+constexpr element_type element_type_of<std::int32_t>() {
+  return element_type::i32;
+}
 template <>
-constexpr element_type element_type_of<std::uint64_t>() { return element_type::u64; }
+constexpr element_type element_type_of<std::uint64_t>() {
+  return element_type::u64;
+}
 template <>
-constexpr element_type element_type_of<std::int64_t>() { return element_type::i64; }
+constexpr element_type element_type_of<std::int64_t>() {
+  return element_type::i64;
+}
 
 // Up to this many elements one thread block folds, sends and combines a reduction.
 inline constexpr std::uint64_t small_reduction_elements = 1024;
@@ -92,9 +104,9 @@ struct small_reduction {
   combine operation = combine::add;
   std::uint32_t elements = 0;
   std::uint32_t copies = 1;
-  void* partial = nullptr;           // [copies][elements]
-  void* front = nullptr;             // [elements]
-  void* inboxes[max_devices] = {};   // each device's [2][devices][elements]
+  void* partial = nullptr;          // [copies][elements]
+  void* front = nullptr;            // [elements]
+  void* inboxes[max_devices] = {};  // each device's [2][devices][elements]
 };
 
 struct exchange_arguments {

@@ -26,8 +26,12 @@ cache::line& memory::line_for(picoseconds time, std::uint64_t line) {
   cache::line& l = tags_.allocate(line, v);
   if (v.dirty != 0) {
     const auto sectors = static_cast<std::uint32_t>(__builtin_popcount(v.dirty));
-    channel_of(v.address).reserve(time, sectors * sector_at_channel_);
+    const picoseconds start = channel_of(v.address).reserve(time, sectors * sector_at_channel_);
     dram_bytes_ += sectors * config_.l2.sector_bytes;
+    // Write-backs wait in a buffer that covers one access of the memory; then the bank waits too.
+    if (start > config_.dram.latency_ps) {
+      bank_of(line).port.hold_until(start - config_.dram.latency_ps);
+    }
   }
   return l;
 }

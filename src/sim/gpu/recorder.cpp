@@ -126,7 +126,7 @@ void recorder::on_compute(operation kind, std::uint32_t n, kernel::site_id site)
 
 void recorder::enter_loop(kernel::site_id site) {
   loop l;
-  l.base = mix(loop_key() ^ mix(site + 1));
+  l.base = mix(key_of(site) + 1);
   l.key = mix(l.base);
   loops_.push_back(l);
 }

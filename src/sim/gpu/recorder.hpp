@@ -74,7 +74,8 @@ class recorder {
   std::uint64_t loop_key() const { return loops_.empty() ? 0 : loops_.back().key; }
   // Multiplications spread both over the high bits, which the table uses.
   std::uint64_t key_of(kernel::site_id site) const {
-    return (loop_key() ^ site * 0x9E3779B97F4A7C15U) * 0xbf58476d1ce4e5b9U;
+    const auto place = static_cast<std::uint64_t>(site) * 0x9E3779B97F4A7C15U;
+    return (loop_key() ^ place) * 0xbf58476d1ce4e5b9U;
   }
   std::uint32_t reach(std::uint64_t key, instruction_kind kind);
   std::uint32_t find(std::uint64_t key) const;

@@ -1,0 +1,155 @@
+// What the reference node refuses: kernels that break the memory model.
+#include "host/node.hpp"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace interlace {
+namespace {
+
+struct store_at {
+  replicated<float> out;
+  std::uint64_t element = 0;
+  template <class Block>
+  INTERLACE_KERNEL void operator()(Block& block) const {
+    block.each([&](auto lane) {
+      if (lane.index() == 0) lane.store(out, element, 1.0F);
+    });
+  }
+};
+
+kernel::region_options halves(std::uint64_t n) {
+  kernel::region_options o;
+  o.boundaries = {0, n / 2, n};
+  return o;
+}
+
+std::string message_of(const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const model_error& e) {
+    return e.what();
+  }
+  return {};
+}
+
+TEST(host_node, two_writers_of_one_element_are_found) {
+  host::node node({.devices = 2, .warp_width = 32, .checks = true});
+  const auto r = node.create_region<float>(halves(10));
+  const auto text = message_of([&] {
+    node.launch(0, store_at{node.view(r, 0), 3}, {1, 32, 0});
+    node.launch(1, store_at{node.view(r, 1), 3}, {1, 32, 0});
+  });
+  EXPECT_EQ(text,
+            "element 3 of region 0 is written by device 0 and device 1 in one epoch (block 0)");
+}
+
+TEST(host_node, another_epoch_may_have_another_writer) {
+  host::node node({.devices = 2, .warp_width = 32, .checks = true});
+  const auto r = node.create_region<float>(halves(10));
+  EXPECT_NO_THROW({
+    node.launch(0, store_at{node.view(r, 0), 3}, {1, 32, 0});
+    node.exchange(r);
+    node.launch(1, store_at{node.view(r, 1), 3}, {1, 32, 0});
+  });
+}
+
+TEST(host_node, stores_outside_of_the_mapping_are_found) {
+  host::node node({.devices = 2, .warp_width = 32, .checks = true});
+  const auto r = node.create_region<float>(halves(10));
+  const auto text = message_of([&] {
+    node.launch(0, store_at{node.view(r, 0), 4}, {1, 32, 0}, r,
+                kernel::block_mapping::contiguous(0, 4, 5));
+  });
+  EXPECT_EQ(text, "block 0 of device 0 writes element 4 of region 0, which its mapping does not name");
+}
+
+TEST(host_node, out_of_bounds_is_found) {
+  host::node node({.devices = 2, .warp_width = 32, .checks = false});
+  const auto r = node.create_region<float>(halves(10));
+  const auto text =
+      message_of([&] { node.launch(0, store_at{node.view(r, 0), 10}, {1, 32, 0}); });
+  EXPECT_EQ(text, "a kernel reaches element 10 of a replicated array of 10");
+}
+
+struct greedy {
+  template <class Block>
+  INTERLACE_KERNEL void operator()(Block& block) const {
+    shared<float>(block, 100);
+  }
+};
+
+TEST(host_node, shared_memory_is_bounded_by_the_launch) {
+  host::node node({.devices = 1, .warp_width = 32, .checks = false});
+  EXPECT_EQ(message_of([&] { node.launch(0, greedy{}, {1, 32, 64}); }),
+            "a block takes 400 bytes of shared memory but was launched with 64");
+}
+
+struct add_one {
+  reduced<double> sum;
+  reduced<std::int32_t, combine::min> least;
+  template <class Block>
+  INTERLACE_KERNEL void operator()(Block& block) const {
+    block.each([&](auto lane) {
+      lane.reduce(sum, 0, 1.0);
+      lane.reduce(least, 0, 5 - static_cast<std::int32_t>(lane.global_index()));
+    });
+  }
+};
+
+TEST(host_node, reductions_combine_all_devices_and_start_anew) {
+  host::node node({.devices = 3, .warp_width = 32, .checks = true});
+  const auto sum = node.create_reduction<double, combine::add>(1, 4);
+  const auto least = node.create_reduction<std::int32_t, combine::min>(1, 2);
+  for (int epoch = 0; epoch < 3; ++epoch) {
+    for (std::uint32_t d = 0; d < 3; ++d) {
+      node.launch(d, add_one{node.view(sum, d), node.view(least, d)}, {10, 64, 0});
+    }
+    node.exchange(sum, least);
+    for (std::uint32_t d = 0; d < 3; ++d) {
+      EXPECT_EQ(node.front(sum, d)[0], 3 * 640.0);
+      EXPECT_EQ(node.front(least, d)[0], 5 - 639);
+    }
+  }
+  node.exchange(sum, least);
+  EXPECT_EQ(node.front(sum, 0)[0], 0.0);
+  EXPECT_EQ(node.front(least, 0)[0], std::numeric_limits<std::int32_t>::max());
+}
+
+struct copy_first {
+  replicated<float> v;
+  std::uint64_t first = 0;
+  template <class Block>
+  INTERLACE_KERNEL void operator()(Block& block) const {
+    block.each([&](auto lane) {
+      // Reads elements 0 to 4, wherever they live; writes its own five.
+      if (lane.index() < 5) {
+        lane.store(v, first + lane.index(), lane.load(v, lane.index()));
+      }
+    });
+  }
+};
+
+TEST(host_node, what_is_delivered_and_read_is_counted) {
+  host::node node({.devices = 2, .warp_width = 32, .checks = true});
+  const auto r = node.create_region<float>(halves(10));
+  node.set_front(r, std::vector<float>(10, 1.0F));
+  const auto result = node.run([&] {
+    for (int epoch = 0; epoch < 4; ++epoch) {
+      for (std::uint32_t d = 0; d < 2; ++d) {
+        node.launch(d, copy_first{node.view(r, d), d * 5}, {1, 32, 0});
+      }
+      node.exchange(r);
+    }
+  });
+  // Device 1 reads what device 0 sends; nobody reads what device 1 sends.
+  EXPECT_EQ(result.wire.useful, 4.0 * 5 * 4);
+  EXPECT_EQ(result.wire.wasted, 4.0 * 5 * 4);
+}
+
+}  // namespace
+}  // namespace interlace

@@ -1,0 +1,53 @@
+#include "sim/engine/event_queue.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <map>
+#include <random>
+#include <utility>
+
+namespace interlace::sim {
+namespace {
+
+// Against a sorted map: near and far events, ties, and events pushed while others are handled.
+TEST(event_queue, order_of_time_then_insertion) {
+  for (unsigned seed = 0; seed < 20; ++seed) {
+    std::mt19937_64 random(seed);
+    event_queue queue;
+    std::map<std::pair<picoseconds, std::uint64_t>, std::uint64_t> expected;
+    std::uint64_t inserted = 0;
+    const auto push = [&] {
+      const picoseconds ranges[] = {1, 400, 5'000, 3'000'000, 40'000'000, 5'000'000'000};
+      const picoseconds time = queue.now() + random() % ranges[random() % 6];
+      queue.push(time, 7, 3, 1, inserted);
+      expected[{time, inserted}] = inserted;
+      ++inserted;
+    };
+    for (int k = 0; k < 200; ++k) push();
+    while (!queue.empty()) {
+      const event e = queue.pop([](const auto&) {});
+      ASSERT_FALSE(expected.empty());
+      EXPECT_EQ(e.time, expected.begin()->first.first);
+      EXPECT_EQ(e.b, expected.begin()->second);
+      expected.erase(expected.begin());
+      if (inserted < 5000) {
+        for (auto k = random() % 3; k > 0; --k) push();
+      }
+    }
+    EXPECT_TRUE(expected.empty());
+    EXPECT_EQ(queue.processed(), inserted);
+  }
+}
+
+TEST(resource, serves_in_turn) {
+  resource r;
+  EXPECT_EQ(r.reserve(100, 10), 100U);
+  EXPECT_EQ(r.reserve(100, 10), 110U);
+  EXPECT_EQ(r.reserve(500, 1), 500U);
+  r.hold_until(1000);
+  EXPECT_EQ(r.reserve(600, 5), 1000U);
+}
+
+}  // namespace
+}  // namespace interlace::sim

@@ -1,0 +1,150 @@
+#include "sim/gpu/recorder.hpp"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "kernel/serial_block.hpp"
+
+namespace interlace::sim {
+namespace {
+
+// Records one block of a kernel over arrays that start at device address 0.
+template <class Kernel>
+std::vector<warp_program> record(const Kernel& kernel, const void* base, std::uint32_t threads,
+                                 std::uint32_t width = 32) {
+  recorder r;
+  recorder::settings s;
+  s.warp_width = width;
+  s.address_base = static_cast<const std::byte*>(base);
+  std::vector<warp_program> programs((threads + width - 1) / width);
+  kernel::block_memory memory;
+  r.begin_block(s, programs);
+  kernel::serial_block<recorder> block(r, memory, 0, {1, threads, 4096}, width);
+  kernel(block);
+  r.end_block();
+  return programs;
+}
+
+std::vector<instruction_kind> kinds(const warp_program& p) {
+  std::vector<instruction_kind> all;
+  for (const auto& i : p.instructions) all.push_back(i.kind);
+  return all;
+}
+
+alignas(128) std::uint32_t words[4096];
+
+struct lengths {  // lane k makes k iterations, then stores
+  local<std::uint32_t> data{words, 4096};
+  template <class Block>
+  void operator()(Block& block) const {
+    block.each([&](auto lane) {
+      std::uint32_t sum = 0;
+      for (auto i : lane.range(0U, lane.index())) sum += lane.load(data, i * 32);
+      lane.store(data, 2048 + lane.index(), sum);
+    });
+  }
+};
+
+TEST(recorder, lanes_of_different_length_stay_in_program_order) {
+  const auto programs = record(lengths{}, words, 32);
+  const auto k = kinds(programs[0]);
+  ASSERT_EQ(k.size(), 31U + 1 + 1);  // loads of iterations 0 to 30, the store, the barrier
+  for (std::size_t i = 0; i < 31; ++i) {
+    EXPECT_EQ(k[i], instruction_kind::load);
+    EXPECT_EQ(programs[0].instructions[i].line_count, 1);  // all lanes read the same word
+    EXPECT_EQ(programs[0].lines[programs[0].instructions[i].first_line].line(), i * 128);
+  }
+  EXPECT_EQ(k[31], instruction_kind::store);
+  EXPECT_EQ(programs[0].instructions[31].line_count, 1);
+  EXPECT_EQ(programs[0].written[0].lanes, 32U);
+  EXPECT_EQ(programs[0].instructions[31].depends, 30U);  // on the last load before it
+  EXPECT_EQ(k[32], instruction_kind::barrier);
+}
+
+struct gather {
+  local<std::uint32_t> data{words, 4096};
+  template <class Block>
+  void operator()(Block& block) const {
+    block.each([&](auto lane) {
+      const auto i = lane.load_index(data, lane.index());
+      const auto independent = lane.load(data, 128 + lane.index());
+      const auto value = lane.load(data, i + 1);
+      lane.store(data, 64 + lane.index(), value + independent);
+    });
+  }
+};
+
+TEST(recorder, an_index_is_depended_on_and_a_load_is_not) {
+  for (std::uint32_t k = 0; k < 32; ++k) words[k] = 1024 + k * 64;  // 64 words apart: a line each
+  const auto programs = record(gather{}, words, 32);
+  const auto& p = programs[0].instructions;
+  ASSERT_EQ(p.size(), 5U);
+  EXPECT_EQ(p[0].depends, none);
+  EXPECT_EQ(p[1].depends, none);
+  EXPECT_EQ(p[2].depends, 0U);
+  EXPECT_EQ(p[2].line_count, 32);
+  EXPECT_EQ(p[3].depends, 2U);
+}
+
+struct branches {
+  local<std::uint32_t> data{words, 4096};
+  template <class Block>
+  void operator()(Block& block) const {
+    block.each([&](auto lane) {
+      if (lane.index() % 2 == 0) {
+        lane.load(data, lane.index());
+      } else {
+        lane.store(data, 1024 + lane.index(), 1);
+      }
+      lane.load(data, 2048 + lane.index());
+    });
+  }
+};
+
+TEST(recorder, both_sides_of_a_branch_come_before_what_follows) {
+  const auto programs = record(branches{}, words, 64);
+  for (const auto& p : programs) {
+    const auto& i = p.instructions;
+    ASSERT_EQ(i.size(), 4U);
+    EXPECT_EQ(i[2].kind, instruction_kind::load);
+    EXPECT_EQ(i[2].line_count, 1);
+    EXPECT_EQ(p.lines[i[2].first_line].sectors(), 0xf);
+    EXPECT_EQ(i[3].kind, instruction_kind::barrier);
+  }
+}
+
+struct conflicts {
+  std::uint32_t stride = 1;
+  template <class Block>
+  void operator()(Block& block) const {
+    auto tile = shared<std::uint32_t>(block, 1024);
+    block.each([&](auto lane) { lane.store(tile, lane.index() * stride, 1); });
+  }
+};
+
+TEST(recorder, bank_conflicts) {
+  EXPECT_EQ(record(conflicts{1}, words, 32)[0].instructions[0].count, 1U);
+  EXPECT_EQ(record(conflicts{2}, words, 32)[0].instructions[0].count, 2U);
+  EXPECT_EQ(record(conflicts{32}, words, 32)[0].instructions[0].count, 32U);
+  EXPECT_EQ(record(conflicts{0}, words, 32)[0].instructions[0].count, 1U);  // the same word
+}
+
+struct repeated {  // a loop that is no lane.range
+  local<std::uint32_t> data{words, 4096};
+  template <class Block>
+  void operator()(Block& block) const {
+    block.each([&](auto lane) {
+      for (std::uint32_t k = 0; k < 3; ++k) lane.load(data, k * 32 + lane.index());
+    });
+  }
+};
+
+TEST(recorder, plain_loops_repeat_the_instruction) {
+  const auto programs = record(repeated{}, words, 32);
+  ASSERT_EQ(programs[0].instructions.size(), 4U);
+  for (std::size_t k = 0; k < 3; ++k) EXPECT_EQ(programs[0].instructions[k].line_count, 1);
+}
+
+}  // namespace
+}  // namespace interlace::sim

@@ -1,0 +1,264 @@
+// The simulated node as a whole: closed forms for time, conservation of bytes, determinism, and that
+// finite resources hold things up without stopping them.
+#include "sim/node.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "sim/described.hpp"
+
+namespace interlace {
+namespace {
+
+using kernel::mechanism;
+using machine::protocol_kind;
+
+struct fill {
+  replicated<float> out;
+  std::uint64_t first = 0, last = 0;
+  float value = 0;
+  template <class Block>
+  INTERLACE_KERNEL void operator()(Block& block) const {
+    block.each([&](auto lane) {
+      const auto i = first + lane.global_index();
+      if (i < last) lane.store(out, i, value + static_cast<float>(i));
+    });
+  }
+};
+
+struct outcome {
+  kernel::run_result result;
+  std::vector<std::vector<float>> fronts;
+};
+
+outcome run_fill(const machine::machine& m, std::uint32_t devices, mechanism how, std::uint64_t n,
+                 int epochs = 1) {
+  sim::node node(m, devices, [] {});
+  kernel::region_options options;
+  for (std::uint32_t d = 0; d <= devices; ++d) options.boundaries.push_back(n * d / devices);
+  options.mechanism = how;
+  options.split_ranges = 3;
+  const auto region = node.create_region<float>(options);
+  outcome o;
+  o.result = node.run([&] {
+    for (int e = 0; e < epochs; ++e) {
+      for (std::uint32_t d = 0; d < devices; ++d) {
+        const auto first = options.boundaries[d];
+        const auto last = options.boundaries[d + 1];
+        node.launch(d, fill{node.view(region, d), first, last, static_cast<float>(e)},
+                    {(last - first + 127) / 128, 128, 0}, region,
+                    kernel::block_mapping::contiguous(first, 128, last));
+      }
+      node.exchange(region);
+    }
+  });
+  for (std::uint32_t d = 0; d < devices; ++d) o.fronts.push_back(node.front(region, d));
+  return o;
+}
+
+TEST(sim_node, every_mechanism_delivers_everything) {
+  for (const auto kind : {protocol_kind::nvlink2, protocol_kind::pcie4}) {
+    for (const std::uint32_t devices : {1U, 2U, 3U, 4U}) {
+      for (const auto how : {mechanism::bulk_copy, mechanism::split, mechanism::inline_stores,
+                             mechanism::infinite_bandwidth}) {
+        const std::uint64_t n = 10007;
+        const auto o = run_fill(test::meshed(devices, kind), devices, how, n, 3);
+        for (const auto& front : o.fronts) {
+          for (std::uint64_t i = 0; i < n; ++i) {
+            ASSERT_EQ(front[i], 2.0F + static_cast<float>(i)) << kernel::mechanism_name(how);
+          }
+        }
+        // Nobody reads what is delivered, so all of it is waste, each byte counted once.
+        const double delivered =
+            how == mechanism::infinite_bandwidth ? 0 : 3.0 * 4 * n * (devices - 1);
+        EXPECT_EQ(o.result.wire.wasted + o.result.wire.useful, delivered);
+        EXPECT_EQ(o.result.wire.useful, 0);
+        if (devices > 1 && how != mechanism::infinite_bandwidth) {
+          EXPECT_GT(o.result.wire.protocol, 0);
+        }
+      }
+    }
+  }
+}
+
+TEST(sim_node, the_same_run_gives_the_same_result) {
+  for (const auto how : {mechanism::bulk_copy, mechanism::split, mechanism::inline_stores}) {
+    const auto m = test::meshed(4, protocol_kind::nvlink2);
+    const auto a = run_fill(m, 4, how, 50'000, 3);
+    const auto b = run_fill(m, 4, how, 50'000, 3);
+    EXPECT_EQ(a.result.time_s, b.result.time_s);
+    EXPECT_EQ(a.result.accesses, b.result.accesses);
+    EXPECT_EQ(a.result.remote_transactions, b.result.remote_transactions);
+    EXPECT_EQ(a.result.wire.protocol, b.result.wire.protocol);
+    ASSERT_EQ(a.result.timeline.size(), b.result.timeline.size());
+    for (std::size_t i = 0; i < a.result.timeline.size(); ++i) {
+      EXPECT_EQ(a.result.timeline[i].start_s, b.result.timeline[i].start_s);
+      EXPECT_EQ(a.result.timeline[i].end_s, b.result.timeline[i].end_s);
+    }
+  }
+}
+
+TEST(sim_node, a_large_copy_runs_at_the_rate_of_its_link) {
+  auto m = test::meshed(2, protocol_kind::nvlink2);
+  const std::uint64_t n = 8'000'000;  // device 0 owns half: 16 MB each way
+  const auto with = run_fill(m, 2, mechanism::bulk_copy, n);
+  const auto without = run_fill(m, 2, mechanism::infinite_bandwidth, n);
+  const double wire = 16e6 * (256.0 + 16) / 256;
+  const double expected = wire / 25e9 + 1e-6;  // and the engine's start
+  EXPECT_NEAR(with.result.time_s - without.result.time_s, expected, 0.02 * expected);
+}
+
+// Stores of whole lines to a peer are bound by the link as well.
+TEST(sim_node, inline_stores_saturate_the_link) {
+  auto m = test::meshed(2, protocol_kind::nvlink2);
+  const std::uint64_t n = 2'000'000;
+  const auto o = run_fill(m, 2, mechanism::inline_stores, n);
+  const double wire = 4e6 * (128.0 + 16) / 128;
+  EXPECT_GT(o.result.time_s, wire / 25e9);
+  EXPECT_LT(o.result.time_s, 1.1 * wire / 25e9 + 5e-6);
+}
+
+struct stream_read {
+  local<const float> in;
+  local<float> out;
+  template <class Block>
+  INTERLACE_KERNEL void operator()(Block& block) const {
+    block.each([&](auto lane) {
+      float sum = 0;
+      for (auto i : lane.range(lane.global_index(), in.size, lane.global_count())) {
+        sum += lane.load(in, i);
+      }
+      lane.store(out, lane.global_index(), sum);
+    });
+  }
+};
+
+TEST(sim_node, a_streaming_kernel_is_bound_by_memory) {
+  auto m = test::meshed(1, protocol_kind::nvlink2);
+  m.gpu.l1.mshrs = 128;  // more than bandwidth times latency needs
+  m.gpu.l2.mshrs = 64;
+  sim::node node(m, 1, [] {});
+  const std::uint64_t n = 4'000'000;
+  auto in = node.allocate<float>(0, n);
+  node.upload(in, std::vector<float>(n, 1.0F));
+  auto out = node.allocate<float>(0, 4 * 8 * 128);
+  const auto result = node.run(
+      [&] { node.launch(0, stream_read{in, out}, {4 * 8, 128, 0}); });
+  const double limit = 4.0 * n / 200e9;
+  EXPECT_GT(result.time_s, limit);
+  EXPECT_LT(result.time_s, 1.25 * limit);
+  for (const float sum : node.download(out)) EXPECT_GT(sum, 900);
+}
+
+struct chase {  // one lane follows indices: pure latency
+  local<const std::uint32_t> next;
+  local<std::uint32_t> out;
+  std::uint32_t steps = 0;
+  template <class Block>
+  INTERLACE_KERNEL void operator()(Block& block) const {
+    block.each([&](auto lane) {
+      auto at = lane.load_index(next, lane.index());
+      for (auto k : lane.range(1U, steps)) {
+        at = lane.load_index(next, at);
+        (void)k;
+      }
+      lane.store(out, lane.index(), at);
+    });
+  }
+};
+
+TEST(sim_node, a_chain_of_loads_costs_their_latencies) {
+  const auto m = test::meshed(1, protocol_kind::nvlink2);
+  sim::node node(m, 1, [] {});
+  // Each step goes to a line that no cache holds.
+  const std::uint32_t stride = 4096;
+  const std::uint32_t steps = 200;
+  std::vector<std::uint32_t> next(std::size_t{stride} * (steps + 1));
+  for (std::uint32_t k = 0; k < steps; ++k) next[std::size_t{k} * stride] = (k + 1) * stride;
+  auto chain = node.allocate<std::uint32_t>(0, next.size());
+  node.upload(chain, next);
+  auto out = node.allocate<std::uint32_t>(0, 1);
+  const auto result = node.run([&] { node.launch(0, chase{chain, out, steps}, {1, 1, 0}); });
+  EXPECT_EQ(node.download(out)[0], steps * stride);
+  const double one = 120e-9 + 100e-9;  // L2 and DRAM
+  EXPECT_NEAR(result.time_s, steps * one, 0.05 * steps * one + 1.5e-6);
+}
+
+// One miss entry, one place for remote stores: everything waits, nothing is lost.
+TEST(sim_node, the_smallest_queues_do_not_deadlock) {
+  auto m = test::meshed(4, protocol_kind::pcie3);
+  m.gpu.l1.mshrs = 1;
+  m.gpu.l2.mshrs = 1;
+  m.gpu.store_queue_lines = 1;
+  m.links[0].queue_bytes = 1;
+  for (const auto how : {mechanism::bulk_copy, mechanism::split, mechanism::inline_stores}) {
+    const auto o = run_fill(m, 4, how, 5000, 2);
+    for (const auto& front : o.fronts) EXPECT_EQ(front[4999], 1.0F + 4999);
+  }
+}
+
+// Remote loads: the unified view's pages are spread over the devices.
+struct sum_unified {
+  unified<float> in;
+  local<float> out;
+  template <class Block>
+  INTERLACE_KERNEL void operator()(Block& block) const {
+    block.each([&](auto lane) {
+      float sum = 0;
+      for (auto i : lane.range(lane.global_index(), in.size, lane.global_count())) {
+        sum += lane.load(in, i);
+      }
+      lane.store(out, lane.global_index(), sum);
+    });
+  }
+};
+
+TEST(sim_node, unified_loads_cross_the_links) {
+  const auto m = test::meshed(2, protocol_kind::nvlink2);
+  sim::node node(m, 2, [] {});
+  const std::uint64_t n = 64 * 1024;
+  auto in = node.allocate_unified<float>(n);
+  for (std::uint64_t i = 0; i < n; ++i) in.data[i] = 1.0F;
+  auto out = node.allocate<float>(0, 256);
+  const auto result = node.run([&] { node.launch(0, sum_unified{in, out}, {2, 128, 0}); });
+  for (const float sum : node.download(out)) EXPECT_EQ(sum, 256.0F);
+  // Every other page of 4 KiB is the peer's; a line is fetched once.
+  EXPECT_EQ(result.remote_transactions, n * 4 / 2 / 128);
+  EXPECT_EQ(result.wire.useful, n * 4.0 / 2);
+}
+
+TEST(sim_node, errors_name_what_is_wrong) {
+  const auto m = test::meshed(2, protocol_kind::nvlink2);
+  EXPECT_THROW(sim::node(m, 3, [] {}), usage_error);
+  EXPECT_THROW(sim::node(m, 0, [] {}), usage_error);
+  auto apart = m;
+  apart.links.clear();
+  try {
+    run_fill(apart, 2, mechanism::bulk_copy, 100);
+    FAIL();
+  } catch (const usage_error& e) {
+    EXPECT_NE(std::string(e.what()).find("no link"), std::string::npos);
+  }
+  EXPECT_THROW(run_fill(apart, 2, mechanism::inline_stores, 100), usage_error);
+}
+
+TEST(sim_node, an_interrupt_ends_the_run) {
+  const auto m = test::meshed(1, protocol_kind::nvlink2);
+  struct stop {};
+  sim::node node(m, 1, [] { throw stop{}; });
+  const std::uint64_t n = 3'000'000;
+  auto in = node.allocate<float>(0, n);
+  node.upload(in, std::vector<float>(n, 1.0F));
+  auto out = node.allocate<float>(0, 512);
+  EXPECT_THROW(node.run([&] {
+    for (int k = 0; k < 20; ++k) node.launch(0, stream_read{in, out}, {4, 128, 0});
+  }),
+               stop);
+}
+
+}  // namespace
+}  // namespace interlace
