@@ -1,0 +1,1 @@
+"""Interlace moves data between the GPUs of a node while they compute."""
