@@ -24,15 +24,16 @@
 //   B.load(View, i)                         the same element for the whole block
 //   B.publish(replicated, begin, end)       releases what the block has stored to [begin, end); all
 //                                           lanes' earlier stores to it are visible to whoever sees
-//                                           the chunk as ready. Without it the end of the block does
+//                                           the chunk as ready. Without it the end of the block
+//                                           does
 //   shared<T>(B, n)                         n elements of shared memory, uninitialised
 //   lane_state<T>(B [, v])                  one T a lane that lives across barriers; s[L] is a T&
 //   W.index(), W.count()                    this warp in its block, warps of the block
 //   W.each(f)                               f(L) for every lane; ends in a warp-wide barrier
 //   W.load(View, i)                         the same element for the whole warp
 //   W.sum(s), W.min(s), W.ballot(s)         over a lane_state; every lane gets the result
-//   W.shuffle_xor(s, mask), W.shuffle(s, k) the state of lane (own ^ mask), of lane k; r[L] reads it
-//   L.index(), L.in_warp()                  this lane in its block, in its warp
+//   W.shuffle_xor(s, mask), W.shuffle(s, k) the state of lane (own ^ mask), of lane k; r[L] reads
+//   it L.index(), L.in_warp()                  this lane in its block, in its warp
 //   L.global_index(), L.global_count()      over the whole grid
 //   L.range(begin, end [, step])            for (auto i : L.range(b, e)): a loop whose iterations
 //                                           lanes of a warp execute together
@@ -41,8 +42,9 @@
 //                                           through it waits for it
 //   L.store(View | shared, i, value)
 //   L.atomic_add|min(local | shared, i, v)  returns the old value; relaxed, scope of the device
-//   L.reduce(reduced, i, v)                 adds to (or takes the minimum with) the region's element
-//   L.compute(operation, n)                 n operations of a kind, after all loads before it; only
+//   L.reduce(reduced, i, v)                 adds to (or takes the minimum with) the region's
+//   element L.compute(operation, n)                 n operations of a kind, after all loads before
+//   it; only
 //                                           the simulated node spends time on it
 //
 // Control flow around each, each_warp and W.each is the same for all lanes concerned.
@@ -101,9 +103,9 @@ struct replicated {
   const T* front = nullptr;
   T* back = nullptr;
   std::uint64_t size = 0;
-  std::uint32_t region = 0;    // identifies the region on its node
-  std::uint32_t device = 0;    // whose replica this is
-  std::uint32_t everybody = 0; // subscribers of all elements; 0 where ranges differ
+  std::uint32_t region = 0;     // identifies the region on its node
+  std::uint32_t device = 0;     // whose replica this is
+  std::uint32_t everybody = 0;  // subscribers of all elements; 0 where ranges differ
   std::uint32_t range_count = 0;
   subscriber_range ranges[max_subscriber_ranges] = {};
   T* peer_back[max_devices] = {};

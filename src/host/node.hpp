@@ -19,7 +19,8 @@ class node {
   struct options {
     std::uint32_t devices = 1;
     std::uint32_t warp_width = 32;
-    bool checks = false;  // one writer an element and epoch, mapped writes, use of what is delivered
+    bool checks =
+        false;  // one writer an element and epoch, mapped writes, use of what is delivered
   };
   explicit node(options o);
 

@@ -26,8 +26,7 @@ class checking_observer {
   explicit checking_observer(std::uint32_t devices) : devices_(devices) {}
 
   void add_region(std::uint32_t id, const kernel::region_state& state);
-  void begin_block(std::uint32_t device, std::uint64_t block,
-                   const kernel::block_mapping* mapping);
+  void begin_block(std::uint32_t device, std::uint64_t block, const kernel::block_mapping* mapping);
   void end_block() { mapped_.clear(); }
   // A new epoch of one region: its elements may be written again.
   void end_epoch(std::uint32_t id);

@@ -83,9 +83,8 @@ block_mapping block_mapping::table(std::vector<std::uint64_t> boundaries) {
 }
 
 block_mapping block_mapping::custom(function writes) {
-  return block_mapping([writes = std::move(writes)](std::uint64_t block) {
-    return merge_ranges(writes(block));
-  });
+  return block_mapping(
+      [writes = std::move(writes)](std::uint64_t block) { return merge_ranges(writes(block)); });
 }
 
 std::vector<std::uint32_t> block_mapping::chunk_writers(std::uint64_t blocks,

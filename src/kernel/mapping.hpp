@@ -38,7 +38,9 @@ class block_mapping {
   static block_mapping custom(function writes);
 
   // Merged ranges of one block.
-  std::vector<element_range> writes(std::uint64_t block) const { return writes_ ? writes_(block) : std::vector<element_range>{}; }
+  std::vector<element_range> writes(std::uint64_t block) const {
+    return writes_ ? writes_(block) : std::vector<element_range>{};
+  }
 
   // Counter targets: how many of `blocks` blocks write each chunk of `chunk_elements` elements in
   // [begin, end); chunk 0 starts at `begin`.

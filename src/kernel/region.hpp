@@ -148,13 +148,13 @@ struct timeline_event {
 };
 
 struct run_result {
-  double time_s = 0;                     // first launch to the last exchange's end
-  double copy_s = 0;                     // part of it in which transfers were exposed; bulk-copy only
+  double time_s = 0;  // first launch to the last exchange's end
+  double copy_s = 0;  // part of it in which transfers were exposed; bulk-copy only
   bool wire_known = false;
   wire_bytes wire;
-  std::vector<timeline_event> timeline;  // of the first epochs
-  std::uint64_t accesses = 0;            // simulated (warp instruction, line) pairs
-  std::uint64_t remote_transactions = 0; // simulated packets that left a device
+  std::vector<timeline_event> timeline;   // of the first epochs
+  std::uint64_t accesses = 0;             // simulated (warp instruction, line) pairs
+  std::uint64_t remote_transactions = 0;  // simulated packets that left a device
 };
 
 }  // namespace interlace::kernel

@@ -10,10 +10,10 @@
 //   std::uint32_t on_access(const access&)   returns the instruction the access belongs to
 //   void on_compute(operation, n, site)
 //   void enter_loop(site), next_iteration(), leave_loop()
-//   void on_uniform()                        the load before is the warp's: its value steers the code
-//   void on_barrier(bool whole_block)        after each (true) or warp.each (false)
-//   void on_shuffle(std::uint32_t warp, n)   n warp-wide register exchanges
-//   void on_publish(region, begin, end)
+//   void on_uniform()                        the load before is the warp's: its value steers the
+//   code void on_barrier(bool whole_block)        after each (true) or warp.each (false) void
+//   on_shuffle(std::uint32_t warp, n)   n warp-wide register exchanges void on_publish(region,
+//   begin, end)
 #pragma once
 
 #include <algorithm>
@@ -34,7 +34,7 @@
 
 // The place in a source that a call stands at, the same for all lanes.
 #if defined(__GNUC__) && !defined(__clang__)
-#define INTERLACE_SITE \
+#define INTERLACE_SITE                       \
   static_cast<::interlace::kernel::site_id>( \
       reinterpret_cast<std::uintptr_t>(__builtin_source_location()))
 #else
@@ -76,12 +76,12 @@ struct dependent_index {
     return *this;
   }
   template <class J>
-    requires std::is_integral_v<J>
+  requires std::is_integral_v<J>
   friend auto operator+(const dependent_index& a, J b) {
     return dependent_index<decltype(a.value + b)>{a.value + b, a.instruction};
   }
   template <class J>
-    requires std::is_integral_v<J>
+  requires std::is_integral_v<J>
   friend auto operator-(const dependent_index& a, J b) {
     return dependent_index<decltype(a.value - b)>{a.value - b, a.instruction};
   }
@@ -205,7 +205,8 @@ class serial_block;
 template <class Observer>
 class accessor {
  public:
-  explicit accessor(Observer& observer, std::uint64_t block) : observer_(&observer), block_(block) {}
+  explicit accessor(Observer& observer, std::uint64_t block)
+      : observer_(&observer), block_(block) {}
 
   template <class View, class I>
   auto load(const View& view, const I& i, site_id site = INTERLACE_SITE) const {
@@ -256,8 +257,8 @@ class accessor {
     const std::uint64_t n = index_value(i);
     std::uint32_t instruction = no_instruction;
     if constexpr (Observer::active) {
-      instruction = observer_->on_access({kind, space, sizeof(T), data + n, site,
-                                          index_instruction(i), region, n, true});
+      instruction = observer_->on_access(
+          {kind, space, sizeof(T), data + n, site, index_instruction(i), region, n, true});
     }
     return std::pair<std::remove_const_t<T>, std::uint32_t>(data[n], instruction);
   }
@@ -398,8 +399,8 @@ class serial_lane : public accessor<Observer> {
     if (instruction == no_instruction) instruction = index_instruction(begin);
     using plain = std::common_type_t<decltype(plain_of(begin)), decltype(plain_of(end))>;
     return lane_range<Observer, plain>(*observer_, static_cast<plain>(plain_of(begin)),
-                                       static_cast<plain>(plain_of(end)),
-                                       static_cast<plain>(step), instruction, site);
+                                       static_cast<plain>(plain_of(end)), static_cast<plain>(step),
+                                       instruction, site);
   }
   template <class I>
   static I plain_of(const I& i) {
@@ -458,11 +459,13 @@ class serial_warp : public accessor<Observer> {
   // A butterfly, so that every node adds in the same order.
   template <class T>
   T sum(const lane_values<T>& state) const {
-    return butterfly(state, [](T a, T b) { return a + b; }, T{});
+    return butterfly(
+        state, [](T a, T b) { return a + b; }, T{});
   }
   template <class T>
   T min(const lane_values<T>& state) const {
-    return butterfly(state, [](T a, T b) { return b < a ? b : a; }, state.data()[first()]);
+    return butterfly(
+        state, [](T a, T b) { return b < a ? b : a; }, state.data()[first()]);
   }
   std::uint64_t ballot(const lane_values<bool>& state) const {
     note_shuffle(1);
@@ -545,8 +548,8 @@ class block_memory {
     if (bytes > page_bytes) throw model_error("a block asks for more than 1 MiB of shared memory");
     if (!pages_.empty()) ++page_;
     if (page_ == pages_.size()) {
-      pages_.emplace_back(static_cast<std::byte*>(
-          ::operator new[](page_bytes, std::align_val_t{64})));
+      pages_.emplace_back(
+          static_cast<std::byte*>(::operator new[](page_bytes, std::align_val_t{64})));
     }
     used_ = bytes;
     return pages_[page_].get();

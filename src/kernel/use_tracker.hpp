@@ -8,8 +8,7 @@ namespace interlace::kernel {
 
 class use_tracker {
  public:
-  use_tracker(std::uint32_t devices, std::uint64_t elements,
-              std::vector<std::uint64_t> boundaries);
+  use_tracker(std::uint32_t devices, std::uint64_t elements, std::vector<std::uint64_t> boundaries);
 
   void wrote(std::uint64_t element) {
     stamps& w = written_[element];
@@ -50,8 +49,8 @@ class use_tracker {
   };
 
   std::vector<std::uint64_t> boundaries_;
-  std::vector<stamps> written_;                    // [element]
-  std::vector<std::vector<std::uint32_t>> read_;   // [device][element] epoch + 1 of the last load
+  std::vector<stamps> written_;                   // [element]
+  std::vector<std::vector<std::uint32_t>> read_;  // [device][element] epoch + 1 of the last load
   std::uint32_t epoch_ = 0;
   std::uint64_t used_now_ = 0;
   std::uint64_t used_last_ = 0;

@@ -19,28 +19,28 @@ struct cache {
   std::uint32_t ways = 0;
   std::uint32_t line_bytes = 0;
   std::uint32_t sector_bytes = 0;
-  std::uint32_t banks = 1;            // L2: slices with a port each; L1: unused
-  std::uint64_t hit_latency_ps = 0;   // from the compute unit to the data and back
-  std::uint32_t mshrs = 0;            // outstanding line misses, per compute unit (L1) or bank (L2)
-  double bytes_per_s = 0;             // whole level, all banks (L2); per compute unit (L1)
-  bool write_back = false;            // else write-through without allocation
+  std::uint32_t banks = 1;           // L2: slices with a port each; L1: unused
+  std::uint64_t hit_latency_ps = 0;  // from the compute unit to the data and back
+  std::uint32_t mshrs = 0;           // outstanding line misses, per compute unit (L1) or bank (L2)
+  double bytes_per_s = 0;            // whole level, all banks (L2); per compute unit (L1)
+  bool write_back = false;           // else write-through without allocation
 };
 
 struct dram {
   std::uint64_t bytes = 0;
-  double bytes_per_s = 0;             // sustained, all channels
+  double bytes_per_s = 0;  // sustained, all channels
   std::uint32_t channels = 1;
-  std::uint64_t latency_ps = 0;       // added to an L2 miss, unloaded
+  std::uint64_t latency_ps = 0;  // added to an L2 miss, unloaded
 };
 
 // Throughput of a compute unit, in lane operations per clock.
 struct issue_rates {
-  std::uint32_t instructions = 4;     // warp instructions issued per clock (schedulers)
+  std::uint32_t instructions = 4;  // warp instructions issued per clock (schedulers)
   std::uint32_t fp32 = 64;
   std::uint32_t fp64 = 32;
   std::uint32_t integer = 64;
-  std::uint32_t special = 16;         // reciprocal, square root, transcendental
-  std::uint32_t memory_lines = 1;     // lines (tags) looked up per clock by the load/store unit
+  std::uint32_t special = 16;      // reciprocal, square root, transcendental
+  std::uint32_t memory_lines = 1;  // lines (tags) looked up per clock by the load/store unit
 };
 
 // Every GPU of a machine is of this one kind.
@@ -49,39 +49,49 @@ struct gpu {
   std::uint32_t compute_units = 0;
   double clock_hz = 0;
   std::uint32_t warp_width = 32;
-  std::uint32_t max_warps = 64;       // resident per compute unit
-  std::uint32_t max_blocks = 32;      // resident per compute unit
-  std::uint64_t shared_bytes = 0;     // per compute unit
+  std::uint32_t max_warps = 64;    // resident per compute unit
+  std::uint32_t max_blocks = 32;   // resident per compute unit
+  std::uint64_t shared_bytes = 0;  // per compute unit
   issue_rates issue;
   cache l1;
   cache l2;
   interlace::machine::dram dram;
   std::uint32_t atomic_ops_per_clock_per_bank = 1;
   std::uint32_t copy_engines = 1;
-  std::uint64_t copy_setup_ps = 0;    // device-side start of one copy
-  double copy_bytes_per_s = 0;        // what one engine can move, before the link's limit
-  std::uint64_t kernel_launch_ps = 0; // device-side gap before the first block of a kernel
-  std::uint64_t block_launch_ps = 0;  // between two blocks started on one compute unit
-  std::uint64_t fence_ps = 0;         // system-scope release with nothing outstanding
-  std::uint32_t store_queue_lines = 0;// remote stores of a compute unit waiting for the egress port
+  std::uint64_t copy_setup_ps = 0;     // device-side start of one copy
+  double copy_bytes_per_s = 0;         // what one engine can move, before the link's limit
+  std::uint64_t kernel_launch_ps = 0;  // device-side gap before the first block of a kernel
+  std::uint64_t block_launch_ps = 0;   // between two blocks started on one compute unit
+  std::uint64_t fence_ps = 0;          // system-scope release with nothing outstanding
+  std::uint32_t store_queue_lines =
+      0;  // remote stores of a compute unit waiting for the egress port
 };
 
 enum class endpoint_kind : std::uint8_t { gpu, network_switch, host };
 
 struct endpoint {
   endpoint_kind kind = endpoint_kind::gpu;
-  std::uint32_t index = 0;            // gpu 0.., switch 0.., host 0
+  std::uint32_t index = 0;  // gpu 0.., switch 0.., host 0
   friend bool operator==(const endpoint&, const endpoint&) = default;
 };
 
 // Packet rules; the byte counts of each are in sim/fabric/protocol.hpp.
-enum class protocol_kind : std::uint8_t { pcie3, pcie4, pcie5, pcie6, nvlink1, nvlink2, nvlink3, nvlink4 };
+enum class protocol_kind : std::uint8_t {
+  pcie3,
+  pcie4,
+  pcie5,
+  pcie6,
+  nvlink1,
+  nvlink2,
+  nvlink3,
+  nvlink4
+};
 
 struct protocol {
   protocol_kind kind = protocol_kind::nvlink2;
-  std::uint32_t max_payload_bytes = 256;      // of a write packet
-  std::uint32_t packet_overhead_bytes = 24;   // PCIe: TLP header, framing, LCRC; unused on NVLink
-  std::uint32_t read_request_bytes = 24;      // PCIe: whole request packet
+  std::uint32_t max_payload_bytes = 256;     // of a write packet
+  std::uint32_t packet_overhead_bytes = 24;  // PCIe: TLP header, framing, LCRC; unused on NVLink
+  std::uint32_t read_request_bytes = 24;     // PCIe: whole request packet
   std::uint32_t completion_overhead_bytes = 20;
 };
 
@@ -89,12 +99,12 @@ struct protocol {
 struct link {
   endpoint a;
   endpoint b;
-  std::string protocol_name;                  // as in the file, for people
+  std::string protocol_name;  // as in the file, for people
   interlace::machine::protocol protocol;
-  std::uint32_t width = 1;                    // lanes (PCIe) or links (NVLink), for people
+  std::uint32_t width = 1;  // lanes (PCIe) or links (NVLink), for people
   double bytes_per_s = 0;
   std::uint64_t latency_ps = 0;
-  std::uint64_t queue_bytes = 0;              // egress buffer of each end
+  std::uint64_t queue_bytes = 0;  // egress buffer of each end
 };
 
 struct network_switch {

@@ -158,6 +158,7 @@ void bind_discovery(nb::module_& module) {
       .def_ro("template_name", &discovery::template_name)
       .def_ro("same_model", &discovery::same_model)
       .def_ro("queried", &discovery::queried)
+      .def_ro("link_rates", &discovery::link_rates)
       .def_ro("devices", &discovery::devices)
       .def_ro("relations", &discovery::relations)
       .def_ro("remarks", &discovery::remarks)

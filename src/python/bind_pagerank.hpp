@@ -15,13 +15,13 @@ template <class T>
 using array_in =
     nanobind::ndarray<const T, nanobind::ndim<1>, nanobind::c_contig, nanobind::device::cpu>;
 
-// Checks that the arrays describe a graph and its boundaries; throws usage_error. The request points
-// into the arrays.
+// Checks that the arrays describe a graph and its boundaries; throws usage_error. The request
+// points into the arrays.
 run::pagerank_request make_request(const array_in<std::uint64_t>& offsets,
                                    const array_in<std::uint32_t>& columns,
                                    const array_in<std::uint32_t>& out_degree,
-                                   const array_in<std::uint64_t>& boundaries,
-                                   std::uint32_t gpus, const std::string& mechanism, double damping,
+                                   const array_in<std::uint64_t>& boundaries, std::uint32_t gpus,
+                                   const std::string& mechanism, double damping,
                                    std::uint32_t iterations, double tolerance,
                                    std::uint32_t split_ranges);
 

@@ -25,7 +25,7 @@ struct host_graph {
 host_graph make_rmat(std::uint32_t scale, std::uint32_t edge_factor, std::uint64_t seed);
 
 struct measured_link {
-  std::string from, to;         // gpu0.., host
+  std::string from, to;  // gpu0.., host
   std::uint64_t bytes = 0;
   double bytes_per_s = 0;
   double both_bytes_per_s = 0;  // sum of both directions at once

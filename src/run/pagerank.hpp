@@ -34,8 +34,7 @@ struct pagerank_result {
 };
 
 pagerank_result pagerank_on_host(const pagerank_request& request);
-pagerank_result pagerank_on_sim(const pagerank_request& request,
-                                const machine::machine& described);
+pagerank_result pagerank_on_sim(const pagerank_request& request, const machine::machine& described);
 
 // With a tolerance, iterations between two looks at the residual.
 inline constexpr std::uint32_t iterations_per_look = 5;

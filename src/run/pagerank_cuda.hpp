@@ -10,8 +10,8 @@
 namespace interlace::run {
 
 struct pagerank_measurement {
-  pagerank_result result;        // of the last repeat; run.time_s is the median
-  std::vector<double> times_s;   // of each repeat
+  pagerank_result result;       // of the last repeat; run.time_s is the median
+  std::vector<double> times_s;  // of each repeat
   // NVLink counters of all GPUs, over all repeats; nothing where the driver has none.
   std::optional<double> data_tx_bytes;
   std::optional<double> raw_tx_bytes;

@@ -42,8 +42,8 @@ node::node(const machine::machine& described, std::uint32_t devices,
 
 std::byte* node::take_unified(std::uint64_t bytes) {
   auto& map = simulation_.addresses();
-  std::byte* data = arena_.take(devices_, (bytes + map.page_bytes - 1) / map.page_bytes *
-                                              map.page_bytes);
+  std::byte* data =
+      arena_.take(devices_, (bytes + map.page_bytes - 1) / map.page_bytes * map.page_bytes);
   const std::uint64_t end = (arena_.address(data) & ((std::uint64_t{1} << map.slot_bits) - 1)) +
                             bytes + map.page_bytes - 1;
   while (map.homes.size() * map.page_bytes < end) {
@@ -54,10 +54,9 @@ std::byte* node::take_unified(std::uint64_t bytes) {
 
 std::uint32_t node::add(kernel::region_state state) {
   const auto id = static_cast<std::uint32_t>(states_.size());
-  trackers_.push_back(state.is_reduction
-                          ? nullptr
-                          : std::make_unique<kernel::use_tracker>(devices_, state.elements,
-                                                                  state.options.boundaries));
+  trackers_.push_back(state.is_reduction ? nullptr
+                                         : std::make_unique<kernel::use_tracker>(
+                                               devices_, state.elements, state.options.boundaries));
   states_.push_back(std::move(state));
   folds_.push_back(nullptr);
   return id;
@@ -100,8 +99,9 @@ task_id node::enqueue_copy(std::uint32_t region, const kernel::delivery& d,
   const std::uint64_t bytes = (d.end - d.begin) * state.element_bytes;
   const std::byte* from = static_cast<const std::byte*>(state.buffers[d.from][back]) + offset;
   std::byte* to = static_cast<std::byte*>(state.buffers[d.to][back]) + offset;
-  return simulation_.add_copy(d.from, d.to, arena_.address(from), arena_.address(to), bytes,
-                              [from, to, bytes] { std::memcpy(to, from, bytes); }, after);
+  return simulation_.add_copy(
+      d.from, d.to, arena_.address(from), arena_.address(to), bytes,
+      [from, to, bytes] { std::memcpy(to, from, bytes); }, after);
 }
 
 void node::enqueue_copies(std::uint32_t region, const std::vector<kernel::delivery>& deliveries,
@@ -136,10 +136,10 @@ void node::enqueue_exchange(const std::vector<std::uint32_t>& ids) {
     const std::uint32_t back = state.parity ^ 1U;
     if (state.options.mechanism == kernel::mechanism::bulk_copy) {
       for (std::uint32_t d = 0; d < devices_; ++d) {
-        enqueue_copies(id,
-                       state.deliveries(d, {{state.options.boundaries[d],
-                                             state.options.boundaries[d + 1]}}),
-                       streams_[d].last);
+        enqueue_copies(
+            id,
+            state.deliveries(d, {{state.options.boundaries[d], state.options.boundaries[d + 1]}}),
+            streams_[d].last);
       }
     } else if (state.options.mechanism == kernel::mechanism::infinite_bandwidth) {
       instant = true;
@@ -181,7 +181,8 @@ kernel::run_result node::finish() {
   const traffic& flags = simulation_.flags();
   double used = 0;
   for (std::uint32_t id = 0; id < states_.size(); ++id) {
-    if (trackers_[id]) used += static_cast<double>(trackers_[id]->used() * states_[id].element_bytes);
+    if (trackers_[id])
+      used += static_cast<double>(trackers_[id]->used() * states_[id].element_bytes);
   }
   const auto payload = static_cast<double>(c.store_payload + copies.payload);
   const auto wire = static_cast<double>(c.store_wire + c.read_wire + copies.wire + flags.wire);

@@ -154,9 +154,9 @@ class node {
   std::vector<std::unique_ptr<kernel::use_tracker>> trackers_;  // by id; null for reductions
 
   struct stream {
-    std::vector<task_id> last;             // what the next kernel waits for
-    std::vector<task_id> copies;           // of this epoch
-    std::vector<task_id> last_copy;        // to each device, for those that share a link
+    std::vector<task_id> last;       // what the next kernel waits for
+    std::vector<task_id> copies;     // of this epoch
+    std::vector<task_id> last_copy;  // to each device, for those that share a link
   };
   std::vector<stream> streams_;
 };

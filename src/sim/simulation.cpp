@@ -24,8 +24,7 @@ simulation::simulation(const machine::machine& described, address_map addresses,
   const gpu::event_kinds kinds{ev_block_start, ev_wake,     ev_issue,      ev_l2_load,
                                ev_load_done,   ev_l2_store, ev_entry_free, ev_kernel_end};
   for (std::uint32_t d = 0; d < described.gpu_count; ++d) {
-    gpus_.push_back(
-        std::make_unique<gpu>(d, machine_.gpu, addresses_, queue_, fabric_, kinds));
+    gpus_.push_back(std::make_unique<gpu>(d, machine_.gpu, addresses_, queue_, fabric_, kinds));
   }
 }
 

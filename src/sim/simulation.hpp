@@ -1,5 +1,6 @@
-// One simulated machine: its GPUs and fabric, and the tasks that streams hand to them. A task starts
-// when all tasks before it have ended; what orders tasks on a device is decided by who adds them.
+// One simulated machine: its GPUs and fabric, and the tasks that streams hand to them. A task
+// starts when all tasks before it have ended; what orders tasks on a device is decided by who adds
+// them.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +25,8 @@ struct traffic {
 
 class simulation : private message_receiver {
  public:
-  // `interrupted` is asked now and then while events run; true ends run() by an exception of its own.
+  // `interrupted` is asked now and then while events run; true ends run() by an exception of its
+  // own.
   simulation(const machine::machine& described, address_map addresses,
              std::function<void()> check_interrupt);
 
@@ -43,8 +45,8 @@ class simulation : private message_receiver {
                    std::uint64_t to_address, std::uint64_t bytes, std::function<void()> arrived,
                    const std::vector<task_id>& after);
   // An exchange among all devices; device d arrives after after[d], and its task ends when every
-  // device's flag has reached it. `payload` bytes travel with each flag. `all_arrived` runs when the
-  // last device has arrived, before any task ends. `instant`: flags take no time.
+  // device's flag has reached it. `payload` bytes travel with each flag. `all_arrived` runs when
+  // the last device has arrived, before any task ends. `instant`: flags take no time.
   std::vector<task_id> add_exchange(const std::vector<std::vector<task_id>>& after,
                                     std::uint32_t payload, bool instant,
                                     std::function<void()> all_arrived);
@@ -64,7 +66,7 @@ class simulation : private message_receiver {
   struct task {
     task_kind kind = task_kind::kernel;
     std::uint32_t device = 0;
-    std::uint32_t work = 0;       // index into kernels_, copies_ or exchanges_
+    std::uint32_t work = 0;  // index into kernels_, copies_ or exchanges_
     std::uint32_t waits_for = 0;
     bool ended = false;
     picoseconds started = 0;
@@ -92,10 +94,22 @@ class simulation : private message_receiver {
     std::function<void()> all_arrived;
   };
   enum event_kind : std::uint16_t {
-    ev_hop, ev_depart, ev_deliver,
-    ev_block_start, ev_wake, ev_issue, ev_l2_load, ev_load_done, ev_l2_store, ev_entry_free,
+    ev_hop,
+    ev_depart,
+    ev_deliver,
+    ev_block_start,
+    ev_wake,
+    ev_issue,
+    ev_l2_load,
+    ev_load_done,
+    ev_l2_store,
+    ev_entry_free,
     ev_kernel_end,
-    ev_kernel_begin, ev_copy_step, ev_copy_end, ev_signal, ev_flag,
+    ev_kernel_begin,
+    ev_copy_step,
+    ev_copy_end,
+    ev_signal,
+    ev_flag,
   };
 
   task_id add_task(task_kind kind, std::uint32_t device, std::uint32_t work,
@@ -125,8 +139,8 @@ class simulation : private message_receiver {
   std::vector<kernel_work> kernels_;
   std::vector<copy_work> copies_;
   std::vector<exchange_work> exchanges_;
-  std::vector<task_id> running_kernel_;                // of each device
-  std::vector<std::vector<std::uint32_t>> copy_queue_; // of each device, waiting for an engine
+  std::vector<task_id> running_kernel_;                 // of each device
+  std::vector<std::vector<std::uint32_t>> copy_queue_;  // of each device, waiting for an engine
   std::vector<std::uint32_t> engines_busy_;
   std::uint64_t unfinished_ = 0;
   traffic copy_traffic_;

@@ -7,11 +7,11 @@
 // an out-edge, summed by a reduction of the epoch before.
 //
 // Edges are cut into units of at most `tile`, a block each, so that the work is even however skewed
-// the rows are. A unit is either a run of whole rows or a part of one row that has more edges than a
-// tile. A block stages the gathers of its rows in shared memory, coalesced over edges, and reduces
-// them by rows: a lane a short row, a warp a long one. Blocks that share a row add what they found to
-// one word, which carries the sum in fixed point and counts the blocks: the last one finishes the
-// row, and the result does not depend on who that is.
+// the rows are. A unit is either a run of whole rows or a part of one row that has more edges than
+// a tile. A block stages the gathers of its rows in shared memory, coalesced over edges, and
+// reduces them by rows: a lane a short row, a warp a long one. Blocks that share a row add what
+// they found to one word, which carries the sum in fixed point and counts the blocks: the last one
+// finishes the row, and the result does not depend on who that is.
 #pragma once
 
 #include <algorithm>
@@ -27,9 +27,9 @@ namespace interlace::workload {
 
 struct rank_update {
   static constexpr std::uint32_t threads = 256;
-  static constexpr std::uint32_t tile = 2048;       // edges of a unit
-  static constexpr std::uint32_t max_rows = 1024;   // rows of a unit
-  static constexpr std::uint32_t long_row = 64;     // edges from which a warp reduces the row
+  static constexpr std::uint32_t tile = 2048;      // edges of a unit
+  static constexpr std::uint32_t max_rows = 1024;  // rows of a unit
+  static constexpr std::uint32_t long_row = 64;    // edges from which a warp reduces the row
   static constexpr std::uint32_t shared_bytes = (tile + 2 * 32) * sizeof(float);
 
   csr_view graph;                         // in-edges
@@ -39,7 +39,7 @@ struct rank_update {
   local<std::uint64_t> row_sums;          // its word is row_sums[unit_slots[b] - 1]
   local<const std::uint32_t> out_degree;  // of the rows of this device
   replicated<float> contribution;
-  reduced<double> totals;                 // [0] dangling rank, [1] sum of |rank' - rank|
+  reduced<double> totals;  // [0] dangling rank, [1] sum of |rank' - rank|
   float damping = 0.85F;
   double vertices = 0;
   bool track_residual = false;
@@ -168,7 +168,8 @@ struct rank_update {
       if (lane.index() != 0) return;
       float s = 0;
       for (auto w : lane.range(0U, threads / block.warp_width())) s += lane.load(gathered, w);
-      const auto mine = one_block + static_cast<std::uint64_t>(static_cast<double>(s) * fixed_point);
+      const auto mine =
+          one_block + static_cast<std::uint64_t>(static_cast<double>(s) * fixed_point);
       const std::uint64_t sum = lane.atomic_add(row_sums, slot, mine) + mine;
       const std::uint32_t edges = lane.load(graph.offsets, row + 1) - lane.load(graph.offsets, row);
       if (sum / one_block != (edges + tile - 1) / tile) return;

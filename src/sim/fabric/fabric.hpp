@@ -12,8 +12,8 @@
 namespace interlace::sim {
 
 enum class message_kind : std::uint8_t {
-  store,         // posted
-  atomic,        // posted
+  store,   // posted
+  atomic,  // posted
   read_request,
   read_reply,
   flag,          // a release that one device signals to another; follows what was sent before it
@@ -25,10 +25,10 @@ struct message {
   std::uint8_t hop = 0;
   std::uint8_t from = 0;
   std::uint8_t to = 0;
-  std::uint32_t unit = 0;     // compute unit, copy or exchange, by kind
-  std::uint32_t entry = 0;    // of the sender's table, by kind
+  std::uint32_t unit = 0;   // compute unit, copy or exchange, by kind
+  std::uint32_t entry = 0;  // of the sender's table, by kind
   std::uint32_t payload = 0;
-  std::uint32_t wire = 0;     // bytes on the link
+  std::uint32_t wire = 0;  // bytes on the link
   std::uint32_t lanes = 0;
   std::uint64_t address = 0;
 };
@@ -69,7 +69,7 @@ class fabric {
     resource server;
     picoseconds per_byte_q16 = 0;  // picoseconds a byte, times 65536
     picoseconds latency = 0;
-    picoseconds queue_time = 0;    // that its sender's buffer covers
+    picoseconds queue_time = 0;  // that its sender's buffer covers
   };
   struct step {
     std::uint32_t direction = 0;
@@ -84,9 +84,9 @@ class fabric {
   event_kinds kinds_;
   message_receiver& receiver_;
   std::uint32_t count_;
-  std::vector<direction> directions_;          // [link * 2 + (0 forward, 1 backward)]
-  std::vector<std::vector<step>> routes_;      // [from * count + to]
-  std::vector<machine::protocol> protocols_;   // [from * count + to]
+  std::vector<direction> directions_;         // [link * 2 + (0 forward, 1 backward)]
+  std::vector<std::vector<step>> routes_;     // [from * count + to]
+  std::vector<machine::protocol> protocols_;  // [from * count + to]
   std::vector<message> messages_;
   std::vector<std::uint32_t> free_;
 };

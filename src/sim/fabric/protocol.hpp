@@ -7,7 +7,8 @@
 // is what remains after line coding (8b/10b, 128b/130b, or 236 of 256 bytes of a PCIe 6 flit).
 //
 // NVLink: 16-byte flits; a header flit, a byte-enable flit where the payload is not made of whole
-// flits, up to 16 data flits. The packet format of NVLink 3 and 4 is not public: NVLink 2's is used.
+// flits, up to 16 data flits. The packet format of NVLink 3 and 4 is not public: NVLink 2's is
+// used.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +17,7 @@
 
 namespace interlace::sim {
 
-inline bool is_pcie(machine::protocol_kind kind) {
-  return kind <= machine::protocol_kind::pcie6;
-}
+inline bool is_pcie(machine::protocol_kind kind) { return kind <= machine::protocol_kind::pcie6; }
 
 // One contiguous write of `bytes` at `offset` inside its naturally aligned line, at most
 // max_payload_bytes. `masked`: some bytes of the span are not written (NVLink only).

@@ -15,15 +15,15 @@ class cache {
  public:
   struct line {
     std::uint64_t address = 0;
-    picoseconds ready = 0;      // when the last requested sectors arrive
-    std::uint32_t entry = 0;    // of the miss that fetches the pending sectors
-    std::uint8_t pending = 0;   // sectors, a bit each
+    picoseconds ready = 0;     // when the last requested sectors arrive
+    std::uint32_t entry = 0;   // of the miss that fetches the pending sectors
+    std::uint8_t pending = 0;  // sectors, a bit each
     std::uint8_t valid = 0;
     std::uint8_t dirty = 0;
   };
   struct victim {
     std::uint64_t address = 0;
-    std::uint8_t dirty = 0;     // 0 also where nothing was displaced
+    std::uint8_t dirty = 0;  // 0 also where nothing was displaced
   };
 
   explicit cache(const machine::cache& m)

@@ -161,9 +161,9 @@ bool gpu::run_waiting(std::uint32_t warp_id, instruction& i) {
       break;
     }
     case instruction_kind::shuffle:
-      w.ready = u.issue.reserve(now, clocks(static_cast<double>(i.count) /
-                                            config_.issue.instructions)) +
-                i.count * config_.l1.hit_latency_ps;
+      w.ready =
+          u.issue.reserve(now, clocks(static_cast<double>(i.count) / config_.issue.instructions)) +
+          i.count * config_.l1.hit_latency_ps;
       break;
     case instruction_kind::barrier: {
       const std::uint32_t slot = w.block;
@@ -257,8 +257,9 @@ bool gpu::issue(std::uint32_t warp_id, std::uint32_t index) {
   }
   for (; i.next_line < i.line_count; ++i.next_line) {
     const line_access l = w.lines[i.first_line + i.next_line];
-    const bool taken = load ? issue_load(u, warp_id, i, l)
-                            : issue_store(u, w.unit, i, l, w.written[i.first_written + i.next_line]);
+    const bool taken = load
+                           ? issue_load(u, warp_id, i, l)
+                           : issue_store(u, w.unit, i, l, w.written[i.first_written + i.next_line]);
     if (!taken) {
       const bool local = load || addresses_.owner(l.line()) == index_;
       (local ? u.waiting : u.waiting_remote).push_back({warp_id, index});
@@ -326,8 +327,8 @@ bool gpu::issue_load(compute_unit& u, std::uint32_t warp_id, instruction& i, lin
   cache::line* line = u.l1.find(l.line());
   if (line != nullptr && (wanted & ~line->valid) == 0) {
     ++counters_.l1_hits;
-    i.ready = std::max(i.ready, u.load_store.reserve(queue_.now(), lookup) +
-                                    config_.l1.hit_latency_ps);
+    i.ready =
+        std::max(i.ready, u.load_store.reserve(queue_.now(), lookup) + config_.l1.hit_latency_ps);
     return true;
   }
   std::uint32_t entry = 0;
@@ -472,15 +473,14 @@ void gpu::delivered(const message& m) {
       memory_.atomic(now + half_l2_, l.line(), m.lanes);
       break;
     case message_kind::read_request: {
-      const picoseconds done =
-          memory_.read(now + half_l2_, l.line(), l.sectors()) + half_l2_;
+      const picoseconds done = memory_.read(now + half_l2_, l.line(), l.sectors()) + half_l2_;
       message reply = m;
       reply.kind = message_kind::read_reply;
       reply.hop = 0;
       reply.from = m.to;
       reply.to = m.from;
-      reply.payload = static_cast<std::uint32_t>(__builtin_popcount(l.sectors())) *
-                      config_.l2.sector_bytes;
+      reply.payload =
+          static_cast<std::uint32_t>(__builtin_popcount(l.sectors())) * config_.l2.sector_bytes;
       reply.wire = read_reply_bytes(fabric_.protocol(reply.from, reply.to), reply.payload);
       counters_.read_payload += reply.payload;
       counters_.read_wire += reply.wire;

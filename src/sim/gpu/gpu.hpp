@@ -3,8 +3,9 @@
 //
 // A warp issues in order. A load holds it only through what depends on it (loads through an index,
 // compute, barriers); an instruction that waits for its index lets independent ones behind it go
-// ahead, `window` instructions at most under way. Every line that leaves a compute unit holds one of
-// its finite entries: a miss until its data are back, a remote store until the link has taken it.
+// ahead, `window` instructions at most under way. Every line that leaves a compute unit holds one
+// of its finite entries: a miss until its data are back, a remote store until the link has taken
+// it.
 #pragma once
 
 #include <cstdint>
@@ -47,7 +48,7 @@ struct gpu_counters {
   std::uint64_t remote_transactions = 0;  // packets that its kernels sent to other devices
   std::uint64_t l1_hits = 0;
   std::uint64_t l1_misses = 0;
-  std::uint64_t store_payload = 0;        // bytes that kernels stored to other devices
+  std::uint64_t store_payload = 0;  // bytes that kernels stored to other devices
   std::uint64_t store_wire = 0;
   std::uint64_t read_payload = 0;
   std::uint64_t read_wire = 0;
@@ -57,8 +58,8 @@ class gpu {
  public:
   struct event_kinds {
     std::uint16_t block_start = 0;
-    std::uint16_t wake = 0;          // a warp
-    std::uint16_t issue = 0;         // a deferred instruction
+    std::uint16_t wake = 0;   // a warp
+    std::uint16_t issue = 0;  // a deferred instruction
     std::uint16_t l2_load = 0;
     std::uint16_t load_done = 0;
     std::uint16_t l2_store = 0;
@@ -105,12 +106,12 @@ class gpu {
     resource load_store;
     resource pipes[4];
     cache l1;
-    std::vector<miss> misses;              // entries; the free ones are in free_misses
+    std::vector<miss> misses;  // entries; the free ones are in free_misses
     std::vector<std::uint32_t> free_misses;
-    std::uint32_t entries_used = 0;        // of the local kind: misses and local stores
-    std::uint32_t remote_used = 0;         // remote stores waiting for the link
-    std::deque<stalled> waiting;           // for a local entry, in order
-    std::deque<stalled> waiting_remote;    // for a place in the remote store queue
+    std::uint32_t entries_used = 0;      // of the local kind: misses and local stores
+    std::uint32_t remote_used = 0;       // remote stores waiting for the link
+    std::deque<stalled> waiting;         // for a local entry, in order
+    std::deque<stalled> waiting_remote;  // for a place in the remote store queue
     std::uint32_t resident_blocks = 0;
   };
   enum class warp_state : std::uint8_t { ready, waiting, no_entry, barrier, done };
@@ -120,11 +121,11 @@ class gpu {
     instruction* program = nullptr;
     const line_access* lines = nullptr;
     const written_bytes* written = nullptr;
-    std::uint32_t size = 0;         // of the program
-    std::uint32_t next = 0;         // instruction
-    std::uint32_t under_way = 0;    // deferred, stalled or with lines pending
+    std::uint32_t size = 0;       // of the program
+    std::uint32_t next = 0;       // instruction
+    std::uint32_t under_way = 0;  // deferred, stalled or with lines pending
     warp_state state = warp_state::ready;
-    picoseconds ready = 0;          // of everything that needs no event
+    picoseconds ready = 0;  // of everything that needs no event
   };
   struct block_slot {
     std::vector<warp_program> programs;
@@ -183,7 +184,7 @@ class gpu {
 
   memory memory_;
   std::vector<compute_unit> units_;
-  std::vector<warp> warps_;        // [block slot][warp of the block]
+  std::vector<warp> warps_;  // [block slot][warp of the block]
   std::vector<block_slot> blocks_;
   std::vector<std::uint32_t> free_blocks_;
   std::vector<waiter> waiters_;

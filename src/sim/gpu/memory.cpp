@@ -56,8 +56,8 @@ picoseconds memory::read(picoseconds time, std::uint64_t line, std::uint8_t sect
   cache::line& l = line_for(start, line);
   const auto missing = static_cast<std::uint8_t>(sectors & ~l.valid);
   if (missing != 0) {
-    l.ready = std::max(
-        l.ready, fetch(start, line, static_cast<std::uint32_t>(__builtin_popcount(missing))));
+    l.ready = std::max(l.ready,
+                       fetch(start, line, static_cast<std::uint32_t>(__builtin_popcount(missing))));
     l.valid = static_cast<std::uint8_t>(l.valid | missing);
   }
   return std::max(start + n * sector_at_bank_, l.ready);

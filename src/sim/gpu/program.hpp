@@ -24,8 +24,8 @@ enum class instruction_kind : std::uint8_t {
   barrier,  // wait, then for the other warps of the block
 };
 
-// A line that lanes of a warp touch together, by device address, and which of its sectors: lines are
-// aligned to at least 64 bytes, so the sectors fit in the low bits.
+// A line that lanes of a warp touch together, by device address, and which of its sectors: lines
+// are aligned to at least 64 bytes, so the sectors fit in the low bits.
 class line_access {
  public:
   line_access(std::uint64_t line, std::uint8_t sectors) : packed_(line | sectors) {}
@@ -51,12 +51,12 @@ struct instruction {
   std::uint16_t line_count = 0;
   std::uint32_t first_line = 0;
   std::uint32_t first_written = 0;  // of stores and atomics
-  std::uint32_t depends = none;  // earlier instruction whose result it needs
+  std::uint32_t depends = none;     // earlier instruction whose result it needs
   std::uint32_t count = 0;
 
   // Replay.
-  std::uint16_t next_line = 0;    // of those not issued yet
-  std::uint16_t pending = 0;      // lines under way
+  std::uint16_t next_line = 0;  // of those not issued yet
+  std::uint16_t pending = 0;    // lines under way
   bool issued = false;
   picoseconds ready = 0;
   std::uint32_t dependents = none;  // first of a list through next_dependent

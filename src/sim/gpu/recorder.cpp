@@ -210,9 +210,8 @@ void recorder::emit_lines(const node& n, const std::uint64_t* addresses, instruc
   out.first_line = static_cast<std::uint32_t>(program.lines.size());
   out.line_count = static_cast<std::uint16_t>(lines_.size());
   for (std::size_t k = 0; k < lines_.size(); ++k) {
-    program.lines.emplace_back(lines_[k],
-                               static_cast<std::uint8_t>(written_[k].bytes.units(
-                                   settings_->sector_bytes, settings_->line_bytes)));
+    program.lines.emplace_back(lines_[k], static_cast<std::uint8_t>(written_[k].bytes.units(
+                                              settings_->sector_bytes, settings_->line_bytes)));
   }
   if (n.kind == instruction_kind::load) return;
   out.first_written = static_cast<std::uint32_t>(program.written.size());

@@ -98,7 +98,7 @@ class recorder {
   std::vector<node> nodes_;
   std::vector<std::uint64_t> addresses_;  // [node][warp_width]
   std::vector<loop> loops_;
-  std::vector<std::uint64_t> lines_;     // of the instruction being emitted
+  std::vector<std::uint64_t> lines_;  // of the instruction being emitted
   std::vector<written_bytes> written_;
   std::vector<std::uint32_t> table_ = std::vector<std::uint32_t>(1024, none);
   std::uint32_t table_shift_ = 54;  // 64 - log2 of the table's size

@@ -65,14 +65,14 @@ TEST(host_node, stores_outside_of_the_mapping_are_found) {
     node.launch(0, store_at{node.view(r, 0), 4}, {1, 32, 0}, r,
                 kernel::block_mapping::contiguous(0, 4, 5));
   });
-  EXPECT_EQ(text, "block 0 of device 0 writes element 4 of region 0, which its mapping does not name");
+  EXPECT_EQ(text,
+            "block 0 of device 0 writes element 4 of region 0, which its mapping does not name");
 }
 
 TEST(host_node, out_of_bounds_is_found) {
   host::node node({.devices = 2, .warp_width = 32, .checks = false});
   const auto r = node.create_region<float>(halves(10));
-  const auto text =
-      message_of([&] { node.launch(0, store_at{node.view(r, 0), 10}, {1, 32, 0}); });
+  const auto text = message_of([&] { node.launch(0, store_at{node.view(r, 0), 10}, {1, 32, 0}); });
   EXPECT_EQ(text, "a kernel reaches element 10 of a replicated array of 10");
 }
 
@@ -85,7 +85,9 @@ struct greedy {
 
 TEST(host_node, shared_memory_is_bounded_by_the_launch) {
   host::node node({.devices = 1, .warp_width = 32, .checks = false});
-  EXPECT_EQ(message_of([&] { node.launch(0, greedy{}, {1, 32, 64}); }),
+  EXPECT_EQ(message_of([&] {
+              node.launch(0, greedy{}, {1, 32, 64});
+            }),
             "a block takes 400 bytes of shared memory but was launched with 64");
 }
 

@@ -1,5 +1,5 @@
-// The simulated node as a whole: closed forms for time, conservation of bytes, determinism, and that
-// finite resources hold things up without stopping them.
+// The simulated node as a whole: closed forms for time, conservation of bytes, determinism, and
+// that finite resources hold things up without stopping them.
 #include "sim/node.hpp"
 
 #include <gtest/gtest.h>
@@ -146,8 +146,7 @@ TEST(sim_node, a_streaming_kernel_is_bound_by_memory) {
   auto in = node.allocate<float>(0, n);
   node.upload(in, std::vector<float>(n, 1.0F));
   auto out = node.allocate<float>(0, 4 * 8 * 128);
-  const auto result = node.run(
-      [&] { node.launch(0, stream_read{in, out}, {4 * 8, 128, 0}); });
+  const auto result = node.run([&] { node.launch(0, stream_read{in, out}, {4 * 8, 128, 0}); });
   const double limit = 4.0 * n / 200e9;
   EXPECT_GT(result.time_s, limit);
   EXPECT_LT(result.time_s, 1.25 * limit);

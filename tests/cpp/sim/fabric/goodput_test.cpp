@@ -15,7 +15,8 @@ namespace {
 
 using machine::protocol_kind;
 
-// Every store of `bytes` goes to a line of its own: one word, or neighbouring lanes with a word each.
+// Every store of `bytes` goes to a line of its own: one word, or neighbouring lanes with a word
+// each.
 struct scattered_stores {
   replicated<std::uint32_t> out;
   std::uint32_t words = 1;  // of one store
@@ -69,8 +70,8 @@ void expect_wire(const machine::machine& m, std::uint32_t bytes, std::uint32_t w
 }
 
 TEST(goodput, pcie_of_every_generation) {
-  for (const auto kind : {protocol_kind::pcie3, protocol_kind::pcie4, protocol_kind::pcie5,
-                          protocol_kind::pcie6}) {
+  for (const auto kind :
+       {protocol_kind::pcie3, protocol_kind::pcie4, protocol_kind::pcie5, protocol_kind::pcie6}) {
     for (const std::uint32_t overhead : {24U, 26U, 28U, 30U}) {
       auto m = test::meshed(2, kind);
       m.links[0].protocol.packet_overhead_bytes = overhead;
