@@ -553,7 +553,7 @@ void node::submit_exchange(const std::vector<std::uint32_t>& ids) {
   e.id = static_cast<std::uint32_t>(exchanges_.size());
   std::string name = "exchange " + std::to_string(e.id) + " (";
   for (const std::uint32_t id : ids) {
-    if (!name.empty()) name += ", ";
+    if (name.back() != '(') name += ", ";
     name += (states_.at(id).is_reduction ? "reduction " : "region ") + std::to_string(id);
   }
   exchanges_.push_back(name + ")");
