@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -125,6 +126,24 @@ class spmv {
   float one_ = 1, zero_ = 0;
 };
 
+// Nothing but the gathers: each column once, coalesced, and what it points to.
+__global__ void gather_only(const uint4* __restrict__ columns, std::uint64_t quads,
+                            const float* __restrict__ x, float* out) {
+  const std::uint64_t stride = std::uint64_t{gridDim.x} * blockDim.x;
+  float sum = 0;
+  std::uint64_t i = std::uint64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  for (; i + stride < quads; i += 2 * stride) {
+    const uint4 a = __ldcs(columns + i);
+    const uint4 b = __ldcs(columns + i + stride);
+    sum += ((x[a.x] + x[a.y]) + (x[a.z] + x[a.w])) + ((x[b.x] + x[b.y]) + (x[b.z] + x[b.w]));
+  }
+  if (i < quads) {
+    const uint4 a = __ldcs(columns + i);
+    sum += (x[a.x] + x[a.y]) + (x[a.z] + x[a.w]);
+  }
+  if (sum == -1.0F) *out = sum;  // never: keeps the loads
+}
+
 double copy_bytes_per_s(stopwatch& watch) {
   constexpr std::size_t bytes = std::size_t{4} << 30U;
   char* data = nullptr;
@@ -145,10 +164,12 @@ struct settings {
   std::uint64_t seed = 1;
   int rounds = 11;
   std::string json;
+  std::string command = "pagerank_vs_cusparse";
 };
 
 settings parse(int argc, char** argv) {
   settings s;
+  for (int k = 1; k < argc; ++k) s.command += std::string(" ") + argv[k];
   for (int k = 1; k < argc; k += 2) {
     const std::string option = argv[k];
     if (k + 1 == argc) throw usage_error(option + " needs a value");
@@ -219,7 +240,9 @@ void compare(const settings& s) {
   }
 
   stopwatch watch;
-  std::vector<double> ours, theirs, theirs2;
+  const auto* columns = reinterpret_cast<const uint4*>(to_device(graph.columns));
+  float* x = to_device(std::vector<float>(vertices, 1.0F));
+  std::vector<double> ours, theirs, theirs2, gathers;
   for (int round = 0; round < s.rounds + 2; ++round) {
     const double a = node.run([&] {
                            for (int k = 0; k < iterations; ++k) work.enqueue_iteration(false);
@@ -231,7 +254,14 @@ void compare(const settings& s) {
     const double c = watch.seconds([&] {
       for (int k = 0; k < iterations; ++k) second.multiply();
     });
+    const double d = watch.seconds([&] {
+      for (int k = 0; k < iterations; ++k) {
+        gather_only<<<132 * 8 * 4, 256>>>(columns, edges / 4, x, x);
+      }
+    });
+    INTERLACE_CUDA_CHECK(cudaGetLastError());
     if (round < 2) continue;  // warm-up
+    gathers.push_back(d / iterations);
     ours.push_back(a / iterations);
     theirs.push_back(b / iterations);
     theirs2.push_back(c / iterations);
@@ -248,25 +278,34 @@ void compare(const settings& s) {
               static_cast<double>(edges) / t * 1e-9);
   std::printf("cuSPARSE SpMV (default)  %8.1f us\n", median(theirs) * 1e6);
   std::printf("cuSPARSE SpMV (ALG2)     %8.1f us\n", median(theirs2) * 1e6);
+  std::printf("gathers and nothing else %8.1f us   %6.1f %% of the iteration\n",
+              median(gathers) * 1e6, 100 * median(gathers) / t);
   std::printf("best cuSPARSE / iteration %7.3f\n", best / t);
   std::printf("compulsory bytes %.1f MB: %.1f GB/s, %.1f %% of the %.0f GB/s of a copy\n",
               bytes * 1e-6, bytes / t * 1e-9, 100 * bytes / t / bandwidth, bandwidth * 1e-9);
   std::printf("largest relative difference of the results %.1e\n", worst);
   if (s.json.empty()) return;
+  const char* commit = std::getenv("INTERLACE_COMMIT");  // a copy of a checkout cannot ask git
+  char date[32];
+  const std::time_t now = std::time(nullptr);
+  std::strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%S+00:00", std::gmtime(&now));
   const std::string partial = s.json + ".part";
   std::FILE* file = std::fopen(partial.c_str(), "w");
   if (file == nullptr) throw usage_error("cannot write " + s.json);
-  std::fprintf(file,
-               "{\"gpu\": \"%s\", \"driver\": \"%s\", \"cuda\": \"%s\", \"scale\": %u, "
-               "\"edge_factor\": %u, \"seed\": %llu, \"vertices\": %llu, \"edges\": %llu, "
-               "\"rounds\": %d, \"iteration_s\": %.9g, \"cusparse_default_s\": %.9g, "
-               "\"cusparse_alg2_s\": %.9g, \"cusparse_over_iteration\": %.6g, "
-               "\"compulsory_bytes\": %.0f, \"copy_bytes_per_s\": %.6g, "
-               "\"fraction_of_bandwidth\": %.6g, \"max_difference\": %.3g}\n",
-               gpu.name.c_str(), gpu.driver.c_str(), gpu.cuda.c_str(), s.scale, s.edge_factor,
-               static_cast<unsigned long long>(s.seed), static_cast<unsigned long long>(vertices),
-               static_cast<unsigned long long>(edges), s.rounds, t, median(theirs), median(theirs2),
-               best / t, bytes, bandwidth, bytes / t / bandwidth, worst);
+  std::fprintf(
+      file,
+      "{\"command\": \"%s\", \"commit\": \"%s\", \"date\": \"%s\", \"gpu\": \"%s\", \"driver\": "
+      "\"%s\", \"cuda\": \"%s\", \"scale\": %u, "
+      "\"edge_factor\": %u, \"seed\": %llu, \"vertices\": %llu, \"edges\": %llu, "
+      "\"rounds\": %d, \"iteration_s\": %.9g, \"cusparse_default_s\": %.9g, "
+      "\"cusparse_alg2_s\": %.9g, \"gather_only_s\": %.9g, \"cusparse_over_iteration\": %.6g, "
+      "\"compulsory_bytes\": %.0f, \"copy_bytes_per_s\": %.6g, "
+      "\"fraction_of_bandwidth\": %.6g, \"max_difference\": %.3g}\n",
+      s.command.c_str(), commit == nullptr ? "" : commit, date, gpu.name.c_str(),
+      gpu.driver.c_str(), gpu.cuda.c_str(), s.scale, s.edge_factor,
+      static_cast<unsigned long long>(s.seed), static_cast<unsigned long long>(vertices),
+      static_cast<unsigned long long>(edges), s.rounds, t, median(theirs), median(theirs2),
+      median(gathers), best / t, bytes, bandwidth, bytes / t / bandwidth, worst);
   std::fclose(file);
   if (std::rename(partial.c_str(), s.json.c_str()) != 0)
     throw usage_error("cannot write " + s.json);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -94,10 +95,14 @@ def json_text(study: Study) -> str:
 
 
 def commit() -> str | None:
-    """The commit of the checkout that this package lies in, with -dirty if files were changed."""
+    """The commit of the checkout that this package lies in, with -dirty if files were changed.
+
+    A copy of a checkout has no git to ask: there INTERLACE_COMMIT says it.
+    """
     git = shutil.which("git")
+    stated = os.environ.get("INTERLACE_COMMIT") or None
     if git is None:
-        return None
+        return stated
 
     def ask(*words: str) -> str | None:
         folder = str(Path(__file__).resolve().parent)
@@ -112,8 +117,8 @@ def commit() -> str | None:
     top = ask("rev-parse", "--show-toplevel")
     # An installed package may lie in the environment of somebody else's checkout.
     if not top or not (Path(top) / "python" / "interlace" / "results.py").is_file():
-        return None
+        return stated
     found = ask("rev-parse", "HEAD")
     if found and ask("status", "--porcelain", "--untracked-files=no"):
         return f"{found}-dirty"
-    return found or None
+    return found or stated

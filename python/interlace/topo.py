@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import datetime
 import importlib
-import importlib.metadata
 import itertools
 import json
 import math
 import platform
+import shlex
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -17,6 +17,7 @@ from typing import Annotated, Any, NamedTuple
 
 import msgspec
 import typer
+from interlace.cli import version
 from interlace.errors import UserError
 from interlace.files import check_writable, write_all
 from interlace.machines import (
@@ -32,6 +33,7 @@ from interlace.machines import (
     shipped_machines,
     to_core,
 )
+from interlace.results import commit
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -439,10 +441,6 @@ def to_json(topology: Topology, measured: Sequence[dict[str, Any]] | None) -> di
     """The same as data."""
     machine = topology.machine
     found = topology.discovery
-    try:
-        version = importlib.metadata.version("interlace")
-    except importlib.metadata.PackageNotFoundError:
-        version = "unknown"
     description = msgspec.to_builtins(machine)
     del description["sources"]
     devices: list[dict[str, Any]] = []
@@ -461,8 +459,9 @@ def to_json(topology: Topology, measured: Sequence[dict[str, Any]] | None) -> di
         devices.append(device)
     names = _matrix_names(topology)
     return {
-        "command": ["interlace", *sys.argv[1:]],
-        "version": version,
+        "command": shlex.join(["interlace", *sys.argv[1:]]),
+        "version": version(),
+        "commit": commit(),
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "driver": found.driver_version if found is not None else None,
         "discovered": found is not None,
