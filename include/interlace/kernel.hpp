@@ -80,6 +80,7 @@ struct local {
   T* data = nullptr;
   std::uint64_t size = 0;  // elements
 
+  // NOLINTNEXTLINE(google-explicit-constructor): as T* becomes const T*
   INTERLACE_HOST_DEVICE operator local<const T>() const { return {data, size}; }
 };
 

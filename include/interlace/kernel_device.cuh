@@ -2,8 +2,9 @@
 // is a thread, and everything is inlined into what one would have written by hand.
 //
 // Two things differ between launches, and both are fixed when a kernel is compiled:
-//   Policy  what a store to a replicated view does (untracked, inline_stores)
-//   Place   which block of the grid a thread block is (whole_grid, block_range)
+//   Policy  what a store to a replicated view does (untracked, inline_stores), and whether accesses
+//           are counted (traced)
+//   Place   which block of the grid a thread block is (whole_grid, block_range, traced_grid)
 //
 // Indices are taken by value: a kernel's constexpr members have no address on a device.
 //
@@ -21,6 +22,7 @@
 #include <type_traits>
 
 #include "interlace/kernel.hpp"
+#include "kernel/trace.hpp"
 
 namespace interlace::device {
 
@@ -30,12 +32,23 @@ inline constexpr std::uint32_t all_lanes = 0xffffffffU;
 // Stores reach the own replica only; something else delivers them.
 struct untracked {
   static constexpr bool stores_inline = false;
+  static constexpr bool counts = false;
 };
 
 // A store reaches the own replica and every subscriber's, by one weak store each. They are visible
 // to a subscriber once it has passed the next exchange, not before.
 struct inline_stores {
   static constexpr bool stores_inline = true;
+  static constexpr bool counts = false;
+};
+
+// As untracked; every access to a view is counted where its place says. Loops of lane.range are not
+// unrolled, or lanes with numbers of iterations of their own would come apart, so that an iteration
+// is one instruction of the warp, as on the simulated node. Only for measuring: it takes many times
+// as long.
+struct traced {
+  static constexpr bool stores_inline = false;
+  static constexpr bool counts = true;
 };
 
 struct whole_grid {
@@ -49,6 +62,35 @@ struct block_range {
   std::uint32_t total;
   __device__ __forceinline__ std::uint64_t index() const { return first + blockIdx.x; }
   __device__ __forceinline__ std::uint64_t count() const { return total; }
+};
+
+// The whole grid, and the counters of a traced kernel: a kernel::trace_totals in its layout.
+struct traced_grid : whole_grid {
+  static constexpr std::uint64_t line_bytes = 128;
+  unsigned long long* counters;
+
+  __device__ __forceinline__ explicit traced_grid(unsigned long long* c) : counters(c) {}
+
+  // One instruction of the lanes that are here together. Relaxed additions, device scope; the lanes
+  // go on together as they came.
+  __device__ __forceinline__ void note(kernel::traced_access kind, kernel::memory_space space,
+                                       const void* address) const {
+    const std::uint32_t active = __activemask();
+    const auto line =
+        static_cast<unsigned long long>(reinterpret_cast<std::uintptr_t>(address)) / line_bytes;
+    const std::uint32_t same = __match_any_sync(active, line);
+    const std::uint32_t lane = threadIdx.x % warp_lanes;
+    // One lane of each line, the lowest.
+    const std::uint32_t lines = __ballot_sync(active, (same & ((1U << lane) - 1)) == 0);
+    if ((active & ((1U << lane) - 1)) == 0) {
+      const std::size_t at = (static_cast<std::size_t>(kind) * kernel::trace_totals::spaces +
+                              static_cast<std::size_t>(space)) *
+                             2;
+      atomicAdd(counters + at, static_cast<unsigned long long>(__popc(lines)));
+      atomicAdd(counters + at + 1, static_cast<unsigned long long>(__popc(active)));
+    }
+    __syncwarp(active);
+  }
 };
 
 template <class T>
@@ -155,8 +197,20 @@ __device__ __forceinline__ T atomic_combine_relaxed(T* p, T value) {
   }
 }
 
-// for (auto i : lane.range(begin, end)): the plain loop.
+// A value that the compiler cannot compute with: a loop over it has no number of iterations.
 template <class I>
+__device__ __forceinline__ I opaque(I value) {
+  static_assert(sizeof(I) == 4 || sizeof(I) == 8);
+  if constexpr (sizeof(I) == 8) {
+    asm volatile("" : "+l"(value));
+  } else {
+    asm volatile("" : "+r"(value));
+  }
+  return value;
+}
+
+// for (auto i : lane.range(begin, end)): the plain loop, or one that is not unrolled.
+template <class I, bool Unrolled>
 class counted_range {
  public:
   __device__ __forceinline__ counted_range(I begin, I end, I step)
@@ -171,6 +225,7 @@ class counted_range {
     __device__ __forceinline__ I operator*() const { return value_; }
     __device__ __forceinline__ iterator& operator++() {
       value_ = static_cast<I>(value_ + step_);
+      if constexpr (!Unrolled) value_ = opaque(value_);
       return *this;
     }
     __device__ __forceinline__ bool operator!=(sentinel s) const { return value_ < s.end; }
@@ -213,6 +268,36 @@ __device__ __forceinline__ T load_element(const shared_span<T>& view, I i) {
   return view.data[i];
 }
 
+// What a policy that counts sees of an access, and any other does not. The element is the one that
+// the access reaches: for loads that of the front.
+template <class Policy, class Place>
+__device__ __forceinline__ void note(const Place& place, kernel::traced_access kind,
+                                     kernel::memory_space space, const void* element) {
+  if constexpr (Policy::counts) place.note(kind, space, element);
+}
+template <class Policy, class Place, class T, class I>
+__device__ __forceinline__ void note_load(const Place& place, const local<T>& view, I i) {
+  note<Policy>(place, kernel::traced_access::load, kernel::memory_space::local,
+               view.data + static_cast<std::uint64_t>(i));
+}
+template <class Policy, class Place, class T, class I>
+__device__ __forceinline__ void note_load(const Place& place, const replicated<T>& view, I i) {
+  note<Policy>(place, kernel::traced_access::load, kernel::memory_space::replicated,
+               view.front + static_cast<std::uint64_t>(i));
+}
+template <class Policy, class Place, class T, class I>
+__device__ __forceinline__ void note_load(const Place& place, const unified<T>& view, I i) {
+  note<Policy>(place, kernel::traced_access::load, kernel::memory_space::unified,
+               view.data + static_cast<std::uint64_t>(i));
+}
+template <class Policy, class Place, class T, combine Op, class I>
+__device__ __forceinline__ void note_load(const Place& place, const reduced<T, Op>& view, I i) {
+  note<Policy>(place, kernel::traced_access::load, kernel::memory_space::reduced,
+               view.front + static_cast<std::uint64_t>(i));
+}
+template <class Policy, class Place, class T, class I>
+__device__ __forceinline__ void note_load(const Place&, const shared_span<T>&, I) {}
+
 // Whether lanes of the block may have written what a view shows: then a load that the block or the
 // warp shares has to wait for them.
 template <class View>
@@ -241,23 +326,25 @@ class lane {
   template <class B, class E>
   __device__ __forceinline__ auto range(B begin, E end) const {
     using index = std::common_type_t<B, E>;
-    return counted_range<index>(static_cast<index>(begin), static_cast<index>(end), index{1});
+    return counted_range<index, !Policy::counts>(static_cast<index>(begin), static_cast<index>(end),
+                                                 index{1});
   }
   template <class B, class E, class S>
   __device__ __forceinline__ auto range(B begin, E end, S step) const {
     using index = std::common_type_t<B, E>;
-    return counted_range<index>(static_cast<index>(begin), static_cast<index>(end),
-                                static_cast<index>(step));
+    return counted_range<index, !Policy::counts>(static_cast<index>(begin), static_cast<index>(end),
+                                                 static_cast<index>(step));
   }
 
   // Weak loads: see load_element.
   template <class View, class I>
   __device__ __forceinline__ auto load(const View& view, I i) const {
+    note_load<Policy>(place_, view, i);
     return load_element(view, i);
   }
   template <class View, class I>
   __device__ __forceinline__ auto load_index(const View& view, I i) const {
-    return load_element(view, i);
+    return load(view, i);
   }
 
   // Weak stores: other lanes of the block see them after its next barrier, other kernels of the
@@ -265,11 +352,15 @@ class lane {
   template <class T, class I>
   __device__ __forceinline__ void store(const local<T>& view, I i,
                                         std::type_identity_t<T> value) const {
+    note<Policy>(place_, kernel::traced_access::store, kernel::memory_space::local,
+                 view.data + static_cast<std::uint64_t>(i));
     view.data[static_cast<std::uint64_t>(i)] = value;
   }
   template <class T, class I>
   __device__ __forceinline__ void store(const unified<T>& view, I i,
                                         std::type_identity_t<T> value) const {
+    note<Policy>(place_, kernel::traced_access::store, kernel::memory_space::unified,
+                 view.data + static_cast<std::uint64_t>(i));
     view.data[static_cast<std::uint64_t>(i)] = value;
   }
   template <class T, class I>
@@ -283,6 +374,8 @@ class lane {
   __device__ __forceinline__ void store(const replicated<T>& view, I i,
                                         std::type_identity_t<T> value) const {
     const auto n = static_cast<std::uint64_t>(i);
+    note<Policy>(place_, kernel::traced_access::store, kernel::memory_space::replicated,
+                 view.back + n);
     view.back[n] = value;
     if constexpr (Policy::stores_inline) {
       for (std::uint32_t rest = view.subscribers(n); rest != 0; rest &= rest - 1) {
@@ -295,12 +388,16 @@ class lane {
   template <class T, class I>
   __device__ __forceinline__ T atomic_add(const local<T>& view, I i,
                                           std::type_identity_t<T> value) const {
-    return atomic_add_relaxed(view.data + static_cast<std::uint64_t>(i), value);
+    T* slot = view.data + static_cast<std::uint64_t>(i);
+    note<Policy>(place_, kernel::traced_access::atomic, kernel::memory_space::local, slot);
+    return atomic_add_relaxed(slot, value);
   }
   template <class T, class I>
   __device__ __forceinline__ T atomic_min(const local<T>& view, I i,
                                           std::type_identity_t<T> value) const {
-    return atomic_min_relaxed(view.data + static_cast<std::uint64_t>(i), value);
+    T* slot = view.data + static_cast<std::uint64_t>(i);
+    note<Policy>(place_, kernel::traced_access::atomic, kernel::memory_space::local, slot);
+    return atomic_min_relaxed(slot, value);
   }
   // Relaxed, block scope; orders no other access.
   template <class T, class I>
@@ -320,8 +417,9 @@ class lane {
                                          std::type_identity_t<T> value) const {
     const std::uint64_t copy =
         view.copies == 1 ? 0 : static_cast<std::uint32_t>(place_.index()) % view.copies;
-    atomic_combine_relaxed<Op>(view.partial + copy * view.size + static_cast<std::uint64_t>(i),
-                               value);
+    T* slot = view.partial + copy * view.size + static_cast<std::uint64_t>(i);
+    note<Policy>(place_, kernel::traced_access::atomic, kernel::memory_space::reduced, slot);
+    atomic_combine_relaxed<Op>(slot, value);
   }
 
   // Only the simulated node spends time on it.
@@ -360,6 +458,7 @@ class warp {
   template <class View, class I>
   __device__ __forceinline__ auto load(const View& view, I i) const {
     if constexpr (written_by_kernel<View>) order();
+    note_load<Policy>(place_, view, i);
     return load_element(view, i);
   }
 
@@ -453,6 +552,7 @@ class block {
   template <class View, class I>
   __device__ __forceinline__ auto load(const View& view, I i) {
     if constexpr (written_by_kernel<View>) order();
+    note_load<Policy>(place_, view, i);
     return load_element(view, i);
   }
 
@@ -512,6 +612,12 @@ template <class Policy, class Kernel>
 __global__ void __launch_bounds__(most_threads<Kernel>())
     run_ranged(const __grid_constant__ Kernel kernel, std::uint32_t first, std::uint32_t total) {
   block<Policy, block_range, fixed_threads<Kernel>()> own(block_range{first, total});
+  kernel(own);
+}
+template <class Kernel>
+__global__ void __launch_bounds__(most_threads<Kernel>())
+    run_traced(const __grid_constant__ Kernel kernel, unsigned long long* counters) {
+  block<traced, traced_grid, fixed_threads<Kernel>()> own(traced_grid{counters});
   kernel(own);
 }
 

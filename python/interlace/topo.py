@@ -137,7 +137,7 @@ def discover() -> Topology:
     known = {name: load_machine(name) for name in shipped_machines()}
     try:
         found = core.discover_machine([to_core(machine, core) for machine in known.values()])
-    except (RuntimeError, ValueError) as error:
+    except core.UsageError as error:
         names = shipped_machines()
         example = "4x-volta-nvlink2" if "4x-volta-nvlink2" in names else (names or ["FILE"])[0]
         raise UserError(

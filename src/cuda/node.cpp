@@ -23,6 +23,11 @@ constexpr std::uint32_t no_exchange = 0xffffffffU;
 // Operations that are enqueued on streams while the gate is shut: a stream takes about a thousand
 // before a launch waits, and nothing that waits for the host may do so while the host waits for it.
 constexpr std::uint32_t gate_holds = 256;
+// What an operation counts: an exchange is up to eight launches, a library call may be several.
+std::uint32_t gate_weight(const operation& o) {
+  if (o.what == operation::kind::exchange) return 8;
+  return o.what == operation::kind::call ? 16 : 1;
+}
 
 // How long graphs may take to be enqueued while the gate is shut.
 constexpr std::chrono::seconds gate_patience{1};
@@ -432,9 +437,15 @@ void* node::take(std::uint32_t device, std::uint64_t bytes) {
   return memory_.take(ordinal(device), bytes);
 }
 
+void* node::take_unified(std::uint64_t bytes) {
+  require_idle("an allocation");
+  return unified_.take(options_.ordinals, bytes);
+}
+
 void node::write(void* to, const void* from, std::uint64_t bytes) {
   require_idle("an upload");
   if (bytes == 0) return;
+  const current_device on(ordinal(0));  // one that unified memory is mapped for
   INTERLACE_CUDA_CHECK(cudaMemcpy(to, from, bytes, cudaMemcpyDefault));
   // A copy from pageable memory returns when it is staged.
   INTERLACE_CUDA_CHECK(cudaStreamSynchronize(nullptr));
@@ -443,6 +454,7 @@ void node::write(void* to, const void* from, std::uint64_t bytes) {
 void node::read_bytes(void* to, const void* from, std::uint64_t bytes) const {
   require_idle("a download");
   if (bytes == 0) return;
+  const current_device on(ordinal(0));
   INTERLACE_CUDA_CHECK(cudaMemcpy(to, from, bytes, cudaMemcpyDefault));
   INTERLACE_CUDA_CHECK(cudaStreamSynchronize(nullptr));
 }
@@ -497,7 +509,7 @@ std::uint32_t node::add_reduction(std::uint64_t n, std::uint32_t copies,
 // --- what launches and exchanges become
 // -----------------------------------------------------------
 
-void node::submit_kernel(std::uint32_t device, kernel_operation k) {
+void node::check_launch(std::uint32_t device, const kernel_operation& k) const {
   if (device >= devices()) {
     throw model_error("a launch on device " + std::to_string(device) + " of " +
                       std::to_string(devices()));
@@ -511,10 +523,46 @@ void node::submit_kernel(std::uint32_t device, kernel_operation k) {
     throw model_error("a block of " + std::to_string(k.shape.threads) +
                       " threads; a GPU takes multiples of 32 up to 1024");
   }
+}
+
+kernel::trace_totals node::count_accesses(std::uint32_t device, const kernel_operation& k) {
+  require_idle("a trace");
+  check_launch(device, k);
+  kernel::trace_totals totals;
+  static_assert(sizeof(totals) == sizeof(totals.counts) &&
+                sizeof(totals) == totals.kinds * totals.spaces * 2 * sizeof(std::uint64_t));
+  if (k.shape.blocks == 0) return totals;
+  const current_device restore(ordinal(device));
+  load(k);
+  device_memory scratch;
+  void* counters = scratch.take(ordinal(device), sizeof(totals));
+  write(counters, &totals, sizeof(totals));
+  INTERLACE_CUDA_CHECK(cudaSetDevice(ordinal(device)));
+  void* functor = const_cast<std::byte*>(k.functor.data());  // NOLINT: as in issue_kernel
+  std::array<void*, 2> arguments{functor, static_cast<void*>(&counters)};
+  INTERLACE_CUDA_CHECK(cudaLaunchKernel(k.entry, dim3(static_cast<unsigned int>(k.shape.blocks)),
+                                        dim3(k.shape.threads), arguments.data(),
+                                        k.shape.shared_bytes, streams_[device]));
+  read_bytes(&totals, counters, sizeof(totals));  // waits
+  return totals;
+}
+
+void node::submit_kernel(std::uint32_t device, kernel_operation k) {
+  check_launch(device, k);
+  if (k.shape.blocks == 0) return;
   operation o;
   o.what = operation::kind::kernel;
   o.device = device;
   o.kernel = std::move(k);
+  submit(std::move(o));
+}
+
+void node::call(std::uint32_t device, kernel::library_call c) {
+  kernel::check_call(c, c.on_gpu, device, devices());
+  operation o;
+  o.what = operation::kind::call;
+  o.device = device;
+  o.call = std::move(c);
   submit(std::move(o));
 }
 
@@ -622,6 +670,7 @@ void node::submit(operation o) {
     return;
   }
   const current_device restore(ordinal(0));
+  // A call's own kernels may wait here for what runs, all of which is enqueued on every device.
   if (o.what == operation::kind::kernel) load(o.kernel);
   issue(o, nullptr);
 }
@@ -655,6 +704,29 @@ void node::load(const kernel_operation& k) {
   }
 }
 
+// What a library launches is known to it alone: its kernels are loaded by capturing the call into a
+// graph that is thrown away.
+void node::load_call(const operation& o) {
+  INTERLACE_CUDA_CHECK(cudaSetDevice(ordinal(o.device)));
+  cudaStream_t stream = streams_[o.device];
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t executable = nullptr;
+  INTERLACE_CUDA_CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
+  try {
+    issue_call(o.device, o.call);
+  } catch (...) {
+    (void)cudaStreamEndCapture(stream, &graph);
+    if (graph != nullptr) (void)cudaGraphDestroy(graph);
+    (void)cudaGetLastError();
+    throw;
+  }
+  INTERLACE_CUDA_CHECK(cudaStreamEndCapture(stream, &graph));
+  const cudaError_t error = cudaGraphInstantiate(&executable, graph, 0);
+  if (executable != nullptr) INTERLACE_CUDA_LOG(cudaGraphExecDestroy(executable));
+  INTERLACE_CUDA_LOG(cudaGraphDestroy(graph));
+  INTERLACE_CUDA_CHECK(error);
+}
+
 void node::issue(const operation& o, stopwatch* watch) {
   switch (o.what) {
     case operation::kind::kernel: {
@@ -665,6 +737,16 @@ void node::issue(const operation& o, stopwatch* watch) {
       if (draw) {
         watch->span(o.device, "kernel", readable(o.kernel.type_name), begin,
                     watch->mark(streams_[o.device]));
+      }
+      break;
+    }
+    case operation::kind::call: {
+      INTERLACE_CUDA_CHECK(cudaSetDevice(ordinal(o.device)));
+      const bool draw = watch != nullptr && watch->draws();
+      cudaEvent_t begin = draw ? watch->mark(streams_[o.device]) : nullptr;
+      issue_call(o.device, o.call);
+      if (draw) {
+        watch->span(o.device, "kernel", o.call.name, begin, watch->mark(streams_[o.device]));
       }
       break;
     }
@@ -697,6 +779,16 @@ void node::issue_kernel(std::uint32_t device, const kernel_operation& k) {
   INTERLACE_CUDA_CHECK(cudaLaunchKernel(k.entry, dim3(static_cast<unsigned int>(k.shape.blocks)),
                                         dim3(k.shape.threads), arguments.data(),
                                         k.shape.shared_bytes, streams_[device]));
+}
+
+void node::issue_call(std::uint32_t device, const kernel::library_call& c) {
+  c.on_gpu(streams_[device]);
+  if (const cudaError_t error = cudaGetLastError(); error != cudaSuccess) {
+    throw device_error("the call of " + c.name + " failed: " + cudaGetErrorString(error) + " (" +
+                       cudaGetErrorName(error) + ")");
+  }
+  // A library may leave another device the current one.
+  INTERLACE_CUDA_CHECK(cudaSetDevice(ordinal(device)));
 }
 
 void node::issue_exchange(std::uint32_t device, const exchange_operation& e, stopwatch* watch) {
@@ -775,6 +867,11 @@ kernel::run_result node::execute_recorded(const run_options& o) {
     }
   }
 
+  // A capture has loaded what calls launch.
+  for (const operation& op : operations) {
+    if (captured == nullptr && op.what == operation::kind::call) load_call(op);
+  }
+
   const std::uint32_t repetitions = std::max(1U, o.repetitions);
   std::unique_ptr<snapshot> before;
   if (o.warm_ups + repetitions > 1) before = std::make_unique<snapshot>(*this);
@@ -807,7 +904,7 @@ double node::launch_timed(const std::vector<operation>& operations, graphs* capt
       std::uint32_t held = 0;
       for (const operation& o : operations) {
         issue(o, watch);
-        held += o.what == operation::kind::exchange ? 8U : 1U;
+        held += gate_weight(o);
         if (held >= gate_holds) open_gate();
       }
     }

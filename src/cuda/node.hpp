@@ -24,9 +24,11 @@
 
 #include "base/errors.hpp"
 #include "cuda/memory/memory.hpp"
+#include "cuda/memory/unified.hpp"
 #include "cuda/region/exchange.hpp"
 #include "interlace/kernel.hpp"
 #include "kernel/region.hpp"
+#include "kernel/trace.hpp"
 #if defined(__CUDACC__)
 #include "interlace/kernel_device.cuh"
 #endif
@@ -53,7 +55,7 @@ struct run_options {
   bool detail = false;
   std::uint32_t timeline_epochs = 3;
   // Before each run but the first, regions and reductions get back the contents that they had
-  // before it. Local arrays that kernels read and write are the caller's care.
+  // before it. Local and unified arrays that are read and written are the caller's care.
 };
 
 // What a node enqueues, taken down.
@@ -79,12 +81,13 @@ struct exchange_operation {
   std::vector<std::vector<large_reduction>> large;  // of each device
 };
 struct operation {
-  enum class kind : std::uint8_t { kernel, copies, exchange };
+  enum class kind : std::uint8_t { kernel, copies, exchange, call };
   kind what = kind::kernel;
   std::uint32_t device = 0;  // not for exchange
   kernel_operation kernel;
   std::vector<copy_operation> copies;  // on the copy stream, behind all kernels so far
   exchange_operation exchange;
+  kernel::library_call call;
 };
 
 class node {
@@ -111,17 +114,26 @@ class node {
   local<T> allocate(std::uint32_t device, std::uint64_t n) {
     return {static_cast<T*>(take(device, n * sizeof(T))), n};
   }
+  // Pages of 2 MiB, on the devices in turn; all devices load and store all of them.
+  template <class T>
+  unified<T> allocate_unified(std::uint64_t n) {
+    return {static_cast<T*>(take_unified(n * sizeof(T))), n};
+  }
   template <class T>
   void upload(const local<T>& to, const std::vector<T>& values) {
-    if (values.size() > to.size) {
-      throw model_error("an upload of " + std::to_string(values.size()) + " elements to " +
-                        std::to_string(to.size));
-    }
-    write(to.data, values.data(), values.size() * sizeof(T));
+    upload(to.data, to.size, values);
+  }
+  template <class T>
+  void upload(const unified<T>& to, const std::vector<T>& values) {
+    upload(to.data, to.size, values);
   }
   template <class T>
   std::vector<std::remove_const_t<T>> download(const local<T>& from) const {
     return read<std::remove_const_t<T>>(from.data, from.size);
+  }
+  template <class T>
+  std::vector<T> download(const unified<T>& from) const {
+    return read<T>(from.data, from.size);
   }
 
   template <class T>
@@ -204,7 +216,18 @@ class node {
         submit_kernel(device, whole<device::untracked>(kernel, shape));
     }
   }
+
+  // Runs the kernel at once and counts the accesses of its warps; waits. Not inside of run. It does
+  // to memory what a launch that writes no region would.
+  template <class Kernel>
+  kernel::trace_totals trace(std::uint32_t device, const Kernel& kernel, grid shape) {
+    kernel_operation k = describe(kernel, shape);
+    k.entry = reinterpret_cast<const void*>(&device::run_traced<Kernel>);
+    return count_accesses(device, k);
+  }
 #endif
+
+  void call(std::uint32_t device, kernel::library_call c);
 
   template <class... Item>
   void exchange(const Item&... items) {
@@ -275,7 +298,17 @@ class node {
     return values;
   }
 
+  template <class T>
+  void upload(T* to, std::uint64_t size, const std::vector<T>& values) {
+    if (values.size() > size) {
+      throw model_error("an upload of " + std::to_string(values.size()) + " elements to " +
+                        std::to_string(size));
+    }
+    write(to, values.data(), values.size() * sizeof(T));
+  }
+
   void* take(std::uint32_t device, std::uint64_t bytes);
+  void* take_unified(std::uint64_t bytes);
   void write(void* to, const void* from, std::uint64_t bytes);
   void read_bytes(void* to, const void* from, std::uint64_t bytes) const;
   void write_front(std::uint32_t id, std::uint32_t device, const void* values, std::uint64_t n,
@@ -284,6 +317,8 @@ class node {
   std::uint32_t add_reduction(std::uint64_t n, std::uint32_t copies, std::uint32_t element_bytes,
                               element_type type, combine operation);
 
+  void check_launch(std::uint32_t device, const kernel_operation& k) const;
+  kernel::trace_totals count_accesses(std::uint32_t device, const kernel_operation& k);
   void submit_kernel(std::uint32_t device, kernel_operation k);
   void submit_deliveries(std::uint32_t device, std::uint32_t id,
                          const std::vector<kernel::element_range>& complete);
@@ -297,8 +332,10 @@ class node {
   void require_usable() const;
   void require_idle(const char* what) const;
   void load(const kernel_operation& k);
+  void load_call(const operation& o);
   void issue(const operation& o, stopwatch* watch);
   void issue_kernel(std::uint32_t device, const kernel_operation& k);
+  void issue_call(std::uint32_t device, const kernel::library_call& c);
   void issue_copies(std::uint32_t device, const std::vector<copy_operation>& copies);
   void issue_exchange(std::uint32_t device, const exchange_operation& e, stopwatch* watch);
   double launch_timed(const std::vector<operation>& operations, graphs* captured, stopwatch* watch);
@@ -315,6 +352,7 @@ class node {
   std::vector<cudaEvent_t> forks_, joins_;   // between the two
   std::vector<cudaEvent_t> starts_, stops_;  // of a run
   device_memory memory_;
+  unified_memory unified_;
   std::unique_ptr<mapped_memory> host_;  // wait_failure of each device, then the gate's ticket
   std::vector<device_control*> controls_;
   wait_failure* failures_ = nullptr;

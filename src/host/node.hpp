@@ -31,12 +31,25 @@ class node {
     return {static_cast<T*>(take(n * sizeof(T))), n};
   }
   template <class T>
+  unified<T> allocate_unified(std::uint64_t n) {
+    return {static_cast<T*>(take(n * sizeof(T))), n};
+  }
+  template <class T>
   void upload(const local<T>& to, const std::vector<T>& values) {
     kernel::check_index("local", values.size(), to.size + 1);
     std::copy(values.begin(), values.end(), to.data);
   }
   template <class T>
+  void upload(const unified<T>& to, const std::vector<T>& values) {
+    kernel::check_index("unified", values.size(), to.size + 1);
+    std::copy(values.begin(), values.end(), to.data);
+  }
+  template <class T>
   std::vector<T> download(const local<T>& from) const {
+    return {from.data, from.data + from.size};
+  }
+  template <class T>
+  std::vector<T> download(const unified<T>& from) const {
     return {from.data, from.data + from.size};
   }
 
@@ -106,6 +119,11 @@ class node {
   void launch(std::uint32_t device, const Kernel& kernel, grid shape, const kernel::region<T>&,
               const kernel::block_mapping& mapping) {
     execute(device, kernel, shape, &mapping);
+  }
+
+  void call(std::uint32_t device, const kernel::library_call& c) const {
+    kernel::check_call(c, c.on_cpu, device, options_.devices);
+    c.on_cpu();
   }
 
   template <class... Item>

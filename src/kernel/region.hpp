@@ -5,7 +5,9 @@
 //
 //   devices()                               GPUs
 //   allocate<T>(device, n) -> local<T>      lives as long as the node; every byte 0xff
-//   upload(local<T>, values), download(local<T>) -> std::vector<T>
+//   allocate_unified<T>(n) -> unified<T>    one array whose pages go to the devices in turn (4 KiB
+//                                           simulated, 2 MiB on GPUs); lives and starts as above
+//   upload(local<T> | unified<T>, values), download(local<T> | unified<T>) -> std::vector<T>
 //   create_region<T>(region_options) -> region<T>;  set_front(region, values);
 //   front(region, device) -> std::vector<T> the replica of one device
 //   create_reduction<T, Op>(n, copies) -> reduction<T, Op>;  set_front(reduction, values);
@@ -13,10 +15,15 @@
 //   view(region | reduction, device)        what kernels take; valid until the next exchange
 //   launch(device, kernel, grid)            a kernel that writes no region
 //   launch(device, kernel, grid, region, block_mapping)
+//   call(device, library_call)              a sort, an FFT: see kernel/library_call.hpp
 //   exchange(regions and reductions...)     publishes and swaps
 //   run(f) -> run_result                    f enqueues launches and exchanges; returns when done
 //
-// launch and exchange only enqueue, in the order of each device's stream.
+// launch, call and exchange only enqueue, in the order of each device's stream. The real and the
+// simulated node also have
+//
+//   trace(device, kernel, grid) -> trace_totals   runs a kernel at once and counts its accesses
+//                                                 (kernel/trace.hpp)
 #pragma once
 
 #include <array>
@@ -26,6 +33,7 @@
 
 #include "base/limits.hpp"
 #include "interlace/kernel.hpp"
+#include "kernel/library_call.hpp"
 #include "kernel/mapping.hpp"
 
 namespace interlace::kernel {
@@ -154,7 +162,7 @@ struct run_result {
   wire_bytes wire;
   std::vector<timeline_event> timeline;   // of the first epochs
   std::uint64_t accesses = 0;             // simulated (warp instruction, line) pairs
-  std::uint64_t remote_transactions = 0;  // simulated packets that left a device
+  std::uint64_t remote_transactions = 0;  // simulated packets of kernels' remote accesses
 };
 
 }  // namespace interlace::kernel

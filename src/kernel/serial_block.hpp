@@ -31,6 +31,7 @@
 
 #include "base/errors.hpp"
 #include "interlace/kernel.hpp"
+#include "kernel/trace.hpp"
 
 // The place in a source that a call stands at, the same for all lanes.
 #if defined(__GNUC__) && !defined(__clang__)
@@ -48,7 +49,6 @@ namespace interlace::kernel {
 enum class site_id : std::uintptr_t {};
 
 enum class access_kind : std::uint8_t { load, load_index, store, atomic, reduce };
-enum class memory_space : std::uint8_t { local, replicated, unified, reduced, shared };
 
 inline constexpr std::uint32_t no_instruction = 0xffffffffU;
 
@@ -70,6 +70,7 @@ struct dependent_index {
   I value{};
   std::uint32_t instruction = no_instruction;
 
+  // NOLINTNEXTLINE(google-explicit-constructor): kernels use it as the index that it is
   operator I() const { return value; }
   dependent_index& operator++() {
     ++value;
@@ -170,7 +171,7 @@ class lane_range {
   struct sentinel {};
   class iterator {
    public:
-    iterator(const lane_range& range) : range_(range), value_(range.begin_) {}
+    explicit iterator(const lane_range& range) : range_(range), value_(range.begin_) {}
     auto operator*() const {
       if constexpr (Observer::active) {
         return dependent_index<I>{value_, range_.instruction_};
@@ -505,7 +506,7 @@ class serial_warp : public accessor<Observer> {
   }
   template <class T, class Op>
   T butterfly(const lane_values<T>& state, Op op, T fill) const {
-    std::array<T, 64> v;
+    std::array<T, 64> v{};
     v.fill(fill);
     std::copy(state.data() + first(), state.data() + last(), v.begin());
     std::uint32_t steps = 0;

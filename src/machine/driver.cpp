@@ -153,7 +153,7 @@ class nvidia_driver final : public gpu_driver {
   }
 
   installed_gpu installed(std::uint32_t index) override {
-    const nvml_device device = nvml_handle(index);
+    nvml_device device = nvml_handle(index);
     installed_gpu found;
     nvml_pci_info pci{};
     nvml_check("nvmlDeviceGetPciInfo_v3", nvml<nvml_result(nvml_device, nvml_pci_info*)>(
@@ -254,6 +254,7 @@ class nvidia_driver final : public gpu_driver {
   }
 
   std::optional<std::string> visible_devices() override {
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): nothing here changes the environment
     const char* value = std::getenv("CUDA_VISIBLE_DEVICES");
     if (value == nullptr) return std::nullopt;
     return std::string(value);

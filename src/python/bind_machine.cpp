@@ -113,7 +113,8 @@ void bind_fabric(nb::module_& module) {
            [](endpoint* made, endpoint_kind kind, std::uint32_t index) {
              new (made) endpoint{kind, index};
            })
-      .def(nb::self == nb::self)
+      // NOLINTNEXTLINE(misc-redundant-expression): nanobind's way to bind ==
+      .def(nb::self == nb::self, nb::sig("def __eq__(self, arg: object, /) -> bool"))
       .def_rw("kind", &endpoint::kind)
       .def_rw("index", &endpoint::index);
 

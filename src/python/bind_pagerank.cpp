@@ -96,9 +96,12 @@ nb::dict make_result(run::pagerank_result result) {
 }
 
 void bind_errors(nb::module_& module) {
+  // the constructor registers the exception
+  // NOLINTBEGIN(bugprone-throw-keyword-missing,bugprone-unused-raii)
   nb::exception<usage_error>(module, "UsageError");
   nb::exception<model_error>(module, "ModelError", PyExc_RuntimeError);
   nb::exception<device_error>(module, "DeviceError", PyExc_RuntimeError);
+  // NOLINTEND(bugprone-throw-keyword-missing,bugprone-unused-raii)
 }
 
 void check_signals() {

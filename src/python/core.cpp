@@ -24,13 +24,16 @@ double thread_cpu_seconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-nb::dict run_pagerank(const std::string& node, const machine::machine* described,
-                      std::uint32_t gpus, const std::string& mechanism,
-                      const array_in<std::uint64_t>& offsets,
-                      const array_in<std::uint32_t>& columns,
-                      const array_in<std::uint32_t>& out_degree,
-                      const array_in<std::uint64_t>& boundaries, double damping,
-                      std::uint32_t iterations, double tolerance, std::uint32_t split_ranges) {
+// as the type stub shows it
+using result_dict = nb::typed<nb::dict, nb::str, nb::any>;
+
+result_dict run_pagerank(const std::string& node, const machine::machine* described,
+                         std::uint32_t gpus, const std::string& mechanism,
+                         const array_in<std::uint64_t>& offsets,
+                         const array_in<std::uint32_t>& columns,
+                         const array_in<std::uint32_t>& out_degree,
+                         const array_in<std::uint64_t>& boundaries, double damping,
+                         std::uint32_t iterations, double tolerance, std::uint32_t split_ranges) {
   const auto request = make_request(offsets, columns, out_degree, boundaries, gpus, mechanism,
                                     damping, iterations, tolerance, split_ranges);
   run::pagerank_result result;

@@ -62,8 +62,7 @@ std::uint32_t node::add(kernel::region_state state) {
   return id;
 }
 
-void node::enqueue_kernel(std::uint32_t device, grid shape, const block_function& block,
-                          std::uint32_t region, const kernel::block_mapping* mapping) {
+recorder::settings node::recorded_by(std::uint32_t device) const {
   recorder::settings record;
   record.warp_width = simulation_.described().gpu.warp_width;
   record.line_bytes = simulation_.described().gpu.l1.line_bytes;
@@ -71,6 +70,30 @@ void node::enqueue_kernel(std::uint32_t device, grid shape, const block_function
   record.address_base = arena_.base();
   record.device = device;
   for (const auto& t : trackers_) record.regions.push_back(t.get());
+  return record;
+}
+
+kernel::trace_totals node::trace_blocks(std::uint32_t device, grid shape,
+                                        const block_function& block) const {
+  if (!simulation_.idle()) throw model_error("a trace inside of run");
+  kernel::trace_totals totals;
+  recorder::settings record = recorded_by(device);
+  record.regions.assign(trackers_.size(), nullptr);
+  record.totals = &totals;
+  std::vector<warp_program> programs((shape.threads + record.warp_width - 1) / record.warp_width);
+  recorder recording;
+  kernel::block_memory memory;
+  for (std::uint64_t b = 0; b < shape.blocks; ++b) {
+    recording.begin_block(record, programs);
+    block(b, recording, memory);
+    recording.end_block();
+  }
+  return totals;
+}
+
+void node::enqueue_kernel(std::uint32_t device, grid shape, const block_function& block,
+                          std::uint32_t region, const kernel::block_mapping* mapping) {
+  recorder::settings record = recorded_by(device);
   stream& s = streams_[device];
   const auto how =
       region == none ? kernel::mechanism::bulk_copy : states_[region].options.mechanism;

@@ -6,10 +6,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "kernel/region.hpp"
 #include "kernel/serial_block.hpp"
+#include "kernel/trace.hpp"
 #include "kernel/use_tracker.hpp"
 #include "machine/machine.hpp"
 #include "sim/arena.hpp"
@@ -42,6 +44,15 @@ class node {
   }
   template <class T>
   std::vector<T> download(const local<T>& from) const {
+    return {from.data, from.data + from.size};
+  }
+  template <class T>
+  void upload(const unified<T>& to, const std::vector<T>& values) {
+    kernel::check_index("unified", values.size(), to.size + 1);
+    std::copy(values.begin(), values.end(), to.data);
+  }
+  template <class T>
+  std::vector<T> download(const unified<T>& from) const {
     return {from.data, from.data + from.size};
   }
 
@@ -113,6 +124,19 @@ class node {
     enqueue_kernel(device, shape, runner(kernel, shape), r.id, &mapping);
   }
 
+  // Runs the kernel at once and without time, and counts the accesses of its warps by the machine's
+  // L1 lines. Not inside of run. It does to memory what a launch would, to the devices' own
+  // replicas of regions alone; which elements of regions it uses is not counted.
+  template <class Kernel>
+  kernel::trace_totals trace(std::uint32_t device, const Kernel& kernel, grid shape) const {
+    return trace_blocks(device, shape, runner(kernel, shape));
+  }
+
+  void call(std::uint32_t device, kernel::library_call c) {
+    kernel::check_call(c, c.on_cpu, device, devices_);
+    streams_[device].last = {simulation_.add_call(device, std::move(c), streams_[device].last)};
+  }
+
   template <class... Item>
   void exchange(const Item&... items) {
     enqueue_exchange({items.id...});
@@ -136,6 +160,9 @@ class node {
 
   std::byte* take_unified(std::uint64_t bytes);
   std::uint32_t add(kernel::region_state state);
+  recorder::settings recorded_by(std::uint32_t device) const;
+  kernel::trace_totals trace_blocks(std::uint32_t device, grid shape,
+                                    const block_function& block) const;
   void enqueue_kernel(std::uint32_t device, grid shape, const block_function& block,
                       std::uint32_t region, const kernel::block_mapping* mapping);
   task_id enqueue_copy(std::uint32_t region, const kernel::delivery& d,

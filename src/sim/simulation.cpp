@@ -53,6 +53,12 @@ task_id simulation::add_kernel(std::uint32_t device, grid shape, recorder::setti
                   after);
 }
 
+task_id simulation::add_call(std::uint32_t device, kernel::library_call call,
+                             const std::vector<task_id>& after) {
+  calls_.push_back({std::move(call), 0});
+  return add_task(task_kind::call, device, static_cast<std::uint32_t>(calls_.size() - 1), after);
+}
+
 task_id simulation::add_copy(std::uint32_t from, std::uint32_t to, std::uint64_t from_address,
                              std::uint64_t to_address, std::uint64_t bytes,
                              std::function<void()> arrived, const std::vector<task_id>& after) {
@@ -105,6 +111,7 @@ picoseconds simulation::run() {
   kernels_.clear();
   copies_.clear();
   exchanges_.clear();
+  calls_.clear();
   return end_time - begin;
 }
 
@@ -114,21 +121,26 @@ void simulation::start(task_id id) {
   const auto device = static_cast<std::uint16_t>(t.device);
   if (t.kind == task_kind::kernel) {
     queue_.push(queue_.now() + machine_.gpu.kernel_launch_ps, ev_kernel_begin, device, id, 0);
+  } else if (t.kind == task_kind::call) {
+    queue_.push(queue_.now() + machine_.gpu.kernel_launch_ps, ev_call_step, device, id, 0);
   } else if (t.kind == task_kind::copy) {
     copy_queue_[t.device].push_back(t.work);
     start_copies(t.device);
   } else {
+    // A small kernel folds, signals and waits; before its flags it releases what was stored.
     const exchange_work& x = exchanges_[t.work];
     const bool alone = x.instant || x.flags.size() == 1;
-    queue_.push(queue_.now() + (alone ? 0 : machine_.gpu.fence_ps), ev_signal, device, t.work, 0);
+    const picoseconds cost = machine_.gpu.kernel_launch_ps + (alone ? 0 : machine_.gpu.fence_ps);
+    queue_.push(queue_.now() + cost, ev_signal, device, t.work, 0);
   }
 }
 
 void simulation::note(const task& t) {
   if (timeline_.size() >= timeline_limit_) return;
-  static constexpr const char* tracks[] = {"kernel", "copy", "exchange"};
+  static constexpr const char* tracks[] = {"kernel", "copy", "exchange", "kernel"};
   std::string name = tracks[static_cast<std::size_t>(t.kind)];
   if (t.kind == task_kind::copy) name = "to gpu" + std::to_string(copies_[t.work].to);
+  if (t.kind == task_kind::call) name = calls_[t.work].call.name;
   timeline_.push_back({t.device, tracks[static_cast<std::size_t>(t.kind)], std::move(name),
                        static_cast<double>(t.started - timeline_start_) * 1e-12,
                        static_cast<double>(queue_.now() - timeline_start_) * 1e-12});
@@ -180,6 +192,44 @@ void simulation::copy_step(std::uint32_t copy) {
     c.next_step = queue_.now() + static_cast<picoseconds>(std::llround(bytes / rate * 1e12));
   }
   fabric_.send(read, m);
+}
+
+// --- Library calls
+
+// Kinds have pipes of their own, so the slowest one counts.
+picoseconds simulation::operation_time(const kernel::operation_counts& n) const {
+  const machine::gpu& g = machine_.gpu;
+  double clocks = 0;
+  const auto add = [&](std::uint64_t operations, std::uint32_t lanes) {
+    clocks = std::max(clocks, static_cast<double>(operations) / lanes);
+  };
+  add(n.fp32, g.issue.fp32);
+  add(n.fp64, g.issue.fp64);
+  add(n.integer, g.issue.integer);
+  add(n.special, g.issue.special);
+  return static_cast<picoseconds>(std::llround(clocks / g.compute_units / g.clock_hz * 1e12));
+}
+
+// Each slice asks for its share of the traffic at its share of the time that the operations take,
+// but not before the slice in front of it has had its own. Event `call_slices` is the end.
+void simulation::call_step(task_id id, std::uint64_t slice) {
+  call_work& c = calls_[tasks_[id].work];
+  const std::uint32_t device = tasks_[id].device;
+  if (slice == 0) {
+    c.begin = queue_.now();
+    c.call.on_cpu();
+  }
+  if (slice == call_slices) {
+    end(id);
+    return;
+  }
+  const std::uint64_t bytes = c.call.bytes_read + c.call.bytes_written;
+  const std::uint64_t share = bytes * (slice + 1) / call_slices - bytes * slice / call_slices;
+  const picoseconds moved = gpus_[device]->second_level().stream_all(queue_.now(), share);
+  const picoseconds computed =
+      c.begin + operation_time(c.call.operations) * (slice + 1) / call_slices;
+  queue_.push(std::max(moved, computed), ev_call_step, static_cast<std::uint16_t>(device), id,
+              slice + 1);
 }
 
 // --- Exchanges
@@ -272,6 +322,8 @@ void simulation::handle(const event& e) {
     if (copies_[e.a].arrived) copies_[e.a].arrived();
     end(copies_[e.a].task);
     start_copies(e.device);
+  } else if (e.kind == ev_call_step) {
+    call_step(e.a, e.b);
   } else if (e.kind == ev_signal) {
     signal(e.a, e.device);
   } else {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "kernel/library_call.hpp"
 #include "kernel/region.hpp"
 #include "machine/machine.hpp"
 #include "sim/engine/event_queue.hpp"
@@ -40,6 +41,10 @@ class simulation : private message_receiver {
   // Each returns a task that starts after `after` (finished ones do not matter).
   task_id add_kernel(std::uint32_t device, grid shape, recorder::settings record,
                      block_function block, const std::vector<task_id>& after);
+  // A library call. It runs on the CPU when it starts; its traffic is spread over its time, and
+  // waits where copies or other devices keep the memory busy. What the L2 holds stays as it was.
+  task_id add_call(std::uint32_t device, kernel::library_call call,
+                   const std::vector<task_id>& after);
   // A copy-engine transfer; `arrived` runs when its last byte has.
   task_id add_copy(std::uint32_t from, std::uint32_t to, std::uint64_t from_address,
                    std::uint64_t to_address, std::uint64_t bytes, std::function<void()> arrived,
@@ -51,6 +56,7 @@ class simulation : private message_receiver {
                                     std::uint32_t payload, bool instant,
                                     std::function<void()> all_arrived);
 
+  bool idle() const { return unfinished_ == 0; }
   // Runs until every task has ended; returns the time since the first could start.
   picoseconds run();
 
@@ -62,11 +68,11 @@ class simulation : private message_receiver {
   std::vector<kernel::timeline_event> take_timeline() { return std::move(timeline_); }
 
  private:
-  enum class task_kind : std::uint8_t { kernel, copy, exchange };
+  enum class task_kind : std::uint8_t { kernel, copy, exchange, call };
   struct task {
     task_kind kind = task_kind::kernel;
     std::uint32_t device = 0;
-    std::uint32_t work = 0;  // index into kernels_, copies_ or exchanges_
+    std::uint32_t work = 0;  // index into kernels_, copies_, exchanges_ or calls_
     std::uint32_t waits_for = 0;
     bool ended = false;
     picoseconds started = 0;
@@ -84,6 +90,10 @@ class simulation : private message_receiver {
     picoseconds next_step = 0;  // earliest, by the engine's own rate
     task_id task = 0;
     std::function<void()> arrived;
+  };
+  struct call_work {
+    kernel::library_call call;
+    picoseconds begin = 0;
   };
   struct exchange_work {
     std::uint32_t payload = 0;
@@ -109,6 +119,7 @@ class simulation : private message_receiver {
     ev_copy_step,
     ev_copy_end,
     ev_signal,
+    ev_call_step,
     ev_flag,
   };
 
@@ -118,6 +129,8 @@ class simulation : private message_receiver {
   void end(task_id id);
   void start_copies(std::uint32_t device);
   void copy_step(std::uint32_t copy);
+  picoseconds operation_time(const kernel::operation_counts& n) const;
+  void call_step(task_id id, std::uint64_t slice);
   void signal(std::uint32_t exchange, std::uint32_t device);
   void flag_arrived(std::uint32_t exchange, std::uint32_t device);
   void note(const task& t);
@@ -127,6 +140,7 @@ class simulation : private message_receiver {
   void handle(const event& e);
 
   static constexpr std::uint32_t segment_bytes = 4096;
+  static constexpr std::uint64_t call_slices = 64;  // between which others get at the memory
 
   machine::machine machine_;
   address_map addresses_;
@@ -139,6 +153,7 @@ class simulation : private message_receiver {
   std::vector<kernel_work> kernels_;
   std::vector<copy_work> copies_;
   std::vector<exchange_work> exchanges_;
+  std::vector<call_work> calls_;
   std::vector<task_id> running_kernel_;                 // of each device
   std::vector<std::vector<std::uint32_t>> copy_queue_;  // of each device, waiting for an engine
   std::vector<std::uint32_t> engines_busy_;

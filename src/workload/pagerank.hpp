@@ -51,7 +51,7 @@ struct rank_update {
     const std::uint32_t first = block.load(unit_edges, block.index());
     const std::uint32_t last = block.load(unit_edges, block.index() + 1);
     const std::uint32_t slot = block.load(unit_slots, block.index());
-    const float base = static_cast<float>((1.0 - static_cast<double>(damping) +
+    const auto base = static_cast<float>((1.0 - static_cast<double>(damping) +
                                            static_cast<double>(damping) * block.load(totals, 0)) /
                                           vertices);
     auto gathered = shared<float>(block, tile);
@@ -60,7 +60,7 @@ struct rank_update {
 
     const auto finish = [&](const auto& lane, std::uint32_t row, float sum) {
       const std::uint32_t degree = lane.load(out_degree, row);
-      const float divisor = static_cast<float>(degree == 0 ? 1 : degree);
+      const auto divisor = static_cast<float>(degree == 0 ? 1 : degree);
       const float rank = base + damping * sum;
       const std::uint64_t v = graph.first_row + row;
       lane.store(contribution, v, rank / divisor);

@@ -120,4 +120,128 @@ __global__ void __launch_bounds__(256)
   atomicAdd(product + blockIdx.x % copies, block);
 }
 
+// --- PageRank
+// -------------------------------------------------------------------------------------
+
+constexpr unsigned int rank_threads = 256;
+constexpr unsigned int rank_tile = 2048;
+
+__device__ __forceinline__ float warp_sum(float value) {
+  for (int mask = 16; mask != 0; mask /= 2) value += __shfl_xor_sync(0xffffffffU, value, mask);
+  return value;
+}
+
+// What it reads. Unit b has rows [unit_rows[b], unit_rows[b + 1]) and edges [unit_edges[b],
+// unit_edges[b + 1]); unit_slots[b] != 0: it is a part of one row, whose sum is
+// row_sums[unit_slots[b] - 1], with the count of parts above 47 bits of fraction.
+struct rank_input {
+  const std::uint32_t* __restrict__ offsets;
+  const std::uint32_t* __restrict__ columns;
+  const std::uint32_t* __restrict__ unit_rows;
+  const std::uint32_t* __restrict__ unit_edges;
+  const std::uint32_t* __restrict__ unit_slots;
+  const std::uint32_t* __restrict__ out_degree;
+  const float* __restrict__ contribution;
+  const double* __restrict__ totals;  // [0] dangling rank
+  float damping;
+  double vertices;
+};
+
+// `partials` has `copies` pairs: dangling rank and, where it is tracked, sum of |rank' - rank|.
+__global__ void __launch_bounds__(rank_threads)
+    rank_update(const __grid_constant__ rank_input in, std::uint64_t* row_sums, float* next,
+                double* partials, std::uint32_t copies, bool track_residual) {
+  __shared__ float gathered[rank_tile];
+  __shared__ float warps[2][rank_threads / 32];
+  const std::uint32_t lane = threadIdx.x % 32;
+  const std::uint32_t warp = threadIdx.x / 32;
+  const std::uint32_t first_row = __ldg(in.unit_rows + blockIdx.x);
+  const std::uint32_t last_row = __ldg(in.unit_rows + blockIdx.x + 1);
+  const std::uint32_t first = __ldg(in.unit_edges + blockIdx.x);
+  const std::uint32_t last = __ldg(in.unit_edges + blockIdx.x + 1);
+  const std::uint32_t slot = __ldg(in.unit_slots + blockIdx.x);
+  const double damping = in.damping;
+  const auto base = static_cast<float>((1.0 - damping + damping * __ldg(in.totals)) / in.vertices);
+  float dangling = 0;
+  float residual = 0;
+  const auto finish = [&](std::uint32_t row, float sum) {
+    const std::uint32_t degree = __ldg(in.out_degree + row);
+    const auto divisor = static_cast<float>(degree == 0 ? 1 : degree);
+    const float rank = base + in.damping * sum;
+    next[row] = rank / divisor;
+    if (degree == 0) dangling += rank;
+    if (track_residual) residual += fabsf(rank - __ldg(in.contribution + row) * divisor);
+  };
+
+  if (slot == 0) {
+    for (std::uint32_t e = first + threadIdx.x; e < last; e += rank_threads) {
+      gathered[e - first] = __ldg(in.contribution + __ldg(in.columns + e));
+    }
+    __syncthreads();
+    for (std::uint32_t row = first_row + warp * 32; row < last_row; row += rank_threads) {
+      const std::uint32_t own = row + lane;
+      std::uint32_t begin = 0;
+      std::uint32_t end = 0;
+      if (own < last_row) {
+        begin = __ldg(in.offsets + own) - first;
+        end = __ldg(in.offsets + own + 1) - first;
+      }
+      // The warp shares a long row.
+      const bool is_long = end - begin >= 64;
+      float sum = 0;
+      if (!is_long) {
+        for (std::uint32_t e = begin; e < end; ++e) sum += gathered[e];
+      }
+      for (unsigned int rest = __ballot_sync(0xffffffffU, is_long); rest != 0; rest &= rest - 1) {
+        const int owner = __ffs(static_cast<int>(rest)) - 1;
+        const std::uint32_t to = __shfl_sync(0xffffffffU, end, owner);
+        float part = 0;
+        for (std::uint32_t e = __shfl_sync(0xffffffffU, begin, owner) + lane; e < to; e += 32) {
+          part += gathered[e];
+        }
+        part = warp_sum(part);
+        if (lane == static_cast<std::uint32_t>(owner)) sum = part;
+      }
+      if (own < last_row) finish(own, sum);
+    }
+  } else {
+    float part = 0;
+    for (std::uint32_t e = first + threadIdx.x; e < last; e += rank_threads) {
+      part += __ldg(in.contribution + __ldg(in.columns + e));
+    }
+    part = warp_sum(part);
+    if (lane == 0) gathered[warp] = part;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      float sum = 0;
+      for (unsigned int w = 0; w < rank_threads / 32; ++w) sum += gathered[w];
+      constexpr double fraction = 140737488355328.0;
+      const unsigned long long mine =
+          (1ULL << 48) + static_cast<unsigned long long>(static_cast<double>(sum) * fraction);
+      auto* word = reinterpret_cast<unsigned long long*>(row_sums + slot - 1);
+      const unsigned long long all = atomicAdd(word, mine) + mine;
+      const std::uint32_t edges = __ldg(in.offsets + first_row + 1) - __ldg(in.offsets + first_row);
+      if (all >> 48 == (edges + rank_tile - 1) / rank_tile) {
+        *word = 0;
+        finish(first_row,
+               static_cast<float>(static_cast<double>(all & ((1ULL << 48) - 1)) / fraction));
+      }
+    }
+  }
+
+  dangling = warp_sum(dangling);
+  if (track_residual) residual = warp_sum(residual);
+  if (lane == 0) {
+    warps[0][warp] = dangling;
+    warps[1][warp] = residual;
+  }
+  __syncthreads();
+  if (threadIdx.x > (track_residual ? 1U : 0U)) return;
+  float total = 0;
+  for (float w : warps[threadIdx.x]) total += w;
+  if (total != 0) {
+    atomicAdd(partials + 2 * (blockIdx.x % copies) + threadIdx.x, static_cast<double>(total));
+  }
+}
+
 }  // namespace interlace::twin

@@ -206,7 +206,7 @@ def test_save_of_a_discovered_machine(tmp_path: Path) -> None:
 
 def test_no_driver(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     said = "no NVIDIA driver was found (no libnvidia-ml.so.1, no libcuda.so.1)"
-    monkeypatch.setattr(topo, "_core", lambda: FakeCore(RuntimeError(said)))
+    monkeypatch.setattr(topo, "_core", lambda: FakeCore(core.UsageError(said)))
     with pytest.raises(UserError) as caught:
         run("--save", str(tmp_path / "x.toml"))
     assert str(caught.value) == (
@@ -287,3 +287,10 @@ def test_bad_options(tmp_path: Path) -> None:
             run(*arguments)
         assert said in str(caught.value)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_the_real_discovery_says_without_a_gpu() -> None:
+    if Path("/dev/nvidia0").exists():
+        pytest.skip("there is a GPU")
+    with pytest.raises(UserError, match="name a described machine instead"):
+        run()

@@ -159,6 +159,7 @@ class gpu {
   void release_barrier(std::uint32_t block);
   void check_kernel_end();
 
+  // NOLINTNEXTLINE(bugprone-incorrect-roundings): never negative, and lround is slow
   picoseconds clocks(double n) const { return static_cast<picoseconds>(n * clock_ps_ + 0.5); }
   std::uint32_t take_miss(compute_unit& u);
   void push(picoseconds time, std::uint16_t kind, std::uint32_t a, std::uint64_t b) {

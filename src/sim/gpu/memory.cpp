@@ -92,4 +92,13 @@ picoseconds memory::stream(picoseconds time, std::uint64_t address, std::uint32_
   return start + sectors * sector_at_channel_ / channels_.size();
 }
 
+picoseconds memory::stream_all(picoseconds time, std::uint64_t bytes) {
+  const auto busy = static_cast<picoseconds>(
+      std::llround(static_cast<double>(bytes) / config_.dram.bytes_per_s * 1e12));
+  picoseconds done = time;
+  for (resource& c : channels_) done = std::max(done, c.reserve(time, busy) + busy);
+  dram_bytes_ += bytes;
+  return done;
+}
+
 }  // namespace interlace::sim

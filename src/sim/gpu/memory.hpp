@@ -23,6 +23,8 @@ class memory {
   picoseconds atomic(picoseconds time, std::uint64_t line, std::uint32_t lanes);
   // A copy engine reads or writes a stretch of memory; returns when the channels have done so.
   picoseconds stream(picoseconds time, std::uint64_t address, std::uint32_t bytes);
+  // Traffic that all channels share evenly; returns when the last of them has done its part.
+  picoseconds stream_all(picoseconds time, std::uint64_t bytes);
 
   void prefetch(std::uint64_t line) const { tags_.prefetch(line); }
 

@@ -105,6 +105,7 @@ std::uint32_t recorder::on_access(const kernel::access& a) {
   node& n = nodes_[id];
   n.last_lane = lane_;
   n.bytes = static_cast<std::uint8_t>(a.bytes);
+  n.space = a.space;
   std::uint32_t depends = a.depends;
   if (a.kind == access_kind::store && before != none) depends = before + first_id_;
   if (depends != none && depends >= first_id_) n.depends = depends - first_id_;
@@ -147,7 +148,9 @@ void recorder::append(std::uint32_t warp, instruction_kind kind, std::uint32_t c
 void recorder::on_uniform() {
   // The value steers what follows.
   const std::uint32_t warp = warp_;
+  uniform_ = true;
   flush();
+  uniform_ = false;
   if (warp != none) append(warp, instruction_kind::wait, 0);
   warp_ = none;
 }
@@ -168,6 +171,7 @@ void recorder::on_shuffle(std::uint32_t warp, std::uint32_t n) {
 std::uint32_t recorder::bank_cycles(const node& n, const std::uint64_t* addresses) const {
   // 32 banks of 4 bytes; lanes that read the same word share it.
   constexpr std::uint32_t banks = 32;
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): only what was written is read
   std::array<std::uint64_t, 64> words;
   const std::uint32_t per_lane = std::max(1U, n.bytes / 4U);
   std::array<std::uint8_t, banks> load{};
@@ -176,7 +180,7 @@ std::uint32_t recorder::bank_cycles(const node& n, const std::uint64_t* addresse
   const bool broadcast = n.kind == instruction_kind::shared;
   for (std::uint32_t k = 0; k < n.count; ++k) {
     const std::uint64_t word = addresses[k] >> 2U;
-    const std::uint32_t bank = static_cast<std::uint32_t>(word % banks);
+    const auto bank = static_cast<std::uint32_t>(word % banks);
     bool seen = false;
     // Only a word of the same bank can be the same word.
     if (broadcast && load[bank] != 0) {
@@ -206,6 +210,7 @@ void recorder::emit_lines(const node& n, const std::uint64_t* addresses, instruc
     w.bytes.set(static_cast<std::uint32_t>(addresses[k] & line_mask), n.bytes);
     ++w.lanes;
   }
+  if (settings_->totals != nullptr) add_totals(n);
   warp_program& program = (*programs_)[warp_];
   out.first_line = static_cast<std::uint32_t>(program.lines.size());
   out.line_count = static_cast<std::uint16_t>(lines_.size());
@@ -216,6 +221,15 @@ void recorder::emit_lines(const node& n, const std::uint64_t* addresses, instruc
   if (n.kind == instruction_kind::load) return;
   out.first_written = static_cast<std::uint32_t>(program.written.size());
   program.written.insert(program.written.end(), written_.begin(), written_.end());
+}
+
+void recorder::add_totals(const node& n) const {
+  using kernel::traced_access;
+  const traced_access kind = n.kind == instruction_kind::load    ? traced_access::load
+                             : n.kind == instruction_kind::store ? traced_access::store
+                                                                 : traced_access::atomic;
+  settings_->totals->of(kind, n.space) +=
+      {lines_.size(), uniform_ ? settings_->warp_width : n.count};
 }
 
 void recorder::flush() {

@@ -29,6 +29,7 @@ class recorder {
     bool stores_inline = false;
     std::uint32_t device = 0;
     std::vector<kernel::use_tracker*> regions;  // by region id; null: not tracked
+    kernel::trace_totals* totals = nullptr;     // where accesses are added up, if anywhere
   };
 
   // `programs` has one element a warp of the block; they are cleared.
@@ -55,6 +56,7 @@ class recorder {
     instruction_kind kind = instruction_kind::load;
     operation op = operation::fp32;
     std::uint8_t bytes = 0;
+    kernel::memory_space space = kernel::memory_space::local;
     std::uint32_t last_lane = none;
     std::uint32_t depends = none;
     std::uint32_t count = 0;  // lanes with an address, or operations
@@ -83,6 +85,7 @@ class recorder {
   void grow_table();
   void flush();
   void emit_lines(const node& n, const std::uint64_t* addresses, instruction& out);
+  void add_totals(const node& n) const;
   std::uint32_t bank_cycles(const node& n, const std::uint64_t* addresses) const;
   void append(std::uint32_t warp, instruction_kind kind, std::uint32_t count);
 
@@ -92,6 +95,7 @@ class recorder {
   // The warp and segment being recorded.
   std::uint32_t warp_ = none;
   std::uint32_t lane_ = 0;
+  bool uniform_ = false;  // its one access is of all lanes
   std::uint32_t cursor_ = none;
   std::uint32_t head_ = none;
   std::uint32_t first_id_ = 0;  // ids of a segment start here, so that older ones are told apart

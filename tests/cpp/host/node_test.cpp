@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
 #include <limits>
 #include <string>
@@ -120,6 +121,33 @@ TEST(host_node, reductions_combine_all_devices_and_start_anew) {
   node.exchange(sum, least);
   EXPECT_EQ(node.front(sum, 0)[0], 0.0);
   EXPECT_EQ(node.front(least, 0)[0], std::numeric_limits<std::int32_t>::max());
+}
+
+struct reverse_unified {
+  unified<float> values;
+  template <class Block>
+  INTERLACE_KERNEL void operator()(Block& block) const {
+    block.each([&](auto lane) {
+      const auto i = lane.global_index();
+      if (i >= values.size / 2) return;
+      const auto j = values.size - 1 - i;
+      const float a = lane.load(values, i);
+      lane.store(values, i, lane.load(values, j));
+      lane.store(values, j, a);
+    });
+  }
+};
+
+TEST(host_node, unified_arrays_are_of_all_devices) {
+  host::node node({.devices = 2, .warp_width = 32, .checks = true});
+  const auto values = node.allocate_unified<float>(5);
+  for (const float v : node.download(values)) EXPECT_TRUE(std::isnan(v));
+  node.upload(values, {1, 2, 3, 4, 5});
+  node.launch(0, reverse_unified{values}, {1, 32, 0});
+  EXPECT_EQ(node.download(values), (std::vector<float>{5, 4, 3, 2, 1}));
+  node.launch(1, reverse_unified{values}, {1, 32, 0});
+  EXPECT_EQ(node.download(values), (std::vector<float>{1, 2, 3, 4, 5}));
+  EXPECT_THROW(node.upload(values, std::vector<float>(6)), model_error);
 }
 
 struct copy_first {

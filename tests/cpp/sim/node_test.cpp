@@ -221,7 +221,8 @@ TEST(sim_node, unified_loads_cross_the_links) {
   sim::node node(m, 2, [] {});
   const std::uint64_t n = 64 * 1024;
   auto in = node.allocate_unified<float>(n);
-  for (std::uint64_t i = 0; i < n; ++i) in.data[i] = 1.0F;
+  node.upload(in, std::vector<float>(n, 1.0F));
+  EXPECT_EQ(node.download(in), std::vector<float>(n, 1.0F));
   auto out = node.allocate<float>(0, 256);
   const auto result = node.run([&] { node.launch(0, sum_unified{in, out}, {2, 128, 0}); });
   for (const float sum : node.download(out)) EXPECT_EQ(sum, 256.0F);

@@ -1,0 +1,51 @@
+// What the warps of a kernel access, in totals: counted on the real node by a policy of its
+// kernels, on the simulated node by the recorder.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace interlace::kernel {
+
+enum class memory_space : std::uint8_t { local, replicated, unified, reduced, shared };
+
+// A reduction is an atomic access.
+enum class traced_access : std::uint8_t { load, store, atomic };
+
+// An instruction of a warp that touches k lines adds k lines and as many lanes as take part. A lane
+// is in the line (128 bytes on the real node, an L1 line of the simulated machine) where its
+// element begins. A load that the warp or the block shares is one of all lanes of each warp. Shared
+// memory is not counted.
+struct trace_totals {
+  static constexpr std::size_t kinds = 3;
+  static constexpr std::size_t spaces = 4;
+
+  struct count {
+    std::uint64_t lines = 0;
+    std::uint64_t lanes = 0;
+    friend bool operator==(const count&, const count&) = default;
+    count& operator+=(const count& other) {
+      lines += other.lines;
+      lanes += other.lanes;
+      return *this;
+    }
+  };
+  std::array<std::array<count, spaces>, kinds> counts{};  // [traced_access][memory_space]
+
+  count& of(traced_access kind, memory_space space) {
+    return counts[static_cast<std::size_t>(kind)][static_cast<std::size_t>(space)];
+  }
+  const count& of(traced_access kind, memory_space space) const {
+    return counts[static_cast<std::size_t>(kind)][static_cast<std::size_t>(space)];
+  }
+  trace_totals& operator+=(const trace_totals& other) {
+    for (std::size_t kind = 0; kind < kinds; ++kind) {
+      for (std::size_t s = 0; s < spaces; ++s) counts[kind][s] += other.counts[kind][s];
+    }
+    return *this;
+  }
+  friend bool operator==(const trace_totals&, const trace_totals&) = default;
+};
+
+}  // namespace interlace::kernel

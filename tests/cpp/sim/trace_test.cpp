@@ -1,0 +1,101 @@
+// Totals of recorded accesses, without time, against closed forms.
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "../../probes/traces.hpp"
+#include "sim/described.hpp"
+#include "sim/node.hpp"
+
+namespace interlace {
+namespace {
+
+using kernel::memory_space;
+using kernel::trace_totals;
+using kernel::traced_access;
+
+void expect_equal(const trace_totals& seen, const trace_totals& expected) {
+  for (std::size_t kind = 0; kind < trace_totals::kinds; ++kind) {
+    for (std::size_t space = 0; space < trace_totals::spaces; ++space) {
+      EXPECT_EQ(seen.counts[kind][space].lines, expected.counts[kind][space].lines)
+          << "kind " << kind << " space " << space;
+      EXPECT_EQ(seen.counts[kind][space].lanes, expected.counts[kind][space].lanes)
+          << "kind " << kind << " space " << space;
+    }
+  }
+}
+
+TEST(trace, closed_forms) {
+  for (const std::uint32_t devices : {1U, 2U}) {
+    sim::node node(test::meshed(devices, machine::protocol_kind::nvlink2), devices, [] {});
+    for (const auto& f : probe::trace_forms(node)) {
+      SCOPED_TRACE(f.name);
+      expect_equal(f.seen, f.expected);
+    }
+  }
+}
+
+TEST(trace, workloads) {
+  sim::node node(test::meshed(1, machine::protocol_kind::nvlink2), 1, [] {});
+  std::map<std::string, trace_totals> all;
+  for (const auto& w : probe::trace_workloads(node)) all[w.name] = w.totals;
+  {
+    // 32 tiles; 6 kernels of tiles and 1 + 2 + 3 + 4 + 5 of pairs read and write every key, but the
+    // latter write only what they exchange.
+    const trace_totals& t = all.at("bitonic");
+    const std::uint64_t n = 1U << 14U;
+    EXPECT_EQ(t.of(traced_access::load, memory_space::local).lanes, 21 * n);
+    EXPECT_EQ(t.of(traced_access::load, memory_space::local).lines, 21 * n / 32);
+    EXPECT_GT(t.of(traced_access::store, memory_space::local).lanes, 6 * n);
+    EXPECT_LT(t.of(traced_access::store, memory_space::local).lanes, 21 * n);
+  }
+  {
+    // Five loads of each inner point, one of each on the edge; neighbours to the left and right
+    // begin in another line.
+    const trace_totals& t = all.at("stencil");
+    const std::uint64_t inner = std::uint64_t{4094} * 128;
+    EXPECT_EQ(t.of(traced_access::load, memory_space::replicated).lanes, 4096 * 130 + 4 * inner);
+    EXPECT_EQ(t.of(traced_access::load, memory_space::replicated).lines,
+              128 * 130 + 128 * (4 * 128 + 2 * 127));
+    EXPECT_EQ(t.of(traced_access::store, memory_space::replicated).lanes, 4096 * 130);
+    EXPECT_EQ(t.of(traced_access::store, memory_space::replicated).lines, 128 * 130 + 2 * 128);
+  }
+  {
+    const trace_totals& t = all.at("pagerank");
+    EXPECT_EQ(t.of(traced_access::store, memory_space::replicated).lanes, 2 * 20'000U);
+    // A gather of each edge, twice, and the second time a load of each rank.
+    EXPECT_EQ(t.of(traced_access::load, memory_space::replicated).lanes, 2 * 400'000U + 20'000U);
+    EXPECT_GT(t.of(traced_access::atomic, memory_space::local).lanes, 0U);  // rows of many units
+  }
+}
+
+struct count_up {
+  replicated<float> out;
+  template <class Block>
+  INTERLACE_KERNEL void operator()(Block& block) const {
+    block.each([&](auto lane) {
+      const auto i = lane.global_index();
+      lane.store(out, i, lane.load(out, i) + 1);
+    });
+  }
+};
+
+TEST(trace, really_runs_and_leaves_the_counts_of_runs_alone) {
+  sim::node node(test::meshed(1, machine::protocol_kind::nvlink2), 1, [] {});
+  kernel::region_options o;
+  o.boundaries = {0, 64};
+  const auto region = node.create_region<float>(o);
+  node.set_front(region, std::vector<float>(64, 3.0F));
+  node.trace(0, count_up{node.view(region, 0)}, {2, 32, 0});
+  const auto result = node.run([&] { node.exchange(region); });
+  EXPECT_EQ(node.front(region, 0), std::vector<float>(64, 4.0F));
+  EXPECT_EQ(result.accesses, 0U);
+  EXPECT_THROW(node.run([&] {
+    node.launch(0, count_up{node.view(region, 0)}, {2, 32, 0});
+    node.trace(0, count_up{node.view(region, 0)}, {2, 32, 0});
+  }),
+               model_error);
+}
+
+}  // namespace
+}  // namespace interlace

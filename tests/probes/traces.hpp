@@ -1,0 +1,269 @@
+// What is traced on every node that can: small kernels whose totals are known in closed form, the
+// other probes, and PageRank.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bitonic.hpp"
+#include "kernel/region.hpp"
+#include "kernel/trace.hpp"
+#include "spmv.hpp"
+#include "stencil.hpp"
+#include "workload/pagerank.hpp"
+
+namespace interlace::probe {
+
+using kernel::memory_space;
+using kernel::trace_totals;
+using kernel::traced_access;
+
+// --- closed forms
+// ---------------------------------------------------------------------------------
+
+struct trace_axpy {
+  local<const float> x;
+  local<float> y;
+  template <class Block>
+  INTERLACE_KERNEL void operator()(Block& block) const {
+    block.each([&](auto lane) {
+      const auto i = lane.global_index();
+      if (i < x.size) lane.store(y, i, 2 * lane.load(x, i) + lane.load(y, i));
+    });
+  }
+};
+
+// Lane k makes k iterations; in each, all lanes that are left read one word of another line.
+struct trace_lengths {
+  local<const float> x;
+  local<float> y;
+  template <class Block>
+  INTERLACE_KERNEL void operator()(Block& block) const {
+    block.each([&](auto lane) {
+      float sum = 0;
+      for (auto i : lane.range(0U, lane.in_warp())) sum += lane.load(x, i * 32);
+      lane.store(y, lane.global_index(), sum);
+    });
+  }
+};
+
+// Every kind of view, half a line off, and a line a lane.
+struct trace_views {
+  replicated<float> region;
+  unified<float> everywhere;
+  local<std::uint32_t> counters;
+  reduced<float> sums;
+  template <class Block>
+  INTERLACE_KERNEL void operator()(Block& block) const {
+    auto staged = shared<float>(block, block.threads());
+    const float base = block.load(region, 5) + block.load(sums, 0);
+    block.each_warp([&](auto warp) {
+      const std::uint32_t first = warp.load(counters, 1000 + warp.index());
+      warp.each([&](auto lane) {
+        const auto i = lane.global_index();
+        lane.store(staged, lane.index(), base);
+        lane.store(region, i, lane.load(region, i + 16));
+        if (lane.in_warp() % 2 == 0) {
+          lane.store(everywhere, i * 32, lane.load(staged, lane.index()));
+        } else {
+          lane.load(everywhere, i * 32);
+        }
+        lane.atomic_add(counters, lane.in_warp(), first);
+        lane.atomic_min(counters, lane.in_warp() * 32, first);
+        if (lane.in_warp() < 3) lane.reduce(sums, lane.in_warp(), 1.0F);
+      });
+    });
+  }
+};
+
+struct traced_form {
+  std::string name;
+  trace_totals seen;
+  trace_totals expected;
+};
+
+template <class Node>
+std::vector<traced_form> trace_forms(Node& node) {
+  std::vector<traced_form> forms;
+  {
+    const std::uint64_t n = 1000;  // 31 warps and a quarter of one
+    const auto x = node.template allocate<float>(0, n);
+    const auto y = node.template allocate<float>(0, n);
+    traced_form f{"axpy", node.trace(0, trace_axpy{x, y}, {8, 128, 0}), {}};
+    f.expected.of(traced_access::load, memory_space::local) = {64, 2 * n};
+    f.expected.of(traced_access::store, memory_space::local) = {32, n};
+    forms.push_back(f);
+  }
+  {
+    const auto x = node.template allocate<float>(0, 31 * 32);
+    const auto y = node.template allocate<float>(0, 256);
+    traced_form f{"lengths", node.trace(0, trace_lengths{x, y}, {4, 64, 0}), {}};
+    f.expected.of(traced_access::load, memory_space::local) = {8 * 31, 8 * (31 * 32 / 2)};
+    f.expected.of(traced_access::store, memory_space::local) = {8, 256};
+    forms.push_back(f);
+  }
+  {
+    const std::uint64_t warps = 6;
+    const std::uint64_t lanes = 32 * warps;
+    kernel::region_options o;
+    for (std::uint32_t d = 0; d <= node.devices(); ++d) {
+      o.boundaries.push_back((lanes + 16) * d / node.devices());
+    }
+    const auto region = node.template create_region<float>(o);
+    const auto sums = node.template create_reduction<float, combine::add>(32, 2);
+    const auto everywhere = node.template allocate_unified<float>(lanes * 32);
+    const auto counters = node.template allocate<std::uint32_t>(0, 1010);
+    const trace_views kernel{node.view(region, 0), everywhere, counters, node.view(sums, 0)};
+    traced_form f{"views", node.trace(0, kernel, {2, 96, 96 * sizeof(float)}), {}};
+    f.expected.of(traced_access::load, memory_space::replicated) = {warps + 2 * warps, 2 * lanes};
+    f.expected.of(traced_access::load, memory_space::reduced) = {warps, lanes};
+    f.expected.of(traced_access::load, memory_space::local) = {warps, lanes};
+    f.expected.of(traced_access::load, memory_space::unified) = {lanes / 2, lanes / 2};
+    f.expected.of(traced_access::store, memory_space::replicated) = {warps, lanes};
+    f.expected.of(traced_access::store, memory_space::unified) = {lanes / 2, lanes / 2};
+    f.expected.of(traced_access::atomic, memory_space::local) = {warps + 32 * warps, 2 * lanes};
+    f.expected.of(traced_access::atomic, memory_space::reduced) = {warps, 3 * warps};
+    forms.push_back(f);
+  }
+  return forms;
+}
+
+// --- workloads
+// ------------------------------------------------------------------------------------
+
+// A node whose launches are traced, one after another.
+template <class Node>
+class tracer {
+ public:
+  explicit tracer(Node& node) : node_(node) {}
+
+  const trace_totals& totals() const { return totals_; }
+
+  std::uint32_t devices() const { return node_.devices(); }
+  template <class T>
+  local<T> allocate(std::uint32_t device, std::uint64_t n) {
+    return node_.template allocate<T>(device, n);
+  }
+  template <class T>
+  void upload(const local<T>& to, const std::vector<T>& values) {
+    node_.upload(to, values);
+  }
+  template <class T>
+  kernel::region<T> create_region(kernel::region_options o) {
+    return node_.template create_region<T>(std::move(o));
+  }
+  template <class T, combine Op>
+  kernel::reduction<T, Op> create_reduction(std::uint64_t n, std::uint32_t copies) {
+    return node_.template create_reduction<T, Op>(n, copies);
+  }
+  template <class Item, class T>
+  void set_front(const Item& item, const std::vector<T>& values) {
+    node_.set_front(item, values);
+  }
+  template <class Item>
+  auto front(const Item& item, std::uint32_t device) const {
+    return node_.front(item, device);
+  }
+  template <class Item>
+  auto view(const Item& item, std::uint32_t device) const {
+    return node_.view(item, device);
+  }
+  template <class Kernel>
+  void launch(std::uint32_t device, const Kernel& kernel, grid shape) {
+    totals_ += node_.trace(device, kernel, shape);
+  }
+  template <class Kernel, class T>
+  void launch(std::uint32_t device, const Kernel& kernel, grid shape, const kernel::region<T>&,
+              const kernel::block_mapping&) {
+    launch(device, kernel, shape);
+  }
+  template <class... Item>
+  void exchange(const Item&... items) {
+    node_.run([&] { node_.exchange(items...); });
+  }
+
+ private:
+  Node& node_;
+  trace_totals totals_;
+};
+
+struct traced_workload {
+  std::string name;
+  trace_totals totals;
+};
+
+// A graph by in-edges with rows of very different lengths, some longer than a unit of rank_update,
+// and vertices without out-edges.
+struct skewed_graph {
+  std::vector<std::uint64_t> offsets;
+  std::vector<std::uint32_t> columns;
+  std::vector<std::uint32_t> out_degree;
+
+  skewed_graph(std::uint32_t vertices, std::uint32_t edges)
+      : offsets(vertices + 1, 0), columns(edges), out_degree(vertices, 0) {
+    std::uint64_t state = 12345;
+    const auto next = [&] {
+      state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+      return static_cast<std::uint32_t>(state >> 33U);
+    };
+    std::vector<std::pair<std::uint32_t, std::uint32_t>> list;  // target, source
+    for (std::uint32_t e = 0; e < edges; ++e) {
+      const std::uint32_t target = e % 40 == 0 ? 7 : next() % (1 + next() % vertices);
+      list.emplace_back(target, next() % (vertices - vertices / 10));
+    }
+    for (const auto& [target, source] : list) {
+      ++offsets[target + 1];
+      ++out_degree[source];
+    }
+    for (std::uint32_t v = 0; v < vertices; ++v) offsets[v + 1] += offsets[v];
+    std::vector<std::uint64_t> at(offsets.begin(), offsets.end() - 1);
+    for (const auto& [target, source] : list) columns[at[target]++] = source;
+  }
+};
+
+// On the first device of a node of one.
+template <class Node>
+std::vector<traced_workload> trace_workloads(Node& node) {
+  std::vector<traced_workload> all;
+  {
+    const skewed_graph g(20'000, 400'000);
+    kernel::region_options o;
+    o.boundaries = {0, g.out_degree.size()};
+    tracer<Node> traced(node);
+    workload::pagerank<tracer<Node>> work(
+        traced, {g.out_degree.size(), g.offsets.data(), g.columns.data(), g.out_degree.data()}, o,
+        0.85F);
+    work.enqueue_iteration(false);
+    work.enqueue_iteration(true);
+    all.push_back({"pagerank", traced.totals()});
+  }
+  {
+    tracer<Node> traced(node);
+    stencil<tracer<Node>> s(traced, 4096, 130, kernel::mechanism::bulk_copy);
+    s.set(std::vector<float>(std::size_t{4096} * 130, 1.0F));
+    s.enqueue_step();
+    all.push_back({"stencil", traced.totals()});
+  }
+  {
+    std::vector<std::uint32_t> keys(std::size_t{1} << 14U);
+    for (std::uint32_t i = 0; i < keys.size(); ++i) keys[i] = i * 2654435761U;
+    tracer<Node> traced(node);
+    const auto array = traced.template allocate<std::uint32_t>(0, keys.size());
+    traced.upload(array, keys);
+    enqueue_bitonic_sort(traced, 0, array);
+    all.push_back({"bitonic", traced.totals()});
+  }
+  {
+    const auto a = random_matrix(5003, 40, 3);
+    tracer<Node> traced(node);
+    spmv<tracer<Node>> s(traced, a, kernel::mechanism::bulk_copy);
+    s.set(std::vector<float>(a.rows(), 1.0F));
+    s.enqueue_step();
+    all.push_back({"spmv", traced.totals()});
+  }
+  return all;
+}
+
+}  // namespace interlace::probe
