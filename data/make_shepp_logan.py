@@ -23,8 +23,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from _output import Parser, run, write_text
 from numpy.typing import NDArray
+
+from _output import Parser, run, write_text
 
 LARGEST = 4096
 

@@ -28,8 +28,9 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from _output import Parser, run, write_text
 from numpy.typing import NDArray
+
+from _output import Parser, run, write_text
 
 LARGEST = 1024
 DECIMALS = 7

@@ -52,8 +52,10 @@
 // Memory semantics. A kernel reads a region's front and writes its back. Node::exchange publishes
 // and swaps: it is complete on a device when everything that the device subscribes to has arrived,
 // and nobody writes a peer's buffer before that peer's readers have retired. In an epoch (the span
-// between two exchanges) one device writes an element. Plain loads and stores are unordered between
-// lanes except by the barriers above.
+// between two exchanges) one device writes an element. There are two buffers: an element that an
+// epoch does not store shows, after its exchange, what it was one exchange earlier than before. So
+// either every epoch stores an element or, once set_front gave it a value, none does. Plain loads
+// and stores are unordered between lanes except by the barriers above.
 #pragma once
 
 #include <cstdint>

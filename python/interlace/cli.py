@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import typer
+
 from interlace.errors import UserError
 
 INTERRUPTED = 130  # 128 + SIGINT

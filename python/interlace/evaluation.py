@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from msgspec import UNSET, UnsetType
+
 from interlace.nodes import BASELINE, BOUND, CudaNode, Node, in_processes, load_core
 from interlace.results import Measured, Row, Sim, Timelines, WireRow
 from interlace.workloads import Case, Outcome, Wire, Workload
-from msgspec import UNSET, UnsetType
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,8 @@ class _Rows:
         cuda: Measured | UnsetType = UNSET
         if isinstance(self.node, CudaNode):
             config |= {"warmup": self.node.warmup, "repeats": self.node.repeats}
+            if outcome.remarks:
+                config["remarks"] = outcome.remarks
             cuda = Measured(
                 outcome.times_s, outcome.copy_s, outcome.raw_tx_bytes, outcome.data_tx_bytes
             )

@@ -20,10 +20,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from interlace.errors import UserError
 from numpy.typing import NDArray
 from scipy.io import mmread
 from scipy.sparse import coo_array, csr_array
+
+from interlace.errors import UserError
 
 MAX_VERTICES = 2**32
 EDGE_LIST_SUFFIXES = (".txt", ".el", ".edges", ".tsv")

@@ -21,9 +21,10 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 import tomli_w
+from msgspec import UNSET, Meta, UnsetType
+
 from interlace.errors import UserError
 from interlace.files import write_all
-from msgspec import UNSET, Meta, UnsetType
 
 FORMAT = 1
 MAX_GPUS = 16  # as in src/base/limits.hpp
@@ -60,7 +61,7 @@ class L1(_Table, frozen=True, kw_only=True):
     line_bytes: Bytes
     sector_bytes: Bytes
     hit_latency_ns: NotNegative
-    outstanding_lines: Count
+    outstanding_lines: Annotated[int, Meta(ge=1, le=65535)]
     bandwidth_GB_per_s: Positive  # noqa: N815
     write_policy: Literal["through", "back"]
 
@@ -74,7 +75,7 @@ class L2(_Table, frozen=True, kw_only=True):
     sector_bytes: Bytes
     banks: Count
     hit_latency_ns: NotNegative
-    outstanding_lines_per_bank: Count
+    outstanding_lines_per_bank: Annotated[int, Meta(ge=1, le=65535)]
     bandwidth_GB_per_s: Positive  # noqa: N815
     write_policy: Literal["through", "back"]
     atomics_per_clock_per_bank: Count
@@ -110,7 +111,7 @@ class Gpu(_Table, frozen=True, kw_only=True):
 
     count: Annotated[int, Meta(ge=1, le=MAX_GPUS)]
     model: Text
-    compute_units: Count
+    compute_units: Annotated[int, Meta(ge=1, le=65534)]
     clock_MHz: Positive  # noqa: N815
     warp_width_lanes: Annotated[int, Meta(ge=1, le=64)]
     warps_per_compute_unit: Count
@@ -278,6 +279,10 @@ def _problems_of_cache(where: str, cache: L1 | L2) -> Iterator[str]:
         value = getattr(cache, key)
         if value & (value - 1):
             yield f"{where}.{key} is {value}; it must be a power of two"
+    if cache.line_bytes not in (64, 128):
+        yield f"{where}.line_bytes is {cache.line_bytes}; the simulator has lines of 64 or 128 bytes"
+    if cache.line_bytes > 6 * cache.sector_bytes:
+        yield f"{where}.sector_bytes is {cache.sector_bytes}; a line has at most 6 sectors"
     if cache.line_bytes % cache.sector_bytes:
         yield f"{where}.sector_bytes is {cache.sector_bytes}, which does not divide line_bytes"
     banks = cache.banks if isinstance(cache, L2) else 1

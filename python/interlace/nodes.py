@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
+
 from interlace.errors import UserError
 from interlace.workloads import Case, Outcome, RunFailure, Workload, core_errors
 

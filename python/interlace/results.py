@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from interlace.workloads import Event
 from msgspec import UNSET, UnsetType
+
+from interlace.workloads import Event
 
 FORMAT = 1  # of the file of results
 

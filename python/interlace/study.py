@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+
 from interlace.cli import unknown, version
 from interlace.errors import UserError
 from interlace.evaluation import Plan, run_study
@@ -106,6 +107,11 @@ def _notes(workload: Workload, node: Node, rows: Sequence[Row]) -> list[str]:
         notes.append(
             "infinite-bandwidth is derived: the bulk-copy run's time less that of its copies."
         )
+        if any(row.captured is not None and row.captured > 1 for row in rows):
+            notes.append(
+                "A mechanism captures more than 100 % of a derived opportunity where the bulk copy "
+                "loses time besides its copies: the bound is an estimate."
+            )
     elif any(row.gpus > 1 and row.opportunity is None for row in rows):
         bound = BOUND if node.runs(BOUND) else BASELINE
         notes.append(f"opportunity, captured and overlap need {bound} among the mechanisms.")
@@ -117,6 +123,11 @@ def _notes(workload: Workload, node: Node, rows: Sequence[Row]) -> list[str]:
     else:
         notes.append(
             "peak_rss_mb is that of the row's own process, with the interpreter and the data."
+        )
+    for row in rows:
+        notes.extend(
+            f"{row.mechanism} on {row.gpus} GPUs: {remark}"
+            for remark in row.config.get("remarks", ())
         )
     notes.append(
         f"Every device's result was compared with a float64 reference; relative errors up to "

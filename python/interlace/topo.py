@@ -17,6 +17,11 @@ from typing import Annotated, Any, NamedTuple
 
 import msgspec
 import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
 from interlace.cli import version
 from interlace.errors import UserError
 from interlace.files import check_writable, write_all
@@ -34,10 +39,6 @@ from interlace.machines import (
     to_core,
 )
 from interlace.results import commit
-from rich import box
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 WORDS = {
     "X": "the device itself",

@@ -15,8 +15,9 @@ from interlace.errors import UserError
 
 if TYPE_CHECKING:
     import numpy as np
-    from interlace.graphs import Graph
     from numpy.typing import NDArray
+
+    from interlace.graphs import Graph
 
 MAX_ITERATIONS = 1_000_000
 DEFAULT_ITERATIONS = 10
@@ -83,6 +84,7 @@ class Outcome:
     times_s: list[float] = field(default_factory=list)  # a measured run's repeats
     raw_tx_bytes: float | None = None  # NVLink counters, a run's average
     data_tx_bytes: float | None = None
+    remarks: list[str] = field(default_factory=list)  # what went another way than asked
 
     @classmethod
     def of(cls, case: Case, result: dict[str, Any], values: str) -> Self:
@@ -115,6 +117,7 @@ class Outcome:
             times_s=times,
             raw_tx_bytes=counted["raw_tx_bytes"],
             data_tx_bytes=counted["data_tx_bytes"],
+            remarks=list(result.get("remarks", ())),
         )
 
 
@@ -275,6 +278,7 @@ class Pagerank(Workload):
     def _arguments(self, case: Case) -> tuple[Any, ...]:
         """The graph and its boundaries, as the compiled modules take them."""
         import numpy as np
+
         from interlace.graphs import partition_by_edges
 
         cut = partition_by_edges(self.graph.offsets, case.gpus)

@@ -220,12 +220,16 @@ class node::stopwatch {
                                  elapsed_s(owner_.starts_[s.device], s.end)});
     }
     for (std::uint32_t epoch = 0; epoch < epoch_; ++epoch) {
-      double longest = 0;
-      for (const auto& device : exposed_) {
-        if (epoch >= device.size()) continue;
-        longest = std::max(longest, elapsed_s(device[epoch].first, device[epoch].second));
+      // From when the last device has computed to when the last one has copied: a device that
+      // copies while another still computes exposes nothing.
+      double computed = 0;
+      double copied = 0;
+      for (std::uint32_t d = 0; d < exposed_.size(); ++d) {
+        if (epoch >= exposed_[d].size()) continue;
+        computed = std::max(computed, elapsed_s(owner_.starts_[d], exposed_[d][epoch].first));
+        copied = std::max(copied, elapsed_s(owner_.starts_[d], exposed_[d][epoch].second));
       }
-      result.copy_s += longest;
+      result.copy_s += std::max(0.0, copied - computed);
     }
   }
 
@@ -462,11 +466,9 @@ void node::read_bytes(void* to, const void* from, std::uint64_t bytes) const {
 void node::write_front(std::uint32_t id, std::uint32_t device, const void* values, std::uint64_t n,
                        std::uint64_t element_bytes) {
   const kernel::region_state& s = states_.at(id);
-  if (n != s.elements) {
-    throw model_error("a front of " + std::to_string(s.elements) + " elements is set from " +
-                      std::to_string(n));
-  }
-  write(s.buffers[device][s.is_reduction ? 0 : s.parity], values, n * element_bytes);
+  kernel::check_front(n, s);
+  write(s.buffers[device][0], values, n * element_bytes);
+  if (!s.is_reduction) write(s.buffers[device][1], values, n * element_bytes);
 }
 
 std::uint32_t node::add_region(kernel::region_options o, std::uint32_t element_bytes) {
@@ -530,7 +532,8 @@ kernel::trace_totals node::count_accesses(std::uint32_t device, const kernel_ope
   check_launch(device, k);
   kernel::trace_totals totals;
   static_assert(sizeof(totals) == sizeof(totals.counts) &&
-                sizeof(totals) == totals.kinds * totals.spaces * 2 * sizeof(std::uint64_t));
+                sizeof(totals) == kernel::trace_totals::kinds * kernel::trace_totals::spaces * 2 *
+                                      sizeof(std::uint64_t));
   if (k.shape.blocks == 0) return totals;
   const current_device restore(ordinal(device));
   load(k);

@@ -32,6 +32,12 @@ std::uint32_t checking_observer::on_access(const kernel::access& a) {
   if (a.space != kernel::memory_space::replicated) return kernel::no_instruction;
   auto& r = regions_[a.region];
   if (a.kind != kernel::access_kind::store) {
+    if (r.use.stale(a.element)) {
+      throw model_error("block " + std::to_string(block_) + " of device " +
+                        std::to_string(device_) + " reads element " + std::to_string(a.element) +
+                        " of region " + std::to_string(a.region) +
+                        ", which an earlier epoch stored and the last one did not");
+    }
     r.use.read(device_, a.element);
     return kernel::no_instruction;
   }

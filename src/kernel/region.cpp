@@ -66,6 +66,12 @@ std::vector<delivery> region_state::deliveries(std::uint32_t owner,
   return result;
 }
 
+void check_front(std::uint64_t elements, const region_state& state) {
+  if (elements == state.elements) return;
+  throw model_error("a front of " + std::to_string(state.elements) + " elements is set from " +
+                    std::to_string(elements));
+}
+
 region_state make_region_state(region_options options, std::uint32_t element_bytes,
                                std::uint32_t devices) {
   if (options.boundaries.size() != devices + std::size_t{1} || options.boundaries.front() != 0 ||

@@ -8,7 +8,8 @@
 //   allocate_unified<T>(n) -> unified<T>    one array whose pages go to the devices in turn (4 KiB
 //                                           simulated, 2 MiB on GPUs); lives and starts as above
 //   upload(local<T> | unified<T>, values), download(local<T> | unified<T>) -> std::vector<T>
-//   create_region<T>(region_options) -> region<T>;  set_front(region, values);
+//   create_region<T>(region_options) -> region<T>
+//   set_front(region, values)               both buffers of every replica
 //   front(region, device) -> std::vector<T> the replica of one device
 //   create_reduction<T, Op>(n, copies) -> reduction<T, Op>;  set_front(reduction, values);
 //   front(reduction, device)
@@ -88,6 +89,9 @@ struct region_state {
   std::vector<delivery> deliveries(std::uint32_t owner,
                                    const std::vector<element_range>& complete) const;
 };
+
+// Throws unless a front of the region or reduction has so many elements.
+void check_front(std::uint64_t elements, const region_state& state);
 
 // Checks the options and fills the state, without memory.
 region_state make_region_state(region_options options, std::uint32_t element_bytes,

@@ -18,16 +18,18 @@ class use_tracker {
       w = {epoch_ + 1, w.last};
     }
   }
+  // Whether the front of this epoch holds something older than the element's last value.
+  bool stale(std::uint64_t element) const {
+    const std::uint32_t front = front_stamp(element);
+    return front != 0 && front != epoch_;
+  }
   void read(std::uint32_t device, std::uint64_t element) {
     std::uint32_t& stamp = read_[device][element];
     if (stamp == epoch_ + 1) return;
     stamp = epoch_ + 1;
-    // Written in the epoch before, or set before the first one, by another device (which may
-    // already have written it anew: that is the back).
-    const stamps& w = written_[element];
-    const std::uint32_t front = w.last == epoch_ + 1 ? w.before : w.last;
+    // Written in the epoch before, or set before the first one, by another device.
     const bool own = element >= boundaries_[device] && element < boundaries_[device + 1];
-    if (!own && front == epoch_) ++used_now_;
+    if (!own && front_stamp(element) == epoch_) ++used_now_;
   }
   void end_epoch() {
     if (epoch_ > 0) used_ += used_now_;
@@ -47,6 +49,12 @@ class use_tracker {
     std::uint32_t last = 0;    // epoch + 1 of the last store
     std::uint32_t before = 0;  // of the last store in an earlier epoch than that
   };
+
+  // Epoch + 1 of the last store before this epoch; what this epoch stores is in the back.
+  std::uint32_t front_stamp(std::uint64_t element) const {
+    const stamps& w = written_[element];
+    return w.last == epoch_ + 1 ? w.before : w.last;
+  }
 
   std::vector<std::uint64_t> boundaries_;
   std::vector<stamps> written_;                   // [element]

@@ -35,6 +35,12 @@ void check_cache(const cache& level, const std::string& where, problems& found) 
   found.require(power_of_two(level.sector_bytes), where + ".sector_bytes is not a power of two");
   found.require(level.sector_bytes <= level.line_bytes,
                 where + ".sector_bytes is more than line_bytes");
+  // What the simulator packs into an event.
+  found.require(level.line_bytes == 64 || level.line_bytes == 128,
+                where + ".line_bytes is neither 64 nor 128");
+  found.require(level.sector_bytes * 6 >= level.line_bytes,
+                where + ".sector_bytes is less than a sixth of line_bytes");
+  found.require(level.mshrs < 65536, where + ".mshrs is more than 65535");
   found.require(positive(level.bytes_per_s), where + ".bytes_per_s is not positive");
   const std::uint64_t row = std::uint64_t{level.banks} * level.ways * level.line_bytes;
   found.require(row == 0 || level.bytes % row == 0,
@@ -43,6 +49,7 @@ void check_cache(const cache& level, const std::string& where, problems& found) 
 
 void check_gpu(const gpu& unit, problems& found) {
   found.require(unit.compute_units > 0, "gpu.compute_units is 0");
+  found.require(unit.compute_units < 65535, "gpu.compute_units is more than 65534");
   found.require(positive(unit.clock_hz), "gpu.clock_hz is not positive");
   found.require(power_of_two(unit.warp_width) && unit.warp_width <= 64,
                 "gpu.warp_width is not a power of two up to 64");

@@ -48,6 +48,7 @@ nb::dict run_pagerank(std::uint32_t gpus, const std::string& mechanism,
   nb::dict d = make_result(std::move(measured.result));
   d["cpu_s"] = nb::none();
   d["times_s"] = measured.times_s;
+  d["remarks"] = measured.remarks;
   d["data_tx_bytes"] =
       measured.data_tx_bytes ? nb::cast(*measured.data_tx_bytes) : nb::object(nb::none());
   d["raw_tx_bytes"] =
@@ -100,6 +101,7 @@ nb::list measure_links(const std::vector<std::uint64_t>& sizes, std::uint32_t re
 }  // namespace interlace::python
 
 NB_MODULE(_cuda, module) {
+  // NOLINTNEXTLINE(google-build-using-namespace): the macro puts this body outside of it
   using namespace interlace::python;
   module.doc() = "Workloads and measurements on this machine's GPUs.";
   // One class for both modules, or an error of one could surface as the other's.

@@ -38,6 +38,14 @@ pagerank_result pagerank_on_sim(const pagerank_request& request, const machine::
 
 // With a tolerance, iterations between two looks at the residual.
 inline constexpr std::uint32_t iterations_per_look = 5;
+// The most that one run enqueues, so that a long one takes no more memory than a short one.
+inline constexpr std::uint32_t iterations_per_run = 256;
+
+// Iterations of the next run, after `done` of them.
+inline std::uint32_t next_iterations(const pagerank_request& request, std::uint32_t done) {
+  return std::min(request.tolerance > 0 ? iterations_per_look : iterations_per_run,
+                  request.iterations - done);
+}
 
 inline kernel::region_options region_of(const pagerank_request& request) {
   kernel::region_options options;
@@ -65,9 +73,7 @@ pagerank_result run_pagerank(Node& node, const pagerank_request& request) {
   pagerank_result result;
   const bool until = request.tolerance > 0;
   while (result.iterations < request.iterations) {
-    const std::uint32_t count =
-        until ? std::min(iterations_per_look, request.iterations - result.iterations)
-              : request.iterations;
+    const std::uint32_t count = next_iterations(request, result.iterations);
     add(result.run, node.run([&] {
       for (std::uint32_t i = 0; i < count; ++i) work.enqueue_iteration(until && i + 1 == count);
     }));

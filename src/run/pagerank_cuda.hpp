@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "run/pagerank.hpp"
@@ -15,10 +16,12 @@ struct pagerank_measurement {
   // NVLink counters of all GPUs, over all repeats; nothing where the driver has none.
   std::optional<double> data_tx_bytes;
   std::optional<double> raw_tx_bytes;
+  std::vector<std::string> remarks;  // what went another way than asked, a sentence each
 };
 
-// Runs `warmup` times, then `repeats` times measured. The timeline and, for bulk-copy, the exposed
-// time of copies come from one more run of its own, which is not among the times.
+// Runs `warmup` times, then `repeats` times measured. The timeline and, for bulk-copy, the part of
+// the time in which only copies run come from three more runs with events in between, which are not
+// among the times: copy_s is the median of that part, of the measured time.
 pagerank_measurement pagerank_on_cuda(const pagerank_request& request, std::uint32_t warmup,
                                       std::uint32_t repeats);
 

@@ -14,8 +14,11 @@ machine::machine first_gpus(machine::machine m, std::uint32_t devices) {
                       " GPUs; use 1 to " + std::to_string(m.gpu_count) + ", not " +
                       std::to_string(devices));
   }
-  // Links stay: another GPU's may be on the way of none, but switches and hosts are numbered.
   m.gpu_count = devices;
+  const auto left_out = [&](const machine::endpoint& e) {
+    return e.kind == machine::endpoint_kind::gpu && e.index >= devices;
+  };
+  std::erase_if(m.links, [&](const machine::link& l) { return left_out(l.a) || left_out(l.b); });
   return m;
 }
 
@@ -198,7 +201,11 @@ void node::enqueue_exchange(const std::vector<std::uint32_t>& ids) {
 kernel::run_result node::finish() {
   kernel::run_result result;
   result.time_s = static_cast<double>(simulation_.run()) * 1e-12;
-  for (stream& s : streams_) s.last.clear();
+  for (stream& s : streams_) {
+    s.last.clear();
+    if (s.copies.empty()) continue;
+    throw model_error("a run ends with copies that no exchange waits for; end it with an exchange");
+  }
   const gpu_counters c = simulation_.counters();
   const traffic& copies = simulation_.copies();
   const traffic& flags = simulation_.flags();

@@ -66,9 +66,11 @@ class node {
   }
   template <class T>
   void set_front(const kernel::region<T>& r, const std::vector<T>& values) {
+    kernel::check_front(values.size(), states_[r.id]);
     for (std::uint32_t d = 0; d < devices_; ++d) {
-      std::copy(values.begin(), values.end(),
-                static_cast<T*>(states_[r.id].buffers[d][states_[r.id].parity]));
+      for (void* buffer : states_[r.id].buffers[d]) {
+        std::copy(values.begin(), values.end(), static_cast<T*>(buffer));
+      }
     }
   }
   template <class T>
@@ -100,6 +102,7 @@ class node {
   }
   template <class T, combine Op>
   void set_front(const kernel::reduction<T, Op>& r, const std::vector<T>& values) {
+    kernel::check_front(values.size(), states_[r.id]);
     for (std::uint32_t d = 0; d < devices_; ++d) {
       std::copy(values.begin(), values.end(), static_cast<T*>(states_[r.id].buffers[d][0]));
     }

@@ -21,8 +21,9 @@ simulation::simulation(const machine::machine& described, address_map addresses,
       running_kernel_(described.gpu_count, none),
       copy_queue_(described.gpu_count),
       engines_busy_(described.gpu_count, 0) {
-  const gpu::event_kinds kinds{ev_block_start, ev_wake,     ev_issue,      ev_l2_load,
-                               ev_load_done,   ev_l2_store, ev_entry_free, ev_kernel_end};
+  const gpu::event_kinds kinds{ev_block_start,    ev_wake,       ev_issue,
+                               ev_l2_load,        ev_load_done,  ev_l2_store,
+                               ev_l2_remote_load, ev_entry_free, ev_kernel_end};
   for (std::uint32_t d = 0; d < described.gpu_count; ++d) {
     gpus_.push_back(std::make_unique<gpu>(d, machine_.gpu, addresses_, queue_, fabric_, kinds));
   }
@@ -166,32 +167,53 @@ void simulation::start_copies(std::uint32_t device) {
     tasks_[copies_[work].task].started = queue_.now();
     const picoseconds begin = queue_.now() + machine_.gpu.copy_setup_ps;
     copies_[work].next_step = begin;
-    queue_.push(begin, ev_copy_step, static_cast<std::uint16_t>(device), work, 0);
+    schedule_step(work);
   }
 }
 
+// An engine reads ahead of the link, as far as its buffer goes, and sends one segment after
+// another.
 void simulation::copy_step(std::uint32_t copy) {
   copy_work& c = copies_[copy];
+  c.stepping = false;
   const auto bytes =
-      static_cast<std::uint32_t>(std::min<std::uint64_t>(segment_bytes, c.bytes - c.sent));
+      static_cast<std::uint32_t>(std::min<std::uint64_t>(segment_bytes, c.bytes - c.asked));
+  const picoseconds read =
+      gpus_[c.from]->second_level().stream(queue_.now(), c.from_address + c.asked, bytes);
+  c.asked += bytes;
+  ++c.buffered;
+  c.next_step = queue_.now() + static_cast<picoseconds>(
+                                   std::llround(bytes / machine_.gpu.copy_bytes_per_s * 1e12));
+  queue_.push(read, ev_copy_read, static_cast<std::uint16_t>(c.from), copy, 0);
+  schedule_step(copy);
+}
+
+void simulation::schedule_step(std::uint32_t copy) {
+  copy_work& c = copies_[copy];
+  const double window = machine_.gpu.copy_bytes_per_s * engine_window_s / segment_bytes;
+  if (c.stepping || c.asked == c.bytes || c.buffered > window) return;
+  c.stepping = true;
+  queue_.push(std::max(queue_.now(), c.next_step), ev_copy_step, static_cast<std::uint16_t>(c.from),
+              copy, 0);
+}
+
+void simulation::send_segment(std::uint32_t copy) {
+  copy_work& c = copies_[copy];
+  if (c.sending || c.ready == 0) return;
+  c.sending = true;
+  --c.ready;
   message m;
   m.kind = message_kind::copy_segment;
   m.from = static_cast<std::uint8_t>(c.from);
   m.to = static_cast<std::uint8_t>(c.to);
   m.unit = copy;
-  m.payload = bytes;
-  m.wire = static_cast<std::uint32_t>(bulk_write_bytes(fabric_.protocol(c.from, c.to), bytes));
+  m.payload = static_cast<std::uint32_t>(std::min<std::uint64_t>(segment_bytes, c.bytes - c.sent));
+  m.wire = static_cast<std::uint32_t>(bulk_write_bytes(fabric_.protocol(c.from, c.to), m.payload));
   m.address = c.to_address + c.sent;
+  c.sent += m.payload;
   copy_traffic_.payload += m.payload;
   copy_traffic_.wire += m.wire;
-  const picoseconds read =
-      gpus_[c.from]->second_level().stream(queue_.now(), c.from_address + c.sent, bytes);
-  c.sent += bytes;
-  const double rate = machine_.gpu.copy_bytes_per_s;
-  if (rate > 0) {
-    c.next_step = queue_.now() + static_cast<picoseconds>(std::llround(bytes / rate * 1e12));
-  }
-  fabric_.send(read, m);
+  fabric_.send(queue_.now(), m);
 }
 
 // --- Library calls
@@ -269,11 +291,11 @@ void simulation::flag_arrived(std::uint32_t exchange, std::uint32_t device) {
 
 void simulation::departed(const message& m) {
   if (m.kind == message_kind::copy_segment) {
-    const copy_work& c = copies_[m.unit];
-    if (c.sent < c.bytes) {
-      queue_.push(std::max(queue_.now(), c.next_step), ev_copy_step,
-                  static_cast<std::uint16_t>(c.from), m.unit, 0);
-    }
+    copy_work& c = copies_[m.unit];
+    c.sending = false;
+    --c.buffered;
+    send_segment(m.unit);
+    schedule_step(m.unit);
   } else if (m.kind != message_kind::flag) {
     gpus_[m.from]->departed(m);
   }
@@ -283,11 +305,12 @@ void simulation::delivered(const message& m) {
   if (m.kind == message_kind::flag) {
     flag_arrived(m.unit, m.to);
   } else if (m.kind == message_kind::copy_segment) {
-    const copy_work& c = copies_[m.unit];
-    const picoseconds written =
-        gpus_[c.to]->second_level().stream(queue_.now(), m.address, m.payload);
-    if (m.address + m.payload == c.to_address + c.bytes) {
-      queue_.push(written, ev_copy_end, static_cast<std::uint16_t>(c.from), m.unit, 0);
+    copy_work& c = copies_[m.unit];
+    c.written =
+        std::max(c.written, gpus_[c.to]->second_level().stream(queue_.now(), m.address, m.payload));
+    c.arrived_bytes += m.payload;
+    if (c.arrived_bytes == c.bytes) {
+      queue_.push(c.written, ev_copy_end, static_cast<std::uint16_t>(c.from), m.unit, 0);
     }
   } else {
     gpus_[m.to]->delivered(m);
@@ -304,6 +327,8 @@ void simulation::handle(const event& e) {
     fabric_.handle(e);
   } else if (e.kind < ev_kernel_end) {
     gpus_[e.device]->handle(e);
+  } else if (e.kind == ev_kernel_end && gpus_[e.device]->stores_arrived() > e.time) {
+    queue_.push(gpus_[e.device]->stores_arrived(), ev_kernel_end, e.device, 0, 0);
   } else if (e.kind == ev_kernel_end) {
     const task_id id = running_kernel_[e.device];
     running_kernel_[e.device] = none;
@@ -317,6 +342,9 @@ void simulation::handle(const event& e) {
     gpus_[e.device]->start_kernel(k.shape, k.record, k.block);
   } else if (e.kind == ev_copy_step) {
     copy_step(e.a);
+  } else if (e.kind == ev_copy_read) {
+    ++copies_[e.a].ready;
+    send_segment(e.a);
   } else if (e.kind == ev_copy_end) {
     --engines_busy_[e.device];
     if (copies_[e.a].arrived) copies_[e.a].arrived();

@@ -86,8 +86,16 @@ class simulation : private message_receiver {
   struct copy_work {
     std::uint32_t from = 0, to = 0;
     std::uint64_t from_address = 0, to_address = 0;
-    std::uint64_t bytes = 0, sent = 0;
+    std::uint64_t bytes = 0;
+    std::uint64_t asked = 0;  // read requests made
+    std::uint64_t sent = 0;
+    std::uint64_t arrived_bytes = 0;
+    std::uint32_t buffered = 0;  // segments asked for and not yet on the link
+    std::uint32_t ready = 0;     // of those, read and waiting for the link
+    bool sending = false;
+    bool stepping = false;      // a step is due
     picoseconds next_step = 0;  // earliest, by the engine's own rate
+    picoseconds written = 0;    // when all that arrived so far is in memory
     task_id task = 0;
     std::function<void()> arrived;
   };
@@ -113,10 +121,12 @@ class simulation : private message_receiver {
     ev_l2_load,
     ev_load_done,
     ev_l2_store,
+    ev_l2_remote_load,
     ev_entry_free,
     ev_kernel_end,
     ev_kernel_begin,
     ev_copy_step,
+    ev_copy_read,
     ev_copy_end,
     ev_signal,
     ev_call_step,
@@ -129,6 +139,8 @@ class simulation : private message_receiver {
   void end(task_id id);
   void start_copies(std::uint32_t device);
   void copy_step(std::uint32_t copy);
+  void schedule_step(std::uint32_t copy);
+  void send_segment(std::uint32_t copy);
   picoseconds operation_time(const kernel::operation_counts& n) const;
   void call_step(task_id id, std::uint64_t slice);
   void signal(std::uint32_t exchange, std::uint32_t device);
@@ -140,6 +152,8 @@ class simulation : private message_receiver {
   void handle(const event& e);
 
   static constexpr std::uint32_t segment_bytes = 4096;
+  // What an engine keeps under way: its rate times this, which covers a memory that is busy.
+  static constexpr double engine_window_s = 1e-6;
   static constexpr std::uint64_t call_slices = 64;  // between which others get at the memory
 
   machine::machine machine_;

@@ -27,9 +27,10 @@ namespace interlace::workload {
 
 struct rank_update {
   static constexpr std::uint32_t threads = 256;
-  static constexpr std::uint32_t tile = 2048;      // edges of a unit
-  static constexpr std::uint32_t max_rows = 1024;  // rows of a unit
-  static constexpr std::uint32_t long_row = 64;    // edges from which a warp reduces the row
+  static constexpr std::uint32_t tile = 2048;         // edges of a unit
+  static constexpr std::uint32_t max_rows = 1024;     // rows of a unit
+  static constexpr std::uint32_t long_row = 64;       // edges from which a warp reduces the row
+  static constexpr std::uint32_t most_parts = 65535;  // blocks that share a row
   static constexpr std::uint32_t shared_bytes = (tile + 2 * 32) * sizeof(float);
 
   csr_view graph;                         // in-edges
@@ -52,8 +53,8 @@ struct rank_update {
     const std::uint32_t last = block.load(unit_edges, block.index() + 1);
     const std::uint32_t slot = block.load(unit_slots, block.index());
     const auto base = static_cast<float>((1.0 - static_cast<double>(damping) +
-                                           static_cast<double>(damping) * block.load(totals, 0)) /
-                                          vertices);
+                                          static_cast<double>(damping) * block.load(totals, 0)) /
+                                         vertices);
     auto gathered = shared<float>(block, tile);
     auto dangling = lane_state<float>(block);
     auto residual = lane_state<float>(block);
@@ -237,6 +238,12 @@ inline pagerank_units make_units(const std::uint64_t* offsets, std::uint64_t fir
       add(row, offsets[row], 0);
       continue;
     }
+    if ((offsets[row + 1] - offsets[row]) / rank_update::tile >= rank_update::most_parts) {
+      throw usage_error("vertex " + std::to_string(row) + " has " +
+                        std::to_string(offsets[row + 1] - offsets[row]) + " in-edges; fewer than " +
+                        std::to_string(std::uint64_t{rank_update::most_parts} * rank_update::tile) +
+                        " are possible");
+    }
     ++units.shared_rows;
     for (std::uint64_t edge = offsets[row]; edge < offsets[row + 1];) {
       edge = std::min<std::uint64_t>(edge + rank_update::tile, offsets[row + 1]);
@@ -320,9 +327,11 @@ class pagerank {
     const std::uint64_t end = boundaries_[d + 1];
     const std::uint64_t first_edge = graph_.offsets[begin];
     const std::uint64_t edges = graph_.offsets[end] - first_edge;
-    if (edges >= (std::uint64_t{1} << 32U)) {
+    constexpr std::uint64_t most_edges = 0xffffffffU - rank_update::threads;  // indices step by it
+    if (edges > most_edges) {
       throw usage_error("GPU " + std::to_string(d) + " would own " + std::to_string(edges) +
-                        " edges; at most 4294967295 are possible: use more GPUs");
+                        " edges; at most " + std::to_string(most_edges) +
+                        " are possible: use more GPUs");
     }
     std::vector<std::uint32_t> offsets(end - begin + 1);
     for (std::uint64_t r = begin; r <= end; ++r) {

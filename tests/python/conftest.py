@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from fake_core import Fake, FakeCuda
 from interlace import cli
 from study_helpers import Ran, Run

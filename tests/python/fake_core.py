@@ -7,8 +7,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-from interlace import graphs
 from numpy.typing import NDArray
+
+from interlace import graphs
 
 EDGE_S = 2e-11  # one GPU's time for an edge
 BYTE_S = 1 / 25e9

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from fake_core import Fake, FakeCuda
 from interlace import cli
 from interlace.errors import UserError

@@ -12,10 +12,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from interlace.graphs import load_graph
 from numpy.typing import NDArray
 from scipy.io import mmread
 from scipy.sparse import csr_array
+
+from interlace.graphs import load_graph
 
 DATA = Path(__file__).parents[2] / "data"
 DEBIAN, PHANTOM, SIDDON = (

@@ -12,6 +12,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy.io import mmwrite
+from scipy.sparse import coo_array
+
 from interlace import graphs
 from interlace.errors import UserError
 from interlace.graphs import (
@@ -22,9 +26,6 @@ from interlace.graphs import (
     rmat,
     rmat_edges,
 )
-from numpy.typing import NDArray
-from scipy.io import mmwrite
-from scipy.sparse import coo_array
 
 Edges = list[tuple[int, int]]
 BANNER = "%%MatrixMarket matrix coordinate pattern general\n"

@@ -14,6 +14,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from interlace import machines
 from interlace.errors import UserError
 from interlace.machines import (

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from fake_core import Fake
 from interlace.timeline import lanes
 from interlace.workloads import Event

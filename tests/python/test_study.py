@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from fake_core import Fake, FakeCuda
 from interlace import evaluation, files, graphs, table, workers, workloads
 from interlace.errors import UserError

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 import typer
+from typer.testing import CliRunner
+
 from interlace import topo
 from interlace.errors import UserError
 from interlace.machines import load_machine, shipped_machines, to_core
-from typer.testing import CliRunner
 
 core = pytest.importorskip("interlace._core")
 

@@ -126,6 +126,7 @@ void* unified_memory::take(const std::vector<int>& ordinals, std::uint64_t bytes
     std::sort(users.begin(), users.end());
     users.erase(std::unique(users.begin(), users.end()), users.end());
     std::vector<CUmemAccessDesc> access;
+    access.reserve(users.size());
     for (const int user : users) {
       access.push_back({on_gpu(user).location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE});
     }

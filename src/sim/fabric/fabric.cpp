@@ -1,5 +1,6 @@
 #include "sim/fabric/fabric.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 namespace interlace::sim {
@@ -76,9 +77,10 @@ void fabric::hop(std::uint32_t id) {
     directions_[steps[m.hop - 1U].direction].server.hold_until(start - d.queue_time);
   }
   if (m.hop + 1U == steps.size()) {
-    queue_.push(start + busy + d.latency, kinds_.deliver, m.to, id, 0);
+    queue_.push(std::max(start + busy, m.tail) + d.latency, kinds_.deliver, m.to, id, 0);
   } else {
     ++m.hop;
+    m.tail = std::max(start + busy, m.tail) + d.latency + s.pass_through;
     queue_.push(start + d.latency + s.pass_through, kinds_.hop, m.from, id, 0);
   }
 }

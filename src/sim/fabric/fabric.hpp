@@ -31,6 +31,7 @@ struct message {
   std::uint32_t wire = 0;  // bytes on the link
   std::uint32_t lanes = 0;
   std::uint64_t address = 0;
+  picoseconds tail = 0;  // when its last byte has passed the link before
 };
 
 // What the devices do when their messages move.

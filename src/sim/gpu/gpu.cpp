@@ -7,6 +7,12 @@
 
 namespace interlace::sim {
 
+namespace {
+// In events: stores of another GPU, and where a line's address leaves room for the sender.
+constexpr std::uint32_t foreign_unit = 0xffffU;
+constexpr std::uint32_t sender_shift = 56;
+}  // namespace
+
 gpu::gpu(std::uint32_t index, const machine::gpu& config, const address_map& addresses,
          event_queue& queue, fabric& links, event_kinds kinds)
     : index_(index),
@@ -425,7 +431,9 @@ bool gpu::issue_store(compute_unit& u, std::uint32_t unit, const instruction& i,
   counters_.store_payload += cost.payload;
   counters_.store_wire += cost.wire;
   counters_.remote_transactions += cost.packets;
-  fabric_.send(u.load_store.reserve(queue_.now(), lookup) + half_l2_, m);
+  const picoseconds at = u.load_store.reserve(queue_.now(), lookup) + half_l2_;
+  stores_arrived_ = std::max(stores_arrived_, at);  // what is sent after the kernel stays behind it
+  fabric_.send(at, m);
   return true;
 }
 
@@ -463,36 +471,39 @@ void gpu::departed(const message& m) {
 }
 
 void gpu::delivered(const message& m) {
-  const picoseconds now = queue_.now();
-  const line_access l = line_access::unpack(m.address);
+  // What arrives takes its place at the bank when it gets there, not before.
+  const picoseconds at_bank = queue_.now() + half_l2_;
   switch (m.kind) {
     case message_kind::store:
-      memory_.write(now + half_l2_, l.line(), l.sectors());
-      break;
     case message_kind::atomic:
-      memory_.atomic(now + half_l2_, l.line(), m.lanes);
+      push(at_bank, kinds_.l2_store, foreign_unit << 16U | m.lanes, m.address);
       break;
-    case message_kind::read_request: {
-      const picoseconds done = memory_.read(now + half_l2_, l.line(), l.sectors()) + half_l2_;
-      message reply = m;
-      reply.kind = message_kind::read_reply;
-      reply.hop = 0;
-      reply.from = m.to;
-      reply.to = m.from;
-      reply.payload =
-          static_cast<std::uint32_t>(__builtin_popcount(l.sectors())) * config_.l2.sector_bytes;
-      reply.wire = read_reply_bytes(fabric_.protocol(reply.from, reply.to), reply.payload);
-      counters_.read_payload += reply.payload;
-      counters_.read_wire += reply.wire;
-      fabric_.send(done, reply);
+    case message_kind::read_request:
+      push(at_bank, kinds_.l2_remote_load, m.unit << 16U | m.entry,
+           m.address | std::uint64_t{m.from} << sender_shift);
       break;
-    }
     case message_kind::read_reply:
-      load_done(m.unit, m.entry, l);
+      load_done(m.unit, m.entry, line_access::unpack(m.address));
       break;
     default:
       break;
   }
+}
+
+void gpu::reply(const event& e) {
+  const line_access l = line_access::unpack(e.b & ((std::uint64_t{1} << sender_shift) - 1));
+  message m;
+  m.kind = message_kind::read_reply;
+  m.from = static_cast<std::uint8_t>(index_);
+  m.to = static_cast<std::uint8_t>(e.b >> sender_shift);
+  m.unit = e.a >> 16U;
+  m.entry = e.a & 0xffffU;
+  m.address = l.packed();
+  m.payload = static_cast<std::uint32_t>(__builtin_popcount(l.sectors())) * config_.l2.sector_bytes;
+  m.wire = read_reply_bytes(fabric_.protocol(index_, m.to), m.payload);
+  counters_.read_payload += m.payload;
+  counters_.read_wire += m.wire;
+  fabric_.send(memory_.read(e.time, l.line(), l.sectors()) + half_l2_, m);
 }
 
 void gpu::prefetch_tables(const event& e) const {
@@ -531,6 +542,7 @@ void gpu::handle(const event& e) {
     const std::uint32_t lanes = e.a & 0xffffU;
     const picoseconds taken = lanes != 0 ? memory_.atomic(e.time, l.line(), lanes)
                                          : memory_.write(e.time, l.line(), l.sectors());
+    if (e.a >> 16U == foreign_unit) return;  // its sender holds no entry for it
     stores_arrived_ = std::max(stores_arrived_, taken);
     if (taken > e.time) {
       push(taken, kinds_.entry_free, e.a >> 16U, 0);
@@ -538,6 +550,8 @@ void gpu::handle(const event& e) {
       --units_[e.a >> 16U].entries_used;
       resume(units_[e.a >> 16U].waiting);
     }
+  } else if (e.kind == kinds_.l2_remote_load) {
+    reply(e);
   } else if (e.kind == kinds_.entry_free) {
     --units_[e.a].entries_used;
     resume(units_[e.a].waiting);

@@ -63,6 +63,7 @@ class gpu {
     std::uint16_t l2_load = 0;
     std::uint16_t load_done = 0;
     std::uint16_t l2_store = 0;
+    std::uint16_t l2_remote_load = 0;  // of another GPU
     std::uint16_t entry_free = 0;
     std::uint16_t kernel_end = 0;
   };
@@ -74,6 +75,8 @@ class gpu {
   // stores have arrived.
   void start_kernel(grid shape, const recorder::settings& record, const block_function& block);
   void handle(const event& e);
+  // When all stores so far have left for where they go; grows while they are under way.
+  picoseconds stores_arrived() const { return stores_arrived_; }
   // Fetches what handling the event will touch: first the tables, then what they point to.
   void prefetch_tables(const event& e) const;
   void prefetch_targets(const event& e) const;
@@ -152,6 +155,7 @@ class gpu {
   void complete(std::uint32_t warp_id, instruction& i);
   void send_load(picoseconds time, std::uint32_t unit, std::uint32_t entry, line_access l);
   void check_reaches(std::uint32_t owner) const;
+  void reply(const event& e);
   void load_done(std::uint32_t unit, std::uint32_t entry, line_access l);
   void line_arrived(std::uint32_t warp_id, instruction& i);
   void resume(std::deque<stalled>& waiting);

@@ -39,12 +39,15 @@ cache::line& memory::line_for(picoseconds time, std::uint64_t line) {
 picoseconds memory::fetch(picoseconds time, std::uint64_t line, std::uint32_t sectors) {
   bank& b = bank_of(line);
   while (!b.misses.empty() && b.misses.top() <= time) b.misses.pop();
+  picoseconds entry_free = time;
   if (config_.l2.mshrs != 0 && b.misses.size() >= config_.l2.mshrs) {
-    time = std::max(time, b.misses.top());
+    entry_free = b.misses.top();
     b.misses.pop();
   }
-  const picoseconds start = channel_of(line).reserve(time, sectors * sector_at_channel_);
-  const picoseconds done = start + sectors * sector_at_channel_ + config_.dram.latency_ps;
+  // A miss without an entry waits for one; the channel serves others meanwhile.
+  const picoseconds busy = sectors * sector_at_channel_;
+  const picoseconds start = std::max(channel_of(line).reserve(time, busy), entry_free);
+  const picoseconds done = start + busy + config_.dram.latency_ps;
   dram_bytes_ += sectors * config_.l2.sector_bytes;
   b.misses.push(done);
   return done;
@@ -78,18 +81,19 @@ picoseconds memory::write(picoseconds time, std::uint64_t line, std::uint8_t sec
 }
 
 picoseconds memory::atomic(picoseconds time, std::uint64_t line, std::uint32_t lanes) {
-  const picoseconds done = read(time, line, 1);
-  return bank_of(line).port.reserve(done, lanes * atomic_at_bank_);
+  const picoseconds busy = lanes * atomic_at_bank_;
+  const picoseconds start = bank_of(line).port.reserve(time, busy);
+  return std::max(read(time, line, 1), start + busy);
 }
 
 picoseconds memory::stream(picoseconds time, std::uint64_t address, std::uint32_t bytes) {
-  const std::uint32_t sectors = (bytes + config_.l2.sector_bytes - 1) / config_.l2.sector_bytes;
-  const std::uint64_t line = address >> line_shift_ << line_shift_;
-  // One channel takes the stretch; consecutive stretches go to different ones.
-  const picoseconds start =
-      channel_of(line).reserve(time, sectors * sector_at_channel_ / channels_.size());
+  const picoseconds busy = (config_.l2.line_bytes / config_.l2.sector_bytes) * sector_at_channel_;
+  picoseconds done = time;
+  for (std::uint64_t line = address >> line_shift_; line << line_shift_ < address + bytes; ++line) {
+    done = std::max(done, channel_of(line << line_shift_).reserve(time, busy) + busy);
+  }
   dram_bytes_ += bytes;
-  return start + sectors * sector_at_channel_ / channels_.size();
+  return done;
 }
 
 picoseconds memory::stream_all(picoseconds time, std::uint64_t bytes) {

@@ -70,6 +70,34 @@ TEST(host_node, stores_outside_of_the_mapping_are_found) {
             "block 0 of device 0 writes element 4 of region 0, which its mapping does not name");
 }
 
+struct read_at {
+  replicated<float> in;
+  std::uint64_t element = 0;
+  template <class Block>
+  INTERLACE_KERNEL void operator()(Block& block) const {
+    block.each([&](auto lane) { lane.load(in, element); });
+  }
+};
+
+TEST(host_node, what_an_epoch_left_out_is_stale) {
+  host::node node({.devices = 2, .warp_width = 32, .checks = true});
+  const auto r = node.create_region<float>(halves(10));
+  node.set_front(r, std::vector<float>(10, 2.0F));
+  node.exchange(r);
+  EXPECT_EQ(node.front(r, 1), std::vector<float>(10, 2.0F));  // nobody stored: what was set
+  node.launch(0, store_at{node.view(r, 0), 3}, {1, 32, 0});
+  node.exchange(r);
+  EXPECT_NO_THROW(node.launch(1, read_at{node.view(r, 1), 3}, {1, 32, 0}));
+  EXPECT_NO_THROW(node.launch(1, read_at{node.view(r, 1), 4}, {1, 32, 0}));
+  node.exchange(r);
+  EXPECT_EQ(message_of([&] {
+              node.launch(1, read_at{node.view(r, 1), 3}, {1, 32, 0});
+            }),
+            "block 0 of device 1 reads element 3 of region 0, which an earlier epoch stored and "
+            "the last one did not");
+  EXPECT_THROW(node.set_front(r, std::vector<float>(11)), model_error);
+}
+
 TEST(host_node, out_of_bounds_is_found) {
   host::node node({.devices = 2, .warp_width = 32, .checks = false});
   const auto r = node.create_region<float>(halves(10));

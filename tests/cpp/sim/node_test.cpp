@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <random>
 #include <string>
@@ -229,6 +230,76 @@ TEST(sim_node, unified_loads_cross_the_links) {
   // Every other page of 4 KiB is the peer's; a line is fetched once.
   EXPECT_EQ(result.remote_transactions, n * 4 / 2 / 128);
   EXPECT_EQ(result.wire.useful, n * 4.0 / 2);
+}
+
+// A copy makes progress beside a kernel that saturates the memory, and the kernel notices it.
+TEST(sim_node, copies_and_kernels_share_the_memory) {
+  auto m = test::meshed(2, protocol_kind::nvlink2);
+  m.gpu.l1.mshrs = 128;
+  m.gpu.l2.mshrs = 64;
+  m.links[0].bytes_per_s = 50e9;
+  const std::uint64_t n = 8'000'000;
+  const auto time = [&](bool kernel, bool copy) {
+    sim::node node(m, 2, [] {});
+    kernel::region_options options;
+    options.boundaries = {0, 2'000'000, 2'000'000};
+    options.mechanism = copy ? mechanism::split : mechanism::infinite_bandwidth;
+    options.split_ranges = 1;
+    const auto region = node.create_region<float>(options);
+    auto in = node.allocate<float>(0, n);
+    node.upload(in, std::vector<float>(n, 1.0F));
+    auto out = node.allocate<float>(0, 4 * 8 * 128);
+    return node
+        .run([&] {
+          // Its copies start here and run beside the kernel that follows.
+          node.launch(0, fill{node.view(region, 0), 0, 2'000'000, 0}, {15'625, 128, 0}, region,
+                      kernel::block_mapping::contiguous(0, 128, 2'000'000));
+          if (kernel) node.launch(0, stream_read{in, out}, {4 * 8, 128, 0});
+          node.exchange(region);
+        })
+        .time_s;
+  };
+  const double neither = time(false, false);
+  const double copy = time(false, true) - neither;    // 8 MB: 170 us
+  const double kernel = time(true, false) - neither;  // 32 MB: 160 us
+  const double both = time(true, true) - neither;
+  EXPECT_LT(both, 0.8 * (copy + kernel));  // they overlap
+  EXPECT_GT(both, std::max(copy, kernel));
+}
+
+// What a device signals after its stores arrives after them, however cheap the fence.
+TEST(sim_node, flags_do_not_overtake_stores) {
+  auto m = test::meshed(2, protocol_kind::nvlink2);
+  m.gpu.fence_ps = 0;
+  m.gpu.kernel_launch_ps = 0;
+  const auto with = run_fill(m, 2, mechanism::inline_stores, 40'000).result.time_s;
+  const double wire = 80e3 * (128.0 + 16) / 128;  // bytes one way
+  EXPECT_GT(with, wire / 25e9 + 300e-9);
+}
+
+// GPUs that a run leaves out take their links with them.
+TEST(sim_node, fewer_gpus_keep_their_routes) {
+  auto m = test::meshed(4, protocol_kind::pcie3);
+  const auto prototype = m.links[0];
+  m.links.clear();
+  m.switches = {{"s0", 100'000}, {"s1", 100'000}};
+  const auto connect = [&](machine::endpoint a, machine::endpoint b) {
+    auto l = prototype;
+    l.a = a;
+    l.b = b;
+    m.links.push_back(l);
+  };
+  using machine::endpoint_kind;
+  for (std::uint32_t g = 0; g < 4; ++g) {
+    connect({endpoint_kind::gpu, g}, {endpoint_kind::network_switch, g / 2});
+  }
+  connect({endpoint_kind::network_switch, 0}, {endpoint_kind::host, 0});
+  connect({endpoint_kind::network_switch, 1}, {endpoint_kind::host, 0});
+  // gpu2 is behind the other switch: two links more than gpu1, whether gpu3 takes part or not.
+  const auto time = [&](std::uint32_t devices) {
+    return run_fill(m, devices, mechanism::bulk_copy, 300).result.time_s;
+  };
+  EXPECT_GT(time(3), time(2) + 2 * 300e-9);
 }
 
 TEST(sim_node, errors_name_what_is_wrong) {
