@@ -17,6 +17,7 @@ arena::arena(std::uint32_t slots) : used_(slots, 0) {
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p != MAP_FAILED) {
       base_ = static_cast<std::byte*>(p);
+      (void)madvise(p, reserved_, MADV_HUGEPAGE);  // gathers go everywhere in it
       return;
     }
   }

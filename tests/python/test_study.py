@@ -330,6 +330,8 @@ def start(graph: Path, tmp_path: Path) -> subprocess.Popen[str]:
         text=True,
         env={**os.environ, "PYTHONPATH": paths},
         start_new_session=True,
+        # What runs in the background ignores Ctrl-C, and its children would too.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
 
