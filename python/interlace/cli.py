@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import typer
 
+from interlace import interrupts
 from interlace.errors import UserError
 
 INTERRUPTED = 130  # 128 + SIGINT
@@ -136,23 +137,28 @@ def _usage_sentence(error: Any) -> str:
 def run(arguments: Sequence[str]) -> int:
     """Run the command line `arguments`; returns the exit code."""
     try:
-        wanted = next((word for word in arguments if not word.startswith("-")), None)
-        if wanted is not None and wanted not in (known := commands()):
-            raise unknown("command", wanted, tuple(known))
-        code = _app(wanted)(args=list(arguments), prog_name="interlace", standalone_mode=False)
-        sys.stdout.flush()
-    except UserError as error:
-        return _complain(str(error))
-    except _Stopped as stopped:
-        return _stop(stopped.code)
+        with interrupts.noted():
+            wanted = next((word for word in arguments if not word.startswith("-")), None)
+            if wanted is not None and wanted not in (known := commands()):
+                raise unknown("command", wanted, tuple(known))
+            code = _app(wanted)(args=list(arguments), prog_name="interlace", standalone_mode=False)
+            sys.stdout.flush()
     except (KeyboardInterrupt, typer.Abort):
         return _stop(INTERRUPTED)
-    except BrokenPipeError:
-        return _stop(READER_LEFT)
     except Exception as error:
+        if interrupts.seen():  # it is what became of the KeyboardInterrupt
+            return _stop(INTERRUPTED)
+        if isinstance(error, UserError):
+            return _complain(str(error))
+        if isinstance(error, _Stopped):
+            return _stop(error.code)
+        if isinstance(error, BrokenPipeError):
+            return _stop(READER_LEFT)
         if not hasattr(error, "format_message"):  # what typer's parser raises has it
             raise
         return _complain(_usage_sentence(error))
+    if code == INTERRUPTED:  # typer's own answer, which is silent
+        return _stop(INTERRUPTED)
     return code if isinstance(code, int) else 0
 
 

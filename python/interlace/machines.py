@@ -280,7 +280,9 @@ def _problems_of_cache(where: str, cache: L1 | L2) -> Iterator[str]:
         if value & (value - 1):
             yield f"{where}.{key} is {value}; it must be a power of two"
     if cache.line_bytes not in (64, 128):
-        yield f"{where}.line_bytes is {cache.line_bytes}; the simulator has lines of 64 or 128 bytes"
+        yield (
+            f"{where}.line_bytes is {cache.line_bytes}; the simulator has lines of 64 or 128 bytes"
+        )
     if cache.line_bytes > 6 * cache.sector_bytes:
         yield f"{where}.sector_bytes is {cache.sector_bytes}; a line has at most 6 sectors"
     if cache.line_bytes % cache.sector_bytes:

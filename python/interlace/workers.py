@@ -20,8 +20,11 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any, TypeVar
 
+from interlace import interrupts
+
 Result = TypeVar("Result")
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
+_LOOK_S = 0.5  # how often to look for a Ctrl-C that Python dropped
 
 
 class WorkerLost(Exception):  # noqa: N818 (nothing went wrong in Python)
@@ -59,6 +62,7 @@ def run_all(
     waiting = iter(range(len(work)))
     try:
         while True:
+            interrupts.check()
             while len(running) < jobs and (index := next(waiting, None)) is not None:
                 sys.stdout.flush()  # or the child would print it once more
                 sys.stderr.flush()
@@ -77,7 +81,7 @@ def run_all(
                 on_start(index)
             if not running:
                 return
-            for ready in wait(list(running)):
+            for ready in wait(list(running), _LOOK_S):
                 assert isinstance(ready, Connection)
                 index, process = running[ready]
                 result: Result = _receive(ready, index, process)

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from fake_core import Fake, FakeCuda
-from interlace import evaluation, files, graphs, table, workers, workloads
+from interlace import evaluation, files, graphs, interrupts, table, workers, workloads
 from interlace.errors import UserError
 from interlace.workloads import Case, Inputs, Pagerank, RunFailure
 from study_helpers import MACHINE, Run, study_of
@@ -385,6 +385,37 @@ def test_an_interrupt_inside_the_core(run: Run, core: Fake, graph: Path, tmp_pat
     ran = run(*study_of(graph, "--json", tmp_path / "o.json"))
     assert (ran.code, ran.out, ran.err) == (130, "", "interlace: interrupted\n")
     assert not (tmp_path / "o.json").exists()
+
+
+class Dropping:
+    """Gets a Ctrl-C where Python drops it."""
+
+    def __del__(self) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_interrupt_that_python_drops_ends_the_workers() -> None:
+    began = time.monotonic()
+    with interrupts.noted(), pytest.raises(KeyboardInterrupt):
+        list(workers.run_all([lambda: time.sleep(60)], 1, lambda _: Dropping() and None))
+    assert time.monotonic() - began < 30
+
+
+@pytest.mark.usefixtures("core")
+def test_an_interrupt_that_comes_out_as_another_error(
+    run: Run, graph: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def load() -> None:
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            raise ImportError("half loaded") from None
+
+    monkeypatch.setattr("interlace.study.load_core", load)
+    assert run(*study_of(graph)) == (130, "", "interlace: interrupted\n")
+    monkeypatch.undo()
+    assert run(*study_of(graph)).code == 0  # an old one is forgotten
 
 
 # --- measured -------------------------------------------------------------------------------------
