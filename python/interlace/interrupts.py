@@ -8,6 +8,7 @@ counts in any case, the signal is noted as well.
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,13 +32,22 @@ def noted() -> Iterator[None]:
         threading.current_thread() is threading.main_thread()
         and signal.getsignal(signal.SIGINT) is signal.default_int_handler
     )
-    if ours:
-        signal.signal(signal.SIGINT, _note)
+    if not ours:
+        yield
+        return
+    reported = sys.unraisablehook
+
+    def report(dropped: sys.UnraisableHookArgs) -> None:
+        if not issubclass(dropped.exc_type, KeyboardInterrupt):
+            reported(dropped)
+
+    sys.unraisablehook = report
+    signal.signal(signal.SIGINT, _note)
     try:
         yield
     finally:
-        if ours:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        sys.unraisablehook = reported
 
 
 def seen() -> bool:

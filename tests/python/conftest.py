@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import signal
 import sys
 from pathlib import Path
 
@@ -11,6 +12,10 @@ import pytest
 from fake_core import Fake, FakeCuda
 from interlace import cli
 from study_helpers import Ran, Run
+
+# What runs in the background ignores Ctrl-C from its start; the tests send it and expect an answer.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
