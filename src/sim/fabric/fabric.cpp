@@ -89,7 +89,8 @@ void fabric::handle(const event& e) {
   if (e.kind == kinds_.hop) {
     hop(e.a);
   } else if (e.kind == kinds_.depart) {
-    receiver_.departed(messages_[e.a]);
+    const message m = messages_[e.a];  // the receiver may send, which moves the table
+    receiver_.departed(m);
   } else {
     const message m = messages_[e.a];
     free_.push_back(e.a);
