@@ -32,8 +32,8 @@
 //   W.each(f)                               f(L) for every lane; ends in a warp-wide barrier
 //   W.load(View, i)                         the same element for the whole warp
 //   W.sum(s), W.min(s), W.ballot(s)         over a lane_state; every lane gets the result
-//   W.shuffle_xor(s, mask), W.shuffle(s, k) the state of lane (own ^ mask), of lane k; r[L] reads
-//   it L.index(), L.in_warp()                  this lane in its block, in its warp
+//   W.shuffle_xor(s, mask), W.shuffle(s, k) the state of lane (own ^ mask), of lane k: read r[L]
+//   L.index(), L.in_warp()                  this lane in its block, in its warp
 //   L.global_index(), L.global_count()      over the whole grid
 //   L.range(begin, end [, step])            for (auto i : L.range(b, e)): a loop whose iterations
 //                                           lanes of a warp execute together
@@ -42,10 +42,9 @@
 //                                           through it waits for it
 //   L.store(View | shared, i, value)
 //   L.atomic_add|min(local | shared, i, v)  returns the old value; relaxed, scope of the device
-//   L.reduce(reduced, i, v)                 adds to (or takes the minimum with) the region's
-//   element L.compute(operation, n)                 n operations of a kind, after all loads before
-//   it; only
-//                                           the simulated node spends time on it
+//   L.reduce(reduced, i, v)                 adds to the region's element, or takes the minimum
+//   L.compute(operation, n)                 n operations of a kind, after all loads before; only
+//                                           the simulated node spends time on them
 //
 // Control flow around each, each_warp and W.each is the same for all lanes concerned.
 //
@@ -73,7 +72,13 @@
 namespace interlace {
 
 // What L.compute counts.
-enum class operation : std::uint8_t { fp32, fp64, integer, special };
+enum class operation : std::uint8_t {
+  fp32,
+  fp64,
+  integer,  // also logic, shifts, comparisons and addresses
+  special,  // reciprocals, roots, conversions between floating point and others
+};
+inline constexpr std::uint32_t operation_kinds = 4;
 
 // An array in the device's own memory. local<const T> promises that nobody writes it while the
 // kernel runs, so that loads may take the read-only path.

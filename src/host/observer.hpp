@@ -42,7 +42,7 @@ class checking_observer {
   void leave_loop() {}
   void on_uniform() {}
   void on_barrier(bool) {}
-  void on_shuffle(std::uint32_t, std::uint32_t) {}
+  void on_shuffle(std::uint32_t, std::uint32_t, operation, std::uint32_t) {}
   void on_publish(std::uint32_t, std::uint64_t, std::uint64_t) {}
 
  private:

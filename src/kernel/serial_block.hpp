@@ -10,10 +10,13 @@
 //   std::uint32_t on_access(const access&)   returns the instruction the access belongs to
 //   void on_compute(operation, n, site)
 //   void enter_loop(site), next_iteration(), leave_loop()
-//   void on_uniform()                        the load before is the warp's: its value steers the
-//   code void on_barrier(bool whole_block)        after each (true) or warp.each (false) void
-//   on_shuffle(std::uint32_t warp, n)   n warp-wide register exchanges void on_publish(region,
-//   begin, end)
+//   void on_uniform()                        the load before is the warp's: its value steers what
+//                                            follows
+//   void on_barrier(bool whole_block)        after each (true) or warp.each (false)
+//   void on_shuffle(std::uint32_t warp, n, operation, m)
+//                                            n warp-wide register exchanges, m operations of each
+//                                            lane between them
+//   void on_publish(region, begin, end)
 #pragma once
 
 #include <algorithm>
@@ -497,11 +500,12 @@ class serial_warp : public accessor<Observer> {
  private:
   std::uint32_t first() const { return warp_ * owner_.warp_width(); }
   std::uint32_t last() const { return std::min(owner_.threads(), first() + owner_.warp_width()); }
-  void note_shuffle(std::uint32_t n) const {
+  void note_shuffle(std::uint32_t n, operation kind = operation::integer,
+                    std::uint32_t operations = 0) const {
     if constexpr (Observer::active) {
-      observer_->on_shuffle(warp_, n);
+      observer_->on_shuffle(warp_, n, kind, operations);
     } else {
-      (void)n;
+      (void)n, (void)kind, (void)operations;
     }
   }
   template <class T, class Op>
@@ -513,7 +517,10 @@ class serial_warp : public accessor<Observer> {
     for (std::uint32_t mask = owner_.warp_width() / 2; mask != 0; mask /= 2, ++steps) {
       for (std::uint32_t k = 0; k < mask; ++k) v[k] = op(v[k], v[k + mask]);
     }
-    note_shuffle(steps);
+    constexpr operation kind = std::is_integral_v<T> ? operation::integer
+                               : sizeof(T) == 8      ? operation::fp64
+                                                     : operation::fp32;
+    note_shuffle(steps, kind, steps);
     return v[0];
   }
 

@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "interlace/kernel.hpp"
+
 namespace interlace::kernel {
 
 enum class memory_space : std::uint8_t { local, replicated, unified, reduced, shared };
@@ -32,6 +34,9 @@ struct trace_totals {
     }
   };
   std::array<std::array<count, spaces>, kinds> counts{};  // [traced_access][memory_space]
+  // Of all lanes, by kind: what compute names and what a warp's sums and minima take. Only the
+  // simulated node counts them.
+  std::array<std::uint64_t, operation_kinds> operations{};
 
   count& of(traced_access kind, memory_space space) {
     return counts[static_cast<std::size_t>(kind)][static_cast<std::size_t>(space)];
@@ -43,6 +48,7 @@ struct trace_totals {
     for (std::size_t kind = 0; kind < kinds; ++kind) {
       for (std::size_t s = 0; s < spaces; ++s) counts[kind][s] += other.counts[kind][s];
     }
+    for (std::size_t k = 0; k < operation_kinds; ++k) operations[k] += other.operations[k];
     return *this;
   }
   friend bool operator==(const trace_totals&, const trace_totals&) = default;

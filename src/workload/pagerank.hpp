@@ -25,6 +25,7 @@
 
 namespace interlace::workload {
 
+// The operations that lanes name are those of its machine code for sm_90.
 struct rank_update {
   static constexpr std::uint32_t threads = 256;
   static constexpr std::uint32_t tile = 2048;         // edges of a unit
@@ -69,9 +70,9 @@ struct rank_update {
       if (track_residual) {
         residual[lane] += fabsf(rank - lane.load(contribution, v) * divisor);
       }
-      lane.compute(operation::fp32, 3);
+      lane.compute(operation::fp32, track_residual ? 9 : 7);  // five of them divide
       lane.compute(operation::special, 1);
-      lane.compute(operation::integer, 8);
+      lane.compute(operation::integer, track_residual ? 12 : 10);
     };
 
     if (slot == 0) {
@@ -80,7 +81,9 @@ struct rank_update {
           lane.store(gathered, e - first,
                      lane.load(contribution, lane.load_index(graph.columns, e)));
         }
-        lane.compute(operation::integer, 6 * ((last - first + threads - 1) / threads));
+        lane.compute(operation::fp64, 10);  // base, in every lane
+        lane.compute(operation::special, 3);
+        lane.compute(operation::integer, 19 + 6 * turns(lane, first, last));
       });
       reduce_rows(block, first_row, last_row, first, gathered, finish);
     } else {
@@ -90,6 +93,13 @@ struct rank_update {
   }
 
  private:
+  // Turns of a loop from `first` to `last` over the lanes of a block.
+  template <class Lane>
+  INTERLACE_KERNEL static std::uint32_t turns(const Lane& lane, std::uint32_t first,
+                                              std::uint32_t last) {
+    return (last - first + threads - 1 - lane.index()) / threads;
+  }
+
   template <class Block, class Shared, class Finish>
   INTERLACE_KERNEL void reduce_rows(Block& block, std::uint32_t first_row, std::uint32_t last_row,
                                     std::uint32_t first, const Shared& gathered,
@@ -111,11 +121,15 @@ struct rank_update {
           begin[lane] = lane.load(graph.offsets, own) - first;
           end[lane] = lane.load(graph.offsets, own + 1) - first;
           is_long[lane] = end[lane] - begin[lane] >= long_row;
-          if (is_long[lane]) return;
+          if (is_long[lane]) {
+            lane.compute(operation::integer, 16);
+            return;
+          }
           float s = 0;
           for (auto e : lane.range(begin[lane], end[lane])) s += lane.load(gathered, e);
           sum[lane] = s;
           lane.compute(operation::fp32, end[lane] - begin[lane]);
+          lane.compute(operation::integer, 32 + (end[lane] - begin[lane]) / 2);
         });
         for (std::uint64_t rest = warp.ballot(is_long); rest != 0; rest &= rest - 1) {
           const std::uint32_t owner = lowest_lane(rest);
@@ -127,7 +141,9 @@ struct rank_update {
               s += lane.load(gathered, e);
             }
             partial[lane] = s;
-            lane.compute(operation::fp32, (to[lane] - from[lane]) / width);
+            const std::uint32_t mine = (to[lane] - from[lane] + width - 1 - lane.in_warp()) / width;
+            lane.compute(operation::fp32, mine);
+            lane.compute(operation::integer, 30 + mine);
           });
           const float total = warp.sum(partial);
           warp.each([&](auto lane) {
@@ -156,8 +172,10 @@ struct rank_update {
         s += lane.load(contribution, lane.load_index(graph.columns, e));
       }
       partial[lane] = s;
-      lane.compute(operation::fp32, (last - first) / threads);
-      lane.compute(operation::integer, 6 * ((last - first) / threads));
+      lane.compute(operation::fp64, 10);  // base, in every lane
+      lane.compute(operation::special, 3);
+      lane.compute(operation::fp32, turns(lane, first, last));
+      lane.compute(operation::integer, 26 + 4 * turns(lane, first, last));
     });
     block.each_warp([&](auto warp) {
       const float total = warp.sum(partial);
@@ -173,6 +191,9 @@ struct rank_update {
           one_block + static_cast<std::uint64_t>(static_cast<double>(s) * fixed_point);
       const std::uint64_t sum = lane.atomic_add(row_sums, slot, mine) + mine;
       const std::uint32_t edges = lane.load(graph.offsets, row + 1) - lane.load(graph.offsets, row);
+      lane.compute(operation::fp32, threads / block.warp_width());
+      lane.compute(operation::special, 2);
+      lane.compute(operation::integer, 20);
       if (sum / one_block != (edges + tile - 1) / tile) return;
       lane.store(row_sums, slot, 0);  // everybody has been here: ready for the next epoch
       finish(lane, row, static_cast<float>(static_cast<double>(sum % one_block) / fixed_point));
@@ -199,6 +220,8 @@ struct rank_update {
       for (auto w : lane.range(0U, threads / block.warp_width())) {
         total += lane.load(warps, 32 * lane.index() + w);
       }
+      lane.compute(operation::fp32, threads / block.warp_width());
+      lane.compute(operation::integer, 20);
       if (total != 0) lane.reduce(totals, lane.index(), static_cast<double>(total));
     });
   }

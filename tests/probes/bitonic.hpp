@@ -29,7 +29,10 @@ struct bitonic_tiles {
   INTERLACE_KERNEL void operator()(Block& block) const {
     auto staged = shared<std::uint32_t>(block, bitonic_tile);
     auto key = lane_state<std::uint32_t>(block);
-    block.each([&](auto lane) { key[lane] = lane.load(keys, lane.global_index()); });
+    block.each([&](auto lane) {
+      lane.compute(operation::integer, 13);
+      key[lane] = lane.load(keys, lane.global_index());
+    });
     for (std::uint64_t size = first_size; size <= last_size; size *= 2) {
       auto distance = static_cast<std::uint32_t>(size / 2 < threads / 2 ? size / 2 : threads / 2);
       for (; distance >= block.warp_width(); distance /= 2) {
@@ -38,7 +41,7 @@ struct bitonic_tiles {
           const bool up = (lane.global_index() & size) == 0;
           const bool low = (lane.index() & distance) == 0;
           key[lane] = keep(key[lane], lane.load(staged, lane.index() ^ distance), low == up);
-          lane.compute(operation::integer, 6);
+          lane.compute(operation::integer, 7);
         });
       }
       block.each_warp([&](auto warp) {
@@ -48,7 +51,7 @@ struct bitonic_tiles {
             const bool up = (lane.global_index() & size) == 0;
             const bool low = (lane.index() & near) == 0;
             key[lane] = keep(key[lane], other[lane], low == up);
-            lane.compute(operation::integer, 6);
+            lane.compute(operation::integer, near == distance ? 19 : 5);  // the first of a size
           });
         }
       });
@@ -74,7 +77,7 @@ struct bitonic_far {
       const std::uint32_t a = lane.load(keys, low);
       const std::uint32_t b = lane.load(keys, low + distance);
       const bool up = (low & size) == 0;
-      lane.compute(operation::integer, 10);
+      lane.compute(operation::integer, 19);
       if ((a > b) == up) {
         lane.store(keys, low, b);
         lane.store(keys, low + distance, a);

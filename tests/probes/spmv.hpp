@@ -45,7 +45,10 @@ struct spmv_rows {
           sum += lane.load(values, e) * lane.load(x, lane.load_index(columns, e));
         }
         part[lane] = sum;
-        lane.compute(operation::fp32, (end - begin) / block.warp_width());
+        const std::uint32_t mine =
+            (end - begin + block.warp_width() - 1 - lane.in_warp()) / block.warp_width();
+        lane.compute(operation::fp32, mine);
+        lane.compute(operation::integer, 22 + 4 * mine);
       });
       const float y = warp.sum(part);
       warp.each([&](auto lane) {
@@ -57,6 +60,8 @@ struct spmv_rows {
         }
         lane.store(products, warp.index(), xy);
         lane.compute(operation::fp64, 1);
+        lane.compute(operation::special, 2);
+        lane.compute(operation::integer, 10);
       });
     });
     block.each([&](auto lane) {
@@ -64,6 +69,7 @@ struct spmv_rows {
       double sum = 0;
       for (auto w : lane.range(0U, threads / block.warp_width())) sum += lane.load(products, w);
       lane.compute(operation::fp64, threads / block.warp_width());
+      lane.compute(operation::integer, 20);
       lane.reduce(product, 0, sum);
     });
   }

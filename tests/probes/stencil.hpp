@@ -30,6 +30,8 @@ struct stencil_step {
     block.each([&](auto lane) {
       const std::uint32_t x = left + lane.index() % tile_x;
       const std::uint32_t y = top + lane.index() / tile_x;
+      lane.compute(operation::special, 3);  // tile / tiles
+      lane.compute(operation::integer, 31);
       if (x >= columns || y >= last_row) return;
       const std::uint64_t i = std::uint64_t{y} * columns + x;
       const float centre = lane.load(u, i);
@@ -40,7 +42,7 @@ struct stencil_step {
       const float sides = lane.load(u, i - 1) + lane.load(u, i + 1);
       const float ends = lane.load(u, i - columns) + lane.load(u, i + columns);
       lane.compute(operation::fp32, 5);
-      lane.compute(operation::integer, 12);
+      lane.compute(operation::integer, 10);
       lane.store(u, i, 0.5F * centre + 0.125F * (sides + ends));
     });
   }

@@ -183,6 +183,10 @@ class tracer {
   void exchange(const Item&... items) {
     node_.run([&] { node_.exchange(items...); });
   }
+  template <class F>
+  void run(F&& enqueue) {
+    enqueue();
+  }
 
  private:
   Node& node_;
@@ -223,46 +227,49 @@ struct skewed_graph {
   }
 };
 
-// On the first device of a node of one.
-template <class Node>
-std::vector<traced_workload> trace_workloads(Node& node) {
-  std::vector<traced_workload> all;
-  {
+// visit(name, work) for each workload; work(node) runs it on the first device of a node of one.
+template <class Visit>
+void each_workload(Visit visit) {
+  visit("pagerank", [](auto& node) {
     const skewed_graph g(20'000, 400'000);
     kernel::region_options o;
     o.boundaries = {0, g.out_degree.size()};
-    tracer<Node> traced(node);
-    workload::pagerank<tracer<Node>> work(
-        traced, {g.out_degree.size(), g.offsets.data(), g.columns.data(), g.out_degree.data()}, o,
+    workload::pagerank work(
+        node, {g.out_degree.size(), g.offsets.data(), g.columns.data(), g.out_degree.data()}, o,
         0.85F);
-    work.enqueue_iteration(false);
-    work.enqueue_iteration(true);
-    all.push_back({"pagerank", traced.totals()});
-  }
-  {
-    tracer<Node> traced(node);
-    stencil<tracer<Node>> s(traced, 4096, 130, kernel::mechanism::bulk_copy);
+    node.run([&] {
+      work.enqueue_iteration(false);
+      work.enqueue_iteration(true);
+    });
+  });
+  visit("stencil", [](auto& node) {
+    stencil s(node, 4096, 130, kernel::mechanism::bulk_copy);
     s.set(std::vector<float>(std::size_t{4096} * 130, 1.0F));
-    s.enqueue_step();
-    all.push_back({"stencil", traced.totals()});
-  }
-  {
+    node.run([&] { s.enqueue_step(); });
+  });
+  visit("bitonic", [](auto& node) {
     std::vector<std::uint32_t> keys(std::size_t{1} << 14U);
     for (std::uint32_t i = 0; i < keys.size(); ++i) keys[i] = i * 2654435761U;
-    tracer<Node> traced(node);
-    const auto array = traced.template allocate<std::uint32_t>(0, keys.size());
-    traced.upload(array, keys);
-    enqueue_bitonic_sort(traced, 0, array);
-    all.push_back({"bitonic", traced.totals()});
-  }
-  {
+    const auto array = node.template allocate<std::uint32_t>(0, keys.size());
+    node.upload(array, keys);
+    node.run([&] { enqueue_bitonic_sort(node, 0, array); });
+  });
+  visit("spmv", [](auto& node) {
     const auto a = random_matrix(5003, 40, 3);
-    tracer<Node> traced(node);
-    spmv<tracer<Node>> s(traced, a, kernel::mechanism::bulk_copy);
+    spmv s(node, a, kernel::mechanism::bulk_copy);
     s.set(std::vector<float>(a.rows(), 1.0F));
-    s.enqueue_step();
-    all.push_back({"spmv", traced.totals()});
-  }
+    node.run([&] { s.enqueue_step(); });
+  });
+}
+
+template <class Node>
+std::vector<traced_workload> trace_workloads(Node& node) {
+  std::vector<traced_workload> all;
+  each_workload([&](const char* name, const auto& work) {
+    tracer<Node> traced(node);
+    work(traced);
+    all.push_back({name, traced.totals()});
+  });
   return all;
 }
 

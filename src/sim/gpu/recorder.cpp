@@ -123,6 +123,13 @@ void recorder::on_compute(operation kind, std::uint32_t n, kernel::site_id site)
   work.last_lane = lane_;
   work.op = kind;
   work.count = std::max(work.count, n);  // the warp takes as long as its longest lane
+  count_operations(kind, n);
+}
+
+void recorder::count_operations(operation kind, std::uint64_t n) const {
+  if (settings_->totals != nullptr) {
+    settings_->totals->operations[static_cast<std::size_t>(kind)] += n;
+  }
 }
 
 void recorder::enter_loop(kernel::site_id site) {
@@ -162,10 +169,15 @@ void recorder::on_barrier(bool whole_block) {
   for (std::uint32_t w = 0; w < programs_->size(); ++w) append(w, instruction_kind::barrier, 0);
 }
 
-void recorder::on_shuffle(std::uint32_t warp, std::uint32_t n) {
+void recorder::on_shuffle(std::uint32_t warp, std::uint32_t n, operation kind,
+                          std::uint32_t operations) {
   flush();
   warp_ = none;
   append(warp, instruction_kind::shuffle, n);
+  if (operations == 0) return;
+  append(warp, instruction_kind::compute, operations);
+  (*programs_)[warp].instructions.back().op = kind;
+  count_operations(kind, std::uint64_t{operations} * settings_->warp_width);
 }
 
 std::uint32_t recorder::bank_cycles(const node& n, const std::uint64_t* addresses) const {

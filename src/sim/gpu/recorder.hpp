@@ -46,7 +46,7 @@ class recorder {
   void leave_loop() { loops_.pop_back(); }
   void on_uniform();
   void on_barrier(bool whole_block);
-  void on_shuffle(std::uint32_t warp, std::uint32_t n);
+  void on_shuffle(std::uint32_t warp, std::uint32_t n, operation kind, std::uint32_t operations);
   void on_publish(std::uint32_t, std::uint64_t, std::uint64_t) {}
 
  private:
@@ -87,6 +87,7 @@ class recorder {
   void emit_lines(const node& n, const std::uint64_t* addresses, instruction& out);
   void add_totals(const node& n) const;
   std::uint32_t bank_cycles(const node& n, const std::uint64_t* addresses) const;
+  void count_operations(operation kind, std::uint64_t n) const;
   void append(std::uint32_t warp, instruction_kind kind, std::uint32_t count);
 
   const settings* settings_ = nullptr;

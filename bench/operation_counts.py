@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+"""Counts the operations that the GPU executes in the kernels of the traced workloads.
+
+Runs the test `operations.workloads` of interlace_gpu_tests (bench/gpu_check.sh builds it) under
+Nsight Compute and writes, by workload and kind, how many operations all threads executed together.
+tests/cpp/sim/operations_test.cpp holds what kernels name with `compute` to that file.
+
+    bench/operation_counts.py --tests build/gpu-check/interlace_gpu_tests --json FILE
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import datetime
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+# kind of interlace::operation -> what the profiler counts; predicated-off threads are not counted
+METRICS = {
+    "fp32": ("smsp__sass_thread_inst_executed_op_fp32_pred_on.sum",),
+    "fp64": ("smsp__sass_thread_inst_executed_op_fp64_pred_on.sum",),
+    "integer": (
+        "smsp__sass_thread_inst_executed_op_integer_pred_on.sum",
+        "smsp__sass_thread_inst_executed_op_bit_pred_on.sum",
+    ),
+}
+# part of a kernel's name -> the workload that launches it
+KERNELS = {
+    "rank_update": "pagerank",
+    "stencil_step": "stencil",
+    "bitonic": "bitonic",
+    "spmv_rows": "spmv",
+}
+
+
+def profile(ncu: str, tests: str) -> str:
+    """The profiler's table, one line a kernel."""
+    command = [ncu, "--csv", "--page", "raw", "--print-units", "base", "--clock-control", "none"]
+    command += ["--kernel-name", "regex:run_grid", "--print-kernel-base", "demangled"]
+    command += ["--metrics", ",".join(m for group in METRICS.values() for m in group)]
+    command += [tests, "--gtest_filter=operations.workloads"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    if done.returncode != 0:
+        sys.exit(f"{ncu} failed with exit code {done.returncode}: {done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def add_up(table: str) -> dict[str, dict[str, int]]:
+    """Operations by workload and kind."""
+    lines = [line for line in table.splitlines() if line.startswith('"')]
+    rows = csv.DictReader(io.StringIO("\n".join(lines)))
+    counts: dict[str, dict[str, int]] = {}
+    for row in rows:
+        name = row["Kernel Name"]
+        workload = next((w for part, w in KERNELS.items() if part in name), None)
+        if workload is None:
+            continue
+        of = counts.setdefault(workload, dict.fromkeys(METRICS, 0))
+        for kind, metrics in METRICS.items():
+            of[kind] += sum(int(row[m].replace(",", "")) for m in metrics)
+    missing = set(KERNELS.values()) - set(counts)
+    if missing:
+        sys.exit(f"no kernel of {', '.join(sorted(missing))} in what the profiler printed")
+    return counts
+
+
+def first_line(*command: str) -> str | None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.stdout.strip().splitlines()[0] if done.returncode == 0 and done.stdout else None
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--tests", default="build/gpu-check/interlace_gpu_tests")
+    parser.add_argument("--json", required=True)
+    given = parser.parse_args()
+    ncu = shutil.which("ncu") or shutil.which("/usr/local/cuda/bin/ncu")
+    if ncu is None:
+        sys.exit("there is no ncu in PATH or /usr/local/cuda/bin: install Nsight Compute")
+    query = ["nvidia-smi", "--format=csv,noheader"]
+    result = {
+        "command": f"bench/operation_counts.py --tests {given.tests} --json {given.json}",
+        "commit": os.environ.get("INTERLACE_COMMIT") or first_line("git", "rev-parse", "HEAD"),
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "gpu": first_line(*query, "--query-gpu=name"),
+        "driver": first_line(*query, "--query-gpu=driver_version"),
+        "metrics": METRICS,
+        "operations": add_up(profile(ncu, given.tests)),
+    }
+    Path(given.json).write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
