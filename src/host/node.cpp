@@ -1,10 +1,13 @@
 #include "host/node.hpp"
 
 #include <cstring>
+#include <string>
+
+#include "base/errors.hpp"
 
 namespace interlace::host {
 
-node::node(options o) : options_(o) {
+node::node(options o) : cpu_node(o.devices), options_(o) {
   if (o.devices == 0 || o.devices > max_devices) {
     throw usage_error("a node has 1 to " + std::to_string(max_devices) + " devices, not " +
                       std::to_string(o.devices));
@@ -12,7 +15,7 @@ node::node(options o) : options_(o) {
   if (o.checks) checker_ = std::make_unique<checking_observer>(o.devices);
 }
 
-void* node::take(std::uint64_t bytes) {
+void* node::take(std::uint32_t /*device*/, std::uint64_t bytes) {
   // Room for 64-byte alignment, which vector types of any node's kernels need.
   allocations_.push_back(std::make_unique_for_overwrite<std::byte[]>(bytes + 64));
   auto address = reinterpret_cast<std::uintptr_t>(allocations_.back().get());
@@ -22,27 +25,18 @@ void* node::take(std::uint64_t bytes) {
   return data;
 }
 
-std::uint32_t node::add(kernel::region_state state) {
-  const auto id = static_cast<std::uint32_t>(states_.size());
+void node::adding(std::uint32_t id, const kernel::region_state& state) {
   if (checker_ && !state.is_reduction) checker_->add_region(id, state);
-  states_.push_back(std::move(state));
-  folds_.push_back(nullptr);
-  return id;
 }
 
 void node::exchange_one(std::uint32_t id) {
   kernel::region_state& state = states_[id];
   if (state.is_reduction) {
-    folds_[id](state, options_.devices);
+    fold(id);
     return;
   }
   const std::uint32_t back = state.parity ^ 1U;
-  for (const kernel::delivery& d : state.deliveries()) {
-    const std::uint64_t offset = d.begin * state.element_bytes;
-    std::memcpy(static_cast<std::byte*>(state.buffers[d.to][back]) + offset,
-                static_cast<const std::byte*>(state.buffers[d.from][back]) + offset,
-                (d.end - d.begin) * state.element_bytes);
-  }
+  for (const kernel::delivery& d : state.deliveries()) deliver(id, d, back);
   state.parity = back;
   if (checker_) checker_->end_epoch(id);
 }

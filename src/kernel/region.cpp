@@ -7,10 +7,12 @@
 namespace interlace::kernel {
 
 namespace {
-constexpr std::array<std::pair<mechanism, const char*>, 4> mechanism_names{{
+constexpr std::array<std::pair<mechanism, const char*>, 6> mechanism_names{{
     {mechanism::bulk_copy, "bulk-copy"},
     {mechanism::split, "split"},
     {mechanism::inline_stores, "inline"},
+    {mechanism::polling, "polling"},
+    {mechanism::copy_engine, "copy-engine"},
     {mechanism::infinite_bandwidth, "infinite-bandwidth"},
 }};
 }  // namespace
@@ -97,10 +99,26 @@ region_state make_region_state(region_options options, std::uint32_t element_byt
       }
     }
   }
+  if (options.agent_threads < 32 || options.agent_threads > 65536 ||
+      options.agent_threads % 32 != 0) {
+    throw usage_error("an agent of " + std::to_string(options.agent_threads) +
+                      " threads; give a multiple of 32 from 32 to 65536");
+  }
   region_state state;
   state.element_bytes = element_bytes;
   state.elements = options.boundaries.back();
   state.options = std::move(options);
+  return state;
+}
+
+region_state make_reduction_state(std::uint64_t elements, std::uint32_t copies,
+                                  std::uint32_t element_bytes) {
+  if (elements == 0 || copies == 0) throw model_error("a reduction without elements or copies");
+  region_state state;
+  state.is_reduction = true;
+  state.element_bytes = element_bytes;
+  state.elements = elements;
+  state.copies = copies;
   return state;
 }
 

@@ -1,7 +1,8 @@
 // Regions and reductions as every node keeps them: who owns what, who subscribes, which buffer is
 // the front. Nodes add memory and movement.
 //
-// What a node offers to a workload (host::node is the plainest reading of it):
+// What a node offers to a workload (kernel/cpu_node.hpp and host/node.hpp are the plainest reading
+// of it):
 //
 //   devices()                               GPUs
 //   allocate<T>(device, n) -> local<T>      lives as long as the node; every byte 0xff
@@ -39,9 +40,22 @@
 
 namespace interlace::kernel {
 
-enum class mechanism : std::uint8_t { bulk_copy, split, inline_stores, infinite_bandwidth };
+enum class mechanism : std::uint8_t {
+  bulk_copy,
+  split,
+  inline_stores,
+  polling,      // a long-lived kernel stores complete chunks to their devices
+  copy_engine,  // a stream waits for each chunk, and its copy follows
+  infinite_bandwidth,
+};
 
-// The name that users type: "bulk-copy", "split", "inline", "infinite-bandwidth".
+// Whether blocks announce what they write of a region's chunks.
+constexpr bool tracks_chunks(mechanism m) {
+  return m == mechanism::polling || m == mechanism::copy_engine;
+}
+
+// The name that users type: "bulk-copy", "split", "inline", "polling", "copy-engine",
+// "infinite-bandwidth".
 const char* mechanism_name(mechanism m);
 mechanism parse_mechanism(const std::string& name);
 
@@ -51,6 +65,9 @@ struct region_options {
   std::vector<std::vector<subscriber_range>> subscribers;
   interlace::kernel::mechanism mechanism = mechanism::bulk_copy;
   std::uint32_t split_ranges = 8;  // kernel launches of one epoch under `split`
+  // Where chunks are tracked. One launch an epoch writes the region then, on each device.
+  std::uint64_t chunk_bytes = std::uint64_t{1} << 20U;  // the most
+  std::uint32_t agent_threads = 16384;                  // of the polling agent: 32 to 65536
 };
 
 struct exchangeable {
@@ -93,9 +110,11 @@ struct region_state {
 // Throws unless a front of the region or reduction has so many elements.
 void check_front(std::uint64_t elements, const region_state& state);
 
-// Checks the options and fills the state, without memory.
+// Check what is asked for and fill the state, without memory.
 region_state make_region_state(region_options options, std::uint32_t element_bytes,
                                std::uint32_t devices);
+region_state make_reduction_state(std::uint64_t elements, std::uint32_t copies,
+                                  std::uint32_t element_bytes);
 
 template <class T>
 replicated<T> make_view(const region_state& state, std::uint32_t id, std::uint32_t device) {

@@ -1,5 +1,6 @@
 #include "sim/node.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/errors.hpp"
@@ -33,7 +34,7 @@ address_map make_addresses(std::uint32_t devices, const arena& a) {
 
 node::node(const machine::machine& described, std::uint32_t devices,
            std::function<void()> check_interrupt)
-    : devices_(devices),
+    : cpu_node(devices),
       arena_(devices + 1),
       simulation_(first_gpus(described, devices), make_addresses(devices, arena_),
                   std::move(check_interrupt)),
@@ -43,26 +44,27 @@ node::node(const machine::machine& described, std::uint32_t devices,
   simulation_.record_timeline(std::size_t{64} * devices);
 }
 
-std::byte* node::take_unified(std::uint64_t bytes) {
+void* node::take_unified(std::uint64_t bytes) {
   auto& map = simulation_.addresses();
   std::byte* data =
-      arena_.take(devices_, (bytes + map.page_bytes - 1) / map.page_bytes * map.page_bytes);
+      arena_.take(devices(), (bytes + map.page_bytes - 1) / map.page_bytes * map.page_bytes);
   const std::uint64_t end = (arena_.address(data) & ((std::uint64_t{1} << map.slot_bits) - 1)) +
                             bytes + map.page_bytes - 1;
   while (map.homes.size() * map.page_bytes < end) {
-    map.homes.push_back(static_cast<std::uint8_t>(map.homes.size() % devices_));
+    map.homes.push_back(static_cast<std::uint8_t>(map.homes.size() % devices()));
   }
   return data;
 }
 
-std::uint32_t node::add(kernel::region_state state) {
-  const auto id = static_cast<std::uint32_t>(states_.size());
-  trackers_.push_back(state.is_reduction ? nullptr
-                                         : std::make_unique<kernel::use_tracker>(
-                                               devices_, state.elements, state.options.boundaries));
-  states_.push_back(std::move(state));
-  folds_.push_back(nullptr);
-  return id;
+void node::adding(std::uint32_t /*id*/, const kernel::region_state& state) {
+  if (!state.is_reduction && kernel::tracks_chunks(state.options.mechanism)) {
+    throw usage_error(std::string(kernel::mechanism_name(state.options.mechanism)) +
+                      " runs on real GPUs and is not simulated");
+  }
+  trackers_.push_back(state.is_reduction
+                          ? nullptr
+                          : std::make_unique<kernel::use_tracker>(devices(), state.elements,
+                                                                  state.options.boundaries));
 }
 
 recorder::settings node::recorded_by(std::uint32_t device) const {
@@ -101,7 +103,7 @@ void node::enqueue_kernel(std::uint32_t device, grid shape, const block_function
   const auto how =
       region == none ? kernel::mechanism::bulk_copy : states_[region].options.mechanism;
   record.stores_inline = how == kernel::mechanism::inline_stores;
-  if (how != kernel::mechanism::split || devices_ == 1) {
+  if (how != kernel::mechanism::split || devices() == 1) {
     s.last = {simulation_.add_kernel(device, shape, record, block, s.last)};
     return;
   }
@@ -135,11 +137,7 @@ void node::enqueue_copies(std::uint32_t region, const std::vector<kernel::delive
   for (const kernel::delivery& d : deliveries) {
     stream& s = streams_[d.from];
     std::vector<task_id> before = after;
-    for (std::uint32_t peer = 0; peer < devices_; ++peer) {
-      if (s.last_copy[peer] != none && simulation_.share_first_link(d.from, peer, d.to)) {
-        before.push_back(s.last_copy[peer]);
-      }
-    }
+    if (s.last_copy[d.to] != none) before.push_back(s.last_copy[d.to]);
     const task_id id = enqueue_copy(region, d, before);
     s.last_copy[d.to] = id;
     s.copies.push_back(id);
@@ -154,14 +152,14 @@ void node::enqueue_exchange(const std::vector<std::uint32_t>& ids) {
     kernel::region_state& state = states_[id];
     if (state.is_reduction) {
       payload += static_cast<std::uint32_t>(state.elements * state.element_bytes);
-      arrived.emplace_back([this, id] { folds_[id](states_[id], devices_); });
+      arrived.emplace_back([this, id] { fold(id); });
       continue;
     }
     kernel::use_tracker* tracker = trackers_[id].get();
     arrived.emplace_back([tracker] { tracker->end_epoch(); });
     const std::uint32_t back = state.parity ^ 1U;
     if (state.options.mechanism == kernel::mechanism::bulk_copy) {
-      for (std::uint32_t d = 0; d < devices_; ++d) {
+      for (std::uint32_t d = 0; d < devices(); ++d) {
         enqueue_copies(
             id,
             state.deliveries(d, {{state.options.boundaries[d], state.options.boundaries[d + 1]}}),
@@ -170,13 +168,7 @@ void node::enqueue_exchange(const std::vector<std::uint32_t>& ids) {
     } else if (state.options.mechanism == kernel::mechanism::infinite_bandwidth) {
       instant = true;
       arrived.emplace_back([this, id, back] {
-        const kernel::region_state& s = states_[id];
-        for (const kernel::delivery& d : s.deliveries()) {
-          const std::uint64_t offset = d.begin * s.element_bytes;
-          std::memcpy(static_cast<std::byte*>(s.buffers[d.to][back]) + offset,
-                      static_cast<const std::byte*>(s.buffers[d.from][back]) + offset,
-                      (d.end - d.begin) * s.element_bytes);
-        }
+        for (const kernel::delivery& d : states_[id].deliveries()) deliver(id, d, back);
       });
     }
     state.parity = back;
@@ -191,10 +183,10 @@ void node::enqueue_exchange(const std::vector<std::uint32_t>& ids) {
       simulation_.add_exchange(after, payload, instant, [arrived = std::move(arrived)] {
         for (const auto& f : arrived) f();
       });
-  for (std::uint32_t d = 0; d < devices_; ++d) {
+  for (std::uint32_t d = 0; d < devices(); ++d) {
     streams_[d].last = {tasks[d]};
     streams_[d].copies.clear();
-    streams_[d].last_copy.assign(devices_, none);
+    streams_[d].last_copy.assign(devices(), none);
   }
 }
 

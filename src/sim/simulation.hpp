@@ -33,10 +33,6 @@ class simulation : private message_receiver {
 
   const machine::machine& described() const { return machine_; }
   address_map& addresses() { return addresses_; }
-  // Whether transfers of `from` to these two leave through the same link.
-  bool share_first_link(std::uint32_t from, std::uint32_t a, std::uint32_t b) const {
-    return fabric_.share_first_link(from, a, b);
-  }
 
   // Each returns a task that starts after `after` (finished ones do not matter).
   task_id add_kernel(std::uint32_t device, grid shape, recorder::settings record,

@@ -44,12 +44,6 @@ const machine::protocol& fabric::protocol(std::uint32_t from, std::uint32_t to) 
   return protocols_[from * count_ + to];
 }
 
-bool fabric::share_first_link(std::uint32_t from, std::uint32_t to_a, std::uint32_t to_b) const {
-  const auto& a = routes_[from * count_ + to_a];
-  const auto& b = routes_[from * count_ + to_b];
-  return !a.empty() && !b.empty() && a.front().direction == b.front().direction;
-}
-
 void fabric::send(picoseconds time, const message& m) {
   std::uint32_t id = 0;
   if (free_.empty()) {

@@ -62,8 +62,6 @@ class fabric {
   }
   // The protocol of the first link on the way.
   const machine::protocol& protocol(std::uint32_t from, std::uint32_t to) const;
-  // Whether messages of `from` to these two devices leave through the same link.
-  bool share_first_link(std::uint32_t from, std::uint32_t to_a, std::uint32_t to_b) const;
 
  private:
   struct direction {

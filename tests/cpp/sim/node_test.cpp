@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sim/described.hpp"
@@ -16,6 +17,7 @@ namespace interlace {
 namespace {
 
 using kernel::mechanism;
+using machine::endpoint_kind;
 using machine::protocol_kind;
 
 struct fill {
@@ -59,6 +61,19 @@ outcome run_fill(const machine::machine& m, std::uint32_t devices, mechanism how
   });
   for (std::uint32_t d = 0; d < devices; ++d) o.fronts.push_back(node.front(region, d));
   return o;
+}
+
+using ends = std::pair<machine::endpoint, machine::endpoint>;
+
+// Links between these ends instead, each like the first that was there.
+void relink(machine::machine& m, const std::vector<ends>& pairs) {
+  const machine::link like = m.links[0];
+  m.links.clear();
+  for (const auto& [a, b] : pairs) {
+    m.links.push_back(like);
+    m.links.back().a = a;
+    m.links.back().b = b;
+  }
 }
 
 TEST(sim_node, every_mechanism_delivers_everything) {
@@ -113,6 +128,44 @@ TEST(sim_node, a_large_copy_runs_at_the_rate_of_its_link) {
   EXPECT_NEAR(with.result.time_s - without.result.time_s, expected, 0.02 * expected);
 }
 
+// Copies to several devices run beside each other, also through one link, which they then share:
+// they cost its time and the start of one. Copies to one device run one after another.
+TEST(sim_node, only_copies_to_one_device_wait_for_each_other) {
+  auto m = test::meshed(3, protocol_kind::nvlink2);
+  m.switches = {{"s0", 100'000}};
+  relink(m, {{{endpoint_kind::gpu, 0}, {endpoint_kind::network_switch, 0}},
+             {{endpoint_kind::gpu, 1}, {endpoint_kind::network_switch, 0}},
+             {{endpoint_kind::gpu, 2}, {endpoint_kind::network_switch, 0}}});
+  m.gpu.copy_setup_ps = 3'000'000;
+  const std::uint64_t n = 3 * 128 * 300;
+  const auto bulk = run_fill(m, 3, mechanism::bulk_copy, n).result;
+  const double link = 2 * 4.0 * n / 3 * (256 + 16) / 256 / 25e9;
+  const double copies =
+      bulk.time_s - run_fill(m, 3, mechanism::infinite_bandwidth, n).result.time_s;
+  EXPECT_GT(copies, link + 3e-6);
+  EXPECT_LT(copies, link + 3e-6 + 2e-6);  // latencies
+
+  // Pairs of one owner's copies that overlap in time.
+  const auto overlaps = [](std::vector<kernel::timeline_event> events, bool same_destination) {
+    std::erase_if(events, [](const auto& e) { return std::string(e.track) != "copy"; });
+    int count = 0;
+    for (std::size_t i = 0; i < events.size(); ++i) {
+      for (std::size_t j = 0; j < i; ++j) {
+        const auto& a = events[i];
+        const auto& b = events[j];
+        if (a.device != b.device || (a.name == b.name) != same_destination) continue;
+        if (std::max(a.start_s, b.start_s) < std::min(a.end_s, b.end_s)) ++count;
+      }
+    }
+    return count;
+  };
+  EXPECT_EQ(overlaps(bulk.timeline, false), 3);
+  m.gpu.copy_engines = 6;  // one for each copy of an owner
+  const auto split = run_fill(m, 3, mechanism::split, n).result;
+  EXPECT_GE(overlaps(split.timeline, false), 9);
+  EXPECT_EQ(overlaps(split.timeline, true), 0);
+}
+
 // Stores of whole lines to a peer are bound by the link as well.
 TEST(sim_node, inline_stores_saturate_the_link) {
   auto m = test::meshed(2, protocol_kind::nvlink2);
@@ -123,17 +176,19 @@ TEST(sim_node, inline_stores_saturate_the_link) {
   EXPECT_LT(o.result.time_s, 1.1 * wire / 25e9 + 5e-6);
 }
 
-struct stream_read {
-  local<const float> in;
+// Every lane sums its share of an array.
+template <class View>
+struct sum {
+  View in;
   local<float> out;
   template <class Block>
   INTERLACE_KERNEL void operator()(Block& block) const {
     block.each([&](auto lane) {
-      float sum = 0;
+      float total = 0;
       for (auto i : lane.range(lane.global_index(), in.size, lane.global_count())) {
-        sum += lane.load(in, i);
+        total += lane.load(in, i);
       }
-      lane.store(out, lane.global_index(), sum);
+      lane.store(out, lane.global_index(), total);
     });
   }
 };
@@ -147,11 +202,13 @@ TEST(sim_node, a_streaming_kernel_is_bound_by_memory) {
   auto in = node.allocate<float>(0, n);
   node.upload(in, std::vector<float>(n, 1.0F));
   auto out = node.allocate<float>(0, 4 * 8 * 128);
-  const auto result = node.run([&] { node.launch(0, stream_read{in, out}, {4 * 8, 128, 0}); });
+  const auto result = node.run([&] {
+    node.launch(0, sum<local<float>>{in, out}, {4 * 8, 128, 0});
+  });
   const double limit = 4.0 * n / 200e9;
   EXPECT_GT(result.time_s, limit);
   EXPECT_LT(result.time_s, 1.25 * limit);
-  for (const float sum : node.download(out)) EXPECT_GT(sum, 900);
+  for (const float total : node.download(out)) EXPECT_GT(total, 900);
 }
 
 struct chase {  // one lane follows indices: pure latency
@@ -202,21 +259,6 @@ TEST(sim_node, the_smallest_queues_do_not_deadlock) {
 }
 
 // Remote loads: the unified view's pages are spread over the devices.
-struct sum_unified {
-  unified<float> in;
-  local<float> out;
-  template <class Block>
-  INTERLACE_KERNEL void operator()(Block& block) const {
-    block.each([&](auto lane) {
-      float sum = 0;
-      for (auto i : lane.range(lane.global_index(), in.size, lane.global_count())) {
-        sum += lane.load(in, i);
-      }
-      lane.store(out, lane.global_index(), sum);
-    });
-  }
-};
-
 TEST(sim_node, unified_loads_cross_the_links) {
   const auto m = test::meshed(2, protocol_kind::nvlink2);
   sim::node node(m, 2, [] {});
@@ -225,8 +267,8 @@ TEST(sim_node, unified_loads_cross_the_links) {
   node.upload(in, std::vector<float>(n, 1.0F));
   EXPECT_EQ(node.download(in), std::vector<float>(n, 1.0F));
   auto out = node.allocate<float>(0, 256);
-  const auto result = node.run([&] { node.launch(0, sum_unified{in, out}, {2, 128, 0}); });
-  for (const float sum : node.download(out)) EXPECT_EQ(sum, 256.0F);
+  const auto result = node.run([&] { node.launch(0, sum<unified<float>>{in, out}, {2, 128, 0}); });
+  for (const float total : node.download(out)) EXPECT_EQ(total, 256.0F);
   // Every other page of 4 KiB is the peer's; a line is fetched once.
   EXPECT_EQ(result.remote_transactions, n * 4 / 2 / 128);
   EXPECT_EQ(result.wire.useful, n * 4.0 / 2);
@@ -254,7 +296,7 @@ TEST(sim_node, copies_and_kernels_share_the_memory) {
           // Its copies start here and run beside the kernel that follows.
           node.launch(0, fill{node.view(region, 0), 0, 2'000'000, 0}, {15'625, 128, 0}, region,
                       kernel::block_mapping::contiguous(0, 128, 2'000'000));
-          if (kernel) node.launch(0, stream_read{in, out}, {4 * 8, 128, 0});
+          if (kernel) node.launch(0, sum<local<float>>{in, out}, {4 * 8, 128, 0});
           node.exchange(region);
         })
         .time_s;
@@ -280,21 +322,14 @@ TEST(sim_node, flags_do_not_overtake_stores) {
 // GPUs that a run leaves out take their links with them.
 TEST(sim_node, fewer_gpus_keep_their_routes) {
   auto m = test::meshed(4, protocol_kind::pcie3);
-  const auto prototype = m.links[0];
-  m.links.clear();
   m.switches = {{"s0", 100'000}, {"s1", 100'000}};
-  const auto connect = [&](machine::endpoint a, machine::endpoint b) {
-    auto l = prototype;
-    l.a = a;
-    l.b = b;
-    m.links.push_back(l);
-  };
-  using machine::endpoint_kind;
+  std::vector<ends> pairs;
   for (std::uint32_t g = 0; g < 4; ++g) {
-    connect({endpoint_kind::gpu, g}, {endpoint_kind::network_switch, g / 2});
+    pairs.push_back({{endpoint_kind::gpu, g}, {endpoint_kind::network_switch, g / 2}});
   }
-  connect({endpoint_kind::network_switch, 0}, {endpoint_kind::host, 0});
-  connect({endpoint_kind::network_switch, 1}, {endpoint_kind::host, 0});
+  pairs.push_back({{endpoint_kind::network_switch, 0}, {endpoint_kind::host, 0}});
+  pairs.push_back({{endpoint_kind::network_switch, 1}, {endpoint_kind::host, 0}});
+  relink(m, pairs);
   // gpu2 is behind the other switch: two links more than gpu1, whether gpu3 takes part or not.
   const auto time = [&](std::uint32_t devices) {
     return run_fill(m, devices, mechanism::bulk_copy, 300).result.time_s;
@@ -326,7 +361,7 @@ TEST(sim_node, an_interrupt_ends_the_run) {
   node.upload(in, std::vector<float>(n, 1.0F));
   auto out = node.allocate<float>(0, 512);
   EXPECT_THROW(node.run([&] {
-    for (int k = 0; k < 20; ++k) node.launch(0, stream_read{in, out}, {4, 128, 0});
+    for (int k = 0; k < 20; ++k) node.launch(0, sum<local<float>>{in, out}, {4, 128, 0});
   }),
                stop);
 }

@@ -1,0 +1,24 @@
+#include "kernel/cpu_node.hpp"
+
+#include <cstddef>
+#include <cstring>
+
+namespace interlace::kernel {
+
+std::uint32_t cpu_node::add(region_state state, fold_function folding) {
+  const auto id = static_cast<std::uint32_t>(states_.size());
+  adding(id, state);
+  states_.push_back(std::move(state));
+  folds_.push_back(folding);
+  return id;
+}
+
+void cpu_node::deliver(std::uint32_t id, const delivery& d, std::uint32_t parity) {
+  const region_state& state = states_[id];
+  const std::uint64_t offset = d.begin * state.element_bytes;
+  std::memcpy(static_cast<std::byte*>(state.buffers[d.to][parity]) + offset,
+              static_cast<const std::byte*>(state.buffers[d.from][parity]) + offset,
+              (d.end - d.begin) * state.element_bytes);
+}
+
+}  // namespace interlace::kernel
