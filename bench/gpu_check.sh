@@ -87,7 +87,7 @@ grep -aE '^\[  TWINS|^\[  LINKS|^\[ COUNTERS' "$out/tests.log" >>"$out/summary.t
 # One hardware queue for all streams of a GPU: a wait that stands before what it waits for hangs.
 if [ "$shared" != 1 ]; then
   step one_connection 90 1 env CUDA_DEVICE_MAX_CONNECTIONS=1 "$tests" --gtest_color=no \
-    --gtest_filter="*exchange_test*_everybody_2_*:*exchange_test*_everybody_4_*:*runs_test*"
+    --gtest_filter="*exchange_test*_everybody_2_*:*exchange_test*_everybody_4_*:*runs_test*:*tracking_test*publish_in_their_midst*"
 fi
 
 sanitizer=$(PATH=$PATH:/usr/local/cuda/bin:/usr/local/cuda/compute-sanitizer \
@@ -102,7 +102,7 @@ if [ "${SANITIZE:-1}" = 1 ] && [ -n "$sanitizer" ]; then
   # The tool may run kernels one after the other, and then devices cannot meet.
   step memcheck_two_gpus 60 0 "$sanitizer" --tool memcheck --report-api-errors no \
     --error-exitcode 9 "$tests" \
-    --gtest_color=no --gtest_filter="*exchange_test*bulk_everybody_2_*"
+    --gtest_color=no --gtest_filter="*exchange_test*bulkcopy_everybody_2_*"
 else
   say "compute-sanitizer is not used"
 fi

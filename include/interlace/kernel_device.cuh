@@ -2,9 +2,10 @@
 // is a thread, and everything is inlined into what one would have written by hand.
 //
 // Two things differ between launches, and both are fixed when a kernel is compiled:
-//   Policy  what a store to a replicated view does (untracked, inline_stores), and whether accesses
-//           are counted (traced)
-//   Place   which block of the grid a thread block is (whole_grid, block_range, traced_grid)
+//   Policy  what a store to a replicated view does (untracked, inline_stores), whether blocks
+//           announce what they have written (tracked), and whether accesses are counted (traced)
+//   Place   which block of the grid a thread block is (whole_grid, block_range, tracked_grid,
+//           traced_grid)
 //
 // Indices are taken by value: a kernel's constexpr members have no address on a device.
 //
@@ -22,6 +23,7 @@
 #include <type_traits>
 
 #include "interlace/kernel.hpp"
+#include "kernel/chunk_table.hpp"
 #include "kernel/trace.hpp"
 
 namespace interlace::device {
@@ -32,6 +34,7 @@ inline constexpr std::uint32_t all_lanes = 0xffffffffU;
 // Stores reach the own replica only; something else delivers them.
 struct untracked {
   static constexpr bool stores_inline = false;
+  static constexpr bool announces = false;
   static constexpr bool counts = false;
 };
 
@@ -39,6 +42,15 @@ struct untracked {
 // to a subscriber once it has passed the next exchange, not before.
 struct inline_stores {
   static constexpr bool stores_inline = true;
+  static constexpr bool announces = false;
+  static constexpr bool counts = false;
+};
+
+// Stores reach the own replica only. A block adds what it has written to the counters of its chunks
+// (its place has them), at its end or where it publishes; whoever delivers waits for them.
+struct tracked {
+  static constexpr bool stores_inline = false;
+  static constexpr bool announces = true;
   static constexpr bool counts = false;
 };
 
@@ -48,6 +60,7 @@ struct inline_stores {
 // as long.
 struct traced {
   static constexpr bool stores_inline = false;
+  static constexpr bool announces = false;
   static constexpr bool counts = true;
 };
 
@@ -62,6 +75,59 @@ struct block_range {
   std::uint32_t total;
   __device__ __forceinline__ std::uint64_t index() const { return first + blockIdx.x; }
   __device__ __forceinline__ std::uint64_t count() const { return total; }
+};
+
+// The whole grid, and what its blocks announce (kernel/chunks.hpp).
+struct tracked_grid : whole_grid {
+  kernel::chunk_table launch;
+
+  __device__ __forceinline__ explicit tracked_grid(const kernel::chunk_table& t) : launch(t) {}
+
+  // Adds to a chunk's counter, relaxed, after a fence of the calling thread. Where the addition
+  // completes the chunk, its flag is released at system scope: all that any block announced of the
+  // chunk happens before whoever reads the flag goes on (the fence before each addition makes them
+  // release, the one behind the last makes it acquire).
+  __device__ __forceinline__ void add(std::uint32_t chunk, std::uint32_t elements) const {
+    unsigned long long* counter = launch.counters + chunk;
+    if (launch.flags == nullptr) {
+      atomicAdd(counter, static_cast<unsigned long long>(elements));
+      return;
+    }
+    const unsigned long long seen = atomicAdd(counter, static_cast<unsigned long long>(elements));
+    if (seen + elements != (*launch.launches + 1) * launch.targets[chunk]) return;
+    __threadfence_system();
+    *static_cast<volatile unsigned int*>(launch.flags + chunk) = 1;
+  }
+
+  // What block `index` is mapped to. Called by the first warp, behind a barrier of the block.
+  __device__ __forceinline__ void announce_block() const {
+    const std::uint32_t last = launch.first[blockIdx.x + 1];
+    std::uint32_t e = launch.first[blockIdx.x] + threadIdx.x;
+    if (e >= last) return;
+    __threadfence();
+    for (; e < last; e += warp_lanes) add(launch.entries[e].chunk, launch.entries[e].elements);
+  }
+
+  // Elements [begin, end). Called by the first warp, behind a barrier of the block.
+  __device__ __forceinline__ void announce_range(std::uint64_t begin, std::uint64_t end) const {
+    std::uint32_t low = 0;  // the first chunk that ends behind `begin`
+    for (std::uint32_t high = launch.count; low < high;) {
+      const std::uint32_t middle = (low + high) / 2;
+      if (launch.chunks[middle].end > begin) {
+        high = middle;
+      } else {
+        low = middle + 1;
+      }
+    }
+    __threadfence();
+    for (std::uint32_t c = low + threadIdx.x; c < launch.count; c += warp_lanes) {
+      const kernel::chunk at = launch.chunks[c];
+      if (at.begin >= end) break;
+      const std::uint64_t from = begin > at.begin ? begin : at.begin;
+      const std::uint64_t to = end < at.end ? end : at.end;
+      if (from < to) add(c, static_cast<std::uint32_t>(to - from));
+    }
+  }
 };
 
 // The whole grid, and the counters of a traced kernel: a kernel::trace_totals in its layout.
@@ -556,9 +622,29 @@ class block {
     return load_element(view, i);
   }
 
-  // These policies deliver at the end of the kernel or with each store, so nothing is to be done.
+  // Releases at device scope what all lanes of the block have stored so far, and announces elements
+  // [begin, end) of the launch's region; nothing where nobody asks. A kernel that publishes
+  // announces all that its blocks are mapped to, each element once. A barrier of the block stands
+  // before it.
   template <class T, class B, class E>
-  __device__ __forceinline__ void publish(const replicated<T>&, B, E) const {}
+  __device__ __forceinline__ void publish(const replicated<T>&, B begin, E end) {
+    if constexpr (Policy::announces) {
+      __syncthreads();
+      if (threadIdx.x < warp_lanes) {
+        place_.announce_range(static_cast<std::uint64_t>(begin), static_cast<std::uint64_t>(end));
+      }
+      pending_ = false;
+      published_ = true;
+    }
+  }
+  // At the kernel's end: announces what the block is mapped to, unless it published.
+  __device__ __forceinline__ void finish() {
+    if constexpr (Policy::announces) {
+      if (published_) return;
+      __syncthreads();
+      if (threadIdx.x < warp_lanes) place_.announce_block();
+    }
+  }
 
   // From the launch's dynamic shared memory, one array after the other; offsets fold to constants.
   template <class T>
@@ -583,6 +669,7 @@ class block {
 
   [[no_unique_address]] Place place_;
   bool pending_ = false;
+  bool published_ = false;
   std::uint32_t shared_used_ = 0;
 };
 
@@ -613,6 +700,14 @@ __global__ void __launch_bounds__(most_threads<Kernel>())
     run_ranged(const __grid_constant__ Kernel kernel, std::uint32_t first, std::uint32_t total) {
   block<Policy, block_range, fixed_threads<Kernel>()> own(block_range{first, total});
   kernel(own);
+}
+template <class Kernel>
+__global__ void __launch_bounds__(most_threads<Kernel>())
+    run_tracked(const __grid_constant__ Kernel kernel,
+                const __grid_constant__ kernel::chunk_table launch) {
+  block<tracked, tracked_grid, fixed_threads<Kernel>()> own{tracked_grid(launch)};
+  kernel(own);
+  own.finish();
 }
 template <class Kernel>
 __global__ void __launch_bounds__(most_threads<Kernel>())

@@ -23,9 +23,10 @@ constexpr std::uint32_t no_exchange = 0xffffffffU;
 // Operations that are enqueued on streams while the gate is shut: a stream takes about a thousand
 // before a launch waits, and nothing that waits for the host may do so while the host waits for it.
 constexpr std::uint32_t gate_holds = 256;
-// What an operation counts: an exchange is up to eight launches, a library call may be several.
+// What an operation counts: an exchange is up to eight launches and waits for the copies to each
+// peer, a library call may be several launches.
 std::uint32_t gate_weight(const operation& o) {
-  if (o.what == operation::kind::exchange) return 8;
+  if (o.what == operation::kind::exchange) return 8 + max_devices;
   return o.what == operation::kind::call ? 16 : 1;
 }
 
@@ -326,19 +327,29 @@ node::node(options o) : options_(std::move(o)) {
   host_ticket_ = reinterpret_cast<unsigned int*>(failures_ + max_devices);
 
   const std::uint32_t n = options_.devices;
-  for (auto* streams : {&streams_, &copy_streams_}) streams->assign(n, nullptr);
-  for (auto* events : {&forks_, &joins_, &starts_, &stops_}) events->assign(n, nullptr);
-  copies_pending_.assign(n, false);
+  streams_.assign(n, nullptr);
+  copy_streams_.assign(n, std::vector<cudaStream_t>(n, nullptr));
+  for (auto* events : {&events_, &starts_, &stops_}) events->assign(n, nullptr);
+  copies_pending_.assign(n, 0);
+  tracked_.resize(n);
+  launched_.resize(n);
   const current_device restore(ordinal(0));
   for (std::uint32_t d = 0; d < n; ++d) {
     INTERLACE_CUDA_CHECK(cudaSetDevice(ordinal(d)));
     INTERLACE_CUDA_CHECK(cudaStreamCreateWithFlags(&streams_[d], cudaStreamNonBlocking));
-    INTERLACE_CUDA_CHECK(cudaStreamCreateWithFlags(&copy_streams_[d], cudaStreamNonBlocking));
-    forks_[d] = make_event(false);
-    joins_[d] = make_event(false);
+    int least = 0;
+    int greatest = 0;
+    INTERLACE_CUDA_CHECK(cudaDeviceGetStreamPriorityRange(&least, &greatest));
+    for (std::uint32_t peer = 0; peer < n; ++peer) {
+      // An agent gets the next place that a block of the kernel leaves.
+      INTERLACE_CUDA_CHECK(cudaStreamCreateWithPriority(
+          &copy_streams_[d][peer], cudaStreamNonBlocking, peer == d ? greatest : least));
+    }
+    events_[d] = make_event(false);
     starts_[d] = make_event(true);
     stops_[d] = make_event(true);
     load_exchange_kernels();
+    load_agent_kernels();
     auto* control = static_cast<device_control*>(memory_.take(ordinal(d), sizeof(device_control)));
     INTERLACE_CUDA_CHECK(cudaMemset(control, 0, sizeof(device_control)));
     INTERLACE_CUDA_CHECK(cudaDeviceSynchronize());
@@ -368,11 +379,12 @@ node::~node() {
   }
   for (std::uint32_t d = 0; d < streams_.size(); ++d) {
     INTERLACE_CUDA_LOG(cudaSetDevice(ordinal(d)));
-    for (auto* events : {&forks_, &joins_, &starts_, &stops_}) {
+    for (auto* events : {&events_, &starts_, &stops_}) {
       if ((*events)[d] != nullptr) INTERLACE_CUDA_LOG(cudaEventDestroy((*events)[d]));
     }
-    for (auto* streams : {&streams_, &copy_streams_}) {
-      if ((*streams)[d] != nullptr) INTERLACE_CUDA_LOG(cudaStreamDestroy((*streams)[d]));
+    copy_streams_[d].push_back(streams_[d]);
+    for (cudaStream_t s : copy_streams_[d]) {
+      if (s != nullptr) INTERLACE_CUDA_LOG(cudaStreamDestroy(s));
     }
   }
   INTERLACE_CUDA_LOG(cudaSetDevice(before));
@@ -399,15 +411,25 @@ void node::fail(const std::string& sentence) const {
 std::string node::describe_failure(const wait_failure& f) const {
   const std::string where =
       f.exchange == no_exchange ? "the start of a run" : exchanges_.at(f.exchange);
-  if (f.peer == host_gate) {
-    return "GPU " + std::to_string(f.device) +
-           " waited for the host at the start of a run until "
-           "the deadline passed";
+  const std::string gpu = "GPU " + std::to_string(f.device);
+  if (f.what == failed_wait::host) {
+    return gpu + " waited for the host at the start of a run until the deadline passed";
   }
-  return "GPU " + std::to_string(f.device) + " waited " + seconds_text(options_.deadline_s) +
-         " s at " + where + " for GPU " + std::to_string(f.peer) + ", whose counter is " +
-         std::to_string(f.seen) + " and not " + std::to_string(f.target) + ": GPU " +
-         std::to_string(f.peer) + " hangs or is slower than the deadline";
+  if (f.what == failed_wait::chunk || f.what == failed_wait::announcement) {
+    const std::string which = "chunk " + std::to_string(f.chunk) + " of region " +
+                              std::to_string(f.region) + ", whose counter is " +
+                              std::to_string(f.seen) + " and not " + std::to_string(f.target);
+    if (f.what == failed_wait::chunk) {
+      return gpu + " waited " + seconds_text(options_.deadline_s) + " s for " + which +
+             ": the kernel that writes it hangs or is slower than the deadline";
+    }
+    return gpu + ": a kernel announced " + (f.seen < f.target ? "too little" : "too much") +
+           " of " + which + ": its blocks publish other elements than they are mapped to";
+  }
+  return gpu + " waited " + seconds_text(options_.deadline_s) + " s at " + where + " for GPU " +
+         std::to_string(f.peer) + ", whose counter is " + std::to_string(f.seen) + " and not " +
+         std::to_string(f.target) + ": GPU " + std::to_string(f.peer) +
+         " hangs or is slower than the deadline";
 }
 
 void node::synchronize() const {
@@ -417,7 +439,9 @@ void node::synchronize() const {
   std::uint32_t culprit = 0;
   for (std::uint32_t d = 0; d < devices(); ++d) {
     INTERLACE_CUDA_CHECK(cudaSetDevice(ordinal(d)));
-    for (cudaStream_t s : {streams_[d], copy_streams_[d]}) {
+    std::vector<cudaStream_t> all = copy_streams_[d];
+    all.push_back(streams_[d]);
+    for (cudaStream_t s : all) {
       const cudaError_t own = cudaStreamSynchronize(s);
       if (own != cudaSuccess && error == cudaSuccess) {
         error = own;
@@ -432,7 +456,7 @@ void node::synchronize() const {
   }
   for (std::uint32_t d = 0; d < devices(); ++d) {
     const volatile wait_failure& seen = failures_[d];
-    if (seen.reported != 0) fail(describe_failure(failures_[d]));
+    if (seen.what != failed_wait::none) fail(describe_failure(failures_[d]));
   }
 }
 
@@ -489,12 +513,7 @@ std::uint32_t node::add_region(kernel::region_options o, std::uint32_t element_b
 std::uint32_t node::add_reduction(std::uint64_t n, std::uint32_t copies,
                                   std::uint32_t element_bytes, element_type type,
                                   combine operation) {
-  if (n == 0 || copies == 0) throw model_error("a reduction without elements or copies");
-  kernel::region_state state;
-  state.is_reduction = true;
-  state.element_bytes = element_bytes;
-  state.elements = n;
-  state.copies = copies;
+  kernel::region_state state = kernel::make_reduction_state(n, copies, element_bytes);
   reduction_details details{type, operation, {}};
   for (std::uint32_t d = 0; d < devices(); ++d) {
     state.buffers[d][0] = take(d, n * element_bytes);
@@ -531,22 +550,22 @@ kernel::trace_totals node::count_accesses(std::uint32_t device, const kernel_ope
   require_idle("a trace");
   check_launch(device, k);
   kernel::trace_totals totals;
-  static_assert(sizeof(totals) == sizeof(totals.counts) &&
-                sizeof(totals) == kernel::trace_totals::kinds * kernel::trace_totals::spaces * 2 *
-                                      sizeof(std::uint64_t));
+  static_assert(sizeof(totals.counts) == kernel::trace_totals::kinds *
+                                             kernel::trace_totals::spaces * 2 *
+                                             sizeof(std::uint64_t));
   if (k.shape.blocks == 0) return totals;
   const current_device restore(ordinal(device));
   load(k);
   device_memory scratch;
-  void* counters = scratch.take(ordinal(device), sizeof(totals));
-  write(counters, &totals, sizeof(totals));
+  void* counters = scratch.take(ordinal(device), sizeof(totals.counts));
+  write(counters, &totals.counts, sizeof(totals.counts));
   INTERLACE_CUDA_CHECK(cudaSetDevice(ordinal(device)));
   void* functor = const_cast<std::byte*>(k.functor.data());  // NOLINT: as in issue_kernel
   std::array<void*, 2> arguments{functor, static_cast<void*>(&counters)};
   INTERLACE_CUDA_CHECK(cudaLaunchKernel(k.entry, dim3(static_cast<unsigned int>(k.shape.blocks)),
                                         dim3(k.shape.threads), arguments.data(),
                                         k.shape.shared_bytes, streams_[device]));
-  read_bytes(&totals, counters, sizeof(totals));  // waits
+  read_bytes(&totals.counts, counters, sizeof(totals.counts));  // waits
   return totals;
 }
 
@@ -569,6 +588,80 @@ void node::call(std::uint32_t device, kernel::library_call c) {
   submit(std::move(o));
 }
 
+const tracked_region& node::track(std::uint32_t device, std::uint32_t id, std::uint64_t blocks,
+                                  const kernel::block_mapping& mapping) {
+  for (const auto& known : tracked_[device]) {
+    if (known->table.region == id && known->blocks == blocks &&
+        known->mapping.identity() == mapping.identity()) {
+      return *known;
+    }
+  }
+  const kernel::region_state& s = states_.at(id);
+  auto made = std::make_unique<tracked_region>();
+  made->mapping = mapping;
+  made->blocks = blocks;
+  made->chunks = kernel::cut_chunks(s, device);
+  made->announced =
+      kernel::announce(made->chunks, mapping, blocks,
+                       {s.options.boundaries[device], s.options.boundaries[device + 1]});
+  for (const auto& known : tracked_[device]) {
+    if (known->table.region == id && known->announced == made->announced) return *known;
+  }
+  const auto put = [&](const auto& values) {
+    const std::uint64_t bytes = values.size() * sizeof(values[0]);
+    void* to = memory_.take(ordinal(device), std::max<std::uint64_t>(bytes, sizeof(counter)));
+    INTERLACE_CUDA_CHECK(cudaMemcpy(to, values.data(), bytes, cudaMemcpyHostToDevice));
+    return to;
+  };
+  const std::size_t count = made->chunks.size();
+  kernel::chunk_table& table = made->table;
+  table.region = id;
+  table.element_bytes = s.element_bytes;
+  table.count = static_cast<std::uint32_t>(count);
+  table.first = static_cast<const std::uint32_t*>(put(made->announced.first));
+  table.entries = static_cast<const kernel::publication*>(put(made->announced.entries));
+  table.chunks = static_cast<const kernel::chunk*>(put(made->chunks));
+  table.targets = static_cast<const counter*>(
+      put(std::vector<counter>(made->announced.targets.begin(), made->announced.targets.end())));
+  table.counters = static_cast<counter*>(put(std::vector<counter>(count, 0)));
+  made->launches = static_cast<counter*>(put(std::vector<counter>(1, 0)));
+  table.launches = made->launches;
+  if (s.options.mechanism == kernel::mechanism::copy_engine) {
+    table.flags = static_cast<unsigned int*>(put(std::vector<unsigned int>(count, 0)));
+  }
+  INTERLACE_CUDA_CHECK(cudaStreamSynchronize(nullptr));
+  tracked_[device].push_back(std::move(made));
+  return *tracked_[device].back();
+}
+
+void node::submit_tracked(std::uint32_t device, kernel_operation k, std::uint32_t id,
+                          const kernel::block_mapping& mapping) {
+  check_launch(device, k);
+  if (k.shape.blocks == 0) return;
+  const kernel::region_state& s = states_.at(id);
+  const current_device restore(ordinal(device));
+  k.tracked = &track(device, id, k.shape.blocks, mapping);
+  if (!launched_[device].emplace(id, k.tracked).second) {
+    throw model_error("two launches of one epoch write region " + std::to_string(id) + ", whose " +
+                      kernel::mechanism_name(s.options.mechanism) +
+                      " mechanism takes one; exchange between them");
+  }
+  k.written = static_cast<const std::byte*>(s.buffers[device][s.parity ^ 1U]);
+  for (std::uint32_t d = 0; d < devices(); ++d) {
+    k.replicas[d] = static_cast<std::byte*>(s.buffers[d][s.parity ^ 1U]);
+  }
+  if (s.options.mechanism == kernel::mechanism::polling) {
+    if (!k.tracked->chunks.empty()) copies_pending_[device] |= 1U << device;
+  } else {
+    for (const kernel::chunk& c : k.tracked->chunks) copies_pending_[device] |= c.peers;
+  }
+  operation o;
+  o.what = operation::kind::kernel;
+  o.device = device;
+  o.kernel = std::move(k);
+  submit(std::move(o));
+}
+
 void node::submit_deliveries(std::uint32_t device, std::uint32_t id,
                              const std::vector<kernel::element_range>& complete) {
   const kernel::region_state& s = states_.at(id);
@@ -577,12 +670,12 @@ void node::submit_deliveries(std::uint32_t device, std::uint32_t id,
   o.device = device;
   for (const kernel::delivery& d : s.deliveries(device, complete)) {
     const std::uint64_t at = d.begin * s.element_bytes;
-    o.copies.push_back({static_cast<std::byte*>(s.buffers[d.to][s.parity ^ 1U]) + at,
+    copies_pending_[device] |= 1U << d.to;
+    o.copies.push_back({d.to, static_cast<std::byte*>(s.buffers[d.to][s.parity ^ 1U]) + at,
                         static_cast<const std::byte*>(s.buffers[d.from][s.parity ^ 1U]) + at,
                         (d.end - d.begin) * s.element_bytes});
   }
   if (o.copies.empty()) return;
-  copies_pending_[device] = true;
   submit(std::move(o));
 }
 
@@ -595,6 +688,23 @@ barrier_arguments node::barrier(std::uint32_t device, std::uint32_t exchange) co
   std::copy(controls_.begin(), controls_.end(), b.controls);
   b.failure = failures_ + device;
   return b;
+}
+
+// The exchange ends the region's tracked launch of this epoch.
+void node::add_tracked(exchange_arguments& a, std::uint32_t device, std::uint32_t id) {
+  const auto launched = launched_[device].find(id);
+  if (launched == launched_[device].end()) {
+    if (kernel::cut_chunks(states_[id], device).empty()) return;
+    throw model_error("region " + std::to_string(id) + " is exchanged, but no launch of device " +
+                      std::to_string(device) + " wrote it in this epoch");
+  }
+  if (a.tracked == max_tracked_launches) {
+    throw model_error("one exchange takes at most " + std::to_string(max_tracked_launches) +
+                      " regions whose chunks are tracked");
+  }
+  const tracked_region& t = *launched->second;
+  a.launches[a.tracked++] = {t.launches, t.table.flags, t.table.count};
+  launched_[device].erase(launched);
 }
 
 void node::submit_exchange(const std::vector<std::uint32_t>& ids) {
@@ -615,18 +725,22 @@ void node::submit_exchange(const std::vector<std::uint32_t>& ids) {
   e.join.resize(devices());
   for (std::uint32_t d = 0; d < devices(); ++d) {
     e.join[d] = copies_pending_[d];
-    copies_pending_[d] = false;
+    copies_pending_[d] = 0;
     e.first[d].barrier = barrier(d, e.id);
     for (const std::uint32_t id : ids) {
       const kernel::region_state& s = states_[id];
       const reduction_details& details = reductions_[id];
       if (!s.is_reduction) {
+        if (kernel::tracks_chunks(s.options.mechanism) && devices() > 1) {
+          add_tracked(e.first[d], d, id);
+        }
         if (s.options.mechanism != kernel::mechanism::bulk_copy) continue;
         const kernel::element_range own{s.options.boundaries[d], s.options.boundaries[d + 1]};
         for (const kernel::delivery& k : s.deliveries(d, {own})) {
           const std::uint64_t at = k.begin * s.element_bytes;
+          e.join[d] |= 1U << k.to;
           e.copies[d].push_back(
-              {static_cast<std::byte*>(s.buffers[k.to][s.parity ^ 1U]) + at,
+              {k.to, static_cast<std::byte*>(s.buffers[k.to][s.parity ^ 1U]) + at,
                static_cast<const std::byte*>(s.buffers[k.from][s.parity ^ 1U]) + at,
                (k.end - k.begin) * s.element_bytes});
         }
@@ -736,11 +850,15 @@ void node::issue(const operation& o, stopwatch* watch) {
       INTERLACE_CUDA_CHECK(cudaSetDevice(ordinal(o.device)));
       const bool draw = watch != nullptr && watch->draws();
       cudaEvent_t begin = draw ? watch->mark(streams_[o.device]) : nullptr;
+      if (o.kernel.tracked != nullptr) {
+        INTERLACE_CUDA_CHECK(cudaEventRecord(events_[o.device], streams_[o.device]));
+      }
       issue_kernel(o.device, o.kernel);
       if (draw) {
         watch->span(o.device, "kernel", readable(o.kernel.type_name), begin,
                     watch->mark(streams_[o.device]));
       }
+      if (o.kernel.tracked != nullptr) issue_delivery(o.device, o.kernel, watch);
       break;
     }
     case operation::kind::call: {
@@ -753,19 +871,10 @@ void node::issue(const operation& o, stopwatch* watch) {
       }
       break;
     }
-    case operation::kind::copies: {
+    case operation::kind::copies:
       INTERLACE_CUDA_CHECK(cudaSetDevice(ordinal(o.device)));
-      cudaStream_t on = copy_streams_[o.device];
-      INTERLACE_CUDA_CHECK(cudaEventRecord(forks_[o.device], streams_[o.device]));
-      INTERLACE_CUDA_CHECK(cudaStreamWaitEvent(on, forks_[o.device], 0));
-      const bool draw = watch != nullptr && watch->draws();
-      cudaEvent_t begin = draw ? watch->mark(on) : nullptr;
-      for (const copy_operation& c : o.copies) {
-        INTERLACE_CUDA_CHECK(cudaMemcpyAsync(c.to, c.from, c.bytes, cudaMemcpyDefault, on));
-      }
-      if (draw) watch->span(o.device, "copy", "part", begin, watch->mark(on));
+      issue_copies(o.device, o.copies, "part", watch);
       break;
-    }
     case operation::kind::exchange:
       for (std::uint32_t d = 0; d < devices(); ++d) issue_exchange(d, o.exchange, watch);
       if (watch != nullptr) watch->next_epoch();
@@ -776,9 +885,11 @@ void node::issue(const operation& o, stopwatch* watch) {
 void node::issue_kernel(std::uint32_t device, const kernel_operation& k) {
   std::uint32_t first = k.first;
   std::uint32_t total = k.total;
+  kernel::chunk_table table = k.tracked != nullptr ? k.tracked->table : kernel::chunk_table{};
   // The runtime reads the arguments only.
   void* functor = const_cast<std::byte*>(k.functor.data());  // NOLINT
   std::array<void*, 3> arguments{functor, &first, &total};
+  if (k.tracked != nullptr) arguments[1] = &table;
   INTERLACE_CUDA_CHECK(cudaLaunchKernel(k.entry, dim3(static_cast<unsigned int>(k.shape.blocks)),
                                         dim3(k.shape.threads), arguments.data(),
                                         k.shape.shared_bytes, streams_[device]));
@@ -794,23 +905,86 @@ void node::issue_call(std::uint32_t device, const kernel::library_call& c) {
   INTERLACE_CUDA_CHECK(cudaSetDevice(ordinal(device)));
 }
 
+// What delivers a tracked launch's chunks. It waits for the same as the launch, which is enqueued
+// already: on one hardware queue, nothing stands before what it waits for.
+void node::issue_delivery(std::uint32_t device, const kernel_operation& k, stopwatch* watch) {
+  const tracked_region& t = *k.tracked;
+  if (t.chunks.empty()) return;
+  const kernel::region_options& how = states_[t.table.region].options;
+  const bool draw = watch != nullptr && watch->draws();
+  const auto on_stream = [&](std::uint32_t which, const char* name, const auto& enqueue) {
+    cudaStream_t on = copy_streams_[device][which];
+    INTERLACE_CUDA_CHECK(cudaStreamWaitEvent(on, events_[device], 0));
+    cudaEvent_t begin = draw ? watch->mark(on) : nullptr;
+    enqueue(on);
+    if (draw) watch->span(device, "copy", name, begin, watch->mark(on));
+  };
+  if (how.mechanism == kernel::mechanism::polling) {
+    agent_arguments a;
+    a.barrier = barrier(device, no_exchange);
+    a.table = t.table;
+    a.from = k.written;
+    std::copy(k.replicas.begin(), k.replicas.end(), a.to);
+    on_stream(device, "agent",
+              [&](cudaStream_t on) { launch_agent(a, how.chunk_bytes, how.agent_threads, on); });
+  } else {
+    for (std::uint32_t step = 1; step < devices(); ++step) {
+      const std::uint32_t peer = (device + step) % devices();
+      const std::string name = "chunks to GPU " + std::to_string(peer);
+      on_stream(peer, name.c_str(), [&](cudaStream_t on) {
+        for (std::size_t c = 0; c < t.chunks.size(); ++c) {
+          const kernel::chunk& chunk = t.chunks[c];
+          if ((chunk.peers >> peer & 1U) == 0) continue;
+          enqueue_wait(on, t.table.flags + c);
+          const std::uint64_t at = chunk.begin * t.table.element_bytes;
+          INTERLACE_CUDA_CHECK(cudaMemcpyAsync(k.replicas[peer] + at, k.written + at,
+                                               (chunk.end - chunk.begin) * t.table.element_bytes,
+                                               cudaMemcpyDefault, on));
+        }
+      });
+    }
+  }
+  launch_check(barrier(device, no_exchange), t.table, streams_[device]);
+}
+
+void node::issue_copies(std::uint32_t device, const std::vector<copy_operation>& copies,
+                        const char* name, stopwatch* watch) {
+  if (copies.empty()) return;
+  const bool draw = watch != nullptr && watch->draws();
+  INTERLACE_CUDA_CHECK(cudaEventRecord(events_[device], streams_[device]));
+  std::uint32_t begun = 0;
+  std::vector<cudaEvent_t> begins(devices(), nullptr);
+  for (const copy_operation& c : copies) {
+    cudaStream_t on = copy_streams_[device][c.peer];
+    if ((begun >> c.peer & 1U) == 0) {
+      begun |= 1U << c.peer;
+      INTERLACE_CUDA_CHECK(cudaStreamWaitEvent(on, events_[device], 0));
+      if (draw) begins[c.peer] = watch->mark(on);
+    }
+    INTERLACE_CUDA_CHECK(cudaMemcpyAsync(c.to, c.from, c.bytes, cudaMemcpyDefault, on));
+  }
+  if (!draw) return;
+  for (std::uint32_t peer = 0; peer < devices(); ++peer) {
+    if (begins[peer] == nullptr) continue;
+    watch->span(device, "copy", std::string(name) + " to GPU " + std::to_string(peer), begins[peer],
+                watch->mark(copy_streams_[device][peer]));
+  }
+}
+
 void node::issue_exchange(std::uint32_t device, const exchange_operation& e, stopwatch* watch) {
   INTERLACE_CUDA_CHECK(cudaSetDevice(ordinal(device)));
   cudaStream_t stream = streams_[device];
   cudaEvent_t computed = watch != nullptr ? watch->mark(stream) : nullptr;
-  for (const copy_operation& c : e.copies[device]) {
-    INTERLACE_CUDA_CHECK(cudaMemcpyAsync(c.to, c.from, c.bytes, cudaMemcpyDefault, stream));
+  issue_copies(device, e.copies[device], "bulk copy", watch);
+  for (std::uint32_t peer = 0; peer < devices(); ++peer) {
+    if ((e.join[device] >> peer & 1U) == 0) continue;
+    INTERLACE_CUDA_CHECK(cudaEventRecord(events_[device], copy_streams_[device][peer]));
+    INTERLACE_CUDA_CHECK(cudaStreamWaitEvent(stream, events_[device], 0));
   }
-  if (e.join[device]) {
-    INTERLACE_CUDA_CHECK(cudaEventRecord(joins_[device], copy_streams_[device]));
-    INTERLACE_CUDA_CHECK(cudaStreamWaitEvent(stream, joins_[device], 0));
-  }
-  cudaEvent_t copied = nullptr;
+  cudaEvent_t copied = computed;
   if (watch != nullptr) {
-    const bool any = !e.copies[device].empty() || e.join[device];
-    copied = any ? watch->mark(stream) : computed;
+    if (e.join[device] != 0) copied = watch->mark(stream);
     watch->exposed(device, computed, copied);
-    if (!e.copies[device].empty()) watch->span(device, "copy", "bulk copy", computed, copied);
   }
   const std::vector<large_reduction>& large = e.large[device];
   for (const large_reduction& r : large) launch_fold_copies(r, stream);
@@ -842,15 +1016,17 @@ void node::cancel_recording() {
   recording_ = false;
   recorded_.clear();
   for (std::size_t i = 0; i < parities_before_.size(); ++i) states_[i].parity = parities_before_[i];
-  copies_pending_.assign(devices(), false);
+  copies_pending_.assign(devices(), 0);
+  for (auto& launched : launched_) launched.clear();
 }
 
 kernel::run_result node::execute_recorded(const run_options& o) {
   recording_ = false;
   const std::vector<operation> operations = std::exchange(recorded_, {});
-  if (std::find(copies_pending_.begin(), copies_pending_.end(), true) != copies_pending_.end()) {
+  if (std::any_of(copies_pending_.begin(), copies_pending_.end(),
+                  [](std::uint32_t peers) { return peers != 0; })) {
     cancel_recording();
-    throw model_error("a run ends with a launch whose region is split and not exchanged");
+    throw model_error("a run ends with a launch whose region is not exchanged");
   }
   const current_device restore(ordinal(0));
   for (const operation& op : operations) {

@@ -1,11 +1,13 @@
 // The real node: kernels run on this machine's GPUs, regions live in their memory, and the exchange
 // happens between them without the host.
 //
-// Every device has one main stream. Kernels, copies and the exchange are enqueued there in order;
-// under `split` copies run on a second stream, behind the part of the kernel that wrote their data,
-// and are joined before the exchange. run(f) calls f once, takes down what it enqueues, and then
-// captures that into one graph for each device (devices meet by flags in their memory, so no graph
-// depends on another), launches all graphs behind a gate, and times them by events.
+// Every device has one main stream, where kernels and exchanges are enqueued in order, and a copy
+// stream for each peer, so that copies to different peers overlap: behind the kernel, or the part
+// of it, that wrote their data, and joined by the exchange. Where chunks are tracked, copies wait
+// for them on these streams, or an agent on a stream of its own does. run(f) calls f once, takes
+// down what it enqueues, and then captures that into one graph for each device (devices meet by
+// flags in their memory, so no graph depends on another), launches all graphs behind a gate, and
+// times them by events.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -25,8 +27,10 @@
 #include "base/errors.hpp"
 #include "cuda/memory/memory.hpp"
 #include "cuda/memory/unified.hpp"
+#include "cuda/region/agent.hpp"
 #include "cuda/region/exchange.hpp"
 #include "interlace/kernel.hpp"
+#include "kernel/chunks.hpp"
 #include "kernel/region.hpp"
 #include "kernel/trace.hpp"
 #if defined(__CUDACC__)
@@ -58,8 +62,19 @@ struct run_options {
   // before it. Local and unified arrays that are read and written are the caller's care.
 };
 
+// A region's chunks as one kind of launch announces them, on one device; lives as long as the node.
+struct tracked_region {
+  kernel::block_mapping mapping;  // kept, so that its identity stays its own
+  std::uint64_t blocks = 0;
+  std::vector<kernel::chunk> chunks;
+  kernel::publications announced;
+  kernel::chunk_table table;  // in the device's memory
+  counter* launches = nullptr;
+};
+
 // What a node enqueues, taken down.
 struct copy_operation {
+  std::uint32_t peer = 0;  // the device that it goes to
   void* to = nullptr;
   const void* from = nullptr;
   std::uint64_t bytes = 0;
@@ -72,12 +87,15 @@ struct kernel_operation {
   bool ranged = false;  // block `first` of `total` is the launch's first
   std::uint32_t first = 0;
   std::uint32_t total = 0;
+  const tracked_region* tracked = nullptr;         // what the blocks announce, and which buffers
+  const std::byte* written = nullptr;              // are then copied: the own replica's,
+  std::array<std::byte*, max_devices> replicas{};  // and all devices'
 };
 struct exchange_operation {
   std::uint32_t id = 0;
   std::vector<std::vector<copy_operation>> copies;  // of each device
-  std::vector<bool> join;                           // devices that wait for their copy stream
-  std::vector<exchange_arguments> first;            // of each device
+  std::vector<std::uint32_t> join;        // of each device, the copy streams that it waits for
+  std::vector<exchange_arguments> first;  // of each device
   std::vector<std::vector<large_reduction>> large;  // of each device
 };
 struct operation {
@@ -85,7 +103,7 @@ struct operation {
   kind what = kind::kernel;
   std::uint32_t device = 0;  // not for exchange
   kernel_operation kernel;
-  std::vector<copy_operation> copies;  // on the copy stream, behind all kernels so far
+  std::vector<copy_operation> copies;  // behind all kernels so far
   exchange_operation exchange;
   kernel::library_call call;
 };
@@ -196,6 +214,13 @@ class node {
               const kernel::block_mapping& mapping) {
     if (devices() == 1) return launch(device, kernel, shape);
     switch (states_.at(r.id).options.mechanism) {
+      case kernel::mechanism::polling:
+      case kernel::mechanism::copy_engine: {
+        kernel_operation tracked = describe(kernel, shape);
+        tracked.entry = reinterpret_cast<const void*>(&device::run_tracked<Kernel>);
+        submit_tracked(device, std::move(tracked), r.id, mapping);
+        break;
+      }
       case kernel::mechanism::inline_stores:
         submit_kernel(device, whole<device::inline_stores>(kernel, shape));
         break;
@@ -320,8 +345,13 @@ class node {
   void check_launch(std::uint32_t device, const kernel_operation& k) const;
   kernel::trace_totals count_accesses(std::uint32_t device, const kernel_operation& k);
   void submit_kernel(std::uint32_t device, kernel_operation k);
+  const tracked_region& track(std::uint32_t device, std::uint32_t id, std::uint64_t blocks,
+                              const kernel::block_mapping& mapping);
+  void submit_tracked(std::uint32_t device, kernel_operation k, std::uint32_t id,
+                      const kernel::block_mapping& mapping);
   void submit_deliveries(std::uint32_t device, std::uint32_t id,
                          const std::vector<kernel::element_range>& complete);
+  void add_tracked(exchange_arguments& a, std::uint32_t device, std::uint32_t id);
   void submit_exchange(const std::vector<std::uint32_t>& ids);
   void submit(operation o);
 
@@ -336,7 +366,9 @@ class node {
   void issue(const operation& o, stopwatch* watch);
   void issue_kernel(std::uint32_t device, const kernel_operation& k);
   void issue_call(std::uint32_t device, const kernel::library_call& c);
-  void issue_copies(std::uint32_t device, const std::vector<copy_operation>& copies);
+  void issue_delivery(std::uint32_t device, const kernel_operation& k, stopwatch* watch);
+  void issue_copies(std::uint32_t device, const std::vector<copy_operation>& copies,
+                    const char* name, stopwatch* watch);
   void issue_exchange(std::uint32_t device, const exchange_operation& e, stopwatch* watch);
   double launch_timed(const std::vector<operation>& operations, graphs* captured, stopwatch* watch);
   void launch_graphs(const graphs& captured);
@@ -347,9 +379,9 @@ class node {
   barrier_arguments barrier(std::uint32_t device, std::uint32_t exchange) const;
 
   options options_;
-  std::vector<cudaStream_t> streams_;  // main, of each device
-  std::vector<cudaStream_t> copy_streams_;
-  std::vector<cudaEvent_t> forks_, joins_;   // between the two
+  std::vector<cudaStream_t> streams_;                    // main, of each device
+  std::vector<std::vector<cudaStream_t>> copy_streams_;  // [device][peer]; its agent for itself
+  std::vector<cudaEvent_t> events_;  // of each device, from the main stream to copies and back
   std::vector<cudaEvent_t> starts_, stops_;  // of a run
   device_memory memory_;
   unified_memory unified_;
@@ -363,7 +395,10 @@ class node {
   std::vector<reduction_details> reductions_;  // beside states_
   std::vector<std::string> exchanges_;         // what each exchange exchanged
   std::map<std::pair<int, const void*>, loaded_kernel> loaded_;
-  std::vector<bool> copies_pending_;  // device has copies that no exchange joined
+  std::vector<std::uint32_t> copies_pending_;  // of each device, copy streams not joined yet
+  std::vector<std::vector<std::unique_ptr<tracked_region>>> tracked_;  // [device]
+  // Of each device, by region: the tracked launch of this epoch.
+  std::vector<std::map<std::uint32_t, const tracked_region*>> launched_;
 
   bool recording_ = false;
   std::vector<operation> recorded_;

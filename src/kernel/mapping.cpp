@@ -87,31 +87,6 @@ block_mapping block_mapping::custom(function writes) {
       [writes = std::move(writes)](std::uint64_t block) { return merge_ranges(writes(block)); });
 }
 
-std::vector<std::uint32_t> block_mapping::chunk_writers(std::uint64_t blocks,
-                                                        std::uint64_t chunk_elements,
-                                                        std::uint64_t begin,
-                                                        std::uint64_t end) const {
-  std::vector<std::uint32_t> writers((end - begin + chunk_elements - 1) / chunk_elements, 0);
-  for (std::uint64_t block = 0; block < blocks; ++block) {
-    std::uint64_t next_chunk = 0;  // a block counts once even where it writes a chunk twice
-    for (const element_range& r : writes(block)) {
-      if (r.begin < begin || r.end > end) {
-        throw model_error("block " + std::to_string(block) + " is mapped to elements [" +
-                          std::to_string(r.begin) + ", " + std::to_string(r.end) +
-                          ") outside of its device's part [" + std::to_string(begin) + ", " +
-                          std::to_string(end) + ")");
-      }
-      const std::uint64_t last = (r.end - 1 - begin) / chunk_elements;
-      for (std::uint64_t c = std::max(next_chunk, (r.begin - begin) / chunk_elements); c <= last;
-           ++c) {
-        ++writers[c];
-      }
-      next_chunk = last + 1;
-    }
-  }
-  return writers;
-}
-
 std::vector<block_mapping::part> block_mapping::split(std::uint64_t blocks,
                                                       std::uint32_t parts) const {
   const std::uint64_t count = std::max<std::uint64_t>(1, std::min<std::uint64_t>(parts, blocks));

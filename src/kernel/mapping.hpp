@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <vector>
 
 namespace interlace::kernel {
@@ -39,13 +40,10 @@ class block_mapping {
 
   // Merged ranges of one block.
   std::vector<element_range> writes(std::uint64_t block) const {
-    return writes_ ? writes_(block) : std::vector<element_range>{};
+    return writes_ ? (*writes_)(block) : std::vector<element_range>{};
   }
-
-  // Counter targets: how many of `blocks` blocks write each chunk of `chunk_elements` elements in
-  // [begin, end); chunk 0 starts at `begin`.
-  std::vector<std::uint32_t> chunk_writers(std::uint64_t blocks, std::uint64_t chunk_elements,
-                                           std::uint64_t begin, std::uint64_t end) const;
+  // The same for copies of a mapping, and for no others as long as one of them lives.
+  const void* identity() const { return writes_.get(); }
 
   // Cuts `blocks` into at most `parts` ranges of consecutive blocks of equal number. Element k of
   // the result lists what is complete once range k has run: written by it or earlier, not later,
@@ -58,8 +56,9 @@ class block_mapping {
   std::vector<part> split(std::uint64_t blocks, std::uint32_t parts) const;
 
  private:
-  explicit block_mapping(function writes) : writes_(std::move(writes)) {}
-  function writes_;
+  explicit block_mapping(function writes)
+      : writes_(std::make_shared<const function>(std::move(writes))) {}
+  std::shared_ptr<const function> writes_;
 };
 
 }  // namespace interlace::kernel

@@ -13,6 +13,7 @@
 #include "base/errors.hpp"
 #include "python/bind_pagerank.hpp"
 #include "run/gpu.hpp"
+#include "run/overlap_cuda.hpp"
 #include "run/pagerank_cuda.hpp"
 
 namespace nb = nanobind;
@@ -76,6 +77,33 @@ nb::tuple rmat(std::uint32_t scale, std::uint32_t edge_factor, std::uint64_t see
                         take_array(std::move(graph.out_degree)));
 }
 
+nb::dict measure_overlap(std::uint32_t peers, std::uint64_t bytes, const std::string& mechanism,
+                         std::uint64_t chunk_bytes, std::uint32_t agent_threads,
+                         std::uint32_t split_ranges, std::uint32_t rounds, std::uint32_t epochs,
+                         std::uint32_t warmup, std::uint32_t repeats, bool deliver) {
+  run::overlap_request request;
+  request.peers = peers;
+  request.bytes = bytes;
+  request.how.mechanism = kernel::parse_mechanism(mechanism);
+  request.how.chunk_bytes = chunk_bytes;
+  request.how.agent_threads = agent_threads;
+  request.how.split_ranges = split_ranges;
+  request.rounds = rounds;
+  request.epochs = epochs;
+  request.warmup = warmup;
+  request.repeats = repeats;
+  request.deliver = deliver;
+  run::overlap_measurement measured;
+  {
+    const nb::gil_scoped_release release;
+    measured = run::overlap_on_cuda(request);
+  }
+  nb::dict d;
+  d["epoch_s"] = measured.epoch_s;
+  d["remarks"] = measured.remarks;
+  return d;
+}
+
 nb::list measure_links(const std::vector<std::uint64_t>& sizes, std::uint32_t repetitions) {
   std::vector<run::measured_link> links;
   {
@@ -117,6 +145,11 @@ NB_MODULE(_cuda, module) {
              "Run PageRank on the first GPUs; the result as a dict.");
   module.def("rmat", &rmat, nb::arg("scale"), nb::arg("edge_factor"), nb::arg("seed"),
              "The graph of interlace.graphs.rmat, made on a GPU: offsets, columns, out-degrees.");
+  module.def("measure_overlap", &measure_overlap, nb::arg("peers"), nb::arg("bytes"),
+             nb::arg("mechanism"), nb::arg("chunk_bytes"), nb::arg("agent_threads"),
+             nb::arg("split_ranges"), nb::arg("rounds"), nb::arg("epochs"), nb::arg("warmup"),
+             nb::arg("repeats"), nb::arg("deliver"),
+             "The overlap microbenchmark: seconds an epoch, of each repeat.");
   module.def("measure_links", &measure_links,
              nb::arg("sizes") = std::vector<std::uint64_t>{std::uint64_t{256} << 20U},
              nb::arg("repetitions") = 5,

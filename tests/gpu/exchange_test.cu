@@ -13,6 +13,9 @@ using gpu_test::options_for;
 using gpu_test::random_at;
 using kernel::mechanism;
 
+constexpr mechanism mechanisms[] = {mechanism::bulk_copy, mechanism::split,
+                                    mechanism::inline_stores, mechanism::polling,
+                                    mechanism::copy_engine};
 constexpr std::uint32_t lanes = 128;
 constexpr std::uint32_t epochs = 50;
 
@@ -76,11 +79,11 @@ struct exchange_case {
 
 std::string name_of(const testing::TestParamInfo<exchange_case>& info) {
   const exchange_case& c = info.param;
-  const char* mechanisms[] = {"bulk", "split", "inline"};
+  std::string how = kernel::mechanism_name(c.how);
+  how.erase(std::remove(how.begin(), how.end(), '-'), how.end());
   const char* subscriptions[] = {"everybody", "halo", "one_owner"};
-  return std::string(mechanisms[static_cast<int>(c.how)]) + "_" +
-         subscriptions[static_cast<int>(c.who)] + "_" + std::to_string(c.devices) + "_" +
-         (c.graph ? "graph" : "streams");
+  return how + "_" + subscriptions[static_cast<int>(c.who)] + "_" + std::to_string(c.devices) +
+         "_" + (c.graph ? "graph" : "streams");
 }
 
 class exchange_test : public testing::TestWithParam<exchange_case> {};
@@ -104,6 +107,8 @@ struct harness {
     }
     options.mechanism = how;
     options.split_ranges = 5;
+    options.chunk_bytes = n < 100'000 ? 1024 : 65536;
+    options.agent_threads = n < 100'000 ? 96 : 2048;
     const std::uint64_t halo = n / devices / 9;
     if (who != subscription::everybody) options.subscribers.resize(devices);
     for (std::uint32_t d = 0; d < devices; ++d) {
@@ -195,7 +200,7 @@ TEST_P(exchange_test, fifty_epochs_with_random_delays) {
 std::vector<exchange_case> all_cases() {
   std::vector<exchange_case> cases;
   for (const std::uint32_t devices : {1U, 2U, 3U, 4U}) {
-    for (const mechanism how : {mechanism::bulk_copy, mechanism::split, mechanism::inline_stores}) {
+    for (const mechanism how : mechanisms) {
       for (const subscription who :
            {subscription::everybody, subscription::halo, subscription::one_owner}) {
         for (const bool graph : {false, true}) cases.push_back({devices, how, who, graph});
@@ -222,7 +227,7 @@ TEST_P(runs_test, works_outside_of_run) {
 // exchanges, after which the buffers have swapped.
 TEST_P(runs_test, repeats_a_graph) {
   INTERLACE_NEED_GPUS(GetParam());
-  for (const mechanism how : {mechanism::bulk_copy, mechanism::split, mechanism::inline_stores}) {
+  for (const mechanism how : mechanisms) {
     harness h(GetParam(), how, subscription::everybody, 100'000, 5);
     cuda::run_options o;
     o.warm_ups = 2;

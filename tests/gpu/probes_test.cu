@@ -22,7 +22,8 @@ using gpu_test::options_for;
 using kernel::mechanism;
 
 constexpr mechanism mechanisms[] = {mechanism::bulk_copy, mechanism::split,
-                                    mechanism::inline_stores};
+                                    mechanism::inline_stores, mechanism::polling,
+                                    mechanism::copy_engine};
 
 std::vector<float> random_values(std::size_t n, unsigned seed) {
   std::mt19937 random(seed);

@@ -8,40 +8,26 @@
 
 #include "base/errors.hpp"
 #include "cuda/check.hpp"
+#include "cuda/driver_entry.hpp"
 #include "cuda/memory/memory.hpp"
 
 namespace interlace::cuda {
 
 namespace {
 
-// The CUDA whose form of these functions we use; they have not changed since 10.2.
-constexpr unsigned int cuda_version = 12000;
-
-template <class Function>
-Function find(const char* name) {
-  void* function = nullptr;
-  cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
-  INTERLACE_CUDA_CHECK(
-      cudaGetDriverEntryPointByVersion(name, &function, cuda_version, cudaEnableDefault, &found));
-  if (found != cudaDriverEntryPointSuccess || function == nullptr) {
-    throw device_error(std::string("this driver has no ") + name + "; use a newer one");
-  }
-  return reinterpret_cast<Function>(function);
-}
-
 // Their types are those of the declarations, which are not linked.
 struct driver {
-  decltype(&cuGetErrorName) error_name = find<decltype(&cuGetErrorName)>("cuGetErrorName");
+  decltype(&cuGetErrorName) error_name = driver_entry<decltype(&cuGetErrorName)>("cuGetErrorName");
   decltype(&cuMemGetAllocationGranularity) granularity =
-      find<decltype(&cuMemGetAllocationGranularity)>("cuMemGetAllocationGranularity");
+      driver_entry<decltype(&cuMemGetAllocationGranularity)>("cuMemGetAllocationGranularity");
   decltype(&cuMemAddressReserve) reserve =
-      find<decltype(&cuMemAddressReserve)>("cuMemAddressReserve");
-  decltype(&cuMemAddressFree) free = find<decltype(&cuMemAddressFree)>("cuMemAddressFree");
-  decltype(&cuMemCreate) create = find<decltype(&cuMemCreate)>("cuMemCreate");
-  decltype(&cuMemRelease) release = find<decltype(&cuMemRelease)>("cuMemRelease");
-  decltype(&cuMemMap) map = find<decltype(&cuMemMap)>("cuMemMap");
-  decltype(&cuMemUnmap) unmap = find<decltype(&cuMemUnmap)>("cuMemUnmap");
-  decltype(&cuMemSetAccess) set_access = find<decltype(&cuMemSetAccess)>("cuMemSetAccess");
+      driver_entry<decltype(&cuMemAddressReserve)>("cuMemAddressReserve");
+  decltype(&cuMemAddressFree) free = driver_entry<decltype(&cuMemAddressFree)>("cuMemAddressFree");
+  decltype(&cuMemCreate) create = driver_entry<decltype(&cuMemCreate)>("cuMemCreate");
+  decltype(&cuMemRelease) release = driver_entry<decltype(&cuMemRelease)>("cuMemRelease");
+  decltype(&cuMemMap) map = driver_entry<decltype(&cuMemMap)>("cuMemMap");
+  decltype(&cuMemUnmap) unmap = driver_entry<decltype(&cuMemUnmap)>("cuMemUnmap");
+  decltype(&cuMemSetAccess) set_access = driver_entry<decltype(&cuMemSetAccess)>("cuMemSetAccess");
 
   std::string name_of(CUresult error) const {
     const char* name = nullptr;

@@ -1,8 +1,7 @@
-#include <cuda/atomic>
-
 #include "base/errors.hpp"
 #include "cuda/check.hpp"
 #include "cuda/region/exchange.hpp"
+#include "cuda/region/wait.cuh"
 
 namespace interlace::cuda {
 
@@ -48,49 +47,6 @@ __host__ __device__ void with_type(element_type type, combine operation, F&& f) 
   }
 }
 
-__device__ std::uint64_t global_time_ns() {
-  std::uint64_t t;
-  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t));
-  return t;
-}
-
-using system_counter = ::cuda::atomic_ref<counter, ::cuda::thread_scope_system>;
-using system_word = ::cuda::atomic_ref<unsigned int, ::cuda::thread_scope_system>;
-
-// Says that a wait expired and lets everybody go on; only the device's first is kept.
-__device__ void report(const barrier_arguments& a, unsigned int peer, counter seen,
-                       counter target) {
-  if (atomicCAS(&a.controls[a.device]->failed, 0U, 1U) != 0U) return;
-  volatile wait_failure* f = a.failure;
-  f->device = a.device;
-  f->peer = peer;
-  f->exchange = a.exchange;
-  f->seen = seen;
-  f->target = target;
-  __threadfence_system();
-  f->reported = 1;
-  __threadfence_system();
-  for (std::uint32_t p = 0; p < a.devices; ++p) {
-    if (p == a.device) continue;
-    system_word(a.controls[p]->failed).store(1U, ::cuda::memory_order_relaxed);
-  }
-}
-
-// Returns once `done` is true; after the deadline, or when any wait of the node has expired, it
-// returns all the same.
-template <class Done, class Expired>
-__device__ void wait_until(const barrier_arguments& a, Done done, Expired expired) {
-  const std::uint64_t start = global_time_ns();
-  for (std::uint32_t round = 1; !done(); ++round) {
-    if (round % 64 != 0) continue;
-    if (system_word(a.controls[a.device]->failed).load(::cuda::memory_order_relaxed) != 0) return;
-    if (global_time_ns() - start > a.deadline_ns) {
-      expired();
-      return;
-    }
-  }
-}
-
 // The number of the barrier that this device enters next. Read it before the barrier.
 __device__ counter next_barrier(const barrier_arguments& a) {
   return a.controls[a.device]->entered + 1;
@@ -112,7 +68,9 @@ __device__ void pass_barrier(const barrier_arguments& a, counter number) {
     counter seen = 0;
     wait_until(
         a, [&] { return (seen = arrived.load(::cuda::memory_order_acquire)) >= number; },
-        [&] { report(a, peer, seen, number); });
+        [&] {
+          report(a, {.what = failed_wait::peer, .peer = peer, .seen = seen, .target = number});
+        });
   }
   __syncthreads();
   if (threadIdx.x == 0) a.controls[a.device]->entered = number;
@@ -171,6 +129,12 @@ __global__ void __launch_bounds__(exchange_threads)
     exchange_kernel(const __grid_constant__ exchange_arguments a) {
   const counter number = next_barrier(a.barrier);
   const auto slot = static_cast<unsigned int>(number % 2);
+  for (std::uint32_t t = 0; t < a.tracked; ++t) {
+    const tracked_launch& over = a.launches[t];
+    if (threadIdx.x == 0) ++*over.launches;
+    if (over.flags == nullptr) continue;
+    for (std::uint32_t c = threadIdx.x; c < over.chunks; c += blockDim.x) over.flags[c] = 0;
+  }
   for (std::uint32_t r = 0; r < a.reductions; ++r) {
     with_type(a.items[r].type, a.items[r].operation, [&](auto tag) {
       using reduction = decltype(tag);
@@ -198,7 +162,7 @@ __global__ void __launch_bounds__(gate_threads)
     unsigned int seen = 0;
     wait_until(
         patient, [&] { return static_cast<int>((seen = *stored) - ticket) >= 0; },
-        [&] { report(a, host_gate, seen, ticket); });
+        [&] { report(a, {.what = failed_wait::host, .seen = seen, .target = ticket}); });
   }
   pass_barrier(a, number);
 }

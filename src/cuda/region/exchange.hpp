@@ -46,16 +46,19 @@ struct device_control {
   unsigned int failed;           // a wait expired somewhere: nobody waits any more
 };
 
-// What a device writes to host memory when a wait of its own expires.
+// What a device writes to host memory when a wait of its own expires, or when a launch left a chunk
+// incomplete or announced too much of it.
+enum class failed_wait : unsigned int { none, peer, host, chunk, announcement };
 struct wait_failure {
-  unsigned int reported;
+  failed_wait what;
   unsigned int device;
-  unsigned int peer;      // host_gate: the host
-  unsigned int exchange;  // what the host passed
+  unsigned int exchange;  // of waits for peers: what the host passed
+  unsigned int peer;      // of waits for peers
+  unsigned int region;    // of chunks
+  unsigned int chunk;
   counter seen;
   counter target;
 };
-inline constexpr unsigned int host_gate = 0xffffffffU;
 
 struct barrier_arguments {
   std::uint32_t device = 0;
@@ -109,10 +112,21 @@ struct small_reduction {
   void* inboxes[max_devices] = {};  // each device's [2][devices][elements]
 };
 
+// What a tracked launch of the epoch leaves behind: the exchange counts the launch and clears the
+// flags, once everything that waited for them is over.
+struct tracked_launch {
+  counter* launches = nullptr;
+  unsigned int* flags = nullptr;  // by chunk; null: none
+  std::uint32_t chunks = 0;
+};
+inline constexpr std::uint32_t max_tracked_launches = 8;
+
 struct exchange_arguments {
   barrier_arguments barrier;
   std::uint32_t reductions = 0;
+  std::uint32_t tracked = 0;
   small_reduction items[max_small_reductions];
+  tracked_launch launches[max_tracked_launches];
 };
 
 struct large_reduction {

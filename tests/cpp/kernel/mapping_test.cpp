@@ -72,23 +72,6 @@ block_mapping random_mapping(std::mt19937_64& random, std::uint64_t& blocks) {
   }
 }
 
-TEST(block_mapping, chunk_writers_count_every_block_once_a_chunk) {
-  std::mt19937_64 random(2);
-  for (int round = 0; round < 1000; ++round) {
-    std::uint64_t blocks = 0;
-    const auto mapping = random_mapping(random, blocks);
-    const std::uint64_t chunk = 1 + random() % 20;
-    const auto writers = mapping.chunk_writers(blocks, chunk, 0, 500);
-    std::vector<std::uint32_t> expected((500 + chunk - 1) / chunk, 0);
-    for (std::uint64_t b = 0; b < blocks; ++b) {
-      std::set<std::uint64_t> chunks;
-      for (const auto e : elements(mapping.writes(b))) chunks.insert(e / chunk);
-      for (const auto c : chunks) ++expected[c];
-    }
-    EXPECT_EQ(writers, expected);
-  }
-}
-
 TEST(block_mapping, split_completes_every_element_once_and_not_early) {
   std::mt19937_64 random(3);
   for (int round = 0; round < 1000; ++round) {
@@ -115,8 +98,7 @@ TEST(block_mapping, split_completes_every_element_once_and_not_early) {
   }
 }
 
-TEST(block_mapping, writes_outside_of_the_part_are_refused) {
-  EXPECT_THROW(block_mapping::contiguous(0, 4, 100).chunk_writers(20, 8, 0, 50), model_error);
+TEST(block_mapping, strides_that_overlap_are_refused) {
   EXPECT_THROW(block_mapping::strided(0, 5, 4, 2), model_error);
 }
 

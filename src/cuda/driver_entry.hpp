@@ -1,0 +1,26 @@
+// Functions of the driver, which is not linked: they are asked for when they are first needed.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <string>
+
+#include "base/errors.hpp"
+#include "cuda/check.hpp"
+
+namespace interlace::cuda {
+
+// Throws device_error where the driver is too old to have it. The form is that of CUDA 12.0.
+template <class Function>
+Function driver_entry(const char* name) {
+  void* function = nullptr;
+  cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
+  INTERLACE_CUDA_CHECK(
+      cudaGetDriverEntryPointByVersion(name, &function, 12000, cudaEnableDefault, &found));
+  if (found != cudaDriverEntryPointSuccess || function == nullptr) {
+    throw device_error(std::string("this driver has no ") + name + "; use a newer one");
+  }
+  return reinterpret_cast<Function>(function);
+}
+
+}  // namespace interlace::cuda

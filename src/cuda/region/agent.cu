@@ -1,0 +1,189 @@
+#include <cuda.h>
+
+#include <algorithm>
+
+#include "base/errors.hpp"
+#include "cuda/check.hpp"
+#include "cuda/driver_entry.hpp"
+#include "cuda/region/agent.hpp"
+#include "cuda/region/wait.cuh"
+
+namespace interlace::cuda {
+
+namespace {
+
+constexpr std::uint32_t check_threads = 256;
+constexpr std::uint32_t vector_bytes = 16;
+constexpr std::uint32_t vectors_at_once = 4;  // of a thread: loads under way together
+// Parts of chunks that a block looks for at a time; further ones wait until the first are gone.
+constexpr std::uint32_t window = 64;
+
+using device_counter = ::cuda::atomic_ref<counter, ::cuda::thread_scope_device>;
+
+// Bytes [begin, end) of the replica to those of every device in `peers`.
+__device__ void copy_bytes(const agent_arguments& a, std::uint64_t begin, std::uint64_t end,
+                           std::uint32_t peers) {
+  // Up to the first and from the last boundary of vectors, byte by byte.
+  const std::uint64_t first = min(end, (begin + vector_bytes - 1) / vector_bytes * vector_bytes);
+  const std::uint64_t last = max(first, end / vector_bytes * vector_bytes);
+  for (std::uint64_t at = begin + threadIdx.x; at < first; at += blockDim.x) {
+    const std::byte value = a.from[at];
+    for (std::uint32_t rest = peers; rest != 0; rest &= rest - 1) {
+      a.to[__ffs(static_cast<int>(rest)) - 1][at] = value;
+    }
+  }
+  for (std::uint64_t at = last + threadIdx.x; at < end; at += blockDim.x) {
+    const std::byte value = a.from[at];
+    for (std::uint32_t rest = peers; rest != 0; rest &= rest - 1) {
+      a.to[__ffs(static_cast<int>(rest)) - 1][at] = value;
+    }
+  }
+  const std::uint64_t stride = std::uint64_t{blockDim.x} * vector_bytes;
+  std::uint64_t at = first + std::uint64_t{threadIdx.x} * vector_bytes;
+  for (; at + (vectors_at_once - 1) * stride < last; at += vectors_at_once * stride) {
+    uint4 values[vectors_at_once];
+#pragma unroll
+    for (std::uint32_t k = 0; k < vectors_at_once; ++k) {
+      // From L2, where the producers' stores are.
+      values[k] = __ldcg(reinterpret_cast<const uint4*>(a.from + at + k * stride));
+    }
+    for (std::uint32_t rest = peers; rest != 0; rest &= rest - 1) {
+      std::byte* to = a.to[__ffs(static_cast<int>(rest)) - 1] + at;
+#pragma unroll
+      for (std::uint32_t k = 0; k < vectors_at_once; ++k) {
+        *reinterpret_cast<uint4*>(to + k * stride) = values[k];
+      }
+    }
+  }
+  for (; at < last; at += stride) {
+    const uint4 value = __ldcg(reinterpret_cast<const uint4*>(a.from + at));
+    for (std::uint32_t rest = peers; rest != 0; rest &= rest - 1) {
+      *reinterpret_cast<uint4*>(a.to[__ffs(static_cast<int>(rest)) - 1] + at) = value;
+    }
+  }
+}
+
+__global__ void __launch_bounds__(agent_block_threads)
+    agent_kernel(const __grid_constant__ agent_arguments a) {
+  // Part p of the launch is part p % blocks_per_chunk of chunk p / blocks_per_chunk; block b has
+  // parts b, b + gridDim.x, ... Bit k of `pending` is this block's part number base + k.
+  __shared__ unsigned long long ready;
+  const std::uint32_t parts = a.table.count * a.blocks_per_chunk;
+  const std::uint32_t own =
+      parts > blockIdx.x ? (parts - blockIdx.x + gridDim.x - 1) / gridDim.x : 0;
+  const counter launch = *a.table.launches + 1;
+  std::uint32_t base = 0;
+  unsigned long long pending = ~0ULL;
+  if (own < window) pending = (1ULL << own) - 1;
+  std::uint64_t since = global_time_ns();
+  while (base < own) {
+    if (threadIdx.x == 0) ready = 0;
+    __syncthreads();
+    if (threadIdx.x < window && (pending >> threadIdx.x & 1U) != 0) {
+      const std::uint32_t part = blockIdx.x + (base + threadIdx.x) * gridDim.x;
+      const std::uint32_t c = part / a.blocks_per_chunk;
+      const counter seen = device_counter(a.table.counters[c]).load(::cuda::memory_order_acquire);
+      if (seen >= launch * a.table.targets[c]) atomicOr(&ready, 1ULL << threadIdx.x);
+    }
+    __syncthreads();
+    const unsigned long long found = ready;
+    __syncthreads();
+    if (found == 0) {
+      if (node_failed(a.barrier)) return;
+      const std::uint64_t now = global_time_ns();
+      if (now - since > a.barrier.deadline_ns) {
+        if (threadIdx.x == 0) {
+          const std::uint32_t bit = __ffsll(static_cast<long long>(pending)) - 1;
+          const std::uint32_t c = (blockIdx.x + (base + bit) * gridDim.x) / a.blocks_per_chunk;
+          report(a.barrier, {.what = failed_wait::chunk,
+                             .region = a.table.region,
+                             .chunk = c,
+                             .seen = a.table.counters[c] - (launch - 1) * a.table.targets[c],
+                             .target = a.table.targets[c]});
+        }
+        return;
+      }
+      continue;
+    }
+    for (unsigned long long rest = found; rest != 0; rest &= rest - 1) {
+      const std::uint32_t bit = __ffsll(static_cast<long long>(rest)) - 1;
+      const std::uint32_t part = blockIdx.x + (base + bit) * gridDim.x;
+      const kernel::chunk c = a.table.chunks[part / a.blocks_per_chunk];
+      const std::uint32_t slice = part % a.blocks_per_chunk;
+      const std::uint64_t begin = c.begin * a.table.element_bytes;
+      const std::uint64_t bytes = (c.end - c.begin) * a.table.element_bytes;
+      const std::uint64_t vectors = (bytes + vector_bytes - 1) / vector_bytes;
+      const std::uint64_t from = vectors * slice / a.blocks_per_chunk * vector_bytes;
+      const std::uint64_t to = vectors * (slice + 1) / a.blocks_per_chunk * vector_bytes;
+      copy_bytes(a, begin + from, begin + min(bytes, to), c.peers);
+    }
+    pending &= ~found;
+    // The window moves over what is gone.
+    const std::uint32_t gone = pending == 0 ? window : __ffsll(static_cast<long long>(pending)) - 1;
+    if (gone != 0) {
+      base += gone;
+      const std::uint32_t left = base < own ? own - base : 0;
+      const unsigned long long fresh = gone == window ? ~0ULL : ~0ULL << (window - gone);
+      pending = (gone == window ? 0 : pending >> gone) | fresh;
+      if (left < window) pending &= (1ULL << left) - 1;
+    }
+    since = global_time_ns();
+  }
+}
+
+__global__ void __launch_bounds__(check_threads)
+    check_kernel(const __grid_constant__ barrier_arguments b,
+                 const __grid_constant__ kernel::chunk_table t) {
+  bool wrong = false;
+  for (std::uint32_t c = threadIdx.x; c < t.count; c += blockDim.x) {
+    const counter before = *t.launches * t.targets[c];
+    if (t.counters[c] - before == t.targets[c]) continue;
+    wrong = true;
+    report(b, {.what = failed_wait::announcement,
+               .region = t.region,
+               .chunk = c,
+               .seen = t.counters[c] - before,
+               .target = t.targets[c]});
+  }
+  if (__syncthreads_or(static_cast<int>(wrong)) == 0 || t.flags == nullptr) return;
+  for (std::uint32_t c = threadIdx.x; c < t.count; c += blockDim.x) {
+    system_word(t.flags[c]).store(1U, ::cuda::memory_order_relaxed);
+  }
+}
+
+}  // namespace
+
+void launch_agent(agent_arguments a, std::uint64_t chunk_bytes, std::uint32_t threads,
+                  cudaStream_t stream) {
+  const std::uint32_t block = std::min(threads, agent_block_threads);
+  const std::uint32_t blocks = threads / block;
+  // A block gets at least what its threads have under way at once.
+  a.blocks_per_chunk = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(
+      chunk_bytes / (std::uint64_t{block} * vectors_at_once * vector_bytes), 1, blocks));
+  agent_kernel<<<blocks, block, 0, stream>>>(a);
+  INTERLACE_CUDA_CHECK(cudaGetLastError());
+}
+
+void launch_check(const barrier_arguments& b, const kernel::chunk_table& table,
+                  cudaStream_t stream) {
+  check_kernel<<<1, check_threads, 0, stream>>>(b, table);
+  INTERLACE_CUDA_CHECK(cudaGetLastError());
+}
+
+void enqueue_wait(cudaStream_t stream, const unsigned int* flag) {
+  static const auto wait = driver_entry<decltype(&cuStreamWaitValue32)>("cuStreamWaitValue32");
+  const CUresult error =
+      wait(stream, reinterpret_cast<CUdeviceptr>(flag), 1, CU_STREAM_WAIT_VALUE_GEQ);
+  if (error != CUDA_SUCCESS) {
+    throw device_error("a stream's wait for a chunk was refused with CUresult " +
+                       std::to_string(static_cast<int>(error)));
+  }
+}
+
+void load_agent_kernels() {
+  cudaFuncAttributes attributes;
+  INTERLACE_CUDA_CHECK(cudaFuncGetAttributes(&attributes, agent_kernel));
+  INTERLACE_CUDA_CHECK(cudaFuncGetAttributes(&attributes, check_kernel));
+}
+
+}  // namespace interlace::cuda

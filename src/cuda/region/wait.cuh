@@ -1,0 +1,60 @@
+// Waits of kernels: each ends at a deadline, and all end once one of the node has failed.
+#pragma once
+
+#include <cuda/atomic>
+
+#include <cstdint>
+
+#include "cuda/region/exchange.hpp"
+
+namespace interlace::cuda {
+
+__device__ inline std::uint64_t global_time_ns() {
+  std::uint64_t t;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t));
+  return t;
+}
+
+using system_counter = ::cuda::atomic_ref<counter, ::cuda::thread_scope_system>;
+using system_word = ::cuda::atomic_ref<unsigned int, ::cuda::thread_scope_system>;
+
+// Says what went wrong and lets everybody go on; only the device's first is kept.
+__device__ inline void report(const barrier_arguments& a, wait_failure failure) {
+  if (atomicCAS(&a.controls[a.device]->failed, 0U, 1U) != 0U) return;
+  volatile wait_failure* f = a.failure;
+  f->device = a.device;
+  f->exchange = a.exchange;
+  f->peer = failure.peer;
+  f->region = failure.region;
+  f->chunk = failure.chunk;
+  f->seen = failure.seen;
+  f->target = failure.target;
+  __threadfence_system();
+  f->what = failure.what;
+  __threadfence_system();
+  for (std::uint32_t p = 0; p < a.devices; ++p) {
+    if (p == a.device) continue;
+    system_word(a.controls[p]->failed).store(1U, ::cuda::memory_order_relaxed);
+  }
+}
+
+__device__ inline bool node_failed(const barrier_arguments& a) {
+  return system_word(a.controls[a.device]->failed).load(::cuda::memory_order_relaxed) != 0;
+}
+
+// Returns once `done` is true; after the deadline, or when anything of the node has failed, it
+// returns all the same.
+template <class Done, class Expired>
+__device__ void wait_until(const barrier_arguments& a, Done done, Expired expired) {
+  const std::uint64_t start = global_time_ns();
+  for (std::uint32_t round = 1; !done(); ++round) {
+    if (round % 64 != 0) continue;
+    if (node_failed(a)) return;
+    if (global_time_ns() - start > a.deadline_ns) {
+      expired();
+      return;
+    }
+  }
+}
+
+}  // namespace interlace::cuda
