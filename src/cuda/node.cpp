@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
@@ -23,12 +24,28 @@ constexpr std::uint32_t no_exchange = 0xffffffffU;
 // Operations that are enqueued on streams while the gate is shut: a stream takes about a thousand
 // before a launch waits, and nothing that waits for the host may do so while the host waits for it.
 constexpr std::uint32_t gate_holds = 256;
-// What an operation counts: an exchange is up to eight launches and waits for the copies to each
-// peer, a library call may be several launches.
+// What an operation counts, on one device: an exchange is up to eight launches, its copies, and
+// waits for the copy streams; a library call may be several launches.
 std::uint32_t gate_weight(const operation& o) {
-  if (o.what == operation::kind::exchange) return 8 + max_devices;
-  return o.what == operation::kind::call ? 16 : 1;
+  const auto copies = [](const auto& of) { return static_cast<std::uint32_t>(2 * of.size()); };
+  if (o.what == operation::kind::exchange) {
+    std::uint32_t most = 0;
+    for (const auto& of : o.exchange.copies) most = std::max(most, copies(of));
+    return 8 + 2 * max_devices + most;
+  }
+  if (o.what == operation::kind::copies) return copies(o.copies);
+  if (o.what == operation::kind::call) return 16;
+  std::uint32_t weight = 1;
+  if (o.kernel.tracked != nullptr) {
+    for (const kernel::chunk& chunk : o.kernel.tracked->chunks) {
+      weight += 2 * static_cast<std::uint32_t>(std::popcount(chunk.peers));
+    }
+  }
+  return weight;
 }
+
+// Chunks of a launch that streams wait for: each is two operations a peer on a stream.
+constexpr std::size_t most_waits = 256;
 
 // How long graphs may take to be enqueued while the gate is shut.
 constexpr std::chrono::seconds gate_patience{1};
@@ -328,7 +345,7 @@ node::node(options o) : options_(std::move(o)) {
 
   const std::uint32_t n = options_.devices;
   streams_.assign(n, nullptr);
-  copy_streams_.assign(n, std::vector<cudaStream_t>(n, nullptr));
+  copy_streams_.assign(n, std::vector<cudaStream_t>(2 * n, nullptr));
   for (auto* events : {&events_, &starts_, &stops_}) events->assign(n, nullptr);
   copies_pending_.assign(n, 0);
   tracked_.resize(n);
@@ -340,10 +357,10 @@ node::node(options o) : options_(std::move(o)) {
     int least = 0;
     int greatest = 0;
     INTERLACE_CUDA_CHECK(cudaDeviceGetStreamPriorityRange(&least, &greatest));
-    for (std::uint32_t peer = 0; peer < n; ++peer) {
+    for (std::uint32_t k = 0; k < 2 * n; ++k) {
       // An agent gets the next place that a block of the kernel leaves.
-      INTERLACE_CUDA_CHECK(cudaStreamCreateWithPriority(
-          &copy_streams_[d][peer], cudaStreamNonBlocking, peer == d ? greatest : least));
+      INTERLACE_CUDA_CHECK(cudaStreamCreateWithPriority(&copy_streams_[d][k], cudaStreamNonBlocking,
+                                                        k == d ? greatest : least));
     }
     events_[d] = make_event(false);
     starts_[d] = make_event(true);
@@ -614,6 +631,11 @@ const tracked_region& node::track(std::uint32_t device, std::uint32_t id, std::u
     return to;
   };
   const std::size_t count = made->chunks.size();
+  if (s.options.mechanism == kernel::mechanism::copy_engine && count > most_waits) {
+    throw usage_error("the copy-engine mechanism would wait for " + std::to_string(count) +
+                      " chunks of " + std::to_string(s.options.chunk_bytes) + " bytes; at most " +
+                      std::to_string(most_waits) + " are possible: use larger chunks");
+  }
   kernel::chunk_table& table = made->table;
   table.region = id;
   table.element_bytes = s.element_bytes;
@@ -653,7 +675,9 @@ void node::submit_tracked(std::uint32_t device, kernel_operation k, std::uint32_
   if (s.options.mechanism == kernel::mechanism::polling) {
     if (!k.tracked->chunks.empty()) copies_pending_[device] |= 1U << device;
   } else {
-    for (const kernel::chunk& c : k.tracked->chunks) copies_pending_[device] |= c.peers;
+    for (const kernel::chunk& chunk : k.tracked->chunks) {
+      copies_pending_[device] |= chunk.peers | chunk.peers << devices();
+    }
   }
   operation o;
   o.what = operation::kind::kernel;
@@ -848,17 +872,17 @@ void node::issue(const operation& o, stopwatch* watch) {
   switch (o.what) {
     case operation::kind::kernel: {
       INTERLACE_CUDA_CHECK(cudaSetDevice(ordinal(o.device)));
+      if (o.kernel.tracked != nullptr) {
+        issue_tracked(o.device, o.kernel, watch);
+        break;
+      }
       const bool draw = watch != nullptr && watch->draws();
       cudaEvent_t begin = draw ? watch->mark(streams_[o.device]) : nullptr;
-      if (o.kernel.tracked != nullptr) {
-        INTERLACE_CUDA_CHECK(cudaEventRecord(events_[o.device], streams_[o.device]));
-      }
       issue_kernel(o.device, o.kernel);
       if (draw) {
         watch->span(o.device, "kernel", readable(o.kernel.type_name), begin,
                     watch->mark(streams_[o.device]));
       }
-      if (o.kernel.tracked != nullptr) issue_delivery(o.device, o.kernel, watch);
       break;
     }
     case operation::kind::call: {
@@ -905,21 +929,22 @@ void node::issue_call(std::uint32_t device, const kernel::library_call& c) {
   INTERLACE_CUDA_CHECK(cudaSetDevice(ordinal(device)));
 }
 
-// What delivers a tracked launch's chunks. It waits for the same as the launch, which is enqueued
-// already: on one hardware queue, nothing stands before what it waits for.
-void node::issue_delivery(std::uint32_t device, const kernel_operation& k, stopwatch* watch) {
+void node::issue_tracked(std::uint32_t device, const kernel_operation& k, stopwatch* watch) {
   const tracked_region& t = *k.tracked;
-  if (t.chunks.empty()) return;
   const kernel::region_options& how = states_[t.table.region].options;
   const bool draw = watch != nullptr && watch->draws();
-  const auto on_stream = [&](std::uint32_t which, const char* name, const auto& enqueue) {
+  const bool polls = how.mechanism == kernel::mechanism::polling;
+  cudaStream_t stream = streams_[device];
+  INTERLACE_CUDA_CHECK(cudaEventRecord(events_[device], stream));
+  const auto on_stream = [&](std::uint32_t which, const std::string& name, const auto& enqueue) {
     cudaStream_t on = copy_streams_[device][which];
     INTERLACE_CUDA_CHECK(cudaStreamWaitEvent(on, events_[device], 0));
     cudaEvent_t begin = draw ? watch->mark(on) : nullptr;
     enqueue(on);
     if (draw) watch->span(device, "copy", name, begin, watch->mark(on));
   };
-  if (how.mechanism == kernel::mechanism::polling) {
+  // The agent before the kernel, which would take all places; its wait holds nobody up.
+  if (polls && !t.chunks.empty()) {
     agent_arguments a;
     a.barrier = barrier(device, no_exchange);
     a.table = t.table;
@@ -927,24 +952,32 @@ void node::issue_delivery(std::uint32_t device, const kernel_operation& k, stopw
     std::copy(k.replicas.begin(), k.replicas.end(), a.to);
     on_stream(device, "agent",
               [&](cudaStream_t on) { launch_agent(a, how.chunk_bytes, how.agent_threads, on); });
-  } else {
-    for (std::uint32_t step = 1; step < devices(); ++step) {
-      const std::uint32_t peer = (device + step) % devices();
-      const std::string name = "chunks to GPU " + std::to_string(peer);
-      on_stream(peer, name.c_str(), [&](cudaStream_t on) {
-        for (std::size_t c = 0; c < t.chunks.size(); ++c) {
-          const kernel::chunk& chunk = t.chunks[c];
-          if ((chunk.peers >> peer & 1U) == 0) continue;
-          enqueue_wait(on, t.table.flags + c);
-          const std::uint64_t at = chunk.begin * t.table.element_bytes;
-          INTERLACE_CUDA_CHECK(cudaMemcpyAsync(k.replicas[peer] + at, k.written + at,
-                                               (chunk.end - chunk.begin) * t.table.element_bytes,
-                                               cudaMemcpyDefault, on));
-        }
-      });
+  }
+  cudaEvent_t begin = draw ? watch->mark(stream) : nullptr;
+  issue_kernel(device, k);
+  if (draw) {
+    watch->span(device, "kernel", readable(k.type_name), begin, watch->mark(stream));
+  }
+  if (t.chunks.empty()) return;
+  // Streams' waits behind the kernel: on one hardware queue, they would hold it up for ever.
+  for (std::uint32_t step = 1; step < devices() && !polls; ++step) {
+    const std::uint32_t peer = (device + step) % devices();
+    for (std::uint32_t half = 0; half < 2; ++half) {
+      on_stream(peer + half * devices(), "chunks to GPU " + std::to_string(peer),
+                [&](cudaStream_t on) {
+                  for (std::size_t c = half; c < t.chunks.size(); c += 2) {
+                    const kernel::chunk& chunk = t.chunks[c];
+                    if ((chunk.peers >> peer & 1U) == 0) continue;
+                    enqueue_wait(on, t.table.flags + c);
+                    const std::uint64_t at = chunk.begin * t.table.element_bytes;
+                    const std::uint64_t bytes = (chunk.end - chunk.begin) * t.table.element_bytes;
+                    INTERLACE_CUDA_CHECK(cudaMemcpyAsync(k.replicas[peer] + at, k.written + at,
+                                                         bytes, cudaMemcpyDefault, on));
+                  }
+                });
     }
   }
-  launch_check(barrier(device, no_exchange), t.table, streams_[device]);
+  launch_check(barrier(device, no_exchange), t.table, stream);
 }
 
 void node::issue_copies(std::uint32_t device, const std::vector<copy_operation>& copies,
@@ -976,9 +1009,9 @@ void node::issue_exchange(std::uint32_t device, const exchange_operation& e, sto
   cudaStream_t stream = streams_[device];
   cudaEvent_t computed = watch != nullptr ? watch->mark(stream) : nullptr;
   issue_copies(device, e.copies[device], "bulk copy", watch);
-  for (std::uint32_t peer = 0; peer < devices(); ++peer) {
-    if ((e.join[device] >> peer & 1U) == 0) continue;
-    INTERLACE_CUDA_CHECK(cudaEventRecord(events_[device], copy_streams_[device][peer]));
+  for (std::uint32_t k = 0; k < copy_streams_[device].size(); ++k) {
+    if ((e.join[device] >> k & 1U) == 0) continue;
+    INTERLACE_CUDA_CHECK(cudaEventRecord(events_[device], copy_streams_[device][k]));
     INTERLACE_CUDA_CHECK(cudaStreamWaitEvent(stream, events_[device], 0));
   }
   cudaEvent_t copied = computed;
@@ -1082,9 +1115,9 @@ double node::launch_timed(const std::vector<operation>& operations, graphs* capt
     } else {
       std::uint32_t held = 0;
       for (const operation& o : operations) {
-        issue(o, watch);
         held += gate_weight(o);
         if (held >= gate_holds) open_gate();
+        issue(o, watch);
       }
     }
     for (std::uint32_t d = 0; d < devices(); ++d) {

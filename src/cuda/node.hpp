@@ -366,7 +366,7 @@ class node {
   void issue(const operation& o, stopwatch* watch);
   void issue_kernel(std::uint32_t device, const kernel_operation& k);
   void issue_call(std::uint32_t device, const kernel::library_call& c);
-  void issue_delivery(std::uint32_t device, const kernel_operation& k, stopwatch* watch);
+  void issue_tracked(std::uint32_t device, const kernel_operation& k, stopwatch* watch);
   void issue_copies(std::uint32_t device, const std::vector<copy_operation>& copies,
                     const char* name, stopwatch* watch);
   void issue_exchange(std::uint32_t device, const exchange_operation& e, stopwatch* watch);
@@ -379,8 +379,10 @@ class node {
   barrier_arguments barrier(std::uint32_t device, std::uint32_t exchange) const;
 
   options options_;
-  std::vector<cudaStream_t> streams_;                    // main, of each device
-  std::vector<std::vector<cudaStream_t>> copy_streams_;  // [device][peer]; its agent for itself
+  std::vector<cudaStream_t> streams_;  // main, of each device
+  // [device][peer], the device's own for its agent; [device][devices + peer] for every other chunk,
+  // so that an engine has the next one while a stream goes from one to the other.
+  std::vector<std::vector<cudaStream_t>> copy_streams_;
   std::vector<cudaEvent_t> events_;  // of each device, from the main stream to copies and back
   std::vector<cudaEvent_t> starts_, stops_;  // of a run
   device_memory memory_;

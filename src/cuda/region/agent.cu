@@ -15,6 +15,7 @@ namespace {
 constexpr std::uint32_t check_threads = 256;
 constexpr std::uint32_t vector_bytes = 16;
 constexpr std::uint32_t vectors_at_once = 4;  // of a thread: loads under way together
+constexpr std::uint32_t idle_ns = 100;        // between two looks that found nothing
 // Parts of chunks that a block looks for at a time; further ones wait until the first are gone.
 constexpr std::uint32_t window = 64;
 
@@ -103,6 +104,7 @@ __global__ void __launch_bounds__(agent_block_threads)
         }
         return;
       }
+      __nanosleep(idle_ns);
       continue;
     }
     for (unsigned long long rest = found; rest != 0; rest &= rest - 1) {
@@ -157,11 +159,22 @@ void launch_agent(agent_arguments a, std::uint64_t chunk_bytes, std::uint32_t th
                   cudaStream_t stream) {
   const std::uint32_t block = std::min(threads, agent_block_threads);
   const std::uint32_t blocks = threads / block;
-  // A block gets at least what its threads have under way at once.
+  // A block gets a few times what its threads have under way at once.
   a.blocks_per_chunk = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(
-      chunk_bytes / (std::uint64_t{block} * vectors_at_once * vector_bytes), 1, blocks));
-  agent_kernel<<<blocks, block, 0, stream>>>(a);
-  INTERLACE_CUDA_CHECK(cudaGetLastError());
+      chunk_bytes / (std::uint64_t{block} * vectors_at_once * vector_bytes * 4), 1, blocks));
+  int least = 0;
+  int greatest = 0;
+  INTERLACE_CUDA_CHECK(cudaDeviceGetStreamPriorityRange(&least, &greatest));
+  cudaLaunchAttribute priority{};  // the stream's, said again for a node of a graph
+  priority.id = cudaLaunchAttributePriority;
+  priority.val.priority = greatest;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(blocks);
+  config.blockDim = dim3(block);
+  config.stream = stream;
+  config.attrs = &priority;
+  config.numAttrs = 1;
+  INTERLACE_CUDA_CHECK(cudaLaunchKernelEx(&config, agent_kernel, a));
 }
 
 void launch_check(const barrier_arguments& b, const kernel::chunk_table& table,

@@ -20,7 +20,8 @@ struct agent_arguments {
   std::byte* to[max_devices] = {};     // those of the devices
 };
 
-inline constexpr std::uint32_t agent_block_threads = 512;
+// Few enough that a block of the agent fits where one of a kernel has ended.
+inline constexpr std::uint32_t agent_block_threads = 128;
 
 // The polling agent: `threads` threads, in blocks of at most agent_block_threads. Each block
 // waits for its parts of chunks, in ascending order but without waiting for one while another is
