@@ -33,6 +33,7 @@ METRICS = {
 # part of a kernel's name -> the workload that launches it
 KERNELS = {
     "rank_update": "pagerank",
+    "jacobi": "jacobi",
     "stencil_step": "stencil",
     "bitonic": "bitonic",
     "spmv_rows": "spmv",

@@ -206,11 +206,11 @@ void compare(const settings& s) {
 
   cuda::node_options one;
   cuda::node node(one);
-  run::pagerank_request request;
-  request.graph = {vertices, graph.offsets.data(), graph.columns.data(), graph.out_degree.data()};
-  request.boundaries = {0, vertices};
-  workload::pagerank<cuda::node> work(node, request.graph, run::region_of(request),
-                                      request.damping);
+  const run::pagerank_problem problem{
+      {vertices, graph.offsets.data(), graph.columns.data(), graph.out_degree.data()}};
+  kernel::region_options whole;
+  whole.boundaries = {0, vertices};
+  auto work = problem.on(node, whole);
 
   INTERLACE_CUDA_CHECK(cudaSetDevice(0));
   cusparseHandle_t handle = nullptr;
@@ -220,7 +220,7 @@ void compare(const settings& s) {
 
   // The first iteration's ranks follow from the product.
   node.run([&] { work.enqueue_iteration(false); });
-  const auto ranks = work.ranks(0);
+  const auto ranks = work.result(0);
   double dangling = 0;
   for (const std::uint32_t degree : graph.out_degree) {
     if (degree == 0) dangling += 1.0 / static_cast<double>(vertices);

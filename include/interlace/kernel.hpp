@@ -43,8 +43,9 @@
 //   L.store(View | shared, i, value)
 //   L.atomic_add|min(local | shared, i, v)  returns the old value; relaxed, scope of the device
 //   L.reduce(reduced, i, v)                 adds to the region's element, or takes the minimum
-//   L.compute(operation, n)                 n operations of a kind, after all loads before; only
-//                                           the simulated node spends time on them
+//   L.compute(operations)                   of each kind so many, after all loads before; only the
+//                                           simulated node spends time on them
+//   L.compute(operation, n)                 of one kind
 //
 // Control flow around each, each_warp and W.each is the same for all lanes concerned.
 //
@@ -79,6 +80,14 @@ enum class operation : std::uint8_t {
   special,  // reciprocals, roots, conversions between floating point and others
 };
 inline constexpr std::uint32_t operation_kinds = 4;
+
+// How many of each kind.
+struct operations {
+  std::uint32_t fp32 = 0;
+  std::uint32_t fp64 = 0;
+  std::uint32_t integer = 0;
+  std::uint32_t special = 0;
+};
 
 // An array in the device's own memory. local<const T> promises that nobody writes it while the
 // kernel runs, so that loads may take the read-only path.

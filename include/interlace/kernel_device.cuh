@@ -83,28 +83,31 @@ struct tracked_grid : whole_grid {
 
   __device__ __forceinline__ explicit tracked_grid(const kernel::chunk_table& t) : launch(t) {}
 
-  // Adds to a chunk's counter, relaxed, after a fence of the calling thread. Where the addition
-  // completes the chunk, its flag is released at system scope: all that any block announced of the
-  // chunk happens before whoever reads the flag goes on (the fence before each addition makes them
-  // release, the one behind the last makes it acquire).
+  // Adds to a chunk's counter: release, device scope, cumulative over the barrier before it, so
+  // that whoever acquires the counter sees what all lanes of the block stored. Where flags are
+  // asked for, the addition also acquires, and where it completes the chunk the flag is released at
+  // system scope: all that any block announced of the chunk happens before whoever waits for it.
   __device__ __forceinline__ void add(std::uint32_t chunk, std::uint32_t elements) const {
     unsigned long long* counter = launch.counters + chunk;
+    const auto more = static_cast<unsigned long long>(elements);
     if (launch.flags == nullptr) {
-      atomicAdd(counter, static_cast<unsigned long long>(elements));
+      asm volatile("red.release.gpu.global.add.u64 [%0], %1;" ::"l"(counter), "l"(more) : "memory");
       return;
     }
-    const unsigned long long seen = atomicAdd(counter, static_cast<unsigned long long>(elements));
-    if (seen + elements != (*launch.launches + 1) * launch.targets[chunk]) return;
-    __threadfence_system();
-    *static_cast<volatile unsigned int*>(launch.flags + chunk) = 1;
+    unsigned long long seen = 0;
+    asm volatile("atom.acq_rel.gpu.global.add.u64 %0, [%1], %2;"
+                 : "=l"(seen)
+                 : "l"(counter), "l"(more)
+                 : "memory");
+    if (seen + more != (*launch.launches + 1) * launch.targets[chunk]) return;
+    asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(launch.flags + chunk), "r"(1U)
+                 : "memory");
   }
 
   // What block `index` is mapped to. Called by the first warp, behind a barrier of the block.
   __device__ __forceinline__ void announce_block() const {
     const std::uint32_t last = launch.first[blockIdx.x + 1];
     std::uint32_t e = launch.first[blockIdx.x] + threadIdx.x;
-    if (e >= last) return;
-    __threadfence();
     for (; e < last; e += warp_lanes) add(launch.entries[e].chunk, launch.entries[e].elements);
   }
 
@@ -119,7 +122,6 @@ struct tracked_grid : whole_grid {
         low = middle + 1;
       }
     }
-    __threadfence();
     for (std::uint32_t c = low + threadIdx.x; c < launch.count; c += warp_lanes) {
       const kernel::chunk at = launch.chunks[c];
       if (at.begin >= end) break;
@@ -491,6 +493,7 @@ class lane {
   // Only the simulated node spends time on it.
   template <class N>
   __device__ __forceinline__ void compute(operation, N) const {}
+  __device__ __forceinline__ void compute(const operations&) const {}
 
  private:
   __device__ __forceinline__ std::uint32_t threads() const {

@@ -39,6 +39,9 @@ COMMANDS = {
         "study_command",
         "Run a workload by every mechanism and compare.",
     ),
+    "bench": Command(
+        "interlace.bench", "bench_command", "Measure what mechanisms cost and hide on these GPUs."
+    ),
     "topo": Command(
         "interlace.topo", "topo_command", "Draw a machine, described or real; measure and save it."
     ),

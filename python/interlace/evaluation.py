@@ -9,7 +9,8 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from interlace.nodes import BASELINE, BOUND, CudaNode, Node, in_processes, load_core
+from interlace.mechanisms import BASELINE, BOUND, Tuning
+from interlace.nodes import CudaNode, Node, in_processes, load_core
 from interlace.results import Measured, Row, Sim, Timelines, WireRow
 from interlace.workloads import Case, Outcome, Wire, Workload
 
@@ -20,20 +21,22 @@ class Plan:
 
     gpus: tuple[int, ...]  # without 1, ascending
     mechanisms: tuple[str, ...]
-    ranges: tuple[int, ...]  # candidates of `split`
+    tuning: Tuning
 
-    def cases(self, run: Callable[[str], bool]) -> list[Case]:
-        """Every run whose mechanism `run` accepts; the first is the single GPU's."""
-        found = [Case(1, BASELINE)]
-        for gpus in self.gpus:
-            for mechanism in self.mechanisms:
-                if not run(mechanism):
-                    continue
-                if mechanism == "split":
-                    found.extend(Case(gpus, mechanism, ranges) for ranges in self.ranges)
-                else:
-                    found.append(Case(gpus, mechanism))
-        return found
+    def cases(self, runs: Callable[[str], bool], largest_part: Callable[[int], int]) -> list[Case]:
+        """Every run whose mechanism the node `runs`; the first is the single GPU's.
+
+        `largest_part` is the workload's.
+        """
+        return [
+            Case(1, BASELINE),
+            *(
+                Case(gpus, mechanism, config)
+                for gpus in self.gpus
+                for mechanism in filter(runs, self.mechanisms)
+                for config in self.tuning.configs(mechanism, largest_part(gpus))
+            ),
+        ]
 
 
 @dataclass
@@ -54,7 +57,7 @@ def _choose(
             tried = [case for case in checked if case[:2] == (gpus, mechanism)]
             if tried:
                 best[gpus, mechanism] = min(
-                    tried, key=lambda case: (checked[case].outcome.time_s, case.ranges or 0)
+                    tried, key=lambda case: (checked[case].outcome.time_s, case.config)
                 )
     chosen = set(best.values())
     return best, sorted(case for case in checked if case.gpus > 1 and case not in chosen)
@@ -90,16 +93,18 @@ class Times:
 class _Rows:
     """Makes rows of checked outcomes."""
 
-    def __init__(self, workload: Workload, node: Node, plan: Plan) -> None:
-        self.workload, self.node, self.plan = workload, node, plan
+    def __init__(self, workload: Workload, node: Node, cases: Sequence[Case]) -> None:
+        self.workload, self.node = workload, node
+        self.tried: dict[tuple[int, str], list[dict[str, int]]] = {}
+        for case in cases:
+            self.tried.setdefault(case[:2], []).append(case.config.given())
 
     def row(self, checked: Checked, times: Times, wire: Wire) -> Row:
         outcome = checked.outcome
         case = outcome.case
-        config: dict[str, Any] = {}
-        if case.ranges is not None:
-            config["ranges"] = case.ranges
-            config["tried"] = list(self.plan.ranges)
+        config: dict[str, Any] = {**case.config.given()}
+        if config:
+            config["tried"] = self.tried[case[:2]]
         sim: Sim | UnsetType = UNSET
         cuda: Measured | UnsetType = UNSET
         if isinstance(self.node, CudaNode):
@@ -196,23 +201,32 @@ def _wires(
     node: Node,
     workload: Workload,
     checked: dict[Case, Checked],
-    chosen: Sequence[Case],
     jobs: int,
     tick: Callable[[], None],
 ) -> dict[Case, Wire]:
-    """The wire bytes of each case; of measured ones, which must be counted, only of the chosen."""
+    """The wire bytes of each case; those of measured ones must be counted first.
+
+    The host node counts what exchanges deliver, which is the same whatever the mechanism.
+    """
     if not isinstance(node, CudaNode):
         return {case: it.outcome.wire for case, it in checked.items()}
     core = load_core()
+    several = [case for case in checked if case.gpus > 1]
+    runs = list(dict.fromkeys((c.gpus, checked[c].outcome.iterations) for c in several))
+    cases = [Case(gpus, BASELINE) for gpus, _ in runs]
 
-    def count(case: Case) -> tuple[Case, Wire]:
-        return case, workload.count_wire(core, case, checked[case].outcome.iterations)
+    def count(run: tuple[int, int], case: Case) -> tuple[tuple[int, int], Wire]:
+        return run, workload.count_wire(core, case, run[1])
 
-    wires = dict.fromkeys(checked, Wire())
-    wires[Case(1, BASELINE)] = Wire(0, 0, 0)  # nothing is sent
-    for case, wire in in_processes([partial(count, case) for case in chosen], chosen, jobs):
-        wires[case] = _measured_wire(checked[case].outcome, wire)
+    work = [partial(count, run, case) for run, case in zip(runs, cases, strict=True)]
+    counted: dict[tuple[int, int], Wire] = {}
+    for run, wire in in_processes(work, cases, jobs):
+        counted[run] = wire
         tick()
+    wires = {Case(1, BASELINE): Wire(0, 0, 0)}  # nothing is sent
+    for case in several:
+        outcome = checked[case].outcome
+        wires[case] = _measured_wire(outcome, counted[case.gpus, outcome.iterations])
     return wires
 
 
@@ -230,7 +244,7 @@ def run_study(
     """
     import numpy as np
 
-    cases = plan.cases(node.runs)
+    cases = plan.cases(node.runs, workload.largest_part)
     checked: dict[Case, Checked] = {}
     found: dict[Case, Checked] = {}
     for outcome in node.outcomes(workload, cases):
@@ -240,7 +254,7 @@ def run_study(
     for case in cases:  # in this order whatever the order they ended in
         checked[case] = found[case]
     best, others = _choose(plan, checked)
-    wires = _wires(node, workload, checked, sorted(best.values()), jobs, tick)
+    wires = _wires(node, workload, checked, jobs, tick)
 
     single = Case(1, BASELINE)
     times = Times(checked[single].outcome.time_s)
@@ -256,7 +270,7 @@ def run_study(
             if rest > 0:
                 times.bound_s[gpus] = rest
 
-    make = _Rows(workload, node, plan)
+    make = _Rows(workload, node, cases)
     rows = [make.row(checked[single], times, wires[single])]
     for gpus in plan.gpus:
         for mechanism in plan.mechanisms:
@@ -280,7 +294,6 @@ def _timelines(
         if not events:
             continue
         first = min(event.start_s for event in events)
-        label = case.mechanism + (f" ({case.ranges} ranges)" if case.ranges is not None else "")
         moved = [e._replace(start_s=e.start_s - first, end_s=e.end_s - first) for e in events]
-        rows.append((label, moved))
+        rows.append((case.label, moved))
     return Timelines(gpus, rows)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from interlace.errors import UserError
@@ -59,6 +60,19 @@ def write_all(contents: Mapping[Path, str]) -> None:
         for part in parts.values():
             with contextlib.suppress(OSError):
                 part.unlink()
+
+
+def show_and_write(show: Callable[[], None], texts: Mapping[Path, Callable[[], str]]) -> None:
+    """Print what `show` prints, then write the files; a reader who left does not cost the files."""
+    broken: BrokenPipeError | None = None
+    try:
+        show()
+        sys.stdout.flush()
+    except BrokenPipeError as error:
+        broken = error
+    write_all({path: text() for path, text in texts.items()})
+    if broken is not None:
+        raise broken
 
 
 def _is_special(path: Path) -> bool:

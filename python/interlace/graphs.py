@@ -6,13 +6,10 @@ a pull kernel reads. Duplicate edges and self-loops are edges like any other.
 
 from __future__ import annotations
 
-import gzip
 import io
 import math
 import os
-import re
 import warnings
-import zlib
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,9 +18,9 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.io import mmread
-from scipy.sparse import coo_array, csr_array
+from scipy.sparse import csr_array
 
+from interlace import reading
 from interlace.errors import UserError
 
 MAX_VERTICES = 2**32
@@ -34,7 +31,6 @@ _MASK64 = 2**64 - 1
 _RMAT_CHUNK = 1 << 14  # edges; the temporaries of a chunk stay in the L2 cache
 _COUNT_CHUNK = 1 << 22  # edges; bounds the temporaries while degrees are counted
 _REFERENCE_LIMIT = 1000  # iterations
-_INTEGER = re.compile(rb"[+-]?[0-9]+")
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +84,7 @@ def load_graph(path: str | os.PathLike[str]) -> Graph:
         raise UserError(f"{file}: this ending is not a graph's; known are {known}, each also .gz.")
     name = stem[: -len(suffix)]
     try:
-        data = _read(file)
+        data = reading.read(file)
         if not data:
             raise UserError(f"{file} is empty; name a file that holds a graph.")
         if suffix == ".mtx":
@@ -120,7 +116,8 @@ def rmat(
     rows = 1 << scale
     edges = edge_factor << scale
     name = f"rmat-{scale}"
-    _require_memory(rows, edges, f"R-MAT scale {scale} with edge factor {edge_factor}")
+    what = f"R-MAT scale {scale} with edge factor {edge_factor}"
+    reading.require_memory(_needed_bytes(rows, edges), what, "graph")
     try:
         keys = np.empty(edges, dtype=np.uint64)
         for first in range(0, edges, _RMAT_CHUNK):
@@ -294,19 +291,9 @@ def _rmat_thresholds(scale: int, seed: int, a: float, b: float, c: float) -> tup
     return low, middle, high
 
 
-def _require_memory(rows: int, edges: int, what: str) -> None:
-    """Refuse a graph that this machine's memory cannot hold while it is built."""
-    needed = 32 * edges + 32 * rows
-    have = _memory_bytes()
-    if needed > have:
-        raise UserError(
-            f"{what} needs about {needed / 1e9:.1f} GB of memory and this machine has "
-            f"{have / 1e9:.1f} GB; take a smaller graph."
-        )
-
-
-def _memory_bytes() -> int:
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+def _needed_bytes(rows: int, edges: int) -> int:
+    """Memory that a graph takes while it is built."""
+    return 32 * edges + 32 * rows
 
 
 def _from_keys(name: str, rows: int, keys: NDArray[np.uint64]) -> Graph:
@@ -334,51 +321,11 @@ def _from_pairs(
     return _from_keys(name, rows, keys)
 
 
-def _read(file: Path) -> bytes:
-    """The file's bytes, unpacked when its name ends in .gz."""
-    packed = file.name.endswith(".gz")
-    try:
-        with gzip.open(file) if packed else file.open("rb") as stream:
-            return stream.read()
-    except FileNotFoundError:
-        raise UserError(f"{file} does not exist; check the path.") from None
-    except PermissionError:
-        raise UserError(f"{file} may not be read; change its permissions.") from None
-    except EOFError:
-        raise UserError(f"{file} is cut off (its gzip stream does not end); get it anew.") from None
-    except gzip.BadGzipFile as error:
-        raise UserError(
-            f"{file} is not a sound gzip file ({error}); get it anew, or rename it if it is plain."
-        ) from None
-    except zlib.error as error:
-        raise UserError(f"{file} has a damaged gzip stream ({error}); get it anew.") from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise UserError(f"{file} cannot be read ({reason}); check the file.") from None
-
-
-def _shown(line: bytes) -> str:
-    """A line as it can stand in a message: short, printable."""
-    text = line.strip().decode("ascii", "replace")
-    text = "".join(ch if ch.isprintable() else "?" for ch in text)
-    return f"'{text[:40]}...'" if len(text) > 40 else f"'{text}'"
-
-
-# --- Matrix Market ------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Header:
-    rows: int
-    entries: int
-    pattern: bool
-    symmetric: bool
-    line: int  # number of the size line, 1-based
-    end: int  # bytes up to and with the size line
+# --- Files ---------------------------------------------------------------------------------------
 
 
 def _load_matrix_market(file: Path, name: str, data: bytes) -> Graph:
-    header = _matrix_market_header(file, data)
+    header = reading.matrix_market_header(file, data, "a graph's", ("pattern", "real", "integer"))
     if header.rows == 0 or header.entries == 0:
         what = "vertices" if header.rows == 0 else "edges"
         raise UserError(f"{file}, line {header.line}: the graph has no {what}; name another file.")
@@ -387,142 +334,9 @@ def _load_matrix_market(file: Path, name: str, data: bytes) -> Graph:
             f"{file}, line {header.line}: {header.rows} vertices are more than 2**32; "
             "take a smaller graph."
         )
-    # "1 1\n" is the shortest entry: with fewer bytes than that the file is cut, and the reader
-    # must not believe the number of entries.
-    if 4 * header.entries > len(data) - header.end + 1:
-        _scan_matrix_market(file, data, header)
-    mirrored = 2 if header.symmetric else 1
-    _require_memory(header.rows, header.entries * mirrored, str(file))
-    pairs = _fast_matrix_market(data, header)
-    if pairs is None:
-        pairs = _scan_matrix_market(file, data, header)
-    return _from_pairs(name, header.rows, *pairs)
-
-
-def _matrix_market_header(file: Path, data: bytes) -> _Header:
-    stream = io.BytesIO(data)
-    first = stream.readline()
-    words = first.decode("latin-1").lower().split()
-    if len(words) != 5 or words[0] != "%%matrixmarket":
-        raise UserError(
-            f"{file}, line 1: expected '%%MatrixMarket matrix coordinate FIELD SYMMETRY', found "
-            f"{_shown(first)}; is this a Matrix Market file?"
-        )
-    for word, key, known in (
-        (words[1], "object", ("matrix",)),
-        (words[2], "format", ("coordinate",)),
-        (words[3], "field", ("pattern", "real", "integer")),
-        (words[4], "symmetry", ("general", "symmetric")),
-    ):
-        if word not in known:
-            raise UserError(
-                f"{file}, line 1: {key} {_shown(word.encode())} is not a graph's; "
-                f"convert the file to {' or '.join(known)}."
-            )
-    number = 1
-    for line in stream:
-        number += 1
-        if not line.strip() or line.startswith(b"%"):
-            continue
-        sizes = line.split()
-        if len(sizes) != 3 or not all(s.isdigit() and len(s) < 20 for s in sizes):
-            raise UserError(
-                f"{file}, line {number}: expected rows, columns and entries, found {_shown(line)}; "
-                "correct the line."
-            )
-        rows, columns, entries = (int(s) for s in sizes)
-        if rows != columns:
-            raise UserError(
-                f"{file}, line {number}: the matrix is {rows} x {columns}; "
-                "a graph's is square, take another file."
-            )
-        pattern, symmetric = words[3] == "pattern", words[4] == "symmetric"
-        return _Header(rows, entries, pattern, symmetric, number, stream.tell())
-    raise UserError(f"{file} ends before the line with rows, columns and entries; get it anew.")
-
-
-def _fast_matrix_market(
-    data: bytes, header: _Header
-) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
-    """Sources and targets by scipy's reader; None when it found something wrong."""
-    # The reader looks for the end of each line with strchr: it crashes on a NUL byte, and on a last
-    # line that has more than it needs and no newline.
-    if b"\0" in data:
-        return None
-    if not data.endswith(b"\n"):
-        data += b"\n"
-    try:
-        matrix = coo_array(mmread(io.BytesIO(data)))
-        sources = np.asarray(matrix.row, dtype=np.int64)
-        targets = np.asarray(matrix.col, dtype=np.int64)
-    except (ValueError, OverflowError, AttributeError):
-        return None
-    if sources.size < header.entries or matrix.shape != (header.rows, header.rows):
-        return None
-    if min(sources.min(), targets.min()) < 0 or max(sources.max(), targets.max()) >= header.rows:
-        return None
-    return sources, targets
-
-
-def _scan_matrix_market(
-    file: Path, data: bytes, header: _Header
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Sources and targets line by line: slow, but it knows which line is wrong."""
-    sources, targets = array("q"), array("q")
-    number = header.line
-    entries = 0
-    wanted = 2 if header.pattern else 3
-    stream = io.BytesIO(data)
-    stream.seek(header.end)
-    for line in stream:
-        number += 1
-        words = line.split()
-        if not words:
-            continue
-        if len(words) < wanted or not _is_entry(words[:wanted]):
-            what = "two integers" if header.pattern else "two integers and a value"
-            raise UserError(
-                f"{file}, line {number}: expected {what}, found {_shown(line)}; correct the line."
-            )
-        pair = int(words[0]), int(words[1])
-        for vertex in pair:
-            if not 1 <= vertex <= header.rows:
-                raise UserError(
-                    f"{file}, line {number}: index {vertex} is outside 1 .. {header.rows}; "
-                    "correct the line or the sizes."
-                )
-        entries += 1
-        if entries > header.entries:
-            raise UserError(
-                f"{file}, line {number}: there are more entries than the {header.entries} of line "
-                f"{header.line}; correct that number."
-            )
-        sources.append(pair[0] - 1)
-        targets.append(pair[1] - 1)
-        if header.symmetric and pair[0] != pair[1]:
-            sources.append(pair[1] - 1)
-            targets.append(pair[0] - 1)
-    if entries < header.entries:
-        raise UserError(
-            f"{file} ends after {entries} of {header.entries} entries; it is cut off, get it anew."
-        )
-    return np.array(sources, dtype=np.int64), np.array(targets, dtype=np.int64)
-
-
-def _is_entry(words: list[bytes]) -> bool:
-    if not (_is_integer(words[0]) and _is_integer(words[1])):
-        return False
-    try:
-        return len(words) < 3 or isinstance(float(words[2]), float)
-    except ValueError:
-        return False
-
-
-def _is_integer(word: bytes) -> bool:
-    return len(word) <= 20 and _INTEGER.fullmatch(word) is not None
-
-
-# --- Edge lists ---------------------------------------------------------------------------------
+    needed = _needed_bytes(header.rows, header.stored)
+    entries = reading.matrix_market_entries(file, data, header, needed, "graph")
+    return _from_pairs(name, header.rows, entries.rows, entries.columns)
 
 
 def _load_edge_list(file: Path, name: str, data: bytes) -> Graph:
@@ -533,7 +347,7 @@ def _load_edge_list(file: Path, name: str, data: bytes) -> Graph:
     if sources.size == 0:
         raise UserError(f"{file}: the graph has no edges; name another file.")
     rows = int(max(sources.max(), targets.max())) + 1
-    _require_memory(rows, sources.size, str(file))
+    reading.require_memory(_needed_bytes(rows, sources.size), str(file), "graph")
     return _from_pairs(name, rows, sources, targets)
 
 
@@ -557,9 +371,9 @@ def _scan_edge_list(file: Path, data: bytes) -> tuple[NDArray[np.int64], NDArray
     sources, targets = array("q"), array("q")
     for number, line in _content_lines(data):
         words = line.split()
-        if len(words) < 2 or not (_is_integer(words[0]) and _is_integer(words[1])):
+        if len(words) < 2 or not (reading.is_integer(words[0]) and reading.is_integer(words[1])):
             raise UserError(
-                f"{file}, line {number}: expected two integers, found {_shown(line)}; "
+                f"{file}, line {number}: expected two integers, found {reading.shown(line)}; "
                 "correct the line."
             )
         for word, ends in zip(words, (sources, targets), strict=False):

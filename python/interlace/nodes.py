@@ -11,11 +11,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from interlace.errors import UserError
+from interlace.mechanisms import BOUND, KIB, MIB
 from interlace.workloads import Case, Outcome, RunFailure, Workload, core_errors
-
-MECHANISMS = ("bulk-copy", "split", "inline", "infinite-bandwidth")
-BASELINE = "bulk-copy"
-BOUND = "infinite-bandwidth"
 
 Result = TypeVar("Result")
 
@@ -27,6 +24,9 @@ class Node:
     machine_name: str
     gpus: int
     driver: str | None = None
+    default_ranges: tuple[int, ...]  # to try, where the command does not say
+    default_chunks: tuple[int, ...]
+    default_threads: tuple[int, ...]
 
     def description(self) -> dict[str, Any]:
         """The machine, for the file of results."""
@@ -44,6 +44,10 @@ class SimulatedNode(Node):
     """A described machine; a process a run."""
 
     name = "sim"
+    # Simulations take long, and neighbouring values tell much the same.
+    default_ranges = (2, 8, 32)
+    default_chunks = (64 * KIB, MIB)
+    default_threads = (4096,)
 
     def __init__(self, core: Any, machine: str, jobs: int) -> None:
         from interlace.machines import load_machine, to_core
@@ -72,6 +76,9 @@ class CudaNode(Node):
     """The GPUs of this computer."""
 
     name = "cuda"
+    default_ranges = (2, 4, 8, 16, 32)
+    default_chunks = (64 * KIB, 256 * KIB, MIB, 4 * MIB)
+    default_threads = (4096, 16384)
 
     def __init__(self, cuda: Any, info: dict[str, Any], warmup: int, repeats: int) -> None:
         self.cuda = cuda
@@ -115,10 +122,12 @@ def load_core() -> Any:
         ) from None
 
 
-def real_node(warmup: int, repeats: int) -> CudaNode:
-    from interlace.machines import shipped_machines
+def real_node(warmup: int, repeats: int, hint: str | None = None) -> CudaNode:
+    """The GPUs of this computer; where there are none, `hint` says what else can be done."""
+    if hint is None:
+        from interlace.machines import shipped_machines
 
-    hint = f"name a machine to simulate with --machine: {', '.join(shipped_machines())}"
+        hint = f"name a machine to simulate with --machine: {', '.join(shipped_machines())}"
     try:
         cuda = importlib.import_module("interlace._cuda")
     except ImportError as error:

@@ -12,7 +12,7 @@ from string import Template
 from typing import TYPE_CHECKING, Any
 
 from interlace import table
-from interlace.nodes import BASELINE, BOUND
+from interlace.mechanisms import BASELINE, BOUND, Config, label
 from interlace.timeline import track_order
 
 if TYPE_CHECKING:
@@ -23,10 +23,13 @@ BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILION, PURPLE = (
     "#000000", "#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7",
 )  # fmt: skip
 GREY = "#8a8a8a"
-MECHANISM_COLOURS = {BASELINE: GREY, "split": ORANGE, "inline": BLUE, BOUND: BLACK}
-OTHER_COLOURS = (GREEN, VERMILION, PURPLE, SKY, YELLOW)
+MECHANISM_COLOURS = {
+    BASELINE: GREY, "split": ORANGE, "inline": BLUE, "polling": GREEN, "copy-engine": PURPLE,
+    BOUND: BLACK,
+}  # fmt: skip
+OTHER_COLOURS = (VERMILION, SKY, YELLOW)
 WIRE_KINDS = (("useful", GREEN, ""), ("protocol", SKY, "."), ("wasted", VERMILION, "/"))
-TRACK_COLOURS = {"kernel": BLUE, "copy": ORANGE, "exchange": PURPLE}
+TRACK_COLOURS = {"kernel": BLUE, "agent": GREEN, "copy": ORANGE, "exchange": PURPLE}
 MAX_BARS = 1500  # of one timeline; what comes later is left out, and the page says so
 
 GLOSSARY = (
@@ -53,6 +56,15 @@ GLOSSARY = (
         "The kernel is launched over ranges of its blocks; each is copied while the next runs.",
     ),
     ("inline", "The kernel stores each result into the memory of all GPUs itself."),
+    (
+        "polling",
+        "A kernel that runs beside it, the agent, stores each chunk to the others as soon as it is "
+        "complete: with chunks of so many bytes and so many threads of the agent.",
+    ),
+    (
+        "copy-engine",
+        "Streams wait for each chunk, and a copy engine copies it as soon as it is complete.",
+    ),
     ("infinite-bandwidth", "Transfers take no time and no resources: the bound."),
     ("simulated, measured", "Times of a described machine's model, or of the GPUs themselves."),
 )
@@ -94,8 +106,7 @@ def summary(study: Study) -> str:
     if not rows:
         return f"{most} GPUs would be {study.rows[-1].speedup:.2f} times as fast as one."
     best = min(rows, key=lambda row: row.time_s)
-    ranges = best.config.get("ranges")
-    name = best.mechanism + (f" with {ranges} ranges" if ranges else "")
+    name = label(best.mechanism, Config.of(best.config))
     text = f"On {most} GPUs, {name} is the fastest: {best.speedup:.2f} times one GPU"
     if best.opportunity is not None and best.captured is not None:
         text += f", {best.captured:.0%} of the opportunity ({best.opportunity:.2f} times)"
@@ -112,10 +123,7 @@ def _facts(study: Study) -> list[tuple[str, str]]:
     """The header's names and values; the values are HTML."""
     first, data, machine = study.rows[0], study.data, study.machine
     found = []
-    size = ""
-    if "vertices" in data:
-        size = f": {data['vertices']:,} vertices, {data['edges']:,} edges"
-    found.append(("Data", escape(f"{first.data}{size}")))
+    found.append(("Data", escape(f"{first.data}: {data['size']}")))
     found.append(("Machine", escape(str(machine.get("title") or machine["name"]))))
     counts = sorted({row.iterations for row in study.rows})
     found.append(("Iterations", " to ".join(map(str, dict.fromkeys((counts[0], counts[-1]))))))
@@ -160,7 +168,7 @@ def _timeline_section(
 
 
 def _html_table(rows: list[Row]) -> str:
-    cut = table.columns(rows)
+    cut = table.columns(rows, full=True)
     sides = ["number" if column.number else "text" for column in cut]
     head = "".join(
         f'<th class="{side}">{escape(column.name)}'
@@ -230,7 +238,7 @@ def _bars(
                 "textposition": "outside",
                 "textangle": 0,
                 "cliponaxis": False,
-                "customdata": [table.config_text(row) or _time(row.time_s) for row in own],
+                "customdata": [Config.of(row.config).words() or _time(row.time_s) for row in own],
                 "hovertemplate": f"{hover}<br>%{{customdata}}<extra>%{{fullData.name}}</extra>",
                 "marker": {"color": colours[mechanism]},
             }
@@ -433,7 +441,7 @@ def _gantt(events: list[Event], end: float, size: float, unit: str) -> dict[str,
                 "hovertemplate": f"%{{text}}<br>%{{base:.4g}} to %{{customdata:.4g}} {unit}"
                 "<extra>%{y}</extra>",
                 "marker": {
-                    "color": TRACK_COLOURS.get(track, GREEN),
+                    "color": TRACK_COLOURS.get(track, VERMILION),
                     "opacity": 0.75,
                     "line": {"color": "#fff", "width": 0.5},
                 },

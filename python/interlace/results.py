@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import os
+import shlex
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from interlace.cli import version
 from interlace.workloads import Event
 
 FORMAT = 1  # of the file of results
@@ -87,12 +91,22 @@ class Timelines(msgspec.Struct, frozen=True):
     """The first epochs of each row with the most GPUs."""
 
     gpus: int
-    rows: list[tuple[str, list[Event]]]  # name of the mechanism, events from 0 s
+    rows: list[tuple[str, list[Event]]]  # mechanism and configuration, events from 0 s
 
 
-def json_text(study: Study) -> str:
+def json_text(document: msgspec.Struct) -> str:
     """The file of results."""
-    return json.dumps(msgspec.to_builtins(study), indent=2, allow_nan=False) + "\n"
+    return json.dumps(msgspec.to_builtins(document), indent=2, allow_nan=False) + "\n"
+
+
+def provenance() -> dict[str, Any]:
+    """What made a file of results, and when: command, version, commit, date."""
+    return {
+        "command": shlex.join(["interlace", *sys.argv[1:]]),
+        "version": version(),
+        "commit": commit(),
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    }
 
 
 def commit() -> str | None:

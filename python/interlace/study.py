@@ -6,83 +6,35 @@ run in a process each; measured ones run one after another, alone.
 
 from __future__ import annotations
 
-import datetime
-import shlex
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from interlace.cli import unknown, version
+from interlace.cli import unknown
 from interlace.errors import UserError
 from interlace.evaluation import Plan, run_study
-from interlace.nodes import (
-    BASELINE,
-    BOUND,
-    MECHANISMS,
-    CudaNode,
-    Node,
-    SimulatedNode,
-    load_core,
-    real_node,
+from interlace.mechanisms import BASELINE, BOUND, MECHANISMS, Tuning
+from interlace.nodes import CudaNode, Node, SimulatedNode, load_core, real_node
+from interlace.options import (
+    agent_threads,
+    chunk_sizes,
+    mechanism_names,
+    number,
+    whole,
+    whole_numbers,
 )
-from interlace.results import FORMAT, Row, Study, Timelines, commit, json_text
-from interlace.workloads import WORKLOADS, Inputs, RunFailure, Workload
+from interlace.progress import progress
+from interlace.results import FORMAT, Row, Study, Timelines, json_text, provenance
+from interlace.workloads import WORKLOADS, Inputs, RunFailure, Workload, check_inputs
 
-DEFAULT_SPLIT = "2,4,8,16,32"
 DEFAULT_WARMUP = 2
 DEFAULT_REPEATS = 5
 
 
 # --- options --------------------------------------------------------------------------------------
-
-
-def whole(option: str, text: str | None, least: int | None = None) -> int | None:
-    """The whole number that an option was given, if it was."""
-    if text is None:
-        return None
-    try:
-        value = int(text)
-    except ValueError:
-        raise UserError(f"{option} {text!r}: give a whole number") from None
-    if least is not None and value < least:
-        raise UserError(f"{option} {value}: give a number of at least {least}")
-    return value
-
-
-def number(option: str, text: str | None) -> float | None:
-    """The number that an option was given, if it was."""
-    try:
-        return None if text is None else float(text)
-    except ValueError:
-        raise UserError(f"{option} {text!r}: give a number") from None
-
-
-def whole_numbers(option: str, text: str, what: str) -> list[int]:
-    """The numbers of a list such as 1,2,4; ascending, each once."""
-    found = set()
-    for word in text.split(","):
-        if not word.strip().isascii() or not word.strip().isdigit() or len(word.strip()) > 9:
-            raise UserError(
-                f"{option} {text!r}: give whole numbers of {what} with commas between them, "
-                "such as 1,2,4"
-            )
-        found.add(int(word))
-    if 0 in found:
-        raise UserError(f"{option} {text!r}: 0 {what} cannot run anything; give at least 1")
-    return sorted(found)
-
-
-def parse_mechanisms(text: str) -> tuple[str, ...]:
-    """The names of a list such as bulk-copy,inline; in the order of MECHANISMS."""
-    names = {word.strip() for word in text.split(",")}
-    for name in sorted(names):
-        if name not in MECHANISMS:
-            raise unknown("mechanism", name, MECHANISMS)
-    return tuple(name for name in MECHANISMS if name in names)
 
 
 def default_gpus(count: int) -> list[int]:
@@ -136,15 +88,10 @@ def _notes(workload: Workload, node: Node, rows: Sequence[Row]) -> list[str]:
     return notes
 
 
-def _study(
-    workload: Workload, node: Node, rows: list[Row], candidates: list[Row], command: str
-) -> Study:
+def _study(workload: Workload, node: Node, rows: list[Row], candidates: list[Row]) -> Study:
     return Study(
         format=FORMAT,
-        command=command,
-        version=version(),
-        commit=commit(),
-        date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        **provenance(),
         driver=node.driver,
         machine={"node": node.name, **node.description()},
         data=workload.facts(),
@@ -152,43 +99,6 @@ def _study(
         rows=rows,
         candidates=candidates,
     )
-
-
-# --- progress -------------------------------------------------------------------------------------
-
-
-@contextmanager
-def _progress(what: str, steps: int) -> Iterator[Callable[[], None]]:
-    """A bar with the time left on standard error, if that is a terminal; calls advance it."""
-    if not sys.stderr.isatty():
-        yield lambda: None
-        return
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=30),
-        MofNCompleteColumn(),
-        TextColumn("runs,"),
-        TimeElapsedColumn(),
-        TextColumn("gone,"),
-        TimeRemainingColumn(),
-        TextColumn("left"),
-        console=Console(stderr=True),
-        transient=True,
-        speed_estimate_period=3600,
-    )
-    with bar:
-        task = bar.add_task(what, total=steps)
-        yield lambda: bar.advance(task)
 
 
 # --- the command ----------------------------------------------------------------------------------
@@ -201,21 +111,26 @@ def study_command(
     data: Annotated[
         Path | None,
         typer.Option(
-            "--data", metavar="FILE", help="Graph: .mtx, .txt, .el, .edges, .tsv, each also .gz."
+            "--data",
+            metavar="FILE",
+            help="pagerank: a graph, .mtx, .txt, .el, .edges, .tsv; jacobi: a banded matrix, .mtx; "
+            "each also .gz.",
         ),
     ] = None,
     rmat: Annotated[
         str | None,
         typer.Option(
-            "--rmat", metavar="SCALE", help="Generate an R-MAT graph of 2**SCALE vertices."
+            "--rmat",
+            metavar="SCALE",
+            help="pagerank: generate an R-MAT graph of 2**SCALE vertices.",
         ),
     ] = None,
     edge_factor: Annotated[
         str | None,
-        typer.Option("--edge-factor", metavar="N", help="R-MAT edges a vertex.  [default: 16]"),
+        typer.Option("--edge-factor", metavar="N", help="R-MAT: edges a vertex.  [default: 16]"),
     ] = None,
     seed: Annotated[
-        str | None, typer.Option("--seed", metavar="N", help="R-MAT seed.  [default: 1]")
+        str | None, typer.Option("--seed", metavar="N", help="Of what is generated.  [default: 1]")
     ] = None,
     machine: Annotated[
         str | None,
@@ -250,18 +165,58 @@ def study_command(
     tolerance: Annotated[
         str | None,
         typer.Option(
-            "--tolerance", "-t", metavar="T", help="Iterate until the ranks' change is at most T."
+            "--tolerance",
+            "-t",
+            metavar="T",
+            help="Iterate until the sum of all changes is at most T.",
         ),
     ] = None,
     damping: Annotated[
-        str | None, typer.Option("--damping", metavar="D", help="Damping.  [default: 0.85]")
+        str | None,
+        typer.Option("--damping", metavar="D", help="pagerank: damping.  [default: 0.85]"),
     ] = None,
-    split: Annotated[
-        str,
+    rows: Annotated[
+        str | None,
+        typer.Option("--rows", metavar="N", help="jacobi: unknowns to generate.  [default: 32768]"),
+    ] = None,
+    half_bandwidth: Annotated[
+        str | None,
         typer.Option(
-            "--split", metavar="LIST", help="Ranges to try for split; the fastest is the row."
+            "--half-bandwidth",
+            metavar="K",
+            help="jacobi: generate K diagonals on each side of the main one.  [default: 8]",
         ),
-    ] = DEFAULT_SPLIT,
+    ] = None,
+    halo: Annotated[
+        bool,
+        typer.Option("--halo", help="jacobi: send unknowns only to the GPUs that need them."),
+    ] = False,
+    split: Annotated[
+        str | None,
+        typer.Option(
+            "--split",
+            metavar="LIST",
+            help="Ranges to try for split; the fastest is the row.  "
+            "[default: 2,4,8,16,32; simulated 2,8,32]",
+        ),
+    ] = None,
+    chunks: Annotated[
+        str | None,
+        typer.Option(
+            "--chunks",
+            metavar="LIST",
+            help="Chunks to try for polling and copy-engine, such as 64K,1M.  "
+            "[default: 64K,256K,1M,4M; simulated 64K,1M]",
+        ),
+    ] = None,
+    threads: Annotated[
+        str | None,
+        typer.Option(
+            "--threads",
+            metavar="LIST",
+            help="Threads of the agent to try for polling.  [default: 4096,16384; simulated 4096]",
+        ),
+    ] = None,
     warmup: Annotated[
         str | None,
         typer.Option(
@@ -305,7 +260,7 @@ def study_command(
 
     # Everything that can be wrong with the command, before anything that takes long.
     if workload is None:
-        raise UserError(f"study needs the name of a workload; there is {', '.join(WORKLOADS)}")
+        raise UserError(f"study needs the name of a workload; there are {', '.join(WORKLOADS)}")
     if workload not in WORKLOADS:
         raise unknown("workload", workload, tuple(WORKLOADS))
     chosen = WORKLOADS[workload]
@@ -315,13 +270,18 @@ def study_command(
         edge_factor=whole("--edge-factor", edge_factor),
         seed=whole("--seed", seed),
         damping=number("--damping", damping),
+        rows=whole("--rows", rows),
+        half_bandwidth=whole("--half-bandwidth", half_bandwidth),
+        halo=halo or None,
         iterations=whole("--iterations", iterations),
         tolerance=number("--tolerance", tolerance),
     )
-    names = MECHANISMS if mechanisms is None else parse_mechanisms(mechanisms)
+    names = MECHANISMS if mechanisms is None else mechanism_names("--mechanisms", mechanisms)
     if gpus is not None:
         whole_numbers("--gpus", gpus, "GPUs")
-    ranges = whole_numbers("--split", split, "ranges")
+    range_list = None if split is None else tuple(whole_numbers("--split", split, "ranges"))
+    chunk_list = None if chunks is None else chunk_sizes("--chunks", chunks)
+    thread_list = None if threads is None else agent_threads("--threads", threads)
     warmups = whole("--warmup", warmup, 0)
     runs = whole("--repeats", repeats, 1)
     at_once = whole("--jobs", jobs, 1) or workers.cores()
@@ -332,7 +292,7 @@ def study_command(
                     f"{option} is for real GPUs; a simulated run always takes the same time, so "
                     "leave it out with --machine"
                 )
-    chosen.check(inputs)
+    check_inputs(workload, inputs)
     outputs = {"--json": json_file, "--html": html_file, "--timeline": timeline_file}
     paths = {option: path for option, path in outputs.items() if path is not None}
     for option, path in paths.items():
@@ -349,20 +309,24 @@ def study_command(
         )
     else:
         node = SimulatedNode(load_core(), machine, at_once)
-    plan = Plan(_chosen_gpus(gpus, node.gpus, node.machine_name), names, tuple(ranges))
-    steps = len(plan.cases(node.runs))
-    if isinstance(node, CudaNode):
-        steps += len(plan.gpus) * sum(map(node.runs, names))  # counting the wire bytes
+    tuning = Tuning(
+        range_list or node.default_ranges,
+        chunk_list or node.default_chunks,
+        thread_list or node.default_threads,
+    )
+    plan = Plan(_chosen_gpus(gpus, node.gpus, node.machine_name), names, tuning)
     try:
         loaded = chosen.load(inputs, node.cuda if isinstance(node, CudaNode) else None)
-        with _progress(f"{workload} on {node.machine_name}", steps) as tick:
-            rows, candidates, timelines = run_study(loaded, node, plan, at_once, tick)
+        steps = len(plan.cases(node.runs, loaded.largest_part))
+        if isinstance(node, CudaNode):
+            steps += len(plan.gpus)  # counting the wire bytes
+        with progress(f"{workload} on {node.machine_name}", steps) as tick:
+            found, candidates, timelines = run_study(loaded, node, plan, at_once, tick)
     except RunFailure as failure:
         typer.echo(f"interlace: {failure}", err=True)
         raise typer.Exit(1) from None
 
-    command = shlex.join(["interlace", *sys.argv[1:]])
-    study = _study(loaded, node, rows, candidates, command)
+    study = _study(loaded, node, found, candidates)
     _deliver(study, timelines, json_file, html_file, timeline_file)
 
 
@@ -373,26 +337,18 @@ def _deliver(
     html_file: Path | None,
     timeline_file: Path | None,
 ) -> None:
-    """Print the table and write the files; a reader who left does not cost the files."""
+    """Print the table and write the files."""
     from interlace import files, table
 
-    broken: BrokenPipeError | None = None
-    try:
-        table.print_study(study)
-        sys.stdout.flush()
-    except BrokenPipeError as error:
-        broken = error
-    contents: dict[Path, str] = {}
+    texts: dict[Path, Callable[[], str]] = {}
     if json_file is not None:
-        contents[json_file] = json_text(study)
+        texts[json_file] = partial(json_text, study)
     if html_file is not None:
         from interlace import report
 
-        contents[html_file] = report.page(study, timelines)
+        texts[html_file] = partial(report.page, study, timelines)
     if timeline_file is not None:
         from interlace import timeline
 
-        contents[timeline_file] = timeline.chrome_trace(study, timelines)
-    files.write_all(contents)
-    if broken is not None:
-        raise broken
+        texts[timeline_file] = partial(timeline.chrome_trace, study, timelines)
+    files.show_and_write(partial(table.print_study, study), texts)

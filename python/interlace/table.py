@@ -12,10 +12,13 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from interlace.mechanisms import BOUND, Config, label
+
 if TYPE_CHECKING:
     from interlace.results import Row, Study
 
 UNKNOWN = "-"
+BEST = "bold green"  # the style of what won
 
 
 class Column(NamedTuple):
@@ -64,14 +67,16 @@ def percent(value: float | None) -> str:
     return UNKNOWN if value is None else str(round(100 * value))
 
 
-def config_text(row: Row) -> str:
-    """What a person wants to know of a row's configuration."""
-    ranges = row.config.get("ranges")
-    return f"{ranges} ranges" if ranges is not None else ""
+def _rates(rows: Sequence[Row]) -> list[float | None]:
+    """Millions of accesses that each row simulated in a CPU second."""
+    return [
+        row.sim.accesses / row.sim.cpu_s / 1e6 if row.sim and row.sim.cpu_s > 0 else None
+        for row in rows
+    ]
 
 
-def columns(rows: Sequence[Row]) -> list[Column]:
-    """The columns of a study's table."""
+def columns(rows: Sequence[Row], *, full: bool = False) -> list[Column]:
+    """The columns of a study's table, which is at most 100 wide, or `full`."""
     time, time_unit = scale((row.time_s for row in rows), SECONDS)
     sizes = [
         value
@@ -86,8 +91,8 @@ def columns(rows: Sequence[Row]) -> list[Column]:
         return fixed([None if value is None else value / size for value in found])
 
     def mechanism(row: Row) -> str:
-        config = config_text(row)
-        return row.mechanism + (f" ({config})" if config else "") + ("*" if row.derived else "")
+        words = label(row.mechanism, Config.of(row.config), short=not full)
+        return words + ("*" if row.derived else "")
 
     found = [
         Column("GPUs", "", [str(row.gpus) for row in rows]),
@@ -105,27 +110,20 @@ def columns(rows: Sequence[Row]) -> list[Column]:
         Column("protocol", size_unit, wire("protocol")),
         Column("wasted", size_unit, wire("wasted")),
     ]
-    if any(row.sim for row in rows):
-        rates = [
-            row.sim.accesses / row.sim.cpu_s / 1e6 if row.sim and row.sim.cpu_s > 0 else None
-            for row in rows
-        ]
-        found.append(Column("accesses", "M/CPU s", fixed(rates, 3)))
+    if full and any(row.sim for row in rows):
+        found.append(Column("accesses", "M/CPU s", fixed(_rates(rows), 3)))
     return found
 
 
 def headline(study: Study) -> str:
     """What was run, where, and whether it was measured."""
     first = study.rows[0]
-    data = study.data
     how = "simulated" if first.node == "sim" else "measured"
-    size = ""
-    if "vertices" in data:
-        size = f" ({data['vertices']:,} vertices, {data['edges']:,} edges)"
     counts = sorted({row.iterations for row in study.rows})
     iterations = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     return (
-        f"{first.workload}, {first.data}{size}, {iterations} iterations; {how} on {first.machine}"
+        f"{first.workload}, {first.data} ({study.data['size']}), {iterations} iterations; "
+        f"{how} on {first.machine}"
     )
 
 
@@ -133,11 +131,24 @@ def footers(study: Study) -> list[str]:
     """What holds for all rows."""
     worst = max(row.max_error for row in study.rows)
     lines = [f"All rows verified; the largest relative error is {worst:.1e}."]
+    rates = [rate for rate in _rates(study.rows) if rate is not None]
+    if rates:
+        lines.append(
+            f"Simulated {min(rates):.2f} to {max(rates):.2f} million accesses a CPU second."
+        )
+    lines += legend(row.mechanism for row in study.rows)
     if any(row.derived for row in study.rows):
         lines.append("* derived: the bulk-copy run's time less that of its copies.")
     if any(row.gpus > 1 and row.opportunity is None for row in study.rows):
         lines += [note for note in study.notes if note.startswith("opportunity")]
     return lines
+
+
+def legend(mechanisms: Iterable[str]) -> list[str]:
+    """What the figures beside these mechanisms are."""
+    figures = {"polling": "(chunk bytes, threads)", "copy-engine": "(chunk bytes)"}
+    shown = [f"{name} {figures[name]}" for name in dict.fromkeys(mechanisms) if name in figures]
+    return [f"{', '.join(shown)}: K is 2^10, M 2^20."] if shown else []
 
 
 def terminal() -> bool:
@@ -147,24 +158,44 @@ def terminal() -> bool:
 
 def print_study(study: Study) -> None:
     """Print the table to standard output, with rules and colour if that is a terminal."""
-    print(headline(study))
+    fastest = _fastest(study.rows)
+    styles = [
+        BEST if index in fastest else "dim" if row.derived else ""
+        for index, row in enumerate(study.rows)
+    ]
+    print_table(
+        headline(study), columns(study.rows), [r.gpus for r in study.rows], styles, footers(study)
+    )
+
+
+def print_table(
+    head: str,
+    cut: Sequence[Column],
+    groups: Sequence[int],
+    styles: Sequence[str],
+    foot: Sequence[str],
+) -> None:
+    """Print a table between its headline and what holds for all rows.
+
+    A new section begins where `groups` changes; `styles` are those of rows on a terminal.
+    """
+    print(head)
     print()
-    cut = columns(study.rows)
     if not terminal():
-        print(plain(study.rows, cut))
+        print(_plain(cut, groups))
     else:
         width = shutil.get_terminal_size().columns
         for block in _blocks(cut, width):
-            _rich(study.rows, block)
+            _rich(block, groups, styles)
     print()
-    print("\n".join(footers(study)))
+    print("\n".join(foot))
 
 
-def plain(rows: Sequence[Row], cut: Sequence[Column]) -> str:
-    """Aligned text: two lines of header, a blank line before each number of GPUs but the first."""
+def _plain(cut: Sequence[Column], groups: Sequence[int]) -> str:
+    """Aligned text: two lines of header, a blank line before each section but the first."""
     lines = [_line(cut, [c.name for c in cut]), _line(cut, [c.unit for c in cut])]
-    for index, row in enumerate(rows):
-        if index and row.gpus != rows[index - 1].gpus:
+    for index, group in enumerate(groups):
+        if index and group != groups[index - 1]:
             lines.append("")
         lines.append(_line(cut, [c.cells[index] for c in cut]))
     return "\n".join(lines)
@@ -199,7 +230,7 @@ def _table_width(cut: Sequence[Column]) -> int:
     return sum(column.width + 2 for column in cut) + 2
 
 
-def _rich(rows: Sequence[Row], cut: Sequence[Column]) -> None:
+def _rich(cut: Sequence[Column], groups: Sequence[int], styles: Sequence[str]) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -212,12 +243,10 @@ def _rich(rows: Sequence[Row], cut: Sequence[Column]) -> None:
             justify="right" if column.number else "left",
             no_wrap=True,
         )
-    fastest = _fastest(rows)
-    for index, row in enumerate(rows):
-        if index and row.gpus != rows[index - 1].gpus:
+    for index, group in enumerate(groups):
+        if index and group != groups[index - 1]:
             made.add_section()
-        style = "bold green" if index in fastest else "dim" if row.derived else ""
-        made.add_row(*(Text(column.cells[index], style=style) for column in cut))
+        made.add_row(*(Text(column.cells[index], style=styles[index]) for column in cut))
     Console(no_color="NO_COLOR" in os.environ or None).print(made)
 
 
@@ -225,7 +254,7 @@ def _fastest(rows: Sequence[Row]) -> set[int]:
     """The fastest mechanism of each number of GPUs above 1, the bound aside."""
     best: dict[int, int] = {}
     for index, row in enumerate(rows):
-        if row.gpus == 1 or row.mechanism == "infinite-bandwidth":
+        if row.gpus == 1 or row.mechanism == BOUND:
             continue
         if row.gpus not in best or row.time_s < rows[best[row.gpus]].time_s:
             best[row.gpus] = index

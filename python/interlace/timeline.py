@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from interlace.results import Study, Timelines
     from interlace.workloads import Event
 
-TRACKS = ("kernel", "copy", "exchange")  # in this order; others follow by name
+TRACKS = ("kernel", "agent", "copy", "exchange")  # in this order; others follow by name
 
 
 def track_order(track: str) -> tuple[int, str]:

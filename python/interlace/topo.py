@@ -8,8 +8,6 @@ import itertools
 import json
 import math
 import platform
-import shlex
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,7 +20,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from interlace.cli import version
 from interlace.errors import UserError
 from interlace.files import check_writable, write_all
 from interlace.machines import (
@@ -38,7 +35,7 @@ from interlace.machines import (
     shipped_machines,
     to_core,
 )
-from interlace.results import commit
+from interlace.results import provenance
 
 WORDS = {
     "X": "the device itself",
@@ -460,10 +457,7 @@ def to_json(topology: Topology, measured: Sequence[dict[str, Any]] | None) -> di
         devices.append(device)
     names = _matrix_names(topology)
     return {
-        "command": shlex.join(["interlace", *sys.argv[1:]]),
-        "version": version(),
-        "commit": commit(),
-        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        **provenance(),
         "driver": found.driver_version if found is not None else None,
         "discovered": found is not None,
         "machine": description,

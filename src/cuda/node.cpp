@@ -47,6 +47,17 @@ std::uint32_t gate_weight(const operation& o) {
 // Chunks of a launch that streams wait for: each is two operations a peer on a stream.
 constexpr std::size_t most_waits = 256;
 
+// Devices that receive chunks of a launch.
+std::uint32_t receivers(const tracked_region& t) {
+  std::uint32_t peers = 0;
+  for (const kernel::chunk& chunk : t.chunks) peers |= chunk.peers;
+  return peers;
+}
+
+// Copy streams to each of them. A stream takes microseconds from one chunk to the next, in which an
+// engine idles; copies to several devices fill that time, and more streams than engines cost more.
+std::uint32_t copy_lanes(std::uint32_t peers) { return std::popcount(peers) == 1 ? 2 : 1; }
+
 // How long graphs may take to be enqueued while the gate is shut.
 constexpr std::chrono::seconds gate_patience{1};
 
@@ -650,6 +661,8 @@ const tracked_region& node::track(std::uint32_t device, std::uint32_t id, std::u
   table.launches = made->launches;
   if (s.options.mechanism == kernel::mechanism::copy_engine) {
     table.flags = static_cast<unsigned int*>(put(std::vector<unsigned int>(count, 0)));
+  } else {
+    made->started = static_cast<unsigned int*>(put(std::vector<unsigned int>(2, 0)));
   }
   INTERLACE_CUDA_CHECK(cudaStreamSynchronize(nullptr));
   tracked_[device].push_back(std::move(made));
@@ -675,9 +688,9 @@ void node::submit_tracked(std::uint32_t device, kernel_operation k, std::uint32_
   if (s.options.mechanism == kernel::mechanism::polling) {
     if (!k.tracked->chunks.empty()) copies_pending_[device] |= 1U << device;
   } else {
-    for (const kernel::chunk& chunk : k.tracked->chunks) {
-      copies_pending_[device] |= chunk.peers | chunk.peers << devices();
-    }
+    const std::uint32_t peers = receivers(*k.tracked);
+    copies_pending_[device] |= peers;
+    if (copy_lanes(peers) == 2) copies_pending_[device] |= peers << devices();
   }
   operation o;
   o.what = operation::kind::kernel;
@@ -727,7 +740,9 @@ void node::add_tracked(exchange_arguments& a, std::uint32_t device, std::uint32_
                       " regions whose chunks are tracked");
   }
   const tracked_region& t = *launched->second;
-  a.launches[a.tracked++] = {t.launches, t.table.flags, t.table.count};
+  a.launches[a.tracked++] = t.started != nullptr
+                                ? tracked_launch{t.launches, t.started, 2}
+                                : tracked_launch{t.launches, t.table.flags, t.table.count};
   launched_[device].erase(launched);
 }
 
@@ -943,15 +958,17 @@ void node::issue_tracked(std::uint32_t device, const kernel_operation& k, stopwa
     enqueue(on);
     if (draw) watch->span(device, "copy", name, begin, watch->mark(on));
   };
-  // The agent before the kernel, which would take all places; its wait holds nobody up.
+  // The agent before the kernel, which would take all places and leave none until it ends.
   if (polls && !t.chunks.empty()) {
     agent_arguments a;
     a.barrier = barrier(device, no_exchange);
     a.table = t.table;
+    a.started = t.started;
     a.from = k.written;
     std::copy(k.replicas.begin(), k.replicas.end(), a.to);
     on_stream(device, "agent",
               [&](cudaStream_t on) { launch_agent(a, how.chunk_bytes, how.agent_threads, on); });
+    enqueue_wait(stream, t.started);
   }
   cudaEvent_t begin = draw ? watch->mark(stream) : nullptr;
   issue_kernel(device, k);
@@ -960,12 +977,15 @@ void node::issue_tracked(std::uint32_t device, const kernel_operation& k, stopwa
   }
   if (t.chunks.empty()) return;
   // Streams' waits behind the kernel: on one hardware queue, they would hold it up for ever.
-  for (std::uint32_t step = 1; step < devices() && !polls; ++step) {
+  const std::uint32_t peers = polls ? 0 : receivers(t);
+  const std::uint32_t lanes = copy_lanes(peers);
+  for (std::uint32_t step = 1; step < devices(); ++step) {
     const std::uint32_t peer = (device + step) % devices();
-    for (std::uint32_t half = 0; half < 2; ++half) {
-      on_stream(peer + half * devices(), "chunks to GPU " + std::to_string(peer),
+    if ((peers >> peer & 1U) == 0) continue;
+    for (std::uint32_t lane = 0; lane < lanes; ++lane) {
+      on_stream(peer + lane * devices(), "chunks to GPU " + std::to_string(peer),
                 [&](cudaStream_t on) {
-                  for (std::size_t c = half; c < t.chunks.size(); c += 2) {
+                  for (std::size_t c = lane; c < t.chunks.size(); c += lanes) {
                     const kernel::chunk& chunk = t.chunks[c];
                     if ((chunk.peers >> peer & 1U) == 0) continue;
                     enqueue_wait(on, t.table.flags + c);

@@ -70,6 +70,7 @@ struct tracked_region {
   kernel::publications announced;
   kernel::chunk_table table;  // in the device's memory
   counter* launches = nullptr;
+  unsigned int* started = nullptr;  // two words of the polling agent
 };
 
 // What a node enqueues, taken down.

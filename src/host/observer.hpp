@@ -36,7 +36,7 @@ class checking_observer {
   void begin_segment() {}
   void begin_lane(std::uint32_t) {}
   std::uint32_t on_access(const kernel::access& a);
-  void on_compute(operation, std::uint32_t, kernel::site_id) {}
+  void on_compute(const operations&, kernel::site_id) {}
   void enter_loop(kernel::site_id) {}
   void next_iteration() {}
   void leave_loop() {}

@@ -11,7 +11,8 @@ namespace interlace::kernel {
 namespace {
 
 constexpr std::uint64_t boundary_bytes = 128;
-constexpr std::uint64_t smallest_part = 8;  // of a chunk at either end
+constexpr std::uint64_t first_part = 4;  // of a chunk that the first one is
+constexpr std::uint64_t last_part = 8;   // and the last one
 
 // Parts of the owner whose elements all go to the same devices, ascending; none that nobody gets.
 std::vector<chunk> uniform_parts(const region_state& state, std::uint32_t owner) {
@@ -53,10 +54,10 @@ std::vector<chunk> cut_chunks(const region_state& state, std::uint32_t owner) {
                       std::to_string(state.element_bytes) + " bytes; give a multiple of " +
                       std::to_string(step * state.element_bytes));
   }
-  const std::uint64_t least = std::max(step, most / smallest_part / step * step);
+  const std::uint64_t least = std::max(step, most / last_part / step * step);
   std::vector<chunk> chunks;
   for (const chunk& part : uniform_parts(state, owner)) {
-    std::uint64_t wanted = least;
+    std::uint64_t wanted = std::max(step, most / first_part / step * step);
     for (std::uint64_t at = part.begin; at < part.end;) {
       const std::uint64_t left = part.end - at;
       // Half of what is left, once that is less than a whole chunk.

@@ -8,7 +8,7 @@
 //   void begin_segment()                     start of an each or a warp.each; after a barrier
 //   void begin_lane(std::uint32_t lane)      the lane (in the block) whose accesses follow
 //   std::uint32_t on_access(const access&)   returns the instruction the access belongs to
-//   void on_compute(operation, n, site)
+//   void on_compute(operations, site)
 //   void enter_loop(site), next_iteration(), leave_loop()
 //   void on_uniform()                        the load before is the warp's: its value steers what
 //                                            follows
@@ -380,10 +380,18 @@ class serial_lane : public accessor<Observer> {
   }
 
   void compute(operation kind, std::uint32_t n, site_id site = INTERLACE_SITE) const {
+    operations work;
+    if (kind == operation::fp32) work.fp32 = n;
+    if (kind == operation::fp64) work.fp64 = n;
+    if (kind == operation::integer) work.integer = n;
+    if (kind == operation::special) work.special = n;
+    compute(work, site);
+  }
+  void compute(const operations& work, site_id site = INTERLACE_SITE) const {
     if constexpr (Observer::active) {
-      observer_->on_compute(kind, n, site);
+      observer_->on_compute(work, site);
     } else {
-      (void)kind, (void)n, (void)site;
+      (void)work, (void)site;
     }
   }
 

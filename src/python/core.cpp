@@ -6,8 +6,7 @@
 
 #include "base/errors.hpp"
 #include "python/bind_machine.hpp"
-#include "python/bind_pagerank.hpp"
-#include "run/pagerank.hpp"
+#include "python/workloads.hpp"
 
 namespace nb = nanobind;
 
@@ -27,34 +26,48 @@ double thread_cpu_seconds() {
 // as the type stub shows it
 using result_dict = nb::typed<nb::dict, nb::str, nb::any>;
 
-result_dict run_pagerank(const std::string& node, const machine::machine* described,
-                         std::uint32_t gpus, const std::string& mechanism,
-                         const array_in<std::uint64_t>& offsets,
-                         const array_in<std::uint32_t>& columns,
-                         const array_in<std::uint32_t>& out_degree,
-                         const array_in<std::uint64_t>& boundaries, double damping,
-                         std::uint32_t iterations, double tolerance, std::uint32_t split_ranges) {
-  const auto request = make_request(offsets, columns, out_degree, boundaries, gpus, mechanism,
-                                    damping, iterations, tolerance, split_ranges);
-  run::pagerank_result result;
+template <class Problem>
+result_dict run_on(const std::string& node, const machine::machine* described,
+                   const Problem& problem, const run::request& asked) {
+  run::result result;
   double cpu_s = 0;
   {
     const nb::gil_scoped_release release;
     const double before = thread_cpu_seconds();
     if (node == "host") {
-      result = run::pagerank_on_host(request);
+      result = run::on_host(problem, asked);
     } else if (node != "sim") {
       throw usage_error("unknown node '" + node + "'; there are host and sim");
     } else if (described == nullptr) {
       throw usage_error("a simulated run needs a machine");
     } else {
-      result = run::pagerank_on_sim(request, *described);
+      result = run::on_sim(problem, asked, *described);
     }
     cpu_s = thread_cpu_seconds() - before;
   }
   nb::dict d = make_result(std::move(result));
   d["cpu_s"] = cpu_s;
   return d;
+}
+
+// A function of the module that runs the problem which `make` makes of `Data`.
+template <class Problem, class... Data, class... Argument>
+void bind_workload(nb::module_& module, const char* name, const char* summary,
+                   Problem (*make)(Data...), const Argument&... arguments) {
+  module.def(
+      name,
+      [make](const std::string& node, const machine::machine* described,
+             const std::string& mechanism, const array_in<std::uint64_t>& boundaries,
+             std::uint32_t iterations, double tolerance, std::uint32_t split_ranges,
+             std::uint64_t chunk_bytes, std::uint32_t agent_threads, Data... data) {
+        const Problem problem = make(data...);
+        return run_on(node, described, problem,
+                      make_request(mechanism, boundaries, problem.elements(), iterations, tolerance,
+                                   split_ranges, chunk_bytes, agent_threads));
+      },
+      nb::arg("node"), nb::arg("machine").none(), nb::arg("mechanism"), nb::arg("boundaries"),
+      nb::arg("iterations"), nb::arg("tolerance"), nb::arg("split_ranges"), nb::arg("chunk_bytes"),
+      nb::arg("agent_threads"), arguments..., summary);
 }
 
 }  // namespace
@@ -65,9 +78,6 @@ NB_MODULE(_core, module) {
   module.doc() = "Machines, and workloads on the host and the simulated node.";
   interlace::python::bind_errors(module);
   interlace::python::bind_machine(module);
-  module.def("run_pagerank", &interlace::python::run_pagerank, nb::arg("node"),
-             nb::arg("machine").none(), nb::arg("gpus"), nb::arg("mechanism"), nb::arg("offsets"),
-             nb::arg("columns"), nb::arg("out_degree"), nb::arg("boundaries"), nb::arg("damping"),
-             nb::arg("iterations"), nb::arg("tolerance"), nb::arg("split_ranges"),
-             "Run PageRank on the node 'host' or 'sim'; the result as a dict.");
+  interlace::python::each_workload(
+      [&](const auto&... workload) { interlace::python::bind_workload(module, workload...); });
 }

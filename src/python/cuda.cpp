@@ -11,10 +11,9 @@
 #include <vector>
 
 #include "base/errors.hpp"
-#include "python/bind_pagerank.hpp"
+#include "python/workloads.hpp"
 #include "run/gpu.hpp"
 #include "run/overlap_cuda.hpp"
-#include "run/pagerank_cuda.hpp"
 
 namespace nb = nanobind;
 
@@ -32,20 +31,7 @@ nb::object take_array(std::vector<T> values) {
   return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(data, {size}, owner));
 }
 
-nb::dict run_pagerank(std::uint32_t gpus, const std::string& mechanism,
-                      const array_in<std::uint64_t>& offsets,
-                      const array_in<std::uint32_t>& columns,
-                      const array_in<std::uint32_t>& out_degree,
-                      const array_in<std::uint64_t>& boundaries, double damping,
-                      std::uint32_t iterations, double tolerance, std::uint32_t split_ranges,
-                      std::uint32_t warmup, std::uint32_t repeats) {
-  const auto request = make_request(offsets, columns, out_degree, boundaries, gpus, mechanism,
-                                    damping, iterations, tolerance, split_ranges);
-  run::pagerank_measurement measured;
-  {
-    const nb::gil_scoped_release release;
-    measured = run::pagerank_on_cuda(request, warmup, repeats);
-  }
+nb::dict make_measurement(run::measurement measured) {
   nb::dict d = make_result(std::move(measured.result));
   d["cpu_s"] = nb::none();
   d["times_s"] = measured.times_s;
@@ -55,6 +41,32 @@ nb::dict run_pagerank(std::uint32_t gpus, const std::string& mechanism,
   d["raw_tx_bytes"] =
       measured.raw_tx_bytes ? nb::cast(*measured.raw_tx_bytes) : nb::object(nb::none());
   return d;
+}
+
+// A function of the module that runs the problem which `make` makes of `Data` on the first GPUs.
+template <class Problem, class... Data, class... Argument>
+void bind_workload(nb::module_& module, const char* name, const char* summary,
+                   Problem (*make)(Data...), const Argument&... arguments) {
+  module.def(
+      name,
+      [make](const std::string& mechanism, const array_in<std::uint64_t>& boundaries,
+             std::uint32_t iterations, double tolerance, std::uint32_t split_ranges,
+             std::uint64_t chunk_bytes, std::uint32_t agent_threads, std::uint32_t warmup,
+             std::uint32_t repeats, Data... data) {
+        const Problem problem = make(data...);
+        const run::request asked =
+            make_request(mechanism, boundaries, problem.elements(), iterations, tolerance,
+                         split_ranges, chunk_bytes, agent_threads);
+        run::measurement measured;
+        {
+          const nb::gil_scoped_release release;
+          measured = run::on_cuda(problem, asked, warmup, repeats);
+        }
+        return make_measurement(std::move(measured));
+      },
+      nb::arg("mechanism"), nb::arg("boundaries"), nb::arg("iterations"), nb::arg("tolerance"),
+      nb::arg("split_ranges"), nb::arg("chunk_bytes"), nb::arg("agent_threads"), nb::arg("warmup"),
+      nb::arg("repeats"), arguments..., summary);
 }
 
 nb::dict device_info() {
@@ -138,11 +150,7 @@ NB_MODULE(_cuda, module) {
     module.attr(name) = core.attr(name);
   }
   module.def("device_info", &device_info, "GPUs, their name, and the versions of driver and CUDA.");
-  module.def("run_pagerank", &run_pagerank, nb::arg("gpus"), nb::arg("mechanism"),
-             nb::arg("offsets"), nb::arg("columns"), nb::arg("out_degree"), nb::arg("boundaries"),
-             nb::arg("damping"), nb::arg("iterations"), nb::arg("tolerance"),
-             nb::arg("split_ranges"), nb::arg("warmup"), nb::arg("repeats"),
-             "Run PageRank on the first GPUs; the result as a dict.");
+  each_workload([&](const auto&... workload) { bind_workload(module, workload...); });
   module.def("rmat", &rmat, nb::arg("scale"), nb::arg("edge_factor"), nb::arg("seed"),
              "The graph of interlace.graphs.rmat, made on a GPU: offsets, columns, out-degrees.");
   module.def("measure_overlap", &measure_overlap, nb::arg("peers"), nb::arg("bytes"),

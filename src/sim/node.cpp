@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/errors.hpp"
+#include "kernel/chunks.hpp"
 
 namespace interlace::sim {
 
@@ -57,10 +58,6 @@ void* node::take_unified(std::uint64_t bytes) {
 }
 
 void node::adding(std::uint32_t /*id*/, const kernel::region_state& state) {
-  if (!state.is_reduction && kernel::tracks_chunks(state.options.mechanism)) {
-    throw usage_error(std::string(kernel::mechanism_name(state.options.mechanism)) +
-                      " runs on real GPUs and is not simulated");
-  }
   trackers_.push_back(state.is_reduction
                           ? nullptr
                           : std::make_unique<kernel::use_tracker>(devices(), state.elements,
@@ -103,6 +100,10 @@ void node::enqueue_kernel(std::uint32_t device, grid shape, const block_function
   const auto how =
       region == none ? kernel::mechanism::bulk_copy : states_[region].options.mechanism;
   record.stores_inline = how == kernel::mechanism::inline_stores;
+  if (kernel::tracks_chunks(how) && devices() > 1) {
+    enqueue_tracked(device, shape, record, block, region, *mapping);
+    return;
+  }
   if (how != kernel::mechanism::split || devices() == 1) {
     s.last = {simulation_.add_kernel(device, shape, record, block, s.last)};
     return;
@@ -119,8 +120,54 @@ void node::enqueue_kernel(std::uint32_t device, grid shape, const block_function
   }
 }
 
+void node::enqueue_tracked(std::uint32_t device, grid shape, recorder::settings record,
+                           const block_function& block, std::uint32_t region,
+                           const kernel::block_mapping& mapping) {
+  const kernel::region_options& how = states_[region].options;
+  stream& s = streams_[device];
+  if (!s.tracked.insert(region).second) {
+    throw model_error("two launches of one epoch write region " + std::to_string(region) +
+                      ", whose " + kernel::mechanism_name(how.mechanism) +
+                      " mechanism takes one; exchange between them");
+  }
+  auto t = std::make_shared<simulation::tracked_launch>();
+  t->chunks = kernel::cut_chunks(states_[region], device);
+  t->left = kernel::announce(t->chunks, mapping, shape.blocks,
+                             {how.boundaries[device], how.boundaries[device + 1]})
+                .targets;
+  simulation::mover by;
+  if (how.mechanism == kernel::mechanism::polling) {
+    by.agent_threads = how.agent_threads;
+    by.peers = devices() - 1;
+    t->agent_warps = how.agent_threads / record.warp_width;
+  }
+  for (const kernel::chunk& c : t->chunks) {
+    auto& copies = t->copies.emplace_back();
+    for (std::uint32_t step = 1; step < devices(); ++step) {
+      const std::uint32_t to = (device + step) % devices();
+      if ((c.peers >> to & 1U) == 0) continue;
+      copies.push_back(enqueue_copy(region, {device, to, c.begin, c.end}, {}, by, true));
+    }
+    s.copies.insert(s.copies.end(), copies.begin(), copies.end());
+  }
+  auto& counters = counters_[{device, region}];
+  if (counters == nullptr) {
+    counters =
+        arena_.take(device, std::max<std::size_t>(1, t->chunks.size()) * sizeof(std::uint64_t));
+  }
+  record.counters = counters;
+  record.chunks = &t->chunks;
+  s.last = {simulation_.add_kernel(
+      device, shape, record,
+      [block, mapping](std::uint64_t index, recorder& r, kernel::block_memory& m) {
+        block(index, r, m);
+        r.finish(mapping.writes(index));
+      },
+      s.last, t)};
+}
+
 task_id node::enqueue_copy(std::uint32_t region, const kernel::delivery& d,
-                           const std::vector<task_id>& after) {
+                           const std::vector<task_id>& after, simulation::mover by, bool held) {
   kernel::region_state& state = states_[region];
   const std::uint32_t back = state.parity ^ 1U;
   const std::uint64_t offset = d.begin * state.element_bytes;
@@ -129,7 +176,7 @@ task_id node::enqueue_copy(std::uint32_t region, const kernel::delivery& d,
   std::byte* to = static_cast<std::byte*>(state.buffers[d.to][back]) + offset;
   return simulation_.add_copy(
       d.from, d.to, arena_.address(from), arena_.address(to), bytes,
-      [from, to, bytes] { std::memcpy(to, from, bytes); }, after);
+      [from, to, bytes] { std::memcpy(to, from, bytes); }, after, by, held);
 }
 
 void node::enqueue_copies(std::uint32_t region, const std::vector<kernel::delivery>& deliveries,
@@ -138,7 +185,7 @@ void node::enqueue_copies(std::uint32_t region, const std::vector<kernel::delive
     stream& s = streams_[d.from];
     std::vector<task_id> before = after;
     if (s.last_copy[d.to] != none) before.push_back(s.last_copy[d.to]);
-    const task_id id = enqueue_copy(region, d, before);
+    const task_id id = enqueue_copy(region, d, before, {}, false);
     s.last_copy[d.to] = id;
     s.copies.push_back(id);
   }
@@ -158,7 +205,14 @@ void node::enqueue_exchange(const std::vector<std::uint32_t>& ids) {
     kernel::use_tracker* tracker = trackers_[id].get();
     arrived.emplace_back([tracker] { tracker->end_epoch(); });
     const std::uint32_t back = state.parity ^ 1U;
-    if (state.options.mechanism == kernel::mechanism::bulk_copy) {
+    if (kernel::tracks_chunks(state.options.mechanism) && devices() > 1) {
+      for (std::uint32_t d = 0; d < devices(); ++d) {
+        if (streams_[d].tracked.erase(id) != 0 || kernel::cut_chunks(state, d).empty()) continue;
+        throw model_error("region " + std::to_string(id) +
+                          " is exchanged, but no launch of device " + std::to_string(d) +
+                          " wrote it in this epoch");
+      }
+    } else if (state.options.mechanism == kernel::mechanism::bulk_copy) {
       for (std::uint32_t d = 0; d < devices(); ++d) {
         enqueue_copies(
             id,

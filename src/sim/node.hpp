@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -81,8 +83,12 @@ class node final : public kernel::cpu_node {
                                     const block_function& block) const;
   void enqueue_kernel(std::uint32_t device, grid shape, const block_function& block,
                       std::uint32_t region, const kernel::block_mapping* mapping);
+  // The kernel, and a copy of each chunk to each of its devices that waits for it to be complete.
+  void enqueue_tracked(std::uint32_t device, grid shape, recorder::settings record,
+                       const block_function& block, std::uint32_t region,
+                       const kernel::block_mapping& mapping);
   task_id enqueue_copy(std::uint32_t region, const kernel::delivery& d,
-                       const std::vector<task_id>& after);
+                       const std::vector<task_id>& after, simulation::mover by, bool held);
   // As if each destination had a copy stream: copies to it run one after another, copies to several
   // share engines and links.
   void enqueue_copies(std::uint32_t region, const std::vector<kernel::delivery>& deliveries,
@@ -95,11 +101,13 @@ class node final : public kernel::cpu_node {
   std::vector<std::unique_ptr<kernel::use_tracker>> trackers_;  // by id; null for reductions
 
   struct stream {
-    std::vector<task_id> last;       // what the next kernel waits for
-    std::vector<task_id> copies;     // of this epoch
-    std::vector<task_id> last_copy;  // of them, to each device
+    std::vector<task_id> last;        // what the next kernel waits for
+    std::vector<task_id> copies;      // of this epoch
+    std::vector<task_id> last_copy;   // of them, to each device
+    std::set<std::uint32_t> tracked;  // regions that a tracked launch of this epoch writes
   };
   std::vector<stream> streams_;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::byte*> counters_;  // [device, region]
 };
 
 }  // namespace interlace::sim

@@ -19,23 +19,27 @@ simulation::simulation(const machine::machine& described, address_map addresses,
       check_interrupt_(std::move(check_interrupt)),
       fabric_(machine_, queue_, {ev_hop, ev_depart, ev_deliver}, *this),
       running_kernel_(described.gpu_count, none),
-      copy_queue_(described.gpu_count),
-      engines_busy_(described.gpu_count, 0) {
-  const gpu::event_kinds kinds{ev_block_start,    ev_wake,       ev_issue,
-                               ev_l2_load,        ev_load_done,  ev_l2_store,
-                               ev_l2_remote_load, ev_entry_free, ev_kernel_end};
+      running_tracked_(described.gpu_count, nullptr),
+      lanes_(std::size_t{described.gpu_count} * (described.gpu_count + 1)) {
+  for (std::uint32_t d = 0; d < described.gpu_count; ++d) {
+    lanes_[d].at_once = std::max(1U, machine_.gpu.copy_engines);
+  }
+  const gpu::event_kinds kinds{ev_block_start, ev_wake,     ev_issue,          ev_l2_load,
+                               ev_load_done,   ev_l2_store, ev_l2_remote_load, ev_entry_free,
+                               ev_kernel_end,  ev_announced};
   for (std::uint32_t d = 0; d < described.gpu_count; ++d) {
     gpus_.push_back(std::make_unique<gpu>(d, machine_.gpu, addresses_, queue_, fabric_, kinds));
   }
 }
 
 task_id simulation::add_task(task_kind kind, std::uint32_t device, std::uint32_t work,
-                             const std::vector<task_id>& after) {
+                             const std::vector<task_id>& after, std::uint32_t holds) {
   const auto id = static_cast<task_id>(tasks_.size());
   task t;
   t.kind = kind;
   t.device = device;
   t.work = work;
+  t.waits_for = holds;
   for (const task_id before : after) {
     if (tasks_[before].ended) continue;
     tasks_[before].next.push_back(id);
@@ -48,8 +52,9 @@ task_id simulation::add_task(task_kind kind, std::uint32_t device, std::uint32_t
 }
 
 task_id simulation::add_kernel(std::uint32_t device, grid shape, recorder::settings record,
-                               block_function block, const std::vector<task_id>& after) {
-  kernels_.push_back({shape, std::move(record), std::move(block)});
+                               block_function block, const std::vector<task_id>& after,
+                               std::shared_ptr<tracked_launch> tracked) {
+  kernels_.push_back({shape, std::move(record), std::move(block), std::move(tracked)});
   return add_task(task_kind::kernel, device, static_cast<std::uint32_t>(kernels_.size() - 1),
                   after);
 }
@@ -62,7 +67,8 @@ task_id simulation::add_call(std::uint32_t device, kernel::library_call call,
 
 task_id simulation::add_copy(std::uint32_t from, std::uint32_t to, std::uint64_t from_address,
                              std::uint64_t to_address, std::uint64_t bytes,
-                             std::function<void()> arrived, const std::vector<task_id>& after) {
+                             std::function<void()> arrived, const std::vector<task_id>& after,
+                             mover by, bool held) {
   if (!fabric_.reaches(from, to)) {
     throw usage_error("no link leads from gpu" + std::to_string(from) + " to gpu" +
                       std::to_string(to) + " on machine " + machine_.name);
@@ -74,9 +80,25 @@ task_id simulation::add_copy(std::uint32_t from, std::uint32_t to, std::uint64_t
   c.to_address = to_address;
   c.bytes = bytes;
   c.arrived = std::move(arrived);
+  const machine::gpu& g = machine_.gpu;
+  if (by.agent_threads == 0) {
+    c.lane = from;
+    c.setup = g.copy_setup_ps;
+    c.bytes_per_s = g.copy_bytes_per_s;
+    c.window = c.bytes_per_s * engine_window_s / segment_bytes;
+  } else {
+    // Each thread has four loads of 16 bytes under way, each for a trip to the L2, and finds a
+    // chunk complete by such a trip, which it began half of one ago on average.
+    const double under_way = 64.0 * by.agent_threads / by.peers;
+    c.lane = machine_.gpu_count + from * machine_.gpu_count + to;
+    c.setup = g.l2.hit_latency_ps * 3 / 2;
+    c.bytes_per_s = under_way / (static_cast<double>(g.l2.hit_latency_ps) * 1e-12);
+    c.window = std::max(0.0, under_way / segment_bytes - 1);
+    c.stores = true;
+  }
   copies_.push_back(std::move(c));
   const auto work = static_cast<std::uint32_t>(copies_.size() - 1);
-  copies_[work].task = add_task(task_kind::copy, from, work, after);
+  copies_[work].task = add_task(task_kind::copy, from, work, after, held ? 1 : 0);
   return copies_[work].task;
 }
 
@@ -106,6 +128,7 @@ picoseconds simulation::run() {
     handle(queue_.pop([this](const std::vector<event>& events) { prefetch(events); }));
     if ((queue_.processed() & 0xfffffU) == 0) check_interrupt_();
   }
+  check_announcements();
   if (unfinished_ != 0) throw model_error("the simulation stopped with tasks that cannot start");
   const picoseconds end_time = queue_.now();
   tasks_.clear();
@@ -113,6 +136,8 @@ picoseconds simulation::run() {
   copies_.clear();
   exchanges_.clear();
   calls_.clear();
+  std::fill(running_tracked_.begin(), running_tracked_.end(), nullptr);
+  for (const auto& g : gpus_) g->forget_announced();
   return end_time - begin;
 }
 
@@ -125,8 +150,8 @@ void simulation::start(task_id id) {
   } else if (t.kind == task_kind::call) {
     queue_.push(queue_.now() + machine_.gpu.kernel_launch_ps, ev_call_step, device, id, 0);
   } else if (t.kind == task_kind::copy) {
-    copy_queue_[t.device].push_back(t.work);
-    start_copies(t.device);
+    lanes_[copies_[t.work].lane].waiting.push_back(t.work);
+    start_copies(copies_[t.work].lane);
   } else {
     // A small kernel folds, signals and waits; before its flags it releases what was stored.
     const exchange_work& x = exchanges_[t.work];
@@ -158,15 +183,14 @@ void simulation::end(task_id id) {
 
 // --- Copies
 
-void simulation::start_copies(std::uint32_t device) {
-  auto& waiting = copy_queue_[device];
-  while (!waiting.empty() && engines_busy_[device] < std::max(1U, machine_.gpu.copy_engines)) {
-    const std::uint32_t work = waiting.front();
-    waiting.erase(waiting.begin());
-    ++engines_busy_[device];
+void simulation::start_copies(std::uint32_t which) {
+  lane& l = lanes_[which];
+  while (!l.waiting.empty() && l.busy < l.at_once) {
+    const std::uint32_t work = l.waiting.front();
+    l.waiting.erase(l.waiting.begin());
+    ++l.busy;
     tasks_[copies_[work].task].started = queue_.now();
-    const picoseconds begin = queue_.now() + machine_.gpu.copy_setup_ps;
-    copies_[work].next_step = begin;
+    copies_[work].next_step = queue_.now() + copies_[work].setup;
     schedule_step(work);
   }
 }
@@ -182,19 +206,26 @@ void simulation::copy_step(std::uint32_t copy) {
       gpus_[c.from]->second_level().stream(queue_.now(), c.from_address + c.asked, bytes);
   c.asked += bytes;
   ++c.buffered;
-  c.next_step = queue_.now() + static_cast<picoseconds>(
-                                   std::llround(bytes / machine_.gpu.copy_bytes_per_s * 1e12));
+  c.next_step = queue_.now() + static_cast<picoseconds>(std::llround(bytes / c.bytes_per_s * 1e12));
   queue_.push(read, ev_copy_read, static_cast<std::uint16_t>(c.from), copy, 0);
   schedule_step(copy);
 }
 
 void simulation::schedule_step(std::uint32_t copy) {
   copy_work& c = copies_[copy];
-  const double window = machine_.gpu.copy_bytes_per_s * engine_window_s / segment_bytes;
-  if (c.stepping || c.asked == c.bytes || c.buffered > window) return;
+  if (c.stepping || c.asked == c.bytes || c.buffered > c.window) return;
   c.stepping = true;
   queue_.push(std::max(queue_.now(), c.next_step), ev_copy_step, static_cast<std::uint16_t>(c.from),
               copy, 0);
+}
+
+std::uint32_t simulation::copy_wire_bytes(const copy_work& c, std::uint32_t payload) const {
+  const machine::protocol& p = fabric_.protocol(c.from, c.to);
+  if (!c.stores) return static_cast<std::uint32_t>(bulk_write_bytes(p, payload));
+  const std::uint32_t line = machine_.gpu.l1.line_bytes;
+  std::uint32_t wire = payload / line * write_packet_bytes(p, 0, line, false);
+  if (payload % line != 0) wire += write_packet_bytes(p, 0, payload % line, false);
+  return wire;
 }
 
 void simulation::send_segment(std::uint32_t copy) {
@@ -208,7 +239,7 @@ void simulation::send_segment(std::uint32_t copy) {
   m.to = static_cast<std::uint8_t>(c.to);
   m.unit = copy;
   m.payload = static_cast<std::uint32_t>(std::min<std::uint64_t>(segment_bytes, c.bytes - c.sent));
-  m.wire = static_cast<std::uint32_t>(bulk_write_bytes(fabric_.protocol(c.from, c.to), m.payload));
+  m.wire = copy_wire_bytes(c, m.payload);
   m.address = c.to_address + c.sent;
   c.sent += m.payload;
   copy_traffic_.payload += m.payload;
@@ -287,6 +318,41 @@ void simulation::flag_arrived(std::uint32_t exchange, std::uint32_t device) {
   if (++x.flags[device] == x.flags.size()) end(x.tasks[device]);
 }
 
+// --- Tracked launches
+
+void simulation::announced(std::uint32_t device, const kernel::element_range& range) {
+  tracked_launch& t = *running_tracked_[device];
+  auto c = std::upper_bound(t.chunks.begin(), t.chunks.end(), range.begin,
+                            [](std::uint64_t e, const kernel::chunk& k) { return e < k.end; });
+  for (; c != t.chunks.end() && c->begin < range.end; ++c) {
+    const auto index = static_cast<std::size_t>(c - t.chunks.begin());
+    const std::uint64_t elements = std::min(range.end, c->end) - std::max(range.begin, c->begin);
+    if (t.left[index] < elements) {
+      throw model_error("gpu" + std::to_string(device) + ": a kernel announced too much of chunk " +
+                        std::to_string(index) +
+                        ": its blocks publish other elements than they are mapped to");
+    }
+    t.left[index] -= elements;
+    if (t.left[index] != 0) continue;
+    for (const task_id id : t.copies[index]) {
+      if (--tasks_[id].waits_for == 0) start(id);
+    }
+  }
+}
+
+void simulation::check_announcements() const {
+  for (const kernel_work& k : kernels_) {
+    if (!k.tracked) continue;
+    for (std::size_t c = 0; c < k.tracked->left.size(); ++c) {
+      if (k.tracked->left[c] == 0) continue;
+      throw model_error("a kernel announced too little of chunk " + std::to_string(c) + ": " +
+                        std::to_string(k.tracked->left[c]) +
+                        " elements are missing; its blocks publish other elements than they are "
+                        "mapped to");
+    }
+  }
+}
+
 // --- Messages and events
 
 void simulation::departed(const message& m) {
@@ -339,21 +405,26 @@ void simulation::handle(const event& e) {
     }
     running_kernel_[e.device] = e.a;
     const kernel_work& k = kernels_[tasks_[e.a].work];
-    gpus_[e.device]->start_kernel(k.shape, k.record, k.block);
+    if (k.tracked) running_tracked_[e.device] = k.tracked.get();
+    gpus_[e.device]->start_kernel(k.shape, k.record, k.block,
+                                  k.tracked ? k.tracked->agent_warps : 0);
   } else if (e.kind == ev_copy_step) {
     copy_step(e.a);
   } else if (e.kind == ev_copy_read) {
     ++copies_[e.a].ready;
     send_segment(e.a);
   } else if (e.kind == ev_copy_end) {
-    --engines_busy_[e.device];
+    const std::uint32_t which = copies_[e.a].lane;
+    --lanes_[which].busy;
     if (copies_[e.a].arrived) copies_[e.a].arrived();
     end(copies_[e.a].task);
-    start_copies(e.device);
+    start_copies(which);
   } else if (e.kind == ev_call_step) {
     call_step(e.a, e.b);
   } else if (e.kind == ev_signal) {
     signal(e.a, e.device);
+  } else if (e.kind == ev_announced) {
+    announced(e.device, gpus_[e.device]->announced(e.a));
   } else {
     flag_arrived(e.a, e.device);
   }

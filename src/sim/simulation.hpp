@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "kernel/chunk_table.hpp"
 #include "kernel/library_call.hpp"
 #include "kernel/region.hpp"
 #include "machine/machine.hpp"
@@ -34,17 +35,32 @@ class simulation : private message_receiver {
   const machine::machine& described() const { return machine_; }
   address_map& addresses() { return addresses_; }
 
+  // A tracked launch: its chunks, how many elements of each its blocks announce, and the copies
+  // that start when a chunk is complete.
+  struct tracked_launch {
+    std::vector<kernel::chunk> chunks;
+    std::vector<std::uint64_t> left;  // by chunk
+    std::vector<std::vector<task_id>> copies;
+    std::uint32_t agent_warps = 0;  // that hold places of the kernel's
+  };
+
   // Each returns a task that starts after `after` (finished ones do not matter).
   task_id add_kernel(std::uint32_t device, grid shape, recorder::settings record,
-                     block_function block, const std::vector<task_id>& after);
+                     block_function block, const std::vector<task_id>& after,
+                     std::shared_ptr<tracked_launch> tracked = nullptr);
   // A library call. It runs on the CPU when it starts; its traffic is spread over its time, and
   // waits where copies or other devices keep the memory busy. What the L2 holds stays as it was.
   task_id add_call(std::uint32_t device, kernel::library_call call,
                    const std::vector<task_id>& after);
-  // A copy-engine transfer; `arrived` runs when its last byte has.
+  // Who makes a copy: a copy engine of the sender, or the threads of a polling agent.
+  struct mover {
+    std::uint32_t agent_threads = 0;  // 0: a copy engine
+    std::uint32_t peers = 1;          // that the agent's threads store each byte to
+  };
+  // `arrived` runs when the last byte has. A `held` copy also waits until its chunk is complete.
   task_id add_copy(std::uint32_t from, std::uint32_t to, std::uint64_t from_address,
                    std::uint64_t to_address, std::uint64_t bytes, std::function<void()> arrived,
-                   const std::vector<task_id>& after);
+                   const std::vector<task_id>& after, mover by, bool held);
   // An exchange among all devices; device d arrives after after[d], and its task ends when every
   // device's flag has reached it. `payload` bytes travel with each flag. `all_arrived` runs when
   // the last device has arrived, before any task ends. `instant`: flags take no time.
@@ -78,11 +94,24 @@ class simulation : private message_receiver {
     grid shape;
     recorder::settings record;
     block_function block;
+    std::shared_ptr<tracked_launch> tracked;
+  };
+  // Copies that start one after another: those of a device's copy engines, or of an agent to one
+  // peer.
+  struct lane {
+    std::vector<std::uint32_t> waiting;
+    std::uint32_t busy = 0;
+    std::uint32_t at_once = 1;
   };
   struct copy_work {
     std::uint32_t from = 0, to = 0;
     std::uint64_t from_address = 0, to_address = 0;
     std::uint64_t bytes = 0;
+    std::uint32_t lane = 0;
+    picoseconds setup = 0;    // from its turn to its first read
+    double bytes_per_s = 0;   // what its mover can do
+    double window = 0;        // segments that may be under way
+    bool stores = false;      // lines of threads' stores, not an engine's packets
     std::uint64_t asked = 0;  // read requests made
     std::uint64_t sent = 0;
     std::uint64_t arrived_bytes = 0;
@@ -127,15 +156,20 @@ class simulation : private message_receiver {
     ev_signal,
     ev_call_step,
     ev_flag,
+    ev_announced,
   };
 
+  // It also waits for `holds` that somebody else takes away.
   task_id add_task(task_kind kind, std::uint32_t device, std::uint32_t work,
-                   const std::vector<task_id>& after);
+                   const std::vector<task_id>& after, std::uint32_t holds = 0);
   void start(task_id id);
   void end(task_id id);
-  void start_copies(std::uint32_t device);
+  void start_copies(std::uint32_t which);  // of lanes_
+  void announced(std::uint32_t device, const kernel::element_range& range);
+  void check_announcements() const;
   void copy_step(std::uint32_t copy);
   void schedule_step(std::uint32_t copy);
+  std::uint32_t copy_wire_bytes(const copy_work& c, std::uint32_t payload) const;
   void send_segment(std::uint32_t copy);
   picoseconds operation_time(const kernel::operation_counts& n) const;
   void call_step(task_id id, std::uint64_t slice);
@@ -164,9 +198,9 @@ class simulation : private message_receiver {
   std::vector<copy_work> copies_;
   std::vector<exchange_work> exchanges_;
   std::vector<call_work> calls_;
-  std::vector<task_id> running_kernel_;                 // of each device
-  std::vector<std::vector<std::uint32_t>> copy_queue_;  // of each device, waiting for an engine
-  std::vector<std::uint32_t> engines_busy_;
+  std::vector<task_id> running_kernel_;           // of each device
+  std::vector<tracked_launch*> running_tracked_;  // of each device: the last
+  std::vector<lane> lanes_;  // engines of each device, then [from * GPUs + to] of agents
   std::uint64_t unfinished_ = 0;
   traffic copy_traffic_;
   traffic flag_traffic_;

@@ -22,6 +22,7 @@
 #include "base/errors.hpp"
 #include "kernel/region.hpp"
 #include "workload/csr.hpp"
+#include "workload/parts.hpp"
 
 namespace interlace::workload {
 
@@ -32,7 +33,7 @@ struct rank_update {
   static constexpr std::uint32_t max_rows = 1024;     // rows of a unit
   static constexpr std::uint32_t long_row = 64;       // edges from which a warp reduces the row
   static constexpr std::uint32_t most_parts = 65535;  // blocks that share a row
-  static constexpr std::uint32_t shared_bytes = (tile + 2 * 32) * sizeof(float);
+  static constexpr std::uint32_t shared_bytes = tile * sizeof(float) + sum_bytes(2);
 
   csr_view graph;                         // in-edges
   local<const std::uint32_t> unit_rows;   // unit b has rows [unit_rows[b], unit_rows[b + 1]),
@@ -70,9 +71,9 @@ struct rank_update {
       if (track_residual) {
         residual[lane] += fabsf(rank - lane.load(contribution, v) * divisor);
       }
-      lane.compute(operation::fp32, track_residual ? 9 : 7);  // five of them divide
-      lane.compute(operation::special, 1);
-      lane.compute(operation::integer, track_residual ? 12 : 10);
+      // Five of fp32's divide.
+      lane.compute(
+          {.fp32 = track_residual ? 9U : 7U, .integer = track_residual ? 12U : 10U, .special = 1});
     };
 
     if (slot == 0) {
@@ -81,15 +82,14 @@ struct rank_update {
           lane.store(gathered, e - first,
                      lane.load(contribution, lane.load_index(graph.columns, e)));
         }
-        lane.compute(operation::fp64, 10);  // base, in every lane
-        lane.compute(operation::special, 3);
-        lane.compute(operation::integer, 19 + 6 * turns(lane, first, last));
+        // `base` is computed by every lane.
+        lane.compute({.fp64 = 10, .integer = 19 + 6 * turns(lane, first, last), .special = 3});
       });
       reduce_rows(block, first_row, last_row, first, gathered, finish);
     } else {
       reduce_part(block, first_row, first, last, slot - 1, gathered, finish);
     }
-    add_totals(block, dangling, residual);
+    add_sums(block, totals, track_residual ? 2 : 1, dangling, residual);
   }
 
  private:
@@ -128,8 +128,8 @@ struct rank_update {
           float s = 0;
           for (auto e : lane.range(begin[lane], end[lane])) s += lane.load(gathered, e);
           sum[lane] = s;
-          lane.compute(operation::fp32, end[lane] - begin[lane]);
-          lane.compute(operation::integer, 32 + (end[lane] - begin[lane]) / 2);
+          const std::uint32_t edges = end[lane] - begin[lane];
+          lane.compute({.fp32 = edges, .integer = 32 + edges / 2});
         });
         for (std::uint64_t rest = warp.ballot(is_long); rest != 0; rest &= rest - 1) {
           const std::uint32_t owner = lowest_lane(rest);
@@ -142,8 +142,7 @@ struct rank_update {
             }
             partial[lane] = s;
             const std::uint32_t mine = (to[lane] - from[lane] + width - 1 - lane.in_warp()) / width;
-            lane.compute(operation::fp32, mine);
-            lane.compute(operation::integer, 30 + mine);
+            lane.compute({.fp32 = mine, .integer = 30 + mine});
           });
           const float total = warp.sum(partial);
           warp.each([&](auto lane) {
@@ -172,10 +171,10 @@ struct rank_update {
         s += lane.load(contribution, lane.load_index(graph.columns, e));
       }
       partial[lane] = s;
-      lane.compute(operation::fp64, 10);  // base, in every lane
-      lane.compute(operation::special, 3);
-      lane.compute(operation::fp32, turns(lane, first, last));
-      lane.compute(operation::integer, 26 + 4 * turns(lane, first, last));
+      lane.compute({.fp32 = turns(lane, first, last),
+                    .fp64 = 10,
+                    .integer = 26 + 4 * turns(lane, first, last),
+                    .special = 3});
     });
     block.each_warp([&](auto warp) {
       const float total = warp.sum(partial);
@@ -191,38 +190,10 @@ struct rank_update {
           one_block + static_cast<std::uint64_t>(static_cast<double>(s) * fixed_point);
       const std::uint64_t sum = lane.atomic_add(row_sums, slot, mine) + mine;
       const std::uint32_t edges = lane.load(graph.offsets, row + 1) - lane.load(graph.offsets, row);
-      lane.compute(operation::fp32, threads / block.warp_width());
-      lane.compute(operation::special, 2);
-      lane.compute(operation::integer, 20);
+      lane.compute({.fp32 = threads / block.warp_width(), .integer = 20, .special = 2});
       if (sum / one_block != (edges + tile - 1) / tile) return;
       lane.store(row_sums, slot, 0);  // everybody has been here: ready for the next epoch
       finish(lane, row, static_cast<float>(static_cast<double>(sum % one_block) / fixed_point));
-    });
-  }
-
-  // One atomic a block and total.
-  template <class Block, class State>
-  INTERLACE_KERNEL void add_totals(Block& block, const State& dangling,
-                                   const State& residual) const {
-    auto warps = shared<float>(block, 2 * 32);
-    block.each_warp([&](auto warp) {
-      const float mass = warp.sum(dangling);
-      const float change = track_residual ? warp.sum(residual) : 0.0F;
-      warp.each([&](auto lane) {
-        if (lane.in_warp() != 0) return;
-        lane.store(warps, warp.index(), mass);
-        if (track_residual) lane.store(warps, 32 + warp.index(), change);
-      });
-    });
-    block.each([&](auto lane) {
-      if (lane.index() > (track_residual ? 1U : 0U)) return;
-      float total = 0;
-      for (auto w : lane.range(0U, threads / block.warp_width())) {
-        total += lane.load(warps, 32 * lane.index() + w);
-      }
-      lane.compute(operation::fp32, threads / block.warp_width());
-      lane.compute(operation::integer, 20);
-      if (total != 0) lane.reduce(totals, lane.index(), static_cast<double>(total));
     });
   }
 };
@@ -327,7 +298,7 @@ class pagerank {
   }
 
   // Ranks as device `device` holds them.
-  std::vector<float> ranks(std::uint32_t device) const {
+  std::vector<float> result(std::uint32_t device) const {
     std::vector<float> values = node_.front(rank_, device);
     for (std::uint64_t v = 0; v < graph_.vertices; ++v) {
       values[v] *= static_cast<float>(std::max(1U, graph_.out_degree[v]));
@@ -363,15 +334,16 @@ class pagerank {
     const auto units = make_units(graph_.offsets, begin, end);
     part p;
     p.rows = end - begin;
-    p.offsets = put(d, offsets);
-    p.columns = put(d, std::vector<std::uint32_t>(graph_.columns + first_edge,
-                                                  graph_.columns + first_edge + edges));
-    p.out_degree =
-        put(d, std::vector<std::uint32_t>(graph_.out_degree + begin, graph_.out_degree + end));
-    p.unit_rows = put(d, units.rows);
-    p.unit_edges = put(d, units.edges);
-    p.unit_slots = put(d, units.slots);
-    p.row_sums = put(d, std::vector<std::uint64_t>(units.shared_rows, 0));
+    p.offsets = put(node_, d, offsets);
+    p.columns = put(node_, d,
+                    std::vector<std::uint32_t>(graph_.columns + first_edge,
+                                               graph_.columns + first_edge + edges));
+    p.out_degree = put(
+        node_, d, std::vector<std::uint32_t>(graph_.out_degree + begin, graph_.out_degree + end));
+    p.unit_rows = put(node_, d, units.rows);
+    p.unit_edges = put(node_, d, units.edges);
+    p.unit_slots = put(node_, d, units.slots);
+    p.row_sums = put(node_, d, std::vector<std::uint64_t>(units.shared_rows, 0));
     // Whichever part of a shared row comes last writes it, so each of them may.
     p.mapping = kernel::block_mapping::custom(
         [begin, rows = units.rows, slots = units.slots](std::uint64_t block) {
@@ -379,13 +351,6 @@ class pagerank {
           return std::vector<kernel::element_range>{{begin + rows[block], begin + last}};
         });
     return p;
-  }
-
-  template <class T>
-  local<T> put(std::uint32_t d, const std::vector<T>& values) {
-    auto array = node_.template allocate<T>(d, values.size());
-    node_.upload(array, values);
-    return array;
   }
 
   Node& node_;

@@ -1,5 +1,5 @@
 // What is traced on every node that can: small kernels whose totals are known in closed form, the
-// other probes, and PageRank.
+// other probes, and the workloads.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,7 @@
 #include "kernel/trace.hpp"
 #include "spmv.hpp"
 #include "stencil.hpp"
+#include "workload/jacobi.hpp"
 #include "workload/pagerank.hpp"
 
 namespace interlace::probe {
@@ -237,6 +238,19 @@ void each_workload(Visit visit) {
     workload::pagerank work(
         node, {g.out_degree.size(), g.offsets.data(), g.columns.data(), g.out_degree.data()}, o,
         0.85F);
+    node.run([&] {
+      work.enqueue_iteration(false);
+      work.enqueue_iteration(true);
+    });
+  });
+  visit("jacobi", [](auto& node) {
+    const std::uint32_t rows = 5003;
+    const std::uint32_t half = 6;
+    const std::vector<float> diagonals(std::size_t{2 * half + 1} * rows, 1.0F);
+    const std::vector<float> right(rows, 1.0F);
+    kernel::region_options o;
+    o.boundaries = {0, rows};
+    workload::jacobi work(node, {rows, half, diagonals.data(), right.data()}, o, false);
     node.run([&] {
       work.enqueue_iteration(false);
       work.enqueue_iteration(true);

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from interlace import graphs
+from interlace import banded, graphs
 
-EDGE_S = 2e-11  # one GPU's time for an edge
+ENTRY_S = 2e-11  # one GPU's time for an edge or an entry of a matrix
 BYTE_S = 1 / 25e9
 LAUNCH_S = 4e-6
 
@@ -36,7 +37,7 @@ class Fake:
     Endpoint = Link = Protocol = Switch = SimpleNamespace
 
     def __init__(self) -> None:
-        self.wrong: tuple[str, int, int, int] | None = None  # mechanism, gpus, device, vertex
+        self.wrong: tuple[str, int, int, int] | None = None  # mechanism, gpus, device, element
         self.wrong_by = 1e-3
         self.interrupt: str | None = None  # the mechanism that Ctrl-C hits
         self.crash: str | None = None
@@ -55,31 +56,89 @@ class Fake:
 
     def run_pagerank(self, node: str, machine: Any, *arguments: Any) -> dict[str, Any]:
         assert (machine is None) == (node == "host")
-        return self._run(node, *arguments)
+        return self._pagerank(node, *arguments)
+
+    def run_jacobi(self, node: str, machine: Any, *arguments: Any) -> dict[str, Any]:
+        assert (machine is None) == (node == "host")
+        return self._jacobi(node, *arguments)
+
+    def _pagerank(
+        self,
+        node: str,
+        mechanism: str,
+        boundaries: NDArray[np.uint64],
+        iterations: int,
+        tolerance: float,
+        split_ranges: int,
+        chunk_bytes: int,
+        agent_threads: int,
+        offsets: NDArray[np.uint64],
+        columns: NDArray[np.uint32],
+        out_degree: NDArray[np.uint32],
+        damping: float,
+    ) -> dict[str, Any]:
+        for array, kind in ((offsets, np.uint64), (columns, np.uint32), (out_degree, np.uint32)):
+            assert array.dtype == kind
+            assert array.flags.c_contiguous
+        graph = graphs.Graph("fake", len(out_degree), offsets.astype(np.int64), columns, out_degree)
+        exact = graphs.pagerank_reference(
+            graph, damping, iterations=iterations, tolerance=tolerance or None
+        )
+        how = (split_ranges, chunk_bytes, agent_threads)
+        asked = (mechanism, boundaries, iterations, tolerance, how)
+        return self._run(
+            node, asked, exact.ranks, exact.iterations, exact.residual, columns.size, "rank_update"
+        )
+
+    def _jacobi(
+        self,
+        node: str,
+        mechanism: str,
+        boundaries: NDArray[np.uint64],
+        iterations: int,
+        tolerance: float,
+        split_ranges: int,
+        chunk_bytes: int,
+        agent_threads: int,
+        diagonals: NDArray[np.float32],
+        right: NDArray[np.float32],
+        halo: bool,
+    ) -> dict[str, Any]:
+        for array in (diagonals, right):
+            assert array.dtype == np.float32
+            assert array.flags.c_contiguous
+        assert diagonals.shape == (len(diagonals) // 2 * 2 + 1, right.size)
+        system = banded.BandedSystem("fake", diagonals, right)
+        exact = banded.jacobi_reference(system, iterations).x
+        how = (split_ranges, chunk_bytes, agent_threads)
+        asked = (mechanism, boundaries, iterations, tolerance, how)
+        result = self._run(node, asked, exact, iterations, 0.0, diagonals.size, "jacobi_update")
+        if halo:  # what a device is not sent stays what it was
+            half = len(diagonals) // 2
+            for device, values in enumerate(result["values"]):
+                values[: max(0, int(boundaries[device]) - half)] = np.nan
+                values[int(boundaries[device + 1]) + half :] = np.nan
+        return result
 
     def _run(
         self,
         node: str,
-        gpus: int,
-        mechanism: str,
-        offsets: NDArray[np.uint64],
-        columns: NDArray[np.uint32],
-        out_degree: NDArray[np.uint32],
-        boundaries: NDArray[np.uint64],
-        damping: float,
-        iterations: int,
-        tolerance: float,
-        split_ranges: int,
+        asked: tuple[str, NDArray[np.uint64], int, float, tuple[int, int, int]],
+        exact: NDArray[np.float64],
+        done: int,
+        residual: float,
+        entries: int,
+        kernel: str,
     ) -> dict[str, Any]:
         began = time.process_time()
-        self.calls.append((node, gpus, mechanism, iterations, tolerance, split_ranges))
-        for array, kind in (
-            (offsets, np.uint64), (columns, np.uint32), (out_degree, np.uint32),
-            (boundaries, np.uint64),
-        ):  # fmt: skip
-            assert array.dtype == kind
-            assert array.flags.c_contiguous
-        assert boundaries.shape == (gpus + 1,)
+        mechanism, boundaries, iterations, tolerance, how = asked
+        split_ranges, chunk_bytes, agent_threads = how
+        assert 32 <= agent_threads <= 65536
+        gpus = boundaries.size - 1
+        self.calls.append((node, gpus, mechanism, iterations, tolerance, *how))
+        assert boundaries.dtype == np.uint64
+        assert boundaries[0] == 0
+        assert boundaries[-1] == exact.size
         time.sleep(self.sleep_s)
         if self.interrupt == mechanism:
             raise KeyboardInterrupt
@@ -88,22 +147,20 @@ class Fake:
         if self.usage is not None:
             raise UsageError(self.usage)
 
-        graph = graphs.Graph("fake", len(out_degree), offsets.astype(np.int64), columns, out_degree)
-        exact = graphs.pagerank_reference(
-            graph, damping, iterations=iterations, tolerance=tolerance or None
-        )
-        ranks = np.tile(exact.ranks.astype(np.float32), (gpus, 1))
+        values = np.tile(exact.astype(np.float32), (gpus, 1))
         if self.wrong is not None and self.wrong[:2] == (mechanism, gpus):
-            ranks[self.wrong[2], self.wrong[3]] *= 1 + self.wrong_by
+            values[self.wrong[2], self.wrong[3]] *= 1 + self.wrong_by
 
-        compute = LAUNCH_S + len(columns) * EDGE_S / gpus
-        sent = 4 * graph.rows * (gpus - 1)
+        compute = LAUNCH_S + entries * ENTRY_S / gpus
+        sent = 4 * exact.size * (gpus - 1)
         copy = 2e-6 + BYTE_S * sent / gpus if gpus > 1 else 0.0
         overhead = {"inline": 2.5, "infinite-bandwidth": 0.0}.get(mechanism, 1.08) - 1
         exposed, extra = {
             "bulk-copy": (copy, 0.0),
             "split": (copy / split_ranges, LAUNCH_S * (split_ranges - 1) / 4),
             "inline": (0.3 * copy, 0.0),
+            "polling": (0.2 * copy, 1e-14 * agent_threads + 1e-13 * chunk_bytes),
+            "copy-engine": (0.4 * copy, 1e-13 * chunk_bytes),
             "infinite-bandwidth": (0.0, 0.0),
         }[mechanism]
         epoch = compute + exposed + extra
@@ -111,7 +168,7 @@ class Fake:
         for first in (0.0, epoch):
             for device in range(gpus):
                 timeline.append(
-                    {"device": device, "track": "kernel", "name": "rank_update",
+                    {"device": device, "track": "kernel", "name": kernel,
                      "start_s": first, "end_s": first + compute + extra}
                 )  # fmt: skip
                 for peer in range(gpus if exposed else 0):
@@ -120,21 +177,20 @@ class Fake:
                             {"device": device, "track": "copy", "name": f"to GPU {peer}",
                              "start_s": first + compute - copy / 2, "end_s": first + epoch}
                         )  # fmt: skip
-        done = exact.iterations
         known = mechanism != "infinite-bandwidth"
         return {
             "time_s": 0.0 if node == "host" else epoch * done,
             "copy_s": copy * done if mechanism == "bulk-copy" else 0.0,
             "iterations": done,
-            "residual": exact.residual,
-            "ranks": ranks,
+            "residual": residual,
+            "values": values,
             "wire": {
                 "useful": 0.95 * sent * done if known else 0.0,
                 "protocol": 0.0 if node == "host" or not known else overhead * sent * done,
                 "wasted": sent * done - 0.95 * sent * done if known else 0.0,
             },
             "timeline": timeline,
-            "accesses": len(columns) * done,
+            "accesses": entries * done,
             "remote_transactions": sent // 128 * done,
             "cpu_s": max(1e-6, time.process_time() - began),
         }
@@ -143,14 +199,37 @@ class Fake:
 class FakeCuda(Fake):
     """`_cuda`."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.overlaps: list[tuple[Any, ...]] = []
+
     def device_info(self) -> dict[str, Any]:
         return {"gpus": self.gpus, "name": "Fake H200", "driver": "580.1", "cuda": "13.0"}
 
-    def run_pagerank(self, gpus: Any, mechanism: Any, *arguments: Any) -> dict[str, Any]:
-        *common, warmup, repeats = arguments
+    def run_pagerank(self, *arguments: Any) -> dict[str, Any]:
+        return self._measured(self._pagerank, *arguments)
+
+    def run_jacobi(self, *arguments: Any) -> dict[str, Any]:
+        return self._measured(self._jacobi, *arguments)
+
+    def _measured(
+        self,
+        run: Callable[..., dict[str, Any]],
+        mechanism: str,
+        boundaries: NDArray[np.uint64],
+        iterations: int,
+        tolerance: float,
+        split_ranges: int,
+        chunk_bytes: int,
+        agent_threads: int,
+        warmup: int,
+        repeats: int,
+        *data: Any,
+    ) -> dict[str, Any]:
         assert mechanism != "infinite-bandwidth"
         assert warmup >= 0
-        result = self._run("cuda", gpus, mechanism, *common)
+        how = (split_ranges, chunk_bytes, agent_threads)
+        result = run("cuda", mechanism, boundaries, iterations, tolerance, *how, *data)
         wire = result["wire"]
         sent = wire["useful"] + wire["protocol"] + wire["wasted"]
         times = [result["time_s"] * (1 + 0.01 * n) for n in range(repeats)]
@@ -161,6 +240,47 @@ class FakeCuda(Fake):
             "time_s": sorted(times)[repeats // 2],
             "raw_tx_bytes": sent * repeats if self.counters else None,
             "data_tx_bytes": (sent - wire["protocol"]) * repeats if self.counters else None,
+        }
+
+    def measure_overlap(
+        self,
+        *,
+        peers: int,
+        bytes: int,  # noqa: A002
+        mechanism: str,
+        chunk_bytes: int,
+        agent_threads: int,
+        split_ranges: int,
+        rounds: int,
+        epochs: int,
+        warmup: int,
+        repeats: int,
+        deliver: bool,
+    ) -> dict[str, Any]:
+        self.overlaps.append((peers, bytes, mechanism, chunk_bytes, agent_threads, rounds, deliver))
+        assert peers < self.gpus
+        assert epochs > 0
+        assert warmup >= 0
+        assert 32 <= agent_threads <= 65536
+        if self.crash == mechanism:
+            raise DeviceError("GPU 1 did not get element 7")
+        if mechanism == "copy-engine" and bytes // chunk_bytes > 250:
+            raise UsageError(f"chunks of {chunk_bytes} bytes are too small")
+        remarks = ["it went another way"] if mechanism == "inline" else []
+        kernel = max(bytes / 4e12, 2e-15 * bytes * rounds) + 5e-6
+        transfer = peers * bytes / 400e9
+        epoch = {
+            "bulk-copy": kernel + transfer,
+            "split": max(kernel, transfer) + min(kernel, transfer) / split_ranges,
+            "inline": max(kernel, transfer * 1.25),
+            "polling": max(kernel, transfer) + chunk_bytes / 400e9 + 1e-3 / agent_threads,
+            "copy-engine": max(kernel, transfer) + chunk_bytes / 400e9,
+        }[mechanism]
+        seconds = epoch if deliver else kernel
+        drift = 1 + 0.001 * len(self.overlaps)
+        return {
+            "epoch_s": [seconds * drift * (1 + 0.01 * n) for n in range(repeats)],
+            "remarks": remarks if deliver else [],
         }
 
     def rmat(self, scale: int, edge_factor: int, seed: int) -> tuple[Any, Any, Any]:

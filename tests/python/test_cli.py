@@ -41,15 +41,15 @@ STUDY = ["study", "pagerank", "--data", "{graph}", "--machine", MACHINE]
 RMAT = ["study", "pagerank", "--machine", MACHINE]
 WRONG: list[tuple[list[str], str]] = [
     (["studdy"], "there is no command 'studdy' (did you mean study?); there are {commands}"),
-    (["study"], "study needs the name of a workload; there is pagerank"),
+    (["study"], "study needs the name of a workload; there are pagerank, jacobi"),
     (
         ["study", "pgerank"],
-        "there is no workload 'pgerank' (did you mean pagerank?); there is pagerank",
+        "there is no workload 'pgerank' (did you mean pagerank?); there are pagerank, jacobi",
     ),
     (
         [*STUDY, "--mechanisms", "bulk-copy,inlin"],
         "there is no mechanism 'inlin' (did you mean inline?); "
-        "there are bulk-copy, split, inline, infinite-bandwidth",
+        "there are bulk-copy, split, inline, polling, copy-engine, infinite-bandwidth",
     ),
     (
         ["study", "pagerank", "--data", "{graph}", "--machine", "4x-volta-nvlink"],
@@ -60,7 +60,8 @@ WRONG: list[tuple[list[str], str]] = [
         [*STUDY, "--gpu", "2"],
         "there is no option '--gpu' (did you mean --gpus?); there are --data, --rmat, "
         "--edge-factor, --seed, --machine, --gpus, --mechanisms, --iterations, --tolerance, "
-        "--damping, --split, --warmup, --repeats, --jobs, --json, --html, --timeline, --help",
+        "--damping, --rows, --half-bandwidth, --halo, --split, --chunks, --threads, --warmup, "
+        "--repeats, --jobs, --json, --html, --timeline, --help",
     ),
     (["--verson"], "there is no option '--verson' (did you mean --version?); "
                    "there are --version, --help"),
@@ -136,6 +137,22 @@ WRONG: list[tuple[list[str], str]] = [
     ([*STUDY, "--tolerance", "small"], "--tolerance 'small': give a number"),
     ([*STUDY, "--damping", "1.1"], "--damping 1.1: give a number from 0 to 1"),
     ([*STUDY, "--split", "0,2"], "--split '0,2': 0 ranges cannot run anything; give at least 1"),
+    *(
+        (
+            [*STUDY, "--chunks", text],
+            f"--chunks '{text}': give sizes from 4K to 256M with commas between them, such as "
+            "64K,256K,1M",
+        )
+        for text in ("", "64", "64KB", "2K", "257M", "1G", "0K", "-1M", "1.5M", "64K,,1M", "²K")
+    ),
+    *(
+        (
+            [*STUDY, "--threads", text],
+            f"--threads '{text}': give multiples of 32 from 32 to 65536 with commas between them, "
+            "such as 4096,16384",
+        )
+        for text in ("", "0", "31", "33", "65568", "4K", "-32", "4096,,32", "²")
+    ),
     ([*STUDY, "--jobs", "0"], "--jobs 0: give a number of at least 1"),
     (
         [*STUDY, "--warmup", "1"],
@@ -223,6 +240,7 @@ def test_help_and_version(run: Run) -> None:
     for words in ([], ["--help"], ["-h"]):
         ran = run(*words)
         assert ran.code == 0
+        assert "  bench  Measure what mechanisms cost and hide on these GPUs.\n" in ran.out
         assert "  study  Run a workload by every mechanism and compare.\n" in ran.out
     ran = run("study", "--help")
     assert ran.code == 0
@@ -295,7 +313,7 @@ def test_the_command_starts_quickly() -> None:
     assert min(times) < 0.5  # of CPU time, which a busy machine does not lengthen; it takes 0.25 s
 
 
-@pytest.mark.parametrize("words", [["--version"], ["study", "--help"]])
+@pytest.mark.parametrize("words", [["--version"], ["study", "--help"], ["bench", "--help"]])
 def test_nothing_heavy_is_loaded_for_help(words: list[str]) -> None:
     heavy = "numpy", "scipy", "plotly"
     code = (

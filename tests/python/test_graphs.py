@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.io import mmwrite
 from scipy.sparse import coo_array
 
-from interlace import graphs
+from interlace import graphs, reading
 from interlace.errors import UserError
 from interlace.graphs import (
     Graph,
@@ -149,7 +149,7 @@ def test_slow_readers_agree_with_the_fast_ones(
     (tmp_path / "a.mtx").write_text(text + "".join(f"{i + 1} {j + 1}\n" for i, j in lower))
     (tmp_path / "b.el").write_text("".join(f"{i} {j} 1.5 # x\n" for i, j in edges))
     fast = [load_graph(tmp_path / name) for name in ("a.mtx", "b.el")]
-    monkeypatch.setattr(graphs, "_fast_matrix_market", lambda *_: None)
+    monkeypatch.setattr(reading, "_fast_matrix_market", lambda *_: None)
     monkeypatch.setattr(graphs, "_fast_edge_list", lambda *_: None)
     slow = [load_graph(tmp_path / name) for name in ("a.mtx", "b.el")]
     for one, other in zip(fast, slow, strict=True):
@@ -294,7 +294,7 @@ def test_cut_and_damaged_gzip(tmp_path: Path) -> None:
 def test_memory_is_checked_before_it_is_taken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(graphs, "_memory_bytes", lambda: 10_000_000_000)
+    monkeypatch.setattr(reading, "memory_bytes", lambda: 10_000_000_000)
     (tmp_path / "a.mtx").write_text(BANNER + "4294967296 4294967296 1\n1 2\n")
     (tmp_path / "a.el").write_text("0 4294967295\n")
     for name in ("a.mtx", "a.el"):
@@ -373,7 +373,7 @@ def test_what_scipys_reader_crashes_on(tmp_path: Path, content: str) -> None:
 def test_loaders_survive_mutations(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(graphs, "_memory_bytes", lambda: 32_000_000)  # so that none is slow
+    monkeypatch.setattr(reading, "memory_bytes", lambda: 32_000_000)  # so that none is slow
     generator = random.Random(f"mutations of {name}")
     data = seeds()[name]
     file = tmp_path / name

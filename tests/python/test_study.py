@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -19,7 +20,8 @@ import pytest
 from fake_core import Fake, FakeCuda
 from interlace import evaluation, files, graphs, interrupts, table, workers, workloads
 from interlace.errors import UserError
-from interlace.workloads import Case, Inputs, Pagerank, RunFailure
+from interlace.mechanisms import KIB, MECHANISMS, MIB, Config, Tuning
+from interlace.workloads import Case, Inputs, Pagerank, Reference, RunFailure
 from study_helpers import MACHINE, Run, study_of
 
 HERE = Path(__file__).resolve().parent
@@ -81,7 +83,7 @@ def test_the_file_has_every_key(run: Run, graph: Path, tmp_path: Path) -> None:
 def test_rows_and_figures(run: Run, graph: Path, tmp_path: Path) -> None:
     document = result(run, tmp_path, *study_of(graph, "--gpus", "4,2", "--split", "2,8,4"))
     rows = by_name(document)
-    names = ["bulk-copy", "split", "inline", "infinite-bandwidth"]
+    names = list(MECHANISMS)
     assert list(rows) == [(1, "bulk-copy"), *((g, name) for g in (2, 4) for name in names)]
     single = rows[1, "bulk-copy"]
     assert (single["speedup"], single["opportunity"], single["captured"]) == (1, 1, 1)
@@ -100,19 +102,66 @@ def test_rows_and_figures(run: Run, graph: Path, tmp_path: Path) -> None:
         assert bound["overlap"] == bound["captured"] == 1
         split = rows[gpus, "split"]
         tried = [split, *(c for c in document["candidates"] if c["gpus"] == gpus)]
+        assert {row["mechanism"] for row in tried} == {"split"}
         assert sorted(row["config"]["ranges"] for row in tried) == [2, 4, 8]
-        assert split["config"]["tried"] == [2, 4, 8]
+        assert split["config"]["tried"] == [{"ranges": 2}, {"ranges": 4}, {"ranges": 8}]
         assert split["time_s"] == min(row["time_s"] for row in tried)
 
 
 def test_what_the_core_is_given(core: Fake, graph: Path) -> None:
     workload = Pagerank.load(Inputs(data=graph, iterations=7, damping=0.5), None)
-    outcome = workload.simulate(core, "machine", Case(4, "split", 8))
-    assert core.calls == [("sim", 4, "split", 7, 0.0, 8)]
+    outcome = workload.simulate(core, "machine", Case(4, "split", Config(ranges=8)))
+    assert core.calls == [("sim", 4, "split", 7, 0.0, 8, MIB, 32)]
     assert outcome.values.shape == (4, 40)
     workload = Pagerank.load(Inputs(data=graph, tolerance=1e-3), None)
     workload.simulate(core, "machine", Case(1, "bulk-copy"))
-    assert core.calls[-1] == ("sim", 1, "bulk-copy", 1000, 1e-3, 1)
+    assert core.calls[-1] == ("sim", 1, "bulk-copy", 1000, 1e-3, 1, MIB, 32)
+
+
+@pytest.mark.usefixtures("core")
+def test_chunks_and_threads_are_tried(run: Run, tmp_path: Path) -> None:
+    # 2**18 vertices: a part has some 0.5 MiB
+    words = ["study", "jacobi", "--rows", 1 << 18, "--machine", MACHINE, "--gpus", 2, "-n", 1]
+    words += ["--chunks", "64K,1m,4M,256K", "--threads", "32,4096"]
+    document = result(run, tmp_path, *words)
+    tried: dict[str, list[dict[str, int]]] = {"polling": [], "copy-engine": []}
+    for row in document["rows"] + document["candidates"]:
+        if row["mechanism"] in tried:
+            config = dict(row["config"])
+            configs = config.pop("tried")
+            assert config in configs
+            tried[row["mechanism"]].append(config)
+    rows = by_name(document)
+    for name, found in tried.items():
+        order = sorted(found, key=lambda config: list(config.values()))
+        assert rows[2, name]["config"]["tried"] == order
+        assert len(found) == len({str(config) for config in found})
+    assert [list(c.values()) for c in rows[2, "polling"]["config"]["tried"]] == [
+        [chunk, threads] for chunk in (64 * KIB, 256 * KIB, MIB) for threads in (32, 4096)
+    ]
+    assert rows[2, "copy-engine"]["config"]["tried"] == [
+        {"chunk_bytes": 256 * KIB}, {"chunk_bytes": MIB},
+    ]  # fmt: skip
+    assert "tried" not in rows[2, "inline"]["config"]
+
+
+def test_defaults_of_the_nodes(run: Run, cuda: FakeCuda, tmp_path: Path) -> None:
+    words = ["study", "jacobi", "--rows", 1 << 22, "--gpus", 2, "-n", 1]
+    rows = by_name(result(run, tmp_path, *words))
+    assert [c["ranges"] for c in rows[2, "split"]["config"]["tried"]] == [2, 4, 8, 16, 32]
+    configs = rows[2, "polling"]["config"]["tried"]
+    assert {c["chunk_bytes"] for c in configs} == {64 * KIB, 256 * KIB, MIB, 4 * MIB}
+    assert {c["agent_threads"] for c in configs} == {4096, 16384}
+    assert len(rows[2, "copy-engine"]["config"]["tried"]) == 3
+    assert {call[5:] for call in cuda.calls if call[2] == "copy-engine"} == {
+        (1, chunk, 32) for chunk in (256 * KIB, MIB, 4 * MIB)
+    }
+    rows = by_name(result(run, tmp_path, *words, "--machine", MACHINE))
+    assert [c["ranges"] for c in rows[2, "split"]["config"]["tried"]] == [2, 8, 32]
+    assert rows[2, "polling"]["config"]["tried"] == [
+        {"chunk_bytes": chunk, "agent_threads": 4096} for chunk in (64 * KIB, MIB)
+    ]
+    assert rows[2, "copy-engine"]["config"]["tried"] == [{"chunk_bytes": MIB}]
 
 
 @pytest.mark.usefixtures("core")
@@ -191,7 +240,7 @@ def test_a_wrong_value_fails_the_study(run: Run, core: Fake, graph: Path, tmp_pa
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 0.0, -1.0])
 def test_no_wrong_number_passes(core: Fake, graph: Path, value: float) -> None:
     workload = Pagerank.load(Inputs(data=graph), None)
-    outcome = workload.simulate(core, "machine", Case(2, "split", 4))
+    outcome = workload.simulate(core, "machine", Case(2, "split", Config(ranges=4)))
     assert workload.verify(outcome) < 1e-7
     outcome.values[1, 39] = value
     with pytest.raises(RunFailure, match=r"split \(4 ranges\) on 2 GPUs: GPU 1 .* vertex 39"):
@@ -217,7 +266,7 @@ def test_ranks_of_zero_are_compared_too(core: Fake) -> None:
     workload = Pagerank(chain, "chain", "", Inputs(damping=1.0, iterations=1))
     outcome = workload.simulate(core, "machine", Case(1, "bulk-copy"))
     assert workload.verify(outcome) < 1e-7
-    workload._references[1] = np.array([0.0, 0.5, 0.5])
+    workload._references[1] = Reference(*[np.array([0.0, 0.5, 0.5])] * 2)
     outcome.values[0] = [0.0, 0.5, 0.5]
     assert workload.verify(outcome) == 0
     outcome.values[0, 0] = 1e-30
@@ -449,21 +498,24 @@ def test_measured_rows(run: Run, cuda: FakeCuda, graph: Path, tmp_path: Path) ->
     wire = rows[4, "inline"]["wire"]
     assert wire["useful"] + wire["wasted"] == pytest.approx(sent, abs=1)
     assert wire["protocol"] == pytest.approx(1.5 * sent, abs=1)
+    for name in ("polling", "copy-engine"):  # they deliver what a bulk copy does
+        for kind in ("useful", "wasted"):
+            assert rows[4, name]["wire"][kind] == rows[4, "bulk-copy"]["wire"][kind]
     assert {call[0] for call in cuda.calls} == {"cuda"}  # the host counts in other processes
 
 
 def test_measured_without_counters(run: Run, cuda: FakeCuda, graph: Path, tmp_path: Path) -> None:
     cuda.counters = False
     document = result(run, tmp_path, "study", "pagerank", "--data", graph, "--gpus", 2)
-    wire = by_name(document)[2, "inline"]["wire"]
-    assert wire["protocol"] is None
-    assert wire["useful"] > 0
+    for row in document["rows"][1:-1] + document["candidates"]:
+        assert row["wire"]["protocol"] is None
+        assert row["wire"]["useful"] > 0
 
 
 def test_a_measured_study_generates_on_the_gpu(run: Run, cuda: FakeCuda, tmp_path: Path) -> None:
     document = result(run, tmp_path, "study", "pagerank", "--rmat", 7, "--gpus", 1)
     assert document["rows"][0]["data"] == "rmat-7"
-    assert cuda.calls == [("cuda", 1, "bulk-copy", 10, 0.0, 1)]
+    assert cuda.calls == [("cuda", 1, "bulk-copy", 10, 0.0, 1, MIB, 32)]
 
 
 def test_the_wire_of_a_long_run_follows_from_short_ones(core: Fake, graph: Path) -> None:
@@ -490,9 +542,20 @@ def test_the_plain_table(run: Run, graph: Path) -> None:
     assert lines[4].split()[:2] == ["1", "bulk-copy"]
     assert lines[5] == ""
     assert [" ".join(line.split()[1:4]) for line in lines[7:8]] == ["split (2 ranges)"]
-    assert lines[-1].startswith("All rows verified; the largest relative error is ")
+    assert lines[-3].startswith("All rows verified; the largest relative error is ")
+    assert re.fullmatch(
+        r"Simulated \d+\.\d\d to \d+\.\d\d million accesses a CPU second\.", lines[-2]
+    )
+    assert (
+        lines[-1] == "polling (chunk bytes, threads), copy-engine (chunk bytes): K is 2^10, M 2^20."
+    )
+    assert max(map(len, lines[2:])) <= 100
     assert "\x1b" not in ran.out
-    ends = {len(line) for line in (*lines[2:5], *lines[6:10])}
+    words = [" ".join(line.split()[1:4]) for line in lines[9:11]]
+    assert [word[: word.index(")") + 1] for word in words] == [
+        "polling (64K, 4K)", "copy-engine (1M)",
+    ]  # fmt: skip
+    ends = {len(line) for line in (*lines[2:5], *lines[6:12])}
     assert len(ends) == 1  # the last column is right-aligned
 
 
@@ -506,9 +569,10 @@ def test_the_table_fits_the_terminal(
     monkeypatch.setattr("interlace.table.terminal", lambda: True)
     ran = run(*study_of(graph, "--gpus", "2"))
     assert ran.code == 0
-    body = ran.out.splitlines()[2:]
+    body = [line for line in ran.out.splitlines()[2:] if "All rows" not in line]
+    body = body[: next(n for n, line in enumerate(body) if line.startswith("Simulated "))]
     assert max(map(len, body)) <= width
-    for word in ("opportunity", "captured", "overlap", "useful", "protocol", "wasted", "accesses"):
+    for word in ("opportunity", "captured", "overlap", "useful", "protocol", "wasted"):
         assert sum(f"{word} " in line or line.endswith(word) for line in body) == 1
     assert "…" not in ran.out
 
@@ -577,7 +641,7 @@ def test_a_new_workload_is_a_class_and_a_line(
     assert ran.code == 0
     assert ran.out.startswith("other, forty")
     ran = run("study", "others", "--machine", MACHINE)
-    assert "(did you mean other?); there are pagerank, other" in ran.err
+    assert "(did you mean other?); there are pagerank, jacobi, other" in ran.err
 
 
 def test_results_do_not_depend_on_the_order_they_come_in(core: Fake, graph: Path) -> None:
@@ -587,7 +651,9 @@ def test_results_do_not_depend_on_the_order_they_come_in(core: Fake, graph: Path
         def outcomes(self, workload: Any, cases: Any) -> Any:
             yield from reversed([copy.deepcopy(o) for o in super().outcomes(workload, cases)])
 
-    plan = evaluation.Plan((2, 4), ("bulk-copy", "split", "infinite-bandwidth"), (2, 4))
+    plan = evaluation.Plan(
+        (2, 4), ("bulk-copy", "split", "infinite-bandwidth"), Tuning((2, 4), (MIB,), (4096,))
+    )
 
     def rows(kind: type[SimulatedNode]) -> list[Any]:
         workload = Pagerank.load(Inputs(data=graph), None)
@@ -604,10 +670,10 @@ def test_the_real_core(run: Run, graph: Path, tmp_path: Path) -> None:
     pytest.importorskip("interlace._core")
     document = result(run, tmp_path, *study_of(graph, "--gpus", "1,2,4", "--split", "2,4"))
     rows = by_name(document)
-    assert len(rows) == 9
+    assert len(rows) == 13
     for gpus in (2, 4):
         bound = rows[gpus, "infinite-bandwidth"]
-        for name in ("bulk-copy", "split", "inline"):
+        for name in MECHANISMS[:-1]:
             row = rows[gpus, name]
             assert row["time_s"] >= bound["time_s"]
             assert row["wire"]["useful"] > 0

@@ -14,12 +14,45 @@ namespace {
 
 constexpr std::uint32_t check_threads = 256;
 constexpr std::uint32_t vector_bytes = 16;
-constexpr std::uint32_t vectors_at_once = 4;  // of a thread: loads under way together
+constexpr std::uint32_t vectors_at_once = 8;  // of a thread: loads under way together
 constexpr std::uint32_t idle_ns = 100;        // between two looks that found nothing
 // Parts of chunks that a block looks for at a time; further ones wait until the first are gone.
-constexpr std::uint32_t window = 64;
+constexpr std::uint32_t window = 32;
 
 using device_counter = ::cuda::atomic_ref<counter, ::cuda::thread_scope_device>;
+
+// Of the parts that `pending` names, those whose chunks are complete; 0 once the node has failed.
+// By all lanes of a warp, each with its part's counter and target. The looks are relaxed, or each
+// would empty the L1 of the compute unit; a fence behind the last one makes it acquire.
+__device__ unsigned int wait_for_any(const agent_arguments& a, unsigned int pending,
+                                     std::uint32_t chunk, counter launch) {
+  const bool mine = (pending >> threadIdx.x & 1U) != 0;
+  const counter target = mine ? launch * a.table.targets[chunk] : 0;
+  const std::uint64_t since = global_time_ns();
+  for (std::uint32_t round = 1;; ++round) {
+    const bool done =
+        mine &&
+        device_counter(a.table.counters[chunk]).load(::cuda::memory_order_relaxed) >= target;
+    const unsigned int found = __ballot_sync(0xffffffffU, done);
+    if (found != 0) {
+      ::cuda::atomic_thread_fence(::cuda::memory_order_acquire, ::cuda::thread_scope_device);
+      return found;
+    }
+    __nanosleep(idle_ns);
+    if (round % 64 != 0) continue;
+    if (node_failed(a.barrier)) return 0;
+    if (global_time_ns() - since <= a.barrier.deadline_ns) continue;
+    if (static_cast<std::uint32_t>(__ffs(static_cast<int>(pending))) == threadIdx.x + 1) {
+      const counter before = (launch - 1) * a.table.targets[chunk];
+      report(a.barrier, {.what = failed_wait::chunk,
+                         .region = a.table.region,
+                         .chunk = chunk,
+                         .seen = a.table.counters[chunk] - before,
+                         .target = a.table.targets[chunk]});
+    }
+    return 0;
+  }
+}
 
 // Bytes [begin, end) of the replica to those of every device in `peers`.
 __device__ void copy_bytes(const agent_arguments& a, std::uint64_t begin, std::uint64_t end,
@@ -68,50 +101,36 @@ __global__ void __launch_bounds__(agent_block_threads)
     agent_kernel(const __grid_constant__ agent_arguments a) {
   // Part p of the launch is part p % blocks_per_chunk of chunk p / blocks_per_chunk; block b has
   // parts b, b + gridDim.x, ... Bit k of `pending` is this block's part number base + k.
-  __shared__ unsigned long long ready;
+  __shared__ unsigned int shared_found;
+  if (threadIdx.x == 0 && atomicAdd(a.started + 1, 1U) + 1 == gridDim.x) {
+    system_word(a.started[0]).store(1U, ::cuda::memory_order_release);
+  }
   const std::uint32_t parts = a.table.count * a.blocks_per_chunk;
   const std::uint32_t own =
       parts > blockIdx.x ? (parts - blockIdx.x + gridDim.x - 1) / gridDim.x : 0;
+  const auto chunk_of = [&](std::uint32_t number) {
+    return (blockIdx.x + number * gridDim.x) / a.blocks_per_chunk;
+  };
+  const auto first_of = [](std::uint32_t left) {
+    return left < window ? (1U << left) - 1 : 0xffffffffU;
+  };
   const counter launch = *a.table.launches + 1;
   std::uint32_t base = 0;
-  unsigned long long pending = ~0ULL;
-  if (own < window) pending = (1ULL << own) - 1;
-  std::uint64_t since = global_time_ns();
+  unsigned int pending = first_of(own);
   while (base < own) {
-    if (threadIdx.x == 0) ready = 0;
-    __syncthreads();
-    if (threadIdx.x < window && (pending >> threadIdx.x & 1U) != 0) {
-      const std::uint32_t part = blockIdx.x + (base + threadIdx.x) * gridDim.x;
-      const std::uint32_t c = part / a.blocks_per_chunk;
-      const counter seen = device_counter(a.table.counters[c]).load(::cuda::memory_order_acquire);
-      if (seen >= launch * a.table.targets[c]) atomicOr(&ready, 1ULL << threadIdx.x);
+    if (threadIdx.x < window) {
+      const std::uint32_t number = base + threadIdx.x;
+      const unsigned int found =
+          wait_for_any(a, pending, number < own ? chunk_of(number) : 0, launch);
+      if (threadIdx.x == 0) shared_found = found;
     }
     __syncthreads();
-    const unsigned long long found = ready;
-    __syncthreads();
-    if (found == 0) {
-      if (node_failed(a.barrier)) return;
-      const std::uint64_t now = global_time_ns();
-      if (now - since > a.barrier.deadline_ns) {
-        if (threadIdx.x == 0) {
-          const std::uint32_t bit = __ffsll(static_cast<long long>(pending)) - 1;
-          const std::uint32_t c = (blockIdx.x + (base + bit) * gridDim.x) / a.blocks_per_chunk;
-          report(a.barrier, {.what = failed_wait::chunk,
-                             .region = a.table.region,
-                             .chunk = c,
-                             .seen = a.table.counters[c] - (launch - 1) * a.table.targets[c],
-                             .target = a.table.targets[c]});
-        }
-        return;
-      }
-      __nanosleep(idle_ns);
-      continue;
-    }
-    for (unsigned long long rest = found; rest != 0; rest &= rest - 1) {
-      const std::uint32_t bit = __ffsll(static_cast<long long>(rest)) - 1;
-      const std::uint32_t part = blockIdx.x + (base + bit) * gridDim.x;
-      const kernel::chunk c = a.table.chunks[part / a.blocks_per_chunk];
-      const std::uint32_t slice = part % a.blocks_per_chunk;
+    const unsigned int found = shared_found;
+    if (found == 0) return;
+    for (unsigned int rest = found; rest != 0; rest &= rest - 1) {
+      const std::uint32_t number = base + __ffs(static_cast<int>(rest)) - 1;
+      const kernel::chunk c = a.table.chunks[chunk_of(number)];
+      const std::uint32_t slice = (blockIdx.x + number * gridDim.x) % a.blocks_per_chunk;
       const std::uint64_t begin = c.begin * a.table.element_bytes;
       const std::uint64_t bytes = (c.end - c.begin) * a.table.element_bytes;
       const std::uint64_t vectors = (bytes + vector_bytes - 1) / vector_bytes;
@@ -119,17 +138,14 @@ __global__ void __launch_bounds__(agent_block_threads)
       const std::uint64_t to = vectors * (slice + 1) / a.blocks_per_chunk * vector_bytes;
       copy_bytes(a, begin + from, begin + min(bytes, to), c.peers);
     }
+    __syncthreads();  // before the next look overwrites what was found
     pending &= ~found;
     // The window moves over what is gone.
-    const std::uint32_t gone = pending == 0 ? window : __ffsll(static_cast<long long>(pending)) - 1;
-    if (gone != 0) {
-      base += gone;
-      const std::uint32_t left = base < own ? own - base : 0;
-      const unsigned long long fresh = gone == window ? ~0ULL : ~0ULL << (window - gone);
-      pending = (gone == window ? 0 : pending >> gone) | fresh;
-      if (left < window) pending &= (1ULL << left) - 1;
-    }
-    since = global_time_ns();
+    const std::uint32_t gone = pending == 0 ? window : __ffs(static_cast<int>(pending)) - 1;
+    base += gone;
+    pending = gone == window ? 0 : pending >> gone;
+    const unsigned int fresh = gone == window ? 0xffffffffU : ~(0xffffffffU >> gone);
+    pending = (pending | fresh) & first_of(base < own ? own - base : 0);
   }
 }
 
@@ -161,7 +177,7 @@ void launch_agent(agent_arguments a, std::uint64_t chunk_bytes, std::uint32_t th
   const std::uint32_t blocks = threads / block;
   // A block gets a few times what its threads have under way at once.
   a.blocks_per_chunk = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(
-      chunk_bytes / (std::uint64_t{block} * vectors_at_once * vector_bytes * 4), 1, blocks));
+      chunk_bytes / (std::uint64_t{block} * vectors_at_once * vector_bytes * 2), 1, blocks));
   int least = 0;
   int greatest = 0;
   INTERLACE_CUDA_CHECK(cudaDeviceGetStreamPriorityRange(&least, &greatest));

@@ -16,6 +16,7 @@ struct agent_arguments {
   barrier_arguments barrier;  // deadline, failures
   kernel::chunk_table table;
   std::uint32_t blocks_per_chunk = 1;  // launch_agent decides
+  unsigned int* started = nullptr;     // [0] once all blocks run, which [1] counts; both cleared
   const std::byte* from = nullptr;     // the replica that the launch writes
   std::byte* to[max_devices] = {};     // those of the devices
 };

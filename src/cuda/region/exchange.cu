@@ -132,8 +132,7 @@ __global__ void __launch_bounds__(exchange_threads)
   for (std::uint32_t t = 0; t < a.tracked; ++t) {
     const tracked_launch& over = a.launches[t];
     if (threadIdx.x == 0) ++*over.launches;
-    if (over.flags == nullptr) continue;
-    for (std::uint32_t c = threadIdx.x; c < over.chunks; c += blockDim.x) over.flags[c] = 0;
+    for (std::uint32_t w = threadIdx.x; w < over.count; w += blockDim.x) over.words[w] = 0;
   }
   for (std::uint32_t r = 0; r < a.reductions; ++r) {
     with_type(a.items[r].type, a.items[r].operation, [&](auto tag) {

@@ -113,11 +113,11 @@ struct small_reduction {
 };
 
 // What a tracked launch of the epoch leaves behind: the exchange counts the launch and clears the
-// flags, once everything that waited for them is over.
+// words that streams waited for.
 struct tracked_launch {
   counter* launches = nullptr;
-  unsigned int* flags = nullptr;  // by chunk; null: none
-  std::uint32_t chunks = 0;
+  unsigned int* words = nullptr;
+  std::uint32_t count = 0;
 };
 inline constexpr std::uint32_t max_tracked_launches = 8;
 

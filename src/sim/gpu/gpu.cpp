@@ -30,7 +30,8 @@ gpu::gpu(std::uint32_t index, const machine::gpu& config, const address_map& add
 
 // --- Kernels and blocks
 
-void gpu::start_kernel(grid shape, const recorder::settings& record, const block_function& block) {
+void gpu::start_kernel(grid shape, const recorder::settings& record, const block_function& block,
+                       std::uint32_t agent_warps) {
   shape_ = shape;
   record_ = record;
   block_ = &block;
@@ -39,8 +40,16 @@ void gpu::start_kernel(grid shape, const recorder::settings& record, const block
   blocks_left_ = shape.blocks;
   starts_pending_ = 0;
   stores_arrived_ = queue_.now();
-  std::uint64_t fit = std::min<std::uint64_t>(config_.max_blocks,
-                                              config_.max_warps / std::max(1U, warps_per_block_));
+  // An agent's blocks lie evenly on the compute units; a block of the kernel always finds place.
+  const auto units = static_cast<std::uint32_t>(units_.size());
+  const std::uint32_t own = std::max(1U, warps_per_block_);
+  const std::uint32_t taken = (agent_warps + units - 1) / units;
+  const std::uint32_t places = config_.max_warps / own;
+  std::uint64_t fit = std::min<std::uint64_t>(config_.max_blocks, places);
+  if (taken != 0 && fit != 0) {
+    const std::uint32_t rest = taken < config_.max_warps ? (config_.max_warps - taken) / own : 0;
+    fit = std::clamp<std::uint64_t>(rest, 1, fit);
+  }
   if (shape.shared_bytes > 0) fit = std::min(fit, config_.shared_bytes / shape.shared_bytes);
   if (fit == 0 && shape.blocks > 0) {
     throw model_error("a block of " + std::to_string(shape.threads) + " threads and " +
@@ -171,6 +180,18 @@ bool gpu::run_waiting(std::uint32_t warp_id, instruction& i) {
           u.issue.reserve(now, clocks(static_cast<double>(i.count) / config_.issue.instructions)) +
           i.count * config_.l1.hit_latency_ps;
       break;
+    case instruction_kind::publish: {
+      // The fence ends when the L2 has answered for all that the block stored; an addition then
+      // takes half of that way.
+      w.ready = now + config_.l2.hit_latency_ps;
+      const auto& ranges = blocks_[w.block].programs[warp_id % warps_per_block_].published;
+      for (std::uint32_t k = 0; k < i.count; ++k) {
+        announced_.push_back(ranges[i.first_line + k]);
+        push(w.ready + half_l2_, kinds_.announced,
+             static_cast<std::uint32_t>(announced_.size() - 1), 0);
+      }
+      break;
+    }
     case instruction_kind::barrier: {
       const std::uint32_t slot = w.block;
       w.state = warp_state::barrier;
@@ -202,6 +223,7 @@ void gpu::advance(std::uint32_t warp_id) {
     switch (i.kind) {
       case instruction_kind::compute:
       case instruction_kind::shuffle:
+      case instruction_kind::publish:
       case instruction_kind::wait:
       case instruction_kind::barrier:
         if (!run_waiting(warp_id, i)) return;

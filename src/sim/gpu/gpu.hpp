@@ -66,6 +66,7 @@ class gpu {
     std::uint16_t l2_remote_load = 0;  // of another GPU
     std::uint16_t entry_free = 0;
     std::uint16_t kernel_end = 0;
+    std::uint16_t announced = 0;  // what a block of a tracked launch wrote is in the L2
   };
 
   gpu(std::uint32_t index, const machine::gpu& config, const address_map& addresses,
@@ -73,7 +74,9 @@ class gpu {
 
   // Starts a kernel now; an event of kind kernel_end comes when all blocks have ended and local
   // stores have arrived.
-  void start_kernel(grid shape, const recorder::settings& record, const block_function& block);
+  // `agent_warps` are held by an agent meanwhile.
+  void start_kernel(grid shape, const recorder::settings& record, const block_function& block,
+                    std::uint32_t agent_warps);
   void handle(const event& e);
   // When all stores so far have left for where they go; grows while they are under way.
   picoseconds stores_arrived() const { return stores_arrived_; }
@@ -84,6 +87,10 @@ class gpu {
   // Messages of the fabric.
   void departed(const message& m);
   void delivered(const message& m);
+
+  // What an event of kind announced is about, until the next forget_announced.
+  const kernel::element_range& announced(std::uint32_t which) const { return announced_[which]; }
+  void forget_announced() { announced_.clear(); }
 
   memory& second_level() { return memory_; }
   const gpu_counters& counters() const { return counters_; }
@@ -193,6 +200,7 @@ class gpu {
   std::vector<block_slot> blocks_;
   std::vector<std::uint32_t> free_blocks_;
   std::vector<waiter> waiters_;
+  std::vector<kernel::element_range> announced_;
   std::uint32_t free_waiter_ = none;
 
   // The running kernel.

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "interlace/kernel.hpp"
+#include "kernel/mapping.hpp"
 #include "sim/engine/event_queue.hpp"
 #include "sim/remote/packets.hpp"
 
@@ -20,6 +21,7 @@ enum class instruction_kind : std::uint8_t {
   shared,   // count: cycles by bank conflicts
   compute,  // count: operations of each lane
   shuffle,  // count: register exchanges
+  publish,  // count: ranges of `published`, the first is number first_line
   wait,     // for everything before
   barrier,  // wait, then for the other warps of the block
 };
@@ -67,8 +69,10 @@ struct warp_program {
   std::vector<instruction> instructions;
   std::vector<line_access> lines;
   std::vector<written_bytes> written;
+  std::vector<kernel::element_range> published;
 
   void clear() {
+    published.clear();
     instructions.clear();
     lines.clear();
     written.clear();

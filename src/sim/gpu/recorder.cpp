@@ -11,6 +11,7 @@ void recorder::begin_block(const settings& s, std::vector<warp_program>& program
   for (warp_program& p : programs) p.clear();
   warp_ = none;
   first_id_ = 0;
+  published_ = false;
 }
 
 void recorder::end_block() { flush(); }
@@ -117,19 +118,20 @@ std::uint32_t recorder::on_access(const kernel::access& a) {
   return id + first_id_;
 }
 
-void recorder::on_compute(operation kind, std::uint32_t n, kernel::site_id site) {
+void recorder::on_compute(const operations& work, kernel::site_id site) {
   const std::uint32_t id = reach(key_of(site), instruction_kind::compute);
-  node& work = nodes_[id];
-  work.last_lane = lane_;
-  work.op = kind;
-  work.count = std::max(work.count, n);  // the warp takes as long as its longest lane
-  count_operations(kind, n);
-}
-
-void recorder::count_operations(operation kind, std::uint64_t n) const {
-  if (settings_->totals != nullptr) {
-    settings_->totals->operations[static_cast<std::size_t>(kind)] += n;
+  node& n = nodes_[id];
+  // Counts lie where an access has its addresses. The warp takes as long as its longest lane.
+  std::uint64_t* most = &addresses_[std::size_t{id} * settings_->warp_width];
+  const std::array<std::uint32_t, operation_kinds> counts{work.fp32, work.fp64, work.integer,
+                                                          work.special};
+  if (n.last_lane == none) std::fill_n(most, operation_kinds, 0);
+  n.last_lane = lane_;
+  for (std::size_t k = 0; k < operation_kinds; ++k) {
+    most[k] = std::max<std::uint64_t>(most[k], counts[k]);
   }
+  if (settings_->totals == nullptr) return;
+  for (std::size_t k = 0; k < operation_kinds; ++k) settings_->totals->operations[k] += counts[k];
 }
 
 void recorder::enter_loop(kernel::site_id site) {
@@ -169,6 +171,41 @@ void recorder::on_barrier(bool whole_block) {
   for (std::uint32_t w = 0; w < programs_->size(); ++w) append(w, instruction_kind::barrier, 0);
 }
 
+void recorder::announce(const std::vector<kernel::element_range>& ranges) {
+  on_barrier(true);
+  warp_program& first = programs_->front();
+  instruction fence;
+  fence.kind = instruction_kind::publish;
+  fence.first_line = static_cast<std::uint32_t>(first.published.size());
+  fence.count = static_cast<std::uint32_t>(ranges.size());
+  first.published.insert(first.published.end(), ranges.begin(), ranges.end());
+  first.instructions.push_back(fence);
+  const std::uint64_t line_mask = settings_->line_bytes - 1;
+  const auto& chunks = *settings_->chunks;
+  for (const kernel::element_range& r : ranges) {
+    auto c = std::upper_bound(chunks.begin(), chunks.end(), r.begin,
+                              [](std::uint64_t e, const kernel::chunk& k) { return e < k.end; });
+    for (; c != chunks.end() && c->begin < r.end; ++c) {
+      const auto address =
+          static_cast<std::uint64_t>(settings_->counters - settings_->address_base) +
+          static_cast<std::uint64_t>(c - chunks.begin()) * sizeof(std::uint64_t);
+      written_bytes w;
+      w.bytes.set(static_cast<std::uint32_t>(address & line_mask), sizeof(std::uint64_t));
+      w.lanes = 1;
+      instruction add;
+      add.kind = instruction_kind::atomic;
+      add.first_line = static_cast<std::uint32_t>(first.lines.size());
+      add.line_count = 1;
+      add.first_written = static_cast<std::uint32_t>(first.written.size());
+      first.lines.emplace_back(
+          address & ~line_mask,
+          static_cast<std::uint8_t>(w.bytes.units(settings_->sector_bytes, settings_->line_bytes)));
+      first.written.push_back(w);
+      first.instructions.push_back(add);
+    }
+  }
+}
+
 void recorder::on_shuffle(std::uint32_t warp, std::uint32_t n, operation kind,
                           std::uint32_t operations) {
   flush();
@@ -177,7 +214,9 @@ void recorder::on_shuffle(std::uint32_t warp, std::uint32_t n, operation kind,
   if (operations == 0) return;
   append(warp, instruction_kind::compute, operations);
   (*programs_)[warp].instructions.back().op = kind;
-  count_operations(kind, std::uint64_t{operations} * settings_->warp_width);
+  if (settings_->totals == nullptr) return;
+  settings_->totals->operations[static_cast<std::size_t>(kind)] +=
+      std::uint64_t{operations} * settings_->warp_width;
 }
 
 std::uint32_t recorder::bank_cycles(const node& n, const std::uint64_t* addresses) const {
@@ -244,6 +283,15 @@ void recorder::add_totals(const node& n) const {
       {lines_.size(), uniform_ ? settings_->warp_width : n.count};
 }
 
+void recorder::emit_compute(const std::uint64_t* counts, instruction out) {
+  for (std::size_t k = 0; k < operation_kinds; ++k) {
+    if (counts[k] == 0) continue;
+    out.op = static_cast<operation>(k);
+    out.count = static_cast<std::uint32_t>(counts[k]);
+    (*programs_)[warp_].instructions.push_back(out);
+  }
+}
+
 void recorder::flush() {
   if (nodes_.empty()) return;
   auto& program = (*programs_)[warp_].instructions;
@@ -252,7 +300,6 @@ void recorder::flush() {
     const std::uint64_t* addresses = &addresses_[std::size_t{id} * settings_->warp_width];
     instruction out;
     out.kind = n.kind;
-    out.op = n.op;
     n.emitted = static_cast<std::uint32_t>(program.size());
     // A dependence on something behind it can only be an artefact of diverging lanes.
     if (n.depends != none) out.depends = nodes_[n.depends].emitted;
@@ -266,11 +313,9 @@ void recorder::flush() {
         out.count = bank_cycles(n, addresses);
         break;
       default:
-        out.count = n.count;
-    }
-    if (n.kind == instruction_kind::compute && n.count == 0) {
-      n.emitted = none;
-      continue;
+        emit_compute(addresses, out);
+        if (n.emitted == program.size()) n.emitted = none;
+        continue;
     }
     program.push_back(out);
   }

@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernel/chunk_table.hpp"
+#include "kernel/mapping.hpp"
 #include "kernel/serial_block.hpp"
 #include "kernel/use_tracker.hpp"
 #include "sim/gpu/program.hpp"
@@ -30,6 +32,9 @@ class recorder {
     std::uint32_t device = 0;
     std::vector<kernel::use_tracker*> regions;  // by region id; null: not tracked
     kernel::trace_totals* totals = nullptr;     // where accesses are added up, if anywhere
+    // Of a tracked launch; null: nobody asks what blocks announce.
+    const std::vector<kernel::chunk>* chunks = nullptr;
+    const std::byte* counters = nullptr;  // 8 bytes a chunk, in the device's memory
   };
 
   // `programs` has one element a warp of the block; they are cleared.
@@ -40,26 +45,33 @@ class recorder {
   void begin_segment();
   void begin_lane(std::uint32_t lane);
   std::uint32_t on_access(const kernel::access& a);
-  void on_compute(operation kind, std::uint32_t n, kernel::site_id site);
+  void on_compute(const operations& work, kernel::site_id site);
   void enter_loop(kernel::site_id site);
   void next_iteration();
   void leave_loop() { loops_.pop_back(); }
   void on_uniform();
   void on_barrier(bool whole_block);
   void on_shuffle(std::uint32_t warp, std::uint32_t n, operation kind, std::uint32_t operations);
-  void on_publish(std::uint32_t, std::uint64_t, std::uint64_t) {}
+  void on_publish(std::uint32_t, std::uint64_t begin, std::uint64_t end) {
+    if (settings_->chunks == nullptr) return;
+    published_ = true;
+    announce({{begin, end}});
+  }
+  // At the kernel's end: what the block is mapped to, unless it published.
+  void finish(const std::vector<kernel::element_range>& mapped) {
+    if (!published_) announce(mapped);
+  }
 
  private:
   struct node {
     std::uint64_t key = 0;
     std::uint32_t next = none;
     instruction_kind kind = instruction_kind::load;
-    operation op = operation::fp32;
     std::uint8_t bytes = 0;
     kernel::memory_space space = kernel::memory_space::local;
     std::uint32_t last_lane = none;
     std::uint32_t depends = none;
-    std::uint32_t count = 0;  // lanes with an address, or operations
+    std::uint32_t count = 0;  // lanes with an address
     std::uint32_t emitted = none;
   };
   struct loop {
@@ -85,9 +97,11 @@ class recorder {
   void grow_table();
   void flush();
   void emit_lines(const node& n, const std::uint64_t* addresses, instruction& out);
+  void emit_compute(const std::uint64_t* counts, instruction out);
   void add_totals(const node& n) const;
   std::uint32_t bank_cycles(const node& n, const std::uint64_t* addresses) const;
-  void count_operations(operation kind, std::uint64_t n) const;
+  // A barrier of the block, and then its first warp's fence and additions to counters.
+  void announce(const std::vector<kernel::element_range>& ranges);
   void append(std::uint32_t warp, instruction_kind kind, std::uint32_t count);
 
   const settings* settings_ = nullptr;
@@ -97,6 +111,7 @@ class recorder {
   std::uint32_t warp_ = none;
   std::uint32_t lane_ = 0;
   bool uniform_ = false;  // its one access is of all lanes
+  bool published_ = false;
   std::uint32_t cursor_ = none;
   std::uint32_t head_ = none;
   std::uint32_t first_id_ = 0;  // ids of a segment start here, so that older ones are told apart

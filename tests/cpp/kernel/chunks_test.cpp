@@ -74,8 +74,8 @@ TEST(chunks, grow_and_shrink) {
   o.chunk_bytes = std::uint64_t{256} << 10U;
   const auto chunks = cut_chunks(make_region_state(std::move(o), 4, 2), 0);
   const auto bytes = [](const chunk& c) { return (c.end - c.begin) * 4; };
-  EXPECT_EQ(bytes(chunks.front()), 32U << 10U);
-  EXPECT_EQ(bytes(chunks[3]), 256U << 10U);
+  EXPECT_EQ(bytes(chunks.front()), 64U << 10U);
+  EXPECT_EQ(bytes(chunks[2]), 256U << 10U);
   EXPECT_LE(bytes(chunks.back()), 64U << 10U);
   for (const chunk& c : chunks) EXPECT_EQ(c.begin % 32, 0U);
 }

@@ -45,6 +45,8 @@ outcome run_fill(const machine::machine& m, std::uint32_t devices, mechanism how
   for (std::uint32_t d = 0; d <= devices; ++d) options.boundaries.push_back(n * d / devices);
   options.mechanism = how;
   options.split_ranges = 3;
+  options.chunk_bytes = n < 100'000 ? 1024 : 65536;
+  options.agent_threads = 128;
   const auto region = node.create_region<float>(options);
   outcome o;
   o.result = node.run([&] {
@@ -79,8 +81,9 @@ void relink(machine::machine& m, const std::vector<ends>& pairs) {
 TEST(sim_node, every_mechanism_delivers_everything) {
   for (const auto kind : {protocol_kind::nvlink2, protocol_kind::pcie4}) {
     for (const std::uint32_t devices : {1U, 2U, 3U, 4U}) {
-      for (const auto how : {mechanism::bulk_copy, mechanism::split, mechanism::inline_stores,
-                             mechanism::infinite_bandwidth}) {
+      for (const auto how :
+           {mechanism::bulk_copy, mechanism::split, mechanism::inline_stores, mechanism::polling,
+            mechanism::copy_engine, mechanism::infinite_bandwidth}) {
         const std::uint64_t n = 10007;
         const auto o = run_fill(test::meshed(devices, kind), devices, how, n, 3);
         for (const auto& front : o.fronts) {
@@ -102,7 +105,8 @@ TEST(sim_node, every_mechanism_delivers_everything) {
 }
 
 TEST(sim_node, the_same_run_gives_the_same_result) {
-  for (const auto how : {mechanism::bulk_copy, mechanism::split, mechanism::inline_stores}) {
+  for (const auto how : {mechanism::bulk_copy, mechanism::split, mechanism::inline_stores,
+                         mechanism::polling, mechanism::copy_engine}) {
     const auto m = test::meshed(4, protocol_kind::nvlink2);
     const auto a = run_fill(m, 4, how, 50'000, 3);
     const auto b = run_fill(m, 4, how, 50'000, 3);
@@ -252,7 +256,8 @@ TEST(sim_node, the_smallest_queues_do_not_deadlock) {
   m.gpu.l2.mshrs = 1;
   m.gpu.store_queue_lines = 1;
   m.links[0].queue_bytes = 1;
-  for (const auto how : {mechanism::bulk_copy, mechanism::split, mechanism::inline_stores}) {
+  for (const auto how : {mechanism::bulk_copy, mechanism::split, mechanism::inline_stores,
+                         mechanism::polling, mechanism::copy_engine}) {
     const auto o = run_fill(m, 4, how, 5000, 2);
     for (const auto& front : o.fronts) EXPECT_EQ(front[4999], 1.0F + 4999);
   }

@@ -67,6 +67,17 @@ TEST(trace, workloads) {
     EXPECT_EQ(t.of(traced_access::load, memory_space::replicated).lanes, 2 * 400'000U + 20'000U);
     EXPECT_GT(t.of(traced_access::atomic, memory_space::local).lanes, 0U);  // rows of many units
   }
+  {
+    // Every entry and its unknown, twice, and the second time each row's own unknown.
+    const trace_totals& t = all.at("jacobi");
+    const std::uint64_t rows = 5003;
+    const std::uint64_t entries = 2 * (6 * rows - 21);
+    EXPECT_EQ(t.of(traced_access::load, memory_space::local).lanes, 2 * (entries + 2 * rows));
+    EXPECT_EQ(t.of(traced_access::load, memory_space::replicated).lanes, 2 * entries + rows);
+    EXPECT_EQ(t.of(traced_access::store, memory_space::replicated).lanes, 2 * rows);
+    EXPECT_EQ(t.of(traced_access::store, memory_space::replicated).lines, 2 * ((rows + 31) / 32));
+    EXPECT_EQ(t.of(traced_access::atomic, memory_space::reduced).lanes, (rows + 255) / 256);
+  }
 }
 
 struct count_up {

@@ -1,0 +1,248 @@
+"""`interlace bench`: microbenchmarks of this computer's GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from interlace import overlap, table
+from interlace.cli import unknown
+from interlace.errors import UserError
+from interlace.mechanisms import (
+    BOUND,
+    MECHANISMS,
+    Config,
+    Tuning,
+    label,
+    size_text,
+)
+from interlace.nodes import CudaNode, real_node
+from interlace.options import (
+    agent_threads,
+    chunk_sizes,
+    mechanism_names,
+    size_between,
+    whole,
+    whole_numbers,
+)
+from interlace.overlap import peers_text
+from interlace.progress import progress
+from interlace.results import json_text, provenance
+from interlace.workloads import RunFailure
+
+BENCHMARKS = ("overlap",)
+DEFAULT_BYTES = "256M"
+DEFAULT_CHUNKS = "4K,16K,64K,256K,1M,4M,16M,64M,256M"
+DEFAULT_RANGES = ",".join(map(str, CudaNode.default_ranges))
+DEFAULT_THREADS = ",".join(map(str, CudaNode.default_threads))
+DEFAULT_EPOCHS = 5
+DEFAULT_WARMUP = 1
+DEFAULT_REPEATS = 5
+MEASURED = tuple(name for name in MECHANISMS if name != BOUND)
+
+
+# --- the table ------------------------------------------------------------------------------------
+
+
+def _columns(rows: Sequence[overlap.Row]) -> list[table.Column]:
+    def figures(values: Sequence[float | None]) -> list[str]:
+        return [table.UNKNOWN if value is None else f"{value:.2f}" for value in values]
+
+    microseconds = [None if row.time_s is None else 1e6 * row.time_s for row in rows]
+    names = [label(row.mechanism, Config.of(row.config)) for row in rows]
+    return [
+        table.Column("peers", "", [str(row.peers) for row in rows]),
+        table.Column("mechanism", "", names, number=False),
+        table.Column("epoch", "us", table.fixed(microseconds)),
+        table.Column("speedup", "x", figures([row.speedup for row in rows])),
+        table.Column("own rate", "GB/s", table.fixed([row.gb_per_s for row in rows])),
+        table.Column("limit", "x", figures([row.limit for row in rows])),
+        table.Column("of limit", "%", [table.percent(row.of_limit) for row in rows]),
+        table.Column("", "", ["best" if row.best else "" for row in rows], number=False),
+    ]
+
+
+def _footers(results: overlap.Results) -> list[str]:
+    lines = [
+        f"{peers_text(it.peers)}: the copies take {1e6 * it.transfer_s:.1f} us, the kernel alone "
+        f"{1e6 * it.compute_s:.1f} us ({it.rounds} rounds); bulk-copy at the start and at the end "
+        f"differs by {100 * it.spread:.1f} %."
+        for it in results.balances
+    ]
+    remarks: dict[str, list[str]] = {}
+    for row in results.rows:
+        where = f"{label(row.mechanism, Config.of(row.config))} to {peers_text(row.peers)}"
+        if row.reason is not None:
+            lines.append(f"{where}: not possible: {row.reason}")
+        for remark in row.remarks:
+            remarks.setdefault(remark, []).append(where)
+    for remark, (first, *more) in remarks.items():
+        times = {0: "", 1: ", and once more"}.get(len(more), f", and {len(more)} times more")
+        lines.append(f"{first}{times}: {remark}")
+    return lines
+
+
+def _print(results: overlap.Results) -> None:
+    rows = results.rows
+    head = (
+        f"overlap, {size_text(results.bytes)} from one GPU to each peer, as long as its "
+        f"kernel; measured on {results.machine['name']}"
+    )
+    styles = [table.BEST if row.best else "dim" if row.reason else "" for row in rows]
+    cut = _columns(rows)
+    table.print_table(head, cut, [row.peers for row in rows], styles, _footers(results))
+
+
+# --- the command ----------------------------------------------------------------------------------
+
+
+def _chosen_peers(text: str | None, gpus: int, machine: str) -> list[int]:
+    if gpus < 2:
+        raise UserError(f"overlap needs at least 2 GPUs; {machine} has 1")
+    chosen = sorted({1, gpus - 1}) if text is None else whole_numbers("--peers", text, "peers")
+    if chosen[-1] >= gpus:
+        raise UserError(
+            f"--peers {chosen[-1]}: {machine} has {peers_text(gpus - 1)} of its first GPU"
+        )
+    return chosen
+
+
+def bench_command(
+    benchmark: Annotated[
+        str | None,
+        typer.Argument(metavar="BENCHMARK", help=f"One of: {', '.join(BENCHMARKS)}."),
+    ] = None,
+    peers: Annotated[
+        str | None,
+        typer.Option(
+            "--peers",
+            metavar="LIST",
+            help="Numbers of GPUs that receive, such as 1,3.  [default: 1 and all others]",
+        ),
+    ] = None,
+    size: Annotated[
+        str,
+        typer.Option("--bytes", "-b", metavar="SIZE", help="That each peer receives in an epoch."),
+    ] = DEFAULT_BYTES,
+    mechanisms: Annotated[
+        str | None,
+        typer.Option(
+            "--mechanisms", metavar="LIST", help=f"Some of: {','.join(MEASURED)}.  [default: all]"
+        ),
+    ] = None,
+    split: Annotated[
+        str | None,
+        typer.Option(
+            "--split", metavar="LIST", help=f"Ranges of split.  [default: {DEFAULT_RANGES}]"
+        ),
+    ] = None,
+    chunks: Annotated[
+        str | None,
+        typer.Option(
+            "--chunks",
+            metavar="LIST",
+            help="Chunks of polling and copy-engine.  [default: 4K to 256M by factors of 4, those "
+            "that the mechanism can take]",
+        ),
+    ] = None,
+    threads: Annotated[
+        str | None,
+        typer.Option(
+            "--threads",
+            metavar="LIST",
+            help=f"Threads of the agent of polling.  [default: {DEFAULT_THREADS}]",
+        ),
+    ] = None,
+    epochs: Annotated[
+        str | None,
+        typer.Option(
+            "--epochs", "-n", metavar="N", help=f"Epochs of a run.  [default: {DEFAULT_EPOCHS}]"
+        ),
+    ] = None,
+    warmup: Annotated[
+        str | None,
+        typer.Option(
+            "--warmup", "-w", metavar="N", help=f"Unmeasured runs.  [default: {DEFAULT_WARMUP}]"
+        ),
+    ] = None,
+    repeats: Annotated[
+        str | None,
+        typer.Option(
+            "--repeats",
+            metavar="N",
+            help=f"Runs, of which the median.  [default: {DEFAULT_REPEATS}]",
+        ),
+    ] = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Write all results.")
+    ] = None,
+) -> None:
+    """Measure what a mechanism costs and hides on this computer's GPUs.
+
+    overlap: a kernel as long as the transfer of its result, by every mechanism and configuration.
+    """
+    from interlace import files
+
+    if benchmark is None:
+        raise UserError(f"bench needs the name of a benchmark; there is {', '.join(BENCHMARKS)}")
+    if benchmark not in BENCHMARKS:
+        raise unknown("benchmark", benchmark, BENCHMARKS)
+    names = (
+        MEASURED
+        if mechanisms is None
+        else mechanism_names("--mechanisms", mechanisms, measured=True)
+    )
+    if peers is not None:
+        whole_numbers("--peers", peers, "peers")
+    total = size_between("--bytes", size, "64K", "16G")
+    tuning = Tuning(
+        tuple(whole_numbers("--split", DEFAULT_RANGES if split is None else split, "ranges")),
+        chunk_sizes("--chunks", DEFAULT_CHUNKS if chunks is None else chunks),
+        agent_threads("--threads", DEFAULT_THREADS if threads is None else threads),
+        least_copied=0,
+    )
+    if chunks is not None:  # all that was asked for: what is refused is a row that says so
+        tuning = replace(tuning, most_waits=None)
+    asked = (
+        whole("--epochs", epochs, 1) or DEFAULT_EPOCHS,
+        DEFAULT_WARMUP if (warmups := whole("--warmup", warmup, 0)) is None else warmups,
+        whole("--repeats", repeats, 1) or DEFAULT_REPEATS,
+    )
+    if json_file is not None:
+        files.check_writable(json_file, "--json")
+
+    node = real_node(*asked[1:], hint="bench measures real GPUs")
+    counts = _chosen_peers(peers, node.gpus, node.machine_name)
+    measured = overlap.Overlap(node.cuda, total, *asked)
+    balances: list[overlap.Balance] = []
+    rows: list[overlap.Row] = []
+    steps = len(counts) * measured.steps(names, tuning)
+    try:
+        with progress(f"overlap on {node.machine_name}", steps) as tick:
+            for count in counts:
+                balance, found = measured.measure(count, names, tuning, tick)
+                balances.append(balance)
+                rows += found
+    except RunFailure as failure:
+        typer.echo(f"interlace: {failure}", err=True)
+        raise typer.Exit(1) from None
+    results = overlap.Results(
+        format=overlap.FORMAT,
+        benchmark=benchmark,
+        **provenance(),
+        driver=node.driver,
+        machine={"node": node.name, **node.description()},
+        bytes=total,
+        epochs=asked[0],
+        warmup=asked[1],
+        repeats=asked[2],
+        balances=balances,
+        rows=rows,
+    )
+    texts = {} if json_file is None else {json_file: partial(json_text, results)}
+    files.show_and_write(partial(_print, results), texts)

@@ -1,0 +1,49 @@
+"""The applications that a study runs: their input, how a node runs them, and what must come out."""
+
+from __future__ import annotations
+
+from interlace.errors import UserError
+from interlace.workloads.base import (
+    Case,
+    Event,
+    Inputs,
+    Outcome,
+    Reference,
+    RunFailure,
+    Wire,
+    Workload,
+    core_errors,
+    option_of,
+)
+from interlace.workloads.jacobi import Jacobi
+from interlace.workloads.pagerank import Pagerank
+
+__all__ = [
+    "WORKLOADS",
+    "Case",
+    "Event",
+    "Inputs",
+    "Jacobi",
+    "Outcome",
+    "Pagerank",
+    "Reference",
+    "RunFailure",
+    "Wire",
+    "Workload",
+    "check_inputs",
+    "core_errors",
+]
+
+WORKLOADS: dict[str, type[Workload]] = {workload.name: workload for workload in (Pagerank, Jacobi)}
+
+
+def check_inputs(workload: str, inputs: Inputs) -> None:
+    """Raise UserError for inputs that this workload does not take, or that cannot be meant."""
+    chosen = WORKLOADS[workload]
+    for field in inputs.given():
+        takers = [name for name, it in WORKLOADS.items() if field in it.options]
+        if takers and field not in chosen.options:
+            raise UserError(
+                f"{option_of(field)} is for {' and '.join(takers)}; leave it out with {workload}"
+            )
+    chosen.check(inputs)

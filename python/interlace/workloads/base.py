@@ -1,0 +1,378 @@
+"""What every workload has: its case and outcome, how a node runs it, and its verification."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import resource
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, fields
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+
+from interlace.errors import UserError
+from interlace.mechanisms import Config, label
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+MAX_ITERATIONS = 1_000_000
+DEFAULT_ITERATIONS = 10
+TOLERANCE_LIMIT = 1000  # iterations, when a tolerance alone is given
+ELEMENT_BYTES = 4  # float32
+
+
+class RunFailure(Exception):  # noqa: N818 (also says that a device failed)
+    """A run went wrong, through no fault of the input; the command ends with exit code 1."""
+
+
+class Case(NamedTuple):
+    """One run of a workload."""
+
+    gpus: int
+    mechanism: str
+    config: Config = Config()
+
+    @property
+    def label(self) -> str:
+        """The mechanism with its configuration."""
+        return label(self.mechanism, self.config)
+
+    def __str__(self) -> str:
+        return f"{self.label} on {self.gpus} GPU{'s' if self.gpus > 1 else ''}"
+
+
+class Wire(NamedTuple):
+    """Bytes on the wires, of all devices and the whole run; None where unknown."""
+
+    useful: int | None = None
+    protocol: int | None = None
+    wasted: int | None = None
+
+
+class Event(NamedTuple):
+    """A bar of a timeline."""
+
+    device: int
+    track: str  # kernel, copy, exchange
+    name: str
+    start_s: float
+    end_s: float
+
+
+@dataclass
+class Outcome:
+    """What a run gave; times are of the whole run, all iterations."""
+
+    case: Case
+    time_s: float
+    copy_s: float
+    iterations: int
+    residual: float
+    values: NDArray[np.float32]  # every device's replica of the result
+    wire: Wire = field(default_factory=Wire)
+    timeline: list[Event] = field(default_factory=list)
+    accesses: int = 0
+    remote_transactions: int = 0
+    cpu_s: float = 0.0
+    peak_rss_mb: float = 0.0  # of the process that ran it, MB = 1e6 bytes
+    times_s: list[float] = field(default_factory=list)  # a measured run's repeats
+    raw_tx_bytes: float | None = None  # NVLink counters, a run's average
+    data_tx_bytes: float | None = None
+    remarks: list[str] = field(default_factory=list)  # what went another way than asked
+
+    @classmethod
+    def of(cls, case: Case, result: dict[str, Any]) -> Self:
+        """An outcome from what a compiled module returned."""
+        wire = result["wire"]
+        times = [float(t) for t in result.get("times_s", ())]
+        runs = max(1, len(times))
+        counted = {
+            key: None if result.get(key) is None else float(result[key]) / runs
+            for key in ("raw_tx_bytes", "data_tx_bytes")
+        }
+        return cls(
+            case=case,
+            time_s=float(result["time_s"]),
+            copy_s=float(result["copy_s"]),
+            iterations=int(result["iterations"]),
+            residual=float(result["residual"]),
+            values=result["values"],
+            wire=Wire()
+            if wire is None
+            else Wire(*(_whole(wire.get(k)) for k in ("useful", "protocol", "wasted"))),
+            timeline=[
+                Event(int(e["device"]), e["track"], e["name"], e["start_s"], e["end_s"])
+                for e in result["timeline"]
+            ],
+            accesses=int(result["accesses"]),
+            remote_transactions=int(result["remote_transactions"]),
+            cpu_s=float(result["cpu_s"] or 0.0),  # None: measured
+            peak_rss_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6,
+            times_s=times,
+            raw_tx_bytes=counted["raw_tx_bytes"],
+            data_tx_bytes=counted["data_tx_bytes"],
+            remarks=list(result.get("remarks", ())),
+        )
+
+
+def _whole(value: float | None) -> int | None:
+    return None if value is None else round(value)
+
+
+@contextlib.contextmanager
+def core_errors(core: Any, run: Case | str | None = None) -> Iterator[None]:
+    """Errors of a compiled module as ours: what the input caused, and what else went wrong."""
+    where = f"{run}: " if run is not None else ""
+    try:
+        yield
+    except UserError:
+        raise
+    except MemoryError:
+        raise RunFailure(f"{where}there is not enough memory") from None
+    except Exception as error:
+        if isinstance(error, getattr(core, "UsageError", ())):
+            raise UserError(str(error)) from None
+        if isinstance(error, RuntimeError):  # a device, the model or the driver failed
+            raise RunFailure(f"{where}{error}") from None
+        raise
+
+
+class Reference(NamedTuple):
+    """What a run must give, in float64, and what the errors of its elements are relative to."""
+
+    values: NDArray[np.float64]
+    magnitude: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What the command line says about a workload's input and its run; None: not given.
+
+    A field is the option of that name; `Workload.options` says which a workload takes.
+    """
+
+    data: Path | None = None
+    rmat: int | None = None
+    edge_factor: int | None = None
+    seed: int | None = None
+    damping: float | None = None
+    rows: int | None = None
+    half_bandwidth: int | None = None
+    halo: bool | None = None
+    iterations: int | None = None
+    tolerance: float | None = None
+
+    def given(self) -> list[str]:
+        """The names of the fields that were given."""
+        return [one.name for one in fields(self) if getattr(self, one.name) is not None]
+
+    def refuse(self, names: Sequence[str], reason: str) -> None:
+        """Raise UserError with the reason if one of these fields was given."""
+        for name in names:
+            if getattr(self, name) is not None:
+                raise UserError(f"{option_of(name)} {reason}")
+
+
+def option_of(name: str) -> str:
+    """The option that a field of Inputs holds."""
+    return "--" + name.replace("_", "-")
+
+
+class Workload(ABC):
+    """An application with its data. A new one is a subclass in its own module, which WORKLOADS has.
+
+    The class says what it takes and what it computes; running, measuring, counting and verifying
+    are the same for all.
+    """
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    options: ClassVar[tuple[str, ...]]  # fields of Inputs, besides iterations and tolerance
+    function: ClassVar[str]  # of the compiled modules
+    values_are: ClassVar[str]  # what a device's result holds, and what an element of it belongs to
+    element: ClassVar[str]
+    largest_tolerance: ClassVar[float] = math.inf
+
+    def __init__(self, data_name: str, source: str, inputs: Inputs) -> None:
+        self.data_name = data_name
+        self.source = source
+        self.tolerance = inputs.tolerance
+        self.capped = inputs.iterations is not None
+        self.iterations = inputs.iterations or (
+            DEFAULT_ITERATIONS if inputs.tolerance is None else TOLERANCE_LIMIT
+        )
+        self._references: dict[int, Reference] = {}
+
+    # --- what a workload says of itself ---
+
+    @classmethod
+    @abstractmethod
+    def check_data(cls, inputs: Inputs) -> None:
+        """Raise UserError for data that cannot be meant, before anything is read."""
+
+    @classmethod
+    @abstractmethod
+    def load(cls, inputs: Inputs, cuda: Any | None) -> Self:
+        """Read or generate the data; on the GPU where `cuda`, the compiled module, is given."""
+
+    @property
+    @abstractmethod
+    def size(self) -> str:
+        """The size of the data, for people."""
+
+    @abstractmethod
+    def parameters(self) -> dict[str, Any]:
+        """Counts of the data and the workload's parameters, for the file of results."""
+
+    @abstractmethod
+    def boundaries(self, gpus: int) -> Sequence[int]:
+        """GPU g owns elements [boundaries[g], boundaries[g + 1])."""
+
+    def largest_part(self, gpus: int) -> int:
+        """Bytes of the largest part that a GPU sends as a whole: no chunk is larger."""
+        cut = self.boundaries(gpus)
+        return ELEMENT_BYTES * max(end - begin for begin, end in pairwise(cut))
+
+    @abstractmethod
+    def arguments(self) -> tuple[Any, ...]:
+        """The data, as the compiled modules take it."""
+
+    @abstractmethod
+    def reference(self, iterations: int) -> Reference:
+        """What so many iterations must give."""
+
+    @abstractmethod
+    def allowed_error(self) -> float:
+        """The relative error that rounding explains."""
+
+    def held(self, case: Case, device: int) -> slice:  # noqa: ARG002
+        """The elements of which a device has the result."""
+        return slice(None)
+
+    # --- what is the same for all ---
+
+    @classmethod
+    def check(cls, inputs: Inputs) -> None:
+        """Raise UserError for inputs that cannot be meant, before anything is read."""
+        cls.check_data(inputs)
+        if inputs.iterations is not None and not 1 <= inputs.iterations <= MAX_ITERATIONS:
+            raise UserError(
+                f"--iterations {inputs.iterations}: give a number from 1 to {MAX_ITERATIONS}"
+            )
+        if inputs.tolerance is not None and not 0 < inputs.tolerance < cls.largest_tolerance:
+            wanted = "a finite number above 0"
+            if math.isfinite(cls.largest_tolerance):
+                wanted = f"a number above 0 and below {cls.largest_tolerance:g}"
+            raise UserError(f"--tolerance {inputs.tolerance:g}: give {wanted}")
+
+    def facts(self) -> dict[str, Any]:
+        """The data and the parameters, for the file of results."""
+        return {
+            "name": self.data_name,
+            "source": self.source,
+            "size": self.size,
+            **self.parameters(),
+            "iterations": self.iterations,
+            "tolerance": self.tolerance,
+            "max_allowed_error": self.allowed_error(),
+        }
+
+    def _run(
+        self,
+        module: Any,
+        case: Case,
+        before: tuple[Any, ...],
+        limits: tuple[int, float],
+        after: tuple[Any, ...] = (),
+    ) -> Outcome:
+        """A run by a compiled module; what its nodes take besides stands before and after."""
+        import numpy as np
+
+        cut = np.array(self.boundaries(case.gpus), dtype=np.uint64)
+        with core_errors(module, case):
+            result = getattr(module, self.function)(
+                *before,
+                case.mechanism,
+                cut,
+                *limits,
+                *case.config.arguments(),
+                *after,
+                *self.arguments(),
+            )
+        return Outcome.of(case, result)
+
+    def _limits(self) -> tuple[int, float]:
+        return self.iterations, self.tolerance or 0.0
+
+    def simulate(self, core: Any, machine: Any, case: Case) -> Outcome:
+        """Run on a simulated machine, on the calling thread."""
+        return self._run(core, case, ("sim", machine), self._limits())
+
+    def measure(self, cuda: Any, case: Case, warmup: int, repeats: int) -> Outcome:
+        """Run on the real GPUs."""
+        return self._run(cuda, case, (), self._limits(), (warmup, repeats))
+
+    def count_wire(self, core: Any, case: Case, iterations: int) -> Wire:
+        """Useful and wasted bytes of a run of so many iterations, counted on the host node."""
+
+        # Every iteration but the first and the last stores and reads the same places, so what a
+        # long run counts follows from short ones: from 2 and 3 iterations.
+        def counted(n: int) -> Wire:
+            return self._run(core, case, ("host", None), (n, 0.0)).wire
+
+        if iterations <= 3:
+            return counted(iterations)
+        two, three = counted(2), counted(3)
+
+        def after(at_two: int | None, at_three: int | None) -> int | None:
+            if at_two is None or at_three is None:
+                return None
+            return at_three + (iterations - 3) * (at_three - at_two)
+
+        return Wire(after(two.useful, three.useful), None, after(two.wasted, three.wasted))
+
+    def verify(self, outcome: Outcome) -> float:
+        """The largest error of every device's result; raises RunFailure if it is too large."""
+        import numpy as np
+
+        case = outcome.case
+        if self.tolerance is not None and not self.capped and outcome.residual > self.tolerance:
+            raise UserError(
+                f"--tolerance {self.tolerance:g}: after {outcome.iterations} iterations the change "
+                f"is still {outcome.residual:.2e}; give a larger tolerance"
+            )
+        if not (math.isfinite(outcome.time_s) and outcome.time_s > 0):
+            raise RunFailure(f"{case}: the run's time is {outcome.time_s} s, which no run can have")
+        if outcome.iterations not in self._references:
+            self._references[outcome.iterations] = self.reference(outcome.iterations)
+        expected, magnitude = self._references[outcome.iterations]
+        if outcome.values.shape != (case.gpus, expected.size):
+            raise RunFailure(
+                f"verification failed: {case} returned {self.values_are} of shape "
+                f"{outcome.values.shape}, expected {(case.gpus, expected.size)}"
+            )
+        allowed = self.allowed_error()
+        largest = 0.0
+        for device in range(case.gpus):
+            held = self.held(case, device)
+            error = np.abs(outcome.values[device][held].astype(np.float64) - expected[held])
+            if error.size == 0:
+                continue
+            with np.errstate(divide="ignore", invalid="ignore"):
+                error = np.where(error == 0, 0.0, error / magnitude[held])
+            error[np.isnan(error)] = math.inf
+            worst = int(error.argmax())
+            if not error[worst] <= allowed:
+                at = worst + (held.start or 0)
+                raise RunFailure(
+                    f"verification failed: {case}: GPU {device} has "
+                    f"{outcome.values[device][at]:.9g} for {self.element} {at}, expected "
+                    f"{expected[at]:.9g}; the relative error {error[worst]:.2g} is above "
+                    f"{allowed:g}"
+                )
+            largest = max(largest, float(error[worst]))
+        return largest

@@ -1,0 +1,114 @@
+"""PageRank by pull over a directed graph, float32."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+from interlace.errors import UserError
+from interlace.workloads.base import Inputs, Reference, Workload, core_errors
+
+if TYPE_CHECKING:
+    from interlace.graphs import Graph
+
+# The largest relative error of a rank. float32 rounds by 6e-8 (2**-24). A row is summed by at most
+# 256 lanes side by side, so even 10**5 edges are a chain of 400 additions, whose roundings cancel
+# to about 20 of one; an iteration passes on at most the damping of the errors before it, which adds
+# up to 7 times one iteration's at 0.85. That is 8e-6 at worst, and 1e-6 is usual. What a lost or a
+# late transfer does is far above: one old value changes a rank by its change in the iteration.
+MAX_RELATIVE_ERROR = 1e-5
+
+
+class Pagerank(Workload):
+    """PageRank by pull over a directed graph, float32."""
+
+    name = "pagerank"
+    summary = "PageRank by pull; --data FILE (.mtx, .txt, .el, .edges, .tsv, .gz) or --rmat SCALE"
+    options = ("data", "rmat", "edge_factor", "seed", "damping")
+    function = "run_pagerank"
+    values_are = "ranks"
+    element = "vertex"
+    largest_tolerance = 1  # ranks sum to 1
+
+    def __init__(self, graph: Graph, data_name: str, source: str, inputs: Inputs) -> None:
+        super().__init__(data_name, source, inputs)
+        self.graph = graph
+        self.damping = 0.85 if inputs.damping is None else inputs.damping
+
+    @classmethod
+    def check_data(cls, inputs: Inputs) -> None:
+        if inputs.data is not None and inputs.rmat is not None:
+            raise UserError("--data and --rmat exclude each other; give one of them")
+        if inputs.data is None and inputs.rmat is None:
+            raise UserError(
+                "pagerank needs a graph; give --data FILE, or --rmat SCALE to generate one"
+            )
+        if inputs.data is not None:
+            inputs.refuse(("edge_factor", "seed"), "is for --rmat; leave it out with --data")
+        if inputs.rmat is not None and not 1 <= inputs.rmat <= 32:
+            raise UserError(f"--rmat {inputs.rmat}: give a scale from 1 to 32")
+        if inputs.damping is not None and not 0 <= inputs.damping <= 1:
+            raise UserError(f"--damping {inputs.damping:g}: give a number from 0 to 1")
+
+    @classmethod
+    def load(cls, inputs: Inputs, cuda: Any | None) -> Self:
+        from interlace import graphs
+
+        if inputs.data is not None:
+            graph = graphs.load_graph(inputs.data)
+            return cls(graph, graph.name, str(inputs.data), inputs)
+        assert inputs.rmat is not None
+        factor = 16 if inputs.edge_factor is None else inputs.edge_factor
+        seed = 1 if inputs.seed is None else inputs.seed
+        name = f"rmat-{inputs.rmat}"
+        name += f"-f{factor}" if factor != 16 else ""
+        name += f"-s{seed}" if seed != 1 else ""
+        source = f"R-MAT, scale {inputs.rmat}, edge factor {factor}, seed {seed}"
+        if cuda is None:
+            graph = graphs.rmat(inputs.rmat, factor, seed)
+        else:
+            graphs.rmat_edges(inputs.rmat, 0, 0, seed)  # checks scale and seed
+            if not 1 <= factor < graphs.MAX_VERTICES:
+                raise UserError(f"--edge-factor {factor}: give a number from 1 to 2**32 - 1")
+            with core_errors(cuda):
+                offsets, columns, out_degree = cuda.rmat(inputs.rmat, factor, seed)
+            graph = graphs.Graph(
+                name, 1 << inputs.rmat, offsets.astype("int64", copy=False), columns, out_degree
+            )
+        return cls(graph, name, source, inputs)
+
+    @property
+    def size(self) -> str:
+        return f"{self.graph.rows:,} vertices, {self.graph.edges:,} edges"
+
+    def parameters(self) -> dict[str, Any]:
+        return {
+            "vertices": self.graph.rows,
+            "edges": self.graph.edges,
+            "dangling": int((self.graph.out_degree == 0).sum()),
+            "damping": self.damping,
+        }
+
+    def boundaries(self, gpus: int) -> Sequence[int]:
+        from interlace.graphs import partition_by_edges
+
+        return partition_by_edges(self.graph.offsets, gpus)
+
+    def arguments(self) -> tuple[Any, ...]:
+        import numpy as np
+
+        return (
+            np.ascontiguousarray(self.graph.offsets).astype(np.uint64, copy=False),
+            np.ascontiguousarray(self.graph.columns),
+            np.ascontiguousarray(self.graph.out_degree),
+            self.damping,
+        )
+
+    def reference(self, iterations: int) -> Reference:
+        from interlace.graphs import pagerank_reference
+
+        ranks = pagerank_reference(self.graph, self.damping, iterations=iterations).ranks
+        return Reference(ranks, ranks)
+
+    def allowed_error(self) -> float:
+        return MAX_RELATIVE_ERROR

@@ -1,0 +1,100 @@
+#include "python/workloads.hpp"
+
+#include <nanobind/stl/string.h>
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "base/errors.hpp"
+#include "base/limits.hpp"
+
+namespace nb = nanobind;
+
+namespace interlace::python {
+
+run::request make_request(const std::string& mechanism, const array_in<std::uint64_t>& boundaries,
+                          std::uint64_t elements, std::uint32_t iterations, double tolerance,
+                          std::uint32_t split_ranges, std::uint64_t chunk_bytes,
+                          std::uint32_t agent_threads) {
+  const std::size_t cuts = boundaries.shape(0);
+  if (cuts < 2 || cuts - 1 > max_devices) {
+    throw usage_error(std::to_string(cuts == 0 ? 0 : cuts - 1) +
+                      " GPUs cannot be used; give 1 to " + std::to_string(max_devices));
+  }
+  const std::uint64_t* last = boundaries.data() + cuts - 1;
+  if (boundaries.data()[0] != 0 || *last != elements ||
+      !std::is_sorted(boundaries.data(), last + 1)) {
+    throw usage_error("the boundaries do not cut the elements into a part for each GPU");
+  }
+  run::request asked;
+  asked.boundaries.assign(boundaries.data(), last + 1);
+  asked.mechanism = kernel::parse_mechanism(mechanism);
+  asked.split_ranges = split_ranges;
+  asked.chunk_bytes = chunk_bytes;
+  asked.agent_threads = agent_threads;
+  asked.iterations = iterations;
+  asked.tolerance = tolerance;
+  asked.check_interrupt = check_signals;
+  return asked;
+}
+
+nb::dict make_result(run::result result) {
+  nb::dict d;
+  d["time_s"] = result.run.time_s;
+  d["copy_s"] = result.run.copy_s;
+  d["iterations"] = result.iterations;
+  d["residual"] = result.residual;
+  d["accesses"] = result.run.accesses;
+  d["remote_transactions"] = result.run.remote_transactions;
+  if (result.run.wire_known) {
+    nb::dict wire;
+    wire["useful"] = result.run.wire.useful;
+    wire["protocol"] = result.run.wire.protocol;
+    wire["wasted"] = result.run.wire.wasted;
+    d["wire"] = wire;
+  } else {
+    d["wire"] = nb::none();
+  }
+  nb::list timeline;
+  for (const kernel::timeline_event& e : result.run.timeline) {
+    nb::dict event;
+    event["device"] = e.device;
+    event["track"] = e.track;
+    event["name"] = e.name;
+    event["start_s"] = e.start_s;
+    event["end_s"] = e.end_s;
+    timeline.append(event);
+  }
+  d["timeline"] = timeline;
+
+  const std::size_t devices = result.values.size();
+  const std::size_t elements = devices == 0 ? 0 : result.values.front().size();
+  auto values = std::make_unique<std::vector<float>>();
+  values->reserve(devices * elements);
+  for (const auto& replica : result.values) {
+    values->insert(values->end(), replica.begin(), replica.end());
+  }
+  float* data = values->data();
+  nb::capsule owner(values.release(),
+                    [](void* p) noexcept { delete static_cast<std::vector<float>*>(p); });
+  d["values"] = nb::ndarray<nb::numpy, float, nb::ndim<2>>(data, {devices, elements}, owner);
+  return d;
+}
+
+void bind_errors(nb::module_& module) {
+  // the constructor registers the exception
+  // NOLINTBEGIN(bugprone-throw-keyword-missing,bugprone-unused-raii)
+  nb::exception<usage_error>(module, "UsageError");
+  nb::exception<model_error>(module, "ModelError", PyExc_RuntimeError);
+  nb::exception<device_error>(module, "DeviceError", PyExc_RuntimeError);
+  // NOLINTEND(bugprone-throw-keyword-missing,bugprone-unused-raii)
+}
+
+void check_signals() {
+  const nb::gil_scoped_acquire gil;
+  if (PyErr_CheckSignals() != 0) throw nb::python_error();
+}
+
+}  // namespace interlace::python

@@ -1,0 +1,57 @@
+// The workloads, as both extension modules bind them.
+//
+// A workload is a function here, defined in workload_NAME.cpp, that checks its arrays and makes a
+// problem which points into them, and a line in each_workload.
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <cstdint>
+#include <string>
+
+#include "run/jacobi.hpp"
+#include "run/pagerank.hpp"
+#include "run/workload.hpp"
+
+namespace interlace::python {
+
+template <class T>
+using array_in =
+    nanobind::ndarray<const T, nanobind::ndim<1>, nanobind::c_contig, nanobind::device::cpu>;
+template <class T>
+using matrix_in =
+    nanobind::ndarray<const T, nanobind::ndim<2>, nanobind::c_contig, nanobind::device::cpu>;
+
+run::pagerank_problem pagerank_problem(const array_in<std::uint64_t>& offsets,
+                                       const array_in<std::uint32_t>& columns,
+                                       const array_in<std::uint32_t>& out_degree, double damping);
+run::jacobi_problem jacobi_problem(const matrix_in<float>& diagonals, const array_in<float>& right,
+                                   bool halo);
+
+// Calls visit(name of the function, its summary, function that makes the problem, its arguments).
+template <class Visit>
+void each_workload(const Visit& visit) {
+  using nanobind::arg;
+  visit("run_pagerank", "Run PageRank; the result as a dict.", &pagerank_problem, arg("offsets"),
+        arg("columns"), arg("out_degree"), arg("damping"));
+  visit("run_jacobi", "Run the Jacobi iteration; the result as a dict.", &jacobi_problem,
+        arg("diagonals"), arg("right"), arg("halo"));
+}
+
+// What a run of any workload takes besides its problem, which has `elements`; throws usage_error.
+run::request make_request(const std::string& mechanism, const array_in<std::uint64_t>& boundaries,
+                          std::uint64_t elements, std::uint32_t iterations, double tolerance,
+                          std::uint32_t split_ranges, std::uint64_t chunk_bytes,
+                          std::uint32_t agent_threads);
+
+// time_s, copy_s, iterations, residual, values, wire, timeline, accesses, remote_transactions.
+nanobind::dict make_result(run::result result);
+
+// Makes usage_error, model_error and device_error Python exceptions of the module.
+void bind_errors(nanobind::module_& module);
+
+// Raises what a signal handler of Python's raises, Ctrl-C's KeyboardInterrupt above all.
+void check_signals();
+
+}  // namespace interlace::python

@@ -1,0 +1,67 @@
+// The loop over iterations, for every workload and node.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include "run/workload.hpp"
+
+namespace interlace::run {
+
+// With a tolerance, iterations between two looks at the residual.
+inline constexpr std::uint32_t iterations_per_look = 5;
+// The most that one run enqueues, so that a long one takes no more memory than a short one.
+inline constexpr std::uint32_t iterations_per_run = 256;
+
+inline kernel::region_options region_of(const request& asked) {
+  kernel::region_options options;
+  options.boundaries = asked.boundaries;
+  options.mechanism = asked.mechanism;
+  options.split_ranges = asked.split_ranges;
+  options.chunk_bytes = asked.chunk_bytes;
+  options.agent_threads = asked.agent_threads;
+  return options;
+}
+
+inline void add(kernel::run_result& sum, kernel::run_result part) {
+  const bool first = sum.timeline.empty();
+  sum.time_s += part.time_s;
+  sum.copy_s += part.copy_s;
+  // What a node counts, it counts over its whole life.
+  sum.wire_known = part.wire_known;
+  sum.wire = part.wire;
+  sum.accesses = part.accesses;
+  sum.remote_transactions = part.remote_transactions;
+  if (first) sum.timeline = std::move(part.timeline);
+}
+
+// All iterations, from where `work` stands; without the values. `how` is what node.run takes
+// besides.
+template <class Node, class Work, class... How>
+result iterate(Node& node, Work& work, const request& asked, const How&... how) {
+  const bool until = asked.tolerance > 0;
+  result total;
+  while (total.iterations < asked.iterations) {
+    const std::uint32_t count = std::min(until ? iterations_per_look : iterations_per_run,
+                                         asked.iterations - total.iterations);
+    const auto enqueue = [&] {
+      for (std::uint32_t i = 0; i < count; ++i) work.enqueue_iteration(until && i + 1 == count);
+    };
+    add(total.run, node.run(enqueue, how...));
+    total.iterations += count;
+    if (asked.check_interrupt) asked.check_interrupt();
+    if (!until) continue;
+    total.residual = work.residual();
+    if (total.residual <= asked.tolerance) break;
+  }
+  return total;
+}
+
+template <class Node, class Work>
+void keep_values(const Node& node, const Work& work, result& of) {
+  of.values.clear();
+  for (std::uint32_t d = 0; d < node.devices(); ++d) of.values.push_back(work.result(d));
+}
+
+}  // namespace interlace::run

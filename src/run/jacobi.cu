@@ -1,0 +1,5 @@
+#include "run/jacobi.hpp"
+
+#include "run/measure.hpp"
+
+INTERLACE_RUN_ON_GPUS(interlace::run::jacobi_problem);

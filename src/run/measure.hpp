@@ -1,0 +1,76 @@
+// Measured runs of workloads on the GPUs of this computer.
+#pragma once
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/errors.hpp"
+#include "cuda/node.hpp"
+#include "cuda/nvlink_counters.hpp"
+#include "run/iterate.hpp"
+
+namespace interlace::run {
+
+// All GPUs' counters; nothing if one of them has none.
+std::optional<cuda::nvlink_bytes> total_counters(const cuda::node& node);
+double median(std::vector<double> values);
+
+template <class Problem>
+measurement on_cuda(const Problem& problem, const request& asked, std::uint32_t warmup,
+                    std::uint32_t repeats) {
+  if (repeats == 0) throw usage_error("a measured run needs at least one repeat");
+  cuda::node_options options;
+  options.devices = asked.gpus();
+  cuda::node node(options);
+  auto work = problem.on(node, region_of(asked));
+
+  // One run from the start; leaves the values in place.
+  const auto run_once = [&](const cuda::run_options& how) {
+    work.reset();
+    return iterate(node, work, asked, how);
+  };
+
+  for (std::uint32_t i = 0; i < warmup; ++i) run_once({});
+  measurement measured;
+  const auto before = total_counters(node);
+  for (std::uint32_t i = 0; i < repeats; ++i) {
+    measured.result = run_once({});
+    measured.times_s.push_back(measured.result.run.time_s);
+  }
+  const auto after = total_counters(node);
+  if (before && after) {
+    measured.data_tx_bytes = static_cast<double>((*after - *before).data_sent);
+    measured.raw_tx_bytes = static_cast<double>((*after - *before).raw_sent);
+  }
+  result& last = measured.result;
+  last.run.time_s = median(measured.times_s);
+  keep_values(node, work, last);
+
+  cuda::run_options watch;
+  watch.detail = true;
+  std::vector<double> parts;
+  for (int i = 0; i < 3; ++i) {
+    result detail = run_once(watch);
+    parts.push_back(detail.run.copy_s / detail.run.time_s);
+    last.run.timeline = std::move(detail.run.timeline);
+  }
+  if (asked.mechanism == kernel::mechanism::bulk_copy) {
+    last.run.copy_s = median(parts) * last.run.time_s;
+  }
+  for (const std::string& remark : node.remarks()) {
+    if (std::find(measured.remarks.begin(), measured.remarks.end(), remark) ==
+        measured.remarks.end()) {
+      measured.remarks.push_back(remark);
+    }
+  }
+  return measured;
+}
+
+}  // namespace interlace::run
+
+#define INTERLACE_RUN_ON_GPUS(problem)                          \
+  template interlace::run::measurement interlace::run::on_cuda( \
+      const problem&, const interlace::run::request&, std::uint32_t, std::uint32_t)

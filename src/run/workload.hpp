@@ -1,0 +1,69 @@
+// What a run of any workload is asked and gives, on every node.
+//
+// A workload has a problem here, in src/run/NAME.hpp: its data and parameters, with
+//
+//   elements()                              of the region whose boundaries a request has
+//   on(node, region_options)                the workload on a node, a class of src/workload with
+//     reset()                               the state before the first iteration again
+//     enqueue_iteration(track_residual)
+//     result(device) -> std::vector<float>  as that device holds it
+//     residual() -> double                  of the last iteration, if it was tracked
+//
+// NAME.cpp and NAME.cu have no more than INTERLACE_RUN_ON_CPU and INTERLACE_RUN_ON_GPUS of it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernel/region.hpp"
+#include "machine/machine.hpp"
+
+namespace interlace::run {
+
+struct request {
+  std::vector<std::uint64_t> boundaries;  // GPU g owns elements [boundaries[g], boundaries[g + 1])
+  kernel::mechanism mechanism = kernel::mechanism::bulk_copy;
+  // As a region's options of these names; read where the mechanism has them.
+  std::uint32_t split_ranges = 8;
+  std::uint64_t chunk_bytes = kernel::region_options{}.chunk_bytes;
+  std::uint32_t agent_threads = kernel::region_options{}.agent_threads;
+  std::uint32_t iterations = 10;          // the most, where a tolerance is given
+  double tolerance = 0;                   // stop once the residual is at most this; 0: never
+  std::function<void()> check_interrupt;  // may throw; called now and then
+
+  std::uint32_t gpus() const { return static_cast<std::uint32_t>(boundaries.size()) - 1; }
+};
+
+struct result {
+  kernel::run_result run;
+  std::uint32_t iterations = 0;
+  double residual = 0;                     // of the last iteration, where a tolerance was given
+  std::vector<std::vector<float>> values;  // as each GPU holds them
+};
+
+struct measurement {
+  run::result result;           // of the last repeat; run.time_s is the median
+  std::vector<double> times_s;  // of each repeat
+  // NVLink counters of all GPUs, over all repeats; nothing where the driver has none.
+  std::optional<double> data_tx_bytes;
+  std::optional<double> raw_tx_bytes;
+  std::vector<std::string> remarks;  // what went another way than asked, a sentence each
+};
+
+template <class Problem>
+result on_host(const Problem& problem, const request& asked);
+
+template <class Problem>
+result on_sim(const Problem& problem, const request& asked, const machine::machine& described);
+
+// Runs `warmup` times, then `repeats` times measured. The timeline and, for bulk-copy, the part of
+// the time in which only copies run come from three more runs with events in between, which are not
+// among the times: copy_s is the median of that part, of the measured time.
+template <class Problem>
+measurement on_cuda(const Problem& problem, const request& asked, std::uint32_t warmup,
+                    std::uint32_t repeats);
+
+}  // namespace interlace::run

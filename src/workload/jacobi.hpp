@@ -1,0 +1,226 @@
+// Jacobi iteration on a banded, diagonally dominant system A x = b, one epoch an iteration:
+//
+//   x'(i) = (b(i) - sum over j != i, |j - i| <= K of A(i, j) x(j)) / A(i, i)
+//
+// The region is x; a device owns a contiguous range of rows. The matrix is stored by diagonals, so
+// that the lanes of a warp, a row each, read consecutive words of every diagonal and of x, and each
+// diagonal of a device's part begins at a line. The main diagonal is kept as its reciprocal.
+//
+// Memory bounds it: a row needs 2 K words of the matrix, the reciprocal, b, x and x', 8 K + 16
+// bytes that no cache can spare, for 2 K + 1 operations. The other 2 K words of x were read by
+// neighbouring rows just before and lie in a cache.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/errors.hpp"
+#include "kernel/region.hpp"
+#include "workload/parts.hpp"
+
+namespace interlace::workload {
+
+struct jacobi_update {
+  static constexpr std::uint32_t threads = 256;
+  // Distances from the main diagonal of one turn: 8 loads are in flight before the first is used,
+  // with registers few enough for all warps of a compute unit.
+  static constexpr std::uint32_t batch = 2;
+  static constexpr std::uint32_t shared_bytes = sum_bytes(1);
+
+  // Of the rows of this device; diagonals are `pitch` words apart: -1, +1, -2, +2, ...
+  local<const float> off_diagonals;
+  local<const float> reciprocal;  // 1 / A(i, i)
+  local<const float> right;       // b
+  replicated<float> x;
+  reduced<double> change;  // sum of |x' - x|
+  std::uint32_t first_row = 0;
+  std::uint32_t rows = 0;
+  std::uint32_t pitch = 0;
+  std::uint32_t half_bandwidth = 0;
+  bool track_residual = false;
+
+  template <class Block>
+  INTERLACE_KERNEL void operator()(Block& block) const {
+    auto residual = lane_state<float>(block);
+    block.each([&](auto lane) {
+      const auto own = static_cast<std::uint32_t>(lane.global_index());
+      if (own >= rows) return;
+      const std::uint32_t i = first_row + own;
+      const std::uint32_t behind = static_cast<std::uint32_t>(x.size) - 1 - i;
+      // The band ends where the matrix does.
+      const std::uint32_t lower = i < half_bandwidth ? i : half_bandwidth;
+      const std::uint32_t upper = behind < half_bandwidth ? behind : half_bandwidth;
+      const std::uint32_t farthest = lower < upper ? upper : lower;
+      const float scale = lane.load(reciprocal, own);
+      float rest = lane.load(right, own);
+      for (auto t : lane.range(0U, farthest, batch)) {
+        float a[2 * batch] = {};
+        float v[2 * batch] = {};
+        for (std::uint32_t k = 0; k < batch; ++k) {
+          const std::uint32_t away = t + k + 1;
+          const std::uint32_t at = 2 * (t + k) * pitch + own;
+          if (away <= lower) {
+            a[2 * k] = lane.load(off_diagonals, at);
+            v[2 * k] = lane.load(x, i - away);
+          }
+          if (away <= upper) {
+            a[2 * k + 1] = lane.load(off_diagonals, at + pitch);
+            v[2 * k + 1] = lane.load(x, i + away);
+          }
+        }
+        for (std::uint32_t k = 0; k < 2 * batch; ++k) rest -= a[k] * v[k];
+      }
+      const float next = rest * scale;
+      lane.store(x, i, next);
+      if (track_residual) residual[lane] = fabsf(next - lane.load(x, i));
+      const std::uint32_t turns = (farthest + batch - 1) / batch;
+      lane.compute(
+          {.fp32 = 2 * batch * turns + (track_residual ? 3U : 1U), .integer = 23 * turns + 28});
+    });
+    if (track_residual) add_sums(block, change, 1, residual);
+  }
+};
+
+struct banded_system {
+  std::uint64_t rows = 0;
+  std::uint32_t half_bandwidth = 0;  // less than rows
+  const float* diagonals = nullptr;  // [half_bandwidth + k][i] is A(i, i + k), |k| at most that
+  const float* right = nullptr;      // [rows]
+};
+
+template <class Node>
+class jacobi {
+ public:
+  // `boundaries`: device d owns rows [boundaries[d], boundaries[d + 1]). With `halo` an element of
+  // x goes only to the devices whose rows need it.
+  jacobi(Node& node, const banded_system& system, kernel::region_options options, bool halo)
+      : node_(node),
+        system_(system),
+        boundaries_(options.boundaries),
+        x_(node.template create_region<float>(
+            subscribed(std::move(options), halo ? system.half_bandwidth : everything))),
+        change_(node.template create_reduction<double, combine::add>(1, 64)) {
+    for (std::uint32_t d = 0; d < node.devices(); ++d) parts_.push_back(make_part(d));
+    reset();
+  }
+
+  // x = 0 again.
+  void reset() {
+    node_.set_front(x_, std::vector<float>(system_.rows, 0.0F));
+    node_.set_front(change_, std::vector<double>{0.0});
+  }
+
+  void enqueue_iteration(bool track_residual) {
+    for (std::uint32_t d = 0; d < node_.devices(); ++d) {
+      const part& p = parts_[d];
+      const auto first = static_cast<std::uint32_t>(boundaries_[d]);
+      const jacobi_update update{p.off_diagonals,        p.reciprocal,  p.right, node_.view(x_, d),
+                                 node_.view(change_, d), first,         p.rows,  p.pitch,
+                                 system_.half_bandwidth, track_residual};
+      const std::uint64_t blocks =
+          (std::uint64_t{p.rows} + jacobi_update::threads - 1) / jacobi_update::threads;
+      node_.launch(
+          d, update, {blocks, jacobi_update::threads, jacobi_update::shared_bytes}, x_,
+          kernel::block_mapping::contiguous(first, jacobi_update::threads, boundaries_[d + 1]));
+    }
+    if (track_residual) {
+      node_.exchange(x_, change_);
+    } else {
+      node_.exchange(x_);
+    }
+  }
+
+  // x as device `device` holds it; with a halo, its own rows and those that they need are current.
+  std::vector<float> result(std::uint32_t device) const { return node_.front(x_, device); }
+
+  // Sum of |x' - x| over all rows in the last iteration that tracked it.
+  double residual() const { return node_.front(change_, 0)[0]; }
+
+ private:
+  static constexpr std::uint64_t everything = ~std::uint64_t{0};
+
+  struct part {
+    std::uint32_t rows = 0;
+    std::uint32_t pitch = 0;
+    local<float> off_diagonals;
+    local<float> reciprocal;
+    local<float> right;
+  };
+
+  // Who needs x of whom, where rows reach `reach` elements to both sides.
+  static kernel::region_options subscribed(kernel::region_options options, std::uint64_t reach) {
+    if (reach == everything) return options;
+    const auto& cut = options.boundaries;
+    const auto devices = static_cast<std::uint32_t>(cut.size()) - 1;
+    options.subscribers.resize(devices);
+    for (std::uint32_t owner = 0; owner < devices; ++owner) {
+      std::vector<subscriber_range>& to = options.subscribers[owner];
+      std::uint32_t whole = 0;  // devices that need all of it: they share a range
+      for (std::uint32_t d = 0; d < devices; ++d) {
+        if (d == owner || cut[d] == cut[d + 1]) continue;
+        const std::uint64_t begin = std::max(cut[owner], cut[d] - std::min(cut[d], reach));
+        const std::uint64_t end = std::min(cut[owner + 1], cut[d + 1] + reach);
+        if (begin >= end) continue;
+        if (begin == cut[owner] && end == cut[owner + 1]) {
+          whole |= 1U << d;
+        } else {
+          to.push_back({begin, end, 1U << d});
+        }
+      }
+      if (whole != 0) to.push_back({cut[owner], cut[owner + 1], whole});
+      if (to.size() <= max_subscriber_ranges) continue;
+      // So many ranges only have parts that are small beside the band: all of it to all of them.
+      for (const subscriber_range& r : to) whole |= r.devices;
+      to = {{cut[owner], cut[owner + 1], whole}};
+    }
+    return options;
+  }
+
+  part make_part(std::uint32_t d) {
+    const std::uint64_t begin = boundaries_[d];
+    const std::uint64_t rows = boundaries_[d + 1] - begin;
+    constexpr std::uint64_t line = 128 / sizeof(float);
+    const std::uint64_t pitch = (rows + line - 1) / line * line;
+    const std::uint64_t words = 2 * pitch * system_.half_bandwidth;
+    constexpr std::uint64_t most = 0xffffffffU;  // kernels count in 32 bits
+    if (words > most || system_.rows > most - jacobi_update::threads) {
+      throw usage_error("GPU " + std::to_string(d) + " would own " + std::to_string(words) +
+                        " words of a matrix of " + std::to_string(system_.rows) +
+                        " rows; at most " + std::to_string(most) +
+                        " of either are possible: use more GPUs or a smaller matrix");
+    }
+    const auto diagonal = [&](std::int64_t k) {
+      return system_.diagonals + (system_.half_bandwidth + k) * system_.rows + begin;
+    };
+    std::vector<float> off(words, 0.0F);
+    for (std::uint32_t t = 0; t < system_.half_bandwidth; ++t) {
+      const auto away = static_cast<std::int64_t>(t) + 1;
+      std::copy_n(diagonal(-away), rows, off.begin() + 2 * t * pitch);
+      std::copy_n(diagonal(away), rows, off.begin() + (2 * t + 1) * pitch);
+    }
+    std::vector<float> reciprocal(rows);
+    std::transform(diagonal(0), diagonal(0) + rows, reciprocal.begin(),
+                   [](float a) { return 1.0F / a; });
+    part p;
+    p.rows = static_cast<std::uint32_t>(rows);
+    p.pitch = static_cast<std::uint32_t>(pitch);
+    p.off_diagonals = put(node_, d, off);
+    p.reciprocal = put(node_, d, reciprocal);
+    p.right =
+        put(node_, d, std::vector<float>(system_.right + begin, system_.right + begin + rows));
+    return p;
+  }
+
+  Node& node_;
+  banded_system system_;
+  std::vector<std::uint64_t> boundaries_;
+  kernel::region<float> x_;
+  kernel::reduction<double, combine::add> change_;
+  std::vector<part> parts_;
+};
+
+}  // namespace interlace::workload

@@ -1,0 +1,140 @@
+// Tracked launches on simulated GPUs: what is published when it is complete travels while the
+// kernel still runs, and wrong announcements are found.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "base/errors.hpp"
+#include "sim/described.hpp"
+#include "sim/node.hpp"
+
+namespace interlace {
+namespace {
+
+using kernel::mechanism;
+using machine::protocol_kind;
+
+// A block computes and writes tile after tile; `publishes` them one by one.
+struct worker {
+  static constexpr std::uint32_t threads = 128;
+  replicated<float> out;
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+  std::uint64_t tile = 0;
+  std::uint32_t work = 0;
+  bool publishes = false;
+  std::uint64_t skipped = ~std::uint64_t{0};   // a tile that is not published
+  std::uint64_t repeated = ~std::uint64_t{0};  // and one that is twice
+  template <class Block>
+  INTERLACE_KERNEL void operator()(Block& block) const {
+    for (std::uint64_t at = begin + block.index() * tile; at < end; at += block.count() * tile) {
+      const std::uint64_t last = std::min(end, at + tile);
+      block.each([&](auto lane) {
+        lane.compute(operation::fp32, work);
+        for (auto i : lane.range(at + lane.index(), last, std::uint64_t{threads})) {
+          lane.store(out, i, static_cast<float>(i));
+        }
+      });
+      if (!publishes || at == skipped) continue;
+      block.publish(out, at, last);
+      if (at == repeated) block.publish(out, at, last);
+    }
+  }
+};
+
+struct settings {
+  mechanism how = mechanism::polling;
+  std::uint64_t blocks = 4096;
+  std::uint32_t work = 200;
+  bool publishes = false;
+  std::uint64_t skipped = ~std::uint64_t{0};
+  std::uint64_t repeated = ~std::uint64_t{0};
+  std::uint64_t chunk_bytes = 65536;
+  std::uint32_t agent_threads = 256;
+};
+
+constexpr std::uint64_t elements = 1U << 20U;
+constexpr std::uint64_t tile = 256;
+
+// The first of two GPUs computes a region that the second needs; the time of an epoch.
+double run(const settings& s) {
+  sim::node node(test::meshed(2, protocol_kind::nvlink2), 2, [] {});
+  kernel::region_options options;
+  options.boundaries = {0, elements, elements};
+  options.mechanism = s.how;
+  options.chunk_bytes = s.chunk_bytes;
+  options.agent_threads = s.agent_threads;
+  const auto region = node.create_region<float>(options);
+  const auto mapping = kernel::block_mapping::custom([&](std::uint64_t b) {
+    std::vector<kernel::element_range> ranges;
+    for (std::uint64_t at = b * tile; at < elements; at += s.blocks * tile) {
+      ranges.push_back({at, std::min(elements, at + tile)});
+    }
+    return ranges;
+  });
+  const auto result = node.run([&] {
+    node.launch(
+        0,
+        worker{node.view(region, 0), 0, elements, tile, s.work, s.publishes, s.skipped, s.repeated},
+        {s.blocks, worker::threads, 0}, region, mapping);
+    node.exchange(region);
+  });
+  const auto got = node.front(region, 1);
+  for (std::uint64_t i = 0; i < elements; ++i) EXPECT_EQ(got[i], static_cast<float>(i));
+  return result.time_s;
+}
+
+TEST(sim_tracking, hides_most_of_the_transfer) {
+  const double bound = run({.how = mechanism::infinite_bandwidth});
+  const double bulk = run({.how = mechanism::bulk_copy});
+  ASSERT_GT(bulk, 1.2 * bound);
+  for (const auto how : {mechanism::polling, mechanism::copy_engine}) {
+    const double time = run({.how = how});
+    EXPECT_LT(time - bound, 0.4 * (bulk - bound)) << kernel::mechanism_name(how);
+    EXPECT_GE(time, bound) << kernel::mechanism_name(how);
+  }
+}
+
+TEST(sim_tracking, long_lived_blocks_publish_in_their_midst) {
+  // As many blocks as are resident at once: without publishing, all would end together.
+  const settings s{.blocks = 64, .work = 200};
+  for (const auto how : {mechanism::polling, mechanism::copy_engine}) {
+    settings late = s;
+    late.how = how;
+    settings early = late;
+    early.publishes = true;
+    EXPECT_LT(run(early), run(late)) << kernel::mechanism_name(how);
+  }
+}
+
+TEST(sim_tracking, few_threads_are_slower) {
+  const settings many{.work = 10, .agent_threads = 512};
+  settings few = many;
+  few.agent_threads = 32;
+  EXPECT_GT(run(few), 1.15 * run(many));
+}
+
+std::string failure(const settings& s) {
+  try {
+    run(s);
+  } catch (const model_error& e) {
+    return e.what();
+  }
+  return "nothing";
+}
+
+TEST(sim_tracking, wrong_announcements_are_found) {
+  const settings right{.blocks = 64, .work = 100, .publishes = true};
+  settings skips = right;
+  skips.skipped = 5 * tile;
+  EXPECT_NE(failure(skips).find("announced too little of chunk 0"), std::string::npos)
+      << failure(skips);
+  settings repeats = right;
+  repeats.repeated = 7 * tile;
+  EXPECT_NE(failure(repeats).find("announced too much of chunk 0"), std::string::npos)
+      << failure(repeats);
+}
+
+}  // namespace
+}  // namespace interlace

@@ -1,0 +1,241 @@
+"""`interlace bench overlap`, with a stand-in for the GPUs."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fake_core import FakeCuda
+from interlace.mechanisms import GIB, KIB, MECHANISMS, MIB
+from study_helpers import Run
+
+ROW_KEYS = [
+    "peers", "mechanism", "config", "reason", "epoch_s", "time_s", "speedup", "rate_bytes",
+    "rate_epoch_s", "gb_per_s", "limit", "of_limit", "best", "remarks",
+]  # fmt: skip
+FILE_KEYS = [
+    "format", "benchmark", "command", "version", "commit", "date", "driver", "machine", "bytes",
+    "epochs", "warmup", "repeats", "balances", "rows",
+]  # fmt: skip
+
+
+def result(run: Run, tmp_path: Path, *words: object) -> dict[str, Any]:
+    out = tmp_path / "out.json"
+    ran = run("bench", "overlap", *words, "--json", out)
+    assert ran.code == 0, ran.err
+    assert ran.err == ""
+    document: dict[str, Any] = json.loads(out.read_text())
+    return document
+
+
+@pytest.mark.usefixtures("cuda")
+def test_the_file(run: Run, tmp_path: Path) -> None:
+    document = result(run, tmp_path, "-n", 7, "-w", 0, "--repeats", 3)
+    assert list(document) == FILE_KEYS
+    assert document["command"].startswith("interlace bench overlap -n 7")
+    assert document["driver"] == "580.1"
+    assert document["machine"]["name"] == "4x Fake H200"
+    assert document["bytes"] == 256 * MIB
+    assert [document[key] for key in ("epochs", "warmup", "repeats")] == [7, 0, 3]
+    balances = {it["peers"]: it for it in document["balances"]}
+    assert list(balances) == [1, 3]
+    for row in document["rows"]:
+        assert list(row) == ROW_KEYS
+        balance = balances[row["peers"]]
+        bulk = next(
+            it
+            for it in document["rows"]
+            if (it["peers"], it["mechanism"]) == (row["peers"], "bulk-copy")
+        )
+        assert row["reason"] is None
+        assert row["time_s"] == statistics.median(row["epoch_s"])
+        assert row["speedup"] == bulk["time_s"] / row["time_s"]
+        rate = row["peers"] * row["rate_bytes"] / statistics.median(row["rate_epoch_s"])
+        assert row["gb_per_s"] == pytest.approx(1e-9 * rate)
+        if row is bulk:
+            assert row["epoch_s"] == [time for part in balance["bulk_epoch_s"] for time in part]
+            assert (row["limit"], row["of_limit"], row["best"]) == (None, None, False)
+            continue
+        assert len(row["epoch_s"]) == 3
+        least_s = max(balance["compute_s"], row["peers"] * 256 * MIB / rate)
+        assert row["limit"] == pytest.approx(
+            (balance["compute_s"] + balance["transfer_s"]) / least_s
+        )
+        assert row["of_limit"] == row["speedup"] / row["limit"]
+    for peers, balance in balances.items():
+        assert balance["compute_s"] == pytest.approx(balance["transfer_s"], rel=0.02)
+        copied, stored = (
+            statistics.median(balance[key]) for key in ("copied_epoch_s", "stored_epoch_s")
+        )
+        assert balance["transfer_s"] == copied - stored
+        first, last = map(statistics.median, balance["bulk_epoch_s"])
+        assert balance["spread"] == pytest.approx((last - first) / first)
+        own = [row for row in document["rows"] if row["peers"] == peers]
+        assert list(dict.fromkeys(row["mechanism"] for row in own)) == list(MECHANISMS[:-1])
+        for mechanism in MECHANISMS[1:-1]:
+            rows = [row for row in own if row["mechanism"] == mechanism]
+            fastest = min(rows, key=lambda row: row["time_s"])
+            assert [row for row in rows if row["best"]] == [fastest]
+
+
+def test_what_is_measured(run: Run, cuda: FakeCuda, tmp_path: Path) -> None:
+    document = result(run, tmp_path, "--peers", 2, "--threads", 32)
+    rows = document["rows"]
+    sizes = [4 * KIB * 4**n for n in range(9)]
+    polled = [row["config"] for row in rows if row["mechanism"] == "polling"]
+    assert polled == [{"chunk_bytes": size, "agent_threads": 32} for size in sizes]
+    copied = [row["config"]["chunk_bytes"] for row in rows if row["mechanism"] == "copy-engine"]
+    assert copied == sizes[5:]  # those that streams can wait for
+    ranges = [row["config"]["ranges"] for row in rows if row["mechanism"] == "split"]
+    assert ranges == [2, 4, 8, 16, 32]
+    # 4 MiB in 1 GiB are too many to wait for, but not in 256 MiB
+    first = next(row for row in rows if row["config"].get("chunk_bytes") == copied[0] and
+                 row["mechanism"] == "copy-engine")  # fmt: skip
+    assert first["rate_bytes"] == 256 * MIB
+    assert {row["rate_bytes"] for row in rows if row is not first} == {GIB}
+
+    rounds = document["balances"][0]["rounds"]
+    for peers, size, mechanism, _, _, asked, deliver in cuda.overlaps:
+        assert peers == 2
+        assert asked in (0, rounds) or not deliver
+        assert deliver or mechanism == "bulk-copy"
+        assert size == (256 * MIB if asked else size)
+    bulk = [n for n, call in enumerate(cuda.overlaps) if call[2] == "bulk-copy" and call[5]]
+    bulk = [n for n in bulk if cuda.overlaps[n][6]]
+    assert len(bulk) == 2
+    others = [n for n, call in enumerate(cuda.overlaps) if call[2] != "bulk-copy"]
+    assert bulk[0] < min(others)
+    assert max(others) < bulk[1]
+
+
+@pytest.mark.usefixtures("cuda")
+def test_chunks_beyond_the_transfer_are_one(run: Run, tmp_path: Path) -> None:
+    document = result(run, tmp_path, "-b", "1M", "--peers", 1, "--threads", 4096)
+    found: dict[str, list[int]] = {"polling": [], "copy-engine": []}
+    for row in document["rows"]:
+        if row["mechanism"] in found:
+            found[row["mechanism"]].append(row["config"]["chunk_bytes"])
+    sizes = [4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB]
+    assert found == {"polling": sizes, "copy-engine": sizes[1:]}
+    assert {row["rate_bytes"] for row in document["rows"] if row["mechanism"] != "copy-engine"} == {
+        4 * MIB
+    }
+
+
+def test_what_is_refused_is_a_row(run: Run, cuda: FakeCuda, tmp_path: Path) -> None:
+    words = ["--mechanisms", "copy-engine", "--chunks", "64K,4M", "--peers", 3]
+    document = result(run, tmp_path, *words)
+    bulk, refused, done = document["rows"]
+    assert refused["reason"] == "chunks of 65536 bytes are too small"
+    assert (refused["epoch_s"], refused["time_s"], refused["best"]) == ([], None, False)
+    assert done["best"]
+    assert bulk["mechanism"] == "bulk-copy"
+    ran = run("bench", "overlap", *words)
+    assert (
+        "copy-engine (64 KiB) to 3 peers: not possible: chunks of 65536 bytes are too small\n"
+        in (ran.out)
+    )
+    cuda.crash = "copy-engine"
+    ran = run("bench", "overlap", *words, "--json", tmp_path / "none.json")
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err == ("interlace: copy-engine (64 KiB) to 3 peers: GPU 1 did not get element 7\n")
+    assert not (tmp_path / "none.json").exists()
+
+
+@pytest.mark.usefixtures("cuda")
+def test_the_table(run: Run) -> None:
+    ran = run("bench", "overlap", "--mechanisms", "bulk-copy,inline,polling", "--chunks", "256K")
+    lines = ran.out.splitlines()
+    assert lines[0] == (
+        "overlap, 256 MiB from one GPU to each peer, as long as its kernel; measured on "
+        "4x Fake H200"
+    )
+    assert lines[2].split() == [
+        "peers", "mechanism", "epoch", "speedup", "own", "rate", "limit", "of", "limit",
+    ]  # fmt: skip
+    assert lines[4].split()[:2] == ["1", "bulk-copy"]
+    assert lines[4].split()[3] == "1.00"
+    assert lines[5].startswith("    1  inline ")
+    assert lines[6].startswith("    1  polling (256 KiB, 4096 threads) ")
+    assert lines[6].endswith("  best")
+    assert not lines[7].endswith("  best")
+    assert lines[8] == ""
+    assert lines[9].split()[:2] == ["3", "bulk-copy"]
+    assert max(map(len, lines[:13])) <= 100
+    assert lines[14].startswith("1 peer: the copies take 6")
+    assert lines[15].startswith("3 peers: the copies take 2")
+    assert " %." in lines[15]
+    assert lines[16:] == ["inline to 1 peer, and once more: it went another way"]
+
+
+def test_a_transfer_that_cannot_be_measured(run: Run, cuda: FakeCuda) -> None:
+    cuda.measure_overlap = lambda **_: {"epoch_s": [1.0], "remarks": []}  # type: ignore[method-assign]
+    ran = run("bench", "overlap", "--peers", 1)
+    assert ran.code == 1
+    assert ran.err == (
+        "interlace: the copies of 256 MiB to 1 peer take no time that could be measured\n"
+    )
+
+
+@pytest.mark.usefixtures("cuda")
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ([], "bench needs the name of a benchmark; there is overlap"),
+        (
+            ["overlapp"],
+            "there is no benchmark 'overlapp' (did you mean overlap?); there is overlap",
+        ),
+        (["overlap", "--peers", "4"], "--peers 4: 4x Fake H200 has 3 peers of its first GPU"),
+        (["overlap", "--peers", "0"], "--peers '0': 0 peers cannot run anything; give at least 1"),
+        (["overlap", "-b", "32K"], "--bytes '32K': give a size from 64K to 16G, such as 256M"),
+        (["overlap", "-b", "17G"], "--bytes '17G': give a size from 64K to 16G, such as 256M"),
+        (["overlap", "-b", "1000"], "--bytes '1000': give a size from 64K to 16G, such as 256M"),
+        (
+            ["overlap", "--chunks", "1K"],
+            "--chunks '1K': give sizes from 4K to 256M with commas between them, such as "
+            "64K,256K,1M",
+        ),
+        (
+            ["overlap", "--threads", "100"],
+            "--threads '100': give multiples of 32 from 32 to 65536 with commas between them, such "
+            "as 4096,16384",
+        ),
+        (
+            ["overlap", "--mechanisms", "inline,infinite-bandwidth"],
+            "--mechanisms infinite-bandwidth: real GPUs cannot run this bound; leave it out",
+        ),
+        (["overlap", "-n", "0"], "--epochs 0: give a number of at least 1"),
+        (["overlap", "-w", "-1"], "--warmup -1: give a number of at least 0"),
+        (["overlap", "--repeats", "x"], "--repeats 'x': give a whole number"),
+        (["overlap", "--json", "/"], "--json /: give the name of a file"),
+    ],
+)
+def test_wrong_input(run: Run, cuda: FakeCuda, words: list[str], sentence: str) -> None:
+    ran = run("bench", *words)
+    assert (ran.code, ran.out, ran.err) == (2, "", f"interlace: {sentence}\n")
+    assert cuda.overlaps == []
+
+
+def test_without_gpus(run: Run, cuda: FakeCuda) -> None:
+    cuda.gpus = 1
+    ran = run("bench", "overlap")
+    assert ran.code == 2
+    assert ran.err == "interlace: overlap needs at least 2 GPUs; 1x Fake H200 has 1\n"
+    cuda.gpus = 0
+    ran = run("bench", "overlap")
+    assert ran.code == 2
+    assert ran.err == "interlace: there is no GPU here; bench measures real GPUs\n"
+
+
+@pytest.mark.usefixtures("core")
+def test_without_cuda(run: Run) -> None:
+    ran = run("bench", "overlap")
+    assert ran.code == 2
+    assert ran.err == (
+        "interlace: this Interlace was built without CUDA; bench measures real GPUs\n"
+    )

@@ -1,0 +1,96 @@
+"""Configurations of mechanisms: their names, and which are tried."""
+
+from __future__ import annotations
+
+import pytest
+
+from interlace import banded
+from interlace.mechanisms import GIB, KIB, MIB, Config, Tuning, label, size_text
+from interlace.table import legend
+from interlace.workloads import Case, Inputs, Jacobi
+
+CHUNKS = (64 * KIB, 256 * KIB, MIB, 4 * MIB)
+TUNING = Tuning((2, 4), CHUNKS, (4096, 16384))
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "config", "long", "short"),
+    [
+        ("bulk-copy", Config(), "bulk-copy", "bulk-copy"),
+        ("split", Config(ranges=8), "split (8 ranges)", "split (8 ranges)"),
+        (
+            "polling",
+            Config(chunk_bytes=256 * KIB, agent_threads=16384),
+            "polling (256 KiB, 16384 threads)",
+            "polling (256K, 16K)",
+        ),
+        (
+            "polling",
+            Config(chunk_bytes=MIB, agent_threads=96),
+            "polling (1 MiB, 96 threads)",
+            "polling (1M, 96)",
+        ),
+        ("copy-engine", Config(chunk_bytes=4 * MIB), "copy-engine (4 MiB)", "copy-engine (4M)"),
+    ],
+)
+def test_labels(mechanism: str, config: Config, long: str, short: str) -> None:
+    assert label(mechanism, config) == long
+    assert label(mechanism, config, short=True) == short
+    assert str(Case(2, mechanism, config)) == f"{long} on 2 GPUs"
+    assert Config.of({**config.given(), "tried": [], "warmup": 2}) == config
+
+
+def test_sizes() -> None:
+    assert [size_text(n) for n in (96, 1000, 4 * KIB, 1536 * KIB, 256 * MIB, GIB)] == [
+        "96 B", "1000 B", "4 KiB", "1536 KiB", "256 MiB", "1 GiB",
+    ]  # fmt: skip
+
+
+def test_a_legend_says_what_is_shown() -> None:
+    assert legend(["bulk-copy", "split"]) == []
+    assert legend(["copy-engine", "copy-engine"]) == [
+        "copy-engine (chunk bytes): K is 2^10, M 2^20."
+    ]
+
+
+def chunks(tuning: Tuning, mechanism: str, part: int) -> list[int]:
+    found = dict.fromkeys(config.chunk_bytes for config in tuning.configs(mechanism, part))
+    return [chunk for chunk in found if chunk is not None]
+
+
+@pytest.mark.parametrize(
+    ("part", "polling", "copied"),
+    [
+        (100 * MIB, CHUNKS, CHUNKS[2:]),  # 400 chunks of 256 KiB are too many to wait for
+        (60 * MIB, CHUNKS, CHUNKS[1:]),
+        (4 * MIB + 1, CHUNKS, CHUNKS[1:]),
+        (4 * MIB, CHUNKS, CHUNKS[1:]),
+        (MIB, CHUNKS[:3], CHUNKS[1:3]),  # 4 MiB would be the same as 1 MiB
+        (100 * KIB, CHUNKS[:2], CHUNKS[1:2]),
+        (64 * KIB, CHUNKS[:1], CHUNKS[1:2]),
+        (4, CHUNKS[:1], CHUNKS[1:2]),
+        (0, CHUNKS[:1], CHUNKS[1:2]),
+        (8 * GIB, CHUNKS, CHUNKS[3:]),  # too many in any case: the node says so
+    ],
+)
+def test_no_chunk_is_tried_twice(
+    part: int, polling: tuple[int, ...], copied: tuple[int, ...]
+) -> None:
+    assert chunks(TUNING, "polling", part) == list(polling)
+    assert chunks(TUNING, "copy-engine", part) == list(copied)
+    assert len(TUNING.configs("polling", part)) == 2 * len(polling)
+    assert TUNING.configs("split", part) == [Config(ranges=2), Config(ranges=4)]
+    assert TUNING.configs("inline", part) == [Config()]
+
+
+def test_small_chunks_alone_leave_one_to_copy() -> None:
+    small = Tuning((2,), (4 * KIB, 64 * KIB), (4096,))
+    assert chunks(small, "copy-engine", MIB) == [64 * KIB]
+    every = Tuning((2,), (4 * KIB, 64 * KIB), (4096,), least_copied=0, most_waits=None)
+    assert chunks(every, "copy-engine", MIB) == [4 * KIB, 64 * KIB]
+
+
+def test_a_halo_is_a_small_part() -> None:
+    system = banded.generate(1 << 12, 8, 1)
+    assert Jacobi(system, "", Inputs()).largest_part(2) == 4 << 11
+    assert Jacobi(system, "", Inputs(halo=True)).largest_part(2) == 4 * 8
