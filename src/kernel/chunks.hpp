@@ -18,8 +18,8 @@ namespace interlace::kernel {
 // What `owner` delivers in an epoch, cut into chunks of at most options.chunk_bytes, in ascending
 // order. All of a chunk goes to the same devices. Chunks grow from a quarter of that at the start,
 // so that the first one leaves early, and shrink to an eighth at the end, so that little is left
-// behind the last block; boundaries lie on multiples of 128 bytes, but for those of the part itself. Throws
-// usage_error where a chunk cannot hold an element.
+// behind the last block; boundaries lie on multiples of 128 bytes, but for those of the part.
+// Throws usage_error where a chunk cannot hold an element.
 std::vector<chunk> cut_chunks(const region_state& state, std::uint32_t owner);
 
 // What the blocks of a launch announce: block b entries[first[b]] to entries[first[b + 1] - 1]. An
