@@ -112,6 +112,7 @@ publications announce(const std::vector<chunk>& chunks, const block_mapping& map
     all.first.push_back(static_cast<std::uint32_t>(all.entries.size()));
   }
   std::vector<element_range> wanted;
+  wanted.reserve(chunks.size());
   for (const chunk& c : chunks) wanted.push_back({c.begin, c.end});
   const auto missing = subtract_ranges(merge_ranges(wanted), merge_ranges(covered));
   if (!missing.empty()) {
