@@ -1,9 +1,55 @@
+#include <algorithm>
+#include <limits>
+
 #include "base/errors.hpp"
+#include "cuda/check.hpp"
 #include "cuda/node.hpp"
 #include "run/overlap_cuda.hpp"
 #include "workload/overlap.hpp"
 
 namespace interlace::run {
+
+namespace {
+
+// The lowest element that is not what the kernel with these rounds and this seed computes.
+__global__ void find_wrong(replicated<workload::quad> data, std::uint32_t rounds,
+                           std::uint32_t seed, unsigned long long* first) {
+  const std::uint64_t stride = std::uint64_t{gridDim.x} * blockDim.x;
+  for (std::uint64_t i = std::uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < data.size;
+       i += stride) {
+    const workload::quad expected = workload::overlap_producer::value(i, rounds, seed);
+    for (std::uint32_t k = 0; k < 4; ++k) {
+      if (data.front[i].word[k] != expected.word[k]) atomicMin(first, i);
+    }
+  }
+}
+
+// All of a device's replica on the GPU, and some of it on the CPU.
+void verify(cuda::node& node, std::uint32_t device, const replicated<workload::quad>& data,
+            std::uint32_t rounds, std::uint32_t seed) {
+  constexpr auto none = std::numeric_limits<unsigned long long>::max();
+  const auto first = node.allocate<unsigned long long>(device, 1);
+  node.upload(first, {none});
+  INTERLACE_CUDA_CHECK(cudaSetDevice(node.ordinal(device)));
+  find_wrong<<<1024, 256, 0, node.stream(device)>>>(data, rounds, seed, first.data);
+  INTERLACE_CUDA_CHECK(cudaGetLastError());
+  node.synchronize();
+  unsigned long long wrong = node.download(first)[0];
+  constexpr std::uint64_t samples = 64;
+  for (std::uint64_t k = 0; k < samples; ++k) {
+    const std::uint64_t i = (data.size - 1) * k / (samples - 1);
+    workload::quad seen;
+    INTERLACE_CUDA_CHECK(cudaMemcpy(&seen, data.front + i, sizeof(seen), cudaMemcpyDefault));
+    if (seen == workload::overlap_producer::value(i, rounds, seed)) continue;
+    wrong = std::min<unsigned long long>(wrong, i);
+  }
+  if (wrong != none) {
+    throw device_error("GPU " + std::to_string(device) + " does not have element " +
+                       std::to_string(wrong) + " of the microbenchmark");
+  }
+}
+
+}  // namespace
 
 overlap_measurement overlap_on_cuda(const overlap_request& request) {
   cuda::node_options options;
@@ -25,17 +71,8 @@ overlap_measurement overlap_on_cuda(const overlap_request& request) {
   for (std::uint32_t i = 0; i < request.warmup; ++i) run_once();
   for (std::uint32_t i = 0; i < request.repeats; ++i) measured.epoch_s.push_back(run_once());
 
-  const auto own = work.values(0);
-  for (std::uint64_t i = 0; i < elements; i += elements < 4096 ? 1 : elements / 1024 - 1) {
-    if (own[i] == workload::overlap_producer::value(i, request.rounds, seed)) continue;
-    throw device_error("the microbenchmark computed element " + std::to_string(i) + " wrongly");
-  }
-  for (std::uint32_t d = 1; d < node.devices(); ++d) {
-    const auto got = work.values(d);
-    for (std::uint64_t i = 0; i < elements; ++i) {
-      if (got[i] == own[i]) continue;
-      throw device_error("GPU " + std::to_string(d) + " did not get element " + std::to_string(i));
-    }
+  for (std::uint32_t d = 0; d < node.devices(); ++d) {
+    verify(node, d, work.view(d), request.rounds, seed);
   }
   measured.remarks = node.remarks();
   return measured;

@@ -65,7 +65,8 @@ class overlap {
     node_.exchange(data_);
   }
 
-  std::vector<quad> values(std::uint32_t device) const { return node_.front(data_, device); }
+  // Its front is what the last epoch delivered.
+  replicated<quad> view(std::uint32_t device) const { return node_.view(data_, device); }
 
  private:
   Node& node_;
