@@ -87,6 +87,10 @@ struct operations {
   std::uint32_t fp64 = 0;
   std::uint32_t integer = 0;
   std::uint32_t special = 0;
+
+  INTERLACE_HOST_DEVICE friend operations operator+(const operations& a, const operations& b) {
+    return {a.fp32 + b.fp32, a.fp64 + b.fp64, a.integer + b.integer, a.special + b.special};
+  }
 };
 
 // An array in the device's own memory. local<const T> promises that nobody writes it while the

@@ -74,7 +74,19 @@ def load_graph(path: str | os.PathLike[str]) -> Graph:
     Raises UserError when the file cannot be read, is broken (with the line's number), or has no
     vertices or no edges.
     """
-    file = Path(path)
+    return _load(Path(path), want_values=False)[0]
+
+
+def load_with_values(path: str | os.PathLike[str]) -> tuple[Graph, NDArray[np.float64] | None]:
+    """A graph as of `load_graph`, and the value of each edge where its file has values.
+
+    Only Matrix Market files of field real or integer have: what follows source and target in an
+    edge list is ignored.
+    """
+    return _load(Path(path), want_values=True)
+
+
+def _load(file: Path, *, want_values: bool) -> tuple[Graph, NDArray[np.float64] | None]:
     stem = file.name.removesuffix(".gz")
     suffix = Path(stem).suffix.lower()
     if file.is_dir():
@@ -88,8 +100,8 @@ def load_graph(path: str | os.PathLike[str]) -> Graph:
         if not data:
             raise UserError(f"{file} is empty; name a file that holds a graph.")
         if suffix == ".mtx":
-            return _load_matrix_market(file, name, data)
-        return _load_edge_list(file, name, data)
+            return _load_matrix_market(file, name, data, want_values=want_values)
+        return _load_edge_list(file, name, data), None
     except MemoryError:
         raise UserError(f"{file} does not fit into memory; take a smaller graph.") from None
 
@@ -324,7 +336,9 @@ def _from_pairs(
 # --- Files ---------------------------------------------------------------------------------------
 
 
-def _load_matrix_market(file: Path, name: str, data: bytes) -> Graph:
+def _load_matrix_market(
+    file: Path, name: str, data: bytes, *, want_values: bool
+) -> tuple[Graph, NDArray[np.float64] | None]:
     header = reading.matrix_market_header(file, data, "a graph's", ("pattern", "real", "integer"))
     if header.rows == 0 or header.entries == 0:
         what = "vertices" if header.rows == 0 else "edges"
@@ -335,8 +349,14 @@ def _load_matrix_market(file: Path, name: str, data: bytes) -> Graph:
             "take a smaller graph."
         )
     needed = _needed_bytes(header.rows, header.stored)
+    want_values = want_values and not header.pattern
+    needed += 24 * header.stored if want_values else 0
     entries = reading.matrix_market_entries(file, data, header, needed, "graph")
-    return _from_pairs(name, header.rows, entries.rows, entries.columns)
+    graph = _from_pairs(name, header.rows, entries.rows, entries.columns)
+    if not want_values:
+        return graph, None
+    # As _from_keys sorts the edges; those at one place stay in the file's order.
+    return graph, entries.values[np.lexsort((entries.rows, entries.columns))]
 
 
 def _load_edge_list(file: Path, name: str, data: bytes) -> Graph:

@@ -73,9 +73,10 @@ def memory_bytes() -> int:
 
 @dataclass(frozen=True)
 class Header:
-    """The head of a Matrix Market file of a square matrix."""
+    """The head of a Matrix Market file."""
 
     rows: int
+    columns: int
     entries: int
     pattern: bool
     symmetric: bool
@@ -96,8 +97,13 @@ class Entries(NamedTuple):
     values: NDArray[np.float64]  # 1 where the file has none
 
 
-def matrix_market_header(file: Path, data: bytes, use: str, fields: Sequence[str]) -> Header:
-    """The head of a coordinate file of a square matrix; `use` is whose matrix it is in messages."""
+def matrix_market_header(
+    file: Path, data: bytes, use: str, fields: Sequence[str], *, square: bool = True
+) -> Header:
+    """The head of a coordinate file; `use` is whose matrix it is in messages.
+
+    A matrix that is not `square` must be stored as a general one.
+    """
     stream = io.BytesIO(data)
     first = stream.readline()
     words = first.decode("latin-1").lower().split()
@@ -110,7 +116,7 @@ def matrix_market_header(file: Path, data: bytes, use: str, fields: Sequence[str
         (words[1], "object", ("matrix",)),
         (words[2], "format", ("coordinate",)),
         (words[3], "field", fields),
-        (words[4], "symmetry", ("general", "symmetric")),
+        (words[4], "symmetry", ("general", "symmetric") if square else ("general",)),
     ):
         if word not in known:
             raise UserError(
@@ -129,13 +135,13 @@ def matrix_market_header(file: Path, data: bytes, use: str, fields: Sequence[str
                 "correct the line."
             )
         rows, columns, entries = (int(s) for s in sizes)
-        if rows != columns:
+        if square and rows != columns:
             raise UserError(
                 f"{file}, line {number}: the matrix is {rows} x {columns}; "
                 f"{use} is square, take another file."
             )
         pattern, symmetric = words[3] == "pattern", words[4] == "symmetric"
-        return Header(rows, entries, pattern, symmetric, number, stream.tell())
+        return Header(rows, columns, entries, pattern, symmetric, number, stream.tell())
     raise UserError(f"{file} ends before the line with rows, columns and entries; get it anew.")
 
 
@@ -171,9 +177,11 @@ def _fast_matrix_market(data: bytes, header: Header) -> Entries | None:
         values = np.asarray(matrix.data, dtype=np.float64)
     except (ValueError, OverflowError, AttributeError):
         return None
-    if rows.size < header.entries or matrix.shape != (header.rows, header.rows):
+    if rows.size < header.entries or matrix.shape != (header.rows, header.columns):
         return None
-    if min(rows.min(), columns.min()) < 0 or max(rows.max(), columns.max()) >= header.rows:
+    if min(rows.min(), columns.min()) < 0:
+        return None
+    if rows.max() >= header.rows or columns.max() >= header.columns:
         return None
     return Entries(rows, columns, values)
 
@@ -197,10 +205,10 @@ def _scan_matrix_market(file: Path, data: bytes, header: Header) -> Entries:
                 f"{file}, line {number}: expected {what}, found {shown(line)}; correct the line."
             )
         pair = int(words[0]), int(words[1])
-        for index in pair:
-            if not 1 <= index <= header.rows:
+        for index, size in zip(pair, (header.rows, header.columns), strict=True):
+            if not 1 <= index <= size:
                 raise UserError(
-                    f"{file}, line {number}: index {index} is outside 1 .. {header.rows}; "
+                    f"{file}, line {number}: index {index} is outside 1 .. {size}; "
                     "correct the line or the sizes."
                 )
         entries += 1

@@ -113,8 +113,8 @@ def study_command(
         typer.Option(
             "--data",
             metavar="FILE",
-            help="pagerank: a graph, .mtx, .txt, .el, .edges, .tsv; jacobi: a banded matrix, .mtx; "
-            "each also .gz.",
+            help="pagerank, sssp: a graph, .mtx, .txt, .el, .edges, .tsv; jacobi: a banded matrix, "
+            ".mtx; als: ratings, .mtx; each also .gz.",
         ),
     ] = None,
     rmat: Annotated[
@@ -122,7 +122,7 @@ def study_command(
         typer.Option(
             "--rmat",
             metavar="SCALE",
-            help="pagerank: generate an R-MAT graph of 2**SCALE vertices.",
+            help="pagerank, sssp: generate an R-MAT graph of 2**SCALE vertices.",
         ),
     ] = None,
     edge_factor: Annotated[
@@ -159,7 +159,10 @@ def study_command(
     iterations: Annotated[
         str | None,
         typer.Option(
-            "--iterations", "-n", metavar="N", help="Iterations, or with -t at most.  [default: 10]"
+            "--iterations",
+            "-n",
+            metavar="N",
+            help="Iterations, or with -t at most.  [default: 10; als 5; sssp to the end]",
         ),
     ] = None,
     tolerance: Annotated[
@@ -191,6 +194,48 @@ def study_command(
         bool,
         typer.Option("--halo", help="jacobi: send unknowns only to the GPUs that need them."),
     ] = False,
+    source: Annotated[
+        str | None,
+        typer.Option(
+            "--source",
+            metavar="V",
+            help="sssp: vertex to start from, the first is 0.  [default: one of most out-edges]",
+        ),
+    ] = None,
+    users: Annotated[
+        str | None,
+        typer.Option("--users", metavar="N", help="als: users to generate.  [default: 1024]"),
+    ] = None,
+    items: Annotated[
+        str | None,
+        typer.Option("--items", metavar="N", help="als: items to generate.  [default: 256]"),
+    ] = None,
+    ratings: Annotated[
+        str | None,
+        typer.Option("--ratings", metavar="N", help="als: ratings to generate.  [default: 8192]"),
+    ] = None,
+    rank: Annotated[
+        str | None,
+        typer.Option("--rank", metavar="16|32", help="als: numbers a factor.  [default: 16]"),
+    ] = None,
+    lambda_: Annotated[
+        str | None,
+        typer.Option("--lambda", metavar="L", help="als: regularisation.  [default: 0.05]"),
+    ] = None,
+    method: Annotated[
+        str | None,
+        typer.Option(
+            "--method",
+            metavar="als|sgd",
+            help="als: least squares, or a gradient step an epoch.  [default: als]",
+        ),
+    ] = None,
+    rate: Annotated[
+        str | None,
+        typer.Option(
+            "--rate", metavar="R", help="als: length of a gradient step.  [default: 0.05]"
+        ),
+    ] = None,
     split: Annotated[
         str | None,
         typer.Option(
@@ -273,6 +318,14 @@ def study_command(
         rows=whole("--rows", rows),
         half_bandwidth=whole("--half-bandwidth", half_bandwidth),
         halo=halo or None,
+        source=whole("--source", source),
+        users=whole("--users", users),
+        items=whole("--items", items),
+        ratings=whole("--ratings", ratings),
+        rank=whole("--rank", rank),
+        lambda_=number("--lambda", lambda_),
+        method=method,
+        rate=number("--rate", rate),
         iterations=whole("--iterations", iterations),
         tolerance=number("--tolerance", tolerance),
     )

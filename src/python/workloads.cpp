@@ -14,6 +14,19 @@ namespace nb = nanobind;
 
 namespace interlace::python {
 
+void check_rows(const array_in<std::uint64_t>& offsets, const array_in<std::uint32_t>& columns,
+                std::size_t limit, const char* what) {
+  const std::size_t ends = offsets.shape(0);
+  if (ends == 0 || offsets.data()[0] != 0 || offsets.data()[ends - 1] != columns.shape(0) ||
+      !std::is_sorted(offsets.data(), offsets.data() + ends)) {
+    throw usage_error("the offsets do not describe rows of the given columns");
+  }
+  const std::uint32_t* last = columns.data() + columns.shape(0);
+  if (std::any_of(columns.data(), last, [&](std::uint32_t c) { return c >= limit; })) {
+    throw usage_error("a column is not one of the " + std::to_string(limit) + " " + what);
+  }
+}
+
 run::request make_request(const std::string& mechanism, const array_in<std::uint64_t>& boundaries,
                           std::uint64_t elements, std::uint32_t iterations, double tolerance,
                           std::uint32_t split_ranges, std::uint64_t chunk_bytes,

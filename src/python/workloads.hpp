@@ -10,8 +10,10 @@
 #include <cstdint>
 #include <string>
 
+#include "run/als.hpp"
 #include "run/jacobi.hpp"
 #include "run/pagerank.hpp"
+#include "run/sssp.hpp"
 #include "run/workload.hpp"
 
 namespace interlace::python {
@@ -28,6 +30,15 @@ run::pagerank_problem pagerank_problem(const array_in<std::uint64_t>& offsets,
                                        const array_in<std::uint32_t>& out_degree, double damping);
 run::jacobi_problem jacobi_problem(const matrix_in<float>& diagonals, const array_in<float>& right,
                                    bool halo);
+run::sssp_problem sssp_problem(const array_in<std::uint64_t>& offsets,
+                               const array_in<std::uint32_t>& columns,
+                               const array_in<float>& weights, std::uint64_t source);
+run::als_problem als_problem(
+    const array_in<std::uint64_t>& user_offsets, const array_in<std::uint32_t>& user_items,
+    const array_in<float>& user_values, const array_in<std::uint64_t>& item_offsets,
+    const array_in<std::uint32_t>& item_users, const array_in<float>& item_values,
+    const matrix_in<float>& start_users, const matrix_in<float>& start_items,
+    const std::string& method, double lambda, double rate, std::uint32_t steps);
 
 // Calls visit(name of the function, its summary, function that makes the problem, its arguments).
 template <class Visit>
@@ -37,7 +48,17 @@ void each_workload(const Visit& visit) {
         arg("columns"), arg("out_degree"), arg("damping"));
   visit("run_jacobi", "Run the Jacobi iteration; the result as a dict.", &jacobi_problem,
         arg("diagonals"), arg("right"), arg("halo"));
+  visit("run_sssp", "Run shortest paths; the result as a dict.", &sssp_problem, arg("offsets"),
+        arg("columns"), arg("weights"), arg("source"));
+  visit("run_als", "Run matrix factorisation; the result as a dict.", &als_problem,
+        arg("user_offsets"), arg("user_items"), arg("user_values"), arg("item_offsets"),
+        arg("item_users"), arg("item_values"), arg("start_users"), arg("start_items"),
+        arg("method"), arg("lambda_"), arg("rate"), arg("steps"));
 }
+
+// Throws usage_error if `offsets` are not those of rows of `columns`, each below `limit`.
+void check_rows(const array_in<std::uint64_t>& offsets, const array_in<std::uint32_t>& columns,
+                std::size_t limit, const char* what);
 
 // What a run of any workload takes besides its problem, which has `elements`; throws usage_error.
 run::request make_request(const std::string& mechanism, const array_in<std::uint64_t>& boundaries,

@@ -1,8 +1,11 @@
-// A sparse matrix by rows, as kernels see the part that a device owns.
+// A sparse matrix by rows: how the part that a device owns gets there, and as kernels see it.
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
+#include "base/errors.hpp"
 #include "interlace/kernel.hpp"
 
 namespace interlace::workload {
@@ -15,5 +18,37 @@ struct csr_view {
   std::uint64_t first_row = 0;
   std::uint64_t rows = 0;
 };
+
+// Entries [first, first + count) of a matrix.
+struct entry_span {
+  std::uint64_t first = 0;
+  std::uint64_t count = 0;
+};
+
+// The entries of rows [first_row, last_row), which GPU `device` is to own; few enough for indices
+// of 32 bits that step by `stride`. `what` is the user's word for them.
+inline entry_span owned_entries(const std::uint64_t* offsets, std::uint64_t first_row,
+                                std::uint64_t last_row, std::uint32_t device, const char* what,
+                                std::uint32_t stride) {
+  const entry_span span{offsets[first_row], offsets[last_row] - offsets[first_row]};
+  const std::uint64_t most = 0xffffffffU - stride;
+  if (span.count > most) {
+    throw usage_error("GPU " + std::to_string(device) + " would own " + std::to_string(span.count) +
+                      " " + what + "; at most " + std::to_string(most) +
+                      " are possible: use more GPUs");
+  }
+  return span;
+}
+
+// Offsets of the rows [first_row, last_row] from the first one's.
+inline std::vector<std::uint32_t> relative_offsets(const std::uint64_t* offsets,
+                                                   std::uint64_t first_row,
+                                                   std::uint64_t last_row) {
+  std::vector<std::uint32_t> relative(last_row - first_row + 1);
+  for (std::uint64_t r = first_row; r <= last_row; ++r) {
+    relative[r - first_row] = static_cast<std::uint32_t>(offsets[r] - offsets[first_row]);
+  }
+  return relative;
+}
 
 }  // namespace interlace::workload

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 #include <vector>
 
 #include "interlace/kernel.hpp"
@@ -16,32 +17,45 @@ local<T> put(Node& node, std::uint32_t device, const std::vector<T>& values) {
   return array;
 }
 
+// Sums that add_sums keeps of a block at most: one a warp.
+inline constexpr std::uint32_t most_warps = 32;
+
 // Shared memory that add_sums takes for so many sums.
-constexpr std::uint32_t sum_bytes(std::uint32_t sums) { return sums * 32 * sizeof(float); }
+template <class T = float>
+constexpr std::uint32_t sum_bytes(std::uint32_t sums) {
+  return sums * most_warps * sizeof(T);
+}
+
+template <class T>
+INTERLACE_HOST_DEVICE constexpr operation addition_of() {
+  if constexpr (std::is_integral_v<T>) return operation::integer;
+  return sizeof(T) == sizeof(double) ? operation::fp64 : operation::fp32;
+}
 
 // Adds all lanes' states to totals[0], totals[1], ... in their order, with one atomic a block and
-// total; only the first `used` of them.
-template <class Block, class... State>
+// total; only the first `used` of them, one at least.
+template <class T = float, class Block, class... State>
 INTERLACE_KERNEL void add_sums(Block& block, const reduced<double>& totals, std::uint32_t used,
                                const State&... states) {
-  auto warps = shared<float>(block, sizeof...(State) * 32);
+  auto warps = shared<T>(block, sizeof...(State) * most_warps);
   block.each_warp([&](auto warp) {
     std::uint32_t next = 0;
-    const float sums[] = {(next++ < used ? warp.sum(states) : 0.0F)...};
+    const T sums[] = {(next++ < used ? warp.sum(states) : T{})...};
     warp.each([&](auto lane) {
       if (lane.in_warp() != 0) return;
       for (std::uint32_t k = 0; k < sizeof...(State); ++k) {
-        if (k < used) lane.store(warps, 32 * k + warp.index(), sums[k]);
+        if (k < used) lane.store(warps, most_warps * k + warp.index(), sums[k]);
       }
     });
   });
   block.each([&](auto lane) {
     if (lane.index() >= used) return;
-    float total = 0;
+    T total = 0;
     for (auto w : lane.range(0U, block.threads() / block.warp_width())) {
-      total += lane.load(warps, 32 * lane.index() + w);
+      total += lane.load(warps, most_warps * lane.index() + w);
     }
-    lane.compute({.fp32 = block.threads() / block.warp_width(), .integer = 20});
+    lane.compute(addition_of<T>(), block.threads() / block.warp_width());
+    lane.compute(operation::integer, 20);
     if (total != 0) lane.reduce(totals, lane.index(), static_cast<double>(total));
   });
 }

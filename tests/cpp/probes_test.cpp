@@ -8,9 +8,7 @@
 #include "../probes/bitonic.hpp"
 #include "../probes/spmv.hpp"
 #include "../probes/stencil.hpp"
-#include "host/node.hpp"
-#include "sim/described.hpp"
-#include "sim/node.hpp"
+#include "each_node.hpp"
 
 namespace interlace {
 namespace {
@@ -28,23 +26,6 @@ std::vector<float> random_values(std::size_t n, unsigned seed) {
   return values;
 }
 
-// Runs `body` on a host node and on simulated machines.
-template <class Body>
-void on_each_node(std::uint32_t devices, std::uint32_t width, Body body) {
-  {
-    SCOPED_TRACE("host");
-    host::node node({.devices = devices, .warp_width = width, .checks = true});
-    body(node);
-  }
-  {
-    SCOPED_TRACE("sim");
-    auto machine = test::meshed(devices, machine::protocol_kind::nvlink2);
-    machine.gpu.warp_width = width;
-    sim::node node(machine, devices, [] {});
-    body(node);
-  }
-}
-
 TEST(probes, stencil) {
   constexpr std::uint32_t columns = 150;
   constexpr std::uint32_t rows = 41;
@@ -53,7 +34,7 @@ TEST(probes, stencil) {
   for (const std::uint32_t devices : {1U, 2U, 4U}) {
     for (const std::uint32_t width : {32U, 64U}) {
       for (const mechanism how : mechanisms) {
-        on_each_node(devices, width, [&](auto& node) {
+        test::on_each_node(devices, width, [&](auto& node) {
           probe::stencil s(node, columns, rows, how);
           s.set(start);
           node.run([&] {
@@ -74,7 +55,7 @@ TEST(probes, bitonic) {
       std::generate(keys.begin(), keys.end(), [&] { return random() % 5000; });
       auto sorted = keys;
       std::sort(sorted.begin(), sorted.end());
-      on_each_node(1, width, [&](auto& node) {
+      test::on_each_node(1, width, [&](auto& node) {
         auto array = node.template allocate<std::uint32_t>(0, n);
         node.upload(array, keys);
         node.run([&] { probe::enqueue_bitonic_sort(node, 0, array); });
@@ -90,7 +71,7 @@ TEST(probes, spmv) {
   const auto expected = probe::spmv_reference(a, x);
   for (const std::uint32_t devices : {1U, 2U, 4U}) {
     for (const mechanism how : mechanisms) {
-      on_each_node(devices, 32, [&](auto& node) {
+      test::on_each_node(devices, 32, [&](auto& node) {
         probe::spmv s(node, a, how);
         s.set(x);
         node.run([&] { s.enqueue_step(); });

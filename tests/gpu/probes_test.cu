@@ -280,17 +280,14 @@ TEST_F(twins_test, rank_update) {
   auto next = node.allocate<float>(0, graph.rows);
   auto partials = put(std::vector<double>(2 * copies, 0.0));
 
-  const rank_update model{{row_offsets, graph.columns, 0, graph.rows},
-                          unit_rows,
-                          unit_edges,
-                          unit_slots,
-                          row_sums,
-                          graph.out_degree,
-                          view,
-                          total,
-                          0.85F,
-                          n,
-                          false};
+  const rank_update model{
+      {{row_offsets, graph.columns, 0, graph.rows}, unit_rows, unit_edges, unit_slots, row_sums},
+      graph.out_degree,
+      view,
+      total,
+      0.85F,
+      n,
+      false};
   const twin::rank_input input{
       row_offsets.data,      graph.columns.data, unit_rows.data, unit_edges.data, unit_slots.data,
       graph.out_degree.data, view.front,         total.front,    0.85F,           n};

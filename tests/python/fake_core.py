@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from interlace import banded, graphs
+from interlace import banded, graphs, paths, ratings
 
 ENTRY_S = 2e-11  # one GPU's time for an edge or an entry of a matrix
 BYTE_S = 1 / 25e9
@@ -61,6 +61,14 @@ class Fake:
     def run_jacobi(self, node: str, machine: Any, *arguments: Any) -> dict[str, Any]:
         assert (machine is None) == (node == "host")
         return self._jacobi(node, *arguments)
+
+    def run_sssp(self, node: str, machine: Any, *arguments: Any) -> dict[str, Any]:
+        assert (machine is None) == (node == "host")
+        return self._sssp(node, *arguments)
+
+    def run_als(self, node: str, machine: Any, *arguments: Any) -> dict[str, Any]:
+        assert (machine is None) == (node == "host")
+        return self._als(node, *arguments)
 
     def _pagerank(
         self,
@@ -120,6 +128,85 @@ class Fake:
                 values[int(boundaries[device + 1]) + half :] = np.nan
         return result
 
+    def _sssp(
+        self,
+        node: str,
+        mechanism: str,
+        boundaries: NDArray[np.uint64],
+        iterations: int,
+        tolerance: float,
+        split_ranges: int,
+        chunk_bytes: int,
+        agent_threads: int,
+        offsets: NDArray[np.uint64],
+        columns: NDArray[np.uint32],
+        weights: NDArray[np.float32],
+        source: int,
+    ) -> dict[str, Any]:
+        for array, kind in ((offsets, np.uint64), (columns, np.uint32), (weights, np.float32)):
+            assert array.dtype == kind
+            assert array.flags.c_contiguous
+        degree = np.bincount(columns, minlength=len(offsets) - 1).astype(np.uint32)
+        graph = graphs.Graph("fake", len(degree), offsets.astype(np.int64), columns, degree)
+        done = iterations
+        if tolerance > 0:
+            final = paths.bellman_ford(graph, weights, source, iterations)
+            done = next(
+                n
+                for n in range(iterations + 1)
+                if np.array_equal(paths.bellman_ford(graph, weights, source, n), final)
+            )
+        exact = paths.bellman_ford(graph, weights, source, done)
+        how = (split_ranges, chunk_bytes, agent_threads)
+        asked = (mechanism, boundaries, iterations, tolerance, how)
+        return self._run(node, asked, exact, max(1, done), 0.0, columns.size, "path_update")
+
+    def _als(
+        self,
+        node: str,
+        mechanism: str,
+        boundaries: NDArray[np.uint64],
+        iterations: int,
+        tolerance: float,
+        split_ranges: int,
+        chunk_bytes: int,
+        agent_threads: int,
+        user_offsets: NDArray[np.uint64],
+        user_items: NDArray[np.uint32],
+        user_values: NDArray[np.float32],
+        item_offsets: NDArray[np.uint64],
+        item_users: NDArray[np.uint32],
+        item_values: NDArray[np.float32],
+        start_users: NDArray[np.float32],
+        start_items: NDArray[np.float32],
+        method: str,
+        damping: float,
+        rate: float,
+        steps: int,
+    ) -> dict[str, Any]:
+        for array in (user_values, item_values, start_users, start_items):
+            assert array.dtype == np.float32
+            assert array.flags.c_contiguous
+        rated = ratings.Ratings(
+            "fake",
+            ratings.Side(user_offsets.astype(np.int64), user_items, user_values),
+            ratings.Side(item_offsets.astype(np.int64), item_users, item_values),
+        )
+        by = (
+            ratings.by_equations(damping)
+            if method == "als"
+            else ratings.by_gradient(damping, rate, steps)
+        )
+        start = start_users.astype(np.float64), start_items.astype(np.float64)
+        users, items = ratings.factorise(rated, start, iterations, by)
+        exact = np.concatenate([users.ravel(), items.ravel()])
+        how = (split_ranges, chunk_bytes, agent_threads)
+        asked = (mechanism, boundaries, iterations, tolerance, how)
+        kernel = "renew_rows"
+        return self._run(
+            node, asked, exact, iterations, 0.0, rated.count, kernel, elements=users.size
+        )
+
     def _run(
         self,
         node: str,
@@ -129,6 +216,8 @@ class Fake:
         residual: float,
         entries: int,
         kernel: str,
+        *,
+        elements: int | None = None,
     ) -> dict[str, Any]:
         began = time.process_time()
         mechanism, boundaries, iterations, tolerance, how = asked
@@ -138,7 +227,7 @@ class Fake:
         self.calls.append((node, gpus, mechanism, iterations, tolerance, *how))
         assert boundaries.dtype == np.uint64
         assert boundaries[0] == 0
-        assert boundaries[-1] == exact.size
+        assert boundaries[-1] == (exact.size if elements is None else elements)
         time.sleep(self.sleep_s)
         if self.interrupt == mechanism:
             raise KeyboardInterrupt
@@ -211,6 +300,12 @@ class FakeCuda(Fake):
 
     def run_jacobi(self, *arguments: Any) -> dict[str, Any]:
         return self._measured(self._jacobi, *arguments)
+
+    def run_sssp(self, *arguments: Any) -> dict[str, Any]:
+        return self._measured(self._sssp, *arguments)
+
+    def run_als(self, *arguments: Any) -> dict[str, Any]:
+        return self._measured(self._als, *arguments)
 
     def _measured(
         self,

@@ -41,10 +41,11 @@ STUDY = ["study", "pagerank", "--data", "{graph}", "--machine", MACHINE]
 RMAT = ["study", "pagerank", "--machine", MACHINE]
 WRONG: list[tuple[list[str], str]] = [
     (["studdy"], "there is no command 'studdy' (did you mean study?); there are {commands}"),
-    (["study"], "study needs the name of a workload; there are pagerank, jacobi"),
+    (["study"], "study needs the name of a workload; there are pagerank, jacobi, sssp, als"),
     (
         ["study", "pgerank"],
-        "there is no workload 'pgerank' (did you mean pagerank?); there are pagerank, jacobi",
+        "there is no workload 'pgerank' (did you mean pagerank?); there are pagerank, jacobi, "
+        "sssp, als",
     ),
     (
         [*STUDY, "--mechanisms", "bulk-copy,inlin"],
@@ -60,8 +61,9 @@ WRONG: list[tuple[list[str], str]] = [
         [*STUDY, "--gpu", "2"],
         "there is no option '--gpu' (did you mean --gpus?); there are --data, --rmat, "
         "--edge-factor, --seed, --machine, --gpus, --mechanisms, --iterations, --tolerance, "
-        "--damping, --rows, --half-bandwidth, --halo, --split, --chunks, --threads, --warmup, "
-        "--repeats, --jobs, --json, --html, --timeline, --help",
+        "--damping, --rows, --half-bandwidth, --halo, --source, --users, --items, --ratings, "
+        "--rank, --lambda, --method, --rate, --split, --chunks, --threads, --warmup, --repeats, "
+        "--jobs, --json, --html, --timeline, --help",
     ),
     (["--verson"], "there is no option '--verson' (did you mean --version?); "
                    "there are --version, --help"),

@@ -236,8 +236,8 @@ WRONG: list[tuple[list[str], str]] = [
     ),
     (["--iterations", "0"], "--iterations 0: give a number from 1 to 1000000"),
     (["--damping", "0.5"], "--damping is for pagerank; leave it out with jacobi"),
-    (["--rmat", "5"], "--rmat is for pagerank; leave it out with jacobi"),
-    (["--edge-factor", "5"], "--edge-factor is for pagerank; leave it out with jacobi"),
+    (["--rmat", "5"], "--rmat is for pagerank and sssp; leave it out with jacobi"),
+    (["--edge-factor", "5"], "--edge-factor is for pagerank and sssp; leave it out with jacobi"),
 ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from interlace.errors import UserError
+from interlace.workloads.als import Als
 from interlace.workloads.base import (
     Case,
     Event,
@@ -17,9 +18,11 @@ from interlace.workloads.base import (
 )
 from interlace.workloads.jacobi import Jacobi
 from interlace.workloads.pagerank import Pagerank
+from interlace.workloads.sssp import Sssp
 
 __all__ = [
     "WORKLOADS",
+    "Als",
     "Case",
     "Event",
     "Inputs",
@@ -28,13 +31,16 @@ __all__ = [
     "Pagerank",
     "Reference",
     "RunFailure",
+    "Sssp",
     "Wire",
     "Workload",
     "check_inputs",
     "core_errors",
 ]
 
-WORKLOADS: dict[str, type[Workload]] = {workload.name: workload for workload in (Pagerank, Jacobi)}
+WORKLOADS: dict[str, type[Workload]] = {
+    workload.name: workload for workload in (Pagerank, Jacobi, Sssp, Als)
+}
 
 
 def check_inputs(workload: str, inputs: Inputs) -> None:

@@ -163,6 +163,14 @@ class Inputs:
     rows: int | None = None
     half_bandwidth: int | None = None
     halo: bool | None = None
+    source: int | None = None
+    users: int | None = None
+    items: int | None = None
+    ratings: int | None = None
+    rank: int | None = None
+    lambda_: float | None = None
+    method: str | None = None
+    rate: float | None = None
     iterations: int | None = None
     tolerance: float | None = None
 
@@ -179,7 +187,7 @@ class Inputs:
 
 def option_of(name: str) -> str:
     """The option that a field of Inputs holds."""
-    return "--" + name.replace("_", "-")
+    return "--" + name.rstrip("_").replace("_", "-")
 
 
 class Workload(ABC):
@@ -196,6 +204,7 @@ class Workload(ABC):
     values_are: ClassVar[str]  # what a device's result holds, and what an element of it belongs to
     element: ClassVar[str]
     largest_tolerance: ClassVar[float] = math.inf
+    default_iterations: ClassVar[int] = DEFAULT_ITERATIONS
 
     def __init__(self, data_name: str, source: str, inputs: Inputs) -> None:
         self.data_name = data_name
@@ -203,7 +212,7 @@ class Workload(ABC):
         self.tolerance = inputs.tolerance
         self.capped = inputs.iterations is not None
         self.iterations = inputs.iterations or (
-            DEFAULT_ITERATIONS if inputs.tolerance is None else TOLERANCE_LIMIT
+            self.default_iterations if inputs.tolerance is None else TOLERANCE_LIMIT
         )
         self._references: dict[int, Reference] = {}
 
@@ -359,11 +368,12 @@ class Workload(ABC):
         largest = 0.0
         for device in range(case.gpus):
             held = self.held(case, device)
-            error = np.abs(outcome.values[device][held].astype(np.float64) - expected[held])
-            if error.size == 0:
+            found = outcome.values[device][held].astype(np.float64)
+            if found.size == 0:
                 continue
             with np.errstate(divide="ignore", invalid="ignore"):
-                error = np.where(error == 0, 0.0, error / magnitude[held])
+                error = np.abs(found - expected[held]) / magnitude[held]
+            error[found == expected[held]] = 0.0  # also where both are infinite
             error[np.isnan(error)] = math.inf
             worst = int(error.argmax())
             if not error[worst] <= allowed:

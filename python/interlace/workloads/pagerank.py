@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from interlace.errors import UserError
-from interlace.workloads.base import Inputs, Reference, Workload, core_errors
+from interlace.workloads.base import Inputs, Reference, Workload
+from interlace.workloads.graph_data import check_graph, generated_graph
 
 if TYPE_CHECKING:
     from interlace.graphs import Graph
@@ -37,16 +38,9 @@ class Pagerank(Workload):
 
     @classmethod
     def check_data(cls, inputs: Inputs) -> None:
-        if inputs.data is not None and inputs.rmat is not None:
-            raise UserError("--data and --rmat exclude each other; give one of them")
-        if inputs.data is None and inputs.rmat is None:
-            raise UserError(
-                "pagerank needs a graph; give --data FILE, or --rmat SCALE to generate one"
-            )
+        check_graph(cls.name, inputs)
         if inputs.data is not None:
             inputs.refuse(("edge_factor", "seed"), "is for --rmat; leave it out with --data")
-        if inputs.rmat is not None and not 1 <= inputs.rmat <= 32:
-            raise UserError(f"--rmat {inputs.rmat}: give a scale from 1 to 32")
         if inputs.damping is not None and not 0 <= inputs.damping <= 1:
             raise UserError(f"--damping {inputs.damping:g}: give a number from 0 to 1")
 
@@ -57,25 +51,7 @@ class Pagerank(Workload):
         if inputs.data is not None:
             graph = graphs.load_graph(inputs.data)
             return cls(graph, graph.name, str(inputs.data), inputs)
-        assert inputs.rmat is not None
-        factor = 16 if inputs.edge_factor is None else inputs.edge_factor
-        seed = 1 if inputs.seed is None else inputs.seed
-        name = f"rmat-{inputs.rmat}"
-        name += f"-f{factor}" if factor != 16 else ""
-        name += f"-s{seed}" if seed != 1 else ""
-        source = f"R-MAT, scale {inputs.rmat}, edge factor {factor}, seed {seed}"
-        if cuda is None:
-            graph = graphs.rmat(inputs.rmat, factor, seed)
-        else:
-            graphs.rmat_edges(inputs.rmat, 0, 0, seed)  # checks scale and seed
-            if not 1 <= factor < graphs.MAX_VERTICES:
-                raise UserError(f"--edge-factor {factor}: give a number from 1 to 2**32 - 1")
-            with core_errors(cuda):
-                offsets, columns, out_degree = cuda.rmat(inputs.rmat, factor, seed)
-            graph = graphs.Graph(
-                name, 1 << inputs.rmat, offsets.astype("int64", copy=False), columns, out_degree
-            )
-        return cls(graph, name, source, inputs)
+        return cls(*generated_graph(inputs, cuda), inputs)
 
     @property
     def size(self) -> str:

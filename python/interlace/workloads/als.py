@@ -1,0 +1,213 @@
+"""Matrix factorisation by alternating least squares or by gradient steps, float32."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Self
+
+from interlace.errors import UserError
+from interlace.workloads.base import ELEMENT_BYTES, Inputs, Outcome, Reference, RunFailure, Workload
+
+if TYPE_CHECKING:
+    from interlace.ratings import Floats, Ratings, Side
+
+DEFAULT_USERS = 1024
+DEFAULT_ITEMS = 256
+DEFAULT_RATINGS = 8192
+RANKS = (16, 32)
+METHODS = ("als", "sgd")
+DEFAULT_LAMBDA = 0.05
+DEFAULT_RATE = 0.05
+STEPS = 1  # of sgd, in an epoch
+
+FLOAT32_ROUNDING = 2.0**-24
+MOST_ADDED = 171  # ratings that a lane adds up: a third of a part
+
+
+class Als(Workload):
+    """Matrix factorisation by alternating least squares or by gradient steps, float32."""
+
+    name = "als"
+    summary = "matrix factorisation of ratings; --data FILE (.mtx, .gz) or --users, --items"
+    options = ("data", "seed", "users", "items", "ratings", "rank", "lambda_", "method", "rate")
+    function = "run_als"
+    values_are = "factors"
+    element = "number"
+    default_iterations = 5
+
+    def __init__(self, ratings: Ratings, source: str, inputs: Inputs) -> None:
+        from interlace.ratings import rmse, start_factors
+
+        super().__init__(ratings.name, source, inputs)
+        self.ratings = ratings
+        self.rank = inputs.rank or RANKS[0]
+        self.method = inputs.method or METHODS[0]
+        self.damping = DEFAULT_LAMBDA if inputs.lambda_ is None else inputs.lambda_
+        self.rate = DEFAULT_RATE if inputs.rate is None else inputs.rate
+        self.start = start_factors(ratings, self.rank, 1 if inputs.seed is None else inputs.seed)
+        self.start_rmse = rmse(ratings, *self.start)
+        self.rmse: float | None = None  # of the reference, once there is one
+        self._condition = 1.0  # of the worst row's equations, as far as is known
+
+    @classmethod
+    def check_data(cls, inputs: Inputs) -> None:
+        from interlace.ratings import MOST_ROWS
+
+        if inputs.data is not None:
+            reason = "is for generated ratings; leave it out with --data"
+            inputs.refuse(("users", "items", "ratings"), reason)
+        if inputs.seed is not None and inputs.seed < 0:
+            raise UserError(f"--seed {inputs.seed}: give a number of at least 0")
+        for option, value in (("--users", inputs.users), ("--items", inputs.items)):
+            if value is not None and not 1 <= value <= MOST_ROWS:
+                raise UserError(f"{option} {value}: give a number from 1 to {MOST_ROWS}")
+        if inputs.ratings is not None and not 1 <= inputs.ratings < 2**32:
+            raise UserError(f"--ratings {inputs.ratings}: give a number from 1 to 2**32 - 1")
+        if inputs.rank is not None and inputs.rank not in RANKS:
+            raise UserError(f"--rank {inputs.rank}: give 16 or 32")
+        if inputs.method is not None and inputs.method not in METHODS:
+            raise UserError(f"--method {inputs.method}: give als or sgd")
+        if inputs.lambda_ is not None and not 1e-6 <= inputs.lambda_ < math.inf:
+            raise UserError(f"--lambda {inputs.lambda_:g}: give a finite number of at least 1e-06")
+        if inputs.rate is not None and inputs.method != "sgd":
+            raise UserError("--rate is for --method sgd; leave it out, or give that")
+        if inputs.rate is not None and not 0 < inputs.rate < math.inf:
+            raise UserError(f"--rate {inputs.rate:g}: give a finite number above 0")
+        reason = "is not for als, which makes a fixed number of iterations; give --iterations"
+        inputs.refuse(("tolerance",), reason)
+
+    @classmethod
+    def load(cls, inputs: Inputs, cuda: Any | None) -> Self:  # noqa: ARG003
+        from interlace import ratings
+
+        seed = 1 if inputs.seed is None else inputs.seed
+        if inputs.data is not None:
+            return cls(
+                ratings.load_ratings(inputs.data), f"{inputs.data}, start of seed {seed}", inputs
+            )
+        users = inputs.users or DEFAULT_USERS
+        items = inputs.items or DEFAULT_ITEMS
+        count = inputs.ratings or DEFAULT_RATINGS
+        source = f"generated, {count} ratings of {items} items by {users} users, seed {seed}"
+        return cls(ratings.generate(users, items, count, seed), source, inputs)
+
+    @property
+    def size(self) -> str:
+        users, items = self.ratings.users.rows, self.ratings.items.rows
+        return (
+            f"{users:,} users, {items:,} items, {self.ratings.count:,} ratings, "
+            f"rank {self.rank}, {self.method}"
+        )
+
+    def parameters(self) -> dict[str, Any]:
+        return {
+            "users": self.ratings.users.rows,
+            "items": self.ratings.items.rows,
+            "ratings": self.ratings.count,
+            "rank": self.rank,
+            "method": self.method,
+            "lambda": self.damping,
+            "rate": self.rate if self.method == "sgd" else None,
+            "start_rmse": self.start_rmse,
+            "rmse": self.rmse,
+        }
+
+    def boundaries(self, gpus: int) -> Sequence[int]:
+        return self._cut(self.ratings.users, gpus)
+
+    def _cut(self, side: Side, gpus: int) -> list[int]:
+        """Elements of a side's factors; parts have nearly as many ratings and rows each."""
+        import numpy as np
+
+        work = side.offsets + np.arange(side.rows + 1)
+        shares = [-(-int(work[-1]) * part // gpus) for part in range(1, gpus)]
+        inner = np.searchsorted(work, shares) * self.rank
+        return [0, *(int(b) for b in inner), side.rows * self.rank]
+
+    def largest_part(self, gpus: int) -> int:
+        items = self._cut(self.ratings.items, gpus)
+        largest = ELEMENT_BYTES * max(end - begin for begin, end in pairwise(items))
+        return max(super().largest_part(gpus), largest)
+
+    def arguments(self) -> tuple[Any, ...]:
+        import numpy as np
+
+        sides = [
+            array
+            for side in (self.ratings.users, self.ratings.items)
+            for array in (
+                np.ascontiguousarray(side.offsets).astype(np.uint64, copy=False),
+                np.ascontiguousarray(side.others),
+                np.ascontiguousarray(side.values),
+            )
+        ]
+        return (*sides, *self.start, self.method, self.damping, self.rate, STEPS)
+
+    def renewal(self) -> Callable[[Side, Floats, Floats], Floats]:
+        """How the reference renews a side's factors."""
+        from interlace import ratings
+
+        if self.method == "als":
+            return ratings.by_equations(self.damping)
+        return ratings.by_gradient(self.damping, self.rate, STEPS)
+
+    def reference(self, iterations: int) -> Reference:
+        import numpy as np
+
+        from interlace.ratings import factorise, rmse
+
+        renew = self.renewal()
+
+        def watched(side: Side, own: Floats, other: Floats) -> Floats:
+            # No eigenvalue of Y^T Y is above the sum of n squared factors, and lambda n is added
+            # to all of them.
+            longest = float((other**2).sum(axis=1).max())
+            self._condition = max(self._condition, 1 + longest / self.damping)
+            return renew(side, own, other)
+
+        users, items = self.start
+        wide = users.astype(np.float64), items.astype(np.float64)
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = factorise(self.ratings, wide, iterations, watched)
+            self.rmse = rmse(self.ratings, *found)
+        if not self.rmse < self.start_rmse:
+            what = "--rate or --lambda" if self.method == "sgd" else "--lambda"
+            raise UserError(
+                f"the training error does not fall in {iterations} iterations (from "
+                f"{self.start_rmse:.3g} to {self.rmse:.3g}); give a smaller {what}"
+            )
+        values = np.concatenate([side.ravel() for side in found])
+        # Numbers of a factor are solved for together: errors are relative to the largest of them.
+        largest = np.concatenate([np.abs(side).max(axis=1) for side in found])
+        return Reference(values, np.repeat(largest, self.rank))
+
+    def verify(self, outcome: Outcome) -> float:
+        import numpy as np
+
+        from interlace.ratings import rmse
+
+        largest = super().verify(outcome)
+        factors = outcome.values[0].astype(np.float64).reshape(-1, self.rank)
+        users = self.ratings.users.rows
+        found = rmse(self.ratings, factors[:users], factors[users:])
+        if not found < self.start_rmse:
+            raise RunFailure(
+                f"verification failed: {outcome.case}: the training error rises from "
+                f"{self.start_rmse:.3g} to {found:.3g}"
+            )
+        return largest
+
+    # Sums of products run over at most MOST_ADDED ratings one after another; roundings that do
+    # not depend on each other cancel to about the root of their number times one. Solving a row's
+    # equations enlarges that by their condition at most. An epoch passes the errors before it on
+    # about as large as they are, for it is a projection, and adds its own: those of several epochs
+    # cancel likewise. A gradient step neither enlarges errors nor hides them. What a lost or a late
+    # transfer does is far above: an old factor is wrong by its change in the iteration.
+    def allowed_error(self) -> float:
+        epochs = 2 * self.iterations
+        chain = math.sqrt(MOST_ADDED + self.rank)
+        if self.method == "als":
+            return FLOAT32_ROUNDING * chain * self._condition * math.sqrt(epochs)
+        return FLOAT32_ROUNDING * chain * STEPS * epochs

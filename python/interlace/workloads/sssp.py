@@ -1,0 +1,131 @@
+"""Single-source shortest paths by Bellman-Ford in pull form, float32."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+from interlace.errors import UserError
+from interlace.workloads.base import MAX_ITERATIONS, Inputs, Reference, Workload
+from interlace.workloads.graph_data import check_graph, generated_graph
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from interlace.graphs import Graph
+
+FLOAT32_ROUNDING = 2.0**-24
+
+# The residual is the number of vertices that an iteration changed.
+NONE_CHANGED = 0.5
+
+
+class Sssp(Workload):
+    """Single-source shortest paths by Bellman-Ford in pull form, float32."""
+
+    name = "sssp"
+    summary = "shortest paths; --data FILE (as pagerank's; weights are its values) or --rmat SCALE"
+    options = ("data", "rmat", "edge_factor", "seed", "source")
+    function = "run_sssp"
+    values_are = "distances"
+    element = "vertex"
+
+    def __init__(
+        self,
+        graph: Graph,
+        weights: NDArray[np.float32],
+        data_name: str,
+        source: str,
+        inputs: Inputs,
+    ) -> None:
+        super().__init__(data_name, source, inputs)
+        self.graph = graph
+        self.weights = weights
+        if inputs.source is not None and not 0 <= inputs.source < graph.rows:
+            raise UserError(
+                f"--source {inputs.source}: the graph has the vertices 0 to {graph.rows - 1}"
+            )
+        self.start = int(graph.out_degree.argmax()) if inputs.source is None else inputs.source
+        self.to_the_end = inputs.iterations is None
+        if self.to_the_end:
+            # No shortest path has more edges; the last iteration finds that nothing changes.
+            self.iterations = min(graph.rows, MAX_ITERATIONS)
+        self._longest = 0 if self.to_the_end else self.iterations
+
+    @classmethod
+    def check_data(cls, inputs: Inputs) -> None:
+        check_graph(cls.name, inputs)
+        if inputs.data is not None:
+            inputs.refuse(("edge_factor",), "is for --rmat; leave it out with --data")
+        if inputs.seed is not None and inputs.seed < 0:
+            raise UserError(f"--seed {inputs.seed}: give a number of at least 0")
+        inputs.refuse(
+            ("tolerance",),
+            "is not for sssp, which ends when no distance changes; leave it out, or give "
+            "--iterations",
+        )
+
+    @classmethod
+    def load(cls, inputs: Inputs, cuda: Any | None) -> Self:
+        from interlace import paths
+
+        seed = 1 if inputs.seed is None else inputs.seed
+        if inputs.data is None:
+            graph, name, source = generated_graph(inputs, cuda)
+            return cls(graph, paths.seeded_weights(graph.edges, seed), name, source, inputs)
+        graph, weights, own = paths.load_weighted(inputs.data, seed)
+        if own:
+            inputs.refuse(
+                ("seed",), f"is for graphs without weights, {inputs.data} has some; leave it out"
+            )
+        source = str(inputs.data) if own else f"{inputs.data}, weights of seed {seed}"
+        return cls(graph, weights, graph.name, source, inputs)
+
+    @property
+    def size(self) -> str:
+        return f"{self.graph.rows:,} vertices, {self.graph.edges:,} edges, from {self.start}"
+
+    def parameters(self) -> dict[str, Any]:
+        return {
+            "vertices": self.graph.rows,
+            "edges": self.graph.edges,
+            "start": self.start,
+            "until_unchanged": self.to_the_end,
+        }
+
+    def boundaries(self, gpus: int) -> Sequence[int]:
+        from interlace.graphs import partition_by_edges
+
+        return partition_by_edges(self.graph.offsets, gpus)
+
+    def arguments(self) -> tuple[Any, ...]:
+        import numpy as np
+
+        return (
+            np.ascontiguousarray(self.graph.offsets).astype(np.uint64, copy=False),
+            np.ascontiguousarray(self.graph.columns),
+            np.ascontiguousarray(self.weights),
+            self.start,
+        )
+
+    def _limits(self) -> tuple[int, float]:
+        return self.iterations, NONE_CHANGED if self.to_the_end else 0.0
+
+    def reference(self, iterations: int) -> Reference:
+        from interlace import paths
+
+        self._longest = max(self._longest, iterations)
+        if self.to_the_end:
+            distances = paths.dijkstra(self.graph, self.weights, self.start)
+        else:
+            distances = paths.bellman_ford(self.graph, self.weights, self.start, iterations)
+        return Reference(distances, distances)
+
+    # A distance is the sum of a path's weights, which are float32 and not negative: each addition
+    # rounds by at most 2**-24 of it, and minima are exact. After k iterations paths have k edges at
+    # most, so a distance is within k / 2**24 of the shortest path's, from above as from below (the
+    # path that is shortest in float64 is one of those that float32 chose from). What a lost or a
+    # late transfer does is another path, or none.
+    def allowed_error(self) -> float:
+        return self._longest * FLOAT32_ROUNDING * 1.01  # beyond the first order

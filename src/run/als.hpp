@@ -1,0 +1,108 @@
+// Matrix factorisation, as every node runs it.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/errors.hpp"
+#include "run/workload.hpp"
+#include "workload/als.hpp"
+#include "workload/als_sgd.hpp"
+
+namespace interlace::run {
+
+enum class factorisation_method { equations, gradient };
+
+struct als_problem {
+  workload::rating_matrix ratings;
+  const float* start_users = nullptr;  // factors before the first iteration, `rank` numbers each
+  const float* start_items = nullptr;
+  std::uint32_t rank = 16;  // or 32
+  factorisation_method method = factorisation_method::equations;
+  float lambda = 0;
+  float rate = 0;           // of `gradient`
+  std::uint32_t steps = 1;  // of `gradient`, in an epoch
+
+  // A request cuts the users' factors; the items' are cut here.
+  std::uint64_t elements() const { return ratings.users * rank; }
+
+  // Every method with every rank, with the interface that a run needs.
+  template <class Node>
+  class work {
+   public:
+    work(Node& node, const als_problem& problem, const kernel::region_options& users)
+        : start_(problem.start()), chosen_(problem.choose(node, users, problem.cut_items(users))) {
+      reset();
+    }
+    void reset() {
+      std::visit([&](auto& w) { w.reset(start_); }, chosen_);
+    }
+    void enqueue_iteration(bool track_residual) {
+      std::visit([&](auto& w) { w.enqueue_iteration(track_residual); }, chosen_);
+    }
+    // The users' factors, then the items'.
+    std::vector<float> result(std::uint32_t device) const {
+      auto [users, items] = std::visit([&](const auto& w) { return w.factors(device); }, chosen_);
+      users.insert(users.end(), items.begin(), items.end());
+      return std::move(users);
+    }
+    double residual() const {
+      return std::visit([](const auto& w) { return w.residual(); }, chosen_);
+    }
+
+   private:
+    workload::factors start_;
+    std::variant<workload::als<Node, 16>, workload::als<Node, 32>, workload::als_sgd<Node, 16>,
+                 workload::als_sgd<Node, 32>>
+        chosen_;
+  };
+
+  template <class Node>
+  work<Node> on(Node& node, const kernel::region_options& options) const {
+    return {node, *this, options};
+  }
+
+ private:
+  workload::factors start() const {
+    return {{start_users, start_users + ratings.users * rank},
+            {start_items, start_items + ratings.items * rank}};
+  }
+
+  // The items' region: contiguous parts of nearly as many ratings and items each.
+  kernel::region_options cut_items(kernel::region_options options) const {
+    const std::uint64_t parts = options.boundaries.size() - 1;
+    const std::uint64_t total = ratings.item_offsets[ratings.items] + ratings.items;
+    std::uint64_t item = 0;
+    for (std::uint64_t p = 1; p < parts; ++p) {
+      const std::uint64_t share = (total * p + parts - 1) / parts;
+      while (ratings.item_offsets[item] + item < share) ++item;
+      options.boundaries[p] = item * rank;
+    }
+    options.boundaries[parts] = ratings.items * rank;
+    return options;
+  }
+
+  template <class Node>
+  auto choose(Node& node, const kernel::region_options& users,
+              const kernel::region_options& items) const {
+    using workload::als;
+    using workload::als_sgd;
+    using chosen = std::variant<als<Node, 16>, als<Node, 32>, als_sgd<Node, 16>, als_sgd<Node, 32>>;
+    if (rank != 16 && rank != 32) {
+      throw usage_error("the rank is " + std::to_string(rank) + "; it must be 16 or 32");
+    }
+    if (method == factorisation_method::equations) {
+      return rank == 16 ? chosen(std::in_place_index<0>, node, ratings, users, items, lambda)
+                        : chosen(std::in_place_index<1>, node, ratings, users, items, lambda);
+    }
+    return rank == 16
+               ? chosen(std::in_place_index<2>, node, ratings, users, items, lambda, rate, steps)
+               : chosen(std::in_place_index<3>, node, ratings, users, items, lambda, rate, steps);
+  }
+};
+
+}  // namespace interlace::run

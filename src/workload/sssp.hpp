@@ -1,0 +1,189 @@
+// Single-source shortest paths by Bellman-Ford (Bellman, 1958) in pull form, one epoch an
+// iteration:
+//
+//   distance'(v) = min(distance(v), min over edges u -> v of distance(u) + weight(u, v))
+//
+// with float32 weights of at least 0 and infinity where no path is known. After k iterations the
+// distances are at most those of paths of k edges; one that changes no distance ends the search.
+//
+// Every edge is read in every iteration: 8 B (column and weight, coalesced), and a gather of 4 B
+// that costs a sector of 32 B where it misses the caches. A row adds 12 B (its offset, and its
+// distance read and written). Memory bandwidth / (8 B an edge + 12 B a row) is therefore the limit
+// of a GPU whose L2 holds the distances, and the rate of L2 sectors that of larger graphs; two
+// operations an edge (an addition, a minimum) are far from limiting either.
+//
+// Rows are reduced as in edge_units.hpp. Distances are not negative, so their bits order them as
+// unsigned integers, which is what is compared. Minima are exact: no order changes a result.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/errors.hpp"
+#include "kernel/region.hpp"
+#include "workload/edge_units.hpp"
+#include "workload/parts.hpp"
+
+namespace interlace::workload {
+
+// The least of the bits of distances.
+struct path_min {
+  using value = std::uint32_t;
+  static INTERLACE_KERNEL std::uint32_t identity() {
+    return std::bit_cast<std::uint32_t>(std::numeric_limits<float>::infinity());
+  }
+  static INTERLACE_KERNEL std::uint32_t combine(std::uint32_t a, std::uint32_t b) {
+    return combine_values<std::uint32_t, combine::min>(a, b);
+  }
+  template <class Warp, class State>
+  static INTERLACE_KERNEL std::uint32_t over_warp(const Warp& warp, const State& state) {
+    return warp.min(state);
+  }
+  static INTERLACE_KERNEL operations once() { return {}; }
+  static INTERLACE_KERNEL operations gathers(std::uint32_t n) {
+    return {.fp32 = n, .integer = 5 * n};
+  }
+  static INTERLACE_KERNEL operations combines(std::uint32_t n) { return {.integer = n}; }
+
+  // A tree over the parts. Where two groups of parts meet, the first leaves its minimum in a word
+  // and the second goes on with both: one addition carries a value and that it is there.
+  template <class Lane>
+  static INTERLACE_KERNEL bool join(const Lane& lane, const local<std::uint64_t>& words,
+                                    const row_part& part, std::uint32_t& least) {
+    constexpr std::uint64_t present = std::uint64_t{1} << 32U;
+    for (std::uint32_t size = 1; size < part.count; size *= 2) {
+      const std::uint32_t left = part.index & ~(2 * size - 1);
+      const std::uint32_t right = left + size;
+      if (right >= part.count) continue;
+      // A pair of groups is alone in having this first part on the right.
+      const std::uint64_t other = lane.atomic_add(words, part.unit + right, present + least);
+      if (other == 0) return false;
+      lane.store(words, part.unit + right, 0);
+      least = combine(least, static_cast<std::uint32_t>(other));
+      lane.compute(operation::integer, 8);
+    }
+    return true;
+  }
+};
+
+struct path_update {
+  static constexpr std::uint32_t threads = edge_units::threads;
+  static constexpr std::uint32_t shared_bytes =
+      edge_units::tile * sizeof(std::uint32_t) + sum_bytes<std::uint32_t>(1);
+
+  edge_units units;            // in-edges
+  local<const float> weights;  // of the edges of this device
+  replicated<float> distance;
+  reduced<double> totals;  // [0] vertices whose distance changed
+  bool track_residual = false;
+
+  template <class Block>
+  INTERLACE_KERNEL void operator()(Block& block) const {
+    auto changed = lane_state<std::uint32_t>(block);
+    units.template reduce<path_min>(
+        block,
+        [&](const auto& lane, const auto& e) {
+          const float length = lane.load(distance, lane.load_index(units.graph.columns, e));
+          return std::bit_cast<std::uint32_t>(length + lane.load(weights, e));
+        },
+        [&](const auto& lane, std::uint32_t row, std::uint32_t least) {
+          const std::uint64_t v = units.graph.first_row + row;
+          const auto before = std::bit_cast<std::uint32_t>(lane.load(distance, v));
+          lane.store(distance, v, std::bit_cast<float>(path_min::combine(before, least)));
+          if (least < before) ++changed[lane];
+          lane.compute(operation::integer, 12);
+        });
+    if (track_residual) add_sums<std::uint32_t>(block, totals, 1, changed);
+  }
+};
+
+// The graph by in-edges: row v lists the sources of edges into v.
+struct sssp_graph {
+  std::uint64_t vertices = 0;
+  const std::uint64_t* offsets = nullptr;  // [vertices + 1]
+  const std::uint32_t* columns = nullptr;  // [offsets[vertices]]
+  const float* weights = nullptr;          // [offsets[vertices]]
+};
+
+template <class Node>
+class sssp {
+ public:
+  // `options.boundaries`: device d owns vertices [boundaries[d], boundaries[d + 1]).
+  sssp(Node& node, const sssp_graph& graph, kernel::region_options options, std::uint64_t source)
+      : node_(node),
+        vertices_(graph.vertices),
+        source_(source),
+        boundaries_(options.boundaries),
+        distance_(node.template create_region<float>(std::move(options))),
+        totals_(node.template create_reduction<double, combine::add>(1, 64)) {
+    check(graph);
+    for (std::uint32_t d = 0; d < node.devices(); ++d) {
+      const auto edges =
+          place_edges(node, d, graph.offsets, graph.columns, boundaries_[d], boundaries_[d + 1]);
+      const float* own = graph.weights + edges.edges.first;
+      parts_.push_back({edges, put(node, d, std::vector<float>(own, own + edges.edges.count))});
+    }
+    reset();
+  }
+
+  // Nothing but the source is reached.
+  void reset() {
+    std::vector<float> start(vertices_, std::numeric_limits<float>::infinity());
+    start[source_] = 0;
+    node_.set_front(distance_, start);
+    node_.set_front(totals_, std::vector<double>{0.0});
+  }
+
+  void enqueue_iteration(bool track_residual) {
+    for (std::uint32_t d = 0; d < node_.devices(); ++d) {
+      const part& p = parts_[d];
+      const path_update update{p.edges.units, p.weights, node_.view(distance_, d),
+                               node_.view(totals_, d), track_residual};
+      node_.launch(d, update,
+                   {p.edges.units.slots.size, path_update::threads, path_update::shared_bytes},
+                   distance_, p.edges.mapping);
+    }
+    if (track_residual) {
+      node_.exchange(distance_, totals_);
+    } else {
+      node_.exchange(distance_);
+    }
+  }
+
+  // Distances as device `device` holds them.
+  std::vector<float> result(std::uint32_t device) const { return node_.front(distance_, device); }
+  // Vertices whose distance the last iteration changed, if it tracked that; 0: all are final.
+  double residual() const { return node_.front(totals_, 0)[0]; }
+
+ private:
+  struct part {
+    placed_edges edges;
+    local<float> weights;
+  };
+
+  void check(const sssp_graph& graph) const {
+    if (source_ >= vertices_) {
+      throw usage_error("there is no vertex " + std::to_string(source_) +
+                        " to start from; the graph has " + std::to_string(vertices_));
+    }
+    for (std::uint64_t e = 0; e < graph.offsets[vertices_]; ++e) {
+      if (graph.weights[e] >= 0) continue;
+      throw usage_error("edge " + std::to_string(e) + " has the weight " +
+                        std::to_string(graph.weights[e]) + "; weights must be at least 0");
+    }
+  }
+
+  Node& node_;
+  std::uint64_t vertices_;
+  std::uint64_t source_;
+  std::vector<std::uint64_t> boundaries_;
+  kernel::region<float> distance_;
+  kernel::reduction<double, combine::add> totals_;
+  std::vector<part> parts_;
+};
+
+}  // namespace interlace::workload

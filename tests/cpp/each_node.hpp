@@ -1,0 +1,54 @@
+// The nodes that need no GPU, for tests that run the same on all of them.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+
+#include "host/node.hpp"
+#include "sim/described.hpp"
+#include "sim/node.hpp"
+
+namespace interlace::test {
+
+inline constexpr kernel::mechanism all_mechanisms[] = {
+    kernel::mechanism::bulk_copy, kernel::mechanism::split, kernel::mechanism::inline_stores,
+    kernel::mechanism::infinite_bandwidth};
+
+// Runs `body` on a host node, which checks what it can, and on a simulated machine.
+template <class Body>
+void on_each_node(std::uint32_t devices, std::uint32_t width, Body body) {
+  {
+    SCOPED_TRACE("host");
+    host::node node({.devices = devices, .warp_width = width, .checks = true});
+    body(node);
+  }
+  {
+    SCOPED_TRACE("sim");
+    auto machine = meshed(devices, machine::protocol_kind::nvlink2);
+    machine.gpu.warp_width = width;
+    sim::node node(machine, devices, [] {});
+    body(node);
+  }
+}
+
+// As above with one to four GPUs, under every mechanism, and with the other warp width under one.
+// body(node, devices, width, mechanism)
+template <class Body>
+void on_every_node(Body body) {
+  const auto run = [&](std::uint32_t devices, std::uint32_t width, kernel::mechanism how) {
+    SCOPED_TRACE(std::string(kernel::mechanism_name(how)) + ", " + std::to_string(devices) +
+                 " devices, width " + std::to_string(width));
+    on_each_node(devices, width, [&](auto& node) { body(node, devices, width, how); });
+  };
+  for (const std::uint32_t devices : {1U, 2U, 3U, 4U}) {
+    for (const kernel::mechanism how : all_mechanisms) {
+      // With one GPU there is nothing to move.
+      if (devices > 1 || how == kernel::mechanism::bulk_copy) run(devices, 32, how);
+    }
+    run(devices, 64, kernel::mechanism::inline_stores);
+  }
+}
+
+}  // namespace interlace::test

@@ -1,0 +1,394 @@
+"""Matrix factorisation: ratings, the references, verification, the command."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.io import mmwrite
+from scipy.sparse import coo_array
+
+from fake_core import Fake, FakeCuda
+from interlace import ratings, reading
+from interlace.errors import UserError
+from interlace.mechanisms import MIB, Config
+from interlace.ratings import Ratings, generate, load_ratings
+from interlace.workloads import Als, Case, Inputs, RunFailure
+from study_helpers import MACHINE, Run
+
+BANNER = "%%MatrixMarket matrix coordinate real general\n"
+STUDY = ["study", "als", "--machine", MACHINE]
+METHODS = ["als", "sgd"]
+
+
+def entries(rated: Ratings) -> list[tuple[int, int, float]]:
+    """User, item and value of all ratings, by users."""
+    side = rated.users
+    return [
+        (int(u), int(i), float(v))
+        for u, i, v in zip(side.row_of, side.others, side.values, strict=True)
+    ]
+
+
+def small(**options: Any) -> Als:
+    return Als.load(Inputs(users=70, items=30, ratings=900, **options), None)
+
+
+# --- ratings --------------------------------------------------------------------------------------
+
+
+def test_generated_ratings() -> None:
+    rated = generate(200, 50, 5000, 3)
+    assert rated.count == rated.items.values.size == 5000
+    assert (rated.users.rows, rated.items.rows) == (200, 50)
+    turned = sorted((u, i, v) for i, u, v in entries(Ratings("", rated.items, rated.users)))
+    assert sorted(entries(rated)) == turned
+    values = rated.users.values
+    assert values.dtype == np.float32
+    assert 0.5 < values.min() < values.max() < 5.5
+    counts = np.diff(rated.users.offsets)
+    assert 0.4 < counts[:25].sum() / 5000 < 0.6
+    again = generate(200, 50, 5000, 3)
+    assert np.array_equal(again.users.values, values)
+    assert not np.array_equal(generate(200, 50, 5000, 4).users.values, values)
+
+
+def test_factors_start_at_the_mean_rating() -> None:
+    rated = generate(300, 200, 9000)
+    for rank in (16, 32):
+        users, items = ratings.start_factors(rated, rank, 2)
+        assert users.shape == (300, rank)
+        assert items.shape == (200, rank)
+        assert users.dtype == items.dtype == np.float32
+        assert users.flags.c_contiguous
+        predicted = ratings.predictions(rated.users, users, items)
+        assert predicted.mean() == pytest.approx(rated.users.values.mean(), rel=0.1)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("quick", [False, True])
+def test_a_file_round_trip(
+    tmp_path: Path, packed: bool, quick: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    matrix = np.zeros((4, 7))
+    matrix[[0, 3, 3, 1], [6, 0, 2, 2]] = [1.5, 4, -2, 0.25]
+    path = tmp_path / "some.mtx"
+    mmwrite(path, coo_array(matrix))
+    if packed:
+        text = path.read_bytes()
+        path = tmp_path / "some.mtx.gz"
+        path.write_bytes(gzip.compress(text))
+    if not quick:
+        monkeypatch.setattr(reading, "_fast_matrix_market", lambda *_: None)
+    rated = load_ratings(path)
+    assert rated.name == "some"
+    assert (rated.users.rows, rated.items.rows) == (4, 7)
+    assert entries(rated) == [(0, 6, 1.5), (1, 2, 0.25), (3, 0, 4), (3, 2, -2)]
+    assert rated.items.offsets.tolist() == [0, 1, 1, 3, 3, 3, 3, 4]
+    assert rated.items.others.tolist() == [3, 1, 3, 0]
+    assert rated.items.values.tolist() == [4, 0.25, -2, 1.5]
+
+
+# --- references -----------------------------------------------------------------------------------
+
+
+def test_least_squares_minimise() -> None:
+    rated = generate(20, 15, 100, 2)
+    random = np.random.default_rng(1)
+    own, other = random.normal(size=(20, 16)), random.normal(size=(15, 16))
+    found = ratings.by_equations(0.1)(rated.users, own, other)
+
+    def cost(x: Any, user: int) -> float:
+        part = slice(rated.users.offsets[user], rated.users.offsets[user + 1])
+        error = rated.users.values[part] - other[rated.users.others[part]] @ x
+        return float(error @ error + 0.1 * (part.stop - part.start) * x @ x)
+
+    for user in range(20):
+        if rated.users.offsets[user] == rated.users.offsets[user + 1]:
+            assert not found[user].any()
+            continue
+        least = cost(found[user], user)
+        for _ in range(20):
+            assert cost(found[user] + 1e-3 * random.normal(size=16), user) > least
+
+
+def test_gradient_steps_go_down() -> None:
+    rated = generate(20, 15, 100, 2)
+    random = np.random.default_rng(1)
+    own, other = random.normal(size=(20, 16)), random.normal(size=(15, 16))
+    for steps in (1, 3):
+        found = ratings.by_gradient(0.1, 0.05, steps)(rated.users, own, other)
+        for user in range(20):
+            part = slice(rated.users.offsets[user], rated.users.offsets[user + 1])
+            y, r = other[rated.users.others[part]], rated.users.values[part]
+            x = own[user].copy()
+            for _ in range(steps if r.size else 0):
+                x += 0.05 * (((r - y @ x) @ y) / r.size - 0.1 * x)
+            assert np.allclose(found[user], x, rtol=1e-12)
+
+
+# --- wrong input ----------------------------------------------------------------------------------
+
+FILES = {
+    "good.mtx": BANNER + "2 3 2\n1 1 2\n2 3 1\n",
+    "none.mtx": BANNER + "2 3 0\n",
+    "nan.mtx": BANNER + "2 3 2\n1 1 2\n2 3 nan\n",
+    "large.mtx": BANNER + "2 3 1\n2 3 1e300\n",
+    "far.mtx": BANNER + "2 3 2\n1 1 2\n2 4 1\n",
+    "many.mtx": BANNER + "2 3 2\n1 1 2\n3 1 1\n",
+    "pattern.mtx": BANNER.replace("real", "pattern") + "2 3 1\n1 1\n",
+    "mirrored.mtx": BANNER.replace("general", "symmetric") + "2 2 1\n1 1 1\n",
+    "empty.mtx": "",
+}
+WRONG: list[tuple[list[str], str]] = [
+    (
+        ["--data", "{folder}/none.mtx"],
+        "{folder}/none.mtx, line 2: there are no ratings; name another file",
+    ),
+    *(
+        (
+            ["--data", f"{{folder}}/{name}.mtx"],
+            f"{{folder}}/{name}.mtx: the rating of item 3 by user 2 is {shown}, which is not a "
+            "finite float32; correct it",
+        )
+        for name, shown in (("nan", "nan"), ("large", "1e+300"))
+    ),
+    (
+        ["--data", "{folder}/far.mtx"],
+        "{folder}/far.mtx, line 4: index 4 is outside 1 .. 3; correct the line or the sizes",
+    ),
+    (
+        ["--data", "{folder}/many.mtx"],
+        "{folder}/many.mtx, line 4: index 3 is outside 1 .. 2; correct the line or the sizes",
+    ),
+    (
+        ["--data", "{folder}/pattern.mtx"],
+        "{folder}/pattern.mtx, line 1: field 'pattern' is not that of ratings; convert the file to "
+        "real or integer",
+    ),
+    (
+        ["--data", "{folder}/mirrored.mtx"],
+        "{folder}/mirrored.mtx, line 1: symmetry 'symmetric' is not that of ratings; convert the "
+        "file to general",
+    ),
+    (
+        ["--data", "{folder}/empty.mtx"],
+        "{folder}/empty.mtx is empty; name a file that holds ratings",
+    ),
+    (["--data", "{folder}"], "{folder} is a directory; name a file of ratings in it"),
+    (
+        ["--data", "{folder}/graph.el"],
+        "{folder}/graph.el: this ending is not that of ratings; known are .mtx and .mtx.gz",
+    ),
+    *(
+        (
+            ["--data", "{folder}/good.mtx", option, "9"],
+            f"{option} is for generated ratings; leave it out with --data",
+        )
+        for option in ("--users", "--items", "--ratings")
+    ),
+    *(
+        ([option, "0"], f"{option} 0: give a number from 1 to {2**27 - 1}")
+        for option in ("--users", "--items")
+    ),
+    (["--ratings", "0"], "--ratings 0: give a number from 1 to 2**32 - 1"),
+    (["--rank", "8"], "--rank 8: give 16 or 32"),
+    (["--rank", "x"], "--rank 'x': give a whole number"),
+    (["--method", "svd"], "--method svd: give als or sgd"),
+    *(
+        (["--lambda", text], f"--lambda {text}: give a finite number of at least 1e-06")
+        for text in ("0", "-1", "nan", "inf")
+    ),
+    (["--lambda", "x"], "--lambda 'x': give a number"),
+    (["--rate", "0.1"], "--rate is for --method sgd; leave it out, or give that"),
+    (["--method", "sgd", "--rate", "0"], "--rate 0: give a finite number above 0"),
+    (["--seed", "-1"], "--seed -1: give a number of at least 0"),
+    (["--halo"], "--halo is for jacobi; leave it out with als"),
+    (["--rmat", "4"], "--rmat is for pagerank and sssp; leave it out with als"),
+    (
+        ["--tolerance", "1"],
+        "--tolerance is not for als, which makes a fixed number of iterations; give --iterations",
+    ),
+]
+
+
+@pytest.mark.parametrize(("words", "sentence"), WRONG, ids=[" ".join(w[0]) for w in WRONG])
+def test_wrong_input(run: Run, core: Fake, tmp_path: Path, words: list[str], sentence: str) -> None:
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text)
+    ran = run(*STUDY, *(word.format(folder=tmp_path) for word in words))
+    assert ran.err == f"interlace: {sentence.format(folder=tmp_path)}\n"
+    assert (ran.code, ran.out) == (2, "")
+    assert core.calls == []
+
+
+@pytest.mark.usefixtures("core")
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [(["--lambda", "1000"], "--lambda"), (["--method", "sgd", "--rate", 50], "--rate or --lambda")],
+)
+def test_training_that_does_not_get_better(run: Run, words: list[str], what: str) -> None:
+    ran = run(*STUDY, "--users", 30, "--items", 20, "--ratings", 200, *words)
+    assert ran.code == 2
+    assert "interlace: the training error does not fall in 5 iterations (from " in ran.err
+    assert ran.err.endswith(f"); give a smaller {what}\n")
+
+
+def test_memory_is_checked_before_it_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "memory_bytes", lambda: 1_000_000_000)
+    with pytest.raises(UserError, match=r"100000000 ratings needs about 7.2 GB"):
+        generate(1000, 1000, 100_000_000)
+
+
+# --- verification ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("rank", [16, 32])
+def test_no_wrong_number_passes(core: Fake, method: str, rank: int) -> None:
+    workload = small(method=method, rank=rank)
+    case = Case(2, "split", Config(ranges=4))
+    for at in (0, 70 * rank - 1, 70 * rank, 100 * rank - 1):  # users, then items
+        for value in (np.nan, np.inf, -np.inf, -1.0):
+            outcome = workload.simulate(core, "machine", case)
+            assert workload.verify(outcome) < 1e-7
+            outcome.values[1, at] = value
+            with pytest.raises(
+                RunFailure, match=rf"split \(4 ranges\) on 2 GPUs: GPU 1 .* number {at},"
+            ):
+                workload.verify(outcome)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_an_old_factor_is_found(method: str) -> None:
+    workload = Als.load(Inputs(users=300, items=100, ratings=9000, method=method), None)
+    four, five = (workload.reference(n) for n in (4, 5))
+    wrong = np.abs(four.values - five.values) / np.where(five.magnitude > 0, five.magnitude, 1)
+    rated = five.magnitude.reshape(-1, 16)[:, 0] > 0
+    assert (wrong.reshape(-1, 16).max(axis=1)[rated] > workload.allowed_error()).all()
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("rank", [16, 32])
+def test_what_rounding_does_is_allowed(method: str, rank: int) -> None:
+    inputs = Inputs(users=600, items=200, ratings=20000, method=method, rank=rank)
+    workload = Als.load(inputs, None)
+    exact, magnitude = workload.reference(5)
+    found = ratings.factorise(workload.ratings, workload.start, 5, workload.renewal())
+    rounded = np.concatenate([side.ravel() for side in found])
+    assert rounded.dtype == np.float32
+    error = np.abs(rounded - exact)
+    assert not error[magnitude == 0].any()
+    worst = (error[magnitude > 0] / magnitude[magnitude > 0]).max()
+    assert 0 < worst < workload.allowed_error() < 2e-3
+
+
+# --- the command ----------------------------------------------------------------------------------
+
+
+def test_what_the_core_is_given(core: Fake) -> None:
+    workload = small(iterations=7)
+    outcome = workload.simulate(core, "machine", Case(4, "split", Config(ranges=8)))
+    assert core.calls == [("sim", 4, "split", 7, 0.0, 8, MIB, 32)]
+    assert outcome.values.shape == (4, 100 * 16)
+    cut = workload.boundaries(4)
+    assert cut[0] == 0
+    assert cut[-1] == 70 * 16
+    assert all(boundary % 16 == 0 for boundary in cut)
+    assert small().iterations == 5
+    work = [
+        int(workload.ratings.users.offsets[b // 16] - workload.ratings.users.offsets[a // 16])
+        for a, b in pairwise(cut)
+    ]
+    assert max(work) < 2 * min(work)
+
+
+@pytest.mark.usefixtures("core")
+def test_the_facts_of_a_study(run: Run, tmp_path: Path) -> None:
+    out = tmp_path / "o.json"
+    words = ["--users", 50, "--items", 20, "--ratings", 300, "--json", out, "--gpus", 2]
+    ran = run(*STUDY, *words)
+    assert ran.code == 0, ran.err
+    assert ran.out.startswith(
+        "als, ratings-50x20-300 (50 users, 20 items, 300 ratings, rank 16, als), 5 iterations; "
+    )
+    data = json.loads(out.read_text())["data"]
+    assert list(data) == [
+        "name", "source", "size", "users", "items", "ratings", "rank", "method", "lambda", "rate",
+        "start_rmse", "rmse", "iterations", "tolerance", "max_allowed_error",
+    ]  # fmt: skip
+    assert data["source"] == "generated, 300 ratings of 20 items by 50 users, seed 1"
+    assert data["rmse"] < data["start_rmse"]
+
+
+def test_a_measured_study(run: Run, cuda: FakeCuda, tmp_path: Path) -> None:
+    out = tmp_path / "o.json"
+    words = ["--users", 50, "--items", 20, "--ratings", 300, "--json", out]
+    ran = run("study", "als", *words, "--gpus", 2, "--repeats", 3)
+    assert ran.code == 0, ran.err
+    rows = {row["mechanism"]: row for row in json.loads(out.read_text())["rows"]}
+    assert rows["infinite-bandwidth"]["derived"]
+    assert {call[0] for call in cuda.calls} == {"cuda"}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_real_core(run: Run, tmp_path: Path, method: str) -> None:
+    pytest.importorskip("interlace._core")
+    out = tmp_path / "o.json"
+    random = np.random.default_rng(4)
+    matrix = random.uniform(1, 5, (40, 25)) * (random.random((40, 25)) < 0.3)
+    mmwrite(tmp_path / "some.mtx", coo_array(matrix))
+    words = ["--data", tmp_path / "some.mtx", "--gpus", "1,2,4", "--split", "2", "--json", out]
+    ran = run(*STUDY, *words, "--method", method, "--iterations", 2)
+    assert ran.code == 0, ran.err
+    rows = json.loads(out.read_text())["rows"]
+    assert len(rows) == 13
+    assert all(0 < row["max_error"] < 1e-4 for row in rows)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("rank", [16, 32])
+def test_the_reference_node(method: str, rank: int) -> None:
+    core = pytest.importorskip("interlace._core")
+    workload = small(method=method, rank=rank, iterations=3)
+    for gpus in (1, 3):
+        outcome = workload._run(core, Case(gpus, "inline"), ("host", None), (3, 0.0))
+        outcome.time_s = 1.0
+        assert 0 < workload.verify(outcome) < workload.allowed_error() / 3
+
+
+def test_the_wire_of_a_long_run_follows_from_short_ones() -> None:
+    core = pytest.importorskip("interlace._core")
+    workload = small()
+    case = Case(4, "inline")
+    found = workload.count_wire(core, case, 6)
+    result = workload._run(core, case, ("host", None), (6, 0.0))
+    assert (found.useful, found.wasted) == (result.wire.useful, result.wire.wasted)
+
+
+def test_the_core_refuses_what_are_no_ratings() -> None:
+    core = pytest.importorskip("interlace._core")
+    workload = small()
+    good = list(workload.arguments())
+    cut = np.array(workload.boundaries(2), dtype=np.uint64)
+    for place, wrong, sentence in (
+        (0, good[0][:-1], "do not describe rows"),
+        (1, good[1] + np.uint32(30), "not one of the 30 items"),
+        (4, good[4] + np.uint32(70), "not one of the 70 users"),
+        (2, good[2][:-1], "by users and those by items are not the same"),
+        (6, good[6][:-1].copy(), "not one of the 69 users|not those of the users and items"),
+        (7, good[7][:, :8].copy(), "not those of the users and items"),
+        (8, "svd", "unknown method 'svd'; there are als and sgd"),
+        (9, 0.0, "lambda must be above 0"),
+    ):
+        given = [*good[:place], wrong, *good[place + 1 :]]
+        with pytest.raises(core.UsageError, match=sentence):
+            core.run_als("host", None, "bulk-copy", cut, 1, 0.0, 1, MIB, 32, *given)
+    given = [*good[:6], good[6][:, :8].copy(), good[7][:, :8].copy(), *good[8:]]
+    with pytest.raises(core.UsageError, match="the rank is 8; it must be 16 or 32"):
+        core.run_als("host", None, "bulk-copy", cut // np.uint64(2), 1, 0.0, 1, MIB, 32, *given)

@@ -1,0 +1,363 @@
+"""The shortest-path workload: weights, the references, verification, the command."""
+
+from __future__ import annotations
+
+import heapq
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from fake_core import Fake, FakeCuda
+from interlace import graphs, paths
+from interlace.graphs import Graph
+from interlace.mechanisms import MIB, Config
+from interlace.workloads import Case, Inputs, RunFailure, Sssp
+from study_helpers import MACHINE, Run
+
+BANNER = "%%MatrixMarket matrix coordinate real general\n"
+STUDY = ["study", "sssp", "--machine", MACHINE]
+
+# 1 -> 2 -> 3 -> 4 is shorter than 1 -> 4; 2 edges 1 -> 2; 5 reaches 1, nothing reaches 5.
+SMALL = BANNER + "5 5 7\n1 4 9\n1 2 3\n2 3 0.5\n3 4 1.25\n1 2 2\n5 1 1\n4 4 0\n"
+SHORTEST = [0, 2, 2.5, 3.75, np.inf]
+
+
+def by_heap(graph: Graph, weights: NDArray[np.float32], source: int) -> list[float]:
+    """Dijkstra's algorithm as in a textbook."""
+    out: list[list[tuple[int, float]]] = [[] for _ in range(graph.rows)]
+    for target in range(graph.rows):
+        for edge in range(graph.offsets[target], graph.offsets[target + 1]):
+            out[graph.columns[edge]].append((target, float(weights[edge])))
+    found = [np.inf] * graph.rows
+    found[source] = 0.0
+    queue = [(0.0, source)]
+    while queue:
+        length, vertex = heapq.heappop(queue)
+        if length > found[vertex]:
+            continue
+        for target, weight in out[vertex]:
+            if length + weight < found[target]:
+                found[target] = length + weight
+                heapq.heappush(queue, (found[target], target))
+    return found
+
+
+@pytest.fixture
+def small_file(tmp_path: Path) -> Path:
+    path = tmp_path / "small.mtx"
+    path.write_text(SMALL)
+    return path
+
+
+def rmat(scale: int = 7, **options: Any) -> Sssp:
+    return Sssp.load(Inputs(rmat=scale, edge_factor=4, **options), None)
+
+
+# --- weights and references -----------------------------------------------------------------------
+
+
+def test_seeded_weights_are_above_0_and_the_same_for_ever() -> None:
+    weights = paths.seeded_weights(5, 1)
+    raw = np.random.PCG64(1).random_raw(5) >> np.uint64(40)
+    assert weights.dtype == np.float32
+    assert weights.tolist() == [(int(r) + 1) / 2**24 for r in raw]
+    many = paths.seeded_weights(1 << 20, 3)
+    assert 0 < many.min() < 1e-5
+    assert 1 - 1e-5 < many.max() <= 1
+
+
+def test_weights_of_a_file_stay_with_their_edges(small_file: Path) -> None:
+    graph, weights, own = paths.load_weighted(small_file, 1)
+    assert own
+    assert weights.dtype == np.float32
+    found = {
+        (int(graph.columns[e]), target, float(weights[e]))
+        for target in range(5)
+        for e in range(graph.offsets[target], graph.offsets[target + 1])
+    }
+    assert found == {
+        (0, 3, 9), (0, 1, 3), (1, 2, 0.5), (2, 3, 1.25), (0, 1, 2), (4, 0, 1), (3, 3, 0),
+    }  # fmt: skip
+    again = graphs.load_graph(small_file)
+    assert np.array_equal(again.columns, graph.columns)
+    assert np.array_equal(again.out_degree, graph.out_degree)
+
+
+@pytest.mark.parametrize("symmetry", ["general", "symmetric"])
+def test_a_symmetric_file_has_each_weight_both_ways(tmp_path: Path, symmetry: str) -> None:
+    path = tmp_path / "a.mtx"
+    path.write_text(BANNER.replace("general", symmetry) + "3 3 2\n2 1 4\n3 3 5\n")
+    graph, weights, _ = paths.load_weighted(path, 1)
+    assert graph.edges == (3 if symmetry == "symmetric" else 2)
+    assert sorted(weights.tolist()) == ([4, 4, 5] if symmetry == "symmetric" else [4, 5])
+
+
+def test_files_without_weights_have_seeded_ones(tmp_path: Path) -> None:
+    (tmp_path / "a.mtx").write_text(BANNER.replace("real", "pattern") + "2 2 2\n1 2\n2 1\n")
+    (tmp_path / "a.el").write_text("0 1 7\n1 0 7\n")
+    for name in ("a.mtx", "a.el"):
+        graph, weights, own = paths.load_weighted(tmp_path / name, 4)
+        assert not own
+        assert np.array_equal(weights, paths.seeded_weights(graph.edges, 4))
+
+
+def test_the_references_find_the_shortest_paths(small_file: Path) -> None:
+    graph, weights, _ = paths.load_weighted(small_file, 1)
+    assert paths.dijkstra(graph, weights, 0).tolist() == SHORTEST
+    assert paths.bellman_ford(graph, weights, 0, 1).tolist() == [0, 2, np.inf, 9, np.inf]
+    assert paths.bellman_ford(graph, weights, 0, 2).tolist() == [0, 2, 2.5, 9, np.inf]
+    assert paths.bellman_ford(graph, weights, 0, 3).tolist() == SHORTEST
+    assert paths.bellman_ford(graph, weights, 0, 99).tolist() == SHORTEST
+    for scale, factor in ((3, 1), (6, 2), (8, 8)):
+        made = graphs.rmat(scale, factor, 5)
+        lengths = paths.seeded_weights(made.edges, 5)
+        expected = by_heap(made, lengths, 1)
+        assert np.allclose(paths.dijkstra(made, lengths, 1), expected, rtol=1e-14)
+        assert np.allclose(paths.bellman_ford(made, lengths, 1, 999), expected, rtol=1e-14)
+
+
+def test_a_vertex_that_reaches_nothing() -> None:
+    graph = graphs.rmat(5, 2, 1)
+    weights = paths.seeded_weights(graph.edges, 1)
+    lost = int(np.flatnonzero(graph.out_degree == 0)[0])
+    for found in (
+        paths.dijkstra(graph, weights, lost),
+        paths.bellman_ford(graph, weights, lost, 9),
+    ):
+        assert found[lost] == 0
+        assert np.isinf(np.delete(found, lost)).all()
+
+
+# --- wrong input ----------------------------------------------------------------------------------
+
+FILES = {
+    "small.mtx": SMALL,
+    "negative.mtx": BANNER + "3 3 2\n1 2 1\n3 2 -1\n",
+    "nan.mtx": BANNER + "3 3 2\n1 2 1\n3 2 nan\n",
+    "large.mtx": BANNER + "3 3 2\n1 2 1\n3 2 1e300\n",
+}
+WRONG: list[tuple[list[str], str]] = [
+    *(
+        (
+            ["--data", f"{{folder}}/{name}.mtx"],
+            f"{{folder}}/{name}.mtx: the edge from 3 to 2 has the weight {shown}; weights must be "
+            "at least 0 and finite in float32, correct it",
+        )
+        for name, shown in (("negative", "-1"), ("nan", "nan"), ("large", "1e+300"))
+    ),
+    ([], "sssp needs a graph; give --data FILE, or --rmat SCALE to generate one"),
+    (
+        ["--data", "{folder}/small.mtx", "--rmat", "4"],
+        "--data and --rmat exclude each other; give one of them",
+    ),
+    (
+        ["--data", "{folder}/small.mtx", "--edge-factor", "4"],
+        "--edge-factor is for --rmat; leave it out with --data",
+    ),
+    (
+        ["--data", "{folder}/small.mtx", "--seed", "4"],
+        "--seed is for graphs without weights, {folder}/small.mtx has some; leave it out",
+    ),
+    (
+        ["--data", "{folder}/small.mtx", "--source", "5"],
+        "--source 5: the graph has the vertices 0 to 4",
+    ),
+    (["--rmat", "4", "--source", "-1"], "--source -1: the graph has the vertices 0 to 15"),
+    (["--rmat", "4", "--source", "x"], "--source 'x': give a whole number"),
+    (["--rmat", "4", "--seed", "-1"], "--seed -1: give a number of at least 0"),
+    (["--rmat", "33"], "--rmat 33: give a scale from 1 to 32"),
+    (["--rmat", "4", "--damping", "0.5"], "--damping is for pagerank; leave it out with sssp"),
+    (
+        ["--rmat", "4", "--tolerance", "1"],
+        "--tolerance is not for sssp, which ends when no distance changes; leave it out, or give "
+        "--iterations",
+    ),
+    (["--rmat", "4", "--iterations", "0"], "--iterations 0: give a number from 1 to 1000000"),
+]
+
+
+@pytest.mark.parametrize(("words", "sentence"), WRONG, ids=[" ".join(w[0]) for w in WRONG])
+def test_wrong_input(run: Run, core: Fake, tmp_path: Path, words: list[str], sentence: str) -> None:
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text)
+    ran = run(*STUDY, *(word.format(folder=tmp_path) for word in words))
+    assert ran.err == f"interlace: {sentence.format(folder=tmp_path)}\n"
+    assert (ran.code, ran.out) == (2, "")
+    assert core.calls == []
+
+
+@pytest.mark.usefixtures("core")
+def test_the_source_with_pagerank(run: Run) -> None:
+    ran = run("study", "pagerank", "--rmat", 4, "--machine", MACHINE, "--source", 1)
+    assert (ran.code, ran.err) == (
+        2,
+        "interlace: --source is for sssp; leave it out with pagerank\n",
+    )
+
+
+# --- verification ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("iterations", [None, 2])
+def test_no_wrong_distance_passes(core: Fake, iterations: int | None) -> None:
+    workload = rmat(iterations=iterations)
+    case = Case(2, "inline")
+    good = workload.simulate(core, "machine", case)
+    assert workload.verify(good) < 1e-7
+    exact = good.values[1].copy()
+    finite = np.flatnonzero(np.isfinite(exact) & (exact > 0))
+    lost = np.flatnonzero(np.isinf(exact))
+    assert finite.size
+    assert lost.size
+    for vertex, value in (
+        *((int(finite[3]), float(exact[finite[3]] * f)) for f in (1.0001, 0.9999)),
+        *((int(finite[3]), v) for v in (np.inf, -np.inf, np.nan, 0.0)),
+        *((int(lost[0]), v) for v in (5.0, -np.inf, np.nan, 0.0)),
+        (workload.start, 1e-30),
+    ):
+        outcome = workload.simulate(core, "machine", case)
+        outcome.values[1, vertex] = value
+        with pytest.raises(RunFailure, match=rf"inline on 2 GPUs: GPU 1 .* vertex {vertex},"):
+            workload.verify(outcome)
+
+
+def test_an_iteration_too_few_is_found() -> None:
+    workload = rmat(iterations=3)
+    two, three = (workload.reference(n).values for n in (2, 3))
+    changed = two != three
+    assert changed.any()
+    with np.errstate(invalid="ignore"):
+        assert (two[changed] / three[changed] - 1 > 10 * workload.allowed_error()).all()
+
+
+def test_what_rounding_does_is_allowed() -> None:
+    for scale, factor in ((10, 2), (10, 16), (13, 4)):
+        graph = graphs.rmat(scale, factor, 2)
+        weights = paths.seeded_weights(graph.edges, 2)
+        workload = Sssp(graph, weights, "", "", Inputs(source=0))
+        rows = np.flatnonzero(np.diff(graph.offsets))
+        distance = np.full(graph.rows, np.inf, dtype=np.float32)
+        distance[0] = 0
+        iterations = 0
+        while True:
+            least = np.minimum.reduceat(distance[graph.columns] + weights, graph.offsets[rows])
+            closer = distance.copy()
+            closer[rows] = np.minimum(closer[rows], least)
+            iterations += 1
+            if np.array_equal(closer, distance):
+                break
+            distance = closer
+        exact = workload.reference(iterations).values
+        assert np.array_equal(np.isinf(exact), np.isinf(distance))
+        near = np.isfinite(exact) & (exact > 0)
+        worst = np.abs(distance[near] / exact[near] - 1).max()
+        assert 0 < worst < workload.allowed_error() < 1e-5
+
+
+# --- the command ----------------------------------------------------------------------------------
+
+
+def test_what_the_core_is_given(core: Fake) -> None:
+    workload = rmat(iterations=7)
+    workload.simulate(core, "machine", Case(4, "split", Config(ranges=8)))
+    workload = rmat()
+    workload.simulate(core, "machine", Case(2, "inline"))
+    assert core.calls == [
+        ("sim", 4, "split", 7, 0.0, 8, MIB, 32),
+        ("sim", 2, "inline", 128, 0.5, 1, MIB, 32),
+    ]
+    assert workload.start == int(workload.graph.out_degree.argmax())
+    assert rmat(source=9).start == 9
+
+
+@pytest.mark.usefixtures("core")
+def test_the_facts_of_a_study(run: Run, small_file: Path, tmp_path: Path) -> None:
+    out = tmp_path / "o.json"
+    ran = run(*STUDY, "--data", small_file, "--source", 4, "--json", out, "--gpus", 2)
+    assert ran.code == 0, ran.err
+    assert ran.out.startswith("sssp, small (5 vertices, 7 edges, from 4), 4 iterations; simulated")
+    data = json.loads(out.read_text())["data"]
+    assert list(data) == [
+        "name", "source", "size", "vertices", "edges", "start", "until_unchanged", "iterations",
+        "tolerance", "max_allowed_error",
+    ]  # fmt: skip
+    assert data["source"] == str(small_file)
+    assert data["until_unchanged"]
+    assert data["max_allowed_error"] == pytest.approx(4 * 2**-24, rel=0.02)
+
+
+def test_a_measured_study(run: Run, cuda: FakeCuda, tmp_path: Path) -> None:
+    out = tmp_path / "o.json"
+    ran = run("study", "sssp", "--rmat", 6, "--gpus", 2, "--repeats", 3, "--json", out)
+    assert ran.code == 0, ran.err
+    rows = {row["mechanism"]: row for row in json.loads(out.read_text())["rows"]}
+    assert rows["infinite-bandwidth"]["derived"]
+    assert {call[0] for call in cuda.calls} == {"cuda"}
+
+
+@pytest.mark.parametrize("words", [[], ["--iterations", "3"]])
+def test_the_real_core(run: Run, tmp_path: Path, words: list[str]) -> None:
+    pytest.importorskip("interlace._core")
+    out = tmp_path / "o.json"
+    some = ["--rmat", 8, "--gpus", "1,2,4", "--split", "2", "--json", out]
+    ran = run(*STUDY, *some, *words)
+    assert ran.code == 0, ran.err
+    rows = json.loads(out.read_text())["rows"]
+    assert len(rows) == 13
+    for row in rows:
+        assert row["max_error"] < 1e-6
+        assert row["iterations"] == 3 if words else row["iterations"] % 5 == 0
+
+
+@pytest.mark.parametrize("iterations", [2, 5, 9])
+def test_every_node_gives_what_a_path_has(small_file: Path, iterations: int) -> None:
+    core = pytest.importorskip("interlace._core")
+    workload = Sssp.load(Inputs(data=small_file, iterations=iterations), None)
+    result = workload._run(
+        core, Case(2, "split", Config(ranges=2)), ("host", None), (iterations, 0.0)
+    )
+    exact = workload.reference(iterations).values.tolist()
+    assert [row.tolist() for row in result.values] == [exact, exact]
+    assert workload.verify(workload.simulate(core, _machine(core), Case(2, "inline"))) == 0
+
+
+def test_the_wire_of_a_long_run_follows_from_short_ones() -> None:
+    core = pytest.importorskip("interlace._core")
+    workload = rmat()
+    case = Case(4, "inline")
+    found = workload.count_wire(core, case, 9)
+    result = workload._run(core, case, ("host", None), (9, 0.0))
+    assert (found.useful, found.wasted) == (result.wire.useful, result.wire.wasted)
+
+
+def test_the_core_refuses_what_is_no_graph() -> None:
+    core = pytest.importorskip("interlace._core")
+    offsets = np.array([0, 1, 2], dtype=np.uint64)
+    columns = np.array([1, 0], dtype=np.uint32)
+    weights = np.ones(2, dtype=np.float32)
+    cut = np.array([0, 2], dtype=np.uint64)
+    for change, sentence in (
+        ({"offsets": np.array([0, 2, 1], dtype=np.uint64)}, "do not describe rows"),
+        ({"offsets": np.array([], dtype=np.uint64)}, "do not describe rows"),
+        ({"columns": np.array([1, 2], dtype=np.uint32)}, "not one of the 2 vertices"),
+        ({"weights": np.ones(3, dtype=np.float32)}, "a weight for each edge"),
+        ({"weights": -weights}, "weights must be at least 0"),
+        ({"source": 2}, "there is no vertex 2"),
+    ):
+        given: dict[str, Any] = {
+            "offsets": offsets, "columns": columns, "weights": weights, "source": 0, **change,
+        }  # fmt: skip
+        with pytest.raises(core.UsageError, match=sentence):
+            core.run_sssp(
+                "host", None, "bulk-copy", cut, 1, 0.0, 1, MIB, 32, *given.values()
+            )  # fmt: skip
+
+
+def _machine(core: Any) -> Any:
+    from interlace.nodes import SimulatedNode
+
+    return SimulatedNode(core, MACHINE, 1).machine
