@@ -35,8 +35,9 @@ std::uint32_t gate_weight(const operation& o) {
   }
   if (o.what == operation::kind::copies) return copies(o.copies);
   if (o.what == operation::kind::call) return 16;
-  std::uint32_t weight = 1;
-  if (o.kernel.tracked != nullptr) {
+  if (o.kernel.tracked == nullptr) return 1;
+  std::uint32_t weight = 8;
+  if (o.kernel.tracked->table.flags != nullptr) {
     for (const kernel::chunk& chunk : o.kernel.tracked->chunks) {
       weight += 2 * static_cast<std::uint32_t>(std::popcount(chunk.peers));
     }
@@ -675,28 +676,31 @@ void node::submit_tracked(std::uint32_t device, kernel_operation k, std::uint32_
   if (k.shape.blocks == 0) return;
   const kernel::region_state& s = states_.at(id);
   const current_device restore(ordinal(device));
-  k.tracked = &track(device, id, k.shape.blocks, mapping);
-  if (!launched_[device].emplace(id, k.tracked).second) {
+  const tracked_region& t = track(device, id, k.shape.blocks, mapping);
+  if (launched_[device].count(id) != 0) {
     throw model_error("two launches of one epoch write region " + std::to_string(id) + ", whose " +
                       kernel::mechanism_name(s.options.mechanism) +
                       " mechanism takes one; exchange between them");
   }
+  k.tracked = &t;
   k.written = static_cast<const std::byte*>(s.buffers[device][s.parity ^ 1U]);
   for (std::uint32_t d = 0; d < devices(); ++d) {
     k.replicas[d] = static_cast<std::byte*>(s.buffers[d][s.parity ^ 1U]);
-  }
-  if (s.options.mechanism == kernel::mechanism::polling) {
-    if (!k.tracked->chunks.empty()) copies_pending_[device] |= 1U << device;
-  } else {
-    const std::uint32_t peers = receivers(*k.tracked);
-    copies_pending_[device] |= peers;
-    if (copy_lanes(peers) == 2) copies_pending_[device] |= peers << devices();
   }
   operation o;
   o.what = operation::kind::kernel;
   o.device = device;
   o.kernel = std::move(k);
   submit(std::move(o));
+  launched_[device].emplace(id, &t);
+  static_assert(2 * max_devices <= 32, "a bit for each copy stream");
+  const std::uint32_t peers = receivers(t);
+  if (s.options.mechanism == kernel::mechanism::polling) {
+    if (peers != 0) copies_pending_[device] |= 1U << device;
+  } else {
+    copies_pending_[device] |= peers;
+    if (copy_lanes(peers) == 2) copies_pending_[device] |= peers << devices();
+  }
 }
 
 void node::submit_deliveries(std::uint32_t device, std::uint32_t id,
@@ -727,18 +731,28 @@ barrier_arguments node::barrier(std::uint32_t device, std::uint32_t exchange) co
   return b;
 }
 
+// Throws unless each device has written what it delivers of the regions whose chunks are tracked.
+void node::check_exchange(const std::vector<std::uint32_t>& ids) const {
+  std::uint32_t tracked = 0;
+  for (const std::uint32_t id : ids) {
+    const kernel::region_state& s = states_.at(id);
+    if (s.is_reduction || !kernel::tracks_chunks(s.options.mechanism) || devices() == 1) continue;
+    if (++tracked > max_tracked_launches) {
+      throw model_error("one exchange takes at most " + std::to_string(max_tracked_launches) +
+                        " regions whose chunks are tracked");
+    }
+    for (std::uint32_t d = 0; d < devices(); ++d) {
+      if (launched_[d].count(id) != 0 || kernel::cut_chunks(s, d).empty()) continue;
+      throw model_error("region " + std::to_string(id) + " is exchanged, but no launch of device " +
+                        std::to_string(d) + " wrote it in this epoch");
+    }
+  }
+}
+
 // The exchange ends the region's tracked launch of this epoch.
 void node::add_tracked(exchange_arguments& a, std::uint32_t device, std::uint32_t id) {
   const auto launched = launched_[device].find(id);
-  if (launched == launched_[device].end()) {
-    if (kernel::cut_chunks(states_[id], device).empty()) return;
-    throw model_error("region " + std::to_string(id) + " is exchanged, but no launch of device " +
-                      std::to_string(device) + " wrote it in this epoch");
-  }
-  if (a.tracked == max_tracked_launches) {
-    throw model_error("one exchange takes at most " + std::to_string(max_tracked_launches) +
-                      " regions whose chunks are tracked");
-  }
+  if (launched == launched_[device].end()) return;
   const tracked_region& t = *launched->second;
   a.launches[a.tracked++] = t.started != nullptr
                                 ? tracked_launch{t.launches, t.started, 2}
@@ -747,6 +761,7 @@ void node::add_tracked(exchange_arguments& a, std::uint32_t device, std::uint32_
 }
 
 void node::submit_exchange(const std::vector<std::uint32_t>& ids) {
+  check_exchange(ids);
   operation o;
   o.what = operation::kind::exchange;
   exchange_operation& e = o.exchange;
@@ -976,7 +991,9 @@ void node::issue_tracked(std::uint32_t device, const kernel_operation& k, stopwa
     watch->span(device, "kernel", readable(k.type_name), begin, watch->mark(stream));
   }
   if (t.chunks.empty()) return;
-  // Streams' waits behind the kernel: on one hardware queue, they would hold it up for ever.
+  // Before the streams' waits, which a check that finds something lets go.
+  launch_check(barrier(device, no_exchange), t.table, stream);
+  // The waits behind the kernel: on one hardware queue, they would hold it up for ever.
   const std::uint32_t peers = polls ? 0 : receivers(t);
   const std::uint32_t lanes = copy_lanes(peers);
   for (std::uint32_t step = 1; step < devices(); ++step) {
@@ -997,7 +1014,6 @@ void node::issue_tracked(std::uint32_t device, const kernel_operation& k, stopwa
                 });
     }
   }
-  launch_check(barrier(device, no_exchange), t.table, stream);
 }
 
 void node::issue_copies(std::uint32_t device, const std::vector<copy_operation>& copies,
@@ -1057,8 +1073,19 @@ void node::issue_exchange(std::uint32_t device, const exchange_operation& e, sto
 // --- run
 // ------------------------------------------------------------------------------------------
 
+// Whether something was launched whose region no exchange has published yet.
+bool node::between_exchanges() const {
+  return std::any_of(copies_pending_.begin(), copies_pending_.end(),
+                     [](std::uint32_t streams) { return streams != 0; }) ||
+         std::any_of(launched_.begin(), launched_.end(),
+                     [](const auto& launched) { return !launched.empty(); });
+}
+
 void node::begin_recording() {
   require_idle("run");
+  if (between_exchanges()) {
+    throw model_error("a run begins behind a launch whose region is not exchanged");
+  }
   recorded_.clear();
   parities_before_.clear();
   for (const kernel::region_state& s : states_) parities_before_.push_back(s.parity);
@@ -1076,8 +1103,7 @@ void node::cancel_recording() {
 kernel::run_result node::execute_recorded(const run_options& o) {
   recording_ = false;
   const std::vector<operation> operations = std::exchange(recorded_, {});
-  if (std::any_of(copies_pending_.begin(), copies_pending_.end(),
-                  [](std::uint32_t peers) { return peers != 0; })) {
+  if (between_exchanges()) {
     cancel_recording();
     throw model_error("a run ends with a launch whose region is not exchanged");
   }

@@ -352,10 +352,12 @@ class node {
                       const kernel::block_mapping& mapping);
   void submit_deliveries(std::uint32_t device, std::uint32_t id,
                          const std::vector<kernel::element_range>& complete);
+  void check_exchange(const std::vector<std::uint32_t>& ids) const;
   void add_tracked(exchange_arguments& a, std::uint32_t device, std::uint32_t id);
   void submit_exchange(const std::vector<std::uint32_t>& ids);
   void submit(operation o);
 
+  bool between_exchanges() const;
   void begin_recording();
   void cancel_recording();
   kernel::run_result execute_recorded(const run_options& o);

@@ -1,6 +1,7 @@
 #include "kernel/chunks.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <string>
 
@@ -108,6 +109,11 @@ publications announce(const std::vector<chunk>& chunks, const block_mapping& map
           all.entries.push_back({index, elements});
         }
       }
+    }
+    if (all.entries.size() > std::numeric_limits<std::uint32_t>::max()) {
+      throw model_error(
+          "the blocks of a launch write chunks more than 4294967295 times; use "
+          "larger chunks");
     }
     all.first.push_back(static_cast<std::uint32_t>(all.entries.size()));
   }

@@ -7,6 +7,7 @@
 namespace interlace::kernel {
 
 namespace {
+constexpr std::uint64_t most_chunk_bytes = std::uint64_t{1} << 30U;
 constexpr std::array<std::pair<mechanism, const char*>, 6> mechanism_names{{
     {mechanism::bulk_copy, "bulk-copy"},
     {mechanism::split, "split"},
@@ -103,6 +104,10 @@ region_state make_region_state(region_options options, std::uint32_t element_byt
       options.agent_threads % 32 != 0) {
     throw usage_error("an agent of " + std::to_string(options.agent_threads) +
                       " threads; give a multiple of 32 from 32 to 65536");
+  }
+  if (options.chunk_bytes > most_chunk_bytes) {
+    throw usage_error("chunks of " + std::to_string(options.chunk_bytes) +
+                      " bytes; at most 1073741824 (1 GiB) are possible");
   }
   region_state state;
   state.element_bytes = element_bytes;

@@ -1,6 +1,7 @@
 #include "sim/node.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "base/errors.hpp"
@@ -138,11 +139,11 @@ void node::enqueue_tracked(std::uint32_t device, grid shape, recorder::settings 
   simulation::mover by;
   if (how.mechanism == kernel::mechanism::polling) {
     by.agent_threads = how.agent_threads;
-    by.peers = devices() - 1;
-    t->agent_warps = how.agent_threads / record.warp_width;
+    if (!t->chunks.empty()) t->agent_warps = how.agent_threads / record.warp_width;
   }
   for (const kernel::chunk& c : t->chunks) {
     auto& copies = t->copies.emplace_back();
+    by.peers = static_cast<std::uint32_t>(std::popcount(c.peers));
     for (std::uint32_t step = 1; step < devices(); ++step) {
       const std::uint32_t to = (device + step) % devices();
       if ((c.peers >> to & 1U) == 0) continue;
@@ -247,11 +248,14 @@ void node::enqueue_exchange(const std::vector<std::uint32_t>& ids) {
 kernel::run_result node::finish() {
   kernel::run_result result;
   result.time_s = static_cast<double>(simulation_.run()) * 1e-12;
+  bool open = false;
   for (stream& s : streams_) {
+    open = open || !s.copies.empty() || !s.tracked.empty();
     s.last.clear();
-    if (s.copies.empty()) continue;
-    throw model_error("a run ends with copies that no exchange waits for; end it with an exchange");
+    s.copies.clear();
+    s.tracked.clear();
   }
+  if (open) throw model_error("a run ends with a launch whose region is not exchanged");
   const gpu_counters c = simulation_.counters();
   const traffic& copies = simulation_.copies();
   const traffic& flags = simulation_.flags();

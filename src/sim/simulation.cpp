@@ -87,9 +87,9 @@ task_id simulation::add_copy(std::uint32_t from, std::uint32_t to, std::uint64_t
     c.bytes_per_s = g.copy_bytes_per_s;
     c.window = c.bytes_per_s * engine_window_s / segment_bytes;
   } else {
-    // Each thread has four loads of 16 bytes under way, each for a trip to the L2, and finds a
-    // chunk complete by such a trip, which it began half of one ago on average.
-    const double under_way = 64.0 * by.agent_threads / by.peers;
+    // As src/cuda/region/agent.cu: each thread has eight loads of 16 bytes under way, each for a
+    // trip to the L2, and finds a chunk complete by such a trip, begun half of one ago on average.
+    const double under_way = 128.0 * by.agent_threads / by.peers;
     c.lane = machine_.gpu_count + from * machine_.gpu_count + to;
     c.setup = g.l2.hit_latency_ps * 3 / 2;
     c.bytes_per_s = under_way / (static_cast<double>(g.l2.hit_latency_ps) * 1e-12);
@@ -333,7 +333,7 @@ void simulation::announced(std::uint32_t device, const kernel::element_range& ra
                         ": its blocks publish other elements than they are mapped to");
     }
     t.left[index] -= elements;
-    if (t.left[index] != 0) continue;
+    if (elements == 0 || t.left[index] != 0) continue;
     for (const task_id id : t.copies[index]) {
       if (--tasks_[id].waits_for == 0) start(id);
     }

@@ -24,9 +24,9 @@ struct agent_arguments {
 // Few enough that a block of the agent fits where one of a kernel has ended.
 inline constexpr std::uint32_t agent_block_threads = 128;
 
-// The polling agent: `threads` threads, in blocks of at most agent_block_threads. Each block
-// waits for its parts of chunks, in ascending order but without waiting for one while another is
-// complete, and stores them to the chunk's devices, 16 bytes a thread.
+// The polling agent: `threads` threads, in blocks of at most agent_block_threads. Each block looks
+// at its next 32 parts of chunks and stores those that are complete to the chunk's devices, 16
+// bytes a thread.
 //
 // Ordering. The agent reads a counter with acquire, device scope; blocks announce with release. So
 // it copies what they wrote. Its stores are visible to a device that has passed the next exchange,

@@ -8,8 +8,8 @@
 // exchanges can be launched again without any reset.
 //
 // Why nobody overwrites what a peer still reads. Everything of a device is in the order of its main
-// stream: copies on a second stream wait for the kernel before them and are joined before the
-// exchange. Let B(n) be barrier n.
+// stream: copies and agents on other streams start behind what it had reached when they were
+// enqueued, at least the exchange before, and are joined before the next. Let B(n) be barrier n.
 //
 // - Regions have two buffers. In the epoch that ends at B(n) a device's kernels read its front F
 //   and write its back; its copies and inline stores write peers' backs. After B(n) the roles swap,

@@ -52,6 +52,7 @@ struct settings {
   std::uint64_t repeated = ~std::uint64_t{0};
   std::uint64_t chunk_bytes = 65536;
   std::uint32_t agent_threads = 256;
+  double link_bytes_per_s = 25e9;
 };
 
 constexpr std::uint64_t elements = 1U << 20U;
@@ -59,7 +60,9 @@ constexpr std::uint64_t tile = 256;
 
 // The first of two GPUs computes a region that the second needs; the time of an epoch.
 double run(const settings& s) {
-  sim::node node(test::meshed(2, protocol_kind::nvlink2), 2, [] {});
+  machine::machine m = test::meshed(2, protocol_kind::nvlink2);
+  m.links[0].bytes_per_s = s.link_bytes_per_s;
+  sim::node node(m, 2, [] {});
   kernel::region_options options;
   options.boundaries = {0, elements, elements};
   options.mechanism = s.how;
@@ -109,7 +112,7 @@ TEST(sim_tracking, long_lived_blocks_publish_in_their_midst) {
 }
 
 TEST(sim_tracking, few_threads_are_slower) {
-  const settings many{.work = 10, .agent_threads = 512};
+  const settings many{.work = 10, .agent_threads = 512, .link_bytes_per_s = 100e9};
   settings few = many;
   few.agent_threads = 32;
   EXPECT_GT(run(few), 1.15 * run(many));
@@ -134,6 +137,24 @@ TEST(sim_tracking, wrong_announcements_are_found) {
   repeats.repeated = 7 * tile;
   EXPECT_NE(failure(repeats).find("announced too much of chunk 0"), std::string::npos)
       << failure(repeats);
+}
+
+TEST(sim_tracking, a_launch_is_exchanged) {
+  sim::node node(test::meshed(2, protocol_kind::nvlink2), 2, [] {});
+  kernel::region_options options;
+  options.boundaries = {0, 1024, 1024};
+  options.mechanism = mechanism::polling;
+  options.chunk_bytes = 1024;
+  const auto region = node.create_region<float>(options);
+  const auto launch = [&] {
+    node.launch(0, worker{node.view(region, 0), 0, 1024, tile, 1}, {4, worker::threads, 0}, region,
+                kernel::block_mapping::contiguous(0, tile, 1024));
+  };
+  EXPECT_THROW(node.run(launch), model_error);
+  EXPECT_THROW(node.run([&] { node.exchange(region); }), model_error);
+  sim::node again(test::meshed(2, protocol_kind::nvlink2), 2, [] {});
+  options.chunk_bytes = std::uint64_t{2} << 30U;
+  EXPECT_THROW((void)again.create_region<float>(options), usage_error);
 }
 
 }  // namespace
