@@ -677,7 +677,7 @@ void node::submit_tracked(std::uint32_t device, kernel_operation k, std::uint32_
   const kernel::region_state& s = states_.at(id);
   const current_device restore(ordinal(device));
   const tracked_region& t = track(device, id, k.shape.blocks, mapping);
-  if (launched_[device].count(id) != 0) {
+  if (launched_[device].contains(id)) {
     throw model_error("two launches of one epoch write region " + std::to_string(id) + ", whose " +
                       kernel::mechanism_name(s.options.mechanism) +
                       " mechanism takes one; exchange between them");
@@ -742,7 +742,7 @@ void node::check_exchange(const std::vector<std::uint32_t>& ids) const {
                         " regions whose chunks are tracked");
     }
     for (std::uint32_t d = 0; d < devices(); ++d) {
-      if (launched_[d].count(id) != 0 || kernel::cut_chunks(s, d).empty()) continue;
+      if (launched_[d].contains(id) || kernel::cut_chunks(s, d).empty()) continue;
       throw model_error("region " + std::to_string(id) + " is exchanged, but no launch of device " +
                         std::to_string(d) + " wrote it in this epoch");
     }
