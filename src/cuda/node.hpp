@@ -209,7 +209,8 @@ class node {
   }
   // The mechanism of `r` decides how the kernel's stores reach the subscribers. All regions that
   // one kernel writes have the same mechanism, and under `split` the mappings of an epoch's
-  // launches cover all that is to be delivered.
+  // launches cover all that is to be delivered. Where chunks are tracked, `r` is the only region
+  // that the kernel writes or publishes.
   template <class Kernel, class T>
   void launch(std::uint32_t device, const Kernel& kernel, grid shape, const kernel::region<T>& r,
               const kernel::block_mapping& mapping) {
