@@ -19,19 +19,19 @@ class node final : public kernel::cpu_node {
   struct options {
     std::uint32_t devices = 1;
     std::uint32_t warp_width = 32;
-    bool checks =
-        false;  // one writer an element and epoch, mapped writes, use of what is delivered
+    bool checks = false;  // one writer an element and epoch, mapped writes, what is published, and
+                          // use of what is delivered
   };
   explicit node(options o);
 
   template <class Kernel>
   void launch(std::uint32_t device, const Kernel& kernel, grid shape) {
-    execute(device, kernel, shape, nullptr);
+    execute(device, kernel, shape, 0, nullptr);
   }
   template <class Kernel, class T>
-  void launch(std::uint32_t device, const Kernel& kernel, grid shape, const kernel::region<T>&,
+  void launch(std::uint32_t device, const Kernel& kernel, grid shape, const kernel::region<T>& r,
               const kernel::block_mapping& mapping) {
-    execute(device, kernel, shape, &mapping);
+    execute(device, kernel, shape, r.id, &mapping);
   }
 
   void call(std::uint32_t device, const kernel::library_call& c) const {
@@ -55,11 +55,11 @@ class node final : public kernel::cpu_node {
 
  private:
   template <class Kernel>
-  void execute(std::uint32_t device, const Kernel& kernel, grid shape,
+  void execute(std::uint32_t device, const Kernel& kernel, grid shape, std::uint32_t region,
                const kernel::block_mapping* mapping) {
     for (std::uint64_t b = 0; b < shape.blocks; ++b) {
       if (options_.checks) {
-        checker_->begin_block(device, b, mapping);
+        checker_->begin_block(device, b, region, mapping);
         kernel::serial_block<checking_observer> block(*checker_, memory_, b, shape,
                                                       options_.warp_width);
         kernel(block);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "kernel/region.hpp"
@@ -26,8 +27,11 @@ class checking_observer {
   explicit checking_observer(std::uint32_t devices) : devices_(devices) {}
 
   void add_region(std::uint32_t id, const kernel::region_state& state);
-  void begin_block(std::uint32_t device, std::uint64_t block, const kernel::block_mapping* mapping);
-  void end_block() { mapped_.clear(); }
+  // `region` is the one that the launch writes; without a mapping it means nothing.
+  void begin_block(std::uint32_t device, std::uint64_t block, std::uint32_t region,
+                   const kernel::block_mapping* mapping);
+  // A block that published has published all that it is mapped to.
+  void end_block();
   // A new epoch of one region: its elements may be written again.
   void end_epoch(std::uint32_t id);
   const kernel::use_tracker& use(std::uint32_t id) const { return regions_[id].use; }
@@ -43,12 +47,14 @@ class checking_observer {
   void on_uniform() {}
   void on_barrier(bool) {}
   void on_shuffle(std::uint32_t, std::uint32_t, operation, std::uint32_t) {}
-  void on_publish(std::uint32_t, std::uint64_t, std::uint64_t) {}
+  // Each element once, in its mapping, and stored by this block.
+  void on_publish(std::uint32_t region, std::uint64_t begin, std::uint64_t end);
 
  private:
   struct watched {
     std::vector<std::uint8_t> writer;  // device + 1 in this epoch, 0: nobody
     kernel::use_tracker use;
+    kernel::region_state state;  // without memory
   };
 
   std::uint32_t devices_;
@@ -56,7 +62,14 @@ class checking_observer {
   std::uint32_t device_ = 0;
   std::uint64_t block_ = 0;
   bool has_mapping_ = false;
+  std::uint32_t region_ = 0;  // that the launch writes
+  // Of the block, in that region: what it may write, has stored and has published.
   std::vector<kernel::element_range> mapped_;
+  std::vector<kernel::element_range> stored_;
+  std::vector<kernel::element_range> published_;
+
+  // Throws: the block, `what`, the element, and the chunk that it is in.
+  [[noreturn]] void refuse(const std::string& what, std::uint64_t element) const;
 };
 
 }  // namespace interlace::host

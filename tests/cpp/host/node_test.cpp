@@ -67,7 +67,60 @@ TEST(host_node, stores_outside_of_the_mapping_are_found) {
                 kernel::block_mapping::contiguous(0, 4, 5));
   });
   EXPECT_EQ(text,
-            "block 0 of device 0 writes element 4 of region 0, which its mapping does not name");
+            "block 0 of device 0 writes what its mapping does not name: element 4 of region 0 "
+            "(chunk 0 of device 0)");
+}
+
+// Stores [begin, end) of its region, and publishes what it is told to, before or after that.
+struct publisher {
+  replicated<float> out{};
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+  std::vector<kernel::element_range> before{};
+  std::vector<kernel::element_range> after{};
+  bool stores_again = false;
+  template <class Block>
+  void operator()(Block& block) const {
+    for (const auto& p : before) block.publish(out, p.begin, p.end);
+    for (int round = 0; round < (stores_again ? 2 : 1); ++round) {
+      block.each([&](auto lane) {
+        for (auto i : lane.range(begin + lane.index(), end, std::uint64_t{32})) {
+          lane.store(out, i, 1.0F);
+        }
+      });
+      if (round > 0) continue;
+      for (const auto& p : after) block.publish(out, p.begin, p.end);
+    }
+  }
+};
+
+TEST(host_node, wrong_publications_are_found) {
+  const auto outcome = [](publisher kernel) {
+    host::node node({.devices = 2, .warp_width = 32, .checks = true});
+    const auto r = node.create_region<float>(halves(400));
+    kernel.out = node.view(r, 0);
+    kernel.begin = 10;
+    kernel.end = 90;
+    return message_of([&] {
+      node.launch(0, kernel, {1, 32, 0}, r, kernel::block_mapping::contiguous(10, 80, 90));
+      node.exchange(r);
+    });
+  };
+  const std::string block = "block 0 of device 0 ";
+  const auto element = [](int e) {
+    return " element " + std::to_string(e) + " of region 0 (chunk 0 of device 0)";
+  };
+  EXPECT_EQ(outcome({.after = {{10, 90}}}), "");
+  EXPECT_EQ(outcome({.after = {{50, 90}, {10, 30}, {30, 50}}}), "");
+  EXPECT_EQ(outcome({}), "");  // published at its end
+  EXPECT_EQ(outcome({.after = {{10, 60}, {61, 90}}}), block + "publishes, but not" + element(60));
+  EXPECT_EQ(outcome({.after = {{10, 60}, {59, 90}}}), block + "publishes twice" + element(59));
+  EXPECT_EQ(outcome({.after = {{10, 91}}}),
+            block + "publishes what its mapping does not name:" + element(90));
+  EXPECT_EQ(outcome({.before = {{20, 30}}}),
+            block + "publishes before it has stored" + element(20));
+  EXPECT_EQ(outcome({.after = {{10, 90}}, .stores_again = true}),
+            block + "writes after it has published" + element(10));
 }
 
 struct read_at {
