@@ -5,7 +5,7 @@
 //   Policy  what a store to a replicated view does (untracked, inline_stores), whether blocks
 //           announce what they have written (tracked), and whether accesses are counted (traced)
 //   Place   which block of the grid a thread block is (whole_grid, block_range, tracked_grid,
-//           traced_grid)
+//           launching_grid, traced_grid)
 //
 // Indices are taken by value: a kernel's constexpr members have no address on a device.
 //
@@ -23,6 +23,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "interlace/copy_device.cuh"
 #include "interlace/kernel.hpp"
 #include "kernel/chunk_table.hpp"
 #include "kernel/trace.hpp"
@@ -78,38 +79,22 @@ struct block_range {
   __device__ __forceinline__ std::uint64_t count() const { return total; }
 };
 
-// The whole grid, and what its blocks announce (kernel/chunks.hpp).
-struct tracked_grid : whole_grid {
+// The whole grid, and what its blocks announce (kernel/chunks.hpp). `Place` is what derives from
+// it: it has deliver(warp's chunks), called for the chunks that additions of this block complete.
+template <class Place>
+struct announcing_grid : whole_grid {
   kernel::chunk_table launch;
 
-  __device__ __forceinline__ explicit tracked_grid(const kernel::chunk_table& t) : launch(t) {}
-
-  // Adds to a chunk's counter: release, device scope, cumulative over the barrier before it, so
-  // that whoever acquires the counter sees what all lanes of the block stored. Where flags are
-  // asked for, the addition also acquires, and where it completes the chunk the flag is released at
-  // system scope: all that any block announced of the chunk happens before whoever waits for it.
-  __device__ __forceinline__ void add(std::uint32_t chunk, std::uint32_t elements) const {
-    unsigned long long* counter = launch.counters + chunk;
-    const auto more = static_cast<unsigned long long>(elements);
-    if (launch.flags == nullptr) {
-      asm volatile("red.release.gpu.global.add.u64 [%0], %1;" ::"l"(counter), "l"(more) : "memory");
-      return;
-    }
-    unsigned long long seen = 0;
-    asm volatile("atom.acq_rel.gpu.global.add.u64 %0, [%1], %2;"
-                 : "=l"(seen)
-                 : "l"(counter), "l"(more)
-                 : "memory");
-    if (seen + more != (*launch.launches + 1) * launch.targets[chunk]) return;
-    asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(launch.flags + chunk), "r"(1U)
-                 : "memory");
-  }
+  __device__ __forceinline__ explicit announcing_grid(const kernel::chunk_table& t) : launch(t) {}
 
   // What block `index` is mapped to. Called by the first warp, behind a barrier of the block.
   __device__ __forceinline__ void announce_block() const {
     const std::uint32_t last = launch.first[blockIdx.x + 1];
-    std::uint32_t e = launch.first[blockIdx.x] + threadIdx.x;
-    for (; e < last; e += warp_lanes) add(launch.entries[e].chunk, launch.entries[e].elements);
+    for (std::uint32_t e = launch.first[blockIdx.x]; e < last; e += warp_lanes) {
+      const std::uint32_t mine = e + threadIdx.x;
+      const kernel::publication p = mine < last ? launch.entries[mine] : kernel::publication{};
+      static_cast<const Place*>(this)->add(p.chunk, p.elements);
+    }
   }
 
   // Elements [begin, end). Called by the first warp, behind a barrier of the block.
@@ -123,15 +108,109 @@ struct tracked_grid : whole_grid {
         low = middle + 1;
       }
     }
-    for (std::uint32_t c = low + threadIdx.x; c < launch.count; c += warp_lanes) {
-      const kernel::chunk at = launch.chunks[c];
-      if (at.begin >= end) break;
-      const std::uint64_t from = begin > at.begin ? begin : at.begin;
-      const std::uint64_t to = end < at.end ? end : at.end;
-      if (from < to) add(c, static_cast<std::uint32_t>(to - from));
+    for (; low < launch.count && launch.chunks[low].begin < end; low += warp_lanes) {
+      const std::uint32_t c = low + threadIdx.x;
+      std::uint32_t elements = 0;
+      if (c < launch.count) {
+        const kernel::chunk at = launch.chunks[c];
+        const std::uint64_t from = begin > at.begin ? begin : at.begin;
+        const std::uint64_t to = end < at.end ? end : at.end;
+        if (from < to) elements = static_cast<std::uint32_t>(to - from);
+      }
+      static_cast<const Place*>(this)->add(c, elements);
+    }
+  }
+
+ protected:
+  // Acquires and releases at device scope; whether it completes the chunk: then all that any block
+  // announced of it happens before what this lane does next.
+  __device__ __forceinline__ bool add_and_look(std::uint32_t chunk, std::uint32_t elements) const {
+    unsigned long long seen = 0;
+    asm volatile("atom.acq_rel.gpu.global.add.u64 %0, [%1], %2;"
+                 : "=l"(seen)
+                 : "l"(launch.counters + chunk), "l"(static_cast<unsigned long long>(elements))
+                 : "memory");
+    return seen + elements == (*launch.launches + 1) * launch.targets[chunk];
+  }
+};
+
+// Somebody else waits for the chunks.
+struct tracked_grid : announcing_grid<tracked_grid> {
+  using announcing_grid::announcing_grid;
+
+  // Adds to a chunk's counter: release, device scope, cumulative over the barrier before it, so
+  // that whoever acquires the counter sees what all lanes of the block stored. Where flags are
+  // asked for, the addition also acquires, and where it completes the chunk the flag is released at
+  // system scope: all that any block announced of the chunk happens before whoever waits for it.
+  __device__ __forceinline__ void add(std::uint32_t chunk, std::uint32_t elements) const {
+    if (elements == 0) return;
+    if (launch.flags == nullptr) {
+      asm volatile("red.release.gpu.global.add.u64 [%0], %1;" ::"l"(launch.counters + chunk),
+                   "l"(static_cast<unsigned long long>(elements))
+                   : "memory");
+    } else if (add_and_look(chunk, elements)) {
+      asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(launch.flags + chunk), "r"(1U)
+                   : "memory");
     }
   }
 };
+
+#if defined(__CUDACC_RDC__)
+
+inline constexpr std::uint32_t copy_threads = 256;
+
+// A chunk to its devices; by the grid that launching_grid launches. A template, so that every
+// object may have it.
+template <class = void>
+__global__ void __launch_bounds__(copy_threads)
+    copy_chunk(const __grid_constant__ kernel::replicas r, byte_range bytes, std::uint32_t peers) {
+  const byte_range own = cut_slice(bytes, blockIdx.x, gridDim.x);
+  copy_bytes(r, own.begin, own.end, peers, threadIdx.x, copy_threads);
+}
+
+// What completes a chunk launches a grid that copies it and does not wait for it (CUDA dynamic
+// parallelism, fire and forget). The kernel ends once all such grids have.
+//
+// Ordering. The addition that completes a chunk has acquired what all blocks released of it, and a
+// launch makes visible to its grid what its thread sees. The grid's stores are visible to a device
+// that has passed the next exchange, which stands behind the kernel in its stream.
+struct launching_grid : announcing_grid<launching_grid> {
+  kernel::replicas where;
+
+  __device__ __forceinline__ launching_grid(const kernel::chunk_table& t, const kernel::replicas& r)
+      : announcing_grid(t), where(r) {}
+
+  // By all lanes of the first warp. Where the device takes no more launches, they copy themselves.
+  __device__ __forceinline__ void add(std::uint32_t chunk, std::uint32_t elements) const {
+    const bool complete = elements != 0 && add_and_look(chunk, elements);
+    unsigned int left = __ballot_sync(all_lanes, complete && !launch_copy(chunk));
+    for (; left != 0; left &= left - 1) {
+      const std::uint32_t c = __shfl_sync(all_lanes, chunk, __ffs(static_cast<int>(left)) - 1);
+      __threadfence();  // what one lane acquired, for all of them
+      const byte_range bytes = bytes_of(c);
+      copy_bytes(where, bytes.begin, bytes.end, launch.chunks[c].peers, threadIdx.x, warp_lanes);
+    }
+  }
+
+ private:
+  __device__ __forceinline__ byte_range bytes_of(std::uint32_t c) const {
+    return {launch.chunks[c].begin * launch.element_bytes,
+            launch.chunks[c].end * launch.element_bytes};
+  }
+  __device__ __forceinline__ bool launch_copy(std::uint32_t c) const {
+    // Blocks of four rounds, but no more than give every multiprocessor of a large GPU one.
+    constexpr std::uint64_t block_bytes =
+        std::uint64_t{4} * copy_threads * vector_bytes * vectors_at_once;
+    constexpr std::uint64_t most_blocks = 128;
+    const byte_range bytes = bytes_of(c);
+    const std::uint64_t blocks = (bytes.end - bytes.begin + block_bytes - 1) / block_bytes;
+    copy_chunk<><<<static_cast<unsigned int>(min(blocks, most_blocks)), copy_threads, 0,
+                   cudaStreamFireAndForget>>>(where, bytes, launch.chunks[c].peers);
+    return cudaGetLastError() == cudaSuccess;
+  }
+};
+
+#endif
 
 // The whole grid, and the counters of a traced kernel: a kernel::trace_totals in its layout.
 struct traced_grid : whole_grid {
@@ -627,12 +706,13 @@ class block {
   }
 
   // Releases at device scope what all lanes of the block have stored so far, and announces elements
-  // [begin, end) of the launch's region; nothing where nobody asks. A kernel that publishes
-  // announces all that its blocks are mapped to, each element once. A barrier of the block stands
-  // before it.
+  // [begin, end) of the launch's region; nothing where nobody asks, or of another region. A kernel
+  // that publishes announces all that its blocks are mapped to, each element once. A barrier of the
+  // block stands before it.
   template <class T, class B, class E>
-  __device__ __forceinline__ void publish(const replicated<T>&, B begin, E end) {
+  __device__ __forceinline__ void publish(const replicated<T>& view, B begin, E end) {
     if constexpr (Policy::announces) {
+      if (view.region != place_.launch.region) return;
       __syncthreads();
       if (threadIdx.x < warp_lanes) {
         place_.announce_range(static_cast<std::uint64_t>(begin), static_cast<std::uint64_t>(end));
@@ -713,6 +793,17 @@ __global__ void __launch_bounds__(most_threads<Kernel>())
   kernel(own);
   own.finish();
 }
+#if defined(__CUDACC_RDC__)
+template <class Kernel>
+__global__ void __launch_bounds__(most_threads<Kernel>())
+    run_launching(const __grid_constant__ Kernel kernel,
+                  const __grid_constant__ kernel::chunk_table launch,
+                  const __grid_constant__ kernel::replicas where) {
+  block<tracked, launching_grid, fixed_threads<Kernel>()> own{launching_grid(launch, where)};
+  kernel(own);
+  own.finish();
+}
+#endif
 template <class Kernel>
 __global__ void __launch_bounds__(most_threads<Kernel>())
     run_traced(const __grid_constant__ Kernel kernel, unsigned long long* counters) {

@@ -14,6 +14,8 @@
 #include <thread>
 
 #include "cuda/check.hpp"
+#include "cuda/region/agent.hpp"
+#include "cuda/region/watchdog.hpp"
 
 namespace interlace::cuda {
 
@@ -461,9 +463,31 @@ std::string node::describe_failure(const wait_failure& f) const {
          " hangs or is slower than the deadline";
 }
 
+// Ends waits of streams for chunks that do not come.
+void node::await_waiting_streams() const {
+  if (!std::exchange(streams_wait_, false)) return;
+  std::vector<watched_device> watched;
+  for (std::uint32_t d = 0; d < devices(); ++d) {
+    watched_device& w = watched.emplace_back();
+    w.ordinal = ordinal(d);
+    w.streams = copy_streams_[d];
+    w.streams.push_back(streams_[d]);
+    w.control = controls_[d];
+    w.failure = failures_ + d;
+    for (const auto& t : tracked_[d]) w.launches.push_back(t->table);
+  }
+  if (await_streams(watched, options_.deadline_s)) return;
+  std::string what = "a kernel does not end; end this process to stop it";
+  for (std::uint32_t d = 0; d < devices(); ++d) {
+    if (failures_[d].what != failed_wait::none) what = describe_failure(failures_[d]) + "; " + what;
+  }
+  fail(what);
+}
+
 void node::synchronize() const {
   require_usable();
   const current_device restore(ordinal(0));
+  await_waiting_streams();
   cudaError_t error = cudaSuccess;
   std::uint32_t culprit = 0;
   for (std::uint32_t d = 0; d < devices(); ++d) {
@@ -662,7 +686,7 @@ const tracked_region& node::track(std::uint32_t device, std::uint32_t id, std::u
   table.launches = made->launches;
   if (s.options.mechanism == kernel::mechanism::copy_engine) {
     table.flags = static_cast<unsigned int*>(put(std::vector<unsigned int>(count, 0)));
-  } else {
+  } else if (s.options.mechanism == kernel::mechanism::polling) {
     made->started = static_cast<unsigned int*>(put(std::vector<unsigned int>(2, 0)));
   }
   INTERLACE_CUDA_CHECK(cudaStreamSynchronize(nullptr));
@@ -674,8 +698,16 @@ void node::submit_tracked(std::uint32_t device, kernel_operation k, std::uint32_
                           const kernel::block_mapping& mapping) {
   check_launch(device, k);
   if (k.shape.blocks == 0) return;
+  if (k.entry == nullptr) {
+    throw usage_error("kernel " + readable(k.type_name) +
+                      " is not compiled for device-launch: name it in add_launching_kernels, in a "
+                      "file that nvcc compiles with -rdc=true");
+  }
   const kernel::region_state& s = states_.at(id);
   const current_device restore(ordinal(device));
+  if (s.options.mechanism == kernel::mechanism::polling) {
+    check_agent(s.options, k.shape, ordinal(device));
+  }
   const tracked_region& t = track(device, id, k.shape.blocks, mapping);
   if (launched_[device].contains(id)) {
     throw model_error("two launches of one epoch write region " + std::to_string(id) + ", whose " +
@@ -683,9 +715,9 @@ void node::submit_tracked(std::uint32_t device, kernel_operation k, std::uint32_
                       " mechanism takes one; exchange between them");
   }
   k.tracked = &t;
-  k.written = static_cast<const std::byte*>(s.buffers[device][s.parity ^ 1U]);
+  k.where.from = static_cast<const std::byte*>(s.buffers[device][s.parity ^ 1U]);
   for (std::uint32_t d = 0; d < devices(); ++d) {
-    k.replicas[d] = static_cast<std::byte*>(s.buffers[d][s.parity ^ 1U]);
+    k.where.to[d] = static_cast<std::byte*>(s.buffers[d][s.parity ^ 1U]);
   }
   operation o;
   o.what = operation::kind::kernel;
@@ -697,7 +729,7 @@ void node::submit_tracked(std::uint32_t device, kernel_operation k, std::uint32_
   const std::uint32_t peers = receivers(t);
   if (s.options.mechanism == kernel::mechanism::polling) {
     if (peers != 0) copies_pending_[device] |= 1U << device;
-  } else {
+  } else if (s.options.mechanism == kernel::mechanism::copy_engine) {
     copies_pending_[device] |= peers;
     if (copy_lanes(peers) == 2) copies_pending_[device] |= peers << devices();
   }
@@ -754,9 +786,15 @@ void node::add_tracked(exchange_arguments& a, std::uint32_t device, std::uint32_
   const auto launched = launched_[device].find(id);
   if (launched == launched_[device].end()) return;
   const tracked_region& t = *launched->second;
-  a.launches[a.tracked++] = t.started != nullptr
-                                ? tracked_launch{t.launches, t.started, 2}
-                                : tracked_launch{t.launches, t.table.flags, t.table.count};
+  tracked_launch& over = a.launches[a.tracked++];
+  over.launches = t.launches;
+  if (t.started != nullptr) {
+    over.words = t.started;
+    over.count = 2;
+  } else if (t.table.flags != nullptr) {
+    over.words = t.table.flags;
+    over.count = t.table.count;
+  }
   launched_[device].erase(launched);
 }
 
@@ -859,6 +897,9 @@ void node::load(const kernel_operation& k) {
     synchronize();
     INTERLACE_CUDA_CHECK(cudaSetDevice(ordinal(d)));
     cudaFuncAttributes attributes{};
+    if (k.launches != nullptr) {
+      INTERLACE_CUDA_CHECK(cudaFuncGetAttributes(&attributes, k.launches));
+    }
     INTERLACE_CUDA_CHECK(cudaFuncGetAttributes(&attributes, k.entry));
     if (k.shape.shared_bytes > 48 * 1024) {
       INTERLACE_CUDA_CHECK(cudaFuncSetAttribute(k.entry,
@@ -940,10 +981,11 @@ void node::issue_kernel(std::uint32_t device, const kernel_operation& k) {
   std::uint32_t first = k.first;
   std::uint32_t total = k.total;
   kernel::chunk_table table = k.tracked != nullptr ? k.tracked->table : kernel::chunk_table{};
-  // The runtime reads the arguments only.
+  kernel::replicas where = k.where;
+  // The runtime reads the arguments only, and as many as the entry has.
   void* functor = const_cast<std::byte*>(k.functor.data());  // NOLINT
   std::array<void*, 3> arguments{functor, &first, &total};
-  if (k.tracked != nullptr) arguments[1] = &table;
+  if (k.tracked != nullptr) arguments = {functor, &table, &where};
   INTERLACE_CUDA_CHECK(cudaLaunchKernel(k.entry, dim3(static_cast<unsigned int>(k.shape.blocks)),
                                         dim3(k.shape.threads), arguments.data(),
                                         k.shape.shared_bytes, streams_[device]));
@@ -960,6 +1002,7 @@ void node::issue_call(std::uint32_t device, const kernel::library_call& c) {
 }
 
 void node::issue_tracked(std::uint32_t device, const kernel_operation& k, stopwatch* watch) {
+  streams_wait_ = true;
   const tracked_region& t = *k.tracked;
   const kernel::region_options& how = states_[t.table.region].options;
   const bool draw = watch != nullptr && watch->draws();
@@ -979,10 +1022,8 @@ void node::issue_tracked(std::uint32_t device, const kernel_operation& k, stopwa
     a.barrier = barrier(device, no_exchange);
     a.table = t.table;
     a.started = t.started;
-    a.from = k.written;
-    std::copy(k.replicas.begin(), k.replicas.end(), a.to);
-    on_stream(device, "agent",
-              [&](cudaStream_t on) { launch_agent(a, how.chunk_bytes, how.agent_threads, on); });
+    a.where = k.where;
+    on_stream(device, "agent", [&](cudaStream_t on) { launch_agent(a, how, on); });
     enqueue_wait(stream, t.started);
   }
   cudaEvent_t begin = draw ? watch->mark(stream) : nullptr;
@@ -994,7 +1035,8 @@ void node::issue_tracked(std::uint32_t device, const kernel_operation& k, stopwa
   // Before the streams' waits, which a check that finds something lets go.
   launch_check(barrier(device, no_exchange), t.table, stream);
   // The waits behind the kernel: on one hardware queue, they would hold it up for ever.
-  const std::uint32_t peers = polls ? 0 : receivers(t);
+  const bool copies = how.mechanism == kernel::mechanism::copy_engine;
+  const std::uint32_t peers = copies ? receivers(t) : 0;
   const std::uint32_t lanes = copy_lanes(peers);
   for (std::uint32_t step = 1; step < devices(); ++step) {
     const std::uint32_t peer = (device + step) % devices();
@@ -1008,7 +1050,7 @@ void node::issue_tracked(std::uint32_t device, const kernel_operation& k, stopwa
                     enqueue_wait(on, t.table.flags + c);
                     const std::uint64_t at = chunk.begin * t.table.element_bytes;
                     const std::uint64_t bytes = (chunk.end - chunk.begin) * t.table.element_bytes;
-                    INTERLACE_CUDA_CHECK(cudaMemcpyAsync(k.replicas[peer] + at, k.written + at,
+                    INTERLACE_CUDA_CHECK(cudaMemcpyAsync(k.where.to[peer] + at, k.where.from + at,
                                                          bytes, cudaMemcpyDefault, on));
                   }
                 });
@@ -1155,6 +1197,9 @@ kernel::run_result node::execute_recorded(const run_options& o) {
 double node::launch_timed(const std::vector<operation>& operations, graphs* captured,
                           stopwatch* watch) {
   launch_gates();
+  streams_wait_ = std::any_of(operations.begin(), operations.end(), [](const operation& o) {
+    return o.what == operation::kind::kernel && o.kernel.tracked != nullptr;
+  });
   try {
     if (captured != nullptr) {
       launch_graphs(*captured);

@@ -25,11 +25,12 @@
 #include <vector>
 
 #include "base/errors.hpp"
+#include "cuda/launching.hpp"
 #include "cuda/memory/memory.hpp"
 #include "cuda/memory/unified.hpp"
-#include "cuda/region/agent.hpp"
 #include "cuda/region/exchange.hpp"
 #include "interlace/kernel.hpp"
+#include "kernel/chunk_table.hpp"
 #include "kernel/chunks.hpp"
 #include "kernel/region.hpp"
 #include "kernel/trace.hpp"
@@ -82,15 +83,15 @@ struct copy_operation {
 };
 struct kernel_operation {
   const void* entry = nullptr;
+  const void* launches = nullptr;  // the kernel that it launches itself
   const char* type_name = "";
   std::vector<std::byte> functor;
   grid shape;           // blocks to launch
   bool ranged = false;  // block `first` of `total` is the launch's first
   std::uint32_t first = 0;
   std::uint32_t total = 0;
-  const tracked_region* tracked = nullptr;         // what the blocks announce, and which buffers
-  const std::byte* written = nullptr;              // are then copied: the own replica's,
-  std::array<std::byte*, max_devices> replicas{};  // and all devices'
+  const tracked_region* tracked = nullptr;  // what the blocks announce,
+  kernel::replicas where;                   // and what is then copied
 };
 struct exchange_operation {
   std::uint32_t id = 0;
@@ -220,6 +221,14 @@ class node {
       case kernel::mechanism::copy_engine: {
         kernel_operation tracked = describe(kernel, shape);
         tracked.entry = reinterpret_cast<const void*>(&device::run_tracked<Kernel>);
+        submit_tracked(device, std::move(tracked), r.id, mapping);
+        break;
+      }
+      case kernel::mechanism::device_launch: {
+        kernel_operation tracked = describe(kernel, shape);
+        const launching_kernel k = find_launching_kernel(typeid(Kernel));
+        tracked.entry = k.entry;
+        tracked.launches = k.copies;
         submit_tracked(device, std::move(tracked), r.id, mapping);
         break;
       }
@@ -363,6 +372,7 @@ class node {
   void cancel_recording();
   kernel::run_result execute_recorded(const run_options& o);
 
+  void await_waiting_streams() const;
   void require_usable() const;
   void require_idle(const char* what) const;
   void load(const kernel_operation& k);
@@ -405,6 +415,7 @@ class node {
   std::vector<std::vector<std::unique_ptr<tracked_region>>> tracked_;  // [device]
   // Of each device, by region: the tracked launch of this epoch.
   std::vector<std::map<std::uint32_t, const tracked_region*>> launched_;
+  mutable bool streams_wait_ = false;  // for chunks, in what was enqueued last
 
   bool recording_ = false;
   std::vector<operation> recorded_;

@@ -44,20 +44,25 @@ enum class mechanism : std::uint8_t {
   bulk_copy,
   split,
   inline_stores,
-  polling,      // a long-lived kernel stores complete chunks to their devices
-  copy_engine,  // a stream waits for each chunk, and its copy follows
+  polling,        // a long-lived kernel stores complete chunks to their devices
+  device_launch,  // the block that completes a chunk launches a kernel that stores it
+  copy_engine,    // a stream waits for each chunk, and its copy follows
   infinite_bandwidth,
 };
 
 // Whether blocks announce what they write of a region's chunks.
 constexpr bool tracks_chunks(mechanism m) {
-  return m == mechanism::polling || m == mechanism::copy_engine;
+  return m == mechanism::polling || m == mechanism::device_launch || m == mechanism::copy_engine;
 }
 
-// The name that users type: "bulk-copy", "split", "inline", "polling", "copy-engine",
-// "infinite-bandwidth".
+// The name that users type: "bulk-copy", "split", "inline", "polling", "device-launch",
+// "copy-engine", "infinite-bandwidth".
 const char* mechanism_name(mechanism m);
 mechanism parse_mechanism(const std::string& name);
+
+// How the polling agent moves bytes: by loads and stores of its threads, or by bulk copies through
+// shared memory (cp.async.bulk), one warp a block, of which one thread works.
+enum class agent_copy : std::uint8_t { vectors, bulk };
 
 struct region_options {
   std::vector<std::uint64_t> boundaries;  // device d owns [boundaries[d], boundaries[d + 1])
@@ -68,6 +73,7 @@ struct region_options {
   // Where chunks are tracked. One launch an epoch writes the region then, on each device.
   std::uint64_t chunk_bytes = std::uint64_t{1} << 20U;  // the most
   std::uint32_t agent_threads = 16384;                  // of the polling agent: 32 to 65536
+  interlace::kernel::agent_copy agent_copy = agent_copy::vectors;
 };
 
 struct exchangeable {

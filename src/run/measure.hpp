@@ -11,6 +11,7 @@
 #include "cuda/node.hpp"
 #include "cuda/nvlink_counters.hpp"
 #include "run/iterate.hpp"
+#include "run/launching.hpp"
 
 namespace interlace::run {
 
@@ -22,6 +23,7 @@ template <class Problem>
 measurement on_cuda(const Problem& problem, const request& asked, std::uint32_t warmup,
                     std::uint32_t repeats) {
   if (repeats == 0) throw usage_error("a measured run needs at least one repeat");
+  if (asked.mechanism == kernel::mechanism::device_launch) add_launching_workloads();
   cuda::node_options options;
   options.devices = asked.gpus();
   cuda::node node(options);

@@ -4,6 +4,7 @@
 #include "base/errors.hpp"
 #include "cuda/check.hpp"
 #include "cuda/node.hpp"
+#include "run/launching.hpp"
 #include "run/overlap_cuda.hpp"
 #include "workload/overlap.hpp"
 
@@ -52,6 +53,7 @@ void verify(cuda::node& node, std::uint32_t device, const replicated<workload::q
 }  // namespace
 
 overlap_measurement overlap_on_cuda(const overlap_request& request) {
+  if (request.how.mechanism == kernel::mechanism::device_launch) add_launching_workloads();
   cuda::node_options options;
   options.devices = request.deliver ? request.peers + 1 : 1;
   cuda::node node(options);

@@ -59,6 +59,9 @@ void* node::take_unified(std::uint64_t bytes) {
 }
 
 void node::adding(std::uint32_t /*id*/, const kernel::region_state& state) {
+  if (!state.is_reduction && state.options.mechanism == kernel::mechanism::device_launch) {
+    throw usage_error("device-launch is not simulated; use polling or copy-engine");
+  }
   trackers_.push_back(state.is_reduction
                           ? nullptr
                           : std::make_unique<kernel::use_tracker>(devices(), state.elements,

@@ -7,6 +7,7 @@
 #include "gpu.hpp"
 #include "run/als.hpp"
 #include "run/iterate.hpp"
+#include "run/launching.hpp"
 
 namespace interlace {
 namespace {
@@ -104,8 +105,10 @@ TEST_P(als_test, equals_the_reference_node) {
       asked.iterations = 2;
       const run::result expected = run::on_host(problem, asked);
       const double allowed = method == run::factorisation_method::equations ? 1e-3 : 1e-5;
-      for (const mechanism how : {mechanism::bulk_copy, mechanism::split, mechanism::inline_stores,
-                                  mechanism::polling, mechanism::copy_engine}) {
+      run::add_launching_workloads();
+      for (const mechanism how :
+           {mechanism::bulk_copy, mechanism::split, mechanism::inline_stores, mechanism::polling,
+            mechanism::device_launch, mechanism::copy_engine}) {
         SCOPED_TRACE(kernel::mechanism_name(how));
         asked.mechanism = how;
         cuda::node node(gpu_test::options_for(devices));

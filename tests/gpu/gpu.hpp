@@ -10,6 +10,7 @@
 
 #include "base/errors.hpp"
 #include "cuda/node.hpp"
+#include "random_at.hpp"
 
 namespace interlace::gpu_test {
 
@@ -41,14 +42,6 @@ inline cuda::node_options options_for(std::uint32_t devices) {
   const std::uint32_t here = gpus_here();
   for (std::uint32_t d = 0; d < devices; ++d) o.ordinals.push_back(static_cast<int>(d % here));
   return o;
-}
-
-// A stateless random number from a seed and a place, the same on host and device (SplitMix64).
-INTERLACE_HOST_DEVICE std::uint64_t random_at(std::uint64_t seed, std::uint64_t place) {
-  std::uint64_t z = seed * 0x9E3779B97F4A7C15ULL + place * 0xD1B54A32D192ED03ULL;
-  z = (z ^ (z >> 30U)) * 0xBF58476D1CE4E5B9ULL;
-  z = (z ^ (z >> 27U)) * 0x94D049BB133111EBULL;
-  return z ^ (z >> 31U);
 }
 
 }  // namespace interlace::gpu_test

@@ -7,6 +7,7 @@
 #include "gpu.hpp"
 #include "run/iterate.hpp"
 #include "run/jacobi.hpp"
+#include "run/launching.hpp"
 
 namespace interlace {
 namespace {
@@ -65,8 +66,10 @@ TEST_P(jacobi_test, equals_the_reference_node) {
     asked.tolerance = 1e-30;
     const solution expected = solve(problem.system, asked.iterations);
     for (const bool halo : {false, true}) {
-      for (const mechanism how : {mechanism::bulk_copy, mechanism::split, mechanism::inline_stores,
-                                  mechanism::polling, mechanism::copy_engine}) {
+      run::add_launching_workloads();
+      for (const mechanism how :
+           {mechanism::bulk_copy, mechanism::split, mechanism::inline_stores, mechanism::polling,
+            mechanism::device_launch, mechanism::copy_engine}) {
         problem.halo = halo;
         asked.mechanism = how;
         cuda::node node(gpu_test::options_for(devices));

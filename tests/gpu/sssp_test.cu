@@ -4,6 +4,7 @@
 
 #include "gpu.hpp"
 #include "run/iterate.hpp"
+#include "run/launching.hpp"
 #include "run/sssp.hpp"
 
 namespace interlace {
@@ -44,8 +45,10 @@ TEST_P(sssp_test, equals_the_reference_node) {
     asked.iterations = tolerance > 0 ? vertices : 7;
     asked.mechanism = mechanism::bulk_copy;
     const run::result expected = run::on_host(problem, asked);
-    for (const mechanism how : {mechanism::bulk_copy, mechanism::split, mechanism::inline_stores,
-                                mechanism::polling, mechanism::copy_engine}) {
+    run::add_launching_workloads();
+    for (const mechanism how :
+         {mechanism::bulk_copy, mechanism::split, mechanism::inline_stores, mechanism::polling,
+          mechanism::device_launch, mechanism::copy_engine}) {
       SCOPED_TRACE(kernel::mechanism_name(how));
       asked.mechanism = how;
       cuda::node node(gpu_test::options_for(devices));

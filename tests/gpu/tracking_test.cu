@@ -5,57 +5,24 @@
 #include <vector>
 
 #include "gpu.hpp"
+#include "launching.hpp"
+#include "publishers.cuh"
 
 namespace interlace {
 namespace {
 
+using gpu_test::column_writer;
+using gpu_test::fault;
+using gpu_test::lanes;
 using gpu_test::options_for;
+using gpu_test::publisher;
 using gpu_test::random_at;
+using gpu_test::value_of;
 using kernel::mechanism;
 
-constexpr std::uint32_t lanes = 64;
-
-INTERLACE_HOST_DEVICE std::uint32_t value_of(std::uint64_t epoch, std::uint64_t element) {
-  return static_cast<std::uint32_t>(random_at(epoch, element));
-}
-
-__device__ void wait_ns(std::uint64_t nanoseconds) {
-  std::uint64_t begin;
-  std::uint64_t now;
-  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(begin));
-  do {
-    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-  } while (now - begin < nanoseconds);
-}
-
-enum class fault { none, skips, repeats, stalls };
-
-// Few blocks that live long: each writes and publishes tile after tile of its device's part.
-struct publisher {
-  static constexpr std::uint32_t threads = lanes;
-  replicated<std::uint32_t> data;
-  std::uint64_t begin = 0;
-  std::uint64_t end = 0;
-  std::uint64_t tile = 0;
-  std::uint64_t epoch = 0;
-  fault wrong = fault::none;
-  template <class Block>
-  INTERLACE_KERNEL void operator()(Block& block) const {
-    for (std::uint64_t at = begin + block.index() * tile; at < end; at += block.count() * tile) {
-      const std::uint64_t last = at + tile < end ? at + tile : end;
-      block.each([&](auto lane) {
-        if (wrong == fault::stalls) wait_ns(300'000'000);
-        if (random_at(epoch, at) % 8 == 0) wait_ns(random_at(epoch, at + 1) % 20'000);
-        for (auto i : lane.range(at + lane.index(), last, std::uint64_t{lanes})) {
-          lane.store(data, i, value_of(epoch, i));
-        }
-      });
-      const bool chosen = at == begin + tile;
-      if (chosen && wrong == fault::skips) continue;
-      block.publish(data, at, last);
-      if (chosen && wrong == fault::repeats) block.publish(data, at, last);
-    }
-  }
+struct way {
+  kernel::mechanism mechanism = kernel::mechanism::polling;
+  kernel::agent_copy copy = kernel::agent_copy::vectors;
 };
 
 struct harness {
@@ -67,13 +34,14 @@ struct harness {
   static constexpr std::uint64_t blocks = 7;
   std::vector<kernel::block_mapping> mappings;
 
-  harness(cuda::node_options o, mechanism how, std::uint64_t n, std::uint64_t chunk_bytes,
+  harness(cuda::node_options o, way how, std::uint64_t n, std::uint64_t chunk_bytes,
           std::uint32_t threads)
       : node(std::move(o)), elements(n) {
     for (std::uint32_t d = 0; d <= node.devices(); ++d) {
       options.boundaries.push_back(d == node.devices() ? n : n * d / node.devices());
     }
-    options.mechanism = how;
+    options.mechanism = how.mechanism;
+    options.agent_copy = how.copy;
     options.chunk_bytes = chunk_bytes;
     options.agent_threads = threads;
     data = node.create_region<std::uint32_t>(options);
@@ -108,12 +76,18 @@ struct harness {
   }
 };
 
-class tracking_test : public testing::TestWithParam<mechanism> {};
+class tracking_test : public testing::TestWithParam<way> {
+ protected:
+  void SetUp() override { gpu_test::add_launching_publishers(); }
+};
 INSTANTIATE_TEST_SUITE_P(all, tracking_test,
-                         testing::Values(mechanism::polling, mechanism::copy_engine,
-                                         mechanism::bulk_copy),
+                         testing::Values(way{mechanism::polling},
+                                         way{mechanism::polling, kernel::agent_copy::bulk},
+                                         way{mechanism::device_launch}, way{mechanism::copy_engine},
+                                         way{mechanism::bulk_copy}),
                          [](const auto& info) {
-                           std::string name = kernel::mechanism_name(info.param);
+                           std::string name = kernel::mechanism_name(info.param.mechanism);
+                           if (info.param.copy == kernel::agent_copy::bulk) name += "inbulk";
                            std::erase(name, '-');
                            return name;
                          });
@@ -163,7 +137,7 @@ std::string failure_of(harness& h, fault wrong) {
 
 TEST_P(tracking_test, wrong_announcements_are_reported) {
   INTERLACE_NEED_GPUS(2);
-  if (GetParam() == mechanism::bulk_copy) GTEST_SKIP() << "nothing is announced";
+  if (GetParam().mechanism == mechanism::bulk_copy) GTEST_SKIP() << "nothing is announced";
   {
     harness h(options_for(2), GetParam(), 20'000, 2048, 512);
     const std::string message = failure_of(h, fault::skips);
@@ -179,33 +153,45 @@ TEST_P(tracking_test, wrong_announcements_are_reported) {
   }
 }
 
-TEST(polling_test, a_kernel_slower_than_the_deadline_is_reported) {
+TEST(deadline_test, a_kernel_slower_than_the_deadline_is_reported) {
   INTERLACE_NEED_GPUS(2);
   auto options = options_for(2);
   options.deadline_s = 0.2;
-  harness h(options, mechanism::polling, 20'000, 2048, 512);
-  const std::string message = failure_of(h, fault::stalls);
-  EXPECT_NE(message.find("GPU 0 waited 0.2 s for chunk"), std::string::npos) << message;
+  for (const way how : {way{mechanism::polling}, way{mechanism::polling, kernel::agent_copy::bulk},
+                        way{mechanism::copy_engine}}) {
+    harness h(options, how, 20'000, 2048, 512);
+    const std::string message = failure_of(h, fault::stalls);
+    EXPECT_NE(message.find("GPU 0 waited 0.2 s for chunk"), std::string::npos) << message;
+  }
 }
 
-// Each block writes a column of a matrix; every chunk has all blocks as writers.
-struct column_writer {
-  static constexpr std::uint32_t threads = lanes;
-  replicated<std::uint64_t> data;
-  std::uint64_t first;
-  std::uint64_t pitch;
-  std::uint64_t rows;
-  std::uint64_t epoch;
-  template <class Block>
-  INTERLACE_KERNEL void operator()(Block& block) const {
-    block.each([&](auto lane) {
-      for (auto r : lane.range(std::uint64_t{lane.index()}, rows, std::uint64_t{lanes})) {
-        const std::uint64_t i = first + r * pitch + block.index();
-        lane.store(data, i, random_at(epoch, i));
-      }
-    });
+// More chunks at once than a GPU takes launches for.
+TEST(device_launch_test, blocks_copy_what_is_not_launched) {
+  INTERLACE_NEED_GPUS(2);
+  gpu_test::add_launching_publishers();
+  for (int d = 0; d < 2; ++d) {
+    ASSERT_EQ(cudaSetDevice(options_for(2).ordinals[d]), cudaSuccess);
+    ASSERT_EQ(cudaDeviceSetLimit(cudaLimitDevRuntimePendingLaunchCount, 32), cudaSuccess);
   }
-};
+  {
+    harness h(options_for(2), {mechanism::device_launch}, 1'000'000, 512, 32);
+    for (std::uint64_t epoch = 0; epoch < 5; ++epoch) {
+      h.node.run([&] { h.enqueue(epoch); });
+      h.expect_epoch(epoch);
+    }
+  }
+  for (int d = 0; d < 2; ++d) {
+    ASSERT_EQ(cudaSetDevice(options_for(2).ordinals[d]), cudaSuccess);
+    ASSERT_EQ(cudaDeviceSetLimit(cudaLimitDevRuntimePendingLaunchCount, 2048), cudaSuccess);
+  }
+}
+
+TEST(polling_test, an_agent_that_leaves_no_place_is_refused) {
+  INTERLACE_NEED_GPUS(2);
+  harness h(options_for(2), {mechanism::polling, kernel::agent_copy::bulk}, 20'000, 2048, 65536);
+  EXPECT_THROW(h.node.run([&] { h.enqueue(0); }), usage_error);
+  EXPECT_TRUE(h.node.remarks().empty());
+}
 
 TEST_P(tracking_test, strided_mappings) {
   INTERLACE_NEED_GPUS(2);
@@ -215,7 +201,8 @@ TEST_P(tracking_test, strided_mappings) {
   cuda::node node(options_for(devices));
   kernel::region_options o;
   for (std::uint32_t d = 0; d <= devices; ++d) o.boundaries.push_back(d * pitch * rows);
-  o.mechanism = GetParam();
+  o.mechanism = GetParam().mechanism;
+  o.agent_copy = GetParam().copy;
   o.chunk_bytes = 1024;
   o.agent_threads = 256;
   auto data = node.create_region<std::uint64_t>(o);
@@ -237,7 +224,7 @@ TEST_P(tracking_test, strided_mappings) {
 
 TEST_P(tracking_test, wrong_use_is_refused) {
   INTERLACE_NEED_GPUS(2);
-  if (GetParam() == mechanism::bulk_copy) GTEST_SKIP() << "nothing is tracked";
+  if (GetParam().mechanism == mechanism::bulk_copy) GTEST_SKIP() << "nothing is tracked";
   {
     harness h(options_for(2), GetParam(), 20'000, 2048, 512);
     EXPECT_THROW(h.node.run([&] { h.node.exchange(h.data); }), model_error);

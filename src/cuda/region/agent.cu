@@ -7,15 +7,15 @@
 #include "cuda/driver_entry.hpp"
 #include "cuda/region/agent.hpp"
 #include "cuda/region/wait.cuh"
+#include "interlace/copy_device.cuh"
 
 namespace interlace::cuda {
 
 namespace {
 
 constexpr std::uint32_t check_threads = 256;
-constexpr std::uint32_t vector_bytes = 16;
-constexpr std::uint32_t vectors_at_once = 8;  // of a thread: loads under way together
-constexpr std::uint32_t idle_ns = 100;        // between two looks that found nothing
+constexpr std::uint32_t bulk_block_threads = 32;
+constexpr std::uint32_t idle_ns = 100;  // between two looks that found nothing
 // Parts of chunks that a block looks for at a time; further ones wait until the first are gone.
 constexpr std::uint32_t window = 32;
 
@@ -40,8 +40,10 @@ __device__ unsigned int wait_for_any(const agent_arguments& a, unsigned int pend
     }
     __nanosleep(idle_ns);
     if (round % 64 != 0) continue;
-    if (node_failed(a.barrier)) return 0;
-    if (global_time_ns() - since <= a.barrier.deadline_ns) continue;
+    // One decision of the warp: lanes may read the clock and the failure at different times.
+    if (__any_sync(0xffffffffU, node_failed(a.barrier)) != 0) return 0;
+    const bool late = global_time_ns() - since > a.barrier.deadline_ns;
+    if (__any_sync(0xffffffffU, late) == 0) continue;
     if (static_cast<std::uint32_t>(__ffs(static_cast<int>(pending))) == threadIdx.x + 1) {
       const counter before = (launch - 1) * a.table.targets[chunk];
       report(a.barrier, {.what = failed_wait::chunk,
@@ -54,51 +56,10 @@ __device__ unsigned int wait_for_any(const agent_arguments& a, unsigned int pend
   }
 }
 
-// Bytes [begin, end) of the replica to those of every device in `peers`.
-__device__ void copy_bytes(const agent_arguments& a, std::uint64_t begin, std::uint64_t end,
-                           std::uint32_t peers) {
-  // Up to the first and from the last boundary of vectors, byte by byte.
-  const std::uint64_t first = min(end, (begin + vector_bytes - 1) / vector_bytes * vector_bytes);
-  const std::uint64_t last = max(first, end / vector_bytes * vector_bytes);
-  for (std::uint64_t at = begin + threadIdx.x; at < first; at += blockDim.x) {
-    const std::byte value = a.from[at];
-    for (std::uint32_t rest = peers; rest != 0; rest &= rest - 1) {
-      a.to[__ffs(static_cast<int>(rest)) - 1][at] = value;
-    }
-  }
-  for (std::uint64_t at = last + threadIdx.x; at < end; at += blockDim.x) {
-    const std::byte value = a.from[at];
-    for (std::uint32_t rest = peers; rest != 0; rest &= rest - 1) {
-      a.to[__ffs(static_cast<int>(rest)) - 1][at] = value;
-    }
-  }
-  const std::uint64_t stride = std::uint64_t{blockDim.x} * vector_bytes;
-  std::uint64_t at = first + std::uint64_t{threadIdx.x} * vector_bytes;
-  for (; at + (vectors_at_once - 1) * stride < last; at += vectors_at_once * stride) {
-    uint4 values[vectors_at_once];
-#pragma unroll
-    for (std::uint32_t k = 0; k < vectors_at_once; ++k) {
-      // From L2, where the producers' stores are.
-      values[k] = __ldcg(reinterpret_cast<const uint4*>(a.from + at + k * stride));
-    }
-    for (std::uint32_t rest = peers; rest != 0; rest &= rest - 1) {
-      std::byte* to = a.to[__ffs(static_cast<int>(rest)) - 1] + at;
-#pragma unroll
-      for (std::uint32_t k = 0; k < vectors_at_once; ++k) {
-        *reinterpret_cast<uint4*>(to + k * stride) = values[k];
-      }
-    }
-  }
-  for (; at < last; at += stride) {
-    const uint4 value = __ldcg(reinterpret_cast<const uint4*>(a.from + at));
-    for (std::uint32_t rest = peers; rest != 0; rest &= rest - 1) {
-      *reinterpret_cast<uint4*>(a.to[__ffs(static_cast<int>(rest)) - 1] + at) = value;
-    }
-  }
-}
-
-__global__ void __launch_bounds__(agent_block_threads)
-    agent_kernel(const __grid_constant__ agent_arguments a) {
+// Calls copy(bytes, peers), by all threads, for each part of a chunk that is this block's, as
+// chunks are complete.
+template <class Copy>
+__device__ void serve(const agent_arguments& a, Copy copy) {
   // Part p of the launch is part p % blocks_per_chunk of chunk p / blocks_per_chunk; block b has
   // parts b, b + gridDim.x, ... Bit k of `pending` is this block's part number base + k.
   __shared__ unsigned int shared_found;
@@ -130,13 +91,10 @@ __global__ void __launch_bounds__(agent_block_threads)
     for (unsigned int rest = found; rest != 0; rest &= rest - 1) {
       const std::uint32_t number = base + __ffs(static_cast<int>(rest)) - 1;
       const kernel::chunk c = a.table.chunks[chunk_of(number)];
-      const std::uint32_t slice = (blockIdx.x + number * gridDim.x) % a.blocks_per_chunk;
-      const std::uint64_t begin = c.begin * a.table.element_bytes;
-      const std::uint64_t bytes = (c.end - c.begin) * a.table.element_bytes;
-      const std::uint64_t vectors = (bytes + vector_bytes - 1) / vector_bytes;
-      const std::uint64_t from = vectors * slice / a.blocks_per_chunk * vector_bytes;
-      const std::uint64_t to = vectors * (slice + 1) / a.blocks_per_chunk * vector_bytes;
-      copy_bytes(a, begin + from, begin + min(bytes, to), c.peers);
+      copy(device::cut_slice({c.begin * a.table.element_bytes, c.end * a.table.element_bytes},
+                             (blockIdx.x + number * gridDim.x) % a.blocks_per_chunk,
+                             a.blocks_per_chunk),
+           c.peers);
     }
     __syncthreads();  // before the next look overwrites what was found
     pending &= ~found;
@@ -147,6 +105,117 @@ __global__ void __launch_bounds__(agent_block_threads)
     const unsigned int fresh = gone == window ? 0xffffffffU : ~(0xffffffffU >> gone);
     pending = (pending | fresh) & first_of(base < own ? own - base : 0);
   }
+}
+
+__global__ void __launch_bounds__(agent_block_threads)
+    agent_kernel(const __grid_constant__ agent_arguments a) {
+  serve(a, [&](device::byte_range bytes, std::uint32_t peers) {
+    device::copy_bytes(a.where, bytes.begin, bytes.end, peers, threadIdx.x, blockDim.x);
+  });
+}
+
+// Bulk copies through shared memory, by one thread: loads run `ahead` of the stores, which leave
+// the stages in turn. (PTX ISA, cp.async.bulk.)
+class bulk_copier {
+ public:
+  static constexpr std::uint32_t stage_bytes = 16 * 1024;
+  static constexpr std::uint32_t stages = 4;
+  static constexpr std::uint32_t ahead = 2;
+  static constexpr std::uint32_t shared_bytes =
+      stages * (stage_bytes + static_cast<std::uint32_t>(sizeof(std::uint64_t)));
+
+  // `memory` is shared, of shared_bytes, aligned to 16 bytes.
+  __device__ explicit bulk_copier(std::byte* memory)
+      : stage_(static_cast<std::uint32_t>(__cvta_generic_to_shared(memory))),
+        barrier_(stage_ + stages * stage_bytes) {}
+
+  // Before the first copy.
+  __device__ void begin() const {
+    for (std::uint32_t s = 0; s < stages; ++s) {
+      asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(barrier_ + 8 * s) : "memory");
+    }
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  }
+
+  // Bytes of the replica to those of `peers`; begin and end are multiples of 16. What the calling
+  // thread acquired before is what it copies.
+  __device__ void copy(const kernel::replicas& r, device::byte_range bytes, std::uint32_t peers) {
+    // What was acquired by ordinary loads, for the bulk copies.
+    asm volatile("fence.proxy.async.global;" ::: "memory");
+    std::uint64_t next = bytes.begin;
+    for (std::uint32_t k = 0; k < ahead && next < bytes.end; ++k) next = load(r, next, bytes.end);
+    for (std::uint64_t at = bytes.begin; at < bytes.end; at += stage_bytes) {
+      store(r, at, size_at(at, bytes.end), peers);
+      if (next < bytes.end) next = load(r, next, bytes.end);
+    }
+  }
+
+  // Waits until all has been written.
+  __device__ static void finish() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
+
+ private:
+  __device__ static std::uint32_t size_at(std::uint64_t at, std::uint64_t end) {
+    return static_cast<std::uint32_t>(min(std::uint64_t{stage_bytes}, end - at));
+  }
+  __device__ std::uint64_t load(const kernel::replicas& r, std::uint64_t at, std::uint64_t end) {
+    // The stage that this one takes was read by the store `stages` before, and of those behind that
+    // one stages - ahead may still read.
+    asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(stages - ahead) : "memory");
+    const std::uint32_t s = loads_++ % stages;
+    const std::uint32_t size = size_at(at, end);
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier_ + 8 * s),
+                 "r"(size)
+                 : "memory");
+    asm volatile(
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
+            "r"(stage_ + s * stage_bytes),
+        "l"(r.from + at), "r"(size), "r"(barrier_ + 8 * s)
+        : "memory");
+    return at + size;
+  }
+  __device__ void store(const kernel::replicas& r, std::uint64_t at, std::uint32_t size,
+                        std::uint32_t peers) {
+    const std::uint32_t s = stores_ % stages;
+    const std::uint32_t parity = stores_ / stages % 2;
+    ++stores_;
+    for (std::uint32_t done = 0; done == 0;) {
+      asm volatile(
+          "{ .reg .pred p;\n"
+          "  mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
+          "  selp.u32 %0, 1, 0, p; }"
+          : "=r"(done)
+          : "r"(barrier_ + 8 * s), "r"(parity)
+          : "memory");
+    }
+    for (std::uint32_t rest = peers; rest != 0; rest &= rest - 1) {
+      asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(
+                       r.to[__ffs(static_cast<int>(rest)) - 1] + at),
+                   "r"(stage_ + s * stage_bytes), "r"(size)
+                   : "memory");
+    }
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+  }
+
+  std::uint32_t stage_;    // addresses in shared memory
+  std::uint32_t barrier_;  // of the load into each stage
+  std::uint32_t loads_ = 0;
+  std::uint32_t stores_ = 0;
+};
+
+__global__ void __launch_bounds__(bulk_block_threads)
+    bulk_agent_kernel(const __grid_constant__ agent_arguments a) {
+  extern __shared__ __align__(128) std::byte interlace_bulk_stages[];
+  bulk_copier copier(interlace_bulk_stages);
+  if (threadIdx.x == 0) copier.begin();
+  serve(a, [&](device::byte_range bytes, std::uint32_t peers) {
+    constexpr std::uint64_t step = device::vector_bytes;
+    const std::uint64_t first = min(bytes.end, (bytes.begin + step - 1) / step * step);
+    const std::uint64_t last = max(first, bytes.end / step * step);
+    device::copy_bytes(a.where, bytes.begin, first, peers, threadIdx.x, blockDim.x);
+    device::copy_bytes(a.where, last, bytes.end, peers, threadIdx.x, blockDim.x);
+    if (threadIdx.x == 0) copier.copy(a.where, {first, last}, peers);
+  });
+  if (threadIdx.x == 0) bulk_copier::finish();
 }
 
 __global__ void __launch_bounds__(check_threads)
@@ -171,13 +240,60 @@ __global__ void __launch_bounds__(check_threads)
 
 }  // namespace
 
-void launch_agent(agent_arguments a, std::uint64_t chunk_bytes, std::uint32_t threads,
-                  cudaStream_t stream) {
-  const std::uint32_t block = std::min(threads, agent_block_threads);
-  const std::uint32_t blocks = threads / block;
-  // A block gets a few times what its threads have under way at once.
-  a.blocks_per_chunk = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(
-      chunk_bytes / (std::uint64_t{block} * vectors_at_once * vector_bytes * 2), 1, blocks));
+namespace {
+
+struct agent_shape {
+  std::uint32_t blocks = 0;
+  std::uint32_t threads = 0;  // of a block
+  std::uint32_t shared_bytes = 0;
+  std::uint64_t under_way = 0;  // bytes that a block has under way at once
+};
+
+agent_shape shape_of(const kernel::region_options& how) {
+  agent_shape s;
+  if (how.agent_copy == kernel::agent_copy::bulk) {
+    s.threads = bulk_block_threads;
+    s.shared_bytes = bulk_copier::shared_bytes;
+    s.under_way = std::uint64_t{bulk_copier::stages} * bulk_copier::stage_bytes;
+  } else {
+    s.threads = std::min(how.agent_threads, agent_block_threads);
+    s.under_way = std::uint64_t{s.threads} * device::vectors_at_once * device::vector_bytes;
+  }
+  s.blocks = (how.agent_threads + s.threads - 1) / s.threads;
+  return s;
+}
+
+}  // namespace
+
+void check_agent(const kernel::region_options& how, const grid& kernel, int ordinal) {
+  const auto attribute = [&](cudaDeviceAttr which) {
+    int value = 0;
+    INTERLACE_CUDA_CHECK(cudaDeviceGetAttribute(&value, which, ordinal));
+    return static_cast<std::uint32_t>(value);
+  };
+  const agent_shape s = shape_of(how);
+  const std::uint32_t processors = attribute(cudaDevAttrMultiProcessorCount);
+  const std::uint32_t each = (s.blocks + processors - 1) / processors;
+  // A block also takes what the system reserves of shared memory.
+  const std::uint32_t reserved = attribute(cudaDevAttrReservedSharedMemoryPerBlock);
+  const std::uint32_t threads = attribute(cudaDevAttrMaxThreadsPerMultiProcessor);
+  const std::uint32_t shared = attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor);
+  if (each * s.threads + kernel.threads <= threads &&
+      each * (s.shared_bytes + reserved) + kernel.shared_bytes + reserved <= shared) {
+    return;
+  }
+  throw usage_error("an agent of " + std::to_string(how.agent_threads) +
+                    " threads leaves no place for a block of " + std::to_string(kernel.threads) +
+                    " threads and " + std::to_string(kernel.shared_bytes) +
+                    " bytes of shared memory on GPU " + std::to_string(ordinal) +
+                    "; give it fewer threads");
+}
+
+void launch_agent(agent_arguments a, const kernel::region_options& how, cudaStream_t stream) {
+  const agent_shape s = shape_of(how);
+  // A block gets a few times what it has under way at once.
+  a.blocks_per_chunk = static_cast<std::uint32_t>(
+      std::clamp<std::uint64_t>(how.chunk_bytes / (s.under_way * 2), 1, s.blocks));
   int least = 0;
   int greatest = 0;
   INTERLACE_CUDA_CHECK(cudaDeviceGetStreamPriorityRange(&least, &greatest));
@@ -185,12 +301,14 @@ void launch_agent(agent_arguments a, std::uint64_t chunk_bytes, std::uint32_t th
   priority.id = cudaLaunchAttributePriority;
   priority.val.priority = greatest;
   cudaLaunchConfig_t config{};
-  config.gridDim = dim3(blocks);
-  config.blockDim = dim3(block);
+  config.gridDim = dim3(s.blocks);
+  config.blockDim = dim3(s.threads);
+  config.dynamicSmemBytes = s.shared_bytes;
   config.stream = stream;
   config.attrs = &priority;
   config.numAttrs = 1;
-  INTERLACE_CUDA_CHECK(cudaLaunchKernelEx(&config, agent_kernel, a));
+  INTERLACE_CUDA_CHECK(cudaLaunchKernelEx(
+      &config, how.agent_copy == kernel::agent_copy::bulk ? bulk_agent_kernel : agent_kernel, a));
 }
 
 void launch_check(const barrier_arguments& b, const kernel::chunk_table& table,
@@ -212,6 +330,10 @@ void enqueue_wait(cudaStream_t stream, const unsigned int* flag) {
 void load_agent_kernels() {
   cudaFuncAttributes attributes;
   INTERLACE_CUDA_CHECK(cudaFuncGetAttributes(&attributes, agent_kernel));
+  INTERLACE_CUDA_CHECK(cudaFuncGetAttributes(&attributes, bulk_agent_kernel));
+  INTERLACE_CUDA_CHECK(cudaFuncSetAttribute(bulk_agent_kernel,
+                                            cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                            static_cast<int>(bulk_copier::shared_bytes)));
   INTERLACE_CUDA_CHECK(cudaFuncGetAttributes(&attributes, check_kernel));
 }
 

@@ -9,6 +9,7 @@
 
 #include "cuda/region/exchange.hpp"
 #include "kernel/chunk_table.hpp"
+#include "kernel/region.hpp"
 
 namespace interlace::cuda {
 
@@ -17,22 +18,24 @@ struct agent_arguments {
   kernel::chunk_table table;
   std::uint32_t blocks_per_chunk = 1;  // launch_agent decides
   unsigned int* started = nullptr;     // [0] once all blocks run, which [1] counts; both cleared
-  const std::byte* from = nullptr;     // the replica that the launch writes
-  std::byte* to[max_devices] = {};     // those of the devices
+  kernel::replicas where;
 };
 
 // Few enough that a block of the agent fits where one of a kernel has ended.
 inline constexpr std::uint32_t agent_block_threads = 128;
 
-// The polling agent: `threads` threads, in blocks of at most agent_block_threads. Each block looks
-// at its next 32 parts of chunks and stores those that are complete to the chunk's devices, 16
-// bytes a thread.
+// Throws usage_error if the agent would not run as a whole on the GPU with a block of the kernel
+// beside it: neither would then end.
+void check_agent(const kernel::region_options& how, const grid& kernel, int ordinal);
+
+// The polling agent of a launch: how.agent_threads threads, in blocks of at most
+// agent_block_threads, or of a warp where it copies in bulk. Each block looks at its next 32 parts
+// of chunks and stores those that are complete to the chunk's devices.
 //
 // Ordering. The agent reads a counter with acquire, device scope; blocks announce with release. So
 // it copies what they wrote. Its stores are visible to a device that has passed the next exchange,
 // which stands behind the agent in the launching device's stream.
-void launch_agent(agent_arguments a, std::uint64_t chunk_bytes, std::uint32_t threads,
-                  cudaStream_t stream);
+void launch_agent(agent_arguments a, const kernel::region_options& how, cudaStream_t stream);
 
 // Behind a tracked launch in its stream: reports a chunk whose counter is not at its target, and
 // then lets all that waits for the launch's chunks go.

@@ -1,0 +1,10 @@
+#include "launching.hpp"
+
+#include "cuda/launching.cuh"
+#include "publishers.cuh"
+
+namespace interlace::gpu_test {
+
+void add_launching_publishers() { cuda::add_launching_kernels<publisher, column_writer>(); }
+
+}  // namespace interlace::gpu_test

@@ -1,0 +1,75 @@
+// Kernels of the tests of tracked chunks.
+#pragma once
+
+#include <cstdint>
+
+#include "interlace/kernel_device.cuh"
+#include "random_at.hpp"
+
+namespace interlace::gpu_test {
+
+constexpr std::uint32_t lanes = 64;
+
+INTERLACE_HOST_DEVICE std::uint32_t value_of(std::uint64_t epoch, std::uint64_t element) {
+  return static_cast<std::uint32_t>(random_at(epoch, element));
+}
+
+__device__ inline void wait_ns(std::uint64_t nanoseconds) {
+  std::uint64_t begin;
+  std::uint64_t now;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(begin));
+  do {
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+  } while (now - begin < nanoseconds);
+}
+
+enum class fault { none, skips, repeats, stalls };
+
+// Few blocks that live long: each writes and publishes tile after tile of its device's part.
+struct publisher {
+  static constexpr std::uint32_t threads = lanes;
+  replicated<std::uint32_t> data;
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+  std::uint64_t tile = 0;
+  std::uint64_t epoch = 0;
+  fault wrong = fault::none;
+  template <class Block>
+  INTERLACE_KERNEL void operator()(Block& block) const {
+    for (std::uint64_t at = begin + block.index() * tile; at < end; at += block.count() * tile) {
+      const std::uint64_t last = at + tile < end ? at + tile : end;
+      block.each([&](auto lane) {
+        if (wrong == fault::stalls) wait_ns(300'000'000);
+        if (random_at(epoch, at) % 8 == 0) wait_ns(random_at(epoch, at + 1) % 20'000);
+        for (auto i : lane.range(at + lane.index(), last, std::uint64_t{lanes})) {
+          lane.store(data, i, value_of(epoch, i));
+        }
+      });
+      const bool chosen = at == begin + tile;
+      if (chosen && wrong == fault::skips) continue;
+      block.publish(data, at, last);
+      if (chosen && wrong == fault::repeats) block.publish(data, at, last);
+    }
+  }
+};
+
+// Each block writes a column of a matrix; every chunk has all blocks as writers.
+struct column_writer {
+  static constexpr std::uint32_t threads = lanes;
+  replicated<std::uint64_t> data;
+  std::uint64_t first;
+  std::uint64_t pitch;
+  std::uint64_t rows;
+  std::uint64_t epoch;
+  template <class Block>
+  INTERLACE_KERNEL void operator()(Block& block) const {
+    block.each([&](auto lane) {
+      for (auto r : lane.range(std::uint64_t{lane.index()}, rows, std::uint64_t{lanes})) {
+        const std::uint64_t i = first + r * pitch + block.index();
+        lane.store(data, i, random_at(epoch, i));
+      }
+    });
+  }
+};
+
+}  // namespace interlace::gpu_test
