@@ -5,6 +5,6 @@
 
 namespace interlace::gpu_test {
 
-void add_launching_publishers() { cuda::add_launching_kernels<publisher, column_writer>(); }
+void add_launching_publishers() { cuda::add_launching_kernels<publisher, column_writer, relay>(); }
 
 }  // namespace interlace::gpu_test

@@ -72,4 +72,39 @@ struct column_writer {
   }
 };
 
+// A litmus test of message passing: every element of the front must be what the last epoch stored,
+// on whatever device; then all of the own part becomes one more, tile after tile in random order of
+// time, published by tile.
+struct relay {
+  static constexpr std::uint32_t threads = lanes;
+  replicated<std::uint32_t> data;
+  local<unsigned long long> wrong;
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+  std::uint64_t tile = 0;
+  template <class Block>
+  INTERLACE_KERNEL void operator()(Block& block) const {
+    block.each([&](auto lane) {
+      const std::uint32_t now = lane.load(data, begin);
+      std::uint32_t differ = 0;
+      for (auto i : lane.range(std::uint64_t{lane.index()}, data.size, std::uint64_t{lanes})) {
+        if (lane.load(data, i) != now) ++differ;
+      }
+      if (differ != 0) atomicAdd(wrong.data, static_cast<unsigned long long>(differ));
+    });
+    for (std::uint64_t at = begin + block.index() * tile; at < end; at += block.count() * tile) {
+      const std::uint64_t last = at + tile < end ? at + tile : end;
+      block.each([&](auto lane) {
+        const std::uint32_t next = lane.load(data, begin) + 1;
+        const std::uint64_t random = random_at(next, at + lane.index() / 32);
+        if (random % 4 == 0) wait_ns(random / 4 % 2000);
+        for (auto i : lane.range(at + lane.index(), last, std::uint64_t{lanes})) {
+          lane.store(data, i, next);
+        }
+      });
+      block.publish(data, at, last);
+    }
+  }
+};
+
 }  // namespace interlace::gpu_test

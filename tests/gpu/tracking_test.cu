@@ -7,6 +7,7 @@
 #include "gpu.hpp"
 #include "launching.hpp"
 #include "publishers.cuh"
+#include "way.hpp"
 
 namespace interlace {
 namespace {
@@ -18,12 +19,8 @@ using gpu_test::options_for;
 using gpu_test::publisher;
 using gpu_test::random_at;
 using gpu_test::value_of;
+using gpu_test::way;
 using kernel::mechanism;
-
-struct way {
-  kernel::mechanism mechanism = kernel::mechanism::polling;
-  kernel::agent_copy copy = kernel::agent_copy::vectors;
-};
 
 struct harness {
   cuda::node node;
@@ -80,17 +77,8 @@ class tracking_test : public testing::TestWithParam<way> {
  protected:
   void SetUp() override { gpu_test::add_launching_publishers(); }
 };
-INSTANTIATE_TEST_SUITE_P(all, tracking_test,
-                         testing::Values(way{mechanism::polling},
-                                         way{mechanism::polling, kernel::agent_copy::bulk},
-                                         way{mechanism::device_launch}, way{mechanism::copy_engine},
-                                         way{mechanism::bulk_copy}),
-                         [](const auto& info) {
-                           std::string name = kernel::mechanism_name(info.param.mechanism);
-                           if (info.param.copy == kernel::agent_copy::bulk) name += "inbulk";
-                           std::erase(name, '-');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(all, tracking_test, testing::ValuesIn(gpu_test::every_way()),
+                         gpu_test::way_name);
 
 TEST_P(tracking_test, kernels_publish_in_their_midst) {
   for (const std::uint32_t devices : {1U, 2U, 4U}) {
@@ -137,7 +125,7 @@ std::string failure_of(harness& h, fault wrong) {
 
 TEST_P(tracking_test, wrong_announcements_are_reported) {
   INTERLACE_NEED_GPUS(2);
-  if (GetParam().mechanism == mechanism::bulk_copy) GTEST_SKIP() << "nothing is announced";
+  if (!kernel::tracks_chunks(GetParam().mechanism)) GTEST_SKIP() << "nothing is announced";
   {
     harness h(options_for(2), GetParam(), 20'000, 2048, 512);
     const std::string message = failure_of(h, fault::skips);
@@ -224,7 +212,7 @@ TEST_P(tracking_test, strided_mappings) {
 
 TEST_P(tracking_test, wrong_use_is_refused) {
   INTERLACE_NEED_GPUS(2);
-  if (GetParam().mechanism == mechanism::bulk_copy) GTEST_SKIP() << "nothing is tracked";
+  if (!kernel::tracks_chunks(GetParam().mechanism)) GTEST_SKIP() << "nothing is tracked";
   {
     harness h(options_for(2), GetParam(), 20'000, 2048, 512);
     EXPECT_THROW(h.node.run([&] { h.node.exchange(h.data); }), model_error);

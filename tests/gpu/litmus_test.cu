@@ -1,0 +1,78 @@
+// Message passing from blocks over counters, agents and exchanges, a million times with random
+// delays: a value that arrives late or torn is found by the kernel that reads it.
+#include <vector>
+
+#include "gpu.hpp"
+#include "launching.hpp"
+#include "publishers.cuh"
+#include "way.hpp"
+
+namespace interlace {
+namespace {
+
+using gpu_test::lanes;
+using gpu_test::relay;
+using gpu_test::way;
+
+class litmus_test : public testing::TestWithParam<way> {};
+INSTANTIATE_TEST_SUITE_P(all, litmus_test, testing::ValuesIn(gpu_test::every_way()),
+                         gpu_test::way_name);
+
+TEST_P(litmus_test, a_million_messages_arrive_whole_and_in_time) {
+  INTERLACE_NEED_GPUS(2);
+  gpu_test::add_launching_publishers();
+  const std::uint32_t devices = gpu_test::why_not(4).empty() ? 4 : 2;
+  constexpr std::uint64_t part = 2048;
+  constexpr std::uint64_t tile = 96;
+  constexpr std::uint64_t blocks = 5;
+  constexpr std::uint64_t epochs_a_run = 250;
+  constexpr std::uint64_t messages = 1'000'000;
+  cuda::node node(gpu_test::options_for(devices));
+  kernel::region_options options;
+  for (std::uint32_t d = 0; d <= devices; ++d) options.boundaries.push_back(d * part);
+  options.mechanism = GetParam().mechanism;
+  options.agent_copy = GetParam().copy;
+  options.chunk_bytes = 512;
+  options.agent_threads = 256;
+  const auto data = node.create_region<std::uint32_t>(options);
+  node.set_front(data, std::vector<std::uint32_t>(devices * part, 7));
+  std::vector<local<unsigned long long>> wrong;
+  std::vector<kernel::block_mapping> mappings;
+  for (std::uint32_t d = 0; d < devices; ++d) {
+    wrong.push_back(node.allocate<unsigned long long>(d, 1));
+    node.upload(wrong.back(), {0});
+    const std::uint64_t begin = d * part;
+    mappings.push_back(kernel::block_mapping::custom([=](std::uint64_t block) {
+      std::vector<kernel::element_range> ranges;
+      for (std::uint64_t at = block * tile; at < part; at += blocks * tile) {
+        ranges.push_back({begin + at, begin + std::min(at + tile, part)});
+      }
+      return ranges;
+    }));
+  }
+  // A message: a chunk on its way to one device.
+  const std::uint64_t an_epoch =
+      part * sizeof(std::uint32_t) / options.chunk_bytes * devices * (devices - 1);
+  std::uint64_t epochs = 0;
+  while (epochs * an_epoch < messages) {
+    node.run([&] {
+      for (std::uint64_t e = 0; e < epochs_a_run; ++e) {
+        for (std::uint32_t d = 0; d < devices; ++d) {
+          node.launch(d, relay{node.view(data, d), wrong[d], d * part, (d + 1) * part, tile},
+                      {blocks, lanes, 0}, data, mappings[d]);
+        }
+        node.exchange(data);
+      }
+    });
+    epochs += epochs_a_run;
+    for (std::uint32_t d = 0; d < devices; ++d) {
+      ASSERT_EQ(node.download(wrong[d])[0], 0U) << "device " << d << " after " << epochs;
+    }
+  }
+  for (std::uint32_t d = 0; d < devices; ++d) {
+    EXPECT_EQ(node.front(data, d), std::vector<std::uint32_t>(devices * part, 7 + epochs));
+  }
+}
+
+}  // namespace
+}  // namespace interlace
