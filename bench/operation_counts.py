@@ -3,7 +3,7 @@
 
 Runs the test `operations.workloads` of interlace_gpu_tests (bench/gpu_check.sh builds it) under
 Nsight Compute and writes, by workload and kind, how many operations all threads executed together.
-tests/cpp/sim/operations_test.cpp holds what kernels name with `compute` to that file.
+tests/cpp/sim/trace_test.cpp holds what kernels name with `compute` to that file.
 
     bench/operation_counts.py --tests build/gpu-check/interlace_gpu_tests --json FILE
 """

@@ -33,13 +33,18 @@ INTERLACE_HOST_DEVICE float inverse_root(float x) {
 #endif
 }
 
-// f(k) for k from 0 to N - 1, each a constant, so that it may index what lies in registers.
+// f(k) for k from 0 to N - 1. On a GPU each is a constant, so that it may index what lies in
+// registers; elsewhere that would only be N times the code to compile.
 template <std::uint32_t N, class F>
 INTERLACE_KERNEL void unrolled(const F& f) {
+#if defined(__CUDACC__)
   [&]<std::uint32_t... K>(std::integer_sequence<std::uint32_t, K...>) {
     (f(std::integral_constant<std::uint32_t, K>{}), ...);
   }
   (std::make_integer_sequence<std::uint32_t, N>{});
+#else
+  for (std::uint32_t k = 0; k < N; ++k) f(k);
+#endif
 }
 
 // Row by row, the lower triangle of a symmetric matrix. Lanes that take a row each find element j
@@ -163,7 +168,7 @@ struct normal_equations {
       }
       // L L^T = A and L z = b together; column k of L goes to shared memory.
       unrolled<F>([&](auto step) {
-        constexpr std::uint32_t k = step;
+        const std::uint32_t k = step;
         warp.each([&](auto lane) { pivot_[lane] = row_[lane].v[k]; });
         const auto pivot = warp.shuffle(pivot_, k);
         const auto right = warp.shuffle(right_, k);

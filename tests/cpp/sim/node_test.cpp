@@ -124,10 +124,10 @@ TEST(sim_node, the_same_run_gives_the_same_result) {
 
 TEST(sim_node, a_large_copy_runs_at_the_rate_of_its_link) {
   auto m = test::meshed(2, protocol_kind::nvlink2);
-  const std::uint64_t n = 8'000'000;  // device 0 owns half: 16 MB each way
+  const std::uint64_t n = 2'000'000;  // device 0 owns half: 4 MB each way
   const auto with = run_fill(m, 2, mechanism::bulk_copy, n);
   const auto without = run_fill(m, 2, mechanism::infinite_bandwidth, n);
-  const double wire = 16e6 * (256.0 + 16) / 256;
+  const double wire = 4e6 * (256.0 + 16) / 256;
   const double expected = wire / 25e9 + 1e-6;  // and the engine's start
   EXPECT_NEAR(with.result.time_s - without.result.time_s, expected, 0.02 * expected);
 }
@@ -285,11 +285,11 @@ TEST(sim_node, copies_and_kernels_share_the_memory) {
   m.gpu.l1.mshrs = 128;
   m.gpu.l2.mshrs = 64;
   m.links[0].bytes_per_s = 50e9;
-  const std::uint64_t n = 8'000'000;
+  const std::uint64_t n = 2'000'000;
   const auto time = [&](bool kernel, bool copy) {
     sim::node node(m, 2, [] {});
     kernel::region_options options;
-    options.boundaries = {0, 2'000'000, 2'000'000};
+    options.boundaries = {0, 500'000, 500'000};
     options.mechanism = copy ? mechanism::split : mechanism::infinite_bandwidth;
     options.split_ranges = 1;
     const auto region = node.create_region<float>(options);
@@ -299,16 +299,16 @@ TEST(sim_node, copies_and_kernels_share_the_memory) {
     return node
         .run([&] {
           // Its copies start here and run beside the kernel that follows.
-          node.launch(0, fill{node.view(region, 0), 0, 2'000'000, 0}, {15'625, 128, 0}, region,
-                      kernel::block_mapping::contiguous(0, 128, 2'000'000));
+          node.launch(0, fill{node.view(region, 0), 0, 500'000, 0}, {3907, 128, 0}, region,
+                      kernel::block_mapping::contiguous(0, 128, 500'000));
           if (kernel) node.launch(0, sum<local<float>>{in, out}, {4 * 8, 128, 0});
           node.exchange(region);
         })
         .time_s;
   };
   const double neither = time(false, false);
-  const double copy = time(false, true) - neither;    // 8 MB: 170 us
-  const double kernel = time(true, false) - neither;  // 32 MB: 160 us
+  const double copy = time(false, true) - neither;    // 2 MB: 43 us
+  const double kernel = time(true, false) - neither;  // 8 MB: 40 us
   const double both = time(true, true) - neither;
   EXPECT_LT(both, 0.8 * (copy + kernel));  // they overlap
   EXPECT_GT(both, std::max(copy, kernel));

@@ -1,7 +1,13 @@
-// Totals of recorded accesses, without time, against closed forms.
+// Totals of recorded accesses, without time, against closed forms, and of named operations against
+// those of a GPU. One file, since what is traced takes long to compile.
 #include <gtest/gtest.h>
 
+#include <cstdio>
+#include <fstream>
+#include <iterator>
 #include <map>
+#include <regex>
+#include <string>
 
 #include "../../probes/traces.hpp"
 #include "sim/described.hpp"
@@ -106,6 +112,40 @@ TEST(trace, really_runs_and_leaves_the_counts_of_runs_alone) {
     node.trace(0, count_up{node.view(region, 0)}, {2, 32, 0});
   }),
                model_error);
+}
+
+// The number at "workload": {... "kind": number ...} of the file.
+double measured(const std::string& file, const std::string& workload, const char* kind) {
+  const std::regex place("\"" + workload + "\": *\\{[^}]*\"" + kind + "\": *([0-9]+)");
+  std::smatch found;
+  if (!std::regex_search(file, found, place)) {
+    ADD_FAILURE() << "no count of " << kind << " of " << workload;
+    return -1;
+  }
+  return std::stod(found[1]);
+}
+
+// The operations that kernels name with compute against those that a GPU executed, as
+// bench/operation_counts.py measured them.
+TEST(operations, are_those_of_the_machine_code) {
+  const std::string path = "bench/results/operation-counts-h200.json";  // from the project's root
+  std::ifstream stream(path);
+  ASSERT_TRUE(stream) << path;
+  const std::string file(std::istreambuf_iterator<char>(stream), {});
+
+  sim::node node(test::meshed(1, machine::protocol_kind::nvlink2), 1, [] {});
+  for (const auto& w : probe::trace_workloads(node)) {
+    const auto expect = [&](operation kind, const char* name) {
+      const auto named = static_cast<double>(w.totals.operations[static_cast<std::size_t>(kind)]);
+      const double executed = measured(file, w.name, name);
+      EXPECT_NEAR(named, executed, 0.2 * executed) << w.name << ", " << name;
+      std::printf("[    OPS   ] %-8s %-7s %10.0f named, %10.0f executed\n", w.name.c_str(), name,
+                  named, executed);
+    };
+    expect(operation::fp32, "fp32");
+    expect(operation::fp64, "fp64");
+    expect(operation::integer, "integer");
+  }
 }
 
 }  // namespace
