@@ -1,0 +1,154 @@
+"""Runs clang-tidy over the sources below src/ that a build compiles.
+
+    python tools/clang_tidy.py BUILD [JOBS]
+
+BUILD holds compile_commands.json. Nearly all the time goes to the headers, so the sources of a
+folder of src/ that are compiled alike are looked at together, as one file that includes them. If
+that file has no finding, its sources have none. If it has one, each source is looked at alone, and
+what is printed and decided is the result of that; so names that clash only because two sources are
+looked at together are no finding. The static analyzer skips included sources unless the file that
+includes them has UnifiedSource in its name.
+
+A group that was clean is not looked at again until a source of it, its flags, any header, the
+settings or the tool change. Exit code 0 if nothing was found, 1 if something was.
+"""
+
+import hashlib
+import json
+import re
+import subprocess
+import sys
+from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+WORK = ROOT / "build" / "tidy"
+NAMED_FILE_CHECKS = "-*,misc-unused-using-decls,misc-unused-alias-decls"
+FOR_THEM = re.compile(r"^\s*(using\s+(?!namespace\b)[^=;]*;|namespace\s+\w+\s*=)", re.MULTILINE)
+NOISE = (" warnings generated.", " warning generated.")
+
+
+class Group(NamedTuple):
+    """Sources that are compiled by the same command but for their names, and the mark of a pass."""
+
+    name: str
+    sources: list[Path]
+    directory: str
+    command: list[str]
+    mark: Path
+
+
+def groups_of(build: Path) -> list[Group]:
+    """The sources below src/, by folder and command; the largest group first."""
+    entries = json.loads((build / "compile_commands.json").read_text(encoding="utf-8"))
+    commands: dict[Path, tuple[str, tuple[str, ...]]] = {}
+    for entry in entries:
+        source = Path(entry["file"])
+        if source.suffix == ".cpp" and source.is_relative_to(ROOT / "src"):
+            # a source of two targets is looked at as the first of them has it
+            commands.setdefault(source, (entry["directory"], flags_of(entry["command"].split())))
+    members = defaultdict(list)
+    for source in sorted(commands):
+        folder = source.relative_to(ROOT / "src").parts[0]
+        members[folder, *commands[source]].append(source)
+
+    common = hashlib.sha256(
+        b"".join(map(digest, [ROOT / ".clang-tidy", Path(__file__), *headers()]))
+    )
+    common.update(
+        subprocess.run(["clang-tidy", "--version"], capture_output=True, check=True).stdout
+    )
+    found = []
+    for number, ((folder, directory, flags), sources) in enumerate(members.items()):
+        key = common.copy()
+        key.update(repr(flags).encode() + b"".join(map(digest, sources)))
+        name = f"UnifiedSource_{folder}_{number}"
+        found.append(Group(name, sources, directory, list(flags), WORK / key.hexdigest()))
+    return sorted(found, key=lambda group: -len(group.sources))
+
+
+def flags_of(command: list[str]) -> tuple[str, ...]:
+    """The compiler and its flags, without the names of the files that it reads and makes."""
+    kept = []
+    words = iter(command)
+    for word in words:
+        if word in ("-o", "-c", "-MT", "-MF"):
+            next(words)
+        elif not word.endswith("_EXPORTS"):  # which module it goes to
+            kept.append(word)
+    return tuple(kept)
+
+
+def headers() -> list[Path]:
+    return sorted(path for top in ("src", "include") for path in (ROOT / top).rglob("*.hpp"))
+
+
+def digest(path: Path) -> bytes:
+    return hashlib.sha256(str(path).encode() + b"\0" + path.read_bytes()).digest()
+
+
+def tidy(commands: Path, source: Path, *options: str) -> tuple[bool, str]:
+    """Whether clang-tidy is content, and what it says; `commands` holds compile_commands.json."""
+    done = subprocess.run(
+        ["clang-tidy", "--quiet", *options, "-p", str(commands), str(source)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    lines = [line for line in done.stdout.splitlines() if not line.endswith(NOISE)]
+    return done.returncode == 0, "\n".join(lines)
+
+
+def main() -> int:
+    build = Path(sys.argv[1])
+    jobs = int(sys.argv[2]) if len(sys.argv) > 2 else 1
+    WORK.mkdir(parents=True, exist_ok=True)
+    groups = [group for group in groups_of(build) if not group.mark.exists()]
+    entries = []
+    for group in groups:
+        unit = WORK / f"{group.name}.cpp"
+        include = '#include "{}"  // NOLINT(bugprone-suspicious-include)\n'
+        unit.write_text("".join(map(include.format, group.sources)))
+        entries.append(
+            {
+                "directory": group.directory,
+                "file": str(unit),
+                "arguments": [*group.command, "-c", str(unit)],
+            }
+        )
+    (WORK / "compile_commands.json").write_text(json.dumps(entries, indent=1))
+
+    clean = True
+    with ThreadPoolExecutor(jobs) as pool:
+        whole = [pool.submit(tidy, WORK, WORK / f"{group.name}.cpp") for group in groups]
+        parts = [
+            [
+                pool.submit(tidy, build, source, f"--checks={NAMED_FILE_CHECKS}")
+                for source in group.sources
+                if FOR_THEM.search(source.read_text(encoding="utf-8"))
+            ]
+            for group in groups
+        ]
+        for group, together, some in zip(groups, whole, parts, strict=True):
+            content, said = together.result()
+            if not content or not all(part.result()[0] for part in some):
+                alone = list(pool.map(lambda source: tidy(build, source), group.sources))
+                for passed, output in alone:
+                    if not passed:
+                        print(output)
+                if all(passed for passed, _ in alone):
+                    print(f"clean alone, but not together (which takes longer):\n{said}")
+                    content = True
+                else:
+                    content = False
+            if content:
+                group.mark.touch()
+            clean = clean and content
+    return 0 if clean else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
