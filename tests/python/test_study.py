@@ -146,7 +146,8 @@ def test_chunks_and_threads_are_tried(run: Run, tmp_path: Path) -> None:
 
 
 def test_defaults_of_the_nodes(run: Run, cuda: FakeCuda, tmp_path: Path) -> None:
-    words = ["study", "jacobi", "--rows", 1 << 22, "--gpus", 2, "-n", 1]
+    # Parts of 2 MiB, so that the largest chunk is the one that holds all.
+    words = ["study", "jacobi", "--rows", 1 << 20, "--half-bandwidth", 1, "--gpus", 2, "-n", 1]
     rows = by_name(result(run, tmp_path, *words))
     assert [c["ranges"] for c in rows[2, "split"]["config"]["tried"]] == [2, 4, 8, 16, 32]
     configs = rows[2, "polling"]["config"]["tried"]
