@@ -1,0 +1,625 @@
+// Model-based iterative reconstruction of a slice from X-ray projections. The image x minimises
+//
+//   1/2 sum over rays of w (y - a . x)^2 + beta/2 sum over neighbours of (x(j) - x(k))^2,  x >= 0
+//
+// where y is what a ray measured, a(j) its length in pixel j (Siddon, 1985), and w its statistical
+// weight. It is found by ordered subsets with separable quadratic surrogates (Erdogan and Fessler,
+// 1999): the angles fall into S subsets, and a step with each of them in turn is
+//
+//   x'(j) = max(0, x(j) + (S sum of a(j) w (y - a . x) - beta sum of (x(j) - x(k))) / d(j))
+//
+// with the curvature d(j) = sum over all rays of a(j) w |a| + 2 beta per neighbour. The commercial
+// system that the PROACT paper takes its X-ray CT from renews one pixel after another (Thibault,
+// Sauer, Bouman and Hsieh, 2007), which GPUs cannot share; all pixels together is what is done on
+// GPUs (McGaffin and Fessler, 2015, which the FinePack paper names as its source).
+//
+// A step is two epochs with a region each. Every device projects a part of the subset's rays and
+// stores w (y - a . x); then it renews a part of the image, whose pixels each need two rays of
+// every angle. So everybody needs everything, twice a step. Rays are gathered by pixel, not
+// scattered, so that no atomics decide the result. The fewer angles a subset has, the less there is
+// to compute for the same image to move.
+//
+// Geometry: pixels have side 1 and row 0 is the top; rays of an angle t, x cos t + y sin t = b -
+// (detectors - 1) / 2 for b = 0, 1, ..., are 1 apart. Positions are integers of 2^-40, from which
+// lanes go on in 2^-23 or float32 within a tile, so that an error does not grow with the image.
+//
+// Project. An angle's rays run along rows or along columns, whichever they cross more steeply. A
+// ray meets at most two pixels of a row: it leaves the row a fraction behind the last pixel's edge,
+// and that over its slope is the share of its length there, or all of it. A block stages a stretch
+// of 16 rows (or columns) that its rays cross in shared memory, so that loads are coalesced in both
+// cases. The limit is shared memory: a ray and row take 2 words, and their warp 2 turns each for it
+// spans 32 to 45 words, and the staging writes 1.2, together 5.2 clocks a warp. The image comes
+// from the L2 once an angle.
+//
+// Renew. A lane has four pixels of a column, a warp a row of 32. A ray's length in a pixel follows
+// from its distance from the centre: a trapezoid. An angle and pixel take 14 instructions, 3.5
+// clocks a warp of a multiprocessor, and 2 words of the first-level cache, a turn or two each, for
+// a warp spans up to 32 of them: both are its limit. The rays of a subset lie in the L2.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/errors.hpp"
+#include "kernel/region.hpp"
+#include "workload/parts.hpp"
+
+namespace interlace::workload {
+
+// Positions in pixels or bins.
+using fixed_point = std::int64_t;
+inline constexpr std::uint32_t fixed_bits = 40;
+inline fixed_point to_fixed(double x) { return std::llround(std::ldexp(x, fixed_bits)); }
+
+INTERLACE_HOST_DEVICE float saturate(float x) {
+#if defined(__CUDA_ARCH__)
+  return __saturatef(x);
+#else
+  return x < 0.0F ? 0.0F : x > 1.0F ? 1.0F : x;
+#endif
+}
+
+// The rays of an angle, by strips of the image: rows, or columns where `turned`. Across is the
+// direction along a strip.
+struct ray_family {
+  fixed_point first = 0;  // where ray 0 is farthest across in strip 0
+  fixed_point slope = 0;  // from a strip to the next, at most 1
+  fixed_point apart = 0;  // from a ray to the next
+  float steepness = 0;    // 1 / |slope|
+  float length = 0;       // of a ray in a strip
+  std::uint32_t turned = 0;
+};
+
+// Where the pixels of the image lie on an angle's detector, in bins.
+struct pixel_family {
+  fixed_point first = 0;  // pixel (0, 0)
+  fixed_point right = 0;  // from a column to the next
+  fixed_point down = 0;   // from a row to the next
+  // Of the length of a ray in a pixel, over the longest: min(1, edge - steepness * (distance -
+  // 1/2))
+  float steepness = 0;
+  float edge = 0;
+};
+
+// Directions of `angles` angles in half a turn; exact at 0 and 90 degrees.
+class scan_geometry {
+ public:
+  scan_geometry(std::uint32_t size, std::uint32_t angles, std::uint32_t detectors)
+      : size_(size), angles_(angles), detectors_(detectors) {}
+
+  ray_family rays(std::uint32_t angle) const {
+    const auto [cosine, sine] = direction(angle);
+    const bool turned = std::abs(sine) > std::abs(cosine);
+    // Rows are counted downwards: column(row) = half + (bin - middle + (row - half) sine) / cosine.
+    const double slope = turned ? cosine / sine : sine / cosine;
+    const double apart = turned ? -1 / sine : 1 / cosine;
+    const double first = half() - middle() * apart - half() * slope;
+    return {to_fixed(first + std::max(slope, 0.0)),
+            to_fixed(slope),
+            to_fixed(apart),
+            static_cast<float>(1 / std::max(std::abs(slope), vertical)),
+            static_cast<float>(std::abs(apart)),
+            turned ? 1U : 0U};
+  }
+
+  pixel_family pixels(std::uint32_t angle) const {
+    const auto [cosine, sine] = direction(angle);
+    const double c = std::abs(cosine);
+    const double s = std::abs(sine);
+    const double less = std::max(std::min(c, s), vertical);
+    return {to_fixed(middle() + (0.5 - half()) * (cosine - sine)), to_fixed(cosine),
+            to_fixed(-sine), static_cast<float>(1 / less),
+            static_cast<float>((c + s - 1) / (2 * less))};
+  }
+
+ private:
+  // A slope so small is none.
+  static constexpr double vertical = 1e-9;
+
+  std::pair<double, double> direction(std::uint32_t angle) const {
+    if (2 * angle == angles_) return {0.0, 1.0};
+    const double turn = std::acos(-1.0) * angle / angles_;
+    return {std::cos(turn), std::sin(turn)};
+  }
+  double half() const { return size_ / 2.0; }
+  double middle() const { return (detectors_ - 1.0) / 2; }
+
+  std::uint32_t size_;
+  std::uint32_t angles_;
+  std::uint32_t detectors_;
+};
+
+// w (y - a . x) of a subset's rays, times the length of a ray in a strip, which is the longest that
+// it may have in a pixel.
+struct project_rays {
+  static constexpr std::uint32_t threads = 128;  // a ray a lane
+  static constexpr std::uint32_t depth = 16;     // strips staged at a time
+  // Rays and slopes reach over 127 * sqrt(2) + 15 pixels, and 4 more may be looked at; 32 are
+  // staged at a time. Twice an odd number: 16 strips by 2 pixels lie in 32 banks.
+  static constexpr std::uint32_t pitch = 226;
+  static constexpr std::uint32_t batch = 4;  // loads under way of a lane that stages
+  static constexpr std::uint32_t shared_bytes = depth * pitch * sizeof(float) + sum_bytes(1);
+  static constexpr std::uint32_t fraction_bits = 23;  // of a position within what is staged
+
+  local<const ray_family> angles;  // of the subset
+  local<const float> measured;     // y of the device's rays
+  local<const float> weights;
+  replicated<float> image;
+  replicated<float> rays;
+  reduced<double> cost;  // sum of w (y - a . x)^2
+  std::uint32_t size = 0;
+  std::uint32_t detectors = 0;
+  std::uint32_t first_group = 0;  // of the device; an angle has ceil(detectors / threads)
+  std::uint32_t first_ray = 0;
+  bool track_residual = false;
+
+  template <class Block>
+  INTERLACE_KERNEL void operator()(Block& block) const {
+    const auto staged = shared<float>(block, depth * pitch);
+    auto sum = lane_state<float>(block);
+    auto residual = lane_state<float>(block);
+    const std::uint32_t groups = (detectors + threads - 1) / threads;
+    const std::uint32_t group = first_group + static_cast<std::uint32_t>(block.index());
+    const std::uint32_t angle = group / groups;
+    const std::uint32_t first_bin = group % groups * threads;
+    const ray_family family = block.load(angles, angle);
+
+    // Lanes are counted from the lane that stands least far across.
+    constexpr fixed_point one = fixed_point{1} << fixed_bits;
+    const fixed_point over_lanes = family.apart * (threads - 1);
+    const fixed_point over_strips = family.slope * (depth - 1);
+    const fixed_point before =
+        (over_lanes < 0 ? over_lanes : 0) + (over_strips < 0 ? over_strips : 0);
+    const fixed_point span = (over_lanes < 0 ? -over_lanes : over_lanes) +
+                             (over_strips < 0 ? -over_strips : over_strips);
+    const auto used = static_cast<std::uint32_t>(span >> fixed_bits) + 4;
+    fixed_point at = family.first + family.apart * first_bin;
+    for (std::uint32_t strip = 0; strip < size; strip += depth, at += family.slope * depth) {
+      const auto origin = static_cast<std::int32_t>((at + before) >> fixed_bits) - 2;
+      const std::int32_t end = origin + static_cast<std::int32_t>(used);
+      if (origin >= static_cast<std::int32_t>(size) || end <= 0) continue;  // beside the image
+      block.each([&](auto lane) { stage(lane, staged, family.turned != 0, strip, origin, used); });
+      block.each([&](auto lane) {
+        const fixed_point own = at - one * origin + family.apart * lane.index();
+        sum[lane] += cross(lane, staged, family, own);
+      });
+    }
+    block.each([&](auto lane) {
+      const std::uint32_t bin = first_bin + lane.index();
+      if (bin >= detectors) return;
+      const std::uint32_t ray = angle * detectors + bin;
+      const float error = lane.load(measured, ray - first_ray) - sum[lane] * family.length;
+      const float weighted = lane.load(weights, ray - first_ray) * error;
+      lane.store(rays, ray, weighted * family.length);
+      if (track_residual) residual[lane] = weighted * error;
+      lane.compute({.fp32 = 3, .integer = 12});
+    });
+    if (track_residual) add_sums(block, cost, 1, residual);
+  }
+
+ private:
+  // Pixels across from `origin` on, of strips from `strip` on; 0 outside of the image.
+  template <class Lane, class Shared>
+  INTERLACE_KERNEL void stage(const Lane& lane, const Shared& staged, bool turned,
+                              std::uint32_t strip, std::int32_t origin, std::uint32_t used) const {
+    const std::uint32_t i = lane.index();
+    // Neighbouring lanes are neighbouring pixels of a row.
+    const std::uint32_t across = turned ? i / depth : i % 32;
+    const std::uint32_t across_step = turned ? threads / depth : 0;
+    const std::uint32_t down = turned ? i % depth : i / 32;
+    const std::uint32_t down_step = turned ? 0 : threads / 32;
+    for (auto from : lane.range(across, across + used, 32U)) {
+      float pixel[batch] = {};
+      for (std::uint32_t k = 0; k < batch; ++k) {
+        const std::uint32_t minor = static_cast<std::uint32_t>(origin) + from + k * across_step;
+        const std::uint32_t major = strip + down + k * down_step;
+        if (minor >= size || major >= size) continue;  // a negative one is large
+        pixel[k] = lane.load(image, turned ? minor * size + major : major * size + minor);
+      }
+      for (std::uint32_t k = 0; k < batch; ++k) {
+        lane.store(staged, (down + k * down_step) * pitch + from + k * across_step, pixel[k]);
+      }
+      lane.compute(operation::integer, 6 * batch);
+    }
+  }
+
+  // What a ray that is at `own` in the first strip sums up, its length in a strip being 1.
+  template <class Lane, class Shared>
+  static INTERLACE_KERNEL float cross(const Lane& lane, const Shared& staged,
+                                      const ray_family& family, fixed_point own) {
+    constexpr std::uint32_t cut = fixed_bits - fraction_bits;
+    constexpr std::uint32_t mask = (1U << fraction_bits) - 1;
+    const auto slope =
+        static_cast<std::uint32_t>((family.slope + (fixed_point{1} << (cut - 1))) >> cut);
+    auto at = static_cast<std::uint32_t>(own >> cut);
+    float sum = 0;
+    for (auto strip : lane.range(0U, depth)) {
+      const std::uint32_t last = strip * pitch + (at >> fraction_bits);
+      // The bits of 1 + how far the ray reaches into its last pixel.
+      const float reach = __builtin_bit_cast(float, (at & mask) | 0x3f800000U);
+      const float share = saturate(fmaf(reach, family.steepness, -family.steepness));
+      const float before = lane.load(staged, last - 1);
+      sum += before;
+      sum += share * (lane.load(staged, last) - before);
+      at += slope;
+    }
+    lane.compute({.fp32 = 4 * depth + 1, .integer = 4 * depth + 8});
+    return sum;
+  }
+};
+
+// Renews the pixels of a device from what project_rays stored.
+struct renew_pixels {
+  static constexpr std::uint32_t threads = 256;
+  static constexpr std::uint32_t tile = 32;  // rows and columns of a block
+  static constexpr std::uint32_t rows_of_lane = tile * tile / threads;
+  static constexpr std::uint32_t batch = 64;  // angles prepared at a time
+  // Where the tile's first pixel lies on a detector, and the way from there.
+  struct tile_place {
+    float offset;  // from a bin's, less 1/2
+    float right;
+    float down;
+    float steepness;
+    float edge;
+    std::uint32_t ray;  // of that bin, less the bits of `rounder`
+  };
+  static constexpr std::uint32_t shared_bytes = batch * sizeof(tile_place);
+  // Adding it rounds to a whole number, which the low bits of the sum are.
+  static constexpr float rounder = 12582912.0F;
+  static constexpr std::uint32_t rounder_bits = 0x4b400000U;
+
+  local<const pixel_family> angles;  // of the subset
+  local<const float> steps;          // 1 / d of the device's pixels
+  replicated<float> rays;
+  replicated<float> image;
+  std::uint32_t size = 0;
+  std::uint32_t detectors = 0;
+  std::uint32_t angle_count = 0;
+  std::uint32_t first_row = 0;
+  std::uint32_t last_row = 0;  // exclusive
+  float subsets = 1;
+  float beta = 0;
+
+  template <class Block>
+  INTERLACE_KERNEL void operator()(Block& block) const {
+    struct sums {
+      float v[rows_of_lane];
+    };
+    const auto places = shared<tile_place>(block, batch);
+    auto total = lane_state<sums>(block, sums{});
+    const std::uint32_t tiles = (size + tile - 1) / tile;
+    const auto index = static_cast<std::uint32_t>(block.index());
+    const std::uint32_t column0 = index % tiles * tile;
+    const std::uint32_t row0 = first_row + index / tiles * tile;
+    for (std::uint32_t first = 0; first < angle_count; first += batch) {
+      const std::uint32_t count = angle_count - first < batch ? angle_count - first : batch;
+      block.each([&](auto lane) {
+        if (lane.index() >= count) return;
+        const std::uint32_t angle = first + lane.index();
+        const pixel_family family = lane.load(angles, angle);
+        const fixed_point at = family.first + family.right * column0 + family.down * row0;
+        constexpr float unit = 1.0F / (1U << 23U);
+        constexpr std::uint32_t cut = fixed_bits - 23;
+        const auto fraction = static_cast<std::uint32_t>(at >> cut) & ((1U << 23U) - 1);
+        const auto bin = static_cast<std::uint32_t>(at >> fixed_bits);
+        lane.store(places, lane.index(),
+                   {static_cast<float>(fraction) * unit - 0.5F, in_pixels(family.right),
+                    in_pixels(family.down), family.steepness, family.edge,
+                    angle * detectors + bin - rounder_bits});
+        lane.compute({.fp32 = 4, .integer = 30, .special = 3});
+      });
+      block.each([&](auto lane) {
+        // Lanes outside of the image take its last pixels, and store nothing.
+        const auto place = place_of(lane, column0, row0);
+        const auto x = static_cast<float>(smaller(place.column, size - 1) - column0);
+        float y[rows_of_lane];
+        for (std::uint32_t k = 0; k < rows_of_lane; ++k) {
+          y[k] = static_cast<float>(smaller(place.row + k, size - 1) - row0);
+        }
+        sums sum = total[lane];
+        for (auto a : lane.range(0U, count)) {
+          const tile_place p = lane.load(places, a);
+          const float left = fmaf(x, p.right, p.offset);
+          for (std::uint32_t k = 0; k < rows_of_lane; ++k) {
+            const float from = fmaf(y[k], p.down, left);
+            const float rounded = from + rounder;
+            // From the middle between the two rays beside the pixel's centre.
+            const float off = from - (rounded - rounder);
+            const std::uint32_t ray = p.ray + __builtin_bit_cast(std::uint32_t, rounded);
+            sum.v[k] += saturate(fmaf(off, -p.steepness, p.edge)) * lane.load(rays, ray);
+            sum.v[k] += saturate(fmaf(off, p.steepness, p.edge)) * lane.load(rays, ray + 1);
+          }
+          lane.compute({.fp32 = 8 * rows_of_lane + 1, .integer = 2 * rows_of_lane + 1});
+        }
+        total[lane] = sum;
+      });
+    }
+    block.each([&](auto lane) {
+      const auto place = place_of(lane, column0, row0);
+      if (place.column >= size) return;
+      for (std::uint32_t k = 0; k < rows_of_lane; ++k) {
+        const std::uint32_t row = place.row + k;
+        if (row >= last_row) continue;
+        const std::uint32_t j = row * size + place.column;
+        const float own = lane.load(image, j);
+        float pull = 0;
+        if (row > 0) pull += own - lane.load(image, j - size);
+        if (row + 1 < size) pull += own - lane.load(image, j + size);
+        if (place.column > 0) pull += own - lane.load(image, j - 1);
+        if (place.column + 1 < size) pull += own - lane.load(image, j + 1);
+        const float down = subsets * total[lane].v[k] - beta * pull;
+        const float next = fmaf(lane.load(steps, j - first_row * size), down, own);
+        lane.store(image, j, next > 0 ? next : 0.0F);
+      }
+      lane.compute({.fp32 = 12 * rows_of_lane, .integer = 12 * rows_of_lane});
+    });
+  }
+
+ private:
+  struct pixel_place {
+    std::uint32_t column, row;
+  };
+  template <class Lane>
+  static INTERLACE_KERNEL pixel_place place_of(const Lane& lane, std::uint32_t column0,
+                                               std::uint32_t row0) {
+    return {column0 + lane.index() % tile, row0 + lane.index() / tile * rows_of_lane};
+  }
+  static INTERLACE_KERNEL std::uint32_t smaller(std::uint32_t a, std::uint32_t b) {
+    return a < b ? a : b;
+  }
+  static INTERLACE_KERNEL float in_pixels(fixed_point x) {
+    constexpr float unit = 1.0F / (1U << 30U);
+    constexpr std::uint32_t cut = fixed_bits - 30;
+    return static_cast<float>(static_cast<std::int32_t>(x >> cut)) * unit;
+  }
+};
+
+struct ct_scan {
+  std::uint32_t size = 0;  // pixels a side
+  std::uint32_t angles = 0;
+  // A ray a bin; as even or odd as `size`, so that no ray lies on an edge of pixels, and enough to
+  // see the whole image.
+  std::uint32_t detectors = 0;
+  std::uint32_t subsets = 1;         // divides `angles`
+  float beta = 0;                    // of the prior
+  const float* measured = nullptr;   // [angles][detectors], y
+  const float* weights = nullptr;    // [angles][detectors], w
+  const float* curvature = nullptr;  // [size][size], d
+};
+
+// The fewest detectors for an image.
+inline std::uint32_t least_detectors(std::uint32_t size) {
+  const auto diagonal = static_cast<std::uint32_t>(std::ceil(std::sqrt(2.0) * size));
+  return diagonal + (diagonal + size) % 2;
+}
+
+template <class Node>
+class ct {
+ public:
+  // `options.boundaries`: device d owns the pixels [boundaries[d], boundaries[d + 1]), whole rows.
+  // The rays are cut here. Throws usage_error for a scan that cannot be.
+  ct(Node& node, const ct_scan& scan, const kernel::region_options& options)
+      : node_(node),
+        scan_(checked(scan)),
+        of_subset_(scan.angles / scan.subsets),
+        groups_((scan.detectors + project_rays::threads - 1) / project_rays::threads),
+        boundaries_(options.boundaries),
+        image_(node.template create_region<float>(options)),
+        rays_(node.template create_region<float>(cut_rays(options))),
+        cost_(node.template create_reduction<double, combine::add>(1, 64)) {
+    for (const std::uint64_t b : boundaries_) {
+      if (b % scan.size == 0) continue;
+      throw model_error("a boundary of the image is pixel " + std::to_string(b) +
+                        ", where no row begins");
+    }
+    for (std::uint32_t d = 0; d < node.devices(); ++d) parts_.push_back(make_part(d));
+    reset();
+  }
+
+  // x = 0 again.
+  void reset() {
+    node_.set_front(image_, std::vector<float>(pixels(), 0.0F));
+    node_.set_front(rays_, std::vector<float>(std::size_t{of_subset_} * scan_.detectors, 0.0F));
+    node_.set_front(cost_, std::vector<double>{0.0});
+  }
+
+  // A step with every subset.
+  void enqueue_iteration(bool track_residual) {
+    for (std::uint32_t subset = 0; subset < scan_.subsets; ++subset) {
+      enqueue_projection(subset, track_residual);
+      if (track_residual && subset + 1 == scan_.subsets) {
+        node_.exchange(rays_, cost_);
+      } else {
+        node_.exchange(rays_);
+      }
+      enqueue_renewal(subset);
+      node_.exchange(image_);
+    }
+  }
+
+  // x as device `device` holds it.
+  std::vector<float> result(std::uint32_t device) const { return node_.front(image_, device); }
+
+  // Sum of w (y - a . x)^2 over all rays in the last iteration that tracked it, of each subset
+  // before its step.
+  double residual() const { return node_.front(cost_, 0)[0]; }
+
+ private:
+  struct part {
+    local<ray_family> ray_families;      // [angles], by subset
+    local<pixel_family> pixel_families;  // [angles], by subset
+    local<float> measured;               // [subsets][rays]
+    local<float> weights;
+    local<float> steps;
+    std::uint32_t first_group = 0;
+    std::uint32_t groups = 0;
+    std::uint32_t first_ray = 0;
+    std::uint32_t rays = 0;  // of a subset
+    kernel::block_mapping ray_mapping;
+    kernel::block_mapping pixel_mapping;
+  };
+
+  static const ct_scan& checked(const ct_scan& scan) {
+    constexpr std::uint32_t most = 8192;
+    const auto given = [](const char* what, std::uint32_t n) {
+      return std::string("a scan has ") + std::to_string(n) + " " + what + "; ";
+    };
+    if (scan.size < 2 || scan.size > most) {
+      throw usage_error(given("pixels a side", scan.size) + "2 to " + std::to_string(most) +
+                        " are possible");
+    }
+    const std::uint32_t least = least_detectors(scan.size);
+    if (scan.detectors < least || scan.detectors > 4 * most || (scan.detectors - least) % 2 != 0) {
+      throw usage_error(given("detectors", scan.detectors) + "an image of " +
+                        std::to_string(scan.size) + " pixels a side needs " +
+                        std::to_string(least) + ", or more by an even number");
+    }
+    if (scan.subsets == 0 || scan.angles == 0 || scan.angles % scan.subsets != 0) {
+      throw usage_error(given("angles", scan.angles) + "they cannot be cut into " +
+                        std::to_string(scan.subsets) + " equal subsets");
+    }
+    if (std::uint64_t{scan.angles} * scan.detectors >= 1ULL << 31U) {
+      throw usage_error(given("angles", scan.angles) + "with " + std::to_string(scan.detectors) +
+                        " detectors that is too many rays");
+    }
+    return scan;
+  }
+
+  std::uint64_t pixels() const { return std::uint64_t{scan_.size} * scan_.size; }
+
+  // The angle of a subset's k-th slot. Subsets have every S-th angle; in a subset they take turns
+  // that fill the half turn evenly (by the golden section), so that all devices have all
+  // directions.
+  std::uint32_t angle_of(std::uint32_t subset, std::uint32_t slot) const {
+    auto stride = static_cast<std::uint32_t>(0.382 * of_subset_) + 1;
+    while (std::gcd(stride, of_subset_) != 1) ++stride;
+    const std::uint64_t turn = std::uint64_t{slot} * stride % of_subset_;
+    return subset + static_cast<std::uint32_t>(turn) * scan_.subsets;
+  }
+
+  // Where group g of a subset's rays begins.
+  std::uint64_t first_of_group(std::uint64_t g) const {
+    return g / groups_ * scan_.detectors + g % groups_ * project_rays::threads;
+  }
+  std::uint64_t group_of_device(std::uint32_t d) const {
+    return std::uint64_t{of_subset_} * groups_ * d / (boundaries_.size() - 1);
+  }
+
+  kernel::region_options cut_rays(kernel::region_options options) const {
+    for (std::uint32_t d = 0; d < options.boundaries.size(); ++d) {
+      options.boundaries[d] = first_of_group(group_of_device(d));
+    }
+    return options;
+  }
+
+  part make_part(std::uint32_t d) {
+    const scan_geometry geometry(scan_.size, scan_.angles, scan_.detectors);
+    part p;
+    const std::uint64_t first_group = group_of_device(d);
+    const std::uint64_t last_group = group_of_device(d + 1);
+    const std::uint64_t first_ray = first_of_group(first_group);
+    const std::uint64_t last_ray = first_of_group(last_group);
+    p.first_group = static_cast<std::uint32_t>(first_group);
+    p.groups = static_cast<std::uint32_t>(last_group - first_group);
+    p.first_ray = static_cast<std::uint32_t>(first_ray);
+    p.rays = static_cast<std::uint32_t>(last_ray - first_ray);
+    std::vector<ray_family> ray_families;
+    std::vector<pixel_family> pixel_families;
+    std::vector<float> measured;
+    std::vector<float> weights;
+    for (std::uint32_t subset = 0; subset < scan_.subsets; ++subset) {
+      for (std::uint32_t slot = 0; slot < of_subset_; ++slot) {
+        const std::uint32_t angle = angle_of(subset, slot);
+        ray_families.push_back(geometry.rays(angle));
+        pixel_families.push_back(geometry.pixels(angle));
+      }
+      for (std::uint64_t ray = first_ray; ray < last_ray; ++ray) {
+        const auto slot = static_cast<std::uint32_t>(ray / scan_.detectors);
+        const std::size_t from =
+            std::size_t{angle_of(subset, slot)} * scan_.detectors + ray % scan_.detectors;
+        measured.push_back(scan_.measured[from]);
+        weights.push_back(scan_.weights[from]);
+      }
+    }
+    std::vector<float> steps(boundaries_[d + 1] - boundaries_[d]);
+    std::transform(scan_.curvature + boundaries_[d], scan_.curvature + boundaries_[d + 1],
+                   steps.begin(), [](float c) { return 1.0F / c; });
+    p.ray_families = put(node_, d, ray_families);
+    p.pixel_families = put(node_, d, pixel_families);
+    p.measured = put(node_, d, measured);
+    p.weights = put(node_, d, weights);
+    p.steps = put(node_, d, steps);
+    std::vector<std::uint64_t> starts;
+    for (std::uint64_t g = first_group; g <= last_group; ++g) starts.push_back(first_of_group(g));
+    p.ray_mapping = kernel::block_mapping::table(std::move(starts));
+    p.pixel_mapping = kernel::block_mapping::stencil(
+        boundaries_[d], scan_.size, scan_.size, (boundaries_[d + 1] - boundaries_[d]) / scan_.size,
+        renew_pixels::tile, renew_pixels::tile);
+    return p;
+  }
+
+  template <class T>
+  static local<const T> piece(const local<T>& whole, std::uint64_t k, std::uint64_t n) {
+    return {whole.data + k * n, n};
+  }
+
+  void enqueue_projection(std::uint32_t subset, bool track_residual) {
+    for (std::uint32_t d = 0; d < node_.devices(); ++d) {
+      const part& p = parts_[d];
+      const project_rays project{piece(p.ray_families, subset, of_subset_),
+                                 piece(p.measured, subset, p.rays),
+                                 piece(p.weights, subset, p.rays),
+                                 node_.view(image_, d),
+                                 node_.view(rays_, d),
+                                 node_.view(cost_, d),
+                                 scan_.size,
+                                 scan_.detectors,
+                                 p.first_group,
+                                 p.first_ray,
+                                 track_residual};
+      node_.launch(d, project, {p.groups, project_rays::threads, project_rays::shared_bytes}, rays_,
+                   p.ray_mapping);
+    }
+  }
+
+  void enqueue_renewal(std::uint32_t subset) {
+    constexpr std::uint64_t tile = renew_pixels::tile;
+    for (std::uint32_t d = 0; d < node_.devices(); ++d) {
+      const part& p = parts_[d];
+      const std::uint64_t first_row = boundaries_[d] / scan_.size;
+      const std::uint64_t last_row = boundaries_[d + 1] / scan_.size;
+      const renew_pixels renew{piece(p.pixel_families, subset, of_subset_),
+                               p.steps,
+                               node_.view(rays_, d),
+                               node_.view(image_, d),
+                               scan_.size,
+                               scan_.detectors,
+                               of_subset_,
+                               static_cast<std::uint32_t>(first_row),
+                               static_cast<std::uint32_t>(last_row),
+                               static_cast<float>(scan_.subsets),
+                               scan_.beta};
+      const std::uint64_t blocks =
+          (scan_.size + tile - 1) / tile * ((last_row - first_row + tile - 1) / tile);
+      node_.launch(d, renew, {blocks, renew_pixels::threads, renew_pixels::shared_bytes}, image_,
+                   p.pixel_mapping);
+    }
+  }
+
+  Node& node_;
+  ct_scan scan_;
+  std::uint32_t of_subset_;  // angles
+  std::uint32_t groups_;     // of an angle's rays
+  std::vector<std::uint64_t> boundaries_;
+  kernel::region<float> image_;
+  kernel::region<float> rays_;
+  kernel::reduction<double, combine::add> cost_;
+  std::vector<part> parts_;
+};
+
+}  // namespace interlace::workload
