@@ -11,6 +11,7 @@
 #include <string>
 
 #include "run/als.hpp"
+#include "run/ct.hpp"
 #include "run/jacobi.hpp"
 #include "run/pagerank.hpp"
 #include "run/sssp.hpp"
@@ -39,6 +40,8 @@ run::als_problem als_problem(
     const array_in<std::uint32_t>& item_users, const array_in<float>& item_values,
     const matrix_in<float>& start_users, const matrix_in<float>& start_items,
     const std::string& method, double lambda, double rate, std::uint32_t steps);
+run::ct_problem ct_problem(const matrix_in<float>& measured, const matrix_in<float>& weights,
+                           const matrix_in<float>& curvature, std::uint32_t subsets, double beta);
 
 // Calls visit(name of the function, its summary, function that makes the problem, its arguments).
 template <class Visit>
@@ -54,6 +57,8 @@ void each_workload(const Visit& visit) {
         arg("user_offsets"), arg("user_items"), arg("user_values"), arg("item_offsets"),
         arg("item_users"), arg("item_values"), arg("start_users"), arg("start_items"),
         arg("method"), arg("lambda_"), arg("rate"), arg("steps"));
+  visit("run_ct", "Run a tomographic reconstruction; the result as a dict.", &ct_problem,
+        arg("measured"), arg("weights"), arg("curvature"), arg("subsets"), arg("beta"));
 }
 
 // Throws usage_error if `offsets` are not those of rows of `columns`, each below `limit`.

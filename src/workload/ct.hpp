@@ -27,14 +27,16 @@
 // ray meets at most two pixels of a row: it leaves the row a fraction behind the last pixel's edge,
 // and that over its slope is the share of its length there, or all of it. A block stages a stretch
 // of 16 rows (or columns) that its rays cross in shared memory, so that loads are coalesced in both
-// cases. The limit is shared memory: a ray and row take 2 words, and their warp 2 turns each for it
-// spans 32 to 45 words, and the staging writes 1.2, together 5.2 clocks a warp. The image comes
-// from the L2 once an angle.
+// cases. A ray and row take 2 words of shared memory, and a warp 2 turns for each, for its rays
+// stand over 32 to 45 words; what is staged adds 1.25 words that are loaded and written. Those 6.5
+// turns of a multiprocessor's one path to shared memory and cache are the limit; the 22
+// instructions, 5.5 clocks of its four schedulers, come close. The image lies in the L2 or comes
+// from memory once for several angles.
 //
 // Renew. A lane has four pixels of a column, a warp a row of 32. A ray's length in a pixel follows
-// from its distance from the centre: a trapezoid. An angle and pixel take 14 instructions, 3.5
-// clocks a warp of a multiprocessor, and 2 words of the first-level cache, a turn or two each, for
-// a warp spans up to 32 of them: both are its limit. The rays of a subset lie in the L2.
+// from its distance from the centre: a trapezoid. A pixel and angle take 2 words of the first-level
+// cache, a turn or two each, as a warp's rays stand over up to 32 words, and 14 instructions, 3.6
+// clocks of the schedulers: the two limit it alike. The rays of a subset lie in the L2.
 #pragma once
 
 #include <algorithm>
@@ -183,7 +185,15 @@ struct project_rays {
       const auto origin = static_cast<std::int32_t>((at + before) >> fixed_bits) - 2;
       const std::int32_t end = origin + static_cast<std::int32_t>(used);
       if (origin >= static_cast<std::int32_t>(size) || end <= 0) continue;  // beside the image
-      block.each([&](auto lane) { stage(lane, staged, family.turned != 0, strip, origin, used); });
+      const bool whole =
+          origin >= 0 && end + 31 <= static_cast<std::int32_t>(size) && strip + depth <= size;
+      block.each([&](auto lane) {
+        if (whole) {
+          stage<true>(lane, staged, family.turned != 0, strip, origin, used);
+        } else {
+          stage<false>(lane, staged, family.turned != 0, strip, origin, used);
+        }
+      });
       block.each([&](auto lane) {
         const fixed_point own = at - one * origin + family.apart * lane.index();
         sum[lane] += cross(lane, staged, family, own);
@@ -197,35 +207,42 @@ struct project_rays {
       const float weighted = lane.load(weights, ray - first_ray) * error;
       lane.store(rays, ray, weighted * family.length);
       if (track_residual) residual[lane] = weighted * error;
-      lane.compute({.fp32 = 3, .integer = 12});
+      lane.compute({.fp32 = 3, .integer = 12 * (size / depth) + 66});
     });
     if (track_residual) add_sums(block, cost, 1, residual);
   }
 
  private:
-  // Pixels across from `origin` on, of strips from `strip` on; 0 outside of the image.
-  template <class Lane, class Shared>
+  // Pixels across from `origin` on, of strips from `strip` on; 0 outside of the image, which none
+  // are if `Whole`.
+  template <bool Whole, class Lane, class Shared>
   INTERLACE_KERNEL void stage(const Lane& lane, const Shared& staged, bool turned,
                               std::uint32_t strip, std::int32_t origin, std::uint32_t used) const {
+    // Neighbouring lanes take neighbouring pixels of a row.
     const std::uint32_t i = lane.index();
-    // Neighbouring lanes are neighbouring pixels of a row.
     const std::uint32_t across = turned ? i / depth : i % 32;
     const std::uint32_t across_step = turned ? threads / depth : 0;
     const std::uint32_t down = turned ? i % depth : i / 32;
     const std::uint32_t down_step = turned ? 0 : threads / 32;
+    const std::uint32_t across_pitch = turned ? size : 1;
+    const std::uint32_t down_pitch = turned ? 1 : size;
+    const std::uint32_t step = across_step * across_pitch + down_step * down_pitch;
     for (auto from : lane.range(across, across + used, 32U)) {
+      const std::uint32_t minor = static_cast<std::uint32_t>(origin) + from;
+      const std::uint32_t major = strip + down;
+      const std::uint32_t first = minor * across_pitch + major * down_pitch;
       float pixel[batch] = {};
       for (std::uint32_t k = 0; k < batch; ++k) {
-        const std::uint32_t minor = static_cast<std::uint32_t>(origin) + from + k * across_step;
-        const std::uint32_t major = strip + down + k * down_step;
-        if (minor >= size || major >= size) continue;  // a negative one is large
-        pixel[k] = lane.load(image, turned ? minor * size + major : major * size + minor);
+        // What is negative is large.
+        const bool inside = minor + k * across_step < size && major + k * down_step < size;
+        if (Whole || inside) pixel[k] = lane.load(image, first + k * step);
       }
       for (std::uint32_t k = 0; k < batch; ++k) {
         lane.store(staged, (down + k * down_step) * pitch + from + k * across_step, pixel[k]);
       }
-      lane.compute(operation::integer, 6 * batch);
     }
+    const std::uint32_t turns = (used + 31) / 32;
+    lane.compute(operation::integer, (Whole ? 14 : 24) * turns + 30);
   }
 
   // What a ray that is at `own` in the first strip sums up, its length in a strip being 1.
@@ -248,7 +265,7 @@ struct project_rays {
       sum += share * (lane.load(staged, last) - before);
       at += slope;
     }
-    lane.compute({.fp32 = 4 * depth + 1, .integer = 4 * depth + 8});
+    lane.compute({.fp32 = 4 * depth + 1, .integer = 5 * depth + 10});
     return sum;
   }
 };
@@ -311,7 +328,7 @@ struct renew_pixels {
                    {static_cast<float>(fraction) * unit - 0.5F, in_pixels(family.right),
                     in_pixels(family.down), family.steepness, family.edge,
                     angle * detectors + bin - rounder_bits});
-        lane.compute({.fp32 = 4, .integer = 30, .special = 3});
+        lane.compute({.fp32 = 3, .integer = 20, .special = 3});
       });
       block.each([&](auto lane) {
         // Lanes outside of the image take its last pixels, and store nothing.
@@ -330,13 +347,14 @@ struct renew_pixels {
             const float rounded = from + rounder;
             // From the middle between the two rays beside the pixel's centre.
             const float off = from - (rounded - rounder);
-            const std::uint32_t ray = p.ray + __builtin_bit_cast(std::uint32_t, rounded);
+            const std::uint64_t ray = p.ray + __builtin_bit_cast(std::uint32_t, rounded);
             sum.v[k] += saturate(fmaf(off, -p.steepness, p.edge)) * lane.load(rays, ray);
             sum.v[k] += saturate(fmaf(off, p.steepness, p.edge)) * lane.load(rays, ray + 1);
           }
           lane.compute({.fp32 = 8 * rows_of_lane + 1, .integer = 2 * rows_of_lane + 1});
         }
         total[lane] = sum;
+        lane.compute(operation::special, rows_of_lane + 1);
       });
     }
     block.each([&](auto lane) {
@@ -356,7 +374,7 @@ struct renew_pixels {
         const float next = fmaf(lane.load(steps, j - first_row * size), down, own);
         lane.store(image, j, next > 0 ? next : 0.0F);
       }
-      lane.compute({.fp32 = 12 * rows_of_lane, .integer = 12 * rows_of_lane});
+      lane.compute({.fp32 = 12 * rows_of_lane, .integer = 32 * rows_of_lane});
     });
   }
 
