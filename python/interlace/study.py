@@ -162,7 +162,7 @@ def study_command(
             "--iterations",
             "-n",
             metavar="N",
-            help="Iterations, or with -t at most.  [default: 10; als 5; sssp to the end]",
+            help="Iterations, or with -t at most.  [default: 10; als 5; ct 3; sssp to the end]",
         ),
     ] = None,
     tolerance: Annotated[
@@ -234,6 +234,36 @@ def study_command(
         str | None,
         typer.Option(
             "--rate", metavar="R", help="als: length of a gradient step.  [default: 0.05]"
+        ),
+    ] = None,
+    size: Annotated[
+        str | None,
+        typer.Option("--size", metavar="N", help="ct: pixels a side.  [default: 128]"),
+    ] = None,
+    angles: Annotated[
+        str | None,
+        typer.Option("--angles", metavar="N", help="ct: angles in half a turn.  [default: 64]"),
+    ] = None,
+    detectors: Annotated[
+        str | None,
+        typer.Option(
+            "--detectors",
+            metavar="N",
+            help="ct: rays an angle.  [default: the fewest that see the whole image]",
+        ),
+    ] = None,
+    subsets: Annotated[
+        str | None,
+        typer.Option(
+            "--subsets",
+            metavar="N",
+            help="ct: subsets of the angles, each a step of an iteration.  [default: 4]",
+        ),
+    ] = None,
+    smoothing: Annotated[
+        str | None,
+        typer.Option(
+            "--smoothing", metavar="B", help="ct: strength of the prior.  [default: 0.01]"
         ),
     ] = None,
     split: Annotated[
@@ -326,6 +356,11 @@ def study_command(
         lambda_=number("--lambda", lambda_),
         method=method,
         rate=number("--rate", rate),
+        size=whole("--size", size),
+        angles=whole("--angles", angles),
+        detectors=whole("--detectors", detectors),
+        subsets=whole("--subsets", subsets),
+        smoothing=number("--smoothing", smoothing),
         iterations=whole("--iterations", iterations),
         tolerance=number("--tolerance", tolerance),
     )

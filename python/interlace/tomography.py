@@ -29,9 +29,8 @@ MOST_RAYS = 2**31 - 1
 # An image stands for 24 cm, and level 1 attenuates by 1 a cm: brain, level 0.2, as water does.
 SIDE_CM = 24.0
 
-# Bytes that are kept of the system's matrix; what is more is made anew when it is needed.
-_KEPT_BYTES = 4_000_000_000
-_ENTRY_BYTES = 12
+_BAND = 64  # rows of pixels, or rays, at a time: what they need lies in a cache
+_ENTRY_BYTES = 12  # of the system's matrix
 
 
 class Ellipse(NamedTuple):
@@ -46,8 +45,8 @@ class Ellipse(NamedTuple):
 
 
 # L. A. Shepp and B. F. Logan, "The Fourier reconstruction of a head section", IEEE Transactions on
-# Nuclear Science 21 (1974) 21-43, Table 1, with the levels of P. A. Toft, "The Radon transform", PhD
-# thesis, Technical University of Denmark, 1996, Table B.3.
+# Nuclear Science 21 (1974) 21-43, Table 1, with the levels of P. A. Toft, "The Radon transform",
+# PhD thesis, Technical University of Denmark, 1996, Table B.3.
 SHEPP_LOGAN = (
     Ellipse(0.00, 0.0000, 0.6900, 0.920, 0.0, 1.0),
     Ellipse(0.00, -0.0184, 0.6624, 0.874, 0.0, -0.8),
@@ -85,7 +84,7 @@ class Reconstruction(NamedTuple):
     """What `reconstruct` returns."""
 
     image: NDArray[np.float64]  # size by size
-    costs: list[float]  # sum of w (y - a . x)^2 over all rays at the end of each iteration
+    cost: float  # sum of w (y - a . x)^2 over all rays, of each subset before its last step
 
 
 def least_detectors(size: int) -> int:
@@ -97,9 +96,7 @@ def least_detectors(size: int) -> int:
     return diagonal + (diagonal + size) % 2
 
 
-def generate(
-    size: int, angles: int, detectors: int, subsets: int, smoothing: float
-) -> Scan:
+def generate(size: int, angles: int, detectors: int, subsets: int, smoothing: float) -> Scan:
     """A scan of the Shepp-Logan phantom: exact line integrals of its ellipses, without noise.
 
     A ray's weight is the share of photons that pass. The prior's strength beta is `smoothing` times
@@ -150,7 +147,7 @@ def phantom_scan(size: int, angles: int, detectors: int) -> NDArray[np.float64]:
         c, s = direction(angle, angles)
         for e in SHEPP_LOGAN:
             turn = math.radians(e.degrees)
-            across, along = c * math.cos(turn) + s * math.sin(turn), 0.0
+            across = c * math.cos(turn) + s * math.sin(turn)
             along = s * math.cos(turn) - c * math.sin(turn)
             reach = (e.half_width * across) ** 2 + (e.half_height * along) ** 2
             inside = np.maximum(reach - (distance - (e.x * c + e.y * s)) ** 2, 0)
@@ -161,8 +158,11 @@ def phantom_scan(size: int, angles: int, detectors: int) -> NDArray[np.float64]:
 
 def neighbours(size: int) -> NDArray[np.int64]:
     """How many of the four neighbours of each pixel there are."""
-    inner = 2 - (np.arange(size) == 0) - (np.arange(size) == size - 1)
-    return inner[:, np.newaxis] + inner[np.newaxis, :]
+    inner = np.full(size, 2)
+    inner[0] -= 1
+    inner[-1] -= 1
+    both: NDArray[np.int64] = np.add.outer(inner, inner)
+    return both
 
 
 def data_curvature(size: int, weights: NDArray[np.float32]) -> NDArray[np.float64]:
@@ -171,31 +171,44 @@ def data_curvature(size: int, weights: NDArray[np.float32]) -> NDArray[np.float6
     The ray's length in a pixel is taken from its distance to the centre: a trapezoid.
     """
     angles, detectors = weights.shape
-    half = size / 2
+    turns = [direction(angle, angles) for angle in range(angles)]
     distance = np.arange(detectors) - (detectors - 1) / 2
-    centres = np.arange(size) + 0.5 - half
-    total = np.zeros((size, size))
-    for angle in range(angles):
-        c, s = direction(angle, angles)
-        longest, flat = 1 / max(abs(c), abs(s)), max(min(abs(c), abs(s)), 1e-9)
-        edge = (abs(c) + abs(s)) / 2
-        # Where a ray enters and leaves, along it.
-        enters, leaves = np.full(detectors, -np.inf), np.full(detectors, np.inf)
-        for across, along in ((c, -s), (s, c)):
-            if along == 0:
-                leaves = np.where(np.abs(distance * across) < half, leaves, -np.inf)
-                continue
-            ends = (np.array([[-half], [half]]) - distance * across) / along
-            enters = np.maximum(enters, ends.min(axis=0))
-            leaves = np.minimum(leaves, ends.max(axis=0))
-        weighted = weights[angle] * np.maximum(leaves - enters, 0)
-        at = centres[np.newaxis, :] * c - centres[:, np.newaxis] * s + (detectors - 1) / 2
-        lower = np.floor(at).astype(np.int64)
-        at -= lower
-        for beside in (0, 1):
-            share = np.clip((edge - np.abs(at - beside)) / flat, 0, 1)
-            total += longest * share * weighted[lower + beside]
-    return total
+    weighted = [weights[a] * _chords(size, distance, *turns[a]) for a in range(angles)]
+    centres = np.arange(size) + 0.5 - size / 2
+
+    def band(first: int) -> NDArray[np.float64]:
+        rows = centres[first : first + _BAND, np.newaxis]
+        total = np.zeros((len(rows), size))
+        for (c, s), ray in zip(turns, weighted, strict=True):
+            longest, flat = 1 / max(abs(c), abs(s)), max(min(abs(c), abs(s)), 1e-9)
+            edge = (abs(c) + abs(s)) / 2
+            at = centres * c - rows * s + (detectors - 1) / 2
+            lower = at.astype(np.int64)  # no pixel lies before the first ray
+            at -= lower
+            for beside in (0, 1):
+                share = np.clip((edge - np.abs(at - beside)) * (longest / flat), 0, longest)
+                total += share * ray[lower + beside]
+        return total
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return np.concatenate(list(pool.map(band, range(0, size, _BAND))))
+
+
+def _chords(
+    size: int, distance: NDArray[np.float64], cosine: float, sine: float
+) -> NDArray[np.float64]:
+    """The lengths in the image of an angle's rays."""
+    half = size / 2
+    enters, leaves = np.full(len(distance), -np.inf), np.full(len(distance), np.inf)
+    for across, along in ((cosine, -sine), (sine, cosine)):
+        if along == 0:
+            leaves = np.where(np.abs(distance * across) < half, leaves, -np.inf)
+            continue
+        ends = (np.array([[-half], [half]]) - distance * across) / along
+        enters = np.maximum(enters, ends.min(axis=0))
+        leaves = np.minimum(leaves, ends.max(axis=0))
+    chords: NDArray[np.float64] = np.maximum(leaves - enters, 0)
+    return chords
 
 
 class System:
@@ -209,28 +222,37 @@ class System:
     def __init__(self, size: int, angles: int, detectors: int) -> None:
         self.size, self.angles, self.detectors = size, angles, detectors
         self._kept: dict[int, csr_array] = {}
-        self._kept_bytes = 0
+        # What does not fit is made anew whenever it is needed.
+        self._room = reading.memory_bytes() // 4
 
     def matrices(self, chosen: range) -> Iterator[csr_array]:
         """The rows of these angles, detectors by pixels each; several are made at a time."""
-        missing = [angle for angle in chosen if angle not in self._kept]
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            made = pool.map(self._make, missing)
-            for angle in chosen:
-                if angle in self._kept:
-                    yield self._kept[angle]
-                    continue
-                matrix = next(made)
-                bytes_of = _ENTRY_BYTES * matrix.nnz
-                if self._kept_bytes + bytes_of <= _KEPT_BYTES:
+            for angle, matrix in zip(chosen, pool.map(self._kept_or_made, chosen), strict=True):
+                size = _ENTRY_BYTES * matrix.nnz
+                if angle not in self._kept and size <= self._room:
                     self._kept[angle] = matrix
-                    self._kept_bytes += bytes_of
+                    self._room -= size
                 yield matrix
 
-    def _make(self, angle: int) -> csr_array:
+    def _kept_or_made(self, angle: int) -> csr_array:
+        if angle in self._kept:
+            return self._kept[angle]
+        distance = np.arange(self.detectors, dtype=np.float64) - (self.detectors - 1) / 2
+        bands = [
+            self._pieces(distance[first : first + _BAND], *direction(angle, self.angles))
+            for first in range(0, self.detectors, _BAND)
+        ]
+        counts, pixels, lengths = (np.concatenate(part) for part in zip(*bands, strict=True))
+        starts = np.zeros(self.detectors + 1, dtype=np.int32)
+        np.cumsum(counts, out=starts[1:])
+        return csr_array((lengths, pixels, starts), shape=(self.detectors, self.size**2))
+
+    def _pieces(
+        self, distance: NDArray[np.float64], cosine: float, sine: float
+    ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]:
+        """Of some rays of an angle: how many pieces each has, their pixels and their lengths."""
         size, half = self.size, self.size / 2
-        cosine, sine = direction(angle, self.angles)
-        distance = np.arange(self.detectors) - (self.detectors - 1) / 2
         lines = np.arange(size + 1) - half
         # A ray is the points distance * (cosine, sine) + along * (-sine, cosine).
         crossings = []
@@ -238,19 +260,14 @@ class System:
             crossings.append((distance[:, np.newaxis] * cosine - lines) / sine)
         if cosine != 0:
             crossings.append((lines - distance[:, np.newaxis] * sine) / cosine)
-        along = np.concatenate(crossings, axis=1)
-        along.sort(axis=1)
+        along = np.sort(np.concatenate(crossings, axis=1), axis=1)
         lengths = np.diff(along, axis=1)
-        middle = along[:, 1:]
-        middle += along[:, :-1]
-        middle /= 2
+        middle = (along[:, 1:] + along[:, :-1]) / 2
         column = np.floor(distance[:, np.newaxis] * cosine - middle * sine + half).astype(np.int32)
         row = np.floor(half - distance[:, np.newaxis] * sine - middle * cosine).astype(np.int32)
         inside = (column >= 0) & (column < size) & (row >= 0) & (row < size)
-        starts = np.zeros(self.detectors + 1, dtype=np.int32)
-        np.cumsum(inside.sum(axis=1), out=starts[1:])
         pixels = row[inside] * np.int32(size) + column[inside]
-        return csr_array((lengths[inside], pixels, starts), shape=(self.detectors, size * size))
+        return inside.sum(axis=1), pixels, lengths[inside]
 
 
 def reconstruct(scan: Scan, iterations: int) -> Reconstruction:
@@ -259,7 +276,7 @@ def reconstruct(scan: Scan, iterations: int) -> Reconstruction:
     image = np.zeros(size * size)
     measured, weights = scan.measured.astype(np.float64), scan.weights.astype(np.float64)
     curvature = scan.curvature.astype(np.float64).ravel()
-    costs = []
+    cost = 0.0
     for _ in range(iterations):
         cost = 0.0
         for subset in range(scan.subsets):
@@ -272,8 +289,7 @@ def reconstruct(scan: Scan, iterations: int) -> Reconstruction:
                 down += scan.subsets * (matrix.T @ weighted)
             down -= scan.beta * _differences(image.reshape(size, size)).ravel()
             image = np.maximum(image + down / curvature, 0)
-        costs.append(cost)
-    return Reconstruction(image.reshape(size, size), costs)
+    return Reconstruction(image.reshape(size, size), cost)
 
 
 def _differences(image: NDArray[np.float64]) -> NDArray[np.float64]:

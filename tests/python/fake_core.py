@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from interlace import banded, graphs, paths, ratings
+from interlace import banded, graphs, paths, ratings, tomography
 
 ENTRY_S = 2e-11  # one GPU's time for an edge or an entry of a matrix
 BYTE_S = 1 / 25e9
@@ -69,6 +69,10 @@ class Fake:
     def run_als(self, node: str, machine: Any, *arguments: Any) -> dict[str, Any]:
         assert (machine is None) == (node == "host")
         return self._als(node, *arguments)
+
+    def run_ct(self, node: str, machine: Any, *arguments: Any) -> dict[str, Any]:
+        assert (machine is None) == (node == "host")
+        return self._ct(node, *arguments)
 
     def _pagerank(
         self,
@@ -207,6 +211,33 @@ class Fake:
             node, asked, exact, iterations, 0.0, rated.count, kernel, elements=users.size
         )
 
+    def _ct(
+        self,
+        node: str,
+        mechanism: str,
+        boundaries: NDArray[np.uint64],
+        iterations: int,
+        tolerance: float,
+        split_ranges: int,
+        chunk_bytes: int,
+        agent_threads: int,
+        measured: NDArray[np.float32],
+        weights: NDArray[np.float32],
+        curvature: NDArray[np.float32],
+        subsets: int,
+        beta: float,
+    ) -> dict[str, Any]:
+        for array in (measured, weights, curvature):
+            assert array.dtype == np.float32
+            assert array.flags.c_contiguous
+        shape = (len(curvature), *measured.shape, subsets, beta)
+        scan = tomography.Scan(*shape, measured, weights, curvature)
+        exact = tomography.reconstruct(scan, iterations).image.ravel()
+        how = (split_ranges, chunk_bytes, agent_threads)
+        asked = (mechanism, boundaries, iterations, tolerance, how)
+        entries = curvature.size * len(measured)
+        return self._run(node, asked, exact, iterations, 0.0, entries, "renew_pixels")
+
     def _run(
         self,
         node: str,
@@ -306,6 +337,9 @@ class FakeCuda(Fake):
 
     def run_als(self, *arguments: Any) -> dict[str, Any]:
         return self._measured(self._als, *arguments)
+
+    def run_ct(self, *arguments: Any) -> dict[str, Any]:
+        return self._measured(self._ct, *arguments)
 
     def _measured(
         self,

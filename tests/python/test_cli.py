@@ -41,11 +41,11 @@ STUDY = ["study", "pagerank", "--data", "{graph}", "--machine", MACHINE]
 RMAT = ["study", "pagerank", "--machine", MACHINE]
 WRONG: list[tuple[list[str], str]] = [
     (["studdy"], "there is no command 'studdy' (did you mean study?); there are {commands}"),
-    (["study"], "study needs the name of a workload; there are pagerank, jacobi, sssp, als"),
+    (["study"], "study needs the name of a workload; there are pagerank, jacobi, sssp, als, ct"),
     (
         ["study", "pgerank"],
         "there is no workload 'pgerank' (did you mean pagerank?); there are pagerank, jacobi, "
-        "sssp, als",
+        "sssp, als, ct",
     ),
     (
         [*STUDY, "--mechanisms", "bulk-copy,inlin"],

@@ -16,6 +16,7 @@ from interlace.workloads.base import (
     core_errors,
     option_of,
 )
+from interlace.workloads.ct import Ct
 from interlace.workloads.jacobi import Jacobi
 from interlace.workloads.pagerank import Pagerank
 from interlace.workloads.sssp import Sssp
@@ -24,6 +25,7 @@ __all__ = [
     "WORKLOADS",
     "Als",
     "Case",
+    "Ct",
     "Event",
     "Inputs",
     "Jacobi",
@@ -39,7 +41,7 @@ __all__ = [
 ]
 
 WORKLOADS: dict[str, type[Workload]] = {
-    workload.name: workload for workload in (Pagerank, Jacobi, Sssp, Als)
+    workload.name: workload for workload in (Pagerank, Jacobi, Sssp, Als, Ct)
 }
 
 

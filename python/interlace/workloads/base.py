@@ -171,6 +171,11 @@ class Inputs:
     lambda_: float | None = None
     method: str | None = None
     rate: float | None = None
+    size: int | None = None
+    angles: int | None = None
+    detectors: int | None = None
+    subsets: int | None = None
+    smoothing: float | None = None
     iterations: int | None = None
     tolerance: float | None = None
 
