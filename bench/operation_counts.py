@@ -37,6 +37,12 @@ KERNELS = {
     "stencil_step": "stencil",
     "bitonic": "bitonic",
     "spmv_rows": "spmv",
+    "path_update": "sssp",
+    "accumulate_parts": "als",
+    "renew_rows": "als",
+    "squared_errors": "als",
+    "project_rays": "ct",
+    "renew_pixels": "ct",
 }
 
 

@@ -232,12 +232,12 @@ struct project_rays {
       const std::uint32_t major = strip + down;
       const std::uint32_t first = minor * across_pitch + major * down_pitch;
       float pixel[batch] = {};
-      for (std::uint32_t k = 0; k < batch; ++k) {
+      for (auto k : lane.range(0U, batch)) {
         // What is negative is large.
         const bool inside = minor + k * across_step < size && major + k * down_step < size;
         if (Whole || inside) pixel[k] = lane.load(image, first + k * step);
       }
-      for (std::uint32_t k = 0; k < batch; ++k) {
+      for (auto k : lane.range(0U, batch)) {
         lane.store(staged, (down + k * down_step) * pitch + from + k * across_step, pixel[k]);
       }
     }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -12,8 +13,11 @@
 #include "kernel/trace.hpp"
 #include "spmv.hpp"
 #include "stencil.hpp"
+#include "workload/als.hpp"
+#include "workload/ct.hpp"
 #include "workload/jacobi.hpp"
 #include "workload/pagerank.hpp"
+#include "workload/sssp.hpp"
 
 namespace interlace::probe {
 
@@ -228,6 +232,45 @@ struct skewed_graph {
   }
 };
 
+// Ratings of few items by many users, most of them of the first; by users and by items.
+struct skewed_ratings {
+  struct side {
+    std::vector<std::uint64_t> offsets;
+    std::vector<std::uint32_t> others;
+    std::vector<float> values;
+  };
+  side users, items;
+
+  skewed_ratings(std::uint32_t user_count, std::uint32_t item_count, std::uint32_t each) {
+    std::vector<std::vector<std::uint32_t>> of_item(item_count);
+    users.offsets.push_back(0);
+    std::uint64_t state = 777;
+    for (std::uint32_t u = 0; u < user_count; ++u) {
+      for (std::uint32_t k = 0; k < 1 + u % (2 * each); ++k) {
+        state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+        const auto drawn = static_cast<std::uint32_t>(state >> 33U);
+        const std::uint32_t item = drawn % (1 + (drawn >> 16U) % item_count);
+        users.others.push_back(item);
+        of_item[item].push_back(u);
+      }
+      users.offsets.push_back(users.others.size());
+    }
+    items.offsets.push_back(0);
+    for (const auto& of : of_item) {
+      items.others.insert(items.others.end(), of.begin(), of.end());
+      items.offsets.push_back(items.others.size());
+    }
+    users.values.assign(users.others.size(), 3.0F);
+    items.values.assign(items.others.size(), 3.0F);
+  }
+
+  workload::rating_matrix view() const {
+    return {users.offsets.size() - 1, items.offsets.size() - 1, users.offsets.data(),
+            users.others.data(),      users.values.data(),      items.offsets.data(),
+            items.others.data(),      items.values.data()};
+  }
+};
+
 // visit(name, work) for each workload; work(node) runs it on the first device of a node of one.
 template <class Visit>
 void each_workload(Visit visit) {
@@ -255,6 +298,45 @@ void each_workload(Visit visit) {
       work.enqueue_iteration(false);
       work.enqueue_iteration(true);
     });
+  });
+  visit("sssp", [](auto& node) {
+    const skewed_graph g(20'000, 400'000);
+    std::vector<float> weights(g.columns.size());
+    for (std::size_t e = 0; e < weights.size(); ++e) weights[e] = static_cast<float>(1 + e % 7);
+    kernel::region_options o;
+    o.boundaries = {0, g.out_degree.size()};
+    workload::sssp work(
+        node, {g.out_degree.size(), g.offsets.data(), g.columns.data(), weights.data()}, o, 3);
+    node.run([&] {
+      work.enqueue_iteration(false);
+      work.enqueue_iteration(true);
+    });
+  });
+  visit("als", [](auto& node) {
+    using node_type = std::remove_reference_t<decltype(node)>;
+    const skewed_ratings r(600, 150, 20);
+    const std::uint64_t rank = 16;
+    kernel::region_options users;
+    users.boundaries = {0, rank * (r.users.offsets.size() - 1)};
+    kernel::region_options items;
+    items.boundaries = {0, rank * (r.items.offsets.size() - 1)};
+    workload::als<node_type, 16> work(node, r.view(), users, items, 0.05F);
+    work.reset({std::vector<float>(users.boundaries[1], 0.5F),
+                std::vector<float>(items.boundaries[1], 0.5F)});
+    node.run([&] { work.enqueue_iteration(true); });
+  });
+  visit("ct", [](auto& node) {
+    const std::uint32_t size = 250;
+    const std::uint32_t angles = 6;
+    const std::uint32_t detectors = workload::least_detectors(size);
+    const std::vector<float> of_rays(std::size_t{angles} * detectors, 1.0F);
+    const std::vector<float> of_pixels(std::size_t{size} * size, 1000.0F);
+    kernel::region_options o;
+    o.boundaries = {0, of_pixels.size()};
+    workload::ct work(
+        node, {size, angles, detectors, 2, 1.0F, of_rays.data(), of_rays.data(), of_pixels.data()},
+        o);
+    node.run([&] { work.enqueue_iteration(true); });
   });
   visit("stencil", [](auto& node) {
     stencil s(node, 4096, 130, kernel::mechanism::bulk_copy);

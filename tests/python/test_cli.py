@@ -62,8 +62,9 @@ WRONG: list[tuple[list[str], str]] = [
         "there is no option '--gpu' (did you mean --gpus?); there are --data, --rmat, "
         "--edge-factor, --seed, --machine, --gpus, --mechanisms, --iterations, --tolerance, "
         "--damping, --rows, --half-bandwidth, --halo, --source, --users, --items, --ratings, "
-        "--rank, --lambda, --method, --rate, --split, --chunks, --threads, --warmup, --repeats, "
-        "--jobs, --json, --html, --timeline, --help",
+        "--rank, --lambda, --method, --rate, --size, --angles, --detectors, --subsets, "
+        "--smoothing, --split, --chunks, --threads, --warmup, --repeats, --jobs, "
+        "--json, --html, --timeline, --help",
     ),
     (["--verson"], "there is no option '--verson' (did you mean --version?); "
                    "there are --version, --help"),

@@ -1,0 +1,84 @@
+// Tomographic reconstruction on GPUs: what the reference node finds, by every mechanism.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "gpu.hpp"
+#include "run/ct.hpp"
+#include "run/iterate.hpp"
+
+namespace interlace {
+namespace {
+
+using kernel::mechanism;
+
+class ct_test : public testing::TestWithParam<std::uint32_t> {
+ protected:
+  void SetUp() override { INTERLACE_NEED_GPUS(GetParam()); }
+};
+INSTANTIATE_TEST_SUITE_P(all, ct_test, testing::Values(1U, 2U, 4U),
+                         testing::PrintToStringParamName());
+
+float unit(std::uint64_t seed, std::uint64_t place) {
+  return static_cast<float>(gpu_test::random_at(seed, place) >> 40U) / 16777216.0F;
+}
+
+// Sizes that are and are not multiples of a tile, angles of fewer and of more rays than a block.
+TEST_P(ct_test, equals_the_reference_node) {
+  const std::uint32_t devices = GetParam();
+  for (const std::uint32_t size : {64U, 301U}) {
+    const std::uint32_t angles = 24;
+    const std::uint32_t detectors = workload::least_detectors(size);
+    const std::size_t rays = std::size_t{angles} * detectors;
+    std::vector<float> measured(rays);
+    std::vector<float> weights(rays);
+    for (std::size_t i = 0; i < rays; ++i) {
+      measured[i] = static_cast<float>(size) * unit(1, i) / 2;
+      weights[i] = unit(2, i);
+    }
+    // Above what the sums of lengths, weights and rays can be, so that nothing grows.
+    const std::vector<float> curvature(std::size_t{size} * size,
+                                       3.0F * static_cast<float>(angles * size));
+    const run::ct_problem problem{
+        {size, angles, detectors, 3, 20.0F, measured.data(), weights.data(), curvature.data()}};
+    run::request asked;
+    for (std::uint32_t d = 0; d <= devices; ++d) {
+      asked.boundaries.push_back(std::uint64_t{size} * d / devices * size);
+    }
+    asked.iterations = 3;
+    asked.chunk_bytes = 16384;
+    const run::result expected = run::on_host(problem, asked);
+    double largest = 0;
+    for (const float x : expected.values[0]) largest = std::max(largest, static_cast<double>(x));
+    ASSERT_GT(largest, 0);
+    for (const mechanism how : {mechanism::bulk_copy, mechanism::split, mechanism::inline_stores,
+                                mechanism::polling, mechanism::copy_engine}) {
+      SCOPED_TRACE(kernel::mechanism_name(how));
+      asked.mechanism = how;
+      cuda::node node(gpu_test::options_for(devices));
+      auto work = problem.on(node, run::region_of(asked));
+      std::vector<float> first;
+      for (int round = 0; round < 2; ++round) {
+        work.reset();
+        auto found = run::iterate(node, work, asked);
+        run::keep_values(node, work, found);
+        for (std::uint32_t d = 0; d < devices; ++d) {
+          const auto& values = found.values[d];
+          if (first.empty()) first = values;
+          EXPECT_TRUE(values == first) << "size " << size << ", GPU " << d << ", round " << round;
+        }
+      }
+      double worst = 0;
+      for (std::size_t j = 0; j < first.size(); ++j) {
+        const double error =
+            std::abs(static_cast<double>(first[j]) - static_cast<double>(expected.values[0][j]));
+        worst = error <= worst ? worst : error;  // keeps what is no number
+      }
+      EXPECT_LE(worst, 1e-5 * largest) << "size " << size;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace interlace
