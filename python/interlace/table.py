@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from interlace.mechanisms import BOUND, Config, label
+from interlace.mechanisms import BOUND, NOT_AVAILABLE, Config, label
 
 if TYPE_CHECKING:
     from interlace.results import Row, Study
@@ -141,6 +141,7 @@ def footers(study: Study) -> list[str]:
         lines.append("* derived: the bulk-copy run's time less that of its copies.")
     if any(row.gpus > 1 and row.opportunity is None for row in study.rows):
         lines += [note for note in study.notes if note.startswith("opportunity")]
+    lines += [note for note in study.notes if NOT_AVAILABLE in note]
     return lines
 
 

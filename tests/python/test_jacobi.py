@@ -439,6 +439,7 @@ def test_the_core_refuses_what_is_no_band() -> None:
                 1,
                 MIB,
                 32,
+                "",
                 diagonals.astype(np.float32),
                 right,
                 False,
@@ -447,6 +448,6 @@ def test_the_core_refuses_what_is_no_band() -> None:
     for wrong, sentence in (([0], "0 GPUs cannot be"), ([0, 3], "do not cut the elements")):
         with pytest.raises(core.UsageError, match=sentence):
             core.run_jacobi(
-                "host", None, "bulk-copy", np.array(wrong, dtype=np.uint64), 1, 0.0, 1, MIB, 32,
+                "host", None, "bulk-copy", np.array(wrong, dtype=np.uint64), 1, 0.0, 1, MIB, 32, "",
                 good, right, False,
             )  # fmt: skip
