@@ -80,7 +80,8 @@ class Config(NamedTuple):
             threads = _short(self.agent_threads) if short else f"{self.agent_threads} threads"
             found.append(threads)
         if self.variant is not None:
-            found.append(self.variant)
+            long = self.variant in HINTS and short
+            found.append(self.variant.split("-")[0] if long else self.variant)
         return ", ".join(found)
 
 

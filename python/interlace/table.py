@@ -148,8 +148,10 @@ def footers(study: Study) -> list[str]:
 def legend(mechanisms: Iterable[str]) -> list[str]:
     """What the figures beside these mechanisms are."""
     figures = {"polling": "(chunk bytes, threads)", "copy-engine": "(chunk bytes)"}
-    shown = [f"{name} {figures[name]}" for name in dict.fromkeys(mechanisms) if name in figures]
-    return [f"{', '.join(shown)}: K is 2^10, M 2^20."] if shown else []
+    names = dict.fromkeys(mechanisms)
+    shown = [f"{name} {figures[name]}" for name in names if name in figures]
+    lines = [f"{', '.join(shown)}: K is 2^10, M 2^20."] if shown else []
+    return [*lines, "unified-memory (hint)."] if "unified-memory" in names else lines
 
 
 def terminal() -> bool:

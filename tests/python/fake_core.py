@@ -45,6 +45,7 @@ class Fake:
         self.usage: str | None = None
         self.sleep_s = 0.0
         self.gpus = 4
+        self.most_managed = 1 << 30  # elements in unified memory
         self.counters = True
         self.calls: list[tuple[Any, ...]] = []
 
@@ -338,7 +339,7 @@ class FakeCuda(Fake):
         *data: Any,
     ) -> dict[str, Any]:
         assert mechanism != "infinite-bandwidth"
-        if mechanism == "unified-memory" and 2 * 4 * int(boundaries[-1]) > 256 << 20:
+        if mechanism == "unified-memory" and boundaries[-1] > self.most_managed:
             raise UsageError("unified-memory would take too much")
         assert warmup >= 0
         how = (split_ranges, chunk_bytes, agent_threads, variant)

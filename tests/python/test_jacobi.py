@@ -345,7 +345,7 @@ def test_a_result_of_the_wrong_shape_fails(core: Fake) -> None:
 def test_what_the_core_is_given(core: Fake) -> None:
     workload = small(iterations=7)
     outcome = workload.simulate(core, "machine", Case(4, "split", Config(ranges=8)))
-    assert core.calls == [("sim", 4, "split", 7, 0.0, 8, MIB, 32)]
+    assert core.calls == [("sim", 4, "split", 7, 0.0, 8, MIB, 32, "")]
     assert outcome.values.shape == (4, 90)
     assert workload.boundaries(4) == [0, 22, 45, 67, 90]
 
