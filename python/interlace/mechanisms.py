@@ -80,8 +80,8 @@ class Config(NamedTuple):
             threads = _short(self.agent_threads) if short else f"{self.agent_threads} threads"
             found.append(threads)
         if self.variant is not None:
-            long = self.variant in HINTS and short
-            found.append(self.variant.split("-")[0] if long else self.variant)
+            cut = short and self.variant in HINTS
+            found.append(self.variant.split("-")[0] if cut else self.variant)
         return ", ".join(found)
 
 
