@@ -42,5 +42,8 @@ def why_not(mechanism: str, cuda: Any) -> str | None:
                 "NVSHMEM is not installed for "
                 f"{sys.executable} (the Python package nvidia-nvshmem-cu13)"
             )
-        return "NVSHMEM takes a process for each GPU, and one process drives all GPUs here"
+        return (
+            "NVSHMEM takes a process for each GPU, and one process drives all GPUs here; "
+            "bench/nvshmem_exchange.cpp measures its puts"
+        )
     return None

@@ -103,7 +103,7 @@ def test_what_is_missing_is_said(
     assert cuda.nccl_files == found["nvidia.nccl"]
     assert (
         "nvshmem: not available: NVSHMEM takes a process for each GPU, and one process drives all "
-        "GPUs here."
+        "GPUs here; bench/nvshmem_exchange.cpp measures its puts."
     ) in document["notes"]
 
 
