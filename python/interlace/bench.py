@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,9 @@ from interlace.cli import unknown
 from interlace.errors import UserError
 from interlace.mechanisms import (
     BOUND,
-    MECHANISMS,
+    EVERY,
+    NOT_AVAILABLE,
+    OWNER_COLLECTIVES,
     Config,
     Tuning,
     label,
@@ -43,7 +45,7 @@ DEFAULT_THREADS = ",".join(map(str, CudaNode.default_threads))
 DEFAULT_EPOCHS = 5
 DEFAULT_WARMUP = 1
 DEFAULT_REPEATS = 5
-MEASURED = tuple(name for name in MECHANISMS if name != BOUND)
+MEASURED = tuple(name for name in EVERY if name != BOUND)
 
 
 # --- the table ------------------------------------------------------------------------------------
@@ -87,7 +89,7 @@ def _footers(results: overlap.Results) -> list[str]:
     return lines
 
 
-def _print(results: overlap.Results) -> None:
+def _print(results: overlap.Results, left_out: Mapping[str, str]) -> None:
     rows = results.rows
     head = (
         f"overlap, {size_text(results.bytes)} from one GPU to each peer, as long as its "
@@ -95,7 +97,9 @@ def _print(results: overlap.Results) -> None:
     )
     styles = [table.BEST if row.best else "dim" if row.reason else "" for row in rows]
     cut = _columns(rows)
-    table.print_table(head, cut, [row.peers for row in rows], styles, _footers(results))
+    foot = _footers(results)
+    foot += [f"{name}{NOT_AVAILABLE}{reason}." for name, reason in left_out.items()]
+    table.print_table(head, cut, [row.peers for row in rows], styles, foot)
 
 
 # --- the command ----------------------------------------------------------------------------------
@@ -132,7 +136,10 @@ def bench_command(
     mechanisms: Annotated[
         str | None,
         typer.Option(
-            "--mechanisms", metavar="LIST", help=f"Some of: {','.join(MEASURED)}.  [default: all]"
+            "--mechanisms",
+            metavar="LIST",
+            help=f"Some of: {','.join(MEASURED)}.  [default: all that can "
+            "run; unified-memory only if it is named]",
         ),
     ] = None,
     split: Annotated[
@@ -192,11 +199,8 @@ def bench_command(
         raise UserError(f"bench needs the name of a benchmark; there is {', '.join(BENCHMARKS)}")
     if benchmark not in BENCHMARKS:
         raise unknown("benchmark", benchmark, BENCHMARKS)
-    names = (
-        MEASURED
-        if mechanisms is None
-        else mechanism_names("--mechanisms", mechanisms, measured=True)
-    )
+    if mechanisms is not None:
+        mechanism_names("--mechanisms", mechanisms, measured=True)
     if peers is not None:
         whole_numbers("--peers", peers, "peers")
     total = size_between("--bytes", size, "64K", "16G")
@@ -205,6 +209,7 @@ def bench_command(
         chunk_sizes("--chunks", DEFAULT_CHUNKS if chunks is None else chunks),
         agent_threads("--threads", DEFAULT_THREADS if threads is None else threads),
         least_copied=0,
+        collectives=OWNER_COLLECTIVES,
     )
     if chunks is not None:  # all that was asked for: what is refused is a row that says so
         tuning = replace(tuning, most_waits=None)
@@ -217,6 +222,13 @@ def bench_command(
         files.check_writable(json_file, "--json")
 
     node = real_node(*asked[1:], hint="bench measures real GPUs")
+    left_out: Mapping[str, str] = {}
+    if mechanisms is None:
+        possible, left_out = node.default_mechanisms()
+        names = tuple(name for name in possible if name != BOUND)
+    else:
+        names = mechanism_names("--mechanisms", mechanisms, measured=True)
+        node.require(names, "--mechanisms")
     counts = _chosen_peers(peers, node.gpus, node.machine_name)
     measured = overlap.Overlap(node.cuda, total, *asked)
     balances: list[overlap.Balance] = []
@@ -245,4 +257,4 @@ def bench_command(
         rows=rows,
     )
     texts = {} if json_file is None else {json_file: partial(json_text, results)}
-    files.show_and_write(partial(_print, results), texts)
+    files.show_and_write(partial(_print, results, left_out), texts)

@@ -95,7 +95,7 @@ class _Rows:
 
     def __init__(self, workload: Workload, node: Node, cases: Sequence[Case]) -> None:
         self.workload, self.node = workload, node
-        self.tried: dict[tuple[int, str], list[dict[str, int]]] = {}
+        self.tried: dict[tuple[int, str], list[dict[str, int | str]]] = {}
         for case in cases:
             self.tried.setdefault(case[:2], []).append(case.config.given())
 

@@ -10,6 +10,21 @@ MECHANISMS = ("bulk-copy", "split", "inline", "polling", "copy-engine", "infinit
 BASELINE = "bulk-copy"
 BOUND = "infinite-bandwidth"
 
+# What others offer, measured beside on real GPUs only.
+PEERS = ("nccl", "nvshmem", "unified-memory")
+MULTI_PROCESS = "nvshmem"  # takes a process for each GPU
+EVERY = (*MECHANISMS[:-1], *PEERS, BOUND)
+
+NOT_AVAILABLE = ": not available: "  # between a peer and the reason
+
+# How NCCL may deliver what everybody receives, and what others than everybody receive.
+COLLECTIVES = ("all-gather", "broadcast", "send-receive")
+RANGE_COLLECTIVES = ("send-receive",)
+# What one owner has: an all-gather would send every other part padded to the same length.
+OWNER_COLLECTIVES = ("broadcast", "send-receive")
+# What the driver may be told about unified memory.
+HINTS = ("none", "read-mostly", "preferred-location", "accessed-by")
+
 KIB = 1 << 10
 MIB = 1 << 20
 GIB = 1 << 30
@@ -38,19 +53,21 @@ class Config(NamedTuple):
     ranges: int | None = None  # of `split`
     chunk_bytes: int | None = None  # of `polling` and `copy-engine`
     agent_threads: int | None = None  # of `polling`
+    variant: str | None = None  # a collective of `nccl`, a hint of `unified-memory`
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Config:
         """The configuration that a row states among other things."""
         return cls(*(fields.get(name) for name in cls._fields))
 
-    def given(self) -> dict[str, int]:
+    def given(self) -> dict[str, int | str]:
         """What the mechanism has, by name."""
         return {name: value for name, value in self._asdict().items() if value is not None}
 
-    def arguments(self) -> tuple[int, int, int]:
+    def arguments(self) -> tuple[int, int, int, str]:
         """As compiled modules take it; what a mechanism does not have must still be valid."""
-        return self.ranges or 1, self.chunk_bytes or MIB, self.agent_threads or 32
+        how = self.ranges or 1, self.chunk_bytes or MIB, self.agent_threads or 32
+        return *how, self.variant or ""
 
     def words(self, *, short: bool = False) -> str:
         """For people; nothing where there is nothing to say."""
@@ -62,6 +79,9 @@ class Config(NamedTuple):
         if self.agent_threads is not None:
             threads = _short(self.agent_threads) if short else f"{self.agent_threads} threads"
             found.append(threads)
+        if self.variant is not None:
+            cut = short and self.variant in HINTS
+            found.append(self.variant.split("-")[0] if cut else self.variant)
         return ", ".join(found)
 
 
@@ -81,6 +101,7 @@ class Tuning:
     # Of `copy-engine`, which pays for each wait: it tries the others only if there are no such.
     least_copied: int = 256 * KIB
     most_waits: int | None = MOST_WAITS
+    collectives: tuple[str, ...] = COLLECTIVES
 
     def configs(self, mechanism: str, part_bytes: int) -> list[Config]:
         """The configurations to try where the largest part of a device has so many bytes."""
@@ -95,6 +116,10 @@ class Tuning:
         if mechanism == "copy-engine":
             chunks = _different(self._copied(part_bytes), part_bytes)
             return [Config(chunk_bytes=chunk) for chunk in chunks]
+        if mechanism == "nccl":
+            return [Config(variant=name) for name in self.collectives]
+        if mechanism == "unified-memory":
+            return [Config(variant=name) for name in HINTS]
         return [Config()]
 
     def _copied(self, part_bytes: int) -> Sequence[int]:

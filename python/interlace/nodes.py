@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from interlace.errors import UserError
-from interlace.mechanisms import BOUND, KIB, MIB
+from interlace.mechanisms import BOUND, EVERY, KIB, MECHANISMS, MIB, MULTI_PROCESS, NOT_AVAILABLE
 from interlace.workloads import Case, Outcome, RunFailure, Workload, core_errors
 
 Result = TypeVar("Result")
@@ -38,6 +38,10 @@ class Node:
     def runs(self, mechanism: str) -> bool:
         """Whether rows of this mechanism come from a run of it."""
         raise NotImplementedError
+
+    def default_mechanisms(self) -> tuple[tuple[str, ...], dict[str, str]]:
+        """What to run where the command does not say, and why what else could be wanted is not."""
+        return MECHANISMS, {}
 
 
 class SimulatedNode(Node):
@@ -88,15 +92,41 @@ class CudaNode(Node):
         self.machine_name = f"{self.gpus}x {info['name']}"
         self.warmup = warmup
         self.repeats = repeats
+        self.nccl: str | None = None  # the version, once it is loaded
+
+    def default_mechanisms(self) -> tuple[tuple[str, ...], dict[str, str]]:
+        # unified-memory is for small data, and so only for those who ask for it
+        left_out = {name: self.why_not(name) for name in ("nccl", MULTI_PROCESS)}
+        reasons = {name: reason for name, reason in left_out.items() if reason is not None}
+        names = {*MECHANISMS, *(name for name in left_out if name not in reasons)}
+        return tuple(name for name in EVERY if name in names), reasons
+
+    def why_not(self, mechanism: str) -> str | None:
+        """Why this mechanism cannot run here, a sentence without its end; None if it can."""
+        from interlace import peers
+
+        reason = peers.why_not(mechanism, self.cuda)
+        if mechanism == "nccl" and reason is None:
+            self.nccl = peers.nccl_version(self.cuda)
+        return reason
+
+    def require(self, mechanisms: Sequence[str], option: str) -> None:
+        """Raise UserError if one of these cannot run here."""
+        for name in mechanisms:
+            reason = self.why_not(name)
+            if reason is not None:
+                raise UserError(f"{option} {name}{NOT_AVAILABLE}{reason}")
 
     def description(self) -> dict[str, Any]:
-        return {**self.info, "name": self.machine_name, "model": self.info["name"]}
+        model = self.info["name"]
+        return {**self.info, "name": self.machine_name, "model": model, "nccl": self.nccl}
 
     def runs(self, mechanism: str) -> bool:
         return mechanism != BOUND
 
     def outcomes(self, workload: Workload, cases: Sequence[Case]) -> Iterator[Outcome]:
-        for case in cases:
+        # What may be refused for the size of the data comes before what takes long.
+        for case in sorted(cases, key=lambda case: case.mechanism != "unified-memory"):
             yield workload.measure(self.cuda, case, self.warmup, self.repeats)
 
 

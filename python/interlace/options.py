@@ -6,7 +6,7 @@ import re
 
 from interlace.cli import unknown
 from interlace.errors import UserError
-from interlace.mechanisms import BOUND, GIB, KIB, MECHANISMS, MIB
+from interlace.mechanisms import BASELINE, BOUND, EVERY, GIB, KIB, MIB, PEERS
 
 LEAST_CHUNK, MOST_CHUNK = 4 * KIB, 256 * MIB
 WARP = 32  # threads of an agent come in warps
@@ -94,15 +94,22 @@ def agent_threads(option: str, text: str) -> tuple[int, ...]:
     return tuple(sorted(set(found)))
 
 
-def mechanism_names(option: str, text: str, *, measured: bool = False) -> tuple[str, ...]:
-    """The names of a list such as bulk-copy,inline; in the order of MECHANISMS.
+def mechanism_names(
+    option: str, text: str, *, measured: bool = False, simulated: bool = False
+) -> tuple[str, ...]:
+    """The names of a list such as bulk-copy,inline; in the order of EVERY.
 
-    `measured`: only those that real GPUs can run.
+    `measured`: only those that real GPUs can run; `simulated`: only those that the simulator can.
     """
     names = {word.strip() for word in text.split(",")}
     for name in sorted(names):
-        if name not in MECHANISMS:
-            raise unknown("mechanism", name, MECHANISMS)
+        if name not in EVERY:
+            raise unknown("mechanism", name, EVERY)
+        if simulated and name in PEERS:
+            raise UserError(
+                f"{option} {name}: it is measured on real GPUs and not simulated; leave it out, or "
+                f"take {BASELINE}, which also moves everything at the exchange"
+            )
     if measured and BOUND in names:
         raise UserError(f"{option} {BOUND}: real GPUs cannot run this bound; leave it out")
-    return tuple(name for name in MECHANISMS if name in names)
+    return tuple(name for name in EVERY if name in names)

@@ -32,7 +32,7 @@ class Row(msgspec.Struct):
 
     peers: int
     mechanism: str
-    config: dict[str, int]
+    config: dict[str, int | str]
     reason: str | None = None  # why it is not possible; then the rest is empty
     epoch_s: list[float] = []
     time_s: float | None = None  # the median
@@ -152,7 +152,7 @@ class Overlap:
         size: int | None = None,
         deliver: bool = True,
     ) -> Epochs:
-        ranges, chunk_bytes, agent_threads = config.arguments()
+        ranges, chunk_bytes, agent_threads, variant = config.arguments()
         where = f"{label(mechanism, config)} to {peers_text(peers)}"
         with core_errors(self.cuda, where):
             result = self.cuda.measure_overlap(
@@ -162,6 +162,7 @@ class Overlap:
                 chunk_bytes=chunk_bytes,
                 agent_threads=agent_threads,
                 split_ranges=ranges,
+                variant=variant,
                 rounds=rounds,
                 epochs=self.epochs,
                 warmup=self.warmup,

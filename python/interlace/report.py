@@ -25,9 +25,9 @@ BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILION, PURPLE = (
 GREY = "#8a8a8a"
 MECHANISM_COLOURS = {
     BASELINE: GREY, "split": ORANGE, "inline": BLUE, "polling": GREEN, "copy-engine": PURPLE,
-    BOUND: BLACK,
+    "nccl": VERMILION, "unified-memory": SKY, BOUND: BLACK,
 }  # fmt: skip
-OTHER_COLOURS = (VERMILION, SKY, YELLOW)
+OTHER_COLOURS = (YELLOW, VERMILION, SKY)
 WIRE_KINDS = (("useful", GREEN, ""), ("protocol", SKY, "."), ("wasted", VERMILION, "/"))
 TRACK_COLOURS = {"kernel": BLUE, "agent": GREEN, "copy": ORANGE, "exchange": PURPLE}
 MAX_BARS = 1500  # of one timeline; what comes later is left out, and the page says so
@@ -64,6 +64,11 @@ GLOSSARY = (
     (
         "copy-engine",
         "Streams wait for each chunk, and a copy engine copies it as soon as it is complete.",
+    ),
+    ("nccl", "NVIDIA's collectives deliver at the exchange; the name is that of the fastest."),
+    (
+        "unified-memory",
+        "One copy of the data, whose pages the driver moves; the name is that of the best hint.",
     ),
     ("infinite-bandwidth", "Transfers take no time and no resources: the bound."),
     ("simulated, measured", "Times of a described machine's model, or of the GPUs themselves."),

@@ -6,7 +6,8 @@ run in a process each; measured ones run one after another, alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -16,7 +17,7 @@ import typer
 from interlace.cli import unknown
 from interlace.errors import UserError
 from interlace.evaluation import Plan, run_study
-from interlace.mechanisms import BASELINE, BOUND, MECHANISMS, Tuning
+from interlace.mechanisms import BASELINE, BOUND, EVERY, NOT_AVAILABLE, Tuning
 from interlace.nodes import CudaNode, Node, SimulatedNode, load_core, real_node
 from interlace.options import (
     agent_threads,
@@ -53,8 +54,10 @@ def _chosen_gpus(text: str | None, count: int, machine: str) -> tuple[int, ...]:
 # --- the file of results --------------------------------------------------------------------------
 
 
-def _notes(workload: Workload, node: Node, rows: Sequence[Row]) -> list[str]:
-    notes = []
+def _notes(
+    workload: Workload, node: Node, rows: Sequence[Row], left_out: Mapping[str, str]
+) -> list[str]:
+    notes = [f"{name}{NOT_AVAILABLE}{reason}." for name, reason in left_out.items()]
     if any(row.derived for row in rows):
         notes.append(
             "infinite-bandwidth is derived: the bulk-copy run's time less that of its copies."
@@ -88,14 +91,20 @@ def _notes(workload: Workload, node: Node, rows: Sequence[Row]) -> list[str]:
     return notes
 
 
-def _study(workload: Workload, node: Node, rows: list[Row], candidates: list[Row]) -> Study:
+def _study(
+    workload: Workload,
+    node: Node,
+    rows: list[Row],
+    candidates: list[Row],
+    left_out: Mapping[str, str],
+) -> Study:
     return Study(
         format=FORMAT,
         **provenance(),
         driver=node.driver,
         machine={"node": node.name, **node.description()},
         data=workload.facts(),
-        notes=_notes(workload, node, rows),
+        notes=_notes(workload, node, rows, left_out),
         rows=rows,
         candidates=candidates,
     )
@@ -153,7 +162,10 @@ def study_command(
     mechanisms: Annotated[
         str | None,
         typer.Option(
-            "--mechanisms", metavar="LIST", help=f"Some of: {','.join(MECHANISMS)}.  [default: all]"
+            "--mechanisms",
+            metavar="LIST",
+            help=f"Some of: {','.join(EVERY)}.  [default: all that can run; unified-memory, which "
+            "is for small data, only if it is named]",
         ),
     ] = None,
     iterations: Annotated[
@@ -364,7 +376,9 @@ def study_command(
         iterations=whole("--iterations", iterations),
         tolerance=number("--tolerance", tolerance),
     )
-    names = MECHANISMS if mechanisms is None else mechanism_names("--mechanisms", mechanisms)
+    simulated = machine is not None
+    if mechanisms is not None:
+        mechanism_names("--mechanisms", mechanisms, simulated=simulated)
     if gpus is not None:
         whole_numbers("--gpus", gpus, "GPUs")
     range_list = None if split is None else tuple(whole_numbers("--split", split, "ranges"))
@@ -397,14 +411,22 @@ def study_command(
         )
     else:
         node = SimulatedNode(load_core(), machine, at_once)
+    left_out: Mapping[str, str] = {}
+    if mechanisms is None:
+        names, left_out = node.default_mechanisms()
+    else:
+        names = mechanism_names("--mechanisms", mechanisms)
+        if isinstance(node, CudaNode):
+            node.require(names, "--mechanisms")
     tuning = Tuning(
         range_list or node.default_ranges,
         chunk_list or node.default_chunks,
         thread_list or node.default_threads,
     )
-    plan = Plan(_chosen_gpus(gpus, node.gpus, node.machine_name), names, tuning)
+    counts = _chosen_gpus(gpus, node.gpus, node.machine_name)
     try:
         loaded = chosen.load(inputs, node.cuda if isinstance(node, CudaNode) else None)
+        plan = Plan(counts, names, replace(tuning, collectives=loaded.collectives))
         steps = len(plan.cases(node.runs, loaded.largest_part))
         if isinstance(node, CudaNode):
             steps += len(plan.gpus)  # counting the wire bytes
@@ -414,7 +436,7 @@ def study_command(
         typer.echo(f"interlace: {failure}", err=True)
         raise typer.Exit(1) from None
 
-    study = _study(loaded, node, found, candidates)
+    study = _study(loaded, node, found, candidates, left_out)
     _deliver(study, timelines, json_file, html_file, timeline_file)
 
 

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from interlace.mechanisms import BOUND, Config, label
+from interlace.mechanisms import BOUND, NOT_AVAILABLE, Config, label
 
 if TYPE_CHECKING:
     from interlace.results import Row, Study
@@ -141,14 +141,17 @@ def footers(study: Study) -> list[str]:
         lines.append("* derived: the bulk-copy run's time less that of its copies.")
     if any(row.gpus > 1 and row.opportunity is None for row in study.rows):
         lines += [note for note in study.notes if note.startswith("opportunity")]
+    lines += [note for note in study.notes if NOT_AVAILABLE in note]
     return lines
 
 
 def legend(mechanisms: Iterable[str]) -> list[str]:
     """What the figures beside these mechanisms are."""
     figures = {"polling": "(chunk bytes, threads)", "copy-engine": "(chunk bytes)"}
-    shown = [f"{name} {figures[name]}" for name in dict.fromkeys(mechanisms) if name in figures]
-    return [f"{', '.join(shown)}: K is 2^10, M 2^20."] if shown else []
+    names = dict.fromkeys(mechanisms)
+    shown = [f"{name} {figures[name]}" for name in names if name in figures]
+    lines = [f"{', '.join(shown)}: K is 2^10, M 2^20."] if shown else []
+    return [*lines, "unified-memory (hint)."] if "unified-memory" in names else lines
 
 
 def terminal() -> bool:

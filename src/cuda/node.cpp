@@ -33,7 +33,11 @@ std::uint32_t gate_weight(const operation& o) {
   if (o.what == operation::kind::exchange) {
     std::uint32_t most = 0;
     for (const auto& of : o.exchange.copies) most = std::max(most, copies(of));
-    return 8 + 2 * max_devices + most;
+    for (const auto& of : o.exchange.prefetches) {
+      if (!of.empty()) return gate_holds;  // the driver may wait for pages that are in use
+    }
+    const auto groups = static_cast<std::uint32_t>(o.exchange.collectives.size());
+    return 8 + 2 * max_devices * (1 + groups) + most;
   }
   if (o.what == operation::kind::copies) return copies(o.copies);
   if (o.what == operation::kind::call) return 16;
@@ -408,6 +412,7 @@ node::~node() {
     INTERLACE_CUDA_LOG(cudaSetDevice(ordinal(d)));
     INTERLACE_CUDA_LOG(cudaStreamSynchronize(streams_[d]));
   }
+  nccl_.reset();
   for (std::uint32_t d = 0; d < streams_.size(); ++d) {
     INTERLACE_CUDA_LOG(cudaSetDevice(ordinal(d)));
     for (auto* events : {&events_, &starts_, &stops_}) {
@@ -488,6 +493,7 @@ void node::synchronize() const {
   require_usable();
   const current_device restore(ordinal(0));
   await_waiting_streams();
+  if (nccl_ != nullptr) await_collectives();
   cudaError_t error = cudaSuccess;
   std::uint32_t culprit = 0;
   for (std::uint32_t d = 0; d < devices(); ++d) {
@@ -511,6 +517,26 @@ void node::synchronize() const {
     const volatile wait_failure& seen = failures_[d];
     if (seen.what != failed_wait::none) fail(describe_failure(failures_[d]));
   }
+}
+
+// Kernels of NCCL wait for the other GPUs without a deadline: they are let go when one has failed.
+void node::await_collectives() const {
+  bool busy = true;
+  bool failed = false;
+  while (busy && !failed) {
+    busy = false;
+    for (std::uint32_t d = 0; d < devices(); ++d) {
+      INTERLACE_CUDA_CHECK(cudaSetDevice(ordinal(d)));
+      const cudaError_t state = cudaStreamQuery(streams_[d]);
+      const volatile wait_failure& seen = failures_[d];
+      busy = busy || state == cudaErrorNotReady;
+      failed = failed || (state != cudaSuccess && state != cudaErrorNotReady) ||
+               seen.what != failed_wait::none;
+    }
+    (void)cudaGetLastError();  // not to be ready is none
+    if (busy && !failed) std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+  if (failed) nccl_->abort();
 }
 
 void* node::take(std::uint32_t device, std::uint64_t bytes) {
@@ -555,8 +581,24 @@ std::uint32_t node::add_region(kernel::region_options o, std::uint32_t element_b
         "derived");
   }
   kernel::region_state state = kernel::make_region_state(std::move(o), element_bytes, devices());
-  for (std::uint32_t d = 0; d < devices(); ++d) {
-    for (void*& buffer : state.buffers[d]) buffer = take(d, state.elements * element_bytes);
+  const std::uint64_t bytes = state.elements * element_bytes;
+  const bool shared = state.options.mechanism == kernel::mechanism::unified_memory;
+  if (shared) require_idle("an allocation");
+  for (std::uint32_t parity = 0; parity < 2; ++parity) {
+    void* one = shared ? managed_.take(options_.ordinals, bytes) : nullptr;
+    for (std::uint32_t d = 0; d < devices(); ++d) {
+      state.buffers[d][parity] = shared ? one : take(d, bytes);
+    }
+    if (shared) managed_memory::advise(options_.ordinals, state, one);
+  }
+  if (state.options.mechanism == kernel::mechanism::nccl && devices() > 1) {
+    if (nccl_ == nullptr) nccl_ = std::make_unique<nccl_regions>(options_.ordinals, streams_);
+    nccl_->add(static_cast<std::uint32_t>(states_.size()), state);
+    for (const std::string& remark : nccl_->remarks()) {
+      if (std::find(remarks_.begin(), remarks_.end(), remark) == remarks_.end()) {
+        remarks_.push_back(remark);
+      }
+    }
   }
   states_.push_back(std::move(state));
   reductions_.emplace_back();
@@ -798,6 +840,19 @@ void node::add_tracked(exchange_arguments& a, std::uint32_t device, std::uint32_
   launched_[device].erase(launched);
 }
 
+// What the device subscribes to of a region in unified memory whose readers get copies.
+void node::add_prefetches(exchange_operation& e, std::uint32_t id, std::uint32_t device) const {
+  const kernel::region_state& s = states_[id];
+  if (s.options.hint != kernel::memory_hint::read_mostly) return;
+  for (const kernel::delivery& k : s.deliveries()) {
+    if (k.to != device) continue;
+    e.prefetches[device].push_back(
+        {static_cast<const std::byte*>(s.buffers[device][s.parity ^ 1U]) +
+             k.begin * s.element_bytes,
+         (k.end - k.begin) * s.element_bytes});
+  }
+}
+
 void node::submit_exchange(const std::vector<std::uint32_t>& ids) {
   check_exchange(ids);
   operation o;
@@ -811,6 +866,19 @@ void node::submit_exchange(const std::vector<std::uint32_t>& ids) {
   }
   exchanges_.push_back(name + ")");
 
+  e.meets = std::any_of(ids.begin(), ids.end(),
+                        [this](std::uint32_t id) {
+                          return states_[id].is_reduction || devices() == 1 ||
+                                 states_[id].options.mechanism != kernel::mechanism::nccl;
+                        }) ||
+            ids.empty();
+  for (const std::uint32_t id : ids) {
+    const kernel::region_state& s = states_[id];
+    if (s.is_reduction || devices() == 1) continue;
+    if (s.options.mechanism != kernel::mechanism::nccl) continue;
+    e.collectives.push_back({id, s.parity ^ 1U});
+  }
+  e.prefetches.resize(devices());
   e.copies.resize(devices());
   e.large.resize(devices());
   e.first.resize(devices());
@@ -826,6 +894,7 @@ void node::submit_exchange(const std::vector<std::uint32_t>& ids) {
         if (kernel::tracks_chunks(s.options.mechanism) && devices() > 1) {
           add_tracked(e.first[d], d, id);
         }
+        if (s.options.mechanism == kernel::mechanism::unified_memory) add_prefetches(e, id, d);
         if (s.options.mechanism != kernel::mechanism::bulk_copy) continue;
         const kernel::element_range own{s.options.boundaries[d], s.options.boundaries[d + 1]};
         for (const kernel::delivery& k : s.deliveries(d, {own})) {
@@ -971,6 +1040,7 @@ void node::issue(const operation& o, stopwatch* watch) {
       issue_copies(o.device, o.copies, "part", watch);
       break;
     case operation::kind::exchange:
+      issue_collectives(o.exchange, watch);
       for (std::uint32_t d = 0; d < devices(); ++d) issue_exchange(d, o.exchange, watch);
       if (watch != nullptr) watch->next_epoch();
       break;
@@ -1082,6 +1152,28 @@ void node::issue_copies(std::uint32_t device, const std::vector<copy_operation>&
   }
 }
 
+// On all devices before anything else of the exchange: NCCL takes them as one group.
+void node::issue_collectives(const exchange_operation& e, stopwatch* watch) {
+  if (e.collectives.empty()) return;
+  const bool draw = watch != nullptr && watch->draws();
+  const auto mark_all = [&] {
+    std::vector<cudaEvent_t> marks;
+    for (std::uint32_t d = 0; draw && d < devices(); ++d) {
+      INTERLACE_CUDA_CHECK(cudaSetDevice(ordinal(d)));
+      marks.push_back(watch->mark(streams_[d]));
+    }
+    return marks;
+  };
+  const auto begins = mark_all();
+  nccl_->enqueue(e.collectives);
+  const auto ends = mark_all();
+  for (std::uint32_t d = 0; draw && d < devices(); ++d) {
+    watch->span(d, "copy",
+                std::string("nccl ") + nccl_->collective_of(e.collectives.front().region),
+                begins[d], ends[d]);
+  }
+}
+
 void node::issue_exchange(std::uint32_t device, const exchange_operation& e, stopwatch* watch) {
   INTERLACE_CUDA_CHECK(cudaSetDevice(ordinal(device)));
   cudaStream_t stream = streams_[device];
@@ -1099,7 +1191,10 @@ void node::issue_exchange(std::uint32_t device, const exchange_operation& e, sto
   }
   const std::vector<large_reduction>& large = e.large[device];
   for (const large_reduction& r : large) launch_fold_copies(r, stream);
-  launch_exchange(e.first[device], stream);
+  if (e.meets) launch_exchange(e.first[device], stream);
+  for (const prefetch_operation& p : e.prefetches[device]) {
+    managed_memory::prefetch(ordinal(device), p.data, p.bytes, stream);
+  }
   if (!large.empty()) {
     for (const large_reduction& r : large) launch_combine_segment(r, stream);
     exchange_arguments second;

@@ -26,9 +26,11 @@
 
 #include "base/errors.hpp"
 #include "cuda/launching.hpp"
+#include "cuda/memory/managed.hpp"
 #include "cuda/memory/memory.hpp"
 #include "cuda/memory/unified.hpp"
 #include "cuda/region/exchange.hpp"
+#include "cuda/transfer/nccl_regions.hpp"
 #include "interlace/kernel.hpp"
 #include "kernel/chunk_table.hpp"
 #include "kernel/chunks.hpp"
@@ -93,9 +95,16 @@ struct kernel_operation {
   const tracked_region* tracked = nullptr;  // what the blocks announce,
   kernel::replicas where;                   // and what is then copied
 };
+struct prefetch_operation {
+  const void* data = nullptr;
+  std::uint64_t bytes = 0;
+};
 struct exchange_operation {
   std::uint32_t id = 0;
-  std::vector<std::vector<copy_operation>> copies;  // of each device
+  bool meets = true;  // false where NCCL delivers everything, and orders it
+  std::vector<nccl_regions::delivery> collectives;
+  std::vector<std::vector<prefetch_operation>> prefetches;  // of each device, behind the barrier
+  std::vector<std::vector<copy_operation>> copies;          // of each device
   std::vector<std::uint32_t> join;        // of each device, the copy streams that it waits for
   std::vector<exchange_arguments> first;  // of each device
   std::vector<std::vector<large_reduction>> large;  // of each device
@@ -364,6 +373,7 @@ class node {
                          const std::vector<kernel::element_range>& complete);
   void check_exchange(const std::vector<std::uint32_t>& ids) const;
   void add_tracked(exchange_arguments& a, std::uint32_t device, std::uint32_t id);
+  void add_prefetches(exchange_operation& e, std::uint32_t id, std::uint32_t device) const;
   void submit_exchange(const std::vector<std::uint32_t>& ids);
   void submit(operation o);
 
@@ -383,11 +393,13 @@ class node {
   void issue_tracked(std::uint32_t device, const kernel_operation& k, stopwatch* watch);
   void issue_copies(std::uint32_t device, const std::vector<copy_operation>& copies,
                     const char* name, stopwatch* watch);
+  void issue_collectives(const exchange_operation& e, stopwatch* watch);
   void issue_exchange(std::uint32_t device, const exchange_operation& e, stopwatch* watch);
   double launch_timed(const std::vector<operation>& operations, graphs* captured, stopwatch* watch);
   void launch_graphs(const graphs& captured);
   void launch_gates();
   void open_gate() noexcept;
+  void await_collectives() const;
   [[noreturn]] void fail(const std::string& sentence) const;
   std::string describe_failure(const wait_failure& f) const;
   barrier_arguments barrier(std::uint32_t device, std::uint32_t exchange) const;
@@ -401,6 +413,8 @@ class node {
   std::vector<cudaEvent_t> starts_, stops_;  // of a run
   device_memory memory_;
   unified_memory unified_;
+  managed_memory managed_;               // regions under unified-memory
+  std::unique_ptr<nccl_regions> nccl_;   // once a region asks for it
   std::unique_ptr<mapped_memory> host_;  // wait_failure of each device, then the gate's ticket
   std::vector<device_control*> controls_;
   wait_failure* failures_ = nullptr;

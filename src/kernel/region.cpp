@@ -8,13 +8,15 @@ namespace interlace::kernel {
 
 namespace {
 constexpr std::uint64_t most_chunk_bytes = std::uint64_t{1} << 30U;
-constexpr std::array<std::pair<mechanism, const char*>, 7> mechanism_names{{
+constexpr std::array<std::pair<mechanism, const char*>, 9> mechanism_names{{
     {mechanism::bulk_copy, "bulk-copy"},
     {mechanism::split, "split"},
     {mechanism::inline_stores, "inline"},
     {mechanism::polling, "polling"},
     {mechanism::device_launch, "device-launch"},
     {mechanism::copy_engine, "copy-engine"},
+    {mechanism::nccl, "nccl"},
+    {mechanism::unified_memory, "unified-memory"},
     {mechanism::infinite_bandwidth, "infinite-bandwidth"},
 }};
 }  // namespace

@@ -35,6 +35,7 @@
 
 #include "base/limits.hpp"
 #include "interlace/kernel.hpp"
+#include "kernel/baseline.hpp"
 #include "kernel/library_call.hpp"
 #include "kernel/mapping.hpp"
 
@@ -44,9 +45,11 @@ enum class mechanism : std::uint8_t {
   bulk_copy,
   split,
   inline_stores,
-  polling,        // a long-lived kernel stores complete chunks to their devices
-  device_launch,  // the block that completes a chunk launches a kernel that stores it
-  copy_engine,    // a stream waits for each chunk, and its copy follows
+  polling,         // a long-lived kernel stores complete chunks to their devices
+  device_launch,   // the block that completes a chunk launches a kernel that stores it
+  copy_engine,     // a stream waits for each chunk, and its copy follows
+  nccl,            // its collectives deliver at the exchange; real GPUs only, as the next
+  unified_memory,  // one copy of each buffer, whose pages the driver moves
   infinite_bandwidth,
 };
 
@@ -56,7 +59,7 @@ constexpr bool tracks_chunks(mechanism m) {
 }
 
 // The name that users type: "bulk-copy", "split", "inline", "polling", "device-launch",
-// "copy-engine", "infinite-bandwidth".
+// "copy-engine", "nccl", "unified-memory", "infinite-bandwidth".
 const char* mechanism_name(mechanism m);
 mechanism parse_mechanism(const std::string& name);
 
@@ -74,6 +77,8 @@ struct region_options {
   std::uint64_t chunk_bytes = std::uint64_t{1} << 20U;  // the most
   std::uint32_t agent_threads = 16384;                  // of the polling agent: 32 to 65536
   interlace::kernel::agent_copy agent_copy = agent_copy::vectors;
+  interlace::kernel::collective collective = interlace::kernel::collective::best_fitting;  // nccl
+  memory_hint hint = memory_hint::none;  // of unified-memory
 };
 
 struct exchangeable {

@@ -59,15 +59,16 @@ void bind_workload(nb::module_& module, const char* name, const char* summary,
       [make](const std::string& node, const machine::machine* described,
              const std::string& mechanism, const array_in<std::uint64_t>& boundaries,
              std::uint32_t iterations, double tolerance, std::uint32_t split_ranges,
-             std::uint64_t chunk_bytes, std::uint32_t agent_threads, Data... data) {
+             std::uint64_t chunk_bytes, std::uint32_t agent_threads, const std::string& variant,
+             Data... data) {
         const Problem problem = make(data...);
         return run_on(node, described, problem,
                       make_request(mechanism, boundaries, problem.elements(), iterations, tolerance,
-                                   split_ranges, chunk_bytes, agent_threads));
+                                   split_ranges, chunk_bytes, agent_threads, variant));
       },
       nb::arg("node"), nb::arg("machine").none(), nb::arg("mechanism"), nb::arg("boundaries"),
       nb::arg("iterations"), nb::arg("tolerance"), nb::arg("split_ranges"), nb::arg("chunk_bytes"),
-      nb::arg("agent_threads"), arguments..., summary);
+      nb::arg("agent_threads"), nb::arg("variant"), arguments..., summary);
 }
 
 }  // namespace

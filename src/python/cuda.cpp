@@ -14,6 +14,7 @@
 #include "python/workloads.hpp"
 #include "run/gpu.hpp"
 #include "run/overlap_cuda.hpp"
+#include "run/variant.hpp"
 
 namespace nb = nanobind;
 
@@ -51,12 +52,12 @@ void bind_workload(nb::module_& module, const char* name, const char* summary,
       name,
       [make](const std::string& mechanism, const array_in<std::uint64_t>& boundaries,
              std::uint32_t iterations, double tolerance, std::uint32_t split_ranges,
-             std::uint64_t chunk_bytes, std::uint32_t agent_threads, std::uint32_t warmup,
-             std::uint32_t repeats, Data... data) {
+             std::uint64_t chunk_bytes, std::uint32_t agent_threads, const std::string& variant,
+             std::uint32_t warmup, std::uint32_t repeats, Data... data) {
         const Problem problem = make(data...);
         const run::request asked =
             make_request(mechanism, boundaries, problem.elements(), iterations, tolerance,
-                         split_ranges, chunk_bytes, agent_threads);
+                         split_ranges, chunk_bytes, agent_threads, variant);
         run::measurement measured;
         {
           const nb::gil_scoped_release release;
@@ -65,8 +66,8 @@ void bind_workload(nb::module_& module, const char* name, const char* summary,
         return make_measurement(std::move(measured));
       },
       nb::arg("mechanism"), nb::arg("boundaries"), nb::arg("iterations"), nb::arg("tolerance"),
-      nb::arg("split_ranges"), nb::arg("chunk_bytes"), nb::arg("agent_threads"), nb::arg("warmup"),
-      nb::arg("repeats"), arguments..., summary);
+      nb::arg("split_ranges"), nb::arg("chunk_bytes"), nb::arg("agent_threads"), nb::arg("variant"),
+      nb::arg("warmup"), nb::arg("repeats"), arguments..., summary);
 }
 
 nb::dict device_info() {
@@ -91,8 +92,9 @@ nb::tuple rmat(std::uint32_t scale, std::uint32_t edge_factor, std::uint64_t see
 
 nb::dict measure_overlap(std::uint32_t peers, std::uint64_t bytes, const std::string& mechanism,
                          std::uint64_t chunk_bytes, std::uint32_t agent_threads,
-                         std::uint32_t split_ranges, std::uint32_t rounds, std::uint32_t epochs,
-                         std::uint32_t warmup, std::uint32_t repeats, bool deliver) {
+                         std::uint32_t split_ranges, const std::string& variant,
+                         std::uint32_t rounds, std::uint32_t epochs, std::uint32_t warmup,
+                         std::uint32_t repeats, bool deliver) {
   run::overlap_request request;
   request.peers = peers;
   request.bytes = bytes;
@@ -100,6 +102,7 @@ nb::dict measure_overlap(std::uint32_t peers, std::uint64_t bytes, const std::st
   request.how.chunk_bytes = chunk_bytes;
   request.how.agent_threads = agent_threads;
   request.how.split_ranges = split_ranges;
+  run::set_variant(request.how, variant);
   request.rounds = rounds;
   request.epochs = epochs;
   request.warmup = warmup;
@@ -150,13 +153,15 @@ NB_MODULE(_cuda, module) {
     module.attr(name) = core.attr(name);
   }
   module.def("device_info", &device_info, "GPUs, their name, and the versions of driver and CUDA.");
+  module.def("nccl_version", &interlace::run::nccl_version, nb::arg("candidates"),
+             "Loads NCCL, from these files if no other is loaded; its version.");
   each_workload([&](const auto&... workload) { bind_workload(module, workload...); });
   module.def("rmat", &rmat, nb::arg("scale"), nb::arg("edge_factor"), nb::arg("seed"),
              "The graph of interlace.graphs.rmat, made on a GPU: offsets, columns, out-degrees.");
   module.def("measure_overlap", &measure_overlap, nb::arg("peers"), nb::arg("bytes"),
              nb::arg("mechanism"), nb::arg("chunk_bytes"), nb::arg("agent_threads"),
-             nb::arg("split_ranges"), nb::arg("rounds"), nb::arg("epochs"), nb::arg("warmup"),
-             nb::arg("repeats"), nb::arg("deliver"),
+             nb::arg("split_ranges"), nb::arg("variant"), nb::arg("rounds"), nb::arg("epochs"),
+             nb::arg("warmup"), nb::arg("repeats"), nb::arg("deliver"),
              "The overlap microbenchmark: seconds an epoch, of each repeat.");
   module.def("measure_links", &measure_links,
              nb::arg("sizes") = std::vector<std::uint64_t>{std::uint64_t{256} << 20U},

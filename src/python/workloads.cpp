@@ -9,6 +9,7 @@
 
 #include "base/errors.hpp"
 #include "base/limits.hpp"
+#include "run/variant.hpp"
 
 namespace nb = nanobind;
 
@@ -30,7 +31,7 @@ void check_rows(const array_in<std::uint64_t>& offsets, const array_in<std::uint
 run::request make_request(const std::string& mechanism, const array_in<std::uint64_t>& boundaries,
                           std::uint64_t elements, std::uint32_t iterations, double tolerance,
                           std::uint32_t split_ranges, std::uint64_t chunk_bytes,
-                          std::uint32_t agent_threads) {
+                          std::uint32_t agent_threads, const std::string& variant) {
   const std::size_t cuts = boundaries.shape(0);
   if (cuts < 2 || cuts - 1 > max_devices) {
     throw usage_error(std::to_string(cuts == 0 ? 0 : cuts - 1) +
@@ -47,6 +48,7 @@ run::request make_request(const std::string& mechanism, const array_in<std::uint
   asked.split_ranges = split_ranges;
   asked.chunk_bytes = chunk_bytes;
   asked.agent_threads = agent_threads;
+  run::set_variant(asked, variant);
   asked.iterations = iterations;
   asked.tolerance = tolerance;
   asked.check_interrupt = check_signals;

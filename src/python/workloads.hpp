@@ -69,7 +69,7 @@ void check_rows(const array_in<std::uint64_t>& offsets, const array_in<std::uint
 run::request make_request(const std::string& mechanism, const array_in<std::uint64_t>& boundaries,
                           std::uint64_t elements, std::uint32_t iterations, double tolerance,
                           std::uint32_t split_ranges, std::uint64_t chunk_bytes,
-                          std::uint32_t agent_threads);
+                          std::uint32_t agent_threads, const std::string& variant);
 
 // time_s, copy_s, iterations, residual, values, wire, timeline, accesses, remote_transactions.
 nanobind::dict make_result(run::result result);

@@ -10,6 +10,7 @@
 #include "cuda/library.hpp"
 #include "cuda/measure_links.hpp"
 #include "cuda/node.hpp"
+#include "cuda/transfer/nccl_library.hpp"
 
 namespace interlace::run {
 
@@ -49,6 +50,10 @@ gpu_info describe_gpus() {
   INTERLACE_CUDA_CHECK(cudaDriverGetVersion(&version));
   info.cuda = std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
   return info;
+}
+
+std::string nccl_version(const std::vector<std::string>& candidates) {
+  return cuda::nccl_library::of_process(candidates).version();
 }
 
 host_graph make_rmat(std::uint32_t scale, std::uint32_t edge_factor, std::uint64_t seed) {

@@ -16,6 +16,10 @@ struct gpu_info {
 };
 gpu_info describe_gpus();
 
+// Loads NCCL for this process, from these files if it is not loaded yet, or from the usual places.
+// Throws usage_error, which says what to do, where there is none that can be used.
+std::string nccl_version(const std::vector<std::string>& candidates);
+
 struct host_graph {
   std::vector<std::uint64_t> offsets;
   std::vector<std::uint32_t> columns;

@@ -59,8 +59,12 @@ void* node::take_unified(std::uint64_t bytes) {
 }
 
 void node::adding(std::uint32_t /*id*/, const kernel::region_state& state) {
-  if (!state.is_reduction && state.options.mechanism == kernel::mechanism::device_launch) {
-    throw usage_error("device-launch is not simulated; use polling or copy-engine");
+  const auto how = state.options.mechanism;
+  if (how == kernel::mechanism::nccl || how == kernel::mechanism::unified_memory) {
+    throw usage_error(
+        std::string(kernel::mechanism_name(how)) +
+        " is measured on real GPUs and not simulated; bulk-copy also moves everything "
+        "at the exchange");
   }
   trackers_.push_back(state.is_reduction
                           ? nullptr

@@ -15,6 +15,7 @@ from interlace import banded, graphs, paths, ratings, tomography
 ENTRY_S = 2e-11  # one GPU's time for an edge or an entry of a matrix
 BYTE_S = 1 / 25e9
 LAUNCH_S = 4e-6
+PENALTIES = {"all-gather": 2e-6, "send-receive": 1e-6, "none": 1e-6}  # of variants
 
 
 class UsageError(Exception):
@@ -44,6 +45,7 @@ class Fake:
         self.usage: str | None = None
         self.sleep_s = 0.0
         self.gpus = 4
+        self.most_managed = 1 << 30  # elements in unified memory
         self.counters = True
         self.calls: list[tuple[Any, ...]] = []
 
@@ -84,6 +86,7 @@ class Fake:
         split_ranges: int,
         chunk_bytes: int,
         agent_threads: int,
+        variant: str,
         offsets: NDArray[np.uint64],
         columns: NDArray[np.uint32],
         out_degree: NDArray[np.uint32],
@@ -96,7 +99,7 @@ class Fake:
         exact = graphs.pagerank_reference(
             graph, damping, iterations=iterations, tolerance=tolerance or None
         )
-        how = (split_ranges, chunk_bytes, agent_threads)
+        how = (split_ranges, chunk_bytes, agent_threads, variant)
         asked = (mechanism, boundaries, iterations, tolerance, how)
         return self._run(
             node, asked, exact.ranks, exact.iterations, exact.residual, columns.size, "rank_update"
@@ -112,6 +115,7 @@ class Fake:
         split_ranges: int,
         chunk_bytes: int,
         agent_threads: int,
+        variant: str,
         diagonals: NDArray[np.float32],
         right: NDArray[np.float32],
         halo: bool,
@@ -122,7 +126,7 @@ class Fake:
         assert diagonals.shape == (len(diagonals) // 2 * 2 + 1, right.size)
         system = banded.BandedSystem("fake", diagonals, right)
         exact = banded.jacobi_reference(system, iterations).x
-        how = (split_ranges, chunk_bytes, agent_threads)
+        how = (split_ranges, chunk_bytes, agent_threads, variant)
         asked = (mechanism, boundaries, iterations, tolerance, how)
         result = self._run(node, asked, exact, iterations, 0.0, diagonals.size, "jacobi_update")
         if halo:  # what a device is not sent stays what it was
@@ -142,6 +146,7 @@ class Fake:
         split_ranges: int,
         chunk_bytes: int,
         agent_threads: int,
+        variant: str,
         offsets: NDArray[np.uint64],
         columns: NDArray[np.uint32],
         weights: NDArray[np.float32],
@@ -161,7 +166,7 @@ class Fake:
                 if np.array_equal(paths.bellman_ford(graph, weights, source, n), final)
             )
         exact = paths.bellman_ford(graph, weights, source, done)
-        how = (split_ranges, chunk_bytes, agent_threads)
+        how = (split_ranges, chunk_bytes, agent_threads, variant)
         asked = (mechanism, boundaries, iterations, tolerance, how)
         return self._run(node, asked, exact, max(1, done), 0.0, columns.size, "path_update")
 
@@ -175,6 +180,7 @@ class Fake:
         split_ranges: int,
         chunk_bytes: int,
         agent_threads: int,
+        variant: str,
         user_offsets: NDArray[np.uint64],
         user_items: NDArray[np.uint32],
         user_values: NDArray[np.float32],
@@ -204,7 +210,7 @@ class Fake:
         start = start_users.astype(np.float64), start_items.astype(np.float64)
         users, items = ratings.factorise(rated, start, iterations, by)
         exact = np.concatenate([users.ravel(), items.ravel()])
-        how = (split_ranges, chunk_bytes, agent_threads)
+        how = (split_ranges, chunk_bytes, agent_threads, variant)
         asked = (mechanism, boundaries, iterations, tolerance, how)
         kernel = "renew_rows"
         return self._run(
@@ -241,7 +247,7 @@ class Fake:
     def _run(
         self,
         node: str,
-        asked: tuple[str, NDArray[np.uint64], int, float, tuple[int, int, int]],
+        asked: tuple[str, NDArray[np.uint64], int, float, tuple[int, int, int, str]],
         exact: NDArray[np.float64],
         done: int,
         residual: float,
@@ -252,7 +258,7 @@ class Fake:
     ) -> dict[str, Any]:
         began = time.process_time()
         mechanism, boundaries, iterations, tolerance, how = asked
-        split_ranges, chunk_bytes, agent_threads = how
+        split_ranges, chunk_bytes, agent_threads, variant = how
         assert 32 <= agent_threads <= 65536
         gpus = boundaries.size - 1
         self.calls.append((node, gpus, mechanism, iterations, tolerance, *how))
@@ -281,6 +287,8 @@ class Fake:
             "inline": (0.3 * copy, 0.0),
             "polling": (0.2 * copy, 1e-14 * agent_threads + 1e-13 * chunk_bytes),
             "copy-engine": (0.4 * copy, 1e-13 * chunk_bytes),
+            "nccl": (0.9 * copy, PENALTIES.get(variant, 0.0)),
+            "unified-memory": (3 * copy, PENALTIES.get(variant, 0.0)),
             "infinite-bandwidth": (0.0, 0.0),
         }[mechanism]
         epoch = compute + exposed + extra
@@ -322,6 +330,14 @@ class FakeCuda(Fake):
     def __init__(self) -> None:
         super().__init__()
         self.overlaps: list[tuple[Any, ...]] = []
+        self.nccl: str | None = None  # the version, if the library is there
+        self.nccl_files: list[str] = []  # that were offered
+
+    def nccl_version(self, candidates: list[str]) -> str:
+        self.nccl_files = candidates
+        if self.nccl is None:
+            raise UsageError("NCCL cannot be loaded (tried libnccl.so.2)")
+        return self.nccl
 
     def device_info(self) -> dict[str, Any]:
         return {"gpus": self.gpus, "name": "Fake H200", "driver": "580.1", "cuda": "13.0"}
@@ -351,13 +367,16 @@ class FakeCuda(Fake):
         split_ranges: int,
         chunk_bytes: int,
         agent_threads: int,
+        variant: str,
         warmup: int,
         repeats: int,
         *data: Any,
     ) -> dict[str, Any]:
         assert mechanism != "infinite-bandwidth"
+        if mechanism == "unified-memory" and boundaries[-1] > self.most_managed:
+            raise UsageError("unified-memory would take too much")
         assert warmup >= 0
-        how = (split_ranges, chunk_bytes, agent_threads)
+        how = (split_ranges, chunk_bytes, agent_threads, variant)
         result = run("cuda", mechanism, boundaries, iterations, tolerance, *how, *data)
         wire = result["wire"]
         sent = wire["useful"] + wire["protocol"] + wire["wasted"]
@@ -380,6 +399,7 @@ class FakeCuda(Fake):
         chunk_bytes: int,
         agent_threads: int,
         split_ranges: int,
+        variant: str,
         rounds: int,
         epochs: int,
         warmup: int,
@@ -404,6 +424,7 @@ class FakeCuda(Fake):
             "inline": max(kernel, transfer * 1.25),
             "polling": max(kernel, transfer) + chunk_bytes / 400e9 + 1e-3 / agent_threads,
             "copy-engine": max(kernel, transfer) + chunk_bytes / 400e9,
+            "nccl": kernel + 0.9 * transfer + PENALTIES.get(variant, 0.0),
         }[mechanism]
         seconds = epoch if deliver else kernel
         drift = 1 + 0.001 * len(self.overlaps)

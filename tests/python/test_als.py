@@ -294,7 +294,7 @@ def test_what_rounding_does_is_allowed(method: str, rank: int) -> None:
 def test_what_the_core_is_given(core: Fake) -> None:
     workload = small(iterations=7)
     outcome = workload.simulate(core, "machine", Case(4, "split", Config(ranges=8)))
-    assert core.calls == [("sim", 4, "split", 7, 0.0, 8, MIB, 32)]
+    assert core.calls == [("sim", 4, "split", 7, 0.0, 8, MIB, 32, "")]
     assert outcome.values.shape == (4, 100 * 16)
     cut = workload.boundaries(4)
     assert cut[0] == 0
@@ -388,7 +388,7 @@ def test_the_core_refuses_what_are_no_ratings() -> None:
     ):
         given = [*good[:place], wrong, *good[place + 1 :]]
         with pytest.raises(core.UsageError, match=sentence):
-            core.run_als("host", None, "bulk-copy", cut, 1, 0.0, 1, MIB, 32, *given)
+            core.run_als("host", None, "bulk-copy", cut, 1, 0.0, 1, MIB, 32, "", *given)
     given = [*good[:6], good[6][:, :8].copy(), good[7][:, :8].copy(), *good[8:]]
     with pytest.raises(core.UsageError, match="the rank is 8; it must be 16 or 32"):
-        core.run_als("host", None, "bulk-copy", cut // np.uint64(2), 1, 0.0, 1, MIB, 32, *given)
+        core.run_als("host", None, "bulk-copy", cut // np.uint64(2), 1, 0.0, 1, MIB, 32, "", *given)

@@ -345,7 +345,7 @@ def test_a_result_of_the_wrong_shape_fails(core: Fake) -> None:
 def test_what_the_core_is_given(core: Fake) -> None:
     workload = small(iterations=7)
     outcome = workload.simulate(core, "machine", Case(4, "split", Config(ranges=8)))
-    assert core.calls == [("sim", 4, "split", 7, 0.0, 8, MIB, 32)]
+    assert core.calls == [("sim", 4, "split", 7, 0.0, 8, MIB, 32, "")]
     assert outcome.values.shape == (4, 90)
     assert workload.boundaries(4) == [0, 22, 45, 67, 90]
 
@@ -439,6 +439,7 @@ def test_the_core_refuses_what_is_no_band() -> None:
                 1,
                 MIB,
                 32,
+                "",
                 diagonals.astype(np.float32),
                 right,
                 False,
@@ -447,6 +448,6 @@ def test_the_core_refuses_what_is_no_band() -> None:
     for wrong, sentence in (([0], "0 GPUs cannot be"), ([0, 3], "do not cut the elements")):
         with pytest.raises(core.UsageError, match=sentence):
             core.run_jacobi(
-                "host", None, "bulk-copy", np.array(wrong, dtype=np.uint64), 1, 0.0, 1, MIB, 32,
+                "host", None, "bulk-copy", np.array(wrong, dtype=np.uint64), 1, 0.0, 1, MIB, 32, "",
                 good, right, False,
             )  # fmt: skip

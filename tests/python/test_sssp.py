@@ -267,8 +267,8 @@ def test_what_the_core_is_given(core: Fake) -> None:
     workload = rmat()
     workload.simulate(core, "machine", Case(2, "inline"))
     assert core.calls == [
-        ("sim", 4, "split", 7, 0.0, 8, MIB, 32),
-        ("sim", 2, "inline", 128, 0.5, 1, MIB, 32),
+        ("sim", 4, "split", 7, 0.0, 8, MIB, 32, ""),
+        ("sim", 2, "inline", 128, 0.5, 1, MIB, 32, ""),
     ]
     assert workload.start == int(workload.graph.out_degree.argmax())
     assert rmat(source=9).start == 9
@@ -353,7 +353,7 @@ def test_the_core_refuses_what_is_no_graph() -> None:
         }  # fmt: skip
         with pytest.raises(core.UsageError, match=sentence):
             core.run_sssp(
-                "host", None, "bulk-copy", cut, 1, 0.0, 1, MIB, 32, *given.values()
+                "host", None, "bulk-copy", cut, 1, 0.0, 1, MIB, 32, "", *given.values()
             )  # fmt: skip
 
 

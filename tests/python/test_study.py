@@ -111,11 +111,11 @@ def test_rows_and_figures(run: Run, graph: Path, tmp_path: Path) -> None:
 def test_what_the_core_is_given(core: Fake, graph: Path) -> None:
     workload = Pagerank.load(Inputs(data=graph, iterations=7, damping=0.5), None)
     outcome = workload.simulate(core, "machine", Case(4, "split", Config(ranges=8)))
-    assert core.calls == [("sim", 4, "split", 7, 0.0, 8, MIB, 32)]
+    assert core.calls == [("sim", 4, "split", 7, 0.0, 8, MIB, 32, "")]
     assert outcome.values.shape == (4, 40)
     workload = Pagerank.load(Inputs(data=graph, tolerance=1e-3), None)
     workload.simulate(core, "machine", Case(1, "bulk-copy"))
-    assert core.calls[-1] == ("sim", 1, "bulk-copy", 1000, 1e-3, 1, MIB, 32)
+    assert core.calls[-1] == ("sim", 1, "bulk-copy", 1000, 1e-3, 1, MIB, 32, "")
 
 
 @pytest.mark.usefixtures("core")
@@ -155,7 +155,7 @@ def test_defaults_of_the_nodes(run: Run, cuda: FakeCuda, tmp_path: Path) -> None
     assert {c["agent_threads"] for c in configs} == {4096, 16384}
     assert len(rows[2, "copy-engine"]["config"]["tried"]) == 3
     assert {call[5:] for call in cuda.calls if call[2] == "copy-engine"} == {
-        (1, chunk, 32) for chunk in (256 * KIB, MIB, 4 * MIB)
+        (1, chunk, 32, "") for chunk in (256 * KIB, MIB, 4 * MIB)
     }
     rows = by_name(result(run, tmp_path, *words, "--machine", MACHINE))
     assert [c["ranges"] for c in rows[2, "split"]["config"]["tried"]] == [2, 8, 32]
@@ -516,7 +516,7 @@ def test_measured_without_counters(run: Run, cuda: FakeCuda, graph: Path, tmp_pa
 def test_a_measured_study_generates_on_the_gpu(run: Run, cuda: FakeCuda, tmp_path: Path) -> None:
     document = result(run, tmp_path, "study", "pagerank", "--rmat", 7, "--gpus", 1)
     assert document["rows"][0]["data"] == "rmat-7"
-    assert cuda.calls == [("cuda", 1, "bulk-copy", 10, 0.0, 1, MIB, 32)]
+    assert cuda.calls == [("cuda", 1, "bulk-copy", 10, 0.0, 1, MIB, 32, "")]
 
 
 def test_the_wire_of_a_long_run_follows_from_short_ones(core: Fake, graph: Path) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 from interlace.errors import UserError
-from interlace.mechanisms import Config, label
+from interlace.mechanisms import COLLECTIVES, Config, label
 
 if TYPE_CHECKING:
     import numpy as np
@@ -250,6 +250,11 @@ class Workload(ABC):
         """Bytes of the largest part that a GPU sends as a whole: no chunk is larger."""
         cut = self.boundaries(gpus)
         return ELEMENT_BYTES * max(end - begin for begin, end in pairwise(cut))
+
+    @property
+    def collectives(self) -> tuple[str, ...]:
+        """Those of NCCL that can deliver its regions."""
+        return COLLECTIVES
 
     @abstractmethod
     def arguments(self) -> tuple[Any, ...]:

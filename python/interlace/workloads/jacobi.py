@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from interlace.errors import UserError
+from interlace.mechanisms import RANGE_COLLECTIVES
 from interlace.workloads.base import ELEMENT_BYTES, Case, Inputs, Reference, Workload
 
 if TYPE_CHECKING:
@@ -85,6 +86,10 @@ class Jacobi(Workload):
         part = super().largest_part(gpus)
         # A halo has two parts, which go to different GPUs.
         return min(part, ELEMENT_BYTES * self.system.half_bandwidth) if self.halo else part
+
+    @property
+    def collectives(self) -> tuple[str, ...]:
+        return RANGE_COLLECTIVES if self.halo else super().collectives
 
     def arguments(self) -> tuple[Any, ...]:
         return self.system.diagonals, self.system.right, self.halo

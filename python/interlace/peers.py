@@ -1,0 +1,49 @@
+"""Libraries of others that are measured beside: where they are, and why they are not."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from typing import Any
+
+from interlace.errors import UserError
+from interlace.mechanisms import MULTI_PROCESS
+from interlace.workloads import core_errors
+
+
+def library_files(package: str, name: str) -> list[str]:
+    """The files of this name in a Python package's folder lib, if it is installed."""
+    try:
+        spec = importlib.util.find_spec(package)
+    except (ImportError, ValueError):
+        return []
+    folders = (spec.submodule_search_locations if spec is not None else None) or ()
+    files = [Path(folder) / "lib" / name for folder in folders]
+    return [str(file) for file in files if file.is_file()]
+
+
+def nccl_version(cuda: Any) -> str:
+    """Load NCCL into this process; its version. Raises UserError where there is none."""
+    with core_errors(cuda):
+        return str(cuda.nccl_version(library_files("nvidia.nccl", "libnccl.so.2")))
+
+
+def why_not(mechanism: str, cuda: Any) -> str | None:
+    """Why a mechanism cannot run on the GPUs of this computer, by one process; None if it can."""
+    if mechanism == "nccl":
+        try:
+            nccl_version(cuda)
+        except UserError as error:
+            return str(error)
+    if mechanism == MULTI_PROCESS:
+        if not library_files("nvidia.nvshmem", "libnvshmem_host.so.3"):
+            return (
+                "NVSHMEM is not installed for "
+                f"{sys.executable} (the Python package nvidia-nvshmem-cu13)"
+            )
+        return (
+            "NVSHMEM takes a process for each GPU, and one process drives all GPUs here; "
+            "bench/nvshmem_exchange.cpp measures its puts"
+        )
+    return None

@@ -1,0 +1,198 @@
+#include "cuda/transfer/nccl_library.hpp"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+
+#include "base/errors.hpp"
+
+namespace interlace::cuda {
+
+namespace {
+
+constexpr int type_uint8 = 1;  // ncclUint8: everything is bytes
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string all;
+  for (const std::string& word : words) all += (all.empty() ? "" : ", ") + word;
+  return all;
+}
+
+template <class Function>
+bool look_up(void* library, const char* name, Function& function) {
+  function = reinterpret_cast<Function>(dlsym(library, name));
+  return function != nullptr;
+}
+
+}  // namespace
+
+nccl_library::nccl_library(const std::vector<std::string>& candidates) {
+  // Read by NCCL when its first communicator is made.
+  (void)setenv("NCCL_NVLS_ENABLE", "0", 1);  // NOLINT(concurrency-mt-unsafe): nobody reads it yet
+  void* library = nullptr;
+  std::string file;
+  for (const std::string& candidate : candidates) {
+    library = dlopen(candidate.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr) continue;
+    file = candidate;
+    break;
+  }
+  if (library == nullptr) {
+    throw usage_error(
+        "NCCL cannot be loaded (tried " + joined(candidates) +
+        "); install the Python package nvidia-nccl-cu13, or set INTERLACE_NCCL to its "
+        "libnccl.so.2");
+  }
+  const char* missing = nullptr;
+  const auto need = [&](const char* name, auto& function) {
+    if (!look_up(library, name, function) && missing == nullptr) missing = name;
+  };
+  need("ncclGetVersion", api_.get_version);
+  need("ncclGetErrorString", api_.get_error_string);
+  need("ncclCommInitAll", api_.comm_init_all);
+  need("ncclCommDestroy", api_.comm_destroy);
+  need("ncclCommAbort", api_.comm_abort);
+  need("ncclGroupStart", api_.group_start);
+  need("ncclGroupEnd", api_.group_end);
+  need("ncclAllGather", api_.all_gather);
+  need("ncclBroadcast", api_.broadcast);
+  need("ncclSend", api_.send);
+  need("ncclRecv", api_.receive);
+  if (missing != nullptr) {
+    (void)dlclose(library);
+    throw usage_error("NCCL cannot be used: " + file + " has no " + missing +
+                      "; install the Python package nvidia-nccl-cu13, or set INTERLACE_NCCL to "
+                      "another libnccl.so.2");
+  }
+  look_up(library, "ncclGetLastError", api_.get_last_error);
+  if (!look_up(library, "ncclCommRegister", api_.comm_register) ||
+      !look_up(library, "ncclCommDeregister", api_.comm_deregister)) {
+    api_.comm_register = nullptr;
+  }
+}
+
+const nccl_library& nccl_library::of_process(const std::vector<std::string>& more) {
+  static std::mutex mutex;
+  static std::unique_ptr<const nccl_library> loaded;
+  const std::lock_guard lock(mutex);
+  if (loaded != nullptr) return *loaded;
+  const char* name = "libnccl.so.2";
+  std::vector<std::string> candidates;
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody sets it
+  if (const char* named = std::getenv("INTERLACE_NCCL"); named != nullptr && *named != '\0') {
+    candidates.emplace_back(named);
+  } else {
+    void* present = dlopen(name, RTLD_NOW | RTLD_NOLOAD);
+    if (present == nullptr) candidates = more;
+    candidates.emplace_back(name);
+    candidates.emplace_back(std::string("/usr/local/cuda/lib64/") + name);
+    if (present != nullptr) (void)dlclose(present);
+  }
+  loaded = std::make_unique<const nccl_library>(candidates);
+  return *loaded;
+}
+
+std::string nccl_library::version() const {
+  int code = 0;
+  check(api_.get_version(&code), "ncclGetVersion");
+  return std::to_string(code / 10000) + "." + std::to_string(code / 100 % 100) + "." +
+         std::to_string(code % 100);
+}
+
+void nccl_library::check(int result, const char* function, nccl_communicator* of) const {
+  if (result == 0) return;
+  std::string sentence =
+      std::string("NCCL's ") + function + " failed: " + api_.get_error_string(result);
+  const char* more = of != nullptr && api_.get_last_error != nullptr ? api_.get_last_error(of) : "";
+  if (more != nullptr && *more != '\0') sentence += std::string(" (") + more + ")";
+  throw device_error(sentence);
+}
+
+nccl_communicators::nccl_communicators(const nccl_library& library, const std::vector<int>& gpus)
+    : library_(library), communicators_(gpus.size(), nullptr) {
+  for (auto gpu = gpus.begin(); gpu != gpus.end(); ++gpu) {
+    if (std::find(gpus.begin(), gpu, *gpu) == gpu) continue;
+    throw usage_error("nccl takes a GPU for each device, and GPU " + std::to_string(*gpu) +
+                      " stands for several; use another mechanism");
+  }
+  library_.check(library_.api().comm_init_all(communicators_.data(), static_cast<int>(gpus.size()),
+                                              gpus.data()),
+                 "ncclCommInitAll");
+}
+
+nccl_communicators::~nccl_communicators() {
+  for (const registration& r : registered_) {
+    if (communicators_[r.device] == nullptr) continue;
+    (void)library_.api().comm_deregister(communicators_[r.device], r.handle);
+  }
+  for (nccl_communicator* c : communicators_) {
+    if (c != nullptr) (void)library_.api().comm_destroy(c);
+  }
+}
+
+void nccl_communicators::abort() noexcept {
+  for (nccl_communicator*& c : communicators_) {
+    if (c != nullptr) (void)library_.api().comm_abort(c);
+    c = nullptr;
+  }
+}
+
+std::string nccl_communicators::register_buffer(std::uint32_t device, void* data,
+                                                std::size_t bytes) {
+  if (library_.api().comm_register == nullptr) return "this NCCL has no ncclCommRegister";
+  if (bytes == 0) return {};
+  void* handle = nullptr;
+  const int result = library_.api().comm_register(communicators_[device], data, bytes, &handle);
+  if (result != 0) {
+    return std::string("ncclCommRegister: ") + library_.api().get_error_string(result);
+  }
+  if (handle != nullptr) registered_.push_back({device, handle});
+  return {};
+}
+
+void nccl_communicators::enqueue(const std::vector<group_member>& members,
+                                 const std::vector<opaque_stream>& streams) const {
+  using kind = kernel::collective_call::kind;
+  const nccl_library::functions& api = library_.api();
+  library_.check(api.group_start(), "ncclGroupStart");
+  int failed = 0;
+  const char* function = "";
+  const auto note = [&](int result, const char* name) {
+    if (result == 0 || failed != 0) return;
+    failed = result;
+    function = name;
+  };
+  for (const group_member& member : members) {
+    for (std::size_t d = 0; d < communicators_.size(); ++d) {
+      auto* const base = static_cast<std::byte*>(member.base[d]);
+      nccl_communicator* const on = communicators_[d];
+      for (const kernel::collective_call& c : member.plan->calls[d]) {
+        std::byte* const at = base + c.at;
+        const int peer = static_cast<int>(c.peer);
+        switch (c.what) {
+          case kind::all_gather:
+            note(api.all_gather(at + d * c.bytes, at, c.bytes, type_uint8, on, streams[d]),
+                 "ncclAllGather");
+            break;
+          case kind::broadcast:
+            note(api.broadcast(at, at, c.bytes, type_uint8, peer, on, streams[d]), "ncclBroadcast");
+            break;
+          case kind::send:
+            note(api.send(at, c.bytes, type_uint8, peer, on, streams[d]), "ncclSend");
+            break;
+          case kind::receive:
+            note(api.receive(at, c.bytes, type_uint8, peer, on, streams[d]), "ncclRecv");
+            break;
+        }
+      }
+    }
+  }
+  // A group that was begun must end, whatever was refused in it.
+  note(api.group_end(), "ncclGroupEnd");
+  library_.check(failed, function, communicators_.front());
+}
+
+}  // namespace interlace::cuda

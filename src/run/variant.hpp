@@ -1,0 +1,27 @@
+// The variants of mechanisms that have some, by name.
+#pragma once
+
+#include <string>
+
+#include "base/errors.hpp"
+#include "kernel/region.hpp"
+
+namespace interlace::run {
+
+// Sets what `variant` names in a region's options or a request, whose mechanism is set: a
+// collective of nccl, a hint of unified-memory. Empty leaves the default. Throws usage_error for
+// names that do not exist and for mechanisms without variants.
+template <class Options>
+void set_variant(Options& options, const std::string& variant) {
+  if (variant.empty()) return;
+  if (options.mechanism == kernel::mechanism::nccl) {
+    options.collective = kernel::parse_collective(variant);
+  } else if (options.mechanism == kernel::mechanism::unified_memory) {
+    options.hint = kernel::parse_memory_hint(variant);
+  } else {
+    throw usage_error(std::string(kernel::mechanism_name(options.mechanism)) +
+                      " has no variants, and '" + variant + "' is given");
+  }
+}
+
+}  // namespace interlace::run
