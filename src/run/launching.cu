@@ -3,6 +3,7 @@
 #include "cuda/launching.cuh"
 #include "workload/als.hpp"
 #include "workload/als_sgd.hpp"
+#include "workload/ct.hpp"
 #include "workload/jacobi.hpp"
 #include "workload/overlap.hpp"
 #include "workload/pagerank.hpp"
@@ -16,6 +17,7 @@ void add_launching_workloads() {
   using workload::renew_rows;
   cuda::add_launching_kernels<workload::overlap_producer, workload::rank_update,
                               workload::jacobi_update, workload::path_update,
+                              workload::project_rays, workload::renew_pixels,
                               renew_rows<normal_equations<16>>, renew_rows<normal_equations<32>>,
                               renew_rows<gradient<16>>, renew_rows<gradient<32>>>();
 }

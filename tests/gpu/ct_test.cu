@@ -7,6 +7,7 @@
 #include "gpu.hpp"
 #include "run/ct.hpp"
 #include "run/iterate.hpp"
+#include "run/launching.hpp"
 
 namespace interlace {
 namespace {
@@ -52,8 +53,10 @@ TEST_P(ct_test, equals_the_reference_node) {
     double largest = 0;
     for (const float x : expected.values[0]) largest = std::max(largest, static_cast<double>(x));
     ASSERT_GT(largest, 0);
-    for (const mechanism how : {mechanism::bulk_copy, mechanism::split, mechanism::inline_stores,
-                                mechanism::polling, mechanism::copy_engine}) {
+    run::add_launching_workloads();
+    for (const mechanism how :
+         {mechanism::bulk_copy, mechanism::split, mechanism::inline_stores, mechanism::polling,
+          mechanism::device_launch, mechanism::copy_engine}) {
       SCOPED_TRACE(kernel::mechanism_name(how));
       asked.mechanism = how;
       cuda::node node(gpu_test::options_for(devices));
