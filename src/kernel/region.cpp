@@ -37,6 +37,12 @@ mechanism parse_mechanism(const std::string& name) {
   throw usage_error("unknown mechanism '" + name + "'; there are " + known);
 }
 
+agent_copy parse_agent_copy(const std::string& name) {
+  if (name == "vectors") return agent_copy::vectors;
+  if (name == "bulk") return agent_copy::bulk;
+  throw usage_error("unknown way '" + name + "' of an agent to copy; there are vectors, bulk");
+}
+
 std::vector<delivery> region_state::deliveries() const {
   std::vector<delivery> all;
   for (std::uint32_t owner = 0; owner < devices(); ++owner) {

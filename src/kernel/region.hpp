@@ -67,6 +67,9 @@ mechanism parse_mechanism(const std::string& name);
 // shared memory (cp.async.bulk), one warp a block, of which one thread works.
 enum class agent_copy : std::uint8_t { vectors, bulk };
 
+// "vectors" or "bulk".
+agent_copy parse_agent_copy(const std::string& name);
+
 struct region_options {
   std::vector<std::uint64_t> boundaries;  // device d owns [boundaries[d], boundaries[d + 1])
   // For each owner, who receives what; empty: every other device receives everything.

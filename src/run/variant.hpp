@@ -9,7 +9,7 @@
 namespace interlace::run {
 
 // Sets what `variant` names in a region's options or a request, whose mechanism is set: a
-// collective of nccl, a hint of unified-memory. Empty leaves the default. Throws usage_error for
+// collective of nccl, a hint of unified-memory, how the agent of polling copies. Empty leaves the default. Throws usage_error for
 // names that do not exist and for mechanisms without variants.
 template <class Options>
 void set_variant(Options& options, const std::string& variant) {
@@ -18,6 +18,8 @@ void set_variant(Options& options, const std::string& variant) {
     options.collective = kernel::parse_collective(variant);
   } else if (options.mechanism == kernel::mechanism::unified_memory) {
     options.hint = kernel::parse_memory_hint(variant);
+  } else if (options.mechanism == kernel::mechanism::polling) {
+    options.agent_copy = kernel::parse_agent_copy(variant);
   } else {
     throw usage_error(std::string(kernel::mechanism_name(options.mechanism)) +
                       " has no variants, and '" + variant + "' is given");

@@ -30,6 +30,7 @@ struct request {
   std::uint32_t split_ranges = 8;
   std::uint64_t chunk_bytes = kernel::region_options{}.chunk_bytes;
   std::uint32_t agent_threads = kernel::region_options{}.agent_threads;
+  kernel::agent_copy agent_copy = kernel::region_options{}.agent_copy;
   kernel::collective collective = kernel::collective::best_fitting;
   kernel::memory_hint hint = kernel::memory_hint::none;
   std::uint32_t iterations = 10;          // the most, where a tolerance is given
