@@ -12,6 +12,7 @@
 
 #include "base/errors.hpp"
 #include "python/workloads.hpp"
+#include "run/exchange_rate.hpp"
 #include "run/gpu.hpp"
 #include "run/overlap_cuda.hpp"
 #include "run/variant.hpp"
@@ -119,6 +120,18 @@ nb::dict measure_overlap(std::uint32_t peers, std::uint64_t bytes, const std::st
   return d;
 }
 
+nb::dict measure_exchange_rate(std::uint32_t gpus, std::uint64_t bytes, std::uint32_t repeats) {
+  run::exchange_rate rate;
+  {
+    const nb::gil_scoped_release release;
+    rate = run::measure_exchange_rate(gpus, bytes, repeats);
+  }
+  nb::dict d;
+  d["copies_bytes_per_s"] = rate.copies;
+  d["stores_bytes_per_s"] = rate.stores;
+  return d;
+}
+
 nb::list measure_links(const std::vector<std::uint64_t>& sizes, std::uint32_t repetitions) {
   std::vector<run::measured_link> links;
   {
@@ -163,6 +176,9 @@ NB_MODULE(_cuda, module) {
              nb::arg("split_ranges"), nb::arg("variant"), nb::arg("rounds"), nb::arg("epochs"),
              nb::arg("warmup"), nb::arg("repeats"), nb::arg("deliver"),
              "The overlap microbenchmark: seconds an epoch, of each repeat.");
+  module.def("measure_exchange_rate", &measure_exchange_rate, nb::arg("gpus"), nb::arg("bytes"),
+             nb::arg("repeats"),
+             "Bytes that each GPU sends in a second while all send to all, by copies and stores.");
   module.def("measure_links", &measure_links,
              nb::arg("sizes") = std::vector<std::uint64_t>{std::uint64_t{256} << 20U},
              nb::arg("repetitions") = 5,
