@@ -1311,8 +1311,9 @@ double node::launch_timed(const std::vector<operation>& operations, graphs* capt
       INTERLACE_CUDA_CHECK(cudaEventRecord(stops_[d], streams_[d]));
     }
   } catch (const std::exception& e) {
-    // Some devices have what others wait for; the deadline ends that.
+    // Some devices have what others wait for; the deadline ends that, and NCCL has none.
     open_gate();
+    if (nccl_ != nullptr) nccl_->abort();
     try {
       synchronize();
     } catch (const device_error&) {  // NOLINT: the first error is the one to report

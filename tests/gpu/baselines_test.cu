@@ -273,6 +273,33 @@ TEST(nccl, says_its_version_and_that_multicast_is_off) {
                                         "(NCCL_NVLS_ENABLE=0)");
 }
 
+// With events between the parts, each device's call is a bar between its kernel and the next one.
+TEST(nccl, stands_in_the_timeline) {
+  if (const std::string reason = without_nccl(2); !reason.empty()) GTEST_SKIP() << reason;
+  cuda::node node(options_for(2));
+  problem p(2, parts::equal, 1U << 16U, 1);
+  p.options.mechanism = mechanism::nccl;
+  iteration<cuda::node> work(node, p, p.options);
+  cuda::run_options how;
+  how.detail = true;
+  how.timeline_epochs = 2;
+  const auto result = node.run(
+      [&] {
+        for (std::uint32_t e = 0; e < epochs; ++e) work.enqueue([](std::uint32_t) {});
+      },
+      how);
+  expect_equal(node, work, p, reference(p, 2, epochs));
+  std::uint32_t bars = 0;
+  for (const kernel::timeline_event& e : result.timeline) {
+    if (e.name != "nccl all-gather") continue;
+    ++bars;
+    EXPECT_STREQ(e.track, "copy");
+    EXPECT_LT(e.start_s, e.end_s);
+    EXPECT_LE(e.end_s, result.time_s * 1.01);
+  }
+  EXPECT_EQ(bars, 4U);
+}
+
 // Regions of several mechanisms and a reduction meet in one exchange.
 TEST(nccl, stands_beside_other_mechanisms) {
   if (const std::string reason = without_nccl(2); !reason.empty()) GTEST_SKIP() << reason;
