@@ -93,8 +93,8 @@ struct tune_grid {
   static std::vector<std::uint64_t> powers_of_two(std::uint64_t first, std::uint64_t last);
 };
 
-// The candidates that the region leaves, and the others with the reason. Of the chunks that hold
-// all of a part only the first is possible. If no chunk is worth a wait of `copy-engine`, the
+// The candidates that the region leaves, and the others with the reason. Of the chunk sizes
+// that leave a part whole (see kernel/chunks.hpp) only the first is possible. If no chunk is worth a wait of `copy-engine`, the
 // largest is. `bulk-copy` and `split` are controls. Throws usage_error for a region without peers
 // and for lists that are not as they should be.
 tune_space tune_space_of(const tune_region& region, const std::vector<std::string>& mechanisms,

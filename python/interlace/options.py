@@ -94,15 +94,18 @@ def agent_threads(option: str, text: str) -> tuple[int, ...]:
     return tuple(sorted(set(found)))
 
 
-def mechanism_names(option: str, text: str, *, measured: bool = False) -> tuple[str, ...]:
-    """The names of a list such as bulk-copy,inline; in the order of MECHANISMS.
+def mechanism_names(
+    option: str, text: str, *, measured: bool = False, more: tuple[str, ...] = ()
+) -> tuple[str, ...]:
+    """The names of a list such as bulk-copy,inline; in the order of MECHANISMS and of `more`.
 
     `measured`: only those that real GPUs can run.
     """
     names = {word.strip() for word in text.split(",")}
+    known = (*MECHANISMS, *more)
     for name in sorted(names):
-        if name not in MECHANISMS:
-            raise unknown("mechanism", name, MECHANISMS)
+        if name not in known:
+            raise unknown("mechanism", name, known)
     if measured and BOUND in names:
         raise UserError(f"{option} {BOUND}: real GPUs cannot run this bound; leave it out")
-    return tuple(name for name in MECHANISMS if name in names)
+    return tuple(name for name in known if name in names)

@@ -141,6 +141,7 @@ def footers(study: Study) -> list[str]:
         lines.append("* derived: the bulk-copy run's time less that of its copies.")
     if any(row.gpus > 1 and row.opportunity is None for row in study.rows):
         lines += [note for note in study.notes if note.startswith("opportunity")]
+    lines += [note for note in study.notes if note.startswith("Profile ")]
     return lines
 
 

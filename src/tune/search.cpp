@@ -21,7 +21,14 @@ constexpr double precision = 0.01;         // of medians, at which no more round
 
 std::string percent(double part) {
   char text[32];
-  std::snprintf(text, sizeof text, "%.2g %%", 100 * part);
+  std::snprintf(text, sizeof text, part < 0.1 ? "%.1f %%" : "%.0f %%", 100 * part);
+  return text;
+}
+
+// Why something is dropped that lies so far above; `noise` is what is no difference.
+std::string behind_text(double behind, const char* what, double noise, const char* source) {
+  std::string text = percent(behind) + " above " + what;
+  if (noise > 0) text += ", of which " + std::string(source) + " explain " + percent(noise);
   return text;
 }
 
@@ -399,9 +406,7 @@ class search {
       if (i == ahead || behind < noise) {
         others.push_back(i);
       } else {
-        drop(p, explored_,
-             "its best sample lies " + percent(behind) +
-                 " above the leader's; the spread explains " + percent(noise));
+        drop(p, explored_, behind_text(behind, "the leader's best sample", noise, "deviations"));
       }
     }
     std::stable_sort(others.begin(), others.end(), [&](std::size_t a, std::size_t b) {
@@ -470,9 +475,7 @@ class search {
       if (!beaten || p.known.control) {
         kept.push_back(i);
       } else {
-        drop(p, round_,
-             "its median lies " + percent(behind / lead) + " above the lowest; errors explain " +
-                 percent(error / lead));
+        drop(p, round_, behind_text(behind / lead, "the lowest median", error / lead, "errors"));
       }
     }
     finalists = std::move(kept);

@@ -4,6 +4,7 @@
 
 #include "base/errors.hpp"
 #include "interlace/tune.hpp"
+#include "kernel/chunks.hpp"
 
 namespace interlace {
 
@@ -49,9 +50,9 @@ std::vector<std::uint64_t> possible_chunks(const std::string& mechanism, const t
     } else if (chunk < least) {
       exclude(chunk, "a part of " + size_text(region.part_bytes) + " would need more than " +
                          std::to_string(grid.most_waits) + " waits");
-    } else if (!found.empty() && found.back() >= region.part_bytes) {
-      exclude(chunk, "the same as " + size_text(found.back()) + ", which holds all of a part of " +
-                         size_text(region.part_bytes));
+    } else if (!found.empty() && kernel::is_one_chunk(region.part_bytes, found.back())) {
+      exclude(chunk, "the same as " + size_text(found.back()) + ": a part of " +
+                         size_text(region.part_bytes) + " is one chunk");
     } else {
       found.push_back(chunk);
     }

@@ -3,6 +3,7 @@
 
 #include "base/errors.hpp"
 #include "interlace/tune.hpp"
+#include "kernel/chunks.hpp"
 
 namespace interlace {
 namespace {
@@ -24,12 +25,30 @@ TEST(space, of_a_large_part_is_all_that_can_be_waited_for) {
   EXPECT_EQ(chunks_of("copy-engine", 256 * mib), tune_grid::powers_of_two(2 * mib, 16 * mib));
 }
 
-TEST(space, has_one_chunk_that_holds_a_part) {
-  EXPECT_EQ(chunks_of("polling", 100 * kib), tune_grid::powers_of_two(4 * kib, 128 * kib));
-  EXPECT_EQ(chunks_of("polling", 4 * kib), sizes{4 * kib});
+// A part that is as large as a chunk is cut all the same: its chunks grow and shrink.
+TEST(space, has_one_chunk_size_that_leaves_a_part_whole) {
+  EXPECT_EQ(chunks_of("polling", 100 * kib), tune_grid::powers_of_two(4 * kib, mib));
+  EXPECT_EQ(chunks_of("polling", 4 * kib), tune_grid::powers_of_two(4 * kib, 32 * kib));
+  EXPECT_EQ(chunks_of("polling", 512), sizes{4 * kib});
   EXPECT_EQ(chunks_of("polling", 0), sizes{4 * kib});
-  EXPECT_EQ(chunks_of("copy-engine", 100 * kib), sizes{256 * kib});
+  EXPECT_EQ(chunks_of("copy-engine", 100 * kib), (sizes{256 * kib, 512 * kib, mib}));
+  EXPECT_EQ(chunks_of("copy-engine", 32 * kib), sizes{256 * kib});
   EXPECT_EQ(chunks_of("copy-engine", std::uint64_t{1} << 40U), sizes{16 * mib});
+}
+
+TEST(space, sizes_that_are_out_cut_a_part_as_the_last_one_does) {
+  for (const std::uint64_t part : {128U, 512U, 4000U, 80324U, 100000U}) {
+    const auto cut = [&](std::uint64_t chunk_bytes) {
+      kernel::region_options options;
+      options.boundaries = {0, part / 4, part / 4 + 32};
+      options.mechanism = kernel::mechanism::polling;
+      options.chunk_bytes = chunk_bytes;
+      return kernel::cut_chunks(kernel::make_region_state(options, 4, 2), 0).size();
+    };
+    const sizes tried = chunks_of("polling", part);
+    EXPECT_EQ(cut(tried.back()), 1U) << part;
+    for (std::size_t i = 0; i + 1 < tried.size(); ++i) EXPECT_GT(cut(tried[i]), 1U) << part;
+  }
 }
 
 TEST(space, keeps_the_largest_chunk_where_none_is_worth_a_wait) {
@@ -39,7 +58,7 @@ TEST(space, keeps_the_largest_chunk_where_none_is_worth_a_wait) {
 }
 
 TEST(space, a_chunk_holds_an_element) {
-  EXPECT_EQ(chunks_of("polling", 64 * kib, {}, 16 * kib), (sizes{16 * kib, 32 * kib, 64 * kib}));
+  EXPECT_EQ(chunks_of("polling", 64 * kib, {}, 16 * kib), tune_grid::powers_of_two(16 * kib, 512 * kib));
   EXPECT_EQ(chunks_of("polling", mib, {}, 32 * mib), sizes{});
 }
 
@@ -56,8 +75,8 @@ TEST(space, names_a_reason_for_each_value_that_is_out) {
   EXPECT_EQ(reasons.at(2),
             "copy-engine 8192: a chunk below 256 KiB is not worth a wait and a copy");
   EXPECT_EQ(reasons.back(), "copy-engine 262144: a part of 100 MiB would need more than 250 waits");
-  EXPECT_EQ(tune_space_of({8 * mib, 4, 1}, {"polling"}).excluded.at(0).reason,
-            "the same as 8 MiB, which holds all of a part of 8 MiB");
+  EXPECT_EQ(tune_space_of({mib, 4, 1}, {"polling"}).excluded.at(0).reason,
+            "the same as 8 MiB: a part of 1 MiB is one chunk");
 }
 
 TEST(space, controls_and_parameters) {
