@@ -246,8 +246,11 @@ def find(node: Node, workload: Workload, gpus: int) -> Use | None:
     """The user's profile of a workload on so many GPUs of this machine, if there is one."""
     here, subject = Machine.of(node), Subject.of(workload, gpus)
     path = default_path(here, subject)
-    if not path.is_file():
-        return None
+    try:
+        if not path.is_file():
+            return None
+    except OSError as error:
+        raise UserError(f"the profile {path} cannot be read: {error.strerror}") from None
     return _use(path, load(path, "the profile"), here, subject)
 
 
