@@ -90,7 +90,7 @@ def _columns(shown: Sequence[Tried], profile: Profile) -> list[table.Column]:
         table.Column("median", name, table.fixed([m / unit for m in medians])),
         table.Column("spread", name, table.fixed([(it.spread_s or 0.0) / unit for it in shown], 3)),
         table.Column("over the pick", "%", [f"{100 * (m / pick - 1):+.1f}" for m in medians]),
-        table.Column("", "", [_outcome(it, profile) for it in shown], number=False),
+        table.Column("", "", [_outcome(it, profile) for it in shown], number=False, wraps=True),
     ]
 
 

@@ -13,7 +13,7 @@ import pytest
 
 import interlace
 from fake_core import Fake, FakeCuda
-from interlace import profiles
+from interlace import profiles, table
 from interlace.errors import UserError
 from interlace.mechanisms import KIB, MIB
 from interlace.tuning import Candidate, Search
@@ -161,6 +161,20 @@ def test_a_profile_has_everything(run: Run, graph: Path, tmp_path: Path) -> None
     for it in search.candidates:
         if it.dropped and it.samples:
             assert f"dropped in round {it.dropped_round}: {it.dropped}" in shown.out
+
+
+@pytest.mark.usefixtures("core")
+@pytest.mark.parametrize("width", [60, 80, 140])
+def test_reasons_are_whole_on_a_terminal(
+    run: Run, graph: Path, monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    monkeypatch.setattr(table, "terminal", lambda: True)
+    monkeypatch.setenv("COLUMNS", str(width))
+    ran = run(*tune_of(graph, "--gpus", 2))
+    head, _, _ = ran.out.partition("Picked ")
+    assert "…" not in head
+    assert all(len(line) <= width for line in head.splitlines()[1:])
+    assert "above" in head
 
 
 def test_a_measured_profile(run: Run, cuda: FakeCuda, graph: Path, tmp_path: Path) -> None:
