@@ -39,6 +39,11 @@ COMMANDS = {
         "study_command",
         "Run a workload by every mechanism and compare.",
     ),
+    "tune": Command(
+        "interlace.tune_command",
+        "tune_command",
+        "Find a workload's fastest mechanism and parameters, for later runs.",
+    ),
     "bench": Command(
         "interlace.bench", "bench_command", "Measure what mechanisms cost and hide on these GPUs."
     ),

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from interlace.mechanisms import BASELINE, BOUND, Tuning
+from interlace.mechanisms import BASELINE, BOUND, EVERY, Config, Tuning
 from interlace.nodes import CudaNode, Node, in_processes, load_core
 from interlace.results import Measured, Row, Sim, Timelines, WireRow
 from interlace.workloads import Case, Outcome, Wire, Workload
@@ -22,6 +22,27 @@ class Plan:
     gpus: tuple[int, ...]  # without 1, ascending
     mechanisms: tuple[str, ...]
     tuning: Tuning
+    # By number of GPUs: what profiles say of a mechanism, in place of the tuning; and mechanisms
+    # with a configuration that run besides.
+    profiled: Mapping[int, Mapping[str, Config]] = field(default_factory=dict)
+    besides: Mapping[int, tuple[str, Config]] = field(default_factory=dict)
+
+    def names(self, gpus: int) -> tuple[str, ...]:
+        """The mechanisms of so many GPUs, in the order of their rows."""
+        besides = {self.besides[gpus][0]} if gpus in self.besides else set()
+        return tuple(name for name in EVERY if name in {*self.mechanisms, *besides})
+
+    def configs(self, gpus: int, mechanism: str, part_bytes: int) -> list[Config]:
+        """The configurations of a mechanism to run."""
+        known = self.profiled.get(gpus, {}).get(mechanism)
+        besides, config = self.besides.get(gpus, (None, Config()))
+        if known is not None:
+            found = [known]
+        elif mechanism in self.mechanisms:
+            found = self.tuning.configs(mechanism, part_bytes)
+        else:
+            found = []
+        return found if mechanism != besides or config in found else [*found, config]
 
     def cases(self, runs: Callable[[str], bool], largest_part: Callable[[int], int]) -> list[Case]:
         """Every run whose mechanism the node `runs`; the first is the single GPU's.
@@ -33,8 +54,8 @@ class Plan:
             *(
                 Case(gpus, mechanism, config)
                 for gpus in self.gpus
-                for mechanism in filter(runs, self.mechanisms)
-                for config in self.tuning.configs(mechanism, largest_part(gpus))
+                for mechanism in filter(runs, self.names(gpus))
+                for config in self.configs(gpus, mechanism, largest_part(gpus))
             ),
         ]
 
@@ -53,7 +74,7 @@ def _choose(
     """The fastest configuration of each row, and the others."""
     best: dict[tuple[int, str], Case] = {}
     for gpus in plan.gpus:
-        for mechanism in plan.mechanisms:
+        for mechanism in plan.names(gpus):
             tried = [case for case in checked if case[:2] == (gpus, mechanism)]
             if tried:
                 best[gpus, mechanism] = min(
@@ -273,7 +294,7 @@ def run_study(
     make = _Rows(workload, node, cases)
     rows = [make.row(checked[single], times, wires[single])]
     for gpus in plan.gpus:
-        for mechanism in plan.mechanisms:
+        for mechanism in plan.names(gpus):
             if (gpus, mechanism) in best:
                 case = best[gpus, mechanism]
                 rows.append(make.row(checked[case], times, wires[case]))

@@ -39,6 +39,14 @@ def check_writable(path: Path, option: str) -> None:
         raise _unwritable(path, error) from None
 
 
+def make_folder(path: Path) -> None:
+    """Make a folder and those above it; raises UserError if it cannot be there."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unwritable(path, error) from None
+
+
 def write_all(contents: Mapping[Path, str]) -> None:
     """Write every file, or none: all are complete on disk before the first gets its name.
 

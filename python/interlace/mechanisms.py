@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -28,6 +29,7 @@ HINTS = ("none", "read-mostly", "preferred-location", "accessed-by")
 KIB = 1 << 10
 MIB = 1 << 20
 GIB = 1 << 30
+ELEMENT_BYTES = 4  # float32, of every region of a workload
 
 # The real node refuses to wait for more than 256 chunks of a part. The chunks at its ends are
 # smaller than the others, which makes a few more of them.
@@ -103,33 +105,31 @@ class Tuning:
     most_waits: int | None = MOST_WAITS
     collectives: tuple[str, ...] = COLLECTIVES
 
+    def space(self, mechanisms: Sequence[str], part_bytes: int, peers: int = 1) -> Any:
+        """The candidates of the compiled search where the largest part has so many bytes."""
+        from interlace.nodes import load_core
+
+        return load_core().tune_space(
+            part_bytes=part_bytes,
+            element_bytes=ELEMENT_BYTES,
+            peers=peers,
+            mechanisms=list(mechanisms),
+            ranges=self.ranges,
+            chunk_bytes=self.chunks,
+            agent_threads=self.threads,
+            least_copied_bytes=self.least_copied,
+            most_waits=self.most_waits,
+        )
+
     def configs(self, mechanism: str, part_bytes: int) -> list[Config]:
         """The configurations to try where the largest part of a device has so many bytes."""
-        if mechanism == "split":
-            return [Config(ranges=ranges) for ranges in self.ranges]
-        if mechanism == "polling":
-            return [
-                Config(chunk_bytes=chunk, agent_threads=threads)
-                for chunk in _different(self.chunks, part_bytes)
-                for threads in self.threads
-            ]
-        if mechanism == "copy-engine":
-            chunks = _different(self._copied(part_bytes), part_bytes)
-            return [Config(chunk_bytes=chunk) for chunk in chunks]
         if mechanism == "nccl":
             return [Config(variant=name) for name in self.collectives]
         if mechanism == "unified-memory":
             return [Config(variant=name) for name in HINTS]
-        return [Config()]
-
-    def _copied(self, part_bytes: int) -> Sequence[int]:
-        least = self.least_copied
-        if self.most_waits is not None:
-            least = max(least, -(-part_bytes // self.most_waits))
-        return [chunk for chunk in self.chunks if chunk >= least] or self.chunks[-1:]
-
-
-def _different(chunks: Sequence[int], part_bytes: int) -> list[int]:
-    """The chunks below a part, and one of those that hold all of it."""
-    below = [chunk for chunk in chunks if chunk < part_bytes]
-    return [*below, *chunks[len(below) : len(below) + 1]]
+        axes = [dict(family.axes) for family in self.space([mechanism], part_bytes).families]
+        return [
+            Config(**dict(zip(names, point, strict=True)))
+            for names in axes
+            for point in itertools.product(*names.values())
+        ]

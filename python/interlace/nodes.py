@@ -1,4 +1,4 @@
-"""Where a study runs: a described machine, or the GPUs of this computer."""
+"""Where workloads run: a described machine, or the GPUs of this computer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Result = TypeVar("Result")
 
 
 class Node:
-    """Where a study runs. `outcomes` yields every case's, in any order."""
+    """Where a workload runs."""
 
     name: str  # sim, cuda
     machine_name: str
@@ -32,8 +32,18 @@ class Node:
         """The machine, for the file of results."""
         raise NotImplementedError
 
-    def outcomes(self, workload: Workload, cases: Sequence[Case]) -> Iterator[Outcome]:
+    def attempts(
+        self, workload: Workload, cases: Sequence[Case]
+    ) -> Iterator[tuple[Case, Outcome | UserError]]:
+        """Every case with its outcome, or with the reason why it is refused; in any order."""
         raise NotImplementedError
+
+    def outcomes(self, workload: Workload, cases: Sequence[Case]) -> Iterator[Outcome]:
+        """Every case's, in any order; raises the first refusal."""
+        for _, found in self.attempts(workload, cases):
+            if isinstance(found, UserError):
+                raise found
+            yield found
 
     def runs(self, mechanism: str) -> bool:
         """Whether rows of this mechanism come from a run of it."""
@@ -71,8 +81,11 @@ class SimulatedNode(Node):
     def runs(self, mechanism: str) -> bool:  # noqa: ARG002
         return True
 
-    def outcomes(self, workload: Workload, cases: Sequence[Case]) -> Iterator[Outcome]:
-        work = [partial(workload.simulate, self.core, self.machine, case) for case in cases]
+    def attempts(
+        self, workload: Workload, cases: Sequence[Case]
+    ) -> Iterator[tuple[Case, Outcome | UserError]]:
+        run = partial(workload.simulate, self.core, self.machine)
+        work = [partial(_attempt, run, case) for case in cases]
         yield from in_processes(work, cases, self.jobs)
 
 
@@ -124,10 +137,22 @@ class CudaNode(Node):
     def runs(self, mechanism: str) -> bool:
         return mechanism != BOUND
 
-    def outcomes(self, workload: Workload, cases: Sequence[Case]) -> Iterator[Outcome]:
+    def attempts(
+        self, workload: Workload, cases: Sequence[Case]
+    ) -> Iterator[tuple[Case, Outcome | UserError]]:
+        def run(case: Case) -> Outcome:
+            return workload.measure(self.cuda, case, self.warmup, self.repeats)
+
         # What may be refused for the size of the data comes before what takes long.
         for case in sorted(cases, key=lambda case: case.mechanism != "unified-memory"):
-            yield workload.measure(self.cuda, case, self.warmup, self.repeats)
+            yield _attempt(run, case)
+
+
+def _attempt(run: Callable[[Case], Outcome], case: Case) -> tuple[Case, Outcome | UserError]:
+    try:
+        return case, run(case)
+    except UserError as refused:
+        return case, refused
 
 
 def in_processes(

@@ -95,16 +95,22 @@ def agent_threads(option: str, text: str) -> tuple[int, ...]:
 
 
 def mechanism_names(
-    option: str, text: str, *, measured: bool = False, simulated: bool = False
+    option: str,
+    text: str,
+    *,
+    measured: bool = False,
+    simulated: bool = False,
+    more: tuple[str, ...] = (),
 ) -> tuple[str, ...]:
-    """The names of a list such as bulk-copy,inline; in the order of EVERY.
+    """The names of a list such as bulk-copy,inline; in the order of EVERY and of `more`.
 
     `measured`: only those that real GPUs can run; `simulated`: only those that the simulator can.
     """
     names = {word.strip() for word in text.split(",")}
+    known = (*EVERY, *more)
     for name in sorted(names):
-        if name not in EVERY:
-            raise unknown("mechanism", name, EVERY)
+        if name not in known:
+            raise unknown("mechanism", name, known)
         if simulated and name in PEERS:
             raise UserError(
                 f"{option} {name}: it is measured on real GPUs and not simulated; leave it out, or "
@@ -112,4 +118,4 @@ def mechanism_names(
             )
     if measured and BOUND in names:
         raise UserError(f"{option} {BOUND}: real GPUs cannot run this bound; leave it out")
-    return tuple(name for name in EVERY if name in names)
+    return tuple(name for name in known if name in names)

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 
+class Steps:
+    """Counts the steps that are done; where there is no terminal, for nobody."""
+
+    def __call__(self) -> None:
+        """One more is done."""
+
+    def expect(self, steps: int) -> None:
+        """As many there will be in all, as far as is known now."""
+
+
 @contextmanager
-def progress(what: str, steps: int) -> Iterator[Callable[[], None]]:
+def progress(what: str, steps: int) -> Iterator[Steps]:
     """A bar with the time left on standard error, if that is a terminal; calls advance it."""
     if not sys.stderr.isatty():
-        yield lambda: None
+        yield Steps()
         return
     from rich.console import Console
     from rich.progress import (
@@ -38,4 +48,12 @@ def progress(what: str, steps: int) -> Iterator[Callable[[], None]]:
     )
     with bar:
         task = bar.add_task(what, total=steps)
-        yield lambda: bar.advance(task)
+
+        class Shown(Steps):
+            def __call__(self) -> None:
+                bar.advance(task)
+
+            def expect(self, steps: int) -> None:
+                bar.update(task, total=steps)
+
+        yield Shown()

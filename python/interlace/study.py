@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -23,14 +23,18 @@ from interlace.options import (
     agent_threads,
     chunk_sizes,
     mechanism_names,
-    number,
     whole,
     whole_numbers,
 )
 from interlace.progress import progress
 from interlace.results import FORMAT, Row, Study, Timelines, json_text, provenance
-from interlace.workloads import WORKLOADS, Inputs, RunFailure, Workload, check_inputs
+from interlace.workload_options import ReadInputs, takes_inputs
+from interlace.workloads import WORKLOADS, RunFailure, Workload, check_inputs
 
+if TYPE_CHECKING:
+    from interlace.profiles import Profile, Use
+
+TUNED = "tuned"  # among mechanisms: what a profile picked
 DEFAULT_WARMUP = 2
 DEFAULT_REPEATS = 5
 
@@ -49,6 +53,74 @@ def _chosen_gpus(text: str | None, count: int, machine: str) -> tuple[int, ...]:
         has = "1 GPU" if count == 1 else f"{count} GPUs"
         raise UserError(f"--gpus {chosen[-1]}: {machine} has {has}")
     return tuple(gpus for gpus in chosen if gpus != 1)
+
+
+# --- profiles -------------------------------------------------------------------------------------
+
+
+def _named_profile(file: Path, counts: Sequence[int]) -> tuple[Path, Profile]:
+    from interlace import profiles
+
+    profile = profiles.load(file, "--profile")
+    if profile.workload.gpus not in counts:
+        raise UserError(
+            f"--profile {file} is for {profile.workload.gpus} GPUs, which this study does not "
+            "have; give --gpus"
+        )
+    return file, profile
+
+
+def _profiles(
+    node: Node, workload: Workload, counts: Sequence[int], named: tuple[Path, Profile] | None
+) -> dict[int, Use]:
+    """The profiles to use, by number of GPUs; says where one was made on another machine."""
+    from interlace import profiles
+
+    found: dict[int, Use] = {}
+    for gpus in counts:
+        use: Use | None
+        if named is not None and named[1].workload.gpus == gpus:
+            use = profiles.given(*named, node, workload)
+        else:
+            use = profiles.find(node, workload, gpus)
+        if use is None:
+            continue
+        found[gpus] = use
+        if (warning := use.warning()) is not None:
+            typer.echo(f"interlace: {warning}", err=True)
+    return found
+
+
+def _planned(
+    counts: tuple[int, ...],
+    names: tuple[str, ...],
+    tuning: Tuning,
+    uses: Mapping[int, Use],
+    by_hand: Mapping[str, bool],
+) -> Plan:
+    """What to run: mechanisms with what profiles know of them, unless options say it."""
+    besides = {}
+    if TUNED in names:
+        for gpus in counts:
+            if gpus not in uses:
+                raise UserError(
+                    f"--mechanisms {TUNED}: there is no profile of this workload on {gpus} GPUs of "
+                    f"this machine; make one with interlace tune and --gpus {gpus}"
+                )
+            pick = uses[gpus].profile.pick
+            besides[gpus] = (pick.mechanism, pick.config)
+    profiled = {
+        gpus: {
+            mechanism: config
+            for mechanism, said in by_hand.items()
+            if mechanism in names
+            and not said
+            and (config := use.profile.best(mechanism)) is not None
+        }
+        for gpus, use in uses.items()
+    }
+    mechanisms = tuple(name for name in names if name != TUNED)
+    return Plan(counts, mechanisms, tuning, profiled, besides)
 
 
 # --- the file of results --------------------------------------------------------------------------
@@ -97,6 +169,7 @@ def _study(
     rows: list[Row],
     candidates: list[Row],
     left_out: Mapping[str, str],
+    uses: Sequence[Use],
 ) -> Study:
     return Study(
         format=FORMAT,
@@ -104,7 +177,10 @@ def _study(
         driver=node.driver,
         machine={"node": node.name, **node.description()},
         data=workload.facts(),
-        notes=_notes(workload, node, rows, left_out),
+        notes=[
+            *_notes(workload, node, rows, left_out),
+            *(use.sentence() for use in uses),
+        ],
         rows=rows,
         candidates=candidates,
     )
@@ -113,33 +189,11 @@ def _study(
 # --- the command ----------------------------------------------------------------------------------
 
 
+@takes_inputs
 def study_command(
+    inputs: ReadInputs,
     workload: Annotated[
         str | None, typer.Argument(metavar="WORKLOAD", help=f"One of: {', '.join(WORKLOADS)}.")
-    ] = None,
-    data: Annotated[
-        Path | None,
-        typer.Option(
-            "--data",
-            metavar="FILE",
-            help="pagerank, sssp: a graph, .mtx, .txt, .el, .edges, .tsv; jacobi: a banded matrix, "
-            ".mtx; als: ratings, .mtx; each also .gz.",
-        ),
-    ] = None,
-    rmat: Annotated[
-        str | None,
-        typer.Option(
-            "--rmat",
-            metavar="SCALE",
-            help="pagerank, sssp: generate an R-MAT graph of 2**SCALE vertices.",
-        ),
-    ] = None,
-    edge_factor: Annotated[
-        str | None,
-        typer.Option("--edge-factor", metavar="N", help="R-MAT: edges a vertex.  [default: 16]"),
-    ] = None,
-    seed: Annotated[
-        str | None, typer.Option("--seed", metavar="N", help="Of what is generated.  [default: 1]")
     ] = None,
     machine: Annotated[
         str | None,
@@ -164,118 +218,8 @@ def study_command(
         typer.Option(
             "--mechanisms",
             metavar="LIST",
-            help=f"Some of: {','.join(EVERY)}.  [default: all that can run; unified-memory, which "
-            "is for small data, only if it is named]",
-        ),
-    ] = None,
-    iterations: Annotated[
-        str | None,
-        typer.Option(
-            "--iterations",
-            "-n",
-            metavar="N",
-            help="Iterations, or with -t at most.  [default: 10; als 5; ct 3; sssp to the end]",
-        ),
-    ] = None,
-    tolerance: Annotated[
-        str | None,
-        typer.Option(
-            "--tolerance",
-            "-t",
-            metavar="T",
-            help="Iterate until the sum of all changes is at most T.",
-        ),
-    ] = None,
-    damping: Annotated[
-        str | None,
-        typer.Option("--damping", metavar="D", help="pagerank: damping.  [default: 0.85]"),
-    ] = None,
-    rows: Annotated[
-        str | None,
-        typer.Option("--rows", metavar="N", help="jacobi: unknowns to generate.  [default: 32768]"),
-    ] = None,
-    half_bandwidth: Annotated[
-        str | None,
-        typer.Option(
-            "--half-bandwidth",
-            metavar="K",
-            help="jacobi: generate K diagonals on each side of the main one.  [default: 8]",
-        ),
-    ] = None,
-    halo: Annotated[
-        bool,
-        typer.Option("--halo", help="jacobi: send unknowns only to the GPUs that need them."),
-    ] = False,
-    source: Annotated[
-        str | None,
-        typer.Option(
-            "--source",
-            metavar="V",
-            help="sssp: vertex to start from, the first is 0.  [default: one of most out-edges]",
-        ),
-    ] = None,
-    users: Annotated[
-        str | None,
-        typer.Option("--users", metavar="N", help="als: users to generate.  [default: 1024]"),
-    ] = None,
-    items: Annotated[
-        str | None,
-        typer.Option("--items", metavar="N", help="als: items to generate.  [default: 256]"),
-    ] = None,
-    ratings: Annotated[
-        str | None,
-        typer.Option("--ratings", metavar="N", help="als: ratings to generate.  [default: 8192]"),
-    ] = None,
-    rank: Annotated[
-        str | None,
-        typer.Option("--rank", metavar="16|32", help="als: numbers a factor.  [default: 16]"),
-    ] = None,
-    lambda_: Annotated[
-        str | None,
-        typer.Option("--lambda", metavar="L", help="als: regularisation.  [default: 0.05]"),
-    ] = None,
-    method: Annotated[
-        str | None,
-        typer.Option(
-            "--method",
-            metavar="als|sgd",
-            help="als: least squares, or a gradient step an epoch.  [default: als]",
-        ),
-    ] = None,
-    rate: Annotated[
-        str | None,
-        typer.Option(
-            "--rate", metavar="R", help="als: length of a gradient step.  [default: 0.05]"
-        ),
-    ] = None,
-    size: Annotated[
-        str | None,
-        typer.Option("--size", metavar="N", help="ct: pixels a side.  [default: 128]"),
-    ] = None,
-    angles: Annotated[
-        str | None,
-        typer.Option("--angles", metavar="N", help="ct: angles in half a turn.  [default: 64]"),
-    ] = None,
-    detectors: Annotated[
-        str | None,
-        typer.Option(
-            "--detectors",
-            metavar="N",
-            help="ct: rays an angle.  [default: the fewest that see the whole image]",
-        ),
-    ] = None,
-    subsets: Annotated[
-        str | None,
-        typer.Option(
-            "--subsets",
-            metavar="N",
-            help="ct: subsets of the angles, each a step of an iteration.  [default: 4]",
-        ),
-    ] = None,
-    smoothing: Annotated[
-        str | None,
-        typer.Option(
-            "--smoothing", metavar="B", help="ct: strength of the prior.  [default: 0.01]"
+            help=f"Some of: {','.join(EVERY)}; {TUNED}: what the profile picked.  [default: all "
+            "that can run; unified-memory, which is for small data, only if it is named]",
         ),
     ] = None,
     split: Annotated[
@@ -316,6 +260,18 @@ def study_command(
             "--repeats", metavar="N", help="Real GPUs: runs, of which the median.  [default: 5]"
         ),
     ] = None,
+    profile_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--profile",
+            metavar="FILE",
+            help="Use this profile of interlace tune.  [default: the one of this machine, workload "
+            "and number of GPUs, if there is one]",
+        ),
+    ] = None,
+    no_profile: Annotated[
+        bool, typer.Option("--no-profile", help="Use no profile; try several configurations.")
+    ] = False,
     jobs: Annotated[
         str | None,
         typer.Option(
@@ -351,34 +307,15 @@ def study_command(
     if workload not in WORKLOADS:
         raise unknown("workload", workload, tuple(WORKLOADS))
     chosen = WORKLOADS[workload]
-    inputs = Inputs(
-        data=data,
-        rmat=whole("--rmat", rmat),
-        edge_factor=whole("--edge-factor", edge_factor),
-        seed=whole("--seed", seed),
-        damping=number("--damping", damping),
-        rows=whole("--rows", rows),
-        half_bandwidth=whole("--half-bandwidth", half_bandwidth),
-        halo=halo or None,
-        source=whole("--source", source),
-        users=whole("--users", users),
-        items=whole("--items", items),
-        ratings=whole("--ratings", ratings),
-        rank=whole("--rank", rank),
-        lambda_=number("--lambda", lambda_),
-        method=method,
-        rate=number("--rate", rate),
-        size=whole("--size", size),
-        angles=whole("--angles", angles),
-        detectors=whole("--detectors", detectors),
-        subsets=whole("--subsets", subsets),
-        smoothing=number("--smoothing", smoothing),
-        iterations=whole("--iterations", iterations),
-        tolerance=number("--tolerance", tolerance),
-    )
+    asked_inputs = inputs()
     simulated = machine is not None
+    named: tuple[str, ...] = ()
     if mechanisms is not None:
-        mechanism_names("--mechanisms", mechanisms, simulated=simulated)
+        named = mechanism_names("--mechanisms", mechanisms, simulated=simulated, more=(TUNED,))
+    if no_profile:
+        for option, asked in (("--profile", profile_file), ("--mechanisms tuned", TUNED in named)):
+            if asked:
+                raise UserError(f"--no-profile and {option} exclude each other; leave one out")
     if gpus is not None:
         whole_numbers("--gpus", gpus, "GPUs")
     range_list = None if split is None else tuple(whole_numbers("--split", split, "ranges"))
@@ -394,7 +331,7 @@ def study_command(
                     f"{option} is for real GPUs; a simulated run always takes the same time, so "
                     "leave it out with --machine"
                 )
-    check_inputs(workload, inputs)
+    check_inputs(workload, asked_inputs)
     outputs = {"--json": json_file, "--html": html_file, "--timeline": timeline_file}
     paths = {option: path for option, path in outputs.items() if path is not None}
     for option, path in paths.items():
@@ -415,7 +352,7 @@ def study_command(
     if mechanisms is None:
         names, left_out = node.default_mechanisms()
     else:
-        names = mechanism_names("--mechanisms", mechanisms)
+        names = named
         if isinstance(node, CudaNode):
             node.require(names, "--mechanisms")
     tuning = Tuning(
@@ -424,9 +361,17 @@ def study_command(
         thread_list or node.default_threads,
     )
     counts = _chosen_gpus(gpus, node.gpus, node.machine_name)
+    profile = None if profile_file is None else _named_profile(profile_file, counts)
+    by_hand = {
+        "split": range_list is not None,
+        "copy-engine": chunk_list is not None,
+        "polling": chunk_list is not None or thread_list is not None,
+    }
     try:
-        loaded = chosen.load(inputs, node.cuda if isinstance(node, CudaNode) else None)
-        plan = Plan(counts, names, replace(tuning, collectives=loaded.collectives))
+        loaded = chosen.load(asked_inputs, node.cuda if isinstance(node, CudaNode) else None)
+        uses = {} if no_profile else _profiles(node, loaded, counts, profile)
+        tuning = replace(tuning, collectives=loaded.collectives)
+        plan = _planned(counts, names, tuning, uses, by_hand)
         steps = len(plan.cases(node.runs, loaded.largest_part))
         if isinstance(node, CudaNode):
             steps += len(plan.gpus)  # counting the wire bytes
@@ -436,7 +381,7 @@ def study_command(
         typer.echo(f"interlace: {failure}", err=True)
         raise typer.Exit(1) from None
 
-    study = _study(loaded, node, found, candidates, left_out)
+    study = _study(loaded, node, found, candidates, left_out, list(uses.values()))
     _deliver(study, timelines, json_file, html_file, timeline_file)
 
 

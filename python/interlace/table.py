@@ -18,16 +18,21 @@ if TYPE_CHECKING:
     from interlace.results import Row, Study
 
 UNKNOWN = "-"
+WRAPPED = 30  # the least characters for sentences
 BEST = "bold green"  # the style of what won
 
 
 class Column(NamedTuple):
-    """A column: two lines of header (name, unit), cells, and whether they are numbers."""
+    """A column: two lines of header (name, unit), cells, and whether they are numbers.
+
+    The last column may hold sentences, which wrap on a terminal.
+    """
 
     name: str
     unit: str
     cells: list[str]
     number: bool = True
+    wraps: bool = False
 
     @property
     def width(self) -> int:
@@ -141,7 +146,7 @@ def footers(study: Study) -> list[str]:
         lines.append("* derived: the bulk-copy run's time less that of its copies.")
     if any(row.gpus > 1 and row.opportunity is None for row in study.rows):
         lines += [note for note in study.notes if note.startswith("opportunity")]
-    lines += [note for note in study.notes if NOT_AVAILABLE in note]
+    lines += [note for note in study.notes if NOT_AVAILABLE in note or note.startswith("Profile ")]
     return lines
 
 
@@ -230,7 +235,8 @@ def _blocks(cut: Sequence[Column], width: int) -> list[list[Column]]:
 
 
 def _table_width(cut: Sequence[Column]) -> int:
-    return sum(column.width + 2 for column in cut) + 2
+    widths = (min(column.width, WRAPPED) if column.wraps else column.width for column in cut)
+    return sum(width + 2 for width in widths) + 2
 
 
 def _rich(cut: Sequence[Column], groups: Sequence[int], styles: Sequence[str]) -> None:
@@ -244,7 +250,7 @@ def _rich(cut: Sequence[Column], groups: Sequence[int], styles: Sequence[str]) -
         made.add_column(
             f"{column.name}\n{column.unit}",
             justify="right" if column.number else "left",
-            no_wrap=True,
+            no_wrap=not column.wraps,
         )
     for index, group in enumerate(groups):
         if index and group != groups[index - 1]:

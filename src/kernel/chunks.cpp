@@ -13,7 +13,6 @@ namespace {
 
 constexpr std::uint64_t boundary_bytes = 128;
 constexpr std::uint64_t first_part = 4;  // of a chunk that the first one is
-constexpr std::uint64_t last_part = 8;   // and the last one
 
 // Parts of the owner whose elements all go to the same devices, ascending; none that nobody gets.
 std::vector<chunk> uniform_parts(const region_state& state, std::uint32_t owner) {

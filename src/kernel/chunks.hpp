@@ -15,6 +15,13 @@
 
 namespace interlace::kernel {
 
+inline constexpr std::uint64_t last_part = 8;  // the last chunk's, of chunk_bytes
+
+// Whether a part is one chunk, so that larger ones cut it the same.
+constexpr bool is_one_chunk(std::uint64_t part_bytes, std::uint64_t chunk_bytes) {
+  return chunk_bytes / last_part >= part_bytes;
+}
+
 // What `owner` delivers in an epoch, cut into chunks of at most options.chunk_bytes, in ascending
 // order. All of a chunk goes to the same devices. Chunks grow from a quarter of that at the start,
 // so that the first one leaves early, and shrink to an eighth at the end, so that little is left

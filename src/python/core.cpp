@@ -1,4 +1,5 @@
-// interlace._core: machines, and the workloads on the host and the simulated node.
+// interlace._core: machines, the search for the fastest mechanism, and the workloads on the host
+// and the simulated node.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
@@ -6,6 +7,7 @@
 
 #include "base/errors.hpp"
 #include "python/bind_machine.hpp"
+#include "python/bind_tune.hpp"
 #include "python/workloads.hpp"
 
 namespace nb = nanobind;
@@ -79,6 +81,7 @@ NB_MODULE(_core, module) {
   module.doc() = "Machines, and workloads on the host and the simulated node.";
   interlace::python::bind_errors(module);
   interlace::python::bind_machine(module);
+  interlace::python::bind_tune(module);
   interlace::python::each_workload(
       [&](const auto&... workload) { interlace::python::bind_workload(module, workload...); });
 }

@@ -51,7 +51,7 @@ WRONG: list[tuple[list[str], str]] = [
         [*STUDY, "--mechanisms", "bulk-copy,inlin"],
         "there is no mechanism 'inlin' (did you mean inline?); "
         "there are bulk-copy, split, inline, polling, copy-engine, nccl, nvshmem, unified-memory, "
-        "infinite-bandwidth",
+        "infinite-bandwidth, tuned",
     ),
     (
         ["study", "pagerank", "--data", "{graph}", "--machine", "4x-volta-nvlink"],
@@ -61,11 +61,11 @@ WRONG: list[tuple[list[str], str]] = [
     (
         [*STUDY, "--gpu", "2"],
         "there is no option '--gpu' (did you mean --gpus?); there are --data, --rmat, "
-        "--edge-factor, --seed, --machine, --gpus, --mechanisms, --iterations, --tolerance, "
-        "--damping, --rows, --half-bandwidth, --halo, --source, --users, --items, --ratings, "
-        "--rank, --lambda, --method, --rate, --size, --angles, --detectors, --subsets, "
-        "--smoothing, --split, --chunks, --threads, --warmup, --repeats, --jobs, "
-        "--json, --html, --timeline, --help",
+        "--edge-factor, --seed, --iterations, --tolerance, --damping, --rows, --half-bandwidth, "
+        "--halo, --source, --users, --items, --ratings, --rank, --lambda, --method, --rate, "
+        "--size, --angles, --detectors, --subsets, --smoothing, "
+        "--machine, --gpus, --mechanisms, --split, --chunks, --threads, --warmup, --repeats, "
+        "--profile, --no-profile, --jobs, --json, --html, --timeline, --help",
     ),
     (["--verson"], "there is no option '--verson' (did you mean --version?); "
                    "there are --version, --help"),

@@ -18,6 +18,7 @@ LAYERS: dict[str, frozenset[str]] = {
     "machine": frozenset({"base"}),
     "plan": frozenset({"base", "machine"}),
     "kernel": frozenset({"base"}),
+    "tune": frozenset({"base", "kernel"}),
     "workload": frozenset({"base", "kernel"}),
     "host": frozenset({"base", "machine", "plan", "kernel"}),
     "sim": frozenset({"base", "machine", "plan", "kernel"}),
@@ -26,7 +27,7 @@ LAYERS: dict[str, frozenset[str]] = {
     "run": frozenset(
         {"base", "machine", "plan", "kernel", "workload", "host", "sim", "cuda", "preload"}
     ),
-    "python": frozenset({"base", "machine", "run"}),
+    "python": frozenset({"base", "machine", "tune", "run"}),
 }
 
 # Inside sim: folder -> the folders of sim that it may include. A file that lies in src/sim itself
@@ -43,10 +44,11 @@ SIM_FOLDERS: dict[str, frozenset[str]] = {
 PUBLIC: dict[str, str] = {
     "kernel.hpp": "kernel",
     "kernel_device.cuh": "cuda",
+    "tune.hpp": "tune",
 }
 
 # Layers that compile where there is no CUDA toolkit, and the headers that would end that.
-PURE = frozenset({"base", "plan", "kernel", "workload", "host", "sim"})
+PURE = frozenset({"base", "plan", "kernel", "tune", "workload", "host", "sim"})
 CUDA_HEADER = re.compile(r"^(cuda|nvml|nvtx|cub/|thrust/|cooperative_groups|cufft|cusparse|nccl)")
 
 # What <...> must name a file of ours; <cuda/...> may also be libcu++.

@@ -64,10 +64,10 @@ def chunks(tuning: Tuning, mechanism: str, part: int) -> list[int]:
         (100 * MIB, CHUNKS, CHUNKS[2:]),  # 400 chunks of 256 KiB are too many to wait for
         (60 * MIB, CHUNKS, CHUNKS[1:]),
         (4 * MIB + 1, CHUNKS, CHUNKS[1:]),
-        (4 * MIB, CHUNKS, CHUNKS[1:]),
-        (MIB, CHUNKS[:3], CHUNKS[1:3]),  # 4 MiB would be the same as 1 MiB
-        (100 * KIB, CHUNKS[:2], CHUNKS[1:2]),
-        (64 * KIB, CHUNKS[:1], CHUNKS[1:2]),
+        (MIB, CHUNKS, CHUNKS[1:]),  # chunks grow and shrink: 4 MiB still cuts it
+        (128 * KIB, CHUNKS[:3], CHUNKS[1:3]),  # 4 MiB would be the same as 1 MiB
+        (32 * KIB, CHUNKS[:2], CHUNKS[1:2]),
+        (8 * KIB, CHUNKS[:1], CHUNKS[1:2]),
         (4, CHUNKS[:1], CHUNKS[1:2]),
         (0, CHUNKS[:1], CHUNKS[1:2]),
         (8 * GIB, CHUNKS, CHUNKS[3:]),  # too many in any case: the node says so

@@ -122,7 +122,7 @@ def test_what_the_core_is_given(core: Fake, graph: Path) -> None:
 def test_chunks_and_threads_are_tried(run: Run, tmp_path: Path) -> None:
     # 2**18 vertices: a part has some 0.5 MiB
     words = ["study", "jacobi", "--rows", 1 << 18, "--machine", MACHINE, "--gpus", 2, "-n", 1]
-    words += ["--chunks", "64K,1m,4M,256K", "--threads", "32,4096"]
+    words += ["--chunks", "64K,1m,4M,16M,256K", "--threads", "32,4096"]  # 4M leaves it whole
     document = result(run, tmp_path, *words)
     tried: dict[str, list[dict[str, int]]] = {"polling": [], "copy-engine": []}
     for row in document["rows"] + document["candidates"]:
@@ -137,10 +137,10 @@ def test_chunks_and_threads_are_tried(run: Run, tmp_path: Path) -> None:
         assert rows[2, name]["config"]["tried"] == order
         assert len(found) == len({str(config) for config in found})
     assert [list(c.values()) for c in rows[2, "polling"]["config"]["tried"]] == [
-        [chunk, threads] for chunk in (64 * KIB, 256 * KIB, MIB) for threads in (32, 4096)
+        [chunk, threads] for chunk in (64 * KIB, 256 * KIB, MIB, 4 * MIB) for threads in (32, 4096)
     ]
     assert rows[2, "copy-engine"]["config"]["tried"] == [
-        {"chunk_bytes": 256 * KIB}, {"chunk_bytes": MIB},
+        {"chunk_bytes": 256 * KIB}, {"chunk_bytes": MIB}, {"chunk_bytes": 4 * MIB},
     ]  # fmt: skip
     assert "tried" not in rows[2, "inline"]["config"]
 

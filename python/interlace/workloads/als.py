@@ -8,7 +8,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Self
 
 from interlace.errors import UserError
-from interlace.workloads.base import ELEMENT_BYTES, Inputs, Outcome, Reference, RunFailure, Workload
+from interlace.mechanisms import ELEMENT_BYTES
+from interlace.workloads.base import Inputs, Outcome, Reference, RunFailure, Workload
 
 if TYPE_CHECKING:
     from interlace.ratings import Floats, Ratings, Side

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 from interlace.errors import UserError
-from interlace.mechanisms import COLLECTIVES, Config, label
+from interlace.mechanisms import COLLECTIVES, ELEMENT_BYTES, Config, label
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 MAX_ITERATIONS = 1_000_000
 DEFAULT_ITERATIONS = 10
 TOLERANCE_LIMIT = 1000  # iterations, when a tolerance alone is given
-ELEMENT_BYTES = 4  # float32
 
 
 class RunFailure(Exception):  # noqa: N818 (also says that a device failed)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from interlace.errors import UserError
-from interlace.mechanisms import RANGE_COLLECTIVES
-from interlace.workloads.base import ELEMENT_BYTES, Case, Inputs, Reference, Workload
+from interlace.mechanisms import ELEMENT_BYTES, RANGE_COLLECTIVES
+from interlace.workloads.base import Case, Inputs, Reference, Workload
 
 if TYPE_CHECKING:
     from interlace.banded import BandedSystem

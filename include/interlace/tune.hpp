@@ -1,0 +1,168 @@
+// Picks a mechanism and its parameters by measuring them (PROACT, section III-A: the profiler).
+//
+//   const interlace::tune_region region{part_bytes, sizeof(float), devices - 1};
+//   const auto space = interlace::tune_space_of(region, {"bulk-copy", "split", "polling"});
+//   const auto found = interlace::tune(space, [&](const interlace::tune_candidate& c, unsigned n) {
+//     return seconds_of(n, interlace::with_candidate(c, options));  // n runs with these options
+//   });
+//   const auto best = interlace::with_candidate(found.candidates[found.pick].candidate, options);
+//
+// The search is by successive elimination, and measures what it compares side by side:
+//
+// 1. A coarse grid of each mechanism's parameters, a few samples a candidate.
+// 2. From each mechanism's fastest point to its neighbours on the grid, in steps that halve, until
+//    no neighbour is left. The fastest point is measured again beside them. A mechanism ends early
+//    that cannot win: a time is a sum of terms which grow at most in proportion to a parameter or
+//    to its inverse, so a point between two others that lie a factor f apart is at most sqrt(f)
+//    times as fast as the faster of them.
+// 3. Dropped are candidates whose best sample lies further above the leader's than three standard
+//    deviations. The rest, and the best of each control, are measured in turn, round by round,
+//    until their medians are known to 1 % or lie further apart than their errors explain. These
+//    rounds alone decide: what made a candidate a finalist does not count again.
+//
+// The pick has the lowest median. A control is picked unless something is faster than the best of
+// them by more than the errors explain.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kernel/region.hpp"
+
+namespace interlace {
+
+struct tune_parameter {
+  std::string name;
+  std::uint64_t value = 0;
+  friend bool operator==(const tune_parameter&, const tune_parameter&) = default;
+};
+
+// A mechanism with its parameters: "ranges" of `split`, "chunk_bytes" of `polling` and
+// `copy-engine`, "agent_threads" of `polling`.
+struct tune_candidate {
+  std::string mechanism;
+  std::vector<tune_parameter> parameters;
+  friend bool operator==(const tune_candidate&, const tune_candidate&) = default;
+
+  std::optional<std::uint64_t> parameter(std::string_view name) const;
+};
+
+struct tune_axis {
+  std::string name;
+  std::vector<std::uint64_t> values;  // above 0, ascending, each once
+};
+
+// A mechanism, and what is tried of each of its parameters: all combinations.
+struct tune_family {
+  std::string mechanism;
+  std::vector<tune_axis> axes;
+  bool control = false;  // its best stays to the end, and is the pick unless it is beaten
+};
+
+struct tune_excluded {
+  tune_candidate candidate;  // with the parameter that is the reason
+  std::string reason;
+};
+
+struct tune_space {
+  std::vector<tune_family> families;
+  std::vector<tune_excluded> excluded;
+};
+
+// What is moved.
+struct tune_region {
+  std::uint64_t part_bytes = 0;  // of the largest part that a device sends as a whole
+  std::uint32_t element_bytes = 1;
+  std::uint32_t peers = 1;  // devices that receive
+};
+
+// What is tried where it is possible; each list as the values of a tune_axis.
+struct tune_grid {
+  std::vector<std::uint64_t> ranges{2, 4, 8, 16, 32};
+  std::vector<std::uint64_t> chunk_bytes = powers_of_two(4U << 10U, 16U << 20U);
+  std::vector<std::uint64_t> agent_threads = powers_of_two(32, 16384);
+  // Of `copy-engine`, which pays for each wait: the least chunk, and the most chunks of a part.
+  std::uint64_t least_copied_bytes = 256U << 10U;
+  std::uint64_t most_waits = 250;
+
+  static std::vector<std::uint64_t> powers_of_two(std::uint64_t first, std::uint64_t last);
+};
+
+// The candidates that the region leaves, and the others with the reason. Of the chunk sizes
+// that leave a part whole (see kernel/chunks.hpp) only the first is possible. If no chunk is worth a wait of `copy-engine`, the
+// largest is. `bulk-copy` and `split` are controls. Throws usage_error for a region without peers
+// and for lists that are not as they should be.
+tune_space tune_space_of(const tune_region& region, const std::vector<std::string>& mechanisms,
+                         const tune_grid& grid = {});
+
+struct tune_rules {
+  std::uint32_t repeats = 3;      // samples of a candidate in a round
+  std::uint32_t most_rounds = 8;  // of finalists, at least 3
+  bool repeatable = false;        // a candidate always takes the same time: one sample says all
+};
+
+// The samples of one candidate in one round; if it turned out to be impossible, why.
+struct tune_samples {
+  std::vector<double> seconds;
+  std::string impossible;
+};
+
+struct tune_round {
+  std::uint32_t number = 0;  // from 1
+  bool final = false;
+  std::vector<tune_candidate> candidates;  // each once, in the order to measure
+  std::uint32_t repeats = 0;               // samples wanted of each
+  std::uint64_t measured = 0;              // candidates in all rounds before
+  std::uint64_t expected = 0;              // in all rounds, as far as can be foreseen
+};
+
+struct tune_measured {
+  struct round_samples {
+    std::uint32_t round = 0;
+    std::vector<double> seconds;
+  };
+
+  tune_candidate candidate;
+  std::vector<round_samples> rounds;  // every sample; none: it was not measured
+  // Of the samples of the final rounds, of all where it came into none; 0 without samples.
+  double median_s = 0;
+  double spread_s = 0;  // from the first to the third quartile
+  bool control = false;
+  bool finalist = false;
+  std::string dropped;              // why, for those that were dropped
+  std::uint32_t dropped_round = 0;  // behind this round
+};
+
+struct tune_result {
+  std::vector<tune_measured> candidates;  // in the order of the space
+  std::size_t pick = 0;
+  std::optional<std::size_t> best_control;
+  // What of the difference to the best control errors explain, in seconds; 0 if that is the pick.
+  double error_s = 0;
+  bool control_unbeaten = false;  // the pick is a control although another median is lower
+  std::uint32_t rounds = 0;
+};
+
+// Gives each candidate of a round its samples, in seconds. What it throws ends the search.
+using tune_measure_round = std::function<std::vector<tune_samples>(const tune_round&)>;
+// The same for one candidate at a time; a usage_error says that the candidate is impossible.
+using tune_measure =
+    std::function<std::vector<double>(const tune_candidate&, std::uint32_t repeats)>;
+
+// Throws usage_error for a space with nothing to measure, if nothing is possible, and for samples
+// that are not as many finite numbers above 0 as were asked for.
+tune_result tune_in_rounds(const tune_space& space, const tune_measure_round& measure,
+                           const tune_rules& rules = {});
+tune_result tune(const tune_space& space, const tune_measure& measure,
+                 const tune_rules& rules = {});
+
+// The options of a region that moves as the candidate says; all others as they are.
+kernel::region_options with_candidate(const tune_candidate& candidate,
+                                      kernel::region_options options);
+
+}  // namespace interlace

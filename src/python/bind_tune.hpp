@@ -1,0 +1,12 @@
+// The search for the fastest mechanism and parameters, as Python sees it.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+namespace interlace::python {
+
+// Adds TuneSpace, TuneFamily, TuneRound, TuneMeasured, TuneResult with the C++ field names,
+// tune_space() and tune_in_rounds(). A candidate is (mechanism, {parameter: value}).
+void bind_tune(nanobind::module_& module);
+
+}  // namespace interlace::python

@@ -1,0 +1,438 @@
+"""`interlace tune`, its profiles, and the studies that use them; the compiled search is real."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import interlace
+from fake_core import Fake, FakeCuda
+from interlace import profiles, table
+from interlace.errors import UserError
+from interlace.mechanisms import KIB, MIB
+from interlace.tuning import Candidate, Search
+from study_helpers import MACHINE, Run
+
+pytest.importorskip("interlace._core")
+
+FEW = ("--split", "2,8", "--chunks", "4K,64K", "--threads", "32,4096")
+
+
+def tune_of(graph: Path, *words: object) -> list[object]:
+    """The words of a small search on a described machine."""
+    return ["tune", "pagerank", "--data", graph, "--machine", MACHINE, *FEW, *words]
+
+
+def measured(graph: Path, *words: object) -> list[object]:
+    """The same on the GPUs that are there."""
+    return ["tune", "pagerank", "--data", graph, *FEW, *words]
+
+
+def document(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(path.read_text())
+    return found
+
+
+# --- from Python ----------------------------------------------------------------------------------
+
+
+def seconds(candidate: Candidate) -> float:
+    if candidate.mechanism != "polling":
+        return {"bulk-copy": 2.0, "split": 1.5, "inline": 1.2, "copy-engine": 3.0}[
+            candidate.mechanism
+        ]
+    chunk, threads = (candidate.parameters[name] for name in ("chunk_bytes", "agent_threads"))
+    octaves = abs(math.log2(chunk / (256 * KIB))) + abs(math.log2(threads / 2048))
+    return 1 + 0.1 * octaves
+
+
+def test_from_python() -> None:
+    asked: list[tuple[Candidate, int]] = []
+
+    def measure(candidate: Candidate, repeats: int) -> Sequence[float]:
+        asked.append((candidate, repeats))
+        if candidate.mechanism == "copy-engine":
+            raise interlace.Impossible("no copy engine is free")
+        return [seconds(candidate) * (1 + 0.001 * n) for n in range(repeats)]
+
+    found = interlace.tune(measure, space=interlace.tune_space(64 * MIB, peers=3), repeats=4)
+    assert found.picked.mechanism == "polling"
+    assert found.picked.parameters == {"chunk_bytes": 256 * KIB, "agent_threads": 2048}
+    assert found.picked.finalist
+    assert found.picked.median_s == pytest.approx(1.0015)
+    assert found.best_control is not None
+    assert found.candidates[found.best_control].mechanism == "split"
+    assert {repeats for _, repeats in asked} == {4}
+    kept = sum(len(one.times_s) for it in found.candidates for one in it.samples)
+    refused = [it for it in found.candidates if it.mechanism == "copy-engine"]
+    impossible = [it for it in refused if it.dropped == "not possible: no copy engine is free"]
+    assert impossible
+    assert kept == 4 * (len(asked) - len(impossible))
+    assert all(it.samples or it.dropped for it in found.candidates)
+
+
+def test_a_space_by_hand() -> None:
+    space = {"split": {"ranges": [2, 4]}, "mine": {"chunk_bytes": [64, 128, 256]}}
+    found = interlace.tune(
+        lambda it, n: [1 / it.parameters.get("chunk_bytes", 32)] * n, space=space, repeatable=True
+    )
+    assert (found.picked.mechanism, found.picked.parameters) == ("mine", {"chunk_bytes": 256})
+    assert found.picked.samples[0].times_s == [1 / 256]
+    best = found.best("split")
+    assert best is not None
+    assert best.control
+    assert found.best("inline") is None
+
+
+@pytest.mark.parametrize("times", [[], [0.0, 1.0, 1.0], [1.0, math.nan, 1.0], [1.0] * 4])
+def test_times_that_cannot_be(times: list[float]) -> None:
+    with pytest.raises(UserError, match="gave no 3 finite times above 0 s"):
+        interlace.tune(lambda *_: times, space={"inline": {}})
+
+
+def test_spaces_that_cannot_be() -> None:
+    with pytest.raises(UserError, match="must be above 0 and ascend"):
+        interlace.tune(lambda *_: [1.0], space={"split": {"ranges": [4, 2]}}, repeats=1)
+    with pytest.raises(UserError, match="at least 2 devices"):
+        interlace.tune_space(MIB, peers=0)
+    with pytest.raises(UserError, match="nothing to try"):
+        interlace.tune(lambda *_: [1.0], space={})
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ZeroDivisionError])
+def test_what_measuring_raises_comes_through(error: type[BaseException]) -> None:
+    def measure(*_: object) -> list[float]:
+        raise error
+
+    with pytest.raises(error):
+        interlace.tune(measure, space={"inline": {}})
+
+
+# --- the command ----------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("core")
+def test_a_profile_has_everything(run: Run, graph: Path, tmp_path: Path) -> None:
+    out = tmp_path / "p.json"
+    ran = run(*tune_of(graph, "--gpus", 2, "--out", out))
+    assert (ran.code, ran.err) == (0, "")
+    profile = profiles.load(out, "")
+    assert profile.machine.node == "sim"
+    assert profile.machine.name == MACHINE
+    assert len(profile.machine.sha256 or "") == 64
+    assert (profile.workload.kind, profile.workload.data) == ("pagerank", "forty")
+    assert (profile.workload.gpus, profile.workload.peers) == (2, 1)
+    assert profile.workload.elements == 40
+    assert profile.workload.parameters == {"vertices": 40, "edges": 117, "dangling": 1}
+    assert profile.repeats == 1
+    search = profile.search
+    assert {it.mechanism for it in search.candidates} == {
+        "bulk-copy", "split", "inline", "polling", "copy-engine",
+    }  # fmt: skip
+    fastest = min(it.median_s or math.inf for it in search.candidates)
+    assert profile.pick.median_s == fastest == search.picked.median_s
+    assert {(it.mechanism, it.parameters["chunk_bytes"]) for it in search.excluded} == {
+        ("polling", 64 * KIB), ("copy-engine", 4 * KIB),
+    }  # fmt: skip
+    again = tmp_path / "again.json"
+    assert run(*tune_of(graph, "--gpus", 2, "--out", again)).code == 0
+    one, two = document(out), document(again)
+    for it in (one, two):
+        del it["command"], it["date"]
+    assert one == two  # simulations repeat
+
+    shown = run("tune", "--explain", out)
+    assert shown.code == 0
+    assert shown.out == ran.out
+    assert f"Picked {profile.pick.label}: median " in shown.out
+    assert profile.best_control is not None
+    if search.picked.control:
+        assert "It is a control, and nothing was faster." in shown.out
+    else:
+        assert f"The next control is {profile.best_control.label}: median " in shown.out
+    assert "polling (64 KiB): not possible: the same as 4 KiB" in shown.out
+    assert shown.out.endswith(f"Profile: {out}\n")
+    for it in search.candidates:
+        if it.dropped and it.samples:
+            assert f"dropped in round {it.dropped_round}: {it.dropped}" in shown.out
+
+
+@pytest.mark.usefixtures("core")
+@pytest.mark.parametrize("width", [60, 80, 140])
+def test_reasons_are_whole_on_a_terminal(
+    run: Run, graph: Path, monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    monkeypatch.setattr(table, "terminal", lambda: True)
+    monkeypatch.setenv("COLUMNS", str(width))
+    ran = run(*tune_of(graph, "--gpus", 2))
+    head, _, _ = ran.out.partition("Picked ")
+    assert "…" not in head
+    assert all(len(line) <= width for line in head.splitlines()[1:])
+    assert "above" in head
+
+
+def test_a_measured_profile(run: Run, cuda: FakeCuda, graph: Path, tmp_path: Path) -> None:
+    out = tmp_path / "p.json"
+    ran = run(*measured(graph, "--out", out, "--repeats", 2, "--warmup", 0))
+    assert (ran.code, ran.err) == (0, "")
+    profile = profiles.load(out, "")
+    assert profile.machine == profiles.Machine(
+        "cuda", "4x Fake H200", 4, "Fake H200", "580.1", "13.0", None
+    )
+    assert (profile.workload.gpus, profile.warmup, profile.repeats) == (4, 0, 2)
+    controls = [it for it in profile.search.candidates if it.control and it.finalist]
+    assert {it.mechanism for it in controls} == {"bulk-copy", "split"}
+    finals = [{s.round for s in it.samples} for it in [*controls, profile.search.picked]]
+    last = profile.search.rounds
+    for rounds in finals:
+        assert {last - 2, last - 1, last} <= rounds  # side by side to the end
+    assert cuda.calls
+
+
+def test_a_refused_candidate_is_no_end(
+    run: Run, cuda: FakeCuda, graph: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = cuda.run_pagerank
+
+    def refusing(mechanism: str, *arguments: Any) -> dict[str, Any]:
+        if mechanism == "polling":
+            raise cuda.UsageError("the agent has no room")
+        return whole(mechanism, *arguments)
+
+    monkeypatch.setattr(cuda, "run_pagerank", refusing)
+    out = tmp_path / "p.json"
+    ran = run(*measured(graph, "--out", out))
+    assert ran.code == 0
+    polling = [c for c in profiles.load(out, "").search.candidates if c.mechanism == "polling"]
+    assert all(not it.samples for it in polling)
+    assert {it.dropped for it in polling} == {"not possible: the agent has no room"}
+    assert ": not possible: the agent has no room." in ran.out
+
+
+@pytest.mark.parametrize("how", ["wrong", "crash", "interrupt"])
+def test_what_ends_a_search_leaves_nothing(
+    run: Run, core: Fake, graph: Path, tmp_path: Path, how: str
+) -> None:
+    setattr(core, how, ("inline", 4, 1, 7) if how == "wrong" else "inline")
+    ran = run(*tune_of(graph, "--out", tmp_path / "p.json"))
+    assert ran.out == ""
+    if how == "interrupt":
+        assert (ran.code, ran.err) == (130, "interlace: interrupted\n")
+    else:
+        assert ran.code == 1
+        assert ran.err.startswith("interlace: ")
+        assert ran.err.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["forty.mtx.gz"]
+
+
+WRONG: list[tuple[list[str], str]] = [
+    (["tune"], "tune needs the name of a workload; there are pagerank, jacobi, sssp, als"),
+    (["tune", "pgerank"], "there is no workload 'pgerank' (did you mean pagerank?); there are "
+                          "pagerank, jacobi, sssp, als"),
+    (["--gpus", "1"], "--gpus 1: give a number of at least 2"),
+    (["--gpus", "8"], "--gpus 8: 4x-volta-nvlink2 has 4 GPUs"),
+    (["--mechanisms", "infinite-bandwidth"],
+     "--mechanisms infinite-bandwidth: a bound cannot be picked; leave it out"),
+    (["--repeats", "2"], "--repeats is for real GPUs; a simulated run always takes the same time, "
+                         "so leave it out with --machine"),
+    (["--out", "{folder}"], "--out {folder} is a directory; give the name of a file"),
+    (["--explain", "{folder}/x"], "--explain prints a profile that is there; leave WORKLOAD out"),
+    (["tune", "--explain", "{folder}/none"],
+     "--explain {folder}/none cannot be read: No such file or directory"),
+    (["tune", "--explain", "{graph}"], "--explain {graph} is not a profile"),
+    (["tune", "--explain", "{folder}/list.json"],
+     "--explain {folder}/list.json is not a profile; make one with interlace tune"),
+    (["tune", "--explain", "{folder}/new.json"], "--explain {folder}/new.json has the format 99, "
+     "and this version reads 1; make it anew with interlace tune"),
+    (["tune", "--explain", "{folder}/half.json"],
+     "--explain {folder}/half.json is damaged (Object missing required field"),
+    (["study", "--mechanisms", "tuned"], "--mechanisms tuned: there is no profile of this workload "
+     "on 2 GPUs of this machine; make one with interlace tune and --gpus 2"),
+    (["study", "--mechanisms", "tuned", "--no-profile"],
+     "--no-profile and --mechanisms tuned exclude each other; leave one out"),
+    (["study", "--profile", "{folder}/list.json"],
+     "--profile {folder}/list.json is not a profile; make one with interlace tune"),
+]  # fmt: skip
+
+
+@pytest.mark.usefixtures("core")
+@pytest.mark.parametrize(("words", "sentence"), WRONG, ids=[" ".join(w[0]) for w in WRONG])
+def test_wrong_input(
+    run: Run, graph: Path, tmp_path: Path, words: list[str], sentence: str
+) -> None:
+    (tmp_path / "list.json").write_text("[1]")
+    (tmp_path / "new.json").write_text('{"kind": "interlace profile", "format": 99}')
+    (tmp_path / "half.json").write_text('{"kind": "interlace profile", "format": 1}')
+    names = {"graph": graph, "folder": tmp_path}
+    on = ["pagerank", "--data", graph, "--machine", MACHINE]
+    filled: list[object] = [word.format(**names) for word in words]
+    if words[0] == "study":
+        filled[1:1] = [*on, "--gpus", 2]
+    elif words[0] != "tune":
+        filled = ["tune", *on, *filled]
+    ran = run(*filled)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith(f"interlace: {sentence.format(**names)}")
+    assert ran.err.count("\n") == 1
+
+
+# --- later runs -----------------------------------------------------------------------------------
+
+
+def configs(run: Run, tmp_path: Path, *words: object) -> tuple[dict[str, Any], str, list[str]]:
+    """What the rows of a study on two GPUs were configured by, standard error and the notes."""
+    out = tmp_path / "study.json"
+    ran = run("study", "pagerank", "--gpus", "2", "--json", out, *words)
+    assert ran.code == 0, ran.err
+    study = document(out)
+    rows = [row for row in study["rows"] if row["gpus"] == 2]
+    found = {row["mechanism"]: row["config"] for row in rows}
+    return found, ran.err, [n for n in study["notes"] if n.startswith("Profile ")]
+
+
+@pytest.mark.usefixtures("core")
+def test_a_study_uses_the_profile_by_itself(run: Run, graph: Path, tmp_path: Path) -> None:
+    on = ("--data", graph, "--machine", MACHINE)
+    ran = run(*tune_of(graph, "--gpus", 2))
+    assert ran.code == 0
+    file = Path(ran.out.splitlines()[-1].removeprefix("Profile: "))
+    assert file.parent == profiles.folder()
+    profile = profiles.load(file, "")
+
+    found, err, notes = configs(run, tmp_path, *on)
+    assert err == ""
+    assert notes == [f"Profile {file} (on 2 GPUs): it picks {profile.pick.label}."]
+    for mechanism in ("split", "polling", "copy-engine"):
+        best = profile.best(mechanism)
+        assert best is not None
+        assert found[mechanism]["tried"] == [best.given()]
+
+    # What is asked for goes before the profile, for the mechanism that has it.
+    found, _, _ = configs(run, tmp_path, *on, "--split", "3,5", "--threads", "96")
+    assert found["split"]["tried"] == [{"ranges": 3}, {"ranges": 5}]
+    assert {it["agent_threads"] for it in found["polling"]["tried"]} == {96}
+    copied = profile.best("copy-engine")
+    assert copied is not None
+    assert found["copy-engine"]["tried"] == [copied.given()]
+
+    found, _, notes = configs(run, tmp_path, *on, "--no-profile")
+    assert notes == []
+    assert len(found["split"]["tried"]) == 3
+
+    found, _, _ = configs(run, tmp_path, *on, "--mechanisms", "tuned")
+    assert list(found) == [profile.pick.mechanism]
+    assert {name: found[profile.pick.mechanism].get(name) for name in profile.pick.parameters} == (
+        profile.pick.parameters
+    )
+    ran = run("study", "pagerank", *on, "--gpus", "2", "--mechanisms", "bulk-copy,tuned")
+    assert ran.out.splitlines()[-1] == notes_of(file, profile)
+
+    other = graph.with_name("other.mtx.gz")  # another workload has none
+    shutil.copy(graph, other)
+    _, _, notes = configs(run, tmp_path, "--data", other, "--machine", MACHINE)
+    assert notes == []
+
+
+def notes_of(file: Path, profile: profiles.Profile) -> str:
+    return f"Profile {file} (on 2 GPUs): it picks {profile.pick.label}."
+
+
+def test_a_profile_of_another_machine(
+    run: Run, cuda: FakeCuda, graph: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run(*measured(graph, "--gpus", 2)).code == 0
+    (file,) = profiles.folder().iterdir()
+    assert configs(run, tmp_path, "--data", graph)[1] == ""
+
+    about = {"gpus": 4, "name": "Fake H200", "driver": "590.2", "cuda": "13.1"}
+    cuda.gpus = 8
+    monkeypatch.setattr(cuda, "device_info", lambda: about | {"gpus": 8})
+    found, err, notes = configs(run, tmp_path, "--data", graph)
+    assert err == (
+        f"interlace: the profile {file} was made on another machine: its machine has 4 GPUs, this "
+        "one 8; its driver is 580.1, here 590.2; its CUDA is 13.0, here 13.1. It is used "
+        "nevertheless; make it anew with interlace tune, or leave it out with --no-profile\n"
+    )
+    assert len(notes) == 1
+    assert len(found["split"]["tried"]) == 1
+    assert configs(run, tmp_path, "--data", graph, "--no-profile")[1] == ""
+
+    # Other GPUs find nothing by themselves, and may be told to use it.
+    monkeypatch.setattr(cuda, "device_info", lambda: about | {"name": "Fake B200"})
+    assert configs(run, tmp_path, "--data", graph)[2] == []
+    _, err, notes = configs(run, tmp_path, "--data", graph, "--profile", file)
+    assert "its GPUs are those of Fake H200, here of Fake B200" in err
+    assert len(notes) == 1
+    _, err, _ = configs(run, tmp_path, "--data", graph, "--machine", MACHINE, "--profile", file)
+    assert f"it is of 4x Fake H200, this is {MACHINE}" in err
+
+
+@pytest.mark.usefixtures("core")
+def test_a_changed_description_is_named(run: Run, graph: Path, tmp_path: Path) -> None:
+    mine = tmp_path / "mine.toml"
+    shutil.copy(Path(__file__).resolve().parents[2] / "machines" / f"{MACHINE}.toml", mine)
+    on = ("--data", graph, "--machine", mine)
+    assert run("tune", "pagerank", *on, *FEW, "--gpus", 2).code == 0
+    assert configs(run, tmp_path, *on)[1] == ""
+    text = mine.read_text()
+    assert "clock_MHz = " in text
+    mine.write_text(text.replace("clock_MHz = 1", "clock_MHz = 2", 1))
+    assert "the description of mine has changed" in configs(run, tmp_path, *on)[1]
+
+
+@pytest.mark.usefixtures("core")
+def test_a_broken_profile_is_one_error(run: Run, graph: Path) -> None:
+    assert run(*tune_of(graph, "--gpus", 2)).code == 0
+    (file,) = profiles.folder().iterdir()
+    whole = document(file)
+    study = ("study", "pagerank", "--data", graph, "--machine", MACHINE, "--gpus", "2")
+
+    def told(text: str) -> str:
+        file.write_text(text)
+        ran = run(*study)
+        assert (ran.code, ran.out) == (2, "")
+        assert ran.err.count("\n") == 1
+        return ran.err
+
+    assert "is not a profile" in told(json.dumps(whole)[:-9])
+    search = whole["search"]
+    assert "there is no candidate 999" in told(
+        json.dumps(whole | {"search": search | {"pick": 999}})
+    )
+    changed = [it | {"mechanism": "by-hand"} for it in search["candidates"]]
+    assert "there is no mechanism 'by-hand'" in told(
+        json.dumps(whole | {"search": search | {"candidates": changed}})
+    )
+    other = whole | {"workload": whole["workload"] | {"elements": 41}}
+    assert "elements is 41 there and 40 here" in told(json.dumps(other))
+    file.unlink()
+    assert run(*study).code == 0
+
+
+@pytest.mark.usefixtures("core")
+def test_a_named_profile_is_of_this_workload(run: Run, graph: Path, tmp_path: Path) -> None:
+    out = tmp_path / "p.json"
+    assert run(*tune_of(graph, "--gpus", 2, "--out", out)).code == 0
+    words = ("study", "pagerank", "--data", graph, "--machine", MACHINE, "--profile", out)
+    assert run(*words, "--gpus", "4").err == (
+        f"interlace: --profile {out} is for 2 GPUs, which this study does not have; give --gpus\n"
+    )
+    ran = run("study", "jacobi", "--rows", 64, "--machine", MACHINE, "--profile", out)
+    assert ran.code == 2
+    assert f"the profile {out} is of pagerank, forty on 2 GPUs, not of this workload" in ran.err
+    assert run(*words).code == 0
+
+
+def test_the_pick_of_a_search_comes_before_its_finalists() -> None:
+    found: Search = interlace.tune(
+        lambda it, n: [1.0 if it.mechanism == "split" else 1 - 1e-9] * n,
+        space={"split": {"ranges": [2]}, "inline": {}},
+    )
+    assert found.picked.mechanism == "inline"
+    assert found.best("inline") == found.picked
