@@ -14,8 +14,8 @@ from interlace import overlap, table
 from interlace.cli import unknown
 from interlace.errors import UserError
 from interlace.mechanisms import (
-    BOUND,
     MECHANISMS,
+    SIMULATED,
     Config,
     Tuning,
     label,
@@ -43,7 +43,7 @@ DEFAULT_THREADS = ",".join(map(str, CudaNode.default_threads))
 DEFAULT_EPOCHS = 5
 DEFAULT_WARMUP = 1
 DEFAULT_REPEATS = 5
-MEASURED = tuple(name for name in MECHANISMS if name != BOUND)
+MEASURED = tuple(name for name in MECHANISMS if name not in SIMULATED)
 
 
 # --- the table ------------------------------------------------------------------------------------

@@ -6,9 +6,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-MECHANISMS = ("bulk-copy", "split", "inline", "polling", "copy-engine", "infinite-bandwidth")
+MECHANISMS = (
+    "bulk-copy",
+    "split",
+    "inline",
+    "polling",
+    "device-launch",
+    "copy-engine",
+    "proact-hardware",
+    "serial-copy",
+    "infinite-bandwidth",
+)
 BASELINE = "bulk-copy"
 BOUND = "infinite-bandwidth"
+SERIAL = "serial-copy"  # the bulk copies of the PROACT paper; no way that anybody should choose
+SIMULATED = ("proact-hardware", SERIAL, BOUND)  # what no real GPU runs
+DEFAULTS = tuple(name for name in MECHANISMS if name != SERIAL)  # of a study
+# Behind a mechanism that tracks chunks: everything is done but for the transfers. It says what
+# tracking and starting transfers cost, and nothing about what could be reached.
+WITHOUT_TRANSFERS = "-without-transfers"
 
 KIB = 1 << 10
 MIB = 1 << 20
@@ -36,8 +52,8 @@ class Config(NamedTuple):
     """How a mechanism moves data; None: not something that it has."""
 
     ranges: int | None = None  # of `split`
-    chunk_bytes: int | None = None  # of `polling` and `copy-engine`
-    agent_threads: int | None = None  # of `polling`
+    chunk_bytes: int | None = None  # of what tracks chunks
+    agent_threads: int | None = None  # of `polling`, and of each kernel of `device-launch`
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Config:
@@ -86,12 +102,14 @@ class Tuning:
         """The configurations to try where the largest part of a device has so many bytes."""
         if mechanism == "split":
             return [Config(ranges=ranges) for ranges in self.ranges]
-        if mechanism == "polling":
+        if mechanism in ("polling", "device-launch"):
             return [
                 Config(chunk_bytes=chunk, agent_threads=threads)
                 for chunk in _different(self.chunks, part_bytes)
                 for threads in self.threads
             ]
+        if mechanism == "proact-hardware":
+            return [Config(chunk_bytes=chunk) for chunk in _different(self.chunks, part_bytes)]
         if mechanism == "copy-engine":
             chunks = _different(self._copied(part_bytes), part_bytes)
             return [Config(chunk_bytes=chunk) for chunk in chunks]

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from interlace.errors import UserError
-from interlace.mechanisms import BOUND, KIB, MIB
+from interlace.mechanisms import KIB, MIB, SIMULATED
 from interlace.workloads import Case, Outcome, RunFailure, Workload, core_errors
 
 Result = TypeVar("Result")
@@ -93,7 +93,7 @@ class CudaNode(Node):
         return {**self.info, "name": self.machine_name, "model": self.info["name"]}
 
     def runs(self, mechanism: str) -> bool:
-        return mechanism != BOUND
+        return mechanism not in SIMULATED
 
     def outcomes(self, workload: Workload, cases: Sequence[Case]) -> Iterator[Outcome]:
         for case in cases:

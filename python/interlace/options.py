@@ -6,7 +6,7 @@ import re
 
 from interlace.cli import unknown
 from interlace.errors import UserError
-from interlace.mechanisms import BOUND, GIB, KIB, MECHANISMS, MIB
+from interlace.mechanisms import BOUND, GIB, KIB, MECHANISMS, MIB, SIMULATED
 
 LEAST_CHUNK, MOST_CHUNK = 4 * KIB, 256 * MIB
 WARP = 32  # threads of an agent come in warps
@@ -103,6 +103,8 @@ def mechanism_names(option: str, text: str, *, measured: bool = False) -> tuple[
     for name in sorted(names):
         if name not in MECHANISMS:
             raise unknown("mechanism", name, MECHANISMS)
-    if measured and BOUND in names:
-        raise UserError(f"{option} {BOUND}: real GPUs cannot run this bound; leave it out")
+    for name in SIMULATED if measured else ():
+        if name in names:
+            what = "bound" if name == BOUND else "mechanism"
+            raise UserError(f"{option} {name}: real GPUs cannot run this {what}; leave it out")
     return tuple(name for name in MECHANISMS if name in names)

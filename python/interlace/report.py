@@ -24,10 +24,10 @@ BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILION, PURPLE = (
 )  # fmt: skip
 GREY = "#8a8a8a"
 MECHANISM_COLOURS = {
-    BASELINE: GREY, "split": ORANGE, "inline": BLUE, "polling": GREEN, "copy-engine": PURPLE,
-    BOUND: BLACK,
+    BASELINE: GREY, "split": ORANGE, "inline": BLUE, "polling": GREEN, "device-launch": SKY,
+    "copy-engine": PURPLE, "proact-hardware": VERMILION, BOUND: BLACK,
 }  # fmt: skip
-OTHER_COLOURS = (VERMILION, SKY, YELLOW)
+OTHER_COLOURS = (YELLOW,)
 WIRE_KINDS = (("useful", GREEN, ""), ("protocol", SKY, "."), ("wasted", VERMILION, "/"))
 TRACK_COLOURS = {"kernel": BLUE, "agent": GREEN, "copy": ORANGE, "exchange": PURPLE}
 MAX_BARS = 1500  # of one timeline; what comes later is left out, and the page says so
@@ -62,8 +62,23 @@ GLOSSARY = (
         "complete: with chunks of so many bytes and so many threads of the agent.",
     ),
     (
+        "device-launch",
+        "The block that completes a chunk launches a kernel of so many threads, which stores it to "
+        "the others.",
+    ),
+    (
         "copy-engine",
         "Streams wait for each chunk, and a copy engine copies it as soon as it is complete.",
+    ),
+    (
+        "proact-hardware",
+        "Hardware that no GPU has: stores count for their chunk by themselves, and a unit that "
+        "fetches a descriptor copies each complete one.",
+    ),
+    (
+        "serial-copy",
+        "Bulk copies as plain cudaMemcpy calls make them: each waits for all before it that touch "
+        "one of its GPUs.",
     ),
     ("infinite-bandwidth", "Transfers take no time and no resources: the bound."),
     ("simulated, measured", "Times of a described machine's model, or of the GPUs themselves."),

@@ -16,7 +16,7 @@ import typer
 from interlace.cli import unknown
 from interlace.errors import UserError
 from interlace.evaluation import Plan, run_study
-from interlace.mechanisms import BASELINE, BOUND, MECHANISMS, Tuning
+from interlace.mechanisms import BASELINE, BOUND, DEFAULTS, MECHANISMS, SERIAL, SIMULATED, Tuning
 from interlace.nodes import CudaNode, Node, SimulatedNode, load_core, real_node
 from interlace.options import (
     agent_threads,
@@ -153,7 +153,9 @@ def study_command(
     mechanisms: Annotated[
         str | None,
         typer.Option(
-            "--mechanisms", metavar="LIST", help=f"Some of: {','.join(MECHANISMS)}.  [default: all]"
+            "--mechanisms",
+            metavar="LIST",
+            help=f"Some of: {','.join(MECHANISMS)}.  [default: all but {SERIAL}]",
         ),
     ] = None,
     iterations: Annotated[
@@ -250,7 +252,8 @@ def study_command(
         typer.Option(
             "--chunks",
             metavar="LIST",
-            help="Chunks to try for polling and copy-engine, such as 64K,1M.  "
+            help="Chunks to try where they are tracked (polling, device-launch, copy-engine, "
+            "proact-hardware), such as 64K,1M.  "
             "[default: 64K,256K,1M,4M; simulated 64K,1M]",
         ),
     ] = None,
@@ -259,7 +262,8 @@ def study_command(
         typer.Option(
             "--threads",
             metavar="LIST",
-            help="Threads of the agent to try for polling.  [default: 4096,16384; simulated 4096]",
+            help="Threads to try for polling's agent and device-launch's kernels.  "
+            "[default: 4096,16384; simulated 4096]",
         ),
     ] = None,
     warmup: Annotated[
@@ -329,7 +333,14 @@ def study_command(
         iterations=whole("--iterations", iterations),
         tolerance=number("--tolerance", tolerance),
     )
-    names = MECHANISMS if mechanisms is None else mechanism_names("--mechanisms", mechanisms)
+    names = DEFAULTS if mechanisms is None else mechanism_names("--mechanisms", mechanisms)
+    if machine is None and mechanisms is not None:
+        for name in names:
+            if name in SIMULATED and name != BOUND:  # which is derived
+                raise UserError(
+                    f"--mechanisms {name}: real GPUs cannot run this; leave it out, or name a "
+                    "machine to simulate with --machine"
+                )
     if gpus is not None:
         whole_numbers("--gpus", gpus, "GPUs")
     range_list = None if split is None else tuple(whole_numbers("--split", split, "ranges"))

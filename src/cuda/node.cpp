@@ -530,6 +530,19 @@ std::uint32_t node::add_region(kernel::region_options o, std::uint32_t element_b
         "infinite-bandwidth is a bound that only simulated machines run; on real GPUs it is "
         "derived");
   }
+  if (o.mechanism == kernel::mechanism::device_launch) {
+    throw usage_error("device-launch is simulated only; name a machine to simulate it on");
+  }
+  if (o.mechanism == kernel::mechanism::proact_hardware) {
+    throw usage_error(
+        "proact-hardware is hardware that no GPU has; name a machine to simulate it on");
+  }
+  if (o.mechanism == kernel::mechanism::serial_copy) {
+    throw usage_error("serial-copy is a baseline of simulated machines; take bulk-copy here");
+  }
+  if (!o.transfers) {
+    throw usage_error("runs without transfers are simulated; name a machine to simulate");
+  }
   kernel::region_state state = kernel::make_region_state(std::move(o), element_bytes, devices());
   for (std::uint32_t d = 0; d < devices(); ++d) {
     for (void*& buffer : state.buffers[d]) buffer = take(d, state.elements * element_bytes);

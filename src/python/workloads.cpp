@@ -43,7 +43,10 @@ run::request make_request(const std::string& mechanism, const array_in<std::uint
   }
   run::request asked;
   asked.boundaries.assign(boundaries.data(), last + 1);
-  asked.mechanism = kernel::parse_mechanism(mechanism);
+  const std::string without = "-without-transfers";
+  asked.transfers = !mechanism.ends_with(without);
+  asked.mechanism = kernel::parse_mechanism(
+      asked.transfers ? mechanism : mechanism.substr(0, mechanism.size() - without.size()));
   asked.split_ranges = split_ranges;
   asked.chunk_bytes = chunk_bytes;
   asked.agent_threads = agent_threads;

@@ -21,6 +21,7 @@ inline kernel::region_options region_of(const request& asked) {
   options.split_ranges = asked.split_ranges;
   options.chunk_bytes = asked.chunk_bytes;
   options.agent_threads = asked.agent_threads;
+  options.transfers = asked.transfers;
   return options;
 }
 

@@ -30,6 +30,7 @@ struct request {
   std::uint32_t split_ranges = 8;
   std::uint64_t chunk_bytes = kernel::region_options{}.chunk_bytes;
   std::uint32_t agent_threads = kernel::region_options{}.agent_threads;
+  bool transfers = kernel::region_options{}.transfers;
   std::uint32_t iterations = 10;          // the most, where a tolerance is given
   double tolerance = 0;                   // stop once the residual is at most this; 0: never
   std::function<void()> check_interrupt;  // may throw; called now and then
