@@ -191,9 +191,11 @@ void gpu::place_child(std::uint32_t id, std::uint32_t threads) {
   child c;
   c.id = id;
   // More than all places at once would never have them.
-  const auto most = static_cast<std::uint32_t>(units_.size()) * config_.max_warps;
-  c.warps_left =
-      std::min(most, std::max(1U, (threads + config_.warp_width - 1) / config_.warp_width));
+  const auto most = static_cast<std::uint32_t>(units_.size()) *
+                    std::min(config_.max_warps / child_block_warps, config_.max_blocks) *
+                    child_block_warps;
+  const std::uint32_t warps = (threads + config_.warp_width - 1) / config_.warp_width;
+  c.warps_left = std::clamp(warps, 1U, std::max(1U, most));
   if (waiting_children_.empty()) {
     for (std::uint32_t k = 0; k < units_.size() && c.warps_left != 0; ++k) {
       place_blocks(c, next_unit_);
