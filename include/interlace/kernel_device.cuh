@@ -165,7 +165,7 @@ template <class = void>
 __global__ void __launch_bounds__(copy_threads)
     copy_chunk(const __grid_constant__ kernel::replicas r, byte_range bytes, std::uint32_t peers) {
   const byte_range own = cut_slice(bytes, blockIdx.x, gridDim.x);
-  copy_bytes(r, own.begin, own.end, peers, threadIdx.x, copy_threads);
+  copy_bytes(r, own.begin, own.end, peers, threadIdx.x, blockDim.x);
 }
 
 // What completes a chunk launches a grid that copies it and does not wait for it (CUDA dynamic
@@ -198,14 +198,11 @@ struct launching_grid : announcing_grid<launching_grid> {
             launch.chunks[c].end * launch.element_bytes};
   }
   __device__ __forceinline__ bool launch_copy(std::uint32_t c) const {
-    // Blocks of four rounds, but no more than give every multiprocessor of a large GPU one.
-    constexpr std::uint64_t block_bytes =
-        std::uint64_t{4} * copy_threads * vector_bytes * vectors_at_once;
-    constexpr std::uint64_t most_blocks = 128;
     const byte_range bytes = bytes_of(c);
-    const std::uint64_t blocks = (bytes.end - bytes.begin + block_bytes - 1) / block_bytes;
-    copy_chunk<><<<static_cast<unsigned int>(min(blocks, most_blocks)), copy_threads, 0,
-                   cudaStreamFireAndForget>>>(where, bytes, launch.chunks[c].peers);
+    const unsigned int blocks = (launch.copy_threads + copy_threads - 1) / copy_threads;
+    const unsigned int threads = min(launch.copy_threads, copy_threads);
+    copy_chunk<>
+        <<<blocks, threads, 0, cudaStreamFireAndForget>>>(where, bytes, launch.chunks[c].peers);
     return cudaGetLastError() == cudaSuccess;
   }
 };

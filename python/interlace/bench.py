@@ -18,6 +18,7 @@ from interlace.mechanisms import (
     EVERY,
     NOT_AVAILABLE,
     OWNER_COLLECTIVES,
+    SIMULATED,
     Config,
     Tuning,
     label,
@@ -45,7 +46,7 @@ DEFAULT_THREADS = ",".join(map(str, CudaNode.default_threads))
 DEFAULT_EPOCHS = 5
 DEFAULT_WARMUP = 1
 DEFAULT_REPEATS = 5
-MEASURED = tuple(name for name in EVERY if name != BOUND)
+MEASURED = tuple(name for name in EVERY if name not in SIMULATED)
 
 
 # --- the table ------------------------------------------------------------------------------------

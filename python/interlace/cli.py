@@ -47,6 +47,11 @@ COMMANDS = {
     "bench": Command(
         "interlace.bench", "bench_command", "Measure what mechanisms cost and hide on these GPUs."
     ),
+    "reproduce": Command(
+        "interlace.reproduce.command",
+        "reproduce_command",
+        "Print the published figures of a paper beside simulated and measured ones.",
+    ),
     "topo": Command(
         "interlace.topo", "topo_command", "Draw a machine, described or real; measure and save it."
     ),

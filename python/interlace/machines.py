@@ -95,15 +95,24 @@ class Copy(_Table, frozen=True, kw_only=True):
 
     engines: Count
     setup_us: NotNegative
+    wait_us: NotNegative
+    host_us: NotNegative
     bandwidth_GB_per_s: Positive  # noqa: N815
 
 
 class Launch(_Table, frozen=True, kw_only=True):
-    """What starting a kernel, a block and a system-scope fence cost on the device."""
+    """What starting a kernel, a block and a system-scope fence cost on the device.
+
+    Also kernels that kernels launch, and how soon an agent sees what it polls for.
+    """
 
     kernel_us: NotNegative
     block_ns: NotNegative
     fence_ns: NotNegative
+    device_us: NotNegative
+    device_interval_us: NotNegative
+    device_pending_launches: Count
+    poll_ns: NotNegative
 
 
 class Gpu(_Table, frozen=True, kw_only=True):
@@ -743,10 +752,16 @@ FIELDS: tuple[tuple[str, str, float | None], ...] = (
     ("dram.latency_ns", "gpu.dram.latency_ps", 1e3),
     ("copy.engines", "gpu.copy_engines", None),
     ("copy.setup_us", "gpu.copy_setup_ps", 1e6),
+    ("copy.wait_us", "gpu.copy_wait_ps", 1e6),
+    ("copy.host_us", "gpu.copy_host_ps", 1e6),
     ("copy.bandwidth_GB_per_s", "gpu.copy_bytes_per_s", 1e9),
     ("launch.kernel_us", "gpu.kernel_launch_ps", 1e6),
     ("launch.block_ns", "gpu.block_launch_ps", 1e3),
     ("launch.fence_ns", "gpu.fence_ps", 1e3),
+    ("launch.device_us", "gpu.device_launch_ps", 1e6),
+    ("launch.device_interval_us", "gpu.device_launch_interval_ps", 1e6),
+    ("launch.device_pending_launches", "gpu.device_launches_pending", None),
+    ("launch.poll_ns", "gpu.poll_ps", 1e3),
 )
 
 _WHOLE = ("bytes", "_ps")  # C++ fields that end so are integers; rates are doubles

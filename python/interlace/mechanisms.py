@@ -7,9 +7,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-MECHANISMS = ("bulk-copy", "split", "inline", "polling", "copy-engine", "infinite-bandwidth")
+MECHANISMS = (
+    "bulk-copy",
+    "split",
+    "inline",
+    "polling",
+    "device-launch",
+    "copy-engine",
+    "proact-hardware",
+    "serial-copy",
+    "infinite-bandwidth",
+)
 BASELINE = "bulk-copy"
 BOUND = "infinite-bandwidth"
+SERIAL = "serial-copy"  # the bulk copies of the PROACT paper; no way that anybody should choose
+SIMULATED = ("proact-hardware", SERIAL, BOUND)  # what no real GPU runs
+DEFAULTS = tuple(name for name in MECHANISMS if name != SERIAL)  # of a study
+# Behind a mechanism that tracks chunks: everything is done but for the transfers. It says what
+# tracking and starting transfers cost, and nothing about what could be reached.
+WITHOUT_TRANSFERS = "-without-transfers"
 
 # What others offer, measured beside on real GPUs only.
 PEERS = ("nccl", "nvshmem", "unified-memory")
@@ -53,8 +69,8 @@ class Config(NamedTuple):
     """How a mechanism moves data; None: not something that it has."""
 
     ranges: int | None = None  # of `split`
-    chunk_bytes: int | None = None  # of `polling` and `copy-engine`
-    agent_threads: int | None = None  # of `polling`
+    chunk_bytes: int | None = None  # of what tracks chunks
+    agent_threads: int | None = None  # of `polling`, and of each kernel of `device-launch`
     variant: str | None = None  # a collective of `nccl`, a hint of `unified-memory`
 
     @classmethod

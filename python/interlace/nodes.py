@@ -11,7 +11,16 @@ from typing import Any, TypeVar
 import msgspec
 
 from interlace.errors import UserError
-from interlace.mechanisms import BOUND, EVERY, KIB, MECHANISMS, MIB, MULTI_PROCESS, NOT_AVAILABLE
+from interlace.mechanisms import (
+    BOUND,
+    DEFAULTS,
+    EVERY,
+    KIB,
+    MIB,
+    MULTI_PROCESS,
+    NOT_AVAILABLE,
+    SIMULATED,
+)
 from interlace.workloads import Case, Outcome, RunFailure, Workload, core_errors
 
 Result = TypeVar("Result")
@@ -51,7 +60,7 @@ class Node:
 
     def default_mechanisms(self) -> tuple[tuple[str, ...], dict[str, str]]:
         """What to run where the command does not say, and why what else could be wanted is not."""
-        return MECHANISMS, {}
+        return DEFAULTS, {}
 
 
 class SimulatedNode(Node):
@@ -111,7 +120,8 @@ class CudaNode(Node):
         # unified-memory is for small data, and so only for those who ask for it
         left_out = {name: self.why_not(name) for name in ("nccl", MULTI_PROCESS)}
         reasons = {name: reason for name, reason in left_out.items() if reason is not None}
-        names = {*MECHANISMS, *(name for name in left_out if name not in reasons)}
+        ours = {BOUND, *(name for name in DEFAULTS if self.runs(name))}
+        names = {*ours, *(name for name in left_out if name not in reasons)}
         return tuple(name for name in EVERY if name in names), reasons
 
     def why_not(self, mechanism: str) -> str | None:
@@ -135,7 +145,7 @@ class CudaNode(Node):
         return {**self.info, "name": self.machine_name, "model": model, "nccl": self.nccl}
 
     def runs(self, mechanism: str) -> bool:
-        return mechanism != BOUND
+        return mechanism not in SIMULATED
 
     def attempts(
         self, workload: Workload, cases: Sequence[Case]

@@ -6,7 +6,7 @@ import re
 
 from interlace.cli import unknown
 from interlace.errors import UserError
-from interlace.mechanisms import BASELINE, BOUND, EVERY, GIB, KIB, MIB, PEERS
+from interlace.mechanisms import BASELINE, BOUND, EVERY, GIB, KIB, MIB, PEERS, SIMULATED
 
 LEAST_CHUNK, MOST_CHUNK = 4 * KIB, 256 * MIB
 WARP = 32  # threads of an agent come in warps
@@ -116,6 +116,8 @@ def mechanism_names(
                 f"{option} {name}: it is measured on real GPUs and not simulated; leave it out, or "
                 f"take {BASELINE}, which also moves everything at the exchange"
             )
-    if measured and BOUND in names:
-        raise UserError(f"{option} {BOUND}: real GPUs cannot run this bound; leave it out")
+    for name in SIMULATED if measured else ():
+        if name in names:
+            what = "bound" if name == BOUND else "mechanism"
+            raise UserError(f"{option} {name}: real GPUs cannot run this {what}; leave it out")
     return tuple(name for name in known if name in names)

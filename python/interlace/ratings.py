@@ -98,7 +98,7 @@ def generate(users: int, items: int, ratings: int, seed: int = 1) -> Ratings:
         values = 3 + (of_user * of_item).sum(axis=1) + disturbance
         name = f"ratings-{users}x{items}-{ratings}"
         name += f"-s{seed}" if seed != 1 else ""
-        return _from_entries(name, users, items, skewed[0], skewed[1], values.astype(np.float32))
+        return from_entries(name, users, items, skewed[0], skewed[1], values.astype(np.float32))
     except MemoryError:
         raise UserError(f"{what} do not fit into memory; take fewer.") from None
 
@@ -208,7 +208,7 @@ def _needed_bytes(users: int, items: int, ratings: int) -> int:
     return 72 * ratings + 32 * 24 * (users + items)
 
 
-def _from_entries(
+def from_entries(
     name: str,
     users: int,
     items: int,
@@ -216,6 +216,8 @@ def _from_entries(
     of_item: NDArray[np.int64],
     values: NDArray[np.float32],
 ) -> Ratings:
+    """Ratings of which each has its user, item and value; those of a row ascend by the other."""
+
     def side(rows: int, row: NDArray[np.int64], other: NDArray[np.int64]) -> Side:
         order = np.lexsort((other, row))
         offsets = np.zeros(rows + 1, dtype=np.int64)
@@ -249,4 +251,4 @@ def _load(file: Path, name: str, data: bytes) -> Ratings:
             f"{file}: the rating of item {entries.columns[at] + 1} by user {entries.rows[at] + 1} "
             f"is {entries.values[at]:g}, which is not a finite float32; correct it."
         )
-    return _from_entries(name, header.rows, header.columns, entries.rows, entries.columns, values)
+    return from_entries(name, header.rows, header.columns, entries.rows, entries.columns, values)

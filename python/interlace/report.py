@@ -24,10 +24,11 @@ BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILION, PURPLE = (
 )  # fmt: skip
 GREY = "#8a8a8a"
 MECHANISM_COLOURS = {
-    BASELINE: GREY, "split": ORANGE, "inline": BLUE, "polling": GREEN, "copy-engine": PURPLE,
-    "nccl": VERMILION, "unified-memory": SKY, BOUND: BLACK,
+    BASELINE: GREY, "split": ORANGE, "inline": BLUE, "polling": GREEN, "device-launch": SKY,
+    "copy-engine": PURPLE, "proact-hardware": VERMILION, "nccl": VERMILION,
+    "unified-memory": YELLOW, BOUND: BLACK,
 }  # fmt: skip
-OTHER_COLOURS = (YELLOW, VERMILION, SKY)
+OTHER_COLOURS = (YELLOW,)
 WIRE_KINDS = (("useful", GREEN, ""), ("protocol", SKY, "."), ("wasted", VERMILION, "/"))
 TRACK_COLOURS = {"kernel": BLUE, "agent": GREEN, "copy": ORANGE, "exchange": PURPLE}
 MAX_BARS = 1500  # of one timeline; what comes later is left out, and the page says so
@@ -62,8 +63,23 @@ GLOSSARY = (
         "complete: with chunks of so many bytes and so many threads of the agent.",
     ),
     (
+        "device-launch",
+        "The block that completes a chunk launches a kernel of so many threads, which stores it to "
+        "the others.",
+    ),
+    (
         "copy-engine",
         "Streams wait for each chunk, and a copy engine copies it as soon as it is complete.",
+    ),
+    (
+        "proact-hardware",
+        "Hardware that no GPU has: stores count for their chunk by themselves, and a unit that "
+        "fetches a descriptor copies each complete one.",
+    ),
+    (
+        "serial-copy",
+        "Bulk copies as plain cudaMemcpy calls make them: each waits for all before it that touch "
+        "one of its GPUs.",
     ),
     ("nccl", "NVIDIA's collectives deliver at the exchange; the name is that of the fastest."),
     (

@@ -17,7 +17,15 @@ import typer
 from interlace.cli import unknown
 from interlace.errors import UserError
 from interlace.evaluation import Plan, run_study
-from interlace.mechanisms import BASELINE, BOUND, EVERY, NOT_AVAILABLE, Tuning
+from interlace.mechanisms import (
+    BASELINE,
+    BOUND,
+    EVERY,
+    NOT_AVAILABLE,
+    SERIAL,
+    SIMULATED,
+    Tuning,
+)
 from interlace.nodes import CudaNode, Node, SimulatedNode, load_core, real_node
 from interlace.options import (
     agent_threads,
@@ -219,7 +227,8 @@ def study_command(
             "--mechanisms",
             metavar="LIST",
             help=f"Some of: {','.join(EVERY)}; {TUNED}: what the profile picked.  [default: all "
-            "that can run; unified-memory, which is for small data, only if it is named]",
+            f"that can run but {SERIAL}; unified-memory, which is for small data, only if it is "
+            "named]",
         ),
     ] = None,
     split: Annotated[
@@ -236,7 +245,8 @@ def study_command(
         typer.Option(
             "--chunks",
             metavar="LIST",
-            help="Chunks to try for polling and copy-engine, such as 64K,1M.  "
+            help="Chunks to try where they are tracked (polling, device-launch, copy-engine, "
+            "proact-hardware), such as 64K,1M.  "
             "[default: 64K,256K,1M,4M; simulated 64K,1M]",
         ),
     ] = None,
@@ -245,7 +255,8 @@ def study_command(
         typer.Option(
             "--threads",
             metavar="LIST",
-            help="Threads of the agent to try for polling.  [default: 4096,16384; simulated 4096]",
+            help="Threads to try for polling's agent and device-launch's kernels.  "
+            "[default: 4096,16384; simulated 4096]",
         ),
     ] = None,
     warmup: Annotated[
@@ -312,6 +323,13 @@ def study_command(
     named: tuple[str, ...] = ()
     if mechanisms is not None:
         named = mechanism_names("--mechanisms", mechanisms, simulated=simulated, more=(TUNED,))
+    if machine is None:
+        for name in named:
+            if name in SIMULATED and name != BOUND:  # which is derived
+                raise UserError(
+                    f"--mechanisms {name}: real GPUs cannot run this; leave it out, or name a "
+                    "machine to simulate with --machine"
+                )
     if no_profile:
         for option, asked in (("--profile", profile_file), ("--mechanisms tuned", TUNED in named)):
             if asked:

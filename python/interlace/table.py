@@ -152,7 +152,12 @@ def footers(study: Study) -> list[str]:
 
 def legend(mechanisms: Iterable[str]) -> list[str]:
     """What the figures beside these mechanisms are."""
-    figures = {"polling": "(chunk bytes, threads)", "copy-engine": "(chunk bytes)"}
+    figures = {
+        "polling": "(chunk bytes, threads)",
+        "device-launch": "(chunk bytes, threads)",
+        "copy-engine": "(chunk bytes)",
+        "proact-hardware": "(chunk bytes)",
+    }
     names = dict.fromkeys(mechanisms)
     shown = [f"{name} {figures[name]}" for name in names if name in figures]
     lines = [f"{', '.join(shown)}: K is 2^10, M 2^20."] if shown else []

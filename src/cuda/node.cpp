@@ -580,6 +580,13 @@ std::uint32_t node::add_region(kernel::region_options o, std::uint32_t element_b
         "infinite-bandwidth is a bound that only simulated machines run; on real GPUs it is "
         "derived");
   }
+  if (o.mechanism == kernel::mechanism::proact_hardware) {
+    throw usage_error(
+        "proact-hardware is hardware that no GPU has; name a machine to simulate it on");
+  }
+  if (o.mechanism == kernel::mechanism::serial_copy) {
+    throw usage_error("serial-copy is a baseline of simulated machines; take bulk-copy here");
+  }
   kernel::region_state state = kernel::make_region_state(std::move(o), element_bytes, devices());
   const std::uint64_t bytes = state.elements * element_bytes;
   const bool shared = state.options.mechanism == kernel::mechanism::unified_memory;
@@ -726,7 +733,10 @@ const tracked_region& node::track(std::uint32_t device, std::uint32_t id, std::u
   table.counters = static_cast<counter*>(put(std::vector<counter>(count, 0)));
   made->launches = static_cast<counter*>(put(std::vector<counter>(1, 0)));
   table.launches = made->launches;
-  if (s.options.mechanism == kernel::mechanism::copy_engine) {
+  table.copy_threads = s.options.agent_threads;
+  if (!s.options.transfers) {
+    // Nobody waits for the chunks.
+  } else if (s.options.mechanism == kernel::mechanism::copy_engine) {
     table.flags = static_cast<unsigned int*>(put(std::vector<unsigned int>(count, 0)));
   } else if (s.options.mechanism == kernel::mechanism::polling) {
     made->started = static_cast<unsigned int*>(put(std::vector<unsigned int>(2, 0)));
@@ -769,6 +779,7 @@ void node::submit_tracked(std::uint32_t device, kernel_operation k, std::uint32_
   launched_[device].emplace(id, &t);
   static_assert(2 * max_devices <= 32, "a bit for each copy stream");
   const std::uint32_t peers = receivers(t);
+  if (!s.options.transfers) return;
   if (s.options.mechanism == kernel::mechanism::polling) {
     if (peers != 0) copies_pending_[device] |= 1U << device;
   } else if (s.options.mechanism == kernel::mechanism::copy_engine) {
@@ -1076,7 +1087,7 @@ void node::issue_tracked(std::uint32_t device, const kernel_operation& k, stopwa
   const tracked_region& t = *k.tracked;
   const kernel::region_options& how = states_[t.table.region].options;
   const bool draw = watch != nullptr && watch->draws();
-  const bool polls = how.mechanism == kernel::mechanism::polling;
+  const bool polls = how.transfers && how.mechanism == kernel::mechanism::polling;
   cudaStream_t stream = streams_[device];
   INTERLACE_CUDA_CHECK(cudaEventRecord(events_[device], stream));
   const auto on_stream = [&](std::uint32_t which, const std::string& name, const auto& enqueue) {
@@ -1105,7 +1116,7 @@ void node::issue_tracked(std::uint32_t device, const kernel_operation& k, stopwa
   // Before the streams' waits, which a check that finds something lets go.
   launch_check(barrier(device, no_exchange), t.table, stream);
   // The waits behind the kernel: on one hardware queue, they would hold it up for ever.
-  const bool copies = how.mechanism == kernel::mechanism::copy_engine;
+  const bool copies = how.transfers && how.mechanism == kernel::mechanism::copy_engine;
   const std::uint32_t peers = copies ? receivers(t) : 0;
   const std::uint32_t lanes = copy_lanes(peers);
   for (std::uint32_t step = 1; step < devices(); ++step) {

@@ -238,6 +238,9 @@ class node {
         const launching_kernel k = find_launching_kernel(typeid(Kernel));
         tracked.entry = k.entry;
         tracked.launches = k.copies;
+        if (!states_.at(r.id).options.transfers) {
+          tracked.entry = reinterpret_cast<const void*>(&device::run_tracked<Kernel>);
+        }
         submit_tracked(device, std::move(tracked), r.id, mapping);
         break;
       }

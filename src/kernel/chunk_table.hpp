@@ -37,7 +37,8 @@ struct chunk_table {
   const chunk* chunks = nullptr;         // ascending
   std::uint32_t count = 0;
   std::uint32_t element_bytes = 0;
-  std::uint32_t region = 0;                      // only named in failures
+  std::uint32_t copy_threads = 0;  // of each kernel that the launch's blocks launch themselves
+  std::uint32_t region = 0;        // only named in failures
   unsigned long long* counters = nullptr;        // by chunk; they only grow
   const unsigned long long* targets = nullptr;   // by chunk: what a launch adds
   const unsigned long long* launches = nullptr;  // those that are over

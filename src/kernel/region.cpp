@@ -8,13 +8,15 @@ namespace interlace::kernel {
 
 namespace {
 constexpr std::uint64_t most_chunk_bytes = std::uint64_t{1} << 30U;
-constexpr std::array<std::pair<mechanism, const char*>, 9> mechanism_names{{
+constexpr std::array<std::pair<mechanism, const char*>, 11> mechanism_names{{
     {mechanism::bulk_copy, "bulk-copy"},
     {mechanism::split, "split"},
     {mechanism::inline_stores, "inline"},
     {mechanism::polling, "polling"},
     {mechanism::device_launch, "device-launch"},
     {mechanism::copy_engine, "copy-engine"},
+    {mechanism::proact_hardware, "proact-hardware"},
+    {mechanism::serial_copy, "serial-copy"},
     {mechanism::nccl, "nccl"},
     {mechanism::unified_memory, "unified-memory"},
     {mechanism::infinite_bandwidth, "infinite-bandwidth"},
@@ -113,6 +115,11 @@ region_state make_region_state(region_options options, std::uint32_t element_byt
       options.agent_threads % 32 != 0) {
     throw usage_error("an agent of " + std::to_string(options.agent_threads) +
                       " threads; give a multiple of 32 from 32 to 65536");
+  }
+  if (!options.transfers && !tracks_chunks(options.mechanism)) {
+    throw usage_error(std::string(mechanism_name(options.mechanism)) +
+                      " tracks nothing, so nothing is left of it without transfers; take a "
+                      "mechanism that tracks chunks");
   }
   if (options.chunk_bytes > most_chunk_bytes) {
     throw usage_error("chunks of " + std::to_string(options.chunk_bytes) +

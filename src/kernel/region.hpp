@@ -45,21 +45,24 @@ enum class mechanism : std::uint8_t {
   bulk_copy,
   split,
   inline_stores,
-  polling,         // a long-lived kernel stores complete chunks to their devices
-  device_launch,   // the block that completes a chunk launches a kernel that stores it
-  copy_engine,     // a stream waits for each chunk, and its copy follows
-  nccl,            // its collectives deliver at the exchange; real GPUs only, as the next
-  unified_memory,  // one copy of each buffer, whose pages the driver moves
+  polling,          // a long-lived kernel stores complete chunks to their devices
+  device_launch,    // the block that completes a chunk launches a kernel which stores it
+  copy_engine,      // a stream waits for each chunk, and its copy follows
+  proact_hardware,  // simulated: stores update the counters, a descriptor starts each copy
+  serial_copy,      // simulated: bulk copies, one after another as in CUDA's default stream
+  nccl,             // its collectives deliver at the exchange; real GPUs only, as the next
+  unified_memory,   // one copy of each buffer, whose pages the driver moves
   infinite_bandwidth,
 };
 
 // Whether blocks announce what they write of a region's chunks.
 constexpr bool tracks_chunks(mechanism m) {
-  return m == mechanism::polling || m == mechanism::device_launch || m == mechanism::copy_engine;
+  return m == mechanism::polling || m == mechanism::device_launch || m == mechanism::copy_engine ||
+         m == mechanism::proact_hardware;
 }
 
 // The name that users type: "bulk-copy", "split", "inline", "polling", "device-launch",
-// "copy-engine", "nccl", "unified-memory", "infinite-bandwidth".
+// "copy-engine", "proact-hardware", "serial-copy", "nccl", "unified-memory", "infinite-bandwidth".
 const char* mechanism_name(mechanism m);
 mechanism parse_mechanism(const std::string& name);
 
@@ -78,8 +81,13 @@ struct region_options {
   std::uint32_t split_ranges = 8;  // kernel launches of one epoch under `split`
   // Where chunks are tracked. One launch an epoch writes the region then, on each device.
   std::uint64_t chunk_bytes = std::uint64_t{1} << 20U;  // the most
-  std::uint32_t agent_threads = 16384;                  // of the polling agent: 32 to 65536
+  // Of the polling agent, or of each kernel under `device-launch`: 32 to 65536.
+  std::uint32_t agent_threads = 16384;
   interlace::kernel::agent_copy agent_copy = agent_copy::vectors;
+  // False, where chunks are tracked: everything is done but for the transfers, and on a simulated
+  // machine chunks reach their devices without them. What remains is what tracking and starting
+  // transfers cost (PROACT, section V-C); on GPUs, what tracking costs, and replicas are not valid.
+  bool transfers = true;
   interlace::kernel::collective collective = interlace::kernel::collective::best_fitting;  // nccl
   memory_hint hint = memory_hint::none;  // of unified-memory
 };

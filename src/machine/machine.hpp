@@ -58,11 +58,20 @@ struct gpu {
   interlace::machine::dram dram;
   std::uint32_t atomic_ops_per_clock_per_bank = 1;
   std::uint32_t copy_engines = 1;
-  std::uint64_t copy_setup_ps = 0;     // device-side start of one copy
-  double copy_bytes_per_s = 0;         // what one engine can move, before the link's limit
+  std::uint64_t copy_setup_ps = 0;  // device-side start of one copy
+  double copy_bytes_per_s = 0;      // what one engine can move, before the link's limit
+  std::uint64_t copy_wait_ps = 0;   // from a flag to the start of a copy whose stream waits for it
+  std::uint64_t copy_host_ps = 0;   // from a kernel's end to a copy that the host starts for it
   std::uint64_t kernel_launch_ps = 0;  // device-side gap before the first block of a kernel
   std::uint64_t block_launch_ps = 0;   // between two blocks started on one compute unit
   std::uint64_t fence_ps = 0;          // system-scope release with nothing outstanding
+  // Kernels that kernels launch: from the launch to the first block, from one launch to the next of
+  // the GPU, and how many may wait for their start.
+  std::uint64_t device_launch_ps = 0;
+  std::uint64_t device_launch_interval_ps = 0;
+  std::uint32_t device_launches_pending = 2048;
+  std::uint64_t poll_ps =
+      0;  // from a counter's last update to when an agent that polls has seen it
   std::uint32_t store_queue_lines =
       0;  // remote stores of a compute unit waiting for the egress port
 };

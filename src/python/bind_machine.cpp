@@ -84,9 +84,15 @@ void bind_gpu(nb::module_& module) {
       .def_rw("copy_engines", &gpu::copy_engines)
       .def_rw("copy_setup_ps", &gpu::copy_setup_ps)
       .def_rw("copy_bytes_per_s", &gpu::copy_bytes_per_s)
+      .def_rw("copy_wait_ps", &gpu::copy_wait_ps)
+      .def_rw("copy_host_ps", &gpu::copy_host_ps)
       .def_rw("kernel_launch_ps", &gpu::kernel_launch_ps)
       .def_rw("block_launch_ps", &gpu::block_launch_ps)
       .def_rw("fence_ps", &gpu::fence_ps)
+      .def_rw("device_launch_ps", &gpu::device_launch_ps)
+      .def_rw("device_launch_interval_ps", &gpu::device_launch_interval_ps)
+      .def_rw("device_launches_pending", &gpu::device_launches_pending)
+      .def_rw("poll_ps", &gpu::poll_ps)
       .def_rw("store_queue_lines", &gpu::store_queue_lines);
 }
 

@@ -9,6 +9,7 @@
 #include "python/bind_machine.hpp"
 #include "python/bind_tune.hpp"
 #include "python/workloads.hpp"
+#include "run/overlap_sim.hpp"
 
 namespace nb = nanobind;
 
@@ -73,6 +74,21 @@ void bind_workload(nb::module_& module, const char* name, const char* summary,
       nb::arg("agent_threads"), nb::arg("variant"), arguments..., summary);
 }
 
+double simulate_overlap(const machine::machine& described, std::uint32_t peers, std::uint64_t bytes,
+                        const std::string& mechanism, std::uint64_t chunk_bytes,
+                        std::uint32_t agent_threads, std::uint32_t rounds) {
+  run::simulated_overlap asked;
+  asked.peers = peers;
+  asked.bytes = bytes;
+  asked.how.mechanism = kernel::parse_mechanism(mechanism);
+  asked.how.chunk_bytes = chunk_bytes;
+  asked.how.agent_threads = agent_threads;
+  asked.rounds = rounds;
+  asked.check_interrupt = check_signals;
+  const nb::gil_scoped_release release;
+  return run::overlap_on_sim(asked, described);
+}
+
 }  // namespace
 
 }  // namespace interlace::python
@@ -84,4 +100,10 @@ NB_MODULE(_core, module) {
   interlace::python::bind_tune(module);
   interlace::python::each_workload(
       [&](const auto&... workload) { interlace::python::bind_workload(module, workload...); });
+  module.def("simulate_overlap", &interlace::python::simulate_overlap, nb::arg("machine"),
+             nb::arg("peers"), nb::arg("bytes"), nb::arg("mechanism"), nb::arg("chunk_bytes"),
+             nb::arg("agent_threads"), nb::arg("rounds"),
+             "Seconds of an epoch of the overlap benchmark, of which `rounds` take time only.");
+  module.def("store_goodput", &interlace::run::store_goodput, nb::arg("machine"), nb::arg("bytes"),
+             "Useful bytes over all bytes of stores from the first GPU to the second.");
 }

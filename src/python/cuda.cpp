@@ -99,7 +99,7 @@ nb::dict measure_overlap(std::uint32_t peers, std::uint64_t bytes, const std::st
   run::overlap_request request;
   request.peers = peers;
   request.bytes = bytes;
-  request.how.mechanism = kernel::parse_mechanism(mechanism);
+  run::set_mechanism(request.how, mechanism);
   request.how.chunk_bytes = chunk_bytes;
   request.how.agent_threads = agent_threads;
   request.how.split_ranges = split_ranges;

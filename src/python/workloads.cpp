@@ -44,7 +44,7 @@ run::request make_request(const std::string& mechanism, const array_in<std::uint
   }
   run::request asked;
   asked.boundaries.assign(boundaries.data(), last + 1);
-  asked.mechanism = kernel::parse_mechanism(mechanism);
+  run::set_mechanism(asked, mechanism);
   asked.split_ranges = split_ranges;
   asked.chunk_bytes = chunk_bytes;
   asked.agent_threads = agent_threads;

@@ -66,6 +66,7 @@ void check_rows(const array_in<std::uint64_t>& offsets, const array_in<std::uint
                 std::size_t limit, const char* what);
 
 // What a run of any workload takes besides its problem, which has `elements`; throws usage_error.
+// A mechanism's name may end in "-without-transfers" (region_options::transfers).
 run::request make_request(const std::string& mechanism, const array_in<std::uint64_t>& boundaries,
                           std::uint64_t elements, std::uint32_t iterations, double tolerance,
                           std::uint32_t split_ranges, std::uint64_t chunk_bytes,

@@ -24,6 +24,7 @@ inline kernel::region_options region_of(const request& asked) {
   options.agent_copy = asked.agent_copy;
   options.collective = asked.collective;
   options.hint = asked.hint;
+  options.transfers = asked.transfers;
   return options;
 }
 

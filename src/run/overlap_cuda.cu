@@ -73,7 +73,8 @@ overlap_measurement overlap_on_cuda(const overlap_request& request) {
   for (std::uint32_t i = 0; i < request.warmup; ++i) run_once();
   for (std::uint32_t i = 0; i < request.repeats; ++i) measured.epoch_s.push_back(run_once());
 
-  for (std::uint32_t d = 0; d < node.devices(); ++d) {
+  const std::uint32_t reached = request.how.transfers ? node.devices() : 1;
+  for (std::uint32_t d = 0; d < reached; ++d) {
     verify(node, d, work.view(d), request.rounds, seed);
   }
   measured.remarks = node.remarks();

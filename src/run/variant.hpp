@@ -1,4 +1,4 @@
-// The variants of mechanisms that have some, by name.
+// Mechanisms and their variants, by name.
 #pragma once
 
 #include <string>
@@ -7,6 +7,16 @@
 #include "kernel/region.hpp"
 
 namespace interlace::run {
+
+// Sets the mechanism of a region's options or a request by its name; `-without-transfers` behind it
+// leaves the transfers out.
+template <class Options>
+void set_mechanism(Options& options, const std::string& name) {
+  const std::string without = "-without-transfers";
+  options.transfers = !name.ends_with(without);
+  options.mechanism = kernel::parse_mechanism(
+      options.transfers ? name : name.substr(0, name.size() - without.size()));
+}
 
 // Sets what `variant` names in a region's options or a request, whose mechanism is set: a
 // collective of nccl, a hint of unified-memory, how the agent of polling copies. Empty leaves the default. Throws usage_error for

@@ -33,6 +33,7 @@ struct request {
   kernel::agent_copy agent_copy = kernel::region_options{}.agent_copy;
   kernel::collective collective = kernel::collective::best_fitting;
   kernel::memory_hint hint = kernel::memory_hint::none;
+  bool transfers = kernel::region_options{}.transfers;
   std::uint32_t iterations = 10;          // the most, where a tolerance is given
   double tolerance = 0;                   // stop once the residual is at most this; 0: never
   std::function<void()> check_interrupt;  // may throw; called now and then

@@ -1,7 +1,6 @@
 #include "sim/node.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 
 #include "base/errors.hpp"
@@ -10,6 +9,9 @@
 namespace interlace::sim {
 
 namespace {
+
+constexpr std::uint32_t agent_block_threads = 128;
+constexpr std::uint64_t agent_part_bytes = 256 * agent_block_threads;
 
 machine::machine first_gpus(machine::machine m, std::uint32_t devices) {
   if (devices == 0 || devices > m.gpu_count) {
@@ -143,27 +145,49 @@ void node::enqueue_tracked(std::uint32_t device, grid shape, recorder::settings 
   t->left = kernel::announce(t->chunks, mapping, shape.blocks,
                              {how.boundaries[device], how.boundaries[device + 1]})
                 .targets;
-  simulation::mover by;
-  if (how.mechanism == kernel::mechanism::polling) {
-    by.agent_threads = how.agent_threads;
-    if (!t->chunks.empty()) t->agent_warps = how.agent_threads / record.warp_width;
+  t->threads_a_block = shape.threads;
+  const bool polls = how.mechanism == kernel::mechanism::polling;
+  if (polls && !t->chunks.empty()) t->agent_warps = how.agent_threads / record.warp_width;
+  simulation::copy_request request;
+  request.by = polls                                               ? simulation::mover::agent
+               : how.mechanism == kernel::mechanism::device_launch ? simulation::mover::child
+               : how.mechanism == kernel::mechanism::proact_hardware
+                   ? simulation::mover::descriptors
+                   : simulation::mover::waiting;
+  request.threads = how.agent_threads;
+  if (polls) {
+    // As src/cuda/region/agent.cu: blocks take parts of chunks that keep their threads busy.
+    const std::uint64_t blocks = std::max(1U, how.agent_threads / agent_block_threads);
+    const std::uint64_t a_chunk =
+        std::clamp<std::uint64_t>(how.chunk_bytes / agent_part_bytes, 1, blocks);
+    request.at_once = static_cast<std::uint32_t>(blocks / a_chunk);
   }
+  request.held = true;
+  request.moves = how.transfers;
   for (const kernel::chunk& c : t->chunks) {
     auto& copies = t->copies.emplace_back();
-    by.peers = static_cast<std::uint32_t>(std::popcount(c.peers));
+    std::vector<std::uint32_t> peers;
     for (std::uint32_t step = 1; step < devices(); ++step) {
       const std::uint32_t to = (device + step) % devices();
-      if ((c.peers >> to & 1U) == 0) continue;
-      copies.push_back(enqueue_copy(region, {device, to, c.begin, c.end}, {}, by, true));
+      if ((c.peers >> to & 1U) != 0) peers.push_back(to);
+    }
+    if (request.by == simulation::mover::waiting) {
+      for (const std::uint32_t to : peers) {
+        copies.push_back(enqueue_copy(region, device, c.begin, c.end, {to}, request, {}));
+      }
+    } else {
+      copies.push_back(enqueue_copy(region, device, c.begin, c.end, peers, request, {}));
     }
     s.copies.insert(s.copies.end(), copies.begin(), copies.end());
   }
-  auto& counters = counters_[{device, region}];
-  if (counters == nullptr) {
-    counters =
-        arena_.take(device, std::max<std::size_t>(1, t->chunks.size()) * sizeof(std::uint64_t));
+  if (how.mechanism != kernel::mechanism::proact_hardware) {
+    auto& counters = counters_[{device, region}];
+    if (counters == nullptr) {
+      counters =
+          arena_.take(device, std::max<std::size_t>(1, t->chunks.size()) * sizeof(std::uint64_t));
+    }
+    record.counters = counters;
   }
-  record.counters = counters;
   record.chunks = &t->chunks;
   s.last = {simulation_.add_kernel(
       device, shape, record,
@@ -174,17 +198,25 @@ void node::enqueue_tracked(std::uint32_t device, grid shape, recorder::settings 
       s.last, t)};
 }
 
-task_id node::enqueue_copy(std::uint32_t region, const kernel::delivery& d,
-                           const std::vector<task_id>& after, simulation::mover by, bool held) {
+task_id node::enqueue_copy(std::uint32_t region, std::uint32_t from, std::uint64_t begin,
+                           std::uint64_t end, const std::vector<std::uint32_t>& to,
+                           simulation::copy_request how, const std::vector<task_id>& after) {
   kernel::region_state& state = states_[region];
   const std::uint32_t back = state.parity ^ 1U;
-  const std::uint64_t offset = d.begin * state.element_bytes;
-  const std::uint64_t bytes = (d.end - d.begin) * state.element_bytes;
-  const std::byte* from = static_cast<const std::byte*>(state.buffers[d.from][back]) + offset;
-  std::byte* to = static_cast<std::byte*>(state.buffers[d.to][back]) + offset;
-  return simulation_.add_copy(
-      d.from, d.to, arena_.address(from), arena_.address(to), bytes,
-      [from, to, bytes] { std::memcpy(to, from, bytes); }, after, by, held);
+  const std::uint64_t offset = begin * state.element_bytes;
+  const std::byte* source = static_cast<const std::byte*>(state.buffers[from][back]) + offset;
+  how.from = from;
+  how.address = arena_.address(source);
+  how.bytes = (end - begin) * state.element_bytes;
+  std::vector<std::byte*> targets;
+  for (const std::uint32_t d : to) {
+    targets.push_back(static_cast<std::byte*>(state.buffers[d][back]) + offset);
+    how.to.push_back({d, arena_.address(targets.back())});
+  }
+  how.arrived = [source, targets, bytes = how.bytes] {
+    for (std::byte* target : targets) std::memcpy(target, source, bytes);
+  };
+  return simulation_.add_copy(std::move(how), after);
 }
 
 void node::enqueue_copies(std::uint32_t region, const std::vector<kernel::delivery>& deliveries,
@@ -193,9 +225,35 @@ void node::enqueue_copies(std::uint32_t region, const std::vector<kernel::delive
     stream& s = streams_[d.from];
     std::vector<task_id> before = after;
     if (s.last_copy[d.to] != none) before.push_back(s.last_copy[d.to]);
-    const task_id id = enqueue_copy(region, d, before, {}, false);
+    const task_id id = enqueue_copy(region, d.from, d.begin, d.end, {d.to}, {}, before);
     s.last_copy[d.to] = id;
     s.copies.push_back(id);
+  }
+}
+
+void node::enqueue_serial_copies(std::uint32_t region) {
+  std::vector<task_id> last(devices(), none);  // that touches each device
+  std::vector<task_id> kernels;
+  for (const stream& s : streams_) kernels.insert(kernels.end(), s.last.begin(), s.last.end());
+  for (std::uint32_t from = 0; from < devices(); ++from) {
+    for (std::uint32_t to = 0; to < devices(); ++to) {
+      for (const kernel::delivery& d :
+           states_[region].deliveries(from, {{states_[region].options.boundaries[from],
+                                              states_[region].options.boundaries[from + 1]}})) {
+        if (d.to != to) continue;
+        std::vector<task_id> before;
+        for (const std::uint32_t end : {from, to}) {
+          if (last[end] != none) before.push_back(last[end]);
+        }
+        simulation::copy_request how;
+        if (before.empty()) {
+          how.by = simulation::mover::host;
+          before = kernels;
+        }
+        last[from] = last[to] = enqueue_copy(region, from, d.begin, d.end, {to}, how, before);
+        streams_[from].copies.push_back(last[from]);
+      }
+    }
   }
 }
 
@@ -227,6 +285,8 @@ void node::enqueue_exchange(const std::vector<std::uint32_t>& ids) {
             state.deliveries(d, {{state.options.boundaries[d], state.options.boundaries[d + 1]}}),
             streams_[d].last);
       }
+    } else if (state.options.mechanism == kernel::mechanism::serial_copy) {
+      enqueue_serial_copies(id);
     } else if (state.options.mechanism == kernel::mechanism::infinite_bandwidth) {
       instant = true;
       arrived.emplace_back([this, id, back] {
@@ -280,7 +340,7 @@ kernel::run_result node::finish() {
   result.wire.protocol = wire - payload - reads - static_cast<double>(flags.payload);
   result.timeline = simulation_.take_timeline();
   result.accesses = c.accesses;
-  result.remote_transactions = c.remote_transactions;
+  result.remote_transactions = c.remote_transactions + simulation_.copy_stores();
   return result;
 }
 

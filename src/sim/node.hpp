@@ -87,12 +87,17 @@ class node final : public kernel::cpu_node {
   void enqueue_tracked(std::uint32_t device, grid shape, recorder::settings record,
                        const block_function& block, std::uint32_t region,
                        const kernel::block_mapping& mapping);
-  task_id enqueue_copy(std::uint32_t region, const kernel::delivery& d,
-                       const std::vector<task_id>& after, simulation::mover by, bool held);
+  // A copy of the owner's elements [begin, end) to one or several devices.
+  task_id enqueue_copy(std::uint32_t region, std::uint32_t from, std::uint64_t begin,
+                       std::uint64_t end, const std::vector<std::uint32_t>& to,
+                       simulation::copy_request how, const std::vector<task_id>& after);
   // As if each destination had a copy stream: copies to it run one after another, copies to several
   // share engines and links.
   void enqueue_copies(std::uint32_t region, const std::vector<kernel::delivery>& deliveries,
                       const std::vector<task_id>& after);
+  // As if all were in CUDA's default stream: a copy waits for all before it that touch one of its
+  // devices, and the first ones for the host.
+  void enqueue_serial_copies(std::uint32_t region);
   void enqueue_exchange(const std::vector<std::uint32_t>& ids);
   kernel::run_result finish();
 

@@ -20,13 +20,15 @@ simulation::simulation(const machine::machine& described, address_map addresses,
       fabric_(machine_, queue_, {ev_hop, ev_depart, ev_deliver}, *this),
       running_kernel_(described.gpu_count, none),
       running_tracked_(described.gpu_count, nullptr),
-      lanes_(std::size_t{described.gpu_count} * (described.gpu_count + 1)) {
+      lanes_(std::size_t{3} * described.gpu_count),
+      launchers_(described.gpu_count) {
   for (std::uint32_t d = 0; d < described.gpu_count; ++d) {
     lanes_[d].at_once = std::max(1U, machine_.gpu.copy_engines);
+    lanes_[2 * described.gpu_count + d].at_once = descriptors_at_once;
   }
-  const gpu::event_kinds kinds{ev_block_start, ev_wake,     ev_issue,          ev_l2_load,
-                               ev_load_done,   ev_l2_store, ev_l2_remote_load, ev_entry_free,
-                               ev_kernel_end,  ev_announced};
+  const gpu::event_kinds kinds{ev_block_start, ev_wake,      ev_issue,          ev_l2_load,
+                               ev_load_done,   ev_l2_store,  ev_l2_remote_load, ev_entry_free,
+                               ev_kernel_end,  ev_announced, ev_child_placed};
   for (std::uint32_t d = 0; d < described.gpu_count; ++d) {
     gpus_.push_back(std::make_unique<gpu>(d, machine_.gpu, addresses_, queue_, fabric_, kinds));
   }
@@ -65,40 +67,54 @@ task_id simulation::add_call(std::uint32_t device, kernel::library_call call,
   return add_task(task_kind::call, device, static_cast<std::uint32_t>(calls_.size() - 1), after);
 }
 
-task_id simulation::add_copy(std::uint32_t from, std::uint32_t to, std::uint64_t from_address,
-                             std::uint64_t to_address, std::uint64_t bytes,
-                             std::function<void()> arrived, const std::vector<task_id>& after,
-                             mover by, bool held) {
-  if (!fabric_.reaches(from, to)) {
-    throw usage_error("no link leads from gpu" + std::to_string(from) + " to gpu" +
-                      std::to_string(to) + " on machine " + machine_.name);
+task_id simulation::add_copy(copy_request request, const std::vector<task_id>& after) {
+  for (const destination& d : request.to) {
+    if (fabric_.reaches(request.from, d.to)) continue;
+    throw usage_error("no link leads from gpu" + std::to_string(request.from) + " to gpu" +
+                      std::to_string(d.to) + " on machine " + machine_.name);
   }
   copy_work c;
-  c.from = from;
-  c.to = to;
-  c.from_address = from_address;
-  c.to_address = to_address;
-  c.bytes = bytes;
-  c.arrived = std::move(arrived);
   const machine::gpu& g = machine_.gpu;
-  if (by.agent_threads == 0) {
-    c.lane = from;
-    c.setup = g.copy_setup_ps;
+  const std::uint32_t from = request.from;
+  // As src/cuda/region/agent.cu: each thread has eight loads of 16 bytes under way, each for a trip
+  // to the L2.
+  const double under_way = 128.0 * request.threads / request.at_once;
+  switch (request.by) {
+    case mover::agent:
+    case mover::child:
+      c.stores = true;
+      c.posted = true;
+      c.bytes_per_s = under_way / (static_cast<double>(g.l2.hit_latency_ps) * 1e-12);
+      c.window = std::max(0.0, under_way / segment_bytes - 1);
+      if (request.by == mover::child) break;
+      c.notice = g.poll_ps;
+      c.lane = machine_.gpu_count + from;
+      lanes_[c.lane].at_once = request.at_once;
+      break;
+    case mover::descriptors:
+      // The descriptor is in the device's memory.
+      c.notice = g.l2.hit_latency_ps + g.dram.latency_ps;
+      c.lane = 2 * machine_.gpu_count + from;
+      c.posted = true;
+      break;
+    case mover::engine:
+    case mover::host:
+    case mover::waiting:
+      c.lane = from;
+      c.setup = g.copy_setup_ps + (request.by == mover::host      ? g.copy_host_ps
+                                   : request.by == mover::waiting ? g.copy_wait_ps
+                                                                  : 0);
+      break;
+  }
+  if (!c.stores) {
     c.bytes_per_s = g.copy_bytes_per_s;
     c.window = c.bytes_per_s * engine_window_s / segment_bytes;
-  } else {
-    // As src/cuda/region/agent.cu: each thread has eight loads of 16 bytes under way, each for a
-    // trip to the L2, and finds a chunk complete by such a trip, begun half of one ago on average.
-    const double under_way = 128.0 * by.agent_threads / by.peers;
-    c.lane = machine_.gpu_count + from * machine_.gpu_count + to;
-    c.setup = g.l2.hit_latency_ps * 3 / 2;
-    c.bytes_per_s = under_way / (static_cast<double>(g.l2.hit_latency_ps) * 1e-12);
-    c.window = std::max(0.0, under_way / segment_bytes - 1);
-    c.stores = true;
   }
+  const std::uint32_t holds = request.held ? 1 : 0;
+  c.what = std::move(request);
   copies_.push_back(std::move(c));
   const auto work = static_cast<std::uint32_t>(copies_.size() - 1);
-  copies_[work].task = add_task(task_kind::copy, from, work, after, held ? 1 : 0);
+  copies_[work].task = add_task(task_kind::copy, from, work, after, holds);
   return copies_[work].task;
 }
 
@@ -119,6 +135,8 @@ std::vector<task_id> simulation::add_exchange(const std::vector<std::vector<task
 }
 
 picoseconds simulation::run() {
+  if (failed_) throw model_error("this simulated node is of no use after a run that failed");
+  failed_ = true;
   const picoseconds begin = queue_.now();
   timeline_start_ = begin;
   std::vector<task_id> first;
@@ -138,6 +156,7 @@ picoseconds simulation::run() {
   calls_.clear();
   std::fill(running_tracked_.begin(), running_tracked_.end(), nullptr);
   for (const auto& g : gpus_) g->forget_announced();
+  failed_ = false;
   return end_time - begin;
 }
 
@@ -149,9 +168,12 @@ void simulation::start(task_id id) {
     queue_.push(queue_.now() + machine_.gpu.kernel_launch_ps, ev_kernel_begin, device, id, 0);
   } else if (t.kind == task_kind::call) {
     queue_.push(queue_.now() + machine_.gpu.kernel_launch_ps, ev_call_step, device, id, 0);
+  } else if (t.kind == task_kind::copy && copies_[t.work].lane == none) {
+    launch_child(t.work);
+  } else if (t.kind == task_kind::copy && copies_[t.work].notice != 0) {
+    queue_.push(queue_.now() + copies_[t.work].notice, ev_noticed, device, t.work, 0);
   } else if (t.kind == task_kind::copy) {
-    lanes_[copies_[t.work].lane].waiting.push_back(t.work);
-    start_copies(copies_[t.work].lane);
+    enter_lane(t.work);
   } else {
     // A small kernel folds, signals and waits; before its flags it releases what was stored.
     const exchange_work& x = exchanges_[t.work];
@@ -165,7 +187,11 @@ void simulation::note(const task& t) {
   if (timeline_.size() >= timeline_limit_) return;
   static constexpr const char* tracks[] = {"kernel", "copy", "exchange", "kernel"};
   std::string name = tracks[static_cast<std::size_t>(t.kind)];
-  if (t.kind == task_kind::copy) name = "to gpu" + std::to_string(copies_[t.work].to);
+  if (t.kind == task_kind::copy) {
+    const auto& to = copies_[t.work].what.to;
+    name = "to gpu" + std::to_string(to.front().to);
+    for (std::size_t k = 1; k < to.size(); ++k) name += ", " + std::to_string(to[k].to);
+  }
   if (t.kind == task_kind::call) name = calls_[t.work].call.name;
   timeline_.push_back({t.device, tracks[static_cast<std::size_t>(t.kind)], std::move(name),
                        static_cast<double>(t.started - timeline_start_) * 1e-12,
@@ -187,12 +213,36 @@ void simulation::start_copies(std::uint32_t which) {
   lane& l = lanes_[which];
   while (!l.waiting.empty() && l.busy < l.at_once) {
     const std::uint32_t work = l.waiting.front();
-    l.waiting.erase(l.waiting.begin());
+    l.waiting.pop_front();
     ++l.busy;
-    tasks_[copies_[work].task].started = queue_.now();
-    copies_[work].next_step = queue_.now() + copies_[work].setup;
-    schedule_step(work);
+    begin_copy(work);
   }
+}
+
+void simulation::enter_lane(std::uint32_t copy) {
+  lanes_[copies_[copy].lane].waiting.push_back(copy);
+  start_copies(copies_[copy].lane);
+}
+
+void simulation::leave_lane(std::uint32_t copy) {
+  const copy_work& c = copies_[copy];
+  if (c.lane == none) {
+    gpus_[c.what.from]->end_child(copy);
+    return;
+  }
+  --lanes_[c.lane].busy;
+  start_copies(c.lane);
+}
+
+void simulation::begin_copy(std::uint32_t copy) {
+  copy_work& c = copies_[copy];
+  tasks_[c.task].started = queue_.now();
+  c.next_step = queue_.now() + c.setup;
+  if (c.what.moves) {
+    schedule_step(copy);
+    return;
+  }
+  queue_.push(c.next_step, ev_copy_end, static_cast<std::uint16_t>(c.what.from), copy, 0);
 }
 
 // An engine reads ahead of the link, as far as its buffer goes, and sends one segment after
@@ -201,26 +251,27 @@ void simulation::copy_step(std::uint32_t copy) {
   copy_work& c = copies_[copy];
   c.stepping = false;
   const auto bytes =
-      static_cast<std::uint32_t>(std::min<std::uint64_t>(segment_bytes, c.bytes - c.asked));
+      static_cast<std::uint32_t>(std::min<std::uint64_t>(segment_bytes, c.what.bytes - c.asked));
   const picoseconds read =
-      gpus_[c.from]->second_level().stream(queue_.now(), c.from_address + c.asked, bytes);
+      gpus_[c.what.from]->second_level().stream(queue_.now(), c.what.address + c.asked, bytes);
   c.asked += bytes;
   ++c.buffered;
   c.next_step = queue_.now() + static_cast<picoseconds>(std::llround(bytes / c.bytes_per_s * 1e12));
-  queue_.push(read, ev_copy_read, static_cast<std::uint16_t>(c.from), copy, 0);
+  queue_.push(read, ev_copy_read, static_cast<std::uint16_t>(c.what.from), copy, 0);
   schedule_step(copy);
 }
 
 void simulation::schedule_step(std::uint32_t copy) {
   copy_work& c = copies_[copy];
-  if (c.stepping || c.asked == c.bytes || c.buffered > c.window) return;
+  if (c.stepping || c.asked == c.what.bytes || c.buffered > c.window) return;
   c.stepping = true;
-  queue_.push(std::max(queue_.now(), c.next_step), ev_copy_step, static_cast<std::uint16_t>(c.from),
-              copy, 0);
+  queue_.push(std::max(queue_.now(), c.next_step), ev_copy_step,
+              static_cast<std::uint16_t>(c.what.from), copy, 0);
 }
 
-std::uint32_t simulation::copy_wire_bytes(const copy_work& c, std::uint32_t payload) const {
-  const machine::protocol& p = fabric_.protocol(c.from, c.to);
+std::uint32_t simulation::copy_wire_bytes(const copy_work& c, std::uint32_t to,
+                                          std::uint32_t payload) const {
+  const machine::protocol& p = fabric_.protocol(c.what.from, to);
   if (!c.stores) return static_cast<std::uint32_t>(bulk_write_bytes(p, payload));
   const std::uint32_t line = machine_.gpu.l1.line_bytes;
   std::uint32_t wire = payload / line * write_packet_bytes(p, 0, line, false);
@@ -228,23 +279,53 @@ std::uint32_t simulation::copy_wire_bytes(const copy_work& c, std::uint32_t payl
   return wire;
 }
 
+// The next segment goes when the first links of all ways have taken this one.
 void simulation::send_segment(std::uint32_t copy) {
   copy_work& c = copies_[copy];
-  if (c.sending || c.ready == 0) return;
-  c.sending = true;
+  if (c.sending != 0 || c.ready == 0) return;
   --c.ready;
   message m;
   m.kind = message_kind::copy_segment;
-  m.from = static_cast<std::uint8_t>(c.from);
-  m.to = static_cast<std::uint8_t>(c.to);
+  m.from = static_cast<std::uint8_t>(c.what.from);
   m.unit = copy;
-  m.payload = static_cast<std::uint32_t>(std::min<std::uint64_t>(segment_bytes, c.bytes - c.sent));
-  m.wire = copy_wire_bytes(c, m.payload);
-  m.address = c.to_address + c.sent;
+  m.payload =
+      static_cast<std::uint32_t>(std::min<std::uint64_t>(segment_bytes, c.what.bytes - c.sent));
+  const std::uint32_t line = machine_.gpu.l1.line_bytes;
+  for (const destination& d : c.what.to) {
+    m.to = static_cast<std::uint8_t>(d.to);
+    m.wire = copy_wire_bytes(c, d.to, m.payload);
+    m.address = d.address + c.sent;
+    copy_traffic_.payload += m.payload;
+    copy_traffic_.wire += m.wire;
+    if (c.stores) copy_stores_ += (m.payload + line - 1) / line;
+    ++c.sending;
+    fabric_.send(queue_.now(), m);
+  }
   c.sent += m.payload;
-  copy_traffic_.payload += m.payload;
-  copy_traffic_.wire += m.wire;
-  fabric_.send(queue_.now(), m);
+}
+
+// --- Kernels that kernels launch
+
+// The block that completed the chunk launches a kernel which moves it. Where too many launches are
+// pending, it moves the chunk itself, and holds its place for as long.
+void simulation::launch_child(std::uint32_t copy) {
+  copy_work& c = copies_[copy];
+  const machine::gpu& g = machine_.gpu;
+  launcher& l = launchers_[c.what.from];
+  if (l.pending >= g.device_launches_pending) {
+    const tracked_launch& t = *running_tracked_[c.what.from];
+    c.what.threads = t.threads_a_block;
+    const double under_way = 128.0 * c.what.threads;
+    c.bytes_per_s = under_way / (static_cast<double>(g.l2.hit_latency_ps) * 1e-12);
+    c.window = std::max(0.0, under_way / segment_bytes - 1);
+    gpus_[c.what.from]->place_child(copy, c.what.threads);
+    return;
+  }
+  ++l.pending;
+  c.pending = true;
+  const picoseconds start = l.starts.reserve(queue_.now(), g.device_launch_interval_ps);
+  queue_.push(start + g.device_launch_ps, ev_noticed, static_cast<std::uint16_t>(c.what.from), copy,
+              0);
 }
 
 // --- Library calls
@@ -358,10 +439,12 @@ void simulation::check_announcements() const {
 void simulation::departed(const message& m) {
   if (m.kind == message_kind::copy_segment) {
     copy_work& c = copies_[m.unit];
-    c.sending = false;
+    if (--c.sending != 0) return;
     --c.buffered;
+    const bool last = c.posted && c.sent == c.what.bytes;
     send_segment(m.unit);
     schedule_step(m.unit);
+    if (last) leave_lane(m.unit);
   } else if (m.kind != message_kind::flag) {
     gpus_[m.from]->departed(m);
   }
@@ -373,10 +456,10 @@ void simulation::delivered(const message& m) {
   } else if (m.kind == message_kind::copy_segment) {
     copy_work& c = copies_[m.unit];
     c.written =
-        std::max(c.written, gpus_[c.to]->second_level().stream(queue_.now(), m.address, m.payload));
+        std::max(c.written, gpus_[m.to]->second_level().stream(queue_.now(), m.address, m.payload));
     c.arrived_bytes += m.payload;
-    if (c.arrived_bytes == c.bytes) {
-      queue_.push(c.written, ev_copy_end, static_cast<std::uint16_t>(c.from), m.unit, 0);
+    if (c.arrived_bytes == c.what.bytes * c.what.to.size()) {
+      queue_.push(c.written, ev_copy_end, static_cast<std::uint16_t>(c.what.from), m.unit, 0);
     }
   } else {
     gpus_[m.to]->delivered(m);
@@ -414,17 +497,25 @@ void simulation::handle(const event& e) {
     ++copies_[e.a].ready;
     send_segment(e.a);
   } else if (e.kind == ev_copy_end) {
-    const std::uint32_t which = copies_[e.a].lane;
-    --lanes_[which].busy;
-    if (copies_[e.a].arrived) copies_[e.a].arrived();
-    end(copies_[e.a].task);
-    start_copies(which);
+    const copy_request& what = copies_[e.a].what;
+    const bool held_to_the_end = !copies_[e.a].posted || !what.moves;
+    if (what.arrived) what.arrived();
+    const task_id id = copies_[e.a].task;
+    if (held_to_the_end) leave_lane(e.a);
+    end(id);
   } else if (e.kind == ev_call_step) {
     call_step(e.a, e.b);
   } else if (e.kind == ev_signal) {
     signal(e.a, e.device);
   } else if (e.kind == ev_announced) {
     announced(e.device, gpus_[e.device]->announced(e.a));
+  } else if (e.kind == ev_noticed && copies_[e.a].lane == none) {
+    gpus_[e.device]->place_child(e.a, copies_[e.a].what.threads);
+  } else if (e.kind == ev_noticed) {
+    enter_lane(e.a);
+  } else if (e.kind == ev_child_placed) {
+    if (copies_[e.a].pending) --launchers_[e.device].pending;
+    begin_copy(e.a);
   } else {
     flag_arrived(e.a, e.device);
   }

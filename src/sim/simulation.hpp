@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -41,7 +42,8 @@ class simulation : private message_receiver {
     std::vector<kernel::chunk> chunks;
     std::vector<std::uint64_t> left;  // by chunk
     std::vector<std::vector<task_id>> copies;
-    std::uint32_t agent_warps = 0;  // that hold places of the kernel's
+    std::uint32_t agent_warps = 0;      // that hold places of the kernel's
+    std::uint32_t threads_a_block = 0;  // of the kernel
   };
 
   // Each returns a task that starts after `after` (finished ones do not matter).
@@ -52,15 +54,33 @@ class simulation : private message_receiver {
   // waits where copies or other devices keep the memory busy. What the L2 holds stays as it was.
   task_id add_call(std::uint32_t device, kernel::library_call call,
                    const std::vector<task_id>& after);
-  // Who makes a copy: a copy engine of the sender, or the threads of a polling agent.
-  struct mover {
-    std::uint32_t agent_threads = 0;  // 0: a copy engine
-    std::uint32_t peers = 1;          // that the agent's threads store each byte to
+  // Who makes a copy.
+  enum class mover : std::uint8_t {
+    engine,       // a copy engine of the sender
+    host,         // an engine that the host starts when it knows of the end of what went before
+    waiting,      // an engine whose stream waits for a flag
+    agent,        // the threads of the sender's polling agent
+    child,        // those of a kernel that the chunk's last block launches
+    descriptors,  // a unit that fetches a descriptor of the copy and needs no other start
   };
-  // `arrived` runs when the last byte has. A `held` copy also waits until its chunk is complete.
-  task_id add_copy(std::uint32_t from, std::uint32_t to, std::uint64_t from_address,
-                   std::uint64_t to_address, std::uint64_t bytes, std::function<void()> arrived,
-                   const std::vector<task_id>& after, mover by, bool held);
+  struct destination {
+    std::uint32_t to = 0;
+    std::uint64_t address = 0;
+  };
+  struct copy_request {
+    mover by = mover::engine;
+    std::uint32_t threads = 0;  // of an agent or child
+    std::uint32_t at_once = 1;  // chunks that an agent's threads work on, each a part of them
+    bool held = false;          // until its chunk is complete
+    bool moves = true;          // false: all but the transfer itself
+    std::uint32_t from = 0;
+    std::uint64_t address = 0;
+    std::uint64_t bytes = 0;
+    // Engines have one destination each; other movers read once and send to all.
+    std::vector<destination> to;
+    std::function<void()> arrived;  // runs when the last byte has
+  };
+  task_id add_copy(copy_request request, const std::vector<task_id>& after);
   // An exchange among all devices; device d arrives after after[d], and its task ends when every
   // device's flag has reached it. `payload` bytes travel with each flag. `all_arrived` runs when
   // the last device has arrived, before any task ends. `instant`: flags take no time.
@@ -69,12 +89,15 @@ class simulation : private message_receiver {
                                     std::function<void()> all_arrived);
 
   bool idle() const { return unfinished_ == 0; }
-  // Runs until every task has ended; returns the time since the first could start.
+  // Runs until every task has ended; returns the time since the first could start. After one that
+  // threw, none is possible.
   picoseconds run();
 
   gpu_counters counters() const;
   const traffic& copies() const { return copy_traffic_; }
   const traffic& flags() const { return flag_traffic_; }
+  // Packets that agents and launched kernels stored to other devices.
+  std::uint64_t copy_stores() const { return copy_stores_; }
   // Starts recording kernels, copies and exchanges; at most `limit` of them.
   void record_timeline(std::size_t limit) { timeline_limit_ = limit; }
   std::vector<kernel::timeline_event> take_timeline() { return std::move(timeline_); }
@@ -96,33 +119,38 @@ class simulation : private message_receiver {
     block_function block;
     std::shared_ptr<tracked_launch> tracked;
   };
-  // Copies that start one after another: those of a device's copy engines, or of an agent to one
-  // peer.
+  // Copies that start one after another: those of a device's copy engines, of its agent or of its
+  // descriptor unit.
   struct lane {
-    std::vector<std::uint32_t> waiting;
+    std::deque<std::uint32_t> waiting;
     std::uint32_t busy = 0;
     std::uint32_t at_once = 1;
   };
   struct copy_work {
-    std::uint32_t from = 0, to = 0;
-    std::uint64_t from_address = 0, to_address = 0;
-    std::uint64_t bytes = 0;
-    std::uint32_t lane = 0;
-    picoseconds setup = 0;    // from its turn to its first read
-    double bytes_per_s = 0;   // what its mover can do
-    double window = 0;        // segments that may be under way
-    bool stores = false;      // lines of threads' stores, not an engine's packets
-    std::uint64_t asked = 0;  // read requests made
+    copy_request what;
+    std::uint32_t lane = none;  // a child has none
+    picoseconds notice = 0;     // from being possible to its mover's knowing of it
+    picoseconds setup = 0;      // from its turn to its first read
+    double bytes_per_s = 0;     // what its mover can do
+    double window = 0;          // segments that may be under way
+    bool stores = false;        // lines of threads' stores, not an engine's packets
+    bool posted = false;        // its mover goes on when the links have taken all
+    std::uint64_t asked = 0;    // read requests made
     std::uint64_t sent = 0;
-    std::uint64_t arrived_bytes = 0;
-    std::uint32_t buffered = 0;  // segments asked for and not yet on the link
-    std::uint32_t ready = 0;     // of those, read and waiting for the link
-    bool sending = false;
-    bool stepping = false;      // a step is due
-    picoseconds next_step = 0;  // earliest, by the engine's own rate
-    picoseconds written = 0;    // when all that arrived so far is in memory
+    std::uint64_t arrived_bytes = 0;  // at all destinations
+    std::uint32_t buffered = 0;       // segments asked for and not yet on the link
+    std::uint32_t ready = 0;          // of those, read and waiting for the link
+    bool pending = false;             // launched, without its places yet
+    std::uint32_t sending = 0;        // destinations whose first link has not taken the segment
+    bool stepping = false;            // a step is due
+    picoseconds next_step = 0;        // earliest, by the engine's own rate
+    picoseconds written = 0;          // when all that arrived so far is in memory
     task_id task = 0;
-    std::function<void()> arrived;
+  };
+  // Launches of kernels by a device's kernels.
+  struct launcher {
+    resource starts;            // one after another
+    std::uint32_t pending = 0;  // launched, without their places yet
   };
   struct call_work {
     kernel::library_call call;
@@ -157,6 +185,8 @@ class simulation : private message_receiver {
     ev_call_step,
     ev_flag,
     ev_announced,
+    ev_noticed,  // a copy by its mover
+    ev_child_placed,
   };
 
   // It also waits for `holds` that somebody else takes away.
@@ -165,11 +195,15 @@ class simulation : private message_receiver {
   void start(task_id id);
   void end(task_id id);
   void start_copies(std::uint32_t which);  // of lanes_
+  void enter_lane(std::uint32_t copy);
+  void leave_lane(std::uint32_t copy);  // its mover is free for the next
+  void begin_copy(std::uint32_t copy);
+  void launch_child(std::uint32_t copy);
   void announced(std::uint32_t device, const kernel::element_range& range);
   void check_announcements() const;
   void copy_step(std::uint32_t copy);
   void schedule_step(std::uint32_t copy);
-  std::uint32_t copy_wire_bytes(const copy_work& c, std::uint32_t payload) const;
+  std::uint32_t copy_wire_bytes(const copy_work& c, std::uint32_t to, std::uint32_t payload) const;
   void send_segment(std::uint32_t copy);
   picoseconds operation_time(const kernel::operation_counts& n) const;
   void call_step(task_id id, std::uint64_t slice);
@@ -184,6 +218,8 @@ class simulation : private message_receiver {
   static constexpr std::uint32_t segment_bytes = 4096;
   // What an engine keeps under way: its rate times this, which covers a memory that is busy.
   static constexpr double engine_window_s = 1e-6;
+  // Chunks that a descriptor unit has under way.
+  static constexpr std::uint32_t descriptors_at_once = 4;
   static constexpr std::uint64_t call_slices = 64;  // between which others get at the memory
 
   machine::machine machine_;
@@ -200,10 +236,14 @@ class simulation : private message_receiver {
   std::vector<call_work> calls_;
   std::vector<task_id> running_kernel_;           // of each device
   std::vector<tracked_launch*> running_tracked_;  // of each device: the last
-  std::vector<lane> lanes_;  // engines of each device, then [from * GPUs + to] of agents
+  std::vector<lane> lanes_;                       // [kind * GPUs + device]: engines, agents,
+                                                  // descriptor units
+  std::vector<launcher> launchers_;               // of each device
   std::uint64_t unfinished_ = 0;
+  bool failed_ = false;
   traffic copy_traffic_;
   traffic flag_traffic_;
+  std::uint64_t copy_stores_ = 0;
   std::size_t timeline_limit_ = 0;
   std::vector<kernel::timeline_event> timeline_;
   picoseconds timeline_start_ = 0;

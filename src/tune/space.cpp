@@ -87,12 +87,13 @@ tune_space tune_space_of(const tune_region& region, const std::vector<std::strin
     tune_family family{mechanism, {}, mechanism == "bulk-copy" || mechanism == "split"};
     bool possible = true;
     if (mechanism == "split") family.axes.push_back({"ranges", grid.ranges});
-    if (mechanism == "polling" || mechanism == "copy-engine") {
+    const bool launches = mechanism == "polling" || mechanism == "device-launch";
+    if (launches || mechanism == "copy-engine" || mechanism == "proact-hardware") {
       family.axes.push_back(
           {"chunk_bytes", possible_chunks(mechanism, region, grid, space.excluded)});
       possible = !family.axes.back().values.empty();
     }
-    if (mechanism == "polling") family.axes.push_back({"agent_threads", grid.agent_threads});
+    if (launches) family.axes.push_back({"agent_threads", grid.agent_threads});
     if (possible) space.families.push_back(std::move(family));
   }
   return space;

@@ -21,6 +21,7 @@ struct overlap_producer {
   replicated<quad> data;
   std::uint32_t rounds = 0;
   std::uint32_t seed = 0;
+  std::uint32_t charged = 0;  // rounds that only simulated time knows of
 
   static INTERLACE_HOST_DEVICE quad value(std::uint64_t element, std::uint32_t rounds,
                                           std::uint32_t seed) {
@@ -39,7 +40,7 @@ struct overlap_producer {
     block.each([&](auto lane) {
       const std::uint64_t i = lane.global_index();
       if (i >= data.size) return;
-      lane.compute(operation::integer, 10 + 4 * rounds);
+      lane.compute(operation::integer, 10 + 4 * (rounds + charged));
       lane.store(data, i, value(i, rounds, seed));
     });
   }
@@ -57,10 +58,10 @@ class overlap {
     mapping_ = kernel::block_mapping::contiguous(0, overlap_producer::threads, elements);
   }
 
-  void enqueue_epoch(std::uint32_t rounds, std::uint32_t seed) {
+  void enqueue_epoch(std::uint32_t rounds, std::uint32_t seed, std::uint32_t charged = 0) {
     const std::uint64_t blocks =
         (elements_ + overlap_producer::threads - 1) / overlap_producer::threads;
-    node_.launch(0, overlap_producer{node_.view(data_, 0), rounds, seed},
+    node_.launch(0, overlap_producer{node_.view(data_, 0), rounds, seed, charged},
                  {blocks, overlap_producer::threads, 0}, data_, mapping_);
     node_.exchange(data_);
   }

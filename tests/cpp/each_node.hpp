@@ -13,9 +13,11 @@
 namespace interlace::test {
 
 inline constexpr kernel::mechanism all_mechanisms[] = {
-    kernel::mechanism::bulk_copy,     kernel::mechanism::split,
-    kernel::mechanism::inline_stores, kernel::mechanism::polling,
-    kernel::mechanism::copy_engine,   kernel::mechanism::infinite_bandwidth};
+    kernel::mechanism::bulk_copy,         kernel::mechanism::split,
+    kernel::mechanism::inline_stores,     kernel::mechanism::polling,
+    kernel::mechanism::device_launch,     kernel::mechanism::copy_engine,
+    kernel::mechanism::proact_hardware,   kernel::mechanism::serial_copy,
+    kernel::mechanism::infinite_bandwidth};
 
 // Runs `body` on a host node, which checks what it can, and on a simulated machine.
 template <class Body>

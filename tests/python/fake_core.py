@@ -88,6 +88,33 @@ class Fake:
         assert (machine is None) == (node == "host")
         return self._ct(node, *arguments)
 
+    def simulate_overlap(
+        self,
+        machine: Any,
+        peers: int,
+        size: int,
+        mechanism: str,
+        chunk_bytes: int,
+        agent_threads: int,
+        rounds: int,
+    ) -> float:
+        assert machine.gpu_count > peers
+        if self.crash == mechanism:
+            raise DeviceError("gpu1 does not have element 7")
+        kernel = 1e-13 * size + 1e-14 * size * rounds
+        transfer = peers * size / 50e9
+        return {
+            "serial-copy": kernel + transfer,
+            "polling": max(kernel, transfer) + chunk_bytes / 50e9,
+            "device-launch": max(kernel, transfer, size / chunk_bytes * 1e-6)
+            + 1e-3 / agent_threads,
+            "infinite-bandwidth": kernel,
+        }[mechanism]
+
+    def store_goodput(self, machine: Any, size: int) -> float:
+        assert machine.links
+        return size / (size + 24)
+
     def _pagerank(
         self,
         node: str,
@@ -293,16 +320,24 @@ class Fake:
         sent = 4 * exact.size * (gpus - 1)
         copy = 2e-6 + BYTE_S * sent / gpus if gpus > 1 else 0.0
         overhead = {"inline": 2.5, "infinite-bandwidth": 0.0}.get(mechanism, 1.08) - 1
+        elided = mechanism.endswith("-without-transfers")
+        mechanism = mechanism.removesuffix("-without-transfers")
         exposed, extra = {
             "bulk-copy": (copy, 0.0),
             "split": (copy / split_ranges, LAUNCH_S * (split_ranges - 1) / 4),
             "inline": (0.3 * copy, 0.0),
             "polling": (0.2 * copy, 1e-14 * agent_threads + 1e-13 * chunk_bytes),
+            "device-launch": (0.25 * copy, 1e-14 * agent_threads + 1e-13 * chunk_bytes),
             "copy-engine": (0.4 * copy, 1e-13 * chunk_bytes),
             "nccl": (0.9 * copy, PENALTIES.get(variant, 0.0)),
             "unified-memory": (3 * copy, PENALTIES.get(variant, 0.0)),
+            "proact-hardware": (0.1 * copy, 1e-13 * chunk_bytes),
+            "serial-copy": ((gpus - 1) * gpus * copy, 0.0),
             "infinite-bandwidth": (0.0, 0.0),
         }[mechanism]
+        if elided:
+            assert mechanism in ("polling", "device-launch", "copy-engine", "proact-hardware")
+            exposed, sent = 0.0, 0
         epoch = compute + exposed + extra
         timeline = []
         for first in (0.0, epoch):

@@ -20,7 +20,7 @@ import pytest
 from fake_core import Fake, FakeCuda
 from interlace import evaluation, files, graphs, interrupts, table, workers, workloads
 from interlace.errors import UserError
-from interlace.mechanisms import KIB, MECHANISMS, MIB, Config, Tuning
+from interlace.mechanisms import DEFAULTS, KIB, MIB, Config, Tuning
 from interlace.workloads import Case, Inputs, Pagerank, Reference, RunFailure
 from study_helpers import MACHINE, Run, study_of
 
@@ -83,7 +83,7 @@ def test_the_file_has_every_key(run: Run, graph: Path, tmp_path: Path) -> None:
 def test_rows_and_figures(run: Run, graph: Path, tmp_path: Path) -> None:
     document = result(run, tmp_path, *study_of(graph, "--gpus", "4,2", "--split", "2,8,4"))
     rows = by_name(document)
-    names = list(MECHANISMS)
+    names = list(DEFAULTS)
     assert list(rows) == [(1, "bulk-copy"), *((g, name) for g in (2, 4) for name in names)]
     single = rows[1, "bulk-copy"]
     assert (single["speedup"], single["opportunity"], single["captured"]) == (1, 1, 1)
@@ -548,15 +548,16 @@ def test_the_plain_table(run: Run, graph: Path) -> None:
         r"Simulated \d+\.\d\d to \d+\.\d\d million accesses a CPU second\.", lines[-2]
     )
     assert (
-        lines[-1] == "polling (chunk bytes, threads), copy-engine (chunk bytes): K is 2^10, M 2^20."
+        lines[-1] == "polling (chunk bytes, threads), device-launch (chunk bytes, threads), "
+        "copy-engine (chunk bytes), proact-hardware (chunk bytes): K is 2^10, M 2^20."
     )
     assert max(map(len, lines[2:])) <= 100
     assert "\x1b" not in ran.out
-    words = [" ".join(line.split()[1:4]) for line in lines[9:11]]
+    words = [" ".join(line.split()[1:4]) for line in lines[9:13]]
     assert [word[: word.index(")") + 1] for word in words] == [
-        "polling (64K, 4K)", "copy-engine (1M)",
+        "polling (64K, 4K)", "device-launch (64K, 4K)", "copy-engine (1M)", "proact-hardware (64K)",
     ]  # fmt: skip
-    ends = {len(line) for line in (*lines[2:5], *lines[6:12])}
+    ends = {len(line) for line in (*lines[2:5], *lines[6:14])}
     assert len(ends) == 1  # the last column is right-aligned
 
 
@@ -674,7 +675,7 @@ def test_the_real_core(run: Run, graph: Path, tmp_path: Path) -> None:
     assert len(rows) == 13
     for gpus in (2, 4):
         bound = rows[gpus, "infinite-bandwidth"]
-        for name in MECHANISMS[:-1]:
+        for name in DEFAULTS[:-1]:
             row = rows[gpus, name]
             assert row["time_s"] >= bound["time_s"]
             assert row["wire"]["useful"] > 0

@@ -11,6 +11,8 @@ namespace {
 // In events: stores of another GPU, and where a line's address leaves room for the sender.
 constexpr std::uint32_t foreign_unit = 0xffffU;
 constexpr std::uint32_t sender_shift = 56;
+// Warps of a block of a launched kernel: 128 threads, as an agent's.
+constexpr std::uint32_t child_block_warps = 4;
 }  // namespace
 
 gpu::gpu(std::uint32_t index, const machine::gpu& config, const address_map& addresses,
@@ -56,18 +58,20 @@ void gpu::start_kernel(grid shape, const recorder::settings& record, const block
                       std::to_string(shape.shared_bytes) +
                       " bytes of shared memory does not fit a compute unit of " + config_.model);
   }
+  fit_ = static_cast<std::uint32_t>(fit);
   blocks_.clear();
   free_blocks_.clear();
   warps_.clear();
   for (compute_unit& u : units_) {
     u.l1.invalidate();
-    u.resident_blocks = 0;
+    u.claimed_blocks = 0;
   }
   // Compute units fill evenly, one block after another on each.
   for (std::uint64_t k = 0; k < fit; ++k) {
     for (std::uint32_t u = 0; u < units_.size(); ++u) {
       if (starts_pending_ == shape.blocks) break;
       ++starts_pending_;
+      ++units_[u].claimed_blocks;
       push(queue_.now() + k * config_.block_launch_ps, kinds_.block_start, u, 0);
     }
   }
@@ -76,7 +80,6 @@ void gpu::start_kernel(grid shape, const recorder::settings& record, const block
 
 void gpu::start_block(std::uint32_t unit) {
   --starts_pending_;
-  if (next_block_ == shape_.blocks) return;
   std::uint32_t slot = 0;
   if (free_blocks_.empty()) {
     slot = static_cast<std::uint32_t>(blocks_.size());
@@ -91,10 +94,11 @@ void gpu::start_block(std::uint32_t unit) {
   b.unit = unit;
   b.warps_left = warps_per_block_;
   b.at_barrier = 0;
-  ++units_[unit].resident_blocks;
+  b.written.clear();
   recorder_.begin_block(record_, b.programs);
   (*block_)(next_block_++, recorder_, scratch_);
   recorder_.end_block();
+  b.stores_left = recorder_.take_written(b.written);
   for (const warp_program& p : b.programs) counters_.accesses += p.lines.size();
   for (std::uint32_t k = 0; k < warps_per_block_; ++k) {
     const std::uint32_t id = slot * warps_per_block_ + k;
@@ -121,15 +125,102 @@ void gpu::end_warp(std::uint32_t warp_id) {
     if (b.at_barrier == b.warps_left && b.at_barrier != 0) release_barrier(slot);
     return;
   }
-  compute_unit& u = units_[b.unit];
-  --u.resident_blocks;
+  announce_written(b);
+  --units_[b.unit].claimed_blocks;
   --blocks_left_;
   free_blocks_.push_back(slot);
-  if (next_block_ + starts_pending_ < shape_.blocks) {
-    ++starts_pending_;
-    push(queue_.now() + config_.block_launch_ps, kinds_.block_start, b.unit, 0);
-  }
+  fill_unit(b.unit);
   check_kernel_end();
+}
+
+void gpu::announce(picoseconds time, const kernel::element_range& range) {
+  announced_.push_back(range);
+  push(time, kinds_.announced, static_cast<std::uint32_t>(announced_.size() - 1), 0);
+}
+
+void gpu::announce_written(block_slot& b) {
+  for (const kernel::element_range& r : b.written) {
+    announce(std::max(queue_.now(), stores_arrived_), r);
+  }
+  b.written.clear();
+}
+
+// --- Places
+
+bool gpu::has_place(const compute_unit& u) const {
+  if (u.claimed_blocks >= fit_) return false;
+  if (u.child_blocks == 0) return true;
+  return (u.claimed_blocks + 1) * warps_per_block_ + u.child_warps <= config_.max_warps &&
+         u.claimed_blocks + 1 + u.child_blocks <= config_.max_blocks;
+}
+
+void gpu::fill_unit(std::uint32_t unit) {
+  while (!waiting_children_.empty()) {
+    child& c = waiting_children_.front();
+    place_blocks(c, unit);
+    if (c.warps_left != 0) break;
+    push(queue_.now(), kinds_.child_placed, c.id, 0);
+    children_.push_back(std::move(c));
+    waiting_children_.pop_front();
+  }
+  compute_unit& u = units_[unit];
+  while (next_block_ + starts_pending_ < shape_.blocks && has_place(u)) {
+    ++starts_pending_;
+    ++u.claimed_blocks;
+    push(queue_.now() + config_.block_launch_ps, kinds_.block_start, unit, 0);
+  }
+}
+
+void gpu::place_blocks(child& c, std::uint32_t unit) {
+  compute_unit& u = units_[unit];
+  while (c.warps_left != 0) {
+    const std::uint32_t warps = std::min(child_block_warps, c.warps_left);
+    if (u.claimed_blocks * warps_per_block_ + u.child_warps + warps > config_.max_warps ||
+        u.claimed_blocks + u.child_blocks >= config_.max_blocks) {
+      return;
+    }
+    u.child_warps += warps;
+    ++u.child_blocks;
+    c.warps_left -= warps;
+    c.units.push_back(unit);
+    c.warps.push_back(warps);
+  }
+}
+
+void gpu::place_child(std::uint32_t id, std::uint32_t threads) {
+  child c;
+  c.id = id;
+  // More than all places at once would never have them.
+  const auto most = static_cast<std::uint32_t>(units_.size()) *
+                    std::min(config_.max_warps / child_block_warps, config_.max_blocks) *
+                    child_block_warps;
+  const std::uint32_t warps = (threads + config_.warp_width - 1) / config_.warp_width;
+  c.warps_left = std::clamp(warps, 1U, std::max(1U, most));
+  if (waiting_children_.empty()) {
+    for (std::uint32_t k = 0; k < units_.size() && c.warps_left != 0; ++k) {
+      place_blocks(c, next_unit_);
+      next_unit_ = (next_unit_ + 1) % static_cast<std::uint32_t>(units_.size());
+    }
+  }
+  if (c.warps_left != 0) {
+    waiting_children_.push_back(std::move(c));
+    return;
+  }
+  push(queue_.now(), kinds_.child_placed, id, 0);
+  children_.push_back(std::move(c));
+}
+
+void gpu::end_child(std::uint32_t id) {
+  const auto c =
+      std::find_if(children_.begin(), children_.end(), [&](const child& k) { return k.id == id; });
+  const child ended = std::move(*c);
+  children_.erase(c);
+  for (std::size_t k = 0; k < ended.units.size(); ++k) {
+    compute_unit& u = units_[ended.units[k]];
+    u.child_warps -= ended.warps[k];
+    --u.child_blocks;
+  }
+  for (const std::uint32_t unit : ended.units) fill_unit(unit);
 }
 
 void gpu::check_kernel_end() {
@@ -183,12 +274,13 @@ bool gpu::run_waiting(std::uint32_t warp_id, instruction& i) {
     case instruction_kind::publish: {
       // The fence ends when the L2 has answered for all that the block stored; an addition then
       // takes half of that way.
-      w.ready = now + config_.l2.hit_latency_ps;
+      // Where stores themselves update the counters, it is enough that they arrive.
+      const bool instructed = record_.counters != nullptr;
+      if (instructed) w.ready = now + config_.l2.hit_latency_ps;
       const auto& ranges = blocks_[w.block].programs[warp_id % warps_per_block_].published;
       for (std::uint32_t k = 0; k < i.count; ++k) {
-        announced_.push_back(ranges[i.first_line + k]);
-        push(w.ready + half_l2_, kinds_.announced,
-             static_cast<std::uint32_t>(announced_.size() - 1), 0);
+        announce(instructed ? w.ready + half_l2_ : std::max(now, stores_arrived_),
+                 ranges[i.first_line + k]);
       }
       break;
     }
@@ -295,6 +387,9 @@ bool gpu::issue(std::uint32_t warp_id, std::uint32_t index) {
     }
   }
   i.issued = true;
+  if (i.kind == instruction_kind::store && i.count != 0 && --blocks_[w.block].stores_left == 0) {
+    announce_written(blocks_[w.block]);
+  }
   if (i.pending == 0) complete(warp_id, i);
   return true;
 }

@@ -67,6 +67,7 @@ class gpu {
     std::uint16_t entry_free = 0;
     std::uint16_t kernel_end = 0;
     std::uint16_t announced = 0;  // what a block of a tracked launch wrote is in the L2
+    std::uint16_t child_placed = 0;
   };
 
   gpu(std::uint32_t index, const machine::gpu& config, const address_map& addresses,
@@ -78,6 +79,13 @@ class gpu {
   void start_kernel(grid shape, const recorder::settings& record, const block_function& block,
                     std::uint32_t agent_warps);
   void handle(const event& e);
+
+  // A kernel that the running one launched, of so many threads: its blocks take places ahead of
+  // blocks that have not started, as they become free. An event of kind child_placed comes when all
+  // have one; they keep them until end_child.
+  void place_child(std::uint32_t id, std::uint32_t threads);
+  void end_child(std::uint32_t id);
+
   // When all stores so far have left for where they go; grows while they are under way.
   picoseconds stores_arrived() const { return stores_arrived_; }
   // Fetches what handling the event will touch: first the tables, then what they point to.
@@ -122,7 +130,15 @@ class gpu {
     std::uint32_t remote_used = 0;       // remote stores waiting for the link
     std::deque<stalled> waiting;         // for a local entry, in order
     std::deque<stalled> waiting_remote;  // for a place in the remote store queue
-    std::uint32_t resident_blocks = 0;
+    std::uint32_t claimed_blocks = 0;    // resident or about to start
+    std::uint32_t child_warps = 0;
+    std::uint32_t child_blocks = 0;
+  };
+  struct child {
+    std::uint32_t id = 0;
+    std::uint32_t warps_left = 0;      // without a place
+    std::vector<std::uint32_t> units;  // where its blocks are
+    std::vector<std::uint32_t> warps;  // of those
   };
   enum class warp_state : std::uint8_t { ready, waiting, no_entry, barrier, done };
   struct warp {
@@ -142,6 +158,8 @@ class gpu {
     std::uint32_t unit = 0;
     std::uint32_t warps_left = 0;
     std::uint32_t at_barrier = 0;
+    std::vector<kernel::element_range> written;  // to announce without an instruction
+    std::uint32_t stores_left = 0;               // before all of that is written
   };
 
   instruction& instruction_of(std::uint32_t warp_id, std::uint32_t i) {
@@ -150,6 +168,12 @@ class gpu {
   compute_unit& unit_of(std::uint32_t warp_id) { return units_[warps_[warp_id].unit]; }
 
   void start_block(std::uint32_t unit);
+  // Gives free places of a unit to launched kernels first, then to the next block.
+  void fill_unit(std::uint32_t unit);
+  bool has_place(const compute_unit& u) const;
+  void place_blocks(child& c, std::uint32_t unit);
+  void announce(picoseconds time, const kernel::element_range& range);
+  void announce_written(block_slot& b);
   void advance(std::uint32_t warp_id);
   bool run_waiting(std::uint32_t warp_id, instruction& i);
   bool try_memory(std::uint32_t warp_id, std::uint32_t index);
@@ -208,6 +232,10 @@ class gpu {
   recorder::settings record_;
   const block_function* block_ = nullptr;
   std::uint32_t warps_per_block_ = 0;
+  std::uint32_t fit_ = 0;               // blocks of a compute unit
+  std::deque<child> waiting_children_;  // in the order of their launches
+  std::vector<child> children_;         // placed
+  std::uint32_t next_unit_ = 0;         // to look for a child's places
   std::uint64_t next_block_ = 0;
   std::uint64_t blocks_left_ = 0;
   std::uint64_t starts_pending_ = 0;

@@ -54,7 +54,7 @@ struct instruction {
   std::uint32_t first_line = 0;
   std::uint32_t first_written = 0;  // of stores and atomics
   std::uint32_t depends = none;     // earlier instruction whose result it needs
-  std::uint32_t count = 0;
+  std::uint32_t count = 0;          // by kind; of a store 1 if it updates counters of chunks
 
   // Replay.
   std::uint16_t next_line = 0;  // of those not issued yet

@@ -172,7 +172,7 @@ void recorder::on_barrier(bool whole_block) {
 }
 
 void recorder::announce(const std::vector<kernel::element_range>& ranges) {
-  on_barrier(true);
+  on_barrier(settings_->counters != nullptr);
   warp_program& first = programs_->front();
   instruction fence;
   fence.kind = instruction_kind::publish;
@@ -180,6 +180,7 @@ void recorder::announce(const std::vector<kernel::element_range>& ranges) {
   fence.count = static_cast<std::uint32_t>(ranges.size());
   first.published.insert(first.published.end(), ranges.begin(), ranges.end());
   first.instructions.push_back(fence);
+  if (settings_->counters == nullptr) return;
   const std::uint64_t line_mask = settings_->line_bytes - 1;
   const auto& chunks = *settings_->chunks;
   for (const kernel::element_range& r : ranges) {
@@ -308,6 +309,11 @@ void recorder::flush() {
       case instruction_kind::store:
       case instruction_kind::atomic:
         emit_lines(n, addresses, out);
+        if (n.kind == instruction_kind::store && n.space == kernel::memory_space::replicated &&
+            settings_->chunks != nullptr && settings_->counters == nullptr) {
+          out.count = 1;
+          ++counted_stores_;
+        }
         break;
       case instruction_kind::shared:
         out.count = bank_cycles(n, addresses);

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "kernel/chunk_table.hpp"
@@ -34,7 +35,8 @@ class recorder {
     kernel::trace_totals* totals = nullptr;     // where accesses are added up, if anywhere
     // Of a tracked launch; null: nobody asks what blocks announce.
     const std::vector<kernel::chunk>* chunks = nullptr;
-    const std::byte* counters = nullptr;  // 8 bytes a chunk, in the device's memory
+    // 8 bytes a chunk, in the device's memory; null: stores update counters by themselves.
+    const std::byte* counters = nullptr;
   };
 
   // `programs` has one element a warp of the block; they are cleared.
@@ -59,7 +61,17 @@ class recorder {
   }
   // At the kernel's end: what the block is mapped to, unless it published.
   void finish(const std::vector<kernel::element_range>& mapped) {
-    if (!published_) announce(mapped);
+    if (published_) return;
+    if (settings_->counters != nullptr) {
+      announce(mapped);
+    } else {
+      written_at_end_ = mapped;
+    }
+  }
+  // What the block announces by no instruction, and the stores after which all of it is written.
+  std::uint32_t take_written(std::vector<kernel::element_range>& to) {
+    to.swap(written_at_end_);
+    return std::exchange(counted_stores_, 0U);
   }
 
  private:
@@ -100,7 +112,8 @@ class recorder {
   void emit_compute(const std::uint64_t* counts, instruction out);
   void add_totals(const node& n) const;
   std::uint32_t bank_cycles(const node& n, const std::uint64_t* addresses) const;
-  // A barrier of the block, and then its first warp's fence and additions to counters.
+  // A barrier of the block, and then its first warp's fence and additions to counters; without
+  // counters none of that, but a place in the program of the first warp.
   void announce(const std::vector<kernel::element_range>& ranges);
   void append(std::uint32_t warp, instruction_kind kind, std::uint32_t count);
 
@@ -112,6 +125,8 @@ class recorder {
   std::uint32_t lane_ = 0;
   bool uniform_ = false;  // its one access is of all lanes
   bool published_ = false;
+  std::vector<kernel::element_range> written_at_end_;
+  std::uint32_t counted_stores_ = 0;  // instructions that store to a region and update its counters
   std::uint32_t cursor_ = none;
   std::uint32_t head_ = none;
   std::uint32_t first_id_ = 0;  // ids of a segment start here, so that older ones are told apart

@@ -27,6 +27,12 @@ inline machine::machine meshed(std::uint32_t gpus, machine::protocol_kind protoc
   g.kernel_launch_ps = 1'000'000;
   g.block_launch_ps = 10'000;
   g.fence_ps = 100'000;
+  g.copy_wait_ps = 500'000;
+  g.copy_host_ps = 2'000'000;
+  g.device_launch_ps = 2'000'000;
+  g.device_launch_interval_ps = 500'000;
+  g.device_launches_pending = 64;
+  g.poll_ps = 180'000;
   g.store_queue_lines = 16;
   for (std::uint32_t i = 0; i < gpus; ++i) {
     for (std::uint32_t j = i + 1; j < gpus; ++j) {

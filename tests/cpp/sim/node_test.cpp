@@ -83,7 +83,8 @@ TEST(sim_node, every_mechanism_delivers_everything) {
     for (const std::uint32_t devices : {1U, 2U, 3U, 4U}) {
       for (const auto how :
            {mechanism::bulk_copy, mechanism::split, mechanism::inline_stores, mechanism::polling,
-            mechanism::copy_engine, mechanism::infinite_bandwidth}) {
+            mechanism::device_launch, mechanism::copy_engine, mechanism::proact_hardware,
+            mechanism::serial_copy, mechanism::infinite_bandwidth}) {
         const std::uint64_t n = 10007;
         const auto o = run_fill(test::meshed(devices, kind), devices, how, n, 3);
         for (const auto& front : o.fronts) {
@@ -104,9 +105,38 @@ TEST(sim_node, every_mechanism_delivers_everything) {
   }
 }
 
+// 4 x 3 copies one after another, of which only the first waits for the host.
+TEST(sim_node, serial_copies_are_serial) {
+  const auto m = test::meshed(4, protocol_kind::nvlink2);
+  const std::uint64_t n = 4'000'000;
+  const auto bound = run_fill(m, 4, mechanism::infinite_bandwidth, n).result;
+  const auto serial = run_fill(m, 4, mechanism::serial_copy, n).result;
+  const double bytes = 4.0 * n / 4 * 272 / 256;  // NVLink 2: 16 bytes of header to 256
+  const double copy = bytes / 25e9 + 1e-6;
+  EXPECT_NEAR(serial.time_s - bound.time_s, 12 * copy + 2e-6, 0.05 * 12 * copy);
+}
+
+// Device masks, addresses and routes of every number of GPUs.
+TEST(sim_node, one_to_sixteen_gpus) {
+  for (std::uint32_t devices = 1; devices <= 16; ++devices) {
+    const auto m = test::meshed(devices, protocol_kind::nvlink2);
+    for (const auto how : {mechanism::polling, mechanism::device_launch, mechanism::inline_stores,
+                           mechanism::proact_hardware, mechanism::serial_copy}) {
+      const auto o = run_fill(m, devices, how, 5003, 2);
+      for (const auto& front : o.fronts) {
+        for (std::uint64_t i = 0; i < 5003; ++i) {
+          ASSERT_EQ(front[i], 1.0F + static_cast<float>(i))
+              << kernel::mechanism_name(how) << ", " << devices;
+        }
+      }
+    }
+  }
+}
+
 TEST(sim_node, the_same_run_gives_the_same_result) {
-  for (const auto how : {mechanism::bulk_copy, mechanism::split, mechanism::inline_stores,
-                         mechanism::polling, mechanism::copy_engine}) {
+  for (const auto how :
+       {mechanism::bulk_copy, mechanism::split, mechanism::inline_stores, mechanism::polling,
+        mechanism::device_launch, mechanism::copy_engine, mechanism::proact_hardware}) {
     const auto m = test::meshed(4, protocol_kind::nvlink2);
     const auto a = run_fill(m, 4, how, 50'000, 3);
     const auto b = run_fill(m, 4, how, 50'000, 3);
@@ -256,8 +286,9 @@ TEST(sim_node, the_smallest_queues_do_not_deadlock) {
   m.gpu.l2.mshrs = 1;
   m.gpu.store_queue_lines = 1;
   m.links[0].queue_bytes = 1;
-  for (const auto how : {mechanism::bulk_copy, mechanism::split, mechanism::inline_stores,
-                         mechanism::polling, mechanism::copy_engine}) {
+  for (const auto how :
+       {mechanism::bulk_copy, mechanism::split, mechanism::inline_stores, mechanism::polling,
+        mechanism::device_launch, mechanism::copy_engine, mechanism::proact_hardware}) {
     const auto o = run_fill(m, 4, how, 5000, 2);
     for (const auto& front : o.fronts) EXPECT_EQ(front[4999], 1.0F + 4999);
   }

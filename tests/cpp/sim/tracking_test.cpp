@@ -53,21 +53,27 @@ struct settings {
   std::uint64_t chunk_bytes = 65536;
   std::uint32_t agent_threads = 256;
   double link_bytes_per_s = 25e9;
+  bool transfers = true;
+  std::uint64_t launch_interval_ps = 500'000;
+  std::uint32_t launches_pending = 64;
 };
 
 constexpr std::uint64_t elements = 1U << 20U;
 constexpr std::uint64_t tile = 256;
 
-// The first of two GPUs computes a region that the second needs; the time of an epoch.
-double run(const settings& s) {
+// The first of two GPUs computes a region that the second needs.
+kernel::run_result run_epoch(const settings& s) {
   machine::machine m = test::meshed(2, protocol_kind::nvlink2);
   m.links[0].bytes_per_s = s.link_bytes_per_s;
+  m.gpu.device_launch_interval_ps = s.launch_interval_ps;
+  m.gpu.device_launches_pending = s.launches_pending;
   sim::node node(m, 2, [] {});
   kernel::region_options options;
   options.boundaries = {0, elements, elements};
   options.mechanism = s.how;
   options.chunk_bytes = s.chunk_bytes;
   options.agent_threads = s.agent_threads;
+  options.transfers = s.transfers;
   const auto region = node.create_region<float>(options);
   const auto mapping = kernel::block_mapping::custom([&](std::uint64_t b) {
     std::vector<kernel::element_range> ranges;
@@ -85,24 +91,105 @@ double run(const settings& s) {
   });
   const auto got = node.front(region, 1);
   for (std::uint64_t i = 0; i < elements; ++i) EXPECT_EQ(got[i], static_cast<float>(i));
-  return result.time_s;
+  return result;
 }
+
+double run(const settings& s) { return run_epoch(s).time_s; }
+
+constexpr mechanism tracked[] = {mechanism::polling, mechanism::device_launch,
+                                 mechanism::copy_engine, mechanism::proact_hardware};
 
 TEST(sim_tracking, hides_most_of_the_transfer) {
   const double bound = run({.how = mechanism::infinite_bandwidth});
   const double bulk = run({.how = mechanism::bulk_copy});
   ASSERT_GT(bulk, 1.2 * bound);
-  for (const auto how : {mechanism::polling, mechanism::copy_engine}) {
+  for (const auto how : tracked) {
     const double time = run({.how = how});
     EXPECT_LT(time - bound, 0.4 * (bulk - bound)) << kernel::mechanism_name(how);
     EXPECT_GE(time, bound) << kernel::mechanism_name(how);
   }
 }
 
+TEST(sim_tracking, without_transfers_tracking_is_left) {
+  const double bound = run({.how = mechanism::infinite_bandwidth});
+  for (const auto how : tracked) {
+    const settings moving{.how = how};
+    settings still = moving;
+    still.transfers = false;
+    const auto left = run_epoch(still);
+    EXPECT_LT(left.time_s, run(moving)) << kernel::mechanism_name(how);
+    EXPECT_GT(left.time_s, bound) << kernel::mechanism_name(how);
+    EXPECT_EQ(left.wire.useful + left.wire.wasted, 0) << kernel::mechanism_name(how);
+  }
+  settings hardware{.how = mechanism::proact_hardware, .transfers = false};
+  settings polling{.how = mechanism::polling, .transfers = false};
+  EXPECT_LT(run(hardware), run(polling));
+  EXPECT_THROW(run({.how = mechanism::bulk_copy, .transfers = false}), usage_error);
+}
+
+// Threads store lines of 128 bytes.
+TEST(sim_tracking, packets_of_threads_are_counted) {
+  for (const auto how : {mechanism::polling, mechanism::device_launch}) {
+    EXPECT_EQ(run_epoch({.how = how}).remote_transactions, elements * 4 / 128);
+  }
+  EXPECT_EQ(run_epoch({.how = mechanism::proact_hardware}).remote_transactions, 0);
+}
+
+TEST(sim_tracking, launches_start_one_after_another) {
+  const settings fast{.how = mechanism::device_launch, .work = 10};
+  settings slow = fast;
+  slow.launch_interval_ps = 20'000'000;
+  // 4 MiB in chunks of 64 KiB at most.
+  EXPECT_GT(run(slow), run(fast) + 60 * 15e-6);
+}
+
+TEST(sim_tracking, blocks_copy_what_they_cannot_launch) {
+  const settings many{
+      .how = mechanism::device_launch, .work = 10, .launch_interval_ps = 20'000'000};
+  settings few = many;
+  few.launches_pending = 1;
+  // The slow launches are not waited for.
+  EXPECT_LT(run(few), 0.5 * run(many));
+  EXPECT_EQ(run_epoch(few).remote_transactions, elements * 4 / 128);
+}
+
+TEST(sim_tracking, launched_kernels_take_places) {
+  settings s{.how = mechanism::device_launch, .work = 400, .transfers = false};
+  s.agent_threads = 32;
+  const double small = run(s);
+  s.agent_threads = 4096;  // all places of the GPU
+  EXPECT_GT(run(s), small);
+}
+
+// An agent reads once what it sends to all.
+TEST(sim_tracking, an_agent_reads_once_for_all_peers) {
+  const auto time = [](std::uint32_t devices) {
+    machine::machine m = test::meshed(devices, protocol_kind::nvlink2);
+    m.gpu.dram.bytes_per_s = 20e9;
+    for (machine::link& l : m.links) l.bytes_per_s = 100e9;
+    sim::node node(m, devices, [] {});
+    kernel::region_options options;
+    options.boundaries.assign(devices + 1, elements);
+    options.boundaries[0] = 0;
+    options.mechanism = mechanism::polling;
+    options.chunk_bytes = 65536;
+    options.agent_threads = 512;
+    const auto region = node.create_region<float>(options);
+    return node
+        .run([&] {
+          node.launch(0, worker{node.view(region, 0), 0, elements, tile, 1}, {4096, 128, 0}, region,
+                      kernel::block_mapping::contiguous(0, tile, elements));
+          node.exchange(region);
+        })
+        .time_s;
+  };
+  EXPECT_LT(time(4), 1.1 * time(2));
+}
+
 TEST(sim_tracking, long_lived_blocks_publish_in_their_midst) {
   // As many blocks as are resident at once: without publishing, all would end together.
   const settings s{.blocks = 64, .work = 200};
-  for (const auto how : {mechanism::polling, mechanism::copy_engine}) {
+  for (const auto how : tracked) {
     settings late = s;
     late.how = how;
     settings early = late;
@@ -137,6 +224,28 @@ TEST(sim_tracking, wrong_announcements_are_found) {
   repeats.repeated = 7 * tile;
   EXPECT_NE(failure(repeats).find("announced too much of chunk 0"), std::string::npos)
       << failure(repeats);
+}
+
+TEST(sim_tracking, a_failed_run_is_the_last) {
+  sim::node node(test::meshed(2, protocol_kind::nvlink2), 2, [] {});
+  kernel::region_options options;
+  options.boundaries = {0, 1024, 1024};
+  options.mechanism = mechanism::polling;
+  options.chunk_bytes = 1024;
+  const auto region = node.create_region<float>(options);
+  const auto epoch = [&](std::uint64_t skipped) {
+    node.launch(0, worker{node.view(region, 0), 0, 1024, tile, 1, true, skipped},
+                {4, worker::threads, 0}, region, kernel::block_mapping::contiguous(0, tile, 1024));
+    node.exchange(region);
+  };
+  EXPECT_GT(node.run([&] { epoch(~std::uint64_t{0}); }).time_s, 0);
+  EXPECT_THROW(node.run([&] { epoch(tile); }), model_error);
+  try {
+    node.run([&] { epoch(~std::uint64_t{0}); });
+    FAIL() << "ran again";
+  } catch (const model_error& e) {
+    EXPECT_NE(std::string(e.what()).find("after a run that failed"), std::string::npos) << e.what();
+  }
 }
 
 TEST(sim_tracking, a_launch_is_exchanged) {

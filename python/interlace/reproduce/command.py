@@ -1,0 +1,105 @@
+"""`interlace reproduce`: the published figures of a paper beside ours."""
+
+from __future__ import annotations
+
+import importlib
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from interlace.cli import unknown
+from interlace.errors import UserError
+from interlace.nodes import CudaNode, load_core, real_node
+from interlace.options import whole
+from interlace.progress import progress
+from interlace.reproduce.rows import FORMAT, Document, Run, print_rows
+from interlace.reproduce.runs import Runner
+from interlace.results import json_text, provenance
+from interlace.workloads import RunFailure
+
+# Each is a module here, of that name, with
+#
+#   TITLE                               for the headline
+#   inputs(quick) -> dict               sizes and seeds, for the file
+#   steps(quick, gpus) -> int           how often `reproduce` calls the runner's tick, at most
+#   reproduce(runner, node, quick) -> list[Row]   `node` is the real one, or None
+PAPERS = ("proact",)
+
+REPEATS = 3  # of measured runs
+WARMUP = 1
+
+
+def _real_node() -> CudaNode | None:
+    """The GPUs of this computer, if it has any that can be used."""
+    try:
+        return real_node(WARMUP, REPEATS, hint="")
+    except UserError:
+        return None
+
+
+def _order(run: Run) -> tuple[object, ...]:
+    """Runs end in no fixed order; the file has one."""
+    config = sorted(run.config.items())
+    return run.node, run.machine, run.workload, run.data, run.gpus, run.mechanism, config
+
+
+def reproduce_command(
+    paper: Annotated[
+        str | None, typer.Argument(metavar="PAPER", help=f"One of: {', '.join(PAPERS)}.")
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Smaller inputs and fewer runs: minutes, not an hour.")
+    ] = False,
+    jobs: Annotated[
+        str | None,
+        typer.Option(
+            "--jobs", "-j", metavar="N", help="Simulations at a time.  [default: the cores]"
+        ),
+    ] = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Write all figures and runs.")
+    ] = None,
+) -> None:
+    """Run what a paper's figures need, and print each published figure beside ours.
+
+    Simulated on the paper's machines; measured where this computer has GPUs. Every result is
+    verified first: a wrong one ends the command with exit code 1.
+    """
+    from interlace import files, workers
+
+    if paper is None:
+        raise UserError(f"reproduce needs the name of a paper; there is {', '.join(PAPERS)}")
+    if paper not in PAPERS:
+        raise unknown("paper", paper, PAPERS)
+    at_once = whole("--jobs", jobs, 1) or workers.cores()
+    if json_file is not None:
+        files.check_writable(json_file, "--json")
+    module: Any = importlib.import_module(f"interlace.reproduce.{paper}")
+    core = load_core()
+    node = _real_node()
+    try:
+        with progress(f"reproduce {paper}", module.steps(quick, node)) as tick:
+            runner = Runner(core, at_once, tick)
+            rows = module.reproduce(runner, node, quick)
+    except RunFailure as failure:
+        typer.echo(f"interlace: {failure}", err=True)
+        raise typer.Exit(1) from None
+    document = Document(
+        format=FORMAT,
+        paper=paper,
+        quick=quick,
+        **provenance(),
+        inputs=module.inputs(quick),
+        rows=rows,
+        runs=sorted(runner.runs, key=_order),
+    )
+    worst = max((run.max_error for run in runner.runs), default=0.0)
+    foot = [f"{len(runner.runs)} runs verified; the largest relative error is {worst:.1e}."]
+    if node is None:
+        foot.append("Nothing is measured: there are no GPUs here that can be used.")
+    if quick:
+        foot.append("--quick: small inputs, on which launches and flags weigh more.")
+    texts = {} if json_file is None else {json_file: partial(json_text, document)}
+    files.show_and_write(partial(print_rows, module.TITLE, rows, foot), texts)

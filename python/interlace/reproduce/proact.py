@@ -1,0 +1,665 @@
+"""Muthukrishnan et al., "Efficient Multi-GPU Shared Memory via Automatic Optimization of
+Fine-Grained Transfers" (ISCA 2021): the figures of its text beside ours.
+
+Bars that the text does not put into numbers have no published value. "Simulated" is on the paper's
+machines. What the paper calls cudaMemcpy is taken as `serial-copy` here: such calls go to the
+default stream, where a copy between two GPUs waits for all that either has to do (CUDA C++
+Programming Guide, peer-to-peer memory copy). `bulk-copy`, which copies to all at once, stands
+beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+from interlace.machines import Machine, connections, load_machine, to_core
+from interlace.mechanisms import BASELINE, BOUND, KIB, MIB, SERIAL, Config, size_text
+from interlace.nodes import CudaNode
+from interlace.reproduce import proact_inputs as given
+from interlace.reproduce.proact_inputs import Sizes
+from interlace.reproduce.rows import Row, geometric_mean, row
+from interlace.reproduce.runs import Results, Runner, without_transfers
+from interlace.workloads import Als, Case, Inputs, Jacobi, Pagerank, Sssp, Workload, core_errors
+
+TITLE = (
+    "PROACT (ISCA 2021): published, simulated on its machines, measured on the GPUs of this "
+    "computer"
+)
+
+FOUR = {"kepler": "4x-kepler-pcie3", "pascal": "4x-pascal-nvlink", "volta": "4x-volta-nvlink2"}
+SIXTEEN = "dgx-2"
+SIXTEEN_COUNTS = (4, 8, 16)
+
+DECOUPLED = ("polling", "device-launch")
+PROACT = ("inline", *DECOUPLED)  # what its profiler chooses among
+HARDWARE = "proact-hardware"
+
+# Table II names three configurations; they are tried by both mechanisms, and small chunks with the
+# polling agent of Volta besides, for parts are smaller here than the paper's.
+_CDP = Config(chunk_bytes=16 * KIB, agent_threads=256)
+_VOLTA = Config(chunk_bytes=128 * KIB, agent_threads=2048)
+_PASCAL = Config(chunk_bytes=MIB, agent_threads=4096)
+_SMALL = Config(chunk_bytes=16 * KIB, agent_threads=2048)
+_HARDWARE = Config(chunk_bytes=16 * KIB)
+_COPY_ENGINE = Config(chunk_bytes=128 * KIB)
+
+OVERLAP_CHUNKS = (4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB)
+OVERLAP_THREADS = 2048
+PROBE_ROUNDS = 4096  # of computation, enough to be what limits the kernel
+FIG_4_THREADS = (32, 128, 512, 2048)
+FIG_4_CHUNKS = (4 * KIB, 64 * KIB, MIB, 16 * MIB)
+STORES = (4, 8, 16, 32, 64, 128)
+
+
+# --- the inputs -----------------------------------------------------------------------------------
+
+
+def _inputs(**more: Any) -> Inputs:
+    return Inputs(seed=given.SEED, iterations=given.ITERATIONS, **more)
+
+
+def _sssp(sizes: Sizes) -> Workload:
+    from interlace.meshes import mesh_graph
+    from interlace.paths import seeded_weights
+
+    graph = mesh_graph(sizes.sssp_side)
+    weights = seeded_weights(graph.edges, given.SEED)
+    source = f"mesh of {sizes.sssp_side}**3 points, weights of seed {given.SEED}"
+    return Sssp(graph, weights, graph.name, source, _inputs())
+
+
+def _als(sizes: Sizes) -> Workload:
+    from interlace.meshes import mesh_ratings
+
+    ratings = mesh_ratings(sizes.als_side, given.SEED)
+    source = f"mesh of {sizes.als_side}**3 points, seed {given.SEED}"
+    return Als(ratings, source, _inputs(rank=given.RANK, method="sgd"))
+
+
+# A workload more is a line more.
+LOADED: dict[str, Callable[[Sizes], Workload]] = {
+    "pagerank": lambda sizes: Pagerank.load(
+        _inputs(rmat=sizes.pagerank_scale, edge_factor=given.EDGE_FACTOR), None
+    ),
+    "jacobi": lambda sizes: Jacobi.load(
+        _inputs(rows=sizes.jacobi_rows, half_bandwidth=given.HALF_BANDWIDTH), None
+    ),
+    "sssp": _sssp,
+    "als": _als,
+}
+PUBLISHED_WORKLOADS = 5  # X-ray CT is the fifth
+
+
+def _sizes(quick: bool) -> tuple[Sizes, Sizes]:
+    if quick:
+        return given.QUICK_FOUR_GPUS, given.QUICK_SIXTEEN_GPUS
+    return given.FOUR_GPUS, given.SIXTEEN_GPUS
+
+
+def inputs(quick: bool) -> dict[str, Any]:
+    """Sizes and seeds."""
+    four, sixteen = _sizes(quick)
+    return {
+        "seed": given.SEED,
+        "iterations": given.ITERATIONS,
+        "edge_factor": given.EDGE_FACTOR,
+        "half_bandwidth": given.HALF_BANDWIDTH,
+        "rank": given.RANK,
+        "four_gpus": four._asdict(),
+        "sixteen_gpus": sixteen._asdict(),
+        "overlap_bytes": _overlap_bytes(quick),
+    }
+
+
+def _overlap_bytes(quick: bool) -> int:
+    return given.QUICK_OVERLAP_BYTES if quick else given.OVERLAP_BYTES
+
+
+# --- the runs -------------------------------------------------------------------------------------
+
+
+class Plan(NamedTuple):
+    """Which configurations are tried, and for how many GPUs scaling is shown."""
+
+    polling: tuple[Config, ...]
+    launched: tuple[Config, ...]
+    scaling: tuple[int, ...]  # of the machines with four GPUs, besides 1 and 4
+    sixteen: tuple[int, ...]
+    chunks: tuple[int, ...]  # of the microbenchmark
+    fig_4_threads: tuple[int, ...]
+
+
+def plan(quick: bool) -> Plan:
+    """What is run."""
+    if quick:
+        return Plan(
+            (_CDP, _SMALL, _VOLTA), (_CDP, _VOLTA), (), (4, 16), OVERLAP_CHUNKS[1::2], (128, 2048)
+        )
+    return Plan(
+        (_CDP, _SMALL, _VOLTA, _PASCAL),
+        (_CDP, _VOLTA, _PASCAL),
+        (2, 3),
+        SIXTEEN_COUNTS,
+        OVERLAP_CHUNKS,
+        FIG_4_THREADS,
+    )
+
+
+def _first_cases(p: Plan) -> list[Case]:
+    return [
+        Case(1, BASELINE),
+        *(Case(4, name) for name in (SERIAL, BASELINE, "inline", BOUND)),
+        *(Case(4, "polling", config) for config in p.polling),
+        *(Case(4, "device-launch", config) for config in p.launched),
+        Case(4, "copy-engine", _COPY_ENGINE),
+        Case(4, HARDWARE, _HARDWARE),
+    ]
+
+
+def _later_cases(p: Plan, results: Results) -> list[Case]:
+    """What depends on which configuration is the fastest."""
+    best = results.fastest(4, PROACT)
+    found = [without_transfers(results.fastest(4, DECOUPLED))]
+    for gpus in p.scaling:
+        found += [Case(gpus, SERIAL), Case(gpus, BOUND), best._replace(gpus=gpus)]
+    return found
+
+
+def _sixteen_cases(p: Plan) -> list[Case]:
+    found = [Case(1, BASELINE)]
+    for gpus in p.sixteen:
+        found += [Case(gpus, name) for name in (SERIAL, BOUND, "inline")]
+        found += [Case(gpus, "polling", config) for config in (_SMALL, _VOLTA)]
+    return [*found, Case(p.sixteen[-1], BASELINE), Case(p.sixteen[-1], HARDWARE, _HARDWARE)]
+
+
+def _measured_cases(p: Plan) -> list[Case]:
+    return [
+        Case(1, BASELINE),
+        Case(4, BASELINE),
+        Case(4, "inline"),
+        *(Case(4, "polling", config) for config in p.polling),
+    ]
+
+
+def steps(quick: bool, node: CudaNode | None) -> int:
+    """How often `reproduce` calls the runner's tick."""
+    p = plan(quick)
+    four = len(_first_cases(p)) + 1 + 3 * len(p.scaling)
+    simulated = len(FOUR) * four + len(_sixteen_cases(p))
+    overlap = sum(4 + len(_overlap_configs(p, machine)) for machine in FOUR)
+    measured = len(_measured_cases(p)) if _has_four(node) else 0
+    return len(LOADED) * (simulated + measured) + overlap
+
+
+def _has_four(node: CudaNode | None) -> bool:
+    return node is not None and node.gpus >= 4
+
+
+class Found(NamedTuple):
+    """All results of the workloads."""
+
+    four: dict[str, dict[str, Results]]  # [workload][machine]
+    sixteen: dict[str, Results]
+    measured: dict[str, Results]
+
+
+def _run_workloads(runner: Runner, node: CudaNode | None, quick: bool) -> Found:
+    p = plan(quick)
+    found = Found({}, {}, {})
+    four_sizes, sixteen_sizes = _sizes(quick)
+    for name, load in LOADED.items():
+        workload = load(four_sizes)
+        results: dict[str, Results] = {}
+        machines = list(FOUR.values())
+        runner.simulate(workload, machines, _first_cases(p), results)
+        for machine in machines:
+            later = _later_cases(p, results[machine])
+            runner.simulate(workload, machines, later, results, only=machine)
+        found.four[name] = results
+        if node is not None and node.gpus >= 4:
+            found.measured[name] = runner.measure(workload, node, _measured_cases(p))
+        workload = load(sixteen_sizes)
+        large: dict[str, Results] = {}
+        runner.simulate(workload, [SIXTEEN], _sixteen_cases(p), large)
+        found.sixteen[name] = large[SIXTEEN]
+    return found
+
+
+def reproduce(runner: Runner, node: CudaNode | None, quick: bool) -> list[Row]:
+    """All rows, in the order of the paper's figures."""
+    overlap = _overlap(runner, quick)
+    found = _run_workloads(runner, node, quick)
+    return [
+        *_fig_2(runner),
+        *overlap,
+        *_fig_7(found),
+        *_stores(found),
+        *_fig_8_and_9(found),
+        *_fig_10(found, plan(quick)),
+        *_hardware(found),
+        *_table_1(),
+        *_table_2(found),
+    ]
+
+
+# --- figures --------------------------------------------------------------------------------------
+
+
+def _fig_2(runner: Runner) -> list[Row]:
+    """Fig. 2: useful bytes over all bytes, by the size of a store."""
+    published = {("nvlink", 4): 0.08, ("pcie", 4): 0.14}
+    rows = []
+    for kind, machine in (("pcie", FOUR["kepler"]), ("nvlink", FOUR["volta"])):
+        described = to_core(load_machine(machine), runner.core)
+        for size in STORES:
+            with core_errors(runner.core):
+                share = float(runner.core.store_goodput(described, size))
+            rows.append(
+                row(
+                    f"goodput-{kind}-{size}",
+                    "Fig. 2",
+                    f"goodput of {size} B stores, {kind}",
+                    published.get((kind, size)),
+                    simulated=share,
+                )
+            )
+    return rows
+
+
+def _overlap_run(
+    core: Any, machine: Any, size: int, mechanism: str, config: Config, rounds: int
+) -> float:
+    _, chunk_bytes, threads = config.arguments()
+    with core_errors(core, f"overlap, {mechanism}"):
+        return float(
+            core.simulate_overlap(machine, 3, size, mechanism, chunk_bytes, threads, rounds)
+        )
+
+
+def _overlap_configs(p: Plan, machine: str) -> list[tuple[str, Config]]:
+    """What the microbenchmark tries on a machine: Fig. 6, and on Kepler Fig. 4."""
+    pairs = [
+        (mechanism, Config(chunk_bytes=chunk, agent_threads=OVERLAP_THREADS))
+        for mechanism in DECOUPLED
+        for chunk in p.chunks
+    ]
+    pairs += [
+        ("device-launch", Config(chunk_bytes=chunk, agent_threads=threads))
+        for threads in (p.fig_4_threads if machine == "kepler" else ())
+        for chunk in FIG_4_CHUNKS
+    ]
+    return list(dict.fromkeys(pairs))
+
+
+def _overlap(runner: Runner, quick: bool) -> list[Row]:
+    """Fig. 4 and 6: the microbenchmark, whose kernel takes as long as the transfer."""
+    p, size = plan(quick), _overlap_bytes(quick)
+    names = {"device-launch": "cdp", "polling": "polling"}
+    published = {
+        ("kepler", "device-launch"): 1.6,
+        ("pascal", "device-launch"): 1.8,
+        ("pascal", "polling"): 1.9,
+        ("volta", "device-launch"): 1.5,
+    }
+    work: dict[tuple[str, str, Config], Any] = {}
+    bulk: dict[str, float] = {}
+    for short, machine in FOUR.items():
+        described = to_core(load_machine(machine), runner.core)
+        run = partial(_overlap_run, runner.core, described, size)
+        none = Config()
+        probes = [
+            partial(run, BOUND, none, 0),
+            partial(run, BOUND, none, PROBE_ROUNDS),
+            partial(run, SERIAL, none, 0),
+        ]
+        where = [Case(4, name) for name in (BOUND, BOUND, SERIAL)]
+        short_s, long_s, copied_s = runner.map(probes, where)
+        rounds = max(1, round(PROBE_ROUNDS * (copied_s - short_s) / long_s))
+        bulk[short] = runner.map([partial(run, SERIAL, none, rounds)], where[-1:])[0]
+        for mechanism, config in _overlap_configs(p, short):
+            work[short, mechanism, config] = partial(run, mechanism, config, rounds)
+    cases = [Case(4, mechanism, config) for _, mechanism, config in work]
+    seconds = dict(zip(work, runner.map(list(work.values()), cases), strict=True))
+    gain = {key: bulk[key[0]] / time for key, time in seconds.items()}
+    rows = []
+    for threads in p.fig_4_threads:
+        for chunk in FIG_4_CHUNKS:
+            key = ("kepler", "device-launch", Config(chunk_bytes=chunk, agent_threads=threads))
+            rows.append(
+                row(
+                    f"granularity-kepler-{threads}-{chunk}",
+                    "Fig. 4",
+                    f"Kepler, {threads} threads, {size_text(chunk)}: over cudaMemcpy, x",
+                    simulated=gain[key],
+                )
+            )
+    for short in FOUR:
+        for mechanism, name in names.items():
+            swept = {
+                config.chunk_bytes or 0: value
+                for (at, by, config), value in gain.items()
+                if (at, by) == (short, mechanism) and config.agent_threads == OVERLAP_THREADS
+            }
+            rows += [
+                row(
+                    f"overlap-{name}-{short}-{chunk}",
+                    "Fig. 6",
+                    f"{short}, {mechanism}, {size_text(chunk)}: over cudaMemcpy, x",
+                    simulated=value,
+                )
+                for chunk, value in sorted(swept.items())
+                if chunk in p.chunks
+            ]
+            rows.append(
+                row(
+                    f"overlap-{name}-{short}",
+                    "Fig. 6",
+                    f"{short}, {mechanism}, best chunk: over cudaMemcpy, x",
+                    published.get((short, mechanism)),
+                    simulated=max(value for chunk, value in swept.items() if chunk in p.chunks),
+                )
+            )
+    return rows
+
+
+def _fig_7(found: Found) -> list[Row]:
+    """Fig. 7: speedups of four GPUs."""
+
+    def of(kind: str, results: Results) -> float:
+        case = {
+            "speedup": results.fastest(4, PROACT),
+            "inline": Case(4, "inline"),
+            "decoupled": results.fastest(4, DECOUPLED),
+            "bulk-copy": Case(4, SERIAL),
+            "concurrent-bulk-copy": Case(4, BASELINE),
+            "opportunity": Case(4, BOUND),
+        }[kind]
+        return results.speedup(case)
+
+    def measured(kind: str, results: Results) -> float | None:
+        single, bulk = Case(1, BASELINE), results.outcomes[Case(4, BASELINE)]
+        if kind == "concurrent-bulk-copy":
+            return results.speedup(Case(4, BASELINE))
+        if kind == "opportunity":  # as the paper derives it
+            return results.time(single) / (bulk.time_s - bulk.copy_s)
+        if kind == "bulk-copy":
+            return None
+        names = {"speedup": PROACT, "inline": ("inline",), "decoupled": DECOUPLED}[kind]
+        return results.speedup(results.fastest(4, names))
+
+    texts = {
+        "speedup": "PROACT, best of inline and decoupled",
+        "inline": "inline",
+        "decoupled": "decoupled",
+        "bulk-copy": "cudaMemcpy (serial-copy)",
+        "concurrent-bulk-copy": "copies to all at once (bulk-copy)",
+        "opportunity": "infinite bandwidth",
+    }
+    published = {"speedup": 3.0, "bulk-copy": 2.1, "opportunity": 3.6}
+    missing = PUBLISHED_WORKLOADS - len(found.four)
+    note = "" if missing <= 0 else f"over {len(found.four)} of the paper's five workloads"
+    rows = []
+    means: dict[str, float | None] = {}
+    for kind, text in texts.items():
+        means[kind] = geometric_mean(
+            of(kind, results[machine])
+            for results in found.four.values()
+            for machine in FOUR.values()
+        )
+        ours = [measured(kind, results) for results in found.measured.values()]
+        rows.append(
+            row(
+                f"{kind}-4",
+                "Fig. 7",
+                f"4 GPUs, {text}: over one GPU, geometric mean, x",
+                published.get(kind),
+                simulated=means[kind],
+                measured=geometric_mean(value for value in ours if value is not None),
+                note=note if kind in published else "",
+            )
+        )
+    speedup, opportunity = means["speedup"], means["opportunity"]
+    share = speedup / opportunity if speedup and opportunity else None
+    text = "4 GPUs, part of the opportunity that PROACT captures"
+    rows.append(row("captured-4", "Fig. 7", text, 0.83, simulated=share))
+    for short, machine in FOUR.items():
+        for name, results in found.four.items():
+            rows += [
+                row(
+                    f"{kind}-4-{short}-{name}",
+                    "Fig. 7",
+                    f"{short}, {name}, {text}: over one GPU, x",
+                    simulated=of(kind, results[machine]),
+                )
+                for kind, text in texts.items()
+            ]
+    return rows
+
+
+def _stores(found: Found) -> list[Row]:
+    """Section V-B: packets of inline stores over those of decoupled transfers, ALS on Volta."""
+    if "als" not in found.four:
+        return []
+    results = found.four["als"][FOUR["volta"]]
+    inline = results.outcomes[Case(4, "inline")].remote_transactions
+    decoupled = results.outcomes[results.fastest(4, ("polling",))].remote_transactions
+    return [
+        row(
+            "store-transactions-als",
+            "Sec. V-B",
+            "ALS on 4x Volta: store transactions, inline over decoupled, x",
+            26,
+            simulated=inline / decoupled,
+            possible=False,
+            note="a row's 16 numbers stand side by side here, so that 64 B of a line of 128 B are "
+            "stored together and the ratio is 2 at most; 26 needs stores of 5 B on average",
+        )
+    ]
+
+
+def _fig_8_and_9(found: Found) -> list[Row]:
+    """Fig. 8 and 9: what tracking costs, and what part of the transfers is hidden."""
+    tracking, overlap = [], []
+    costs: dict[str, list[float]] = {short: [] for short in FOUR}
+    hidden: list[float] = []
+    for short, machine in FOUR.items():
+        for name, results in found.four.items():
+            r = results[machine]
+            best = r.fastest(4, DECOUPLED)
+            bound, elided = r.time(Case(4, BOUND)), r.time(without_transfers(best))
+            cost = elided / bound - 1
+            costs[short].append(cost)
+            text = f"{short}, {name} ({best.label}): tracking without transfers over the bound"
+            tracking.append(row(f"tracking-{short}-{name}", "Fig. 8", text, simulated=cost))
+            copied = r.time(Case(4, SERIAL)) - bound
+            if copied > 0:
+                part = 1 - (r.time(best) - elided) / copied
+                hidden.append(part)
+                text = f"{short}, {name}: part of cudaMemcpy's time that is hidden"
+                overlap.append(row(f"overlap-{short}-{name}", "Fig. 9", text, simulated=part))
+    means = [sum(some) / len(some) for some in costs.values() if some]
+    worst = max((cost for some in costs.values() for cost in some), default=None)
+    return [
+        row(
+            "tracking-mean",
+            "Fig. 8",
+            "tracking: mean overhead of the machines (10 to 15 % published)",
+            0.125,
+            simulated=sum(means) / len(means) if means else None,
+        ),
+        row("tracking-worst", "Fig. 8", "tracking: largest overhead", 0.40, simulated=worst),
+        *tracking,
+        row(
+            "hidden-least",
+            "Fig. 9",
+            "least part of the transfer time that is hidden",
+            0.75,
+            simulated=min(hidden, default=None),
+        ),
+        *overlap,
+    ]
+
+
+SIXTEEN_PUBLISHED: Mapping[str, Mapping[int, float]] = {
+    "speedup": {16: 11.0},
+    "vs-bulk-copy": {4: 1.2, 8: 2.2, 16: 5.3},
+    "captured": {4: 0.90, 8: 0.87, 16: 0.77},
+}
+SIXTEEN_BEST_OF = ("inline", "polling")
+
+
+def _fig_10_of(sixteen: Mapping[str, Results], gpus: int, *, last: bool) -> list[Row]:
+    """Figures of so many GPUs of the DGX-2."""
+    ours = {name: r.time(r.fastest(gpus, SIXTEEN_BEST_OF)) for name, r in sixteen.items()}
+
+    def over(case: Case, times: Mapping[str, float] = ours) -> float | None:
+        """The geometric mean of a case's time over others'."""
+        return geometric_mean(r.time(case) / times[name] for name, r in sixteen.items())
+
+    single = Case(1, BASELINE)
+    bound = {name: r.time(Case(gpus, BOUND)) for name, r in sixteen.items()}
+    serial = {name: r.time(Case(gpus, SERIAL)) for name, r in sixteen.items()}
+    figures = {
+        "speedup": ("PROACT over one GPU, x", over(single)),
+        "opportunity": ("infinite bandwidth over one GPU, x", over(single, bound)),
+        "bulk-copy": ("cudaMemcpy (serial-copy) over one GPU, x", over(single, serial)),
+        "vs-bulk-copy": ("PROACT over cudaMemcpy (serial-copy), x", over(Case(gpus, SERIAL))),
+        "captured": ("part of the opportunity that PROACT captures", over(Case(gpus, BOUND))),
+    }
+    if last:
+        text = "PROACT over copies to all at once (bulk-copy), x"
+        figures["vs-concurrent-bulk-copy"] = (text, over(Case(gpus, BASELINE)))
+    return [
+        row(
+            f"{kind}-{gpus}" if gpus != 4 else f"{kind}-4-dgx-2",
+            "Fig. 10",
+            f"DGX-2, {gpus} GPUs: {text}",
+            SIXTEEN_PUBLISHED.get(kind, {}).get(gpus),
+            simulated=value,
+        )
+        for kind, (text, value) in figures.items()
+    ]
+
+
+def _fig_10(found: Found, p: Plan) -> list[Row]:
+    """Fig. 10: scaling."""
+    rows: list[Row] = []
+    most = p.sixteen[-1]
+    for gpus in p.sixteen:
+        rows += _fig_10_of(found.sixteen, gpus, last=gpus == most)
+    for name, r in found.sixteen.items():
+        best = r.fastest(most, SIXTEEN_BEST_OF)
+        text = f"DGX-2, {most} GPUs, {name} ({best.label}): over one, x"
+        rows.append(row(f"speedup-{most}-{name}", "Fig. 10", text, simulated=r.speedup(best)))
+        text = f"DGX-2, {most} GPUs, {name}: infinite bandwidth over one, x"
+        value = r.speedup(Case(most, BOUND))
+        rows.append(row(f"opportunity-{most}-{name}", "Fig. 10", text, simulated=value))
+    for short, machine in FOUR.items():
+        for gpus in p.scaling:
+            of_machine = [results[machine] for results in found.four.values()]
+            speedups = [r.speedup(r.fastest(4, PROACT)._replace(gpus=gpus)) for r in of_machine]
+            serial = [r.speedup(Case(gpus, SERIAL)) for r in of_machine]
+            for kind, text, values in (
+                ("speedup", "PROACT", speedups),
+                ("bulk-copy", "cudaMemcpy (serial-copy)", serial),
+            ):
+                full = f"{short}, {gpus} GPUs: {text} over one GPU, x"
+                mean = geometric_mean(values)
+                rows.append(row(f"{kind}-{gpus}-{short}", "Fig. 10", full, simulated=mean))
+    return rows
+
+
+def _hardware(found: Found) -> list[Row]:
+    """Section V-B: "we expect a hardware implementation to outperform the inline variant in all
+    cases"."""
+    gains = {
+        f"{short}-{name}": r.time(Case(4, "inline")) / r.time(Case(4, HARDWARE, _HARDWARE))
+        for short, machine in FOUR.items()
+        for name, results in found.four.items()
+        for r in (results[machine],)
+    }
+    least = min(gains, key=lambda key: gains[key], default="")
+    return [
+        row(
+            "hardware-vs-inline",
+            "Sec. V-B",
+            f"proact-hardware over inline, least ({least}), x (above 1 expected)",
+            simulated=gains.get(least),
+        )
+    ]
+
+
+def _table_1() -> list[Row]:
+    """Table I: the machines."""
+    published = {
+        "kepler": (15, 1.43, 288.4, 16),
+        "pascal": (56, 5.3, 720, 150),
+        "volta": (80, 7.8, 920, 300),
+        "dgx-2": (80, 7.8, 920, 300),
+    }
+    rows = []
+    for short, machine in {**FOUR, "dgx-2": SIXTEEN}.items():
+        described = load_machine(machine)
+        units, teraflops, memory, link = published[short]
+        gpu = described.gpu
+        lanes = gpu.issue.fp64_lanes_per_clock
+        rows += [
+            row(f"units-{short}", "Table I", f"{short}: compute units", units,
+                simulated=gpu.compute_units),
+            row(f"teraflops-{short}", "Table I", f"{short}: double precision, TFLOPS", teraflops,
+                simulated=gpu.compute_units * lanes * 2 * gpu.clock_MHz * 1e-6),
+            row(f"memory-{short}", "Table I", f"{short}: memory, GB/s", memory,
+                simulated=gpu.dram.bandwidth_GB_per_s,
+                note="published are peaks, the machine files have what was measured"),
+            row(f"links-{short}", "Table I", f"{short}: links of a GPU, both directions, GB/s",
+                link, simulated=2 * _egress(described)),
+        ]  # fmt: skip
+    return rows
+
+
+def _egress(machine: Machine) -> float:
+    """GB/s that leave the first GPU: over NVLink where it has some."""
+    of_gpu = [c.link for c in connections(machine) if "gpu0" in (c.a, c.b)]
+    direct = [link for link in of_gpu if machine.protocol[link.protocol].kind.startswith("nvlink")]
+    return sum(link.bandwidth_GB_per_s for link in direct or of_gpu)
+
+
+def _table_2(found: Found) -> list[Row]:
+    """Table II: the fastest configuration."""
+    decoupled = {
+        "kepler": "D 16kB 256 CDP",
+        "pascal": "D 1MB 4096 Poll",
+        "volta": "D 128kB 2048 Poll",
+    }
+    published: Mapping[tuple[str, str], str] = {
+        ("pascal", "jacobi"): "I",
+        ("kepler", "jacobi"): "I",
+        ("pascal", "ct"): "I",
+        ("volta", "ct"): "I",
+    }
+    rows = []
+    for name, results in found.four.items():
+        for short, machine in FOUR.items():
+            best = results[machine].fastest(4, PROACT)
+            rows.append(
+                row(
+                    f"best-{short}-{name}",
+                    "Table II",
+                    f"{short}, {name}: fastest",
+                    published.get((short, name), decoupled[short]),
+                    simulated=_short(best),
+                )
+            )
+    return rows
+
+
+def _short(case: Case) -> str:
+    """A configuration as Table II writes it."""
+    if case.mechanism == "inline":
+        return "I"
+    chunk = size_text(case.config.chunk_bytes or 0).replace(" KiB", "kB").replace(" MiB", "MB")
+    kind = "Poll" if case.mechanism == "polling" else "CDP"
+    return f"D {chunk} {case.config.agent_threads} {kind}"

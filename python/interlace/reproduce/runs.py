@@ -1,0 +1,113 @@
+"""The verified runs that a paper's figures come from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from interlace.machines import load_machine, to_core
+from interlace.mechanisms import BASELINE, WITHOUT_TRANSFERS
+from interlace.nodes import CudaNode, in_processes
+from interlace.reproduce.rows import Run
+from interlace.workloads import Case, Outcome, Workload
+
+
+class Results:
+    """Outcomes of one workload on one machine, by case; their values are given up."""
+
+    def __init__(self) -> None:
+        self.outcomes: dict[Case, Outcome] = {}
+
+    def time(self, case: Case) -> float:
+        """Seconds of a run."""
+        return self.outcomes[case].time_s
+
+    def speedup(self, case: Case) -> float:
+        """Over the single GPU."""
+        return self.time(Case(1, BASELINE)) / self.time(case)
+
+    def fastest(self, gpus: int, mechanisms: Sequence[str]) -> Case:
+        """The fastest case of these mechanisms."""
+        of_them = [c for c in self.outcomes if c.gpus == gpus and c.mechanism in mechanisms]
+        return min(of_them, key=lambda case: (self.time(case), case.mechanism, case.config))
+
+
+class Runner:
+    """Runs cases, as many simulations at a time as asked for, and remembers all of them."""
+
+    def __init__(self, core: Any, jobs: int, tick: Callable[[], None]) -> None:
+        self.core = core
+        self.jobs = jobs
+        self.tick = tick
+        self.runs: list[Run] = []
+
+    def map(self, work: Sequence[Callable[[], float]], names: Sequence[Case]) -> list[float]:
+        """What pieces of work give, in their order; a process each."""
+
+        def numbered(index: int, call: Callable[[], float]) -> tuple[int, float]:
+            return index, call()
+
+        found: dict[int, float] = {}
+        jobs = [partial(numbered, index, call) for index, call in enumerate(work)]
+        for index, value in in_processes(jobs, names, self.jobs):
+            found[index] = value
+            self.tick()
+        return [found[index] for index in range(len(work))]
+
+    def simulate(
+        self, workload: Workload, machines: Sequence[str], cases: Sequence[Case],
+        results: dict[str, Results], *, only: str | None = None,
+    ) -> None:  # fmt: skip
+        """Run every case on every machine, or one of them alone, and add to their results."""
+        chosen = [name for name in machines if only in (None, name)]
+        described = {name: to_core(load_machine(name), self.core) for name in chosen}
+        pairs = [(name, case) for case in cases for name in chosen]
+
+        def run(index: int, name: str, case: Case) -> tuple[int, Outcome]:
+            return index, workload.simulate(self.core, described[name], case)
+
+        work = [partial(run, index, *pair) for index, pair in enumerate(pairs)]
+        done: dict[int, Outcome] = {}
+        for index, outcome in in_processes(work, [case for _, case in pairs], self.jobs):
+            done[index] = self._checked(workload, "sim", pairs[index][0], outcome)
+            self.tick()
+        for index, (name, case) in enumerate(pairs):
+            results.setdefault(name, Results()).outcomes[case] = done[index]
+
+    def measure(self, workload: Workload, node: CudaNode, cases: Sequence[Case]) -> Results:
+        """Run every case on the GPUs of this computer, one after another."""
+        results = Results()
+        for outcome in node.outcomes(workload, cases):
+            checked = self._checked(workload, "cuda", node.machine_name, outcome)
+            results.outcomes[outcome.case] = checked
+            self.tick()
+        return results
+
+    def _checked(self, workload: Workload, node: str, machine: str, outcome: Outcome) -> Outcome:
+        error = workload.verify(outcome)
+        outcome.values = np.empty((0, 0), dtype=np.float32)
+        outcome.timeline = []
+        self.runs.append(
+            Run(
+                node=node,
+                machine=machine,
+                workload=workload.name,
+                data=workload.data_name,
+                gpus=outcome.case.gpus,
+                mechanism=outcome.case.mechanism,
+                config=outcome.case.config.given(),
+                iterations=outcome.iterations,
+                time_s=outcome.time_s,
+                max_error=error,
+                remote_transactions=outcome.remote_transactions,
+            )
+        )
+        return outcome
+
+
+def without_transfers(case: Case) -> Case:
+    """The same run, of which everything is done but the transfers."""
+    return case._replace(mechanism=case.mechanism + WITHOUT_TRANSFERS)

@@ -1,0 +1,292 @@
+"""`interlace reproduce`: figures against what their runs say, on a fake core and tiny inputs."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from fake_core import Fake, FakeCuda
+from interlace.machines import load_machine, to_core
+from interlace.mechanisms import KIB, MIB, Config
+from interlace.nodes import in_processes
+from interlace.reproduce import proact, runs
+from interlace.reproduce import proact_inputs as given
+from interlace.reproduce.proact_inputs import Sizes
+from interlace.reproduce.rows import geometric_mean, row
+from interlace.reproduce.runs import Runner, without_transfers
+from interlace.workloads import Case
+from study_helpers import Run
+
+TINY = Sizes(pagerank_scale=6, jacobi_rows=256, sssp_side=3, als_side=3)
+NEEDED = ("speedup-4", "bulk-copy-4", "opportunity-4", "speedup-16", "vs-bulk-copy-16")
+
+
+@pytest.fixture(autouse=True)
+def one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work is done in this process, for there are hundreds of small pieces."""
+
+    def here(work: Any, cases: Any, jobs: int) -> Any:
+        assert len(work) == len(cases)
+        assert jobs > 0
+        return (call() for call in work)
+
+    monkeypatch.setattr(runs, "in_processes", here)
+
+
+@pytest.fixture(autouse=True)
+def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two workloads of tiny inputs, and few chunks of the microbenchmark."""
+    for name in ("FOUR_GPUS", "SIXTEEN_GPUS", "QUICK_FOUR_GPUS", "QUICK_SIXTEEN_GPUS"):
+        monkeypatch.setattr(given, name, TINY)
+    monkeypatch.setattr(given, "HALF_BANDWIDTH", 3)
+    kept = {name: proact.LOADED[name] for name in ("pagerank", "als")}
+    monkeypatch.setattr(proact, "LOADED", kept)
+    monkeypatch.setattr(proact, "FIG_4_CHUNKS", (64 << 10, MIB))
+
+
+def result(run: Run, tmp_path: Path, *words: object) -> dict[str, Any]:
+    file = tmp_path / "figures.json"
+    ran = run("reproduce", "proact", "--quick", "--json", file, *words)
+    assert ran.code == 0, ran.err
+    document: dict[str, Any] = json.loads(file.read_text())
+    return document
+
+
+def mean(values: list[float]) -> float:
+    return math.prod(values) ** (1 / len(values))
+
+
+@pytest.mark.usefixtures("core")
+def test_figures_follow_from_the_runs(run: Run, tmp_path: Path) -> None:
+    document = result(run, tmp_path)
+    rows = {one["key"]: one for one in document["rows"]}
+    assert len(rows) == len(document["rows"])
+    assert set(NEEDED) <= set(rows)
+    assert document["quick"]
+    assert document["inputs"]["four_gpus"] == TINY._asdict()
+    for one in rows.values():
+        assert set(one) == {
+            "key", "figure", "quantity", "published", "simulated", "measured", "ratio", "possible",
+            "note",
+        }  # fmt: skip
+        assert one["measured"] is None
+        if isinstance(one["published"], str) or one["published"] is None:
+            assert one["ratio"] is None
+        else:
+            assert one["ratio"] == pytest.approx(one["simulated"] / one["published"])
+        assert one["possible"] or one["note"]
+
+    times: dict[tuple[str, str, int], dict[str, list[float]]] = {}
+    for one in document["runs"]:
+        of = times.setdefault((one["workload"], one["machine"], one["gpus"]), {})
+        of.setdefault(one["mechanism"], []).append(one["time_s"])
+    found: dict[str, list[float]] = {"speedup": [], "bulk-copy": [], "opportunity": []}
+    for (workload, machine, gpus), of in times.items():
+        if gpus != 4 or machine == "dgx-2":
+            continue
+        single = times[workload, machine, 1]["bulk-copy"][0]
+        best = min(of["inline"] + of["polling"] + of["device-launch"])
+        found["speedup"].append(single / best)
+        found["bulk-copy"].append(single / of["serial-copy"][0])
+        found["opportunity"].append(single / of["infinite-bandwidth"][0])
+        assert len([name for name in of if name.endswith("-without-transfers")]) == 1
+    for kind, values in found.items():
+        assert len(values) == 6  # two workloads, three machines
+        assert rows[f"{kind}-4"]["simulated"] == pytest.approx(mean(values))
+    ours, serial = [], []
+    for workload in ("pagerank", "als"):
+        of = times[workload, "dgx-2", 16]
+        best = min(of["inline"] + of["polling"])
+        ours.append(times[workload, "dgx-2", 1]["bulk-copy"][0] / best)
+        serial.append(of["serial-copy"][0] / best)
+    assert rows["speedup-16"]["simulated"] == pytest.approx(mean(ours))
+    assert rows["vs-bulk-copy-16"]["simulated"] == pytest.approx(mean(serial))
+
+
+def test_processes_change_nothing(core: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "in_processes", in_processes)
+    workload = proact.LOADED["pagerank"](TINY)
+
+    def found(jobs: int) -> dict[Case, float]:
+        results: dict[str, runs.Results] = {}
+        runner = Runner(core, jobs, lambda: None)
+        cases = [Case(1, "bulk-copy"), Case(4, "inline"), Case(4, "serial-copy")]
+        runner.simulate(workload, ["4x-volta-nvlink2", "4x-kepler-pcie3"], cases, results)
+        assert len(runner.runs) == 6
+        return {case: r.time(case) for r in results.values() for case in cases}
+
+    assert found(1) == found(3)
+
+
+@pytest.mark.usefixtures("cuda")
+def test_measured_figures(run: Run, tmp_path: Path) -> None:
+    document = result(run, tmp_path)
+    rows = {one["key"]: one for one in document["rows"]}
+    times: dict[str, dict[str, list[float]]] = {}
+    for one in document["runs"]:
+        if one["node"] == "cuda":
+            name = f"{one['mechanism']}-{one['gpus']}"
+            times.setdefault(one["workload"], {}).setdefault(name, []).append(one["time_s"])
+    expected = [
+        of["bulk-copy-1"][0] / min(of["inline-4"] + of["polling-4"]) for of in times.values()
+    ]
+    assert rows["speedup-4"]["measured"] == pytest.approx(mean(expected))
+    assert rows["bulk-copy-4"]["measured"] is None  # no real GPU runs serial-copy here
+    assert rows["opportunity-4"]["measured"] > rows["speedup-4"]["measured"]
+    assert rows["speedup-16"]["measured"] is None
+
+
+def test_few_gpus_measure_nothing(run: Run, cuda: FakeCuda, tmp_path: Path) -> None:
+    cuda.gpus = 2
+    assert all(one["measured"] is None for one in result(run, tmp_path)["rows"])
+    assert cuda.calls == []
+
+
+def ticks_of(core: Fake, *, quick: bool) -> tuple[int, int]:
+    """How often the runner's tick was called, and how often it was said to be."""
+    count = 0
+
+    def tick() -> None:
+        nonlocal count
+        count += 1
+
+    proact.reproduce(Runner(core, 2, tick), None, quick)
+    return count, proact.steps(quick, None)
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_progress_knows_the_steps(core: Fake, quick: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proact, "LOADED", {"pagerank": proact.LOADED["pagerank"]})
+    called, said = ticks_of(core, quick=quick)
+    assert called == said
+
+
+def test_a_wrong_result_ends_it(run: Run, core: Fake, tmp_path: Path) -> None:
+    core.wrong = ("inline", 4, 2, 5)
+    file = tmp_path / "figures.json"
+    ran = run("reproduce", "proact", "--quick", "--json", file)
+    assert ran.code == 1
+    assert "verification failed: inline on 4 GPUs: GPU 2" in ran.err
+    assert not file.exists()
+    assert ran.out == ""
+
+
+def test_a_failing_benchmark_ends_it(run: Run, core: Fake) -> None:
+    core.crash = "polling"
+    ran = run("reproduce", "proact", "--quick")
+    assert ran.code == 1
+    assert "gpu1 does not have element 7" in ran.err
+
+
+@pytest.mark.usefixtures("core")
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ([], "reproduce needs the name of a paper; there is proact"),
+        (["proct"], "there is no paper 'proct' (did you mean proact?); there is proact"),
+        (["proact", "--jobs", "0"], "--jobs 0: give a number of at least 1"),
+        (["proact", "--json", "{dir}"], "--json {dir} is a directory; give the name of a file"),
+    ],
+)
+def test_what_cannot_be_meant(run: Run, tmp_path: Path, words: list[str], sentence: str) -> None:
+    ran = run("reproduce", *(word.format(dir=tmp_path) for word in words))
+    assert ran.code == 2
+    assert ran.err.strip() == "interlace: " + sentence.format(dir=tmp_path)
+    assert ran.out == ""
+
+
+@pytest.mark.usefixtures("core")
+def test_the_table(run: Run) -> None:
+    ran = run("reproduce", "proact", "--quick")
+    lines = ran.out.splitlines()
+    assert lines[2].split() == [
+        "figure", "quantity", "published", "simulated", "measured", "ratio", "key",
+    ]  # fmt: skip
+    assert sum(line.endswith("  speedup-4") for line in lines) == 1
+    assert lines[-1].startswith("--quick: small inputs")
+    assert lines[-2] == "Nothing is measured: there are no GPUs here that can be used."
+
+
+def test_rows_compute_ratios() -> None:
+    assert row("a", "Fig. 1", "x", 4, simulated=3.0).ratio == 0.75
+    assert row("a", "Fig. 1", "x", 4, measured=5.0).ratio == 1.25
+    assert row("a", "Fig. 1", "x", 4).ratio is None
+    assert row("a", "Fig. 1", "x", "I", simulated="I").ratio is None
+    assert geometric_mean([]) is None
+    assert geometric_mean([2, 8]) == pytest.approx(4)
+
+
+def test_names_of_cases() -> None:
+    case = Case(4, "polling", Config(chunk_bytes=MIB, agent_threads=4096))
+    assert without_transfers(case).mechanism == "polling-without-transfers"
+    assert proact._short(case) == "D 1MB 4096 Poll"
+    assert proact._short(Case(4, "inline")) == "I"
+
+
+def all_loaded() -> dict[str, Callable[[Sizes], Any]]:
+    return dict(proact.LOADED)
+
+
+ALL = all_loaded()
+
+
+@pytest.mark.parametrize("name", list(ALL))
+def test_every_workload_loads(name: str) -> None:
+    workload = ALL[name](TINY)
+    assert workload.name == name
+    assert workload.iterations == given.ITERATIONS
+    cut = workload.boundaries(16)
+    assert len(cut) == 17
+    assert list(cut) == sorted(cut)
+
+
+def test_the_machines_are_those_of_the_paper() -> None:
+    rows = {one.key: one for one in proact._table_1()}
+    for short in ("kepler", "pascal", "volta", "dgx-2"):
+        assert rows[f"units-{short}"].ratio == 1
+        assert rows[f"teraflops-{short}"].ratio == pytest.approx(1, abs=0.02)
+
+
+# --- the real core --------------------------------------------------------------------------------
+
+SMALL = Sizes(pagerank_scale=15, jacobi_rows=1 << 14, sssp_side=14, als_side=5)
+
+
+def hardware_over_inline(name: str, link_share: float) -> float:
+    """Time of the better of two chunks over that of inline, where blocks come in several waves."""
+    core = pytest.importorskip("interlace._core")
+    described = load_machine("4x-volta-nvlink2")
+    replace = msgspec.structs.replace
+    few = replace(described.gpu, compute_units=2)
+    links = tuple(
+        replace(link, bandwidth_GB_per_s=link_share * link.bandwidth_GB_per_s)
+        for link in described.link
+    )
+    machine = to_core(replace(described, gpu=few, link=links), core)
+    workload = ALL[name](SMALL)
+
+    def time(mechanism: str, config: Config) -> float:
+        outcome = workload.simulate(core, machine, Case(4, mechanism, config))
+        workload.verify(outcome)
+        return outcome.time_s
+
+    inline = time("inline", Config())
+    return min(time(proact.HARDWARE, Config(chunk_bytes=n * KIB)) for n in (4, 16)) / inline
+
+
+# A chunk leaves when its last element is there; until then inline has sent the others. That is as
+# much as it can lose where every store fills its packet.
+@pytest.mark.parametrize("name", list(ALL))
+def test_hardware_hardly_loses_to_inline(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(given, "HALF_BANDWIDTH", 20)
+    assert hardware_over_inline(name, 1) < 1.02
+
+
+def test_hardware_wins_where_small_stores_fill_the_links() -> None:
+    assert hardware_over_inline("pagerank", 0.02) < 0.95
