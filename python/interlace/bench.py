@@ -82,6 +82,8 @@ def _footers(results: overlap.Results) -> list[str]:
         where = f"{label(row.mechanism, Config.of(row.config))} to {peers_text(row.peers)}"
         if row.reason is not None:
             lines.append(f"{where}: not possible: {row.reason}")
+        if row.tracking is not None:
+            lines.append(f"{where}: tracking alone costs {100 * row.tracking:.1f} % of the time.")
         for remark in row.remarks:
             remarks.setdefault(remark, []).append(where)
     for remark, (first, *more) in remarks.items():
@@ -210,6 +212,7 @@ def bench_command(
         chunk_sizes("--chunks", DEFAULT_CHUNKS if chunks is None else chunks),
         agent_threads("--threads", DEFAULT_THREADS if threads is None else threads),
         least_copied=0,
+        bulk_agents=True,
         collectives=OWNER_COLLECTIVES,
     )
     if chunks is not None:  # all that was asked for: what is refused is a row that says so

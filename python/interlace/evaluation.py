@@ -91,6 +91,7 @@ class Times:
         self.single_s = single_s
         self.bulk_s: dict[int, float] = {}
         self.bound_s: dict[int, float] = {}
+        self.transfer_s: dict[int, float] = {}  # that the links need for all that is delivered
 
     def speedup(self, time_s: float) -> float:
         """Over the single GPU of the same node."""
@@ -102,6 +103,13 @@ class Times:
             return 1.0
         bound = self.bound_s.get(gpus)
         return None if bound is None else self.speedup(bound)
+
+    def reachable(self, gpus: int) -> float | None:
+        """The speedup that the links still allow: transfers as fast as they go, all hidden."""
+        if gpus == 1:
+            return 1.0
+        bound, transfer = self.bound_s.get(gpus), self.transfer_s.get(gpus)
+        return None if bound is None or transfer is None else self.speedup(max(bound, transfer))
 
     def overlap(self, gpus: int, time_s: float) -> float | None:
         """The part of the bulk copy's transfer time that is hidden."""
@@ -190,6 +198,7 @@ class _Rows:
             speedup=speedup,
             opportunity=opportunity,
             captured=None if opportunity is None else speedup / opportunity,
+            reachable=times.reachable(case.gpus),
             derived=derived,
             verified=True,
             max_error=max_error,
@@ -216,6 +225,18 @@ def _measured_wire(outcome: Outcome, counted: Wire) -> Wire:
         rest = outcome.raw_tx_bytes - counted.useful - counted.wasted
         protocol = round(rest) if rest >= 0 else None
     return Wire(counted.useful, protocol, counted.wasted)
+
+
+def _add_transfers(node: CudaNode, wires: dict[Case, Wire], times: Times) -> None:
+    """What the links need for the payload, at the rate that they reach in this study.
+
+    As if every GPU sent as much as any other, so that less is not possible.
+    """
+    for gpus in times.bound_s:
+        counted = wires[Case(gpus, BASELINE)]
+        if counted.useful is not None and counted.wasted is not None:
+            sent = (counted.useful + counted.wasted) / gpus
+            times.transfer_s[gpus] = sent / node.exchange_rate(gpus)
 
 
 def _wires(
@@ -290,6 +311,9 @@ def run_study(
             rest = bulk.outcome.time_s - bulk.outcome.copy_s
             if rest > 0:
                 times.bound_s[gpus] = rest
+
+    if isinstance(node, CudaNode):
+        _add_transfers(node, wires, times)
 
     make = _Rows(workload, node, cases)
     rows = [make.row(checked[single], times, wires[single])]

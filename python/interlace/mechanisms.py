@@ -23,6 +23,7 @@ BOUND = "infinite-bandwidth"
 SERIAL = "serial-copy"  # the bulk copies of the PROACT paper; no way that anybody should choose
 SIMULATED = ("proact-hardware", SERIAL, BOUND)  # what no real GPU runs
 DEFAULTS = tuple(name for name in MECHANISMS if name != SERIAL)  # of a study
+TRACKED = ("polling", "device-launch", "copy-engine")  # what tracks chunks on real GPUs
 # Behind a mechanism that tracks chunks: everything is done but for the transfers. It says what
 # tracking and starting transfers cost, and nothing about what could be reached.
 WITHOUT_TRANSFERS = "-without-transfers"
@@ -41,6 +42,10 @@ RANGE_COLLECTIVES = ("send-receive",)
 OWNER_COLLECTIVES = ("broadcast", "send-receive")
 # What the driver may be told about unified memory.
 HINTS = ("none", "read-mostly", "preferred-location", "accessed-by")
+
+# How the agent of `polling` may copy, if not by its threads; it takes much shared memory.
+BULK = "bulk"
+MOST_BULK_THREADS = 8192
 
 KIB = 1 << 10
 MIB = 1 << 20
@@ -71,7 +76,7 @@ class Config(NamedTuple):
     ranges: int | None = None  # of `split`
     chunk_bytes: int | None = None  # of what tracks chunks
     agent_threads: int | None = None  # of `polling`, and of each kernel of `device-launch`
-    variant: str | None = None  # a collective of `nccl`, a hint of `unified-memory`
+    variant: str | None = None  # a collective of `nccl`, a hint of `unified-memory`, BULK
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Config:
@@ -120,6 +125,7 @@ class Tuning:
     least_copied: int = 256 * KIB
     most_waits: int | None = MOST_WAITS
     collectives: tuple[str, ...] = COLLECTIVES
+    bulk_agents: bool = False  # whether agents of `polling` also copy in bulk
 
     def space(self, mechanisms: Sequence[str], part_bytes: int, peers: int = 1) -> Any:
         """The candidates of the compiled search where the largest part has so many bytes."""
@@ -143,6 +149,16 @@ class Tuning:
             return [Config(variant=name) for name in self.collectives]
         if mechanism == "unified-memory":
             return [Config(variant=name) for name in HINTS]
+        found = self._points(mechanism, part_bytes)
+        if mechanism == "polling" and self.bulk_agents:
+            found += [
+                config._replace(variant=BULK)
+                for config in found
+                if (config.agent_threads or 0) <= MOST_BULK_THREADS
+            ]
+        return found
+
+    def _points(self, mechanism: str, part_bytes: int) -> list[Config]:
         axes = [dict(family.axes) for family in self.space([mechanism], part_bytes).families]
         return [
             Config(**dict(zip(names, point, strict=True)))

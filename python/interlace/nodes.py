@@ -98,6 +98,11 @@ class SimulatedNode(Node):
         yield from in_processes(work, cases, self.jobs)
 
 
+# Of the exchange whose rate is measured: starts and ends weigh little.
+RATE_BYTES = 64 * MIB
+RATE_REPEATS = 3
+
+
 class CudaNode(Node):
     """The GPUs of this computer."""
 
@@ -115,6 +120,7 @@ class CudaNode(Node):
         self.warmup = warmup
         self.repeats = repeats
         self.nccl: str | None = None  # the version, once it is loaded
+        self.rates: dict[int, dict[str, float]] = {}  # by number of GPUs, of copies and of stores
 
     def default_mechanisms(self) -> tuple[tuple[str, ...], dict[str, str]]:
         # unified-memory is for small data, and so only for those who ask for it
@@ -140,9 +146,22 @@ class CudaNode(Node):
             if reason is not None:
                 raise UserError(f"{option} {name}{NOT_AVAILABLE}{reason}")
 
+    def exchange_rate(self, gpus: int) -> float:
+        """Bytes a second that each of so many GPUs sends while all send to all, measured once."""
+        if gpus not in self.rates:
+            with core_errors(self.cuda, f"the exchange rate of {gpus} GPUs"):
+                self.rates[gpus] = self.cuda.measure_exchange_rate(gpus, RATE_BYTES, RATE_REPEATS)
+        return max(self.rates[gpus].values())
+
     def description(self) -> dict[str, Any]:
-        model = self.info["name"]
-        return {**self.info, "name": self.machine_name, "model": model, "nccl": self.nccl}
+        rates = {str(gpus): rate for gpus, rate in self.rates.items()}
+        return {
+            **self.info,
+            "name": self.machine_name,
+            "model": self.info["name"],
+            "nccl": self.nccl,
+            "exchange": rates,
+        }
 
     def runs(self, mechanism: str) -> bool:
         return mechanism not in SIMULATED

@@ -17,7 +17,16 @@ from typing import Any
 import msgspec
 
 from interlace.errors import UserError
-from interlace.mechanisms import BASELINE, GIB, Config, Tuning, label, size_text
+from interlace.mechanisms import (
+    BASELINE,
+    GIB,
+    TRACKED,
+    WITHOUT_TRANSFERS,
+    Config,
+    Tuning,
+    label,
+    size_text,
+)
 from interlace.workloads import RunFailure, core_errors
 
 FORMAT = 1  # of the file of results
@@ -43,6 +52,9 @@ class Row(msgspec.Struct):
     limit: float | None = None  # of the speedup; not of bulk-copy, which hides nothing
     of_limit: float | None = None
     best: bool = False  # the fastest of its mechanism; never bulk-copy
+    # Of the best that tracks chunks: what tracking adds to the time without transfers, a part of it.
+    tracking: float | None = None
+    untransferred_epoch_s: list[float] = []
     remarks: list[str] = []
 
 
@@ -136,11 +148,26 @@ class Overlap:
             own = [row for row in rows if row.mechanism == mechanism and row.speedup is not None]
             if own:
                 max(own, key=lambda row: row.speedup or 0).best = True
+        self._add_tracking(balance, rows)
+        tick()
         return balance, rows
+
+    def _add_tracking(self, balance: Balance, rows: Sequence[Row]) -> None:
+        """Adds what readiness tracking costs where nothing is moved (PROACT, section V-C)."""
+        best = [row for row in rows if row.best and row.mechanism in TRACKED]
+        if not best:
+            return
+        name = BASELINE + WITHOUT_TRANSFERS
+        alone = self._run(balance.peers, name, Config(), balance.rounds)
+        for row in best:
+            name, config = row.mechanism + WITHOUT_TRANSFERS, Config.of(row.config)
+            found = self._run(balance.peers, name, config, balance.rounds)
+            row.untransferred_epoch_s = found.epoch_s
+            row.tracking = found.time_s / alone.time_s - 1
 
     def steps(self, mechanisms: Sequence[str], tuning: Tuning) -> int:
         """How often a measurement calls `tick`."""
-        return 3 + len(_configs(mechanisms, tuning, self.size))
+        return 4 + len(_configs(mechanisms, tuning, self.size))
 
     def _run(
         self,

@@ -67,6 +67,7 @@ class Row(msgspec.Struct, frozen=True):
     max_error: float
     wire: WireRow
     overlap: float | None
+    reachable: float | None = None
     sim: Sim | UnsetType = UNSET
     cuda: Measured | UnsetType = UNSET
 

@@ -144,6 +144,10 @@ def footers(study: Study) -> list[str]:
     lines += legend(row.mechanism for row in study.rows)
     if any(row.derived for row in study.rows):
         lines.append("* derived: the bulk-copy run's time less that of its copies.")
+    reachable = {row.gpus: row.reachable for row in study.rows if row.gpus > 1 and row.reachable}
+    if reachable:
+        shown = ", ".join(f"{value:.2f} x on {gpus} GPUs" for gpus, value in reachable.items())
+        lines.append(f"The links' measured rate allows {shown}.")
     if any(row.gpus > 1 and row.opportunity is None for row in study.rows):
         lines += [note for note in study.notes if note.startswith("opportunity")]
     lines += [note for note in study.notes if NOT_AVAILABLE in note or note.startswith("Profile ")]

@@ -19,7 +19,7 @@ from interlace.errors import UserError
 from interlace.mechanisms import BASELINE
 from interlace.nodes import load_core
 
-TUNED = (BASELINE, "split", "inline", "polling", "copy-engine")
+TUNED = (BASELINE, "split", "inline", "polling", "device-launch", "copy-engine")
 
 
 class Impossible(Exception):  # noqa: N818 (an answer, not an error)

@@ -906,7 +906,7 @@ void node::submit_exchange(const std::vector<std::uint32_t>& ids) {
           add_tracked(e.first[d], d, id);
         }
         if (s.options.mechanism == kernel::mechanism::unified_memory) add_prefetches(e, id, d);
-        if (s.options.mechanism != kernel::mechanism::bulk_copy) continue;
+        if (s.options.mechanism != kernel::mechanism::bulk_copy || !s.options.transfers) continue;
         const kernel::element_range own{s.options.boundaries[d], s.options.boundaries[d + 1]};
         for (const kernel::delivery& k : s.deliveries(d, {own})) {
           const std::uint64_t at = k.begin * s.element_bytes;

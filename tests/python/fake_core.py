@@ -437,6 +437,12 @@ class FakeCuda(Fake):
             "data_tx_bytes": (sent - wire["protocol"]) * repeats if self.counters else None,
         }
 
+    def measure_exchange_rate(self, gpus: int, bytes: int, repeats: int) -> dict[str, float]:  # noqa: A002
+        assert 2 <= gpus <= self.gpus
+        assert bytes > 0
+        assert repeats > 0
+        return {"copies_bytes_per_s": 3.5e11, "stores_bytes_per_s": 3.4e11}
+
     def measure_overlap(
         self,
         *,
@@ -463,6 +469,9 @@ class FakeCuda(Fake):
         if mechanism == "copy-engine" and bytes // chunk_bytes > 250:
             raise UsageError(f"chunks of {chunk_bytes} bytes are too small")
         remarks = ["it went another way"] if mechanism == "inline" else []
+        moved = not mechanism.endswith("-without-transfers")
+        tracked = 1.01 if not moved and mechanism != "bulk-copy-without-transfers" else 1.0
+        mechanism = mechanism.removesuffix("-without-transfers")
         kernel = max(bytes / 4e12, 2e-15 * bytes * rounds) + 5e-6
         transfer = peers * bytes / 400e9
         epoch = {
@@ -470,10 +479,11 @@ class FakeCuda(Fake):
             "split": max(kernel, transfer) + min(kernel, transfer) / split_ranges,
             "inline": max(kernel, transfer * 1.25),
             "polling": max(kernel, transfer) + chunk_bytes / 400e9 + 1e-3 / agent_threads,
+            "device-launch": kernel + transfer + 1e-3 / agent_threads,
             "copy-engine": max(kernel, transfer) + chunk_bytes / 400e9,
             "nccl": kernel + 0.9 * transfer + PENALTIES.get(variant, 0.0),
         }[mechanism]
-        seconds = epoch if deliver else kernel
+        seconds = epoch if deliver and moved else tracked * kernel
         drift = 1 + 0.001 * len(self.overlaps)
         return {
             "epoch_s": [seconds * drift * (1 + 0.01 * n) for n in range(repeats)],
