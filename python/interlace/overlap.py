@@ -52,7 +52,7 @@ class Row(msgspec.Struct):
     limit: float | None = None  # of the speedup; not of bulk-copy, which hides nothing
     of_limit: float | None = None
     best: bool = False  # the fastest of its mechanism; never bulk-copy
-    # Of the best that tracks chunks: what tracking adds to the time without transfers, a part of it.
+    # Of the best that tracks chunks: the part that tracking adds to the time without transfers.
     tracking: float | None = None
     untransferred_epoch_s: list[float] = []
     remarks: list[str] = []
