@@ -116,11 +116,6 @@ region_state make_region_state(region_options options, std::uint32_t element_byt
     throw usage_error("an agent of " + std::to_string(options.agent_threads) +
                       " threads; give a multiple of 32 from 32 to 65536");
   }
-  if (!options.transfers && !tracks_chunks(options.mechanism)) {
-    throw usage_error(std::string(mechanism_name(options.mechanism)) +
-                      " tracks nothing, so nothing is left of it without transfers; take a "
-                      "mechanism that tracks chunks");
-  }
   if (options.chunk_bytes > most_chunk_bytes) {
     throw usage_error("chunks of " + std::to_string(options.chunk_bytes) +
                       " bytes; at most 1073741824 (1 GiB) are possible");

@@ -68,6 +68,11 @@ void node::adding(std::uint32_t /*id*/, const kernel::region_state& state) {
         " is measured on real GPUs and not simulated; bulk-copy also moves everything "
         "at the exchange");
   }
+  if (!state.is_reduction && !state.options.transfers && !kernel::tracks_chunks(how)) {
+    throw usage_error(std::string(kernel::mechanism_name(how)) +
+                      " tracks nothing, so nothing is left of it without transfers; take a "
+                      "mechanism that tracks chunks");
+  }
   trackers_.push_back(state.is_reduction
                           ? nullptr
                           : std::make_unique<kernel::use_tracker>(devices(), state.elements,
