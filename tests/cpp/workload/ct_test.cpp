@@ -86,8 +86,9 @@ struct scan {
     std::vector<std::uint32_t> found;
     if (j >= size) found.push_back(j - size);
     if (j + size < size * size) found.push_back(j + size);
-    if (j % size > 0) found.push_back(j - 1);
-    if (j % size + 1 < size) found.push_back(j + 1);
+    const std::uint32_t column = j - j / std::max(1U, size) * size;
+    if (column > 0) found.push_back(j - 1);
+    if (column + 1 < size) found.push_back(j + 1);
     return found;
   }
 
@@ -104,7 +105,7 @@ struct scan {
       for (std::uint32_t angle = subset; angle < angles; angle += subsets) {
         for (std::uint32_t bin = 0; bin < detectors; ++bin) {
           const std::size_t ray = std::size_t{angle} * detectors + bin;
-          double error = static_cast<double>(measured[ray]);
+          auto error = static_cast<double>(measured[ray]);
           for (const entry& e : rays[ray]) error -= e.length * x[e.pixel];
           const double weighted = static_cast<double>(weights[ray]) * error;
           cost += weighted * error;
@@ -208,7 +209,8 @@ TEST(ct, projects_each_pixel_with_its_length) {
                                            0,
                                            0,
                                            false};
-      node.launch(0, project, {angles, project.threads, project.shared_bytes}, rays,
+      using workload::project_rays;
+      node.launch(0, project, {angles, project_rays::threads, project_rays::shared_bytes}, rays,
                   kernel::block_mapping::contiguous(0, s.detectors, count));
       node.exchange(rays);
     });
