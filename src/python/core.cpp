@@ -6,6 +6,7 @@
 
 #include "base/errors.hpp"
 #include "python/bind_machine.hpp"
+#include "python/bind_plan.hpp"
 #include "python/workloads.hpp"
 
 namespace nb = nanobind;
@@ -78,6 +79,7 @@ NB_MODULE(_core, module) {
   module.doc() = "Machines, and workloads on the host and the simulated node.";
   interlace::python::bind_errors(module);
   interlace::python::bind_machine(module);
+  interlace::python::bind_plan(module);
   interlace::python::each_workload(
       [&](const auto&... workload) { interlace::python::bind_workload(module, workload...); });
 }

@@ -26,7 +26,7 @@ LAYERS: dict[str, frozenset[str]] = {
     "run": frozenset(
         {"base", "machine", "plan", "kernel", "workload", "host", "sim", "cuda", "preload"}
     ),
-    "python": frozenset({"base", "machine", "run"}),
+    "python": frozenset({"base", "machine", "plan", "run"}),
 }
 
 # Inside sim: folder -> the folders of sim that it may include. A file that lies in src/sim itself
