@@ -42,6 +42,11 @@ COMMANDS = {
     "bench": Command(
         "interlace.bench", "bench_command", "Measure what mechanisms cost and hide on these GPUs."
     ),
+    "plan": Command(
+        "interlace.plan",
+        "plan_command",
+        "Plan messages over all the paths that help them, and say why.",
+    ),
     "topo": Command(
         "interlace.topo", "topo_command", "Draw a machine, described or real; measure and save it."
     ),

@@ -2,6 +2,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <limits>
 #include <set>
 #include <utility>
 
@@ -19,8 +20,11 @@ using machine::endpoint;
 using machine::endpoint_kind;
 
 constexpr double picosecond = 1e-12;
-constexpr double full = 0.98;     // of a resource: nothing more goes through
-constexpr double as_fast = 1.01;  // of the least time: within it the plan of fewest copies is taken
+constexpr double full = 0.98;  // of a resource: nothing more goes through
+// A simpler plan is preferred if it takes at most so many times the least time. Several messages do
+// not really start together, so that what leans on it has to bring more.
+constexpr double as_fast = 1.01;
+constexpr double as_fast_together = 1.05;
 constexpr std::size_t most_steps = 4096;
 constexpr std::size_t most_staged = 64;  // paths of all messages whose shares are balanced together
 constexpr std::array<std::uint32_t, 7> chunk_counts{1, 2, 4, 8, 16, 32, 64};
@@ -67,23 +71,17 @@ class planner {
   plan run() {
     std::optional<plan> direct = directly();
     if (direct && asked_.direct) candidates_.push_back(*direct);
-    const auto staged = [&](std::size_t at) { return usable_[at] && !blank_.paths[at].direct(); };
     bool any = false;
     for (std::size_t at = 0; at < usable_.size(); ++at) any = any || staged(at);
     if (any)
-      for (const std::uint32_t chunks : counts()) try_chunks(chunks);
+      for (const std::vector<bool>& set : sets_of_paths())
+        for (const std::uint32_t chunks : counts()) try_paths(set, chunks);
     if (candidates_.empty())
       throw usage_error("the paths that are allowed cannot carry the message; allow others");
-    double least = candidates_.front().predicted_s;
-    for (const plan& one : candidates_) least = std::min(least, one.predicted_s);
-    plan* best = nullptr;
-    for (plan& one : candidates_)
-      if (one.predicted_s <= least * as_fast &&
-          (best == nullptr || one.steps.size() < best->steps.size()))
-        best = &one;
-    best->direct_s = direct ? direct->predicted_s : best->predicted_s;
-    explain(*best);
-    return std::move(*best);
+    plan& best = choose();
+    best.direct_s = direct ? direct->predicted_s : best.predicted_s;
+    explain(best);
+    return std::move(best);
   }
 
  private:
@@ -129,14 +127,13 @@ class planner {
       way.reason = why_not(way);
       usable_[at] = way.reason.empty();
     }
-    std::size_t staged = 0;
-    for (std::size_t at = 0; at < usable_.size(); ++at)
-      if (usable_[at] && !blank_.paths[at].direct()) ++staged;
-    if (staged <= most_staged) return;
+    std::size_t count = 0;
+    for (std::size_t at = 0; at < usable_.size(); ++at) count += staged(at) ? 1 : 0;
+    if (count <= most_staged) return;
     for (std::size_t at = 0; at < usable_.size(); ++at) {
-      if (!usable_[at] || blank_.paths[at].direct()) continue;
+      if (!staged(at)) continue;
       usable_[at] = false;
-      blank_.paths[at].reason = "it was not tried: the messages have " + std::to_string(staged) +
+      blank_.paths[at].reason = "it was not tried: the messages have " + std::to_string(count) +
                                 " staged paths, of which " + std::to_string(most_staged) +
                                 " can be balanced";
     }
@@ -218,10 +215,7 @@ class planner {
     std::vector<std::set<std::size_t>> ports;  // taken in each round
     for (const std::size_t at : order) {
       const path& way = blank_.paths[direct_[at]];
-      std::set<std::size_t> wanted;
-      for (const leg& part : way.legs)
-        for (const std::size_t used : part.uses)
-          if (shared_.at(used).kind == resource_kind::link) wanted.insert(used);
+      const std::set<std::size_t> wanted = links_of(way);
       std::size_t round = 0;
       const auto meets = [&](const std::set<std::size_t>& taken) {
         return std::any_of(wanted.begin(), wanted.end(),
@@ -260,16 +254,54 @@ class planner {
     return made;
   }
 
-  // Shares for that many chunks, with all the paths they want and with fewer: of one message
-  // without the path that has least, of several without the host's paths.
-  void try_chunks(std::uint32_t chunks) {
-    std::vector<bool> usable = usable_;
-    bool host = blank_.messages.size() > 1;
+  bool staged(std::size_t at) const { return usable_[at] && !blank_.paths[at].direct(); }
+
+  // The sets of paths that several messages are tried with: all that may help, those that are not
+  // through the host, and for each message one staged path that shares no link with any other.
+  std::vector<std::vector<bool>> sets_of_paths() const {
+    std::vector<std::vector<bool>> sets{usable_};
+    if (blank_.messages.size() == 1) return sets;
+    std::vector<bool> gpus = usable_;
+    for (std::size_t at = 0; at < gpus.size(); ++at)
+      if (staged(at) && blank_.paths[at].stops[1].kind == endpoint_kind::host) gpus[at] = false;
+    sets.push_back(gpus);
+    std::vector<bool> alone = usable_;
+    std::set<std::size_t> taken;
+    for (const std::size_t at : direct_) {
+      const auto links = links_of(blank_.paths[at]);
+      if (usable_[at]) taken.insert(links.begin(), links.end());
+    }
+    std::set<std::uint32_t> helped;
+    for (std::size_t at = 0; at < alone.size(); ++at) {
+      if (!staged(at)) continue;
+      const auto links = links_of(blank_.paths[at]);
+      alone[at] = gpus[at] && !helped.contains(blank_.paths[at].message) &&
+                  std::none_of(links.begin(), links.end(),
+                               [&](std::size_t used) { return taken.contains(used); });
+      if (!alone[at]) continue;
+      helped.insert(blank_.paths[at].message);
+      taken.insert(links.begin(), links.end());
+    }
+    sets.push_back(std::move(alone));
+    return sets;
+  }
+
+  std::set<std::size_t> links_of(const path& way) const {
+    std::set<std::size_t> found;
+    for (const leg& part : way.legs)
+      for (const std::size_t used : part.uses)
+        if (shared_.at(used).kind == resource_kind::link) found.insert(used);
+    return found;
+  }
+
+  // Candidates of those paths with that many chunks. Of one message also with fewer paths: without
+  // the one that has least, and so on.
+  void try_paths(std::vector<bool> usable, std::uint32_t chunks) {
     for (;;) {
       const auto found = balance_shares(blank_, shared_, costs_, chunks, usable);
       if (!found) return;
       std::size_t copies = 0;
-      std::size_t staged = 0;
+      std::size_t count = 0;
       std::size_t least = 0;
       for (std::size_t at = 0; at < usable.size(); ++at) {
         usable[at] = found->bytes[at] > 0;
@@ -277,28 +309,39 @@ class planner {
         const path& way = blank_.paths[at];
         copies += way.direct() ? 1 : way.legs.size() * chunks;
         if (way.direct()) continue;
-        if (staged++ == 0 || found->bytes[at] < found->bytes[least]) least = at;
+        if (count++ == 0 || found->bytes[at] < found->bytes[least]) least = at;
       }
       if (copies <= most_steps) {
         candidates_.push_back(make(found->bytes, chunks));
         predict(candidates_.back(), shared_, machine_.gpu);
       }
-      if (blank_.messages.size() == 1) {
-        if (staged < 2) return;
-        usable[least] = false;
-      } else {
-        if (!std::exchange(host, false)) return;
-        usable = usable_;
-        for (std::size_t at = 0; at < usable.size(); ++at)
-          if (blank_.paths[at].stops[1].kind == endpoint_kind::host && !blank_.paths[at].direct())
-            usable[at] = false;
-        if (usable == usable_) return;
-      }
+      if (count < 2 || blank_.messages.size() > 1) return;
+      usable[least] = false;
     }
   }
 
-  // --- reasons
-  // ------------------------------------------------------------------------------------
+  // Of those that are nearly as fast as any, the ones with fewest staging buffers; of these, of
+  // those that are as fast as any, the one with fewest copies.
+  plan& choose() {
+    const auto least_of = [&](std::size_t buffers) {
+      double least = std::numeric_limits<double>::infinity();
+      for (const plan& one : candidates_)
+        if (one.buffers.size() <= buffers) least = std::min(least, one.predicted_s);
+      return least;
+    };
+    std::size_t buffers = std::numeric_limits<std::size_t>::max();
+    const double near =
+        least_of(buffers) * (blank_.messages.size() == 1 ? as_fast : as_fast_together);
+    for (const plan& one : candidates_)
+      if (one.predicted_s <= near) buffers = std::min(buffers, one.buffers.size());
+    const double limit = least_of(buffers) * as_fast;
+    plan* best = nullptr;
+    for (plan& one : candidates_)
+      if (one.buffers.size() <= buffers && one.predicted_s <= limit &&
+          (best == nullptr || one.steps.size() < best->steps.size()))
+        best = &one;
+    return *best;
+  }
 
   void explain(plan& made) const {
     std::vector<bool> used(made.paths.size());

@@ -156,6 +156,14 @@ TEST(planner, a_ring_shares_no_link) {
   asked.staging = {gpu_end(0), gpu_end(1), gpu_end(2), gpu_end(3)};
   plan made = make_plan(four, ring, asked);
   EXPECT_GT(gain(made), 1.9);
+  std::set<std::size_t> links;
+  std::size_t used = 0;
+  for (const path& way : made.paths) {
+    if (way.bytes == 0) continue;
+    ++used;
+    for (const leg& part : way.legs) EXPECT_TRUE(links.insert(part.port).second);
+  }
+  EXPECT_EQ(used, 8U);  // two paths each
   const resources shared(four);
   const auto spans = predict(made, shared, four.gpu, true);
   for (const span_of_step& span : spans)  // alone on its link all the time
