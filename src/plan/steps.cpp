@@ -49,7 +49,7 @@ class cutter {
       used.push_back(index);
       total += wanted_.bytes[index];
     }
-    const std::uint32_t staged = static_cast<std::uint32_t>(std::count_if(
+    const auto staged = static_cast<std::uint32_t>(std::count_if(
         used.begin(), used.end(), [&](auto at) { return !plan_.paths[at].direct(); }));
     const std::uint64_t budget = staged == 0 ? 0 : staging_bytes_ / staged;
     if (order_ == dealing::by_share)

@@ -34,8 +34,9 @@ plan::plan planned(const machine::machine& described,
                    const std::vector<std::tuple<endpoint, endpoint, std::uint64_t>>& messages,
                    bool direct, std::optional<std::vector<endpoint>> staging, std::uint32_t chunks,
                    const std::string& dealing, std::uint64_t staging_bytes,
-                   std::vector<std::pair<std::vector<endpoint>, double>> traffic) {
+                   const std::vector<std::pair<std::vector<endpoint>, double>>& traffic) {
   std::vector<plan::message> wanted;
+  wanted.reserve(messages.size());
   for (const auto& [from, to, bytes] : messages) wanted.push_back({from, to, bytes});
   plan::options asked;
   asked.direct = direct;
@@ -43,8 +44,8 @@ plan::plan planned(const machine::machine& described,
   asked.chunks = chunks;
   asked.dealing = dealing_named(dealing);
   asked.staging_bytes = staging_bytes;
-  for (auto& [stops, bytes_per_s] : traffic)
-    asked.traffic.push_back({std::move(stops), bytes_per_s});
+  asked.traffic.reserve(traffic.size());
+  for (const auto& [stops, bytes_per_s] : traffic) asked.traffic.push_back({stops, bytes_per_s});
   return plan::make_plan(described, wanted, asked);
 }
 
