@@ -233,7 +233,7 @@ TEST(planner, what_holds_of_plans_for_random_messages) {
   std::mt19937_64 random(2026);
   std::size_t staged = 0;
   std::size_t several = 0;
-  for (int turn = 0; turn < 160; ++turn) {
+  for (int turn = 0; turn < 80; ++turn) {
     SCOPED_TRACE(turn);
     const machine::machine described = random_machine(random);
     const auto place = [&] {
@@ -264,8 +264,8 @@ TEST(planner, what_holds_of_plans_for_random_messages) {
     several += count > 1 && !made.buffers.empty() ? 1 : 0;
     if (HasFailure()) return;
   }
-  EXPECT_GT(staged, 50U);  // or the checks above would have seen nothing
-  EXPECT_GT(several, 10U);
+  EXPECT_GT(staged, 30U);  // or the checks above would have seen nothing
+  EXPECT_GT(several, 5U);
 }
 
 }  // namespace
