@@ -52,6 +52,11 @@ COMMANDS = {
         "reproduce_command",
         "Print the published figures of a paper beside simulated and measured ones.",
     ),
+    "plan": Command(
+        "interlace.plan",
+        "plan_command",
+        "Plan messages over all the paths that help them, and say why.",
+    ),
     "topo": Command(
         "interlace.topo", "topo_command", "Draw a machine, described or real; measure and save it."
     ),

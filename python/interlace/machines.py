@@ -91,12 +91,14 @@ class Dram(_Table, frozen=True, kw_only=True):
 
 
 class Copy(_Table, frozen=True, kw_only=True):
-    """The copy engines of a GPU."""
+    """The copy engines of a GPU; the host's part of a copy: its launch, and an event waited for."""
 
     engines: Count
     setup_us: NotNegative
     wait_us: NotNegative
     host_us: NotNegative
+    launch_us: NotNegative
+    event_us: NotNegative
     bandwidth_GB_per_s: Positive  # noqa: N815
 
 
@@ -136,10 +138,11 @@ class Gpu(_Table, frozen=True, kw_only=True):
 
 
 class Host(_Table, frozen=True, kw_only=True):
-    """The processors and their memory, one place."""
+    """The processors and their memory, one place; what copies of all GPUs write to it together."""
 
     model: Text
     memory_GB_per_s: Positive  # noqa: N815
+    copy_write_GB_per_s: Positive | UnsetType = UNSET  # noqa: N815
 
 
 class Protocol(_Table, frozen=True, kw_only=True):
@@ -164,6 +167,7 @@ class Link(_Table, frozen=True, kw_only=True):
 
     An end is "gpu0", a switch's name or "host"; "gpu*" stands for every GPU, "gpu0-3" for four of
     them, and "plx*" likewise for switches. Two ends that are the same group are every pair once.
+    The copy rates are payload of long copies, measured in one direction and the sum of both.
     """
 
     ends: tuple[str, str]
@@ -171,6 +175,8 @@ class Link(_Table, frozen=True, kw_only=True):
     width: Annotated[int, Meta(ge=1, le=64)]
     bandwidth_GB_per_s: Positive  # noqa: N815
     latency_ns: NotNegative
+    copy_GB_per_s: Positive | UnsetType = UNSET  # noqa: N815
+    copy_both_GB_per_s: Positive | UnsetType = UNSET  # noqa: N815
     queue_KiB: Annotated[float, Meta(gt=0, le=1 << 20)]  # noqa: N815
 
 
@@ -302,6 +308,22 @@ def _problems_of_cache(where: str, cache: L1 | L2) -> Iterator[str]:
         yield f"{where}.size_KiB is {cache.size_KiB}, which is not a multiple of {unit}"
 
 
+def _problems_of_copy_rates(machine: Machine) -> Iterator[str]:
+    for index, link in enumerate(machine.link):
+        rates = (
+            ("copy_GB_per_s", link.copy_GB_per_s, 1),
+            ("copy_both_GB_per_s", link.copy_both_GB_per_s, 2),
+        )
+        for key, rate, directions in rates:
+            most = directions * link.bandwidth_GB_per_s
+            if not isinstance(rate, UnsetType) and rate > most:
+                yield f"link {index + 1}: {key} is {rate:g}, more than the link's {most:g} GB/s"
+    host = machine.host
+    written = host.copy_write_GB_per_s
+    if not isinstance(written, UnsetType) and written > host.memory_GB_per_s:
+        yield f"host.copy_write_GB_per_s is {written:g}, more than memory_GB_per_s"
+
+
 def _problems_of_links(machine: Machine) -> Iterator[str]:
     devices = device_names(machine)
     sound = True
@@ -358,6 +380,7 @@ def validate(machine: Machine) -> list[str]:
         found.append(f"gpu.warp_width_lanes is {gpu.warp_width_lanes}; it must be a power of two")
     found.extend(_problems_of_cache("gpu.l1", gpu.l1))
     found.extend(_problems_of_cache("gpu.l2", gpu.l2))
+    found.extend(_problems_of_copy_rates(machine))
     for key in ("line_bytes", "sector_bytes"):
         first, second = getattr(gpu.l1, key), getattr(gpu.l2, key)
         if first != second:
@@ -754,6 +777,8 @@ FIELDS: tuple[tuple[str, str, float | None], ...] = (
     ("copy.setup_us", "gpu.copy_setup_ps", 1e6),
     ("copy.wait_us", "gpu.copy_wait_ps", 1e6),
     ("copy.host_us", "gpu.copy_host_ps", 1e6),
+    ("copy.launch_us", "gpu.copy_launch_ps", 1e6),
+    ("copy.event_us", "gpu.copy_event_ps", 1e6),
     ("copy.bandwidth_GB_per_s", "gpu.copy_bytes_per_s", 1e9),
     ("launch.kernel_us", "gpu.kernel_launch_ps", 1e6),
     ("launch.block_ns", "gpu.block_launch_ps", 1e3),
@@ -803,6 +828,7 @@ def to_core(machine: Machine, core: Any) -> Any:
     made.gpu.l2.write_back = machine.gpu.l2.write_policy == "back"
     made.host.model = machine.host.model
     made.host.memory_bytes_per_s = machine.host.memory_GB_per_s * 1e9
+    made.host.copy_write_bytes_per_s = _known(machine.host.copy_write_GB_per_s)
 
     switches = []
     for switch in machine.switch:
@@ -823,9 +849,21 @@ def to_core(machine: Machine, core: Any) -> Any:
         item.bytes_per_s = link.bandwidth_GB_per_s * 1e9
         item.latency_ps = round(link.latency_ns * 1e3)
         item.queue_bytes = round(link.queue_KiB * 1024)
+        item.copy_bytes_per_s = _known(link.copy_GB_per_s)
+        item.copy_both_bytes_per_s = _known(link.copy_both_GB_per_s)
         links.append(item)
     made.links = links
     return made
+
+
+def _known(gb_per_s: float | UnsetType) -> float:
+    """A rate that a file need not have: 0 in C++."""
+    return 0.0 if isinstance(gb_per_s, UnsetType) else gb_per_s * 1e9
+
+
+def _optional_rate(key: str, bytes_per_s: float) -> dict[str, float]:
+    """The key of such a rate, if it is known."""
+    return {key: _in_unit(bytes_per_s, 1e9)} if bytes_per_s else {}
 
 
 def _protocol(core: Any, protocol: Protocol) -> Any:
@@ -889,6 +927,8 @@ def from_core(made: Any, core: Any, sources: dict[str, str] | None = None) -> Ma
                 "bandwidth_GB_per_s": _in_unit(link.bytes_per_s, 1e9),
                 "latency_ns": _in_unit(link.latency_ps, 1e3),
                 "queue_KiB": _in_unit(link.queue_bytes, 1024),
+                **_optional_rate("copy_GB_per_s", link.copy_bytes_per_s),
+                **_optional_rate("copy_both_GB_per_s", link.copy_both_bytes_per_s),
             }
         )
     document = {
@@ -899,6 +939,7 @@ def from_core(made: Any, core: Any, sources: dict[str, str] | None = None) -> Ma
         "host": {
             "model": made.host.model,
             "memory_GB_per_s": _in_unit(made.host.memory_bytes_per_s, 1e9),
+            **_optional_rate("copy_write_GB_per_s", made.host.copy_write_bytes_per_s),
         },
         "protocol": protocols,
         "switch": [

@@ -64,6 +64,16 @@ def size(text: str) -> int | None:
     return int(found[1]) * _UNITS[found[2]] if found else None
 
 
+def byte_count(option: str, text: str) -> int:
+    """The bytes of one size: a whole number, or such as 256M."""
+    found = size(text)
+    if found is None and text.isascii() and text.isdigit() and len(text) <= 15:
+        found = int(text)
+    if not found:
+        raise UserError(f"{option} {text!r}: give a size of at least 1 byte, such as 4096 or 256M")
+    return found
+
+
 def size_between(option: str, text: str, least: str, most: str) -> int:
     """The bytes of one size such as 256M."""
     found = size(text)

@@ -129,8 +129,11 @@ def describe(name_or_path: str) -> Topology:
     return Topology(machine, _routes(machine, _core()))
 
 
-def discover() -> Topology:
-    """The topology of the machine that this runs on; UserError where there is no GPU to use."""
+def discover(command: str = "interlace topo") -> Topology:
+    """The topology of the machine that this runs on; UserError where there is no GPU to use.
+
+    `command`: what takes the name of a described machine instead.
+    """
     core = _core()
     known = {name: load_machine(name) for name in shipped_machines()}
     try:
@@ -139,7 +142,7 @@ def discover() -> Topology:
         names = shipped_machines()
         example = "4x-volta-nvlink2" if "4x-volta-nvlink2" in names else (names or ["FILE"])[0]
         raise UserError(
-            f"{error}; name a described machine instead, for example: interlace topo {example}"
+            f"{error}; name a described machine instead, for example: {command} {example}"
         ) from error
     source = known.get(found.template_name)
     try:
@@ -173,7 +176,8 @@ def _sources(found: Any, source: Machine | None) -> dict[str, str]:
     for key in ("l1.write_policy", "l2.write_policy"):
         sources[f"gpu.{key}"] = inherited(f"gpu.{key}")
     sources["host.model"] = "queried: /proc/cpuinfo"
-    sources["host.memory_GB_per_s"] = inherited("host.memory_GB_per_s")
+    for key in ("host.memory_GB_per_s", "host.copy_write_GB_per_s"):
+        sources[key] = inherited(key)
     for protocol in {link.protocol_name for link in found.found.links}:
         for key in (
             "max_payload_bytes",
@@ -191,6 +195,8 @@ def _sources(found: Any, source: Machine | None) -> dict[str, str]:
         sources[f"{at}.width"] = f"queried: {driver}"
         sources[f"{at}.bandwidth_GB_per_s"] = rate
         sources[f"{at}.latency_ns"] = f"{taken}, or assumed where it has no such link"
+        for key in ("copy_GB_per_s", "copy_both_GB_per_s"):
+            sources[f"{at}.{key}"] = f"{taken}, in proportion to the bandwidth"
         sources[f"{at}.queue_KiB"] = "assumed: at least twice bandwidth x latency"
     return sources
 

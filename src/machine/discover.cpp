@@ -428,6 +428,7 @@ class explorer {
       made.protocol = like->protocol;
       if ((like->b.kind == endpoint_kind::gpu) == (other.kind == endpoint_kind::gpu))
         made.latency_ps = like->latency_ps;
+      take_copy_rates(made, *like);
       origin = "the rate of a link in " + template_->name + ", times the queried width";
     } else {
       made.bytes_per_s = generation.bytes_per_s * width;
@@ -444,6 +445,13 @@ class explorer {
     made.protocol_name = name_of(made.protocol.kind);
     result_.found.links.push_back(std::move(made));
     result_.link_rates.push_back(std::move(origin));
+  }
+
+  // What copies reach of a link that is described, for one of the same kind.
+  static void take_copy_rates(link& made, const link& like) {
+    const double times = made.bytes_per_s / like.bytes_per_s;
+    made.copy_bytes_per_s = like.copy_bytes_per_s * times;
+    made.copy_both_bytes_per_s = like.copy_both_bytes_per_s * times;
   }
 
   // Twice bandwidth x latency, as a power of two of at least 4 KiB.
@@ -507,7 +515,10 @@ class explorer {
     if (const link* like = link_like(template_, rules.kind)) made.protocol = like->protocol;
     made.bytes_per_s = rules.lane_bytes_per_s * width;
     made.latency_ps = 250'000;
-    if (const link* like = link_like(template_, rules.kind)) made.latency_ps = like->latency_ps;
+    if (const link* like = link_like(template_, rules.kind)) {
+      made.latency_ps = like->latency_ps;
+      take_copy_rates(made, *like);
+    }
     made.queue_bytes = queue_for(made);
     add(std::move(made), std::move(origin));
   }

@@ -58,10 +58,12 @@ struct gpu {
   interlace::machine::dram dram;
   std::uint32_t atomic_ops_per_clock_per_bank = 1;
   std::uint32_t copy_engines = 1;
-  std::uint64_t copy_setup_ps = 0;  // device-side start of one copy
-  double copy_bytes_per_s = 0;      // what one engine can move, before the link's limit
-  std::uint64_t copy_wait_ps = 0;   // from a flag to the start of a copy whose stream waits for it
-  std::uint64_t copy_host_ps = 0;   // from a kernel's end to a copy that the host starts for it
+  std::uint64_t copy_setup_ps = 0;   // device-side start of one copy
+  double copy_bytes_per_s = 0;       // what one engine can move, before the link's limit
+  std::uint64_t copy_wait_ps = 0;    // from a flag to the start of a copy whose stream waits for it
+  std::uint64_t copy_host_ps = 0;    // from a kernel's end to a copy that the host starts for it
+  std::uint64_t copy_launch_ps = 0;  // of the host thread, for each copy that it enqueues
+  std::uint64_t copy_event_ps = 0;   // of it, for an event recorded and waited for
   std::uint64_t kernel_launch_ps = 0;  // device-side gap before the first block of a kernel
   std::uint64_t block_launch_ps = 0;   // between two blocks started on one compute unit
   std::uint64_t fence_ps = 0;          // system-scope release with nothing outstanding
@@ -84,7 +86,7 @@ struct endpoint {
   friend bool operator==(const endpoint&, const endpoint&) = default;
 };
 
-// Packet rules; the byte counts of each are in sim/fabric/protocol.hpp.
+// Packet rules; the byte counts of every kind of packet are in sim/fabric/protocol.hpp.
 enum class protocol_kind : std::uint8_t {
   pcie3,
   pcie4,
@@ -114,6 +116,9 @@ struct link {
   double bytes_per_s = 0;
   std::uint64_t latency_ps = 0;
   std::uint64_t queue_bytes = 0;  // egress buffer of each end
+  // Payload of long copies as measured, 0 where unknown: in one direction; in both, the sum.
+  double copy_bytes_per_s = 0;
+  double copy_both_bytes_per_s = 0;
 };
 
 struct network_switch {
@@ -123,7 +128,8 @@ struct network_switch {
 
 struct host {
   std::string model;
-  double memory_bytes_per_s = 0;
+  double memory_bytes_per_s = 0;      // read and written
+  double copy_write_bytes_per_s = 0;  // the GPUs' copies to it together, 0 where unknown
 };
 
 struct machine {

@@ -99,6 +99,11 @@ void check_links(const machine& described, problems& found) {
     found.require(positive(edge.bytes_per_s), where + ".bytes_per_s is not positive");
     found.require(edge.width > 0, where + ".width is 0");
     found.require(edge.queue_bytes > 0, where + ".queue_bytes is 0");
+    found.require(edge.copy_bytes_per_s >= 0 && edge.copy_bytes_per_s <= edge.bytes_per_s,
+                  where + ".copy_bytes_per_s is not between 0 and bytes_per_s");
+    found.require(
+        edge.copy_both_bytes_per_s >= 0 && edge.copy_both_bytes_per_s <= 2 * edge.bytes_per_s,
+        where + ".copy_both_bytes_per_s is not between 0 and twice bytes_per_s");
     const std::uint32_t payload = edge.protocol.max_payload_bytes;
     if (is_nvlink(edge.protocol.kind))
       found.require(payload >= 16 && payload <= 256 && payload % 16 == 0,
@@ -124,6 +129,9 @@ std::vector<std::string> validate(const machine& described) {
   check_gpu(described.gpu, found);
   found.require(positive(described.host.memory_bytes_per_s),
                 "host.memory_bytes_per_s is not positive");
+  found.require(described.host.copy_write_bytes_per_s >= 0 &&
+                    described.host.copy_write_bytes_per_s <= described.host.memory_bytes_per_s,
+                "host.copy_write_bytes_per_s is not between 0 and memory_bytes_per_s");
   check_links(described, found);
   if (found.none()) {
     // every pair, as GPUs do not forward: two that a third one reaches may not reach each other

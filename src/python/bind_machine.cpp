@@ -86,6 +86,8 @@ void bind_gpu(nb::module_& module) {
       .def_rw("copy_bytes_per_s", &gpu::copy_bytes_per_s)
       .def_rw("copy_wait_ps", &gpu::copy_wait_ps)
       .def_rw("copy_host_ps", &gpu::copy_host_ps)
+      .def_rw("copy_launch_ps", &gpu::copy_launch_ps)
+      .def_rw("copy_event_ps", &gpu::copy_event_ps)
       .def_rw("kernel_launch_ps", &gpu::kernel_launch_ps)
       .def_rw("block_launch_ps", &gpu::block_launch_ps)
       .def_rw("fence_ps", &gpu::fence_ps)
@@ -143,7 +145,9 @@ void bind_fabric(nb::module_& module) {
       .def_rw("width", &link::width)
       .def_rw("bytes_per_s", &link::bytes_per_s)
       .def_rw("latency_ps", &link::latency_ps)
-      .def_rw("queue_bytes", &link::queue_bytes);
+      .def_rw("queue_bytes", &link::queue_bytes)
+      .def_rw("copy_bytes_per_s", &link::copy_bytes_per_s)
+      .def_rw("copy_both_bytes_per_s", &link::copy_both_bytes_per_s);
 
   using machine::network_switch;
   nb::class_<network_switch>(module, "Switch")
@@ -155,7 +159,8 @@ void bind_fabric(nb::module_& module) {
   nb::class_<host>(module, "Host")
       .def(nb::init<>())
       .def_rw("model", &host::model)
-      .def_rw("memory_bytes_per_s", &host::memory_bytes_per_s);
+      .def_rw("memory_bytes_per_s", &host::memory_bytes_per_s)
+      .def_rw("copy_write_bytes_per_s", &host::copy_write_bytes_per_s);
 }
 
 void bind_discovery(nb::module_& module) {

@@ -7,6 +7,7 @@
 
 #include "base/errors.hpp"
 #include "python/bind_machine.hpp"
+#include "python/bind_plan.hpp"
 #include "python/bind_tune.hpp"
 #include "python/workloads.hpp"
 #include "run/overlap_sim.hpp"
@@ -98,6 +99,7 @@ NB_MODULE(_core, module) {
   interlace::python::bind_errors(module);
   interlace::python::bind_machine(module);
   interlace::python::bind_tune(module);
+  interlace::python::bind_plan(module);
   interlace::python::each_workload(
       [&](const auto&... workload) { interlace::python::bind_workload(module, workload...); });
   module.def("simulate_overlap", &interlace::python::simulate_overlap, nb::arg("machine"),

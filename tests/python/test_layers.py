@@ -27,7 +27,7 @@ LAYERS: dict[str, frozenset[str]] = {
     "run": frozenset(
         {"base", "machine", "plan", "kernel", "workload", "host", "sim", "cuda", "preload"}
     ),
-    "python": frozenset({"base", "machine", "tune", "run"}),
+    "python": frozenset({"base", "machine", "plan", "tune", "run"}),
 }
 
 # Inside sim: folder -> the folders of sim that it may include. A file that lies in src/sim itself

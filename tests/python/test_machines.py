@@ -297,6 +297,19 @@ BAD: list[tuple[Edit, str]] = [
     ),
     (drop("title"), "title is missing"),
     (put("count = 4", "count = 0"), "gpu.count is 0; it must be at least 1"),
+    (drop("launch_us"), "gpu.copy.launch_us is missing"),
+    (
+        put("latency_ns = 350", "latency_ns = 350\ncopy_GB_per_s = 51"),
+        "link 1: copy_GB_per_s is 51, more than the link's 50 GB/s",
+    ),
+    (
+        put("latency_ns = 350", "latency_ns = 350\ncopy_both_GB_per_s = 101"),
+        "link 1: copy_both_GB_per_s is 101, more than the link's 100 GB/s",
+    ),
+    (
+        put("memory_GB_per_s = 100", "memory_GB_per_s = 100\ncopy_write_GB_per_s = 101"),
+        "host.copy_write_GB_per_s is 101, more than memory_GB_per_s",
+    ),
     (put("count = 4", "count = 17"), "gpu.count is 17; it must be at most 16"),
     (put("count = 4", 'count = "4"'), "gpu.count must be a whole number, not a string"),
     (put("count = 4", "count = 4.5"), "gpu.count must be a whole number, not a number"),
@@ -477,11 +490,18 @@ def any_machine(draw: st.DrawFn) -> Machine:
     document["title"] = draw(WORDS)
     document["gpu"]["model"] = draw(WORDS)
     document["host"]["memory_GB_per_s"] = draw(NUMBERS)
+    document["host"].pop("copy_write_GB_per_s", None)
+    if draw(st.booleans()):
+        document["host"]["copy_write_GB_per_s"] = document["host"]["memory_GB_per_s"] / 2
     document["gpu"]["clock_MHz"] = draw(NUMBERS)
     document["gpu"]["dram"]["latency_ns"] = draw(NUMBERS)
     document["gpu"]["copy"]["setup_us"] = draw(NUMBERS)
     for link in document["link"]:
-        link["bandwidth_GB_per_s"] = draw(NUMBERS)
+        rate = link["bandwidth_GB_per_s"] = draw(NUMBERS)
+        for key, most in (("copy_GB_per_s", rate), ("copy_both_GB_per_s", 2 * rate)):
+            link.pop(key, None)
+            if draw(st.booleans()):
+                link[key] = draw(st.floats(0.01, 1)) * most
         link["latency_ns"] = draw(NUMBERS)
     comment = st.text("abc, #=[]\"'0é", max_size=150).map(lambda text: " ".join(text.split()))
     sources = {key: draw(comment).lstrip("# ") for key in list(document["sources"])[:8]}

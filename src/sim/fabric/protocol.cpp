@@ -4,7 +4,7 @@ namespace interlace::sim {
 
 namespace {
 
-constexpr std::uint32_t flit_bytes = 16;
+using machine::flit_bytes;
 constexpr std::uint32_t double_word_bytes = 4;
 
 // Units of `unit` bytes that [offset, offset + bytes) touches.
@@ -27,7 +27,7 @@ std::uint32_t write_packet_bytes(const machine::protocol& p, std::uint32_t offse
 std::uint64_t bulk_write_bytes(const machine::protocol& p, std::uint64_t bytes) {
   const std::uint64_t full = bytes / p.max_payload_bytes;
   const auto rest = static_cast<std::uint32_t>(bytes % p.max_payload_bytes);
-  return full * write_packet_bytes(p, 0, p.max_payload_bytes, false) +
+  return full * machine::full_packet_bytes(p) +
          (rest == 0 ? 0 : write_packet_bytes(p, 0, rest, false));
 }
 

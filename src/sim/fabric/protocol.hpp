@@ -13,11 +13,12 @@
 
 #include <cstdint>
 
+#include "machine/copy_rate.hpp"
 #include "machine/machine.hpp"
 
 namespace interlace::sim {
 
-inline bool is_pcie(machine::protocol_kind kind) { return kind <= machine::protocol_kind::pcie6; }
+using machine::is_pcie;
 
 // One contiguous write of `bytes` at `offset` inside its naturally aligned line, at most
 // max_payload_bytes. `masked`: some bytes of the span are not written (NVLink only).

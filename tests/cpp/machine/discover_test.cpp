@@ -110,6 +110,8 @@ machine known_h200() {
     link edge = make_link(gpu_end(index), switch_end(0), 419e9, protocol_kind::nvlink4, "nvlink4");
     edge.width = 18;
     edge.latency_ps = 180'000;
+    edge.copy_bytes_per_s = 393e9;
+    edge.copy_both_bytes_per_s = 778e9;
     made.links.push_back(edge);
   }
   return made;
@@ -170,6 +172,9 @@ TEST(discover, four_h200_on_nvswitch) {
   EXPECT_DOUBLE_EQ(found.links[0].bytes_per_s, 419e9);
   EXPECT_EQ(found.links[0].protocol.kind, protocol_kind::nvlink4);
   EXPECT_EQ(found.links[0].latency_ps, 180'000U);
+  EXPECT_DOUBLE_EQ(found.links[0].copy_bytes_per_s, 393e9);
+  EXPECT_DOUBLE_EQ(found.links[0].copy_both_bytes_per_s, 778e9);
+  EXPECT_DOUBLE_EQ(found.links[4].copy_bytes_per_s, 0);
   EXPECT_NEAR(found.links[4].bytes_per_s, 63.015e9, 1e7);
   EXPECT_EQ(found.links[4].protocol.kind, protocol_kind::pcie5);
   EXPECT_NE(result.link_rates[0].find("478 GB/s raw"), std::string::npos);

@@ -1,0 +1,31 @@
+// When the copies of a plan would run: the model that plans are compared by.
+//
+// One host thread enqueues the steps in order. A copy starts when it is enqueued, the copy before
+// it in its slot and those that it depends on are complete, and an engine of its GPU is free. It
+// holds the engine while it sets up and moves its bytes; its last byte arrives after the wires'
+// latency. Copies that move bytes at the same time share every resource evenly, up to what each can
+// use (max-min fairness), so no resource is ever used beyond its capacity.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "plan/plan.hpp"
+#include "plan/resources.hpp"
+
+namespace interlace::plan {
+
+// A time in which a step moves bytes at one rate.
+struct span_of_step {
+  std::uint32_t step = 0;
+  double begin_s = 0;
+  double end_s = 0;
+  double bytes_per_s = 0;
+};
+
+// Sets begin_s and end_s of the steps and predicted_s of the plan. Returns the rates if `rates` is
+// set, else nothing.
+std::vector<span_of_step> predict(plan& made, const resources& shared, const machine::gpu& unit,
+                                  bool rates = false);
+
+}  // namespace interlace::plan

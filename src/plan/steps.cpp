@@ -1,0 +1,225 @@
+#include "plan/steps.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <tuple>
+#include <utility>
+
+namespace interlace::plan {
+namespace {
+
+constexpr std::uint64_t grain = 256;  // bytes; copies that begin at less run slower
+
+std::uint64_t round_up(std::uint64_t bytes) { return (bytes + grain - 1) / grain * grain; }
+
+struct piece {
+  std::uint32_t path = 0;
+  std::uint32_t chunk = 0;
+  std::uint64_t offset = 0;  // in the message
+  std::uint64_t bytes = 0;
+};
+
+std::uint32_t buffers_of(std::uint32_t chunks) { return std::min(chunks, most_buffers); }
+
+class cutter {
+ public:
+  cutter(plan& made, const shares& wanted, dealing order, std::uint64_t staging_bytes)
+      : plan_(made), wanted_(wanted), order_(order), staging_bytes_(staging_bytes) {}
+
+  void run() {
+    plan_.buffers.clear();
+    plan_.slots.clear();
+    plan_.steps.clear();
+    for (path& way : plan_.paths) way.bytes = way.chunks = 0;
+    for (std::uint32_t number = 0; number < plan_.messages.size(); ++number) cut_message(number);
+    lay_buffers();
+    make_steps();
+  }
+
+ private:
+  // The used paths of a message with the bytes that they are to carry.
+  void cut_message(std::uint32_t number) {
+    const std::uint64_t bytes = plan_.messages[number].bytes;
+    std::vector<std::uint32_t> used;
+    double total = 0;
+    for (std::uint32_t index = 0; index < plan_.paths.size(); ++index) {
+      if (plan_.paths[index].message != number || wanted_.bytes[index] <= 0) continue;
+      used.push_back(index);
+      total += wanted_.bytes[index];
+    }
+    const auto staged = static_cast<std::uint32_t>(std::count_if(
+        used.begin(), used.end(), [&](auto at) { return !plan_.paths[at].direct(); }));
+    const std::uint64_t budget = staged == 0 ? 0 : staging_bytes_ / staged;
+    if (order_ == dealing::by_share)
+      cut_by_share(used, bytes, total, budget);
+    else
+      deal_in_turn(used, bytes, total, budget);
+  }
+
+  // With which all buffers of a path fit into its staging memory.
+  static std::uint64_t largest_chunk(const path& way, std::uint64_t budget) {
+    return std::max(budget / (way.stops.size() - 2) / most_buffers / grain * grain, grain);
+  }
+
+  // Chunks of a part: as many as wanted, more where they would not fit into the staging buffers.
+  std::uint32_t chunks_of(std::uint32_t index, std::uint64_t part, std::uint64_t budget) const {
+    const path& way = plan_.paths[index];
+    std::uint64_t count = std::max(1U, wanted_.chunks[index]);
+    if (!way.direct()) {
+      const std::uint64_t places = way.stops.size() - 2;
+      const std::uint64_t least = largest_chunk(way, budget);
+      if (round_up((part + count - 1) / count) * std::min<std::uint64_t>(count, most_buffers) >
+          budget / places)
+        count = std::max(count, (part + least - 1) / least);
+    }
+    return static_cast<std::uint32_t>(
+        std::min<std::uint64_t>(count, std::max<std::uint64_t>(1, (part + grain - 1) / grain)));
+  }
+
+  void cut_by_share(const std::vector<std::uint32_t>& used, std::uint64_t bytes, double total,
+                    std::uint64_t budget) {
+    std::uint64_t begin = 0;
+    double share = 0;
+    for (const std::uint32_t index : used) {
+      share += wanted_.bytes[index] / total;
+      const auto exact = static_cast<std::uint64_t>(share * static_cast<double>(bytes));
+      std::uint64_t end = index == used.back() ? bytes : std::min(bytes, exact / grain * grain);
+      end = std::max(end, begin);
+      if (end == begin) continue;
+      const std::uint64_t part = end - begin;
+      const std::uint32_t chunks = chunks_of(index, part, budget);
+      const std::uint64_t chunk_bytes = round_up((part + chunks - 1) / chunks);
+      for (std::uint64_t at = begin; at < end; at += chunk_bytes)
+        give(index, at, std::min(chunk_bytes, end - at));
+      begin = end;
+    }
+  }
+
+  void deal_in_turn(const std::vector<std::uint32_t>& used, std::uint64_t bytes, double total,
+                    std::uint64_t budget) {
+    std::uint64_t chunk_bytes = bytes;
+    for (const std::uint32_t index : used) {
+      const auto part =
+          static_cast<std::uint64_t>(wanted_.bytes[index] / total * static_cast<double>(bytes));
+      // all paths have chunks of one size, that of the part which would have the smallest
+      const std::uint32_t chunks = chunks_of(index, part, budget);
+      chunk_bytes = std::min(chunk_bytes, std::max(grain, round_up(part / chunks)));
+      if (!plan_.paths[index].direct())
+        chunk_bytes = std::min(chunk_bytes, largest_chunk(plan_.paths[index], budget));
+    }
+    std::vector<double> dealt(used.size(), 0);
+    for (std::uint64_t at = 0; at < bytes; at += chunk_bytes) {
+      const std::uint64_t size = std::min(chunk_bytes, bytes - at);
+      std::size_t next = 0;
+      double latest = 0;
+      for (std::size_t turn = 0; turn < used.size(); ++turn) {
+        // how much of its share it would have with this chunk: least goes first
+        const double with = (dealt[turn] + static_cast<double>(size)) / wanted_.bytes[used[turn]];
+        if (turn != 0 && with >= latest) continue;
+        next = turn;
+        latest = with;
+      }
+      dealt[next] += static_cast<double>(size);
+      give(used[next], at, size);
+    }
+  }
+
+  void give(std::uint32_t index, std::uint64_t offset, std::uint64_t bytes) {
+    path& way = plan_.paths[index];
+    pieces_.push_back({index, way.chunks++, offset, bytes});
+    way.bytes += bytes;
+    largest_.resize(plan_.paths.size());
+    largest_[index] = std::max(largest_[index], round_up(bytes));
+  }
+
+  void lay_buffers() {
+    first_buffer_.assign(plan_.paths.size(), 0);
+    for (std::uint32_t index = 0; index < plan_.paths.size(); ++index) {
+      const path& way = plan_.paths[index];
+      first_buffer_[index] = static_cast<std::uint32_t>(plan_.buffers.size());
+      if (way.bytes == 0) continue;
+      for (std::size_t stop = 1; stop + 1 < way.stops.size(); ++stop)
+        plan_.buffers.push_back({way.stops[stop], largest_[index] * buffers_of(way.chunks), index});
+    }
+  }
+
+  location place(const piece& cut, std::size_t stop) const {
+    const path& way = plan_.paths[cut.path];
+    if (stop == 0) return {memory::source, way.message, cut.offset};
+    if (stop + 1 == way.stops.size()) return {memory::destination, way.message, cut.offset};
+    const auto buffer = static_cast<std::uint32_t>(first_buffer_[cut.path] + stop - 1);
+    return {memory::staging, buffer, cut.chunk % buffers_of(way.chunks) * largest_[cut.path]};
+  }
+
+  std::uint32_t slot_of(const leg& part) {
+    const auto [found, added] =
+        slot_at_.try_emplace({part.gpu, part.port}, static_cast<std::uint32_t>(plan_.slots.size()));
+    if (added) plan_.slots.push_back({part.gpu, part.port});
+    return found->second;
+  }
+
+  // Steps in the order in which an undisturbed pipeline would run them, which is an order that all
+  // dependencies allow: the piece of a part that a step ends is its place in time.
+  void make_steps() {
+    struct planned {
+      std::size_t piece = 0;
+      std::uint32_t leg = 0;
+      std::uint32_t round = 0;
+      double time = 0;
+    };
+    std::vector<planned> order;
+    for (std::size_t at = 0; at < pieces_.size(); ++at) {
+      const path& way = plan_.paths[pieces_[at].path];
+      for (std::uint32_t leg = 0; leg < way.legs.size(); ++leg)
+        order.push_back({at, leg, plan_.rounds[way.message],
+                         static_cast<double>(pieces_[at].chunk + leg) / way.chunks});
+    }
+    std::stable_sort(order.begin(), order.end(), [](const planned& one, const planned& other) {
+      // what leaves a buffer goes before what enters it
+      return std::tuple(one.round, one.time, -static_cast<int>(one.leg)) <
+             std::tuple(other.round, other.time, -static_cast<int>(other.leg));
+    });
+    std::map<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>, std::uint32_t> step_at;
+    for (const planned& next : order) {
+      const piece& cut = pieces_[next.piece];
+      const path& way = plan_.paths[cut.path];
+      step made;
+      made.path = cut.path;
+      made.leg = next.leg;
+      made.chunk = cut.chunk;
+      made.from = place(cut, next.leg);
+      made.to = place(cut, next.leg + 1);
+      made.bytes = cut.bytes;
+      made.slot = slot_of(way.legs[next.leg]);
+      const auto depend = [&](std::uint32_t chunk, std::uint32_t leg) {
+        const std::uint32_t on = step_at.at({cut.path, chunk, leg});
+        if (plan_.steps[on].slot != made.slot) made.after.push_back(on);
+      };
+      if (next.leg > 0) depend(cut.chunk, next.leg - 1);
+      const std::uint32_t buffers = buffers_of(way.chunks);
+      if (next.leg + 1 < way.legs.size() && cut.chunk >= buffers)
+        depend(cut.chunk - buffers, next.leg + 1);
+      step_at[{cut.path, cut.chunk, next.leg}] = static_cast<std::uint32_t>(plan_.steps.size());
+      plan_.steps.push_back(std::move(made));
+    }
+  }
+
+  plan& plan_;
+  const shares& wanted_;
+  dealing order_;
+  std::uint64_t staging_bytes_;
+  std::vector<piece> pieces_;
+  std::vector<std::uint64_t> largest_;       // chunk of each path, rounded up
+  std::vector<std::uint32_t> first_buffer_;  // of each path
+  std::map<std::pair<std::uint32_t, std::size_t>, std::uint32_t> slot_at_;
+};
+
+}  // namespace
+
+void cut(plan& made, const shares& wanted, dealing order, std::uint64_t staging_bytes) {
+  cutter(made, wanted, order, staging_bytes).run();
+}
+
+}  // namespace interlace::plan
