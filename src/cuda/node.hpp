@@ -29,6 +29,7 @@
 #include "cuda/memory/unified.hpp"
 #include "cuda/region/agent.hpp"
 #include "cuda/region/exchange.hpp"
+#include "cuda/region/tracking.hpp"
 #include "interlace/kernel.hpp"
 #include "kernel/chunks.hpp"
 #include "kernel/region.hpp"
@@ -63,14 +64,11 @@ struct run_options {
 };
 
 // A region's chunks as one kind of launch announces them, on one device; lives as long as the node.
-struct tracked_region {
+struct tracked_region : launch_tracking {
   kernel::block_mapping mapping;  // kept, so that its identity stays its own
   std::uint64_t blocks = 0;
   std::vector<kernel::chunk> chunks;
   kernel::publications announced;
-  kernel::chunk_table table;  // in the device's memory
-  counter* launches = nullptr;
-  unsigned int* started = nullptr;  // two words of the polling agent
 };
 
 // What a node enqueues, taken down.

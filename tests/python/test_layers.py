@@ -26,7 +26,7 @@ LAYERS: dict[str, frozenset[str]] = {
     "run": frozenset(
         {"base", "machine", "plan", "kernel", "workload", "host", "sim", "cuda", "preload"}
     ),
-    "python": frozenset({"base", "machine", "run"}),
+    "python": frozenset({"base", "machine", "kernel", "run"}),
 }
 
 # Inside sim: folder -> the folders of sim that it may include. A file that lies in src/sim itself
@@ -43,6 +43,8 @@ SIM_FOLDERS: dict[str, frozenset[str]] = {
 PUBLIC: dict[str, str] = {
     "kernel.hpp": "kernel",
     "kernel_device.cuh": "cuda",
+    "region.hpp": "kernel",
+    "region_device.cuh": "cuda",
 }
 
 # Layers that compile where there is no CUDA toolkit, and the headers that would end that.

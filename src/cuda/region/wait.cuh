@@ -27,6 +27,9 @@ __device__ inline void report(const barrier_arguments& a, wait_failure failure) 
   f->peer = failure.peer;
   f->region = failure.region;
   f->chunk = failure.chunk;
+  f->block = failure.block;
+  f->other_block = failure.other_block;
+  f->element = failure.element;
   f->seen = failure.seen;
   f->target = failure.target;
   __threadfence_system();
