@@ -74,6 +74,7 @@ __device__ void pass_barrier(const barrier_arguments& a, counter number) {
   }
   __syncthreads();
   if (threadIdx.x == 0) a.controls[a.device]->entered = number;
+  if (a.notes_failures && peer == a.device && node_failed(a)) note_elsewhere(a);
 }
 
 // Folds the copies in a fixed order, resets them, and stores the sums to every inbox.

@@ -54,6 +54,7 @@ enum class failed_wait : unsigned int {
   host,
   chunk,
   announcement,
+  elsewhere,    // something of another process, which says what
   turn,         // an exchange of other buffers than it is the turn of
   outside,      // what an audit finds: an element stored outside of the device's part,
   twice,        // published twice,
@@ -79,6 +80,8 @@ struct barrier_arguments {
   std::uint32_t devices = 1;
   std::uint32_t exchange = 0;  // only named in failures
   std::uint64_t deadline_ns = 0;
+  // Peers are of other processes: a failure that one of them reports is also noted here.
+  bool notes_failures = false;
   device_control* controls[max_devices] = {};
   wait_failure* failure = nullptr;  // this device's
 };

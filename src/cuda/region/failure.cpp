@@ -32,6 +32,8 @@ std::string describe_failure(const wait_failure& f, const failure_words& words) 
     case failed_wait::announcement:
       return device + ": a kernel announced " + (f.seen < f.target ? "too little" : "too much") +
              " of " + chunk + count + ": its blocks publish other elements than they are mapped to";
+    case failed_wait::elsewhere:
+      return device + " stopped waiting, since another process reported a failure";
     case failed_wait::turn:
       return device + ": exchange " + std::to_string(f.seen) + " of " + words.region +
              " took the buffers of another epoch: a graph holds an odd number of its epochs, or "

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <fstream>
 #include <thread>
 
+#include "base/agreement.hpp"
 #include "base/errors.hpp"
 #include "cuda/check.hpp"
 #include "cuda/memory/memory.hpp"
@@ -13,6 +15,31 @@ namespace interlace::cuda {
 namespace {
 
 constexpr std::chrono::microseconds between_looks{20};
+constexpr std::chrono::milliseconds until_told{200};
+// Of what processes tell each other: to be counted up when that changes.
+constexpr int protocol = 1;
+constexpr char end_of_common = '\t';
+
+// The same for all processes until the machine starts again.
+std::string machine_id() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string id;
+  std::getline(file, id);
+  return id;
+}
+
+std::string uuid_of(int ordinal) {
+  cudaDeviceProp properties{};
+  INTERLACE_CUDA_CHECK(cudaGetDeviceProperties(&properties, ordinal));
+  constexpr const char* digits = "0123456789abcdef";
+  std::string text;
+  for (const char c : properties.uuid.bytes) {
+    const auto byte = static_cast<unsigned char>(c);
+    text += digits[byte / 16];
+    text += digits[byte % 16];
+  }
+  return text;
+}
 
 int visible_gpus() {
   int count = 0;
@@ -23,6 +50,18 @@ int visible_gpus() {
   }
   INTERLACE_CUDA_CHECK(error);
   return count;
+}
+
+// The GPU of another rank, as this process numbers it.
+int ordinal_of(const std::string& uuid, std::uint32_t own, std::uint32_t rank) {
+  const int present = visible_gpus();
+  for (int k = 0; k < present; ++k) {
+    if (uuid_of(k) == uuid) return k;
+  }
+  throw usage_error("rank " + std::to_string(own) + " does not see the GPU of rank " +
+                    std::to_string(rank) +
+                    "; let every process see all GPUs (CUDA_VISIBLE_DEVICES) and take another "
+                    "ordinal");
 }
 
 void check_options(std::size_t devices, const group_options& o) {
@@ -51,16 +90,93 @@ group_state::group_state(std::vector<int> ordinals, const group_options& o)
   for (std::uint32_t d = 0; d < devices(); ++d) local_.push_back(d);
 }
 
+group_state::group_state(std::uint32_t rank, std::uint32_t size, int ordinal, all_gather gather,
+                         const group_options& o)
+    : options_(o), rank_(rank), size_(size), gather_(std::move(gather)), local_{rank} {
+  check_options(size, o);
+  if (rank >= size) {
+    throw usage_error("rank " + std::to_string(rank) + " of a group of " + std::to_string(size) +
+                      "; ranks count from 0");
+  }
+  if (!gather_) throw usage_error("a group of several processes needs an all-gather");
+  std::unique_ptr<meeting_point> meeting;
+  std::string common;
+  const std::vector<std::string> all = agree([&] {
+    const int present = visible_gpus();
+    if (ordinal < 0 || ordinal >= present) {
+      throw usage_error("there is no GPU " + std::to_string(ordinal) + "; there are " +
+                        std::to_string(present));
+    }
+    if (size > 1) meeting = std::make_unique<meeting_point>();
+    common = "protocol " + std::to_string(protocol) + "\nmachine " + machine_id() + "\ndeadline " +
+             std::to_string(o.deadline_s) + "\n";
+    return common + end_of_common + uuid_of(ordinal) + (meeting ? meeting->path() : "");
+  });
+  std::vector<std::string> commons;
+  std::vector<std::string> uuids;
+  std::vector<std::string> paths;
+  for (const std::string& own : all) {
+    const auto cut = own.find(end_of_common);
+    commons.push_back(own.substr(0, cut));
+    uuids.push_back(own.substr(cut + 1, 2 * sizeof(cudaUUID_t)));
+    paths.push_back(own.substr(cut + 1 + 2 * sizeof(cudaUUID_t)));
+  }
+  require_same(commons, "group");
+  (void)agree([&] {
+    for (std::uint32_t r = 0; r < size; ++r) {
+      ordinals_.push_back(r == rank ? ordinal : ordinal_of(uuids[r], rank, r));
+      if (ordinals_[r] == ordinal || try_peer_access(ordinal, ordinals_[r])) continue;
+      throw device_error("GPU " + std::to_string(ordinal) + " of rank " + std::to_string(rank) +
+                         " cannot reach the memory of GPU " + std::to_string(ordinals_[r]) +
+                         " of rank " + std::to_string(r) +
+                         " (no peer access between them); use fewer GPUs");
+    }
+    return std::string();
+  });
+  if (size == 1) return;
+  processes_ = std::make_unique<peer_processes>(rank, paths, *meeting,
+                                                std::chrono::duration<double>(o.deadline_s));
+  // Nobody's socket goes before all are connected.
+  (void)agree([] { return std::string(); });
+  processes_->watch({.ended =
+                         [this](std::uint32_t ended) {
+                           fail("the process of rank " + std::to_string(ended) + " (" +
+                                    device_name(ended) + ") ended before it left the group",
+                                false);
+                         },
+                     .told =
+                         [this](std::uint32_t other, const std::string& text) {
+                           fail("rank " + std::to_string(other) + " reports: " + text, false);
+                         },
+                     .regularly = [this] { look(); }});
+}
+
+group_state::~group_state() = default;
+
 bool group_state::is_local(std::uint32_t device) const {
   return std::find(local_.begin(), local_.end(), device) != local_.end();
 }
 
 std::string group_state::device_name(std::uint32_t device) const {
+  const std::string gpu = "GPU " + std::to_string(ordinals_[device]);
+  if (gather_) return "rank " + std::to_string(device) + " (" + gpu + ")";
   return "GPU " + std::to_string(device);
 }
 
 std::vector<std::string> group_state::agree(const std::function<std::string()>& make) const {
-  return {make()};
+  if (!gather_) return {make()};
+  return interlace::agree(gather_, rank_, size_, make);
+}
+
+void group_state::send(std::uint32_t device, std::uint64_t tag, const std::string& bytes,
+                       const std::vector<int>& descriptors) const {
+  const std::lock_guard lock(messages_);
+  processes_->send(device, tag, bytes, descriptors);
+}
+
+peer_processes::message group_state::receive(std::uint32_t device, std::uint64_t tag) const {
+  const std::lock_guard lock(messages_);
+  return processes_->receive(device, tag);
 }
 
 void group_state::require_local(std::uint32_t device) const {
@@ -69,11 +185,45 @@ void group_state::require_local(std::uint32_t device) const {
                     (device < devices() ? " belongs to another process" : " does not exist"));
 }
 
-void group_state::check() const {
+// Keeps the first failure, tells it to the other processes where this one found it, and lets
+// everything go that waits.
+void group_state::fail(const std::string& sentence, bool tells) const {
   const std::lock_guard lock(mutex_);
-  for (const group_member* m : members_) {
-    if (failure_.empty()) failure_ = m->failure();
+  if (!failure_.empty()) return;
+  failure_ = sentence;
+  if (processes_ == nullptr) return;
+  if (tells) processes_->tell(sentence);
+  for (const group_member* m : members_) m->abandon();
+}
+
+// Takes down what a member reports.
+void group_state::look() const {
+  std::string found;
+  bool elsewhere = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!failure_.empty()) return;
+    for (const group_member* m : members_) {
+      found = m->failure(elsewhere);
+      if (!found.empty()) break;
+    }
   }
+  if (found.empty()) return;
+  if (elsewhere) {
+    // Who reported it is about to tell.
+    const auto end = std::chrono::steady_clock::now() + until_told;
+    while (std::chrono::steady_clock::now() < end) {
+      std::this_thread::sleep_for(between_looks);
+      const std::lock_guard lock(mutex_);
+      if (!failure_.empty()) return;
+    }
+  }
+  fail(found, !elsewhere);
+}
+
+void group_state::check() const {
+  look();
+  const std::lock_guard lock(mutex_);
   if (!failure_.empty()) throw device_error(failure_);
 }
 
@@ -98,8 +248,6 @@ void group_state::add(const group_member* member) {
 
 void group_state::remove(const group_member* member) noexcept {
   const std::lock_guard lock(mutex_);
-  // Another region may still be asked what was wrong with this one.
-  if (failure_.empty()) failure_ = member->failure();
   std::erase(members_, member);
 }
 
@@ -109,6 +257,11 @@ namespace interlace {
 
 group group::local(std::vector<int> ordinals, const group_options& o) {
   return group(std::make_shared<cuda::group_state>(std::move(ordinals), o));
+}
+
+group group::join(std::uint32_t rank, std::uint32_t size, int ordinal, all_gather gather,
+                  const group_options& o) {
+  return group(std::make_shared<cuda::group_state>(rank, size, ordinal, std::move(gather), o));
 }
 
 std::uint32_t group::devices() const { return state_->devices(); }

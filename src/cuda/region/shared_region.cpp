@@ -1,6 +1,9 @@
 #include "cuda/region/shared_region.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <sstream>
+#include <tuple>
 #include <utility>
 
 #include "base/agreement.hpp"
@@ -36,6 +39,8 @@ void check_memory(const region_memory& memory, std::uint64_t bytes, int ordinal,
   }
 }
 
+constexpr std::size_t descriptors_at_once = 200;
+
 // The capture that the stream takes part in; 0 where it is in none.
 unsigned long long capture_of(cudaStream_t stream) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
@@ -51,10 +56,10 @@ shared_region::shared_region(std::shared_ptr<group_state> group, const region_sp
     : group_(std::move(group)),
       id_(group_->next_region()),
       label_(spec.name.empty() ? "region " + std::to_string(id_) : "region '" + spec.name + "'") {
-  group_->check();
   const std::vector<std::uint32_t>& mine = group_->local_devices();
   std::vector<kernel::launch_plan> plans;
   require_same(group_->agree([&] {
+    group_->check();
     state_ = kernel::check_spec(spec, group_->devices(), label_);
     for (const std::uint32_t d : mine) {
       plans.push_back(kernel::plan_launch(state_, spec, d, label_));
@@ -69,10 +74,15 @@ shared_region::shared_region(std::shared_ptr<group_state> group, const region_sp
 
   const std::uint64_t bytes = state_.elements * state_.element_bytes;
   try {
-    (void)group_->agree([&] {
+    const std::vector<std::string> exported = group_->agree([&] {
       std::vector<int> ordinals;
       for (const std::uint32_t d : mine) ordinals.push_back(group_->ordinal(d));
-      host_ = std::make_unique<mapped_memory>(mine.size() * sizeof(wait_failure));
+      host_ = std::make_unique<mapped_memory>(mine.size() * sizeof(wait_failure) +
+                                              sizeof(unsigned int));
+      auto* one = reinterpret_cast<unsigned int*>(static_cast<std::byte*>(host_->data()) +
+                                                  mine.size() * sizeof(wait_failure));
+      *one = 1;
+      one_ = one;
       for (std::size_t k = 0; k < mine.size(); ++k) {
         side& s = sides_.emplace_back();
         s.device = mine[k];
@@ -80,7 +90,7 @@ shared_region::shared_region(std::shared_ptr<group_state> group, const region_sp
         s.failure = static_cast<wait_failure*>(host_->data()) + k;
         s.chunks = std::move(plans[k].chunks);
         if (memory.empty()) {
-          for (void*& b : state_.buffers[s.device]) b = memory_.take(s.ordinal, bytes);
+          for (void*& b : state_.buffers[s.device]) b = take(s, bytes);
         } else {
           check_memory(memory[k], bytes, s.ordinal, ordinals,
                        label_ + " of device " + std::to_string(s.device) + ": the");
@@ -89,10 +99,18 @@ shared_region::shared_region(std::shared_ptr<group_state> group, const region_sp
         s.tracking = make_tracking(memory_, s.ordinal, s.chunks, plans[k].announced, id_, state_);
         make_side(s, spec);
       }
+      return group_->is_shared() ? export_side(sides_.front()) : std::string();
+    });
+    (void)group_->agree([&] {
+      for (std::uint32_t d = 0; d < group_->devices(); ++d) {
+        if (!group_->is_local(d)) import_from(d, exported[d]);
+      }
+      for (const side& s : sides_) warm_up(s);
       return std::string();
     });
-    for (const side& s : sides_) warm_up(s);
+    exported_.clear();
     group_->add(this);
+    is_made_ = true;
   } catch (...) {
     release();
     throw;
@@ -104,6 +122,96 @@ shared_region::~shared_region() {
   release();
 }
 
+// A little more than is asked for where it is shared, so that nothing else is.
+void* shared_region::take(const side& s, std::uint64_t bytes) {
+  return memory_.take(s.ordinal, group_->is_shared() ? std::max(bytes, least_shared_bytes) : bytes);
+}
+
+// Of the device's control words, front and back: a line each for the other processes. What goes by
+// descriptors is sent to them; they receive it when all have exported.
+std::string shared_region::export_side(const side& s) {
+  const std::uint64_t bytes = state_.elements * state_.element_bytes;
+  const std::string where = label_ + " of device " + std::to_string(s.device) + ": the ";
+  std::string text;
+  for (const auto& [data, size, which] :
+       {std::tuple<void*, std::uint64_t, const char*>{controls_[s.device], sizeof(device_control),
+                                                      "control words"},
+        {state_.buffers[s.device][0], bytes, "front"},
+        {state_.buffers[s.device][1], bytes, "back"}}) {
+    exported_memory e =
+        export_memory(find_pieces(data, size, s.ordinal, where + which), where + which);
+    text += e.text + "\n";
+    for (descriptor& d : e.descriptors) exported_.push_back(std::move(d));
+  }
+  for (std::size_t from = 0; from < exported_.size(); from += descriptors_at_once) {
+    std::vector<int> some;
+    const std::size_t to = std::min(exported_.size(), from + descriptors_at_once);
+    for (std::size_t k = from; k < to; ++k) some.push_back(exported_[k].get());
+    for (std::uint32_t d = 0; d < group_->devices(); ++d) {
+      if (!group_->is_local(d)) group_->send(d, tag(about::memory), "", some);
+    }
+  }
+  return text;
+}
+
+void shared_region::import_from(std::uint32_t device, const std::string& texts) {
+  const int own = sides_.front().ordinal;
+  std::istringstream lines(texts);
+  std::vector<descriptor> received;
+  for (void** to :
+       {static_cast<void**>(nullptr), &state_.buffers[device][0], &state_.buffers[device][1]}) {
+    std::string line;
+    std::getline(lines, line);
+    const std::size_t count = imported_memory::descriptors_of(line);
+    while (received.size() < count) {
+      for (descriptor& d : group_->receive(device, tag(about::memory)).descriptors) {
+        received.push_back(std::move(d));
+      }
+    }
+    std::vector<descriptor> some(
+        std::make_move_iterator(received.begin()),
+        std::make_move_iterator(received.begin() + static_cast<std::ptrdiff_t>(count)));
+    received.erase(received.begin(), received.begin() + static_cast<std::ptrdiff_t>(count));
+    void* data = imported_.import(line, some, own);
+    if (to == nullptr) {
+      controls_[device] = static_cast<device_control*>(data);
+    } else {
+      *to = data;
+    }
+  }
+}
+
+// Nobody frees what another process still maps: all close what they mapped and say so. A process
+// that has ended does not count.
+void shared_region::leave() noexcept {
+  imported_.clear();
+  for (const bool sends : {true, false}) {
+    for (std::uint32_t d = 0; d < group_->devices(); ++d) {
+      if (group_->is_local(d)) continue;
+      try {
+        if (sends) {
+          group_->send(d, tag(about::end), "", {});
+        } else {
+          (void)group_->receive(d, tag(about::end));
+        }
+      } catch (const std::exception&) {  // NOLINT: it has ended, or its deadline passed
+      }
+    }
+  }
+}
+
+// Where kernels spin, only a copy engine reaches their device.
+void shared_region::abandon() const noexcept {
+  int before = 0;
+  INTERLACE_CUDA_LOG(cudaGetDevice(&before));
+  for (const side& s : sides_) {
+    INTERLACE_CUDA_LOG(cudaSetDevice(s.ordinal));
+    INTERLACE_CUDA_LOG(cudaMemcpyAsync(&controls_[s.device]->failed, one_, sizeof(*one_),
+                                       cudaMemcpyDefault, s.rescue));
+  }
+  INTERLACE_CUDA_LOG(cudaSetDevice(before));
+}
+
 void shared_region::release() noexcept {
   int before = 0;
   INTERLACE_CUDA_LOG(cudaGetDevice(&before));
@@ -112,6 +220,7 @@ void shared_region::release() noexcept {
     INTERLACE_CUDA_LOG(cudaSetDevice(s.ordinal));
     INTERLACE_CUDA_LOG(cudaDeviceSynchronize());
   }
+  if (is_made_ && group_->is_shared()) leave();
   for (side& s : sides_) {
     INTERLACE_CUDA_LOG(cudaSetDevice(s.ordinal));
     for (cudaEvent_t e : {s.begun_event, s.event}) {
@@ -120,6 +229,7 @@ void shared_region::release() noexcept {
     for (cudaStream_t stream : s.streams) {
       if (stream != nullptr) INTERLACE_CUDA_LOG(cudaStreamDestroy(stream));
     }
+    if (s.rescue != nullptr) INTERLACE_CUDA_LOG(cudaStreamDestroy(s.rescue));
   }
   sides_.clear();
   INTERLACE_CUDA_LOG(cudaSetDevice(before));
@@ -137,13 +247,14 @@ void shared_region::make_side(side& s, const region_spec& spec) {
     INTERLACE_CUDA_CHECK(cudaStreamCreateWithPriority(&s.streams[k], cudaStreamNonBlocking,
                                                       k == s.device ? greatest : least));
   }
+  INTERLACE_CUDA_CHECK(cudaStreamCreateWithPriority(&s.rescue, cudaStreamNonBlocking, greatest));
   for (cudaEvent_t* e : {&s.begun_event, &s.event}) {
     INTERLACE_CUDA_CHECK(cudaEventCreateWithFlags(e, cudaEventDisableTiming));
   }
   load_exchange_kernels();
   load_agent_kernels();
   load_audit_kernels();
-  auto* control = static_cast<device_control*>(memory_.take(s.ordinal, sizeof(device_control)));
+  auto* control = static_cast<device_control*>(take(s, sizeof(device_control)));
   INTERLACE_CUDA_CHECK(cudaMemset(control, 0, sizeof(device_control)));
   controls_[s.device] = control;
   if (spec.checks) {
@@ -175,10 +286,11 @@ void shared_region::warm_up(const side& s) const {
   }
 }
 
-std::string shared_region::failure() const {
+std::string shared_region::failure(bool& elsewhere) const {
   for (const side& s : sides_) {
     const volatile wait_failure& seen = *s.failure;
     if (seen.what == failed_wait::none) continue;
+    elsewhere = seen.what == failed_wait::elsewhere;
     return describe_failure(*s.failure,
                             {.device = [this](unsigned int d) { return group_->device_name(d); },
                              .region = label_,
@@ -225,6 +337,7 @@ barrier_arguments shared_region::barrier(const side& s) const {
   b.device = s.device;
   b.devices = group_->devices();
   b.deadline_ns = static_cast<std::uint64_t>(group_->deadline_s() * 1e9);
+  b.notes_failures = group_->is_shared();
   std::copy(controls_.begin(), controls_.end(), b.controls);
   b.failure = s.failure;
   return b;

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "cuda/memory/memory.hpp"
+#include "cuda/memory/share.hpp"
 #include "cuda/region/exchange.hpp"
 #include "cuda/region/group.hpp"
 #include "cuda/region/tracking.hpp"
@@ -36,7 +37,8 @@ class shared_region final : public group_member {
   shared_region(shared_region&&) = delete;
   shared_region& operator=(shared_region&&) = delete;
 
-  std::string failure() const override;
+  std::string failure(bool& elsewhere) const override;
+  void abandon() const noexcept override;
 
   const kernel::region_state& state() const { return state_; }
   const std::string& label() const { return label_; }
@@ -66,6 +68,7 @@ class shared_region final : public group_member {
     wait_failure* failure = nullptr;
     // [peer], the device's own for its agent; [devices + peer] for every other chunk.
     std::vector<cudaStream_t> streams;
+    cudaStream_t rescue = nullptr;      // ends waits; takes nothing else
     cudaEvent_t begun_event = nullptr;  // recorded in begin
     cudaEvent_t event = nullptr;        // from stream to stream
     bool begun = false;
@@ -77,8 +80,16 @@ class shared_region final : public group_member {
 
   side& side_of(std::uint32_t device);
   const side& side_of(std::uint32_t device) const;
-  bool tracks() const { return kernel::tracks_chunks(state_.options.mechanism); }
+  // Of messages between processes about this region.
+  enum class about : std::uint64_t { memory, end };
+  std::uint64_t tag(about what) const {
+    return std::uint64_t{id_} * 2 + static_cast<std::uint64_t>(what);
+  }
+  void* take(const side& s, std::uint64_t bytes);
   void make_side(side& s, const region_spec& spec);
+  void import_from(std::uint32_t device, const std::string& texts);
+  std::string export_side(const side& s);
+  void leave() noexcept;
   void warm_up(const side& s) const;
   barrier_arguments barrier(const side& s) const;
   void join(const side& s, cudaStream_t from) const;
@@ -91,7 +102,11 @@ class shared_region final : public group_member {
   std::string label_;
   kernel::region_state state_;
   device_memory memory_;
-  std::unique_ptr<mapped_memory> host_;  // wait_failure of each local device
+  imported_memory imported_;
+  std::vector<descriptor> exported_;     // what this process exports, in the order of its text
+  std::unique_ptr<mapped_memory> host_;  // wait_failure of each local device, then a 1
+  const unsigned int* one_ = nullptr;
+  bool is_made_ = false;
   std::array<device_control*, max_devices> controls_{};
   std::vector<side> sides_;
 };
