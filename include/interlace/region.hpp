@@ -188,6 +188,8 @@ class region {
   // Of the epoch that has begun, or else of the next one: exchange swaps them.
   void* front(std::uint32_t device) const;
   void* back(std::uint32_t device) const;
+  // The backs of all devices, as this one reaches them; by device.
+  std::vector<void*> backs(std::uint32_t device) const;
   template <class T>
   region_writer<T> writer(std::uint32_t device) const;
 

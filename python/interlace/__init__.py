@@ -1,1 +1,19 @@
 """Interlace moves data between the GPUs of a node while they compute."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from interlace.regions import DeviceArray, Group, Region
+
+__all__ = ["DeviceArray", "Group", "Region"]
+
+
+def __getattr__(name: str) -> Any:
+    # On demand: the command line starts without them.
+    if name in __all__:
+        from interlace import regions
+
+        return getattr(regions, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

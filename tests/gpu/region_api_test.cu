@@ -102,6 +102,10 @@ struct program {
       first_epoch.push_back(
           static_cast<std::uint64_t*>(memory.take(devices.ordinal(d), sizeof(std::uint64_t))));
       set_epoch(d, 0);
+      cudaFuncAttributes loaded{};  // before anything waits
+      INTERLACE_CUDA_CHECK(cudaFuncGetAttributes(&loaded, publish_tiles));
+      INTERLACE_CUDA_CHECK(cudaFuncGetAttributes(&loaded, announce_at_the_end));
+      INTERLACE_CUDA_CHECK(cudaFuncGetAttributes(&loaded, sum_front));
       const std::uint64_t bytes = spec.elements * sizeof(std::uint32_t);
       if (brings_memory) {
         brought.push_back(

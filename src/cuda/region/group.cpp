@@ -15,7 +15,8 @@ namespace interlace::cuda {
 namespace {
 
 constexpr std::chrono::microseconds between_looks{20};
-constexpr std::chrono::milliseconds until_told{200};
+constexpr std::chrono::milliseconds between_rounds{10};
+constexpr int rounds_until_told = 20;
 // Of what processes tell each other: to be counted up when that changes.
 constexpr int protocol = 1;
 constexpr char end_of_common = '\t';
@@ -148,7 +149,12 @@ group_state::group_state(std::uint32_t rank, std::uint32_t size, int ordinal, al
                          [this](std::uint32_t other, const std::string& text) {
                            fail("rank " + std::to_string(other) + " reports: " + text, false);
                          },
-                     .regularly = [this] { look(); }});
+                     // The thread that hears what others tell cannot wait for it.
+                     .regularly =
+                         [this, rounds = 0]() mutable {
+                           if (look(false)) ++rounds;
+                           if (rounds > rounds_until_told) (void)look(true);
+                         }});
 }
 
 group_state::~group_state() = default;
@@ -196,33 +202,31 @@ void group_state::fail(const std::string& sentence, bool tells) const {
   for (const group_member* m : members_) m->abandon();
 }
 
-// Takes down what a member reports.
-void group_state::look() const {
+// Takes down what a member reports. True where only another process knows more, unless `finally`.
+bool group_state::look(bool finally) const {
   std::string found;
   bool elsewhere = false;
   {
     const std::lock_guard lock(mutex_);
-    if (!failure_.empty()) return;
+    if (!failure_.empty()) return false;
     for (const group_member* m : members_) {
       found = m->failure(elsewhere);
       if (!found.empty()) break;
     }
   }
-  if (found.empty()) return;
-  if (elsewhere) {
-    // Who reported it is about to tell.
-    const auto end = std::chrono::steady_clock::now() + until_told;
-    while (std::chrono::steady_clock::now() < end) {
-      std::this_thread::sleep_for(between_looks);
-      const std::lock_guard lock(mutex_);
-      if (!failure_.empty()) return;
-    }
-  }
-  fail(found, !elsewhere);
+  if (elsewhere && !finally) return true;
+  if (!found.empty()) fail(found, !elsewhere);
+  return false;
 }
 
 void group_state::check() const {
-  look();
+  if (look(false)) {
+    // Who reported it is about to tell, and the other thread takes it down.
+    for (int k = 0; k < 2 * rounds_until_told && look(false); ++k) {
+      std::this_thread::sleep_for(between_rounds);
+    }
+    (void)look(true);
+  }
   const std::lock_guard lock(mutex_);
   if (!failure_.empty()) throw device_error(failure_);
 }

@@ -75,7 +75,7 @@ class group_state {
   void remove(const group_member* member) noexcept;
 
  private:
-  void look() const;
+  bool look(bool finally) const;
   void fail(const std::string& sentence, bool tells) const;
 
   group_options options_;

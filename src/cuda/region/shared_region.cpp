@@ -479,6 +479,10 @@ kernel::element_range region::part(std::uint32_t device) const {
 }
 void* region::front(std::uint32_t device) const { return state_->front(device); }
 void* region::back(std::uint32_t device) const { return state_->back(device); }
+std::vector<void*> region::backs(std::uint32_t device) const {
+  const replicated<std::byte> seen = state_->view(device);
+  return {seen.peer_back, seen.peer_back + state_->state().devices()};
+}
 void region::begin(std::uint32_t device, CUstream_st* stream) { state_->begin(device, stream); }
 void region::exchange(std::uint32_t device, CUstream_st* stream) {
   state_->exchange(device, stream);
