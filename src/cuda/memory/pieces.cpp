@@ -13,10 +13,12 @@ namespace interlace::cuda {
 
 namespace {
 
+// 0 where the address belongs to nothing.
 CUdeviceptr pointer_attribute(CUpointer_attribute which, std::uint64_t address) {
   CUdeviceptr value = 0;
-  driver().check(driver().attribute(&value, which, static_cast<CUdeviceptr>(address)),
-                 "cuPointerGetAttribute");
+  const CUresult error = driver().attribute(&value, which, static_cast<CUdeviceptr>(address));
+  if (error == CUDA_ERROR_INVALID_VALUE) return 0;
+  driver().check(error, "cuPointerGetAttribute");
   return value;
 }
 
@@ -31,6 +33,9 @@ memory_pieces::piece piece_at(std::uint64_t address, bool mapped) {
 }
 
 bool is_mapped(std::uint64_t address) {
+  if (pointer_attribute(CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, address) != 0) {
+    return false;
+  }
   CUmemGenericAllocationHandle handle = 0;
   // NOLINTNEXTLINE(performance-no-int-to-ptr): an address of a device
   if (driver().retain(&handle, reinterpret_cast<void*>(address)) != CUDA_SUCCESS) return false;
