@@ -54,8 +54,10 @@ void require_same(const std::vector<std::string>& of_ranks, const std::string& w
       std::getline(first, wanted);
       std::getline(other, got);
     } while (wanted == got && first && other);
-    throw usage_error("the ranks do not ask for the same " + what + ": rank 0 says '" + wanted +
-                      "' and rank " + std::to_string(r) + " '" + got + "'");
+    std::ostringstream text;
+    text << "the ranks do not ask for the same " << what << ": rank 0 says '" << wanted
+         << "' and rank " << r << " '" << got << "'";
+    throw usage_error(text.str());
   }
 }
 

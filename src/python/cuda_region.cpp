@@ -24,7 +24,7 @@ namespace interlace::python {
 namespace {
 
 CUstream_st* stream_at(std::uintptr_t pointer) {
-  return reinterpret_cast<CUstream_st*>(pointer);  // NOLINT: Python's streams are numbers
+  return reinterpret_cast<CUstream_st*>(pointer);
 }
 
 std::uintptr_t number_of(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); }
@@ -109,7 +109,6 @@ void make_region(open_region* self, const group& g, const std::string& name, std
   spec.checks = checks;
   std::vector<region_memory> brought;
   for (const auto& [front, back] : memory) {
-    // NOLINTNEXTLINE(performance-no-int-to-ptr): Python's pointers are numbers
     brought.push_back({reinterpret_cast<void*>(front), reinterpret_cast<void*>(back)});
   }
   new (self) open_region(g, spec, brought);
@@ -118,9 +117,9 @@ void make_region(open_region* self, const group& g, const std::string& name, std
 nb::object device_array(std::uintptr_t pointer, const std::vector<std::size_t>& shape,
                         std::uint8_t code, std::uint8_t bits, int ordinal, nb::handle owner) {
   const nb::dlpack::dtype type{code, bits, 1};
-  return nb::cast(nb::ndarray<nb::array_api>(
-      reinterpret_cast<void*>(pointer),  // NOLINT(performance-no-int-to-ptr): as above
-      shape.size(), shape.data(), owner, nullptr, type, nb::device::cuda::value, ordinal));
+  return nb::cast(nb::ndarray<nb::array_api>(reinterpret_cast<void*>(pointer), shape.size(),
+                                             shape.data(), owner, nullptr, type,
+                                             nb::device::cuda::value, ordinal));
 }
 
 }  // namespace

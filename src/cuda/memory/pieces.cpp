@@ -37,7 +37,6 @@ bool is_mapped(std::uint64_t address) {
     return false;
   }
   CUmemGenericAllocationHandle handle = 0;
-  // NOLINTNEXTLINE(performance-no-int-to-ptr): an address of a device
   if (driver().retain(&handle, reinterpret_cast<void*>(address)) != CUDA_SUCCESS) return false;
   driver().log(driver().release(handle), "cuMemRelease");
   return true;

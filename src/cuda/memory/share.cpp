@@ -49,7 +49,6 @@ exported_memory export_memory(const memory_pieces& memory, const std::string& wh
   std::ostringstream text;
   if (!memory.mapped) {
     cudaIpcMemHandle_t handle{};
-    // NOLINTNEXTLINE(performance-no-int-to-ptr): an address of a device
     void* base = reinterpret_cast<void*>(memory.pieces.front().address);
     if (const cudaError_t error = cudaIpcGetMemHandle(&handle, base); error != cudaSuccess) {
       (void)cudaGetLastError();
@@ -61,7 +60,6 @@ exported_memory export_memory(const memory_pieces& memory, const std::string& wh
     text << "mapped " << memory.offset << " " << memory.pieces.size();
     for (const memory_pieces::piece& p : memory.pieces) {
       CUmemGenericAllocationHandle handle = 0;
-      // NOLINTNEXTLINE(performance-no-int-to-ptr): an address of a device
       driver().check(driver().retain(&handle, reinterpret_cast<void*>(p.address)),
                      "cuMemRetainAllocationHandle");
       int fd = -1;
@@ -125,7 +123,6 @@ void* imported_memory::import(const std::string& text, const std::vector<descrip
   opened& o = opened_.emplace_back(opened{ordinal, nullptr, address, total, 0});
   for (std::size_t k = 0; k < count; ++k) {
     CUmemGenericAllocationHandle handle = 0;
-    // NOLINTNEXTLINE(performance-no-int-to-ptr): the call takes the descriptor in the pointer
     void* fd = reinterpret_cast<void*>(static_cast<std::uintptr_t>(descriptors[k].get()));
     d.check(d.import_handle(&handle, fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
             "cuMemImportFromShareableHandle");
@@ -140,7 +137,6 @@ void* imported_memory::import(const std::string& text, const std::vector<descrip
   access.location.id = ordinal;
   access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   d.check(d.set_access(address, total, &access, 1), "cuMemSetAccess");
-  // NOLINTNEXTLINE(performance-no-int-to-ptr): an address of a device
   return reinterpret_cast<std::byte*>(address) + offset;
 }
 

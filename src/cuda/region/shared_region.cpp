@@ -76,6 +76,7 @@ shared_region::shared_region(std::shared_ptr<group_state> group, const region_sp
   try {
     const std::vector<std::string> exported = group_->agree([&] {
       std::vector<int> ordinals;
+      ordinals.reserve(mine.size());
       for (const std::uint32_t d : mine) ordinals.push_back(group_->ordinal(d));
       host_ = std::make_unique<mapped_memory>(mine.size() * sizeof(wait_failure) +
                                               sizeof(unsigned int));
@@ -158,8 +159,8 @@ void shared_region::import_from(std::uint32_t device, const std::string& texts) 
   const int own = sides_.front().ordinal;
   std::istringstream lines(texts);
   std::vector<descriptor> received;
-  for (void** to :
-       {static_cast<void**>(nullptr), &state_.buffers[device][0], &state_.buffers[device][1]}) {
+  for (void** to : {static_cast<void**>(nullptr), state_.buffers[device].data(),
+                    state_.buffers[device].data() + 1}) {
     std::string line;
     std::getline(lines, line);
     const std::size_t count = imported_memory::descriptors_of(line);
