@@ -17,7 +17,7 @@ if "RANK" in os.environ:
 else:
     group = interlace.Group.local(range(torch.cuda.device_count()))
 
-n = 4096
+n = 2048
 matrix = torch.rand(n, n, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
 matrix = matrix + matrix.T
 vector = interlace.Region(group, n, "float32", mechanism="bulk-copy", name="vector")

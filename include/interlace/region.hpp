@@ -35,14 +35,16 @@
 // A graph that runs out of turn is reported. A graph runs only while the region lives.
 //
 // Kernels are loaded first. What loads or allocates on a device can wait for what runs there, and
-// between begin and the producer the agent of `polling` may run. So the first epoch of a device
-// that is not captured moves its data by copies behind the kernel; what is launched in it is loaded
-// then. A kernel that comes later is launched once outside of epochs, or CUDA_MODULE_LOADING=EAGER
-// is set. Between begin and exchange nothing may wait for the device: no cudaMalloc or cudaFree.
+// what runs may wait for what the host has yet to enqueue. So a kernel is loaded before its first
+// epoch: cudaFuncGetAttributes or a launch that writes nothing, on each device, or
+// CUDA_MODULE_LOADING=EAGER. Between begin and exchange nothing may wait for the device: no
+// cudaMalloc or cudaFree. Should a kernel be loaded there all the same, no agent waits for it in the
+// first epoch of a device that is not captured: under `polling` it moves by copies behind the kernel.
 //
 // Deadlines. Every wait on a device ends at the group's deadline at the latest. It is reported by
 // the next call of the group or the region as a device_error that names device or rank, region,
-// chunk, counter and target; the group can only be destroyed then.
+// chunk, counter and target; the group can only be destroyed then. A kernel of the caller's that
+// never ends is reported too, but its device never gets behind it.
 //
 // Errors: usage_error for what is asked wrongly, model_error for calls out of order, device_error
 // for what fails on a device or passes its deadline (base/errors.hpp).
