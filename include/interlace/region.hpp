@@ -30,16 +30,17 @@
 // that an epoch does not store shows after its exchange what it was one exchange earlier.
 //
 // CUDA graphs. All of an epoch may be captured with the caller's kernels, begin and exchange in the
-// same capture; each device has a graph of its own. Buffers swap, so a graph holds an even number of
-// epochs of a region, and an even number of epochs runs between its capture and any of its launches.
-// A graph that runs out of turn is reported. A graph runs only while the region lives.
+// same capture; each device has a graph of its own. Buffers swap, so a graph holds an even number
+// of epochs of a region, and an even number of epochs runs between its capture and any of its
+// launches. A graph that runs out of turn is reported. A graph runs only while the region lives.
 //
 // Kernels are loaded first. What loads or allocates on a device can wait for what runs there, and
 // what runs may wait for what the host has yet to enqueue. So a kernel is loaded before its first
 // epoch: cudaFuncGetAttributes or a launch that writes nothing, on each device, or
 // CUDA_MODULE_LOADING=EAGER. Between begin and exchange nothing may wait for the device: no
-// cudaMalloc or cudaFree. Should a kernel be loaded there all the same, no agent waits for it in the
-// first epoch of a device that is not captured: under `polling` it moves by copies behind the kernel.
+// cudaMalloc or cudaFree. Should a kernel be loaded there all the same, no agent waits for it in
+// the first epoch of a device that is not captured: under `polling` it moves by copies behind the
+// kernel.
 //
 // Deadlines. Every wait on a device ends at the group's deadline at the latest. It is reported by
 // the next call of the group or the region as a device_error that names device or rank, region,

@@ -23,9 +23,7 @@ namespace interlace::python {
 
 namespace {
 
-CUstream_st* stream_at(std::uintptr_t pointer) {
-  return reinterpret_cast<CUstream_st*>(pointer);
-}
+CUstream_st* stream_at(std::uintptr_t pointer) { return reinterpret_cast<CUstream_st*>(pointer); }
 
 std::uintptr_t number_of(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); }
 
@@ -132,7 +130,7 @@ void bind_regions(nb::module_& module) {
       .def_prop_ro("devices", &group::devices)
       .def_prop_ro("local_devices", &group::local_devices)
       .def("ordinal", &group::ordinal, nb::arg("device"))
-      .def("check", &group::check)
+      .def("check", &group::check, nb::call_guard<nb::gil_scoped_release>())
       .def(
           "synchronize",
           [](const group& g, std::uint32_t device, std::uintptr_t stream) {
@@ -173,13 +171,13 @@ void bind_regions(nb::module_& module) {
           [](open_region& r, std::uint32_t device, std::uintptr_t stream) {
             r.get().begin(device, stream_at(stream));
           },
-          nb::arg("device"), nb::arg("stream"))
+          nb::arg("device"), nb::arg("stream"), nb::call_guard<nb::gil_scoped_release>())
       .def(
           "exchange",
           [](open_region& r, std::uint32_t device, std::uintptr_t stream) {
             r.get().exchange(device, stream_at(stream));
           },
-          nb::arg("device"), nb::arg("stream"))
+          nb::arg("device"), nb::arg("stream"), nb::call_guard<nb::gil_scoped_release>())
       .def(
           "chunks",
           [](open_region& r, std::uint32_t device) {
