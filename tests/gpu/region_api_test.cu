@@ -188,6 +188,7 @@ INSTANTIATE_TEST_SUITE_P(all, region_api,
                          });
 
 TEST_P(region_api, kernels_publish_in_their_midst) {
+  INTERLACE_NEED_GPUS(1);
   for (const std::uint32_t n : {1U, 2U, 4U}) {
     if (!gpu_test::why_not(n).empty()) continue;
     program p(n, program::make_spec(GetParam(), 50'021, 4096));
