@@ -5,13 +5,28 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from interlace.regions import DeviceArray, Group, Region
     from interlace.tuning import Candidate, Impossible, tune, tune_space
 
-__all__ = ["Candidate", "Impossible", "tune", "tune_space"]
+__all__ = [
+    "Candidate",
+    "DeviceArray",
+    "Group",
+    "Impossible",
+    "Region",
+    "tune",
+    "tune_space",
+]
+_REGIONS = ("DeviceArray", "Group", "Region")
 
 
 def __getattr__(name: str) -> Any:
-    if name in __all__:  # loaded when it is wanted: the command line starts without it
+    # On demand: the command line starts without them.
+    if name in _REGIONS:
+        from interlace import regions
+
+        return getattr(regions, name)
+    if name in __all__:
         from interlace import tuning
 
         return getattr(tuning, name)

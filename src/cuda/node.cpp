@@ -15,6 +15,7 @@
 
 #include "cuda/check.hpp"
 #include "cuda/region/agent.hpp"
+#include "cuda/region/failure.hpp"
 #include "cuda/region/watchdog.hpp"
 
 namespace interlace::cuda {
@@ -51,20 +52,6 @@ std::uint32_t gate_weight(const operation& o) {
   return weight;
 }
 
-// Chunks of a launch that streams wait for: each is two operations a peer on a stream.
-constexpr std::size_t most_waits = 256;
-
-// Devices that receive chunks of a launch.
-std::uint32_t receivers(const tracked_region& t) {
-  std::uint32_t peers = 0;
-  for (const kernel::chunk& chunk : t.chunks) peers |= chunk.peers;
-  return peers;
-}
-
-// Copy streams to each of them. A stream takes microseconds from one chunk to the next, in which an
-// engine idles; copies to several devices fill that time, and more streams than engines cost more.
-std::uint32_t copy_lanes(std::uint32_t peers) { return std::popcount(peers) == 1 ? 2 : 1; }
-
 // How long graphs may take to be enqueued while the gate is shut.
 constexpr std::chrono::seconds gate_patience{1};
 
@@ -76,18 +63,30 @@ std::string readable(const char* type_name) {
   return name;
 }
 
-std::string seconds_text(double s) {
-  std::string text = std::to_string(s);
-  text.erase(text.find_last_not_of('0') + 1);
-  if (!text.empty() && text.back() == '.') text.pop_back();
-  return text;
-}
-
 cudaEvent_t make_event(bool timed) {
   cudaEvent_t event = nullptr;
   INTERLACE_CUDA_CHECK(
       cudaEventCreateWithFlags(&event, timed ? cudaEventDefault : cudaEventDisableTiming));
   return event;
+}
+
+// Of a multiprocessor's shared memory, what as many blocks take as find place there.
+unsigned int shared_percent(const kernel_operation& k, const cudaFuncAttributes& attributes,
+                            int ordinal) {
+  int blocks = 0;
+  int most = 0;
+  int reserved = 0;
+  INTERLACE_CUDA_CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+      &blocks, k.entry, static_cast<int>(k.shape.threads), k.shape.shared_bytes));
+  INTERLACE_CUDA_CHECK(
+      cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerMultiprocessor, ordinal));
+  INTERLACE_CUDA_CHECK(
+      cudaDeviceGetAttribute(&reserved, cudaDevAttrReservedSharedMemoryPerBlock, ordinal));
+  const std::uint64_t block =
+      attributes.sharedSizeBytes + k.shape.shared_bytes + static_cast<std::uint64_t>(reserved);
+  const std::uint64_t all = static_cast<std::uint64_t>(blocks) * block;
+  const auto whole = static_cast<std::uint64_t>(most);
+  return static_cast<unsigned int>(std::min<std::uint64_t>(100, (100 * all + whole - 1) / whole));
 }
 
 double elapsed_s(cudaEvent_t begin, cudaEvent_t end) {
@@ -445,27 +444,11 @@ void node::fail(const std::string& sentence) const {
 }
 
 std::string node::describe_failure(const wait_failure& f) const {
-  const std::string where =
-      f.exchange == no_exchange ? "the start of a run" : exchanges_.at(f.exchange);
-  const std::string gpu = "GPU " + std::to_string(f.device);
-  if (f.what == failed_wait::host) {
-    return gpu + " waited for the host at the start of a run until the deadline passed";
-  }
-  if (f.what == failed_wait::chunk || f.what == failed_wait::announcement) {
-    const std::string which = "chunk " + std::to_string(f.chunk) + " of region " +
-                              std::to_string(f.region) + ", whose counter is " +
-                              std::to_string(f.seen) + " and not " + std::to_string(f.target);
-    if (f.what == failed_wait::chunk) {
-      return gpu + " waited " + seconds_text(options_.deadline_s) + " s for " + which +
-             ": the kernel that writes it hangs or is slower than the deadline";
-    }
-    return gpu + ": a kernel announced " + (f.seen < f.target ? "too little" : "too much") +
-           " of " + which + ": its blocks publish other elements than they are mapped to";
-  }
-  return gpu + " waited " + seconds_text(options_.deadline_s) + " s at " + where + " for GPU " +
-         std::to_string(f.peer) + ", whose counter is " + std::to_string(f.seen) + " and not " +
-         std::to_string(f.target) + ": GPU " + std::to_string(f.peer) +
-         " hangs or is slower than the deadline";
+  return cuda::describe_failure(
+      f, {.device = [](unsigned int d) { return "GPU " + std::to_string(d); },
+          .region = "region " + std::to_string(f.region),
+          .exchange = f.exchange == no_exchange ? "the start of a run" : exchanges_.at(f.exchange),
+          .deadline_s = options_.deadline_s});
 }
 
 // Ends waits of streams for chunks that do not come.
@@ -709,39 +692,8 @@ const tracked_region& node::track(std::uint32_t device, std::uint32_t id, std::u
   for (const auto& known : tracked_[device]) {
     if (known->table.region == id && known->announced == made->announced) return *known;
   }
-  const auto put = [&](const auto& values) {
-    const std::uint64_t bytes = values.size() * sizeof(values[0]);
-    void* to = memory_.take(ordinal(device), std::max<std::uint64_t>(bytes, sizeof(counter)));
-    INTERLACE_CUDA_CHECK(cudaMemcpy(to, values.data(), bytes, cudaMemcpyHostToDevice));
-    return to;
-  };
-  const std::size_t count = made->chunks.size();
-  if (s.options.mechanism == kernel::mechanism::copy_engine && count > most_waits) {
-    throw usage_error("the copy-engine mechanism would wait for " + std::to_string(count) +
-                      " chunks of " + std::to_string(s.options.chunk_bytes) + " bytes; at most " +
-                      std::to_string(most_waits) + " are possible: use larger chunks");
-  }
-  kernel::chunk_table& table = made->table;
-  table.region = id;
-  table.element_bytes = s.element_bytes;
-  table.count = static_cast<std::uint32_t>(count);
-  table.first = static_cast<const std::uint32_t*>(put(made->announced.first));
-  table.entries = static_cast<const kernel::publication*>(put(made->announced.entries));
-  table.chunks = static_cast<const kernel::chunk*>(put(made->chunks));
-  table.targets = static_cast<const counter*>(
-      put(std::vector<counter>(made->announced.targets.begin(), made->announced.targets.end())));
-  table.counters = static_cast<counter*>(put(std::vector<counter>(count, 0)));
-  made->launches = static_cast<counter*>(put(std::vector<counter>(1, 0)));
-  table.launches = made->launches;
-  table.copy_threads = s.options.agent_threads;
-  if (!s.options.transfers) {
-    // Nobody waits for the chunks.
-  } else if (s.options.mechanism == kernel::mechanism::copy_engine) {
-    table.flags = static_cast<unsigned int*>(put(std::vector<unsigned int>(count, 0)));
-  } else if (s.options.mechanism == kernel::mechanism::polling) {
-    made->started = static_cast<unsigned int*>(put(std::vector<unsigned int>(2, 0)));
-  }
-  INTERLACE_CUDA_CHECK(cudaStreamSynchronize(nullptr));
+  static_cast<launch_tracking&>(*made) =
+      make_tracking(memory_, ordinal(device), made->chunks, made->announced, id, s);
   tracked_[device].push_back(std::move(made));
   return *tracked_[device].back();
 }
@@ -778,7 +730,7 @@ void node::submit_tracked(std::uint32_t device, kernel_operation k, std::uint32_
   submit(std::move(o));
   launched_[device].emplace(id, &t);
   static_assert(2 * max_devices <= 32, "a bit for each copy stream");
-  const std::uint32_t peers = receivers(t);
+  const std::uint32_t peers = receivers(t.chunks);
   if (!s.options.transfers) return;
   if (s.options.mechanism == kernel::mechanism::polling) {
     if (peers != 0) copies_pending_[device] |= 1U << device;
@@ -839,15 +791,7 @@ void node::add_tracked(exchange_arguments& a, std::uint32_t device, std::uint32_
   const auto launched = launched_[device].find(id);
   if (launched == launched_[device].end()) return;
   const tracked_region& t = *launched->second;
-  tracked_launch& over = a.launches[a.tracked++];
-  over.launches = t.launches;
-  if (t.started != nullptr) {
-    over.words = t.started;
-    over.count = 2;
-  } else if (t.table.flags != nullptr) {
-    over.words = t.table.flags;
-    over.count = t.table.count;
-  }
+  a.launches[a.tracked++] = t.over();
   launched_[device].erase(launched);
 }
 
@@ -986,7 +930,8 @@ void node::load(const kernel_operation& k) {
                                                 cudaFuncAttributeMaxDynamicSharedMemorySize,
                                                 static_cast<int>(k.shape.shared_bytes)));
     }
-    loaded_[{ordinal(d), k.entry}] = {attributes.maxThreadsPerBlock, k.shape.shared_bytes};
+    loaded_[{ordinal(d), k.entry}] = {attributes.maxThreadsPerBlock, k.shape.shared_bytes,
+                                      shared_percent(k, attributes, ordinal(d))};
   }
   const int most = loaded_.at({ordinal(0), k.entry}).most_threads;
   if (static_cast<int>(k.shape.threads) > most) {
@@ -1104,7 +1049,9 @@ void node::issue_tracked(std::uint32_t device, const kernel_operation& k, stopwa
     a.table = t.table;
     a.started = t.started;
     a.where = k.where;
-    on_stream(device, "agent", [&](cudaStream_t on) { launch_agent(a, how, on); });
+    on_stream(device, "agent", [&](cudaStream_t on) {
+      launch_agent(a, how, loaded_.at({ordinal(device), k.entry}).shared_percent, on);
+    });
     enqueue_wait(stream, t.started);
   }
   cudaEvent_t begin = draw ? watch->mark(stream) : nullptr;
@@ -1117,7 +1064,7 @@ void node::issue_tracked(std::uint32_t device, const kernel_operation& k, stopwa
   launch_check(barrier(device, no_exchange), t.table, stream);
   // The waits behind the kernel: on one hardware queue, they would hold it up for ever.
   const bool copies = how.transfers && how.mechanism == kernel::mechanism::copy_engine;
-  const std::uint32_t peers = copies ? receivers(t) : 0;
+  const std::uint32_t peers = copies ? receivers(t.chunks) : 0;
   const std::uint32_t lanes = copy_lanes(peers);
   for (std::uint32_t step = 1; step < devices(); ++step) {
     const std::uint32_t peer = (device + step) % devices();
@@ -1125,15 +1072,8 @@ void node::issue_tracked(std::uint32_t device, const kernel_operation& k, stopwa
     for (std::uint32_t lane = 0; lane < lanes; ++lane) {
       on_stream(peer + lane * devices(), "chunks to GPU " + std::to_string(peer),
                 [&](cudaStream_t on) {
-                  for (std::size_t c = lane; c < t.chunks.size(); c += lanes) {
-                    const kernel::chunk& chunk = t.chunks[c];
-                    if ((chunk.peers >> peer & 1U) == 0) continue;
-                    enqueue_wait(on, t.table.flags + c);
-                    const std::uint64_t at = chunk.begin * t.table.element_bytes;
-                    const std::uint64_t bytes = (chunk.end - chunk.begin) * t.table.element_bytes;
-                    INTERLACE_CUDA_CHECK(cudaMemcpyAsync(k.where.to[peer] + at, k.where.from + at,
-                                                         bytes, cudaMemcpyDefault, on));
-                  }
+                  enqueue_chunk_copies(t.chunks, t.table, peer, lane, lanes, k.where.from,
+                                       k.where.to[peer], on);
                 });
     }
   }

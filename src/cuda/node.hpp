@@ -30,6 +30,7 @@
 #include "cuda/memory/memory.hpp"
 #include "cuda/memory/unified.hpp"
 #include "cuda/region/exchange.hpp"
+#include "cuda/region/tracking.hpp"
 #include "cuda/transfer/nccl_regions.hpp"
 #include "interlace/kernel.hpp"
 #include "kernel/chunk_table.hpp"
@@ -66,14 +67,11 @@ struct run_options {
 };
 
 // A region's chunks as one kind of launch announces them, on one device; lives as long as the node.
-struct tracked_region {
+struct tracked_region : launch_tracking {
   kernel::block_mapping mapping;  // kept, so that its identity stays its own
   std::uint64_t blocks = 0;
   std::vector<kernel::chunk> chunks;
   kernel::publications announced;
-  kernel::chunk_table table;  // in the device's memory
-  counter* launches = nullptr;
-  unsigned int* started = nullptr;  // two words of the polling agent
 };
 
 // What a node enqueues, taken down.
@@ -306,6 +304,7 @@ class node {
   struct loaded_kernel {
     int most_threads = 0;
     std::uint32_t shared_bytes = 0;
+    unsigned int shared_percent = 0;  // that all blocks of a multiprocessor take together
   };
   class snapshot;
   class graphs;

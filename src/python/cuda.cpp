@@ -1,4 +1,4 @@
-// interlace._cuda: the workloads and measurements on this machine's GPUs.
+// interlace._cuda: workloads, measurements and regions on this machine's GPUs.
 #include <cuda_runtime.h>
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/errors.hpp"
+#include "python/cuda_region.hpp"
 #include "python/workloads.hpp"
 #include "run/exchange_rate.hpp"
 #include "run/gpu.hpp"
@@ -159,7 +160,7 @@ nb::list measure_links(const std::vector<std::uint64_t>& sizes, std::uint32_t re
 NB_MODULE(_cuda, module) {
   // NOLINTNEXTLINE(google-build-using-namespace): the macro puts this body outside of it
   using namespace interlace::python;
-  module.doc() = "Workloads and measurements on this machine's GPUs.";
+  module.doc() = "Workloads, measurements and regions on this machine's GPUs.";
   // One class for both modules, or an error of one could surface as the other's.
   const auto core = nanobind::module_::import_("interlace._core");
   for (const char* name : {"UsageError", "ModelError", "DeviceError"}) {
@@ -168,6 +169,7 @@ NB_MODULE(_cuda, module) {
   module.def("device_info", &device_info, "GPUs, their name, and the versions of driver and CUDA.");
   module.def("nccl_version", &interlace::run::nccl_version, nb::arg("candidates"),
              "Loads NCCL, from these files if no other is loaded; its version.");
+  bind_regions(module);
   each_workload([&](const auto&... workload) { bind_workload(module, workload...); });
   module.def("rmat", &rmat, nb::arg("scale"), nb::arg("edge_factor"), nb::arg("seed"),
              "The graph of interlace.graphs.rmat, made on a GPU: offsets, columns, out-degrees.");

@@ -27,7 +27,7 @@ LAYERS: dict[str, frozenset[str]] = {
     "run": frozenset(
         {"base", "machine", "plan", "kernel", "workload", "host", "sim", "cuda", "preload"}
     ),
-    "python": frozenset({"base", "machine", "plan", "tune", "run"}),
+    "python": frozenset({"base", "machine", "plan", "kernel", "tune", "run"}),
 }
 
 # Inside sim: folder -> the folders of sim that it may include. A file that lies in src/sim itself
@@ -46,6 +46,8 @@ PUBLIC: dict[str, str] = {
     "copy_device.cuh": "cuda",
     "kernel_device.cuh": "cuda",
     "tune.hpp": "tune",
+    "region.hpp": "kernel",
+    "region_device.cuh": "cuda",
 }
 
 # Layers that compile where there is no CUDA toolkit, and the headers that would end that.

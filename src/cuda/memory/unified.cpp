@@ -1,56 +1,17 @@
 #include "cuda/memory/unified.hpp"
 
-#include <cuda.h>
-
 #include <algorithm>
-#include <cstdio>
+#include <cstddef>
 #include <string>
 
 #include "base/errors.hpp"
 #include "cuda/check.hpp"
-#include "cuda/driver_entry.hpp"
+#include "cuda/memory/driver_calls.hpp"
 #include "cuda/memory/memory.hpp"
 
 namespace interlace::cuda {
 
 namespace {
-
-// Their types are those of the declarations, which are not linked.
-struct driver {
-  decltype(&cuGetErrorName) error_name = driver_entry<decltype(&cuGetErrorName)>("cuGetErrorName");
-  decltype(&cuMemGetAllocationGranularity) granularity =
-      driver_entry<decltype(&cuMemGetAllocationGranularity)>("cuMemGetAllocationGranularity");
-  decltype(&cuMemAddressReserve) reserve =
-      driver_entry<decltype(&cuMemAddressReserve)>("cuMemAddressReserve");
-  decltype(&cuMemAddressFree) free = driver_entry<decltype(&cuMemAddressFree)>("cuMemAddressFree");
-  decltype(&cuMemCreate) create = driver_entry<decltype(&cuMemCreate)>("cuMemCreate");
-  decltype(&cuMemRelease) release = driver_entry<decltype(&cuMemRelease)>("cuMemRelease");
-  decltype(&cuMemMap) map = driver_entry<decltype(&cuMemMap)>("cuMemMap");
-  decltype(&cuMemUnmap) unmap = driver_entry<decltype(&cuMemUnmap)>("cuMemUnmap");
-  decltype(&cuMemSetAccess) set_access = driver_entry<decltype(&cuMemSetAccess)>("cuMemSetAccess");
-
-  std::string name_of(CUresult error) const {
-    const char* name = nullptr;
-    if (error_name(error, &name) != CUDA_SUCCESS || name == nullptr) {
-      return "error " + std::to_string(static_cast<int>(error));
-    }
-    return name;
-  }
-  void check(CUresult error, const char* what) const {
-    if (error == CUDA_SUCCESS) return;
-    throw device_error(std::string(what) + " failed: " + name_of(error));
-  }
-  void log(CUresult error, const char* what) const {
-    if (error == CUDA_SUCCESS || error == CUDA_ERROR_DEINITIALIZED) return;
-    std::fprintf(stderr, "interlace: %s failed: %s\n", what, name_of(error).c_str());
-  }
-};
-
-// Looked up once it is needed; throws as long as the driver lacks any of it.
-const driver& calls() {
-  static const driver found;
-  return found;
-}
 
 CUmemAllocationProp on_gpu(int ordinal) {
   CUmemAllocationProp properties{};
@@ -68,13 +29,13 @@ unified_memory::~unified_memory() {
 
 void unified_memory::release(const allocation& a) noexcept {
   // The memory goes with its only mapping.
-  if (a.mapped != 0) calls().log(calls().unmap(a.address, a.mapped), "cuMemUnmap");
-  calls().log(calls().free(a.address, a.reserved), "cuMemAddressFree");
+  if (a.mapped != 0) driver().log(driver().unmap(a.address, a.mapped), "cuMemUnmap");
+  driver().log(driver().free(a.address, a.reserved), "cuMemAddressFree");
 }
 
 void* unified_memory::take(const std::vector<int>& ordinals, std::uint64_t bytes) {
   if (bytes == 0) return nullptr;
-  const driver& d = calls();
+  const driver_calls& d = driver();
   std::uint64_t page = page_bytes;
   for (const int ordinal : ordinals) {
     const CUmemAllocationProp properties = on_gpu(ordinal);

@@ -1,6 +1,7 @@
 #include <cuda.h>
 
 #include <algorithm>
+#include <array>
 
 #include "base/errors.hpp"
 #include "cuda/check.hpp"
@@ -289,7 +290,8 @@ void check_agent(const kernel::region_options& how, const grid& kernel, int ordi
                     "; give it fewer threads");
 }
 
-void launch_agent(agent_arguments a, const kernel::region_options& how, cudaStream_t stream) {
+void launch_agent(agent_arguments a, const kernel::region_options& how, unsigned int shared_percent,
+                  cudaStream_t stream) {
   const agent_shape s = shape_of(how);
   // A block gets a few times what it has under way at once.
   a.blocks_per_chunk = static_cast<std::uint32_t>(
@@ -297,16 +299,18 @@ void launch_agent(agent_arguments a, const kernel::region_options& how, cudaStre
   int least = 0;
   int greatest = 0;
   INTERLACE_CUDA_CHECK(cudaDeviceGetStreamPriorityRange(&least, &greatest));
-  cudaLaunchAttribute priority{};  // the stream's, said again for a node of a graph
-  priority.id = cudaLaunchAttributePriority;
-  priority.val.priority = greatest;
+  std::array<cudaLaunchAttribute, 2> attributes{};
+  attributes[0].id = cudaLaunchAttributePriority;  // the stream's, said again for a node of a graph
+  attributes[0].val.priority = greatest;
+  attributes[1].id = cudaLaunchAttributePreferredSharedMemoryCarveout;
+  attributes[1].val.sharedMemCarveout = shared_percent;
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(s.blocks);
   config.blockDim = dim3(s.threads);
   config.dynamicSmemBytes = s.shared_bytes;
   config.stream = stream;
-  config.attrs = &priority;
-  config.numAttrs = 1;
+  config.attrs = attributes.data();
+  config.numAttrs = static_cast<unsigned int>(attributes.size());
   INTERLACE_CUDA_CHECK(cudaLaunchKernelEx(
       &config, how.agent_copy == kernel::agent_copy::bulk ? bulk_agent_kernel : agent_kernel, a));
 }

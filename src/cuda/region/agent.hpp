@@ -35,7 +35,12 @@ void check_agent(const kernel::region_options& how, const grid& kernel, int ordi
 // Ordering. The agent reads a counter with acquire, device scope; blocks announce with release. So
 // it copies what they wrote. Its stores are visible to a device that has passed the next exchange,
 // which stands behind the agent in the launching device's stream.
-void launch_agent(agent_arguments a, const kernel::region_options& how, cudaStream_t stream);
+//
+// `shared_percent` of what a multiprocessor can have of shared memory is set aside for the kernel
+// that runs beside the agent, the rest is L1. While the agent runs, that cannot change: a kernel
+// whose blocks do not find their shared memory gets few places.
+void launch_agent(agent_arguments a, const kernel::region_options& how, unsigned int shared_percent,
+                  cudaStream_t stream);
 
 // Behind a tracked launch in its stream: reports a chunk whose counter is not at its target, and
 // then lets all that waits for the launch's chunks go.

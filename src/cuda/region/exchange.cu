@@ -74,6 +74,7 @@ __device__ void pass_barrier(const barrier_arguments& a, counter number) {
   }
   __syncthreads();
   if (threadIdx.x == 0) a.controls[a.device]->entered = number;
+  if (a.notes_failures && peer == a.device && node_failed(a)) note_elsewhere(a);
 }
 
 // Folds the copies in a fixed order, resets them, and stores the sums to every inbox.
@@ -131,7 +132,15 @@ __global__ void __launch_bounds__(exchange_threads)
   const auto slot = static_cast<unsigned int>(number % 2);
   for (std::uint32_t t = 0; t < a.tracked; ++t) {
     const tracked_launch& over = a.launches[t];
-    if (threadIdx.x == 0) ++*over.launches;
+    if (threadIdx.x == 0) {
+      if (over.parity != tracked_launch::any_parity && *over.launches % 2 != over.parity) {
+        report(a.barrier, {.what = failed_wait::turn,
+                           .region = over.region,
+                           .seen = *over.launches,
+                           .target = over.parity});
+      }
+      ++*over.launches;
+    }
     for (std::uint32_t w = threadIdx.x; w < over.count; w += blockDim.x) over.words[w] = 0;
   }
   for (std::uint32_t r = 0; r < a.reductions; ++r) {

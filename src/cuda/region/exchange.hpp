@@ -48,7 +48,19 @@ struct device_control {
 
 // What a device writes to host memory when a wait of its own expires, or when a launch left a chunk
 // incomplete or announced too much of it.
-enum class failed_wait : unsigned int { none, peer, host, chunk, announcement };
+enum class failed_wait : unsigned int {
+  none,
+  peer,
+  host,
+  chunk,
+  announcement,
+  elsewhere,    // something of another process, which says what
+  turn,         // an exchange of other buffers than it is the turn of
+  outside,      // what an audit finds: an element stored outside of the device's part,
+  twice,        // published twice,
+  unpublished,  // stored and not published,
+  unstored,     // published and not stored
+};
 struct wait_failure {
   failed_wait what;
   unsigned int device;
@@ -56,6 +68,9 @@ struct wait_failure {
   unsigned int peer;      // of waits for peers
   unsigned int region;    // of chunks
   unsigned int chunk;
+  unsigned int block;        // of what an audit finds, as the next two
+  unsigned int other_block;  // that published the element before
+  counter element;
   counter seen;
   counter target;
 };
@@ -65,6 +80,8 @@ struct barrier_arguments {
   std::uint32_t devices = 1;
   std::uint32_t exchange = 0;  // only named in failures
   std::uint64_t deadline_ns = 0;
+  // Peers are of other processes: a failure that one of them reports is also noted here.
+  bool notes_failures = false;
   device_control* controls[max_devices] = {};
   wait_failure* failure = nullptr;  // this device's
 };
@@ -115,9 +132,12 @@ struct small_reduction {
 // What a tracked launch of the epoch leaves behind: the exchange counts the launch and clears the
 // words that streams waited for.
 struct tracked_launch {
+  static constexpr std::uint32_t any_parity = 2;
   counter* launches = nullptr;
   unsigned int* words = nullptr;
   std::uint32_t count = 0;
+  std::uint32_t region = 0;           // only named in failures
+  std::uint32_t parity = any_parity;  // of the launches before it, where another is a failure
 };
 inline constexpr std::uint32_t max_tracked_launches = 8;
 

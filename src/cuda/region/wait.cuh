@@ -27,6 +27,9 @@ __device__ inline void report(const barrier_arguments& a, wait_failure failure) 
   f->peer = failure.peer;
   f->region = failure.region;
   f->chunk = failure.chunk;
+  f->block = failure.block;
+  f->other_block = failure.other_block;
+  f->element = failure.element;
   f->seen = failure.seen;
   f->target = failure.target;
   __threadfence_system();
@@ -40,6 +43,16 @@ __device__ inline void report(const barrier_arguments& a, wait_failure failure) 
 
 __device__ inline bool node_failed(const barrier_arguments& a) {
   return system_word(a.controls[a.device]->failed).load(::cuda::memory_order_relaxed) != 0;
+}
+
+// Notes that the device goes on because another process reported a failure, unless it has one of
+// its own to report.
+__device__ inline void note_elsewhere(const barrier_arguments& a) {
+  volatile wait_failure* f = a.failure;
+  if (f->what != failed_wait::none) return;
+  f->device = a.device;
+  __threadfence_system();
+  f->what = failed_wait::elsewhere;
 }
 
 // Returns once `done` is true; after the deadline, or when anything of the node has failed, it

@@ -1,0 +1,45 @@
+// What the driver alone has for memory: virtual memory management, and what a pointer points to.
+// The functions are looked up at run time, so that nothing links libcuda.
+#pragma once
+
+#include <cuda.h>
+
+#include <string>
+
+#include "cuda/driver_entry.hpp"
+
+namespace interlace::cuda {
+
+// Their types are those of the declarations, which are not linked.
+struct driver_calls {
+  decltype(&cuGetErrorName) error_name = driver_entry<decltype(&cuGetErrorName)>("cuGetErrorName");
+  decltype(&cuMemGetAllocationGranularity) granularity =
+      driver_entry<decltype(&cuMemGetAllocationGranularity)>("cuMemGetAllocationGranularity");
+  decltype(&cuMemAddressReserve) reserve =
+      driver_entry<decltype(&cuMemAddressReserve)>("cuMemAddressReserve");
+  decltype(&cuMemAddressFree) free = driver_entry<decltype(&cuMemAddressFree)>("cuMemAddressFree");
+  decltype(&cuMemCreate) create = driver_entry<decltype(&cuMemCreate)>("cuMemCreate");
+  decltype(&cuMemRelease) release = driver_entry<decltype(&cuMemRelease)>("cuMemRelease");
+  decltype(&cuMemMap) map = driver_entry<decltype(&cuMemMap)>("cuMemMap");
+  decltype(&cuMemUnmap) unmap = driver_entry<decltype(&cuMemUnmap)>("cuMemUnmap");
+  decltype(&cuMemSetAccess) set_access = driver_entry<decltype(&cuMemSetAccess)>("cuMemSetAccess");
+  decltype(&cuMemRetainAllocationHandle) retain =
+      driver_entry<decltype(&cuMemRetainAllocationHandle)>("cuMemRetainAllocationHandle");
+  decltype(&cuMemExportToShareableHandle) export_handle =
+      driver_entry<decltype(&cuMemExportToShareableHandle)>("cuMemExportToShareableHandle");
+  decltype(&cuMemImportFromShareableHandle) import_handle =
+      driver_entry<decltype(&cuMemImportFromShareableHandle)>("cuMemImportFromShareableHandle");
+  decltype(&cuPointerGetAttribute) attribute =
+      driver_entry<decltype(&cuPointerGetAttribute)>("cuPointerGetAttribute");
+
+  std::string name_of(CUresult error) const;
+  // Throws device_error.
+  void check(CUresult error, const char* what) const;
+  // A line in the log, where the driver is not shutting down already.
+  void log(CUresult error, const char* what) const;
+};
+
+// Looked up once it is needed; throws device_error as long as the driver lacks any of it.
+const driver_calls& driver();
+
+}  // namespace interlace::cuda

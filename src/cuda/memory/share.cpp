@@ -1,0 +1,160 @@
+#include "cuda/memory/share.hpp"
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cstring>
+#include <sstream>
+
+#include "base/errors.hpp"
+#include "cuda/check.hpp"
+#include "cuda/memory/driver_calls.hpp"
+#include "cuda/memory/memory.hpp"
+
+namespace interlace::cuda {
+
+namespace {
+
+// The text: "plain OFFSET HANDLE", with the 64 bytes of the handle in hexadecimal digits, or
+// "mapped OFFSET COUNT BYTES...".
+constexpr const char* plain = "plain";
+constexpr const char* digits = "0123456789abcdef";
+
+std::string to_hex(const cudaIpcMemHandle_t& handle) {
+  std::string text;
+  for (const char c : handle.reserved) {
+    const auto byte = static_cast<unsigned char>(c);
+    text += digits[byte / 16];
+    text += digits[byte % 16];
+  }
+  return text;
+}
+
+cudaIpcMemHandle_t from_hex(const std::string& text) {
+  cudaIpcMemHandle_t handle{};
+  if (text.size() != 2 * sizeof(handle.reserved)) {
+    throw device_error("a process described its memory in a way that this one does not know");
+  }
+  for (std::size_t k = 0; k < sizeof(handle.reserved); ++k) {
+    const auto value = std::stoul(text.substr(2 * k, 2), nullptr, 16);
+    handle.reserved[k] = static_cast<char>(value);
+  }
+  return handle;
+}
+
+}  // namespace
+
+exported_memory export_memory(const memory_pieces& memory, const std::string& what) {
+  exported_memory exported;
+  std::ostringstream text;
+  if (!memory.mapped) {
+    cudaIpcMemHandle_t handle{};
+    void* base = reinterpret_cast<void*>(memory.pieces.front().address);
+    if (const cudaError_t error = cudaIpcGetMemHandle(&handle, base); error != cudaSuccess) {
+      (void)cudaGetLastError();
+      throw usage_error(what + " cannot be shared between processes: " + cudaGetErrorString(error) +
+                        " (" + cudaGetErrorName(error) + "); use cudaMalloc");
+    }
+    text << plain << " " << memory.offset << " " << to_hex(handle);
+  } else {
+    text << "mapped " << memory.offset << " " << memory.pieces.size();
+    for (const memory_pieces::piece& p : memory.pieces) {
+      CUmemGenericAllocationHandle handle = 0;
+      driver().check(driver().retain(&handle, reinterpret_cast<void*>(p.address)),
+                     "cuMemRetainAllocationHandle");
+      int fd = -1;
+      const CUresult error =
+          driver().export_handle(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+      driver().log(driver().release(handle), "cuMemRelease");
+      if (error != CUDA_SUCCESS) {
+        throw usage_error(what + " cannot be shared between processes (" + driver().name_of(error) +
+                          "): it was made without the handle type "
+                          "CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR");
+      }
+      exported.descriptors.emplace_back(fd);
+      text << " " << p.bytes;
+    }
+  }
+  exported.text = text.str();
+  return exported;
+}
+
+std::size_t imported_memory::descriptors_of(const std::string& text) {
+  std::istringstream in(text);
+  std::string kind;
+  std::uint64_t offset = 0;
+  std::size_t count = 0;
+  in >> kind;
+  if (kind == plain) return 0;
+  in >> offset >> count;
+  return count;
+}
+
+void* imported_memory::import(const std::string& text, const std::vector<descriptor>& descriptors,
+                              int ordinal) {
+  const current_device on(ordinal);
+  std::istringstream in(text);
+  std::string kind;
+  std::uint64_t offset = 0;
+  in >> kind >> offset;
+  if (kind == plain) {
+    std::string handle;
+    in >> handle;
+    void* data = nullptr;
+    INTERLACE_CUDA_CHECK(
+        cudaIpcOpenMemHandle(&data, from_hex(handle), cudaIpcMemLazyEnablePeerAccess));
+    opened_.push_back({ordinal, data, 0, 0, 0});
+    return static_cast<std::byte*>(data) + offset;
+  }
+  std::size_t count = 0;
+  in >> count;
+  std::vector<std::uint64_t> bytes(count);
+  std::uint64_t total = 0;
+  for (std::uint64_t& b : bytes) {
+    in >> b;
+    total += b;
+  }
+  if (!in || count == 0 || count != descriptors.size()) {
+    throw device_error("a process described its memory in a way that this one does not know");
+  }
+  const driver_calls& d = driver();
+  CUdeviceptr address = 0;
+  d.check(d.reserve(&address, total, 0, 0, 0), "cuMemAddressReserve");
+  opened& o = opened_.emplace_back(opened{ordinal, nullptr, address, total, 0});
+  for (std::size_t k = 0; k < count; ++k) {
+    CUmemGenericAllocationHandle handle = 0;
+    void* fd = reinterpret_cast<void*>(static_cast<std::uintptr_t>(descriptors[k].get()));
+    d.check(d.import_handle(&handle, fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
+            "cuMemImportFromShareableHandle");
+    const CUresult mapped = d.map(address + o.mapped, bytes[k], 0, handle, 0);
+    // The mapping keeps it.
+    d.log(d.release(handle), "cuMemRelease");
+    d.check(mapped, "cuMemMap");
+    o.mapped += bytes[k];
+  }
+  CUmemAccessDesc access{};
+  access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  access.location.id = ordinal;
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  d.check(d.set_access(address, total, &access, 1), "cuMemSetAccess");
+  return reinterpret_cast<std::byte*>(address) + offset;
+}
+
+void imported_memory::clear() noexcept {
+  int before = 0;
+  if (opened_.empty()) return;
+  INTERLACE_CUDA_LOG(cudaGetDevice(&before));
+  for (const opened& o : opened_) {
+    INTERLACE_CUDA_LOG(cudaSetDevice(o.ordinal));
+    if (o.data != nullptr) {
+      INTERLACE_CUDA_LOG(cudaIpcCloseMemHandle(o.data));
+      continue;
+    }
+    if (o.mapped != 0) driver().log(driver().unmap(o.address, o.mapped), "cuMemUnmap");
+    driver().log(driver().free(o.address, o.reserved), "cuMemAddressFree");
+  }
+  opened_.clear();
+  INTERLACE_CUDA_LOG(cudaSetDevice(before));
+}
+
+}  // namespace interlace::cuda

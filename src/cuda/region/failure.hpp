@@ -1,0 +1,21 @@
+// What a device reports, as a sentence.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "cuda/region/exchange.hpp"
+
+namespace interlace::cuda {
+
+// How the devices and what they exchange are called.
+struct failure_words {
+  std::function<std::string(unsigned int device)> device;
+  std::string region;    // of the failure's chunk
+  std::string exchange;  // where it waited for a peer
+  double deadline_s = 0;
+};
+
+std::string describe_failure(const wait_failure& f, const failure_words& words);
+
+}  // namespace interlace::cuda

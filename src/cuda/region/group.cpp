@@ -1,0 +1,282 @@
+#include "cuda/region/group.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <thread>
+
+#include "base/agreement.hpp"
+#include "base/errors.hpp"
+#include "cuda/check.hpp"
+#include "cuda/memory/memory.hpp"
+
+namespace interlace::cuda {
+
+namespace {
+
+constexpr std::chrono::microseconds between_looks{20};
+constexpr std::chrono::milliseconds between_rounds{10};
+constexpr int rounds_until_told = 20;
+// Of what processes tell each other: to be counted up when that changes.
+constexpr int protocol = 1;
+constexpr char end_of_common = '\t';
+
+// The same for all processes until the machine starts again.
+std::string machine_id() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string id;
+  std::getline(file, id);
+  return id;
+}
+
+std::string uuid_of(int ordinal) {
+  cudaDeviceProp properties{};
+  INTERLACE_CUDA_CHECK(cudaGetDeviceProperties(&properties, ordinal));
+  constexpr const char* digits = "0123456789abcdef";
+  std::string text;
+  for (const char c : properties.uuid.bytes) {
+    const auto byte = static_cast<unsigned char>(c);
+    text += digits[byte / 16];
+    text += digits[byte % 16];
+  }
+  return text;
+}
+
+int visible_gpus() {
+  int count = 0;
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  if (error == cudaErrorNoDevice || error == cudaErrorInsufficientDriver) {
+    (void)cudaGetLastError();
+    throw usage_error(std::string("no GPU can be used here: ") + cudaGetErrorString(error));
+  }
+  INTERLACE_CUDA_CHECK(error);
+  return count;
+}
+
+// The GPU of another rank, as this process numbers it.
+int ordinal_of(const std::string& uuid, std::uint32_t own, std::uint32_t rank) {
+  const int present = visible_gpus();
+  for (int k = 0; k < present; ++k) {
+    if (uuid_of(k) == uuid) return k;
+  }
+  throw usage_error("rank " + std::to_string(own) + " does not see the GPU of rank " +
+                    std::to_string(rank) +
+                    "; let every process see all GPUs (CUDA_VISIBLE_DEVICES) and take another "
+                    "ordinal");
+}
+
+void check_options(std::size_t devices, const group_options& o) {
+  if (devices < 1 || devices > max_devices) {
+    throw usage_error("a group has 1 to " + std::to_string(max_devices) + " devices, not " +
+                      std::to_string(devices));
+  }
+  if (!(o.deadline_s > 0) || o.deadline_s > 86400) {
+    throw usage_error("a deadline is more than 0 and at most 86400 seconds");
+  }
+}
+
+}  // namespace
+
+group_state::group_state(std::vector<int> ordinals, const group_options& o)
+    : options_(o), ordinals_(std::move(ordinals)) {
+  check_options(ordinals_.size(), o);
+  const int present = visible_gpus();
+  for (const int gpu : ordinals_) {
+    if (gpu < 0 || gpu >= present) {
+      throw usage_error("there is no GPU " + std::to_string(gpu) + "; there are " +
+                        std::to_string(present));
+    }
+  }
+  enable_peer_access(ordinals_);
+  for (std::uint32_t d = 0; d < devices(); ++d) local_.push_back(d);
+}
+
+group_state::group_state(std::uint32_t rank, std::uint32_t size, int ordinal, all_gather gather,
+                         const group_options& o)
+    : options_(o), rank_(rank), size_(size), gather_(std::move(gather)), local_{rank} {
+  check_options(size, o);
+  if (rank >= size) {
+    throw usage_error("rank " + std::to_string(rank) + " of a group of " + std::to_string(size) +
+                      "; ranks count from 0");
+  }
+  if (!gather_) throw usage_error("a group of several processes needs an all-gather");
+  std::unique_ptr<meeting_point> meeting;
+  std::string common;
+  const std::vector<std::string> all = agree([&] {
+    const int present = visible_gpus();
+    if (ordinal < 0 || ordinal >= present) {
+      throw usage_error("there is no GPU " + std::to_string(ordinal) + "; there are " +
+                        std::to_string(present));
+    }
+    if (size > 1) meeting = std::make_unique<meeting_point>();
+    common = "protocol " + std::to_string(protocol) + "\nmachine " + machine_id() + "\ndeadline " +
+             std::to_string(o.deadline_s) + "\n";
+    return common + end_of_common + uuid_of(ordinal) + (meeting ? meeting->path() : "");
+  });
+  std::vector<std::string> commons;
+  std::vector<std::string> uuids;
+  std::vector<std::string> paths;
+  for (const std::string& own : all) {
+    const auto cut = own.find(end_of_common);
+    commons.push_back(own.substr(0, cut));
+    uuids.push_back(own.substr(cut + 1, 2 * sizeof(cudaUUID_t)));
+    paths.push_back(own.substr(cut + 1 + 2 * sizeof(cudaUUID_t)));
+  }
+  require_same(commons, "group");
+  (void)agree([&] {
+    for (std::uint32_t r = 0; r < size; ++r) {
+      ordinals_.push_back(r == rank ? ordinal : ordinal_of(uuids[r], rank, r));
+      if (ordinals_[r] == ordinal || try_peer_access(ordinal, ordinals_[r])) continue;
+      throw device_error("GPU " + std::to_string(ordinal) + " of rank " + std::to_string(rank) +
+                         " cannot reach the memory of GPU " + std::to_string(ordinals_[r]) +
+                         " of rank " + std::to_string(r) +
+                         " (no peer access between them); use fewer GPUs");
+    }
+    return std::string();
+  });
+  if (size == 1) return;
+  processes_ = std::make_unique<peer_processes>(rank, paths, *meeting,
+                                                std::chrono::duration<double>(o.deadline_s));
+  // Nobody's socket goes before all are connected.
+  (void)agree([] { return std::string(); });
+  processes_->watch({.ended =
+                         [this](std::uint32_t ended) {
+                           fail("the process of rank " + std::to_string(ended) + " (" +
+                                    device_name(ended) + ") ended before it left the group",
+                                false);
+                         },
+                     .told =
+                         [this](std::uint32_t other, const std::string& text) {
+                           fail("rank " + std::to_string(other) + " reports: " + text, false);
+                         },
+                     // The thread that hears what others tell cannot wait for it.
+                     .regularly =
+                         [this, rounds = 0]() mutable {
+                           if (look(false)) ++rounds;
+                           if (rounds > rounds_until_told) (void)look(true);
+                         }});
+}
+
+group_state::~group_state() = default;
+
+bool group_state::is_local(std::uint32_t device) const {
+  return std::find(local_.begin(), local_.end(), device) != local_.end();
+}
+
+std::string group_state::device_name(std::uint32_t device) const {
+  const std::string gpu = "GPU " + std::to_string(ordinals_[device]);
+  if (gather_) return "rank " + std::to_string(device) + " (" + gpu + ")";
+  return "GPU " + std::to_string(device);
+}
+
+std::vector<std::string> group_state::agree(const std::function<std::string()>& make) const {
+  if (!gather_) return {make()};
+  return interlace::agree(gather_, rank_, size_, make);
+}
+
+void group_state::send(std::uint32_t device, std::uint64_t tag, const std::string& bytes,
+                       const std::vector<int>& descriptors) const {
+  const std::lock_guard lock(messages_);
+  processes_->send(device, tag, bytes, descriptors);
+}
+
+peer_processes::message group_state::receive(std::uint32_t device, std::uint64_t tag) const {
+  const std::lock_guard lock(messages_);
+  return processes_->receive(device, tag);
+}
+
+void group_state::require_local(std::uint32_t device) const {
+  if (is_local(device)) return;
+  throw usage_error("device " + std::to_string(device) + " of " + std::to_string(devices()) +
+                    (device < devices() ? " belongs to another process" : " does not exist"));
+}
+
+// Keeps the first failure, tells it to the other processes where this one found it, and lets
+// everything go that waits.
+void group_state::fail(const std::string& sentence, bool tells) const {
+  const std::lock_guard lock(mutex_);
+  if (!failure_.empty()) return;
+  failure_ = sentence;
+  if (processes_ == nullptr) return;
+  if (tells) processes_->tell(sentence);
+  for (const group_member* m : members_) m->abandon();
+}
+
+// Takes down what a member reports. True where only another process knows more, unless `finally`.
+bool group_state::look(bool finally) const {
+  std::string found;
+  bool elsewhere = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!failure_.empty()) return false;
+    for (const group_member* m : members_) {
+      found = m->failure(elsewhere);
+      if (!found.empty()) break;
+    }
+  }
+  if (elsewhere && !finally) return true;
+  if (!found.empty()) fail(found, !elsewhere);
+  return false;
+}
+
+void group_state::check() const {
+  if (look(false)) {
+    // Who reported it is about to tell, and the other thread takes it down.
+    for (int k = 0; k < 2 * rounds_until_told && look(false); ++k) {
+      std::this_thread::sleep_for(between_rounds);
+    }
+    (void)look(true);
+  }
+  const std::lock_guard lock(mutex_);
+  if (!failure_.empty()) throw device_error(failure_);
+}
+
+void group_state::synchronize(std::uint32_t device, cudaStream_t stream) const {
+  require_local(device);
+  const current_device on(ordinal(device));
+  for (;;) {
+    const cudaError_t error = cudaStreamQuery(stream);
+    check();
+    if (error == cudaSuccess) return;
+    if (error != cudaErrorNotReady) {
+      throw_failure(error, "cudaStreamQuery", __FILE__, __LINE__);
+    }
+    std::this_thread::sleep_for(between_looks);
+  }
+}
+
+void group_state::add(const group_member* member) {
+  const std::lock_guard lock(mutex_);
+  members_.push_back(member);
+}
+
+void group_state::remove(const group_member* member) noexcept {
+  const std::lock_guard lock(mutex_);
+  std::erase(members_, member);
+}
+
+}  // namespace interlace::cuda
+
+namespace interlace {
+
+group group::local(std::vector<int> ordinals, const group_options& o) {
+  return group(std::make_shared<cuda::group_state>(std::move(ordinals), o));
+}
+
+group group::join(std::uint32_t rank, std::uint32_t size, int ordinal, all_gather gather,
+                  const group_options& o) {
+  return group(std::make_shared<cuda::group_state>(rank, size, ordinal, std::move(gather), o));
+}
+
+std::uint32_t group::devices() const { return state_->devices(); }
+const std::vector<std::uint32_t>& group::local_devices() const { return state_->local_devices(); }
+int group::ordinal(std::uint32_t device) const {
+  state_->require_local(device);
+  return state_->ordinal(device);
+}
+void group::check() const { state_->check(); }
+void group::synchronize(std::uint32_t device, CUstream_st* stream) const {
+  state_->synchronize(device, stream);
+}
+
+}  // namespace interlace

@@ -1,0 +1,507 @@
+#include "cuda/region/shared_region.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <sstream>
+#include <tuple>
+#include <utility>
+
+#include "base/agreement.hpp"
+#include "base/errors.hpp"
+#include "cuda/check.hpp"
+#include "cuda/memory/pieces.hpp"
+#include "cuda/region/agent.hpp"
+#include "cuda/region/audit.hpp"
+#include "cuda/region/failure.hpp"
+#include "kernel/region_spec.hpp"
+
+namespace interlace::cuda {
+
+namespace {
+
+constexpr std::uintptr_t alignment = 16;  // of the agent's vectors
+
+// Throws usage_error unless both buffers can hold the replica; lets `peers` reach them.
+void check_memory(const region_memory& memory, std::uint64_t bytes, int ordinal,
+                  const std::vector<int>& peers, const std::string& where) {
+  for (const auto& [data, which] : {std::pair{memory.front, " front"}, {memory.back, " back"}}) {
+    const std::string what = where + which;
+    if (reinterpret_cast<std::uintptr_t>(data) % alignment != 0) {
+      throw usage_error(what + " does not begin at a multiple of " + std::to_string(alignment) +
+                        " bytes");
+    }
+    grant_access(find_pieces(data, bytes, ordinal, what), peers);
+  }
+  const auto front = reinterpret_cast<std::uintptr_t>(memory.front);
+  const auto back = reinterpret_cast<std::uintptr_t>(memory.back);
+  if (front < back + bytes && back < front + bytes) {
+    throw usage_error(where + " front and back overlap");
+  }
+}
+
+constexpr std::size_t descriptors_at_once = 200;
+
+// The capture that the stream takes part in; 0 where it is in none.
+unsigned long long capture_of(cudaStream_t stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  unsigned long long id = 0;
+  INTERLACE_CUDA_CHECK(cudaStreamGetCaptureInfo(stream, &status, &id));
+  return status == cudaStreamCaptureStatusNone ? 0 : id;
+}
+
+}  // namespace
+
+shared_region::shared_region(std::shared_ptr<group_state> group, const region_spec& spec,
+                             const std::vector<region_memory>& memory)
+    : group_(std::move(group)),
+      id_(group_->next_region()),
+      label_(spec.name.empty() ? "region " + std::to_string(id_) : "region '" + spec.name + "'") {
+  const std::vector<std::uint32_t>& mine = group_->local_devices();
+  std::vector<kernel::launch_plan> plans;
+  require_same(group_->agree([&] {
+    group_->check();
+    state_ = kernel::check_spec(spec, group_->devices(), label_);
+    for (const std::uint32_t d : mine) {
+      plans.push_back(kernel::plan_launch(state_, spec, d, label_));
+    }
+    if (!memory.empty() && memory.size() != mine.size()) {
+      throw usage_error(label_ + " gets memory for " + std::to_string(memory.size()) +
+                        " devices, and this process has " + std::to_string(mine.size()));
+    }
+    return kernel::describe_spec(state_, spec);
+  }),
+               label_);
+
+  const std::uint64_t bytes = state_.elements * state_.element_bytes;
+  try {
+    const std::vector<std::string> exported = group_->agree([&] {
+      std::vector<int> ordinals;
+      ordinals.reserve(mine.size());
+      for (const std::uint32_t d : mine) ordinals.push_back(group_->ordinal(d));
+      host_ = std::make_unique<mapped_memory>(mine.size() * sizeof(wait_failure) +
+                                              sizeof(unsigned int));
+      auto* one = reinterpret_cast<unsigned int*>(static_cast<std::byte*>(host_->data()) +
+                                                  mine.size() * sizeof(wait_failure));
+      *one = 1;
+      one_ = one;
+      for (std::size_t k = 0; k < mine.size(); ++k) {
+        side& s = sides_.emplace_back();
+        s.device = mine[k];
+        s.ordinal = group_->ordinal(s.device);
+        s.failure = static_cast<wait_failure*>(host_->data()) + k;
+        s.chunks = std::move(plans[k].chunks);
+        if (memory.empty()) {
+          for (void*& b : state_.buffers[s.device]) b = take(s, bytes);
+        } else {
+          check_memory(memory[k], bytes, s.ordinal, ordinals,
+                       label_ + " of device " + std::to_string(s.device) + ": the");
+          state_.buffers[s.device] = {memory[k].front, memory[k].back};
+        }
+        s.tracking = make_tracking(memory_, s.ordinal, s.chunks, plans[k].announced, id_, state_);
+        make_side(s, spec);
+      }
+      return group_->is_shared() ? export_side(sides_.front()) : std::string();
+    });
+    (void)group_->agree([&] {
+      for (std::uint32_t d = 0; d < group_->devices(); ++d) {
+        if (!group_->is_local(d)) import_from(d, exported[d]);
+      }
+      for (const side& s : sides_) warm_up(s);
+      return std::string();
+    });
+    exported_.clear();
+    group_->add(this);
+    is_made_ = true;
+  } catch (...) {
+    release();
+    throw;
+  }
+}
+
+shared_region::~shared_region() {
+  group_->remove(this);
+  release();
+}
+
+// A little more than is asked for where it is shared, so that nothing else is.
+void* shared_region::take(const side& s, std::uint64_t bytes) {
+  return memory_.take(s.ordinal, group_->is_shared() ? std::max(bytes, least_shared_bytes) : bytes);
+}
+
+// Of the device's control words, front and back: a line each for the other processes. What goes by
+// descriptors is sent to them; they receive it when all have exported.
+std::string shared_region::export_side(const side& s) {
+  const std::uint64_t bytes = state_.elements * state_.element_bytes;
+  const std::string where = label_ + " of device " + std::to_string(s.device) + ": the ";
+  std::string text;
+  for (const auto& [data, size, which] :
+       {std::tuple<void*, std::uint64_t, const char*>{controls_[s.device], sizeof(device_control),
+                                                      "control words"},
+        {state_.buffers[s.device][0], bytes, "front"},
+        {state_.buffers[s.device][1], bytes, "back"}}) {
+    exported_memory e =
+        export_memory(find_pieces(data, size, s.ordinal, where + which), where + which);
+    text += e.text + "\n";
+    for (descriptor& d : e.descriptors) exported_.push_back(std::move(d));
+  }
+  for (std::size_t from = 0; from < exported_.size(); from += descriptors_at_once) {
+    std::vector<int> some;
+    const std::size_t to = std::min(exported_.size(), from + descriptors_at_once);
+    for (std::size_t k = from; k < to; ++k) some.push_back(exported_[k].get());
+    for (std::uint32_t d = 0; d < group_->devices(); ++d) {
+      if (!group_->is_local(d)) group_->send(d, tag(about::memory), "", some);
+    }
+  }
+  return text;
+}
+
+void shared_region::import_from(std::uint32_t device, const std::string& texts) {
+  const int own = sides_.front().ordinal;
+  std::istringstream lines(texts);
+  std::vector<descriptor> received;
+  for (void** to : {static_cast<void**>(nullptr), state_.buffers[device].data(),
+                    state_.buffers[device].data() + 1}) {
+    std::string line;
+    std::getline(lines, line);
+    const std::size_t count = imported_memory::descriptors_of(line);
+    while (received.size() < count) {
+      for (descriptor& d : group_->receive(device, tag(about::memory)).descriptors) {
+        received.push_back(std::move(d));
+      }
+    }
+    std::vector<descriptor> some(
+        std::make_move_iterator(received.begin()),
+        std::make_move_iterator(received.begin() + static_cast<std::ptrdiff_t>(count)));
+    received.erase(received.begin(), received.begin() + static_cast<std::ptrdiff_t>(count));
+    void* data = imported_.import(line, some, own);
+    if (to == nullptr) {
+      controls_[device] = static_cast<device_control*>(data);
+    } else {
+      *to = data;
+    }
+  }
+}
+
+// Nobody frees what another process still maps: all close what they mapped and say so. A process
+// that has ended does not count.
+void shared_region::leave() noexcept {
+  imported_.clear();
+  for (const bool sends : {true, false}) {
+    for (std::uint32_t d = 0; d < group_->devices(); ++d) {
+      if (group_->is_local(d)) continue;
+      try {
+        if (sends) {
+          group_->send(d, tag(about::end), "", {});
+        } else {
+          (void)group_->receive(d, tag(about::end));
+        }
+      } catch (const std::exception&) {  // NOLINT: it has ended, or its deadline passed
+      }
+    }
+  }
+}
+
+// Where kernels spin, only a copy engine reaches their device.
+void shared_region::abandon() const noexcept {
+  int before = 0;
+  INTERLACE_CUDA_LOG(cudaGetDevice(&before));
+  for (const side& s : sides_) {
+    INTERLACE_CUDA_LOG(cudaSetDevice(s.ordinal));
+    INTERLACE_CUDA_LOG(cudaMemcpyAsync(&controls_[s.device]->failed, one_, sizeof(*one_),
+                                       cudaMemcpyDefault, s.rescue));
+  }
+  INTERLACE_CUDA_LOG(cudaSetDevice(before));
+}
+
+void shared_region::release() noexcept {
+  int before = 0;
+  INTERLACE_CUDA_LOG(cudaGetDevice(&before));
+  // All that uses the memory, on streams of the caller too.
+  for (const side& s : sides_) {
+    INTERLACE_CUDA_LOG(cudaSetDevice(s.ordinal));
+    INTERLACE_CUDA_LOG(cudaDeviceSynchronize());
+  }
+  if (is_made_ && group_->is_shared()) leave();
+  for (side& s : sides_) {
+    INTERLACE_CUDA_LOG(cudaSetDevice(s.ordinal));
+    for (cudaEvent_t e : {s.begun_event, s.event}) {
+      if (e != nullptr) INTERLACE_CUDA_LOG(cudaEventDestroy(e));
+    }
+    for (cudaStream_t stream : s.streams) {
+      if (stream != nullptr) INTERLACE_CUDA_LOG(cudaStreamDestroy(stream));
+    }
+    if (s.rescue != nullptr) INTERLACE_CUDA_LOG(cudaStreamDestroy(s.rescue));
+  }
+  sides_.clear();
+  INTERLACE_CUDA_LOG(cudaSetDevice(before));
+}
+
+void shared_region::make_side(side& s, const region_spec& spec) {
+  const current_device on(s.ordinal);
+  const std::uint32_t n = group_->devices();
+  int least = 0;
+  int greatest = 0;
+  INTERLACE_CUDA_CHECK(cudaDeviceGetStreamPriorityRange(&least, &greatest));
+  s.streams.assign(std::size_t{2} * n, nullptr);
+  for (std::uint32_t k = 0; k < 2 * n; ++k) {
+    // An agent gets the next place that a block of the kernel leaves.
+    INTERLACE_CUDA_CHECK(cudaStreamCreateWithPriority(&s.streams[k], cudaStreamNonBlocking,
+                                                      k == s.device ? greatest : least));
+  }
+  INTERLACE_CUDA_CHECK(cudaStreamCreateWithPriority(&s.rescue, cudaStreamNonBlocking, greatest));
+  for (cudaEvent_t* e : {&s.begun_event, &s.event}) {
+    INTERLACE_CUDA_CHECK(cudaEventCreateWithFlags(e, cudaEventDisableTiming));
+  }
+  load_exchange_kernels();
+  load_agent_kernels();
+  load_audit_kernels();
+  auto* control = static_cast<device_control*>(take(s, sizeof(device_control)));
+  INTERLACE_CUDA_CHECK(cudaMemset(control, 0, sizeof(device_control)));
+  controls_[s.device] = control;
+  if (spec.checks) {
+    s.audit.begin = state_.options.boundaries[s.device];
+    s.audit.end = state_.options.boundaries[s.device + 1];
+    const auto zeros = [&](std::uint64_t bytes) {
+      void* data = memory_.take(s.ordinal, bytes);
+      if (bytes != 0) INTERLACE_CUDA_CHECK(cudaMemset(data, 0, bytes));
+      return data;
+    };
+    const std::uint64_t words = (s.audit.end - s.audit.begin) * sizeof(unsigned int);
+    s.audit.stored = static_cast<unsigned int*>(zeros(words));
+    s.audit.published = static_cast<unsigned int*>(zeros(words));
+    s.audit.first = static_cast<region_audit::finding*>(zeros(sizeof(region_audit::finding)));
+  }
+  INTERLACE_CUDA_CHECK(cudaStreamSynchronize(nullptr));
+}
+
+// The first copy between two GPUs sets things up and may wait for both, which would be too late
+// once kernels wait on them.
+void shared_region::warm_up(const side& s) const {
+  const current_device on(s.ordinal);
+  for (std::uint32_t to = 0; to < group_->devices(); ++to) {
+    if (to == s.device) continue;
+    INTERLACE_CUDA_CHECK(cudaMemcpyAsync(&controls_[to]->arrived[s.device],
+                                         &controls_[s.device]->entered, sizeof(counter),
+                                         cudaMemcpyDefault, s.streams[to]));
+    INTERLACE_CUDA_CHECK(cudaStreamSynchronize(s.streams[to]));
+  }
+}
+
+std::string shared_region::failure(bool& elsewhere) const {
+  for (const side& s : sides_) {
+    const volatile wait_failure& seen = *s.failure;
+    if (seen.what == failed_wait::none) continue;
+    elsewhere = seen.what == failed_wait::elsewhere;
+    return describe_failure(*s.failure,
+                            {.device = [this](unsigned int d) { return group_->device_name(d); },
+                             .region = label_,
+                             .exchange = "the exchange of " + label_,
+                             .deadline_s = group_->deadline_s()});
+  }
+  return {};
+}
+
+shared_region::side& shared_region::side_of(std::uint32_t device) {
+  return const_cast<side&>(std::as_const(*this).side_of(device));  // NOLINT: ours
+}
+
+const shared_region::side& shared_region::side_of(std::uint32_t device) const {
+  group_->require_local(device);
+  return *std::find_if(sides_.begin(), sides_.end(),
+                       [device](const side& s) { return s.device == device; });
+}
+
+std::byte* shared_region::front(std::uint32_t device) const {
+  return static_cast<std::byte*>(state_.buffers[device][side_of(device).parity]);
+}
+
+std::byte* shared_region::back(std::uint32_t device) const {
+  return static_cast<std::byte*>(state_.buffers[device][side_of(device).parity ^ 1U]);
+}
+
+replicated<std::byte> shared_region::view(std::uint32_t device) const {
+  kernel::region_state now = state_;
+  now.parity = side_of(device).parity;
+  replicated<std::byte> v = kernel::make_view<std::byte>(now, id_, device);
+  if (state_.options.mechanism != kernel::mechanism::inline_stores) {
+    v.everybody = 0;  // stores go to nobody else
+    v.range_count = 0;
+  }
+  return v;
+}
+
+// --- an epoch of a device
+// -------------------------------------------------------------------------
+
+barrier_arguments shared_region::barrier(const side& s) const {
+  barrier_arguments b;
+  b.device = s.device;
+  b.devices = group_->devices();
+  b.deadline_ns = static_cast<std::uint64_t>(group_->deadline_s() * 1e9);
+  b.notes_failures = group_->is_shared();
+  std::copy(controls_.begin(), controls_.end(), b.controls);
+  b.failure = s.failure;
+  return b;
+}
+
+void shared_region::join(const side& s, cudaStream_t from) const {
+  INTERLACE_CUDA_CHECK(cudaEventRecord(s.event, from));
+  INTERLACE_CUDA_CHECK(cudaStreamWaitEvent(s.stream, s.event, 0));
+}
+
+void shared_region::begin(std::uint32_t device, cudaStream_t stream) {
+  side& s = side_of(device);
+  group_->check();
+  if (s.begun) {
+    throw model_error(label_ + " begins an epoch on device " + std::to_string(device) +
+                      ", where one has begun; exchange first");
+  }
+  const current_device on(s.ordinal);
+  s.stream = stream;
+  s.capture = capture_of(stream);
+  INTERLACE_CUDA_CHECK(cudaEventRecord(s.begun_event, stream));
+  // The first launch of the caller's kernel may load it, which may wait for what runs.
+  const bool loaded = s.moved || s.capture != 0;
+  s.by_agent =
+      state_.options.mechanism == kernel::mechanism::polling && loaded && !s.chunks.empty();
+  if (s.by_agent) {
+    agent_arguments a;
+    a.barrier = barrier(s);
+    a.table = s.tracking.table;
+    a.started = s.tracking.started;
+    a.where.from = static_cast<const std::byte*>(back(device));
+    for (std::uint32_t d = 0; d < group_->devices(); ++d) {
+      a.where.to[d] = static_cast<std::byte*>(state_.buffers[d][s.parity ^ 1U]);
+    }
+    // Before the kernel, which would take all places and leave none until it ends.
+    cudaStream_t agent = s.streams[device];
+    INTERLACE_CUDA_CHECK(cudaStreamWaitEvent(agent, s.begun_event, 0));
+    // The caller's kernel is not known: it must find shared memory, if it wants some.
+    launch_agent(a, state_.options, 100, agent);
+    enqueue_wait(stream, s.tracking.started);
+  }
+  s.begun = true;
+}
+
+// A copy stream for each peer.
+void shared_region::copy_part(const side& s) const {
+  const kernel::element_range own{state_.options.boundaries[s.device],
+                                  state_.options.boundaries[s.device + 1]};
+  INTERLACE_CUDA_CHECK(cudaEventRecord(s.event, s.stream));
+  std::uint32_t used = 0;
+  for (const kernel::delivery& d : state_.deliveries(s.device, {own})) {
+    if ((used >> d.to & 1U) == 0) {
+      INTERLACE_CUDA_CHECK(cudaStreamWaitEvent(s.streams[d.to], s.event, 0));
+    }
+    used |= 1U << d.to;
+    const std::uint64_t at = d.begin * state_.element_bytes;
+    INTERLACE_CUDA_CHECK(cudaMemcpyAsync(
+        static_cast<std::byte*>(state_.buffers[d.to][s.parity ^ 1U]) + at, back(s.device) + at,
+        (d.end - d.begin) * state_.element_bytes, cudaMemcpyDefault, s.streams[d.to]));
+  }
+  for (std::uint32_t to = 0; to < group_->devices(); ++to) {
+    if ((used >> to & 1U) != 0) join(s, s.streams[to]);
+  }
+}
+
+void shared_region::copy_chunks(const side& s) const {
+  const std::uint32_t peers = receivers(s.chunks);
+  const std::uint32_t lanes = copy_lanes(peers);
+  const std::uint32_t n = group_->devices();
+  for (const bool joins : {false, true}) {
+    for (std::uint32_t step = 1; step < n; ++step) {
+      const std::uint32_t peer = (s.device + step) % n;
+      if ((peers >> peer & 1U) == 0) continue;
+      for (std::uint32_t lane = 0; lane < lanes; ++lane) {
+        cudaStream_t stream = s.streams[peer + lane * n];
+        if (joins) {
+          join(s, stream);
+          continue;
+        }
+        INTERLACE_CUDA_CHECK(cudaStreamWaitEvent(stream, s.begun_event, 0));
+        enqueue_chunk_copies(s.chunks, s.tracking.table, peer, lane, lanes, back(s.device),
+                             static_cast<std::byte*>(state_.buffers[peer][s.parity ^ 1U]), stream);
+      }
+    }
+  }
+}
+
+void shared_region::exchange(std::uint32_t device, cudaStream_t stream) {
+  side& s = side_of(device);
+  group_->check();
+  if (!s.begun) {
+    throw model_error(label_ + " is exchanged on device " + std::to_string(device) +
+                      ", where no epoch has begun; call begin before the kernel that writes it");
+  }
+  const current_device on(s.ordinal);
+  if (stream != s.stream || capture_of(stream) != s.capture) {
+    throw model_error(label_ + " is exchanged on device " + std::to_string(device) +
+                      " on another stream, or in another capture, than its epoch began");
+  }
+  const kernel::mechanism how = state_.options.mechanism;
+  const barrier_arguments b = barrier(s);
+  if (s.audit.first != nullptr) launch_audit(b, s.audit, s.tracking.table, stream);
+  // Before the streams' waits, which a check that finds something lets go.
+  if (!s.chunks.empty()) launch_check(b, s.tracking.table, stream);
+  if (how == kernel::mechanism::copy_engine) {
+    copy_chunks(s);
+  } else if (s.by_agent) {
+    join(s, s.streams[device]);
+  } else if (how != kernel::mechanism::inline_stores) {
+    copy_part(s);
+  }
+  exchange_arguments e;
+  e.barrier = b;
+  e.tracked = 1;
+  e.launches[0] = s.tracking.over();
+  e.launches[0].region = id_;
+  e.launches[0].parity = s.parity;
+  launch_exchange(e, stream);
+  s.parity ^= 1U;
+  s.begun = false;
+  s.moved = s.moved || s.capture == 0;
+}
+
+}  // namespace interlace::cuda
+
+namespace interlace {
+
+region::region(const group& g, const region_spec& spec) : region(g, spec, {}) {}
+region::region(const group& g, const region_spec& spec, const std::vector<region_memory>& memory)
+    : state_(std::make_unique<cuda::shared_region>(g.state_, spec, memory)) {}
+region::~region() = default;
+region::region(region&&) noexcept = default;
+region& region::operator=(region&&) noexcept = default;
+
+std::uint64_t region::elements() const { return state_->state().elements; }
+std::uint32_t region::element_bytes() const { return state_->state().element_bytes; }
+kernel::element_range region::part(std::uint32_t device) const {
+  const std::vector<std::uint64_t>& b = state_->state().options.boundaries;
+  return {b.at(device), b.at(device + 1)};
+}
+void* region::front(std::uint32_t device) const { return state_->front(device); }
+void* region::back(std::uint32_t device) const { return state_->back(device); }
+std::vector<void*> region::backs(std::uint32_t device) const {
+  const replicated<std::byte> seen = state_->view(device);
+  return {seen.peer_back, seen.peer_back + state_->state().devices()};
+}
+void region::begin(std::uint32_t device, CUstream_st* stream) { state_->begin(device, stream); }
+void region::exchange(std::uint32_t device, CUstream_st* stream) {
+  state_->exchange(device, stream);
+}
+const std::vector<kernel::chunk>& region::chunks(std::uint32_t device) const {
+  return state_->chunks(device);
+}
+const kernel::chunk_table& region::table(std::uint32_t device) const {
+  return state_->table(device);
+}
+replicated<std::byte> region::view(std::uint32_t device) const { return state_->view(device); }
+region_audit region::audit(std::uint32_t device) const { return state_->audit(device); }
+void region::check_type(std::size_t bytes) const {
+  if (bytes == state_->state().element_bytes) return;
+  throw model_error(state_->label() + " has elements of " +
+                    std::to_string(state_->state().element_bytes) +
+                    " bytes, and a kernel writes elements of " + std::to_string(bytes));
+}
+
+}  // namespace interlace

@@ -1,0 +1,114 @@
+// A region of a group: memory, streams, and what begin and exchange enqueue.
+//
+// The order that keeps replicas right is that of cuda/region/exchange.hpp, with the caller's stream
+// in the place of a device's main stream: what a device does with the region in an epoch stands
+// between one exchange and the next on it, and copies and agents on streams of the region's own
+// start behind what the caller's stream had reached in begin or exchange and are joined before the
+// exchange's barrier. Each region has barriers of its own, so that two regions may be exchanged on
+// two streams at once.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cuda/memory/memory.hpp"
+#include "cuda/memory/share.hpp"
+#include "cuda/region/exchange.hpp"
+#include "cuda/region/group.hpp"
+#include "cuda/region/tracking.hpp"
+#include "interlace/region.hpp"
+#include "kernel/region.hpp"
+
+namespace interlace::cuda {
+
+class shared_region final : public group_member {
+ public:
+  // Empty memory: of its own.
+  shared_region(std::shared_ptr<group_state> group, const region_spec& spec,
+                const std::vector<region_memory>& memory);
+  ~shared_region() override;
+  shared_region(const shared_region&) = delete;
+  shared_region& operator=(const shared_region&) = delete;
+  shared_region(shared_region&&) = delete;
+  shared_region& operator=(shared_region&&) = delete;
+
+  std::string failure(bool& elsewhere) const override;
+  void abandon() const noexcept override;
+
+  const kernel::region_state& state() const { return state_; }
+  const std::string& label() const { return label_; }
+  std::byte* front(std::uint32_t device) const;
+  std::byte* back(std::uint32_t device) const;
+  replicated<std::byte> view(std::uint32_t device) const;
+  region_audit audit(std::uint32_t device) const { return side_of(device).audit; }
+  const std::vector<kernel::chunk>& chunks(std::uint32_t device) const {
+    return side_of(device).chunks;
+  }
+  const kernel::chunk_table& table(std::uint32_t device) const {
+    return side_of(device).tracking.table;
+  }
+
+  void begin(std::uint32_t device, cudaStream_t stream);
+  void exchange(std::uint32_t device, cudaStream_t stream);
+
+ private:
+  // What a device of this process has.
+  struct side {
+    std::uint32_t device = 0;
+    int ordinal = 0;
+    std::uint32_t parity = 0;  // buffers[device][parity] is the front
+    std::vector<kernel::chunk> chunks;
+    launch_tracking tracking;
+    region_audit audit;
+    wait_failure* failure = nullptr;
+    // [peer], the device's own for its agent; [devices + peer] for every other chunk.
+    std::vector<cudaStream_t> streams;
+    cudaStream_t rescue = nullptr;      // ends waits; takes nothing else
+    cudaEvent_t begun_event = nullptr;  // recorded in begin
+    cudaEvent_t event = nullptr;        // from stream to stream
+    bool begun = false;
+    bool by_agent = false;  // the epoch that has begun
+    bool moved = false;     // an epoch was enqueued that is not captured
+    cudaStream_t stream = nullptr;
+    unsigned long long capture = 0;  // of the stream in begin; 0: none
+  };
+
+  side& side_of(std::uint32_t device);
+  const side& side_of(std::uint32_t device) const;
+  // Of messages between processes about this region.
+  enum class about : std::uint64_t { memory, end };
+  std::uint64_t tag(about what) const {
+    return std::uint64_t{id_} * 2 + static_cast<std::uint64_t>(what);
+  }
+  void* take(const side& s, std::uint64_t bytes);
+  void make_side(side& s, const region_spec& spec);
+  void import_from(std::uint32_t device, const std::string& texts);
+  std::string export_side(const side& s);
+  void leave() noexcept;
+  void warm_up(const side& s) const;
+  barrier_arguments barrier(const side& s) const;
+  void join(const side& s, cudaStream_t from) const;
+  void copy_part(const side& s) const;
+  void copy_chunks(const side& s) const;
+  void release() noexcept;
+
+  std::shared_ptr<group_state> group_;
+  std::uint32_t id_;
+  std::string label_;
+  kernel::region_state state_;
+  device_memory memory_;
+  imported_memory imported_;
+  std::vector<descriptor> exported_;     // what this process exports, in the order of its text
+  std::unique_ptr<mapped_memory> host_;  // wait_failure of each local device, then a 1
+  const unsigned int* one_ = nullptr;
+  bool is_made_ = false;
+  std::array<device_control*, max_devices> controls_{};
+  std::vector<side> sides_;
+};
+
+}  // namespace interlace::cuda

@@ -1,0 +1,209 @@
+#include "python/cuda_region.hpp"
+
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "base/errors.hpp"
+#include "interlace/region.hpp"
+
+namespace nb = nanobind;
+
+namespace interlace::python {
+
+namespace {
+
+CUstream_st* stream_at(std::uintptr_t pointer) { return reinterpret_cast<CUstream_st*>(pointer); }
+
+std::uintptr_t number_of(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); }
+
+// The callable takes and gives bytes; called and dropped with the interpreter's lock.
+all_gather gather_from(nb::callable function) {
+  const std::shared_ptr<nb::callable> kept(new nb::callable(std::move(function)),
+                                           [](nb::callable* f) {
+                                             const nb::gil_scoped_acquire lock;
+                                             delete f;
+                                           });
+  return [kept](const std::string& own) {
+    const nb::gil_scoped_acquire lock;
+    std::vector<std::string> all;
+    for (nb::handle entry : (*kept)(nb::bytes(own.data(), own.size()))) {
+      const auto bytes = nb::cast<nb::bytes>(entry);
+      all.emplace_back(bytes.c_str(), bytes.size());
+    }
+    return all;
+  };
+}
+
+group local_group(const std::vector<int>& ordinals, double deadline_s) {
+  const nb::gil_scoped_release release;
+  return group::local(ordinals, {deadline_s});
+}
+
+group joined_group(std::uint32_t rank, std::uint32_t size, int ordinal, nb::callable gather,
+                   double deadline_s) {
+  all_gather all = gather_from(std::move(gather));
+  const nb::gil_scoped_release release;
+  return group::join(rank, size, ordinal, std::move(all), {deadline_s});
+}
+
+// A region that can be closed while Python still has it.
+class open_region {
+ public:
+  open_region(const group& g, const region_spec& spec, const std::vector<region_memory>& memory) {
+    const nb::gil_scoped_release release;
+    region_.emplace(g, spec, memory);
+  }
+  ~open_region() { close(); }
+  open_region(const open_region&) = delete;
+  open_region& operator=(const open_region&) = delete;
+  open_region(open_region&&) = delete;
+  open_region& operator=(open_region&&) = delete;
+
+  region& get() {
+    if (!region_) throw usage_error("this region is closed");
+    return *region_;
+  }
+  void close() {
+    if (!region_) return;
+    const nb::gil_scoped_release release;
+    region_.reset();
+  }
+
+ private:
+  std::optional<region> region_;
+};
+
+using subscriber_list =
+    std::vector<std::vector<std::tuple<std::uint64_t, std::uint64_t, std::uint32_t>>>;
+
+void make_region(open_region* self, const group& g, const std::string& name, std::uint64_t elements,
+                 std::uint32_t element_bytes, const std::vector<std::uint64_t>& boundaries,
+                 const subscriber_list& subscribers, const std::string& mechanism,
+                 std::uint64_t chunk_bytes, std::uint32_t agent_threads, bool checks,
+                 const std::vector<std::pair<std::uintptr_t, std::uintptr_t>>& memory) {
+  region_spec spec;
+  spec.name = name;
+  spec.elements = elements;
+  spec.element_bytes = element_bytes;
+  spec.boundaries = boundaries;
+  for (const auto& owner : subscribers) {
+    auto& ranges = spec.subscribers.emplace_back();
+    for (const auto& [begin, end, devices] : owner) ranges.push_back({begin, end, devices});
+  }
+  spec.mechanism = mechanism;
+  spec.chunk_bytes = chunk_bytes;
+  spec.agent_threads = agent_threads;
+  spec.checks = checks;
+  std::vector<region_memory> brought;
+  for (const auto& [front, back] : memory) {
+    brought.push_back({reinterpret_cast<void*>(front), reinterpret_cast<void*>(back)});
+  }
+  new (self) open_region(g, spec, brought);
+}
+
+nb::object device_array(std::uintptr_t pointer, const std::vector<std::size_t>& shape,
+                        std::uint8_t code, std::uint8_t bits, int ordinal, nb::handle owner) {
+  const nb::dlpack::dtype type{code, bits, 1};
+  return nb::cast(nb::ndarray<nb::array_api>(reinterpret_cast<void*>(pointer), shape.size(),
+                                             shape.data(), owner, nullptr, type,
+                                             nb::device::cuda::value, ordinal));
+}
+
+}  // namespace
+
+void bind_regions(nb::module_& module) {
+  nb::class_<group>(module, "Group")
+      .def_static("local", &local_group, nb::arg("ordinals"), nb::arg("deadline_s"))
+      .def_static("join", &joined_group, nb::arg("rank"), nb::arg("size"), nb::arg("ordinal"),
+                  nb::arg("all_gather"), nb::arg("deadline_s"))
+      .def_prop_ro("devices", &group::devices)
+      .def_prop_ro("local_devices", &group::local_devices)
+      .def("ordinal", &group::ordinal, nb::arg("device"))
+      .def("check", &group::check, nb::call_guard<nb::gil_scoped_release>())
+      .def(
+          "synchronize",
+          [](const group& g, std::uint32_t device, std::uintptr_t stream) {
+            const nb::gil_scoped_release release;
+            g.synchronize(device, stream_at(stream));
+          },
+          nb::arg("device"), nb::arg("stream"));
+
+  nb::class_<open_region>(module, "Region")
+      .def("__init__", &make_region, nb::arg("group"), nb::arg("name"), nb::arg("elements"),
+           nb::arg("element_bytes"), nb::arg("boundaries"), nb::arg("subscribers"),
+           nb::arg("mechanism"), nb::arg("chunk_bytes"), nb::arg("agent_threads"),
+           nb::arg("checks"), nb::arg("memory"))
+      .def("close", &open_region::close)
+      .def(
+          "part",
+          [](open_region& r, std::uint32_t device) {
+            const kernel::element_range part = r.get().part(device);
+            return std::pair(part.begin, part.end);
+          },
+          nb::arg("device"))
+      .def(
+          "front", [](open_region& r, std::uint32_t d) { return number_of(r.get().front(d)); },
+          nb::arg("device"))
+      .def(
+          "back", [](open_region& r, std::uint32_t d) { return number_of(r.get().back(d)); },
+          nb::arg("device"))
+      .def(
+          "backs",
+          [](open_region& r, std::uint32_t device) {
+            std::vector<std::uintptr_t> backs;
+            for (const void* back : r.get().backs(device)) backs.push_back(number_of(back));
+            return backs;
+          },
+          nb::arg("device"))
+      .def(
+          "begin",
+          [](open_region& r, std::uint32_t device, std::uintptr_t stream) {
+            r.get().begin(device, stream_at(stream));
+          },
+          nb::arg("device"), nb::arg("stream"), nb::call_guard<nb::gil_scoped_release>())
+      .def(
+          "exchange",
+          [](open_region& r, std::uint32_t device, std::uintptr_t stream) {
+            r.get().exchange(device, stream_at(stream));
+          },
+          nb::arg("device"), nb::arg("stream"), nb::call_guard<nb::gil_scoped_release>())
+      .def(
+          "chunks",
+          [](open_region& r, std::uint32_t device) {
+            std::vector<std::pair<std::uint64_t, std::uint64_t>> chunks;
+            for (const kernel::chunk& c : r.get().chunks(device))
+              chunks.emplace_back(c.begin, c.end);
+            return chunks;
+          },
+          nb::arg("device"))
+      .def(
+          "table",
+          [](open_region& r, std::uint32_t device) {
+            const kernel::chunk_table& t = r.get().table(device);
+            nb::dict d;
+            d["chunks"] = number_of(t.chunks);
+            d["counters"] = number_of(t.counters);
+            d["targets"] = number_of(t.targets);
+            d["launches"] = number_of(t.launches);
+            d["flags"] = number_of(t.flags);
+            return d;
+          },
+          nb::arg("device"));
+
+  module.def("device_array", &device_array, nb::arg("pointer"), nb::arg("shape"), nb::arg("code"),
+             nb::arg("bits"), nb::arg("ordinal"), nb::arg("owner"),
+             "Memory of a GPU as an object with __dlpack__; keeps its owner.");
+}
+
+}  // namespace interlace::python

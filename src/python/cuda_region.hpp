@@ -1,0 +1,11 @@
+// Regions for kernels of Python programs: the classes Group and Region of the module _cuda, on
+// which interlace/regions.py stands.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+namespace interlace::python {
+
+void bind_regions(nanobind::module_& module);
+
+}  // namespace interlace::python

@@ -1,0 +1,444 @@
+"""Regions of several processes, on real GPUs; needs CuPy, and PyTorch for expandable segments.
+
+python tests/gpu/regions_processes.py                 # starts the processes itself
+torchrun --nproc-per-node 4 tests/gpu/regions_processes.py
+mpirun -n 4 python tests/gpu/regions_processes.py
+
+Every replica is compared with what the formula says, after every epoch, on every rank. With
+--shared-gpu all processes use GPU 0, which tests everything but speed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+MECHANISMS = ("bulk-copy", "inline", "polling", "copy-engine")
+ELEMENTS = 200_003
+THREADS = 128
+
+# Each block writes and publishes one tile of its device's part, as the documents ask for it of
+# kernels that publish by themselves.
+SOURCE = r"""
+extern "C" __global__ void produce(
+    unsigned int* back, const unsigned long long* peer_backs, int peers, int own,
+    long long begin, long long end, const unsigned int* epoch, unsigned int offset,
+    const long long* chunks, unsigned long long* counters, const unsigned long long* launches,
+    unsigned int* flags, int count, int wrong) {
+  const long long first = begin + (long long)blockIdx.x * blockDim.x;
+  const long long last = min(end, first + (long long)blockDim.x);
+  const long long i = first + threadIdx.x;
+  if (i < last) {
+    unsigned int value = (unsigned int)i * 2654435761u + (*epoch + offset) * 40503u;
+    back[i] = value ^ (value >> 15);
+    for (int p = 0; p < peers; ++p) {
+      if (p != own) ((unsigned int*)peer_backs[p])[i] = back[i];
+    }
+  }
+  if (wrong && blockIdx.x == 1) return;
+  __syncthreads();
+  for (int c = threadIdx.x; c < count; c += blockDim.x) {
+    const long long low = max(first, chunks[3 * c]);
+    const long long high = min(last, chunks[3 * c + 1]);
+    if (high <= low) continue;
+    const unsigned long long more = high - low;
+    unsigned long long seen;
+    asm volatile("atom.acq_rel.gpu.global.add.u64 %0, [%1], %2;"
+                 : "=l"(seen) : "l"(counters + c), "l"(more) : "memory");
+    const unsigned long long target = chunks[3 * c + 1] - chunks[3 * c];
+    if (flags != nullptr && seen + more == (*launches + 1) * target) {
+      asm volatile("st.release.sys.global.u32 [%0], %1;" :: "l"(flags + c), "r"(1u) : "memory");
+    }
+  }
+}
+"""
+
+
+def expected(epoch: int) -> np.ndarray:
+    i = np.arange(ELEMENTS, dtype=np.uint32)
+    value = i * np.uint32(2654435761) + np.uint32(epoch * 40503)
+    return value ^ (value >> np.uint32(15))
+
+
+class Device:
+    """A device of this process: its stream, and the kernel that writes its part."""
+
+    def __init__(self, region: Any, device: int, mechanism: str) -> None:
+        import cupy
+
+        self.cupy = cupy
+        self.region, self.device, self.mechanism = region, device, mechanism
+        self.ordinal = region.group.ordinal(device)
+        with cupy.cuda.Device(self.ordinal):
+            self.stream = cupy.cuda.Stream(non_blocking=True)
+            self.kernel = cupy.RawKernel(SOURCE, "produce")
+            self.epoch = cupy.zeros(1, dtype=cupy.uint32)
+            self.begin, self.end = region.part(device)
+            self.chunks = cupy.from_dlpack(region.chunks_on(device))
+            self.counters = cupy.from_dlpack(region.counters(device))
+            self.launches = cupy.from_dlpack(region.launches(device))
+            self.count = len(self.chunks)
+            self.backs = [
+                cupy.zeros(region.group.devices, dtype=cupy.uint64),
+                cupy.zeros(region.group.devices, dtype=cupy.uint64),
+            ]
+            self.known: dict[int, Any] = {}
+            cupy.cuda.Device().synchronize()
+            # Loads it, before anything waits: no elements.
+            self.produce(cupy.zeros(1, dtype=cupy.uint32), self.backs[0], 0, 0, 0, 1, False)
+            cupy.cuda.Device().synchronize()
+
+    def produce(
+        self, back: Any, backs: Any, begin: int, end: int, offset: int, blocks: int, wrong: bool
+    ) -> None:
+        flags = self.region.flags(self.device).pointer if self.mechanism == "copy-engine" else 0
+        peers = self.region.group.devices if self.mechanism == "inline" else 0
+        with self.stream:
+            self.kernel(
+                (blocks,),
+                (THREADS,),
+                (
+                    back,
+                    backs,
+                    np.int32(peers),
+                    np.int32(self.device),
+                    np.int64(begin),
+                    np.int64(end),
+                    self.epoch,
+                    np.uint32(offset),
+                    self.chunks,
+                    self.counters,
+                    self.launches,
+                    np.uint64(flags),
+                    np.int32(self.count if end > begin else 0),
+                    np.int32(wrong),
+                ),
+            )
+
+    def peer_backs(self) -> Any:
+        """In the device's memory; there are two, one for each buffer."""
+        own = self.region.back(self.device).pointer
+        if own not in self.known:
+            values = self.region.backs(self.device)
+            self.known[own] = self.backs[len(self.known)]
+            self.known[own].set(np.array(values, dtype=np.uint64))
+        return self.known[own]
+
+    def run_epoch(self, offset: int, wrong: bool = False) -> None:
+        cupy = self.cupy
+        with cupy.cuda.Device(self.ordinal):
+            backs = self.peer_backs()
+            back = cupy.from_dlpack(self.region.back(self.device))
+            self.region.begin(self.device, self.stream)
+            blocks = max(1, -(-(self.end - self.begin) // THREADS))
+            self.produce(back, backs, self.begin, self.end, offset, blocks, wrong)
+            self.region.exchange(self.device, self.stream)
+
+    def set_epoch(self, epoch: int) -> None:
+        with self.cupy.cuda.Device(self.ordinal):
+            self.epoch.set(np.array([epoch], dtype=np.uint32))
+            self.cupy.cuda.Device().synchronize()
+
+    def expect(self, epoch: int) -> None:
+        self.region.group.synchronize(self.device, self.stream)
+        with self.cupy.cuda.Device(self.ordinal):
+            front = self.cupy.asnumpy(self.cupy.from_dlpack(self.region.front(self.device)))
+        wrong = np.flatnonzero(front.view(np.uint32) != expected(epoch))
+        assert len(wrong) == 0, (
+            f"{self.mechanism}, device {self.device}, epoch {epoch}: {len(wrong)} elements differ, "
+            f"the first is {wrong[0]}"
+        )
+
+
+def check_epochs(group: Any, mechanism: str, own_memory: str) -> None:
+    """Plain epochs, then a graph of two that is launched three times."""
+    import cupy
+
+    import interlace
+
+    options = {"mechanism": mechanism, "chunk_bytes": 16384, "agent_threads": 1024}
+    if own_memory == "own":
+        region = interlace.Region(group, ELEMENTS, "uint32", **options)
+    else:
+        fronts, backs = [], []
+        for d in group.local_devices:
+            for buffers in (fronts, backs):
+                if own_memory == "cupy":
+                    with cupy.cuda.Device(group.ordinal(d)):
+                        buffers.append(cupy.full(ELEMENTS, 0xFFFFFFFF, dtype=cupy.uint32))
+                else:
+                    import torch
+
+                    gpu = torch.device("cuda", group.ordinal(d))
+                    buffers.append(torch.full((ELEMENTS,), -1, dtype=torch.int32, device=gpu))
+                    torch.cuda.synchronize(gpu)
+            cupy.cuda.Device(group.ordinal(d)).synchronize()
+        region = interlace.Region.over(group, fronts, backs, **options)
+    devices = [Device(region, d, mechanism) for d in group.local_devices]
+    for epoch in range(5):
+        for own in devices:
+            own.run_epoch(epoch)
+        for own in devices:
+            own.expect(epoch)
+    for epoch in range(5, 25):  # without looking in between
+        for own in devices:
+            own.run_epoch(epoch)
+    for own in devices:
+        own.expect(24)
+    graphs = []
+    for own in devices:
+        with cupy.cuda.Device(own.ordinal):
+            own.peer_backs()
+            own.stream.begin_capture(cupy.cuda.runtime.streamCaptureModeThreadLocal)
+            own.run_epoch(0)
+            own.run_epoch(1)
+            graphs.append(own.stream.end_capture())
+    for repetition in range(3):
+        for own in devices:
+            own.set_epoch(100 + 10 * repetition)
+        for own, graph in zip(devices, graphs, strict=True):
+            with cupy.cuda.Device(own.ordinal):
+                graph.launch(own.stream)
+        for own in devices:
+            own.expect(101 + 10 * repetition)
+    region.close()
+
+
+def error_of(kind: str, action: Callable[[], object]) -> str:
+    """The text of the error that the action raises; empty where it raises none."""
+    from interlace import _cuda
+
+    try:
+        action()
+    except getattr(_cuda, kind) as e:
+        return str(e)
+    return ""
+
+
+def check_refusals(group: Any) -> None:
+    """What differs between ranks is an error on all of them, and the group goes on."""
+    import interlace
+
+    rank = group.local_devices[0]
+    uneven: list[tuple[int, dict[str, Any], str]] = [
+        (100 + rank, {}, "elements"),
+        (100, {"chunk_bytes": 4096 * (1 + rank)}, "chunk_bytes"),
+        (1000, {"mechanism": "polling", "chunk_bytes": 4 if rank == 1 else 4096}, "a chunk of 4"),
+    ]
+    for shape, options, part in uneven:
+        text = error_of(
+            "UsageError",
+            lambda n=shape, o=options: interlace.Region(group, n, "uint32", **o),  # type: ignore[misc]
+        )
+        assert part in text, (part, text)
+
+
+def check_all(group: Any) -> int:
+    checks = 0
+    for mechanism in MECHANISMS:
+        for memory in ("own", "cupy", "torch"):
+            check_epochs(group, mechanism, memory)
+            checks += 1
+    if len(group.local_devices) == 1 and group.devices > 1:
+        check_refusals(group)
+        checks += 1
+    return checks
+
+
+def watch(group: Any) -> None:
+    """Asks the group until it raises something, for a minute."""
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        group.check()
+        time.sleep(0.001)
+
+
+def expect_report(
+    group: Any, mechanism: str, parts: tuple[str, ...], act: Callable[[Device], None]
+) -> None:
+    """After some epochs that go well `act` does what all ranks are to report."""
+    import interlace
+
+    rank = group.local_devices[0]
+    region = interlace.Region(group, ELEMENTS, "uint32", mechanism=mechanism, chunk_bytes=16384)
+    own = Device(region, rank, mechanism)
+    for epoch in range(2):
+        own.run_epoch(epoch)
+        own.expect(epoch)
+    begin = time.monotonic()
+
+    def run() -> None:
+        act(own)
+        watch(group)
+
+    text = error_of("DeviceError", run)
+    print(f"rank {rank} after {time.monotonic() - begin:.2f} s: {text}", flush=True)
+    assert all(part in text for part in parts), (parts, text)
+    region.close()
+
+
+def die(group: Any, mechanism: str, ready: Callable[[], None]) -> None:
+    """Rank 1 is killed, while nobody stores into its memory."""
+
+    def act(own: Device) -> None:
+        ready()
+        if own.device == 1:
+            time.sleep(600)
+
+    expect_report(group, mechanism, ("rank 1", "ended"), act)
+
+
+def stay_away(group: Any, mechanism: str) -> None:
+    """Rank 0 does not take part in an epoch."""
+
+    def act(own: Device) -> None:
+        if own.device != 0:
+            own.run_epoch(2)
+            group.synchronize(own.device, own.stream)
+
+    expect_report(group, mechanism, ("rank 0", "whose counter is 2 and not 3"), act)
+
+
+def publish_wrongly(group: Any, mechanism: str) -> None:
+    """Rank 1 publishes too little."""
+
+    def act(own: Device) -> None:
+        own.run_epoch(2, wrong=own.device == 1)
+        group.synchronize(own.device, own.stream)
+
+    expect_report(group, mechanism, ("rank 1 (GPU", "announced too little of chunk"), act)
+
+
+def rank_main(
+    task: str,
+    rank: int,
+    size: int,
+    ordinal: int,
+    deadline: float,
+    shared: tuple[Any, Any, Any],
+    mechanism: str,
+) -> None:
+    values, barrier, ready = shared
+
+    def gather(own: bytes) -> list[bytes]:
+        values[rank] = own
+        barrier.wait(120)
+        every = list(values)
+        barrier.wait(120)
+        return every
+
+    try:
+        import interlace
+
+        group = interlace.Group.join(gather, rank, size, ordinal=ordinal, deadline=deadline)
+        if task == "all":
+            check_all(group)
+        elif task == "die":
+
+            def tell() -> None:
+                ready[rank] = 1
+
+            die(group, mechanism, tell)
+        elif task == "absent":
+            stay_away(group, mechanism)
+        else:
+            publish_wrongly(group, mechanism)
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
+    os._exit(0)
+
+
+def start(task: str, size: int, shared_gpu: bool, deadline: float, mechanism: str = "") -> None:
+    """Runs a task in `size` processes; raises if one of them fails, or if any does not end."""
+    context = multiprocessing.get_context("spawn")
+    with context.Manager() as manager:
+        shared = (manager.list([b""] * size), manager.Barrier(size), manager.list([0] * size))
+        processes = [
+            context.Process(
+                target=rank_main,
+                args=(task, r, size, 0 if shared_gpu else r, deadline, shared, mechanism),
+            )
+            for r in range(size)
+        ]
+        for p in processes:
+            p.start()
+        try:
+            if task == "die":
+                while sum(shared[2]) < size and all(p.is_alive() for p in processes):
+                    time.sleep(0.01)
+                time.sleep(0.5)
+                os.kill(processes[1].pid or 0, signal.SIGKILL)
+            end = time.monotonic() + 600
+            for p in processes:
+                p.join(max(0.0, end - time.monotonic()))
+            codes = [p.exitcode for p in processes]
+            wanted = [-signal.SIGKILL if task == "die" and r == 1 else 0 for r in range(size)]
+            assert codes == wanted, f"{task} {mechanism}: exit codes {codes}"
+        finally:
+            for p in processes:
+                if p.is_alive():
+                    p.kill()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--shared-gpu", action="store_true")
+    parser.add_argument("--processes", type=int, default=0, help="default: the GPUs, 4 at most")
+    arguments = parser.parse_args()
+    os.environ.setdefault("PYTORCH_ALLOC_CONF", "expandable_segments:True")
+
+    import interlace
+
+    if "OMPI_COMM_WORLD_RANK" in os.environ or "RANK" in os.environ:
+        if "RANK" in os.environ:
+            import torch.distributed as dist
+
+            dist.init_process_group("gloo")
+            communicator: Any = dist
+            local = int(os.environ["LOCAL_RANK"])
+        else:
+            from mpi4py import MPI
+
+            communicator = MPI.COMM_WORLD
+            local = int(os.environ["OMPI_COMM_WORLD_LOCAL_RANK"])
+        ordinal = 0 if arguments.shared_gpu else local
+        group = interlace.Group.join(communicator, ordinal=ordinal)
+        checks = check_all(group)
+        print(f"rank {group.local_devices[0]} of {group.devices}: {checks} checks passed")
+        return 0
+
+    import cupy
+
+    size = arguments.processes or min(4, cupy.cuda.runtime.getDeviceCount())
+    if arguments.shared_gpu:
+        size = max(2, size)
+    if size < 2:
+        print("needs 2 GPUs, or --shared-gpu")
+        return 77
+    ordinals = [0] * size if arguments.shared_gpu else list(range(size))
+    checks = check_all(interlace.Group.local(ordinals))
+    start("all", size, arguments.shared_gpu, 30)
+    checks += len(MECHANISMS) * 3 + 1
+    for mechanism in MECHANISMS:
+        start("die", size, arguments.shared_gpu, 3, mechanism)
+        start("absent", size, arguments.shared_gpu, 3, mechanism)
+        checks += 2
+        if mechanism in ("polling", "copy-engine"):
+            start("wrong", size, arguments.shared_gpu, 5, mechanism)
+            checks += 1
+    print(f"{checks} checks passed in one process and in {size}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,260 @@
+"""Regions in Python: what is refused before a GPU is asked, and what reaches the extension."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType, SimpleNamespace
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+import interlace
+from interlace.errors import UserError
+from interlace.regions import DeviceArray, Group, Region, dtype_name, stream_number
+
+
+class FakeRegion:
+    made: ClassVar[list[tuple[Any, ...]]] = []
+
+    def __init__(self, *arguments: Any) -> None:
+        FakeRegion.made.append(arguments)
+        self.parity = 0
+        self.calls: list[tuple[str, int, int]] = []
+
+    def front(self, device: int) -> int:
+        return 1000 * device + self.parity
+
+    def back(self, device: int) -> int:
+        return 1000 * device + (self.parity ^ 1)
+
+    def begin(self, device: int, stream: int) -> None:
+        self.calls.append(("begin", device, stream))
+
+    def exchange(self, device: int, stream: int) -> None:
+        self.calls.append(("exchange", device, stream))
+        self.parity ^= 1
+
+    def chunks(self, device: int) -> list[tuple[int, int]]:
+        return [(device, 10), (10, 30)]
+
+    def table(self, device: int) -> dict[str, int]:
+        return {"counters": 7 + device, "chunks": 8, "flags": 9, "launches": 10}
+
+
+class FakeGroup:
+    joined: ClassVar[tuple[Any, ...]] = ()
+
+    def __init__(self, devices: list[int]) -> None:
+        self.devices = 4
+        self.local_devices = devices
+
+    @classmethod
+    def local(cls, ordinals: list[int], deadline: float) -> FakeGroup:
+        assert deadline > 0
+        return cls(list(range(len(ordinals))))
+
+    @classmethod
+    def join(cls, *arguments: Any) -> FakeGroup:
+        cls.joined = arguments
+        return cls([arguments[0]])
+
+    def ordinal(self, device: int) -> int:
+        return device + 2
+
+
+@pytest.fixture(autouse=True)
+def fake_extension(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = ModuleType("interlace._cuda")
+    module.Group = FakeGroup  # type: ignore[attr-defined]
+    module.Region = FakeRegion  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "interlace._cuda", module)
+    monkeypatch.setattr(interlace, "_cuda", module, raising=False)
+    FakeRegion.made = []
+
+
+class Tensor:
+    """What PyTorch's tensors are to us."""
+
+    def __init__(self, shape: tuple[int, ...], pointer: int, contiguous: bool = True) -> None:
+        self.shape = shape
+        self.dtype = "torch.float32"
+        self._pointer = pointer
+        self._contiguous = contiguous
+
+    def data_ptr(self) -> int:
+        return self._pointer
+
+    def is_contiguous(self) -> bool:
+        return self._contiguous
+
+
+def exported(shape: tuple[int, ...], strides: tuple[int, ...] | None) -> SimpleNamespace:
+    interface = {"shape": shape, "typestr": "<f4", "data": (64, False), "strides": strides}
+    return SimpleNamespace(__cuda_array_interface__=interface)
+
+
+def test_the_package_offers_them() -> None:
+    assert interlace.Group is Group
+    assert interlace.Region is Region
+    with pytest.raises(AttributeError, match="no attribute 'Regio'"):
+        _ = interlace.Regio
+
+
+@pytest.mark.parametrize(
+    ("stream", "number"),
+    [
+        (None, 0),
+        (0, 0),
+        (140, 140),
+        (SimpleNamespace(cuda_stream=5), 5),
+        (SimpleNamespace(ptr=6), 6),
+        (SimpleNamespace(__cuda_stream__=lambda: (0, 7)), 7),
+        (SimpleNamespace(__cuda_stream__=(0, 8), ptr=9), 8),
+    ],
+)
+def test_streams(stream: object, number: int) -> None:
+    assert stream_number(stream) == number
+
+
+@pytest.mark.parametrize("stream", ["0", 1.5, True, object()])
+def test_what_is_no_stream_is_refused(stream: object) -> None:
+    with pytest.raises(UserError, match="is no CUDA stream; pass a torch"):
+        stream_number(stream)
+
+
+def test_dtypes() -> None:
+    assert dtype_name("float32") == "float32"
+    assert dtype_name(np.int8) == "int8"
+    assert dtype_name("torch.bfloat16") == "bfloat16"
+    assert dtype_name(np.dtype("<f8")) == "float64"
+    assert dtype_name(bool) == "bool"
+    for wrong in ("float33", ">f4", "M8[s]", "U4"):
+        with pytest.raises(UserError):
+            dtype_name(wrong)
+
+
+def test_a_region_asks_for_what_it_was_told() -> None:
+    group = Group.local([2, 3])
+    Region(
+        group,
+        (10, 4),
+        "bfloat16",
+        mechanism="polling",
+        boundaries=[0, 8, 40],
+        subscribers=[[(0, 8, [1])], [(8, 9, [0])]],
+        chunk_bytes=4096,
+        agent_threads=64,
+        checks=True,
+        name="x",
+    )
+    assert FakeRegion.made[0][1:] == (
+        "x",
+        40,
+        2,
+        [0, 8, 40],
+        [[(0, 8, 2)], [(8, 9, 1)]],
+        "polling",
+        4096,
+        64,
+        True,
+        [],
+    )
+
+
+def test_replicas_swap_and_name_their_gpu() -> None:
+    region = Region(Group.local([2, 3]), 40, "float32")
+    assert region.front(1).pointer == 1000
+    region.begin(1, SimpleNamespace(cuda_stream=5))
+    region.exchange(1, SimpleNamespace(cuda_stream=5))
+    assert region._region.calls == [("begin", 1, 5), ("exchange", 1, 5)]
+    front = region.front(1)
+    assert front.pointer == 1001
+    assert front.__dlpack_device__() == (2, 3)
+    assert front.__cuda_array_interface__ == {
+        "shape": (40,),
+        "typestr": "<f4",
+        "data": (1001, False),
+        "strides": None,
+        "version": 3,
+    }
+    counters = region.counters(1)
+    assert (counters.pointer, counters.shape, counters.dtype) == (8, (2,), "int64")
+    assert region.chunks_on(0).shape == (2, 3)
+    assert region.chunks(0).tolist() == [[0, 10], [10, 30]]
+    narrow = DeviceArray(0, (1,), "bfloat16", 0, None)
+    assert not hasattr(narrow, "__cuda_array_interface__")
+
+
+def test_memory_that_the_caller_brings() -> None:
+    group = Group.local([0, 1])
+    region = Region.over(
+        group,
+        [Tensor((4, 5), 64), Tensor((4, 5), 128)],
+        [Tensor((4, 5), 192), exported((4, 5), (20, 4))],
+        name="mine",
+    )
+    assert FakeRegion.made[0][1:4] == ("mine", 20, 4)
+    assert FakeRegion.made[0][-1] == [(64, 192), (128, 64)]
+    assert region.shape == (4, 5)
+
+
+@pytest.mark.parametrize(
+    ("front", "back", "message"),
+    [
+        (Tensor((4,), 64, contiguous=False), Tensor((4,), 128), "the front is not contiguous"),
+        (Tensor((4, 5), 64), exported((4, 5), (4, 16)), "the back is not contiguous"),
+        (Tensor((4,), 64), Tensor((5,), 128), "differ in shape or dtype"),
+        (Tensor((4,), 64), [Tensor((4,), 128)] * 2, "1 fronts and 2 backs for 1 devices"),
+        (np.zeros(4), Tensor((4,), 128), "the front is a ndarray; give a tensor"),
+    ],
+)
+def test_memory_that_does_not_fit(front: object, back: object, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        Region.over(Group.local([0]), front, back)
+    assert FakeRegion.made == []
+
+
+def test_a_function_gathers() -> None:
+    Group.join(lambda own: (own, b"other"), 0, 2, ordinal=3, deadline=2.5)
+    rank, size, ordinal, gather, deadline = FakeGroup.joined
+    assert (rank, size, ordinal, deadline) == (0, 2, 3, 2.5)
+    assert gather(b"own") == [b"own", b"other"]
+    with pytest.raises(UserError, match="needs rank= and size="):
+        Group.join(lambda own: [own])
+    with pytest.raises(UserError, match="a int is no all-gather"):
+        Group.join(3)
+
+
+def test_communicators_are_recognised(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Communicator:
+        __module__ = "mpi4py.MPI"
+
+        def Get_rank(self) -> int:  # noqa: N802
+            return 1
+
+        def Get_size(self) -> int:  # noqa: N802
+            return 2
+
+        def allgather(self, own: bytes) -> list[bytes]:
+            return [b"", own]
+
+    Group.join(Communicator())
+    assert FakeGroup.joined[:3] == (1, 2, 1)
+    assert FakeGroup.joined[3](b"x") == [b"", b"x"]
+
+    def all_gather_object(every: list[Any], own: bytes, group: object) -> None:
+        assert group is None
+        every[:] = [own, own]
+
+    torch = ModuleType("torch")
+    dist = ModuleType("torch.distributed")
+    dist.get_rank = lambda _group: 0  # type: ignore[attr-defined]
+    dist.get_world_size = lambda _group: 2  # type: ignore[attr-defined]
+    dist.all_gather_object = all_gather_object  # type: ignore[attr-defined]
+    torch.distributed = dist  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    monkeypatch.setitem(sys.modules, "torch.distributed", dist)
+    Group.join(dist, ordinal=5)
+    assert FakeGroup.joined[:3] == (0, 2, 5)
+    assert FakeGroup.joined[3](b"y") == [b"y", b"y"]
