@@ -99,13 +99,20 @@ struct edge_units {
     auto is_long = lane_state<bool>(block);
     block.each_warp([&](auto warp) {
       const std::uint32_t width = block.warp_width();
-      for (std::uint32_t row = first_row + warp.index() * width; row < last_row;
-           row += warp.count() * width) {
+      // A warp's rows begin at a multiple of its width, so that it stores whole lines: a line that
+      // two warps store goes to the peers in two packets, with a header each.
+      const std::uint32_t before =
+          static_cast<std::uint32_t>((graph.first_row + first_row) % width);
+      const std::uint32_t places = before + last_row - first_row;
+      for (std::uint32_t place = warp.index() * width; place < places;
+           place += warp.count() * width) {
+        // Modulo 2^32: lanes of places below `before` have no row.
+        const std::uint32_t row = first_row + place - before;
         warp.each([&](auto lane) {
           const std::uint32_t own = row + lane.in_warp();
           result[lane] = Reduction::identity();
           is_long[lane] = false;
-          if (own >= last_row) return;
+          if (place + lane.in_warp() < before || place + lane.in_warp() >= places) return;
           begin[lane] = lane.load(graph.offsets, own) - first;
           end[lane] = lane.load(graph.offsets, own + 1) - first;
           is_long[lane] = end[lane] - begin[lane] >= long_row;
@@ -140,7 +147,8 @@ struct edge_units {
           });
         }
         warp.each([&](auto lane) {
-          if (row + lane.in_warp() < last_row) finish(lane, row + lane.in_warp(), result[lane]);
+          if (place + lane.in_warp() < before || place + lane.in_warp() >= places) return;
+          finish(lane, row + lane.in_warp(), result[lane]);
         });
       }
     });

@@ -76,8 +76,14 @@ void name_late_chunk(const watched_device& d, std::uint32_t device) {
     const auto targets = stream.read(t.targets, t.count);
     for (std::uint32_t c = 0; c < t.count; ++c) {
       if (counters[c] >= (over + 1) * targets[c]) continue;
-      *d.failure = {failed_wait::chunk, device, 0, 0, t.region, c, counters[c] - over * targets[c],
-                    targets[c]};
+      wait_failure late{};
+      late.what = failed_wait::chunk;
+      late.device = device;
+      late.region = t.region;
+      late.chunk = c;
+      late.seen = counters[c] - over * targets[c];
+      late.target = targets[c];
+      *d.failure = late;
       return;
     }
   }
