@@ -45,7 +45,7 @@ COMMANDS = {
     "reproduce": Command(
         "interlace.reproduce.command",
         "reproduce_command",
-        "Print the published figures of a paper beside simulated and measured ones.",
+        "Print a paper's figures beside simulated and measured ones.",
     ),
     "topo": Command(
         "interlace.topo", "topo_command", "Draw a machine, described or real; measure and save it."

@@ -20,7 +20,7 @@ MECHANISMS = (
 BASELINE = "bulk-copy"
 BOUND = "infinite-bandwidth"
 SERIAL = "serial-copy"  # the bulk copies of the PROACT paper; no way that anybody should choose
-SIMULATED = ("proact-hardware", SERIAL, BOUND)  # what no real GPU runs
+SIMULATED = ("device-launch", "proact-hardware", SERIAL, BOUND)  # what the real node refuses
 DEFAULTS = tuple(name for name in MECHANISMS if name != SERIAL)  # of a study
 # Behind a mechanism that tracks chunks: everything is done but for the transfers. It says what
 # tracking and starting transfers cost, and nothing about what could be reached.

@@ -76,7 +76,7 @@ def _rates(rows: Sequence[Row]) -> list[float | None]:
 
 
 def columns(rows: Sequence[Row], *, full: bool = False) -> list[Column]:
-    """The columns of a study's table, which is at most 100 wide, or `full`."""
+    """The columns of a study's table, which is at most 105 wide, or `full`."""
     time, time_unit = scale((row.time_s for row in rows), SECONDS)
     sizes = [
         value
@@ -152,8 +152,11 @@ def legend(mechanisms: Iterable[str]) -> list[str]:
         "copy-engine": "(chunk bytes)",
         "proact-hardware": "(chunk bytes)",
     }
-    shown = [f"{name} {figures[name]}" for name in dict.fromkeys(mechanisms) if name in figures]
-    return [f"{', '.join(shown)}: K is 2^10, M 2^20."] if shown else []
+    groups: dict[str, list[str]] = {}
+    for name in dict.fromkeys(mechanisms):
+        if name in figures:
+            groups.setdefault(figures[name], []).append(name)
+    return [f"{', '.join(names)} {what}: K is 2^10, M 2^20." for what, names in groups.items()]
 
 
 def terminal() -> bool:
