@@ -50,7 +50,7 @@ COMMANDS = {
     "reproduce": Command(
         "interlace.reproduce.command",
         "reproduce_command",
-        "Print the published figures of a paper beside simulated and measured ones.",
+        "Print a paper's figures beside simulated and measured ones.",
     ),
     "plan": Command(
         "interlace.plan",

@@ -81,7 +81,7 @@ def _rates(rows: Sequence[Row]) -> list[float | None]:
 
 
 def columns(rows: Sequence[Row], *, full: bool = False) -> list[Column]:
-    """The columns of a study's table, which is at most 100 wide, or `full`."""
+    """The columns of a study's table, which is at most 105 wide, or `full`."""
     time, time_unit = scale((row.time_s for row in rows), SECONDS)
     sizes = [
         value
@@ -162,9 +162,12 @@ def legend(mechanisms: Iterable[str]) -> list[str]:
         "copy-engine": "(chunk bytes)",
         "proact-hardware": "(chunk bytes)",
     }
-    names = dict.fromkeys(mechanisms)
-    shown = [f"{name} {figures[name]}" for name in names if name in figures]
-    lines = [f"{', '.join(shown)}: K is 2^10, M 2^20."] if shown else []
+    groups: dict[str, list[str]] = {}
+    names = list(dict.fromkeys(mechanisms))
+    for name in names:
+        if name in figures:
+            groups.setdefault(figures[name], []).append(name)
+    lines = [f"{', '.join(them)} {what}: K is 2^10, M 2^20." for what, them in groups.items()]
     return [*lines, "unified-memory (hint)."] if "unified-memory" in names else lines
 
 

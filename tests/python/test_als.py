@@ -347,7 +347,7 @@ def test_the_real_core(run: Run, tmp_path: Path, method: str) -> None:
     ran = run(*STUDY, *words, "--method", method, "--iterations", 2)
     assert ran.code == 0, ran.err
     rows = json.loads(out.read_text())["rows"]
-    assert len(rows) == 13
+    assert len(rows) == 17
     assert all(0 < row["max_error"] < 1e-4 for row in rows)
 
 

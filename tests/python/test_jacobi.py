@@ -388,7 +388,7 @@ def test_the_real_core(run: Run, tmp_path: Path, halo: bool) -> None:
     ran = run(*STUDY, *words, *(["--halo"] if halo else []))
     assert ran.code == 0, ran.err
     rows = json.loads(out.read_text())["rows"]
-    assert len(rows) == 13
+    assert len(rows) == 17
     for row in rows:
         assert 0 < row["max_error"] < 1e-6
         if row["gpus"] > 1 and row["mechanism"] != "infinite-bandwidth":

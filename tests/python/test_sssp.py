@@ -307,7 +307,7 @@ def test_the_real_core(run: Run, tmp_path: Path, words: list[str]) -> None:
     ran = run(*STUDY, *some, *words)
     assert ran.code == 0, ran.err
     rows = json.loads(out.read_text())["rows"]
-    assert len(rows) == 13
+    assert len(rows) == 17
     for row in rows:
         assert row["max_error"] < 1e-6
         assert row["iterations"] == 3 if words else row["iterations"] % 5 == 0

@@ -233,9 +233,13 @@ TEST(sim_tracking, a_failed_run_is_the_last) {
   options.mechanism = mechanism::polling;
   options.chunk_bytes = 1024;
   const auto region = node.create_region<float>(options);
+  const auto mapping = kernel::block_mapping::custom([](std::uint64_t b) {
+    return std::vector<kernel::element_range>{{b * tile, (b + 1) * tile},
+                                              {(b + 2) * tile, (b + 3) * tile}};
+  });
   const auto epoch = [&](std::uint64_t skipped) {
     node.launch(0, worker{node.view(region, 0), 0, 1024, tile, 1, true, skipped},
-                {4, worker::threads, 0}, region, kernel::block_mapping::contiguous(0, tile, 1024));
+                {2, worker::threads, 0}, region, mapping);
     node.exchange(region);
   };
   EXPECT_GT(node.run([&] { epoch(~std::uint64_t{0}); }).time_s, 0);
