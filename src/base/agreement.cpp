@@ -1,8 +1,9 @@
 #include "base/agreement.hpp"
 
 #include <exception>
-#include <sstream>
+#include <string_view>
 
+#include "base/cut_text.hpp"
 #include "base/errors.hpp"
 
 namespace interlace {
@@ -44,20 +45,17 @@ std::vector<std::string> agree(const gather_function& gather, std::uint32_t rank
 void require_same(const std::vector<std::string>& of_ranks, const std::string& what) {
   for (std::size_t r = 1; r < of_ranks.size(); ++r) {
     if (of_ranks[r] == of_ranks[0]) continue;
-    std::istringstream first(of_ranks[0]);
-    std::istringstream other(of_ranks[r]);
-    std::string wanted;
-    std::string got;
+    std::string_view first = of_ranks[0];
+    std::string_view other = of_ranks[r];
+    std::string_view wanted;
+    std::string_view got;
     do {
-      wanted.clear();
-      got.clear();
-      std::getline(first, wanted);
-      std::getline(other, got);
-    } while (wanted == got && first && other);
-    std::ostringstream text;
-    text << "the ranks do not ask for the same " << what << ": rank 0 says '" << wanted
-         << "' and rank " << r << " '" << got << "'";
-    throw usage_error(text.str());
+      wanted = cut_text(first, '\n');
+      got = cut_text(other, '\n');
+    } while (wanted == got && !(first.empty() && other.empty()));
+    throw usage_error("the ranks do not ask for the same " + what + ": rank 0 says '" +
+                      std::string(wanted) + "' and rank " + std::to_string(r) + " '" +
+                      std::string(got) + "'");
   }
 }
 

@@ -2,10 +2,13 @@
 
 #include <cuda_runtime.h>
 
-#include <algorithm>
+#include <charconv>
 #include <cstring>
-#include <sstream>
+#include <string>
+#include <string_view>
+#include <utility>
 
+#include "base/cut_text.hpp"
 #include "base/errors.hpp"
 #include "cuda/check.hpp"
 #include "cuda/memory/driver_calls.hpp"
@@ -42,11 +45,22 @@ cudaIpcMemHandle_t from_hex(const std::string& text) {
   return handle;
 }
 
+// The word that `rest` begins with.
+std::uint64_t take_number(std::string_view& rest) {
+  const std::string_view word = cut_text(rest, ' ');
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+  if (error != std::errc() || end != word.data() + word.size()) {
+    throw device_error("a process described its memory in a way that this one does not know");
+  }
+  return value;
+}
+
 }  // namespace
 
 exported_memory export_memory(const memory_pieces& memory, const std::string& what) {
   exported_memory exported;
-  std::ostringstream text;
+  std::string text;
   if (!memory.mapped) {
     cudaIpcMemHandle_t handle{};
     void* base = reinterpret_cast<void*>(memory.pieces.front().address);
@@ -55,9 +69,9 @@ exported_memory export_memory(const memory_pieces& memory, const std::string& wh
       throw usage_error(what + " cannot be shared between processes: " + cudaGetErrorString(error) +
                         " (" + cudaGetErrorName(error) + "); use cudaMalloc");
     }
-    text << plain << " " << memory.offset << " " << to_hex(handle);
+    text = std::string(plain) + " " + std::to_string(memory.offset) + " " + to_hex(handle);
   } else {
-    text << "mapped " << memory.offset << " " << memory.pieces.size();
+    text = "mapped " + std::to_string(memory.offset) + " " + std::to_string(memory.pieces.size());
     for (const memory_pieces::piece& p : memory.pieces) {
       CUmemGenericAllocationHandle handle = 0;
       driver().check(driver().retain(&handle, reinterpret_cast<void*>(p.address)),
@@ -72,50 +86,42 @@ exported_memory export_memory(const memory_pieces& memory, const std::string& wh
                           "CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR");
       }
       exported.descriptors.emplace_back(fd);
-      text << " " << p.bytes;
+      text += " " + std::to_string(p.bytes);
     }
   }
-  exported.text = text.str();
+  exported.text = std::move(text);
   return exported;
 }
 
 std::size_t imported_memory::descriptors_of(const std::string& text) {
-  std::istringstream in(text);
-  std::string kind;
-  std::uint64_t offset = 0;
-  std::size_t count = 0;
-  in >> kind;
-  if (kind == plain) return 0;
-  in >> offset >> count;
-  return count;
+  std::string_view rest = text;
+  if (cut_text(rest, ' ') == plain) return 0;
+  (void)cut_text(rest, ' ');
+  return take_number(rest);
 }
 
 void* imported_memory::import(const std::string& text, const std::vector<descriptor>& descriptors,
                               int ordinal) {
   const current_device on(ordinal);
-  std::istringstream in(text);
-  std::string kind;
-  std::uint64_t offset = 0;
-  in >> kind >> offset;
+  std::string_view rest = text;
+  const std::string_view kind = cut_text(rest, ' ');
+  const std::uint64_t offset = take_number(rest);
   if (kind == plain) {
-    std::string handle;
-    in >> handle;
     void* data = nullptr;
-    INTERLACE_CUDA_CHECK(
-        cudaIpcOpenMemHandle(&data, from_hex(handle), cudaIpcMemLazyEnablePeerAccess));
+    INTERLACE_CUDA_CHECK(cudaIpcOpenMemHandle(&data, from_hex(std::string(cut_text(rest, ' '))),
+                                              cudaIpcMemLazyEnablePeerAccess));
     opened_.push_back({ordinal, data, 0, 0, 0});
     return static_cast<std::byte*>(data) + offset;
   }
-  std::size_t count = 0;
-  in >> count;
+  const std::uint64_t count = take_number(rest);
+  if (count == 0 || count != descriptors.size()) {
+    throw device_error("a process described its memory in a way that this one does not know");
+  }
   std::vector<std::uint64_t> bytes(count);
   std::uint64_t total = 0;
   for (std::uint64_t& b : bytes) {
-    in >> b;
+    b = take_number(rest);
     total += b;
-  }
-  if (!in || count == 0 || count != descriptors.size()) {
-    throw device_error("a process described its memory in a way that this one does not know");
   }
   const driver_calls& d = driver();
   CUdeviceptr address = 0;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
-#include <fstream>
+#include <cstdio>
 #include <thread>
 
 #include "base/agreement.hpp"
@@ -23,10 +23,12 @@ constexpr char end_of_common = '\t';
 
 // The same for all processes until the machine starts again.
 std::string machine_id() {
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  std::string id;
-  std::getline(file, id);
-  return id;
+  char id[64] = {};
+  std::FILE* file = std::fopen("/proc/sys/kernel/random/boot_id", "r");
+  if (file == nullptr) return {};
+  const std::size_t read = std::fread(id, 1, sizeof(id) - 1, file);
+  (void)std::fclose(file);
+  return {id, read};
 }
 
 std::string uuid_of(int ordinal) {

@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <iterator>
-#include <sstream>
+#include <string_view>
 #include <tuple>
 #include <utility>
 
 #include "base/agreement.hpp"
+#include "base/cut_text.hpp"
 #include "base/errors.hpp"
 #include "cuda/check.hpp"
 #include "cuda/memory/pieces.hpp"
@@ -157,12 +158,11 @@ std::string shared_region::export_side(const side& s) {
 
 void shared_region::import_from(std::uint32_t device, const std::string& texts) {
   const int own = sides_.front().ordinal;
-  std::istringstream lines(texts);
+  std::string_view lines = texts;
   std::vector<descriptor> received;
   for (void** to : {static_cast<void**>(nullptr), state_.buffers[device].data(),
                     state_.buffers[device].data() + 1}) {
-    std::string line;
-    std::getline(lines, line);
+    const std::string line(cut_text(lines, '\n'));
     const std::size_t count = imported_memory::descriptors_of(line);
     while (received.size() < count) {
       for (descriptor& d : group_->receive(device, tag(about::memory)).descriptors) {

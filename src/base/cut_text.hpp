@@ -1,0 +1,17 @@
+// Texts cut at separators. Without streams: a process may hold a second C++ library (that of a
+// framework), and streams find their locale's parts through objects that the two then share.
+#pragma once
+
+#include <string_view>
+
+namespace interlace {
+
+// What stands before the separator, or all of it; it and the separator are taken off `rest`.
+inline std::string_view cut_text(std::string_view& rest, char separator) {
+  const auto at = rest.find(separator);
+  const std::string_view first = rest.substr(0, at);
+  rest.remove_prefix(at == std::string_view::npos ? rest.size() : at + 1);
+  return first;
+}
+
+}  // namespace interlace
