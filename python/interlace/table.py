@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from interlace.results import Row, Study
 
 UNKNOWN = "-"
+PAGE = 100  # characters
 WRAPPED = 30  # the least characters for sentences
 BEST = "bold green"  # the style of what won
 
@@ -25,7 +26,7 @@ BEST = "bold green"  # the style of what won
 class Column(NamedTuple):
     """A column: two lines of header (name, unit), cells, and whether they are numbers.
 
-    The last column may hold sentences, which wrap on a terminal.
+    A column that `wraps` may hold sentences; where a terminal is narrow, their lines break.
     """
 
     name: str
@@ -163,8 +164,13 @@ def legend(mechanisms: Iterable[str]) -> list[str]:
         "proact-hardware": "(chunk bytes)",
     }
     names = dict.fromkeys(mechanisms)
-    shown = [f"{name} {figures[name]}" for name in names if name in figures]
-    lines = [f"{', '.join(shown)}: K is 2^10, M 2^20."] if shown else []
+    with_figures: dict[str, list[str]] = {}
+    for name in names:
+        if name in figures:
+            with_figures.setdefault(figures[name], []).append(name)
+    lines = [f"{', '.join(of_them)} {what}," for what, of_them in with_figures.items()]
+    if lines:
+        lines[-1] = lines[-1].removesuffix(",") + ": K is 2^10, M 2^20."
     return [*lines, "unified-memory (hint)."] if "unified-memory" in names else lines
 
 
@@ -209,21 +215,25 @@ def print_table(
 
 
 def _plain(cut: Sequence[Column], groups: Sequence[int]) -> str:
-    """Aligned text: two lines of header, a blank line before each section but the first."""
-    lines = [_line(cut, [c.name for c in cut]), _line(cut, [c.unit for c in cut])]
+    """Aligned text: two lines of header, a blank line before each section but the first.
+
+    Columns stand closer where lines would be wider than a page of text.
+    """
+    gap = "  " if sum(column.width + 2 for column in cut) - 2 <= PAGE else " "
+    lines = [_line(cut, [c.name for c in cut], gap), _line(cut, [c.unit for c in cut], gap)]
     for index, group in enumerate(groups):
         if index and group != groups[index - 1]:
             lines.append("")
-        lines.append(_line(cut, [c.cells[index] for c in cut]))
+        lines.append(_line(cut, [c.cells[index] for c in cut], gap))
     return "\n".join(lines)
 
 
-def _line(cut: Sequence[Column], cells: Sequence[str]) -> str:
+def _line(cut: Sequence[Column], cells: Sequence[str], gap: str) -> str:
     words = [
         cell.rjust(column.width) if column.number else cell.ljust(column.width)
         for column, cell in zip(cut, cells, strict=True)
     ]
-    return "  ".join(words).rstrip()
+    return gap.join(words).rstrip()
 
 
 def _blocks(cut: Sequence[Column], width: int) -> list[list[Column]]:

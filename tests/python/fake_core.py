@@ -266,6 +266,7 @@ class Fake:
         split_ranges: int,
         chunk_bytes: int,
         agent_threads: int,
+        variant: str,
         measured: NDArray[np.float32],
         weights: NDArray[np.float32],
         curvature: NDArray[np.float32],
@@ -278,7 +279,7 @@ class Fake:
         shape = (len(curvature), *measured.shape, subsets, beta)
         scan = tomography.Scan(*shape, measured, weights, curvature)
         exact = tomography.reconstruct(scan, iterations).image.ravel()
-        how = (split_ranges, chunk_bytes, agent_threads)
+        how = (split_ranges, chunk_bytes, agent_threads, variant)
         asked = (mechanism, boundaries, iterations, tolerance, how)
         entries = curvature.size * len(measured)
         return self._run(node, asked, exact, iterations, 0.0, entries, "renew_pixels")
@@ -459,13 +460,18 @@ class FakeCuda(Fake):
         repeats: int,
         deliver: bool,
     ) -> dict[str, Any]:
-        self.overlaps.append((peers, bytes, mechanism, chunk_bytes, agent_threads, rounds, deliver))
+        asked = peers, bytes, mechanism, chunk_bytes, agent_threads, rounds, deliver, variant
+        self.overlaps.append(asked)
         assert peers < self.gpus
         assert epochs > 0
         assert warmup >= 0
         assert 32 <= agent_threads <= 65536
         if self.crash == mechanism:
             raise DeviceError("GPU 1 did not get element 7")
+        if variant == "bulk":
+            assert mechanism.startswith("polling")
+            if agent_threads > 8192:
+                raise UsageError(f"an agent of {agent_threads} threads leaves no place")
         if mechanism == "copy-engine" and bytes // chunk_bytes > 250:
             raise UsageError(f"chunks of {chunk_bytes} bytes are too small")
         remarks = ["it went another way"] if mechanism == "inline" else []
@@ -478,7 +484,8 @@ class FakeCuda(Fake):
             "bulk-copy": kernel + transfer,
             "split": max(kernel, transfer) + min(kernel, transfer) / split_ranges,
             "inline": max(kernel, transfer * 1.25),
-            "polling": max(kernel, transfer) + chunk_bytes / 400e9 + 1e-3 / agent_threads,
+            "polling": (0.97 if variant == "bulk" else 1)
+            * (max(kernel, transfer) + chunk_bytes / 400e9 + 1e-3 / agent_threads),
             "device-launch": kernel + transfer + 1e-3 / agent_threads,
             "copy-engine": max(kernel, transfer) + chunk_bytes / 400e9,
             "nccl": kernel + 0.9 * transfer + PENALTIES.get(variant, 0.0),

@@ -13,7 +13,7 @@ import pytest
 
 from fake_core import Fake, FakeCuda
 from interlace.machines import load_machine, to_core
-from interlace.mechanisms import KIB, MIB, Config
+from interlace.mechanisms import HARDWARE, KIB, MIB, Config
 from interlace.nodes import in_processes
 from interlace.reproduce import proact, runs
 from interlace.reproduce import proact_inputs as given
@@ -277,7 +277,7 @@ def hardware_over_inline(name: str, link_share: float) -> float:
         return outcome.time_s
 
     inline = time("inline", Config())
-    return min(time(proact.HARDWARE, Config(chunk_bytes=n * KIB)) for n in (4, 16)) / inline
+    return min(time(HARDWARE, Config(chunk_bytes=n * KIB)) for n in (4, 16)) / inline
 
 
 # A chunk leaves when its last element is there; until then inline has sent the others. That is as

@@ -44,9 +44,13 @@ def document(path: Path) -> dict[str, Any]:
 
 def seconds(candidate: Candidate) -> float:
     if candidate.mechanism != "polling":
-        return {"bulk-copy": 2.0, "split": 1.5, "inline": 1.2, "copy-engine": 3.0}[
-            candidate.mechanism
-        ]
+        return {
+            "bulk-copy": 2.0,
+            "split": 1.5,
+            "inline": 1.2,
+            "device-launch": 2.5,
+            "copy-engine": 3.0,
+        }[candidate.mechanism]
     chunk, threads = (candidate.parameters[name] for name in ("chunk_bytes", "agent_threads"))
     octaves = abs(math.log2(chunk / (256 * KIB))) + abs(math.log2(threads / 2048))
     return 1 + 0.1 * octaves
@@ -133,12 +137,12 @@ def test_a_profile_has_everything(run: Run, graph: Path, tmp_path: Path) -> None
     assert profile.repeats == 1
     search = profile.search
     assert {it.mechanism for it in search.candidates} == {
-        "bulk-copy", "split", "inline", "polling", "copy-engine",
+        "bulk-copy", "split", "inline", "polling", "device-launch", "copy-engine",
     }  # fmt: skip
     fastest = min(it.median_s or math.inf for it in search.candidates)
     assert profile.pick.median_s == fastest == search.picked.median_s
     assert {(it.mechanism, it.parameters["chunk_bytes"]) for it in search.excluded} == {
-        ("polling", 64 * KIB), ("copy-engine", 4 * KIB),
+        ("polling", 64 * KIB), ("device-launch", 64 * KIB), ("copy-engine", 4 * KIB),
     }  # fmt: skip
     again = tmp_path / "again.json"
     assert run(*tune_of(graph, "--gpus", 2, "--out", again)).code == 0

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from interlace.machines import Machine, connections, load_machine, to_core
-from interlace.mechanisms import BASELINE, BOUND, KIB, MIB, SERIAL, Config, size_text
+from interlace.mechanisms import BASELINE, BOUND, HARDWARE, KIB, MIB, SERIAL, Config, size_text
 from interlace.nodes import CudaNode
 from interlace.reproduce import proact_inputs as given
 from interlace.reproduce.proact_inputs import Sizes
@@ -34,7 +34,6 @@ SIXTEEN_COUNTS = (4, 8, 16)
 
 DECOUPLED = ("polling", "device-launch")
 PROACT = ("inline", *DECOUPLED)  # what its profiler chooses among
-HARDWARE = "proact-hardware"
 
 # Table II names three configurations; they are tried by both mechanisms, and small chunks with the
 # polling agent of Volta besides, for parts are smaller here than the paper's.
@@ -272,7 +271,7 @@ def _fig_2(runner: Runner) -> list[Row]:
 def _overlap_run(
     core: Any, machine: Any, size: int, mechanism: str, config: Config, rounds: int
 ) -> float:
-    _, chunk_bytes, threads = config.arguments()
+    _, chunk_bytes, threads, _ = config.arguments()
     with core_errors(core, f"overlap, {mechanism}"):
         return float(
             core.simulate_overlap(machine, 3, size, mechanism, chunk_bytes, threads, rounds)

@@ -38,7 +38,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     data: str
     gpus: int
     mechanism: str
-    config: dict[str, int]
+    config: dict[str, int | str]
     iterations: int
     time_s: float
     max_error: float
