@@ -23,7 +23,7 @@ from interlace.reproduce.runs import Runner, without_transfers
 from interlace.workloads import Case
 from study_helpers import Run
 
-TINY = Sizes(pagerank_scale=6, jacobi_rows=256, sssp_side=3, als_side=3)
+TINY = Sizes(pagerank_scale=6, jacobi_rows=256, sssp_side=3, als_side=3, ct_size=16)
 NEEDED = ("speedup-4", "bulk-copy-4", "opportunity-4", "speedup-16", "vs-bulk-copy-16")
 
 
@@ -255,7 +255,7 @@ def test_the_machines_are_those_of_the_paper() -> None:
 
 # --- the real core --------------------------------------------------------------------------------
 
-SMALL = Sizes(pagerank_scale=15, jacobi_rows=1 << 14, sssp_side=14, als_side=5)
+SMALL = Sizes(pagerank_scale=15, jacobi_rows=1 << 14, sssp_side=14, als_side=5, ct_size=96)
 
 
 def hardware_over_inline(name: str, link_share: float) -> float:
