@@ -217,9 +217,10 @@ def print_table(
 def _plain(cut: Sequence[Column], groups: Sequence[int]) -> str:
     """Aligned text: two lines of header, a blank line before each section but the first.
 
-    Columns stand closer where lines would be wider than a page of text.
+    Columns stand closer where only that keeps lines within a page of text.
     """
-    gap = "  " if sum(column.width + 2 for column in cut) - 2 <= PAGE else " "
+    cells, gaps = sum(column.width for column in cut), len(cut) - 1
+    gap = " " if cells + gaps <= PAGE < cells + 2 * gaps else "  "
     lines = [_line(cut, [c.name for c in cut], gap), _line(cut, [c.unit for c in cut], gap)]
     for index, group in enumerate(groups):
         if index and group != groups[index - 1]:

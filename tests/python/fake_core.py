@@ -337,7 +337,11 @@ class Fake:
             "infinite-bandwidth": (0.0, 0.0),
         }[mechanism]
         if elided:
-            assert mechanism in ("polling", "device-launch", "copy-engine", "proact-hardware")
+            tracked = ("polling", "device-launch", "copy-engine")
+            on_gpus = node == "cuda"
+            assert mechanism in (*tracked, "bulk-copy" if on_gpus else "proact-hardware")
+            if on_gpus:
+                values[:] = np.nan  # nobody got anything
             exposed, sent = 0.0, 0
         epoch = compute + exposed + extra
         timeline = []
@@ -356,7 +360,7 @@ class Fake:
         known = mechanism != "infinite-bandwidth"
         return {
             "time_s": 0.0 if node == "host" else epoch * done,
-            "copy_s": copy * done if mechanism == "bulk-copy" else 0.0,
+            "copy_s": copy * done if mechanism == "bulk-copy" and not elided else 0.0,
             "iterations": done,
             "residual": residual,
             "values": values,
@@ -380,6 +384,8 @@ class FakeCuda(Fake):
         self.overlaps: list[tuple[Any, ...]] = []
         self.nccl: str | None = None  # the version, if the library is there
         self.nccl_files: list[str] = []  # that were offered
+        self.rate = 3.5e11  # bytes a second, of an exchange's copies
+        self.rates: list[int] = []  # numbers of GPUs whose rate was measured
 
     def nccl_version(self, candidates: list[str]) -> str:
         self.nccl_files = candidates
@@ -442,7 +448,8 @@ class FakeCuda(Fake):
         assert 2 <= gpus <= self.gpus
         assert bytes > 0
         assert repeats > 0
-        return {"copies_bytes_per_s": 3.5e11, "stores_bytes_per_s": 3.4e11}
+        self.rates.append(gpus)
+        return {"copies_bytes_per_s": self.rate, "stores_bytes_per_s": 0.9 * self.rate}
 
     def measure_overlap(
         self,

@@ -199,6 +199,69 @@ def test_a_measured_profile(run: Run, cuda: FakeCuda, graph: Path, tmp_path: Pat
     assert cuda.calls
 
 
+def test_launched_kernels_are_tuned_on_gpus(
+    run: Run, cuda: FakeCuda, graph: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "p.json"
+    assert run(*measured(graph, "--mechanisms", "device-launch", "--out", out)).code == 0
+    profile = profiles.load(out, "")
+    assert {it.mechanism for it in profile.search.candidates} == {
+        "bulk-copy", "split", "device-launch",
+    }  # fmt: skip
+    best = profile.best("device-launch")
+    assert best is not None
+    assert best.given() == {"chunk_bytes": 4 * KIB, "agent_threads": 32}  # the fake's fastest
+    assert {call[6:8] for call in cuda.calls if call[2] == "device-launch"} == {
+        (4 * KIB, threads) for threads in (32, 4096)
+    }
+    # A study takes it from there, unless it is told what to try.
+    words = ("study", "pagerank", "--data", graph, "--gpus", 4, "--profile", out, "--json")
+    for more, tried in (((), [best.given()]), (("--threads", "64"), None)):
+        assert run(*words, tmp_path / "s.json", *more).code == 0
+        rows = document(tmp_path / "s.json")["rows"]
+        (row,) = (row for row in rows if row["mechanism"] == "device-launch")
+        if tried is None:
+            assert {it["agent_threads"] for it in row["config"]["tried"]} == {64}
+        else:
+            assert row["config"]["tried"] == tried
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        *(
+            (name, "real GPUs cannot run this; leave it out, or name a machine to simulate with "
+                   "--machine")
+            for name in ("proact-hardware", "serial-copy")
+        ),
+        ("infinite-bandwidth", "a bound cannot be picked; leave it out"),
+        *(
+            (name, "it has nothing to tune; leave it out, and compare it by interlace study")
+            for name in ("nccl", "unified-memory")
+        ),
+    ],
+)  # fmt: skip
+def test_what_gpus_cannot_pick(
+    run: Run, cuda: FakeCuda, graph: Path, name: str, sentence: str
+) -> None:
+    ran = run(*measured(graph, "--mechanisms", f"inline,{name}"))
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == f"interlace: --mechanisms {name}: {sentence}\n"
+    assert cuda.calls == []
+
+
+@pytest.mark.usefixtures("core")
+def test_proact_hardware_is_tuned_where_it_is(run: Run, graph: Path, tmp_path: Path) -> None:
+    out = tmp_path / "p.json"
+    words = tune_of(graph, "--gpus", 2, "--mechanisms", "proact-hardware", "--out", out)
+    assert run(*words).code == 0
+    found = {it.mechanism for it in profiles.load(out, "").search.candidates}
+    assert found == {"bulk-copy", "split", "proact-hardware"}
+    ran = run(*tune_of(graph, "--mechanisms", "serial-copy"))
+    assert (ran.code, ran.out) == (2, "")
+    assert "--mechanisms serial-copy: it has nothing to tune" in ran.err
+
+
 def test_a_refused_candidate_is_no_end(
     run: Run, cuda: FakeCuda, graph: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
