@@ -156,7 +156,7 @@ def bench_command(
         typer.Option(
             "--chunks",
             metavar="LIST",
-            help="Chunks of polling and copy-engine.  [default: 4K to 256M by factors of 4, those "
+            help="Chunks, where they are tracked.  [default: 4K to 256M by factors of 4, those "
             "that the mechanism can take]",
         ),
     ] = None,
@@ -165,7 +165,8 @@ def bench_command(
         typer.Option(
             "--threads",
             metavar="LIST",
-            help=f"Threads of the agent of polling.  [default: {DEFAULT_THREADS}]",
+            help="Threads of polling's agent and device-launch's kernels.  "
+            f"[default: {DEFAULT_THREADS}]",
         ),
     ] = None,
     epochs: Annotated[

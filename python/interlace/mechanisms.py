@@ -21,7 +21,8 @@ MECHANISMS = (
 BASELINE = "bulk-copy"
 BOUND = "infinite-bandwidth"
 SERIAL = "serial-copy"  # the bulk copies of the PROACT paper; no way that anybody should choose
-SIMULATED = ("device-launch", "proact-hardware", SERIAL, BOUND)  # what the real node refuses
+HARDWARE = "proact-hardware"
+SIMULATED = (HARDWARE, SERIAL, BOUND)  # what no real GPU runs
 DEFAULTS = tuple(name for name in MECHANISMS if name != SERIAL)  # of a study
 TRACKED = ("polling", "device-launch", "copy-engine")  # what tracks chunks on real GPUs
 # Behind a mechanism that tracks chunks: everything is done but for the transfers. It says what

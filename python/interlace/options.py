@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from interlace.cli import unknown
 from interlace.errors import UserError
@@ -102,6 +103,16 @@ def agent_threads(option: str, text: str) -> tuple[int, ...]:
             "commas between them, such as 4096,16384"
         )
     return tuple(sorted(set(found)))
+
+
+def refuse_simulated(option: str, names: Sequence[str], *, bound: bool) -> None:
+    """Raise UserError for what no real GPU runs; with `bound` not for that, which is derived."""
+    for name in names:
+        if name in SIMULATED and not (bound and name == BOUND):
+            raise UserError(
+                f"{option} {name}: real GPUs cannot run this; leave it out, or name a machine to "
+                "simulate with --machine"
+            )
 
 
 def mechanism_names(

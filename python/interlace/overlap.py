@@ -54,7 +54,7 @@ class Row(msgspec.Struct):
     best: bool = False  # the fastest of its mechanism; never bulk-copy
     # Of the best that tracks chunks: the part that tracking adds to the time without transfers.
     tracking: float | None = None
-    untransferred_epoch_s: list[float] = []
+    untransferred_epoch_s: list[float] = []  # also of bulk-copy, which that is compared with
     remarks: list[str] = []
 
 
@@ -159,6 +159,7 @@ class Overlap:
             return
         name = BASELINE + WITHOUT_TRANSFERS
         alone = self._run(balance.peers, name, Config(), balance.rounds)
+        next(it for it in rows if it.mechanism == BASELINE).untransferred_epoch_s = alone.epoch_s
         for row in best:
             name, config = row.mechanism + WITHOUT_TRANSFERS, Config.of(row.config)
             found = self._run(balance.peers, name, config, balance.rounds)

@@ -23,7 +23,6 @@ from interlace.mechanisms import (
     EVERY,
     NOT_AVAILABLE,
     SERIAL,
-    SIMULATED,
     Tuning,
 )
 from interlace.nodes import CudaNode, Node, SimulatedNode, load_core, real_node
@@ -31,6 +30,7 @@ from interlace.options import (
     agent_threads,
     chunk_sizes,
     mechanism_names,
+    refuse_simulated,
     whole,
     whole_numbers,
 )
@@ -324,12 +324,7 @@ def study_command(
     if mechanisms is not None:
         named = mechanism_names("--mechanisms", mechanisms, simulated=simulated, more=(TUNED,))
     if machine is None:
-        for name in named:
-            if name in SIMULATED and name != BOUND:  # which is derived
-                raise UserError(
-                    f"--mechanisms {name}: real GPUs cannot run this; leave it out, or name a "
-                    "machine to simulate with --machine"
-                )
+        refuse_simulated("--mechanisms", named, bound=True)
     if no_profile:
         for option, asked in (("--profile", profile_file), ("--mechanisms tuned", TUNED in named)):
             if asked:
@@ -382,8 +377,10 @@ def study_command(
     profile = None if profile_file is None else _named_profile(profile_file, counts)
     by_hand = {
         "split": range_list is not None,
-        "copy-engine": chunk_list is not None,
         "polling": chunk_list is not None or thread_list is not None,
+        "device-launch": chunk_list is not None or thread_list is not None,
+        "copy-engine": chunk_list is not None,
+        "proact-hardware": chunk_list is not None,
     }
     try:
         loaded = chosen.load(asked_inputs, node.cuda if isinstance(node, CudaNode) else None)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from interlace.results import Row, Study
 
 UNKNOWN = "-"
+PAGE = 100  # characters
 WRAPPED = 30  # the least characters for sentences
 BEST = "bold green"  # the style of what won
 
@@ -25,7 +26,7 @@ BEST = "bold green"  # the style of what won
 class Column(NamedTuple):
     """A column: two lines of header (name, unit), cells, and whether they are numbers.
 
-    The last column may hold sentences, which wrap on a terminal.
+    A column that `wraps` may hold sentences; where a terminal is narrow, their lines break.
     """
 
     name: str
@@ -162,12 +163,14 @@ def legend(mechanisms: Iterable[str]) -> list[str]:
         "copy-engine": "(chunk bytes)",
         "proact-hardware": "(chunk bytes)",
     }
-    groups: dict[str, list[str]] = {}
-    names = list(dict.fromkeys(mechanisms))
+    names = dict.fromkeys(mechanisms)
+    with_figures: dict[str, list[str]] = {}
     for name in names:
         if name in figures:
-            groups.setdefault(figures[name], []).append(name)
-    lines = [f"{', '.join(them)} {what}: K is 2^10, M 2^20." for what, them in groups.items()]
+            with_figures.setdefault(figures[name], []).append(name)
+    lines = [f"{', '.join(of_them)} {what}," for what, of_them in with_figures.items()]
+    if lines:
+        lines[-1] = lines[-1].removesuffix(",") + ": K is 2^10, M 2^20."
     return [*lines, "unified-memory (hint)."] if "unified-memory" in names else lines
 
 
@@ -212,21 +215,26 @@ def print_table(
 
 
 def _plain(cut: Sequence[Column], groups: Sequence[int]) -> str:
-    """Aligned text: two lines of header, a blank line before each section but the first."""
-    lines = [_line(cut, [c.name for c in cut]), _line(cut, [c.unit for c in cut])]
+    """Aligned text: two lines of header, a blank line before each section but the first.
+
+    Columns stand closer where only that keeps lines within a page of text.
+    """
+    cells, gaps = sum(column.width for column in cut), len(cut) - 1
+    gap = " " if cells + gaps <= PAGE < cells + 2 * gaps else "  "
+    lines = [_line(cut, [c.name for c in cut], gap), _line(cut, [c.unit for c in cut], gap)]
     for index, group in enumerate(groups):
         if index and group != groups[index - 1]:
             lines.append("")
-        lines.append(_line(cut, [c.cells[index] for c in cut]))
+        lines.append(_line(cut, [c.cells[index] for c in cut], gap))
     return "\n".join(lines)
 
 
-def _line(cut: Sequence[Column], cells: Sequence[str]) -> str:
+def _line(cut: Sequence[Column], cells: Sequence[str], gap: str) -> str:
     words = [
         cell.rjust(column.width) if column.number else cell.ljust(column.width)
         for column, cell in zip(cut, cells, strict=True)
     ]
-    return "  ".join(words).rstrip()
+    return gap.join(words).rstrip()
 
 
 def _blocks(cut: Sequence[Column], width: int) -> list[list[Column]]:

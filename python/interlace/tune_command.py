@@ -16,9 +16,16 @@ import typer
 from interlace import files, profiles, table
 from interlace.cli import unknown
 from interlace.errors import UserError
-from interlace.mechanisms import BOUND, MECHANISMS, Config, Tuning, label
+from interlace.mechanisms import BOUND, HARDWARE, MECHANISMS, Config, Tuning, label
 from interlace.nodes import CudaNode, Node, SimulatedNode, load_core, real_node
-from interlace.options import agent_threads, chunk_sizes, mechanism_names, whole, whole_numbers
+from interlace.options import (
+    agent_threads,
+    chunk_sizes,
+    mechanism_names,
+    refuse_simulated,
+    whole,
+    whole_numbers,
+)
 from interlace.profiles import Machine, Picked, Profile, Subject
 from interlace.progress import Steps, progress
 from interlace.results import json_text, provenance
@@ -85,6 +92,7 @@ def _columns(shown: Sequence[Tried], profile: Profile) -> list[table.Column]:
             "",
             [label(it.mechanism, Config.of(it.parameters)) for it in shown],
             number=False,
+            wraps=True,
         ),
         table.Column("samples", "", counts),
         table.Column("median", name, table.fixed([m / unit for m in medians])),
@@ -213,7 +221,8 @@ def tune_command(
         typer.Option(
             "--mechanisms",
             metavar="LIST",
-            help=f"Some of: {','.join(TUNED)}; bulk-copy and split are always measured.  "
+            help=f"Some of: {','.join(TUNED)}, and simulated {HARDWARE}; bulk-copy and "
+            "split are always measured.  "
             "[default: all]",
         ),
     ] = None,
@@ -228,7 +237,7 @@ def tune_command(
         typer.Option(
             "--chunks",
             metavar="LIST",
-            help="Chunks of polling and copy-engine.  [default: 4K to 16M by factors of 2]",
+            help="Chunks, where they are tracked.  [default: 4K to 16M by factors of 2]",
         ),
     ] = None,
     threads: Annotated[
@@ -236,7 +245,8 @@ def tune_command(
         typer.Option(
             "--threads",
             metavar="LIST",
-            help="Threads of the agent of polling.  [default: 32 to 16384 by factors of 2]",
+            help="Threads of polling's agent and device-launch's kernels.  "
+            "[default: 32 to 16384 by factors of 2]",
         ),
     ] = None,
     warmup: Annotated[
@@ -295,9 +305,18 @@ def tune_command(
     asked = inputs()
     names = set(TUNED)
     if mechanisms is not None:
-        names = {*mechanism_names("--mechanisms", mechanisms), "bulk-copy", "split"}
-        if BOUND in names:
+        named = mechanism_names("--mechanisms", mechanisms)
+        if BOUND in named:
             raise UserError(f"--mechanisms {BOUND}: a bound cannot be picked; leave it out")
+        if machine is None:
+            refuse_simulated("--mechanisms", named, bound=False)
+        for name in named:
+            if name not in (*TUNED, HARDWARE):
+                raise UserError(
+                    f"--mechanisms {name}: it has nothing to tune; leave it out, and compare it by "
+                    "interlace study"
+                )
+        names = {*named, "bulk-copy", "split"}
     if gpus is not None:
         whole("--gpus", gpus, 2)
     tuning = Tuning(

@@ -51,7 +51,9 @@ tune_family make_family(std::string mechanism,
 
 // `measure` gives a list of seconds for each candidate of a round, or a string: why it is
 // impossible.
-tune_result search(const tune_space& space, const nb::callable& measure, std::uint32_t repeats,
+using measure_round = nb::typed<nb::callable, nb::object(tune_round)>;
+
+tune_result search(const tune_space& space, const measure_round& measure, std::uint32_t repeats,
                    std::uint32_t most_rounds, bool repeatable) {
   const auto call = [&](const tune_round& round) {
     check_signals();

@@ -266,6 +266,7 @@ class Fake:
         split_ranges: int,
         chunk_bytes: int,
         agent_threads: int,
+        variant: str,
         measured: NDArray[np.float32],
         weights: NDArray[np.float32],
         curvature: NDArray[np.float32],
@@ -278,7 +279,7 @@ class Fake:
         shape = (len(curvature), *measured.shape, subsets, beta)
         scan = tomography.Scan(*shape, measured, weights, curvature)
         exact = tomography.reconstruct(scan, iterations).image.ravel()
-        how = (split_ranges, chunk_bytes, agent_threads)
+        how = (split_ranges, chunk_bytes, agent_threads, variant)
         asked = (mechanism, boundaries, iterations, tolerance, how)
         entries = curvature.size * len(measured)
         return self._run(node, asked, exact, iterations, 0.0, entries, "renew_pixels")
@@ -336,7 +337,11 @@ class Fake:
             "infinite-bandwidth": (0.0, 0.0),
         }[mechanism]
         if elided:
-            assert mechanism in ("polling", "device-launch", "copy-engine", "proact-hardware")
+            tracked = ("polling", "device-launch", "copy-engine")
+            on_gpus = node == "cuda"
+            assert mechanism in (*tracked, "bulk-copy" if on_gpus else "proact-hardware")
+            if on_gpus:
+                values[:] = np.nan  # nobody got anything
             exposed, sent = 0.0, 0
         epoch = compute + exposed + extra
         timeline = []
@@ -355,7 +360,7 @@ class Fake:
         known = mechanism != "infinite-bandwidth"
         return {
             "time_s": 0.0 if node == "host" else epoch * done,
-            "copy_s": copy * done if mechanism == "bulk-copy" else 0.0,
+            "copy_s": copy * done if mechanism == "bulk-copy" and not elided else 0.0,
             "iterations": done,
             "residual": residual,
             "values": values,
@@ -379,6 +384,8 @@ class FakeCuda(Fake):
         self.overlaps: list[tuple[Any, ...]] = []
         self.nccl: str | None = None  # the version, if the library is there
         self.nccl_files: list[str] = []  # that were offered
+        self.rate = 3.5e11  # bytes a second, of an exchange's copies
+        self.rates: list[int] = []  # numbers of GPUs whose rate was measured
 
     def nccl_version(self, candidates: list[str]) -> str:
         self.nccl_files = candidates
@@ -441,7 +448,8 @@ class FakeCuda(Fake):
         assert 2 <= gpus <= self.gpus
         assert bytes > 0
         assert repeats > 0
-        return {"copies_bytes_per_s": 3.5e11, "stores_bytes_per_s": 3.4e11}
+        self.rates.append(gpus)
+        return {"copies_bytes_per_s": self.rate, "stores_bytes_per_s": 0.9 * self.rate}
 
     def measure_overlap(
         self,
@@ -459,13 +467,18 @@ class FakeCuda(Fake):
         repeats: int,
         deliver: bool,
     ) -> dict[str, Any]:
-        self.overlaps.append((peers, bytes, mechanism, chunk_bytes, agent_threads, rounds, deliver))
+        asked = peers, bytes, mechanism, chunk_bytes, agent_threads, rounds, deliver, variant
+        self.overlaps.append(asked)
         assert peers < self.gpus
         assert epochs > 0
         assert warmup >= 0
         assert 32 <= agent_threads <= 65536
         if self.crash == mechanism:
             raise DeviceError("GPU 1 did not get element 7")
+        if variant == "bulk":
+            assert mechanism.startswith("polling")
+            if agent_threads > 8192:
+                raise UsageError(f"an agent of {agent_threads} threads leaves no place")
         if mechanism == "copy-engine" and bytes // chunk_bytes > 250:
             raise UsageError(f"chunks of {chunk_bytes} bytes are too small")
         remarks = ["it went another way"] if mechanism == "inline" else []
@@ -478,7 +491,8 @@ class FakeCuda(Fake):
             "bulk-copy": kernel + transfer,
             "split": max(kernel, transfer) + min(kernel, transfer) / split_ranges,
             "inline": max(kernel, transfer * 1.25),
-            "polling": max(kernel, transfer) + chunk_bytes / 400e9 + 1e-3 / agent_threads,
+            "polling": (0.97 if variant == "bulk" else 1)
+            * (max(kernel, transfer) + chunk_bytes / 400e9 + 1e-3 / agent_threads),
             "device-launch": kernel + transfer + 1e-3 / agent_threads,
             "copy-engine": max(kernel, transfer) + chunk_bytes / 400e9,
             "nccl": kernel + 0.9 * transfer + PENALTIES.get(variant, 0.0),

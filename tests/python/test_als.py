@@ -16,7 +16,7 @@ from scipy.sparse import coo_array
 from fake_core import Fake, FakeCuda
 from interlace import ratings, reading
 from interlace.errors import UserError
-from interlace.mechanisms import MIB, Config
+from interlace.mechanisms import DEFAULTS, MIB, Config
 from interlace.ratings import Ratings, generate, load_ratings
 from interlace.workloads import Als, Case, Inputs, RunFailure
 from study_helpers import MACHINE, Run
@@ -347,7 +347,7 @@ def test_the_real_core(run: Run, tmp_path: Path, method: str) -> None:
     ran = run(*STUDY, *words, "--method", method, "--iterations", 2)
     assert ran.code == 0, ran.err
     rows = json.loads(out.read_text())["rows"]
-    assert len(rows) == 17
+    assert len(rows) == 1 + 2 * len(DEFAULTS)
     assert all(0 < row["max_error"] < 1e-4 for row in rows)
 
 

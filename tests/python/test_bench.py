@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import statistics
 from pathlib import Path
 from typing import Any
@@ -10,17 +11,21 @@ from typing import Any
 import pytest
 
 from fake_core import FakeCuda
-from interlace.mechanisms import GIB, KIB, MECHANISMS, MIB
+from interlace.mechanisms import GIB, KIB, MIB
 from study_helpers import Run
 
 ROW_KEYS = [
     "peers", "mechanism", "config", "reason", "epoch_s", "time_s", "speedup", "rate_bytes",
-    "rate_epoch_s", "gb_per_s", "limit", "of_limit", "best", "remarks",
+    "rate_epoch_s", "gb_per_s", "limit", "of_limit", "best", "tracking",
+    "untransferred_epoch_s", "remarks",
 ]  # fmt: skip
 FILE_KEYS = [
     "format", "benchmark", "command", "version", "commit", "date", "driver", "machine", "bytes",
     "epochs", "warmup", "repeats", "balances", "rows",
 ]  # fmt: skip
+# What real GPUs run, in the order of the rows.
+MEASURED = ["bulk-copy", "split", "inline", "polling", "device-launch", "copy-engine"]
+TRACKED = MEASURED[3:]
 
 
 def result(run: Run, tmp_path: Path, *words: object) -> dict[str, Any]:
@@ -75,8 +80,8 @@ def test_the_file(run: Run, tmp_path: Path) -> None:
         first, last = map(statistics.median, balance["bulk_epoch_s"])
         assert balance["spread"] == pytest.approx((last - first) / first)
         own = [row for row in document["rows"] if row["peers"] == peers]
-        assert list(dict.fromkeys(row["mechanism"] for row in own)) == list(MECHANISMS[:-1])
-        for mechanism in MECHANISMS[1:-1]:
+        assert list(dict.fromkeys(row["mechanism"] for row in own)) == MEASURED
+        for mechanism in MEASURED[1:]:
             rows = [row for row in own if row["mechanism"] == mechanism]
             fastest = min(rows, key=lambda row: row["time_s"])
             assert [row for row in rows if row["best"]] == [fastest]
@@ -87,7 +92,13 @@ def test_what_is_measured(run: Run, cuda: FakeCuda, tmp_path: Path) -> None:
     rows = document["rows"]
     sizes = [4 * KIB * 4**n for n in range(9)]
     polled = [row["config"] for row in rows if row["mechanism"] == "polling"]
-    assert polled == [{"chunk_bytes": size, "agent_threads": 32} for size in sizes]
+    by_vectors = [{"chunk_bytes": size, "agent_threads": 32} for size in sizes]
+    assert polled == by_vectors + [{**config, "variant": "bulk"} for config in by_vectors]
+    launched = [row["config"] for row in rows if row["mechanism"] == "device-launch"]
+    assert launched == by_vectors
+    asked_of = {call[7] for call in cuda.overlaps if call[2] == "polling"}
+    assert asked_of == {"", "bulk"}
+    assert {call[7] for call in cuda.overlaps if not call[2].startswith("polling")} == {""}
     copied = [row["config"]["chunk_bytes"] for row in rows if row["mechanism"] == "copy-engine"]
     assert copied == sizes[5:]  # those that streams can wait for
     ranges = [row["config"]["ranges"] for row in rows if row["mechanism"] == "split"]
@@ -99,7 +110,7 @@ def test_what_is_measured(run: Run, cuda: FakeCuda, tmp_path: Path) -> None:
     assert {row["rate_bytes"] for row in rows if row is not first} == {GIB}
 
     rounds = document["balances"][0]["rounds"]
-    for peers, size, mechanism, _, _, asked, deliver in cuda.overlaps:
+    for peers, size, mechanism, _, _, asked, deliver, _ in cuda.overlaps:
         assert peers == 2
         assert asked in (0, rounds) or not deliver
         assert deliver or mechanism == "bulk-copy"
@@ -107,7 +118,11 @@ def test_what_is_measured(run: Run, cuda: FakeCuda, tmp_path: Path) -> None:
     bulk = [n for n, call in enumerate(cuda.overlaps) if call[2] == "bulk-copy" and call[5]]
     bulk = [n for n in bulk if cuda.overlaps[n][6]]
     assert len(bulk) == 2
-    others = [n for n, call in enumerate(cuda.overlaps) if call[2] != "bulk-copy"]
+    others = [
+        n
+        for n, call in enumerate(cuda.overlaps)
+        if call[2] != "bulk-copy" and not call[2].endswith("-without-transfers")
+    ]
     assert bulk[0] < min(others)
     assert max(others) < bulk[1]
 
@@ -119,11 +134,65 @@ def test_chunks_beyond_the_transfer_are_one(run: Run, tmp_path: Path) -> None:
     for row in document["rows"]:
         if row["mechanism"] in found:
             found[row["mechanism"]].append(row["config"]["chunk_bytes"])
-    sizes = [4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB]
-    assert found == {"polling": sizes, "copy-engine": sizes[1:]}
+    # chunks grow and shrink, so that 4 MiB still cut 1 MiB; 16 MiB do not, nor do larger ones
+    sizes = [4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB]
+    sizes_of_both = [*sizes, *sizes]  # of agents that copy by threads, and in bulk
+    assert found == {"polling": sizes_of_both, "copy-engine": sizes[1:]}
     assert {row["rate_bytes"] for row in document["rows"] if row["mechanism"] != "copy-engine"} == {
         4 * MIB
     }
+
+
+def test_the_best_that_track_say_what_that_costs(run: Run, cuda: FakeCuda, tmp_path: Path) -> None:
+    document = result(run, tmp_path, "--chunks", "1M,4M", "--threads", "4096,16384")
+    for peers in (1, 3):
+        rows = [row for row in document["rows"] if row["peers"] == peers]
+        bulk = statistics.median(rows[0]["untransferred_epoch_s"])
+        known = [row for row in rows if row["tracking"] is not None]
+        assert [row["mechanism"] for row in known] == TRACKED
+        for row in known:
+            assert row["best"]
+            found = statistics.median(row["untransferred_epoch_s"])
+            assert row["tracking"] == found / bulk - 1
+            assert row["tracking"] == pytest.approx(0.01, abs=0.01)  # the fake's, and its drift
+        others = [row for row in rows[1:] if row["tracking"] is None]
+        assert {row["mechanism"] for row in others if row["best"]} == {"split", "inline"}
+        assert all(row["untransferred_epoch_s"] == [] for row in others)
+    # nothing is moved in the configuration that was the fastest, with the same computation
+    best = {
+        (row["peers"], row["mechanism"], row["config"]["chunk_bytes"], row["config"].get("variant"))
+        for row in document["rows"]
+        if row["tracking"] is not None
+    }
+    rounds = {it["peers"]: it["rounds"] for it in document["balances"]}
+    asked = [call for call in cuda.overlaps if call[2].endswith("-without-transfers")]
+    assert all(call[5] == rounds[call[0]] and call[6] for call in asked)
+    without = [
+        (call[0], call[2].removesuffix("-without-transfers"), *call[3:8:4]) for call in asked
+    ]
+    tracked = [it for it in without if it[1] != "bulk-copy"]
+    assert {(*it[:3], it[3] or None) for it in tracked} == best
+    assert len(without) == len(tracked) + 2 == 8
+
+
+def test_mechanisms_without_chunks_have_no_tracking(
+    run: Run, cuda: FakeCuda, tmp_path: Path
+) -> None:
+    document = result(run, tmp_path, "--mechanisms", "split,inline", "--peers", 1)
+    assert all(row["tracking"] is None for row in document["rows"])
+    assert not any(call[2].endswith("-without-transfers") for call in cuda.overlaps)
+    assert "tracking" not in run("bench", "overlap", "--mechanisms", "split,inline").out
+
+
+def test_agents_copy_in_bulk_where_they_fit(run: Run, cuda: FakeCuda, tmp_path: Path) -> None:
+    words = ["--mechanisms", "polling", "--chunks", "1M", "--peers", 1]
+    document = result(run, tmp_path, *words, "--threads", "8192,16384")
+    configs = [row["config"] for row in document["rows"][1:]]
+    vectors = [{"chunk_bytes": MIB, "agent_threads": n} for n in (8192, 16384)]
+    assert configs == [*vectors, {**vectors[0], "variant": "bulk"}]  # 16384 take too much memory
+    assert all(row["reason"] is None for row in document["rows"])
+    assert [row["best"] for row in document["rows"]] == [False, False, False, True]
+    assert {call[7] for call in cuda.overlaps if call[2] == "polling-without-transfers"} == {"bulk"}
 
 
 def test_what_is_refused_is_a_row(run: Run, cuda: FakeCuda, tmp_path: Path) -> None:
@@ -161,15 +230,21 @@ def test_the_table(run: Run) -> None:
     assert lines[4].split()[3] == "1.00"
     assert lines[5].startswith("    1  inline ")
     assert lines[6].startswith("    1  polling (256 KiB, 4096 threads) ")
-    assert lines[6].endswith("  best")
-    assert not lines[7].endswith("  best")
-    assert lines[8] == ""
-    assert lines[9].split()[:2] == ["3", "bulk-copy"]
-    assert max(map(len, lines[:13])) <= 100
-    assert lines[14].startswith("1 peer: the copies take 6")
-    assert lines[15].startswith("3 peers: the copies take 2")
-    assert " %." in lines[15]
-    assert lines[16:] == ["inline to 1 peer, and once more: it went another way"]
+    assert lines[8].startswith("    1  polling (256 KiB, 4096 threads, bulk) ")
+    assert [n for n in range(4, 9) if lines[n].endswith("  best")] == [5, 8]  # of each mechanism
+    assert lines[9] == ""
+    assert lines[10].split()[:2] == ["3", "bulk-copy"]
+    assert max(map(len, lines[:15])) <= 100
+    assert lines[16].startswith("1 peer: the copies take 6")
+    assert lines[17].startswith("3 peers: the copies take 2")
+    assert " %." in lines[17]
+    for line, peers in ((18, "1 peer"), (19, "3 peers")):
+        assert re.fullmatch(
+            rf"polling \(256 KiB, 4096 threads, bulk\) to {peers}: tracking alone costs 1\.\d % of "
+            r"the time\.",
+            lines[line],
+        )
+    assert lines[20:] == ["inline to 1 peer, and once more: it went another way"]
 
 
 def test_a_transfer_that_cannot_be_measured(run: Run, cuda: FakeCuda) -> None:
@@ -208,6 +283,13 @@ def test_a_transfer_that_cannot_be_measured(run: Run, cuda: FakeCuda) -> None:
         (
             ["overlap", "--mechanisms", "inline,infinite-bandwidth"],
             "--mechanisms infinite-bandwidth: real GPUs cannot run this bound; leave it out",
+        ),
+        *(
+            (
+                ["overlap", "--mechanisms", f"bulk-copy,{name}"],
+                f"--mechanisms {name}: real GPUs cannot run this mechanism; leave it out",
+            )
+            for name in ("proact-hardware", "serial-copy")
         ),
         (["overlap", "-n", "0"], "--epochs 0: give a number of at least 1"),
         (["overlap", "-w", "-1"], "--warmup -1: give a number of at least 0"),

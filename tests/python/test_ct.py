@@ -15,7 +15,7 @@ from scipy.sparse import csr_array, vstack
 from fake_core import Fake, FakeCuda
 from interlace import reading, tomography
 from interlace.errors import UserError
-from interlace.mechanisms import MIB, Config
+from interlace.mechanisms import DEFAULTS, MIB, Config
 from interlace.tomography import System, generate, least_detectors
 from interlace.workloads import Case, Ct, Inputs, RunFailure
 from study_helpers import MACHINE, Run
@@ -227,7 +227,7 @@ def test_an_old_part_is_found(iterations: int) -> None:
 def test_what_the_core_is_given(core: Fake) -> None:
     workload = small(iterations=7, subsets=5)
     outcome = workload.simulate(core, "machine", Case(3, "split", Config(ranges=8)))
-    assert core.calls == [("sim", 3, "split", 7, 0.0, 8, MIB, 32)]
+    assert core.calls == [("sim", 3, "split", 7, 0.0, 8, MIB, 32, "")]
     assert outcome.values.shape == (3, 1600)
     assert workload.boundaries(3) == [0, 13 * 40, 26 * 40, 1600]
     assert (small().iterations, small().scan.subsets, small(angles=6).scan.subsets) == (3, 4, 2)
@@ -269,7 +269,7 @@ def test_the_real_core(run: Run, tmp_path: Path) -> None:
     ran = run(*STUDY, *words, "--iterations", 1)
     assert ran.code == 0, ran.err
     rows = json.loads(out.read_text())["rows"]
-    assert len(rows) == 13
+    assert len(rows) == 1 + 2 * len(DEFAULTS)
     assert all(0 < row["max_error"] < 1e-5 for row in rows)
 
 
@@ -308,7 +308,7 @@ def test_the_core_refuses_what_is_no_scan() -> None:
     ):
         given = [*good[:place], wrong, *good[place + 1 :]]
         with pytest.raises(core.UsageError, match=sentence):
-            core.run_ct("host", None, "bulk-copy", cut, 1, 0.0, 1, MIB, 32, *given)
+            core.run_ct("host", None, "bulk-copy", cut, 1, 0.0, 1, MIB, 32, "", *given)
     odd = [array[:, :-1].copy() for array in good[:2]]
     with pytest.raises(core.UsageError, match="needs 58, or more by an even number"):
-        core.run_ct("host", None, "bulk-copy", cut, 1, 0.0, 1, MIB, 32, *odd, *good[2:])
+        core.run_ct("host", None, "bulk-copy", cut, 1, 0.0, 1, MIB, 32, "", *odd, *good[2:])

@@ -17,7 +17,7 @@ from fake_core import Fake, FakeCuda
 from interlace import banded, reading
 from interlace.banded import generate, jacobi_reference, load_banded
 from interlace.errors import UserError
-from interlace.mechanisms import MIB, Config
+from interlace.mechanisms import DEFAULTS, MIB, Config
 from interlace.workloads import Case, Inputs, Jacobi, RunFailure
 from study_helpers import MACHINE, Run
 
@@ -388,7 +388,7 @@ def test_the_real_core(run: Run, tmp_path: Path, halo: bool) -> None:
     ran = run(*STUDY, *words, *(["--halo"] if halo else []))
     assert ran.code == 0, ran.err
     rows = json.loads(out.read_text())["rows"]
-    assert len(rows) == 17
+    assert len(rows) == 1 + 2 * len(DEFAULTS)
     for row in rows:
         assert 0 < row["max_error"] < 1e-6
         if row["gpus"] > 1 and row["mechanism"] != "infinite-bandwidth":

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from fake_core import Fake
-from interlace.mechanisms import DEFAULTS
+from interlace.mechanisms import BOUND, DEFAULTS
 from interlace.timeline import lanes
 from interlace.workloads import Event
 from study_helpers import MACHINE, Run, study_of
@@ -68,7 +68,7 @@ def page_of(run: Run, tmp_path: Path, *words: object) -> Page:
 @pytest.mark.usefixtures("core")
 def test_the_page_of_a_simulated_study(run: Run, graph: Path, tmp_path: Path) -> None:
     page = page_of(run, tmp_path, *study_of(graph))
-    timelines = [f"timeline-{n}" for n in range(8)]
+    timelines = [f"timeline-{n}" for n in range(len(DEFAULTS))]
     assert list(page.figures) == ["speedup", "scaling", "wire", "overlap", *timelines]
     ids = [attributes.get("id") for _, attributes in page.tags]
     for key in page.figures:
@@ -81,7 +81,7 @@ def test_the_page_of_a_simulated_study(run: Run, graph: Path, tmp_path: Path) ->
         assert word in page.words, word
     assert "derived" not in json.dumps(page.figures)
     rows = [tag for tag, _ in page.tags if tag == "tr"]
-    assert len(rows) == 1 + 17 + 1 + 4
+    assert len(rows) == 1 + (1 + 2 * len(DEFAULTS)) + 1 + 4
 
 
 @pytest.mark.usefixtures("core")
@@ -102,14 +102,15 @@ def test_the_charts_show_the_rows(run: Run, graph: Path, tmp_path: Path) -> None
     out = tmp_path / "o.json"
     page = page_of(run, tmp_path, *study_of(graph, "--json", out))
     rows = {(r["gpus"], r["mechanism"]): r for r in json.loads(out.read_text())["rows"]}
+    names = [name for name in DEFAULTS if name != BOUND]
     speedup = {trace["name"]: trace for trace in page.figures["speedup"]["data"]}
-    assert list(speedup) == [*DEFAULTS[:-1], "opportunity"]
-    for name in DEFAULTS[:-1]:
+    assert list(speedup) == [*names, "opportunity"]
+    for name in names:
         assert speedup[name]["x"] == ["2 GPUs", "4 GPUs"]
         assert speedup[name]["y"] == [rows[gpus, name]["speedup"] for gpus in (2, 4)]
     assert speedup["opportunity"]["y"] == [rows[g, "inline"]["opportunity"] for g in (2, 4)]
     scaling = {trace["name"]: trace for trace in page.figures["scaling"]["data"]}
-    assert list(scaling) == ["linear", *DEFAULTS[:-1], "opportunity"]
+    assert list(scaling) == ["linear", *names, "opportunity"]
     assert scaling["inline"]["x"] == [1, 2, 4]
     assert scaling["inline"]["y"][0] == 1
     wire = {trace["name"]: trace for trace in page.figures["wire"]["data"]}
@@ -213,7 +214,7 @@ def test_the_trace_file(run: Run, graph: Path, tmp_path: Path) -> None:
         *(f"bulk-copy: GPU {n}" for n in range(4)),
         next(name for name in names.values() if name.startswith("split")),
     ]
-    assert len(names) == 32
+    assert len(names) == 4 * len(DEFAULTS)
     assert "polling (64 KiB, 4096 threads): GPU 0" in names.values()
     threads = {
         (e["pid"], e["tid"]): e["args"]["name"] for e in events if e["name"] == "thread_name"
@@ -267,4 +268,10 @@ def test_the_page_fits_a_window(run: Run, graph: Path, tmp_path: Path, width: in
     said = re.search(r'<p id="said">(.*?)</p>', done.stdout)
     assert said is not None, done.stderr[-2000:]
     found = json.loads(said[1])
-    assert found == {"window": width, "page": width, "charts": 12, "drawn": True, "cut": 0}
+    assert found == {
+        "window": width,
+        "page": width,
+        "charts": 4 + len(DEFAULTS),
+        "drawn": True,
+        "cut": 0,
+    }

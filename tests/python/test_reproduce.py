@@ -13,17 +13,17 @@ import pytest
 
 from fake_core import Fake, FakeCuda
 from interlace.machines import load_machine, to_core
-from interlace.mechanisms import KIB, MIB, Config
-from interlace.nodes import in_processes
+from interlace.mechanisms import HARDWARE, KIB, MIB, Config
+from interlace.nodes import CudaNode, in_processes, real_node
 from interlace.reproduce import proact, runs
 from interlace.reproduce import proact_inputs as given
 from interlace.reproduce.proact_inputs import Sizes
 from interlace.reproduce.rows import geometric_mean, row
 from interlace.reproduce.runs import Runner, without_transfers
-from interlace.workloads import Case
+from interlace.workloads import WORKLOADS, Case
 from study_helpers import Run
 
-TINY = Sizes(pagerank_scale=6, jacobi_rows=256, sssp_side=3, als_side=3)
+TINY = Sizes(pagerank_scale=6, jacobi_rows=256, sssp_side=3, als_side=3, ct_size=16)
 NEEDED = ("speedup-4", "bulk-copy-4", "opportunity-4", "speedup-16", "vs-bulk-copy-16")
 
 
@@ -134,12 +134,66 @@ def test_measured_figures(run: Run, tmp_path: Path) -> None:
             name = f"{one['mechanism']}-{one['gpus']}"
             times.setdefault(one["workload"], {}).setdefault(name, []).append(one["time_s"])
     expected = [
-        of["bulk-copy-1"][0] / min(of["inline-4"] + of["polling-4"]) for of in times.values()
+        of["bulk-copy-1"][0] / min(of["inline-4"] + of["polling-4"] + of["device-launch-4"])
+        for of in times.values()
     ]
     assert rows["speedup-4"]["measured"] == pytest.approx(mean(expected))
     assert rows["bulk-copy-4"]["measured"] is None  # no real GPU runs serial-copy here
     assert rows["opportunity-4"]["measured"] > rows["speedup-4"]["measured"]
     assert rows["speedup-16"]["measured"] is None
+
+
+@pytest.mark.usefixtures("cuda")
+def test_measured_tracking_moves_nothing(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "figures.json"
+    text = run("reproduce", "proact", "--quick", "--json", file).out.splitlines()
+    document = json.loads(file.read_text())
+    rows = {one["key"]: one for one in document["rows"]}
+    costs = []
+    for workload in ("pagerank", "als"):
+        ran = [
+            one for one in document["runs"]
+            if (one["node"], one["workload"], one["gpus"]) == ("cuda", workload, 4)
+        ]  # fmt: skip
+        bulk, tracked = (one for one in ran if one["mechanism"].endswith("-without-transfers"))
+        assert bulk["mechanism"] == "bulk-copy-without-transfers"
+        best = min(
+            (one for one in ran if one["mechanism"] in ("polling", "device-launch")),
+            key=lambda one: one["time_s"],
+        )
+        assert tracked["mechanism"] == best["mechanism"] + "-without-transfers"
+        assert (tracked["config"], tracked["iterations"]) == (best["config"], best["iterations"])
+        assert bulk["iterations"] == best["iterations"]
+        # The fake's replicas are no numbers then, which no verification would let pass.
+        assert bulk["max_error"] is tracked["max_error"] is None
+        costs.append(tracked["time_s"] / bulk["time_s"] - 1)
+        assert rows[f"tracking-{workload}"]["measured"] == pytest.approx(costs[-1])
+        assert rows[f"tracking-{workload}"]["simulated"] is None
+    assert min(costs) > 0
+    assert rows["tracking-mean"]["measured"] == pytest.approx(sum(costs) / len(costs))
+    assert rows["tracking-worst"]["measured"] == pytest.approx(max(costs))
+    others = [one for one in document["runs"] if one["max_error"] is None]
+    assert len(others) == 4  # all that is simulated was verified, with and without transfers
+    assert f"{len(document['runs']) - 4} runs verified; " in text[-3]
+    assert text[-2] == ("4 measured runs moved nothing between GPUs, and have no result to verify.")
+
+
+def test_a_measured_run_of_no_time_ends_it(
+    run: Run, cuda: FakeCuda, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = cuda.run_pagerank
+
+    def timeless(mechanism: str, *arguments: Any) -> dict[str, Any]:
+        result = whole(mechanism, *arguments)
+        return result | ({"time_s": 0.0} if mechanism == "bulk-copy-without-transfers" else {})
+
+    monkeypatch.setattr(cuda, "run_pagerank", timeless)
+    ran = run("reproduce", "proact", "--quick")
+    assert ran.code == 1
+    assert ran.err == (
+        "interlace: bulk-copy-without-transfers on 4 GPUs: the run's time is 0.0 s, which no run "
+        "can have\n"
+    )
 
 
 def test_few_gpus_measure_nothing(run: Run, cuda: FakeCuda, tmp_path: Path) -> None:
@@ -148,7 +202,7 @@ def test_few_gpus_measure_nothing(run: Run, cuda: FakeCuda, tmp_path: Path) -> N
     assert cuda.calls == []
 
 
-def ticks_of(core: Fake, *, quick: bool) -> tuple[int, int]:
+def ticks_of(core: Fake, node: CudaNode | None, *, quick: bool) -> tuple[int, int]:
     """How often the runner's tick was called, and how often it was said to be."""
     count = 0
 
@@ -156,14 +210,18 @@ def ticks_of(core: Fake, *, quick: bool) -> tuple[int, int]:
         nonlocal count
         count += 1
 
-    proact.reproduce(Runner(core, 2, tick), None, quick)
-    return count, proact.steps(quick, None)
+    proact.reproduce(Runner(core, 2, tick), node, quick)
+    return count, proact.steps(quick, node)
 
 
+@pytest.mark.usefixtures("cuda")
 @pytest.mark.parametrize("quick", [True, False])
-def test_progress_knows_the_steps(core: Fake, quick: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("measured", [True, False])
+def test_progress_knows_the_steps(
+    core: Fake, quick: bool, measured: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(proact, "LOADED", {"pagerank": proact.LOADED["pagerank"]})
-    called, said = ticks_of(core, quick=quick)
+    called, said = ticks_of(core, real_node(1, 3) if measured else None, quick=quick)
     assert called == said
 
 
@@ -246,6 +304,11 @@ def test_every_workload_loads(name: str) -> None:
     assert list(cut) == sorted(cut)
 
 
+def test_the_workloads_are_those_of_the_paper() -> None:
+    assert set(ALL) == {"pagerank", "jacobi", "sssp", "als", "ct"}  # section IV-D
+    assert set(ALL) == set(WORKLOADS)
+
+
 def test_the_machines_are_those_of_the_paper() -> None:
     rows = {one.key: one for one in proact._table_1()}
     for short in ("kepler", "pascal", "volta", "dgx-2"):
@@ -255,7 +318,7 @@ def test_the_machines_are_those_of_the_paper() -> None:
 
 # --- the real core --------------------------------------------------------------------------------
 
-SMALL = Sizes(pagerank_scale=15, jacobi_rows=1 << 14, sssp_side=14, als_side=5)
+SMALL = Sizes(pagerank_scale=15, jacobi_rows=1 << 14, sssp_side=14, als_side=5, ct_size=144)
 
 
 def hardware_over_inline(name: str, link_share: float) -> float:
@@ -277,7 +340,7 @@ def hardware_over_inline(name: str, link_share: float) -> float:
         return outcome.time_s
 
     inline = time("inline", Config())
-    return min(time(proact.HARDWARE, Config(chunk_bytes=n * KIB)) for n in (4, 16)) / inline
+    return min(time(HARDWARE, Config(chunk_bytes=n * KIB)) for n in (4, 16)) / inline
 
 
 # A chunk leaves when its last element is there; until then inline has sent the others. That is as
@@ -285,6 +348,7 @@ def hardware_over_inline(name: str, link_share: float) -> float:
 @pytest.mark.parametrize("name", list(ALL))
 def test_hardware_hardly_loses_to_inline(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(given, "HALF_BANDWIDTH", 20)
+    monkeypatch.setattr(given, "ANGLES", 60)
     assert hardware_over_inline(name, 1) < 1.02
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fake_core import Fake, FakeCuda
 from interlace import graphs, paths
 from interlace.graphs import Graph
-from interlace.mechanisms import MIB, Config
+from interlace.mechanisms import DEFAULTS, MIB, Config
 from interlace.workloads import Case, Inputs, RunFailure, Sssp
 from study_helpers import MACHINE, Run
 
@@ -307,7 +307,7 @@ def test_the_real_core(run: Run, tmp_path: Path, words: list[str]) -> None:
     ran = run(*STUDY, *some, *words)
     assert ran.code == 0, ran.err
     rows = json.loads(out.read_text())["rows"]
-    assert len(rows) == 17
+    assert len(rows) == 1 + 2 * len(DEFAULTS)
     for row in rows:
         assert row["max_error"] < 1e-6
         assert row["iterations"] == 3 if words else row["iterations"] % 5 == 0

@@ -28,6 +28,7 @@ HERE = Path(__file__).resolve().parent
 ROW_KEYS = [
     "workload", "data", "node", "machine", "gpus", "mechanism", "config", "iterations", "time_s",
     "speedup", "opportunity", "captured", "derived", "verified", "max_error", "wire", "overlap",
+    "reachable",
 ]  # fmt: skip
 FILE_KEYS = [
     "format", "command", "version", "commit", "date", "driver", "machine", "data", "notes", "rows",
@@ -499,10 +500,90 @@ def test_measured_rows(run: Run, cuda: FakeCuda, graph: Path, tmp_path: Path) ->
     wire = rows[4, "inline"]["wire"]
     assert wire["useful"] + wire["wasted"] == pytest.approx(sent, abs=1)
     assert wire["protocol"] == pytest.approx(1.5 * sent, abs=1)
-    for name in ("polling", "copy-engine"):  # they deliver what a bulk copy does
+    names = ["bulk-copy", "split", "inline", "polling", "device-launch", "copy-engine"]
+    assert [name for gpus, name in rows if gpus == 4] == [*names, "infinite-bandwidth"]
+    for name in names[3:]:  # they deliver what a bulk copy does
         for kind in ("useful", "wasted"):
             assert rows[4, name]["wire"][kind] == rows[4, "bulk-copy"]["wire"][kind]
     assert {call[0] for call in cuda.calls} == {"cuda"}  # the host counts in other processes
+
+
+def test_what_the_links_still_allow(run: Run, cuda: FakeCuda, graph: Path, tmp_path: Path) -> None:
+    words = ["study", "pagerank", "--data", graph, "--gpus", "2,4"]
+    fast = by_name(result(run, tmp_path, *words))
+    assert all(row["reachable"] == row["opportunity"] for row in fast.values())
+
+    # An exchange of all ranks to all others takes longer than an iteration of the kernels.
+    cuda.rate, cuda.rates = 1e6, []
+    document = result(run, tmp_path, *words)
+    assert cuda.rates == [2, 4]  # each is measured once
+    assert document["machine"]["exchange"] == {
+        str(n): {"copies_bytes_per_s": 1e6, "stores_bytes_per_s": 0.9e6} for n in (2, 4)
+    }
+    rows = by_name(document)
+    single = rows[1, "bulk-copy"]
+    assert single["reachable"] == 1
+    for gpus in (2, 4):
+        wire = rows[gpus, "bulk-copy"]["wire"]
+        needed_s = (wire["useful"] + wire["wasted"]) / gpus / 1e6
+        assert needed_s > rows[gpus, "infinite-bandwidth"]["time_s"]
+        assert {row["reachable"] for (n, _), row in rows.items() if n == gpus} == {
+            single["time_s"] / needed_s
+        }
+    assert all(
+        row["reachable"] == rows[row["gpus"], "inline"]["reachable"]
+        for row in document["candidates"]
+    )
+    two, four = (rows[gpus, "inline"]["reachable"] for gpus in (2, 4))
+    assert (
+        f"The links' measured rate allows {two:.2f} x on 2 GPUs, {four:.2f} x on 4 GPUs."
+        in run(*words).out.splitlines()
+    )
+
+
+@pytest.mark.usefixtures("core")
+def test_what_simulated_links_allow_is_the_bound_s_to_say(
+    run: Run, graph: Path, tmp_path: Path
+) -> None:
+    words = study_of(graph, "--gpus", 2)
+    document = result(run, tmp_path, *words)
+    assert [row["reachable"] for row in document["rows"]] == [
+        1.0, *[None] * (len(document["rows"]) - 1),
+    ]  # fmt: skip
+    assert "rate allows" not in run(*words).out
+
+
+def test_nothing_is_reachable_without_a_bulk_copy(
+    run: Run, cuda: FakeCuda, graph: Path, tmp_path: Path
+) -> None:
+    words = ["study", "pagerank", "--data", graph, "--gpus", 2, "--mechanisms", "inline"]
+    assert by_name(result(run, tmp_path, *words))[2, "inline"]["reachable"] is None
+    assert cuda.rates == []
+
+
+def test_launched_kernels_have_chunks_and_threads(
+    run: Run, cuda: FakeCuda, graph: Path, tmp_path: Path
+) -> None:
+    words = ["study", "pagerank", "--data", graph, "--gpus", 2, "--chunks", "4K"]
+    words += ["--threads", "32,256", "--mechanisms", "bulk-copy,device-launch"]
+    row = by_name(result(run, tmp_path, *words))[2, "device-launch"]
+    configs = [{"chunk_bytes": 4 * KIB, "agent_threads": n} for n in (32, 256)]
+    assert row["config"]["tried"] == configs
+    assert (row["derived"], row["verified"]) == (False, True)
+    assert [call[5:] for call in cuda.calls if call[2] == "device-launch"] == [
+        (1, 4 * KIB, n, "") for n in (32, 256)
+    ]
+
+
+@pytest.mark.parametrize("name", ["proact-hardware", "serial-copy"])
+def test_what_no_gpu_runs_is_refused(run: Run, cuda: FakeCuda, graph: Path, name: str) -> None:
+    ran = run("study", "pagerank", "--data", graph, "--mechanisms", f"bulk-copy,{name}")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == (
+        f"interlace: --mechanisms {name}: real GPUs cannot run this; leave it out, or name a "
+        "machine to simulate with --machine\n"
+    )
+    assert cuda.calls == []
 
 
 def test_measured_without_counters(run: Run, cuda: FakeCuda, graph: Path, tmp_path: Path) -> None:
@@ -548,10 +629,10 @@ def test_the_plain_table(run: Run, graph: Path) -> None:
         r"Simulated \d+\.\d\d to \d+\.\d\d million accesses a CPU second\.", lines[-3]
     )
     assert lines[-2:] == [
-        "polling, device-launch (chunk bytes, threads): K is 2^10, M 2^20.",
+        "polling, device-launch (chunk bytes, threads),",
         "copy-engine, proact-hardware (chunk bytes): K is 2^10, M 2^20.",
     ]
-    assert max(map(len, lines[2:])) <= 105
+    assert max(map(len, lines[2:])) <= 100
     assert "\x1b" not in ran.out
     words = [" ".join(line.split()[1:4]) for line in lines[9:13]]
     assert [word[: word.index(")") + 1] for word in words] == [
@@ -672,7 +753,7 @@ def test_the_real_core(run: Run, graph: Path, tmp_path: Path) -> None:
     pytest.importorskip("interlace._core")
     document = result(run, tmp_path, *study_of(graph, "--gpus", "1,2,4", "--split", "2,4"))
     rows = by_name(document)
-    assert len(rows) == 17
+    assert len(rows) == 1 + 2 * len(DEFAULTS)
     for gpus in (2, 4):
         bound = rows[gpus, "infinite-bandwidth"]
         for name in DEFAULTS[:-1]:

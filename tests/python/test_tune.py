@@ -44,9 +44,13 @@ def document(path: Path) -> dict[str, Any]:
 
 def seconds(candidate: Candidate) -> float:
     if candidate.mechanism != "polling":
-        return {"bulk-copy": 2.0, "split": 1.5, "inline": 1.2, "copy-engine": 3.0}[
-            candidate.mechanism
-        ]
+        return {
+            "bulk-copy": 2.0,
+            "split": 1.5,
+            "inline": 1.2,
+            "device-launch": 2.5,
+            "copy-engine": 3.0,
+        }[candidate.mechanism]
     chunk, threads = (candidate.parameters[name] for name in ("chunk_bytes", "agent_threads"))
     octaves = abs(math.log2(chunk / (256 * KIB))) + abs(math.log2(threads / 2048))
     return 1 + 0.1 * octaves
@@ -133,12 +137,12 @@ def test_a_profile_has_everything(run: Run, graph: Path, tmp_path: Path) -> None
     assert profile.repeats == 1
     search = profile.search
     assert {it.mechanism for it in search.candidates} == {
-        "bulk-copy", "split", "inline", "polling", "copy-engine",
+        "bulk-copy", "split", "inline", "polling", "device-launch", "copy-engine",
     }  # fmt: skip
     fastest = min(it.median_s or math.inf for it in search.candidates)
     assert profile.pick.median_s == fastest == search.picked.median_s
     assert {(it.mechanism, it.parameters["chunk_bytes"]) for it in search.excluded} == {
-        ("polling", 64 * KIB), ("copy-engine", 4 * KIB),
+        ("polling", 64 * KIB), ("device-launch", 64 * KIB), ("copy-engine", 4 * KIB),
     }  # fmt: skip
     again = tmp_path / "again.json"
     assert run(*tune_of(graph, "--gpus", 2, "--out", again)).code == 0
@@ -193,6 +197,69 @@ def test_a_measured_profile(run: Run, cuda: FakeCuda, graph: Path, tmp_path: Pat
     for rounds in finals:
         assert {last - 2, last - 1, last} <= rounds  # side by side to the end
     assert cuda.calls
+
+
+def test_launched_kernels_are_tuned_on_gpus(
+    run: Run, cuda: FakeCuda, graph: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "p.json"
+    assert run(*measured(graph, "--mechanisms", "device-launch", "--out", out)).code == 0
+    profile = profiles.load(out, "")
+    assert {it.mechanism for it in profile.search.candidates} == {
+        "bulk-copy", "split", "device-launch",
+    }  # fmt: skip
+    best = profile.best("device-launch")
+    assert best is not None
+    assert best.given() == {"chunk_bytes": 4 * KIB, "agent_threads": 32}  # the fake's fastest
+    assert {call[6:8] for call in cuda.calls if call[2] == "device-launch"} == {
+        (4 * KIB, threads) for threads in (32, 4096)
+    }
+    # A study takes it from there, unless it is told what to try.
+    words = ("study", "pagerank", "--data", graph, "--gpus", 4, "--profile", out, "--json")
+    for more, tried in (((), [best.given()]), (("--threads", "64"), None)):
+        assert run(*words, tmp_path / "s.json", *more).code == 0
+        rows = document(tmp_path / "s.json")["rows"]
+        (row,) = (row for row in rows if row["mechanism"] == "device-launch")
+        if tried is None:
+            assert {it["agent_threads"] for it in row["config"]["tried"]} == {64}
+        else:
+            assert row["config"]["tried"] == tried
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        *(
+            (name, "real GPUs cannot run this; leave it out, or name a machine to simulate with "
+                   "--machine")
+            for name in ("proact-hardware", "serial-copy")
+        ),
+        ("infinite-bandwidth", "a bound cannot be picked; leave it out"),
+        *(
+            (name, "it has nothing to tune; leave it out, and compare it by interlace study")
+            for name in ("nccl", "unified-memory")
+        ),
+    ],
+)  # fmt: skip
+def test_what_gpus_cannot_pick(
+    run: Run, cuda: FakeCuda, graph: Path, name: str, sentence: str
+) -> None:
+    ran = run(*measured(graph, "--mechanisms", f"inline,{name}"))
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == f"interlace: --mechanisms {name}: {sentence}\n"
+    assert cuda.calls == []
+
+
+@pytest.mark.usefixtures("core")
+def test_proact_hardware_is_tuned_where_it_is(run: Run, graph: Path, tmp_path: Path) -> None:
+    out = tmp_path / "p.json"
+    words = tune_of(graph, "--gpus", 2, "--mechanisms", "proact-hardware", "--out", out)
+    assert run(*words).code == 0
+    found = {it.mechanism for it in profiles.load(out, "").search.candidates}
+    assert found == {"bulk-copy", "split", "proact-hardware"}
+    ran = run(*tune_of(graph, "--mechanisms", "serial-copy"))
+    assert (ran.code, ran.out) == (2, "")
+    assert "--mechanisms serial-copy: it has nothing to tune" in ran.err
 
 
 def test_a_refused_candidate_is_no_end(

@@ -95,8 +95,13 @@ def reproduce_command(
         rows=rows,
         runs=sorted(runner.runs, key=_order),
     )
-    worst = max((run.max_error for run in runner.runs), default=0.0)
-    foot = [f"{len(runner.runs)} runs verified; the largest relative error is {worst:.1e}."]
+    errors = [run.max_error for run in runner.runs if run.max_error is not None]
+    foot = [f"{len(errors)} runs verified; the largest relative error is {max(errors):.1e}."]
+    if len(errors) < len(runner.runs):
+        foot.append(
+            f"{len(runner.runs) - len(errors)} measured runs moved nothing between GPUs, and have "
+            "no result to verify."
+        )
     if node is None:
         foot.append("Nothing is measured: there are no GPUs here that can be used.")
     if quick:

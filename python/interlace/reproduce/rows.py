@@ -30,7 +30,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """A run that figures come from; its result was verified."""
+    """A run that figures come from; its result was verified where it has a `max_error`."""
 
     node: str
     machine: str
@@ -38,10 +38,10 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     data: str
     gpus: int
     mechanism: str
-    config: dict[str, int]
+    config: dict[str, int | str]
     iterations: int
     time_s: float
-    max_error: float
+    max_error: float | None  # None: nothing was moved between GPUs, so there is no result
     remote_transactions: int
 
 

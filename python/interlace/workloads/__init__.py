@@ -13,6 +13,7 @@ from interlace.workloads.base import (
     RunFailure,
     Wire,
     Workload,
+    check_time,
     core_errors,
     option_of,
 )
@@ -37,6 +38,7 @@ __all__ = [
     "Wire",
     "Workload",
     "check_inputs",
+    "check_time",
     "core_errors",
 ]
 

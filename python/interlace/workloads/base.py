@@ -140,6 +140,14 @@ def core_errors(core: Any, run: Case | str | None = None) -> Iterator[None]:
         raise
 
 
+def check_time(outcome: Outcome) -> None:
+    """Raise RunFailure for a time that no run can have."""
+    if not (math.isfinite(outcome.time_s) and outcome.time_s > 0):
+        raise RunFailure(
+            f"{outcome.case}: the run's time is {outcome.time_s} s, which no run can have"
+        )
+
+
 class Reference(NamedTuple):
     """What a run must give, in float64, and what the errors of its elements are relative to."""
 
@@ -363,8 +371,7 @@ class Workload(ABC):
                 f"--tolerance {self.tolerance:g}: after {outcome.iterations} iterations the change "
                 f"is still {outcome.residual:.2e}; give a larger tolerance"
             )
-        if not (math.isfinite(outcome.time_s) and outcome.time_s > 0):
-            raise RunFailure(f"{case}: the run's time is {outcome.time_s} s, which no run can have")
+        check_time(outcome)
         if outcome.iterations not in self._references:
             self._references[outcome.iterations] = self.reference(outcome.iterations)
         expected, magnitude = self._references[outcome.iterations]

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from interlace.errors import UserError
-from interlace.workloads.base import ELEMENT_BYTES, Inputs, Outcome, Reference, RunFailure, Workload
+from interlace.mechanisms import ELEMENT_BYTES
+from interlace.workloads.base import Inputs, Outcome, Reference, RunFailure, Workload
 
 if TYPE_CHECKING:
     from interlace.tomography import Scan
