@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernel/chunk_table.hpp"
+#include "interlace/replicas.hpp"
 
 namespace interlace::device {
 

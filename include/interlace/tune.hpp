@@ -3,9 +3,11 @@
 //   const interlace::tune_region region{part_bytes, sizeof(float), devices - 1};
 //   const auto space = interlace::tune_space_of(region, {"bulk-copy", "split", "polling"});
 //   const auto found = interlace::tune(space, [&](const interlace::tune_candidate& c, unsigned n) {
-//     return seconds_of(n, interlace::with_candidate(c, options));  // n runs with these options
+//     spec.mechanism = c.mechanism;  // of an interlace::region
+//     if (const auto bytes = c.parameter("chunk_bytes")) spec.chunk_bytes = *bytes;
+//     return seconds_of(n, spec);  // n runs with it
 //   });
-//   const auto best = interlace::with_candidate(found.candidates[found.pick].candidate, options);
+//   const auto& best = found.candidates[found.pick].candidate;
 //
 // The search is by successive elimination, and measures what it compares side by side:
 //
@@ -31,8 +33,6 @@
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "kernel/region.hpp"
 
 namespace interlace {
 
@@ -94,9 +94,9 @@ struct tune_grid {
 };
 
 // The candidates that the region leaves, and the others with the reason. Of the chunk sizes
-// that leave a part whole (see kernel/chunks.hpp) only the first is possible. If no chunk is worth a wait of `copy-engine`, the
-// largest is. `bulk-copy` and `split` are controls. Throws usage_error for a region without peers
-// and for lists that are not as they should be.
+// that leave a part whole (see kernel/chunks.hpp) only the first is possible. If no chunk is worth
+// a wait of `copy-engine`, the largest is. `bulk-copy` and `split` are controls. Throws usage_error
+// for a region without peers and for lists that are not as they should be.
 tune_space tune_space_of(const tune_region& region, const std::vector<std::string>& mechanisms,
                          const tune_grid& grid = {});
 
@@ -160,9 +160,5 @@ tune_result tune_in_rounds(const tune_space& space, const tune_measure_round& me
                            const tune_rules& rules = {});
 tune_result tune(const tune_space& space, const tune_measure& measure,
                  const tune_rules& rules = {});
-
-// The options of a region that moves as the candidate says; all others as they are.
-kernel::region_options with_candidate(const tune_candidate& candidate,
-                                      kernel::region_options options);
 
 }  // namespace interlace

@@ -33,6 +33,7 @@
 #include "cuda/region/tracking.hpp"
 #include "cuda/transfer/nccl_regions.hpp"
 #include "interlace/kernel.hpp"
+#include "interlace/replicas.hpp"
 #include "kernel/chunk_table.hpp"
 #include "kernel/chunks.hpp"
 #include "kernel/region.hpp"

@@ -2,10 +2,7 @@
 // memory.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
-
-#include "base/limits.hpp"
 
 namespace interlace::kernel {
 
@@ -22,13 +19,6 @@ struct publication {
   std::uint32_t chunk = 0;
   std::uint32_t elements = 0;
   friend bool operator==(const publication&, const publication&) = default;
-};
-
-// Where chunks are and go: the replica that a launch writes, and those of all devices. All have the
-// same layout and begin at a multiple of 16 bytes.
-struct replicas {
-  const std::byte* from = nullptr;
-  std::byte* to[max_devices] = {};
 };
 
 struct chunk_table {

@@ -5,6 +5,7 @@
 #include "base/errors.hpp"
 #include "interlace/tune.hpp"
 #include "kernel/chunks.hpp"
+#include "tune/region_options.hpp"
 
 namespace interlace {
 

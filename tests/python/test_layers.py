@@ -45,6 +45,7 @@ PUBLIC: dict[str, str] = {
     "kernel.hpp": "kernel",
     "copy_device.cuh": "cuda",
     "kernel_device.cuh": "cuda",
+    "replicas.hpp": "kernel",
     "tune.hpp": "tune",
     "region.hpp": "kernel",
     "region_device.cuh": "cuda",

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "cuda/region/exchange.hpp"
+#include "interlace/replicas.hpp"
 #include "kernel/chunk_table.hpp"
 #include "kernel/region.hpp"
 

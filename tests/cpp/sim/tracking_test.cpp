@@ -26,13 +26,18 @@ struct worker {
   bool publishes = false;
   std::uint64_t skipped = ~std::uint64_t{0};   // a tile that is not published
   std::uint64_t repeated = ~std::uint64_t{0};  // and one that is twice
+  bool apart = false;                          // lanes of a warp store elements that do not touch
   template <class Block>
   INTERLACE_KERNEL void operator()(Block& block) const {
     for (std::uint64_t at = begin + block.index() * tile; at < end; at += block.count() * tile) {
       const std::uint64_t last = std::min(end, at + tile);
       block.each([&](auto lane) {
         lane.compute(operation::fp32, work);
-        for (auto i : lane.range(at + lane.index(), last, std::uint64_t{threads})) {
+        // Apart: 2 elements in each of 32 sectors, of which other warps fill the rest.
+        const std::uint64_t own = lane.index();
+        const std::uint64_t first = at + (apart ? own % 32 * 8 + own / 32 * 2 : own);
+        const std::uint64_t stop = apart ? std::min(last, first + 2) : last;
+        for (auto i : lane.range(first, stop, apart ? std::uint64_t{1} : std::uint64_t{threads})) {
           lane.store(out, i, static_cast<float>(i));
         }
       });
@@ -54,6 +59,7 @@ struct settings {
   std::uint32_t agent_threads = 256;
   double link_bytes_per_s = 25e9;
   bool transfers = true;
+  bool apart = false;
   std::uint64_t launch_interval_ps = 500'000;
   std::uint32_t launches_pending = 64;
 };
@@ -83,10 +89,10 @@ kernel::run_result run_epoch(const settings& s) {
     return ranges;
   });
   const auto result = node.run([&] {
-    node.launch(
-        0,
-        worker{node.view(region, 0), 0, elements, tile, s.work, s.publishes, s.skipped, s.repeated},
-        {s.blocks, worker::threads, 0}, region, mapping);
+    node.launch(0,
+                worker{node.view(region, 0), 0, elements, tile, s.work, s.publishes, s.skipped,
+                       s.repeated, s.apart},
+                {s.blocks, worker::threads, 0}, region, mapping);
     node.exchange(region);
   });
   const auto got = node.front(region, 1);
@@ -125,6 +131,15 @@ TEST(sim_tracking, without_transfers_tracking_is_left) {
   settings polling{.how = mechanism::polling, .transfers = false};
   EXPECT_LT(run(hardware), run(polling));
   EXPECT_THROW(run({.how = mechanism::bulk_copy, .transfers = false}), usage_error);
+}
+
+// What the paper expects of hardware (PROACT, section V-B): whole chunks where inline sends small
+// packets.
+TEST(sim_tracking, hardware_wins_where_small_stores_fill_the_links) {
+  const settings small{.how = mechanism::inline_stores, .apart = true};
+  settings hardware = small;
+  hardware.how = mechanism::proact_hardware;
+  EXPECT_LT(run(hardware), 0.6 * run(small));
 }
 
 // Threads store lines of 128 bytes.

@@ -7,6 +7,7 @@
 #include "interlace/tune.hpp"
 #include "sim/described.hpp"
 #include "sim/node.hpp"
+#include "tune/region_options.hpp"
 
 namespace interlace {
 namespace {

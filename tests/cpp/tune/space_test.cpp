@@ -4,6 +4,7 @@
 #include "base/errors.hpp"
 #include "interlace/tune.hpp"
 #include "kernel/chunks.hpp"
+#include "tune/region_options.hpp"
 
 namespace interlace {
 namespace {
@@ -58,7 +59,8 @@ TEST(space, keeps_the_largest_chunk_where_none_is_worth_a_wait) {
 }
 
 TEST(space, a_chunk_holds_an_element) {
-  EXPECT_EQ(chunks_of("polling", 64 * kib, {}, 16 * kib), tune_grid::powers_of_two(16 * kib, 512 * kib));
+  EXPECT_EQ(chunks_of("polling", 64 * kib, {}, 16 * kib),
+            tune_grid::powers_of_two(16 * kib, 512 * kib));
   EXPECT_EQ(chunks_of("polling", mib, {}, 32 * mib), sizes{});
 }
 
