@@ -18,9 +18,9 @@ void set_mechanism(Options& options, const std::string& name) {
       options.transfers ? name : name.substr(0, name.size() - without.size()));
 }
 
-// Sets what `variant` names in a region's options or a request, whose mechanism is set: a
-// collective of nccl, a hint of unified-memory, how the agent of polling copies. Empty leaves the default. Throws usage_error for
-// names that do not exist and for mechanisms without variants.
+// Sets what `variant` names in a region's options or a request, whose mechanism is set: how the
+// agent of polling copies, a collective of nccl, a hint of unified-memory. Empty leaves the
+// default. Throws usage_error for names that do not exist and for mechanisms without variants.
 template <class Options>
 void set_variant(Options& options, const std::string& variant) {
   if (variant.empty()) return;

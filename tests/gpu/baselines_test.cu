@@ -155,8 +155,7 @@ std::vector<std::uint32_t> reference(const problem& p, std::uint32_t devices,
     for (std::uint32_t d = 0; d < devices; ++d) {
       const std::uint64_t begin = p.options.boundaries[d];
       for (std::uint64_t i = begin; i < p.options.boundaries[d + 1]; ++i) {
-        values[i] =
-            before[i] * 1664525U + before[p.source[d][i - begin]] * 22695477U + 1013904223U;
+        values[i] = before[i] * 1664525U + before[p.source[d][i - begin]] * 22695477U + 1013904223U;
       }
     }
   }
