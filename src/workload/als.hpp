@@ -115,6 +115,7 @@ struct normal_equations {
       warp.each([&](auto lane) {
         right_[lane] = 0;
         for (float& s : sums_[lane].v) s = 0;
+        lane.compute(operation::integer, 11);  // of the lane's group
       });
       for (std::uint32_t first = begin; first < end; first += chunk) {
         const std::uint32_t count = end - first < chunk ? end - first : chunk;
@@ -124,9 +125,9 @@ struct normal_equations {
                             right_[lane] += y * lane.load(ratings_.values, j + first);
                           });
         warp.each([&](auto lane) {
-          // Those of the right side, above.
-          lane.compute(operation::fp32, passes<F>(count, width_));
-          lane.compute(operation::integer, passes<F>(count, width_));
+          // Those of the right side, above, and of the loop.
+          const std::uint32_t turns = passes<F>(count, width_);
+          lane.compute({.fp32 = turns, .integer = 2 * turns + 5});
           const place p = place_of(lane);
           if (p.group < groups) add_products(lane, base, p, count, groups);
         });
@@ -139,12 +140,16 @@ struct normal_equations {
       for (std::uint32_t group = 0; group < groups; ++group) {
         warp.each([&](auto lane) {
           const place p = place_of(lane);
+          lane.compute(operation::integer, 2);
           if (p.group == group) add_to_record(lane, base, p);
         });
       }
       warp.each([&](auto lane) {
+        // Of where the rows of the lane's tile are in the record, and of the right side.
+        lane.compute(operation::integer, (F == 16 ? 40 : 55) + 1);
         if (lane.in_warp() >= F) return;
         lane.store(staged, base + triangle_size + lane.in_warp(), right_[lane]);
+        lane.compute(operation::integer, 2);
       });
     }
 
@@ -155,12 +160,15 @@ struct normal_equations {
       const float ridge = lambda_ * static_cast<float>(n);
       warp.each([&](auto lane) {
         const std::uint32_t i = lane.in_warp();
+        lane.compute(operation::integer, 6);  // of the warp's place and what follows for a row
         if (i >= F) return;
         for (auto j : lane.range(0U, F)) {
           const float a = j > i ? 0.0F : lane.load(staged, base + triangle(i, j));
           row_[lane].v[j] = j == i ? a + ridge : a;
         }
         right_[lane] = lane.load(staged, base + triangle_size + i);
+        // Comparisons of i with each j for the two choices above, and addresses.
+        lane.compute(operation::integer, 2 * F + 6);
       });
       if (n == 0) {
         warp.each([&](auto lane) { right_[lane] = 0; });
@@ -185,7 +193,7 @@ struct normal_equations {
           if (i == k) inverse_[lane] = inverse;
           lane.compute(operation::fp32, 5);
           lane.compute(operation::special, 1);
-          lane.compute(operation::integer, 7);
+          lane.compute(operation::integer, 5);
         });
         warp.each([&](auto lane) {
           if (lane.in_warp() >= F) return;
@@ -196,16 +204,19 @@ struct normal_equations {
         });
       });
       // L^T x = z from below: a lane's number is done when all below it are.
-      warp.each([&](auto lane) { pivot_[lane] = right_[lane] * inverse_[lane]; });
+      warp.each([&](auto lane) {
+        pivot_[lane] = right_[lane] * inverse_[lane];
+        lane.compute(operation::integer, 4);
+      });
       for (std::uint32_t k = F - 1; k > 0; --k) {
         const auto below = warp.shuffle(pivot_, k);
         warp.each([&](auto lane) {
           const std::uint32_t i = lane.in_warp();
+          lane.compute(operation::integer, 1);
           if (i >= k) return;
           right_[lane] -= below[lane] * lane.load(staged, base + i * column + k);
           pivot_[lane] = right_[lane] * inverse_[lane];
           lane.compute(operation::fp32, 2);
-          lane.compute(operation::integer, 1);
         });
       }
       warp.each([&](auto lane) { right_[lane] = pivot_[lane]; });
@@ -244,9 +255,17 @@ struct normal_equations {
           for (std::uint32_t c = 0; c < tile_side; ++c) sums.v[r * tile_side + c] += a[r] * b[c];
         }
         lane.compute(operation::fp32, tile_side * tile_side);
-        lane.compute(operation::integer, 2);
       }
       sums_[lane] = sums;
+      lane.compute(operation::integer, product_addresses((count + groups - 1 - p.group) / groups));
+    }
+
+    // Integer operations of a lane that takes `mine` ratings of a chunk: where its tile lies, and
+    // the addresses. For F = 16 the loop is unrolled to four ratings, then two and one.
+    static INTERLACE_KERNEL std::uint32_t product_addresses(std::uint32_t mine) {
+      if (mine == 0) return 0;
+      if constexpr (F == 16) return 26 + 10 * (mine / 4) + 9 * (mine / 2 % 2) + 7 * (mine % 2);
+      return 11 + 8 * mine;
     }
 
     template <class Lane>
@@ -261,7 +280,7 @@ struct normal_equations {
         }
       }
       lane.compute(operation::fp32, tile_side * tile_side);
-      lane.compute(operation::integer, 3 * tile_side);
+      lane.compute(operation::integer, 7);
     }
 
     float lambda_;

@@ -116,7 +116,9 @@ INTERLACE_KERNEL void gather_factors(const Warp& warp, std::uint32_t width,
         if (j < count) keep(lane, j, k, number[b]);
       }
     }
-    lane.compute(operation::integer, 7 * passes<F>(count, width));
+    // Of a factor its two addresses, of a batch its bounds and steps, and where all begin.
+    const std::uint32_t turns = passes<F>(count, width);
+    lane.compute(operation::integer, 4 * turns + 15 * ((turns + batch - 1) / batch) + 9);
   });
 }
 
@@ -138,7 +140,10 @@ class predictor {
   INTERLACE_KERNEL void start(const Warp& warp, const Number& number) const {
     const std::uint32_t base = base_of(warp);
     warp.each([&](auto lane) {
-      if (lane.in_warp() < F) lane.store(staged_, base + lane.in_warp(), number(lane));
+      lane.compute(operation::integer, 8);  // of where the warp's ratings are staged
+      if (lane.in_warp() >= F) return;
+      lane.store(staged_, base + lane.in_warp(), number(lane));
+      lane.compute(operation::integer, 8);
     });
     warp.each([&](auto lane) {
       for (auto k : lane.range(0U, F)) factor_[lane].v[k] = lane.load(staged_, base + k);
@@ -157,14 +162,14 @@ class predictor {
                       });
     warp.each([&](auto lane) {
       error_[lane] = 0;
+      lane.compute(operation::integer, 8);  // of where the lane's rating is staged
       if (lane.in_warp() >= count) return;
       float e = lane.load(ratings.values, first + lane.in_warp());
       for (auto k : lane.range(0U, F)) {
         e -= factor_[lane].v[k] * lane.load(staged_, base + lane.in_warp() * (F + 1) + k);
       }
       error_[lane] = e;
-      lane.compute(operation::fp32, F);
-      lane.compute(operation::integer, 6);
+      lane.compute({.fp32 = F, .integer = 2});
     });
   }
 
@@ -216,6 +221,8 @@ struct accumulate_parts {
         for (auto e : lane.range(lane.in_warp(), record, width)) {
           lane.store(records, std::uint64_t{p} * record + e, lane.load(work.staged, at + e));
         }
+        // Of where the part begins and ends, and of this loop, four numbers a turn.
+        lane.compute(operation::integer, 30 + 5 * (record / (4 * width)));
       });
     });
   }
@@ -252,7 +259,8 @@ struct renew_rows {
               sum += lane.load(records, i);
             }
             lane.store(work.staged, at + e, sum);
-            lane.compute(operation::fp32, parts);
+            // Four parts a turn.
+            lane.compute({.fp32 = parts, .integer = 32 + 6 * (parts / 4)});
           }
         });
       } else {
@@ -260,7 +268,10 @@ struct renew_rows {
       }
       work.finish(warp, row.end - row.begin);
       warp.each([&](auto lane) {
-        if (lane.in_warp() < Method::factor) work.store(lane, r);
+        lane.compute(operation::integer, 10);  // of where the row's ratings begin and end
+        if (lane.in_warp() >= Method::factor) return;
+        work.store(lane, r);
+        lane.compute(operation::integer, 8);
       });
     });
   }
@@ -293,8 +304,8 @@ struct squared_errors {
         warp.each([&](auto lane) {
           const double e = predict.error(lane);
           sum[lane] += e * e;
-          lane.compute(operation::special, 1);
-          lane.compute(operation::fp64, 1);
+          // Where the row begins and ends once, and each turn its steps.
+          lane.compute({.fp64 = 1, .integer = first == some.begin ? 9U + 2U : 2U, .special = 1});
         });
       }
     };
