@@ -1,10 +1,11 @@
 """Runs clang-tidy over the sources below src/ that a build compiles.
 
-    python tools/clang_tidy.py BUILD [JOBS]
+    python tools/clang_tidy.py JOBS BUILD...
 
-BUILD holds compile_commands.json. Nearly all the time goes to the headers, so the sources of a
-folder of src/ that are compiled alike are looked at together, as one file that includes them. If
-that file has no finding, its sources have none. If it has one, each source is looked at alone, and
+Each BUILD holds compile_commands.json; a source of several is looked at as the first has it. Nearly
+all the time goes to the headers, so the sources of a folder of src/ that are compiled alike are
+looked at together, as one file that includes them. If that file has no finding, its sources have
+none. If it has one, each source is looked at alone, and
 what is printed and decided is the result of that; so names that clash only because two sources are
 looked at together are no finding. The static analyzer skips included sources unless the file that
 includes them has UnifiedSource in its name.
@@ -20,6 +21,7 @@ import subprocess
 import sys
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,20 +37,22 @@ class Group(NamedTuple):
 
     name: str
     sources: list[Path]
+    build: Path
     directory: str
     command: list[str]
     mark: Path
 
 
-def groups_of(build: Path) -> list[Group]:
+def groups_of(builds: list[Path]) -> list[Group]:
     """The sources below src/, by folder and command; the largest group first."""
-    entries = json.loads((build / "compile_commands.json").read_text(encoding="utf-8"))
-    commands: dict[Path, tuple[str, tuple[str, ...]]] = {}
-    for entry in entries:
-        source = Path(entry["file"])
-        if source.suffix == ".cpp" and source.is_relative_to(ROOT / "src"):
-            # a source of two targets is looked at as the first of them has it
-            commands.setdefault(source, (entry["directory"], flags_of(entry["command"].split())))
+    commands: dict[Path, tuple[Path, str, tuple[str, ...]]] = {}
+    for build in builds:
+        for entry in json.loads((build / "compile_commands.json").read_text(encoding="utf-8")):
+            source = Path(entry["file"])
+            if source.suffix == ".cpp" and source.is_relative_to(ROOT / "src"):
+                # a source of two targets is looked at as the first of them has it
+                flags = flags_of(entry["command"].split())
+                commands.setdefault(source, (build, entry["directory"], flags))
     members = defaultdict(list)
     for source in sorted(commands):
         folder = source.relative_to(ROOT / "src").parts[0]
@@ -61,11 +65,12 @@ def groups_of(build: Path) -> list[Group]:
         subprocess.run(["clang-tidy", "--version"], capture_output=True, check=True).stdout
     )
     found = []
-    for number, ((folder, directory, flags), sources) in enumerate(members.items()):
+    for number, ((folder, build, directory, flags), sources) in enumerate(members.items()):
         key = common.copy()
         key.update(repr(flags).encode() + b"".join(map(digest, sources)))
         name = f"UnifiedSource_{folder}_{number}"
-        found.append(Group(name, sources, directory, list(flags), WORK / key.hexdigest()))
+        mark = WORK / key.hexdigest()
+        found.append(Group(name, sources, build, directory, list(flags), mark))
     return sorted(found, key=lambda group: -len(group.sources))
 
 
@@ -103,10 +108,10 @@ def tidy(commands: Path, source: Path, *options: str) -> tuple[bool, str]:
 
 
 def main() -> int:
-    build = Path(sys.argv[1])
-    jobs = int(sys.argv[2]) if len(sys.argv) > 2 else 1
+    jobs = int(sys.argv[1])
+    builds = [Path(build) for build in sys.argv[2:]]
     WORK.mkdir(parents=True, exist_ok=True)
-    groups = [group for group in groups_of(build) if not group.mark.exists()]
+    groups = [group for group in groups_of(builds) if not group.mark.exists()]
     entries = []
     for group in groups:
         unit = WORK / f"{group.name}.cpp"
@@ -126,7 +131,7 @@ def main() -> int:
         whole = [pool.submit(tidy, WORK, WORK / f"{group.name}.cpp") for group in groups]
         parts = [
             [
-                pool.submit(tidy, build, source, f"--checks={NAMED_FILE_CHECKS}")
+                pool.submit(tidy, group.build, source, f"--checks={NAMED_FILE_CHECKS}")
                 for source in group.sources
                 if FOR_THEM.search(source.read_text(encoding="utf-8"))
             ]
@@ -135,7 +140,7 @@ def main() -> int:
         for group, together, some in zip(groups, whole, parts, strict=True):
             content, said = together.result()
             if not content or not all(part.result()[0] for part in some):
-                alone = list(pool.map(lambda source: tidy(build, source), group.sources))
+                alone = list(pool.map(partial(tidy, group.build), group.sources))
                 for passed, output in alone:
                     if not passed:
                         print(output)
