@@ -165,11 +165,11 @@ def test_one_owner_has_no_all_gather(run: Run, cuda: FakeCuda, tmp_path: Path) -
 
 def test_libraries_are_found_in_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
-    file = tmp_path / "vendor_of_a_test" / "nccl" / "lib" / "libnccl.so.2"
+    file = tmp_path / "example_maker" / "nccl" / "lib" / "libnccl.so.2"
     file.parent.mkdir(parents=True)
     file.touch()
     monkeypatch.syspath_prepend(str(tmp_path))
-    assert peers.library_files("vendor_of_a_test.nccl", "libnccl.so.2") == [str(file)]
-    assert peers.library_files("vendor_of_a_test.nccl", "other.so") == []
-    assert peers.library_files("vendor_of_a_test.nvshmem", "libnccl.so.2") == []
-    assert peers.library_files("no_vendor_at_all.nccl", "libnccl.so.2") == []
+    assert peers.library_files("example_maker.nccl", "libnccl.so.2") == [str(file)]
+    assert peers.library_files("example_maker.nccl", "other.so") == []
+    assert peers.library_files("example_maker.nvshmem", "libnccl.so.2") == []
+    assert peers.library_files("no_such_maker.nccl", "libnccl.so.2") == []
