@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/errors.hpp"
+#include "base/units.hpp"
 #include "machine/route.hpp"
 #include "plan/plan.hpp"
 #include "plan/schedule.hpp"
@@ -19,7 +20,6 @@ namespace {
 using machine::endpoint;
 using machine::endpoint_kind;
 
-constexpr double picosecond = 1e-12;
 constexpr double full = 0.98;  // of a resource: nothing more goes through
 // A simpler plan is preferred if it takes at most so many times the least time. Several messages do
 // not really start together, so that what leans on it has to bring more.
@@ -62,8 +62,8 @@ class planner {
     if (asked.staging)
       for (const endpoint end : *asked.staging) check_place(end);
     blank_.messages.assign(messages.begin(), messages.end());
-    costs_.setup_s = static_cast<double>(described.gpu.copy_setup_ps) * picosecond;
-    costs_.launch_s = static_cast<double>(described.gpu.copy_launch_ps) * picosecond;
+    costs_.setup_s = seconds_of(described.gpu.copy_setup_ps);
+    costs_.launch_s = seconds_of(described.gpu.copy_launch_ps);
     find_paths();
     order_messages();
   }

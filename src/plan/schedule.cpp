@@ -5,11 +5,11 @@
 #include <limits>
 
 #include "base/errors.hpp"
+#include "base/units.hpp"
 
 namespace interlace::plan {
 namespace {
 
-constexpr double picosecond = 1e-12;
 constexpr double never = std::numeric_limits<double>::infinity();
 
 enum class state : std::uint8_t { waiting, setting_up, moving, arriving, complete };
@@ -19,7 +19,7 @@ class simulation {
   simulation(plan& made, const resources& shared, const machine::gpu& unit, bool rates)
       : plan_(made),
         shared_(shared),
-        setup_s_(static_cast<double>(unit.copy_setup_ps) * picosecond),
+        setup_s_(seconds_of(unit.copy_setup_ps)),
         engine_bytes_per_s_(unit.copy_bytes_per_s),
         rates_(rates),
         states_(made.steps.size(), state::waiting),
@@ -34,8 +34,8 @@ class simulation {
         free_engines_(shared.all().size(), 0),
         left_of_(shared.all().size(), 0),
         users_of_(shared.all().size(), 0) {
-    const double launch_s = static_cast<double>(unit.copy_launch_ps) * picosecond;
-    const double event_s = static_cast<double>(unit.copy_event_ps) * picosecond;
+    const double launch_s = seconds_of(unit.copy_launch_ps);
+    const double event_s = seconds_of(unit.copy_event_ps);
     double now = 0;
     for (std::uint32_t index = 0; index < made.steps.size(); ++index) {
       const step& next = made.steps[index];
@@ -139,7 +139,7 @@ class simulation {
   void arrive(std::uint32_t index, double now) {
     states_[index] = state::arriving;
     ++free_engines_[leg_of(index).engines];
-    next_s_[index] = now + static_cast<double>(leg_of(index).latency_ps) * picosecond;
+    next_s_[index] = now + seconds_of(leg_of(index).latency_ps);
   }
 
   void finish(std::uint32_t index, double now) {

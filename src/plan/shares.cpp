@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/units.hpp"
 #include "plan/simplex.hpp"
 
 namespace interlace::plan {
 namespace {
 
-constexpr double picosecond = 1e-12;
 constexpr double worth = 1.005;  // a path stays if it makes the rest at least that much slower
 constexpr double staged_price = 1e-5;  // of all of a message on staged paths, beside moving it: 1
 
@@ -221,7 +221,7 @@ class balancer {
 
 double fill_s(const path& way, const overheads& costs, std::uint32_t chunks) {
   double sum = costs.launch_s * static_cast<double>(way.legs.size());
-  for (const leg& part : way.legs) sum += static_cast<double>(part.latency_ps) * picosecond;
+  for (const leg& part : way.legs) sum += seconds_of(part.latency_ps);
   // every chunk on one leg, and one chunk on each other
   const auto copies = static_cast<double>(chunks_on(way, chunks) + way.legs.size() - 1);
   return sum + costs.setup_s * copies;

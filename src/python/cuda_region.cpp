@@ -106,6 +106,7 @@ void make_region(open_region* self, const group& g, const std::string& name, std
   spec.agent_threads = agent_threads;
   spec.checks = checks;
   std::vector<region_memory> brought;
+  brought.reserve(memory.size());
   for (const auto& [front, back] : memory) {
     brought.push_back({reinterpret_cast<void*>(front), reinterpret_cast<void*>(back)});
   }

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/errors.hpp"
+#include "base/units.hpp"
 #include "kernel/chunks.hpp"
 
 namespace interlace::sim {
@@ -319,7 +320,7 @@ void node::enqueue_exchange(const std::vector<std::uint32_t>& ids) {
 
 kernel::run_result node::finish() {
   kernel::run_result result;
-  result.time_s = static_cast<double>(simulation_.run()) * 1e-12;
+  result.time_s = seconds_of(simulation_.run());
   bool open = false;
   for (stream& s : streams_) {
     open = open || !s.copies.empty() || !s.tracked.empty();

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/errors.hpp"
+#include "base/units.hpp"
 #include "sim/fabric/protocol.hpp"
 
 namespace interlace::sim {
@@ -84,7 +85,7 @@ task_id simulation::add_copy(copy_request request, const std::vector<task_id>& a
     case mover::child:
       c.stores = true;
       c.posted = true;
-      c.bytes_per_s = under_way / (static_cast<double>(g.l2.hit_latency_ps) * 1e-12);
+      c.bytes_per_s = under_way / seconds_of(g.l2.hit_latency_ps);
       c.window = std::max(0.0, under_way / segment_bytes - 1);
       if (request.by == mover::child) break;
       c.notice = g.poll_ps;
@@ -194,8 +195,8 @@ void simulation::note(const task& t) {
   }
   if (t.kind == task_kind::call) name = calls_[t.work].call.name;
   timeline_.push_back({t.device, tracks[static_cast<std::size_t>(t.kind)], std::move(name),
-                       static_cast<double>(t.started - timeline_start_) * 1e-12,
-                       static_cast<double>(queue_.now() - timeline_start_) * 1e-12});
+                       seconds_of(t.started - timeline_start_),
+                       seconds_of(queue_.now() - timeline_start_)});
 }
 
 void simulation::end(task_id id) {
@@ -316,7 +317,7 @@ void simulation::launch_child(std::uint32_t copy) {
     const tracked_launch& t = *running_tracked_[c.what.from];
     c.what.threads = t.threads_a_block;
     const double under_way = 128.0 * c.what.threads;
-    c.bytes_per_s = under_way / (static_cast<double>(g.l2.hit_latency_ps) * 1e-12);
+    c.bytes_per_s = under_way / seconds_of(g.l2.hit_latency_ps);
     c.window = std::max(0.0, under_way / segment_bytes - 1);
     gpus_[c.what.from]->place_child(copy, c.what.threads);
     return;

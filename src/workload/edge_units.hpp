@@ -101,8 +101,7 @@ struct edge_units {
       const std::uint32_t width = block.warp_width();
       // A warp's rows begin at a multiple of its width, so that it stores whole lines: a line that
       // two warps store goes to the peers in two packets, with a header each.
-      const std::uint32_t before =
-          static_cast<std::uint32_t>((graph.first_row + first_row) % width);
+      const auto before = static_cast<std::uint32_t>((graph.first_row + first_row) % width);
       const std::uint32_t places = before + last_row - first_row;
       for (std::uint32_t place = warp.index() * width; place < places;
            place += warp.count() * width) {
