@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "cuda/check.hpp"
+#include "cuda/load_kernel.hpp"
 #include "cuda/region/agent.hpp"
 #include "cuda/region/failure.hpp"
 #include "cuda/region/watchdog.hpp"
@@ -920,11 +921,8 @@ void node::load(const kernel_operation& k) {
     if (known != loaded_.end() && known->second.shared_bytes >= k.shape.shared_bytes) continue;
     synchronize();
     INTERLACE_CUDA_CHECK(cudaSetDevice(ordinal(d)));
-    cudaFuncAttributes attributes{};
-    if (k.launches != nullptr) {
-      INTERLACE_CUDA_CHECK(cudaFuncGetAttributes(&attributes, k.launches));
-    }
-    INTERLACE_CUDA_CHECK(cudaFuncGetAttributes(&attributes, k.entry));
+    if (k.launches != nullptr) load_kernel(k.launches);
+    const cudaFuncAttributes attributes = load_kernel(k.entry);
     if (k.shape.shared_bytes > 48 * 1024) {
       INTERLACE_CUDA_CHECK(cudaFuncSetAttribute(k.entry,
                                                 cudaFuncAttributeMaxDynamicSharedMemorySize,

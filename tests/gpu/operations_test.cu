@@ -3,7 +3,7 @@
 #include "../probes/traces.hpp"
 #include "gpu.hpp"
 
-namespace interlace {
+namespace interlace::operations_tests {
 namespace {
 
 TEST(operations, workloads) {
@@ -13,4 +13,4 @@ TEST(operations, workloads) {
 }
 
 }  // namespace
-}  // namespace interlace
+}  // namespace interlace::operations_tests

@@ -6,7 +6,7 @@
 #include "gpu.hpp"
 #include "trace_sim.hpp"
 
-namespace interlace {
+namespace interlace::trace_tests {
 namespace {
 
 using gpu_test::options_for;
@@ -78,4 +78,4 @@ TEST_F(trace_test, wrong_use_is_refused) {
 }
 
 }  // namespace
-}  // namespace interlace
+}  // namespace interlace::trace_tests
