@@ -535,7 +535,7 @@ bool gpu::issue_store(compute_unit& u, std::uint32_t unit, const instruction& i,
   check_reaches(owner);
   ++u.remote_used;
   const packet_cost cost =
-      store_packets(fabric_.protocol(index_, owner), written.bytes, config_.l2.line_bytes);
+      store_packets(fabric_.protocol(index_, owner), written.bytes);
   message m;
   m.kind = is_atomic ? message_kind::atomic : message_kind::store;
   m.from = static_cast<std::uint8_t>(index_);
