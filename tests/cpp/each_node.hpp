@@ -17,6 +17,8 @@ inline constexpr kernel::mechanism all_mechanisms[] = {
     kernel::mechanism::inline_stores,     kernel::mechanism::polling,
     kernel::mechanism::device_launch,     kernel::mechanism::copy_engine,
     kernel::mechanism::proact_hardware,   kernel::mechanism::serial_copy,
+    kernel::mechanism::write_combining,   kernel::mechanism::finepack,
+    kernel::mechanism::config_packet,     kernel::mechanism::gps,
     kernel::mechanism::infinite_bandwidth};
 
 // Runs `body` on a host node, which checks what it can, and on a simulated machine.

@@ -2,6 +2,7 @@
 // them further: the plain peer-to-peer stores of `inline`.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "machine/machine.hpp"
@@ -14,6 +15,17 @@ struct packet_cost {
   std::uint32_t packets = 0;
   std::uint32_t payload = 0;  // bytes written
   std::uint32_t wire = 0;     // all bytes on the link
+
+  // One as each_packet visits it.
+  void add(const machine::protocol& p, std::uint32_t first, std::uint32_t bytes,
+           std::uint32_t written) {
+    payload += written;
+    for (std::uint32_t at = first; at < first + bytes; at += p.max_payload_bytes) {
+      const std::uint32_t part = std::min(first + bytes - at, p.max_payload_bytes);
+      wire += write_packet_bytes(p, at, part, written != bytes);
+      ++packets;
+    }
+  }
 };
 
 // visit(first byte, bytes from the first to the last, bytes written) for each packet. PCIe: a

@@ -182,7 +182,7 @@ TEST(finepack_packet, malformed_bytes_are_refused) {
   }
   EXPECT_EQ(with([](auto& b) { b[0] = 0x60; }),
             start + "format 3 and type 0 are those of another packet; FinePack has 3 and 15");
-  EXPECT_EQ(with([](auto& b) { b[7] |= 1; }), start + "First BE is not 0");
+  EXPECT_EQ(with([](auto& b) { ++b[7]; }), start + "First BE is not 0");
   EXPECT_EQ(with([](auto& b) { b[7] = 0x50; }), start + "Last BE is 5, not 1, 3, 7 or 15");
   EXPECT_EQ(with([](auto& b) { b[39] = 1; }), start + "its padding is not 0");
   // The second store's length, one more than there is, and 0, which stands for 1024.
@@ -216,7 +216,10 @@ TEST(finepack_packet, decoded_bytes_encode_to_themselves) {
     f.subheader_bytes = static_cast<std::uint32_t>(2 + random() % 5);
     f.payload_bytes = 200;
     bytes b = encode(random_packet(random, f), f);
-    for (std::uint64_t k = random() % 3; k > 0; --k) b[random() % b.size()] ^= 1U << random() % 8;
+    for (std::uint64_t k = random() % 3; k > 0; --k) {
+      auto& byte = b[random() % b.size()];
+      byte = static_cast<std::uint8_t>(byte ^ 1U << random() % 8);
+    }
     if (random() % 8 == 0) b.resize(random() % b.size());
     try {
       const finepack_packet p = decode(b, f);
