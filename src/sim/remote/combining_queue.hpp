@@ -29,15 +29,12 @@ class combining_queue {
     return true;
   }
 
+  bool has_line(std::uint64_t line) const { return lines_.find(line) != line_buffer::none; }
   bool empty() const { return lines_.size() == 0; }
   // Of a queue that is not empty.
   queued_line take_oldest() { return take(lines_.oldest(0)); }
-  bool take_line(std::uint64_t line, queued_line& out) {
-    const std::uint32_t id = lines_.find(line);
-    if (id == line_buffer::none) return false;
-    out = take(id);
-    return true;
-  }
+  // Of a line that it has.
+  queued_line take_line(std::uint64_t line) { return take(lines_.find(line)); }
 
   std::uint64_t stored_bytes() const { return stored_; }
   std::uint64_t overwritten_bytes() const { return overwritten_; }

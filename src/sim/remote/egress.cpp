@@ -191,21 +191,20 @@ bool egress::take_store(std::uint32_t to, destination& d, waiting& w) {
 }
 
 bool egress::flush_line(std::uint32_t to, destination& d, std::uint64_t line, flush_reason reason) {
-  if (d.combining) {
-    queued_line l;
+  const auto has_line = [&] {
+    return d.combining ? d.combining->has_line(line) : d.packing->has_line(line);
+  };
+  while (has_line()) {
     if (!has_room(d)) return false;
-    if (d.combining->take_line(line, l)) send_line(to, d, l, reason);
-    return true;
-  }
-  while (has_room(d)) {
-    const std::uint32_t id = take_slot();
-    if (!d.packing->flush_line(line, reason, slots_[id].window)) {
-      free_slots_.push_back(id);
-      return true;
+    if (d.combining) {
+      send_line(to, d, d.combining->take_line(line), reason);
+    } else {
+      const std::uint32_t id = take_slot();
+      d.packing->flush_line(line, reason, slots_[id].window);
+      send_window(to, d, id);
     }
-    send_window(to, d, id);
   }
-  return false;
+  return true;
 }
 
 void egress::flush_all(std::uint32_t to, destination& d, flush_reason reason) {

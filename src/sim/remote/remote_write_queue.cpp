@@ -133,12 +133,17 @@ bool remote_write_queue::flush(std::uint32_t from, flush_reason reason, flushed_
   return true;
 }
 
-bool remote_write_queue::flush_line(std::uint64_t line, flush_reason reason, flushed_window& out) {
+std::uint32_t remote_write_queue::entry_of(std::uint64_t line) const {
   std::uint32_t id = line_buffer::none;
   const std::uint32_t step = whole_lines_ ? settings_.line_bytes : part_bytes_;
   for (std::uint32_t at = 0; at < settings_.line_bytes && id == line_buffer::none; at += step) {
     id = lines_.find(line + at);
   }
+  return id;
+}
+
+bool remote_write_queue::flush_line(std::uint64_t line, flush_reason reason, flushed_window& out) {
+  const std::uint32_t id = entry_of(line);
   if (id == line_buffer::none) return false;
   const std::uint32_t in = lines_[id].list;
   outer_window& w = windows_[in];

@@ -99,6 +99,7 @@ class remote_write_queue {
   // One line as a packet of its own; false if it is not in the queue. Where windows are smaller
   // than lines, call again until it is.
   bool flush_line(std::uint64_t line, flush_reason reason, flushed_window& out);
+  bool has_line(std::uint64_t line) const { return entry_of(line) != line_buffer::none; }
 
   std::uint32_t windows() const { return static_cast<std::uint32_t>(windows_.size()); }
   bool empty() const { return lines_.size() == 0; }
@@ -137,6 +138,7 @@ class remote_write_queue {
   }
   bool holds(const outer_window& w, std::uint64_t first, std::uint64_t last) const;
   std::uint32_t longest_unused() const;
+  std::uint32_t entry_of(std::uint64_t line) const;  // the first that has bytes of a line, or none
   void reset(outer_window& w) const;
   void take_out(std::uint32_t id, flushed_window& out);
 

@@ -139,7 +139,9 @@ TEST(remote_write_queue, a_line_leaves_alone) {
   store(q, 0x1000, 4);
   store(q, 0x2000, 8);
   flushed_window out;
+  EXPECT_FALSE(q.has_line(0x3000));
   EXPECT_FALSE(q.flush_line(0x3000, flush_reason::load, out));
+  EXPECT_TRUE(q.has_line(0x1000));
   ASSERT_TRUE(q.flush_line(0x1000, flush_reason::load, out));
   EXPECT_EQ(out.payload, 9U);
   EXPECT_EQ(out.reason, flush_reason::load);
@@ -252,10 +254,9 @@ TEST(combining_queue, keeps_what_was_stored_to_last) {
   const queued_line oldest = q.take_oldest();
   EXPECT_EQ(oldest.line, 128U);
   EXPECT_TRUE(q.offer(256, mask_of(0, 4)));
-  queued_line one;
-  EXPECT_FALSE(q.take_line(128, one));
-  ASSERT_TRUE(q.take_line(0, one));
-  EXPECT_EQ(one.bytes, mask_of(0, 6));
+  EXPECT_FALSE(q.has_line(128));
+  ASSERT_TRUE(q.has_line(0));
+  EXPECT_EQ(q.take_line(0).bytes, mask_of(0, 6));
   EXPECT_EQ(q.stored_bytes(), 16U);
   EXPECT_EQ(q.overwritten_bytes(), 2U);
 }
