@@ -610,6 +610,8 @@ def _choices(table: str, name: str) -> str:
         return "pcie3 to pcie6 or nvlink1 to nvlink4"
     if name == "write_policy":
         return '"through" or "back"'
+    if name == "window":
+        return '"aligned" or "growing"'
     return f"one of those in the documentation of {table}"
 
 

@@ -35,7 +35,10 @@ void check_store_path(const machine::machine& described, store_path path) {
 egress::egress(std::uint32_t index, const machine::gpu& config, std::uint32_t devices,
                event_queue& queue, fabric& links, event_kinds kinds)
     : index_(index),
-      config_(config),
+      settings_(config.write_queue),
+      combined_lines_(config.gps.queue_lines),
+      line_bytes_(config.l2.line_bytes),
+      sector_bytes_(config.l2.sector_bytes),
       queue_(queue),
       fabric_(links),
       kinds_(kinds),
@@ -59,11 +62,11 @@ void egress::begin(store_path path) {
 egress::destination& egress::ready(std::uint32_t to) {
   destination& d = destinations_[to];
   if (d.packing || d.combining) return d;
-  const machine::remote_write_queue& q = config_.write_queue;
+  const machine::remote_write_queue& q = settings_;
   if (packs(path_)) {
     remote_write_queue::settings s;
     s.entries = q.entries;
-    s.line_bytes = config_.l2.line_bytes;
+    s.line_bytes = line_bytes_;
     s.windows = q.windows;
     s.grows = q.grows_window;
     s.format = {q.subheader_bytes, finepack_payload_bytes(q, fabric_.protocol(index_, to))};
@@ -71,7 +74,7 @@ egress::destination& egress::ready(std::uint32_t to) {
     d.packing.emplace(s);
     d.announced = ~std::uint64_t{0};
   } else {
-    d.combining.emplace(path_ == store_path::whole_line ? config_.gps.queue_lines : q.entries);
+    d.combining.emplace(path_ == store_path::whole_line ? combined_lines_ : q.entries);
   }
   return d;
 }
@@ -131,7 +134,7 @@ void egress::pass(picoseconds time, const message& m) {
   waiting w;
   w.is_store = false;
   w.to = m.to;
-  w.line = m.address & ~std::uint64_t{config_.l2.line_bytes - 1};
+  w.line = m.address & ~std::uint64_t{line_bytes_ - 1};
   w.passing = m;
   queue_.push(time, kinds_.reached, static_cast<std::uint16_t>(index_), keep(w), 0);
 }
@@ -182,9 +185,9 @@ bool egress::take_store(std::uint32_t to, destination& d, waiting& w) {
     counts_.overwritten += d.overwritten() - overwritten;
     if (!room) return false;
   }
-  if (config_.write_queue.idle_flush_ps != 0 && !d.timing) {
+  if (settings_.idle_flush_ps != 0 && !d.timing) {
     d.timing = true;
-    queue_.push(queue_.now() + config_.write_queue.idle_flush_ps, kinds_.idle,
+    queue_.push(queue_.now() + settings_.idle_flush_ps, kinds_.idle,
                 static_cast<std::uint16_t>(index_), to, 0);
   }
   return true;
@@ -235,7 +238,7 @@ std::uint32_t egress::take_slot() {
 void egress::send_window(std::uint32_t to, destination& d, std::uint32_t slot_id) {
   slot& s = slots_[slot_id];
   const machine::protocol& p = fabric_.protocol(index_, to);
-  const std::uint32_t subheader = config_.write_queue.subheader_bytes;
+  const std::uint32_t subheader = settings_.subheader_bytes;
   const window_cost cost =
       path_ == store_path::packed
           ? finepack_cost(p, s.window, subheader)
@@ -264,15 +267,14 @@ void egress::send_window(std::uint32_t to, destination& d, std::uint32_t slot_id
 void egress::send_line(std::uint32_t to, destination& d, const queued_line& l,
                        flush_reason reason) {
   const machine::protocol& p = fabric_.protocol(index_, to);
-  const std::uint32_t line_bytes = config_.l2.line_bytes;
   const std::uint32_t enabled = l.bytes.count();
   packet_cost cost;
-  std::uint32_t sectors = l.bytes.units(config_.l2.sector_bytes, line_bytes);
+  std::uint32_t sectors = l.bytes.units(sector_bytes_, line_bytes_);
   if (path_ == store_path::whole_line) {
-    cost.packets = (line_bytes + p.max_payload_bytes - 1) / p.max_payload_bytes;
-    cost.payload = line_bytes;
-    cost.wire = static_cast<std::uint32_t>(bulk_write_bytes(p, line_bytes));
-    sectors = (1U << line_bytes / config_.l2.sector_bytes) - 1U;
+    cost.packets = (line_bytes_ + p.max_payload_bytes - 1) / p.max_payload_bytes;
+    cost.payload = line_bytes_;
+    cost.wire = static_cast<std::uint32_t>(bulk_write_bytes(p, line_bytes_));
+    sectors = (1U << line_bytes_ / sector_bytes_) - 1U;
   } else {
     cost = store_packets(p, l.bytes);
   }
@@ -310,7 +312,7 @@ void egress::handle(const event& e) {
     return;
   }
   destination& d = destinations_[e.a];
-  const picoseconds due = d.last_store + config_.write_queue.idle_flush_ps;
+  const picoseconds due = d.last_store + settings_.idle_flush_ps;
   d.timing = due > e.time;
   if (d.timing) {
     queue_.push(due, kinds_.idle, static_cast<std::uint16_t>(index_), e.a, 0);

@@ -120,7 +120,10 @@ class egress {
   std::uint32_t take_slot();
 
   std::uint32_t index_;
-  machine::gpu config_;
+  machine::remote_write_queue settings_;
+  std::uint32_t combined_lines_;  // of the queue of GPS
+  std::uint32_t line_bytes_;
+  std::uint32_t sector_bytes_;
   event_queue& queue_;
   fabric& fabric_;
   event_kinds kinds_;
