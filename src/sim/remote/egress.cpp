@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/errors.hpp"
+#include "machine/route.hpp"
 #include "sim/fabric/protocol.hpp"
 #include "sim/remote/packets.hpp"
 
@@ -19,16 +20,20 @@ void check_store_path(const machine::machine& described, store_path path) {
   if (!packs(path)) return;
   const machine::remote_write_queue& q = described.gpu.write_queue;
   const std::uint32_t least = described.gpu.l2.line_bytes + q.subheader_bytes;
-  for (const machine::link& l : described.links) {
-    if (l.a.kind == machine::endpoint_kind::host || l.b.kind == machine::endpoint_kind::host) {
-      continue;
+  for (std::uint32_t from = 0; from < described.gpu_count; ++from) {
+    for (std::uint32_t to = 0; to < described.gpu_count; ++to) {
+      if (from == to) continue;
+      const auto way = machine::route(described, {machine::endpoint_kind::gpu, from},
+                                      {machine::endpoint_kind::gpu, to});
+      if (!way) continue;
+      const machine::link& l = described.links[way->front().link];
+      if (finepack_payload_bytes(q, l.protocol) >= least) continue;
+      throw usage_error("packets of protocol " + l.protocol_name + " carry " +
+                        std::to_string(l.protocol.max_payload_bytes) + " bytes on machine " +
+                        described.name + ", and a line with its sub-header has " +
+                        std::to_string(least) +
+                        ": raise max_payload_bytes or take another mechanism");
     }
-    if (finepack_payload_bytes(q, l.protocol) >= least) continue;
-    throw usage_error("packets of protocol " + l.protocol_name + " carry " +
-                      std::to_string(l.protocol.max_payload_bytes) + " bytes on machine " +
-                      described.name + ", and a line with its sub-header has " +
-                      std::to_string(least) +
-                      ": raise max_payload_bytes or take another mechanism");
   }
 }
 

@@ -94,10 +94,10 @@ class remote_write_queue {
   // refusal.
   std::optional<refusal> offer(std::uint64_t line, const byte_mask& bytes, std::uint32_t stores);
 
-  // The window's lines as a packet; false if it has none. `out` keeps its memory.
-  bool flush(std::uint32_t window, flush_reason reason, flushed_window& out);
+  // The lines of the window `from` as a packet; false if it has none. `out` keeps its memory.
+  bool flush(std::uint32_t from, flush_reason reason, flushed_window& out);
   // One line as a packet of its own; false if it is not in the queue. Where windows are smaller
-  // than lines, call again until it is.
+  // than lines, a line may be several packets: call again until it is false.
   bool flush_line(std::uint64_t line, flush_reason reason, flushed_window& out);
   bool has_line(std::uint64_t line) const { return entry_of(line) != line_buffer::none; }
 
