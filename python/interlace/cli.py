@@ -57,6 +57,11 @@ COMMANDS = {
         "plan_command",
         "Plan messages over all the paths that help them, and say why.",
     ),
+    "cost": Command(
+        "interlace.cost",
+        "cost_command",
+        "Say how much storage simulated hardware takes of a GPU.",
+    ),
     "topo": Command(
         "interlace.topo", "topo_command", "Draw a machine, described or real; measure and save it."
     ),

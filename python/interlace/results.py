@@ -29,6 +29,21 @@ class WireRow(msgspec.Struct, frozen=True):
     wasted: int | None
 
 
+class Stores(msgspec.Struct, frozen=True):
+    """Stores of kernels to other devices: as they are made, and what they become."""
+
+    stores: int  # what inline sends as one packet each
+    bytes: int
+    sizes: list[int]  # stores of 1, 2 to 3, 4 to 7, ... 128 bytes
+    packets: int
+    wire_bytes: int
+    overwritten_bytes: int  # stored again before they were sent
+    flushes: int
+    subpackets: int
+    subheader_bytes: int
+    reasons: dict[str, int]  # of flushes
+
+
 class Sim(msgspec.Struct, frozen=True):
     """What a simulated row cost the host: CPU seconds and MB (1e6 bytes) of its own process."""
 
@@ -36,6 +51,7 @@ class Sim(msgspec.Struct, frozen=True):
     remote_transactions: int
     cpu_s: float
     peak_rss_mb: float
+    stores: Stores | None = None  # None: kernels made none
 
 
 class Measured(msgspec.Struct, frozen=True):

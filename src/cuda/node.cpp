@@ -564,9 +564,9 @@ std::uint32_t node::add_region(kernel::region_options o, std::uint32_t element_b
         "infinite-bandwidth is a bound that only simulated machines run; on real GPUs it is "
         "derived");
   }
-  if (o.mechanism == kernel::mechanism::proact_hardware) {
-    throw usage_error(
-        "proact-hardware is hardware that no GPU has; name a machine to simulate it on");
+  if (o.mechanism == kernel::mechanism::proact_hardware || kernel::queues_stores(o.mechanism)) {
+    throw usage_error(std::string(kernel::mechanism_name(o.mechanism)) +
+                      " is hardware that no GPU has; name a machine to simulate it on");
   }
   if (o.mechanism == kernel::mechanism::serial_copy) {
     throw usage_error("serial-copy is a baseline of simulated machines; take bulk-copy here");

@@ -1,6 +1,7 @@
 #include "python/workloads.hpp"
 
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include <algorithm>
 #include <memory>
@@ -55,6 +56,29 @@ run::request make_request(const std::string& mechanism, const array_in<std::uint
   return asked;
 }
 
+namespace {
+
+nb::dict store_counts(const kernel::remote_store_counts& s) {
+  nb::dict d;
+  d["stores"] = s.stores;
+  d["bytes"] = s.bytes;
+  d["sizes"] = nb::cast(std::vector<std::uint64_t>(s.sizes.begin(), s.sizes.end()));
+  d["packets"] = s.packets;
+  d["wire_bytes"] = s.wire;
+  d["overwritten_bytes"] = s.overwritten;
+  d["flushes"] = s.flushes;
+  d["subpackets"] = s.subpackets;
+  d["subheader_bytes"] = s.subheader_bytes;
+  nb::dict reasons;
+  static constexpr const char* names[] = {"window", "payload", "entries", "release",
+                                          "load",   "atomic",  "timeout"};
+  for (std::size_t k = 0; k < s.reasons.size(); ++k) reasons[names[k]] = s.reasons[k];
+  d["reasons"] = reasons;
+  return d;
+}
+
+}  // namespace
+
 nb::dict make_result(run::result result) {
   nb::dict d;
   d["time_s"] = result.run.time_s;
@@ -63,6 +87,7 @@ nb::dict make_result(run::result result) {
   d["residual"] = result.residual;
   d["accesses"] = result.run.accesses;
   d["remote_transactions"] = result.run.remote_transactions;
+  d["stores"] = store_counts(result.run.stores);
   if (result.run.wire_known) {
     nb::dict wire;
     wire["useful"] = result.run.wire.useful;

@@ -38,6 +38,12 @@ class node final : public kernel::cpu_node {
     enqueue_kernel(device, shape, runner(kernel, shape), r.id, &mapping);
   }
 
+  // Before anything is launched: from now on stores that a queue packs go through encode and decode
+  // of their packets, and the end of each run compares what came in with the replicas, byte by
+  // byte; model_error where they differ. For tests: much slower.
+  void check_deliveries();
+  std::uint64_t checked_packets() const;  // that did
+
   // Runs the kernel at once and without time, and counts the accesses of its warps by the machine's
   // L1 lines. Not inside of run. It does to memory what a launch would, to the devices' own
   // replicas of regions alone; which elements of regions it uses is not counted.
@@ -104,6 +110,7 @@ class node final : public kernel::cpu_node {
   arena arena_;
   simulation simulation_;
   std::vector<std::unique_ptr<kernel::use_tracker>> trackers_;  // by id; null for reductions
+  std::vector<std::unique_ptr<subscriptions>> subscriptions_;   // by id; null where there are none
 
   struct stream {
     std::vector<task_id> last;        // what the next kernel waits for

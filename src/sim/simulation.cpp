@@ -27,9 +27,10 @@ simulation::simulation(const machine::machine& described, address_map addresses,
     lanes_[d].at_once = std::max(1U, machine_.gpu.copy_engines);
     lanes_[2 * described.gpu_count + d].at_once = descriptors_at_once;
   }
-  const gpu::event_kinds kinds{ev_block_start, ev_wake,      ev_issue,          ev_l2_load,
-                               ev_load_done,   ev_l2_store,  ev_l2_remote_load, ev_entry_free,
-                               ev_kernel_end,  ev_announced, ev_child_placed};
+  const gpu::event_kinds kinds{
+      ev_block_start, ev_wake,      ev_issue,          ev_l2_load,
+      ev_load_done,   ev_l2_store,  ev_l2_remote_load, ev_entry_free,
+      ev_kernel_end,  ev_announced, ev_child_placed,   {ev_store_reached, ev_store_idle}};
   for (std::uint32_t d = 0; d < described.gpu_count; ++d) {
     gpus_.push_back(std::make_unique<gpu>(d, machine_.gpu, addresses_, queue_, fabric_, kinds));
   }
@@ -56,8 +57,8 @@ task_id simulation::add_task(task_kind kind, std::uint32_t device, std::uint32_t
 
 task_id simulation::add_kernel(std::uint32_t device, grid shape, recorder::settings record,
                                block_function block, const std::vector<task_id>& after,
-                               std::shared_ptr<tracked_launch> tracked) {
-  kernels_.push_back({shape, std::move(record), std::move(block), std::move(tracked)});
+                               std::shared_ptr<tracked_launch> tracked, store_path path) {
+  kernels_.push_back({shape, std::move(record), std::move(block), std::move(tracked), path});
   return add_task(task_kind::kernel, device, static_cast<std::uint32_t>(kernels_.size() - 1),
                   after);
 }
@@ -143,13 +144,17 @@ picoseconds simulation::run() {
   std::vector<task_id> first;
   first.swap(startable_);
   for (const task_id id : first) start(id);
+  picoseconds end_time = begin;
   while (!queue_.empty()) {
-    handle(queue_.pop([this](const std::vector<event>& events) { prefetch(events); }));
+    const event e = queue_.pop([this](const std::vector<event>& events) { prefetch(events); });
+    if (e.kind != ev_store_idle) end_time = e.time;  // a clock that nobody waits for takes no time
+    handle(e);
     if ((queue_.processed() & 0xfffffU) == 0) check_interrupt_();
   }
   check_announcements();
   if (unfinished_ != 0) throw model_error("the simulation stopped with tasks that cannot start");
-  const picoseconds end_time = queue_.now();
+  for (const auto& g : gpus_) g->stores().check_conservation();
+  if (check_) check_->compare();
   tasks_.clear();
   kernels_.clear();
   copies_.clear();
@@ -453,7 +458,16 @@ void simulation::departed(const message& m) {
 
 void simulation::delivered(const message& m) {
   if (m.kind == message_kind::flag) {
-    flag_arrived(m.unit, m.to);
+    // What was packed and came before it is still being handed to the L2.
+    const picoseconds unpacked = gpus_[m.to]->unpacked();
+    if (unpacked > queue_.now()) {
+      queue_.push(unpacked, ev_flag, m.to, m.unit, 0);
+    } else {
+      flag_arrived(m.unit, m.to);
+    }
+  } else if (m.kind == message_kind::packed) {
+    gpus_[m.to]->unpack(m, gpus_[m.from]->stores().window(m.unit));
+    gpus_[m.from]->stores().received(m);
   } else if (m.kind == message_kind::copy_segment) {
     copy_work& c = copies_[m.unit];
     c.written =
@@ -464,7 +478,15 @@ void simulation::delivered(const message& m) {
     }
   } else {
     gpus_[m.to]->delivered(m);
+    if (m.kind == message_kind::store || m.kind == message_kind::combined) {
+      gpus_[m.from]->stores().received(m);
+    }
   }
+}
+
+void simulation::check_deliveries(const std::byte* memory) {
+  check_ = std::make_unique<delivery_check>(memory);
+  for (const auto& g : gpus_) g->stores().check_with(check_.get());
 }
 
 void simulation::prefetch(const std::vector<event>& events) const {
@@ -479,6 +501,8 @@ void simulation::handle(const event& e) {
     gpus_[e.device]->handle(e);
   } else if (e.kind == ev_kernel_end && gpus_[e.device]->stores_arrived() > e.time) {
     queue_.push(gpus_[e.device]->stores_arrived(), ev_kernel_end, e.device, 0, 0);
+  } else if (e.kind == ev_kernel_end && !gpus_[e.device]->release()) {
+    // It comes again when the queues have taken all stores.
   } else if (e.kind == ev_kernel_end) {
     const task_id id = running_kernel_[e.device];
     running_kernel_[e.device] = none;
@@ -491,7 +515,7 @@ void simulation::handle(const event& e) {
     const kernel_work& k = kernels_[tasks_[e.a].work];
     if (k.tracked) running_tracked_[e.device] = k.tracked.get();
     gpus_[e.device]->start_kernel(k.shape, k.record, k.block,
-                                  k.tracked ? k.tracked->agent_warps : 0);
+                                  k.tracked ? k.tracked->agent_warps : 0, k.path);
   } else if (e.kind == ev_copy_step) {
     copy_step(e.a);
   } else if (e.kind == ev_copy_read) {
@@ -527,11 +551,13 @@ gpu_counters simulation::counters() const {
   for (const auto& g : gpus_) {
     const gpu_counters& c = g->counters();
     sum.accesses += c.accesses;
-    sum.remote_transactions += c.remote_transactions;
     sum.l1_hits += c.l1_hits;
     sum.l1_misses += c.l1_misses;
-    sum.store_payload += c.store_payload;
-    sum.store_wire += c.store_wire;
+    sum.stores += c.stores;
+    sum.atomics += c.atomics;
+    sum.atomic_payload += c.atomic_payload;
+    sum.atomic_wire += c.atomic_wire;
+    sum.reads += c.reads;
     sum.read_payload += c.read_payload;
     sum.read_wire += c.read_wire;
   }

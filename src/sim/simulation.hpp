@@ -49,7 +49,8 @@ class simulation : private message_receiver {
   // Each returns a task that starts after `after` (finished ones do not matter).
   task_id add_kernel(std::uint32_t device, grid shape, recorder::settings record,
                      block_function block, const std::vector<task_id>& after,
-                     std::shared_ptr<tracked_launch> tracked = nullptr);
+                     std::shared_ptr<tracked_launch> tracked = nullptr,
+                     store_path path = store_path::packets);
   // A library call. It runs on the CPU when it starts; its traffic is spread over its time, and
   // waits where copies or other devices keep the memory busy. What the L2 holds stays as it was.
   task_id add_call(std::uint32_t device, kernel::library_call call,
@@ -94,6 +95,10 @@ class simulation : private message_receiver {
   picoseconds run();
 
   gpu_counters counters() const;
+  // From now on every packed store goes through encode and decode, and is compared with what the
+  // devices' memory, which begins at `memory`, holds. For tests: much slower.
+  void check_deliveries(const std::byte* memory);
+  const delivery_check* deliveries() const { return check_.get(); }
   const traffic& copies() const { return copy_traffic_; }
   const traffic& flags() const { return flag_traffic_; }
   // Packets that agents and launched kernels stored to other devices.
@@ -118,6 +123,7 @@ class simulation : private message_receiver {
     recorder::settings record;
     block_function block;
     std::shared_ptr<tracked_launch> tracked;
+    store_path path = store_path::packets;
   };
   // Copies that start one after another: those of a device's copy engines, of its agent or of its
   // descriptor unit.
@@ -176,6 +182,8 @@ class simulation : private message_receiver {
     ev_l2_store,
     ev_l2_remote_load,
     ev_entry_free,
+    ev_store_reached,
+    ev_store_idle,
     ev_kernel_end,
     ev_kernel_begin,
     ev_copy_step,
@@ -228,6 +236,7 @@ class simulation : private message_receiver {
   event_queue queue_;
   fabric fabric_;
   std::vector<std::unique_ptr<gpu>> gpus_;
+  std::unique_ptr<delivery_check> check_;
   std::vector<task> tasks_;
   std::vector<task_id> startable_;
   std::vector<kernel_work> kernels_;

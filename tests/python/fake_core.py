@@ -64,7 +64,7 @@ class Fake:
     def Machine(self) -> SimpleNamespace:  # noqa: N802
         gpu = SimpleNamespace(
             issue=SimpleNamespace(), l1=SimpleNamespace(), l2=SimpleNamespace(),
-            dram=SimpleNamespace(),
+            dram=SimpleNamespace(), write_queue=SimpleNamespace(), gps=SimpleNamespace(),
         )  # fmt: skip
         return SimpleNamespace(gpu=gpu, host=SimpleNamespace())
 

@@ -51,7 +51,8 @@ WRONG: list[tuple[list[str], str]] = [
         [*STUDY, "--mechanisms", "bulk-copy,inlin"],
         "there is no mechanism 'inlin' (did you mean inline?); "
         "there are bulk-copy, split, inline, polling, device-launch, copy-engine, "
-        "proact-hardware, serial-copy, nccl, nvshmem, unified-memory, infinite-bandwidth, tuned",
+        "proact-hardware, serial-copy, write-combining, finepack, config-packet, gps, nccl, "
+        "nvshmem, unified-memory, infinite-bandwidth, tuned",
     ),
     (
         ["study", "pagerank", "--data", "{graph}", "--machine", "4x-volta-nvlink"],

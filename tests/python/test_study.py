@@ -67,7 +67,9 @@ def test_the_file_has_every_key(run: Run, graph: Path, tmp_path: Path) -> None:
     for row in document["rows"] + document["candidates"]:
         assert list(row) == [*ROW_KEYS, "sim"]
         assert list(row["wire"]) == ["useful", "protocol", "wasted"]
-        assert list(row["sim"]) == ["accesses", "remote_transactions", "cpu_s", "peak_rss_mb"]
+        assert list(row["sim"]) == [
+            "accesses", "remote_transactions", "cpu_s", "peak_rss_mb", "stores",
+        ]  # fmt: skip
         assert row["workload"] == "pagerank"
         assert row["data"] == "forty"
         assert row["node"] == "sim"

@@ -76,6 +76,7 @@ class Outcome:
     timeline: list[Event] = field(default_factory=list)
     accesses: int = 0
     remote_transactions: int = 0
+    stores: dict[str, Any] = field(default_factory=dict)  # of kernels to other devices, simulated
     cpu_s: float = 0.0
     peak_rss_mb: float = 0.0  # of the process that ran it, MB = 1e6 bytes
     times_s: list[float] = field(default_factory=list)  # a measured run's repeats
@@ -109,6 +110,7 @@ class Outcome:
             ],
             accesses=int(result["accesses"]),
             remote_transactions=int(result["remote_transactions"]),
+            stores=dict(result.get("stores", {})),
             cpu_s=float(result["cpu_s"] or 0.0),  # None: measured
             peak_rss_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6,
             times_s=times,

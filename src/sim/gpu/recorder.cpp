@@ -93,11 +93,29 @@ std::uint32_t recorder::on_access(const kernel::access& a) {
   } else if (a.kind == access_kind::atomic || a.kind == access_kind::reduce) {
     kind = instruction_kind::atomic;
   }
-  if (a.space == memory_space::replicated && settings_->regions[a.region] != nullptr) {
+  std::uint64_t address =
+      a.space == memory_space::shared
+          ? reinterpret_cast<std::uintptr_t>(a.address)
+          : static_cast<std::uint64_t>(static_cast<const std::byte*>(a.address) -
+                                       settings_->address_base);
+  bool up_to_date = true;
+  if (a.space == memory_space::replicated && !settings_->subscribed.empty() &&
+      settings_->subscribed[a.region] != nullptr) {
+    subscriptions& s = *settings_->subscribed[a.region];
     if (kind == instruction_kind::load) {
+      up_to_date = s.load(settings_->device, a.element);
+      if (!up_to_date) address = s.at_owner(settings_->device, a.element, address);
+    } else if (!a.primary &&
+               !s.receives(static_cast<std::uint32_t>(address >> settings_->slot_bits),
+                           a.element)) {
+      return kernel::no_instruction;
+    }
+  }
+  if (a.space == memory_space::replicated && settings_->regions[a.region] != nullptr) {
+    if (kind != instruction_kind::load) {
+      if (a.primary) settings_->regions[a.region]->wrote(a.element);
+    } else if (up_to_date) {
       settings_->regions[a.region]->read(settings_->device, a.element);
-    } else if (a.primary) {
-      settings_->regions[a.region]->wrote(a.element);
     }
   }
   // What is stored was computed from what was loaded before it.
@@ -110,11 +128,7 @@ std::uint32_t recorder::on_access(const kernel::access& a) {
   std::uint32_t depends = a.depends;
   if (a.kind == access_kind::store && before != none) depends = before + first_id_;
   if (depends != none && depends >= first_id_) n.depends = depends - first_id_;
-  addresses_[std::size_t{id} * settings_->warp_width + n.count++] =
-      a.space == memory_space::shared
-          ? reinterpret_cast<std::uintptr_t>(a.address)
-          : static_cast<std::uint64_t>(static_cast<const std::byte*>(a.address) -
-                                       settings_->address_base);
+  addresses_[std::size_t{id} * settings_->warp_width + n.count++] = address;
   return id + first_id_;
 }
 

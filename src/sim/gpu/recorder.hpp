@@ -15,6 +15,7 @@
 #include "kernel/serial_block.hpp"
 #include "kernel/use_tracker.hpp"
 #include "sim/gpu/program.hpp"
+#include "sim/remote/subscriptions.hpp"
 
 namespace interlace::sim {
 
@@ -32,7 +33,10 @@ class recorder {
     bool stores_inline = false;
     std::uint32_t device = 0;
     std::vector<kernel::use_tracker*> regions;  // by region id; null: not tracked
-    kernel::trace_totals* totals = nullptr;     // where accesses are added up, if anywhere
+    // By region id, of those whose devices subscribe to pages; empty: there is none.
+    std::vector<subscriptions*> subscribed;
+    std::uint32_t slot_bits = 0;             // address >> slot_bits: whose memory
+    kernel::trace_totals* totals = nullptr;  // where accesses are added up, if anywhere
     // Of a tracked launch; null: nobody asks what blocks announce.
     const std::vector<kernel::chunk>* chunks = nullptr;
     // 8 bytes a chunk, in the device's memory; null: stores update counters by themselves.
