@@ -59,7 +59,8 @@ exported_memory export_memory(const memory_pieces& memory, const std::string& wh
       throw usage_error(what + " cannot be shared between processes: " + cudaGetErrorString(error) +
                         " (" + cudaGetErrorName(error) + "); use cudaMalloc");
     }
-    text = std::string(plain) + " " + std::to_string(memory.offset) + " " + hexadecimal(handle.reserved);
+    text = std::string(plain) + " " + std::to_string(memory.offset) + " " +
+           hexadecimal(handle.reserved);
   } else {
     text = "mapped " + std::to_string(memory.offset) + " " + std::to_string(memory.pieces.size());
     for (const memory_pieces::piece& p : memory.pieces) {
