@@ -149,6 +149,7 @@ class _Rows:
                 outcome.remote_transactions,
                 outcome.cpu_s,
                 round(outcome.peak_rss_mb, 1),
+                outcome.inside or UNSET,
             )
         return self._row(case, outcome, config, checked.max_error, times, wire, sim=sim, cuda=cuda)
 
