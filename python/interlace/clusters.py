@@ -5,17 +5,16 @@ Workers need the same Interlace; each task says which compiled simulator it is f
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import logging
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 from interlace.errors import UserError
+from interlace.machines import Machine, to_core
 from interlace.nodes import load_core
 from interlace.workloads import Case, Outcome, RunFailure, Workload
-
-if TYPE_CHECKING:
-    from interlace.machines import Machine
 
 CONNECT_S = 10
 
@@ -29,26 +28,42 @@ def core_build() -> str:
     return file_hash(Path(load_core().__file__))
 
 
-def simulate(workload: Workload, machine: Machine, case: Case) -> Outcome:
+class Job(NamedTuple):
+    """A run of a sweep; `point` is where in the design space, for people."""
+
+    machine: Machine
+    case: Case
+    point: str
+
+
+@contextlib.contextmanager
+def named(job: Job) -> Iterator[None]:
+    """Errors in it say at which point they came up."""
+    try:
+        yield
+    except (RunFailure, UserError) as error:
+        raise type(error)(f"{error}{job.point}") from None
+
+
+def simulate(workload: Workload, job: Job) -> Outcome:
     """One run, on the calling process."""
-    from interlace.machines import to_core
-
     core = load_core()
-    return workload.simulate(core, to_core(machine, core), case)
+    with named(job):
+        return workload.simulate(core, to_core(job.machine, core), job.case)
 
 
-def _task(workload: Workload, machine: Machine, case: Case, build: str) -> Outcome:
+def _task(workload: Workload, job: Job, build: str) -> Outcome:
     """One run on a worker."""
     if core_build() != build:
         raise UserError(
             "a worker has another build of Interlace than this machine; install the same one on "
             "all of them"
         )
-    return simulate(workload, machine, case)
+    return simulate(workload, job)
 
 
 def run_on_cluster(
-    address: str, workload: Workload, work: Sequence[tuple[Machine, Case]]
+    address: str, workload: Workload, work: Sequence[Job]
 ) -> Iterator[tuple[int, Outcome]]:
     """Every run's index and outcome as it ends, in no fixed order.
 
@@ -61,13 +76,13 @@ def run_on_cluster(
         shared = client.scatter(workload, broadcast=True)
         build = core_build()
         futures = {
-            client.submit(_task, shared, machine, case, build, pure=False): index
-            for index, (machine, case) in enumerate(work)
+            client.submit(_task, shared, job, build, pure=False): index
+            for index, job in enumerate(work)
         }
         try:
             for future in as_completed(list(futures)):
                 index = futures.pop(future)
-                yield index, _result(future, work[index][1])
+                yield index, _result(future, work[index])
                 future.release()
         finally:
             client.cancel(list(futures))
@@ -75,7 +90,7 @@ def run_on_cluster(
         client.close()
 
 
-def _result(future: Any, case: Case) -> Outcome:
+def _result(future: Any, job: Job) -> Outcome:
     try:
         found: Outcome = future.result()
     except (UserError, RunFailure):
@@ -85,7 +100,8 @@ def _result(future: Any, case: Case) -> Outcome:
             f"a worker cannot run Interlace ({error}); install the same build there"
         ) from None
     except Exception as error:
-        raise RunFailure(f"{case}: a worker failed: {type(error).__name__}: {error}") from None
+        reason = f"a worker failed: {type(error).__name__}: {error}"
+        raise RunFailure(f"{job.case}{job.point}: {reason}") from None
     return found
 
 

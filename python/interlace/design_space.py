@@ -122,7 +122,7 @@ def parse_design_space(text: str, file: Path) -> DesignSpace:
     for point, machine in zip(_points(axes), machines, strict=True):
         if counts[-1] > machine.gpu.count:
             has = "1 GPU" if machine.gpu.count == 1 else f"{machine.gpu.count} GPUs"
-            raise UserError(f"{where}: gpus: {counts[-1]}{_at(point)}: the machine has {has}")
+            raise UserError(f"{where}: gpus: {counts[-1]}{at_point(point)}: the machine has {has}")
     space = DesignSpace(
         file, title, base, name, inputs, tuple(n for n in counts if n != 1),
         mechanisms or DEFAULTS, tuning, axes, machines,
@@ -284,10 +284,10 @@ def _check_values(values: Any, where: str) -> None:
 
 def _machines(base: Machine, axes: Sequence[Axes], where: str) -> tuple[Machine, ...]:
     """The machine of each point."""
-    return tuple(changed(base, point, f"{where}{_at(point)}") for point in _points(axes))
+    return tuple(changed(base, point, f"{where}{at_point(point)}") for point in _points(axes))
 
 
-def _at(point: Mapping[str, Value]) -> str:
+def at_point(point: Mapping[str, Value]) -> str:
     """Where in the space, for an error."""
     shown = ", ".join(f"{key} = {value}" for key, value in point.items())
     return f", at {shown}" if shown else ""

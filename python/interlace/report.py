@@ -504,6 +504,7 @@ def _pair_chart(seen: Inside) -> tuple[str, dict[str, Any]]:
         "hoverongaps": False,
         "colorscale": HEAT,
         "zmin": 0,
+        "zmax": max(largest, default=1.0) / size,
         "xgap": 2,
         "ygap": 2,
         "colorbar": {"title": {"text": unit}, "thickness": 12},

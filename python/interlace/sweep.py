@@ -13,8 +13,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
-from interlace.clusters import core_build, run_on_cluster, simulate
-from interlace.design_space import DesignSpace, Point, file_hash, load_design_space, options_text
+from interlace.clusters import Job, core_build, named, run_on_cluster, simulate
+from interlace.design_space import (
+    DesignSpace,
+    Point,
+    at_point,
+    file_hash,
+    load_design_space,
+    options_text,
+)
 from interlace.errors import UserError
 from interlace.evaluation import Plan
 from interlace.mechanisms import BOUND, Config, label
@@ -22,10 +29,9 @@ from interlace.options import whole
 from interlace.progress import progress
 from interlace.results import WireRow, json_text, provenance
 from interlace.sweep_file import KIND, Run, SweepFile, opened, run_key
-from interlace.workloads import WORKLOADS, Case, Outcome, RunFailure, Workload
+from interlace.workloads import WORKLOADS, Outcome, RunFailure, Workload
 
 if TYPE_CHECKING:
-    from interlace.machines import Machine
     from interlace.table import Column
 
 FORMAT = 1
@@ -84,11 +90,12 @@ class _Work:
             for machine in space.machines
         ]
 
-    def missing(self, known: Mapping[str, Run]) -> dict[str, tuple[Machine, Case]]:
+    def missing(self, known: Mapping[str, Run]) -> dict[str, Job]:
         """What is left to run, by key."""
+        points = map(at_point, self.space.points())
         return {
-            key: (machine, case)
-            for machine, keys in zip(self.space.machines, self.keys, strict=True)
+            key: Job(machine, case, point)
+            for point, machine, keys in zip(points, self.space.machines, self.keys, strict=True)
             for key, case in zip(keys, self.cases, strict=True)
             if key not in known
         }
@@ -130,20 +137,21 @@ class _Work:
 
 
 def _in_processes(
-    workload: Workload, work: Sequence[tuple[Machine, Case]], jobs: int
+    workload: Workload, work: Sequence[Job], jobs: int
 ) -> Iterator[tuple[int, Outcome]]:
     from interlace import workers
 
-    calls = [partial(simulate, workload, machine, case) for machine, case in work]
+    calls = [partial(simulate, workload, job) for job in work]
     try:
         yield from workers.run_all(calls, jobs)
     except workers.WorkerLost as lost:
-        raise RunFailure(f"{work[lost.index][1]}: {lost.reason}") from None
+        job = work[lost.index]
+        raise RunFailure(f"{job.case}{job.point}: {lost.reason}") from None
 
 
 def run_missing(
     workload: Workload,
-    missing: Mapping[str, tuple[Machine, Case]],
+    missing: Mapping[str, Job],
     file: SweepFile,
     outcomes: Iterator[tuple[int, Outcome]],
     tick: Callable[[], None],
@@ -151,7 +159,8 @@ def run_missing(
     """Verify every outcome and add it to the file as it comes."""
     keys = list(missing)
     for index, outcome in outcomes:
-        error = workload.verify(outcome)
+        with named(missing[keys[index]]):
+            error = workload.verify(outcome)
         file.add(
             Run(
                 KIND,

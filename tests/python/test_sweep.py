@@ -212,6 +212,7 @@ def test_a_wrong_result_ends_the_sweep(
     ran = run("sweep", small)
     assert ran.code == 1
     assert "verification failed: " in ran.err
+    assert ", at link.nvlink2.bandwidth_GB_per_s = " in ran.err
     assert not Path("small.runs.jsonl").exists()
 
 
