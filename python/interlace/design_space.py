@@ -24,6 +24,7 @@ from interlace.workloads import WORKLOADS, Inputs, check_inputs
 
 FORMAT = 1
 MAX_RUNS = 100_000
+MAX_KEYS = 16  # of all axes
 
 KEYS = (
     "format", "title", "machine", "workload", "gpus", "mechanisms", "split", "chunks", "threads",
@@ -143,7 +144,7 @@ def _machine(named: str, file: Path) -> str:
 
 # --- values ---------------------------------------------------------------------------------------
 
-MOST_IN_KEY, MOST_IN_TEXT = 200, 1000  # characters
+MOST_IN_KEY, MOST_IN_TEXT, MOST_SHOWN = 100, 1000, 40  # characters
 
 
 def _check_words(value: Any, where: str) -> None:
@@ -159,11 +160,15 @@ def _check_words(value: Any, where: str) -> None:
         _check_word(value, MOST_IN_TEXT, "string", where)
 
 
+def _cut(text: str) -> str:
+    return text if len(text) <= MOST_SHOWN else text[: MOST_SHOWN - 3] + "..."
+
+
 def _check_word(word: str, most: int, what: str, where: str) -> None:
     if not word or len(word) > most or not word.isprintable():
-        shown = repr(word if len(word) <= 40 else word[:37] + "...")
         raise UserError(
-            f"{where}: {shown} is no {what} of a sweep; give 1 to {most} printable characters"
+            f"{where}: {_cut(word)!r} is no {what} of a sweep; give 1 to {most} "
+            "printable characters"
         )
 
 
@@ -242,6 +247,7 @@ def _axes(document: Mapping[str, Any], where: str) -> tuple[Axes, ...]:
         if not group:
             raise UserError(f"{where}: {name} is empty; name a key of the machine")
         for key, values in group.items():
+            _check_word(key, MOST_IN_KEY, "key", where)
             _check_values(values, f"{where}: {name}: {key}")
             if key in seen:
                 raise UserError(f"{where}: {name}: {key} is an axis of {seen[key]} already")
@@ -256,6 +262,10 @@ def _axes(document: Mapping[str, Any], where: str) -> tuple[Axes, ...]:
             shown = ", ".join(map(str, twice))
             raise UserError(f"{where}: {name}: {', '.join(group)} has {shown} twice")
         found.append(Axes(tuple(group), steps))
+    if len(seen) > MAX_KEYS:
+        raise UserError(
+            f"{where}: {len(seen)} keys; a sweep has at most {MAX_KEYS}, leave some out"
+        )
     if not found:
         raise UserError(f"{where}: there is no axis; list values of a key under [axes]")
     if math.prod(len(axis.values) for axis in found) > MAX_RUNS:
@@ -289,7 +299,7 @@ def _machines(base: Machine, axes: Sequence[Axes], where: str) -> tuple[Machine,
 
 def at_point(point: Mapping[str, Value]) -> str:
     """Where in the space, for an error."""
-    shown = ", ".join(f"{key} = {value}" for key, value in point.items())
+    shown = ", ".join(f"{key} = {_cut(str(value))}" for key, value in point.items())
     return f", at {shown}" if shown else ""
 
 

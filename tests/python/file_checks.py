@@ -12,7 +12,7 @@ from interlace.machines import machine_text, parse_machine
 ROOT = Path(__file__).resolve().parents[2]
 MACHINES = sorted((ROOT / "machines").glob("*.toml"))
 SWEEPS = sorted((ROOT / "docs" / "example").glob("*.toml"))
-LONGEST = 1500  # characters of an error
+LONGEST = 4000  # characters of an error
 
 
 def _check_sentence(error: UserError, where: str) -> None:
