@@ -24,6 +24,7 @@ from interlace.results import WireRow
 from interlace.workloads import Case
 
 KIND = "interlace sweep run"
+BEGINNING = f'{{"kind":"{KIND}"'.encode()  # of every line
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -97,8 +98,8 @@ class SweepFile:
                     "with --runs, or remove the line"
                 )
             self.runs[run.key] = run
-        if len(whole) < len(data):  # a write that a crash cut
-            if not data[len(whole) :].startswith(b'{"kind":"' + KIND.encode()[: len(data)]):
+        if rest := data[len(whole) :]:  # a write that a crash cut
+            if not BEGINNING.startswith(rest[: len(BEGINNING)]):
                 raise UserError(
                     f"{self.path}: its last line is no run of a sweep; give another file with "
                     "--runs"
