@@ -518,7 +518,7 @@ kernel::observation simulation::observe() const {
   }
   for (std::uint32_t d = 0; d < machine_.gpu_count; ++d) {
     const activity::device& a = activity_[d];
-    const double moved = static_cast<double>(gpus_[d]->memory_bytes());
+    const auto moved = static_cast<double>(gpus_[d]->memory_bytes());
     o.devices.push_back(
         {part(a.kernel_time), part(a.copy_time), part(a.idle_time), part(a.idle_while_others),
          part(gpus_[d]->issue_time()) / machine_.gpu.compute_units,

@@ -24,8 +24,10 @@ fabric::fabric(const machine::machine& described, event_queue& queue, event_kind
     directions_.push_back(d);
     const std::string a = machine::name(described, l.a);
     const std::string b = machine::name(described, l.b);
-    names_.push_back(a + " -> " + b);
-    names_.push_back(b + " -> " + a);
+    for (const auto& [from, to] : {std::pair{&a, &b}, std::pair{&b, &a}}) {
+      names_.push_back(*from);
+      names_.back().append(" -> ").append(*to);
+    }
   }
   routes_.resize(std::size_t{count_} * count_);
   protocols_.resize(routes_.size());
