@@ -5,10 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import itertools
+import math
+import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import msgspec
 import typer
@@ -220,13 +222,28 @@ def _by_point(rows: Sequence[SweepRow]) -> list[SweepRow]:
     return sorted((_best(list(group)) for _, group in groups), key=lambda row: row.time_s)
 
 
-def _by_axis(keys: Sequence[str], rows: Sequence[SweepRow]) -> list[tuple[str, Any, SweepRow]]:
-    """The fastest run with each value of each key."""
-    return [
-        (key, value, _best([row for row in rows if row.point[key] == value]))
-        for key in keys
-        for value in dict.fromkeys(row.point[key] for row in rows)
-    ]
+class _AxisValue(NamedTuple):
+    """What a value of a key allows: of the points that have it, each with its fastest run."""
+
+    key: str
+    value: Any
+    best: SweepRow
+    mean_s: float  # geometric
+
+
+def _by_axis(keys: Sequence[str], points: Sequence[SweepRow]) -> list[_AxisValue]:
+    """Each value of each key, from the fastest run of every point."""
+    found = []
+    for key in keys:
+        for value in sorted({row.point[key] for row in points}, key=_order):
+            own = [row for row in points if row.point[key] == value]
+            mean = math.exp(statistics.fmean(math.log(row.time_s) for row in own))
+            found.append(_AxisValue(key, value, _best(own), mean))
+    return found
+
+
+def _order(value: Any) -> tuple[bool, Any]:
+    return (True, value) if isinstance(value, str) else (False, value)
 
 
 def print_sweep(result: SweepResult) -> None:
@@ -239,15 +256,17 @@ def print_sweep(result: SweepResult) -> None:
         f"{result.workload}, {result.data['name']} ({result.data['size']}); "
         f"{len(points)} machines from {result.machine}, {len(result.rows)} runs, simulated"
     )
-    axis = _by_axis(keys, result.rows)
+    axis = _by_axis(keys, points)
     gpus = max(row.gpus for row in result.rows)
-    print(f"\nThe fastest on {gpus} GPU{'s' if gpus > 1 else ''} with each value:\n")
+    print(f"\nThe fastest on {gpus} GPU{'s' if gpus > 1 else ''} with each value, and the mean:\n")
+    size, unit = table.scale((one.mean_s for one in axis), table.SECONDS)
     columns = [
-        table.Column("key", "", [key for key, _, _ in axis], number=False),
-        table.Column("value", "", [str(value) for _, value, _ in axis]),
-        *_columns([row for _, _, row in axis]),
+        table.Column("key", "", [one.key for one in axis], number=False),
+        table.Column("value", "", [str(one.value) for one in axis]),
+        *_columns([one.best for one in axis]),
+        table.Column("geo. mean", unit, table.fixed([one.mean_s / size for one in axis])),
     ]
-    print(table.plain(columns, [keys.index(key) for key, _, _ in axis]))
+    print(table.plain(columns, [keys.index(one.key) for one in axis]))
     shown = points[:SHOWN]
     print("\nThe points, the fastest first:\n")
     print(table.plain([*_point_columns(keys, shown), *_columns(shown)]))

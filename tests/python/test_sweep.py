@@ -6,6 +6,7 @@ import csv
 import fcntl
 import itertools
 import json
+import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -95,6 +96,15 @@ def test_the_example_in_small(run: Run, tmp_path: Path, monkeypatch: pytest.Monk
         )
         assert least["mechanism"] in line
         assert f"{least['time_s'] * 1e6:.2f}" in line
+        points = {
+            repr(r["point"]): min(q["time_s"] for q in four if q["point"] == r["point"])
+            for r in four
+            if r["point"]["link.nvlink2.bandwidth_GB_per_s"] == value
+        }
+        assert len(points) == 2
+        assert float(line.split()[-1]) == pytest.approx(
+            1e6 * math.prod(points.values()) ** (1 / 2), abs=0.006
+        )
     below = words[words.index("The points, the fastest first:") + 4 :]
     times = [float(line.split()[5]) for line in below[: below.index("")]]
     assert len(times) == 4
