@@ -39,6 +39,11 @@ COMMANDS = {
         "study_command",
         "Run a workload by every mechanism and compare.",
     ),
+    "sweep": Command(
+        "interlace.sweep",
+        "sweep_command",
+        "Run a workload on every machine of a design space.",
+    ),
     "tune": Command(
         "interlace.tune_command",
         "tune_command",

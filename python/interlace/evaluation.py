@@ -150,6 +150,7 @@ class _Rows:
                 outcome.cpu_s,
                 round(outcome.peak_rss_mb, 1),
                 Stores(**outcome.stores) if outcome.stores.get("stores") else None,
+                outcome.inside or UNSET,
             )
         return self._row(case, outcome, config, checked.max_error, times, wire, sim=sim, cuda=cuda)
 

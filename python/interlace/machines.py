@@ -12,10 +12,8 @@ import itertools
 import math
 import os
 import re
-import stat
 import textwrap
-import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -23,13 +21,13 @@ import msgspec
 import tomli_w
 from msgspec import UNSET, Meta, UnsetType
 
+from interlace import toml_files
 from interlace.errors import UserError
 from interlace.files import write_all
 
 FORMAT = 1
 MAX_GPUS = 16  # as in src/base/limits.hpp
 MAX_SWITCHES = 64
-MAX_FILE_BYTES = 1 << 20
 
 Count = Annotated[int, Meta(ge=1, le=1 << 20)]
 Positive = Annotated[float, Meta(gt=0, le=1e9)]
@@ -484,27 +482,6 @@ def _find(name_or_path: str) -> Path:
     )
 
 
-def _read_text(path: Path) -> str:
-    try:
-        mode = path.stat().st_mode
-        if stat.S_ISDIR(mode):
-            raise UserError(f"{path} is a directory; a machine is a .toml file")
-        if not stat.S_ISREG(mode):
-            raise UserError(f"{path} is not a regular file; a machine is a .toml file")
-        with path.open("rb") as file:
-            data = file.read(MAX_FILE_BYTES + 1)
-    except OSError as error:
-        raise UserError(f"{path} cannot be read: {error.strerror or error}") from error
-    if len(data) > MAX_FILE_BYTES:
-        raise UserError(f"{path} is larger than 1 MiB; this is not a machine file")
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise UserError(
-            f"{path} is not UTF-8 text: byte 0x{data[error.start]:02x} at offset {error.start}"
-        ) from error
-
-
 _MSGSPEC_PLACE = re.compile(r"^(?P<what>.*?)(?: - at `(?P<where>.*)`)?$", re.DOTALL)
 
 
@@ -660,23 +637,7 @@ def _comments(text: str) -> dict[str, str]:
 
 def parse_machine(text: str, name: str, where: str) -> Machine:
     """A machine from the text of a file; `where` is how errors name the file."""
-    try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        message = str(error)
-        line = re.search(r"\(at line (\d+), column \d+\)", message)
-        place = f", line {line[1]}" if line else ""
-        reason = re.sub(r"\s*\(at .*\)$", "", message)
-        raise UserError(f"{where}{place}: this is not TOML: {reason}") from error
-    except RecursionError as error:
-        raise UserError(f"{where}: this is not a machine file: too deeply nested") from error
-    version = document.get("format")
-    if version is None:
-        raise UserError(f"{where}: format is missing; the first line of a machine is format = 1")
-    if isinstance(version, bool) or version != FORMAT:
-        raise UserError(
-            f"{where}: format is {version!r}, but this version of Interlace reads format {FORMAT}"
-        )
+    document = toml_files.parse(text, where, "machine", FORMAT)
     for key in ("name", "sources"):
         if key in document:
             raise UserError(f"{where}: {key} is not a known key; the file's name is the machine's")
@@ -693,7 +654,63 @@ def parse_machine(text: str, name: str, where: str) -> Machine:
 def load_machine(name_or_path: str | os.PathLike[str]) -> Machine:
     """Reads a machine by the name of a shipped one or by the path of a file."""
     path = _find(os.fspath(name_or_path))
-    return parse_machine(_read_text(path), path.stem, str(path))
+    return parse_machine(toml_files.read_text(path, "machine"), path.stem, str(path))
+
+
+# --- variants ------------------------------------------------------------------------------------
+
+
+def changed(machine: Machine, values: Mapping[str, Any], where: str) -> Machine:
+    """The machine with other values for some keys; `where` is how errors name their origin.
+
+    A key is one of a machine file: gpu.l2.size_KiB, protocol.nvlink2.max_payload_bytes. Of links
+    and switches, link.latency_ns is that of all, link.PROTOCOL.latency_ns that of the links with
+    this protocol, switch.NAME.latency_ns that of one switch.
+    """
+    document = msgspec.to_builtins(machine)
+    for key, value in values.items():
+        targets, last = _targets(document, key, where)
+        for target in targets:
+            target[last] = value
+    try:
+        made = msgspec.convert(document, Machine)
+    except msgspec.ValidationError as error:
+        raise UserError(f"{where}: {_sentence(error, document)}") from error
+    problems = validate(made)
+    if problems:
+        raise UserError(f"{where}: {problems[0]}")
+    return made
+
+
+def _targets(document: dict[str, Any], key: str, where: str) -> tuple[list[dict[str, Any]], str]:
+    """The tables that hold a key, and its last part."""
+    table, *parts = key.split(".")
+    if table not in ("gpu", "host", "protocol", "link", "switch") or not parts or "" in parts:
+        raise UserError(
+            f"{where}: {key} is no key of a machine; such keys are gpu.l2.size_KiB, "
+            "link.nvlink2.bandwidth_GB_per_s or switch.latency_ns"
+        )
+    *inner, last = parts
+    if table in ("link", "switch"):
+        chosen = document[table]
+        name = "protocol" if table == "link" else "name"
+        if inner:
+            chosen = [one for one in chosen if [one[name]] == inner]
+        if not chosen:
+            names = list(dict.fromkeys(str(one[name]) for one in document[table]))
+            raise UserError(
+                f"{where}: {key}: there is no {table} {'.'.join(inner)}; {_there_are(names)}"
+            )
+        return chosen, last
+    at = document[table]
+    path = table
+    for part in inner:
+        if not isinstance(at.get(part), dict):
+            hint = _did_you_mean(part, [k for k, v in at.items() if isinstance(v, dict)])
+            raise UserError(f"{where}: {key}: there is no table {path}.{part}{hint}")
+        at = at[part]
+        path = f"{path}.{part}"
+    return [at], last
 
 
 # --- writing --------------------------------------------------------------------------------------

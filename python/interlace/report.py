@@ -11,11 +11,12 @@ from html import escape
 from string import Template
 from typing import TYPE_CHECKING, Any
 
-from interlace import table
+from interlace import inside, table
 from interlace.mechanisms import BASELINE, BOUND, Config, label
 from interlace.timeline import track_order
 
 if TYPE_CHECKING:
+    from interlace.inside import Inside
     from interlace.results import Row, Study, Timelines
     from interlace.workloads import Event
 
@@ -32,6 +33,9 @@ MECHANISM_COLOURS = {
 OTHER_COLOURS = (YELLOW,)
 WIRE_KINDS = (("useful", GREEN, ""), ("protocol", SKY, "."), ("wasted", VERMILION, "/"))
 TRACK_COLOURS = {"kernel": BLUE, "agent": GREEN, "copy": ORANGE, "exchange": PURPLE}
+HEAT = [[0, "#f4f5f7"], [0.02, "#d6eaf8"], [0.5, BLUE], [1, "#001d33"]]  # nothing is nearly white
+INSIDE_HEIGHT = 300
+MOST_NUMBERED = 8  # GPUs, for a number in each cell
 MAX_BARS = 1500  # of one timeline; what comes later is left out, and the page says so
 
 GLOSSARY = (
@@ -107,8 +111,18 @@ GLOSSARY = (
         "One copy of the data, whose pages the driver moves; the name is that of the best hint.",
     ),
     ("infinite-bandwidth", "Transfers take no time and no resources: the bound."),
+    (
+        "inside",
+        "What goes between the GPUs of a simulated run. A message is what is routed as a whole: "
+        "the stores of a warp to a line, a read request, a reply, a flag, a segment of a copy. Its "
+        "latency is from when it wants the first link to its delivery.",
+    ),
     ("simulated, measured", "Times of a described machine's model, or of the GPUs themselves."),
 )
+
+
+# Id, title, caption and figure.
+Chart = tuple[str, str, str, dict[str, Any]]
 
 
 def page(study: Study, timelines: Timelines) -> str:
@@ -116,10 +130,11 @@ def page(study: Study, timelines: Timelines) -> str:
     from plotly.offline import get_plotlyjs
 
     charts = _charts(study)
+    insides = _inside_charts(study)
     spans = _timeline_charts(timelines)
     first = study.rows[0]
     how = "simulated" if first.node == "sim" else "measured"
-    figures = [{"id": key, **figure} for key, _, _, figure in [*charts, *spans]]
+    figures = [{"id": key, **figure} for key, _, _, figure in [*charts, *insides, *spans]]
     return Template(_PAGE).substitute(
         title=escape(f"{first.workload} on {first.machine}: {how}"),
         workload=escape(first.workload),
@@ -128,6 +143,7 @@ def page(study: Study, timelines: Timelines) -> str:
         summary=escape(summary(study)),
         facts="\n".join(f"<dt>{escape(k)}</dt><dd>{v}</dd>" for k, v in _facts(study)),
         charts="\n".join(_card(*chart[:3]) for chart in charts),
+        insides=_inside_section(study, insides),
         timelines=_timeline_section(timelines, spans),
         rows=_html_table(study.rows),
         candidates=_candidates(study),
@@ -205,6 +221,22 @@ def _timeline_section(
         f'<section class="card wide"><h2>Timeline on {gpus}</h2>'
         "<p>The first epochs by GPU and track, all on the same scale. Overlapping transfers of a "
         f"GPU are drawn over each other.</p>{charts}</section>"
+    )
+
+
+def _inside_section(study: Study, charts: list[Chart]) -> str:
+    if not charts:
+        return ""
+    gpus = _gpus(study.rows[-1].gpus)
+    shown = "".join(
+        f"<div><h3>{escape(title)}</h3><p>{escape(caption)}</p>"
+        f'<div class="chart" id="{key}"></div></div>'
+        for key, title, caption, _ in charts
+    )
+    return (
+        f'<section class="card wide"><h2>Inside on {gpus}</h2>'
+        "<p>What each GPU sends to each other one, and how busy each direction of the links is "
+        f'over the whole run.</p><div class="pairs">{shown}</div></section>'
     )
 
 
@@ -446,6 +478,91 @@ def _overlap_chart(rows: list[Row]) -> tuple[str, str, str, dict[str, Any]]:
     return "overlap", "Overlap", caption, {"data": traces, "layout": layout}
 
 
+def _inside_charts(study: Study) -> list[Chart]:
+    """The matrix of bytes and the use of the links of each row with the most GPUs."""
+    most = study.rows[-1].gpus
+    found: list[tuple[Row, Inside]] = []
+    for row in study.rows:
+        seen = inside.of_row(row)
+        if row.gpus == most and seen is not None and seen.links:
+            found.append((row, seen))
+    highest = max((part for _, it in found for link in it.links for part in link.by_bin), default=0)
+    charts: list[Chart] = []
+    for index, (row, seen) in enumerate(found):
+        name = label(row.mechanism, Config.of(row.config))
+        charts.append((f"pairs-{index}", name, *_pair_chart(seen)))
+        charts.append((f"links-{index}", f"{name}: links", *_link_chart(seen, 100 * highest)))
+    return charts
+
+
+def _pair_chart(seen: Inside) -> tuple[str, dict[str, Any]]:
+    """A heat map of the bytes from each GPU to each other one."""
+    bytes_of = inside.matrix(seen, lambda p: p.payload_bytes + p.protocol_bytes)
+    largest = [value for line in bytes_of for value in line if value is not None]
+    size, unit = table.scale(largest, table.BYTES)
+    pairs = {(pair.source, pair.to): pair for pair in seen.pairs}
+    names = [f"gpu{gpu}" for gpu in range(len(seen.gpus))]
+
+    def words(source: int, to: int) -> str:
+        pair = pairs.get((source, to))
+        if pair is None:
+            return "nothing"
+        return (
+            f"{pair.payload_bytes:,} B payload, {pair.protocol_bytes:,} B protocol<br>"
+            f"{pair.packets:,} packets in {pair.messages:,} messages<br>latency "
+            f"{1e6 * pair.mean_latency_s:.3g} us, at most {1e6 * pair.max_latency_s:.3g} us"
+        )
+
+    trace = {
+        "type": "heatmap",
+        "x": names,
+        "y": names,
+        "z": [[None if v is None else v / size for v in line] for line in bytes_of],
+        "customdata": [[words(a, b) for b in range(len(names))] for a in range(len(names))],
+        "texttemplate": "%{z:.3g}" if len(names) <= MOST_NUMBERED else "",
+        "hovertemplate": "%{y} to %{x}: %{z:.4g} " + unit + "<br>%{customdata}<extra></extra>",
+        "hoverongaps": False,
+        "colorscale": HEAT,
+        "zmin": 0,
+        "zmax": max(largest, default=1.0) / size,
+        "xgap": 2,
+        "ygap": 2,
+        "colorbar": {"title": {"text": unit}, "thickness": 12},
+    }
+    layout = {
+        "height": INSIDE_HEIGHT,
+        "xaxis": {"title": {"text": "to"}, "showgrid": False, "ticks": ""},
+        "yaxis": {"title": {"text": "from"}, "autorange": "reversed", "showgrid": False},
+    }
+    return f"Bytes on the wire ({unit}), payload and protocol.", {"data": [trace], "layout": layout}
+
+
+def _link_chart(seen: Inside, highest: float) -> tuple[str, dict[str, Any]]:
+    """A heat map of the links' use over time."""
+    size, unit = table.scale([seen.time_s], table.SECONDS)
+    bins = len(seen.links[0].by_bin)
+    trace = {
+        "type": "heatmap",
+        "x": [(k + 0.5) * seen.bin_s / size for k in range(bins)],
+        "y": [link.name for link in seen.links],
+        "z": [[round(100 * part, 2) for part in link.by_bin] for link in seen.links],
+        "customdata": [[100 * link.busy] * bins for link in seen.links],
+        "hovertemplate": f"%{{y}} at %{{x:.4g}} {unit}: %{{z:.3g}} %<br>"
+        "%{customdata:.3g} % of the whole time<extra></extra>",
+        "colorscale": HEAT,
+        "zmin": 0,
+        "zmax": highest,
+        "colorbar": {"title": {"text": "%"}, "thickness": 12},
+    }
+    layout = {
+        "height": max(INSIDE_HEIGHT, 110 + 16 * len(seen.links)),
+        "xaxis": {"title": {"text": f"time ({unit})"}, "showgrid": False},
+        "yaxis": {"autorange": "reversed", "showgrid": False, "dtick": 1},
+    }
+    caption = "Part of the time that each direction of a link is busy."
+    return caption, {"data": [trace], "layout": layout}
+
+
 def _timeline_charts(timelines: Timelines) -> list[tuple[str, str, str, dict[str, Any]]]:
     ends = [event.end_s for _, row in timelines.rows for event in row]
     if not ends:
@@ -533,6 +650,8 @@ p { margin: 0 0 8px; }
 .grid { display: grid; grid-template-columns: repeat(2, minmax(0, 1fr)); gap: 16px;
   margin: 16px 0; }
 .wide { margin: 16px 0; }
+.pairs { display: grid; grid-template-columns: minmax(0, 2fr) minmax(0, 3fr); gap: 4px 20px; }
+.pairs p { color: #4b525c; font-size: 0.85rem; margin: 0; }
 .chart { width: 100%; min-width: 0; overflow: hidden; }
 .facts { display: grid; grid-template-columns: max-content minmax(0, 1fr); gap: 2px 16px;
   margin: 12px 0 0; font-size: 0.92rem; }
@@ -557,6 +676,7 @@ summary { cursor: pointer; }
 @media (max-width: 860px) {
   main { padding: 16px 10px 32px; }
   .grid { grid-template-columns: minmax(0, 1fr); gap: 12px; margin: 12px 0; }
+  .pairs { grid-template-columns: minmax(0, 1fr); }
   .card { padding: 12px; }
   .wide { margin: 12px 0; }
   th, td { padding: 5px 6px; }
@@ -581,6 +701,7 @@ $facts
 <div class="grid">
 $charts
 </div>
+$insides
 $timelines
 <section class="card wide">
 <h2>All rows</h2>

@@ -16,6 +16,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from interlace.cli import version
+from interlace.inside import Inside
 from interlace.workloads import Event
 
 FORMAT = 1  # of the file of results
@@ -52,6 +53,7 @@ class Sim(msgspec.Struct, frozen=True):
     cpu_s: float
     peak_rss_mb: float
     stores: Stores | None = None  # None: kernels made none
+    inside: Inside | UnsetType = UNSET
 
 
 class Measured(msgspec.Struct, frozen=True):
@@ -109,6 +111,21 @@ class Timelines(msgspec.Struct, frozen=True):
 
     gpus: int
     rows: list[tuple[str, list[Event]]]  # mechanism and configuration, events from 0 s
+
+
+def without_inside(study: Study) -> Study:
+    """The study without the insides of its runs, which are long."""
+
+    def short(row: Row) -> Row:
+        if not row.sim:
+            return row
+        return msgspec.structs.replace(row, sim=msgspec.structs.replace(row.sim, inside=UNSET))
+
+    return msgspec.structs.replace(
+        study,
+        rows=[short(row) for row in study.rows],
+        candidates=[short(row) for row in study.candidates],
+    )
 
 
 def json_text(document: msgspec.Struct) -> str:

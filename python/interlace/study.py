@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from interlace import inside
 from interlace.errors import UserError
 from interlace.evaluation import Plan, run_study
 from interlace.mechanisms import (
@@ -35,7 +36,15 @@ from interlace.options import (
     whole_numbers,
 )
 from interlace.progress import progress
-from interlace.results import FORMAT, Row, Study, Timelines, json_text, provenance
+from interlace.results import (
+    FORMAT,
+    Row,
+    Study,
+    Timelines,
+    json_text,
+    provenance,
+    without_inside,
+)
 from interlace.shared_options import (
     Jobs,
     ResultsFile,
@@ -174,6 +183,7 @@ def _notes(
             f"{row.mechanism} on {row.gpus} GPUs: {remark}"
             for remark in row.config.get("remarks", ())
         )
+    notes += inside.warnings(rows)
     notes.append(
         f"Every device's result was compared with a float64 reference; relative errors up to "
         f"{workload.facts().get('max_allowed_error', 0):g} are allowed."
@@ -278,6 +288,14 @@ def study_command(
     ] = False,
     jobs: Jobs = None,
     json_file: ResultsFile = None,
+    show_inside: Annotated[
+        bool,
+        typer.Option(
+            "--inside",
+            help="Simulated: also print what goes between the GPUs, how busy links and GPUs are; "
+            "--json FILE has it too.",
+        ),
+    ] = False,
     html_file: Annotated[
         Path | None,
         typer.Option("--html", metavar="FILE", help="Write a page with charts; it works offline."),
@@ -320,6 +338,11 @@ def study_command(
     warmups = whole("--warmup", warmup, 0)
     runs = whole("--repeats", repeats, 1)
     at_once = simulations_at_a_time(jobs)
+    if machine is None and show_inside:
+        raise UserError(
+            "--inside is for simulated machines; real GPUs do not show it, so leave it out or name "
+            "a machine with --machine"
+        )
     if machine is not None:
         for option, value in (("--warmup", warmup), ("--repeats", repeats)):
             if value is not None:
@@ -380,12 +403,13 @@ def study_command(
         raise typer.Exit(1) from None
 
     study = _study(loaded, node, found, candidates, left_out, list(uses.values()))
-    _deliver(study, timelines, json_file, html_file, timeline_file)
+    _deliver(study, timelines, show_inside, json_file, html_file, timeline_file)
 
 
 def _deliver(
     study: Study,
     timelines: Timelines,
+    show_inside: bool,
     json_file: Path | None,
     html_file: Path | None,
     timeline_file: Path | None,
@@ -395,7 +419,7 @@ def _deliver(
 
     texts: dict[Path, Callable[[], str]] = {}
     if json_file is not None:
-        texts[json_file] = partial(json_text, study)
+        texts[json_file] = partial(json_text, study if show_inside else without_inside(study))
     if html_file is not None:
         from interlace import report
 
@@ -404,4 +428,10 @@ def _deliver(
         from interlace import timeline
 
         texts[timeline_file] = partial(timeline.chrome_trace, study, timelines)
-    files.show_and_write(partial(table.print_study, study), texts)
+
+    def show() -> None:
+        table.print_study(study)
+        if show_inside:
+            inside.print_inside(study.rows)
+
+    files.show_and_write(show, texts)

@@ -150,6 +150,7 @@ def footers(study: Study) -> list[str]:
     if reachable:
         shown = ", ".join(f"{value:.2f} x on {gpus} GPUs" for gpus, value in reachable.items())
         lines.append(f"The links' measured rate allows {shown}.")
+    lines += [note for note in study.notes if note.startswith("Warning: ")]
     if any(row.gpus > 1 and row.opportunity is None for row in study.rows):
         lines += [note for note in study.notes if note.startswith("opportunity")]
     lines += [note for note in study.notes if NOT_AVAILABLE in note or note.startswith("Profile ")]
@@ -222,7 +223,7 @@ def print_table(
     print(head)
     print()
     if not terminal():
-        print(_plain(cut, groups))
+        print(plain(cut, groups))
     else:
         width = shutil.get_terminal_size().columns
         for block in _blocks(cut, width):
@@ -231,7 +232,7 @@ def print_table(
     print("\n".join(foot))
 
 
-def _plain(cut: Sequence[Column], groups: Sequence[int]) -> str:
+def plain(cut: Sequence[Column], groups: Sequence[int] = ()) -> str:
     """Aligned text: two lines of header, a blank line before each section but the first.
 
     Columns stand closer where only that keeps lines within a page of text.
@@ -239,8 +240,8 @@ def _plain(cut: Sequence[Column], groups: Sequence[int]) -> str:
     cells, gaps = sum(column.width for column in cut), len(cut) - 1
     gap = " " if cells + gaps <= PAGE < cells + 2 * gaps else "  "
     lines = [_line(cut, [c.name for c in cut], gap), _line(cut, [c.unit for c in cut], gap)]
-    for index, group in enumerate(groups):
-        if index and group != groups[index - 1]:
+    for index in range(len(cut[0].cells)):
+        if index and groups and groups[index] != groups[index - 1]:
             lines.append("")
         lines.append(_line(cut, [c.cells[index] for c in cut], gap))
     return "\n".join(lines)

@@ -9,7 +9,11 @@ import json
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from interlace import inside
+from interlace.mechanisms import Config, label
+
 if TYPE_CHECKING:
+    from interlace.inside import Inside
     from interlace.results import Study, Timelines
     from interlace.workloads import Event
 
@@ -42,7 +46,8 @@ def lanes(events: Iterable[Event]) -> dict[str, list[Event]]:
 def chrome_trace(study: Study, timelines: Timelines) -> str:
     """The timelines as a trace: a process for each mechanism and device, a thread for each lane.
 
-    All mechanisms start at 0 in the same trace, one below the other.
+    The links' use is a counter of each direction, in a process for each mechanism, over the whole
+    run. All mechanisms start at 0 in the same trace, one below the other.
     """
     events: list[dict[str, Any]] = []
     process = 0
@@ -68,6 +73,12 @@ def chrome_trace(study: Study, timelines: Timelines) -> str:
                             "dur": round((event.end_s - event.start_s) * 1e6, 6),
                         }
                     )
+    for shown in study.rows:
+        seen = inside.of_row(shown)
+        if seen is not None and shown.gpus == timelines.gpus and seen.links:
+            process += 1
+            name = f"{label(shown.mechanism, Config.of(shown.config))}: links"
+            events += _link_counters(process, name, seen)
     first = study.rows[0]
     document = {
         "displayTimeUnit": "ns",
@@ -82,6 +93,28 @@ def chrome_trace(study: Study, timelines: Timelines) -> str:
         "traceEvents": events,
     }
     return json.dumps(document, separators=(",", ":"), allow_nan=False) + "\n"
+
+
+def _link_counters(process: int, name: str, seen: Inside) -> list[dict[str, Any]]:
+    """A counter for each direction of a link: per cent of each time bin that it was busy."""
+    events = [
+        _named("process_name", process, 0, {"name": name}),
+        _named("process_sort_index", process, 0, {"sort_index": process}),
+    ]
+    for link in seen.links:
+        events += [
+            {
+                "ph": "C",
+                "name": link.name,
+                "pid": process,
+                "tid": 0,
+                "ts": round(seen.bin_s * index * 1e6, 6),
+                "args": {"busy %": round(100 * part, 2)},
+            }
+            # A last one brings the counter down at the end.
+            for index, part in enumerate([*link.by_bin, 0.0])
+        ]
+    return events
 
 
 def _named(kind: str, process: int, thread: int, arguments: dict[str, Any]) -> dict[str, Any]:

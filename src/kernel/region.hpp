@@ -30,6 +30,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,7 @@
 #include "kernel/baseline.hpp"
 #include "kernel/library_call.hpp"
 #include "kernel/mapping.hpp"
+#include "kernel/observation.hpp"
 
 namespace interlace::kernel {
 
@@ -238,6 +240,7 @@ struct run_result {
   std::uint64_t accesses = 0;             // simulated (warp instruction, line) pairs
   std::uint64_t remote_transactions = 0;  // simulated packets of kernels' remote accesses
   remote_store_counts stores;             // simulated, of kernels
+  std::optional<observation> observed;    // simulated; over the node's whole life
 };
 
 }  // namespace interlace::kernel

@@ -77,6 +77,51 @@ nb::dict store_counts(const kernel::remote_store_counts& s) {
   return d;
 }
 
+nb::dict observation_dict(const kernel::observation& o) {
+  nb::list pairs;
+  for (const kernel::pair_traffic& p : o.pairs) {
+    nb::dict pair;
+    pair["from"] = p.from;
+    pair["to"] = p.to;
+    pair["messages"] = p.messages;
+    pair["packets"] = p.packets;
+    pair["payload_bytes"] = p.payload_bytes;
+    pair["protocol_bytes"] = p.protocol_bytes;
+    pair["mean_latency_s"] = p.mean_latency_s;
+    pair["max_latency_s"] = p.max_latency_s;
+    pairs.append(pair);
+  }
+  nb::list links;
+  for (const kernel::link_traffic& l : o.links) {
+    nb::dict link;
+    link["from"] = l.from;
+    link["to"] = l.to;
+    link["protocol"] = l.protocol;
+    link["wire_bytes"] = l.wire_bytes;
+    link["busy"] = l.busy;
+    link["by_bin"] = l.by_bin;
+    links.append(link);
+  }
+  nb::list devices;
+  for (const kernel::device_activity& a : o.devices) {
+    nb::dict device;
+    device["kernel"] = a.kernel;
+    device["copy"] = a.copy;
+    device["idle"] = a.idle;
+    device["idle_while_others_compute"] = a.idle_while_others_compute;
+    device["issue"] = a.issue;
+    device["memory"] = a.memory;
+    devices.append(device);
+  }
+  nb::dict d;
+  d["time_s"] = o.time_s;
+  d["bin_s"] = o.bin_s;
+  d["pairs"] = pairs;
+  d["links"] = links;
+  d["gpus"] = devices;
+  return d;
+}
+
 }  // namespace
 
 nb::dict make_result(run::result result) {
@@ -108,6 +153,8 @@ nb::dict make_result(run::result result) {
     timeline.append(event);
   }
   d["timeline"] = timeline;
+  d["observed"] = nb::none();
+  if (result.run.observed) d["observed"] = observation_dict(*result.run.observed);
 
   const std::size_t devices = result.values.size();
   const std::size_t elements = devices == 0 ? 0 : result.values.front().size();

@@ -385,6 +385,7 @@ kernel::run_result node::finish() {
   result.wire.wasted = payload - std::min(used, payload);
   result.wire.protocol = wire - payload - reads - static_cast<double>(flags.payload);
   result.timeline = simulation_.take_timeline();
+  result.observed = simulation_.observe();
   result.accesses = c.accesses;
   result.remote_transactions = c.stores.packets + c.atomics + c.reads + simulation_.copy_stores();
   kernel::remote_store_counts& stores = result.stores;

@@ -22,7 +22,8 @@ simulation::simulation(const machine::machine& described, address_map addresses,
       running_kernel_(described.gpu_count, none),
       running_tracked_(described.gpu_count, nullptr),
       lanes_(std::size_t{3} * described.gpu_count),
-      launchers_(described.gpu_count) {
+      launchers_(described.gpu_count),
+      activity_(described.gpu_count) {
   for (std::uint32_t d = 0; d < described.gpu_count; ++d) {
     lanes_[d].at_once = std::max(1U, machine_.gpu.copy_engines);
     lanes_[2 * described.gpu_count + d].at_once = descriptors_at_once;
@@ -153,8 +154,9 @@ picoseconds simulation::run() {
   }
   check_announcements();
   if (unfinished_ != 0) throw model_error("the simulation stopped with tasks that cannot start");
-  for (const auto& g : gpus_) g->stores().check_conservation();
-  if (check_) check_->compare();
+  check_conservation();
+  const picoseconds end_time = queue_.now();
+  activity_.settle(end_time);
   tasks_.clear();
   kernels_.clear();
   copies_.clear();
@@ -243,6 +245,7 @@ void simulation::leave_lane(std::uint32_t copy) {
 void simulation::begin_copy(std::uint32_t copy) {
   copy_work& c = copies_[copy];
   tasks_[c.task].started = queue_.now();
+  activity_.copy_begins(c.what.from, queue_.now());
   c.next_step = queue_.now() + c.setup;
   if (c.what.moves) {
     schedule_step(copy);
@@ -297,13 +300,19 @@ void simulation::send_segment(std::uint32_t copy) {
   m.payload =
       static_cast<std::uint32_t>(std::min<std::uint64_t>(segment_bytes, c.what.bytes - c.sent));
   const std::uint32_t line = machine_.gpu.l1.line_bytes;
+  m.packets = c.stores ? (m.payload + line - 1) / line : 0;
   for (const destination& d : c.what.to) {
     m.to = static_cast<std::uint8_t>(d.to);
     m.wire = copy_wire_bytes(c, d.to, m.payload);
     m.address = d.address + c.sent;
     copy_traffic_.payload += m.payload;
     copy_traffic_.wire += m.wire;
-    if (c.stores) copy_stores_ += (m.payload + line - 1) / line;
+    if (c.stores) {
+      copy_stores_ += m.packets;
+    } else {
+      const std::uint32_t most = fabric_.protocol(c.what.from, d.to).max_payload_bytes;
+      m.packets = (m.payload + most - 1) / most;
+    }
     ++c.sending;
     fabric_.send(queue_.now(), m);
   }
@@ -358,8 +367,10 @@ void simulation::call_step(task_id id, std::uint64_t slice) {
   if (slice == 0) {
     c.begin = queue_.now();
     c.call.on_cpu();
+    activity_.kernel_begins(device, queue_.now());
   }
   if (slice == call_slices) {
+    activity_.kernel_ends(device, queue_.now());
     end(id);
     return;
   }
@@ -390,6 +401,8 @@ void simulation::signal(std::uint32_t exchange, std::uint32_t device) {
     m.to = static_cast<std::uint8_t>(to);
     m.unit = exchange;
     m.payload = x.payload;
+    const std::uint32_t most = fabric_.protocol(device, to).max_payload_bytes;
+    m.packets = 1 + (x.payload + most - 1) / most;
     m.wire = static_cast<std::uint32_t>(
         bulk_write_bytes(fabric_.protocol(device, to), x.payload) +
         write_packet_bytes(fabric_.protocol(device, to), 0, flag_bytes, false));
@@ -438,6 +451,90 @@ void simulation::check_announcements() const {
                         "mapped to");
     }
   }
+}
+
+void simulation::check_conservation() const {
+  fabric_.check_delivered();
+  for (const auto& g : gpus_) {
+    g->stores().check_conservation();
+    g->check_empty();
+  }
+  if (check_) check_->compare();
+  for (const copy_work& c : copies_) {
+    const std::uint64_t bytes = c.what.moves ? c.what.bytes : 0;
+    const std::uint64_t all = bytes * c.what.to.size();
+    if (c.asked == bytes && c.sent == bytes && c.arrived_bytes == all && c.buffered == 0 &&
+        c.ready == 0 && c.sending == 0 && !c.stepping) {
+      continue;
+    }
+    throw model_error("a copy of " + std::to_string(bytes) + " bytes from gpu" +
+                      std::to_string(c.what.from) + " read " + std::to_string(c.asked) + ", sent " +
+                      std::to_string(c.sent) + " and delivered " + std::to_string(c.arrived_bytes) +
+                      " of " + std::to_string(all));
+  }
+  for (std::size_t k = 0; k < lanes_.size(); ++k) {
+    if (lanes_[k].busy == 0 && lanes_[k].waiting.empty()) continue;
+    throw model_error("gpu" + std::to_string(k % machine_.gpu_count) +
+                      " ends a run with a copy engine, agent or descriptor unit at work");
+  }
+  for (std::size_t d = 0; d < launchers_.size(); ++d) {
+    if (launchers_[d].pending == 0) continue;
+    throw model_error("gpu" + std::to_string(d) + " ends a run with launches that have no place");
+  }
+  const gpu_counters c = counters();
+  const ledger::totals all = fabric_.counts().all();
+  const auto expect = [](std::uint64_t sent, std::uint64_t counted, const char* what) {
+    if (sent == counted) return;
+    throw model_error("messages with " + std::to_string(sent) + " " + what +
+                      " were sent, but the devices counted " + std::to_string(counted));
+  };
+  expect(all.payload,
+         c.stores.payload + c.atomic_payload + c.read_payload + copy_traffic_.payload +
+             flag_traffic_.payload,
+         "bytes of payload");
+  expect(all.wire,
+         c.stores.wire + c.atomic_wire + c.read_wire + copy_traffic_.wire + flag_traffic_.wire,
+         "bytes with protocol");
+}
+
+kernel::observation simulation::observe() const {
+  kernel::observation o;
+  const picoseconds end = queue_.now();
+  const auto part = [end](picoseconds busy) {
+    return end == 0 ? 0.0 : static_cast<double>(busy) / static_cast<double>(end);
+  };
+  const ledger& counts = fabric_.counts();
+  o.time_s = seconds_of(end);
+  o.bin_s = seconds_of(counts.bin_width());
+  for (std::uint32_t from = 0; from < machine_.gpu_count; ++from) {
+    for (std::uint32_t to = 0; to < machine_.gpu_count; ++to) {
+      const ledger::pair& p = counts.between(from, to);
+      if (p.sent.messages == 0) continue;
+      o.pairs.push_back({from, to, p.sent.messages, p.packets, p.sent.payload,
+                         p.sent.wire - p.sent.payload,
+                         seconds_of(p.latency) / static_cast<double>(p.delivered.messages),
+                         seconds_of(p.longest)});
+    }
+  }
+  for (std::size_t k = 0; k < machine_.links.size(); ++k) {
+    const machine::link& l = machine_.links[k];
+    for (std::size_t way = 0; way < 2; ++way) {
+      const std::size_t d = 2 * k + way;
+      if (counts.wire(d) == 0) continue;
+      o.links.push_back({machine::name(machine_, way == 0 ? l.a : l.b),
+                         machine::name(machine_, way == 0 ? l.b : l.a), l.protocol_name,
+                         counts.wire(d), part(counts.busy(d)), counts.busy_by_bin(d, end)});
+    }
+  }
+  for (std::uint32_t d = 0; d < machine_.gpu_count; ++d) {
+    const activity::device& a = activity_[d];
+    const auto moved = static_cast<double>(gpus_[d]->memory_bytes());
+    o.devices.push_back(
+        {part(a.kernel_time), part(a.copy_time), part(a.idle_time), part(a.idle_while_others),
+         part(gpus_[d]->issue_time()) / machine_.gpu.compute_units,
+         end == 0 ? 0.0 : moved / (machine_.gpu.dram.bytes_per_s * seconds_of(end))});
+  }
+  return o;
 }
 
 // --- Messages and events
@@ -506,12 +603,14 @@ void simulation::handle(const event& e) {
   } else if (e.kind == ev_kernel_end) {
     const task_id id = running_kernel_[e.device];
     running_kernel_[e.device] = none;
+    activity_.kernel_ends(e.device, queue_.now());
     end(id);
   } else if (e.kind == ev_kernel_begin) {
     if (running_kernel_[e.device] != none) {
       throw model_error("two kernels of one device overlap");
     }
     running_kernel_[e.device] = e.a;
+    activity_.kernel_begins(e.device, queue_.now());
     const kernel_work& k = kernels_[tasks_[e.a].work];
     if (k.tracked) running_tracked_[e.device] = k.tracked.get();
     gpus_[e.device]->start_kernel(k.shape, k.record, k.block,
@@ -525,6 +624,7 @@ void simulation::handle(const event& e) {
     const copy_request& what = copies_[e.a].what;
     const bool held_to_the_end = !copies_[e.a].posted || !what.moves;
     if (what.arrived) what.arrived();
+    activity_.copy_ends(what.from, queue_.now());
     const task_id id = copies_[e.a].task;
     if (held_to_the_end) leave_lane(e.a);
     end(id);

@@ -11,8 +11,10 @@
 
 #include "kernel/chunk_table.hpp"
 #include "kernel/library_call.hpp"
+#include "kernel/observation.hpp"
 #include "kernel/region.hpp"
 #include "machine/machine.hpp"
+#include "sim/activity.hpp"
 #include "sim/engine/event_queue.hpp"
 #include "sim/fabric/fabric.hpp"
 #include "sim/gpu/gpu.hpp"
@@ -90,8 +92,9 @@ class simulation : private message_receiver {
                                     std::function<void()> all_arrived);
 
   bool idle() const { return unfinished_ == 0; }
-  // Runs until every task has ended; returns the time since the first could start. After one that
-  // threw, none is possible.
+  // Runs until every task has ended and no event is left; returns the time since the first could
+  // start. Throws model_error where something was lost, doubled or not given back on the way. After
+  // a run that threw, none is possible.
   picoseconds run();
 
   gpu_counters counters() const;
@@ -103,6 +106,8 @@ class simulation : private message_receiver {
   const traffic& flags() const { return flag_traffic_; }
   // Packets that agents and launched kernels stored to other devices.
   std::uint64_t copy_stores() const { return copy_stores_; }
+  // Of all runs so far.
+  kernel::observation observe() const;
   // Starts recording kernels, copies and exchanges; at most `limit` of them.
   void record_timeline(std::size_t limit) { timeline_limit_ = limit; }
   std::vector<kernel::timeline_event> take_timeline() { return std::move(timeline_); }
@@ -209,6 +214,7 @@ class simulation : private message_receiver {
   void launch_child(std::uint32_t copy);
   void announced(std::uint32_t device, const kernel::element_range& range);
   void check_announcements() const;
+  void check_conservation() const;
   void copy_step(std::uint32_t copy);
   void schedule_step(std::uint32_t copy);
   std::uint32_t copy_wire_bytes(const copy_work& c, std::uint32_t to, std::uint32_t payload) const;
@@ -250,6 +256,7 @@ class simulation : private message_receiver {
   std::vector<launcher> launchers_;               // of each device
   std::uint64_t unfinished_ = 0;
   bool failed_ = false;
+  activity activity_;
   traffic copy_traffic_;
   traffic flag_traffic_;
   std::uint64_t copy_stores_ = 0;

@@ -66,7 +66,7 @@ WRONG: list[tuple[list[str], str]] = [
         "--halo, --source, --users, --items, --ratings, --rank, --lambda, --method, --rate, "
         "--size, --angles, --detectors, --subsets, --smoothing, "
         "--machine, --gpus, --mechanisms, --split, --chunks, --threads, --warmup, --repeats, "
-        "--profile, --no-profile, --jobs, --json, --html, --timeline, --help",
+        "--profile, --no-profile, --jobs, --json, --inside, --html, --timeline, --help",
     ),
     (["--verson"], "there is no option '--verson' (did you mean --version?); "
                    "there are --version, --help"),

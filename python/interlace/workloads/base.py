@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 from interlace.errors import UserError
+from interlace.inside import Inside, inside_of
 from interlace.mechanisms import COLLECTIVES, ELEMENT_BYTES, Config, label
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ class Outcome:
     values: NDArray[np.float32]  # every device's replica of the result
     wire: Wire = field(default_factory=Wire)
     timeline: list[Event] = field(default_factory=list)
+    inside: Inside | None = None  # simulated
     accesses: int = 0
     remote_transactions: int = 0
     stores: dict[str, Any] = field(default_factory=dict)  # of kernels to other devices, simulated
@@ -108,6 +110,7 @@ class Outcome:
                 Event(int(e["device"]), e["track"], e["name"], e["start_s"], e["end_s"])
                 for e in result["timeline"]
             ],
+            inside=None if not result.get("observed") else inside_of(result["observed"]),
             accesses=int(result["accesses"]),
             remote_transactions=int(result["remote_transactions"]),
             stores=dict(result.get("stores", {})),

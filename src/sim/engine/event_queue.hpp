@@ -101,14 +101,17 @@ class resource {
   picoseconds reserve(picoseconds time, picoseconds duration) {
     const picoseconds start = std::max(time, free_);
     free_ = start + duration;
+    busy_ += duration;
     return start;
   }
   picoseconds free_at() const { return free_; }
+  picoseconds busy() const { return busy_; }  // of all work so far
   // Holds the server back: nothing starts before `time`.
   void hold_until(picoseconds time) { free_ = std::max(free_, time); }
 
  private:
   picoseconds free_ = 0;
+  picoseconds busy_ = 0;
 };
 
 }  // namespace interlace::sim

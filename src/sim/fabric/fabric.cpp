@@ -2,12 +2,19 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
+
+#include "base/errors.hpp"
 
 namespace interlace::sim {
 
 fabric::fabric(const machine::machine& described, event_queue& queue, event_kinds kinds,
                message_receiver& receiver)
-    : queue_(queue), kinds_(kinds), receiver_(receiver), count_(described.gpu_count) {
+    : queue_(queue),
+      kinds_(kinds),
+      receiver_(receiver),
+      count_(described.gpu_count),
+      ledger_(0, {}, 0) {
   for (const machine::link& l : described.links) {
     direction d;
     d.per_byte_q16 = static_cast<picoseconds>(std::llround(65536.0 * 1e12 / l.bytes_per_s));
@@ -16,6 +23,12 @@ fabric::fabric(const machine::machine& described, event_queue& queue, event_kind
     d.queue_time = (l.queue_bytes * d.per_byte_q16) >> 16U;
     directions_.push_back(d);
     directions_.push_back(d);
+    const std::string a = machine::name(described, l.a);
+    const std::string b = machine::name(described, l.b);
+    for (const auto& [from, to] : {std::pair{&a, &b}, std::pair{&b, &a}}) {
+      names_.push_back(*from);
+      names_.back().append(" -> ").append(*to);
+    }
   }
   routes_.resize(std::size_t{count_} * count_);
   protocols_.resize(routes_.size());
@@ -39,6 +52,12 @@ fabric::fabric(const machine::machine& described, event_queue& queue, event_kind
       protocols_[from * count_ + to] = described.links[way->front().link].protocol;
     }
   }
+  std::vector<std::vector<std::uint32_t>> ways;
+  for (const auto& steps : routes_) {
+    auto& way = ways.emplace_back();
+    for (const step& s : steps) way.push_back(s.direction);
+  }
+  ledger_ = ledger(count_, std::move(ways), directions_.size());
 }
 
 const machine::protocol& fabric::protocol(std::uint32_t from, std::uint32_t to) const {
@@ -55,6 +74,9 @@ void fabric::send(picoseconds time, const message& m) {
     free_.pop_back();
     messages_[id] = m;
   }
+  messages_[id].hop = 0;
+  messages_[id].sent = time;
+  ledger_.sent(m);
   queue_.push(time, kinds_.hop, m.from, id, 0);
 }
 
@@ -65,6 +87,7 @@ void fabric::hop(std::uint32_t id) {
   direction& d = directions_[s.direction];
   const picoseconds busy = duration(d, m.wire);
   const picoseconds start = d.server.reserve(queue_.now(), busy);
+  ledger_.carried(s.direction, m.wire, start, busy);
   if (m.hop == 0) {
     queue_.push(start, kinds_.depart, m.from, id, 0);
   } else if (start > queue_.now() + d.queue_time) {
@@ -88,9 +111,19 @@ void fabric::handle(const event& e) {
     receiver_.departed(m);
   } else {
     const message m = messages_[e.a];
+    if (m.hop == gone) {
+      throw model_error("a message from gpu" + std::to_string(m.from) + " to gpu" +
+                        std::to_string(m.to) + " was delivered twice");
+    }
+    messages_[e.a].hop = gone;
     free_.push_back(e.a);
+    ledger_.delivered(m, queue_.now());
     receiver_.delivered(m);
   }
+}
+
+void fabric::check_delivered() const {
+  ledger_.check([this](std::size_t d) { return names_[d]; });
 }
 
 }  // namespace interlace::sim

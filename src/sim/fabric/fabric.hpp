@@ -3,38 +3,16 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "machine/machine.hpp"
 #include "machine/route.hpp"
 #include "sim/engine/event_queue.hpp"
+#include "sim/fabric/ledger.hpp"
+#include "sim/fabric/message.hpp"
 
 namespace interlace::sim {
-
-enum class message_kind : std::uint8_t {
-  store,     // posted
-  combined,  // a line of a queue that combines stores
-  packed,    // a window of a queue that packs stores
-  atomic,    // posted
-  read_request,
-  read_reply,
-  flag,          // a release that one device signals to another; follows what was sent before it
-  copy_segment,  // part of a copy-engine transfer
-};
-
-struct message {
-  message_kind kind = message_kind::store;
-  std::uint8_t hop = 0;
-  std::uint8_t from = 0;
-  std::uint8_t to = 0;
-  std::uint32_t unit = 0;   // compute unit, copy or exchange, by kind
-  std::uint32_t entry = 0;  // of the sender's table, by kind
-  std::uint32_t payload = 0;
-  std::uint32_t wire = 0;  // bytes on the link
-  std::uint32_t lanes = 0;
-  std::uint64_t address = 0;
-  picoseconds tail = 0;  // when its last byte has passed the link before
-};
 
 // What the devices do when their messages move.
 class message_receiver {
@@ -75,6 +53,12 @@ class fabric {
   // The protocol of the first link on the way.
   const machine::protocol& protocol(std::uint32_t from, std::uint32_t to) const;
 
+  const ledger& counts() const { return ledger_; }
+  // The links' directions, [link * 2 + (0 forward, 1 backward)], as "gpu0 -> gpu1".
+  const std::vector<std::string>& direction_names() const { return names_; }
+  // Throws model_error unless all that was sent was delivered once, by the links on its way.
+  void check_delivered() const;
+
  private:
   struct direction {
     resource server;
@@ -92,15 +76,20 @@ class fabric {
   }
   void hop(std::uint32_t id);
 
+  // Of a slot of messages_ whose message was delivered.
+  static constexpr std::uint8_t gone = 0xff;
+
   event_queue& queue_;
   event_kinds kinds_;
   message_receiver& receiver_;
   std::uint32_t count_;
   std::vector<direction> directions_;         // [link * 2 + (0 forward, 1 backward)]
+  std::vector<std::string> names_;            // of those
   std::vector<std::vector<step>> routes_;     // [from * count + to]
   std::vector<machine::protocol> protocols_;  // [from * count + to]
   std::vector<message> messages_;
   std::vector<std::uint32_t> free_;
+  ledger ledger_;
 };
 
 }  // namespace interlace::sim

@@ -1,6 +1,7 @@
 #include "sim/gpu/gpu.hpp"
 
 #include <algorithm>
+#include <string>
 
 #include "base/errors.hpp"
 #include "sim/fabric/protocol.hpp"
@@ -570,6 +571,7 @@ bool gpu::issue_store(compute_unit& u, std::uint32_t unit, const instruction& i,
   m.lanes = lanes;
   m.payload = cost.payload;
   m.wire = cost.wire;
+  m.packets = cost.packets;
   counters_.atomics += cost.packets;
   counters_.atomic_payload += cost.payload;
   counters_.atomic_wire += cost.wire;
@@ -662,6 +664,31 @@ void gpu::reply(const event& e) {
   counters_.read_payload += m.payload;
   counters_.read_wire += m.wire;
   fabric_.send(memory_.read(e.time, l.line(), l.sectors()) + half_l2_, m);
+}
+
+picoseconds gpu::issue_time() const {
+  picoseconds sum = 0;
+  for (const compute_unit& u : units_) sum += u.issue.busy();
+  return sum;
+}
+
+void gpu::check_empty() const {
+  const auto expect = [this](bool empty, const std::string& what) {
+    if (!empty) {
+      throw model_error("gpu" + std::to_string(index_) + " ends a run with " + what);
+    }
+  };
+  for (std::size_t k = 0; k < units_.size(); ++k) {
+    const compute_unit& u = units_[k];
+    const std::string unit = " of compute unit " + std::to_string(k);
+    expect(u.entries_used == 0, std::to_string(u.entries_used) + " entries in use" + unit);
+    expect(u.free_misses.size() == u.misses.size(), "misses without data" + unit);
+    expect(u.remote_used == 0, std::to_string(u.remote_used) + " remote stores waiting" + unit);
+    expect(u.waiting.empty() && u.waiting_remote.empty(), "instructions that wait" + unit);
+    expect(u.claimed_blocks == 0 && u.child_blocks == 0, "blocks that hold places" + unit);
+  }
+  expect(waiting_children_.empty() && children_.empty(), "launched kernels that did not end");
+  expect(blocks_left_ == 0, std::to_string(blocks_left_) + " blocks that did not run");
 }
 
 void gpu::prefetch_tables(const event& e) const {

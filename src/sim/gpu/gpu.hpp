@@ -119,6 +119,11 @@ class gpu {
     found.stores = egress_.counts();
     return found;
   }
+  // Time in which compute units issued instructions, the sum of all.
+  picoseconds issue_time() const;
+  std::uint64_t memory_bytes() const { return memory_.dram_bytes(); }
+  // Throws model_error unless every entry, place and queue is free again, as behind a run.
+  void check_empty() const;
 
  private:
   struct waiter {

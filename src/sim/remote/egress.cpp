@@ -124,6 +124,7 @@ void egress::store(picoseconds time, std::uint32_t unit, std::uint32_t to, std::
   m.address = line | sectors;
   m.payload = cost.payload;
   m.wire = cost.wire;
+  m.packets = cost.packets;
   counts_.packets += cost.packets;
   counts_.payload += cost.payload;
   counts_.enabled += cost.payload;
@@ -265,6 +266,7 @@ void egress::send_window(std::uint32_t to, destination& d, std::uint32_t slot_id
   m.unit = slot_id;
   m.payload = cost.payload;
   m.wire = cost.wire;
+  m.packets = cost.packets;
   port_waiting_[d.port] += cost.wire;
   fabric_.send(queue_.now(), m);
 }
@@ -296,6 +298,7 @@ void egress::send_line(std::uint32_t to, destination& d, const queued_line& l,
   m.entry = enabled;
   m.payload = cost.payload;
   m.wire = cost.wire;
+  m.packets = cost.packets;
   m.address = l.line | sectors;
   if (check_ != nullptr) {
     m.unit = take_slot();

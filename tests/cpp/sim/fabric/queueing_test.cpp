@@ -1,0 +1,148 @@
+// Waiting for one link, against queueing theory: messages of one size that arrive as a Poisson
+// process are an M/D/1 queue, whose mean waiting time is rho / (2 mu (1 - rho)).
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include "base/errors.hpp"
+#include "sim/described.hpp"
+#include "sim/fabric/fabric.hpp"
+
+namespace interlace::sim {
+namespace {
+
+constexpr std::uint16_t ev_arrival = 3;
+constexpr std::uint32_t wire_bytes = 500;
+// So short that the queue of events has few empty buckets to pass: the test is fast.
+constexpr picoseconds service = 500;
+constexpr picoseconds latency = 1000;
+
+machine::machine fast_link() {
+  machine::machine m = test::meshed(2, machine::protocol_kind::nvlink2);
+  m.links[0].bytes_per_s = 1e12;
+  m.links[0].latency_ps = latency;
+  return m;
+}
+
+// Sends `count` messages with exponential times between them and notes how long each waits.
+class poisson_sender : public message_receiver {
+ public:
+  poisson_sender(double rho, std::uint64_t count, std::uint64_t seed)
+      : links_(fast_link(), queue_, {0, 1, 2}, *this),
+        random_(seed),
+        mean_between_(static_cast<double>(service) / rho),
+        left_(count) {}
+
+  void run() {
+    queue_.push(0, ev_arrival, 0, 0, 0);
+    while (!queue_.empty()) {
+      const event e = queue_.pop([](const auto&) {});
+      if (e.kind == ev_arrival) {
+        arrive();
+      } else {
+        links_.handle(e);
+      }
+    }
+    links_.check_delivered();
+  }
+
+  const std::vector<picoseconds>& waits() const { return waits_; }
+  const std::vector<picoseconds>& between() const { return between_; }  // this arrival and the next
+  std::uint64_t delivered_late() const { return late_; }
+  const ledger& counts() const { return links_.counts(); }
+  double mean_between() const { return mean_between_; }
+
+ private:
+  void arrive() {
+    message m;
+    m.to = 1;
+    m.payload = wire_bytes;
+    m.wire = wire_bytes;
+    links_.send(queue_.now(), m);
+    const double uniform = static_cast<double>(random_() >> 11U) * 0x1p-53;
+    const auto next = static_cast<picoseconds>(std::llround(-mean_between_ * std::log1p(-uniform)));
+    between_.push_back(next);
+    if (--left_ != 0) queue_.push(queue_.now() + next, ev_arrival, 0, 0, 0);
+  }
+  void departed(const message& m) override { waits_.push_back(queue_.now() - m.sent); }
+  void delivered(const message& m) override {
+    const picoseconds due = m.sent + waits_[arrived_++] + service + latency;
+    if (queue_.now() != due) ++late_;
+  }
+
+  event_queue queue_;
+  fabric links_;
+  std::mt19937_64 random_;
+  double mean_between_;
+  std::uint64_t left_;
+  std::vector<picoseconds> waits_;
+  std::vector<picoseconds> between_;
+  std::size_t arrived_ = 0;
+  std::uint64_t late_ = 0;
+};
+
+// Close to saturation waits are so correlated that their plain mean needs 10^7 messages to come
+// within 2 %. The time between an arrival and the next does not depend on how long the arrival
+// waits, so the mean of (between - its known mean) x wait is zero: a control variate, with the
+// factor for which what is left of the waits' own noise cancels (1 / (mean between - service)).
+TEST(queueing, waits_of_poisson_arrivals_are_those_of_m_d_1) {
+  for (const double rho : {0.3, 0.5, 0.7, 0.8, 0.9}) {
+    const std::uint64_t count = rho < 0.75 ? 100'000 : 250'000;
+    poisson_sender sender(rho, count, 7);
+    sender.run();
+    ASSERT_EQ(sender.waits().size(), count);
+    EXPECT_EQ(sender.delivered_late(), 0U);
+    double plain = 0;
+    double control = 0;
+    picoseconds lindley = 0;  // the recursion that defines the queue: exact, message by message
+    for (std::size_t k = 0; k < count; ++k) {
+      ASSERT_EQ(sender.waits()[k], lindley) << k;
+      const auto wait = static_cast<double>(sender.waits()[k]);
+      const picoseconds between = sender.between()[k];
+      plain += wait;
+      control += wait * (static_cast<double>(between) - sender.mean_between());
+      lindley = lindley + service > between ? lindley + service - between : 0;
+    }
+    const auto n = static_cast<double>(count);
+    const double idle = sender.mean_between() - static_cast<double>(service);
+    const double mean = plain / n + control / n / idle;
+    const double expected = rho / (2 * (1 - rho)) * static_cast<double>(service);
+    EXPECT_NEAR(mean, expected, 0.02 * expected) << "rho " << rho;
+    EXPECT_NEAR(plain / n, expected, 0.1 * expected) << "rho " << rho;
+    // What the ledger says of the same messages.
+    const ledger::pair& p = sender.counts().between(0, 1);
+    EXPECT_EQ(static_cast<double>(p.latency), plain + n * static_cast<double>(service + latency));
+    EXPECT_EQ(sender.counts().busy(0), count * service);
+  }
+}
+
+TEST(queueing, what_is_under_way_was_not_delivered) {
+  class nobody : public message_receiver {
+    void departed(const message& /*m*/) override {}
+    void delivered(const message& /*m*/) override {}
+  };
+  nobody receiver;
+  event_queue queue;
+  fabric links(fast_link(), queue, {0, 1, 2}, receiver);
+  message m;
+  m.from = 1;
+  m.wire = wire_bytes;
+  links.send(0, m);
+  try {
+    links.check_delivered();
+    FAIL() << "a message is under way";
+  } catch (const model_error& error) {
+    EXPECT_STREQ(error.what(), "gpu1 sent 1 messages to gpu0, of which 0 were delivered");
+  }
+  event last;
+  while (!queue.empty()) links.handle(last = queue.pop([](const auto&) {}));
+  links.check_delivered();
+  EXPECT_THROW(links.handle(last), model_error);  // once more
+}
+
+}  // namespace
+}  // namespace interlace::sim

@@ -1,0 +1,56 @@
+"""Mutates machine files and sweep files until the time is over; ends with 1 at the first finding.
+
+    python tests/fuzz/fuzz_files.py [machines|sweeps] [--minutes M] [--seed S]
+
+A finding is an exception other than the one sentence that users see, or a file that is read and
+written to something else. Its text is printed; the same seed finds it again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import traceback
+from pathlib import Path
+from random import Random
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python"))
+
+from file_checks import MACHINES, SWEEPS, check_machine, check_sweep
+from mutations import mutated
+
+
+def main() -> int:
+    """Fuzz; the exit code."""
+    parser = argparse.ArgumentParser(description="Fuzzes machine and sweep files.")
+    parser.add_argument("files", nargs="?", choices=("machines", "sweeps"))
+    parser.add_argument("--minutes", type=float, default=1)
+    parser.add_argument("--seed", type=int, default=1)
+    asked = parser.parse_args()
+    texts = []
+    if asked.files != "sweeps":
+        texts += [(check_machine, path.read_text(encoding="utf-8")) for path in MACHINES]
+    if asked.files != "machines":
+        many = max(1, len(texts))  # as often as machines
+        texts += [(check_sweep, path.read_text(encoding="utf-8")) for path in SWEEPS] * many
+    end = time.monotonic() + 60 * asked.minutes
+    tried = accepted = 0
+    while time.monotonic() < end:
+        random = Random(f"{asked.seed}.{tried}")
+        check, text = random.choice(texts)
+        text = mutated(text, random)
+        try:
+            accepted += check(text)
+        except Exception:
+            print(text)
+            traceback.print_exc(file=sys.stdout)
+            print(f"finding: seed {asked.seed}, file {tried}, {check.__name__}")
+            return 1
+        tried += 1
+    print(f"{tried} files, {accepted} of them valid, no finding (seed {asked.seed})")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,51 @@
+"""What must hold of every text that is given as a machine or a sweep: it is read, or refused by one
+sentence that names the file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from interlace.design_space import parse_design_space
+from interlace.errors import UserError
+from interlace.machines import machine_text, parse_machine
+
+ROOT = Path(__file__).resolve().parents[2]
+MACHINES = sorted((ROOT / "machines").glob("*.toml"))
+SWEEPS = sorted((ROOT / "docs" / "example").glob("*.toml"))
+LONGEST = 4000  # characters of an error
+
+
+def _check_sentence(error: UserError, where: str) -> None:
+    sentence = str(error)
+    assert sentence.startswith(where), sentence
+    assert "\n" not in sentence, sentence
+    assert 0 < len(sentence) <= LONGEST, sentence
+
+
+def check_machine(text: str) -> bool:
+    """Whether the text is a machine; one that is read is written and read to the same."""
+    try:
+        machine = parse_machine(text, "fuzzed", "fuzzed.toml")
+    except UserError as error:
+        _check_sentence(error, "fuzzed.toml")
+        return False
+    again = parse_machine(machine_text(machine), "fuzzed", "written.toml")
+    for field in machine.__struct_fields__:
+        if field != "sources":
+            assert getattr(again, field) == getattr(machine, field), field
+    return True
+
+
+def check_sweep(text: str) -> bool:
+    """Whether the text is a sweep; every point of one that is has a machine."""
+    file = ROOT / "docs" / "example" / "fuzzed.toml"
+    try:
+        space = parse_design_space(text, file)
+    except UserError as error:
+        _check_sentence(error, str(file))
+        return False
+    points = space.points()
+    assert len(points) == len(space.machines) > 0
+    for point in points:
+        assert list(point) == space.keys
+    return True

@@ -1,0 +1,400 @@
+"""`interlace sweep`: what a file may say, what is run, kept and printed."""
+
+from __future__ import annotations
+
+import csv
+import fcntl
+import itertools
+import json
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interlace import sweep
+from interlace.design_space import load_design_space
+from interlace.errors import UserError
+from interlace.machines import changed, load_machine, save_machine
+from interlace.workloads.base import Workload
+from study_helpers import MACHINE, Run
+
+pytest.importorskip("interlace._core")
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "docs" / "example" / "sweep.toml"
+
+SMALL = """
+format = 1
+machine = "4x-volta-nvlink2"
+workload = "pagerank"
+gpus = [2]
+mechanisms = ["bulk-copy", "inline"]
+[options]
+rmat = 6
+iterations = 2
+[axes]
+link.nvlink2.bandwidth_GB_per_s = [25, 50]
+"""
+SMALL_RUNS = 2 * 3
+
+
+@pytest.fixture
+def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A small sweep file, in the folder that the command runs in."""
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "small.toml"
+    file.write_text(SMALL)
+    return file
+
+
+def _forbid_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> None:
+        raise AssertionError("nothing was to be run")
+
+    monkeypatch.setattr(sweep, "simulate", refuse)
+
+
+def _sweep(run: Run, file: Path, *words: object) -> dict[str, Any]:
+    out = file.with_suffix(".json")
+    ran = run("sweep", file, "--json", out, *words)
+    assert ran.code == 0, ran.err
+    found: dict[str, Any] = json.loads(out.read_text())
+    return found
+
+
+# --- runs -----------------------------------------------------------------------------------------
+
+
+def test_the_example_in_small(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "example.toml"
+    text = EXAMPLE.read_text().replace("rmat = 13", "rmat = 6")
+    file.write_text(text.replace("[12.5, 25, 50, 100]", "[12.5, 100]").replace("[8, 64]", "[64]"))
+    ran = run("sweep", file, "--json", "out.json", "--csv", "out.csv")
+    assert ran.code == 0, ran.err
+    result = json.loads(Path("out.json").read_text())
+    assert len(result["rows"]) == 2 * 2 * 4
+    assert {row["gpus"] for row in result["rows"]} == {1, 4}
+    with Path("out.csv").open(newline="") as text:
+        lines = list(csv.DictReader(text))
+    assert [float(line["time_s"]) for line in lines] == [row["time_s"] for row in result["rows"]]
+    assert lines[5]["gpu.l2.size_KiB"] == "51200"
+    words = ran.out.splitlines()
+    assert "4 machines from 4x-volta-nvlink2, 16 runs, simulated" in words[0]
+    # What is printed of each value is the least time of all that have it.
+    four = [r for r in result["rows"] if r["gpus"] == 4 and r["mechanism"] != "infinite-bandwidth"]
+    for value in (12.5, 100):
+        least = min(
+            (r for r in four if r["point"]["link.nvlink2.bandwidth_GB_per_s"] == value),
+            key=lambda r: r["time_s"],
+        )
+        (line,) = (
+            w
+            for w in words
+            if w.startswith("link.nvlink2.bandwidth_GB_per_s") and f" {value} " in w
+        )
+        assert least["mechanism"] in line
+        assert f"{least['time_s'] * 1e6:.2f}" in line
+        points = {
+            repr(r["point"]): min(q["time_s"] for q in four if q["point"] == r["point"])
+            for r in four
+            if r["point"]["link.nvlink2.bandwidth_GB_per_s"] == value
+        }
+        assert len(points) == 2
+        assert float(line.split()[-1]) == pytest.approx(
+            1e6 * math.prod(points.values()) ** (1 / 2), abs=0.006
+        )
+    below = words[words.index("The points, the fastest first:") + 4 :]
+    times = [float(line.split()[5]) for line in below[: below.index("")]]
+    assert len(times) == 4
+    assert times == sorted(times)
+
+
+def test_a_point_is_a_study_of_its_machine(run: Run, small: Path) -> None:
+    result = _sweep(run, small)
+    key = "link.nvlink2.bandwidth_GB_per_s"
+    save_machine(changed(load_machine(MACHINE), {key: 25}, "test"), "slow.toml")
+    words = ("--machine", "slow.toml", "--gpus", 2, "--mechanisms", "bulk-copy,inline")
+    ran = run("study", "pagerank", "--rmat", 6, "-n", 2, *words, "--json", "study.json")
+    assert ran.code == 0, ran.err
+    study = {
+        (row["gpus"], row["mechanism"]): row
+        for row in json.loads(Path("study.json").read_text())["rows"]
+    }
+    compared = 0
+    for row in result["rows"]:
+        if row["point"] == {key: 25}:
+            same = study[row["gpus"], row["mechanism"]]
+            for field in ("time_s", "speedup", "wire", "max_error", "iterations"):
+                assert row[field] == same[field]
+            assert row["accesses"] == same["sim"]["accesses"]
+            compared += 1
+    assert compared == 3
+
+
+def test_one_job_and_eight_give_the_same(run: Run, small: Path) -> None:
+    found = []
+    for jobs in (1, 8):
+        result = _sweep(run, small, "--jobs", jobs, "--runs", f"{jobs}.jsonl")
+        for row in result["rows"]:
+            del row["cpu_s"]
+        found.append(result["rows"])
+    assert found[0] == found[1]
+
+
+# --- what is kept ---------------------------------------------------------------------------------
+
+
+def test_finished_runs_are_not_repeated(
+    run: Run, small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = _sweep(run, small)
+    kept = Path("small.runs.jsonl").read_bytes()
+    assert kept.count(b"\n") == SMALL_RUNS
+    _forbid_runs(monkeypatch)
+    again = _sweep(run, small)
+    assert again["rows"] == first["rows"]
+    assert Path("small.runs.jsonl").read_bytes() == kept
+
+
+def test_a_changed_file_runs_what_changed(run: Run, small: Path) -> None:
+    _sweep(run, small)
+    kept = Path("small.runs.jsonl").read_bytes()
+    small.write_text(SMALL.replace("[25, 50]", "[50, 100, 25]") + "\n# a comment\n")
+    result = _sweep(run, small)
+    assert len(result["rows"]) == 3 * 3
+    more = Path("small.runs.jsonl").read_bytes()
+    assert more.startswith(kept)
+    assert more.count(b"\n") == SMALL_RUNS + 3
+    small.write_text(SMALL.replace("rmat = 6", "rmat = 7"))
+    _sweep(run, small)
+    assert Path("small.runs.jsonl").read_bytes().count(b"\n") == 2 * SMALL_RUNS + 3
+
+
+def test_data_that_changes_is_run_again(run: Run, small: Path, graph: Path) -> None:
+    small.write_text(SMALL.replace("rmat = 6", f'data = "{graph.name}"'))
+    _sweep(run, small)
+    _sweep(run, small)
+    assert Path("small.runs.jsonl").read_bytes().count(b"\n") == SMALL_RUNS
+    other = graph.with_name("other.mtx")
+    other.write_text("%%MatrixMarket matrix coordinate pattern general\n4 4 2\n1 2\n2 1\n")
+    graph.unlink()
+    small.write_text(SMALL.replace("rmat = 6", f'data = "{other.name}"'))
+    _sweep(run, small)
+    assert Path("small.runs.jsonl").read_bytes().count(b"\n") == 2 * SMALL_RUNS
+
+
+def test_ctrl_c_leaves_what_was_done(
+    run: Run, small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    verify, seen = Workload.verify, itertools.count()
+
+    def interrupted(self: Workload, outcome: Any) -> float:
+        if next(seen) == 3:
+            raise KeyboardInterrupt
+        return verify(self, outcome)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Workload, "verify", interrupted)
+        ran = run("sweep", small)
+    assert ran.code == 130
+    assert f"3 of {SMALL_RUNS} runs are in small.runs.jsonl; the same command goes on" in ran.err
+    assert Path("small.runs.jsonl").read_bytes().count(b"\n") == 3
+    assert len(_sweep(run, small)["rows"]) == SMALL_RUNS
+    assert Path("small.runs.jsonl").read_bytes().count(b"\n") == SMALL_RUNS
+
+
+def test_a_line_that_a_crash_cut_is_run_again(run: Run, small: Path) -> None:
+    _sweep(run, small)
+    kept = Path("small.runs.jsonl").read_bytes()
+    last = kept.rstrip(b"\n").rfind(b"\n") + 1
+    for left in (len(kept) - 1, last + 4):
+        Path("small.runs.jsonl").write_bytes(kept[:left])
+        _sweep(run, small)
+        found = Path("small.runs.jsonl").read_bytes()
+        assert found.count(b"\n") == SMALL_RUNS
+        assert found.startswith(kept[:last])
+
+
+def test_a_wrong_result_ends_the_sweep(
+    run: Run, small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sweep.WORKLOADS["pagerank"], "allowed_error", lambda _: 0.0)
+    ran = run("sweep", small)
+    assert ran.code == 1
+    assert "verification failed: " in ran.err
+    assert ", at link.nvlink2.bandwidth_GB_per_s = " in ran.err
+    assert not Path("small.runs.jsonl").exists()
+
+
+@pytest.mark.parametrize("line", [b"nonsense\n", b'{"kind":"other"}\n', b"\n", b"\xff\xfe\n", b"x"])
+def test_other_files_are_left_alone(run: Run, small: Path, line: bytes) -> None:
+    Path("other.txt").write_bytes(line)
+    ran = run("sweep", small, "--runs", "other.txt")
+    assert ran.code == 2
+    assert "other.txt" in ran.err
+    assert Path("other.txt").read_bytes() == line
+
+
+def test_two_sweeps_do_not_share_a_file(run: Run, small: Path) -> None:
+    with Path("small.runs.jsonl").open("wb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        ran = run("sweep", small)
+    assert ran.code == 2
+    assert "small.runs.jsonl is in use by another sweep" in ran.err
+
+
+# --- bad input ------------------------------------------------------------------------------------
+
+AXES = "[axes]\nlink.nvlink2.bandwidth_GB_per_s = [25, 50]\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("format = 1\n", "", "format is missing"),
+        ("format = 1", "format = 2", "format is 2"),
+        ("gpus = [2]", "gpu = [2]", "no key 'gpu' (did you mean gpus?)"),
+        ("gpus = [2]", "gpus = []", "gpus must be a list of whole numbers"),
+        ("gpus = [2]", 'gpus = ["2"]', "gpus must be a list of whole numbers"),
+        ("gpus = [2]", "gpus = [8]", "gpus: 8, at link.nvlink2.bandwidth_GB_per_s = 25"),
+        ("4x-volta-nvlink2", "4x-volta", "machine: there is no machine '4x-volta'"),
+        ("4x-volta-nvlink2", "none.toml", "none.toml: there is no such machine file"),
+        ('"pagerank"', '"pagerang"', "did you mean pagerank?"),
+        ('"inline"', '"inlined"', "did you mean inline?"),
+        ('"inline"', '"nccl"', "it is measured on real GPUs"),
+        ("rmat = 6", "rmatt = 6", "options: there is no option 'rmatt'"),
+        ("rmat = 6", "rmat = 6.5", "options.rmat must be a whole number, not 6.5"),
+        ("rmat = 6", "rmat = true", "options.rmat must be a whole number, not True"),
+        ("rmat = 6", "rows = 64", "options: --rows is for jacobi"),
+        ("iterations = 2", "iterations = 0", "options: --iterations 0"),
+        ("iterations = 2", "damping = nan", "options.damping is nan; it must be finite"),
+        (AXES, "", "there is no axis"),
+        ("[axes]", "[[axes]]", "axes must be a table"),
+        ("[25, 50]", "[]", "link.nvlink2.bandwidth_GB_per_s has no values"),
+        ("[25, 50]", "25", "link.nvlink2.bandwidth_GB_per_s must be a list"),
+        ("[25, 50]", "[25, 25]", "has 25 twice"),
+        ("[25, 50]", "[25, [50]]", "[50] is no value of a key"),
+        ("[25, 50]", "[25, 0]", "bandwidth_GB_per_s = 0: link 1: bandwidth_GB_per_s is 0"),
+        ("[25, 50]", '[25, "x"]', "must be a number, not a string"),
+        ("bandwidth_GB_per_s", "bandwidth", "bandwidth is not a known key"),
+        ("link.nvlink2", "link.nvlink9", "there is no link nvlink9; there are nvlink2, pcie3"),
+        ("link.nvlink2.bandwidth_GB_per_s", "gpu.l9.ways", "there is no table gpu.l9"),
+        ("link.nvlink2.bandwidth_GB_per_s", "title", "title is no key of a machine"),
+        ("link.nvlink2.bandwidth_GB_per_s", "gpu.l2.size_KiB", "is not a multiple of banks"),
+        ("[25, 50]\n", "[25, 50]\n[[zip]]\n", "zip 1 is empty"),
+        (
+            "[25, 50]\n",
+            "[25, 50]\n[[zip]]\nhost.memory_GB_per_s = [1, 2]\ngpu.l2.ways = [16]\n",
+            "zip 1: values go together",
+        ),
+        (
+            "[25, 50]\n",
+            "[25, 50]\n[[zip]]\nlink.nvlink2.bandwidth_GB_per_s = [1]\n",
+            "is an axis of axes already",
+        ),
+        ("link.nvlink2", "a." * 60 + "a", "is no key of a sweep"),
+        ("rmat = 6", 'method = "a\\nb"', "'a\\nb' is no string of a sweep"),
+        ("[25, 50]", "[25, = 50]", "line 11: this is not TOML"),
+    ],
+)
+def test_bad_files(run: Run, small: Path, old: str, new: str, words: str) -> None:
+    assert old in SMALL
+    small.write_text(SMALL.replace(old, new))
+    ran = run("sweep", small, "--json", "out.json")
+    assert ran.code == 2
+    assert ran.err.startswith(f"interlace: {small}")
+    assert words in ran.err
+    assert ran.err.count("\n") == 1
+    assert [path.name for path in small.parent.iterdir()] == ["small.toml"]
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ((), "sweep needs a file"),
+        (("none.toml",), "none.toml cannot be read"),
+        (("small.toml", "--jobs", "0"), "--jobs 0"),
+        (("small.toml", "--json", "a", "--csv", "a"), "--csv and --json are both a"),
+        (("small.toml", "--json", "no/where"), "there is no directory no"),
+        (("small.toml", "--scheduler", "tcp://x:1", "--jobs", "2"), "exclude each other"),
+    ],
+)
+def test_bad_commands(run: Run, small: Path, words: tuple[str, ...], sentence: str) -> None:
+    ran = run("sweep", *words)
+    assert ran.code == 2
+    assert sentence in ran.err
+    assert [path.name for path in small.parent.iterdir()] == ["small.toml"]
+
+
+# --- machines -------------------------------------------------------------------------------------
+
+
+def test_keys_of_links_and_switches() -> None:
+    machine = load_machine(MACHINE)
+    made = changed(
+        machine,
+        {"link.pcie3.latency_ns": 7, "switch.plx1.latency_ns": 9, "link.queue_KiB": 2},
+        "test",
+    )
+    assert [link.latency_ns for link in made.link] == [
+        7 if link.protocol == "pcie3" else link.latency_ns for link in machine.link
+    ]
+    assert {link.queue_KiB for link in made.link} == {2}
+    assert [switch.latency_ns for switch in made.switch] == [machine.switch[0].latency_ns, 9]
+    assert made.gpu == machine.gpu
+
+
+def test_quoted_keys_are_the_same(small: Path) -> None:
+    plain = load_design_space(small)
+    key = "link.nvlink2.bandwidth_GB_per_s"
+    small.write_text(SMALL.replace(key, f'"{key}"'))
+    assert load_design_space(small).points() == plain.points() == [{key: 25}, {key: 50}]
+
+
+def test_too_many_points(small: Path) -> None:
+    axes = "\n".join(f"gpu.{key} = {list(range(1, 400))}" for key in ("clock_MHz", "l1.ways"))
+    small.write_text(SMALL + axes)
+    with pytest.raises(UserError, match="more than 100,000 points"):
+        load_design_space(small)
+
+
+# --- clusters -------------------------------------------------------------------------------------
+
+
+def test_without_dask(run: Run, small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    ran = run("sweep", small, "--scheduler", "tcp://127.0.0.1:8786")
+    assert ran.code == 2
+    assert "--scheduler needs Dask, which is not installed" in ran.err
+
+
+def test_a_cluster_gives_what_processes_give(run: Run, small: Path) -> None:
+    distributed = pytest.importorskip("distributed")
+    here = _sweep(run, small)
+    with distributed.LocalCluster(
+        n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None
+    ) as cluster:
+        there = _sweep(
+            run, small, "--runs", "there.jsonl", "--scheduler", cluster.scheduler_address
+        )
+    for row in [*here["rows"], *there["rows"]]:
+        del row["cpu_s"]
+    assert there["rows"] == here["rows"]
+
+
+def test_no_scheduler_and_no_workers(
+    run: Run, small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    distributed = pytest.importorskip("distributed")
+    monkeypatch.setattr("interlace.clusters.CONNECT_S", 0.5)
+    ran = run("sweep", small, "--scheduler", "tcp://127.0.0.1:1")
+    assert ran.code == 2
+    assert "--scheduler tcp://127.0.0.1:1: no scheduler answers there" in ran.err
+    ran = run("sweep", small, "--scheduler", "not an address")
+    assert ran.code == 2
+    with distributed.LocalCluster(n_workers=0, processes=False, dashboard_address=None) as cluster:
+        ran = run("sweep", small, "--scheduler", cluster.scheduler_address)
+    assert ran.code == 2
+    assert "has no workers" in ran.err
