@@ -9,6 +9,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +96,7 @@ class Timelines(msgspec.Struct, frozen=True):
     rows: list[tuple[str, list[Event]]]  # mechanism and configuration, events from 0 s
 
 
-def json_text(document: msgspec.Struct) -> str:
+def json_text(document: msgspec.Struct | Mapping[str, Any]) -> str:
     """The file of results."""
     return json.dumps(msgspec.to_builtins(document), indent=2, allow_nan=False) + "\n"
 
