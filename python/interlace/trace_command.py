@@ -329,6 +329,8 @@ def convert(
     if out is None:
         raise UserError("trace convert needs two files: the one to read and the one to write")
     files.check_writable(out, "OUT")
+    if out.exists() and out.samefile(path):
+        raise UserError(f"IN and OUT are both {path}; give two names")
     if json_file is not None:
         files.check_writable(json_file, "--json")
     core = load_core()

@@ -154,12 +154,12 @@ class Conversion:
         self._feed(file, tick)
 
     def _list(self, tick: Callable[[], None]) -> None:
-        text = b""
+        found: list[bytes] = []
         for piece in pieces(self.file):
-            text += piece
-            if len(text) > MAX_LIST_BYTES:
+            found.append(piece)
+            if len(found) * PIECE > MAX_LIST_BYTES:
                 raise UserError(f"{self.file} is too long for a list of kernels")
-        for step in self.core.trace_kernels_list(text, str(self.file)):
+        for step in self.core.trace_kernels_list(b"".join(found), str(self.file)):
             if step.is_copy:
                 self.made.copy(step, str(self.file))
                 continue

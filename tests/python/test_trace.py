@@ -182,7 +182,7 @@ def test_wrong_files_are_refused_with_the_place(run: Run, tmp_path: Path, map_fi
     source.write_text(kernel(4).replace(" 4 \n", " \n", 1))
     message = error_of(run, "convert", source, out, "--map", map_file)
     assert message.startswith(f"{source}, line 17: the line ends before the stride")
-    assert not out.exists()
+    assert sorted(tmp_path.iterdir()) == sorted([source, map_file])  # nothing half-written
     source.write_text(kernel(4)[:-30])
     message = error_of(run, "info", source, "--map", map_file)
     assert message.startswith(f"{source}, line ")
@@ -228,6 +228,7 @@ def test_wrong_options_are_refused(run: Run, tmp_path: Path, map_file: Path) -> 
     )
     assert "is no trace of Interlace" in error_of(run, "replay", trace, "-m", MACHINE)
     assert run("trace", "convert", trace, out, "--gpus", 1).code == 0
+    assert "IN and OUT are both" in error_of(run, "convert", trace, trace, "--gpus", 1)
     assert "is a trace of Interlace already" in error_of(run, "convert", out, trace)
     assert "--gpus is for traces of other tools" in error_of(run, "info", out, "--gpus", 1)
     assert "--machine is missing" in error_of(run, "replay", out)
