@@ -164,7 +164,7 @@ void recorder::append(std::uint32_t warp, instruction_kind kind, std::uint32_t c
   i.count = count;
   i.op = op;
   (*programs_)[warp].instructions.push_back(i);
-  if (settings_->log != nullptr) log(warp, nullptr, nullptr);
+  if (settings_->log != nullptr) log(warp, {}, nullptr);
 }
 
 void recorder::on_uniform() {
@@ -302,11 +302,11 @@ void recorder::emit_compute(const std::uint64_t* counts, instruction out) {
     out.op = static_cast<operation>(k);
     out.count = static_cast<std::uint32_t>(counts[k]);
     (*programs_)[warp_].instructions.push_back(out);
-    if (settings_->log != nullptr) log(warp_, nullptr, nullptr);
+    if (settings_->log != nullptr) log(warp_, {}, nullptr);
   }
 }
 
-void recorder::log(std::uint32_t warp, const node* n, const std::uint64_t* addresses) const {
+void recorder::log(std::uint32_t warp, const node& n, const std::uint64_t* addresses) const {
   using trace::action;
   const instruction& from = (*programs_)[warp].instructions.back();
   trace::instruction to;
@@ -319,8 +319,8 @@ void recorder::log(std::uint32_t warp, const node* n, const std::uint64_t* addre
       to.kind = from.kind == instruction_kind::load    ? action::load
                 : from.kind == instruction_kind::store ? action::store
                                                        : action::atomic;
-      to.bytes = n->bytes;
-      to.lanes = n->lanes;
+      to.bytes = n.bytes;
+      to.lanes = n.lanes;
       to.addresses = addresses;
       to.scope = from.kind == instruction_kind::atomic ? trace::scope::device : trace::scope::none;
       break;
@@ -437,7 +437,7 @@ void recorder::flush() {
         continue;
     }
     program.push_back(out);
-    if (settings_->log != nullptr) log(warp_, &n, addresses);
+    if (settings_->log != nullptr) log(warp_, n, addresses);
   }
   first_id_ += static_cast<std::uint32_t>(nodes_.size());
   if (nodes_.size() * 8 < table_.size()) {

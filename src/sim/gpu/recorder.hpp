@@ -124,8 +124,8 @@ class recorder {
   void announce(const std::vector<kernel::element_range>& ranges);
   void append(std::uint32_t warp, instruction_kind kind, std::uint32_t count,
               operation op = operation::fp32);
-  // Takes the instruction down that a program was given last; of an access with its node.
-  void log(std::uint32_t warp, const node* n, const std::uint64_t* addresses) const;
+  // Takes the instruction down that a program was given last; `n` is the node of an access.
+  void log(std::uint32_t warp, const node& n, const std::uint64_t* addresses) const;
 
   const settings* settings_ = nullptr;
   std::vector<warp_program>* programs_ = nullptr;

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
+#include <system_error>
 
 #include "base/errors.hpp"
 #include "sim/trace/coding.hpp"
@@ -21,7 +21,7 @@ constexpr std::uint32_t operation_names = 4;
 
 descriptor open_file(const std::string& path) {
   descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file) throw usage_error(path + " cannot be read: " + std::strerror(errno));
+  if (!file) throw usage_error(path + " cannot be read: " + std::generic_category().message(errno));
   return file;
 }
 
@@ -151,7 +151,8 @@ void reader::get(std::uint64_t offset, std::uint8_t* to, std::size_t size) const
   while (size != 0) {
     const ssize_t n = pread(file_.get(), to, size, static_cast<off_t>(offset));
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) throw usage_error(name_ + " cannot be read: " + std::strerror(errno));
+    if (n < 0)
+      throw usage_error(name_ + " cannot be read: " + std::generic_category().message(errno));
     if (n == 0) fail(offset, "the file ends here; it is cut off, get it anew");
     to += n;
     offset += static_cast<std::uint64_t>(n);

@@ -6,7 +6,7 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
+#include <system_error>
 
 #include "base/errors.hpp"
 #include "sim/trace/address_ranges.hpp"
@@ -109,7 +109,7 @@ writer::~writer() {
 }
 
 void writer::fail(const char* what) const {
-  throw usage_error(path_ + " " + what + ": " + std::strerror(errno));
+  throw usage_error(path_ + " " + what + ": " + std::generic_category().message(errno));
 }
 
 void writer::put(const std::uint8_t* bytes, std::size_t size) {
@@ -175,7 +175,8 @@ void writer::begin_block(std::uint32_t gpu, std::uint64_t index) {
   end_record(s, static_cast<std::uint8_t>(gpu));
 }
 
-void writer::put_access(stream& s, std::uint8_t kind, const instruction& i, std::uint32_t number) {
+void writer::put_access(stream& s, std::uint8_t kind, const instruction& i,
+                        std::uint32_t number) const {
   const auto lanes = static_cast<unsigned>(__builtin_popcountll(i.lanes));
   const std::uint64_t stride = lanes > 1 ? i.addresses[1] - i.addresses[0] : 0;
   bool strided = lanes > 1;

@@ -38,7 +38,7 @@ class writer final : public sink {
     std::vector<std::uint32_t> instructions;  // so far, of the block's warps
   };
 
-  void put_access(stream& s, std::uint8_t kind, const instruction& i, std::uint32_t number);
+  void put_access(stream& s, std::uint8_t kind, const instruction& i, std::uint32_t number) const;
   void end_record(stream& s, std::uint8_t id);
   void flush(stream& s, std::uint8_t id);
   void put(const std::uint8_t* bytes, std::size_t size);
