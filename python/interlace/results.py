@@ -9,6 +9,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +129,7 @@ def without_inside(study: Study) -> Study:
     )
 
 
-def json_text(document: msgspec.Struct) -> str:
+def json_text(document: msgspec.Struct | Mapping[str, Any]) -> str:
     """The file of results."""
     return json.dumps(msgspec.to_builtins(document), indent=2, allow_nan=False) + "\n"
 

@@ -29,6 +29,15 @@ store_path path_of(kernel::mechanism m) {
   }
 }
 
+address_map make_addresses(std::uint32_t devices, const arena& a) {
+  address_map map;
+  map.slot_bits = a.slot_bits();
+  map.devices = devices;
+  return map;
+}
+
+}  // namespace
+
 machine::machine first_gpus(machine::machine m, std::uint32_t devices) {
   if (devices == 0 || devices > m.gpu_count) {
     throw usage_error("machine " + m.name + " has " + std::to_string(m.gpu_count) +
@@ -43,15 +52,6 @@ machine::machine first_gpus(machine::machine m, std::uint32_t devices) {
   return m;
 }
 
-address_map make_addresses(std::uint32_t devices, const arena& a) {
-  address_map map;
-  map.slot_bits = a.slot_bits();
-  map.devices = devices;
-  return map;
-}
-
-}  // namespace
-
 node::node(const machine::machine& described, std::uint32_t devices,
            std::function<void()> check_interrupt)
     : cpu_node(devices),
@@ -64,7 +64,29 @@ node::node(const machine::machine& described, std::uint32_t devices,
   simulation_.record_timeline(std::size_t{64} * devices);
 }
 
+void node::record(const std::string& path) {
+  const address_map& map = simulation_.addresses();
+  if (!map.homes.empty()) throw usage_error("unified memory cannot be recorded");
+  trace::header h;
+  h.gpus = devices();
+  h.warp_width = simulation_.described().gpu.warp_width;
+  for (std::uint32_t d = 0; d < devices(); ++d) {
+    h.ranges.push_back(
+        {std::uint64_t{d} << map.slot_bits, std::uint64_t{d + 1} << map.slot_bits, d, 0});
+  }
+  h.source = "simulated " + simulation_.described().name;
+  recording_ = std::make_unique<trace::writer>(path, h);
+  simulation_.record(recording_.get());
+}
+
+void node::finish_recording() {
+  simulation_.record(nullptr);
+  recording_->finish();
+  recording_.reset();
+}
+
 void* node::take_unified(std::uint64_t bytes) {
+  if (recording_) throw usage_error("unified memory cannot be recorded");
   auto& map = simulation_.addresses();
   std::byte* data =
       arena_.take(devices(), (bytes + map.page_bytes - 1) / map.page_bytes * map.page_bytes);

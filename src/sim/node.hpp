@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -18,8 +19,12 @@
 #include "machine/machine.hpp"
 #include "sim/arena.hpp"
 #include "sim/simulation.hpp"
+#include "sim/trace/writer.hpp"
 
 namespace interlace::sim {
+
+// The machine with the first `devices` of its GPUs; throws usage_error if it has not so many.
+machine::machine first_gpus(machine::machine m, std::uint32_t devices);
 
 class node final : public kernel::cpu_node {
  public:
@@ -51,6 +56,11 @@ class node final : public kernel::cpu_node {
   kernel::trace_totals trace(std::uint32_t device, const Kernel& kernel, grid shape) const {
     return trace_blocks(device, shape, runner(kernel, shape));
   }
+
+  // What is run from now on is written to a trace file as well, until finish_recording, and only
+  // then is there a file. Unified memory is refused, and mechanisms that track chunks.
+  void record(const std::string& path);
+  void finish_recording();
 
   void call(std::uint32_t device, kernel::library_call c) {
     kernel::check_call(c, c.on_cpu, device, devices());
@@ -120,6 +130,7 @@ class node final : public kernel::cpu_node {
   };
   std::vector<stream> streams_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::byte*> counters_;  // [device, region]
+  std::unique_ptr<trace::writer> recording_;
 };
 
 }  // namespace interlace::sim

@@ -59,6 +59,17 @@ task_id simulation::add_task(task_kind kind, std::uint32_t device, std::uint32_t
 task_id simulation::add_kernel(std::uint32_t device, grid shape, recorder::settings record,
                                block_function block, const std::vector<task_id>& after,
                                std::shared_ptr<tracked_launch> tracked, store_path path) {
+  if (log_ != nullptr) {
+    if (tracked) {
+      throw usage_error(
+          "a mechanism that tracks chunks cannot be recorded: a trace does not say when a chunk is "
+          "complete; record bulk-copy, split or inline");
+    }
+    record.log = log_;
+    record.launch = logged_launches_++;
+    log_->program(
+        trace::launch{device, shape.blocks, shape.threads, shape.shared_bytes, "", after});
+  }
   kernels_.push_back({shape, std::move(record), std::move(block), std::move(tracked), path});
   return add_task(task_kind::kernel, device, static_cast<std::uint32_t>(kernels_.size() - 1),
                   after);
@@ -66,6 +77,15 @@ task_id simulation::add_kernel(std::uint32_t device, grid shape, recorder::setti
 
 task_id simulation::add_call(std::uint32_t device, kernel::library_call call,
                              const std::vector<task_id>& after) {
+  if (log_ != nullptr) {
+    const auto& n = call.operations;
+    log_->program(trace::call{device,
+                              call.name,
+                              call.bytes_read,
+                              call.bytes_written,
+                              {n.fp32, n.fp64, n.integer, n.special},
+                              after});
+  }
   calls_.push_back({std::move(call), 0});
   return add_task(task_kind::call, device, static_cast<std::uint32_t>(calls_.size() - 1), after);
 }
@@ -76,6 +96,7 @@ task_id simulation::add_copy(copy_request request, const std::vector<task_id>& a
     throw usage_error("no link leads from gpu" + std::to_string(request.from) + " to gpu" +
                       std::to_string(d.to) + " on machine " + machine_.name);
   }
+  if (log_ != nullptr) log_copy(request, after);
   copy_work c;
   const machine::gpu& g = machine_.gpu;
   const std::uint32_t from = request.from;
@@ -121,9 +142,21 @@ task_id simulation::add_copy(copy_request request, const std::vector<task_id>& a
   return copies_[work].task;
 }
 
+void simulation::log_copy(const copy_request& request, const std::vector<task_id>& after) const {
+  if ((request.by != mover::engine && request.by != mover::host) || request.held ||
+      request.to.size() != 1) {
+    throw usage_error("a trace holds copies of copy engines alone; record bulk-copy or inline");
+  }
+  log_->program(trace::copy{
+      request.from, request.to.front().to,
+      request.by == mover::host ? trace::copy_start::by_host : trace::copy_start::stream,
+      request.address, request.to.front().address, request.bytes, after});
+}
+
 std::vector<task_id> simulation::add_exchange(const std::vector<std::vector<task_id>>& after,
                                               std::uint32_t payload, bool instant,
                                               std::function<void()> all_arrived) {
+  if (log_ != nullptr) log_->program(trace::exchange{payload, instant, after});
   const auto work = static_cast<std::uint32_t>(exchanges_.size());
   exchange_work x;
   x.payload = payload;
@@ -155,7 +188,7 @@ picoseconds simulation::run() {
   check_announcements();
   if (unfinished_ != 0) throw model_error("the simulation stopped with tasks that cannot start");
   check_conservation();
-  const picoseconds end_time = queue_.now();
+  if (log_ != nullptr) log_->program(trace::join{});
   activity_.settle(end_time);
   tasks_.clear();
   kernels_.clear();

@@ -18,6 +18,7 @@
 #include "sim/engine/event_queue.hpp"
 #include "sim/fabric/fabric.hpp"
 #include "sim/gpu/gpu.hpp"
+#include "sim/trace/instruction.hpp"
 
 namespace interlace::sim {
 
@@ -90,6 +91,10 @@ class simulation : private message_receiver {
   std::vector<task_id> add_exchange(const std::vector<std::vector<task_id>>& after,
                                     std::uint32_t payload, bool instant,
                                     std::function<void()> all_arrived);
+
+  // What is added from now on, and what its kernels do, is handed to `log` as well, until null is
+  // given. Launches whose chunks are tracked are refused then, and copies by others than engines.
+  void record(trace::sink* log) { log_ = log; }
 
   bool idle() const { return unfinished_ == 0; }
   // Runs until every task has ended and no event is left; returns the time since the first could
@@ -224,6 +229,7 @@ class simulation : private message_receiver {
   void signal(std::uint32_t exchange, std::uint32_t device);
   void flag_arrived(std::uint32_t exchange, std::uint32_t device);
   void note(const task& t);
+  void log_copy(const copy_request& request, const std::vector<task_id>& after) const;
   void departed(const message& m) override;
   void delivered(const message& m) override;
   void prefetch(const std::vector<event>& events) const;
@@ -255,6 +261,8 @@ class simulation : private message_receiver {
                                                   // descriptor units
   std::vector<launcher> launchers_;               // of each device
   std::uint64_t unfinished_ = 0;
+  trace::sink* log_ = nullptr;
+  std::uint32_t logged_launches_ = 0;
   bool failed_ = false;
   activity activity_;
   traffic copy_traffic_;

@@ -6,10 +6,11 @@ import contextlib
 import math
 import resource
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import pairwise
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 from interlace.errors import UserError
@@ -319,6 +320,7 @@ class Workload(ABC):
         before: tuple[Any, ...],
         limits: tuple[int, float],
         after: tuple[Any, ...] = (),
+        named: Mapping[str, Any] = MappingProxyType({}),
     ) -> Outcome:
         """A run by a compiled module; what its nodes take besides stands before and after."""
         import numpy as np
@@ -333,15 +335,17 @@ class Workload(ABC):
                 *case.config.arguments(),
                 *after,
                 *self.arguments(),
+                **named,
             )
         return Outcome.of(case, result)
 
     def _limits(self) -> tuple[int, float]:
         return self.iterations, self.tolerance or 0.0
 
-    def simulate(self, core: Any, machine: Any, case: Case) -> Outcome:
-        """Run on a simulated machine, on the calling thread."""
-        return self._run(core, case, ("sim", machine), self._limits())
+    def simulate(self, core: Any, machine: Any, case: Case, record: Path | None = None) -> Outcome:
+        """Run on a simulated machine, on the calling thread; `record`: a trace file to write."""
+        named = {} if record is None else {"record": str(record)}
+        return self._run(core, case, ("sim", machine), self._limits(), named=named)
 
     def measure(self, cuda: Any, case: Case, warmup: int, repeats: int) -> Outcome:
         """Run on the real GPUs."""
