@@ -45,7 +45,8 @@ def read_inputs(
             "--iterations",
             "-n",
             metavar="N",
-            help="Iterations, or with -t at most.  [default: 10; als 5; ct 3; sssp to the end]",
+            help="Iterations, or with -t at most.  [default: 10; als, diffusion, eqwp, hit 5; "
+            "ct 3; sssp to the end]",
         ),
     ] = None,
     tolerance: Annotated[
@@ -121,7 +122,22 @@ def read_inputs(
     ] = None,
     size: Annotated[
         str | None,
-        typer.Option("--size", metavar="N", help="ct: pixels a side.  [default: 128]"),
+        typer.Option(
+            "--size",
+            metavar="N",
+            help="Pixels or points a side.  [default: ct 128; diffusion 40, or 256 with 2 "
+            "dimensions; eqwp, hit 32]",
+        ),
+    ] = None,
+    dimensions: Annotated[
+        str | None,
+        typer.Option("--dimensions", metavar="2|3", help="diffusion: of the grid.  [default: 3]"),
+    ] = None,
+    equation: Annotated[
+        str | None,
+        typer.Option(
+            "--equation", metavar="heat|burgers", help="diffusion: of what.  [default: heat]"
+        ),
     ] = None,
     angles: Annotated[
         str | None,
@@ -169,6 +185,8 @@ def read_inputs(
         method=method,
         rate=number("--rate", rate),
         size=whole("--size", size),
+        dimensions=whole("--dimensions", dimensions),
+        equation=equation,
         angles=whole("--angles", angles),
         detectors=whole("--detectors", detectors),
         subsets=whole("--subsets", subsets),

@@ -41,11 +41,15 @@ STUDY = ["study", "pagerank", "--data", "{graph}", "--machine", MACHINE]
 RMAT = ["study", "pagerank", "--machine", MACHINE]
 WRONG: list[tuple[list[str], str]] = [
     (["studdy"], "there is no command 'studdy' (did you mean study?); there are {commands}"),
-    (["study"], "study needs the name of a workload; there are pagerank, jacobi, sssp, als, ct"),
+    (
+        ["study"],
+        "study needs the name of a workload; there are pagerank, jacobi, sssp, als, ct, diffusion, "
+        "eqwp, hit",
+    ),
     (
         ["study", "pgerank"],
         "there is no workload 'pgerank' (did you mean pagerank?); there are pagerank, jacobi, "
-        "sssp, als, ct",
+        "sssp, als, ct, diffusion, eqwp, hit",
     ),
     (
         [*STUDY, "--mechanisms", "bulk-copy,inlin"],
@@ -61,9 +65,10 @@ WRONG: list[tuple[list[str], str]] = [
     (
         [*STUDY, "--gpu", "2"],
         "there is no option '--gpu' (did you mean --gpus?); there are --data, --rmat, "
-        "--edge-factor, --seed, --iterations, --tolerance, --damping, --rows, --half-bandwidth, "
+        "--edge-factor, --seed, --iterations, --tolerance, --damping, "
+        "--rows, --half-bandwidth, "
         "--halo, --source, --users, --items, --ratings, --rank, --lambda, --method, --rate, "
-        "--size, --angles, --detectors, --subsets, --smoothing, "
+        "--size, --dimensions, --equation, --angles, --detectors, --subsets, --smoothing, "
         "--machine, --gpus, --mechanisms, --split, --chunks, --threads, --warmup, --repeats, "
         "--profile, --no-profile, --jobs, --json, --html, --timeline, --help",
     ),

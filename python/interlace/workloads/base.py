@@ -179,6 +179,8 @@ class Inputs:
     method: str | None = None
     rate: float | None = None
     size: int | None = None
+    dimensions: int | None = None
+    equation: str | None = None
     angles: int | None = None
     detectors: int | None = None
     subsets: int | None = None
