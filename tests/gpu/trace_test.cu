@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "../probes/traces.hpp"
+#include "cuda/fft.hpp"
 #include "gpu.hpp"
 #include "trace_sim.hpp"
 
