@@ -36,6 +36,30 @@ def read_inputs(
         str | None,
         typer.Option("--edge-factor", metavar="N", help="R-MAT: edges a vertex.  [default: 16]"),
     ] = None,
+    cage: Annotated[
+        str | None,
+        typer.Option(
+            "--cage",
+            metavar="ROWS",
+            help="pagerank, sssp, als: generate a matrix as of DNA electrophoresis.",
+        ),
+    ] = None,
+    crawl: Annotated[
+        str | None,
+        typer.Option(
+            "--crawl",
+            metavar="PAGES",
+            help="pagerank, sssp, als: generate the links of a web crawl, host by host.",
+        ),
+    ] = None,
+    rgg: Annotated[
+        str | None,
+        typer.Option(
+            "--rgg",
+            metavar="VERTICES",
+            help="pagerank, sssp, als: generate an ordered random geometric graph.",
+        ),
+    ] = None,
     seed: Annotated[
         str | None, typer.Option("--seed", metavar="N", help="Of what is generated.  [default: 1]")
     ] = None,
@@ -171,6 +195,9 @@ def read_inputs(
         data=data,
         rmat=whole("--rmat", rmat),
         edge_factor=whole("--edge-factor", edge_factor),
+        cage=whole("--cage", cage),
+        crawl=whole("--crawl", crawl),
+        rgg=whole("--rgg", rgg),
         seed=whole("--seed", seed),
         damping=number("--damping", damping),
         rows=whole("--rows", rows),

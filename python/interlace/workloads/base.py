@@ -165,6 +165,9 @@ class Inputs:
     data: Path | None = None
     rmat: int | None = None
     edge_factor: int | None = None
+    cage: int | None = None
+    crawl: int | None = None
+    rgg: int | None = None
     seed: int | None = None
     damping: float | None = None
     rows: int | None = None
