@@ -29,6 +29,16 @@ void check_rows(const array_in<std::uint64_t>& offsets, const array_in<std::uint
   }
 }
 
+workload::grid_shape shape_of(const grid_in<float>& grid) {
+  constexpr std::size_t most = std::size_t{1} << 31U;
+  for (std::size_t k = 0; k < 3; ++k) {
+    if (grid.shape(k) < most) continue;
+    throw usage_error("a grid has " + std::to_string(grid.shape(k)) + " points along a dimension");
+  }
+  const auto extent = [&](std::size_t k) { return static_cast<std::uint32_t>(grid.shape(k)); };
+  return {extent(0), extent(1), extent(2)};
+}
+
 run::request make_request(const std::string& mechanism, const array_in<std::uint64_t>& boundaries,
                           std::uint64_t elements, std::uint32_t iterations, double tolerance,
                           std::uint32_t split_ranges, std::uint64_t chunk_bytes,

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "../probes/traces.hpp"
+#include "cuda/fft.hpp"
 #include "gpu.hpp"
 #include "run/gpu_trace.hpp"
 #include "trace_sim.hpp"

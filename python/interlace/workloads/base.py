@@ -171,6 +171,9 @@ class Inputs:
     data: Path | None = None
     rmat: int | None = None
     edge_factor: int | None = None
+    cage: int | None = None
+    crawl: int | None = None
+    rgg: int | None = None
     seed: int | None = None
     damping: float | None = None
     rows: int | None = None
@@ -185,6 +188,8 @@ class Inputs:
     method: str | None = None
     rate: float | None = None
     size: int | None = None
+    dimensions: int | None = None
+    equation: str | None = None
     angles: int | None = None
     detectors: int | None = None
     subsets: int | None = None
