@@ -275,9 +275,9 @@ struct advance : spectral_part {
       // Beyond two thirds of the wavenumbers, and for the mean, nothing is added.
       bool keep = square > 0;
       float e = 1;
-      for (std::uint32_t c = 0; c < 3; ++c) {
-        keep = keep && 3 * sizes[c] < length;
-        e *= lane.load(decay, sizes[c]);
+      for (const std::uint32_t size : sizes) {
+        keep = keep && 3 * size < length;
+        e *= lane.load(decay, size);
       }
       complex_number a[3];
       for (std::uint32_t c = 0; c < 3; ++c) a[c] = lane.load(product, at(m, 3, c));
