@@ -31,7 +31,7 @@ bytes seeded_packet(std::mt19937_64& random, const finepack_format& f) {
   p.base = (random() >> random() % 40) & ~std::uint64_t{3};
   std::uint64_t left = f.payload_bytes;
   for (std::uint64_t k = random() % 70; left > f.subheader_bytes; --k) {
-    const std::uint64_t longest = std::min<std::uint64_t>(
+    const auto longest = std::min<std::uint64_t>(
         {left - f.subheader_bytes, f.window_bytes(), std::uint64_t{1} << random() % 11});
     const std::uint64_t size = 1 + random() % longest;
     p.stores.push_back(

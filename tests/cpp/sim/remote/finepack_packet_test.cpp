@@ -45,7 +45,7 @@ finepack_packet random_packet(std::mt19937_64& random, const finepack_format& f)
   std::uint32_t left = f.payload_bytes;
   const std::uint64_t stores = 1 + random() % 100;
   for (std::uint64_t k = 0; k < stores && left > f.subheader_bytes; ++k) {
-    const std::uint64_t longest = std::min<std::uint64_t>(
+    const auto longest = std::min<std::uint64_t>(
         {left - f.subheader_bytes, most_store_bytes, f.window_bytes(), 1U << random() % 11});
     finepack_store s;
     s.bytes = static_cast<std::uint32_t>(1 + random() % longest);
