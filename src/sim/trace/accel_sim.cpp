@@ -354,7 +354,7 @@ void accel_sim::take_addresses(std::string_view& line, std::uint32_t mask) {
       addresses_[k] = word_number<std::uint64_t>(line, 16, "the address of each active lane");
     }
   } else if (mode == 1 || mode == 2) {
-    std::uint64_t address = word_number<std::uint64_t>(line, 16, "the base address");
+    auto address = word_number<std::uint64_t>(line, 16, "the base address");
     const std::int64_t stride =
         mode == 1 ? word_number<std::int64_t>(line, 10, "the stride") : std::int64_t{0};
     for (std::uint32_t k = 0; k < lanes; ++k) {

@@ -114,9 +114,14 @@ TEST(replay, what_cannot_be_recorded_is_refused) {
     node.record(file.path());
     EXPECT_THROW(node.allocate_unified<float>(1), usage_error);
     probe::stencil s(node, 64U, 32U, mechanism::polling);
-    EXPECT_THROW(s.enqueue_step(), usage_error);
+    EXPECT_THROW(node.run([&] { s.enqueue_step(); }), usage_error);
   }
   EXPECT_EQ(file.content(), "");  // no half a file
+  sim::node node(test::meshed(1, protocol_kind::nvlink2), 1, [] {});
+  node.record(file.path());
+  EXPECT_THROW(node.finish_recording(), usage_error);
+  node.run([] {});
+  EXPECT_THROW(node.allocate<float>(0, 1), model_error);
 }
 
 TEST(replay, what_a_machine_cannot_run_is_refused) {
@@ -139,6 +144,9 @@ TEST(replay, what_a_machine_cannot_run_is_refused) {
   auto small = test::meshed(2, protocol_kind::nvlink2);
   small.gpu.max_warps = 1;
   EXPECT_THROW(sim::replay(from, small, mechanism::inline_stores, [] {}), usage_error);
+  auto little = test::meshed(2, protocol_kind::nvlink2);
+  little.gpu.dram.bytes = 4096;
+  EXPECT_THROW(sim::replay(from, little, mechanism::inline_stores, [] {}), usage_error);
   auto apart = test::meshed(2, protocol_kind::nvlink2);
   apart.links.clear();
   EXPECT_THROW(sim::replay(from, apart, mechanism::inline_stores, [] {}), usage_error);
