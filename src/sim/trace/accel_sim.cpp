@@ -384,7 +384,7 @@ void accel_sim::access(const opcode& what, std::uint32_t mask, std::uint32_t sou
   i.depends = source;
   i.lanes = mask;
   i.addresses = addresses_.data();
-  if (ranges_.refuses(i)) ranges_.check(i, where());
+  if (ranges_.refuses(i, true)) ranges_.check(i, where(), true);
   if (what.what == action::load && result) {
     for (std::uint32_t k = 0; k < std::max(1U, what.bytes / 4U); ++k) {
       if (*result + k < zero_register) loaded_by_[*result + k] = emitted_;

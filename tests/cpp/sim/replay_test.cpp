@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <random>
 #include <string>
@@ -104,6 +105,30 @@ TEST(replay, shared_memory_shuffles_atomics_and_library_calls) {
     return node.run([&] {
       for (int k = 0; k < 2; ++k) work.enqueue_step();
     });
+  });
+}
+
+struct wide {
+  std::array<float, 9> values;
+};
+struct read_wide {
+  local<const wide> from;
+  local<float> to;
+  template <class Block>
+  INTERLACE_KERNEL void operator()(Block& block) const {
+    block.each([&](auto lane) {
+      const auto i = lane.global_index();
+      lane.store(to, i, lane.load(from, i).values[3]);
+    });
+  }
+};
+
+// 36 bytes, of which some begin in one line and end in the next.
+TEST(replay, elements_that_cross_lines) {
+  record_and_replay(test::meshed(1, protocol_kind::nvlink2), 1, [](auto& node) {
+    const auto from = node.template allocate<wide>(0, 256);
+    const auto to = node.template allocate<float>(0, 256);
+    return node.run([&] { node.launch(0, read_wide{from, to}, {2, 128, 0}); });
   });
 }
 
