@@ -84,9 +84,9 @@ void address_ranges::check(const instruction& access, const std::string& where,
                            bool aligned) const {
   const auto lanes = static_cast<std::size_t>(__builtin_popcountll(access.lanes));
   aligned = aligned || access.kind == action::atomic;
-  const std::string bytes = std::to_string(access.bytes) + " bytes";
+  const auto bytes = [&] { return std::to_string(access.bytes) + " bytes"; };
   if (aligned && !power_of_two(access.bytes)) {
-    throw usage_error(where + ": an access of " + bytes + ", which is no power of two");
+    throw usage_error(where + ": an access of " + bytes() + ", which is no power of two");
   }
   for (std::size_t k = 0; k < lanes; ++k) {
     const std::uint64_t address = access.addresses[k];
@@ -96,11 +96,11 @@ void address_ranges::check(const instruction& access, const std::string& where,
                         " is in no GPU's range; enter it in the map");
     }
     if (access.bytes > r->end - address) {
-      throw usage_error(where + ": " + bytes + " at address " + hex(address) +
+      throw usage_error(where + ": " + bytes() + " at address " + hex(address) +
                         " reach past the end of range " + shown(*r));
     }
     if (aligned && address % access.bytes != 0) {
-      throw usage_error(where + ": an access of " + bytes + " at address " + hex(address) +
+      throw usage_error(where + ": an access of " + bytes() + " at address " + hex(address) +
                         ", which is not aligned to its size");
     }
   }
