@@ -24,8 +24,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/limits.hpp"
 #include "base/errors.hpp"
+#include "base/limits.hpp"
 #include "cuda/launching.hpp"
 #include "cuda/memory/managed.hpp"
 #include "cuda/memory/memory.hpp"

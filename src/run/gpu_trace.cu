@@ -73,7 +73,7 @@ void gpu_trace::add(const kernel::warp_access& a) {
   const auto lanes = static_cast<std::uint32_t>(__builtin_popcount(a.lanes));
   for (std::uint32_t k = 0; k < lanes; ++k) p.addresses[k] = a.addresses[k];
   i.addresses = p.addresses.data();
-  if (p.ranges.refuses(i)) p.ranges.check(i, "kernel " + p.now.name);
+  if (p.ranges.refuses(i, false)) p.ranges.check(i, "kernel " + p.now.name, false);
   // Blocks are numbers of 64 bits, of which a GPU's grid uses 31.
   p.accesses.add({0, 0, static_cast<std::uint32_t>(a.block)}, a.warp, i);
 }

@@ -17,6 +17,7 @@ class arena {
 
   // `bytes` in a slot, aligned to 256, every byte 0xff.
   std::byte* take(std::uint32_t slot, std::uint64_t bytes);
+  std::uint64_t used(std::uint32_t slot) const { return used_[slot]; }  // bytes from its begin
   const std::byte* base() const { return base_; }
   std::uint32_t slot_bits() const { return slot_bits_; }
   std::uint64_t address(const void* p) const {

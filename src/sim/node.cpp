@@ -50,28 +50,40 @@ node::node(const machine::machine& described, std::uint32_t devices,
 }
 
 void node::record(const std::string& path) {
-  const address_map& map = simulation_.addresses();
-  if (!map.homes.empty()) throw usage_error("unified memory cannot be recorded");
+  if (!simulation_.addresses().homes.empty())
+    throw usage_error("unified memory cannot be recorded");
+  record_to_ = path;
+}
+
+void node::start_recording() {
+  if (recording_) return;
   trace::header h;
   h.gpus = devices();
   h.warp_width = simulation_.described().gpu.warp_width;
   for (std::uint32_t d = 0; d < devices(); ++d) {
-    h.ranges.push_back(
-        {std::uint64_t{d} << map.slot_bits, std::uint64_t{d + 1} << map.slot_bits, d, 0});
+    const std::uint64_t begin = std::uint64_t{d} << arena_.slot_bits();
+    if (arena_.used(d) != 0) h.ranges.push_back({begin, begin + arena_.used(d), d, 0});
   }
   h.source = "simulated " + simulation_.described().name;
-  recording_ = std::make_unique<trace::writer>(path, h);
+  recording_ = std::make_unique<trace::writer>(record_to_, h);
   simulation_.record(recording_.get());
 }
 
 void node::finish_recording() {
+  if (!recording_) throw usage_error("nothing was run that could be recorded");
   simulation_.record(nullptr);
   recording_->finish();
   recording_.reset();
+  record_to_.clear();
+}
+
+void* node::take(std::uint32_t device, std::uint64_t bytes) {
+  if (recording_) throw model_error("memory is taken while a run is recorded");
+  return arena_.take(device, bytes);
 }
 
 void* node::take_unified(std::uint64_t bytes) {
-  if (recording_) throw usage_error("unified memory cannot be recorded");
+  if (!record_to_.empty()) throw usage_error("unified memory cannot be recorded");
   auto& map = simulation_.addresses();
   std::byte* data =
       arena_.take(devices(), (bytes + map.page_bytes - 1) / map.page_bytes * map.page_bytes);

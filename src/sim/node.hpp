@@ -58,7 +58,8 @@ class node final : public kernel::cpu_node {
   }
 
   // What is run from now on is written to a trace file as well, until finish_recording, and only
-  // then is there a file. Unified memory is refused, and mechanisms that track chunks.
+  // then is there a file. Memory cannot be taken behind the first run; unified memory is refused,
+  // and mechanisms that track chunks.
   void record(const std::string& path);
   void finish_recording();
 
@@ -74,6 +75,7 @@ class node final : public kernel::cpu_node {
 
   template <class F>
   kernel::run_result run(F&& enqueue) {
+    if (!record_to_.empty()) start_recording();
     enqueue();
     return finish();
   }
@@ -88,9 +90,7 @@ class node final : public kernel::cpu_node {
     };
   }
 
-  void* take(std::uint32_t device, std::uint64_t bytes) override {
-    return arena_.take(device, bytes);
-  }
+  void* take(std::uint32_t device, std::uint64_t bytes) override;
   // Pages of 4 KiB; the arena's last slot belongs to all devices.
   void* take_unified(std::uint64_t bytes) override;
   void adding(std::uint32_t id, const kernel::region_state& state) override;
@@ -115,6 +115,7 @@ class node final : public kernel::cpu_node {
   // devices, and the first ones for the host.
   void enqueue_serial_copies(std::uint32_t region);
   void enqueue_exchange(const std::vector<std::uint32_t>& ids);
+  void start_recording();
   kernel::run_result finish();
 
   arena arena_;
@@ -130,6 +131,7 @@ class node final : public kernel::cpu_node {
   };
   std::vector<stream> streams_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::byte*> counters_;  // [device, region]
+  std::string record_to_;  // the file; empty: nothing is recorded
   std::unique_ptr<trace::writer> recording_;
 };
 

@@ -105,6 +105,7 @@ class replayer {
         simulation_(first_gpus(described, from.head().gpus), where_.map(), check_interrupt) {
     streams_.reserve(from.head().gpus);
     for (std::uint32_t g = 0; g < from.head().gpus; ++g) streams_.emplace_back(from, g, where_);
+    check_memory();
     check_launches();
   }
 
@@ -127,6 +128,23 @@ class replayer {
   }
 
  private:
+  void check_memory() const {
+    const std::uint32_t gpus = from_.head().gpus;
+    std::vector<std::uint64_t> needed(gpus, 0);
+    for (const trace::range& r : from_.ranges().all()) {
+      for (std::uint32_t g = 0; g < gpus; ++g) {
+        if (r.page_bytes != 0) needed[g] += (r.end - r.begin) / gpus;
+        if (r.page_bytes == 0 && r.gpu == g) needed[g] += r.end - r.begin;
+      }
+    }
+    const std::uint64_t there = simulation_.described().gpu.dram.bytes;
+    for (std::uint32_t g = 0; g < gpus; ++g) {
+      if (needed[g] <= there) continue;
+      throw usage_error("the trace's ranges on gpu" + std::to_string(g) + " have " +
+                        std::to_string(needed[g]) + " bytes; a GPU of machine " +
+                        simulation_.described().name + " has " + std::to_string(there));
+    }
+  }
   void check_launches() const {
     const machine::gpu& g = simulation_.described().gpu;
     for (const trace::launch& l : from_.launches()) {

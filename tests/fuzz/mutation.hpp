@@ -91,6 +91,7 @@ class driver {
  public:
   driver(int argc, char** argv) : name_(argv[0]) {
     name_.erase(0, name_.rfind('/') + 1);
+    file_ = name_ + "-finding";
     if (argc > 2 && std::string_view(argv[1]) == "--input") {
       single_ = argv[2];
     } else {
@@ -135,11 +136,10 @@ class driver {
   enum class outcome { taken, refused, finding };
 
   outcome try_one(const std::string& input, const std::function<void(const std::string&)>& read) {
-    const std::string file = name_ + "-finding";
     const auto begin = std::chrono::steady_clock::now();
     outcome what = outcome::taken;
     std::string reason;
-    current() = {&file, &input};
+    current() = {&file_, &input};
     std::set_terminate(save);
     try {
       read(input);
@@ -149,6 +149,7 @@ class driver {
       what = outcome::finding;
       reason = error.what();
     }
+    current() = {};
     const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
     if (taken.count() > 5) {
       what = outcome::finding;
@@ -156,8 +157,8 @@ class driver {
     }
     if (what == outcome::finding) {
       std::fprintf(stderr, "%s: %s; the input is in %s\n", name_.c_str(), reason.c_str(),
-                   file.c_str());
-      std::ofstream(file, std::ios::binary) << input;
+                   file_.c_str());
+      std::ofstream(file_, std::ios::binary) << input;
     }
     return what;
   }
@@ -171,11 +172,14 @@ class driver {
     return one;
   }
   [[noreturn]] static void save() {
-    std::ofstream(*current().file, std::ios::binary) << *current().input;
+    if (current().file != nullptr) {
+      std::ofstream(*current().file, std::ios::binary) << *current().input;
+    }
     std::abort();
   }
 
   std::string name_;
+  std::string file_;  // for what is found
   std::string single_;
   double seconds_ = 1;
   std::uint64_t seed_ = 1;

@@ -397,25 +397,8 @@ void recorder::add(std::uint32_t warp, const trace::instruction& i) {
   out.kind = n.kind;
   n.bytes = i.bytes;
   n.count = static_cast<std::uint32_t>(__builtin_popcountll(i.lanes));
-  // The largest power of two up to a word of 64 bytes that all of them are multiples of: an element
-  // does not cross a word.
-  std::uint64_t common = i.bytes | 64U;
-  for (std::uint32_t k = 0; k < n.count; ++k) common |= i.addresses[k];
-  const std::uint64_t piece = common & (0 - common);
-  const std::uint64_t* addresses = i.addresses;
-  if (piece < i.bytes) {
-    pieces_.clear();
-    for (std::uint32_t k = 0; k < n.count; ++k) {
-      for (std::uint64_t at = 0; at < i.bytes; at += piece) {
-        pieces_.push_back(i.addresses[k] + at);
-      }
-    }
-    n.bytes = static_cast<std::uint8_t>(piece);
-    n.count = static_cast<std::uint32_t>(pieces_.size());
-    addresses = pieces_.data();
-  }
   warp_ = warp;
-  emit_lines(n, addresses, out);
+  emit_lines(n, i.addresses, out);
   (*programs_)[warp].instructions.push_back(out);
   warp_ = none;
 }

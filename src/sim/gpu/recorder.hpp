@@ -150,8 +150,7 @@ class recorder {
   std::vector<std::uint64_t> lines_;  // of the instruction being emitted
   std::vector<written_bytes> written_;
   std::vector<std::uint32_t> table_ = std::vector<std::uint32_t>(1024, none);
-  std::uint32_t table_shift_ = 54;     // 64 - log2 of the table's size
-  std::vector<std::uint64_t> pieces_;  // of accesses that are not aligned
+  std::uint32_t table_shift_ = 54;  // 64 - log2 of the table's size
   std::uint32_t logged_launch_ = none;
   std::uint64_t next_block_ = 0;  // of it
 };

@@ -354,7 +354,7 @@ void accel_sim::take_addresses(std::string_view& line, std::uint32_t mask) {
       addresses_[k] = word_number<std::uint64_t>(line, 16, "the address of each active lane");
     }
   } else if (mode == 1 || mode == 2) {
-    std::uint64_t address = word_number<std::uint64_t>(line, 16, "the base address");
+    auto address = word_number<std::uint64_t>(line, 16, "the base address");
     const std::int64_t stride =
         mode == 1 ? word_number<std::int64_t>(line, 10, "the stride") : std::int64_t{0};
     for (std::uint32_t k = 0; k < lanes; ++k) {
@@ -384,7 +384,7 @@ void accel_sim::access(const opcode& what, std::uint32_t mask, std::uint32_t sou
   i.depends = source;
   i.lanes = mask;
   i.addresses = addresses_.data();
-  if (ranges_.refuses(i)) ranges_.check(i, where());
+  if (ranges_.refuses(i, true)) ranges_.check(i, where(), true);
   if (what.what == action::load && result) {
     for (std::uint32_t k = 0; k < std::max(1U, what.bytes / 4U); ++k) {
       if (*result + k < zero_register) loaded_by_[*result + k] = emitted_;

@@ -68,10 +68,10 @@ const range* address_ranges::search(std::uint64_t address) const {
   return &*found;
 }
 
-bool address_ranges::refuses(const instruction& access) const {
+bool address_ranges::refuses(const instruction& access, bool aligned) const {
   const auto lanes = static_cast<std::size_t>(__builtin_popcountll(access.lanes));
-  const bool aligned = access.kind == action::atomic;
-  if (aligned && (!power_of_two(access.bytes) || access.bytes > 64)) return true;
+  aligned = aligned || access.kind == action::atomic;
+  if (aligned && !power_of_two(access.bytes)) return true;
   for (std::size_t k = 0; k < lanes; ++k) {
     const range* r = find(access.addresses[k]);
     if (r == nullptr || access.bytes > r->end - access.addresses[k]) return true;
@@ -80,12 +80,13 @@ bool address_ranges::refuses(const instruction& access) const {
   return false;
 }
 
-void address_ranges::check(const instruction& access, const std::string& where) const {
+void address_ranges::check(const instruction& access, const std::string& where,
+                           bool aligned) const {
   const auto lanes = static_cast<std::size_t>(__builtin_popcountll(access.lanes));
-  const bool atomic = access.kind == action::atomic;
-  if (atomic && (!power_of_two(access.bytes) || access.bytes > 64)) {
-    throw usage_error(where + ": an atomic access of " + std::to_string(access.bytes) +
-                      " bytes; there are those of 1 to 64 bytes, powers of two");
+  aligned = aligned || access.kind == action::atomic;
+  const auto bytes = [&] { return std::to_string(access.bytes) + " bytes"; };
+  if (aligned && !power_of_two(access.bytes)) {
+    throw usage_error(where + ": an access of " + bytes() + ", which is no power of two");
   }
   for (std::size_t k = 0; k < lanes; ++k) {
     const std::uint64_t address = access.addresses[k];
@@ -95,12 +96,12 @@ void address_ranges::check(const instruction& access, const std::string& where) 
                         " is in no GPU's range; enter it in the map");
     }
     if (access.bytes > r->end - address) {
-      throw usage_error(where + ": " + std::to_string(access.bytes) + " bytes at address " +
-                        hex(address) + " reach past the end of range " + shown(*r));
+      throw usage_error(where + ": " + bytes() + " at address " + hex(address) +
+                        " reach past the end of range " + shown(*r));
     }
-    if (atomic && address % access.bytes != 0) {
-      throw usage_error(where + ": an atomic access of " + std::to_string(access.bytes) +
-                        " bytes at address " + hex(address) + ", which is not aligned to its size");
+    if (aligned && address % access.bytes != 0) {
+      throw usage_error(where + ": an access of " + bytes() + " at address " + hex(address) +
+                        ", which is not aligned to its size");
     }
   }
 }

@@ -36,11 +36,11 @@ class address_ranges {
   std::size_t number(const range* r) const { return static_cast<std::size_t>(r - ranges_.data()); }
   const std::vector<range>& all() const { return ranges_; }
 
-  // Throws usage_error, which begins with `where`, for an access with a lane in no range, and for
-  // atomics that are not aligned to their size.
-  void check(const instruction& access, const std::string& where) const;
+  // Throws usage_error, which begins with `where`, for an access with a lane in no range, and, for
+  // atomics and where `aligned`, for one that is not aligned to its size.
+  void check(const instruction& access, const std::string& where, bool aligned) const;
   // Whether check would throw.
-  bool refuses(const instruction& access) const;
+  bool refuses(const instruction& access, bool aligned) const;
 
  private:
   const range* search(std::uint64_t address) const;

@@ -16,7 +16,7 @@ namespace interlace::sim::trace {
 
 inline constexpr std::uint32_t no_dependence = 0xffffffffU;
 inline constexpr std::uint32_t max_lanes = 64;
-inline constexpr std::uint32_t max_lane_bytes = 128;
+inline constexpr std::uint32_t max_lane_bytes = 64;
 
 // The first three are accesses to global memory.
 enum class action : std::uint8_t {

@@ -183,8 +183,8 @@ void mem_trace::take_access(context& c, std::string_view rest) {
   i.scope = opcode_.scope;
   i.bytes = opcode_.bytes;
   i.addresses = addresses_.data();
-  if (ranges_.refuses(i)) {
-    ranges_.check(i, name_ + ", line " + std::to_string(splitter_.number()));
+  if (ranges_.refuses(i, true)) {
+    ranges_.check(i, name_ + ", line " + std::to_string(splitter_.number()), true);
   }
   c.accesses->add({cta[2], cta[1], cta[0]}, warp, i);
 }

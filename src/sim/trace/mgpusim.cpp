@@ -111,7 +111,11 @@ void mgpusim::take(std::string_view line) {
     i.bytes = r.bytes;
     i.lanes = 1;
     i.addresses = &r.address;
-    ranges_.check(i, name_ + ", line " + std::to_string(splitter_.number()));
+    ranges_.check(i, name_ + ", line " + std::to_string(splitter_.number()), false);
+  }
+  if (r.address % max_lane_bytes + r.bytes > max_lane_bytes) {
+    fail(std::to_string(r.bytes) + " bytes at address " + hex(r.address) +
+         " are in two lines of 64 bytes");
   }
   ++accesses_;
   c.accesses.push_back(r);

@@ -468,8 +468,9 @@ void cursor::read_access(std::uint8_t tag) {
     for (unsigned k = 1; k < lanes; ++k) addresses_[k] = address += unfold(varint());
   }
   i.addresses = addresses_.data();
-  if (reader_->ranges_.refuses(i)) {
-    reader_->ranges_.check(i, reader_->name_ + ", byte " + std::to_string(payload_ + record_));
+  if (reader_->ranges_.refuses(i, false)) {
+    reader_->ranges_.check(i, reader_->name_ + ", byte " + std::to_string(payload_ + record_),
+                           false);
   }
 }
 

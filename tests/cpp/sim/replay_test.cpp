@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <random>
 #include <string>
@@ -107,6 +108,30 @@ TEST(replay, shared_memory_shuffles_atomics_and_library_calls) {
   });
 }
 
+struct wide {
+  std::array<float, 9> values;
+};
+struct read_wide {
+  local<const wide> from;
+  local<float> to;
+  template <class Block>
+  INTERLACE_KERNEL void operator()(Block& block) const {
+    block.each([&](auto lane) {
+      const auto i = lane.global_index();
+      lane.store(to, i, lane.load(from, i).values[3]);
+    });
+  }
+};
+
+// 36 bytes, of which some begin in one line and end in the next.
+TEST(replay, elements_that_cross_lines) {
+  record_and_replay(test::meshed(1, protocol_kind::nvlink2), 1, [](auto& node) {
+    const auto from = node.template allocate<wide>(0, 256);
+    const auto to = node.template allocate<float>(0, 256);
+    return node.run([&] { node.launch(0, read_wide{from, to}, {2, 128, 0}); });
+  });
+}
+
 TEST(replay, what_cannot_be_recorded_is_refused) {
   const test::temporary_file file;
   {
@@ -114,9 +139,14 @@ TEST(replay, what_cannot_be_recorded_is_refused) {
     node.record(file.path());
     EXPECT_THROW(node.allocate_unified<float>(1), usage_error);
     probe::stencil s(node, 64U, 32U, mechanism::polling);
-    EXPECT_THROW(s.enqueue_step(), usage_error);
+    EXPECT_THROW(node.run([&] { s.enqueue_step(); }), usage_error);
   }
   EXPECT_EQ(file.content(), "");  // no half a file
+  sim::node node(test::meshed(1, protocol_kind::nvlink2), 1, [] {});
+  node.record(file.path());
+  EXPECT_THROW(node.finish_recording(), usage_error);
+  node.run([] {});
+  EXPECT_THROW(node.allocate<float>(0, 1), model_error);
 }
 
 TEST(replay, what_a_machine_cannot_run_is_refused) {
@@ -139,6 +169,9 @@ TEST(replay, what_a_machine_cannot_run_is_refused) {
   auto small = test::meshed(2, protocol_kind::nvlink2);
   small.gpu.max_warps = 1;
   EXPECT_THROW(sim::replay(from, small, mechanism::inline_stores, [] {}), usage_error);
+  auto little = test::meshed(2, protocol_kind::nvlink2);
+  little.gpu.dram.bytes = 4096;
+  EXPECT_THROW(sim::replay(from, little, mechanism::inline_stores, [] {}), usage_error);
   auto apart = test::meshed(2, protocol_kind::nvlink2);
   apart.links.clear();
   EXPECT_THROW(sim::replay(from, apart, mechanism::inline_stores, [] {}), usage_error);

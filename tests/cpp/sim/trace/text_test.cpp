@@ -90,14 +90,13 @@ TEST(accel_sim, version_4_in_every_way_of_giving_addresses) {
   EXPECT_EQ(seen.program_text, "launch gpu1 4 x 33 shared 128 _Z3addPf after\n");
   EXPECT_EQ(seen.gpus[0], lines{});
   // The store needs what the first load has brought.
-  const lines expected{
-      "kernel 0",
-      "block 1",
-      "w0 load 4 B, lanes d: 7f0000000000 7f0000000010 7f0000000008; scope 3",
-      "w0 store 8 B, lanes f: 7f0000200000 7f0000200008 7f0000200010 7f0000200018; "
-      "scope 3; after 0",
-      "w0 load 1 B, lanes 111: 7f0000000100 7f00000000f0 7f000000021c; scope 2",
-      "w1 atomic 4 B, lanes 1: 7f0000000100; scope 2"};
+  const std::string stored = " 7f0000200000 7f0000200008 7f0000200010 7f0000200018";
+  const lines expected{"kernel 0",
+                       "block 1",
+                       "w0 load 4 B, lanes d: 7f0000000000 7f0000000010 7f0000000008; scope 3",
+                       "w0 store 8 B, lanes f:" + stored + "; scope 3; after 0",
+                       "w0 load 1 B, lanes 111: 7f0000000100 7f00000000f0 7f000000021c; scope 2",
+                       "w1 atomic 4 B, lanes 1: 7f0000000100; scope 2"};
   EXPECT_EQ(seen.gpus[1], expected);
   for (const std::size_t piece : {1U, 7U, 100U}) {
     EXPECT_EQ(read_accel_sim(text, piece).gpus[1], expected);
@@ -293,6 +292,7 @@ TEST(mem_trace, wrong_lines_are_named) {
   EXPECT_EQ(of(good), "nothing was wrong");
   const std::map<std::string, std::string> wrong{
       {access_line(1, 5, "0,0,0", 0, "LDG.E", {0x1234}), "address 0x1234 is in no GPU's range"},
+      {access_line(1, 5, "0,0,0", 0, "LDG.E.64", {a + 4}), "is not aligned to its size"},
       {access_line(1, 4, "0,0,0", 0, "LDG.E", {a}), "launch 4, which ended before"},
       {access_line(1, 5, "0,0", 0, "LDG.E", {a}), "expected CTA x,y,z"},
       {good.substr(0, good.size() - 30) + "\n", "expected 32 addresses"},
@@ -394,13 +394,15 @@ TEST(mgpusim, wrong_lines_are_named) {
       {begin + "*mem.ReadReq, 0x10, 64\n", "address 0x10 is in no GPU's range"},
       {begin + "*mem.ReadReq, 0x1ffffffff, 2\n", "reach past the end"},
       {begin + "*mem.FlushReq, 0x100000040, 64\n", "an access of kind '*mem.FlushReq'"},
-      {begin + "*mem.ReadReq, 0x100000040, 129\n", "an access of 129 bytes"},
+      {begin + "*mem.ReadReq, 0x100000040, 65\n", "an access of 65 bytes"},
+      {begin + "*mem.ReadReq, 0x100000050, 64\n", "are in two lines"},
       {"start, 0.1, GPU_3.L1VCache_00, 7@x, *mem.ReadReq, 0x100000040, 64\n", "past the 2"},
       {"start, 0.1, L1VCache_00, 7@x, *mem.ReadReq, 0x100000040, 64\n", "component of a GPU"},
       {"step\n", "cut off"},
       {"begin, 0.1\n", "expected start, step or end, found 'begin, 0.1'"}};
   for (const auto& [line, message] : wrong) {
-    const std::string found = refusal([&] { read_mgpusim(good + line); });
+    const std::string text = good + line;
+    const std::string found = refusal([&] { read_mgpusim(text); });
     EXPECT_EQ(found.substr(0, 19), "mem.trace, line 2: ") << found;
     EXPECT_NE(found.find(message), std::string::npos) << found;
   }
