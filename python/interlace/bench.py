@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -36,6 +35,7 @@ from interlace.options import (
 from interlace.overlap import peers_text
 from interlace.progress import progress
 from interlace.results import json_text, provenance
+from interlace.shared_options import ResultsFile, count_option, list_option
 from interlace.workloads import RunFailure
 
 BENCHMARKS = ("overlap",)
@@ -145,53 +145,36 @@ def bench_command(
             "run; unified-memory only if it is named]",
         ),
     ] = None,
-    split: Annotated[
-        str | None,
-        typer.Option(
-            "--split", metavar="LIST", help=f"Ranges of split.  [default: {DEFAULT_RANGES}]"
-        ),
-    ] = None,
+    split: Annotated[str | None, list_option("--split", "Ranges of split.", DEFAULT_RANGES)] = None,
     chunks: Annotated[
         str | None,
-        typer.Option(
+        list_option(
             "--chunks",
-            metavar="LIST",
-            help="Chunks, where they are tracked.  [default: 4K to 256M by factors of 4, those "
-            "that the mechanism can take]",
+            "Chunks, where they are tracked.",
+            "4K to 256M by factors of 4, those that the mechanism can take",
         ),
     ] = None,
     threads: Annotated[
         str | None,
-        typer.Option(
+        list_option(
             "--threads",
-            metavar="LIST",
-            help="Threads of polling's agent and device-launch's kernels.  "
-            f"[default: {DEFAULT_THREADS}]",
+            "Threads of polling's agent and device-launch's kernels.",
+            DEFAULT_THREADS,
         ),
     ] = None,
     epochs: Annotated[
         str | None,
-        typer.Option(
-            "--epochs", "-n", metavar="N", help=f"Epochs of a run.  [default: {DEFAULT_EPOCHS}]"
-        ),
+        count_option("--epochs", "Epochs of a run.", DEFAULT_EPOCHS, "-n"),
     ] = None,
     warmup: Annotated[
         str | None,
-        typer.Option(
-            "--warmup", "-w", metavar="N", help=f"Unmeasured runs.  [default: {DEFAULT_WARMUP}]"
-        ),
+        count_option("--warmup", "Unmeasured runs.", DEFAULT_WARMUP, "-w"),
     ] = None,
     repeats: Annotated[
         str | None,
-        typer.Option(
-            "--repeats",
-            metavar="N",
-            help=f"Runs, of which the median.  [default: {DEFAULT_REPEATS}]",
-        ),
+        count_option("--repeats", "Runs, of which the median.", DEFAULT_REPEATS),
     ] = None,
-    json_file: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Write all results.")
-    ] = None,
+    json_file: ResultsFile = None,
 ) -> None:
     """Measure what a mechanism costs and hides on this computer's GPUs.
 

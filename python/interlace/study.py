@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from interlace import inside
-from interlace.cli import unknown
 from interlace.errors import UserError
 from interlace.evaluation import Plan, run_study
 from interlace.mechanisms import (
@@ -44,6 +43,16 @@ from interlace.results import (
     json_text,
     provenance,
     without_inside,
+)
+from interlace.shared_options import (
+    Jobs,
+    ResultsFile,
+    SimulatedMachine,
+    WorkloadName,
+    count_option,
+    known_workload,
+    list_option,
+    simulations_at_a_time,
 )
 from interlace.workload_options import ReadInputs, takes_inputs
 from interlace.workloads import WORKLOADS, RunFailure, Workload, check_inputs
@@ -210,18 +219,8 @@ def _study(
 @takes_inputs
 def study_command(
     inputs: ReadInputs,
-    workload: Annotated[
-        str | None, typer.Argument(metavar="WORKLOAD", help=f"One of: {', '.join(WORKLOADS)}.")
-    ] = None,
-    machine: Annotated[
-        str | None,
-        typer.Option(
-            "--machine",
-            "-m",
-            metavar="NAME|FILE",
-            help="Simulate this machine: a shipped one or a .toml file. Without it: the real GPUs.",
-        ),
-    ] = None,
+    workload: WorkloadName = None,
+    machine: SimulatedMachine = None,
     gpus: Annotated[
         str | None,
         typer.Option(
@@ -243,43 +242,36 @@ def study_command(
     ] = None,
     split: Annotated[
         str | None,
-        typer.Option(
+        list_option(
             "--split",
-            metavar="LIST",
-            help="Ranges to try for split; the fastest is the row.  "
-            "[default: 2,4,8,16,32; simulated 2,8,32]",
+            "Ranges to try for split; the fastest is the row.",
+            "2,4,8,16,32; simulated 2,8,32",
         ),
     ] = None,
     chunks: Annotated[
         str | None,
-        typer.Option(
+        list_option(
             "--chunks",
-            metavar="LIST",
-            help="Chunks to try where they are tracked (polling, device-launch, copy-engine, "
-            "proact-hardware), such as 64K,1M.  "
-            "[default: 64K,256K,1M,4M; simulated 64K,1M]",
+            "Chunks to try where they are tracked (polling, device-launch, copy-engine, "
+            "proact-hardware), such as 64K,1M.",
+            "64K,256K,1M,4M; simulated 64K,1M",
         ),
     ] = None,
     threads: Annotated[
         str | None,
-        typer.Option(
+        list_option(
             "--threads",
-            metavar="LIST",
-            help="Threads to try for polling's agent and device-launch's kernels.  "
-            "[default: 4096,16384; simulated 4096]",
+            "Threads to try for polling's agent and device-launch's kernels.",
+            "4096,16384; simulated 4096",
         ),
     ] = None,
     warmup: Annotated[
         str | None,
-        typer.Option(
-            "--warmup", "-w", metavar="N", help="Real GPUs: unmeasured runs.  [default: 2]"
-        ),
+        count_option("--warmup", "Real GPUs: unmeasured runs.", DEFAULT_WARMUP, "-w"),
     ] = None,
     repeats: Annotated[
         str | None,
-        typer.Option(
-            "--repeats", metavar="N", help="Real GPUs: runs, of which the median.  [default: 5]"
-        ),
+        count_option("--repeats", "Real GPUs: runs, of which the median.", DEFAULT_REPEATS),
     ] = None,
     profile_file: Annotated[
         Path | None,
@@ -293,15 +285,8 @@ def study_command(
     no_profile: Annotated[
         bool, typer.Option("--no-profile", help="Use no profile; try several configurations.")
     ] = False,
-    jobs: Annotated[
-        str | None,
-        typer.Option(
-            "--jobs", "-j", metavar="N", help="Simulations at a time.  [default: the cores]"
-        ),
-    ] = None,
-    json_file: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Write all results.")
-    ] = None,
+    jobs: Jobs = None,
+    json_file: ResultsFile = None,
     show_inside: Annotated[
         bool,
         typer.Option(
@@ -328,13 +313,10 @@ def study_command(
     Prints a table with a row for each mechanism and number of GPUs. Every result is verified
     first: a wrong one ends the study with exit code 1.
     """
-    from interlace import files, workers
+    from interlace import files
 
     # Everything that can be wrong with the command, before anything that takes long.
-    if workload is None:
-        raise UserError(f"study needs the name of a workload; there are {', '.join(WORKLOADS)}")
-    if workload not in WORKLOADS:
-        raise unknown("workload", workload, tuple(WORKLOADS))
+    workload = known_workload("study", workload)
     chosen = WORKLOADS[workload]
     asked_inputs = inputs()
     simulated = machine is not None
@@ -354,7 +336,7 @@ def study_command(
     thread_list = None if threads is None else agent_threads("--threads", threads)
     warmups = whole("--warmup", warmup, 0)
     runs = whole("--repeats", repeats, 1)
-    at_once = whole("--jobs", jobs, 1) or workers.cores()
+    at_once = simulations_at_a_time(jobs)
     if machine is None and show_inside:
         raise UserError(
             "--inside is for simulated machines; real GPUs do not show it, so leave it out or name "
@@ -368,13 +350,7 @@ def study_command(
                     "leave it out with --machine"
                 )
     check_inputs(workload, asked_inputs)
-    outputs = {"--json": json_file, "--html": html_file, "--timeline": timeline_file}
-    paths = {option: path for option, path in outputs.items() if path is not None}
-    for option, path in paths.items():
-        files.check_writable(path, option)
-        for other, same in paths.items():
-            if other < option and path.resolve() == same.resolve():
-                raise UserError(f"{other} and {option} are both {path}; give two names")
+    files.check_outputs({"--json": json_file, "--html": html_file, "--timeline": timeline_file})
 
     node: Node
     if machine is None:

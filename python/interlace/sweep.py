@@ -27,9 +27,9 @@ from interlace.design_space import (
 from interlace.errors import UserError
 from interlace.evaluation import Plan
 from interlace.mechanisms import BOUND, Config, label
-from interlace.options import whole
 from interlace.progress import progress
 from interlace.results import WireRow, json_text, provenance
+from interlace.shared_options import Jobs, ResultsFile, simulations_at_a_time
 from interlace.sweep_file import KIND, Run, SweepFile, opened, run_key
 from interlace.workloads import WORKLOADS, Outcome, RunFailure, Workload
 
@@ -321,12 +321,7 @@ def sweep_command(
             "[default: FILE.runs.jsonl in this folder]",
         ),
     ] = None,
-    jobs: Annotated[
-        str | None,
-        typer.Option(
-            "--jobs", "-j", metavar="N", help="Simulations at a time.  [default: the cores]"
-        ),
-    ] = None,
+    jobs: Jobs = None,
     scheduler: Annotated[
         str | None,
         typer.Option(
@@ -335,9 +330,7 @@ def sweep_command(
             help="Run on the workers of this Dask scheduler, such as tcp://10.0.0.1:8786.",
         ),
     ] = None,
-    json_file: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Write all results.")
-    ] = None,
+    json_file: ResultsFile = None,
     csv_file: Annotated[
         Path | None, typer.Option("--csv", metavar="FILE", help="Write a line for each run.")
     ] = None,
@@ -347,22 +340,16 @@ def sweep_command(
     Finished runs are kept: the same command goes on where it was stopped, and after a change of the
     file runs only what changed.
     """
-    from interlace import files, workers
+    from interlace import files
 
     if file is None:
         raise UserError("sweep needs a file that describes the design space, FILE.toml")
-    at_once = whole("--jobs", jobs, 1) or workers.cores()
+    at_once = simulations_at_a_time(jobs)
     if scheduler is not None and jobs is not None:
         raise UserError("--jobs and --scheduler exclude each other; leave one out")
     space = load_design_space(file)
     runs_path = runs_file or Path(f"{file.stem}.runs.jsonl")
-    outputs = {"--json": json_file, "--csv": csv_file, "--runs": runs_path}
-    paths = {option: path for option, path in outputs.items() if path is not None}
-    for option, path in paths.items():
-        files.check_writable(path, option)
-        for other, same in paths.items():
-            if other < option and path.resolve() == same.resolve():
-                raise UserError(f"{other} and {option} are both {path}; give two names")
+    files.check_outputs({"--json": json_file, "--csv": csv_file, "--runs": runs_path})
 
     try:
         workload = WORKLOADS[space.workload].load(space.inputs, None)

@@ -14,7 +14,6 @@ import numpy as np
 import typer
 
 from interlace import files, profiles, table
-from interlace.cli import unknown
 from interlace.errors import UserError
 from interlace.mechanisms import BOUND, HARDWARE, MECHANISMS, Config, Tuning, label
 from interlace.nodes import CudaNode, Node, SimulatedNode, load_core, real_node
@@ -29,6 +28,15 @@ from interlace.options import (
 from interlace.profiles import Machine, Picked, Profile, Subject
 from interlace.progress import Steps, progress
 from interlace.results import json_text, provenance
+from interlace.shared_options import (
+    Jobs,
+    SimulatedMachine,
+    WorkloadName,
+    count_option,
+    known_workload,
+    list_option,
+    simulations_at_a_time,
+)
 from interlace.tuning import TUNED, Round, Search, Tried, tune_in_rounds
 from interlace.workload_options import ReadInputs, takes_inputs
 from interlace.workloads import WORKLOADS, Case, RunFailure, Workload, check_inputs
@@ -200,18 +208,8 @@ def _profile(
 @takes_inputs
 def tune_command(
     inputs: ReadInputs,
-    workload: Annotated[
-        str | None, typer.Argument(metavar="WORKLOAD", help=f"One of: {', '.join(WORKLOADS)}.")
-    ] = None,
-    machine: Annotated[
-        str | None,
-        typer.Option(
-            "--machine",
-            "-m",
-            metavar="NAME|FILE",
-            help="Simulate this machine: a shipped one or a .toml file. Without it: the real GPUs.",
-        ),
-    ] = None,
+    workload: WorkloadName = None,
+    machine: SimulatedMachine = None,
     gpus: Annotated[
         str | None,
         typer.Option("--gpus", "-g", metavar="N", help="Number of GPUs.  [default: all]"),
@@ -226,52 +224,30 @@ def tune_command(
             "[default: all]",
         ),
     ] = None,
-    split: Annotated[
-        str | None,
-        typer.Option(
-            "--split", metavar="LIST", help=f"Ranges of split.  [default: {DEFAULT_RANGES}]"
-        ),
-    ] = None,
+    split: Annotated[str | None, list_option("--split", "Ranges of split.", DEFAULT_RANGES)] = None,
     chunks: Annotated[
         str | None,
-        typer.Option(
-            "--chunks",
-            metavar="LIST",
-            help="Chunks, where they are tracked.  [default: 4K to 16M by factors of 2]",
-        ),
+        list_option("--chunks", "Chunks, where they are tracked.", "4K to 16M by factors of 2"),
     ] = None,
     threads: Annotated[
         str | None,
-        typer.Option(
+        list_option(
             "--threads",
-            metavar="LIST",
-            help="Threads of polling's agent and device-launch's kernels.  "
-            "[default: 32 to 16384 by factors of 2]",
+            "Threads of polling's agent and device-launch's kernels.",
+            "32 to 16384 by factors of 2",
         ),
     ] = None,
     warmup: Annotated[
         str | None,
-        typer.Option(
-            "--warmup",
-            "-w",
-            metavar="N",
-            help=f"Real GPUs: unmeasured runs before samples.  [default: {DEFAULT_WARMUP}]",
+        count_option(
+            "--warmup", "Real GPUs: unmeasured runs before samples.", DEFAULT_WARMUP, "-w"
         ),
     ] = None,
     repeats: Annotated[
         str | None,
-        typer.Option(
-            "--repeats",
-            metavar="N",
-            help=f"Real GPUs: samples of a candidate in a round.  [default: {DEFAULT_REPEATS}]",
-        ),
+        count_option("--repeats", "Real GPUs: samples of a candidate in a round.", DEFAULT_REPEATS),
     ] = None,
-    jobs: Annotated[
-        str | None,
-        typer.Option(
-            "--jobs", "-j", metavar="N", help="Simulations at a time.  [default: the cores]"
-        ),
-    ] = None,
+    jobs: Jobs = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -291,17 +267,12 @@ def tune_command(
     Measures candidates by successive elimination, from a coarse grid to a fine one. bulk-copy and
     split are measured to the end, and picked unless something is faster. Every result is verified.
     """
-    from interlace import workers
-
     if explained is not None:
         if workload is not None:
             raise UserError("--explain prints a profile that is there; leave WORKLOAD out")
         explain(profiles.load(explained, "--explain"), explained)
         return
-    if workload is None:
-        raise UserError(f"tune needs the name of a workload; there are {', '.join(WORKLOADS)}")
-    if workload not in WORKLOADS:
-        raise unknown("workload", workload, tuple(WORKLOADS))
+    workload = known_workload("tune", workload)
     asked = inputs()
     names = set(TUNED)
     if mechanisms is not None:
@@ -326,7 +297,7 @@ def tune_command(
     )
     warmups = whole("--warmup", warmup, 0)
     samples = whole("--repeats", repeats, 1)
-    at_once = whole("--jobs", jobs, 1) or workers.cores()
+    at_once = simulations_at_a_time(jobs)
     if machine is not None:
         for option, value in (("--warmup", warmup), ("--repeats", repeats)):
             if value is not None:

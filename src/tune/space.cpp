@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/errors.hpp"
+#include "base/units.hpp"
 #include "interlace/tune.hpp"
 #include "kernel/chunks.hpp"
 #include "tune/region_options.hpp"
@@ -13,7 +14,7 @@ namespace {
 
 std::string size_text(std::uint64_t bytes) {
   const std::pair<std::uint64_t, const char*> units[] = {
-      {1U << 30U, " GiB"}, {1U << 20U, " MiB"}, {1U << 10U, " KiB"}};
+      {gib, " GiB"}, {mib, " MiB"}, {kib, " KiB"}};
   for (const auto& [size, name] : units) {
     if (bytes >= size && bytes % size == 0) return std::to_string(bytes / size) + name;
   }

@@ -9,11 +9,13 @@
 
 #include "cuda/memory/managed.hpp"
 #include "cuda/transfer/nccl_library.hpp"
+#include "delay.cuh"
 #include "gpu.hpp"
 
 namespace interlace {
 namespace {
 
+using gpu_test::delay;
 using gpu_test::options_for;
 using gpu_test::random_at;
 using kernel::collective;
@@ -37,23 +39,6 @@ struct mixer {
       const auto other = lane.load_index(source, i - begin);
       lane.store(data, i,
                  lane.load(data, i) * 1664525U + lane.load(data, other) * 22695477U + 1013904223U);
-    });
-  }
-};
-
-struct delay {
-  static constexpr std::uint32_t threads = 32;
-  std::uint64_t nanoseconds;
-  template <class Block>
-  INTERLACE_KERNEL void operator()(Block& block) const {
-    block.each([&](auto lane) {
-      if (lane.index() != 0) return;
-      std::uint64_t first;
-      std::uint64_t now;
-      asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(first));
-      do {
-        asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-      } while (now - first < nanoseconds);
     });
   }
 };

@@ -4,11 +4,13 @@
 #include <cmath>
 #include <limits>
 
+#include "delay.cuh"
 #include "gpu.hpp"
 
 namespace interlace {
 namespace {
 
+using gpu_test::delay;
 using gpu_test::options_for;
 using gpu_test::random_at;
 using kernel::mechanism;
@@ -24,24 +26,6 @@ INTERLACE_HOST_DEVICE std::uint32_t value_of(std::uint64_t seed, std::uint64_t e
                                              std::uint64_t element) {
   return static_cast<std::uint32_t>(random_at(seed + epoch, element));
 }
-
-// Holds the stream for a while that differs between devices and epochs.
-struct delay {
-  static constexpr std::uint32_t threads = 32;
-  std::uint64_t nanoseconds;
-  template <class Block>
-  INTERLACE_KERNEL void operator()(Block& block) const {
-    block.each([&](auto lane) {
-      if (lane.index() != 0) return;
-      std::uint64_t begin;
-      std::uint64_t now;
-      asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(begin));
-      do {
-        asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-      } while (now - begin < nanoseconds);
-    });
-  }
-};
 
 // Checks the front against the epoch before, on all that this device owns or subscribes to, and
 // writes this epoch's values to its own part.

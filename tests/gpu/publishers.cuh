@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "delay.cuh"
 #include "interlace/kernel_device.cuh"
 #include "random_at.hpp"
 
@@ -12,15 +13,6 @@ constexpr std::uint32_t lanes = 64;
 
 INTERLACE_HOST_DEVICE std::uint32_t value_of(std::uint64_t epoch, std::uint64_t element) {
   return static_cast<std::uint32_t>(random_at(epoch, element));
-}
-
-__device__ inline void wait_ns(std::uint64_t nanoseconds) {
-  std::uint64_t begin;
-  std::uint64_t now;
-  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(begin));
-  do {
-    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-  } while (now - begin < nanoseconds);
 }
 
 enum class fault { none, skips, repeats, stalls };

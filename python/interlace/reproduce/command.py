@@ -12,11 +12,11 @@ import typer
 from interlace.cli import unknown
 from interlace.errors import UserError
 from interlace.nodes import CudaNode, load_core, real_node
-from interlace.options import whole
 from interlace.progress import progress
 from interlace.reproduce.rows import FORMAT, Document, Run, print_rows
 from interlace.reproduce.runs import Runner
 from interlace.results import json_text, provenance
+from interlace.shared_options import Jobs, simulations_at_a_time
 from interlace.workloads import RunFailure
 
 # Each is a module here, of that name, with
@@ -52,12 +52,7 @@ def reproduce_command(
     quick: Annotated[
         bool, typer.Option("--quick", help="Smaller inputs and fewer runs: minutes, not an hour.")
     ] = False,
-    jobs: Annotated[
-        str | None,
-        typer.Option(
-            "--jobs", "-j", metavar="N", help="Simulations at a time.  [default: the cores]"
-        ),
-    ] = None,
+    jobs: Jobs = None,
     json_file: Annotated[
         Path | None, typer.Option("--json", metavar="FILE", help="Write all figures and runs.")
     ] = None,
@@ -67,13 +62,13 @@ def reproduce_command(
     Simulated on the paper's machines; measured where this computer has GPUs. Every result is
     verified first: a wrong one ends the command with exit code 1.
     """
-    from interlace import files, workers
+    from interlace import files
 
     if paper is None:
         raise UserError(f"reproduce needs the name of a paper; there is {', '.join(PAPERS)}")
     if paper not in PAPERS:
         raise unknown("paper", paper, PAPERS)
-    at_once = whole("--jobs", jobs, 1) or workers.cores()
+    at_once = simulations_at_a_time(jobs)
     if json_file is not None:
         files.check_writable(json_file, "--json")
     module: Any = importlib.import_module(f"interlace.reproduce.{paper}")

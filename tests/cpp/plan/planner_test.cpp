@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/errors.hpp"
+#include "base/units.hpp"
 #include "plan/check_plan.hpp"
 #include "plan/plan.hpp"
 #include "plan/random_machine.hpp"
@@ -16,8 +17,6 @@ namespace {
 
 using machine::gpu_end;
 using machine::host_end;
-
-constexpr std::uint64_t mib = 1U << 20;
 
 // Costs of copies as on a real machine.
 machine::machine with_costs(machine::machine made) {

@@ -7,13 +7,11 @@
 #include <set>
 
 #include "base/errors.hpp"
+#include "base/units.hpp"
 #include "interlace/tune.hpp"
 
 namespace interlace {
 namespace {
-
-constexpr std::uint64_t kib = 1U << 10U;
-constexpr std::uint64_t mib = 1U << 20U;
 
 using random_engine = std::mt19937_64;
 

@@ -2,15 +2,13 @@
 #include <gtest/gtest.h>
 
 #include "base/errors.hpp"
+#include "base/units.hpp"
 #include "interlace/tune.hpp"
 #include "kernel/chunks.hpp"
 #include "tune/region_options.hpp"
 
 namespace interlace {
 namespace {
-
-constexpr std::uint64_t kib = 1U << 10U;
-constexpr std::uint64_t mib = 1U << 20U;
 
 using sizes = std::vector<std::uint64_t>;
 
