@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import itertools
-import math
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -223,23 +222,29 @@ def _by_point(rows: Sequence[SweepRow]) -> list[SweepRow]:
 
 
 class _AxisValue(NamedTuple):
-    """What a value of a key allows: of the points that have it, each with its fastest run."""
+    """The runs on the most GPUs of all points that have a value of a key."""
 
     key: str
     value: Any
-    best: SweepRow
-    mean_s: float  # geometric
+    rows: list[SweepRow]
+
+    def mean_s(self, mechanism: str) -> float:
+        """Geometric mean over the points of the mechanism's fastest time."""
+        own = [row for row in self.rows if row.mechanism == mechanism]
+        points = itertools.groupby(own, key=lambda row: row.point)
+        return statistics.geometric_mean(min(r.time_s for r in group) for _, group in points)
 
 
-def _by_axis(keys: Sequence[str], points: Sequence[SweepRow]) -> list[_AxisValue]:
-    """Each value of each key, from the fastest run of every point."""
-    found = []
-    for key in keys:
-        for value in sorted({row.point[key] for row in points}, key=_order):
-            own = [row for row in points if row.point[key] == value]
-            mean = math.exp(statistics.fmean(math.log(row.time_s) for row in own))
-            found.append(_AxisValue(key, value, _best(own), mean))
-    return found
+def _by_axis(keys: Sequence[str], rows: Sequence[SweepRow]) -> list[_AxisValue]:
+    """Each value of each key."""
+    most = max(row.gpus for row in rows)
+    return [
+        _AxisValue(
+            key, value, [row for row in rows if row.gpus == most and row.point[key] == value]
+        )
+        for key in keys
+        for value in sorted({row.point[key] for row in rows}, key=_order)
+    ]
 
 
 def _order(value: Any) -> tuple[bool, Any]:
@@ -256,17 +261,26 @@ def print_sweep(result: SweepResult) -> None:
         f"{result.workload}, {result.data['name']} ({result.data['size']}); "
         f"{len(points)} machines from {result.machine}, {len(result.rows)} runs, simulated"
     )
-    axis = _by_axis(keys, points)
-    gpus = max(row.gpus for row in result.rows)
-    print(f"\nThe fastest on {gpus} GPU{'s' if gpus > 1 else ''} with each value, and the mean:\n")
-    size, unit = table.scale((one.mean_s for one in axis), table.SECONDS)
-    columns = [
+    axis = _by_axis(keys, result.rows)
+    groups = [keys.index(one.key) for one in axis]
+    names = [
         table.Column("key", "", [one.key for one in axis], number=False),
         table.Column("value", "", [str(one.value) for one in axis]),
-        *_columns([one.best for one in axis]),
-        table.Column("geo. mean", unit, table.fixed([one.mean_s / size for one in axis])),
     ]
-    print(table.plain(columns, [keys.index(one.key) for one in axis]))
+    gpus = max(row.gpus for row in result.rows)
+    print(f"\nThe fastest on {gpus} GPU{'s' if gpus > 1 else ''} with each value:\n")
+    print(table.plain([*names, *_columns([_best(one.rows) for one in axis])], groups))
+    means = {
+        mechanism: [one.mean_s(mechanism) for one in axis]
+        for mechanism in dict.fromkeys(row.mechanism for row in axis[0].rows)
+    }
+    size, unit = table.scale(itertools.chain.from_iterable(means.values()), table.SECONDS)
+    print("\nTimes by mechanism, the geometric mean over the points with each value:\n")
+    columns = [
+        table.Column(mechanism, unit, table.fixed([mean / size for mean in values]))
+        for mechanism, values in means.items()
+    ]
+    print(table.plain([*names, *columns], groups))
     shown = points[:SHOWN]
     print("\nThe points, the fastest first:\n")
     print(table.plain([*_point_columns(keys, shown), *_columns(shown)]))
