@@ -43,6 +43,17 @@ KERNELS = {
     "squared_errors": "als",
     "project_rays": "ct",
     "renew_pixels": "ct",
+    "heat_change": "diffusion",
+    "burgers_change": "burgers",
+    "renew_stresses": "eqwp",
+    "renew_velocities": "eqwp",
+    "workload::rotate": "hit",
+    "send_planes": "hit",
+    "take_planes": "hit",
+    "workload::cross": "hit",
+    "send_lines": "hit",
+    "take_lines": "hit",
+    "workload::advance": "hit",
 }
 
 

@@ -66,6 +66,13 @@ struct traced {
   static constexpr bool counts = true;
 };
 
+// As traced, and stores to a region go to its subscribers as well.
+struct traced_inline {
+  static constexpr bool stores_inline = true;
+  static constexpr bool announces = false;
+  static constexpr bool counts = true;
+};
+
 struct whole_grid {
   __device__ __forceinline__ std::uint64_t index() const { return blockIdx.x; }
   __device__ __forceinline__ std::uint64_t count() const { return gridDim.x; }
@@ -219,7 +226,7 @@ struct traced_grid : whole_grid {
   // One instruction of the lanes that are here together. Relaxed additions, device scope; the lanes
   // go on together as they came.
   __device__ __forceinline__ void note(kernel::traced_access kind, kernel::memory_space space,
-                                       const void* address) const {
+                                       const void* address, std::uint32_t /*bytes*/) const {
     const std::uint32_t active = __activemask();
     const auto line =
         static_cast<unsigned long long>(reinterpret_cast<std::uintptr_t>(address)) / line_bytes;
@@ -233,6 +240,37 @@ struct traced_grid : whole_grid {
                              2;
       atomicAdd(counters + at, static_cast<unsigned long long>(__popc(lines)));
       atomicAdd(counters + at + 1, static_cast<unsigned long long>(__popc(active)));
+    }
+    __syncwarp(active);
+  }
+};
+
+// A range of blocks, whose accesses are taken down: a kernel::access_buffer.
+struct recording_grid : block_range {
+  kernel::access_buffer buffer;
+
+  __device__ __forceinline__ recording_grid(const block_range& range,
+                                            const kernel::access_buffer& to)
+      : block_range(range), buffer(to) {}
+
+  // One instruction of the lanes that are here together; what does not fit is counted and left out.
+  // Relaxed, device scope; the lanes go on together as they came.
+  __device__ __forceinline__ void note(kernel::traced_access kind, kernel::memory_space,
+                                       const void* address, std::uint32_t bytes) const {
+    const std::uint32_t active = __activemask();
+    const std::uint32_t before = active & ((1U << threadIdx.x % warp_lanes) - 1);
+    const std::uint32_t words = kernel::access_buffer::head_words + __popc(active);
+    unsigned long long at = 0;
+    if (before == 0) at = atomicAdd(buffer.used, static_cast<unsigned long long>(words));
+    at = __shfl_sync(active, at, __ffs(static_cast<int>(active)) - 1);
+    if (at + words <= buffer.capacity) {
+      unsigned long long* entry = buffer.words + at;
+      if (before == 0) {
+        entry[0] = index();
+        entry[1] = kernel::access_buffer::pack(kind, threadIdx.x / warp_lanes, bytes, active);
+      }
+      entry[kernel::access_buffer::head_words + __popc(before)] =
+          static_cast<unsigned long long>(reinterpret_cast<std::uintptr_t>(address));
     }
     __syncwarp(active);
   }
@@ -415,10 +453,10 @@ __device__ __forceinline__ T load_element(const shared_span<T>& view, I i) {
 
 // What a policy that counts sees of an access, and any other does not. The element is the one that
 // the access reaches: for loads that of the front.
-template <class Policy, class Place>
+template <class Policy, class Place, class T>
 __device__ __forceinline__ void note(const Place& place, kernel::traced_access kind,
-                                     kernel::memory_space space, const void* element) {
-  if constexpr (Policy::counts) place.note(kind, space, element);
+                                     kernel::memory_space space, const T* element) {
+  if constexpr (Policy::counts) place.note(kind, space, element, sizeof(T));
 }
 template <class Policy, class Place, class T, class I>
 __device__ __forceinline__ void note_load(const Place& place, const local<T>& view, I i) {
@@ -524,7 +562,9 @@ class lane {
     view.back[n] = value;
     if constexpr (Policy::stores_inline) {
       for (std::uint32_t rest = view.subscribers(n); rest != 0; rest &= rest - 1) {
-        view.peer_back[__ffs(static_cast<int>(rest)) - 1][n] = value;
+        T* peer = view.peer_back[__ffs(static_cast<int>(rest)) - 1] + n;
+        note<Policy>(place_, kernel::traced_access::store, kernel::memory_space::replicated, peer);
+        *peer = value;
       }
     }
   }
@@ -805,6 +845,13 @@ template <class Kernel>
 __global__ void __launch_bounds__(most_threads<Kernel>())
     run_traced(const __grid_constant__ Kernel kernel, unsigned long long* counters) {
   block<traced, traced_grid, fixed_threads<Kernel>()> own(traced_grid{counters});
+  kernel(own);
+}
+template <class Policy, class Kernel>
+__global__ void __launch_bounds__(most_threads<Kernel>())
+    run_recorded(const __grid_constant__ Kernel kernel, kernel::access_buffer buffer,
+                 block_range range) {
+  block<Policy, recording_grid, fixed_threads<Kernel>()> own(recording_grid{range, buffer});
   kernel(own);
 }
 

@@ -12,7 +12,7 @@ import importlib
 import importlib.util
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,7 +26,7 @@ READER_LEFT = 141  # 128 + SIGPIPE
 
 
 class Command(NamedTuple):
-    """A command: where its function is, and the line in the list of commands."""
+    """A command: where its function is, or its commands by name, and the line in the list."""
 
     module: str
     function: str
@@ -61,6 +61,16 @@ COMMANDS = {
         "interlace.plan",
         "plan_command",
         "Plan messages over all the paths that help them, and say why.",
+    ),
+    "cost": Command(
+        "interlace.cost",
+        "cost_command",
+        "Say how much storage simulated hardware takes of a GPU.",
+    ),
+    "trace": Command(
+        "interlace.trace_command",
+        "COMMANDS",
+        "Record, convert, look at and replay streams of accesses.",
     ),
     "topo": Command(
         "interlace.topo", "topo_command", "Draw a machine, described or real; measure and save it."
@@ -119,14 +129,32 @@ def _guarded(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _app(wanted: str | None) -> typer.Typer:
-    """The commands; only the wanted one is loaded."""
-    app = typer.Typer(
+def _typer() -> typer.Typer:
+    return typer.Typer(
         add_completion=False,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     )
+
+
+def _group(functions: Mapping[str, Callable[..., Any]]) -> typer.Typer:
+    """A command that has commands of its own."""
+    group = _typer()
+
+    @group.callback(invoke_without_command=True)
+    def top(context: typer.Context) -> None:
+        if context.invoked_subcommand is None:
+            typer.echo(context.get_help())
+
+    for name, function in functions.items():
+        group.command(name)(_guarded(function))
+    return group
+
+
+def _app(wanted: str | None) -> typer.Typer:
+    """The commands; only the wanted one is loaded."""
+    app = _typer()
 
     @app.callback(invoke_without_command=True)
     def top(
@@ -142,7 +170,10 @@ def _app(wanted: str | None) -> typer.Typer:
     for name, command in commands().items():
         if name == wanted:
             function = getattr(importlib.import_module(command.module), command.function)
-            app.command(name)(_guarded(function))
+            if callable(function):
+                app.command(name)(_guarded(function))
+            else:
+                app.add_typer(_group(function), name=name, help=command.summary)
         else:
             app.command(name, help=command.summary)(lambda: None)
     return app

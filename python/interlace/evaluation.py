@@ -11,7 +11,7 @@ from msgspec import UNSET, UnsetType
 
 from interlace.mechanisms import BASELINE, BOUND, EVERY, Config, Tuning
 from interlace.nodes import CudaNode, Node, in_processes, load_core
-from interlace.results import Measured, Row, Sim, Timelines, WireRow
+from interlace.results import Measured, Row, Sim, Stores, Timelines, WireRow
 from interlace.workloads import Case, Outcome, Wire, Workload
 
 
@@ -149,6 +149,7 @@ class _Rows:
                 outcome.remote_transactions,
                 outcome.cpu_s,
                 round(outcome.peak_rss_mb, 1),
+                Stores(**outcome.stores) if outcome.stores.get("stores") else None,
                 outcome.inside or UNSET,
             )
         return self._row(case, outcome, config, checked.max_error, times, wire, sim=sim, cuda=cuda)

@@ -324,9 +324,10 @@ def _from_keys(name: str, rows: int, keys: NDArray[np.uint64]) -> Graph:
     return Graph(name, rows, offsets, columns, degree.astype(np.uint32))
 
 
-def _from_pairs(
+def from_pairs(
     name: str, rows: int, sources: NDArray[np.int64], targets: NDArray[np.int64]
 ) -> Graph:
+    """A graph of these edges."""
     keys = targets.astype(np.uint64)
     keys <<= np.uint64(32)
     keys |= sources.astype(np.uint64)
@@ -352,7 +353,7 @@ def _load_matrix_market(
     want_values = want_values and not header.pattern
     needed += 24 * header.stored if want_values else 0
     entries = reading.matrix_market_entries(file, data, header, needed, "graph")
-    graph = _from_pairs(name, header.rows, entries.rows, entries.columns)
+    graph = from_pairs(name, header.rows, entries.rows, entries.columns)
     if not want_values:
         return graph, None
     # As _from_keys sorts the edges; those at one place stay in the file's order.
@@ -368,7 +369,7 @@ def _load_edge_list(file: Path, name: str, data: bytes) -> Graph:
         raise UserError(f"{file}: the graph has no edges; name another file.")
     rows = int(max(sources.max(), targets.max())) + 1
     reading.require_memory(_needed_bytes(rows, sources.size), str(file), "graph")
-    return _from_pairs(name, rows, sources, targets)
+    return from_pairs(name, rows, sources, targets)
 
 
 def _fast_edge_list(data: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:

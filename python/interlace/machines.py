@@ -115,6 +115,28 @@ class Launch(_Table, frozen=True, kw_only=True):
     poll_ns: NotNegative
 
 
+class RemoteWriteQueue(_Table, frozen=True, kw_only=True):
+    """FinePack's queue, packets and de-packetizer, which no GPU has.
+
+    The defaults are those of the paper (HPCA 2023, Table III and section IV-B).
+    """
+
+    lines_per_destination: Annotated[int, Meta(ge=1, le=65536)] = 64
+    windows_per_destination: Annotated[int, Meta(ge=1, le=64)] = 1
+    window: Literal["aligned", "growing"] = "aligned"
+    subheader_bytes: Annotated[int, Meta(ge=2, le=6)] = 5
+    payload_bytes: Annotated[int, Meta(ge=1, le=4096)] = 4096
+    idle_flush_ns: NotNegative = 0
+    unpacked_lines: Annotated[int, Meta(ge=1, le=65536)] = 64
+
+
+class Gps(_Table, frozen=True, kw_only=True):
+    """The queue and the pages of GPS, which no GPU has; the defaults are those of the paper."""
+
+    queue_lines: Annotated[int, Meta(ge=1, le=65536)] = 512
+    page_KiB: Count = 64  # noqa: N815
+
+
 class Gpu(_Table, frozen=True, kw_only=True):
     """The one kind of GPU that a machine has, and how many."""
 
@@ -133,6 +155,8 @@ class Gpu(_Table, frozen=True, kw_only=True):
     dram: Dram
     copy: Copy
     launch: Launch
+    remote_write_queue: RemoteWriteQueue = RemoteWriteQueue()
+    gps: Gps = Gps()
 
 
 class Host(_Table, frozen=True, kw_only=True):
@@ -379,6 +403,12 @@ def validate(machine: Machine) -> list[str]:
     found.extend(_problems_of_cache("gpu.l1", gpu.l1))
     found.extend(_problems_of_cache("gpu.l2", gpu.l2))
     found.extend(_problems_of_copy_rates(machine))
+    queue = gpu.remote_write_queue
+    if queue.payload_bytes < (least := gpu.l2.line_bytes + queue.subheader_bytes):
+        found.append(
+            f"gpu.remote_write_queue.payload_bytes is {queue.payload_bytes}; a line and its "
+            f"sub-header are {least}"
+        )
     for key in ("line_bytes", "sector_bytes"):
         first, second = getattr(gpu.l1, key), getattr(gpu.l2, key)
         if first != second:
@@ -557,6 +587,8 @@ def _choices(table: str, name: str) -> str:
         return "pcie3 to pcie6 or nvlink1 to nvlink4"
     if name == "write_policy":
         return '"through" or "back"'
+    if name == "window":
+        return '"aligned" or "growing"'
     return f"one of those in the documentation of {table}"
 
 
@@ -804,6 +836,14 @@ FIELDS: tuple[tuple[str, str, float | None], ...] = (
     ("launch.device_interval_us", "gpu.device_launch_interval_ps", 1e6),
     ("launch.device_pending_launches", "gpu.device_launches_pending", None),
     ("launch.poll_ns", "gpu.poll_ps", 1e3),
+    ("remote_write_queue.lines_per_destination", "gpu.write_queue.entries", None),
+    ("remote_write_queue.windows_per_destination", "gpu.write_queue.windows", None),
+    ("remote_write_queue.subheader_bytes", "gpu.write_queue.subheader_bytes", None),
+    ("remote_write_queue.payload_bytes", "gpu.write_queue.payload_bytes", None),
+    ("remote_write_queue.idle_flush_ns", "gpu.write_queue.idle_flush_ps", 1e3),
+    ("remote_write_queue.unpacked_lines", "gpu.write_queue.unpacked_lines", None),
+    ("gps.queue_lines", "gpu.gps.queue_lines", None),
+    ("gps.page_KiB", "gpu.gps.page_bytes", 1024),
 )
 
 _WHOLE = ("bytes", "_ps")  # C++ fields that end so are integers; rates are doubles
@@ -843,6 +883,7 @@ def to_core(machine: Machine, core: Any) -> Any:
         setattr(target, name, value)
     made.gpu.l1.write_back = machine.gpu.l1.write_policy == "back"
     made.gpu.l2.write_back = machine.gpu.l2.write_policy == "back"
+    made.gpu.write_queue.grows_window = machine.gpu.remote_write_queue.window == "growing"
     made.host.model = machine.host.model
     made.host.memory_bytes_per_s = machine.host.memory_GB_per_s * 1e9
     made.host.copy_write_bytes_per_s = _known(machine.host.copy_write_GB_per_s)
@@ -924,6 +965,8 @@ def from_core(made: Any, core: Any, sources: dict[str, str] | None = None) -> Ma
         target[name] = value
     gpu["l1"]["write_policy"] = "back" if made.gpu.l1.write_back else "through"
     gpu["l2"]["write_policy"] = "back" if made.gpu.l2.write_back else "through"
+    grows = made.gpu.write_queue.grows_window
+    gpu["remote_write_queue"]["window"] = "growing" if grows else "aligned"
 
     switches = [switch.name for switch in made.switches]
     protocols: dict[str, dict[str, Any]] = {}

@@ -16,14 +16,19 @@ MECHANISMS = (
     "copy-engine",
     "proact-hardware",
     "serial-copy",
+    "write-combining",
+    "finepack",
+    "config-packet",
+    "gps",
     "infinite-bandwidth",
 )
 BASELINE = "bulk-copy"
 BOUND = "infinite-bandwidth"
 SERIAL = "serial-copy"  # the bulk copies of the PROACT paper; no way that anybody should choose
 HARDWARE = "proact-hardware"
-SIMULATED = (HARDWARE, SERIAL, BOUND)  # what no real GPU runs
-DEFAULTS = tuple(name for name in MECHANISMS if name != SERIAL)  # of a study
+QUEUED = ("write-combining", "finepack", "config-packet", "gps")  # a queue of remote stores
+SIMULATED = (HARDWARE, SERIAL, *QUEUED, BOUND)  # what no real GPU runs
+DEFAULTS = tuple(name for name in MECHANISMS if name not in (SERIAL, *QUEUED))  # of a study
 TRACKED = ("polling", "device-launch", "copy-engine")  # what tracks chunks on real GPUs
 # Behind a mechanism that tracks chunks: everything is done but for the transfers. It says what
 # tracking and starting transfers cost, and nothing about what could be reached.

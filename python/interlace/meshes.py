@@ -14,7 +14,7 @@ from scipy.sparse import csr_array, diags_array, kron
 
 from interlace import reading
 from interlace.graphs import Graph
-from interlace.ratings import Ratings, from_entries
+from interlace.ratings import Ratings, on_pattern
 
 UNKNOWNS = 5
 NEIGHBOURS = 27
@@ -54,17 +54,7 @@ def mesh_graph(side: int) -> Graph:
 
 
 def mesh_ratings(side: int, seed: int) -> Ratings:
-    """Ratings where a cube's matrix has entries: rows are users, columns items.
-
-    A rating is 3 + p . q + a disturbance in -0.5 .. 0.5, with two hidden numbers in -1 .. 1 of each
-    user (p) and item (q); all uniform, from PCG64 of the seed.
-    """
+    """Ratings where a cube's matrix has entries, as of `ratings.on_pattern`."""
     pattern = _pattern(side).tocoo()
-    random = np.random.Generator(np.random.PCG64(seed))
-    users, items = (random.uniform(-1, 1, (rows_of(side), 2)) for _ in range(2))
-    rows, columns = pattern.row.astype(np.int64), pattern.col.astype(np.int64)
-    disturbance = random.uniform(-0.5, 0.5, rows.size)
-    values = 3 + np.einsum("ij,ij->i", users[rows], items[columns]) + disturbance
-    name = f"mesh-ratings-{side}"
-    both = rows_of(side)
-    return from_entries(name, both, both, rows, columns, values.astype(np.float32))
+    entries = pattern.row.astype(np.int64), pattern.col.astype(np.int64)
+    return on_pattern(f"mesh-ratings-{side}", rows_of(side), *entries, seed)

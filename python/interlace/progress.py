@@ -18,7 +18,7 @@ class Steps:
 
 
 @contextmanager
-def progress(what: str, steps: int) -> Iterator[Steps]:
+def progress(what: str, steps: int, unit: str = "runs") -> Iterator[Steps]:
     """A bar with the time left on standard error, if that is a terminal; calls advance it."""
     if not sys.stderr.isatty():
         yield Steps()
@@ -37,7 +37,7 @@ def progress(what: str, steps: int) -> Iterator[Steps]:
         TextColumn("{task.description}"),
         BarColumn(bar_width=30),
         MofNCompleteColumn(),
-        TextColumn("runs,"),
+        TextColumn(f"{unit},"),
         TimeElapsedColumn(),
         TextColumn("gone,"),
         TimeRemainingColumn(),

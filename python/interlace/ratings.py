@@ -19,6 +19,7 @@ from scipy.sparse import csr_array
 
 from interlace import reading
 from interlace.errors import UserError
+from interlace.graphs import Graph
 
 MOST_ROWS = 2**27 - 1  # users or items: kernels count the numbers of their factors in 32 bits
 _SOLVED_AT_ONCE = 4096
@@ -101,6 +102,28 @@ def generate(users: int, items: int, ratings: int, seed: int = 1) -> Ratings:
         return from_entries(name, users, items, skewed[0], skewed[1], values.astype(np.float32))
     except MemoryError:
         raise UserError(f"{what} do not fit into memory; take fewer.") from None
+
+
+def on_pattern(
+    name: str, rows: int, of_user: NDArray[np.int64], of_item: NDArray[np.int64], seed: int
+) -> Ratings:
+    """Ratings where a square matrix has entries: rows are users, columns items.
+
+    A rating is 3 + p . q + a disturbance in -0.5 .. 0.5, with two hidden numbers in -1 .. 1 of each
+    user (p) and item (q); all uniform, from PCG64 of the seed.
+    """
+    random = np.random.Generator(np.random.PCG64(seed))
+    users, items = (random.uniform(-1, 1, (rows, 2)) for _ in range(2))
+    disturbance = random.uniform(-0.5, 0.5, of_user.size)
+    values = 3 + np.einsum("ij,ij->i", users[of_user], items[of_item]) + disturbance
+    return from_entries(name, rows, rows, of_user, of_item, values.astype(np.float32))
+
+
+def on_graph(graph: Graph, name: str, seed: int) -> Ratings:
+    """Ratings where a graph has edges: from source to target is of an item by a user."""
+    reading.require_memory(_needed_bytes(graph.rows, graph.rows, graph.edges), name, "graph")
+    targets = np.repeat(np.arange(graph.rows, dtype=np.int64), np.diff(graph.offsets))
+    return on_pattern(name, graph.rows, graph.columns.astype(np.int64), targets, seed)
 
 
 def start_factors(

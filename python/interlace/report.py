@@ -27,7 +27,8 @@ GREY = "#8a8a8a"
 MECHANISM_COLOURS = {
     BASELINE: GREY, "split": ORANGE, "inline": BLUE, "polling": GREEN, "device-launch": SKY,
     "copy-engine": PURPLE, "proact-hardware": VERMILION, "nccl": VERMILION,
-    "unified-memory": YELLOW, BOUND: BLACK,
+    "unified-memory": YELLOW, "write-combining": YELLOW, "finepack": GREEN,
+    "config-packet": PURPLE, "gps": SKY, BOUND: BLACK,
 }  # fmt: skip
 OTHER_COLOURS = (YELLOW,)
 WIRE_KINDS = (("useful", GREEN, ""), ("protocol", SKY, "."), ("wasted", VERMILION, "/"))
@@ -84,6 +85,25 @@ GLOSSARY = (
         "serial-copy",
         "Bulk copies as plain cudaMemcpy calls make them: each waits for all before it that touch "
         "one of its GPUs.",
+    ),
+    (
+        "write-combining",
+        "As inline, but stores to a line wait in a queue of the GPU for others to the same line.",
+    ),
+    (
+        "finepack",
+        "As inline, but stores wait in a queue of the GPU until many of them fill one packet, in "
+        "which each has only a short header.",
+    ),
+    (
+        "config-packet",
+        "The queue of finepack, but each store leaves as a packet of its own, behind one that says "
+        "what they have in common.",
+    ),
+    (
+        "gps",
+        "Stores wait in a queue of the GPU and leave as whole lines, to those GPUs that read their "
+        "page in the first iteration.",
     ),
     ("nccl", "NVIDIA's collectives deliver at the exchange; the name is that of the fastest."),
     (

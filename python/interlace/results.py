@@ -9,6 +9,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,21 @@ class WireRow(msgspec.Struct, frozen=True):
     wasted: int | None
 
 
+class Stores(msgspec.Struct, frozen=True):
+    """Stores of kernels to other devices: as they are made, and what they become."""
+
+    stores: int  # what inline sends as one packet each
+    bytes: int
+    sizes: list[int]  # stores of 1, 2 to 3, 4 to 7, ... 128 bytes
+    packets: int
+    wire_bytes: int
+    overwritten_bytes: int  # stored again before they were sent
+    flushes: int
+    subpackets: int
+    subheader_bytes: int
+    reasons: dict[str, int]  # of flushes
+
+
 class Sim(msgspec.Struct, frozen=True):
     """What a simulated row cost the host: CPU seconds and MB (1e6 bytes) of its own process."""
 
@@ -37,6 +53,7 @@ class Sim(msgspec.Struct, frozen=True):
     remote_transactions: int
     cpu_s: float
     peak_rss_mb: float
+    stores: Stores | None = None  # None: kernels made none
     inside: Inside | UnsetType = UNSET
 
 
@@ -112,7 +129,7 @@ def without_inside(study: Study) -> Study:
     )
 
 
-def json_text(document: msgspec.Struct) -> str:
+def json_text(document: msgspec.Struct | Mapping[str, Any]) -> str:
     """The file of results."""
     return json.dumps(msgspec.to_builtins(document), indent=2, allow_nan=False) + "\n"
 

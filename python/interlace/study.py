@@ -22,6 +22,7 @@ from interlace.mechanisms import (
     BOUND,
     EVERY,
     NOT_AVAILABLE,
+    QUEUED,
     SERIAL,
     Tuning,
 )
@@ -236,8 +237,8 @@ def study_command(
             "--mechanisms",
             metavar="LIST",
             help=f"Some of: {','.join(EVERY)}; {TUNED}: what the profile picked.  [default: all "
-            f"that can run but {SERIAL}; unified-memory, which is for small data, only if it is "
-            "named]",
+            f"that can run but {SERIAL}, {', '.join(QUEUED)}; unified-memory, which is for small "
+            "data, only if it is named]",
         ),
     ] = None,
     split: Annotated[

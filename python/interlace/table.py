@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from interlace.mechanisms import BOUND, NOT_AVAILABLE, Config, label
+from interlace.mechanisms import BOUND, NOT_AVAILABLE, QUEUED, Config, label
 
 if TYPE_CHECKING:
     from interlace.results import Row, Study
@@ -142,6 +142,7 @@ def footers(study: Study) -> list[str]:
         lines.append(
             f"Simulated {min(rates):.2f} to {max(rates):.2f} million accesses a CPU second."
         )
+    lines += _packing(study.rows)
     lines += legend(row.mechanism for row in study.rows)
     if any(row.derived for row in study.rows):
         lines.append("* derived: the bulk-copy run's time less that of its copies.")
@@ -153,6 +154,22 @@ def footers(study: Study) -> list[str]:
     if any(row.gpus > 1 and row.opportunity is None for row in study.rows):
         lines += [note for note in study.notes if note.startswith("opportunity")]
     lines += [note for note in study.notes if NOT_AVAILABLE in note or note.startswith("Profile ")]
+    return lines
+
+
+def _packing(rows: Sequence[Row]) -> list[str]:
+    """What queues of remote stores made of them, on the most GPUs."""
+    most = max(row.gpus for row in rows)
+    lines = []
+    for row in rows:
+        stores = row.sim.stores if row.sim else None
+        if row.gpus != most or row.mechanism not in QUEUED or stores is None:
+            continue
+        small = sum(stores.sizes[:5]) / stores.stores
+        lines.append(
+            f"{row.mechanism} on {row.gpus} GPUs: {stores.stores / stores.packets:.1f} stores a "
+            f"packet, {small:.0%} of them below 32 B."
+        )
     return lines
 
 

@@ -36,6 +36,30 @@ def read_inputs(
         str | None,
         typer.Option("--edge-factor", metavar="N", help="R-MAT: edges a vertex.  [default: 16]"),
     ] = None,
+    cage: Annotated[
+        str | None,
+        typer.Option(
+            "--cage",
+            metavar="ROWS",
+            help="pagerank, sssp, als: generate a matrix as of DNA electrophoresis.",
+        ),
+    ] = None,
+    crawl: Annotated[
+        str | None,
+        typer.Option(
+            "--crawl",
+            metavar="PAGES",
+            help="pagerank, sssp, als: generate the links of a web crawl, host by host.",
+        ),
+    ] = None,
+    rgg: Annotated[
+        str | None,
+        typer.Option(
+            "--rgg",
+            metavar="VERTICES",
+            help="pagerank, sssp, als: generate an ordered random geometric graph.",
+        ),
+    ] = None,
     seed: Annotated[
         str | None, typer.Option("--seed", metavar="N", help="Of what is generated.  [default: 1]")
     ] = None,
@@ -45,7 +69,8 @@ def read_inputs(
             "--iterations",
             "-n",
             metavar="N",
-            help="Iterations, or with -t at most.  [default: 10; als 5; ct 3; sssp to the end]",
+            help="Iterations, or with -t at most.  [default: 10; als, diffusion, eqwp, hit 5; "
+            "ct 3; sssp to the end]",
         ),
     ] = None,
     tolerance: Annotated[
@@ -121,7 +146,22 @@ def read_inputs(
     ] = None,
     size: Annotated[
         str | None,
-        typer.Option("--size", metavar="N", help="ct: pixels a side.  [default: 128]"),
+        typer.Option(
+            "--size",
+            metavar="N",
+            help="Pixels or points a side.  [default: ct 128; diffusion 40, or 256 with 2 "
+            "dimensions; eqwp, hit 32]",
+        ),
+    ] = None,
+    dimensions: Annotated[
+        str | None,
+        typer.Option("--dimensions", metavar="2|3", help="diffusion: of the grid.  [default: 3]"),
+    ] = None,
+    equation: Annotated[
+        str | None,
+        typer.Option(
+            "--equation", metavar="heat|burgers", help="diffusion: of what.  [default: heat]"
+        ),
     ] = None,
     angles: Annotated[
         str | None,
@@ -155,6 +195,9 @@ def read_inputs(
         data=data,
         rmat=whole("--rmat", rmat),
         edge_factor=whole("--edge-factor", edge_factor),
+        cage=whole("--cage", cage),
+        crawl=whole("--crawl", crawl),
+        rgg=whole("--rgg", rgg),
         seed=whole("--seed", seed),
         damping=number("--damping", damping),
         rows=whole("--rows", rows),
@@ -169,6 +212,8 @@ def read_inputs(
         method=method,
         rate=number("--rate", rate),
         size=whole("--size", size),
+        dimensions=whole("--dimensions", dimensions),
+        equation=equation,
         angles=whole("--angles", angles),
         detectors=whole("--detectors", detectors),
         subsets=whole("--subsets", subsets),

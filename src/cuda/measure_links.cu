@@ -4,6 +4,7 @@
 
 #include "base/errors.hpp"
 #include "cuda/check.hpp"
+#include "cuda/load_kernel.hpp"
 #include "cuda/measure_links.hpp"
 #include "cuda/memory/memory.hpp"
 #include "cuda/node.hpp"
@@ -12,8 +13,8 @@ namespace interlace::cuda {
 
 namespace {
 
-constexpr unsigned int threads = 256;
-constexpr unsigned int blocks = 528;
+constexpr unsigned int probe_threads = 256;
+constexpr unsigned int probe_blocks = 528;
 constexpr std::uint64_t hold_ns = 10'000'000'000ULL;
 constexpr std::uint64_t least_bytes = std::uint64_t{64} << 20U;  // moved in one repetition
 constexpr std::uint32_t most_copies = 64;
@@ -43,7 +44,7 @@ __device__ std::uint64_t pattern(std::uint64_t seed, std::uint64_t place) {
   return z ^ (z >> 27);
 }
 
-__global__ void __launch_bounds__(threads)
+__global__ void __launch_bounds__(probe_threads)
     fill(std::uint64_t* data, std::uint64_t words, std::uint64_t seed) {
   const std::uint64_t stride = std::uint64_t{gridDim.x} * blockDim.x;
   for (std::uint64_t i = std::uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < words;
@@ -52,7 +53,7 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
-__global__ void __launch_bounds__(threads)
+__global__ void __launch_bounds__(probe_threads)
     count_wrong(const std::uint64_t* data, std::uint64_t words, std::uint64_t seed,
                 unsigned long long* wrong) {
   unsigned long long own = 0;
@@ -62,12 +63,6 @@ __global__ void __launch_bounds__(threads)
     own += data[i] != pattern(seed, i) ? 1 : 0;
   }
   if (own != 0) atomicAdd(wrong, own);
-}
-
-template <class Entry>
-void load(Entry* entry) {
-  cudaFuncAttributes attributes;
-  INTERLACE_CUDA_CHECK(cudaFuncGetAttributes(&attributes, entry));
 }
 
 std::string name_of(int memory) {
@@ -161,9 +156,9 @@ class bench {
     p.memory = memory;
     p.device = device;
     const current_device on(device);
-    load(hold);
-    load(fill);
-    load(count_wrong);
+    load_kernel(hold);
+    load_kernel(fill);
+    load_kernel(count_wrong);
     if (memory == host_memory) {
       p.source = host_source_->data();
       p.target = host_target_->data();
@@ -201,8 +196,8 @@ class bench {
 
   void prepare(const place& from, const place& to, std::uint64_t bytes, std::uint64_t seed) {
     INTERLACE_CUDA_CHECK(cudaSetDevice(from.device));
-    fill<<<blocks, threads, 0, from.stream>>>(static_cast<std::uint64_t*>(from.source), bytes / 8,
-                                              seed);
+    fill<<<probe_blocks, probe_threads, 0, from.stream>>>(static_cast<std::uint64_t*>(from.source),
+                                                          bytes / 8, seed);
     INTERLACE_CUDA_CHECK(cudaGetLastError());
     INTERLACE_CUDA_CHECK(cudaStreamSynchronize(from.stream));
     INTERLACE_CUDA_CHECK(cudaSetDevice(to.device));
@@ -213,8 +208,8 @@ class bench {
   void verify(const place& from, const place& to, std::uint64_t bytes, std::uint64_t seed) {
     INTERLACE_CUDA_CHECK(cudaSetDevice(to.device));
     INTERLACE_CUDA_CHECK(cudaMemsetAsync(to.wrong, 0, sizeof(*to.wrong), to.stream));
-    count_wrong<<<blocks, threads, 0, to.stream>>>(static_cast<const std::uint64_t*>(to.target),
-                                                   bytes / 8, seed, to.wrong);
+    count_wrong<<<probe_blocks, probe_threads, 0, to.stream>>>(
+        static_cast<const std::uint64_t*>(to.target), bytes / 8, seed, to.wrong);
     INTERLACE_CUDA_CHECK(cudaGetLastError());
     unsigned long long wrong = 0;
     INTERLACE_CUDA_CHECK(

@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "cuda/check.hpp"
+#include "cuda/load_kernel.hpp"
 #include "cuda/region/agent.hpp"
 #include "cuda/region/failure.hpp"
 #include "cuda/region/watchdog.hpp"
@@ -524,7 +525,12 @@ void node::await_collectives() const {
 
 void* node::take(std::uint32_t device, std::uint64_t bytes) {
   require_idle("an allocation");
-  return memory_.take(ordinal(device), bytes);
+  void* data = memory_.take(ordinal(device), bytes);
+  if (bytes != 0) {
+    const auto begin = static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(data));
+    taken_[device].push_back({begin, begin + bytes});
+  }
+  return data;
 }
 
 void* node::take_unified(std::uint64_t bytes) {
@@ -563,9 +569,9 @@ std::uint32_t node::add_region(kernel::region_options o, std::uint32_t element_b
         "infinite-bandwidth is a bound that only simulated machines run; on real GPUs it is "
         "derived");
   }
-  if (o.mechanism == kernel::mechanism::proact_hardware) {
-    throw usage_error(
-        "proact-hardware is hardware that no GPU has; name a machine to simulate it on");
+  if (o.mechanism == kernel::mechanism::proact_hardware || kernel::queues_stores(o.mechanism)) {
+    throw usage_error(std::string(kernel::mechanism_name(o.mechanism)) +
+                      " is hardware that no GPU has; name a machine to simulate it on");
   }
   if (o.mechanism == kernel::mechanism::serial_copy) {
     throw usage_error("serial-copy is a baseline of simulated machines; take bulk-copy here");
@@ -650,8 +656,62 @@ kernel::trace_totals node::count_accesses(std::uint32_t device, const kernel_ope
   INTERLACE_CUDA_CHECK(cudaLaunchKernel(k.entry, dim3(static_cast<unsigned int>(k.shape.blocks)),
                                         dim3(k.shape.threads), arguments.data(),
                                         k.shape.shared_bytes, streams_[device]));
-  read_bytes(&totals.counts, counters, sizeof(totals.counts));  // waits
+  INTERLACE_CUDA_CHECK(cudaStreamSynchronize(streams_[device]));
+  read_bytes(&totals.counts, counters, sizeof(totals.counts));
   return totals;
+}
+
+void node::record_accesses(std::uint32_t device, const kernel_operation& k,
+                           const kernel::access_taker& take) {
+  require_idle("a recording");
+  check_launch(device, k);
+  if (k.shape.blocks == 0) return;
+  constexpr std::uint64_t capacity = std::uint64_t{8} << 20U;  // words
+  const current_device restore(ordinal(device));
+  load(k);
+  device_memory scratch;
+  kernel::access_buffer buffer;
+  buffer.words = static_cast<unsigned long long*>(
+      scratch.take(ordinal(device), capacity * sizeof(unsigned long long)));
+  buffer.used =
+      static_cast<unsigned long long*>(scratch.take(ordinal(device), sizeof(unsigned long long)));
+  buffer.capacity = capacity;
+  void* functor = const_cast<std::byte*>(k.functor.data());  // NOLINT: as in issue_kernel
+  std::vector<unsigned long long> words;
+  std::uint64_t most = 0;  // words of a block so far, on average of its range
+  for (std::uint64_t first = 0, count = 1; first < k.shape.blocks; first += count) {
+    // Ranges grow until they take a quarter of the buffer, as far as the blocks before tell.
+    count = std::min(first == 0 ? 1 : 4 * count, k.shape.blocks - first);
+    if (most != 0) count = std::min(count, std::max<std::uint64_t>(1, capacity / 4 / most));
+    const unsigned long long none = 0;
+    write(buffer.used, &none, sizeof(none));
+    INTERLACE_CUDA_CHECK(cudaSetDevice(ordinal(device)));
+    struct range {  // as device::block_range
+      std::uint32_t first, total;
+    } blocks{static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(k.shape.blocks)};
+    std::array<void*, 3> arguments{functor, static_cast<void*>(&buffer),
+                                   static_cast<void*>(&blocks)};
+    INTERLACE_CUDA_CHECK(cudaLaunchKernel(k.entry, dim3(static_cast<unsigned int>(count)),
+                                          dim3(k.shape.threads), arguments.data(),
+                                          k.shape.shared_bytes, streams_[device]));
+    INTERLACE_CUDA_CHECK(cudaStreamSynchronize(streams_[device]));
+    unsigned long long used = 0;
+    read_bytes(&used, buffer.used, sizeof(used));
+    if (used > capacity) {
+      throw device_error("blocks " + std::to_string(first) + " to " +
+                         std::to_string(first + count - 1) + " make more accesses than the " +
+                         std::to_string(capacity * sizeof(used) >> 20U) +
+                         " MiB for a recording take");
+    }
+    words.resize(used);
+    if (used != 0) read_bytes(words.data(), buffer.words, used * sizeof(words[0]));
+    for (std::size_t at = 0; at < words.size();) {
+      const auto [access, size] = kernel::access_buffer::unpack(&words[at]);
+      take(access);
+      at += size;
+    }
+    most = std::max<std::uint64_t>(most, (used + count - 1) / count);
+  }
 }
 
 void node::submit_kernel(std::uint32_t device, kernel_operation k) {
@@ -920,11 +980,8 @@ void node::load(const kernel_operation& k) {
     if (known != loaded_.end() && known->second.shared_bytes >= k.shape.shared_bytes) continue;
     synchronize();
     INTERLACE_CUDA_CHECK(cudaSetDevice(ordinal(d)));
-    cudaFuncAttributes attributes{};
-    if (k.launches != nullptr) {
-      INTERLACE_CUDA_CHECK(cudaFuncGetAttributes(&attributes, k.launches));
-    }
-    INTERLACE_CUDA_CHECK(cudaFuncGetAttributes(&attributes, k.entry));
+    if (k.launches != nullptr) load_kernel(k.launches);
+    const cudaFuncAttributes attributes = load_kernel(k.entry);
     if (k.shape.shared_bytes > 48 * 1024) {
       INTERLACE_CUDA_CHECK(cudaFuncSetAttribute(k.entry,
                                                 cudaFuncAttributeMaxDynamicSharedMemorySize,

@@ -24,6 +24,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/limits.hpp"
 #include "base/errors.hpp"
 #include "cuda/launching.hpp"
 #include "cuda/memory/managed.hpp"
@@ -93,6 +94,10 @@ struct kernel_operation {
   std::uint32_t total = 0;
   const tracked_region* tracked = nullptr;  // what the blocks announce,
   kernel::replicas where;                   // and what is then copied
+};
+struct memory_range {
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
 };
 struct prefetch_operation {
   const void* data = nullptr;
@@ -272,7 +277,23 @@ class node {
     k.entry = reinterpret_cast<const void*>(&device::run_traced<Kernel>);
     return count_accesses(device, k);
   }
+
+  // Runs the kernel at once, a range of its blocks after another, and hands what its warps access
+  // in views to `take`; waits. Not inside of run. It does to memory what a launch that writes no
+  // region would, and, with `stores_inline`, what one would that writes a region by inline stores.
+  template <class Kernel>
+  void record(std::uint32_t device, const Kernel& kernel, grid shape,
+              const kernel::access_taker& take, bool stores_inline = false) {
+    kernel_operation k = describe(kernel, shape);
+    k.entry =
+        stores_inline
+            ? reinterpret_cast<const void*>(&device::run_recorded<device::traced_inline, Kernel>)
+            : reinterpret_cast<const void*>(&device::run_recorded<device::traced, Kernel>);
+    record_accesses(device, k, take);
+  }
 #endif
+  // Memory that views of a device's lie in, so far.
+  const std::vector<memory_range>& memory(std::uint32_t device) const { return taken_[device]; }
 
   void call(std::uint32_t device, kernel::library_call c);
 
@@ -367,6 +388,8 @@ class node {
 
   void check_launch(std::uint32_t device, const kernel_operation& k) const;
   kernel::trace_totals count_accesses(std::uint32_t device, const kernel_operation& k);
+  void record_accesses(std::uint32_t device, const kernel_operation& k,
+                       const kernel::access_taker& take);
   void submit_kernel(std::uint32_t device, kernel_operation k);
   const tracked_region& track(std::uint32_t device, std::uint32_t id, std::uint64_t blocks,
                               const kernel::block_mapping& mapping);
@@ -415,6 +438,7 @@ class node {
   std::vector<cudaEvent_t> events_;  // of each device, from the main stream to copies and back
   std::vector<cudaEvent_t> starts_, stops_;  // of a run
   device_memory memory_;
+  std::array<std::vector<memory_range>, max_devices> taken_;  // of it, for arrays of each device
   unified_memory unified_;
   managed_memory managed_;               // regions under unified-memory
   std::unique_ptr<nccl_regions> nccl_;   // once a region asks for it

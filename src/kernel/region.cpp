@@ -8,7 +8,7 @@ namespace interlace::kernel {
 
 namespace {
 constexpr std::uint64_t most_chunk_bytes = std::uint64_t{1} << 30U;
-constexpr std::array<std::pair<mechanism, const char*>, 11> mechanism_names{{
+constexpr std::array<std::pair<mechanism, const char*>, 15> mechanism_names{{
     {mechanism::bulk_copy, "bulk-copy"},
     {mechanism::split, "split"},
     {mechanism::inline_stores, "inline"},
@@ -17,6 +17,10 @@ constexpr std::array<std::pair<mechanism, const char*>, 11> mechanism_names{{
     {mechanism::copy_engine, "copy-engine"},
     {mechanism::proact_hardware, "proact-hardware"},
     {mechanism::serial_copy, "serial-copy"},
+    {mechanism::write_combining, "write-combining"},
+    {mechanism::finepack, "finepack"},
+    {mechanism::config_packet, "config-packet"},
+    {mechanism::gps, "gps"},
     {mechanism::nccl, "nccl"},
     {mechanism::unified_memory, "unified-memory"},
     {mechanism::infinite_bandwidth, "infinite-bandwidth"},

@@ -52,6 +52,11 @@ enum class mechanism : std::uint8_t {
   copy_engine,      // a stream waits for each chunk, and its copy follows
   proact_hardware,  // simulated: stores update the counters, a descriptor starts each copy
   serial_copy,      // simulated: bulk copies, one after another as in CUDA's default stream
+  // Simulated: stores as under inline_stores, but between the crossbar and the links of a GPU
+  write_combining,  // stores to a line wait and become one
+  finepack,         // stores to a window of addresses wait and become one packet
+  config_packet,    // the same queue; a packet says what the stores behind it have in common
+  gps,              // whole lines, to the devices that read a page of theirs
   nccl,             // its collectives deliver at the exchange; real GPUs only, as the next
   unified_memory,   // one copy of each buffer, whose pages the driver moves
   infinite_bandwidth,
@@ -63,8 +68,15 @@ constexpr bool tracks_chunks(mechanism m) {
          m == mechanism::proact_hardware;
 }
 
+// Whether remote stores wait in a queue of the GPU, which no GPU that exists has.
+constexpr bool queues_stores(mechanism m) {
+  return m == mechanism::write_combining || m == mechanism::finepack ||
+         m == mechanism::config_packet || m == mechanism::gps;
+}
+
 // The name that users type: "bulk-copy", "split", "inline", "polling", "device-launch",
-// "copy-engine", "proact-hardware", "serial-copy", "nccl", "unified-memory", "infinite-bandwidth".
+// "copy-engine", "proact-hardware", "serial-copy", "write-combining", "finepack", "config-packet",
+// "gps", "nccl", "unified-memory", "infinite-bandwidth".
 const char* mechanism_name(mechanism m);
 mechanism parse_mechanism(const std::string& name);
 
@@ -202,6 +214,23 @@ struct timeline_event {
   double end_s = 0;
 };
 
+// Stores of kernels to other devices. A store is what `inline` would send as one packet: the bytes
+// of a warp in one line, a run on PCIe, a run of sectors on NVLink.
+struct remote_store_counts {
+  std::uint64_t stores = 0;
+  std::uint64_t bytes = 0;
+  std::array<std::uint64_t, 8> sizes{};  // stores of 2^k to 2^(k + 1) - 1 bytes
+  std::uint64_t packets = 0;             // that they became
+  std::uint64_t wire = 0;                // bytes of those
+  std::uint64_t overwritten = 0;         // bytes stored again before they were sent
+  std::uint64_t flushes = 0;             // of a queue: windows, or lines of one that combines
+  std::uint64_t subpackets = 0;          // runs of bytes with a sub-header
+  std::uint64_t subheader_bytes = 0;
+  // Why queues were flushed: a store outside of the window, above the payload, without a free
+  // entry; a release; a load or an atomic to a line; a time without stores.
+  std::array<std::uint64_t, 7> reasons{};
+};
+
 struct run_result {
   double time_s = 0;  // first launch to the last exchange's end
   double copy_s = 0;  // part of it in which transfers were exposed; bulk-copy only
@@ -210,6 +239,7 @@ struct run_result {
   std::vector<timeline_event> timeline;   // of the first epochs
   std::uint64_t accesses = 0;             // simulated (warp instruction, line) pairs
   std::uint64_t remote_transactions = 0;  // simulated packets of kernels' remote accesses
+  remote_store_counts stores;             // simulated, of kernels
   std::optional<observation> observed;    // simulated; over the node's whole life
 };
 

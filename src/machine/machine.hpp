@@ -43,6 +43,24 @@ struct issue_rates {
   std::uint32_t memory_lines = 1;  // lines (tags) looked up per clock by the load/store unit
 };
 
+// Hardware behind a GPU's crossbar that packs remote stores; no GPU that exists has it. The
+// defaults are those of FinePack (HPCA 2023), Table III. A line of it is a line of the caches.
+struct remote_write_queue {
+  std::uint32_t entries = 64;  // lines of a destination
+  std::uint32_t windows = 1;   // open at a time, of a destination
+  bool grows_window = false;   // a window spans what is stored, instead of aligned addresses
+  std::uint32_t subheader_bytes = 5;
+  std::uint32_t payload_bytes = 4096;  // the most of a packet, sub-headers included
+  std::uint64_t idle_flush_ps = 0;     // without a store to a destination; 0: never
+  std::uint32_t unpacked_lines = 64;   // buffer of the receiver, between its port and its L2
+};
+
+// GPS (MICRO 2021): a queue of lines that all subscribers of a page receive.
+struct subscriptions {
+  std::uint32_t queue_lines = 512;
+  std::uint64_t page_bytes = 65536;
+};
+
 // Every GPU of a machine is of this one kind.
 struct gpu {
   std::string model;
@@ -76,6 +94,8 @@ struct gpu {
       0;  // from a counter's last update to when an agent that polls has seen it
   std::uint32_t store_queue_lines =
       0;  // remote stores of a compute unit waiting for the egress port
+  interlace::machine::remote_write_queue write_queue;
+  subscriptions gps;
 };
 
 enum class endpoint_kind : std::uint8_t { gpu, network_switch, host };

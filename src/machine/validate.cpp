@@ -73,6 +73,20 @@ void check_gpu(const gpu& unit, problems& found) {
   found.require(unit.device_launches_pending > 0, "gpu.device_launches_pending is 0");
 }
 
+void check_write_queue(const gpu& unit, problems& found) {
+  const remote_write_queue& q = unit.write_queue;
+  found.require(q.entries > 0, "gpu.write_queue.entries is 0");
+  found.require(q.windows > 0, "gpu.write_queue.windows is 0");
+  found.require(q.unpacked_lines > 0, "gpu.write_queue.unpacked_lines is 0");
+  found.require(q.subheader_bytes >= 2 && q.subheader_bytes <= 6,
+                "gpu.write_queue.subheader_bytes is not 2 to 6");
+  found.require(
+      q.payload_bytes <= 4096 && q.payload_bytes >= unit.l2.line_bytes + q.subheader_bytes,
+      "gpu.write_queue.payload_bytes is less than a line with a sub-header, or more than 4096");
+  found.require(unit.gps.queue_lines > 0, "gpu.gps.queue_lines is 0");
+  found.require(unit.gps.page_bytes > 0, "gpu.gps.page_bytes is 0");
+}
+
 bool exists(const machine& described, endpoint end) {
   switch (end.kind) {
     case endpoint_kind::gpu:
@@ -127,6 +141,7 @@ std::vector<std::string> validate(const machine& described) {
                 "gpu_count is " + std::to_string(described.gpu_count) + ", not 1 to " +
                     std::to_string(max_devices));
   check_gpu(described.gpu, found);
+  check_write_queue(described.gpu, found);
   found.require(positive(described.host.memory_bytes_per_s),
                 "host.memory_bytes_per_s is not positive");
   found.require(described.host.copy_write_bytes_per_s >= 0 &&

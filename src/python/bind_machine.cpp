@@ -56,6 +56,23 @@ void bind_gpu(nb::module_& module) {
       .def_rw("channels", &dram::channels)
       .def_rw("latency_ps", &dram::latency_ps);
 
+  using machine::remote_write_queue;
+  nb::class_<remote_write_queue>(module, "RemoteWriteQueue")
+      .def(nb::init<>())
+      .def_rw("entries", &remote_write_queue::entries)
+      .def_rw("windows", &remote_write_queue::windows)
+      .def_rw("grows_window", &remote_write_queue::grows_window)
+      .def_rw("subheader_bytes", &remote_write_queue::subheader_bytes)
+      .def_rw("payload_bytes", &remote_write_queue::payload_bytes)
+      .def_rw("idle_flush_ps", &remote_write_queue::idle_flush_ps)
+      .def_rw("unpacked_lines", &remote_write_queue::unpacked_lines);
+
+  using machine::subscriptions;
+  nb::class_<subscriptions>(module, "Subscriptions")
+      .def(nb::init<>())
+      .def_rw("queue_lines", &subscriptions::queue_lines)
+      .def_rw("page_bytes", &subscriptions::page_bytes);
+
   using machine::issue_rates;
   nb::class_<issue_rates>(module, "IssueRates")
       .def(nb::init<>())
@@ -95,7 +112,9 @@ void bind_gpu(nb::module_& module) {
       .def_rw("device_launch_interval_ps", &gpu::device_launch_interval_ps)
       .def_rw("device_launches_pending", &gpu::device_launches_pending)
       .def_rw("poll_ps", &gpu::poll_ps)
-      .def_rw("store_queue_lines", &gpu::store_queue_lines);
+      .def_rw("store_queue_lines", &gpu::store_queue_lines)
+      .def_rw("write_queue", &gpu::write_queue)
+      .def_rw("gps", &gpu::gps);
 }
 
 void bind_fabric(nb::module_& module) {

@@ -3,12 +3,13 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
-#include <sys/resource.h>
 
 #include "base/errors.hpp"
 #include "python/bind_machine.hpp"
 #include "python/bind_plan.hpp"
+#include "python/bind_trace.hpp"
 #include "python/bind_tune.hpp"
+#include "python/cpu_time.hpp"
 #include "python/workloads.hpp"
 #include "run/overlap_sim.hpp"
 
@@ -17,15 +18,6 @@ namespace nb = nanobind;
 namespace interlace::python {
 
 namespace {
-
-double thread_cpu_seconds() {
-  rusage usage{};
-  getrusage(RUSAGE_THREAD, &usage);
-  const auto seconds = [](const timeval& t) {
-    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
 
 // as the type stub shows it
 using result_dict = nb::typed<nb::dict, nb::str, nb::any>;
@@ -64,15 +56,17 @@ void bind_workload(nb::module_& module, const char* name, const char* summary,
              const std::string& mechanism, const array_in<std::uint64_t>& boundaries,
              std::uint32_t iterations, double tolerance, std::uint32_t split_ranges,
              std::uint64_t chunk_bytes, std::uint32_t agent_threads, const std::string& variant,
-             Data... data) {
+             Data... data, const std::string& record) {
         const Problem problem = make(data...);
-        return run_on(node, described, problem,
-                      make_request(mechanism, boundaries, problem.elements(), iterations, tolerance,
-                                   split_ranges, chunk_bytes, agent_threads, variant));
+        run::request asked =
+            make_request(mechanism, boundaries, problem.elements(), iterations, tolerance,
+                         split_ranges, chunk_bytes, agent_threads, variant);
+        asked.record = record;
+        return run_on(node, described, problem, asked);
       },
       nb::arg("node"), nb::arg("machine").none(), nb::arg("mechanism"), nb::arg("boundaries"),
       nb::arg("iterations"), nb::arg("tolerance"), nb::arg("split_ranges"), nb::arg("chunk_bytes"),
-      nb::arg("agent_threads"), nb::arg("variant"), arguments..., summary);
+      nb::arg("agent_threads"), nb::arg("variant"), arguments..., nb::arg("record") = "", summary);
 }
 
 double simulate_overlap(const machine::machine& described, std::uint32_t peers, std::uint64_t bytes,
@@ -100,6 +94,7 @@ NB_MODULE(_core, module) {
   interlace::python::bind_machine(module);
   interlace::python::bind_tune(module);
   interlace::python::bind_plan(module);
+  interlace::python::bind_trace(module);
   interlace::python::each_workload(
       [&](const auto&... workload) { interlace::python::bind_workload(module, workload...); });
   module.def("simulate_overlap", &interlace::python::simulate_overlap, nb::arg("machine"),

@@ -29,6 +29,16 @@ void check_rows(const array_in<std::uint64_t>& offsets, const array_in<std::uint
   }
 }
 
+workload::grid_shape shape_of(const grid_in<float>& grid) {
+  constexpr std::size_t most = std::size_t{1} << 31U;
+  for (std::size_t k = 0; k < 3; ++k) {
+    if (grid.shape(k) < most) continue;
+    throw usage_error("a grid has " + std::to_string(grid.shape(k)) + " points along a dimension");
+  }
+  const auto extent = [&](std::size_t k) { return static_cast<std::uint32_t>(grid.shape(k)); };
+  return {extent(0), extent(1), extent(2)};
+}
+
 run::request make_request(const std::string& mechanism, const array_in<std::uint64_t>& boundaries,
                           std::uint64_t elements, std::uint32_t iterations, double tolerance,
                           std::uint32_t split_ranges, std::uint64_t chunk_bytes,
@@ -57,6 +67,25 @@ run::request make_request(const std::string& mechanism, const array_in<std::uint
 }
 
 namespace {
+
+nb::dict store_counts(const kernel::remote_store_counts& s) {
+  nb::dict d;
+  d["stores"] = s.stores;
+  d["bytes"] = s.bytes;
+  d["sizes"] = nb::cast(std::vector<std::uint64_t>(s.sizes.begin(), s.sizes.end()));
+  d["packets"] = s.packets;
+  d["wire_bytes"] = s.wire;
+  d["overwritten_bytes"] = s.overwritten;
+  d["flushes"] = s.flushes;
+  d["subpackets"] = s.subpackets;
+  d["subheader_bytes"] = s.subheader_bytes;
+  nb::dict reasons;
+  static constexpr const char* names[] = {"window", "payload", "entries", "release",
+                                          "load",   "atomic",  "timeout"};
+  for (std::size_t k = 0; k < s.reasons.size(); ++k) reasons[names[k]] = s.reasons[k];
+  d["reasons"] = reasons;
+  return d;
+}
 
 nb::dict observation_dict(const kernel::observation& o) {
   nb::list pairs;
@@ -113,6 +142,7 @@ nb::dict make_result(run::result result) {
   d["residual"] = result.residual;
   d["accesses"] = result.run.accesses;
   d["remote_transactions"] = result.run.remote_transactions;
+  d["stores"] = store_counts(result.run.stores);
   if (result.run.wire_known) {
     nb::dict wire;
     wire["useful"] = result.run.wire.useful;

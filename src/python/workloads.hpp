@@ -12,6 +12,9 @@
 
 #include "run/als.hpp"
 #include "run/ct.hpp"
+#include "run/diffusion.hpp"
+#include "run/eqwp.hpp"
+#include "run/hit.hpp"
 #include "run/jacobi.hpp"
 #include "run/pagerank.hpp"
 #include "run/sssp.hpp"
@@ -25,6 +28,12 @@ using array_in =
 template <class T>
 using matrix_in =
     nanobind::ndarray<const T, nanobind::ndim<2>, nanobind::c_contig, nanobind::device::cpu>;
+template <class T>
+using grid_in =
+    nanobind::ndarray<const T, nanobind::ndim<3>, nanobind::c_contig, nanobind::device::cpu>;
+
+// Throws usage_error for one that is too large.
+workload::grid_shape shape_of(const grid_in<float>& grid);
 
 run::pagerank_problem pagerank_problem(const array_in<std::uint64_t>& offsets,
                                        const array_in<std::uint32_t>& columns,
@@ -42,6 +51,10 @@ run::als_problem als_problem(
     const std::string& method, double lambda, double rate, std::uint32_t steps);
 run::ct_problem ct_problem(const matrix_in<float>& measured, const matrix_in<float>& weights,
                            const matrix_in<float>& curvature, std::uint32_t subsets, double beta);
+run::diffusion_problem diffusion_problem(const grid_in<float>& start, const std::string& equation,
+                                         double rate, double speed);
+run::eqwp_problem eqwp_problem(const grid_in<float>& velocity, const matrix_in<float>& medium);
+run::hit_problem hit_problem(const grid_in<float>& velocity, double viscosity, double step);
 
 // Calls visit(name of the function, its summary, function that makes the problem, its arguments).
 template <class Visit>
@@ -59,6 +72,12 @@ void each_workload(const Visit& visit) {
         arg("method"), arg("lambda_"), arg("rate"), arg("steps"));
   visit("run_ct", "Run a tomographic reconstruction; the result as a dict.", &ct_problem,
         arg("measured"), arg("weights"), arg("curvature"), arg("subsets"), arg("beta"));
+  visit("run_diffusion", "Run the heat or Burgers' equation; the result as a dict.",
+        &diffusion_problem, arg("start"), arg("equation"), arg("rate"), arg("speed"));
+  visit("run_eqwp", "Run the propagation of seismic waves; the result as a dict.", &eqwp_problem,
+        arg("velocity"), arg("medium"));
+  visit("run_hit", "Run homogeneous isotropic turbulence; the result as a dict.", &hit_problem,
+        arg("velocity"), arg("viscosity"), arg("step"));
 }
 
 // Throws usage_error if `offsets` are not those of rows of `columns`, each below `limit`.
@@ -72,7 +91,8 @@ run::request make_request(const std::string& mechanism, const array_in<std::uint
                           std::uint32_t split_ranges, std::uint64_t chunk_bytes,
                           std::uint32_t agent_threads, const std::string& variant);
 
-// time_s, copy_s, iterations, residual, values, wire, timeline, accesses, remote_transactions.
+// time_s, copy_s, iterations, residual, values, wire, timeline, accesses, remote_transactions,
+// stores.
 nanobind::dict make_result(run::result result);
 
 // Makes usage_error, model_error and device_error Python exceptions of the module.

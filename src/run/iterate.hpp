@@ -37,6 +37,7 @@ inline void add(kernel::run_result& sum, kernel::run_result part) {
   sum.wire = part.wire;
   sum.accesses = part.accesses;
   sum.remote_transactions = part.remote_transactions;
+  sum.stores = part.stores;
   sum.observed = std::move(part.observed);
   if (first) sum.timeline = std::move(part.timeline);
 }

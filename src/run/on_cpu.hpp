@@ -24,7 +24,10 @@ result on_host(const Problem& problem, const request& asked) {
 template <class Problem>
 result on_sim(const Problem& problem, const request& asked, const machine::machine& described) {
   sim::node node(described, asked.gpus(), asked.check_interrupt);
-  return run_once(node, problem, asked);
+  if (!asked.record.empty()) node.record(asked.record);
+  result found = run_once(node, problem, asked);
+  if (!asked.record.empty()) node.finish_recording();
+  return found;
 }
 
 }  // namespace interlace::run

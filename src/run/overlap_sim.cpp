@@ -42,7 +42,7 @@ double store_goodput(const machine::machine& described, std::uint32_t bytes) {
   if (!way) throw usage_error("no link leads from gpu0 to gpu1 on machine " + described.name);
   sim::byte_mask mask;
   for (std::uint32_t at = 0; at < bytes; at += 64) mask.set(at, std::min(64U, bytes - at));
-  const auto cost = sim::store_packets(described.links[way->front().link].protocol, mask, line);
+  const auto cost = sim::store_packets(described.links[way->front().link].protocol, mask);
   return static_cast<double>(cost.payload) / cost.wire;
 }
 

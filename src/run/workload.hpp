@@ -37,6 +37,7 @@ struct request {
   std::uint32_t iterations = 10;          // the most, where a tolerance is given
   double tolerance = 0;                   // stop once the residual is at most this; 0: never
   std::function<void()> check_interrupt;  // may throw; called now and then
+  std::string record;                     // simulated: the trace file to write; empty: none
 
   std::uint32_t gpus() const { return static_cast<std::uint32_t>(boundaries.size()) - 1; }
 };

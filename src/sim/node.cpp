@@ -14,6 +14,30 @@ namespace {
 constexpr std::uint32_t agent_block_threads = 128;
 constexpr std::uint64_t agent_part_bytes = 256 * agent_block_threads;
 
+store_path path_of(kernel::mechanism m) {
+  switch (m) {
+    case kernel::mechanism::write_combining:
+      return store_path::combined;
+    case kernel::mechanism::finepack:
+      return store_path::packed;
+    case kernel::mechanism::config_packet:
+      return store_path::configured;
+    case kernel::mechanism::gps:
+      return store_path::whole_line;
+    default:
+      return store_path::packets;
+  }
+}
+
+address_map make_addresses(std::uint32_t devices, const arena& a) {
+  address_map map;
+  map.slot_bits = a.slot_bits();
+  map.devices = devices;
+  return map;
+}
+
+}  // namespace
+
 machine::machine first_gpus(machine::machine m, std::uint32_t devices) {
   if (devices == 0 || devices > m.gpu_count) {
     throw usage_error("machine " + m.name + " has " + std::to_string(m.gpu_count) +
@@ -28,15 +52,6 @@ machine::machine first_gpus(machine::machine m, std::uint32_t devices) {
   return m;
 }
 
-address_map make_addresses(std::uint32_t devices, const arena& a) {
-  address_map map;
-  map.slot_bits = a.slot_bits();
-  map.devices = devices;
-  return map;
-}
-
-}  // namespace
-
 node::node(const machine::machine& described, std::uint32_t devices,
            std::function<void()> check_interrupt)
     : cpu_node(devices),
@@ -49,7 +64,29 @@ node::node(const machine::machine& described, std::uint32_t devices,
   simulation_.record_timeline(std::size_t{64} * devices);
 }
 
+void node::record(const std::string& path) {
+  const address_map& map = simulation_.addresses();
+  if (!map.homes.empty()) throw usage_error("unified memory cannot be recorded");
+  trace::header h;
+  h.gpus = devices();
+  h.warp_width = simulation_.described().gpu.warp_width;
+  for (std::uint32_t d = 0; d < devices(); ++d) {
+    h.ranges.push_back(
+        {std::uint64_t{d} << map.slot_bits, std::uint64_t{d + 1} << map.slot_bits, d, 0});
+  }
+  h.source = "simulated " + simulation_.described().name;
+  recording_ = std::make_unique<trace::writer>(path, h);
+  simulation_.record(recording_.get());
+}
+
+void node::finish_recording() {
+  simulation_.record(nullptr);
+  recording_->finish();
+  recording_.reset();
+}
+
 void* node::take_unified(std::uint64_t bytes) {
+  if (recording_) throw usage_error("unified memory cannot be recorded");
   auto& map = simulation_.addresses();
   std::byte* data =
       arena_.take(devices(), (bytes + map.page_bytes - 1) / map.page_bytes * map.page_bytes);
@@ -74,10 +111,19 @@ void node::adding(std::uint32_t /*id*/, const kernel::region_state& state) {
                       " tracks nothing, so nothing is left of it without transfers; take a "
                       "mechanism that tracks chunks");
   }
+  if (devices() > 1) check_store_path(simulation_.described(), path_of(how));
   trackers_.push_back(state.is_reduction
                           ? nullptr
                           : std::make_unique<kernel::use_tracker>(devices(), state.elements,
                                                                   state.options.boundaries));
+  auto& pages = subscriptions_.emplace_back();
+  if (state.is_reduction || how != kernel::mechanism::gps || devices() == 1) return;
+  std::array<std::array<std::uint64_t, 2>, max_devices> buffers{};
+  for (std::uint32_t d = 0; d < devices(); ++d) {
+    for (std::size_t b = 0; b < 2; ++b) buffers[d][b] = arena_.address(state.buffers[d][b]);
+  }
+  pages = std::make_unique<subscriptions>(simulation_.described().gpu.gps.page_bytes,
+                                          state.element_bytes, state.options.boundaries, buffers);
 }
 
 recorder::settings node::recorded_by(std::uint32_t device) const {
@@ -88,6 +134,11 @@ recorder::settings node::recorded_by(std::uint32_t device) const {
   record.address_base = arena_.base();
   record.device = device;
   for (const auto& t : trackers_) record.regions.push_back(t.get());
+  const auto there = [](const auto& s) { return s != nullptr; };
+  if (std::any_of(subscriptions_.begin(), subscriptions_.end(), there)) {
+    for (const auto& s : subscriptions_) record.subscribed.push_back(s.get());
+    record.slot_bits = arena_.slot_bits();
+  }
   return record;
 }
 
@@ -97,6 +148,7 @@ kernel::trace_totals node::trace_blocks(std::uint32_t device, grid shape,
   kernel::trace_totals totals;
   recorder::settings record = recorded_by(device);
   record.regions.assign(trackers_.size(), nullptr);
+  record.subscribed.clear();
   record.totals = &totals;
   std::vector<warp_program> programs((shape.threads + record.warp_width - 1) / record.warp_width);
   recorder recording;
@@ -109,19 +161,25 @@ kernel::trace_totals node::trace_blocks(std::uint32_t device, grid shape,
   return totals;
 }
 
+void node::check_deliveries() { simulation_.check_deliveries(arena_.base()); }
+
+std::uint64_t node::checked_packets() const {
+  return simulation_.deliveries() == nullptr ? 0 : simulation_.deliveries()->packets();
+}
+
 void node::enqueue_kernel(std::uint32_t device, grid shape, const block_function& block,
                           std::uint32_t region, const kernel::block_mapping* mapping) {
   recorder::settings record = recorded_by(device);
   stream& s = streams_[device];
   const auto how =
       region == none ? kernel::mechanism::bulk_copy : states_[region].options.mechanism;
-  record.stores_inline = how == kernel::mechanism::inline_stores;
+  record.stores_inline = how == kernel::mechanism::inline_stores || kernel::queues_stores(how);
   if (kernel::tracks_chunks(how) && devices() > 1) {
     enqueue_tracked(device, shape, record, block, region, *mapping);
     return;
   }
   if (how != kernel::mechanism::split || devices() == 1) {
-    s.last = {simulation_.add_kernel(device, shape, record, block, s.last)};
+    s.last = {simulation_.add_kernel(device, shape, record, block, s.last, nullptr, path_of(how))};
     return;
   }
   for (const auto& part : mapping->split(shape.blocks, states_[region].options.split_ranges)) {
@@ -275,7 +333,10 @@ void node::enqueue_exchange(const std::vector<std::uint32_t>& ids) {
       continue;
     }
     kernel::use_tracker* tracker = trackers_[id].get();
-    arrived.emplace_back([tracker] { tracker->end_epoch(); });
+    arrived.emplace_back([tracker, pages = subscriptions_[id].get()] {
+      tracker->end_epoch();
+      if (pages != nullptr) pages->end_epoch();
+    });
     const std::uint32_t back = state.parity ^ 1U;
     if (kernel::tracks_chunks(state.options.mechanism) && devices() > 1) {
       for (std::uint32_t d = 0; d < devices(); ++d) {
@@ -337,8 +398,9 @@ kernel::run_result node::finish() {
     if (trackers_[id])
       used += static_cast<double>(trackers_[id]->used() * states_[id].element_bytes);
   }
-  const auto payload = static_cast<double>(c.store_payload + copies.payload);
-  const auto wire = static_cast<double>(c.store_wire + c.read_wire + copies.wire + flags.wire);
+  const auto payload = static_cast<double>(c.stores.payload + c.atomic_payload + copies.payload);
+  const auto wire =
+      static_cast<double>(c.stores.wire + c.atomic_wire + c.read_wire + copies.wire + flags.wire);
   const auto reads = static_cast<double>(c.read_payload);
   result.wire_known = true;
   result.wire.useful = std::min(used, payload) + static_cast<double>(flags.payload) + reads;
@@ -347,7 +409,18 @@ kernel::run_result node::finish() {
   result.timeline = simulation_.take_timeline();
   result.observed = simulation_.observe();
   result.accesses = c.accesses;
-  result.remote_transactions = c.remote_transactions + simulation_.copy_stores();
+  result.remote_transactions = c.stores.packets + c.atomics + c.reads + simulation_.copy_stores();
+  kernel::remote_store_counts& stores = result.stores;
+  stores.stores = c.stores.stores;
+  stores.bytes = c.stores.bytes;
+  stores.sizes = c.stores.sizes;
+  stores.packets = c.stores.packets;
+  stores.wire = c.stores.wire;
+  stores.overwritten = c.stores.overwritten;
+  stores.flushes = c.stores.flushed;
+  stores.subpackets = c.stores.subpackets;
+  stores.subheader_bytes = c.stores.subheader_bytes;
+  stores.reasons = c.stores.reasons;
   return result;
 }
 

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -18,8 +19,12 @@
 #include "machine/machine.hpp"
 #include "sim/arena.hpp"
 #include "sim/simulation.hpp"
+#include "sim/trace/writer.hpp"
 
 namespace interlace::sim {
+
+// The machine with the first `devices` of its GPUs; throws usage_error if it has not so many.
+machine::machine first_gpus(machine::machine m, std::uint32_t devices);
 
 class node final : public kernel::cpu_node {
  public:
@@ -38,6 +43,12 @@ class node final : public kernel::cpu_node {
     enqueue_kernel(device, shape, runner(kernel, shape), r.id, &mapping);
   }
 
+  // Before anything is launched: from now on stores that a queue packs go through encode and decode
+  // of their packets, and the end of each run compares what came in with the replicas, byte by
+  // byte; model_error where they differ. For tests: much slower.
+  void check_deliveries();
+  std::uint64_t checked_packets() const;  // that did
+
   // Runs the kernel at once and without time, and counts the accesses of its warps by the machine's
   // L1 lines. Not inside of run. It does to memory what a launch would, to the devices' own
   // replicas of regions alone; which elements of regions it uses is not counted.
@@ -45,6 +56,11 @@ class node final : public kernel::cpu_node {
   kernel::trace_totals trace(std::uint32_t device, const Kernel& kernel, grid shape) const {
     return trace_blocks(device, shape, runner(kernel, shape));
   }
+
+  // What is run from now on is written to a trace file as well, until finish_recording, and only
+  // then is there a file. Unified memory is refused, and mechanisms that track chunks.
+  void record(const std::string& path);
+  void finish_recording();
 
   void call(std::uint32_t device, kernel::library_call c) {
     kernel::check_call(c, c.on_cpu, device, devices());
@@ -104,6 +120,7 @@ class node final : public kernel::cpu_node {
   arena arena_;
   simulation simulation_;
   std::vector<std::unique_ptr<kernel::use_tracker>> trackers_;  // by id; null for reductions
+  std::vector<std::unique_ptr<subscriptions>> subscriptions_;   // by id; null where there are none
 
   struct stream {
     std::vector<task_id> last;        // what the next kernel waits for
@@ -113,6 +130,7 @@ class node final : public kernel::cpu_node {
   };
   std::vector<stream> streams_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::byte*> counters_;  // [device, region]
+  std::unique_ptr<trace::writer> recording_;
 };
 
 }  // namespace interlace::sim

@@ -28,9 +28,10 @@ simulation::simulation(const machine::machine& described, address_map addresses,
     lanes_[d].at_once = std::max(1U, machine_.gpu.copy_engines);
     lanes_[2 * described.gpu_count + d].at_once = descriptors_at_once;
   }
-  const gpu::event_kinds kinds{ev_block_start, ev_wake,      ev_issue,          ev_l2_load,
-                               ev_load_done,   ev_l2_store,  ev_l2_remote_load, ev_entry_free,
-                               ev_kernel_end,  ev_announced, ev_child_placed};
+  const gpu::event_kinds kinds{
+      ev_block_start, ev_wake,      ev_issue,          ev_l2_load,
+      ev_load_done,   ev_l2_store,  ev_l2_remote_load, ev_entry_free,
+      ev_kernel_end,  ev_announced, ev_child_placed,   {ev_store_reached, ev_store_idle}};
   for (std::uint32_t d = 0; d < described.gpu_count; ++d) {
     gpus_.push_back(std::make_unique<gpu>(d, machine_.gpu, addresses_, queue_, fabric_, kinds));
   }
@@ -57,14 +58,34 @@ task_id simulation::add_task(task_kind kind, std::uint32_t device, std::uint32_t
 
 task_id simulation::add_kernel(std::uint32_t device, grid shape, recorder::settings record,
                                block_function block, const std::vector<task_id>& after,
-                               std::shared_ptr<tracked_launch> tracked) {
-  kernels_.push_back({shape, std::move(record), std::move(block), std::move(tracked)});
+                               std::shared_ptr<tracked_launch> tracked, store_path path) {
+  if (log_ != nullptr) {
+    if (tracked) {
+      throw usage_error(
+          "a mechanism that tracks chunks cannot be recorded: a trace does not say when a chunk is "
+          "complete; record bulk-copy, split or inline");
+    }
+    record.log = log_;
+    record.launch = logged_launches_++;
+    log_->program(
+        trace::launch{device, shape.blocks, shape.threads, shape.shared_bytes, "", after});
+  }
+  kernels_.push_back({shape, std::move(record), std::move(block), std::move(tracked), path});
   return add_task(task_kind::kernel, device, static_cast<std::uint32_t>(kernels_.size() - 1),
                   after);
 }
 
 task_id simulation::add_call(std::uint32_t device, kernel::library_call call,
                              const std::vector<task_id>& after) {
+  if (log_ != nullptr) {
+    const auto& n = call.operations;
+    log_->program(trace::call{device,
+                              call.name,
+                              call.bytes_read,
+                              call.bytes_written,
+                              {n.fp32, n.fp64, n.integer, n.special},
+                              after});
+  }
   calls_.push_back({std::move(call), 0});
   return add_task(task_kind::call, device, static_cast<std::uint32_t>(calls_.size() - 1), after);
 }
@@ -75,6 +96,7 @@ task_id simulation::add_copy(copy_request request, const std::vector<task_id>& a
     throw usage_error("no link leads from gpu" + std::to_string(request.from) + " to gpu" +
                       std::to_string(d.to) + " on machine " + machine_.name);
   }
+  if (log_ != nullptr) log_copy(request, after);
   copy_work c;
   const machine::gpu& g = machine_.gpu;
   const std::uint32_t from = request.from;
@@ -120,9 +142,21 @@ task_id simulation::add_copy(copy_request request, const std::vector<task_id>& a
   return copies_[work].task;
 }
 
+void simulation::log_copy(const copy_request& request, const std::vector<task_id>& after) const {
+  if ((request.by != mover::engine && request.by != mover::host) || request.held ||
+      request.to.size() != 1) {
+    throw usage_error("a trace holds copies of copy engines alone; record bulk-copy or inline");
+  }
+  log_->program(trace::copy{
+      request.from, request.to.front().to,
+      request.by == mover::host ? trace::copy_start::by_host : trace::copy_start::stream,
+      request.address, request.to.front().address, request.bytes, after});
+}
+
 std::vector<task_id> simulation::add_exchange(const std::vector<std::vector<task_id>>& after,
                                               std::uint32_t payload, bool instant,
                                               std::function<void()> all_arrived) {
+  if (log_ != nullptr) log_->program(trace::exchange{payload, instant, after});
   const auto work = static_cast<std::uint32_t>(exchanges_.size());
   exchange_work x;
   x.payload = payload;
@@ -144,14 +178,17 @@ picoseconds simulation::run() {
   std::vector<task_id> first;
   first.swap(startable_);
   for (const task_id id : first) start(id);
+  picoseconds end_time = begin;
   while (!queue_.empty()) {
-    handle(queue_.pop([this](const std::vector<event>& events) { prefetch(events); }));
+    const event e = queue_.pop([this](const std::vector<event>& events) { prefetch(events); });
+    if (e.kind != ev_store_idle) end_time = e.time;  // a clock that nobody waits for takes no time
+    handle(e);
     if ((queue_.processed() & 0xfffffU) == 0) check_interrupt_();
   }
   check_announcements();
   if (unfinished_ != 0) throw model_error("the simulation stopped with tasks that cannot start");
   check_conservation();
-  const picoseconds end_time = queue_.now();
+  if (log_ != nullptr) log_->program(trace::join{});
   activity_.settle(end_time);
   tasks_.clear();
   kernels_.clear();
@@ -451,7 +488,11 @@ void simulation::check_announcements() const {
 
 void simulation::check_conservation() const {
   fabric_.check_delivered();
-  for (const auto& g : gpus_) g->check_empty();
+  for (const auto& g : gpus_) {
+    g->stores().check_conservation();
+    g->check_empty();
+  }
+  if (check_) check_->compare();
   for (const copy_work& c : copies_) {
     const std::uint64_t bytes = c.what.moves ? c.what.bytes : 0;
     const std::uint64_t all = bytes * c.what.to.size();
@@ -481,9 +522,11 @@ void simulation::check_conservation() const {
                       " were sent, but the devices counted " + std::to_string(counted));
   };
   expect(all.payload,
-         c.store_payload + c.read_payload + copy_traffic_.payload + flag_traffic_.payload,
+         c.stores.payload + c.atomic_payload + c.read_payload + copy_traffic_.payload +
+             flag_traffic_.payload,
          "bytes of payload");
-  expect(all.wire, c.store_wire + c.read_wire + copy_traffic_.wire + flag_traffic_.wire,
+  expect(all.wire,
+         c.stores.wire + c.atomic_wire + c.read_wire + copy_traffic_.wire + flag_traffic_.wire,
          "bytes with protocol");
 }
 
@@ -545,7 +588,16 @@ void simulation::departed(const message& m) {
 
 void simulation::delivered(const message& m) {
   if (m.kind == message_kind::flag) {
-    flag_arrived(m.unit, m.to);
+    // What was packed and came before it is still being handed to the L2.
+    const picoseconds unpacked = gpus_[m.to]->unpacked();
+    if (unpacked > queue_.now()) {
+      queue_.push(unpacked, ev_flag, m.to, m.unit, 0);
+    } else {
+      flag_arrived(m.unit, m.to);
+    }
+  } else if (m.kind == message_kind::packed) {
+    gpus_[m.to]->unpack(m, gpus_[m.from]->stores().window(m.unit));
+    gpus_[m.from]->stores().received(m);
   } else if (m.kind == message_kind::copy_segment) {
     copy_work& c = copies_[m.unit];
     c.written =
@@ -556,7 +608,15 @@ void simulation::delivered(const message& m) {
     }
   } else {
     gpus_[m.to]->delivered(m);
+    if (m.kind == message_kind::store || m.kind == message_kind::combined) {
+      gpus_[m.from]->stores().received(m);
+    }
   }
+}
+
+void simulation::check_deliveries(const std::byte* memory) {
+  check_ = std::make_unique<delivery_check>(memory);
+  for (const auto& g : gpus_) g->stores().check_with(check_.get());
 }
 
 void simulation::prefetch(const std::vector<event>& events) const {
@@ -571,6 +631,8 @@ void simulation::handle(const event& e) {
     gpus_[e.device]->handle(e);
   } else if (e.kind == ev_kernel_end && gpus_[e.device]->stores_arrived() > e.time) {
     queue_.push(gpus_[e.device]->stores_arrived(), ev_kernel_end, e.device, 0, 0);
+  } else if (e.kind == ev_kernel_end && !gpus_[e.device]->release()) {
+    // It comes again when the queues have taken all stores.
   } else if (e.kind == ev_kernel_end) {
     const task_id id = running_kernel_[e.device];
     running_kernel_[e.device] = none;
@@ -585,7 +647,7 @@ void simulation::handle(const event& e) {
     const kernel_work& k = kernels_[tasks_[e.a].work];
     if (k.tracked) running_tracked_[e.device] = k.tracked.get();
     gpus_[e.device]->start_kernel(k.shape, k.record, k.block,
-                                  k.tracked ? k.tracked->agent_warps : 0);
+                                  k.tracked ? k.tracked->agent_warps : 0, k.path);
   } else if (e.kind == ev_copy_step) {
     copy_step(e.a);
   } else if (e.kind == ev_copy_read) {
@@ -622,11 +684,13 @@ gpu_counters simulation::counters() const {
   for (const auto& g : gpus_) {
     const gpu_counters& c = g->counters();
     sum.accesses += c.accesses;
-    sum.remote_transactions += c.remote_transactions;
     sum.l1_hits += c.l1_hits;
     sum.l1_misses += c.l1_misses;
-    sum.store_payload += c.store_payload;
-    sum.store_wire += c.store_wire;
+    sum.stores += c.stores;
+    sum.atomics += c.atomics;
+    sum.atomic_payload += c.atomic_payload;
+    sum.atomic_wire += c.atomic_wire;
+    sum.reads += c.reads;
     sum.read_payload += c.read_payload;
     sum.read_wire += c.read_wire;
   }

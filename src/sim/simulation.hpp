@@ -18,6 +18,7 @@
 #include "sim/engine/event_queue.hpp"
 #include "sim/fabric/fabric.hpp"
 #include "sim/gpu/gpu.hpp"
+#include "sim/trace/instruction.hpp"
 
 namespace interlace::sim {
 
@@ -51,7 +52,8 @@ class simulation : private message_receiver {
   // Each returns a task that starts after `after` (finished ones do not matter).
   task_id add_kernel(std::uint32_t device, grid shape, recorder::settings record,
                      block_function block, const std::vector<task_id>& after,
-                     std::shared_ptr<tracked_launch> tracked = nullptr);
+                     std::shared_ptr<tracked_launch> tracked = nullptr,
+                     store_path path = store_path::packets);
   // A library call. It runs on the CPU when it starts; its traffic is spread over its time, and
   // waits where copies or other devices keep the memory busy. What the L2 holds stays as it was.
   task_id add_call(std::uint32_t device, kernel::library_call call,
@@ -90,6 +92,10 @@ class simulation : private message_receiver {
                                     std::uint32_t payload, bool instant,
                                     std::function<void()> all_arrived);
 
+  // What is added from now on, and what its kernels do, is handed to `log` as well, until null is
+  // given. Launches whose chunks are tracked are refused then, and copies by others than engines.
+  void record(trace::sink* log) { log_ = log; }
+
   bool idle() const { return unfinished_ == 0; }
   // Runs until every task has ended and no event is left; returns the time since the first could
   // start. Throws model_error where something was lost, doubled or not given back on the way. After
@@ -97,6 +103,10 @@ class simulation : private message_receiver {
   picoseconds run();
 
   gpu_counters counters() const;
+  // From now on every packed store goes through encode and decode, and is compared with what the
+  // devices' memory, which begins at `memory`, holds. For tests: much slower.
+  void check_deliveries(const std::byte* memory);
+  const delivery_check* deliveries() const { return check_.get(); }
   const traffic& copies() const { return copy_traffic_; }
   const traffic& flags() const { return flag_traffic_; }
   // Packets that agents and launched kernels stored to other devices.
@@ -123,6 +133,7 @@ class simulation : private message_receiver {
     recorder::settings record;
     block_function block;
     std::shared_ptr<tracked_launch> tracked;
+    store_path path = store_path::packets;
   };
   // Copies that start one after another: those of a device's copy engines, of its agent or of its
   // descriptor unit.
@@ -181,6 +192,8 @@ class simulation : private message_receiver {
     ev_l2_store,
     ev_l2_remote_load,
     ev_entry_free,
+    ev_store_reached,
+    ev_store_idle,
     ev_kernel_end,
     ev_kernel_begin,
     ev_copy_step,
@@ -216,6 +229,7 @@ class simulation : private message_receiver {
   void signal(std::uint32_t exchange, std::uint32_t device);
   void flag_arrived(std::uint32_t exchange, std::uint32_t device);
   void note(const task& t);
+  void log_copy(const copy_request& request, const std::vector<task_id>& after) const;
   void departed(const message& m) override;
   void delivered(const message& m) override;
   void prefetch(const std::vector<event>& events) const;
@@ -234,6 +248,7 @@ class simulation : private message_receiver {
   event_queue queue_;
   fabric fabric_;
   std::vector<std::unique_ptr<gpu>> gpus_;
+  std::unique_ptr<delivery_check> check_;
   std::vector<task> tasks_;
   std::vector<task_id> startable_;
   std::vector<kernel_work> kernels_;
@@ -246,6 +261,8 @@ class simulation : private message_receiver {
                                                   // descriptor units
   std::vector<launcher> launchers_;               // of each device
   std::uint64_t unfinished_ = 0;
+  trace::sink* log_ = nullptr;
+  std::uint32_t logged_launches_ = 0;
   bool failed_ = false;
   activity activity_;
   traffic copy_traffic_;

@@ -21,6 +21,7 @@
 #include "base/errors.hpp"
 #include "kernel/region.hpp"
 #include "workload/parts.hpp"
+#include "workload/slabs.hpp"
 
 namespace interlace::workload {
 
@@ -102,7 +103,7 @@ class jacobi {
         system_(system),
         boundaries_(options.boundaries),
         x_(node.template create_region<float>(
-            subscribed(std::move(options), halo ? system.half_bandwidth : everything))),
+            halo ? with_halo(std::move(options), system.half_bandwidth) : std::move(options))),
         change_(node.template create_reduction<double, combine::add>(1, 64)) {
     for (std::uint32_t d = 0; d < node.devices(); ++d) parts_.push_back(make_part(d));
     reset();
@@ -141,8 +142,6 @@ class jacobi {
   double residual() const { return node_.front(change_, 0)[0]; }
 
  private:
-  static constexpr std::uint64_t everything = ~std::uint64_t{0};
-
   struct part {
     std::uint32_t rows = 0;
     std::uint32_t pitch = 0;
@@ -150,35 +149,6 @@ class jacobi {
     local<float> reciprocal;
     local<float> right;
   };
-
-  // Who needs x of whom, where rows reach `reach` elements to both sides.
-  static kernel::region_options subscribed(kernel::region_options options, std::uint64_t reach) {
-    if (reach == everything) return options;
-    const auto& cut = options.boundaries;
-    const auto devices = static_cast<std::uint32_t>(cut.size()) - 1;
-    options.subscribers.resize(devices);
-    for (std::uint32_t owner = 0; owner < devices; ++owner) {
-      std::vector<subscriber_range>& to = options.subscribers[owner];
-      std::uint32_t whole = 0;  // devices that need all of it: they share a range
-      for (std::uint32_t d = 0; d < devices; ++d) {
-        if (d == owner || cut[d] == cut[d + 1]) continue;
-        const std::uint64_t begin = std::max(cut[owner], cut[d] - std::min(cut[d], reach));
-        const std::uint64_t end = std::min(cut[owner + 1], cut[d + 1] + reach);
-        if (begin >= end) continue;
-        if (begin == cut[owner] && end == cut[owner + 1]) {
-          whole |= 1U << d;
-        } else {
-          to.push_back({begin, end, 1U << d});
-        }
-      }
-      if (whole != 0) to.push_back({cut[owner], cut[owner + 1], whole});
-      if (to.size() <= max_subscriber_ranges) continue;
-      // So many ranges only have parts that are small beside the band: all of it to all of them.
-      for (const subscriber_range& r : to) whole |= r.devices;
-      to = {{cut[owner], cut[owner + 1], whole}};
-    }
-    return options;
-  }
 
   part make_part(std::uint32_t d) {
     const std::uint64_t begin = boundaries_[d];

@@ -12,11 +12,13 @@
 
 namespace interlace::test {
 
+// Of those with a queue of remote stores two: the others differ in what leaves it.
 inline constexpr kernel::mechanism all_mechanisms[] = {
     kernel::mechanism::bulk_copy,         kernel::mechanism::split,
     kernel::mechanism::inline_stores,     kernel::mechanism::polling,
     kernel::mechanism::device_launch,     kernel::mechanism::copy_engine,
     kernel::mechanism::proact_hardware,   kernel::mechanism::serial_copy,
+    kernel::mechanism::finepack,          kernel::mechanism::gps,
     kernel::mechanism::infinite_bandwidth};
 
 // Runs `body` on a host node, which checks what it can, and on a simulated machine.

@@ -9,7 +9,7 @@
 #include "run/iterate.hpp"
 #include "run/launching.hpp"
 
-namespace interlace {
+namespace interlace::als_tests {
 namespace {
 
 using kernel::mechanism;
@@ -125,4 +125,4 @@ TEST_P(als_test, equals_the_reference_node) {
 }
 
 }  // namespace
-}  // namespace interlace
+}  // namespace interlace::als_tests

@@ -12,7 +12,7 @@
 #include "delay.cuh"
 #include "gpu.hpp"
 
-namespace interlace {
+namespace interlace::baselines_tests {
 namespace {
 
 using gpu_test::delay;
@@ -394,4 +394,4 @@ TEST(managed, is_refused_above_a_small_size) {
 }
 
 }  // namespace
-}  // namespace interlace
+}  // namespace interlace::baselines_tests

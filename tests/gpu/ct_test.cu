@@ -9,7 +9,7 @@
 #include "run/iterate.hpp"
 #include "run/launching.hpp"
 
-namespace interlace {
+namespace interlace::ct_tests {
 namespace {
 
 using kernel::mechanism;
@@ -84,4 +84,4 @@ TEST_P(ct_test, equals_the_reference_node) {
 }
 
 }  // namespace
-}  // namespace interlace
+}  // namespace interlace::ct_tests

@@ -7,7 +7,7 @@
 #include "delay.cuh"
 #include "gpu.hpp"
 
-namespace interlace {
+namespace interlace::exchange_tests {
 namespace {
 
 using gpu_test::delay;
@@ -501,4 +501,4 @@ TEST(failure_test, wrong_use_is_refused) {
 }
 
 }  // namespace
-}  // namespace interlace
+}  // namespace interlace::exchange_tests

@@ -9,7 +9,7 @@
 #include "run/jacobi.hpp"
 #include "run/launching.hpp"
 
-namespace interlace {
+namespace interlace::jacobi_tests {
 namespace {
 
 using kernel::mechanism;
@@ -95,4 +95,4 @@ TEST_P(jacobi_test, equals_the_reference_node) {
 }
 
 }  // namespace
-}  // namespace interlace
+}  // namespace interlace::jacobi_tests

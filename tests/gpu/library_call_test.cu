@@ -9,7 +9,7 @@
 #include "cuda/check.hpp"
 #include "gpu.hpp"
 
-namespace interlace {
+namespace interlace::library_call_tests {
 namespace {
 
 using gpu_test::options_for;
@@ -107,4 +107,4 @@ TEST_P(library_call_test, what_it_throws_comes_out_of_run) {
 }
 
 }  // namespace
-}  // namespace interlace
+}  // namespace interlace::library_call_tests

@@ -7,7 +7,7 @@
 #include "publishers.cuh"
 #include "way.hpp"
 
-namespace interlace {
+namespace interlace::litmus_tests {
 namespace {
 
 using gpu_test::lanes;
@@ -75,4 +75,4 @@ TEST_P(litmus_test, a_million_messages_arrive_whole_and_in_time) {
 }
 
 }  // namespace
-}  // namespace interlace
+}  // namespace interlace::litmus_tests

@@ -11,7 +11,7 @@
 #include "cuda/nvlink_counters.hpp"
 #include "gpu.hpp"
 
-namespace interlace {
+namespace interlace::measure_tests {
 namespace {
 
 using gpu_test::options_for;
@@ -186,4 +186,4 @@ TEST_F(measure_test, rmat_scale_24) {
 }
 
 }  // namespace
-}  // namespace interlace
+}  // namespace interlace::measure_tests

@@ -5,7 +5,7 @@
 
 #include "gpu.hpp"
 
-namespace interlace {
+namespace interlace::model_tests {
 namespace {
 
 using gpu_test::options_for;
@@ -492,4 +492,4 @@ TEST_F(model_test, memory_is_poisoned) {
 }
 
 }  // namespace
-}  // namespace interlace
+}  // namespace interlace::model_tests

@@ -1,9 +1,10 @@
 // The traced workloads as they are, without a policy that counts: what bench/operation_counts.py
 // runs under a profiler, and holds the simulator's counts of operations to.
 #include "../probes/traces.hpp"
+#include "cuda/fft.hpp"
 #include "gpu.hpp"
 
-namespace interlace {
+namespace interlace::operations_tests {
 namespace {
 
 TEST(operations, workloads) {
@@ -13,4 +14,4 @@ TEST(operations, workloads) {
 }
 
 }  // namespace
-}  // namespace interlace
+}  // namespace interlace::operations_tests

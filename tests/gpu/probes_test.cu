@@ -15,7 +15,7 @@
 #include "twins.cuh"
 #include "workload/pagerank.hpp"
 
-namespace interlace {
+namespace interlace::probes_tests {
 namespace {
 
 using gpu_test::options_for;
@@ -314,4 +314,4 @@ TEST_F(twins_test, rank_update) {
 }
 
 }  // namespace
-}  // namespace interlace
+}  // namespace interlace::probes_tests

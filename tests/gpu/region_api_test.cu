@@ -10,7 +10,7 @@
 #include "gpu.hpp"
 #include "interlace/region_device.cuh"
 
-namespace interlace {
+namespace interlace::region_api_tests {
 namespace {
 
 using gpu_test::random_at;
@@ -434,4 +434,4 @@ TEST(region_memory_test, memory_that_does_not_fit_is_refused) {
 }
 
 }  // namespace
-}  // namespace interlace
+}  // namespace interlace::region_api_tests

@@ -7,7 +7,7 @@
 #include "run/launching.hpp"
 #include "run/sssp.hpp"
 
-namespace interlace {
+namespace interlace::sssp_tests {
 namespace {
 
 using kernel::mechanism;
@@ -63,4 +63,4 @@ TEST_P(sssp_test, equals_the_reference_node) {
 }
 
 }  // namespace
-}  // namespace interlace
+}  // namespace interlace::sssp_tests

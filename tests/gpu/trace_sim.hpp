@@ -16,4 +16,15 @@ struct simulated_trace {
 std::vector<simulated_trace> simulated_forms();
 std::vector<simulated_trace> simulated_workloads();
 
+// What a trace file has; it is replayed on a simulated machine as well.
+struct trace_file {
+  kernel::trace_totals totals;  // all of it as local memory, by lines of 128 bytes
+  std::uint64_t kernels = 0;
+  std::uint64_t blocks = 0;
+  std::vector<std::uint64_t> bytes_to_home;  // [gpu * GPUs + home]
+  std::uint64_t replayed = 0;                // accesses of warps
+  std::uint64_t remote_payload = 0;          // bytes that were stored to other GPUs
+};
+trace_file read_trace(const std::string& path);
+
 }  // namespace interlace::gpu_test

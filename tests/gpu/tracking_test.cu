@@ -9,7 +9,7 @@
 #include "publishers.cuh"
 #include "way.hpp"
 
-namespace interlace {
+namespace interlace::tracking_tests {
 namespace {
 
 using gpu_test::column_writer;
@@ -240,4 +240,4 @@ TEST_P(tracking_test, wrong_use_is_refused) {
 }
 
 }  // namespace
-}  // namespace interlace
+}  // namespace interlace::tracking_tests

@@ -5,7 +5,7 @@
 #include "cuda/check.hpp"
 #include "gpu.hpp"
 
-namespace interlace {
+namespace interlace::unified_tests {
 namespace {
 
 using gpu_test::options_for;
@@ -124,4 +124,4 @@ TEST_P(unified_test, small_and_wrong_sizes) {
 }
 
 }  // namespace
-}  // namespace interlace
+}  // namespace interlace::unified_tests

@@ -11,10 +11,13 @@
 #include "bitonic.hpp"
 #include "kernel/region.hpp"
 #include "kernel/trace.hpp"
+#include "run/hit.hpp"
 #include "spmv.hpp"
 #include "stencil.hpp"
 #include "workload/als.hpp"
 #include "workload/ct.hpp"
+#include "workload/diffusion.hpp"
+#include "workload/eqwp.hpp"
 #include "workload/jacobi.hpp"
 #include "workload/pagerank.hpp"
 #include "workload/sssp.hpp"
@@ -184,6 +187,9 @@ class tracer {
               const kernel::block_mapping&) {
     launch(device, kernel, shape);
   }
+  void call(std::uint32_t device, const kernel::library_call& c) {
+    node_.run([&] { node_.call(device, c); });
+  }
   template <class... Item>
   void exchange(const Item&... items) {
     node_.run([&] { node_.exchange(items...); });
@@ -192,6 +198,11 @@ class tracer {
   void run(F&& enqueue) {
     enqueue();
   }
+  friend auto plan_fft(const tracer& t, std::uint32_t device,
+                       const kernel::fft& f) requires requires {
+    plan_fft(t.node_, device, f);
+  }
+  { return plan_fft(t.node_, device, f); }
 
  private:
   Node& node_;
@@ -337,6 +348,42 @@ void each_workload(Visit visit) {
         node, {size, angles, detectors, 2, 1.0F, of_rays.data(), of_rays.data(), of_pixels.data()},
         o);
     node.run([&] { work.enqueue_iteration(true); });
+  });
+  for (const bool heat : {true, false}) {
+    visit(heat ? "diffusion" : "burgers", [heat](auto& node) {
+      const workload::grid_shape shape{12, 13, 35};
+      std::vector<float> values(shape.points());
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        values[i] = static_cast<float>(i % 17) / 17 - 0.5F;
+      }
+      kernel::region_options o;
+      o.boundaries = {0, values.size()};
+      using workload::diffusion_equation;
+      workload::diffusion work(
+          node,
+          {shape, values.data(), heat ? diffusion_equation::heat : diffusion_equation::burgers,
+           0.1F, 1},
+          o);
+      node.run([&] { work.enqueue_iteration(false); });
+    });
+  }
+  visit("eqwp", [](auto& node) {
+    const workload::grid_shape shape{10, 17, 33};
+    const std::vector<float> velocity(3 * shape.points(), 1.0F);
+    const std::vector<workload::elastic_plane> medium(shape.planes, {0.1F, 0.1F, 1.0F});
+    kernel::region_options o;
+    o.boundaries = {0, velocity.size()};
+    workload::eqwp work(node, {shape, velocity.data(), medium.data()}, o);
+    node.run([&] { work.enqueue_iteration(false); });
+  });
+  visit("hit", [](auto& node) {
+    const std::uint32_t n = 20;
+    const run::hit_problem problem{{n, nullptr, 0.05F, 0.01F}};
+    const std::vector<float> velocity(problem.elements(), 1e-3F);
+    kernel::region_options o;
+    o.boundaries = {0, problem.elements()};
+    auto work = run::hit_problem{{n, velocity.data(), 0.05F, 0.01F}}.on(node, o);
+    node.run([&] { work.enqueue_iteration(false); });
   });
   visit("stencil", [](auto& node) {
     stencil s(node, 4096, 130, kernel::mechanism::bulk_copy);

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from interlace import banded, graphs, paths, ratings, tomography
+from interlace import banded, diffusion, elastic, graphs, paths, ratings, tomography, turbulence
 
 ENTRY_S = 2e-11  # one GPU's time for an edge or an entry of a matrix
 BYTE_S = 1 / 25e9
@@ -64,7 +64,7 @@ class Fake:
     def Machine(self) -> SimpleNamespace:  # noqa: N802
         gpu = SimpleNamespace(
             issue=SimpleNamespace(), l1=SimpleNamespace(), l2=SimpleNamespace(),
-            dram=SimpleNamespace(),
+            dram=SimpleNamespace(), write_queue=SimpleNamespace(), gps=SimpleNamespace(),
         )  # fmt: skip
         return SimpleNamespace(gpu=gpu, host=SimpleNamespace())
 
@@ -87,6 +87,18 @@ class Fake:
     def run_ct(self, node: str, machine: Any, *arguments: Any) -> dict[str, Any]:
         assert (machine is None) == (node == "host")
         return self._ct(node, *arguments)
+
+    def run_diffusion(self, node: str, machine: Any, *arguments: Any) -> dict[str, Any]:
+        assert (machine is None) == (node == "host")
+        return self._diffusion(node, *arguments)
+
+    def run_eqwp(self, node: str, machine: Any, *arguments: Any) -> dict[str, Any]:
+        assert (machine is None) == (node == "host")
+        return self._eqwp(node, *arguments)
+
+    def run_hit(self, node: str, machine: Any, *arguments: Any) -> dict[str, Any]:
+        assert (machine is None) == (node == "host")
+        return self._hit(node, *arguments)
 
     def simulate_overlap(
         self,
@@ -168,12 +180,7 @@ class Fake:
         how = (split_ranges, chunk_bytes, agent_threads, variant)
         asked = (mechanism, boundaries, iterations, tolerance, how)
         result = self._run(node, asked, exact, iterations, 0.0, diagonals.size, "jacobi_update")
-        if halo:  # what a device is not sent stays what it was
-            half = len(diagonals) // 2
-            for device, values in enumerate(result["values"]):
-                values[: max(0, int(boundaries[device]) - half)] = np.nan
-                values[int(boundaries[device + 1]) + half :] = np.nan
-        return result
+        return self._with_halo(result, boundaries, len(diagonals) // 2) if halo else result
 
     def _sssp(
         self,
@@ -283,6 +290,92 @@ class Fake:
         asked = (mechanism, boundaries, iterations, tolerance, how)
         entries = curvature.size * len(measured)
         return self._run(node, asked, exact, iterations, 0.0, entries, "renew_pixels")
+
+    def _diffusion(
+        self,
+        node: str,
+        mechanism: str,
+        boundaries: NDArray[np.uint64],
+        iterations: int,
+        tolerance: float,
+        split_ranges: int,
+        chunk_bytes: int,
+        agent_threads: int,
+        variant: str,
+        start: NDArray[np.float32],
+        equation: str,
+        rate: float,
+        speed: float,
+    ) -> dict[str, Any]:
+        assert start.dtype == np.float32
+        assert start.flags.c_contiguous
+        made = diffusion.Start(start, equation, rate, speed)
+        exact = diffusion.solve(made, iterations).ravel()
+        how = (split_ranges, chunk_bytes, agent_threads, variant)
+        asked = (mechanism, boundaries, iterations, tolerance, how)
+        result = self._run(node, asked, exact, iterations, 0.0, 13 * exact.size, "diffusion_stage")
+        return self._with_halo(result, boundaries, made.halo)
+
+    def _eqwp(
+        self,
+        node: str,
+        mechanism: str,
+        boundaries: NDArray[np.uint64],
+        iterations: int,
+        tolerance: float,
+        split_ranges: int,
+        chunk_bytes: int,
+        agent_threads: int,
+        variant: str,
+        velocity: NDArray[np.float32],
+        medium: NDArray[np.float32],
+    ) -> dict[str, Any]:
+        for array in (velocity, medium):
+            assert array.dtype == np.float32
+            assert array.flags.c_contiguous
+        planes, rows, columns = velocity.shape
+        made = elastic.Start(velocity.reshape(planes, 3, rows // 3, columns), medium)
+        exact = elastic.propagate(made, iterations).ravel()
+        how = (split_ranges, chunk_bytes, agent_threads, variant)
+        asked = (mechanism, boundaries, iterations, tolerance, how)
+        result = self._run(node, asked, exact, iterations, 0.0, 30 * exact.size, "renew_stresses")
+        return self._with_halo(result, boundaries, made.halo)
+
+    def _hit(
+        self,
+        node: str,
+        mechanism: str,
+        boundaries: NDArray[np.uint64],
+        iterations: int,
+        tolerance: float,
+        split_ranges: int,
+        chunk_bytes: int,
+        agent_threads: int,
+        variant: str,
+        velocity: NDArray[np.float32],
+        viscosity: float,
+        step: float,
+    ) -> dict[str, Any]:
+        assert velocity.dtype == np.float32
+        assert velocity.flags.c_contiguous
+        side = len(velocity)
+        shaped = velocity.reshape(side, 3, side, side // 2 + 1, 2)
+        made = turbulence.Start(side, shaped, viscosity, step)
+        exact = turbulence.evolve(made, iterations).ravel()
+        how = (split_ranges, chunk_bytes, agent_threads, variant)
+        asked = (mechanism, boundaries, iterations, tolerance, how)
+        result = self._run(node, asked, exact, iterations, 0.0, 30 * exact.size, "advance")
+        return self._with_halo(result, boundaries, 0)
+
+    @staticmethod
+    def _with_halo(
+        result: dict[str, Any], boundaries: NDArray[np.uint64], halo: int
+    ) -> dict[str, Any]:
+        """What a device is not sent stays what it was."""
+        for device, values in enumerate(result["values"]):
+            values[: max(0, int(boundaries[device]) - halo)] = np.nan
+            values[int(boundaries[device + 1]) + halo :] = np.nan
+        return result
 
     def _run(
         self,
@@ -410,6 +503,15 @@ class FakeCuda(Fake):
 
     def run_ct(self, *arguments: Any) -> dict[str, Any]:
         return self._measured(self._ct, *arguments)
+
+    def run_diffusion(self, *arguments: Any) -> dict[str, Any]:
+        return self._measured(self._diffusion, *arguments)
+
+    def run_eqwp(self, *arguments: Any) -> dict[str, Any]:
+        return self._measured(self._eqwp, *arguments)
+
+    def run_hit(self, *arguments: Any) -> dict[str, Any]:
+        return self._measured(self._hit, *arguments)
 
     def _measured(
         self,

@@ -188,7 +188,7 @@ WRONG: list[tuple[list[str], str]] = [
     *(
         (
             ["--data", "{folder}/good.mtx", option, "9"],
-            f"{option} is for generated ratings; leave it out with --data",
+            f"{option} is for random ratings; leave it out with --data",
         )
         for option in ("--users", "--items", "--ratings")
     ),

@@ -41,17 +41,22 @@ STUDY = ["study", "pagerank", "--data", "{graph}", "--machine", MACHINE]
 RMAT = ["study", "pagerank", "--machine", MACHINE]
 WRONG: list[tuple[list[str], str]] = [
     (["studdy"], "there is no command 'studdy' (did you mean study?); there are {commands}"),
-    (["study"], "study needs the name of a workload; there are pagerank, jacobi, sssp, als, ct"),
+    (
+        ["study"],
+        "study needs the name of a workload; there are pagerank, jacobi, sssp, als, ct, diffusion, "
+        "eqwp, hit",
+    ),
     (
         ["study", "pgerank"],
         "there is no workload 'pgerank' (did you mean pagerank?); there are pagerank, jacobi, "
-        "sssp, als, ct",
+        "sssp, als, ct, diffusion, eqwp, hit",
     ),
     (
         [*STUDY, "--mechanisms", "bulk-copy,inlin"],
         "there is no mechanism 'inlin' (did you mean inline?); "
         "there are bulk-copy, split, inline, polling, device-launch, copy-engine, "
-        "proact-hardware, serial-copy, nccl, nvshmem, unified-memory, infinite-bandwidth, tuned",
+        "proact-hardware, serial-copy, write-combining, finepack, config-packet, gps, nccl, "
+        "nvshmem, unified-memory, infinite-bandwidth, tuned",
     ),
     (
         ["study", "pagerank", "--data", "{graph}", "--machine", "4x-volta-nvlink"],
@@ -61,9 +66,10 @@ WRONG: list[tuple[list[str], str]] = [
     (
         [*STUDY, "--gpu", "2"],
         "there is no option '--gpu' (did you mean --gpus?); there are --data, --rmat, "
-        "--edge-factor, --seed, --iterations, --tolerance, --damping, --rows, --half-bandwidth, "
+        "--edge-factor, --cage, --crawl, --rgg, --seed, --iterations, --tolerance, --damping, "
+        "--rows, --half-bandwidth, "
         "--halo, --source, --users, --items, --ratings, --rank, --lambda, --method, --rate, "
-        "--size, --angles, --detectors, --subsets, --smoothing, "
+        "--size, --dimensions, --equation, --angles, --detectors, --subsets, --smoothing, "
         "--machine, --gpus, --mechanisms, --split, --chunks, --threads, --warmup, --repeats, "
         "--profile, --no-profile, --jobs, --json, --inside, --html, --timeline, --help",
     ),
@@ -84,10 +90,11 @@ WRONG: list[tuple[list[str], str]] = [
     # data
     (
         ["study", "pagerank", "--machine", MACHINE],
-        "pagerank needs a graph; give --data FILE, or --rmat SCALE to generate one",
+        "pagerank needs a graph; give --data FILE, or --rmat SCALE, --cage ROWS, --crawl PAGES or "
+        "--rgg VERTICES to generate one",
     ),
     ([*STUDY, "--rmat", "10"], "--data and --rmat exclude each other; give one of them"),
-    ([*STUDY, "--seed", "10"], "--seed is for --rmat; leave it out with --data"),
+    ([*STUDY, "--seed", "10"], "--seed is for generated graphs; leave it out with --data"),
     ([*STUDY, "--edge-factor", "10"], "--edge-factor is for --rmat; leave it out with --data"),
     ([*RMAT, "--rmat", "0"], "--rmat 0: give a scale from 1 to 32"),
     ([*RMAT, "--rmat", "33"], "--rmat 33: give a scale from 1 to 32"),

@@ -185,9 +185,9 @@ def test_wrong_input(run: Run, core: Fake, words: list[str], sentence: str) -> N
     assert core.calls == []
 
 
-def test_size_is_for_ct(run: Run) -> None:
-    ran = run("study", "jacobi", "--machine", MACHINE, "--size", 4)
-    assert (ran.code, ran.err) == (2, "interlace: --size is for ct; leave it out with jacobi\n")
+def test_angles_are_for_ct(run: Run) -> None:
+    ran = run("study", "jacobi", "--machine", MACHINE, "--angles", 4)
+    assert (ran.code, ran.err) == (2, "interlace: --angles is for ct; leave it out with jacobi\n")
 
 
 # --- verification ---------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ SIM_FOLDERS: dict[str, frozenset[str]] = {
     "fabric": frozenset({"engine"}),
     "remote": frozenset({"engine", "fabric"}),
     "trace": frozenset({"engine"}),
-    "gpu": frozenset({"engine", "fabric", "remote"}),
+    "gpu": frozenset({"engine", "fabric", "remote", "trace"}),
 }
 
 # Public header -> its layer. A new public header is entered here.

@@ -30,6 +30,8 @@ from interlace.machines import (
 )
 
 SHIPPED = [
+    "16x-gv100-pcie6",
+    "4x-gv100-pcie3",
     "4x-gv100-pcie4",
     "4x-gv100-pcie5",
     "4x-gv100-pcie6",
@@ -388,6 +390,28 @@ BAD: list[tuple[Edit, str]] = [
         "link 4: ends must be a string, not a whole number",
     ),
     (put('ends = ["plx*", "host"]', 'ends = ["host", "host"]'), 'link 4: ends: both are "host"'),
+    *(
+        (put(f"{key} = {good}", f"{key} = {bad}"), f"gpu.{table}.{key} is {bad}; it must be {must}")
+        for table, key, good, bad, must in (
+            ("remote_write_queue", "lines_per_destination", 64, 0, "at least 1"),
+            ("remote_write_queue", "windows_per_destination", 1, 0, "at least 1"),
+            ("remote_write_queue", "subheader_bytes", 5, 1, "at least 2"),
+            ("remote_write_queue", "subheader_bytes", 5, 7, "at most 6"),
+            ("remote_write_queue", "payload_bytes", 4096, 8192, "at most 4096"),
+            ("remote_write_queue", "idle_flush_ns", 0, -1, "at least 0"),
+            ("remote_write_queue", "unpacked_lines", 64, 0, "at least 1"),
+            ("gps", "queue_lines", 512, 0, "at least 1"),
+            ("gps", "page_KiB", 64, 0, "at least 1"),
+        )
+    ),
+    (
+        put("payload_bytes = 4096", "payload_bytes = 132"),
+        "gpu.remote_write_queue.payload_bytes is 132; a line and its sub-header are 133",
+    ),
+    (
+        put('window = "aligned"', 'window = "wide"'),
+        'gpu.remote_write_queue.window is \'wide\'; it must be "aligned" or "growing"',
+    ),
     (put("width = 2", "width = 0"), "link 1: width is 0; it must be at least 1"),
     (
         add(LINK.format("gpu3", "gpu1")),

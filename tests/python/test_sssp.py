@@ -149,7 +149,11 @@ WRONG: list[tuple[list[str], str]] = [
         )
         for name, shown in (("negative", "-1"), ("nan", "nan"), ("large", "1e+300"))
     ),
-    ([], "sssp needs a graph; give --data FILE, or --rmat SCALE to generate one"),
+    (
+        [],
+        "sssp needs a graph; give --data FILE, or --rmat SCALE, --cage ROWS, --crawl PAGES or "
+        "--rgg VERTICES to generate one",
+    ),
     (
         ["--data", "{folder}/small.mtx", "--rmat", "4"],
         "--data and --rmat exclude each other; give one of them",

@@ -18,6 +18,9 @@ from interlace.workloads.base import (
     option_of,
 )
 from interlace.workloads.ct import Ct
+from interlace.workloads.diffusion import Diffusion
+from interlace.workloads.eqwp import Eqwp
+from interlace.workloads.hit import Hit
 from interlace.workloads.jacobi import Jacobi
 from interlace.workloads.pagerank import Pagerank
 from interlace.workloads.sssp import Sssp
@@ -27,7 +30,10 @@ __all__ = [
     "Als",
     "Case",
     "Ct",
+    "Diffusion",
+    "Eqwp",
     "Event",
+    "Hit",
     "Inputs",
     "Jacobi",
     "Outcome",
@@ -43,7 +49,7 @@ __all__ = [
 ]
 
 WORKLOADS: dict[str, type[Workload]] = {
-    workload.name: workload for workload in (Pagerank, Jacobi, Sssp, Als, Ct)
+    workload.name: workload for workload in (Pagerank, Jacobi, Sssp, Als, Ct, Diffusion, Eqwp, Hit)
 }
 
 

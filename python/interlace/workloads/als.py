@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any, Self
 
 from interlace.errors import UserError
 from interlace.mechanisms import ELEMENT_BYTES
-from interlace.workloads.base import Inputs, Outcome, Reference, RunFailure, Workload
+from interlace.workloads.base import (
+    Inputs,
+    Outcome,
+    Reference,
+    RunFailure,
+    Workload,
+    option_of,
+)
+from interlace.workloads.graph_data import MODELS, check_model, check_one, model_graph
 
 if TYPE_CHECKING:
     from interlace.ratings import Floats, Ratings, Side
@@ -32,7 +40,10 @@ class Als(Workload):
 
     name = "als"
     summary = "matrix factorisation of ratings; --data FILE (.mtx, .gz) or --users, --items"
-    options = ("data", "seed", "users", "items", "ratings", "rank", "lambda_", "method", "rate")
+    options = (
+        "data", "cage", "crawl", "rgg", "seed", "users", "items", "ratings", "rank", "lambda_",
+        "method", "rate",
+    )  # fmt: skip
     function = "run_als"
     values_are = "factors"
     element = "number"
@@ -56,9 +67,11 @@ class Als(Workload):
     def check_data(cls, inputs: Inputs) -> None:
         from interlace.ratings import MOST_ROWS
 
-        if inputs.data is not None:
-            reason = "is for generated ratings; leave it out with --data"
+        given = check_one(inputs, ("data", *MODELS))
+        if given is not None:
+            reason = f"is for random ratings; leave it out with {option_of(given)}"
             inputs.refuse(("users", "items", "ratings"), reason)
+        check_model(inputs)
         if inputs.seed is not None and inputs.seed < 0:
             raise UserError(f"--seed {inputs.seed}: give a number of at least 0")
         for option, value in (("--users", inputs.users), ("--items", inputs.items)):
@@ -88,6 +101,11 @@ class Als(Workload):
             return cls(
                 ratings.load_ratings(inputs.data), f"{inputs.data}, start of seed {seed}", inputs
             )
+        made = model_graph(inputs)
+        if made is not None:
+            graph, name, source = made
+            rated = ratings.on_graph(graph, name, seed)
+            return cls(rated, f"{source}; ratings of seed {seed}", inputs)
         users = inputs.users or DEFAULT_USERS
         items = inputs.items or DEFAULT_ITEMS
         count = inputs.ratings or DEFAULT_RATINGS

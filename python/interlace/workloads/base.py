@@ -6,10 +6,11 @@ import contextlib
 import math
 import resource
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import pairwise
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 from interlace.errors import UserError
@@ -78,6 +79,7 @@ class Outcome:
     inside: Inside | None = None  # simulated
     accesses: int = 0
     remote_transactions: int = 0
+    stores: dict[str, Any] = field(default_factory=dict)  # of kernels to other devices, simulated
     cpu_s: float = 0.0
     peak_rss_mb: float = 0.0  # of the process that ran it, MB = 1e6 bytes
     times_s: list[float] = field(default_factory=list)  # a measured run's repeats
@@ -112,6 +114,7 @@ class Outcome:
             inside=None if not result.get("observed") else inside_of(result["observed"]),
             accesses=int(result["accesses"]),
             remote_transactions=int(result["remote_transactions"]),
+            stores=dict(result.get("stores", {})),
             cpu_s=float(result["cpu_s"] or 0.0),  # None: measured
             peak_rss_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6,
             times_s=times,
@@ -168,6 +171,9 @@ class Inputs:
     data: Path | None = None
     rmat: int | None = None
     edge_factor: int | None = None
+    cage: int | None = None
+    crawl: int | None = None
+    rgg: int | None = None
     seed: int | None = None
     damping: float | None = None
     rows: int | None = None
@@ -182,6 +188,8 @@ class Inputs:
     method: str | None = None
     rate: float | None = None
     size: int | None = None
+    dimensions: int | None = None
+    equation: str | None = None
     angles: int | None = None
     detectors: int | None = None
     subsets: int | None = None
@@ -317,6 +325,7 @@ class Workload(ABC):
         before: tuple[Any, ...],
         limits: tuple[int, float],
         after: tuple[Any, ...] = (),
+        named: Mapping[str, Any] = MappingProxyType({}),
     ) -> Outcome:
         """A run by a compiled module; what its nodes take besides stands before and after."""
         import numpy as np
@@ -331,15 +340,17 @@ class Workload(ABC):
                 *case.config.arguments(),
                 *after,
                 *self.arguments(),
+                **named,
             )
         return Outcome.of(case, result)
 
     def _limits(self) -> tuple[int, float]:
         return self.iterations, self.tolerance or 0.0
 
-    def simulate(self, core: Any, machine: Any, case: Case) -> Outcome:
-        """Run on a simulated machine, on the calling thread."""
-        return self._run(core, case, ("sim", machine), self._limits())
+    def simulate(self, core: Any, machine: Any, case: Case, record: Path | None = None) -> Outcome:
+        """Run on a simulated machine, on the calling thread; `record`: a trace file to write."""
+        named = {} if record is None else {"record": str(record)}
+        return self._run(core, case, ("sim", machine), self._limits(), named=named)
 
     def measure(self, cuda: Any, case: Case, warmup: int, repeats: int) -> Outcome:
         """Run on the real GPUs."""

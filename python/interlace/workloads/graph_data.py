@@ -5,28 +5,72 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from interlace.errors import UserError
-from interlace.workloads.base import Inputs, core_errors
+from interlace.workloads.base import Inputs, core_errors, option_of
 
 if TYPE_CHECKING:
     from interlace.graphs import Graph
 
+# Fields of Inputs that name a model of interlace.graph_models, and all that say which graph.
+MODELS = ("cage", "crawl", "rgg")
+GRAPHS = ("data", "rmat", *MODELS)
+
+
+def check_one(inputs: Inputs, names: tuple[str, ...]) -> str | None:
+    """Which of these fields was given; raises UserError for two of them."""
+    given = [name for name in names if getattr(inputs, name) is not None]
+    if len(given) > 1:
+        first, second = (option_of(name) for name in given[:2])
+        raise UserError(f"{first} and {second} exclude each other; give one of them")
+    return given[0] if given else None
+
+
+def check_model(inputs: Inputs) -> None:
+    """Raise UserError for a size that no model has."""
+    from interlace.graph_models import LEAST_ROWS, MOST_ROWS
+
+    for name in MODELS:
+        size = getattr(inputs, name)
+        if size is not None and not LEAST_ROWS <= size <= MOST_ROWS:
+            raise UserError(
+                f"{option_of(name)} {size}: give a number from {LEAST_ROWS} to {MOST_ROWS}"
+            )
+
 
 def check_graph(workload: str, inputs: Inputs) -> None:
     """Raise UserError unless the inputs say which graph."""
-    if inputs.data is not None and inputs.rmat is not None:
-        raise UserError("--data and --rmat exclude each other; give one of them")
-    if inputs.data is None and inputs.rmat is None:
+    given = check_one(inputs, GRAPHS)
+    if given is None:
         raise UserError(
-            f"{workload} needs a graph; give --data FILE, or --rmat SCALE to generate one"
+            f"{workload} needs a graph; give --data FILE, or --rmat SCALE, --cage ROWS, "
+            "--crawl PAGES or --rgg VERTICES to generate one"
         )
+    if given != "rmat":
+        inputs.refuse(("edge_factor",), f"is for --rmat; leave it out with {option_of(given)}")
     if inputs.rmat is not None and not 1 <= inputs.rmat <= 32:
         raise UserError(f"--rmat {inputs.rmat}: give a scale from 1 to 32")
+    check_model(inputs)
+
+
+def model_graph(inputs: Inputs) -> tuple[Graph, str, str] | None:
+    """The graph of a model, its name and its source, if one was asked for."""
+    from interlace.graph_models import MODELS as MADE
+
+    name = next((name for name in MODELS if getattr(inputs, name) is not None), None)
+    if name is None:
+        return None
+    seed = 1 if inputs.seed is None else inputs.seed
+    graph = MADE[name].make(getattr(inputs, name), seed)
+    source = f"generated, {MADE[name].source}" + (f", seed {seed}" if MADE[name].seeded else "")
+    return graph, graph.name, source
 
 
 def generated_graph(inputs: Inputs, cuda: Any | None) -> tuple[Graph, str, str]:
-    """The R-MAT graph, its name and its source; on the GPU where `cuda` is given."""
+    """The graph, its name and its source; R-MAT on the GPU where `cuda` is given."""
     from interlace import graphs
 
+    made = model_graph(inputs)
+    if made is not None:
+        return made
     assert inputs.rmat is not None
     factor = 16 if inputs.edge_factor is None else inputs.edge_factor
     seed = 1 if inputs.seed is None else inputs.seed

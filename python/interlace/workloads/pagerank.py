@@ -25,7 +25,7 @@ class Pagerank(Workload):
 
     name = "pagerank"
     summary = "PageRank by pull; --data FILE (.mtx, .txt, .el, .edges, .tsv, .gz) or --rmat SCALE"
-    options = ("data", "rmat", "edge_factor", "seed", "damping")
+    options = ("data", "rmat", "edge_factor", "cage", "crawl", "rgg", "seed", "damping")
     function = "run_pagerank"
     values_are = "ranks"
     element = "vertex"
@@ -40,7 +40,9 @@ class Pagerank(Workload):
     def check_data(cls, inputs: Inputs) -> None:
         check_graph(cls.name, inputs)
         if inputs.data is not None:
-            inputs.refuse(("edge_factor", "seed"), "is for --rmat; leave it out with --data")
+            inputs.refuse(("seed",), "is for generated graphs; leave it out with --data")
+        if inputs.cage is not None:
+            inputs.refuse(("seed",), "is for random graphs; leave it out with --cage")
         if inputs.damping is not None and not 0 <= inputs.damping <= 1:
             raise UserError(f"--damping {inputs.damping:g}: give a number from 0 to 1")
 

@@ -26,7 +26,7 @@ class Sssp(Workload):
 
     name = "sssp"
     summary = "shortest paths; --data FILE (as pagerank's; weights are its values) or --rmat SCALE"
-    options = ("data", "rmat", "edge_factor", "seed", "source")
+    options = ("data", "rmat", "edge_factor", "cage", "crawl", "rgg", "seed", "source")
     function = "run_sssp"
     values_are = "distances"
     element = "vertex"
@@ -56,8 +56,6 @@ class Sssp(Workload):
     @classmethod
     def check_data(cls, inputs: Inputs) -> None:
         check_graph(cls.name, inputs)
-        if inputs.data is not None:
-            inputs.refuse(("edge_factor",), "is for --rmat; leave it out with --data")
         if inputs.seed is not None and inputs.seed < 0:
             raise UserError(f"--seed {inputs.seed}: give a number of at least 0")
         inputs.refuse(

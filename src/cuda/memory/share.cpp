@@ -10,6 +10,7 @@
 
 #include "base/cut_text.hpp"
 #include "base/errors.hpp"
+#include "base/hexadecimal.hpp"
 #include "cuda/check.hpp"
 #include "cuda/memory/driver_calls.hpp"
 #include "cuda/memory/memory.hpp"
@@ -21,17 +22,6 @@ namespace {
 // The text: "plain OFFSET HANDLE", with the 64 bytes of the handle in hexadecimal digits, or
 // "mapped OFFSET COUNT BYTES...".
 constexpr const char* plain = "plain";
-constexpr const char* digits = "0123456789abcdef";
-
-std::string to_hex(const cudaIpcMemHandle_t& handle) {
-  std::string text;
-  for (const char c : handle.reserved) {
-    const auto byte = static_cast<unsigned char>(c);
-    text += digits[byte / 16];
-    text += digits[byte % 16];
-  }
-  return text;
-}
 
 cudaIpcMemHandle_t from_hex(const std::string& text) {
   cudaIpcMemHandle_t handle{};
@@ -69,7 +59,8 @@ exported_memory export_memory(const memory_pieces& memory, const std::string& wh
       throw usage_error(what + " cannot be shared between processes: " + cudaGetErrorString(error) +
                         " (" + cudaGetErrorName(error) + "); use cudaMalloc");
     }
-    text = std::string(plain) + " " + std::to_string(memory.offset) + " " + to_hex(handle);
+    text = std::string(plain) + " " + std::to_string(memory.offset) + " " +
+           hexadecimal(handle.reserved);
   } else {
     text = "mapped " + std::to_string(memory.offset) + " " + std::to_string(memory.pieces.size());
     for (const memory_pieces::piece& p : memory.pieces) {

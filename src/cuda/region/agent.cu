@@ -6,6 +6,7 @@
 #include "base/errors.hpp"
 #include "cuda/check.hpp"
 #include "cuda/driver_entry.hpp"
+#include "cuda/load_kernel.hpp"
 #include "cuda/region/agent.hpp"
 #include "cuda/region/wait.cuh"
 #include "interlace/copy_device.cuh"
@@ -332,13 +333,12 @@ void enqueue_wait(cudaStream_t stream, const unsigned int* flag) {
 }
 
 void load_agent_kernels() {
-  cudaFuncAttributes attributes;
-  INTERLACE_CUDA_CHECK(cudaFuncGetAttributes(&attributes, agent_kernel));
-  INTERLACE_CUDA_CHECK(cudaFuncGetAttributes(&attributes, bulk_agent_kernel));
+  load_kernel(agent_kernel);
+  load_kernel(bulk_agent_kernel);
   INTERLACE_CUDA_CHECK(cudaFuncSetAttribute(bulk_agent_kernel,
                                             cudaFuncAttributeMaxDynamicSharedMemorySize,
                                             static_cast<int>(bulk_copier::shared_bytes)));
-  INTERLACE_CUDA_CHECK(cudaFuncGetAttributes(&attributes, check_kernel));
+  load_kernel(check_kernel);
 }
 
 }  // namespace interlace::cuda

@@ -1,4 +1,5 @@
 #include "cuda/check.hpp"
+#include "cuda/load_kernel.hpp"
 #include "cuda/region/audit.hpp"
 #include "cuda/region/wait.cuh"
 
@@ -66,9 +67,6 @@ void launch_audit(const barrier_arguments& b, const region_audit& audit,
   INTERLACE_CUDA_CHECK(cudaGetLastError());
 }
 
-void load_audit_kernels() {
-  cudaFuncAttributes attributes;
-  INTERLACE_CUDA_CHECK(cudaFuncGetAttributes(&attributes, audit_kernel));
-}
+void load_audit_kernels() { load_kernel(audit_kernel); }
 
 }  // namespace interlace::cuda

@@ -1,5 +1,6 @@
 #include "base/errors.hpp"
 #include "cuda/check.hpp"
+#include "cuda/load_kernel.hpp"
 #include "cuda/region/exchange.hpp"
 #include "cuda/region/wait.cuh"
 
@@ -217,15 +218,9 @@ __global__ void __launch_bounds__(wide_threads) reset_partial(T* partial, std::u
   }
 }
 
-unsigned int blocks_for(std::uint64_t elements) {
+unsigned int wide_blocks_for(std::uint64_t elements) {
   const std::uint64_t blocks = (elements + wide_threads - 1) / wide_threads;
   return static_cast<unsigned int>(blocks < 1 ? 1 : blocks < wide_blocks ? blocks : wide_blocks);
-}
-
-template <class Entry>
-void load(Entry* entry) {
-  cudaFuncAttributes attributes;
-  INTERLACE_CUDA_CHECK(cudaFuncGetAttributes(&attributes, entry));
 }
 
 }  // namespace
@@ -240,7 +235,7 @@ void launch_fold_copies(const large_reduction& r, cudaStream_t stream) {
   with_type(r.type, r.operation, [&](auto tag) {
     using type = typename decltype(tag)::type;
     fold_copies<type, decltype(tag)::operation>
-        <<<blocks_for(r.elements), wide_threads, 0, stream>>>(
+        <<<wide_blocks_for(r.elements), wide_threads, 0, stream>>>(
             static_cast<type*>(r.partials[r.device]), r.elements, r.copies);
   });
   INTERLACE_CUDA_CHECK(cudaGetLastError());
@@ -250,7 +245,7 @@ void launch_combine_segment(const large_reduction& r, cudaStream_t stream) {
   with_type(r.type, r.operation, [&](auto tag) {
     using type = typename decltype(tag)::type;
     combine_segment<type, decltype(tag)::operation>
-        <<<blocks_for(r.elements / r.devices + 1), wide_threads, 0, stream>>>(r);
+        <<<wide_blocks_for(r.elements / r.devices + 1), wide_threads, 0, stream>>>(r);
   });
   INTERLACE_CUDA_CHECK(cudaGetLastError());
 }
@@ -259,7 +254,7 @@ void launch_reset_partial(const large_reduction& r, cudaStream_t stream) {
   with_type(r.type, r.operation, [&](auto tag) {
     using type = typename decltype(tag)::type;
     reset_partial<type, decltype(tag)::operation>
-        <<<blocks_for(r.elements), wide_threads, 0, stream>>>(
+        <<<wide_blocks_for(r.elements), wide_threads, 0, stream>>>(
             static_cast<type*>(r.partials[r.device]), r.elements);
   });
   INTERLACE_CUDA_CHECK(cudaGetLastError());
@@ -272,16 +267,16 @@ void launch_gate(const barrier_arguments& a, const unsigned int* host_ticket, un
 }
 
 void load_exchange_kernels() {
-  load(exchange_kernel);
-  load(gate_kernel);
+  load_kernel(exchange_kernel);
+  load_kernel(gate_kernel);
   for (const auto type : {element_type::f32, element_type::f64, element_type::u32,
                           element_type::i32, element_type::u64, element_type::i64}) {
     for (const auto operation : {combine::add, combine::min}) {
       with_type(type, operation, [](auto tag) {
         using value = typename decltype(tag)::type;
-        load(fold_copies<value, decltype(tag)::operation>);
-        load(combine_segment<value, decltype(tag)::operation>);
-        load(reset_partial<value, decltype(tag)::operation>);
+        load_kernel(fold_copies<value, decltype(tag)::operation>);
+        load_kernel(combine_segment<value, decltype(tag)::operation>);
+        load_kernel(reset_partial<value, decltype(tag)::operation>);
       });
     }
   }

@@ -7,6 +7,7 @@
 
 #include "base/agreement.hpp"
 #include "base/errors.hpp"
+#include "base/hexadecimal.hpp"
 #include "cuda/check.hpp"
 #include "cuda/memory/memory.hpp"
 
@@ -34,14 +35,7 @@ std::string machine_id() {
 std::string uuid_of(int ordinal) {
   cudaDeviceProp properties{};
   INTERLACE_CUDA_CHECK(cudaGetDeviceProperties(&properties, ordinal));
-  constexpr const char* digits = "0123456789abcdef";
-  std::string text;
-  for (const char c : properties.uuid.bytes) {
-    const auto byte = static_cast<unsigned char>(c);
-    text += digits[byte / 16];
-    text += digits[byte % 16];
-  }
-  return text;
+  return hexadecimal(properties.uuid.bytes);
 }
 
 int visible_gpus() {

@@ -19,6 +19,7 @@ fabric::fabric(const machine::machine& described, event_queue& queue, event_kind
     direction d;
     d.per_byte_q16 = static_cast<picoseconds>(std::llround(65536.0 * 1e12 / l.bytes_per_s));
     d.latency = l.latency_ps;
+    d.queue_bytes = l.queue_bytes;
     d.queue_time = (l.queue_bytes * d.per_byte_q16) >> 16U;
     directions_.push_back(d);
     directions_.push_back(d);

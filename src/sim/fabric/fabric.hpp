@@ -40,6 +40,16 @@ class fabric {
   bool reaches(std::uint32_t from, std::uint32_t to) const {
     return !routes_[from * count_ + to].empty();
   }
+  // The first link on the way as a number, and what waits for it at most.
+  std::uint32_t port(std::uint32_t from, std::uint32_t to) const {
+    return routes_[from * count_ + to].front().direction;
+  }
+  std::uint32_t ports() const { return static_cast<std::uint32_t>(directions_.size()); }
+  std::uint64_t port_bytes(std::uint32_t port) const { return directions_[port].queue_bytes; }
+  // The receiver cannot take more from the last link on the way before that time.
+  void hold_last(std::uint32_t from, std::uint32_t to, picoseconds until) {
+    directions_[routes_[from * count_ + to].back().direction].server.hold_until(until);
+  }
   // The protocol of the first link on the way.
   const machine::protocol& protocol(std::uint32_t from, std::uint32_t to) const;
 
@@ -54,7 +64,8 @@ class fabric {
     resource server;
     picoseconds per_byte_q16 = 0;  // picoseconds a byte, times 65536
     picoseconds latency = 0;
-    picoseconds queue_time = 0;  // that its sender's buffer covers
+    std::uint64_t queue_bytes = 0;  // of its sender's buffer
+    picoseconds queue_time = 0;     // that those cover
   };
   struct step {
     std::uint32_t direction = 0;

@@ -8,8 +8,10 @@
 namespace interlace::sim {
 
 enum class message_kind : std::uint8_t {
-  store,   // posted
-  atomic,  // posted
+  store,     // posted
+  combined,  // a line of a queue that combines stores
+  packed,    // a window of a queue that packs stores
+  atomic,    // posted
   read_request,
   read_reply,
   flag,          // a release that one device signals to another; follows what was sent before it

@@ -26,7 +26,9 @@ gpu::gpu(std::uint32_t index, const machine::gpu& config, const address_map& add
       kinds_(kinds),
       clock_ps_(1e12 / config.clock_hz),
       half_l2_(config.l2.hit_latency_ps / 2),
-      memory_(config) {
+      memory_(config),
+      egress_(index, config, addresses.devices, queue, links, kinds.stores),
+      unpacker_(config) {
   units_.reserve(config.compute_units);
   for (std::uint32_t u = 0; u < config.compute_units; ++u) units_.emplace_back(config_);
 }
@@ -34,8 +36,9 @@ gpu::gpu(std::uint32_t index, const machine::gpu& config, const address_map& add
 // --- Kernels and blocks
 
 void gpu::start_kernel(grid shape, const recorder::settings& record, const block_function& block,
-                       std::uint32_t agent_warps) {
+                       std::uint32_t agent_warps, store_path path) {
   shape_ = shape;
+  egress_.begin(path);
   record_ = record;
   block_ = &block;
   warps_per_block_ = (shape.threads + config_.warp_width - 1) / config_.warp_width;
@@ -226,6 +229,23 @@ void gpu::end_child(std::uint32_t id) {
 
 void gpu::check_kernel_end() {
   if (blocks_left_ == 0) push(std::max(queue_.now(), stores_arrived_), kinds_.kernel_end, 0, 0);
+}
+
+bool gpu::release() {
+  ending_ = !egress_.release();
+  return !ending_;
+}
+
+void gpu::free_remote() {
+  for (const std::uint32_t unit : egress_.freed()) {
+    --units_[unit].remote_used;
+    resume(units_[unit].waiting_remote);
+  }
+  egress_.freed().clear();
+  if (ending_) {
+    ending_ = false;
+    push(queue_.now(), kinds_.kernel_end, 0, 0);
+  }
 }
 
 void gpu::release_barrier(std::uint32_t block) {
@@ -508,8 +528,8 @@ void gpu::send_load(picoseconds time, std::uint32_t unit, std::uint32_t entry, l
   m.address = l.packed();
   m.wire = read_request_bytes(fabric_.protocol(index_, owner));
   counters_.read_wire += m.wire;
-  ++counters_.remote_transactions;
-  fabric_.send(time, m);
+  ++counters_.reads;
+  egress_.pass(time, m);
 }
 
 void gpu::check_reaches(std::uint32_t owner) const {
@@ -535,10 +555,15 @@ bool gpu::issue_store(compute_unit& u, std::uint32_t unit, const instruction& i,
   if (u.remote_used >= config_.store_queue_lines) return false;
   check_reaches(owner);
   ++u.remote_used;
-  const packet_cost cost =
-      store_packets(fabric_.protocol(index_, owner), written.bytes, config_.l2.line_bytes);
+  const picoseconds at = u.load_store.reserve(queue_.now(), lookup) + half_l2_;
+  stores_arrived_ = std::max(stores_arrived_, at);  // what is sent after the kernel stays behind it
+  if (!is_atomic) {
+    egress_.store(at, unit, owner, l.line(), l.sectors(), written.bytes);
+    return true;
+  }
+  const packet_cost cost = store_packets(fabric_.protocol(index_, owner), written.bytes);
   message m;
-  m.kind = is_atomic ? message_kind::atomic : message_kind::store;
+  m.kind = message_kind::atomic;
   m.from = static_cast<std::uint8_t>(index_);
   m.to = static_cast<std::uint8_t>(owner);
   m.unit = unit;
@@ -547,12 +572,10 @@ bool gpu::issue_store(compute_unit& u, std::uint32_t unit, const instruction& i,
   m.payload = cost.payload;
   m.wire = cost.wire;
   m.packets = cost.packets;
-  counters_.store_payload += cost.payload;
-  counters_.store_wire += cost.wire;
-  counters_.remote_transactions += cost.packets;
-  const picoseconds at = u.load_store.reserve(queue_.now(), lookup) + half_l2_;
-  stores_arrived_ = std::max(stores_arrived_, at);  // what is sent after the kernel stays behind it
-  fabric_.send(at, m);
+  counters_.atomics += cost.packets;
+  counters_.atomic_payload += cost.payload;
+  counters_.atomic_wire += cost.wire;
+  egress_.pass(at, m);
   return true;
 }
 
@@ -584,6 +607,11 @@ void gpu::line_arrived(std::uint32_t warp_id, instruction& i) {
 }
 
 void gpu::departed(const message& m) {
+  if (m.kind == message_kind::packed || m.kind == message_kind::combined) {
+    egress_.departed(m);
+    free_remote();
+    return;
+  }
   if (m.kind != message_kind::store && m.kind != message_kind::atomic) return;
   --units_[m.unit].remote_used;
   resume(units_[m.unit].waiting_remote);
@@ -594,6 +622,7 @@ void gpu::delivered(const message& m) {
   const picoseconds at_bank = queue_.now() + half_l2_;
   switch (m.kind) {
     case message_kind::store:
+    case message_kind::combined:
     case message_kind::atomic:
       push(at_bank, kinds_.l2_store, foreign_unit << 16U | m.lanes, m.address);
       break;
@@ -607,6 +636,18 @@ void gpu::delivered(const message& m) {
     default:
       break;
   }
+}
+
+void gpu::unpack(const message& m, const flushed_window& from) {
+  for (const queued_line& l : from.lines) {
+    const auto sectors =
+        static_cast<std::uint8_t>(l.bytes.units(config_.l2.sector_bytes, config_.l2.line_bytes));
+    const picoseconds out =
+        unpacker_.take(queue_.now(), static_cast<std::uint32_t>(__builtin_popcount(sectors)));
+    push(out + half_l2_, kinds_.l2_store, foreign_unit << 16U,
+         line_access(l.line, sectors).packed());
+  }
+  if (unpacker_.entered() > queue_.now()) fabric_.hold_last(m.from, m.to, unpacker_.entered());
 }
 
 void gpu::reply(const event& e) {
@@ -694,6 +735,9 @@ void gpu::handle(const event& e) {
       --units_[e.a >> 16U].entries_used;
       resume(units_[e.a >> 16U].waiting);
     }
+  } else if (e.kind == kinds_.stores.reached || e.kind == kinds_.stores.idle) {
+    egress_.handle(e);
+    free_remote();
   } else if (e.kind == kinds_.l2_remote_load) {
     reply(e);
   } else if (e.kind == kinds_.entry_free) {

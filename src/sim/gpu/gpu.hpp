@@ -21,6 +21,8 @@
 #include "sim/gpu/memory.hpp"
 #include "sim/gpu/program.hpp"
 #include "sim/gpu/recorder.hpp"
+#include "sim/remote/egress.hpp"
+#include "sim/remote/unpacker.hpp"
 
 namespace interlace::sim {
 
@@ -44,12 +46,14 @@ using block_function =
     std::function<void(std::uint64_t index, recorder& record, kernel::block_memory& memory)>;
 
 struct gpu_counters {
-  std::uint64_t accesses = 0;             // (warp instruction, line) pairs to memory
-  std::uint64_t remote_transactions = 0;  // packets that its kernels sent to other devices
+  std::uint64_t accesses = 0;  // (warp instruction, line) pairs to memory
   std::uint64_t l1_hits = 0;
   std::uint64_t l1_misses = 0;
-  std::uint64_t store_payload = 0;  // bytes that kernels stored to other devices
-  std::uint64_t store_wire = 0;
+  store_counts stores;        // of kernels to other devices
+  std::uint64_t atomics = 0;  // packets of those
+  std::uint64_t atomic_payload = 0;
+  std::uint64_t atomic_wire = 0;
+  std::uint64_t reads = 0;  // requests of kernels to other devices
   std::uint64_t read_payload = 0;
   std::uint64_t read_wire = 0;
 };
@@ -68,6 +72,7 @@ class gpu {
     std::uint16_t kernel_end = 0;
     std::uint16_t announced = 0;  // what a block of a tracked launch wrote is in the L2
     std::uint16_t child_placed = 0;
+    egress::event_kinds stores;
   };
 
   gpu(std::uint32_t index, const machine::gpu& config, const address_map& addresses,
@@ -75,9 +80,12 @@ class gpu {
 
   // Starts a kernel now; an event of kind kernel_end comes when all blocks have ended and local
   // stores have arrived.
-  // `agent_warps` are held by an agent meanwhile.
+  // `agent_warps` are held by an agent meanwhile. Stores to other devices leave on `path`.
   void start_kernel(grid shape, const recorder::settings& record, const block_function& block,
-                    std::uint32_t agent_warps);
+                    std::uint32_t agent_warps, store_path path);
+  // At kernel_end: a release. False while stores have not reached their queue; then another event
+  // of that kind comes.
+  bool release();
   void handle(const event& e);
 
   // A kernel that the running one launched, of so many threads: its blocks take places ahead of
@@ -95,13 +103,22 @@ class gpu {
   // Messages of the fabric.
   void departed(const message& m);
   void delivered(const message& m);
+  // A message of kind packed, whose lines these are.
+  void unpack(const message& m, const flushed_window& from);
+  // When all packed stores that have arrived are on their way to the L2.
+  picoseconds unpacked() const { return unpacker_.clear(); }
+  egress& stores() { return egress_; }
 
   // What an event of kind announced is about, until the next forget_announced.
   const kernel::element_range& announced(std::uint32_t which) const { return announced_[which]; }
   void forget_announced() { announced_.clear(); }
 
   memory& second_level() { return memory_; }
-  const gpu_counters& counters() const { return counters_; }
+  gpu_counters counters() const {
+    gpu_counters found = counters_;
+    found.stores = egress_.counts();
+    return found;
+  }
   // Time in which compute units issued instructions, the sum of all.
   picoseconds issue_time() const;
   std::uint64_t memory_bytes() const { return memory_.dram_bytes(); }
@@ -195,6 +212,7 @@ class gpu {
   void load_done(std::uint32_t unit, std::uint32_t entry, line_access l);
   void line_arrived(std::uint32_t warp_id, instruction& i);
   void resume(std::deque<stalled>& waiting);
+  void free_remote();  // places of stores that have been taken
   void end_warp(std::uint32_t warp_id);
   void release_barrier(std::uint32_t block);
   void check_kernel_end();
@@ -224,6 +242,9 @@ class gpu {
   picoseconds half_l2_;
 
   memory memory_;
+  egress egress_;
+  unpacker unpacker_;
+  bool ending_ = false;  // the kernel waits for its stores to be taken
   std::vector<compute_unit> units_;
   std::vector<warp> warps_;  // [block slot][warp of the block]
   std::vector<block_slot> blocks_;

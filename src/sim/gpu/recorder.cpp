@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "base/errors.hpp"
+
 namespace interlace::sim {
 
 void recorder::begin_block(const settings& s, std::vector<warp_program>& programs) {
@@ -12,6 +14,13 @@ void recorder::begin_block(const settings& s, std::vector<warp_program>& program
   warp_ = none;
   first_id_ = 0;
   published_ = false;
+  if (s.log == nullptr) return;
+  if (logged_launch_ != s.launch) {
+    logged_launch_ = s.launch;
+    next_block_ = 0;
+    s.log->begin_kernel(s.device, s.launch);
+  }
+  s.log->begin_block(s.device, next_block_++);
 }
 
 void recorder::end_block() { flush(); }
@@ -93,11 +102,29 @@ std::uint32_t recorder::on_access(const kernel::access& a) {
   } else if (a.kind == access_kind::atomic || a.kind == access_kind::reduce) {
     kind = instruction_kind::atomic;
   }
-  if (a.space == memory_space::replicated && settings_->regions[a.region] != nullptr) {
+  std::uint64_t address =
+      a.space == memory_space::shared
+          ? reinterpret_cast<std::uintptr_t>(a.address)
+          : static_cast<std::uint64_t>(static_cast<const std::byte*>(a.address) -
+                                       settings_->address_base);
+  bool up_to_date = true;
+  if (a.space == memory_space::replicated && !settings_->subscribed.empty() &&
+      settings_->subscribed[a.region] != nullptr) {
+    subscriptions& s = *settings_->subscribed[a.region];
     if (kind == instruction_kind::load) {
+      up_to_date = s.load(settings_->device, a.element);
+      if (!up_to_date) address = s.at_owner(settings_->device, a.element, address);
+    } else if (!a.primary &&
+               !s.receives(static_cast<std::uint32_t>(address >> settings_->slot_bits),
+                           a.element)) {
+      return kernel::no_instruction;
+    }
+  }
+  if (a.space == memory_space::replicated && settings_->regions[a.region] != nullptr) {
+    if (kind != instruction_kind::load) {
+      if (a.primary) settings_->regions[a.region]->wrote(a.element);
+    } else if (up_to_date) {
       settings_->regions[a.region]->read(settings_->device, a.element);
-    } else if (a.primary) {
-      settings_->regions[a.region]->wrote(a.element);
     }
   }
   // What is stored was computed from what was loaded before it.
@@ -110,11 +137,8 @@ std::uint32_t recorder::on_access(const kernel::access& a) {
   std::uint32_t depends = a.depends;
   if (a.kind == access_kind::store && before != none) depends = before + first_id_;
   if (depends != none && depends >= first_id_) n.depends = depends - first_id_;
-  addresses_[std::size_t{id} * settings_->warp_width + n.count++] =
-      a.space == memory_space::shared
-          ? reinterpret_cast<std::uintptr_t>(a.address)
-          : static_cast<std::uint64_t>(static_cast<const std::byte*>(a.address) -
-                                       settings_->address_base);
+  n.lanes |= std::uint64_t{1} << lane_;
+  addresses_[std::size_t{id} * settings_->warp_width + n.count++] = address;
   return id + first_id_;
 }
 
@@ -147,11 +171,14 @@ void recorder::next_iteration() {
   l.key = mix(l.base + l.iteration);
 }
 
-void recorder::append(std::uint32_t warp, instruction_kind kind, std::uint32_t count) {
+void recorder::append(std::uint32_t warp, instruction_kind kind, std::uint32_t count,
+                      operation op) {
   instruction i;
   i.kind = kind;
   i.count = count;
+  i.op = op;
   (*programs_)[warp].instructions.push_back(i);
+  if (settings_->log != nullptr) log(warp, {}, nullptr);
 }
 
 void recorder::on_uniform() {
@@ -213,8 +240,7 @@ void recorder::on_shuffle(std::uint32_t warp, std::uint32_t n, operation kind,
   warp_ = none;
   append(warp, instruction_kind::shuffle, n);
   if (operations == 0) return;
-  append(warp, instruction_kind::compute, operations);
-  (*programs_)[warp].instructions.back().op = kind;
+  append(warp, instruction_kind::compute, operations, kind);
   if (settings_->totals == nullptr) return;
   settings_->totals->operations[static_cast<std::size_t>(kind)] +=
       std::uint64_t{operations} * settings_->warp_width;
@@ -290,7 +316,108 @@ void recorder::emit_compute(const std::uint64_t* counts, instruction out) {
     out.op = static_cast<operation>(k);
     out.count = static_cast<std::uint32_t>(counts[k]);
     (*programs_)[warp_].instructions.push_back(out);
+    if (settings_->log != nullptr) log(warp_, {}, nullptr);
   }
+}
+
+void recorder::log(std::uint32_t warp, const node& n, const std::uint64_t* addresses) const {
+  using trace::action;
+  const instruction& from = (*programs_)[warp].instructions.back();
+  trace::instruction to;
+  to.count = from.count;
+  to.depends = from.depends;
+  switch (from.kind) {
+    case instruction_kind::load:
+    case instruction_kind::store:
+    case instruction_kind::atomic:
+      to.kind = from.kind == instruction_kind::load    ? action::load
+                : from.kind == instruction_kind::store ? action::store
+                                                       : action::atomic;
+      to.bytes = n.bytes;
+      to.lanes = n.lanes;
+      to.addresses = addresses;
+      to.scope = from.kind == instruction_kind::atomic ? trace::scope::device : trace::scope::none;
+      break;
+    case instruction_kind::shared:
+      to.kind = action::shared;
+      break;
+    case instruction_kind::compute:
+      to.kind = action::compute;
+      to.operation = static_cast<std::uint8_t>(from.op);
+      break;
+    case instruction_kind::shuffle:
+      to.kind = action::shuffle;
+      break;
+    case instruction_kind::wait:
+      to.kind = action::wait;
+      break;
+    case instruction_kind::barrier:
+      to.kind = action::barrier;
+      break;
+    case instruction_kind::publish:
+      throw model_error("a launch whose chunks are tracked was to be recorded");
+  }
+  settings_->log->add(settings_->device, warp, to);
+}
+
+void recorder::add(std::uint32_t warp, const trace::instruction& i) {
+  using trace::action;
+  node n;
+  instruction out;
+  out.depends = i.depends == trace::no_dependence ? none : i.depends;
+  switch (i.kind) {
+    case action::load:
+      n.kind = instruction_kind::load;
+      break;
+    case action::store:
+      n.kind = instruction_kind::store;
+      break;
+    case action::atomic:
+      n.kind = instruction_kind::atomic;
+      break;
+    case action::release:  // waits for what the warp has under way
+    case action::wait:
+      append(warp, instruction_kind::wait, 0);
+      return;
+    case action::compute:
+      append(warp, instruction_kind::compute, i.count, static_cast<operation>(i.operation));
+      return;
+    case action::shuffle:
+      append(warp, instruction_kind::shuffle, i.count);
+      return;
+    case action::barrier:
+      append(warp, instruction_kind::barrier, 0);
+      return;
+    case action::shared:
+      out.kind = instruction_kind::shared;
+      out.count = i.count;
+      (*programs_)[warp].instructions.push_back(out);
+      return;
+  }
+  out.kind = n.kind;
+  n.bytes = i.bytes;
+  n.count = static_cast<std::uint32_t>(__builtin_popcountll(i.lanes));
+  // The largest power of two up to a word of 64 bytes that all of them are multiples of: an element
+  // does not cross a word.
+  std::uint64_t common = i.bytes | 64U;
+  for (std::uint32_t k = 0; k < n.count; ++k) common |= i.addresses[k];
+  const std::uint64_t piece = common & (0 - common);
+  const std::uint64_t* addresses = i.addresses;
+  if (piece < i.bytes) {
+    pieces_.clear();
+    for (std::uint32_t k = 0; k < n.count; ++k) {
+      for (std::uint64_t at = 0; at < i.bytes; at += piece) {
+        pieces_.push_back(i.addresses[k] + at);
+      }
+    }
+    n.bytes = static_cast<std::uint8_t>(piece);
+    n.count = static_cast<std::uint32_t>(pieces_.size());
+    addresses = pieces_.data();
+  }
+  warp_ = warp;
+  emit_lines(n, addresses, out);
+  (*programs_)[warp].instructions.push_back(out);
+  warp_ = none;
 }
 
 void recorder::flush() {
@@ -324,6 +451,7 @@ void recorder::flush() {
         continue;
     }
     program.push_back(out);
+    if (settings_->log != nullptr) log(warp_, n, addresses);
   }
   first_id_ += static_cast<std::uint32_t>(nodes_.size());
   if (nodes_.size() * 8 < table_.size()) {

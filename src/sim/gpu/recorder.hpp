@@ -15,6 +15,8 @@
 #include "kernel/serial_block.hpp"
 #include "kernel/use_tracker.hpp"
 #include "sim/gpu/program.hpp"
+#include "sim/remote/subscriptions.hpp"
+#include "sim/trace/instruction.hpp"
 
 namespace interlace::sim {
 
@@ -32,16 +34,24 @@ class recorder {
     bool stores_inline = false;
     std::uint32_t device = 0;
     std::vector<kernel::use_tracker*> regions;  // by region id; null: not tracked
-    kernel::trace_totals* totals = nullptr;     // where accesses are added up, if anywhere
+    // By region id, of those whose devices subscribe to pages; empty: there is none.
+    std::vector<subscriptions*> subscribed;
+    std::uint32_t slot_bits = 0;             // address >> slot_bits: whose memory
+    kernel::trace_totals* totals = nullptr;  // where accesses are added up, if anywhere
     // Of a tracked launch; null: nobody asks what blocks announce.
     const std::vector<kernel::chunk>* chunks = nullptr;
     // 8 bytes a chunk, in the device's memory; null: stores update counters by themselves.
     const std::byte* counters = nullptr;
+    trace::sink* log = nullptr;  // takes everything down, if anything does
+    std::uint32_t launch = 0;    // its number there
   };
 
   // `programs` has one element a warp of the block; they are cleared.
   void begin_block(const settings& s, std::vector<warp_program>& programs);
   void end_block();
+  // In place of a kernel, between begin_block and end_block: the next instruction of a warp. Its
+  // addresses are device addresses.
+  void add(std::uint32_t warp, const trace::instruction& i);
 
   bool stores_inline() const { return settings_->stores_inline; }
   void begin_segment();
@@ -85,6 +95,7 @@ class recorder {
     std::uint32_t depends = none;
     std::uint32_t count = 0;  // lanes with an address
     std::uint32_t emitted = none;
+    std::uint64_t lanes = 0;  // those, one bit each
   };
   struct loop {
     std::uint64_t base = 0;
@@ -115,7 +126,10 @@ class recorder {
   // A barrier of the block, and then its first warp's fence and additions to counters; without
   // counters none of that, but a place in the program of the first warp.
   void announce(const std::vector<kernel::element_range>& ranges);
-  void append(std::uint32_t warp, instruction_kind kind, std::uint32_t count);
+  void append(std::uint32_t warp, instruction_kind kind, std::uint32_t count,
+              operation op = operation::fp32);
+  // Takes the instruction down that a program was given last; `n` is the node of an access.
+  void log(std::uint32_t warp, const node& n, const std::uint64_t* addresses) const;
 
   const settings* settings_ = nullptr;
   std::vector<warp_program>* programs_ = nullptr;
@@ -136,7 +150,10 @@ class recorder {
   std::vector<std::uint64_t> lines_;  // of the instruction being emitted
   std::vector<written_bytes> written_;
   std::vector<std::uint32_t> table_ = std::vector<std::uint32_t>(1024, none);
-  std::uint32_t table_shift_ = 54;  // 64 - log2 of the table's size
+  std::uint32_t table_shift_ = 54;     // 64 - log2 of the table's size
+  std::vector<std::uint64_t> pieces_;  // of accesses that are not aligned
+  std::uint32_t logged_launch_ = none;
+  std::uint64_t next_block_ = 0;  // of it
 };
 
 }  // namespace interlace::sim

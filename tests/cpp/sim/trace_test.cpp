@@ -7,6 +7,7 @@
 #include <iterator>
 #include <map>
 #include <regex>
+#include <set>
 #include <string>
 
 #include "../../probes/traces.hpp"
@@ -74,6 +75,40 @@ TEST(trace, workloads) {
     EXPECT_GT(t.of(traced_access::atomic, memory_space::local).lanes, 0U);  // rows of many units
   }
   {
+    // A point and four others along each dimension, in three stages, of which the last two also
+    // load the step's start, which the first stores.
+    const trace_totals& t = all.at("diffusion");
+    const std::uint64_t points = 12 * 13 * 35;
+    EXPECT_EQ(t.of(traced_access::load, memory_space::replicated).lanes, 3 * 13 * points);
+    EXPECT_EQ(t.of(traced_access::load, memory_space::local).lanes, 2 * points);
+    EXPECT_EQ(t.of(traced_access::store, memory_space::local).lanes, points);
+    EXPECT_EQ(t.of(traced_access::store, memory_space::replicated).lanes, 3 * points);
+    EXPECT_EQ(t.of(traced_access::store, memory_space::replicated).lines, 3 * ((points + 31) / 32));
+    EXPECT_EQ(all.at("burgers").of(traced_access::load, memory_space::replicated).lanes,
+              3 * 19 * points);
+  }
+  {
+    // Three own values and nine differences of three others, twice; stresses load what they add
+    // to, three of them in the region, and velocities the three in the region; each the medium.
+    const trace_totals& t = all.at("eqwp");
+    const std::uint64_t points = 10 * 17 * 33;
+    const auto loads = [&](memory_space s) { return t.of(traced_access::load, s).lanes; };
+    EXPECT_EQ(loads(memory_space::replicated) + loads(memory_space::local),
+              (30 + 6 + 1 + 33 + 3 + 1) * points);
+    EXPECT_EQ(t.of(traced_access::store, memory_space::replicated).lanes, 6 * points);
+    EXPECT_EQ(t.of(traced_access::store, memory_space::local).lanes, 3 * points);
+  }
+  {
+    // Six half spectra to planes and three back, in two stages.
+    const trace_totals& t = all.at("hit");
+    const std::uint64_t modes = 20 * 20 * 11;
+    EXPECT_EQ(t.of(traced_access::store, memory_space::replicated).lanes, 2 * 9 * modes);
+    EXPECT_EQ(t.of(traced_access::load, memory_space::replicated).lanes, 2 * 9 * modes);
+    // Complex numbers of 8 bytes: two lines a warp, but for the last.
+    EXPECT_NEAR(static_cast<double>(t.of(traced_access::store, memory_space::replicated).lines),
+                2 * 9 * static_cast<double>(modes) / 16, 4);
+  }
+  {
     // Every entry and its unknown, twice, and the second time each row's own unknown.
     const trace_totals& t = all.at("jacobi");
     const std::uint64_t rows = 5003;
@@ -125,6 +160,10 @@ double measured(const std::string& file, const std::string& workload, const char
   return std::stod(found[1]);
 }
 
+// Workloads that bench/operation_counts.py has not run yet. What their kernels name was counted in
+// the machine code that nvcc makes for sm_90.
+const std::set<std::string> unmeasured = {"diffusion", "burgers", "eqwp", "hit"};
+
 // The operations that kernels name with compute against those that a GPU executed, as
 // bench/operation_counts.py measured them.
 TEST(operations, are_those_of_the_machine_code) {
@@ -135,6 +174,12 @@ TEST(operations, are_those_of_the_machine_code) {
 
   sim::node node(test::meshed(1, machine::protocol_kind::nvlink2), 1, [] {});
   for (const auto& w : probe::trace_workloads(node)) {
+    if (unmeasured.contains(w.name)) {
+      EXPECT_EQ(file.find("\"" + w.name + "\": {"), std::string::npos)
+          << w.name << " has been measured: take it from the list";
+      std::printf("[    OPS   ] %-8s is not in %s yet\n", w.name.c_str(), path.c_str());
+      continue;
+    }
     const auto expect = [&](operation kind, const char* name) {
       const auto named = static_cast<double>(w.totals.operations[static_cast<std::size_t>(kind)]);
       const double executed = measured(file, w.name, name);

@@ -170,13 +170,13 @@ TEST(packets, random_masks) {
     }
     machine::protocol p;
     p.kind = protocol_kind::pcie3;
-    const auto pcie = sim::store_packets(p, mask, 128);
+    const auto pcie = sim::store_packets(p, mask);
     EXPECT_EQ(pcie.packets, byte_runs);
     EXPECT_EQ(pcie.payload, mask.count());
     EXPECT_GE(pcie.wire, byte_runs * 24 + mask.count());
     EXPECT_LE(pcie.wire, byte_runs * (24 + 6) + mask.count());
     p.kind = protocol_kind::nvlink2;
-    const auto nvlink = sim::store_packets(p, mask, 128);
+    const auto nvlink = sim::store_packets(p, mask);
     EXPECT_EQ(nvlink.payload, mask.count());
     EXPECT_LE(nvlink.packets, sectors);
     EXPECT_EQ(nvlink.wire % 16, 0U);

@@ -1,0 +1,210 @@
+"""`interlace cost`: what the hardware of the simulated mechanisms would take of a GPU.
+
+Storage bits are computed from the machine's description: the remote write queue and de-packetizer
+of FinePack (HPCA 2023, section IV-B) and the queue of GPS (MICRO 2021), beside the data of the
+caches. Logic, ports and the area of a fully associative search are not counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import msgspec
+import typer
+
+from interlace.errors import UserError
+from interlace.files import check_writable, show_and_write
+from interlace.machines import MAX_GPUS, Machine, load_machine
+from interlace.options import whole
+from interlace.results import json_text, provenance
+from interlace.table import Column, print_table
+
+FORMAT = 1
+ADDRESS_BITS = 64  # of a base address register: 8 bytes, FinePack, Table III
+SUBHEADER_LENGTH_BITS = 10  # FinePack, Table II
+
+
+class Part(msgspec.Struct, frozen=True):
+    """Storage of one structure of a GPU, in bits."""
+
+    structure: str
+    what: str
+    count: int  # alike, in a GPU
+    bits_each: int
+    bits: int
+    of_caches: float  # bits over those of the data of L1 and L2
+
+
+class Figure(NamedTuple):
+    """What a paper says, beside what follows from its own parameters."""
+
+    published: str
+    source: str
+    note: str
+
+
+PUBLISHED = (
+    Figure(
+        "48 kB for the queues of a GPU among 4, 0.3 % of 16 MB of caches",
+        "FinePack, section IV-B",
+        "three destinations of 64 lines of 128 B are 24 KiB; 48 kB would be six destinations",
+    ),
+    Figure(
+        "192 entries of 144 bytes for a GPU among 4",
+        "FinePack, Table III",
+        "three destinations of 64; 128 B and 128 byte enables, without a tag",
+    ),
+    Figure(
+        "120 kB for the queues of a GPU among 16",
+        "FinePack, section VI-B",
+        "fifteen destinations of 64 lines of 128 B are 120 KiB",
+    ),
+    Figure(
+        "less than 0.05 % of the area of the caches of a GA100",
+        "FinePack, section VI-B",
+        "an area, which bits do not give; the L2 of a GA100 alone has 40 MB",
+    ),
+    Figure(
+        "512 entries of 135 bytes",
+        "GPS (MICRO 2021), Table 1",
+        "128 B, and 7 bytes beside them",
+    ),
+)
+
+
+class Cost(msgspec.Struct, frozen=True):
+    """The file of `interlace cost --json`."""
+
+    format: int
+    command: str
+    version: str
+    commit: str | None
+    date: str
+    machine: str
+    gpus: int
+    parts: list[Part]
+    published: list[dict[str, str]]
+
+
+def _bits_for(most: int) -> int:
+    """Of a register that counts from 0 to `most`."""
+    return most.bit_length()
+
+
+def parts(machine: Machine, gpus: int) -> list[Part]:
+    """The structures of one GPU among so many."""
+    gpu, queue = machine.gpu, machine.gpu.remote_write_queue
+    line = gpu.l2.line_bytes
+    line_bits = line.bit_length() - 1
+    destinations = gpus - 1
+    offset_bits = 8 * queue.subheader_bytes - SUBHEADER_LENGTH_BITS
+    # The base register has the address bits above the window; a window that grows has no such base.
+    tag = ADDRESS_BITS - line_bits if queue.window == "growing" else max(0, offset_bits - line_bits)
+    windows = queue.windows_per_destination
+    entry = line * 8 + line + tag + 1 + _bits_for(windows - 1)
+    registers = windows * (ADDRESS_BITS + _bits_for(queue.payload_bytes))
+    if queue.window == "growing":
+        registers += windows * ADDRESS_BITS  # where its stores end
+    configuration = sum(map(_bits_for, (ADDRESS_BITS, offset_bits, 6, queue.payload_bytes)))
+    unpacked = line * 8 + line + ADDRESS_BITS - line_bits + 1
+    l1 = gpu.l1.size_KiB * 1024 * 8
+    l2 = gpu.l2.size_KiB * 1024 * 8
+    caches = gpu.compute_units * l1 + l2
+    found = [
+        ("remote write queue", "data", destinations * queue.lines_per_destination, line * 8),
+        ("remote write queue", "byte enables", destinations * queue.lines_per_destination, line),
+        (
+            "remote write queue",
+            "tags, valid bits, windows",
+            destinations * queue.lines_per_destination,
+            entry - line * 9,
+        ),
+        ("remote write queue", "base and payload registers", destinations, registers),
+        (
+            "remote write queue",
+            "counters of entries",
+            destinations,
+            _bits_for(queue.lines_per_destination),
+        ),
+        ("remote write queue", "configuration registers", 1, configuration),
+        ("de-packetizer", "data, byte enables, addresses", queue.unpacked_lines, unpacked),
+        ("queue of GPS", "data, tags, valid bits", gpu.gps.queue_lines, line * 8 + 56),
+        ("L1", "data", gpu.compute_units, l1),
+        ("L2", "data", 1, l2),
+    ]
+    return [
+        Part(structure, what, count, each, count * each, count * each / caches)
+        for structure, what, count, each in found
+    ]
+
+
+def _kib(bits: int) -> str:
+    return f"{bits / 8 / 1024:,.3f}"
+
+
+def _show(cost: Cost) -> None:
+    rows: Sequence[Part] = cost.parts
+    structures = list(dict.fromkeys(row.structure for row in rows))
+    totals = {name: sum(r.bits for r in rows if r.structure == name) for name in structures}
+    share = {name: sum(r.of_caches for r in rows if r.structure == name) for name in structures}
+    foot = [
+        f"{name}: {_kib(totals[name])} KiB, {share[name]:.3%} of the caches' data"
+        for name in structures
+        if name not in ("L1", "L2")
+    ]
+    foot += ["", "Published:"]
+    foot += [f"  {one['published']} ({one['source']}): {one['note']}" for one in cost.published]
+    print_table(
+        f"Storage of a GPU of {cost.machine} among {cost.gpus}",
+        [
+            Column("structure", "", [row.structure for row in rows], number=False),
+            Column("what", "", [row.what for row in rows], number=False),
+            Column("count", "", [str(row.count) for row in rows]),
+            Column("each", "bits", [str(row.bits_each) for row in rows]),
+            Column("all", "KiB", [_kib(row.bits) for row in rows]),
+            Column("of caches", "%", [f"{100 * row.of_caches:.4f}" for row in rows]),
+        ],
+        [structures.index(row.structure) for row in rows],
+        ["" for _ in rows],
+        foot,
+    )
+
+
+def cost_command(
+    machine: Annotated[
+        str | None, typer.Argument(metavar="MACHINE", help="A described machine by name or file.")
+    ] = None,
+    gpus: Annotated[
+        str | None,
+        typer.Option(
+            "--gpus", "-g", metavar="N", help="GPUs that talk to each other.  [default: all]"
+        ),
+    ] = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Write what is shown as JSON.")
+    ] = None,
+) -> None:
+    """Say how much storage the queues of simulated mechanisms take of a GPU, beside its caches."""
+    if machine is None:
+        raise UserError("cost needs a machine: a shipped one by name, or a .toml file")
+    asked = whole("--gpus", gpus, 2)
+    if json_file is not None:
+        check_writable(json_file, "--json")
+    described = load_machine(machine)
+    count = described.gpu.count if asked is None else asked
+    if not 2 <= count <= MAX_GPUS:
+        raise UserError(
+            f"{count} GPUs: a queue has destinations among 2 to {MAX_GPUS} GPUs; give --gpus"
+        )
+    cost = Cost(
+        format=FORMAT,
+        **provenance(),
+        machine=described.name,
+        gpus=count,
+        parts=parts(described, count),
+        published=[one._asdict() for one in PUBLISHED],
+    )
+    texts = {} if json_file is None else {json_file: lambda: json_text(cost)}
+    show_and_write(lambda: _show(cost), texts)

@@ -1,0 +1,102 @@
+"""Propagation of seismic waves in an elastic, layered medium, float32."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+from interlace.errors import UserError
+from interlace.mechanisms import ELEMENT_BYTES, RANGE_COLLECTIVES
+from interlace.workloads.base import Case, Inputs, Reference, Workload
+from interlace.workloads.slabs import cut_planes, with_halo
+
+if TYPE_CHECKING:
+    from interlace.elastic import Start
+
+DEFAULT_SIZE = 32
+
+FLOAT32_ROUNDING = 2.0**-24
+EPOCHS = 2  # of a step: stresses, velocities
+ROUNDINGS = 24  # of a value in an epoch: three differences of seven, a sum, a factor, adding it
+
+
+class Eqwp(Workload):
+    """Propagation of seismic waves in an elastic, layered medium, float32."""
+
+    name = "eqwp"
+    summary = "seismic waves in a layered medium, finite differences of fourth order; --size N"
+    options = ("size", "seed")
+    function = "run_eqwp"
+    values_are = "velocities"
+    element = "value"
+    default_iterations = 5
+
+    def __init__(self, start: Start, source: str, inputs: Inputs) -> None:
+        side = len(start.velocity)
+        super().__init__(f"elastic-{side}", source, inputs)
+        self.start = start
+
+    @classmethod
+    def check_data(cls, inputs: Inputs) -> None:
+        from interlace import elastic
+
+        most = math.floor((elastic.MOST_VALUES / elastic.COMPONENTS) ** (1 / 3))
+        if inputs.size is not None and not 4 <= inputs.size <= most:
+            raise UserError(f"--size {inputs.size}: give a number from 4 to {most}")
+        if inputs.seed is not None and inputs.seed < 0:
+            raise UserError(f"--seed {inputs.seed}: give a number of at least 0")
+        reason = "is not for eqwp, which makes a fixed number of steps; give --iterations"
+        inputs.refuse(("tolerance",), reason)
+
+    @classmethod
+    def load(cls, inputs: Inputs, cuda: Any | None) -> Self:  # noqa: ARG003
+        from interlace import elastic
+
+        seed = 1 if inputs.seed is None else inputs.seed
+        start = elastic.generate(DEFAULT_SIZE if inputs.size is None else inputs.size, seed)
+        return cls(start, f"generated, four layers, random pulses of seed {seed}", inputs)
+
+    @property
+    def size(self) -> str:
+        side = len(self.start.velocity)
+        return f"{side} x {side} x {side} points, four layers"
+
+    def parameters(self) -> dict[str, Any]:
+        return {"points": len(self.start.velocity) ** 3}
+
+    def boundaries(self, gpus: int) -> Sequence[int]:
+        return cut_planes(len(self.start.velocity), self.start.plane, gpus)
+
+    def largest_part(self, gpus: int) -> int:
+        # The two halos of a part go to different GPUs.
+        return min(super().largest_part(gpus), ELEMENT_BYTES * self.start.halo)
+
+    @property
+    def collectives(self) -> tuple[str, ...]:
+        return RANGE_COLLECTIVES
+
+    def arguments(self) -> tuple[Any, ...]:
+        # A plane's components one behind the other are a plane of three times the rows.
+        planes, components, rows, columns = self.start.velocity.shape
+        return self.start.velocity.reshape(planes, components * rows, columns), self.start.medium
+
+    def held(self, case: Case, device: int) -> slice:
+        return with_halo(self.boundaries(case.gpus), device, self.start.halo)
+
+    def reference(self, iterations: int) -> Reference:
+        import numpy as np
+
+        from interlace import elastic
+
+        values = elastic.propagate(self.start, iterations).ravel()
+        largest = float(np.abs(self.start.velocity).max())
+        return Reference(values, np.full(values.size, largest))
+
+    # Errors are relative to the largest velocity at the start, as waves spread from there. An epoch
+    # adds its roundings, which do not depend on each other and cancel to about the root of their
+    # number times one, and keeps the energy of the errors before it. Four times that is beyond the
+    # largest of very many values. What a lost or a late transfer does is far above: an old plane is
+    # wrong by its change in a step.
+    def allowed_error(self) -> float:
+        return 4 * FLOAT32_ROUNDING * math.sqrt(EPOCHS * self.iterations * ROUNDINGS)

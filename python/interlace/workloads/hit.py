@@ -1,0 +1,117 @@
+"""Homogeneous isotropic turbulence in a periodic box, pseudo-spectral, float32."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+from interlace.errors import UserError
+from interlace.mechanisms import RANGE_COLLECTIVES
+from interlace.workloads.base import Case, Inputs, Reference, Workload
+from interlace.workloads.slabs import cut_planes, with_halo
+
+if TYPE_CHECKING:
+    from interlace.turbulence import Start
+
+DEFAULT_SIZE = 32
+
+FLOAT32_ROUNDING = 2.0**-24
+COMPLEX_BYTES = 8
+FIELDS = 6  # of the larger transpose
+STAGES = 2
+
+
+class Hit(Workload):
+    """Homogeneous isotropic turbulence in a periodic box, pseudo-spectral, float32."""
+
+    name = "hit"
+    summary = "turbulence in a periodic box, by Fourier transforms that GPUs transpose; --size N"
+    options = ("size", "seed")
+    function = "run_hit"
+    values_are = "coefficients"
+    element = "number"
+    default_iterations = 5
+
+    def __init__(self, start: Start, source: str, inputs: Inputs) -> None:
+        super().__init__(f"turbulence-{start.side}", source, inputs)
+        self.start = start
+        self.energy: float | None = None  # of the reference, once there is one
+
+    @classmethod
+    def check_data(cls, inputs: Inputs) -> None:
+        from interlace.turbulence import MOST_SIDE
+
+        size = DEFAULT_SIZE if inputs.size is None else inputs.size
+        if not 4 <= size <= MOST_SIDE or size % 2 != 0:
+            raise UserError(f"--size {size}: give an even number from 4 to {MOST_SIDE}")
+        if inputs.seed is not None and inputs.seed < 0:
+            raise UserError(f"--seed {inputs.seed}: give a number of at least 0")
+        reason = "is not for hit, which makes a fixed number of steps; give --iterations"
+        inputs.refuse(("tolerance",), reason)
+
+    @classmethod
+    def load(cls, inputs: Inputs, cuda: Any | None) -> Self:  # noqa: ARG003
+        from interlace import turbulence
+
+        seed = 1 if inputs.seed is None else inputs.seed
+        start = turbulence.generate(DEFAULT_SIZE if inputs.size is None else inputs.size, seed)
+        return cls(start, f"generated, random velocity of seed {seed}", inputs)
+
+    @property
+    def size(self) -> str:
+        side = self.start.side
+        return f"{side} x {side} x {side} points"
+
+    def parameters(self) -> dict[str, Any]:
+        from interlace.turbulence import energy
+
+        return {
+            "points": self.start.side**3,
+            "viscosity": self.start.viscosity,
+            "step": self.start.step,
+            "start_energy": energy(self.start.velocity),
+            "energy": self.energy,
+        }
+
+    def boundaries(self, gpus: int) -> Sequence[int]:
+        return cut_planes(self.start.side, self.start.plane, gpus)
+
+    def largest_part(self, gpus: int) -> int:
+        # Of a transpose, each other GPU gets a block of its own.
+        planes = -(-self.start.side // gpus)
+        return COMPLEX_BYTES * FIELDS * planes * planes * (self.start.side // 2 + 1)
+
+    @property
+    def collectives(self) -> tuple[str, ...]:
+        return RANGE_COLLECTIVES
+
+    def arguments(self) -> tuple[Any, ...]:
+        # A ky's components and kz one behind the other, and its complex numbers as two.
+        flat = self.start.velocity.reshape(self.start.side, 3 * self.start.side, -1)
+        return flat, self.start.viscosity, self.start.step
+
+    def held(self, case: Case, device: int) -> slice:
+        return with_halo(self.boundaries(case.gpus), device, 0)
+
+    def reference(self, iterations: int) -> Reference:
+        import numpy as np
+
+        from interlace import turbulence
+
+        found = turbulence.evolve(self.start, iterations)
+        self.energy = turbulence.energy(found)
+        values = found.ravel()
+        return Reference(values, np.full(values.size, np.abs(values).max()))
+
+    # Errors are relative to the largest coefficient. A transform of n^3 numbers makes log2(n^3)
+    # roundings of each, which do not depend on each other and, spread over all coefficients, are
+    # far below the largest; two of them are behind each other in a stage, with a product and a
+    # projection of about ten roundings between and behind. A stage adds all that times the step's
+    # part of the change, and a few roundings of what was there. Roundings cancel to about the root
+    # of their number times one; four times that is beyond the largest of very many numbers. What a
+    # lost or a late transfer does is far above: a block of an old transpose is wrong by what all
+    # its waves changed in a stage.
+    def allowed_error(self) -> float:
+        of_transforms = 2 * 3 * math.log2(self.start.side)
+        return 4 * FLOAT32_ROUNDING * math.sqrt(STAGES * self.iterations * (of_transforms + 10))

@@ -1,0 +1,10 @@
+// Traces of accesses, for the command line.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+namespace interlace::python {
+
+void bind_trace(nanobind::module_& module);
+
+}  // namespace interlace::python

@@ -1,0 +1,50 @@
+// Trace files of kernels that run on the GPUs of this computer.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "cuda/node.hpp"
+#include "interlace/kernel.hpp"
+#include "kernel/trace.hpp"
+
+namespace interlace::run {
+
+// Records kernels one by one, each at once and apart from all others, into a trace file as the
+// simulator replays it (docs/traces.md). What is in it are accesses to views in the order of each
+// warp, without dependence, barriers and shared memory. Kernels of a GPU run one after another.
+class gpu_trace {
+ public:
+  // Memory that the node has by now is what kernels may access. The file is there once it is
+  // finished, and only then. Throws usage_error if it cannot be written.
+  gpu_trace(cuda::node& node, const std::string& path);
+  ~gpu_trace();
+  gpu_trace(const gpu_trace&) = delete;
+  gpu_trace& operator=(const gpu_trace&) = delete;
+
+  // Runs the kernel as cuda::node::record does. Throws usage_error for an access to memory that the
+  // node did not have (unified memory is not recorded).
+  template <class Kernel>
+  void record(std::uint32_t device, const Kernel& kernel, grid shape, const std::string& name,
+              bool stores_inline = false) {
+    const kernel::access_taker take = [this](const kernel::warp_access& a) { add(a); };
+    begin(device, shape, name);
+    node_.record(device, kernel, shape, take, stores_inline);
+    end();
+  }
+
+  void finish();
+
+ private:
+  struct parts;
+
+  void begin(std::uint32_t device, grid shape, const std::string& name);
+  void add(const kernel::warp_access& a);
+  void end();
+
+  cuda::node& node_;
+  std::unique_ptr<parts> parts_;
+};
+
+}  // namespace interlace::run

@@ -1,0 +1,109 @@
+// Traces of accesses: what they have, conversion of other tools' traces, and their replay.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "machine/machine.hpp"
+
+namespace interlace::run {
+
+struct trace_range {  // as sim/trace/instruction.hpp has it
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+  std::uint32_t gpu = 0;
+  std::uint64_t page_bytes = 0;
+};
+
+struct trace_head {
+  std::uint32_t gpus = 1;
+  std::uint32_t warp_width = 32;
+  std::vector<trace_range> ranges;
+  std::string source;
+};
+
+struct trace_statistics {
+  trace_head head;
+  std::uint64_t file_bytes = 0;  // 0: it is no file of ours
+  struct gpu {
+    std::uint64_t launches = 0;
+    std::uint64_t blocks = 0;
+    std::array<std::uint64_t, 3> own{}, remote{}, own_bytes{}, remote_bytes{};  // by kind
+  };
+  std::vector<gpu> gpus;
+  std::vector<std::uint64_t> matrix;  // [gpu * GPUs + home]: bytes
+  std::uint64_t copies = 0, exchanges = 0, calls = 0, host_copies = 0, copied_bytes = 0;
+  std::array<std::uint64_t, 9> instructions{};  // by action: load, store, atomic, release, compute,
+                                                // shared, shuffle, wait, barrier
+  std::array<std::uint64_t, 3> lanes{}, bytes{};
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> widths;  // [kind, bytes]
+  std::array<std::uint64_t, 3> distinct_bytes{};
+  std::array<std::array<std::uint64_t, 3>, 3> touched{};  // [kind][units of 32, 64, 128 bytes]
+  std::array<std::uint64_t, 8> remote_runs{};             // up to 1, 2, 4 ... 128 bytes
+  std::vector<std::string> names;  // of kernels, each once, in order; at most 100
+};
+
+bool is_trace_file(const std::string& beginning);
+
+// Reads a whole file of ours, which is checked on the way. `progress` is given the bytes so far.
+trace_statistics read_statistics(const std::string& path,
+                                 const std::function<void(std::uint64_t)>& progress);
+
+struct listed_step {  // of Accel-Sim's kernelslist.g
+  bool is_copy = false;
+  bool to_gpu = false;
+  std::uint64_t address = 0;
+  std::uint64_t bytes = 0;
+  std::string file;
+  std::uint64_t line = 0;
+};
+std::vector<listed_step> read_kernels_list(std::string_view text, const std::string& file);
+
+// Takes another tool's trace in, piece by piece, and makes a file or numbers of it. Everything
+// throws usage_error with file and line.
+class trace_conversion {
+ public:
+  virtual ~trace_conversion() = default;
+  // Of accel-sim: a step that is a copy; the start of a kernel's file.
+  virtual void copy(const listed_step& step, const std::string& list) = 0;
+  virtual void begin_file(const std::string& name, std::uint32_t gpu) = 0;
+  virtual void feed(std::string_view text) = 0;
+  virtual void end_file() = 0;
+  virtual std::uint64_t lines() const = 0;
+  // The end of everything: the file appears under its name. What was in it.
+  virtual trace_statistics finish() = 0;
+};
+
+struct trace_source {
+  std::string format;                               // accel-sim, nvbit, mgpusim
+  std::string name;                                 // of the file, for errors
+  trace_head head;                                  // mgpusim: without ranges
+  std::map<std::uint64_t, std::uint32_t> contexts;  // nvbit: GPUs of contexts
+  std::string component;                            // mgpusim: part of the names of components
+};
+// An empty `path`: numbers alone.
+std::unique_ptr<trace_conversion> convert_trace(const trace_source& from, const std::string& path);
+
+struct trace_replay {
+  double time_s = 0;
+  std::uint64_t instructions = 0;  // accesses as in the file, of warps
+  std::uint64_t lanes = 0;
+  std::uint64_t accesses = 0;  // (warp instruction, line) pairs
+  std::uint64_t remote_transactions = 0;
+  std::uint64_t l1_hits = 0, l1_misses = 0;
+  // payload and all bytes on the wire
+  std::array<std::uint64_t, 2> stores{}, reads{}, copies{}, exchanges{};
+  std::uint64_t host_copies = 0;  // that were left out
+};
+trace_replay replay_trace(const std::string& path, const machine::machine& described,
+                          const std::string& mechanism,
+                          const std::function<void()>& check_interrupt);
+
+}  // namespace interlace::run

@@ -1,0 +1,54 @@
+// Write combining at the line, the queue of one destination: stores to a line are one as long as it
+// waits. Where no entry is free, the line that was stored to longest ago goes.
+#pragma once
+
+#include <cstdint>
+
+#include "sim/remote/line_buffer.hpp"
+#include "sim/remote/remote_write_queue.hpp"
+
+namespace interlace::sim {
+
+class combining_queue {
+ public:
+  explicit combining_queue(std::uint32_t entries) : lines_(entries, 1) {}
+
+  // False if no entry is free: take the oldest line, and offer it again.
+  bool offer(std::uint64_t line, const byte_mask& bytes) {
+    std::uint32_t id = lines_.find(line);
+    if (id == line_buffer::none) {
+      if (lines_.full()) return false;
+      id = lines_.insert(line, 0);
+    } else {
+      lines_.touch(id);
+    }
+    byte_mask& held = lines_[id].bytes;
+    stored_ += bytes.count();
+    overwritten_ += (held & bytes).count();
+    held = held | bytes;
+    return true;
+  }
+
+  bool has_line(std::uint64_t line) const { return lines_.find(line) != line_buffer::none; }
+  bool empty() const { return lines_.size() == 0; }
+  // Of a queue that is not empty.
+  queued_line take_oldest() { return take(lines_.oldest(0)); }
+  // Of a line that it has.
+  queued_line take_line(std::uint64_t line) { return take(lines_.find(line)); }
+
+  std::uint64_t stored_bytes() const { return stored_; }
+  std::uint64_t overwritten_bytes() const { return overwritten_; }
+
+ private:
+  queued_line take(std::uint32_t id) {
+    const queued_line found{lines_[id].line, lines_[id].bytes};
+    lines_.erase(id);
+    return found;
+  }
+
+  line_buffer lines_;
+  std::uint64_t stored_ = 0;
+  std::uint64_t overwritten_ = 0;
+};
+
+}  // namespace interlace::sim

@@ -1,0 +1,80 @@
+// A FinePack packet as bytes (Muthukrishnan et al., HPCA 2023, section IV-A): many stores to one
+// window of addresses as the payload of one PCIe memory-write packet.
+//
+// Header: the 16 bytes of a PCIe transaction-layer header with a 64-bit address (Table I), most
+// significant byte and bit first:
+//
+//   byte 0      reserved 1, Format 2 (11: four double words, with data), Type 5
+//   byte 1      reserved 1, Traffic Class 3, reserved 4
+//   byte 2      TLP Digest 1, Error/Poisoned 1, Attribute 2, reserved 2, Length 2 (high)
+//   byte 3      Length 8 (low)
+//   bytes 4-5   Requester ID
+//   byte 6      Tag
+//   byte 7      Last BE 4, First BE 4
+//   bytes 8-15  Address 62, reserved 2
+//
+// Type is 01111: among types with data, 00000 is a memory write, 00010, 0010x and 1xxxx are I/O,
+// configuration and messages, 010xx completions, 01100 to 01110 atomics; 01111 is next to those and
+// unused. Length counts double words of payload, 1024 as 0, as in every PCIe packet; the payload is
+// padded to a double word with zeros. First BE is 0, as FinePack does not need it. Last BE has a
+// one for each byte of the last double word that belongs to the payload: 0001, 0011, 0111 or 1111.
+// So the payload's length is known to the byte. Address is the window's base, in double words.
+//
+// Payload: stores one after another, each a sub-header of 2 to 6 bytes and its data (Table II). A
+// sub-header is a number, most significant byte first: its low 10 bits are the length in bytes,
+// 1024 as 0, the others the offset of the data from the base. So a store has 1 to 1024 bytes, and
+// ends inside of the window of 2^(bits of the offset) bytes.
+//
+// Sequence number, CRCs and framing belong to the link, and are counted by its protocol
+// (packet_overhead_bytes); so is the digest behind a packet whose TLP Digest is 1.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace interlace::sim {
+
+inline constexpr std::uint32_t tlp_header_bytes = 16;
+inline constexpr std::uint32_t subheader_length_bits = 10;
+inline constexpr std::uint32_t most_store_bytes = 1U << subheader_length_bits;
+inline constexpr std::uint32_t most_payload_bytes = 4096;  // 1024 double words
+
+// What both ends of a link are configured with.
+struct finepack_format {
+  std::uint32_t subheader_bytes = 5;   // 2 to 6
+  std::uint32_t payload_bytes = 4096;  // the most; sub-headers included
+
+  std::uint32_t offset_bits() const { return subheader_bytes * 8 - subheader_length_bits; }
+  std::uint64_t window_bytes() const { return std::uint64_t{1} << offset_bits(); }
+};
+
+struct finepack_store {
+  std::uint64_t offset = 0;  // from the base
+  std::uint32_t bytes = 0;
+  friend bool operator==(const finepack_store&, const finepack_store&) = default;
+};
+
+struct finepack_packet {
+  // Fields with their standard PCIe meaning.
+  std::uint8_t traffic_class = 0;  // 0 to 7
+  std::uint8_t attribute = 0;      // 0 to 3
+  bool digest = false;
+  bool poisoned = false;
+  std::uint16_t requester = 0;
+  std::uint8_t tag = 0;
+
+  std::uint64_t base = 0;  // a multiple of 4
+  std::vector<finepack_store> stores;
+  std::vector<std::uint8_t> data;  // of all stores, one after another
+  friend bool operator==(const finepack_packet&, const finepack_packet&) = default;
+};
+
+// Both throw model_error with one sentence. encode: about what has no encoding: a field too large,
+// no stores, a store without bytes, too long or outside of the window, data that is not as long as
+// the stores, a payload above the most. decode: about bytes that encode does not make; so decode
+// and encode are exact inverses.
+std::vector<std::uint8_t> encode(const finepack_packet& packet, const finepack_format& format);
+finepack_packet decode(std::span<const std::uint8_t> bytes, const finepack_format& format);
+
+}  // namespace interlace::sim

@@ -1,0 +1,75 @@
+// GPS's subscriptions (Muthukrishnan et al., MICRO 2021) of one region: which devices hold a
+// replica of a page that is kept up to date.
+//
+// All devices that a region names hold every page at first. The first epoch in which the region is
+// read shows which pages each device reads (GPS's profiling phase, which a program brackets with
+// calls; pages are tracked by the TLB's misses). Its exchange ends the subscriptions of the others:
+// stores no longer go to them. A device that later loads from a page without subscription loads
+// from the owner's memory, a line at a time, and does not subscribe again.
+//
+// The program's results are those of stores to everybody: values are computed on replicas that are
+// always kept up to date, only what their traffic and loads cost is that of GPS.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "base/limits.hpp"
+
+namespace interlace::sim {
+
+class subscriptions {
+ public:
+  // `buffers`: device addresses of both buffers, by device.
+  subscriptions(std::uint64_t page_bytes, std::uint32_t element_bytes,
+                std::vector<std::uint64_t> boundaries,
+                std::array<std::array<std::uint64_t, 2>, max_devices> buffers)
+      : page_bytes_(page_bytes),
+        element_bytes_(element_bytes),
+        boundaries_(std::move(boundaries)),
+        buffers_(buffers),
+        readers_((boundaries_.back() * element_bytes + page_bytes - 1) / page_bytes, 0) {}
+
+  // A device loads an element; false if it has no replica of it that is kept up to date.
+  bool load(std::uint32_t device, std::uint64_t element) {
+    if (profiling_) {
+      readers_[page(element)] |= 1U << device;
+      read_ = true;
+      return true;
+    }
+    return receives(device, element) || owner(element) == device;
+  }
+  // Whether stores to an element go to a device that the region names.
+  bool receives(std::uint32_t device, std::uint64_t element) const {
+    return profiling_ || (readers_[page(element)] >> device & 1U) != 0;
+  }
+  // Where the owner has what a device has at `address`.
+  std::uint64_t at_owner(std::uint32_t device, std::uint64_t element, std::uint64_t address) const {
+    const std::uint64_t offset = element * element_bytes_;
+    const std::size_t buffer = address == buffers_[device][0] + offset ? 0 : 1;
+    return buffers_[owner(element)][buffer] + offset;
+  }
+  void end_epoch() { profiling_ = profiling_ && !read_; }
+
+ private:
+  std::size_t page(std::uint64_t element) const {
+    return static_cast<std::size_t>(element * element_bytes_ / page_bytes_);
+  }
+  std::uint32_t owner(std::uint64_t element) const {
+    const auto above = std::upper_bound(boundaries_.begin(), boundaries_.end(), element);
+    return static_cast<std::uint32_t>(above - boundaries_.begin()) - 1;
+  }
+
+  std::uint64_t page_bytes_;
+  std::uint32_t element_bytes_;
+  std::vector<std::uint64_t> boundaries_;
+  std::array<std::array<std::uint64_t, 2>, max_devices> buffers_;
+  std::vector<std::uint32_t> readers_;  // of each page, a bit a device
+  bool profiling_ = true;
+  bool read_ = false;
+};
+
+}  // namespace interlace::sim

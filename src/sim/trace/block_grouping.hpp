@@ -1,0 +1,60 @@
+// Puts accesses that come in any order of blocks and warps into the order of a trace. What is held
+// in memory is bounded; the rest waits in a file without a name.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <functional>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "sim/trace/instruction.hpp"
+
+namespace interlace::sim::trace {
+
+class block_grouping {
+ public:
+  using index = std::array<std::uint32_t, 3>;  // z, y, x
+
+  // Of accesses, as they are kept: numbers of a few bytes.
+  explicit block_grouping(std::size_t held_bytes = std::size_t{64} << 20U) : held_(held_bytes) {}
+
+  void add(const index& block, std::uint32_t warp, const instruction& i);
+  bool empty() const { return blocks_.empty(); }
+  std::size_t blocks() const { return blocks_.size(); }
+  // The largest coordinates, and the most different warps of a block.
+  index last() const { return last_; }
+  std::uint32_t most_warps() const { return most_warps_; }
+
+  // Hands all on, block by block in ascending order, and is empty then. Warps are numbered anew in
+  // each block, in the order of their numbers.
+  void flush(const std::function<void(const index&)>& begin_block,
+             const std::function<void(std::uint32_t warp, const instruction&)>& take);
+
+ private:
+  struct kept {
+    std::vector<std::uint8_t> bytes;
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> spilled;  // offset and size, in order
+    std::vector<std::uint32_t> warps;                              // ascending
+    std::uint64_t last_address = 0;
+  };
+  struct closing {
+    void operator()(std::FILE* f) const { (void)std::fclose(f); }
+  };
+  void spill();
+  void read_back(kept& k);
+
+  std::size_t held_;
+  std::size_t used_ = 0;
+  std::map<index, kept> blocks_;
+  index last_{};
+  std::uint32_t most_warps_ = 0;
+  std::unique_ptr<std::FILE, closing> file_;
+  std::uint64_t file_bytes_ = 0;
+};
+
+}  // namespace interlace::sim::trace

@@ -1,0 +1,44 @@
+// How numbers of a trace file are written: little-endian words, variable-length integers of seven
+// bits a byte, signed ones folded so that small magnitudes are short, and a CRC-32.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace interlace::sim::trace {
+
+inline constexpr std::size_t max_varint_bytes = 10;
+
+inline void put_varint(std::vector<std::uint8_t>& to, std::uint64_t value) {
+  while (value >= 0x80) {
+    to.push_back(static_cast<std::uint8_t>(value | 0x80));
+    value >>= 7U;
+  }
+  to.push_back(static_cast<std::uint8_t>(value));
+}
+
+constexpr std::uint64_t fold(std::uint64_t difference) {
+  return (difference << 1U) ^ (0 - (difference >> 63U));
+}
+constexpr std::uint64_t unfold(std::uint64_t value) { return (value >> 1U) ^ (0 - (value & 1U)); }
+
+inline void put_signed(std::vector<std::uint8_t>& to, std::uint64_t difference) {
+  put_varint(to, fold(difference));
+}
+
+inline void put_word(std::uint8_t* to, std::uint32_t value) {
+  for (unsigned i = 0; i < 4; ++i) to[i] = static_cast<std::uint8_t>(value >> (8 * i));
+}
+inline std::uint32_t get_word(const std::uint8_t* from) {
+  std::uint32_t value = 0;
+  for (unsigned i = 0; i < 4; ++i) value |= static_cast<std::uint32_t>(from[i]) << (8 * i);
+  return value;
+}
+
+// CRC-32 of IEEE 802.3 (reflected, polynomial 0x04C11DB7), of bytes that follow those which gave
+// `crc`; 0 before the first.
+std::uint32_t crc32(std::uint32_t crc, const std::uint8_t* bytes, std::size_t size);
+
+}  // namespace interlace::sim::trace

@@ -1,0 +1,143 @@
+// What a trace of accesses holds: a program of launches, copies and exchanges in the order of the
+// host, and for each GPU what the warps of its kernels did.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/limits.hpp"
+
+namespace interlace::sim::trace {
+
+inline constexpr std::uint32_t no_dependence = 0xffffffffU;
+inline constexpr std::uint32_t max_lanes = 64;
+inline constexpr std::uint32_t max_lane_bytes = 128;
+
+// The first three are accesses to global memory.
+enum class action : std::uint8_t {
+  load,
+  store,
+  atomic,
+  release,  // a fence
+  compute,  // count: operations of each lane, of one kind (interlace::operation)
+  shared,   // an access to shared memory; count: cycles by bank conflicts
+  shuffle,  // count: register exchanges
+  wait,     // for everything before
+  barrier,  // wait, then for the other warps of the block
+};
+inline constexpr std::size_t actions = 9;
+inline constexpr std::size_t access_kinds = 3;
+constexpr bool is_access(action a) { return static_cast<std::size_t>(a) < access_kinds; }
+
+enum class scope : std::uint8_t { none, block, device, system };
+
+struct instruction {
+  action kind = action::load;
+  trace::scope scope = trace::scope::none;
+  std::uint8_t bytes = 0;                 // of each lane of an access: 1 to max_lane_bytes
+  std::uint8_t operation = 0;             // of compute
+  std::uint32_t count = 0;                // by kind
+  std::uint32_t depends = no_dependence;  // number, in its warp, of the one whose result it needs
+  std::uint64_t lanes = 0;                // that take part in an access, one bit each
+  const std::uint64_t* addresses = nullptr;  // of those lanes, in their order
+};
+
+// Tasks count from 0 behind each join: an exchange is one for each GPU, a join none, everything
+// else one. A task starts when all in `after`, which are before it, have ended.
+struct launch {
+  std::uint32_t gpu = 0;
+  std::uint64_t blocks = 0;
+  std::uint32_t threads = 0;
+  std::uint32_t shared_bytes = 0;
+  std::string name;
+  std::vector<std::uint32_t> after;
+};
+inline constexpr std::uint32_t host = 0xff;  // instead of a GPU
+enum class copy_start : std::uint8_t { stream, by_host };
+struct copy {
+  std::uint32_t from = 0;  // GPU or host
+  std::uint32_t to = 0;
+  copy_start by = copy_start::stream;
+  std::uint64_t from_address = 0;
+  std::uint64_t to_address = 0;
+  std::uint64_t bytes = 0;
+  std::vector<std::uint32_t> after;
+};
+struct exchange {
+  std::uint32_t payload = 0;  // bytes that travel with each flag
+  bool instant = false;
+  std::vector<std::vector<std::uint32_t>> after;  // of each GPU
+};
+struct call {  // of a library
+  std::uint32_t gpu = 0;
+  std::string name;
+  std::uint64_t bytes_read = 0;
+  std::uint64_t bytes_written = 0;
+  std::array<std::uint64_t, 4> operations{};  // by interlace::operation
+  std::vector<std::uint32_t> after;
+};
+struct join {};  // everything before has ended
+using step = std::variant<launch, copy, exchange, call, join>;
+
+// Addresses [begin, end) are memory of one GPU, or, with page_bytes, of all GPUs in turn.
+struct range {
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+  std::uint32_t gpu = 0;
+  std::uint64_t page_bytes = 0;
+};
+
+struct header {
+  std::uint32_t gpus = 1;
+  std::uint32_t warp_width = 32;
+  std::vector<range> ranges;
+  std::string source;  // where it comes from, for people
+};
+
+struct totals {
+  std::uint64_t launches = 0;
+  std::uint64_t copies = 0;
+  std::uint64_t exchanges = 0;
+  std::uint64_t calls = 0;
+  std::uint64_t blocks = 0;
+  std::array<std::uint64_t, actions> instructions{};
+  std::array<std::uint64_t, access_kinds> lanes{};
+  std::array<std::uint64_t, access_kinds> bytes{};
+  friend bool operator==(const totals&, const totals&) = default;
+
+  void add(const step& s) {
+    if (std::holds_alternative<launch>(s)) ++launches;
+    if (std::holds_alternative<copy>(s)) ++copies;
+    if (std::holds_alternative<exchange>(s)) ++exchanges;
+    if (std::holds_alternative<call>(s)) ++calls;
+  }
+  void add(const instruction& i) {
+    const auto k = static_cast<std::size_t>(i.kind);
+    ++instructions[k];
+    if (!is_access(i.kind)) return;
+    const auto n = static_cast<std::uint64_t>(__builtin_popcountll(i.lanes));
+    lanes[k] += n;
+    bytes[k] += n * i.bytes;
+  }
+  std::uint64_t accesses() const { return instructions[0] + instructions[1] + instructions[2]; }
+};
+
+// Who takes a trace in. Launches count from 0 over all GPUs. Of each GPU come its kernels in the
+// order of their launches, of a kernel its blocks in ascending order (those that did nothing may be
+// missing), of a block the instructions of each warp in their order. What belongs to different GPUs
+// and to the program may come in any order.
+class sink {
+ public:
+  virtual ~sink() = default;
+  virtual void program(const step& s) = 0;
+  virtual void begin_kernel(std::uint32_t gpu, std::uint32_t launch) = 0;
+  virtual void begin_block(std::uint32_t gpu, std::uint64_t index) = 0;
+  virtual void add(std::uint32_t gpu, std::uint32_t warp, const instruction& i) = 0;
+};
+
+}  // namespace interlace::sim::trace

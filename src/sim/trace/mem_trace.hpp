@@ -1,0 +1,81 @@
+// Reads what NVBit's tool mem_trace prints. docs/traces.md says what becomes of what.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/trace/address_ranges.hpp"
+#include "sim/trace/block_grouping.hpp"
+#include "sim/trace/instruction.hpp"
+#include "sim/trace/line_splitter.hpp"
+#include "sim/trace/sass.hpp"
+
+namespace interlace::sim::trace {
+
+class mem_trace {
+ public:
+  // `contexts`: the GPU of a context (its CTX); others get the GPUs that are left, in the order in
+  // which they appear. Goes to `to`, whose header this is; both outlive the reader.
+  mem_trace(sink& to, const header& h, std::string name,
+            std::map<std::uint64_t, std::uint32_t> contexts);
+
+  // Pieces of the text, and its end. They throw usage_error with file and line.
+  void feed(std::string_view text);
+  void finish();
+
+  std::uint64_t lines() const { return splitter_.number(); }
+
+ private:
+  static constexpr std::uint32_t width = 32;
+  using triple = std::array<std::uint32_t, 3>;
+  struct stated {  // of a launch
+    bool sizes = false;
+    triple grid{};
+    triple block{};
+    std::string name;
+  };
+  struct context {
+    std::uint32_t gpu = 0;
+    bool open = false;         // a kernel is
+    std::uint64_t launch = 0;  // its number
+    std::uint64_t first_line = 0;
+    std::uint64_t last_task = no_dependence;
+    std::unique_ptr<block_grouping> accesses = std::make_unique<block_grouping>();
+    std::map<std::uint64_t, stated> launches;  // that have not begun
+    std::vector<std::uint64_t> ended;          // the last one, if any
+    stated now;
+  };
+
+  [[noreturn]] void fail(const std::string& what) const;
+  void take(std::string_view line);
+  void take_launch(context& c, std::string_view rest);
+  void take_access(context& c, std::string_view rest);
+  context& context_of(std::uint64_t id);
+  void begin_kernel(context& c, std::uint64_t launch);
+  void end_kernel(context& c);
+  template <class Number>
+  Number field(std::string_view& rest, std::string_view before, int base) const;
+  triple field_triple(std::string_view& rest, std::string_view before) const;
+
+  sink& to_;
+  address_ranges ranges_;
+  std::uint32_t gpus_;
+  std::string name_;
+  std::map<std::uint64_t, std::uint32_t> contexts_given_;
+  std::vector<bool> gpu_taken_;
+  line_splitter splitter_;
+  std::map<std::uint64_t, context> contexts_;
+  std::uint64_t accesses_ = 0;  // lines of them
+  std::uint32_t launches_ = 0;
+  std::uint32_t tasks_ = 0;
+  std::string opcode_name_;  // the last one, as most lines repeat it
+  opcode opcode_;
+  std::array<std::uint64_t, width> addresses_{};
+};
+
+}  // namespace interlace::sim::trace

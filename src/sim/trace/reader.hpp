@@ -1,0 +1,122 @@
+// Reads trace files. A file is checked as a whole for its shape when it is opened; what is in its
+// chunks is checked as it is read. What is held is the program, where each chunk lies, and one
+// chunk for each cursor.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/processes.hpp"
+#include "sim/trace/address_ranges.hpp"
+#include "sim/trace/instruction.hpp"
+#include "sim/trace/layout.hpp"
+
+namespace interlace::sim::trace {
+
+// Whether a file begins as a trace of ours does.
+bool begins_as_trace(const std::string& beginning);
+
+class reader {
+ public:
+  // Both throw usage_error, with the file's name and the byte, for what is no whole trace.
+  explicit reader(const std::string& path);
+  reader(descriptor file, std::string name);
+
+  const header& head() const { return header_; }
+  const address_ranges& ranges() const { return ranges_; }
+  const std::vector<step>& program() const { return program_; }
+  const std::vector<launch>& launches() const { return launches_; }
+  const totals& stated() const { return stated_; }  // at the file's end
+  std::uint64_t bytes() const { return size_; }
+
+  // Hands everything on: the program, then the GPUs one after another. Throws usage_error if
+  // something is wrong with it, or if it is not what the end of the file says. `progress` is called
+  // now and then with the bytes read so far and may throw.
+  void read_all(sink& to, const std::function<void(std::uint64_t)>& progress) const;
+
+  [[noreturn]] void fail(std::uint64_t offset, const std::string& what) const;
+
+ private:
+  friend class cursor;
+  struct chunk {
+    std::uint64_t payload = 0;  // where it lies
+    std::uint32_t bytes = 0;
+    std::uint32_t records = 0;
+  };
+
+  void read_header();
+  void index_chunks();
+  void read_program(const std::vector<chunk>& chunks);
+  void check_step(std::uint64_t offset, const step& s, std::uint64_t tasks) const;
+  void read_end(const chunk& c);
+  void get(std::uint64_t offset, std::uint8_t* to, std::size_t size) const;
+  void load(const chunk& c, std::vector<std::uint8_t>& to) const;
+
+  descriptor file_;
+  std::string name_;
+  std::uint64_t size_ = 0;
+  std::uint64_t first_chunk_ = 0;
+  header header_;
+  address_ranges ranges_{header_};
+  std::vector<step> program_;
+  std::vector<launch> launches_;
+  totals stated_;
+  std::vector<std::vector<chunk>> chunks_;  // of each GPU
+};
+
+// Goes through what one GPU did.
+class cursor {
+ public:
+  enum class event : std::uint8_t { kernel, block, instruction, end };
+
+  // The reader outlives it.
+  cursor(const reader& from, std::uint32_t gpu);
+
+  event now() const { return now_; }
+  event next();
+  // Of the last event of each kind.
+  std::uint32_t kernel() const { return kernel_; }
+  std::uint64_t block() const { return block_; }
+  std::uint32_t warp() const { return warp_; }
+  const trace::instruction& instruction() const { return instruction_; }
+  std::uint64_t offset() const;  // in the file, of what comes next
+
+ private:
+  bool more();
+  [[noreturn]] void fail(const std::string& what) const;
+  std::uint8_t byte();
+  std::uint64_t varint();
+  std::uint32_t small(std::uint64_t limit, const char* what);
+  void read_access(std::uint8_t tag);
+  void read_action(std::uint8_t tag);
+  void begin_kernel();
+  void begin_block();
+  void read_depends(bool there);
+
+  const reader* reader_;
+  std::uint32_t gpu_;
+  std::size_t chunk_ = 0;  // the next
+  std::uint64_t payload_ = 0;
+  std::vector<std::uint8_t> bytes_;
+  std::size_t at_ = 0;
+  std::size_t record_ = 0;  // where it begins
+  std::uint32_t records_left_ = 0;
+  previous before_;
+
+  event now_ = event::end;
+  std::uint32_t kernel_ = no_dependence;
+  std::uint64_t block_ = 0;
+  std::uint64_t next_block_ = 0;
+  bool in_block_ = false;
+  std::uint32_t warp_ = no_dependence;
+  std::uint32_t warps_ = 0;  // of a block of the kernel
+  trace::instruction instruction_;
+  std::array<std::uint64_t, max_lanes> addresses_{};
+  std::vector<std::uint32_t> numbers_;  // of instructions, of each warp
+  std::uint64_t all_lanes_;
+};
+
+}  // namespace interlace::sim::trace

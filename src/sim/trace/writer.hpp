@@ -1,0 +1,56 @@
+// Writes a trace file as its parts come. What is held is a chunk for each GPU and one for the
+// program.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sim/trace/instruction.hpp"
+#include "sim/trace/layout.hpp"
+
+namespace interlace::sim::trace {
+
+class writer final : public sink {
+ public:
+  // The file appears under its name when it is finished; until then, and if it never is, there is
+  // none. Throws usage_error if it cannot be written or the header cannot be meant.
+  writer(std::string path, const header& h);
+  ~writer() override;
+  writer(const writer&) = delete;
+  writer& operator=(const writer&) = delete;
+
+  void program(const step& s) override;
+  void begin_kernel(std::uint32_t gpu, std::uint32_t launch) override;
+  void begin_block(std::uint32_t gpu, std::uint64_t index) override;
+  void add(std::uint32_t gpu, std::uint32_t warp, const instruction& i) override;
+
+  void finish();
+  const totals& written() const { return totals_; }
+
+ private:
+  struct stream {
+    std::vector<std::uint8_t> bytes;
+    std::uint32_t records = 0;
+    previous before;
+    std::uint64_t next_block = 0;             // of the kernel
+    std::uint32_t warp = no_dependence;       // of the last record
+    std::vector<std::uint32_t> instructions;  // so far, of the block's warps
+  };
+
+  void put_access(stream& s, std::uint8_t kind, const instruction& i, std::uint32_t number) const;
+  void end_record(stream& s, std::uint8_t id);
+  void flush(stream& s, std::uint8_t id);
+  void put(const std::uint8_t* bytes, std::size_t size);
+  [[noreturn]] void fail(const char* what) const;
+
+  std::string path_;
+  std::string part_;
+  int file_ = -1;
+  std::uint64_t all_lanes_;
+  std::vector<stream> gpus_;
+  stream program_;
+  totals totals_;
+};
+
+}  // namespace interlace::sim::trace

@@ -1,0 +1,282 @@
+// Propagation of seismic waves in an elastic, layered medium: velocities v and stresses s,
+//
+//   rho dv(i)/dt = sum over j of ds(i, j)/dx(j)
+//   ds(i, j)/dt = lambda (div v) [i = j] + mu (dv(i)/dx(j) + dv(j)/dx(i))
+//
+// by finite differences of fourth order in space and second order in time on a staggered grid
+// (Virieux, 1986; Levander, 1988). The equations and the order are those of the earthquake code
+// that the FinePack paper takes EQWP from (Liu, b2r), which has all values at the same points.
+// Beyond the grid's edges all is zero.
+//
+// A step is two epochs: stresses from velocities, then velocities from stresses. Across planes
+// neighbours need two planes of all three velocities, and of the three stresses xz, yz and zz; the
+// others stay on their device. Regions have a plane's three components one behind the other, so
+// that a halo is contiguous.
+//
+// A point takes 3 + 6 words to load and 6 to store for stresses, 6 + 3 and 3 for velocities: 108
+// bytes of memory a step. The 27 words of its neighbours that it takes besides, each time, were
+// loaded by others near it. Where it and its neighbours lie takes 130 integer operations each time.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "base/errors.hpp"
+#include "kernel/region.hpp"
+#include "workload/parts.hpp"
+#include "workload/slabs.hpp"
+
+namespace interlace::workload {
+
+// Of a plane, for a time step dt and a distance dx of points.
+struct elastic_plane {
+  float lambda;    // lambda dt / dx
+  float mu;        // mu dt / dx
+  float buoyancy;  // dt / (rho dx)
+};
+
+// What both kernels do: a block has 256 points of a plane, a lane one of them.
+struct elastic_points {
+  static constexpr std::uint32_t threads = 256;
+  static constexpr std::uint32_t halo = 2;
+  static constexpr std::uint32_t components = 3;
+
+  grid_shape shape;
+  std::uint32_t first_plane = 0;  // of this device
+  std::uint32_t blocks_a_plane = 0;
+
+  // Component 0 of a point in the whole grid and in the device's part, and its lines of component
+  // 0.
+  struct place {
+    std::uint32_t here, own, plane;
+    grid_line x, y, z;
+    bool inside;
+  };
+  template <class Block, class Lane>
+  INTERLACE_KERNEL place place_of(const Block& block, const Lane& lane) const {
+    const auto b = static_cast<std::uint32_t>(block.index());
+    const std::uint32_t part_plane = b / blocks_a_plane;
+    const std::uint32_t in_plane = (b - part_plane * blocks_a_plane) * threads + lane.index();
+    const std::uint32_t points = shape.rows * shape.columns;
+    const std::uint32_t row = in_plane / shape.columns;
+    const std::uint32_t column = in_plane - row * shape.columns;
+    const std::uint32_t plane = first_plane + part_plane;
+    const std::uint32_t here = plane * components * points + in_plane;
+    return {here,
+            part_plane * components * points + in_plane,
+            part_plane,
+            {0, column, shape.columns - 1 - column, 1},
+            {0, row, shape.rows - 1 - row, shape.columns},
+            {0, plane, shape.planes - 1 - plane, components * points},
+            in_plane < points};
+  }
+
+  // Differences of fourth order along a line through element `at`, whose value is `own`: between
+  // the point and the one behind it, or the one before it and the point.
+  template <class Lane, class View>
+  static INTERLACE_KERNEL float behind(const Lane& lane, const View& v, std::uint32_t at, float own,
+                                       const grid_line& line) {
+    return staggered(below(lane, v, at, line, 1), own, above(lane, v, at, line, 1),
+                     above(lane, v, at, line, 2));
+  }
+  template <class Lane, class View>
+  static INTERLACE_KERNEL float before(const Lane& lane, const View& v, std::uint32_t at, float own,
+                                       const grid_line& line) {
+    return staggered(below(lane, v, at, line, 2), below(lane, v, at, line, 1), own,
+                     above(lane, v, at, line, 1));
+  }
+
+ private:
+  static INTERLACE_KERNEL float staggered(float a, float b, float c, float d) {
+    return (9.0F / 8) * (c - b) - (1.0F / 24) * (d - a);
+  }
+  template <class Lane, class View>
+  static INTERLACE_KERNEL float below(const Lane& lane, const View& v, std::uint32_t at,
+                                      const grid_line& line, std::uint32_t k) {
+    const float value = lane.load(v, at + line.lower(k));
+    return k <= line.before ? value : 0.0F;
+  }
+  template <class Lane, class View>
+  static INTERLACE_KERNEL float above(const Lane& lane, const View& v, std::uint32_t at,
+                                      const grid_line& line, std::uint32_t k) {
+    const float value = lane.load(v, at + line.upper(k));
+    return k <= line.behind ? value : 0.0F;
+  }
+};
+
+struct renew_stresses : elastic_points {
+  replicated<float> velocity;  // [plane][x, y, z][row][column]
+  replicated<float> across;    // [plane][xz, yz, zz][row][column], stresses
+  local<float> within;         // [own plane][xx, yy, xy][row][column], stresses
+  local<const elastic_plane> medium;
+
+  template <class Block>
+  INTERLACE_KERNEL void operator()(Block& block) const {
+    block.each([&](auto lane) {
+      const place p = place_of(block, lane);
+      if (!p.inside) return;
+      const std::uint32_t points = shape.rows * shape.columns;
+      const elastic_plane m = lane.load(medium, p.plane);
+      const std::uint32_t vx = p.here;
+      const std::uint32_t vy = p.here + points;
+      const std::uint32_t vz = p.here + 2 * points;
+      const float x = lane.load(velocity, vx);
+      const float y = lane.load(velocity, vy);
+      const float z = lane.load(velocity, vz);
+      const float xx = before(lane, velocity, vx, x, p.x);
+      const float yy = before(lane, velocity, vy, y, p.y);
+      const float zz = before(lane, velocity, vz, z, p.z);
+      const float xy = behind(lane, velocity, vx, x, p.y) + behind(lane, velocity, vy, y, p.x);
+      const float xz = behind(lane, velocity, vx, x, p.z) + behind(lane, velocity, vz, z, p.x);
+      const float yz = behind(lane, velocity, vy, y, p.z) + behind(lane, velocity, vz, z, p.y);
+      const float all = m.lambda * (xx + yy + zz);
+      const std::uint32_t own = p.own;
+      lane.store(within, own, lane.load(within, own) + (all + 2 * m.mu * xx));
+      lane.store(within, own + points, lane.load(within, own + points) + (all + 2 * m.mu * yy));
+      lane.store(within, own + 2 * points, lane.load(within, own + 2 * points) + m.mu * xy);
+      lane.store(across, vx, lane.load(across, vx) + m.mu * xz);
+      lane.store(across, vy, lane.load(across, vy) + m.mu * yz);
+      lane.store(across, vz, lane.load(across, vz) + (all + 2 * m.mu * zz));
+      lane.compute({.fp32 = 52, .integer = 130, .special = 6});
+    });
+  }
+};
+
+struct renew_velocities : elastic_points {
+  replicated<float> velocity;
+  replicated<float> across;
+  local<float> within;
+  local<const elastic_plane> medium;
+
+  template <class Block>
+  INTERLACE_KERNEL void operator()(Block& block) const {
+    block.each([&](auto lane) {
+      const place p = place_of(block, lane);
+      if (!p.inside) return;
+      const std::uint32_t points = shape.rows * shape.columns;
+      const float buoyancy = lane.load(medium, p.plane).buoyancy;
+      const std::uint32_t xz = p.here;
+      const std::uint32_t yz = p.here + points;
+      const std::uint32_t zz = p.here + 2 * points;
+      const std::uint32_t xx = p.own;
+      const std::uint32_t yy = p.own + points;
+      const std::uint32_t xy = p.own + 2 * points;
+      const float s_xz = lane.load(across, xz);
+      const float s_yz = lane.load(across, yz);
+      const float s_xy = lane.load(within, xy);
+      const float x = behind(lane, within, xx, lane.load(within, xx), p.x) +
+                      before(lane, within, xy, s_xy, p.y) + before(lane, across, xz, s_xz, p.z);
+      const float y = before(lane, within, xy, s_xy, p.x) +
+                      behind(lane, within, yy, lane.load(within, yy), p.y) +
+                      before(lane, across, yz, s_yz, p.z);
+      const float z = before(lane, across, xz, s_xz, p.x) + before(lane, across, yz, s_yz, p.y) +
+                      behind(lane, across, zz, lane.load(across, zz), p.z);
+      lane.store(velocity, xz, lane.load(velocity, xz) + buoyancy * x);
+      lane.store(velocity, yz, lane.load(velocity, yz) + buoyancy * y);
+      lane.store(velocity, zz, lane.load(velocity, zz) + buoyancy * z);
+      lane.compute({.fp32 = 45, .integer = 130, .special = 6});
+    });
+  }
+};
+
+struct elastic_start {
+  grid_shape shape;
+  const float* velocity = nullptr;        // [planes][x, y, z][rows][columns]; stresses are 0
+  const elastic_plane* medium = nullptr;  // [planes]
+};
+
+template <class Node>
+class eqwp {
+ public:
+  // `options.boundaries`: device d owns the velocities [boundaries[d], boundaries[d + 1]), whole
+  // planes. Throws usage_error for a grid that cannot be.
+  eqwp(Node& node, const elastic_start& start, const kernel::region_options& options)
+      : node_(node),
+        start_(start),
+        boundaries_(options.boundaries),
+        velocity_(node.template create_region<float>(with_halo(options, halo(start)))),
+        across_(node.template create_region<float>(with_halo(options, halo(start)))) {
+    check_planes(boundaries_, values_a_plane());
+    for (std::uint32_t d = 0; d < node.devices(); ++d) {
+      const std::uint64_t values = boundaries_[d + 1] - boundaries_[d];
+      const elastic_plane* first = start.medium + boundaries_[d] / values_a_plane();
+      mediums_.push_back(
+          put(node, d, std::vector<elastic_plane>(first, first + values / values_a_plane())));
+      withins_.push_back(node.template allocate<float>(d, values));
+    }
+    reset();
+  }
+
+  void reset() {
+    const std::uint64_t values = boundaries_.back();
+    node_.set_front(velocity_, std::vector<float>(start_.velocity, start_.velocity + values));
+    node_.set_front(across_, std::vector<float>(values, 0.0F));
+    for (const auto& within : withins_) {
+      node_.upload(within, std::vector<float>(within.size, 0.0F));
+    }
+  }
+
+  // A step in time. Steps have no residual: throws usage_error where one is asked for.
+  void enqueue_iteration(bool track_residual) {
+    if (track_residual) throw usage_error("eqwp makes a fixed number of steps");
+    enqueue<renew_stresses>(across_);
+    enqueue<renew_velocities>(velocity_);
+  }
+
+  // Velocities as device `device` holds them: its own planes and the halo are current.
+  std::vector<float> result(std::uint32_t device) const { return node_.front(velocity_, device); }
+
+  double residual() const { return 0; }
+
+ private:
+  static std::uint64_t halo(const elastic_start& start) {
+    check_grid(start.shape, elastic_points::components);
+    return elastic_points::halo * elastic_points::components * start.shape.plane();
+  }
+  std::uint64_t values_a_plane() const { return elastic_points::components * start_.shape.plane(); }
+
+  template <class Kernel>
+  void enqueue(const kernel::region<float>& writes) {
+    constexpr std::uint64_t threads = elastic_points::threads;
+    const std::uint64_t points = start_.shape.plane();
+    const std::uint64_t blocks_a_plane = (points + threads - 1) / threads;
+    for (std::uint32_t d = 0; d < node_.devices(); ++d) {
+      const std::uint64_t first = boundaries_[d];
+      const std::uint64_t planes = (boundaries_[d + 1] - first) / values_a_plane();
+      Kernel kernel;
+      kernel.shape = start_.shape;
+      kernel.first_plane = static_cast<std::uint32_t>(first / values_a_plane());
+      kernel.blocks_a_plane = static_cast<std::uint32_t>(blocks_a_plane);
+      kernel.velocity = node_.view(velocity_, d);
+      kernel.across = node_.view(across_, d);
+      kernel.within = withins_[d];
+      kernel.medium = mediums_[d];
+      const auto writes_of = [first, points, blocks_a_plane](std::uint64_t block) {
+        const std::uint64_t plane = block / blocks_a_plane;
+        const std::uint64_t begin = block % blocks_a_plane * threads;
+        const std::uint64_t end = std::min(begin + threads, points);
+        std::vector<kernel::element_range> ranges;
+        for (std::uint64_t c = 0; c < elastic_points::components; ++c) {
+          const std::uint64_t base = first + (plane * elastic_points::components + c) * points;
+          ranges.push_back({base + begin, base + end});
+        }
+        return ranges;
+      };
+      node_.launch(d, kernel, {planes * blocks_a_plane, elastic_points::threads, 0}, writes,
+                   kernel::block_mapping::custom(writes_of));
+    }
+    node_.exchange(writes);
+  }
+
+  Node& node_;
+  elastic_start start_;
+  std::vector<std::uint64_t> boundaries_;
+  kernel::region<float> velocity_;
+  kernel::region<float> across_;
+  std::vector<local<elastic_plane>> mediums_;
+  std::vector<local<float>> withins_;
+};
+
+}  // namespace interlace::workload

@@ -1,0 +1,591 @@
+// Homogeneous isotropic turbulence: the Navier-Stokes equations in a periodic box, pseudo-spectral
+// (Rogallo, 1981), as the code that the FinePack paper takes HIT from (Vela-Martin, HIT_MPI). Of
+// the velocity's Fourier coefficients u(k),
+//
+//   du/dt = P(k) [u x w](k) - nu |k|^2 u,   w = ik x u,   P(k) a = a - k (k . a) / |k|^2
+//
+// where u x w is multiplied point by point in space, coefficients with a wavenumber of n / 3 or
+// more are dropped (the two-thirds rule), and the coefficient of the mean is left alone. The
+// viscous term is integrated exactly, the rest by the midpoint rule (Runge-Kutta of second order):
+// with E = exp(-nu |k|^2 dt / 2) and N(u) the first term,
+//
+//   m = E (u + dt / 2 N(u));   u' = E (E u + dt N(m))
+//
+// Wavenumbers are kx = 0 .. n / 2, since the velocity is real, and ky, kz = -n / 2 .. n / 2. Every
+// device has the coefficients of some ky, and in space the planes of some z. An evaluation of N is
+//
+//   rotate          u and w of the coefficients             [kz][6 fields][own ky][kx]
+//   fft             backward along z                        in place
+//   send_planes     stores them to the region `planes`      as they are
+//   take_planes     collects the own planes                 [6 fields][own z][ky][kx]
+//   fft             backward along y and x                  [6 fields][own z][y][x]
+//   cross           u x w                                   [3 fields][own z][y][x]
+//   fft             forward along x and y                   [3 fields][own z][ky][kx]
+//   send_lines      stores them to the region `lines`       by the device that needs them
+//   take_lines      collects the own coefficients           [z][3 fields][own ky][kx]
+//   fft             forward along z                         in place
+//   advance         one stage of the step
+//
+// so that a step transposes four times, all to all. A part of a region is ordered by who reads it:
+// each other device subscribes to one range of it, and to nothing else. Transforms are library
+// calls, which regions do not track, so that sending is a copy from memory to memory.
+//
+// Transforms and `cross` are bound by memory, and so are `send_planes` and `take_lines`. The others
+// take 60 to 110 integer operations to say which coefficient an element is, which bound them.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/errors.hpp"
+#include "kernel/fft.hpp"
+#include "kernel/region.hpp"
+#include "workload/parts.hpp"
+
+namespace interlace::workload {
+
+using kernel::complex_number;
+
+// The device's coefficients, [kz][fields][own ky][kx].
+struct spectral_part {
+  static constexpr std::uint32_t threads = 256;
+
+  std::uint32_t length = 0;    // n
+  std::uint32_t first_ky = 0;  // index of it, 0 .. n - 1
+  std::uint32_t own_ky = 0;
+
+  INTERLACE_HOST_DEVICE std::uint32_t half() const { return length / 2 + 1; }
+  INTERLACE_HOST_DEVICE std::uint32_t plane() const { return own_ky * half(); }
+
+  struct mode {
+    std::uint32_t kz, in_plane;  // of an element
+    std::int32_t x, y, z;        // wavenumbers
+  };
+  INTERLACE_HOST_DEVICE mode mode_of(std::uint32_t i) const {
+    const std::uint32_t kz = i / plane();
+    const std::uint32_t in_plane = i - kz * plane();
+    const std::uint32_t line = in_plane / half();
+    return {kz, in_plane, static_cast<std::int32_t>(in_plane - line * half()),
+            wavenumber(first_ky + line), wavenumber(kz)};
+  }
+  // Element of a field of `fields`.
+  INTERLACE_HOST_DEVICE std::uint32_t at(const mode& m, std::uint32_t fields,
+                                         std::uint32_t field) const {
+    return (m.kz * fields + field) * plane() + m.in_plane;
+  }
+
+ private:
+  INTERLACE_HOST_DEVICE std::int32_t wavenumber(std::uint32_t index) const {
+    return static_cast<std::int32_t>(2 * index <= length ? index : index - length);
+  }
+};
+
+// Fields 0 to 2 are u, 3 to 5 its rotation.
+struct rotate : spectral_part {
+  local<const complex_number> velocity;
+  local<complex_number> six;
+
+  template <class Block>
+  INTERLACE_KERNEL void operator()(Block& block) const {
+    block.each([&](auto lane) {
+      const auto i = static_cast<std::uint32_t>(lane.global_index());
+      if (i >= length * plane()) return;
+      const mode m = mode_of(i);
+      const auto kx = static_cast<float>(m.x);
+      const auto ky = static_cast<float>(m.y);
+      const auto kz = static_cast<float>(m.z);
+      const complex_number u = lane.load(velocity, at(m, 3, 0));
+      const complex_number v = lane.load(velocity, at(m, 3, 1));
+      const complex_number w = lane.load(velocity, at(m, 3, 2));
+      lane.store(six, at(m, 6, 0), u);
+      lane.store(six, at(m, 6, 1), v);
+      lane.store(six, at(m, 6, 2), w);
+      lane.store(six, at(m, 6, 3), across(ky, w, kz, v));
+      lane.store(six, at(m, 6, 4), across(kz, u, kx, w));
+      lane.store(six, at(m, 6, 5), across(kx, v, ky, u));
+      lane.compute({.fp32 = 12, .integer = 83, .special = 9});
+    });
+  }
+
+ private:
+  // i (p a - q b)
+  static INTERLACE_KERNEL complex_number across(float p, const complex_number& a, float q,
+                                                const complex_number& b) {
+    return {q * b.im - p * a.im, p * a.re - q * b.re};
+  }
+};
+
+// A device's part of the region is what it has, in the same order.
+struct send_planes {
+  static constexpr std::uint32_t threads = 256;
+
+  local<const complex_number> six;
+  replicated<complex_number> planes;
+  std::uint32_t first = 0;  // of the part
+
+  template <class Block>
+  INTERLACE_KERNEL void operator()(Block& block) const {
+    block.each([&](auto lane) {
+      const auto i = static_cast<std::uint32_t>(lane.global_index());
+      if (i >= six.size) return;
+      lane.store(planes, first + i, lane.load(six, i));
+      lane.compute(operation::integer, 7);
+    });
+  }
+};
+
+// Where the line of a ky stands in a device's part of `planes`, for z and field 0, and how far it
+// is from there to the next field.
+struct line_place {
+  std::uint32_t first, apart;
+};
+
+struct take_planes {
+  static constexpr std::uint32_t threads = 256;
+
+  replicated<complex_number> planes;
+  local<const line_place> places;  // [ky]
+  local<complex_number> spectrum;  // [6][own z][ky][kx]
+  std::uint32_t length = 0;
+  std::uint32_t first_z = 0;
+  std::uint32_t own_z = 0;
+
+  template <class Block>
+  INTERLACE_KERNEL void operator()(Block& block) const {
+    block.each([&](auto lane) {
+      const auto i = static_cast<std::uint32_t>(lane.global_index());
+      if (i >= spectrum.size) return;
+      const std::uint32_t half = length / 2 + 1;
+      const std::uint32_t line = i / half;
+      const std::uint32_t plane = line / length;
+      const std::uint32_t field = plane / own_z;
+      const std::uint32_t z = first_z + plane - field * own_z;
+      const line_place p = lane.load_index(places, line - plane * length);
+      const std::uint32_t from = p.first + (z * 6 + field) * p.apart + (i - line * half);
+      lane.store(spectrum, i, lane.load(planes, from));
+      lane.compute({.integer = 59, .special = 9});
+    });
+  }
+};
+
+struct cross {
+  static constexpr std::uint32_t threads = 256;
+
+  local<const float> six;  // u and w
+  local<float> product;
+  std::uint32_t points = 0;
+
+  template <class Block>
+  INTERLACE_KERNEL void operator()(Block& block) const {
+    block.each([&](auto lane) {
+      const auto i = static_cast<std::uint32_t>(lane.global_index());
+      if (i >= points) return;
+      const float ux = lane.load(six, i);
+      const float uy = lane.load(six, i + points);
+      const float uz = lane.load(six, i + 2 * points);
+      const float wx = lane.load(six, i + 3 * points);
+      const float wy = lane.load(six, i + 4 * points);
+      const float wz = lane.load(six, i + 5 * points);
+      lane.store(product, i, uy * wz - uz * wy);
+      lane.store(product, i + points, uz * wx - ux * wz);
+      lane.store(product, i + 2 * points, ux * wy - uy * wx);
+      lane.compute({.fp32 = 6, .integer = 40});
+    });
+  }
+};
+
+// The ky that a device has.
+struct line_owner {
+  std::uint32_t first, count;
+};
+
+// A device's part of the region is [device that reads][own z][3 fields][its ky][kx].
+struct send_lines {
+  static constexpr std::uint32_t threads = 256;
+
+  local<const complex_number> spectrum;  // [3][own z][ky][kx]
+  local<const line_owner> owners;        // [ky], of the device that has it
+  replicated<complex_number> lines;
+  std::uint32_t first = 0;  // of the part
+  std::uint32_t length = 0;
+  std::uint32_t own_z = 0;
+
+  template <class Block>
+  INTERLACE_KERNEL void operator()(Block& block) const {
+    block.each([&](auto lane) {
+      const auto i = static_cast<std::uint32_t>(lane.global_index());
+      if (i >= spectrum.size) return;
+      const std::uint32_t half = length / 2 + 1;
+      const std::uint32_t line = i / half;
+      // As many lines for each ky before this device's as for each of its own.
+      const line_owner o = lane.load_index(owners, line / (3 * own_z));
+      const std::uint32_t of_device = line - 3 * own_z * o.first;
+      const std::uint32_t plane = of_device / o.count;
+      const std::uint32_t ky = o.first + of_device - plane * o.count;
+      const std::uint32_t z = plane / 3;
+      const std::uint32_t from = (((plane - 3 * z) * own_z + z) * length + ky) * half;
+      lane.store(lines, first + i, lane.load(spectrum, from + i - line * half));
+      lane.compute({.integer = 63, .special = 9});
+    });
+  }
+};
+
+struct take_lines : spectral_part {
+  replicated<complex_number> lines;
+  local<const std::uint32_t> places;  // [z], where its coefficients begin
+  local<complex_number> three;        // [z][3][own ky][kx]
+
+  template <class Block>
+  INTERLACE_KERNEL void operator()(Block& block) const {
+    block.each([&](auto lane) {
+      const auto i = static_cast<std::uint32_t>(lane.global_index());
+      if (i >= three.size) return;
+      const std::uint32_t z = i / (3 * plane());
+      const std::uint32_t from = lane.load_index(places, z) + i - z * 3 * plane();
+      lane.store(three, i, lane.load(lines, from));
+      lane.compute({.integer = 25, .special = 3});
+    });
+  }
+};
+
+struct advance : spectral_part {
+  local<const complex_number> product;  // of u x w, times n^3
+  local<const float> decay;             // [wavenumber], exp(-nu k^2 dt / 2)
+  local<complex_number> velocity;       // u
+  local<complex_number> next;           // m in the first stage; in the second u', in place of u
+  float step = 0;                       // dt / n^3, half of it in the first stage
+  bool second = false;
+
+  template <class Block>
+  INTERLACE_KERNEL void operator()(Block& block) const {
+    block.each([&](auto lane) {
+      const auto i = static_cast<std::uint32_t>(lane.global_index());
+      if (i >= length * plane()) return;
+      const mode m = mode_of(i);
+      const auto kx = static_cast<float>(m.x);
+      const auto ky = static_cast<float>(m.y);
+      const auto kz = static_cast<float>(m.z);
+      const float square = kx * kx + ky * ky + kz * kz;
+      // Beyond two thirds of the wavenumbers, and for the mean, nothing is added.
+      const float least = static_cast<float>(length) / 3;
+      const bool keep = kx < least && fabsf(ky) < least && fabsf(kz) < least && square > 0;
+      const float e = lane.load(decay, magnitude(m.x)) * lane.load(decay, magnitude(m.y)) *
+                      lane.load(decay, magnitude(m.z));
+      complex_number a[3];
+      for (std::uint32_t c = 0; c < 3; ++c) a[c] = lane.load(product, at(m, 3, c));
+      const float inverse = 1 / (square > 0 ? square : 1.0F);
+      const complex_number along{(kx * a[0].re + ky * a[1].re + kz * a[2].re) * inverse,
+                                 (kx * a[0].im + ky * a[1].im + kz * a[2].im) * inverse};
+      const float k[3] = {kx, ky, kz};
+      const float by = keep ? e * step : 0.0F;
+      const float own = second ? e * e : e;
+      for (std::uint32_t c = 0; c < 3; ++c) {
+        const complex_number u = lane.load(velocity, at(m, 3, c));
+        lane.store(next, at(m, 3, c),
+                   {own * u.re + by * (a[c].re - k[c] * along.re),
+                    own * u.im + by * (a[c].im - k[c] * along.im)});
+      }
+      lane.compute({.fp32 = 58, .integer = 105, .special = 13});
+    });
+  }
+
+ private:
+  static INTERLACE_KERNEL std::uint32_t magnitude(std::int32_t k) {
+    return static_cast<std::uint32_t>(k < 0 ? -k : k);
+  }
+};
+
+struct turbulence_start {
+  std::uint32_t length = 0;         // n, points a side
+  const float* velocity = nullptr;  // [ky][3][kz][kx][re, im], without the factor n^3
+  float viscosity = 0;
+  float step = 0;  // dt
+};
+
+// How a GPU transforms; empty where the CPU does.
+using fft_on_gpu =
+    std::function<std::function<void(void* stream)>(std::uint32_t device, const kernel::fft&)>;
+
+template <class Node>
+class hit {
+ public:
+  // `options.boundaries`: device d owns the numbers [boundaries[d], boundaries[d + 1]) of the
+  // velocity's array, all of ky n d / devices and so on, rounded down. Throws usage_error for a box
+  // that cannot be.
+  hit(Node& node, const turbulence_start& start, const kernel::region_options& options,
+      const fft_on_gpu& on_gpu)
+      : node_(node),
+        start_(checked(start)),
+        cut_(even_cut(start, options.boundaries)),
+        planes_(node.template create_region<complex_number>(planes_options(options))),
+        lines_(node.template create_region<complex_number>(lines_options(options))) {
+    for (std::uint32_t d = 0; d < node.devices(); ++d) parts_.push_back(make_part(d, on_gpu));
+    reset();
+  }
+
+  void reset() {
+    const std::uint64_t n = start_.length;
+    // Nobody reads what he does not store.
+    node_.set_front(planes_, std::vector<complex_number>(6 * n * n * half()));
+    node_.set_front(lines_, std::vector<complex_number>(3 * n * n * half()));
+    for (std::uint32_t d = 0; d < node_.devices(); ++d) {
+      std::vector<complex_number> own(parts_[d].velocity.size);
+      each_number(d, [&](std::uint64_t here, std::uint64_t there) {
+        own[here] = {start_.velocity[2 * there], start_.velocity[2 * there + 1]};
+      });
+      node_.upload(parts_[d].velocity, own);
+    }
+  }
+
+  // A step in time. Steps have no residual: throws usage_error where one is asked for.
+  void enqueue_iteration(bool track_residual) {
+    if (track_residual) throw usage_error("hit makes a fixed number of steps");
+    enqueue_stage(false);
+    enqueue_stage(true);
+  }
+
+  // The velocity's array; only the own ky are valid, others are not numbers.
+  std::vector<float> result(std::uint32_t device) const {
+    std::vector<float> all(6 * std::size_t{start_.length} * start_.length * half(), NAN);
+    const auto own = node_.download(parts_[device].velocity);
+    each_number(device, [&](std::uint64_t here, std::uint64_t there) {
+      all[2 * there] = own[here].re;
+      all[2 * there + 1] = own[here].im;
+    });
+    return all;
+  }
+
+  double residual() const { return 0; }
+
+ private:
+  struct part {
+    spectral_part shape;
+    std::uint32_t first_z = 0;
+    std::uint32_t own_z = 0;
+    local<complex_number> velocity, middle, six, three;  // by ky
+    local<complex_number> spectrum;                      // by z
+    local<float> points, product;
+    local<line_place> places;
+    local<line_owner> owners;
+    local<std::uint32_t> line_places;
+    local<float> decay;
+    kernel::library_call back_along_z, back_in_planes, in_planes, along_z;
+  };
+
+  static const turbulence_start& checked(const turbulence_start& start) {
+    constexpr std::uint32_t most = 640;  // kernels count 6 n^3 in 32 bits
+    const std::uint32_t n = start.length;
+    if (n < 4 || n > most || n % 2 != 0) {
+      throw usage_error("a box has " + std::to_string(n) +
+                        " points a side; even numbers from 4 to " + std::to_string(most) +
+                        " are possible");
+    }
+    return start;
+  }
+
+  // The ky, and the z, where devices begin.
+  static std::vector<std::uint32_t> even_cut(const turbulence_start& start,
+                                             const std::vector<std::uint64_t>& boundaries) {
+    const std::uint64_t n = start.length;
+    const std::uint64_t numbers = 6 * n * (n / 2 + 1);
+    const std::uint64_t devices = boundaries.size() - 1;
+    std::vector<std::uint32_t> cut;
+    for (std::uint64_t d = 0; d <= devices; ++d) {
+      cut.push_back(static_cast<std::uint32_t>(n * d / devices));
+      if (boundaries[d] != cut.back() * numbers) {
+        throw model_error("the box is not cut evenly: device " + std::to_string(d) +
+                          " begins at number " + std::to_string(boundaries[d]));
+      }
+    }
+    return cut;
+  }
+
+  std::uint64_t half() const { return start_.length / 2 + 1; }
+  std::uint32_t count(std::uint32_t d) const { return cut_[d + 1] - cut_[d]; }
+  // First elements of devices' parts.
+  std::uint64_t first_of_planes(std::uint32_t d) const {
+    return 6 * half() * start_.length * cut_[d];
+  }
+  std::uint64_t first_of_lines(std::uint32_t d) const {
+    return 3 * half() * start_.length * cut_[d];
+  }
+
+  // What device `to` reads of `from`'s part of a region of so many fields: it has as many elements
+  // for each z, or ky.
+  template <class First>
+  kernel::region_options transposed(kernel::region_options options, std::uint64_t fields,
+                                    const First& first) const {
+    const auto devices = static_cast<std::uint32_t>(cut_.size()) - 1;
+    options.boundaries.clear();
+    for (std::uint32_t d = 0; d <= devices; ++d) options.boundaries.push_back(first(d));
+    options.subscribers.assign(devices, {});
+    for (std::uint32_t from = 0; from < devices; ++from) {
+      const std::uint64_t apart = fields * half() * count(from);
+      for (std::uint32_t to = 0; to < devices; ++to) {
+        if (to == from || count(from) == 0 || count(to) == 0) continue;
+        const std::uint64_t begin = first(from) + cut_[to] * apart;
+        options.subscribers[from].push_back({begin, begin + count(to) * apart, 1U << to});
+      }
+    }
+    return options;
+  }
+  kernel::region_options planes_options(const kernel::region_options& options) const {
+    return transposed(options, 6, [&](std::uint32_t d) { return first_of_planes(d); });
+  }
+  kernel::region_options lines_options(const kernel::region_options& options) const {
+    return transposed(options, 3, [&](std::uint32_t d) { return first_of_lines(d); });
+  }
+
+  // visit(element of the device's velocity, complex number of the whole array)
+  template <class Visit>
+  void each_number(std::uint32_t d, const Visit& visit) const {
+    const std::uint64_t n = start_.length;
+    for (std::uint64_t y = 0; y < count(d); ++y) {
+      for (std::uint64_t field = 0; field < 3; ++field) {
+        for (std::uint64_t z = 0; z < n; ++z) {
+          const std::uint64_t here = ((z * 3 + field) * count(d) + y) * half();
+          const std::uint64_t there = (((cut_[d] + y) * 3 + field) * n + z) * half();
+          for (std::uint64_t x = 0; x < half(); ++x) visit(here + x, there + x);
+        }
+      }
+    }
+  }
+
+  part make_part(std::uint32_t d, const fft_on_gpu& on_gpu) {
+    const std::uint32_t n = start_.length;
+    part p;
+    p.shape.length = n;
+    p.shape.first_ky = cut_[d];
+    p.shape.own_ky = count(d);
+    p.first_z = cut_[d];
+    p.own_z = count(d);
+    const std::uint64_t line = half();
+    const std::uint64_t modes = line * n * count(d);
+    const auto numbers = [&](std::uint64_t size) {
+      return node_.template allocate<complex_number>(d, size);
+    };
+    p.velocity = numbers(3 * modes);
+    p.middle = numbers(3 * modes);
+    p.six = numbers(6 * modes);
+    p.three = numbers(3 * modes);
+    p.spectrum = numbers(6 * modes);
+    const std::uint64_t points = std::uint64_t{n} * n * count(d);
+    p.points = node_.template allocate<float>(d, 6 * points);
+    p.product = node_.template allocate<float>(d, 3 * points);
+
+    std::vector<line_place> places;
+    std::vector<line_owner> owners;
+    std::vector<std::uint32_t> line_places;
+    for (std::uint32_t from = 0; from < node_.devices(); ++from) {
+      for (std::uint32_t k = 0; k < count(from); ++k) {
+        places.push_back({static_cast<std::uint32_t>(first_of_planes(from) + k * line),
+                          static_cast<std::uint32_t>(count(from) * line)});
+        owners.push_back({cut_[from], count(from)});
+        const std::uint64_t of_reader = 3 * line * count(from) * cut_[d];
+        line_places.push_back(
+            static_cast<std::uint32_t>(first_of_lines(from) + of_reader + 3 * line * count(d) * k));
+      }
+    }
+    p.places = put(node_, d, places);
+    p.owners = put(node_, d, owners);
+    p.line_places = put(node_, d, line_places);
+    std::vector<float> decay;
+    for (std::uint32_t k = 0; k <= n / 2; ++k) {
+      const double rate = static_cast<double>(start_.viscosity) * k * k;
+      decay.push_back(static_cast<float>(std::exp(-rate * static_cast<double>(start_.step) / 2)));
+    }
+    p.decay = put(node_, d, decay);
+
+    const auto call = [&](kernel::fft_kind kind, std::uint32_t size,
+                          const local<complex_number>& spectrum, const local<float>& real) {
+      const kernel::fft f{kind, n, size, spectrum, real};
+      kernel::library_call c = kernel::fft_call(f);
+      if (on_gpu && size != 0) c.on_gpu = on_gpu(d, f);
+      return c;
+    };
+    using enum kernel::fft_kind;
+    const auto width = static_cast<std::uint32_t>(line * count(d));
+    p.back_along_z = call(columns_backward, 6 * width, p.six, {});
+    p.back_in_planes = call(planes_backward, 6 * count(d), p.spectrum, p.points);
+    p.in_planes = call(planes_forward, 3 * count(d), p.spectrum, p.product);
+    p.along_z = call(columns_forward, 3 * width, p.three, {});
+    return p;
+  }
+
+  template <class Kernel>
+  static grid grid_of(std::uint64_t lanes) {
+    return {(lanes + Kernel::threads - 1) / Kernel::threads, Kernel::threads, 0};
+  }
+  template <class Kernel>
+  void launch(std::uint32_t d, const Kernel& kernel, std::uint64_t lanes) {
+    node_.launch(d, kernel, grid_of<Kernel>(lanes));
+  }
+  template <class Kernel>
+  void launch(std::uint32_t d, const Kernel& kernel, std::uint64_t lanes,
+              const kernel::region<complex_number>& writes, std::uint64_t first) {
+    node_.launch(d, kernel, grid_of<Kernel>(lanes), writes,
+                 kernel::block_mapping::contiguous(first, Kernel::threads, first + lanes));
+  }
+
+  void enqueue_stage(bool second) {
+    for (std::uint32_t d = 0; d < node_.devices(); ++d) {
+      const part& p = parts_[d];
+      const std::uint64_t modes = std::uint64_t{p.shape.length} * p.shape.plane();
+      if (modes != 0) {
+        launch(d, rotate{p.shape, second ? p.middle : p.velocity, p.six}, modes);
+        node_.call(d, p.back_along_z);
+      }
+      const std::uint64_t first = first_of_planes(d);
+      launch(d, send_planes{p.six, node_.view(planes_, d), static_cast<std::uint32_t>(first)},
+             p.six.size, planes_, first);
+    }
+    node_.exchange(planes_);
+    for (std::uint32_t d = 0; d < node_.devices(); ++d) {
+      const part& p = parts_[d];
+      const local<complex_number> three{p.spectrum.data, p.spectrum.size / 2};
+      if (p.own_z != 0) {
+        launch(d,
+               take_planes{node_.view(planes_, d), p.places, p.spectrum, p.shape.length, p.first_z,
+                           p.own_z},
+               p.spectrum.size);
+        node_.call(d, p.back_in_planes);
+        const std::uint64_t points = p.product.size / 3;
+        launch(d, cross{p.points, p.product, static_cast<std::uint32_t>(points)}, points);
+        node_.call(d, p.in_planes);
+      }
+      const std::uint64_t first = first_of_lines(d);
+      launch(d,
+             send_lines{three, p.owners, node_.view(lines_, d), static_cast<std::uint32_t>(first),
+                        p.shape.length, p.own_z},
+             three.size, lines_, first);
+    }
+    node_.exchange(lines_);
+    for (std::uint32_t d = 0; d < node_.devices(); ++d) {
+      const part& p = parts_[d];
+      const std::uint64_t modes = std::uint64_t{p.shape.length} * p.shape.plane();
+      if (modes == 0) continue;
+      launch(d, take_lines{p.shape, node_.view(lines_, d), p.line_places, p.three}, p.three.size);
+      node_.call(d, p.along_z);
+      const double scale = std::pow(static_cast<double>(p.shape.length), 3);
+      const double dt = static_cast<double>(start_.step) * (second ? 1 : 0.5);
+      launch(d,
+             advance{p.shape, p.three, p.decay, p.velocity, second ? p.velocity : p.middle,
+                     static_cast<float>(dt / scale), second},
+             modes);
+    }
+  }
+
+  Node& node_;
+  turbulence_start start_;
+  std::vector<std::uint32_t> cut_;
+  kernel::region<complex_number> planes_;
+  kernel::region<complex_number> lines_;
+  std::vector<part> parts_;
+};
+
+}  // namespace interlace::workload

@@ -1,0 +1,184 @@
+// The driver of the fuzzers of readers: it changes sound inputs at random, gives each to a reader,
+// and stops at the first that the reader does not refuse as it should.
+//
+//   NAME_fuzz [SECONDS [SEED]]    prints how many inputs were tried and how many were taken
+//   NAME_fuzz --input FILE        tries one
+//
+// What was found is written to NAME_fuzz-finding in the working folder. A sanitizer ends the
+// process before that: the same seed finds it again.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <random>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/errors.hpp"
+
+namespace interlace::fuzz {
+
+class mutation {
+ public:
+  // `words` are put in here and there: what the format's texts consist of.
+  mutation(std::vector<std::string> inputs, std::vector<std::string> words, std::uint64_t seed)
+      : inputs_(std::move(inputs)), words_(std::move(words)), random_(seed) {}
+
+  std::string next() {
+    std::string input = inputs_[below(inputs_.size())];
+    for (std::size_t n = 1 + below(6); n != 0; --n) change(input);
+    return input;
+  }
+  std::size_t below(std::size_t n) { return n == 0 ? 0 : static_cast<std::size_t>(random_() % n); }
+  // Inputs that were taken have more to offer.
+  void keep(std::string input) {
+    if (inputs_.size() < 200) inputs_.push_back(std::move(input));
+  }
+
+ private:
+  void change(std::string& input) {
+    const std::size_t at = below(input.size() + 1);
+    const std::size_t size = below(std::min<std::size_t>(input.size() - at, 64) + 1);
+    switch (below(9)) {
+      case 0:
+        if (at < input.size()) input[at] = static_cast<char>(input[at] ^ (1 << below(8)));
+        break;
+      case 1:
+        if (at < input.size()) input[at] = static_cast<char>(below(256));
+        break;
+      case 2:
+        input.erase(at, size);
+        break;
+      case 3:
+        input.insert(at, input.substr(below(input.size()), size));
+        break;
+      case 4:
+        if (below(4) == 0) input.resize(at);
+        break;
+      case 5:
+        if (!words_.empty()) input.insert(at, words_[below(words_.size())]);
+        break;
+      case 6:
+        if (!words_.empty()) input.replace(at, size, words_[below(words_.size())]);
+        break;
+      case 7: {
+        const std::string& other = inputs_[below(inputs_.size())];
+        input.replace(at, size, other.substr(below(other.size()), below(200)));
+        break;
+      }
+      default:
+        if (at < input.size()) input[at] = "\0\x7f\x80\xff"[below(4)];
+    }
+    constexpr std::size_t most = std::size_t{1} << 16U;
+    if (input.size() > most) input.resize(most);
+  }
+
+  std::vector<std::string> inputs_;
+  std::vector<std::string> words_;
+  std::mt19937_64 random_;
+};
+
+// `read` returns normally or throws usage_error; anything else is a finding, and taking longer than
+// five seconds.
+class driver {
+ public:
+  driver(int argc, char** argv) : name_(argv[0]) {
+    name_.erase(0, name_.rfind('/') + 1);
+    if (argc > 2 && std::string_view(argv[1]) == "--input") {
+      single_ = argv[2];
+    } else {
+      if (argc > 1) seconds_ = std::strtod(argv[1], nullptr);
+      if (argc > 2) seed_ = std::strtoull(argv[2], nullptr, 10);
+    }
+  }
+
+  int run(std::vector<std::string> inputs, std::vector<std::string> words,
+          const std::function<std::string(std::string, mutation&)>& finish,
+          const std::function<void(const std::string&)>& read) {
+    mutation mutate(inputs, std::move(words), seed_);
+    if (!single_.empty()) {
+      std::ifstream stream(single_, std::ios::binary);
+      return try_one({std::istreambuf_iterator<char>(stream), {}}, read) == outcome::finding;
+    }
+    for (const std::string& sound : inputs) {
+      if (try_one(sound, read) == outcome::taken) continue;
+      std::fprintf(stderr, "%s: a sound input was not taken\n", name_.c_str());
+      return 1;
+    }
+    const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds_);
+    std::uint64_t tried = 0;
+    std::uint64_t taken = 0;
+    while (std::chrono::steady_clock::now() < end) {
+      std::string input = mutate.next();
+      if (finish) input = finish(std::move(input), mutate);
+      const outcome what = try_one(input, read);
+      if (what == outcome::finding) return 1;
+      ++tried;
+      if (what != outcome::taken) continue;
+      ++taken;
+      if (mutate.below(50) == 0) mutate.keep(std::move(input));
+    }
+    std::printf("%s: %llu inputs, %llu taken, the others refused; seed %llu\n", name_.c_str(),
+                static_cast<unsigned long long>(tried), static_cast<unsigned long long>(taken),
+                static_cast<unsigned long long>(seed_));
+    return 0;
+  }
+
+ private:
+  enum class outcome { taken, refused, finding };
+
+  outcome try_one(const std::string& input, const std::function<void(const std::string&)>& read) {
+    const std::string file = name_ + "-finding";
+    const auto begin = std::chrono::steady_clock::now();
+    outcome what = outcome::taken;
+    std::string reason;
+    current() = {&file, &input};
+    std::set_terminate(save);
+    try {
+      read(input);
+    } catch (const usage_error&) {
+      what = outcome::refused;
+    } catch (const std::exception& error) {
+      what = outcome::finding;
+      reason = error.what();
+    }
+    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
+    if (taken.count() > 5) {
+      what = outcome::finding;
+      reason = "it took " + std::to_string(taken.count()) + " s";
+    }
+    if (what == outcome::finding) {
+      std::fprintf(stderr, "%s: %s; the input is in %s\n", name_.c_str(), reason.c_str(),
+                   file.c_str());
+      std::ofstream(file, std::ios::binary) << input;
+    }
+    return what;
+  }
+
+  struct being_tried {
+    const std::string* file = nullptr;
+    const std::string* input = nullptr;
+  };
+  static being_tried& current() {
+    static being_tried one;
+    return one;
+  }
+  [[noreturn]] static void save() {
+    std::ofstream(*current().file, std::ios::binary) << *current().input;
+    std::abort();
+  }
+
+  std::string name_;
+  std::string single_;
+  double seconds_ = 1;
+  std::uint64_t seed_ = 1;
+};
+
+}  // namespace interlace::fuzz

@@ -1,0 +1,43 @@
+// What a reader took must be a trace: it is written to a file, and the file is read.
+#pragma once
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <functional>
+#include <string>
+
+#include "base/errors.hpp"
+#include "sim/trace/reader.hpp"
+#include "sim/trace/writer.hpp"
+
+namespace interlace::fuzz {
+
+class nothing final : public sim::trace::sink {
+ public:
+  void program(const sim::trace::step&) override {}
+  void begin_kernel(std::uint32_t, std::uint32_t) override {}
+  void begin_block(std::uint32_t, std::uint64_t) override {}
+  void add(std::uint32_t, std::uint32_t, const sim::trace::instruction&) override {}
+};
+
+// `convert` hands a trace to the sink, or throws usage_error.
+inline void check_conversion(const sim::trace::header& h,
+                             const std::function<void(sim::trace::sink&)>& convert) {
+  const char* folder = std::getenv("TMPDIR");
+  const std::string path = std::string(folder == nullptr ? "/tmp" : folder) + "/interlace-fuzz-" +
+                           std::to_string(getpid());
+  sim::trace::writer to(path, h);
+  convert(to);
+  to.finish();
+  try {
+    const sim::trace::reader from(path);
+    std::remove(path.c_str());  // it stays open
+    nothing sink;
+    from.read_all(sink, {});
+  } catch (const usage_error& error) {
+    throw std::runtime_error(std::string("what was taken is no trace: ") + error.what());
+  }
+}
+
+}  // namespace interlace::fuzz

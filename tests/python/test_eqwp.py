@@ -1,0 +1,156 @@
+"""Seismic waves: the medium, the reference, verification, the command."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fake_core import Fake, FakeCuda
+from interlace import elastic, reading
+from interlace.errors import UserError
+from interlace.mechanisms import DEFAULTS, MIB, Config
+from interlace.workloads import Case, Eqwp, Inputs, RunFailure
+from study_helpers import MACHINE, Run
+
+STUDY = ["study", "eqwp", "--machine", MACHINE]
+
+
+def small(**options: Any) -> Eqwp:
+    return Eqwp.load(Inputs(**{"size": 10, **options}), None)
+
+
+# --- the start and the reference ------------------------------------------------------------------
+
+
+def test_the_medium_has_four_layers() -> None:
+    start = elastic.generate(16, 2)
+    lame_1, lame_2, buoyancy = start.medium.astype(np.float64).T
+    speeds = np.sqrt((lame_1 + 2 * lame_2) * buoyancy)
+    assert np.allclose(speeds, 0.4 * np.repeat([1 / 4, 5 / 12, 2 / 3, 1], 4), rtol=1e-6)
+    assert np.abs(start.velocity).max() == 1
+    assert np.array_equal(elastic.generate(16, 2).velocity, start.velocity)
+    assert not np.array_equal(elastic.generate(16, 3).velocity, start.velocity)
+
+
+def test_memory_is_checked_before_it_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "memory_bytes", lambda: 1_000_000_000)
+    with pytest.raises(UserError, match="a grid of 800 points a side needs about"):
+        elastic.generate(800)
+
+
+@pytest.mark.parametrize(("component", "speed"), [(0, 0.4), (1, 0.4 / 3**0.5)])
+def test_plane_waves_go_at_the_speed_of_their_kind(component: int, speed: float) -> None:
+    # Motion along the wave's way is a P wave, across it an S wave; half of it goes either way. The
+    # grid is so wide across that its edges are not felt in the middle.
+    side, n, steps = 33, 48, 32
+    bell = np.exp(-(((np.arange(n) - n // 2) / 2) ** 2) / 2)
+    velocity = np.zeros((side, 3, side, n), dtype=np.float32)
+    velocity[:, component] = bell
+    medium = np.tile(elastic.generate(8).medium[-1], (side, 1))  # of the fastest layer
+    found = elastic.propagate(elastic.Start(velocity, medium), steps)[side // 2, component]
+    ahead = found[side // 2, n // 2 :]
+    assert abs(int(ahead.argmax()) - steps * speed) <= 1
+    assert ahead.max() == pytest.approx(0.5, abs=0.03)
+
+
+def test_energy_stays() -> None:
+    start = elastic.generate(16)
+    sizes = [float((elastic.propagate(start, steps) ** 2).sum()) for steps in (40, 80, 120)]
+    assert max(sizes) < 3 * min(sizes)
+
+
+# --- wrong input ----------------------------------------------------------------------------------
+
+WRONG: list[tuple[list[str], str]] = [
+    *((["--size", n], f"--size {n}: give a number from 4 to 894") for n in ("3", "-1", "895")),
+    (["--seed", "-1"], "--seed -1: give a number of at least 0"),
+    (["--equation", "heat"], "--equation is for diffusion; leave it out with eqwp"),
+    (
+        ["--tolerance", "1"],
+        "--tolerance is not for eqwp, which makes a fixed number of steps; give --iterations",
+    ),
+]
+
+
+@pytest.mark.parametrize(("words", "sentence"), WRONG, ids=[" ".join(w[0]) for w in WRONG])
+def test_wrong_input(run: Run, core: Fake, words: list[str], sentence: str) -> None:
+    ran = run(*STUDY, *words)
+    assert (ran.code, ran.out, ran.err) == (2, "", f"interlace: {sentence}\n")
+    assert core.calls == []
+
+
+# --- verification ---------------------------------------------------------------------------------
+
+
+def test_a_late_plane_does_not_pass(core: Fake) -> None:
+    workload = small()
+    case = Case(3, "split", Config(ranges=4))
+    for device in range(3):
+        outcome = workload.simulate(core, MACHINE, case)
+        workload.verify(outcome)
+        held = workload.held(case, device)
+        old = elastic.propagate(workload.start, workload.iterations - 1).ravel()
+        for at in (held.start, held.stop - 1):
+            plane = slice(at // 300 * 300, at // 300 * 300 + 300)
+            outcome = workload.simulate(core, MACHINE, case)
+            outcome.values[device][plane] = old[plane]
+            with pytest.raises(RunFailure, match="verification failed"):
+                workload.verify(outcome)
+
+
+def test_parts_are_whole_planes(core: Fake) -> None:
+    workload = small()
+    assert workload.boundaries(4) == [0, 600, 1500, 2100, 3000]
+    assert workload.held(Case(4, "inline"), 1) == slice(0, 2100)
+    assert workload.largest_part(4) == 4 * 600
+    workload.simulate(core, MACHINE, Case(4, "inline"))
+    assert core.calls == [("sim", 4, "inline", 5, 0.0, 1, MIB, 32, "")]
+
+
+# --- the command ----------------------------------------------------------------------------------
+
+
+def test_a_measured_study(run: Run, cuda: FakeCuda, tmp_path: Path) -> None:
+    out = tmp_path / "o.json"
+    ran = run("study", "eqwp", "--size", 10, "--json", out, "--gpus", 2, "--repeats", 3)
+    assert ran.code == 0, ran.err
+    document = json.loads(out.read_text())
+    assert {row["mechanism"]: row for row in document["rows"]}["infinite-bandwidth"]["derived"]
+    assert {call[0] for call in cuda.calls} == {"cuda"}
+
+
+def test_the_real_core(run: Run, tmp_path: Path) -> None:
+    pytest.importorskip("interlace._core")
+    out = tmp_path / "o.json"
+    words = ["--size", 12, "--gpus", "1,4", "--split", "2", "--json", out]
+    ran = run(*STUDY, *words, "--iterations", 1)
+    assert ran.code == 0, ran.err
+    rows = json.loads(out.read_text())["rows"]
+    assert len(rows) == 1 + len(DEFAULTS)
+    assert all(0 < row["max_error"] < 1e-6 for row in rows)
+
+
+def test_the_reference_node() -> None:
+    core = pytest.importorskip("interlace._core")
+    workload = small(size=20, iterations=30)
+    outcome = workload._run(core, Case(3, "inline"), ("host", None), (30, 0.0))
+    outcome.time_s = 1.0
+    assert 0 < workload.verify(outcome) < workload.allowed_error() / 2
+
+
+def test_the_core_refuses_what_it_cannot_use() -> None:
+    core = pytest.importorskip("interlace._core")
+    velocity, medium = small().arguments()
+    cut = np.array(small().boundaries(2), dtype=np.uint64)
+    for given, sentence in (
+        ((velocity[:, :-1].copy(), medium), "are not of one grid"),
+        ((velocity, medium[:-1].copy()), "are not of one grid"),
+        ((velocity, -medium), "a value of the medium"),
+        ((velocity, medium * np.float32(np.nan)), "a value of the medium"),
+    ):
+        with pytest.raises(core.UsageError, match=sentence):
+            core.run_eqwp("host", None, "bulk-copy", cut, 1, 0.0, 1, MIB, 32, "", *given)

@@ -1,0 +1,115 @@
+"""Queues of remote stores: verified results of every workload, what studies say of them."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interlace.machines import load_machine, machine_text
+from interlace.mechanisms import QUEUED
+from interlace.workloads import WORKLOADS
+from study_helpers import Run
+
+TINY = {
+    "pagerank": ("--rmat", 8, "--iterations", 3),
+    "jacobi": ("--rows", 600, "--half-bandwidth", 9, "--iterations", 3),
+    "sssp": ("--rmat", 8, "--iterations", 4),
+    "als": ("--users", 90, "--items", 60, "--ratings", 700, "--iterations", 1),
+    "ct": ("--size", 16, "--angles", 12, "--subsets", 2, "--iterations", 1),
+}
+REASONS = ("window", "payload", "entries", "release", "load", "atomic", "timeout")
+
+
+def rows_of(run: Run, path: Path, workload: str, *words: object) -> dict[str, Any]:
+    """The rows of a study on four GPUs by mechanism."""
+    pytest.importorskip("interlace._core")
+    done = run("study", workload, "--gpus", 4, "--json", path, *words)
+    assert done.code == 0, done.err
+    rows = json.loads(path.read_text(encoding="utf-8"))["rows"]
+    return {row["mechanism"]: row for row in rows if row["gpus"] == 4}
+
+
+def test_every_workload_is_tried() -> None:
+    """A workload that joins the others gets a tiny input here."""
+    assert set(TINY) == set(WORKLOADS)
+
+
+@pytest.mark.parametrize(
+    ("workload", "machine"),
+    [*((name, "4x-gv100-pcie4") for name in sorted(TINY)), ("sssp", "4x-volta-nvlink2")],
+)
+def test_results_are_verified(run: Run, tmp_path: Path, workload: str, machine: str) -> None:
+    names = ",".join(("inline", *QUEUED))
+    rows = rows_of(
+        run, tmp_path / "out.json", workload, *TINY[workload], "--machine", machine,
+        "--mechanisms", names,
+    )  # fmt: skip
+    plain = rows["inline"]["sim"]["stores"]
+    for name in QUEUED:
+        assert rows[name]["verified"]
+        stores = rows[name]["sim"]["stores"]
+        assert sum(stores["sizes"]) == stores["stores"]
+        assert tuple(stores["reasons"]) == REASONS
+        assert sum(stores["reasons"].values()) == stores["flushes"] > 0
+        if name != "gps":  # which sends less once it knows who reads
+            assert (stores["stores"], stores["sizes"]) == (plain["stores"], plain["sizes"])
+        wire = rows[name]["wire"]
+        if name in ("finepack", "write-combining"):
+            payload = stores["bytes"] - stores["overwritten_bytes"]
+            assert payload < stores["wire_bytes"] <= sum(wire.values())
+    assert rows["finepack"]["sim"]["stores"]["packets"] <= plain["packets"]
+
+
+def test_the_table_says_what_was_packed(run: Run, tmp_path: Path) -> None:
+    pytest.importorskip("interlace._core")
+    done = run(
+        "study", "pagerank", *TINY["pagerank"], "--machine", "4x-gv100-pcie4", "--gpus", 2,
+        "--mechanisms", "bulk-copy,finepack", "--json", tmp_path / "out.json",
+        "--html", tmp_path / "out.html",
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    rows = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))["rows"]
+    stores = next(row for row in rows if row["mechanism"] == "finepack")["sim"]["stores"]
+    small = sum(stores["sizes"][:5]) / stores["stores"]
+    said = f"{stores['stores'] / stores['packets']:.1f} stores a packet, {small:.0%} of them below"
+    assert f"finepack on 2 GPUs: {said} 32 B." in done.out
+    assert all(row["sim"]["stores"] is None for row in rows if row["mechanism"] == "bulk-copy")
+    assert "finepack" in (tmp_path / "out.html").read_text(encoding="utf-8")
+
+
+def test_the_machine_file_sets_the_queue(run: Run, tmp_path: Path) -> None:
+    text = machine_text(load_machine("4x-gv100-pcie4"))
+    packets = []
+    for lines in (64, 8, 1):
+        path = tmp_path / "mine.toml"
+        old = "lines_per_destination = 64"
+        assert old in text
+        path.write_text(text.replace(old, f"lines_per_destination = {lines}"), encoding="utf-8")
+        rows = rows_of(
+            run, tmp_path / "out.json", "sssp", *TINY["sssp"], "--machine", path,
+            "--mechanisms", "finepack",
+        )  # fmt: skip
+        packets.append(rows["finepack"]["sim"]["stores"]["packets"])
+    assert all(fewer <= more for fewer, more in pairwise(packets))
+    assert packets[0] < packets[-1]
+
+
+def test_links_without_room_for_a_packet(run: Run, tmp_path: Path) -> None:
+    pytest.importorskip("interlace._core")
+    text = machine_text(load_machine("4x-gv100-pcie4"))
+    path = tmp_path / "mine.toml"
+    path.write_text(
+        text.replace("max_payload_bytes = 4096", "max_payload_bytes = 128"), encoding="utf-8"
+    )
+    done = run(
+        "study", "pagerank", *TINY["pagerank"], "--machine", path, "--mechanisms", "finepack"
+    )
+    assert done.code == 2
+    assert (
+        "packets of protocol pcie4 carry 128 bytes on machine mine, and a line with its sub-header "
+        "has 133: raise max_payload_bytes or take another mechanism" in done.err
+    )

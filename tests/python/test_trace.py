@@ -1,0 +1,288 @@
+"""`interlace trace`: what it prints, writes and refuses; the compiled module is the real one."""
+
+from __future__ import annotations
+
+import json
+import lzma
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interlace.address_map import load_map
+from interlace.errors import UserError
+from interlace.trace_files import pieces
+from study_helpers import Run
+
+pytest.importorskip("interlace._core")
+
+MACHINE = "4x-volta-nvlink2"
+BEGIN = 0x7F0000000000
+
+MAP = f"""gpus = 2
+[[range]]
+begin = {BEGIN:#x}
+bytes = 0x100000
+gpu = 0
+[[range]]
+begin = {BEGIN + 0x100000:#x}
+bytes = 0x100000
+gpu = 1
+[[context]]
+id = 0x55
+gpu = 1
+[[kernels]]
+first = 1
+last = 9
+gpu = 0
+"""
+
+HEAD = """-kernel name = k
+-kernel id = 1
+-grid dim = (4,1,1)
+-block dim = (64,1,1)
+-shmem = 0
+-accelsim tracer version = {version}
+-enable lineinfo = 0
+
+#traces format = x
+
+"""
+
+
+def kernel(version: int) -> str:
+    """Four blocks of two warps: each loads 32 floats of its own and stores them to GPU 1."""
+    end = " 0 \n" if version == 5 else " \n"
+    text = HEAD.format(version=version)
+    for block in range(4):
+        text += f"#BEGIN_TB\n\nthread block = {block},0,0\n\n"
+        for warp in range(2):
+            at = BEGIN + 128 * (2 * block + warp)
+            text += (
+                f"warp = {warp}\ninsts = 2\n"
+                f"0000 ffffffff 1 R2 LDG.E 1 R4 4 1 {at:#x} 4{end}"
+                f"0010 ffffffff 0 STG.E.SYS 2 R4 R2 4 1 {at + 0x100000:#x} 4{end}\n"
+            )
+        text += "#END_TB\n\n"
+    return text
+
+
+@pytest.fixture
+def map_file(tmp_path: Path) -> Path:
+    """A map of two GPUs."""
+    path = tmp_path / "map.toml"
+    path.write_text(MAP)
+    return path
+
+
+def listed(folder: Path) -> Path:
+    """A list of three kernels, each packed in another way."""
+    zstandard = pytest.importorskip("zstandard")
+    (folder / "kernel-1.traceg").write_text(kernel(4))
+    (folder / "kernel-2-ctx_0x66.traceg.xz").write_bytes(lzma.compress(kernel(5).encode()))
+    packed = zstandard.ZstdCompressor().compress(kernel(5).encode())
+    (folder / "kernel-3-ctx_0x55.traceg.zst").write_bytes(packed)
+    path = folder / "kernelslist.g"
+    path.write_text(
+        f"MemcpyHtoD,{BEGIN:#018x},4096\nkernel-1.traceg\n\n"
+        "kernel-2-ctx_0x66.traceg.xz\nkernel-3-ctx_0x55.traceg.zst\n"
+    )
+    return path
+
+
+def replayed(run: Run, file: Path, tmp_path: Path) -> dict[str, Any]:
+    out = tmp_path / "replay.json"
+    ran = run("trace", "replay", file, "-m", MACHINE, "--json", out)
+    assert ran.code == 0, ran.err
+    document: dict[str, Any] = json.loads(out.read_text())
+    return document
+
+
+def test_accel_sim_from_the_list_to_the_replay(run: Run, tmp_path: Path, map_file: Path) -> None:
+    source, out, facts = listed(tmp_path), tmp_path / "out.trace", tmp_path / "out.json"
+    ran = run("trace", "convert", source, out, "--map", map_file, "--json", facts)
+    assert ran.code == 0, ran.err
+    assert "million lines a minute" in ran.out
+    trace = json.loads(facts.read_text())["trace"]
+    assert (trace["kernels"], trace["blocks"], trace["host_copies"]) == (3, 12, 1)
+    assert trace["accesses"] == 3 * 4 * 2 * 2
+    assert trace["bytes"] == {"load": 3 * 1024, "store": 3 * 1024, "atomic": 0}
+    # Kernel 3 ran on GPU 1, by its context: it loads from the other GPU and stores to its own.
+    assert trace["bytes_to_home"] == [[2048, 2048], [1024, 1024]]
+    assert trace["remote_share"] == 0.5
+    assert trace["used_bytes"]["load"] == {"32": 32.0, "64": 64.0, "128": 128.0}
+    assert {run["up_to_bytes"]: run["count"] for run in trace["remote_store_runs"]}[128] == 16
+    ran = run("trace", "info", out, "--json", facts)
+    assert ran.code == 0, ran.err
+    again = json.loads(facts.read_text())["trace"]
+    assert again == {**trace, "file_bytes": again["file_bytes"]}
+    found = replayed(run, out, tmp_path)
+    assert found["instructions"] == trace["accesses"]
+    assert found["accesses"] == trace["accesses"]  # each is a whole line
+    assert found["stores"]["payload"] == 2048
+    assert found["reads"]["payload"] == 1024
+    assert found["remote_transactions"] == 16 + 8
+    assert found["host_copies"] == 1
+    assert found["time_s"] > 0
+
+
+def test_info_reads_what_others_wrote_without_a_file(
+    run: Run, tmp_path: Path, map_file: Path
+) -> None:
+    trace = tmp_path / "mem.trace"
+    trace.write_text(
+        "start, 0.1, GPU_1.SA_00.L1VCache_00, 7@x, *mem.ReadReq, 0x200000040, 64\nend, 0.2, 7@x\n"
+    )
+    ran = run("trace", "info", trace, "--gpus", 2)
+    assert ran.code == 0, ran.err
+    assert "1 access of warps" in ran.out
+    output = tmp_path / "output.txt"
+    addresses = [hex(BEGIN + 8 * k) for k in range(32)]
+    output.write_text(
+        "hello\nMEMTRACE: CTX 0x0000000000000055 - grid_launch_id 0 - CTA 0,0,0 - warp 3 - LDG.E"
+        f" - {' '.join(addresses)} \n"
+    )
+    ran = run("trace", "info", output, "--map", map_file)
+    assert ran.code == 0, ran.err
+    assert "16.0 of 32" in ran.out  # every other float
+    assert sorted(tmp_path.iterdir()) == sorted([trace, output, map_file])
+
+
+def test_a_recorded_run_again(run: Run, tmp_path: Path) -> None:
+    out = tmp_path / "run.trace"
+    words = ("jacobi", "--rows", 512, "-n", 2, "-m", MACHINE, "--gpus", 2)
+    for mechanism in ("inline", "bulk-copy"):
+        ran = run("trace", "record", *words, "--mechanism", mechanism, "--output", out)
+        assert ran.code == 0, ran.err
+        assert ran.out.rstrip().endswith("verified.")
+        direct = tmp_path / "study.json"
+        ran = run("study", *words, "--mechanisms", mechanism, "--json", direct)
+        assert ran.code == 0, ran.err
+        row = next(it for it in json.loads(direct.read_text())["rows"] if it["gpus"] == 2)
+        found = replayed(run, out, tmp_path)
+        assert found["accesses"] == row["sim"]["accesses"]
+        assert found["remote_transactions"] == row["sim"]["remote_transactions"]
+        moved = ("stores", "reads", "copies", "exchanges")
+        assert sum(found[kind]["wire"] for kind in moved) == sum(row["wire"].values())
+        assert found["time_s"] == row["time_s"]
+
+
+def error_of(run: Run, *words: object) -> str:
+    ran = run("trace", *words)
+    assert ran.code == 2, (ran.out, ran.err)
+    assert ran.out == ""
+    assert ran.err.count("\n") == 1
+    return ran.err.removeprefix("interlace: ").rstrip("\n")
+
+
+def test_wrong_files_are_refused_with_the_place(run: Run, tmp_path: Path, map_file: Path) -> None:
+    source = tmp_path / "kernel-1.traceg"
+    out = tmp_path / "out.trace"
+    source.write_text(kernel(4).replace(" 4 \n", " \n", 1))
+    message = error_of(run, "convert", source, out, "--map", map_file)
+    assert message.startswith(f"{source}, line 17: the line ends before the stride")
+    assert sorted(tmp_path.iterdir()) == sorted([source, map_file])  # nothing half-written
+    source.write_text(kernel(4)[:-30])
+    message = error_of(run, "info", source, "--map", map_file)
+    assert message.startswith(f"{source}, line ")
+    source.write_text(kernel(4).replace(f"{BEGIN:#x}", "0x1230", 1))
+    message = error_of(run, "convert", source, out, "--map", map_file)
+    assert f"{source}, line 17: address 0x1230 is in no GPU's range" in message
+    packed = tmp_path / "kernel-2.traceg.xz"
+    packed.write_bytes(lzma.compress(kernel(4).encode())[:-9])
+    assert "is cut off" in error_of(run, "info", packed, "--map", map_file)
+    packed.write_bytes(b"\xfd7zXZ\0 and nothing more that is any")
+    assert "is no sound xz file" in error_of(run, "info", packed, "--map", map_file)
+    other = tmp_path / "notes.txt"
+    other.write_text("words\n")
+    assert "looks like none of accel-sim, nvbit, mgpusim" in error_of(run, "info", other)
+    source.write_text(kernel(4))
+    assert run("trace", "convert", source, out, "--map", map_file).code == 0
+    whole = out.read_bytes()
+    out.write_bytes(whole[:-5])
+    size = len(whole) - 5
+    assert error_of(run, "info", out).startswith(f"{out}, byte {size}: the file ends in the chunk")
+    assert error_of(run, "replay", out, "-m", MACHINE).startswith(f"{out}, byte {size}: ")
+    out.write_bytes(whole[:40] + b"\xaa" + whole[41:])
+    assert f"{out}, byte " in error_of(run, "replay", out, "-m", MACHINE)
+    listed_file = tmp_path / "kernelslist.g"
+    listed_file.write_text("kernel-9.traceg\n")
+    message = error_of(run, "convert", listed_file, out, "--map", map_file)
+    assert message.startswith(f"{listed_file}, line 1: there is no file")
+
+
+def test_wrong_options_are_refused(run: Run, tmp_path: Path, map_file: Path) -> None:
+    trace = tmp_path / "mem.trace"
+    trace.write_text("start, 0.1, GPU_1.SA_00.L1VCache_00, 7@x, *mem.ReadReq, 0x100000040, 64\n")
+    out = tmp_path / "out.trace"
+    assert "--gpus is missing" in error_of(run, "info", trace)
+    assert "--map: a trace of MGPUSim says itself" in error_of(
+        run, "info", trace, "--map", map_file, "--gpus", 2
+    )
+    assert "give 1 to 16" in error_of(run, "info", trace, "--gpus", 17)
+    assert "needs two files" in error_of(run, "convert", trace)
+    assert "there is no format" in error_of(run, "info", trace, "--format", "csv")
+    assert "name another with --component" in error_of(
+        run, "info", trace, "--gpus", 1, "--component", "L9"
+    )
+    assert "is no trace of Interlace" in error_of(run, "replay", trace, "-m", MACHINE)
+    assert run("trace", "convert", trace, out, "--gpus", 1).code == 0
+    assert "IN and OUT are both" in error_of(run, "convert", trace, trace, "--gpus", 1)
+    assert "is a trace of Interlace already" in error_of(run, "convert", out, trace)
+    assert "--gpus is for traces of other tools" in error_of(run, "info", out, "--gpus", 1)
+    assert "--machine is missing" in error_of(run, "replay", out)
+    assert "there is inline" in error_of(run, "replay", out, "-m", MACHINE, "--mechanism", "x")
+    assert "--output is missing" in error_of(run, "record", "jacobi", "-m", MACHINE)
+    assert "mechanism that can be recorded 'polling'" in error_of(
+        run, "record", "jacobi", "-m", MACHINE, "-o", out, "--mechanism", "polling"
+    )
+    assert "has 4 GPUs" in error_of(run, "record", "jacobi", "-m", MACHINE, "-o", out, "-g", 5)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("gpus = 2\n[[range]\ngpu = 0", ", line 2: this is not TOML"),
+        ("gpus = 2\n", "missing required field range"),
+        ("gpus = 17\nrange = []\n", "gpus: expected int <= 16"),
+        (MAP.replace("gpu = 1", "gpu = 2", 1), "range[1].gpu is 2, but gpus is 2"),
+        (MAP.replace("bytes = 0x100000", "bytes = 0x100001", 1), "range[0] and range[1] overlap"),
+        (MAP.replace("gpu = 0\n", "", 1), "range[0] needs either gpu, or page_bytes"),
+        (MAP.replace("gpu = 0\n", "page_bytes = 5000\n", 1), "give a power of two"),
+        (MAP.replace("bytes = 0x100000", "bytes = -1", 1), "range[0].bytes: expected int >= 1"),
+        (MAP.replace("bytes", "size", 1), "range[0]: "),
+        (MAP.replace("last = 9", "last = 0"), "kernels[0].last is below its first"),
+        (MAP + "[[context]]\nid = 0x55\ngpu = 0\n", "a context's id occurs twice"),
+    ],
+)
+def test_wrong_maps_are_refused(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "map.toml"
+    path.write_text(text)
+    with pytest.raises(UserError) as refused:
+        load_map(path)
+    assert str(refused.value).startswith(str(path))
+    assert message in str(refused.value)
+
+
+def test_where_a_kernel_ran(map_file: Path) -> None:
+    places = load_map(map_file)
+    assert places.gpu_of("kernel-3.traceg") == 0
+    assert places.gpu_of("kernel-3-ctx_0x55.traceg.xz") == 1
+    with pytest.raises(UserError, match=r"on which GPU kernel-10\.traceg ran"):
+        places.gpu_of("kernel-10.traceg")
+
+
+def test_packed_files_come_in_pieces(tmp_path: Path) -> None:
+    zstandard = pytest.importorskip("zstandard")
+    text = random.Random(1).randbytes(1 << 20) + bytes(8 << 20)
+    for name, packed in (
+        ("a.xz", lzma.compress(text[: 1 << 20]) + lzma.compress(text[1 << 20 :])),
+        ("a.zst", zstandard.ZstdCompressor().compress(text)),
+        ("a", text),
+    ):
+        path = tmp_path / name
+        path.write_bytes(packed)
+        seen = list(pieces(path))
+        assert b"".join(seen) == text
+        assert name == "a.zst" or max(map(len, seen)) <= 1 << 20
