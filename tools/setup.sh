@@ -334,7 +334,7 @@ find_nvcc() {
 
 install_toolkit() {
   local folder
-  pip_install 'cuda-toolkit[nvcc,cudart,cccl,nvml,nvtx]==13.0.*' || return $?
+  pip_install 'cuda-toolkit[nvcc,cudart,cufft,cccl,nvml,nvtx]==13.0.*' || return $?
   # nvcc and cmake look for the names that an installed toolkit has
   folder=$(toolkit_folder)
   ln -sfn lib "$folder/lib64"

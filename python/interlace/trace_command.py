@@ -39,7 +39,12 @@ KINDS = ("load", "store", "atomic")
 ACTIONS = (*KINDS, "release", "compute", "shared", "shuffle", "wait", "barrier")
 UNITS = (32, 64, 128)  # bytes
 RUNS = tuple(1 << n for n in range(8))  # the upper ends of the sizes of runs, bytes
-REPLAYED = ("inline",)  # mechanisms by which a trace's stores can go
+REPLAYED = (
+    "inline",
+    "write-combining",
+    "finepack",
+    "config-packet",
+)  # mechanisms by which a trace's stores can go
 RECORDED = ("bulk-copy", "split", "inline", SERIAL, "infinite-bandwidth")
 DEFAULT_RANGES = 8
 

@@ -42,7 +42,8 @@ void look_up(void* library, const char* name, Function& function) {
 }
 
 functions load() {
-  std::vector<std::string> candidates = {"libcufft.so.12", "/usr/local/cuda/lib64/libcufft.so.12"};
+  std::vector<std::string> candidates = {"libcufft.so.12",
+                                         INTERLACE_CUDA_LIBRARIES "/libcufft.so.12"};
   // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody sets it
   if (const char* named = std::getenv("INTERLACE_CUFFT"); named != nullptr && *named != '\0') {
     candidates = {named};

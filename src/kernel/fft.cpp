@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <complex>
 #include <memory>
 #include <string>
 #include <utility>
@@ -14,11 +13,12 @@ namespace interlace::kernel {
 
 namespace {
 
-using number = std::complex<float>;
+using number = complex_number;
 
-// Without the checks for infinities that std::complex's operator makes.
-number product(number a, number b) {
-  return {a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real()};
+number operator+(number a, number b) { return {a.re + b.re, a.im + b.im}; }
+number operator-(number a, number b) { return {a.re - b.re, a.im - b.im}; }
+number operator*(number a, number b) {
+  return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
 }
 
 // Transforms of one length and direction, by Stockham's method: a stage of radix r takes r numbers
@@ -29,7 +29,7 @@ class transform {
     const double turn = (forward ? -2 : 2) * std::acos(-1.0);
     const auto root = [&](std::uint64_t k, std::uint64_t n) {
       const double angle = turn * static_cast<double>(k % n) / static_cast<double>(n);
-      return number(static_cast<float>(std::cos(angle)), static_cast<float>(std::sin(angle)));
+      return number{static_cast<float>(std::cos(angle)), static_cast<float>(std::sin(angle))};
     };
     for (std::uint32_t rest = length; rest > 1;) {
       std::uint32_t radix = rest % 4 == 0 ? 4 : 2;
@@ -76,29 +76,29 @@ class transform {
             const number a = x[q];
             const number b = x[q + leap];
             y[q] = a + b;
-            y[q + inner] = product(a - b, w[1]);
+            y[q + inner] = (a - b) * w[1];
           }
         } else if (radix == 4) {
-          const float sign = roots[5].imag();  // of a quarter turn
+          const float sign = roots[5].im;  // of a quarter turn
           for (std::size_t q = 0; q < inner; ++q) {
             const number a = x[q] + x[q + 2 * leap];
             const number b = x[q] - x[q + 2 * leap];
             const number c = x[q + leap] + x[q + 3 * leap];
             const number d = x[q + leap] - x[q + 3 * leap];
-            const number turned(-sign * d.imag(), sign * d.real());
+            const number turned{-sign * d.im, sign * d.re};
             y[q] = a + c;
-            y[q + inner] = product(b + turned, w[1]);
-            y[q + 2 * inner] = product(a - c, w[2]);
-            y[q + 3 * inner] = product(b - turned, w[3]);
+            y[q + inner] = (b + turned) * w[1];
+            y[q + 2 * inner] = (a - c) * w[2];
+            y[q + 3 * inner] = (b - turned) * w[3];
           }
         } else {
           for (std::uint32_t j = 0; j < radix; ++j) {
             for (std::size_t q = 0; q < inner; ++q) {
-              number sum = 0;
+              number sum{0, 0};
               for (std::uint32_t k = 0; k < radix; ++k) {
-                sum += product(x[q + k * leap], roots[j * radix + k]);
+                sum = sum + x[q + k * leap] * roots[j * radix + k];
               }
-              y[q + j * inner] = product(sum, w[j]);
+              y[q + j * inner] = sum * w[j];
             }
           }
         }
@@ -109,10 +109,6 @@ class transform {
   std::size_t length_;
   std::vector<stage> stages_;
 };
-
-number* numbers(const local<complex_number>& a) {
-  return reinterpret_cast<number*>(a.data);  // both are two floats
-}
 
 // Two real rows are transformed as one complex row: the first is its real part. `pair` and `spare`
 // have a row each. `row(k)` is row k, `half_row(k)` its transform; the last of an odd number is
@@ -127,25 +123,24 @@ class real_rows {
     along_.run(pair_.data(), spare_.data(), 1);
     for (std::size_t k = 0; k <= length_ / 2; ++k) {
       const number z = pair_[k];
-      const number m = std::conj(pair_[(length_ - k) % length_]);
-      to_a[k] = 0.5F * (z + m);
-      const number d = 0.5F * (z - m);
-      to_b[k] = {d.imag(), -d.real()};
+      const number m = pair_[(length_ - k) % length_];
+      to_a[k] = {0.5F * (z.re + m.re), 0.5F * (z.im - m.im)};
+      to_b[k] = {0.5F * (z.im + m.im), 0.5F * (m.re - z.re)};
     }
   }
 
   void backward(const number* a, const number* b, float* to_a, float* to_b) {
     for (std::size_t k = 0; k <= length_ / 2; ++k) {
       const bool real = k == 0 || 2 * k == length_;  // of a real row's transform
-      const number x(a[k].real(), real ? 0 : a[k].imag());
-      const number y(b[k].real(), real ? 0 : b[k].imag());
-      pair_[k] = {x.real() - y.imag(), x.imag() + y.real()};
-      if (!real) pair_[length_ - k] = {x.real() + y.imag(), y.real() - x.imag()};
+      const number x{a[k].re, real ? 0 : a[k].im};
+      const number y{b[k].re, real ? 0 : b[k].im};
+      pair_[k] = {x.re - y.im, x.im + y.re};
+      if (!real) pair_[length_ - k] = {x.re + y.im, y.re - x.im};
     }
     along_.run(pair_.data(), spare_.data(), 1);
     for (std::size_t k = 0; k < length_; ++k) {
-      to_a[k] = pair_[k].real();
-      to_b[k] = pair_[k].imag();
+      to_a[k] = pair_[k].re;
+      to_b[k] = pair_[k].im;
     }
   }
 
@@ -158,7 +153,7 @@ class real_rows {
 void run_columns(const fft& f) {
   const transform columns(f.length, f.kind == fft_kind::columns_forward);
   std::vector<number> spare(std::size_t{f.length} * f.count);
-  columns.run(numbers(f.spectrum), spare.data(), f.count);
+  columns.run(f.spectrum.data, spare.data(), f.count);
 }
 
 void run_planes(const fft& f) {
@@ -169,7 +164,7 @@ void run_planes(const fft& f) {
   real_rows rows(f.length, forward);
   std::vector<number> spare(n * half);
   for (std::size_t plane = 0; plane < f.count; ++plane) {
-    number* spectrum = numbers(f.spectrum) + plane * n * half;
+    number* spectrum = f.spectrum.data + plane * n * half;
     float* points = f.points.data + plane * n * n;
     if (!forward) columns.run(spectrum, spare.data(), half);
     for (std::size_t row = 0; row < n; row += 2) {

@@ -14,21 +14,6 @@ namespace {
 constexpr std::uint32_t agent_block_threads = 128;
 constexpr std::uint64_t agent_part_bytes = 256 * agent_block_threads;
 
-store_path path_of(kernel::mechanism m) {
-  switch (m) {
-    case kernel::mechanism::write_combining:
-      return store_path::combined;
-    case kernel::mechanism::finepack:
-      return store_path::packed;
-    case kernel::mechanism::config_packet:
-      return store_path::configured;
-    case kernel::mechanism::gps:
-      return store_path::whole_line;
-    default:
-      return store_path::packets;
-  }
-}
-
 address_map make_addresses(std::uint32_t devices, const arena& a) {
   address_map map;
   map.slot_bits = a.slot_bits();
@@ -409,7 +394,7 @@ kernel::run_result node::finish() {
   result.timeline = simulation_.take_timeline();
   result.observed = simulation_.observe();
   result.accesses = c.accesses;
-  result.remote_transactions = c.stores.packets + c.atomics + c.reads + simulation_.copy_stores();
+  result.remote_transactions = c.remote_transactions() + simulation_.copy_stores();
   kernel::remote_store_counts& stores = result.stores;
   stores.stores = c.stores.stores;
   stores.bytes = c.stores.bytes;

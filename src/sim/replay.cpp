@@ -160,7 +160,7 @@ class replayer {
     record.line_bytes = g.l1.line_bytes;
     record.sector_bytes = g.l1.sector_bytes;
     record.device = l.gpu;
-    record.stores_inline = how_ == kernel::mechanism::inline_stores;
+    record.stores_inline = true;
     const grid shape{l.blocks, warps_of(l) * g.warp_width, l.shared_bytes};
     tasks_.push_back(simulation_.add_kernel(
         l.gpu, shape, record,
@@ -168,7 +168,7 @@ class replayer {
                                               kernel::block_memory&) {
           streams_[gpu].run_block(id, index, r, done_.totals);
         },
-        after(l.after)));
+        after(l.after), nullptr, path_of(how_)));
   }
   void add(const trace::copy& c) {
     if (c.from == trace::host || c.to == trace::host) {
@@ -219,15 +219,21 @@ class replayer {
 
 }  // namespace
 
-bool replays(kernel::mechanism how) { return how == kernel::mechanism::inline_stores; }
+bool replays(kernel::mechanism how) {
+  const store_path path = path_of(how);
+  if (path == store_path::packets) return how == kernel::mechanism::inline_stores;
+  return path != store_path::whole_line;  // pages and who reads them are not in a trace
+}
 
 replayed replay(const trace::reader& from, const machine::machine& described, kernel::mechanism how,
                 const std::function<void()>& check_interrupt) {
   if (!replays(how)) {
-    throw usage_error(std::string(kernel::mechanism_name(how)) +
-                      ": a trace is replayed with inline, by which its stores go to other GPUs as "
-                      "they are");
+    throw usage_error(
+        std::string(kernel::mechanism_name(how)) +
+        ": a trace is replayed with inline, write-combining, finepack or config-packet, "
+        "by which its stores go to other GPUs");
   }
+  check_store_path(described, path_of(how));
   return replayer(from, described, how, check_interrupt).run();
 }
 

@@ -31,7 +31,7 @@
 // calls, which regions do not track, so that sending is a copy from memory to memory.
 //
 // Transforms and `cross` are bound by memory, and so are `send_planes` and `take_lines`. The others
-// take 60 to 110 integer operations to say which coefficient an element is, which bound them.
+// take 60 to 80 integer operations to say which coefficient an element is, which bound them.
 #pragma once
 
 #include <algorithm>
@@ -194,7 +194,7 @@ struct cross {
       lane.store(product, i, uy * wz - uz * wy);
       lane.store(product, i + points, uz * wx - ux * wz);
       lane.store(product, i + 2 * points, ux * wy - uy * wx);
-      lane.compute({.fp32 = 6, .integer = 40});
+      lane.compute({.fp32 = 6, .integer = 23});
     });
   }
 };
@@ -271,11 +271,14 @@ struct advance : spectral_part {
       const auto ky = static_cast<float>(m.y);
       const auto kz = static_cast<float>(m.z);
       const float square = kx * kx + ky * ky + kz * kz;
+      const std::uint32_t sizes[3] = {magnitude(m.x), magnitude(m.y), magnitude(m.z)};
       // Beyond two thirds of the wavenumbers, and for the mean, nothing is added.
-      const float least = static_cast<float>(length) / 3;
-      const bool keep = kx < least && fabsf(ky) < least && fabsf(kz) < least && square > 0;
-      const float e = lane.load(decay, magnitude(m.x)) * lane.load(decay, magnitude(m.y)) *
-                      lane.load(decay, magnitude(m.z));
+      bool keep = square > 0;
+      float e = 1;
+      for (const std::uint32_t size : sizes) {
+        keep = keep && 3 * size < length;
+        e *= lane.load(decay, size);
+      }
       complex_number a[3];
       for (std::uint32_t c = 0; c < 3; ++c) a[c] = lane.load(product, at(m, 3, c));
       const float inverse = 1 / (square > 0 ? square : 1.0F);
@@ -290,7 +293,7 @@ struct advance : spectral_part {
                    {own * u.re + by * (a[c].re - k[c] * along.re),
                     own * u.im + by * (a[c].im - k[c] * along.im)});
       }
-      lane.compute({.fp32 = 58, .integer = 105, .special = 13});
+      lane.compute({.fp32 = 36, .integer = 79, .special = 10});
     });
   }
 

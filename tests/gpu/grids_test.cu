@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "gpu.hpp"
@@ -111,7 +112,13 @@ TEST_P(grids_test, hit_equals_the_reference_node) {
       }
     }
     problem.start.velocity = velocity.data();
-    compare(problem, GetParam(), n, 0, 3);
+    try {
+      compare(problem, GetParam(), n, 0, 3);
+    } catch (const usage_error& error) {
+      const std::string sentence = error.what();
+      if (sentence.find("cuFFT cannot be loaded") == std::string::npos) throw;
+      GTEST_SKIP() << sentence;
+    }
   }
 }
 

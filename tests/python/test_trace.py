@@ -232,7 +232,7 @@ def test_wrong_options_are_refused(run: Run, tmp_path: Path, map_file: Path) -> 
     assert "is a trace of Interlace already" in error_of(run, "convert", out, trace)
     assert "--gpus is for traces of other tools" in error_of(run, "info", out, "--gpus", 1)
     assert "--machine is missing" in error_of(run, "replay", out)
-    assert "there is inline" in error_of(run, "replay", out, "-m", MACHINE, "--mechanism", "x")
+    assert "there are inline, " in error_of(run, "replay", out, "-m", MACHINE, "--mechanism", "x")
     assert "--output is missing" in error_of(run, "record", "jacobi", "-m", MACHINE)
     assert "mechanism that can be recorded 'polling'" in error_of(
         run, "record", "jacobi", "-m", MACHINE, "-o", out, "--mechanism", "polling"

@@ -25,7 +25,7 @@ from interlace.workloads import RunFailure
 #   inputs(quick) -> dict               sizes and seeds, for the file
 #   steps(quick, gpus) -> int           how often `reproduce` calls the runner's tick, at most
 #   reproduce(runner, node, quick) -> list[Row]   `node` is the real one, or None
-PAPERS = ("proact",)
+PAPERS = ("proact", "finepack")
 
 REPEATS = 3  # of measured runs
 WARMUP = 1
@@ -65,7 +65,7 @@ def reproduce_command(
     from interlace import files
 
     if paper is None:
-        raise UserError(f"reproduce needs the name of a paper; there is {', '.join(PAPERS)}")
+        raise UserError(f"reproduce needs the name of a paper; there are {', '.join(PAPERS)}")
     if paper not in PAPERS:
         raise unknown("paper", paper, PAPERS)
     at_once = simulations_at_a_time(jobs)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from interlace.machines import load_machine, to_core
+from interlace.machines import Machine, load_machine, to_core
 from interlace.mechanisms import BASELINE, WITHOUT_TRANSFERS
 from interlace.nodes import CudaNode, in_processes
 from interlace.reproduce.rows import Run
@@ -43,6 +43,7 @@ class Runner:
         self.jobs = jobs
         self.tick = tick
         self.runs: list[Run] = []
+        self.described: dict[str, Machine] = {}  # machines that are in no file, by name
 
     def map(self, work: Sequence[Callable[[], float]], names: Sequence[Case]) -> list[float]:
         """What pieces of work give, in their order; a process each."""
@@ -63,7 +64,10 @@ class Runner:
     ) -> None:  # fmt: skip
         """Run every case on every machine, or one of them alone, and add to their results."""
         chosen = [name for name in machines if only in (None, name)]
-        described = {name: to_core(load_machine(name), self.core) for name in chosen}
+        described = {
+            name: to_core(self.described.get(name) or load_machine(name), self.core)
+            for name in chosen
+        }
         pairs = [(name, case) for case in cases for name in chosen]
 
         def run(index: int, name: str, case: Case) -> tuple[int, Outcome]:

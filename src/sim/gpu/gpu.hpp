@@ -56,6 +56,9 @@ struct gpu_counters {
   std::uint64_t reads = 0;  // requests of kernels to other devices
   std::uint64_t read_payload = 0;
   std::uint64_t read_wire = 0;
+
+  // Packets that kernels caused at other devices' memory.
+  std::uint64_t remote_transactions() const { return stores.packets + atomics + reads; }
 };
 
 class gpu {

@@ -1,0 +1,405 @@
+"""Muthukrishnan et al., "FinePack: Transparently Improving the Efficiency of Fine-Grained Transfers
+in Multi-GPU Systems" (HPCA 2023): the figures of its text beside ours.
+
+Bars that the text does not put into numbers have no published value. The paper's "P2P stores" are
+`inline`, its "bulk DMA" is `bulk-copy`. Everything is simulated, as it was in the paper; its
+machines are four GV100 on PCIe 4 to 6, and sixteen on PCIe 6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from interlace.machines import Machine, load_machine, to_core
+from interlace.mechanisms import BASELINE, BOUND
+from interlace.nodes import CudaNode
+from interlace.reproduce import finepack_inputs as given
+from interlace.reproduce.finepack_inputs import Sizes
+from interlace.reproduce.rows import Row, geometric_mean, row
+from interlace.reproduce.runs import Results, Runner
+from interlace.workloads import (
+    Als,
+    Case,
+    Ct,
+    Diffusion,
+    Eqwp,
+    Hit,
+    Inputs,
+    Jacobi,
+    Outcome,
+    Pagerank,
+    Sssp,
+    Workload,
+    core_errors,
+)
+
+TITLE = "FinePack (HPCA 2023): published and simulated on its machines"
+
+MACHINE = "4x-gv100-pcie4"
+FASTER = {"pcie5": "4x-gv100-pcie5", "pcie6": "4x-gv100-pcie6"}
+SIXTEEN = "16x-gv100-pcie6"
+NVLINK = "4x-volta-nvlink2"  # of Fig. 2
+
+FINEPACK = "finepack"
+STORES = "inline"
+COMBINED = "write-combining"
+CONFIGURED = "config-packet"
+GPS = "gps"
+FIG_9 = (BOUND, STORES, BASELINE, FINEPACK)
+
+SUBHEADERS = (2, 3, 4, 5, 6)
+OWN_SUBHEADER = 5  # of the machine files, as in Table III
+PROBES = (4, 8, 16, 32, 64, 128)  # bytes of a store
+UNDER_32 = 5  # counts of the sizes below 32 bytes
+
+FOUR = 4
+
+
+# --- the inputs -----------------------------------------------------------------------------------
+
+
+def _inputs(**more: Any) -> Inputs:
+    return Inputs(seed=given.SEED, iterations=given.ITERATIONS, **more)
+
+
+LOADED: dict[str, Callable[[Sizes], Workload]] = {
+    "jacobi": lambda sizes: Jacobi.load(
+        _inputs(rows=sizes.jacobi_rows, half_bandwidth=given.HALF_BANDWIDTH, halo=True), None
+    ),
+    "pagerank": lambda sizes: Pagerank.load(_inputs(cage=sizes.pagerank_rows), None),
+    "sssp": lambda sizes: Sssp.load(_inputs(crawl=sizes.sssp_pages), None),
+    "als": lambda sizes: Als.load(_inputs(rgg=sizes.als_vertices, rank=given.RANK), None),
+    "ct": lambda sizes: Ct.load(
+        _inputs(size=sizes.ct_size, angles=given.ANGLES, subsets=given.SUBSETS), None
+    ),
+    "eqwp": lambda sizes: Eqwp.load(_inputs(size=sizes.eqwp_size), None),
+    "diffusion": lambda sizes: Diffusion.load(
+        _inputs(size=sizes.diffusion_size, dimensions=3, equation="heat"), None
+    ),
+    "hit": lambda sizes: Hit.load(_inputs(size=sizes.hit_size), None),
+}
+
+
+def _sizes(quick: bool) -> tuple[Sizes, Sizes]:
+    if quick:
+        return given.QUICK_FOUR_GPUS, given.QUICK_SIXTEEN_GPUS
+    return given.FOUR_GPUS, given.SIXTEEN_GPUS
+
+
+def inputs(quick: bool) -> dict[str, Any]:
+    """Sizes and seeds."""
+    four, sixteen = _sizes(quick)
+    return {
+        "seed": given.SEED,
+        "iterations": given.ITERATIONS,
+        "half_bandwidth": given.HALF_BANDWIDTH,
+        "rank": given.RANK,
+        "angles": given.ANGLES,
+        "subsets": given.SUBSETS,
+        "four_gpus": four._asdict(),
+        "sixteen_gpus": sixteen._asdict(),
+    }
+
+
+# --- the runs -------------------------------------------------------------------------------------
+
+SINGLE = Case(1, BASELINE)
+CASES = [
+    SINGLE,
+    *(Case(FOUR, name) for name in (*FIG_9, COMBINED, CONFIGURED, GPS)),
+]
+OF_BANDWIDTH = [Case(FOUR, name) for name in (STORES, BASELINE, FINEPACK)]
+OF_SIXTEEN = [SINGLE, *(Case(16, name) for name in FIG_9)]
+
+
+def subheader_machine(size: int) -> tuple[str, Machine]:
+    """The paper's machine with sub-headers of another size, and its name."""
+    described = load_machine(MACHINE)
+    queue = msgspec.structs.replace(described.gpu.remote_write_queue, subheader_bytes=size)
+    gpu = msgspec.structs.replace(described.gpu, remote_write_queue=queue)
+    return f"{MACHINE}, sub-headers of {size} B", msgspec.structs.replace(described, gpu=gpu)
+
+
+def _subheaders(quick: bool) -> tuple[int, ...]:
+    return (2, 4, 6) if quick else tuple(s for s in SUBHEADERS if s != OWN_SUBHEADER)
+
+
+def steps(quick: bool, node: CudaNode | None) -> int:  # noqa: ARG001 (nothing is measured)
+    """How often `reproduce` calls the runner's tick."""
+    of_one = len(CASES) + len(_subheaders(quick)) + len(FASTER) * len(OF_BANDWIDTH)
+    return len(LOADED) * (of_one + len(OF_SIXTEEN))
+
+
+class Found(NamedTuple):
+    """All results of a workload, by machine."""
+
+    own: Results
+    subheaders: dict[int, Results]
+    faster: dict[str, Results]
+    sixteen: Results
+
+
+def _run(runner: Runner, name: str, quick: bool) -> Found:
+    four, sixteen = _sizes(quick)
+    workload = LOADED[name](four)
+    results: dict[str, Results] = {}
+    runner.simulate(workload, [MACHINE], CASES, results)
+    subheaders: dict[int, Results] = {}
+    for size in _subheaders(quick):
+        machine, described = subheader_machine(size)
+        found: dict[str, Results] = {}
+        runner.described[machine] = described
+        runner.simulate(workload, [machine], [Case(FOUR, FINEPACK)], found)
+        subheaders[size] = found[machine]
+    faster: dict[str, Results] = {}
+    runner.simulate(workload, list(FASTER.values()), OF_BANDWIDTH, faster)
+    large: dict[str, Results] = {}
+    runner.simulate(LOADED[name](sixteen), [SIXTEEN], OF_SIXTEEN, large)
+    return Found(results[MACHINE], subheaders, faster, large[SIXTEEN])
+
+
+def reproduce(runner: Runner, node: CudaNode | None, quick: bool) -> list[Row]:  # noqa: ARG001
+    """All rows, in the order of the paper's figures."""
+    found = {name: _run(runner, name, quick) for name in LOADED}
+    own = {name: of.own for name, of in found.items()}
+    return [
+        *_fig_2(runner),
+        *_fig_4(own),
+        *_fig_9(own),
+        *_fig_10(own),
+        *_fig_11(own),
+        *_fig_12(found),
+        *_fig_13(found),
+        *_others(own),
+        *_sixteen(found),
+        *_storage(),
+    ]
+
+
+# --- figures --------------------------------------------------------------------------------------
+
+
+def _mean(results: Mapping[str, Results], of: Callable[[Results], float]) -> float | None:
+    return geometric_mean(of(r) for r in results.values())
+
+
+def _gain(gpus: int, mechanism: str, over: str) -> Callable[[Results], float]:
+    """How much faster a mechanism is than another."""
+    return lambda r: r.time(Case(gpus, over)) / r.time(Case(gpus, mechanism))
+
+
+def _bytes(r: Results, mechanism: str) -> float:
+    """All bytes on the links."""
+    wire = r.outcomes[Case(FOUR, mechanism)].wire
+    return float((wire.useful or 0) + (wire.protocol or 0) + (wire.wasted or 0))
+
+
+def _fewer(mechanism: str) -> Callable[[Results], float]:
+    """How many bytes a mechanism sends for each of FinePack's."""
+    return lambda r: _bytes(r, mechanism) / _bytes(r, FINEPACK)
+
+
+def _fig_2(runner: Runner) -> list[Row]:
+    """Fig. 2: useful bytes over all bytes, by the size of a store."""
+    rows = []
+    for kind, machine in (("pcie", MACHINE), ("nvlink", NVLINK)):
+        described = to_core(load_machine(machine), runner.core)
+        for size in PROBES:
+            with core_errors(runner.core):
+                share = float(runner.core.store_goodput(described, size))
+            text = f"goodput of {size} B stores, {kind}"
+            rows.append(row(f"goodput-{kind}-{size}", "Fig. 2", text, simulated=share))
+    return rows
+
+
+def _stores(r: Results, mechanism: str) -> dict[str, Any]:
+    return r.outcomes[Case(FOUR, mechanism)].stores
+
+
+def _small_share(r: Results) -> float:
+    """The part of stores to other GPUs that have less than 32 bytes."""
+    sizes = _stores(r, STORES)["sizes"]
+    return sum(sizes[:UNDER_32]) / sum(sizes)
+
+
+def _fig_4(own: Mapping[str, Results]) -> list[Row]:
+    """Fig. 4: sizes of stores to other GPUs."""
+    shares = {name: _small_share(r) for name, r in own.items()}
+    mean = sum(shares.values()) / len(shares)
+    text = "stores to other GPUs of less than 32 B, part of all, average"
+    rows = [row("stores-under-32B", "Fig. 4", text, 0.63, simulated=mean)]
+    for name, share in shares.items():
+        text = f"{name}: stores of less than 32 B, part of all"
+        rows.append(row(f"stores-under-32B-{name}", "Fig. 4", text, simulated=share))
+    return rows
+
+
+def _fig_9(own: Mapping[str, Results]) -> list[Row]:
+    """Fig. 9: speedups of four GPUs."""
+    single = {
+        mechanism: _mean(own, lambda r, m=mechanism: r.speedup(Case(FOUR, m)))
+        for mechanism in FIG_9
+    }
+    captured = None
+    if single[FINEPACK] is not None and single[BOUND] is not None:
+        captured = single[FINEPACK] / single[BOUND]
+    rows = [
+        row("vs-one-gpu", "Fig. 9", "FinePack over one GPU, x", 2.4, simulated=single[FINEPACK]),
+        row("opportunity", "Fig. 9", "infinite bandwidth over one GPU, x", 3.4,
+            simulated=single[BOUND]),
+        row("captured", "Fig. 9", "part of the opportunity that FinePack captures", 0.71,
+            simulated=captured),
+        row("vs-inline", "Fig. 9", "FinePack over peer-to-peer stores, x", 3.0,
+            simulated=_mean(own, _gain(FOUR, FINEPACK, STORES))),
+        row("vs-bulk-copy", "Fig. 9", "FinePack over bulk DMA, x", 1.4,
+            simulated=_mean(own, _gain(FOUR, FINEPACK, BASELINE))),
+        row("bulk-copy-vs-inline", "Fig. 9", "bulk DMA over peer-to-peer stores, x", 2.1,
+            simulated=_mean(own, _gain(FOUR, BASELINE, STORES))),
+    ]  # fmt: skip
+    for name, r in own.items():
+        for mechanism in FIG_9:
+            text = f"{name}, {mechanism}: over one GPU, x"
+            key = f"speedup-{mechanism}-{name}"
+            rows.append(row(key, "Fig. 9", text, simulated=r.speedup(Case(FOUR, mechanism))))
+    return rows
+
+
+def _fig_10(own: Mapping[str, Results]) -> list[Row]:
+    """Fig. 10: bytes on the links."""
+    rows = [
+        row("bytes-vs-inline", "Fig. 10", "bytes of peer-to-peer stores over FinePack's, x", 2.7,
+            simulated=_mean(own, _fewer(STORES)),
+            note="the paper's abstract says 3, its text 2.7"),
+        row("bytes-vs-bulk-copy", "Fig. 10", "bytes of bulk DMA over FinePack's, x", 1.3,
+            simulated=_mean(own, _fewer(BASELINE))),
+        row("bytes-vs-write-combining", "Fig. 10",
+            "bytes of write combining over FinePack's, x", 1 / (1 - 0.24),
+            simulated=_mean(own, _fewer(COMBINED)),
+            note='the paper: "a 24% reduction of data on the wire versus write combining alone"'),
+    ]  # fmt: skip
+    for name, r in own.items():
+        of_copies = _bytes(r, BASELINE)
+        for mechanism in (BASELINE, STORES, COMBINED, FINEPACK):
+            wire = r.outcomes[Case(FOUR, mechanism)].wire
+            for kind, value in wire._asdict().items():
+                text = f"{name}, {mechanism}: {kind} bytes over all of bulk DMA's"
+                key = f"bytes-{kind}-{mechanism}-{name}"
+                share = (value or 0) / of_copies
+                rows.append(row(key, "Fig. 10", text, simulated=share))
+    return rows
+
+
+def _packed(outcome: Outcome) -> float:
+    """Stores in a packet of FinePack's, on average; without packets 0."""
+    packets = outcome.stores.get("packets", 0)
+    return float(outcome.stores["stores"]) / packets if packets else 0.0
+
+
+def _fig_11(own: Mapping[str, Results]) -> list[Row]:
+    """Fig. 11: stores in a packet."""
+    counts = {name: _packed(r.outcomes[Case(FOUR, FINEPACK)]) for name, r in own.items()}
+    mean = sum(counts.values()) / len(counts)
+    least = min(counts, key=lambda name: counts[name])
+    return [
+        row("stores-per-packet", "Fig. 11", "stores in a packet, average", 42, simulated=mean),
+        row("fewest-stores-per-packet", "Fig. 11", "fewest stores in a packet", "ct",
+            simulated=least),
+        *(
+            row(f"stores-per-packet-{name}", "Fig. 11", f"{name}: stores in a packet",
+                simulated=count)
+            for name, count in counts.items()
+        ),
+    ]  # fmt: skip
+
+
+def _fig_12(found: Mapping[str, Found]) -> list[Row]:
+    """Fig. 12: sub-headers."""
+
+    def time(of: Found, size: int) -> float:
+        results = of.own if size == OWN_SUBHEADER else of.subheaders[size]
+        return results.time(Case(FOUR, FINEPACK))
+
+    sizes = sorted({OWN_SUBHEADER, *next(iter(found.values())).subheaders})
+    speedups = {
+        size: geometric_mean(of.own.time(SINGLE) / time(of, size) for of in found.values()) or 0.0
+        for size in sizes
+    }
+    best = max(sizes, key=lambda size: speedups[size])
+    return [
+        row("best-subheader", "Fig. 12", "bytes of the fastest sub-header", 4, simulated=best,
+            note='the paper: "reaches the maximum at 4, with virtually no change at 5"'),
+        *(
+            row(f"subheader-{size}", "Fig. 12", f"sub-headers of {size} B: over one GPU, x",
+                simulated=speedups[size])
+            for size in sizes
+        ),
+    ]  # fmt: skip
+
+
+def _fig_13(found: Mapping[str, Found]) -> list[Row]:
+    """Fig. 13: faster links."""
+    rows = []
+    for short, machine in {"pcie4": MACHINE, **FASTER}.items():
+        for mechanism in (STORES, BASELINE, FINEPACK):
+            times = [
+                (of.own if short == "pcie4" else of.faster[machine]).time(Case(FOUR, mechanism))
+                for of in found.values()
+            ]
+            single = [of.own.time(SINGLE) for of in found.values()]
+            mean = geometric_mean(a / b for a, b in zip(single, times, strict=True))
+            text = f"{short}, {mechanism}: over one GPU, x"
+            rows.append(row(f"speedup-{mechanism}-{short}", "Fig. 13", text, simulated=mean))
+    return rows
+
+
+def _others(own: Mapping[str, Results]) -> list[Row]:
+    """Section VI-B: GPS, and the alternative with configuration packets."""
+    return [
+        row("vs-gps", "Sec. VI-B", "FinePack over GPS, x", 1 / 1.178,
+            simulated=_mean(own, _gain(FOUR, FINEPACK, GPS)),
+            note='the paper: "17.8% slower"'),
+        row("vs-config-packet", "Sec. VI-B", "bytes with configuration packets over FinePack's, x",
+            1.18, simulated=_mean(own, _fewer(CONFIGURED)),
+            note='the paper, by analysis: "approximately 18% less efficient" for packets of 32 to '
+            "64 stores"),
+    ]  # fmt: skip
+
+
+def _sixteen(found: Mapping[str, Found]) -> list[Row]:
+    """Section VI-B: sixteen GPUs, PCIe 6."""
+    results = {name: of.sixteen for name, of in found.items()}
+    figures: list[tuple[str, str, float | None, Callable[[Results], float]]] = [
+        ("16-vs-inline", "FinePack over peer-to-peer stores, x", 3.0, _gain(16, FINEPACK, STORES)),
+        ("16-vs-bulk-copy", "FinePack over bulk DMA, x", 1.9, _gain(16, FINEPACK, BASELINE)),
+        ("16-vs-one-gpu", "FinePack over one GPU, x", None,
+         lambda r: r.speedup(Case(16, FINEPACK))),
+        ("16-opportunity", "infinite bandwidth over one GPU, x", None,
+         lambda r: r.speedup(Case(16, BOUND))),
+    ]  # fmt: skip
+    return [
+        row(key, "Sec. VI-B", f"16 GPUs: {text}", published, simulated=_mean(results, of))
+        for key, text, published, of in figures
+    ]
+
+
+def _storage() -> list[Row]:
+    """Section IV-B: data in the remote write queue, without tags and byte enables."""
+    rows = []
+    for gpus, machine, published in ((FOUR, MACHINE, 48), (16, SIXTEEN, 120)):
+        gpu = load_machine(machine).gpu
+        lines = gpu.remote_write_queue.lines_per_destination * (gpus - 1)
+        kilobytes = lines * gpu.l2.line_bytes / 1024
+        note = ""
+        if gpus == FOUR:
+            note = (
+                "three partitions of 64 lines of 128 B are 24 KiB; the paper's 48 contradict them, "
+                "and its 120 on 16 GPUs do not"
+            )
+        rows.append(
+            row(f"queue-KiB-{gpus}", "Sec. IV-B", f"{gpus} GPUs: remote write queue, KiB",
+                published, simulated=kilobytes, possible=gpus != FOUR, note=note)
+        )  # fmt: skip
+    return rows

@@ -1,0 +1,44 @@
+"""Sizes and seeds of what `interlace reproduce finepack` runs.
+
+They follow from the paper alone (section V) and from the time that a run may take; no published
+figure was looked at to choose them, and they stay as they are.
+
+- Jacobi runs on "synthetically generated banded matrices", and "the boundary values are shared with
+  the neighbors": a band of 2 x 8 + 1, and halos.
+- PageRank runs on "the Cage matrix": a generated graph of its character
+  (interlace.graph_models), SSSP on "the indochina dataset": a generated web crawl, ALS on "the rgg
+  dataset": a random geometric graph.
+- X-ray CT is of no given size: a square image and ordered subsets, as for PROACT's.
+- EQWP, diffusion and HIT are of no given size: cubes. Diffusion solves the heat equation, the first
+  that its paper names.
+
+The number of rows, pixels or points is as large as the time allows, about ten million accesses a
+run. On 16 GPUs there are about twice as many, for parts become small there. Two iterations: GPS
+learns in the first which pages are read.
+
+`quick` is about a tenth of that: what does not shrink with the rows (launches, flags, starts of
+copies) weighs more there.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+SEED = 1
+ITERATIONS = 2
+HALF_BANDWIDTH = 8  # of Jacobi's matrix
+RANK = 16  # of ALS
+ANGLES, SUBSETS = 32, 2  # of X-ray CT
+
+
+class Sizes(NamedTuple):
+    """What the workloads run on."""
+
+    jacobi_rows: int
+    pagerank_rows: int
+    sssp_pages: int
+    als_vertices: int
+    ct_size: int  # pixels a side
+    eqwp_size: int  # points a side
+    diffusion_size: int
+    hit_size: int
