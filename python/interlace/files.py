@@ -39,6 +39,16 @@ def check_writable(path: Path, option: str) -> None:
         raise _unwritable(path, error) from None
 
 
+def check_outputs(outputs: Mapping[str, Path | None]) -> None:
+    """Raise UserError unless all files that options asked for can be written, and differ."""
+    paths = {option: path for option, path in outputs.items() if path is not None}
+    for option, path in paths.items():
+        check_writable(path, option)
+        for other, same in paths.items():
+            if other < option and path.resolve() == same.resolve():
+                raise UserError(f"{other} and {option} are both {path}; give two names")
+
+
 def make_folder(path: Path) -> None:
     """Make a folder and those above it; raises UserError if it cannot be there."""
     try:

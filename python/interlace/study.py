@@ -351,13 +351,7 @@ def study_command(
                     "leave it out with --machine"
                 )
     check_inputs(workload, asked_inputs)
-    outputs = {"--json": json_file, "--html": html_file, "--timeline": timeline_file}
-    paths = {option: path for option, path in outputs.items() if path is not None}
-    for option, path in paths.items():
-        files.check_writable(path, option)
-        for other, same in paths.items():
-            if other < option and path.resolve() == same.resolve():
-                raise UserError(f"{other} and {option} are both {path}; give two names")
+    files.check_outputs({"--json": json_file, "--html": html_file, "--timeline": timeline_file})
 
     node: Node
     if machine is None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import itertools
-import math
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -27,9 +26,9 @@ from interlace.design_space import (
 from interlace.errors import UserError
 from interlace.evaluation import Plan
 from interlace.mechanisms import BOUND, Config, label
-from interlace.options import whole
 from interlace.progress import progress
 from interlace.results import WireRow, json_text, provenance
+from interlace.shared_options import Jobs, ResultsFile, simulations_at_a_time
 from interlace.sweep_file import KIND, Run, SweepFile, opened, run_key
 from interlace.workloads import WORKLOADS, Outcome, RunFailure, Workload
 
@@ -223,23 +222,29 @@ def _by_point(rows: Sequence[SweepRow]) -> list[SweepRow]:
 
 
 class _AxisValue(NamedTuple):
-    """What a value of a key allows: of the points that have it, each with its fastest run."""
+    """The runs on the most GPUs of all points that have a value of a key."""
 
     key: str
     value: Any
-    best: SweepRow
-    mean_s: float  # geometric
+    rows: list[SweepRow]
+
+    def mean_s(self, mechanism: str) -> float:
+        """Geometric mean over the points of the mechanism's fastest time."""
+        own = [row for row in self.rows if row.mechanism == mechanism]
+        points = itertools.groupby(own, key=lambda row: row.point)
+        return statistics.geometric_mean(min(r.time_s for r in group) for _, group in points)
 
 
-def _by_axis(keys: Sequence[str], points: Sequence[SweepRow]) -> list[_AxisValue]:
-    """Each value of each key, from the fastest run of every point."""
-    found = []
-    for key in keys:
-        for value in sorted({row.point[key] for row in points}, key=_order):
-            own = [row for row in points if row.point[key] == value]
-            mean = math.exp(statistics.fmean(math.log(row.time_s) for row in own))
-            found.append(_AxisValue(key, value, _best(own), mean))
-    return found
+def _by_axis(keys: Sequence[str], rows: Sequence[SweepRow]) -> list[_AxisValue]:
+    """Each value of each key."""
+    most = max(row.gpus for row in rows)
+    return [
+        _AxisValue(
+            key, value, [row for row in rows if row.gpus == most and row.point[key] == value]
+        )
+        for key in keys
+        for value in sorted({row.point[key] for row in rows}, key=_order)
+    ]
 
 
 def _order(value: Any) -> tuple[bool, Any]:
@@ -256,17 +261,26 @@ def print_sweep(result: SweepResult) -> None:
         f"{result.workload}, {result.data['name']} ({result.data['size']}); "
         f"{len(points)} machines from {result.machine}, {len(result.rows)} runs, simulated"
     )
-    axis = _by_axis(keys, points)
-    gpus = max(row.gpus for row in result.rows)
-    print(f"\nThe fastest on {gpus} GPU{'s' if gpus > 1 else ''} with each value, and the mean:\n")
-    size, unit = table.scale((one.mean_s for one in axis), table.SECONDS)
-    columns = [
+    axis = _by_axis(keys, result.rows)
+    groups = [keys.index(one.key) for one in axis]
+    names = [
         table.Column("key", "", [one.key for one in axis], number=False),
         table.Column("value", "", [str(one.value) for one in axis]),
-        *_columns([one.best for one in axis]),
-        table.Column("geo. mean", unit, table.fixed([one.mean_s / size for one in axis])),
     ]
-    print(table.plain(columns, [keys.index(one.key) for one in axis]))
+    gpus = max(row.gpus for row in result.rows)
+    print(f"\nThe fastest on {gpus} GPU{'s' if gpus > 1 else ''} with each value:\n")
+    print(table.plain([*names, *_columns([_best(one.rows) for one in axis])], groups))
+    means = {
+        mechanism: [one.mean_s(mechanism) for one in axis]
+        for mechanism in dict.fromkeys(row.mechanism for row in axis[0].rows)
+    }
+    size, unit = table.scale(itertools.chain.from_iterable(means.values()), table.SECONDS)
+    print("\nTimes by mechanism, the geometric mean over the points with each value:\n")
+    columns = [
+        table.Column(mechanism, unit, table.fixed([mean / size for mean in values]))
+        for mechanism, values in means.items()
+    ]
+    print(table.plain([*names, *columns], groups))
     shown = points[:SHOWN]
     print("\nThe points, the fastest first:\n")
     print(table.plain([*_point_columns(keys, shown), *_columns(shown)]))
@@ -321,12 +335,7 @@ def sweep_command(
             "[default: FILE.runs.jsonl in this folder]",
         ),
     ] = None,
-    jobs: Annotated[
-        str | None,
-        typer.Option(
-            "--jobs", "-j", metavar="N", help="Simulations at a time.  [default: the cores]"
-        ),
-    ] = None,
+    jobs: Jobs = None,
     scheduler: Annotated[
         str | None,
         typer.Option(
@@ -335,9 +344,7 @@ def sweep_command(
             help="Run on the workers of this Dask scheduler, such as tcp://10.0.0.1:8786.",
         ),
     ] = None,
-    json_file: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Write all results.")
-    ] = None,
+    json_file: ResultsFile = None,
     csv_file: Annotated[
         Path | None, typer.Option("--csv", metavar="FILE", help="Write a line for each run.")
     ] = None,
@@ -347,22 +354,16 @@ def sweep_command(
     Finished runs are kept: the same command goes on where it was stopped, and after a change of the
     file runs only what changed.
     """
-    from interlace import files, workers
+    from interlace import files
 
     if file is None:
         raise UserError("sweep needs a file that describes the design space, FILE.toml")
-    at_once = whole("--jobs", jobs, 1) or workers.cores()
+    at_once = simulations_at_a_time(jobs)
     if scheduler is not None and jobs is not None:
         raise UserError("--jobs and --scheduler exclude each other; leave one out")
     space = load_design_space(file)
     runs_path = runs_file or Path(f"{file.stem}.runs.jsonl")
-    outputs = {"--json": json_file, "--csv": csv_file, "--runs": runs_path}
-    paths = {option: path for option, path in outputs.items() if path is not None}
-    for option, path in paths.items():
-        files.check_writable(path, option)
-        for other, same in paths.items():
-            if other < option and path.resolve() == same.resolve():
-                raise UserError(f"{other} and {option} are both {path}; give two names")
+    files.check_outputs({"--json": json_file, "--csv": csv_file, "--runs": runs_path})
 
     try:
         workload = WORKLOADS[space.workload].load(space.inputs, None)

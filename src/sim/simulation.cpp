@@ -190,6 +190,7 @@ picoseconds simulation::run() {
   check_conservation();
   if (log_ != nullptr) log_->program(trace::join{});
   activity_.settle(end_time);
+  ended_ = end_time;
   tasks_.clear();
   kernels_.clear();
   copies_.clear();
@@ -532,7 +533,7 @@ void simulation::check_conservation() const {
 
 kernel::observation simulation::observe() const {
   kernel::observation o;
-  const picoseconds end = queue_.now();
+  const picoseconds end = ended_;
   const auto part = [end](picoseconds busy) {
     return end == 0 ? 0.0 : static_cast<double>(busy) / static_cast<double>(end);
   };

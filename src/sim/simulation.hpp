@@ -265,6 +265,7 @@ class simulation : private message_receiver {
   std::uint32_t logged_launches_ = 0;
   bool failed_ = false;
   activity activity_;
+  picoseconds ended_ = 0;  // when the last run did
   traffic copy_traffic_;
   traffic flag_traffic_;
   std::uint64_t copy_stores_ = 0;

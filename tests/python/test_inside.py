@@ -94,7 +94,7 @@ def _row(gpus: int, mechanism: str, idle: list[float]) -> Row:
     return Row(
         workload="w", data="d", node="sim", machine="m", gpus=gpus, mechanism=mechanism, config={},
         iterations=1, time_s=1, speedup=1, opportunity=1, captured=1, derived=False, verified=True,
-        max_error=0, wire=WireRow(1, 1, 1), overlap=None, sim=Sim(1, 1, 1, 1, seen),
+        max_error=0, wire=WireRow(1, 1, 1), overlap=None, sim=Sim(1, 1, 1, 1, inside=seen),
     )  # fmt: skip
 
 

@@ -110,6 +110,16 @@ TEST(observation, a_gpu_without_work_is_idle_while_others_compute) {
   EXPECT_GT(gpus[0].issue, 100 * gpus[2].issue);
 }
 
+TEST(observation, ends_with_the_run_whatever_clocks_still_tick) {
+  auto m = test::meshed(2, protocol_kind::pcie4);
+  m.gpu.write_queue.idle_flush_ps = 1'000'000'000;  // longer than the run
+  const auto result = filled(m, kernel::mechanism::finepack, {3'200, 3'200});
+  const kernel::observation& o = *result.observed;
+  EXPECT_LT(result.time_s, 1e-4);
+  EXPECT_DOUBLE_EQ(o.time_s, result.time_s);
+  for (const auto& g : o.devices) EXPECT_NEAR(g.kernel + g.idle, 1, 1e-9);
+}
+
 // Follows indices that lie on the other GPU: one round trip after another, and nothing else.
 struct chase {
   unified<std::uint32_t> next;
