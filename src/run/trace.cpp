@@ -200,8 +200,7 @@ trace_replay replay_trace(const std::string& path, const machine::machine& descr
   found.remote_transactions = r.counters.remote_transactions();
   found.l1_hits = r.counters.l1_hits;
   found.l1_misses = r.counters.l1_misses;
-  found.stores = {r.counters.stores.payload + r.counters.atomic_payload,
-                  r.counters.stores.wire + r.counters.atomic_wire};
+  found.stores = {r.counters.stored_payload(), r.counters.stored_wire()};
   found.reads = {r.counters.read_payload, r.counters.read_wire};
   found.copies = {r.copies.payload, r.copies.wire};
   found.exchanges = {r.exchanges.payload, r.exchanges.wire};

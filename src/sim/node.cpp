@@ -395,9 +395,8 @@ kernel::run_result node::finish() {
     if (trackers_[id])
       used += static_cast<double>(trackers_[id]->used() * states_[id].element_bytes);
   }
-  const auto payload = static_cast<double>(c.stores.payload + c.atomic_payload + copies.payload);
-  const auto wire =
-      static_cast<double>(c.stores.wire + c.atomic_wire + c.read_wire + copies.wire + flags.wire);
+  const auto payload = static_cast<double>(c.stored_payload() + copies.payload);
+  const auto wire = static_cast<double>(c.stored_wire() + c.read_wire + copies.wire + flags.wire);
   const auto reads = static_cast<double>(c.read_payload);
   result.wire_known = true;
   result.wire.useful = std::min(used, payload) + static_cast<double>(flags.payload) + reads;

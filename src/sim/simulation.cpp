@@ -523,11 +523,9 @@ void simulation::check_conservation() const {
                       " were sent, but the devices counted " + std::to_string(counted));
   };
   expect(all.payload,
-         c.stores.payload + c.atomic_payload + c.read_payload + copy_traffic_.payload +
-             flag_traffic_.payload,
+         c.stored_payload() + c.read_payload + copy_traffic_.payload + flag_traffic_.payload,
          "bytes of payload");
-  expect(all.wire,
-         c.stores.wire + c.atomic_wire + c.read_wire + copy_traffic_.wire + flag_traffic_.wire,
+  expect(all.wire, c.stored_wire() + c.read_wire + copy_traffic_.wire + flag_traffic_.wire,
          "bytes with protocol");
 }
 

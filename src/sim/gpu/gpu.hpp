@@ -57,8 +57,10 @@ struct gpu_counters {
   std::uint64_t read_payload = 0;
   std::uint64_t read_wire = 0;
 
-  // Packets that kernels caused at other devices' memory.
+  // What kernels sent to other devices, and had from them: packets, and their bytes.
   std::uint64_t remote_transactions() const { return stores.packets + atomics + reads; }
+  std::uint64_t stored_payload() const { return stores.payload + atomic_payload; }
+  std::uint64_t stored_wire() const { return stores.wire + atomic_wire; }
 };
 
 class gpu {
