@@ -306,7 +306,7 @@ def test_every_workload_loads(name: str) -> None:
 
 def test_the_workloads_are_those_of_the_paper() -> None:
     assert set(ALL) == {"pagerank", "jacobi", "sssp", "als", "ct"}  # section IV-D
-    assert set(ALL) == set(WORKLOADS)
+    assert set(ALL) <= set(WORKLOADS)
 
 
 def test_the_machines_are_those_of_the_paper() -> None:

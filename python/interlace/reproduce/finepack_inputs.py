@@ -42,3 +42,21 @@ class Sizes(NamedTuple):
     eqwp_size: int  # points a side
     diffusion_size: int
     hit_size: int
+
+
+FOUR_GPUS = Sizes(
+    jacobi_rows=1 << 21, pagerank_rows=500_000, sssp_pages=700_000, als_vertices=16_384,
+    ct_size=800, eqwp_size=96, diffusion_size=144, hit_size=96,
+)  # fmt: skip
+SIXTEEN_GPUS = Sizes(
+    jacobi_rows=1 << 22, pagerank_rows=1_000_000, sssp_pages=1_400_000, als_vertices=24_576,
+    ct_size=1132, eqwp_size=120, diffusion_size=180, hit_size=120,
+)  # fmt: skip
+QUICK_FOUR_GPUS = Sizes(
+    jacobi_rows=1 << 18, pagerank_rows=65_536, sssp_pages=65_536, als_vertices=2048,
+    ct_size=256, eqwp_size=48, diffusion_size=64, hit_size=36,
+)  # fmt: skip
+QUICK_SIXTEEN_GPUS = Sizes(
+    jacobi_rows=1 << 19, pagerank_rows=131_072, sssp_pages=131_072, als_vertices=3072,
+    ct_size=362, eqwp_size=60, diffusion_size=80, hit_size=48,
+)  # fmt: skip
