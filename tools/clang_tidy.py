@@ -17,6 +17,7 @@ settings or the tool change. Exit code 0 if nothing was found, 1 if something wa
 import hashlib
 import json
 import re
+import shlex
 import subprocess
 import sys
 from collections import defaultdict
@@ -51,7 +52,7 @@ def groups_of(builds: list[Path]) -> list[Group]:
             source = Path(entry["file"])
             if source.suffix == ".cpp" and source.is_relative_to(ROOT / "src"):
                 # a source of two targets is looked at as the first of them has it
-                flags = flags_of(entry["command"].split())
+                flags = flags_of(shlex.split(entry["command"]))
                 commands.setdefault(source, (build, entry["directory"], flags))
     members = defaultdict(list)
     for source in sorted(commands):

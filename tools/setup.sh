@@ -364,6 +364,8 @@ build_wheel() {
     --no-deps --no-build-isolation --no-index --wheel-dir "$root/build/wheel" \
     --config-settings=build-dir="$build" \
     --config-settings=cmake.define.INTERLACE_CUDA="$cuda" \
+    --config-settings=cmake.define.CMAKE_UNITY_BUILD="$together" \
+    --config-settings=cmake.define.CMAKE_UNITY_BUILD_BATCH_SIZE=6 \
     --config-settings=cmake.define.INTERLACE_TESTS="$1"
 }
 
@@ -409,4 +411,6 @@ begin() {
   export PIP_USER=0
   export CXX=${CXX:-g++} # every build takes the compiler that was looked at
   export CMAKE_BUILD_PARALLEL_LEVEL=${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}
+  together=OFF # several sources compiled as one: half of the work, for fewer cores at once
+  if ((CMAKE_BUILD_PARALLEL_LEVEL <= 8)); then together=ON; fi
 }

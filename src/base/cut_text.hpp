@@ -7,11 +7,14 @@
 namespace interlace {
 
 // What stands before the separator, or all of it; it and the separator are taken off `rest`.
-inline std::string_view cut_text(std::string_view& rest, char separator) {
+inline std::string_view cut_text(std::string_view& rest, std::string_view separator) {
   const auto at = rest.find(separator);
   const std::string_view first = rest.substr(0, at);
-  rest.remove_prefix(at == std::string_view::npos ? rest.size() : at + 1);
+  rest.remove_prefix(at == std::string_view::npos ? rest.size() : at + separator.size());
   return first;
+}
+inline std::string_view cut_text(std::string_view& rest, char separator) {
+  return cut_text(rest, std::string_view(&separator, 1));
 }
 
 }  // namespace interlace

@@ -11,7 +11,7 @@ namespace interlace::cuda {
 // Loads a kernel on the current device, if it is not there yet; returns its attributes.
 template <class Entry>
 cudaFuncAttributes load_kernel(Entry* entry) {
-  cudaFuncAttributes attributes;
+  cudaFuncAttributes attributes{};
   INTERLACE_CUDA_CHECK(cudaFuncGetAttributes(&attributes, entry));
   return attributes;
 }

@@ -468,7 +468,9 @@ void node::await_waiting_streams() const {
   if (await_streams(watched, options_.deadline_s)) return;
   std::string what = "a kernel does not end; end this process to stop it";
   for (std::uint32_t d = 0; d < devices(); ++d) {
-    if (failures_[d].what != failed_wait::none) what = describe_failure(failures_[d]) + "; " + what;
+    if (failures_[d].what != failed_wait::none) {
+      what.insert(0, describe_failure(failures_[d]) + "; ");
+    }
   }
   fail(what);
 }

@@ -90,11 +90,11 @@ void name_late_chunk(const watched_device& d, std::uint32_t device) {
 }
 
 void let_go(const std::vector<watched_device>& devices) {
-  for (std::uint32_t d = 0; d < devices.size(); ++d) {
-    const aside stream(devices[d].ordinal);
+  for (const watched_device& device : devices) {
+    const aside stream(device.ordinal);
     const unsigned int failed = 1;
-    stream.copy(&devices[d].control->failed, &failed, sizeof(failed));
-    for (const kernel::chunk_table& t : devices[d].launches) {
+    stream.copy(&device.control->failed, &failed, sizeof(failed));
+    for (const kernel::chunk_table& t : device.launches) {
       if (t.flags == nullptr || t.count == 0) continue;
       const std::vector<unsigned int> set(t.count, 1);
       stream.copy(t.flags, set.data(), set.size() * sizeof(unsigned int));

@@ -5,7 +5,6 @@ namespace interlace::sim {
 namespace {
 
 using machine::flit_bytes;
-constexpr std::uint32_t double_word_bytes = 4;
 
 // Units of `unit` bytes that [offset, offset + bytes) touches.
 std::uint32_t units(std::uint32_t offset, std::uint32_t bytes, std::uint32_t unit) {

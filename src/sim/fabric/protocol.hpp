@@ -20,6 +20,8 @@ namespace interlace::sim {
 
 using machine::is_pcie;
 
+inline constexpr std::uint32_t double_word_bytes = 4;  // PCIe's unit of lengths
+
 // One contiguous write of `bytes` at `offset` inside its naturally aligned line, at most
 // max_payload_bytes. `masked`: some bytes of the span are not written (NVLink only).
 std::uint32_t write_packet_bytes(const machine::protocol& p, std::uint32_t offset,

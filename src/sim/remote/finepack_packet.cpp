@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/errors.hpp"
+#include "sim/fabric/protocol.hpp"
 
 namespace interlace::sim {
 
@@ -11,7 +12,6 @@ namespace {
 
 constexpr std::uint8_t format_with_data = 0b11;
 constexpr std::uint8_t type_finepack = 0b01111;
-constexpr std::uint32_t double_word = 4;
 
 [[noreturn]] void refuse(const std::string& what) { throw model_error("FinePack packet: " + what); }
 
@@ -53,7 +53,7 @@ std::vector<std::uint8_t> encode(const finepack_packet& packet, const finepack_f
   check_format(format);
   if (packet.traffic_class > 7) refuse("a traffic class above 7");
   if (packet.attribute > 3) refuse("an attribute above 3");
-  if (packet.base % double_word != 0) refuse("a base that is not a multiple of 4");
+  if (packet.base % double_word_bytes != 0) refuse("a base that is not a multiple of 4");
   if (packet.stores.empty()) refuse("no stores");
   std::uint64_t payload = 0;
   std::uint64_t data = 0;
@@ -69,12 +69,12 @@ std::vector<std::uint8_t> encode(const finepack_packet& packet, const finepack_f
     refuse("a payload of " + number(payload) + " bytes; at most " +
            number(std::min(format.payload_bytes, most_payload_bytes)) + " fit");
   }
-  const std::uint64_t words = (payload + double_word - 1) / double_word;
+  const std::uint64_t words = (payload + double_word_bytes - 1) / double_word_bytes;
   const auto length = static_cast<std::uint32_t>(words % 1024);
-  const auto last = static_cast<std::uint32_t>(payload - (words - 1) * double_word);
+  const auto last = static_cast<std::uint32_t>(payload - (words - 1) * double_word_bytes);
 
   std::vector<std::uint8_t> bytes;
-  bytes.reserve(tlp_header_bytes + words * double_word);
+  bytes.reserve(tlp_header_bytes + words * double_word_bytes);
   bytes.push_back(static_cast<std::uint8_t>(format_with_data << 5U | type_finepack));
   bytes.push_back(static_cast<std::uint8_t>(packet.traffic_class << 4U));
   bytes.push_back(static_cast<std::uint8_t>((packet.digest ? 0x80U : 0U) |
@@ -92,7 +92,7 @@ std::vector<std::uint8_t> encode(const finepack_packet& packet, const finepack_f
     bytes.insert(bytes.end(), from, from + s.bytes);
     from += s.bytes;
   }
-  bytes.resize(tlp_header_bytes + words * double_word, 0);
+  bytes.resize(tlp_header_bytes + words * double_word_bytes, 0);
   return bytes;
 }
 
@@ -116,11 +116,12 @@ finepack_packet decode(std::span<const std::uint8_t> bytes, const finepack_forma
   }
   const std::uint32_t field = (bytes[2] & 0x03U) << 8U | bytes[3];
   const std::size_t words = field == 0 ? 1024 : field;
-  if (bytes.size() != tlp_header_bytes + words * double_word) {
-    refuse("its length says " + number(words * double_word) + " bytes of payload, but " +
+  if (bytes.size() != tlp_header_bytes + words * double_word_bytes) {
+    refuse("its length says " + number(words * double_word_bytes) + " bytes of payload, but " +
            number(bytes.size() - tlp_header_bytes) + " follow the header");
   }
-  const std::size_t padding = double_word - static_cast<std::size_t>(__builtin_popcount(enables));
+  const std::size_t padding =
+      double_word_bytes - static_cast<std::size_t>(__builtin_popcount(enables));
   const std::size_t end = bytes.size() - padding;
   if (end - tlp_header_bytes > format.payload_bytes) {
     refuse("a payload of " + number(end - tlp_header_bytes) + " bytes; at most " +

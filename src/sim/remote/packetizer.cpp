@@ -8,8 +8,6 @@ namespace interlace::sim {
 
 namespace {
 
-constexpr std::uint32_t double_word = 4;
-
 std::uint32_t rounded(std::uint32_t bytes, std::uint32_t unit) {
   return (bytes + unit - 1) / unit * unit;
 }
@@ -27,7 +25,7 @@ window_cost finepack_cost(const machine::protocol& p, const flushed_window& wind
   cost.packets = 1;
   for (const queued_line& l : window.lines) cost.stores += l.bytes.runs();
   cost.payload = window.payload - cost.stores * subheader_bytes;
-  cost.wire = is_pcie(p.kind) ? p.packet_overhead_bytes + rounded(window.payload, double_word)
+  cost.wire = is_pcie(p.kind) ? p.packet_overhead_bytes + rounded(window.payload, double_word_bytes)
                               : machine::flit_bytes + rounded(window.payload, machine::flit_bytes);
   return cost;
 }
@@ -47,7 +45,7 @@ window_cost configured_cost(const machine::protocol& p, const flushed_window& wi
       ++cost.packets;
       ++cost.stores;
       cost.payload += bytes;
-      cost.wire += pcie ? added + rounded(subheader_bytes + bytes, double_word)
+      cost.wire += pcie ? added + rounded(subheader_bytes + bytes, double_word_bytes)
                         : machine::flit_bytes + rounded(bytes, machine::flit_bytes);
     });
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/cut_text.hpp"
 #include "base/errors.hpp"
 #include "sim/trace/words.hpp"
 
@@ -12,14 +13,6 @@ namespace {
 constexpr std::string_view dash = " - ";
 // Asynchronous copies to shared memory are printed twice, the second time with offsets in it.
 constexpr std::uint64_t shared_bytes = std::uint64_t{1} << 24U;
-
-// What stands before " - ", which is taken off too; all of it at the end of the line.
-std::string_view take_field(std::string_view& rest) {
-  const std::size_t end = rest.find(dash);
-  const std::string_view found = rest.substr(0, end);
-  rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + dash.size());
-  return found;
-}
 
 }  // namespace
 
@@ -53,7 +46,7 @@ void mem_trace::finish() {
 
 template <class Number>
 Number mem_trace::field(std::string_view& rest, std::string_view before, int base) const {
-  std::string_view text = take_field(rest);
+  std::string_view text = cut_text(rest, dash);
   const std::string_view whole = text;
   std::optional<Number> found;
   if (take_prefix(text, before)) {
@@ -66,7 +59,7 @@ Number mem_trace::field(std::string_view& rest, std::string_view before, int bas
 }
 
 mem_trace::triple mem_trace::field_triple(std::string_view& rest, std::string_view before) const {
-  std::string_view text = take_field(rest);
+  std::string_view text = cut_text(rest, dash);
   const std::string_view whole = text;
   const auto found = take_prefix(text, before) ? triple_of(text) : std::nullopt;
   if (!found) fail("expected " + std::string(before) + "x,y,z, found " + shown(whole));
@@ -94,7 +87,7 @@ mem_trace::context& mem_trace::context_of(std::uint64_t id) {
 void mem_trace::take(std::string_view line) {
   // The program's own output stands between the lines of the tool.
   if (!take_prefix(line, "MEMTRACE: CTX ")) return;
-  const std::string_view id_text = take_field(line);
+  const std::string_view id_text = cut_text(line, dash);
   const auto id = address_of(id_text);
   if (!id) fail("expected the number of a context, found " + shown(id_text));
   context& c = context_of(*id);
@@ -150,7 +143,7 @@ void mem_trace::take_access(context& c, std::string_view rest) {
   const auto number = field<std::uint64_t>(rest, "grid_launch_id ", 10);
   const triple cta = field_triple(rest, "CTA ");
   const auto warp = field<std::uint32_t>(rest, "warp ", 10);
-  const std::string_view name = take_field(rest);
+  const std::string_view name = cut_text(rest, dash);
   if (name.empty() || rest.empty()) fail("the line ends before the addresses");
   if (name != opcode_name_) {
     opcode_name_ = name;

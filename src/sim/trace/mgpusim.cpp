@@ -1,5 +1,6 @@
 #include "sim/trace/mgpusim.hpp"
 
+#include "base/cut_text.hpp"
 #include "base/errors.hpp"
 #include "sim/trace/words.hpp"
 
@@ -7,14 +8,7 @@ namespace interlace::sim::trace {
 
 namespace {
 
-// What stands before ", ", which is taken off too; all of it at the end of the line.
-std::string_view take_field(std::string_view& rest) {
-  constexpr std::string_view comma = ", ";
-  const std::size_t end = rest.find(comma);
-  const std::string_view found = rest.substr(0, end);
-  rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + comma.size());
-  return found;
-}
+constexpr std::string_view comma = ", ";
 
 // "GPU_1.SA_00..." or "GPU1..." or "GPU[1]...": 1
 std::optional<std::uint32_t> gpu_number(std::string_view component) {
@@ -76,17 +70,17 @@ mgpusim::component& mgpusim::component_of(std::string_view name) {
 
 void mgpusim::take(std::string_view line) {
   const std::string_view whole = line;
-  const std::string_view what = take_field(line);
+  const std::string_view what = cut_text(line, comma);
   if (what == "step" || what == "end") {
     if (line.empty()) fail("the line is cut off: " + shown(whole));
     return;
   }
   if (what != "start") fail("expected start, step or end, found " + shown(whole));
-  take_field(line);  // the time
-  const std::string_view place = take_field(line);
-  const std::string_view id = take_field(line);
-  const std::string_view kind = take_field(line);
-  const std::string_view address_text = take_field(line);
+  cut_text(line, comma);  // the time
+  const std::string_view place = cut_text(line, comma);
+  const std::string_view id = cut_text(line, comma);
+  const std::string_view kind = cut_text(line, comma);
+  const std::string_view address_text = cut_text(line, comma);
   const auto address = address_of(address_text);
   const auto bytes = number_of<std::uint32_t>(line);
   if (!address || !bytes) {
