@@ -30,6 +30,10 @@ ROOT = Path(__file__).resolve().parent.parent
 WORK = ROOT / "build" / "tidy"
 NAMED_FILE_CHECKS = "-*,misc-unused-using-decls,misc-unused-alias-decls"
 FOR_THEM = re.compile(r"^\s*(using\s+(?!namespace\b)[^=;]*;|namespace\s+\w+\s*=)", re.MULTILINE)
+# The analyzer leaves a function after so many states, a quarter of what it would take: half its time.
+ANALYZER = [
+    f"--extra-arg={word}" for word in ("-Xclang", "-analyzer-config", "-Xclang", "max-nodes=60000")
+]
 NOISE = (" warnings generated.", " warning generated.")
 
 
@@ -98,7 +102,7 @@ def digest(path: Path) -> bytes:
 def tidy(commands: Path, source: Path, *options: str) -> tuple[bool, str]:
     """Whether clang-tidy is content, and what it says; `commands` holds compile_commands.json."""
     done = subprocess.run(
-        ["clang-tidy", "--quiet", *options, "-p", str(commands), str(source)],
+        ["clang-tidy", "--quiet", *ANALYZER, *options, "-p", str(commands), str(source)],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
