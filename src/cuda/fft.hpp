@@ -12,8 +12,8 @@ namespace interlace::cuda {
 
 // What a library call of the transform does on a device of the node (library_call::on_gpu); its
 // plan and work area are made here. cuFFT is what INTERLACE_CUFFT names, or libcufft.so.12 where
-// libraries are looked for and in the toolkit that this was built with. Throws usage_error, which says what was
-// tried, if there is none, and device_error if it fails.
+// libraries are looked for and in the toolkit that this was built with. Throws usage_error, which
+// says what was tried, if there is none, and device_error if it fails.
 std::function<void(void* stream)> plan_fft(const node& n, std::uint32_t device,
                                            const kernel::fft& f);
 
