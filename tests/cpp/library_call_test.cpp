@@ -8,7 +8,7 @@
 #include "sim/described.hpp"
 #include "sim/node.hpp"
 
-namespace interlace {
+namespace interlace::library_call_tests {
 namespace {
 
 using machine::protocol_kind;
@@ -134,4 +134,4 @@ TEST(library_call, names_what_is_missing) {
 }
 
 }  // namespace
-}  // namespace interlace
+}  // namespace interlace::library_call_tests

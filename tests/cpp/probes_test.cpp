@@ -10,7 +10,7 @@
 #include "../probes/stencil.hpp"
 #include "each_node.hpp"
 
-namespace interlace {
+namespace interlace::probes_tests {
 namespace {
 
 using kernel::mechanism;
@@ -86,4 +86,4 @@ TEST(probes, spmv) {
 }
 
 }  // namespace
-}  // namespace interlace
+}  // namespace interlace::probes_tests

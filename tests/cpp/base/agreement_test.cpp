@@ -10,7 +10,7 @@
 
 #include "base/errors.hpp"
 
-namespace interlace {
+namespace interlace::agreement_tests {
 namespace {
 
 // Runs f(rank, gather) as so many ranks, each in a thread; the message each ended with.
@@ -82,4 +82,4 @@ TEST(agreement_test, the_first_difference_is_named) {
 }
 
 }  // namespace
-}  // namespace interlace
+}  // namespace interlace::agreement_tests

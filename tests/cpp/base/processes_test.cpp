@@ -17,7 +17,7 @@
 
 #include "base/errors.hpp"
 
-namespace interlace {
+namespace interlace::processes_tests {
 namespace {
 
 using namespace std::chrono_literals;
@@ -180,4 +180,4 @@ TEST(processes_test, a_rank_that_stays_away_is_an_error) {
 }
 
 }  // namespace
-}  // namespace interlace
+}  // namespace interlace::processes_tests

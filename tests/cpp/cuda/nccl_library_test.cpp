@@ -15,7 +15,7 @@
 #include "base/errors.hpp"
 #include "kernel/collective.hpp"
 
-namespace interlace {
+namespace interlace::nccl_library_tests {
 namespace {
 
 using cuda::nccl_communicators;
@@ -259,4 +259,4 @@ TEST(nccl, buffers_are_registered_until_the_communicators_end) {
 }
 
 }  // namespace
-}  // namespace interlace
+}  // namespace interlace::nccl_library_tests

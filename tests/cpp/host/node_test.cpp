@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace interlace {
+namespace interlace::node_tests {
 namespace {
 
 struct store_at {
@@ -263,4 +263,4 @@ TEST(host_node, what_is_delivered_and_read_is_counted) {
 }
 
 }  // namespace
-}  // namespace interlace
+}  // namespace interlace::node_tests

@@ -13,7 +13,7 @@
 #include "sim/described.hpp"
 #include "sim/node.hpp"
 
-namespace interlace {
+namespace interlace::baseline_tests {
 namespace {
 
 using kernel::mechanism;
@@ -110,4 +110,4 @@ TEST(baseline, simulated_machines_refuse_them) {
 }
 
 }  // namespace
-}  // namespace interlace
+}  // namespace interlace::baseline_tests

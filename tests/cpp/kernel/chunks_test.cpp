@@ -7,7 +7,7 @@
 
 #include "base/errors.hpp"
 
-namespace interlace::kernel {
+namespace interlace::kernel::chunks_tests {
 namespace {
 
 using random_engine = std::mt19937_64;
@@ -132,4 +132,4 @@ TEST(announcements, that_cannot_complete_are_refused) {
 }
 
 }  // namespace
-}  // namespace interlace::kernel
+}  // namespace interlace::kernel::chunks_tests

@@ -12,7 +12,7 @@
 #include "base/errors.hpp"
 #include "workload/random.hpp"
 
-namespace interlace {
+namespace interlace::fft_tests {
 namespace {
 
 using kernel::complex_number;
@@ -153,4 +153,4 @@ TEST(fft, refuses_arrays_that_are_too_short) {
 }
 
 }  // namespace
-}  // namespace interlace
+}  // namespace interlace::fft_tests

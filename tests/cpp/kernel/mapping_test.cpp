@@ -9,7 +9,7 @@
 
 #include "base/errors.hpp"
 
-namespace interlace::kernel {
+namespace interlace::kernel::mapping_tests {
 namespace {
 
 std::set<std::uint64_t> elements(const std::vector<element_range>& ranges) {
@@ -103,4 +103,4 @@ TEST(block_mapping, strides_that_overlap_are_refused) {
 }
 
 }  // namespace
-}  // namespace interlace::kernel
+}  // namespace interlace::kernel::mapping_tests

@@ -8,7 +8,7 @@
 
 #include "base/errors.hpp"
 
-namespace interlace::kernel {
+namespace interlace::kernel::region_spec_tests {
 namespace {
 
 region_spec sample() {
@@ -130,4 +130,4 @@ TEST(region_spec_test, every_difference_between_ranks_shows) {
 }
 
 }  // namespace
-}  // namespace interlace::kernel
+}  // namespace interlace::kernel::region_spec_tests

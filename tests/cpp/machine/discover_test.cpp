@@ -13,7 +13,7 @@
 #include "machine/sample.hpp"
 #include "machine/validate.hpp"
 
-namespace interlace::machine {
+namespace interlace::machine::discover_tests {
 namespace {
 
 // A driver that says what a test tells it to.
@@ -389,4 +389,4 @@ TEST(discover, the_real_driver_answers_or_says_why_not) {
 }
 
 }  // namespace
-}  // namespace interlace::machine
+}  // namespace interlace::machine::discover_tests

@@ -11,7 +11,7 @@
 
 #include "machine/sample.hpp"
 
-namespace interlace::machine {
+namespace interlace::machine::route_tests {
 namespace {
 
 using way = std::vector<hop>;
@@ -159,4 +159,4 @@ TEST(route, agrees_with_exhaustive_search_on_random_machines) {
 }
 
 }  // namespace
-}  // namespace interlace::machine
+}  // namespace interlace::machine::route_tests

@@ -12,7 +12,7 @@
 #include "machine/route.hpp"
 #include "machine/sample.hpp"
 
-namespace interlace::machine {
+namespace interlace::machine::validate_tests {
 namespace {
 
 TEST(validate, accepts_meshes) {
@@ -120,4 +120,4 @@ TEST(validate, a_valid_random_machine_has_all_routes) {
 }
 
 }  // namespace
-}  // namespace interlace::machine
+}  // namespace interlace::machine::validate_tests

@@ -12,7 +12,7 @@
 #include "plan/plan.hpp"
 #include "plan/random_machine.hpp"
 
-namespace interlace::plan {
+namespace interlace::plan::planner_tests {
 namespace {
 
 using machine::gpu_end;
@@ -268,4 +268,4 @@ TEST(planner, what_holds_of_plans_for_random_messages) {
 }
 
 }  // namespace
-}  // namespace interlace::plan
+}  // namespace interlace::plan::planner_tests

@@ -8,7 +8,7 @@
 
 #include "machine/sample.hpp"
 
-namespace interlace::plan {
+namespace interlace::plan::resources_tests {
 namespace {
 
 using machine::gpu_end;
@@ -92,4 +92,4 @@ TEST(resources, traffic_leaves_a_rest_and_a_fair_part) {
 }
 
 }  // namespace
-}  // namespace interlace::plan
+}  // namespace interlace::plan::resources_tests

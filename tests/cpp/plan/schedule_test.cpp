@@ -7,7 +7,7 @@
 #include "machine/sample.hpp"
 #include "plan/steps.hpp"
 
-namespace interlace::plan {
+namespace interlace::plan::schedule_tests {
 namespace {
 
 using machine::gpu_end;
@@ -94,4 +94,4 @@ TEST(schedule, a_copy_waits_for_an_engine) {
 }
 
 }  // namespace
-}  // namespace interlace::plan
+}  // namespace interlace::plan::schedule_tests

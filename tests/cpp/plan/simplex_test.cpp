@@ -7,7 +7,7 @@
 #include <optional>
 #include <random>
 
-namespace interlace::plan {
+namespace interlace::plan::simplex_tests {
 namespace {
 
 TEST(simplex, finds_a_known_optimum_and_its_prices) {
@@ -84,4 +84,4 @@ TEST(simplex, agrees_with_all_corners_of_random_programs) {
 }
 
 }  // namespace
-}  // namespace interlace::plan
+}  // namespace interlace::plan::simplex_tests

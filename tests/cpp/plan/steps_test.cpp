@@ -8,7 +8,7 @@
 #include "plan/check_plan.hpp"
 #include "plan/random_machine.hpp"
 
-namespace interlace::plan {
+namespace interlace::plan::steps_tests {
 namespace {
 
 using machine::gpu_end;
@@ -103,4 +103,4 @@ TEST(steps, every_byte_arrives_once_in_any_order_that_is_allowed) {
 }
 
 }  // namespace
-}  // namespace interlace::plan
+}  // namespace interlace::plan::steps_tests

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace interlace::sim {
+namespace interlace::sim::activity_tests {
 namespace {
 
 TEST(activity, counts_what_goes_on_at_the_same_time) {
@@ -27,4 +27,4 @@ TEST(activity, counts_what_goes_on_at_the_same_time) {
 }
 
 }  // namespace
-}  // namespace interlace::sim
+}  // namespace interlace::sim::activity_tests

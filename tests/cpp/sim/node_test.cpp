@@ -13,7 +13,7 @@
 
 #include "sim/described.hpp"
 
-namespace interlace {
+namespace interlace::node_tests {
 namespace {
 
 using kernel::mechanism;
@@ -404,4 +404,4 @@ TEST(sim_node, an_interrupt_ends_the_run) {
 }
 
 }  // namespace
-}  // namespace interlace
+}  // namespace interlace::node_tests

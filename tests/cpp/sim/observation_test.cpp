@@ -10,7 +10,7 @@
 #include "sim/fabric/protocol.hpp"
 #include "sim/node.hpp"
 
-namespace interlace {
+namespace interlace::observation_tests {
 namespace {
 
 using machine::protocol_kind;
@@ -173,4 +173,4 @@ TEST(observation, a_round_trip_on_an_idle_machine_takes_the_sum_of_its_parts) {
 }
 
 }  // namespace
-}  // namespace interlace
+}  // namespace interlace::observation_tests

@@ -19,7 +19,7 @@
 #include "sim/node.hpp"
 #include "sim/trace/temporary_file.hpp"
 
-namespace interlace {
+namespace interlace::replay_tests {
 namespace {
 
 using kernel::mechanism;
@@ -183,4 +183,4 @@ TEST(replay, what_a_machine_cannot_run_is_refused) {
 }
 
 }  // namespace
-}  // namespace interlace
+}  // namespace interlace::replay_tests

@@ -14,7 +14,7 @@
 #include "sim/described.hpp"
 #include "sim/node.hpp"
 
-namespace interlace {
+namespace interlace::trace_tests {
 namespace {
 
 using kernel::memory_space;
@@ -194,4 +194,4 @@ TEST(operations, are_those_of_the_machine_code) {
 }
 
 }  // namespace
-}  // namespace interlace
+}  // namespace interlace::trace_tests

@@ -9,7 +9,7 @@
 #include "sim/described.hpp"
 #include "sim/node.hpp"
 
-namespace interlace {
+namespace interlace::tracking_tests {
 namespace {
 
 using kernel::mechanism;
@@ -286,4 +286,4 @@ TEST(sim_tracking, a_launch_is_exchanged) {
 }
 
 }  // namespace
-}  // namespace interlace
+}  // namespace interlace::tracking_tests

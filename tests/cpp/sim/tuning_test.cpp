@@ -9,7 +9,7 @@
 #include "sim/node.hpp"
 #include "tune/region_options.hpp"
 
-namespace interlace {
+namespace interlace::tuning_tests {
 namespace {
 
 constexpr std::uint64_t elements = 1U << 15U;
@@ -71,4 +71,4 @@ TEST(tuning, picks_what_is_fastest_of_all) {
 }
 
 }  // namespace
-}  // namespace interlace
+}  // namespace interlace::tuning_tests

@@ -10,7 +10,7 @@
 #include "base/units.hpp"
 #include "interlace/tune.hpp"
 
-namespace interlace {
+namespace interlace::search_tests {
 namespace {
 
 using random_engine = std::mt19937_64;
@@ -364,4 +364,4 @@ TEST(search, a_mechanism_that_cannot_win_ends_early) {
 }
 
 }  // namespace
-}  // namespace interlace
+}  // namespace interlace::search_tests

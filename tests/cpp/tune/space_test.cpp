@@ -7,7 +7,7 @@
 #include "kernel/chunks.hpp"
 #include "tune/region_options.hpp"
 
-namespace interlace {
+namespace interlace::space_tests {
 namespace {
 
 using sizes = std::vector<std::uint64_t>;
@@ -119,4 +119,4 @@ TEST(space, a_candidate_becomes_options_of_a_region) {
 }
 
 }  // namespace
-}  // namespace interlace
+}  // namespace interlace::space_tests

@@ -14,7 +14,7 @@
 #include "workload/als_sgd.hpp"
 #include "workload/random.hpp"
 
-namespace interlace {
+namespace interlace::als_tests {
 namespace {
 
 using workload::rating_rows;
@@ -317,4 +317,4 @@ TEST(als, refuses_what_it_cannot_use) {
 }
 
 }  // namespace
-}  // namespace interlace
+}  // namespace interlace::als_tests

@@ -13,7 +13,7 @@
 #include "each_node.hpp"
 #include "workload/random.hpp"
 
-namespace interlace {
+namespace interlace::ct_tests {
 namespace {
 
 struct entry {
@@ -261,4 +261,4 @@ TEST(ct, refuses_what_it_cannot_use) {
 }
 
 }  // namespace
-}  // namespace interlace
+}  // namespace interlace::ct_tests

@@ -14,7 +14,7 @@
 #include "each_node.hpp"
 #include "workload/random.hpp"
 
-namespace interlace {
+namespace interlace::diffusion_tests {
 namespace {
 
 using workload::diffusion_equation;
@@ -245,4 +245,4 @@ TEST(diffusion, refuses_what_it_cannot_use) {
 }
 
 }  // namespace
-}  // namespace interlace
+}  // namespace interlace::diffusion_tests

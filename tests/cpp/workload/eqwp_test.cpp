@@ -12,7 +12,7 @@
 #include "each_node.hpp"
 #include "workload/random.hpp"
 
-namespace interlace {
+namespace interlace::eqwp_tests {
 namespace {
 
 constexpr std::array<std::array<std::size_t, 3>, 3> stress_of{{{0, 3, 4}, {3, 1, 5}, {4, 5, 2}}};
@@ -206,4 +206,4 @@ TEST(eqwp, refuses_what_it_cannot_use) {
 }
 
 }  // namespace
-}  // namespace interlace
+}  // namespace interlace::eqwp_tests

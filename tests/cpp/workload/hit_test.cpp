@@ -16,7 +16,7 @@
 #include "run/hit.hpp"
 #include "workload/random.hpp"
 
-namespace interlace {
+namespace interlace::hit_tests {
 namespace {
 
 using wide = std::complex<double>;
@@ -238,4 +238,4 @@ TEST(hit, refuses_what_it_cannot_use) {
 }
 
 }  // namespace
-}  // namespace interlace
+}  // namespace interlace::hit_tests

@@ -18,7 +18,7 @@
 #include "sim/described.hpp"
 #include "sim/node.hpp"
 
-namespace interlace {
+namespace interlace::jacobi_tests {
 namespace {
 
 using kernel::mechanism;
@@ -249,4 +249,4 @@ TEST(jacobi, too_large_a_matrix_is_refused) {
 }
 
 }  // namespace
-}  // namespace interlace
+}  // namespace interlace::jacobi_tests

@@ -15,7 +15,7 @@
 #include "each_node.hpp"
 #include "workload/random.hpp"
 
-namespace interlace {
+namespace interlace::sssp_tests {
 namespace {
 
 using workload::edge_units;
@@ -242,4 +242,4 @@ TEST(sssp, one_vertex) {
 }
 
 }  // namespace
-}  // namespace interlace
+}  // namespace interlace::sssp_tests

@@ -7,7 +7,7 @@
 #include <random>
 #include <utility>
 
-namespace interlace::sim {
+namespace interlace::sim::event_queue_tests {
 namespace {
 
 // Against a sorted map: near and far events, ties, and events pushed while others are handled.
@@ -50,4 +50,4 @@ TEST(resource, serves_in_turn) {
 }
 
 }  // namespace
-}  // namespace interlace::sim
+}  // namespace interlace::sim::event_queue_tests

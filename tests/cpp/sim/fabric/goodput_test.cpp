@@ -10,7 +10,7 @@
 #include "sim/node.hpp"
 #include "sim/remote/packets.hpp"
 
-namespace interlace {
+namespace interlace::goodput_tests {
 namespace {
 
 using machine::protocol_kind;
@@ -197,4 +197,4 @@ TEST(bulk, packets_of_the_largest_payload) {
 }
 
 }  // namespace
-}  // namespace interlace
+}  // namespace interlace::goodput_tests

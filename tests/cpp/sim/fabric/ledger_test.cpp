@@ -13,7 +13,7 @@
 
 #include "base/errors.hpp"
 
-namespace interlace::sim {
+namespace interlace::sim::ledger_tests {
 namespace {
 
 // Two devices, and a switch between them: 0 -> switch, switch -> 1, and back.
@@ -134,4 +134,4 @@ TEST(ledger, bins_keep_all_busy_time) {
 }
 
 }  // namespace
-}  // namespace interlace::sim
+}  // namespace interlace::sim::ledger_tests

@@ -12,7 +12,7 @@
 #include "sim/described.hpp"
 #include "sim/fabric/fabric.hpp"
 
-namespace interlace::sim {
+namespace interlace::sim::queueing_tests {
 namespace {
 
 constexpr std::uint16_t ev_arrival = 3;
@@ -145,4 +145,4 @@ TEST(queueing, what_is_under_way_was_not_delivered) {
 }
 
 }  // namespace
-}  // namespace interlace::sim
+}  // namespace interlace::sim::queueing_tests

@@ -10,7 +10,7 @@
 #include "kernel/serial_block.hpp"
 #include "sim/described.hpp"
 
-namespace interlace::sim {
+namespace interlace::sim::gpu_tests {
 namespace {
 
 alignas(128) std::uint32_t words[8192];
@@ -78,4 +78,4 @@ TEST(gpu, says_what_it_holds_until_its_kernel_has_ended) {
 }
 
 }  // namespace
-}  // namespace interlace::sim
+}  // namespace interlace::sim::gpu_tests

@@ -6,7 +6,7 @@
 
 #include "kernel/serial_block.hpp"
 
-namespace interlace::sim {
+namespace interlace::sim::recorder_tests {
 namespace {
 
 // Records one block of a kernel over arrays that start at device address 0.
@@ -147,4 +147,4 @@ TEST(recorder, plain_loops_repeat_the_instruction) {
 }
 
 }  // namespace
-}  // namespace interlace::sim
+}  // namespace interlace::sim::recorder_tests

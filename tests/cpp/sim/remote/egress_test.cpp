@@ -16,7 +16,7 @@
 #include "sim/node.hpp"
 #include "sim/remote/unpacker.hpp"
 
-namespace interlace {
+namespace interlace::egress_tests {
 namespace {
 
 using kernel::mechanism;
@@ -452,4 +452,4 @@ TEST(egress, packets_without_room_for_a_line_are_refused) {
 }
 
 }  // namespace
-}  // namespace interlace
+}  // namespace interlace::egress_tests

@@ -10,7 +10,7 @@
 
 #include "base/errors.hpp"
 
-namespace interlace::sim {
+namespace interlace::sim::finepack_packet_tests {
 namespace {
 
 using bytes = std::vector<std::uint8_t>;
@@ -232,4 +232,4 @@ TEST(finepack_packet, decoded_bytes_encode_to_themselves) {
 }
 
 }  // namespace
-}  // namespace interlace::sim
+}  // namespace interlace::sim::finepack_packet_tests

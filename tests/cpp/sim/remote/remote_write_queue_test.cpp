@@ -12,7 +12,7 @@
 #include "sim/remote/combining_queue.hpp"
 #include "sim/remote/packetizer.hpp"
 
-namespace interlace::sim {
+namespace interlace::sim::remote_write_queue_tests {
 namespace {
 
 byte_mask mask_of(std::uint32_t first, std::uint32_t bytes) {
@@ -321,4 +321,4 @@ TEST(byte_mask, runs_are_those_of_a_plain_loop) {
 }
 
 }  // namespace
-}  // namespace interlace::sim
+}  // namespace interlace::sim::remote_write_queue_tests

@@ -13,7 +13,7 @@
 #include "sim/trace/temporary_file.hpp"
 #include "sim/trace/writer.hpp"
 
-namespace interlace {
+namespace interlace::file_tests {
 namespace {
 
 using namespace sim::trace;  // NOLINT: a test of all of it
@@ -276,4 +276,4 @@ TEST(trace_file, headers_that_cannot_be_meant) {
 }
 
 }  // namespace
-}  // namespace interlace
+}  // namespace interlace::file_tests

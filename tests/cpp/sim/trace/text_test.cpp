@@ -18,7 +18,7 @@
 #include "sim/trace/recorded.hpp"
 #include "sim/trace/sass.hpp"
 
-namespace interlace {
+namespace interlace::text_tests {
 namespace {
 
 using namespace sim::trace;  // NOLINT: a test of all of it
@@ -431,4 +431,4 @@ TEST(line_splitter, lines_in_pieces) {
 }
 
 }  // namespace
-}  // namespace interlace
+}  // namespace interlace::text_tests
