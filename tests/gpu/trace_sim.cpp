@@ -37,7 +37,7 @@ trace_file read_trace(const std::string& path) {
   const auto described = test::meshed(from.head().gpus, machine::protocol_kind::nvlink4);
   const auto again = sim::replay(from, described, kernel::mechanism::inline_stores, [] {});
   found.replayed = again.totals.accesses();
-  found.remote_payload = again.counters.store_payload;
+  found.remote_payload = again.counters.stored_payload();
   return found;
 }
 
