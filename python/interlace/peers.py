@@ -12,7 +12,7 @@ from interlace.mechanisms import MULTI_PROCESS
 from interlace.workloads import core_errors
 
 
-def library_files(package: str, name: str) -> list[str]:
+def package_files(package: str, name: str) -> list[str]:
     """The files of this name in a Python package's folder lib, if it is installed."""
     try:
         spec = importlib.util.find_spec(package)
@@ -26,7 +26,7 @@ def library_files(package: str, name: str) -> list[str]:
 def nccl_version(cuda: Any) -> str:
     """Load NCCL into this process; its version. Raises UserError where there is none."""
     with core_errors(cuda):
-        return str(cuda.nccl_version(library_files("nvidia.nccl", "libnccl.so.2")))
+        return str(cuda.nccl_version(package_files("nvidia.nccl", "libnccl.so.2")))
 
 
 def why_not(mechanism: str, cuda: Any) -> str | None:
@@ -37,7 +37,7 @@ def why_not(mechanism: str, cuda: Any) -> str | None:
         except UserError as error:
             return str(error)
     if mechanism == MULTI_PROCESS:
-        if not library_files("nvidia.nvshmem", "libnvshmem_host.so.3"):
+        if not package_files("nvidia.nvshmem", "libnvshmem_host.so.3"):
             return (
                 "NVSHMEM is not installed for "
                 f"{sys.executable} (the Python package nvidia-nvshmem-cu13)"

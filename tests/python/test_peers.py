@@ -33,7 +33,7 @@ JACOBI = ("study", "jacobi", "--rows", 1 << 12, "--gpus", 2, "-n", 1)
 @pytest.fixture(autouse=True)
 def no_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
     """None of the Python packages with libraries is installed."""
-    monkeypatch.setattr(peers, "library_files", lambda *_: [])
+    monkeypatch.setattr(peers, "package_files", lambda *_: [])
 
 
 def result(run: Run, tmp_path: Path, *words: object) -> dict[str, Any]:
@@ -99,7 +99,7 @@ def test_what_is_missing_is_said(
     assert ran.out.splitlines()[-2:] == [nccl, absent]
 
     found = {"nvidia.nccl": ["/env/nccl/lib/libnccl.so.2"], "nvidia.nvshmem": ["/env/lib"]}
-    monkeypatch.setattr(peers, "library_files", lambda package, _: found[package])
+    monkeypatch.setattr(peers, "package_files", lambda package, _: found[package])
     document = result(run, tmp_path, *JACOBI)
     assert cuda.nccl_files == found["nvidia.nccl"]
     assert (
@@ -169,7 +169,7 @@ def test_libraries_are_found_in_packages(tmp_path: Path, monkeypatch: pytest.Mon
     file.parent.mkdir(parents=True)
     file.touch()
     monkeypatch.syspath_prepend(str(tmp_path))
-    assert peers.library_files("example_maker.nccl", "libnccl.so.2") == [str(file)]
-    assert peers.library_files("example_maker.nccl", "other.so") == []
-    assert peers.library_files("example_maker.nvshmem", "libnccl.so.2") == []
-    assert peers.library_files("no_such_maker.nccl", "libnccl.so.2") == []
+    assert peers.package_files("example_maker.nccl", "libnccl.so.2") == [str(file)]
+    assert peers.package_files("example_maker.nccl", "other.so") == []
+    assert peers.package_files("example_maker.nvshmem", "libnccl.so.2") == []
+    assert peers.package_files("no_such_maker.nccl", "libnccl.so.2") == []
