@@ -11,6 +11,7 @@ Every replica is compared with what the formula says, after every epoch, on ever
 from __future__ import annotations
 
 import argparse
+import gc
 import multiprocessing
 import os
 import signal
@@ -195,6 +196,9 @@ def check_epochs(group: Any, mechanism: str, own_memory: str) -> None:
     for own in devices:
         own.expect(24)
     graphs = []
+    # Graphs of earlier checks that the collector destroys during a capture would end it.
+    gc.collect()
+    gc.disable()
     for own in devices:
         with cupy.cuda.Device(own.ordinal):
             own.peer_backs()
@@ -202,6 +206,7 @@ def check_epochs(group: Any, mechanism: str, own_memory: str) -> None:
             own.run_epoch(0)
             own.run_epoch(1)
             graphs.append(own.stream.end_capture())
+    gc.enable()
     for repetition in range(3):
         for own in devices:
             own.set_epoch(100 + 10 * repetition)
