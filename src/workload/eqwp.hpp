@@ -139,7 +139,7 @@ struct renew_stresses : elastic_points {
       lane.store(across, vx, lane.load(across, vx) + m.mu * xz);
       lane.store(across, vy, lane.load(across, vy) + m.mu * yz);
       lane.store(across, vz, lane.load(across, vz) + (all + 2 * m.mu * zz));
-      lane.compute({.fp32 = 52, .integer = 130, .special = 6});
+      lane.compute({.fp32 = 79, .integer = 130, .special = 6});
     });
   }
 };
@@ -176,7 +176,7 @@ struct renew_velocities : elastic_points {
       lane.store(velocity, xz, lane.load(velocity, xz) + buoyancy * x);
       lane.store(velocity, yz, lane.load(velocity, yz) + buoyancy * y);
       lane.store(velocity, zz, lane.load(velocity, zz) + buoyancy * z);
-      lane.compute({.fp32 = 45, .integer = 130, .special = 6});
+      lane.compute({.fp32 = 72, .integer = 130, .special = 6});
     });
   }
 };

@@ -108,7 +108,7 @@ struct rotate : spectral_part {
       lane.store(six, at(m, 6, 3), across(ky, w, kz, v));
       lane.store(six, at(m, 6, 4), across(kz, u, kx, w));
       lane.store(six, at(m, 6, 5), across(kx, v, ky, u));
-      lane.compute({.fp32 = 12, .integer = 83, .special = 9});
+      lane.compute({.fp32 = 15, .integer = 83, .special = 9});
     });
   }
 
@@ -293,7 +293,7 @@ struct advance : spectral_part {
                    {own * u.re + by * (a[c].re - k[c] * along.re),
                     own * u.im + by * (a[c].im - k[c] * along.im)});
       }
-      lane.compute({.fp32 = 36, .integer = 79, .special = 10});
+      lane.compute({.fp32 = 52, .integer = 79, .special = 10});
     });
   }
 

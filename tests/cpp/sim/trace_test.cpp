@@ -7,7 +7,6 @@
 #include <iterator>
 #include <map>
 #include <regex>
-#include <set>
 #include <string>
 
 #include "../../probes/traces.hpp"
@@ -160,10 +159,6 @@ double measured(const std::string& file, const std::string& workload, const char
   return std::stod(found[1]);
 }
 
-// Workloads that bench/operation_counts.py has not run yet. What their kernels name was counted in
-// the machine code that nvcc makes for sm_90.
-const std::set<std::string> unmeasured = {"diffusion", "burgers", "eqwp", "hit"};
-
 // The operations that kernels name with compute against those that a GPU executed, as
 // bench/operation_counts.py measured them.
 TEST(operations, are_those_of_the_machine_code) {
@@ -174,12 +169,6 @@ TEST(operations, are_those_of_the_machine_code) {
 
   sim::node node(test::meshed(1, machine::protocol_kind::nvlink2), 1, [] {});
   for (const auto& w : probe::trace_workloads(node)) {
-    if (unmeasured.contains(w.name)) {
-      EXPECT_EQ(file.find("\"" + w.name + "\": {"), std::string::npos)
-          << w.name << " has been measured: take it from the list";
-      std::printf("[    OPS   ] %-8s is not in %s yet\n", w.name.c_str(), path.c_str());
-      continue;
-    }
     const auto expect = [&](operation kind, const char* name) {
       const auto named = static_cast<double>(w.totals.operations[static_cast<std::size_t>(kind)]);
       const double executed = measured(file, w.name, name);
