@@ -5,7 +5,8 @@ torchrun --nproc-per-node 4 tests/gpu/regions_processes.py
 mpirun -n 4 python tests/gpu/regions_processes.py
 
 Every replica is compared with what the formula says, after every epoch, on every rank. With
---shared-gpu all processes use GPU 0, which tests everything but speed.
+--shared-gpu all processes use GPU 0, which tests everything but speed. With --time, all of these
+print what an epoch takes instead, so that one process and several can be compared.
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ import numpy as np
 
 MECHANISMS = ("bulk-copy", "inline", "polling", "copy-engine")
 ELEMENTS = 200_003
+TIMED_ELEMENTS = 32 << 20  # 128 MiB
+TIMED_EPOCHS = 20
+TIMED_RUNS = 9
 THREADS = 128
 
 # Each block writes and publishes one tile of its device's part, as the documents ask for it of
@@ -64,8 +68,8 @@ extern "C" __global__ void produce(
 """
 
 
-def expected(epoch: int) -> np.ndarray:
-    i = np.arange(ELEMENTS, dtype=np.uint32)
+def expected(epoch: int, elements: int) -> np.ndarray:
+    i = np.arange(elements, dtype=np.uint32)
     value = i * np.uint32(2654435761) + np.uint32(epoch * 40503)
     return value ^ (value >> np.uint32(15))
 
@@ -153,7 +157,7 @@ class Device:
         self.region.group.synchronize(self.device, self.stream)
         with self.cupy.cuda.Device(self.ordinal):
             front = self.cupy.asnumpy(self.cupy.from_dlpack(self.region.front(self.device)))
-        wrong = np.flatnonzero(front.view(np.uint32) != expected(epoch))
+        wrong = np.flatnonzero(front.view(np.uint32) != expected(epoch, len(front)))
         assert len(wrong) == 0, (
             f"{self.mechanism}, device {self.device}, epoch {epoch}: {len(wrong)} elements differ, "
             f"the first is {wrong[0]}"
@@ -259,6 +263,62 @@ def check_all(group: Any) -> int:
     return checks
 
 
+def time_epochs(group: Any) -> None:
+    """What an epoch takes on each device: the median of runs of a graph of epochs."""
+    import cupy
+
+    import interlace
+
+    for mechanism in MECHANISMS:
+        options = {"mechanism": mechanism, "chunk_bytes": 4 << 20, "agent_threads": 16384}
+        region = interlace.Region(group, TIMED_ELEMENTS, "uint32", **options)
+        devices = [Device(region, d, mechanism) for d in group.local_devices]
+        graphs, events, taken = [], [], []
+        gc.collect()
+        gc.disable()
+        for own in devices:
+            with cupy.cuda.Device(own.ordinal):
+                for _ in range(2):  # both buffers' tables are in place before the capture
+                    own.peer_backs()
+                    own.run_epoch(0)
+        for own in devices:
+            own.expect(0)
+        for own in devices:
+            with cupy.cuda.Device(own.ordinal):
+                events.append([cupy.cuda.Event(), cupy.cuda.Event()])
+                own.stream.begin_capture(cupy.cuda.runtime.streamCaptureModeThreadLocal)
+                for epoch in range(TIMED_EPOCHS):
+                    own.run_epoch(epoch)
+                graphs.append(own.stream.end_capture())
+        gc.enable()
+        for _ in range(TIMED_RUNS):
+            # The devices meet in the epochs before the first event, whenever their hosts come.
+            for _ in range(4):
+                for own in devices:
+                    own.run_epoch(0)
+            for own, graph, (begin, end) in zip(devices, graphs, events, strict=True):
+                with cupy.cuda.Device(own.ordinal):
+                    begin.record(own.stream)
+                    graph.launch(own.stream)
+                    end.record(own.stream)
+            for own in devices:
+                own.expect(TIMED_EPOCHS - 1)
+            taken.append(
+                [
+                    1e3 * cupy.cuda.get_elapsed_time(begin, end) / TIMED_EPOCHS
+                    for begin, end in events
+                ]
+            )
+        for own, microseconds in zip(devices, np.median(taken, axis=0), strict=True):
+            spread = np.ptp(taken, axis=0)[devices.index(own)]
+            print(
+                f"device {own.device} of {group.devices}, {mechanism}: {microseconds:.1f} us an "
+                f"epoch, spread {spread:.1f} us",
+                flush=True,
+            )
+        region.close()
+
+
 def watch(group: Any) -> None:
     """Asks the group until it raises something, for a minute."""
     end = time.monotonic() + 60
@@ -347,6 +407,8 @@ def rank_main(
         group = interlace.Group.join(gather, rank, size, ordinal=ordinal, deadline=deadline)
         if task == "all":
             check_all(group)
+        elif task == "time":
+            time_epochs(group)
         elif task == "die":
 
             def tell() -> None:
@@ -399,6 +461,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--shared-gpu", action="store_true")
     parser.add_argument("--processes", type=int, default=0, help="default: the GPUs, 4 at most")
+    parser.add_argument("--time", action="store_true", help="measure epochs, check less")
     arguments = parser.parse_args()
     os.environ.setdefault("PYTORCH_ALLOC_CONF", "expandable_segments:True")
 
@@ -418,6 +481,9 @@ def main() -> int:
             local = int(os.environ["OMPI_COMM_WORLD_LOCAL_RANK"])
         ordinal = 0 if arguments.shared_gpu else local
         group = interlace.Group.join(communicator, ordinal=ordinal)
+        if arguments.time:
+            time_epochs(group)
+            return 0
         checks = check_all(group)
         print(f"rank {group.local_devices[0]} of {group.devices}: {checks} checks passed")
         return 0
@@ -431,6 +497,12 @@ def main() -> int:
         print("needs 2 GPUs, or --shared-gpu")
         return 77
     ordinals = [0] * size if arguments.shared_gpu else list(range(size))
+    if arguments.time:
+        print("one process:")
+        time_epochs(interlace.Group.local(ordinals))
+        print(f"{size} processes:", flush=True)
+        start("time", size, arguments.shared_gpu, 30)
+        return 0
     checks = check_all(interlace.Group.local(ordinals))
     start("all", size, arguments.shared_gpu, 30)
     checks += len(MECHANISMS) * 3 + 1
