@@ -6,7 +6,6 @@
 #include <fstream>
 #include <iterator>
 #include <map>
-#include <regex>
 #include <string>
 
 #include "../../probes/traces.hpp"
@@ -150,13 +149,14 @@ TEST(trace, really_runs_and_leaves_the_counts_of_runs_alone) {
 
 // The number at "workload": {... "kind": number ...} of the file.
 double measured(const std::string& file, const std::string& workload, const char* kind) {
-  const std::regex place("\"" + workload + "\": *\\{[^}]*\"" + kind + "\": *([0-9]+)");
-  std::smatch found;
-  if (!std::regex_search(file, found, place)) {
+  const auto group = file.find("\"" + workload + "\": {");
+  const std::string key = std::string("\"") + kind + "\": ";
+  const auto place = file.find(key, group);
+  if (place == std::string::npos || place > file.find('}', group)) {
     ADD_FAILURE() << "no count of " << kind << " of " << workload;
     return -1;
   }
-  return std::stod(found[1]);
+  return std::stod(file.substr(place + key.size()));
 }
 
 // The operations that kernels name with compute against those that a GPU executed, as
