@@ -1,0 +1,119 @@
+// Copies between the memories of a node over all the wires that help: directly, through the memory
+// of other GPUs, through the host's.
+//
+//   interlace::copy_async(dst, src, bytes, stream);   // as cudaMemcpyAsync(..., cudaMemcpyDefault)
+//
+// A large message between page-locked host memory and a GPU, or between two GPUs, is cut over the
+// paths that make it faster (`interlace plan` prints them) and runs as copies on several streams,
+// or as a CUDA graph that is kept and launched again with other addresses. The method is that of
+// A. Sojoodi et al., Accelerating Intra-Node GPU-to-GPU Communication Through Multi-Path Transfers
+// with CUDA Graphs, section 4. Everything else is one plain copy on the caller's stream: small
+// messages, memory that is not page-locked, managed memory, copies inside a GPU, streams of
+// contexts that are not primary ones, and whatever one path carries as fast.
+//
+// Ordering is that of one asynchronous copy on `stream`: it begins behind what the stream was given
+// before, and what the stream is given later begins behind it. The host does not wait. The null
+// stream is the legacy default stream, which waits for all blocking streams as it always does;
+// cudaStreamPerThread may be given as well. A stream that is being captured gets the copies as
+// nodes of its graph, which has staging memory of its own for its life; instances of one captured
+// graph may not run at the same time.
+//
+// The first large message makes contexts on the other GPUs (some hundred MB of each one's memory)
+// and may take a second; `prepare` does that ahead. A GPU reset (cudaDeviceReset) ends all copies.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+struct CUstream_st;  // cudaStream_t and CUstream are pointers to it
+
+namespace interlace {
+
+enum class copy_executor : std::uint8_t {
+  automatic,  // graphs for what comes again with many copies, else streams
+  direct,     // always one plain copy
+  streams,
+  graphs,
+};
+
+inline constexpr int copy_through_host = -1;
+
+// Each has an environment variable, for which `copy_options::from_environment` looks.
+struct copy_options {
+  // INTERLACE_COPY: auto, direct, streams or graphs.
+  copy_executor executor = copy_executor::automatic;
+  // INTERLACE_COPY_THRESHOLD: a message of fewer bytes is one plain copy; 64K, 1M, 2G.
+  std::uint64_t threshold_bytes = std::uint64_t{1} << 20U;
+  // INTERLACE_COPY_RELAYS: where messages may be staged: all, none, or a list as gpu1,gpu3,host.
+  // CUDA's numbers of GPUs, copy_through_host; no value: all.
+  std::optional<std::vector<int>> relays;
+  // INTERLACE_COPY_STAGING: staging memory on each GPU, and on the host, at most.
+  std::uint64_t staging_bytes = std::uint64_t{256} << 20U;
+  // INTERLACE_COPY_GRAPHS: executable graphs that are kept, at least 1.
+  std::uint32_t graphs = 128;
+
+  // Throws usage_error, which names the variable, for a value that means nothing.
+  static copy_options from_environment();
+};
+
+struct copy_statistics {
+  std::uint64_t direct = 0;    // messages that were one plain copy
+  std::uint64_t streams = 0;   // over several paths, by streams
+  std::uint64_t graphs = 0;    // over several paths, by graphs
+  std::uint64_t captured = 0;  // over several paths, in the caller's graph
+  std::uint64_t bytes = 0;     // of all messages
+  // The cache of executable graphs.
+  std::uint64_t hits = 0;
+  std::uint64_t misses = 0;
+  std::uint64_t evictions = 0;
+  std::uint64_t executables = 0;  // there now
+  // Host time, in seconds, of the phases of graphs, and what they were spent on.
+  double creation_s = 0;
+  double construction_s = 0;
+  double instantiation_s = 0;
+  double update_s = 0;
+  double launch_s = 0;
+  std::uint64_t nodes = 0;          // constructed
+  std::uint64_t updates = 0;        // whose addresses were changed
+  std::uint64_t launches = 0;       // of graphs
+  std::uint64_t staging_bytes = 0;  // reserved, all places together
+};
+
+namespace cuda {
+class copy_engine;
+}
+
+// A copy engine with options of its own. Threads may use it at the same time.
+class copier {
+ public:
+  // Throws usage_error where an option means nothing or there is no NVIDIA driver.
+  explicit copier(const copy_options& options = copy_options::from_environment());
+  // Waits for its copies. Staging memory of captured graphs that still exist stays.
+  ~copier();
+  copier(copier&&) noexcept;
+  copier& operator=(copier&&) noexcept;
+  copier(const copier&) = delete;
+  copier& operator=(const copier&) = delete;
+
+  // `bytes` from `src` to `dst`, on `stream`. No bytes are no copy. Throws usage_error where the
+  // ranges overlap, device_error where the driver fails: memory that is not there, a stream or a
+  // GPU that is gone.
+  void copy_async(void* dst, const void* src, std::size_t bytes, CUstream_st* stream);
+  // What the first large message would do: contexts, access between GPUs, the machine's links.
+  void prepare();
+  copy_statistics statistics() const;
+
+ private:
+  std::unique_ptr<cuda::copy_engine> engine_;
+};
+
+// By the process's own copier, which is made with the options of the environment at the first call
+// and never ends.
+void copy_async(void* dst, const void* src, std::size_t bytes, CUstream_st* stream);
+copier& process_copier();
+
+}  // namespace interlace

@@ -1,0 +1,119 @@
+#include "cuda/transfer/contexts.hpp"
+
+#include <exception>
+
+#include "base/errors.hpp"
+
+namespace interlace::cuda {
+
+contexts::contexts(const driver_table& driver) : driver_(driver) {
+  int count = 0;
+  check(driver_, driver_.device_count(&count), "cuDeviceGetCount");
+  contexts_.assign(static_cast<std::size_t>(count), nullptr);
+  events_.resize(contexts_.size());
+  reaches_.assign(contexts_.size() * contexts_.size(), false);
+  for (int gpu = 0; gpu < count; ++gpu) {
+    CUctx_st* made = nullptr;
+    try {
+      check(driver_, driver_.primary_retain(&made, gpu), "cuDevicePrimaryCtxRetain");
+      contexts_[static_cast<std::size_t>(gpu)] = made;
+    } catch (const device_error& error) {
+      remarks_.push_back("GPU " + std::to_string(gpu) +
+                         " relays nothing and its copies are direct: " + error.what());
+    }
+  }
+  for (int one = 0; one < count; ++one)
+    for (int other = 0; other < count; ++other)
+      if (one != other && of(one) != nullptr && of(other) != nullptr) reach(one, other);
+}
+
+void contexts::reach(int one, int other) {
+  int can = 0;
+  if (driver_.can_access_peer(&can, one, other) != driver_result::success || can == 0) return;
+  const in_context on(driver_, of(one));
+  const int result = driver_.enable_peer(of(other), 0);
+  reaches_[pair(one, other)] =
+      result == driver_result::success || result == driver_result::peer_access_already_enabled;
+}
+
+contexts::~contexts() {
+  for (int gpu = 0; gpu < count(); ++gpu) {
+    if (of(gpu) == nullptr) continue;
+    {
+      const in_context on(driver_, of(gpu), std::nothrow);
+      for (CUevent_st* event : events_[static_cast<std::size_t>(gpu)])
+        log_failure(driver_, driver_.event_destroy(event), "cuEventDestroy");
+    }
+    log_failure(driver_, driver_.primary_release(gpu), "cuDevicePrimaryCtxRelease");
+  }
+}
+
+CUctx_st* contexts::any() const {
+  for (CUctx_st* one : contexts_)
+    if (one != nullptr) return one;
+  return nullptr;
+}
+
+std::optional<int> contexts::gpu_of(CUctx_st* context) const {
+  for (int gpu = 0; gpu < count(); ++gpu)
+    if (context != nullptr && of(gpu) == context) return gpu;
+  return std::nullopt;
+}
+
+bool contexts::peers(int one, int other) const {
+  return one == other || (reaches_[pair(one, other)] && reaches_[pair(other, one)]);
+}
+
+CUevent_st* contexts::take_event(int gpu) {
+  {
+    const std::lock_guard lock(mutex_);
+    auto& idle = events_[static_cast<std::size_t>(gpu)];
+    if (!idle.empty()) {
+      CUevent_st* event = idle.back();
+      idle.pop_back();
+      return event;
+    }
+  }
+  const in_context on(driver_, of(gpu));
+  CUevent_st* event = nullptr;
+  check(driver_, driver_.event_create(&event, event_without_timing), "cuEventCreate");
+  return event;
+}
+
+void contexts::give_event(int gpu, CUevent_st* event) noexcept {
+  try {
+    const std::lock_guard lock(mutex_);
+    events_[static_cast<std::size_t>(gpu)].push_back(event);
+  } catch (const std::exception&) {  // no memory to keep it in
+    log_failure(driver_, driver_.event_destroy(event), "cuEventDestroy");
+  }
+}
+
+completion::completion(contexts& of, int gpu, CUstream_st* stream, unsigned long long stream_id)
+    : contexts_(of), gpu_(gpu), stream_id_(stream_id), event_(of.take_event(gpu)) {
+  try {
+    check(of.driver(), of.driver().event_record(event_, stream), "cuEventRecord");
+  } catch (...) {
+    contexts_.give_event(gpu_, event_);
+    throw;
+  }
+}
+
+completion::~completion() { contexts_.give_event(gpu_, event_); }
+
+bool completion::done() const {
+  if (done_.load(std::memory_order_acquire)) return true;
+  const int result = contexts_.driver().event_query(event_);
+  if (result == driver_result::not_ready) return false;
+  check(contexts_.driver(), result, "cuEventQuery");
+  done_.store(true, std::memory_order_release);
+  return true;
+}
+
+void completion::wait() const {
+  if (done_.load(std::memory_order_acquire)) return;
+  check(contexts_.driver(), contexts_.driver().event_synchronize(event_), "cuEventSynchronize");
+  done_.store(true, std::memory_order_release);
+}
+
+}  // namespace interlace::cuda

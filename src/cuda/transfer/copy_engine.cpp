@@ -1,0 +1,463 @@
+#include "cuda/transfer/copy_engine.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cstdio>
+#include <utility>
+
+#include "base/errors.hpp"
+#include "machine/copy_assumptions.hpp"
+#include "machine/discover.hpp"
+
+namespace interlace::cuda {
+namespace {
+
+using machine::endpoint;
+using machine::endpoint_kind;
+
+// Staging memory of one message: that it takes more brings little (chunks of 4 MB and more).
+constexpr std::uint64_t message_staging_bytes = std::uint64_t{64} << 20U;
+// Shorter messages on their direct path are over before they could be in the way of others.
+constexpr double worth_knowing_s = 50e-6;
+// A graph of fewer copies costs more to launch than the copies do.
+constexpr std::size_t least_graph_copies = 8;
+
+std::string gpu_text(int gpu) { return "gpu" + std::to_string(gpu); }
+
+}  // namespace
+
+struct copy_engine::parts {
+  contexts all;
+  copy_machine described;
+  std::vector<std::vector<std::vector<endpoint>>> relays;  // by ends, the host last
+  std::vector<std::optional<std::uint32_t>> index_of;      // of a GPU in the machine
+  std::vector<std::unique_ptr<staging_pool>> pools;        // by GPU, the host's last
+  std::atomic<std::uint64_t> captured{0};                  // graphs that own staging memory
+  plan_cache plans;
+  graph_cache graphs;
+  stream_executor streams;
+  traffic_table traffic;
+
+  parts(const driver_table& driver, copy_machine found, const copy_options& options)
+      : all(driver),
+        described(std::move(found)),
+        plans(described.described, described.gpus,
+              std::min(message_staging_bytes, options.staging_bytes)),
+        graphs(options.graphs),
+        streams(all) {
+    index_of.resize(static_cast<std::size_t>(all.count()));
+    for (std::uint32_t index = 0; index < described.gpus.size(); ++index)
+      index_of.at(static_cast<std::size_t>(described.gpus[index])) = index;
+    for (int gpu = 0; gpu < all.count(); ++gpu)
+      pools.push_back(std::make_unique<staging_pool>(all, gpu, options.staging_bytes));
+    pools.push_back(std::make_unique<staging_pool>(all, host_place, options.staging_bytes));
+    const auto ends = static_cast<std::uint32_t>(described.gpus.size()) + 1;
+    relays.resize(ends);
+    for (std::uint32_t from = 0; from < ends; ++from)
+      for (std::uint32_t to = 0; to < ends; ++to)
+        relays[from].push_back(relays_between(from, to, options));
+  }
+
+  staging_pool& pool(int place) {
+    return *(place == host_place ? pools.back() : pools[static_cast<std::size_t>(place)]);
+  }
+
+  const std::vector<endpoint>& relays_of(endpoint from, endpoint to) const {
+    const auto at = [&](endpoint end) {
+      return end.kind == endpoint_kind::host ? relays.size() - 1 : end.index;
+    };
+    return relays[at(from)][at(to)];
+  }
+
+ private:
+  // Places that both ends reach by a copy engine alone.
+  std::vector<endpoint> relays_between(std::uint32_t from, std::uint32_t to,
+                                       const copy_options& options) const {
+    const auto host = static_cast<std::uint32_t>(described.gpus.size());
+    const auto allowed = [&](int place) {
+      return !options.relays || std::find(options.relays->begin(), options.relays->end(), place) !=
+                                    options.relays->end();
+    };
+    const auto reach = [&](std::uint32_t one, std::uint32_t other) {
+      if (one == host || other == host) return true;
+      const int first = described.gpus[one];
+      const int second = described.gpus[other];
+      return all.of(first) != nullptr && all.of(second) != nullptr && all.peers(first, second);
+    };
+    std::vector<endpoint> places;
+    if (from == to || !reach(from, to)) return places;
+    for (std::uint32_t place = 0; place < host; ++place)
+      if (place != from && place != to && allowed(described.gpus[place]) && reach(place, place) &&
+          reach(from, place) && reach(place, to))
+        places.push_back({endpoint_kind::gpu, place});
+    if (from != host && to != host && allowed(copy_through_host))
+      places.push_back({endpoint_kind::host, 0});
+    return places;
+  }
+};
+
+struct copy_engine::message {
+  std::uint64_t bytes = 0;
+  caller_stream caller;
+  memory_view source;
+  memory_view destination;
+  endpoint from;
+  endpoint to;
+  addresses where;
+  std::shared_ptr<planned_copy> plan;
+  std::vector<staging_pool::block> blocks;  // by buffer of the program
+  CUgraph_st* graph = nullptr;              // that the stream is captured into
+  std::vector<CUgraphNode_st*> roots;
+};
+
+copy_engine::copy_engine(const driver_table& driver, const copy_options& options,
+                         std::function<copy_machine()> find_machine,
+                         std::function<void(const std::string&)> report)
+    : driver_(driver),
+      options_(options),
+      find_machine_(std::move(find_machine)),
+      report_(std::move(report)) {
+  if (options.graphs == 0) throw usage_error("a copier keeps at least 1 graph");
+  if (options.relays)
+    for (const int place : *options.relays)
+      if (place < copy_through_host)
+        throw usage_error("a copier relays through GPUs from 0 on and the host (-1), not through " +
+                          std::to_string(place));
+  if (!find_machine_) find_machine_ = [this] { return this_machine(driver_); };
+  if (!report_)
+    report_ = [](const std::string& sentence) {
+      std::fprintf(stderr, "interlace: %s\n", sentence.c_str());
+    };
+}
+
+copy_engine::~copy_engine() {
+  // The driver gives the memory of captured graphs back when they end, which may be later.
+  if (parts_ && parts_->captured.load() > 0) (void)parts_.release();
+}
+
+void copy_engine::report(const std::string& sentence) {
+  {
+    const std::lock_guard lock(reports_mutex_);
+    if (!reported_.insert(sentence).second) return;
+  }
+  report_(sentence);
+}
+
+void copy_engine::make_parts() {
+  try {
+    const beside_captures relaxed(driver_);
+    copy_machine found = find_machine_();
+    if (found.gpus.size() < 2) return;  // every message has one path
+    parts_ = std::make_unique<parts>(driver_, std::move(found), options_);
+    for (const std::string& remark : parts_->all.remarks()) report(remark);
+    if (options_.relays)
+      for (const int place : *options_.relays)
+        if (place >= parts_->all.count())
+          report("there is no " + gpu_text(place) + " that copies could be relayed through");
+    ready_.store(parts_.get(), std::memory_order_release);
+  } catch (const std::exception& error) {
+    parts_.reset();
+    report(std::string("all copies are direct: ") + error.what());
+  }
+}
+
+copy_engine::parts* copy_engine::ready() {
+  parts* have = ready_.load(std::memory_order_acquire);
+  if (have != nullptr) return have;
+  std::call_once(made_, [&] { make_parts(); });
+  return ready_.load(std::memory_order_acquire);
+}
+
+void copy_engine::prepare() {
+  if (options_.executor != copy_executor::direct) (void)ready();
+}
+
+void copy_engine::plainly(device_address to, device_address from, std::uint64_t bytes,
+                          CUstream_st* stream) {
+  int result = driver_.copy(to, from, bytes, stream);
+  if (result == driver_result::invalid_context) {
+    // A thread that has not called CUDA yet: the runtime would take the first GPU.
+    CUctx_st* context = nullptr;
+    if (stream == nullptr || driver_.stream_context(stream, &context) != driver_result::success)
+      check(driver_, driver_.primary_retain(&context, 0), "cuDevicePrimaryCtxRetain");
+    const in_context on(driver_, context);
+    result = driver_.copy(to, from, bytes, stream);
+  }
+  check(driver_, result, "cuMemcpyAsync");
+  direct_.fetch_add(1, std::memory_order_relaxed);
+}
+
+void copy_engine::copy(device_address to, device_address from, std::uint64_t bytes,
+                       CUstream_st* stream) {
+  if (bytes == 0) return;
+  if (to < from + bytes && from < to + bytes)
+    throw usage_error("source and destination of a copy of " + std::to_string(bytes) +
+                      " bytes overlap; copy through a third buffer");
+  bytes_.fetch_add(bytes, std::memory_order_relaxed);
+  if (options_.executor != copy_executor::direct && bytes >= options_.threshold_bytes)
+    if (parts* have = ready()) {
+      const beside_captures relaxed(driver_);
+      if (auto one = examine(*have, to, from, bytes, stream)) {
+        const in_context on(driver_, have->all.of(one->caller.gpu));
+        if (over_paths(*have, *one)) return;
+      }
+    }
+  plainly(to, from, bytes, stream);
+}
+
+// What may go over several paths; nothing where that is not possible or not known to be the same.
+std::optional<copy_engine::message> copy_engine::examine(parts& have, device_address to,
+                                                         device_address from, std::uint64_t bytes,
+                                                         CUstream_st* stream) {
+  CUctx_st* context = nullptr;
+  if (driver_.current(&context) != driver_result::success || context == nullptr)
+    return std::nullopt;
+  if (driver_.stream_context(stream, &context) != driver_result::success) return std::nullopt;
+  const std::optional<int> gpu = have.all.gpu_of(context);
+  if (!gpu) return std::nullopt;
+  message one;
+  one.bytes = bytes;
+  one.caller = {stream, *gpu, 0};
+  one.where.source = from;
+  one.where.destination = to;
+  one.source = look_at(driver_, from, bytes);
+  one.destination = look_at(driver_, to, bytes);
+  const auto place = [&](const memory_view& seen) -> std::optional<endpoint> {
+    if (seen.kind == memory_kind::pinned) return endpoint{endpoint_kind::host, 0};
+    if (seen.kind != memory_kind::gpu) return std::nullopt;
+    const auto index = have.index_of.at(static_cast<std::size_t>(seen.gpu));
+    if (!index) return std::nullopt;
+    return endpoint{endpoint_kind::gpu, *index};
+  };
+  const auto begin = place(one.source);
+  const auto end = place(one.destination);
+  if (!begin || !end || *begin == *end) return std::nullopt;
+  one.from = *begin;
+  one.to = *end;
+  if (driver_.stream_id(stream, &one.caller.id) != driver_result::success) one.caller.id = 0;
+  return one;
+}
+
+// False if it has to be one plain copy.
+bool copy_engine::over_paths(parts& have, message& one) {
+  int status = capture_none;
+  unsigned long long sequence = 0;
+  CUgraphNode_st* const* roots = nullptr;
+  std::size_t count = 0;
+  // What this cannot tell (another stream's capture, edges with data) a plain copy can.
+  if (driver_.capture_info(one.caller.stream, &status, &sequence, &one.graph, &roots, &count) !=
+      driver_result::success)
+    return false;
+  if (status != capture_none && status != capture_active) return false;
+  const bool capturing = status == capture_active;
+  if (capturing) one.roots.assign(roots, roots + count);
+  std::vector<plan::traffic> traffic;
+  if (!capturing) traffic = have.traffic.beside(one.from, one.to, one.caller.id);
+  one.plan =
+      have.plans.find({one.from, one.to, one.bytes}, have.relays_of(one.from, one.to), traffic);
+  if (one.plan->program.direct() || !reach(have, one)) {
+    if (capturing || one.plan->program.direct_s < worth_knowing_s) return false;
+    plainly(one.where.destination, one.where.source, one.bytes, one.caller.stream);
+    have.traffic.add(
+        one.from, one.to, {{{one.from, one.to}, 0}},
+        std::make_shared<completion>(have.all, one.caller.gpu, one.caller.stream, one.caller.id));
+    return true;
+  }
+  return capturing ? capture(have, one) : run(have, one);
+}
+
+// Whether every GPU that copies a part can reach the memory at its ends: virtual memory and memory
+// of pools are shared with the GPUs that their owner names.
+bool copy_engine::reach(parts& have, const message& one) {
+  const copy_program& program = one.plan->program;
+  const auto known = [](const memory_view& seen) {
+    return seen.kind == memory_kind::pinned || seen.plain;
+  };
+  if (known(one.source) && known(one.destination)) return true;
+  std::set<std::pair<int, bool>> asked;  // GPU, whether the destination
+  for (const copy_program::copy& part : program.copies) {
+    const int gpu = program.slots[part.slot].gpu;
+    for (const bool destination : {false, true}) {
+      const memory_view& seen = destination ? one.destination : one.source;
+      const plan::memory touched = destination ? part.to.memory : part.from.memory;
+      if (touched == plan::memory::staging || known(seen) || seen.gpu == gpu ||
+          !asked.emplace(gpu, destination).second)
+        continue;
+      const in_context on(driver_, have.all.of(gpu));
+      if (reachable(driver_, destination ? one.where.destination : one.where.source, one.bytes))
+        continue;
+      report("copies of memory on " + gpu_text(seen.gpu) + " that " + gpu_text(gpu) +
+             " has no access to are direct (cuMemSetAccess and cudaMemPoolSetAccess give it)");
+      return false;
+    }
+  }
+  return true;
+}
+
+bool copy_engine::stage(parts& have, message& one, unsigned long long stream_id) {
+  for (const copy_program::buffer& buffer : one.plan->program.buffers) {
+    const auto taken = have.pool(buffer.place).take(buffer.bytes, stream_id);
+    if (!taken) {
+      report(std::string("copies are direct while the staging memory of ") +
+             (buffer.place == host_place ? "the host" : gpu_text(buffer.place)) +
+             " is in use; INTERLACE_COPY_STAGING allows more");
+      unstage(have, one, nullptr);
+      return false;
+    }
+    one.blocks.push_back(*taken);
+    one.where.buffers.push_back(taken->address);
+  }
+  return true;
+}
+
+void copy_engine::unstage(parts& have, message& one, const shared_completion& end) {
+  for (std::size_t index = 0; index < one.blocks.size(); ++index)
+    have.pool(one.plan->program.buffers[index].place).give(one.blocks[index], end);
+  one.blocks.clear();
+}
+
+bool copy_engine::run(parts& have, message& one) {
+  const copy_program& program = one.plan->program;
+  const bool again = one.plan->uses.fetch_add(1, std::memory_order_relaxed) > 0;
+  const bool graph = options_.executor == copy_executor::graphs ||
+                     (options_.executor == copy_executor::automatic && again &&
+                      program.copies.size() >= least_graph_copies);
+  if (!stage(have, one, one.caller.id)) return false;
+  const graph_key key{program.shape, program.shape_hash, one.source.context,
+                      one.destination.context};
+  std::unique_ptr<graph_executable> executable;
+  std::unique_ptr<lane> used;
+  shared_completion end;
+  try {
+    if (graph) {
+      graph_times spent;
+      executable = have.graphs.take(key, one.caller.id);
+      if (!executable)
+        executable = std::make_unique<graph_executable>(have.all, program, one.where, spent);
+      executable->launch(program, one.where, one.caller.stream, spent);
+      have.graphs.add(spent);
+    } else {
+      used = have.streams.run(program, one.where, one.caller);
+      if (!used) {
+        unstage(have, one, nullptr);
+        report("copies are direct while too many are under way");
+        return false;
+      }
+    }
+    end = std::make_shared<completion>(have.all, one.caller.gpu, one.caller.stream, one.caller.id);
+  } catch (...) {
+    // Whatever was enqueued has ended when its memory is used again.
+    log_failure(driver_, driver_.stream_synchronize(one.caller.stream), "cuStreamSynchronize");
+    unstage(have, one, nullptr);
+    if (used) have.streams.keep(std::move(used), nullptr);
+    throw;
+  }
+  unstage(have, one, end);
+  if (executable) have.graphs.keep(key, std::move(executable), end);
+  if (used) have.streams.keep(std::move(used), end);
+  have.traffic.add(one.from, one.to, program.under_way, end);
+  (graph ? graphs_ : streams_).fetch_add(1, std::memory_order_relaxed);
+  return true;
+}
+
+// The copies become nodes of the caller's graph. The graph, and what is instantiated of it, owns
+// the staging memory.
+bool copy_engine::capture(parts& have, message& one) {
+  if (!stage(have, one, 0)) return false;
+  struct owner {
+    parts& of;
+    std::shared_ptr<planned_copy> plan;
+    std::vector<staging_pool::block> blocks;
+  };
+  auto owning = std::make_unique<owner>(owner{have, one.plan, one.blocks});
+  const auto release = [](void* data) {  // by the driver, which must not be called here
+    const std::unique_ptr<owner> ended(static_cast<owner*>(data));
+    for (std::size_t index = 0; index < ended->blocks.size(); ++index)
+      ended->of.pool(ended->plan->program.buffers[index].place).give(ended->blocks[index], nullptr);
+    ended->of.captured.fetch_sub(1);
+  };
+  CUuserObject_st* object = nullptr;
+  try {
+    check(driver_,
+          driver_.user_object_create(&object, owning.get(), release, 1, user_object_unsynchronized),
+          "cuUserObjectCreate");
+  } catch (...) {
+    unstage(have, one, nullptr);
+    throw;
+  }
+  have.captured.fetch_add(1);
+  (void)owning.release();  // the object's
+  one.blocks.clear();
+  const int retained =
+      driver_.graph_retain_user_object(one.graph, object, 1, graph_takes_user_object);
+  if (retained != driver_result::success) {
+    log_failure(driver_, driver_.user_object_release(object, 1), "cuUserObjectRelease");
+    check(driver_, retained, "cuGraphRetainUserObject");
+  }
+  const copy_program& program = one.plan->program;
+  const auto nodes = add_copies(have.all, one.graph, program, one.where, one.roots);
+  auto ends = ends_of(program, nodes);
+  check(
+      driver_,
+      driver_.capture_depend(one.caller.stream, ends.data(), ends.size(), capture_set_dependencies),
+      "cuStreamUpdateCaptureDependencies");
+  captured_.fetch_add(1, std::memory_order_relaxed);
+  return true;
+}
+
+copy_statistics copy_engine::statistics() const {
+  copy_statistics now;
+  now.direct = direct_.load();
+  now.streams = streams_.load();
+  now.graphs = graphs_.load();
+  now.captured = captured_.load();
+  now.bytes = bytes_.load();
+  const parts* have = ready_.load(std::memory_order_acquire);
+  if (have == nullptr) return now;
+  const graph_counts counted = have->graphs.counts();
+  now.hits = counted.hits;
+  now.misses = counted.misses;
+  now.evictions = counted.evictions;
+  now.executables = counted.executables;
+  now.creation_s = counted.times.creation_s;
+  now.construction_s = counted.times.construction_s;
+  now.instantiation_s = counted.times.instantiation_s;
+  now.update_s = counted.times.update_s;
+  now.launch_s = counted.times.launch_s;
+  now.nodes = counted.times.nodes;
+  now.updates = counted.times.updates;
+  now.launches = counted.times.launches;
+  for (const auto& pool : have->pools) now.staging_bytes += pool->reserved();
+  return now;
+}
+
+copy_machine this_machine(const driver_table& driver) {
+  const auto asked = machine::open_driver();
+  const machine::discovery seen = machine::discover(*asked, {});
+  copy_machine made;
+  made.described = seen.found;
+  machine::assume_copies(made.described);
+  int count = 0;
+  check(driver, driver.device_count(&count), "cuDeviceGetCount");
+  std::vector<bool> taken(static_cast<std::size_t>(count), false);
+  for (const machine::found_device& device : seen.devices) {
+    for (int gpu = 0; gpu < count; ++gpu) {
+      std::array<char, 32> text{};
+      check(driver, driver.device_bus_id(text.data(), static_cast<int>(text.size()), gpu),
+            "cuDeviceGetPCIBusId");
+      std::string id(text.data());
+      std::transform(id.begin(), id.end(), id.begin(),
+                     [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
+      if (taken[static_cast<std::size_t>(gpu)] || id != device.bus_id) continue;
+      taken[static_cast<std::size_t>(gpu)] = true;
+      made.gpus.push_back(gpu);
+      break;
+    }
+  }
+  if (made.gpus.size() != seen.devices.size())
+    throw device_error("NVML and CUDA name different GPUs");
+  return made;
+}
+
+}  // namespace interlace::cuda

@@ -1,0 +1,153 @@
+#include "cuda/transfer/driver_table.hpp"
+
+#include <dlfcn.h>
+
+#include <cstdio>
+
+#include "base/errors.hpp"
+
+namespace interlace::cuda {
+namespace {
+
+constexpr int forms_of = 12000;  // CUDA 12.0
+
+class loader {
+ public:
+  loader() {
+    // Never closed: what it hands out lives as long as the process.
+    void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr)
+      throw usage_error("no NVIDIA driver was found (no libcuda.so.1); copies need one");
+    find_ = reinterpret_cast<find>(dlsym(library, "cuGetProcAddress_v2"));
+    if (find_ == nullptr)
+      throw device_error("the NVIDIA driver is too old for copies; use one for CUDA 12.0 or later");
+  }
+
+  template <class Function>
+  void operator()(Function& function, const char* name) const {
+    void* found = nullptr;
+    int status = 0;
+    if (find_(name, &found, forms_of, 0, &status) != driver_result::success || found == nullptr)
+      throw device_error(std::string("this NVIDIA driver has no ") + name + "; use a newer one");
+    function = reinterpret_cast<Function>(found);
+  }
+
+ private:
+  using find = int (*)(const char*, void**, int, std::uint64_t, int*);
+  find find_ = nullptr;
+};
+
+driver_table load() {
+  const loader take;
+  driver_table made;
+  int (*init)(unsigned) = nullptr;
+  take(init, "cuInit");
+  take(made.error_name, "cuGetErrorName");
+  check(made, init(0), "cuInit");
+  take(made.device_count, "cuDeviceGetCount");
+  take(made.device_bus_id, "cuDeviceGetPCIBusId");
+  take(made.can_access_peer, "cuDeviceCanAccessPeer");
+  take(made.primary_retain, "cuDevicePrimaryCtxRetain");
+  take(made.primary_release, "cuDevicePrimaryCtxRelease");
+  take(made.push, "cuCtxPushCurrent");
+  take(made.pop, "cuCtxPopCurrent");
+  take(made.current, "cuCtxGetCurrent");
+  take(made.enable_peer, "cuCtxEnablePeerAccess");
+  take(made.pointer_attributes, "cuPointerGetAttributes");
+  take(made.allocate, "cuMemAlloc");
+  take(made.free, "cuMemFree");
+  take(made.allocate_host, "cuMemHostAlloc");
+  take(made.free_host, "cuMemFreeHost");
+  take(made.copy, "cuMemcpyAsync");
+  take(made.stream_create, "cuStreamCreate");
+  take(made.stream_destroy, "cuStreamDestroy");
+  take(made.stream_synchronize, "cuStreamSynchronize");
+  take(made.stream_wait, "cuStreamWaitEvent");
+  take(made.stream_context, "cuStreamGetCtx");
+  take(made.stream_id, "cuStreamGetId");
+  take(made.capture_info, "cuStreamGetCaptureInfo");
+  take(made.capture_depend, "cuStreamUpdateCaptureDependencies");
+  take(made.exchange_capture_mode, "cuThreadExchangeStreamCaptureMode");
+  take(made.event_create, "cuEventCreate");
+  take(made.event_destroy, "cuEventDestroy");
+  take(made.event_record, "cuEventRecord");
+  take(made.event_query, "cuEventQuery");
+  take(made.event_synchronize, "cuEventSynchronize");
+  take(made.graph_create, "cuGraphCreate");
+  take(made.graph_destroy, "cuGraphDestroy");
+  take(made.graph_add_copy, "cuGraphAddMemcpyNode");
+  take(made.graph_instantiate, "cuGraphInstantiateWithFlags");
+  take(made.graph_exec_destroy, "cuGraphExecDestroy");
+  take(made.graph_exec_set_copy, "cuGraphExecMemcpyNodeSetParams");
+  take(made.graph_launch, "cuGraphLaunch");
+  take(made.user_object_create, "cuUserObjectCreate");
+  take(made.user_object_release, "cuUserObjectRelease");
+  take(made.graph_retain_user_object, "cuGraphRetainUserObject");
+  return made;
+}
+
+std::string name_of(const driver_table& driver, int result) {
+  const char* name = nullptr;
+  if (driver.error_name == nullptr || driver.error_name(result, &name) != driver_result::success ||
+      name == nullptr)
+    return "error " + std::to_string(result);
+  return name;
+}
+
+}  // namespace
+
+memcpy_3d one_run(device_address to, device_address from, std::size_t bytes) {
+  memcpy_3d run;
+  run.from_device = from;
+  run.from_pitch = bytes;
+  run.to_device = to;
+  run.to_pitch = bytes;
+  run.width_bytes = bytes;
+  return run;
+}
+
+const driver_table& real_driver() {
+  static const driver_table table = load();
+  return table;
+}
+
+void check(const driver_table& driver, int result, const char* call) {
+  if (result == driver_result::success) return;
+  throw device_error(std::string(call) + " failed: " + name_of(driver, result));
+}
+
+void log_failure(const driver_table& driver, int result, const char* call) noexcept {
+  if (result == driver_result::success || result == driver_result::deinitialized) return;
+  try {
+    std::fprintf(stderr, "interlace: %s failed: %s\n", call, name_of(driver, result).c_str());
+  } catch (...) {
+    std::fprintf(stderr, "interlace: %s failed\n", call);
+  }
+}
+
+in_context::in_context(const driver_table& driver, CUctx_st* context) : driver_(driver) {
+  check(driver_, driver_.push(context), "cuCtxPushCurrent");
+}
+
+in_context::in_context(const driver_table& driver, CUctx_st* context, std::nothrow_t) noexcept
+    : driver_(driver) {
+  const int result = driver_.push(context);
+  pushed_ = result == driver_result::success;
+  log_failure(driver_, result, "cuCtxPushCurrent");
+}
+
+in_context::~in_context() {
+  if (!pushed_) return;
+  CUctx_st* popped = nullptr;
+  log_failure(driver_, driver_.pop(&popped), "cuCtxPopCurrent");
+}
+
+beside_captures::beside_captures(const driver_table& driver) : driver_(driver) {
+  check(driver_, driver_.exchange_capture_mode(&mode_), "cuThreadExchangeStreamCaptureMode");
+}
+
+beside_captures::~beside_captures() {
+  log_failure(driver_, driver_.exchange_capture_mode(&mode_), "cuThreadExchangeStreamCaptureMode");
+}
+
+}  // namespace interlace::cuda

@@ -1,0 +1,173 @@
+// What the copy engine calls of the CUDA driver: a table of function pointers, so that nothing
+// links CUDA, no toolkit is needed to compile it, and tests put a driver of their own in its place.
+//
+// Types and values are those of the driver API as of CUDA 12.0 (public documentation); every later
+// driver has these forms.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <string>
+
+struct CUctx_st;
+struct CUstream_st;
+struct CUevent_st;
+struct CUgraph_st;
+struct CUgraphNode_st;
+struct CUgraphExec_st;
+struct CUuserObject_st;
+
+namespace interlace::cuda {
+
+using device_address = unsigned long long;  // CUdeviceptr
+
+// The results that mean something here; any other is a failure.
+namespace driver_result {
+inline constexpr int success = 0;
+inline constexpr int out_of_memory = 2;
+inline constexpr int deinitialized = 4;
+inline constexpr int invalid_context = 201;
+inline constexpr int not_ready = 600;
+inline constexpr int peer_access_already_enabled = 704;
+}  // namespace driver_result
+
+enum pointer_attribute : int {
+  pointer_context = 1,
+  pointer_memory_type = 2,
+  pointer_buffer_id = 7,
+  pointer_is_managed = 8,
+  pointer_device = 9,
+  pointer_is_plain = 10,  // of cuMemAlloc: can be shared by the old handles of processes
+  pointer_access = 16,    // of the current context's device: 0, 1 read, 3 read and write
+  pointer_pool = 17,
+  pointer_mapping_bytes = 18,
+  pointer_mapping_base = 19,
+};
+
+enum memory_type : unsigned { memory_unknown = 0, memory_host = 1, memory_device = 2 };
+
+inline constexpr unsigned unified_memory_type = 4;
+inline constexpr unsigned event_without_timing = 2;
+inline constexpr unsigned stream_non_blocking = 1;
+inline constexpr unsigned host_memory_portable = 1;
+inline constexpr int capture_mode_relaxed = 2;
+inline constexpr int capture_none = 0;
+inline constexpr int capture_active = 1;
+inline constexpr unsigned capture_set_dependencies = 1;
+inline constexpr unsigned user_object_unsynchronized = 1;
+inline constexpr unsigned graph_takes_user_object = 1;
+
+// CUDA_MEMCPY3D. Copies here are one run of bytes between unified addresses.
+struct memcpy_3d {
+  std::size_t from_x = 0, from_y = 0, from_z = 0, from_lod = 0;
+  unsigned from_type = unified_memory_type;
+  const void* from_host = nullptr;
+  device_address from_device = 0;
+  void* from_array = nullptr;
+  void* reserved_0 = nullptr;
+  std::size_t from_pitch = 0, from_height = 0;
+  std::size_t to_x = 0, to_y = 0, to_z = 0, to_lod = 0;
+  unsigned to_type = unified_memory_type;
+  void* to_host = nullptr;
+  device_address to_device = 0;
+  void* to_array = nullptr;
+  void* reserved_1 = nullptr;
+  std::size_t to_pitch = 0, to_height = 0;
+  std::size_t width_bytes = 0, height = 1, depth = 1;
+};
+
+memcpy_3d one_run(device_address to, device_address from, std::size_t bytes);
+
+struct driver_table {
+  int (*error_name)(int, const char**) = nullptr;
+
+  int (*device_count)(int*) = nullptr;
+  int (*device_bus_id)(char*, int, int) = nullptr;
+  int (*can_access_peer)(int*, int, int) = nullptr;
+
+  int (*primary_retain)(CUctx_st**, int) = nullptr;
+  int (*primary_release)(int) = nullptr;
+  int (*push)(CUctx_st*) = nullptr;
+  int (*pop)(CUctx_st**) = nullptr;
+  int (*current)(CUctx_st**) = nullptr;
+  int (*enable_peer)(CUctx_st*, unsigned) = nullptr;  // for the current context
+
+  int (*pointer_attributes)(unsigned, int*, void**, device_address) = nullptr;
+  int (*allocate)(device_address*, std::size_t) = nullptr;
+  int (*free)(device_address) = nullptr;
+  int (*allocate_host)(void**, std::size_t, unsigned) = nullptr;
+  int (*free_host)(void*) = nullptr;
+  int (*copy)(device_address, device_address, std::size_t, CUstream_st*) = nullptr;
+
+  int (*stream_create)(CUstream_st**, unsigned) = nullptr;
+  int (*stream_destroy)(CUstream_st*) = nullptr;
+  int (*stream_synchronize)(CUstream_st*) = nullptr;
+  int (*stream_wait)(CUstream_st*, CUevent_st*, unsigned) = nullptr;
+  int (*stream_context)(CUstream_st*, CUctx_st**) = nullptr;
+  int (*stream_id)(CUstream_st*, unsigned long long*) = nullptr;
+  int (*capture_info)(CUstream_st*, int*, unsigned long long*, CUgraph_st**,
+                      CUgraphNode_st* const**, std::size_t*) = nullptr;
+  int (*capture_depend)(CUstream_st*, CUgraphNode_st**, std::size_t, unsigned) = nullptr;
+  int (*exchange_capture_mode)(int*) = nullptr;
+
+  int (*event_create)(CUevent_st**, unsigned) = nullptr;
+  int (*event_destroy)(CUevent_st*) = nullptr;
+  int (*event_record)(CUevent_st*, CUstream_st*) = nullptr;
+  int (*event_query)(CUevent_st*) = nullptr;
+  int (*event_synchronize)(CUevent_st*) = nullptr;
+
+  int (*graph_create)(CUgraph_st**, unsigned) = nullptr;
+  int (*graph_destroy)(CUgraph_st*) = nullptr;
+  int (*graph_add_copy)(CUgraphNode_st**, CUgraph_st*, CUgraphNode_st* const*, std::size_t,
+                        const memcpy_3d*, CUctx_st*) = nullptr;
+  int (*graph_instantiate)(CUgraphExec_st**, CUgraph_st*, unsigned long long) = nullptr;
+  int (*graph_exec_destroy)(CUgraphExec_st*) = nullptr;
+  int (*graph_exec_set_copy)(CUgraphExec_st*, CUgraphNode_st*, const memcpy_3d*,
+                             CUctx_st*) = nullptr;
+  int (*graph_launch)(CUgraphExec_st*, CUstream_st*) = nullptr;
+  int (*user_object_create)(CUuserObject_st**, void*, void (*)(void*), unsigned,
+                            unsigned) = nullptr;
+  int (*user_object_release)(CUuserObject_st*, unsigned) = nullptr;
+  int (*graph_retain_user_object)(CUgraph_st*, CUuserObject_st*, unsigned, unsigned) = nullptr;
+};
+
+// That of this process. Throws usage_error where there is no driver, device_error where it is too
+// old or cannot start.
+const driver_table& real_driver();
+
+// Throws device_error, which names the call and the driver's error, unless `result` is success.
+void check(const driver_table& driver, int result, const char* call);
+// For destructors: a line in the log, where the driver is not shutting down already.
+void log_failure(const driver_table& driver, int result, const char* call) noexcept;
+
+// Makes a context the calling thread's current one as long as it lives.
+class in_context {
+ public:
+  in_context(const driver_table& driver, CUctx_st* context);
+  // For destructors: where that fails, a line in the log.
+  in_context(const driver_table& driver, CUctx_st* context, std::nothrow_t) noexcept;
+  ~in_context();
+  in_context(const in_context&) = delete;
+  in_context& operator=(const in_context&) = delete;
+
+ private:
+  const driver_table& driver_;
+  bool pushed_ = true;
+};
+
+// Calls of this thread that would end other threads' captures (allocations, queries of events) do
+// not, as long as it lives: none of them has to do with what is captured.
+class beside_captures {
+ public:
+  explicit beside_captures(const driver_table& driver);
+  ~beside_captures();
+  beside_captures(const beside_captures&) = delete;
+  beside_captures& operator=(const beside_captures&) = delete;
+
+ private:
+  const driver_table& driver_;
+  int mode_ = capture_mode_relaxed;
+};
+
+}  // namespace interlace::cuda

@@ -1,0 +1,76 @@
+// Executable graphs by the shape of their program and the contexts of the memories at its ends, not
+// by addresses. A shape has several, so that messages of one shape overlap: an executable never
+// runs twice at once. Where there would be too many, the least recently used is dropped.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+
+#include "cuda/transfer/graph_executor.hpp"
+
+namespace interlace::cuda {
+
+struct graph_key {
+  std::shared_ptr<const std::string> shape;
+  std::size_t shape_hash = 0;
+  // An executable may only be changed to addresses of the same contexts.
+  CUctx_st* source = nullptr;
+  CUctx_st* destination = nullptr;
+
+  friend bool operator==(const graph_key& one, const graph_key& other) {
+    return one.shape_hash == other.shape_hash && one.source == other.source &&
+           one.destination == other.destination &&
+           (one.shape == other.shape || *one.shape == *other.shape);
+  }
+};
+
+struct graph_counts {
+  std::uint64_t hits = 0;       // an idle executable was there
+  std::uint64_t misses = 0;     // none was
+  std::uint64_t evictions = 0;  // one was dropped for another
+  std::uint64_t executables = 0;
+  graph_times times;
+};
+
+class graph_cache {
+ public:
+  // `bound` is how many executables are kept, at least 1.
+  explicit graph_cache(std::size_t bound) : bound_(bound) {}
+  ~graph_cache();
+  graph_cache(const graph_cache&) = delete;
+  graph_cache& operator=(const graph_cache&) = delete;
+
+  // One that is idle, or that ends before what the stream does next; null if there is none.
+  std::unique_ptr<graph_executable> take(const graph_key& key, unsigned long long stream_id);
+  // For the next message, when `end` is over. An executable that failed is not brought here.
+  void keep(const graph_key& key, std::unique_ptr<graph_executable> used, shared_completion end);
+
+  void add(const graph_times& spent);
+  graph_counts counts() const;
+
+ private:
+  struct entry {
+    graph_key key;
+    std::unique_ptr<graph_executable> executable;
+    shared_completion end;
+  };
+  using entries = std::list<entry>;
+  struct hash {
+    std::size_t operator()(const graph_key& key) const { return key.shape_hash; }
+  };
+
+  void drop_oldest(entries& dropped);
+
+  std::size_t bound_;
+  mutable std::mutex mutex_;
+  entries kept_;  // the most recently used first
+  std::unordered_multimap<graph_key, entries::iterator, hash> by_key_;
+  graph_counts counts_;
+};
+
+}  // namespace interlace::cuda

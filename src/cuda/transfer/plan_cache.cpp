@@ -1,0 +1,124 @@
+#include "cuda/transfer/plan_cache.hpp"
+
+#include <bit>
+#include <utility>
+
+#include "plan/steps.hpp"
+
+namespace interlace::cuda {
+namespace {
+
+constexpr std::size_t most_programs = 1024;
+constexpr std::size_t most_plans = 4096;
+// A gain that is predicted to be less is within what the model is wrong by.
+constexpr double worth = 0.95;
+
+std::uint64_t class_of(std::uint64_t bytes) {
+  constexpr int digits = 4;  // steps of an eighth to a sixteenth
+  const int surplus = static_cast<int>(std::bit_width(bytes)) - digits;
+  return surplus <= 0 ? bytes : bytes >> surplus << surplus;
+}
+
+void append(std::string& key, std::uint64_t number) {
+  key.append(reinterpret_cast<const char*>(&number), sizeof(number));
+}
+
+void append(std::string& key, machine::endpoint end) {
+  key.push_back(static_cast<char>(end.kind));
+  key.push_back(static_cast<char>(end.index));
+}
+
+std::string key_of(const plan::message& wanted, const std::vector<machine::endpoint>& relays,
+                   const std::vector<plan::traffic>& traffic) {
+  std::string key;
+  append(key, wanted.from);
+  append(key, wanted.to);
+  append(key, wanted.bytes);
+  for (const machine::endpoint place : relays) append(key, place);
+  for (const plan::traffic& running : traffic) {
+    key.push_back('\xff');
+    for (const machine::endpoint stop : running.stops) append(key, stop);
+  }
+  return key;
+}
+
+bool direct(const plan::plan& made) {
+  return made.buffers.empty() || made.predicted_s > worth * made.direct_s;
+}
+
+// The direct path alone: what executors are not asked for.
+copy_program direct_program(const plan::plan& made) {
+  copy_program program;
+  program.bytes = made.messages.front().bytes;
+  program.predicted_s = program.direct_s = made.direct_s;
+  const plan::message& one = made.messages.front();
+  program.under_way.push_back({{one.from, one.to}, 0});
+  return program;
+}
+
+}  // namespace
+
+plan_cache::plan_cache(machine::machine described, std::vector<int> gpus,
+                       std::uint64_t staging_bytes)
+    : machine_(std::move(described)), gpus_(std::move(gpus)), staging_bytes_(staging_bytes) {}
+
+plan::plan plan_cache::planned(const plan::message& wanted,
+                               const std::vector<machine::endpoint>& relays,
+                               const std::vector<plan::traffic>& traffic) const {
+  plan::options asked;
+  asked.staging = relays;
+  asked.staging_bytes = staging_bytes_;
+  asked.traffic = traffic;
+  return plan::make_plan(machine_, {&wanted, 1}, asked);
+}
+
+std::shared_ptr<planned_copy> plan_cache::find(const plan::message& wanted,
+                                               const std::vector<machine::endpoint>& relays,
+                                               const std::vector<plan::traffic>& traffic) {
+  const std::string key = key_of(wanted, relays, traffic);
+  plan::message class_message = wanted;
+  class_message.bytes = class_of(wanted.bytes);
+  const std::string class_key = key_of(class_message, relays, traffic);
+  std::shared_ptr<const plan::plan> of_class;
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = programs_.at.find(key); found != programs_.at.end()) {
+      programs_.entries.splice(programs_.entries.begin(), programs_.entries, found->second);
+      return found->second->second;
+    }
+    if (const auto found = plans_.find(class_key); found != plans_.end()) of_class = found->second;
+  }
+  // Planned without the lock: two threads may do the same.
+  if (!of_class)
+    of_class = std::make_shared<const plan::plan>(planned(class_message, relays, traffic));
+  auto made = std::make_shared<planned_copy>();
+  plan::plan exact = *of_class;
+  exact.messages.front().bytes = wanted.bytes;
+  if (direct(exact)) {
+    made->program = direct_program(exact);
+  } else {
+    if (class_message.bytes != wanted.bytes) {
+      plan::shares shares;
+      for (const plan::path& way : exact.paths) {
+        shares.bytes.push_back(static_cast<double>(way.bytes));
+        shares.chunks.push_back(way.direct() ? 1 : way.chunks);
+      }
+      plan::cut(exact, shares, plan::dealing::by_share, staging_bytes_);
+    }
+    made->program = make_program(exact, gpus_);
+  }
+  const std::lock_guard lock(mutex_);
+  if (plans_.size() >= most_plans) plans_.clear();
+  plans_.emplace(class_key, of_class);
+  if (const auto found = programs_.at.find(key); found != programs_.at.end())
+    return found->second->second;
+  programs_.entries.emplace_front(key, made);
+  programs_.at.emplace(key, programs_.entries.begin());
+  if (programs_.entries.size() > most_programs) {
+    programs_.at.erase(programs_.entries.back().first);
+    programs_.entries.pop_back();
+  }
+  return made;
+}
+
+}  // namespace interlace::cuda

@@ -1,0 +1,161 @@
+#include "cuda/transfer/stream_executor.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+namespace interlace::cuda {
+namespace {
+
+constexpr std::size_t most_lanes = 64;
+
+}  // namespace
+
+lane::lane(contexts& of)
+    : contexts_(of),
+      streams_(static_cast<std::size_t>(of.count())),
+      events_(static_cast<std::size_t>(of.count())) {}
+
+lane::~lane() {
+  const driver_table& driver = contexts_.driver();
+  const in_context on(driver, contexts_.any(), std::nothrow);
+  for (const auto& of_gpu : streams_)
+    for (CUstream_st* one : of_gpu)
+      log_failure(driver, driver.stream_destroy(one), "cuStreamDestroy");
+  for (const auto& of_gpu : events_)
+    for (CUevent_st* one : of_gpu) log_failure(driver, driver.event_destroy(one), "cuEventDestroy");
+}
+
+CUstream_st* lane::stream(int gpu, std::size_t number) {
+  auto& made = streams_[static_cast<std::size_t>(gpu)];
+  while (made.size() <= number) {
+    const in_context on(contexts_.driver(), contexts_.of(gpu));
+    CUstream_st* one = nullptr;
+    check(contexts_.driver(), contexts_.driver().stream_create(&one, stream_non_blocking),
+          "cuStreamCreate");
+    made.push_back(one);
+  }
+  return made[number];
+}
+
+CUevent_st* lane::event(int gpu, std::size_t number) {
+  auto& made = events_[static_cast<std::size_t>(gpu)];
+  while (made.size() <= number) {
+    const in_context on(contexts_.driver(), contexts_.of(gpu));
+    CUevent_st* one = nullptr;
+    check(contexts_.driver(), contexts_.driver().event_create(&one, event_without_timing),
+          "cuEventCreate");
+    made.push_back(one);
+  }
+  return made[number];
+}
+
+void lane::run(const copy_program& program, const addresses& where, const caller_stream& caller) {
+  try {
+    enqueue(program, where, caller);
+  } catch (...) {
+    const driver_table& driver = contexts_.driver();
+    for (const auto& of_gpu : streams_)
+      for (CUstream_st* one : of_gpu)
+        log_failure(driver, driver.stream_synchronize(one), "cuStreamSynchronize");
+    log_failure(driver, driver.stream_synchronize(caller.stream), "cuStreamSynchronize");
+    throw;
+  }
+}
+
+void lane::enqueue(const copy_program& program, const addresses& where,
+                   const caller_stream& caller) {
+  const driver_table& driver = contexts_.driver();
+  const auto record = [&](CUevent_st* one, CUstream_st* on) {
+    check(driver, driver.event_record(one, on), "cuEventRecord");
+  };
+  const auto wait = [&](CUstream_st* on, CUevent_st* one) {
+    check(driver, driver.stream_wait(on, one, 0), "cuStreamWaitEvent");
+  };
+  std::vector<std::size_t> used_events(events_.size(), 0);
+  const auto next_event = [&](int gpu) {
+    return event(gpu, used_events[static_cast<std::size_t>(gpu)]++);
+  };
+
+  // The longest slot of the caller's GPU runs on the caller's stream itself.
+  const std::size_t slots = program.slots.size();
+  std::size_t own = slots;
+  for (std::size_t slot = 0; slot < slots; ++slot)
+    if (program.slots[slot].gpu == caller.gpu &&
+        (own == slots || program.slots[slot].bytes > program.slots[own].bytes))
+      own = slot;
+
+  std::vector<CUstream_st*> streams(slots);
+  std::vector<std::size_t> used_streams(streams_.size(), 0);
+  for (std::size_t slot = 0; slot < slots; ++slot) {
+    const int gpu = program.slots[slot].gpu;
+    streams[slot] =
+        slot == own ? caller.stream : stream(gpu, used_streams[static_cast<std::size_t>(gpu)]++);
+  }
+  // A wait for an event that is not recorded yet would be none: every record comes first.
+  CUevent_st* begun = next_event(caller.gpu);
+  record(begun, caller.stream);
+  for (std::size_t slot = 0; slot < slots; ++slot)
+    if (slot != own && !program.slots[slot].first_waits) wait(streams[slot], begun);
+
+  std::vector<CUevent_st*> ends(program.copies.size(), nullptr);
+  for (std::size_t index = 0; index < program.copies.size(); ++index) {
+    const copy_program::copy& one = program.copies[index];
+    for (const std::uint32_t on : one.after) wait(streams[one.slot], ends[on]);
+    check(driver, driver.copy(where.of(one.to), where.of(one.from), one.bytes, streams[one.slot]),
+          "cuMemcpyAsync");
+    if (!one.awaited) continue;
+    ends[index] = next_event(program.slots[one.slot].gpu);
+    record(ends[index], streams[one.slot]);
+  }
+  for (std::size_t slot = 0; slot < slots; ++slot) {
+    if (slot == own || program.slots[slot].last_awaited) continue;
+    CUevent_st* end = next_event(program.slots[slot].gpu);
+    record(end, streams[slot]);
+    wait(caller.stream, end);
+  }
+}
+
+stream_executor::~stream_executor() {
+  for (const idle& one : idle_) {
+    try {
+      if (one.end) one.end->wait();
+    } catch (const std::exception&) {  // streams of a failed GPU end with it
+      continue;
+    }
+  }
+}
+
+std::unique_ptr<lane> stream_executor::run(const copy_program& program, const addresses& where,
+                                           const caller_stream& caller) {
+  std::unique_ptr<lane> used;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = std::find_if(idle_.begin(), idle_.end(), [&](const idle& one) {
+      return !one.end || one.end->over_for(caller.id);
+    });
+    if (found != idle_.end()) {
+      used = std::move(found->streams);
+      idle_.erase(found);
+    } else if (made_ == most_lanes) {
+      return nullptr;
+    } else {
+      ++made_;
+    }
+  }
+  if (!used) used = std::make_unique<lane>(contexts_);
+  try {
+    used->run(program, where, caller);
+  } catch (...) {
+    keep(std::move(used), nullptr);  // it waited for its streams
+    throw;
+  }
+  return used;
+}
+
+void stream_executor::keep(std::unique_ptr<lane> used, shared_completion end) {
+  const std::lock_guard lock(mutex_);
+  idle_.push_back({std::move(used), std::move(end)});
+}
+
+}  // namespace interlace::cuda

@@ -1,0 +1,803 @@
+// A CUDA driver on host memory, for the copy engine's tests.
+//
+// What is enqueued becomes a graph of operations, each behind those that CUDA promises it to run
+// behind: its stream's last one, the event that the stream waited for, for the legacy stream and
+// blocking streams each other's. They run in a seeded order that is legal but as unkind as one
+// likes: nothing until something waits, or the latest first. A copy takes time: half of it happens
+// when it starts, half when it ends, others may run in between. Two copies, neither of which runs
+// behind the other, that touch the same bytes and one of which writes them are an error, whether or
+// not the bytes come out right. So are calls that CUDA would refuse or that would be slow.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cuda/transfer/driver_table.hpp"
+
+namespace interlace::fake {
+
+inline constexpr int injected_failure = 999;
+inline constexpr int refused = 1;  // invalid value
+
+enum class kind : std::uint8_t { gpu, pinned, pageable, managed, virtual_gpu };
+
+class driver {
+ public:
+  // Only one at a time.
+  driver(int gpus, std::uint64_t seed) : random_(seed), gpus_(static_cast<std::size_t>(gpus)) {
+    current_ = this;
+    mode_ = static_cast<int>(random_() % 4);
+    for (std::size_t gpu = 0; gpu < gpus_.size(); ++gpu) {
+      gpus_[gpu].number = static_cast<int>(gpu);
+      gpus_[gpu].peers.resize(gpus_.size(), false);
+      gpus_[gpu].legacy = new_stream(gpus_[gpu], true);
+    }
+    make_table();
+    stack().clear();
+  }
+  ~driver() { current_ = nullptr; }
+  driver(const driver&) = delete;
+  driver& operator=(const driver&) = delete;
+
+  const cuda::driver_table& table() const { return table_; }
+  CUctx_st* context(int gpu) { return handle<CUctx_st>(&gpus_.at(static_cast<std::size_t>(gpu))); }
+
+  // Memory, filled with something that no test writes.
+  std::uint8_t* memory(kind what, int gpu, std::uint64_t bytes) {
+    const std::lock_guard lock(mutex_);
+    return reinterpret_cast<std::uint8_t*>(new_block(what, gpu, bytes));
+  }
+  // Of virtual memory: which GPUs may use it beside its own.
+  void give_access(const void* memory, int gpu) {
+    const std::lock_guard lock(mutex_);
+    block_at(reinterpret_cast<cuda::device_address>(memory))->access.insert(gpu);
+  }
+  CUstream_st* stream(int gpu, bool blocking) {
+    const std::lock_guard lock(mutex_);
+    return handle<CUstream_st>(new_stream(gpus_.at(static_cast<std::size_t>(gpu)), blocking));
+  }
+
+  void begin_capture(CUstream_st* on) {
+    const std::lock_guard lock(mutex_);
+    stream_of(on)->capturing = graphs_.emplace_back(std::make_unique<graph>()).get();
+    stream_of(on)->front.clear();
+    ++captures_;
+  }
+  CUgraph_st* end_capture(CUstream_st* on) {
+    const std::lock_guard lock(mutex_);
+    --captures_;
+    return handle<CUgraph_st>(std::exchange(stream_of(on)->capturing, nullptr));
+  }
+
+  // Runs everything.
+  void synchronize() {
+    const std::lock_guard lock(mutex_);
+    while (step()) {
+    }
+  }
+  // From the n-th call of it on (1: the next), the function fails so many times.
+  void fail(const std::string& function, int from, int times) {
+    const std::lock_guard lock(mutex_);
+    failing_[function] = {from, times};
+  }
+  void forbid_memory(bool forbidden) { no_memory_ = forbidden; }
+
+  std::vector<std::string> errors() {
+    const std::lock_guard lock(mutex_);
+    return errors_;
+  }
+  std::uint64_t calls(const std::string& function) {
+    const std::lock_guard lock(mutex_);
+    return calls_[function];
+  }
+  std::uint64_t staging_bytes() const { return staging_bytes_; }
+  std::size_t live_user_objects() const { return user_objects_; }
+
+ private:
+  struct op;
+  using op_ptr = std::shared_ptr<op>;
+  struct op {
+    bool is_copy = false;
+    cuda::device_address to = 0, from = 0;
+    std::uint64_t bytes = 0;
+    std::vector<op_ptr> behind;
+    bool begun = false, done = false;
+    std::uint64_t rank = 0;
+  };
+  struct device;
+  struct node {
+    cuda::memcpy_3d run;
+    std::vector<node*> behind;
+    CUctx_st* context = nullptr;
+  };
+  struct user_object {
+    void* data = nullptr;
+    void (*destroy)(void*) = nullptr;
+    std::size_t references = 0;
+  };
+  struct graph {
+    std::vector<std::unique_ptr<node>> nodes;
+    std::vector<user_object*> owned;
+  };
+  struct executable {
+    std::vector<node> nodes;  // copies of the graph's
+    std::vector<const node*> origin;
+    std::vector<user_object*> owned;
+    op_ptr last;
+  };
+  struct stream_state {
+    device* of = nullptr;
+    bool blocking = false;
+    std::uint64_t id = 0;
+    op_ptr last;
+    graph* capturing = nullptr;
+    std::vector<node*> front;
+    std::uint64_t rank = 0;
+  };
+  struct device {
+    int number = 0;
+    std::vector<bool> peers;
+    stream_state* legacy = nullptr;
+  };
+  struct event {
+    device* of = nullptr;
+    op_ptr at;
+  };
+  struct block {
+    cuda::device_address base = 0;
+    std::uint64_t bytes = 0;
+    kind what = kind::gpu;
+    int gpu = 0;
+    std::uint64_t id = 0;
+    std::set<int> access;
+    bool own = false;  // taken by the engine
+    std::unique_ptr<std::uint8_t[]> storage;
+  };
+
+  template <class Handle, class Object>
+  static Handle* handle(Object* object) {
+    return reinterpret_cast<Handle*>(object);
+  }
+  static std::vector<CUctx_st*>& stack() {
+    thread_local std::vector<CUctx_st*> contexts;
+    return contexts;
+  }
+  static bool& in_callback() {
+    thread_local bool inside = false;
+    return inside;
+  }
+  static int& capture_mode() {
+    thread_local int mode = 0;
+    return mode;
+  }
+
+  void error(const std::string& text) {
+    if (errors_.size() < 20) errors_.push_back(text);
+  }
+  static device* gpu_of(CUctx_st* context) { return reinterpret_cast<device*>(context); }
+  device* current_gpu() { return stack().empty() ? nullptr : gpu_of(stack().back()); }
+  stream_state* stream_of(CUstream_st* asked) {
+    const auto number = reinterpret_cast<std::uintptr_t>(asked);
+    if (number > 2) return reinterpret_cast<stream_state*>(asked);
+    device* on = current_gpu();
+    if (on == nullptr) return nullptr;
+    return on->legacy;
+  }
+  stream_state* new_stream(device& of, bool blocking) {
+    auto made = std::make_unique<stream_state>();
+    made->of = &of;
+    made->blocking = blocking;
+    made->id = ++ids_;
+    made->rank = random_() % 4;
+    return streams_.emplace_back(std::move(made)).get();
+  }
+  cuda::device_address new_block(kind what, int gpu, std::uint64_t bytes) {
+    block made;
+    made.storage = std::make_unique<std::uint8_t[]>(bytes + 512);
+    std::memset(made.storage.get(), 0xCD, bytes + 512);
+    made.base = (reinterpret_cast<cuda::device_address>(made.storage.get()) + 255) / 256 * 256;
+    made.bytes = bytes;
+    made.what = what;
+    made.gpu = gpu;
+    made.id = ++ids_;
+    made.access.insert(gpu);
+    const auto base = made.base;
+    blocks_.emplace(base, std::move(made));
+    return base;
+  }
+  block* block_at(cuda::device_address address) {
+    auto found = blocks_.upper_bound(address);
+    if (found == blocks_.begin()) return nullptr;
+    --found;
+    return address < found->second.base + found->second.bytes ? &found->second : nullptr;
+  }
+
+  // --- running ---
+
+  static bool overlap(cuda::device_address one, std::uint64_t bytes, cuda::device_address other,
+                      std::uint64_t other_bytes) {
+    return one < other + other_bytes && other < one + bytes;
+  }
+  static bool conflict(const op& one, const op& other) {
+    return overlap(one.to, one.bytes, other.to, other.bytes) ||
+           overlap(one.to, one.bytes, other.from, other.bytes) ||
+           overlap(one.from, one.bytes, other.to, other.bytes);
+  }
+  static bool runs_behind(const op_ptr& later, const op* earlier, std::set<const op*>& seen) {
+    for (const op_ptr& one : later->behind) {
+      if (one.get() == earlier) return true;
+      if (!one->done && seen.insert(one.get()).second && runs_behind(one, earlier, seen))
+        return true;
+    }
+    return false;
+  }
+  static bool ready(const op& one) {
+    return std::all_of(one.behind.begin(), one.behind.end(),
+                       [](const op_ptr& on) { return on->done; });
+  }
+  static void move(const op& one, bool second) {
+    const std::uint64_t half = one.bytes / 2;
+    auto* to = reinterpret_cast<std::uint8_t*>(one.to);
+    const auto* from = reinterpret_cast<const std::uint8_t*>(one.from);
+    if (second)
+      std::memcpy(to + half, from + half, one.bytes - half);
+    else
+      std::memcpy(to, from, half);
+  }
+  void begin(const op_ptr& one) {
+    for (const op_ptr& other : pending_) {
+      if (other == one || !other->is_copy || !conflict(*one, *other)) continue;
+      std::set<const op*> seen;
+      if (other->begun || !runs_behind(other, one.get(), seen))
+        error("two copies touch the same bytes, and neither runs behind the other");
+    }
+    if (block_at(one->to) == nullptr || block_at(one->from) == nullptr)
+      error("a copy runs on memory that was freed");
+    else
+      move(*one, false);
+    one->begun = true;
+  }
+  void end(const op_ptr& one) {
+    if (one->is_copy && block_at(one->to) != nullptr && block_at(one->from) != nullptr)
+      move(*one, true);
+    one->done = true;
+    one->behind.clear();
+    std::erase(pending_, one);
+  }
+  // Starts or ends one operation; false if nothing is left.
+  bool step() {
+    if (pending_.empty()) return false;
+    std::vector<op_ptr> able;
+    for (const op_ptr& one : pending_)
+      if (one->begun || ready(*one)) able.push_back(one);
+    if (able.empty()) {
+      error("operations wait for each other");
+      pending_.clear();
+      return false;
+    }
+    op_ptr chosen = able[random_() % able.size()];
+    if (mode_ == 1) chosen = able.back();
+    if (mode_ == 2)
+      chosen = *std::max_element(able.begin(), able.end(), [](const auto& one, const auto& other) {
+        return one->rank < other->rank;
+      });
+    if (chosen->is_copy && !chosen->begun)
+      begin(chosen);
+    else
+      end(chosen);
+    return true;
+  }
+  void finish(const op_ptr& one) {
+    while (one && !one->done && step()) {
+    }
+  }
+  // Time passes with every call, but where nothing runs until something waits.
+  void pass() {
+    if (mode_ == 3) return;
+    for (std::uint64_t steps = random_() % 4; steps > 0; --steps) step();
+  }
+
+  op_ptr enqueue(stream_state& on, op made) {
+    auto one = std::make_shared<op>(std::move(made));
+    if (on.last) one->behind.push_back(on.last);
+    if (on.blocking)
+      for (const auto& other : streams_) {
+        const bool legacy = other.get() == other->of->legacy || &on == on.of->legacy;
+        if (other.get() != &on && other->of == on.of && other->blocking && legacy && other->last)
+          one->behind.push_back(other->last);
+      }
+    one->rank = on.rank;
+    on.last = one;
+    pending_.push_back(one);
+    return one;
+  }
+  // Whether a stream of that GPU may copy there, without a detour through the host.
+  void check_reach(const device& on, cuda::device_address address, std::uint64_t bytes) {
+    const block* at = block_at(address);
+    if (at == nullptr || address + bytes > at->base + at->bytes) {
+      error("a copy leaves its memory");
+      return;
+    }
+    if (at->what == kind::gpu && at->gpu != on.number &&
+        !on.peers[static_cast<std::size_t>(at->gpu)])
+      error("a copy between GPUs that cannot reach each other");
+    if (at->what == kind::virtual_gpu && !at->access.contains(on.number))
+      error("a copy of memory that is not shared");
+  }
+
+  // --- the calls ---
+
+  template <class Function>
+  static int call(const char* name, Function&& body, bool unsafe = false) {
+    driver* self = current_;
+    if (self == nullptr) return cuda::driver_result::deinitialized;
+    const std::lock_guard lock(self->mutex_);
+    if (in_callback()) self->error(std::string(name) + " is called by a callback of the driver");
+    ++self->calls_[name];
+    if (unsafe && self->captures_ > 0 && capture_mode() != cuda::capture_mode_relaxed)
+      self->error(std::string(name) + " would end a capture");
+    if (const auto found = self->failing_.find(name); found != self->failing_.end()) {
+      auto& [from, times] = found->second;
+      if (--from <= 0 && times-- > 0) return injected_failure;
+    }
+    self->pass();
+    return body(*self);
+  }
+
+  void make_table();
+  int attribute(int which, void* into, cuda::device_address address);
+  void release(user_object* object) {
+    if (--object->references > 0) return;
+    in_callback() = true;
+    object->destroy(object->data);
+    in_callback() = false;
+    --user_objects_;
+    delete object;
+  }
+
+  static inline driver* current_ = nullptr;
+  std::recursive_mutex mutex_;
+  std::mt19937_64 random_;
+  int mode_ = 0;
+  cuda::driver_table table_;
+  std::vector<device> gpus_;
+  std::vector<std::unique_ptr<stream_state>> streams_;
+  std::vector<std::unique_ptr<event>> events_;
+  std::vector<std::unique_ptr<graph>> graphs_;
+  std::vector<std::unique_ptr<executable>> executables_;
+  std::map<cuda::device_address, block> blocks_;
+  std::vector<op_ptr> pending_;
+  std::uint64_t ids_ = 0;
+  int captures_ = 0;
+  bool no_memory_ = false;
+  std::uint64_t staging_bytes_ = 0;
+  std::size_t user_objects_ = 0;
+  std::vector<std::string> errors_;
+  std::map<std::string, std::uint64_t> calls_;
+  std::map<std::string, std::pair<int, int>> failing_;
+};
+
+inline int driver::attribute(int which, void* into, cuda::device_address address) {
+  const block* at = block_at(address);
+  const bool known = at != nullptr && at->what != kind::pageable;
+  const bool on_gpu = known && at->what != kind::pinned;
+  const auto put = [&](auto value) { std::memcpy(into, &value, sizeof(value)); };
+  switch (which) {
+    case cuda::pointer_context:
+      put(known && at->what != kind::virtual_gpu
+              ? reinterpret_cast<void*>(&gpus_[static_cast<std::size_t>(at->gpu)])
+              : nullptr);
+      return 0;
+    case cuda::pointer_memory_type:
+      put(!known ? 0U : on_gpu ? 2U : 1U);
+      return 0;
+    case cuda::pointer_buffer_id:
+      put(known ? std::uint64_t{at->id} : std::uint64_t{0});
+      return 0;
+    case cuda::pointer_is_managed:
+      put(known && at->what == kind::managed ? 1U : 0U);
+      return 0;
+    case cuda::pointer_device:
+      put(known ? at->gpu : -2);
+      return 0;
+    case cuda::pointer_is_plain:
+      put(known && at->what == kind::gpu ? 1U : 0U);
+      return 0;
+    case cuda::pointer_pool:
+      put(static_cast<void*>(nullptr));
+      return 0;
+    case cuda::pointer_mapping_base:
+      put(known ? at->base : cuda::device_address{0});
+      return 0;
+    case cuda::pointer_mapping_bytes:
+      put(known ? std::size_t{at->bytes} : std::size_t{0});
+      return 0;
+    case cuda::pointer_access:
+      put(known && at->access.contains(current_gpu()->number) ? 3U : 0U);
+      return 0;
+    default:
+      return refused;
+  }
+}
+
+inline void driver::make_table() {
+  using cuda::device_address;
+  cuda::driver_table& t = table_;
+  t.error_name = [](int, const char** name) {
+    *name = "FAKE";
+    return 0;
+  };
+  t.device_count = [](int* count) {
+    return call("device_count", [&](driver& d) {
+      *count = static_cast<int>(d.gpus_.size());
+      return 0;
+    });
+  };
+  t.can_access_peer = [](int* can, int, int) {
+    *can = 1;
+    return 0;
+  };
+  t.primary_retain = [](CUctx_st** made, int gpu) {
+    return call("primary_retain", [&](driver& d) {
+      *made = d.context(gpu);
+      return 0;
+    });
+  };
+  t.primary_release = [](int) { return 0; };
+  t.push = [](CUctx_st* context) {
+    return call("push", [&](driver& d) {
+      if (context == nullptr) d.error("no context is pushed");
+      stack().push_back(context);
+      return 0;
+    });
+  };
+  t.pop = [](CUctx_st** context) {
+    return call("pop", [&](driver& d) {
+      if (stack().empty()) {
+        d.error("nothing to pop");
+        return refused;
+      }
+      *context = stack().back();
+      stack().pop_back();
+      return 0;
+    });
+  };
+  t.current = [](CUctx_st** context) {
+    *context = stack().empty() ? nullptr : stack().back();
+    return 0;
+  };
+  t.enable_peer = [](CUctx_st* other, unsigned) {
+    return call("enable_peer", [&](driver& d) {
+      device* on = d.current_gpu();
+      auto peer = on->peers.begin() + gpu_of(other)->number;
+      const bool had = *peer;
+      *peer = true;
+      return had ? cuda::driver_result::peer_access_already_enabled : 0;
+    });
+  };
+  t.pointer_attributes = [](unsigned count, int* which, void** into, device_address address) {
+    return call("pointer_attributes", [&](driver& d) {
+      for (unsigned at = 0; at < count; ++at)
+        if (const int result = d.attribute(which[at], into[at], address); result != 0)
+          return result;
+      return 0;
+    });
+  };
+  t.allocate = [](device_address* made, std::size_t bytes) {
+    return call(
+        "allocate",
+        [&](driver& d) {
+          if (d.no_memory_) return cuda::driver_result::out_of_memory;
+          *made = d.new_block(kind::gpu, d.current_gpu()->number, bytes);
+          d.block_at(*made)->own = true;
+          d.staging_bytes_ += bytes;
+          return 0;
+        },
+        true);
+  };
+  t.allocate_host = [](void** made, std::size_t bytes, unsigned flags) {
+    return call(
+        "allocate_host",
+        [&](driver& d) {
+          if (d.no_memory_) return cuda::driver_result::out_of_memory;
+          if (flags != cuda::host_memory_portable) d.error("host memory for one context");
+          *made =
+              reinterpret_cast<void*>(d.new_block(kind::pinned, d.current_gpu()->number, bytes));
+          d.block_at(reinterpret_cast<device_address>(*made))->own = true;
+          d.staging_bytes_ += bytes;
+          return 0;
+        },
+        true);
+  };
+  t.free = [](device_address freed) {
+    return call("free", [&](driver& d) {
+      for (const op_ptr& one : d.pending_)
+        if (one->is_copy && d.blocks_.contains(freed) &&
+            (overlap(one->to, one->bytes, freed, d.blocks_.at(freed).bytes) ||
+             overlap(one->from, one->bytes, freed, d.blocks_.at(freed).bytes)))
+          d.error("memory is freed that a copy uses");
+      if (d.blocks_.erase(freed) == 0) d.error("memory is freed that is none");
+      return 0;
+    });
+  };
+  t.free_host = [](void* freed) {
+    return current_->table_.free(reinterpret_cast<device_address>(freed));
+  };
+  t.copy = [](device_address to, device_address from, std::size_t bytes, CUstream_st* on) {
+    return call("copy", [&](driver& d) {
+      stream_state* stream = d.stream_of(on);
+      if (stream == nullptr) return cuda::driver_result::invalid_context;
+      if (stream->capturing != nullptr) {
+        auto made = std::make_unique<node>();
+        made->run = cuda::one_run(to, from, bytes);
+        made->behind = stream->front;
+        made->context = handle<CUctx_st>(stream->of);
+        stream->front.assign(1, made.get());
+        stream->capturing->nodes.push_back(std::move(made));
+        return 0;
+      }
+      const block* source = d.block_at(from);
+      const block* target = d.block_at(to);
+      if (source == nullptr || target == nullptr) return refused;
+      if (source->own || target->own) {
+        d.check_reach(*stream->of, to, bytes);
+        d.check_reach(*stream->of, from, bytes);
+      }
+      op made;
+      made.is_copy = true;
+      made.to = to;
+      made.from = from;
+      made.bytes = bytes;
+      const op_ptr one = d.enqueue(*stream, std::move(made));
+      if (source->what == kind::pageable || target->what == kind::pageable) d.finish(one);
+      return 0;
+    });
+  };
+  t.stream_create = [](CUstream_st** made, unsigned flags) {
+    return call("stream_create", [&](driver& d) {
+      if (flags != cuda::stream_non_blocking) d.error("a stream that blocks");
+      *made = handle<CUstream_st>(d.new_stream(*d.current_gpu(), false));
+      return 0;
+    });
+  };
+  t.stream_destroy = [](CUstream_st*) { return call("stream_destroy", [](driver&) { return 0; }); };
+  t.stream_synchronize = [](CUstream_st* on) {
+    return call(
+        "stream_synchronize",
+        [&](driver& d) {
+          d.finish(d.stream_of(on)->last);
+          return 0;
+        },
+        true);
+  };
+  t.stream_wait = [](CUstream_st* on, CUevent_st* asked, unsigned) {
+    return call("stream_wait", [&](driver& d) {
+      const auto* found = reinterpret_cast<event*>(asked);
+      if (d.stream_of(on)->capturing != nullptr) return refused;
+      op made;
+      if (found->at)
+        made.behind.push_back(found->at);
+      else
+        d.error("a wait for an event that nobody recorded");
+      d.enqueue(*d.stream_of(on), std::move(made));
+      return 0;
+    });
+  };
+  t.stream_context = [](CUstream_st* on, CUctx_st** context) {
+    return call("stream_context", [&](driver& d) {
+      const stream_state* stream = d.stream_of(on);
+      if (stream == nullptr) return cuda::driver_result::invalid_context;
+      *context = handle<CUctx_st>(stream->of);
+      return 0;
+    });
+  };
+  t.stream_id = [](CUstream_st* on, unsigned long long* id) {
+    return call("stream_id", [&](driver& d) {
+      *id = d.stream_of(on)->id;
+      return 0;
+    });
+  };
+  t.capture_info = [](CUstream_st* on, int* status, unsigned long long* id, CUgraph_st** into,
+                      CUgraphNode_st* const** front, std::size_t* count) {
+    return call("capture_info", [&](driver& d) {
+      stream_state* stream = d.stream_of(on);
+      *status = stream->capturing != nullptr ? cuda::capture_active : cuda::capture_none;
+      *id = 1;
+      *into = handle<CUgraph_st>(stream->capturing);
+      *front = reinterpret_cast<CUgraphNode_st* const*>(stream->front.data());
+      *count = stream->front.size();
+      return 0;
+    });
+  };
+  t.capture_depend = [](CUstream_st* on, CUgraphNode_st** front, std::size_t count,
+                        unsigned flags) {
+    return call("capture_depend", [&](driver& d) {
+      if (flags != cuda::capture_set_dependencies) d.error("dependencies are added, not set");
+      auto** nodes = reinterpret_cast<node**>(front);
+      d.stream_of(on)->front.assign(nodes, nodes + count);
+      return 0;
+    });
+  };
+  t.exchange_capture_mode = [](int* mode) {
+    std::swap(*mode, capture_mode());
+    return 0;
+  };
+  t.event_create = [](CUevent_st** made, unsigned) {
+    return call("event_create", [&](driver& d) {
+      auto& one = d.events_.emplace_back(std::make_unique<event>());
+      one->of = d.current_gpu();
+      *made = handle<CUevent_st>(one.get());
+      return 0;
+    });
+  };
+  t.event_destroy = [](CUevent_st*) { return call("event_destroy", [](driver&) { return 0; }); };
+  t.event_record = [](CUevent_st* asked, CUstream_st* on) {
+    return call("event_record", [&](driver& d) {
+      auto* one = reinterpret_cast<event*>(asked);
+      stream_state* stream = d.stream_of(on);
+      if (stream->capturing != nullptr) return refused;
+      if (one->of != stream->of) d.error("an event of one GPU on a stream of another");
+      one->at = d.enqueue(*stream, {});
+      return 0;
+    });
+  };
+  t.event_query = [](CUevent_st* asked) {
+    return call(
+        "event_query",
+        [&](driver&) {
+          const auto* one = reinterpret_cast<event*>(asked);
+          return !one->at || one->at->done ? 0 : cuda::driver_result::not_ready;
+        },
+        true);
+  };
+  t.event_synchronize = [](CUevent_st* asked) {
+    return call(
+        "event_synchronize",
+        [&](driver& d) {
+          d.finish(reinterpret_cast<event*>(asked)->at);
+          return 0;
+        },
+        true);
+  };
+  t.graph_create = [](CUgraph_st** made, unsigned) {
+    return call("graph_create", [&](driver& d) {
+      *made = handle<CUgraph_st>(d.graphs_.emplace_back(std::make_unique<graph>()).get());
+      return 0;
+    });
+  };
+  t.graph_destroy = [](CUgraph_st* ended) {
+    return call("graph_destroy", [&](driver& d) {
+      auto* one = reinterpret_cast<graph*>(ended);
+      for (user_object* object : one->owned) d.release(object);
+      one->owned.clear();
+      return 0;
+    });
+  };
+  t.graph_add_copy = [](CUgraphNode_st** into, CUgraph_st* to, CUgraphNode_st* const* behind,
+                        std::size_t count, const cuda::memcpy_3d* run, CUctx_st* context) {
+    return call("graph_add_copy", [&](driver& d) {
+      if (run->height != 1 || run->depth != 1 || run->width_bytes == 0 ||
+          run->width_bytes >= (std::size_t{1} << 31U))
+        d.error("a node that is no run of bytes");
+      d.check_reach(*gpu_of(context), run->to_device, run->width_bytes);
+      d.check_reach(*gpu_of(context), run->from_device, run->width_bytes);
+      auto made = std::make_unique<node>();
+      made->run = *run;
+      auto* const* nodes = reinterpret_cast<node* const*>(behind);
+      made->behind.assign(nodes, nodes + count);
+      made->context = context;
+      *into = handle<CUgraphNode_st>(made.get());
+      reinterpret_cast<graph*>(to)->nodes.push_back(std::move(made));
+      return 0;
+    });
+  };
+  t.graph_instantiate = [](CUgraphExec_st** made, CUgraph_st* of, unsigned long long) {
+    return call("graph_instantiate", [&](driver& d) {
+      const auto* from = reinterpret_cast<graph*>(of);
+      auto& one = d.executables_.emplace_back(std::make_unique<executable>());
+      for (const auto& each : from->nodes) {
+        one->nodes.push_back(*each);
+        one->origin.push_back(each.get());
+      }
+      one->owned = from->owned;
+      for (user_object* object : one->owned) ++object->references;
+      *made = handle<CUgraphExec_st>(one.get());
+      return 0;
+    });
+  };
+  t.graph_exec_destroy = [](CUgraphExec_st* ended) {
+    return call("graph_exec_destroy", [&](driver& d) {
+      auto* one = reinterpret_cast<executable*>(ended);
+      d.finish(one->last);
+      for (user_object* object : one->owned) d.release(object);
+      one->owned.clear();
+      one->nodes.clear();
+      return 0;
+    });
+  };
+  t.graph_exec_set_copy = [](CUgraphExec_st* of, CUgraphNode_st* which, const cuda::memcpy_3d* run,
+                             CUctx_st* context) {
+    return call("graph_exec_set_copy", [&](driver& d) {
+      auto* one = reinterpret_cast<executable*>(of);
+      const auto found =
+          std::find(one->origin.begin(), one->origin.end(), reinterpret_cast<const node*>(which));
+      if (found == one->origin.end()) return refused;
+      node& changed = one->nodes[static_cast<std::size_t>(found - one->origin.begin())];
+      const auto place = [&](device_address address) {
+        const block* at = d.block_at(address);
+        return at == nullptr ? std::pair(kind::pageable, -1) : std::pair(at->what, at->gpu);
+      };
+      if (place(run->to_device) != place(changed.run.to_device) ||
+          place(run->from_device) != place(changed.run.from_device) || context != changed.context)
+        return refused;
+      changed.run = *run;
+      return 0;
+    });
+  };
+  t.graph_launch = [](CUgraphExec_st* of, CUstream_st* on) {
+    return call("graph_launch", [&](driver& d) {
+      auto* one = reinterpret_cast<executable*>(of);
+      stream_state* stream = d.stream_of(on);
+      if (stream->capturing != nullptr) return refused;
+      std::set<const op*> seen;
+      if (one->last && !one->last->done && one->last != stream->last &&
+          (!stream->last || !runs_behind(stream->last, one->last.get(), seen)))
+        d.error("an executable is launched while it may run for another stream");
+      op made;
+      if (one->last) made.behind.push_back(one->last);
+      const op_ptr start = d.enqueue(*stream, std::move(made));
+      std::map<const node*, op_ptr> run;
+      op end_of;
+      for (std::size_t at = 0; at < one->nodes.size(); ++at) {
+        auto copy = std::make_shared<op>();
+        copy->is_copy = true;
+        copy->to = one->nodes[at].run.to_device;
+        copy->from = one->nodes[at].run.from_device;
+        copy->bytes = one->nodes[at].run.width_bytes;
+        copy->behind.push_back(start);
+        copy->rank = d.random_() % 4;
+        for (const node* behind : one->nodes[at].behind) copy->behind.push_back(run.at(behind));
+        run.emplace(one->origin[at], copy);
+        d.pending_.push_back(copy);
+        end_of.behind.push_back(copy);
+      }
+      one->last = d.enqueue(*stream, std::move(end_of));
+      return 0;
+    });
+  };
+  t.user_object_create = [](CUuserObject_st** made, void* data, void (*destroy)(void*),
+                            unsigned references, unsigned) {
+    return call("user_object_create", [&](driver& d) {
+      auto* one = new user_object{data, destroy, references};
+      ++d.user_objects_;
+      *made = handle<CUuserObject_st>(one);
+      return 0;
+    });
+  };
+  t.user_object_release = [](CUuserObject_st* object, unsigned) {
+    return call("user_object_release", [&](driver& d) {
+      d.release(reinterpret_cast<user_object*>(object));
+      return 0;
+    });
+  };
+  t.graph_retain_user_object = [](CUgraph_st* by, CUuserObject_st* object, unsigned, unsigned) {
+    return call("graph_retain_user_object", [&](driver&) {
+      reinterpret_cast<graph*>(by)->owned.push_back(reinterpret_cast<user_object*>(object));
+      return 0;
+    });
+  };
+}
+
+}  // namespace interlace::fake

@@ -1,0 +1,414 @@
+// Copies over several paths on real GPUs: every byte of every direction and size, in the order of
+// the caller's streams, with delays that show a missing wait.
+#include <array>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "cuda/check.hpp"
+#include "cuda/memory/memory.hpp"
+#include "delay.cuh"
+#include "gpu.hpp"
+#include "interlace/copy.hpp"
+
+namespace interlace::copy_tests {
+namespace {
+
+using gpu_test::random_at;
+
+constexpr std::uint64_t mebi = std::uint64_t{1} << 20U;
+constexpr std::uint8_t poison = 0xA5;
+constexpr std::uint64_t margin = 4096;  // on both sides of a destination, must stay
+constexpr int host = copy_through_host;
+
+__device__ std::uint8_t byte_at(std::uint64_t seed, std::uint64_t place) {
+  return static_cast<std::uint8_t>(random_at(seed, place / 8) >> (place % 8 * 8));
+}
+
+// The seed is in memory, so that a graph that is launched again writes something else.
+__global__ void fill(std::uint8_t* data, std::uint64_t bytes, const std::uint64_t* seed,
+                     std::uint64_t salt, std::uint64_t delay_ns) {
+  if (delay_ns != 0) gpu_test::wait_ns(delay_ns);
+  const std::uint64_t stride = std::uint64_t{gridDim.x} * blockDim.x;
+  for (std::uint64_t i = std::uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < bytes;
+       i += stride)
+    data[i] = byte_at(*seed + salt, i);
+}
+
+// Counts bytes that are not as filled, and bytes around them that were touched.
+__global__ void count_wrong(const std::uint8_t* data, std::uint64_t bytes,
+                            const std::uint64_t* seed, std::uint64_t salt,
+                            unsigned long long* wrong) {
+  unsigned long long own = 0;
+  const std::uint64_t stride = std::uint64_t{gridDim.x} * blockDim.x;
+  const std::uint64_t all = bytes + 2 * margin;
+  for (std::uint64_t i = std::uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < all;
+       i += stride) {
+    const std::uint8_t seen = data[i - margin];
+    const bool inside = i >= margin && i < margin + bytes;
+    own += seen != (inside ? byte_at(*seed + salt, i - margin) : poison) ? 1 : 0;
+  }
+  if (own != 0) atomicAdd(wrong, own);
+}
+
+constexpr int blocks = 264;
+constexpr int threads = 512;
+
+// Memory of the host or a GPU.
+struct area {
+  int place = host;
+  std::uint8_t* data = nullptr;
+  std::uint64_t bytes = 0;
+
+  area(int where, std::uint64_t size) : place(where), bytes(size) {
+    if (place == host) {
+      INTERLACE_CUDA_CHECK(cudaMallocHost(&data, bytes));
+      return;
+    }
+    const cuda::current_device on(place);
+    INTERLACE_CUDA_CHECK(cudaMalloc(&data, bytes));
+  }
+  ~area() {
+    if (place == host)
+      INTERLACE_CUDA_LOG(cudaFreeHost(data));
+    else
+      INTERLACE_CUDA_LOG(cudaFree(data));
+  }
+  area(const area&) = delete;
+  area& operator=(const area&) = delete;
+};
+
+// A stream with a source and a destination, and what counts wrong bytes.
+class user {
+ public:
+  user(int from, int to, std::uint64_t bytes, cudaStream_t given = nullptr, bool own_stream = true)
+      : gpu_(from == host ? to : from),
+        own_stream_(own_stream),
+        source_(from, bytes + 2 * margin),
+        target_(to, bytes + 2 * margin) {
+    // Kernels at the end that is a GPU; of two, those at the destination need peer access.
+    const cuda::current_device on(gpu_);
+    if (from != host && to != host) cuda::enable_peer_access({from, to});
+    INTERLACE_CUDA_CHECK(cudaMalloc(&seed_, sizeof(*seed_)));
+    INTERLACE_CUDA_CHECK(cudaMalloc(&wrong_, sizeof(*wrong_)));
+    INTERLACE_CUDA_CHECK(cudaMemset(wrong_, 0, sizeof(*wrong_)));
+    if (own_stream)
+      INTERLACE_CUDA_CHECK(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+    else
+      stream_ = given;
+    set_seed(1);
+    INTERLACE_CUDA_CHECK(cudaDeviceSynchronize());
+  }
+  ~user() {
+    INTERLACE_CUDA_LOG(cudaSetDevice(gpu_));
+    if (own_stream_) INTERLACE_CUDA_LOG(cudaStreamDestroy(stream_));
+    INTERLACE_CUDA_LOG(cudaFree(seed_));
+    INTERLACE_CUDA_LOG(cudaFree(wrong_));
+  }
+  user(const user&) = delete;
+  user& operator=(const user&) = delete;
+
+  cudaStream_t stream() const { return stream_; }
+  int gpu() const { return gpu_; }
+  const std::uint8_t* source(std::uint64_t offset) const { return source_.data + margin + offset; }
+  std::uint8_t* target(std::uint64_t offset) const { return target_.data + margin + offset; }
+
+  void set_seed(std::uint64_t seed) {
+    const cuda::current_device on(gpu_);
+    INTERLACE_CUDA_CHECK(cudaMemcpy(seed_, &seed, sizeof(seed), cudaMemcpyHostToDevice));
+  }
+  // Poisons the destination, fills the source late, copies, and compares, all on the stream.
+  void enqueue(copier& by, std::uint64_t bytes, std::uint64_t from_offset, std::uint64_t to_offset,
+               std::uint64_t salt, std::uint64_t delay_ns, cudaStream_t check_on = nullptr) {
+    const cuda::current_device on(gpu_);
+    INTERLACE_CUDA_CHECK(
+        cudaMemsetAsync(target(to_offset) - margin, poison, bytes + 2 * margin, stream_));
+    fill<<<blocks, threads, 0, stream_>>>(source_.data + margin + from_offset, bytes, seed_, salt,
+                                          delay_ns);
+    INTERLACE_CUDA_CHECK(cudaGetLastError());
+    by.copy_async(target(to_offset), source(from_offset), bytes, stream_);
+    count_wrong<<<blocks, threads, 0, check_on != nullptr ? check_on : stream_>>>(
+        target(to_offset), bytes, seed_, salt, wrong_);
+    INTERLACE_CUDA_CHECK(cudaGetLastError());
+  }
+  unsigned long long wrong() const {
+    const cuda::current_device on(gpu_);
+    INTERLACE_CUDA_CHECK(cudaStreamSynchronize(stream_));
+    unsigned long long count = 0;
+    INTERLACE_CUDA_CHECK(cudaMemcpy(&count, wrong_, sizeof(count), cudaMemcpyDeviceToHost));
+    return count;
+  }
+
+ private:
+  int gpu_;
+  bool own_stream_;
+  area source_;
+  area target_;
+  std::uint64_t* seed_ = nullptr;
+  unsigned long long* wrong_ = nullptr;
+  cudaStream_t stream_ = nullptr;
+};
+
+void load_kernels() {
+  for (int gpu = 0; gpu < static_cast<int>(gpu_test::gpus_here()); ++gpu) {
+    const cuda::current_device on(gpu);
+    cudaFuncAttributes loaded{};
+    INTERLACE_CUDA_CHECK(cudaFuncGetAttributes(&loaded, fill));
+    INTERLACE_CUDA_CHECK(cudaFuncGetAttributes(&loaded, count_wrong));
+  }
+}
+
+copier copier_of(copy_executor executor, std::uint64_t threshold = 1) {
+  copy_options options;
+  options.executor = executor;
+  options.threshold_bytes = threshold;
+  copier made(options);
+  made.prepare();
+  return made;
+}
+
+std::uint64_t over_paths(const copy_statistics& counted) {
+  return counted.streams + counted.graphs + counted.captured;
+}
+
+std::vector<std::pair<int, int>> directions() {
+  const int last = static_cast<int>(gpu_test::gpus_here()) - 1;
+  return {{host, 0}, {0, host}, {0, 1}, {1, 0}, {host, last}, {last, host}, {0, last}};
+}
+
+std::string text(std::pair<int, int> way, std::uint64_t bytes, copy_executor executor) {
+  const auto name = [](int place) {
+    return place == host ? std::string("host") : "gpu" + std::to_string(place);
+  };
+  return name(way.first) + " to " + name(way.second) + ", " + std::to_string(bytes) +
+         " bytes, executor " + std::to_string(static_cast<int>(executor));
+}
+
+constexpr std::array executors{copy_executor::streams, copy_executor::graphs,
+                               copy_executor::automatic, copy_executor::direct};
+
+TEST(copy, every_size_and_direction_arrives_whole_and_in_stream_order) {
+  INTERLACE_NEED_GPUS(2);
+  load_kernels();
+  const std::vector<std::uint64_t> sizes{1,
+                                         2,
+                                         3,
+                                         255,
+                                         256,
+                                         257,
+                                         4095,
+                                         65'537,
+                                         mebi - 1,
+                                         mebi + 1,
+                                         2 * mebi,
+                                         2 * mebi + 13,
+                                         4 * mebi,
+                                         8 * mebi,
+                                         8 * mebi + 255,
+                                         16 * mebi + 1,
+                                         33'000'007,
+                                         64 * mebi,
+                                         100'000'003,
+                                         256 * mebi};
+  std::mt19937_64 random(7);
+  for (const copy_executor executor : executors) {
+    copier by = copier_of(executor);
+    for (const auto& way : directions()) {
+      user one(way.first, way.second, 256 * mebi + 512);
+      for (const std::uint64_t bytes : sizes)
+        for (int repeat = 0; repeat < 3; ++repeat) {  // with graphs: made, changed, as it was
+          const std::uint64_t from = repeat == 0 ? 0 : random() % 512;
+          const std::uint64_t to = repeat == 0 ? 0 : random() % 512;
+          one.enqueue(by, bytes, from, to, random(), random() % 4 == 0 ? 200'000 : 0);
+        }
+      ASSERT_EQ(one.wrong(), 0U) << text(way, 0, executor);
+    }
+    const copy_statistics counted = by.statistics();
+    if (executor == copy_executor::direct)
+      EXPECT_EQ(over_paths(counted), 0U);
+    else
+      EXPECT_GT(over_paths(counted), 50U);
+    if (executor == copy_executor::graphs) {
+      EXPECT_GT(counted.hits, 20U);
+      EXPECT_GT(counted.updates, 20U);
+    }
+  }
+}
+
+TEST(copy, windows_of_messages_on_many_streams_overlap_and_arrive) {
+  INTERLACE_NEED_GPUS(2);
+  load_kernels();
+  constexpr std::uint64_t bytes = 24 * mebi + 77;
+  std::mt19937_64 random(11);
+  for (const copy_executor executor : executors) {
+    copier by = copier_of(executor);
+    for (const auto& way : directions())
+      for (const std::size_t window : {1U, 4U, 16U}) {
+        std::vector<std::unique_ptr<user>> users;
+        for (std::size_t at = 0; at < window; ++at)
+          users.push_back(std::make_unique<user>(way.first, way.second, bytes));
+        for (int round = 0; round < 3; ++round)
+          for (const auto& one : users)
+            one->enqueue(by, bytes, 0, 0, random(), random() % 3 * 100'000);
+        for (const auto& one : users)
+          ASSERT_EQ(one->wrong(), 0U) << text(way, bytes, executor) << ", window " << window;
+      }
+    if (executor == copy_executor::graphs) EXPECT_GT(by.statistics().executables, 4U);
+  }
+}
+
+TEST(copy, threads_copy_in_all_directions_at_once) {
+  INTERLACE_NEED_GPUS(2);
+  load_kernels();
+  const int gpus = static_cast<int>(gpu_test::gpus_here());
+  for (const copy_executor executor : {copy_executor::automatic, copy_executor::graphs}) {
+    copier by = copier_of(executor);
+    std::vector<std::string> failures(8);
+    std::vector<std::thread> running;
+    for (std::size_t thread = 0; thread < failures.size(); ++thread)
+      running.emplace_back([&, thread] {
+        try {
+          std::mt19937_64 random(thread + 100);
+          for (int turn = 0; turn < 4; ++turn) {
+            const int from = static_cast<int>(random() % static_cast<unsigned>(gpus + 1)) - 1;
+            int to = static_cast<int>(random() % static_cast<unsigned>(gpus)) - 1;
+            if (to >= from) ++to;
+            user one(from, to, 16 * mebi + 512);
+            for (int message = 0; message < 12; ++message)
+              one.enqueue(by, 1 + random() % (16 * mebi), random() % 512, random() % 512, random(),
+                          random() % 4 == 0 ? 50'000 : 0);
+            if (const auto wrong = one.wrong(); wrong != 0)
+              failures[thread] =
+                  std::to_string(wrong) + " bytes wrong, " + text({from, to}, 0, executor);
+          }
+        } catch (const std::exception& error) {
+          failures[thread] = error.what();
+        }
+      });
+    for (std::thread& one : running) one.join();
+    for (const std::string& failure : failures) EXPECT_EQ(failure, "");
+    EXPECT_GT(over_paths(by.statistics()), 20U);
+  }
+}
+
+TEST(copy, the_legacy_default_stream_keeps_its_order_with_blocking_streams) {
+  INTERLACE_NEED_GPUS(2);
+  load_kernels();
+  constexpr std::uint64_t bytes = 64 * mebi;
+  for (const copy_executor executor : executors) {
+    copier by = copier_of(executor);
+    for (const auto& way : directions()) {
+      user one(way.first, way.second, bytes, nullptr, false);
+      const cuda::current_device on(one.gpu());
+      cudaStream_t blocking = nullptr;
+      INTERLACE_CUDA_CHECK(cudaStreamCreate(&blocking));
+      for (std::uint64_t salt = 1; salt <= 3; ++salt)
+        one.enqueue(by, bytes, 0, 0, salt, 300'000, blocking);
+      INTERLACE_CUDA_CHECK(cudaStreamSynchronize(blocking));
+      EXPECT_EQ(one.wrong(), 0U) << text(way, bytes, executor);
+      INTERLACE_CUDA_CHECK(cudaStreamDestroy(blocking));
+    }
+    user own(host, 0, bytes, cudaStreamPerThread, false);
+    own.enqueue(by, bytes, 0, 0, 5, 300'000);
+    EXPECT_EQ(own.wrong(), 0U);
+  }
+}
+
+TEST(copy, captured_copies_run_in_the_callers_graph_again_and_again) {
+  INTERLACE_NEED_GPUS(2);
+  load_kernels();
+  constexpr std::uint64_t bytes = 48 * mebi + 5;
+  for (const auto mode : {cudaStreamCaptureModeGlobal, cudaStreamCaptureModeRelaxed})
+    for (const auto& way : directions()) {
+      copier by = copier_of(copy_executor::automatic);
+      user one(way.first, way.second, 2 * bytes);
+      const cuda::current_device on(one.gpu());
+      cudaGraph_t graph = nullptr;
+      cudaGraphExec_t executable = nullptr;
+      INTERLACE_CUDA_CHECK(cudaStreamBeginCapture(one.stream(), mode));
+      one.enqueue(by, bytes, 0, 0, 1, 200'000);
+      one.enqueue(by, bytes, 1, bytes, 2, 200'000);
+      INTERLACE_CUDA_CHECK(cudaStreamEndCapture(one.stream(), &graph));
+      EXPECT_EQ(by.statistics().captured, 2U) << text(way, bytes, copy_executor::automatic);
+      INTERLACE_CUDA_CHECK(cudaGraphInstantiate(&executable, graph, 0));
+      INTERLACE_CUDA_CHECK(cudaGraphDestroy(graph));
+      for (std::uint64_t launch = 1; launch <= 3; ++launch) {
+        one.set_seed(launch * 1000);
+        INTERLACE_CUDA_CHECK(cudaGraphLaunch(executable, one.stream()));
+        one.enqueue(by, bytes / 2, 0, 0, 3, 0);  // beside it, not captured
+        EXPECT_EQ(one.wrong(), 0U) << text(way, bytes, copy_executor::automatic);
+      }
+      INTERLACE_CUDA_CHECK(cudaGraphExecDestroy(executable));
+    }
+}
+
+TEST(copy, what_cannot_go_over_several_paths_is_one_plain_copy) {
+  INTERLACE_NEED_GPUS(2);
+  copier by = copier_of(copy_executor::graphs);
+  constexpr std::uint64_t bytes = 32 * mebi;
+  std::vector<std::uint8_t> pageable(bytes);
+  for (std::uint64_t at = 0; at < bytes; ++at) pageable[at] = static_cast<std::uint8_t>(at * 7);
+  const area first(0, bytes);
+  const area second(0, bytes);
+  const area pinned(host, bytes);
+  std::uint8_t* managed = nullptr;
+  const cuda::current_device on(0);
+  INTERLACE_CUDA_CHECK(cudaMallocManaged(&managed, bytes));
+  by.copy_async(first.data, pageable.data(), bytes, nullptr);   // pageable to GPU
+  by.copy_async(second.data, first.data, bytes, nullptr);       // inside a GPU
+  by.copy_async(managed, second.data, bytes, nullptr);          // to managed memory
+  by.copy_async(first.data, managed, bytes, nullptr);           // from it
+  by.copy_async(pageable.data(), first.data, bytes, nullptr);   // GPU to pageable
+  by.copy_async(pinned.data, pageable.data(), bytes, nullptr);  // inside the host
+  by.copy_async(pinned.data, first.data, 0, nullptr);           // nothing
+  INTERLACE_CUDA_CHECK(cudaDeviceSynchronize());
+  std::uint64_t wrong = 0;
+  for (std::uint64_t at = 0; at < bytes; ++at)
+    wrong += pinned.data[at] != static_cast<std::uint8_t>(at * 7) ? 1 : 0;
+  EXPECT_EQ(wrong, 0U);
+  EXPECT_EQ(over_paths(by.statistics()), 0U);
+  EXPECT_THROW(by.copy_async(first.data, first.data + 1, bytes / 2, nullptr), usage_error);
+  INTERLACE_CUDA_CHECK(cudaFree(managed));
+}
+
+// Memory of a pool, which its peers may or may not reach.
+TEST(copy, memory_of_pools_arrives_whoever_may_reach_it) {
+  INTERLACE_NEED_GPUS(2);
+  constexpr std::uint64_t bytes = 64 * mebi;
+  const area pinned(host, bytes);
+  const area back(host, bytes);
+  for (std::uint64_t at = 0; at < bytes; ++at)
+    pinned.data[at] = static_cast<std::uint8_t>(at * 13 >> 3U);
+  for (const bool shared : {false, true}) {
+    copier by = copier_of(copy_executor::graphs);
+    const cuda::current_device on(0);
+    cudaMemPool_t pool = nullptr;
+    INTERLACE_CUDA_CHECK(cudaDeviceGetDefaultMemPool(&pool, 0));
+    if (shared)
+      for (int gpu = 1; gpu < static_cast<int>(gpu_test::gpus_here()); ++gpu) {
+        cudaMemAccessDesc access{};
+        access.location = {cudaMemLocationTypeDevice, gpu};
+        access.flags = cudaMemAccessFlagsProtReadWrite;
+        INTERLACE_CUDA_CHECK(cudaMemPoolSetAccess(pool, &access, 1));
+      }
+    cudaStream_t stream = nullptr;
+    INTERLACE_CUDA_CHECK(cudaStreamCreate(&stream));
+    std::uint8_t* data = nullptr;
+    INTERLACE_CUDA_CHECK(cudaMallocAsync(&data, bytes, stream));
+    std::fill_n(back.data, bytes, poison);
+    by.copy_async(data, pinned.data, bytes, stream);
+    by.copy_async(back.data, data, bytes, stream);
+    INTERLACE_CUDA_CHECK(cudaStreamSynchronize(stream));
+    EXPECT_TRUE(std::equal(back.data, back.data + bytes, pinned.data));
+    EXPECT_EQ(over_paths(by.statistics()), shared ? 2U : 0U);
+    INTERLACE_CUDA_CHECK(cudaFreeAsync(data, stream));
+    INTERLACE_CUDA_CHECK(cudaStreamSynchronize(stream));
+    INTERLACE_CUDA_CHECK(cudaStreamDestroy(stream));
+  }
+}
+
+}  // namespace
+}  // namespace interlace::copy_tests
