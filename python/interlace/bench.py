@@ -1,8 +1,8 @@
-"""`interlace bench`: microbenchmarks of this computer's GPUs."""
+"""`interlace bench`: microbenchmarks of this computer's GPUs; `overlap` is here."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Annotated
@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from interlace import overlap, table
-from interlace.cli import unknown
+from interlace.copy_bench import copy_command
 from interlace.errors import UserError
 from interlace.mechanisms import (
     BOUND,
@@ -38,7 +38,6 @@ from interlace.results import json_text, provenance
 from interlace.shared_options import ResultsFile, count_option, list_option
 from interlace.workloads import RunFailure
 
-BENCHMARKS = ("overlap",)
 DEFAULT_BYTES = "256M"
 DEFAULT_CHUNKS = "4K,16K,64K,256K,1M,4M,16M,64M,256M"
 DEFAULT_RANGES = ",".join(map(str, CudaNode.default_ranges))
@@ -119,11 +118,7 @@ def _chosen_peers(text: str | None, gpus: int, machine: str) -> list[int]:
     return chosen
 
 
-def bench_command(
-    benchmark: Annotated[
-        str | None,
-        typer.Argument(metavar="BENCHMARK", help=f"One of: {', '.join(BENCHMARKS)}."),
-    ] = None,
+def overlap_command(
     peers: Annotated[
         str | None,
         typer.Option(
@@ -176,16 +171,9 @@ def bench_command(
     ] = None,
     json_file: ResultsFile = None,
 ) -> None:
-    """Measure what a mechanism costs and hides on this computer's GPUs.
-
-    overlap: a kernel as long as the transfer of its result, by every mechanism and configuration.
-    """
+    """A kernel as long as the transfer of its result, by every mechanism and configuration."""
     from interlace import files
 
-    if benchmark is None:
-        raise UserError(f"bench needs the name of a benchmark; there is {', '.join(BENCHMARKS)}")
-    if benchmark not in BENCHMARKS:
-        raise unknown("benchmark", benchmark, BENCHMARKS)
     if mechanisms is not None:
         mechanism_names("--mechanisms", mechanisms, measured=True)
     if peers is not None:
@@ -233,7 +221,7 @@ def bench_command(
         raise typer.Exit(1) from None
     results = overlap.Results(
         format=overlap.FORMAT,
-        benchmark=benchmark,
+        benchmark="overlap",
         **provenance(),
         driver=node.driver,
         machine={"node": node.name, **node.description()},
@@ -246,3 +234,9 @@ def bench_command(
     )
     texts = {} if json_file is None else {json_file: partial(json_text, results)}
     files.show_and_write(partial(_print, results, left_out), texts)
+
+
+COMMANDS: dict[str, Callable[..., None]] = {
+    "copy": copy_command,
+    "overlap": overlap_command,
+}

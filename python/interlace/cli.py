@@ -50,7 +50,7 @@ COMMANDS = {
         "Find a workload's fastest mechanism and parameters, for later runs.",
     ),
     "bench": Command(
-        "interlace.bench", "bench_command", "Measure what mechanisms cost and hide on these GPUs."
+        "interlace.bench", "COMMANDS", "Measure copies, and what mechanisms cost and hide."
     ),
     "reproduce": Command(
         "interlace.reproduce.command",

@@ -38,6 +38,13 @@ __global__ void fill(std::uint8_t* data, std::uint64_t bytes, const std::uint64_
     data[i] = byte_at(*seed + salt, i);
 }
 
+__global__ void paint(std::uint8_t* data, std::uint64_t bytes) {
+  const std::uint64_t stride = std::uint64_t{gridDim.x} * blockDim.x;
+  for (std::uint64_t i = std::uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < bytes;
+       i += stride)
+    data[i] = poison;
+}
+
 // Counts bytes that are not as filled, and bytes around them that were touched.
 __global__ void count_wrong(const std::uint8_t* data, std::uint64_t bytes,
                             const std::uint64_t* seed, std::uint64_t salt,
@@ -124,8 +131,7 @@ class user {
   void enqueue(copier& by, std::uint64_t bytes, std::uint64_t from_offset, std::uint64_t to_offset,
                std::uint64_t salt, std::uint64_t delay_ns, cudaStream_t check_on = nullptr) {
     const cuda::current_device on(gpu_);
-    INTERLACE_CUDA_CHECK(
-        cudaMemsetAsync(target(to_offset) - margin, poison, bytes + 2 * margin, stream_));
+    paint<<<blocks, threads, 0, stream_>>>(target(to_offset) - margin, bytes + 2 * margin);
     fill<<<blocks, threads, 0, stream_>>>(source_.data + margin + from_offset, bytes, seed_, salt,
                                           delay_ns);
     INTERLACE_CUDA_CHECK(cudaGetLastError());
@@ -157,6 +163,7 @@ void load_kernels() {
     const cuda::current_device on(gpu);
     cudaFuncAttributes loaded{};
     INTERLACE_CUDA_CHECK(cudaFuncGetAttributes(&loaded, fill));
+    INTERLACE_CUDA_CHECK(cudaFuncGetAttributes(&loaded, paint));
     INTERLACE_CUDA_CHECK(cudaFuncGetAttributes(&loaded, count_wrong));
   }
 }

@@ -1,0 +1,266 @@
+"""`interlace bench copy`: copies over several paths beside plain ones, on this computer's GPUs."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from functools import partial
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from interlace import table
+from interlace.cli import unknown
+from interlace.errors import UserError
+from interlace.mechanisms import size_text
+from interlace.nodes import real_node
+from interlace.options import byte_count, whole
+from interlace.progress import progress
+from interlace.results import json_text, provenance
+from interlace.shared_options import ResultsFile, count_option
+from interlace.workloads import RunFailure, core_errors
+
+FORMAT = 1  # of the file of results
+HOST = -1
+PLAIN = "memcpy"
+METHODS = (PLAIN, "auto", "streams", "graphs")
+DEFAULT_METHODS = (PLAIN, "auto")
+DEFAULT_LEAST, DEFAULT_MOST = "64K", "256M"
+MOST_BYTES = 16 << 30
+DEFAULT_FACTOR = 4
+DEFAULT_REPEATS = 20
+DEFAULT_WARMUP = 4
+
+Pairs = list[tuple[int, int]]
+
+PATTERNS = (
+    "h2d",
+    "d2h",
+    "p2p",
+    "both-ways",
+    "h2d-and-d2h",
+    "all-h2d",
+    "all-d2h",
+    "ring",
+    "all-to-all",
+)
+
+
+def messages(pattern: str, gpus: int) -> Pairs:
+    """The messages (from, to) of a pattern, which are under way together."""
+    every = range(gpus)
+    if pattern == "all-h2d":
+        return [(HOST, gpu) for gpu in every]
+    if pattern == "all-d2h":
+        return [(gpu, HOST) for gpu in every]
+    if pattern == "ring":
+        return [(gpu, (gpu + 1) % gpus) for gpu in every]
+    if pattern == "all-to-all":
+        return [(gpu, (gpu + turn) % gpus) for turn in range(1, gpus) for gpu in every]
+    return {
+        "h2d": [(HOST, 0)],
+        "d2h": [(0, HOST)],
+        "p2p": [(0, 1)],
+        "both-ways": [(0, 1), (1, 0)],
+        "h2d-and-d2h": [(HOST, 0), (0, HOST)],
+    }[pattern]
+
+
+class Row(msgspec.Struct):
+    """A method with a pattern and a size; times are those of each repeat, seconds."""
+
+    pattern: str
+    bytes: int  # of each message
+    messages: int
+    method: str
+    time_s: list[float]  # from the first call until all bytes have arrived
+    call_s: list[float]  # of the host in all calls
+    wrong: int  # bytes
+    median_s: float
+    median_call_s: float
+    gb_per_s: float  # of all messages together, by the median
+    speedup: float | None = None  # over memcpy
+
+
+class Results(msgspec.Struct):
+    """A file of results."""
+
+    format: int
+    benchmark: str
+    command: str
+    version: str
+    commit: str | None
+    date: str
+    driver: str | None
+    machine: dict[str, Any]
+    warmup: int
+    repeats: int
+    window: int
+    rows: list[Row]
+
+
+def rows_of(pattern: str, size: int, count: int, found: Sequence[Any]) -> list[Row]:
+    """What one measurement gave."""
+    rows = []
+    for method, time_s, call_s, wrong in found:
+        median = statistics.median(time_s)
+        rows.append(
+            Row(
+                pattern=pattern,
+                bytes=size,
+                messages=count,
+                method=method,
+                time_s=list(time_s),
+                call_s=list(call_s),
+                wrong=wrong,
+                median_s=median,
+                median_call_s=statistics.median(call_s),
+                gb_per_s=1e-9 * count * size / median,
+            )
+        )
+    plain = [row.median_s for row in rows if row.method == PLAIN]
+    for row in rows:
+        if plain:
+            row.speedup = plain[0] / row.median_s
+    return rows
+
+
+def _print(results: Results) -> None:
+    rows = results.rows
+    columns = [
+        table.Column("pattern", "", [row.pattern for row in rows], number=False),
+        table.Column("size", "", [size_text(row.bytes) for row in rows]),
+        table.Column("method", "", [row.method for row in rows], number=False),
+        table.Column("time", "us", [f"{1e6 * row.median_s:.1f}" for row in rows]),
+        table.Column("call", "us", [f"{1e6 * row.median_call_s:.1f}" for row in rows]),
+        table.Column("bandwidth", "GB/s", [f"{row.gb_per_s:.2f}" for row in rows]),
+        table.Column(
+            "speedup",
+            "x",
+            [table.UNKNOWN if row.speedup is None else f"{row.speedup:.2f}" for row in rows],
+        ),
+        table.Column("#wrong", "", [str(row.wrong) for row in rows]),
+    ]
+    sections = [PATTERNS.index(row.pattern) for row in rows]
+    least = {(row.pattern, row.bytes): row.median_s for row in rows}
+    for row in rows:
+        key = row.pattern, row.bytes
+        least[key] = min(least[key], row.median_s)
+    styles = [table.BEST if row.median_s == least[row.pattern, row.bytes] else "" for row in rows]
+    window = f", {results.window} of each at a time" if results.window > 1 else ""
+    foot = [
+        "time: from the first call until all bytes have arrived, the median of "
+        f"{results.repeats}; call: the host's part of it."
+    ]
+    wrong = sum(row.wrong for row in rows)
+    foot.append(f"{wrong} bytes wrong." if wrong else "All bytes right.")
+    head = f"copies{window}, measured on {results.machine['name']}"
+    table.print_table(head, columns, sections, styles, foot)
+
+
+def _names(option: str, text: str, known: Sequence[str], kind: str) -> list[str]:
+    wanted = [word.strip() for word in text.split(",")]
+    for word in wanted:
+        if word not in known:
+            raise unknown(kind, word, tuple(known)) from None
+    if len(set(wanted)) < len(wanted):
+        raise UserError(f"{option} {text!r}: name each once")
+    return [name for name in known if name in wanted]
+
+
+def _sizes(least: str, most: str, factor: str | None) -> list[int]:
+    first, last = byte_count("--begin", least), byte_count("--end", most)
+    step = whole("--factor", factor, 2) or DEFAULT_FACTOR
+    if last > MOST_BYTES:
+        raise UserError(f"--end {most}: give at most 16G")
+    if first > last:
+        raise UserError(f"--begin {least} is more than --end {most}; give sizes that ascend")
+    sizes = [first]
+    while sizes[-1] * step <= last:
+        sizes.append(sizes[-1] * step)
+    return sizes
+
+
+def copy_command(
+    patterns: Annotated[
+        str | None,
+        typer.Option(
+            "--patterns",
+            metavar="LIST",
+            help=f"Some of: {','.join(PATTERNS)}.  [default: all that these GPUs can]",
+        ),
+    ] = None,
+    begin: Annotated[
+        str, typer.Option("--begin", "-b", metavar="SIZE", help="The smallest message.")
+    ] = DEFAULT_LEAST,
+    end: Annotated[
+        str, typer.Option("--end", "-e", metavar="SIZE", help="The largest message.")
+    ] = DEFAULT_MOST,
+    factor: Annotated[
+        str | None,
+        count_option("--factor", "From one size to the next.", DEFAULT_FACTOR, "-f"),
+    ] = None,
+    methods: Annotated[
+        str,
+        typer.Option("--methods", metavar="LIST", help=f"Some of: {','.join(METHODS)}."),
+    ] = ",".join(DEFAULT_METHODS),
+    window: Annotated[
+        str | None,
+        count_option("--window", "Messages of each pair at a time, a stream each.", 1),
+    ] = None,
+    repeats: Annotated[
+        str | None, count_option("--repeats", "Of which the median.", DEFAULT_REPEATS, "-n")
+    ] = None,
+    warmup: Annotated[
+        str | None, count_option("--warmup", "Unmeasured repeats.", DEFAULT_WARMUP, "-w")
+    ] = None,
+    json_file: ResultsFile = None,
+) -> None:
+    """Copies between host and GPUs and between GPUs: over several paths, and by cudaMemcpyAsync.
+
+    Methods take turns. The bytes of the first and the last repeat are compared.
+    """
+    from interlace import files
+
+    wanted = None if patterns is None else _names("--patterns", patterns, PATTERNS, "pattern")
+    by = _names("--methods", methods, METHODS, "method")
+    sizes = _sizes(begin, end, factor)
+    count = whole("--window", window, 1) or 1
+    times = whole("--repeats", repeats, 1) or DEFAULT_REPEATS
+    before = DEFAULT_WARMUP if (given := whole("--warmup", warmup, 1)) is None else given
+    if json_file is not None:
+        files.check_writable(json_file, "--json")
+
+    node = real_node(before, times, hint="bench measures real GPUs")
+    if node.gpus < 2:
+        raise UserError(f"bench copy needs at least 2 GPUs; {node.machine_name} has 1")
+    rows: list[Row] = []
+    chosen = list(PATTERNS) if wanted is None else wanted
+    try:
+        with progress(f"copies on {node.machine_name}", len(chosen) * len(sizes)) as tick:
+            for name in chosen:
+                pairs = messages(name, node.gpus) * count
+                for size in sizes:
+                    with core_errors(node.cuda, f"{name} of {size_text(size)}"):
+                        found = node.cuda.measure_copies(pairs, size, by, before, times)
+                    rows += rows_of(name, size, len(pairs), found)
+                    tick()
+    except RunFailure as failure:
+        typer.echo(f"interlace: {failure}", err=True)
+        raise typer.Exit(1) from None
+    results = Results(
+        format=FORMAT,
+        benchmark="copy",
+        **provenance(),
+        driver=node.driver,
+        machine={"node": node.name, **node.description()},
+        warmup=before,
+        repeats=times,
+        window=count,
+        rows=rows,
+    )
+    texts = {} if json_file is None else {json_file: partial(json_text, results)}
+    files.show_and_write(partial(_print, results), texts)
+    if any(row.wrong for row in rows):
+        raise typer.Exit(1)

@@ -1,0 +1,50 @@
+#include "python/cuda_copy.hpp"
+
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "interlace/copy.hpp"
+#include "run/copy_bench.hpp"
+
+namespace nb = nanobind;
+
+namespace interlace::python {
+
+namespace {
+
+nb::list measure_copies(std::vector<std::pair<int, int>> messages, std::uint64_t bytes,
+                        std::vector<std::string> methods, std::uint32_t warmup,
+                        std::uint32_t repeats) {
+  run::copy_request request;
+  request.messages = std::move(messages);
+  request.bytes = bytes;
+  request.methods = std::move(methods);
+  request.warmup = warmup;
+  request.repeats = repeats;
+  std::vector<run::copy_times> measured;
+  {
+    const nb::gil_scoped_release release;
+    measured = run::measure_copies(request);
+  }
+  nb::list found;
+  for (const run::copy_times& one : measured)
+    found.append(nb::make_tuple(one.method, one.time_s, one.call_s, one.wrong));
+  return found;
+}
+
+}  // namespace
+
+void bind_copies(nb::module_& module) {
+  module.def("measure_copies", &measure_copies, nb::arg("messages"), nb::arg("bytes"),
+             nb::arg("methods"), nb::arg("warmup"), nb::arg("repeats"),
+             "Messages (from, to), -1 the host, that are under way together, by each method in "
+             "turn: (method, seconds of each repeat, the host's part, wrong bytes).");
+}
+
+}  // namespace interlace::python

@@ -1,0 +1,32 @@
+// Copies over several paths beside plain ones, timed on real GPUs.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace interlace::run {
+
+struct copy_request {
+  // From and to: CUDA's numbers of GPUs, -1 the host's page-locked memory. All are enqueued, each
+  // on a stream of its own, before any is waited for.
+  std::vector<std::pair<int, int>> messages;
+  std::uint64_t bytes = 0;                             // of each
+  std::vector<std::string> methods{"memcpy", "auto"};  // and "streams", "graphs"
+  std::uint32_t warmup = 3;
+  std::uint32_t repeats = 20;
+};
+
+// Of one method, by repeat; methods take turns.
+struct copy_times {
+  std::string method;
+  std::vector<double> time_s;  // from the first call until all have arrived
+  std::vector<double> call_s;  // of the host, for all calls
+  std::uint64_t wrong = 0;     // bytes, of the first and the last repeat
+};
+
+// Throws usage_error for a request that makes no sense, device_error if a GPU fails.
+std::vector<copy_times> measure_copies(const copy_request& request);
+
+}  // namespace interlace::run
