@@ -174,7 +174,7 @@ class simulation {
         rate_[index] = level;
         for (const std::size_t used : leg_of(index).uses) left_of_[used] -= step;
       }
-      const auto full = [&](std::uint32_t index) {
+      const auto exhausted = [&](std::uint32_t index) {
         if (level >= engine_bytes_per_s_ * (1 - 1e-12)) return true;
         const auto& uses = leg_of(index).uses;
         return std::any_of(uses.begin(), uses.end(), [&](std::size_t used) {
@@ -183,7 +183,7 @@ class simulation {
       };
       stopped_.clear();
       for (const std::uint32_t index : growing_)
-        if (full(index)) stopped_.push_back(index);
+        if (exhausted(index)) stopped_.push_back(index);
       for (const std::uint32_t index : stopped_)
         for (const std::size_t used : leg_of(index).uses) --users_of_[used];
       std::erase_if(growing_, [&](std::uint32_t index) {
