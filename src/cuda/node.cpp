@@ -1,7 +1,5 @@
 #include "cuda/node.hpp"
 
-#include <cxxabi.h>
-
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -18,6 +16,7 @@
 #include "cuda/region/agent.hpp"
 #include "cuda/region/failure.hpp"
 #include "cuda/region/watchdog.hpp"
+#include "kernel/type_name.hpp"
 
 namespace interlace::cuda {
 
@@ -55,14 +54,6 @@ std::uint32_t gate_weight(const operation& o) {
 
 // How long graphs may take to be enqueued while the gate is shut.
 constexpr std::chrono::seconds gate_patience{1};
-
-std::string readable(const char* type_name) {
-  int status = 0;
-  char* text = abi::__cxa_demangle(type_name, nullptr, nullptr, &status);
-  std::string name = status == 0 && text != nullptr ? text : type_name;
-  std::free(text);  // NOLINT: what the demangler allocated
-  return name;
-}
 
 cudaEvent_t make_event(bool timed) {
   cudaEvent_t event = nullptr;
@@ -765,7 +756,7 @@ void node::submit_tracked(std::uint32_t device, kernel_operation k, std::uint32_
   check_launch(device, k);
   if (k.shape.blocks == 0) return;
   if (k.entry == nullptr) {
-    throw usage_error("kernel " + readable(k.type_name) +
+    throw usage_error("kernel " + kernel::readable_type_name(k.type_name) +
                       " is not compiled for device-launch: name it in add_launching_kernels, in a "
                       "file that nvcc compiles with -rdc=true");
   }
@@ -994,8 +985,8 @@ void node::load(const kernel_operation& k) {
   }
   const int most = loaded_.at({ordinal(0), k.entry}).most_threads;
   if (static_cast<int>(k.shape.threads) > most) {
-    throw model_error("kernel " + readable(k.type_name) + " takes blocks of at most " +
-                      std::to_string(most) + " threads here, not " +
+    throw model_error("kernel " + kernel::readable_type_name(k.type_name) +
+                      " takes blocks of at most " + std::to_string(most) + " threads here, not " +
                       std::to_string(k.shape.threads));
   }
 }
@@ -1035,7 +1026,7 @@ void node::issue(const operation& o, stopwatch* watch) {
       cudaEvent_t begin = draw ? watch->mark(streams_[o.device]) : nullptr;
       issue_kernel(o.device, o.kernel);
       if (draw) {
-        watch->span(o.device, "kernel", readable(o.kernel.type_name), begin,
+        watch->span(o.device, "kernel", kernel::readable_type_name(o.kernel.type_name), begin,
                     watch->mark(streams_[o.device]));
       }
       break;
@@ -1116,7 +1107,8 @@ void node::issue_tracked(std::uint32_t device, const kernel_operation& k, stopwa
   cudaEvent_t begin = draw ? watch->mark(stream) : nullptr;
   issue_kernel(device, k);
   if (draw) {
-    watch->span(device, "kernel", readable(k.type_name), begin, watch->mark(stream));
+    watch->span(device, "kernel", kernel::readable_type_name(k.type_name), begin,
+                watch->mark(stream));
   }
   if (t.chunks.empty()) return;
   // Before the streams' waits, which a check that finds something lets go.

@@ -12,7 +12,7 @@ node::node(options o) : cpu_node(o.devices), options_(o) {
     throw usage_error("a node has 1 to " + std::to_string(max_devices) + " devices, not " +
                       std::to_string(o.devices));
   }
-  if (o.checks) checker_ = std::make_unique<checking_observer>(o.devices);
+  if (o.checks) checker_ = std::make_unique<checking_observer>(o.devices, o.warp_width);
 }
 
 void* node::take(std::uint32_t /*device*/, std::uint64_t bytes) {
@@ -22,6 +22,7 @@ void* node::take(std::uint32_t /*device*/, std::uint64_t bytes) {
   address = (address + 63) / 64 * 64;
   auto* data = reinterpret_cast<void*>(address);
   std::memset(data, 0xff, bytes);
+  if (checker_) checker_->add_memory(data, bytes);
   return data;
 }
 

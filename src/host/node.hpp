@@ -1,16 +1,21 @@
 // The reference node: kernels run block by block on the CPU, an exchange copies, nothing is timed.
 // With checks on it also counts what the other nodes cannot see: which delivered elements are read,
-// who writes what, and what a mapping promised.
+// who writes what, what a mapping promised, and what each launch moves and computes.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <typeinfo>
+#include <utility>
 #include <vector>
 
 #include "host/observer.hpp"
 #include "kernel/cpu_node.hpp"
+#include "kernel/launch_work.hpp"
 #include "kernel/region.hpp"
 #include "kernel/serial_block.hpp"
+#include "kernel/type_name.hpp"
 
 namespace interlace::host {
 
@@ -19,8 +24,8 @@ class node final : public kernel::cpu_node {
   struct options {
     std::uint32_t devices = 1;
     std::uint32_t warp_width = 32;
-    bool checks = false;  // one writer an element and epoch, mapped writes, what is published, and
-                          // use of what is delivered
+    bool checks = false;  // one writer an element and epoch, mapped writes, what is published, use
+                          // of what is delivered, and work of launches
   };
   explicit node(options o);
 
@@ -34,9 +39,13 @@ class node final : public kernel::cpu_node {
     execute(device, kernel, shape, r.id, &mapping);
   }
 
-  void call(std::uint32_t device, const kernel::library_call& c) const {
+  void call(std::uint32_t device, const kernel::library_call& c) {
     kernel::check_call(c, c.on_cpu, device, devices());
     c.on_cpu();
+    if (options_.checks) {
+      work_.push_back({device, c.name, c.bytes_read, c.bytes_written,
+                       std::max(c.bytes_read, c.bytes_written), c.operations});
+    }
   }
 
   template <class... Item>
@@ -46,8 +55,10 @@ class node final : public kernel::cpu_node {
 
   template <class F>
   kernel::run_result run(F&& enqueue) {
+    work_.clear();
     enqueue();
     kernel::run_result result;
+    result.work = std::exchange(work_, {});
     result.wire_known = options_.checks;
     if (options_.checks) result.wire = delivered();
     return result;
@@ -71,6 +82,9 @@ class node final : public kernel::cpu_node {
         kernel(block);
       }
     }
+    if (!options_.checks || shape.blocks == 0) return;
+    work_.push_back(checker_->end_launch());
+    work_.back().name = kernel::short_type_name(typeid(Kernel).name());
   }
 
   void* take(std::uint32_t device, std::uint64_t bytes) override;
@@ -83,6 +97,7 @@ class node final : public kernel::cpu_node {
   kernel::block_memory memory_;
   std::vector<std::unique_ptr<std::byte[]>> allocations_;
   std::unique_ptr<checking_observer> checker_;
+  std::vector<kernel::launch_work> work_;  // of the run
 };
 
 }  // namespace interlace::host

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "base/errors.hpp"
 #include "kernel/chunks.hpp"
@@ -86,7 +87,31 @@ void checking_observer::end_epoch(std::uint32_t id) {
   r.use.end_epoch();
 }
 
+kernel::launch_work checking_observer::end_launch() {
+  kernel::launch_work work;
+  work.device = device_;
+  footprint_.take(work);
+  work.operations = std::exchange(operations_, {});
+  return work;
+}
+
+void checking_observer::on_shuffle(std::uint32_t /*warp*/, std::uint32_t /*n*/, operation kind,
+                                   std::uint32_t operations) {
+  const std::uint64_t all = std::uint64_t{operations} * warp_width_;
+  if (kind == operation::fp32) operations_.fp32 += all;
+  if (kind == operation::fp64) operations_.fp64 += all;
+  if (kind == operation::integer) operations_.integer += all;
+  if (kind == operation::special) operations_.special += all;
+}
+
 std::uint32_t checking_observer::on_access(const kernel::access& a) {
+  using kernel::access_kind;
+  if (a.space != kernel::memory_space::shared) {
+    if (a.kind != access_kind::store) footprint_.load(a.address, a.bytes);
+    if (a.kind != access_kind::load && a.kind != access_kind::load_index) {
+      footprint_.store(a.address, a.bytes);
+    }
+  }
   if (a.space != kernel::memory_space::replicated) return kernel::no_instruction;
   auto& r = regions_[a.region];
   if (a.kind != kernel::access_kind::store) {

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "host/footprint.hpp"
+#include "kernel/launch_work.hpp"
 #include "kernel/region.hpp"
 #include "kernel/serial_block.hpp"
 #include "kernel/use_tracker.hpp"
@@ -17,21 +19,26 @@ struct silent_observer {
   static constexpr bool active = false;
 };
 
-// Checks the promises of the memory model, and counts which delivered elements are read.
+// Checks the promises of the memory model, and counts which delivered elements are read, and what
+// launches move and compute.
 class checking_observer {
  public:
   template <class I>
   using index = kernel::dependent_index<I>;
   static constexpr bool active = true;
 
-  explicit checking_observer(std::uint32_t devices) : devices_(devices) {}
+  checking_observer(std::uint32_t devices, std::uint32_t warp_width)
+      : devices_(devices), warp_width_(warp_width) {}
 
+  void add_memory(const void* memory, std::uint64_t bytes) { footprint_.add(memory, bytes); }
   void add_region(std::uint32_t id, const kernel::region_state& state);
   // `region` is the one that the launch writes; without a mapping it means nothing.
   void begin_block(std::uint32_t device, std::uint64_t block, std::uint32_t region,
                    const kernel::block_mapping* mapping);
   // A block that published has published all that it is mapped to.
   void end_block();
+  // What all blocks since the last call of it have moved and computed, without its name.
+  kernel::launch_work end_launch();
   // A new epoch of one region: its elements may be written again.
   void end_epoch(std::uint32_t id);
   const kernel::use_tracker& use(std::uint32_t id) const { return regions_[id].use; }
@@ -40,13 +47,18 @@ class checking_observer {
   void begin_segment() {}
   void begin_lane(std::uint32_t) {}
   std::uint32_t on_access(const kernel::access& a);
-  void on_compute(const operations&, kernel::site_id) {}
+  void on_compute(const operations& work, kernel::site_id) {
+    operations_.fp32 += work.fp32;
+    operations_.fp64 += work.fp64;
+    operations_.integer += work.integer;
+    operations_.special += work.special;
+  }
   void enter_loop(kernel::site_id) {}
   void next_iteration() {}
   void leave_loop() {}
   void on_uniform() {}
   void on_barrier(bool) {}
-  void on_shuffle(std::uint32_t, std::uint32_t, operation, std::uint32_t) {}
+  void on_shuffle(std::uint32_t warp, std::uint32_t n, operation kind, std::uint32_t operations);
   // Each element once, in its mapping, and stored by this block.
   void on_publish(std::uint32_t region, std::uint64_t begin, std::uint64_t end);
 
@@ -58,6 +70,9 @@ class checking_observer {
   };
 
   std::uint32_t devices_;
+  std::uint32_t warp_width_;
+  footprint footprint_;
+  kernel::operation_counts operations_;
   std::vector<watched> regions_;
   std::uint32_t device_ = 0;
   std::uint64_t block_ = 0;

@@ -37,6 +37,7 @@
 #include "base/limits.hpp"
 #include "interlace/kernel.hpp"
 #include "kernel/baseline.hpp"
+#include "kernel/launch_work.hpp"
 #include "kernel/library_call.hpp"
 #include "kernel/mapping.hpp"
 #include "kernel/observation.hpp"
@@ -241,6 +242,7 @@ struct run_result {
   std::uint64_t remote_transactions = 0;  // simulated packets of kernels' remote accesses
   remote_store_counts stores;             // simulated, of kernels
   std::optional<observation> observed;    // simulated; over the node's whole life
+  std::vector<launch_work> work;          // of each launch and call; host with checks
 };
 
 }  // namespace interlace::kernel

@@ -132,6 +132,24 @@ nb::dict observation_dict(const kernel::observation& o) {
   return d;
 }
 
+nb::list work_list(const std::vector<kernel::launch_work>& launches) {
+  nb::list all;
+  for (const kernel::launch_work& w : launches) {
+    nb::dict d;
+    d["device"] = w.device;
+    d["name"] = w.name;
+    d["loaded_bytes"] = w.loaded_bytes;
+    d["stored_bytes"] = w.stored_bytes;
+    d["touched_bytes"] = w.touched_bytes;
+    d["fp32"] = w.operations.fp32;
+    d["fp64"] = w.operations.fp64;
+    d["integer"] = w.operations.integer;
+    d["special"] = w.operations.special;
+    all.append(d);
+  }
+  return all;
+}
+
 }  // namespace
 
 nb::dict make_result(run::result result) {
@@ -163,6 +181,7 @@ nb::dict make_result(run::result result) {
     timeline.append(event);
   }
   d["timeline"] = timeline;
+  d["work"] = work_list(result.run.work);
   d["observed"] = nb::none();
   if (result.run.observed) d["observed"] = observation_dict(*result.run.observed);
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <utility>
 
 #include "run/workload.hpp"
@@ -39,6 +40,8 @@ inline void add(kernel::run_result& sum, kernel::run_result part) {
   sum.remote_transactions = part.remote_transactions;
   sum.stores = part.stores;
   sum.observed = std::move(part.observed);
+  sum.work.insert(sum.work.end(), std::make_move_iterator(part.work.begin()),
+                  std::make_move_iterator(part.work.end()));
   if (first) sum.timeline = std::move(part.timeline);
 }
 
