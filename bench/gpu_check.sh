@@ -82,7 +82,7 @@ if ! grep -qaE '^\[  PASSED  \] [1-9]' "$out/tests.log"; then
   say "no test passed: $(grep -am1 ' GPUs and ' "$out/tests.log")"
   exit 1
 fi
-grep -aE '^\[  TWINS|^\[  LINKS|^\[ COUNTERS' "$out/tests.log" >>"$out/summary.txt" || true
+grep -aE '^\[  TWINS|^\[  LINKS|^\[ COUNTERS|^\[  RATES' "$out/tests.log" >>"$out/summary.txt" || true
 
 # One hardware queue for all streams of a GPU: a wait that stands before what it waits for hangs.
 if [ "$shared" != 1 ]; then

@@ -134,6 +134,23 @@ nb::dict measure_exchange_rate(std::uint32_t gpus, std::uint64_t bytes, std::uin
   return d;
 }
 
+nb::dict measure_device_rates(std::uint32_t repeats) {
+  run::device_rates r;
+  {
+    const nb::gil_scoped_release release;
+    r = run::measure_device_rates(repeats);
+  }
+  nb::dict d;
+  d["read_bytes_per_s"] = r.read_bytes_per_s;
+  d["write_bytes_per_s"] = r.write_bytes_per_s;
+  d["fp32_per_s"] = r.fp32_per_s;
+  d["fp64_per_s"] = r.fp64_per_s;
+  d["integer_per_s"] = r.integer_per_s;
+  d["together_per_s"] = r.together_per_s;
+  d["cache_bytes"] = r.cache_bytes;
+  return d;
+}
+
 nb::list measure_links(const std::vector<std::uint64_t>& sizes, std::uint32_t repetitions) {
   std::vector<run::measured_link> links;
   {
@@ -183,6 +200,8 @@ NB_MODULE(_cuda, module) {
   module.def("measure_exchange_rate", &measure_exchange_rate, nb::arg("gpus"), nb::arg("bytes"),
              nb::arg("repeats"),
              "Bytes that each GPU sends in a second while all send to all, by copies and stores.");
+  module.def("measure_device_rates", &measure_device_rates, nb::arg("repeats"),
+             "Bytes and operations that a GPU moves and computes in a second, and its L2's bytes.");
   module.def("measure_links", &measure_links,
              nb::arg("sizes") = std::vector<std::uint64_t>{std::uint64_t{256} << 20U},
              nb::arg("repetitions") = 5,

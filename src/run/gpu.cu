@@ -9,6 +9,7 @@
 #include "cuda/check.hpp"
 #include "cuda/library.hpp"
 #include "cuda/measure_links.hpp"
+#include "cuda/measure_rates.hpp"
 #include "cuda/node.hpp"
 #include "cuda/transfer/nccl_library.hpp"
 
@@ -87,6 +88,12 @@ std::vector<measured_link> measure_links(const std::vector<std::uint64_t>& sizes
     links.push_back(l);
   }
   return links;
+}
+
+device_rates measure_device_rates(std::uint32_t repeats) {
+  const cuda::device_rates r = cuda::measure_rates({.repetitions = repeats});
+  return {r.read_bytes_per_s, r.write_bytes_per_s, r.fp32_per_s, r.fp64_per_s,
+          r.integer_per_s,    r.together_per_s,    r.cache_bytes};
 }
 
 }  // namespace interlace::run

@@ -38,4 +38,17 @@ std::vector<measured_link> measure_links(const std::vector<std::uint64_t>& sizes
                                          std::uint32_t repetitions,
                                          const std::function<void()>& check_interrupt);
 
+// What limits any kernel on GPU 0; medians of so many repeats. Operations are instructions of a
+// lane, bytes those of the GPU's own memory.
+struct device_rates {
+  double read_bytes_per_s = 0;
+  double write_bytes_per_s = 0;
+  double fp32_per_s = 0;
+  double fp64_per_s = 0;
+  double integer_per_s = 0;
+  double together_per_s = 0;  // of any kinds
+  std::uint64_t cache_bytes = 0;
+};
+device_rates measure_device_rates(std::uint32_t repeats);
+
 }  // namespace interlace::run

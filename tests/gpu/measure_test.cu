@@ -8,6 +8,7 @@
 
 #include "cuda/library.hpp"
 #include "cuda/measure_links.hpp"
+#include "cuda/measure_rates.hpp"
 #include "cuda/nvlink_counters.hpp"
 #include "gpu.hpp"
 
@@ -81,6 +82,85 @@ TEST_F(measure_test, link_counters) {
               static_cast<double>(moved.raw_sent) / sent);
   EXPECT_GE(static_cast<double>(moved.data_sent), 0.99 * sent);
   EXPECT_GE(moved.raw_sent, moved.data_sent);
+}
+
+double attribute(cudaDeviceAttr which) {
+  int value = 0;
+  EXPECT_EQ(cudaDeviceGetAttribute(&value, which, 0), cudaSuccess);
+  return value;
+}
+
+// Against what the driver says of clocks and widths, and the guide of operations a clock.
+TEST_F(measure_test, rates) {
+  const auto rates = cuda::measure_rates({});
+  const double memory =
+      2e3 * attribute(cudaDevAttrMemoryClockRate) * attribute(cudaDevAttrGlobalMemoryBusWidth) / 8;
+  const double clocks =
+      1e3 * attribute(cudaDevAttrClockRate) * attribute(cudaDevAttrMultiProcessorCount);
+  std::printf(
+      "[  RATES   ] read %.0f, write %.0f of %.0f GB/s; fp32 %.1f, fp64 %.1f, integer %.1f, "
+      "together %.1f a clock and multiprocessor\n",
+      rates.read_bytes_per_s / 1e9, rates.write_bytes_per_s / 1e9, memory / 1e9,
+      rates.fp32_per_s / clocks, rates.fp64_per_s / clocks, rates.integer_per_s / clocks,
+      rates.together_per_s / clocks);
+  EXPECT_GT(rates.cache_bytes, std::uint64_t{1} << 20U);
+  for (const double found : {rates.read_bytes_per_s, rates.write_bytes_per_s}) {
+    EXPECT_GT(found, 0.75 * memory);
+    EXPECT_LT(found, 1.0 * memory);
+  }
+  for (const double found : {rates.fp32_per_s, rates.fp64_per_s, rates.integer_per_s}) {
+    EXPECT_LE(found, rates.together_per_s);
+    EXPECT_GT(found, clocks);
+  }
+  EXPECT_LT(rates.together_per_s, 128.5 * clocks);  // four warps a clock
+  if (attribute(cudaDevAttrComputeCapabilityMajor) == 9) {
+    EXPECT_GT(rates.fp32_per_s, 0.75 * 128 * clocks);
+    EXPECT_GT(rates.fp64_per_s, 0.75 * 64 * clocks);
+    EXPECT_LT(rates.fp64_per_s, 64.5 * clocks);
+    EXPECT_GT(rates.integer_per_s, 0.75 * 64 * clocks);
+  }
+  EXPECT_THROW((void)cuda::measure_rates({.repetitions = 0}), usage_error);
+  EXPECT_THROW((void)cuda::measure_rates({.bytes = std::uint64_t{1} << 20U}), device_error);
+}
+
+struct scale {
+  static constexpr std::uint32_t threads = 256;
+  local<const float> in;
+  local<float> out;
+  template <class Block>
+  INTERLACE_KERNEL void operator()(Block& block) const {
+    block.each([&](auto lane) {
+      const auto i = lane.global_index();
+      if (i < in.size) lane.store(out, i, 2.0F * lane.load(in, i));
+    });
+  }
+};
+
+// A kernel that only streams comes near its bytes over the rates, and not below it by more than the
+// L2 may keep.
+TEST_F(measure_test, a_stream_is_near_its_limit) {
+  const auto rates = cuda::measure_rates({});
+  const std::uint64_t n = std::max<std::uint64_t>(1U << 24U, rates.cache_bytes);
+  cuda::node node(options_for(1));
+  const auto in = node.allocate<float>(0, n);
+  const auto out = node.allocate<float>(0, n);
+  cuda::run_options asked;
+  asked.warm_ups = 1;
+  asked.repetitions = 5;
+  const double time_s =
+      node.run(
+              [&] {
+                node.launch(0, scale{in, out},
+                            {(n + scale::threads - 1) / scale::threads, scale::threads, 0});
+              },
+              asked)
+          .time_s;
+  const double bytes = 4.0 * static_cast<double>(n);
+  const double limit_s = bytes / rates.read_bytes_per_s + bytes / rates.write_bytes_per_s;
+  std::printf("[  RATES   ] a stream of %.0f MB reaches %.0f %% of its limit\n", 2 * bytes / 1e6,
+              100 * limit_s / time_s);
+  EXPECT_GT(limit_s, 0.5 * time_s);
+  EXPECT_LT(limit_s, 1.3 * time_s);
 }
 
 TEST_F(measure_test, sort_and_scan) {

@@ -3,6 +3,8 @@
 tests/gpu/sass_twins.cu holds pairs of kernels `model_x` and `twin_x`. Both are compiled for sm_90
 and disassembled, and each opcode (with its modifiers) has to occur equally often in both. No
 difference is allowed; NOP is not counted, since it only pads a kernel's end.
+
+Kernels that measure the rate of an operation have as many of it as the measurement counts.
 """
 
 from __future__ import annotations
@@ -73,20 +75,25 @@ def test_opcodes_are_counted() -> None:
     }
 
 
-@pytest.fixture(scope="module")
-def kernels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Counter[str]]:
+def machine_code(source: Path, folder: Path) -> dict[str, Counter[str]]:
+    """How often each opcode occurs in each kernel of a source, compiled for sm_90."""
     nvcc = find_nvcc()
     if nvcc is None:
         pytest.skip("no nvcc (in CUDACXX, PATH or /usr/local/cuda/bin)")
     nvdisasm = find_nvdisasm()
     if nvdisasm is None:
         pytest.skip("no nvdisasm (of the CUDA toolkit, or the package nvidia-cuda-nvdisasm)")
-    cubin = tmp_path_factory.mktemp("sass") / "twins.cubin"
+    cubin = folder / f"{source.stem}.cubin"
     options = ["-std=c++20", "-O3", "-arch=sm_90", "--expt-relaxed-constexpr", "-cubin"]
     folders = [f"-I{ROOT / 'include'}", f"-I{ROOT / 'src'}"]
-    subprocess.run([nvcc, *options, *folders, "-o", cubin, SOURCE], check=True)
+    subprocess.run([nvcc, *options, *folders, "-o", cubin, source], check=True)
     run = subprocess.run([nvdisasm, "-c", cubin], check=True, capture_output=True, text=True)
     return opcodes(run.stdout)
+
+
+@pytest.fixture(scope="module")
+def kernels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Counter[str]]:
+    return machine_code(SOURCE, tmp_path_factory.mktemp("sass"))
 
 
 @pytest.mark.parametrize("name", PAIRS)
@@ -115,3 +122,34 @@ def test_every_kernel_does_what_it_is_for(kernels: dict[str, Counter[str]]) -> N
     assert total("model_row_sum", "LDG.E.64.CONSTANT") == 2
     assert total("model_transpose", "BAR") == 1
     assert total("model_block_sum", "SHFL.BFLY") == 5
+
+
+# By kernel: what is counted of it, as prefixes of opcodes, and how many of those there must be. A
+# few more are the loop's and the sum's at the end.
+RATE_MIXES = {
+    "multiply_add_f32": {("FFMA",): 256},
+    "multiply_add_f64": {("DFMA",): 256},
+    "add_or_xor": {("LOP3",): 128, ("IADD", "VIADD", "IMAD.IADD"): 128},
+    "multiply_add_u32": {("IMAD",): 256},
+    "any_u32": {("IMAD",): 128, ("LOP3",): 64, ("IADD", "VIADD"): 64},
+    "f32_and_u32": {("FFMA",): 128, ("LOP3",): 64, ("IADD", "VIADD"): 64},
+}
+
+
+def test_rates_count_the_instructions_that_there_are(tmp_path: Path) -> None:
+    source = tmp_path / "rates.cu"
+    lines = ['#include "cuda/rate_kernels.cuh"', "namespace interlace::cuda::rate {"]
+    for name in RATE_MIXES:
+        lines.append(
+            f"template __global__ void compute<{name}>(unsigned int, {name}::type, {name}::type, "
+            f"{name}::type*);"
+        )
+    source.write_text("\n".join([*lines, "}", ""]))
+    found = machine_code(source, tmp_path)
+    assert len(found) == len(RATE_MIXES)
+    for name, wanted in RATE_MIXES.items():
+        mix = next(mix for kernel, mix in found.items() if f"{len(name)}{name}E" in kernel)
+        for prefixes, least in wanted.items():
+            counted = sum(n for op, n in mix.items() if op.startswith(prefixes))
+            assert least <= counted <= least + 24, (name, prefixes, mix)
+        assert 256 <= sum(mix.values()) <= 320, (name, mix)
