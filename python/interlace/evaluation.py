@@ -9,10 +9,11 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
+from interlace.limits import Limit, Works, exchange_memory_s, limit_of
 from interlace.mechanisms import BASELINE, BOUND, EVERY, Config, Tuning
 from interlace.nodes import CudaNode, Node, in_processes, load_core
 from interlace.results import Measured, Row, Sim, Stores, Timelines, WireRow
-from interlace.workloads import Case, Outcome, Wire, Workload
+from interlace.workloads import Case, Counted, Outcome, Wire, Workload
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,8 @@ class Times:
         self.single_s = single_s
         self.bulk_s: dict[int, float] = {}
         self.bound_s: dict[int, float] = {}
-        self.transfer_s: dict[int, float] = {}  # that the links need for all that is delivered
+        # That a GPU's links, or its memory, need at least.
+        self.transfer_s: dict[int, float] = {}
 
     def speedup(self, time_s: float) -> float:
         """Over the single GPU of the same node."""
@@ -105,7 +107,7 @@ class Times:
         return None if bound is None else self.speedup(bound)
 
     def reachable(self, gpus: int) -> float | None:
-        """The speedup that the links still allow: transfers as fast as they go, all hidden."""
+        """The speedup that links and memory still allow: as fast as they go, all hidden."""
         if gpus == 1:
             return 1.0
         bound, transfer = self.bound_s.get(gpus), self.transfer_s.get(gpus)
@@ -128,7 +130,13 @@ class _Rows:
         for case in cases:
             self.tried.setdefault(case[:2], []).append(case.config.given())
 
-    def row(self, checked: Checked, times: Times, wire: Wire) -> Row:
+    def row(
+        self,
+        checked: Checked,
+        times: Times,
+        wire: Wire,
+        limit: Limit | UnsetType = UNSET,
+    ) -> Row:
         outcome = checked.outcome
         case = outcome.case
         config: dict[str, Any] = {**case.config.given()}
@@ -152,7 +160,9 @@ class _Rows:
                 Stores(**outcome.stores) if outcome.stores.get("stores") else None,
                 outcome.inside or UNSET,
             )
-        return self._row(case, outcome, config, checked.max_error, times, wire, sim=sim, cuda=cuda)
+        return self._row(
+            case, outcome, config, checked.max_error, times, wire, sim=sim, cuda=cuda, limit=limit
+        )
 
     def derived(self, checked: Checked, times: Times) -> Row:
         """The bound on a node that cannot run it: the bulk copy's time less its copies."""
@@ -183,6 +193,7 @@ class _Rows:
         derived: bool = False,
         sim: Sim | UnsetType = UNSET,
         cuda: Measured | UnsetType = UNSET,
+        limit: Limit | UnsetType = UNSET,
     ) -> Row:
         seconds = outcome.time_s if time_s is None else time_s
         speedup = times.speedup(seconds)
@@ -208,6 +219,7 @@ class _Rows:
             overlap=times.overlap(case.gpus, seconds),
             sim=sim,
             cuda=cuda,
+            limit=limit,
         )
 
 
@@ -229,49 +241,55 @@ def _measured_wire(outcome: Outcome, counted: Wire) -> Wire:
     return Wire(counted.useful, protocol, counted.wasted)
 
 
-def _add_transfers(node: CudaNode, wires: dict[Case, Wire], times: Times) -> None:
-    """What the links need for the payload, at the rate that they reach in this study.
+def _add_transfers(
+    node: CudaNode, wires: dict[Case, Wire], works: dict[Case, Works], times: Times
+) -> None:
+    """What links and memory need for the payload, at the rates that they reach in this study.
 
-    As if every GPU sent as much as any other, so that less is not possible.
+    As if every GPU sent, received and computed as much as any other, so that less is not possible.
     """
     for gpus in times.bound_s:
-        counted = wires[Case(gpus, BASELINE)]
+        case = Case(gpus, BASELINE)
+        counted = wires[case]
         if counted.useful is not None and counted.wasted is not None:
-            sent = (counted.useful + counted.wasted) / gpus
-            times.transfer_s[gpus] = sent / node.exchange_rate(gpus)
+            sent = counted.useful + counted.wasted
+            times.transfer_s[gpus] = max(
+                sent / gpus / node.exchange_rate(gpus),
+                exchange_memory_s(works[case], gpus, sent, node.gpu_rates()),
+            )
 
 
-def _wires(
-    node: Node,
+def _count(
+    node: CudaNode,
     workload: Workload,
     checked: dict[Case, Checked],
     jobs: int,
     tick: Callable[[], None],
-) -> dict[Case, Wire]:
-    """The wire bytes of each case; those of measured ones must be counted first.
+) -> tuple[dict[Case, Wire], dict[Case, Works]]:
+    """The wire bytes and the kernels' work of each case, by runs on the host node.
 
-    The host node counts what exchanges deliver, which is the same whatever the mechanism.
+    It counts what exchanges deliver and kernels do, which is the same whatever the mechanism.
     """
-    if not isinstance(node, CudaNode):
-        return {case: it.outcome.wire for case, it in checked.items()}
     core = load_core()
-    several = [case for case in checked if case.gpus > 1]
-    runs = list(dict.fromkeys((c.gpus, checked[c].outcome.iterations) for c in several))
+    cache_bytes = node.gpu_rates().cache_bytes
+    runs = list(dict.fromkeys((c.gpus, checked[c].outcome.iterations) for c in checked))
     cases = [Case(gpus, BASELINE) for gpus, _ in runs]
 
-    def count(run: tuple[int, int], case: Case) -> tuple[tuple[int, int], Wire]:
-        return run, workload.count_wire(core, case, run[1])
+    def count(run: tuple[int, int], case: Case) -> tuple[tuple[int, int], Counted]:
+        return run, workload.count(core, case, run[1], cache_bytes)
 
     work = [partial(count, run, case) for run, case in zip(runs, cases, strict=True)]
-    counted: dict[tuple[int, int], Wire] = {}
-    for run, wire in in_processes(work, cases, jobs):
-        counted[run] = wire
+    counted: dict[tuple[int, int], Counted] = {}
+    for run, found in in_processes(work, cases, jobs):
+        counted[run] = found
         tick()
-    wires = {Case(1, BASELINE): Wire(0, 0, 0)}  # nothing is sent
-    for case in several:
-        outcome = checked[case].outcome
-        wires[case] = _measured_wire(outcome, counted[case.gpus, outcome.iterations])
-    return wires
+    wires: dict[Case, Wire] = {}
+    works: dict[Case, Works] = {}
+    for case, it in checked.items():
+        found = counted[case.gpus, it.outcome.iterations]
+        wires[case] = Wire(0, 0, 0) if case.gpus == 1 else _measured_wire(it.outcome, found.wire)
+        works[case] = found.work
+    return wires, works
 
 
 def run_study(
@@ -298,10 +316,15 @@ def run_study(
     for case in cases:  # in this order whatever the order they ended in
         checked[case] = found[case]
     best, others = _choose(plan, checked)
-    wires = _wires(node, workload, checked, jobs, tick)
-
     single = Case(1, BASELINE)
     times = Times(checked[single].outcome.time_s)
+    limit: Limit | UnsetType = UNSET
+    works: dict[Case, Works] = {}
+    if isinstance(node, CudaNode):
+        wires, works = _count(node, workload, checked, jobs, tick)
+        limit = limit_of(works[single], node.gpu_rates(), times.single_s) or UNSET
+    else:
+        wires = {case: it.outcome.wire for case, it in checked.items()}
     for gpus in plan.gpus:
         bulk = checked.get(Case(gpus, BASELINE))
         bound = checked.get(Case(gpus, BOUND))
@@ -315,10 +338,10 @@ def run_study(
                 times.bound_s[gpus] = rest
 
     if isinstance(node, CudaNode):
-        _add_transfers(node, wires, times)
+        _add_transfers(node, wires, works, times)
 
     make = _Rows(workload, node, cases)
-    rows = [make.row(checked[single], times, wires[single])]
+    rows = [make.row(checked[single], times, wires[single], limit)]
     for gpus in plan.gpus:
         for mechanism in plan.names(gpus):
             if (gpus, mechanism) in best:

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from interlace.errors import UserError
+from interlace.limits import Rates
 from interlace.mechanisms import (
     BOUND,
     DEFAULTS,
@@ -121,6 +122,7 @@ class CudaNode(Node):
         self.repeats = repeats
         self.nccl: str | None = None  # the version, once it is loaded
         self.rates: dict[int, dict[str, float]] = {}  # by number of GPUs, of copies and of stores
+        self.of_gpu: Rates | None = None  # once they are measured
 
     def default_mechanisms(self) -> tuple[tuple[str, ...], dict[str, str]]:
         # unified-memory is for small data, and so only for those who ask for it
@@ -153,6 +155,13 @@ class CudaNode(Node):
                 self.rates[gpus] = self.cuda.measure_exchange_rate(gpus, RATE_BYTES, RATE_REPEATS)
         return max(self.rates[gpus].values())
 
+    def gpu_rates(self) -> Rates:
+        """What the first GPU's memory and multiprocessors do in a second, measured once."""
+        if self.of_gpu is None:
+            with core_errors(self.cuda, "the rates of a GPU"):
+                self.of_gpu = Rates(**self.cuda.measure_device_rates(RATE_REPEATS))
+        return self.of_gpu
+
     def description(self) -> dict[str, Any]:
         rates = {str(gpus): rate for gpus, rate in self.rates.items()}
         return {
@@ -161,6 +170,7 @@ class CudaNode(Node):
             "model": self.info["name"],
             "nccl": self.nccl,
             "exchange": rates,
+            "rates": None if self.of_gpu is None else msgspec.to_builtins(self.of_gpu),
         }
 
     def runs(self, mechanism: str) -> bool:

@@ -18,6 +18,7 @@ from msgspec import UNSET, UnsetType
 
 from interlace.cli import version
 from interlace.inside import Inside
+from interlace.limits import Limit
 from interlace.workloads import Event
 
 FORMAT = 1  # of the file of results
@@ -89,6 +90,7 @@ class Row(msgspec.Struct, frozen=True):
     reachable: float | None = None
     sim: Sim | UnsetType = UNSET
     cuda: Measured | UnsetType = UNSET
+    limit: Limit | UnsetType = UNSET  # of one GPU, measured
 
 
 class Study(msgspec.Struct, frozen=True):

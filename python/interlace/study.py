@@ -389,7 +389,7 @@ def study_command(
         plan = _planned(counts, names, tuning, uses, by_hand)
         steps = len(plan.cases(node.runs, loaded.largest_part))
         if isinstance(node, CudaNode):
-            steps += len(plan.gpus)  # counting the wire bytes
+            steps += 1 + len(plan.gpus)  # counting wire bytes and work
         with progress(f"{workload} on {node.machine_name}", steps) as tick:
             found, candidates, timelines = run_study(loaded, node, plan, at_once, tick)
     except RunFailure as failure:

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from interlace.limits import MEMORY, OPERATIONS, TOGETHER
 from interlace.mechanisms import BOUND, NOT_AVAILABLE, QUEUED, Config, label
 
 if TYPE_CHECKING:
@@ -21,6 +22,11 @@ UNKNOWN = "-"
 PAGE = 100  # characters
 WRAPPED = 30  # the least characters for sentences
 BEST = "bold green"  # the style of what won
+LIMITED_BY = {
+    MEMORY: "the memory's rate",
+    TOGETHER: "the rate of all operations together",
+    **{kind: f"the rate of {kind} operations" for kind in OPERATIONS},
+}
 
 
 class Column(NamedTuple):
@@ -149,11 +155,30 @@ def footers(study: Study) -> list[str]:
     reachable = {row.gpus: row.reachable for row in study.rows if row.gpus > 1 and row.reachable}
     if reachable:
         shown = ", ".join(f"{value:.2f} x on {gpus} GPUs" for gpus, value in reachable.items())
-        lines.append(f"The links' measured rate allows {shown}.")
+        lines.append(f"The measured rates of links and memory allow {shown}.")
+    lines += _limit(study.rows[0])
     lines += [note for note in study.notes if note.startswith("Warning: ")]
     if any(row.gpus > 1 and row.opportunity is None for row in study.rows):
         lines += [note for note in study.notes if note.startswith("opportunity")]
     lines += [note for note in study.notes if NOT_AVAILABLE in note or note.startswith("Profile ")]
+    return lines
+
+
+def _limit(row: Row) -> list[str]:
+    """What limits the kernels on one GPU, and how near they come to it."""
+    if not row.limit:
+        return []
+    limit = row.limit
+    seconds, unit = scale((limit.time_s,), SECONDS)
+    lines = [
+        f"The kernels' limit on one GPU is {limit.time_s / seconds:.4g} {unit}, by "
+        f"{LIMITED_BY[limit.by]}; the run reaches {limit.reached:.0%} of it."
+    ]
+    launches = sum(kernel.launches for kernel in limit.kernels)
+    cached = sum(kernel.cached_launches for kernel in limit.kernels)
+    if cached:
+        which = "All" if cached == launches else f"{cached} of {launches}"
+        lines.append(f"{which} launches touch no more than the L2 holds: there memory is no limit.")
     return lines
 
 

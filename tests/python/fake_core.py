@@ -463,10 +463,32 @@ class Fake:
                 "wasted": sent * done - 0.95 * sent * done if known else 0.0,
             },
             "timeline": timeline,
+            "work": self._work(gpus, kernel, entries, exact.size, done) if node == "host" else [],
             "accesses": entries * done,
             "remote_transactions": sent // 128 * done,
             "cpu_s": max(1e-6, time.process_time() - began),
         }
+
+    @staticmethod
+    def _work(
+        gpus: int, kernel: str, entries: int, elements: int, done: int
+    ) -> list[dict[str, Any]]:
+        """A launch of the kernel and a small one of another, on each GPU in each iteration."""
+        update = {
+            "loaded_bytes": 12 * (entries // gpus), "stored_bytes": 4 * (elements // gpus),
+            "touched_bytes": 16 * (entries // gpus), "fp32": entries // gpus, "fp64": 0,
+            "integer": 10 * (entries // gpus), "special": 0,
+        }  # fmt: skip
+        fold = {
+            "loaded_bytes": 64, "stored_bytes": 32, "touched_bytes": 96, "fp32": 4, "fp64": 7,
+            "integer": 2, "special": 1,
+        }  # fmt: skip
+        return [
+            {"device": device, "name": name, **counts}
+            for _ in range(done)
+            for device in range(gpus)
+            for name, counts in ((kernel, update), ("fold", fold))
+        ]
 
 
 class FakeCuda(Fake):
@@ -479,6 +501,12 @@ class FakeCuda(Fake):
         self.nccl_files: list[str] = []  # that were offered
         self.rate = 3.5e11  # bytes a second, of an exchange's copies
         self.rates: list[int] = []  # numbers of GPUs whose rate was measured
+        self.of_gpu = {
+            "read_bytes_per_s": 4e12, "write_bytes_per_s": 2e12, "fp32_per_s": 3e13,
+            "fp64_per_s": 1e13, "integer_per_s": 1.5e13, "together_per_s": 3e13,
+            "cache_bytes": 96,
+        }  # fmt: skip
+        self.gpu_rates_measured = 0
 
     def nccl_version(self, candidates: list[str]) -> str:
         self.nccl_files = candidates
@@ -552,6 +580,11 @@ class FakeCuda(Fake):
         assert repeats > 0
         self.rates.append(gpus)
         return {"copies_bytes_per_s": self.rate, "stores_bytes_per_s": 0.9 * self.rate}
+
+    def measure_device_rates(self, repeats: int) -> dict[str, float]:
+        assert repeats > 0
+        self.gpu_rates_measured += 1
+        return self.of_gpu
 
     def measure_overlap(
         self,

@@ -16,6 +16,7 @@ from scipy.sparse import coo_array
 from fake_core import Fake, FakeCuda
 from interlace import ratings, reading
 from interlace.errors import UserError
+from interlace.limits import work_of
 from interlace.mechanisms import DEFAULTS, MIB, Config
 from interlace.ratings import Ratings, generate, load_ratings
 from interlace.workloads import Als, Case, Inputs, RunFailure
@@ -362,13 +363,14 @@ def test_the_reference_node(method: str, rank: int) -> None:
         assert 0 < workload.verify(outcome) < workload.allowed_error() / 3
 
 
-def test_the_wire_of_a_long_run_follows_from_short_ones() -> None:
+def test_what_a_long_run_counts_follows_from_short_ones() -> None:
     core = pytest.importorskip("interlace._core")
     workload = small()
     case = Case(4, "inline")
-    found = workload.count_wire(core, case, 6)
+    found, work = workload.count(core, case, 6)
     result = workload._run(core, case, ("host", None), (6, 0.0))
     assert (found.useful, found.wasted) == (result.wire.useful, result.wire.wasted)
+    assert work == work_of(result.work, 0)
 
 
 def test_the_core_refuses_what_are_no_ratings() -> None:

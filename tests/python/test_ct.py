@@ -15,6 +15,7 @@ from scipy.sparse import csr_array, vstack
 from fake_core import Fake, FakeCuda
 from interlace import reading, tomography
 from interlace.errors import UserError
+from interlace.limits import work_of
 from interlace.mechanisms import DEFAULTS, MIB, Config
 from interlace.tomography import System, generate, least_detectors
 from interlace.workloads import Case, Ct, Inputs, RunFailure
@@ -283,13 +284,14 @@ def test_the_reference_node(size: int, angles: int) -> None:
         assert 0 < workload.verify(outcome) < workload.allowed_error() / 3
 
 
-def test_the_wire_of_a_long_run_follows_from_short_ones() -> None:
+def test_what_a_long_run_counts_follows_from_short_ones() -> None:
     core = pytest.importorskip("interlace._core")
     workload = small()
     case = Case(4, "inline")
-    found = workload.count_wire(core, case, 6)
+    found, work = workload.count(core, case, 6)
     result = workload._run(core, case, ("host", None), (6, 0.0))
     assert (found.useful, found.wasted) == (result.wire.useful, result.wire.wasted)
+    assert work == work_of(result.work, 0)
 
 
 def test_the_core_refuses_what_is_no_scan() -> None:

@@ -17,6 +17,7 @@ from fake_core import Fake, FakeCuda
 from interlace import banded, reading
 from interlace.banded import generate, jacobi_reference, load_banded
 from interlace.errors import UserError
+from interlace.limits import work_of
 from interlace.mechanisms import DEFAULTS, MIB, Config
 from interlace.workloads import Case, Inputs, Jacobi, RunFailure
 from study_helpers import MACHINE, Run
@@ -397,14 +398,15 @@ def test_the_real_core(run: Run, tmp_path: Path, halo: bool) -> None:
 
 
 @pytest.mark.parametrize("halo", [None, True])
-def test_the_wire_of_a_long_run_follows_from_short_ones(halo: bool | None) -> None:
+def test_what_a_long_run_counts_follows_from_short_ones(halo: bool | None) -> None:
     core = pytest.importorskip("interlace._core")
     workload = small(halo=halo)
     case = Case(4, "polling", Config(chunk_bytes=MIB, agent_threads=32))
-    found = workload.count_wire(core, case, 9)
-    assert found == workload.count_wire(core, Case(4, "bulk-copy"), 9)
+    found, work = workload.count(core, case, 9)
+    assert found == workload.count(core, Case(4, "bulk-copy"), 9).wire
     result = workload._run(core, case, ("host", None), (9, 0.0))
     assert (found.useful, found.wasted) == (result.wire.useful, result.wire.wasted)
+    assert work == work_of(result.work, 0)
     assert found.useful == 2 * 4 * 4 * 9 * 3
 
 

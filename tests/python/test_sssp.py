@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from fake_core import Fake, FakeCuda
 from interlace import graphs, paths
 from interlace.graphs import Graph
+from interlace.limits import work_of
 from interlace.mechanisms import DEFAULTS, MIB, Config
 from interlace.workloads import Case, Inputs, RunFailure, Sssp
 from study_helpers import MACHINE, Run
@@ -329,13 +330,14 @@ def test_every_node_gives_what_a_path_has(small_file: Path, iterations: int) -> 
     assert workload.verify(workload.simulate(core, _machine(core), Case(2, "inline"))) == 0
 
 
-def test_the_wire_of_a_long_run_follows_from_short_ones() -> None:
+def test_what_a_long_run_counts_follows_from_short_ones() -> None:
     core = pytest.importorskip("interlace._core")
     workload = rmat()
     case = Case(4, "inline")
-    found = workload.count_wire(core, case, 9)
+    found, work = workload.count(core, case, 9)
     result = workload._run(core, case, ("host", None), (9, 0.0))
     assert (found.useful, found.wasted) == (result.wire.useful, result.wire.wasted)
+    assert work == work_of(result.work, 0)
 
 
 def test_the_core_refuses_what_is_no_graph() -> None:

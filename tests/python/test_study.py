@@ -538,9 +538,78 @@ def test_what_the_links_still_allow(run: Run, cuda: FakeCuda, graph: Path, tmp_p
     )
     two, four = (rows[gpus, "inline"]["reachable"] for gpus in (2, 4))
     assert (
-        f"The links' measured rate allows {two:.2f} x on 2 GPUs, {four:.2f} x on 4 GPUs."
-        in run(*words).out.splitlines()
+        "The measured rates of links and memory allow "
+        f"{two:.2f} x on 2 GPUs, {four:.2f} x on 4 GPUs." in run(*words).out.splitlines()
     )
+
+
+def test_what_limits_one_gpu(run: Run, cuda: FakeCuda, graph: Path, tmp_path: Path) -> None:
+    words = ["study", "pagerank", "--data", graph, "--gpus", "2"]
+    document = result(run, tmp_path, *words)
+    assert cuda.gpu_rates_measured == 1
+    assert document["machine"]["rates"] == cuda.of_gpu
+    single, *others = document["rows"]
+    assert all("limit" not in row for row in others + document["candidates"])
+    limit = single["limit"]
+    update, fold = limit["kernels"]  # of 40 vertices and 117 edges, ten iterations
+    assert update == {
+        "name": "rank_update",
+        "launches": 10,
+        "cached_launches": 0,
+        "loaded_bytes": 14040,
+        "stored_bytes": 1600,
+        "operations": {"fp32": 1170, "fp64": 0, "integer": 11700, "special": 0},
+        "memory_s": pytest.approx(14040 / 4e12 + 1600 / 2e12),
+        "operations_s": pytest.approx(11700 / 1.5e13),
+        "by": "memory",
+    }
+    assert fold == {
+        "name": "fold",
+        "launches": 10,
+        "cached_launches": 10,
+        "loaded_bytes": 0,
+        "stored_bytes": 0,
+        "operations": {"fp32": 40, "fp64": 70, "integer": 20, "special": 10},
+        "memory_s": 0,
+        "operations_s": pytest.approx(70 / 1e13),
+        "by": "fp64",
+    }
+    assert limit["time_s"] == pytest.approx(update["memory_s"] + fold["operations_s"])
+    assert limit["reached"] == pytest.approx(limit["time_s"] / single["time_s"])
+    lines = run(*words).out.splitlines()
+    assert (
+        f"The kernels' limit on one GPU is {limit['time_s'] * 1e6:.4g} us, by the memory's rate; "
+        f"the run reaches {limit['reached']:.0%} of it."
+    ) in lines
+    assert "10 of 20 launches touch no more than the L2 holds: there memory is no limit." in lines
+
+    cuda.of_gpu["cache_bytes"] = 1 << 20
+    limit = result(run, tmp_path, *words)["rows"][0]["limit"]
+    assert [kernel["by"] for kernel in limit["kernels"]] == ["integer", "fp64"]
+    assert limit["memory_s"] == 0
+    cuda.of_gpu |= {"together_per_s": 1e12, "cache_bytes": 0}
+    out = run(*words).out
+    assert "by the rate of all operations together; the run reaches" in out
+    assert "launches touch" not in out
+
+
+def test_what_the_memory_still_allows(
+    run: Run, cuda: FakeCuda, graph: Path, tmp_path: Path
+) -> None:
+    # Of 117 edges and 40 ranks on two GPUs: what kernels move, and 40 ranks that come in.
+    cuda.of_gpu |= {"read_bytes_per_s": 1e8, "write_bytes_per_s": 1e7}
+    rows = by_name(result(run, tmp_path, "study", "pagerank", "--data", graph, "--gpus", 2))
+    wire = rows[2, "bulk-copy"]["wire"]
+    loaded, stored = 2 * 12 * 58 * 10, 2 * 4 * 20 * 10
+    received = wire["useful"] + wire["wasted"]
+    needed_s = loaded / 2 / 1e8 + (stored + received) / 2 / 1e7
+    assert needed_s > rows[2, "infinite-bandwidth"]["time_s"]
+    assert rows[2, "inline"]["reachable"] == pytest.approx(
+        rows[1, "bulk-copy"]["time_s"] / needed_s
+    )
+    cuda.of_gpu["cache_bytes"] = 1 << 20
+    rows = by_name(result(run, tmp_path, "study", "pagerank", "--data", graph, "--gpus", 2))
+    assert rows[2, "inline"]["reachable"] == rows[2, "inline"]["opportunity"]
 
 
 @pytest.mark.usefixtures("core")
@@ -552,7 +621,7 @@ def test_what_simulated_links_allow_is_the_bound_s_to_say(
     assert [row["reachable"] for row in document["rows"]] == [
         1.0, *[None] * (len(document["rows"]) - 1),
     ]  # fmt: skip
-    assert "rate allows" not in run(*words).out
+    assert "rates of links" not in run(*words).out
 
 
 def test_nothing_is_reachable_without_a_bulk_copy(
@@ -605,7 +674,7 @@ def test_a_measured_study_generates_on_the_gpu(run: Run, cuda: FakeCuda, tmp_pat
 def test_the_wire_of_a_long_run_follows_from_short_ones(core: Fake, graph: Path) -> None:
     workload = Pagerank.load(Inputs(data=graph), None)
     case = Case(4, "inline")
-    long = workload.count_wire(core, case, 50)
+    long = workload.count(core, case, 50).wire
     assert {call[3] for call in core.calls} == {2, 3}
     assert abs((long.useful or 0) - 0.95 * 4 * 40 * 3 * 50) < 50
     assert long.protocol is None

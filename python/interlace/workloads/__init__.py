@@ -6,6 +6,7 @@ from interlace.errors import UserError
 from interlace.workloads.als import Als
 from interlace.workloads.base import (
     Case,
+    Counted,
     Event,
     Inputs,
     Outcome,
@@ -29,6 +30,7 @@ __all__ = [
     "WORKLOADS",
     "Als",
     "Case",
+    "Counted",
     "Ct",
     "Diffusion",
     "Eqwp",

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 from interlace.errors import UserError
 from interlace.inside import Inside, inside_of
+from interlace.limits import Work, work_of, works_after
 from interlace.mechanisms import COLLECTIVES, ELEMENT_BYTES, Config, label
 
 if TYPE_CHECKING:
@@ -54,6 +55,13 @@ class Wire(NamedTuple):
     wasted: int | None = None
 
 
+class Counted(NamedTuple):
+    """What the reference node says of a run: its wire bytes, and the work of its kernels."""
+
+    wire: Wire
+    work: dict[str, Work]  # by the kernel's name, of all devices
+
+
 class Event(NamedTuple):
     """A bar of a timeline."""
 
@@ -86,6 +94,7 @@ class Outcome:
     raw_tx_bytes: float | None = None  # NVLink counters, a run's average
     data_tx_bytes: float | None = None
     remarks: list[str] = field(default_factory=list)  # what went another way than asked
+    work: list[dict[str, Any]] = field(default_factory=list)  # of each launch; reference node
 
     @classmethod
     def of(cls, case: Case, result: dict[str, Any]) -> Self:
@@ -121,6 +130,7 @@ class Outcome:
             raw_tx_bytes=counted["raw_tx_bytes"],
             data_tx_bytes=counted["data_tx_bytes"],
             remarks=list(result.get("remarks", ())),
+            work=list(result.get("work", ())),
         )
 
 
@@ -356,24 +366,34 @@ class Workload(ABC):
         """Run on the real GPUs."""
         return self._run(cuda, case, (), self._limits(), (warmup, repeats))
 
-    def count_wire(self, core: Any, case: Case, iterations: int) -> Wire:
-        """Useful and wasted bytes of a run of so many iterations, counted on the host node."""
+    def count(self, core: Any, case: Case, iterations: int, cache_bytes: int = 0) -> Counted:
+        """What the host node counts of a run of so many iterations.
+
+        `cache_bytes` is what the L2 of the GPU holds whose limit the work is for.
+        """
 
         # Every iteration but the first and the last stores and reads the same places, so what a
         # long run counts follows from short ones: from 2 and 3 iterations.
-        def counted(n: int) -> Wire:
-            return self._run(core, case, ("host", None), (n, 0.0)).wire
+        def counted(n: int) -> Counted:
+            outcome = self._run(core, case, ("host", None), (n, 0.0))
+            return Counted(outcome.wire, work_of(outcome.work, cache_bytes))
 
         if iterations <= 3:
             return counted(iterations)
         two, three = counted(2), counted(3)
+        more = iterations - 3
 
         def after(at_two: int | None, at_three: int | None) -> int | None:
             if at_two is None or at_three is None:
                 return None
-            return at_three + (iterations - 3) * (at_three - at_two)
+            return at_three + more * (at_three - at_two)
 
-        return Wire(after(two.useful, three.useful), None, after(two.wasted, three.wasted))
+        wire = Wire(
+            after(two.wire.useful, three.wire.useful),
+            None,
+            after(two.wire.wasted, three.wire.wasted),
+        )
+        return Counted(wire, works_after(two.work, three.work, more))
 
     def verify(self, outcome: Outcome) -> float:
         """The largest error of every device's result; raises RunFailure if it is too large."""

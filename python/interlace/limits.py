@@ -1,0 +1,175 @@
+"""What limits a run's kernels: bytes over the memory's rate, or operations over theirs.
+
+The reference node counts what each launch has to move and compute, a measurement on the GPU says
+what its memory and its multiprocessors do in a second. No order of accesses can be faster but for
+what the L2 still holds of an earlier launch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+OPERATIONS = ("fp32", "fp64", "integer", "special")
+MEMORY = "memory"
+TOGETHER = "together"
+
+
+class Rates(msgspec.Struct, frozen=True):
+    """What a GPU does in a second, measured; operations are instructions of a lane."""
+
+    read_bytes_per_s: float  # of its own memory
+    write_bytes_per_s: float
+    fp32_per_s: float
+    fp64_per_s: float
+    integer_per_s: float
+    together_per_s: float  # of any kinds
+    cache_bytes: int  # of the L2
+
+
+class Work(NamedTuple):
+    """What launches have to move and to compute.
+
+    Bytes are those of launches that touch more than the L2 holds: for the others memory is no
+    limit, since all that they need may be in it.
+    """
+
+    launches: int = 0
+    cached_launches: int = 0  # that touch no more than the L2 holds
+    loaded_bytes: int = 0
+    stored_bytes: int = 0
+    fp32: int = 0
+    fp64: int = 0
+    integer: int = 0
+    special: int = 0
+
+    def plus(self, other: Work) -> Work:
+        """Both together."""
+        return Work(*(a + b for a, b in zip(self, other, strict=True)))
+
+    def after(self, earlier: Work, more: int) -> Work:
+        """If what came since `earlier` comes so many times more."""
+        return Work(*(b + more * (b - a) for a, b in zip(earlier, self, strict=True)))
+
+    def memory_s(self, rates: Rates) -> float:
+        """Seconds that memory needs for the bytes."""
+        read = self.loaded_bytes / rates.read_bytes_per_s
+        return read + self.stored_bytes / rates.write_bytes_per_s
+
+    def operations_s(self, rates: Rates) -> tuple[float, str]:
+        """Seconds that the operations need, and the kind that needs them, or TOGETHER.
+
+        Kinds have units of their own, and share what issues them. The special ones share units
+        that differ in their rates, so that they count there only.
+        """
+        every = self.fp32 + self.fp64 + self.integer + self.special
+        needs = {
+            "fp32": self.fp32 / rates.fp32_per_s,
+            "fp64": self.fp64 / rates.fp64_per_s,
+            "integer": self.integer / rates.integer_per_s,
+            TOGETHER: every / rates.together_per_s,
+        }
+        kind = max(needs, key=needs.__getitem__)
+        return needs[kind], kind
+
+
+Works = Mapping[str, Work]  # by the name of a kernel, or of a library call
+
+
+def work_of(launches: Iterable[Mapping[str, Any]], cache_bytes: int) -> dict[str, Work]:
+    """The work of all devices' launches, as the compiled module counts them, by kernel."""
+    found: dict[str, Work] = {}
+    for one in launches:
+        cached = one["touched_bytes"] <= cache_bytes
+        moved = (0, 0) if cached else (int(one["loaded_bytes"]), int(one["stored_bytes"]))
+        counts = (int(one[kind]) for kind in OPERATIONS)
+        work = Work(1, int(cached), *moved, *counts)
+        found[one["name"]] = found.get(one["name"], Work()).plus(work)
+    return found
+
+
+def works_after(two: Works, three: Works, more: int) -> dict[str, Work]:
+    """The work of longer runs from short ones, of which the second has an iteration more."""
+    return {name: work.after(two.get(name, Work()), more) for name, work in three.items()}
+
+
+class KernelLimit(msgspec.Struct, frozen=True):
+    """What all launches of a kernel, or calls of a library, have to move and to compute."""
+
+    name: str
+    launches: int
+    cached_launches: int
+    loaded_bytes: int  # of launches that are not cached
+    stored_bytes: int
+    operations: dict[str, int]
+    memory_s: float
+    operations_s: float
+    by: str  # what needs longer: MEMORY, a kind of operations, or TOGETHER
+
+    @property
+    def time_s(self) -> float:
+        """The larger of both times."""
+        return max(self.memory_s, self.operations_s)
+
+
+class Limit(msgspec.Struct, frozen=True):
+    """The least time of a run's kernels on one GPU, and how near the run came to it."""
+
+    time_s: float  # the sum of the kernels' larger times
+    reached: float  # part of the run's time
+    memory_s: float
+    operations_s: float
+    kernels: list[KernelLimit]
+
+    @property
+    def by(self) -> str:
+        """What most of the time is for."""
+        needs: dict[str, float] = {}
+        for kernel in self.kernels:
+            needs[kernel.by] = needs.get(kernel.by, 0.0) + kernel.time_s
+        return max(needs, key=needs.__getitem__)
+
+
+def limit_of(works: Works, rates: Rates, time_s: float) -> Limit | None:
+    """What limits a run that took so long; None for a run without kernels."""
+    kernels = []
+    for name, work in works.items():
+        memory = work.memory_s(rates)
+        operations, kind = work.operations_s(rates)
+        kernels.append(
+            KernelLimit(
+                name,
+                work.launches,
+                work.cached_launches,
+                work.loaded_bytes,
+                work.stored_bytes,
+                {kind: getattr(work, kind) for kind in OPERATIONS},
+                memory,
+                operations,
+                MEMORY if memory >= operations else kind,
+            )
+        )
+    if not kernels:
+        return None
+    least = sum(kernel.time_s for kernel in kernels)
+    return Limit(
+        least,
+        least / time_s,
+        sum(kernel.memory_s for kernel in kernels),
+        sum(kernel.operations_s for kernel in kernels),
+        kernels,
+    )
+
+
+def exchange_memory_s(works: Works, gpus: int, received_bytes: float, rates: Rates) -> float:
+    """Seconds that a GPU's memory needs at least, if all GPUs had to move as much.
+
+    Its kernels' bytes, and what comes from the others, which is stored; what is sent may come from
+    the L2. 0 where all that the launches touch fits in that.
+    """
+    if all(work.cached_launches == work.launches for work in works.values()):
+        return 0.0
+    kernels = sum(work.memory_s(rates) for work in works.values()) / gpus
+    return kernels + received_bytes / gpus / rates.write_bytes_per_s
