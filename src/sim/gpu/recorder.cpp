@@ -11,6 +11,8 @@ void recorder::begin_block(const settings& s, std::vector<warp_program>& program
   settings_ = &s;
   programs_ = &programs;
   for (warp_program& p : programs) p.clear();
+  lane_bits_ = static_cast<std::uint32_t>(__builtin_ctz(s.warp_width));
+  sector_shift_ = static_cast<std::uint32_t>(__builtin_ctz(s.sector_bytes));
   warp_ = none;
   first_id_ = 0;
   published_ = false;
@@ -30,145 +32,97 @@ void recorder::begin_segment() {
   warp_ = none;
 }
 
-void recorder::begin_lane(std::uint32_t lane) {
-  const std::uint32_t warp = lane / settings_->warp_width;
-  if (warp != warp_) {
-    flush();
-    warp_ = warp;
-  }
-  lane_ = lane % settings_->warp_width;
-  cursor_ = none;
-  loops_.clear();
-}
-
 std::uint32_t recorder::find(std::uint64_t key) const {
+  if (nodes_.size() <= small_segment) {
+    for (std::uint32_t id = 0; id < nodes_.size(); ++id) {
+      if (nodes_[id].key == key) return id;  // the first instance was made before the others
+    }
+    return none;
+  }
   const std::size_t mask = table_.size() - 1;
-  for (std::size_t slot = key >> table_shift_;; slot = (slot + 1) & mask) {
-    const std::uint32_t id = table_[slot];
-    if (id == none || nodes_[id].key == key) return id;
+  for (std::size_t slot = key * 0x9E3779B97F4A7C15U >> table_shift_;; slot = (slot + 1) & mask) {
+    if (table_[slot] >> 32U != segment_) return none;
+    const auto id = static_cast<std::uint32_t>(table_[slot]);
+    if (nodes_[id].key == key) return id;
   }
 }
 
 void recorder::insert_key(std::uint32_t id) {
   const std::size_t mask = table_.size() - 1;
-  std::size_t slot = nodes_[id].key >> table_shift_;
-  while (table_[slot] != none) slot = (slot + 1) & mask;
-  table_[slot] = id;
+  std::size_t slot = nodes_[id].key * 0x9E3779B97F4A7C15U >> table_shift_;
+  while (table_[slot] >> 32U == segment_) slot = (slot + 1) & mask;
+  table_[slot] = std::uint64_t{segment_} << 32U | id;
 }
 
 void recorder::grow_table() {
-  table_.assign(table_.size() * 2, none);
+  table_.assign(table_.size() * 2, 0);
   --table_shift_;
-  for (std::uint32_t id = 0; id < nodes_.size(); ++id) insert_key(id);
+  for (std::uint32_t id = 0; id + 1 < nodes_.size(); ++id) {
+    if (nodes_[id].instance_before == none) insert_key(id);
+  }
 }
 
-std::uint32_t recorder::reach(std::uint64_t key, instruction_kind kind) {
-  // Lanes mostly follow the lane before them.
-  std::uint32_t id = cursor_ == none ? head_ : nodes_[cursor_].next;
-  while (true) {
-    if (id == none || nodes_[id].key != key) id = find(key);
-    if (id == none) break;
-    if (nodes_[id].last_lane != lane_) {
-      cursor_ = id;
+// The lane is not where the one before it was: looks the instruction up, or inserts it.
+std::uint32_t recorder::search(std::uint64_t key, instruction_kind kind, std::uint32_t bytes,
+                               kernel::memory_space space) {
+  const std::uint32_t first = find(key);
+  std::uint32_t before = none;
+  if (first != none) {
+    std::uint32_t id = first;
+    // A lane comes to instances in their order.
+    if (nodes_[first].latest != none && came(nodes_[nodes_[first].latest])) {
+      id = nodes_[first].latest;
+    }
+    while (id != none && came(nodes_[id])) {
+      before = id;
+      id = nodes_[id].instance_behind;
+    }
+    if (id != none) {
+      nodes_[first].latest = id;
       return id;
     }
-    // The lane comes here again outside of any range loop: another instance of the instruction.
-    key = mix(key + 1);
-    id = nodes_[id].next;
   }
-  id = static_cast<std::uint32_t>(nodes_.size());
-  if (nodes_.size() * 2 >= table_.size()) grow_table();
+  const auto id = static_cast<std::uint32_t>(nodes_.size());
   node n;
   n.key = key;
   n.kind = kind;
+  n.bytes = static_cast<std::uint8_t>(bytes);
+  n.space = space;
+  n.instance_before = before;
   std::uint32_t& link = cursor_ == none ? head_ : nodes_[cursor_].next;
   n.next = link;
   link = id;
+  if (before != none) {
+    nodes_[before].instance_behind = id;
+    nodes_[first].latest = id;
+  }
   nodes_.push_back(n);
-  addresses_.resize(nodes_.size() * settings_->warp_width);
-  insert_key(id);
-  cursor_ = id;
+  if (addresses_.size() < nodes_.size() << lane_bits_) {
+    addresses_.resize(std::max(addresses_.size() * 2, nodes_.size() << lane_bits_));
+  }
+  if (nodes_.size() == small_segment + 1) {
+    for (std::uint32_t k = 0; k < id; ++k) {
+      if (nodes_[k].instance_before == none) insert_key(k);
+    }
+  }
+  if (nodes_.size() > small_segment && before == none) {
+    if (nodes_.size() * 2 >= table_.size()) grow_table();
+    insert_key(id);
+  }
   return id;
 }
 
-std::uint32_t recorder::on_access(const kernel::access& a) {
-  using kernel::access_kind;
-  using kernel::memory_space;
-  instruction_kind kind = instruction_kind::load;
-  if (a.space == memory_space::shared) {
-    kind = instruction_kind::shared;
-  } else if (a.kind == access_kind::store) {
-    kind = instruction_kind::store;
-  } else if (a.kind == access_kind::atomic || a.kind == access_kind::reduce) {
-    kind = instruction_kind::atomic;
+bool recorder::note_subscriber(const kernel::access& a, instruction_kind kind,
+                               std::uint64_t& address, bool& up_to_date) {
+  if (settings_->subscribed[a.region] == nullptr) return true;
+  subscriptions& s = *settings_->subscribed[a.region];
+  if (kind == instruction_kind::load) {
+    up_to_date = s.load(settings_->device, a.element);
+    if (!up_to_date) address = s.at_owner(settings_->device, a.element, address);
+    return true;
   }
-  std::uint64_t address =
-      a.space == memory_space::shared
-          ? reinterpret_cast<std::uintptr_t>(a.address)
-          : static_cast<std::uint64_t>(static_cast<const std::byte*>(a.address) -
-                                       settings_->address_base);
-  bool up_to_date = true;
-  if (a.space == memory_space::replicated && !settings_->subscribed.empty() &&
-      settings_->subscribed[a.region] != nullptr) {
-    subscriptions& s = *settings_->subscribed[a.region];
-    if (kind == instruction_kind::load) {
-      up_to_date = s.load(settings_->device, a.element);
-      if (!up_to_date) address = s.at_owner(settings_->device, a.element, address);
-    } else if (!a.primary &&
-               !s.receives(static_cast<std::uint32_t>(address >> settings_->slot_bits),
-                           a.element)) {
-      return kernel::no_instruction;
-    }
-  }
-  if (a.space == memory_space::replicated && settings_->regions[a.region] != nullptr) {
-    if (kind != instruction_kind::load) {
-      if (a.primary) settings_->regions[a.region]->wrote(a.element);
-    } else if (up_to_date) {
-      settings_->regions[a.region]->read(settings_->device, a.element);
-    }
-  }
-  // What is stored was computed from what was loaded before it.
-  const std::uint32_t before = cursor_;
-  const std::uint32_t id = reach(key_of(a.site), kind);
-  node& n = nodes_[id];
-  n.last_lane = lane_;
-  n.bytes = static_cast<std::uint8_t>(a.bytes);
-  n.space = a.space;
-  std::uint32_t depends = a.depends;
-  if (a.kind == access_kind::store && before != none) depends = before + first_id_;
-  if (depends != none && depends >= first_id_) n.depends = depends - first_id_;
-  n.lanes |= std::uint64_t{1} << lane_;
-  addresses_[std::size_t{id} * settings_->warp_width + n.count++] = address;
-  return id + first_id_;
-}
-
-void recorder::on_compute(const operations& work, kernel::site_id site) {
-  const std::uint32_t id = reach(key_of(site), instruction_kind::compute);
-  node& n = nodes_[id];
-  // Counts lie where an access has its addresses. The warp takes as long as its longest lane.
-  std::uint64_t* most = &addresses_[std::size_t{id} * settings_->warp_width];
-  const std::array<std::uint32_t, operation_kinds> counts{work.fp32, work.fp64, work.integer,
-                                                          work.special};
-  if (n.last_lane == none) std::fill_n(most, operation_kinds, 0);
-  n.last_lane = lane_;
-  for (std::size_t k = 0; k < operation_kinds; ++k) {
-    most[k] = std::max<std::uint64_t>(most[k], counts[k]);
-  }
-  if (settings_->totals == nullptr) return;
-  for (std::size_t k = 0; k < operation_kinds; ++k) settings_->totals->operations[k] += counts[k];
-}
-
-void recorder::enter_loop(kernel::site_id site) {
-  loop l;
-  l.base = mix(key_of(site) + 1);
-  l.key = mix(l.base);
-  loops_.push_back(l);
-}
-
-void recorder::next_iteration() {
-  loop& l = loops_.back();
-  ++l.iteration;
-  l.key = mix(l.base + l.iteration);
+  return a.primary ||
+         s.receives(static_cast<std::uint32_t>(address >> settings_->slot_bits), a.element);
 }
 
 void recorder::append(std::uint32_t warp, instruction_kind kind, std::uint32_t count,
@@ -246,68 +200,131 @@ void recorder::on_shuffle(std::uint32_t warp, std::uint32_t n, operation kind,
       std::uint64_t{operations} * settings_->warp_width;
 }
 
-std::uint32_t recorder::bank_cycles(const node& n, const std::uint64_t* addresses) const {
+std::uint32_t recorder::bank_cycles(const node& n, const std::uint64_t* addresses) {
   // 32 banks of 4 bytes; lanes that read the same word share it.
   constexpr std::uint32_t banks = 32;
-  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): only what was written is read
-  std::array<std::uint64_t, 64> words;
   const std::uint32_t per_lane = std::max(1U, n.bytes / 4U);
+  // NOLINTBEGIN(cppcoreguidelines-pro-type-member-init): only what was written is read
+  std::array<std::uint64_t, 64> words;       // that differ
+  std::array<std::uint8_t, 64> same_bank;    // of each, the one before it in its bank
+  std::array<std::uint8_t, banks> latest{};  // of each bank
+  // NOLINTEND(cppcoreguidelines-pro-type-member-init)
   std::array<std::uint8_t, banks> load{};
   std::uint32_t cycles = 1;
   std::uint32_t distinct = 0;
-  const bool broadcast = n.kind == instruction_kind::shared;
-  for (std::uint32_t k = 0; k < n.count; ++k) {
+  const auto count = static_cast<std::uint32_t>(__builtin_popcountll(n.lanes));
+  for (std::uint32_t k = 0; k < count; ++k) {
     const std::uint64_t word = addresses[k] >> 2U;
     const auto bank = static_cast<std::uint32_t>(word % banks);
     bool seen = false;
-    // Only a word of the same bank can be the same word.
-    if (broadcast && load[bank] != 0) {
-      for (std::uint32_t j = 0; j < distinct && !seen; ++j) seen = words[j] == word;
+    std::uint8_t at = latest[bank];
+    for (std::uint32_t left = load[bank]; left != 0 && !seen; --left) {
+      seen = words[at] == word;
+      at = same_bank[at];
     }
     if (seen) continue;
-    words[distinct++] = word;
+    words[distinct] = word;
+    same_bank[distinct] = latest[bank];
+    latest[bank] = static_cast<std::uint8_t>(distinct++);
     cycles = std::max<std::uint32_t>(cycles, ++load[bank]);
   }
   return cycles * per_lane;
 }
 
-void recorder::emit_lines(const node& n, const std::uint64_t* addresses, instruction& out) {
-  const std::uint64_t line_mask = settings_->line_bytes - 1;
-  lines_.clear();
-  written_.clear();
-  for (std::uint32_t k = 0; k < n.count; ++k) {
-    const std::uint64_t line = addresses[k] & ~line_mask;
-    std::size_t at = lines_.size();
-    while (at > 0 && lines_[at - 1] != line) --at;
-    if (at == 0) {
-      lines_.push_back(line);
-      written_.emplace_back();
-      at = lines_.size();
-    }
-    written_bytes& w = written_[at - 1];
-    w.bytes.set(static_cast<std::uint32_t>(addresses[k] & line_mask), n.bytes);
-    ++w.lanes;
+const std::uint64_t* recorder::packed_addresses(const node& n, std::uint32_t id) {
+  const std::uint64_t* addresses = &addresses_[std::size_t{id} << lane_bits_];
+  if ((n.lanes & (n.lanes + 1)) == 0) return addresses;  // the first lanes
+  std::size_t count = 0;
+  for (std::uint64_t left = n.lanes; left != 0; left &= left - 1) {
+    packed_[count++] = addresses[__builtin_ctzll(left)];
   }
-  if (settings_->totals != nullptr) add_totals(n);
-  warp_program& program = (*programs_)[warp_];
-  out.first_line = static_cast<std::uint32_t>(program.lines.size());
-  out.line_count = static_cast<std::uint16_t>(lines_.size());
-  for (std::size_t k = 0; k < lines_.size(); ++k) {
-    program.lines.emplace_back(lines_[k], static_cast<std::uint8_t>(written_[k].bytes.units(
-                                              settings_->sector_bytes, settings_->line_bytes)));
-  }
-  if (n.kind == instruction_kind::load) return;
-  out.first_written = static_cast<std::uint32_t>(program.written.size());
-  program.written.insert(program.written.end(), written_.begin(), written_.end());
+  return packed_.data();
 }
 
-void recorder::add_totals(const node& n) const {
+void recorder::emit_loads(std::uint32_t bytes, const std::uint64_t* addresses, std::uint32_t count,
+                          warp_program& to) {
+  const std::uint64_t line_mask = settings_->line_bytes - 1;
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): only what was written is read
+  std::array<std::uint64_t, 64> lines;  // with their sectors, as line_access has them
+  std::size_t found = 0;
+  std::uint64_t line = 1;  // no line
+  std::size_t at = 0;
+  for (std::uint32_t k = 0; k < count; ++k) {
+    const std::uint64_t offset = addresses[k] & line_mask;
+    const std::uint64_t last = std::min(offset + bytes - 1, offset | 63U);
+    const std::uint64_t sectors = (std::uint64_t{2} << (last >> sector_shift_)) -
+                                  (std::uint64_t{1} << (offset >> sector_shift_));
+    if (addresses[k] - offset != line) {
+      line = addresses[k] - offset;
+      at = found;
+      while (at > 0 && (lines[at - 1] & ~line_mask) != line) --at;
+      if (at == 0) {
+        lines[found++] = line;
+        at = found;
+      }
+      --at;
+    }
+    lines[at] |= sectors;
+  }
+  for (std::size_t k = 0; k < found; ++k) to.lines.push_back(line_access::unpack(lines[k]));
+}
+
+void recorder::emit_writes(std::uint32_t bytes, const std::uint64_t* addresses, std::uint32_t count,
+                           warp_program& to) {
+  const std::uint64_t line_mask = settings_->line_bytes - 1;
+  const std::size_t first = to.written.size();
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): only what was written is read
+  std::array<std::uint64_t, 64> lines;
+  std::size_t found = 0;
+  std::uint64_t line = 1;  // no line
+  std::size_t at = 0;
+  for (std::uint32_t k = 0; k < count; ++k) {
+    const std::uint64_t offset = addresses[k] & line_mask;
+    if (addresses[k] - offset != line) {
+      line = addresses[k] - offset;
+      at = found;
+      while (at > 0 && lines[at - 1] != line) --at;
+      if (at == 0) {
+        lines[found++] = line;
+        to.written.emplace_back();
+        at = found;
+      }
+      --at;
+    }
+    written_bytes& w = to.written[first + at];
+    w.bytes.set(static_cast<std::uint32_t>(offset), bytes);
+    ++w.lanes;
+  }
+  for (std::size_t k = 0; k < found; ++k) {
+    const std::uint32_t sectors =
+        to.written[first + k].bytes.units(settings_->sector_bytes, settings_->line_bytes);
+    to.lines.emplace_back(lines[k], static_cast<std::uint8_t>(sectors));
+  }
+}
+
+void recorder::emit_lines(const node& n, const std::uint64_t* addresses, instruction& out) {
+  warp_program& program = (*programs_)[warp_];
+  const auto count = static_cast<std::uint32_t>(__builtin_popcountll(n.lanes));
+  const std::size_t before = program.lines.size();
+  out.first_line = static_cast<std::uint32_t>(before);
+  if (n.kind == instruction_kind::load) {
+    emit_loads(n.bytes, addresses, count, program);
+  } else {
+    out.first_written = static_cast<std::uint32_t>(program.written.size());
+    emit_writes(n.bytes, addresses, count, program);
+  }
+  out.line_count = static_cast<std::uint16_t>(program.lines.size() - before);
+  if (settings_->totals != nullptr) add_totals(n, out.line_count);
+}
+
+void recorder::add_totals(const node& n, std::size_t lines) const {
   using kernel::traced_access;
   const traced_access kind = n.kind == instruction_kind::load    ? traced_access::load
                              : n.kind == instruction_kind::store ? traced_access::store
                                                                  : traced_access::atomic;
   settings_->totals->of(kind, n.space) +=
-      {lines_.size(), uniform_ ? settings_->warp_width : n.count};
+      {lines, uniform_ ? settings_->warp_width
+                       : static_cast<std::uint32_t>(__builtin_popcountll(n.lanes))};
 }
 
 void recorder::emit_compute(const std::uint64_t* counts, instruction out) {
@@ -396,7 +413,7 @@ void recorder::add(std::uint32_t warp, const trace::instruction& i) {
   }
   out.kind = n.kind;
   n.bytes = i.bytes;
-  n.count = static_cast<std::uint32_t>(__builtin_popcountll(i.lanes));
+  n.lanes = i.lanes;
   warp_ = warp;
   emit_lines(n, i.addresses, out);
   (*programs_)[warp].instructions.push_back(out);
@@ -408,52 +425,39 @@ void recorder::flush() {
   auto& program = (*programs_)[warp_].instructions;
   for (std::uint32_t id = head_; id != none; id = nodes_[id].next) {
     node& n = nodes_[id];
-    const std::uint64_t* addresses = &addresses_[std::size_t{id} * settings_->warp_width];
     instruction out;
     out.kind = n.kind;
     n.emitted = static_cast<std::uint32_t>(program.size());
     // A dependence on something behind it can only be an artefact of diverging lanes.
     if (n.depends != none) out.depends = nodes_[n.depends].emitted;
-    switch (n.kind) {
-      case instruction_kind::load:
-      case instruction_kind::store:
-      case instruction_kind::atomic:
-        emit_lines(n, addresses, out);
-        if (n.kind == instruction_kind::store && n.space == kernel::memory_space::replicated &&
-            settings_->chunks != nullptr && settings_->counters == nullptr) {
-          out.count = 1;
-          ++counted_stores_;
-        }
-        break;
-      case instruction_kind::shared:
-        out.count = bank_cycles(n, addresses);
-        break;
-      default:
-        emit_compute(addresses, out);
-        if (n.emitted == program.size()) n.emitted = none;
-        continue;
+    if (n.kind == instruction_kind::compute) {
+      emit_compute(&addresses_[std::size_t{id} << lane_bits_], out);
+      if (n.emitted == program.size()) n.emitted = none;
+      continue;
+    }
+    const std::uint64_t* addresses = packed_addresses(n, id);
+    if (n.kind == instruction_kind::shared) {
+      out.count = bank_cycles(n, addresses);
+    } else {
+      emit_lines(n, addresses, out);
+      if (n.kind == instruction_kind::store && n.space == kernel::memory_space::replicated &&
+          settings_->chunks != nullptr && settings_->counters == nullptr) {
+        out.count = 1;
+        ++counted_stores_;
+      }
     }
     program.push_back(out);
     if (settings_->log != nullptr) log(warp_, n, addresses);
   }
   first_id_ += static_cast<std::uint32_t>(nodes_.size());
-  if (nodes_.size() * 8 < table_.size()) {
-    // Cheaper than clearing a table that one large segment grew.
-    for (const node& n : nodes_) {
-      const std::size_t mask = table_.size() - 1;
-      std::size_t slot = n.key >> table_shift_;
-      while (table_[slot] != none) {
-        table_[slot] = none;
-        slot = (slot + 1) & mask;
-      }
-    }
-  } else {
-    std::fill(table_.begin(), table_.end(), none);
+  if (nodes_.size() > small_segment && ++segment_ == 0) {
+    std::fill(table_.begin(), table_.end(), 0);
+    segment_ = 1;
   }
   nodes_.clear();
-  addresses_.clear();
   head_ = none;
   cursor_ = none;
+  follower_ = none;
 }
 
 }  // namespace interlace::sim

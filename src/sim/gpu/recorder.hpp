@@ -6,6 +6,8 @@
 // order whatever path the first lane took.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -55,12 +57,67 @@ class recorder {
 
   bool stores_inline() const { return settings_->stores_inline; }
   void begin_segment();
-  void begin_lane(std::uint32_t lane);
-  std::uint32_t on_access(const kernel::access& a);
-  void on_compute(const operations& work, kernel::site_id site);
-  void enter_loop(kernel::site_id site);
-  void next_iteration();
-  void leave_loop() { loops_.pop_back(); }
+  void begin_lane(std::uint32_t lane) {
+    const std::uint32_t warp = lane >> lane_bits_;
+    if (warp != warp_) {
+      flush();
+      warp_ = warp;
+    }
+    lane_ = lane - (warp << lane_bits_);
+    lane_bit_ = std::uint64_t{1} << lane_;
+    cursor_ = none;
+    follower_ = head_;
+    loop_key_ = 0;
+    loops_.clear();
+  }
+  // Inlined, for what a kernel says of an access is mostly known when it is compiled.
+  [[gnu::always_inline]] std::uint32_t on_access(const kernel::access& a) {
+    const instruction_kind kind = kind_of(a);
+    std::uint64_t address = reinterpret_cast<std::uintptr_t>(a.address);
+    if (a.space != kernel::memory_space::shared) {
+      address -= reinterpret_cast<std::uintptr_t>(settings_->address_base);
+    }
+    if (a.space == kernel::memory_space::replicated && !note_region(a, kind, address)) {
+      return kernel::no_instruction;
+    }
+    // What is stored was computed from what was loaded before it.
+    const std::uint32_t before = cursor_;
+    const std::uint32_t id = reach(key_of(a.site), kind, a.bytes, a.space);
+    node& n = nodes_[id];
+    n.lanes |= lane_bit_;
+    std::uint32_t depends = a.depends;
+    if (a.kind == kernel::access_kind::store && before != none) depends = before + first_id_;
+    if (depends != none && depends >= first_id_) n.depends = depends - first_id_;
+    addresses_[(std::size_t{id} << lane_bits_) + lane_] = address;
+    return id + first_id_;
+  }
+  [[gnu::always_inline]] void on_compute(const operations& work, kernel::site_id site) {
+    const std::uint32_t id = reach(key_of(site), instruction_kind::compute, 0, {});
+    node& n = nodes_[id];
+    // Counts lie where an access has its addresses. The warp takes as long as its longest lane.
+    std::uint64_t* most = &addresses_[std::size_t{id} << lane_bits_];
+    const std::array<std::uint32_t, operation_kinds> counts{work.fp32, work.fp64, work.integer,
+                                                            work.special};
+    if (n.lanes == 0) std::fill_n(most, operation_kinds, 0);
+    n.lanes |= lane_bit_;
+    for (std::size_t k = 0; k < operation_kinds; ++k) {
+      most[k] = std::max<std::uint64_t>(most[k], counts[k]);
+    }
+    if (settings_->totals != nullptr) [[unlikely]] {
+      for (std::size_t k = 0; k < operation_kinds; ++k) {
+        settings_->totals->operations[k] += counts[k];
+      }
+    }
+  }
+  void enter_loop(kernel::site_id site) {
+    loops_.push_back(loop_key_);
+    loop_key_ = mix(key_of(site) + 1);
+  }
+  void next_iteration() { loop_key_ += iteration_step; }
+  void leave_loop() {
+    loop_key_ = loops_.back();
+    loops_.pop_back();
+  }
   void on_uniform();
   void on_barrier(bool whole_block);
   void on_shuffle(std::uint32_t warp, std::uint32_t n, operation kind, std::uint32_t operations);
@@ -86,43 +143,89 @@ class recorder {
 
  private:
   struct node {
-    std::uint64_t key = 0;
+    std::uint64_t key = 0;    // place and iterations, the same for all instances
+    std::uint64_t lanes = 0;  // that came here, one bit each
     std::uint32_t next = none;
+    // A lane that comes to a place twice outside of any range loop is at another instance of it.
+    std::uint32_t instance_before = none;
+    std::uint32_t instance_behind = none;
+    std::uint32_t latest = none;  // of the first instance: the one that was reached last
+    std::uint32_t depends = none;
+    std::uint32_t emitted = none;
     instruction_kind kind = instruction_kind::load;
     std::uint8_t bytes = 0;
     kernel::memory_space space = kernel::memory_space::local;
-    std::uint32_t last_lane = none;
-    std::uint32_t depends = none;
-    std::uint32_t count = 0;  // lanes with an address
-    std::uint32_t emitted = none;
-    std::uint64_t lanes = 0;  // those, one bit each
-  };
-  struct loop {
-    std::uint64_t base = 0;
-    std::uint64_t key = 0;
-    std::uint32_t iteration = 0;
   };
 
+  static instruction_kind kind_of(const kernel::access& a) {
+    using kernel::access_kind;
+    if (a.space == kernel::memory_space::shared) return instruction_kind::shared;
+    if (a.kind == access_kind::store) return instruction_kind::store;
+    if (a.kind == access_kind::atomic || a.kind == access_kind::reduce) {
+      return instruction_kind::atomic;
+    }
+    return instruction_kind::load;
+  }
   static std::uint64_t mix(std::uint64_t x) {
     x = (x ^ (x >> 30U)) * 0xbf58476d1ce4e5b9U;
     x = (x ^ (x >> 27U)) * 0x94d049bb133111ebU;
     return x ^ (x >> 31U);
   }
-  std::uint64_t loop_key() const { return loops_.empty() ? 0 : loops_.back().key; }
-  // Multiplications spread both over the high bits, which the table uses.
+  // Sites are addresses, of which the high bits are the same; those of loops are mixed.
   std::uint64_t key_of(kernel::site_id site) const {
-    const auto place = static_cast<std::uint64_t>(site) * 0x9E3779B97F4A7C15U;
-    return (loop_key() ^ place) * 0xbf58476d1ce4e5b9U;
+    return loop_key_ ^ static_cast<std::uint64_t>(site);
   }
-  std::uint32_t reach(std::uint64_t key, instruction_kind kind);
+  bool came(const node& n) const { return (n.lanes & lane_bit_) != 0; }
+
+  // The instruction that the lane executes next. Lanes mostly follow the lane before them.
+  [[gnu::always_inline]] std::uint32_t reach(std::uint64_t key, instruction_kind kind,
+                                             std::uint32_t bytes, kernel::memory_space space) {
+    std::uint32_t id = follower_;
+    if (id == none || nodes_[id].key != key || came(nodes_[id]) ||
+        (nodes_[id].instance_before != none && !came(nodes_[nodes_[id].instance_before])))
+        [[unlikely]] {
+      id = search(key, kind, bytes, space);
+    }
+    cursor_ = id;
+    follower_ = nodes_[id].next;
+    return id;
+  }
+  std::uint32_t search(std::uint64_t key, instruction_kind kind, std::uint32_t bytes,
+                       kernel::memory_space space);
   std::uint32_t find(std::uint64_t key) const;
   void insert_key(std::uint32_t id);
   void grow_table();
+
+  // Counts an access to a region; false if it is no access of the device after all.
+  [[gnu::always_inline]] bool note_region(const kernel::access& a, instruction_kind kind,
+                                          std::uint64_t& address) {
+    bool up_to_date = true;
+    if (!settings_->subscribed.empty() && !note_subscriber(a, kind, address, up_to_date)) {
+      return false;
+    }
+    kernel::use_tracker* used = settings_->regions[a.region];
+    if (used == nullptr) return true;
+    if (kind != instruction_kind::load) {
+      if (a.primary) used->wrote(a.element);
+    } else if (up_to_date) {
+      used->read(settings_->device, a.element);
+    }
+    return true;
+  }
+  bool note_subscriber(const kernel::access& a, instruction_kind kind, std::uint64_t& address,
+                       bool& up_to_date);
+
   void flush();
+  // The addresses of an access's lanes, one behind the other.
+  const std::uint64_t* packed_addresses(const node& n, std::uint32_t id);
+  void emit_loads(std::uint32_t bytes, const std::uint64_t* addresses, std::uint32_t count,
+                  warp_program& to);
+  void emit_writes(std::uint32_t bytes, const std::uint64_t* addresses, std::uint32_t count,
+                   warp_program& to);
   void emit_lines(const node& n, const std::uint64_t* addresses, instruction& out);
   void emit_compute(const std::uint64_t* counts, instruction out);
-  void add_totals(const node& n) const;
-  std::uint32_t bank_cycles(const node& n, const std::uint64_t* addresses) const;
+  void add_totals(const node& n, std::size_t lines) const;
+  static std::uint32_t bank_cycles(const node& n, const std::uint64_t* addresses);
   // A barrier of the block, and then its first warp's fence and additions to counters; without
   // counters none of that, but a place in the program of the first warp.
   void announce(const std::vector<kernel::element_range>& ranges);
@@ -131,26 +234,36 @@ class recorder {
   // Takes the instruction down that a program was given last; `n` is the node of an access.
   void log(std::uint32_t warp, const node& n, const std::uint64_t* addresses) const;
 
+  static constexpr std::uint64_t iteration_step = 0x9E3779B97F4A7C15U;  // odd: no two are the same
+  static constexpr std::uint32_t small_segment = 12;  // nodes that are faster looked through
+
   const settings* settings_ = nullptr;
   std::vector<warp_program>* programs_ = nullptr;
+  std::uint32_t lane_bits_ = 5;  // log2 of the warp width
+  std::uint32_t sector_shift_ = 5;
 
   // The warp and segment being recorded.
   std::uint32_t warp_ = none;
   std::uint32_t lane_ = 0;
+  std::uint64_t lane_bit_ = 1;
   bool uniform_ = false;  // its one access is of all lanes
   bool published_ = false;
   std::vector<kernel::element_range> written_at_end_;
   std::uint32_t counted_stores_ = 0;  // instructions that store to a region and update its counters
-  std::uint32_t cursor_ = none;
+  std::uint32_t cursor_ = none;       // what the lane executed last
+  std::uint32_t follower_ = none;     // of it
   std::uint32_t head_ = none;
   std::uint32_t first_id_ = 0;  // ids of a segment start here, so that older ones are told apart
+  std::uint64_t loop_key_ = 0;  // of the innermost loop's iteration
+  std::vector<std::uint64_t> loops_;  // those of the loops around it
   std::vector<node> nodes_;
-  std::vector<std::uint64_t> addresses_;  // [node][warp_width]
-  std::vector<loop> loops_;
-  std::vector<std::uint64_t> lines_;  // of the instruction being emitted
-  std::vector<written_bytes> written_;
-  std::vector<std::uint32_t> table_ = std::vector<std::uint32_t>(1024, none);
+  std::vector<std::uint64_t> addresses_;  // [node][warp_width]; as long as it ever was
+  std::array<std::uint64_t, 64> packed_{};
+  // Ids of first instances by key, once a segment is not small; an element counts if its upper half
+  // is the segment's number.
+  std::vector<std::uint64_t> table_ = std::vector<std::uint64_t>(1024, 0);
   std::uint32_t table_shift_ = 54;  // 64 - log2 of the table's size
+  std::uint32_t segment_ = 1;
   std::uint32_t logged_launch_ = none;
   std::uint64_t next_block_ = 0;  // of it
 };
