@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <queue>
 #include <vector>
 
@@ -13,7 +14,6 @@ using picoseconds = std::uint64_t;
 
 struct event {
   picoseconds time = 0;
-  std::uint64_t sequence = 0;
   std::uint16_t kind = 0;
   std::uint16_t device = 0;
   std::uint32_t a = 0;
@@ -31,15 +31,16 @@ class event_queue {
   // `time` not before now().
   void push(picoseconds time, std::uint16_t kind, std::uint16_t device, std::uint32_t a,
             std::uint64_t b) {
-    const event e{time, sequence_++, kind, device, a, b};
     ++size_;
     const std::uint64_t slot = time >> bucket_shift;
     if (slot <= current_) {
-      open_.insert(std::upper_bound(open_.begin(), open_.end(), e, later{}), e);
+      const std::uint64_t key = key_of(time, open_.size());
+      open_.push_back({time, kind, device, a, b});
+      order_.insert(std::lower_bound(order_.begin(), order_.end(), key, std::greater<>()), key);
     } else if (slot < current_ + bucket_count) {
-      buckets_[slot % bucket_count].push_back(e);
+      buckets_[slot % bucket_count].push_back({time, kind, device, a, b});
     } else {
-      far_.push(e);
+      far_.push({{time, kind, device, a, b}, sequence_++});
     }
   }
 
@@ -47,12 +48,12 @@ class event_queue {
   // lies far apart in memory and can be fetched together.
   template <class Ahead>
   event pop(Ahead&& ahead) {
-    if (open_.empty()) {
-      while (open_.empty()) advance();
+    if (order_.empty()) {
+      while (order_.empty()) advance();
       ahead(open_);
     }
-    const event e = open_.back();
-    open_.pop_back();
+    const event e = open_[order_.back() & index_mask];
+    order_.pop_back();
     --size_;
     ++processed_;
     now_ = e.time;
@@ -62,33 +63,47 @@ class event_queue {
  private:
   static constexpr std::uint32_t bucket_shift = 9;  // 0.5 ns
   static constexpr std::uint64_t bucket_count = 16384;
+  static constexpr std::uint32_t index_bits = 40;
+  static constexpr std::uint64_t index_mask = (std::uint64_t{1} << index_bits) - 1;
 
+  struct far_event {
+    event what;
+    std::uint64_t sequence = 0;
+  };
   struct later {
-    bool operator()(const event& x, const event& y) const {
-      return x.time != y.time ? x.time > y.time : x.sequence > y.sequence;
+    bool operator()(const far_event& x, const far_event& y) const {
+      return x.what.time != y.what.time ? x.what.time > y.what.time : x.sequence > y.sequence;
     }
   };
 
+  // Orders the events of one bucket, which lie in it in the order of their insertion: far ones come
+  // in as soon as it is near, before any other.
+  static std::uint64_t key_of(picoseconds time, std::size_t index) {
+    return (time % (std::uint64_t{1} << bucket_shift)) << index_bits | index;
+  }
+
   void advance() {
     ++current_;
-    if (size_ == far_.size()) current_ = far_.top().time >> bucket_shift;
-    while (!far_.empty() && (far_.top().time >> bucket_shift) < current_ + bucket_count) {
-      const event e = far_.top();
+    if (size_ == far_.size()) current_ = far_.top().what.time >> bucket_shift;
+    while (!far_.empty() && (far_.top().what.time >> bucket_shift) < current_ + bucket_count) {
+      const event& e = far_.top().what;
+      buckets_[(e.time >> bucket_shift) % bucket_count].push_back(e);
       far_.pop();
-      const std::uint64_t slot = e.time >> bucket_shift;
-      (slot <= current_ ? open_ : buckets_[slot % bucket_count]).push_back(e);
     }
     auto& bucket = buckets_[current_ % bucket_count];
-    open_.insert(open_.end(), bucket.begin(), bucket.end());
-    bucket.clear();
-    std::sort(open_.begin(), open_.end(), later{});
+    open_.clear();
+    if (bucket.empty()) return;
+    open_.swap(bucket);
+    for (std::size_t k = 0; k < open_.size(); ++k) order_.push_back(key_of(open_[k].time, k));
+    std::sort(order_.begin(), order_.end(), std::greater<>());
   }
 
   std::vector<std::vector<event>> buckets_;
-  std::vector<event> open_;  // the bucket being read, latest first
-  std::priority_queue<event, std::vector<event>, later> far_;
+  std::vector<event> open_;           // the bucket being read, in the order of insertion
+  std::vector<std::uint64_t> order_;  // those of its events that are left, the latest first
+  std::priority_queue<far_event, std::vector<far_event>, later> far_;
   std::uint64_t current_ = 0;
-  std::uint64_t sequence_ = 0;
+  std::uint64_t sequence_ = 0;  // of far events
   std::uint64_t size_ = 0;
   std::uint64_t processed_ = 0;
   picoseconds now_ = 0;

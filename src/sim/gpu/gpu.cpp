@@ -26,11 +26,19 @@ gpu::gpu(std::uint32_t index, const machine::gpu& config, const address_map& add
       kinds_(kinds),
       clock_ps_(1e12 / config.clock_hz),
       half_l2_(config.l2.hit_latency_ps / 2),
+      rates_{config.issue.fp32, config.issue.fp64, config.issue.integer, config.issue.special},
+      lookup_(clocks(1.0 / config.issue.memory_lines)),
       memory_(config),
       egress_(index, config, addresses.devices, queue, links, kinds.stores),
       unpacker_(config) {
   units_.reserve(config.compute_units);
   for (std::uint32_t u = 0; u < config.compute_units; ++u) units_.emplace_back(config_);
+  for (std::uint32_t n = 0; n < known_counts; ++n) {
+    issue_times_[n] = clocks(static_cast<double>(n) / config.issue.instructions);
+    for (std::size_t pipe = 0; pipe < operation_kinds; ++pipe) {
+      pipe_times_[pipe][n] = clocks(static_cast<double>(n) * config.warp_width / rates_[pipe]);
+    }
+  }
 }
 
 // --- Kernels and blocks
@@ -278,19 +286,13 @@ bool gpu::run_waiting(std::uint32_t warp_id, instruction& i) {
   compute_unit& u = unit_of(warp_id);
   switch (i.kind) {
     case instruction_kind::compute: {
-      const std::uint32_t rates[] = {config_.issue.fp32, config_.issue.fp64, config_.issue.integer,
-                                     config_.issue.special};
-      const auto op = static_cast<std::size_t>(i.op);
-      const double busy = static_cast<double>(i.count) * config_.warp_width / rates[op];
-      const double slots = static_cast<double>(i.count) / config_.issue.instructions;
-      const picoseconds issued = u.issue.reserve(now, clocks(slots));
-      w.ready = u.pipes[op].reserve(issued, clocks(busy)) + clocks(busy);
+      const picoseconds busy = pipe_time_of(i.op, i.count);
+      const picoseconds issued = u.issue.reserve(now, issue_time_of(i.count));
+      w.ready = u.pipes[static_cast<std::size_t>(i.op)].reserve(issued, busy) + busy;
       break;
     }
     case instruction_kind::shuffle:
-      w.ready =
-          u.issue.reserve(now, clocks(static_cast<double>(i.count) / config_.issue.instructions)) +
-          i.count * config_.l1.hit_latency_ps;
+      w.ready = u.issue.reserve(now, issue_time_of(i.count)) + i.count * config_.l1.hit_latency_ps;
       break;
     case instruction_kind::publish: {
       // The fence ends when the L2 has answered for all that the block stored; an addition then
@@ -385,7 +387,7 @@ bool gpu::issue(std::uint32_t warp_id, std::uint32_t index) {
   instruction& i = w.program[index];
   compute_unit& u = units_[w.unit];
   if (i.next_line == 0) {
-    i.ready = u.issue.reserve(queue_.now(), clocks(1.0 / config_.issue.instructions));
+    i.ready = u.issue.reserve(queue_.now(), issue_times_[1]);
   }
   if (i.kind == instruction_kind::shared) {
     i.ready = u.load_store.reserve(queue_.now(), clocks(i.count)) + config_.l1.hit_latency_ps;
@@ -467,18 +469,17 @@ std::uint32_t gpu::take_miss(compute_unit& u) {
 
 bool gpu::issue_load(compute_unit& u, std::uint32_t warp_id, instruction& i, line_access l) {
   const std::uint8_t wanted = l.sectors();
-  const picoseconds lookup = clocks(1.0 / config_.issue.memory_lines);
   cache::line* line = u.l1.find(l.line());
   if (line != nullptr && (wanted & ~line->valid) == 0) {
     ++counters_.l1_hits;
     i.ready =
-        std::max(i.ready, u.load_store.reserve(queue_.now(), lookup) + config_.l1.hit_latency_ps);
+        std::max(i.ready, u.load_store.reserve(queue_.now(), lookup_) + config_.l1.hit_latency_ps);
     return true;
   }
   std::uint32_t entry = 0;
   if (line != nullptr && (wanted & ~line->pending) == 0) {
     entry = line->entry;
-    u.load_store.reserve(queue_.now(), lookup);
+    u.load_store.reserve(queue_.now(), lookup_);
   } else {
     if (u.entries_used >= config_.l1.mshrs) return false;
     ++u.entries_used;
@@ -490,7 +491,7 @@ bool gpu::issue_load(compute_unit& u, std::uint32_t warp_id, instruction& i, lin
     }
     line->pending = wanted;
     line->entry = entry;
-    send_load(u.load_store.reserve(queue_.now(), lookup) + half_l2_, warps_[warp_id].unit, entry,
+    send_load(u.load_store.reserve(queue_.now(), lookup_) + half_l2_, warps_[warp_id].unit, entry,
               l);
   }
   miss& m = u.misses[entry];
@@ -540,14 +541,13 @@ void gpu::check_reaches(std::uint32_t owner) const {
 
 bool gpu::issue_store(compute_unit& u, std::uint32_t unit, const instruction& i, line_access l,
                       const written_bytes& written) {
-  const picoseconds lookup = clocks(1.0 / config_.issue.memory_lines);
   const std::uint32_t owner = addresses_.owner(l.line());
   const bool is_atomic = i.kind == instruction_kind::atomic;
   const std::uint32_t lanes = is_atomic ? std::min(written.lanes, 0xffffU) : 0;
   if (owner == index_) {
     if (u.entries_used >= config_.l1.mshrs) return false;
     ++u.entries_used;
-    const picoseconds at = u.load_store.reserve(queue_.now(), lookup) + half_l2_;
+    const picoseconds at = u.load_store.reserve(queue_.now(), lookup_) + half_l2_;
     push(at, kinds_.l2_store, unit << 16U | lanes, l.packed());
     stores_arrived_ = std::max(stores_arrived_, at);
     return true;
@@ -555,7 +555,7 @@ bool gpu::issue_store(compute_unit& u, std::uint32_t unit, const instruction& i,
   if (u.remote_used >= config_.store_queue_lines) return false;
   check_reaches(owner);
   ++u.remote_used;
-  const picoseconds at = u.load_store.reserve(queue_.now(), lookup) + half_l2_;
+  const picoseconds at = u.load_store.reserve(queue_.now(), lookup_) + half_l2_;
   stores_arrived_ = std::max(stores_arrived_, at);  // what is sent after the kernel stays behind it
   if (!is_atomic) {
     egress_.store(at, unit, owner, l.line(), l.sectors(), written.bytes);

@@ -8,6 +8,7 @@
 // it.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -224,6 +225,17 @@ class gpu {
 
   // NOLINTNEXTLINE(bugprone-incorrect-roundings): never negative, and lround is slow
   picoseconds clocks(double n) const { return static_cast<picoseconds>(n * clock_ps_ + 0.5); }
+  // How long a warp has the issue slots for so many instructions, and a pipe for so many operations
+  // of each lane: from tables where there are few.
+  picoseconds issue_time_of(std::uint32_t instructions) const {
+    if (instructions < known_counts) return issue_times_[instructions];
+    return clocks(static_cast<double>(instructions) / config_.issue.instructions);
+  }
+  picoseconds pipe_time_of(operation op, std::uint32_t count) const {
+    const auto pipe = static_cast<std::size_t>(op);
+    if (count < known_counts) return pipe_times_[pipe][count];
+    return clocks(static_cast<double>(count) * config_.warp_width / rates_[pipe]);
+  }
   std::uint32_t take_miss(compute_unit& u);
   void push(picoseconds time, std::uint16_t kind, std::uint32_t a, std::uint64_t b) {
     queue_.push(time, kind, static_cast<std::uint16_t>(index_), a, b);
@@ -245,6 +257,11 @@ class gpu {
   event_kinds kinds_;
   double clock_ps_;
   picoseconds half_l2_;
+  static constexpr std::uint32_t known_counts = 256;
+  std::array<std::uint32_t, operation_kinds> rates_;
+  std::array<picoseconds, known_counts> issue_times_{};
+  std::array<std::array<picoseconds, known_counts>, operation_kinds> pipe_times_{};
+  picoseconds lookup_ = 0;  // of a line in the L1
 
   memory memory_;
   egress egress_;
