@@ -255,9 +255,10 @@ class accessor {
     return fetch(view.data, i, kind, memory_space::shared, 0, site);
   }
 
+  // What an observer makes of an access is inlined with what the kernel says of it.
   template <class T, class I>
-  auto fetch(T* data, const I& i, access_kind kind, memory_space space, std::uint32_t region,
-             site_id site) const {
+  [[gnu::always_inline]] auto fetch(T* data, const I& i, access_kind kind, memory_space space,
+                                    std::uint32_t region, site_id site) const {
     const std::uint64_t n = index_value(i);
     std::uint32_t instruction = no_instruction;
     if constexpr (Observer::active) {
@@ -268,8 +269,8 @@ class accessor {
   }
 
   template <class T, class I>
-  void note(access_kind kind, memory_space space, T* address, const I& i, std::uint32_t region,
-            site_id site, bool primary = true) const {
+  [[gnu::always_inline]] void note(access_kind kind, memory_space space, T* address, const I& i,
+                                   std::uint32_t region, site_id site, bool primary = true) const {
     if constexpr (Observer::active) {
       observer_->on_access({kind, space, sizeof(T), address, site, index_instruction(i), region,
                             index_value(i), primary});
@@ -290,7 +291,7 @@ class serial_lane : public accessor<Observer> {
   serial_lane(const serial_block<Observer>& block, Observer& observer, std::uint32_t lane);
 
   std::uint32_t index() const { return lane_; }
-  std::uint32_t in_warp() const { return lane_ % warp_width_; }
+  std::uint32_t in_warp() const { return lane_ & (warp_width_ - 1); }  // a power of two
   std::uint64_t global_index() const { return base::block_ * threads_ + lane_; }
   std::uint64_t global_count() const { return blocks_ * threads_; }
 
@@ -379,7 +380,8 @@ class serial_lane : public accessor<Observer> {
     combine_at<Op>(slot, i, value, access_kind::reduce, memory_space::reduced, site);
   }
 
-  void compute(operation kind, std::uint32_t n, site_id site = INTERLACE_SITE) const {
+  [[gnu::always_inline]] void compute(operation kind, std::uint32_t n,
+                                      site_id site = INTERLACE_SITE) const {
     operations work;
     if (kind == operation::fp32) work.fp32 = n;
     if (kind == operation::fp64) work.fp64 = n;
@@ -387,7 +389,7 @@ class serial_lane : public accessor<Observer> {
     if (kind == operation::special) work.special = n;
     compute(work, site);
   }
-  void compute(const operations& work, site_id site = INTERLACE_SITE) const {
+  [[gnu::always_inline]] void compute(const operations& work, site_id site = INTERLACE_SITE) const {
     if constexpr (Observer::active) {
       observer_->on_compute(work, site);
     } else {
@@ -447,7 +449,7 @@ class serial_warp : public accessor<Observer> {
   template <class F>
   void each(F&& f) const {
     if constexpr (Observer::active) observer_->begin_segment();
-    for (std::uint32_t lane = first(); lane < last(); ++lane) {
+    for (std::uint32_t lane = first(), end = last(); lane < end; ++lane) {
       if constexpr (Observer::active) observer_->begin_lane(lane);
       f(serial_lane<Observer>(owner_, *observer_, lane));
     }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <queue>
@@ -38,7 +39,7 @@ class event_queue {
       open_.push_back({time, kind, device, a, b});
       order_.insert(std::lower_bound(order_.begin(), order_.end(), key, std::greater<>()), key);
     } else if (slot < current_ + bucket_count) {
-      buckets_[slot % bucket_count].push_back({time, kind, device, a, b});
+      enter(slot, {time, kind, device, a, b});
     } else {
       far_.push({{time, kind, device, a, b}, sequence_++});
     }
@@ -49,7 +50,7 @@ class event_queue {
   template <class Ahead>
   event pop(Ahead&& ahead) {
     if (order_.empty()) {
-      while (order_.empty()) advance();
+      advance();
       ahead(open_);
     }
     const event e = open_[order_.back() & index_mask];
@@ -82,23 +83,44 @@ class event_queue {
     return (time % (std::uint64_t{1} << bucket_shift)) << index_bits | index;
   }
 
+  void enter(std::uint64_t slot, const event& e) {
+    const std::uint64_t k = slot % bucket_count;
+    buckets_[k].push_back(e);
+    occupied_[k / 64] |= std::uint64_t{1} << (k % 64);
+  }
+
+  // The first slot behind the current one whose bucket has events; those of far ones if none has.
+  std::uint64_t next_slot() const {
+    if (size_ == far_.size()) return far_.top().what.time >> bucket_shift;
+    const std::uint64_t begin = (current_ + 1) % bucket_count;
+    std::uint64_t word = begin / 64;
+    std::uint64_t bits = occupied_[word] & ~std::uint64_t{0} << (begin % 64);
+    while (bits == 0) {
+      word = (word + 1) % occupied_.size();
+      bits = occupied_[word];
+    }
+    const std::uint64_t k = word * 64 + static_cast<std::uint64_t>(__builtin_ctzll(bits));
+    return current_ + 1 + (k + bucket_count - begin) % bucket_count;
+  }
+
+  // Opens the next bucket that has events; there is one.
   void advance() {
-    ++current_;
-    if (size_ == far_.size()) current_ = far_.top().what.time >> bucket_shift;
+    current_ = next_slot();
     while (!far_.empty() && (far_.top().what.time >> bucket_shift) < current_ + bucket_count) {
       const event& e = far_.top().what;
-      buckets_[(e.time >> bucket_shift) % bucket_count].push_back(e);
+      enter(e.time >> bucket_shift, e);
       far_.pop();
     }
-    auto& bucket = buckets_[current_ % bucket_count];
+    const std::uint64_t k = current_ % bucket_count;
+    occupied_[k / 64] &= ~(std::uint64_t{1} << (k % 64));
     open_.clear();
-    if (bucket.empty()) return;
-    open_.swap(bucket);
-    for (std::size_t k = 0; k < open_.size(); ++k) order_.push_back(key_of(open_[k].time, k));
+    open_.swap(buckets_[k]);
+    for (std::size_t i = 0; i < open_.size(); ++i) order_.push_back(key_of(open_[i].time, i));
     std::sort(order_.begin(), order_.end(), std::greater<>());
   }
 
   std::vector<std::vector<event>> buckets_;
+  std::array<std::uint64_t, bucket_count / 64> occupied_{};  // buckets that have events, a bit each
   std::vector<event> open_;           // the bucket being read, in the order of insertion
   std::vector<std::uint64_t> order_;  // those of its events that are left, the latest first
   std::priority_queue<far_event, std::vector<far_event>, later> far_;

@@ -698,7 +698,7 @@ void gpu::prefetch_tables(const event& e) const {
     const compute_unit& u = units_[e.a >> 16U];
     u.l1.prefetch(line_access::unpack(e.b).line());
     __builtin_prefetch(&u.misses[e.a & 0xffffU], 1);
-  } else if (e.kind == kinds_.issue) {
+  } else if (e.kind == kinds_.issue || e.kind == kinds_.wake) {
     __builtin_prefetch(&warps_[e.a], 1);
   }
 }
@@ -713,6 +713,10 @@ void gpu::prefetch_targets(const event& e) const {
     __builtin_prefetch(&w.program[static_cast<std::uint32_t>(e.b)], 1);
     const line_access* lines = w.lines + (e.b >> 32U);
     for (std::size_t k = 0; k < 4; ++k) __builtin_prefetch(lines + k * 8);
+  } else if (e.kind == kinds_.wake) {
+    const warp& w = warps_[e.a];
+    const instruction* next = w.program + w.next;
+    for (std::size_t k = 0; k < 4; ++k) __builtin_prefetch(next + k, 1);
   }
 }
 

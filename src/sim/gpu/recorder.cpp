@@ -33,8 +33,8 @@ void recorder::begin_segment() {
 }
 
 std::uint32_t recorder::find(std::uint64_t key) const {
-  if (nodes_.size() <= small_segment) {
-    for (std::uint32_t id = 0; id < nodes_.size(); ++id) {
+  if (count_ <= small_segment) {
+    for (std::uint32_t id = 0; id < count_; ++id) {
       if (nodes_[id].key == key) return id;  // the first instance was made before the others
     }
     return none;
@@ -57,7 +57,7 @@ void recorder::insert_key(std::uint32_t id) {
 void recorder::grow_table() {
   table_.assign(table_.size() * 2, 0);
   --table_shift_;
-  for (std::uint32_t id = 0; id + 1 < nodes_.size(); ++id) {
+  for (std::uint32_t id = 0; id + 1 < count_; ++id) {
     if (nodes_[id].instance_before == none) insert_key(id);
   }
 }
@@ -65,6 +65,8 @@ void recorder::grow_table() {
 // The lane is not where the one before it was: looks the instruction up, or inserts it.
 std::uint32_t recorder::search(std::uint64_t key, instruction_kind kind, std::uint32_t bytes,
                                kernel::memory_space space) {
+  const std::uint32_t follower = cursor_ == none ? head_ : nodes_[cursor_].next;
+  if (follower != none && is_next(nodes_[follower], key)) return follower;
   const std::uint32_t first = find(key);
   std::uint32_t before = none;
   if (first != none) {
@@ -82,31 +84,33 @@ std::uint32_t recorder::search(std::uint64_t key, instruction_kind kind, std::ui
       return id;
     }
   }
-  const auto id = static_cast<std::uint32_t>(nodes_.size());
-  node n;
+  const std::uint32_t id = count_++;
+  if (nodes_.size() <= count_) nodes_.resize(nodes_.size() * 2);
+  nodes_[count_].previous = nowhere;
+  node& n = nodes_[id];
+  n = node{};
   n.key = key;
   n.kind = kind;
   n.bytes = static_cast<std::uint8_t>(bytes);
   n.space = space;
   n.instance_before = before;
-  std::uint32_t& link = cursor_ == none ? head_ : nodes_[cursor_].next;
-  n.next = link;
-  link = id;
+  n.previous = cursor_;
+  n.next = follower;
+  (cursor_ == none ? head_ : nodes_[cursor_].next) = id;
+  if (follower != none) nodes_[follower].previous = id;
   if (before != none) {
     nodes_[before].instance_behind = id;
     nodes_[first].latest = id;
   }
-  nodes_.push_back(n);
-  if (addresses_.size() < nodes_.size() << lane_bits_) {
-    addresses_.resize(std::max(addresses_.size() * 2, nodes_.size() << lane_bits_));
-  }
-  if (nodes_.size() == small_segment + 1) {
+  const std::size_t words = std::size_t{count_} << lane_bits_;
+  if (addresses_.size() < words) addresses_.resize(std::max(addresses_.size() * 2, words));
+  if (count_ == small_segment + 1) {
     for (std::uint32_t k = 0; k < id; ++k) {
       if (nodes_[k].instance_before == none) insert_key(k);
     }
   }
-  if (nodes_.size() > small_segment && before == none) {
-    if (nodes_.size() * 2 >= table_.size()) grow_table();
+  if (count_ > small_segment && before == none) {
+    if (std::size_t{count_} * 2 >= table_.size()) grow_table();
     insert_key(id);
   }
   return id;
@@ -327,12 +331,14 @@ void recorder::add_totals(const node& n, std::size_t lines) const {
                        : static_cast<std::uint32_t>(__builtin_popcountll(n.lanes))};
 }
 
-void recorder::emit_compute(const std::uint64_t* counts, instruction out) {
+void recorder::emit_compute(const std::uint64_t* counts, std::uint32_t depends) {
   for (std::size_t k = 0; k < operation_kinds; ++k) {
     if (counts[k] == 0) continue;
+    instruction& out = (*programs_)[warp_].instructions.emplace_back();
+    out.kind = instruction_kind::compute;
+    out.depends = depends;
     out.op = static_cast<operation>(k);
     out.count = static_cast<std::uint32_t>(counts[k]);
-    (*programs_)[warp_].instructions.push_back(out);
     if (settings_->log != nullptr) log(warp_, {}, nullptr);
   }
 }
@@ -421,20 +427,21 @@ void recorder::add(std::uint32_t warp, const trace::instruction& i) {
 }
 
 void recorder::flush() {
-  if (nodes_.empty()) return;
+  if (count_ == 0) return;
   auto& program = (*programs_)[warp_].instructions;
   for (std::uint32_t id = head_; id != none; id = nodes_[id].next) {
     node& n = nodes_[id];
-    instruction out;
-    out.kind = n.kind;
     n.emitted = static_cast<std::uint32_t>(program.size());
     // A dependence on something behind it can only be an artefact of diverging lanes.
-    if (n.depends != none) out.depends = nodes_[n.depends].emitted;
+    const std::uint32_t depends = n.depends == none ? none : nodes_[n.depends].emitted;
     if (n.kind == instruction_kind::compute) {
-      emit_compute(&addresses_[std::size_t{id} << lane_bits_], out);
+      emit_compute(&addresses_[std::size_t{id} << lane_bits_], depends);
       if (n.emitted == program.size()) n.emitted = none;
       continue;
     }
+    instruction& out = program.emplace_back();
+    out.kind = n.kind;
+    out.depends = depends;
     const std::uint64_t* addresses = packed_addresses(n, id);
     if (n.kind == instruction_kind::shared) {
       out.count = bank_cycles(n, addresses);
@@ -446,18 +453,17 @@ void recorder::flush() {
         ++counted_stores_;
       }
     }
-    program.push_back(out);
     if (settings_->log != nullptr) log(warp_, n, addresses);
   }
-  first_id_ += static_cast<std::uint32_t>(nodes_.size());
-  if (nodes_.size() > small_segment && ++segment_ == 0) {
+  first_id_ += count_;
+  if (count_ > small_segment && ++segment_ == 0) {
     std::fill(table_.begin(), table_.end(), 0);
     segment_ = 1;
   }
-  nodes_.clear();
+  count_ = 0;
+  nodes_.front().previous = nowhere;
   head_ = none;
   cursor_ = none;
-  follower_ = none;
 }
 
 }  // namespace interlace::sim

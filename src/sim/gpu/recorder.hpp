@@ -66,7 +66,6 @@ class recorder {
     lane_ = lane - (warp << lane_bits_);
     lane_bit_ = std::uint64_t{1} << lane_;
     cursor_ = none;
-    follower_ = head_;
     loop_key_ = 0;
     loops_.clear();
   }
@@ -143,8 +142,9 @@ class recorder {
 
  private:
   struct node {
-    std::uint64_t key = 0;    // place and iterations, the same for all instances
-    std::uint64_t lanes = 0;  // that came here, one bit each
+    std::uint64_t key = 0;             // place and iterations, the same for all instances
+    std::uint64_t lanes = 0;           // that came here, one bit each
+    std::uint32_t previous = nowhere;  // in program order
     std::uint32_t next = none;
     // A lane that comes to a place twice outside of any range loop is at another instance of it.
     std::uint32_t instance_before = none;
@@ -177,17 +177,21 @@ class recorder {
   }
   bool came(const node& n) const { return (n.lanes & lane_bit_) != 0; }
 
-  // The instruction that the lane executes next. Lanes mostly follow the lane before them.
+  // Whether it is the instruction of this key that the lane comes to next.
+  bool is_next(const node& n, std::uint64_t key) const {
+    return n.key == key && !came(n) &&
+           (n.instance_before == none || came(nodes_[n.instance_before]));
+  }
+  // The instruction that the lane executes next. Lanes mostly follow the lane before them, and what
+  // stands behind an instruction mostly also lies behind it: then nothing has to be followed.
   [[gnu::always_inline]] std::uint32_t reach(std::uint64_t key, instruction_kind kind,
                                              std::uint32_t bytes, kernel::memory_space space) {
-    std::uint32_t id = follower_;
-    if (id == none || nodes_[id].key != key || came(nodes_[id]) ||
-        (nodes_[id].instance_before != none && !came(nodes_[nodes_[id].instance_before])))
-        [[unlikely]] {
+    std::uint32_t id = cursor_ + 1;  // none + 1 is 0
+    const node& n = nodes_[id];
+    if (n.previous != cursor_ || !is_next(n, key)) [[unlikely]] {
       id = search(key, kind, bytes, space);
     }
     cursor_ = id;
-    follower_ = nodes_[id].next;
     return id;
   }
   std::uint32_t search(std::uint64_t key, instruction_kind kind, std::uint32_t bytes,
@@ -223,7 +227,7 @@ class recorder {
   void emit_writes(std::uint32_t bytes, const std::uint64_t* addresses, std::uint32_t count,
                    warp_program& to);
   void emit_lines(const node& n, const std::uint64_t* addresses, instruction& out);
-  void emit_compute(const std::uint64_t* counts, instruction out);
+  void emit_compute(const std::uint64_t* counts, std::uint32_t depends);
   void add_totals(const node& n, std::size_t lines) const;
   static std::uint32_t bank_cycles(const node& n, const std::uint64_t* addresses);
   // A barrier of the block, and then its first warp's fence and additions to counters; without
@@ -235,6 +239,7 @@ class recorder {
   void log(std::uint32_t warp, const node& n, const std::uint64_t* addresses) const;
 
   static constexpr std::uint64_t iteration_step = 0x9E3779B97F4A7C15U;  // odd: no two are the same
+  static constexpr std::uint32_t nowhere = none - 1;                    // behind no instruction
   static constexpr std::uint32_t small_segment = 12;  // nodes that are faster looked through
 
   const settings* settings_ = nullptr;
@@ -251,13 +256,13 @@ class recorder {
   std::vector<kernel::element_range> written_at_end_;
   std::uint32_t counted_stores_ = 0;  // instructions that store to a region and update its counters
   std::uint32_t cursor_ = none;       // what the lane executed last
-  std::uint32_t follower_ = none;     // of it
   std::uint32_t head_ = none;
   std::uint32_t first_id_ = 0;  // ids of a segment start here, so that older ones are told apart
   std::uint64_t loop_key_ = 0;  // of the innermost loop's iteration
-  std::vector<std::uint64_t> loops_;  // those of the loops around it
-  std::vector<node> nodes_;
-  std::vector<std::uint64_t> addresses_;  // [node][warp_width]; as long as it ever was
+  std::vector<std::uint64_t> loops_;                 // those of the loops around it
+  std::uint32_t count_ = 0;                          // of nodes
+  std::vector<node> nodes_ = std::vector<node>(64);  // more than those; the one behind is `nowhere`
+  std::vector<std::uint64_t> addresses_;             // [node][warp_width]; as long as it ever was
   std::array<std::uint64_t, 64> packed_{};
   // Ids of first instances by key, once a segment is not small; an element counts if its upper half
   // is the segment's number.
