@@ -1,0 +1,75 @@
+// Which optimisation a workload's remote loads get (DualOpt, PACT 2022, section 4.3 and Fig. 11):
+// coalescing where lines are little used and seldom hit, caching where they are used or hit,
+// neither where few accesses are remote.
+//
+// Behind a warm-up the engine watches what arrives at the L1 caches until it has seen enough remote
+// accesses, and decides once. Of a workload that has too few, it knows that they are too few as
+// soon as the others would make the ratio fall below the threshold whatever came.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "sim/engine/event_queue.hpp"
+
+namespace interlace::sim {
+
+enum class optimisation : std::uint8_t {
+  none,      // local-dominated
+  coalesce,  // cache-insensitive
+  cache,     // cache-friendly
+};
+
+struct decision_thresholds {
+  double remote = 0.02;  // remote accesses of all
+  double block = 0.2;    // pieces of a line that a remote load uses, of all its pieces
+  double hit = 0.4;      // L1 hits of remote loads
+};
+
+class decision_engine {
+ public:
+  struct settings {
+    decision_thresholds thresholds{};
+    std::uint64_t warm_up = 0;         // accesses that are not counted
+    std::uint64_t monitored = 20'000;  // remote accesses before it decides
+  };
+  // What it decided, by what, and when.
+  struct decision {
+    optimisation choice = optimisation::none;
+    picoseconds when = 0;
+    std::uint64_t accesses = 0;  // behind the warm-up
+    std::uint64_t remote = 0;
+    double remote_ratio = 0;
+    double block_utilisation = 0;
+    double hit_rate = 0;
+  };
+
+  // Throws usage_error, which names the key, for a threshold outside of 0 to 1 and a window of 0.
+  explicit decision_engine(const settings& s);
+
+  // An access that arrives at an L1.
+  void local(picoseconds now);
+  // A remote load of `used` pieces of a line of `pieces`, and whether the L1 has it; a remote store
+  // counts for the ratio alone.
+  void remote_load(picoseconds now, std::uint32_t used, std::uint32_t pieces, bool hit);
+  void remote_store(picoseconds now);
+
+  const std::optional<decision>& decided() const { return decided_; }
+  // What it would decide by what it has seen so far; for the end of a run that was too short.
+  decision now(picoseconds when) const;
+
+ private:
+  bool counts();
+  void look(picoseconds when);
+
+  settings settings_;
+  std::uint64_t skipped_ = 0;
+  std::uint64_t accesses_ = 0;
+  std::uint64_t remote_ = 0;
+  std::uint64_t loads_ = 0;
+  std::uint64_t hits_ = 0;
+  double used_ = 0;  // sum of parts of lines
+  std::optional<decision> decided_;
+};
+
+}  // namespace interlace::sim

@@ -1,0 +1,60 @@
+// Miss status holding registers whose entries say which pieces of their line are under way
+// (DualOpt, PACT 2022, section 4.1.2 and Fig. 8). An entry answers to its number until it is
+// released, so the number can be a reply's ID.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "sim/remote/bitmask_generator.hpp"
+
+namespace interlace::sim {
+
+class masked_mshr {
+ public:
+  // Fig. 8, A to C; full: a miss that has to wait for an entry.
+  enum class outcome : std::uint8_t { hit, other_mask, other_line, full };
+  struct answer {
+    outcome what = outcome::full;
+    std::uint32_t entry = 0;  // that fetches the pieces; nothing where it is full
+  };
+
+  explicit masked_mshr(std::uint32_t entries) : entries_(entries) {
+    for (std::uint32_t k = entries; k-- > 0;) free_.push_back(k);
+  }
+
+  // A: an entry of the line fetches all the pieces, and serves this request as well. B: entries of
+  // the line fetch others. C: there is none of the line. B and C take an entry of their own.
+  answer request(std::uint64_t line, piece_mask pieces) {
+    bool same_line = false;
+    for (std::uint32_t k = 0; k < entries_.size(); ++k) {
+      const slot& e = entries_[k];
+      if (e.pieces == 0 || e.line != line) continue;
+      if ((pieces & ~e.pieces) == 0) return {outcome::hit, k};
+      same_line = true;
+    }
+    if (free_.empty()) return {};
+    const std::uint32_t taken = free_.back();
+    free_.pop_back();
+    entries_[taken] = {line, pieces};
+    return {same_line ? outcome::other_mask : outcome::other_line, taken};
+  }
+
+  piece_mask pieces(std::uint32_t entry) const { return entries_[entry].pieces; }
+  std::uint64_t line(std::uint32_t entry) const { return entries_[entry].line; }
+  void release(std::uint32_t entry) {
+    entries_[entry].pieces = 0;
+    free_.push_back(entry);
+  }
+  std::uint32_t used() const { return static_cast<std::uint32_t>(entries_.size() - free_.size()); }
+
+ private:
+  struct slot {
+    std::uint64_t line = 0;
+    piece_mask pieces = 0;  // 0: free
+  };
+  std::vector<slot> entries_;
+  std::vector<std::uint32_t> free_;
+};
+
+}  // namespace interlace::sim

@@ -1,0 +1,56 @@
+// The reply to remote loads as bytes (DualOpt, PACT 2022, section 4.1.3 and Fig. 9): a whole line,
+// or pieces that several loads asked for.
+//
+// Header, most significant bit first:
+//
+//   byte 0      Message Type 4 (0010: data reply), Compression 2 (00: a line, 01: pieces), reserved
+//   2 byte 1      Count 4 (of pieces; 0 of a line), reserved 4 bytes 2-3   Response ID of a line; 0
+//   of pieces
+//
+// A line follows as it is. Pieces follow one after another, each its response ID in 2 bytes and its
+// data. Pieces of one load have the same ID and come in ascending order of their addresses: whoever
+// asked knows which. The paper takes 3 bits for the count, which cannot say 10; here it has 4.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace interlace::sim {
+
+inline constexpr std::uint32_t reply_header_bytes = 4;
+inline constexpr std::uint32_t response_id_bytes = 2;
+inline constexpr std::uint32_t most_reply_pieces = 15;
+
+// What both ends of a link are configured with.
+struct reply_format {
+  std::uint32_t line_bytes = 64;
+  std::uint32_t piece_bytes = 4;
+  std::uint32_t packet_bytes = 64;  // the most of a packet of pieces, header included
+
+  // 10 of 4 bytes, 6 of 8, 3 of 16 in 64 bytes.
+  std::uint32_t most_pieces() const {
+    const std::uint32_t fit =
+        (packet_bytes - reply_header_bytes) / (response_id_bytes + piece_bytes);
+    return fit < most_reply_pieces ? fit : most_reply_pieces;
+  }
+  std::uint32_t bytes_of_line() const { return reply_header_bytes + line_bytes; }
+  std::uint32_t bytes_of_pieces(std::uint32_t n) const {
+    return reply_header_bytes + n * (response_id_bytes + piece_bytes);
+  }
+};
+
+struct reply_packet {
+  bool coalesced = false;
+  std::vector<std::uint16_t> ids;  // of each piece; of a line the one
+  std::vector<std::uint8_t> data;  // the line's, or the pieces' one after another
+  friend bool operator==(const reply_packet&, const reply_packet&) = default;
+};
+
+// Both throw model_error with one sentence. encode: about what has no encoding: too few or too many
+// IDs, data that is not as long as they say. decode: about bytes that encode does not make; so
+// decode and encode are exact inverses.
+std::vector<std::uint8_t> encode(const reply_packet& packet, const reply_format& format);
+reply_packet decode(std::span<const std::uint8_t> bytes, const reply_format& format);
+
+}  // namespace interlace::sim

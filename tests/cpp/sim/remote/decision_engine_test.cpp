@@ -1,0 +1,115 @@
+// The decision engine: every branch of the paper's flow chart (Fig. 11), its window, its warm-up.
+#include "sim/remote/decision_engine.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "base/errors.hpp"
+
+namespace interlace::sim::decision_engine_tests {
+namespace {
+
+// So many accesses, one in `remote_every` a remote load of `used` of 16 pieces, of which one in
+// `hit_every` hits (0: none does).
+decision_engine::decision after(decision_engine& engine, std::uint32_t accesses,
+                                std::uint32_t remote_every, std::uint32_t used,
+                                std::uint32_t hit_every) {
+  std::uint32_t loads = 0;
+  for (std::uint32_t k = 0; k < accesses && !engine.decided(); ++k) {
+    if (k % remote_every != 0) {
+      engine.local(k);
+    } else {
+      engine.remote_load(k, used, 16, hit_every != 0 && loads % hit_every == 0);
+      ++loads;
+    }
+  }
+  return engine.decided() ? *engine.decided() : engine.now(accesses);
+}
+
+optimisation choice(std::uint32_t remote_every, std::uint32_t used, std::uint32_t hit_every) {
+  decision_engine engine({.monitored = 1000});
+  return after(engine, 200'000, remote_every, used, hit_every).choice;
+}
+
+TEST(decision_engine, the_flow_chart) {
+  EXPECT_EQ(choice(100, 1, 0), optimisation::none);     // 1 % are remote
+  EXPECT_EQ(choice(2, 1, 0), optimisation::coalesce);   // 1/16 of a line, no hits
+  EXPECT_EQ(choice(2, 3, 3), optimisation::coalesce);   // 0.1875 and 0.33, both below
+  EXPECT_EQ(choice(2, 4, 0), optimisation::cache);      // 0.25 of a line
+  EXPECT_EQ(choice(2, 1, 2), optimisation::cache);      // half of them hit
+  EXPECT_EQ(choice(2, 16, 1), optimisation::cache);     // both
+  EXPECT_EQ(choice(49, 1, 0), optimisation::coalesce);  // just above 2 %
+}
+
+TEST(decision_engine, decides_once_by_the_window) {
+  decision_engine engine({.monitored = 100});
+  const auto d = after(engine, 1'000'000, 2, 1, 0);
+  EXPECT_EQ(d.remote, 100U);
+  EXPECT_EQ(d.accesses, 199U);
+  EXPECT_EQ(d.when, 198U);
+  EXPECT_DOUBLE_EQ(d.block_utilisation, 1.0 / 16);
+  EXPECT_DOUBLE_EQ(d.hit_rate, 0);
+  EXPECT_NEAR(d.remote_ratio, 0.5, 0.01);
+  for (int k = 0; k < 1000; ++k) engine.remote_load(500, 16, 16, true);
+  EXPECT_EQ(engine.decided()->choice, optimisation::coalesce);
+}
+
+TEST(decision_engine, the_warm_up_does_not_count) {
+  decision_engine engine({.warm_up = 500, .monitored = 100});
+  for (int k = 0; k < 500; ++k) engine.remote_load(0, 16, 16, true);
+  EXPECT_EQ(engine.now(0).accesses, 0U);
+  EXPECT_EQ(after(engine, 1'000'000, 2, 1, 0).choice, optimisation::coalesce);
+}
+
+// 2 % of more than 5000 accesses are more than the window of 100.
+TEST(decision_engine, too_few_remote_accesses_are_known_in_time) {
+  decision_engine engine({.monitored = 100});
+  for (std::uint32_t k = 0; k < 5000; ++k) engine.local(k);
+  EXPECT_FALSE(engine.decided().has_value());
+  engine.local(5000);
+  ASSERT_TRUE(engine.decided().has_value());
+  EXPECT_EQ(engine.decided()->choice, optimisation::none);
+  EXPECT_EQ(engine.decided()->when, 5000U);
+}
+
+TEST(decision_engine, remote_stores_count_for_the_ratio_alone) {
+  decision_engine engine({.monitored = 100});
+  for (std::uint32_t k = 0; k < 99; ++k) engine.remote_store(k);
+  engine.remote_load(99, 1, 16, false);
+  ASSERT_TRUE(engine.decided().has_value());
+  EXPECT_DOUBLE_EQ(engine.decided()->remote_ratio, 1);
+  EXPECT_DOUBLE_EQ(engine.decided()->block_utilisation, 1.0 / 16);
+  EXPECT_EQ(engine.decided()->choice, optimisation::coalesce);
+}
+
+TEST(decision_engine, a_run_that_is_too_short_says_what_it_would_decide) {
+  decision_engine engine({});
+  for (int k = 0; k < 50; ++k) engine.remote_load(7, 16, 16, false);
+  EXPECT_FALSE(engine.decided().has_value());
+  EXPECT_EQ(engine.now(9).choice, optimisation::cache);
+  EXPECT_EQ(engine.now(9).when, 9U);
+  EXPECT_EQ(decision_engine({}).now(0).choice, optimisation::none);
+}
+
+TEST(decision_engine, thresholds_outside_of_0_to_1_are_refused) {
+  const auto refusal = [](const decision_engine::settings& s) {
+    try {
+      decision_engine engine(s);
+    } catch (const usage_error& e) {
+      return std::string(e.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(refusal({.thresholds = {.remote = 0, .block = 1, .hit = 0}}), "");
+  EXPECT_EQ(refusal({.thresholds = {.remote = -0.1}}),
+            "gpu.dualopt.remote_threshold is -0.100000; it must be 0 to 1");
+  EXPECT_EQ(refusal({.thresholds = {.block = 1.5}}),
+            "gpu.dualopt.block_threshold is 1.500000; it must be 0 to 1");
+  EXPECT_EQ(refusal({.thresholds = {.hit = 2}}),
+            "gpu.dualopt.hit_threshold is 2.000000; it must be 0 to 1");
+  EXPECT_EQ(refusal({.monitored = 0}), "gpu.dualopt.monitored_accesses is 0; give at least 1");
+}
+
+}  // namespace
+}  // namespace interlace::sim::decision_engine_tests
