@@ -1,8 +1,9 @@
 """`interlace cost`: what the hardware of the simulated mechanisms would take of a GPU.
 
 Storage bits are computed from the machine's description: the remote write queue and de-packetizer
-of FinePack (HPCA 2023, section IV-B) and the queue of GPS (MICRO 2021), beside the data of the
-caches. Logic, ports and the area of a fully associative search are not counted.
+of FinePack (HPCA 2023, section IV-B), the queue of GPS (MICRO 2021), and what DualOpt adds (PACT
+2022, Table 1) where the machine describes it, beside the data of the caches. Logic, ports and the
+area of a fully associative search are not counted.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from typing import Annotated, NamedTuple
 
 import msgspec
 import typer
+from msgspec import UnsetType
 
 from interlace.errors import UserError
 from interlace.files import check_writable, show_and_write
-from interlace.machines import MAX_GPUS, Machine, load_machine
+from interlace.machines import MAX_GPUS, DualOpt, Gpu, Machine, load_machine
 from interlace.options import whole
 from interlace.results import json_text, provenance
 from interlace.table import Column, print_table
@@ -24,6 +26,7 @@ from interlace.table import Column, print_table
 FORMAT = 1
 ADDRESS_BITS = 64  # of a base address register: 8 bytes, FinePack, Table III
 SUBHEADER_LENGTH_BITS = 10  # FinePack, Table II
+RESPONSE_ID_BITS = 16  # DualOpt, Fig. 9
 
 
 class Part(msgspec.Struct, frozen=True):
@@ -72,6 +75,31 @@ PUBLISHED = (
         "128 B, and 7 bytes beside them",
     ),
 )
+OF_DUALOPT = (
+    Figure(
+        "964.99, 202.94, 697 and 37234 um2; 0.43, 0.27, 0.1 and 31.9 mW",
+        "DualOpt, Table 4",
+        "bitmasks, bypass, MSHRs and CoDec in 28 nm; areas and power, which bits do not give",
+    ),
+    Figure(
+        "0.032 % of the hardware",
+        "DualOpt, section 6.4",
+        "an area; the RDMA cache takes its place from the L2 and counts nothing there",
+    ),
+    Figure(
+        "a 3-bit count of up to 10 responses in a packet",
+        "DualOpt, section 4.1.3",
+        "3 bits cannot say 10; the packets here have 4",
+    ),
+)
+# Scheme: needs no change of programs, granularity, no replicas, no complex hardware.
+NEEDS = (
+    ("CARVE", "yes", "line", "no", "no"),
+    ("Griffin", "yes", "page or line", "yes", "no"),
+    ("PROACT", "no", "fine", "no", "yes"),
+    ("GPS", "no", "fine", "no", "no"),
+    ("DualOpt", "yes", "fine or line", "yes", "yes"),
+)
 
 
 class Cost(msgspec.Struct, frozen=True):
@@ -86,11 +114,42 @@ class Cost(msgspec.Struct, frozen=True):
     gpus: int
     parts: list[Part]
     published: list[dict[str, str]]
+    needs: list[dict[str, str]]  # of schemes for remote loads, where the machine has one
 
 
 def _bits_for(most: int) -> int:
     """Of a register that counts from 0 to `most`."""
     return most.bit_length()
+
+
+def _dualopt_parts(gpu: Gpu, added: DualOpt, destinations: int) -> list[tuple[str, str, int, int]]:
+    """The structures of DualOpt: name, what, count, bits of each."""
+    units = gpu.compute_units
+    pieces = gpu.l2.line_bytes // added.granularity_bytes
+    piece_bits = 8 * added.granularity_bytes
+    lines = added.rdma_cache_KiB * 1024 // gpu.l2.line_bytes
+    sets = lines // added.rdma_cache_ways
+    # An address without the bits of its set, if sets are a power of two, and of its byte.
+    tag = ADDRESS_BITS - (gpu.l2.line_bytes.bit_length() - 1)
+    tag -= sets.bit_length() - 1 if sets & (sets - 1) == 0 else 0
+    watched = added.monitored_accesses
+    most = round(watched / added.remote_threshold) if added.remote_threshold else watched
+    counters = sum(map(_bits_for, (added.warm_up_accesses, most, watched, watched)))
+    counters += _bits_for(watched * pieces)
+    return [
+        ("DualOpt: bitmasks", "a mask of pieces", units, pieces),
+        ("DualOpt: bypass", "first and last local address", units, 2 * ADDRESS_BITS),
+        ("DualOpt: MSHRs", "a mask of pieces", units * gpu.l1.outstanding_lines, pieces),
+        (
+            "DualOpt: CoDec",
+            "response IDs, data, valid bits",
+            destinations * added.buffer_pieces_per_destination,
+            RESPONSE_ID_BITS + piece_bits + 1,
+        ),
+        ("DualOpt: CoDec", "timers", destinations, _bits_for(added.timeout_clocks)),
+        ("DualOpt: RDMA cache", "tags, valid and dirty bits", lines, tag + 2),
+        ("DualOpt: decision engine", "counters", 1, counters),
+    ]
 
 
 def parts(machine: Machine, gpus: int) -> list[Part]:
@@ -131,6 +190,11 @@ def parts(machine: Machine, gpus: int) -> list[Part]:
         ("remote write queue", "configuration registers", 1, configuration),
         ("de-packetizer", "data, byte enables, addresses", queue.unpacked_lines, unpacked),
         ("queue of GPS", "data, tags, valid bits", gpu.gps.queue_lines, line * 8 + 56),
+        *(
+            []
+            if isinstance(gpu.dualopt, UnsetType)
+            else _dualopt_parts(gpu, gpu.dualopt, destinations)
+        ),
         ("L1", "data", gpu.compute_units, l1),
         ("L2", "data", 1, l2),
     ]
@@ -156,6 +220,13 @@ def _show(cost: Cost) -> None:
     ]
     foot += ["", "Published:"]
     foot += [f"  {one['published']} ({one['source']}): {one['note']}" for one in cost.published]
+    if cost.needs:
+        foot += ["", "What schemes need (DualOpt, Table 3):"]
+        foot += [
+            f"  {one['scheme']}: programs as they are {one['programs_as_they_are']}; transfers "
+            f"{one['transfers']}; no replicas {one['no_replicas']}; simple {one['simple_hardware']}"
+            for one in cost.needs
+        ]
     print_table(
         f"Storage of a GPU of {cost.machine} among {cost.gpus}",
         [
@@ -198,13 +269,16 @@ def cost_command(
         raise UserError(
             f"{count} GPUs: a queue has destinations among 2 to {MAX_GPUS} GPUs; give --gpus"
         )
+    loads = not isinstance(described.gpu.dualopt, UnsetType)
+    words = ("scheme", "programs_as_they_are", "transfers", "no_replicas", "simple_hardware")
     cost = Cost(
         format=FORMAT,
         **provenance(),
         machine=described.name,
         gpus=count,
         parts=parts(described, count),
-        published=[one._asdict() for one in PUBLISHED],
+        published=[one._asdict() for one in PUBLISHED + (OF_DUALOPT if loads else ())],
+        needs=[dict(zip(words, row, strict=True)) for row in NEEDS] if loads else [],
     )
     texts = {} if json_file is None else {json_file: lambda: json_text(cost)}
     show_and_write(lambda: _show(cost), texts)

@@ -62,6 +62,16 @@ class L1(_Table, frozen=True, kw_only=True):
     outstanding_lines: Annotated[int, Meta(ge=1, le=65535)]
     bandwidth_GB_per_s: Positive  # noqa: N815
     write_policy: Literal["through", "back"]
+    set_index: Literal["hashed", "modulo"] = "hashed"
+
+
+class ScalarL1(_Table, frozen=True, kw_only=True):
+    """A first-level cache for what a warp loads once for all lanes, shared by compute units."""
+
+    size_KiB: Count  # noqa: N815
+    ways: Count
+    compute_units: Count
+    hit_latency_ns: NotNegative
 
 
 class L2(_Table, frozen=True, kw_only=True):
@@ -77,6 +87,7 @@ class L2(_Table, frozen=True, kw_only=True):
     bandwidth_GB_per_s: Positive  # noqa: N815
     write_policy: Literal["through", "back"]
     atomics_per_clock_per_bank: Count
+    port_latency_ns: Annotated[float, Meta(gt=0, le=1e9)] | UnsetType = UNSET
 
 
 class Dram(_Table, frozen=True, kw_only=True):
@@ -137,6 +148,25 @@ class Gps(_Table, frozen=True, kw_only=True):
     page_KiB: Count = 64  # noqa: N815
 
 
+class DualOpt(_Table, frozen=True, kw_only=True):
+    """What treats a GPU's remote loads, which no GPU has; the defaults are those of the paper.
+
+    (PACT 2022, Table 1.) A machine without this table has nothing of it.
+    """
+
+    granularity_bytes: Literal[4, 8, 16] = 4
+    buffer_pieces_per_destination: Annotated[int, Meta(ge=16, le=65536)] = 64
+    timeout_clocks: Annotated[int, Meta(ge=0, le=1 << 20)] = 30
+    packet_bytes: Annotated[int, Meta(ge=22, le=128)] = 64
+    rdma_cache_KiB: Count = 1536  # noqa: N815
+    rdma_cache_ways: Annotated[int, Meta(ge=1, le=1024)] = 16
+    remote_threshold: Annotated[float, Meta(ge=0, le=1)] = 0.02
+    block_threshold: Annotated[float, Meta(ge=0, le=1)] = 0.2
+    hit_threshold: Annotated[float, Meta(ge=0, le=1)] = 0.4
+    monitored_accesses: Count = 20000
+    warm_up_accesses: Annotated[int, Meta(ge=0, le=1 << 30)]
+
+
 class Gpu(_Table, frozen=True, kw_only=True):
     """The one kind of GPU that a machine has, and how many."""
 
@@ -151,12 +181,14 @@ class Gpu(_Table, frozen=True, kw_only=True):
     store_queue_lines_per_compute_unit: Count
     issue: Issue
     l1: L1
+    scalar_l1: ScalarL1 | UnsetType = UNSET
     l2: L2
     dram: Dram
     copy: Copy
     launch: Launch
     remote_write_queue: RemoteWriteQueue = RemoteWriteQueue()
     gps: Gps = Gps()
+    dualopt: DualOpt | UnsetType = UNSET
 
 
 class Host(_Table, frozen=True, kw_only=True):
@@ -168,13 +200,17 @@ class Host(_Table, frozen=True, kw_only=True):
 
 
 class Protocol(_Table, frozen=True, kw_only=True):
-    """How payload becomes packets; the last three keys are for PCIe only."""
+    """How payload becomes packets; the last four keys are for PCIe only.
+
+    Packets take whole flits where `flit_bytes` is given.
+    """
 
     kind: Literal["pcie3", "pcie4", "pcie5", "pcie6", "nvlink1", "nvlink2", "nvlink3", "nvlink4"]
     max_payload_bytes: Annotated[int, Meta(ge=16, le=4096)]
     packet_overhead_bytes: Annotated[int, Meta(ge=0, le=256)] | UnsetType = UNSET
     read_request_bytes: Annotated[int, Meta(ge=1, le=256)] | UnsetType = UNSET
     completion_overhead_bytes: Annotated[int, Meta(ge=0, le=256)] | UnsetType = UNSET
+    flit_bytes: Annotated[int, Meta(ge=2, le=256)] | UnsetType = UNSET
 
 
 class Switch(_Table, frozen=True, kw_only=True):
@@ -304,6 +340,8 @@ def _problems_of_protocol(name: str, protocol: Protocol) -> Iterator[str]:
             yield f"{where}.{key} is missing; {protocol.kind} counts packets with it"
         if protocol.kind.startswith("nvlink") and given:
             yield f"{where}.{key} has no meaning for {protocol.kind}"
+    if protocol.kind.startswith("nvlink") and protocol.flit_bytes is not UNSET:
+        yield f"{where}.flit_bytes has no meaning for {protocol.kind}"
     payload = protocol.max_payload_bytes
     if protocol.kind.startswith("nvlink") and (payload > 256 or payload % 16):
         yield f"{where}.max_payload_bytes is {payload}; NVLink packets carry 16 to 256, by 16"
@@ -328,6 +366,36 @@ def _problems_of_cache(where: str, cache: L1 | L2) -> Iterator[str]:
     if cache.size_KiB * 1024 % (banks * cache.ways * cache.line_bytes):
         unit = "banks x ways x line_bytes" if banks > 1 else "ways x line_bytes"
         yield f"{where}.size_KiB is {cache.size_KiB}, which is not a multiple of {unit}"
+
+
+def _problems_of_scalar_cache(gpu: Gpu) -> Iterator[str]:
+    if isinstance(gpu.scalar_l1, UnsetType):
+        return
+    if gpu.scalar_l1.size_KiB * 1024 % (gpu.scalar_l1.ways * gpu.l1.line_bytes):
+        yield (
+            f"gpu.scalar_l1.size_KiB is {gpu.scalar_l1.size_KiB}, which is not a multiple of "
+            "ways x line_bytes"
+        )
+    if gpu.compute_units % gpu.scalar_l1.compute_units:
+        yield (
+            f"gpu.scalar_l1.compute_units is {gpu.scalar_l1.compute_units}, which does not divide "
+            f"gpu.compute_units, {gpu.compute_units}"
+        )
+
+
+def _problems_of_dualopt(gpu: Gpu) -> Iterator[str]:
+    if isinstance(gpu.dualopt, UnsetType):
+        return
+    size, key = gpu.dualopt.rdma_cache_KiB, "gpu.dualopt.rdma_cache_KiB"
+    if size >= gpu.l2.size_KiB:
+        yield f"{key} is {size}; it is a part of gpu.l2.size_KiB, which is {gpu.l2.size_KiB}"
+    elif size * 1024 % (gpu.dualopt.rdma_cache_ways * gpu.l2.line_bytes):
+        yield f"{key} is {size}, which is not a multiple of rdma_cache_ways x line_bytes"
+    elif (gpu.l2.size_KiB - size) * 1024 % (gpu.l2.banks * gpu.l2.ways * gpu.l2.line_bytes):
+        yield (
+            f"{key} is {size}; what it leaves to the L2 is not a multiple of "
+            "banks x ways x line_bytes"
+        )
 
 
 def _problems_of_copy_rates(machine: Machine) -> Iterator[str]:
@@ -402,6 +470,8 @@ def validate(machine: Machine) -> list[str]:
         found.append(f"gpu.warp_width_lanes is {gpu.warp_width_lanes}; it must be a power of two")
     found.extend(_problems_of_cache("gpu.l1", gpu.l1))
     found.extend(_problems_of_cache("gpu.l2", gpu.l2))
+    found.extend(_problems_of_scalar_cache(gpu))
+    found.extend(_problems_of_dualopt(gpu))
     found.extend(_problems_of_copy_rates(machine))
     queue = gpu.remote_write_queue
     if queue.payload_bytes < (least := gpu.l2.line_bytes + queue.subheader_bytes):
@@ -510,10 +580,12 @@ _TYPES: dict[str, type[_Table]] = {
     "gpu": Gpu,
     "gpu.issue": Issue,
     "gpu.l1": L1,
+    "gpu.scalar_l1": ScalarL1,
     "gpu.l2": L2,
     "gpu.dram": Dram,
     "gpu.copy": Copy,
     "gpu.launch": Launch,
+    "gpu.dualopt": DualOpt,
     "host": Host,
 }
 
@@ -846,6 +918,21 @@ FIELDS: tuple[tuple[str, str, float | None], ...] = (
     ("gps.page_KiB", "gpu.gps.page_bytes", 1024),
 )
 
+# Keys of gpu.dualopt, and the fields of its C++ struct.
+DUALOPT_FIELDS: tuple[tuple[str, str, float | None], ...] = (
+    ("granularity_bytes", "piece_bytes", None),
+    ("buffer_pieces_per_destination", "buffer_pieces", None),
+    ("timeout_clocks", "timeout_clocks", None),
+    ("packet_bytes", "packet_bytes", None),
+    ("rdma_cache_KiB", "rdma_cache_bytes", 1024),
+    ("rdma_cache_ways", "rdma_cache_ways", None),
+    ("remote_threshold", "remote_threshold", None),
+    ("block_threshold", "block_threshold", None),
+    ("hit_threshold", "hit_threshold", None),
+    ("monitored_accesses", "monitored", None),
+    ("warm_up_accesses", "warm_up", None),
+)
+
 _WHOLE = ("bytes", "_ps")  # C++ fields that end so are integers; rates are doubles
 
 
@@ -884,6 +971,19 @@ def to_core(machine: Machine, core: Any) -> Any:
     made.gpu.l1.write_back = machine.gpu.l1.write_policy == "back"
     made.gpu.l2.write_back = machine.gpu.l2.write_policy == "back"
     made.gpu.write_queue.grows_window = machine.gpu.remote_write_queue.window == "growing"
+    made.gpu.l1.modulo_sets = machine.gpu.l1.set_index == "modulo"
+    if not isinstance(machine.gpu.l2.port_latency_ns, UnsetType):
+        made.gpu.port_l2_latency_ps = round(machine.gpu.l2.port_latency_ns * 1e3)
+    if not isinstance(machine.gpu.scalar_l1, UnsetType):
+        scalar = machine.gpu.scalar_l1
+        made.gpu.scalar_l1.bytes = scalar.size_KiB * 1024
+        made.gpu.scalar_l1.ways = scalar.ways
+        made.gpu.scalar_l1.compute_units = scalar.compute_units
+        made.gpu.scalar_l1.hit_latency_ps = round(scalar.hit_latency_ns * 1e3)
+    if not isinstance(machine.gpu.dualopt, UnsetType):
+        for key, field, factor in DUALOPT_FIELDS:
+            value = getattr(machine.gpu.dualopt, key)
+            setattr(made.gpu.dualopt, field, value if factor is None else round(value * factor))
     made.host.model = machine.host.model
     made.host.memory_bytes_per_s = machine.host.memory_GB_per_s * 1e9
     made.host.copy_write_bytes_per_s = _known(machine.host.copy_write_GB_per_s)
@@ -932,6 +1032,8 @@ def _protocol(core: Any, protocol: Protocol) -> Any:
         value = getattr(protocol, key)
         if value is not UNSET:
             setattr(made, key, value)
+    if not isinstance(protocol.flit_bytes, UnsetType):
+        made.link_flit_bytes = protocol.flit_bytes
     return made
 
 
@@ -968,6 +1070,23 @@ def from_core(made: Any, core: Any, sources: dict[str, str] | None = None) -> Ma
     grows = made.gpu.write_queue.grows_window
     gpu["remote_write_queue"]["window"] = "growing" if grows else "aligned"
 
+    gpu["l1"]["set_index"] = "modulo" if made.gpu.l1.modulo_sets else "hashed"
+    if made.gpu.port_l2_latency_ps:
+        gpu["l2"]["port_latency_ns"] = _in_unit(made.gpu.port_l2_latency_ps, 1e3)
+    if made.gpu.scalar_l1.bytes:
+        gpu["scalar_l1"] = {
+            "size_KiB": _in_unit(made.gpu.scalar_l1.bytes, 1024),
+            "ways": made.gpu.scalar_l1.ways,
+            "compute_units": made.gpu.scalar_l1.compute_units,
+            "hit_latency_ns": _in_unit(made.gpu.scalar_l1.hit_latency_ps, 1e3),
+        }
+    if made.gpu.dualopt.rdma_cache_bytes:
+        gpu["dualopt"] = {
+            key: value if factor is None else _in_unit(value, factor)
+            for key, field, factor in DUALOPT_FIELDS
+            for value in (getattr(made.gpu.dualopt, field),)
+        }
+
     switches = [switch.name for switch in made.switches]
     protocols: dict[str, dict[str, Any]] = {}
     links = []
@@ -978,6 +1097,8 @@ def from_core(made: Any, core: Any, sources: dict[str, str] | None = None) -> Ma
             entry["packet_overhead_bytes"] = link.protocol.packet_overhead_bytes
             entry["read_request_bytes"] = link.protocol.read_request_bytes
             entry["completion_overhead_bytes"] = link.protocol.completion_overhead_bytes
+        if link.protocol.link_flit_bytes:
+            entry["flit_bytes"] = link.protocol.link_flit_bytes
         protocols.setdefault(link.protocol_name, entry)
         links.append(
             {

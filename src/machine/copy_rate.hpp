@@ -11,9 +11,17 @@ inline constexpr std::uint32_t flit_bytes = 16;  // of NVLink: a header is one
 
 inline bool is_pcie(protocol_kind kind) { return kind <= protocol_kind::pcie6; }
 
+// Bytes on a PCIe link of a packet of so many: whole flits, where the link has flits.
+inline std::uint32_t in_link_flits(const protocol& rules, std::uint32_t bytes) {
+  const std::uint32_t flit = rules.link_flit_bytes;
+  return flit == 0 ? bytes : (bytes + flit - 1) / flit * flit;
+}
+
 // Bytes on the link of a write packet with the largest payload.
 inline std::uint32_t full_packet_bytes(const protocol& rules) {
-  return rules.max_payload_bytes + (is_pcie(rules.kind) ? rules.packet_overhead_bytes : flit_bytes);
+  return is_pcie(rules.kind)
+             ? in_link_flits(rules, rules.max_payload_bytes + rules.packet_overhead_bytes)
+             : rules.max_payload_bytes + flit_bytes;
 }
 
 // Payload of a long copy in one direction, in bytes a second: measured where the machine knows it,

@@ -24,6 +24,16 @@ struct cache {
   std::uint32_t mshrs = 0;           // outstanding line misses, per compute unit (L1) or bank (L2)
   double bytes_per_s = 0;            // whole level, all banks (L2); per compute unit (L1)
   bool write_back = false;           // else write-through without allocation
+  bool modulo_sets = false;          // sets by the low bits of the line's number, else hashed
+};
+
+// A first-level cache for loads of one element for all lanes of a warp, shared by compute units.
+// Its misses hold entries of the compute unit's own.
+struct scalar_cache {
+  std::uint64_t bytes = 0;  // 0: the GPU has none, and such loads go to the L1
+  std::uint32_t ways = 0;
+  std::uint32_t compute_units = 1;  // that share one
+  std::uint64_t hit_latency_ps = 0;
 };
 
 struct dram {
@@ -61,6 +71,21 @@ struct subscriptions {
   std::uint64_t page_bytes = 65536;
 };
 
+// What treats the remote loads of a GPU (DualOpt, PACT 2022, Table 1); no GPU that exists has it.
+struct dualopt {
+  std::uint32_t piece_bytes = 4;       // granularity of fine-grained loads: 4, 8 or 16
+  std::uint32_t buffer_pieces = 64;    // of a destination's replies
+  std::uint32_t timeout_clocks = 30;   // without a reply to a destination
+  std::uint32_t packet_bytes = 64;     // the most of a coalesced reply, header included
+  std::uint64_t rdma_cache_bytes = 0;  // carved out of the L2; 0: the machine has none of this
+  std::uint32_t rdma_cache_ways = 16;
+  double remote_threshold = 0.02;
+  double block_threshold = 0.2;
+  double hit_threshold = 0.4;
+  std::uint64_t monitored = 20'000;  // remote accesses before the decision
+  std::uint64_t warm_up = 0;         // accesses before those
+};
+
 // Every GPU of a machine is of this one kind.
 struct gpu {
   std::string model;
@@ -72,7 +97,9 @@ struct gpu {
   std::uint64_t shared_bytes = 0;  // per compute unit
   issue_rates issue;
   cache l1;
+  scalar_cache scalar_l1;
   cache l2;
+  std::uint64_t port_l2_latency_ps = 0;  // from a link's port to the L2 and back; 0: the L2's own
   interlace::machine::dram dram;
   std::uint32_t atomic_ops_per_clock_per_bank = 1;
   std::uint32_t copy_engines = 1;
@@ -96,6 +123,7 @@ struct gpu {
       0;  // remote stores of a compute unit waiting for the egress port
   interlace::machine::remote_write_queue write_queue;
   subscriptions gps;
+  interlace::machine::dualopt dualopt;
 };
 
 enum class endpoint_kind : std::uint8_t { gpu, network_switch, host };
@@ -124,6 +152,7 @@ struct protocol {
   std::uint32_t packet_overhead_bytes = 24;  // PCIe: TLP header, framing, LCRC; unused on NVLink
   std::uint32_t read_request_bytes = 24;     // PCIe: whole request packet
   std::uint32_t completion_overhead_bytes = 20;
+  std::uint32_t link_flit_bytes = 0;  // PCIe: packets take whole flits of so many bytes; 0: bytes
 };
 
 // A full-duplex connection; `bytes_per_s` is one direction, all lanes, after line coding.

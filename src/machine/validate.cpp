@@ -64,6 +64,14 @@ void check_gpu(const gpu& unit, problems& found) {
   found.require(unit.l1.line_bytes == unit.l2.line_bytes, "gpu.l1 and gpu.l2 differ in line_bytes");
   found.require(unit.l1.sector_bytes == unit.l2.sector_bytes,
                 "gpu.l1 and gpu.l2 differ in sector_bytes");
+  const scalar_cache& scalar = unit.scalar_l1;
+  if (scalar.bytes != 0) {
+    const std::uint64_t row = std::uint64_t{scalar.ways} * unit.l1.line_bytes;
+    found.require(row != 0 && scalar.bytes % row == 0,
+                  "gpu.scalar_l1.bytes is not a multiple of ways x line_bytes");
+    found.require(scalar.compute_units != 0 && unit.compute_units % scalar.compute_units == 0,
+                  "gpu.scalar_l1.compute_units does not divide gpu.compute_units");
+  }
   found.require(unit.dram.bytes > 0, "gpu.dram.bytes is 0");
   found.require(unit.dram.channels > 0, "gpu.dram.channels is 0");
   found.require(positive(unit.dram.bytes_per_s), "gpu.dram.bytes_per_s is not positive");
@@ -85,6 +93,27 @@ void check_write_queue(const gpu& unit, problems& found) {
       "gpu.write_queue.payload_bytes is less than a line with a sub-header, or more than 4096");
   found.require(unit.gps.queue_lines > 0, "gpu.gps.queue_lines is 0");
   found.require(unit.gps.page_bytes > 0, "gpu.gps.page_bytes is 0");
+}
+
+void check_dualopt(const gpu& unit, problems& found) {
+  const dualopt& d = unit.dualopt;
+  if (d.rdma_cache_bytes == 0) return;
+  found.require(d.piece_bytes == 4 || d.piece_bytes == 8 || d.piece_bytes == 16,
+                "gpu.dualopt.piece_bytes is not 4, 8 or 16");
+  found.require(d.packet_bytes >= 6 + d.piece_bytes,
+                "gpu.dualopt.packet_bytes has no room for a piece");
+  found.require(d.buffer_pieces >= 16, "gpu.dualopt.buffer_pieces is less than 16");
+  found.require(d.monitored > 0, "gpu.dualopt.monitored is 0");
+  const std::uint64_t row = std::uint64_t{d.rdma_cache_ways} * unit.l2.line_bytes;
+  found.require(row != 0 && d.rdma_cache_bytes % row == 0,
+                "gpu.dualopt.rdma_cache_bytes is not a multiple of its ways x line_bytes");
+  const std::uint64_t l2_row = std::uint64_t{unit.l2.banks} * unit.l2.ways * unit.l2.line_bytes;
+  found.require(d.rdma_cache_bytes < unit.l2.bytes &&
+                    (l2_row == 0 || (unit.l2.bytes - d.rdma_cache_bytes) % l2_row == 0),
+                "gpu.dualopt.rdma_cache_bytes does not leave whole sets to the L2");
+  for (const double threshold : {d.remote_threshold, d.block_threshold, d.hit_threshold}) {
+    found.require(threshold >= 0 && threshold <= 1, "a threshold of gpu.dualopt is not 0 to 1");
+  }
 }
 
 bool exists(const machine& described, endpoint end) {
@@ -142,6 +171,7 @@ std::vector<std::string> validate(const machine& described) {
                     std::to_string(max_devices));
   check_gpu(described.gpu, found);
   check_write_queue(described.gpu, found);
+  check_dualopt(described.gpu, found);
   found.require(positive(described.host.memory_bytes_per_s),
                 "host.memory_bytes_per_s is not positive");
   found.require(described.host.copy_write_bytes_per_s >= 0 &&

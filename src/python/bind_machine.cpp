@@ -46,7 +46,16 @@ void bind_gpu(nb::module_& module) {
       .def_rw("hit_latency_ps", &cache::hit_latency_ps)
       .def_rw("mshrs", &cache::mshrs)
       .def_rw("bytes_per_s", &cache::bytes_per_s)
-      .def_rw("write_back", &cache::write_back);
+      .def_rw("write_back", &cache::write_back)
+      .def_rw("modulo_sets", &cache::modulo_sets);
+
+  using machine::scalar_cache;
+  nb::class_<scalar_cache>(module, "ScalarCache")
+      .def(nb::init<>())
+      .def_rw("bytes", &scalar_cache::bytes)
+      .def_rw("ways", &scalar_cache::ways)
+      .def_rw("compute_units", &scalar_cache::compute_units)
+      .def_rw("hit_latency_ps", &scalar_cache::hit_latency_ps);
 
   using machine::dram;
   nb::class_<dram>(module, "Dram")
@@ -73,6 +82,21 @@ void bind_gpu(nb::module_& module) {
       .def_rw("queue_lines", &subscriptions::queue_lines)
       .def_rw("page_bytes", &subscriptions::page_bytes);
 
+  using machine::dualopt;
+  nb::class_<dualopt>(module, "DualOpt")
+      .def(nb::init<>())
+      .def_rw("piece_bytes", &dualopt::piece_bytes)
+      .def_rw("buffer_pieces", &dualopt::buffer_pieces)
+      .def_rw("timeout_clocks", &dualopt::timeout_clocks)
+      .def_rw("packet_bytes", &dualopt::packet_bytes)
+      .def_rw("rdma_cache_bytes", &dualopt::rdma_cache_bytes)
+      .def_rw("rdma_cache_ways", &dualopt::rdma_cache_ways)
+      .def_rw("remote_threshold", &dualopt::remote_threshold)
+      .def_rw("block_threshold", &dualopt::block_threshold)
+      .def_rw("hit_threshold", &dualopt::hit_threshold)
+      .def_rw("monitored", &dualopt::monitored)
+      .def_rw("warm_up", &dualopt::warm_up);
+
   using machine::issue_rates;
   nb::class_<issue_rates>(module, "IssueRates")
       .def(nb::init<>())
@@ -95,7 +119,9 @@ void bind_gpu(nb::module_& module) {
       .def_rw("shared_bytes", &gpu::shared_bytes)
       .def_rw("issue", &gpu::issue)
       .def_rw("l1", &gpu::l1)
+      .def_rw("scalar_l1", &gpu::scalar_l1)
       .def_rw("l2", &gpu::l2)
+      .def_rw("port_l2_latency_ps", &gpu::port_l2_latency_ps)
       .def_rw("dram", &gpu::dram)
       .def_rw("atomic_ops_per_clock_per_bank", &gpu::atomic_ops_per_clock_per_bank)
       .def_rw("copy_engines", &gpu::copy_engines)
@@ -114,7 +140,8 @@ void bind_gpu(nb::module_& module) {
       .def_rw("poll_ps", &gpu::poll_ps)
       .def_rw("store_queue_lines", &gpu::store_queue_lines)
       .def_rw("write_queue", &gpu::write_queue)
-      .def_rw("gps", &gpu::gps);
+      .def_rw("gps", &gpu::gps)
+      .def_rw("dualopt", &gpu::dualopt);
 }
 
 void bind_fabric(nb::module_& module) {
@@ -152,6 +179,7 @@ void bind_fabric(nb::module_& module) {
       .def_rw("max_payload_bytes", &protocol::max_payload_bytes)
       .def_rw("packet_overhead_bytes", &protocol::packet_overhead_bytes)
       .def_rw("read_request_bytes", &protocol::read_request_bytes)
+      .def_rw("link_flit_bytes", &protocol::link_flit_bytes)
       .def_rw("completion_overhead_bytes", &protocol::completion_overhead_bytes);
 
   using machine::link;

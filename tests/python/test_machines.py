@@ -38,6 +38,7 @@ SHIPPED = [
     "4x-kepler-pcie3",
     "4x-pascal-nvlink",
     "4x-r9nano",
+    "4x-r9nano-1ghz",
     "4x-volta-nvlink2",
     "beluga-4x-v100",
     "dgx-2",

@@ -5,6 +5,7 @@ namespace interlace::sim {
 namespace {
 
 using machine::flit_bytes;
+using machine::in_link_flits;
 
 // Units of `unit` bytes that [offset, offset + bytes) touches.
 std::uint32_t units(std::uint32_t offset, std::uint32_t bytes, std::uint32_t unit) {
@@ -16,7 +17,8 @@ std::uint32_t units(std::uint32_t offset, std::uint32_t bytes, std::uint32_t uni
 std::uint32_t write_packet_bytes(const machine::protocol& p, std::uint32_t offset,
                                  std::uint32_t bytes, bool masked) {
   if (is_pcie(p.kind)) {
-    return p.packet_overhead_bytes + units(offset, bytes, double_word_bytes) * double_word_bytes;
+    return in_link_flits(
+        p, p.packet_overhead_bytes + units(offset, bytes, double_word_bytes) * double_word_bytes);
   }
   const bool whole_flits = offset % flit_bytes == 0 && bytes % flit_bytes == 0 && !masked;
   return flit_bytes + (whole_flits ? 0 : flit_bytes) +
@@ -31,11 +33,11 @@ std::uint64_t bulk_write_bytes(const machine::protocol& p, std::uint64_t bytes) 
 }
 
 std::uint32_t read_request_bytes(const machine::protocol& p) {
-  return is_pcie(p.kind) ? p.read_request_bytes : flit_bytes;
+  return is_pcie(p.kind) ? in_link_flits(p, p.read_request_bytes) : flit_bytes;
 }
 
 std::uint32_t read_reply_bytes(const machine::protocol& p, std::uint32_t bytes) {
-  if (is_pcie(p.kind)) return p.completion_overhead_bytes + bytes;
+  if (is_pcie(p.kind)) return in_link_flits(p, p.completion_overhead_bytes + bytes);
   return flit_bytes + units(0, bytes, flit_bytes) * flit_bytes;
 }
 

@@ -27,7 +27,9 @@ class cache {
   };
 
   explicit cache(const machine::cache& m)
-      : line_shift_(static_cast<std::uint32_t>(__builtin_ctz(m.line_bytes))) {
+      : line_shift_(static_cast<std::uint32_t>(__builtin_ctz(m.line_bytes))),
+        multiplier_(m.modulo_sets ? 1 : 0x9E3779B97F4A7C15U),
+        set_shift_(m.modulo_sets ? 0 : 40) {
     std::uint64_t sets = 1;
     while (sets * 2 * m.ways * m.line_bytes <= m.bytes) sets *= 2;
     set_mask_ = sets - 1;
@@ -83,11 +85,14 @@ class cache {
   void invalidate() { std::fill(marks_.begin(), marks_.end(), 0U); }
 
  private:
-  // Spreads strides of a power of two over the sets.
+  // Spreads strides of a power of two over the sets; with modulo_sets it is the line's number, and
+  // they meet in one set.
   std::uint64_t hash_of(std::uint64_t address) const {
-    return (address >> line_shift_) * 0x9E3779B97F4A7C15U;
+    return (address >> line_shift_) * multiplier_;
   }
-  std::size_t first_of(std::uint64_t hash) const { return (hash >> 40U & set_mask_) * ways_; }
+  std::size_t first_of(std::uint64_t hash) const {
+    return (hash >> set_shift_ & set_mask_) * ways_;
+  }
   // Never 0, which marks an empty line.
   static std::uint32_t mark_of(std::uint64_t hash) {
     return static_cast<std::uint32_t>(hash >> 8U) | 1U;
@@ -95,6 +100,8 @@ class cache {
 
   std::uint32_t ways_ = 0;
   std::uint32_t line_shift_;
+  std::uint64_t multiplier_;
+  std::uint32_t set_shift_;
   std::uint64_t set_mask_ = 0;
   std::uint32_t clock_ = 0;
   // A search reads only the marks of a set, which are next to each other.

@@ -8,6 +8,8 @@ namespace interlace::sim {
 
 namespace {
 
+using machine::in_link_flits;
+
 std::uint32_t rounded(std::uint32_t bytes, std::uint32_t unit) {
   return (bytes + unit - 1) / unit * unit;
 }
@@ -25,8 +27,10 @@ window_cost finepack_cost(const machine::protocol& p, const flushed_window& wind
   cost.packets = 1;
   for (const queued_line& l : window.lines) cost.stores += l.bytes.runs();
   cost.payload = window.payload - cost.stores * subheader_bytes;
-  cost.wire = is_pcie(p.kind) ? p.packet_overhead_bytes + rounded(window.payload, double_word_bytes)
-                              : machine::flit_bytes + rounded(window.payload, machine::flit_bytes);
+  cost.wire =
+      is_pcie(p.kind)
+          ? in_link_flits(p, p.packet_overhead_bytes + rounded(window.payload, double_word_bytes))
+          : machine::flit_bytes + rounded(window.payload, machine::flit_bytes);
   return cost;
 }
 
@@ -36,7 +40,7 @@ window_cost configured_cost(const machine::protocol& p, const flushed_window& wi
   window_cost cost;
   if (announces) {
     ++cost.packets;
-    cost.wire += pcie ? p.packet_overhead_bytes : machine::flit_bytes;
+    cost.wire += pcie ? in_link_flits(p, p.packet_overhead_bytes) : machine::flit_bytes;
   }
   const std::uint32_t added =
       p.packet_overhead_bytes - std::min(p.packet_overhead_bytes, tlp_header_bytes);
@@ -45,8 +49,9 @@ window_cost configured_cost(const machine::protocol& p, const flushed_window& wi
       ++cost.packets;
       ++cost.stores;
       cost.payload += bytes;
-      cost.wire += pcie ? added + rounded(subheader_bytes + bytes, double_word_bytes)
-                        : machine::flit_bytes + rounded(bytes, machine::flit_bytes);
+      cost.wire +=
+          pcie ? in_link_flits(p, added + rounded(subheader_bytes + bytes, double_word_bytes))
+               : machine::flit_bytes + rounded(bytes, machine::flit_bytes);
     });
   }
   return cost;
