@@ -86,6 +86,17 @@ struct dualopt {
   std::uint64_t warm_up = 0;         // accesses before those
 };
 
+// What CUDA graphs of copies cost the host thread: times of a graph, and of each of its nodes.
+struct graph_costs {
+  std::uint64_t creation_ps = 0;
+  std::uint64_t node_ps = 0;  // construction: a node with its edges
+  std::uint64_t instantiation_ps = 0;
+  std::uint64_t instantiation_node_ps = 0;
+  std::uint64_t update_node_ps = 0;  // other addresses in a node of an executable graph
+  std::uint64_t launch_ps = 0;
+  std::uint64_t launch_node_ps = 0;
+};
+
 // Every GPU of a machine is of this one kind.
 struct gpu {
   std::string model;
@@ -109,6 +120,7 @@ struct gpu {
   std::uint64_t copy_host_ps = 0;    // from a kernel's end to a copy that the host starts for it
   std::uint64_t copy_launch_ps = 0;  // of the host thread, for each copy that it enqueues
   std::uint64_t copy_event_ps = 0;   // of it, for an event recorded and waited for
+  graph_costs graph;
   std::uint64_t kernel_launch_ps = 0;  // device-side gap before the first block of a kernel
   std::uint64_t block_launch_ps = 0;   // between two blocks started on one compute unit
   std::uint64_t fence_ps = 0;          // system-scope release with nothing outstanding

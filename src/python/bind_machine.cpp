@@ -97,6 +97,17 @@ void bind_gpu(nb::module_& module) {
       .def_rw("monitored", &dualopt::monitored)
       .def_rw("warm_up", &dualopt::warm_up);
 
+  using machine::graph_costs;
+  nb::class_<graph_costs>(module, "GraphCosts")
+      .def(nb::init<>())
+      .def_rw("creation_ps", &graph_costs::creation_ps)
+      .def_rw("node_ps", &graph_costs::node_ps)
+      .def_rw("instantiation_ps", &graph_costs::instantiation_ps)
+      .def_rw("instantiation_node_ps", &graph_costs::instantiation_node_ps)
+      .def_rw("update_node_ps", &graph_costs::update_node_ps)
+      .def_rw("launch_ps", &graph_costs::launch_ps)
+      .def_rw("launch_node_ps", &graph_costs::launch_node_ps);
+
   using machine::issue_rates;
   nb::class_<issue_rates>(module, "IssueRates")
       .def(nb::init<>())
@@ -131,6 +142,7 @@ void bind_gpu(nb::module_& module) {
       .def_rw("copy_host_ps", &gpu::copy_host_ps)
       .def_rw("copy_launch_ps", &gpu::copy_launch_ps)
       .def_rw("copy_event_ps", &gpu::copy_event_ps)
+      .def_rw("graph", &gpu::graph)
       .def_rw("kernel_launch_ps", &gpu::kernel_launch_ps)
       .def_rw("block_launch_ps", &gpu::block_launch_ps)
       .def_rw("fence_ps", &gpu::fence_ps)
