@@ -38,6 +38,7 @@ SIM_FOLDERS: dict[str, frozenset[str]] = {
     "remote": frozenset({"engine", "fabric"}),
     "trace": frozenset({"engine"}),
     "gpu": frozenset({"engine", "fabric", "remote", "trace"}),
+    "transfer": frozenset({"engine", "fabric"}),
 }
 
 # Public header -> its layer. A new public header is entered here.

@@ -13,7 +13,7 @@ fabric::fabric(const machine::machine& described, event_queue& queue, event_kind
     : queue_(queue),
       kinds_(kinds),
       receiver_(receiver),
-      count_(described.gpu_count),
+      count_(described.gpu_count + 1),
       ledger_(0, {}, 0) {
   for (const machine::link& l : described.links) {
     direction d;
@@ -30,13 +30,16 @@ fabric::fabric(const machine::machine& described, event_queue& queue, event_kind
       names_.back().append(" -> ").append(*to);
     }
   }
+  const auto place = [&](std::uint32_t end) {
+    return end == described.gpu_count ? machine::endpoint{machine::endpoint_kind::host, 0}
+                                      : machine::endpoint{machine::endpoint_kind::gpu, end};
+  };
   routes_.resize(std::size_t{count_} * count_);
   protocols_.resize(routes_.size());
   for (std::uint32_t from = 0; from < count_; ++from) {
     for (std::uint32_t to = 0; to < count_; ++to) {
       if (from == to) continue;
-      const auto way = machine::route(described, {machine::endpoint_kind::gpu, from},
-                                      {machine::endpoint_kind::gpu, to});
+      const auto way = machine::route(described, place(from), place(to));
       if (!way) continue;
       auto& steps = routes_[from * count_ + to];
       for (const machine::hop& h : *way) {

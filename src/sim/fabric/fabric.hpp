@@ -1,5 +1,6 @@
 // Messages between the devices of a machine: each link's direction is a server of bytes, switches
-// cut through, and a full buffer ahead holds the link before it back.
+// cut through, and a full buffer ahead holds the link before it back. Devices are the GPUs, and the
+// host behind the last of them.
 #pragma once
 
 #include <cstdint>

@@ -1,0 +1,192 @@
+// Plans on a simulated machine. Every step of a plan is a copy that an engine makes in segments,
+// which pass the memories, links and switches that they meet; steps wait for those before them in
+// their slot and for those that they depend on.
+//
+// Plans are handed over by host threads, one for each process. A thread makes one call after
+// another: a copy is enqueued, or a graph launched, when its call returns. Two plans of one thread
+// share the streams of their slots (A. Sojoodi et al., section 4.5: all transfers of one direction
+// are in one stream); each launch of a graph has an order of its own, so that several overlap.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "machine/machine.hpp"
+#include "plan/plan.hpp"
+#include "sim/engine/event_queue.hpp"
+#include "sim/fabric/fabric.hpp"
+#include "sim/transfer/copy_resources.hpp"
+
+namespace interlace::sim {
+
+enum class launched_by : std::uint8_t {
+  streams,
+  new_graph,     // created, constructed, instantiated and launched
+  cached_graph,  // launched
+};
+
+// A plan to be executed once.
+struct execution {
+  const plan::plan* made = nullptr;  // lives until the run is over
+  // Memory of each message, the whole message each; none: only time passes.
+  std::vector<const std::byte*> sources;
+  std::vector<std::byte*> destinations;
+  std::uint32_t thread = 0;
+  launched_by how = launched_by::streams;
+  bool other_addresses = false;      // of a cached graph: each node is told its addresses first
+  std::vector<std::uint32_t> after;  // earlier executions, for whose end the thread waits first
+  picoseconds delay = 0;             // of the thread, behind that wait
+  std::function<void()> arrived;     // runs when all bytes have
+};
+
+// What the host thread spent on an execution, and when what happened.
+struct execution_times {
+  picoseconds begin = 0;  // the thread's first call
+  picoseconds creation = 0;
+  picoseconds construction = 0;
+  picoseconds instantiation = 0;
+  picoseconds update = 0;
+  picoseconds launch = 0;  // graphs: the call; streams: all calls
+  picoseconds enqueued = 0;
+  picoseconds end = 0;  // all bytes are in their memory
+};
+
+// What one direction of a link carried.
+struct link_count {
+  std::string name;
+  std::uint64_t payload = 0;
+  std::uint64_t wire = 0;
+  picoseconds busy = 0;
+};
+
+class plan_executor final : private message_receiver {
+ public:
+  // `check_interrupt` is called now and then during run() and may throw.
+  plan_executor(const machine::machine& described, std::function<void()> check_interrupt);
+
+  // Returns the number of the execution; they count from 0. A thread takes up its executions in
+  // this order. Throws usage_error where memory is missing or a later execution is waited for.
+  std::uint32_t add(execution wanted);
+
+  // Runs until all have ended; returns the time since the start. Once. Throws model_error if a copy
+  // would read or write a staging buffer that another one uses, or anything was lost.
+  picoseconds run();
+
+  const execution_times& times(std::uint32_t number) const { return executions_[number].times; }
+  // When step `step` of an execution held its engine.
+  std::pair<picoseconds, picoseconds> step_times(std::uint32_t number, std::uint32_t step) const;
+  // Of the directions that carried anything.
+  std::vector<link_count> links() const;
+  // Copies that a GPU's engines had under way at once, at most.
+  std::uint32_t most_engines(std::uint32_t gpu) const { return engines_[gpu].most; }
+
+  static constexpr std::uint32_t segment_bytes = 16384;
+
+ private:
+  struct copy_work {
+    std::uint32_t execution = 0;
+    std::uint32_t step = 0;
+    std::uint32_t from = 0;  // ends: GPUs, then the host
+    std::uint32_t to = 0;
+    std::uint32_t waits_for = 0;  // to be enqueued, the copy before it, dependencies
+    picoseconds earliest = 0;
+    std::vector<std::uint32_t> wakes;  // copies that depend on it
+    std::uint32_t next_in_slot = none;
+    std::uint64_t asked = 0;  // bytes read
+    std::uint64_t sent = 0;
+    std::uint64_t arrived = 0;
+    std::uint32_t buffered = 0;  // segments read, and not yet on the first link
+    bool stepping = false;
+    picoseconds next_step = 0;  // by the engine's own rate
+    picoseconds written = 0;
+    picoseconds begin = 0;
+    picoseconds end = 0;
+  };
+  // Which copies use a part of a staging buffer.
+  struct buffer_use {
+    std::uint32_t readers = 0;
+    bool written = false;  // now
+    bool filled = false;
+    std::uint32_t path = 0;
+    std::uint32_t chunk = 0;
+  };
+  struct running {
+    execution wanted;
+    execution_times times;
+    std::uint32_t first_copy = 0;
+    std::uint32_t left = 0;  // copies
+    bool ended = false;
+    std::vector<std::unique_ptr<std::byte[]>> buffers;
+    std::map<std::pair<std::uint32_t, std::uint64_t>, buffer_use> uses;  // by buffer and offset
+  };
+  struct host_thread {
+    std::vector<std::uint32_t> executions;
+    std::size_t next = 0;
+    bool waiting = false;
+  };
+  struct engines {
+    std::uint32_t busy = 0;
+    std::uint32_t most = 0;
+    std::deque<std::uint32_t> waiting;
+  };
+  enum event_kind : std::uint16_t {
+    ev_hop,
+    ev_depart,
+    ev_deliver,
+    ev_thread,
+    ev_enqueued,
+    ev_ready,
+    ev_step,
+    ev_read,
+    ev_end,
+  };
+  static constexpr std::uint32_t none = 0xffffffffU;
+  // What an engine keeps under way: its rate times this.
+  static constexpr double engine_window_s = 1e-6;
+
+  std::uint32_t number(machine::endpoint end) const;
+  const plan::step& step_of(const copy_work& c) const;
+  void advance(std::uint32_t thread);
+  picoseconds enqueue(std::uint32_t execution, picoseconds now);
+  void lay_memory(running& r);
+  void one_less(std::uint32_t copy, picoseconds earliest);
+  void start_copies(std::uint32_t gpu);
+  void begin(std::uint32_t copy);
+  void schedule_step(std::uint32_t copy);
+  void read_segment(std::uint32_t copy);
+  void send_segment(std::uint32_t copy);
+  void finish(std::uint32_t copy);
+  void hold_buffers(copy_work& c);
+  void free_buffers(copy_work& c);
+  std::byte* writable(running& r, const plan::location& place) const;
+  const std::byte* readable(const running& r, const plan::location& place) const;
+  void check() const;
+  void departed(const message& m) override;
+  void delivered(const message& m) override;
+  void handle(const event& e);
+
+  machine::machine machine_;
+  std::function<void()> check_interrupt_;
+  event_queue queue_;
+  fabric fabric_;
+  copy_resources resources_;
+  std::uint32_t window_ = 1;  // segments of a copy that may be under way
+  std::vector<running> executions_;
+  std::vector<host_thread> threads_;
+  std::vector<copy_work> copies_;
+  std::vector<engines> engines_;  // by GPU
+  // The last copy in each stream: thread or execution, whether it is the latter, GPU and port.
+  std::map<std::tuple<bool, std::uint32_t, std::uint32_t, std::size_t>, std::uint32_t> last_;
+  std::vector<std::uint64_t> payload_;  // by direction
+  bool ran_ = false;
+};
+
+}  // namespace interlace::sim
