@@ -8,6 +8,7 @@
 #include "python/bind_machine.hpp"
 #include "python/bind_plan.hpp"
 #include "python/bind_trace.hpp"
+#include "python/bind_transfers.hpp"
 #include "python/bind_tune.hpp"
 #include "python/cpu_time.hpp"
 #include "python/workloads.hpp"
@@ -94,6 +95,7 @@ NB_MODULE(_core, module) {
   interlace::python::bind_machine(module);
   interlace::python::bind_tune(module);
   interlace::python::bind_plan(module);
+  interlace::python::bind_transfers(module);
   interlace::python::bind_trace(module);
   interlace::python::each_workload(
       [&](const auto&... workload) { interlace::python::bind_workload(module, workload...); });
