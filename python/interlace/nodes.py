@@ -195,7 +195,7 @@ def _attempt(run: Callable[[Case], Outcome], case: Case) -> tuple[Case, Outcome 
 
 
 def in_processes(
-    work: Sequence[Callable[[], Result]], cases: Sequence[Case], jobs: int
+    work: Sequence[Callable[[], Result]], cases: Sequence[object], jobs: int
 ) -> Iterator[Result]:
     from interlace import workers
 

@@ -24,8 +24,9 @@ from interlace.workloads import RunFailure
 #   TITLE                               for the headline
 #   inputs(quick) -> dict               sizes and seeds, for the file
 #   steps(quick, gpus) -> int           how often `reproduce` calls the runner's tick, at most
+#   UNVERIFIED                          why runs may have no result to verify; need not be there
 #   reproduce(runner, node, quick) -> list[Row]   `node` is the real one, or None
-PAPERS = ("proact", "finepack")
+PAPERS = ("proact", "finepack", "multipath")
 
 REPEATS = 3  # of measured runs
 WARMUP = 1
@@ -93,10 +94,8 @@ def reproduce_command(
     errors = [run.max_error for run in runner.runs if run.max_error is not None]
     foot = [f"{len(errors)} runs verified; the largest relative error is {max(errors):.1e}."]
     if len(errors) < len(runner.runs):
-        foot.append(
-            f"{len(runner.runs) - len(errors)} measured runs moved nothing between GPUs, and have "
-            "no result to verify."
-        )
+        why = getattr(module, "UNVERIFIED", "measured, they moved nothing between GPUs.")
+        foot.append(f"{len(runner.runs) - len(errors)} runs have no result to verify: {why}")
     if node is None:
         foot.append("Nothing is measured: there are no GPUs here that can be used.")
     if quick:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -13,6 +13,8 @@ from interlace.mechanisms import BASELINE, WITHOUT_TRANSFERS
 from interlace.nodes import CudaNode, in_processes
 from interlace.reproduce.rows import Run
 from interlace.workloads import Case, Outcome, Workload, check_time
+
+Found = TypeVar("Found")
 
 
 class Results:
@@ -45,13 +47,13 @@ class Runner:
         self.runs: list[Run] = []
         self.described: dict[str, Machine] = {}  # machines that are in no file, by name
 
-    def map(self, work: Sequence[Callable[[], float]], names: Sequence[Case]) -> list[float]:
+    def map(self, work: Sequence[Callable[[], Found]], names: Sequence[object]) -> list[Found]:
         """What pieces of work give, in their order; a process each."""
 
-        def numbered(index: int, call: Callable[[], float]) -> tuple[int, float]:
+        def numbered(index: int, call: Callable[[], Found]) -> tuple[int, Found]:
             return index, call()
 
-        found: dict[int, float] = {}
+        found: dict[int, Found] = {}
         jobs = [partial(numbered, index, call) for index, call in enumerate(work)]
         for index, value in in_processes(jobs, names, self.jobs):
             found[index] = value

@@ -1,0 +1,771 @@
+"""Sojoodi et al., "Accelerating Intra-Node GPU-to-GPU Communication Through Multi-Path Transfers
+with CUDA Graphs" (2026): the figures of its text beside ours.
+
+Plans are those of `interlace plan`; each copy of them is simulated on the paper's two machines,
+enqueued on streams or as a graph. "1", "2" and "3" are how many GPU paths carry a message: the
+direct one, and those through one and two other GPUs; "3h" has the path through the host besides.
+The baseline is one copy on the direct path. What the host's calls cost comes from the machine's
+file, where most of it is taken from an H200 node; none of it was fitted to the paper.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import msgspec
+
+from interlace.machines import Machine, Switch, load_machine, to_core
+from interlace.mechanisms import size_text
+from interlace.nodes import CudaNode, load_core
+from interlace.plan import Message, Planned, make
+from interlace.reproduce import multipath_inputs as given
+from interlace.reproduce.multipath_inputs import CONTROL_S, Sizes
+from interlace.reproduce.rows import Row, Run, row
+from interlace.reproduce.runs import Runner
+from interlace.workloads import RunFailure, core_errors
+
+TITLE = (
+    "Multi-path transfers with CUDA graphs (2026): published, simulated on its machines, measured "
+    "on the GPUs of this computer"
+)
+UNVERIFIED = (
+    f"runs with more than {given.VERIFIED_BYTES >> 20} MiB outstanding moved no real bytes; the "
+    "copies of all were checked for order and completeness."
+)
+
+MACHINES = {"v100": "beluga-4x-v100", "a100": "narval-4x-a100"}
+OTHERS = ("dgx-2", "hgx-h200-4")
+PATHS = {
+    "1": "direct",
+    "2": "direct,gpu2",
+    "3": "direct,gpu2,gpu3",
+    "3h": "direct,gpu2,gpu3,host",
+}
+STREAMS, GRAPHS = "streams", "graphs"
+SENDERS = (
+    ("1", STREAMS), ("2", STREAMS), ("2", GRAPHS), ("3", STREAMS), ("3", GRAPHS), ("3h", STREAMS),
+    ("3h", GRAPHS),
+)  # fmt: skip
+RING = 4  # GPUs of Jacobi
+
+
+def _sizes(quick: bool) -> Sizes:
+    return given.QUICK if quick else given.FULL
+
+
+def inputs(quick: bool) -> dict[str, Any]:
+    """Sizes and parameters."""
+    return {
+        **_sizes(quick)._asdict(),
+        "control_s": CONTROL_S,
+        "outstanding": given.OUTSTANDING,
+        "outstanding_bytes": given.OUTSTANDING_BYTES,
+        "jacobi_rows": given.JACOBI_ROWS,
+    }
+
+
+def steps(quick: bool, node: CudaNode | None) -> int:  # noqa: ARG001 (nothing is measured)
+    """How often `reproduce` calls the runner's tick."""
+    return len(_put_work(quick)) + len(_later_work(quick, {}))
+
+
+# --- what is sent ---------------------------------------------------------------------------------
+
+
+class Sent(NamedTuple):
+    """Messages of one size that were sent one way."""
+
+    bytes: int
+    chunks: int  # of a staged path
+    copies: int  # of a message
+    bytes_per_s: float
+    single_s: float = 0.0  # one message alone, from the call to its last byte
+    predicted_s: float = 0.0  # the same, by the planner
+    verified: bool = False
+
+
+class Simulated:
+    """A machine, for plans and transfers on it."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.core = load_core()
+        self.described = to_core(machine, self.core)
+
+    def plan(self, pair: tuple[int, int], size: int, paths: str | None, chunks: int = 0) -> Planned:
+        """A message from one GPU to another."""
+        start, end = (f"gpu{gpu}" for gpu in pair)
+        return make(self.machine, [Message(start, end, size)], paths=paths, chunks=chunks)
+
+    def send(self, plans: Sequence[Planned], messages: int, **how: Any) -> dict[str, Any]:
+        """Simulates; RunFailure where a byte arrives wrong."""
+        with core_errors(self.core):
+            result: dict[str, Any] = self.core.simulate_transfers(
+                self.described, [one.plan for one in plans], messages, **how
+            )
+        if result["wrong_bytes"]:
+            raise RunFailure(f"{result['wrong_bytes']} bytes arrived wrong on {self.machine.name}")
+        return result
+
+
+def _put(on: Simulated, plan: Planned, size: int, executor: str) -> float:
+    """Bytes a second of puts, a fixed number of them outstanding."""
+    outstanding = max(1, min(given.OUTSTANDING, given.OUTSTANDING_BYTES // size))
+    messages = max(4, 2 * outstanding)
+    result = on.send(
+        [plan], messages, window=outstanding, sliding=True, executor=executor, moves=False
+    )
+    return messages * size / float(result["time_s"])
+
+
+def _tuned_put(name: str, sender: tuple[str, str], quick: bool) -> dict[int, Sent]:
+    """Put bandwidth by size, each with the number of chunks that gives most."""
+    paths, executor = sender
+    sizes = _sizes(quick)
+    on = Simulated(load_machine(name))
+    found = {}
+    for size in sizes.put:
+        best: tuple[float, int, Planned] | None = None
+        for chunks in (1,) if paths == "1" else sizes.chunks:
+            plan = on.plan((0, 1), size, PATHS[paths], chunks)
+            rate = _put(on, plan, size, executor)
+            if best is None or rate > best[0]:
+                best = rate, chunks, plan
+        assert best is not None  # there are chunk counts
+        rate, chunks, plan = best
+        verified = size <= given.VERIFIED_BYTES
+        alone = on.send([plan], 1, window=1, executor=executor, moves=verified)
+        found[size] = Sent(
+            size, chunks, len(plan.plan.steps), rate, alone["time_s"], plan.plan.predicted_s,
+            verified,
+        )  # fmt: skip
+    return found
+
+
+def _mpi(
+    machine: Machine, sender: tuple[str, str], both: bool, chunks: dict[int, int], quick: bool
+) -> dict[tuple[int, int], Sent]:
+    """Bandwidth of the OSU tests by window and size, of both directions together if so asked."""
+    paths, executor = sender
+    sizes = _sizes(quick)
+    on = Simulated(machine)
+    found = {}
+    pairs = [(0, 1), (1, 0)] if both else [(0, 1)]
+    for size in sizes.mpi:
+        plans = [on.plan(pair, size, PATHS[paths], chunks[size]) for pair in pairs]
+        for window in sizes.windows:
+            verified = window * size * len(pairs) <= given.VERIFIED_BYTES
+            result = on.send(
+                plans, 2 * window, window=window, executor=executor, handshake_s=2 * CONTROL_S,
+                acknowledgement_s=CONTROL_S, moves=verified,
+            )  # fmt: skip
+            first, second = (
+                max(one["end_s"] for times in result["times"] for one in times[part])
+                for part in (slice(0, window), slice(window, 2 * window))
+            )
+            copies = len(plans[0].plan.steps)
+            rate = len(pairs) * window * size / (second - first)
+            found[window, size] = Sent(size, chunks[size], copies, rate, verified=verified)
+    return found
+
+
+# --- Jacobi ---------------------------------------------------------------------------------------
+
+
+def _ring_plans(on: Simulated, size: int, distance: int, paths: str, chunks: int) -> list[Planned]:
+    """Every GPU's message to the one `distance` behind it in a ring."""
+    plans = []
+    for gpu in range(RING):
+        end = (gpu + distance) % RING
+        # the one opposite comes first: it is on nobody's direct path
+        others = [(gpu + 2) % RING, (gpu - distance) % RING]
+        allowed = ["direct", *(f"gpu{other}" for other in others[: int(paths) - 1])]
+        plans.append(on.plan((gpu, end), size, ",".join(allowed), chunks))
+    return plans
+
+
+def _iteration(on: Simulated, plans: Sequence[Planned], executor: str, moves: bool) -> float:
+    """Seconds from the end of an exchange to that of the next, with nothing between them."""
+    result = on.send(plans, 2, window=1, executor=executor, handshake_s=2 * CONTROL_S, moves=moves)
+    first, second = (max(times[k]["end_s"] for times in result["times"]) for k in range(2))
+    return float(second - first)
+
+
+def _exchange(
+    name: str, sender: tuple[str, str], chunks: dict[int, int], quick: bool
+) -> dict[int, float]:
+    """Seconds of Jacobi's exchange by size: each GPU to the one before it, then to the other."""
+    paths, executor = sender
+    on = Simulated(load_machine(name))
+    by_size = {}
+    for size in _sizes(quick).jacobi:
+        moves = RING * size <= given.VERIFIED_BYTES
+        by_size[size] = sum(
+            _iteration(on, _ring_plans(on, size, distance, paths, chunks[size]), executor, moves)
+            for distance in (RING - 1, 1)
+        )
+    return by_size
+
+
+def _exchange_planned(name: str, quick: bool) -> dict[int, float]:
+    """The same, all four messages in one plan."""
+    on = Simulated(load_machine(name))
+    allowed = ",".join(["direct", *(f"gpu{gpu}" for gpu in range(RING))])
+    by_size = {}
+    for size in _sizes(quick).jacobi:
+        by_size[size] = 0.0
+        for distance in (RING - 1, 1):
+            ring = [Message(f"gpu{g}", f"gpu{(g + distance) % RING}", size) for g in range(RING)]
+            plan = make(on.machine, ring, paths=allowed)
+            by_size[size] += _iteration(on, [plan], STREAMS, RING * size <= given.VERIFIED_BYTES)
+    return by_size
+
+
+class Kernel(NamedTuple):
+    """Seconds of Jacobi's kernel for two numbers of columns."""
+
+    columns: tuple[int, int]
+    seconds: tuple[float, float]
+
+    def time(self, columns: int) -> float:
+        """Seconds for so many columns, which grow as they do between the two."""
+        (few, many), (short, long) = self.columns, self.seconds
+        return long + (long - short) / (many - few) * (columns - many)
+
+
+def _halo_jacobi(on: Simulated, *arguments: Any, **options: Any) -> dict[str, Any]:
+    with core_errors(on.core):
+        result: dict[str, Any] = on.core.simulate_halo_jacobi(on.described, *arguments, **options)
+    if result["wrong"]:
+        raise RunFailure(f"{result['wrong']} points of Jacobi came out wrong on {on.machine.name}")
+    return result
+
+
+def _kernel(name: str, quick: bool) -> Kernel:
+    on = Simulated(load_machine(name))
+    grids = 2 * given.JACOBI_ROWS * 4  # bytes of a column
+    least = _sizes(quick).kernel_scale * on.machine.gpu.l2.size_KiB * 1024 // grids
+    columns = (least, 2 * least)
+    seconds = [
+        float(_halo_jacobi(on, 1, count, given.JACOBI_ROWS, 1, [], [])["compute_s"])
+        for count in columns
+    ]
+    return Kernel(columns, (seconds[0], seconds[1]))
+
+
+class Ring(NamedTuple):
+    """Jacobi on four GPUs, simulated in full and compared with its reference: an iteration."""
+
+    columns: int
+    compute_s: float
+    exchange_s: float
+
+
+def _ring(name: str, quick: bool) -> Ring:
+    sizes = _sizes(quick)
+    on = Simulated(load_machine(name))
+    size = sizes.ring_columns * 4
+    before, behind = (
+        [one.plan for one in _ring_plans(on, size, distance, "2", 4)] for distance in (RING - 1, 1)
+    )
+    result = _halo_jacobi(
+        on, RING, sizes.ring_columns, given.JACOBI_ROWS, sizes.ring_iterations, before, behind,
+        handshake_s=2 * CONTROL_S,
+    )  # fmt: skip
+    return Ring(sizes.ring_columns, result["compute_s"], result["exchange_s"])
+
+
+# --- graphs ---------------------------------------------------------------------------------------
+
+
+class Phases(NamedTuple):
+    """Seconds of a graph's phases, and of the message, in its first and in a later use."""
+
+    nodes: int
+    first: dict[str, float]
+    later: dict[str, float]
+    streams_s: float  # a later message without graphs
+
+
+PHASES = ("creation", "construction", "instantiation", "launch")
+
+
+def _graphs(name: str, quick: bool) -> dict[int, Phases]:
+    """The latency of messages over two paths, of which the largest has as many nodes as published.
+
+    A message of 512 MiB has 16 chunks on the staged path, shorter ones fewer in proportion.
+    """
+    on = Simulated(load_machine(name))
+    sizes = _sizes(quick).graph
+    found = {}
+    for size in sizes:
+        chunks = max(1, (given.GRAPH_NODES // 2 - 1) * size // sizes[-1])
+        plan = on.plan((0, 1), size, PATHS["2"], chunks)
+        uses = []
+        for executor in (GRAPHS, STREAMS):
+            result = on.send(
+                [plan], 2, window=1, executor=executor, warm=False,
+                moves=size <= given.VERIFIED_BYTES,
+            )  # fmt: skip
+            for one in result["times"][0]:
+                phases = {phase: one[f"{phase}_s"] for phase in PHASES}
+                uses.append({**phases, "latency": one["end_s"] - one["begin_s"]})
+        first, later, _, streams = uses
+        found[size] = Phases(len(plan.plan.steps), first, later, streams["latency"])
+    return found
+
+
+# --- other machines, and experiments --------------------------------------------------------------
+
+
+class Choice(NamedTuple):
+    """What the planner's own choice gives over the direct path, in puts of large messages."""
+
+    gain: float
+    paths: str
+
+
+def _planner_choice(name: str, quick: bool) -> Choice:
+    """All paths allowed, with the planner's own chunks."""
+    on = Simulated(load_machine(name))
+    best = Choice(0.0, "")
+    for size in _sizes(quick).put:
+        if size < given.LARGE:
+            continue
+        plan = on.plan((0, 1), size, None)
+        direct = on.plan((0, 1), size, PATHS["1"])
+        gain = _put(on, plan, size, STREAMS) / _put(on, direct, size, STREAMS)
+        used = [
+            path_name
+            for path_name, path in zip(plan.path_names, plan.plan.paths, strict=True)
+            if path.bytes
+        ]
+        if gain > best.gain:
+            best = Choice(gain, ", ".join(used))
+    return best
+
+
+def one_host_link(name: str) -> Machine:
+    """The machine with one PCIe link of the host for all GPUs, behind a switch."""
+    machine = load_machine(name)
+    links = []
+    for link in machine.link:
+        if "host" not in link.ends:
+            links.append(link)
+            continue
+        links += [
+            msgspec.structs.replace(link, ends=ends) for ends in (("gpu*", "plx"), ("plx", "host"))
+        ]
+    switch = Switch(name="plx", latency_ns=0)
+    return msgspec.structs.replace(
+        machine, name=f"{name}, one host link", link=tuple(links), switch=(switch,)
+    )
+
+
+# --- the runs -------------------------------------------------------------------------------------
+
+
+Mpi = dict[tuple[int, int], Sent]
+
+
+class Found(NamedTuple):
+    """All results of one machine; senders are (paths, executor)."""
+
+    put: dict[tuple[str, str], dict[int, Sent]]
+    mpi: dict[tuple[str, str], Mpi]
+    both: dict[tuple[str, str], Mpi]
+    both_one_link: dict[tuple[str, str], Mpi]  # on a machine with one host link
+    exchange: dict[tuple[str, str], dict[int, float]]
+    planned: dict[int, float]  # the exchange, four messages in one plan
+    kernel: Kernel
+    ring: Ring
+
+
+Job = tuple[tuple[Any, ...], Callable[[], Any]]  # what it finds, and how
+
+MPI_SENDERS = tuple(sender for sender in SENDERS if sender[0] != "2")
+JACOBI_SENDERS = tuple(sender for sender in SENDERS if sender[0] != "3h")
+HOST_SENDERS = (("3", STREAMS), ("3h", STREAMS))
+
+
+def _put_work(quick: bool) -> list[Job]:
+    return [
+        (("put", short, sender), partial(_tuned_put, name, sender, quick))
+        for short, name in MACHINES.items()
+        for sender in SENDERS
+    ]
+
+
+def _later_work(quick: bool, puts: dict[tuple[Any, ...], dict[int, Sent]]) -> list[Job]:
+    """What takes its chunk counts from the puts."""
+    work: list[Job] = []
+    for short, name in MACHINES.items():
+
+        def chunks(sender: tuple[str, str], short: str = short) -> dict[int, int]:
+            sent = puts.get(("put", short, sender), {})
+            return {size: one.chunks for size, one in sent.items()}
+
+        work += [
+            (("kernel", short), partial(_kernel, name, quick)),
+            (("ring", short), partial(_ring, name, quick)),
+        ]
+        for both in (True, False):
+            work += [
+                (
+                    ("both" if both else "mpi", short, sender),
+                    partial(_mpi, load_machine(name), sender, both, chunks(sender), quick),
+                )
+                for sender in MPI_SENDERS
+            ]
+        work += [
+            (
+                ("both_one_link", short, sender),
+                partial(_mpi, one_host_link(name), sender, True, chunks(sender), quick),
+            )
+            for sender in HOST_SENDERS
+        ]
+        work += [
+            (("exchange", short, sender), partial(_exchange, name, sender, chunks(sender), quick))
+            for sender in JACOBI_SENDERS
+        ]
+        work.append((("planned", short), partial(_exchange_planned, name, quick)))
+    work.append((("graphs",), partial(_graphs, MACHINES["a100"], quick)))
+    work += [
+        (("choice", name), partial(_planner_choice, name, quick))
+        for name in (*MACHINES.values(), *OTHERS)
+    ]
+    return work
+
+
+def _run(runner: Runner, work: Sequence[Job]) -> dict[tuple[Any, ...], Any]:
+    keys = [key for key, _ in work]
+    return dict(zip(keys, runner.map([call for _, call in work], keys), strict=True))
+
+
+def reproduce(runner: Runner, node: CudaNode | None, quick: bool) -> list[Row]:  # noqa: ARG001
+    """All rows, in the order of the paper's figures."""
+    puts = _run(runner, _put_work(quick))
+    later = _run(runner, _later_work(quick, puts))
+    found = {}
+    for short in MACHINES:
+
+        def of(what: str, short: str = short) -> dict[Any, Any]:
+            return {
+                key[2]: value
+                for key, value in {**puts, **later}.items()
+                if key[0] == what and key[1:2] == (short,) and len(key) == 3
+            }
+
+        found[short] = Found(
+            of("put"), of("mpi"), of("both"), of("both_one_link"), of("exchange"),
+            later["planned", short], later["kernel", short], later["ring", short],
+        )  # fmt: skip
+        runner.runs += _records(short, found[short])
+    choices = {key[1]: value for key, value in later.items() if key[0] == "choice"}
+    return [
+        *_fig_6(found, choices),
+        *_fig_7_to_10(found),
+        *_fig_12(found),
+        *_fig_13_14(later["graphs",]),
+    ]
+
+
+def _records(short: str, of: Found) -> Iterable[Run]:
+    """What was sent, for the file."""
+    for workload, sent in (("put", of.put), ("mpi", of.mpi), ("mpi-both", of.both)):
+        for (paths, executor), results in sent.items():
+            for key, one in results.items():
+                window = key[0] if isinstance(key, tuple) else given.OUTSTANDING
+                yield Run(
+                    node="sim",
+                    machine=MACHINES[short],
+                    workload=workload,
+                    data=size_text(one.bytes),
+                    gpus=2,
+                    mechanism=executor,
+                    config={"paths": paths, "chunks": one.chunks, "window": window},
+                    iterations=1,
+                    time_s=one.bytes / one.bytes_per_s,
+                    max_error=0.0 if one.verified else None,
+                    remote_transactions=one.copies,
+                )
+
+
+# --- figures --------------------------------------------------------------------------------------
+
+
+def _gains(
+    sent: dict[tuple[str, str], dict[Any, Sent]], sender: tuple[str, str], over: tuple[str, str]
+) -> dict[Any, float]:
+    return {key: one.bytes_per_s / sent[over][key].bytes_per_s for key, one in sent[sender].items()}
+
+
+DIRECT = ("1", STREAMS)
+
+
+def _put_gain(of: Found, executor: str, paths: Sequence[str]) -> float:
+    """Of large messages, the most over one path."""
+    return max(
+        gain
+        for way in paths
+        for size, gain in _gains(of.put, (way, executor), DIRECT).items()
+        if size >= given.LARGE
+    )
+
+
+def _fig_6(found: dict[str, Found], choices: dict[str, Choice]) -> list[Row]:
+    """Fig. 6: put bandwidth."""
+    rows = []
+    published = {"v100": (2.85, 2.95), "a100": (2.75, 2.85)}
+    for short, of in found.items():
+        for executor, figure in zip((STREAMS, GRAPHS), published[short], strict=True):
+            key = f"put-{short}" if executor == STREAMS else f"put-graph-{short}"
+            rows.append(
+                row(key, "Fig. 6", f"{short}, {executor}: put bandwidth over one path, x", figure,
+                    simulated=_put_gain(of, executor, ("3", "3h")),
+                    note="the most of messages of 32 MiB and more, three GPU paths, with the "
+                    'host\'s or without: the paper: "optionally including a host-staging path"')
+            )  # fmt: skip
+            rows.append(
+                row(f"{key}-without-host", "Fig. 6",
+                    f"{short}, {executor}: the same, three GPU paths alone, x",
+                    simulated=_put_gain(of, executor, ("3",)))
+            )  # fmt: skip
+    host = {short: max(_gains(of.put, ("3h", STREAMS), ("3", STREAMS)).values())
+            for short, of in found.items()}  # fmt: skip
+    rows.append(
+        row("host-path-gain", "Fig. 6", "three GPU paths and the host's over the three alone, x",
+            1.15, simulated=max(host.values()), note='the paper: "up to 15%"')
+    )  # fmt: skip
+    rows += [
+        row(f"host-path-gain-{short}", "Fig. 6", f"{short}: with the host path, x", simulated=gain)
+        for short, gain in host.items()
+    ]
+    for short, of in found.items():
+        rows += [
+            row(f"put-{short}-{size // given.MIB}M", "Fig. 6",
+                f"{short}, 3h, streams: {size_text(size)} put over one path, x", simulated=gain)
+            for size, gain in _gains(of.put, ("3h", STREAMS), DIRECT).items()
+        ]  # fmt: skip
+        rows += [
+            row(f"put-graph-{short}-{size // given.MIB}M", "Fig. 6",
+                f"{short}, 3h, graphs: {size_text(size)} put over one path, x", simulated=gain)
+            for size, gain in _gains(of.put, ("3h", GRAPHS), DIRECT).items()
+        ]  # fmt: skip
+    for short, of in found.items():
+        over = [
+            one.single_s / one.predicted_s
+            for sender, sent in of.put.items()
+            if sender[1] == STREAMS
+            for one in sent.values()
+        ]
+        rows.append(
+            row(f"over-predicted-{short}", "Fig. 6",
+                f"{short}: simulated time of a message over the planner's, most of all sizes, x",
+                simulated=max(over))
+        )  # fmt: skip
+    rows += [
+        row(f"put-planned-{name}", "Fig. 6",
+            f"{name}: put bandwidth of the planner's choice over one path, x",
+            simulated=choice.gain, note=f"paths of {name}: {choice.paths}")
+        for name, choice in choices.items()
+    ]  # fmt: skip
+    return rows
+
+
+def _most(gains: dict[tuple[int, int], float], window: int) -> float:
+    return max(gain for (of_window, _), gain in gains.items() if of_window == window)
+
+
+def _host_gain(sent: dict[tuple[str, str], Mpi], window: int) -> float:
+    """What the host path gives to messages of 8 MiB and more: the least, if it hurts anywhere."""
+    gains = _gains(sent, ("3h", STREAMS), ("3", STREAMS))
+    return min(
+        gain for (of_window, size), gain in gains.items()
+        if of_window == window and size >= given.GRAPHS_HELP_FROM
+    )  # fmt: skip
+
+
+def _graph_gain(sent: dict[tuple[str, str], Mpi], window: int, *, large: bool) -> float:
+    """Graphs over streams, three paths: the most of large messages, or the least of short ones."""
+    gains = _gains(sent, ("3", GRAPHS), ("3", STREAMS))
+    chosen = [
+        gain for (of_window, size), gain in gains.items()
+        if of_window == window and (size >= given.GRAPHS_HELP_FROM) == large
+    ]  # fmt: skip
+    return max(chosen) if large else min(chosen)
+
+
+def _fig_7_to_10(found: dict[str, Found]) -> list[Row]:
+    """Fig. 7 to 10: the OSU bandwidth tests, one direction and both."""
+    rows = []
+    figures = {("v100", False): "Fig. 7", ("a100", False): "Fig. 8", ("v100", True): "Fig. 9",
+               ("a100", True): "Fig. 10"}  # fmt: skip
+    for (short, both), figure in figures.items():
+        of = found[short]
+        sent = of.both if both else of.mpi
+        start = f"mpi-both-{short}" if both else f"mpi-{short}"
+        what = f"{short}, {'both directions' if both else 'MPI bandwidth'}"
+        windows = sorted({window for window, _ in sent[DIRECT]})
+        for window in windows:
+            for executor in (STREAMS, GRAPHS):
+                key = f"{start}-w{window}" + ("-graph" if executor == GRAPHS else "")
+                gain = _most(_gains(sent, ("3", executor), DIRECT), window)
+                rows.append(
+                    row(key, figure, f"{what}, window {window}, three paths, {executor}: over one "
+                        "path, most, x", simulated=gain)
+                )  # fmt: skip
+        last = windows[-1]
+        rows.append(
+            row(f"{start}-graph-from-8M", figure,
+                f"{what}, window {last}: graphs over streams from 8 MiB, most, x", "above 1",
+                simulated=_graph_gain(sent, last, large=True),
+                note='the paper: "for messages larger than 8MB, enabling CUDA Graph enhances '
+                'performance even further"')
+        )  # fmt: skip
+        rows.append(
+            row(f"{start}-graph-below-8M", figure,
+                f"{what}, window {last}: graphs over streams below 8 MiB, least, x", "below 1",
+                simulated=_graph_gain(sent, last, large=False),
+                note='the paper: "the graph launch overhead becomes significant"')
+        )  # fmt: skip
+        for window in (windows[0], last):
+            rows.append(
+                row(f"{start}-host-w{window}", figure,
+                    f"{what}, window {window}: with the host path, from 8 MiB, least, x",
+                    "below 1" if both else "about 1", simulated=_host_gain(sent, window),
+                    note=HOST_BOTH if both else "")
+            )  # fmt: skip
+        if both:
+            rows.append(
+                row(f"{start}-host-one-link", figure,
+                    f"{what}, window {last}: the same, one PCIe link for all GPUs, x", "below 1",
+                    simulated=_host_gain(of.both_one_link, last), note=HOST_BOTH)
+            )  # fmt: skip
+    return rows
+
+
+HOST_BOTH = (
+    'the paper: "enabling the host path consistently degrades performance", as "both directions '
+    'share the same PCIe link to the host". The machine files have a link for each GPU, of which '
+    "the two messages use different directions; with one link for all GPUs they meet"
+)
+
+
+def _implied_share(speedup: float, gain: float) -> float | None:
+    """The part of an iteration that computes, if the exchange alone is so much faster."""
+    if gain <= 1:
+        return None
+    return 1 - (1 - 1 / speedup) / (1 - 1 / gain)
+
+
+def _fig_12(found: dict[str, Found]) -> list[Row]:
+    """Fig. 12: Jacobi."""
+    rows = []
+    published = {
+        "v100": {("2", STREAMS): 1.26, ("2", GRAPHS): 1.28, ("3", STREAMS): 1.2,
+                 ("3", GRAPHS): None},
+        "a100": {("2", STREAMS): 1.15, ("2", GRAPHS): 1.16, ("3", STREAMS): 1.08,
+                 ("3", GRAPHS): None},
+    }  # fmt: skip
+    keys = {("2", STREAMS): "jacobi", ("2", GRAPHS): "jacobi-graph",
+            ("3", STREAMS): "jacobi-3paths", ("3", GRAPHS): "jacobi-graph-3paths"}  # fmt: skip
+    for short, of in found.items():
+        single = of.exchange[DIRECT]
+        compute = {size: of.kernel.time(size // 4) for size in single}
+
+        def speedup(
+            exchange: dict[int, float], compute: dict[int, float] = compute,
+            single: dict[int, float] = single,
+        ) -> float:  # fmt: skip
+            return max((compute[k] + single[k]) / (compute[k] + exchange[k]) for k in single)
+
+        for sender, key in keys.items():
+            rows.append(
+                row(f"{key}-{short}", "Fig. 12",
+                    f"{short}, {sender[0]} GPU paths, {sender[1]}: Jacobi over one path, x",
+                    published[short][sender], simulated=speedup(of.exchange[sender]), note=SPLIT)
+            )  # fmt: skip
+        rows.append(
+            row(f"jacobi-planned-{short}", "Fig. 12",
+                f"{short}, four messages planned together: Jacobi over one path, x",
+                simulated=speedup(of.planned))
+        )  # fmt: skip
+        large = max(single)
+        gain = single[large] / of.exchange["2", STREAMS][large]
+        target = published[short]["2", STREAMS]
+        assert target is not None
+        points = given.JACOBI_ROWS * large // 4
+        size = size_text(large)
+        rows += [
+            row(f"jacobi-compute-ms-{short}", "Fig. 12",
+                f"{short}, {size} messages: computation of an iteration, ms",
+                simulated=compute[large] * 1e3),
+            row(f"jacobi-exchange-ms-{short}", "Fig. 12",
+                f"{short}, {size} messages: exchange of an iteration over one path, ms",
+                simulated=single[large] * 1e3),
+            row(f"jacobi-exchange-gain-{short}", "Fig. 12",
+                f"{short}, {size} messages, 2 GPU paths, streams: the exchange alone, x",
+                simulated=gain),
+            row(f"jacobi-compute-share-{short}", "Fig. 12",
+                f"{short}, {size} messages, one path: part of an iteration that computes",
+                simulated=compute[large] / (compute[large] + single[large])),
+            row(f"jacobi-implied-share-{short}", "Fig. 12",
+                f"{short}: that part, with which {gain:.3g} x would give the published "
+                f"{target} x",
+                simulated=_implied_share(target, gain)),
+            row(f"jacobi-kernel-rate-{short}", "Fig. 12",
+                f"{short}: the kernel's 8 bytes a point over the memory's rate",
+                simulated=8 * points / compute[large]
+                / (load_machine(MACHINES[short]).gpu.dram.bandwidth_GB_per_s * 1e9)),
+            row(f"jacobi-ring-ms-{short}", "Fig. 12",
+                f"{short}, rows of {size_text(4 * of.ring.columns)}: an iteration simulated in "
+                "full, ms", simulated=(of.ring.compute_s + of.ring.exchange_s) * 1e3),
+        ]  # fmt: skip
+    return rows
+
+
+SPLIT = (
+    "the most of all sizes. Kernels and exchanges follow each other, as in the MPI program; the "
+    "speedup depends on what part computes, which the paper does not give"
+)
+
+
+def _fig_13_14(graphs: dict[int, Phases]) -> list[Row]:
+    """Fig. 13 and 14: what the phases of a graph cost."""
+    most = max(graphs.values(), key=lambda one: one.nodes)
+    costs = "per node as on an H200 node with CUDA 13.0; no figure of the paper went into it"
+    rows = [
+        row("graph-instantiation-ms", "Fig. 13",
+            f"a100: instantiation of a graph of {most.nodes} nodes (34 published), ms", 3.0,
+            simulated=most.first["instantiation"] * 1e3, note=costs)
+    ]  # fmt: skip
+    for one in graphs.values():
+        rows += [
+            row(f"graph-{phase}-us-{one.nodes}-nodes", "Fig. 13",
+                f"a100, {one.nodes} nodes: {phase} in the first use, us",
+                simulated=one.first[phase] * 1e6, note=costs)
+            for phase in PHASES
+        ]  # fmt: skip
+    rows += [
+        row("graph-dominant-first", "Fig. 14", "the longest phase in the first use",
+            "instantiation", simulated=max(PHASES, key=lambda phase: most.first[phase])),
+        row("graph-dominant-later", "Fig. 14", "the longest phase in later uses", "launch",
+            simulated=max(PHASES, key=lambda phase: most.later[phase])),
+    ]  # fmt: skip
+    for size, one in graphs.items():
+        name = f"{size // given.MIB}M"
+        rows += [
+            row(f"graph-share-first-{name}", "Fig. 14",
+                f"a100, {size_text(size)}: the graph's part of the latency, first use",
+                simulated=sum(one.first[phase] for phase in PHASES) / one.first["latency"]),
+            row(f"graph-share-later-{name}", "Fig. 14",
+                f"a100, {size_text(size)}: the graph's part of the latency, later uses",
+                simulated=sum(one.later[phase] for phase in PHASES) / one.later["latency"]),
+            row(f"graph-over-streams-{name}", "Fig. 14",
+                f"a100, {size_text(size)}, two paths: latency by streams over that by a graph, x",
+                simulated=one.streams_s / one.later["latency"]),
+        ]  # fmt: skip
+    return rows
