@@ -45,14 +45,16 @@ nb::dict to_dict(const sim::execution_times& t) {
 
 result_dict simulate_transfers(const machine::machine& described, std::vector<plan::plan> plans,
                                std::uint32_t messages, std::uint32_t window, bool sliding,
-                               const std::string& executor, bool warm, bool other_addresses,
-                               double handshake_s, double acknowledgement_s, bool moves) {
+                               const std::string& executor, bool overlap, bool warm,
+                               bool other_addresses, double handshake_s, double acknowledgement_s,
+                               bool moves) {
   run::simulated_transfers asked;
   asked.plans = std::move(plans);
   asked.messages = messages;
   asked.window = window;
   asked.sliding = sliding;
   asked.graphs = is_graphs(executor);
+  asked.overlap = overlap;
   asked.warm = warm;
   asked.other_addresses = other_addresses;
   asked.handshake_s = handshake_s;
@@ -120,7 +122,7 @@ result_dict simulate_halo_jacobi(const machine::machine& described, std::uint32_
 void bind_transfers(nb::module_& module) {
   module.def("simulate_transfers", &simulate_transfers, nb::arg("machine"), nb::arg("plans"),
              nb::arg("messages"), nb::arg("window"), nb::arg("sliding") = false,
-             nb::arg("executor") = "streams", nb::arg("warm") = true,
+             nb::arg("executor") = "streams", nb::arg("overlap") = false, nb::arg("warm") = true,
              nb::arg("other_addresses") = false, nb::arg("handshake_s") = 0.0,
              nb::arg("acknowledgement_s") = 0.0, nb::arg("moves") = true,
              "Each plan sent `messages` times by a process of its own, `window` outstanding; "

@@ -103,9 +103,12 @@ transfers_result transfers_on_sim(const simulated_transfers& asked,
       sim::execution wanted;
       wanted.made = &asked.plans[process];
       wanted.thread = process;
+      // graphs that follow each other are one executable, which may be launched again at once
+      const std::uint32_t executables = asked.overlap ? window : 1;
       if (asked.graphs)
-        wanted.how = asked.warm || message >= window ? sim::launched_by::cached_graph
-                                                     : sim::launched_by::new_graph;
+        wanted.how = asked.warm || message >= executables ? sim::launched_by::cached_graph
+                                                          : sim::launched_by::new_graph;
+      wanted.overlaps = asked.overlap;
       wanted.other_addresses = asked.other_addresses;
       if (asked.sliding) {
         if (message >= window) wanted.after = {numbers[process][message - window]};

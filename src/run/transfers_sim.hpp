@@ -19,6 +19,7 @@ struct simulated_transfers {
   // window goes when all of the last one have, of all processes (the OSU bandwidth tests).
   bool sliding = false;
   bool graphs = false;
+  bool overlap = false;          // graphs of one process; else they follow each other
   bool warm = true;              // graphs are cached from the start
   bool other_addresses = false;  // every launch of a cached graph has other buffers
   double handshake_s = 0;        // ahead of a window, until both sides know of it

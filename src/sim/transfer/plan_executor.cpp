@@ -111,6 +111,12 @@ picoseconds plan_executor::enqueue(std::uint32_t execution, picoseconds now) {
   now += r.times.creation + r.times.construction + r.times.instantiation + r.times.update;
   const picoseconds called = now;
   if (!streams) now += graph.launch_ps + graph.launch_node_ps * nodes;
+  running* ahead = nullptr;  // on the thread's stream
+  if (!streams && !r.wanted.overlaps) {
+    std::uint32_t& last = threads_[r.wanted.thread].last_graph;
+    if (last != none && !executions_[last].ended) ahead = &executions_[last];
+    last = execution;
+  }
   r.first_copy = static_cast<std::uint32_t>(copies_.size());
   r.left = static_cast<std::uint32_t>(made.steps.size());
   lay_memory(r);
@@ -141,6 +147,10 @@ picoseconds plan_executor::enqueue(std::uint32_t execution, picoseconds now) {
         ++c.waits_for;
       }
       last->second = at;
+    }
+    if (ahead != nullptr && first && step.after.empty()) {
+      ahead->wakes.push_back(at);
+      ++c.waits_for;
     }
     copies_.push_back(std::move(c));
     queue_.push(now, ev_enqueued, 0, at, 0);
@@ -253,6 +263,7 @@ void plan_executor::finish(std::uint32_t copy) {
   r.times.end = c.end;
   r.buffers.clear();
   r.uses.clear();
+  for (const std::uint32_t woken : r.wakes) one_less(woken, r.times.end);
   if (r.wanted.arrived) r.wanted.arrived();
   for (std::uint32_t thread = 0; thread < threads_.size(); ++thread)
     if (threads_[thread].waiting) advance(thread);

@@ -4,8 +4,9 @@
 //
 // Plans are handed over by host threads, one for each process. A thread makes one call after
 // another: a copy is enqueued, or a graph launched, when its call returns. Two plans of one thread
-// share the streams of their slots (A. Sojoodi et al., section 4.5: all transfers of one direction
-// are in one stream); each launch of a graph has an order of its own, so that several overlap.
+// share the streams of their slots (A. Sojoodi et al., section 4.5: one transfer of a direction at
+// a time, by one stream for all of them), and two graphs follow each other on the thread's stream,
+// unless they are to overlap.
 #pragma once
 
 #include <cstddef>
@@ -42,6 +43,7 @@ struct execution {
   std::uint32_t thread = 0;
   launched_by how = launched_by::streams;
   bool other_addresses = false;      // of a cached graph: each node is told its addresses first
+  bool overlaps = false;             // a graph: on a stream of its own
   std::vector<std::uint32_t> after;  // earlier executions, for whose end the thread waits first
   picoseconds delay = 0;             // of the thread, behind that wait
   std::function<void()> arrived;     // runs when all bytes have
@@ -91,6 +93,8 @@ class plan_executor final : private message_receiver {
   static constexpr std::uint32_t segment_bytes = 16384;
 
  private:
+  static constexpr std::uint32_t none = 0xffffffffU;
+
   struct copy_work {
     std::uint32_t execution = 0;
     std::uint32_t step = 0;
@@ -124,6 +128,7 @@ class plan_executor final : private message_receiver {
     std::uint32_t first_copy = 0;
     std::uint32_t left = 0;  // copies
     bool ended = false;
+    std::vector<std::uint32_t> wakes;  // first copies of the graph that follows on its stream
     std::vector<std::unique_ptr<std::byte[]>> buffers;
     std::map<std::pair<std::uint32_t, std::uint64_t>, buffer_use> uses;  // by buffer and offset
   };
@@ -131,6 +136,7 @@ class plan_executor final : private message_receiver {
     std::vector<std::uint32_t> executions;
     std::size_t next = 0;
     bool waiting = false;
+    std::uint32_t last_graph = none;  // on the thread's stream
   };
   struct engines {
     std::uint32_t busy = 0;
@@ -148,7 +154,6 @@ class plan_executor final : private message_receiver {
     ev_read,
     ev_end,
   };
-  static constexpr std::uint32_t none = 0xffffffffU;
   // What an engine keeps under way: its rate times this.
   static constexpr double engine_window_s = 1e-6;
 

@@ -260,6 +260,29 @@ TEST(PlanExecutor, GraphsCostWhatTheMachineSays) {
   EXPECT_EQ(run.times(2).enqueued, run.times(2).begin + 50'000 * nodes + launch);
 }
 
+TEST(PlanExecutor, GraphsOfAThreadFollowEachOtherUnlessTheyOverlap) {
+  const machine::machine described = machine::make_mesh(4);
+  const plan::plan made = planned(described, gpu_end(0), gpu_end(1), 16 << 20, 4);
+  for (const bool overlaps : {false, true}) {
+    plan_executor run(described, {});
+    execution wanted = timed(made);
+    wanted.how = launched_by::cached_graph;
+    wanted.overlaps = overlaps;
+    for (std::uint32_t number = 0; number < 3; ++number) run.add(wanted);
+    run.run();
+    for (std::uint32_t number = 1; number < 3; ++number) {
+      for (std::uint32_t index = 0; index < made.steps.size(); ++index) {
+        const picoseconds begin = run.step_times(number, index).first;
+        if (!overlaps) {
+          EXPECT_GE(begin, run.times(number - 1).end);
+        } else if (index == 0) {
+          EXPECT_LT(begin, run.times(number - 1).end);
+        }
+      }
+    }
+  }
+}
+
 // Every resource by itself: what it carried in all cannot have gone faster than it can.
 void check_rates(const machine::machine& described, const plan_executor& run, picoseconds time) {
   std::map<std::string, double> rates;
@@ -328,6 +351,7 @@ TEST(PlanExecutor, BytesArriveOnRandomMachines) {
       execution wanted = data[number].of(made);
       wanted.thread = plan::up_to(random, 1);
       wanted.how = static_cast<launched_by>(plan::up_to(random, 2));
+      wanted.overlaps = plan::up_to(random, 1) == 0;
       if (number > 0 && plan::up_to(random, 1) == 0)
         wanted.after = {plan::up_to(random, number - 1)};
       wanted.arrived = [&arrived, &one = data[number]] {
