@@ -5,6 +5,7 @@
 #include <nanobind/stl/string.h>
 
 #include "base/errors.hpp"
+#include "python/bind_checkpoint.hpp"
 #include "python/bind_machine.hpp"
 #include "python/bind_plan.hpp"
 #include "python/bind_trace.hpp"
@@ -96,6 +97,7 @@ NB_MODULE(_core, module) {
   interlace::python::bind_tune(module);
   interlace::python::bind_plan(module);
   interlace::python::bind_transfers(module);
+  interlace::python::bind_checkpoint(module);
   interlace::python::bind_trace(module);
   interlace::python::each_workload(
       [&](const auto&... workload) { interlace::python::bind_workload(module, workload...); });

@@ -19,15 +19,16 @@ LAYERS: dict[str, frozenset[str]] = {
     "plan": frozenset({"base", "machine"}),
     "kernel": frozenset({"base"}),
     "tune": frozenset({"base", "kernel"}),
+    "checkpoint": frozenset({"base"}),
     "workload": frozenset({"base", "kernel"}),
     "host": frozenset({"base", "machine", "plan", "kernel"}),
     "sim": frozenset({"base", "machine", "plan", "kernel"}),
-    "cuda": frozenset({"base", "machine", "plan", "kernel"}),
+    "cuda": frozenset({"base", "machine", "plan", "kernel", "checkpoint"}),
     "preload": frozenset({"cuda"}),
     "run": frozenset(
         {"base", "machine", "plan", "kernel", "workload", "host", "sim", "cuda", "preload"}
     ),
-    "python": frozenset({"base", "machine", "plan", "kernel", "tune", "run"}),
+    "python": frozenset({"base", "machine", "plan", "kernel", "tune", "checkpoint", "run"}),
 }
 
 # Inside sim: folder -> the folders of sim that it may include. A file that lies in src/sim itself
@@ -54,7 +55,7 @@ PUBLIC: dict[str, str] = {
 }
 
 # Layers that compile where there is no CUDA toolkit, and the headers that would end that.
-PURE = frozenset({"base", "plan", "kernel", "tune", "workload", "host", "sim"})
+PURE = frozenset({"base", "plan", "kernel", "tune", "checkpoint", "workload", "host", "sim"})
 CUDA_HEADER = re.compile(r"^(cuda|nvml|nvtx|cub/|thrust/|cooperative_groups|cufft|cusparse|nccl)")
 
 # What <...> must name a file of ours; <cuda/...> may also be libcu++.

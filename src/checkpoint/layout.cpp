@@ -1,0 +1,130 @@
+#include "checkpoint/layout.hpp"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "base/errors.hpp"
+
+namespace interlace::checkpoint {
+
+namespace {
+
+bool follows(const segment& before, const segment& after, bool by_tensor) {
+  return before.file == after.file && before.gpu == after.gpu &&
+         before.offset + before.bytes == after.offset &&
+         before.address + before.bytes == after.address &&
+         (!by_tensor || before.tensor == after.tensor);
+}
+
+std::vector<segment> joined(std::vector<segment> segments, bool by_tensor) {
+  std::erase_if(segments, [](const segment& s) { return s.bytes == 0; });
+  std::stable_sort(segments.begin(), segments.end(), [](const segment& a, const segment& b) {
+    return std::tie(a.gpu, a.file, a.offset) < std::tie(b.gpu, b.file, b.offset);
+  });
+  std::vector<segment> made;
+  for (const segment& s : segments) {
+    if (!made.empty() && follows(made.back(), s, by_tensor)) {
+      made.back().bytes += s.bytes;
+    } else {
+      made.push_back(s);
+    }
+  }
+  return made;
+}
+
+struct cut_chunk {
+  std::vector<part> parts;
+  std::uint64_t bytes = 0;
+};
+
+// Of one memory.
+std::vector<cut_chunk> cut_chunks(const std::vector<segment>& segments, std::uint64_t most) {
+  std::vector<cut_chunk> made;
+  std::uint64_t filled = most;
+  for (segment rest : segments) {
+    while (rest.bytes != 0) {
+      filled = (filled + slot_alignment - 1) / slot_alignment * slot_alignment;
+      if (filled >= most) {
+        made.emplace_back();
+        filled = 0;
+      }
+      part p{rest, filled};
+      p.bytes = std::min(rest.bytes, most - filled);
+      filled += p.bytes;
+      made.back().bytes += p.bytes;
+      rest.offset += p.bytes;
+      rest.address += p.bytes;
+      rest.bytes -= p.bytes;
+      made.back().parts.push_back(p);
+    }
+  }
+  return made;
+}
+
+struct memory {
+  std::vector<cut_chunk> chunks;
+  std::size_t next = 0;
+  std::uint64_t dealt = 0;
+  std::uint64_t bytes = 0;
+
+  double progress() const { return static_cast<double>(dealt) / static_cast<double>(bytes); }
+};
+
+void add(layout& made, const cut_chunk& c, int gpu, std::uint32_t turn, std::uint64_t piece_bytes) {
+  chunk added;
+  added.first_part = static_cast<std::uint32_t>(made.parts.size());
+  added.parts = static_cast<std::uint32_t>(c.parts.size());
+  added.bytes = c.bytes;
+  added.gpu = gpu;
+  added.turn = turn;
+  for (const part& p : c.parts) {
+    for (std::uint64_t begin = 0; begin < p.bytes; begin += piece_bytes) {
+      made.pieces.push_back({static_cast<std::uint32_t>(made.chunks.size()),
+                             static_cast<std::uint32_t>(made.parts.size()), begin,
+                             std::min(piece_bytes, p.bytes - begin)});
+      ++added.pieces;
+    }
+    made.parts.push_back(p);
+    if (gpu == host) made.parts.back().slot_offset = 0;
+  }
+  made.chunks.push_back(added);
+  made.bytes += c.bytes;
+}
+
+}  // namespace
+
+layout lay_out(std::vector<segment> segments, const cut& how) {
+  if (how.chunk_bytes < slot_alignment || how.piece_bytes == 0) {
+    throw usage_error("chunks of " + std::to_string(how.chunk_bytes) + " bytes in pieces of " +
+                      std::to_string(how.piece_bytes) + " cannot be; give chunks of at least " +
+                      std::to_string(slot_alignment) + " bytes and pieces of at least 1");
+  }
+  std::map<int, memory> memories;
+  {
+    std::map<int, std::vector<segment>> by_gpu;
+    for (const segment& s : joined(std::move(segments), how.by_tensor)) by_gpu[s.gpu].push_back(s);
+    for (const auto& [gpu, own] : by_gpu) {
+      memory& m = memories[gpu];
+      m.chunks = cut_chunks(own, how.chunk_bytes);
+      for (const cut_chunk& c : m.chunks) m.bytes += c.bytes;
+    }
+  }
+  layout made;
+  std::uint32_t turn = 0;
+  while (!memories.empty()) {
+    const auto next = std::min_element(
+        memories.begin(), memories.end(),
+        [](const auto& a, const auto& b) { return a.second.progress() < b.second.progress(); });
+    auto& [gpu, m] = *next;
+    const cut_chunk& c = m.chunks[m.next++];
+    add(made, c, gpu, turn, how.piece_bytes);
+    if (gpu != host) ++turn;
+    m.dealt += c.bytes;
+    if (m.next == m.chunks.size()) memories.erase(next);
+  }
+  return made;
+}
+
+}  // namespace interlace::checkpoint

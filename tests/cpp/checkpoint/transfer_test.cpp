@@ -1,0 +1,310 @@
+#include "checkpoint/transfer.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <deque>
+#include <mutex>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/errors.hpp"
+#include "checkpoint/crc32c.hpp"
+
+namespace interlace::checkpoint::transfer_test {
+
+// A file in memory.
+class memory_file {
+ public:
+  explicit memory_file(const std::string& bytes) : descriptor_(memfd_create("test", 0)) {
+    if (descriptor_ < 0 ||
+        write(descriptor_, bytes.data(), bytes.size()) != static_cast<ssize_t>(bytes.size())) {
+      throw std::runtime_error("no memory file");
+    }
+  }
+  ~memory_file() { close(descriptor_); }
+  memory_file(const memory_file&) = delete;
+  memory_file& operator=(const memory_file&) = delete;
+
+  file get() const { return {descriptor_, "a.safetensors"}; }
+  void cut(std::uint64_t bytes) const {
+    ASSERT_EQ(ftruncate(descriptor_, static_cast<off_t>(bytes)), 0);
+  }
+  std::string bytes() const {
+    std::string all(static_cast<std::size_t>(lseek(descriptor_, 0, SEEK_END)), '\0');
+    EXPECT_EQ(pread(descriptor_, all.data(), all.size(), 0), static_cast<ssize_t>(all.size()));
+    return all;
+  }
+
+ private:
+  int descriptor_;
+};
+
+// Copies when it is asked whether it is done, the third time; fails on request.
+class late_carrier final : public carrier {
+ public:
+  late_carrier(std::uint32_t slots, std::uint64_t bytes)
+      : bytes_(bytes), memory_(slots * bytes), states_(slots) {}
+
+  std::uint32_t slots() const override { return static_cast<std::uint32_t>(states_.size()); }
+  std::uint64_t slot_bytes() const override { return bytes_; }
+  char* slot(std::uint32_t number, int /*gpu*/) override {
+    return memory_.data() + number * bytes_;
+  }
+  void send(std::uint32_t slot, std::span<const part> parts) override {
+    enqueue(slot, parts, true);
+  }
+  void fetch(std::uint32_t slot, std::span<const part> parts) override {
+    enqueue(slot, parts, false);
+  }
+
+  bool done(std::uint32_t number) override {
+    const std::lock_guard lock(mutex_);
+    state& s = states_[number];
+    if (!s.moving) throw std::logic_error("nothing is under way in the slot");
+    if (hangs) return false;
+    if (++s.asked < 3) return false;
+    for (const part& p : s.parts) {
+      char* in_slot = slot(number, p.gpu) + p.slot_offset;
+      char* there = reinterpret_cast<char*>(p.address);
+      std::memcpy(s.to_gpu ? there : in_slot, s.to_gpu ? in_slot : there, p.bytes);
+    }
+    if (s.to_gpu) std::memset(slot(number, 0), 0xee, bytes_);  // what is read from it is wrong now
+    s.moving = false;
+    return true;
+  }
+  void abandon() noexcept override { abandoned = true; }
+
+  std::size_t under_way() {
+    const std::lock_guard lock(mutex_);
+    return static_cast<std::size_t>(
+        std::count_if(states_.begin(), states_.end(), [](const state& s) { return s.moving; }));
+  }
+
+  std::atomic<bool> hangs{false};
+  std::atomic<bool> abandoned{false};
+  std::atomic<int> fails_at{-1};  // the call to send or fetch
+  std::atomic<int> calls{0};
+
+ private:
+  struct state {
+    bool moving = false;
+    bool to_gpu = false;
+    int asked = 0;
+    std::vector<part> parts;
+  };
+
+  void enqueue(std::uint32_t slot, std::span<const part> parts, bool to_gpu) {
+    const std::lock_guard lock(mutex_);
+    if (calls++ == fails_at) throw device_error("the copy failed");
+    state& s = states_[slot];
+    if (s.moving) throw std::logic_error("the slot is in use");
+    for (const part& p : parts) {
+      if (p.slot_offset + p.bytes > bytes_) throw std::logic_error("beyond the slot");
+    }
+    s = {true, to_gpu, 0, {parts.begin(), parts.end()}};
+  }
+
+  std::uint64_t bytes_;
+  std::vector<char> memory_;
+  std::mutex mutex_;
+  std::vector<state> states_;
+};
+
+std::string random_bytes(std::size_t n, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::string made(n, '\0');
+  for (char& c : made) c = static_cast<char>(random());
+  return made;
+}
+
+// Tensors of a file of so many bytes behind a header of 16, and memory for them, each on a GPU of
+// `gpus` or on the host.
+struct checkpoint_of {
+  std::vector<std::string> memory;
+  std::vector<segment> segments;
+
+  checkpoint_of(std::uint64_t bytes, const std::vector<int>& places, std::uint32_t file,
+                std::uint64_t seed) {
+    std::mt19937_64 random(seed);
+    for (std::uint64_t offset = 16; offset < 16 + bytes;) {
+      const std::uint64_t left = 16 + bytes - offset;
+      const std::uint64_t own = std::min<std::uint64_t>(left, random() % 40000);
+      memory.emplace_back(own, '\0');
+      segments.push_back({file, offset, own, 0, places[random() % places.size()],
+                          static_cast<std::uint32_t>(segments.size())});
+      offset += own;
+    }
+    for (std::size_t k = 0; k < memory.size(); ++k) {
+      segments[k].address = reinterpret_cast<std::uintptr_t>(memory[k].data());
+    }
+  }
+};
+
+transfer_options quick(std::uint32_t threads) {
+  transfer_options o;
+  o.threads = threads;
+  o.piece_bytes = 1500;
+  o.deadline_s = 20;
+  return o;
+}
+
+TEST(transfer, reads_into_gpus_and_host) {
+  for (const std::uint32_t threads : {1U, 2U, 7U}) {
+    for (const std::vector<int>& places : {std::vector{host}, {0}, {0, 1, host}}) {
+      const std::string first = random_bytes(16 + 300'000, 1);
+      const std::string second = random_bytes(16 + 77, 2);
+      const memory_file one(first);
+      const memory_file two(second);
+      checkpoint_of a(300'000, places, 0, threads);
+      checkpoint_of b(77, places, 1, 3);
+      std::vector<segment> segments = a.segments;
+      for (segment s : b.segments) {
+        s.tensor += static_cast<std::uint32_t>(a.segments.size());
+        segments.push_back(s);
+      }
+      late_carrier gpus(3, 4096);
+      transfer_options how = quick(threads);
+      how.checksums = threads != 2;
+      std::uint64_t told = 0;
+      how.progress = [&](std::uint64_t bytes) {
+        EXPECT_GE(bytes, told);
+        told = bytes;
+      };
+      const auto sums = read_segments({one.get(), two.get()}, segments, &gpus, how);
+      EXPECT_EQ(told, 300'077U);
+      EXPECT_EQ(gpus.under_way(), 0U);
+      EXPECT_EQ(sums.size(), how.checksums ? segments.size() : 0);
+      for (const segment& s : segments) {
+        const std::string& whole = s.file == 0 ? first : second;
+        const std::string_view expected(whole.data() + s.offset, s.bytes);
+        ASSERT_EQ(std::string_view(reinterpret_cast<const char*>(s.address), s.bytes), expected);
+        if (how.checksums) {
+          ASSERT_EQ(sums[s.tensor], crc32c({expected.data(), expected.size()}));
+        }
+      }
+    }
+  }
+}
+
+TEST(transfer, writes_from_gpus_and_host) {
+  for (const std::uint32_t threads : {1U, 2U, 7U}) {
+    for (const std::vector<int>& places : {std::vector{host}, {0}, {0, 1, host}}) {
+      checkpoint_of a(300'000, places, 0, threads);
+      std::string expected(16, 'h');
+      for (std::size_t k = 0; k < a.memory.size(); ++k) {
+        const std::string own = random_bytes(a.memory[k].size(), k);
+        std::copy(own.begin(), own.end(), a.memory[k].begin());
+        expected += own;
+      }
+      const memory_file into(std::string(16, 'h'));
+      late_carrier gpus(3, 4096);
+      transfer_options how = quick(threads);
+      how.checksums = true;
+      const auto sums = write_segments({into.get()}, a.segments, &gpus, how);
+      ASSERT_EQ(into.bytes(), expected);
+      EXPECT_EQ(gpus.under_way(), 0U);
+      for (std::size_t k = 0; k < a.memory.size(); ++k) {
+        ASSERT_EQ(sums[k], crc32c({a.memory[k].data(), a.memory[k].size()}));
+      }
+    }
+  }
+}
+
+TEST(transfer, of_nothing_is_nothing) {
+  std::uint64_t told = 1;
+  transfer_options how = quick(4);
+  how.progress = [&](std::uint64_t bytes) { told = bytes; };
+  EXPECT_TRUE(read_segments({}, {}, nullptr, how).empty());
+  EXPECT_EQ(told, 0U);
+}
+
+template <class Error>
+std::string error_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "";
+}
+
+TEST(transfer, names_a_file_that_was_cut) {
+  for (const int gpu : {host, 0}) {
+    const memory_file cut(std::string(16 + 200'000, 'x'));
+    cut.cut(100'000);
+    checkpoint_of a(200'000, {gpu}, 0, 1);
+    late_carrier gpus(3, 4096);
+    const std::string text =
+        error_of<usage_error>([&] { read_segments({cut.get()}, a.segments, &gpus, quick(3)); });
+    EXPECT_EQ(text, "a.safetensors was cut while it was read: it ends at byte 100000");
+    EXPECT_EQ(gpus.under_way(), 0U);
+    EXPECT_FALSE(gpus.abandoned);
+  }
+}
+
+TEST(transfer, says_why_a_file_cannot_be_used) {
+  checkpoint_of a(1000, {host}, 0, 1);
+  const std::vector<file> closed{{-1, "b.safetensors"}};
+  EXPECT_EQ(error_of<device_error>([&] { read_segments(closed, a.segments, nullptr, quick(2)); }),
+            "b.safetensors cannot be read: Bad file descriptor");
+  EXPECT_EQ(error_of<device_error>([&] { write_segments(closed, a.segments, nullptr, quick(2)); }),
+            "b.safetensors cannot be written: Bad file descriptor");
+}
+
+TEST(transfer, a_copy_that_fails_ends_it) {
+  for (const bool reads : {true, false}) {
+    for (const int call : {0, 1, 5, 20}) {
+      const memory_file of(std::string(16 + 200'000, 'x'));
+      checkpoint_of a(200'000, {0}, 0, 1);
+      late_carrier gpus(3, 4096);
+      gpus.fails_at = call;
+      const auto run = [&] {
+        if (reads) {
+          read_segments({of.get()}, a.segments, &gpus, quick(3));
+        } else {
+          write_segments({of.get()}, a.segments, &gpus, quick(3));
+        }
+      };
+      EXPECT_EQ(error_of<device_error>(run), "the copy failed");
+      EXPECT_EQ(gpus.under_way(), 0U);
+    }
+  }
+}
+
+TEST(transfer, a_gpu_that_hangs_misses_the_deadline) {
+  const memory_file of(std::string(16 + 200'000, 'x'));
+  checkpoint_of a(200'000, {2}, 0, 1);
+  late_carrier gpus(3, 4096);
+  gpus.hangs = true;
+  transfer_options how = quick(3);
+  how.deadline_s = 0.05;
+  EXPECT_EQ(error_of<device_error>([&] { read_segments({of.get()}, a.segments, &gpus, how); }),
+            "the bytes from 16 on of a.safetensors did not get to GPU 2 in 0.05 s; the GPU hangs, "
+            "or something else keeps it busy");
+  EXPECT_TRUE(gpus.abandoned);
+}
+
+TEST(transfer, ends_when_the_caller_wants) {
+  const memory_file of(std::string(16 + 200'000, 'x'));
+  checkpoint_of a(200'000, {0}, 0, 1);
+  late_carrier gpus(3, 4096);
+  gpus.hangs = true;
+  transfer_options how = quick(3);
+  how.progress = [&](std::uint64_t) {
+    gpus.hangs = false;
+    throw std::out_of_range("enough");
+  };
+  EXPECT_EQ(error_of<std::out_of_range>([&] { read_segments({of.get()}, a.segments, &gpus, how); }),
+            "enough");
+  EXPECT_EQ(gpus.under_way(), 0U);
+}
+
+}  // namespace interlace::checkpoint::transfer_test
