@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from interlace.loading import load, save
     from interlace.regions import DeviceArray, Group, Region
     from interlace.tuning import Candidate, Impossible, tune, tune_space
 
@@ -14,10 +15,13 @@ __all__ = [
     "Group",
     "Impossible",
     "Region",
+    "load",
+    "save",
     "tune",
     "tune_space",
 ]
 _REGIONS = ("DeviceArray", "Group", "Region")
+_LOADING = ("load", "save")
 
 
 def __getattr__(name: str) -> Any:
@@ -26,6 +30,10 @@ def __getattr__(name: str) -> Any:
         from interlace import regions
 
         return getattr(regions, name)
+    if name in _LOADING:
+        from interlace import loading
+
+        return getattr(loading, name)
     if name in __all__:
         from interlace import tuning
 

@@ -1,0 +1,321 @@
+"""`interlace.load` and `interlace.save` in the host's memory, beside safetensors' own reader."""
+
+from __future__ import annotations
+
+import gc
+import os
+import weakref
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import interlace
+from interlace import _core, loading, safetensors_header, tensor_memory
+from interlace.errors import UserError
+
+reference = pytest.importorskip("safetensors.numpy")
+
+DTYPES = list(tensor_memory.NUMPY.values())
+
+
+def array(seed: int, dtype: str, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    random = np.random.default_rng(seed)
+    raw = random.integers(0, 2 if dtype == "bool" else 256, (*shape, np.dtype(dtype).itemsize))
+    return raw.astype(np.uint8).view(dtype).reshape(shape)
+
+
+def model(seed: int = 0) -> dict[str, np.ndarray[Any, Any]]:
+    made = {f"layer.{k}.{t}": array(seed + k, t, (k, 7, 3)) for k, t in enumerate(DTYPES)}
+    made["scalar"] = array(seed, "float32", ())
+    made["wide"] = array(seed, "float16", (1 << 19, 3))  # of several pieces
+    made["ünïcode \n"] = array(seed, "uint8", (0, 5))
+    return made
+
+
+def equal(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    return set(one) == set(other) and all(
+        (a := one[name]).dtype == (b := other[name]).dtype
+        and a.shape == b.shape
+        and a.tobytes() == b.tobytes()
+        for name in one
+    )
+
+
+def load(paths: Any, device: Any = "cpu", **options: Any) -> dict[str, Any]:
+    return interlace.load(paths, device, framework="numpy", **options)
+
+
+def refusal(action: Any, *arguments: Any, **options: Any) -> str:
+    with pytest.raises(UserError) as caught:
+        action(*arguments, **options)
+    return str(caught.value)
+
+
+def test_as_safetensors_reads_and_writes_it(tmp_path: Path) -> None:
+    tensors, file = model(), tmp_path / "m.safetensors"
+    interlace.save(tensors, file, metadata={"format": "np"})
+    assert file.read_bytes() == reference.save(tensors, metadata={"format": "np"})
+    read = load(file)
+    assert equal(read, tensors)
+    assert equal(read, reference.load_file(file))
+    assert list(read) == list(reference.load_file(file))
+    assert [p.name for p in tmp_path.iterdir()] == ["m.safetensors"]
+    mask = os.umask(0)
+    os.umask(mask)
+    assert file.stat().st_mode & 0o777 == 0o666 & ~mask
+
+
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    st.dictionaries(
+        st.text(st.characters(exclude_categories=["Cs"]), max_size=8),
+        st.tuples(st.sampled_from(DTYPES), st.lists(st.integers(0, 9), max_size=3)),
+        max_size=6,
+    ),
+    st.booleans(),
+    st.integers(1, 5),
+)
+def test_any_tensors_come_back(
+    tmp_path: Path, specs: dict[str, tuple[str, list[int]]], checksums: bool, threads: int
+) -> None:
+    tensors = {name: array(k, t, tuple(s)) for k, (name, (t, s)) in enumerate(specs.items())}
+    file = tmp_path / "any.safetensors"
+    interlace.save(tensors, file, checksums=checksums, threads=threads)
+    assert equal(reference.load_file(file), tensors)
+    read = load(file, verify=checksums, threads=threads)
+    assert equal(read, tensors)
+    for tensor in read.values():
+        assert tensor.flags.aligned
+
+
+def test_a_file_that_safetensors_laid_out_unaligned(tmp_path: Path) -> None:
+    file = tmp_path / "u.safetensors"
+    text = b'{"a":{"dtype":"U8","shape":[3],"data_offsets":[0,3]},'
+    text += b'"b":{"dtype":"F64","shape":[2],"data_offsets":[3,19]}}'
+    file.write_bytes(len(text).to_bytes(8, "little") + text + bytes(range(19)))
+    read = load(file)
+    assert equal(read, reference.load_file(file))
+    assert read["b"].ctypes.data % 8 == 0
+
+
+def test_several_files_and_a_folder(tmp_path: Path) -> None:
+    parts = [{f"{n}.{k}": array(k, "int32", (50, k)) for k in range(9)} for n in "ab"]
+    for number, part in enumerate(parts):
+        interlace.save(part, tmp_path / f"m-{number}.safetensors")
+    (tmp_path / "config.json").write_text("{}")
+    every = parts[0] | parts[1]
+    files = sorted(tmp_path.glob("*.safetensors"))
+    assert equal(load(files), every)
+    assert equal(load(str(tmp_path)), every)
+    assert "tensor 'a.0' is in" in refusal(load, [files[0], _copy(files[0])])
+    assert "is given twice" in refusal(load, [files[1], files[1]])
+
+
+def _copy(file: Path) -> Path:
+    other = file.with_name("copy.safetensors")
+    other.write_bytes(file.read_bytes())
+    return other
+
+
+def test_the_memory_lives_as_long_as_a_tensor(tmp_path: Path) -> None:
+    interlace.save(model(), tmp_path / "m.safetensors")
+    read = load(tmp_path / "m.safetensors")
+    kept = read["wide"]
+    base = weakref.ref(kept.base)
+    expected = kept.tobytes()
+    del read
+    gc.collect()
+    assert kept.tobytes() == expected
+    del kept
+    gc.collect()
+    assert base() is None
+
+
+def test_progress_is_told(tmp_path: Path) -> None:
+    tensors, told = model(), []
+    size = sum(t.nbytes for t in tensors.values())
+    file = tmp_path / "m.safetensors"
+    interlace.save(tensors, file, progress=lambda *now: told.append(now))
+    assert told[-1] == (size, size)
+    load(file, progress=lambda *now: told.append(now), threads=1)
+    assert told[-1] == (size, size)
+
+    def stop(_done: int, _of: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        load(file, progress=stop)
+    with pytest.raises(KeyboardInterrupt):
+        interlace.save(tensors, file, progress=stop)
+    assert equal(load(file), tensors)  # the file is as it was
+    assert [p.name for p in tmp_path.iterdir()] == ["m.safetensors"]
+
+
+def test_damage_is_found(tmp_path: Path) -> None:
+    tensors, file = model(), tmp_path / "m.safetensors"
+    interlace.save(tensors, file, checksums=True)
+    assert equal(load(file, verify=True), tensors)
+    entry = safetensors_header.lay_out({"wide": ("F16", (1 << 19, 3))}, {})[1][0]
+    whole = bytearray(file.read_bytes())
+    data_begin = 8 + int.from_bytes(whole[:8], "little")
+    at = whole.index(tensors["wide"].tobytes()[:64], data_begin) + entry.end - 1
+    whole[at] ^= 16
+    file.write_bytes(whole)
+    load(file)
+    text = refusal(load, file, verify=True)
+    good = _core.crc32c(tensors["wide"].tobytes())
+    assert text.startswith(f"{file}: tensor 'wide' is damaged: its CRC-32C is ")
+    assert text.endswith(f"and {good:08x} was saved")
+    interlace.save(tensors, file)
+    assert "has no checksums to verify" in refusal(load, file, verify=True)
+    interlace.save(tensors | {"more": tensors["wide"]}, file)
+    file.write_bytes(
+        file.read_bytes().replace(b'{"', b'{"__metadata__":{"interlace.crc32c":"[]"},"', 1)
+    )
+    whole = file.read_bytes()
+    text_bytes = int.from_bytes(whole[:8], "little") + len(
+        b'"__metadata__":{"interlace.crc32c":"[]"},'
+    )
+    file.write_bytes(text_bytes.to_bytes(8, "little") + whole[8:])
+    assert "is not a checksum for each tensor" in refusal(load, file, verify=True)
+
+
+def test_files_that_cannot_be_loaded(tmp_path: Path) -> None:
+    file = tmp_path / "m.safetensors"
+    assert refusal(load, file) == f"{file} cannot be read: No such file or directory"
+    assert refusal(load, []) == "no file to load was given"
+    assert refusal(load, tmp_path) == f"there is no *.safetensors in the folder {tmp_path}"
+    assert "null" in refusal(load, "a\0b")
+    os.mkfifo(file)
+    os.close(os.open(file, os.O_RDWR))  # nobody writes to it: opening does not wait for that
+    file.unlink()
+    assert "is no regular file" in refusal(load, "/dev/null")
+    interlace.save(model(), file)
+    whole = file.read_bytes()
+    for size in (0, 5, 100, len(whole) - 1):
+        file.write_bytes(whole[:size])
+        assert str(file) in refusal(load, file)
+    file.write_bytes(whole + b"\0")
+    assert "1 bytes behind the last tensor" in refusal(load, file)
+
+
+def test_a_file_that_is_cut_while_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "m.safetensors"
+    interlace.save(model(), file)
+    move = loading._move
+
+    def cut_first(*arguments: Any) -> Any:
+        os.truncate(file, 4321)
+        return move(*arguments)
+
+    monkeypatch.setattr(loading, "_move", cut_first)
+    assert refusal(load, file) == f"{file} was cut while it was read: it ends at byte 4321"
+
+
+def test_what_cannot_be_asked_for(tmp_path: Path) -> None:
+    file = tmp_path / "m.safetensors"
+    interlace.save(model(), file)
+    assert "'tpu' is no device" in refusal(load, file, "tpu")
+    assert "'cuda:x' is no device" in refusal(load, file, "cuda:x")
+    assert "'cuda:' is no device" in refusal(load, file, "cuda:")
+    assert "True is no device" in refusal(load, file, True)
+    assert "NumPy has no arrays on GPUs" in refusal(load, file, "cuda:0")
+    assert "the mapping from names to devices is empty" in refusal(load, file, {})
+    assert "no device for tensor" in refusal(load, file, {"layer.1": "cpu"})
+    assert "there is no framework 'jax'" in refusal(interlace.load, file, framework="jax")
+    assert "CuPy has no arrays in the host's memory" in refusal(
+        interlace.load, file, framework="cupy"
+    )
+    assert "threads=0" in refusal(load, file, threads=0)
+    assert "threads=True" in refusal(load, file, threads=True)
+    assert "pin_memory=True needs torch" in refusal(load, file, pin_memory=True)
+
+
+def test_the_longest_prefix_counts(tmp_path: Path) -> None:
+    devices = loading._Devices({"a": "cpu", "a.b": "cpu", "": "cpu"}, "numpy")
+    devices._gpus = {"a": 1, "a.b": 2, "": 3}
+    names = {"a.c": 1, "a": 1, "a.b": 2, "a.b.c.d": 2, "a.bc": 1, "ab": 3, "": 3}
+    assert {name: devices.of("f", name) for name in names} == names
+    file = tmp_path / "m.safetensors"
+    interlace.save(model(), file)
+    assert equal(load(file, {"layer.1": "cpu", "": "cpu"}), model())
+
+
+def test_what_numpy_has_not(tmp_path: Path) -> None:
+    file = tmp_path / "m.safetensors"
+    head, _ = safetensors_header.lay_out({"x": ("BF16", (2,))}, {})
+    file.write_bytes(head + b"abcd")
+    expected = f"{file}: tensor 'x': NumPy has no BF16; install torch, which has"
+    assert refusal(load, file) == expected
+
+
+@pytest.mark.parametrize(
+    ("tensor", "message"),
+    [
+        (np.zeros((3, 4))[:, 1], "tensor 'x' is not contiguous"),
+        (np.zeros(3, ">i4"), "a safetensors file has no >i4"),
+        (np.zeros(3, "complex128"), "a safetensors file has no <c16 (complex128)"),
+        (np.array([object()]), "a safetensors file has no |O (object)"),
+        ([1.0, 2.0], "tensor 'x' is a list; give tensors of PyTorch, CuPy or NumPy"),
+    ],
+)
+def test_tensors_that_cannot_be_saved(tmp_path: Path, tensor: Any, message: str) -> None:
+    assert message in refusal(interlace.save, {"x": tensor}, tmp_path / "m.safetensors")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_files_that_cannot_be_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tensors, file = model(), tmp_path / "m.safetensors"
+    save = interlace.save
+    assert refusal(save, tensors, tmp_path) == f"{tmp_path} is a folder; give the name of a file"
+    missing = tmp_path / "gone" / "m.safetensors"
+    assert (
+        refusal(save, tensors, missing) == f"{missing} cannot be written: No such file or directory"
+    )
+    assert "cannot have the name '__metadata__'" in refusal(save, {"__metadata__": tensors}, file)
+    assert "cannot have the name 3" in refusal(save, {3: tensors["scalar"]}, file)
+    assert "half a surrogate" in refusal(save, {"\ud800": tensors["scalar"]}, file)
+    assert "is not a text" in refusal(save, tensors, file, metadata={"a": 1})
+    key = {"interlace.crc32c": ""}
+    assert "is what checksums=True writes" in refusal(save, tensors, file, metadata=key)
+    free = os.statvfs(tmp_path)
+    little = os.statvfs_result((*free[:4], 0, *free[5:]))
+    monkeypatch.setattr(os, "statvfs", lambda _path: little)
+    assert f"{file} cannot be written: it takes " in refusal(save, tensors, file)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_tensors_of_pytorch(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    own = pytest.importorskip("safetensors.torch")
+    tensors = {}
+    for dtype, name in tensor_memory.TORCH.items():
+        raw = torch.randint(0, 2 if dtype == "BOOL" else 256, (6, 8, 16), dtype=torch.uint8)
+        if hasattr(torch, name):
+            tensors[dtype] = raw.view(getattr(torch, name))
+    tensors["scalar"] = torch.tensor(2.5, dtype=torch.bfloat16)
+    tensors["empty"] = torch.empty((3, 0), dtype=torch.float8_e4m3fn)
+    theirs, ours = tmp_path / "theirs.safetensors", tmp_path / "ours.safetensors"
+    own.save_file(tensors, theirs)
+    interlace.save(tensors, ours)
+    assert ours.read_bytes() == theirs.read_bytes()
+    read, expected = interlace.load(ours), own.load_file(theirs)
+    assert set(read) == set(expected)
+    for name, tensor in expected.items():
+        assert (read[name].dtype, read[name].shape) == (tensor.dtype, tensor.shape)
+        if tensor.numel():
+            flat = (t.reshape(-1).view(torch.uint8) for t in (read[name], tensor))
+            assert torch.equal(*flat)
+    assert "is not contiguous" in refusal(interlace.save, {"x": tensors["F32"][:, :2]}, ours)
+    assert "sparse_coo" in refusal(interlace.save, {"x": torch.eye(3).to_sparse()}, ours)
+    assert "resolve_conj" in refusal(interlace.save, {"x": tensors["C64"].conj()}, ours)
+    if not torch.cuda.is_available():
+        assert refusal(interlace.load, ours, "cuda") == "'cuda' is not there: there is no GPU here"
