@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/errors.hpp"
+#include "python/cuda_checkpoint.hpp"
 #include "python/cuda_copy.hpp"
 #include "python/cuda_region.hpp"
 #include "python/workloads.hpp"
@@ -189,6 +190,7 @@ NB_MODULE(_cuda, module) {
              "Loads NCCL, from these files if no other is loaded; its version.");
   bind_regions(module);
   bind_copies(module);
+  bind_checkpoints(module);
   each_workload([&](const auto&... workload) { bind_workload(module, workload...); });
   module.def("rmat", &rmat, nb::arg("scale"), nb::arg("edge_factor"), nb::arg("seed"),
              "The graph of interlace.graphs.rmat, made on a GPU: offsets, columns, out-degrees.");

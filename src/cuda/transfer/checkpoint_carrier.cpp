@@ -1,0 +1,104 @@
+#include "cuda/transfer/checkpoint_carrier.hpp"
+
+#include <utility>
+
+namespace interlace::cuda {
+
+checkpoint_carrier::checkpoint_carrier(const driver_table& driver, copy_function copy,
+                                       std::uint32_t slots, std::uint64_t slot_bytes)
+    : driver_(driver), copy_(std::move(copy)), slot_bytes_(slot_bytes), slots_(slots) {}
+
+checkpoint_carrier::~checkpoint_carrier() {
+  if (abandoned_) return;
+  for (slot_state& s : slots_) {
+    if (s.memory != nullptr) log_failure(driver_, driver_.free_host(s.memory), "cuMemFreeHost");
+  }
+  for (auto& [number, gpu] : gpus_) {
+    for (CUevent_st* event : gpu.events) {
+      if (event != nullptr) log_failure(driver_, driver_.event_destroy(event), "cuEventDestroy");
+    }
+    for (CUstream_st* stream : gpu.streams) {
+      if (stream != nullptr)
+        log_failure(driver_, driver_.stream_destroy(stream), "cuStreamDestroy");
+    }
+    log_failure(driver_, driver_.primary_release(number), "cuDevicePrimaryCtxRelease");
+  }
+}
+
+char* checkpoint_carrier::slot(std::uint32_t number, int gpu) {
+  slot_state& s = slots_[number];
+  std::call_once(s.made, [&] {
+    const in_context current(driver_, state_of(gpu).context);
+    void* memory = nullptr;
+    check(driver_, driver_.allocate_host(&memory, slot_bytes_, host_memory_portable),
+          "cuMemHostAlloc");
+    s.memory = static_cast<char*>(memory);
+  });
+  return s.memory;
+}
+
+checkpoint_carrier::gpu_state& checkpoint_carrier::state_of(int gpu) {
+  const std::lock_guard lock(mutex_);
+  const auto found = gpus_.find(gpu);
+  if (found != gpus_.end()) return found->second;
+  gpu_state made;
+  check(driver_, driver_.primary_retain(&made.context, gpu), "cuDevicePrimaryCtxRetain");
+  made.events.resize(slots_.size());
+  gpu_state& kept = gpus_.emplace(gpu, std::move(made)).first->second;
+  const in_context current(driver_, kept.context);
+  for (CUstream_st*& stream : kept.streams) {
+    check(driver_, driver_.stream_create(&stream, stream_non_blocking), "cuStreamCreate");
+  }
+  return kept;
+}
+
+void checkpoint_carrier::send(std::uint32_t slot, std::span<const checkpoint::part> parts) {
+  enqueue(slot, parts, true);
+}
+
+void checkpoint_carrier::fetch(std::uint32_t slot, std::span<const checkpoint::part> parts) {
+  enqueue(slot, parts, false);
+}
+
+void checkpoint_carrier::enqueue(std::uint32_t slot, std::span<const checkpoint::part> parts,
+                                 bool to_gpu) {
+  gpu_state& gpu = state_of(parts.front().gpu);
+  const char* memory = this->slot(slot, parts.front().gpu);
+  slot_state& s = slots_[slot];
+  const in_context current(driver_, gpu.context);
+  const beside_captures undisturbed(driver_);
+  CUstream_st* stream = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    stream = gpu.streams[gpu.chunks++ % streams_of_a_gpu];
+    if (gpu.events[slot] == nullptr) {
+      check(driver_, driver_.event_create(&gpu.events[slot], event_without_timing),
+            "cuEventCreate");
+    }
+  }
+  try {
+    for (const checkpoint::part& p : parts) {
+      const auto in_slot = reinterpret_cast<device_address>(memory) + p.slot_offset;
+      const auto there = static_cast<device_address>(p.address);
+      copy_(to_gpu ? there : in_slot, to_gpu ? in_slot : there, p.bytes, stream);
+    }
+    check(driver_, driver_.event_record(gpu.events[slot], stream), "cuEventRecord");
+  } catch (...) {
+    abandon();  // some of the copies may be under way
+    throw;
+  }
+  s.gpu = &gpu;
+  s.event = gpu.events[slot];
+}
+
+bool checkpoint_carrier::done(std::uint32_t slot) {
+  slot_state& s = slots_[slot];
+  const in_context current(driver_, s.gpu->context);
+  const beside_captures undisturbed(driver_);
+  const int result = driver_.event_query(s.event);
+  if (result == driver_result::not_ready) return false;
+  check(driver_, result, "cuEventQuery");
+  return true;
+}
+
+}  // namespace interlace::cuda

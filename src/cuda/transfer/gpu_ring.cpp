@@ -1,0 +1,51 @@
+#include "checkpoint/gpu_ring.hpp"
+
+#include <mutex>
+
+#include "cuda/transfer/checkpoint_carrier.hpp"
+#include "interlace/copy.hpp"
+
+namespace interlace::checkpoint {
+
+namespace {
+
+struct process_ring {
+  std::mutex used;
+  std::unique_ptr<cuda::checkpoint_carrier> carrier;
+};
+
+process_ring& ring_of_process() {
+  // Never destroyed: the driver may be gone before the process's last objects.
+  static auto* const own = new process_ring();
+  return *own;
+}
+
+void copy(cuda::device_address to, cuda::device_address from, std::uint64_t bytes,
+          CUstream_st* stream) {
+  copy_async(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes, stream);
+}
+
+}  // namespace
+
+struct gpu_ring::held {
+  process_ring& ring = ring_of_process();
+  std::unique_lock<std::mutex> lock{ring.used};
+};
+
+gpu_ring::gpu_ring(std::uint32_t slots, std::uint64_t slot_bytes)
+    : held_(std::make_unique<held>()) {
+  auto& carrier = held_->ring.carrier;
+  if (carrier && carrier->slots() == slots && carrier->slot_bytes() == slot_bytes) return;
+  carrier.reset();
+  carrier =
+      std::make_unique<cuda::checkpoint_carrier>(cuda::real_driver(), copy, slots, slot_bytes);
+}
+
+gpu_ring::~gpu_ring() {
+  auto& carrier = held_->ring.carrier;
+  if (carrier && carrier->abandoned()) carrier.reset();
+}
+
+carrier& gpu_ring::slots() const { return *held_->ring.carrier; }
+
+}  // namespace interlace::checkpoint

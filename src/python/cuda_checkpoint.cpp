@@ -1,0 +1,46 @@
+#include "python/cuda_checkpoint.hpp"
+
+#include <cstdint>
+#include <vector>
+
+#include "checkpoint/gpu_ring.hpp"
+#include "python/segments.hpp"
+
+namespace nb = nanobind;
+
+namespace interlace::python {
+
+void bind_checkpoints(nb::module_& module) {
+  module.def(
+      "read_segments",
+      [](const file_list& files, const segment_list& segments, std::uint32_t threads,
+         bool checksums, const nb::object& progress, std::uint32_t slots,
+         std::uint64_t slot_bytes) {
+        auto options = transfer_options_of(threads, checksums, progress);
+        options.chunk_bytes = slot_bytes;
+        const nb::gil_scoped_release release;
+        const checkpoint::gpu_ring ring(slots, slot_bytes);
+        return checkpoint::read_segments(files_of(files), segments_of(segments), &ring.slots(),
+                                         options);
+      },
+      nb::arg("files"), nb::arg("segments"), nb::arg("threads"), nb::arg("checksums"),
+      nb::arg("progress").none(), nb::arg("slots"), nb::arg("slot_bytes"),
+      "As that of _core; segments may be of GPUs, and use so many page-locked slots.");
+  module.def(
+      "write_segments",
+      [](const file_list& files, const segment_list& segments, std::uint32_t threads,
+         bool checksums, const nb::object& progress, std::uint32_t slots,
+         std::uint64_t slot_bytes) {
+        auto options = transfer_options_of(threads, checksums, progress);
+        options.chunk_bytes = slot_bytes;
+        const nb::gil_scoped_release release;
+        const checkpoint::gpu_ring ring(slots, slot_bytes);
+        return checkpoint::write_segments(files_of(files), segments_of(segments), &ring.slots(),
+                                          options);
+      },
+      nb::arg("files"), nb::arg("segments"), nb::arg("threads"), nb::arg("checksums"),
+      nb::arg("progress").none(), nb::arg("slots"), nb::arg("slot_bytes"),
+      "As read_segments, the other way.");
+}
+
+}  // namespace interlace::python
