@@ -102,6 +102,16 @@ def read_inputs(
         bool,
         typer.Option("--halo", help="jacobi: send unknowns only to the GPUs that need them."),
     ] = False,
+    kernel: Annotated[
+        str | None,
+        typer.Option(
+            "--kernel",
+            metavar="NAME",
+            help="Of those that do the same; they differ in what they store side by side. "
+            "pagerank, sssp: balanced, warp-per-row; als: warp-per-row, or with --method sgd "
+            "lane-per-row; eqwp, hit: runs, tiles.  [default: the first]",
+        ),
+    ] = None,
     source: Annotated[
         str | None,
         typer.Option(
@@ -203,6 +213,7 @@ def read_inputs(
         rows=whole("--rows", rows),
         half_bandwidth=whole("--half-bandwidth", half_bandwidth),
         halo=halo or None,
+        kernel=kernel,
         source=whole("--source", source),
         users=whole("--users", users),
         items=whole("--items", items),

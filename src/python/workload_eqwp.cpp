@@ -1,16 +1,20 @@
+#include <nanobind/stl/string.h>
+
 #include <algorithm>
 #include <cmath>
+#include <string>
 
 #include "base/errors.hpp"
 #include "python/workloads.hpp"
 
 namespace interlace::python {
 
-run::eqwp_problem eqwp_problem(const grid_in<float>& velocity, const matrix_in<float>& medium) {
+run::eqwp_problem eqwp_problem(const grid_in<float>& velocity, const matrix_in<float>& medium,
+                               const std::string& kernel) {
   constexpr std::size_t values = sizeof(workload::elastic_plane) / sizeof(float);
   workload::grid_shape shape = shape_of(velocity);
   // Planes of three components, one behind the other, come as planes of three times the rows.
-  constexpr std::uint32_t components = workload::elastic_points::components;
+  constexpr std::uint32_t components = workload::elastic_components;
   if (medium.shape(0) != shape.planes || medium.shape(1) != values ||
       shape.rows % components != 0) {
     throw usage_error("velocities and medium are not of one grid");
@@ -28,6 +32,7 @@ run::eqwp_problem eqwp_problem(const grid_in<float>& velocity, const matrix_in<f
   }
   problem.shape = shape;
   problem.velocity = velocity.data();
+  problem.kernel = run::parse_point_kernel(kernel);
   return problem;
 }
 

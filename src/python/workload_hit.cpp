@@ -1,11 +1,15 @@
+#include <nanobind/stl/string.h>
+
 #include <cmath>
+#include <string>
 
 #include "base/errors.hpp"
 #include "python/workloads.hpp"
 
 namespace interlace::python {
 
-run::hit_problem hit_problem(const grid_in<float>& velocity, double viscosity, double step) {
+run::hit_problem hit_problem(const grid_in<float>& velocity, double viscosity, double step,
+                             const std::string& kernel) {
   const workload::grid_shape shape = shape_of(velocity);
   const std::uint32_t n = shape.planes;
   if (n < 2 || shape.rows != 3 * std::uint64_t{n} || shape.columns != 2 * (n / 2 + 1)) {
@@ -16,6 +20,7 @@ run::hit_problem hit_problem(const grid_in<float>& velocity, double viscosity, d
   }
   run::hit_problem problem;
   problem.start = {n, velocity.data(), static_cast<float>(viscosity), static_cast<float>(step)};
+  problem.kernel = run::parse_point_kernel(kernel);
   return problem;
 }
 

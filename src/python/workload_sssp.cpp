@@ -1,3 +1,7 @@
+#include <nanobind/stl/string.h>
+
+#include <string>
+
 #include "base/errors.hpp"
 #include "python/workloads.hpp"
 
@@ -5,12 +9,15 @@ namespace interlace::python {
 
 run::sssp_problem sssp_problem(const array_in<std::uint64_t>& offsets,
                                const array_in<std::uint32_t>& columns,
-                               const array_in<float>& weights, std::uint64_t source) {
+                               const array_in<float>& weights, std::uint64_t source,
+                               const std::string& kernel) {
   check_rows(offsets, columns, offsets.shape(0) - 1, "vertices");
   if (weights.shape(0) != columns.shape(0)) {
     throw usage_error("there must be a weight for each edge");
   }
-  return {{offsets.shape(0) - 1, offsets.data(), columns.data(), weights.data()}, source};
+  return {{offsets.shape(0) - 1, offsets.data(), columns.data(), weights.data()},
+          source,
+          run::parse_row_kernel(kernel)};
 }
 
 }  // namespace interlace::python

@@ -15,7 +15,7 @@
 
 namespace interlace::run {
 
-enum class factorisation_method { equations, gradient };
+enum class factorisation_method : std::uint8_t { equations, gradient, gradient_by_lane };
 
 struct als_problem {
   workload::rating_matrix ratings;
@@ -24,11 +24,17 @@ struct als_problem {
   std::uint32_t rank = 16;  // or 32
   factorisation_method method = factorisation_method::equations;
   float lambda = 0;
-  float rate = 0;           // of `gradient`
-  std::uint32_t steps = 1;  // of `gradient`, in an epoch
+  float rate = 0;           // of a gradient
+  std::uint32_t steps = 1;  // of a gradient, in an epoch
 
   // A request cuts the users' factors; the items' are cut here.
   std::uint64_t elements() const { return ratings.users * rank; }
+
+  template <class Node>
+  using works =
+      std::variant<workload::als<Node, 16>, workload::als<Node, 32>, workload::als_sgd<Node, 16>,
+                   workload::als_sgd<Node, 32>, workload::als_sgd_by_lane<Node, 16>,
+                   workload::als_sgd_by_lane<Node, 32>>;
 
   // Every method with every rank, with the interface that a run needs.
   template <class Node>
@@ -56,9 +62,7 @@ struct als_problem {
 
    private:
     workload::factors start_;
-    std::variant<workload::als<Node, 16>, workload::als<Node, 32>, workload::als_sgd<Node, 16>,
-                 workload::als_sgd<Node, 32>>
-        chosen_;
+    works<Node> chosen_;
   };
 
   template <class Node>
@@ -89,9 +93,7 @@ struct als_problem {
   template <class Node>
   auto choose(Node& node, const kernel::region_options& users,
               const kernel::region_options& items) const {
-    using workload::als;
-    using workload::als_sgd;
-    using chosen = std::variant<als<Node, 16>, als<Node, 32>, als_sgd<Node, 16>, als_sgd<Node, 32>>;
+    using chosen = works<Node>;
     if (rank != 16 && rank != 32) {
       throw usage_error("the rank is " + std::to_string(rank) + "; it must be 16 or 32");
     }
@@ -99,9 +101,14 @@ struct als_problem {
       return rank == 16 ? chosen(std::in_place_index<0>, node, ratings, users, items, lambda)
                         : chosen(std::in_place_index<1>, node, ratings, users, items, lambda);
     }
+    if (method == factorisation_method::gradient) {
+      return rank == 16
+                 ? chosen(std::in_place_index<2>, node, ratings, users, items, lambda, rate, steps)
+                 : chosen(std::in_place_index<3>, node, ratings, users, items, lambda, rate, steps);
+    }
     return rank == 16
-               ? chosen(std::in_place_index<2>, node, ratings, users, items, lambda, rate, steps)
-               : chosen(std::in_place_index<3>, node, ratings, users, items, lambda, rate, steps);
+               ? chosen(std::in_place_index<4>, node, ratings, users, items, lambda, rate, steps)
+               : chosen(std::in_place_index<5>, node, ratings, users, items, lambda, rate, steps);
   }
 };
 

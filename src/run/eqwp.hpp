@@ -2,8 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
+#include "run/chosen.hpp"
+#include "run/point_kernel.hpp"
 #include "run/workload.hpp"
 #include "workload/eqwp.hpp"
 
@@ -14,11 +17,18 @@ struct eqwp_problem {
   const float* velocity = nullptr;              // [planes][x, y, z][rows][columns]
   std::vector<workload::elastic_plane> medium;  // [planes]
 
-  std::uint64_t elements() const { return workload::elastic_points::components * shape.points(); }
+  point_kernel kernel = point_kernel::runs;
+
+  std::uint64_t elements() const { return workload::elastic_components * shape.points(); }
 
   template <class Node>
-  workload::eqwp<Node> on(Node& node, const kernel::region_options& options) const {
-    return {node, {shape, velocity, medium.data()}, options};
+  auto on(Node& node, const kernel::region_options& options) const {
+    using by_runs = workload::eqwp<Node, workload::point_runs>;
+    using by_tiles = workload::eqwp<Node, workload::point_tiles>;
+    using work = chosen<by_runs, by_tiles>;
+    const workload::elastic_start start{shape, velocity, medium.data()};
+    return kernel == point_kernel::runs ? work(std::in_place_type<by_runs>, node, start, options)
+                                        : work(std::in_place_type<by_tiles>, node, start, options);
   }
 };
 

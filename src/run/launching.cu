@@ -19,12 +19,20 @@ void add_launching_workloads() {
   using workload::normal_equations;
   using workload::renew_rows;
   cuda::add_launching_kernels<
-      workload::overlap_producer, workload::rank_update, workload::jacobi_update,
-      workload::path_update, workload::project_rays, workload::renew_pixels,
-      renew_rows<normal_equations<16>>, renew_rows<normal_equations<32>>, renew_rows<gradient<16>>,
-      renew_rows<gradient<32>>, workload::diffusion_stage<workload::heat_change>,
-      workload::diffusion_stage<workload::burgers_change>, workload::renew_stresses,
-      workload::renew_velocities, workload::send_planes, workload::send_lines>();
+      workload::overlap_producer, workload::rank_update<workload::edge_units>,
+      workload::rank_update<workload::row_warps>, workload::jacobi_update,
+      workload::path_update<workload::edge_units>, workload::path_update<workload::row_warps>,
+      workload::project_rays, workload::renew_pixels, renew_rows<normal_equations<16>>,
+      renew_rows<normal_equations<32>>, renew_rows<gradient<16>>, renew_rows<gradient<32>>,
+      workload::renew_rows_by_lane<16>, workload::renew_rows_by_lane<32>,
+      workload::diffusion_stage<workload::heat_change>,
+      workload::diffusion_stage<workload::burgers_change>,
+      workload::renew_stresses<workload::point_runs>,
+      workload::renew_stresses<workload::point_tiles>,
+      workload::renew_velocities<workload::point_runs>,
+      workload::renew_velocities<workload::point_tiles>,
+      workload::send_planes<workload::point_runs>, workload::send_planes<workload::point_tiles>,
+      workload::send_lines<workload::point_runs>, workload::send_lines<workload::point_tiles>>();
 }
 
 }  // namespace interlace::run

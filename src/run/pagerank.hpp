@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "run/chosen.hpp"
+#include "run/row_kernel.hpp"
 #include "run/workload.hpp"
 #include "workload/pagerank.hpp"
 
@@ -12,12 +14,18 @@ namespace interlace::run {
 struct pagerank_problem {
   workload::pagerank_graph graph;
   float damping = 0.85F;
+  row_kernel kernel = row_kernel::balanced;
 
   std::uint64_t elements() const { return graph.vertices; }
 
   template <class Node>
-  workload::pagerank<Node> on(Node& node, kernel::region_options options) const {
-    return {node, graph, std::move(options), damping};
+  auto on(Node& node, kernel::region_options options) const {
+    using balanced = workload::pagerank<Node, workload::edge_units>;
+    using by_warps = workload::pagerank<Node, workload::row_warps>;
+    using work = chosen<balanced, by_warps>;
+    return kernel == row_kernel::balanced
+               ? work(std::in_place_type<balanced>, node, graph, std::move(options), damping)
+               : work(std::in_place_type<by_warps>, node, graph, std::move(options), damping);
   }
 };
 

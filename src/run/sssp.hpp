@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "run/chosen.hpp"
+#include "run/row_kernel.hpp"
 #include "run/workload.hpp"
 #include "workload/sssp.hpp"
 
@@ -12,12 +14,18 @@ namespace interlace::run {
 struct sssp_problem {
   workload::sssp_graph graph;
   std::uint64_t source = 0;
+  row_kernel kernel = row_kernel::balanced;
 
   std::uint64_t elements() const { return graph.vertices; }
 
   template <class Node>
-  workload::sssp<Node> on(Node& node, kernel::region_options options) const {
-    return {node, graph, std::move(options), source};
+  auto on(Node& node, kernel::region_options options) const {
+    using balanced = workload::sssp<Node, workload::edge_units>;
+    using by_warps = workload::sssp<Node, workload::row_warps>;
+    using work = chosen<balanced, by_warps>;
+    return kernel == row_kernel::balanced
+               ? work(std::in_place_type<balanced>, node, graph, std::move(options), source)
+               : work(std::in_place_type<by_warps>, node, graph, std::move(options), source);
   }
 };
 

@@ -141,6 +141,72 @@ struct gradient {
   };
 };
 
+// The same steps with a lane a row, as programs do that have a thread for each vertex. Lanes read
+// and store a number of their rows at a time, which lie F numbers apart: nothing of it coalesces,
+// and where factors go to other devices each number is a store of its own. That is what the PROACT
+// paper (section V-B) finds of its ALS, 26 times the store transactions of copies. A warp takes as
+// long as its longest row.
+template <std::uint32_t F>
+struct renew_rows_by_lane;
+
+template <std::uint32_t F>
+struct gradient_by_lane {
+  static_assert(F == 16 || F == 32, "a lane has all numbers in registers");
+  static constexpr std::uint32_t factor = F;
+  using rows_kernel = renew_rows_by_lane<F>;
+
+  float lambda = 0;
+  float rate = 0;
+  std::uint32_t count = 1;  // steps
+};
+
+template <std::uint32_t F>
+struct renew_rows_by_lane {
+  static constexpr std::uint32_t threads = rating_rows::threads;
+  static constexpr std::uint32_t shared_bytes = 0;
+
+  rating_rows ratings;
+  gradient_by_lane<F> method;
+  replicated<float> own;
+  replicated<float> other;
+
+  template <class Block>
+  INTERLACE_KERNEL void operator()(Block& block) const {
+    block.each([&](auto lane) {
+      const auto row = static_cast<std::uint32_t>(lane.global_index());
+      if (row >= ratings.rows) return;
+      const auto begin = lane.load_index(ratings.offsets, row);
+      const auto end = lane.load_index(ratings.offsets, row + 1);
+      const auto at = static_cast<std::uint32_t>((ratings.first_row + row) * F);
+      float x[F];
+      for (auto k : lane.range(0U, F)) x[k] = lane.load(own, at + k);
+      for (std::uint32_t step = 0; step < method.count; ++step) {
+        float sum[F] = {};
+        for (auto e : lane.range(begin, end)) {
+          const auto from = lane.load_index(ratings.others, e);
+          float error = lane.load(ratings.values, e);
+          float y[F];
+          for (auto k : lane.range(0U, F)) {
+            y[k] = lane.load(other, from + k);
+            error -= x[k] * y[k];
+          }
+          for (std::uint32_t k = 0; k < F; ++k) sum[k] += error * y[k];
+          lane.compute({.fp32 = 2 * F, .integer = 2 * F + 5});
+        }
+        const std::uint32_t n = end - begin;
+        if (n == 0) continue;
+        const float each = 1.0F / static_cast<float>(n);
+        for (std::uint32_t k = 0; k < F; ++k) {
+          x[k] += method.rate * (sum[k] * each - method.lambda * x[k]);
+        }
+        lane.compute({.fp32 = 3 * F + 4, .integer = 6, .special = 2});
+      }
+      for (auto k : lane.range(0U, F)) lane.store(own, at + k, x[k]);
+      lane.compute(operation::integer, 3 * F + 8);
+    });
+  }
+};
+
 template <class Node, std::uint32_t F = 16>
 class als_sgd : public factorisation<Node, gradient<F>> {
  public:
@@ -148,6 +214,18 @@ class als_sgd : public factorisation<Node, gradient<F>> {
           const kernel::region_options& items, float lambda, float rate, std::uint32_t steps)
       : factorisation<Node, gradient<F>>(node, ratings, users, items,
                                          {lambda, rate, steps, true, true, {}}) {
+    if (steps == 0) throw usage_error("an epoch needs at least one step");
+  }
+};
+
+template <class Node, std::uint32_t F = 16>
+class als_sgd_by_lane : public factorisation<Node, gradient_by_lane<F>> {
+ public:
+  als_sgd_by_lane(Node& node, const rating_matrix& ratings, const kernel::region_options& users,
+                  const kernel::region_options& items, float lambda, float rate,
+                  std::uint32_t steps)
+      : factorisation<Node, gradient_by_lane<F>>(node, ratings, users, items,
+                                                 {lambda, rate, steps}) {
     if (steps == 0) throw usage_error("an epoch needs at least one step");
   }
 };

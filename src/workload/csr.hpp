@@ -7,6 +7,7 @@
 
 #include "base/errors.hpp"
 #include "interlace/kernel.hpp"
+#include "kernel/mapping.hpp"
 
 namespace interlace::workload {
 
@@ -23,6 +24,16 @@ struct csr_view {
 struct entry_span {
   std::uint64_t first = 0;
   std::uint64_t count = 0;
+};
+
+// What a device keeps of a graph whose rows [first_row, last_row) it owns. `Rows` says how a kernel
+// goes over them: edge_units.hpp, row_warps.hpp.
+template <class Rows>
+struct placed_rows {
+  Rows rows;
+  entry_span edges;
+  kernel::block_mapping mapping;
+  std::uint64_t blocks = 0;
 };
 
 // The entries of rows [first_row, last_row), which GPU `device` is to own; few enough for indices

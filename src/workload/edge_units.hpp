@@ -54,6 +54,16 @@ struct edge_units {
   local<const std::uint32_t> slots;  // and is a part of a row if slots[b] != 0
   local<std::uint64_t> words;        // one a unit; what parts of a row join through
 
+  // Shared memory that reduce takes of a block.
+  template <class Reduction>
+  static constexpr std::uint32_t shared_bytes = tile * sizeof(typename Reduction::value);
+
+  // Puts the rows [first_row, last_row) of a graph on a device.
+  template <class Node>
+  static placed_rows<edge_units> place(Node& node, std::uint32_t device,
+                                       const std::uint64_t* offsets, const std::uint32_t* columns,
+                                       std::uint64_t first_row, std::uint64_t last_row);
+
   // gather(lane, edge) gives a value, finish(lane, row, value) takes each row's; rows and edges
   // count from the device's first ones.
   template <class Reduction, class Block, class Gather, class Finish>
@@ -235,28 +245,23 @@ inline unit_table make_units(const std::uint64_t* offsets, std::uint64_t first_r
   return units;
 }
 
-// What a device keeps of a graph whose rows [first_row, last_row) it owns.
-struct placed_edges {
-  edge_units units;
-  entry_span edges;
-  kernel::block_mapping mapping;
-};
-
 template <class Node>
-placed_edges place_edges(Node& node, std::uint32_t device, const std::uint64_t* offsets,
-                         const std::uint32_t* columns, std::uint64_t first_row,
-                         std::uint64_t last_row) {
-  placed_edges p;
-  p.edges = owned_entries(offsets, first_row, last_row, device, "edges", edge_units::threads);
+placed_rows<edge_units> edge_units::place(Node& node, std::uint32_t device,
+                                          const std::uint64_t* offsets,
+                                          const std::uint32_t* columns, std::uint64_t first_row,
+                                          std::uint64_t last_row) {
+  placed_rows<edge_units> p;
+  p.edges = owned_entries(offsets, first_row, last_row, device, "edges", threads);
   const auto units = make_units(offsets, first_row, last_row);
   const std::uint32_t* own = columns + p.edges.first;
-  p.units.graph = {put(node, device, relative_offsets(offsets, first_row, last_row)),
-                   put(node, device, std::vector<std::uint32_t>(own, own + p.edges.count)),
-                   first_row, last_row - first_row};
-  p.units.rows = put(node, device, units.rows);
-  p.units.edges = put(node, device, units.edges);
-  p.units.slots = put(node, device, units.slots);
-  p.units.words = put(node, device, std::vector<std::uint64_t>(units.count(), 0));
+  p.rows.graph = {put(node, device, relative_offsets(offsets, first_row, last_row)),
+                  put(node, device, std::vector<std::uint32_t>(own, own + p.edges.count)),
+                  first_row, last_row - first_row};
+  p.rows.rows = put(node, device, units.rows);
+  p.rows.edges = put(node, device, units.edges);
+  p.rows.slots = put(node, device, units.slots);
+  p.rows.words = put(node, device, std::vector<std::uint64_t>(units.count(), 0));
+  p.blocks = units.count();
   // Whichever part of a shared row comes last writes it, so each of them may.
   p.mapping = kernel::block_mapping::custom(
       [first_row, rows = units.rows, slots = units.slots](std::uint64_t block) {

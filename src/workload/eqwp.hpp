@@ -26,6 +26,7 @@
 #include "base/errors.hpp"
 #include "kernel/region.hpp"
 #include "workload/parts.hpp"
+#include "workload/plane_points.hpp"
 #include "workload/slabs.hpp"
 
 namespace interlace::workload {
@@ -37,11 +38,14 @@ struct elastic_plane {
   float buoyancy;  // dt / (rho dx)
 };
 
-// What both kernels do: a block has 256 points of a plane, a lane one of them.
+inline constexpr std::uint32_t elastic_components = 3;  // of a region's points
+
+// What both kernels do: a block has some points of a plane, a lane one of them.
+template <class Points>
 struct elastic_points {
-  static constexpr std::uint32_t threads = 256;
+  static constexpr std::uint32_t threads = Points::threads;
   static constexpr std::uint32_t halo = 2;
-  static constexpr std::uint32_t components = 3;
+  static constexpr std::uint32_t components = elastic_components;
 
   grid_shape shape;
   std::uint32_t first_plane = 0;  // of this device
@@ -58,19 +62,18 @@ struct elastic_points {
   INTERLACE_KERNEL place place_of(const Block& block, const Lane& lane) const {
     const auto b = static_cast<std::uint32_t>(block.index());
     const std::uint32_t part_plane = b / blocks_a_plane;
-    const std::uint32_t in_plane = (b - part_plane * blocks_a_plane) * threads + lane.index();
+    const plane_point p =
+        Points::at(b - part_plane * blocks_a_plane, lane.index(), shape.rows, shape.columns);
     const std::uint32_t points = shape.rows * shape.columns;
-    const std::uint32_t row = in_plane / shape.columns;
-    const std::uint32_t column = in_plane - row * shape.columns;
     const std::uint32_t plane = first_plane + part_plane;
-    const std::uint32_t here = plane * components * points + in_plane;
+    const std::uint32_t here = plane * components * points + p.index;
     return {here,
-            part_plane * components * points + in_plane,
+            part_plane * components * points + p.index,
             part_plane,
-            {0, column, shape.columns - 1 - column, 1},
-            {0, row, shape.rows - 1 - row, shape.columns},
+            {0, p.column, shape.columns - 1 - p.column, 1},
+            {0, p.row, shape.rows - 1 - p.row, shape.columns},
             {0, plane, shape.planes - 1 - plane, components * points},
-            in_plane < points};
+            p.inside};
   }
 
   // Differences of fourth order along a line through element `at`, whose value is `own`: between
@@ -106,7 +109,14 @@ struct elastic_points {
   }
 };
 
-struct renew_stresses : elastic_points {
+template <class Points>
+struct renew_stresses : elastic_points<Points> {
+  using base = elastic_points<Points>;
+  using base::before;
+  using base::behind;
+  using base::place_of;
+  using base::shape;
+
   replicated<float> velocity;  // [plane][x, y, z][row][column]
   replicated<float> across;    // [plane][xz, yz, zz][row][column], stresses
   local<float> within;         // [own plane][xx, yy, xy][row][column], stresses
@@ -115,7 +125,7 @@ struct renew_stresses : elastic_points {
   template <class Block>
   INTERLACE_KERNEL void operator()(Block& block) const {
     block.each([&](auto lane) {
-      const place p = place_of(block, lane);
+      const auto p = place_of(block, lane);
       if (!p.inside) return;
       const std::uint32_t points = shape.rows * shape.columns;
       const elastic_plane m = lane.load(medium, p.plane);
@@ -139,12 +149,19 @@ struct renew_stresses : elastic_points {
       lane.store(across, vx, lane.load(across, vx) + m.mu * xz);
       lane.store(across, vy, lane.load(across, vy) + m.mu * yz);
       lane.store(across, vz, lane.load(across, vz) + (all + 2 * m.mu * zz));
-      lane.compute({.fp32 = 79, .integer = 130, .special = 6});
+      lane.compute({.fp32 = 79, .integer = Points::tiled ? 120U : 130U, .special = 6});
     });
   }
 };
 
-struct renew_velocities : elastic_points {
+template <class Points>
+struct renew_velocities : elastic_points<Points> {
+  using base = elastic_points<Points>;
+  using base::before;
+  using base::behind;
+  using base::place_of;
+  using base::shape;
+
   replicated<float> velocity;
   replicated<float> across;
   local<float> within;
@@ -153,7 +170,7 @@ struct renew_velocities : elastic_points {
   template <class Block>
   INTERLACE_KERNEL void operator()(Block& block) const {
     block.each([&](auto lane) {
-      const place p = place_of(block, lane);
+      const auto p = place_of(block, lane);
       if (!p.inside) return;
       const std::uint32_t points = shape.rows * shape.columns;
       const float buoyancy = lane.load(medium, p.plane).buoyancy;
@@ -176,7 +193,7 @@ struct renew_velocities : elastic_points {
       lane.store(velocity, xz, lane.load(velocity, xz) + buoyancy * x);
       lane.store(velocity, yz, lane.load(velocity, yz) + buoyancy * y);
       lane.store(velocity, zz, lane.load(velocity, zz) + buoyancy * z);
-      lane.compute({.fp32 = 72, .integer = 130, .special = 6});
+      lane.compute({.fp32 = 72, .integer = Points::tiled ? 120U : 130U, .special = 6});
     });
   }
 };
@@ -187,7 +204,7 @@ struct elastic_start {
   const elastic_plane* medium = nullptr;  // [planes]
 };
 
-template <class Node>
+template <class Node, class Points = point_runs>
 class eqwp {
  public:
   // `options.boundaries`: device d owns the velocities [boundaries[d], boundaries[d + 1]), whole
@@ -221,8 +238,8 @@ class eqwp {
   // A step in time. Steps have no residual: throws usage_error where one is asked for.
   void enqueue_iteration(bool track_residual) {
     if (track_residual) throw usage_error("eqwp makes a fixed number of steps");
-    enqueue<renew_stresses>(across_);
-    enqueue<renew_velocities>(velocity_);
+    enqueue<renew_stresses<Points>>(across_);
+    enqueue<renew_velocities<Points>>(velocity_);
   }
 
   // Velocities as device `device` holds them: its own planes and the halo are current.
@@ -231,17 +248,20 @@ class eqwp {
   double residual() const { return 0; }
 
  private:
+  using points_type = elastic_points<Points>;
+
   static std::uint64_t halo(const elastic_start& start) {
-    check_grid(start.shape, elastic_points::components);
-    return elastic_points::halo * elastic_points::components * start.shape.plane();
+    check_grid(start.shape, points_type::components);
+    return points_type::halo * points_type::components * start.shape.plane();
   }
-  std::uint64_t values_a_plane() const { return elastic_points::components * start_.shape.plane(); }
+  std::uint64_t values_a_plane() const { return points_type::components * start_.shape.plane(); }
 
   template <class Kernel>
   void enqueue(const kernel::region<float>& writes) {
-    constexpr std::uint64_t threads = elastic_points::threads;
+    const std::uint32_t rows = start_.shape.rows;
+    const std::uint32_t columns = start_.shape.columns;
     const std::uint64_t points = start_.shape.plane();
-    const std::uint64_t blocks_a_plane = (points + threads - 1) / threads;
+    const std::uint64_t blocks_a_plane = Points::blocks(rows, columns);
     for (std::uint32_t d = 0; d < node_.devices(); ++d) {
       const std::uint64_t first = boundaries_[d];
       const std::uint64_t planes = (boundaries_[d + 1] - first) / values_a_plane();
@@ -253,18 +273,18 @@ class eqwp {
       kernel.across = node_.view(across_, d);
       kernel.within = withins_[d];
       kernel.medium = mediums_[d];
-      const auto writes_of = [first, points, blocks_a_plane](std::uint64_t block) {
+      const auto writes_of = [first, points, rows, columns, blocks_a_plane](std::uint64_t block) {
+        constexpr std::uint64_t components = points_type::components;
         const std::uint64_t plane = block / blocks_a_plane;
-        const std::uint64_t begin = block % blocks_a_plane * threads;
-        const std::uint64_t end = std::min(begin + threads, points);
+        const auto in_plane = Points::writes(block % blocks_a_plane, rows, columns);
         std::vector<kernel::element_range> ranges;
-        for (std::uint64_t c = 0; c < elastic_points::components; ++c) {
-          const std::uint64_t base = first + (plane * elastic_points::components + c) * points;
-          ranges.push_back({base + begin, base + end});
+        for (std::uint64_t c = 0; c < components; ++c) {
+          const std::uint64_t base = first + (plane * components + c) * points;
+          for (const auto& [begin, end] : in_plane) ranges.push_back({base + begin, base + end});
         }
         return ranges;
       };
-      node_.launch(d, kernel, {planes * blocks_a_plane, elastic_points::threads, 0}, writes,
+      node_.launch(d, kernel, {planes * blocks_a_plane, Points::threads, 0}, writes,
                    kernel::block_mapping::custom(writes_of));
     }
     node_.exchange(writes);

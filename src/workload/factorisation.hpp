@@ -3,11 +3,14 @@
 // factors are renewed from the items', then the items' from the users'. How one row is renewed is
 // up to a `Method` (als.hpp, als_sgd.hpp).
 //
-// A warp renews a row. What it adds up over the row's ratings is a record of a few hundred numbers;
-// rows of more than `part_ratings` ratings are cut into parts, whose records a kernel before makes,
-// a warp each, so that no row is longer than that to anybody.
+// A warp renews a row, but for methods that have a `rows_kernel` of their own, whose lanes renew a
+// row each (als_sgd.hpp). What a warp adds up over the row's ratings is a record of a few hundred
+// numbers; rows of more than `part_ratings` ratings are cut into parts, whose records a kernel
+// before makes, a warp each, so that no row is longer than that to anybody.
 //
 //   Method::factor, record                  F; numbers of a record
+//   rows_kernel                             a kernel of a row a lane, made of ratings, method, own
+//                                           and other region; in place of all that follows
 //   shared_floats                           shared memory of a block
 //   steps()                                 how often all rows are renewed in an epoch
 //   at_step(step, state)                    the method for one of them; `state` has a factor a row
@@ -400,6 +403,16 @@ class factorisation {
     std::vector<part> parts;
   };
 
+  static constexpr bool has_rows_kernel = requires { typename Method::rows_kernel; };
+
+  static constexpr std::uint32_t rows_per_block() {
+    if constexpr (has_rows_kernel) {
+      return Method::rows_kernel::threads;
+    } else {
+      return rating_rows::per_block;
+    }
+  }
+
   template <class Kernel>
   static grid shape(std::uint64_t blocks) {
     return {blocks, Kernel::threads, Kernel::shared_bytes};
@@ -446,12 +459,14 @@ class factorisation {
           begin,
           static_cast<std::uint32_t>(end - begin),
           static_cast<std::uint32_t>(part_rows.size())};
-      p.records = node_.template allocate<float>(d, part_rows.size() * Method::record);
-      if (method_.steps() > 1) {
-        p.state = node_.template allocate<float>(d, (end - begin) * factor);
+      if constexpr (!has_rows_kernel) {
+        p.records = node_.template allocate<float>(d, part_rows.size() * Method::record);
+        if (method_.steps() > 1) {
+          p.state = node_.template allocate<float>(d, (end - begin) * factor);
+        }
       }
       p.mapping = kernel::block_mapping::contiguous(
-          begin * factor, std::uint64_t{rating_rows::per_block} * factor, end * factor);
+          begin * factor, std::uint64_t{rows_per_block()} * factor, end * factor);
       s.parts.push_back(std::move(p));
     }
     return s;
@@ -462,22 +477,35 @@ class factorisation {
       const part& p = to.parts[d];
       const auto own = node_.view(to.region, d);
       const auto other = node_.view(from.region, d);
-      for (std::uint32_t step = 0; step < method_.steps(); ++step) {
-        const Method method = method_.at_step(step, p.state);
-        if (p.ratings.parts > 0) {
-          node_.launch(d, accumulate_parts<Method>{p.ratings, method, own, other, p.records},
-                       shape<accumulate_parts<Method>>(blocks_of(p.ratings.parts)));
-        }
-        const renew_rows<Method> renew{p.ratings, method, own, other, p.records};
-        const grid g = shape<renew_rows<Method>>(blocks_of(p.ratings.rows));
-        if (step + 1 == method_.steps()) {
-          node_.launch(d, renew, g, to.region, p.mapping);
-        } else {
-          node_.launch(d, renew, g);
-        }
+      if constexpr (has_rows_kernel) {
+        using kernel_type = typename Method::rows_kernel;
+        const std::uint64_t blocks =
+            (p.ratings.rows + kernel_type::threads - 1) / kernel_type::threads;
+        node_.launch(d, kernel_type{p.ratings, method_, own, other}, shape<kernel_type>(blocks),
+                     to.region, p.mapping);
+      } else {
+        renew_by_warps(d, p, to, own, other);
       }
     }
     node_.exchange(to.region);
+  }
+
+  void renew_by_warps(std::uint32_t d, const part& p, const side& to, const replicated<float>& own,
+                      const replicated<float>& other) {
+    for (std::uint32_t step = 0; step < method_.steps(); ++step) {
+      const Method method = method_.at_step(step, p.state);
+      if (p.ratings.parts > 0) {
+        node_.launch(d, accumulate_parts<Method>{p.ratings, method, own, other, p.records},
+                     shape<accumulate_parts<Method>>(blocks_of(p.ratings.parts)));
+      }
+      const renew_rows<Method> renew{p.ratings, method, own, other, p.records};
+      const grid g = shape<renew_rows<Method>>(blocks_of(p.ratings.rows));
+      if (step + 1 == method_.steps()) {
+        node_.launch(d, renew, g, to.region, p.mapping);
+      } else {
+        node_.launch(d, renew, g);
+      }
+    }
   }
 
   Node& node_;

@@ -46,6 +46,7 @@
 #include "kernel/fft.hpp"
 #include "kernel/region.hpp"
 #include "workload/parts.hpp"
+#include "workload/plane_points.hpp"
 
 namespace interlace::workload {
 
@@ -121,20 +122,24 @@ struct rotate : spectral_part {
 };
 
 // A device's part of the region is what it has, in the same order.
+template <class Points>
 struct send_planes {
-  static constexpr std::uint32_t threads = 256;
+  static constexpr std::uint32_t threads = Points::threads;
 
   local<const complex_number> six;
   replicated<complex_number> planes;
   std::uint32_t first = 0;  // of the part
+  std::uint32_t lines = 0;  // of kx
+  std::uint32_t half = 0;   // numbers of a line
 
   template <class Block>
   INTERLACE_KERNEL void operator()(Block& block) const {
     block.each([&](auto lane) {
-      const auto i = static_cast<std::uint32_t>(lane.global_index());
-      if (i >= six.size) return;
-      lane.store(planes, first + i, lane.load(six, i));
-      lane.compute(operation::integer, 7);
+      const plane_point p =
+          Points::at(static_cast<std::uint32_t>(block.index()), lane.index(), lines, half);
+      if (!p.inside) return;
+      lane.store(planes, first + p.index, lane.load(six, p.index));
+      lane.compute({.integer = Points::tiled ? 29U : 7U, .special = Points::tiled ? 3U : 0U});
     });
   }
 };
@@ -205,8 +210,9 @@ struct line_owner {
 };
 
 // A device's part of the region is [device that reads][own z][3 fields][its ky][kx].
+template <class Points>
 struct send_lines {
-  static constexpr std::uint32_t threads = 256;
+  static constexpr std::uint32_t threads = Points::threads;
 
   local<const complex_number> spectrum;  // [3][own z][ky][kx]
   local<const line_owner> owners;        // [ky], of the device that has it
@@ -218,10 +224,11 @@ struct send_lines {
   template <class Block>
   INTERLACE_KERNEL void operator()(Block& block) const {
     block.each([&](auto lane) {
-      const auto i = static_cast<std::uint32_t>(lane.global_index());
-      if (i >= spectrum.size) return;
       const std::uint32_t half = length / 2 + 1;
-      const std::uint32_t line = i / half;
+      const plane_point p = Points::at(static_cast<std::uint32_t>(block.index()), lane.index(),
+                                       3 * own_z * length, half);
+      if (!p.inside) return;
+      const std::uint32_t line = p.row;
       // As many lines for each ky before this device's as for each of its own.
       const line_owner o = lane.load_index(owners, line / (3 * own_z));
       const std::uint32_t of_device = line - 3 * own_z * o.first;
@@ -229,8 +236,8 @@ struct send_lines {
       const std::uint32_t ky = o.first + of_device - plane * o.count;
       const std::uint32_t z = plane / 3;
       const std::uint32_t from = (((plane - 3 * z) * own_z + z) * length + ky) * half;
-      lane.store(lines, first + i, lane.load(spectrum, from + i - line * half));
-      lane.compute({.integer = 63, .special = 9});
+      lane.store(lines, first + p.index, lane.load(spectrum, from + p.column));
+      lane.compute({.integer = Points::tiled ? 68U : 63U, .special = 9});
     });
   }
 };
@@ -314,7 +321,7 @@ struct turbulence_start {
 using fft_on_gpu =
     std::function<std::function<void(void* stream)>(std::uint32_t device, const kernel::fft&)>;
 
-template <class Node>
+template <class Node, class Points = point_runs>
 class hit {
  public:
   // `options.boundaries`: device d owns the numbers [boundaries[d], boundaries[d + 1]) of the
@@ -528,11 +535,19 @@ class hit {
   void launch(std::uint32_t d, const Kernel& kernel, std::uint64_t lanes) {
     node_.launch(d, kernel, grid_of<Kernel>(lanes));
   }
+  // The kernel writes so many lines of kx, from `first` on.
   template <class Kernel>
-  void launch(std::uint32_t d, const Kernel& kernel, std::uint64_t lanes,
-              const kernel::region<complex_number>& writes, std::uint64_t first) {
-    node_.launch(d, kernel, grid_of<Kernel>(lanes), writes,
-                 kernel::block_mapping::contiguous(first, Kernel::threads, first + lanes));
+  void send(std::uint32_t d, const Kernel& kernel, std::uint64_t lines,
+            const kernel::region<complex_number>& writes, std::uint64_t first) {
+    const auto rows = static_cast<std::uint32_t>(lines);
+    const auto columns = static_cast<std::uint32_t>(half());
+    const auto writes_of = [rows, columns, first](std::uint64_t block) {
+      auto ranges = Points::writes(block, rows, columns);
+      for (auto& [begin, end] : ranges) begin += first, end += first;
+      return ranges;
+    };
+    node_.launch(d, kernel, {Points::blocks(rows, columns), Points::threads, 0}, writes,
+                 kernel::block_mapping::custom(writes_of));
   }
 
   void enqueue_stage(bool second) {
@@ -544,8 +559,12 @@ class hit {
         node_.call(d, p.back_along_z);
       }
       const std::uint64_t first = first_of_planes(d);
-      launch(d, send_planes{p.six, node_.view(planes_, d), static_cast<std::uint32_t>(first)},
-             p.six.size, planes_, first);
+      const std::uint64_t lines = p.six.size / half();
+      send(d,
+           send_planes<Points>{p.six, node_.view(planes_, d), static_cast<std::uint32_t>(first),
+                               static_cast<std::uint32_t>(lines),
+                               static_cast<std::uint32_t>(half())},
+           lines, planes_, first);
     }
     node_.exchange(planes_);
     for (std::uint32_t d = 0; d < node_.devices(); ++d) {
@@ -562,10 +581,10 @@ class hit {
         node_.call(d, p.in_planes);
       }
       const std::uint64_t first = first_of_lines(d);
-      launch(d,
-             send_lines{three, p.owners, node_.view(lines_, d), static_cast<std::uint32_t>(first),
-                        p.shape.length, p.own_z},
-             three.size, lines_, first);
+      send(d,
+           send_lines<Points>{three, p.owners, node_.view(lines_, d),
+                              static_cast<std::uint32_t>(first), p.shape.length, p.own_z},
+           three.size / half(), lines_, first);
     }
     node_.exchange(lines_);
     for (std::uint32_t d = 0; d < node_.devices(); ++d) {

@@ -6,8 +6,8 @@
 // the rank itself is that times max(out_degree, 1). `dangling` is the rank of all vertices without
 // an out-edge, summed by a reduction of the epoch before.
 //
-// Sums of rows are those of edge_units.hpp. Blocks that share a row add what they found to one
-// word, which carries the sum in fixed point and counts the blocks.
+// Sums of rows are those of edge_units.hpp or of row_warps.hpp. Blocks that share a row add what
+// they found to one word, which carries the sum in fixed point and counts the blocks.
 #pragma once
 
 #include <algorithm>
@@ -19,6 +19,7 @@
 #include "kernel/region.hpp"
 #include "workload/edge_units.hpp"
 #include "workload/parts.hpp"
+#include "workload/row_warps.hpp"
 
 namespace interlace::workload {
 
@@ -55,11 +56,13 @@ struct rank_sum {
 };
 
 // The operations that lanes name are those of its machine code for sm_90.
+template <class Rows>
 struct rank_update {
-  static constexpr std::uint32_t threads = edge_units::threads;
-  static constexpr std::uint32_t shared_bytes = edge_units::tile * sizeof(float) + sum_bytes(2);
+  static constexpr std::uint32_t threads = Rows::threads;
+  static constexpr std::uint32_t shared_bytes =
+      Rows::template shared_bytes<rank_sum> + sum_bytes(2);
 
-  edge_units units;                       // in-edges
+  Rows units;                             // in-edges
   local<const std::uint32_t> out_degree;  // of the rows of this device
   replicated<float> contribution;
   reduced<double> totals;  // [0] dangling rank, [1] sum of |rank' - rank|
@@ -106,7 +109,7 @@ struct pagerank_graph {
   const std::uint32_t* out_degree = nullptr;  // [vertices]
 };
 
-template <class Node>
+template <class Node, class Rows = edge_units>
 class pagerank {
  public:
   // `boundaries`: device d owns vertices [boundaries[d], boundaries[d + 1]).
@@ -121,7 +124,7 @@ class pagerank {
       const std::uint64_t begin = boundaries_[d];
       const std::uint64_t end = boundaries_[d + 1];
       parts_.push_back(
-          {place_edges(node, d, graph.offsets, graph.columns, begin, end),
+          {Rows::place(node, d, graph.offsets, graph.columns, begin, end),
            put(node, d,
                std::vector<std::uint32_t>(graph.out_degree + begin, graph.out_degree + end))});
     }
@@ -144,13 +147,16 @@ class pagerank {
   void enqueue_iteration(bool track_residual) {
     for (std::uint32_t d = 0; d < node_.devices(); ++d) {
       const part& p = parts_[d];
-      const rank_update update{
-          p.edges.units,          p.out_degree, node_.view(rank_, d),
-          node_.view(totals_, d), damping_,     static_cast<double>(graph_.vertices),
-          track_residual};
-      node_.launch(d, update,
-                   {p.edges.units.slots.size, rank_update::threads, rank_update::shared_bytes},
-                   rank_, p.edges.mapping);
+      using kernel_type = rank_update<Rows>;
+      const kernel_type update{p.own.rows,
+                               p.out_degree,
+                               node_.view(rank_, d),
+                               node_.view(totals_, d),
+                               damping_,
+                               static_cast<double>(graph_.vertices),
+                               track_residual};
+      node_.launch(d, update, {p.own.blocks, kernel_type::threads, kernel_type::shared_bytes},
+                   rank_, p.own.mapping);
     }
     node_.exchange(rank_, totals_);
   }
@@ -168,7 +174,7 @@ class pagerank {
 
  private:
   struct part {
-    placed_edges edges;
+    placed_rows<Rows> own;
     local<std::uint32_t> out_degree;
   };
 

@@ -12,8 +12,9 @@
 // of a GPU whose L2 holds the distances, and the rate of L2 sectors that of larger graphs; two
 // operations an edge (an addition, a minimum) are far from limiting either.
 //
-// Rows are reduced as in edge_units.hpp. Distances are not negative, so their bits order them as
-// unsigned integers, which is what is compared. Minima are exact: no order changes a result.
+// Rows are reduced as in edge_units.hpp or row_warps.hpp. Distances are not negative, so their bits
+// order them as unsigned integers, which is what is compared. Minima are exact: no order changes a
+// result.
 #pragma once
 
 #include <bit>
@@ -27,6 +28,7 @@
 #include "kernel/region.hpp"
 #include "workload/edge_units.hpp"
 #include "workload/parts.hpp"
+#include "workload/row_warps.hpp"
 
 namespace interlace::workload {
 
@@ -70,12 +72,13 @@ struct path_min {
   }
 };
 
+template <class Rows>
 struct path_update {
-  static constexpr std::uint32_t threads = edge_units::threads;
+  static constexpr std::uint32_t threads = Rows::threads;
   static constexpr std::uint32_t shared_bytes =
-      edge_units::tile * sizeof(std::uint32_t) + sum_bytes<std::uint32_t>(1);
+      Rows::template shared_bytes<path_min> + sum_bytes<std::uint32_t>(1);
 
-  edge_units units;            // in-edges
+  Rows units;                  // in-edges
   local<const float> weights;  // of the edges of this device
   replicated<float> distance;
   reduced<double> totals;  // [0] vertices whose distance changed
@@ -109,7 +112,7 @@ struct sssp_graph {
   const float* weights = nullptr;          // [offsets[vertices]]
 };
 
-template <class Node>
+template <class Node, class Rows = edge_units>
 class sssp {
  public:
   // `options.boundaries`: device d owns vertices [boundaries[d], boundaries[d + 1]).
@@ -122,10 +125,10 @@ class sssp {
         totals_(node.template create_reduction<double, combine::add>(1, 64)) {
     check(graph);
     for (std::uint32_t d = 0; d < node.devices(); ++d) {
-      const auto edges =
-          place_edges(node, d, graph.offsets, graph.columns, boundaries_[d], boundaries_[d + 1]);
-      const float* own = graph.weights + edges.edges.first;
-      parts_.push_back({edges, put(node, d, std::vector<float>(own, own + edges.edges.count))});
+      const auto own =
+          Rows::place(node, d, graph.offsets, graph.columns, boundaries_[d], boundaries_[d + 1]);
+      const float* weights = graph.weights + own.edges.first;
+      parts_.push_back({own, put(node, d, std::vector<float>(weights, weights + own.edges.count))});
     }
     reset();
   }
@@ -141,11 +144,11 @@ class sssp {
   void enqueue_iteration(bool track_residual) {
     for (std::uint32_t d = 0; d < node_.devices(); ++d) {
       const part& p = parts_[d];
-      const path_update update{p.edges.units, p.weights, node_.view(distance_, d),
+      using kernel_type = path_update<Rows>;
+      const kernel_type update{p.own.rows, p.weights, node_.view(distance_, d),
                                node_.view(totals_, d), track_residual};
-      node_.launch(d, update,
-                   {p.edges.units.slots.size, path_update::threads, path_update::shared_bytes},
-                   distance_, p.edges.mapping);
+      node_.launch(d, update, {p.own.blocks, kernel_type::threads, kernel_type::shared_bytes},
+                   distance_, p.own.mapping);
     }
     if (track_residual) {
       node_.exchange(distance_, totals_);
@@ -161,7 +164,7 @@ class sssp {
 
  private:
   struct part {
-    placed_edges edges;
+    placed_rows<Rows> own;
     local<float> weights;
   };
 

@@ -240,7 +240,7 @@ TEST_F(twins_test, spmv) {
 }
 
 TEST_F(twins_test, rank_update) {
-  using workload::rank_update;
+  using rank_update = workload::rank_update<workload::edge_units>;
   cuda::node node(options_for(1));
   cuda::rmat_options made;
   made.scale = 21;

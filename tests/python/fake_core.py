@@ -144,7 +144,9 @@ class Fake:
         columns: NDArray[np.uint32],
         out_degree: NDArray[np.uint32],
         damping: float,
+        kernel: str,
     ) -> dict[str, Any]:
+        assert kernel in ("balanced", "warp-per-row")
         for array, kind in ((offsets, np.uint64), (columns, np.uint32), (out_degree, np.uint32)):
             assert array.dtype == kind
             assert array.flags.c_contiguous
@@ -199,7 +201,9 @@ class Fake:
         columns: NDArray[np.uint32],
         weights: NDArray[np.float32],
         source: int,
+        kernel: str,
     ) -> dict[str, Any]:
+        assert kernel in ("balanced", "warp-per-row")
         for array, kind in ((offsets, np.uint64), (columns, np.uint32), (weights, np.float32)):
             assert array.dtype == kind
             assert array.flags.c_contiguous
@@ -241,7 +245,9 @@ class Fake:
         damping: float,
         rate: float,
         steps: int,
+        kernel: str,
     ) -> dict[str, Any]:
+        assert kernel in ("warp-per-row", "lane-per-row")
         for array in (user_values, item_values, start_users, start_items):
             assert array.dtype == np.float32
             assert array.flags.c_contiguous
@@ -260,9 +266,9 @@ class Fake:
         exact = np.concatenate([users.ravel(), items.ravel()])
         how = (split_ranges, chunk_bytes, agent_threads, variant)
         asked = (mechanism, boundaries, iterations, tolerance, how)
-        kernel = "renew_rows"
+        name = "renew_rows"
         return self._run(
-            node, asked, exact, iterations, 0.0, rated.count, kernel, elements=users.size
+            node, asked, exact, iterations, 0.0, rated.count, name, elements=users.size
         )
 
     def _ct(
@@ -331,7 +337,9 @@ class Fake:
         variant: str,
         velocity: NDArray[np.float32],
         medium: NDArray[np.float32],
+        kernel: str,
     ) -> dict[str, Any]:
+        assert kernel in ("runs", "tiles")
         for array in (velocity, medium):
             assert array.dtype == np.float32
             assert array.flags.c_contiguous
@@ -357,7 +365,9 @@ class Fake:
         velocity: NDArray[np.float32],
         viscosity: float,
         step: float,
+        kernel: str,
     ) -> dict[str, Any]:
+        assert kernel in ("runs", "tiles")
         assert velocity.dtype == np.float32
         assert velocity.flags.c_contiguous
         side = len(velocity)

@@ -69,17 +69,26 @@ LOADED: dict[str, Callable[[Sizes], Workload]] = {
     "jacobi": lambda sizes: Jacobi.load(
         _inputs(rows=sizes.jacobi_rows, half_bandwidth=given.HALF_BANDWIDTH, halo=True), None
     ),
-    "pagerank": lambda sizes: Pagerank.load(_inputs(cage=sizes.pagerank_rows), None),
-    "sssp": lambda sizes: Sssp.load(_inputs(crawl=sizes.sssp_pages), None),
-    "als": lambda sizes: Als.load(_inputs(rgg=sizes.als_vertices, rank=given.RANK), None),
+    "pagerank": lambda sizes: Pagerank.load(
+        _inputs(cage=sizes.pagerank_rows, kernel=given.KERNELS["pagerank"]), None
+    ),
+    "sssp": lambda sizes: Sssp.load(
+        _inputs(crawl=sizes.sssp_pages, kernel=given.KERNELS["sssp"]), None
+    ),
+    "als": lambda sizes: Als.load(
+        _inputs(rgg=sizes.als_vertices, rank=given.RANK, method="sgd", kernel=given.KERNELS["als"]),
+        None,
+    ),
     "ct": lambda sizes: Ct.load(
         _inputs(size=sizes.ct_size, angles=given.ANGLES, subsets=given.SUBSETS), None
     ),
-    "eqwp": lambda sizes: Eqwp.load(_inputs(size=sizes.eqwp_size), None),
+    "eqwp": lambda sizes: Eqwp.load(
+        _inputs(size=sizes.eqwp_size, kernel=given.KERNELS["eqwp"]), None
+    ),
     "diffusion": lambda sizes: Diffusion.load(
         _inputs(size=sizes.diffusion_size, dimensions=3, equation="heat"), None
     ),
-    "hit": lambda sizes: Hit.load(_inputs(size=sizes.hit_size), None),
+    "hit": lambda sizes: Hit.load(_inputs(size=sizes.hit_size, kernel=given.KERNELS["hit"]), None),
 }
 
 
@@ -99,6 +108,7 @@ def inputs(quick: bool) -> dict[str, Any]:
         "rank": given.RANK,
         "angles": given.ANGLES,
         "subsets": given.SUBSETS,
+        "kernels": given.KERNELS,
         "four_gpus": four._asdict(),
         "sixteen_gpus": sixteen._asdict(),
     }

@@ -16,6 +16,22 @@ The number of rows, pixels or points is as large as the time allows, about ten m
 run. On 16 GPUs there are about twice as many, for parts become small there. Two iterations: GPS
 learns in the first which pages are read.
 
+What a program's lanes store side by side decides how large stores are. Of the kernels that the
+project has for a workload, the one is taken that the papers and the public codes describe:
+
+- Stores of Jacobi and diffusion are of 128 B (section VI-A); both have a lane an element.
+- PageRank is "an iterative, synchronous series of matrix-vector operations", and SSSP goes over the
+  same rows. Their program is not public. PROACT, which runs it too, finds that "coalescing is poor"
+  (section V-B). `warp-per-row` is the matrix-vector kernel for sparse rows that is in general use
+  (Bell and Garland, 2009), and its stores do not coalesce.
+- ALS "performs ALS using Stochastic Gradient Descent for vertices" (PROACT, section IV-C), and its
+  stores are 26 times as many transactions as copies are (section V-B): a lane a vertex,
+  `lane-per-row`, whose 4-byte stores are 32 times those of whole lines.
+- CT's data "are produced densely in increasing address order" (PROACT, section V-B), as ours are.
+- EQWP's and HIT's kernels have blocks of 16 x 16 lanes (b2r, eqwp.cu: CUDA_BLOCK_SIZE; Tartan,
+  hit/src/turH.h: THREADSPERBLOCK_IN): `tiles`. b2r also cuts along the fastest dimension; ours
+  does not.
+
 `quick` is about a tenth of that: what does not shrink with the rows (launches, flags, starts of
 copies) weighs more there.
 """
@@ -29,6 +45,13 @@ ITERATIONS = 2
 HALF_BANDWIDTH = 8  # of Jacobi's matrix
 RANK = 16  # of ALS
 ANGLES, SUBSETS = 32, 2  # of X-ray CT
+KERNELS = {
+    "pagerank": "warp-per-row",
+    "sssp": "warp-per-row",
+    "als": "lane-per-row",
+    "eqwp": "tiles",
+    "hit": "tiles",
+}
 
 
 class Sizes(NamedTuple):

@@ -32,7 +32,7 @@ DEFAULT_RATE = 0.05
 STEPS = 1  # of sgd, in an epoch
 
 FLOAT32_ROUNDING = 2.0**-24
-MOST_ADDED = 171  # ratings that a lane adds up: a third of a part
+MOST_ADDED = 171  # ratings that a lane adds up where a warp has a row: a third of a part
 
 
 class Als(Workload):
@@ -42,12 +42,13 @@ class Als(Workload):
     summary = "matrix factorisation of ratings; --data FILE (.mtx, .gz) or --users, --items"
     options = (
         "data", "cage", "crawl", "rgg", "seed", "users", "items", "ratings", "rank", "lambda_",
-        "method", "rate",
+        "method", "rate", "kernel",
     )  # fmt: skip
     function = "run_als"
     values_are = "factors"
     element = "number"
     default_iterations = 5
+    kernels = ("warp-per-row", "lane-per-row")
 
     def __init__(self, ratings: Ratings, source: str, inputs: Inputs) -> None:
         from interlace.ratings import rmse, start_factors
@@ -85,6 +86,8 @@ class Als(Workload):
             raise UserError(f"--method {inputs.method}: give als or sgd")
         if inputs.lambda_ is not None and not 1e-6 <= inputs.lambda_ < math.inf:
             raise UserError(f"--lambda {inputs.lambda_:g}: give a finite number of at least 1e-06")
+        if inputs.kernel == "lane-per-row" and inputs.method != "sgd":
+            raise UserError("--kernel lane-per-row is for --method sgd; leave it out, or give that")
         if inputs.rate is not None and inputs.method != "sgd":
             raise UserError("--rate is for --method sgd; leave it out, or give that")
         if inputs.rate is not None and not 0 < inputs.rate < math.inf:
@@ -162,7 +165,7 @@ class Als(Workload):
                 np.ascontiguousarray(side.values),
             )
         ]
-        return (*sides, *self.start, self.method, self.damping, self.rate, STEPS)
+        return (*sides, *self.start, self.method, self.damping, self.rate, STEPS, self.kernel)
 
     def renewal(self) -> Callable[[Side, Floats, Floats], Floats]:
         """How the reference renews a side's factors."""
@@ -218,7 +221,14 @@ class Als(Workload):
             )
         return largest
 
-    # Sums of products run over at most MOST_ADDED ratings one after another; roundings that do
+    def _most_added(self) -> int:
+        """Ratings that a lane adds up one after another, at most."""
+        if self.kernel != "lane-per-row":
+            return MOST_ADDED
+        sides = (self.ratings.users, self.ratings.items)
+        return max(int((side.offsets[1:] - side.offsets[:-1]).max()) for side in sides)
+
+    # Sums of products run over at most _most_added ratings one after another; roundings that do
     # not depend on each other cancel to about the root of their number times one. Solving a row's
     # equations enlarges that by their condition at most. An epoch passes the errors before it on
     # about as large as they are, for it is a projection, and adds its own: those of several epochs
@@ -226,7 +236,7 @@ class Als(Workload):
     # transfer does is far above: an old factor is wrong by its change in the iteration.
     def allowed_error(self) -> float:
         epochs = 2 * self.iterations
-        chain = math.sqrt(MOST_ADDED + self.rank)
+        chain = math.sqrt(self._most_added() + self.rank)
         if self.method == "als":
             return FLOAT32_ROUNDING * chain * self._condition * math.sqrt(epochs)
         return FLOAT32_ROUNDING * chain * STEPS * epochs

@@ -189,6 +189,7 @@ class Inputs:
     rows: int | None = None
     half_bandwidth: int | None = None
     halo: bool | None = None
+    kernel: str | None = None
     source: int | None = None
     users: int | None = None
     items: int | None = None
@@ -238,12 +239,14 @@ class Workload(ABC):
     element: ClassVar[str]
     largest_tolerance: ClassVar[float] = math.inf
     default_iterations: ClassVar[int] = DEFAULT_ITERATIONS
+    kernels: ClassVar[tuple[str, ...]] = ()  # that do the same, the default first
 
     def __init__(self, data_name: str, source: str, inputs: Inputs) -> None:
         self.data_name = data_name
         self.source = source
         self.tolerance = inputs.tolerance
         self.capped = inputs.iterations is not None
+        self.kernel = inputs.kernel or next(iter(self.kernels), None)
         self.iterations = inputs.iterations or (
             self.default_iterations if inputs.tolerance is None else TOLERANCE_LIMIT
         )
@@ -306,6 +309,8 @@ class Workload(ABC):
     def check(cls, inputs: Inputs) -> None:
         """Raise UserError for inputs that cannot be meant, before anything is read."""
         cls.check_data(inputs)
+        if inputs.kernel is not None and inputs.kernel not in cls.kernels:
+            raise UserError(f"--kernel {inputs.kernel}: give {' or '.join(cls.kernels)}")
         if inputs.iterations is not None and not 1 <= inputs.iterations <= MAX_ITERATIONS:
             raise UserError(
                 f"--iterations {inputs.iterations}: give a number from 1 to {MAX_ITERATIONS}"
@@ -323,6 +328,7 @@ class Workload(ABC):
             "source": self.source,
             "size": self.size,
             **self.parameters(),
+            **({"kernel": self.kernel} if self.kernels else {}),
             "iterations": self.iterations,
             "tolerance": self.tolerance,
             "max_allowed_error": self.allowed_error(),

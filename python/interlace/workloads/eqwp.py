@@ -26,10 +26,11 @@ class Eqwp(Workload):
 
     name = "eqwp"
     summary = "seismic waves in a layered medium, finite differences of fourth order; --size N"
-    options = ("size", "seed")
+    options = ("size", "seed", "kernel")
     function = "run_eqwp"
     values_are = "velocities"
     element = "value"
+    kernels = ("runs", "tiles")
     default_iterations = 5
 
     def __init__(self, start: Start, source: str, inputs: Inputs) -> None:
@@ -79,7 +80,8 @@ class Eqwp(Workload):
     def arguments(self) -> tuple[Any, ...]:
         # A plane's components one behind the other are a plane of three times the rows.
         planes, components, rows, columns = self.start.velocity.shape
-        return self.start.velocity.reshape(planes, components * rows, columns), self.start.medium
+        flat = self.start.velocity.reshape(planes, components * rows, columns)
+        return flat, self.start.medium, self.kernel
 
     def held(self, case: Case, device: int) -> slice:
         return with_halo(self.boundaries(case.gpus), device, self.start.halo)

@@ -27,10 +27,11 @@ class Hit(Workload):
 
     name = "hit"
     summary = "turbulence in a periodic box, by Fourier transforms that GPUs transpose; --size N"
-    options = ("size", "seed")
+    options = ("size", "seed", "kernel")
     function = "run_hit"
     values_are = "coefficients"
     element = "number"
+    kernels = ("runs", "tiles")
     default_iterations = 5
 
     def __init__(self, start: Start, source: str, inputs: Inputs) -> None:
@@ -89,7 +90,7 @@ class Hit(Workload):
     def arguments(self) -> tuple[Any, ...]:
         # A ky's components and kz one behind the other, and its complex numbers as two.
         flat = self.start.velocity.reshape(self.start.side, 3 * self.start.side, -1)
-        return flat, self.start.viscosity, self.start.step
+        return flat, self.start.viscosity, self.start.step, self.kernel
 
     def held(self, case: Case, device: int) -> slice:
         return with_halo(self.boundaries(case.gpus), device, 0)

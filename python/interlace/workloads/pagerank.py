@@ -14,9 +14,10 @@ if TYPE_CHECKING:
 
 # The largest relative error of a rank. float32 rounds by 6e-8 (2**-24). A row is summed by at most
 # 256 lanes side by side, so even 10**5 edges are a chain of 400 additions, whose roundings cancel
-# to about 20 of one; an iteration passes on at most the damping of the errors before it, which adds
-# up to 7 times one iteration's at 0.85. That is 8e-6 at worst, and 1e-6 is usual. What a lost or a
-# late transfer does is far above: one old value changes a rank by its change in the iteration.
+# to about 20 of one (where a warp has the row, 10**4 edges are such a chain); an iteration passes on
+# at most the damping of the errors before it, which adds up to 7 times one iteration's at 0.85. That
+# is 8e-6 at worst, and 1e-6 is usual. What a lost or a late transfer does is far above: one old
+# value changes a rank by its change in the iteration.
 MAX_RELATIVE_ERROR = 1e-5
 
 
@@ -25,10 +26,11 @@ class Pagerank(Workload):
 
     name = "pagerank"
     summary = "PageRank by pull; --data FILE (.mtx, .txt, .el, .edges, .tsv, .gz) or --rmat SCALE"
-    options = ("data", "rmat", "edge_factor", "cage", "crawl", "rgg", "seed", "damping")
+    options = ("data", "rmat", "edge_factor", "cage", "crawl", "rgg", "seed", "damping", "kernel")
     function = "run_pagerank"
     values_are = "ranks"
     element = "vertex"
+    kernels = ("balanced", "warp-per-row")
     largest_tolerance = 1  # ranks sum to 1
 
     def __init__(self, graph: Graph, data_name: str, source: str, inputs: Inputs) -> None:
@@ -80,6 +82,7 @@ class Pagerank(Workload):
             np.ascontiguousarray(self.graph.columns),
             np.ascontiguousarray(self.graph.out_degree),
             self.damping,
+            self.kernel,
         )
 
     def reference(self, iterations: int) -> Reference:

@@ -26,10 +26,11 @@ class Sssp(Workload):
 
     name = "sssp"
     summary = "shortest paths; --data FILE (as pagerank's; weights are its values) or --rmat SCALE"
-    options = ("data", "rmat", "edge_factor", "cage", "crawl", "rgg", "seed", "source")
+    options = ("data", "rmat", "edge_factor", "cage", "crawl", "rgg", "seed", "source", "kernel")
     function = "run_sssp"
     values_are = "distances"
     element = "vertex"
+    kernels = ("balanced", "warp-per-row")
 
     def __init__(
         self,
@@ -105,6 +106,7 @@ class Sssp(Workload):
             np.ascontiguousarray(self.graph.columns),
             np.ascontiguousarray(self.weights),
             self.start,
+            self.kernel,
         )
 
     def _limits(self) -> tuple[int, float]:

@@ -259,7 +259,7 @@ TEST(als, the_error_falls) {
   });
 }
 
-template <std::uint32_t F>
+template <std::uint32_t F, template <class, std::uint32_t> class Sgd>
 void compare_sgd(std::uint32_t steps, std::uint32_t iterations) {
   constexpr float rate = 0.02F;
   const auto r = skewed(80, 40, 2);
@@ -276,8 +276,8 @@ void compare_sgd(std::uint32_t steps, std::uint32_t iterations) {
   std::map<std::uint32_t, workload::factors> first;
   test::on_every_node([&](auto& node, std::uint32_t devices, std::uint32_t width, auto how) {
     using node_type = std::remove_reference_t<decltype(node)>;
-    workload::als_sgd<node_type, F> work(node, r.view(), cut(r.users.rows(), F, devices, how),
-                                         cut(r.items.rows(), F, devices, how), lambda, rate, steps);
+    Sgd<node_type, F> work(node, r.view(), cut(r.users.rows(), F, devices, how),
+                           cut(r.items.rows(), F, devices, how), lambda, rate, steps);
     const int rounds = how == kernel::mechanism::bulk_copy ? 2 : 1;
     for (int round = 0; round < rounds; ++round) {
       work.reset(start);
@@ -300,8 +300,24 @@ void compare_sgd(std::uint32_t steps, std::uint32_t iterations) {
   }
 }
 
-TEST(als_sgd, one_step_of_16) { compare_sgd<16>(1, 2); }
-TEST(als_sgd, three_steps_of_32) { compare_sgd<32>(3, 1); }
+TEST(als_sgd, one_step_of_16) { compare_sgd<16, workload::als_sgd>(1, 2); }
+TEST(als_sgd, three_steps_of_32) { compare_sgd<32, workload::als_sgd>(3, 1); }
+TEST(als_sgd, one_step_of_16_by_lane) { compare_sgd<16, workload::als_sgd_by_lane>(1, 2); }
+TEST(als_sgd, three_steps_of_32_by_lane) { compare_sgd<32, workload::als_sgd_by_lane>(3, 1); }
+
+// A lane stores a number of its row at a time, F numbers from its neighbour's.
+TEST(als_sgd, lanes_store_one_number_each) {
+  const auto r = skewed(80, 40, 2);
+  auto machine = test::meshed(2, machine::protocol_kind::nvlink2);
+  sim::node node(machine, 2, [] {});
+  const auto how = kernel::mechanism::inline_stores;
+  workload::als_sgd_by_lane<sim::node> work(node, r.view(), cut(r.users.rows(), 16, 2, how),
+                                            cut(r.items.rows(), 16, 2, how), lambda, 0.02F, 1);
+  work.reset(start_factors<16>(r));
+  const auto stores = node.run([&] { work.enqueue_iteration(false); }).stores;
+  EXPECT_EQ(stores.stores, (r.users.rows() + r.items.rows()) * 16);
+  EXPECT_EQ(stores.bytes, 4 * stores.stores);
+}
 
 TEST(als, refuses_what_it_cannot_use) {
   const auto r = skewed(40, 20, 4);

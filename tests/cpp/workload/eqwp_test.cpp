@@ -127,10 +127,10 @@ struct medium {
   }
 };
 
-template <class Node>
+template <class Points = workload::point_runs, class Node>
 void compare(Node& node, const medium& m, const kernel::region_options& options,
              std::uint32_t steps, const std::vector<double>& expected) {
-  workload::eqwp work(node, m.view(), options);
+  workload::eqwp<Node, Points> work(node, m.view(), options);
   const std::uint64_t halo = 2 * 3 * m.view().shape.plane();
   for (int round = 0; round < 2; ++round) {
     work.reset();
@@ -150,15 +150,18 @@ void compare(Node& node, const medium& m, const kernel::region_options& options,
   }
 }
 
+template <class Points = workload::point_runs>
 void on_every_node(const medium& m, std::uint32_t steps) {
   const auto expected = m.after(steps);
   test::on_every_node([&](auto& node, std::uint32_t devices, std::uint32_t, auto how) {
-    compare(node, m, m.cut(devices, how), steps, expected);
+    compare<Points>(node, m, m.cut(devices, how), steps, expected);
   });
 }
 
 TEST(eqwp, is_the_reference) { on_every_node(medium(10, 6, 9, 1), 3); }
 TEST(eqwp, of_planes_of_more_than_a_block) { on_every_node(medium(7, 19, 21, 2), 1); }
+// The last tiles of rows and columns are cut.
+TEST(eqwp, by_tiles) { on_every_node<workload::point_tiles>(medium(7, 19, 21, 2), 1); }
 
 // Parts of one plane, which is less than the halo, and none at all.
 TEST(eqwp, of_thin_slabs) {

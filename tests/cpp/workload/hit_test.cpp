@@ -126,9 +126,12 @@ struct box {
     return u;
   }
 
+  run::point_kernel kernel = run::point_kernel::runs;
+
   run::hit_problem problem() const {
     return {{static_cast<std::uint32_t>(n), start.data(), static_cast<float>(viscosity),
-             static_cast<float>(step)}};
+             static_cast<float>(step)},
+            kernel};
   }
   kernel::region_options cut(std::uint32_t devices, kernel::mechanism how) const {
     kernel::region_options o;
@@ -175,6 +178,34 @@ TEST(hit, is_the_reference) {
   test::on_every_node([&](auto& node, std::uint32_t devices, std::uint32_t, auto how) {
     compare(node, b, b.cut(devices, how), 2, expected);
   });
+}
+
+// Lines of 5 numbers are less than a tile is wide, those of 17 more.
+TEST(hit, by_tiles) {
+  for (const int n : {8, 32}) {
+    box b(n, 1);
+    b.kernel = run::point_kernel::tiles;
+    auto by_runs = b;
+    by_runs.kernel = run::point_kernel::runs;
+    host::node first({.devices = 3});
+    auto work = by_runs.problem().on(first, b.cut(3, kernel::mechanism::bulk_copy));
+    first.run([&] { work.enqueue_iteration(false); });
+    test::on_each_node(3, 32, [&](auto& node) {
+      for (const auto how : {kernel::mechanism::inline_stores, kernel::mechanism::split}) {
+        auto tiled = b.problem().on(node, b.cut(3, how));
+        node.run([&] { tiled.enqueue_iteration(false); });
+        for (std::uint32_t d = 0; d < 3; ++d) {
+          const auto expected = work.result(d);
+          const auto found = tiled.result(d);
+          ASSERT_EQ(found.size(), expected.size());
+          for (std::size_t i = 0; i < found.size(); ++i) {
+            if (std::isnan(expected[i])) continue;
+            ASSERT_EQ(found[i], expected[i]) << "number " << i << " on device " << d;
+          }
+        }
+      }
+    });
+  }
 }
 
 TEST(hit, of_more_than_a_block) {

@@ -9,6 +9,7 @@
 #include <functional>
 #include <limits>
 #include <queue>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -114,21 +115,23 @@ kernel::region_options options_for(const weighted_graph& g, std::uint32_t device
   return o;
 }
 
-template <class Node>
-std::uint32_t iterate_to_the_end(Node& node, workload::sssp<Node>& work) {
+template <class Node, class Work>
+std::uint32_t iterate_to_the_end(Node& node, Work& work) {
   for (std::uint32_t k = 1;; ++k) {
     node.run([&] { work.enqueue_iteration(true); });
     if (work.residual() == 0 || k > 1000) return k;
   }
 }
 
-TEST(sssp, finds_the_shortest_paths) {
+template <class Rows>
+void find_the_shortest_paths() {
   const std::uint32_t source = 3;
   const auto g = skewed(2000, 1);
   const auto expected = dijkstra(g, source);
   EXPECT_GT(std::count(expected.begin(), expected.end(), HUGE_VAL), 400);
   test::on_every_node([&](auto& node, std::uint32_t devices, std::uint32_t, auto how) {
-    workload::sssp work(node, g.view(), options_for(g, devices, how), source);
+    using node_type = std::remove_reference_t<decltype(node)>;
+    workload::sssp<node_type, Rows> work(node, g.view(), options_for(g, devices, how), source);
     const auto iterations = iterate_to_the_end(node, work);
     EXPECT_GT(iterations, 5U);
     for (std::uint32_t d = 0; d < devices; ++d) {
@@ -136,6 +139,21 @@ TEST(sssp, finds_the_shortest_paths) {
       ASSERT_EQ(std::vector<double>(found.begin(), found.end()), expected) << "device " << d;
     }
   });
+}
+
+TEST(sssp, finds_the_shortest_paths) { find_the_shortest_paths<workload::edge_units>(); }
+TEST(sssp, finds_the_shortest_paths_by_warps) { find_the_shortest_paths<workload::row_warps>(); }
+
+// Of a warp one lane stores.
+TEST(sssp, warps_store_a_row_each) {
+  const auto g = skewed(2000, 1);
+  const auto machine = test::meshed(2, machine::protocol_kind::nvlink2);
+  sim::node node(machine, 2, [] {});
+  workload::sssp<sim::node, workload::row_warps> work(
+      node, g.view(), options_for(g, 2, kernel::mechanism::inline_stores), 3);
+  const auto stores = node.run([&] { work.enqueue_iteration(false); }).stores;
+  EXPECT_EQ(stores.stores, g.vertices());
+  EXPECT_EQ(stores.bytes, 4 * g.vertices());
 }
 
 TEST(sssp, every_iteration_is_that_of_plain_loops) {
