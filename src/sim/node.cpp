@@ -320,6 +320,7 @@ void node::enqueue_serial_copies(std::uint32_t region) {
 
 void node::enqueue_exchange(const std::vector<std::uint32_t>& ids) {
   bool instant = false;
+  std::vector<trace::stretch> appears;
   std::uint32_t payload = 0;
   std::vector<std::function<void()>> arrived;
   for (const std::uint32_t id : ids) {
@@ -356,6 +357,11 @@ void node::enqueue_exchange(const std::vector<std::uint32_t>& ids) {
       arrived.emplace_back([this, id, back] {
         for (const kernel::delivery& d : states_[id].deliveries()) deliver(id, d, back);
       });
+      for (const kernel::delivery& d : state.deliveries()) {
+        const auto* to = static_cast<const std::byte*>(state.buffers[d.to][back]);
+        appears.push_back({d.to, arena_.address(to + d.begin * state.element_bytes),
+                           (d.end - d.begin) * state.element_bytes});
+      }
     }
     state.parity = back;
   }
@@ -365,10 +371,10 @@ void node::enqueue_exchange(const std::vector<std::uint32_t>& ids) {
     before.insert(before.end(), s.copies.begin(), s.copies.end());
     after.push_back(std::move(before));
   }
-  const auto tasks =
-      simulation_.add_exchange(after, payload, instant, [arrived = std::move(arrived)] {
-        for (const auto& f : arrived) f();
-      });
+  const auto tasks = simulation_.add_exchange(after, payload, instant, std::move(appears),
+                                              [arrived = std::move(arrived)] {
+                                                for (const auto& f : arrived) f();
+                                              });
   for (std::uint32_t d = 0; d < devices(); ++d) {
     streams_[d].last = {tasks[d]};
     streams_[d].copies.clear();

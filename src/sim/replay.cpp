@@ -206,7 +206,10 @@ class replayer {
   void add(const trace::exchange& x) {
     std::vector<std::vector<task_id>> before;
     for (const auto& tasks : x.after) before.push_back(after(tasks));
-    for (const task_id t : simulation_.add_exchange(before, x.payload, x.instant, {})) {
+    std::vector<trace::stretch> appears = x.appears;
+    for (trace::stretch& s : appears) s.address = where_(s.address);
+    for (const task_id t :
+         simulation_.add_exchange(before, x.payload, x.instant, std::move(appears), {})) {
       tasks_.push_back(t);
     }
   }

@@ -155,13 +155,15 @@ void simulation::log_copy(const copy_request& request, const std::vector<task_id
 
 std::vector<task_id> simulation::add_exchange(const std::vector<std::vector<task_id>>& after,
                                               std::uint32_t payload, bool instant,
+                                              std::vector<trace::stretch> appears,
                                               std::function<void()> all_arrived) {
-  if (log_ != nullptr) log_->program(trace::exchange{payload, instant, after});
+  if (log_ != nullptr) log_->program(trace::exchange{payload, instant, after, appears});
   const auto work = static_cast<std::uint32_t>(exchanges_.size());
   exchange_work x;
   x.payload = payload;
   x.instant = instant;
   x.flags.assign(after.size(), 0);
+  x.appears = std::move(appears);
   x.all_arrived = std::move(all_arrived);
   exchanges_.push_back(std::move(x));
   for (std::uint32_t d = 0; d < after.size(); ++d) {
@@ -296,7 +298,7 @@ void simulation::copy_step(std::uint32_t copy) {
   const auto bytes =
       static_cast<std::uint32_t>(std::min<std::uint64_t>(segment_bytes, c.what.bytes - c.asked));
   const picoseconds read =
-      gpus_[c.what.from]->second_level().stream(queue_.now(), c.what.address + c.asked, bytes);
+      gpus_[c.what.from]->second_level().stream_out(queue_.now(), c.what.address + c.asked, bytes);
   c.asked += bytes;
   ++c.buffered;
   c.next_step = queue_.now() + static_cast<picoseconds>(std::llround(bytes / c.bytes_per_s * 1e12));
@@ -422,7 +424,12 @@ void simulation::call_step(task_id id, std::uint64_t slice) {
 void simulation::signal(std::uint32_t exchange, std::uint32_t device) {
   exchange_work& x = exchanges_[exchange];
   const auto devices = static_cast<std::uint32_t>(x.flags.size());
-  if (++x.arrived == devices && x.all_arrived) x.all_arrived();
+  if (++x.arrived == devices) {
+    if (x.all_arrived) x.all_arrived();
+    for (const trace::stretch& s : x.appears) {
+      gpus_[s.gpu]->second_level().appear(queue_.now(), s.address, s.bytes);
+    }
+  }
   for (std::uint32_t step = 1; step < devices; ++step) {
     const std::uint32_t to = (device + step) % devices;
     if (x.instant) {
@@ -599,8 +606,8 @@ void simulation::delivered(const message& m) {
     gpus_[m.from]->stores().received(m);
   } else if (m.kind == message_kind::copy_segment) {
     copy_work& c = copies_[m.unit];
-    c.written =
-        std::max(c.written, gpus_[m.to]->second_level().stream(queue_.now(), m.address, m.payload));
+    c.written = std::max(c.written,
+                         gpus_[m.to]->second_level().stream_in(queue_.now(), m.address, m.payload));
     c.arrived_bytes += m.payload;
     if (c.arrived_bytes == c.what.bytes * c.what.to.size()) {
       queue_.push(c.written, ev_copy_end, static_cast<std::uint16_t>(c.what.from), m.unit, 0);

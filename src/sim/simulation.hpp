@@ -87,9 +87,11 @@ class simulation : private message_receiver {
   task_id add_copy(copy_request request, const std::vector<task_id>& after);
   // An exchange among all devices; device d arrives after after[d], and its task ends when every
   // device's flag has reached it. `payload` bytes travel with each flag. `all_arrived` runs when
-  // the last device has arrived, before any task ends. `instant`: flags take no time.
+  // the last device has arrived, before any task ends. `instant`: flags take no time, nor does what
+  // `appears` in devices' memory then.
   std::vector<task_id> add_exchange(const std::vector<std::vector<task_id>>& after,
                                     std::uint32_t payload, bool instant,
+                                    std::vector<trace::stretch> appears,
                                     std::function<void()> all_arrived);
 
   // What is added from now on, and what its kernels do, is handed to `log` as well, until null is
@@ -178,6 +180,7 @@ class simulation : private message_receiver {
     std::uint32_t arrived = 0;
     std::vector<std::uint32_t> flags;  // that have reached each device, its own included
     std::vector<task_id> tasks;
+    std::vector<trace::stretch> appears;
     std::function<void()> all_arrived;
   };
   enum event_kind : std::uint16_t {

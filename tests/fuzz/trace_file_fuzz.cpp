@@ -28,7 +28,8 @@ std::string sound() {
   to.program(launch{0, 3, 64, 16, "kernel", {}});
   to.program(launch{1, 1, 32, 0, "", {}});
   to.program(copy{0, 1, copy_start::stream, 0x10000, 0x20010, 100, {0}});
-  to.program(exchange{8, false, {{0, 2}, {1}}});
+  to.program(exchange{8, false, {{0, 2}, {1}}, {}});
+  to.program(exchange{8, true, {{}, {}}, {{1, 0x20100, 300}}});
   to.program(call{1, "sort", 10, 20, {1, 2, 3, 4}, {4}});
   to.program(join{});
   const std::array<std::uint64_t, 4> scattered{0x10000, 0x10010, 0x20008, 0x41000};

@@ -69,11 +69,8 @@ picoseconds memory::read(picoseconds time, std::uint64_t line, std::uint8_t sect
 picoseconds memory::write(picoseconds time, std::uint64_t line, std::uint8_t sectors) {
   const auto n = static_cast<std::uint32_t>(__builtin_popcount(sectors));
   const picoseconds start = bank_of(line).port.reserve(time, n * sector_at_bank_);
-  cache::line& l = line_for(start, line);
-  l.valid = static_cast<std::uint8_t>(l.valid | sectors);
-  if (config_.l2.write_back) {
-    l.dirty = static_cast<std::uint8_t>(l.dirty | sectors);
-  } else {
+  keep(line_for(start, line), sectors);
+  if (!config_.l2.write_back) {
     channel_of(line).reserve(start, n * sector_at_channel_);
     dram_bytes_ += n * config_.l2.sector_bytes;
   }
@@ -86,14 +83,57 @@ picoseconds memory::atomic(picoseconds time, std::uint64_t line, std::uint32_t l
   return std::max(read(time, line, 1), start + busy);
 }
 
-picoseconds memory::stream(picoseconds time, std::uint64_t address, std::uint32_t bytes) {
-  const picoseconds busy = (config_.l2.line_bytes / config_.l2.sector_bytes) * sector_at_channel_;
-  picoseconds done = time;
-  for (std::uint64_t line = address >> line_shift_; line << line_shift_ < address + bytes; ++line) {
-    done = std::max(done, channel_of(line << line_shift_).reserve(time, busy) + busy);
+// What is written stands in the cache.
+void memory::keep(cache::line& l, std::uint8_t sectors) const {
+  l.valid = static_cast<std::uint8_t>(l.valid | sectors);
+  if (config_.l2.write_back) l.dirty = static_cast<std::uint8_t>(l.dirty | sectors);
+}
+
+template <class Visit>
+void memory::each_line(std::uint64_t address, std::uint64_t bytes, const Visit& visit) const {
+  const std::uint64_t sector = config_.l2.sector_bytes;
+  const std::uint64_t end = address + bytes;
+  for (std::uint64_t at = address; at < end;) {
+    const std::uint64_t line = at >> line_shift_ << line_shift_;
+    const std::uint64_t last = std::min(end, line + config_.l2.line_bytes);
+    const std::uint32_t above = (1U << ((last - line + sector - 1) / sector)) - 1;
+    const std::uint32_t below = (1U << ((at - line) / sector)) - 1;
+    visit(line, static_cast<std::uint8_t>(above & ~below));
+    at = last;
   }
-  dram_bytes_ += bytes;
+}
+
+picoseconds memory::stream_out(picoseconds time, std::uint64_t address, std::uint32_t bytes) {
+  picoseconds done = time;
+  each_line(address, bytes, [&](std::uint64_t line, std::uint8_t sectors) {
+    const cache::line* hit = tags_.find(line);
+    if (hit != nullptr) {
+      const auto held = static_cast<std::uint32_t>(__builtin_popcount(hit->valid & sectors));
+      const picoseconds busy = held * sector_at_bank_;
+      done = std::max({done, bank_of(line).port.reserve(time, busy) + busy, hit->ready});
+      sectors = static_cast<std::uint8_t>(sectors & ~hit->valid);
+    }
+    const auto missing = static_cast<std::uint32_t>(__builtin_popcount(sectors));
+    if (missing == 0) return;
+    const picoseconds busy = missing * sector_at_channel_;
+    done = std::max(done, channel_of(line).reserve(time, busy) + busy);
+    dram_bytes_ += missing * config_.l2.sector_bytes;
+  });
   return done;
+}
+
+picoseconds memory::stream_in(picoseconds time, std::uint64_t address, std::uint64_t bytes) {
+  picoseconds done = time;
+  each_line(address, bytes, [&](std::uint64_t line, std::uint8_t sectors) {
+    const auto n = static_cast<std::uint32_t>(__builtin_popcount(sectors));
+    done = std::max(done, write(time, line, sectors) + n * sector_at_bank_);
+  });
+  return done;
+}
+
+void memory::appear(picoseconds time, std::uint64_t address, std::uint64_t bytes) {
+  each_line(address, bytes,
+            [&](std::uint64_t line, std::uint8_t sectors) { keep(line_for(time, line), sectors); });
 }
 
 picoseconds memory::stream_all(picoseconds time, std::uint64_t bytes) {

@@ -21,8 +21,14 @@ class memory {
   // Returns when the bank has taken the store (its place in the sender's queue is free).
   picoseconds write(picoseconds time, std::uint64_t line, std::uint8_t sectors);
   picoseconds atomic(picoseconds time, std::uint64_t line, std::uint32_t lanes);
-  // A copy engine reads or writes a stretch of memory; returns when the channels have done so.
-  picoseconds stream(picoseconds time, std::uint64_t address, std::uint32_t bytes);
+  // A copy engine reads a stretch; returns when it has all. What the cache holds comes from there,
+  // and what it does not is not put there.
+  picoseconds stream_out(picoseconds time, std::uint64_t address, std::uint32_t bytes);
+  // What a copy engine writes to a stretch arrives; returns when the banks have taken it. It is in
+  // the cache then, which lies in front of the memory for all that use it.
+  picoseconds stream_in(picoseconds time, std::uint64_t address, std::uint64_t bytes);
+  // As after stream_in, in no time; only what has to make room in the cache takes the channels'.
+  void appear(picoseconds time, std::uint64_t address, std::uint64_t bytes);
   // Traffic that all channels share evenly; returns when the last of them has done its part.
   picoseconds stream_all(picoseconds time, std::uint64_t bytes);
 
@@ -44,6 +50,10 @@ class memory {
     return (line >> line_shift_) * 0x9E3779B97F4A7C15U;
   }
   static std::size_t pick(std::uint64_t hash32, std::size_t n) { return hash32 * n >> 32U; }
+  // visit(line, its sectors) for the lines of a stretch.
+  template <class Visit>
+  void each_line(std::uint64_t address, std::uint64_t bytes, const Visit& visit) const;
+  void keep(cache::line& l, std::uint8_t sectors) const;
   picoseconds fetch(picoseconds time, std::uint64_t line, std::uint32_t sectors);
   cache::line& line_for(picoseconds time, std::uint64_t line);
 

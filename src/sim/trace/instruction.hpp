@@ -68,10 +68,16 @@ struct copy {
   std::uint64_t bytes = 0;
   std::vector<std::uint32_t> after;
 };
+struct stretch {  // of a GPU's memory
+  std::uint32_t gpu = 0;
+  std::uint64_t address = 0;
+  std::uint64_t bytes = 0;
+};
 struct exchange {
   std::uint32_t payload = 0;  // bytes that travel with each flag
   bool instant = false;
   std::vector<std::vector<std::uint32_t>> after;  // of each GPU
+  std::vector<stretch> appears;  // instant: what is there when the last GPU has arrived
 };
 struct call {  // of a library
   std::uint32_t gpu = 0;

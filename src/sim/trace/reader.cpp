@@ -69,6 +69,19 @@ class decoder {
     for (std::uint32_t& task : found) task = small(tasks, "the number of a task before");
     return found;
   }
+  stretch memory(const header& h) {
+    stretch s;
+    s.gpu = small(h.gpus, "the GPU of a stretch");
+    const std::size_t begin = at_;
+    s.address = varint();
+    s.bytes = varint();
+    const bool known = std::any_of(h.ranges.begin(), h.ranges.end(), [&](const range& r) {
+      return r.gpu == s.gpu && r.page_bytes == 0 && r.begin <= s.address && s.address < r.end &&
+             s.bytes <= r.end - s.address;
+    });
+    if (!known) fail_(begin, "a stretch is not in a range of addresses of its GPU");
+    return s;
+  }
 
  private:
   const std::vector<std::uint8_t>& bytes_;
@@ -105,6 +118,8 @@ step read_step(Decoder& d, const header& h, std::uint64_t tasks) {
       x.payload = d.small(std::uint64_t{1} << 32U, "an exchange's payload");
       x.instant = d.small(2, "a flag") != 0;
       for (std::uint32_t g = 0; g < h.gpus; ++g) x.after.push_back(d.after(tasks));
+      if (!x.instant) return x;
+      for (std::uint64_t left = d.varint(); left != 0; --left) x.appears.push_back(d.memory(h));
       return x;
     }
     case step_kind::call: {

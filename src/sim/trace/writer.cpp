@@ -55,6 +55,11 @@ struct put_step {
     put_varint(to, x.payload);
     put_varint(to, x.instant ? 1 : 0);
     for (const auto& after : x.after) put_after(to, after);
+    if (!x.instant) return;
+    put_varint(to, x.appears.size());
+    for (const stretch& s : x.appears) {
+      for (const std::uint64_t v : {std::uint64_t{s.gpu}, s.address, s.bytes}) put_varint(to, v);
+    }
   }
   void operator()(const call& c) const {
     kind(step_kind::call);

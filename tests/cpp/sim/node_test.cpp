@@ -105,6 +105,57 @@ TEST(sim_node, every_mechanism_delivers_everything) {
   }
 }
 
+struct add_up {
+  replicated<float> in;
+  local<float> sums;
+  template <class Block>
+  INTERLACE_KERNEL void operator()(Block& block) const {
+    block.each([&](auto lane) {
+      float sum = 0;
+      for (auto i : lane.range(lane.global_index(), in.size, lane.global_count())) {
+        sum += lane.load(in, i);
+      }
+      lane.store(sums, lane.global_index(), sum);
+    });
+  }
+};
+
+// Whatever delivers a region that fits into the L2, readers find it there: transfers in no time are
+// a bound for all others.
+TEST(sim_node, what_is_delivered_is_in_the_cache) {
+  const std::uint64_t n = 20'000;  // 80 kB, twice, of 256
+  const auto m = test::meshed(4, protocol_kind::nvlink2);
+  const auto time = [&](mechanism how) {
+    sim::node node(m, 4, [] {});
+    kernel::region_options options;
+    for (std::uint32_t d = 0; d <= 4; ++d) options.boundaries.push_back(n * d / 4);
+    options.mechanism = how;
+    const auto region = node.create_region<float>(options);
+    std::vector<local<float>> sums;
+    for (std::uint32_t d = 0; d < 4; ++d) sums.push_back(node.allocate<float>(d, 512));
+    return node
+        .run([&] {
+          for (int epoch = 0; epoch < 2; ++epoch) {
+            for (std::uint32_t d = 0; d < 4; ++d) {
+              const auto first = options.boundaries[d];
+              node.launch(d, fill{node.view(region, d), first, options.boundaries[d + 1], 1},
+                          {(n / 4 + 127) / 128, 128, 0}, region,
+                          kernel::block_mapping::contiguous(first, 128, options.boundaries[d + 1]));
+            }
+            node.exchange(region);
+            for (std::uint32_t d = 0; d < 4; ++d) {
+              node.launch(d, add_up{node.view(region, d), sums[d]}, {4, 128, 0});
+            }
+          }
+        })
+        .time_s;
+  };
+  const double bound = time(mechanism::infinite_bandwidth);
+  for (const auto how : {mechanism::bulk_copy, mechanism::inline_stores, mechanism::finepack}) {
+    EXPECT_GE(time(how), bound) << kernel::mechanism_name(how);
+  }
+}
+
 // 4 x 3 copies by sender and receiver. Each waits for all before it that touch one of its devices,
 // so that only 1 to 3 and 2 to 0 go together; the first waits for the host.
 TEST(sim_node, serial_copies_are_serial) {

@@ -126,6 +126,9 @@ void make_trace(const header& h, std::uint64_t seed, std::uint32_t launches, sin
       x.instant = random() % 2 == 0;
       for (std::uint32_t g = 0; g < h.gpus; ++g) x.after.push_back(random_tasks(tasks, random));
       tasks += h.gpus;
+      if (x.instant && random() % 2 == 0) {
+        x.appears.push_back({0, h.ranges[0].begin + random() % 1000, random() % 1000});
+      }
       to.program(x);
     }
     if (random() % 8 == 0) {

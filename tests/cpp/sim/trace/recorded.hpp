@@ -64,6 +64,7 @@ class recorded final : public sim::trace::sink {
   static void put(std::ostream& out, const sim::trace::exchange& x) {
     out << "exchange " << x.payload << " " << x.instant;
     for (const auto& after : x.after) put(out, after);
+    for (const auto& s : x.appears) out << " " << s.gpu << ": " << s.address << " + " << s.bytes;
   }
   static void put(std::ostream& out, const sim::trace::call& c) {
     out << "call gpu" << c.gpu << " " << c.name << " " << c.bytes_read << " " << c.bytes_written;

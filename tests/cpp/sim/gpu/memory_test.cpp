@@ -1,0 +1,74 @@
+// The second-level cache in front of the memory: what copies read and write.
+#include "sim/gpu/memory.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+
+#include "sim/described.hpp"
+
+namespace interlace::sim::memory_tests {
+namespace {
+
+constexpr std::uint64_t line = 128;
+constexpr std::uint8_t all = 0xf;
+
+machine::gpu described() { return test::meshed(1, machine::protocol_kind::nvlink2).gpu; }
+
+TEST(memory, what_a_copy_writes_is_in_the_cache) {
+  memory m(described());
+  const picoseconds written = m.stream_in(0, 4096, 4 * line);
+  EXPECT_GT(written, 0U);
+  EXPECT_EQ(m.dram_bytes(), 0U);
+  for (std::uint64_t l = 0; l < 4; ++l) m.read(written, 4096 + l * line, all);
+  EXPECT_EQ(m.dram_bytes(), 0U);
+  m.read(written, 4096 + 4 * line, all);
+  EXPECT_EQ(m.dram_bytes(), line);
+}
+
+TEST(memory, what_appears_is_in_the_cache_and_takes_no_time) {
+  memory m(described());
+  m.appear(1000, 4096, 2 * line);
+  EXPECT_EQ(m.read(1000, 4096, all), 1000 + 4 * picoseconds{640});  // 8 banks of 400 GB/s
+  EXPECT_EQ(m.dram_bytes(), 0U);
+}
+
+// Sectors beside those that were written still come from memory.
+TEST(memory, the_ends_of_a_stretch_are_sectors) {
+  memory m(described());
+  m.stream_in(0, 4096 + 40, 100);  // bytes 40 to 140: three sectors of a line, one of the next
+  m.read(0, 4096, all);
+  EXPECT_EQ(m.dram_bytes(), 32U);
+  m.read(0, 4096 + line, all);
+  EXPECT_EQ(m.dram_bytes(), 32U + 3 * 32U);
+}
+
+TEST(memory, a_copy_reads_what_the_cache_holds) {
+  memory m(described());
+  m.write(0, 4096, all);
+  m.stream_out(1000, 4096, 2 * line);
+  EXPECT_EQ(m.dram_bytes(), line);
+  m.stream_out(2000, 4096, 2 * line);  // and leaves nothing there
+  EXPECT_EQ(m.dram_bytes(), 2 * line);
+}
+
+// More than the cache holds: what makes room is written to memory.
+TEST(memory, what_is_displaced_is_written_back) {
+  const machine::gpu g = described();
+  memory m(g);
+  m.stream_in(0, 0, 3 * g.l2.bytes);
+  EXPECT_EQ(m.dram_bytes(), 2 * g.l2.bytes);
+}
+
+TEST(memory, behind_a_cache_that_writes_through) {
+  machine::gpu g = described();
+  g.l2.write_back = false;
+  memory m(g);
+  m.stream_in(0, 4096, 4 * line);
+  EXPECT_EQ(m.dram_bytes(), 4 * line);
+  m.read(0, 4096, all);
+  EXPECT_EQ(m.dram_bytes(), 4 * line);
+}
+
+}  // namespace
+}  // namespace interlace::sim::memory_tests
