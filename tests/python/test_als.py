@@ -206,6 +206,11 @@ WRONG: list[tuple[list[str], str]] = [
         for text in ("0", "-1", "nan", "inf")
     ),
     (["--lambda", "x"], "--lambda 'x': give a number"),
+    (["--kernel", "balanced"], "--kernel balanced: give warp-per-row or lane-per-row"),
+    (
+        ["--kernel", "lane-per-row"],
+        "--kernel lane-per-row is for --method sgd; leave it out, or give that",
+    ),
     (["--rate", "0.1"], "--rate is for --method sgd; leave it out, or give that"),
     (["--method", "sgd", "--rate", "0"], "--rate 0: give a finite number above 0"),
     (["--seed", "-1"], "--seed -1: give a number of at least 0"),
@@ -387,6 +392,8 @@ def test_the_core_refuses_what_are_no_ratings() -> None:
         (7, good[7][:, :8].copy(), "not those of the users and items"),
         (8, "svd", "unknown method 'svd'; there are als and sgd"),
         (9, 0.0, "lambda must be above 0"),
+        (12, "runs", "unknown kernel 'runs'; there are warp-per-row and lane-per-row"),
+        (12, "lane-per-row", "lane-per-row is a kernel of method sgd"),
     ):
         given = [*good[:place], wrong, *good[place + 1 :]]
         with pytest.raises(core.UsageError, match=sentence):

@@ -68,6 +68,7 @@ def test_energy_stays() -> None:
 WRONG: list[tuple[list[str], str]] = [
     *((["--size", n], f"--size {n}: give a number from 4 to 894") for n in ("3", "-1", "895")),
     (["--seed", "-1"], "--seed -1: give a number of at least 0"),
+    (["--kernel", "warp-per-row"], "--kernel warp-per-row: give runs or tiles"),
     (["--equation", "heat"], "--equation is for diffusion; leave it out with eqwp"),
     (
         ["--tolerance", "1"],
@@ -144,13 +145,14 @@ def test_the_reference_node() -> None:
 
 def test_the_core_refuses_what_it_cannot_use() -> None:
     core = pytest.importorskip("interlace._core")
-    velocity, medium = small().arguments()
+    velocity, medium, runs = small().arguments()
     cut = np.array(small().boundaries(2), dtype=np.uint64)
     for given, sentence in (
-        ((velocity[:, :-1].copy(), medium), "are not of one grid"),
-        ((velocity, medium[:-1].copy()), "are not of one grid"),
-        ((velocity, -medium), "a value of the medium"),
-        ((velocity, medium * np.float32(np.nan)), "a value of the medium"),
+        ((velocity[:, :-1].copy(), medium, runs), "are not of one grid"),
+        ((velocity, medium[:-1].copy(), runs), "are not of one grid"),
+        ((velocity, -medium, runs), "a value of the medium"),
+        ((velocity, medium * np.float32(np.nan), runs), "a value of the medium"),
+        ((velocity, medium, "rows"), "unknown kernel 'rows'; there are runs and tiles"),
     ):
         with pytest.raises(core.UsageError, match=sentence):
             core.run_eqwp("host", None, "bulk-copy", cut, 1, 0.0, 1, MIB, 32, "", *given)

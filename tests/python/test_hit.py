@@ -100,6 +100,7 @@ WRONG: list[tuple[list[str], str]] = [
         for n in ("2", "-1", "33", "642")
     ),
     (["--seed", "-1"], "--seed -1: give a number of at least 0"),
+    (["--kernel", "rows"], "--kernel rows: give runs or tiles"),
     (["--dimensions", "2"], "--dimensions is for diffusion; leave it out with hit"),
     (
         ["--tolerance", "1"],
@@ -176,14 +177,15 @@ def test_the_reference_node(size: int) -> None:
 
 def test_the_core_refuses_what_it_cannot_use() -> None:
     core = pytest.importorskip("interlace._core")
-    velocity, viscosity, step = small().arguments()
+    velocity, viscosity, step, runs = small().arguments()
     cut = np.array(small().boundaries(2), dtype=np.uint64)
     for given, sentence in (
-        ((velocity[:, :-1].copy(), viscosity, step), "form of a box's coefficients"),
-        ((velocity[:-1].copy(), viscosity, step), "form of a box's coefficients"),
-        ((velocity, -1.0, step), "viscosity and step"),
-        ((velocity, viscosity, 0.0), "viscosity and step"),
-        ((velocity, viscosity, np.nan), "viscosity and step"),
+        ((velocity[:, :-1].copy(), viscosity, step, runs), "form of a box's coefficients"),
+        ((velocity[:-1].copy(), viscosity, step, runs), "form of a box's coefficients"),
+        ((velocity, -1.0, step, runs), "viscosity and step"),
+        ((velocity, viscosity, 0.0, runs), "viscosity and step"),
+        ((velocity, viscosity, np.nan, runs), "viscosity and step"),
+        ((velocity, viscosity, step, ""), "unknown kernel ''; there are runs and tiles"),
     ):
         with pytest.raises(core.UsageError, match=sentence):
             core.run_hit("host", None, "bulk-copy", cut, 1, 0.0, 1, MIB, 32, "", *given)

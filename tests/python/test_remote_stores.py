@@ -109,3 +109,29 @@ def test_links_without_room_for_a_packet(run: Run, tmp_path: Path) -> None:
         "packets of protocol pcie4 carry 128 bytes on machine mine, and a line with its sub-header "
         "has 133: raise max_payload_bytes or take another mechanism" in done.err
     )
+
+
+@pytest.mark.parametrize(
+    ("workload", "words", "kernel", "largest"),
+    [
+        ("pagerank", TINY["pagerank"], "warp-per-row", 4),
+        ("sssp", TINY["sssp"], "warp-per-row", 4),
+        ("als", (*TINY["als"], "--method", "sgd"), "lane-per-row", 4),
+        ("eqwp", SLABS, "tiles", 64),
+        ("hit", SLABS, "tiles", 128),
+    ],
+)
+def test_kernels_that_store_less_side_by_side(
+    run: Run, tmp_path: Path, workload: str, words: tuple[object, ...], kernel: str, largest: int
+) -> None:
+    """They give the same and store the same bytes, in more stores."""
+    names = ("--machine", "4x-gv100-pcie4", "--mechanisms", "inline,finepack")
+    usual = rows_of(run, tmp_path / "usual.json", workload, *words, *names)
+    other = rows_of(run, tmp_path / "other.json", workload, *words, *names, "--kernel", kernel)
+    assert json.loads((tmp_path / "other.json").read_text())["data"]["kernel"] == kernel
+    for name, row in other.items():
+        assert row["verified"]
+        stores, before = (of["sim"]["stores"] for of in (row, usual[name]))
+        assert stores["bytes"] == before["bytes"]
+        assert stores["stores"] > before["stores"]
+        assert stores["bytes"] <= largest * stores["stores"]

@@ -181,6 +181,7 @@ WRONG: list[tuple[list[str], str]] = [
         "--tolerance is not for sssp, which ends when no distance changes; leave it out, or give "
         "--iterations",
     ),
+    (["--rmat", "4", "--kernel", "x"], "--kernel x: give balanced or warp-per-row"),
     (["--rmat", "4", "--iterations", "0"], "--iterations 0: give a number from 1 to 1000000"),
 ]
 
@@ -353,9 +354,11 @@ def test_the_core_refuses_what_is_no_graph() -> None:
         ({"weights": np.ones(3, dtype=np.float32)}, "a weight for each edge"),
         ({"weights": -weights}, "weights must be at least 0"),
         ({"source": 2}, "there is no vertex 2"),
+        ({"kernel": "tiles"}, "unknown kernel 'tiles'; there are balanced and warp-per-row"),
     ):
         given: dict[str, Any] = {
-            "offsets": offsets, "columns": columns, "weights": weights, "source": 0, **change,
+            "offsets": offsets, "columns": columns, "weights": weights, "source": 0,
+            "kernel": "balanced", **change,
         }  # fmt: skip
         with pytest.raises(core.UsageError, match=sentence):
             core.run_sssp(
