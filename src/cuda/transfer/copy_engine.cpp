@@ -198,18 +198,43 @@ void copy_engine::copy(device_address to, device_address from, std::uint64_t byt
   if (options_.executor != copy_executor::direct && bytes >= options_.threshold_bytes)
     if (parts* have = ready()) {
       const beside_captures relaxed(driver_);
-      if (auto one = examine(*have, to, from, bytes, stream)) {
+      copy_report told;
+      if (auto one = examine(*have, to, from, bytes, stream, told)) {
         const in_context on(driver_, have->all.of(one->caller.gpu));
-        if (over_paths(*have, *one)) return;
+        if (over_paths(*have, *one, true, told)) return;
       }
     }
   plainly(to, from, bytes, stream);
 }
 
+copy_report copy_engine::carry(device_address to, device_address from, std::uint64_t bytes,
+                               CUstream_st* stream) {
+  copy_report told;
+  told.result = copy_result::small;
+  if (bytes == 0 || bytes < options_.threshold_bytes) return told;
+  told.result = copy_result::one_place;
+  if (to < from + bytes && from < to + bytes) return told;
+  told.result = copy_result::useless;
+  if (!useful()) return told;
+  parts& have = *ready();
+  const beside_captures relaxed(driver_);
+  if (auto one = examine(have, to, from, bytes, stream, told)) {
+    const in_context on(driver_, have.all.of(one->caller.gpu));
+    told.enqueued = over_paths(have, *one, false, told);
+  }
+  if (told.enqueued) bytes_.fetch_add(bytes, std::memory_order_relaxed);
+  return told;
+}
+
+bool copy_engine::useful() {
+  return options_.executor != copy_executor::direct && ready() != nullptr;
+}
+
 // What may go over several paths; nothing where that is not possible or not known to be the same.
 std::optional<copy_engine::message> copy_engine::examine(parts& have, device_address to,
                                                          device_address from, std::uint64_t bytes,
-                                                         CUstream_st* stream) {
+                                                         CUstream_st* stream, copy_report& told) {
+  told.result = copy_result::other_context;
   CUctx_st* context = nullptr;
   if (driver_.current(&context) != driver_result::success || context == nullptr)
     return std::nullopt;
@@ -221,26 +246,50 @@ std::optional<copy_engine::message> copy_engine::examine(parts& have, device_add
   one.caller = {stream, *gpu, 0};
   one.where.source = from;
   one.where.destination = to;
-  one.source = look_at(driver_, from, bytes);
-  one.destination = look_at(driver_, to, bytes);
+  one.source = told.source = look_at(driver_, from, bytes);
+  one.destination = told.destination = look_at(driver_, to, bytes);
   const auto place = [&](const memory_view& seen) -> std::optional<endpoint> {
     if (seen.kind == memory_kind::pinned) return endpoint{endpoint_kind::host, 0};
-    if (seen.kind != memory_kind::gpu) return std::nullopt;
+    if (seen.kind != memory_kind::gpu) {
+      told.result = seen.kind == memory_kind::managed ? copy_result::managed
+                    : seen.kind == memory_kind::mixed ? copy_result::mixed
+                                                      : copy_result::pageable;
+      return std::nullopt;
+    }
+    // Access between GPUs is one of their primary contexts; others have no part in it.
     const auto index = have.index_of.at(static_cast<std::size_t>(seen.gpu));
-    if (!index) return std::nullopt;
+    if (!index || (seen.plain && have.all.gpu_of(seen.context) != seen.gpu)) return std::nullopt;
     return endpoint{endpoint_kind::gpu, *index};
   };
   const auto begin = place(one.source);
+  if (!begin) return std::nullopt;
   const auto end = place(one.destination);
-  if (!begin || !end || *begin == *end) return std::nullopt;
+  if (!end) return std::nullopt;
+  told.result = copy_result::one_place;
+  if (*begin == *end) return std::nullopt;
   one.from = *begin;
   one.to = *end;
-  if (driver_.stream_id(stream, &one.caller.id) != driver_result::success) one.caller.id = 0;
+  one.caller.id = id_of(stream, *gpu);
   return one;
 }
 
-// False if it has to be one plain copy.
-bool copy_engine::over_paths(parts& have, message& one) {
+// Unique to the stream in the life of the process, 0 if it is not known. What the driver says of
+// the default streams need not tell contexts and threads apart.
+unsigned long long copy_engine::id_of(CUstream_st* stream, int gpu) const {
+  static std::atomic<unsigned long long> threads{0};
+  thread_local const unsigned long long thread = ++threads;
+  constexpr unsigned long long default_stream = 1ULL << 63U;
+  const auto number = reinterpret_cast<std::uintptr_t>(stream);
+  const auto of_gpu = static_cast<unsigned long long>(gpu);
+  if (number <= legacy_stream) return default_stream | of_gpu;
+  if (number == per_thread_stream) return default_stream | (thread << 16U) | of_gpu;
+  unsigned long long id = 0;
+  return driver_.stream_id(stream, &id) == driver_result::success ? id : 0;
+}
+
+// False if it has to be one plain copy, which is still to be made.
+bool copy_engine::over_paths(parts& have, message& one, bool captures, copy_report& told) {
+  told.result = copy_result::capturing;
   int status = capture_none;
   unsigned long long sequence = 0;
   CUgraphNode_st* const* roots = nullptr;
@@ -249,22 +298,30 @@ bool copy_engine::over_paths(parts& have, message& one) {
   if (driver_.capture_info(one.caller.stream, &status, &sequence, &one.graph, &roots, &count) !=
       driver_result::success)
     return false;
-  if (status != capture_none && status != capture_active) return false;
+  if (status != capture_none && (status != capture_active || !captures)) return false;
   const bool capturing = status == capture_active;
   if (capturing) one.roots.assign(roots, roots + count);
   std::vector<plan::traffic> traffic;
   if (!capturing) traffic = have.traffic.beside(one.from, one.to, one.caller.id);
   one.plan =
       have.plans.find({one.from, one.to, one.bytes}, have.relays_of(one.from, one.to), traffic);
-  if (one.plan->program.direct() || !reach(have, one)) {
-    if (capturing || one.plan->program.direct_s < worth_knowing_s) return false;
+  const copy_program& program = one.plan->program;
+  told.predicted_s = program.predicted_s;
+  told.direct_s = program.direct_s;
+  told.result = program.direct()   ? copy_result::one_path
+                : reach(have, one) ? copy_result::captured
+                                   : copy_result::unreachable;
+  if (told.result != copy_result::captured) {
+    if (capturing || program.direct_s < worth_knowing_s) return false;
     plainly(one.where.destination, one.where.source, one.bytes, one.caller.stream);
     have.traffic.add(
         one.from, one.to, {{{one.from, one.to}, 0}},
         std::make_shared<completion>(have.all, one.caller.gpu, one.caller.stream, one.caller.id));
     return true;
   }
-  return capturing ? capture(have, one) : run(have, one);
+  if (capturing ? capture(have, one) : run(have, one, told.result)) return true;
+  told.result = copy_result::no_staging;
+  return false;
 }
 
 // Whether every GPU that copies a part can reach the memory at its ends: virtual memory and memory
@@ -317,7 +374,7 @@ void copy_engine::unstage(parts& have, message& one, const shared_completion& en
   one.blocks.clear();
 }
 
-bool copy_engine::run(parts& have, message& one) {
+bool copy_engine::run(parts& have, message& one, copy_result& by) {
   const copy_program& program = one.plan->program;
   const bool again = one.plan->uses.fetch_add(1, std::memory_order_relaxed) > 0;
   const bool graph = options_.executor == copy_executor::graphs ||
@@ -358,6 +415,7 @@ bool copy_engine::run(parts& have, message& one) {
   if (used) have.streams.keep(std::move(used), end);
   have.traffic.add(one.from, one.to, program.under_way, end);
   (graph ? graphs_ : streams_).fetch_add(1, std::memory_order_relaxed);
+  by = graph ? copy_result::graph : copy_result::streams;
   return true;
 }
 

@@ -30,6 +30,34 @@ struct copy_machine {
   std::vector<int> gpus;
 };
 
+// What became of a message.
+enum class copy_result : std::uint8_t {
+  streams,   // over several paths
+  graph,     // the same
+  captured,  // the same, in the caller's graph
+  // The others are one plain copy, because ...
+  small,          // it has fewer bytes than the threshold, or the options say so
+  one_path,       // no other path makes it faster
+  one_place,      // both ends are in one GPU, or in the host
+  pageable,       // host memory is not page-locked, or the driver does not know the memory
+  managed,        // the driver moves the memory
+  mixed,          // the memory is in several places
+  unreachable,    // a GPU that would relay it has no access to the memory
+  no_staging,     // staging memory, or streams, are all in use
+  other_context,  // its stream or memory is of a context that is not a primary one
+  capturing,      // its stream is being captured, or the driver does not tell
+  useless,        // there is one GPU, or the engine could not start
+};
+
+struct copy_report {
+  copy_result result = copy_result::useless;
+  bool enqueued = false;  // if not, the plain copy is left to the caller
+  memory_view source;     // as far as they were looked at
+  memory_view destination;
+  double predicted_s = 0;  // over several paths
+  double direct_s = 0;     // as one plain copy
+};
+
 class copy_engine {
  public:
   // `find_machine` is called once, when it is needed; `report` gets sentences for people, each
@@ -43,7 +71,14 @@ class copy_engine {
 
   // As `copier` promises.
   void copy(device_address to, device_address from, std::uint64_t bytes, CUstream_st* stream);
+  // The same for callers with a plain copy of their own: what would be one, and all that goes to a
+  // stream that is being captured, is left to them, unless it is reported as enqueued. Throws
+  // device_error where the driver fails; then nothing of it is under way.
+  copy_report carry(device_address to, device_address from, std::uint64_t bytes,
+                    CUstream_st* stream);
   void prepare();
+  // Whether any message can go over several paths; does what `prepare` does.
+  bool useful();
   copy_statistics statistics() const;
 
  private:
@@ -55,10 +90,11 @@ class copy_engine {
   void make_parts();
   void plainly(device_address to, device_address from, std::uint64_t bytes, CUstream_st* stream);
   std::optional<message> examine(parts& have, device_address to, device_address from,
-                                 std::uint64_t bytes, CUstream_st* stream);
-  bool over_paths(parts& have, message& one);
+                                 std::uint64_t bytes, CUstream_st* stream, copy_report& told);
+  bool over_paths(parts& have, message& one, bool captures, copy_report& told);
   bool capture(parts& have, message& one);
-  bool run(parts& have, message& one);
+  bool run(parts& have, message& one, copy_result& by);
+  unsigned long long id_of(CUstream_st* stream, int gpu) const;
   bool reach(parts& have, const message& one);
   bool stage(parts& have, message& one, unsigned long long stream_id);
   void unstage(parts& have, message& one, const shared_completion& end);

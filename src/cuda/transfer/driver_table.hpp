@@ -50,6 +50,9 @@ enum memory_type : unsigned { memory_unknown = 0, memory_host = 1, memory_device
 inline constexpr unsigned unified_memory_type = 4;
 inline constexpr unsigned event_without_timing = 2;
 inline constexpr unsigned stream_non_blocking = 1;
+// Handles of the default streams; null is the legacy one.
+inline constexpr std::uintptr_t legacy_stream = 1;
+inline constexpr std::uintptr_t per_thread_stream = 2;
 inline constexpr unsigned host_memory_portable = 1;
 inline constexpr int capture_mode_relaxed = 2;
 inline constexpr int capture_none = 0;
