@@ -1,0 +1,126 @@
+// dlsym, as programs see it: the functions of the driver that this library stands in front of are
+// answered with its own, and everything else goes to the real dlsym, as if this one was not there.
+#include <dlfcn.h>
+
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+
+#include "preload/counters.hpp"
+#include "preload/entries.hpp"
+
+// Of this library, from the linker.
+extern "C" {
+extern const char __ehdr_start __attribute__((visibility("hidden")));  // NOLINT: the linker's name
+extern const char _end __attribute__((visibility("hidden")));          // NOLINT: the linker's name
+}
+
+namespace interlace::preload {
+namespace {
+
+bool within_this_library(const void* address) {
+  const auto at = reinterpret_cast<std::uintptr_t>(address);
+  return at >= reinterpret_cast<std::uintptr_t>(&__ehdr_start) &&
+         at < reinterpret_cast<std::uintptr_t>(&_end);
+}
+
+std::string_view folder_of(const char* file) {
+  const std::string_view path = file == nullptr ? "" : file;
+  return path.substr(0, path.rfind('/') + 1);
+}
+
+// Interlace's own modules lie beside this library. Their copies are planned already.
+bool of_this_package(const void* caller) {
+  Dl_info theirs{};
+  Dl_info own{};
+  if (dladdr(caller, &theirs) == 0 || dladdr(&__ehdr_start, &own) == 0) return false;
+  const std::string_view folder = folder_of(own.dli_fname);
+  return !folder.empty() && folder == folder_of(theirs.dli_fname) &&
+         theirs.dli_fbase != own.dli_fbase &&
+         std::string_view(theirs.dli_fname).substr(folder.size(), 1) == "_";
+}
+
+struct found_entry {
+  bool any = false;
+  entry which = entry::copy;
+};
+
+found_entry entry_of_symbol(const char* symbol) {
+  if (symbol == nullptr || symbol[0] != 'c' || symbol[1] != 'u') return {};
+  for (std::size_t index = 0; index < entry_count; ++index) {
+    const auto which = static_cast<entry>(index);
+    if (std::strcmp(symbol, facts_of(which).symbol) == 0) return {true, which};
+  }
+  return {};
+}
+
+}  // namespace
+
+// Either the answer, or the function that has to give it to the caller itself.
+struct answer {
+  std::uint64_t known;
+  void* value;
+};
+
+extern "C" __attribute__((visibility("hidden"), used)) answer interlace_preload_lookup(
+    void* handle, const char* symbol, const void* caller) {
+  const find_symbol real = next_dlsym();
+  const answer pass{0, reinterpret_cast<void*>(real)};
+  const auto [any, which] = entry_of_symbol(symbol);
+  if (!any || within_this_library(caller)) return pass;
+  if (handle == RTLD_NEXT || handle == RTLD_DEFAULT) {
+    // What they find depends on who asks, so that the real one is left to answer. It may find what
+    // this library exports, as it would for a program that is linked to the driver. Where there is
+    // no driver to be found, there must be none.
+    if (real(RTLD_NEXT, symbol) != nullptr) return pass;
+    if (!within_this_library(real(RTLD_DEFAULT, symbol))) return pass;
+    if (handle == RTLD_DEFAULT && driver_function(which) != nullptr) return pass;
+    return {1, real(RTLD_NEXT, symbol)};  // nothing, and dlerror says so
+  }
+  void* found = real(handle, symbol);
+  if (within_this_library(found)) {  // the handle of the whole program
+    if (linked_function(which) == nullptr) found = real(RTLD_NEXT, symbol);
+    return {1, found};
+  }
+  if (found == nullptr || found != driver_function(which) || of_this_package(caller))
+    return {1, found};
+  counters_seen_driver();
+  return {1, stand_in(which)};
+}
+
+}  // namespace interlace::preload
+
+// The real dlsym looks at the address that it returns to, so it is not called but jumped to.
+#if !defined(__x86_64__)
+#error "the preload library is for x86-64"
+#endif
+asm(R"(
+  .text
+  .globl dlsym
+  .type dlsym, @function
+dlsym:
+  .cfi_startproc
+  endbr64
+  pushq %rdi
+  .cfi_adjust_cfa_offset 8
+  pushq %rsi
+  .cfi_adjust_cfa_offset 8
+  subq $8, %rsp
+  .cfi_adjust_cfa_offset 8
+  movq 24(%rsp), %rdx
+  call interlace_preload_lookup
+  addq $8, %rsp
+  .cfi_adjust_cfa_offset -8
+  popq %rsi
+  .cfi_adjust_cfa_offset -8
+  popq %rdi
+  .cfi_adjust_cfa_offset -8
+  testq %rax, %rax
+  jne 1f
+  jmpq *%rdx
+1:
+  movq %rdx, %rax
+  ret
+  .cfi_endproc
+  .size dlsym, . - dlsym
+)");

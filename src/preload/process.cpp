@@ -1,0 +1,28 @@
+#include "preload/process.hpp"
+
+#include <pthread.h>
+
+#include "preload/counters.hpp"
+#include "preload/settings.hpp"
+
+namespace interlace::preload {
+namespace {
+
+void before_fork() { take_over_before_fork(); }
+
+void in_parent() { take_over_after_fork(false); }
+
+void in_child() {
+  counters_forked();
+  stand_ins_forked();
+  take_over_after_fork(true);
+}
+
+// All that happens in a process that does not copy on GPUs.
+__attribute__((constructor)) void begin() {
+  counters_open(chosen().counters.c_str());
+  pthread_atfork(before_fork, in_parent, in_child);
+}
+
+}  // namespace
+}  // namespace interlace::preload

@@ -1,0 +1,402 @@
+// What programs call in place of the driver's functions. Each exists twice: as what a lookup
+// gives, which goes on to the driver, and as what this library exports, which goes on to what the
+// program would have been linked to.
+#include <pthread.h>
+
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <utility>
+
+#include "preload/counters.hpp"
+#include "preload/entries.hpp"
+#include "preload/process.hpp"
+#include "preload/take_over.hpp"
+
+namespace interlace::preload {
+namespace {
+
+using address = cuda::device_address;
+
+constexpr int not_found = 500;  // CUDA_ERROR_NOT_FOUND
+constexpr int peer_access_not_enabled = 705;
+constexpr std::uint64_t find_per_thread = 2;  // CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM
+
+// What the function goes on to.
+template <class... Arguments>
+int go_on(entry which, bool linked, Arguments... arguments) {
+  void* found = linked ? linked_function(which) : driver_function(which);
+  if (found == nullptr) return not_found;
+  return reinterpret_cast<int (*)(Arguments...)>(found)(arguments...);
+}
+
+CUstream_st* stream_of(entry which, CUstream_st* given) {
+  if (given == nullptr && facts_of(which).per_thread)
+    return reinterpret_cast<CUstream_st*>(cuda::per_thread_stream);
+  return given;
+}
+
+constexpr direction way_of(entry which) {
+  switch (which) {
+    case entry::host_to_gpu:
+    case entry::host_to_gpu_per_thread:
+    case entry::host_to_gpu_now:
+    case entry::host_to_gpu_now_per_thread:
+      return direction::host_to_gpu;
+    case entry::gpu_to_host:
+    case entry::gpu_to_host_per_thread:
+    case entry::gpu_to_host_now:
+    case entry::gpu_to_host_now_per_thread:
+      return direction::gpu_to_host;
+    case entry::copy:
+    case entry::copy_per_thread:
+    case entry::copy_now:
+    case entry::copy_now_per_thread:
+      return direction::unknown;
+    default:
+      return direction::gpu_to_gpu;
+  }
+}
+
+template <entry Which, bool Linked>
+int copy(address to, address from, std::size_t bytes, CUstream_st* stream) {
+  if (take_over({way_of(Which), to, from, bytes, stream_of(Which, stream)})) return 0;
+  return go_on(Which, Linked, to, from, bytes, stream);
+}
+
+// Its contexts say no more than its addresses do.
+template <entry Which, bool Linked>
+int peer_copy(address to, void* to_context, address from, void* from_context, std::size_t bytes,
+              CUstream_st* stream) {
+  if (take_over({way_of(Which), to, from, bytes, stream_of(Which, stream)})) return 0;
+  return go_on(Which, Linked, to, to_context, from, from_context, bytes, stream);
+}
+
+template <entry Which, bool Linked>
+int copy_now(address to, address from, std::size_t bytes) {
+  pass_now(way_of(Which), bytes);
+  return go_on(Which, Linked, to, from, bytes);
+}
+
+template <entry Which, bool Linked>
+int peer_copy_now(address to, void* to_context, address from, void* from_context,
+                  std::size_t bytes) {
+  pass_now(way_of(Which), bytes);
+  return go_on(Which, Linked, to, to_context, from, from_context, bytes);
+}
+
+// --- peer access
+// ----------------------------------------------------------------------------------
+//
+// The engine lets the primary contexts reach each other's memory. A program that does so too is
+// told what it would be told without the engine.
+
+using peer_pair = std::pair<CUctx_st*, CUctx_st*>;
+
+// The contexts that the program itself gave access to others. Without any heap, so that a fork
+// leaves it whole.
+class peer_pairs {
+ public:
+  // False if it is there already.
+  bool insert(peer_pair one) {
+    if (find(one) < count_) return false;
+    if (count_ < pairs_.size()) pairs_.at(count_++) = one;
+    return true;
+  }
+  // False if it is not there.
+  bool erase(peer_pair one) {
+    const std::size_t at = find(one);
+    if (at == count_) return false;
+    pairs_.at(at) = pairs_.at(--count_);
+    return true;
+  }
+  void clear() { count_ = 0; }
+
+ private:
+  std::size_t find(peer_pair one) const {
+    std::size_t at = 0;
+    while (at < count_ && pairs_.at(at) != one) ++at;
+    return at;
+  }
+  std::array<peer_pair, 1024> pairs_{};
+  std::size_t count_ = 0;
+};
+
+pthread_mutex_t peers_lock = PTHREAD_MUTEX_INITIALIZER;
+peer_pairs peers;  // behind the lock
+
+class peers_locked {
+ public:
+  peers_locked() { pthread_mutex_lock(&peers_lock); }
+  ~peers_locked() { pthread_mutex_unlock(&peers_lock); }
+  peers_locked(const peers_locked&) = delete;
+  peers_locked& operator=(const peers_locked&) = delete;
+};
+
+template <bool Linked>
+int enable_peer(CUctx_st* peer, unsigned flags) {
+  const int result = go_on(entry::enable_peer, Linked, peer, flags);
+  if (result != 0 && result != cuda::driver_result::peer_access_already_enabled) return result;
+  CUctx_st* own = current_context();
+  if (own == nullptr) return result;
+  const peers_locked locked;
+  const bool first = peers.insert({own, peer});
+  return result != 0 && first && engine_started() ? 0 : result;
+}
+
+template <bool Linked>
+int disable_peer(CUctx_st* peer) {
+  CUctx_st* own = current_context();
+  {
+    const peers_locked locked;
+    if (own != nullptr && engine_started()) {
+      // It stays enabled for the engine's copies.
+      return peers.erase({own, peer}) ? 0 : peer_access_not_enabled;
+    }
+  }
+  const int result = go_on(entry::disable_peer, Linked, peer);
+  if (result == 0 && own != nullptr) {
+    const peers_locked locked;
+    peers.erase({own, peer});
+  }
+  return result;
+}
+
+// --- primary contexts
+// -----------------------------------------------------------------------------
+//
+// The engine holds those of all GPUs. A program that resets one, or releases it for good, means all
+// that is in it to end; the engine ends first.
+
+// How often the program itself retained each.
+std::array<std::atomic<int>, 64> retained;
+
+bool numbered(int device) {
+  return device >= 0 && static_cast<std::size_t>(device) < retained.size();
+}
+
+template <bool Linked>
+int primary_retain(CUctx_st** context, int device) {
+  const int result = go_on(entry::primary_retain, Linked, context, device);
+  if (result == 0 && numbered(device)) retained[static_cast<std::size_t>(device)].fetch_add(1);
+  return result;
+}
+
+template <entry Which, bool Linked>
+int primary_release(int device) {
+  if (!numbered(device)) {
+    stop_engine();
+    return go_on(Which, Linked, device);
+  }
+  std::atomic<int>& count = retained[static_cast<std::size_t>(device)];
+  if (count.load() <= 1) stop_engine();
+  const int result = go_on(Which, Linked, device);
+  if (result == 0) count.fetch_sub(1);
+  return result;
+}
+
+template <entry Which, bool Linked>
+int primary_reset(int device) {
+  stop_engine();
+  {
+    const peers_locked locked;
+    peers.clear();
+  }
+  return go_on(Which, Linked, device);
+}
+
+// --- lookups by the driver
+// ------------------------------------------------------------------------
+
+// The stand-in for what the driver found, if it is one of those forms of it that this library
+// knows: the same as the driver gives to those who ask for that form.
+template <class Ask>
+void* replaced(const char* name, void* found, std::uint64_t flags, const Ask& ask) {
+  const bool per_thread = (flags & find_per_thread) != 0;
+  for (const bool matching : {true, false}) {
+    for (std::size_t index = 0; index < entry_count; ++index) {
+      const auto which = static_cast<entry>(index);
+      const entry_facts& facts = facts_of(which);
+      if ((facts.per_thread == per_thread) != matching || std::strcmp(name, facts.name) != 0)
+        continue;
+      if (ask(facts.version, facts.per_thread ? find_per_thread : 0) == found)
+        return stand_in(which);
+    }
+  }
+  return found;
+}
+
+template <bool Linked>
+int find_old(const char* name, void** function, int version, std::uint64_t flags) {
+  const int result = go_on(entry::find_old, Linked, name, function, version, flags);
+  if (result != 0 || name == nullptr || function == nullptr || *function == nullptr) return result;
+  counters_seen_driver();
+  *function = replaced(name, *function, flags, [&](int of_version, std::uint64_t with) {
+    void* found = nullptr;
+    if (go_on(entry::find_old, Linked, name, &found, of_version, with) != 0) found = nullptr;
+    return found;
+  });
+  return result;
+}
+
+template <bool Linked>
+int find(const char* name, void** function, int version, std::uint64_t flags, int* status) {
+  const int result = go_on(entry::find, Linked, name, function, version, flags, status);
+  if (result != 0 || name == nullptr || function == nullptr || *function == nullptr) return result;
+  counters_seen_driver();
+  *function = replaced(name, *function, flags, [&](int of_version, std::uint64_t with) {
+    void* found = nullptr;
+    int found_status = 0;
+    if (go_on(entry::find, Linked, name, &found, of_version, with, &found_status) != 0)
+      found = nullptr;
+    return found;
+  });
+  return result;
+}
+
+// --- all of them
+// ----------------------------------------------------------------------------------
+
+template <class Function>
+void* plain(Function* function) {
+  return reinterpret_cast<void*>(function);
+}
+
+}  // namespace
+
+void* stand_in(entry which) {
+  switch (which) {
+    case entry::copy:
+      return plain(copy<entry::copy, false>);
+    case entry::copy_per_thread:
+      return plain(copy<entry::copy_per_thread, false>);
+    case entry::host_to_gpu:
+      return plain(copy<entry::host_to_gpu, false>);
+    case entry::host_to_gpu_per_thread:
+      return plain(copy<entry::host_to_gpu_per_thread, false>);
+    case entry::gpu_to_host:
+      return plain(copy<entry::gpu_to_host, false>);
+    case entry::gpu_to_host_per_thread:
+      return plain(copy<entry::gpu_to_host_per_thread, false>);
+    case entry::gpu_to_gpu:
+      return plain(copy<entry::gpu_to_gpu, false>);
+    case entry::gpu_to_gpu_per_thread:
+      return plain(copy<entry::gpu_to_gpu_per_thread, false>);
+    case entry::peer:
+      return plain(peer_copy<entry::peer, false>);
+    case entry::peer_per_thread:
+      return plain(peer_copy<entry::peer_per_thread, false>);
+    case entry::copy_now:
+      return plain(copy_now<entry::copy_now, false>);
+    case entry::copy_now_per_thread:
+      return plain(copy_now<entry::copy_now_per_thread, false>);
+    case entry::host_to_gpu_now:
+      return plain(copy_now<entry::host_to_gpu_now, false>);
+    case entry::host_to_gpu_now_per_thread:
+      return plain(copy_now<entry::host_to_gpu_now_per_thread, false>);
+    case entry::gpu_to_host_now:
+      return plain(copy_now<entry::gpu_to_host_now, false>);
+    case entry::gpu_to_host_now_per_thread:
+      return plain(copy_now<entry::gpu_to_host_now_per_thread, false>);
+    case entry::gpu_to_gpu_now:
+      return plain(copy_now<entry::gpu_to_gpu_now, false>);
+    case entry::gpu_to_gpu_now_per_thread:
+      return plain(copy_now<entry::gpu_to_gpu_now_per_thread, false>);
+    case entry::peer_now:
+      return plain(peer_copy_now<entry::peer_now, false>);
+    case entry::peer_now_per_thread:
+      return plain(peer_copy_now<entry::peer_now_per_thread, false>);
+    case entry::enable_peer:
+      return plain(enable_peer<false>);
+    case entry::disable_peer:
+      return plain(disable_peer<false>);
+    case entry::primary_retain:
+      return plain(primary_retain<false>);
+    case entry::primary_release_old:
+      return plain(primary_release<entry::primary_release_old, false>);
+    case entry::primary_release:
+      return plain(primary_release<entry::primary_release, false>);
+    case entry::primary_reset_old:
+      return plain(primary_reset<entry::primary_reset_old, false>);
+    case entry::primary_reset:
+      return plain(primary_reset<entry::primary_reset, false>);
+    case entry::find_old:
+      return plain(find_old<false>);
+    case entry::find:
+      return plain(find<false>);
+  }
+  return nullptr;
+}
+
+void stand_ins_forked() noexcept { peers_lock = PTHREAD_MUTEX_INITIALIZER; }
+
+// --- what is exported
+// -----------------------------------------------------------------------------
+
+// INTERLACE_EXPORT(entry, symbol, parameters, function)
+#define INTERLACE_EXPORT(which, symbol, parameters, ...)                                  \
+  __attribute__((visibility("default"))) int exported_##which parameters __asm__(symbol); \
+  int exported_##which parameters { return __VA_ARGS__; }
+
+#define INTERLACE_EXPORT_COPY(which, symbol)                                            \
+  INTERLACE_EXPORT(which, symbol,                                                       \
+                   (address to, address from, std::size_t bytes, CUstream_st * stream), \
+                   copy<entry::which, true>(to, from, bytes, stream))
+#define INTERLACE_EXPORT_PEER(which, symbol)                                              \
+  INTERLACE_EXPORT(                                                                       \
+      which, symbol,                                                                      \
+      (address to, void* to_context, address from, void* from_context, std::size_t bytes, \
+       CUstream_st* stream),                                                              \
+      peer_copy<entry::which, true>(to, to_context, from, from_context, bytes, stream))
+#define INTERLACE_EXPORT_NOW(which, symbol)                                      \
+  INTERLACE_EXPORT(which, symbol, (address to, address from, std::size_t bytes), \
+                   copy_now<entry::which, true>(to, from, bytes))
+#define INTERLACE_EXPORT_PEER_NOW(which, symbol)                                           \
+  INTERLACE_EXPORT(                                                                        \
+      which, symbol,                                                                       \
+      (address to, void* to_context, address from, void* from_context, std::size_t bytes), \
+      peer_copy_now<entry::which, true>(to, to_context, from, from_context, bytes))
+
+INTERLACE_EXPORT_COPY(copy, "cuMemcpyAsync")
+INTERLACE_EXPORT_COPY(copy_per_thread, "cuMemcpyAsync_ptsz")
+INTERLACE_EXPORT_COPY(host_to_gpu, "cuMemcpyHtoDAsync_v2")
+INTERLACE_EXPORT_COPY(host_to_gpu_per_thread, "cuMemcpyHtoDAsync_v2_ptsz")
+INTERLACE_EXPORT_COPY(gpu_to_host, "cuMemcpyDtoHAsync_v2")
+INTERLACE_EXPORT_COPY(gpu_to_host_per_thread, "cuMemcpyDtoHAsync_v2_ptsz")
+INTERLACE_EXPORT_COPY(gpu_to_gpu, "cuMemcpyDtoDAsync_v2")
+INTERLACE_EXPORT_COPY(gpu_to_gpu_per_thread, "cuMemcpyDtoDAsync_v2_ptsz")
+INTERLACE_EXPORT_PEER(peer, "cuMemcpyPeerAsync")
+INTERLACE_EXPORT_PEER(peer_per_thread, "cuMemcpyPeerAsync_ptsz")
+INTERLACE_EXPORT_NOW(copy_now, "cuMemcpy")
+INTERLACE_EXPORT_NOW(copy_now_per_thread, "cuMemcpy_ptds")
+INTERLACE_EXPORT_NOW(host_to_gpu_now, "cuMemcpyHtoD_v2")
+INTERLACE_EXPORT_NOW(host_to_gpu_now_per_thread, "cuMemcpyHtoD_v2_ptds")
+INTERLACE_EXPORT_NOW(gpu_to_host_now, "cuMemcpyDtoH_v2")
+INTERLACE_EXPORT_NOW(gpu_to_host_now_per_thread, "cuMemcpyDtoH_v2_ptds")
+INTERLACE_EXPORT_NOW(gpu_to_gpu_now, "cuMemcpyDtoD_v2")
+INTERLACE_EXPORT_NOW(gpu_to_gpu_now_per_thread, "cuMemcpyDtoD_v2_ptds")
+INTERLACE_EXPORT_PEER_NOW(peer_now, "cuMemcpyPeer")
+INTERLACE_EXPORT_PEER_NOW(peer_now_per_thread, "cuMemcpyPeer_ptds")
+
+INTERLACE_EXPORT(enable_peer, "cuCtxEnablePeerAccess", (CUctx_st * peer, unsigned flags),
+                 enable_peer<true>(peer, flags))
+INTERLACE_EXPORT(disable_peer, "cuCtxDisablePeerAccess", (CUctx_st * peer),
+                 disable_peer<true>(peer))
+INTERLACE_EXPORT(primary_retain, "cuDevicePrimaryCtxRetain", (CUctx_st * *context, int device),
+                 primary_retain<true>(context, device))
+INTERLACE_EXPORT(primary_release_old, "cuDevicePrimaryCtxRelease", (int device),
+                 primary_release<entry::primary_release_old, true>(device))
+INTERLACE_EXPORT(primary_release, "cuDevicePrimaryCtxRelease_v2", (int device),
+                 primary_release<entry::primary_release, true>(device))
+INTERLACE_EXPORT(primary_reset_old, "cuDevicePrimaryCtxReset", (int device),
+                 primary_reset<entry::primary_reset_old, true>(device))
+INTERLACE_EXPORT(primary_reset, "cuDevicePrimaryCtxReset_v2", (int device),
+                 primary_reset<entry::primary_reset, true>(device))
+INTERLACE_EXPORT(find_old, "cuGetProcAddress",
+                 (const char* name, void** function, int version, std::uint64_t flags),
+                 find_old<true>(name, function, version, flags))
+INTERLACE_EXPORT(find, "cuGetProcAddress_v2",
+                 (const char* name, void** function, int version, std::uint64_t flags, int* status),
+                 find<true>(name, function, version, flags, status))
+
+}  // namespace interlace::preload

@@ -1,0 +1,829 @@
+#include "fake_driver.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+using address = unsigned long long;
+
+constexpr int success = 0, invalid_value = 1, not_initialized = 3, invalid_device = 101,
+              invalid_context = 201, peer_already = 704, peer_not = 705, not_found = 500,
+              not_ready = 600, launch_failed = 719, not_supported = 801;
+
+}  // namespace
+
+// --- what was enqueued
+// ----------------------------------------------------------------------------
+
+struct operation;
+using shared_operation = std::shared_ptr<operation>;
+struct operation {
+  std::function<void()> run;
+  std::vector<shared_operation> after;
+  bool done = false;
+};
+
+namespace {
+
+std::recursive_mutex mutex;
+using locked = std::lock_guard<std::recursive_mutex>;
+
+std::mt19937_64& random() {
+  static std::mt19937_64 made = [] {
+    const char* seed = std::getenv("FAKE_SEED");
+    return std::mt19937_64(seed == nullptr ? 1 : std::strtoull(seed, nullptr, 10));
+  }();
+  return made;
+}
+
+std::vector<shared_operation>& pending() {
+  static std::vector<shared_operation> all;
+  return all;
+}
+
+bool runnable(const operation& one) {
+  return std::all_of(one.after.begin(), one.after.end(), [](const auto& on) { return on->done; });
+}
+
+// One that may run, at random. There is one wherever something is pending.
+void step() {
+  auto& all = pending();
+  const std::size_t begin = random()() % all.size();
+  for (std::size_t count = 0; count < all.size(); ++count) {
+    const std::size_t at = (begin + count) % all.size();
+    if (!runnable(*all[at])) continue;
+    const shared_operation one = all[at];
+    all[at] = all.back();
+    all.pop_back();
+    if (one->run) one->run();
+    one->run = nullptr;
+    one->after.clear();
+    one->done = true;
+    return;
+  }
+  std::fprintf(stderr, "fake driver: what is pending waits for itself\n");
+  std::abort();
+}
+
+void finish(const shared_operation& one) {
+  while (one && !one->done) step();
+}
+
+shared_operation enqueue(std::vector<shared_operation> after, std::function<void()> run) {
+  auto made = std::make_shared<operation>();
+  after.erase(std::remove(after.begin(), after.end(), nullptr), after.end());
+  made->after = std::move(after);
+  made->run = std::move(run);
+  pending().push_back(made);
+  while (pending().size() > 3000) step();
+  return made;
+}
+
+}  // namespace
+
+// --- objects
+// --------------------------------------------------------------------------------------
+
+struct CUstream_st {
+  CUctx_st* context = nullptr;
+  bool blocking = true;
+  bool legacy = false;
+  unsigned long long id = 0;
+  shared_operation last;
+  CUgraph_st* captured = nullptr;
+};
+
+struct CUctx_st {
+  int gpu = 0;
+  bool primary = false;
+  int retains = 0;
+  std::set<CUctx_st*> peers;
+  CUstream_st legacy;
+  std::set<CUstream_st*> streams;
+  std::map<std::thread::id, CUstream_st> per_thread;
+};
+
+struct CUevent_st {
+  shared_operation recorded;
+};
+
+struct node_copy {
+  address to = 0;
+  address from = 0;
+  std::size_t bytes = 0;
+};
+
+struct CUgraphNode_st {
+  node_copy copy;
+  std::vector<CUgraphNode_st*> after;
+};
+
+struct CUgraph_st {
+  std::vector<std::unique_ptr<CUgraphNode_st>> nodes;
+};
+
+struct CUgraphExec_st {
+  struct node {
+    CUgraphNode_st* of = nullptr;
+    node_copy copy;
+    std::vector<std::size_t> after;
+  };
+  std::vector<node> nodes;
+  shared_operation last;
+};
+
+struct CUuserObject_st;
+
+namespace {
+
+enum class kind { gpu, pinned, managed };
+struct allocation {
+  address begin = 0;
+  std::size_t bytes = 0;
+  kind of = kind::gpu;
+  CUctx_st* context = nullptr;
+  unsigned long long id = 0;
+};
+
+struct driver {
+  int gpus = 4;
+  bool started = false;
+  std::vector<std::unique_ptr<CUctx_st>> primaries;
+  std::map<address, allocation> memory;
+  unsigned long long next_id = 100;
+  std::map<std::string, std::uint64_t> calls;
+  long until_failure = 0;
+  long failures = 0;
+};
+
+driver& state() {
+  static auto* one = [] {
+    auto* made = new driver;
+    if (const char* gpus = std::getenv("FAKE_GPUS")) made->gpus = std::atoi(gpus);
+    for (int gpu = 0; gpu < made->gpus; ++gpu) {
+      made->primaries.push_back(std::make_unique<CUctx_st>());
+      made->primaries.back()->gpu = gpu;
+      made->primaries.back()->primary = true;
+    }
+    return made;
+  }();
+  return *one;
+}
+
+thread_local std::vector<CUctx_st*> stack;
+thread_local CUctx_st* own = nullptr;  // current, below the stack
+
+CUctx_st* current() { return stack.empty() ? own : stack.back(); }
+
+CUstream_st* resolve(CUstream_st* given) {
+  const auto number = reinterpret_cast<std::uintptr_t>(given);
+  if (number > 2) return given;
+  CUctx_st* context = current();
+  if (context == nullptr) return nullptr;
+  CUstream_st* found = &context->legacy;
+  if (number == 2) found = &context->per_thread[std::this_thread::get_id()];
+  found->context = context;
+  found->legacy = number != 2;
+  if (found->id == 0) found->id = ++state().next_id;
+  return found;
+}
+
+// What is enqueued next on a stream waits for these: its own work, and by the legacy default stream
+// that of all blocking ones, which wait for it in turn.
+std::vector<shared_operation> before(CUstream_st* stream) {
+  std::vector<shared_operation> found{stream->last};
+  CUctx_st* context = stream->context;
+  if (stream->legacy) {
+    for (CUstream_st* one : context->streams)
+      if (one->blocking) found.push_back(one->last);
+    for (auto& [thread, one] : context->per_thread) found.push_back(one.last);
+  } else if (stream->blocking) {
+    found.push_back(context->legacy.last);
+  }
+  return found;
+}
+
+allocation* find(address at) {
+  auto& memory = state().memory;
+  auto next = memory.upper_bound(at);
+  if (next == memory.begin()) return nullptr;
+  allocation& one = std::prev(next)->second;
+  return at < one.begin + one.bytes ? &one : nullptr;
+}
+
+void count(const char* symbol) {
+  const locked lock(mutex);
+  ++state().calls[symbol];
+}
+
+// Whether an engine of this context's GPU reaches the memory.
+bool reaches(CUctx_st* context, const allocation* one) {
+  if (one == nullptr || one->of != kind::gpu || one->context->gpu == context->gpu) return true;
+  return context->peers.count(one->context) > 0;
+}
+
+int add_copy(address to, address from, std::size_t bytes, CUstream_st* given, bool waits) {
+  const locked lock(mutex);
+  if (!state().started) return not_initialized;
+  CUstream_st* stream = resolve(given);
+  if (stream == nullptr) return invalid_context;
+  if (state().failures > 0 && state().until_failure-- <= 0) {
+    --state().failures;
+    return launch_failed;
+  }
+  allocation* target = find(to);
+  allocation* source = find(from);
+  for (const auto& [one, at] : {std::pair{target, to}, std::pair{source, from}})
+    if (one != nullptr && at + bytes > one->begin + one->bytes) return invalid_value;
+  if (stream->captured != nullptr) {
+    auto& nodes = stream->captured->nodes;
+    auto made = std::make_unique<CUgraphNode_st>();
+    made->copy = {to, from, bytes};
+    if (!nodes.empty()) made->after.push_back(nodes.back().get());
+    nodes.push_back(std::move(made));
+    return success;
+  }
+  stream->last = enqueue(before(stream), [=] {
+    std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes);
+  });
+  if (waits || target == nullptr || source == nullptr) finish(stream->last);
+  return success;
+}
+
+}  // namespace
+
+extern "C" {
+
+std::uint64_t fake_calls(const char* symbol) {
+  const locked lock(mutex);
+  return state().calls[symbol];
+}
+void fake_fail_copies(long after, long times) {
+  const locked lock(mutex);
+  state().until_failure = after;
+  state().failures = times;
+}
+
+// --- devices
+// --------------------------------------------------------------------------------------
+
+int cuInit(unsigned) {
+  const locked lock(mutex);
+  state().started = true;
+  return success;
+}
+int cuDriverGetVersion(int* version) {
+  *version = 13000;
+  return success;
+}
+int cuDeviceGetCount(int* count) {
+  *count = state().gpus;
+  return success;
+}
+int cuDeviceGet(int* device, int ordinal) {
+  if (ordinal < 0 || ordinal >= state().gpus) return invalid_device;
+  *device = ordinal;
+  return success;
+}
+int cuDeviceGetName(char* name, int length, int) {
+  std::snprintf(name, static_cast<std::size_t>(length), "Fake H200");
+  return success;
+}
+int cuDeviceTotalMem_v2(std::size_t* bytes, int) {
+  *bytes = std::size_t{1} << 30;
+  return success;
+}
+int cuDeviceGetAttribute(int* value, int attribute, int) {
+  static const std::map<int, int> known{{10, 32},   {13, 1980000},  {16, 132},    {36, 3201000},
+                                        {37, 6144}, {38, 62914560}, {39, 2048},   {40, 3},
+                                        {75, 9},    {76, 0},        {81, 233472}, {106, 32}};
+  const auto found = known.find(attribute);
+  *value = found == known.end() ? 0 : found->second;
+  return success;
+}
+int cuDeviceGetPCIBusId(char* text, int length, int device) {
+  std::snprintf(text, static_cast<std::size_t>(length), "0000:%02X:00.0", device + 1);
+  return success;
+}
+int cuDeviceCanAccessPeer(int* can, int one, int other) {
+  *can = one != other;
+  return success;
+}
+int cuGetErrorName(int, const char** name) {
+  *name = "FAKE_ERROR";
+  return success;
+}
+int cuGetErrorString(int, const char** text) {
+  *text = "an error of the fake driver";
+  return success;
+}
+
+// --- contexts
+// -------------------------------------------------------------------------------------
+
+int cuDevicePrimaryCtxRetain(CUctx_st** context, int device) {
+  const locked lock(mutex);
+  if (!state().started) return not_initialized;
+  CUctx_st* one = state().primaries.at(static_cast<std::size_t>(device)).get();
+  ++one->retains;
+  *context = one;
+  return success;
+}
+int cuDevicePrimaryCtxRelease_v2(int device) {
+  const locked lock(mutex);
+  CUctx_st* one = state().primaries.at(static_cast<std::size_t>(device)).get();
+  if (one->retains == 0) return invalid_context;
+  if (--one->retains == 0) one->peers.clear();
+  return success;
+}
+int cuDevicePrimaryCtxRelease(int device) { return cuDevicePrimaryCtxRelease_v2(device); }
+int cuDevicePrimaryCtxReset_v2(int device) {
+  const locked lock(mutex);
+  CUctx_st* one = state().primaries.at(static_cast<std::size_t>(device)).get();
+  // A stream that is left is somebody's who will use it again.
+  if (one->retains > 1 || !one->streams.empty()) {
+    std::fprintf(stderr, "fake driver: a context that is in use was reset\n");
+    std::abort();
+  }
+  one->peers.clear();
+  return success;
+}
+int cuDevicePrimaryCtxReset(int device) { return cuDevicePrimaryCtxReset_v2(device); }
+int cuCtxCreate_v2(CUctx_st** context, unsigned, int device) {
+  auto* made = new CUctx_st;
+  made->gpu = device;
+  *context = made;
+  stack.push_back(made);
+  return success;
+}
+int cuCtxSetCurrent(CUctx_st* context) {
+  (stack.empty() ? own : stack.back()) = context;
+  return success;
+}
+int cuCtxGetCurrent(CUctx_st** context) {
+  *context = current();
+  return success;
+}
+int cuCtxPushCurrent_v2(CUctx_st* context) {
+  if (context == nullptr) return invalid_context;
+  stack.push_back(context);
+  return success;
+}
+int cuCtxPopCurrent_v2(CUctx_st** context) {
+  if (stack.empty()) return invalid_context;
+  *context = stack.back();
+  stack.pop_back();
+  return success;
+}
+int cuCtxSynchronize() {
+  const locked lock(mutex);
+  while (!pending().empty()) step();
+  return success;
+}
+int cuCtxEnablePeerAccess(CUctx_st* peer, unsigned) {
+  const locked lock(mutex);
+  if (current() == nullptr) return invalid_context;
+  return current()->peers.insert(peer).second ? success : peer_already;
+}
+int cuCtxDisablePeerAccess(CUctx_st* peer) {
+  const locked lock(mutex);
+  if (current() == nullptr) return invalid_context;
+  return current()->peers.erase(peer) > 0 ? success : peer_not;
+}
+
+// --- memory
+// ---------------------------------------------------------------------------------------
+
+static int allocate(address* into, std::size_t bytes, kind of) {
+  const locked lock(mutex);
+  if (current() == nullptr) return invalid_context;
+  void* made = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+  const auto at = reinterpret_cast<address>(made);
+  state().memory[at] = {at, bytes, of, current(), ++state().next_id};
+  *into = at;
+  return success;
+}
+static int release(address at) {
+  const locked lock(mutex);
+  while (!pending().empty()) step();
+  if (state().memory.erase(at) == 0) return invalid_value;
+  std::free(reinterpret_cast<void*>(at));
+  return success;
+}
+int cuMemAlloc_v2(address* into, std::size_t bytes) { return allocate(into, bytes, kind::gpu); }
+int cuMemFree_v2(address at) { return release(at); }
+int cuMemAllocManaged(address* into, std::size_t bytes, unsigned) {
+  return allocate(into, bytes, kind::managed);
+}
+int cuMemHostAlloc(void** into, std::size_t bytes, unsigned) {
+  return allocate(reinterpret_cast<address*>(into), bytes, kind::pinned);
+}
+int cuMemFreeHost(void* at) { return release(reinterpret_cast<address>(at)); }
+
+int cuPointerGetAttributes(unsigned count, int* which, void** into, address at) {
+  const locked lock(mutex);
+  if (current() == nullptr) return invalid_context;
+  const allocation* one = find(at);
+  const auto put = [](void* target, auto value) { std::memcpy(target, &value, sizeof value); };
+  for (unsigned index = 0; index < count; ++index) {
+    void* target = into[index];
+    switch (which[index]) {
+      case 1:
+        put(target, one == nullptr ? nullptr : one->context);
+        break;
+      case 2:
+        put(target, one == nullptr ? 0U : one->of == kind::pinned ? 1U : 2U);
+        break;
+      case 7:
+        put(target, one == nullptr ? 0ULL : one->id);
+        break;
+      case 8:
+        put(target, one != nullptr && one->of == kind::managed ? 1U : 0U);
+        break;
+      case 9:
+        put(target, one == nullptr ? -2 : one->context->gpu);
+        break;
+      case 10:
+        put(target, one != nullptr && one->of == kind::gpu ? 1U : 0U);
+        break;
+      case 16:
+        put(target, one != nullptr && reaches(current(), one) ? 3U : 0U);
+        break;
+      case 17:
+        put(target, static_cast<void*>(nullptr));
+        break;
+      case 18:
+        put(target, one == nullptr ? std::size_t{0} : one->bytes);
+        break;
+      case 19:
+        put(target, one == nullptr ? address{0} : one->begin);
+        break;
+      default:
+        return invalid_value;
+    }
+  }
+  return success;
+}
+
+// --- copies
+// ---------------------------------------------------------------------------------------
+
+#define FAKE_COPY(name, To, From)                                             \
+  int name(To to, From from, std::size_t bytes, CUstream_st* stream) {        \
+    count(#name);                                                             \
+    return add_copy((address)to, (address)from, bytes, stream, false);        \
+  }                                                                           \
+  int name##_ptsz(To to, From from, std::size_t bytes, CUstream_st* stream) { \
+    count(#name "_ptsz");                                                     \
+    return add_copy((address)to, (address)from, bytes,                        \
+                    stream == nullptr ? (CUstream_st*)2 : stream, false);     \
+  }
+FAKE_COPY(cuMemcpyAsync, address, address)
+FAKE_COPY(cuMemcpyHtoDAsync_v2, address, const void*)
+FAKE_COPY(cuMemcpyDtoHAsync_v2, void*, address)
+FAKE_COPY(cuMemcpyDtoDAsync_v2, address, address)
+
+int cuMemcpyPeerAsync(address to, CUctx_st*, address from, CUctx_st*, std::size_t bytes,
+                      CUstream_st* stream) {
+  count("cuMemcpyPeerAsync");
+  return add_copy(to, from, bytes, stream, false);
+}
+int cuMemcpyPeerAsync_ptsz(address to, CUctx_st*, address from, CUctx_st*, std::size_t bytes,
+                           CUstream_st* stream) {
+  count("cuMemcpyPeerAsync_ptsz");
+  return add_copy(to, from, bytes, stream == nullptr ? (CUstream_st*)2 : stream, false);
+}
+
+#define FAKE_COPY_NOW(name, To, From)                                          \
+  int name(To to, From from, std::size_t bytes) {                              \
+    count(#name);                                                              \
+    return add_copy((address)to, (address)from, bytes, nullptr, true);         \
+  }                                                                            \
+  int name##_ptds(To to, From from, std::size_t bytes) {                       \
+    count(#name "_ptds");                                                      \
+    return add_copy((address)to, (address)from, bytes, (CUstream_st*)2, true); \
+  }
+FAKE_COPY_NOW(cuMemcpy, address, address)
+FAKE_COPY_NOW(cuMemcpyHtoD_v2, address, const void*)
+FAKE_COPY_NOW(cuMemcpyDtoH_v2, void*, address)
+FAKE_COPY_NOW(cuMemcpyDtoD_v2, address, address)
+
+// The first form of it, with sizes of 32 bits.
+int cuMemcpyHtoDAsync(unsigned to, const void* from, unsigned bytes, CUstream_st* stream) {
+  count("cuMemcpyHtoDAsync");
+  return add_copy(to, (address)from, bytes, stream, false);
+}
+
+// --- streams and events
+// ---------------------------------------------------------------------------
+
+int cuStreamCreate(CUstream_st** made, unsigned flags) {
+  const locked lock(mutex);
+  if (current() == nullptr) return invalid_context;
+  *made = new CUstream_st;
+  (*made)->context = current();
+  (*made)->blocking = (flags & 1U) == 0;
+  (*made)->id = ++state().next_id;
+  current()->streams.insert(*made);
+  return success;
+}
+int cuStreamDestroy_v2(CUstream_st* stream) {
+  const locked lock(mutex);
+  finish(stream->last);
+  stream->context->streams.erase(stream);
+  delete stream;
+  return success;
+}
+int cuStreamSynchronize(CUstream_st* given) {
+  const locked lock(mutex);
+  CUstream_st* stream = resolve(given);
+  if (stream == nullptr) return invalid_context;
+  for (const shared_operation& one : before(stream)) finish(one);
+  return success;
+}
+int cuStreamWaitEvent(CUstream_st* given, CUevent_st* event, unsigned) {
+  const locked lock(mutex);
+  CUstream_st* stream = resolve(given);
+  if (stream == nullptr) return invalid_context;
+  auto after = before(stream);
+  after.push_back(event->recorded);
+  stream->last = enqueue(std::move(after), nullptr);
+  return success;
+}
+int cuStreamGetCtx(CUstream_st* given, CUctx_st** context) {
+  const locked lock(mutex);
+  CUstream_st* stream = resolve(given);
+  if (stream == nullptr) return invalid_context;
+  *context = stream->context;
+  return success;
+}
+int cuStreamGetId(CUstream_st* given, unsigned long long* id) {
+  const locked lock(mutex);
+  CUstream_st* stream = resolve(given);
+  if (stream == nullptr) return invalid_context;
+  *id = stream->id;
+  return success;
+}
+int cuStreamGetCaptureInfo_v2(CUstream_st* given, int* status, unsigned long long* id,
+                              CUgraph_st** graph, CUgraphNode_st* const** after,
+                              std::size_t* count) {
+  const locked lock(mutex);
+  CUstream_st* stream = resolve(given);
+  if (stream == nullptr) return invalid_context;
+  *status = stream->captured == nullptr ? 0 : 1;
+  if (id != nullptr) *id = 1;
+  if (graph != nullptr) *graph = stream->captured;
+  if (after != nullptr) *after = nullptr;
+  if (count != nullptr) *count = 0;
+  return success;
+}
+int cuStreamUpdateCaptureDependencies(CUstream_st*, CUgraphNode_st**, std::size_t, unsigned) {
+  return not_supported;
+}
+int cuThreadExchangeStreamCaptureMode(int* mode) {
+  static thread_local int own_mode = 0;
+  std::swap(*mode, own_mode);
+  return success;
+}
+int cuStreamBeginCapture_v2(CUstream_st* stream, int) {
+  const locked lock(mutex);
+  stream->captured = new CUgraph_st;
+  return success;
+}
+int cuStreamEndCapture(CUstream_st* stream, CUgraph_st** graph) {
+  const locked lock(mutex);
+  *graph = stream->captured;
+  stream->captured = nullptr;
+  return success;
+}
+
+int cuEventCreate(CUevent_st** made, unsigned) {
+  *made = new CUevent_st;
+  return success;
+}
+int cuEventDestroy_v2(CUevent_st* event) {
+  const locked lock(mutex);
+  delete event;
+  return success;
+}
+int cuEventRecord(CUevent_st* event, CUstream_st* given) {
+  const locked lock(mutex);
+  CUstream_st* stream = resolve(given);
+  if (stream == nullptr) return invalid_context;
+  stream->last = enqueue(before(stream), nullptr);
+  event->recorded = stream->last;
+  return success;
+}
+int cuEventQuery(CUevent_st* event) {
+  const locked lock(mutex);
+  if (!event->recorded || event->recorded->done) return success;
+  step();
+  return event->recorded->done ? success : not_ready;
+}
+int cuEventSynchronize(CUevent_st* event) {
+  const locked lock(mutex);
+  finish(event->recorded);
+  return success;
+}
+
+// --- graphs
+// ---------------------------------------------------------------------------------------
+
+// Of CUDA_MEMCPY3D, what copies of one run of bytes use.
+struct memcpy_3d {
+  std::size_t from_place[4];
+  unsigned from_type;
+  const void* from_host;
+  address from;
+  void* from_more[2];
+  std::size_t from_size[2];
+  std::size_t to_place[4];
+  unsigned to_type;
+  void* to_host;
+  address to;
+  void* to_more[2];
+  std::size_t to_size[2];
+  std::size_t bytes, height, depth;
+};
+
+int cuGraphCreate(CUgraph_st** made, unsigned) {
+  *made = new CUgraph_st;
+  return success;
+}
+int cuGraphDestroy(CUgraph_st* graph) {
+  delete graph;
+  return success;
+}
+int cuGraphAddMemcpyNode(CUgraphNode_st** made, CUgraph_st* graph, CUgraphNode_st* const* after,
+                         std::size_t count, const memcpy_3d* copy, CUctx_st*) {
+  auto node = std::make_unique<CUgraphNode_st>();
+  node->copy = {copy->to, copy->from, copy->bytes};
+  node->after.assign(after, after + count);
+  *made = node.get();
+  graph->nodes.push_back(std::move(node));
+  return success;
+}
+int cuGraphInstantiateWithFlags(CUgraphExec_st** made, CUgraph_st* graph, unsigned long long) {
+  auto exec = std::make_unique<CUgraphExec_st>();
+  std::map<CUgraphNode_st*, std::size_t> index;
+  for (const auto& node : graph->nodes) {
+    CUgraphExec_st::node one{node.get(), node->copy, {}};
+    for (CUgraphNode_st* on : node->after) one.after.push_back(index.at(on));
+    index[node.get()] = exec->nodes.size();
+    exec->nodes.push_back(std::move(one));
+  }
+  *made = exec.release();
+  return success;
+}
+int cuGraphExecDestroy(CUgraphExec_st* exec) {
+  delete exec;
+  return success;
+}
+int cuGraphExecMemcpyNodeSetParams(CUgraphExec_st* exec, CUgraphNode_st* node,
+                                   const memcpy_3d* copy, CUctx_st*) {
+  for (auto& one : exec->nodes)
+    if (one.of == node) one.copy = {copy->to, copy->from, copy->bytes};
+  return success;
+}
+int cuGraphLaunch(CUgraphExec_st* exec, CUstream_st* given) {
+  const locked lock(mutex);
+  CUstream_st* stream = resolve(given);
+  if (stream == nullptr) return invalid_context;
+  auto after = before(stream);
+  after.push_back(exec->last);
+  const shared_operation begin = enqueue(std::move(after), nullptr);
+  std::vector<shared_operation> nodes;
+  for (const auto& one : exec->nodes) {
+    std::vector<shared_operation> on{begin};
+    for (const std::size_t earlier : one.after) on.push_back(nodes[earlier]);
+    nodes.push_back(enqueue(std::move(on), [copy = one.copy] {
+      std::memmove(reinterpret_cast<void*>(copy.to), reinterpret_cast<void*>(copy.from),
+                   copy.bytes);
+    }));
+  }
+  nodes.push_back(begin);
+  stream->last = enqueue(std::move(nodes), nullptr);
+  exec->last = stream->last;
+  return success;
+}
+int cuUserObjectCreate(CUuserObject_st**, void*, void (*)(void*), unsigned, unsigned) {
+  return not_supported;
+}
+int cuUserObjectRelease(CUuserObject_st*, unsigned) { return not_supported; }
+int cuGraphRetainUserObject(CUgraph_st*, CUuserObject_st*, unsigned, unsigned) {
+  return not_supported;
+}
+
+// --- lookups
+// --------------------------------------------------------------------------------------
+
+struct listed {
+  const char* name;
+  int version;
+  bool per_thread;
+  void* function;
+};
+#define FAKE(name, version, symbol) \
+  { name, version, false, (void*)symbol }
+#define FAKE_PER_THREAD(name, symbol) \
+  { name, 7000, true, (void*)symbol }
+
+// As of the real driver, what is found here need not be at the address of what is exported.
+static int found_host_to_gpu(address to, const void* from, std::size_t bytes, CUstream_st* on) {
+  return cuMemcpyHtoDAsync_v2(to, from, bytes, on);
+}
+
+static const listed all[] = {
+    FAKE("cuInit", 2000, cuInit),
+    FAKE("cuGetErrorName", 6000, cuGetErrorName),
+    FAKE("cuDeviceGetCount", 2000, cuDeviceGetCount),
+    FAKE("cuDeviceGetPCIBusId", 4010, cuDeviceGetPCIBusId),
+    FAKE("cuDeviceCanAccessPeer", 4000, cuDeviceCanAccessPeer),
+    FAKE("cuDevicePrimaryCtxRetain", 7000, cuDevicePrimaryCtxRetain),
+    FAKE("cuDevicePrimaryCtxRelease", 7000, cuDevicePrimaryCtxRelease),
+    FAKE("cuDevicePrimaryCtxRelease", 11000, cuDevicePrimaryCtxRelease_v2),
+    FAKE("cuDevicePrimaryCtxReset", 7000, cuDevicePrimaryCtxReset),
+    FAKE("cuDevicePrimaryCtxReset", 11000, cuDevicePrimaryCtxReset_v2),
+    FAKE("cuCtxPushCurrent", 4000, cuCtxPushCurrent_v2),
+    FAKE("cuCtxPopCurrent", 4000, cuCtxPopCurrent_v2),
+    FAKE("cuCtxGetCurrent", 4000, cuCtxGetCurrent),
+    FAKE("cuCtxSetCurrent", 4000, cuCtxSetCurrent),
+    FAKE("cuCtxSynchronize", 2000, cuCtxSynchronize),
+    FAKE("cuCtxEnablePeerAccess", 4000, cuCtxEnablePeerAccess),
+    FAKE("cuCtxDisablePeerAccess", 4000, cuCtxDisablePeerAccess),
+    FAKE("cuPointerGetAttributes", 7000, cuPointerGetAttributes),
+    FAKE("cuMemAlloc", 3020, cuMemAlloc_v2),
+    FAKE("cuMemFree", 3020, cuMemFree_v2),
+    FAKE("cuMemHostAlloc", 2020, cuMemHostAlloc),
+    FAKE("cuMemFreeHost", 2000, cuMemFreeHost),
+    FAKE("cuMemcpyAsync", 4000, cuMemcpyAsync),
+    FAKE_PER_THREAD("cuMemcpyAsync", cuMemcpyAsync_ptsz),
+    FAKE("cuMemcpyHtoDAsync", 2000, cuMemcpyHtoDAsync),
+    FAKE("cuMemcpyHtoDAsync", 3020, found_host_to_gpu),
+    FAKE_PER_THREAD("cuMemcpyHtoDAsync", cuMemcpyHtoDAsync_v2_ptsz),
+    FAKE("cuMemcpyDtoHAsync", 3020, cuMemcpyDtoHAsync_v2),
+    FAKE_PER_THREAD("cuMemcpyDtoHAsync", cuMemcpyDtoHAsync_v2_ptsz),
+    FAKE("cuMemcpyDtoDAsync", 3020, cuMemcpyDtoDAsync_v2),
+    FAKE_PER_THREAD("cuMemcpyDtoDAsync", cuMemcpyDtoDAsync_v2_ptsz),
+    FAKE("cuMemcpyPeerAsync", 4000, cuMemcpyPeerAsync),
+    FAKE_PER_THREAD("cuMemcpyPeerAsync", cuMemcpyPeerAsync_ptsz),
+    FAKE("cuMemcpyHtoD", 3020, cuMemcpyHtoD_v2),
+    FAKE("cuStreamCreate", 2000, cuStreamCreate),
+    FAKE("cuStreamDestroy", 4000, cuStreamDestroy_v2),
+    FAKE("cuStreamSynchronize", 2000, cuStreamSynchronize),
+    FAKE("cuStreamWaitEvent", 3020, cuStreamWaitEvent),
+    FAKE("cuStreamGetCtx", 9020, cuStreamGetCtx),
+    FAKE("cuStreamGetId", 12000, cuStreamGetId),
+    FAKE("cuStreamGetCaptureInfo", 11030, cuStreamGetCaptureInfo_v2),
+    FAKE("cuStreamUpdateCaptureDependencies", 11030, cuStreamUpdateCaptureDependencies),
+    FAKE("cuThreadExchangeStreamCaptureMode", 10010, cuThreadExchangeStreamCaptureMode),
+    FAKE("cuEventCreate", 2000, cuEventCreate),
+    FAKE("cuEventDestroy", 4000, cuEventDestroy_v2),
+    FAKE("cuEventRecord", 2000, cuEventRecord),
+    FAKE("cuEventQuery", 2000, cuEventQuery),
+    FAKE("cuEventSynchronize", 2000, cuEventSynchronize),
+    FAKE("cuGraphCreate", 10000, cuGraphCreate),
+    FAKE("cuGraphDestroy", 10000, cuGraphDestroy),
+    FAKE("cuGraphAddMemcpyNode", 10000, cuGraphAddMemcpyNode),
+    FAKE("cuGraphInstantiateWithFlags", 11040, cuGraphInstantiateWithFlags),
+    FAKE("cuGraphExecDestroy", 10000, cuGraphExecDestroy),
+    FAKE("cuGraphExecMemcpyNodeSetParams", 10020, cuGraphExecMemcpyNodeSetParams),
+    FAKE("cuGraphLaunch", 10000, cuGraphLaunch),
+    FAKE("cuUserObjectCreate", 11030, cuUserObjectCreate),
+    FAKE("cuUserObjectRelease", 11030, cuUserObjectRelease),
+    FAKE("cuGraphRetainUserObject", 11030, cuGraphRetainUserObject),
+    FAKE("cuGetProcAddress", 11030, cuGetProcAddress),
+    FAKE("cuGetProcAddress", 12000, cuGetProcAddress_v2),
+};
+
+int cuGetProcAddress_v2(const char* name, void** function, int version, std::uint64_t flags,
+                        int* status) {
+  const listed* best = nullptr;
+  for (const listed& one : all) {
+    if (std::strcmp(one.name, name) != 0 || one.version > version) continue;
+    if (one.per_thread && (flags & 2U) == 0) continue;
+    if (best == nullptr || one.per_thread || (!best->per_thread && one.version > best->version))
+      best = &one;
+  }
+  if (status != nullptr) *status = best == nullptr ? 1 : 0;
+  *function = best == nullptr ? nullptr : best->function;
+  return best == nullptr ? not_found : success;
+}
+int cuGetProcAddress(const char* name, void** function, int version, std::uint64_t flags) {
+  return cuGetProcAddress_v2(name, function, version, flags, nullptr);
+}
+
+}  // extern "C"

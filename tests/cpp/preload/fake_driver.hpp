@@ -1,0 +1,65 @@
+// A CUDA driver for tests: libcuda.so.1 whose GPUs are memory of the host.
+//
+// What streams, events and graphs are given runs late and in a random order, of which only what
+// CUDA promises is certain: a copy that waits for too little gives wrong bytes. Every function
+// counts its calls.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+extern "C" {
+struct CUctx_st;
+struct CUstream_st;
+struct CUevent_st;
+struct CUgraph_st;
+struct CUgraphExec_st;
+
+int cuInit(unsigned);
+int cuDeviceGetCount(int*);
+int cuGetProcAddress(const char*, void**, int, std::uint64_t);
+int cuGetProcAddress_v2(const char*, void**, int, std::uint64_t, int*);
+
+int cuDevicePrimaryCtxRetain(CUctx_st**, int);
+int cuDevicePrimaryCtxRelease_v2(int);
+int cuDevicePrimaryCtxReset_v2(int);
+int cuCtxCreate_v2(CUctx_st**, unsigned, int);
+int cuCtxSetCurrent(CUctx_st*);
+int cuCtxSynchronize();
+int cuCtxEnablePeerAccess(CUctx_st*, unsigned);
+int cuCtxDisablePeerAccess(CUctx_st*);
+
+int cuMemAlloc_v2(unsigned long long*, std::size_t);
+int cuMemFree_v2(unsigned long long);
+int cuMemAllocManaged(unsigned long long*, std::size_t, unsigned);
+int cuMemHostAlloc(void**, std::size_t, unsigned);
+int cuMemFreeHost(void*);
+
+int cuMemcpyAsync(unsigned long long, unsigned long long, std::size_t, CUstream_st*);
+int cuMemcpyAsync_ptsz(unsigned long long, unsigned long long, std::size_t, CUstream_st*);
+int cuMemcpyHtoDAsync_v2(unsigned long long, const void*, std::size_t, CUstream_st*);
+int cuMemcpyHtoDAsync_v2_ptsz(unsigned long long, const void*, std::size_t, CUstream_st*);
+int cuMemcpyDtoHAsync_v2(void*, unsigned long long, std::size_t, CUstream_st*);
+int cuMemcpyDtoHAsync_v2_ptsz(void*, unsigned long long, std::size_t, CUstream_st*);
+int cuMemcpyDtoDAsync_v2(unsigned long long, unsigned long long, std::size_t, CUstream_st*);
+int cuMemcpyDtoDAsync_v2_ptsz(unsigned long long, unsigned long long, std::size_t, CUstream_st*);
+int cuMemcpyPeerAsync(unsigned long long, CUctx_st*, unsigned long long, CUctx_st*, std::size_t,
+                      CUstream_st*);
+int cuMemcpyPeerAsync_ptsz(unsigned long long, CUctx_st*, unsigned long long, CUctx_st*,
+                           std::size_t, CUstream_st*);
+int cuMemcpyHtoD_v2(unsigned long long, const void*, std::size_t);
+int cuMemcpyDtoH_v2(void*, unsigned long long, std::size_t);
+
+int cuStreamCreate(CUstream_st**, unsigned);
+int cuStreamDestroy_v2(CUstream_st*);
+int cuStreamSynchronize(CUstream_st*);
+int cuStreamBeginCapture_v2(CUstream_st*, int);
+int cuStreamEndCapture(CUstream_st*, CUgraph_st**);
+int cuGraphInstantiateWithFlags(CUgraphExec_st**, CUgraph_st*, unsigned long long);
+int cuGraphLaunch(CUgraphExec_st*, CUstream_st*);
+
+// How often a function was called by this process, from outside the driver.
+std::uint64_t fake_calls(const char* symbol);
+// After so many more copies, so many fail.
+void fake_fail_copies(long after, long times);
+}

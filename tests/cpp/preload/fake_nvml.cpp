@@ -1,0 +1,80 @@
+// libnvidia-ml.so.1 for tests: the boards behind the fake driver, each with 18 NVLinks to a switch
+// and PCIe 5 x16.
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+namespace {
+
+struct pci_info {
+  char bus_id_legacy[16];
+  unsigned domain, bus, device, pci_device, pci_subsystem;
+  char bus_id[32];
+};
+
+long index_of(void* device) { return reinterpret_cast<long>(device) - 1; }
+
+}  // namespace
+
+extern "C" {
+
+int nvmlInit_v2() { return 0; }
+int nvmlShutdown() { return 0; }
+int nvmlSystemGetDriverVersion(char* text, unsigned length) {
+  std::snprintf(text, length, "999.0");
+  return 0;
+}
+int nvmlDeviceGetCount_v2(unsigned* count) {
+  const char* gpus = std::getenv("FAKE_GPUS");
+  *count = gpus == nullptr ? 4 : static_cast<unsigned>(std::atoi(gpus));
+  return 0;
+}
+int nvmlDeviceGetHandleByIndex_v2(unsigned index, void** device) {
+  *device = reinterpret_cast<void*>(static_cast<long>(index) + 1);
+  return 0;
+}
+int nvmlDeviceGetHandleByPciBusId_v2(const char* bus_id, void** device) {
+  const char* colon = std::strchr(bus_id, ':');
+  *device = reinterpret_cast<void*>(std::strtol(colon + 1, nullptr, 16));
+  return 0;
+}
+int nvmlDeviceGetPciInfo_v3(void* device, pci_info* info) {
+  std::memset(info, 0, sizeof *info);
+  std::snprintf(info->bus_id, sizeof info->bus_id, "00000000:%02lX:00.0", index_of(device) + 1);
+  return 0;
+}
+int nvmlDeviceGetName(void*, char* name, unsigned length) {
+  std::snprintf(name, length, "Fake H200");
+  return 0;
+}
+int nvmlDeviceGetMaxPcieLinkGeneration(void*, unsigned* generation) {
+  *generation = 5;
+  return 0;
+}
+int nvmlDeviceGetMaxPcieLinkWidth(void*, unsigned* width) {
+  *width = 16;
+  return 0;
+}
+int nvmlDeviceGetNvLinkState(void*, unsigned link, unsigned* active) {
+  *active = link < 18;
+  return 0;
+}
+int nvmlDeviceGetNvLinkRemotePciInfo_v2(void*, unsigned, pci_info* info) {
+  std::memset(info, 0, sizeof *info);
+  std::snprintf(info->bus_id, sizeof info->bus_id, "00000000:F0:00.0");
+  return 0;
+}
+int nvmlDeviceGetNvLinkRemoteDeviceType(void*, unsigned, unsigned* type) {
+  *type = 2;  // a switch
+  return 0;
+}
+int nvmlDeviceGetNvLinkVersion(void*, unsigned, unsigned* version) {
+  *version = 6;  // NVML's word for 4
+  return 0;
+}
+int nvmlDeviceGetTopologyCommonAncestor(void*, void*, unsigned* level) {
+  *level = 40;  // they meet at the processor
+  return 0;
+}
+
+}  // extern "C"

@@ -1,0 +1,449 @@
+// A program that copies on GPUs, for the tests of the preloaded library: `program MODE SEED`.
+// Compiled twice: linked to the driver, and looking its functions up as the CUDA runtime does.
+// Prints a line for every process: how many copies it made, and of how many bytes. Exit code 0 if
+// every byte is as the program ordered it.
+#include <dlfcn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "fake_driver.hpp"
+
+namespace {
+
+using address = unsigned long long;
+
+#define FUNCTIONS(APPLY)                                                     \
+  APPLY(cuInit, "cuInit", 2000, 0)                                           \
+  APPLY(cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain", 7000, 0)       \
+  APPLY(cuDevicePrimaryCtxRelease_v2, "cuDevicePrimaryCtxRelease", 11000, 0) \
+  APPLY(cuDevicePrimaryCtxReset_v2, "cuDevicePrimaryCtxReset", 11000, 0)     \
+  APPLY(cuCtxSetCurrent, "cuCtxSetCurrent", 4000, 0)                         \
+  APPLY(cuCtxSynchronize, "cuCtxSynchronize", 2000, 0)                       \
+  APPLY(cuCtxEnablePeerAccess, "cuCtxEnablePeerAccess", 4000, 0)             \
+  APPLY(cuCtxDisablePeerAccess, "cuCtxDisablePeerAccess", 4000, 0)           \
+  APPLY(cuMemAlloc_v2, "cuMemAlloc", 3020, 0)                                \
+  APPLY(cuMemFree_v2, "cuMemFree", 3020, 0)                                  \
+  APPLY(cuMemHostAlloc, "cuMemHostAlloc", 2020, 0)                           \
+  APPLY(cuMemcpyAsync, "cuMemcpyAsync", 4000, 0)                             \
+  APPLY(cuMemcpyAsync_ptsz, "cuMemcpyAsync", 13000, 2)                       \
+  APPLY(cuMemcpyHtoDAsync_v2, "cuMemcpyHtoDAsync", 12000, 0)                 \
+  APPLY(cuMemcpyHtoDAsync_v2_ptsz, "cuMemcpyHtoDAsync", 7000, 2)             \
+  APPLY(cuMemcpyDtoHAsync_v2, "cuMemcpyDtoHAsync", 3020, 0)                  \
+  APPLY(cuMemcpyDtoHAsync_v2_ptsz, "cuMemcpyDtoHAsync", 7000, 2)             \
+  APPLY(cuMemcpyDtoDAsync_v2, "cuMemcpyDtoDAsync", 13000, 0)                 \
+  APPLY(cuMemcpyDtoDAsync_v2_ptsz, "cuMemcpyDtoDAsync", 7000, 2)             \
+  APPLY(cuMemcpyPeerAsync, "cuMemcpyPeerAsync", 4000, 0)                     \
+  APPLY(cuMemcpyPeerAsync_ptsz, "cuMemcpyPeerAsync", 7000, 2)                \
+  APPLY(cuMemcpyHtoD_v2, "cuMemcpyHtoD", 3020, 0)                            \
+  APPLY(cuStreamCreate, "cuStreamCreate", 2000, 0)                           \
+  APPLY(cuStreamSynchronize, "cuStreamSynchronize", 2000, 0)
+
+struct functions {
+#define DECLARE(symbol, name, version, flags) decltype(&::symbol) symbol = nullptr;
+  FUNCTIONS(DECLARE)
+  decltype(&::cuMemAllocManaged) cuMemAllocManaged = nullptr;
+  decltype(&::cuStreamBeginCapture_v2) cuStreamBeginCapture_v2 = nullptr;
+  decltype(&::cuStreamEndCapture) cuStreamEndCapture = nullptr;
+  decltype(&::cuGraphInstantiateWithFlags) cuGraphInstantiateWithFlags = nullptr;
+  decltype(&::cuGraphLaunch) cuGraphLaunch = nullptr;
+  decltype(&::fake_fail_copies) fake_fail_copies = nullptr;
+  decltype(&::fake_calls) fake_calls = nullptr;
+};
+
+[[noreturn]] void die(const char* what) {
+  std::fprintf(stderr, "%s\n", what);
+  std::exit(1);
+}
+
+void check(int result, const char* call) {
+  if (result == 0) return;
+  std::fprintf(stderr, "%s gives %d\n", call, result);
+  std::exit(1);
+}
+#define CHECK(call) check(call, #call)
+
+functions load() {
+  functions made;
+#if defined(LINKED)
+#define TAKE(symbol, name, version, flags) made.symbol = ::symbol;
+  FUNCTIONS(TAKE)
+#define TAKE_MORE(symbol) made.symbol = ::symbol;
+#else
+  // As the CUDA runtime does: cuGetProcAddress by dlsym, all others by that.
+  void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) die("no driver");
+  auto find =
+      reinterpret_cast<decltype(&::cuGetProcAddress_v2)>(dlsym(library, "cuGetProcAddress_v2"));
+  if (find == nullptr) die("no cuGetProcAddress_v2");
+  void* again = nullptr;
+  int status = 0;
+  CHECK(find("cuGetProcAddress", &again, 12000, 0, &status));
+  find = reinterpret_cast<decltype(find)>(again);
+#define TAKE(symbol, name, version, flags)                        \
+  {                                                               \
+    void* found = nullptr;                                        \
+    CHECK(find(name, &found, version, flags, &status));           \
+    made.symbol = reinterpret_cast<decltype(made.symbol)>(found); \
+  }
+  FUNCTIONS(TAKE)
+#define TAKE_MORE(symbol)                                                         \
+  made.symbol = reinterpret_cast<decltype(made.symbol)>(dlsym(library, #symbol)); \
+  if (made.symbol == nullptr) die("no " #symbol);
+#endif
+  TAKE_MORE(cuMemAllocManaged)
+  TAKE_MORE(cuStreamBeginCapture_v2)
+  TAKE_MORE(cuStreamEndCapture)
+  TAKE_MORE(cuGraphInstantiateWithFlags)
+  TAKE_MORE(cuGraphLaunch)
+  TAKE_MORE(fake_fail_copies)
+  TAKE_MORE(fake_calls)
+  return made;
+}
+
+const functions& cu() {
+  static const functions loaded = load();
+  return loaded;
+}
+
+std::atomic<long> copies{0};
+std::atomic<long> copied{0};
+
+constexpr int gpus = 4;
+constexpr std::size_t buffer_bytes = std::size_t{6} << 20;
+
+std::array<CUctx_st*, gpus> contexts{};
+
+void begin() {
+  CHECK(cu().cuInit(0));
+  for (int gpu = 0; gpu < gpus; ++gpu)
+    CHECK(cu().cuDevicePrimaryCtxRetain(&contexts[static_cast<std::size_t>(gpu)], gpu));
+  CHECK(cu().cuCtxSetCurrent(contexts[0]));
+}
+
+// A buffer with what must be in it.
+struct buffer {
+  enum { gpu, pinned, pageable, managed } kind = gpu;
+  int of = 0;
+  address at = 0;
+  std::vector<unsigned char> shadow;
+  std::vector<unsigned char> own;
+};
+
+class work {
+ public:
+  // On one GPU's context, with a seed of its own.
+  work(int gpu, unsigned seed) : gpu_(gpu), random_(seed) {
+    for (int one = 0; one < gpus; ++one) {
+      CHECK(cu().cuCtxSetCurrent(contexts[static_cast<std::size_t>(one)]));
+      add(buffer::gpu, one);
+    }
+    CHECK(cu().cuCtxSetCurrent(contexts[static_cast<std::size_t>(gpu)]));
+    for (const auto kind : {buffer::pinned, buffer::pinned, buffer::pageable, buffer::managed})
+      add(kind, 0);
+    CHECK(cu().cuStreamCreate(&blocking_, 0));
+    CHECK(cu().cuStreamCreate(&free_, 1));
+  }
+
+  void run(int count) {
+    CUstream_st* stream = nullptr;
+    for (int index = 0; index < count; ++index) {
+      if (random_() % 4 == 0) stream = change(stream);
+      copy(stream);
+    }
+    CHECK(cu().cuCtxSynchronize());
+    compare();
+  }
+
+  void compare() const {
+    for (const buffer& one : buffers_)
+      if (std::memcmp(reinterpret_cast<void*>(one.at), one.shadow.data(), buffer_bytes) != 0)
+        die("a byte is wrong");
+  }
+
+  // A host to GPU copy that several paths make faster.
+  int large(CUstream_st* stream) {
+    buffer& from = buffers_[gpus];
+    buffer& to = buffers_[static_cast<std::size_t>(gpu_)];
+    ++copies;
+    copied += buffer_bytes;
+    const int result =
+        cu().cuMemcpyHtoDAsync_v2(to.at, reinterpret_cast<void*>(from.at), buffer_bytes, stream);
+    if (result == 0) to.shadow = from.shadow;
+    return result;
+  }
+  CUstream_st* own_stream() { return free_; }
+  // Into something else than what the shadow of its GPU buffer is.
+  void scramble() {
+    for (std::size_t index = 0; index < buffer_bytes; index += 8) {
+      const auto value = random_();
+      std::memcpy(&buffers_[gpus].shadow[index], &value, 8);
+    }
+    std::memcpy(reinterpret_cast<void*>(buffers_[gpus].at), buffers_[gpus].shadow.data(),
+                buffer_bytes);
+  }
+
+ private:
+  void add(decltype(buffer::gpu) kind, int of) {
+    buffer made;
+    made.kind = kind;
+    made.of = of;
+    if (kind == buffer::gpu) CHECK(cu().cuMemAlloc_v2(&made.at, buffer_bytes));
+    if (kind == buffer::managed) CHECK(cu().cuMemAllocManaged(&made.at, buffer_bytes, 1));
+    if (kind == buffer::pinned) {
+      void* memory = nullptr;
+      CHECK(cu().cuMemHostAlloc(&memory, buffer_bytes, 0));
+      made.at = reinterpret_cast<address>(memory);
+    }
+    if (kind == buffer::pageable) {
+      made.own.resize(buffer_bytes);
+      made.at = reinterpret_cast<address>(made.own.data());
+    }
+    made.shadow.resize(buffer_bytes);
+    for (std::size_t index = 0; index < buffer_bytes; index += 8) {
+      const auto value = random_();
+      std::memcpy(&made.shadow[index], &value, 8);
+    }
+    std::memcpy(reinterpret_cast<void*>(made.at), made.shadow.data(), buffer_bytes);
+    buffers_.push_back(std::move(made));
+  }
+
+  // The default stream and blocking ones are in order by themselves, through the default one.
+  CUstream_st* change(CUstream_st* from) {
+    auto* legacy = reinterpret_cast<CUstream_st*>(1);
+    auto* thread = reinterpret_cast<CUstream_st*>(2);
+    const bool is_default = from == nullptr || from == legacy;
+    if (is_default && random_() % 2 == 0) return blocking_;
+    if (from == blocking_ && random_() % 2 == 0) return nullptr;
+    CHECK(cu().cuStreamSynchronize(from));
+    const std::array<CUstream_st*, 5> all{nullptr, legacy, thread, blocking_, free_};
+    return all[random_() % all.size()];
+  }
+
+  void copy(CUstream_st* stream) {
+    buffer& from = buffers_[random_() % buffers_.size()];
+    buffer& to = buffers_[random_() % buffers_.size()];
+    if (&from == &to) return;
+    std::size_t bytes = 1 + random_() % buffer_bytes;
+    if (random_() % 3 == 0) bytes = 1 + random_() % 70000;
+    if (random_() % 8 == 0) bytes = buffer_bytes;
+    const std::size_t from_at = random_() % (buffer_bytes - bytes + 1);
+    const std::size_t to_at = random_() % (buffer_bytes - bytes + 1);
+    const address source = from.at + from_at;
+    const address target = to.at + to_at;
+    const bool from_host = from.kind == buffer::pinned || from.kind == buffer::pageable;
+    const bool to_host = to.kind == buffer::pinned || to.kind == buffer::pageable;
+    const bool both_gpus = from.kind == buffer::gpu && to.kind == buffer::gpu;
+    // The null stream of functions of the other kind is another stream.
+    const bool per_thread = stream != nullptr && random_() % 2 == 0;
+    auto* thread = reinterpret_cast<CUstream_st*>(2);
+    CUstream_st* on = per_thread && stream == thread ? nullptr : stream;
+    ++copies;
+    copied += static_cast<long>(bytes);
+    auto* source_host = reinterpret_cast<void*>(source);
+    auto* target_host = reinterpret_cast<void*>(target);
+    const auto kind = random_() % 3;
+    if (kind == 0 && from_host && to.kind == buffer::gpu) {
+      CHECK(per_thread ? cu().cuMemcpyHtoDAsync_v2_ptsz(target, source_host, bytes, on)
+                       : cu().cuMemcpyHtoDAsync_v2(target, source_host, bytes, on));
+    } else if (kind == 0 && to_host && from.kind == buffer::gpu) {
+      CHECK(per_thread ? cu().cuMemcpyDtoHAsync_v2_ptsz(target_host, source, bytes, on)
+                       : cu().cuMemcpyDtoHAsync_v2(target_host, source, bytes, on));
+    } else if (kind == 0 && both_gpus) {
+      CHECK(per_thread ? cu().cuMemcpyDtoDAsync_v2_ptsz(target, source, bytes, on)
+                       : cu().cuMemcpyDtoDAsync_v2(target, source, bytes, on));
+    } else if (kind == 1 && both_gpus) {
+      CUctx_st* one = contexts[static_cast<std::size_t>(to.of)];
+      CUctx_st* other = contexts[static_cast<std::size_t>(from.of)];
+      CHECK(per_thread ? cu().cuMemcpyPeerAsync_ptsz(target, one, source, other, bytes, on)
+                       : cu().cuMemcpyPeerAsync(target, one, source, other, bytes, on));
+    } else if (kind == 2 && from_host && to.kind == buffer::gpu && stream == nullptr) {
+      CHECK(cu().cuMemcpyHtoD_v2(target, source_host, bytes));
+    } else {
+      CHECK(per_thread ? cu().cuMemcpyAsync_ptsz(target, source, bytes, on)
+                       : cu().cuMemcpyAsync(target, source, bytes, on));
+    }
+    std::memcpy(to.shadow.data() + to_at, from.shadow.data() + from_at, bytes);
+  }
+
+  int gpu_;
+  std::mt19937_64 random_;
+  std::vector<buffer> buffers_;
+  CUstream_st* blocking_ = nullptr;
+  CUstream_st* free_ = nullptr;
+};
+
+void report() {
+  std::printf("made %ld %ld\n", copies.load(), copied.load());
+  std::fflush(stdout);
+}
+
+void mixed(unsigned seed) {
+  begin();
+  work(static_cast<int>(seed % gpus), seed).run(70);
+}
+
+void threads(unsigned seed) {
+  begin();
+  std::vector<std::thread> all;
+  for (unsigned index = 0; index < 6; ++index)
+    all.emplace_back([=] { work(static_cast<int>(index % gpus), seed + index).run(25); });
+  for (std::thread& one : all) one.join();
+}
+
+// Four processes copy: a child, another that is killed, what that one's brother executes, and the
+// parent, which is ended without any destructor.
+void family(const char* self, unsigned seed) {
+  const auto end_of = [](pid_t child) {
+    int status = 0;
+    waitpid(child, &status, 0);
+    return status;
+  };
+  pid_t child = fork();
+  if (child == 0) {
+    mixed(seed + 1);
+    report();
+    _exit(0);
+  }
+  if (end_of(child) != 0) die("the child failed");
+  child = fork();
+  if (child == 0) {
+    mixed(seed + 2);
+    report();
+    raise(SIGKILL);
+  }
+  if (!WIFSIGNALED(end_of(child))) die("the child was not killed");
+  child = fork();
+  if (child == 0) {
+    execl(self, self, "mixed", std::to_string(seed + 3).c_str(), nullptr);
+    _exit(1);
+  }
+  if (end_of(child) != 0) die("the program failed");
+  mixed(seed);
+  // Behind the parent's own use of the driver a child may only pass things through.
+  child = fork();
+  if (child == 0) {
+    copies = 1;
+    copied = 0;
+    (void)cu().cuMemcpyAsync(0, 0, 0, nullptr);
+    report();
+    _exit(0);
+  }
+  if (end_of(child) != 0) die("a child of a process with GPUs failed");
+  report();
+  _exit(0);
+}
+
+void capture(unsigned seed) {
+  begin();
+  work one(0, seed);
+  CHECK(one.large(one.own_stream()));  // starts the engine
+  CHECK(cu().cuStreamBeginCapture_v2(one.own_stream(), 0));
+  CHECK(one.large(one.own_stream()));
+  CUgraph_st* graph = nullptr;
+  CHECK(cu().cuStreamEndCapture(one.own_stream(), &graph));
+  CUgraphExec_st* executable = nullptr;
+  CHECK(cu().cuGraphInstantiateWithFlags(&executable, graph, 0));
+  CHECK(cu().cuStreamSynchronize(one.own_stream()));
+  one.scramble();
+  CHECK(cu().cuGraphLaunch(executable, one.own_stream()));
+  CHECK(one.large(one.own_stream()));
+  CHECK(cu().cuCtxSynchronize());
+  one.compare();
+}
+
+void reset(unsigned seed) {
+  begin();
+  {
+    work one(0, seed);
+    CHECK(one.large(nullptr));
+    CHECK(cu().cuCtxSynchronize());
+    one.compare();
+  }
+  // Somebody else's pair of calls ends nothing; the program's last release does.
+  CUctx_st* context = nullptr;
+  CHECK(cu().cuDevicePrimaryCtxRetain(&context, 3));
+  CHECK(cu().cuDevicePrimaryCtxRelease_v2(3));
+  CHECK(cu().cuDevicePrimaryCtxReset_v2(2));
+  work two(1, seed + 1);
+  two.run(20);
+  CHECK(cu().cuDevicePrimaryCtxRelease_v2(3));
+  CHECK(cu().cuDevicePrimaryCtxRetain(&contexts[3], 3));
+  two.run(20);
+}
+
+void peers(unsigned seed) {
+  begin();
+  const auto expect = [](int found, int wanted, const char* what) {
+    if (found == wanted) return;
+    std::fprintf(stderr, "%s: %d, not %d\n", what, found, wanted);
+    std::exit(1);
+  };
+  expect(cu().cuCtxEnablePeerAccess(contexts[1], 0), 0, "ahead of the engine");
+  expect(cu().cuCtxDisablePeerAccess(contexts[2]), 705, "disabled, ahead of the engine");
+  work one(0, seed);
+  CHECK(one.large(nullptr));  // starts the engine
+  expect(cu().cuCtxEnablePeerAccess(contexts[1], 0), 704, "again");
+  expect(cu().cuCtxEnablePeerAccess(contexts[2], 0), 0, "behind the engine");
+  expect(cu().cuCtxEnablePeerAccess(contexts[2], 0), 704, "behind the engine, again");
+  expect(cu().cuCtxDisablePeerAccess(contexts[2]), 0, "disabled");
+  expect(cu().cuCtxDisablePeerAccess(contexts[2]), 705, "disabled again");
+  expect(cu().cuCtxDisablePeerAccess(contexts[3]), 705, "disabled, never enabled");
+  expect(cu().cuCtxEnablePeerAccess(contexts[2], 0), 0, "enabled once more");
+  one.run(20);
+}
+
+// The driver refuses copies: a few, of which some are the engine's.
+void failing(unsigned seed) {
+  begin();
+  work one(0, seed);
+  CHECK(one.large(nullptr));
+  for (long after = 0; after < 6; ++after) {
+    one.scramble();
+    cu().fake_fail_copies(after, 1);
+    CHECK(one.large(nullptr));  // its own copy, or the engine's
+    cu().fake_fail_copies(0, 0);
+    CHECK(cu().cuCtxSynchronize());
+    one.compare();
+  }
+  // One that fails for everybody is the program's to see.
+  cu().fake_fail_copies(0, 1000);
+  if (one.large(nullptr) != 719) die("the error is not the driver's");
+}
+
+}  // namespace
+
+int main(int count, char** words) {
+  if (count < 3) die("program MODE SEED");
+  const std::string mode = words[1];
+  const auto seed = static_cast<unsigned>(std::atoi(words[2]));
+  if (mode == "mixed")
+    mixed(seed);
+  else if (mode == "threads")
+    threads(seed);
+  else if (mode == "family")
+    family(words[0], seed);
+  else if (mode == "capture")
+    capture(seed);
+  else if (mode == "reset")
+    reset(seed);
+  else if (mode == "peers")
+    peers(seed);
+  else if (mode == "failing")
+    failing(seed);
+  else
+    die("no such mode");
+  report();
+  return 0;
+}

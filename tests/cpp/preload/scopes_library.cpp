@@ -1,0 +1,20 @@
+// See scopes.cpp. Compiled as the library behind it, and with MODULE as a module that it opens.
+#include <dlfcn.h>
+
+// Not as the function's last call: that would be a jump, and the caller's caller who asks.
+static void* by_default(const char* name) {
+  void* volatile found = dlsym(RTLD_DEFAULT, name);
+  return found;
+}
+
+#if defined(MODULE)
+extern "C" int module_only() { return 3; }
+extern "C" void* module_default(const char* name) { return by_default(name); }
+#else
+extern "C" int scopes_probe() { return 2; }
+extern "C" int scopes_next_of_library() {
+  void* next = dlsym(RTLD_NEXT, "scopes_probe");
+  return next == nullptr ? -1 : reinterpret_cast<int (*)()>(next)();
+}
+extern "C" void* scopes_default_of_library(const char* name) { return by_default(name); }
+#endif

@@ -1,0 +1,248 @@
+// Programs under the preloaded library, over a driver whose GPUs are host memory: every byte is as
+// without it, and the counters are what the programs did.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "preload/counters.hpp"
+
+namespace take_over_test {
+namespace {
+
+using namespace interlace::preload;
+
+// The file of counters, as `interlace run` makes it.
+class counters_file {
+ public:
+  explicit counters_file(std::uint64_t slots = 16) : slots_(slots) {
+    const int descriptor = mkstemp(name_.data());
+    const auto bytes = slots_offset + slots * slot_bytes;
+    EXPECT_EQ(ftruncate(descriptor, static_cast<off_t>(bytes)), 0);
+    void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+    close(descriptor);
+    header_ = static_cast<counters_header*>(memory);
+    header_->magic = counters_magic;
+    header_->slots.store(slots);
+  }
+  ~counters_file() {
+    munmap(header_, slots_offset + slots_ * slot_bytes);
+    unlink(name_.data());
+  }
+  counters_file(const counters_file&) = delete;
+  counters_file& operator=(const counters_file&) = delete;
+
+  std::string name() const { return name_.data(); }
+  const counters_header& header() const { return *header_; }
+  const counters_slot& slot(std::uint64_t index) const {
+    const char* base = reinterpret_cast<const char*>(header_);
+    return *reinterpret_cast<const counters_slot*>(base + slots_offset + index * slot_bytes);
+  }
+  std::pair<std::uint64_t, std::uint64_t> sum(int what = -1, int way = -1) const {
+    std::pair<std::uint64_t, std::uint64_t> total{0, 0};
+    for (std::uint64_t index = 0; index < slots_; ++index)
+      for (std::size_t from = 0; from < direction_count; ++from)
+        for (std::size_t which = 0; which < outcome_count; ++which) {
+          if (what >= 0 && static_cast<std::size_t>(what) != which) continue;
+          if (way >= 0 && static_cast<std::size_t>(way) != from) continue;
+          total.first += slot(index).tallies[from][which].copies.load();
+          total.second += slot(index).tallies[from][which].bytes.load();
+        }
+    return total;
+  }
+  std::uint64_t copies(outcome what) const { return sum(static_cast<int>(what)).first; }
+
+ private:
+  std::uint64_t slots_;
+  std::string name_ = "/tmp/interlace-counters-XXXXXX";
+  counters_header* header_ = nullptr;
+};
+
+struct ended {
+  int status = 0;
+  std::uint64_t made = 0;  // copies, by what the program says
+  std::uint64_t bytes = 0;
+  std::string text;
+};
+
+ended run(const std::string& command, const counters_file* counters,
+          const std::vector<std::string>& environment = {}) {
+  std::string line = "LD_LIBRARY_PATH=" FAKE_DRIVER_FOLDER " LD_PRELOAD=" PRELOAD_LIBRARY
+                     " INTERLACE_PRELOAD_THRESHOLD=256K INTERLACE_COPY_THRESHOLD=64K"
+                     " INTERLACE_PRELOAD_START=wait INTERLACE_PRELOAD_AFTER=0"
+                     // a library of sanitizers is not the first one here
+                     " ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0";
+  if (counters != nullptr) line += " INTERLACE_PRELOAD_COUNTERS=" + counters->name();
+  for (const std::string& one : environment) line += " " + one;
+  // The shell itself is not to be counted.
+  line = "env " + line + " " + command + " 2>&1";
+  ended found;
+  FILE* pipe = popen(line.c_str(), "r");
+  std::array<char, 512> text{};
+  while (fgets(text.data(), text.size(), pipe) != nullptr) found.text += text.data();
+  found.status = pclose(pipe);
+  std::istringstream lines(found.text);
+  for (std::string one; std::getline(lines, one);) {
+    unsigned long made = 0, bytes = 0;
+    if (std::sscanf(one.c_str(), "made %lu %lu", &made, &bytes) != 2) continue;
+    found.made += made;
+    found.bytes += bytes;
+  }
+  return found;
+}
+
+const std::vector<const char*> programs{LINKED_PROGRAM, LOOKING_PROGRAM};
+
+std::string seeded(const char* program, const char* mode, int seed) {
+  return "FAKE_SEED=" + std::to_string(seed) + " " + program + " " + mode + " " +
+         std::to_string(seed);
+}
+
+// What holds for every program: its bytes are right, and every copy is counted once.
+void expect_whole(const ended& program, const counters_file& counters) {
+  EXPECT_EQ(program.status, 0) << program.text;
+  EXPECT_EQ(counters.sum().first, program.made) << program.text;
+  EXPECT_EQ(counters.sum().second, program.bytes) << program.text;
+  EXPECT_EQ(counters.copies(outcome::failed), 0U);
+}
+
+TEST(TakeOver, EveryKindOfCopyIsAsWithoutIt) {
+  for (const char* program : programs)
+    for (int seed = 1; seed <= 3; ++seed) {
+      const counters_file counters;
+      expect_whole(run(seeded(program, "mixed", seed), &counters), counters);
+      EXPECT_GT(counters.copies(outcome::taken_over), 3U);
+      for (const outcome what : {outcome::small, outcome::pageable, outcome::managed})
+        EXPECT_GT(counters.copies(what), 0U) << static_cast<int>(what);
+      EXPECT_EQ(counters.header().claimed.load(), 1U);
+      const counters_slot& slot = counters.slot(0);
+      EXPECT_EQ(slot.engine.load(), static_cast<std::uint64_t>(engine_state::ready));
+      EXPECT_STREQ(slot.note.data(), "");
+      const auto to_gpu = static_cast<std::size_t>(direction::host_to_gpu);
+      EXPECT_LE(slot.predicted_ns[to_gpu].load(), slot.direct_ns[to_gpu].load());
+    }
+}
+
+TEST(TakeOver, GraphsAndStreamsOfTheEngine) {
+  for (const char* how : {"graphs", "streams"}) {
+    const counters_file counters;
+    expect_whole(run(seeded(LOOKING_PROGRAM, "mixed", 11), &counters,
+                     {std::string("INTERLACE_COPY=") + how}),
+                 counters);
+    EXPECT_GT(counters.copies(outcome::taken_over), 3U);
+  }
+}
+
+TEST(TakeOver, ManyThreads) {
+  const counters_file counters;
+  expect_whole(run(seeded(LOOKING_PROGRAM, "threads", 3), &counters), counters);
+  EXPECT_GT(counters.copies(outcome::taken_over), 5U);
+}
+
+TEST(TakeOver, TheEngineStartsWhileCopiesGoOn) {
+  const counters_file counters;
+  expect_whole(run(seeded(LOOKING_PROGRAM, "threads", 4), &counters,
+                   {"INTERLACE_PRELOAD_START=background", "INTERLACE_PRELOAD_AFTER=20M"}),
+               counters);
+  EXPECT_GT(counters.copies(outcome::not_started), 0U);
+}
+
+TEST(TakeOver, ChildrenAndProgramsTheyExecute) {
+  for (const char* program : programs) {
+    const counters_file counters;
+    expect_whole(run(seeded(program, "family", 5), &counters), counters);
+    EXPECT_EQ(counters.header().claimed.load(), 5U);
+    EXPECT_EQ(counters.header().loaded.load(), 2U);  // a fork loads nothing
+    for (std::uint64_t index = 0; index < 4; ++index) {
+      EXPECT_GT(counters.slot(index).tallies[1][0].copies.load() +
+                    counters.slot(index).tallies[2][0].copies.load() +
+                    counters.slot(index).tallies[3][0].copies.load(),
+                0U);
+      for (std::uint64_t other = 0; other < index; ++other)
+        EXPECT_NE(counters.slot(index).process.load(), counters.slot(other).process.load());
+    }
+  }
+}
+
+TEST(TakeOver, ProcessesBeyondTheLastSlotShareIt) {
+  const counters_file counters(2);
+  expect_whole(run(seeded(LINKED_PROGRAM, "family", 6), &counters), counters);
+}
+
+TEST(TakeOver, WhatIsCapturedIsLeftToTheProgram) {
+  const counters_file counters;
+  expect_whole(run(seeded(LOOKING_PROGRAM, "capture", 7), &counters), counters);
+  EXPECT_EQ(counters.copies(outcome::capturing), 1U);
+  EXPECT_EQ(counters.copies(outcome::taken_over), 2U);
+}
+
+TEST(TakeOver, AContextThatIsResetOrReleasedEndsTheEngineFirst) {
+  for (const char* program : programs) {
+    const counters_file counters;
+    expect_whole(run(seeded(program, "reset", 8), &counters), counters);
+    EXPECT_GT(counters.copies(outcome::taken_over), 2U);
+  }
+}
+
+TEST(TakeOver, PeerAccessIsTheProgramsOwn) {
+  for (const char* program : programs) {
+    const counters_file counters;
+    expect_whole(run(seeded(program, "peers", 9), &counters), counters);
+  }
+}
+
+TEST(TakeOver, AFailureOfTheEngineIsThePlainCopy) {
+  const counters_file counters;
+  const ended program =
+      run(seeded(LOOKING_PROGRAM, "failing", 10), &counters, {"INTERLACE_COPY=streams"});
+  EXPECT_EQ(program.status, 0) << program.text;
+  EXPECT_EQ(counters.sum().first, program.made);
+  EXPECT_GT(counters.copies(outcome::failed), 2U);
+  EXPECT_NE(std::string(counters.slot(0).note.data()).find("cuMemcpyAsync failed"),
+            std::string::npos);
+}
+
+TEST(TakeOver, WithoutCountersAndWithoutAnEngine) {
+  EXPECT_EQ(run(seeded(LOOKING_PROGRAM, "mixed", 12), nullptr).status, 0);
+  const counters_file never;
+  expect_whole(run(seeded(LOOKING_PROGRAM, "mixed", 12), &never, {"INTERLACE_PRELOAD_START=never"}),
+               never);
+  EXPECT_EQ(never.copies(outcome::taken_over), 0U);
+  EXPECT_GT(never.copies(outcome::switched_off), 0U);
+  const counters_file wrong;
+  expect_whole(run(seeded(LOOKING_PROGRAM, "mixed", 12), &wrong, {"INTERLACE_PRELOAD_AFTER=much"}),
+               wrong);
+  EXPECT_EQ(wrong.copies(outcome::taken_over), 0U);
+  const counters_file alone;  // nothing helps
+  expect_whole(run(seeded(LOOKING_PROGRAM, "mixed", 12), &alone, {"INTERLACE_COPY=direct"}), alone);
+  EXPECT_EQ(alone.copies(outcome::taken_over), 0U);
+}
+
+TEST(TakeOver, OtherLookupsAreAsWithoutIt) {
+  const counters_file counters;
+  for (const bool preloaded : {false, true}) {
+    const std::string command = std::string(SCOPES_PROGRAM) + " " + SCOPES_MODULE;
+    const ended program =
+        preloaded ? run(command, &counters) : run("LD_PRELOAD= " + command, &counters);
+    EXPECT_EQ(program.status, 0) << program.text;
+  }
+  EXPECT_EQ(counters.header().loaded.load(), 1U);
+  EXPECT_EQ(counters.header().saw_driver.load(), 0U);
+  EXPECT_EQ(counters.header().claimed.load(), 0U);
+}
+
+}  // namespace
+}  // namespace take_over_test
