@@ -139,4 +139,12 @@ std::function<void(void* stream)> plan_fft(const node& n, std::uint32_t device,
   };
 }
 
+std::function<void(void* stream)> plan_fft(const rank_node& n, std::uint32_t device,
+                                           const kernel::fft& f) {
+  if (device != n.rank()) return [](void*) {};
+  return [made = std::make_shared<const plan>(n.ordinal(device), f)](void* stream) {
+    made->run(stream);
+  };
+}
+
 }  // namespace interlace::cuda

@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "cuda/node.hpp"
+#include "cuda/rank_node.hpp"
 #include "kernel/fft.hpp"
 
 namespace interlace::cuda {
@@ -15,6 +16,9 @@ namespace interlace::cuda {
 // libraries are looked for and in the toolkit that this was built with. Throws usage_error, which
 // says what was tried, if there is none, and device_error if it fails.
 std::function<void(void* stream)> plan_fft(const node& n, std::uint32_t device,
+                                           const kernel::fft& f);
+// On another device than the node's own it does nothing.
+std::function<void(void* stream)> plan_fft(const rank_node& n, std::uint32_t device,
                                            const kernel::fft& f);
 
 }  // namespace interlace::cuda

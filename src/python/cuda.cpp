@@ -59,13 +59,16 @@ void bind_workload(nb::module_& module, const char* name, const char* summary,
              std::uint64_t chunk_bytes, std::uint32_t agent_threads, const std::string& variant,
              std::uint32_t warmup, std::uint32_t repeats, Data... data) {
         const Problem problem = make(data...);
+        // A mechanism of processes, of which this is one, and not of a node's regions.
+        const bool of_processes = mechanism == "nvshmem";
         const run::request asked =
-            make_request(mechanism, boundaries, problem.elements(), iterations, tolerance,
-                         split_ranges, chunk_bytes, agent_threads, variant);
+            make_request(of_processes ? "bulk-copy" : mechanism, boundaries, problem.elements(),
+                         iterations, tolerance, split_ranges, chunk_bytes, agent_threads, variant);
         run::measurement measured;
         {
           const nb::gil_scoped_release release;
-          measured = run::on_cuda(problem, asked, warmup, repeats);
+          measured = of_processes ? run::on_nvshmem(problem, asked, warmup, repeats)
+                                  : run::on_cuda(problem, asked, warmup, repeats);
         }
         return make_measurement(std::move(measured));
       },
@@ -188,6 +191,23 @@ NB_MODULE(_cuda, module) {
   module.def("device_info", &device_info, "GPUs, their name, and the versions of driver and CUDA.");
   module.def("nccl_version", &interlace::run::nccl_version, nb::arg("candidates"),
              "Loads NCCL, from these files if no other is loaded; its version.");
+  module.def(
+      "make_nvshmem_id",
+      [](const std::vector<std::string>& candidates) {
+        const std::string id = interlace::run::make_nvshmem_id(candidates);
+        return nanobind::bytes(id.data(), id.size());
+      },
+      nb::arg("candidates"), "What the processes of a run by NVSHMEM have in common.");
+  module.def(
+      "join_nvshmem",
+      [](const std::vector<std::string>& candidates, std::uint32_t rank, std::uint32_t ranks,
+         const nanobind::bytes& id) {
+        const std::string common(id.c_str(), id.size());
+        const nb::gil_scoped_release release;
+        return interlace::run::join_nvshmem(candidates, rank, ranks, common);
+      },
+      nb::arg("candidates"), nb::arg("rank"), nb::arg("ranks"), nb::arg("id"),
+      "Makes this process one of several with a GPU each; NVSHMEM's version when all are there.");
   bind_regions(module);
   bind_copies(module);
   bind_checkpoints(module);

@@ -20,6 +20,14 @@ gpu_info describe_gpus();
 // Throws usage_error, which says what to do, where there is none that can be used.
 std::string nccl_version(const std::vector<std::string>& candidates);
 
+// NVSHMEM takes a process for each GPU. The id that all have in common, as bytes; from these files.
+std::string make_nvshmem_id(const std::vector<std::string>& candidates);
+// Makes this process one of `ranks`, with the GPU of its rank, and returns NVSHMEM's version when
+// all have come and met once on their GPUs. Throws usage_error where NVSHMEM cannot be used, and
+// device_error where it fails.
+std::string join_nvshmem(const std::vector<std::string>& candidates, std::uint32_t rank,
+                         std::uint32_t ranks, const std::string& id);
+
 struct host_graph {
   std::vector<std::uint64_t> offsets;
   std::vector<std::uint32_t> columns;

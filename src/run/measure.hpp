@@ -10,6 +10,7 @@
 #include "base/errors.hpp"
 #include "cuda/node.hpp"
 #include "cuda/nvlink_counters.hpp"
+#include "cuda/rank_node.hpp"
 #include "run/iterate.hpp"
 #include "run/launching.hpp"
 
@@ -18,6 +19,8 @@ namespace interlace::run {
 // All GPUs' counters; nothing if one of them has none.
 std::optional<cuda::nvlink_bytes> total_counters(const cuda::node& node);
 double median(std::vector<double> values);
+// Throws usage_error before join_nvshmem.
+const cuda::nvshmem_rank& nvshmem_of_process();
 
 template <class Problem>
 measurement on_cuda(const Problem& problem, const request& asked, std::uint32_t warmup,
@@ -71,8 +74,41 @@ measurement on_cuda(const Problem& problem, const request& asked, std::uint32_t 
   return measured;
 }
 
+template <class Problem>
+measurement on_nvshmem(const Problem& problem, const request& asked, std::uint32_t warmup,
+                       std::uint32_t repeats) {
+  if (repeats == 0) throw usage_error("a measured run needs at least one repeat");
+  cuda::rank_node node(nvshmem_of_process(), static_cast<int>(nvshmem_of_process().rank()));
+  if (asked.gpus() != node.devices()) {
+    throw usage_error("a run on " + std::to_string(asked.gpus()) + " GPUs by " +
+                      std::to_string(node.devices()) + " processes");
+  }
+  auto work = problem.on(node, region_of(asked));
+  const auto run_once = [&] {
+    work.reset();
+    return iterate(node, work, asked);
+  };
+  for (std::uint32_t i = 0; i < warmup; ++i) run_once();
+  measurement measured;
+  const auto before = cuda::read_nvlink_counters(node.ordinal(node.rank()));
+  for (std::uint32_t i = 0; i < repeats; ++i) {
+    measured.result = run_once();
+    measured.times_s.push_back(measured.result.run.time_s);
+  }
+  const auto after = cuda::read_nvlink_counters(node.ordinal(node.rank()));
+  if (before && after) {
+    measured.data_tx_bytes = static_cast<double>((*after - *before).data_sent);
+    measured.raw_tx_bytes = static_cast<double>((*after - *before).raw_sent);
+  }
+  measured.result.run.time_s = median(measured.times_s);
+  measured.result.values = {work.result(node.rank())};
+  return measured;
+}
+
 }  // namespace interlace::run
 
-#define INTERLACE_RUN_ON_GPUS(problem)                          \
-  template interlace::run::measurement interlace::run::on_cuda( \
+#define INTERLACE_RUN_ON_GPUS(problem)                                               \
+  template interlace::run::measurement interlace::run::on_cuda(                      \
+      const problem&, const interlace::run::request&, std::uint32_t, std::uint32_t); \
+  template interlace::run::measurement interlace::run::on_nvshmem(                   \
       const problem&, const interlace::run::request&, std::uint32_t, std::uint32_t)

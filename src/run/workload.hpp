@@ -71,4 +71,11 @@ template <class Problem>
 measurement on_cuda(const Problem& problem, const request& asked, std::uint32_t warmup,
                     std::uint32_t repeats);
 
+// The own GPU's part of a run that the processes make together which have joined (run/gpu.hpp): the
+// request's mechanism says nothing, times are the own GPU's, and the values are those that it holds
+// alone. Nothing is captured in a graph, and there is no timeline.
+template <class Problem>
+measurement on_nvshmem(const Problem& problem, const request& asked, std::uint32_t warmup,
+                       std::uint32_t repeats);
+
 }  // namespace interlace::run
