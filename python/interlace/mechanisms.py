@@ -155,6 +155,8 @@ class Tuning:
             return [Config(variant=name) for name in self.collectives]
         if mechanism == "unified-memory":
             return [Config(variant=name) for name in HINTS]
+        if mechanism == MULTI_PROCESS:
+            return [Config()]
         found = self._points(mechanism, part_bytes)
         if mechanism == "polling" and self.bulk_agents:
             found += [

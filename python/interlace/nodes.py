@@ -112,8 +112,17 @@ class CudaNode(Node):
     default_chunks = (64 * KIB, 256 * KIB, MIB, 4 * MIB)
     default_threads = (4096, 16384)
 
-    def __init__(self, cuda: Any, info: dict[str, Any], warmup: int, repeats: int) -> None:
+    def __init__(
+        self,
+        cuda: Any,
+        info: dict[str, Any],
+        warmup: int,
+        repeats: int,
+        *,
+        by_processes: bool = False,
+    ) -> None:
         self.cuda = cuda
+        self.by_processes = by_processes  # may also run by a process for each GPU
         self.info = info
         self.gpus = int(info["gpus"])
         self.driver = str(info["driver"])
@@ -123,6 +132,7 @@ class CudaNode(Node):
         self.nccl: str | None = None  # the version, once it is loaded
         self.rates: dict[int, dict[str, float]] = {}  # by number of GPUs, of copies and of stores
         self.of_gpu: Rates | None = None  # once they are measured
+        self.refusals: dict[str, str | None] = {}  # why mechanisms cannot run, once that is known
 
     def default_mechanisms(self) -> tuple[tuple[str, ...], dict[str, str]]:
         # unified-memory is for small data, and so only for those who ask for it
@@ -136,7 +146,10 @@ class CudaNode(Node):
         """Why this mechanism cannot run here, a sentence without its end; None if it can."""
         from interlace import peers
 
-        reason = peers.why_not(mechanism, self.cuda)
+        if mechanism in self.refusals:
+            return self.refusals[mechanism]
+        reason = peers.why_not(mechanism, self.cuda, self.gpus, self.by_processes)
+        self.refusals[mechanism] = reason
         if mechanism == "nccl" and reason is None:
             self.nccl = peers.nccl_version(self.cuda)
         return reason
@@ -180,6 +193,11 @@ class CudaNode(Node):
         self, workload: Workload, cases: Sequence[Case]
     ) -> Iterator[tuple[Case, Outcome | UserError]]:
         def run(case: Case) -> Outcome:
+            if case.mechanism == MULTI_PROCESS:
+                from interlace import peers, ranks
+
+                files = peers.nvshmem_files()
+                return ranks.measure(workload, case, files, self.warmup, self.repeats)
             return workload.measure(self.cuda, case, self.warmup, self.repeats)
 
         # What may be refused for the size of the data comes before what takes long.
@@ -216,8 +234,13 @@ def load_core() -> Any:
         ) from None
 
 
-def real_node(warmup: int, repeats: int, hint: str | None = None) -> CudaNode:
-    """The GPUs of this computer; where there are none, `hint` says what else can be done."""
+def real_node(
+    warmup: int, repeats: int, hint: str | None = None, *, by_processes: bool = False
+) -> CudaNode:
+    """The GPUs of this computer; where there are none, `hint` says what else can be done.
+
+    `by_processes`: a process for each GPU may also be taken, where a mechanism asks for it.
+    """
     if hint is None:
         from interlace.machines import shipped_machines
 
@@ -235,4 +258,4 @@ def real_node(warmup: int, repeats: int, hint: str | None = None) -> CudaNode:
         raise UserError(f"the GPUs cannot be used ({error}); {hint}") from None
     if int(info["gpus"]) < 1:
         raise UserError(f"there is no GPU here; {hint}")
-    return CudaNode(cuda, info, warmup, repeats)
+    return CudaNode(cuda, info, warmup, repeats, by_processes=by_processes)

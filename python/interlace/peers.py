@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -29,21 +30,37 @@ def nccl_version(cuda: Any) -> str:
         return str(cuda.nccl_version(package_files("nvidia.nccl", "libnccl.so.2")))
 
 
-def why_not(mechanism: str, cuda: Any) -> str | None:
-    """Why a mechanism cannot run on the GPUs of this computer, by one process; None if it can."""
+def nvshmem_files() -> list[str]:
+    """NVSHMEM's host library: what INTERLACE_NVSHMEM names, or that of the Python package."""
+    named = os.environ.get("INTERLACE_NVSHMEM")
+    return [named] if named else package_files("nvidia.nvshmem", "libnvshmem_host.so.3")
+
+
+def why_not(mechanism: str, cuda: Any, gpus: int, by_processes: bool) -> str | None:
+    """Why a mechanism cannot run on the GPUs of this computer; None if it can.
+
+    `by_processes` says whether the command can run it by a process for each GPU.
+    """
     if mechanism == "nccl":
         try:
             nccl_version(cuda)
         except UserError as error:
             return str(error)
     if mechanism == MULTI_PROCESS:
-        if not package_files("nvidia.nvshmem", "libnvshmem_host.so.3"):
+        files = nvshmem_files()
+        if not files:
             return (
                 "NVSHMEM is not installed for "
                 f"{sys.executable} (the Python package nvidia-nvshmem-cu13)"
             )
-        return (
-            "NVSHMEM takes a process for each GPU, and one process drives all GPUs here; "
-            "bench/nvshmem_exchange.cpp measures its puts"
-        )
+        if not by_processes:
+            return (
+                "NVSHMEM takes a process for each GPU, and one process drives all GPUs here; "
+                "interlace study has it, and bench/nvshmem_exchange.cpp measures its puts"
+            )
+        if gpus < 2:
+            return "NVSHMEM connects GPUs, and there is one"
+        from interlace import ranks
+
+        return ranks.why_not(files)
     return None

@@ -358,6 +358,7 @@ def study_command(
         node = real_node(
             DEFAULT_WARMUP if warmups is None else warmups,
             DEFAULT_REPEATS if runs is None else runs,
+            by_processes=True,
         )
     else:
         node = SimulatedNode(load_core(), machine, at_once)

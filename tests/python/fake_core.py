@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import os
+import signal
 import time
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -436,6 +438,7 @@ class Fake:
             "device-launch": (0.25 * copy, 1e-14 * agent_threads + 1e-13 * chunk_bytes),
             "copy-engine": (0.4 * copy, 1e-13 * chunk_bytes),
             "nccl": (0.9 * copy, PENALTIES.get(variant, 0.0)),
+            "nvshmem": (0.95 * copy, 0.0),
             "unified-memory": (3 * copy, PENALTIES.get(variant, 0.0)),
             "proact-hardware": (0.1 * copy, 1e-13 * chunk_bytes),
             "serial-copy": ((gpus - 1) * gpus * copy, 0.0),
@@ -519,12 +522,29 @@ class FakeCuda(Fake):
             "cache_bytes": 96,
         }  # fmt: skip
         self.gpu_rates_measured = 0
+        self.rank: tuple[int, int] | None = None  # and how many there are, once they have met
 
     def nccl_version(self, candidates: list[str]) -> str:
         self.nccl_files = candidates
         if self.nccl is None:
             raise UsageError("NCCL cannot be loaded (tried libnccl.so.2)")
         return self.nccl
+
+    def make_nvshmem_id(self, candidates: list[str]) -> bytes:
+        if candidates == ["broken"]:
+            raise UsageError("NVSHMEM cannot be loaded (tried broken)")
+        return b"\x01\x00id"
+
+    def join_nvshmem(self, candidates: list[str], rank: int, ranks: int, common: bytes) -> str:
+        assert common == b"\x01\x00id"
+        if candidates == [f"fails on {rank}"]:
+            raise DeviceError("NVSHMEM cannot start")
+        if candidates == [f"dies on {rank}"]:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if candidates[0].startswith(("fails", "dies")):
+            time.sleep(60)  # for the one that does not come
+        self.rank = rank, ranks
+        return "3.4.5"
 
     def device_info(self) -> dict[str, Any]:
         return {"gpus": self.gpus, "name": "Fake H200", "driver": "580.1", "cuda": "13.0"}
@@ -577,6 +597,14 @@ class FakeCuda(Fake):
         wire = result["wire"]
         sent = wire["useful"] + wire["protocol"] + wire["wasted"]
         times = [result["time_s"] * (1 + 0.01 * n) for n in range(repeats)]
+        if mechanism == "nvshmem":
+            assert self.rank is not None
+            rank, ranks = self.rank
+            assert ranks == boundaries.size - 1
+            times = [one * (1 - 0.1 * rank) for one in times]  # rank 0 is the slowest
+            sent /= ranks
+            result["wire"]["protocol"] /= ranks
+            result["values"] = result["values"][rank : rank + 1]
         return result | {
             "wire": None,
             "cpu_s": None,

@@ -360,17 +360,18 @@ class Workload(ABC):
             )
         return Outcome.of(case, result)
 
-    def _limits(self) -> tuple[int, float]:
+    def limits(self) -> tuple[int, float]:
+        """Iterations at most, and the residual that ends a run (0: none), for compiled modules."""
         return self.iterations, self.tolerance or 0.0
 
     def simulate(self, core: Any, machine: Any, case: Case, record: Path | None = None) -> Outcome:
         """Run on a simulated machine, on the calling thread; `record`: a trace file to write."""
         named = {} if record is None else {"record": str(record)}
-        return self._run(core, case, ("sim", machine), self._limits(), named=named)
+        return self._run(core, case, ("sim", machine), self.limits(), named=named)
 
     def measure(self, cuda: Any, case: Case, warmup: int, repeats: int) -> Outcome:
         """Run on the real GPUs."""
-        return self._run(cuda, case, (), self._limits(), (warmup, repeats))
+        return self._run(cuda, case, (), self.limits(), (warmup, repeats))
 
     def count(self, core: Any, case: Case, iterations: int, cache_bytes: int = 0) -> Counted:
         """What the host node counts of a run of so many iterations.

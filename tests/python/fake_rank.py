@@ -1,0 +1,13 @@
+"""The process of a rank, as `python -m interlace.ranks` is, with the fake `_cuda`."""
+
+from __future__ import annotations
+
+import sys
+
+from fake_core import FakeCuda
+
+if __name__ == "__main__":
+    sys.modules["interlace._cuda"] = FakeCuda()  # type: ignore[assignment]
+    from interlace import ranks
+
+    sys.exit(ranks.main(sys.argv[1:]))

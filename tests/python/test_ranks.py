@@ -1,0 +1,97 @@
+"""Runs by a process for each GPU: what the processes do together, and what is said if one fails."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fake_core import FakeCuda
+from interlace import peers, ranks
+from interlace.errors import UserError
+from interlace.workloads import Case, Inputs, Pagerank, RunFailure
+from study_helpers import Run
+
+FAKE = (sys.executable, str(Path(__file__).with_name("fake_rank.py")))
+
+
+@pytest.fixture(autouse=True)
+def fakes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes with the fake module; NVSHMEM is installed, no other library."""
+    monkeypatch.setattr(ranks, "COMMAND", FAKE)
+    monkeypatch.delenv("INTERLACE_NVSHMEM", raising=False)
+    libraries = {"nvidia.nvshmem": ["/env/lib/libnvshmem_host.so.3"]}
+    monkeypatch.setattr(peers, "package_files", lambda package, _: libraries.get(package, []))
+
+
+@pytest.mark.usefixtures("cuda")
+def test_a_row_of_the_study(run: Run, graph: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.json"
+    words = ["study", "pagerank", "--data", graph, "--gpus", 2, "--repeats", 3]
+    ran = run(*words, "--mechanisms", "bulk-copy,nvshmem", "--json", out)
+    assert ran.code == 0, ran.err
+    document: dict[str, Any] = json.loads(out.read_text())
+    _, bulk, row = document["rows"]
+    assert row["mechanism"] == "nvshmem"
+    assert row["verified"] is True
+    assert (row["iterations"], row["derived"]) == (10, False)
+    # the slowest process, of each repeat, and the counters of all
+    assert row["cuda"]["times_s"] == pytest.approx(
+        [row["time_s"] / 1.01 * k for k in (1, 1.01, 1.02)]
+    )
+    assert row["time_s"] < bulk["time_s"]
+    assert row["wire"] == bulk["wire"]
+    note = next(note for note in document["notes"] if note.startswith("nvshmem on 2 GPUs: "))
+    assert note.startswith("nvshmem on 2 GPUs: NVSHMEM 3.4.5, a process for each GPU, ")
+    assert " nvshmem " in ran.out
+
+
+def test_it_is_among_the_defaults_where_processes_meet(
+    run: Run, cuda: FakeCuda, graph: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["study", "pagerank", "--data", graph, "--gpus", 2, "--repeats", 1, "--split", 2]
+    assert " nvshmem " in run(*words).out
+    monkeypatch.setattr(peers, "package_files", lambda *_: ["fails on 1"])
+    cuda.nccl = None
+    out = run(*words).out
+    assert "nvshmem: not available: NVSHMEM: GPU 1: NVSHMEM cannot start." in out.splitlines()
+    monkeypatch.setenv("INTERLACE_NVSHMEM", "broken")
+    ran = run(*words, "--mechanisms", "nvshmem")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == (
+        "interlace: --mechanisms nvshmem: not available: NVSHMEM cannot be loaded (tried broken)\n"
+    )
+    cuda.gpus = 1
+    ran = run("study", "pagerank", "--data", graph, "--mechanisms", "nvshmem")
+    assert ran.code == 2
+    assert "not available: NVSHMEM connects GPUs, and there is one" in ran.err
+
+
+def test_a_wrong_result_of_a_process_is_found(cuda: FakeCuda, graph: Path) -> None:
+    workload = Pagerank.load(Inputs(data=graph), None)
+    outcome = ranks.measure(workload, Case(3, "nvshmem"), ["library"], 0, 2)
+    assert outcome.values.shape == (3, 40)
+    assert 0 <= workload.verify(outcome) < 1e-5
+    outcome.values[2, 7] *= 1.001
+    with pytest.raises(RunFailure, match=r"GPU 2 has .* for vertex 7"):
+        workload.verify(outcome)
+    assert cuda.calls == []  # this process did nothing of it
+
+
+def test_one_that_fails_ends_all(graph: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    workload = Pagerank.load(Inputs(data=graph), None)
+    began = time.monotonic()
+    with pytest.raises(RunFailure, match=r"^nvshmem on 2 GPUs: GPU 1: NVSHMEM cannot start$"):
+        ranks.measure(workload, Case(2, "nvshmem"), ["fails on 1"], 0, 1)
+    with pytest.raises(RunFailure, match="GPU 0: its process was killed by SIGKILL"):
+        ranks.measure(workload, Case(2, "nvshmem"), ["dies on 0"], 0, 1)
+    with pytest.raises(UserError, match=r"^NVSHMEM cannot be loaded \(tried broken\)$"):
+        ranks.measure(workload, Case(2, "nvshmem"), ["broken"], 0, 1)
+    monkeypatch.setattr(ranks, "RUN_S", 2)
+    with pytest.raises(RunFailure, match="after 2 s the processes of GPU 0, 1 still run"):
+        ranks.measure(workload, Case(2, "nvshmem"), ["fails on none"], 0, 1)
+    assert time.monotonic() - began < 50
