@@ -106,6 +106,7 @@ GLOSSARY = (
         "page in the first iteration.",
     ),
     ("nccl", "NVIDIA's collectives deliver at the exchange; the name is that of the fastest."),
+    ("nvshmem", "A process for each GPU, and NVSHMEM's puts on streams at the exchange."),
     (
         "unified-memory",
         "One copy of the data, whose pages the driver moves; the name is that of the best hint.",
