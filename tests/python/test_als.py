@@ -326,7 +326,7 @@ def test_the_facts_of_a_study(run: Run, tmp_path: Path) -> None:
     data = json.loads(out.read_text())["data"]
     assert list(data) == [
         "name", "source", "size", "users", "items", "ratings", "rank", "method", "lambda", "rate",
-        "start_rmse", "rmse", "iterations", "tolerance", "max_allowed_error",
+        "start_rmse", "rmse", "kernel", "iterations", "tolerance", "max_allowed_error",
     ]  # fmt: skip
     assert data["source"] == "generated, 300 ratings of 20 items by 50 users, seed 1"
     assert data["rmse"] < data["start_rmse"]

@@ -117,7 +117,7 @@ def test_links_without_room_for_a_packet(run: Run, tmp_path: Path) -> None:
         ("pagerank", TINY["pagerank"], "warp-per-row", 4),
         ("sssp", TINY["sssp"], "warp-per-row", 4),
         ("als", (*TINY["als"], "--method", "sgd"), "lane-per-row", 4),
-        ("eqwp", SLABS, "tiles", 64),
+        ("eqwp", ("--size", 20, "--iterations", 2), "tiles", 64),  # wider than a tile
         ("hit", SLABS, "tiles", 128),
     ],
 )

@@ -288,8 +288,8 @@ def test_the_facts_of_a_study(run: Run, small_file: Path, tmp_path: Path) -> Non
     assert ran.out.startswith("sssp, small (5 vertices, 7 edges, from 4), 4 iterations; simulated")
     data = json.loads(out.read_text())["data"]
     assert list(data) == [
-        "name", "source", "size", "vertices", "edges", "start", "until_unchanged", "iterations",
-        "tolerance", "max_allowed_error",
+        "name", "source", "size", "vertices", "edges", "start", "until_unchanged", "kernel",
+        "iterations", "tolerance", "max_allowed_error",
     ]  # fmt: skip
     assert data["source"] == str(small_file)
     assert data["until_unchanged"]
