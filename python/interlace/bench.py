@@ -12,6 +12,7 @@ import typer
 from interlace import overlap, table
 from interlace.copy_bench import copy_command
 from interlace.errors import UserError
+from interlace.load_bench import load_command
 from interlace.mechanisms import (
     BOUND,
     EVERY,
@@ -238,5 +239,6 @@ def overlap_command(
 
 COMMANDS: dict[str, Callable[..., None]] = {
     "copy": copy_command,
+    "load": load_command,
     "overlap": overlap_command,
 }

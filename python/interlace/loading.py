@@ -29,7 +29,7 @@ Device = Any  # "cpu", "cuda", "cuda:1", 1, torch.device, cupy.cuda.Device
 
 MOST_THREADS = 32  # by default: more do not read faster than the links move
 ALIGNMENT = 256  # of a tensor, or its size where that is less
-SLOTS, SLOT_BYTES = 8, 16 << 20  # the ring of page-locked memory, made at the first use of GPUs
+RING = (8, 16 << 20)  # slots of page-locked memory, and the bytes of each
 CHECKSUMS = "interlace.crc32c"  # the key of a file's metadata
 
 
@@ -48,6 +48,7 @@ def load(
     pin_memory: bool = False,
     verify: bool = False,
     progress: Progress | None = None,
+    ring: tuple[int, int] = RING,
 ) -> dict[str, Any]:
     """The tensors of safetensors files, by name.
 
@@ -66,9 +67,11 @@ def load(
     stays on the host (torch only). `verify` compares the bytes that were read with the checksums
     that `save` wrote. `progress(bytes, of)` is called from this thread now and then.
 
+    What goes to GPUs goes through `ring` (slots, bytes of each) of page-locked memory, 128 MiB by
+    default, which is kept for later calls; calls of several threads that use GPUs take turns.
+
     Raises UserError for a file that is not right, naming file and tensor; DeviceError (of
-    interlace._core) where a disk or a GPU fails. GPUs use 128 MiB of page-locked memory, which is
-    kept for later calls; calls of several threads that use GPUs take turns.
+    interlace._core) where a disk or a GPU fails.
     """
     with ExitStack() as opened:
         files = [_open(path, opened) for path in _files(paths)]
@@ -76,7 +79,8 @@ def load(
         devices = _Devices(device, framework)
         if pin_memory and devices.framework != "torch":
             raise UserError("pin_memory=True needs torch")
-        return _read(files, devices, _threads(threads), pin_memory, verify, progress)
+        how = _How(threads_of(threads), verify, progress, _ring(ring))
+        return _read(files, devices, pin_memory, how)
 
 
 def _files(
@@ -136,12 +140,29 @@ def _check_names(files: list[_File]) -> None:
         raise UserError(f"{twice} is given twice")
 
 
-def _threads(asked: int | None) -> int:
+def threads_of(asked: int | None) -> int:
+    """How many read: what was asked for, or the cores."""
     if asked is None:
         return min(len(os.sched_getaffinity(0)), MOST_THREADS)
     if isinstance(asked, bool) or not isinstance(asked, int) or not 1 <= asked <= 1024:
         raise UserError(f"threads={asked!r}: give a number from 1 to 1024")
     return asked
+
+
+def _ring(asked: tuple[int, int]) -> tuple[int, int]:
+    slots, size = asked
+    if slots < 1 or size < 4096 or slots * size > 1 << 40:
+        raise UserError(f"ring={asked!r}: give at least 1 slot of at least 4096 bytes")
+    return slots, size
+
+
+class _How(NamedTuple):
+    """How bytes are moved."""
+
+    threads: int
+    checksums: bool
+    progress: Progress | None
+    ring: tuple[int, int]
 
 
 class _Devices:
@@ -202,15 +223,8 @@ def _placed(entries: Iterable[Entry]) -> tuple[list[_Place], int]:
     return places, end
 
 
-def _read(
-    files: list[_File],
-    devices: _Devices,
-    threads: int,
-    pin_memory: bool,
-    verify: bool,
-    progress: Progress | None,
-) -> dict[str, Any]:
-    wanted = [_checksums(file) for file in files] if verify else []
+def _read(files: list[_File], devices: _Devices, pin_memory: bool, how: _How) -> dict[str, Any]:
+    wanted = [_checksums(file) for file in files] if how.checksums else []
     memories: dict[tuple[int, int | None], tuple[list[_Place], int]] = {}
     for number, file in enumerate(files):
         by_gpu: dict[int | None, list[Entry]] = {}
@@ -238,8 +252,8 @@ def _read(
     for gpu in gpus:
         tensor_memory.synchronize(devices.framework, gpu)
     named = [(file.descriptor, file.name) for file in files]
-    found = _move("read", named, segments, gpus, threads, verify, progress)
-    if verify:
+    found = _move("read", named, segments, gpus, how)
+    if how.checksums:
         _compare(files, wanted, dict(zip(tensors, found, strict=True)))
     return _in_file_order(files, tensors)
 
@@ -253,28 +267,26 @@ def _move(
     files: list[tuple[int, str]],
     segments: list[tuple[int, int, int, int, int, int]],
     gpus: set[int],
-    threads: int,
-    checksums: bool,
-    progress: Progress | None,
+    how: _How,
 ) -> list[int]:
     from interlace import _core
 
     total = sum(segment[2] for segment in segments)
 
     def told(done: int) -> None:
-        if progress is not None:
-            progress(done, total)
+        if how.progress is not None:
+            how.progress(done, total)
 
-    report = None if progress is None else told
+    report = None if how.progress is None else told
     try:
         if gpus:
             from interlace.regions import _cuda
 
             move = getattr(_cuda(), f"{way}_segments")
-            found = move(files, segments, threads, checksums, report, SLOTS, SLOT_BYTES)
+            found = move(files, segments, how.threads, how.checksums, report, *how.ring)
         else:
             move = getattr(_core, f"{way}_segments")
-            found = move(files, segments, threads, checksums, report)
+            found = move(files, segments, how.threads, how.checksums, report)
     except _core.UsageError as error:
         raise UserError(str(error)) from None
     return list(found)
@@ -314,6 +326,7 @@ def save(
     checksums: bool = False,
     threads: int | None = None,
     progress: Progress | None = None,
+    ring: tuple[int, int] = RING,
 ) -> None:
     """Writes tensors of PyTorch, CuPy or NumPy to a safetensors file.
 
@@ -321,6 +334,7 @@ def save(
     A tensor that another one shares memory with is written as a tensor of its own. The file
     appears at once, complete and on the disk, or not at all. `checksums` puts the CRC-32C of each
     tensor's bytes, as they were written, into the metadata, for `load(..., verify=True)`.
+    `threads`, `progress` and `ring` are those of `load`.
 
     Raises UserError for a tensor that a file cannot have, and where the file cannot be written;
     DeviceError (of interlace._core) where a disk or a GPU fails.
@@ -348,13 +362,13 @@ def save(
         gpu = -1 if source.gpu is None else source.gpu
         where = len(head) + entry.begin
         segments.append((0, where, source.size, source.address, gpu, number))
-    workers = _threads(threads)
+    how = _How(threads_of(threads), checksums, progress, _ring(ring))
     for framework, gpu in gpus:
         tensor_memory.synchronize(framework, gpu)
 
     def fill(descriptor: int, name: str) -> None:
         used = {gpu for _, gpu in gpus}
-        found = _move("write", [(descriptor, name)], segments, used, workers, checksums, progress)
+        found = _move("write", [(descriptor, name)], segments, used, how)
         final = head
         if checksums:
             named = {entry.name: f"{sum_:08x}" for entry, sum_ in zip(entries, found, strict=True)}
