@@ -62,7 +62,6 @@ def test_as_safetensors_reads_and_writes_it(tmp_path: Path) -> None:
     read = load(file)
     assert equal(read, tensors)
     assert equal(read, reference.load_file(file))
-    assert list(read) == list(reference.load_file(file))
     assert [p.name for p in tmp_path.iterdir()] == ["m.safetensors"]
     mask = os.umask(0)
     os.umask(mask)

@@ -149,7 +149,7 @@ specs = st.dictionaries(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(specs, st.dictionaries(names, names, max_size=3))
 def test_what_is_laid_out_is_read_back(
     tensors: dict[str, tuple[str, list[int]]], metadata: dict[str, str]
@@ -167,7 +167,7 @@ def test_what_is_laid_out_is_read_back(
         assert entry.begin % (BITS[entry.dtype] // 8) == 0
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(st.data())
 def test_a_damaged_header_is_refused_or_sound(data: st.DataObject) -> None:
     """Whatever becomes of a header, what is taken fills the data, each byte once."""
