@@ -170,7 +170,8 @@ def test_what_is_laid_out_is_read_back(
 @settings(max_examples=120, deadline=None)
 @given(st.data())
 def test_a_damaged_header_is_refused_or_sound(data: st.DataObject) -> None:
-    """Whatever becomes of a header, what is taken fills the data, each byte once."""
+    """Whatever becomes of a header, what is taken fills the data, and safetensors takes it too."""
+    deserialize = pytest.importorskip("safetensors").deserialize
     tensors = data.draw(specs.filter(bool))
     head, entries = lay_out(tensors, {"a": "b"})
     text = bytearray(head[8:])
@@ -191,3 +192,6 @@ def test_a_damaged_header_is_refused_or_sound(data: st.DataObject) -> None:
         assert entry.end - entry.begin == bytes_of(entry.dtype, entry.shape)
         end = entry.end
     assert found.data_begin + end == size
+    whole = len(text).to_bytes(8, "little") + bytes(text) + bytes(entries[-1].end)
+    theirs = {name: (list(info["shape"]), len(info["data"])) for name, info in deserialize(whole)}
+    assert theirs == {e.name: (list(e.shape), e.end - e.begin) for e in found.tensors}
