@@ -378,7 +378,7 @@ def load_command(
             file = Path(inside) / "model.safetensors"
             expected = random_tensors(of, framework)
             loading.save(expected, file, metadata={"format": "pt"})
-            methods = {
+            methods: dict[str, Callable[[], Tensors]] = {
                 OWN: partial(
                     loading.load, file, target, framework=framework, threads=workers, ring=ring
                 )

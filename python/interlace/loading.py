@@ -111,6 +111,8 @@ def _open(path: Path, opened: ExitStack) -> _File:
         prefix = _pread(descriptor, safetensors_header.PREFIX, 0)
         length = safetensors_header.header_bytes_of(str(path), prefix, status.st_size)
         text = _pread(descriptor, length, safetensors_header.PREFIX)
+        with suppress(OSError):  # several threads read one file: the kernel reads further ahead
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_SEQUENTIAL)
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}") from None
     except ValueError as error:  # a zero byte in the name

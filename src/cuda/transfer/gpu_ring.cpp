@@ -28,13 +28,14 @@ void copy(cuda::device_address to, cuda::device_address from, std::uint64_t byte
 }  // namespace
 
 struct gpu_ring::held {
-  process_ring& ring = ring_of_process();
-  std::unique_lock<std::mutex> lock{ring.used};
+  std::unique_lock<std::mutex> lock;
+  std::unique_ptr<cuda::checkpoint_carrier>& carrier;
 };
 
-gpu_ring::gpu_ring(std::uint32_t slots, std::uint64_t slot_bytes)
-    : held_(std::make_unique<held>()) {
-  auto& carrier = held_->ring.carrier;
+gpu_ring::gpu_ring(std::uint32_t slots, std::uint64_t slot_bytes) {
+  process_ring& ring = ring_of_process();
+  held_.reset(new held{std::unique_lock(ring.used), ring.carrier});
+  auto& carrier = held_->carrier;
   if (carrier && carrier->slots() == slots && carrier->slot_bytes() == slot_bytes) return;
   carrier.reset();
   carrier =
@@ -42,10 +43,10 @@ gpu_ring::gpu_ring(std::uint32_t slots, std::uint64_t slot_bytes)
 }
 
 gpu_ring::~gpu_ring() {
-  auto& carrier = held_->ring.carrier;
+  auto& carrier = held_->carrier;
   if (carrier && carrier->abandoned()) carrier.reset();
 }
 
-carrier& gpu_ring::slots() const { return *held_->ring.carrier; }
+carrier& gpu_ring::slots() const { return *held_->carrier; }
 
 }  // namespace interlace::checkpoint
