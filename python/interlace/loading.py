@@ -68,7 +68,9 @@ def load(
     that `save` wrote. `progress(bytes, of)` is called from this thread now and then.
 
     What goes to GPUs goes through `ring` (slots, bytes of each) of page-locked memory, 128 MiB by
-    default, which is kept for later calls; calls of several threads that use GPUs take turns.
+    default, which is kept for later calls; calls of several threads that use GPUs take turns. The
+    first call makes contexts on the other GPUs, to use their links; INTERLACE_COPY_RELAYS=none in
+    the environment keeps off them.
 
     Raises UserError for a file that is not right, naming file and tensor; DeviceError (of
     interlace._core) where a disk or a GPU fails.

@@ -11,6 +11,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
+#include <deque>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -97,8 +98,10 @@ class mover {
       if (plan_.chunks[c].gpu != host) staged_.push_back(static_cast<std::uint32_t>(c));
     }
     if (staged_.empty()) return;
-    slots_.resize(std::min<std::size_t>(gpus_->slots(), staged_.size()));
-    for (std::size_t s = 0; s < slots_.size(); ++s) slots_[s].turn = static_cast<std::uint32_t>(s);
+    const std::size_t slots = std::min<std::size_t>(gpus_->slots(), staged_.size());
+    for (std::size_t s = 0; s < slots; ++s) {
+      slots_.emplace_back().turn = static_cast<std::uint32_t>(s);
+    }
   }
 
   void run() {
@@ -135,6 +138,7 @@ class mover {
     bool moving = false;  // its chunk is on its way from or to a GPU
     bool polled = false;  // by one thread, which tells the others
     steady::time_point since;
+    std::condition_variable changed;
   };
 
   std::span<const part> parts_of(const chunk& c) const {
@@ -165,7 +169,7 @@ class mover {
     auto told = steady::now();
     std::unique_lock lock(mutex_);
     while (working_ != 0) {
-      changed_.wait_for(lock, wake_interval);
+      ended_.wait_for(lock, wake_interval);
       const auto now = steady::now();
       if (!options_.progress || failed_ || now - told < wake_interval) continue;
       told = now;
@@ -190,7 +194,7 @@ class mover {
     }
     const std::lock_guard lock(mutex_);
     --working_;
-    changed_.notify_all();
+    ended_.notify_all();
   }
 
   // False where the transfer has failed meanwhile.
@@ -241,7 +245,7 @@ class mover {
     slots_[slot].turn = turn;
     slots_[slot].moving = true;
     slots_[slot].since = steady::now();
-    changed_.notify_all();
+    slots_[slot].changed.notify_one();  // who polls it
   }
 
   // Until the slot is the chunk's: empty to be read into, or with what was fetched.
@@ -254,7 +258,7 @@ class mover {
       if (s.moving && !s.polled) {
         poll(number, lock);
       } else {
-        changed_.wait_for(lock, wake_interval);
+        s.changed.wait_for(lock, wake_interval);
       }
     }
     return !failed_;
@@ -282,7 +286,7 @@ class mover {
     }
     s.polled = false;
     if (done) arrived(s);
-    changed_.notify_all();
+    s.changed.notify_all();
     if (error) {
       lock.unlock();
       std::rethrow_exception(error);
@@ -310,7 +314,8 @@ class mover {
     const std::lock_guard lock(mutex_);
     if (!error_) error_ = std::move(error);
     failed_ = true;
-    changed_.notify_all();
+    ended_.notify_all();
+    for (slot_state& s : slots_) s.changed.notify_all();
   }
 
   // Nothing is left under way in a slot, or the slots are lost.
@@ -348,8 +353,8 @@ class mover {
   std::atomic<std::uint64_t> moved_{0};
   std::atomic<bool> failed_{false};
   std::mutex mutex_;
-  std::condition_variable changed_;
-  std::vector<slot_state> slots_;
+  std::condition_variable ended_;  // a thread, or all
+  std::deque<slot_state> slots_;
   std::size_t working_ = 0;
   std::exception_ptr error_;
 };
