@@ -216,11 +216,9 @@ void* replaced(const char* name, void* found, std::uint64_t flags, const Ask& as
   for (const bool matching : {true, false}) {
     for (std::size_t index = 0; index < entry_count; ++index) {
       const auto which = static_cast<entry>(index);
-      const entry_facts& facts = facts_of(which);
-      if ((facts.per_thread == per_thread) != matching || std::strcmp(name, facts.name) != 0)
-        continue;
-      if (ask(facts.version, facts.per_thread ? find_per_thread : 0) == found)
-        return stand_in(which);
+      const entry_facts& one = facts_of(which);
+      if ((one.per_thread == per_thread) != matching || std::strcmp(name, one.name) != 0) continue;
+      if (ask(one.version, one.per_thread ? find_per_thread : 0) == found) return stand_in(which);
     }
   }
   return found;

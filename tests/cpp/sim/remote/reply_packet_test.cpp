@@ -46,12 +46,12 @@ TEST(reply_packet, known_bytes) {
   bytes expected{0x20, 0x00, 0x12, 0x34};
   expected.insert(expected.end(), 64, 0xab);
   EXPECT_EQ(encode(line, {}), expected);
-  EXPECT_EQ(decode(expected, {}), line);
+  EXPECT_EQ(decode(expected, reply_format{}), line);
 
   const reply_packet two{true, {0x0102, 0x0304}, {1, 2, 3, 4, 5, 6, 7, 8}};
   const bytes pieces{0x24, 0x20, 0, 0, 0x01, 0x02, 1, 2, 3, 4, 0x03, 0x04, 5, 6, 7, 8};
   EXPECT_EQ(encode(two, {}), pieces);
-  EXPECT_EQ(decode(pieces, {}), two);
+  EXPECT_EQ(decode(pieces, reply_format{}), two);
 }
 
 TEST(reply_packet, sizes_of_all_granularities) {
@@ -133,7 +133,7 @@ TEST(reply_packet, decoded_bytes_encode_to_themselves) {
       byte = static_cast<std::uint8_t>(byte ^ 1U << random() % 8);
     }
     try {
-      const reply_packet p = decode(b, {});
+      const reply_packet p = decode(b, reply_format{});
       ++accepted;
       ASSERT_EQ(encode(p, {}), b);
     } catch (const model_error&) {
