@@ -62,6 +62,11 @@ COMMANDS = {
         "plan_command",
         "Plan messages over all the paths that help them, and say why.",
     ),
+    "run": Command(
+        "interlace.run_command",
+        "run_command",
+        "Run a program as it is, its copies taken over where that is faster.",
+    ),
     "cost": Command(
         "interlace.cost",
         "cost_command",

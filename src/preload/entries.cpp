@@ -71,13 +71,16 @@ find_symbol next_dlsym() {
   return found;
 }
 
+void* driver_symbol(const char* symbol) {
+  void* library = driver_library();
+  return library == nullptr ? nullptr : next_dlsym()(library, symbol);
+}
+
 void* driver_function(entry which) {
   std::atomic<void*>& kept = of_driver[index_of(which)];
   void* found = kept.load(std::memory_order_acquire);
   if (found != nullptr) return found;
-  void* library = driver_library();
-  if (library == nullptr) return nullptr;
-  found = next_dlsym()(library, facts_of(which).symbol);
+  found = driver_symbol(facts_of(which).symbol);
   kept.store(found, std::memory_order_release);
   return found;
 }

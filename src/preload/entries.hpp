@@ -63,6 +63,7 @@ using find_symbol = void* (*)(void*, const char*);
 find_symbol next_dlsym();
 // The driver's function; null where the driver is not loaded or has none.
 void* driver_function(entry which);
+void* driver_symbol(const char* symbol);
 // What a program that is linked to it would call without this library: somebody else's stand-in,
 // or else the driver's.
 void* linked_function(entry which);

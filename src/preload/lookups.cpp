@@ -77,13 +77,14 @@ extern "C" __attribute__((visibility("hidden"), used)) answer interlace_preload_
     if (handle == RTLD_DEFAULT && driver_function(which) != nullptr) return pass;
     return {1, real(RTLD_NEXT, symbol)};  // nothing, and dlerror says so
   }
+  // The last lookup is the caller's own, so that dlerror tells of that.
+  void* const of_driver = driver_function(which);
   void* found = real(handle, symbol);
   if (within_this_library(found)) {  // the handle of the whole program
-    if (linked_function(which) == nullptr) found = real(RTLD_NEXT, symbol);
-    return {1, found};
+    const bool any_driver = linked_function(which) != nullptr;
+    return {1, any_driver ? real(handle, symbol) : real(RTLD_NEXT, symbol)};
   }
-  if (found == nullptr || found != driver_function(which) || of_this_package(caller))
-    return {1, found};
+  if (found == nullptr || found != of_driver || of_this_package(caller)) return {1, found};
   counters_seen_driver();
   return {1, stand_in(which)};
 }

@@ -1,4 +1,4 @@
-// What every process that loads the library does at its start and at a fork.
+// What every process that loads the library does at its start, at a fork and ahead of the engine.
 #pragma once
 
 namespace interlace::preload {
@@ -8,5 +8,8 @@ namespace interlace::preload {
 void take_over_before_fork() noexcept;
 void take_over_after_fork(bool child) noexcept;
 void stand_ins_forked() noexcept;
+
+// Which primary contexts are the program's own, ahead of the engine.
+void remember_own_contexts() noexcept;
 
 }  // namespace interlace::preload

@@ -137,27 +137,27 @@ template <bool Linked>
 int enable_peer(CUctx_st* peer, unsigned flags) {
   const int result = go_on(entry::enable_peer, Linked, peer, flags);
   if (result != 0 && result != cuda::driver_result::peer_access_already_enabled) return result;
-  CUctx_st* own = current_context();
-  if (own == nullptr) return result;
+  CUctx_st* context = current_context();
+  if (context == nullptr) return result;
   const peers_locked locked;
-  const bool first = peers.insert({own, peer});
+  const bool first = peers.insert({context, peer});
   return result != 0 && first && engine_started() ? 0 : result;
 }
 
 template <bool Linked>
 int disable_peer(CUctx_st* peer) {
-  CUctx_st* own = current_context();
+  CUctx_st* context = current_context();
   {
     const peers_locked locked;
-    if (own != nullptr && engine_started()) {
+    if (context != nullptr && engine_started()) {
       // It stays enabled for the engine's copies.
-      return peers.erase({own, peer}) ? 0 : peer_access_not_enabled;
+      return peers.erase({context, peer}) ? 0 : peer_access_not_enabled;
     }
   }
   const int result = go_on(entry::disable_peer, Linked, peer);
-  if (result == 0 && own != nullptr) {
+  if (result == 0 && context != nullptr) {
     const peers_locked locked;
-    peers.erase({own, peer});
+    peers.erase({context, peer});
   }
   return result;
 }
@@ -165,11 +165,12 @@ int disable_peer(CUctx_st* peer) {
 // --- primary contexts
 // -----------------------------------------------------------------------------
 //
-// The engine holds those of all GPUs. A program that resets one, or releases it for good, means all
-// that is in it to end; the engine ends first.
+// The engine holds those of all GPUs. A program that resets one, or gives up one of its own, means
+// all that is in it to end; the engine ends first. One that the program only had a look at stays.
 
-// How often the program itself retained each.
+// How often the program itself retained each, and whether it did when the engine started.
 std::array<std::atomic<int>, 64> retained;
+std::array<std::atomic<bool>, 64> held_before;
 
 bool numbered(int device) {
   return device >= 0 && static_cast<std::size_t>(device) < retained.size();
@@ -184,12 +185,9 @@ int primary_retain(CUctx_st** context, int device) {
 
 template <entry Which, bool Linked>
 int primary_release(int device) {
-  if (!numbered(device)) {
-    stop_engine();
-    return go_on(Which, Linked, device);
-  }
+  if (!numbered(device)) return go_on(Which, Linked, device);
   std::atomic<int>& count = retained[static_cast<std::size_t>(device)];
-  if (count.load() <= 1) stop_engine();
+  if (count.load() <= 1 && held_before[static_cast<std::size_t>(device)].load()) stop_engine();
   const int result = go_on(Which, Linked, device);
   if (result == 0) count.fetch_sub(1);
   return result;
@@ -327,6 +325,11 @@ void* stand_in(entry which) {
 }
 
 void stand_ins_forked() noexcept { peers_lock = PTHREAD_MUTEX_INITIALIZER; }
+
+void remember_own_contexts() noexcept {
+  for (std::size_t device = 0; device < held_before.size(); ++device)
+    held_before.at(device).store(retained.at(device).load() > 0);
+}
 
 // --- what is exported
 // -----------------------------------------------------------------------------

@@ -10,10 +10,12 @@
 #include <exception>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 
 #include "cuda/transfer/copy_engine.hpp"
 #include "cuda/transfer/memory_view.hpp"
+#include "preload/entries.hpp"
 #include "preload/process.hpp"
 #include "preload/settings.hpp"
 
@@ -51,6 +53,18 @@ class mark_within {
   mark_within& operator=(const mark_within&) = delete;
 };
 
+// A thread that is ended from outside is ended between calls, not inside the engine.
+class without_cancellation {
+ public:
+  without_cancellation() { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
+  ~without_cancellation() { pthread_setcancelstate(before_, nullptr); }
+  without_cancellation(const without_cancellation&) = delete;
+  without_cancellation& operator=(const without_cancellation&) = delete;
+
+ private:
+  int before_ = PTHREAD_CANCEL_ENABLE;
+};
+
 class lock_changes {
  public:
   lock_changes() { pthread_mutex_lock(&changing); }
@@ -68,12 +82,30 @@ void set_state(engine_state state) { counters().engine.store(static_cast<std::ui
 // --- the engine's life
 // ----------------------------------------------------------------------------
 
+// GPUs that only one process at a time may use would be taken from others.
+bool exclusive(const cuda::driver_table& calls) {
+  constexpr int compute_mode = 20;
+  constexpr int exclusive_process = 3;
+  auto* ask = reinterpret_cast<int (*)(int*, int, int)>(driver_symbol("cuDeviceGetAttribute"));
+  int count = 0;
+  if (ask == nullptr || calls.device_count(&count) != success) return false;
+  for (int gpu = 0; gpu < count; ++gpu) {
+    int mode = 0;
+    if (ask(&mode, compute_mode, gpu) == success && mode == exclusive_process) return true;
+  }
+  return false;
+}
+
 void make_engine() {
   const auto begin = std::chrono::steady_clock::now();
   set_state(engine_state::starting);
   copy_engine* made = nullptr;
   try {
     const mark_within own;
+    if (exclusive(cuda::real_driver()))
+      throw std::runtime_error(
+          "copies are left alone, since a GPU is in exclusive-process mode (nvidia-smi -c 0 ends "
+          "it)");
     auto fresh = std::make_unique<copy_engine>(
         cuda::real_driver(), copy_options::from_environment(),
         std::function<cuda::copy_machine()>(),
@@ -118,6 +150,7 @@ void start() {
   const lock_changes locked;
   phase idle = phase::idle;
   if (!now.compare_exchange_strong(idle, phase::starting)) return;
+  remember_own_contexts();
   if (!ever.exchange(true)) std::atexit(finish);  // NOLINT(cert-err33-c): no place, no joining
   if (chosen().start == start_mode::wait) {
     make_engine();
@@ -283,6 +316,7 @@ bool take_over(const asked_copy& asked) noexcept {
     return false;
   }
   const mark_within own;
+  const without_cancellation whole;
   asked_copy one = asked;
   decision made{outcome::unknown_memory, false};
   try {
@@ -301,6 +335,7 @@ bool engine_started() noexcept { return ever.load(); }
 
 void stop_engine() noexcept {
   if (within || !ever.load()) return;
+  const without_cancellation whole;
   const lock_changes locked;
   wait_for_starter();
   if (now.load() != phase::ready) return;

@@ -86,7 +86,7 @@ functions load() {
   if (library == nullptr) die("no driver");
   auto find =
       reinterpret_cast<decltype(&::cuGetProcAddress_v2)>(dlsym(library, "cuGetProcAddress_v2"));
-  if (find == nullptr) die("no cuGetProcAddress_v2");
+  if (find == nullptr || dlerror() != nullptr) die("no cuGetProcAddress_v2");
   void* again = nullptr;
   int status = 0;
   CHECK(find("cuGetProcAddress", &again, 12000, 0, &status));
@@ -371,7 +371,7 @@ void reset(unsigned seed) {
     CHECK(cu().cuCtxSynchronize());
     one.compare();
   }
-  // Somebody else's pair of calls ends nothing; the program's last release does.
+  // A pair of calls ends nothing; a reset does, and the program's last release.
   CUctx_st* context = nullptr;
   CHECK(cu().cuDevicePrimaryCtxRetain(&context, 3));
   CHECK(cu().cuDevicePrimaryCtxRelease_v2(3));

@@ -36,6 +36,7 @@ int main(int count, char** words) {
   void* self = dlopen(nullptr, RTLD_NOW);
   expect(call(dlsym(self, "scopes_probe")) == 1, "the program's handle");
   expect(dlsym(RTLD_DEFAULT, "dlsym") != nullptr, "no dlsym");
+  expect(dlerror() == nullptr, "an error where there is none");
 
   for (const char* name : {"cuMemcpyAsync", "cuGetProcAddress_v2", "cuMemcpyHtoDAsync_v2"}) {
     for (void* handle : {RTLD_DEFAULT, RTLD_NEXT, self}) {

@@ -215,6 +215,14 @@ TEST(TakeOver, AFailureOfTheEngineIsThePlainCopy) {
             std::string::npos);
 }
 
+TEST(TakeOver, GpusOfOneProcessAreLeftToOthers) {
+  const counters_file counters;
+  expect_whole(run(seeded(LOOKING_PROGRAM, "mixed", 13), &counters, {"FAKE_EXCLUSIVE=1"}),
+               counters);
+  EXPECT_EQ(counters.copies(outcome::taken_over), 0U);
+  EXPECT_NE(std::string(counters.slot(0).note.data()).find("exclusive"), std::string::npos);
+}
+
 TEST(TakeOver, WithoutCountersAndWithoutAnEngine) {
   EXPECT_EQ(run(seeded(LOOKING_PROGRAM, "mixed", 12), nullptr).status, 0);
   const counters_file never;
