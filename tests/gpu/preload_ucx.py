@@ -37,9 +37,9 @@ MPI = [
 def rank() -> int:
     """Every rank sends to the next one; what arrives is compared byte by byte."""
     import cupy
-    from mpi4py import MPI as mpi
+    import mpi4py.MPI
 
-    world = mpi.COMM_WORLD
+    world = mpi4py.MPI.COMM_WORLD
     own, count = world.Get_rank(), world.Get_size()
     cupy.cuda.Device(own % cupy.cuda.runtime.getDeviceCount()).use()
 
@@ -55,7 +55,7 @@ def rank() -> int:
         before = (own - 1) % count
         asked = [world.Irecv(one, before, part) for part, one in enumerate(got)]
         asked += [world.Isend(one, (own + 1) % count, part) for part, one in enumerate(sent)]
-        mpi.Request.Waitall(asked)
+        mpi4py.MPI.Request.Waitall(asked)
         for part, one in enumerate(got):
             if not bool((one == formula(before, turn + 100 * part, size)).all()):
                 print(f"rank {own}: {size} B, message {part}: wrong bytes", flush=True)
