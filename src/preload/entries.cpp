@@ -7,7 +7,7 @@
 namespace interlace::preload {
 namespace {
 
-constexpr std::array<entry_facts, entry_count> facts{{
+constexpr std::array<entry_facts, entry_count> entries{{
     {"cuMemcpyAsync", "cuMemcpyAsync", 4000, false},
     {"cuMemcpyAsync_ptsz", "cuMemcpyAsync", 7000, true},
     {"cuMemcpyHtoDAsync_v2", "cuMemcpyHtoDAsync", 3020, false},
@@ -56,7 +56,7 @@ void* driver_library() {
 
 }  // namespace
 
-const entry_facts& facts_of(entry which) { return facts[index_of(which)]; }
+const entry_facts& facts_of(entry which) { return entries[index_of(which)]; }
 
 find_symbol next_dlsym() {
   static std::atomic<find_symbol> next{nullptr};

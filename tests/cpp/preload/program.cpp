@@ -1,4 +1,5 @@
-// A program that copies on GPUs, for the tests of the preloaded library: `program MODE SEED`.
+// A program that copies on GPUs, for the tests of the preloaded library: `program MODE SEED`, or
+// `program module FILE`.
 // Compiled twice: linked to the driver, and looking its functions up as the CUDA runtime does.
 // Prints a line for every process: how many copies it made, and of how many bytes. Exit code 0 if
 // every byte is as the program ordered it.
@@ -404,6 +405,35 @@ void peers(unsigned seed) {
   one.run(20);
 }
 
+// A module that lies beside the preloaded library gets the driver itself; others do not.
+void module(const char* file) {
+  void* opened = dlopen(file, RTLD_NOW);
+  if (opened == nullptr) die("no module");
+  auto* find = reinterpret_cast<void* (*)(void*, const char*)>(dlsym(opened, "module_find"));
+  void* library = dlopen("libcuda.so.1", RTLD_NOW);
+  const auto from = [](void* function) {
+    Dl_info facts{};
+    return dladdr(function, &facts) == 0 ? std::string() : std::string(facts.dli_fname);
+  };
+  const auto stands_in = [&](void* function) {
+    return from(function).find("libinterlace_preload") != std::string::npos;
+  };
+  for (const char* name : {"cuMemcpyAsync", "cuGetProcAddress_v2", "cuInit"}) {
+    const bool wanted = std::strcmp(name, "cuInit") != 0;
+    if (stands_in(dlsym(library, name)) != wanted) die("the program's lookup");
+    if (from(find(library, name)).find("libcuda.so.1") == std::string::npos)
+      die("the module's lookup");
+  }
+  // The first form of a function has other parameters, and is left alone.
+  const auto ask =
+      reinterpret_cast<decltype(&::cuGetProcAddress)>(dlsym(library, "cuGetProcAddress"));
+  for (const int version : {2000, 3020, 12000}) {
+    void* function = nullptr;
+    CHECK(ask("cuMemcpyHtoDAsync", &function, version, 0));
+    if (stands_in(function) != (version > 2000)) die("the form of a function");
+  }
+}
+
 // The driver refuses copies: a few, of which some are the engine's.
 void failing(unsigned seed) {
   begin();
@@ -442,6 +472,8 @@ int main(int count, char** words) {
     peers(seed);
   else if (mode == "failing")
     failing(seed);
+  else if (mode == "module")
+    module(words[2]);
   else
     die("no such mode");
   report();

@@ -10,6 +10,10 @@ static void* by_default(const char* name) {
 #if defined(MODULE)
 extern "C" int module_only() { return 3; }
 extern "C" void* module_default(const char* name) { return by_default(name); }
+extern "C" void* module_find(void* handle, const char* name) {
+  void* volatile found = dlsym(handle, name);
+  return found;
+}
 #else
 extern "C" int scopes_probe() { return 2; }
 extern "C" int scopes_next_of_library() {

@@ -252,5 +252,22 @@ TEST(TakeOver, OtherLookupsAreAsWithoutIt) {
   EXPECT_EQ(counters.header().claimed.load(), 0U);
 }
 
+TEST(TakeOver, InterlacesOwnModulesGetTheDriver) {
+  std::string folder = "/tmp/interlace-package-XXXXXX";
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  const std::string library = folder + "/libinterlace_preload.so";
+  const std::string module = folder + "/_module.so";
+  EXPECT_EQ(symlink(PRELOAD_LIBRARY, library.c_str()), 0);
+  EXPECT_EQ(symlink(SCOPES_MODULE, module.c_str()), 0);
+  const std::string program = LOOKING_PROGRAM;
+  const ended own = run(program + " module " + module, nullptr, {"LD_PRELOAD=" + library});
+  EXPECT_EQ(own.status, 0) << own.text;
+  const ended other = run(program + " module " SCOPES_MODULE, nullptr, {"LD_PRELOAD=" + library});
+  EXPECT_NE(other.status, 0);
+  unlink(library.c_str());
+  unlink(module.c_str());
+  rmdir(folder.c_str());
+}
+
 }  // namespace
 }  // namespace take_over_test
