@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -211,6 +212,9 @@ def work(folder: Path, rank: int, cuda: Any) -> None:
         np.save(folder / f"values-{rank}.npy", ran["values"])
         for key in ("times_s", "iterations", "residual", "raw_tx_bytes", "data_tx_bytes"):
             result[key] = ran[key]
+    signal.alarm(START_S)
+    cuda.leave_nvshmem()
+    signal.alarm(0)
     (folder / f"result-{rank}.json").write_text(json.dumps(result), encoding="utf-8")
 
 
@@ -238,8 +242,12 @@ def main(words: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    # Not the interpreter's own end: a library of a peer that failed may wait in its own.
-    code = main(sys.argv[1:])
+    # Not the interpreter's own end, in which a library may wait for a process that has failed.
+    code = 1
+    try:
+        code = main(sys.argv[1:])
+    except Exception:
+        traceback.print_exc()
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

@@ -208,6 +208,8 @@ NB_MODULE(_cuda, module) {
       },
       nb::arg("candidates"), nb::arg("rank"), nb::arg("ranks"), nb::arg("id"),
       "Makes this process one of several with a GPU each; NVSHMEM's version when all are there.");
+  module.def("leave_nvshmem", &interlace::run::leave_nvshmem,
+             nb::call_guard<nb::gil_scoped_release>(), "Ends NVSHMEM when all processes call it.");
   bind_regions(module);
   bind_copies(module);
   bind_checkpoints(module);

@@ -28,6 +28,9 @@ std::string make_nvshmem_id(const std::vector<std::string>& candidates);
 std::string join_nvshmem(const std::vector<std::string>& candidates, std::uint32_t rank,
                          std::uint32_t ranks, const std::string& id);
 
+// Ends NVSHMEM when all that have joined call it. Throws usage_error before join_nvshmem.
+void leave_nvshmem();
+
 struct host_graph {
   std::vector<std::uint64_t> offsets;
   std::vector<std::uint32_t> columns;

@@ -56,4 +56,9 @@ std::string join_nvshmem(const std::vector<std::string>& candidates, std::uint32
   return joined()->version();
 }
 
+void leave_nvshmem() {
+  nvshmem_of_process().leave();
+  joined().reset();
+}
+
 }  // namespace interlace::run

@@ -546,6 +546,10 @@ class FakeCuda(Fake):
         self.rank = rank, ranks
         return "3.4.5"
 
+    def leave_nvshmem(self) -> None:
+        assert self.rank is not None
+        self.rank = None
+
     def device_info(self) -> dict[str, Any]:
         return {"gpus": self.gpus, "name": "Fake H200", "driver": "580.1", "cuda": "13.0"}
 

@@ -75,6 +75,7 @@ nvshmem_library::nvshmem_library(const std::vector<std::string>& candidates) {
   need("nvshmemx_get_uniqueid", api_.get_unique_id);
   need("nvshmemx_set_attr_uniqueid_args", api_.set_unique_id);
   need("nvshmemx_hostlib_init_attr", api_.init);
+  need("nvshmemx_hostlib_finalize", api_.finalize);
   need("nvshmem_malloc", api_.allocate);
   need("nvshmemx_putmem_on_stream", api_.put);
   need("nvshmemx_barrier_all_on_stream", api_.barrier);
@@ -134,5 +135,7 @@ void nvshmem_rank::put(void* to, const void* from, std::size_t bytes, std::uint3
 }
 
 void nvshmem_rank::barrier(void* stream) const { library_->api().barrier(stream); }
+
+void nvshmem_rank::leave() const { library_->api().finalize(); }
 
 }  // namespace interlace::cuda

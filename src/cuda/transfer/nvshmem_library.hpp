@@ -34,6 +34,7 @@ class nvshmem_library {
     int (*get_unique_id)(nvshmem_id*);
     int (*set_unique_id)(int, int, const nvshmem_id*, void*);
     int (*init)(unsigned int, void*);
+    void (*finalize)();
     void* (*allocate)(std::size_t);
     void (*put)(void*, const void*, std::size_t, int, void* stream);
     void (*barrier)(void* stream);
@@ -46,7 +47,7 @@ class nvshmem_library {
   functions api_{};
 };
 
-// This process as one of several, each with a GPU of its own. NVSHMEM ends with the process.
+// This process as one of several, each with a GPU of its own.
 class nvshmem_rank {
  public:
   // Returns when all ranks have called it; the calling thread's current GPU is this rank's. Throws
@@ -58,15 +59,19 @@ class nvshmem_rank {
   std::uint32_t ranks() const { return ranks_; }
   std::string version() const { return library_->version(); }
 
-  // Memory that every rank has and reaches by the same address as its own; lives as long as the
-  // process. All ranks call it with as many bytes, in the same order. nullptr for 0 bytes; throws
-  // device_error if there is none.
+  // Memory that every rank has and reaches by the same address as its own; lives until
+  // the rank leaves. All ranks call it with as many bytes, in the same order. nullptr for 0 bytes;
+  // throws device_error if there is none.
   void* allocate(std::size_t bytes) const;
 
   // Enqueue. A put copies to the same address at another rank; behind the barrier, which all ranks
   // enqueue, every put is complete that was enqueued before it.
   void put(void* to, const void* from, std::size_t bytes, std::uint32_t rank, void* stream) const;
   void barrier(void* stream) const;
+
+  // Ends NVSHMEM, when all ranks have called it; nothing else may be called after that. Not done by
+  // a destructor: where a rank has failed, the others would wait for it.
+  void leave() const;
 
  private:
   std::unique_ptr<const nvshmem_library> library_;

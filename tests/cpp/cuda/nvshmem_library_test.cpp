@@ -71,7 +71,8 @@ TEST(nvshmem_library, ranks_meet_and_put) {
   rank.put(memory, from, sizeof(from), 3, reinterpret_cast<void*>(std::size_t{17}));
   rank.barrier(reinterpret_cast<void*>(std::size_t{18}));
   EXPECT_STREQ(memory, from);
-  EXPECT_EQ(log(), "2/4:meet here malloc:64 put:3:17 barrier:18");
+  rank.leave();
+  EXPECT_EQ(log(), "2/4:meet here malloc:64 put:3:17 barrier:18 finalize");
 }
 
 TEST(nvshmem_library, what_fails_is_named) {
