@@ -67,8 +67,8 @@ WRONG: list[tuple[list[str], str]] = [
         [*STUDY, "--gpu", "2"],
         "there is no option '--gpu' (did you mean --gpus?); there are --data, --rmat, "
         "--edge-factor, --cage, --crawl, --rgg, --seed, --iterations, --tolerance, --damping, "
-        "--rows, --half-bandwidth, "
-        "--halo, --source, --users, --items, --ratings, --rank, --lambda, --method, --rate, "
+        "--rows, --half-bandwidth, --halo, --kernel, "
+        "--source, --users, --items, --ratings, --rank, --lambda, --method, --rate, "
         "--size, --dimensions, --equation, --angles, --detectors, --subsets, --smoothing, "
         "--machine, --gpus, --mechanisms, --split, --chunks, --threads, --warmup, --repeats, "
         "--profile, --no-profile, --jobs, --json, --inside, --html, --timeline, --help",
