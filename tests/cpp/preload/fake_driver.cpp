@@ -257,6 +257,7 @@ int add_copy(address to, address from, std::size_t bytes, CUstream_st* given, bo
     return success;
   }
   stream->last = enqueue(before(stream), [=] {
+    if (bytes == 0) return;
     std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), bytes);
   });
   if (waits || target == nullptr || source == nullptr) finish(stream->last);

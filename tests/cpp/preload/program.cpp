@@ -122,7 +122,7 @@ std::atomic<long> copies{0};
 std::atomic<long> copied{0};
 
 constexpr int gpus = 4;
-constexpr std::size_t buffer_bytes = std::size_t{6} << 20;
+constexpr std::size_t buffer_bytes = std::size_t{4} << 20;
 
 std::array<CUctx_st*, gpus> contexts{};
 
@@ -292,14 +292,14 @@ void report() {
 
 void mixed(unsigned seed) {
   begin();
-  work(static_cast<int>(seed % gpus), seed).run(70);
+  work(static_cast<int>(seed % gpus), seed).run(60);
 }
 
 void threads(unsigned seed) {
   begin();
   std::vector<std::thread> all;
   for (unsigned index = 0; index < 6; ++index)
-    all.emplace_back([=] { work(static_cast<int>(index % gpus), seed + index).run(25); });
+    all.emplace_back([=] { work(static_cast<int>(index % gpus), seed + index).run(20); });
   for (std::thread& one : all) one.join();
 }
 
