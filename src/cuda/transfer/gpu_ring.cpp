@@ -28,13 +28,15 @@ void copy(cuda::device_address to, cuda::device_address from, std::uint64_t byte
 }  // namespace
 
 struct gpu_ring::held {
+  held(std::mutex& used, std::unique_ptr<cuda::checkpoint_carrier>& of) : lock(used), carrier(of) {}
+
   std::unique_lock<std::mutex> lock;
   std::unique_ptr<cuda::checkpoint_carrier>& carrier;
 };
 
 gpu_ring::gpu_ring(std::uint32_t slots, std::uint64_t slot_bytes) {
   process_ring& ring = ring_of_process();
-  held_.reset(new held{std::unique_lock(ring.used), ring.carrier});
+  held_ = std::make_unique<held>(ring.used, ring.carrier);
   auto& carrier = held_->carrier;
   if (carrier && carrier->slots() == slots && carrier->slot_bytes() == slot_bytes) return;
   carrier.reset();
