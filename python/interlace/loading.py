@@ -105,7 +105,8 @@ def _files(
 
 def _open(path: Path, opened: ExitStack) -> _File:
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        # opening a pipe to which nobody writes would wait
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         opened.callback(os.close, descriptor)
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
