@@ -21,7 +21,7 @@ from study_helpers import Run
 TINY = Sizes(
     put=(2 * MIB, 8 * MIB, 32 * MIB), mpi=(2 * MIB, 8 * MIB), windows=(1, 4), chunks=(1, 8),
     jacobi=(2 * MIB,), kernel_scale=1, ring_columns=256, ring_iterations=2,
-    graph=(2 * MIB, 32 * MIB),
+    graph=(2 * MIB, 4 * MIB, 32 * MIB),  # the first two have as many nodes
 )  # fmt: skip
 NEEDED = (
     "put-v100", "put-a100", "put-graph-v100", "put-graph-a100", "host-path-gain", "jacobi-v100",
@@ -40,6 +40,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(given, "QUICK", TINY)
     monkeypatch.setattr(given, "OUTSTANDING_BYTES", 64 * MIB)
     monkeypatch.setattr(given, "VERIFIED_BYTES", 8 * MIB)
+    monkeypatch.setattr(multipath, "PAPER_CHUNKED", 32 * MIB)
     monkeypatch.setattr(multipath, "_kernel", fake_kernel)
     monkeypatch.setattr(
         runs,
@@ -87,7 +88,12 @@ def test_rows_follow_from_the_runs(run: Run, tmp_path: Path) -> None:
             assert rows[key]["simulated"] == pytest.approx(best / direct)
         # three paths of one rate each; the host's path adds less than one
         assert 2 < rows[f"put-{short}-without-host"]["simulated"] < 3
-        assert 1 < rows[f"host-path-gain-{short}"]["simulated"] < 4 / 3
+        assert 2 < rows[f"put-{short}-4-chunks-without-host"]["simulated"] < 3
+        busy = [
+            rows[f"put-{short}-4-chunks-{key}-busy"]["simulated"] for key in ("direct", "staged")
+        ]
+        assert 0.6 < busy[1] < busy[0] <= 1
+        assert 1 <= rows[f"host-path-gain-{short}"]["simulated"] < 4 / 3
     # graphs that overlap want more than the three copy engines of this machine
     overlapping = "put-graph-a100-overlapping"
     assert rows[overlapping]["simulated"] < rows[f"{overlapping}-many-engines"]["simulated"]

@@ -49,6 +49,9 @@ SENDERS = (
     ("3h", GRAPHS),
 )  # fmt: skip
 RING = 4  # GPUs of Jacobi
+# "for a 128MB message size, where we use three GPU paths and four chunks per path"
+PAPER_CHUNKS = 4
+PAPER_CHUNKED = 128 * given.MIB
 MANY_ENGINES = 128  # enough for all copies of all outstanding messages
 
 
@@ -371,6 +374,28 @@ def _overlapping(name: str, engines: int | None, chunks: dict[int, int], quick: 
     return max(gains)
 
 
+class PaperChunks(NamedTuple):
+    """Puts of the size and with the chunks that the paper names, by paths: over one path."""
+
+    gains: dict[str, float]
+    direct_busy: float  # part of the time that the direct link is busy, with three paths
+    staged_busy: float  # the same of the links of staged paths, on average
+
+
+def _paper_chunks(name: str) -> PaperChunks:
+    on = Simulated(load_machine(name))
+    direct = _put(on, on.plan((0, 1), PAPER_CHUNKED, PATHS["1"]), PAPER_CHUNKED, STREAMS)
+    gains = {}
+    for paths in ("3", "3h"):
+        plan = on.plan((0, 1), PAPER_CHUNKED, PATHS[paths], PAPER_CHUNKS)
+        gains[paths] = _put(on, plan, PAPER_CHUNKED, STREAMS) / direct
+    plan = on.plan((0, 1), PAPER_CHUNKED, PATHS["3"], PAPER_CHUNKS)
+    result = on.send([plan], 8, window=8, moves=False)
+    busy = {one["link"]: one["busy_s"] / result["time_s"] for one in result["links"]}
+    of_direct = busy.pop("gpu0 -> gpu1")
+    return PaperChunks(gains, of_direct, sum(busy.values()) / len(busy))
+
+
 def one_host_link(name: str) -> Machine:
     """The machine with one PCIe link of the host for all GPUs, behind a switch."""
     machine = load_machine(name)
@@ -404,6 +429,7 @@ class Found(NamedTuple):
     exchange: dict[tuple[str, str], dict[int, float]]
     planned: dict[int, float]  # the exchange, four messages in one plan
     overlapping: dict[int | None, float]  # puts by graphs that overlap, by copy engines
+    paper_chunks: PaperChunks
     kernel: Kernel
     ring: Ring
 
@@ -455,7 +481,10 @@ def _later_work(quick: bool, puts: dict[tuple[Any, ...], dict[int, Sent]]) -> li
             (("exchange", short, sender), partial(_exchange, name, sender, chunks(sender), quick))
             for sender in JACOBI_SENDERS
         ]
-        work.append((("planned", short), partial(_exchange_planned, name, quick)))
+        work += [
+            (("planned", short), partial(_exchange_planned, name, quick)),
+            (("paper_chunks", short), partial(_paper_chunks, name)),
+        ]
         work += [
             (
                 ("overlapping", short, engines),
@@ -492,8 +521,8 @@ def reproduce(runner: Runner, node: CudaNode | None, quick: bool) -> list[Row]: 
 
         found[short] = Found(
             of("put"), of("mpi"), of("both"), of("both_one_link"), of("exchange"),
-            later["planned", short], of("overlapping"), later["kernel", short],
-            later["ring", short],
+            later["planned", short], of("overlapping"),
+            later["paper_chunks", short], later["kernel", short], later["ring", short],
         )  # fmt: skip
         runner.runs += _records(short, found[short])
     choices = {key[1]: value for key, value in later.items() if key[0] == "choice"}
@@ -567,6 +596,19 @@ def _fig_6(found: dict[str, Found], choices: dict[str, Choice]) -> list[Row]:
                     simulated=_put_gain(of, executor, ("3",)))
             )  # fmt: skip
     for short, of in found.items():
+        chunked = of.paper_chunks
+        text = f"{short}, streams, {size_text(PAPER_CHUNKED)} in {PAPER_CHUNKS} chunks a path"
+        rows += [
+            row(f"put-{short}-4-chunks" + ("-without-host" if paths == "3" else ""), "Fig. 6",
+                f"{text}, {paths}: put bandwidth, x", simulated=gain, note=CHUNKS)
+            for paths, gain in chunked.gains.items()
+        ]  # fmt: skip
+        rows += [
+            row(f"put-{short}-4-chunks-{key}-busy", "Fig. 6",
+                f"{text}, 3: part of the time that {key} links are busy", simulated=busy)
+            for key, busy in (("direct", chunked.direct_busy), ("staged", chunked.staged_busy))
+        ]  # fmt: skip
+    for short, of in found.items():
         rows += [
             row(f"put-graph-{short}-overlapping" + ("" if engines is None else "-many-engines"),
                 "Fig. 6",
@@ -617,6 +659,11 @@ def _fig_6(found: dict[str, Found], choices: dict[str, Choice]) -> list[Row]:
     return rows
 
 
+CHUNKS = (
+    'the paper: "for a 128MB message size, where we use three GPU paths and four chunks per path". '
+    "The other rows have the number of chunks that is fastest here, up to 64: the second leg of a "
+    "staged path is idle for its first chunk, and the first leg for its last"
+)
 OVERLAP = (
     "the other rows' graphs follow each other, as section 4.5 has one transfer of a direction at a "
     "time. Those that overlap take copy engines for copies of one link, and others wait for an "
@@ -669,7 +716,7 @@ def _fig_7_to_10(found: dict[str, Found]) -> list[Row]:
                 f"{what}, window {last}: graphs over streams from 8 MiB, most, x", "above 1",
                 simulated=_graph_gain(sent, last, large=True),
                 note='the paper: "for messages larger than 8MB, enabling CUDA Graph enhances '
-                'performance even further"')
+                'performance even further". ' + STARTS)
         )  # fmt: skip
         rows.append(
             row(f"{start}-graph-below-8M", figure,
@@ -693,10 +740,15 @@ def _fig_7_to_10(found: dict[str, Found]) -> list[Row]:
     return rows
 
 
+STARTS = (
+    "Here a graph's copies start when its launch returns and the graph before it has ended; "
+    "streams' start with their first call, and go on from message to message without a gap"
+)
 HOST_BOTH = (
     'the paper: "enabling the host path consistently degrades performance", as "both directions '
     'share the same PCIe link to the host". The machine files have a link for each GPU, of which '
-    "the two messages use different directions; with one link for all GPUs they meet"
+    "the two messages use different directions; with one link for all GPUs they meet. On a100 the "
+    "planner leaves the host path out, for three paths take all copy engines"
 )
 
 
@@ -788,7 +840,8 @@ def _fig_13_14(graphs: dict[int, Phases]) -> list[Row]:
             f"a100: instantiation of a graph of {most.nodes} nodes (34 published), ms", 3.0,
             simulated=most.first["instantiation"] * 1e3, note=costs)
     ]  # fmt: skip
-    for one in graphs.values():
+    by_nodes = {one.nodes: one for one in graphs.values()}
+    for one in by_nodes.values():
         rows += [
             row(f"graph-{phase}-us-{one.nodes}-nodes", "Fig. 13",
                 f"a100, {one.nodes} nodes: {phase} in the first use, us",

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "base/errors.hpp"
 #include "machine/route.hpp"
@@ -324,10 +325,11 @@ std::vector<link_count> plan_executor::links() const {
   for (std::size_t direction = 0; direction < payload_.size(); ++direction) {
     if (payload_[direction] == 0) continue;
     const machine::link& edge = machine_.links[direction / 2];
-    const std::string a = machine::name(machine_, edge.a);
-    const std::string b = machine::name(machine_, edge.b);
-    found.push_back({direction % 2 == 0 ? a + " -> " + b : b + " -> " + a, payload_[direction],
-                     fabric_.counts().wire(direction), fabric_.counts().busy(direction)});
+    const bool forward = direction % 2 == 0;
+    std::string name = machine::name(machine_, forward ? edge.a : edge.b);
+    name.append(" -> ").append(machine::name(machine_, forward ? edge.b : edge.a));
+    found.push_back({std::move(name), payload_[direction], fabric_.counts().wire(direction),
+                     fabric_.counts().busy(direction)});
   }
   return found;
 }
