@@ -24,6 +24,12 @@ float start_value(std::uint64_t row, std::uint64_t column) {
   return static_cast<float>((row * 7919 + column * 104729) % 1021) / 1021.0F;
 }
 
+// The row above row `at` of a periodic grid; `at` may go past its last row by one.
+std::uint64_t above(std::uint64_t at, std::uint64_t rows) {
+  if (at == 0) return rows - 1;
+  return at <= rows ? at - 1 : at - 1 - rows;
+}
+
 class halo_jacobi {
  public:
   halo_jacobi(const simulated_halo_jacobi& asked, const machine::machine& described)
@@ -40,7 +46,7 @@ class halo_jacobi {
       const std::uint64_t points = (std::uint64_t{asked.rows} + 2) * asked.columns;
       std::vector<float> own(points);
       for (std::uint64_t row = 0; row < asked.rows + 2U; ++row) {
-        const std::uint64_t of_all = (std::uint64_t{d} * asked.rows + row + all - 1) % all;
+        const std::uint64_t of_all = above(std::uint64_t{d} * asked.rows + row, all);
         std::copy_n(&start_[of_all * asked.columns], asked.columns, &own[row * asked.columns]);
       }
       for (auto* grid : {&a_, &next_}) {
@@ -109,9 +115,9 @@ class halo_jacobi {
     std::vector<float> next = start_;
     for (std::uint32_t iteration = 0; iteration < asked_.iterations; ++iteration) {
       for (std::uint64_t y = 0; y < all; ++y) {
-        const float* up = &a[(y + all - 1) % all * columns];
+        const float* up = &a[above(y, all) * columns];
         const float* own = &a[y * columns];
-        const float* down = &a[(y + 1) % all * columns];
+        const float* down = &a[above(y + 2, all) * columns];
         for (std::uint64_t x = 1; x + 1 < columns; ++x)
           next[y * columns + x] = 0.25F * (own[x + 1] + own[x - 1] + down[x] + up[x]);
       }
@@ -120,7 +126,7 @@ class halo_jacobi {
     std::uint64_t wrong = 0;
     for (std::uint32_t d = 0; d < asked_.devices; ++d) {
       for (std::uint64_t row = 0; row < asked_.rows + 2U; ++row) {
-        const std::uint64_t of_all = (std::uint64_t{d} * asked_.rows + row + all - 1) % all;
+        const std::uint64_t of_all = above(std::uint64_t{d} * asked_.rows + row, all);
         for (std::uint64_t x = 0; x < columns; ++x)
           wrong += a_[d].data[row * columns + x] == a[of_all * columns + x] ? 0 : 1;
       }
@@ -157,8 +163,8 @@ void check_plans(const simulated_halo_jacobi& asked, const std::vector<plan::pla
 
 halo_jacobi_result halo_jacobi_on_sim(const simulated_halo_jacobi& asked,
                                       const machine::machine& described) {
-  if (asked.columns < 3 || asked.rows == 0 || asked.iterations == 0)
-    throw usage_error("Jacobi needs 3 columns, a row and an iteration at least");
+  if (asked.devices == 0 || asked.columns < 3 || asked.rows == 0 || asked.iterations == 0)
+    throw usage_error("Jacobi needs a device, 3 columns, a row and an iteration at least");
   if (asked.devices > 1) {
     check_plans(asked, asked.before, asked.devices - 1);
     check_plans(asked, asked.behind, 1);
