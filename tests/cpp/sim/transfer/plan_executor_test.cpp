@@ -288,11 +288,13 @@ void check_rates(const machine::machine& described, const plan_executor& run, pi
   std::map<std::string, double> rates;
   std::map<std::string, std::pair<std::string, double>> both;
   for (const machine::link& edge : described.links) {
-    const std::string a = machine::name(described, edge.a);
-    const std::string b = machine::name(described, edge.b);
-    for (const std::string& way : {a + " -> " + b, b + " -> " + a}) {
+    const std::string ends[] = {machine::name(described, edge.a), machine::name(described, edge.b)};
+    for (const int first : {0, 1}) {
+      std::string way = ends[first];
+      way.append(" -> ").append(ends[1 - first]);
       rates[way] += machine::copy_bytes_per_s(edge);  // parallel links
-      if (edge.copy_both_bytes_per_s > 0) both[way] = {a + b, edge.copy_both_bytes_per_s};
+      if (edge.copy_both_bytes_per_s > 0)
+        both[way] = {ends[0] + ends[1], edge.copy_both_bytes_per_s};
     }
   }
   std::map<std::string, double> together;
