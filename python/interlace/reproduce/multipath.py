@@ -588,7 +588,8 @@ def _fig_6(found: dict[str, Found], choices: dict[str, Choice]) -> list[Row]:
                 row(key, "Fig. 6", f"{short}, {executor}: put bandwidth over one path, x", figure,
                     simulated=_put_gain(of, executor, ("3", "3h")),
                     note="the most of messages of 32 MiB and more, three GPU paths, with the "
-                    'host\'s or without: the paper: "optionally including a host-staging path"')
+                    'host\'s or without: the paper: "optionally including a host-staging path". '
+                    "Chunk counts are tuned; put-*-4-chunks has the one that the paper names")
             )  # fmt: skip
             rows.append(
                 row(f"{key}-without-host", "Fig. 6",
