@@ -37,6 +37,7 @@ from interlace.overlap import peers_text
 from interlace.progress import progress
 from interlace.results import json_text, provenance
 from interlace.shared_options import ResultsFile, count_option, list_option
+from interlace.simulator_speed import simulator_command
 from interlace.workloads import RunFailure
 
 DEFAULT_BYTES = "256M"
@@ -241,4 +242,5 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "copy": copy_command,
     "load": load_command,
     "overlap": overlap_command,
+    "simulator": simulator_command,
 }

@@ -50,7 +50,14 @@ COMMANDS = {
         "Find a workload's fastest mechanism and parameters, for later runs.",
     ),
     "bench": Command(
-        "interlace.bench", "COMMANDS", "Measure copies, and what mechanisms cost and hide."
+        "interlace.bench",
+        "COMMANDS",
+        "Measure copies, what mechanisms cost and hide, the simulator.",
+    ),
+    "calibrate": Command(
+        "interlace.calibrate",
+        "calibrate_command",
+        "Compare a simulated machine with measurements of the real one.",
     ),
     "reproduce": Command(
         "interlace.reproduce.command",

@@ -1,0 +1,196 @@
+"""`interlace bench simulator`: how fast the simulator is, on one core.
+
+Every workload runs on four GPUs with plain peer stores, the mechanism of most remote transactions,
+one run after another in a process each. CPU seconds are those of the thread that simulates: the
+kernels' results are computed in them as well, reading or generating the data is not. Of several
+runs the fastest counts, for others on the machine only slow a run down.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable
+from functools import partial
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from interlace import files, table
+from interlace.errors import UserError
+from interlace.machines import load_machine, to_core
+from interlace.nodes import in_processes, load_core
+from interlace.options import whole
+from interlace.progress import progress
+from interlace.reproduce.finepack import LOADED
+from interlace.reproduce.finepack_inputs import QUICK_FOUR_GPUS
+from interlace.results import json_text, provenance
+from interlace.shared_options import ResultsFile, count_option
+from interlace.workloads import Case, Outcome, RunFailure
+
+FORMAT = 1  # of the file of results
+MACHINE = "4x-gv100-pcie4"
+CASE = Case(4, "inline")
+DEFAULT_REPEATS = 3
+LONG = "pagerank"  # the workload of the long run
+LONG_ACCESSES = 100_000_000
+
+
+class Row(msgspec.Struct):
+    """A workload; of several runs, the one of the fewest CPU seconds."""
+
+    workload: str
+    data: str
+    iterations: int
+    accesses: int  # (warp instruction, line) pairs
+    remote_transactions: int  # packets of kernels' accesses to other GPUs
+    cpu_s: float
+    accesses_per_s: float
+    remote_transactions_per_s: float
+    peak_rss_mb: float  # of its process, MB = 1e6 bytes
+
+
+class Results(msgspec.Struct):
+    """A file of results."""
+
+    format: int
+    benchmark: str
+    command: str
+    version: str
+    commit: str | None
+    date: str
+    machine: str
+    gpus: int
+    mechanism: str
+    repeats: int
+    accesses_per_s: float  # geometric means of the rows
+    remote_transactions_per_s: float
+    rows: list[Row]
+    long: Row | None  # of at least so many accesses as LONG_ACCESSES
+
+
+def _run(name: str, repeats: int, least_accesses: int) -> Row:
+    core = load_core()
+    machine = to_core(load_machine(MACHINE), core)
+    workload = LOADED[name](QUICK_FOUR_GPUS)
+    best: Outcome | None = None
+    for _ in range(repeats):
+        found = workload.simulate(core, machine, CASE)
+        workload.verify(found)
+        if best is None or found.cpu_s < best.cpu_s:
+            best = found
+    assert best is not None
+    if best.accesses < least_accesses:  # every iteration makes as many
+        workload.iterations = -(-least_accesses * best.iterations // best.accesses) + 1
+        best = workload.simulate(core, machine, CASE)
+    return Row(
+        workload=name,
+        data=workload.data_name,
+        iterations=best.iterations,
+        accesses=best.accesses,
+        remote_transactions=best.remote_transactions,
+        cpu_s=best.cpu_s,
+        accesses_per_s=best.accesses / best.cpu_s,
+        remote_transactions_per_s=best.remote_transactions / best.cpu_s,
+        peak_rss_mb=best.peak_rss_mb,
+    )
+
+
+def steps(*, long: bool) -> int:
+    """How often `measure` calls `tick`."""
+    return len(LOADED) + long
+
+
+def measure(repeats: int, tick: Callable[[], None], *, long: bool) -> tuple[list[Row], Row | None]:
+    """A row for each workload, and the long run."""
+    names = list(LOADED)
+    work = [partial(_run, name, repeats, 0) for name in names]
+    if long:
+        work.append(partial(_run, LONG, 1, LONG_ACCESSES))
+    found: dict[int, Row] = {}
+    numbered = [partial(_numbered, index, run) for index, run in enumerate(work)]
+    for index, row in in_processes(numbered, [CASE] * len(work), 1):
+        found[index] = row
+        tick()
+    rows = [found[index] for index in range(len(names))]
+    if any(not row.remote_transactions for row in rows):
+        raise UserError("a workload sends nothing on four GPUs")
+    return rows, found[len(names)] if long else None
+
+
+def _numbered(index: int, run: Callable[[], Row]) -> tuple[int, Row]:
+    return index, run()
+
+
+def results(rows: list[Row], long: Row | None, repeats: int, **made: Any) -> Results:
+    """The file of results."""
+    return Results(
+        format=FORMAT,
+        benchmark="simulator",
+        **made,
+        machine=MACHINE,
+        gpus=CASE.gpus,
+        mechanism=CASE.mechanism,
+        repeats=repeats,
+        accesses_per_s=statistics.geometric_mean(row.accesses_per_s for row in rows),
+        remote_transactions_per_s=statistics.geometric_mean(
+            row.remote_transactions_per_s for row in rows
+        ),
+        rows=rows,
+        long=long,
+    )
+
+
+def show(of: Results) -> None:
+    """Prints the table."""
+    rows = [*of.rows, *([of.long] if of.long else [])]
+    names = [row.workload for row in of.rows] + (["long run"] if of.long else [])
+    columns = [
+        table.Column("workload", "", names, number=False),
+        table.Column("accesses", "M", [f"{row.accesses / 1e6:.2f}" for row in rows]),
+        table.Column("remote", "M", [f"{row.remote_transactions / 1e6:.3f}" for row in rows]),
+        table.Column("CPU", "s", [f"{row.cpu_s:.2f}" for row in rows]),
+        table.Column("accesses", "M/s", [f"{row.accesses_per_s / 1e6:.2f}" for row in rows]),
+        table.Column(
+            "remote", "M/s", [f"{row.remote_transactions_per_s / 1e6:.3f}" for row in rows]
+        ),
+        table.Column("peak", "MB", [f"{row.peak_rss_mb:.0f}" for row in rows]),
+    ]
+    head = (
+        f"simulator, one core: {of.mechanism} on {of.gpus} GPUs of {of.machine}; the fastest of "
+        f"{of.repeats} runs"
+    )
+    least = min(of.rows, key=lambda row: row.accesses_per_s)
+    foot = [
+        f"Geometric means: {of.accesses_per_s / 1e6:.2f} M accesses and "
+        f"{of.remote_transactions_per_s / 1e6:.3f} M remote transactions a CPU second; the fewest "
+        f"accesses, {least.accesses_per_s / 1e6:.2f} M, are those of {least.workload}.",
+        "An access is one instruction of a warp and one line; few of these workloads' accesses are "
+        "remote, and the remote transactions are counted over the CPU time of all.",
+    ]
+    table.print_table(
+        head, columns, [0] * len(of.rows) + [1] * (of.long is not None), [""] * len(rows), foot
+    )
+
+
+def simulator_command(
+    repeats: Annotated[
+        str | None,
+        count_option("--repeats", "Runs, of which the fastest.", DEFAULT_REPEATS),
+    ] = None,
+    long: Annotated[bool, typer.Option("--long", help="Also a run of 10^8 accesses.")] = False,
+    json_file: ResultsFile = None,
+) -> None:
+    """Accesses and remote transactions a CPU second of the simulator, for every workload."""
+    runs = whole("--repeats", repeats, 1) or DEFAULT_REPEATS
+    if json_file is not None:
+        files.check_writable(json_file, "--json")
+    try:
+        with progress("simulator", steps(long=long)) as tick:
+            rows, long_run = measure(runs, tick, long=long)
+    except RunFailure as failure:
+        typer.echo(f"interlace: {failure}", err=True)
+        raise typer.Exit(1) from None
+    found = results(rows, long_run, runs, **provenance())
+    texts = {} if json_file is None else {json_file: partial(json_text, found)}
+    files.show_and_write(partial(show, found), texts)

@@ -1,0 +1,39 @@
+"""`interlace bench simulator`, on small inputs."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from pathlib import Path
+
+import pytest
+
+from interlace import simulator_speed
+from interlace.reproduce.finepack_inputs import Sizes
+from study_helpers import Run
+
+TINY = Sizes(
+    jacobi_rows=1 << 11, pagerank_rows=1024, sssp_pages=1024, als_vertices=128, ct_size=32,
+    eqwp_size=16, diffusion_size=16, hit_size=12,
+)  # fmt: skip
+
+
+def test_a_row_for_every_workload(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("interlace._core")
+    monkeypatch.setattr(simulator_speed, "QUICK_FOUR_GPUS", TINY)
+    monkeypatch.setattr(simulator_speed, "LONG_ACCESSES", 20_000)
+    out = tmp_path / "out.json"
+    ran = run("bench", "simulator", "--repeats", 1, "--long", "--json", out)
+    assert ran.code == 0, ran.err
+    document = json.loads(out.read_text())
+    assert [row["workload"] for row in document["rows"]] == list(simulator_speed.LOADED)
+    for row in document["rows"]:
+        assert row["accesses"] > 0
+        assert row["accesses_per_s"] == row["accesses"] / row["cpu_s"]
+        assert row["remote_transactions_per_s"] == row["remote_transactions"] / row["cpu_s"]
+    rates = [row["accesses_per_s"] for row in document["rows"]]
+    assert document["accesses_per_s"] == pytest.approx(statistics.geometric_mean(rates))
+    assert document["long"]["accesses"] >= 20_000
+    assert "Geometric means" in ran.out
