@@ -225,6 +225,7 @@ void node::enqueue_tracked(std::uint32_t device, grid shape, recorder::settings 
   }
   request.held = true;
   request.moves = how.transfers;
+  std::vector<task_id> last_to(devices(), none);
   for (const kernel::chunk& c : t->chunks) {
     auto& copies = t->copies.emplace_back();
     std::vector<std::uint32_t> peers;
@@ -234,7 +235,11 @@ void node::enqueue_tracked(std::uint32_t device, grid shape, recorder::settings 
     }
     if (request.by == simulation::mover::waiting) {
       for (const std::uint32_t to : peers) {
-        copies.push_back(enqueue_copy(region, device, c.begin, c.end, {to}, request, {}));
+        // A stream for each peer: its next wait begins when the copy before has ended.
+        std::vector<task_id> before;
+        if (last_to[to] != none) before.push_back(last_to[to]);
+        last_to[to] = enqueue_copy(region, device, c.begin, c.end, {to}, request, before);
+        copies.push_back(last_to[to]);
       }
     } else {
       copies.push_back(enqueue_copy(region, device, c.begin, c.end, peers, request, {}));
