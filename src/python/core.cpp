@@ -3,6 +3,11 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <tuple>
+#include <vector>
 
 #include "base/errors.hpp"
 #include "python/bind_checkpoint.hpp"
@@ -13,6 +18,7 @@
 #include "python/bind_tune.hpp"
 #include "python/cpu_time.hpp"
 #include "python/workloads.hpp"
+#include "run/microbenchmark_sim.hpp"
 #include "run/overlap_sim.hpp"
 
 namespace nb = nanobind;
@@ -86,6 +92,42 @@ double simulate_overlap(const machine::machine& described, std::uint32_t peers, 
   return run::overlap_on_sim(asked, described);
 }
 
+// seconds, payload bytes, bytes with protocol
+using timed = std::tuple<double, std::uint64_t, std::uint64_t>;
+
+timed of(const run::timed_bytes& t) { return {t.time_s, t.payload, t.wire}; }
+
+timed simulate_stores(const machine::machine& described, std::uint32_t gpus, std::uint32_t senders,
+                      std::uint32_t element_bytes, std::uint64_t elements, std::uint32_t together) {
+  const nb::gil_scoped_release release;
+  return of(run::stores_on_sim(described, gpus, senders, element_bytes, elements, together,
+                               check_signals));
+}
+
+timed simulate_copy_kernel(const machine::machine& described, std::uint64_t bytes,
+                           std::uint32_t blocks) {
+  const nb::gil_scoped_release release;
+  return of(run::copy_kernel_on_sim(described, bytes, blocks, check_signals));
+}
+
+timed simulate_loads(const machine::machine& described, std::uint32_t element_bytes,
+                     std::uint64_t elements) {
+  const nb::gil_scoped_release release;
+  return of(run::loads_on_sim(described, element_bytes, elements, check_signals));
+}
+
+// Copies are (from, to, bytes, stream).
+double simulate_copies(
+    const machine::machine& described,
+    const std::vector<std::tuple<std::uint32_t, std::uint32_t, std::uint64_t, std::uint32_t>>&
+        copies,
+    bool by_host) {
+  const nb::gil_scoped_release release;
+  std::vector<run::simulated_copy> asked;
+  for (const auto& [from, to, bytes, stream] : copies) asked.push_back({from, to, bytes, stream});
+  return run::copies_on_sim(described, asked, by_host, check_signals);
+}
+
 }  // namespace
 
 }  // namespace interlace::python
@@ -105,6 +147,20 @@ NB_MODULE(_core, module) {
              nb::arg("peers"), nb::arg("bytes"), nb::arg("mechanism"), nb::arg("chunk_bytes"),
              nb::arg("agent_threads"), nb::arg("rounds"),
              "Seconds of an epoch of the overlap benchmark, of which `rounds` take time only.");
+  module.def(
+      "simulate_stores", &interlace::python::simulate_stores, nb::arg("machine"), nb::arg("gpus"),
+      nb::arg("senders"), nb::arg("element_bytes"), nb::arg("elements"), nb::arg("together"),
+      "Stores of kernels to all other GPUs, `together` lanes side by side (0: all): seconds, "
+      "payload, bytes with protocol.");
+  module.def("simulate_copy_kernel", &interlace::python::simulate_copy_kernel, nb::arg("machine"),
+             nb::arg("bytes"), nb::arg("blocks"),
+             "Blocks of 512 threads copy to the second GPU: seconds, payload, with protocol.");
+  module.def("simulate_loads", &interlace::python::simulate_loads, nb::arg("machine"),
+             nb::arg("element_bytes"), nb::arg("elements"),
+             "Scattered loads from the second GPU: seconds, payload, 0.");
+  module.def("simulate_copies", &interlace::python::simulate_copies, nb::arg("machine"),
+             nb::arg("copies"), nb::arg("by_host"),
+             "Seconds of copies (from, to, bytes, stream) by the copy engines.");
   module.def("store_goodput", &interlace::run::store_goodput, nb::arg("machine"), nb::arg("bytes"),
              "Useful bytes over all bytes of stores from the first GPU to the second.");
 }

@@ -1,0 +1,58 @@
+#include "workload/microbenchmark.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <set>
+
+#include "sim/described.hpp"
+#include "sim/node.hpp"
+
+namespace interlace::workload::microbenchmark_tests {
+namespace {
+
+TEST(microbenchmark, a_scattered_order_is_a_permutation) {
+  for (const std::uint64_t n : {1U, 2U, 4U, 64U, 4096U}) {
+    std::set<std::uint64_t> seen;
+    for (std::uint64_t i = 0; i < n; ++i) seen.insert(scattered(i, n));
+    EXPECT_EQ(seen.size(), n);
+    EXPECT_LT(*seen.rbegin(), n);
+  }
+}
+
+TEST(microbenchmark, every_element_is_stored_once_to_every_other_device) {
+  for (const std::uint32_t together : {0U, 1U, 4U}) {
+    sim::node node(test::meshed(3, machine::protocol_kind::pcie4), 3, [] {});
+    const auto result = run_stores<words_element<1>>(node, {2, 1024, together});
+    EXPECT_EQ(result.stores.bytes, 2U * 1024 * 4 * 2);
+    EXPECT_EQ(result.stores.overwritten, 0U);
+    EXPECT_GT(result.stores.wire, result.stores.bytes);
+  }
+}
+
+TEST(microbenchmark, more_blocks_copy_faster) {
+  const auto seconds = [](std::uint32_t blocks) {
+    sim::node node(test::meshed(2, machine::protocol_kind::nvlink2), 2, [] {});
+    return run_copy<words_element<4>>(node, 4096, blocks).time_s;
+  };
+  EXPECT_LT(seconds(4), seconds(1));
+}
+
+TEST(microbenchmark, loads_come_from_the_other_device) {
+  sim::node node(test::meshed(2, machine::protocol_kind::nvlink2), 2, [] {});
+  const auto result = run_loads<words_element<1>>(node, 4096, 4096);
+  // Both runs count: a request for each load, but where the line is in the L1 already.
+  constexpr std::uint32_t lines = 4096 * 4 / 128;
+  EXPECT_GT(result.remote_transactions, 2U * lines);
+  EXPECT_LE(result.remote_transactions, 2U * 4096);
+}
+
+TEST(microbenchmark, refuses_what_it_cannot_scatter) {
+  sim::node node(test::meshed(2, machine::protocol_kind::nvlink2), 2, [] {});
+  EXPECT_THROW(run_stores<words_element<1>>(node, {1, 1000, 1}), usage_error);
+  EXPECT_THROW(run_stores<words_element<1>>(node, {3, 1024, 1}), usage_error);
+  EXPECT_THROW(run_loads<words_element<1>>(node, 512, 4096), usage_error);
+}
+
+}  // namespace
+}  // namespace interlace::workload::microbenchmark_tests
