@@ -526,9 +526,14 @@ void* node::take(std::uint32_t device, std::uint64_t bytes) {
   return data;
 }
 
-void* node::take_unified(std::uint64_t bytes) {
+void* node::take_unified(std::uint64_t bytes, const kernel::page_placement& pages) {
   require_idle("an allocation");
-  return unified_.take(options_.ordinals, bytes);
+  return unified_.take(options_.ordinals, bytes, pages);
+}
+
+void node::require_ranges(kernel::block_placement how) {
+  if (how == kernel::block_placement::contiguous) return;
+  throw usage_error("real GPUs take contiguous ranges of blocks; round-robin is simulated");
 }
 
 void node::write(void* to, const void* from, std::uint64_t bytes) {

@@ -147,10 +147,11 @@ class node {
   local<T> allocate(std::uint32_t device, std::uint64_t n) {
     return {static_cast<T*>(take(device, n * sizeof(T))), n};
   }
-  // Pages of 2 MiB, on the devices in turn; all devices load and store all of them.
+  // Pages of 2 MiB, on the devices in turn or as `pages` says; all devices load and store all of
+  // them.
   template <class T>
-  unified<T> allocate_unified(std::uint64_t n) {
-    return {static_cast<T*>(take_unified(n * sizeof(T))), n};
+  unified<T> allocate_unified(std::uint64_t n, const kernel::page_placement& pages = {}) {
+    return {static_cast<T*>(take_unified(n * sizeof(T), pages)), n};
   }
   template <class T>
   void upload(const local<T>& to, const std::vector<T>& values) {
@@ -221,6 +222,16 @@ class node {
   void launch(std::uint32_t device, const Kernel& kernel, grid shape) {
     submit_kernel(device, whole<device::untracked>(kernel, shape));
   }
+  // Refused round robin: a launch is a range of blocks.
+  template <class Kernel>
+  void launch_over(const Kernel& kernel, grid shape, kernel::block_placement how) {
+    require_ranges(how);
+    for (std::uint32_t d = 0; d < devices(); ++d) {
+      const kernel::block_share share = kernel::share_of(shape.blocks, devices(), d, how);
+      if (share.count == 0) continue;
+      submit_kernel(d, range_of(kernel, shape, share.first, share.count));
+    }
+  }
   // The mechanism of `r` decides how the kernel's stores reach the subscribers. All regions that
   // one kernel writes have the same mechanism, and under `split` the mappings of an epoch's
   // launches cover all that is to be delivered. Where chunks are tracked, `r` is the only region
@@ -253,14 +264,8 @@ class node {
         break;
       case kernel::mechanism::split:
         for (const auto& part : mapping.split(shape.blocks, states_[r.id].options.split_ranges)) {
-          kernel_operation ranged = describe(kernel, shape);
-          ranged.entry =
-              reinterpret_cast<const void*>(&device::run_ranged<device::untracked, Kernel>);
-          ranged.ranged = true;
-          ranged.first = static_cast<std::uint32_t>(part.first_block);
-          ranged.total = static_cast<std::uint32_t>(shape.blocks);
-          ranged.shape.blocks = part.last_block - part.first_block;
-          submit_kernel(device, std::move(ranged));
+          submit_kernel(device, range_of(kernel, shape, part.first_block,
+                                         part.last_block - part.first_block));
           submit_deliveries(device, r.id, part.complete);
         }
         break;
@@ -358,6 +363,18 @@ class node {
     k.entry = reinterpret_cast<const void*>(&device::run_grid<Policy, Kernel>);
     return k;
   }
+  // `blocks` of the grid from `first` on.
+  template <class Kernel>
+  kernel_operation range_of(const Kernel& kernel, grid shape, std::uint64_t first,
+                            std::uint64_t blocks) {
+    kernel_operation k = describe(kernel, shape);
+    k.entry = reinterpret_cast<const void*>(&device::run_ranged<device::untracked, Kernel>);
+    k.ranged = true;
+    k.first = static_cast<std::uint32_t>(first);
+    k.total = static_cast<std::uint32_t>(shape.blocks);
+    k.shape.blocks = blocks;
+    return k;
+  }
 #endif
 
   template <class T>
@@ -377,7 +394,8 @@ class node {
   }
 
   void* take(std::uint32_t device, std::uint64_t bytes);
-  void* take_unified(std::uint64_t bytes);
+  void* take_unified(std::uint64_t bytes, const kernel::page_placement& pages);
+  static void require_ranges(kernel::block_placement how);
   void write(void* to, const void* from, std::uint64_t bytes);
   void read_bytes(void* to, const void* from, std::uint64_t bytes) const;
   void write_front(std::uint32_t id, std::uint32_t device, const void* values, std::uint64_t n,

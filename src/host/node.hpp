@@ -39,7 +39,21 @@ class node final : public kernel::cpu_node {
     execute(device, kernel, shape, r.id, &mapping);
   }
 
+<<<<<<< HEAD
   void call(std::uint32_t device, const kernel::library_call& c) {
+=======
+  template <class Kernel>
+  void launch_over(const Kernel& kernel, grid shape, kernel::block_placement how) {
+    for (std::uint32_t d = 0; d < devices(); ++d) {
+      const kernel::block_share share = kernel::share_of(shape.blocks, devices(), d, how);
+      for (std::uint64_t k = 0; k < share.count; ++k) {
+        execute_block(d, kernel, shape, share.first + k * share.stride, 0, nullptr);
+      }
+    }
+  }
+
+  void call(std::uint32_t device, const kernel::library_call& c) const {
+>>>>>>> 7d01bfa (Pages and blocks are placed, and remote loads are counted)
     kernel::check_call(c, c.on_cpu, device, devices());
     c.on_cpu();
     if (options_.checks) {
@@ -69,18 +83,22 @@ class node final : public kernel::cpu_node {
   void execute(std::uint32_t device, const Kernel& kernel, grid shape, std::uint32_t region,
                const kernel::block_mapping* mapping) {
     for (std::uint64_t b = 0; b < shape.blocks; ++b) {
-      if (options_.checks) {
-        checker_->begin_block(device, b, region, mapping);
-        kernel::serial_block<checking_observer> block(*checker_, memory_, b, shape,
-                                                      options_.warp_width);
-        kernel(block);
-        checker_->end_block();
-      } else {
-        silent_observer observer;
-        kernel::serial_block<silent_observer> block(observer, memory_, b, shape,
+      execute_block(device, kernel, shape, b, region, mapping);
+    }
+  }
+  template <class Kernel>
+  void execute_block(std::uint32_t device, const Kernel& kernel, grid shape, std::uint64_t b,
+                     std::uint32_t region, const kernel::block_mapping* mapping) {
+    if (options_.checks) {
+      checker_->begin_block(device, b, region, mapping);
+      kernel::serial_block<checking_observer> block(*checker_, memory_, b, shape,
                                                     options_.warp_width);
-        kernel(block);
-      }
+      kernel(block);
+      checker_->end_block();
+    } else {
+      silent_observer observer;
+      kernel::serial_block<silent_observer> block(observer, memory_, b, shape, options_.warp_width);
+      kernel(block);
     }
     if (!options_.checks || shape.blocks == 0) return;
     work_.push_back(checker_->end_launch());
@@ -88,7 +106,9 @@ class node final : public kernel::cpu_node {
   }
 
   void* take(std::uint32_t device, std::uint64_t bytes) override;
-  void* take_unified(std::uint64_t bytes) override { return take(0, bytes); }
+  void* take_unified(std::uint64_t bytes, const kernel::page_placement& /*pages*/) override {
+    return take(0, bytes);
+  }
   void adding(std::uint32_t id, const kernel::region_state& state) override;
   void exchange_one(std::uint32_t id);
   kernel::wire_bytes delivered() const;

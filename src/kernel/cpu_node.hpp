@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "interlace/kernel.hpp"
+#include "kernel/placement.hpp"
 #include "kernel/region.hpp"
 #include "kernel/serial_block.hpp"
 
@@ -27,8 +28,8 @@ class cpu_node {
     return {static_cast<T*>(take(device, n * sizeof(T))), n};
   }
   template <class T>
-  unified<T> allocate_unified(std::uint64_t n) {
-    return {static_cast<T*>(take_unified(n * sizeof(T))), n};
+  unified<T> allocate_unified(std::uint64_t n, page_placement pages = {}) {
+    return {static_cast<T*>(take_unified(n * sizeof(T), pages)), n};
   }
   template <class T>
   void upload(const local<T>& to, const std::vector<T>& values) {
@@ -119,7 +120,7 @@ class cpu_node {
 
   // Memory that lives as long as the node, every byte 0xff.
   virtual void* take(std::uint32_t device, std::uint64_t bytes) = 0;
-  virtual void* take_unified(std::uint64_t bytes) = 0;
+  virtual void* take_unified(std::uint64_t bytes, const page_placement& pages) = 0;
   // A region or reduction gets this id; they count from 0.
   virtual void adding(std::uint32_t id, const region_state& state) = 0;
 

@@ -6,8 +6,10 @@
 //
 //   devices()                               GPUs
 //   allocate<T>(device, n) -> local<T>      lives as long as the node; every byte 0xff
-//   allocate_unified<T>(n) -> unified<T>    one array whose pages go to the devices in turn (4 KiB
-//                                           simulated, 2 MiB on GPUs); lives and starts as above
+//   allocate_unified<T>(n [, page_placement]) -> unified<T>
+//                                           one array whose pages (4 KiB simulated, 2 MiB on GPUs)
+//                                           go to the devices in turn, or where
+//                                           kernel/placement.hpp says; lives and starts as above
 //   upload(local<T> | unified<T>, values), download(local<T> | unified<T>) -> std::vector<T>
 //   create_region<T>(region_options) -> region<T>
 //   set_front(region, values)               both buffers of every replica
@@ -17,6 +19,9 @@
 //   view(region | reduction, device)        what kernels take; valid until the next exchange
 //   launch(device, kernel, grid)            a kernel that writes no region
 //   launch(device, kernel, grid, region, block_mapping)
+//   launch_over(kernel, grid, block_placement)
+//                                           one grid over all devices, which each run some of its
+//                                           blocks; B.index() and B.count() are those of the grid
 //   call(device, library_call)              a sort, an FFT: see kernel/library_call.hpp
 //   exchange(regions and reductions...)     publishes and swaps
 //   run(f) -> run_result                    f enqueues launches and exchanges; returns when done
@@ -232,6 +237,23 @@ struct remote_store_counts {
   std::array<std::uint64_t, 7> reasons{};
 };
 
+// Loads of kernels where some of the memory is other devices' (unified views). An access is a
+// warp's instruction and one line that it touches.
+struct remote_load_counts {
+  std::uint64_t vector_accesses = 0;  // loads, stores and atomics but for scalar ones
+  std::uint64_t scalar_accesses = 0;  // loads of one element for a warp, where scalar caches are
+  std::uint64_t local = 0;            // vector loads
+  std::uint64_t remote = 0;
+  std::uint64_t hits = 0;           // of the remote ones, in the first-level caches
+  std::uint64_t useful_bytes = 0;   // that lanes want of the lines of remote ones, by words of 4
+  std::uint64_t local_stores = 0;   // and atomics
+  std::uint64_t remote_stores = 0;  // and atomics
+  std::uint64_t requests = 0;       // that went to other devices
+  std::uint64_t reply_bytes = 0;    // payload of their replies
+  std::uint64_t wire = 0;           // of requests and replies
+  double mean_latency_s = 0;        // from the port of the GPU that asks until the reply is back
+};
+
 struct run_result {
   double time_s = 0;  // first launch to the last exchange's end
   double copy_s = 0;  // part of it in which transfers were exposed; bulk-copy only
@@ -241,6 +263,7 @@ struct run_result {
   std::uint64_t accesses = 0;             // simulated (warp instruction, line) pairs
   std::uint64_t remote_transactions = 0;  // simulated packets of kernels' remote accesses
   remote_store_counts stores;             // simulated, of kernels
+  remote_load_counts loads;               // simulated, of kernels; all 0 without unified arrays
   std::optional<observation> observed;    // simulated; over the node's whole life
   std::vector<launch_work> work;          // of each launch and call; host with checks
 };

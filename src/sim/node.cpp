@@ -82,16 +82,17 @@ void* node::take(std::uint32_t device, std::uint64_t bytes) {
   return arena_.take(device, bytes);
 }
 
-void* node::take_unified(std::uint64_t bytes) {
+void* node::take_unified(std::uint64_t bytes, const kernel::page_placement& pages) {
   if (!record_to_.empty()) throw usage_error("unified memory cannot be recorded");
   auto& map = simulation_.addresses();
-  std::byte* data =
-      arena_.take(devices(), (bytes + map.page_bytes - 1) / map.page_bytes * map.page_bytes);
-  const std::uint64_t end = (arena_.address(data) & ((std::uint64_t{1} << map.slot_bits) - 1)) +
-                            bytes + map.page_bytes - 1;
-  while (map.homes.size() * map.page_bytes < end) {
-    map.homes.push_back(static_cast<std::uint8_t>(map.homes.size() % devices()));
+  // The slot has nothing but whole pages, so that an array begins at one.
+  const std::uint64_t count = (bytes + map.page_bytes - 1) / map.page_bytes;
+  std::byte* data = arena_.take(devices(), count * map.page_bytes);
+  for (std::uint64_t k = 0; k < count; ++k) {
+    map.homes.push_back(static_cast<std::uint8_t>(
+        kernel::home_of_page(pages, k, count, placed_in_turn_, devices())));
   }
+  if (pages.how == kernel::page_placement::kind::round_robin) placed_in_turn_ += count;
   return data;
 }
 
@@ -130,6 +131,7 @@ recorder::settings node::recorded_by(std::uint32_t device) const {
   record.sector_bytes = simulation_.described().gpu.l1.sector_bytes;
   record.address_base = arena_.base();
   record.device = device;
+  record.watch_words = !simulation_.addresses().homes.empty();
   for (const auto& t : trackers_) record.regions.push_back(t.get());
   const auto there = [](const auto& s) { return s != nullptr; };
   if (std::any_of(subscriptions_.begin(), subscriptions_.end(), there)) {
@@ -189,6 +191,17 @@ void node::enqueue_kernel(std::uint32_t device, grid shape, const block_function
         s.last)};
     enqueue_copies(region, states_[region].deliveries(device, part.complete), s.last);
   }
+}
+
+void node::enqueue_share(std::uint32_t device, grid shape, const block_function& block,
+                         kernel::block_share share) {
+  shape.blocks = share.count;
+  enqueue_kernel(
+      device, shape,
+      [block, share](std::uint64_t index, recorder& r, kernel::block_memory& m) {
+        block(share.first + index * share.stride, r, m);
+      },
+      none, nullptr);
 }
 
 void node::enqueue_tracked(std::uint32_t device, grid shape, recorder::settings record,
@@ -417,6 +430,20 @@ kernel::run_result node::finish() {
   result.observed = simulation_.observe();
   result.accesses = c.accesses;
   result.remote_transactions = c.remote_transactions() + simulation_.copy_stores();
+  if (!simulation_.addresses().homes.empty()) {
+    result.loads = {c.accesses - c.scalar,
+                    c.scalar,
+                    c.loads.local,
+                    c.loads.remote,
+                    c.loads.hits,
+                    c.loads.words * 4,
+                    c.loads.local_stores,
+                    c.loads.remote_stores,
+                    c.reads,
+                    c.read_payload,
+                    c.read_wire,
+                    c.reads == 0 ? 0 : seconds_of(c.read_latency) / static_cast<double>(c.reads)};
+  }
   kernel::remote_store_counts& stores = result.stores;
   stores.stores = c.stores.stores;
   stores.bytes = c.stores.bytes;

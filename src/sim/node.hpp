@@ -43,6 +43,14 @@ class node final : public kernel::cpu_node {
     enqueue_kernel(device, shape, runner(kernel, shape), r.id, &mapping);
   }
 
+  template <class Kernel>
+  void launch_over(const Kernel& kernel, grid shape, kernel::block_placement how) {
+    for (std::uint32_t d = 0; d < devices(); ++d) {
+      enqueue_share(d, shape, runner(kernel, shape),
+                    kernel::share_of(shape.blocks, devices(), d, how));
+    }
+  }
+
   // Before anything is launched: from now on stores that a queue packs go through encode and decode
   // of their packets, and the end of each run compares what came in with the replicas, byte by
   // byte; model_error where they differ. For tests: much slower.
@@ -92,13 +100,15 @@ class node final : public kernel::cpu_node {
 
   void* take(std::uint32_t device, std::uint64_t bytes) override;
   // Pages of 4 KiB; the arena's last slot belongs to all devices.
-  void* take_unified(std::uint64_t bytes) override;
+  void* take_unified(std::uint64_t bytes, const kernel::page_placement& pages) override;
   void adding(std::uint32_t id, const kernel::region_state& state) override;
   recorder::settings recorded_by(std::uint32_t device) const;
   kernel::trace_totals trace_blocks(std::uint32_t device, grid shape,
                                     const block_function& block) const;
   void enqueue_kernel(std::uint32_t device, grid shape, const block_function& block,
                       std::uint32_t region, const kernel::block_mapping* mapping);
+  void enqueue_share(std::uint32_t device, grid shape, const block_function& block,
+                     kernel::block_share share);
   // The kernel, and a copy of each chunk to each of its devices that waits for it to be complete.
   void enqueue_tracked(std::uint32_t device, grid shape, recorder::settings record,
                        const block_function& block, std::uint32_t region,
@@ -119,6 +129,7 @@ class node final : public kernel::cpu_node {
   kernel::run_result finish();
 
   arena arena_;
+  std::uint64_t placed_in_turn_ = 0;  // pages
   simulation simulation_;
   std::vector<std::unique_ptr<kernel::use_tracker>> trackers_;  // by id; null for reductions
   std::vector<std::unique_ptr<subscriptions>> subscriptions_;   // by id; null where there are none

@@ -699,6 +699,9 @@ gpu_counters simulation::counters() const {
     sum.reads += c.reads;
     sum.read_payload += c.read_payload;
     sum.read_wire += c.read_wire;
+    sum.read_latency += c.read_latency;
+    sum.scalar += c.scalar;
+    sum.loads += c.loads;
   }
   return sum;
 }

@@ -38,6 +38,7 @@ class simulation : private message_receiver {
 
   const machine::machine& described() const { return machine_; }
   address_map& addresses() { return addresses_; }
+  const address_map& addresses() const { return addresses_; }
 
   // A tracked launch: its chunks, how many elements of each its blocks announce, and the copies
   // that start when a chunk is complete.

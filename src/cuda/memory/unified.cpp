@@ -33,7 +33,8 @@ void unified_memory::release(const allocation& a) noexcept {
   driver().log(driver().free(a.address, a.reserved), "cuMemAddressFree");
 }
 
-void* unified_memory::take(const std::vector<int>& ordinals, std::uint64_t bytes) {
+void* unified_memory::take(const std::vector<int>& ordinals, std::uint64_t bytes,
+                           const kernel::page_placement& pages) {
   if (bytes == 0) return nullptr;
   const driver_calls& d = driver();
   std::uint64_t page = page_bytes;
@@ -51,7 +52,8 @@ void* unified_memory::take(const std::vector<int>& ordinals, std::uint64_t bytes
   a.address = address;
   try {
     for (std::uint64_t k = 0; k < a.reserved / page; ++k) {
-      const int ordinal = ordinals[k % ordinals.size()];
+      const int ordinal = ordinals[kernel::home_of_page(
+          pages, k, a.reserved / page, 0, static_cast<std::uint32_t>(ordinals.size()))];
       const CUmemAllocationProp properties = on_gpu(ordinal);
       CUmemGenericAllocationHandle handle = 0;
       const CUresult error = d.create(&handle, page, &properties, 0);

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernel/placement.hpp"
+
 namespace interlace::cuda {
 
 // Virtual memory management of the driver, whose functions are looked up at run time, so that
@@ -20,10 +22,12 @@ class unified_memory {
   unified_memory(unified_memory&&) = delete;
   unified_memory& operator=(unified_memory&&) = delete;
 
-  // Page k lies on GPU ordinals[k % size]; every GPU of `ordinals`, between which peer access is
-  // possible, may read and write all of them. Every byte is 0xff on return; nullptr for 0 bytes.
-  // Throws device_error, which names the GPU whose memory is full if one is.
-  void* take(const std::vector<int>& ordinals, std::uint64_t bytes);
+  // Page k of the array lies on GPU ordinals[k % size], or where `pages` says; every GPU of
+  // `ordinals`, between which peer access is possible, may read and write all of them. Every byte
+  // is 0xff on return; nullptr for 0 bytes. Throws device_error, which names the GPU whose memory
+  // is full if one is.
+  void* take(const std::vector<int>& ordinals, std::uint64_t bytes,
+             const kernel::page_placement& pages);
 
  private:
   struct allocation {

@@ -26,19 +26,31 @@ gpu::gpu(std::uint32_t index, const machine::gpu& config, const address_map& add
       kinds_(kinds),
       clock_ps_(1e12 / config.clock_hz),
       half_l2_(config.l2.hit_latency_ps / 2),
+<<<<<<< HEAD
       rates_{config.issue.fp32, config.issue.fp64, config.issue.integer, config.issue.special},
       lookup_(clocks(1.0 / config.issue.memory_lines)),
+=======
+      half_port_(config.port_l2_latency_ps == 0 ? half_l2_ : config.port_l2_latency_ps / 2),
+>>>>>>> 7d01bfa (Pages and blocks are placed, and remote loads are counted)
       memory_(config),
       egress_(index, config, addresses.devices, queue, links, kinds.stores),
       unpacker_(config) {
   units_.reserve(config.compute_units);
   for (std::uint32_t u = 0; u < config.compute_units; ++u) units_.emplace_back(config_);
+<<<<<<< HEAD
   for (std::uint32_t n = 0; n < known_counts; ++n) {
     issue_times_[n] = clocks(static_cast<double>(n) / config.issue.instructions);
     for (std::size_t pipe = 0; pipe < operation_kinds; ++pipe) {
       pipe_times_[pipe][n] = clocks(static_cast<double>(n) * config.warp_width / rates_[pipe]);
     }
   }
+=======
+  if (config.scalar_l1.bytes == 0) return;
+  machine::cache scalar = config.l1;
+  scalar.bytes = config.scalar_l1.bytes;
+  scalar.ways = config.scalar_l1.ways;
+  scalar_l1_.assign(config.compute_units / config.scalar_l1.compute_units, cache(scalar));
+>>>>>>> 7d01bfa (Pages and blocks are placed, and remote loads are counted)
 }
 
 // --- Kernels and blocks
@@ -78,6 +90,7 @@ void gpu::start_kernel(grid shape, const recorder::settings& record, const block
     u.l1.invalidate();
     u.claimed_blocks = 0;
   }
+  for (cache& c : scalar_l1_) c.invalidate();
   // Compute units fill evenly, one block after another on each.
   for (std::uint64_t k = 0; k < fit; ++k) {
     for (std::uint32_t u = 0; u < units_.size(); ++u) {
@@ -469,32 +482,60 @@ std::uint32_t gpu::take_miss(compute_unit& u) {
 
 bool gpu::issue_load(compute_unit& u, std::uint32_t warp_id, instruction& i, line_access l) {
   const std::uint8_t wanted = l.sectors();
+<<<<<<< HEAD
   cache::line* line = u.l1.find(l.line());
   if (line != nullptr && (wanted & ~line->valid) == 0) {
     ++counters_.l1_hits;
     i.ready =
         std::max(i.ready, u.load_store.reserve(queue_.now(), lookup_) + config_.l1.hit_latency_ps);
+=======
+  const picoseconds lookup = clocks(1.0 / config_.issue.memory_lines);
+  const std::uint32_t unit = warps_[warp_id].unit;
+  const bool scalar = i.uniform && !scalar_l1_.empty();
+  cache& l1 = cache_of(u, unit, scalar);
+  cache::line* line = l1.find(l.line());
+  if (line != nullptr && (wanted & ~line->valid) == 0) {
+    ++counters_.l1_hits;
+    const picoseconds latency =
+        scalar ? config_.scalar_l1.hit_latency_ps : config_.l1.hit_latency_ps;
+    i.ready = std::max(i.ready, u.load_store.reserve(queue_.now(), lookup) + latency);
+    if (record_.watch_words) count_load(warps_[warp_id], i, l, true);
+>>>>>>> 7d01bfa (Pages and blocks are placed, and remote loads are counted)
     return true;
   }
   std::uint32_t entry = 0;
+  std::uint32_t holder = unit;  // whose entry it is: that of another unit's, of a scalar line
   if (line != nullptr && (wanted & ~line->pending) == 0) {
+<<<<<<< HEAD
     entry = line->entry;
     u.load_store.reserve(queue_.now(), lookup_);
+=======
+    entry = line->entry & 0xffffU;
+    holder = line->entry >> 16U;
+    u.load_store.reserve(queue_.now(), lookup);
+>>>>>>> 7d01bfa (Pages and blocks are placed, and remote loads are counted)
   } else {
     if (u.entries_used >= config_.l1.mshrs) return false;
     ++u.entries_used;
     ++counters_.l1_misses;
     entry = take_miss(u);
+    u.misses[entry].scalar = scalar;
     if (line == nullptr) {
       cache::victim displaced;
-      line = &u.l1.allocate(l.line(), displaced);
+      line = &l1.allocate(l.line(), displaced);
     }
     line->pending = wanted;
+<<<<<<< HEAD
     line->entry = entry;
     send_load(u.load_store.reserve(queue_.now(), lookup_) + half_l2_, warps_[warp_id].unit, entry,
               l);
+=======
+    line->entry = unit << 16U | entry;
+    send_load(u.load_store.reserve(queue_.now(), lookup) + half_l2_, unit, entry, l);
+>>>>>>> 7d01bfa (Pages and blocks are placed, and remote loads are counted)
   }
-  miss& m = u.misses[entry];
+  if (record_.watch_words) count_load(warps_[warp_id], i, l, false);
+  miss& m = units_[holder].misses[entry];
   if (m.waiting == nullptr) {
     m.waiting = &i;
     m.warp = warp_id;
@@ -511,6 +552,22 @@ bool gpu::issue_load(compute_unit& u, std::uint32_t warp_id, instruction& i, lin
   }
   ++i.pending;
   return true;
+}
+
+void gpu::count_load(const warp& w, const instruction& i, line_access l, bool hit) {
+  if (i.uniform && !scalar_l1_.empty()) {
+    ++counters_.scalar;
+    return;
+  }
+  remote_load_counts& c = counters_.loads;
+  if (addresses_.owner(l.line()) == index_) {
+    ++c.local;
+    return;
+  }
+  ++c.remote;
+  if (hit) ++c.hits;
+  const auto& words = blocks_[w.block].programs[&w - &warps_[w.block * warps_per_block_]].words;
+  c.words += static_cast<std::uint32_t>(__builtin_popcount(words[i.first_line + i.next_line]));
 }
 
 void gpu::send_load(picoseconds time, std::uint32_t unit, std::uint32_t entry, line_access l) {
@@ -530,6 +587,7 @@ void gpu::send_load(picoseconds time, std::uint32_t unit, std::uint32_t entry, l
   m.wire = read_request_bytes(fabric_.protocol(index_, owner));
   counters_.read_wire += m.wire;
   ++counters_.reads;
+  units_[unit].misses[entry].sent = time;
   egress_.pass(time, m);
 }
 
@@ -549,13 +607,19 @@ bool gpu::issue_store(compute_unit& u, std::uint32_t unit, const instruction& i,
     ++u.entries_used;
     const picoseconds at = u.load_store.reserve(queue_.now(), lookup_) + half_l2_;
     push(at, kinds_.l2_store, unit << 16U | lanes, l.packed());
+    ++counters_.loads.local_stores;
     stores_arrived_ = std::max(stores_arrived_, at);
     return true;
   }
   if (u.remote_used >= config_.store_queue_lines) return false;
   check_reaches(owner);
   ++u.remote_used;
+<<<<<<< HEAD
   const picoseconds at = u.load_store.reserve(queue_.now(), lookup_) + half_l2_;
+=======
+  ++counters_.loads.remote_stores;
+  const picoseconds at = u.load_store.reserve(queue_.now(), lookup) + half_l2_;
+>>>>>>> 7d01bfa (Pages and blocks are placed, and remote loads are counted)
   stores_arrived_ = std::max(stores_arrived_, at);  // what is sent after the kernel stays behind it
   if (!is_atomic) {
     egress_.store(at, unit, owner, l.line(), l.sectors(), written.bytes);
@@ -585,9 +649,9 @@ void gpu::load_done(std::uint32_t unit, std::uint32_t entry, line_access l) {
   u.free_misses.push_back(entry);
   --u.entries_used;
   // The line may have been displaced meanwhile.
-  if (cache::line* line = u.l1.find(l.line()); line != nullptr) {
+  if (cache::line* line = cache_of(u, unit, m.scalar).find(l.line()); line != nullptr) {
     line->valid = static_cast<std::uint8_t>(line->valid | l.sectors());
-    if (line->entry == entry) line->pending = 0;
+    if (line->entry == (unit << 16U | entry)) line->pending = 0;
   }
   resume(u.waiting);
   line_arrived(m.warp, *m.waiting);
@@ -619,7 +683,7 @@ void gpu::departed(const message& m) {
 
 void gpu::delivered(const message& m) {
   // What arrives takes its place at the bank when it gets there, not before.
-  const picoseconds at_bank = queue_.now() + half_l2_;
+  const picoseconds at_bank = queue_.now() + half_port_;
   switch (m.kind) {
     case message_kind::store:
     case message_kind::combined:
@@ -631,6 +695,7 @@ void gpu::delivered(const message& m) {
            m.address | std::uint64_t{m.from} << sender_shift);
       break;
     case message_kind::read_reply:
+      counters_.read_latency += queue_.now() - units_[m.unit].misses[m.entry].sent;
       load_done(m.unit, m.entry, line_access::unpack(m.address));
       break;
     default:
@@ -644,7 +709,7 @@ void gpu::unpack(const message& m, const flushed_window& from) {
         static_cast<std::uint8_t>(l.bytes.units(config_.l2.sector_bytes, config_.l2.line_bytes));
     const picoseconds out =
         unpacker_.take(queue_.now(), static_cast<std::uint32_t>(__builtin_popcount(sectors)));
-    push(out + half_l2_, kinds_.l2_store, foreign_unit << 16U,
+    push(out + half_port_, kinds_.l2_store, foreign_unit << 16U,
          line_access(l.line, sectors).packed());
   }
   if (unpacker_.entered() > queue_.now()) fabric_.hold_last(m.from, m.to, unpacker_.entered());
@@ -663,7 +728,7 @@ void gpu::reply(const event& e) {
   m.wire = read_reply_bytes(fabric_.protocol(index_, m.to), m.payload);
   counters_.read_payload += m.payload;
   counters_.read_wire += m.wire;
-  fabric_.send(memory_.read(e.time, l.line(), l.sectors()) + half_l2_, m);
+  fabric_.send(memory_.read(e.time, l.line(), l.sectors()) + half_port_, m);
 }
 
 picoseconds gpu::issue_time() const {

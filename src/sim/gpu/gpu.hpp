@@ -23,6 +23,7 @@
 #include "sim/gpu/program.hpp"
 #include "sim/gpu/recorder.hpp"
 #include "sim/remote/egress.hpp"
+#include "sim/remote/remote_load_counts.hpp"
 #include "sim/remote/unpacker.hpp"
 
 namespace interlace::sim {
@@ -57,6 +58,9 @@ struct gpu_counters {
   std::uint64_t reads = 0;  // requests of kernels to other devices
   std::uint64_t read_payload = 0;
   std::uint64_t read_wire = 0;
+  picoseconds read_latency = 0;  // of those, the sum: from this GPU's port until they are back
+  std::uint64_t scalar = 0;      // of the accesses, those that went to scalar caches
+  remote_load_counts loads;      // where remote loads are watched
 
   // What kernels sent to other devices, and had from them: packets, and their bytes.
   std::uint64_t remote_transactions() const { return stores.packets + atomics + reads; }
@@ -141,6 +145,8 @@ class gpu {
     instruction* waiting = nullptr;  // the first; more are in a list
     std::uint32_t warp = 0;
     std::uint32_t waiters = none;
+    picoseconds sent = 0;  // when a remote one left
+    bool scalar = false;   // its line is in a scalar cache
   };
   struct stalled {
     std::uint32_t warp = 0;
@@ -237,6 +243,11 @@ class gpu {
     return clocks(static_cast<double>(count) * config_.warp_width / rates_[pipe]);
   }
   std::uint32_t take_miss(compute_unit& u);
+  // Where a load looks: the compute unit's own cache, or the scalar one that it shares.
+  cache& cache_of(compute_unit& u, std::uint32_t unit, bool scalar) {
+    return scalar ? scalar_l1_[unit / config_.scalar_l1.compute_units] : u.l1;
+  }
+  void count_load(const warp& w, const instruction& i, line_access l, bool hit);
   void push(picoseconds time, std::uint16_t kind, std::uint32_t a, std::uint64_t b) {
     queue_.push(time, kind, static_cast<std::uint16_t>(index_), a, b);
   }
@@ -257,17 +268,22 @@ class gpu {
   event_kinds kinds_;
   double clock_ps_;
   picoseconds half_l2_;
+<<<<<<< HEAD
   static constexpr std::uint32_t known_counts = 256;
   std::array<std::uint32_t, operation_kinds> rates_;
   std::array<picoseconds, known_counts> issue_times_{};
   std::array<std::array<picoseconds, known_counts>, operation_kinds> pipe_times_{};
   picoseconds lookup_ = 0;  // of a line in the L1
+=======
+  picoseconds half_port_;  // of what comes from other GPUs
+>>>>>>> 7d01bfa (Pages and blocks are placed, and remote loads are counted)
 
   memory memory_;
   egress egress_;
   unpacker unpacker_;
   bool ending_ = false;  // the kernel waits for its stores to be taken
   std::vector<compute_unit> units_;
+  std::vector<cache> scalar_l1_;
   std::vector<warp> warps_;  // [block slot][warp of the block]
   std::vector<block_slot> blocks_;
   std::vector<std::uint32_t> free_blocks_;

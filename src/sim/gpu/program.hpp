@@ -60,6 +60,7 @@ struct instruction {
   std::uint16_t next_line = 0;  // of those not issued yet
   std::uint16_t pending = 0;    // lines under way
   bool issued = false;
+  bool uniform = false;  // a load of one element for all lanes
   picoseconds ready = 0;
   std::uint32_t dependents = none;  // first of a list through next_dependent
   std::uint32_t next_dependent = none;
@@ -69,6 +70,8 @@ struct warp_program {
   std::vector<instruction> instructions;
   std::vector<line_access> lines;
   std::vector<written_bytes> written;
+  // Where remote loads are watched: which words of 4 bytes of each of `lines` lanes touch.
+  std::vector<std::uint32_t> words;
   std::vector<kernel::element_range> published;
 
   void clear() {
@@ -76,6 +79,7 @@ struct warp_program {
     instructions.clear();
     lines.clear();
     written.clear();
+    words.clear();
   }
 };
 

@@ -306,6 +306,22 @@ void recorder::emit_writes(std::uint32_t bytes, const std::uint64_t* addresses, 
   }
 }
 
+// Of the lines from number `first` on.
+void recorder::emit_words(std::uint32_t bytes, const std::uint64_t* addresses, std::uint32_t count,
+                          std::size_t first, warp_program& to) const {
+  const std::uint64_t line_mask = settings_->line_bytes - 1;
+  to.words.resize(first);  // what has no lanes, above all
+  to.words.resize(to.lines.size(), 0);
+  for (std::uint32_t k = 0; k < count; ++k) {
+    const std::uint64_t offset = addresses[k] & line_mask;
+    std::size_t at = first;
+    while (to.lines[at].line() != addresses[k] - offset) ++at;
+    const std::uint64_t last = std::min(offset + bytes - 1, line_mask);
+    to.words[at] |= static_cast<std::uint32_t>((std::uint64_t{2} << (last / 4)) -
+                                               (std::uint64_t{1} << (offset / 4)));
+  }
+}
+
 void recorder::emit_lines(const node& n, const std::uint64_t* addresses, instruction& out) {
   warp_program& program = (*programs_)[warp_];
   const auto count = static_cast<std::uint32_t>(__builtin_popcountll(n.lanes));
@@ -318,6 +334,7 @@ void recorder::emit_lines(const node& n, const std::uint64_t* addresses, instruc
     emit_writes(n.bytes, addresses, count, program);
   }
   out.line_count = static_cast<std::uint16_t>(program.lines.size() - before);
+  if (settings_->watch_words) emit_words(n.bytes, addresses, count, before, program);
   if (settings_->totals != nullptr) add_totals(n, out.line_count);
 }
 
@@ -399,9 +416,17 @@ void recorder::add(std::uint32_t warp, const trace::instruction& i) {
       n.kind = instruction_kind::atomic;
       break;
     case action::release:  // waits for what the warp has under way
-    case action::wait:
       append(warp, instruction_kind::wait, 0);
       return;
+    case action::wait: {
+      // A load of one lane that its warp waits for at once is what a uniform one is taken down as.
+      auto& before = (*programs_)[warp].instructions;
+      if (!before.empty() && before.back().kind == instruction_kind::load) {
+        before.back().uniform = before.back().count == 1;
+      }
+      append(warp, instruction_kind::wait, 0);
+      return;
+    }
     case action::compute:
       append(warp, instruction_kind::compute, i.count, static_cast<operation>(i.operation));
       return;
@@ -420,6 +445,9 @@ void recorder::add(std::uint32_t warp, const trace::instruction& i) {
   out.kind = n.kind;
   n.bytes = i.bytes;
   n.lanes = i.lanes;
+  if (n.kind == instruction_kind::load) {
+    out.count = static_cast<std::uint32_t>(__builtin_popcountll(i.lanes));
+  }
   warp_ = warp;
   emit_lines(n, i.addresses, out);
   (*programs_)[warp].instructions.push_back(out);
@@ -447,6 +475,7 @@ void recorder::flush() {
       out.count = bank_cycles(n, addresses);
     } else {
       emit_lines(n, addresses, out);
+      out.uniform = uniform_ && n.kind == instruction_kind::load;
       if (n.kind == instruction_kind::store && n.space == kernel::memory_space::replicated &&
           settings_->chunks != nullptr && settings_->counters == nullptr) {
         out.count = 1;

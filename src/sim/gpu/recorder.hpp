@@ -34,6 +34,7 @@ class recorder {
     std::uint32_t sector_bytes = 32;
     const std::byte* address_base = nullptr;  // device address 0
     bool stores_inline = false;
+    bool watch_words = false;  // fills warp_program::words
     std::uint32_t device = 0;
     std::vector<kernel::use_tracker*> regions;  // by region id; null: not tracked
     // By region id, of those whose devices subscribe to pages; empty: there is none.
@@ -226,6 +227,8 @@ class recorder {
                   warp_program& to);
   void emit_writes(std::uint32_t bytes, const std::uint64_t* addresses, std::uint32_t count,
                    warp_program& to);
+  void emit_words(std::uint32_t bytes, const std::uint64_t* addresses, std::uint32_t count,
+                  std::size_t first, warp_program& to) const;
   void emit_lines(const node& n, const std::uint64_t* addresses, instruction& out);
   void emit_compute(const std::uint64_t* counts, std::uint32_t depends);
   void add_totals(const node& n, std::size_t lines) const;

@@ -1,0 +1,76 @@
+// Where pages and blocks go: every page and block somewhere once, and names that are refused.
+#include "kernel/placement.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "base/errors.hpp"
+
+namespace interlace::kernel::placement_tests {
+namespace {
+
+TEST(placement, pages) {
+  const auto homes = [](const page_placement& how, std::uint64_t before) {
+    std::vector<std::uint32_t> found;
+    for (std::uint64_t k = 0; k < 10; ++k) found.push_back(home_of_page(how, k, 10, before, 4));
+    return found;
+  };
+  using list = std::vector<std::uint32_t>;
+  EXPECT_EQ(homes({}, 0), (list{0, 1, 2, 3, 0, 1, 2, 3, 0, 1}));
+  EXPECT_EQ(homes({}, 6), (list{2, 3, 0, 1, 2, 3, 0, 1, 2, 3}));
+  EXPECT_EQ(homes(page_placement::contiguous(), 6), (list{0, 0, 0, 1, 1, 2, 2, 2, 3, 3}));
+  EXPECT_EQ(homes(page_placement::on(2), 1), list(10, 2));
+}
+
+TEST(placement, blocks_go_somewhere_once) {
+  for (const block_placement how : {block_placement::contiguous, block_placement::round_robin}) {
+    for (const std::uint64_t blocks : {0U, 1U, 2U, 7U, 64U, 65U}) {
+      for (std::uint32_t devices = 1; devices <= 5; ++devices) {
+        std::vector<std::uint32_t> seen(blocks, 0);
+        for (std::uint32_t d = 0; d < devices; ++d) {
+          const block_share s = share_of(blocks, devices, d, how);
+          for (std::uint64_t k = 0; k < s.count; ++k) ++seen.at(s.first + k * s.stride);
+        }
+        EXPECT_EQ(seen, std::vector<std::uint32_t>(blocks, 1)) << blocks << " over " << devices;
+      }
+    }
+  }
+}
+
+// As MGPUSim shares them out: GPU g has those from g * ceil(N / G) on.
+TEST(placement, contiguous_blocks) {
+  EXPECT_EQ(share_of(10, 4, 1, block_placement::contiguous).first, 3U);
+  EXPECT_EQ(share_of(10, 4, 3, block_placement::contiguous).count, 1U);
+  EXPECT_EQ(share_of(2, 4, 1, block_placement::contiguous).first, 1U);
+  EXPECT_EQ(share_of(2, 4, 3, block_placement::contiguous).count, 0U);
+  EXPECT_EQ(share_of(10, 4, 1, block_placement::round_robin).stride, 4U);
+}
+
+TEST(placement, names) {
+  EXPECT_EQ(parse_page_placement("round-robin", 4), page_placement{});
+  EXPECT_EQ(parse_page_placement("contiguous", 4), page_placement::contiguous());
+  EXPECT_EQ(parse_page_placement("gpu3", 4), page_placement::on(3));
+  EXPECT_EQ(parse_block_placement("round-robin"), block_placement::round_robin);
+  const auto refusal = [](const auto& parse) {
+    try {
+      parse();
+    } catch (const usage_error& e) {
+      return std::string(e.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(refusal([] { parse_page_placement("gpu4", 4); }),
+            "pages cannot be placed on gpu4: there are gpu0 to gpu3");
+  for (const char* name : {"gpu", "gpu-1", "gpu1x", "", "greedy", "gpu99999999999"}) {
+    EXPECT_EQ(refusal([&] { parse_page_placement(name, 4); }),
+              "unknown placement '" + std::string(name) +
+                  "' of pages; there are round-robin, contiguous and a GPU, such as gpu0");
+  }
+  EXPECT_EQ(refusal([] { parse_block_placement("greedy"); }),
+            "unknown placement 'greedy' of blocks; there are contiguous and round-robin");
+}
+
+}  // namespace
+}  // namespace interlace::kernel::placement_tests
