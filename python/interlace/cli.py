@@ -73,6 +73,10 @@ COMMANDS = {
         "interlace.run_command",
         "run_command",
         "Run a program as it is, its copies taken over where that is faster.",
+    "locality": Command(
+        "interlace.locality",
+        "locality_command",
+        "Say how many loads of unified programs are remote, and what they use of a line.",
     ),
     "cost": Command(
         "interlace.cost",

@@ -16,6 +16,7 @@
 #include "python/bind_trace.hpp"
 #include "python/bind_transfers.hpp"
 #include "python/bind_tune.hpp"
+#include "python/bind_unified.hpp"
 #include "python/cpu_time.hpp"
 #include "python/workloads.hpp"
 #include "run/microbenchmark_sim.hpp"
@@ -141,6 +142,7 @@ NB_MODULE(_core, module) {
   interlace::python::bind_transfers(module);
   interlace::python::bind_checkpoint(module);
   interlace::python::bind_trace(module);
+  interlace::python::bind_unified(module);
   interlace::python::each_workload(
       [&](const auto&... workload) { interlace::python::bind_workload(module, workload...); });
   module.def("simulate_overlap", &interlace::python::simulate_overlap, nb::arg("machine"),

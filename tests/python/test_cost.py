@@ -85,3 +85,17 @@ def test_what_cannot_be_said(run: Run, words: tuple[str, ...], said: str) -> Non
     done = run("cost", *words)
     assert done.code == 2
     assert said in done.err
+
+
+def test_dualopt_where_it_is_described(run: Run) -> None:
+    machine = load_machine("4x-r9nano")
+    found = {(p.structure, p.what): p for p in cost.parts(machine, 4)}
+    assert found["DualOpt: bitmasks", "a mask of pieces"].bits == 64 * 16
+    assert found["DualOpt: MSHRs", "a mask of pieces"].bits == 64 * 32 * 16
+    codec = found["DualOpt: CoDec", "response IDs, data, valid bits"]
+    assert (codec.count, codec.bits_each) == (3 * 64, 16 + 32 + 1)
+    assert found["DualOpt: RDMA cache", "tags, valid and dirty bits"].count == 24576
+    assert not [p for p in cost.parts(PAPER, 4) if p.structure.startswith("DualOpt")]
+    done = run("cost", "4x-r9nano")
+    assert "0.032 % of the hardware" in done.out
+    assert "GPS: programs as they are no" in done.out

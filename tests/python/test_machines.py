@@ -559,3 +559,53 @@ def test_any_machine_survives_cpp(machine: Machine) -> None:
 @given(st.integers(0, 2**50), st.sampled_from([1e3, 1e6, 1024, 1 << 30]))
 def test_units_give_integers_back(value: int, factor: float) -> None:
     assert round(machines._in_unit(value, factor) * factor) == value
+
+
+def r9nano() -> str:
+    return (FOLDER / "4x-r9nano.toml").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("granularity_bytes = 4", "granularity_bytes = 3", "granularity_bytes"),
+        ("remote_threshold = 0.02", "remote_threshold = 1.5", "gpu.dualopt.remote_threshold"),
+        ("block_threshold = 0.2", "block_threshold = -0.2", "gpu.dualopt.block_threshold"),
+        (
+            "rdma_cache_KiB = 1536", "rdma_cache_KiB = 2048",
+            "gpu.dualopt.rdma_cache_KiB is 2048; it is a part of gpu.l2.size_KiB, which is 2048",
+        ),
+        (
+            "rdma_cache_ways = 16", "rdma_cache_ways = 10",
+            "gpu.dualopt.rdma_cache_KiB is 1536, which is not a multiple of rdma_cache_ways x "
+            "line_bytes",
+        ),
+        (
+            "rdma_cache_KiB = 1536", "rdma_cache_KiB = 1537",
+            "gpu.dualopt.rdma_cache_KiB is 1537; what it leaves to the L2 is not a multiple of "
+            "banks x ways x line_bytes",
+        ),
+        (
+            "compute_units = 4 ", "compute_units = 5 ",
+            "gpu.scalar_l1.compute_units is 5, which does not divide gpu.compute_units, 64",
+        ),
+    ],
+)  # fmt: skip
+def test_what_treats_remote_loads_fits_the_caches(old: str, new: str, said: str) -> None:
+    assert old in r9nano()
+    assert said in error_of(r9nano().replace(old, new))
+
+
+def test_flits_are_of_pcie_links() -> None:
+    text = volta().replace("max_payload_bytes = 256", "max_payload_bytes = 256\nflit_bytes = 16")
+    assert "flit_bytes has no meaning for nvlink2" in error_of(text)
+
+
+def test_the_two_readings_of_the_link_differ_in_nothing_else() -> None:
+    slow = (FOLDER / "4x-r9nano-1ghz.toml").read_text(encoding="utf-8")
+    one, other = (parse_machine(t, "x", "x.toml") for t in (r9nano(), slow))
+    assert {link.bandwidth_GB_per_s for link in one.link} == {64}
+    assert {link.bandwidth_GB_per_s for link in other.link} == {16}
+    assert one.gpu.l2 == other.gpu.l2
+    assert one.protocol == other.protocol
+    assert one.switch == other.switch

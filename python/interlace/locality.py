@@ -1,0 +1,298 @@
+"""`interlace locality`: how the loads of unified programs fall on the GPUs' memories.
+
+How many are remote, how much of a remote line is used, how often the L1 has it: what decides
+whether finer transfers or a cache would help (DualOpt, PACT 2022, Fig. 11).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from msgspec import UnsetType
+
+from interlace import table, unified, workers
+from interlace.cli import unknown
+from interlace.errors import UserError
+from interlace.files import check_writable, show_and_write
+from interlace.machines import Machine, load_machine, to_core
+from interlace.nodes import load_core
+from interlace.options import whole, whole_numbers
+from interlace.results import json_text, provenance
+from interlace.workloads import RunFailure, core_errors
+
+FORMAT = 1
+MACHINE = "4x-r9nano"
+THRESHOLDS = (0.02, 0.2, 0.4)  # remote, block, hit: DualOpt, Table 1
+LOCAL, FINE, CACHED = "local", "cache-insensitive", "cache-friendly"
+
+# What MGPUSim's 2021 release (24a2205) printed at --times 1, by program and GPUs: accesses of the
+# vector L1, remote reads (with those of instructions and arguments), remote writes, microseconds.
+MGPUSIM: dict[tuple[str, int], tuple[int, int, int, float]] = {
+    ("atax", 1): (319552, 0, 0, 2043.973),
+    ("atax", 4): (319552, 211088, 24576, 12633.495),
+    ("fir", 1): (339968, 0, 0, 29.764),
+    ("fir", 4): (339968, 483, 0, 16.733),
+    ("mm", 1): (69696, 0, 0, 116.175),
+    ("mm", 4): (69696, 49574, 0, 231.345),
+    ("mt", 1): (131072, 0, 0, 93.341),
+    ("mt", 4): (131072, 49968, 49152, 163.315),
+    ("spmv", 1): (454313, 0, 0, 103.147),
+    ("spmv", 4): (454313, 233217, 256, 499.911),
+}
+
+
+class Loads(msgspec.Struct, frozen=True):
+    """What a run's loads and stores were; an access is a warp's instruction and a line of its."""
+
+    vector_accesses: int
+    scalar_accesses: int
+    local_loads: int
+    remote_loads: int
+    remote_hits: int
+    remote_useful_bytes: int
+    local_stores: int
+    remote_stores: int
+    requests: int
+    reply_bytes: int
+    wire_bytes: int
+    mean_latency_s: float
+
+
+class Row(msgspec.Struct, frozen=True):
+    """A program on so many GPUs."""
+
+    program: str
+    sizes: str
+    gpus: int
+    time_s: float
+    cpu_s: float
+    speedup: float | None  # over one GPU, where that was run
+    loads: Loads
+    remote_share: float  # of vector accesses
+    used_of_line: float  # of remote loads
+    hit_rate: float  # of remote loads, in the L1
+    locality: str
+    mgpusim: dict[str, float] | None  # the same run in MGPUSim
+
+
+class Locality(msgspec.Struct, frozen=True):
+    """The file of `interlace locality --json`."""
+
+    format: int
+    command: str
+    version: str
+    commit: str | None
+    date: str
+    machine: str
+    pages: str | None  # None: each array's own
+    blocks: str
+    times: int
+    rows: list[Row]
+
+
+def classify(
+    remote_share: float, used: float, hits: float, thresholds: tuple[float, float, float]
+) -> str:
+    """The class of a program, by the flow chart."""
+    remote, block, hit = thresholds
+    if remote_share < remote or remote_share == 0:
+        return LOCAL
+    return FINE if used < block and hits < hit else CACHED
+
+
+def _thresholds(machine: Machine) -> tuple[float, float, float]:
+    found = machine.gpu.dualopt
+    if isinstance(found, UnsetType):
+        return THRESHOLDS
+    return found.remote_threshold, found.block_threshold, found.hit_threshold
+
+
+def _run(
+    core: Any, machine: Any, it: unified.Problem, gpus: int, pages: str, blocks: str
+) -> dict[str, Any]:
+    """One verified run, without its values."""
+    with core_errors(core, f"{it.name} on {gpus} GPUs"):
+        found: dict[str, Any] = getattr(core, it.function)(
+            "sim", machine, gpus, pages, blocks, *it.arrays
+        )
+    wrong = it.wrong(found.pop("values"))
+    if wrong:
+        raise RunFailure(
+            f"{it.name} on {gpus} GPUs: {wrong} of {it.expected.size} elements are not those of "
+            "the reference"
+        )
+    return found
+
+
+def _row(
+    it: unified.Problem, gpus: int, found: dict[str, Any], one_s: float | None,
+    machine: Machine, *, comparable: bool,
+) -> Row:  # fmt: skip
+    loads = Loads(**found["loads"])
+    accesses = loads.local_loads + loads.remote_loads + loads.local_stores + loads.remote_stores
+    remote = loads.remote_loads + loads.remote_stores
+    share = remote / accesses if accesses else 0.0
+    line = machine.gpu.l1.line_bytes
+    used = loads.remote_useful_bytes / (line * loads.remote_loads) if loads.remote_loads else 0.0
+    hits = loads.remote_hits / loads.remote_loads if loads.remote_loads else 0.0
+    printed = MGPUSIM.get((it.name, gpus)) if comparable else None
+    names = ("vector_accesses", "remote_reads", "remote_writes", "kernel_us")
+    return Row(
+        program=it.name,
+        sizes=it.sizes,
+        gpus=gpus,
+        time_s=found["time_s"],
+        cpu_s=found["cpu_s"],
+        speedup=None if one_s is None else one_s / found["time_s"],
+        loads=loads,
+        remote_share=share,
+        used_of_line=used,
+        hit_rate=hits,
+        locality=classify(share, used, hits, _thresholds(machine)),
+        mgpusim=None if printed is None else dict(zip(names, map(float, printed), strict=True)),
+    )
+
+
+def _beside(rows: Sequence[Row]) -> list[str]:
+    """What MGPUSim printed for the same runs, beside ours."""
+    lines = [
+        f"  {row.program}, {row.gpus} GPU{'s' if row.gpus > 1 else ''}: accesses of the vector L1 "
+        f"{row.loads.vector_accesses:,} and {row.mgpusim['vector_accesses']:,.0f}, remote reads "
+        f"{row.loads.requests:,} and {row.mgpusim['remote_reads']:,.0f}, remote writes "
+        f"{row.loads.remote_stores:,} and {row.mgpusim['remote_writes']:,.0f}, "
+        f"{1e6 * row.time_s:,.0f} and {row.mgpusim['kernel_us']:,.0f} us"
+        for row in rows
+        if row.mgpusim is not None
+    ]
+    if not lines:
+        return []
+    return [
+        "Ours, and what MGPUSim (24a2205, flits of 64 B) printed; its reads have those of "
+        "instructions and arguments:",
+        *lines,
+    ]
+
+
+def _show(found: Locality) -> None:
+    rows = found.rows
+    programs = list(dict.fromkeys(row.program for row in rows))
+    seconds = [row.time_s for row in rows]
+    factor, unit = table.scale(seconds, table.SECONDS)
+    latency = [1e9 * row.loads.mean_latency_s for row in rows]
+    number, text = table.Column, partial(table.Column, number=False)
+    accesses = sum(row.loads.vector_accesses for row in rows)
+    cpu = sum(row.cpu_s for row in rows)
+    table.print_table(
+        f"Loads of unified programs on {found.machine}; pages "
+        f"{found.pages or 'as each array has them'}, blocks {found.blocks}",
+        [
+            text("program", "", [row.program for row in rows]),
+            text("size", "", [row.sizes for row in rows]),
+            number("GPUs", "", [str(row.gpus) for row in rows]),
+            number("time", unit, table.fixed([value / factor for value in seconds])),
+            number(
+                "speedup",
+                "x",
+                ["-" if row.speedup is None else f"{row.speedup:.2f}" for row in rows],
+            ),
+            number("remote", "%", [f"{100 * row.remote_share:.1f}" for row in rows]),
+            number("of a line", "%", [f"{100 * row.used_of_line:.1f}" for row in rows]),
+            number("L1 hits", "%", [f"{100 * row.hit_rate:.1f}" for row in rows]),
+            number("requests", "", [f"{row.loads.requests:,}" for row in rows]),
+            number("round trip", "ns", [f"{value:.0f}" if value else "-" for value in latency]),
+            text("locality", "", [row.locality if row.gpus > 1 else "" for row in rows]),
+        ],
+        [programs.index(row.program) for row in rows],
+        ["" for _ in rows],
+        [
+            f"{accesses / cpu:,.0f} accesses a CPU-second." if cpu else "",
+            *_beside(rows),
+        ],
+    )
+
+
+def locality_command(
+    programs: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[PROGRAM]...", help="fir, mt, mm, atax, spmv.  [default: all]"),
+    ] = None,
+    machine: Annotated[
+        str, typer.Option("--machine", metavar="NAME", help="A described machine by name or file.")
+    ] = MACHINE,
+    gpus: Annotated[
+        str | None,
+        typer.Option("--gpus", "-g", metavar="LIST", help="Numbers of GPUs.  [default: 1 and all]"),
+    ] = None,
+    times: Annotated[
+        str, typer.Option("--times", metavar="N", help="1: MGPUSim's sizes; 4: four times those.")
+    ] = "1",
+    pages: Annotated[
+        str | None,
+        typer.Option(
+            "--pages", metavar="HOW",
+            help="round-robin, contiguous or a GPU such as gpu0.  [default: each array's own]",
+        ),
+    ] = None,
+    blocks: Annotated[
+        str, typer.Option("--blocks", metavar="HOW", help="contiguous or round-robin.")
+    ] = "contiguous",
+    jobs: Annotated[
+        str | None, typer.Option("--jobs", "-j", metavar="N", help="Runs at the same time.")
+    ] = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Write what is shown as JSON.")
+    ] = None,
+) -> None:  # fmt: skip
+    """Say how many loads of unified programs are remote, and what of remote lines they use."""
+    wanted = list(dict.fromkeys(programs or unified.PROGRAMS))
+    for name in wanted:
+        if name not in unified.PROGRAMS:
+            raise unknown("program", name, tuple(unified.PROGRAMS))
+    scale = whole("--times", times, 1) or 1
+    at_once = whole("--jobs", jobs, 1) or workers.cores()
+    if json_file is not None:
+        check_writable(json_file, "--json")
+    described = load_machine(machine)
+    counts = (
+        sorted({1, described.gpu.count}) if gpus is None else whole_numbers("--gpus", gpus, "GPUs")
+    )
+    if counts[-1] > described.gpu.count:
+        raise UserError(
+            f"--gpus {counts[-1]}: machine {described.name} has {described.gpu.count} GPUs"
+        )
+    core = load_core()
+    made = to_core(described, core)
+    problems = [unified.problem(name, scale) for name in wanted]
+    cases = [(it, count) for it in problems for count in counts]
+    work = [partial(_run, core, made, it, n, pages or "", blocks) for it, n in cases]
+    done: dict[int, dict[str, Any]] = {}
+    try:
+        done.update(workers.run_all(work, at_once))
+    except workers.WorkerLost as lost:
+        it, count = cases[lost.index]
+        typer.echo(f"interlace: {it.name} on {count} GPUs: {lost.reason}", err=True)
+        raise typer.Exit(1) from None
+    except RunFailure as failure:
+        typer.echo(f"interlace: {failure}", err=True)
+        raise typer.Exit(1) from None
+    alone = {it.name: done[i]["time_s"] for i, (it, count) in enumerate(cases) if count == 1}
+    comparable = scale == 1 and pages is None and blocks == "contiguous"
+    found = Locality(
+        format=FORMAT,
+        **provenance(),
+        machine=described.name,
+        pages=pages,
+        blocks=blocks,
+        times=scale,
+        rows=[
+            _row(it, count, done[i], alone.get(it.name), described, comparable=comparable)
+            for i, (it, count) in enumerate(cases)
+        ],
+    )
+    texts = {} if json_file is None else {json_file: lambda: json_text(found)}
+    show_and_write(lambda: _show(found), texts)

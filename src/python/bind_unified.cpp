@@ -1,0 +1,151 @@
+#include "python/bind_unified.hpp"
+
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/errors.hpp"
+#include "base/limits.hpp"
+#include "python/cpu_time.hpp"
+#include "python/workloads.hpp"
+#include "run/unified.hpp"
+
+namespace nb = nanobind;
+
+namespace interlace::python {
+
+namespace {
+
+using result_dict = nb::typed<nb::dict, nb::str, nb::any>;
+
+template <class T>
+std::vector<T> values_of(const array_in<T>& array) {
+  return {array.data(), array.data() + array.shape(0)};
+}
+template <class T>
+std::vector<T> values_of(const matrix_in<T>& array) {
+  return {array.data(), array.data() + array.shape(0) * array.shape(1)};
+}
+std::uint32_t extent(std::size_t n) {
+  constexpr std::size_t most = std::size_t{1} << 20U;
+  if (n <= most) return static_cast<std::uint32_t>(n);
+  throw usage_error("a matrix has " + std::to_string(n) + " rows or columns; at most " +
+                    std::to_string(most) + " are possible");
+}
+
+workload::fir_data fir_data(const array_in<float>& input, const array_in<float>& coefficients,
+                            const array_in<float>& history) {
+  return {values_of(input), values_of(coefficients), values_of(history)};
+}
+workload::transpose_data transpose_data(const matrix_in<float>& input) {
+  if (input.shape(0) != input.shape(1)) throw usage_error("the matrix is not square");
+  return {extent(input.shape(0)), values_of(input)};
+}
+workload::multiply_data multiply_data(const matrix_in<float>& a, const matrix_in<float>& b) {
+  if (a.shape(1) != b.shape(0)) {
+    throw usage_error("the first matrix has other columns than the second has rows");
+  }
+  return {extent(a.shape(0)), extent(a.shape(1)), extent(b.shape(1)), values_of(a), values_of(b)};
+}
+workload::atax_data atax_data(const matrix_in<float>& matrix, const array_in<float>& x) {
+  return {extent(matrix.shape(0)), extent(matrix.shape(1)), values_of(matrix), values_of(x)};
+}
+workload::sparse_data sparse_data(const array_in<std::uint32_t>& offsets,
+                                  const array_in<std::uint32_t>& columns,
+                                  const array_in<float>& elements, const array_in<float>& vector) {
+  return {values_of(offsets), values_of(columns), values_of(elements), values_of(vector)};
+}
+
+nb::dict load_counts(const kernel::remote_load_counts& c) {
+  nb::dict d;
+  d["vector_accesses"] = c.vector_accesses;
+  d["scalar_accesses"] = c.scalar_accesses;
+  d["local_loads"] = c.local;
+  d["remote_loads"] = c.remote;
+  d["remote_hits"] = c.hits;
+  d["remote_useful_bytes"] = c.useful_bytes;
+  d["local_stores"] = c.local_stores;
+  d["remote_stores"] = c.remote_stores;
+  d["requests"] = c.requests;
+  d["reply_bytes"] = c.reply_bytes;
+  d["wire_bytes"] = c.wire;
+  d["mean_latency_s"] = c.mean_latency_s;
+  return d;
+}
+
+template <class Data>
+result_dict run_on(const std::string& node, const machine::machine* described, const Data& data,
+                   std::uint32_t gpus, const std::string& pages, const std::string& blocks) {
+  if (gpus == 0 || gpus > max_devices) {
+    throw usage_error(std::to_string(gpus) + " GPUs cannot be used; give 1 to " +
+                      std::to_string(max_devices));
+  }
+  run::unified_request asked;
+  asked.gpus = gpus;
+  if (!pages.empty()) asked.placement.pages = kernel::parse_page_placement(pages, gpus);
+  asked.placement.blocks = kernel::parse_block_placement(blocks);
+  asked.check_interrupt = check_signals;
+  run::unified_result result;
+  double cpu_s = 0;
+  {
+    const nb::gil_scoped_release release;
+    const double before = thread_cpu_seconds();
+    if (node == "host") {
+      result = run::unified_on_host(data, asked);
+    } else if (node != "sim") {
+      throw usage_error("unknown node '" + node + "'; there are host and sim");
+    } else if (described == nullptr) {
+      throw usage_error("a simulated run needs a machine");
+    } else {
+      result = run::unified_on_sim(data, asked, *described);
+    }
+    cpu_s = thread_cpu_seconds() - before;
+  }
+  nb::dict d;
+  d["time_s"] = result.run.time_s;
+  d["cpu_s"] = cpu_s;
+  d["loads"] = load_counts(result.run.loads);
+  auto found = std::make_unique<std::vector<float>>(std::move(result.values));
+  float* first = found->data();
+  const std::size_t count = found->size();
+  nb::capsule owner(found.release(),
+                    [](void* p) noexcept { delete static_cast<std::vector<float>*>(p); });
+  d["values"] = nb::ndarray<nb::numpy, float, nb::ndim<1>>(first, {count}, owner);
+  return d;
+}
+
+template <class Data, class... Array, class... Argument>
+void bind(nb::module_& module, const char* name, const char* summary, Data (*make)(Array...),
+          const Argument&... arguments) {
+  module.def(
+      name,
+      [make](const std::string& node, const machine::machine* described, std::uint32_t gpus,
+             const std::string& pages, const std::string& blocks, Array... arrays) {
+        return run_on(node, described, make(arrays...), gpus, pages, blocks);
+      },
+      nb::arg("node"), nb::arg("machine").none(), nb::arg("gpus"), nb::arg("pages"),
+      nb::arg("blocks"), arguments..., summary);
+}
+
+}  // namespace
+
+void bind_unified(nb::module_& module) {
+  using nb::arg;
+  bind(module, "run_fir", "Run a filter on unified GPUs; the result as a dict.", &fir_data,
+       arg("input"), arg("coefficients"), arg("history"));
+  bind(module, "run_transpose", "Transpose a matrix on unified GPUs; the result as a dict.",
+       &transpose_data, arg("input"));
+  bind(module, "run_multiply", "Multiply matrices on unified GPUs; the result as a dict.",
+       &multiply_data, arg("a"), arg("b"));
+  bind(module, "run_atax", "Run A^T (A x) on unified GPUs; the result as a dict.", &atax_data,
+       arg("matrix"), arg("x"));
+  bind(module, "run_sparse_product", "Run a sparse product on unified GPUs; the result as a dict.",
+       &sparse_data, arg("offsets"), arg("columns"), arg("values"), arg("vector"));
+}
+
+}  // namespace interlace::python

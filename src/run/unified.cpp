@@ -1,0 +1,32 @@
+#include "run/unified.hpp"
+
+#include "host/node.hpp"
+#include "sim/node.hpp"
+
+namespace interlace::run {
+
+template <class Data>
+unified_result unified_on_host(const Data& data, const unified_request& asked) {
+  host::node node({.devices = asked.gpus, .warp_width = 32, .checks = false});
+  return run_unified(node, data, asked.placement);
+}
+
+template <class Data>
+unified_result unified_on_sim(const Data& data, const unified_request& asked,
+                              const machine::machine& described) {
+  sim::node node(described, asked.gpus, asked.check_interrupt);
+  return run_unified(node, data, asked.placement);
+}
+
+#define INTERLACE_RUN_UNIFIED(data)                                             \
+  template unified_result unified_on_host(const data&, const unified_request&); \
+  template unified_result unified_on_sim(const data&, const unified_request&,   \
+                                         const machine::machine&)
+
+INTERLACE_RUN_UNIFIED(workload::fir_data);
+INTERLACE_RUN_UNIFIED(workload::transpose_data);
+INTERLACE_RUN_UNIFIED(workload::multiply_data);
+INTERLACE_RUN_UNIFIED(workload::atax_data);
+INTERLACE_RUN_UNIFIED(workload::sparse_data);
+
+}  // namespace interlace::run

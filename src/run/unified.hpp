@@ -1,0 +1,79 @@
+// Programs that see several GPUs as one (workload/unified_program.hpp), as every node runs them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "kernel/region.hpp"
+#include "machine/machine.hpp"
+#include "workload/atax.hpp"
+#include "workload/fir.hpp"
+#include "workload/matrix_multiply.hpp"
+#include "workload/matrix_transpose.hpp"
+#include "workload/sparse_product.hpp"
+
+namespace interlace::run {
+
+struct unified_request {
+  std::uint32_t gpus = 1;
+  workload::unified_placement placement;
+  std::function<void()> check_interrupt;  // may throw; called now and then
+};
+
+struct unified_result {
+  kernel::run_result run;
+  std::vector<float> values;
+};
+
+// A program for each kind of data.
+template <class Node>
+workload::fir<Node> unified_program(Node& node, const workload::fir_data& data,
+                                    const workload::unified_placement& placement) {
+  return {node, data, placement};
+}
+template <class Node>
+workload::matrix_transpose<Node> unified_program(Node& node, const workload::transpose_data& data,
+                                                 const workload::unified_placement& placement) {
+  return {node, data, placement};
+}
+template <class Node>
+workload::matrix_multiply<Node> unified_program(Node& node, const workload::multiply_data& data,
+                                                const workload::unified_placement& placement) {
+  return {node, data, placement};
+}
+template <class Node>
+workload::atax<Node> unified_program(Node& node, const workload::atax_data& data,
+                                     const workload::unified_placement& placement) {
+  return {node, data, placement};
+}
+template <class Node>
+workload::sparse_product<Node> unified_program(Node& node, const workload::sparse_data& data,
+                                               const workload::unified_placement& placement) {
+  return {node, data, placement};
+}
+
+template <class Node, class Data>
+unified_result run_unified(Node& node, const Data& data,
+                           const workload::unified_placement& placement) {
+  auto program = unified_program(node, data, placement);
+  unified_result result;
+  result.run = node.run([&] { program.enqueue(); });
+  result.values = program.result();
+  return result;
+}
+
+// Each throws usage_error for data that make no problem.
+template <class Data>
+unified_result unified_on_host(const Data& data, const unified_request& asked);
+
+template <class Data>
+unified_result unified_on_sim(const Data& data, const unified_request& asked,
+                              const machine::machine& described);
+
+// Once, on the GPUs of this computer; the time is that of one run behind another that warms up.
+template <class Data>
+unified_result unified_on_cuda(const Data& data, const unified_request& asked);
+
+}  // namespace interlace::run

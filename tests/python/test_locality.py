@@ -1,0 +1,124 @@
+"""`interlace locality`: verified unified programs, counts beside MGPUSim's, what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from interlace import locality, unified
+from study_helpers import Run
+
+
+def rows(path: Path) -> dict[tuple[str, int], dict[str, Any]]:
+    document = json.loads(path.read_text(encoding="utf-8"))
+    return {(row["program"], row["gpus"]): row for row in document["rows"]}
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, int], dict[str, Any]]:
+    """Every program at MGPUSim's sizes, on one and four GPUs."""
+    from interlace import cli
+
+    out = tmp_path_factory.mktemp("locality") / "rows.json"
+    assert cli.run(["locality", "--json", str(out)]) == 0
+    return rows(out)
+
+
+def test_counts_beside_mgpusim(found: dict[tuple[str, int], dict[str, Any]]) -> None:
+    for (program, gpus), (accesses, reads, writes, _) in locality.MGPUSIM.items():
+        loads = found[program, gpus]["loads"]
+        assert loads["vector_accesses"] == pytest.approx(accesses, rel=0.002), program
+        assert loads["remote_stores"] == writes, program
+        if program == "fir":  # nearly all of MGPUSim's 483 are instructions and arguments
+            assert loads["requests"] <= reads
+        else:
+            assert loads["requests"] == pytest.approx(reads, rel=0.1), program
+
+
+def test_four_gpus_are_slower_where_they_are_in_mgpusim(
+    found: dict[tuple[str, int], dict[str, Any]],
+) -> None:
+    for program in unified.PROGRAMS:
+        ours = found[program, 4]["time_s"] > found[program, 1]["time_s"]
+        theirs = locality.MGPUSIM[program, 4][3] > locality.MGPUSIM[program, 1][3]
+        assert ours == theirs, program
+
+
+def test_classes_are_those_of_the_paper(found: dict[tuple[str, int], dict[str, Any]]) -> None:
+    classes = {program: found[program, 4]["locality"] for program in unified.PROGRAMS}
+    assert classes == {
+        "fir": locality.LOCAL,
+        "mt": locality.CACHED,
+        "mm": locality.CACHED,
+        "atax": locality.FINE,
+        "spmv": locality.FINE,
+    }
+    assert all(found[program, 1]["remote_share"] == 0 for program in unified.PROGRAMS)
+
+
+def test_placements(run: Run, tmp_path: Path) -> None:
+    out = tmp_path / "rows.json"
+    done = run(
+        "locality", "mm", "--gpus", "4", "--pages", "gpu1", "--blocks", "round-robin",
+        "--json", out,
+    )  # fmt: skip
+    assert (done.code, done.err) == (0, "")
+    assert "pages gpu1, blocks round-robin" in done.out
+    loads = rows(out)["mm", 4]["loads"]
+    assert loads["remote_loads"] == 3 * loads["local_loads"]
+    assert loads["remote_stores"] == 3 * loads["local_stores"]
+    assert rows(out)["mm", 4]["mgpusim"] is None
+
+
+def test_references() -> None:
+    it = unified.problem("spmv", 1)
+    wrong = it.expected.astype(np.float32)
+    assert it.wrong(wrong) == 0
+    wrong[7] += 1
+    assert it.wrong(wrong) == 1
+    wrong[8] = np.nan
+    assert it.wrong(wrong) == 2
+    assert it.wrong(wrong[:-1]) > 0
+    offsets, columns, _, _ = it.arrays
+    assert len(columns) == 4096 * 4096 // 100
+    assert offsets[-1] == len(columns)
+
+
+@pytest.mark.parametrize(
+    ("shares", "named"),
+    [
+        ((0.01, 1.0, 1.0), locality.LOCAL),
+        ((0.0, 0.0, 0.0), locality.LOCAL),
+        ((0.5, 0.06, 0.39), locality.FINE),
+        ((0.5, 0.2, 0.0), locality.CACHED),
+        ((0.5, 0.1, 0.4), locality.CACHED),
+    ],
+)
+def test_the_flow_chart(shares: tuple[float, float, float], named: str) -> None:
+    assert locality.classify(*shares, locality.THRESHOLDS) == named
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("fire",), "there is no program 'fire' (did you mean fir?)"),
+        (("--times", "2"), "--times 2: there are 1 and 4"),
+        (("--gpus", "8"), "--gpus 8: machine 4x-r9nano has 4 GPUs"),
+        (
+            ("fir", "--gpus", "4", "--pages", "gpu4"),
+            "pages cannot be placed on gpu4: there are gpu0 to gpu3",
+        ),
+        (
+            ("fir", "--blocks", "greedy"),
+            "unknown placement 'greedy' of blocks; there are contiguous and round-robin",
+        ),
+    ],
+)
+def test_what_cannot_be_run(run: Run, words: tuple[str, ...], said: str) -> None:
+    done = run("locality", *words)
+    assert done.code == 2
+    assert said in done.err
