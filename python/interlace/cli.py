@@ -73,6 +73,7 @@ COMMANDS = {
         "interlace.run_command",
         "run_command",
         "Run a program as it is, its copies taken over where that is faster.",
+    ),
     "locality": Command(
         "interlace.locality",
         "locality_command",

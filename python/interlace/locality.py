@@ -28,6 +28,9 @@ from interlace.workloads import RunFailure, core_errors
 FORMAT = 1
 MACHINE = "4x-r9nano"
 THRESHOLDS = (0.02, 0.2, 0.4)  # remote, block, hit: DualOpt, Table 1
+DIRECT = "direct"
+# Each step of DualOpt alone, and on those before it; last, what an engine chooses.
+MECHANISMS = (DIRECT, "bypass", "fine-grained", "coalesced", "rdma-cache", "dualopt")
 LOCAL, FINE, CACHED = "local", "cache-insensitive", "cache-friendly"
 
 # What MGPUSim's 2021 release (24a2205) printed at --times 1, by program and GPUs: accesses of the
@@ -61,22 +64,46 @@ class Loads(msgspec.Struct, frozen=True):
     reply_bytes: int
     wire_bytes: int
     mean_latency_s: float
+    bypassed: int
+    mask_hits: int
+    mask_misses: int
+    coalesced_packets: int
+    timeout_packets: int
+    coalesced_pieces: int
+    cache_hits: int
+    cache_misses: int
+
+
+class Decision(msgspec.Struct, frozen=True):
+    """What a decision engine found, by what, and when; not made: the run ended before."""
+
+    made: bool
+    choice: str  # none, coalesced, rdma-cache
+    when_s: float
+    accesses: int
+    remote: int
+    remote_ratio: float
+    block_utilisation: float
+    hit_rate: float
 
 
 class Row(msgspec.Struct, frozen=True):
-    """A program on so many GPUs."""
+    """A program on so many GPUs, its remote loads as the mechanism has them."""
 
     program: str
     sizes: str
     gpus: int
+    mechanism: str
     time_s: float
     cpu_s: float
     speedup: float | None  # over one GPU, where that was run
+    over_direct: float | None  # speedup over direct on as many GPUs, where that was run
     loads: Loads
     remote_share: float  # of vector accesses
     used_of_line: float  # of remote loads
     hit_rate: float  # of remote loads, in the L1
     locality: str
+    decision: Decision | None  # of dualopt
     mgpusim: dict[str, float] | None  # the same run in MGPUSim
 
 
@@ -93,6 +120,10 @@ class Locality(msgspec.Struct, frozen=True):
     blocks: str
     times: int
     rows: list[Row]
+
+
+# A program, the number of GPUs, and a mechanism.
+Case = tuple[unified.Problem, int, str]
 
 
 def classify(
@@ -112,13 +143,12 @@ def _thresholds(machine: Machine) -> tuple[float, float, float]:
     return found.remote_threshold, found.block_threshold, found.hit_threshold
 
 
-def _run(
-    core: Any, machine: Any, it: unified.Problem, gpus: int, pages: str, blocks: str
-) -> dict[str, Any]:
+def _run(core: Any, machine: Any, case: Case, pages: str, blocks: str) -> dict[str, Any]:
     """One verified run, without its values."""
+    it, gpus, mechanism = case
     with core_errors(core, f"{it.name} on {gpus} GPUs"):
         found: dict[str, Any] = getattr(core, it.function)(
-            "sim", machine, gpus, pages, blocks, *it.arrays
+            "sim", machine, gpus, pages, blocks, mechanism, *it.arrays
         )
     wrong = it.wrong(found.pop("values"))
     if wrong:
@@ -130,9 +160,10 @@ def _run(
 
 
 def _row(
-    it: unified.Problem, gpus: int, found: dict[str, Any], one_s: float | None,
+    case: Case, found: dict[str, Any], one_s: float | None, direct_s: float | None,
     machine: Machine, *, comparable: bool,
 ) -> Row:  # fmt: skip
+    it, gpus, mechanism = case
     loads = Loads(**found["loads"])
     accesses = loads.local_loads + loads.remote_loads + loads.local_stores + loads.remote_stores
     remote = loads.remote_loads + loads.remote_stores
@@ -140,20 +171,24 @@ def _row(
     line = machine.gpu.l1.line_bytes
     used = loads.remote_useful_bytes / (line * loads.remote_loads) if loads.remote_loads else 0.0
     hits = loads.remote_hits / loads.remote_loads if loads.remote_loads else 0.0
-    printed = MGPUSIM.get((it.name, gpus)) if comparable else None
+    printed = MGPUSIM.get((it.name, gpus)) if comparable and mechanism == DIRECT else None
+    decision = found["decision"]
     names = ("vector_accesses", "remote_reads", "remote_writes", "kernel_us")
     return Row(
         program=it.name,
         sizes=it.sizes,
         gpus=gpus,
+        mechanism=mechanism,
         time_s=found["time_s"],
         cpu_s=found["cpu_s"],
         speedup=None if one_s is None else one_s / found["time_s"],
+        over_direct=None if direct_s is None else direct_s / found["time_s"],
         loads=loads,
         remote_share=share,
         used_of_line=used,
         hit_rate=hits,
         locality=classify(share, used, hits, _thresholds(machine)),
+        decision=None if decision is None else Decision(**decision),
         mgpusim=None if printed is None else dict(zip(names, map(float, printed), strict=True)),
     )
 
@@ -178,11 +213,28 @@ def _beside(rows: Sequence[Row]) -> list[str]:
     ]
 
 
+def _decisions(rows: Sequence[Row]) -> list[str]:
+    """What engines decided, and by what."""
+    lines = [
+        f"  {row.program}, {row.gpus} GPUs: {it.choice}"
+        + (
+            f" after {1e6 * it.when_s:,.0f} us"
+            if it.made
+            else " would be, but the run ended before"
+        )
+        + f"; {it.remote:,} of {it.accesses:,} accesses remote ({it.remote_ratio:.1%}), "
+        f"{it.block_utilisation:.1%} of a line used, {it.hit_rate:.1%} hits"
+        for row in rows
+        if (it := row.decision) is not None
+    ]
+    return ["Decisions:", *lines] if lines else []
+
+
 def _show(found: Locality) -> None:
     rows = found.rows
     programs = list(dict.fromkeys(row.program for row in rows))
     seconds = [row.time_s for row in rows]
-    factor, unit = table.scale(seconds, table.SECONDS)
+    class_of = {(row.program, row.gpus): row.locality for row in rows if row.mechanism == DIRECT}
     latency = [1e9 * row.loads.mean_latency_s for row in rows]
     number, text = table.Column, partial(table.Column, number=False)
     accesses = sum(row.loads.vector_accesses for row in rows)
@@ -194,23 +246,35 @@ def _show(found: Locality) -> None:
             text("program", "", [row.program for row in rows]),
             text("size", "", [row.sizes for row in rows]),
             number("GPUs", "", [str(row.gpus) for row in rows]),
-            number("time", unit, table.fixed([value / factor for value in seconds])),
+            text("mechanism", "", [row.mechanism for row in rows]),
+            number("time", "us", [f"{1e6 * value:,.1f}" for value in seconds]),
             number(
                 "speedup",
                 "x",
                 ["-" if row.speedup is None else f"{row.speedup:.2f}" for row in rows],
             ),
+            number(
+                "of direct",
+                "x",
+                ["-" if row.over_direct is None else f"{row.over_direct:.2f}" for row in rows],
+            ),
             number("remote", "%", [f"{100 * row.remote_share:.1f}" for row in rows]),
             number("of a line", "%", [f"{100 * row.used_of_line:.1f}" for row in rows]),
             number("L1 hits", "%", [f"{100 * row.hit_rate:.1f}" for row in rows]),
             number("requests", "", [f"{row.loads.requests:,}" for row in rows]),
+            number("wire", "kB", [f"{row.loads.wire_bytes / 1e3:,.0f}" for row in rows]),
             number("round trip", "ns", [f"{value:.0f}" if value else "-" for value in latency]),
-            text("locality", "", [row.locality if row.gpus > 1 else "" for row in rows]),
+            text(
+                "locality",
+                "",
+                [class_of.get((r.program, r.gpus), "") if r.gpus > 1 else "" for r in rows],
+            ),
         ],
         [programs.index(row.program) for row in rows],
         ["" for _ in rows],
         [
             f"{accesses / cpu:,.0f} accesses a CPU-second." if cpu else "",
+            *_decisions(rows),
             *_beside(rows),
         ],
     )
@@ -241,6 +305,14 @@ def locality_command(
     blocks: Annotated[
         str, typer.Option("--blocks", metavar="HOW", help="contiguous or round-robin.")
     ] = "contiguous",
+    mechanism: Annotated[
+        str,
+        typer.Option(
+            "--mechanism", "-m", metavar="LIST",
+            help="What becomes of remote loads: direct, bypass, fine-grained, coalesced, "
+            "rdma-cache, dualopt.",
+        ),
+    ] = DIRECT,
     jobs: Annotated[
         str | None, typer.Option("--jobs", "-j", metavar="N", help="Runs at the same time.")
     ] = None,
@@ -253,6 +325,11 @@ def locality_command(
     for name in wanted:
         if name not in unified.PROGRAMS:
             raise unknown("program", name, tuple(unified.PROGRAMS))
+    asked = {word.strip() for word in mechanism.split(",")}
+    for name in sorted(asked):
+        if name not in MECHANISMS:
+            raise unknown("mechanism", name, MECHANISMS)
+    names = [name for name in MECHANISMS if name in asked]
     scale = whole("--times", times, 1) or 1
     at_once = whole("--jobs", jobs, 1) or workers.cores()
     if json_file is not None:
@@ -268,19 +345,30 @@ def locality_command(
     core = load_core()
     made = to_core(described, core)
     problems = [unified.problem(name, scale) for name in wanted]
-    cases = [(it, count) for it in problems for count in counts]
-    work = [partial(_run, core, made, it, n, pages or "", blocks) for it, n in cases]
+    # One GPU has no remote loads.
+    cases = [
+        (it, count, how)
+        for it in problems
+        for count in counts
+        for how in (names if count > 1 else names[:1])
+    ]
+    work = [partial(_run, core, made, case, pages or "", blocks) for case in cases]
     done: dict[int, dict[str, Any]] = {}
     try:
         done.update(workers.run_all(work, at_once))
     except workers.WorkerLost as lost:
-        it, count = cases[lost.index]
+        it, count, _ = cases[lost.index]
         typer.echo(f"interlace: {it.name} on {count} GPUs: {lost.reason}", err=True)
         raise typer.Exit(1) from None
     except RunFailure as failure:
         typer.echo(f"interlace: {failure}", err=True)
         raise typer.Exit(1) from None
-    alone = {it.name: done[i]["time_s"] for i, (it, count) in enumerate(cases) if count == 1}
+    alone = {it.name: done[i]["time_s"] for i, (it, count, _) in enumerate(cases) if count == 1}
+    direct = {
+        (it.name, count): done[i]["time_s"]
+        for i, (it, count, how) in enumerate(cases)
+        if how == DIRECT
+    }
     comparable = scale == 1 and pages is None and blocks == "contiguous"
     found = Locality(
         format=FORMAT,
@@ -290,8 +378,15 @@ def locality_command(
         blocks=blocks,
         times=scale,
         rows=[
-            _row(it, count, done[i], alone.get(it.name), described, comparable=comparable)
-            for i, (it, count) in enumerate(cases)
+            _row(
+                case,
+                done[i],
+                alone.get(case[0].name),
+                direct.get((case[0].name, case[1])),
+                described,
+                comparable=comparable,
+            )
+            for i, case in enumerate(cases)
         ],
     )
     texts = {} if json_file is None else {json_file: lambda: json_text(found)}

@@ -63,6 +63,7 @@ class L1(_Table, frozen=True, kw_only=True):
     bandwidth_GB_per_s: Positive  # noqa: N815
     write_policy: Literal["through", "back"]
     set_index: Literal["hashed", "modulo"] = "hashed"
+    full_set: Literal["displaces", "stalls"] = "displaces"
 
 
 class ScalarL1(_Table, frozen=True, kw_only=True):
@@ -997,6 +998,7 @@ def to_core(machine: Machine, core: Any) -> Any:
     made.gpu.l2.write_back = machine.gpu.l2.write_policy == "back"
     made.gpu.write_queue.grows_window = machine.gpu.remote_write_queue.window == "growing"
     made.gpu.l1.modulo_sets = machine.gpu.l1.set_index == "modulo"
+    made.gpu.l1.stalls_on_full_set = machine.gpu.l1.full_set == "stalls"
     if not isinstance(machine.gpu.l2.port_latency_ns, UnsetType):
         made.gpu.port_l2_latency_ps = round(machine.gpu.l2.port_latency_ns * 1e3)
     if not isinstance(machine.gpu.scalar_l1, UnsetType):
@@ -1096,6 +1098,7 @@ def from_core(made: Any, core: Any, sources: dict[str, str] | None = None) -> Ma
     gpu["remote_write_queue"]["window"] = "growing" if grows else "aligned"
 
     gpu["l1"]["set_index"] = "modulo" if made.gpu.l1.modulo_sets else "hashed"
+    gpu["l1"]["full_set"] = "stalls" if made.gpu.l1.stalls_on_full_set else "displaces"
     if made.gpu.port_l2_latency_ps:
         gpu["l2"]["port_latency_ns"] = _in_unit(made.gpu.port_l2_latency_ps, 1e3)
     if made.gpu.scalar_l1.bytes:

@@ -46,6 +46,7 @@
 #include "kernel/library_call.hpp"
 #include "kernel/mapping.hpp"
 #include "kernel/observation.hpp"
+#include "kernel/remote_loads.hpp"
 
 namespace interlace::kernel {
 
@@ -252,6 +253,15 @@ struct remote_load_counts {
   std::uint64_t reply_bytes = 0;    // payload of their replies
   std::uint64_t wire = 0;           // of requests and replies
   double mean_latency_s = 0;        // from the port of the GPU that asks until the reply is back
+  std::uint64_t bypassed = 0;       // remote loads that did not look into the L1
+  std::uint64_t mask_hits = 0;      // of those, served by an entry that fetches their pieces
+  std::uint64_t mask_misses = 0;    // that had an entry of their line with other pieces
+  std::uint64_t coalesced = 0;      // packets of pieces of several replies
+  std::uint64_t timeouts = 0;       // of those, sent for want of more
+  std::uint64_t pieces = 0;         // in them
+  std::uint64_t cache_hits = 0;     // of the RDMA caches
+  std::uint64_t cache_misses = 0;
+  remote_load_decision decision;
 };
 
 struct run_result {

@@ -25,6 +25,9 @@ struct cache {
   double bytes_per_s = 0;            // whole level, all banks (L2); per compute unit (L1)
   bool write_back = false;           // else write-through without allocation
   bool modulo_sets = false;          // sets by the low bits of the line's number, else hashed
+  // L1: a miss whose set has nothing but lines under way waits for one, and loads behind it as
+  // well; else it displaces one.
+  bool stalls_on_full_set = false;
 };
 
 // A first-level cache for loads of one element for all lanes of a warp, shared by compute units.

@@ -47,7 +47,8 @@ void bind_gpu(nb::module_& module) {
       .def_rw("mshrs", &cache::mshrs)
       .def_rw("bytes_per_s", &cache::bytes_per_s)
       .def_rw("write_back", &cache::write_back)
-      .def_rw("modulo_sets", &cache::modulo_sets);
+      .def_rw("modulo_sets", &cache::modulo_sets)
+      .def_rw("stalls_on_full_set", &cache::stalls_on_full_set);
 
   using machine::scalar_cache;
   nb::class_<scalar_cache>(module, "ScalarCache")

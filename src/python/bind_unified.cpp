@@ -75,12 +75,36 @@ nb::dict load_counts(const kernel::remote_load_counts& c) {
   d["reply_bytes"] = c.reply_bytes;
   d["wire_bytes"] = c.wire;
   d["mean_latency_s"] = c.mean_latency_s;
+  d["bypassed"] = c.bypassed;
+  d["mask_hits"] = c.mask_hits;
+  d["mask_misses"] = c.mask_misses;
+  d["coalesced_packets"] = c.coalesced;
+  d["timeout_packets"] = c.timeouts;
+  d["coalesced_pieces"] = c.pieces;
+  d["cache_hits"] = c.cache_hits;
+  d["cache_misses"] = c.cache_misses;
+  return d;
+}
+
+// None where no engine decides.
+nb::object decision_dict(const kernel::remote_load_decision& decided) {
+  if (decided.choice.empty()) return nb::none();
+  nb::dict d;
+  d["made"] = decided.made;
+  d["choice"] = decided.choice;
+  d["when_s"] = decided.when_s;
+  d["accesses"] = decided.accesses;
+  d["remote"] = decided.remote;
+  d["remote_ratio"] = decided.remote_ratio;
+  d["block_utilisation"] = decided.block_utilisation;
+  d["hit_rate"] = decided.hit_rate;
   return d;
 }
 
 template <class Data>
 result_dict run_on(const std::string& node, const machine::machine* described, const Data& data,
-                   std::uint32_t gpus, const std::string& pages, const std::string& blocks) {
+                   std::uint32_t gpus, const std::string& pages, const std::string& blocks,
+                   const std::string& mechanism) {
   if (gpus == 0 || gpus > max_devices) {
     throw usage_error(std::to_string(gpus) + " GPUs cannot be used; give 1 to " +
                       std::to_string(max_devices));
@@ -89,6 +113,7 @@ result_dict run_on(const std::string& node, const machine::machine* described, c
   asked.gpus = gpus;
   if (!pages.empty()) asked.placement.pages = kernel::parse_page_placement(pages, gpus);
   asked.placement.blocks = kernel::parse_block_placement(blocks);
+  asked.loads = kernel::parse_remote_loads(mechanism);
   asked.check_interrupt = check_signals;
   run::unified_result result;
   double cpu_s = 0;
@@ -110,6 +135,7 @@ result_dict run_on(const std::string& node, const machine::machine* described, c
   d["time_s"] = result.run.time_s;
   d["cpu_s"] = cpu_s;
   d["loads"] = load_counts(result.run.loads);
+  d["decision"] = decision_dict(result.run.loads.decision);
   auto found = std::make_unique<std::vector<float>>(std::move(result.values));
   float* first = found->data();
   const std::size_t count = found->size();
@@ -125,11 +151,12 @@ void bind(nb::module_& module, const char* name, const char* summary, Data (*mak
   module.def(
       name,
       [make](const std::string& node, const machine::machine* described, std::uint32_t gpus,
-             const std::string& pages, const std::string& blocks, Array... arrays) {
-        return run_on(node, described, make(arrays...), gpus, pages, blocks);
+             const std::string& pages, const std::string& blocks, const std::string& mechanism,
+             Array... arrays) {
+        return run_on(node, described, make(arrays...), gpus, pages, blocks, mechanism);
       },
       nb::arg("node"), nb::arg("machine").none(), nb::arg("gpus"), nb::arg("pages"),
-      nb::arg("blocks"), arguments..., summary);
+      nb::arg("blocks"), nb::arg("mechanism"), arguments..., summary);
 }
 
 }  // namespace

@@ -15,6 +15,7 @@ template <class Data>
 unified_result unified_on_sim(const Data& data, const unified_request& asked,
                               const machine::machine& described) {
   sim::node node(described, asked.gpus, asked.check_interrupt);
+  if (asked.loads.any()) node.treat_loads(asked.loads);
   return run_unified(node, data, asked.placement);
 }
 

@@ -19,6 +19,7 @@ namespace interlace::run {
 struct unified_request {
   std::uint32_t gpus = 1;
   workload::unified_placement placement;
+  kernel::remote_load_options loads;  // simulated: what becomes of remote ones
   std::function<void()> check_interrupt;  // may throw; called now and then
 };
 

@@ -442,7 +442,16 @@ kernel::run_result node::finish() {
                     c.reads,
                     c.read_payload,
                     c.read_wire,
-                    c.reads == 0 ? 0 : seconds_of(c.read_latency) / static_cast<double>(c.reads)};
+                    c.reads == 0 ? 0 : seconds_of(c.read_latency) / static_cast<double>(c.reads),
+                    c.loads.bypassed,
+                    c.loads.mask_hits,
+                    c.loads.mask_misses,
+                    c.loads.coalesced,
+                    c.loads.timeouts,
+                    c.loads.pieces,
+                    c.loads.cache_hits,
+                    c.loads.cache_misses,
+                    simulation_.load_decision()};
   }
   kernel::remote_store_counts& stores = result.stores;
   stores.stores = c.stores.stores;

@@ -28,13 +28,35 @@ simulation::simulation(const machine::machine& described, address_map addresses,
     lanes_[d].at_once = std::max(1U, machine_.gpu.copy_engines);
     lanes_[2 * described.gpu_count + d].at_once = descriptors_at_once;
   }
-  const gpu::event_kinds kinds{
-      ev_block_start, ev_wake,      ev_issue,          ev_l2_load,
-      ev_load_done,   ev_l2_store,  ev_l2_remote_load, ev_entry_free,
-      ev_kernel_end,  ev_announced, ev_child_placed,   {ev_store_reached, ev_store_idle}};
+  const gpu::event_kinds kinds{ev_block_start,
+                               ev_wake,
+                               ev_issue,
+                               ev_l2_load,
+                               ev_load_done,
+                               ev_l2_store,
+                               ev_l2_remote_load,
+                               ev_entry_free,
+                               ev_kernel_end,
+                               ev_announced,
+                               ev_child_placed,
+                               {ev_store_reached, ev_store_idle},
+                               {ev_reply_ready, ev_reply_flush}};
   for (std::uint32_t d = 0; d < described.gpu_count; ++d) {
     gpus_.push_back(std::make_unique<gpu>(d, machine_.gpu, addresses_, queue_, fabric_, kinds));
   }
+}
+
+void simulation::treat_loads(const kernel::remote_load_options& options) {
+  // The caches may be in use from the start.
+  const auto begin = [this] {
+    for (const auto& g : gpus_) g->begin_rdma_cache();
+  };
+  treatment_ = std::make_unique<load_treatment>(machine_.gpu, options, begin);
+  for (const auto& g : gpus_) g->treat_loads(treatment_.get());
+}
+
+kernel::remote_load_decision simulation::load_decision() const {
+  return treatment_ ? treatment_->decision(ended_) : kernel::remote_load_decision{};
 }
 
 task_id simulation::add_task(task_kind kind, std::uint32_t device, std::uint32_t work,
@@ -604,6 +626,8 @@ void simulation::delivered(const message& m) {
   } else if (m.kind == message_kind::packed) {
     gpus_[m.to]->unpack(m, gpus_[m.from]->stores().window(m.unit));
     gpus_[m.from]->stores().received(m);
+  } else if (m.kind == message_kind::coalesced_reply) {
+    gpus_[m.to]->take_replies(gpus_[m.from]->replies().take(m.unit));
   } else if (m.kind == message_kind::copy_segment) {
     copy_work& c = copies_[m.unit];
     c.written = std::max(c.written,

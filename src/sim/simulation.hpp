@@ -13,6 +13,7 @@
 #include "kernel/library_call.hpp"
 #include "kernel/observation.hpp"
 #include "kernel/region.hpp"
+#include "kernel/remote_loads.hpp"
 #include "machine/machine.hpp"
 #include "sim/activity.hpp"
 #include "sim/engine/event_queue.hpp"
@@ -98,6 +99,12 @@ class simulation : private message_receiver {
   // What is added from now on, and what its kernels do, is handed to `log` as well, until null is
   // given. Launches whose chunks are tracked are refused then, and copies by others than engines.
   void record(trace::sink* log) { log_ = log; }
+
+  // Before anything is added: what becomes of remote loads of kernels. Throws usage_error for a
+  // machine that does not describe what that takes.
+  void treat_loads(const kernel::remote_load_options& options);
+  // What a decision engine found; empty without one.
+  kernel::remote_load_decision load_decision() const;
 
   bool idle() const { return unfinished_ == 0; }
   // Runs until every task has ended and no event is left; returns the time since the first could
@@ -198,6 +205,8 @@ class simulation : private message_receiver {
     ev_entry_free,
     ev_store_reached,
     ev_store_idle,
+    ev_reply_ready,
+    ev_reply_flush,
     ev_kernel_end,
     ev_kernel_begin,
     ev_copy_step,
@@ -253,6 +262,7 @@ class simulation : private message_receiver {
   fabric fabric_;
   std::vector<std::unique_ptr<gpu>> gpus_;
   std::unique_ptr<delivery_check> check_;
+  std::unique_ptr<load_treatment> treatment_;
   std::vector<task> tasks_;
   std::vector<task_id> startable_;
   std::vector<kernel_work> kernels_;

@@ -74,6 +74,24 @@ def test_placements(run: Run, tmp_path: Path) -> None:
     assert rows(out)["mm", 4]["mgpusim"] is None
 
 
+def test_what_becomes_of_remote_loads(run: Run, tmp_path: Path) -> None:
+    out = tmp_path / "rows.json"
+    done = run("locality", "atax", "-g", 4, "-m", "direct,bypass,dualopt", "--json", out)
+    assert (done.code, done.err) == (0, "")
+    document = json.loads(out.read_text(encoding="utf-8"))
+    direct, bypass, dualopt = document["rows"]
+    assert [row["mechanism"] for row in document["rows"]] == ["direct", "bypass", "dualopt"]
+    assert direct["decision"] is None
+    assert bypass["over_direct"] > 2  # the paper's 3.2: no set of the L1 stalls
+    assert dualopt["decision"]["made"]
+    assert dualopt["decision"]["choice"] == "coalesced"
+    assert dualopt["decision"]["remote"] == 20000
+    assert dualopt["loads"]["wire_bytes"] < direct["loads"]["wire_bytes"] / 2
+    pieces, packets = (dualopt["loads"][f"coalesced_{it}"] for it in ("pieces", "packets"))
+    assert packets < pieces <= 10 * packets
+    assert "atax, 4 GPUs: coalesced after" in done.out
+
+
 def test_references() -> None:
     it = unified.problem("spmv", 1)
     wrong = it.expected.astype(np.float32)
@@ -106,6 +124,12 @@ def test_the_flow_chart(shares: tuple[float, float, float], named: str) -> None:
     ("words", "said"),
     [
         (("fire",), "there is no program 'fire' (did you mean fir?)"),
+        (("-m", "finepack"), "there is no mechanism 'finepack'"),
+        (
+            ("fir", "-m", "dualopt", "--machine", "4x-volta-nvlink2"),
+            "the machine describes nothing that treats remote loads; give it a table "
+            "[gpu.dualopt], as 4x-r9nano has, or take direct",
+        ),
         (("--times", "2"), "--times 2: there are 1 and 4"),
         (("--gpus", "8"), "--gpus 8: machine 4x-r9nano has 4 GPUs"),
         (

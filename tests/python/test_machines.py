@@ -585,6 +585,7 @@ def r9nano() -> str:
             "gpu.dualopt.rdma_cache_KiB is 1537; what it leaves to the L2 is not a multiple of "
             "banks x ways x line_bytes",
         ),
+        ('full_set = "stalls"', 'full_set = "waits"', "full_set"),
         (
             "compute_units = 4 ", "compute_units = 5 ",
             "gpu.scalar_l1.compute_units is 5, which does not divide gpu.compute_units, 64",

@@ -75,6 +75,37 @@ class cache {
     return l;
   }
 
+  // As allocate, but a line whose data are under way stays; nullptr where all of the set are.
+  line* allocate_over_arrived(std::uint64_t address, victim& displaced) {
+    const std::size_t first = first_of(hash_of(address));
+    std::size_t oldest = first + ways_;
+    for (std::size_t k = first; k < first + ways_; ++k) {
+      if (marks_[k] == 0) {
+        oldest = k;
+        break;
+      }
+      if (lines_[k].pending == 0 && (oldest == first + ways_ || used_[k] < used_[oldest])) {
+        oldest = k;
+      }
+    }
+    if (oldest == first + ways_) return nullptr;
+    line& l = lines_[oldest];
+    displaced = {l.address, marks_[oldest] == 0 ? std::uint8_t{0} : l.dirty};
+    marks_[oldest] = mark_of(hash_of(address));
+    used_[oldest] = ++clock_;
+    l = line{};
+    l.address = address;
+    return &l;
+  }
+
+  std::uint64_t dirty_sectors() const {
+    std::uint64_t sum = 0;
+    for (std::size_t k = 0; k < lines_.size(); ++k) {
+      if (marks_[k] != 0) sum += static_cast<std::uint64_t>(__builtin_popcount(lines_[k].dirty));
+    }
+    return sum;
+  }
+
   void prefetch(std::uint64_t address) const {
     const std::size_t first = first_of(hash_of(address));
     __builtin_prefetch(&marks_[first]);

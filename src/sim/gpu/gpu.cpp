@@ -12,6 +12,9 @@ namespace {
 // In events: stores of another GPU, and where a line's address leaves room for the sender.
 constexpr std::uint32_t foreign_unit = 0xffffU;
 constexpr std::uint32_t sender_shift = 56;
+// Of requests for pieces: how many, and whether their reply may share a packet.
+constexpr std::uint32_t pieces_shift = 48;
+constexpr std::uint32_t coalesced_request = 0x80U;
 // Warps of a block of a launched kernel: 128 threads, as an agent's.
 constexpr std::uint32_t child_block_warps = 4;
 }  // namespace
@@ -91,6 +94,7 @@ void gpu::start_kernel(grid shape, const recorder::settings& record, const block
     u.claimed_blocks = 0;
   }
   for (cache& c : scalar_l1_) c.invalidate();
+  if (rdma_) rdma_->flush();
   // Compute units fill evenly, one block after another on each.
   for (std::uint64_t k = 0; k < fit; ++k) {
     for (std::uint32_t u = 0; u < units_.size(); ++u) {
@@ -399,6 +403,11 @@ bool gpu::issue(std::uint32_t warp_id, std::uint32_t index) {
   warp& w = warps_[warp_id];
   instruction& i = w.program[index];
   compute_unit& u = units_[w.unit];
+  const bool in_line = config_.l1.stalls_on_full_set && i.kind == instruction_kind::load;
+  if (in_line && !retrying_ && !u.waiting.empty()) {
+    u.waiting.push_back({warp_id, index});
+    return false;
+  }
   if (i.next_line == 0) {
     i.ready = u.issue.reserve(queue_.now(), issue_times_[1]);
   }
@@ -418,7 +427,11 @@ bool gpu::issue(std::uint32_t warp_id, std::uint32_t index) {
                            : issue_store(u, w.unit, i, l, w.written[i.first_written + i.next_line]);
     if (!taken) {
       const bool local = load || addresses_.owner(l.line()) == index_;
-      (local ? u.waiting : u.waiting_remote).push_back({warp_id, index});
+      if (in_line && retrying_) {
+        u.waiting.push_front({warp_id, index});  // it was the first
+      } else {
+        (local ? u.waiting : u.waiting_remote).push_back({warp_id, index});
+      }
       return false;
     }
   }
@@ -456,7 +469,10 @@ void gpu::issue_again(std::uint32_t warp_id, std::uint32_t index) {
   const bool in_order =
       warps_[warp_id].state == warp_state::no_entry && warps_[warp_id].next == index;
   compute_unit& u = unit_of(warp_id);
-  if (!issue(warp_id, index)) return;
+  retrying_ = true;
+  const bool issued = issue(warp_id, index);
+  retrying_ = false;
+  if (!issued) return;
   if (u.entries_used < config_.l1.mshrs) resume(u.waiting);
   if (u.remote_used < config_.store_queue_lines) resume(u.waiting_remote);
   if (in_order) {
@@ -492,6 +508,10 @@ bool gpu::issue_load(compute_unit& u, std::uint32_t warp_id, instruction& i, lin
   const picoseconds lookup = clocks(1.0 / config_.issue.memory_lines);
   const std::uint32_t unit = warps_[warp_id].unit;
   const bool scalar = i.uniform && !scalar_l1_.empty();
+  if (treatment_ != nullptr && treatment_->steps().bypass && !scalar &&
+      addresses_.owner(l.line()) != index_) {
+    return issue_bypassing(u, warp_id, i, l);
+  }
   cache& l1 = cache_of(u, unit, scalar);
   cache::line* line = l1.find(l.line());
   if (line != nullptr && (wanted & ~line->valid) == 0) {
@@ -516,14 +536,19 @@ bool gpu::issue_load(compute_unit& u, std::uint32_t warp_id, instruction& i, lin
 >>>>>>> 7d01bfa (Pages and blocks are placed, and remote loads are counted)
   } else {
     if (u.entries_used >= config_.l1.mshrs) return false;
+    if (line == nullptr) {
+      cache::victim displaced;
+      if (config_.l1.stalls_on_full_set && !scalar) {
+        line = l1.allocate_over_arrived(l.line(), displaced);
+        if (line == nullptr) return false;
+      } else {
+        line = &l1.allocate(l.line(), displaced);
+      }
+    }
     ++u.entries_used;
     ++counters_.l1_misses;
     entry = take_miss(u);
     u.misses[entry].scalar = scalar;
-    if (line == nullptr) {
-      cache::victim displaced;
-      line = &l1.allocate(l.line(), displaced);
-    }
     line->pending = wanted;
 <<<<<<< HEAD
     line->entry = entry;
@@ -535,7 +560,14 @@ bool gpu::issue_load(compute_unit& u, std::uint32_t warp_id, instruction& i, lin
 >>>>>>> 7d01bfa (Pages and blocks are placed, and remote loads are counted)
   }
   if (record_.watch_words) count_load(warps_[warp_id], i, l, false);
-  miss& m = units_[holder].misses[entry];
+  wait_for(units_[holder], entry, warp_id, i);
+  return true;
+}
+
+// The instruction is one more that waits for a miss.
+void gpu::wait_for(compute_unit& holder, std::uint32_t entry, std::uint32_t warp_id,
+                   instruction& i) {
+  miss& m = holder.misses[entry];
   if (m.waiting == nullptr) {
     m.waiting = &i;
     m.warp = warp_id;
@@ -551,7 +583,53 @@ bool gpu::issue_load(compute_unit& u, std::uint32_t warp_id, instruction& i, lin
     m.waiters = node;
   }
   ++i.pending;
+}
+
+// A remote load that neither looks into the L1 nor fills it: its entry says which pieces it
+// fetches.
+bool gpu::issue_bypassing(compute_unit& u, std::uint32_t warp_id, instruction& i, line_access l) {
+  const std::uint32_t unit = warps_[warp_id].unit;
+  const piece_mask pieces = treatment_->steps().fine
+                                ? treatment_->pieces_of(words_of(warps_[warp_id], i))
+                                : treatment_->masks().whole_line();
+  // Entries are those of the L1's other misses.
+  if (u.entries_used >= config_.l1.mshrs && !u.masked->serves(l.line(), pieces)) return false;
+  const picoseconds at =
+      u.load_store.reserve(queue_.now(), clocks(1.0 / config_.issue.memory_lines)) + half_l2_;
+  const masked_mshr::answer found = u.masked->request(l.line(), pieces);
+  count_load(warps_[warp_id], i, l, false);
+  ++counters_.loads.bypassed;
+  if (found.what == masked_mshr::outcome::hit) {
+    ++counters_.loads.mask_hits;
+    wait_for(u, u.masked_miss[found.entry], warp_id, i);
+    return true;
+  }
+  if (found.what == masked_mshr::outcome::other_mask) ++counters_.loads.mask_misses;
+  ++u.entries_used;
+  ++counters_.l1_misses;
+  const std::uint32_t entry = take_miss(u);
+  u.misses[entry].masked = found.entry;
+  u.masked_miss[found.entry] = entry;
+  const std::uint32_t owner = addresses_.owner(l.line());
+  check_reaches(owner);
+  request(at, unit, entry, l, owner, treatment_->steps().fine ? pieces : 0);
+  wait_for(u, entry, warp_id, i);
   return true;
+}
+
+void gpu::treat_loads(load_treatment* treatment) {
+  treatment_ = treatment;
+  replies_.emplace(index_, config_, addresses_.devices, queue_, fabric_, kinds_.replies);
+  for (compute_unit& u : units_) {
+    u.masked.emplace(config_.l1.mshrs);
+    u.masked_miss.assign(config_.l1.mshrs, none);
+  }
+}
+
+void gpu::begin_rdma_cache() {
+  rdma_.emplace(config_.dualopt.rdma_cache_bytes, config_.dualopt.rdma_cache_ways,
+                config_.l2.line_bytes);
+  memory_.carve(queue_.now(), config_.dualopt.rdma_cache_bytes);
 }
 
 void gpu::count_load(const warp& w, const instruction& i, line_access l, bool hit) {
@@ -560,14 +638,17 @@ void gpu::count_load(const warp& w, const instruction& i, line_access l, bool hi
     return;
   }
   remote_load_counts& c = counters_.loads;
+  const bool watched = treatment_ != nullptr && treatment_->watches();
   if (addresses_.owner(l.line()) == index_) {
     ++c.local;
+    if (watched) treatment_->local(queue_.now());
     return;
   }
   ++c.remote;
   if (hit) ++c.hits;
-  const auto& words = blocks_[w.block].programs[&w - &warps_[w.block * warps_per_block_]].words;
-  c.words += static_cast<std::uint32_t>(__builtin_popcount(words[i.first_line + i.next_line]));
+  const std::uint32_t words = words_of(w, i);
+  c.words += static_cast<std::uint32_t>(__builtin_popcount(words));
+  if (watched) treatment_->remote_load(queue_.now(), words, hit);
 }
 
 void gpu::send_load(picoseconds time, std::uint32_t unit, std::uint32_t entry, line_access l) {
@@ -577,6 +658,25 @@ void gpu::send_load(picoseconds time, std::uint32_t unit, std::uint32_t entry, l
     return;
   }
   check_reaches(owner);
+  if (rdma_) {
+    byte_mask whole;
+    for (std::uint32_t b = 0; b < config_.l2.line_bytes; b += 64) whole.set(b, 64);
+    if (rdma_->read(l.line(), whole)) {
+      ++counters_.loads.cache_hits;
+      push(time + half_l2_, kinds_.load_done, unit << 16U | entry, l.packed());
+      return;
+    }
+    ++counters_.loads.cache_misses;
+    auto& waiting = rdma_waiting_[l.line()];
+    waiting.push_back(unit << 16U | entry);
+    if (waiting.size() > 1) return;  // the line is under way
+  }
+  request(time, unit, entry, l, owner, 0);
+}
+
+// Asks another GPU for a line, or, if any are named, for pieces of it.
+void gpu::request(picoseconds time, std::uint32_t unit, std::uint32_t entry, line_access l,
+                  std::uint32_t owner, piece_mask pieces) {
   message m;
   m.kind = message_kind::read_request;
   m.from = static_cast<std::uint8_t>(index_);
@@ -588,6 +688,14 @@ void gpu::send_load(picoseconds time, std::uint32_t unit, std::uint32_t entry, l
   counters_.read_wire += m.wire;
   ++counters_.reads;
   units_[unit].misses[entry].sent = time;
+  if (pieces != 0) {
+    // The mask is in bits of the request that are not used otherwise.
+    m.lanes = static_cast<std::uint32_t>(__builtin_popcount(pieces));
+    if (treatment_->steps().coalesce && m.lanes <= replies_->format().most_pieces()) {
+      m.lanes |= coalesced_request;
+      decoalescer_.expect(static_cast<std::uint16_t>(unit * config_.l1.mshrs + entry), pieces);
+    }
+  }
   egress_.pass(time, m);
 }
 
@@ -608,6 +716,7 @@ bool gpu::issue_store(compute_unit& u, std::uint32_t unit, const instruction& i,
     const picoseconds at = u.load_store.reserve(queue_.now(), lookup_) + half_l2_;
     push(at, kinds_.l2_store, unit << 16U | lanes, l.packed());
     ++counters_.loads.local_stores;
+    if (treatment_ != nullptr && treatment_->watches()) treatment_->local(queue_.now());
     stores_arrived_ = std::max(stores_arrived_, at);
     return true;
   }
@@ -618,6 +727,7 @@ bool gpu::issue_store(compute_unit& u, std::uint32_t unit, const instruction& i,
   const picoseconds at = u.load_store.reserve(queue_.now(), lookup_) + half_l2_;
 =======
   ++counters_.loads.remote_stores;
+  if (treatment_ != nullptr && treatment_->watches()) treatment_->remote_store(queue_.now());
   const picoseconds at = u.load_store.reserve(queue_.now(), lookup) + half_l2_;
 >>>>>>> 7d01bfa (Pages and blocks are placed, and remote loads are counted)
   stores_arrived_ = std::max(stores_arrived_, at);  // what is sent after the kernel stays behind it
@@ -648,8 +758,11 @@ void gpu::load_done(std::uint32_t unit, std::uint32_t entry, line_access l) {
   const miss m = u.misses[entry];
   u.free_misses.push_back(entry);
   --u.entries_used;
+  if (m.masked != none) {
+    u.masked->release(m.masked);
+  }
   // The line may have been displaced meanwhile.
-  if (cache::line* line = cache_of(u, unit, m.scalar).find(l.line()); line != nullptr) {
+  else if (cache::line* line = cache_of(u, unit, m.scalar).find(l.line()); line != nullptr) {
     line->valid = static_cast<std::uint8_t>(line->valid | l.sectors());
     if (line->entry == (unit << 16U | entry)) line->pending = 0;
   }
@@ -676,6 +789,7 @@ void gpu::departed(const message& m) {
     free_remote();
     return;
   }
+  if (m.kind == message_kind::coalesced_reply) replies_->departed(m);
   if (m.kind != message_kind::store && m.kind != message_kind::atomic) return;
   --units_[m.unit].remote_used;
   resume(units_[m.unit].waiting_remote);
@@ -692,14 +806,38 @@ void gpu::delivered(const message& m) {
       break;
     case message_kind::read_request:
       push(at_bank, kinds_.l2_remote_load, m.unit << 16U | m.entry,
-           m.address | std::uint64_t{m.from} << sender_shift);
+           m.address | std::uint64_t{m.lanes} << pieces_shift |
+               std::uint64_t{m.from} << sender_shift);
       break;
     case message_kind::read_reply:
-      counters_.read_latency += queue_.now() - units_[m.unit].misses[m.entry].sent;
-      load_done(m.unit, m.entry, line_access::unpack(m.address));
+      replied(m.unit, m.entry, line_access::unpack(m.address));
       break;
     default:
       break;
+  }
+}
+
+void gpu::replied(std::uint32_t unit, std::uint32_t entry, line_access l) {
+  counters_.read_latency += queue_.now() - units_[unit].misses[entry].sent;
+  const auto found = rdma_ ? rdma_waiting_.find(l.line()) : rdma_waiting_.end();
+  if (found == rdma_waiting_.end() || found->second.front() != (unit << 16U | entry)) {
+    load_done(unit, entry, l);
+    return;
+  }
+  const std::vector<std::uint32_t> waiting = std::move(found->second);
+  rdma_waiting_.erase(found);
+  rdma_->fill(l.line());
+  for (const std::uint32_t w : waiting) load_done(w >> 16U, w & 0xffffU, l);
+}
+
+void gpu::take_replies(std::span<const std::uint8_t> packet) {
+  ++counters_.loads.coalesced;
+  for (const std::uint16_t id : decode(packet, replies_->format()).ids) {
+    ++counters_.loads.pieces;
+    if (!decoalescer_.arrived(id).complete) continue;
+    const std::uint32_t unit = id / config_.l1.mshrs;
+    const std::uint32_t entry = id % config_.l1.mshrs;
+    replied(unit, entry, {units_[unit].masked->line(units_[unit].misses[entry].masked), 0});
   }
 }
 
@@ -716,7 +854,16 @@ void gpu::unpack(const message& m, const flushed_window& from) {
 }
 
 void gpu::reply(const event& e) {
-  const line_access l = line_access::unpack(e.b & ((std::uint64_t{1} << sender_shift) - 1));
+  const line_access l = line_access::unpack(e.b & ((std::uint64_t{1} << pieces_shift) - 1));
+  const auto wanted = static_cast<std::uint32_t>(e.b >> pieces_shift & 0xffU);
+  const std::uint32_t pieces = wanted & ~coalesced_request;
+  if ((wanted & coalesced_request) != 0) {
+    const std::uint32_t id = (e.a >> 16U) * config_.l1.mshrs + (e.a & 0xffffU);
+    replies_->reply(memory_.read(e.time, l.line(), l.sectors()) + half_port_,
+                    static_cast<std::uint32_t>(e.b >> sender_shift), static_cast<std::uint16_t>(id),
+                    pieces);
+    return;
+  }
   message m;
   m.kind = message_kind::read_reply;
   m.from = static_cast<std::uint8_t>(index_);
@@ -725,6 +872,7 @@ void gpu::reply(const event& e) {
   m.entry = e.a & 0xffffU;
   m.address = l.packed();
   m.payload = static_cast<std::uint32_t>(__builtin_popcount(l.sectors())) * config_.l2.sector_bytes;
+  if (pieces != 0) m.payload = std::min(m.payload, pieces * config_.dualopt.piece_bytes);
   m.wire = read_reply_bytes(fabric_.protocol(index_, m.to), m.payload);
   counters_.read_payload += m.payload;
   counters_.read_wire += m.wire;
@@ -750,8 +898,11 @@ void gpu::check_empty() const {
     expect(u.free_misses.size() == u.misses.size(), "misses without data" + unit);
     expect(u.remote_used == 0, std::to_string(u.remote_used) + " remote stores waiting" + unit);
     expect(u.waiting.empty() && u.waiting_remote.empty(), "instructions that wait" + unit);
+    expect(!u.masked || u.masked->used() == 0, "loads of pieces under way" + unit);
     expect(u.claimed_blocks == 0 && u.child_blocks == 0, "blocks that hold places" + unit);
   }
+  expect(!replies_ || replies_->empty(), "replies that were not sent");
+  expect(decoalescer_.waiting() == 0 && rdma_waiting_.empty(), "remote loads without a reply");
   expect(waiting_children_.empty() && children_.empty(), "launched kernels that did not end");
   expect(blocks_left_ == 0, std::to_string(blocks_left_) + " blocks that did not run");
 }
@@ -807,6 +958,8 @@ void gpu::handle(const event& e) {
   } else if (e.kind == kinds_.stores.reached || e.kind == kinds_.stores.idle) {
     egress_.handle(e);
     free_remote();
+  } else if (e.kind == kinds_.replies.ready || e.kind == kinds_.replies.flush) {
+    replies_->handle(e);
   } else if (e.kind == kinds_.l2_remote_load) {
     reply(e);
   } else if (e.kind == kinds_.entry_free) {

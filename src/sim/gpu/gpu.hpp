@@ -12,6 +12,9 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <optional>
+#include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "kernel/serial_block.hpp"
@@ -23,7 +26,11 @@
 #include "sim/gpu/program.hpp"
 #include "sim/gpu/recorder.hpp"
 #include "sim/remote/egress.hpp"
+#include "sim/remote/load_treatment.hpp"
+#include "sim/remote/masked_mshr.hpp"
+#include "sim/remote/rdma_cache.hpp"
 #include "sim/remote/remote_load_counts.hpp"
+#include "sim/remote/reply_egress.hpp"
 #include "sim/remote/unpacker.hpp"
 
 namespace interlace::sim {
@@ -83,6 +90,7 @@ class gpu {
     std::uint16_t announced = 0;  // what a block of a tracked launch wrote is in the L2
     std::uint16_t child_placed = 0;
     egress::event_kinds stores;
+    reply_egress::event_kinds replies;
   };
 
   gpu(std::uint32_t index, const machine::gpu& config, const address_map& addresses,
@@ -104,6 +112,11 @@ class gpu {
   void place_child(std::uint32_t id, std::uint32_t threads);
   void end_child(std::uint32_t id);
 
+  // Before anything runs: what becomes of remote loads. Lives as long as this.
+  void treat_loads(load_treatment* treatment);
+  // The RDMA cache is taken into use, out of the L2.
+  void begin_rdma_cache();
+
   // When all stores so far have left for where they go; grows while they are under way.
   picoseconds stores_arrived() const { return stores_arrived_; }
   // Fetches what handling the event will touch: first the tables, then what they point to.
@@ -118,6 +131,9 @@ class gpu {
   // When all packed stores that have arrived are on their way to the L2.
   picoseconds unpacked() const { return unpacker_.clear(); }
   egress& stores() { return egress_; }
+  // A message of kind coalesced_reply has come, from a GPU of which this is the packet.
+  void take_replies(std::span<const std::uint8_t> packet);
+  reply_egress& replies() { return *replies_; }
 
   // What an event of kind announced is about, until the next forget_announced.
   const kernel::element_range& announced(std::uint32_t which) const { return announced_[which]; }
@@ -127,6 +143,11 @@ class gpu {
   gpu_counters counters() const {
     gpu_counters found = counters_;
     found.stores = egress_.counts();
+    if (replies_) {
+      found.read_payload += replies_->sent().payload;
+      found.read_wire += replies_->sent().wire;
+      found.loads.timeouts += replies_->sent().timeouts;
+    }
     return found;
   }
   // Time in which compute units issued instructions, the sum of all.
@@ -145,8 +166,9 @@ class gpu {
     instruction* waiting = nullptr;  // the first; more are in a list
     std::uint32_t warp = 0;
     std::uint32_t waiters = none;
-    picoseconds sent = 0;  // when a remote one left
-    bool scalar = false;   // its line is in a scalar cache
+    picoseconds sent = 0;         // when a remote one left
+    bool scalar = false;          // its line is in a scalar cache
+    std::uint32_t masked = none;  // its entry among those with masks; then it bypasses the L1
   };
   struct stalled {
     std::uint32_t warp = 0;
@@ -158,7 +180,9 @@ class gpu {
     resource load_store;
     resource pipes[4];
     cache l1;
-    std::vector<miss> misses;  // entries; the free ones are in free_misses
+    std::vector<miss> misses;                // entries; the free ones are in free_misses
+    std::optional<masked_mshr> masked;       // where remote loads are treated
+    std::vector<std::uint32_t> masked_miss;  // the miss of each of its entries
     std::vector<std::uint32_t> free_misses;
     std::uint32_t entries_used = 0;      // of the local kind: misses and local stores
     std::uint32_t remote_used = 0;       // remote stores waiting for the link
@@ -247,6 +271,15 @@ class gpu {
   cache& cache_of(compute_unit& u, std::uint32_t unit, bool scalar) {
     return scalar ? scalar_l1_[unit / config_.scalar_l1.compute_units] : u.l1;
   }
+  bool issue_bypassing(compute_unit& u, std::uint32_t warp_id, instruction& i, line_access l);
+  void wait_for(compute_unit& holder, std::uint32_t entry, std::uint32_t warp_id, instruction& i);
+  void request(picoseconds time, std::uint32_t unit, std::uint32_t entry, line_access l,
+               std::uint32_t owner, piece_mask pieces);
+  void replied(std::uint32_t unit, std::uint32_t entry, line_access l);
+  std::uint32_t words_of(const warp& w, const instruction& i) const {
+    const auto& words = blocks_[w.block].programs[&w - &warps_[w.block * warps_per_block_]].words;
+    return words[i.first_line + i.next_line];
+  }
   void count_load(const warp& w, const instruction& i, line_access l, bool hit);
   void push(picoseconds time, std::uint16_t kind, std::uint32_t a, std::uint64_t b) {
     queue_.push(time, kind, static_cast<std::uint16_t>(index_), a, b);
@@ -281,7 +314,14 @@ class gpu {
   memory memory_;
   egress egress_;
   unpacker unpacker_;
-  bool ending_ = false;  // the kernel waits for its stores to be taken
+  load_treatment* treatment_ = nullptr;  // of remote loads; null: none
+  std::optional<reply_egress> replies_;
+  reply_decoalescer decoalescer_;
+  std::optional<rdma_cache> rdma_;
+  // Who waits for a line that is not in it: compute unit << 16 | entry.
+  std::unordered_map<std::uint64_t, std::vector<std::uint32_t>> rdma_waiting_;
+  bool retrying_ = false;  // an instruction that waited is issued again
+  bool ending_ = false;    // the kernel waits for its stores to be taken
   std::vector<compute_unit> units_;
   std::vector<cache> scalar_l1_;
   std::vector<warp> warps_;  // [block slot][warp of the block]

@@ -136,6 +136,12 @@ void memory::appear(picoseconds time, std::uint64_t address, std::uint64_t bytes
             [&](std::uint64_t line, std::uint8_t sectors) { keep(line_for(time, line), sectors); });
 }
 
+void memory::carve(picoseconds time, std::uint64_t bytes) {
+  stream_all(time, tags_.dirty_sectors() * config_.l2.sector_bytes);
+  config_.l2.bytes -= bytes;
+  tags_ = cache(config_.l2);
+}
+
 picoseconds memory::stream_all(picoseconds time, std::uint64_t bytes) {
   const auto busy = static_cast<picoseconds>(
       std::llround(static_cast<double>(bytes) / config_.dram.bytes_per_s * 1e12));

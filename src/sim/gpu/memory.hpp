@@ -32,6 +32,10 @@ class memory {
   // Traffic that all channels share evenly; returns when the last of them has done its part.
   picoseconds stream_all(picoseconds time, std::uint64_t bytes);
 
+  // Takes so many bytes from the cache for something else: what is dirty goes to memory, and what
+  // is left of it is empty. Once.
+  void carve(picoseconds time, std::uint64_t bytes);
+
   void prefetch(std::uint64_t line) const { tags_.prefetch(line); }
 
   std::uint64_t dram_bytes() const { return dram_bytes_; }

@@ -72,7 +72,7 @@ decision_engine::decision decision_engine::now(picoseconds when) const {
   d.block_utilisation = ratio(used_, loads_);
   d.hit_rate = ratio(static_cast<double>(hits_), loads_);
   if (remote_ == 0 || d.remote_ratio < settings_.thresholds.remote) {
-    d.choice = optimisation::neither;
+    d.choice = optimisation::leave;
   } else if (d.block_utilisation < settings_.thresholds.block &&
              d.hit_rate < settings_.thresholds.hit) {
     d.choice = optimisation::coalesce;

@@ -15,7 +15,7 @@
 namespace interlace::sim {
 
 enum class optimisation : std::uint8_t {
-  neither,   // local-dominated
+  leave,     // local-dominated
   coalesce,  // cache-insensitive
   cache,     // cache-friendly
 };
@@ -35,7 +35,7 @@ class decision_engine {
   };
   // What it decided, by what, and when.
   struct decision {
-    optimisation choice = optimisation::neither;
+    optimisation choice = optimisation::leave;
     picoseconds when = 0;
     std::uint64_t accesses = 0;  // behind the warm-up
     std::uint64_t remote = 0;

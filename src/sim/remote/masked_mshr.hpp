@@ -40,6 +40,14 @@ class masked_mshr {
     return {same_line ? outcome::other_mask : outcome::other_line, taken};
   }
 
+  // Whether a request would hit.
+  bool serves(std::uint64_t line, piece_mask pieces) const {
+    for (const slot& e : entries_) {
+      if (e.pieces != 0 && e.line == line && (pieces & ~e.pieces) == 0) return true;
+    }
+    return false;
+  }
+
   piece_mask pieces(std::uint32_t entry) const { return entries_[entry].pieces; }
   std::uint64_t line(std::uint32_t entry) const { return entries_[entry].line; }
   void release(std::uint32_t entry) {

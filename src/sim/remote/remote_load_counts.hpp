@@ -1,5 +1,5 @@
-// What loads of kernels find where some of the memory is other GPUs': how much is remote, how much of
-// a remote line is used, how often the L1 has it.
+// What loads of kernels find where some of the memory is other GPUs': how much is remote, how much
+// of a remote line is used, how often the L1 has it, and what is done for remote ones.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +16,15 @@ struct remote_load_counts {
   std::uint64_t local_stores = 0;
   std::uint64_t remote_stores = 0;
 
+  std::uint64_t bypassed = 0;      // remote loads that did not look into the L1
+  std::uint64_t mask_hits = 0;     // of those, served by an entry that fetches their pieces
+  std::uint64_t mask_misses = 0;   // that had an entry of their line with other pieces
+  std::uint64_t coalesced = 0;     // packets of pieces that came
+  std::uint64_t timeouts = 0;      // of those, sent for want of more
+  std::uint64_t pieces = 0;        // in them
+  std::uint64_t cache_hits = 0;    // in the RDMA cache
+  std::uint64_t cache_misses = 0;  // not in it, those that wait for the same line included
+
   remote_load_counts& operator+=(const remote_load_counts& other) {
     local += other.local;
     remote += other.remote;
@@ -23,6 +32,14 @@ struct remote_load_counts {
     words += other.words;
     local_stores += other.local_stores;
     remote_stores += other.remote_stores;
+    bypassed += other.bypassed;
+    mask_hits += other.mask_hits;
+    mask_misses += other.mask_misses;
+    coalesced += other.coalesced;
+    timeouts += other.timeouts;
+    pieces += other.pieces;
+    cache_hits += other.cache_hits;
+    cache_misses += other.cache_misses;
     return *this;
   }
 };

@@ -22,7 +22,7 @@ inline machine::machine r9nano() {
   g.max_blocks = 40;
   g.shared_bytes = 64 << 10;
   g.issue = {1, 64, 4, 64, 16, 1};
-  g.l1 = {16 << 10, 4, 64, 64, 1, 60'000, 32, 64e9, false, true};
+  g.l1 = {16 << 10, 4, 64, 64, 1, 60'000, 32, 64e9, false, true, true};
   g.scalar_l1 = {16 << 10, 4, 4, 60'000};
   g.l2 = {2048 << 10, 16, 64, 64, 16, 90'000, 32, 1024e9, true};
   g.port_l2_latency_ps = 30'000;
@@ -33,6 +33,7 @@ inline machine::machine r9nano() {
   g.block_launch_ps = 1'000;
   g.fence_ps = 160'000;
   g.store_queue_lines = 32;
+  g.dualopt.rdma_cache_bytes = 1536 << 10;
   machine::protocol p;
   p.kind = machine::protocol_kind::pcie4;
   p.max_payload_bytes = 64;

@@ -33,7 +33,7 @@ optimisation choice(std::uint32_t remote_every, std::uint32_t used, std::uint32_
 }
 
 TEST(decision_engine, the_flow_chart) {
-  EXPECT_EQ(choice(100, 1, 0), optimisation::neither);     // 1 % are remote
+  EXPECT_EQ(choice(100, 1, 0), optimisation::leave);     // 1 % are remote
   EXPECT_EQ(choice(2, 1, 0), optimisation::coalesce);   // 1/16 of a line, no hits
   EXPECT_EQ(choice(2, 3, 3), optimisation::coalesce);   // 0.1875 and 0.33, both below
   EXPECT_EQ(choice(2, 4, 0), optimisation::cache);      // 0.25 of a line
@@ -69,7 +69,7 @@ TEST(decision_engine, too_few_remote_accesses_are_known_in_time) {
   EXPECT_FALSE(engine.decided().has_value());
   engine.local(5000);
   ASSERT_TRUE(engine.decided().has_value());
-  EXPECT_EQ(engine.decided()->choice, optimisation::neither);
+  EXPECT_EQ(engine.decided()->choice, optimisation::leave);
   EXPECT_EQ(engine.decided()->when, 5000U);
 }
 
@@ -89,7 +89,7 @@ TEST(decision_engine, a_run_that_is_too_short_says_what_it_would_decide) {
   EXPECT_FALSE(engine.decided().has_value());
   EXPECT_EQ(engine.now(9).choice, optimisation::cache);
   EXPECT_EQ(engine.now(9).when, 9U);
-  EXPECT_EQ(decision_engine({}).now(0).choice, optimisation::neither);
+  EXPECT_EQ(decision_engine({}).now(0).choice, optimisation::leave);
 }
 
 TEST(decision_engine, thresholds_outside_of_0_to_1_are_refused) {

@@ -1,0 +1,29 @@
+#include "kernel/remote_loads.hpp"
+
+#include "base/errors.hpp"
+
+namespace interlace::kernel {
+
+remote_load_options parse_remote_loads(const std::string& name) {
+  remote_load_options o;
+  if (name == "direct") return o;
+  if (name == "rdma-cache") {
+    o.steps.cache = true;
+    return o;
+  }
+  if (name == "dualopt") {
+    o.decide = true;
+    return o;
+  }
+  o.steps.bypass = true;
+  if (name == "bypass") return o;
+  o.steps.fine = true;
+  if (name == "fine-grained") return o;
+  o.steps.coalesce = true;
+  if (name == "coalesced") return o;
+  throw usage_error("unknown mechanism '" + name +
+                    "' for remote loads; there are direct, bypass, fine-grained, coalesced, "
+                    "rdma-cache and dualopt");
+}
+
+}  // namespace interlace::kernel

@@ -1,0 +1,40 @@
+// What becomes of remote loads of unified arrays on a simulated machine, by name.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace interlace::kernel {
+
+// The steps of DualOpt (PACT 2022, section 4), each of which can be on alone.
+struct remote_load_steps {
+  bool bypass = false;    // they do not look into the L1, nor fill it
+  bool fine = false;      // replies have the pieces that lanes want; needs bypass
+  bool coalesce = false;  // a packet has pieces of several replies; needs fine
+  bool cache = false;     // a cache of remote lines alone, carved out of the L2
+  friend bool operator==(const remote_load_steps&, const remote_load_steps&) = default;
+};
+
+struct remote_load_options {
+  remote_load_steps steps;  // from the start
+  bool decide = false;      // a decision engine turns steps on
+  bool any() const { return decide || steps != remote_load_steps{}; }
+};
+
+// "direct", "bypass", "fine-grained" (and bypass), "coalesced" (and both), "rdma-cache" or
+// "dualopt", which decides. Throws usage_error for another name.
+remote_load_options parse_remote_loads(const std::string& name);
+
+// What a decision engine found: 0 to 1 each.
+struct remote_load_decision {
+  bool made = false;   // false: the run ended before, and it is what would have been decided
+  std::string choice;  // "none", "coalesced" or "rdma-cache"; empty where there is no engine
+  double when_s = 0;
+  std::uint64_t accesses = 0;
+  std::uint64_t remote = 0;
+  double remote_ratio = 0;
+  double block_utilisation = 0;
+  double hit_rate = 0;
+};
+
+}  // namespace interlace::kernel

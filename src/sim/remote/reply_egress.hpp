@@ -1,0 +1,75 @@
+// How coalesced replies leave the GPU whose memory is read: a buffer for each destination
+// (reply_coalescer), and packets for as long as the egress port has room. Where it has none they
+// wait, and grow; where a buffer has none, replies wait in front of it.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "machine/machine.hpp"
+#include "sim/engine/event_queue.hpp"
+#include "sim/fabric/fabric.hpp"
+#include "sim/remote/reply_coalescer.hpp"
+#include "sim/remote/reply_packet.hpp"
+
+namespace interlace::sim {
+
+class reply_egress {
+ public:
+  struct event_kinds {
+    std::uint16_t ready = 0;  // a reply has been read
+    std::uint16_t flush = 0;  // a destination's timeout
+  };
+  struct sent_bytes {
+    std::uint64_t payload = 0;
+    std::uint64_t wire = 0;
+    std::uint64_t timeouts = 0;  // packets
+  };
+
+  reply_egress(std::uint32_t index, const machine::gpu& config, std::uint32_t devices,
+               event_queue& queue, fabric& links, event_kinds kinds);
+
+  const reply_format& format() const { return format_; }
+
+  // A reply of so many pieces, at most format().most_pieces(), is in hand at `time`.
+  void reply(picoseconds time, std::uint32_t to, std::uint16_t id, std::uint32_t pieces);
+  // An event of one of the two kinds, and a message of this GPU's that its first link has taken.
+  void handle(const event& e);
+  void departed(const message& m);
+
+  // The packet of a message of kind coalesced_reply, as bytes whose data are 0, for its receiver;
+  // it is forgotten then.
+  std::vector<std::uint8_t> take(std::uint32_t slot);
+
+  const sent_bytes& sent() const { return sent_; }
+  bool empty() const;
+
+ private:
+  struct waiting {
+    std::uint16_t id = 0;
+    std::uint32_t pieces = 0;
+  };
+  struct destination {
+    std::deque<waiting> blocked;  // the buffer is full
+    bool timing = false;          // a flush event is due
+  };
+
+  void push(std::uint32_t to, const waiting& w);
+  void send_all();
+
+  std::uint32_t index_;
+  reply_format format_;
+  event_queue& queue_;
+  fabric& fabric_;
+  event_kinds kinds_;
+  reply_coalescer coalescer_;
+  std::vector<destination> destinations_;
+  std::vector<std::uint64_t> port_waiting_;  // bytes, by port
+  std::vector<std::vector<std::uint8_t>> slots_;
+  std::vector<std::uint32_t> free_slots_;
+  reply_coalescer::packet next_;
+  sent_bytes sent_;
+};
+
+}  // namespace interlace::sim

@@ -1,0 +1,33 @@
+// The names of what becomes of remote loads.
+#include "kernel/remote_loads.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "base/errors.hpp"
+
+namespace interlace::kernel::remote_loads_tests {
+namespace {
+
+TEST(remote_loads, names) {
+  EXPECT_FALSE(parse_remote_loads("direct").any());
+  EXPECT_EQ(parse_remote_loads("bypass").steps, (remote_load_steps{true, false, false, false}));
+  EXPECT_EQ(parse_remote_loads("fine-grained").steps,
+            (remote_load_steps{true, true, false, false}));
+  EXPECT_EQ(parse_remote_loads("coalesced").steps, (remote_load_steps{true, true, true, false}));
+  EXPECT_EQ(parse_remote_loads("rdma-cache").steps, (remote_load_steps{false, false, false, true}));
+  EXPECT_TRUE(parse_remote_loads("dualopt").decide);
+  EXPECT_EQ(parse_remote_loads("dualopt").steps, remote_load_steps{});
+  try {
+    parse_remote_loads("polling");
+    ADD_FAILURE();
+  } catch (const usage_error& e) {
+    EXPECT_EQ(std::string(e.what()),
+              "unknown mechanism 'polling' for remote loads; there are direct, bypass, "
+              "fine-grained, coalesced, rdma-cache and dualopt");
+  }
+}
+
+}  // namespace
+}  // namespace interlace::kernel::remote_loads_tests

@@ -1,0 +1,190 @@
+// The steps of DualOpt in simulated GPUs: what goes over the links under each of them.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/errors.hpp"
+#include "interlace/kernel.hpp"
+#include "sim/described.hpp"
+#include "sim/node.hpp"
+#include "sim/r9nano.hpp"
+
+namespace interlace::sim::treated_loads_tests {
+namespace {
+
+using kernel::page_placement;
+
+// Lane k of each block loads element k * stride, `rounds` times, a word further each time.
+struct strided {
+  static constexpr std::uint32_t threads = 64;
+  unified<float> data;
+  std::uint32_t stride = 1;
+  std::uint32_t rounds = 1;
+  template <class Block>
+  void operator()(Block& block) const {
+    block.each([&](auto lane) {
+      for (auto k : lane.range(0U, rounds)) {
+        lane.load(data, std::uint64_t{lane.index()} * stride + k);
+        lane.compute(operation::fp32, 1);
+      }
+    });
+  }
+};
+
+kernel::remote_load_counts loads_under(const std::string& how, const strided& what,
+                                       std::uint64_t blocks, const machine::machine& m) {
+  node n(m, 2, [] {});
+  n.treat_loads(kernel::parse_remote_loads(how));
+  strided k = what;
+  k.data = n.allocate_unified<float>(std::uint64_t{64} * what.stride + what.rounds,
+                                     page_placement::on(1));
+  return n
+      .run([&] {
+        n.launch(0, k, {blocks, 64, 0});
+        n.exchange();
+      })
+      .loads;
+}
+kernel::remote_load_counts loads_under(const std::string& how, const strided& what,
+                                       std::uint64_t blocks = 1) {
+  return loads_under(how, what, blocks, test::r9nano());
+}
+
+// 64 lanes, each a word of a line of its own, twice.
+constexpr strided sparse{{}, 16, 2};
+
+TEST(treated_loads, direct) {
+  const auto c = loads_under("direct", sparse);
+  EXPECT_EQ(c.requests, 64U);
+  EXPECT_EQ(c.hits, 64U);
+  EXPECT_EQ(c.reply_bytes, 64U * 64);
+  EXPECT_EQ(c.wire, 64U * (16 + 80));
+  EXPECT_EQ(c.bypassed, 0U);
+}
+
+TEST(treated_loads, bypassing_ones_neither_hit_nor_fill) {
+  const auto c = loads_under("bypass", sparse);
+  EXPECT_EQ(c.requests, 128U);
+  EXPECT_EQ(c.hits, 0U);
+  EXPECT_EQ(c.bypassed, 128U);
+  EXPECT_EQ(c.wire, 128U * (16 + 80));
+}
+
+TEST(treated_loads, fine_ones_bring_what_lanes_want) {
+  const auto c = loads_under("fine-grained", sparse);
+  EXPECT_EQ(c.requests, 128U);
+  EXPECT_EQ(c.reply_bytes, 128U * 4);
+  EXPECT_EQ(c.wire, 128U * (16 + 16));  // a header and a word are one flit
+  // All of a line is a line.
+  const auto dense = loads_under("fine-grained", {{}, 1, 1});
+  EXPECT_EQ(dense.requests, 4U);
+  EXPECT_EQ(dense.wire, 4U * (16 + 80));
+}
+
+TEST(treated_loads, coalesced_replies_share_packets) {
+  const auto c = loads_under("coalesced", sparse);
+  EXPECT_EQ(c.requests, 128U);
+  EXPECT_EQ(c.pieces, 128U);
+  EXPECT_EQ(c.reply_bytes, 128U * 4);
+  EXPECT_LT(c.coalesced, 128U / 2);
+  EXPECT_GE(c.coalesced, 128U / 10);
+  EXPECT_LE(c.wire, 128U * 16 + c.coalesced * 64);
+  // Lines of which more than ten pieces are wanted go as they are.
+  const auto dense = loads_under("coalesced", {{}, 1, 1});
+  EXPECT_EQ(dense.coalesced, 0U);
+  EXPECT_EQ(dense.wire, 4U * (16 + 80));
+}
+
+TEST(treated_loads, granularity) {
+  for (const std::uint32_t piece : {4U, 8U, 16U}) {
+    machine::machine m = test::r9nano();
+    m.gpu.dualopt.piece_bytes = piece;
+    const auto c = loads_under("coalesced", sparse, 1, m);
+    EXPECT_EQ(c.pieces, 128U);
+    EXPECT_EQ(c.reply_bytes, 128U * piece);
+  }
+}
+
+// Four compute units ask for the same 64 lines.
+TEST(treated_loads, the_rdma_cache_is_shared) {
+  const auto c = loads_under("rdma-cache", sparse, 4);
+  EXPECT_EQ(c.requests, 64U);
+  EXPECT_EQ(c.cache_hits + c.cache_misses, 4U * 64);
+  EXPECT_EQ(loads_under("direct", sparse, 4).requests, 4U * 64);
+}
+
+TEST(treated_loads, the_rdma_cache_is_empty_behind_a_kernel) {
+  node n(test::r9nano(), 2, [] {});
+  n.treat_loads(kernel::parse_remote_loads("rdma-cache"));
+  const strided k{n.allocate_unified<float>(2000, page_placement::on(1)), 16, 2};
+  const auto c = n.run([&] {
+                    n.launch(0, k, {1, 64, 0});
+                    n.launch(0, k, {1, 64, 0});
+                    n.exchange();
+                  }).loads;
+  EXPECT_EQ(c.requests, 128U);
+}
+
+TEST(treated_loads, the_engine_decides) {
+  machine::machine m = test::r9nano();
+  m.gpu.dualopt.monitored = 500;
+  m.gpu.dualopt.warm_up = 100;
+  // A word of each line, once: none of them hits.
+  const auto sparse_once = loads_under("dualopt", {{}, 16, 1}, 40, m);
+  EXPECT_TRUE(sparse_once.decision.made);
+  EXPECT_EQ(sparse_once.decision.choice, "coalesced");
+  EXPECT_EQ(sparse_once.decision.remote, 500U);
+  EXPECT_DOUBLE_EQ(sparse_once.decision.block_utilisation, 1.0 / 16);
+  EXPECT_GT(sparse_once.bypassed, 1000U);
+  EXPECT_GT(sparse_once.coalesced, 0U);
+  // Whole lines.
+  const auto dense = loads_under("dualopt", {{}, 1, 1}, 400, m);
+  EXPECT_TRUE(dense.decision.made);
+  EXPECT_EQ(dense.decision.choice, "rdma-cache");
+  EXPECT_GT(dense.cache_misses, 0U);
+  EXPECT_EQ(dense.bypassed, 0U);
+  // Too few.
+  const auto few = loads_under("dualopt", {{}, 16, 1}, 2, m);
+  EXPECT_FALSE(few.decision.made);
+  EXPECT_EQ(few.bypassed, 0U);
+  EXPECT_TRUE(loads_under("coalesced", {{}, 16, 1}, 2, m).decision.choice.empty());
+}
+
+// A miss whose set is full of lines under way holds up what comes behind it, unless it bypasses.
+TEST(treated_loads, full_sets_stall) {
+  const auto time = [](const std::string& how, bool stalls) {
+    machine::machine m = test::r9nano();
+    m.gpu.l1.stalls_on_full_set = stalls;
+    node n(m, 2, [] {});
+    n.treat_loads(kernel::parse_remote_loads(how));
+    const strided k{n.allocate_unified<float>(std::uint64_t{64} * 512 + 8, page_placement::on(1)),
+                    512, 8};
+    return n
+        .run([&] {
+          n.launch(0, k, {1, 64, 0});
+          n.exchange();
+        })
+        .time_s;
+  };
+  // 64 lines in two sets of four ways: 8 at a time instead of 32.
+  EXPECT_GT(time("direct", true), 2 * time("direct", false));
+  EXPECT_GT(time("direct", true), 2 * time("bypass", true));
+}
+
+TEST(treated_loads, machines_that_do_not_describe_it_are_refused) {
+  node n(test::meshed(2, machine::protocol_kind::nvlink2), 2, [] {});
+  n.treat_loads(kernel::parse_remote_loads("direct"));
+  try {
+    n.treat_loads(kernel::parse_remote_loads("dualopt"));
+    ADD_FAILURE();
+  } catch (const usage_error& e) {
+    EXPECT_EQ(std::string(e.what()),
+              "the machine describes nothing that treats remote loads; give it a table "
+              "[gpu.dualopt], as 4x-r9nano has, or take direct");
+  }
+}
+
+}  // namespace
+}  // namespace interlace::sim::treated_loads_tests
