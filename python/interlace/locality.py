@@ -283,7 +283,8 @@ def _show(found: Locality) -> None:
 def locality_command(
     programs: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[PROGRAM]...", help="fir, mt, mm, atax, spmv.  [default: all]"),
+        typer.Argument(metavar="[PROGRAM]...",
+            help="fir, mt, mm, atax, spmv, bicg, bs, aes.  [default: all]",),
     ] = None,
     machine: Annotated[
         str, typer.Option("--machine", metavar="NAME", help="A described machine by name or file.")
@@ -293,7 +294,7 @@ def locality_command(
         typer.Option("--gpus", "-g", metavar="LIST", help="Numbers of GPUs.  [default: 1 and all]"),
     ] = None,
     times: Annotated[
-        str, typer.Option("--times", metavar="N", help="1: MGPUSim's sizes; 4: four times those.")
+        str, typer.Option("--times", metavar="N", help="1: MGPUSim's sizes or ours; 4: four times.")
     ] = "1",
     pages: Annotated[
         str | None,

@@ -1,6 +1,7 @@
 """Programs that see several GPUs as one: their data, and references in float64 of their results.
 
-Sizes are those that MGPUSim's runs were made with, or four times those. Data are seeded.
+Sizes of fir, mt, mm, atax and spmv are those that MGPUSim's runs were made with, or four times
+those; the others' are our own. Data are seeded.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from interlace.ciphers import encrypt
 from interlace.errors import UserError
 
 Floats = npt.NDArray[np.float32]
@@ -108,13 +110,46 @@ def spmv(scale: int, generator: np.random.Generator) -> Problem:
     values, vector = _random(generator, len(places)), _random(generator, rows)
     products = _wide(values) * _wide(vector)[columns]
     row_of = places // rows
-    expected = np.bincount(row_of, products, rows)
-    size = np.bincount(row_of, np.abs(products), rows)
+    expected = _wide(np.bincount(row_of, products, rows))
+    size = _wide(np.bincount(row_of, np.abs(products), rows))
     longest = int(np.max(np.diff(offsets)))
     return Problem(
         "spmv", f"{rows} x {rows}, {len(places)} elements", "run_sparse_product",
         (offsets, columns, values, vector), expected, 2 * longest * ROUNDING * size,
     )  # fmt: skip
+
+
+def bicg(scale: int, generator: np.random.Generator) -> Problem:
+    """A times p, and A transposed times r."""
+    width = 512 * scale
+    matrix = _random(generator, width, width)
+    right, left = _random(generator, width), _random(generator, width)
+    wide = _wide(matrix)
+    expected = np.concatenate((wide @ _wide(right), wide.T @ _wide(left)))
+    size = np.concatenate(
+        (np.abs(wide) @ np.abs(_wide(right)), np.abs(wide).T @ np.abs(_wide(left)))
+    )
+    return Problem(
+        "bicg", f"{width} x {width}", "run_bicg", (matrix, right, left), expected,
+        2 * width * ROUNDING * size,
+    )  # fmt: skip
+
+
+def bs(scale: int, generator: np.random.Generator) -> Problem:
+    """Keys, sorted by a bitonic network."""
+    count = 16384 * scale
+    keys = generator.integers(0, 1 << 24, count).astype(np.uint32)
+    expected = _wide(np.sort(keys))
+    return Problem("bs", f"{count} keys", "run_sort", (keys,), expected, np.zeros(count))
+
+
+def aes(scale: int, generator: np.random.Generator) -> Problem:
+    """AES-256 of independent blocks."""
+    count = 65536 * scale
+    text = generator.integers(0, 256, count).astype(np.uint8)
+    key = generator.integers(0, 256, 32).astype(np.uint8)
+    expected = _wide(encrypt(text.reshape(-1, 16), key).reshape(-1))
+    return Problem("aes", f"{count} bytes", "run_aes", (text, key), expected, np.zeros(count))
 
 
 PROGRAMS: dict[str, Callable[[int, np.random.Generator], Problem]] = {
@@ -123,6 +158,9 @@ PROGRAMS: dict[str, Callable[[int, np.random.Generator], Problem]] = {
     "mm": mm,
     "atax": atax,
     "spmv": spmv,
+    "bicg": bicg,
+    "bs": bs,
+    "aes": aes,
 }
 
 

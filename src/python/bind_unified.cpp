@@ -61,6 +61,16 @@ workload::sparse_data sparse_data(const array_in<std::uint32_t>& offsets,
   return {values_of(offsets), values_of(columns), values_of(elements), values_of(vector)};
 }
 
+workload::bicg_data bicg_data(const matrix_in<float>& matrix, const array_in<float>& p,
+                              const array_in<float>& r) {
+  return {extent(matrix.shape(0)), extent(matrix.shape(1)), values_of(matrix), values_of(p),
+          values_of(r)};
+}
+workload::sort_data sort_data(const array_in<std::uint32_t>& keys) { return {values_of(keys)}; }
+workload::aes_data aes_data(const array_in<std::uint8_t>& text, const array_in<std::uint8_t>& key) {
+  return {values_of(text), values_of(key)};
+}
+
 nb::dict load_counts(const kernel::remote_load_counts& c) {
   nb::dict d;
   d["vector_accesses"] = c.vector_accesses;
@@ -173,6 +183,12 @@ void bind_unified(nb::module_& module) {
        arg("matrix"), arg("x"));
   bind(module, "run_sparse_product", "Run a sparse product on unified GPUs; the result as a dict.",
        &sparse_data, arg("offsets"), arg("columns"), arg("values"), arg("vector"));
+  bind(module, "run_bicg", "Run A p and A^T r on unified GPUs; the result as a dict.", &bicg_data,
+       arg("matrix"), arg("p"), arg("r"));
+  bind(module, "run_sort", "Sort keys below 2^24 on unified GPUs; the result as a dict.",
+       &sort_data, arg("keys"));
+  bind(module, "run_aes", "Encrypt by AES-256 on unified GPUs; the result as a dict.", &aes_data,
+       arg("text"), arg("key"));
 }
 
 }  // namespace interlace::python

@@ -29,5 +29,8 @@ INTERLACE_RUN_UNIFIED(workload::transpose_data);
 INTERLACE_RUN_UNIFIED(workload::multiply_data);
 INTERLACE_RUN_UNIFIED(workload::atax_data);
 INTERLACE_RUN_UNIFIED(workload::sparse_data);
+INTERLACE_RUN_UNIFIED(workload::bicg_data);
+INTERLACE_RUN_UNIFIED(workload::sort_data);
+INTERLACE_RUN_UNIFIED(workload::aes_data);
 
 }  // namespace interlace::run

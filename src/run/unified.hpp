@@ -1,4 +1,4 @@
-// Programs that see several GPUs as one (workload/unified_program.hpp), as every node runs them.
+// Programs that see several GPUs as one (workload/unified_program.hpp), as nodes run them.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,10 @@
 
 #include "kernel/region.hpp"
 #include "machine/machine.hpp"
+#include "workload/aes.hpp"
 #include "workload/atax.hpp"
+#include "workload/bicg.hpp"
+#include "workload/bitonic_sort.hpp"
 #include "workload/fir.hpp"
 #include "workload/matrix_multiply.hpp"
 #include "workload/matrix_transpose.hpp"
@@ -19,7 +22,7 @@ namespace interlace::run {
 struct unified_request {
   std::uint32_t gpus = 1;
   workload::unified_placement placement;
-  kernel::remote_load_options loads;  // simulated: what becomes of remote ones
+  kernel::remote_load_options loads;      // simulated: what becomes of remote ones
   std::function<void()> check_interrupt;  // may throw; called now and then
 };
 
@@ -50,6 +53,21 @@ workload::atax<Node> unified_program(Node& node, const workload::atax_data& data
   return {node, data, placement};
 }
 template <class Node>
+workload::bicg<Node> unified_program(Node& node, const workload::bicg_data& data,
+                                     const workload::unified_placement& placement) {
+  return {node, data, placement};
+}
+template <class Node>
+workload::bitonic_sort<Node> unified_program(Node& node, const workload::sort_data& data,
+                                             const workload::unified_placement& placement) {
+  return {node, data, placement};
+}
+template <class Node>
+workload::aes<Node> unified_program(Node& node, const workload::aes_data& data,
+                                    const workload::unified_placement& placement) {
+  return {node, data, placement};
+}
+template <class Node>
 workload::sparse_product<Node> unified_program(Node& node, const workload::sparse_data& data,
                                                const workload::unified_placement& placement) {
   return {node, data, placement};
@@ -72,9 +90,5 @@ unified_result unified_on_host(const Data& data, const unified_request& asked);
 template <class Data>
 unified_result unified_on_sim(const Data& data, const unified_request& asked,
                               const machine::machine& described);
-
-// Once, on the GPUs of this computer; the time is that of one run behind another that warms up.
-template <class Data>
-unified_result unified_on_cuda(const Data& data, const unified_request& asked);
 
 }  // namespace interlace::run

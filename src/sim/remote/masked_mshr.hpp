@@ -3,6 +3,7 @@
 // released, so the number can be a reply's ID.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -42,10 +43,9 @@ class masked_mshr {
 
   // Whether a request would hit.
   bool serves(std::uint64_t line, piece_mask pieces) const {
-    for (const slot& e : entries_) {
-      if (e.pieces != 0 && e.line == line && (pieces & ~e.pieces) == 0) return true;
-    }
-    return false;
+    return std::any_of(entries_.begin(), entries_.end(), [&](const slot& e) {
+      return e.pieces != 0 && e.line == line && (pieces & ~e.pieces) == 0;
+    });
   }
 
   piece_mask pieces(std::uint32_t entry) const { return entries_[entry].pieces; }

@@ -6,7 +6,7 @@
 // buffer for the timeout. Buffers with a packet are served in turn.
 #pragma once
 
-#include <array>
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <deque>
@@ -82,10 +82,8 @@ class reply_coalescer {
     return static_cast<std::uint32_t>(buffers_[to].ids.size());
   }
   bool empty() const {
-    for (const buffer& b : buffers_) {
-      if (!b.ids.empty()) return false;
-    }
-    return true;
+    return std::all_of(buffers_.begin(), buffers_.end(),
+                       [](const buffer& b) { return b.ids.empty(); });
   }
 
  private:

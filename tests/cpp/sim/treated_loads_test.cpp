@@ -139,8 +139,8 @@ TEST(treated_loads, the_engine_decides) {
   EXPECT_DOUBLE_EQ(sparse_once.decision.block_utilisation, 1.0 / 16);
   EXPECT_GT(sparse_once.bypassed, 1000U);
   EXPECT_GT(sparse_once.coalesced, 0U);
-  // Whole lines.
-  const auto dense = loads_under("dualopt", {{}, 1, 1}, 400, m);
+  // Four words of each line, on every compute unit.
+  const auto dense = loads_under("dualopt", {{}, 4, 1}, 64, m);
   EXPECT_TRUE(dense.decision.made);
   EXPECT_EQ(dense.decision.choice, "rdma-cache");
   EXPECT_GT(dense.cache_misses, 0U);

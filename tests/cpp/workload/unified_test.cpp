@@ -1,6 +1,7 @@
 // The unified programs on both nodes, with every placement, against plain loops.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <string>
@@ -136,6 +137,62 @@ TEST(unified_programs, sparse_product) {
   expect_on_all(data, expected, 1e-5);
   data.columns[3] = 500;
   EXPECT_EQ(refusal(data), "offsets, columns, values and vector are not those of a sparse product");
+}
+
+TEST(unified_programs, bicg) {
+  const bicg_data data{90, 70, random_floats(90 * 70, 13), random_floats(70, 14),
+                       random_floats(90, 15)};
+  std::vector<double> expected(160);
+  for (std::size_t r = 0; r < 90; ++r) {
+    for (std::size_t c = 0; c < 70; ++c) {
+      const double a = data.matrix[r * 70 + c];
+      expected[r] += a * static_cast<double>(data.p[c]);
+      expected[90 + c] += a * static_cast<double>(data.r[r]);
+    }
+  }
+  expect_on_all(data, expected, 1e-4);
+  EXPECT_EQ(refusal(bicg_data{70, 90, data.matrix, data.p, data.r}),
+            "bicg needs a matrix and vectors with an element for each of its columns and rows");
+}
+
+TEST(unified_programs, bitonic_sort) {
+  test::random_numbers random(16);
+  sort_data data;
+  for (std::uint32_t k = 0; k < 1024; ++k) data.keys.push_back(random.below(500));
+  std::vector<double> expected(data.keys.begin(), data.keys.end());
+  std::sort(expected.begin(), expected.end());
+  expect_on_all(data, expected, 0);
+  data.keys.pop_back();
+  EXPECT_EQ(refusal(data), "1023 keys are not sorted; give a power of two");
+}
+
+// FIPS 197, appendix C.3, and the first words of the key schedule in A.3.
+TEST(unified_programs, aes) {
+  aes_data data;
+  std::vector<double> expected;
+  constexpr std::uint8_t cipher[] = {0x8e, 0xa2, 0xb7, 0xca, 0x51, 0x67, 0x45, 0xbf,
+                                     0xea, 0xfc, 0x49, 0x90, 0x4b, 0x49, 0x60, 0x89};
+  for (std::uint8_t k = 0; k < 32; ++k) data.key.push_back(k);
+  for (int block = 0; block < 70; ++block) {
+    for (std::uint8_t k = 0; k < 16; ++k) {
+      data.text.push_back(static_cast<std::uint8_t>(k * 0x11));
+      expected.push_back(cipher[k]);
+    }
+  }
+  expect_on_all(data, expected, 0);
+  EXPECT_EQ(aes_substitutions()[0x53], 0xed);  // section 5.1.1
+  const auto keys =
+      aes_round_keys({0x60, 0x3d, 0xeb, 0x10, 0x15, 0xca, 0x71, 0xbe, 0x2b, 0x73, 0xae,
+                      0xf0, 0x85, 0x7d, 0x77, 0x81, 0x1f, 0x35, 0x2c, 0x07, 0x3b, 0x61,
+                      0x08, 0xd7, 0x2d, 0x98, 0x10, 0xa3, 0x09, 0x14, 0xdf, 0xf4});
+  EXPECT_EQ(keys.size(), 240U);
+  EXPECT_EQ((std::vector<std::uint8_t>(keys.begin() + 32, keys.begin() + 36)),
+            (std::vector<std::uint8_t>{0x9b, 0xa3, 0x54, 0x11}));
+  EXPECT_EQ((std::vector<std::uint8_t>(keys.end() - 4, keys.end())),
+            (std::vector<std::uint8_t>{0x70, 0x6c, 0x63, 0x1e}));
+  data.key.pop_back();
+  EXPECT_EQ(refusal(data),
+            "AES-256 takes blocks of 16 bytes and a key of 32; there are 1120 and 31 bytes");
 }
 
 // What MGPUSim (24a2205) printed for the same program, sizes and placement: accesses of the vector

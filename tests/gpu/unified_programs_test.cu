@@ -1,0 +1,105 @@
+// The programs that see several GPUs as one, on real GPUs and on the host node.
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "gpu.hpp"
+#include "host/node.hpp"
+#include "random_at.hpp"
+#include "run/unified.hpp"
+
+namespace interlace::unified_programs_tests {
+namespace {
+
+using gpu_test::options_for;
+using gpu_test::random_at;
+
+class unified_programs : public testing::TestWithParam<std::uint32_t> {
+ protected:
+  void SetUp() override { INTERLACE_NEED_GPUS(GetParam()); }
+};
+INSTANTIATE_TEST_SUITE_P(all, unified_programs, testing::Values(1U, 2U, 4U),
+                         testing::PrintToStringParamName());
+
+std::vector<float> floats(std::uint64_t n, std::uint64_t seed) {
+  std::vector<float> values(n);
+  for (std::uint64_t k = 0; k < n; ++k) {
+    values[k] = static_cast<float>(random_at(seed, k) % 2048) / 1024.0F - 1.0F;
+  }
+  return values;
+}
+
+// Pages as each array has them, and all on the last GPU.
+template <class Data>
+void compare(std::uint32_t devices, const Data& data, float tolerance) {
+  host::node plain({.devices = devices, .warp_width = 32, .checks = false});
+  const auto expected = run::run_unified(plain, data, {}).values;
+  for (const bool last : {false, true}) {
+    workload::unified_placement placement;
+    if (last) placement.pages = kernel::page_placement::on(devices - 1);
+    cuda::node node(options_for(devices));
+    const auto found = run::run_unified(node, data, placement).values;
+    ASSERT_EQ(found.size(), expected.size());
+    for (std::size_t k = 0; k < found.size(); ++k) {
+      ASSERT_NEAR(found[k], expected[k], tolerance) << "element " << k;
+    }
+  }
+}
+
+TEST_P(unified_programs, fir) {
+  compare(GetParam(), workload::fir_data{floats(100'003, 1), floats(16, 2), floats(16, 3)}, 1e-4F);
+}
+TEST_P(unified_programs, matrix_transpose) {
+  compare(GetParam(), workload::transpose_data{512, floats(512 * 512, 4)}, 0);
+}
+TEST_P(unified_programs, matrix_multiply) {
+  compare(GetParam(),
+          workload::multiply_data{128, 256, 192, floats(128 * 256, 5), floats(256 * 192, 6)},
+          1e-3F);
+}
+TEST_P(unified_programs, atax) {
+  compare(GetParam(), workload::atax_data{300, 500, floats(150'000, 7), floats(500, 8)}, 1e-1F);
+}
+TEST_P(unified_programs, bicg) {
+  compare(GetParam(),
+          workload::bicg_data{300, 500, floats(150'000, 9), floats(500, 10), floats(300, 11)},
+          1e-2F);
+}
+TEST_P(unified_programs, sparse_product) {
+  workload::sparse_data data;
+  data.vector = floats(5000, 12);
+  data.offsets.push_back(0);
+  for (std::uint32_t r = 0; r < 5000; ++r) {
+    for (std::uint32_t k = 0; k < r * 7 % 40; ++k) data.columns.push_back((r * 31 + k * 17) % 5000);
+    data.offsets.push_back(static_cast<std::uint32_t>(data.columns.size()));
+  }
+  data.values = floats(data.columns.size(), 13);
+  compare(GetParam(), data, 1e-4F);
+}
+TEST_P(unified_programs, bitonic_sort) {
+  workload::sort_data data;
+  for (std::uint64_t k = 0; k < 4096; ++k) {
+    data.keys.push_back(static_cast<std::uint32_t>(random_at(14, k) % (1U << 24U)));
+  }
+  compare(GetParam(), data, 0);
+}
+TEST_P(unified_programs, aes) {
+  workload::aes_data data;
+  for (std::uint64_t k = 0; k < 16 * 1000; ++k) {
+    data.text.push_back(static_cast<std::uint8_t>(random_at(15, k)));
+  }
+  for (std::uint64_t k = 0; k < 32; ++k) {
+    data.key.push_back(static_cast<std::uint8_t>(random_at(16, k)));
+  }
+  compare(GetParam(), data, 0);
+}
+
+TEST_P(unified_programs, blocks_in_turn_are_refused) {
+  cuda::node node(options_for(GetParam()));
+  EXPECT_THROW(run::run_unified(node, workload::transpose_data{64, floats(64 * 64, 17)},
+                                {{}, kernel::block_placement::round_robin}),
+               usage_error);
+}
+
+}  // namespace
+}  // namespace interlace::unified_programs_tests
