@@ -33,7 +33,7 @@ optimisation choice(std::uint32_t remote_every, std::uint32_t used, std::uint32_
 }
 
 TEST(decision_engine, the_flow_chart) {
-  EXPECT_EQ(choice(100, 1, 0), optimisation::leave);     // 1 % are remote
+  EXPECT_EQ(choice(100, 1, 0), optimisation::leave);    // 1 % are remote
   EXPECT_EQ(choice(2, 1, 0), optimisation::coalesce);   // 1/16 of a line, no hits
   EXPECT_EQ(choice(2, 3, 3), optimisation::coalesce);   // 0.1875 and 0.33, both below
   EXPECT_EQ(choice(2, 4, 0), optimisation::cache);      // 0.25 of a line
