@@ -39,9 +39,6 @@ class node final : public kernel::cpu_node {
     execute(device, kernel, shape, r.id, &mapping);
   }
 
-<<<<<<< HEAD
-  void call(std::uint32_t device, const kernel::library_call& c) {
-=======
   template <class Kernel>
   void launch_over(const Kernel& kernel, grid shape, kernel::block_placement how) {
     for (std::uint32_t d = 0; d < devices(); ++d) {
@@ -49,11 +46,11 @@ class node final : public kernel::cpu_node {
       for (std::uint64_t k = 0; k < share.count; ++k) {
         execute_block(d, kernel, shape, share.first + k * share.stride, 0, nullptr);
       }
+      end_launch<Kernel>(share.count);
     }
   }
 
-  void call(std::uint32_t device, const kernel::library_call& c) const {
->>>>>>> 7d01bfa (Pages and blocks are placed, and remote loads are counted)
+  void call(std::uint32_t device, const kernel::library_call& c) {
     kernel::check_call(c, c.on_cpu, device, devices());
     c.on_cpu();
     if (options_.checks) {
@@ -85,6 +82,7 @@ class node final : public kernel::cpu_node {
     for (std::uint64_t b = 0; b < shape.blocks; ++b) {
       execute_block(device, kernel, shape, b, region, mapping);
     }
+    end_launch<Kernel>(shape.blocks);
   }
   template <class Kernel>
   void execute_block(std::uint32_t device, const Kernel& kernel, grid shape, std::uint64_t b,
@@ -100,7 +98,10 @@ class node final : public kernel::cpu_node {
       kernel::serial_block<silent_observer> block(observer, memory_, b, shape, options_.warp_width);
       kernel(block);
     }
-    if (!options_.checks || shape.blocks == 0) return;
+  }
+  template <class Kernel>
+  void end_launch(std::uint64_t blocks) {
+    if (!options_.checks || blocks == 0) return;
     work_.push_back(checker_->end_launch());
     work_.back().name = kernel::short_type_name(typeid(Kernel).name());
   }

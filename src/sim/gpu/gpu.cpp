@@ -29,31 +29,25 @@ gpu::gpu(std::uint32_t index, const machine::gpu& config, const address_map& add
       kinds_(kinds),
       clock_ps_(1e12 / config.clock_hz),
       half_l2_(config.l2.hit_latency_ps / 2),
-<<<<<<< HEAD
       rates_{config.issue.fp32, config.issue.fp64, config.issue.integer, config.issue.special},
       lookup_(clocks(1.0 / config.issue.memory_lines)),
-=======
       half_port_(config.port_l2_latency_ps == 0 ? half_l2_ : config.port_l2_latency_ps / 2),
->>>>>>> 7d01bfa (Pages and blocks are placed, and remote loads are counted)
       memory_(config),
       egress_(index, config, addresses.devices, queue, links, kinds.stores),
       unpacker_(config) {
   units_.reserve(config.compute_units);
   for (std::uint32_t u = 0; u < config.compute_units; ++u) units_.emplace_back(config_);
-<<<<<<< HEAD
   for (std::uint32_t n = 0; n < known_counts; ++n) {
     issue_times_[n] = clocks(static_cast<double>(n) / config.issue.instructions);
     for (std::size_t pipe = 0; pipe < operation_kinds; ++pipe) {
       pipe_times_[pipe][n] = clocks(static_cast<double>(n) * config.warp_width / rates_[pipe]);
     }
   }
-=======
   if (config.scalar_l1.bytes == 0) return;
   machine::cache scalar = config.l1;
   scalar.bytes = config.scalar_l1.bytes;
   scalar.ways = config.scalar_l1.ways;
   scalar_l1_.assign(config.compute_units / config.scalar_l1.compute_units, cache(scalar));
->>>>>>> 7d01bfa (Pages and blocks are placed, and remote loads are counted)
 }
 
 // --- Kernels and blocks
@@ -498,14 +492,6 @@ std::uint32_t gpu::take_miss(compute_unit& u) {
 
 bool gpu::issue_load(compute_unit& u, std::uint32_t warp_id, instruction& i, line_access l) {
   const std::uint8_t wanted = l.sectors();
-<<<<<<< HEAD
-  cache::line* line = u.l1.find(l.line());
-  if (line != nullptr && (wanted & ~line->valid) == 0) {
-    ++counters_.l1_hits;
-    i.ready =
-        std::max(i.ready, u.load_store.reserve(queue_.now(), lookup_) + config_.l1.hit_latency_ps);
-=======
-  const picoseconds lookup = clocks(1.0 / config_.issue.memory_lines);
   const std::uint32_t unit = warps_[warp_id].unit;
   const bool scalar = i.uniform && !scalar_l1_.empty();
   if (treatment_ != nullptr && treatment_->steps().bypass && !scalar &&
@@ -518,22 +504,16 @@ bool gpu::issue_load(compute_unit& u, std::uint32_t warp_id, instruction& i, lin
     ++counters_.l1_hits;
     const picoseconds latency =
         scalar ? config_.scalar_l1.hit_latency_ps : config_.l1.hit_latency_ps;
-    i.ready = std::max(i.ready, u.load_store.reserve(queue_.now(), lookup) + latency);
+    i.ready = std::max(i.ready, u.load_store.reserve(queue_.now(), lookup_) + latency);
     if (record_.watch_words) count_load(warps_[warp_id], i, l, true);
->>>>>>> 7d01bfa (Pages and blocks are placed, and remote loads are counted)
     return true;
   }
   std::uint32_t entry = 0;
   std::uint32_t holder = unit;  // whose entry it is: that of another unit's, of a scalar line
   if (line != nullptr && (wanted & ~line->pending) == 0) {
-<<<<<<< HEAD
-    entry = line->entry;
-    u.load_store.reserve(queue_.now(), lookup_);
-=======
     entry = line->entry & 0xffffU;
     holder = line->entry >> 16U;
-    u.load_store.reserve(queue_.now(), lookup);
->>>>>>> 7d01bfa (Pages and blocks are placed, and remote loads are counted)
+    u.load_store.reserve(queue_.now(), lookup_);
   } else {
     if (u.entries_used >= config_.l1.mshrs) return false;
     if (line == nullptr) {
@@ -550,14 +530,8 @@ bool gpu::issue_load(compute_unit& u, std::uint32_t warp_id, instruction& i, lin
     entry = take_miss(u);
     u.misses[entry].scalar = scalar;
     line->pending = wanted;
-<<<<<<< HEAD
-    line->entry = entry;
-    send_load(u.load_store.reserve(queue_.now(), lookup_) + half_l2_, warps_[warp_id].unit, entry,
-              l);
-=======
     line->entry = unit << 16U | entry;
-    send_load(u.load_store.reserve(queue_.now(), lookup) + half_l2_, unit, entry, l);
->>>>>>> 7d01bfa (Pages and blocks are placed, and remote loads are counted)
+    send_load(u.load_store.reserve(queue_.now(), lookup_) + half_l2_, unit, entry, l);
   }
   if (record_.watch_words) count_load(warps_[warp_id], i, l, false);
   wait_for(units_[holder], entry, warp_id, i);
@@ -723,13 +697,9 @@ bool gpu::issue_store(compute_unit& u, std::uint32_t unit, const instruction& i,
   if (u.remote_used >= config_.store_queue_lines) return false;
   check_reaches(owner);
   ++u.remote_used;
-<<<<<<< HEAD
-  const picoseconds at = u.load_store.reserve(queue_.now(), lookup_) + half_l2_;
-=======
   ++counters_.loads.remote_stores;
   if (treatment_ != nullptr && treatment_->watches()) treatment_->remote_store(queue_.now());
-  const picoseconds at = u.load_store.reserve(queue_.now(), lookup) + half_l2_;
->>>>>>> 7d01bfa (Pages and blocks are placed, and remote loads are counted)
+  const picoseconds at = u.load_store.reserve(queue_.now(), lookup_) + half_l2_;
   stores_arrived_ = std::max(stores_arrived_, at);  // what is sent after the kernel stays behind it
   if (!is_atomic) {
     egress_.store(at, unit, owner, l.line(), l.sectors(), written.bytes);

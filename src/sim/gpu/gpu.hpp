@@ -301,15 +301,12 @@ class gpu {
   event_kinds kinds_;
   double clock_ps_;
   picoseconds half_l2_;
-<<<<<<< HEAD
   static constexpr std::uint32_t known_counts = 256;
   std::array<std::uint32_t, operation_kinds> rates_;
   std::array<picoseconds, known_counts> issue_times_{};
   std::array<std::array<picoseconds, known_counts>, operation_kinds> pipe_times_{};
   picoseconds lookup_ = 0;  // of a line in the L1
-=======
-  picoseconds half_port_;  // of what comes from other GPUs
->>>>>>> 7d01bfa (Pages and blocks are placed, and remote loads are counted)
+  picoseconds half_port_;   // of what comes from other GPUs
 
   memory memory_;
   egress egress_;
