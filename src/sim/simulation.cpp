@@ -449,7 +449,7 @@ void simulation::signal(std::uint32_t exchange, std::uint32_t device) {
   if (++x.arrived == devices) {
     if (x.all_arrived) x.all_arrived();
     for (const trace::stretch& s : x.appears) {
-      gpus_[s.gpu]->second_level().appear(queue_.now(), s.address, s.bytes);
+      gpus_[s.gpu]->second_level().appear(s.address, s.bytes);
     }
   }
   for (std::uint32_t step = 1; step < devices; ++step) {

@@ -131,9 +131,13 @@ picoseconds memory::stream_in(picoseconds time, std::uint64_t address, std::uint
   return done;
 }
 
-void memory::appear(picoseconds time, std::uint64_t address, std::uint64_t bytes) {
-  each_line(address, bytes,
-            [&](std::uint64_t line, std::uint8_t sectors) { keep(line_for(time, line), sectors); });
+void memory::appear(std::uint64_t address, std::uint64_t bytes) {
+  each_line(address, bytes, [&](std::uint64_t line, std::uint8_t sectors) {
+    cache::line* l = tags_.find(line);
+    cache::victim displaced;
+    if (l == nullptr) l = &tags_.allocate(line, displaced);
+    keep(*l, sectors);
+  });
 }
 
 void memory::carve(picoseconds time, std::uint64_t bytes) {

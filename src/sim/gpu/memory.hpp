@@ -27,8 +27,8 @@ class memory {
   // What a copy engine writes to a stretch arrives; returns when the banks have taken it. It is in
   // the cache then, which lies in front of the memory for all that use it.
   picoseconds stream_in(picoseconds time, std::uint64_t address, std::uint64_t bytes);
-  // As after stream_in, in no time; only what has to make room in the cache takes the channels'.
-  void appear(picoseconds time, std::uint64_t address, std::uint64_t bytes);
+  // As after stream_in, in no time: what has to make room in the cache takes the channels none.
+  void appear(std::uint64_t address, std::uint64_t bytes);
   // Traffic that all channels share evenly; returns when the last of them has done its part.
   picoseconds stream_all(picoseconds time, std::uint64_t bytes);
 
