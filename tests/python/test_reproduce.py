@@ -175,7 +175,9 @@ def test_measured_tracking_moves_nothing(run: Run, tmp_path: Path) -> None:
     others = [one for one in document["runs"] if one["max_error"] is None]
     assert len(others) == 4  # all that is simulated was verified, with and without transfers
     assert f"{len(document['runs']) - 4} runs verified; " in text[-3]
-    assert text[-2] == ("4 measured runs moved nothing between GPUs, and have no result to verify.")
+    assert text[-2] == (
+        "4 runs have no result to verify: measured, they moved nothing between GPUs."
+    )
 
 
 def test_a_measured_run_of_no_time_ends_it(
@@ -246,8 +248,12 @@ def test_a_failing_benchmark_ends_it(run: Run, core: Fake) -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ([], "reproduce needs the name of a paper; there are proact, finepack"),
-        (["proct"], "there is no paper 'proct' (did you mean proact?); there are proact, finepack"),
+        ([], "reproduce needs the name of a paper; there are proact, finepack, multipath"),
+        (
+            ["proct"],
+            "there is no paper 'proct' (did you mean proact?); there are proact, finepack, "
+            "multipath",
+        ),
         (["proact", "--jobs", "0"], "--jobs 0: give a number of at least 1"),
         (["proact", "--json", "{dir}"], "--json {dir} is a directory; give the name of a file"),
     ],
