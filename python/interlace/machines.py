@@ -101,7 +101,10 @@ class Dram(_Table, frozen=True, kw_only=True):
 
 
 class Copy(_Table, frozen=True, kw_only=True):
-    """The copy engines of a GPU; the host's part of a copy: its launch, and an event waited for."""
+    """The copy engines of a GPU; the host's part of a copy: its launch, and an event waited for.
+
+    The latency of an event is from a copy's end to the start of one of another stream behind it.
+    """
 
     engines: Count
     setup_us: NotNegative
@@ -109,6 +112,7 @@ class Copy(_Table, frozen=True, kw_only=True):
     host_us: NotNegative
     launch_us: NotNegative
     event_us: NotNegative
+    event_latency_us: NotNegative = 0
     bandwidth_GB_per_s: Positive  # noqa: N815
 
 
@@ -919,6 +923,7 @@ FIELDS: tuple[tuple[str, str, float | None], ...] = (
     ("copy.host_us", "gpu.copy_host_ps", 1e6),
     ("copy.launch_us", "gpu.copy_launch_ps", 1e6),
     ("copy.event_us", "gpu.copy_event_ps", 1e6),
+    ("copy.event_latency_us", "gpu.copy_event_latency_ps", 1e6),
     ("copy.bandwidth_GB_per_s", "gpu.copy_bytes_per_s", 1e9),
     ("graph.creation_us", "gpu.graph.creation_ps", 1e6),
     ("graph.construction_node_us", "gpu.graph.node_ps", 1e6),

@@ -22,6 +22,7 @@ void assume_copies(machine& described) {
   assume(unit.copy_setup_ps, std::uint64_t{2'600'000});
   assume(unit.copy_launch_ps, std::uint64_t{1'600'000});
   assume(unit.copy_event_ps, std::uint64_t{2'000'000});
+  assume(unit.copy_event_latency_ps, std::uint64_t{6'700'000});
   assume(unit.copy_engines, 2U);
   assume(unit.copy_bytes_per_s, fastest);
   // More than any link: copies inside a GPU are not planned.

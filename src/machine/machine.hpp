@@ -123,6 +123,9 @@ struct gpu {
   std::uint64_t copy_host_ps = 0;    // from a kernel's end to a copy that the host starts for it
   std::uint64_t copy_launch_ps = 0;  // of the host thread, for each copy that it enqueues
   std::uint64_t copy_event_ps = 0;   // of it, for an event recorded and waited for
+  // From a copy's end to the start of what waits for it in another stream, by an event; 0: not
+  // known.
+  std::uint64_t copy_event_latency_ps = 0;
   graph_costs graph;
   std::uint64_t kernel_launch_ps = 0;  // device-side gap before the first block of a kernel
   std::uint64_t block_launch_ps = 0;   // between two blocks started on one compute unit

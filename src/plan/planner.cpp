@@ -64,6 +64,7 @@ class planner {
     blank_.messages.assign(messages.begin(), messages.end());
     costs_.setup_s = seconds_of(described.gpu.copy_setup_ps);
     costs_.launch_s = seconds_of(described.gpu.copy_launch_ps);
+    costs_.event_s = seconds_of(described.gpu.copy_event_latency_ps);
     find_paths();
     order_messages();
   }

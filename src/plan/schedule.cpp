@@ -20,6 +20,7 @@ class simulation {
       : plan_(made),
         shared_(shared),
         setup_s_(seconds_of(unit.copy_setup_ps)),
+        event_s_(seconds_of(unit.copy_event_latency_ps)),
         engine_bytes_per_s_(unit.copy_bytes_per_s),
         rates_(rates),
         states_(made.steps.size(), state::waiting),
@@ -31,6 +32,7 @@ class simulation {
         wakes_(made.steps.size()),
         queues_(made.slots.size()),
         heads_(made.slots.size(), 0),
+        own_(made.slots.size(), false),
         free_engines_(shared.all().size(), 0),
         left_of_(shared.all().size(), 0),
         users_of_(shared.all().size(), 0) {
@@ -45,6 +47,11 @@ class simulation {
       waits_for_[index] = static_cast<std::uint32_t>(next.after.size());
       for (const std::uint32_t on : next.after) wakes_[on].push_back(index);
       queues_[next.slot].push_back(index);
+      if (made.paths[next.path].direct()) own_[next.slot] = true;
+    }
+    for (std::size_t slot = 0; slot < queues_.size(); ++slot) {
+      if (own_[slot] || queues_[slot].empty()) continue;
+      enqueued_s_[queues_[slot].front()] += event_s_;
     }
     for (std::size_t at = 0; at < shared.all().size(); ++at) {
       const resource& one = shared.at(at);
@@ -79,7 +86,9 @@ class simulation {
       start_what_can(now);
       if (changed) share_rates();
     }
-    plan_.predicted_s = now;
+    plan_.predicted_s = 0;
+    for (const step& one : plan_.steps)
+      plan_.predicted_s = std::max(plan_.predicted_s, one.end_s + (own_[one.slot] ? 0 : event_s_));
     return std::move(spans_);
   }
 
@@ -146,7 +155,10 @@ class simulation {
     states_[index] = state::complete;
     plan_.steps[index].end_s = now;
     ++heads_[plan_.steps[index].slot];
-    for (const std::uint32_t woken : wakes_[index]) --waits_for_[woken];
+    for (const std::uint32_t woken : wakes_[index]) {
+      --waits_for_[woken];
+      enqueued_s_[woken] = std::max(enqueued_s_[woken], now + event_s_);
+    }
   }
 
   // Max-min fairness: all rates grow together until a resource is full or an engine at its limit;
@@ -195,6 +207,7 @@ class simulation {
   plan& plan_;
   const resources& shared_;
   double setup_s_;
+  double event_s_;
   double engine_bytes_per_s_;
   bool rates_;
   std::vector<state> states_;
@@ -206,6 +219,7 @@ class simulation {
   std::vector<std::vector<std::uint32_t>> wakes_;
   std::vector<std::vector<std::uint32_t>> queues_;  // of each slot
   std::vector<std::size_t> heads_;
+  std::vector<bool> own_;          // slots that are the messages' own streams
   std::vector<int> free_engines_;  // by resource
   std::vector<double> left_of_;    // by resource
   std::vector<std::uint32_t> users_of_;

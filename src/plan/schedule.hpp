@@ -3,7 +3,9 @@
 // One host thread enqueues the steps in order. A copy starts when it is enqueued, the copy before
 // it in its slot and those that it depends on are complete, and an engine of its GPU is free. It
 // holds the engine while it sets up and moves its bytes; its last byte arrives after the wires'
-// latency. Copies that move bytes at the same time share every resource evenly, up to what each can
+// latency. Another slot sees that later, by the latency of an event: a copy that depends on it, and
+// the message's own stream, which runs the slots of direct paths, begins the others and waits for
+// them. Copies that move bytes at the same time share every resource evenly, up to what each can
 // use (max-min fairness), so no resource is ever used beyond its capacity.
 #pragma once
 

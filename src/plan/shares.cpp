@@ -224,6 +224,8 @@ double fill_s(const path& way, const overheads& costs, std::uint32_t chunks) {
   for (const leg& part : way.legs) sum += seconds_of(part.latency_ps);
   // every chunk on one leg, and one chunk on each other
   const auto copies = static_cast<double>(chunks_on(way, chunks) + way.legs.size() - 1);
+  // a staged path begins behind the message's stream, and the stream goes on behind it
+  if (!way.direct()) sum += costs.event_s * static_cast<double>(way.legs.size() + 1);
   return sum + costs.setup_s * copies;
 }
 

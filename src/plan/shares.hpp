@@ -16,6 +16,7 @@ namespace interlace::plan {
 struct overheads {
   double setup_s = 0;   // of one copy, on the engine
   double launch_s = 0;  // of one copy, on the host
+  double event_s = 0;   // from a copy's end to the start of what waits for it in another stream
 };
 
 // The shares that end all messages of the plan earliest, when staged parts are cut into `chunks`

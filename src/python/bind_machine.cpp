@@ -143,6 +143,7 @@ void bind_gpu(nb::module_& module) {
       .def_rw("copy_host_ps", &gpu::copy_host_ps)
       .def_rw("copy_launch_ps", &gpu::copy_launch_ps)
       .def_rw("copy_event_ps", &gpu::copy_event_ps)
+      .def_rw("copy_event_latency_ps", &gpu::copy_event_latency_ps)
       .def_rw("graph", &gpu::graph)
       .def_rw("kernel_launch_ps", &gpu::kernel_launch_ps)
       .def_rw("block_launch_ps", &gpu::block_launch_ps)

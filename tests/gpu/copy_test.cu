@@ -1,6 +1,7 @@
 // Copies over several paths on real GPUs: every byte of every direction and size, in the order of
 // the caller's streams, with delays that show a missing wait.
 #include <array>
+#include <cstdio>
 #include <memory>
 #include <random>
 #include <string>
@@ -59,6 +60,11 @@ __global__ void count_wrong(const std::uint8_t* data, std::uint64_t bytes,
     own += seen != (inside ? byte_at(*seed + salt, i - margin) : poison) ? 1 : 0;
   }
   if (own != 0) atomicAdd(wrong, own);
+}
+
+__global__ void write_one_late(std::uint8_t* memory) {
+  gpu_test::wait_ns(500'000);
+  *memory = 1;
 }
 
 constexpr int blocks = 264;
@@ -129,11 +135,13 @@ class user {
   }
   // Poisons the destination, fills the source late, copies, and compares, all on the stream.
   void enqueue(copier& by, std::uint64_t bytes, std::uint64_t from_offset, std::uint64_t to_offset,
-               std::uint64_t salt, std::uint64_t delay_ns, cudaStream_t check_on = nullptr) {
+               std::uint64_t salt, std::uint64_t delay_ns, cudaStream_t check_on = nullptr,
+               cudaStream_t fill_on = nullptr, bool fill_apart = false) {
     const cuda::current_device on(gpu_);
-    paint<<<blocks, threads, 0, stream_>>>(target(to_offset) - margin, bytes + 2 * margin);
-    fill<<<blocks, threads, 0, stream_>>>(source_.data + margin + from_offset, bytes, seed_, salt,
-                                          delay_ns);
+    cudaStream_t const filler = fill_apart ? fill_on : stream_;
+    paint<<<blocks, threads, 0, filler>>>(target(to_offset) - margin, bytes + 2 * margin);
+    fill<<<blocks, threads, 0, filler>>>(source_.data + margin + from_offset, bytes, seed_, salt,
+                                         delay_ns);
     INTERLACE_CUDA_CHECK(cudaGetLastError());
     by.copy_async(target(to_offset), source(from_offset), bytes, stream_);
     count_wrong<<<blocks, threads, 0, check_on != nullptr ? check_on : stream_>>>(
@@ -165,6 +173,7 @@ void load_kernels() {
     INTERLACE_CUDA_CHECK(cudaFuncGetAttributes(&loaded, fill));
     INTERLACE_CUDA_CHECK(cudaFuncGetAttributes(&loaded, paint));
     INTERLACE_CUDA_CHECK(cudaFuncGetAttributes(&loaded, count_wrong));
+    INTERLACE_CUDA_CHECK(cudaFuncGetAttributes(&loaded, write_one_late));
   }
 }
 
@@ -321,6 +330,131 @@ TEST(copy, the_legacy_default_stream_keeps_its_order_with_blocking_streams) {
     user own(host, 0, bytes, cudaStreamPerThread, false);
     own.enqueue(by, bytes, 0, 0, 5, 300'000);
     EXPECT_EQ(own.wrong(), 0U);
+  }
+}
+
+// What a stream that waits for others by itself sees of them. The executors enqueue work that
+// changes nothing before they record an event on such a stream and behind what they let it wait
+// for: with it every order holds. What holds without it is printed.
+class promise {
+ public:
+  promise() : on_(0) {
+    INTERLACE_CUDA_CHECK(cudaStreamCreate(&blocking));
+    INTERLACE_CUDA_CHECK(cudaStreamCreateWithFlags(&apart, cudaStreamNonBlocking));
+    INTERLACE_CUDA_CHECK(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming));
+    INTERLACE_CUDA_CHECK(cudaMalloc(&memory_, 2));
+    INTERLACE_CUDA_CHECK(cudaMallocHost(&seen_, 1));
+  }
+  ~promise() {
+    INTERLACE_CUDA_LOG(cudaDeviceSynchronize());
+    INTERLACE_CUDA_LOG(cudaStreamDestroy(blocking));
+    INTERLACE_CUDA_LOG(cudaStreamDestroy(apart));
+    INTERLACE_CUDA_LOG(cudaEventDestroy(event_));
+    INTERLACE_CUDA_LOG(cudaFree(memory_));
+    INTERLACE_CUDA_LOG(cudaFreeHost(seen_));
+  }
+  promise(const promise&) = delete;
+  promise& operator=(const promise&) = delete;
+
+  void clear() {
+    INTERLACE_CUDA_CHECK(cudaMemset(memory_, 0, 2));
+    INTERLACE_CUDA_CHECK(cudaDeviceSynchronize());
+    *seen_ = 0;
+  }
+  void write_late(cudaStream_t on) { write_one_late<<<1, 1, 0, on>>>(memory_); }
+  void work(cudaStream_t on) { INTERLACE_CUDA_CHECK(cudaMemsetAsync(memory_ + 1, 0, 1, on)); }
+  void behind(cudaStream_t later, cudaStream_t earlier) {
+    INTERLACE_CUDA_CHECK(cudaEventRecord(event_, earlier));
+    INTERLACE_CUDA_CHECK(cudaStreamWaitEvent(later, event_, 0));
+  }
+  bool sees(cudaStream_t on) {
+    INTERLACE_CUDA_CHECK(cudaMemcpyAsync(seen_, memory_, 1, cudaMemcpyDeviceToHost, on));
+    INTERLACE_CUDA_CHECK(cudaDeviceSynchronize());
+    return *seen_ == 1;
+  }
+
+  cudaStream_t blocking = nullptr;
+  cudaStream_t apart = nullptr;
+
+ private:
+  cuda::current_device on_;
+  cudaEvent_t event_ = nullptr;
+  std::uint8_t* memory_ = nullptr;
+  std::uint8_t* seen_ = nullptr;
+};
+
+TEST(copy, work_makes_default_and_blocking_streams_wait_for_each_other) {
+  INTERLACE_NEED_GPUS(1);
+  load_kernels();
+  promise one;
+  for (const bool work : {false, true})
+    for (const bool legacy_last : {false, true}) {
+      cudaStream_t const first = legacy_last ? one.blocking : nullptr;
+      cudaStream_t const last = legacy_last ? nullptr : one.blocking;
+      bool recorded = true;
+      bool waited = true;
+      for (int turn = 0; turn < 5; ++turn) {
+        one.clear();  // an event on `last` is recorded behind what `first` had to do
+        one.write_late(first);
+        if (work) one.work(last);
+        one.behind(one.apart, last);
+        recorded = one.sees(one.apart) && recorded;
+        one.clear();  // what `first` was told to wait for is over before `last` goes on
+        one.write_late(one.apart);
+        one.behind(first, one.apart);
+        if (work) one.work(first);
+        waited = one.sees(last) && waited;
+      }
+      std::printf("%s work, %s behind %s: an event recorded %s, a wait %s\n",
+                  work ? "with" : "without", legacy_last ? "default" : "blocking",
+                  legacy_last ? "blocking" : "default", recorded ? "holds" : "does NOT hold",
+                  waited ? "holds" : "does NOT hold");
+      if (!work) continue;
+      EXPECT_TRUE(recorded);
+      EXPECT_TRUE(waited);
+    }
+}
+
+// The source is written by a stream that the copy's stream waits for by itself.
+TEST(copy, work_of_blocking_streams_is_over_before_a_copy_of_the_default_stream) {
+  INTERLACE_NEED_GPUS(2);
+  load_kernels();
+  constexpr std::uint64_t bytes = 64 * mebi;
+  for (const copy_executor executor : executors) {
+    copier by = copier_of(executor);
+    for (const auto& way : directions())
+      for (const bool legacy_last : {false, true}) {
+        const cuda::current_device on(way.first == host ? way.second : way.first);
+        cudaStream_t blocking = nullptr;
+        INTERLACE_CUDA_CHECK(cudaStreamCreate(&blocking));
+        {
+          user one(way.first, way.second, bytes, legacy_last ? nullptr : blocking, false);
+          for (std::uint64_t salt = 1; salt <= 3; ++salt)
+            one.enqueue(by, bytes, 0, 0, salt, 300'000, legacy_last ? nullptr : blocking,
+                        legacy_last ? blocking : nullptr, true);
+          EXPECT_EQ(one.wrong(), 0U) << text(way, bytes, executor);
+        }
+        INTERLACE_CUDA_CHECK(cudaStreamDestroy(blocking));
+      }
+  }
+}
+
+// What is freed and allocated again may get the address that it had.
+TEST(copy, memory_that_comes_again_at_the_same_address_is_copied) {
+  INTERLACE_NEED_GPUS(2);
+  load_kernels();
+  for (const copy_executor executor : {copy_executor::graphs, copy_executor::automatic}) {
+    copier by = copier_of(executor);
+    std::mt19937_64 random(17);
+    for (int turn = 0; turn < 4; ++turn)
+      for (const auto& way : directions())
+        for (const std::uint64_t bytes : {24 * mebi + 77, 64 * mebi, 24 * mebi + 77}) {
+          user one(way.first, way.second, bytes);
+          one.enqueue(by, bytes, 0, 0, random(), 0);
+          one.enqueue(by, bytes, 0, 0, random(), 0);
+          ASSERT_EQ(one.wrong(), 0U) << text(way, bytes, executor);
+        }
+    EXPECT_GT(by.statistics().hits, 20U);
   }
 }
 

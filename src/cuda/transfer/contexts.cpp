@@ -1,16 +1,42 @@
 #include "cuda/transfer/contexts.hpp"
 
+#include <atomic>
 #include <exception>
 
 #include "base/errors.hpp"
 
 namespace interlace::cuda {
+namespace {
+
+// Of the calling thread; never used again.
+unsigned long long thread_number() {
+  static std::atomic<unsigned long long> last{0};
+  thread_local const unsigned long long own = ++last;
+  return own;
+}
+
+}  // namespace
+
+stream_identity identity_of(const driver_table& driver, CUstream_st* stream, int gpu) {
+  stream_identity found{gpu, 0, 0};
+  const auto handle = reinterpret_cast<std::uintptr_t>(stream);
+  if (handle == 0 || handle == legacy_stream) {
+    found.id = found.scope = legacy_stream;
+  } else if (handle == per_thread_stream) {
+    found.id = per_thread_stream;
+    found.scope = per_thread_stream + thread_number();
+  } else if (driver.stream_id(stream, &found.id) != driver_result::success) {
+    found.id = 0;
+  }
+  return found;
+}
 
 contexts::contexts(const driver_table& driver) : driver_(driver) {
   int count = 0;
   check(driver_, driver_.device_count(&count), "cuDeviceGetCount");
   contexts_.assign(static_cast<std::size_t>(count), nullptr);
   events_.resize(contexts_.size());
+  scratch_.resize(contexts_.size(), 0);
   reaches_.assign(contexts_.size() * contexts_.size(), false);
   for (int gpu = 0; gpu < count; ++gpu) {
     CUctx_st* made = nullptr;
@@ -43,6 +69,8 @@ contexts::~contexts() {
       const in_context on(driver_, of(gpu), std::nothrow);
       for (CUevent_st* event : events_[static_cast<std::size_t>(gpu)])
         log_failure(driver_, driver_.event_destroy(event), "cuEventDestroy");
+      if (const device_address taken = scratch_[static_cast<std::size_t>(gpu)]; taken != 0)
+        log_failure(driver_, driver_.free(taken), "cuMemFree");
     }
     log_failure(driver_, driver_.primary_release(gpu), "cuDevicePrimaryCtxRelease");
   }
@@ -89,17 +117,34 @@ void contexts::give_event(int gpu, CUevent_st* event) noexcept {
   }
 }
 
-completion::completion(contexts& of, int gpu, CUstream_st* stream, unsigned long long stream_id)
-    : contexts_(of), gpu_(gpu), stream_id_(stream_id), event_(of.take_event(gpu)) {
+bool contexts::enqueue_work(int gpu, CUstream_st* stream) {
+  device_address byte = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    device_address& taken = scratch_[static_cast<std::size_t>(gpu)];
+    if (taken == 0) {
+      const in_context on(driver_, of(gpu));
+      const int result = driver_.allocate(&taken, 1);
+      if (result == driver_result::out_of_memory) return false;
+      check(driver_, result, "cuMemAlloc");
+    }
+    byte = taken;
+  }
+  check(driver_, driver_.set_bytes(byte, 0, 1, stream), "cuMemsetD8Async");
+  return true;
+}
+
+completion::completion(contexts& of, CUstream_st* stream, const stream_identity& identity)
+    : contexts_(of), stream_(identity), event_(of.take_event(identity.gpu)) {
   try {
     check(of.driver(), of.driver().event_record(event_, stream), "cuEventRecord");
   } catch (...) {
-    contexts_.give_event(gpu_, event_);
+    contexts_.give_event(stream_.gpu, event_);
     throw;
   }
 }
 
-completion::~completion() { contexts_.give_event(gpu_, event_); }
+completion::~completion() { contexts_.give_event(stream_.gpu, event_); }
 
 bool completion::done() const {
   if (done_.load(std::memory_order_acquire)) return true;

@@ -18,6 +18,20 @@ namespace interlace::cuda {
 // Numbers of GPUs are CUDA's; this is no GPU.
 inline constexpr int host_place = -1;
 
+// A stream that a caller gave. Its handle may be another stream's later, the identity never is.
+struct stream_identity {
+  int gpu = 0;                   // whose primary context it belongs to
+  unsigned long long id = 0;     // of the driver; 0: not known
+  unsigned long long scope = 0;  // tells apart what has no id of its own: default streams
+
+  bool same(const stream_identity& other) const {
+    return id != 0 && id == other.id && gpu == other.gpu && scope == other.scope;
+  }
+};
+
+// The stream is not being captured, and belongs to the GPU's primary context.
+stream_identity identity_of(const driver_table& driver, CUstream_st* stream, int gpu);
+
 class contexts {
  public:
   // Retains the primary context of every GPU and lets them reach each other's memory. Throws
@@ -40,6 +54,11 @@ class contexts {
   CUevent_st* take_event(int gpu);
   void give_event(int gpu, CUevent_st* event) noexcept;
 
+  // Enqueues work that changes nothing: the waits of a stream are none that the legacy default
+  // stream and blocking streams wait for, and an event may be recorded before what they wait for
+  // themselves. Only work counts. False if there is no memory for it.
+  bool enqueue_work(int gpu, CUstream_st* stream);
+
  private:
   void reach(int one, int other);
   std::size_t pair(int one, int other) const {
@@ -52,14 +71,14 @@ class contexts {
   std::vector<std::string> remarks_;
   std::mutex mutex_;
   std::vector<std::vector<CUevent_st*>> events_;  // by GPU
+  std::vector<device_address> scratch_;           // by GPU; 0: not taken yet
 };
 
 // That what was enqueued on a stream until now is complete. Outlived by the contexts.
 class completion {
  public:
-  // Records an event on the stream, which belongs to the GPU's context. `stream_id` is unique to
-  // the stream in the life of the process; 0 where it has none.
-  completion(contexts& of, int gpu, CUstream_st* stream, unsigned long long stream_id);
+  // Records an event on the stream.
+  completion(contexts& of, CUstream_st* stream, const stream_identity& identity);
   ~completion();
   completion(const completion&) = delete;
   completion& operator=(const completion&) = delete;
@@ -67,15 +86,13 @@ class completion {
   bool done() const;
   void wait() const;
   // Whether the stream's next work runs behind it, or it is complete. Throws device_error.
-  bool over_for(unsigned long long stream_id) const {
-    return (stream_id != 0 && stream_id == stream_id_) || done();
-  }
-  unsigned long long stream_id() const { return stream_id_; }
+  bool over_for(const stream_identity& next) const { return of(next) || done(); }
+  bool of(const stream_identity& other) const { return stream_.same(other); }
+  const stream_identity& stream() const { return stream_; }
 
  private:
   contexts& contexts_;
-  int gpu_;
-  unsigned long long stream_id_;
+  stream_identity stream_;
   CUevent_st* event_;
   mutable std::atomic<bool> done_{false};
 };

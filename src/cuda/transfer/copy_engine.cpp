@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cctype>
 #include <cstdio>
 #include <utility>
@@ -23,6 +24,13 @@ constexpr double worth_knowing_s = 50e-6;
 // A graph of fewer copies costs more to launch than the copies do.
 constexpr std::size_t least_graph_copies = 8;
 
+// Classes of sizes that the cache of plans plans alike, eight for each power of two.
+constexpr std::size_t size_classes = 64 * 8;
+std::size_t size_class(std::uint64_t bytes) {
+  const auto width = static_cast<unsigned>(std::bit_width(bytes));
+  return width <= 4 ? bytes : (width - 1) * 8 + (bytes >> (width - 4) & 7U);
+}
+
 std::string gpu_text(int gpu) { return "gpu" + std::to_string(gpu); }
 
 }  // namespace
@@ -34,6 +42,9 @@ struct copy_engine::parts {
   std::vector<std::optional<std::uint32_t>> index_of;      // of a GPU in the machine
   std::vector<std::unique_ptr<staging_pool>> pools;        // by GPU, the host's last
   std::atomic<std::uint64_t> captured{0};                  // graphs that own staging memory
+  // By ends and class: a plan without traffic was direct, and is over before that matters to
+  // others.
+  std::vector<std::atomic<bool>> direct;
   plan_cache plans;
   graph_cache graphs;
   stream_executor streams;
@@ -42,6 +53,7 @@ struct copy_engine::parts {
   parts(const driver_table& driver, copy_machine found, const copy_options& options)
       : all(driver),
         described(std::move(found)),
+        direct((described.gpus.size() + 1) * (described.gpus.size() + 1) * size_classes),
         plans(described.described, described.gpus,
               std::min(message_staging_bytes, options.staging_bytes)),
         graphs(options.graphs),
@@ -64,13 +76,28 @@ struct copy_engine::parts {
   }
 
   const std::vector<endpoint>& relays_of(endpoint from, endpoint to) const {
-    const auto at = [&](endpoint end) {
-      return end.kind == endpoint_kind::host ? relays.size() - 1 : end.index;
-    };
-    return relays[at(from)][at(to)];
+    return relays[number_of(from)][number_of(to)];
+  }
+
+  std::size_t direct_at(endpoint from, endpoint to, std::uint64_t bytes) const {
+    return (number_of(from) * relays.size() + number_of(to)) * size_classes + size_class(bytes);
+  }
+
+  // Of memory at an address; nothing for memory that has no place or that may have several.
+  std::optional<endpoint> place_of(const memory_facts& seen) const {
+    if (seen.managed != 0) return std::nullopt;
+    if (seen.type == memory_host) return endpoint{endpoint_kind::host, 0};
+    if (seen.type != memory_device) return std::nullopt;
+    const auto index = index_of.at(static_cast<std::size_t>(seen.gpu));
+    if (!index) return std::nullopt;
+    return endpoint{endpoint_kind::gpu, *index};
   }
 
  private:
+  std::size_t number_of(endpoint end) const {
+    return end.kind == endpoint_kind::host ? relays.size() - 1 : end.index;
+  }
+
   // Places that both ends reach by a copy engine alone.
   std::vector<endpoint> relays_between(std::uint32_t from, std::uint32_t to,
                                        const copy_options& options) const {
@@ -98,7 +125,15 @@ struct copy_engine::parts {
 };
 
 struct copy_engine::message {
-  std::uint64_t bytes = 0;
+  message(device_address to_address, device_address from_address, std::uint64_t size,
+          CUstream_st* stream)
+      : bytes(size) {
+    where.source = from_address;
+    where.destination = to_address;
+    caller.stream = stream;
+  }
+
+  std::uint64_t bytes;
   caller_stream caller;
   memory_view source;
   memory_view destination;
@@ -107,7 +142,8 @@ struct copy_engine::message {
   addresses where;
   std::shared_ptr<planned_copy> plan;
   std::vector<staging_pool::block> blocks;  // by buffer of the program
-  CUgraph_st* graph = nullptr;              // that the stream is captured into
+  bool capturing = false;
+  CUgraph_st* graph = nullptr;  // that the stream is captured into
   std::vector<CUgraphNode_st*> roots;
 };
 
@@ -199,9 +235,10 @@ void copy_engine::copy(device_address to, device_address from, std::uint64_t byt
     if (parts* have = ready()) {
       const beside_captures relaxed(driver_);
       copy_report told;
-      if (auto one = examine(*have, to, from, bytes, stream, told)) {
-        const in_context on(driver_, have->all.of(one->caller.gpu));
-        if (over_paths(*have, *one, true, told)) return;
+      message one(to, from, bytes, stream);
+      if (examine(*have, one, true, told)) {
+        const in_context on(driver_, have->all.of(one.caller.identity.gpu));
+        if (over_paths(*have, one, told)) return;
       }
     }
   plainly(to, from, bytes, stream);
@@ -218,9 +255,10 @@ copy_report copy_engine::carry(device_address to, device_address from, std::uint
   if (!useful()) return told;
   parts& have = *ready();
   const beside_captures relaxed(driver_);
-  if (auto one = examine(have, to, from, bytes, stream, told)) {
-    const in_context on(driver_, have.all.of(one->caller.gpu));
-    told.enqueued = over_paths(have, *one, false, told);
+  message one(to, from, bytes, stream);
+  if (examine(have, one, false, told)) {
+    const in_context on(driver_, have.all.of(one.caller.identity.gpu));
+    told.enqueued = over_paths(have, one, told);
   }
   if (told.enqueued) bytes_.fetch_add(bytes, std::memory_order_relaxed);
   return told;
@@ -230,106 +268,117 @@ bool copy_engine::useful() {
   return options_.executor != copy_executor::direct && ready() != nullptr;
 }
 
-// What may go over several paths; nothing where that is not possible or not known to be the same.
-std::optional<copy_engine::message> copy_engine::examine(parts& have, device_address to,
-                                                         device_address from, std::uint64_t bytes,
-                                                         CUstream_st* stream, copy_report& told) {
+// What is known without looking at the memory's end.
+memory_view copy_engine::coarsely(const memory_facts& seen) {
+  memory_view view;
+  view.kind = seen.type == memory_host ? memory_kind::pinned : memory_kind::gpu;
+  view.gpu = view.kind == memory_kind::gpu ? seen.gpu : 0;
+  return view;
+}
+
+// Whether it may go over several paths; not where that is impossible or not known to be the same.
+// What most direct messages need is asked first.
+bool copy_engine::examine(parts& have, message& one, bool captures, copy_report& told) {
   told.result = copy_result::other_context;
   CUctx_st* context = nullptr;
-  if (driver_.current(&context) != driver_result::success || context == nullptr)
-    return std::nullopt;
-  if (driver_.stream_context(stream, &context) != driver_result::success) return std::nullopt;
-  const std::optional<int> gpu = have.all.gpu_of(context);
-  if (!gpu) return std::nullopt;
-  message one;
-  one.bytes = bytes;
-  one.caller = {stream, *gpu, 0};
-  one.where.source = from;
-  one.where.destination = to;
-  one.source = told.source = look_at(driver_, from, bytes);
-  one.destination = told.destination = look_at(driver_, to, bytes);
-  const auto place = [&](const memory_view& seen) -> std::optional<endpoint> {
-    if (seen.kind == memory_kind::pinned) return endpoint{endpoint_kind::host, 0};
-    if (seen.kind != memory_kind::gpu) {
-      told.result = seen.kind == memory_kind::managed ? copy_result::managed
-                    : seen.kind == memory_kind::mixed ? copy_result::mixed
-                                                      : copy_result::pageable;
-      return std::nullopt;
-    }
-    // Access between GPUs is one of their primary contexts; others have no part in it.
-    const auto index = have.index_of.at(static_cast<std::size_t>(seen.gpu));
-    if (!index || (seen.plain && have.all.gpu_of(seen.context) != seen.gpu)) return std::nullopt;
-    return endpoint{endpoint_kind::gpu, *index};
-  };
-  const auto begin = place(one.source);
-  if (!begin) return std::nullopt;
-  const auto end = place(one.destination);
-  if (!end) return std::nullopt;
-  told.result = copy_result::one_place;
-  if (*begin == *end) return std::nullopt;
-  one.from = *begin;
-  one.to = *end;
-  one.caller.id = id_of(stream, *gpu);
-  return one;
-}
+  if (driver_.current(&context) != driver_result::success || context == nullptr) return false;
+  const memory_facts source = ask(driver_, one.where.source);
+  const memory_facts destination = ask(driver_, one.where.destination);
+  const auto begin = have.place_of(source);
+  const auto end = have.place_of(destination);
+  if (begin && end) {
+    told.result = copy_result::one_place;
+    if (*begin == *end) return false;
+    told.result = copy_result::one_path;
+    told.source = coarsely(source);
+    told.destination = coarsely(destination);
+    if (have.direct[have.direct_at(*begin, *end, one.bytes)].load(std::memory_order_relaxed))
+      return false;
+    told.result = copy_result::other_context;
+    one.from = *begin;
+    one.to = *end;
+  }
 
-// Unique to the stream in the life of the process, 0 if it is not known. What the driver says of
-// the default streams need not tell contexts and threads apart.
-unsigned long long copy_engine::id_of(CUstream_st* stream, int gpu) const {
-  static std::atomic<unsigned long long> threads{0};
-  thread_local const unsigned long long thread = ++threads;
-  constexpr unsigned long long default_stream = 1ULL << 63U;
-  const auto number = reinterpret_cast<std::uintptr_t>(stream);
-  const auto of_gpu = static_cast<unsigned long long>(gpu);
-  if (number <= legacy_stream) return default_stream | of_gpu;
-  if (number == per_thread_stream) return default_stream | (thread << 16U) | of_gpu;
-  unsigned long long id = 0;
-  return driver_.stream_id(stream, &id) == driver_result::success ? id : 0;
-}
-
-// False if it has to be one plain copy, which is still to be made.
-bool copy_engine::over_paths(parts& have, message& one, bool captures, copy_report& told) {
+  // What this cannot tell (another stream's capture, edges with data) a plain copy can. Nothing
+  // else is asked of a stream that is being captured: it would end the capture.
   told.result = copy_result::capturing;
   int status = capture_none;
   unsigned long long sequence = 0;
   CUgraphNode_st* const* roots = nullptr;
   std::size_t count = 0;
-  // What this cannot tell (another stream's capture, edges with data) a plain copy can.
   if (driver_.capture_info(one.caller.stream, &status, &sequence, &one.graph, &roots, &count) !=
-      driver_result::success)
+          driver_result::success ||
+      (status != capture_none && status != capture_active))
     return false;
-  if (status != capture_none && (status != capture_active || !captures)) return false;
-  const bool capturing = status == capture_active;
-  if (capturing) one.roots.assign(roots, roots + count);
+  if (status == capture_active && !captures) return false;
+  one.capturing = status == capture_active;
+  if (one.capturing) one.roots.assign(roots, roots + count);
+  told.result = copy_result::other_context;
+  if (driver_.stream_context(one.caller.stream, &context) != driver_result::success) return false;
+  const std::optional<int> gpu = have.all.gpu_of(context);
+  if (!gpu) return false;
+  one.caller.identity.gpu = *gpu;
+  if (!one.capturing) {
+    one.caller.identity = identity_of(driver_, one.caller.stream, *gpu);
+    unsigned flags = 0;
+    one.caller.blocking =
+        driver_.stream_flags(one.caller.stream, &flags) != driver_result::success ||
+        (flags & stream_non_blocking) == 0;
+  }
+  one.source = told.source = look_at(driver_, source, one.where.source, one.bytes);
+  one.destination = told.destination =
+      look_at(driver_, destination, one.where.destination, one.bytes);
+  one.where.source_id = one.source.id;
+  one.where.destination_id = one.destination.id;
+  const auto whole = [&](const memory_view& seen) {
+    if (seen.kind == memory_kind::pinned) return true;
+    if (seen.kind != memory_kind::gpu) {
+      told.result = seen.kind == memory_kind::managed ? copy_result::managed
+                    : seen.kind == memory_kind::mixed ? copy_result::mixed
+                                                      : copy_result::pageable;
+      return false;
+    }
+    // Access between GPUs is one of their primary contexts; others have no part in it.
+    return seen.origin != memory_origin::plain || have.all.gpu_of(seen.context) == seen.gpu;
+  };
+  return whole(one.source) && whole(one.destination) && begin && end;
+}
+
+// False if it has to be one plain copy, which is still to be made.
+bool copy_engine::over_paths(parts& have, message& one, copy_report& told) {
   std::vector<plan::traffic> traffic;
-  if (!capturing) traffic = have.traffic.beside(one.from, one.to, one.caller.id);
+  if (!one.capturing) traffic = have.traffic.beside(one.from, one.to, one.caller.identity);
   one.plan =
       have.plans.find({one.from, one.to, one.bytes}, have.relays_of(one.from, one.to), traffic);
   const copy_program& program = one.plan->program;
   told.predicted_s = program.predicted_s;
   told.direct_s = program.direct_s;
-  told.result = program.direct()   ? copy_result::one_path
-                : reach(have, one) ? copy_result::captured
-                                   : copy_result::unreachable;
+  told.result = program.direct() ? copy_result::one_path
+                : reach(one)     ? copy_result::captured
+                                 : copy_result::unreachable;
   if (told.result != copy_result::captured) {
-    if (capturing || program.direct_s < worth_knowing_s) return false;
+    const bool brief = program.direct_s < worth_knowing_s;
+    if (program.direct() && brief && traffic.empty())
+      have.direct[have.direct_at(one.from, one.to, one.bytes)].store(true,
+                                                                     std::memory_order_relaxed);
+    if (one.capturing || brief) return false;
     plainly(one.where.destination, one.where.source, one.bytes, one.caller.stream);
     have.traffic.add(
         one.from, one.to, {{{one.from, one.to}, 0}},
-        std::make_shared<completion>(have.all, one.caller.gpu, one.caller.stream, one.caller.id));
+        std::make_shared<completion>(have.all, one.caller.stream, one.caller.identity));
     return true;
   }
-  if (capturing ? capture(have, one) : run(have, one, told.result)) return true;
+  if (one.capturing ? capture(have, one) : run(have, one, told.result)) return true;
   told.result = copy_result::no_staging;
   return false;
 }
 
 // Whether every GPU that copies a part can reach the memory at its ends: virtual memory and memory
 // of pools are shared with the GPUs that their owner names.
-bool copy_engine::reach(parts& have, const message& one) {
+bool copy_engine::reach(const message& one) {
   const copy_program& program = one.plan->program;
   const auto known = [](const memory_view& seen) {
-    return seen.kind == memory_kind::pinned || seen.plain;
+    return seen.origin == memory_origin::host || seen.origin == memory_origin::plain;
   };
   if (known(one.source) && known(one.destination)) return true;
   std::set<std::pair<int, bool>> asked;  // GPU, whether the destination
@@ -341,8 +390,8 @@ bool copy_engine::reach(parts& have, const message& one) {
       if (touched == plan::memory::staging || known(seen) || seen.gpu == gpu ||
           !asked.emplace(gpu, destination).second)
         continue;
-      const in_context on(driver_, have.all.of(gpu));
-      if (reachable(driver_, destination ? one.where.destination : one.where.source, one.bytes))
+      if (reachable(driver_, seen, gpu, destination ? one.where.destination : one.where.source,
+                    one.bytes))
         continue;
       report("copies of memory on " + gpu_text(seen.gpu) + " that " + gpu_text(gpu) +
              " has no access to are direct (cuMemSetAccess and cudaMemPoolSetAccess give it)");
@@ -352,9 +401,9 @@ bool copy_engine::reach(parts& have, const message& one) {
   return true;
 }
 
-bool copy_engine::stage(parts& have, message& one, unsigned long long stream_id) {
+bool copy_engine::stage(parts& have, message& one) {
   for (const copy_program::buffer& buffer : one.plan->program.buffers) {
-    const auto taken = have.pool(buffer.place).take(buffer.bytes, stream_id);
+    const auto taken = have.pool(buffer.place).take(buffer.bytes, one.caller.identity);
     if (!taken) {
       report(std::string("copies are direct while the staging memory of ") +
              (buffer.place == host_place ? "the host" : gpu_text(buffer.place)) +
@@ -380,16 +429,20 @@ bool copy_engine::run(parts& have, message& one, copy_result& by) {
   const bool graph = options_.executor == copy_executor::graphs ||
                      (options_.executor == copy_executor::automatic && again &&
                       program.copies.size() >= least_graph_copies);
-  if (!stage(have, one, one.caller.id)) return false;
-  const graph_key key{program.shape, program.shape_hash, one.source.context,
-                      one.destination.context};
+  if (!stage(have, one)) return false;
+  const graph_key key{program.shape,           program.shape_hash, one.source.context,
+                      one.destination.context, one.source.origin,  one.destination.origin};
   std::unique_ptr<graph_executable> executable;
   std::unique_ptr<lane> used;
   shared_completion end;
   try {
+    if (one.caller.blocking && !have.all.enqueue_work(one.caller.identity.gpu, one.caller.stream)) {
+      unstage(have, one, nullptr);
+      return false;
+    }
     if (graph) {
       graph_times spent;
-      executable = have.graphs.take(key, one.caller.id);
+      executable = have.graphs.take(key, one.caller.identity);
       if (!executable)
         executable = std::make_unique<graph_executable>(have.all, program, one.where, spent);
       executable->launch(program, one.where, one.caller.stream, spent);
@@ -402,7 +455,9 @@ bool copy_engine::run(parts& have, message& one, copy_result& by) {
         return false;
       }
     }
-    end = std::make_shared<completion>(have.all, one.caller.gpu, one.caller.stream, one.caller.id);
+    if (one.caller.blocking)
+      (void)have.all.enqueue_work(one.caller.identity.gpu, one.caller.stream);
+    end = std::make_shared<completion>(have.all, one.caller.stream, one.caller.identity);
   } catch (...) {
     // Whatever was enqueued has ended when its memory is used again.
     log_failure(driver_, driver_.stream_synchronize(one.caller.stream), "cuStreamSynchronize");
@@ -422,7 +477,7 @@ bool copy_engine::run(parts& have, message& one, copy_result& by) {
 // The copies become nodes of the caller's graph. The graph, and what is instantiated of it, owns
 // the staging memory.
 bool copy_engine::capture(parts& have, message& one) {
-  if (!stage(have, one, 0)) return false;
+  if (!stage(have, one)) return false;
   struct owner {
     parts& of;
     std::shared_ptr<planned_copy> plan;

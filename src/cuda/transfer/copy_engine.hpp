@@ -89,14 +89,13 @@ class copy_engine {
   parts* ready();
   void make_parts();
   void plainly(device_address to, device_address from, std::uint64_t bytes, CUstream_st* stream);
-  std::optional<message> examine(parts& have, device_address to, device_address from,
-                                 std::uint64_t bytes, CUstream_st* stream, copy_report& told);
-  bool over_paths(parts& have, message& one, bool captures, copy_report& told);
+  static memory_view coarsely(const memory_facts& seen);
+  bool examine(parts& have, message& one, bool captures, copy_report& told);
+  bool over_paths(parts& have, message& one, copy_report& told);
   bool capture(parts& have, message& one);
   bool run(parts& have, message& one, copy_result& by);
-  unsigned long long id_of(CUstream_st* stream, int gpu) const;
-  bool reach(parts& have, const message& one);
-  bool stage(parts& have, message& one, unsigned long long stream_id);
+  bool reach(const message& one);
+  bool stage(parts& have, message& one);
   void unstage(parts& have, message& one, const shared_completion& end);
   void report(const std::string& sentence);
 

@@ -54,9 +54,11 @@ copy_program make_program(const plan::plan& made, const std::vector<int>& gpus);
 struct addresses {
   device_address source = 0;
   device_address destination = 0;
-  std::vector<device_address> buffers;
-
-  bool operator==(const addresses&) const = default;
+  // The driver's numbers of the allocations, which tell apart one that was freed and another at the
+  // same address; 0: not known.
+  unsigned long long source_id = 0;
+  unsigned long long destination_id = 0;
+  std::vector<device_address> buffers;  // which are never freed
 
   device_address of(const plan::location& place) const {
     const device_address base = place.memory == plan::memory::source        ? source

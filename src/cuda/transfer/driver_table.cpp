@@ -58,13 +58,17 @@ driver_table load() {
   take(made.free, "cuMemFree");
   take(made.allocate_host, "cuMemHostAlloc");
   take(made.free_host, "cuMemFreeHost");
+  take(made.pool_access, "cuMemPoolGetAccess");
+  take(made.memory_access, "cuMemGetAccess");
   take(made.copy, "cuMemcpyAsync");
+  take(made.set_bytes, "cuMemsetD8Async");
   take(made.stream_create, "cuStreamCreate");
   take(made.stream_destroy, "cuStreamDestroy");
   take(made.stream_synchronize, "cuStreamSynchronize");
   take(made.stream_wait, "cuStreamWaitEvent");
   take(made.stream_context, "cuStreamGetCtx");
   take(made.stream_id, "cuStreamGetId");
+  take(made.stream_flags, "cuStreamGetFlags");
   take(made.capture_info, "cuStreamGetCaptureInfo");
   take(made.capture_depend, "cuStreamUpdateCaptureDependencies");
   take(made.exchange_capture_mode, "cuThreadExchangeStreamCaptureMode");

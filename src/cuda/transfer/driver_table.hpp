@@ -17,6 +17,7 @@ struct CUgraph_st;
 struct CUgraphNode_st;
 struct CUgraphExec_st;
 struct CUuserObject_st;
+struct CUmemPoolHandle_st;
 
 namespace interlace::cuda {
 
@@ -25,6 +26,7 @@ using device_address = unsigned long long;  // CUdeviceptr
 // The results that mean something here; any other is a failure.
 namespace driver_result {
 inline constexpr int success = 0;
+inline constexpr int invalid_value = 1;
 inline constexpr int out_of_memory = 2;
 inline constexpr int deinitialized = 4;
 inline constexpr int invalid_context = 201;
@@ -39,13 +41,19 @@ enum pointer_attribute : int {
   pointer_is_managed = 8,
   pointer_device = 9,
   pointer_is_plain = 10,  // of cuMemAlloc: can be shared by the old handles of processes
-  pointer_access = 16,    // of the current context's device: 0, 1 read, 3 read and write
   pointer_pool = 17,
   pointer_mapping_bytes = 18,
   pointer_mapping_base = 19,
 };
 
 enum memory_type : unsigned { memory_unknown = 0, memory_host = 1, memory_device = 2 };
+
+// CUmemLocation.
+struct memory_location {
+  int type = 1;  // a GPU
+  int id = 0;
+};
+inline constexpr int access_read_and_write = 3;
 
 inline constexpr unsigned unified_memory_type = 4;
 inline constexpr unsigned event_without_timing = 2;
@@ -101,14 +109,19 @@ struct driver_table {
   int (*free)(device_address) = nullptr;
   int (*allocate_host)(void**, std::size_t, unsigned) = nullptr;
   int (*free_host)(void*) = nullptr;
+  int (*pool_access)(int*, CUmemPoolHandle_st*, memory_location*) = nullptr;
+  int (*memory_access)(unsigned long long*, const memory_location*, device_address) = nullptr;
   int (*copy)(device_address, device_address, std::size_t, CUstream_st*) = nullptr;
+  int (*set_bytes)(device_address, unsigned char, std::size_t, CUstream_st*) = nullptr;
 
   int (*stream_create)(CUstream_st**, unsigned) = nullptr;
   int (*stream_destroy)(CUstream_st*) = nullptr;
   int (*stream_synchronize)(CUstream_st*) = nullptr;
   int (*stream_wait)(CUstream_st*, CUevent_st*, unsigned) = nullptr;
   int (*stream_context)(CUstream_st*, CUctx_st**) = nullptr;
+  // Not while the stream is captured: that would end the capture.
   int (*stream_id)(CUstream_st*, unsigned long long*) = nullptr;
+  int (*stream_flags)(CUstream_st*, unsigned*) = nullptr;
   int (*capture_info)(CUstream_st*, int*, unsigned long long*, CUgraph_st**,
                       CUgraphNode_st* const**, std::size_t*) = nullptr;
   int (*capture_depend)(CUstream_st*, CUgraphNode_st**, std::size_t, unsigned) = nullptr;

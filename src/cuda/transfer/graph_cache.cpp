@@ -18,13 +18,12 @@ graph_cache::~graph_cache() {
 }
 
 std::unique_ptr<graph_executable> graph_cache::take(const graph_key& key,
-                                                    unsigned long long stream_id) {
+                                                    const stream_identity& stream) {
   const std::lock_guard lock(mutex_);
   const auto [first, last] = by_key_.equal_range(key);
   // That of the stream's last message has its addresses, and needs no question to the driver.
-  const auto own = std::find_if(first, last, [&](const auto& one) {
-    return stream_id != 0 && one.second->end->stream_id() == stream_id;
-  });
+  const auto own =
+      std::find_if(first, last, [&](const auto& one) { return one.second->end->of(stream); });
   const auto found = own != last ? own : std::find_if(first, last, [](const auto& one) {
     return one.second->end->done();
   });

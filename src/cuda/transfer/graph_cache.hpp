@@ -1,6 +1,6 @@
-// Executable graphs by the shape of their program and the contexts of the memories at its ends, not
-// by addresses. A shape has several, so that messages of one shape overlap: an executable never
-// runs twice at once. Where there would be too many, the least recently used is dropped.
+// Executable graphs by the shape of their program and the contexts and kinds of the memories at its
+// ends, not by addresses. A shape has several, so that messages of one shape overlap: an executable
+// never runs twice at once. Where there would be too many, the least recently used is dropped.
 #pragma once
 
 #include <cstddef>
@@ -12,6 +12,7 @@
 #include <unordered_map>
 
 #include "cuda/transfer/graph_executor.hpp"
+#include "cuda/transfer/memory_view.hpp"
 
 namespace interlace::cuda {
 
@@ -21,10 +22,14 @@ struct graph_key {
   // An executable may only be changed to addresses of the same contexts.
   CUctx_st* source = nullptr;
   CUctx_st* destination = nullptr;
+  // and of the same kinds
+  memory_origin source_origin = memory_origin::plain;
+  memory_origin destination_origin = memory_origin::plain;
 
   friend bool operator==(const graph_key& one, const graph_key& other) {
     return one.shape_hash == other.shape_hash && one.source == other.source &&
-           one.destination == other.destination &&
+           one.destination == other.destination && one.source_origin == other.source_origin &&
+           one.destination_origin == other.destination_origin &&
            (one.shape == other.shape || *one.shape == *other.shape);
   }
 };
@@ -46,7 +51,7 @@ class graph_cache {
   graph_cache& operator=(const graph_cache&) = delete;
 
   // One that is idle, or that ends before what the stream does next; null if there is none.
-  std::unique_ptr<graph_executable> take(const graph_key& key, unsigned long long stream_id);
+  std::unique_ptr<graph_executable> take(const graph_key& key, const stream_identity& stream);
   // For the next message, when `end` is over. An executable that failed is not brought here.
   void keep(const graph_key& key, std::unique_ptr<graph_executable> used, shared_completion end);
 

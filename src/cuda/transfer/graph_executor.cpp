@@ -98,21 +98,34 @@ graph_executable::~graph_executable() {
 void graph_executable::launch(const copy_program& program, const addresses& where,
                               CUstream_st* stream, graph_times& times) {
   stopwatch watch;
-  update(program, where, times);
+  update(program, where, false, times);
   times.update_s += watch.lap();
-  check(contexts_.driver(), contexts_.driver().graph_launch(executable_, stream), "cuGraphLaunch");
+  int result = contexts_.driver().graph_launch(executable_, stream);
+  if (result == driver_result::invalid_value) {
+    // The driver holds a node to be stale that was not changed.
+    update(program, where, true, times);
+    result = contexts_.driver().graph_launch(executable_, stream);
+  }
+  check(contexts_.driver(), result, "cuGraphLaunch");
   times.launch_s += watch.lap();
   ++times.launches;
 }
 
-void graph_executable::update(const copy_program& program, const addresses& where,
+void graph_executable::update(const copy_program& program, const addresses& where, bool all,
                               graph_times& times) {
-  if (where == where_) return;
+  // An executable that names freed memory is refused, whatever has its address now.
+  const bool new_source = where.source_id == 0 || where.source_id != where_.source_id;
+  const bool new_destination =
+      where.destination_id == 0 || where.destination_id != where_.destination_id;
   for (std::size_t index = 0; index < nodes_.size(); ++index) {
     const copy_program::copy& one = program.copies[index];
     const device_address to = where.of(one.to);
     const device_address from = where.of(one.from);
-    if (to == where_.of(one.to) && from == where_.of(one.from)) continue;
+    const auto changed = [&](const plan::location& place, device_address now) {
+      return now != where_.of(place) || (place.memory == plan::memory::source && new_source) ||
+             (place.memory == plan::memory::destination && new_destination);
+    };
+    if (!all && !changed(one.to, to) && !changed(one.from, from)) continue;
     const memcpy_3d run = one_run(to, from, one.bytes);
     check(contexts_.driver(),
           contexts_.driver().graph_exec_set_copy(executable_, nodes_[index], &run,

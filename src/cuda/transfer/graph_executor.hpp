@@ -46,13 +46,14 @@ class graph_executable {
   graph_executable(const graph_executable&) = delete;
   graph_executable& operator=(const graph_executable&) = delete;
 
-  // Changes the nodes whose addresses differ from the last launch, and launches. The program has
-  // the shape of the one that it was made of. Throws device_error; then it cannot be used again.
+  // Changes the nodes whose memory is another than at the last launch, even where the address is
+  // the same, and launches. The program has the shape of the one that it was made of. Throws
+  // device_error; then it cannot be used again.
   void launch(const copy_program& program, const addresses& where, CUstream_st* stream,
               graph_times& times);
 
  private:
-  void update(const copy_program& program, const addresses& where, graph_times& times);
+  void update(const copy_program& program, const addresses& where, bool all, graph_times& times);
 
   contexts& contexts_;
   CUgraph_st* graph_ = nullptr;

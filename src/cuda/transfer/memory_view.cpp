@@ -6,30 +6,6 @@
 namespace interlace::cuda {
 namespace {
 
-struct facts {
-  CUctx_st* context = nullptr;
-  unsigned type = memory_unknown;
-  unsigned long long buffer = 0;
-  unsigned managed = 0;
-  int gpu = 0;
-  unsigned plain = 0;
-  void* pool = nullptr;
-};
-
-facts ask(const driver_table& driver, device_address address) {
-  facts found;
-  std::array<int, 7> which{pointer_context,    pointer_memory_type, pointer_buffer_id,
-                           pointer_is_managed, pointer_device,      pointer_is_plain,
-                           pointer_pool};
-  std::array<void*, 7> into{&found.context, &found.type,  &found.buffer, &found.managed,
-                            &found.gpu,     &found.plain, &found.pool};
-  check(driver,
-        driver.pointer_attributes(static_cast<unsigned>(which.size()), which.data(), into.data(),
-                                  address),
-        "cuPointerGetAttributes");
-  return found;
-}
-
 // The end of the mapping of virtual memory at an address, 0 if there is none.
 device_address end_of_mapping(const driver_table& driver, device_address address) {
   device_address base = 0;
@@ -43,8 +19,22 @@ device_address end_of_mapping(const driver_table& driver, device_address address
 
 }  // namespace
 
-memory_view look_at(const driver_table& driver, device_address address, std::uint64_t bytes) {
-  const facts first = ask(driver, address);
+memory_facts ask(const driver_table& driver, device_address address) {
+  memory_facts found;
+  std::array<int, 7> which{pointer_context,    pointer_memory_type, pointer_buffer_id,
+                           pointer_is_managed, pointer_device,      pointer_is_plain,
+                           pointer_pool};
+  std::array<void*, 7> into{&found.context, &found.type,  &found.buffer, &found.managed,
+                            &found.gpu,     &found.plain, &found.pool};
+  check(driver,
+        driver.pointer_attributes(static_cast<unsigned>(which.size()), which.data(), into.data(),
+                                  address),
+        "cuPointerGetAttributes");
+  return found;
+}
+
+memory_view look_at(const driver_table& driver, const memory_facts& first, device_address address,
+                    std::uint64_t bytes) {
   memory_view seen;
   seen.context = first.context;
   if (first.managed != 0) {
@@ -52,23 +42,28 @@ memory_view look_at(const driver_table& driver, device_address address, std::uin
     return seen;
   }
   if (first.type != memory_host && first.type != memory_device) return seen;
-  const facts last = ask(driver, address + bytes - 1);
+  const memory_facts last = ask(driver, address + bytes - 1);
   seen.kind = memory_kind::mixed;
   if (last.type != first.type || last.managed != 0 || last.gpu != first.gpu) return seen;
   const bool one_buffer = first.buffer != 0 && first.buffer == last.buffer;
   if (first.type == memory_host) {
-    if (one_buffer) seen.kind = memory_kind::pinned;
+    if (!one_buffer) return seen;
+    seen.kind = memory_kind::pinned;
+    seen.id = first.buffer;
     return seen;
   }
   seen.gpu = first.gpu;
-  seen.plain = first.plain != 0 && one_buffer;
-  if (seen.plain || (first.pool != nullptr && one_buffer)) {
+  if (one_buffer && (first.plain != 0 || first.pool != nullptr)) {
     seen.kind = memory_kind::gpu;
+    seen.origin = first.pool != nullptr ? memory_origin::pool : memory_origin::plain;
+    seen.pool = first.pool;
+    seen.id = first.buffer;
     return seen;
   }
+  seen.origin = memory_origin::mapped;
   // Virtual memory may be mapped piece by piece, to several places.
   for (device_address at = address; at < address + bytes;) {
-    const facts piece = ask(driver, at);
+    const memory_facts piece = ask(driver, at);
     const device_address end = end_of_mapping(driver, at);
     if (piece.type != memory_device || piece.gpu != first.gpu || end <= at) return seen;
     at = end;
@@ -77,13 +72,21 @@ memory_view look_at(const driver_table& driver, device_address address, std::uin
   return seen;
 }
 
-bool reachable(const driver_table& driver, device_address address, std::uint64_t bytes) {
+bool reachable(const driver_table& driver, const memory_view& seen, int gpu, device_address address,
+               std::uint64_t bytes) {
+  // The attribute that names a GPU's access to an address says yes for memory of pools as well that
+  // the GPU has none to.
+  memory_location place;
+  place.id = gpu;
+  if (seen.pool != nullptr) {
+    int access = 0;
+    return driver.pool_access(&access, seen.pool, &place) == driver_result::success &&
+           access == access_read_and_write;
+  }
   for (device_address at = address; at < address + bytes;) {
-    unsigned access = 0;
-    std::array<int, 1> which{pointer_access};
-    std::array<void*, 1> into{&access};
-    if (driver.pointer_attributes(1, which.data(), into.data(), at) != driver_result::success ||
-        access != 3)
+    unsigned long long access = 0;
+    if (driver.memory_access(&access, &place, at) != driver_result::success ||
+        access != access_read_and_write)
       return false;
     const device_address end = end_of_mapping(driver, at);
     if (end <= at) return false;

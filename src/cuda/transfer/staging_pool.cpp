@@ -34,11 +34,11 @@ staging_pool::~staging_pool() {
 }
 
 std::optional<staging_pool::block> staging_pool::take(std::uint64_t bytes,
-                                                      unsigned long long stream_id) {
+                                                      const stream_identity& stream) {
   const std::uint64_t rounded = (bytes + alignment - 1) / alignment * alignment;
   const std::lock_guard lock(mutex_);
   take_returned();
-  auto found = again(rounded, stream_id);
+  auto found = again(rounded, stream);
   if (!found) found = first_fit(rounded);
   if (!found) {
     reclaim();
@@ -69,9 +69,9 @@ void staging_pool::take_returned() {
 // A message of the same shape on the same stream gets the block that it had before, so that a graph
 // need not be changed.
 std::optional<staging_pool::block> staging_pool::again(std::uint64_t bytes,
-                                                       unsigned long long stream_id) {
+                                                       const stream_identity& stream) {
   const auto found = std::find_if(lingering_.begin(), lingering_.end(), [&](const lingering& one) {
-    return one.memory.bytes == bytes && one.end->over_for(stream_id);
+    return one.memory.bytes == bytes && one.end->over_for(stream);
   });
   if (found == lingering_.end()) return std::nullopt;
   const block taken = found->memory;

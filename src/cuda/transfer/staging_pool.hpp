@@ -33,7 +33,7 @@ class staging_pool {
   // At least so many bytes, aligned to 256, that no message uses which the stream's next work does
   // not run behind. Nothing where the bound, or the memory there is, leaves none. Throws
   // device_error where the driver fails otherwise.
-  std::optional<block> take(std::uint64_t bytes, unsigned long long stream_id);
+  std::optional<block> take(std::uint64_t bytes, const stream_identity& stream);
   // Free when `end` is over; at once where it is null. Calls no CUDA, so that drivers may call it.
   void give(block used, shared_completion end);
 
@@ -46,7 +46,7 @@ class staging_pool {
     shared_completion end;
   };
 
-  std::optional<block> again(std::uint64_t bytes, unsigned long long stream_id);
+  std::optional<block> again(std::uint64_t bytes, const stream_identity& stream);
   void reclaim();
   void take_returned();
   void insert_free(block freed);

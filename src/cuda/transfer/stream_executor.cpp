@@ -81,7 +81,7 @@ void lane::enqueue(const copy_program& program, const addresses& where,
   const std::size_t slots = program.slots.size();
   std::size_t own = slots;
   for (std::size_t slot = 0; slot < slots; ++slot)
-    if (program.slots[slot].gpu == caller.gpu &&
+    if (program.slots[slot].gpu == caller.identity.gpu &&
         (own == slots || program.slots[slot].bytes > program.slots[own].bytes))
       own = slot;
 
@@ -93,7 +93,7 @@ void lane::enqueue(const copy_program& program, const addresses& where,
         slot == own ? caller.stream : stream(gpu, used_streams[static_cast<std::size_t>(gpu)]++);
   }
   // A wait for an event that is not recorded yet would be none: every record comes first.
-  CUevent_st* begun = next_event(caller.gpu);
+  CUevent_st* begun = next_event(caller.identity.gpu);
   record(begun, caller.stream);
   for (std::size_t slot = 0; slot < slots; ++slot)
     if (slot != own && !program.slots[slot].first_waits) wait(streams[slot], begun);
@@ -132,7 +132,7 @@ std::unique_ptr<lane> stream_executor::run(const copy_program& program, const ad
   {
     const std::lock_guard lock(mutex_);
     const auto found = std::find_if(idle_.begin(), idle_.end(), [&](const idle& one) {
-      return !one.end || one.end->over_for(caller.id);
+      return !one.end || one.end->over_for(caller.identity);
     });
     if (found != idle_.end()) {
       used = std::move(found->streams);

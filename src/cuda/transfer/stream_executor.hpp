@@ -16,8 +16,9 @@ namespace interlace::cuda {
 // The caller's stream.
 struct caller_stream {
   CUstream_st* stream = nullptr;
-  int gpu = 0;                // whose primary context it belongs to
-  unsigned long long id = 0;  // unique in the process; 0: not known
+  stream_identity identity;
+  // It waits for the legacy default stream or is it, or that is not known.
+  bool blocking = true;
 };
 
 // Streams and events of one message at a time.

@@ -26,20 +26,19 @@ bool same_stops(const plan::traffic& one, const plan::traffic& other) {
 void traffic_table::add(machine::endpoint from, machine::endpoint to,
                         const std::vector<plan::traffic>& paths, shared_completion end) {
   const std::lock_guard lock(mutex_);
-  if (end->stream_id() != 0)  // the stream's last message ends after those before it
-    std::erase_if(entries_, [&](const entry& one) {
-      return one.end->stream_id() == end->stream_id() && one.from == from && one.to == to;
-    });
+  std::erase_if(entries_, [&](const entry& one) {  // the stream's last message ends last
+    return end->of(one.end->stream()) && one.from == from && one.to == to;
+  });
   if (entries_.size() < most_entries) entries_.push_back({from, to, paths, std::move(end)});
 }
 
 std::vector<plan::traffic> traffic_table::beside(machine::endpoint from, machine::endpoint to,
-                                                 unsigned long long stream_id) {
+                                                 const stream_identity& stream) {
   std::vector<plan::traffic> found;
   const std::lock_guard lock(mutex_);
   std::erase_if(entries_, [](const entry& one) { return one.end->done(); });
   for (const entry& one : entries_) {
-    if (stream_id != 0 && one.end->stream_id() == stream_id) continue;
+    if (one.end->of(stream)) continue;
     if (one.from == from && one.to == to) continue;
     found.insert(found.end(), one.paths.begin(), one.paths.end());
   }

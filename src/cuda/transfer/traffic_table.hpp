@@ -21,7 +21,7 @@ class traffic_table {
   // what the stream's own work waits for anyway. Messages between the same memories do not count:
   // they share all paths alike, and another plan would only be slower. Throws device_error.
   std::vector<plan::traffic> beside(machine::endpoint from, machine::endpoint to,
-                                    unsigned long long stream_id);
+                                    const stream_identity& stream);
 
  private:
   struct entry {

@@ -1,12 +1,14 @@
 // A CUDA driver on host memory, for the copy engine's tests.
 //
 // What is enqueued becomes a graph of operations, each behind those that CUDA promises it to run
-// behind: its stream's last one, the event that the stream waited for, for the legacy stream and
-// blocking streams each other's. They run in a seeded order that is legal but as unkind as one
-// likes: nothing until something waits, or the latest first. A copy takes time: half of it happens
-// when it starts, half when it ends, others may run in between. Two copies, neither of which runs
-// behind the other, that touch the same bytes and one of which writes them are an error, whether or
-// not the bytes come out right. So are calls that CUDA would refuse or that would be slow.
+// behind: its stream's last one, the event that the stream waited for, for work on the legacy
+// stream and on blocking streams each other's work. Only copies and sets of bytes count as work:
+// real drivers were seen not to hold others up for a wait. They run in a seeded order that is legal
+// but as unkind as one likes: nothing until something waits, or the latest first. A copy takes
+// time: half of it happens when it starts, half when it ends, others may run in between. Two
+// copies, neither of which runs behind the other, that touch the same bytes and one of which writes
+// them are an error, whether or not the bytes come out right. So are calls that CUDA would refuse
+// or that would be slow.
 #pragma once
 
 #include <algorithm>
@@ -21,6 +23,7 @@
 #include <random>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -29,9 +32,10 @@
 namespace interlace::fake {
 
 inline constexpr int injected_failure = 999;
-inline constexpr int refused = 1;  // invalid value
+inline constexpr int refused = cuda::driver_result::invalid_value;
+inline constexpr int capture_unsupported = 900;
 
-enum class kind : std::uint8_t { gpu, pinned, pageable, managed, virtual_gpu };
+enum class kind : std::uint8_t { gpu, pinned, pageable, managed, virtual_gpu, pool_gpu };
 
 class driver {
  public:
@@ -59,7 +63,20 @@ class driver {
     const std::lock_guard lock(mutex_);
     return reinterpret_cast<std::uint8_t*>(new_block(what, gpu, bytes));
   }
-  // Of virtual memory: which GPUs may use it beside its own.
+  // Frees it, and allocates as much again, which gets the address. Nothing uses it.
+  void allocate_again(const void* memory) {
+    const std::lock_guard lock(mutex_);
+    block* at = block_at(reinterpret_cast<cuda::device_address>(memory));
+    std::memset(reinterpret_cast<void*>(at->base), 0xCD, at->bytes);
+    at->id = ++ids_;
+  }
+  // Executables are refused until all their nodes are set again.
+  void make_stale() {
+    const std::lock_guard lock(mutex_);
+    for (auto& one : executables_)
+      for (node& each : one->nodes) each.from_id = 0;
+  }
+  // Of virtual memory and of pools: which GPUs may use it beside its own.
   void give_access(const void* memory, int gpu) {
     const std::lock_guard lock(mutex_);
     block_at(reinterpret_cast<cuda::device_address>(memory))->access.insert(gpu);
@@ -71,6 +88,7 @@ class driver {
 
   void begin_capture(CUstream_st* on) {
     const std::lock_guard lock(mutex_);
+    stream_of(on)->invalidated = false;
     stream_of(on)->capturing = graphs_.emplace_back(std::make_unique<graph>()).get();
     stream_of(on)->front.clear();
     ++captures_;
@@ -127,6 +145,8 @@ class driver {
     cuda::memcpy_3d run;
     std::vector<node*> behind;
     CUctx_st* context = nullptr;
+    // of the memory when the node was set
+    std::uint64_t from_id = 0, to_id = 0;
   };
   struct user_object {
     void* data = nullptr;
@@ -148,7 +168,9 @@ class driver {
     bool blocking = false;
     std::uint64_t id = 0;
     op_ptr last;
+    op_ptr last_work;
     graph* capturing = nullptr;
+    bool invalidated = false;  // the capture
     std::vector<node*> front;
     std::uint64_t rank = 0;
   };
@@ -199,7 +221,30 @@ class driver {
     if (number > 2) return reinterpret_cast<stream_state*>(asked);
     device* on = current_gpu();
     if (on == nullptr) return nullptr;
-    return on->legacy;
+    if (number != cuda::per_thread_stream) return on->legacy;
+    stream_state*& own = per_thread_[{std::this_thread::get_id(), on->number}];
+    if (own == nullptr) own = new_stream(*on, true);
+    return own;
+  }
+  void set(node& changed, const cuda::memcpy_3d& run) {
+    changed.run = run;
+    const block* from = block_at(run.from_device);
+    const block* to = block_at(run.to_device);
+    changed.from_id = from == nullptr ? 0 : from->id;
+    changed.to_id = to == nullptr ? 0 : to->id;
+  }
+  bool stale(const node& one) {
+    const block* from = block_at(one.run.from_device);
+    const block* to = block_at(one.run.to_device);
+    return from == nullptr || to == nullptr || from->id != one.from_id || to->id != one.to_id;
+  }
+  // Whether the call ends a capture of the stream, as those do that real drivers do not know there.
+  bool ends_capture(CUstream_st* on, const char* function) {
+    stream_state* stream = stream_of(on);
+    if (stream == nullptr || stream->capturing == nullptr) return false;
+    stream->invalidated = true;
+    error(std::string(function) + " ends the capture of its stream");
+    return true;
   }
   stream_state* new_stream(device& of, bool blocking) {
     auto made = std::make_unique<stream_state>();
@@ -315,17 +360,19 @@ class driver {
     for (std::uint64_t steps = random_() % 4; steps > 0; --steps) step();
   }
 
-  op_ptr enqueue(stream_state& on, op made) {
+  op_ptr enqueue(stream_state& on, op made, bool work) {
     auto one = std::make_shared<op>(std::move(made));
     if (on.last) one->behind.push_back(on.last);
-    if (on.blocking)
+    if (work && on.blocking)
       for (const auto& other : streams_) {
         const bool legacy = other.get() == other->of->legacy || &on == on.of->legacy;
-        if (other.get() != &on && other->of == on.of && other->blocking && legacy && other->last)
-          one->behind.push_back(other->last);
+        if (other.get() != &on && other->of == on.of && other->blocking && legacy &&
+            other->last_work)
+          one->behind.push_back(other->last_work);
       }
     one->rank = on.rank;
     on.last = one;
+    if (work) on.last_work = one;
     pending_.push_back(one);
     return one;
   }
@@ -339,7 +386,8 @@ class driver {
     if (at->what == kind::gpu && at->gpu != on.number &&
         !on.peers[static_cast<std::size_t>(at->gpu)])
       error("a copy between GPUs that cannot reach each other");
-    if (at->what == kind::virtual_gpu && !at->access.contains(on.number))
+    if ((at->what == kind::virtual_gpu || at->what == kind::pool_gpu) &&
+        !at->access.contains(on.number))
       error("a copy of memory that is not shared");
   }
 
@@ -380,6 +428,7 @@ class driver {
   cuda::driver_table table_;
   std::vector<device> gpus_;
   std::vector<std::unique_ptr<stream_state>> streams_;
+  std::map<std::pair<std::thread::id, int>, stream_state*> per_thread_;
   std::vector<std::unique_ptr<event>> events_;
   std::vector<std::unique_ptr<graph>> graphs_;
   std::vector<std::unique_ptr<executable>> executables_;
@@ -421,16 +470,13 @@ inline int driver::attribute(int which, void* into, cuda::device_address address
       put(known && at->what == kind::gpu ? 1U : 0U);
       return 0;
     case cuda::pointer_pool:
-      put(static_cast<void*>(nullptr));
+      put(known && at->what == kind::pool_gpu ? static_cast<const void*>(at) : nullptr);
       return 0;
     case cuda::pointer_mapping_base:
       put(known ? at->base : cuda::device_address{0});
       return 0;
     case cuda::pointer_mapping_bytes:
       put(known ? std::size_t{at->bytes} : std::size_t{0});
-      return 0;
-    case cuda::pointer_access:
-      put(known && at->access.contains(current_gpu()->number) ? 3U : 0U);
       return 0;
     default:
       return refused;
@@ -538,13 +584,38 @@ inline void driver::make_table() {
   t.free_host = [](void* freed) {
     return current_->table_.free(reinterpret_cast<device_address>(freed));
   };
+  t.pool_access = [](int* flags, CUmemPoolHandle_st* pool, cuda::memory_location* place) {
+    return call("pool_access", [&](driver&) {
+      *flags = reinterpret_cast<const block*>(pool)->access.contains(place->id) ? 3 : 0;
+      return 0;
+    });
+  };
+  t.memory_access = [](unsigned long long* flags, const cuda::memory_location* place,
+                       device_address address) {
+    return call("memory_access", [&](driver& d) {
+      const block* at = d.block_at(address);
+      if (at == nullptr || at->what != kind::virtual_gpu) return refused;
+      *flags = at->access.contains(place->id) ? 3 : 0;
+      return 0;
+    });
+  };
+  t.set_bytes = [](device_address to, unsigned char, std::size_t bytes, CUstream_st* on) {
+    return call("set_bytes", [&](driver& d) {
+      stream_state* stream = d.stream_of(on);
+      if (stream == nullptr || stream->capturing != nullptr) return refused;
+      d.check_reach(*stream->of, to, bytes);
+      d.enqueue(*stream, {}, true);
+      return 0;
+    });
+  };
   t.copy = [](device_address to, device_address from, std::size_t bytes, CUstream_st* on) {
     return call("copy", [&](driver& d) {
       stream_state* stream = d.stream_of(on);
       if (stream == nullptr) return cuda::driver_result::invalid_context;
+      if (stream->invalidated) return capture_unsupported;
       if (stream->capturing != nullptr) {
         auto made = std::make_unique<node>();
-        made->run = cuda::one_run(to, from, bytes);
+        d.set(*made, cuda::one_run(to, from, bytes));
         made->behind = stream->front;
         made->context = handle<CUctx_st>(stream->of);
         stream->front.assign(1, made.get());
@@ -563,7 +634,7 @@ inline void driver::make_table() {
       made.to = to;
       made.from = from;
       made.bytes = bytes;
-      const op_ptr one = d.enqueue(*stream, std::move(made));
+      const op_ptr one = d.enqueue(*stream, std::move(made), true);
       if (source->what == kind::pageable || target->what == kind::pageable) d.finish(one);
       return 0;
     });
@@ -594,7 +665,7 @@ inline void driver::make_table() {
         made.behind.push_back(found->at);
       else
         d.error("a wait for an event that nobody recorded");
-      d.enqueue(*d.stream_of(on), std::move(made));
+      d.enqueue(*d.stream_of(on), std::move(made), false);
       return 0;
     });
   };
@@ -608,7 +679,16 @@ inline void driver::make_table() {
   };
   t.stream_id = [](CUstream_st* on, unsigned long long* id) {
     return call("stream_id", [&](driver& d) {
-      *id = d.stream_of(on)->id;
+      if (d.ends_capture(on, "stream_id")) return capture_unsupported;
+      const auto number = reinterpret_cast<std::uintptr_t>(on);
+      *id = number <= 2 ? std::max<std::uintptr_t>(number, 1) : d.stream_of(on)->id;
+      return 0;
+    });
+  };
+  t.stream_flags = [](CUstream_st* on, unsigned* flags) {
+    return call("stream_flags", [&](driver& d) {
+      if (d.ends_capture(on, "stream_flags")) return capture_unsupported;
+      *flags = d.stream_of(on)->blocking ? 0 : cuda::stream_non_blocking;
       return 0;
     });
   };
@@ -616,6 +696,7 @@ inline void driver::make_table() {
                       CUgraphNode_st* const** front, std::size_t* count) {
     return call("capture_info", [&](driver& d) {
       stream_state* stream = d.stream_of(on);
+      if (stream == nullptr) return cuda::driver_result::invalid_context;
       *status = stream->capturing != nullptr ? cuda::capture_active : cuda::capture_none;
       *id = 1;
       *into = handle<CUgraph_st>(stream->capturing);
@@ -652,7 +733,7 @@ inline void driver::make_table() {
       stream_state* stream = d.stream_of(on);
       if (stream->capturing != nullptr) return refused;
       if (one->of != stream->of) d.error("an event of one GPU on a stream of another");
-      one->at = d.enqueue(*stream, {});
+      one->at = d.enqueue(*stream, {}, false);
       return 0;
     });
   };
@@ -697,7 +778,7 @@ inline void driver::make_table() {
       d.check_reach(*gpu_of(context), run->to_device, run->width_bytes);
       d.check_reach(*gpu_of(context), run->from_device, run->width_bytes);
       auto made = std::make_unique<node>();
-      made->run = *run;
+      d.set(*made, *run);
       auto* const* nodes = reinterpret_cast<node* const*>(behind);
       made->behind.assign(nodes, nodes + count);
       made->context = context;
@@ -745,7 +826,7 @@ inline void driver::make_table() {
       if (place(run->to_device) != place(changed.run.to_device) ||
           place(run->from_device) != place(changed.run.from_device) || context != changed.context)
         return refused;
-      changed.run = *run;
+      d.set(changed, *run);
       return 0;
     });
   };
@@ -754,13 +835,17 @@ inline void driver::make_table() {
       auto* one = reinterpret_cast<executable*>(of);
       stream_state* stream = d.stream_of(on);
       if (stream->capturing != nullptr) return refused;
+      // Of one node real drivers took it.
+      if (one->nodes.size() > 1 && std::any_of(one->nodes.begin(), one->nodes.end(),
+                                               [&](const node& each) { return d.stale(each); }))
+        return refused;
       std::set<const op*> seen;
       if (one->last && !one->last->done && one->last != stream->last &&
           (!stream->last || !runs_behind(stream->last, one->last.get(), seen)))
         d.error("an executable is launched while it may run for another stream");
       op made;
       if (one->last) made.behind.push_back(one->last);
-      const op_ptr start = d.enqueue(*stream, std::move(made));
+      const op_ptr start = d.enqueue(*stream, std::move(made), false);
       std::map<const node*, op_ptr> run;
       op end_of;
       for (std::size_t at = 0; at < one->nodes.size(); ++at) {
@@ -776,7 +861,7 @@ inline void driver::make_table() {
         d.pending_.push_back(copy);
         end_of.behind.push_back(copy);
       }
-      one->last = d.enqueue(*stream, std::move(end_of));
+      one->last = d.enqueue(*stream, std::move(end_of), false);
       return 0;
     });
   };
