@@ -72,6 +72,10 @@ memory_view look_at(const driver_table& driver, const memory_facts& first, devic
   return seen;
 }
 
+memory_view look_at(const driver_table& driver, device_address address, std::uint64_t bytes) {
+  return look_at(driver, ask(driver, address), address, bytes);
+}
+
 bool reachable(const driver_table& driver, const memory_view& seen, int gpu, device_address address,
                std::uint64_t bytes) {
   // The attribute that names a GPU's access to an address says yes for memory of pools as well that

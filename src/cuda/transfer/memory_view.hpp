@@ -45,8 +45,9 @@ struct memory_view {
   unsigned long long id = 0;  // of the allocation, if it is one; 0 for virtual memory
 };
 
-// `first` is what was told of the address; bytes is at least 1. Throws device_error where the
-// driver fails.
+// Bytes is at least 1. Throws device_error where the driver fails.
+memory_view look_at(const driver_table& driver, device_address address, std::uint64_t bytes);
+// `first` is what was told of the address; the same otherwise.
 memory_view look_at(const driver_table& driver, const memory_facts& first, device_address address,
                     std::uint64_t bytes);
 

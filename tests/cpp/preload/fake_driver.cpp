@@ -579,6 +579,25 @@ int cuStreamGetId(CUstream_st* given, unsigned long long* id) {
   *id = stream->id;
   return success;
 }
+int cuStreamGetFlags(CUstream_st* given, unsigned* flags) {
+  const locked lock(mutex);
+  CUstream_st* stream = resolve(given);
+  if (stream == nullptr) return invalid_context;
+  *flags = stream->blocking ? 0 : 1;
+  return success;
+}
+int cuMemsetD8Async(address at, unsigned char value, std::size_t bytes, CUstream_st* given) {
+  const locked lock(mutex);
+  CUstream_st* stream = resolve(given);
+  if (stream == nullptr) return invalid_context;
+  stream->last = enqueue(before(stream), [at, value, bytes] {
+    std::memset(reinterpret_cast<void*>(at), value, bytes);
+  });
+  return success;
+}
+// There are neither pools nor virtual memory.
+int cuMemPoolGetAccess(int*, void*, void*) { return not_supported; }
+int cuMemGetAccess(unsigned long long*, const void*, address) { return not_supported; }
 int cuStreamGetCaptureInfo_v2(CUstream_st* given, int* status, unsigned long long* id,
                               CUgraph_st** graph, CUgraphNode_st* const** after,
                               std::size_t* count) {
@@ -789,6 +808,10 @@ static const listed all[] = {
     FAKE("cuStreamWaitEvent", 3020, cuStreamWaitEvent),
     FAKE("cuStreamGetCtx", 9020, cuStreamGetCtx),
     FAKE("cuStreamGetId", 12000, cuStreamGetId),
+    FAKE("cuStreamGetFlags", 5050, cuStreamGetFlags),
+    FAKE("cuMemsetD8Async", 3020, cuMemsetD8Async),
+    FAKE("cuMemPoolGetAccess", 11020, cuMemPoolGetAccess),
+    FAKE("cuMemGetAccess", 10020, cuMemGetAccess),
     FAKE("cuStreamGetCaptureInfo", 11030, cuStreamGetCaptureInfo_v2),
     FAKE("cuStreamUpdateCaptureDependencies", 11030, cuStreamUpdateCaptureDependencies),
     FAKE("cuThreadExchangeStreamCaptureMode", 10010, cuThreadExchangeStreamCaptureMode),
