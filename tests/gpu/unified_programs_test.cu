@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "gpu.hpp"
-#include "host/node.hpp"
 #include "random_at.hpp"
 #include "run/unified.hpp"
 
@@ -32,8 +31,9 @@ std::vector<float> floats(std::uint64_t n, std::uint64_t seed) {
 // Pages as each array has them, and all on the last GPU.
 template <class Data>
 void compare(std::uint32_t devices, const Data& data, float tolerance) {
-  host::node plain({.devices = devices, .warp_width = 32, .checks = false});
-  const auto expected = run::run_unified(plain, data, {}).values;
+  run::unified_request asked;
+  asked.gpus = devices;
+  const auto expected = run::unified_on_host(data, asked).values;
   for (const bool last : {false, true}) {
     workload::unified_placement placement;
     if (last) placement.pages = kernel::page_placement::on(devices - 1);

@@ -76,7 +76,7 @@ TEST(finepack_packet, known_bytes) {
                        0x12, 0xc0, 0x00, 0x00, 0x00, 0x00, 0x00, 0x40, 0x10, 0x04, 0xa0,
                        0xa1, 0xa2, 0xa3, 0xff, 0xff, 0xff, 0xfc, 0x01, 0xb0, 0x00};
   EXPECT_EQ(encode(p, {}), expected);
-  EXPECT_EQ(decode(expected, {}), p);
+  EXPECT_EQ(decode(expected, finepack_format{}), p);
 }
 
 // Table II.
@@ -112,7 +112,7 @@ TEST(finepack_packet, the_longest_lengths) {
   EXPECT_EQ(wire[2] & 3, 0);
   EXPECT_EQ(wire[3], 0);
   EXPECT_EQ(wire[20], 0);  // the sub-header's low bits
-  EXPECT_EQ(decode(wire, {}), p);
+  EXPECT_EQ(decode(wire, finepack_format{}), p);
   p.stores.back().bytes = 1005;
   p.data.push_back(7);
   EXPECT_EQ(refusal(p, {}), "FinePack packet: a payload of 4097 bytes; at most 4096 fit");
