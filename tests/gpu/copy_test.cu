@@ -461,7 +461,7 @@ TEST(copy, memory_that_comes_again_at_the_same_address_is_copied) {
 TEST(copy, captured_copies_run_in_the_callers_graph_again_and_again) {
   INTERLACE_NEED_GPUS(2);
   load_kernels();
-  constexpr std::uint64_t bytes = 48 * mebi + 5;
+  constexpr std::uint64_t bytes = 96 * mebi + 5;  // between GPUs less is one copy
   for (const auto mode : {cudaStreamCaptureModeGlobal, cudaStreamCaptureModeRelaxed})
     for (const auto& way : directions()) {
       copier by = copier_of(copy_executor::automatic);
@@ -544,7 +544,8 @@ TEST(copy, memory_of_pools_arrives_whoever_may_reach_it) {
     by.copy_async(back.data, data, bytes, stream);
     INTERLACE_CUDA_CHECK(cudaStreamSynchronize(stream));
     EXPECT_TRUE(std::equal(back.data, back.data + bytes, pinned.data));
-    EXPECT_EQ(over_paths(by.statistics()), shared ? 2U : 0U);
+    // The GPU that sends is the one that copies: its own memory to a relay, but no relay into it.
+    EXPECT_EQ(over_paths(by.statistics()), shared ? 2U : 1U);
     INTERLACE_CUDA_CHECK(cudaFreeAsync(data, stream));
     INTERLACE_CUDA_CHECK(cudaStreamSynchronize(stream));
     INTERLACE_CUDA_CHECK(cudaStreamDestroy(stream));

@@ -27,19 +27,20 @@ using fake::kind;
 
 constexpr std::uint64_t slot_bytes = 40'000;
 
-// Three GPUs, each with a link to the others and one to the host.
+// Three GPUs, each with a link to the others and one to the host, so slow that several paths gain
+// with few bytes.
 machine::machine mesh() {
   machine::machine made = machine::make_machine(3);
   made.gpu.copy_engines = 8;
   made.gpu.copy_setup_ps = made.gpu.copy_launch_ps = made.gpu.copy_event_ps = 0;
-  made.gpu.copy_bytes_per_s = 1e12;
-  made.gpu.dram.bytes_per_s = 1e12;
-  made.host.memory_bytes_per_s = 1e12;
+  made.gpu.copy_bytes_per_s = 1e9;
+  made.gpu.dram.bytes_per_s = 1e9;
+  made.host.memory_bytes_per_s = 1e9;
   for (std::uint32_t one = 0; one < 3; ++one) {
     for (std::uint32_t other = one + 1; other < 3; ++other)
       made.links.push_back(
-          machine::make_link(machine::gpu_end(one), machine::gpu_end(other), 50e9));
-    made.links.push_back(machine::pcie_link(machine::gpu_end(one), machine::host_end(), 50e9));
+          machine::make_link(machine::gpu_end(one), machine::gpu_end(other), 50e6));
+    made.links.push_back(machine::pcie_link(machine::gpu_end(one), machine::host_end(), 50e6));
   }
   for (machine::link& edge : made.links) edge.latency_ps = 0;
   return made;

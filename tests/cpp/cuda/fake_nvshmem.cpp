@@ -36,6 +36,7 @@ void note(const std::string& word) { log += (log.empty() ? "" : " ") + word; }
 
 }  // namespace
 
+#pragma GCC visibility push(default)
 extern "C" {
 
 const char* fake_log() { return log.c_str(); }
@@ -87,3 +88,4 @@ void nvshmemx_barrier_all_on_stream(void* stream) {
 }
 
 }  // extern "C"
+#pragma GCC visibility pop
