@@ -19,8 +19,8 @@
 
 namespace {
 
-using interlace::sim::decode;
-using interlace::sim::encode;
+using interlace::sim::decode_reply;
+using interlace::sim::encode_reply;
 using interlace::sim::reply_decoalescer;
 using interlace::sim::reply_format;
 using interlace::sim::reply_packet;
@@ -34,7 +34,7 @@ bytes seeded_packet(std::mt19937_64& random, const reply_format& f) {
   for (std::uint64_t k = 0; k < n; ++k) p.ids.push_back(static_cast<std::uint16_t>(random() % 40));
   const std::uint64_t size = p.coalesced ? n * f.piece_bytes : f.line_bytes;
   for (std::uint64_t k = 0; k < size; ++k) p.data.push_back(static_cast<std::uint8_t>(random()));
-  return encode(p, f);
+  return encode_reply(p, f);
 }
 
 void mutate(std::mt19937_64& random, bytes& b) {
@@ -88,8 +88,8 @@ int main(int argc, char** argv) {
       bytes b = seeded_packet(random, f);
       mutate(random, b);
       try {
-        const reply_packet p = decode(b, f);
-        if (encode(p, f) != b) return report(b, f, "decoded, but encodes to other bytes");
+        const reply_packet p = decode_reply(b, f);
+        if (encode_reply(p, f) != b) return report(b, f, "decoded, but encodes to other bytes");
         ++accepted;
         reply_decoalescer taker;
         for (std::uint16_t id = 0; id < 40; ++id) {

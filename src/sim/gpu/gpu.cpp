@@ -802,7 +802,7 @@ void gpu::replied(std::uint32_t unit, std::uint32_t entry, line_access l) {
 
 void gpu::take_replies(std::span<const std::uint8_t> packet) {
   ++counters_.loads.coalesced;
-  for (const std::uint16_t id : decode(packet, replies_->format()).ids) {
+  for (const std::uint16_t id : decode_reply(packet, replies_->format()).ids) {
     ++counters_.loads.pieces;
     if (!decoalescer_.arrived(id).complete) continue;
     const std::uint32_t unit = id / config_.l1.mshrs;

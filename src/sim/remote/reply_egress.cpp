@@ -80,7 +80,7 @@ void reply_egress::send_all() {
       free_slots_.pop_back();
     }
     // Values are in the simulated program's memory already.
-    slots_[slot] = encode(
+    slots_[slot] = encode_reply(
         reply_packet{true, next_.ids, std::vector<std::uint8_t>(n * format_.piece_bytes)}, format_);
     message m;
     m.kind = message_kind::coalesced_reply;

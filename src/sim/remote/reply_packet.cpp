@@ -32,7 +32,7 @@ std::uint16_t id_at(std::span<const std::uint8_t> bytes, std::size_t at) {
 
 }  // namespace
 
-std::vector<std::uint8_t> encode(const reply_packet& packet, const reply_format& format) {
+std::vector<std::uint8_t> encode_reply(const reply_packet& packet, const reply_format& format) {
   check_format(format);
   const auto n = static_cast<std::uint32_t>(packet.ids.size());
   const std::uint32_t most = packet.coalesced ? format.most_pieces() : 1;
@@ -64,7 +64,7 @@ std::vector<std::uint8_t> encode(const reply_packet& packet, const reply_format&
   return bytes;
 }
 
-reply_packet decode(std::span<const std::uint8_t> bytes, const reply_format& format) {
+reply_packet decode_reply(std::span<const std::uint8_t> bytes, const reply_format& format) {
   check_format(format);
   if (bytes.size() < reply_header_bytes) {
     refuse("cut: " + std::to_string(bytes.size()) + " bytes; the header alone has " +

@@ -47,10 +47,10 @@ struct reply_packet {
   friend bool operator==(const reply_packet&, const reply_packet&) = default;
 };
 
-// Both throw model_error with one sentence. encode: about what has no encoding: too few or too many
-// IDs, data that is not as long as they say. decode: about bytes that encode does not make; so
-// decode and encode are exact inverses.
-std::vector<std::uint8_t> encode(const reply_packet& packet, const reply_format& format);
-reply_packet decode(std::span<const std::uint8_t> bytes, const reply_format& format);
+// Both throw model_error with one sentence. encode_reply: about what has no encoding: too few or
+// too many IDs, data that is not as long as they say. decode_reply: about bytes that encode_reply
+// does not make; so they are exact inverses.
+std::vector<std::uint8_t> encode_reply(const reply_packet& packet, const reply_format& format);
+reply_packet decode_reply(std::span<const std::uint8_t> bytes, const reply_format& format);
 
 }  // namespace interlace::sim

@@ -131,7 +131,7 @@ TEST(reply_coalescer, de_coalescing_is_the_inverse) {
         }
         held[out.to].erase(held[out.to].begin(),
                            held[out.to].begin() + static_cast<std::ptrdiff_t>(out.ids.size()));
-        const reply_packet came = decode(encode(sent, format), format);
+        const reply_packet came = decode_reply(encode_reply(sent, format), format);
         for (std::size_t k = 0; k < came.ids.size(); ++k) {
           const auto found = takers[out.to].arrived(came.ids[k]);
           got[{out.to, came.ids[k]}] |= 1U << found.number;

@@ -19,9 +19,9 @@ template <class Packet>
 std::string refusal(const Packet& packet, const reply_format& format) {
   try {
     if constexpr (std::is_same_v<Packet, bytes>) {
-      decode(packet, format);
+      decode_reply(packet, format);
     } else {
-      encode(packet, format);
+      encode_reply(packet, format);
     }
   } catch (const model_error& e) {
     return e.what();
@@ -45,13 +45,13 @@ TEST(reply_packet, known_bytes) {
   reply_packet line{false, {0x1234}, bytes(64, 0xab)};
   bytes expected{0x20, 0x00, 0x12, 0x34};
   expected.insert(expected.end(), 64, 0xab);
-  EXPECT_EQ(encode(line, {}), expected);
-  EXPECT_EQ(decode(expected, reply_format{}), line);
+  EXPECT_EQ(encode_reply(line, {}), expected);
+  EXPECT_EQ(decode_reply(expected, reply_format{}), line);
 
   const reply_packet two{true, {0x0102, 0x0304}, {1, 2, 3, 4, 5, 6, 7, 8}};
   const bytes pieces{0x24, 0x20, 0, 0, 0x01, 0x02, 1, 2, 3, 4, 0x03, 0x04, 5, 6, 7, 8};
-  EXPECT_EQ(encode(two, {}), pieces);
-  EXPECT_EQ(decode(pieces, reply_format{}), two);
+  EXPECT_EQ(encode_reply(two, {}), pieces);
+  EXPECT_EQ(decode_reply(pieces, reply_format{}), two);
 }
 
 TEST(reply_packet, sizes_of_all_granularities) {
@@ -62,7 +62,7 @@ TEST(reply_packet, sizes_of_all_granularities) {
   EXPECT_EQ(reply_format{}.bytes_of_pieces(10), 64U);        // four flits of 16 bytes
   EXPECT_EQ(reply_format{}.bytes_of_line(), 68U);            // five
   const reply_packet ten{true, std::vector<std::uint16_t>(10, 7), bytes(40, 1)};
-  EXPECT_EQ(encode(ten, {}).size(), 64U);
+  EXPECT_EQ(encode_reply(ten, {}).size(), 64U);
 }
 
 TEST(reply_packet, encode_and_decode_are_inverses) {
@@ -73,13 +73,13 @@ TEST(reply_packet, encode_and_decode_are_inverses) {
     f.piece_bytes = 4U << random() % 3;
     f.packet_bytes = static_cast<std::uint32_t>(f.bytes_of_pieces(1) + random() % 128);
     const reply_packet p = random_packet(random, f);
-    const bytes wire = encode(p, f);
+    const bytes wire = encode_reply(p, f);
     EXPECT_EQ(wire.size(), p.coalesced ? f.bytes_of_pieces(static_cast<std::uint32_t>(p.ids.size()))
                                        : f.bytes_of_line());
     if (p.coalesced) {
       EXPECT_LE(wire.size(), f.packet_bytes);
     }
-    ASSERT_EQ(decode(wire, f), p);
+    ASSERT_EQ(decode_reply(wire, f), p);
   }
 }
 
@@ -97,8 +97,8 @@ TEST(reply_packet, what_has_no_encoding_is_refused) {
 }
 
 TEST(reply_packet, malformed_bytes_are_refused) {
-  const bytes good = encode(reply_packet{true, {5, 6}, bytes(8, 1)}, {});
-  const bytes line = encode(reply_packet{false, {5}, bytes(64, 1)}, {});
+  const bytes good = encode_reply(reply_packet{true, {5, 6}, bytes(8, 1)}, {});
+  const bytes line = encode_reply(reply_packet{false, {5}, bytes(64, 1)}, {});
   const auto with = [](bytes b, const std::function<void(bytes&)>& change) {
     change(b);
     return refusal(b, {});
@@ -127,15 +127,15 @@ TEST(reply_packet, decoded_bytes_encode_to_themselves) {
   std::mt19937_64 random(2);
   std::uint32_t accepted = 0;
   for (int round = 0; round < 5000; ++round) {
-    bytes b = encode(random_packet(random, {}), {});
+    bytes b = encode_reply(random_packet(random, {}), {});
     for (std::uint64_t k = random() % 3; k > 0; --k) {
       auto& byte = b[random() % b.size()];
       byte = static_cast<std::uint8_t>(byte ^ 1U << random() % 8);
     }
     try {
-      const reply_packet p = decode(b, reply_format{});
+      const reply_packet p = decode_reply(b, reply_format{});
       ++accepted;
-      ASSERT_EQ(encode(p, {}), b);
+      ASSERT_EQ(encode_reply(p, {}), b);
     } catch (const model_error&) {
     }
   }
