@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
-import numpy as np
 import typer
 
 from interlace import loading, table
@@ -126,6 +125,8 @@ def shapes(most: int) -> tuple[dict[str, tuple[int, ...]], int, int]:
 
 def random_tensors(of: Mapping[str, tuple[int, ...]], framework: str, seed: int = 0) -> Tensors:
     """Tensors that share random bytes, but begin at different ones."""
+    import numpy as np
+
     most = max(ELEMENT * prod(shape) for shape in of.values())
     data = bytearray(np.random.default_rng(seed).bytes(most + STEP * len(of)))
     made: Tensors = {}
@@ -148,6 +149,8 @@ def differing(one: Tensors, other: Tensors) -> int:
 
 
 def _equal(one: Any, other: Any) -> bool:
+    import numpy as np
+
     if one.dtype != other.dtype or one.shape != other.shape:
         return False
     if isinstance(one, np.ndarray):
@@ -190,6 +193,8 @@ def _settle(framework: str, device: str) -> None:
 
 
 def _timed(load: Callable[[], Tensors], framework: str, device: str) -> tuple[float, Tensors]:
+    import numpy as np
+
     _settle(framework, device)
     begin = time.perf_counter()
     found = load()
@@ -243,6 +248,8 @@ def measure(
 
 
 def _on_host(tensor: Any) -> Any:
+    import numpy as np
+
     if isinstance(tensor, np.ndarray):
         return tensor
     return tensor.get() if type(tensor).__module__.startswith("cupy") else tensor.cpu()

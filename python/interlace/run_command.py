@@ -82,7 +82,7 @@ def check_environment(environment: Mapping[str, str]) -> None:
                 raise UserError(f"{name}={value!r} is no size; give bytes, such as 65536, 64K, 2M")
 
 
-def library() -> Path:
+def preload_library() -> Path:
     """The library of this installation."""
     spec = importlib.util.find_spec("interlace._core")
     folders = [Path(__file__).parent]
@@ -453,7 +453,7 @@ def run_command(
     if json_file is not None:
         check_writable(json_file, "--json")
     check_environment(os.environ)
-    preloaded = library()
+    preloaded = preload_library()
     file, code, refused = find_program(program[0], os.environ)
     if file is None:
         typer.echo(f"interlace: {refused}", err=True)

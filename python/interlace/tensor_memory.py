@@ -9,8 +9,6 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from interlace.errors import UserError
 
 FRAMEWORKS = ("torch", "cupy", "numpy")
@@ -104,7 +102,7 @@ class Memory:
                 self._bytes = self._module.empty(size, dtype="uint8")
             self.address = int(self._bytes.data.ptr)
         else:
-            self._bytes = np.empty(size, dtype="uint8")
+            self._bytes = self._module.empty(size, dtype="uint8")
             self.address = int(self._bytes.ctypes.data)
 
     def tensor(self, offset: int, size: int, dtype: str, shape: Sequence[int]) -> Any:
@@ -172,6 +170,8 @@ class Bytes(NamedTuple):
 
 def bytes_of(name: str, tensor: Any) -> Bytes:
     """The bytes of a contiguous tensor; raises UserError, which names it, for any other."""
+    import numpy as np
+
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(tensor, torch.Tensor):
         return _of_torch(name, tensor)

@@ -251,7 +251,10 @@ def test_help_and_version(run: Run) -> None:
     for words in ([], ["--help"], ["-h"]):
         ran = run(*words)
         assert ran.code == 0
-        assert "  bench      Measure copies, and what mechanisms cost and hide.\n" in ran.out
+        assert (
+            "  bench      Measure copies, what mechanisms cost and hide, the simulator.\n"
+            in ran.out
+        )
         assert "  study      Run a workload by every mechanism and compare.\n" in ran.out
     ran = run("study", "--help")
     assert ran.code == 0

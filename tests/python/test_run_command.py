@@ -180,7 +180,7 @@ def test_a_file_that_cannot_be_written_stops_it_first(call: Call, tmp_path: Path
 def test_preloaded_libraries_of_others_stay(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LD_PRELOAD", "libm.so.6")
     ended = call("--", "sh", "-c", 'echo "$LD_PRELOAD"')
-    assert ended.out == f"{run_command.library()}:libm.so.6\n"
+    assert ended.out == f"{run_command.preload_library()}:libm.so.6\n"
 
 
 def started(*words: str) -> subprocess.Popen[str]:

@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-import numpy as np
-
 from interlace.machines import Machine, load_machine, to_core
 from interlace.mechanisms import BASELINE, WITHOUT_TRANSFERS
 from interlace.nodes import CudaNode, in_processes
@@ -97,6 +95,8 @@ class Runner:
         return results
 
     def _checked(self, workload: Workload, node: str, machine: str, outcome: Outcome) -> Outcome:
+        import numpy as np
+
         error: float | None = None
         if node == "cuda" and outcome.case.mechanism.endswith(WITHOUT_TRANSFERS):
             check_time(outcome)

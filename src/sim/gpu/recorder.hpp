@@ -73,7 +73,7 @@ class recorder {
   // Inlined, for what a kernel says of an access is mostly known when it is compiled.
   [[gnu::always_inline]] std::uint32_t on_access(const kernel::access& a) {
     const instruction_kind kind = kind_of(a);
-    std::uint64_t address = reinterpret_cast<std::uintptr_t>(a.address);
+    auto address = reinterpret_cast<std::uintptr_t>(a.address);
     if (a.space != kernel::memory_space::shared) {
       address -= reinterpret_cast<std::uintptr_t>(settings_->address_base);
     }
