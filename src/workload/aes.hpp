@@ -92,7 +92,7 @@ struct aes_kernel {
           if (lane.global_index() * 16 >= text.size) return;
           state& s = states[lane];
           if (round != 0) {
-            state shifted;
+            state shifted{};
             for (auto k : lane.range(0U, 16U)) {
               const auto at = static_cast<std::uint32_t>(k);
               // Row r of column c comes from column c + r.

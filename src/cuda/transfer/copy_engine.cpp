@@ -168,8 +168,13 @@ copy_engine::copy_engine(const driver_table& driver, const copy_options& options
 }
 
 copy_engine::~copy_engine() {
-  // The driver gives the memory of captured graphs back when they end, which may be later.
-  if (parts_ && parts_->captured.load() > 0) (void)parts_.release();
+  // The driver gives the memory of captured graphs back when they end, which may be later, and must
+  // not be called then: what they use is kept until another engine ends.
+  static std::mutex mutex;
+  static auto* const outlived = new std::vector<std::unique_ptr<parts>>();
+  const std::lock_guard lock(mutex);
+  std::erase_if(*outlived, [](const auto& one) { return one->captured.load() == 0; });
+  if (parts_ && parts_->captured.load() > 0) outlived->push_back(std::move(parts_));
 }
 
 void copy_engine::report(const std::string& sentence) {

@@ -12,12 +12,14 @@ constexpr std::uint32_t data_reply = 0b0010;
 constexpr std::uint32_t of_line = 0b00;
 constexpr std::uint32_t of_pieces = 0b01;
 
-[[noreturn]] void refuse(const std::string& what) { throw model_error("reply packet: " + what); }
+[[noreturn]] void refuse_reply(const std::string& what) {
+  throw model_error("reply packet: " + what);
+}
 
 void check_format(const reply_format& f) {
   if (f.packet_bytes < f.bytes_of_pieces(1)) {
-    refuse("a packet of " + std::to_string(f.packet_bytes) + " bytes has no room for a piece of " +
-           std::to_string(f.piece_bytes));
+    refuse_reply("a packet of " + std::to_string(f.packet_bytes) +
+                 " bytes has no room for a piece of " + std::to_string(f.piece_bytes));
   }
 }
 
@@ -37,13 +39,13 @@ std::vector<std::uint8_t> encode_reply(const reply_packet& packet, const reply_f
   const auto n = static_cast<std::uint32_t>(packet.ids.size());
   const std::uint32_t most = packet.coalesced ? format.most_pieces() : 1;
   if (packet.ids.empty() || packet.ids.size() > most) {
-    refuse(std::to_string(packet.ids.size()) + " responses; a packet has 1 to " +
-           std::to_string(most));
+    refuse_reply(std::to_string(packet.ids.size()) + " responses; a packet has 1 to " +
+                 std::to_string(most));
   }
   const std::uint32_t expected = packet.coalesced ? n * format.piece_bytes : format.line_bytes;
   if (packet.data.size() != expected) {
-    refuse(std::to_string(packet.data.size()) + " bytes of data for responses of " +
-           std::to_string(expected));
+    refuse_reply(std::to_string(packet.data.size()) + " bytes of data for responses of " +
+                 std::to_string(expected));
   }
   std::vector<std::uint8_t> bytes;
   bytes.reserve(packet.coalesced ? format.bytes_of_pieces(n) : format.bytes_of_line());
@@ -67,33 +69,34 @@ std::vector<std::uint8_t> encode_reply(const reply_packet& packet, const reply_f
 reply_packet decode_reply(std::span<const std::uint8_t> bytes, const reply_format& format) {
   check_format(format);
   if (bytes.size() < reply_header_bytes) {
-    refuse("cut: " + std::to_string(bytes.size()) + " bytes; the header alone has " +
-           std::to_string(reply_header_bytes));
+    refuse_reply("cut: " + std::to_string(bytes.size()) + " bytes; the header alone has " +
+                 std::to_string(reply_header_bytes));
   }
-  if ((bytes[0] & 3U) != 0 || (bytes[1] & 0xfU) != 0) refuse("a reserved bit of the header is set");
+  if ((bytes[0] & 3U) != 0 || (bytes[1] & 0xfU) != 0)
+    refuse_reply("a reserved bit of the header is set");
   if (bytes[0] >> 4U != data_reply) {
-    refuse("type " + std::to_string(bytes[0] >> 4U) + " is that of another message; a reply has " +
-           std::to_string(data_reply));
+    refuse_reply("type " + std::to_string(bytes[0] >> 4U) +
+                 " is that of another message; a reply has " + std::to_string(data_reply));
   }
   const std::uint32_t compression = bytes[0] >> 2U & 3U;
   const std::uint32_t n = bytes[1] >> 4U;
   const std::uint16_t id = id_at(bytes, 2);
   if (compression != of_line && compression != of_pieces) {
-    refuse("compression " + std::to_string(compression) + " is unknown");
+    refuse_reply("compression " + std::to_string(compression) + " is unknown");
   }
   reply_packet packet;
   packet.coalesced = compression == of_pieces;
   if (packet.coalesced && (n == 0 || n > format.most_pieces())) {
-    refuse(std::to_string(n) + " pieces; a packet has 1 to " +
-           std::to_string(format.most_pieces()));
+    refuse_reply(std::to_string(n) + " pieces; a packet has 1 to " +
+                 std::to_string(format.most_pieces()));
   }
-  if (!packet.coalesced && n != 0) refuse("a line with a count");
-  if (packet.coalesced && id != 0) refuse("pieces with an ID in the header");
+  if (!packet.coalesced && n != 0) refuse_reply("a line with a count");
+  if (packet.coalesced && id != 0) refuse_reply("pieces with an ID in the header");
   const std::uint32_t expected =
       packet.coalesced ? format.bytes_of_pieces(n) : format.bytes_of_line();
   if (bytes.size() != expected) {
-    refuse("its header says " + std::to_string(expected) + " bytes, but there are " +
-           std::to_string(bytes.size()));
+    refuse_reply("its header says " + std::to_string(expected) + " bytes, but there are " +
+                 std::to_string(bytes.size()));
   }
   if (!packet.coalesced) {
     packet.ids.push_back(id);
