@@ -205,6 +205,7 @@ class explorer {
         installed_gpu one = driver_.installed(index);
         one.bus_id = lower(one.bus_id);
         installed_.emplace(one.bus_id, one);
+        result_.installed = installed_.size();
       } catch (const gpu_lost& error) {
         lost_ += 1;
         remark("GPU " + std::to_string(index) + " is left out: " + error.what() + ".");

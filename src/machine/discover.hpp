@@ -106,6 +106,8 @@ struct discovery {
   std::vector<std::string> queried;     // fields of `found` that the driver told: "gpu.clock_hz"
   std::vector<std::string> link_rates;  // where each link's bytes_per_s is from
   std::vector<found_device> devices;
+  std::size_t installed =
+      0;  // GPUs that the driver manages, also those that are hidden; 0: unknown
   std::vector<std::vector<std::string>> relations;  // "X", "NV18", "PIX", "SYS" ...
   std::vector<std::string> remarks;                 // sentences
   std::string driver_version;

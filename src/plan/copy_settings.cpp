@@ -1,8 +1,10 @@
 #include "plan/copy_settings.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <limits>
+#include <map>
 #include <string_view>
 
 #include "base/errors.hpp"
@@ -62,6 +64,27 @@ std::optional<std::vector<int>> relays_of(const std::string& variable, const std
   }
 }
 
+std::optional<std::uint64_t> threshold_of(const std::string& variable, const std::string& text) {
+  if (text == "auto") return std::nullopt;
+  return bytes_of(variable, text);
+}
+
+std::uint32_t chunks_of(const std::string& variable, const std::string& text) {
+  if (text == "auto") return 0;
+  const auto number = whole(text);
+  if (!number || *number == 0 || *number > most_copy_chunks)
+    throw usage_error(variable + "='" + text + "' is neither auto nor from 1 to " +
+                      std::to_string(most_copy_chunks));
+  return static_cast<std::uint32_t>(*number);
+}
+
+std::string profile_of(const std::string& variable, const std::string& text) {
+  if (text != "auto" && text != "none" && text.find('/') == std::string::npos)
+    throw usage_error(variable + "='" + text +
+                      "' is neither auto nor none nor the path of a file (./profile.json)");
+  return text;
+}
+
 std::uint32_t graphs_of(const std::string& variable, const std::string& text) {
   const auto number = whole(text);
   if (!number || *number == 0 || *number > 65536)
@@ -70,20 +93,28 @@ std::uint32_t graphs_of(const std::string& variable, const std::string& text) {
   return static_cast<std::uint32_t>(*number);
 }
 
+std::optional<std::string> traffic_file_of(const std::string& variable, const std::string& text) {
+  if (text == "auto") return std::nullopt;
+  if (text == "none") return std::string();
+  if (text.find('/') == std::string::npos)
+    throw usage_error(variable + "='" + text +
+                      "' is no file; give auto, none, or a path such as /dev/shm/copies");
+  return text;
+}
+
 constexpr const char* executor_variable = "INTERLACE_COPY";
 constexpr const char* threshold_variable = "INTERLACE_COPY_THRESHOLD";
 constexpr const char* relays_variable = "INTERLACE_COPY_RELAYS";
+constexpr const char* chunks_variable = "INTERLACE_COPY_CHUNKS";
+constexpr const char* profile_variable = "INTERLACE_COPY_PROFILE";
 constexpr const char* staging_variable = "INTERLACE_COPY_STAGING";
 constexpr const char* graphs_variable = "INTERLACE_COPY_GRAPHS";
+constexpr const char* traffic_variable = "INTERLACE_COPY_TRAFFIC";
 
 }  // namespace
 
 copy_options copy_options::from_environment() {
-  return plan::read_copy_options([](const std::string& name) -> std::optional<std::string> {
-    const char* value = std::getenv(name.c_str());  // NOLINT(concurrency-mt-unsafe): not set here
-    if (value == nullptr || *value == '\0') return std::nullopt;
-    return value;
-  });
+  return plan::read_copy_options(plan::value_of_environment);
 }
 
 namespace plan {
@@ -92,12 +123,27 @@ const std::vector<copy_setting>& copy_settings() {
   static const std::vector<copy_setting> all{
       {executor_variable, "auto",
        "how large messages are copied: auto, direct (one plain copy), streams, graphs"},
-      {threshold_variable, "1M", "a message of fewer bytes is one plain copy"},
+      {threshold_variable, "auto",
+       "a message of fewer bytes is one plain copy; auto: 1M, or from the first such message on "
+       "less "
+       "where the profile says so"},
       {relays_variable, "all", "where messages may be staged: all, none, or as gpu1,gpu2,host"},
+      {chunks_variable, "auto", "chunks of a part that is staged: auto, or 1 to 1024"},
+      {profile_variable, "auto",
+       "what was tuned: auto (by interlace tune copy for these GPUs), none, or a file"},
       {staging_variable, "256M", "staging memory on each GPU, and on the host, at most"},
       {graphs_variable, "128", "executable graphs that are kept"},
+      {traffic_variable, "auto",
+       "the file in which processes see each other's messages: auto (in /dev/shm), none, or a "
+       "path"},
   };
   return all;
+}
+
+std::optional<std::string> value_of_environment(const std::string& name) {
+  const char* value = std::getenv(name.c_str());  // NOLINT(concurrency-mt-unsafe): not set here
+  if (value == nullptr || *value == '\0') return std::nullopt;
+  return value;
 }
 
 copy_options read_copy_options(
@@ -106,12 +152,35 @@ copy_options read_copy_options(
   if (const auto text = value_of(executor_variable))
     made.executor = executor_of(executor_variable, *text);
   if (const auto text = value_of(threshold_variable))
-    made.threshold_bytes = bytes_of(threshold_variable, *text);
+    made.threshold_bytes = threshold_of(threshold_variable, *text);
   if (const auto text = value_of(relays_variable)) made.relays = relays_of(relays_variable, *text);
+  if (const auto text = value_of(chunks_variable)) made.chunks = chunks_of(chunks_variable, *text);
+  if (const auto text = value_of(profile_variable))
+    made.profile = profile_of(profile_variable, *text);
   if (const auto text = value_of(staging_variable))
     made.staging_bytes = bytes_of(staging_variable, *text);
   if (const auto text = value_of(graphs_variable)) made.graphs = graphs_of(graphs_variable, *text);
+  if (const auto text = value_of(traffic_variable))
+    made.traffic_file = traffic_file_of(traffic_variable, *text);
   return made;
+}
+
+copy_options read_copy_options(const std::vector<std::string>& words) {
+  std::map<std::string, std::string> given;
+  for (const std::string& word : words) {
+    const auto equals = word.find('=');
+    const std::string name = word.substr(0, equals);
+    const auto& all = copy_settings();
+    if (equals == std::string::npos ||
+        std::none_of(all.begin(), all.end(), [&](const auto& one) { return one.variable == name; }))
+      throw usage_error("'" + word +
+                        "' is no setting of copies; give words such as INTERLACE_COPY=streams");
+    given.insert_or_assign(name, word.substr(equals + 1));
+  }
+  return read_copy_options([&](const std::string& name) {
+    const auto found = given.find(name);
+    return found == given.end() ? value_of_environment(name) : std::optional(found->second);
+  });
 }
 
 }  // namespace plan

@@ -3,6 +3,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <sstream>
 
 #include "base/errors.hpp"
 #include "cuda/check.hpp"
@@ -10,6 +11,7 @@
 #include "cuda/load_kernel.hpp"
 #include "cuda/memory/memory.hpp"
 #include "interlace/copy.hpp"
+#include "plan/copy_settings.hpp"
 #include "run/copy_bench.hpp"
 
 namespace interlace::run {
@@ -63,15 +65,14 @@ copier& copier_of(const std::string& method) {
   const std::lock_guard lock(mutex);
   auto& found = made[method];
   if (found) return *found;
-  copy_options options = copy_options::from_environment();
-  if (method == "streams")
-    options.executor = copy_executor::streams;
-  else if (method == "graphs")
-    options.executor = copy_executor::graphs;
-  else if (method != "auto")
-    throw usage_error("unknown method '" + method +
-                      "'; there are memcpy, auto, streams and graphs");
-  found = std::make_unique<copier>(options);
+  std::vector<std::string> words;
+  if (method == "auto" || method == "streams" || method == "graphs") {
+    words.push_back("INTERLACE_COPY=" + method);
+  } else {
+    std::istringstream settings(method);
+    for (std::string word; settings >> word;) words.push_back(word);
+  }
+  found = std::make_unique<copier>(plan::read_copy_options(words));
   found->prepare();
   return *found;
 }

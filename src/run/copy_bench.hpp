@@ -12,8 +12,9 @@ struct copy_request {
   // From and to: CUDA's numbers of GPUs, -1 the host's page-locked memory. All are enqueued, each
   // on a stream of its own, before any is waited for.
   std::vector<std::pair<int, int>> messages;
-  std::uint64_t bytes = 0;                             // of each
-  std::vector<std::string> methods{"memcpy", "auto"};  // and "streams", "graphs"
+  std::uint64_t bytes = 0;  // of each
+  // Also "streams", "graphs", and settings with spaces between: "INTERLACE_COPY=graphs ...".
+  std::vector<std::string> methods{"memcpy", "auto"};
   std::uint32_t warmup = 3;
   std::uint32_t repeats = 20;
 };

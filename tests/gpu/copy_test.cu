@@ -1,7 +1,14 @@
 // Copies over several paths on real GPUs: every byte of every direction and size, in the order of
 // the caller's streams, with delays that show a missing wait.
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <array>
+#include <atomic>
+#include <chrono>
 #include <cstdio>
+#include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <random>
 #include <string>
@@ -181,6 +188,7 @@ copier copier_of(copy_executor executor, std::uint64_t threshold = 1) {
   copy_options options;
   options.executor = executor;
   options.threshold_bytes = threshold;
+  options.traffic_file = "";  // each copier of a test by itself
   copier made(options);
   made.prepare();
   return made;
@@ -276,37 +284,79 @@ TEST(copy, windows_of_messages_on_many_streams_overlap_and_arrive) {
   }
 }
 
-TEST(copy, threads_copy_in_all_directions_at_once) {
+// Eight threads, each four times with a user between memories that `pick` chooses.
+template <class Pick>
+void copy_by_threads(copier& by, copy_executor executor, const Pick& pick) {
+  std::vector<std::string> failures(8);
+  std::vector<std::thread> running;
+  for (std::size_t thread = 0; thread < failures.size(); ++thread)
+    running.emplace_back([&, thread] {
+      try {
+        std::mt19937_64 random(thread + 100);
+        for (int turn = 0; turn < 4; ++turn) {
+          const std::pair<int, int> way = pick(random);
+          user one(way.first, way.second, 16 * mebi + 512);
+          for (int message = 0; message < 12; ++message)
+            one.enqueue(by, 1 + random() % (16 * mebi), random() % 512, random() % 512, random(),
+                        random() % 4 == 0 ? 50'000 : 0);
+          if (const auto wrong = one.wrong(); wrong != 0)
+            failures[thread] = std::to_string(wrong) + " bytes wrong, " + text(way, 0, executor);
+        }
+      } catch (const std::exception& error) {
+        failures[thread] = error.what();
+      }
+    });
+  for (std::thread& one : running) one.join();
+  for (const std::string& failure : failures) EXPECT_EQ(failure, "");
+}
+
+// Of one pair, all over several paths; of all pairs, which keep off each other's links.
+TEST(copy, threads_copy_in_one_direction_and_in_all_at_once) {
   INTERLACE_NEED_GPUS(2);
   load_kernels();
   const int gpus = static_cast<int>(gpu_test::gpus_here());
   for (const copy_executor executor : {copy_executor::automatic, copy_executor::graphs}) {
+    for (const auto& way : {std::pair(host, 0), std::pair(0, host)}) {
+      copier by = copier_of(executor);
+      copy_by_threads(by, executor, [&](std::mt19937_64&) { return way; });
+      EXPECT_GT(over_paths(by.statistics()), 100U);
+    }
     copier by = copier_of(executor);
-    std::vector<std::string> failures(8);
-    std::vector<std::thread> running;
-    for (std::size_t thread = 0; thread < failures.size(); ++thread)
-      running.emplace_back([&, thread] {
-        try {
-          std::mt19937_64 random(thread + 100);
-          for (int turn = 0; turn < 4; ++turn) {
-            const int from = static_cast<int>(random() % static_cast<unsigned>(gpus + 1)) - 1;
-            int to = static_cast<int>(random() % static_cast<unsigned>(gpus)) - 1;
-            if (to >= from) ++to;
-            user one(from, to, 16 * mebi + 512);
-            for (int message = 0; message < 12; ++message)
-              one.enqueue(by, 1 + random() % (16 * mebi), random() % 512, random() % 512, random(),
-                          random() % 4 == 0 ? 50'000 : 0);
-            if (const auto wrong = one.wrong(); wrong != 0)
-              failures[thread] =
-                  std::to_string(wrong) + " bytes wrong, " + text({from, to}, 0, executor);
-          }
-        } catch (const std::exception& error) {
-          failures[thread] = error.what();
-        }
-      });
-    for (std::thread& one : running) one.join();
-    for (const std::string& failure : failures) EXPECT_EQ(failure, "");
-    EXPECT_GT(over_paths(by.statistics()), 20U);
+    copy_by_threads(by, executor, [&](std::mt19937_64& random) {
+      const int from = static_cast<int>(random() % static_cast<unsigned>(gpus + 1)) - 1;
+      int to = static_cast<int>(random() % static_cast<unsigned>(gpus)) - 1;
+      if (to >= from) ++to;
+      return std::pair(from, to);
+    });
+  }
+}
+
+TEST(copy, messages_to_all_gpus_leave_each_gpu_its_own_link) {
+  INTERLACE_NEED_GPUS(2);
+  load_kernels();
+  constexpr std::uint64_t bytes = 64 * mebi;
+  const int gpus = static_cast<int>(gpu_test::gpus_here());
+  for (const bool to_gpus : {true, false}) {
+    copier by = copier_of(copy_executor::automatic);
+    std::vector<std::unique_ptr<user>> users;
+    for (int gpu = 0; gpu < gpus; ++gpu)
+      users.push_back(std::make_unique<user>(to_gpus ? host : gpu, to_gpus ? gpu : host, bytes));
+    std::uint64_t salt = 0;
+    const auto round = [&](std::size_t count) {
+      for (std::size_t at = 0; at < count; ++at) users[at]->enqueue(by, bytes, 0, 0, ++salt, 0);
+      for (std::size_t at = 0; at < count; ++at) ASSERT_EQ(users[at]->wrong(), 0U);
+    };
+    // In the first rounds plans and staging memory are made, and the messages meet.
+    for (int turn = 0; turn < 6; ++turn) round(users.size());
+    const copy_statistics before = by.statistics();
+    EXPECT_GT(over_paths(before), 0U);
+    for (int turn = 0; turn < 5; ++turn) round(users.size());
+    EXPECT_EQ(over_paths(by.statistics()), over_paths(before));
+    EXPECT_EQ(by.statistics().direct, before.direct + 5 * users.size());
+    // Alone again, one has all links.
+    std::this_thread::sleep_for(std::chrono::milliseconds(700));
+    for (int turn = 0; turn < 3; ++turn) round(1);
+    EXPECT_EQ(over_paths(by.statistics()), over_paths(before) + 3);
   }
 }
 
@@ -331,6 +381,95 @@ TEST(copy, the_legacy_default_stream_keeps_its_order_with_blocking_streams) {
     own.enqueue(by, bytes, 0, 0, 5, 300'000);
     EXPECT_EQ(own.wrong(), 0U);
   }
+}
+
+// A number in a file that processes count up; it waits until it is `count`.
+void wait_for_all(const std::string& file, std::uint32_t count) {
+  FILE* opened = std::fopen(file.c_str(), "r+");
+  ASSERT_NE(opened, nullptr);
+  void* memory =
+      mmap(nullptr, sizeof(count), PROT_READ | PROT_WRITE, MAP_SHARED, fileno(opened), 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  auto& arrived = *static_cast<std::atomic<std::uint32_t>*>(memory);
+  arrived.fetch_add(1);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (arrived.load() < count && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::yield();
+  EXPECT_EQ(arrived.load(), count);
+  munmap(memory, sizeof(count));
+  (void)std::fclose(opened);
+}
+
+constexpr std::uint32_t processes = 2;
+
+// While the other process copies to its GPU too, all messages to this one are direct.
+void copy_beside_another_process(int gpu, const std::string& folder) {
+  constexpr std::uint64_t bytes = 64 * mebi;
+  load_kernels();
+  copy_options options;
+  options.traffic_file = folder + "/traffic";
+  copier by(options);
+  by.prepare();
+  user one(host, gpu, bytes);
+  for (std::uint64_t salt = 0; salt < 3; ++salt) one.enqueue(by, bytes, 0, 0, salt, 0);
+  ASSERT_EQ(one.wrong(), 0U);
+  wait_for_all(folder + "/arrived", processes);
+  const auto run_until = [&](std::chrono::steady_clock::time_point end) {
+    while (std::chrono::steady_clock::now() < end) {
+      by.copy_async(one.target(0), one.source(0), bytes, one.stream());
+      INTERLACE_CUDA_CHECK(cudaStreamSynchronize(one.stream()));
+    }
+  };
+  const auto begin = std::chrono::steady_clock::now();
+  run_until(begin + std::chrono::milliseconds(400));
+  const copy_statistics before = by.statistics();
+  run_until(begin + std::chrono::milliseconds(800));
+  EXPECT_EQ(over_paths(by.statistics()), over_paths(before));
+  EXPECT_GT(by.statistics().direct, before.direct + 20);
+  // Alone, one has all links again.
+  wait_for_all(folder + "/ended", processes);
+  if (gpu != 0) return;
+  std::this_thread::sleep_for(std::chrono::milliseconds(700));
+  for (std::uint64_t salt = 5; salt < 8; ++salt) {
+    one.enqueue(by, bytes, 0, 0, salt, 0);
+    ASSERT_EQ(one.wrong(), 0U);
+  }
+  EXPECT_EQ(over_paths(by.statistics()), over_paths(before) + 3);
+}
+
+TEST(copy, processes_leave_each_gpu_its_own_link) {
+  INTERLACE_NEED_GPUS(processes);
+  constexpr const char* gpu_variable = "INTERLACE_TEST_GPU";
+  constexpr const char* folder_variable = "INTERLACE_TEST_FOLDER";
+  if (const char* gpu = std::getenv(gpu_variable)) {
+    copy_beside_another_process(std::atoi(gpu), std::getenv(folder_variable));
+    return;
+  }
+  std::string folder = (std::filesystem::temp_directory_path() / "interlace-XXXXXX").string();
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  for (const char* name : {"/arrived", "/ended"}) {
+    FILE* made = std::fopen((folder + name).c_str(), "w");
+    ASSERT_NE(made, nullptr);
+    EXPECT_EQ(ftruncate(fileno(made), sizeof(std::uint32_t)), 0);
+    (void)std::fclose(made);
+  }
+  const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
+  std::vector<FILE*> running;
+  for (std::uint32_t gpu = 0; gpu < processes; ++gpu)
+    running.push_back(popen(
+        (std::string(gpu_variable) + '=' + std::to_string(gpu) + ' ' + folder_variable + '=' +
+         folder + ' ' + program + " --gtest_filter=copy.processes_leave_each_gpu_its_own_link 2>&1")
+            .c_str(),
+        "r"));
+  for (FILE* one : running) {
+    ASSERT_NE(one, nullptr);
+    std::string text;
+    std::array<char, 512> line{};
+    while (std::fgets(line.data(), static_cast<int>(line.size()), one) != nullptr)
+      text += line.data();
+    EXPECT_EQ(pclose(one), 0) << text;
+  }
+  std::filesystem::remove_all(folder);
 }
 
 // What a stream that waits for others by itself sees of them. The executors enqueue work that

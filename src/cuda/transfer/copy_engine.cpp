@@ -4,12 +4,20 @@
 #include <array>
 #include <bit>
 #include <cctype>
+#include <chrono>
 #include <cstdio>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <random>
+#include <thread>
 #include <utility>
 
 #include "base/errors.hpp"
 #include "machine/copy_assumptions.hpp"
 #include "machine/discover.hpp"
+#include "plan/copy_profile.hpp"
+#include "plan/copy_settings.hpp"
 
 namespace interlace::cuda {
 namespace {
@@ -19,8 +27,6 @@ using machine::endpoint_kind;
 
 // Staging memory of one message: that it takes more brings little (chunks of 4 MB and more).
 constexpr std::uint64_t message_staging_bytes = std::uint64_t{64} << 20U;
-// Shorter messages on their direct path are over before they could be in the way of others.
-constexpr double worth_knowing_s = 50e-6;
 // A graph of fewer copies costs more to launch than the copies do.
 constexpr std::size_t least_graph_copies = 8;
 
@@ -31,24 +37,60 @@ std::size_t size_class(std::uint64_t bytes) {
   return width <= 4 ? bytes : (width - 1) * 8 + (bytes >> (width - 4) & 7U);
 }
 
+// The least and the most bytes of a size's class.
+std::pair<std::uint64_t, std::uint64_t> class_ends(std::uint64_t bytes) {
+  const auto width = static_cast<unsigned>(std::bit_width(bytes));
+  const unsigned surplus = width <= 4 ? 0 : width - 4;
+  const std::uint64_t least = bytes >> surplus << surplus;
+  return {least, least + (std::uint64_t{1} << surplus) - 1};
+}
+
 std::string gpu_text(int gpu) { return "gpu" + std::to_string(gpu); }
+
+std::uint64_t monotonic_ns() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return static_cast<std::uint64_t>(std::chrono::nanoseconds(now).count());
+}
+
+std::uint64_t nanoseconds(double seconds) { return static_cast<std::uint64_t>(seconds * 1e9); }
+
+// Without asking the driver. A handle may be another stream's later; by then that has no
+// consequence for long.
+traffic_user user_of(CUstream_st* stream, CUctx_st* context) {
+  const auto handle = reinterpret_cast<std::uintptr_t>(stream);
+  constexpr std::uint64_t spread = 0x9E3779B97F4A7C15U;
+  if (handle > per_thread_stream) return handle * spread;
+  // A default stream is one of its context's; 0 and 1 are the same.
+  const auto of = reinterpret_cast<std::uintptr_t>(context) * spread;
+  if (handle != per_thread_stream) return of + 1;
+  return of + std::hash<std::thread::id>()(std::this_thread::get_id()) * 2;
+}
+
+// That streams of other processes and engines do not have.
+traffic_user random_number() {
+  std::random_device source;
+  return traffic_user{source()} << 32U | source();
+}
 
 }  // namespace
 
 struct copy_engine::parts {
   contexts all;
   copy_machine described;
-  std::vector<std::vector<std::vector<endpoint>>> relays;  // by ends, the host last
-  std::vector<std::optional<std::uint32_t>> index_of;      // of a GPU in the machine
-  std::vector<std::unique_ptr<staging_pool>> pools;        // by GPU, the host's last
-  std::atomic<std::uint64_t> captured{0};                  // graphs that own staging memory
-  // By ends and class: a plan without traffic was direct, and is over before that matters to
-  // others.
-  std::vector<std::atomic<bool>> direct;
+  // By kinds of places (1: GPUs, 2: the host) and ends, the host last.
+  std::array<std::vector<std::vector<std::vector<endpoint>>>, 4> relays;
+  std::optional<plan::copy_profile> profile;
+  bool measured_here = false;  // the profile, on this machine, with all relays
+  std::vector<std::optional<std::uint32_t>> index_of;  // of a GPU in the machine
+  std::vector<std::unique_ptr<staging_pool>> pools;    // by GPU, the host's last
+  std::atomic<std::uint64_t> captured{0};              // graphs that own staging memory
+  std::vector<std::atomic<bool>> direct;  // by ends and class: the plan with all relays was
+  std::vector<std::vector<double>> direct_bytes_per_s;  // by ends; 0: there is no way
   plan_cache plans;
   graph_cache graphs;
   stream_executor streams;
   traffic_table traffic;
+  traffic_user own_streams = random_number();
 
   parts(const driver_table& driver, copy_machine found, const copy_options& options)
       : all(driver),
@@ -57,7 +99,8 @@ struct copy_engine::parts {
         plans(described.described, described.gpus,
               std::min(message_staging_bytes, options.staging_bytes)),
         graphs(options.graphs),
-        streams(all) {
+        streams(all),
+        traffic(described.names, options.traffic_file.value_or(standard_traffic_file())) {
     index_of.resize(static_cast<std::size_t>(all.count()));
     for (std::uint32_t index = 0; index < described.gpus.size(); ++index)
       index_of.at(static_cast<std::size_t>(described.gpus[index])) = index;
@@ -65,22 +108,55 @@ struct copy_engine::parts {
       pools.push_back(std::make_unique<staging_pool>(all, gpu, options.staging_bytes));
     pools.push_back(std::make_unique<staging_pool>(all, host_place, options.staging_bytes));
     const auto ends = static_cast<std::uint32_t>(described.gpus.size()) + 1;
-    relays.resize(ends);
+    direct_bytes_per_s.resize(ends);
+    const plan::resources resources(described.described);
     for (std::uint32_t from = 0; from < ends; ++from)
-      for (std::uint32_t to = 0; to < ends; ++to)
-        relays[from].push_back(relays_between(from, to, options));
+      for (std::uint32_t to = 0; to < ends; ++to) {
+        const auto leg = resources.copy(end_at(from), end_at(to));
+        direct_bytes_per_s[from].push_back(leg ? leg->bytes_per_s : 0);
+      }
+    for (std::size_t kinds = 0; kinds < relays.size(); ++kinds) {
+      relays[kinds].resize(ends);
+      for (std::uint32_t from = 0; from < ends; ++from)
+        for (std::uint32_t to = 0; to < ends; ++to)
+          relays[kinds][from].push_back(relays_between(from, to, options, kinds));
+    }
+  }
+
+  // Of a message that has the direct path for itself.
+  std::uint64_t direct_ns(endpoint from, endpoint to, std::uint64_t bytes) const {
+    const double rate = direct_bytes_per_s[number_of(from)][number_of(to)];
+    return rate > 0 ? nanoseconds(static_cast<double>(bytes) / rate) : 0;
   }
 
   staging_pool& pool(int place) {
     return *(place == host_place ? pools.back() : pools[static_cast<std::size_t>(place)]);
   }
 
-  const std::vector<endpoint>& relays_of(endpoint from, endpoint to) const {
-    return relays[number_of(from)][number_of(to)];
+  const std::vector<endpoint>& relays_of(endpoint from, endpoint to,
+                                         const plan::copy_choice& by) const {
+    return relays[(by.gpus ? 1U : 0U) + (by.host ? 2U : 0U)][number_of(from)][number_of(to)];
+  }
+
+  // Without a profile the planner's: over whatever helps.
+  plan::copy_choice choice_of(endpoint from, endpoint to, std::uint64_t bytes) const {
+    if (profile) return profile->of(plan::direction_of(from, to), bytes);
+    return {bytes, true, true, 0, copy_executor::automatic};
   }
 
   std::size_t direct_at(endpoint from, endpoint to, std::uint64_t bytes) const {
-    return (number_of(from) * relays.size() + number_of(to)) * size_classes + size_class(bytes);
+    return (number_of(from) * (described.gpus.size() + 1) + number_of(to)) * size_classes +
+           size_class(bytes);
+  }
+
+  // All sizes of the class are, unless a profile tells them apart.
+  void known_direct(endpoint from, endpoint to, std::uint64_t size) {
+    if (profile) {
+      const plan::copy_direction direction = plan::direction_of(from, to);
+      const auto [least, most] = class_ends(size);
+      if (profile->of(direction, least).bytes != profile->of(direction, most).bytes) return;
+    }
+    direct[direct_at(from, to, size)].store(true, std::memory_order_relaxed);
   }
 
   // Of memory at an address; nothing for memory that has no place or that may have several.
@@ -95,12 +171,17 @@ struct copy_engine::parts {
 
  private:
   std::size_t number_of(endpoint end) const {
-    return end.kind == endpoint_kind::host ? relays.size() - 1 : end.index;
+    return end.kind == endpoint_kind::host ? described.gpus.size() : end.index;
+  }
+
+  endpoint end_at(std::uint32_t number) const {
+    if (number == described.gpus.size()) return {endpoint_kind::host, 0};
+    return {endpoint_kind::gpu, number};
   }
 
   // Places that both ends reach by a copy engine alone.
   std::vector<endpoint> relays_between(std::uint32_t from, std::uint32_t to,
-                                       const copy_options& options) const {
+                                       const copy_options& options, std::size_t kinds) const {
     const auto host = static_cast<std::uint32_t>(described.gpus.size());
     const auto allowed = [&](int place) {
       return !options.relays || std::find(options.relays->begin(), options.relays->end(), place) !=
@@ -115,10 +196,10 @@ struct copy_engine::parts {
     std::vector<endpoint> places;
     if (from == to || !reach(from, to)) return places;
     for (std::uint32_t place = 0; place < host; ++place)
-      if (place != from && place != to && allowed(described.gpus[place]) && reach(place, place) &&
-          reach(from, place) && reach(place, to))
+      if ((kinds & 1U) != 0 && place != from && place != to && allowed(described.gpus[place]) &&
+          reach(place, place) && reach(from, place) && reach(place, to))
         places.push_back({endpoint_kind::gpu, place});
-    if (from != host && to != host && allowed(copy_through_host))
+    if ((kinds & 2U) != 0 && from != host && to != host && allowed(copy_through_host))
       places.push_back({endpoint_kind::host, 0});
     return places;
   }
@@ -139,6 +220,9 @@ struct copy_engine::message {
   memory_view destination;
   endpoint from;
   endpoint to;
+  traffic_user user = 0;
+  plan::copy_choice by;          // of the profile
+  std::vector<endpoint> relays;  // that it may take now
   addresses where;
   std::shared_ptr<planned_copy> plan;
   std::vector<staging_pool::block> blocks;  // by buffer of the program
@@ -149,11 +233,14 @@ struct copy_engine::message {
 
 copy_engine::copy_engine(const driver_table& driver, const copy_options& options,
                          std::function<copy_machine()> find_machine,
-                         std::function<void(const std::string&)> report)
+                         std::function<void(const std::string&)> report,
+                         std::function<std::uint64_t()> clock)
     : driver_(driver),
       options_(options),
       find_machine_(std::move(find_machine)),
-      report_(std::move(report)) {
+      report_(std::move(report)),
+      threshold_bytes_(options.threshold_bytes.value_or(copy_threshold_bytes)),
+      clock_(std::move(clock)) {
   if (options.graphs == 0) throw usage_error("a copier keeps at least 1 graph");
   if (options.relays)
     for (const int place : *options.relays)
@@ -162,9 +249,13 @@ copy_engine::copy_engine(const driver_table& driver, const copy_options& options
                           std::to_string(place));
   if (!find_machine_) find_machine_ = [this] { return this_machine(driver_); };
   if (!report_)
-    report_ = [](const std::string& sentence) {
-      std::fprintf(stderr, "interlace: %s\n", sentence.c_str());
+    report_ = [](const std::string& sentence) {  // once a process, whatever engine says it
+      static std::mutex mutex;
+      static auto* const said = new std::set<std::string>();
+      const std::lock_guard lock(mutex);
+      if (said->insert(sentence).second) std::fprintf(stderr, "interlace: %s\n", sentence.c_str());
     };
+  if (!clock_) clock_ = monotonic_ns;
 }
 
 copy_engine::~copy_engine() {
@@ -189,8 +280,16 @@ void copy_engine::make_parts() {
   try {
     const beside_captures relaxed(driver_);
     copy_machine found = find_machine_();
-    if (found.gpus.size() < 2) return;  // every message has one path
+    for (const std::string& remark : found.remarks) report(remark);
+    const bool one_path = found.gpus.size() < 2;
+    if (found.gpus.empty() || (one_path && !found.hides_gpus)) return;
     parts_ = std::make_unique<parts>(driver_, std::move(found), options_);
+    if (!one_path) take_profile(*parts_);
+    if (!parts_->traffic.remark().empty()) report(parts_->traffic.remark());
+    if (one_path && !parts_->traffic.shared()) {  // nobody would see its messages
+      parts_.reset();
+      return;
+    }
     for (const std::string& remark : parts_->all.remarks()) report(remark);
     if (options_.relays)
       for (const int place : *options_.relays)
@@ -200,6 +299,40 @@ void copy_engine::make_parts() {
   } catch (const std::exception& error) {
     parts_.reset();
     report(std::string("all copies are direct: ") + error.what());
+  }
+}
+
+// A profile that cannot be used changes nothing.
+void copy_engine::take_profile(parts& have) {
+  if (options_.profile == "none") return;
+  const copy_machine& here = have.described;
+  std::optional<std::string> path = options_.profile;
+  if (options_.profile == "auto") {
+    path = plan::copy_profile_path(here.model, plan::value_of_environment);
+    if (!path || !std::ifstream(*path)) return;
+  }
+  try {
+    std::ifstream file(*path, std::ios::binary);
+    if (!file) throw usage_error("the copy profile " + *path + " cannot be read");
+    const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+    plan::copy_profile found = plan::read_copy_profile(text, *path);
+    std::string differences;
+    for (const std::string& one :
+         found.differences(here.model, static_cast<std::uint32_t>(here.gpus.size()), here.driver))
+      differences += (differences.empty() ? "" : "; ") + one;
+    if (!differences.empty())
+      report("the copy profile " + *path + " was made on another machine: " + differences +
+             ". It is used nevertheless; make it anew with interlace tune copy, or leave it out "
+             "with INTERLACE_COPY_PROFILE=none");
+    // Others have to know of messages that are plain copies, too.
+    if (!options_.threshold_bytes)
+      threshold_bytes_.store(std::min(found.least_bytes(), copy_threshold_bytes));
+    have.measured_here = differences.empty() && !options_.relays;
+    have.profile = std::move(found);
+  } catch (const usage_error& error) {
+    report(error.what());
+  } catch (const std::exception& error) {
+    report("the copy profile " + *path + " cannot be read: " + error.what());
   }
 }
 
@@ -236,7 +369,8 @@ void copy_engine::copy(device_address to, device_address from, std::uint64_t byt
     throw usage_error("source and destination of a copy of " + std::to_string(bytes) +
                       " bytes overlap; copy through a third buffer");
   bytes_.fetch_add(bytes, std::memory_order_relaxed);
-  if (options_.executor != copy_executor::direct && bytes >= options_.threshold_bytes)
+  if (options_.executor != copy_executor::direct &&
+      bytes >= threshold_bytes_.load(std::memory_order_relaxed))
     if (parts* have = ready()) {
       const beside_captures relaxed(driver_);
       copy_report told;
@@ -253,7 +387,7 @@ copy_report copy_engine::carry(device_address to, device_address from, std::uint
                                CUstream_st* stream) {
   copy_report told;
   told.result = copy_result::small;
-  if (bytes == 0 || bytes < options_.threshold_bytes) return told;
+  if (bytes == 0 || bytes < threshold_bytes_.load(std::memory_order_relaxed)) return told;
   told.result = copy_result::one_place;
   if (to < from + bytes && from < to + bytes) return told;
   told.result = copy_result::useless;
@@ -297,11 +431,16 @@ bool copy_engine::examine(parts& have, message& one, bool captures, copy_report&
     told.result = copy_result::one_path;
     told.source = coarsely(source);
     told.destination = coarsely(destination);
-    if (have.direct[have.direct_at(*begin, *end, one.bytes)].load(std::memory_order_relaxed))
-      return false;
-    told.result = copy_result::other_context;
     one.from = *begin;
     one.to = *end;
+    one.user = user_of(one.caller.stream, context) ^ have.own_streams;
+    // Whether the stream is being captured is not asked: to take a captured message for one that is
+    // made only keeps others off its links.
+    if (have.direct[have.direct_at(one.from, one.to, one.bytes)].load(std::memory_order_relaxed)) {
+      have.traffic.use({one.from, one.to}, one.user, clock_(),
+                       have.direct_ns(one.from, one.to, one.bytes));
+      return false;
+    }
   }
 
   // What this cannot tell (another stream's capture, edges with data) a plain copy can. Nothing
@@ -318,6 +457,21 @@ bool copy_engine::examine(parts& have, message& one, bool captures, copy_report&
   if (status == capture_active && !captures) return false;
   one.capturing = status == capture_active;
   if (one.capturing) one.roots.assign(roots, roots + count);
+  if (begin && end) {
+    const std::uint64_t now_ns = clock_();
+    // What is captured runs later. It keeps off links of pairs that met its own before.
+    if (!one.capturing)
+      have.traffic.use({one.from, one.to}, one.user, now_ns,
+                       have.direct_ns(one.from, one.to, one.bytes));
+    one.by = have.choice_of(one.from, one.to, one.bytes);
+    const std::vector<endpoint>& allowed = have.relays_of(one.from, one.to, one.by);
+    one.relays = have.traffic.idle({one.from, one.to}, allowed, now_ns);
+    if (one.relays.empty()) {
+      if (allowed.empty()) have.known_direct(one.from, one.to, one.bytes);
+      told.result = copy_result::one_path;
+      return false;
+    }
+  }
   told.result = copy_result::other_context;
   if (driver_.stream_context(one.caller.stream, &context) != driver_result::success) return false;
   const std::optional<int> gpu = have.all.gpu_of(context);
@@ -351,10 +505,11 @@ bool copy_engine::examine(parts& have, message& one, bool captures, copy_report&
 
 // False if it has to be one plain copy, which is still to be made.
 bool copy_engine::over_paths(parts& have, message& one, copy_report& told) {
-  std::vector<plan::traffic> traffic;
-  if (!one.capturing) traffic = have.traffic.beside(one.from, one.to, one.caller.identity);
-  one.plan =
-      have.plans.find({one.from, one.to, one.bytes}, have.relays_of(one.from, one.to), traffic);
+  const bool alone = one.relays.size() == have.relays_of(one.from, one.to, one.by).size();
+  const plan_limits limits{options_.chunks != 0 ? options_.chunks : one.by.chunks,
+                           // What was measured was alone on the machine.
+                           (have.measured_here || options_.chunks != 0) && alone};
+  one.plan = have.plans.find({one.from, one.to, one.bytes}, one.relays, limits);
   const copy_program& program = one.plan->program;
   told.predicted_s = program.predicted_s;
   told.direct_s = program.direct_s;
@@ -362,18 +517,22 @@ bool copy_engine::over_paths(parts& have, message& one, copy_report& told) {
                 : reach(one)     ? copy_result::captured
                                  : copy_result::unreachable;
   if (told.result != copy_result::captured) {
-    const bool brief = program.direct_s < worth_knowing_s;
-    if (program.direct() && brief && traffic.empty())
-      have.direct[have.direct_at(one.from, one.to, one.bytes)].store(true,
-                                                                     std::memory_order_relaxed);
-    if (one.capturing || brief) return false;
-    plainly(one.where.destination, one.where.source, one.bytes, one.caller.stream);
-    have.traffic.add(
-        one.from, one.to, {{{one.from, one.to}, 0}},
-        std::make_shared<completion>(have.all, one.caller.stream, one.caller.identity));
-    return true;
+    if (program.direct() && alone) have.known_direct(one.from, one.to, one.bytes);
+    return false;
   }
-  if (one.capturing ? capture(have, one) : run(have, one, told.result)) return true;
+  if (one.capturing) {
+    if (capture(have, one)) return true;
+  } else {
+    const std::uint64_t begin_ns = clock_();
+    const std::uint64_t busy_ns = nanoseconds(program.predicted_s);
+    const std::uint64_t direct_ns = have.direct_ns(one.from, one.to, one.bytes);
+    if (busy_ns < direct_ns) have.traffic.shorten({one.from, one.to}, direct_ns - busy_ns);
+    const bool made = run(have, one, told.result);
+    // The first time streams, graphs and staging memory take longer to make than the message takes.
+    if (const std::uint64_t end_ns = clock_(); end_ns > begin_ns + busy_ns)
+      have.traffic.use({one.from, one.to}, one.user, end_ns, busy_ns);
+    if (made) return true;
+  }
   told.result = copy_result::no_staging;
   return false;
 }
@@ -431,9 +590,11 @@ void copy_engine::unstage(parts& have, message& one, const shared_completion& en
 bool copy_engine::run(parts& have, message& one, copy_result& by) {
   const copy_program& program = one.plan->program;
   const bool again = one.plan->uses.fetch_add(1, std::memory_order_relaxed) > 0;
-  const bool graph = options_.executor == copy_executor::graphs ||
-                     (options_.executor == copy_executor::automatic && again &&
-                      program.copies.size() >= least_graph_copies);
+  const copy_executor by_what =
+      options_.executor == copy_executor::automatic ? one.by.executor : options_.executor;
+  const bool graph =
+      by_what == copy_executor::graphs ||
+      (by_what == copy_executor::automatic && again && program.copies.size() >= least_graph_copies);
   if (!stage(have, one)) return false;
   const graph_key key{program.shape,           program.shape_hash, one.source.context,
                       one.destination.context, one.source.origin,  one.destination.origin};
@@ -473,7 +634,6 @@ bool copy_engine::run(parts& have, message& one, copy_result& by) {
   unstage(have, one, end);
   if (executable) have.graphs.keep(key, std::move(executable), end);
   if (used) have.streams.keep(std::move(used), end);
-  have.traffic.add(one.from, one.to, program.under_way, end);
   (graph ? graphs_ : streams_).fetch_add(1, std::memory_order_relaxed);
   by = graph ? copy_result::graph : copy_result::streams;
   return true;
@@ -555,6 +715,11 @@ copy_machine this_machine(const driver_table& driver) {
   const machine::discovery seen = machine::discover(*asked, {});
   copy_machine made;
   made.described = seen.found;
+  made.driver = seen.driver_version;
+  for (const std::string& remark : seen.remarks)
+    if (remark.rfind("CUDA_VISIBLE_DEVICES=", 0) == 0)
+      made.remarks.push_back("copies are not relayed by GPUs that are hidden: " + remark);
+  if (!seen.devices.empty()) made.model = seen.devices.front().name;
   machine::assume_copies(made.described);
   int count = 0;
   check(driver, driver.device_count(&count), "cuDeviceGetCount");
@@ -570,9 +735,11 @@ copy_machine this_machine(const driver_table& driver) {
       if (taken[static_cast<std::size_t>(gpu)] || id != device.bus_id) continue;
       taken[static_cast<std::size_t>(gpu)] = true;
       made.gpus.push_back(gpu);
+      made.names.push_back(id);
       break;
     }
   }
+  made.hides_gpus = seen.installed > seen.devices.size();
   if (made.gpus.size() != seen.devices.size())
     throw device_error("NVML and CUDA name different GPUs");
   return made;

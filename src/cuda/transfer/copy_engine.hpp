@@ -28,6 +28,12 @@ namespace interlace::cuda {
 struct copy_machine {
   machine::machine described;
   std::vector<int> gpus;
+  std::vector<std::string> names = {};  // by which other processes know them too
+  bool hides_gpus = false;              // there are more, which this process cannot use
+  // What a profile belongs to.
+  std::string model = {};
+  std::string driver = {};
+  std::vector<std::string> remarks = {};  // sentences for people
 };
 
 // What became of a message.
@@ -37,7 +43,7 @@ enum class copy_result : std::uint8_t {
   captured,  // the same, in the caller's graph
   // The others are one plain copy, because ...
   small,          // it has fewer bytes than the threshold, or the options say so
-  one_path,       // no other path makes it faster
+  one_path,       // no other path makes it faster, or other messages are there for their links
   one_place,      // both ends are in one GPU, or in the host
   pageable,       // host memory is not page-locked, or the driver does not know the memory
   managed,        // the driver moves the memory
@@ -61,10 +67,12 @@ struct copy_report {
 class copy_engine {
  public:
   // `find_machine` is called once, when it is needed; `report` gets sentences for people, each
-  // once. Both may be empty: then this process's machine, and lines in the log.
+  // once; `clock` tells ns. They may be empty: then this process's machine, lines in the log, and
+  // the monotonic clock.
   copy_engine(const driver_table& driver, const copy_options& options,
               std::function<copy_machine()> find_machine = {},
-              std::function<void(const std::string&)> report = {});
+              std::function<void(const std::string&)> report = {},
+              std::function<std::uint64_t()> clock = {});
   ~copy_engine();
   copy_engine(const copy_engine&) = delete;
   copy_engine& operator=(const copy_engine&) = delete;
@@ -77,7 +85,8 @@ class copy_engine {
   copy_report carry(device_address to, device_address from, std::uint64_t bytes,
                     CUstream_st* stream);
   void prepare();
-  // Whether any message can go over several paths; does what `prepare` does.
+  // Whether any message can go over several paths, or those of other processes have to keep off its
+  // path; does what `prepare` does.
   bool useful();
   copy_statistics statistics() const;
 
@@ -88,6 +97,7 @@ class copy_engine {
 
   parts* ready();
   void make_parts();
+  void take_profile(parts& have);
   void plainly(device_address to, device_address from, std::uint64_t bytes, CUstream_st* stream);
   static memory_view coarsely(const memory_facts& seen);
   bool examine(parts& have, message& one, bool captures, copy_report& told);
@@ -103,6 +113,8 @@ class copy_engine {
   copy_options options_;
   std::function<copy_machine()> find_machine_;
   std::function<void(const std::string&)> report_;
+  std::atomic<std::uint64_t> threshold_bytes_;
+  std::function<std::uint64_t()> clock_;
   std::once_flag made_;
   std::atomic<parts*> ready_{nullptr};
   std::unique_ptr<parts> parts_;

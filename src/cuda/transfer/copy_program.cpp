@@ -77,8 +77,6 @@ copy_program make_program(const plan::plan& made, const std::vector<int>& gpus) 
   }
   for (const copy_program::copy& one : program.copies)
     program.slots[one.slot].last_awaited = one.awaited;
-  for (const plan::path& way : made.paths)
-    if (way.bytes > 0) program.under_way.push_back({way.stops, 0});
   program.shape = std::make_shared<const std::string>(shape_of(program));
   program.shape_hash = std::hash<std::string>()(*program.shape);
   return program;

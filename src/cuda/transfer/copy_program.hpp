@@ -36,11 +36,10 @@ struct copy_program {
   std::uint64_t bytes = 0;
   std::vector<buffer> buffers;
   std::vector<slot> slots;
-  std::vector<copy> copies;              // in the order in which they are enqueued
-  std::vector<plan::traffic> under_way;  // what it is to other messages
+  std::vector<copy> copies;  // in the order in which they are enqueued
   double predicted_s = 0;
   double direct_s = 0;
-  // All of the above but times and traffic, which is all that a graph depends on.
+  // All of the above but times, which is all that a graph depends on.
   std::shared_ptr<const std::string> shape;
   std::size_t shape_hash = 0;
 

@@ -31,21 +31,18 @@ void append(std::string& key, machine::endpoint end) {
 }
 
 std::string key_of(const plan::message& wanted, const std::vector<machine::endpoint>& relays,
-                   const std::vector<plan::traffic>& traffic) {
+                   const plan_limits& limits) {
   std::string key;
   append(key, wanted.from);
   append(key, wanted.to);
   append(key, wanted.bytes);
+  append(key, std::uint64_t{limits.chunks} << 1U | (limits.measured ? 1U : 0U));
   for (const machine::endpoint place : relays) append(key, place);
-  for (const plan::traffic& running : traffic) {
-    key.push_back('\xff');
-    for (const machine::endpoint stop : running.stops) append(key, stop);
-  }
   return key;
 }
 
-bool direct(const plan::plan& made) {
-  return made.buffers.empty() || made.predicted_s + worth_s > worth * made.direct_s;
+bool direct(const plan::plan& made, bool measured) {
+  return made.buffers.empty() || (!measured && made.predicted_s + worth_s > worth * made.direct_s);
 }
 
 // The direct path alone: what executors are not asked for.
@@ -53,8 +50,6 @@ copy_program direct_program(const plan::plan& made) {
   copy_program program;
   program.bytes = made.messages.front().bytes;
   program.predicted_s = program.direct_s = made.direct_s;
-  const plan::message& one = made.messages.front();
-  program.under_way.push_back({{one.from, one.to}, 0});
   return program;
 }
 
@@ -66,21 +61,21 @@ plan_cache::plan_cache(machine::machine described, std::vector<int> gpus,
 
 plan::plan plan_cache::planned(const plan::message& wanted,
                                const std::vector<machine::endpoint>& relays,
-                               const std::vector<plan::traffic>& traffic) const {
+                               std::uint32_t chunks) const {
   plan::options asked;
   asked.staging = relays;
   asked.staging_bytes = staging_bytes_;
-  asked.traffic = traffic;
+  asked.chunks = chunks;
   return plan::make_plan(machine_, {&wanted, 1}, asked);
 }
 
 std::shared_ptr<planned_copy> plan_cache::find(const plan::message& wanted,
                                                const std::vector<machine::endpoint>& relays,
-                                               const std::vector<plan::traffic>& traffic) {
-  const std::string key = key_of(wanted, relays, traffic);
+                                               const plan_limits& limits) {
+  const std::string key = key_of(wanted, relays, limits);
   plan::message class_message = wanted;
   class_message.bytes = class_of(wanted.bytes);
-  const std::string class_key = key_of(class_message, relays, traffic);
+  const std::string class_key = key_of(class_message, relays, limits);
   std::shared_ptr<const plan::plan> of_class;
   {
     const std::lock_guard lock(mutex_);
@@ -92,11 +87,11 @@ std::shared_ptr<planned_copy> plan_cache::find(const plan::message& wanted,
   }
   // Planned without the lock: two threads may do the same.
   if (!of_class)
-    of_class = std::make_shared<const plan::plan>(planned(class_message, relays, traffic));
+    of_class = std::make_shared<const plan::plan>(planned(class_message, relays, limits.chunks));
   auto made = std::make_shared<planned_copy>();
   plan::plan exact = *of_class;
   exact.messages.front().bytes = wanted.bytes;
-  if (direct(exact)) {
+  if (direct(exact, limits.measured)) {
     made->program = direct_program(exact);
   } else {
     if (class_message.bytes != wanted.bytes) {

@@ -1,4 +1,4 @@
-// Programs of messages, planned once for each size, pair of memories and traffic under way.
+// Programs of messages, planned once for each size, pair of memories and set of relays.
 #pragma once
 
 #include <atomic>
@@ -23,17 +23,22 @@ struct planned_copy {
   std::atomic<std::uint64_t> uses{0};
 };
 
+// What else a plan has to keep to.
+struct plan_limits {
+  std::uint32_t chunks = 0;  // of a part that is staged; 0: what is fastest
+  bool measured = false;     // several paths were measured to be faster: no matter by how much
+};
+
 class plan_cache {
  public:
   // `gpus` are CUDA's numbers of the machine's GPUs; `staging_bytes` of one message.
   plan_cache(machine::machine described, std::vector<int> gpus, std::uint64_t staging_bytes);
 
-  // `relays` are the places that may be used, `traffic` what is under way, sorted. What is planned
-  // for a size serves those up to an eighth longer: they have the same paths, shares and numbers
-  // of chunks.
+  // `relays` are the places that may be used. What is planned for a size serves those up to an
+  // eighth longer: they have the same paths, shares and numbers of chunks.
   std::shared_ptr<planned_copy> find(const plan::message& wanted,
                                      const std::vector<machine::endpoint>& relays,
-                                     const std::vector<plan::traffic>& traffic);
+                                     const plan_limits& limits = {});
 
  private:
   struct least_recently_used {
@@ -42,7 +47,7 @@ class plan_cache {
   };
 
   plan::plan planned(const plan::message& wanted, const std::vector<machine::endpoint>& relays,
-                     const std::vector<plan::traffic>& traffic) const;
+                     std::uint32_t chunks) const;
 
   machine::machine machine_;
   std::vector<int> gpus_;

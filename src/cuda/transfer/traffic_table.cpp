@@ -1,50 +1,239 @@
 #include "cuda/transfer/traffic_table.hpp"
 
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
-#include <utility>
+#include <cerrno>
+#include <iterator>
+#include <stdexcept>
+#include <string_view>
+#include <system_error>
 
 namespace interlace::cuda {
 namespace {
 
-constexpr std::size_t most_entries = 256;  // more are not looked at
+using machine::endpoint;
+using machine::endpoint_kind;
 
-bool before(machine::endpoint one, machine::endpoint other) {
-  return std::pair(one.kind, one.index) < std::pair(other.kind, other.index);
+// The part of its predicted time in which a pair is in use: predictions are not exact, and a
+// message that follows another's end must not be taken for one beside it.
+std::uint64_t counted(std::uint64_t busy_ns) { return busy_ns / 4 * 3; }
+// Nothing is in use for longer: what says so is no time of this table.
+constexpr std::uint64_t most_busy_ns = 60'000'000'000;
+// "ILCOPY" and the version of what follows.
+constexpr std::uint64_t format_of_file = 0x494C434F50590001U;
+
+// Clocks of processors and threads differ by a little.
+bool lately(std::uint64_t then_ns, std::uint64_t now_ns, std::uint64_t window_ns) {
+  return then_ns != 0 && then_ns < now_ns + window_ns && now_ns < then_ns + window_ns;
 }
 
-bool stops_before(const plan::traffic& one, const plan::traffic& other) {
-  return std::lexicographical_compare(one.stops.begin(), one.stops.end(), other.stops.begin(),
-                                      other.stops.end(), before);
+bool in_use(std::uint64_t until_ns, std::uint64_t now_ns) {
+  return until_ns > now_ns && until_ns - now_ns <= most_busy_ns;
 }
 
-bool same_stops(const plan::traffic& one, const plan::traffic& other) {
-  return one.stops == other.stops;
+// FNV-1a, never 0.
+std::uint64_t number_of(std::string_view name) {
+  std::uint64_t hash = 0xCBF29CE484222325U;
+  for (const char letter : name)
+    hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001B3U;
+  return hash == 0 ? 1 : hash;
+}
+
+std::string reason_of(int error) { return std::generic_category().message(error); }
+
+class open_file {
+ public:
+  explicit open_file(const std::string& name)
+      : number_(open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600)) {
+    if (number_ < 0) throw std::runtime_error(reason_of(errno));
+  }
+  ~open_file() { close(number_); }
+  open_file(const open_file&) = delete;
+  open_file& operator=(const open_file&) = delete;
+
+  int number() const { return number_; }
+
+ private:
+  int number_;
+};
+
+void* map(std::size_t bytes, int flags, int file) {
+  void* mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, file, 0);
+  if (mapped == MAP_FAILED) throw std::runtime_error(reason_of(errno));
+  return mapped;
 }
 
 }  // namespace
 
-void traffic_table::add(machine::endpoint from, machine::endpoint to,
-                        const std::vector<plan::traffic>& paths, shared_completion end) {
-  const std::lock_guard lock(mutex_);
-  std::erase_if(entries_, [&](const entry& one) {  // the stream's last message ends last
-    return end->of(one.end->stream()) && one.from == from && one.to == to;
-  });
-  if (entries_.size() < most_entries) entries_.push_back({from, to, paths, std::move(end)});
+// A pair's ends, and its own number.
+struct traffic_table::places {
+  std::size_t from = 0;
+  std::size_t to = 0;
+
+  std::size_t number() const { return from * ends + to; }
+  int kind() const { return from == most_gpus ? 0 : to == most_gpus ? 1 : 2; }
+};
+
+traffic_table::traffic_table(const std::vector<std::string>& gpus, const std::string& file) {
+  try {
+    if (!file.empty()) map_file(file);
+    shared_ = memory_ != nullptr && enter(gpus);
+    if (memory_ != nullptr && !shared_)
+      throw std::runtime_error("it has places for " + std::to_string(most_gpus) +
+                               " GPUs, which are taken; remove it");
+  } catch (const std::runtime_error& error) {
+    remark_ = "copies do not keep off links that other processes use: " + file + ": " +
+              error.what() + " (INTERLACE_COPY_TRAFFIC names another file)";
+  }
+  if (shared_) return;
+  if (memory_ != nullptr) munmap(memory_, sizeof(memory));
+  memory_ = static_cast<memory*>(map(sizeof(memory), MAP_PRIVATE | MAP_ANONYMOUS, -1));
+  enter(gpus);
 }
 
-std::vector<plan::traffic> traffic_table::beside(machine::endpoint from, machine::endpoint to,
-                                                 const stream_identity& stream) {
-  std::vector<plan::traffic> found;
-  const std::lock_guard lock(mutex_);
-  std::erase_if(entries_, [](const entry& one) { return one.end->done(); });
-  for (const entry& one : entries_) {
-    if (one.end->of(stream)) continue;
-    if (one.from == from && one.to == to) continue;
-    found.insert(found.end(), one.paths.begin(), one.paths.end());
+traffic_table::~traffic_table() { munmap(memory_, sizeof(memory)); }
+
+// Of several processes that make it each may do each step.
+void traffic_table::map_file(const std::string& file) {
+  const open_file opened(file);
+  struct stat facts {};
+  if (fstat(opened.number(), &facts) != 0) throw std::runtime_error(reason_of(errno));
+  if (!S_ISREG(facts.st_mode)) throw std::runtime_error("it is no file");
+  if (facts.st_uid != geteuid()) throw std::runtime_error("it is another user's");
+  if (facts.st_size != 0 && static_cast<std::size_t>(facts.st_size) != sizeof(memory))
+    throw std::runtime_error("it is something else; remove it");
+  // A full file system is told here, and not by a signal when a page is touched first.
+  int error = EINTR;
+  while (error == EINTR) error = posix_fallocate(opened.number(), 0, sizeof(memory));
+  if (error != 0) throw std::runtime_error(reason_of(error));
+  auto* mapped = static_cast<memory*>(map(sizeof(memory), MAP_SHARED, opened.number()));
+  std::uint64_t format = 0;
+  if (!mapped->format.compare_exchange_strong(format, format_of_file) && format != format_of_file) {
+    munmap(mapped, sizeof(memory));
+    throw std::runtime_error("it is something else; remove it");
   }
-  std::sort(found.begin(), found.end(), stops_before);
-  found.erase(std::unique(found.begin(), found.end(), same_stops), found.end());
-  return found;
+  memory_ = mapped;
+}
+
+// False if there is no place for one of them. A GPU keeps its place for ever.
+bool traffic_table::enter(const std::vector<std::string>& gpus) {
+  gpus_.assign(gpus.size(), std::nullopt);
+  for (std::size_t index = 0; index < gpus.size(); ++index) {
+    const std::uint64_t own = number_of(gpus[index]);
+    for (std::size_t place = 0; place < most_gpus && !gpus_[index]; ++place) {
+      std::uint64_t there = 0;
+      if (memory_->gpus[place].compare_exchange_strong(there, own) || there == own)
+        gpus_[index] = place;
+    }
+  }
+  return std::all_of(gpus_.begin(), gpus_.end(), [](const auto& place) { return place; });
+}
+
+std::optional<std::size_t> traffic_table::place_of(endpoint end) const {
+  if (end.kind == endpoint_kind::host) return most_gpus;
+  return gpus_.at(end.index);
+}
+
+std::optional<traffic_table::places> traffic_table::places_of(const pair& asked) const {
+  const auto from = place_of(asked.from);
+  const auto to = place_of(asked.to);
+  if (!from || !to) return std::nullopt;
+  return places{*from, *to};
+}
+
+// Of all processes; they fill the places from the first one on.
+std::size_t traffic_table::gpus_there() const {
+  std::size_t count = 0;
+  while (count < most_gpus && memory_->gpus[count].load(std::memory_order_relaxed) != 0) ++count;
+  return count;
+}
+
+// All pairs of GPUs and the host but one.
+template <class Visit>
+void traffic_table::each_other(const places& own, const Visit& visit) const {
+  const std::size_t gpus = gpus_there();
+  const auto end_at = [&](std::size_t index) { return index == gpus ? most_gpus : index; };
+  for (std::size_t from = 0; from <= gpus; ++from)
+    for (std::size_t to = 0; to <= gpus; ++to)
+      if (const places other{end_at(from), end_at(to)};
+          from != to && other.number() != own.number())
+        visit(other);
+}
+
+std::vector<endpoint> traffic_table::idle(const pair& asked, const std::vector<endpoint>& relays,
+                                          std::uint64_t now_ns) const {
+  const auto own = places_of(asked);
+  if (!own || relays.empty()) return relays;
+  std::array<bool, ends> taken{};
+  bool alone = true;
+  bool reads_host = false;
+  bool writes_host = false;
+  std::size_t sharing = 1;
+  std::size_t turn = 0;
+  each_other(*own, [&](const places& other) {
+    const auto& met_ns = memory_->met_ns[own->number()][other.number()];
+    if (!lately(met_ns.load(std::memory_order_relaxed), now_ns, window_ns)) return;
+    alone = false;
+    taken[other.from] = taken[other.to] = true;
+    reads_host = reads_host || other.from == most_gpus;
+    writes_host = writes_host || other.to == most_gpus;
+    if (other.kind() != own->kind()) return;
+    ++sharing;
+    turn += other.number() < own->number() ? 1 : 0;
+  });
+  if (alone) return relays;
+  std::vector<endpoint> left;
+  if ((own->from != most_gpus && taken[own->from]) || (own->to != most_gpus && taken[own->to]) ||
+      (own->from == most_gpus && writes_host) || (own->to == most_gpus && reads_host))
+    return left;
+  // They are counted over all that are there, so that processes which see other GPUs agree.
+  std::vector<std::size_t> free;
+  const std::size_t gpus = gpus_there();
+  for (std::size_t index = 0; index <= gpus; ++index) {
+    const std::size_t place = index == gpus ? most_gpus : index;
+    if (!taken[place] && place != own->from && place != own->to) free.push_back(place);
+  }
+  std::array<bool, ends> dealt{};
+  const std::size_t whole_rounds = free.size() / sharing * sharing;
+  for (std::size_t at = turn; at < whole_rounds; at += sharing) dealt[free[at]] = true;
+  std::copy_if(relays.begin(), relays.end(), std::back_inserter(left), [&](endpoint one) {
+    const auto place = place_of(one);
+    return place && dealt[*place];
+  });
+  return left;
+}
+
+void traffic_table::use(const pair& asked, traffic_user by, std::uint64_t now_ns,
+                        std::uint64_t busy_ns) {
+  const auto own = places_of(asked);
+  if (!own) return;
+  memory::in_use& use = memory_->uses[own->number()];
+  const std::uint64_t before = use.until_ns.load(std::memory_order_relaxed);
+  const std::uint64_t begin = in_use(before, now_ns) ? before : now_ns;
+  use.by.store(by, std::memory_order_relaxed);
+  // Sequentially consistent, as are the loads behind it.
+  use.until_ns.store(std::min(begin + counted(busy_ns), now_ns + most_busy_ns));
+  each_other(*own, [&](const places& other) {
+    const memory::in_use& theirs = memory_->uses[other.number()];
+    if (!in_use(theirs.until_ns.load(), now_ns) || theirs.by.load(std::memory_order_relaxed) == by)
+      return;
+    auto& met_ns = memory_->met_ns;
+    met_ns[own->number()][other.number()].store(now_ns, std::memory_order_relaxed);
+    met_ns[other.number()][own->number()].store(now_ns, std::memory_order_relaxed);
+  });
+}
+
+void traffic_table::shorten(const pair& asked, std::uint64_t less_ns) {
+  if (const auto own = places_of(asked))
+    memory_->uses[own->number()].until_ns.fetch_sub(counted(less_ns));
+}
+
+std::string standard_traffic_file() {
+  return "/dev/shm/interlace-copies-" + std::to_string(geteuid());
 }
 
 }  // namespace interlace::cuda

@@ -48,6 +48,7 @@ machine::machine mesh() {
 
 struct world {
   fake::driver driver;
+  std::atomic<std::uint64_t> time_ns{0};  // so fast that no message is under way beside another
   cuda::copy_engine engine;
   cuda::checkpoint_carrier carrier;
   std::vector<segment> segments;
@@ -60,9 +61,9 @@ struct world {
         engine(
             driver.table(), options(),
             [] {
-              return cuda::copy_machine{mesh(), {0, 1, 2}};
+              return cuda::copy_machine{mesh(), {0, 1, 2}, {"gpu0", "gpu1", "gpu2"}};
             },
-            [](const std::string&) {}),
+            [](const std::string&) {}, [this] { return time_ns += 100'000'000'000; }),
         carrier(
             driver.table(),
             [this](cuda::device_address to, cuda::device_address from, std::uint64_t bytes,
@@ -101,6 +102,7 @@ struct world {
     made.executor = copy_executor::streams;
     made.threshold_bytes = 8192;
     made.staging_bytes = std::uint64_t{1} << 20U;
+    made.traffic_file = "";
     return made;
   }
   std::string_view in_file(const segment& s) const {

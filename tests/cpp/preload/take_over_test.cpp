@@ -83,6 +83,7 @@ ended run(const std::string& command, const counters_file* counters,
   std::string line = "LD_LIBRARY_PATH=" FAKE_DRIVER_FOLDER " LD_PRELOAD=" PRELOAD_LIBRARY
                      " INTERLACE_PRELOAD_THRESHOLD=256K INTERLACE_COPY_THRESHOLD=64K"
                      " INTERLACE_PRELOAD_START=wait INTERLACE_PRELOAD_AFTER=0"
+                     " INTERLACE_COPY_TRAFFIC=none"
                      // a library of sanitizers is not the first one here
                      " ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0";
   if (counters != nullptr) line += " INTERLACE_PRELOAD_COUNTERS=" + counters->name();
@@ -149,7 +150,9 @@ TEST(TakeOver, GraphsAndStreamsOfTheEngine) {
 TEST(TakeOver, ManyThreads) {
   const counters_file counters;
   expect_whole(run(seeded(LOOKING_PROGRAM, "threads", 3), &counters), counters);
-  EXPECT_GT(counters.copies(outcome::taken_over), 5U);
+  // Messages that meet keep off each other's links, and when threads meet is up to them: the first
+  // message alone has all paths for certain.
+  EXPECT_GT(counters.copies(outcome::taken_over), 0U);
 }
 
 TEST(TakeOver, TheEngineStartsWhileCopiesGoOn) {
@@ -267,6 +270,13 @@ TEST(TakeOver, InterlacesOwnModulesGetTheDriver) {
   unlink(library.c_str());
   unlink(module.c_str());
   rmdir(folder.c_str());
+}
+
+TEST(TakeOver, CopiesOfTheLibraryForCAreItsOwn) {
+  const counters_file counters;
+  const ended program = run("FAKE_SEED=4 " COPY_PROGRAM " copies 4", &counters);
+  EXPECT_EQ(program.status, 0) << program.text;
+  EXPECT_EQ(counters.sum().first, 0U);
 }
 
 }  // namespace
