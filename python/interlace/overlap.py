@@ -27,6 +27,7 @@ from interlace.mechanisms import (
     label,
     size_text,
 )
+from interlace.turns import turn
 from interlace.workloads import RunFailure, core_errors
 
 FORMAT = 1  # of the file of results
@@ -182,7 +183,7 @@ class Overlap:
     ) -> Epochs:
         ranges, chunk_bytes, agent_threads, variant = config.arguments()
         where = f"{label(mechanism, config)} to {peers_text(peers)}"
-        with core_errors(self.cuda, where):
+        with turn(), core_errors(self.cuda, where):
             result = self.cuda.measure_overlap(
                 peers=peers,
                 bytes=self.size if size is None else size,
