@@ -11,6 +11,12 @@
 // messages, memory that is not page-locked, managed memory, copies inside a GPU, streams of
 // contexts that are not primary ones, and whatever one path carries as fast.
 //
+// A message keeps off the links of messages that come at the same time, again and again: its relays
+// are GPUs that send and receive nothing themselves. It learns of them when it is made while they
+// are under way, so that in the first of many bursts a message may be slower than a plain copy, and
+// it goes back to all paths 500 ms after it met the last of them. Processes of a user see each
+// other's messages, whichever GPUs each of them may use.
+//
 // Ordering is that of one asynchronous copy on `stream`: it begins behind what the stream was given
 // before, and what the stream is given later begins behind it. The host does not wait. The null
 // stream is the legacy default stream, which waits for all blocking streams as it always does;
@@ -41,20 +47,36 @@ enum class copy_executor : std::uint8_t {
 };
 
 inline constexpr int copy_through_host = -1;
+// Where neither the options nor the machine's profile say anything else.
+inline constexpr std::uint64_t copy_threshold_bytes = std::uint64_t{1} << 20U;
+inline constexpr std::uint32_t most_copy_chunks = 1024;
 
 // Each has an environment variable, for which `copy_options::from_environment` looks.
 struct copy_options {
-  // INTERLACE_COPY: auto, direct, streams or graphs.
+  // INTERLACE_COPY: auto (what the machine's profile says, else as above), direct, streams or
+  // graphs.
   copy_executor executor = copy_executor::automatic;
-  // INTERLACE_COPY_THRESHOLD: a message of fewer bytes is one plain copy; 64K, 1M, 2G.
-  std::uint64_t threshold_bytes = std::uint64_t{1} << 20U;
+  // INTERLACE_COPY_THRESHOLD: a message of fewer bytes is one plain copy; 64K, 1M, 2G. No value
+  // (auto): copy_threshold_bytes, or less where the machine's profile says so, which is read with
+  // the first message of that size or by `prepare`.
+  std::optional<std::uint64_t> threshold_bytes;
   // INTERLACE_COPY_RELAYS: where messages may be staged: all, none, or a list as gpu1,gpu3,host.
   // CUDA's numbers of GPUs, copy_through_host; no value: all.
   std::optional<std::vector<int>> relays;
+  // INTERLACE_COPY_CHUNKS: chunks of a part that is staged, auto or up to most_copy_chunks; 0: what
+  // the machine's profile says, else what the planner takes. With a number, paths are used that are
+  // predicted to help by little.
+  std::uint32_t chunks = 0;
+  // INTERLACE_COPY_PROFILE: auto (what `interlace tune copy` wrote for GPUs of this model, if it
+  // did), none, or a file.
+  std::string profile = "auto";
   // INTERLACE_COPY_STAGING: staging memory on each GPU, and on the host, at most.
   std::uint64_t staging_bytes = std::uint64_t{256} << 20U;
   // INTERLACE_COPY_GRAPHS: executable graphs that are kept, at least 1.
   std::uint32_t graphs = 128;
+  // INTERLACE_COPY_TRAFFIC: the file in which processes see each other's messages: auto, none, or a
+  // path. No value: one in /dev/shm for each user; empty: none, they do not see each other.
+  std::optional<std::string> traffic_file;
 
   // Throws usage_error, which names the variable, for a value that means nothing.
   static copy_options from_environment();

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from interlace.copying import copy
     from interlace.loading import load, save
     from interlace.regions import DeviceArray, Group, Region
     from interlace.tuning import Candidate, Impossible, tune, tune_space
@@ -15,6 +16,7 @@ __all__ = [
     "Group",
     "Impossible",
     "Region",
+    "copy",
     "load",
     "save",
     "tune",
@@ -30,6 +32,10 @@ def __getattr__(name: str) -> Any:
         from interlace import regions
 
         return getattr(regions, name)
+    if name == "copy":
+        from interlace import copying
+
+        return copying.copy
     if name in _LOADING:
         from interlace import loading
 

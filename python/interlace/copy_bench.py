@@ -19,6 +19,7 @@ from interlace.options import byte_count, whole
 from interlace.progress import progress
 from interlace.results import json_text, provenance
 from interlace.shared_options import ResultsFile, count_option
+from interlace.turns import turn
 from interlace.workloads import RunFailure, core_errors
 
 FORMAT = 1  # of the file of results
@@ -31,6 +32,8 @@ MOST_BYTES = 16 << 30
 DEFAULT_FACTOR = 4
 DEFAULT_REPEATS = 20
 DEFAULT_WARMUP = 4
+
+OSU_WINDOW = 64  # of those benchmarks
 
 Pairs = list[tuple[int, int]]
 
@@ -159,7 +162,42 @@ def _print(results: Results) -> None:
     table.print_table(head, columns, sections, styles, foot)
 
 
-def _names(option: str, text: str, known: Sequence[str], kind: str) -> list[str]:
+def osu_lines(rows: Sequence[Row], window: int) -> list[str]:
+    """Tables in the output format of the OSU micro-benchmarks: latency of one message, bandwidth of
+    windows in one direction and in both, between GPU 0 and GPU 1. MB/s are 1e6 bytes a second.
+
+    Bandwidth is that of a window, from its first call until its last byte has arrived.
+    """
+    lines: list[str] = []
+    for method in dict.fromkeys(row.method for row in rows):
+        for name, unit, pattern, count in (
+            ("Latency", "Latency (us)", "p2p", 1),
+            ("Bandwidth", "Bandwidth (MB/s)", "p2p", window),
+            ("Bi-Directional Bandwidth", "Bandwidth (MB/s)", "both-ways", 2 * window),
+        ):
+            size = "# Size"
+            lines += [
+                f"# Interlace put {name} Test, {method}, {count} messages at a time",
+                "# Send Buffer on DEVICE (D) and Receive Buffer on DEVICE (D)",
+                f"{size:<10}{unit:>20}",
+            ]
+            for row in rows:
+                if (row.method, row.pattern, row.messages) == (method, pattern, count):
+                    figure = 1e6 * row.median_s if name == "Latency" else 1e3 * row.gb_per_s
+                    lines.append(f"{row.bytes:<10}{figure:>20.2f}")
+            lines.append("")
+    return lines
+
+
+def _print_osu(rows: Sequence[Row], window: int) -> None:
+    print("\n".join(osu_lines(rows, window)), end="")
+    wrong = sum(row.wrong for row in rows)
+    if wrong:
+        typer.echo(f"interlace: {wrong} bytes wrong", err=True)
+
+
+def names_of(option: str, text: str, known: Sequence[str], kind: str) -> list[str]:
+    """The names in a list, in the order of those that are known."""
     wanted = [word.strip() for word in text.split(",")]
     for word in wanted:
         if word not in known:
@@ -169,9 +207,10 @@ def _names(option: str, text: str, known: Sequence[str], kind: str) -> list[str]
     return [name for name in known if name in wanted]
 
 
-def _sizes(least: str, most: str, factor: str | None) -> list[int]:
+def sizes_between(least: str, most: str, factor: str | None, standard: int) -> list[int]:
+    """The sizes of --begin, --end and --factor."""
     first, last = byte_count("--begin", least), byte_count("--end", most)
-    step = whole("--factor", factor, 2) or DEFAULT_FACTOR
+    step = whole("--factor", factor, 2) or standard
     if last > MOST_BYTES:
         raise UserError(f"--end {most}: give at most 16G")
     if first > last:
@@ -215,6 +254,14 @@ def copy_command(
     warmup: Annotated[
         str | None, count_option("--warmup", "Unmeasured repeats.", DEFAULT_WARMUP, "-w")
     ] = None,
+    osu: Annotated[
+        bool,
+        typer.Option(
+            "--osu",
+            help="Print latency and bandwidth between two GPUs as the OSU micro-benchmarks do; the "
+            f"window is then {OSU_WINDOW} by default.",
+        ),
+    ] = False,
     json_file: ResultsFile = None,
 ) -> None:
     """Copies between host and GPUs and between GPUs: over several paths, and by cudaMemcpyAsync.
@@ -223,10 +270,12 @@ def copy_command(
     """
     from interlace import files
 
-    wanted = None if patterns is None else _names("--patterns", patterns, PATTERNS, "pattern")
-    by = _names("--methods", methods, METHODS, "method")
-    sizes = _sizes(begin, end, factor)
-    count = whole("--window", window, 1) or 1
+    wanted = None if patterns is None else names_of("--patterns", patterns, PATTERNS, "pattern")
+    by = names_of("--methods", methods, METHODS, "method")
+    sizes = sizes_between(begin, end, factor, DEFAULT_FACTOR)
+    count = whole("--window", window, 1) or (OSU_WINDOW if osu else 1)
+    if osu and wanted is not None:
+        raise UserError("--osu measures between two GPUs; leave --patterns out")
     times = whole("--repeats", repeats, 1) or DEFAULT_REPEATS
     before = DEFAULT_WARMUP if (given := whole("--warmup", warmup, 1)) is None else given
     if json_file is not None:
@@ -236,13 +285,15 @@ def copy_command(
     if node.gpus < 2:
         raise UserError(f"bench copy needs at least 2 GPUs; {node.machine_name} has 1")
     rows: list[Row] = []
-    chosen = list(PATTERNS) if wanted is None else wanted
+    chosen = [(name, count) for name in (list(PATTERNS) if wanted is None else wanted)]
+    if osu:
+        chosen = list(dict.fromkeys((("p2p", 1), ("p2p", count), ("both-ways", count))))
     try:
         with progress(f"copies on {node.machine_name}", len(chosen) * len(sizes)) as tick:
-            for name in chosen:
-                pairs = messages(name, node.gpus) * count
+            for name, outstanding in chosen:
+                pairs = messages(name, node.gpus) * outstanding
                 for size in sizes:
-                    with core_errors(node.cuda, f"{name} of {size_text(size)}"):
+                    with turn(), core_errors(node.cuda, f"{name} of {size_text(size)}"):
                         found = node.cuda.measure_copies(pairs, size, by, before, times)
                     rows += rows_of(name, size, len(pairs), found)
                     tick()
@@ -261,6 +312,7 @@ def copy_command(
         rows=rows,
     )
     texts = {} if json_file is None else {json_file: partial(json_text, results)}
-    files.show_and_write(partial(_print, results), texts)
+    show = partial(_print_osu, rows, count) if osu else partial(_print, results)
+    files.show_and_write(show, texts)
     if any(row.wrong for row in rows):
         raise typer.Exit(1)

@@ -7,7 +7,6 @@ program share (src/preload/counters.hpp); it is read when the program has ended.
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import mmap
 import os
@@ -30,6 +29,7 @@ import typer
 
 from interlace.errors import UserError
 from interlace.files import check_writable, write_all
+from interlace.installation import installed
 from interlace.table import BYTES, SECONDS, fixed, scale
 
 FORMAT = 1  # of the JSON file
@@ -84,19 +84,14 @@ def check_environment(environment: Mapping[str, str]) -> None:
 
 def preload_library() -> Path:
     """The library of this installation."""
-    spec = importlib.util.find_spec("interlace._core")
-    folders = [Path(__file__).parent]
-    if spec is not None and spec.origin:
-        folders.append(Path(spec.origin).parent)
-    for folder in folders:
-        file = folder / LIBRARY
-        if file.is_file():
-            if re.search(r"[\s:]", str(file)):
-                raise UserError(
-                    f"{file} cannot be preloaded, since its path has a space or a colon; install "
-                    "Interlace to another place"
-                )
-            return file
+    file = installed(LIBRARY)
+    if file is not None:
+        if re.search(r"[\s:]", str(file)):
+            raise UserError(
+                f"{file} cannot be preloaded, since its path has a space or a colon; install "
+                "Interlace to another place"
+            )
+        return file
     raise UserError(
         f"this installation has no {LIBRARY}, which takes over copies; it is for Linux on x86-64; "
         "install Interlace anew with ./quickstart"

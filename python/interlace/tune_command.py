@@ -266,6 +266,7 @@ def tune_command(
 
     Measures candidates by successive elimination, from a coarse grid to a fine one. bulk-copy and
     split are measured to the end, and picked unless something is faster. Every result is verified.
+    `interlace tune copy` is for copies and has options of its own.
     """
     if explained is not None:
         if workload is not None:

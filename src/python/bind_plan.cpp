@@ -1,5 +1,6 @@
 #include "python/bind_plan.hpp"
 
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
@@ -7,6 +8,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -15,6 +17,8 @@
 
 #include "base/errors.hpp"
 #include "machine/machine.hpp"
+#include "plan/copy_profile.hpp"
+#include "plan/copy_settings.hpp"
 #include "plan/plan.hpp"
 
 namespace nb = nanobind;
@@ -128,6 +132,41 @@ void bind_plan(nb::module_& module) {
              "The fastest plan for messages (start, end, bytes). `staging` lists the places that "
              "paths may use, None is all; `chunks` is of a staged part, 0 is what is fastest; "
              "`traffic` lists (stops, bytes a second) under way, 0 is as fast as it goes.");
+
+  module.def(
+      "copy_settings",
+      [] {
+        std::vector<std::tuple<std::string, std::string, std::string>> all;
+        for (const auto& one : interlace::plan::copy_settings())
+          all.emplace_back(one.variable, one.standard, one.meaning);
+        return all;
+      },
+      "The environment variables of copies: name, default, meaning.");
+  module.def(
+      "check_copy_settings",
+      [](const std::map<std::string, std::string>& values) {
+        (void)interlace::plan::read_copy_options(
+            [&](const std::string& name) -> std::optional<std::string> {
+              const auto found = values.find(name);
+              if (found == values.end()) return std::nullopt;
+              return found->second;
+            });
+      },
+      nb::arg("values"), "Raises UsageError, which names the variable, for a value of none.");
+  module.def(
+      "copy_choice",
+      [](const std::string& text, const std::string& name, const std::string& direction,
+         std::uint64_t bytes) {
+        const auto profile = interlace::plan::read_copy_profile(text, name);
+        const auto choice = profile.of(interlace::plan::copy_direction_named(direction), bytes);
+        return std::make_tuple(interlace::plan::paths_name(choice), choice.chunks,
+                               std::string(choice.executor == copy_executor::graphs    ? "graphs"
+                                           : choice.executor == copy_executor::streams ? "streams"
+                                                                                       : "auto"));
+      },
+      nb::arg("text"), nb::arg("name"), nb::arg("direction"), nb::arg("bytes"),
+      "What a copy profile says of messages: paths, chunks of a staged part, executor. `name` is "
+      "the file's, for errors.");
 }
 
 }  // namespace interlace::python

@@ -133,7 +133,9 @@ def test_a_profile_has_everything(run: Run, graph: Path, tmp_path: Path) -> None
     assert (profile.workload.kind, profile.workload.data) == ("pagerank", "forty")
     assert (profile.workload.gpus, profile.workload.peers) == (2, 1)
     assert profile.workload.elements == 40
-    assert profile.workload.parameters == {"vertices": 40, "edges": 117, "dangling": 1}
+    assert profile.workload.parameters == {
+        "vertices": 40, "edges": 117, "dangling": 1, "subscribers": "everybody",
+    }  # fmt: skip
     assert profile.repeats == 1
     search = profile.search
     assert {it.mechanism for it in search.candidates} == {

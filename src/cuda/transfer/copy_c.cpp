@@ -1,0 +1,332 @@
+// The copies of interlace/copy.hpp behind the C functions of interlace/copy.h.
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <new>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/errors.hpp"
+#include "cuda/transfer/driver_table.hpp"
+#include "cuda/transfer/memory_view.hpp"
+#include "interlace/copy.h"
+#include "interlace/copy.hpp"
+#include "plan/copy_settings.hpp"
+
+#ifndef INTERLACE_VERSION
+#error "INTERLACE_VERSION is the text of the file VERSION"
+#endif
+
+struct interlace_copier {
+  interlace::copier made;
+};
+
+struct interlace_event {
+  CUevent_st* recorded = nullptr;
+};
+
+namespace interlace {
+namespace {
+
+// Which exception is which result, where that is not known by its type.
+class failed : public std::exception {
+ public:
+  failed(interlace_result result, std::string text) : result_(result), text_(std::move(text)) {}
+  const char* what() const noexcept override { return text_.c_str(); }
+  interlace_result result() const { return result_; }
+
+ private:
+  interlace_result result_;
+  std::string text_;
+};
+
+// What does not fit is cut, so that telling of a lack of memory needs none.
+thread_local std::array<char, 1024> last_error{};
+
+interlace_result fail(interlace_result result, const char* text) noexcept {
+  const std::size_t length = std::min(std::strlen(text), last_error.size() - 1);
+  std::memcpy(last_error.data(), text, length);
+  last_error[length] = '\0';
+  return result;
+}
+
+template <class Work>
+interlace_result guarded(const Work& work) noexcept {
+  try {
+    work();
+    return INTERLACE_SUCCESS;
+  } catch (const failed& error) {
+    return fail(error.result(), error.what());
+  } catch (const usage_error& error) {
+    return fail(INTERLACE_INVALID_ARGUMENT, error.what());
+  } catch (const device_error& error) {
+    return fail(INTERLACE_DEVICE_ERROR, error.what());
+  } catch (const std::bad_alloc&) {
+    return fail(INTERLACE_OUT_OF_MEMORY, "the host has no memory left");
+  } catch (const std::exception& error) {
+    return fail(INTERLACE_INTERNAL_ERROR, error.what());
+  } catch (...) {
+    return fail(INTERLACE_INTERNAL_ERROR, "an error without a name");
+  }
+}
+
+const cuda::driver_table& driver() {
+  try {
+    return cuda::real_driver();
+  } catch (const std::runtime_error& error) {
+    throw failed(INTERLACE_NO_GPU, error.what());
+  }
+}
+
+copier& of(interlace_copier* given) {
+  if (given != nullptr) return given->made;
+  (void)driver();
+  try {
+    return process_copier();
+  } catch (const usage_error& error) {
+    throw failed(INTERLACE_INVALID_SETTING, error.what());
+  }
+}
+
+// The primary context of a GPU, retained once for the life of the process.
+CUctx_st* context_of(int gpu) {
+  static constexpr int most = 1024;
+  static std::array<std::atomic<CUctx_st*>, most> known{};
+  const cuda::driver_table& calls = driver();
+  if (gpu >= 0 && gpu < most)
+    if (CUctx_st* context = known[static_cast<std::size_t>(gpu)].load(std::memory_order_acquire))
+      return context;
+  int count = 0;
+  cuda::check(calls, calls.device_count(&count), "cuDeviceGetCount");
+  if (gpu < 0 || gpu >= std::min(count, most))
+    throw usage_error("there is no GPU " + std::to_string(gpu) + "; this process sees " +
+                      std::to_string(count) + ", numbered from 0");
+  CUctx_st* context = nullptr;
+  cuda::check(calls, calls.primary_retain(&context, gpu), "cuDevicePrimaryCtxRetain");
+  known[static_cast<std::size_t>(gpu)].store(context, std::memory_order_release);
+  return context;
+}
+
+// The primary context of the GPU is current as long as it lives, or that of the thread stays.
+class on_gpu {
+ public:
+  explicit on_gpu(int gpu) {
+    if (gpu != INTERLACE_CURRENT_GPU) on_.emplace(driver(), context_of(gpu));
+  }
+
+ private:
+  std::optional<cuda::in_context> on_;
+};
+
+void copy_on(interlace_copier* copier, int gpu, void* dst, const void* src, std::size_t bytes,
+             CUstream_st* stream) {
+  if (bytes == 0) return;
+  if (dst == nullptr || src == nullptr)
+    throw usage_error(std::string(dst == nullptr ? "the destination" : "the source") +
+                      " of a copy of " + std::to_string(bytes) + " bytes is a null pointer");
+  interlace::copier& by = of(copier);
+  const on_gpu on(gpu);
+  by.copy_async(dst, src, bytes, stream);
+}
+
+copy_options options_of(const char* const* settings) {
+  std::vector<std::string> words;
+  for (; settings != nullptr && *settings != nullptr; ++settings) words.emplace_back(*settings);
+  return plan::read_copy_options(words);
+}
+
+int place_of(const void* memory, std::size_t bytes) {
+  const auto seen = cuda::look_at(driver(), reinterpret_cast<cuda::device_address>(memory),
+                                  bytes == 0 ? 1 : bytes);
+  switch (seen.kind) {
+    case cuda::memory_kind::gpu:
+      return seen.gpu;
+    case cuda::memory_kind::pinned:
+      return INTERLACE_PAGE_LOCKED;
+    case cuda::memory_kind::managed:
+      return INTERLACE_MANAGED;
+    case cuda::memory_kind::mixed:
+      return INTERLACE_MIXED;
+    case cuda::memory_kind::host:
+      break;
+  }
+  return INTERLACE_PAGEABLE;
+}
+
+bool is_capturing(int gpu, CUstream_st* stream) {
+  const on_gpu on(gpu);
+  int status = cuda::capture_none;
+  unsigned long long sequence = 0;
+  CUgraph_st* graph = nullptr;
+  CUgraphNode_st* const* nodes = nullptr;
+  std::size_t count = 0;
+  // The default stream while another one is captured is an error, and is not captured.
+  return driver().capture_info(stream, &status, &sequence, &graph, &nodes, &count) ==
+             cuda::driver_result::success &&
+         status == cuda::capture_active;
+}
+
+std::unique_ptr<interlace_event> record(int gpu, CUstream_st* stream) {
+  const cuda::driver_table& calls = driver();
+  const cuda::beside_captures relaxed(calls);
+  const on_gpu on(gpu);
+  // An event has to be of its stream's context, which may be another GPU's.
+  std::optional<cuda::in_context> of_stream;
+  CUctx_st* context = nullptr;
+  if (reinterpret_cast<std::uintptr_t>(stream) > cuda::per_thread_stream &&
+      calls.stream_context(stream, &context) == cuda::driver_result::success)
+    of_stream.emplace(calls, context);
+  auto made = std::make_unique<interlace_event>();
+  cuda::check(calls, calls.event_create(&made->recorded, cuda::event_without_timing),
+              "cuEventCreate");
+  const int result = calls.event_record(made->recorded, stream);
+  if (result != cuda::driver_result::success) {
+    cuda::log_failure(calls, calls.event_destroy(made->recorded), "cuEventDestroy");
+    cuda::check(calls, result, "cuEventRecord");
+  }
+  return made;
+}
+
+bool is_done(const interlace_event& event) {
+  const cuda::driver_table& calls = driver();
+  const cuda::beside_captures relaxed(calls);
+  const int result = calls.event_query(event.recorded);
+  if (result == cuda::driver_result::not_ready) return false;
+  cuda::check(calls, result, "cuEventQuery");
+  return true;
+}
+
+interlace_copy_statistics as_c(const copy_statistics& now) {
+  interlace_copy_statistics made{};
+  made.direct = now.direct;
+  made.streams = now.streams;
+  made.graphs = now.graphs;
+  made.captured = now.captured;
+  made.bytes = now.bytes;
+  made.hits = now.hits;
+  made.misses = now.misses;
+  made.evictions = now.evictions;
+  made.executables = now.executables;
+  made.creation_s = now.creation_s;
+  made.construction_s = now.construction_s;
+  made.instantiation_s = now.instantiation_s;
+  made.update_s = now.update_s;
+  made.launch_s = now.launch_s;
+  made.nodes = now.nodes;
+  made.updates = now.updates;
+  made.launches = now.launches;
+  made.staging_bytes = now.staging_bytes;
+  return made;
+}
+
+}  // namespace
+}  // namespace interlace
+
+extern "C" {
+
+int interlace_copy_abi(void) { return INTERLACE_COPY_ABI; }
+
+const char* interlace_version(void) { return INTERLACE_VERSION; }
+
+const char* interlace_last_error(void) { return interlace::last_error.data(); }
+
+interlace_result interlace_copy_async(void* dst, const void* src, size_t bytes,
+                                      CUstream_st* stream) {
+  return interlace_copier_copy_async(nullptr, INTERLACE_CURRENT_GPU, dst, src, bytes, stream);
+}
+
+interlace_result interlace_copier_create(const char* const* settings, interlace_copier** copier) {
+  return interlace::guarded([&] {
+    if (copier == nullptr) throw interlace::usage_error("there is no place for the new copier");
+    const auto options = [&] {
+      try {
+        return interlace::options_of(settings);
+      } catch (const interlace::usage_error& error) {
+        throw interlace::failed(INTERLACE_INVALID_SETTING, error.what());
+      }
+    }();
+    (void)interlace::driver();
+    *copier =
+        std::make_unique<interlace_copier>(interlace_copier{interlace::copier(options)}).release();
+  });
+}
+
+void interlace_copier_destroy(interlace_copier* copier) {
+  (void)interlace::guarded([&] { const std::unique_ptr<interlace_copier> ended(copier); });
+}
+
+interlace_result interlace_copier_copy_async(interlace_copier* copier, int gpu, void* dst,
+                                             const void* src, size_t bytes, CUstream_st* stream) {
+  return interlace::guarded([&] { interlace::copy_on(copier, gpu, dst, src, bytes, stream); });
+}
+
+interlace_result interlace_copier_prepare(interlace_copier* copier) {
+  return interlace::guarded([&] { interlace::of(copier).prepare(); });
+}
+
+interlace_result interlace_copier_statistics(interlace_copier* copier,
+                                             interlace_copy_statistics* statistics, size_t size) {
+  return interlace::guarded([&] {
+    if (statistics == nullptr) throw interlace::usage_error("there is no place for the statistics");
+    const interlace_copy_statistics now = interlace::as_c(interlace::of(copier).statistics());
+    // What the caller has beyond ours belongs to a later library.
+    std::memset(statistics, 0, size);
+    std::memcpy(statistics, &now, std::min(size, sizeof now));
+  });
+}
+
+interlace_result interlace_memory_place(const void* memory, size_t bytes, int* place) {
+  return interlace::guarded([&] {
+    if (place == nullptr) throw interlace::usage_error("there is no place for the answer");
+    *place = interlace::place_of(memory, bytes);
+  });
+}
+
+interlace_result interlace_stream_is_capturing(int gpu, CUstream_st* stream, int* answer) {
+  return interlace::guarded([&] {
+    if (answer == nullptr) throw interlace::usage_error("there is no place for the answer");
+    *answer = interlace::is_capturing(gpu, stream) ? 1 : 0;
+  });
+}
+
+interlace_result interlace_event_record(int gpu, CUstream_st* stream, interlace_event** event) {
+  return interlace::guarded([&] {
+    if (event == nullptr) throw interlace::usage_error("there is no place for the event");
+    *event = interlace::record(gpu, stream).release();
+  });
+}
+
+interlace_result interlace_event_wait(const interlace_event* event, int gpu, CUstream_st* stream) {
+  return interlace::guarded([&] {
+    if (event == nullptr) throw interlace::usage_error("there is no event to wait for");
+    const interlace::cuda::driver_table& calls = interlace::driver();
+    const interlace::on_gpu on(gpu);
+    interlace::cuda::check(calls, calls.stream_wait(stream, event->recorded, 0),
+                           "cuStreamWaitEvent");
+  });
+}
+
+interlace_result interlace_event_done(const interlace_event* event, int* answer) {
+  return interlace::guarded([&] {
+    if (event == nullptr || answer == nullptr)
+      throw interlace::usage_error("there is no event, or no place for the answer");
+    *answer = interlace::is_done(*event) ? 1 : 0;
+  });
+}
+
+void interlace_event_destroy(interlace_event* event) {
+  if (event == nullptr) return;
+  (void)interlace::guarded([&] {
+    const std::unique_ptr<interlace_event> ended(event);
+    const interlace::cuda::driver_table& calls = interlace::driver();
+    const interlace::cuda::beside_captures relaxed(calls);
+    interlace::cuda::log_failure(calls, calls.event_destroy(ended->recorded), "cuEventDestroy");
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,107 @@
+"""interlace/copy.h: a C program of a user is compiled against what is installed, and runs."""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from interlace import copying
+from interlace.installation import installed
+
+ROOT = Path(__file__).resolve().parents[2]
+HEADER = ROOT / "include/interlace/copy.h"
+PROGRAM = ROOT / "tests/cpp/cuda/copy_program.c"
+
+library = installed(copying.SHARED_OBJECT)
+if library is None:
+    pytest.skip("the library is not built", allow_module_level=True)
+
+c_compiler = shutil.which("gcc") or shutil.which("cc")
+cpp_compiler = shutil.which("g++") or shutil.which("c++")
+WARNINGS = ["-Wall", "-Wextra", "-Werror", "-pedantic"]
+
+
+def run(*words: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*map(str, words)], capture_output=True, text=True, check=False)
+
+
+def has_driver() -> bool:
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return False
+    return True
+
+
+@pytest.mark.skipif(c_compiler is None, reason="there is no C compiler")
+def test_a_program_in_c11(tmp_path: Path) -> None:
+    headers = installed("include/interlace/copy.h")
+    assert headers is not None
+    assert headers.read_bytes() == HEADER.read_bytes()
+    assert library is not None
+    program = tmp_path / "program"
+    folders = [f"-I{headers.parents[1]}", f"-L{library.parent}", f"-Wl,-rpath,{library.parent}"]
+    made = run(
+        c_compiler, "-std=c11", *WARNINGS, PROGRAM, *folders, "-linterlace", "-ldl", "-o", program
+    )
+    assert made.returncode == 0, made.stderr
+    ended = run(program, *(("copies", "1") if has_driver() else ("nothing",)))
+    if "cuInit failed" in ended.stderr:
+        pytest.skip("there is a driver, and no GPU")
+    assert ended.returncode == 0, ended.stderr
+    wanted = "every byte is right" if has_driver() else "no NVIDIA driver was found"
+    assert wanted in ended.stdout
+    assert run(program, "else").returncode == 2
+
+
+@pytest.mark.skipif(c_compiler is None or cpp_compiler is None, reason="there is no compiler")
+@pytest.mark.parametrize(
+    ("compiler", "language", "standard"),
+    [(c_compiler, "c", "c11"), (c_compiler, "c", "c17"), (cpp_compiler, "c++", "c++20")],
+)
+def test_the_header_alone(tmp_path: Path, compiler: str, language: str, standard: str) -> None:
+    source = tmp_path / "alone"
+    source.write_text(f'#include "{HEADER}"\n#include "{HEADER}"\nint main(void) {{ return 0; }}\n')
+    ended = run(compiler, f"-std={standard}", *WARNINGS, "-fsyntax-only", "-x", language, source)
+    assert ended.returncode == 0, ended.stderr
+
+
+def test_everything_that_is_declared_is_exported_and_nothing_else() -> None:
+    declared = set(re.findall(r"\b(interlace_\w+)\(", HEADER.read_text("utf-8")))
+    assert {"interlace_copy_async", "interlace_event_done"} <= declared
+    assert library is not None
+    loaded = ctypes.CDLL(str(library))
+    for name in declared:
+        getattr(loaded, name)
+    if shutil.which("nm") is None:
+        return
+    listed = run("nm", "-D", "--defined-only", "--format=posix", library).stdout
+    exported = {line.split()[0] for line in listed.splitlines()}
+    assert exported == declared
+
+
+def test_python_has_the_same_numbers() -> None:
+    """copying.py repeats what the header says."""
+    text = HEADER.read_text("utf-8")
+    numbers = {
+        name: int(value)
+        for name, value in re.findall(r"(INTERLACE_\w+)(?: =|) \(?(-?\d+)\)?(?:,|\n| )", text)
+    }
+    assert numbers["INTERLACE_COPY_ABI"] == copying.ABI
+    assert numbers["INTERLACE_CURRENT_GPU"] == copying.CURRENT_GPU
+    assert numbers["INTERLACE_PAGE_LOCKED"] == copying.PAGE_LOCKED
+    assert numbers["INTERLACE_PAGEABLE"] == copying.PAGEABLE
+    assert numbers["INTERLACE_MANAGED"] == copying.MANAGED
+    assert numbers["INTERLACE_OUT_OF_MEMORY"] == copying.OUT_OF_MEMORY
+    invalid = ("INVALID_ARGUMENT", "INVALID_SETTING", "NO_GPU")
+    assert tuple(numbers[f"INTERLACE_{name}"] for name in invalid) == copying.INVALID
+    members = text.partition("typedef struct interlace_copy_statistics {")[2].partition("}")[0]
+    kinds = {"uint64_t": ctypes.c_uint64, "double": ctypes.c_double}
+    found = [(name, kinds[kind]) for kind, name in re.findall(r"(uint64_t|double) (\w+);", members)]
+    assert found == list(copying._Statistics._fields_)

@@ -1,0 +1,481 @@
+"""interlace.copy: what it asks of the library, and what it refuses, without a GPU."""
+
+from __future__ import annotations
+
+import array
+import ctypes
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import interlace
+from interlace import copying
+from interlace.errors import UserError
+from interlace.installation import installed
+
+# --- GPUs whose memory is the host's --------------------------------------------------------------
+
+
+class Library:
+    """libinterlace.so with a memory of who lives where, and copies that happen at once."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Any, ...]] = []
+        self.places: dict[int, int] = {}  # by address; else page-locked
+        self.capturing: set[tuple[int, int]] = set()
+        self.open: dict[int, tuple[int, int]] = {}  # events
+        self.done: set[int] = set()
+        self.fails: tuple[int, bytes] | None = None
+
+    def interlace_last_error(self) -> bytes:
+        assert self.fails is not None
+        return self.fails[1]
+
+    def interlace_memory_place(self, address: int, size: int, place: Any) -> int:
+        assert size > 0
+        place._obj.value = self.places.get(address, copying.PAGE_LOCKED)
+        return 0
+
+    def interlace_stream_is_capturing(self, gpu: int, stream: int, answer: Any) -> int:
+        answer._obj.value = (stream, gpu) in self.capturing
+        return 0
+
+    def interlace_event_record(self, gpu: int, stream: int, event: Any) -> int:
+        event._obj.value = number = 1 + len(self.calls)
+        self.open[number] = (stream, gpu)
+        self.calls.append(("record", stream, gpu))
+        return 0
+
+    def interlace_event_wait(self, event: Any, gpu: int, stream: int) -> int:
+        self.calls.append(("wait", stream, gpu, self.open[event.value]))
+        return 0
+
+    def interlace_event_done(self, event: Any, answer: Any) -> int:
+        answer._obj.value = event.value in self.done
+        return 0
+
+    def interlace_event_destroy(self, event: Any) -> None:
+        del self.open[event.value]
+
+    def interlace_copier_copy_async(
+        self, copier: None, gpu: int, dst: int, src: int, size: int, stream: int
+    ) -> int:
+        assert copier is None
+        if self.fails is not None:
+            return self.fails[0]
+        self.calls.append(("copy", gpu, dst, src, size, stream))
+        ctypes.memmove(dst, src, size)
+        return 0
+
+    def copies(self) -> list[tuple[Any, ...]]:
+        return [call for call in self.calls if call[0] == "copy"]
+
+
+class Tensor:
+    """As PyTorch's: bytes on "cpu" or "cuda:N"."""
+
+    def __init__(self, values: Any, device: str = "cpu", dtype: str | None = None) -> None:
+        self.values = values
+        kind, _, index = device.partition(":")
+        self.device = SimpleNamespace(type=kind, index=int(index) if index else None)
+        self.dtype = f"torch.{dtype or values.dtype.name}"
+        self.layout = "torch.strided"
+        self.conj = False
+
+    def is_conj(self) -> bool:
+        return self.conj
+
+    def is_neg(self) -> bool:
+        return False
+
+    def is_contiguous(self) -> bool:
+        return bool(self.values.flags.c_contiguous)
+
+    def numel(self) -> int:
+        return int(self.values.size)
+
+    def element_size(self) -> int:
+        return int(self.values.itemsize)
+
+    def data_ptr(self) -> int:
+        return int(self.values.ctypes.data)
+
+
+class CupyArray:
+    def __init__(self, values: Any, gpu: int, **more: Any) -> None:
+        self.values = values
+        self.device = SimpleNamespace(id=gpu)
+        self.__cuda_array_interface__ = {**exported(values), **more}
+
+
+def exported(values: Any, **more: Any) -> dict[str, Any]:
+    return {
+        "shape": values.shape,
+        "typestr": values.dtype.str,
+        "data": (int(values.ctypes.data), False),
+        "strides": values.strides,
+        "version": 3,
+        **more,
+    }
+
+
+class CupyDevice:
+    current = 0
+
+    def __init__(self, gpu: int) -> None:
+        self.gpu = gpu
+
+    def __enter__(self) -> None:
+        self.before, CupyDevice.current = CupyDevice.current, self.gpu
+
+    def __exit__(self, *_: object) -> None:
+        CupyDevice.current = self.before
+
+
+def torch_stream(number: int, gpu: int) -> SimpleNamespace:
+    return SimpleNamespace(cuda_stream=number, device=SimpleNamespace(type="cuda", index=gpu))
+
+
+@pytest.fixture
+def library(monkeypatch: pytest.MonkeyPatch) -> Iterator[Library]:
+    """With PyTorch, whose current stream of GPU g is 100 + g, and CuPy: 200 + g."""
+    made = Library()
+    torch = SimpleNamespace(
+        Tensor=Tensor,
+        cuda=SimpleNamespace(current_stream=lambda gpu: torch_stream(100 + gpu, gpu)),
+        from_dlpack=lambda one: one.tensor,
+    )
+    cupy = SimpleNamespace(
+        ndarray=CupyArray,
+        cuda=SimpleNamespace(
+            Device=CupyDevice,
+            get_current_stream=lambda: SimpleNamespace(ptr=200 + CupyDevice.current),
+        ),
+    )
+    monkeypatch.setattr(copying, "_library", lambda: made)
+    monkeypatch.setitem(sys.modules, "torch", torch)  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "cupy", cupy)  # type: ignore[arg-type]
+    monkeypatch.setattr(copying, "_told", False)
+    copying._kept.clear()
+    yield made
+    copying._kept.clear()
+
+
+def values(count: int = 24, dtype: str = "float32", seed: int = 1) -> Any:
+    raw = np.random.default_rng(seed).integers(0, 256, count * np.dtype(dtype).itemsize, np.uint8)
+    return raw.view(dtype)
+
+
+def poison(count: int = 24, dtype: str = "float32") -> Any:
+    return np.full(count * np.dtype(dtype).itemsize, 0xA5, np.uint8).view(dtype)
+
+
+def on_gpu(framework: str, memory: Any, gpu: int) -> Any:
+    return Tensor(memory, f"cuda:{gpu}") if framework == "torch" else CupyArray(memory, gpu)
+
+
+# --- what is copied, and in which stream ----------------------------------------------------------
+
+
+def test_the_package_offers_it() -> None:
+    assert interlace.copy is copying.copy
+
+
+@pytest.mark.parametrize(
+    ("destination", "source", "gpu", "stream"),
+    [
+        (("torch", 2), None, 2, 102),
+        (("cupy", 2), None, 2, 202),
+        (None, ("torch", 1), 1, 101),
+        (None, ("cupy", 3), 3, 203),
+        (("torch", 1), ("torch", 1), 1, 101),
+        (("torch", 1), ("torch", 3), 1, 101),
+        (("torch", 0), ("cupy", 3), 0, 100),
+        (("cupy", 1), ("torch", 0), 1, 201),
+    ],
+)
+def test_the_current_stream_of_the_destination_or_else_the_source(
+    library: Library,
+    destination: tuple[str, int] | None,
+    source: tuple[str, int] | None,
+    gpu: int,
+    stream: int,
+) -> None:
+    into, given = poison(), values()
+    to = into if destination is None else on_gpu(destination[0], into, destination[1])
+    src = given if source is None else on_gpu(source[0], given, source[1])
+    copying.copy(to, src)
+    assert library.copies() == [
+        ("copy", gpu, into.ctypes.data, given.ctypes.data, given.nbytes, stream)
+    ]
+    assert into.tobytes() == given.tobytes()
+
+
+def test_two_gpus_without_a_stream_are_in_order_on_both(library: Library) -> None:
+    into, given = poison(), values()
+    copying.copy(Tensor(into, "cuda:1"), CupyArray(given, 3))
+    assert [call[0] for call in library.calls] == ["record", "wait", "copy", "record", "wait"]
+    assert library.calls[1] == ("wait", 101, 1, (203, 3))
+    assert library.calls[4] == ("wait", 203, 3, (101, 1))
+    assert library.open == {}
+    library.calls.clear()
+    library.capturing.add((101, 1))  # the other stream is no part of the capture
+    copying.copy(Tensor(into, "cuda:1"), CupyArray(given, 3))
+    assert [call[0] for call in library.calls] == ["copy"]
+
+
+def test_a_stream_of_one_gpu_needs_no_other(library: Library) -> None:
+    copying.copy(Tensor(poison(), "cuda:1"), Tensor(values(), "cuda:1"))
+    assert [call[0] for call in library.calls] == ["copy"]
+    library.calls.clear()
+    # Two frameworks with a stream each.
+    copying.copy(Tensor(poison(), "cuda:1"), CupyArray(values(), 1))
+    assert [call[0] for call in library.calls] == ["record", "wait", "copy", "record", "wait"]
+    library.calls.clear()
+    copying.copy(Tensor(poison(), "cuda:1"), CupyArray(values(), 3), 7)
+    assert library.calls[0][0] == "copy"
+    assert len(library.calls) == 1
+
+
+@pytest.mark.parametrize(
+    ("stream", "number", "gpu"),
+    [
+        (7, 7, 2),
+        (0, 0, 2),
+        (torch_stream(0, 1), 0, 1),
+        (torch_stream(9, 2), 9, 2),
+        (SimpleNamespace(ptr=9, device_id=3), 9, 3),
+        (SimpleNamespace(ptr=9, device_id=-1), 9, 2),
+        (SimpleNamespace(__cuda_stream__=lambda: (0, 11)), 11, 2),
+    ],
+)
+def test_streams(library: Library, stream: object, number: int, gpu: int) -> None:
+    copying.copy(Tensor(poison(), "cuda:2"), values(), stream)
+    assert library.copies()[0][1] == gpu
+    assert library.copies()[0][5] == number
+
+
+def test_arrays_of_others(library: Library) -> None:
+    into, given = poison(), values()
+    library.places[given.ctypes.data] = 3
+    library.places[into.ctypes.data] = copying.MANAGED
+    foreign = SimpleNamespace(__cuda_array_interface__=exported(given, stream=55))
+    copying.copy(np.zeros_like(given), foreign)
+    assert library.copies()[-1][1] == 3
+    assert library.copies()[-1][5] == 55
+    copying.copy(SimpleNamespace(__cuda_array_interface__=exported(into)), given)
+    assert library.copies()[-1][1] == copying.CURRENT_GPU
+    assert into.tobytes() == given.tobytes()
+    tensor = Tensor(poison(), "cuda:1", "bfloat16")
+    packed = SimpleNamespace(__dlpack_device__=lambda: (2, 1), tensor=tensor)
+    copying.copy(packed, Tensor(values(), dtype="bfloat16"))
+    assert library.copies()[-1][1] == 1
+    library.places[given.ctypes.data] = copying.PAGEABLE
+    with pytest.raises(UserError, match="says that it is a GPU's, which the driver denies"):
+        copying.copy(np.zeros_like(given), foreign)
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview, array.array])
+def test_buffers_fit_any_dtype(library: Library, kind: Any) -> None:
+    given = values(dtype="float16")
+    source = kind(given.tobytes()) if kind is not array.array else array.array("B", given.tobytes())
+    into = poison(dtype="float16")
+    copying.copy(Tensor(into, "cuda:0"), source)
+    assert into.tobytes() == given.tobytes()
+    if kind in (bytearray, array.array):
+        back = bytearray(b"\xa5" * given.nbytes) if kind is bytearray else source
+        copying.copy(back, Tensor(given, "cuda:0"))
+        assert bytes(back) == given.tobytes()
+    assert len(library.copies()) == 1 + (kind in (bytearray, array.array))
+
+
+DTYPES = ("bool", "int8", "uint16", "int64", "float16", "float64", "complex128")
+
+
+@given(
+    st.sampled_from(DTYPES),
+    st.integers(0, 40),
+    st.integers(0, 8),
+    st.integers(0, 2**32 - 1),
+    st.sampled_from(("torch", "cupy")),
+    st.booleans(),
+)
+@settings(max_examples=100, deadline=None)
+def test_any_part_of_an_array_and_no_other_byte(
+    dtype: str, count: int, at: int, seed: int, framework: str, to_gpu: bool
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        library = Library()
+        patch.setattr(copying, "_library", lambda: library)
+        cuda = SimpleNamespace(
+            current_stream=lambda gpu: torch_stream(0, gpu),
+            Device=CupyDevice,
+            get_current_stream=lambda: SimpleNamespace(ptr=0),
+        )
+        patch.setitem(sys.modules, "torch", SimpleNamespace(Tensor=Tensor, cuda=cuda))
+        patch.setitem(sys.modules, "cupy", SimpleNamespace(ndarray=CupyArray, cuda=cuda))
+        whole, given = poison(64, dtype), values(count, dtype, seed)
+        part = whole[at : at + count]
+        expected = whole.copy()
+        expected[at : at + count] = given
+        if to_gpu:
+            copying.copy(on_gpu(framework, part, 1), given)
+        else:
+            copying.copy(part, on_gpu(framework, given, 1))
+        assert whole.tobytes() == expected.tobytes()
+        assert len(library.copies()) == (count > 0)
+
+
+# --- what is kept, and what is said ---------------------------------------------------------------
+
+
+def test_host_memory_is_kept_until_it_was_copied(library: Library) -> None:
+    for _ in range(3):
+        copying.copy(Tensor(poison(), "cuda:0"), values(), 7)
+    assert len(copying._kept) == 3
+    library.done |= set(library.open)
+    into = poison()
+    copying.copy(into, Tensor(values(), "cuda:0"), 7)
+    assert [kept for _, kept in copying._kept] == [into]
+    assert list(library.open.values()) == [(7, 0)]
+    library.capturing.add((7, 0))
+    copying.copy(into, Tensor(values(), "cuda:0"), 7)
+    assert len(copying._kept) == 1
+
+
+def test_pageable_memory_is_told_of_once(library: Library) -> None:
+    pageable = values()
+    library.places[pageable.ctypes.data] = copying.PAGEABLE
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        copying.copy(Tensor(poison(), "cuda:0"), values())  # page-locked
+    into = poison()
+    with pytest.warns(RuntimeWarning, match="not page-locked is copied plainly") as told:
+        copying.copy(Tensor(into, "cuda:0"), pageable)
+    assert told[0].filename == __file__
+    assert into.tobytes() == pageable.tobytes()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        copying.copy(Tensor(poison(), "cuda:0"), pageable)
+
+
+# --- what is refused ------------------------------------------------------------------------------
+
+
+def read_only() -> Any:
+    made = poison()
+    made.flags.writeable = False
+    return made
+
+
+class Conjugate(Tensor):
+    def is_conj(self) -> bool:
+        return True
+
+
+def gpu(count: int = 24, dtype: str = "float32") -> Tensor:
+    return Tensor(poison(count, dtype), "cuda:0")
+
+
+REFUSED: list[tuple[Any, Any, str]] = [
+    (gpu(), values(23), "the destination has 96 bytes and the source 92"),
+    (gpu(), values(24, "int32"), "the destination is float32 and the source int32; a copy conv"),
+    (gpu(), values(24, ">f4"), "the destination is float32 and the source >f4"),
+    (poison(), values(), "both arrays are in the host's memory"),
+    (read_only(), gpu(), "the destination is read-only"),
+    (bytes(96), gpu(), "the destination is read-only"),
+    (CupyArray(poison(), 0, data=(64, True)), values(), "the destination is read-only"),
+    (gpu(), values(48)[::2], "the source is not contiguous; use numpy.ascontig"),
+    (Tensor(poison(48)[::2], "cuda:0"), values(), "the destination is not contiguous; use tensor"),
+    (CupyArray(poison(48)[::2], 0), values(), "the destination is not contiguous"),
+    (gpu(), memoryview(bytes(192))[::2], "the source is not contiguous"),
+    (CupyArray(poison(), 0, mask=3), values(), "the destination has a mask"),
+    (gpu(), [1.0] * 24, "the source is a list; give an array of PyTorch, CuPy or NumPy"),
+    (3, values(), "the destination is a int; give an array"),
+    (gpu(3, "uint64"), np.array([1, "a", None], object), "its elements are Python's objects"),
+    (Conjugate(poison(), "cuda:0"), values(), "is a lazy conjugate"),
+    (Tensor(poison(), "meta"), values(), "the destination is strided on"),
+]
+
+
+@pytest.mark.parametrize(("dst", "src", "message"), REFUSED, ids=[str(k) for k in range(17)])
+def test_arrays_that_do_not_fit(library: Library, dst: Any, src: Any, message: str) -> None:
+    with pytest.raises(UserError) as error:
+        copying.copy(dst, src)
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+    assert library.calls == []
+
+
+@pytest.mark.parametrize("stream", ["0", 1.5, True, object()])
+def test_what_is_no_stream(library: Library, stream: object) -> None:
+    with pytest.raises(UserError, match="is no CUDA stream"):
+        copying.copy(gpu(), values(), stream)
+    assert library.calls == []
+
+
+def test_no_bytes_need_no_gpu(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(copying, "_library", lambda: pytest.fail("it was asked"))
+    copying.copy(gpu(0), values(0))
+    copying.copy(gpu(0), b"")
+    assert library.calls == []
+
+
+@pytest.mark.parametrize("code", [1, 2, 3, 4, 5, 6])
+def test_what_the_library_says(library: Library, code: int) -> None:
+    library.fails = (code, b"one sentence")
+    wanted: Any = UserError if code < 4 else MemoryError if code == 5 else RuntimeError
+    if wanted is RuntimeError:
+        wanted = pytest.importorskip("interlace._core").DeviceError
+    with pytest.raises(wanted, match=r"^one sentence$"):
+        copying.copy(gpu(), values())
+
+
+def test_a_library_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(copying, "installed", lambda _: None)
+    with pytest.raises(UserError, match=r"has no libinterlace\.so, which copies"):
+        copying._library.__wrapped__()
+
+
+# --- the library itself ---------------------------------------------------------------------------
+
+needs_library = pytest.mark.skipif(
+    installed(copying.SHARED_OBJECT) is None, reason="the library is not built"
+)
+
+WITHOUT_A_DRIVER = """
+import numpy as np
+from interlace import copying
+from interlace.errors import UserError
+class Foreign:
+    def __init__(self, values):
+        self.__cuda_array_interface__ = values.__array_interface__
+for call in (
+    lambda: copying.copy(Foreign(np.zeros(4)), np.zeros(4)),
+    lambda: copying.copy_statistics(),
+):
+    try:
+        call()
+    except UserError as error:
+        print(error)
+"""
+
+
+@needs_library
+def test_without_a_driver_it_says_so() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", WITHOUT_A_DRIVER], capture_output=True, text=True, check=True
+    )
+    lines = ended.stdout.splitlines()
+    if not lines:
+        pytest.skip("there is a driver")
+    assert len(lines) == 2
+    assert all("no NVIDIA driver was found" in line or "cuInit" in line for line in lines)
