@@ -117,6 +117,14 @@ struct subscriber_range {
   std::uint32_t devices = 0;
 };
 
+INTERLACE_HOST_DEVICE std::uint32_t lowest_bit(std::uint32_t set) {  // that is not empty
+#if defined(__CUDA_ARCH__)
+  return static_cast<std::uint32_t>(__ffs(static_cast<int>(set)) - 1);
+#else
+  return static_cast<std::uint32_t>(__builtin_ctz(set));
+#endif
+}
+
 // A region: replicated on several devices with 1:1 addresses. Indices count the whole region on
 // every device. `back` may be written where this device owns the element.
 template <class T>
@@ -129,16 +137,31 @@ struct replicated {
   std::uint32_t everybody = 0;  // subscribers of all elements; 0 where ranges differ
   std::uint32_t range_count = 0;
   subscriber_range ranges[max_subscriber_ranges] = {};
+  // Of each 2^reader_shift elements, the other devices that stores go to: nobody writes them while
+  // kernels run. Null: all subscribers.
+  const std::uint16_t* readers = nullptr;
+  std::uint32_t reader_shift = 0;
   T* peer_back[max_devices] = {};
 
-  // The other devices that receive element i.
+  // The other devices that a store of element i goes to.
   INTERLACE_HOST_DEVICE std::uint32_t subscribers(std::uint64_t i) const {
+    if (readers != nullptr) return readers[i >> reader_shift];
     if (everybody != 0) return everybody;
     std::uint32_t devices = 0;
     for (std::uint32_t r = 0; r < range_count; ++r) {
       if (i >= ranges[r].begin && i < ranges[r].end) devices |= ranges[r].devices;
     }
     return devices;
+  }
+  // Calls f(d) for each of them, from the device behind this one on: devices that store at the same
+  // time begin with different ones, so that no link is asked for by all of them.
+  template <class F>
+  INTERLACE_HOST_DEVICE void each_subscriber(std::uint64_t i, const F& f) const {
+    const std::uint32_t all = subscribers(i);
+    const std::uint32_t next = device + 1;
+    // Bit k: device next + k, modulo 32.
+    std::uint32_t rest = all >> next | all << (32 - next);
+    for (; rest != 0; rest &= rest - 1) f((lowest_bit(rest) + next) % 32);
   }
 };
 

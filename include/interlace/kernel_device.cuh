@@ -561,11 +561,15 @@ class lane {
                  view.back + n);
     view.back[n] = value;
     if constexpr (Policy::stores_inline) {
-      for (std::uint32_t rest = view.subscribers(n); rest != 0; rest &= rest - 1) {
-        T* peer = view.peer_back[__ffs(static_cast<int>(rest)) - 1] + n;
+      if (view.readers != nullptr) {
+        note<Policy>(place_, kernel::traced_access::load, kernel::memory_space::local,
+                     view.readers + (n >> view.reader_shift));
+      }
+      view.each_subscriber(n, [&](std::uint32_t d) {
+        T* peer = view.peer_back[d] + n;
         note<Policy>(place_, kernel::traced_access::store, kernel::memory_space::replicated, peer);
         *peer = value;
-      }
+      });
     }
   }
 

@@ -56,9 +56,7 @@ __device__ __forceinline__ void store(const region_writer<T>& w, I i,
     w.audit.stored[n - w.audit.begin] = blockIdx.x + 1;
   }
   w.view.back[n] = value;
-  for (std::uint32_t rest = w.view.subscribers(n); rest != 0; rest &= rest - 1) {
-    w.view.peer_back[__ffs(static_cast<int>(rest)) - 1][n] = value;
-  }
+  w.view.each_subscriber(n, [&](std::uint32_t peer) { w.view.peer_back[peer][n] = value; });
 }
 
 // Says that the block has stored all elements of [begin, end): called by all its threads, with the

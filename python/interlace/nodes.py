@@ -22,6 +22,7 @@ from interlace.mechanisms import (
     NOT_AVAILABLE,
     SIMULATED,
 )
+from interlace.turns import turn
 from interlace.workloads import Case, Outcome, RunFailure, Workload, core_errors
 
 Result = TypeVar("Result")
@@ -164,14 +165,14 @@ class CudaNode(Node):
     def exchange_rate(self, gpus: int) -> float:
         """Bytes a second that each of so many GPUs sends while all send to all, measured once."""
         if gpus not in self.rates:
-            with core_errors(self.cuda, f"the exchange rate of {gpus} GPUs"):
+            with turn(), core_errors(self.cuda, f"the exchange rate of {gpus} GPUs"):
                 self.rates[gpus] = self.cuda.measure_exchange_rate(gpus, RATE_BYTES, RATE_REPEATS)
         return max(self.rates[gpus].values())
 
     def gpu_rates(self) -> Rates:
         """What the first GPU's memory and multiprocessors do in a second, measured once."""
         if self.of_gpu is None:
-            with core_errors(self.cuda, "the rates of a GPU"):
+            with turn(), core_errors(self.cuda, "the rates of a GPU"):
                 self.of_gpu = Rates(**self.cuda.measure_device_rates(RATE_REPEATS))
         return self.of_gpu
 
@@ -202,7 +203,9 @@ class CudaNode(Node):
 
         # What may be refused for the size of the data comes before what takes long.
         for case in sorted(cases, key=lambda case: case.mechanism != "unified-memory"):
-            yield _attempt(run, case)
+            with turn():
+                found = _attempt(run, case)
+            yield found
 
 
 def _attempt(run: Callable[[Case], Outcome], case: Case) -> tuple[Case, Outcome | UserError]:

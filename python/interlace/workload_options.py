@@ -112,6 +112,15 @@ def read_inputs(
             "lane-per-row; eqwp, hit: runs, tiles.  [default: the first]",
         ),
     ] = None,
+    subscribe: Annotated[
+        str | None,
+        typer.Option(
+            "--subscribe",
+            metavar="all|needed",
+            help="pagerank, sssp, als, ct: send values to all GPUs, or to those that read them: "
+            "stores each to its readers, copies a range that has all of them.  [default: all]",
+        ),
+    ] = None,
     source: Annotated[
         str | None,
         typer.Option(
@@ -214,6 +223,7 @@ def read_inputs(
         half_bandwidth=whole("--half-bandwidth", half_bandwidth),
         halo=halo or None,
         kernel=kernel,
+        subscribe=subscribe,
         source=whole("--source", source),
         users=whole("--users", users),
         items=whole("--items", items),

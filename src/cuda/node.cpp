@@ -585,6 +585,14 @@ std::uint32_t node::add_region(kernel::region_options o, std::uint32_t element_b
     }
     if (shared) managed_memory::advise(options_.ordinals, state, one);
   }
+  if (kernel::stores_to_readers(state.options)) {
+    const std::vector<std::uint16_t>& readers = state.options.readers;
+    for (std::uint32_t d = 0; d < devices(); ++d) {
+      void* placed = take(d, readers.size() * sizeof(std::uint16_t));
+      write(placed, readers.data(), readers.size() * sizeof(std::uint16_t));
+      state.readers[d] = static_cast<const std::uint16_t*>(placed);
+    }
+  }
   if (state.options.mechanism == kernel::mechanism::nccl && devices() > 1) {
     if (nccl_ == nullptr) nccl_ = std::make_unique<nccl_regions>(options_.ordinals, streams_);
     nccl_->add(static_cast<std::uint32_t>(states_.size()), state);

@@ -121,6 +121,12 @@ std::uint32_t checking_observer::on_access(const kernel::access& a) {
                         " of region " + std::to_string(a.region) +
                         ", which an earlier epoch stored and the last one did not");
     }
+    if (!r.state.receives(device_, a.element)) {
+      throw model_error("block " + std::to_string(block_) + " of device " +
+                        std::to_string(device_) + " reads element " + std::to_string(a.element) +
+                        " of region " + std::to_string(a.region) +
+                        ", to which the device does not subscribe");
+    }
     r.use.read(device_, a.element);
     return kernel::no_instruction;
   }

@@ -13,6 +13,16 @@ std::uint32_t cpu_node::add(region_state state, fold_function folding) {
   return id;
 }
 
+void cpu_node::place_readers(region_state& state) {
+  const std::vector<std::uint16_t>& readers = state.options.readers;
+  const std::uint64_t bytes = readers.size() * sizeof(std::uint16_t);
+  for (std::uint32_t d = 0; d < devices_; ++d) {
+    void* placed = take(d, bytes);
+    std::memcpy(placed, readers.data(), bytes);
+    state.readers[d] = static_cast<const std::uint16_t*>(placed);
+  }
+}
+
 void cpu_node::deliver(std::uint32_t id, const delivery& d, std::uint32_t parity) {
   const region_state& state = states_[id];
   const std::uint64_t offset = d.begin * state.element_bytes;

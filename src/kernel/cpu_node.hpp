@@ -56,6 +56,7 @@ class cpu_node {
     for (std::uint32_t d = 0; d < devices_; ++d) {
       for (void*& buffer : state.buffers[d]) buffer = take(d, state.elements * sizeof(T));
     }
+    if (stores_to_readers(state.options)) place_readers(state);
     return {add(std::move(state), nullptr)};
   }
   template <class T>
@@ -125,6 +126,7 @@ class cpu_node {
   virtual void adding(std::uint32_t id, const region_state& state) = 0;
 
   std::uint32_t add(region_state state, fold_function folding);
+  void place_readers(region_state& state);
 
   std::uint32_t devices_;
   std::vector<fold_function> folds_;  // by id; null for regions

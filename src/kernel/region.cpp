@@ -49,6 +49,25 @@ agent_copy parse_agent_copy(const std::string& name) {
   throw usage_error("unknown way '" + name + "' of an agent to copy; there are vectors, bulk");
 }
 
+bool stores_to_readers(const region_options& options) {
+  return !options.readers.empty() && options.mechanism != mechanism::gps &&
+         (options.mechanism == mechanism::inline_stores || queues_stores(options.mechanism));
+}
+
+bool region_state::receives(std::uint32_t device, std::uint64_t element) const {
+  const auto above =
+      std::upper_bound(options.boundaries.begin(), options.boundaries.end(), element);
+  const auto owner = static_cast<std::uint32_t>(above - options.boundaries.begin()) - 1;
+  if (owner == device || options.subscribers.empty()) return true;
+  if (!options.readers.empty()) {
+    return (options.readers[element >> options.reader_shift] >> device & 1U) != 0;
+  }
+  const auto& ranges = options.subscribers[owner];
+  return std::any_of(ranges.begin(), ranges.end(), [&](const subscriber_range& r) {
+    return element >= r.begin && element < r.end && (r.devices >> device & 1U) != 0;
+  });
+}
+
 std::vector<delivery> region_state::deliveries() const {
   std::vector<delivery> all;
   for (std::uint32_t owner = 0; owner < devices(); ++owner) {
@@ -90,6 +109,34 @@ void check_front(std::uint64_t elements, const region_state& state) {
                     std::to_string(elements));
 }
 
+namespace {
+
+// Throws model_error unless there are readers for all elements, which subscribe to them.
+void check_readers(const region_options& o, std::uint32_t devices) {
+  static_assert(max_devices <= 16, "a mask of readers has 16 bits");
+  const std::uint64_t elements = o.boundaries.back();
+  const std::uint64_t group = std::uint64_t{1} << o.reader_shift;
+  if (o.readers.size() != (elements + group - 1) / group) {
+    throw model_error("a region of " + std::to_string(elements) + " elements names readers of " +
+                      std::to_string(o.readers.size()) + " times " + std::to_string(group));
+  }
+  std::vector<std::uint16_t> subscribed(elements, 0);
+  for (std::uint32_t owner = 0; owner < devices; ++owner) {
+    for (const subscriber_range& r : o.subscribers[owner]) {
+      for (std::uint64_t e = r.begin; e < r.end; ++e) {
+        subscribed[e] = static_cast<std::uint16_t>(subscribed[e] | r.devices);
+      }
+    }
+  }
+  for (std::uint64_t e = 0; e < elements; ++e) {
+    if ((o.readers[e >> o.reader_shift] & ~subscribed[e]) == 0) continue;
+    throw model_error("element " + std::to_string(e) +
+                      " has a reader that does not subscribe to it");
+  }
+}
+
+}  // namespace
+
 region_state make_region_state(region_options options, std::uint32_t element_bytes,
                                std::uint32_t devices) {
   if (options.boundaries.size() != devices + std::size_t{1} || options.boundaries.front() != 0 ||
@@ -114,6 +161,10 @@ region_state make_region_state(region_options options, std::uint32_t element_byt
                           " lie outside of its part, include itself or do not exist");
       }
     }
+  }
+  if (!options.readers.empty()) {
+    if (options.subscribers.empty()) throw model_error("a region names readers and no subscribers");
+    check_readers(options, devices);
   }
   if (options.agent_threads < 32 || options.agent_threads > 65536 ||
       options.agent_threads % 32 != 0) {

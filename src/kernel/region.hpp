@@ -98,6 +98,11 @@ struct region_options {
   std::vector<std::uint64_t> boundaries;  // device d owns [boundaries[d], boundaries[d + 1])
   // For each owner, who receives what; empty: every other device receives everything.
   std::vector<std::vector<subscriber_range>> subscribers;
+  // Of each 2^reader_shift elements, the other devices whose kernels read them (bit d: device d),
+  // all of them subscribers. Kernels' stores go to these alone; copies move whole ranges. Empty:
+  // all subscribers. Page subscriptions (gps) take the place of it.
+  std::vector<std::uint16_t> readers;
+  std::uint32_t reader_shift = 0;
   interlace::kernel::mechanism mechanism = mechanism::bulk_copy;
   std::uint32_t split_ranges = 8;  // kernel launches of one epoch under `split`
   // Where chunks are tracked. One launch an epoch writes the region then, on each device.
@@ -112,6 +117,9 @@ struct region_options {
   interlace::kernel::collective collective = interlace::kernel::collective::best_fitting;  // nccl
   memory_hint hint = memory_hint::none;  // of unified-memory
 };
+
+// Whether kernels look at `readers` when they store.
+bool stores_to_readers(const region_options& options);
 
 struct exchangeable {
   std::uint32_t id = 0;
@@ -136,6 +144,8 @@ struct region_state {
   region_options options;
   std::uint32_t parity = 0;  // buffers[device][parity] is the front
   std::array<std::array<void*, 2>, max_devices> buffers{};
+  // Of regions whose stores go to readers: options.readers in each device's memory.
+  std::array<const std::uint16_t*, max_devices> readers{};
 
   // Reductions: buffers[device][0] is the front, partials[device] what kernels accumulate in.
   std::uint32_t copies = 1;
@@ -144,6 +154,8 @@ struct region_state {
   std::uint32_t devices() const {
     return static_cast<std::uint32_t>(options.boundaries.size()) - 1;
   }
+  // Whether a device has an element's last value behind an exchange under every mechanism.
+  bool receives(std::uint32_t device, std::uint64_t element) const;
   // What the exchange delivers, cut to `parts` of the owner where given.
   std::vector<delivery> deliveries() const;
   std::vector<delivery> deliveries(std::uint32_t owner,
@@ -175,6 +187,8 @@ replicated<T> make_view(const region_state& state, std::uint32_t id, std::uint32
       view.ranges[view.range_count++] = r;
     }
   }
+  view.readers = state.readers[device];
+  view.reader_shift = state.options.reader_shift;
   for (std::uint32_t peer = 0; peer < state.devices(); ++peer) {
     view.peer_back[peer] = static_cast<T*>(state.buffers[peer][state.parity ^ 1U]);
   }
@@ -261,6 +275,13 @@ struct remote_load_counts {
   std::uint64_t pieces = 0;         // in them
   std::uint64_t cache_hits = 0;     // of the RDMA caches
   std::uint64_t cache_misses = 0;
+  std::array<std::uint64_t, 32>
+      by_words{};  // remote ones, by the words of 4 that lanes want, less 1
+  std::uint64_t migrated_pages = 0;
+  std::uint64_t l2_loads = 0;  // and atomics, that came to second-level caches
+  std::uint64_t l2_hits = 0;   // of those, whose sectors were there or on their way
+  double mean_wait_s = 0;  // of a load instruction, from its first line's issue to its last's end
+  double mean_in_links_s = 0;  // of mean_latency_s, that of request and reply between the devices
   remote_load_decision decision;
 };
 

@@ -7,6 +7,10 @@ namespace interlace::kernel {
 remote_load_options parse_remote_loads(const std::string& name) {
   remote_load_options o;
   if (name == "direct") return o;
+  if (name == "page-migration") {
+    o.migrate = true;
+    return o;
+  }
   if (name == "rdma-cache") {
     o.steps.cache = true;
     return o;
@@ -22,8 +26,8 @@ remote_load_options parse_remote_loads(const std::string& name) {
   o.steps.coalesce = true;
   if (name == "coalesced") return o;
   throw usage_error("unknown mechanism '" + name +
-                    "' for remote loads; there are direct, bypass, fine-grained, coalesced, "
-                    "rdma-cache and dualopt");
+                    "' for remote loads; there are direct, page-migration, bypass, fine-grained, "
+                    "coalesced, rdma-cache and dualopt");
 }
 
 }  // namespace interlace::kernel

@@ -18,11 +18,12 @@ struct remote_load_steps {
 struct remote_load_options {
   remote_load_steps steps;  // from the start
   bool decide = false;      // a decision engine turns steps on
-  bool any() const { return decide || steps != remote_load_steps{}; }
+  bool migrate = false;     // pages move to the first GPU that touches them from afar
+  bool any() const { return decide || migrate || steps != remote_load_steps{}; }
 };
 
-// "direct", "bypass", "fine-grained" (and bypass), "coalesced" (and both), "rdma-cache" or
-// "dualopt", which decides. Throws usage_error for another name.
+// "direct", "page-migration", "bypass", "fine-grained" (and bypass), "coalesced" (and both),
+// "rdma-cache" or "dualopt", which decides. Throws usage_error for another name.
 remote_load_options parse_remote_loads(const std::string& name);
 
 // What a decision engine found: 0 to 1 each.
@@ -32,6 +33,7 @@ struct remote_load_decision {
   double when_s = 0;
   std::uint64_t accesses = 0;
   std::uint64_t remote = 0;
+  std::uint64_t loads = 0;  // remote ones, whose locality the rest is
   double remote_ratio = 0;
   double block_utilisation = 0;
   double hit_rate = 0;

@@ -320,13 +320,16 @@ class serial_lane : public accessor<Observer> {
     view.back[n] = value;
     if constexpr (Observer::active) {
       if (!observer_->stores_inline()) return;
-      for (std::uint32_t rest = view.subscribers(n); rest != 0; rest &= rest - 1) {
-        const auto peer = static_cast<std::uint32_t>(__builtin_ctz(rest));
+      if (view.readers != nullptr) {
+        note(access_kind::load, memory_space::local, view.readers + (n >> view.reader_shift), i, 0,
+             static_cast<site_id>(static_cast<std::uintptr_t>(site) + max_devices + 1));
+      }
+      view.each_subscriber(n, [&](std::uint32_t peer) {
         // One instruction for each subscriber, as the loop on a real GPU has.
         note(access_kind::store, memory_space::replicated, view.peer_back[peer] + n, i, view.region,
              static_cast<site_id>(static_cast<std::uintptr_t>(site) + peer + 1), false);
         view.peer_back[peer][n] = value;
-      }
+      });
     }
   }
   template <class T, class I>

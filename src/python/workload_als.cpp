@@ -11,7 +11,7 @@ run::als_problem als_problem(
     const array_in<std::uint32_t>& item_users, const array_in<float>& item_values,
     const matrix_in<float>& start_users, const matrix_in<float>& start_items,
     const std::string& method, double lambda, double rate, std::uint32_t steps,
-    const std::string& kernel) {
+    const std::string& kernel, const std::string& subscribe) {
   const std::size_t users = start_users.shape(0);
   const std::size_t items = start_items.shape(0);
   check_rows(user_offsets, user_items, items, "items");
@@ -53,6 +53,7 @@ run::als_problem als_problem(
   problem.lambda = static_cast<float>(lambda);
   problem.rate = static_cast<float>(rate);
   problem.steps = steps;
+  problem.to_readers = to_readers(subscribe);
   return problem;
 }
 

@@ -29,6 +29,11 @@ void check_rows(const array_in<std::uint64_t>& offsets, const array_in<std::uint
   }
 }
 
+bool to_readers(const std::string& subscribe) {
+  if (subscribe == "all" || subscribe == "needed") return subscribe == "needed";
+  throw usage_error("unknown subscribers '" + subscribe + "'; there are all and needed");
+}
+
 workload::grid_shape shape_of(const grid_in<float>& grid) {
   constexpr std::size_t most = std::size_t{1} << 31U;
   for (std::size_t k = 0; k < 3; ++k) {

@@ -38,22 +38,23 @@ workload::grid_shape shape_of(const grid_in<float>& grid);
 run::pagerank_problem pagerank_problem(const array_in<std::uint64_t>& offsets,
                                        const array_in<std::uint32_t>& columns,
                                        const array_in<std::uint32_t>& out_degree, double damping,
-                                       const std::string& kernel);
+                                       const std::string& kernel, const std::string& subscribe);
 run::jacobi_problem jacobi_problem(const matrix_in<float>& diagonals, const array_in<float>& right,
                                    bool halo);
 run::sssp_problem sssp_problem(const array_in<std::uint64_t>& offsets,
                                const array_in<std::uint32_t>& columns,
                                const array_in<float>& weights, std::uint64_t source,
-                               const std::string& kernel);
+                               const std::string& kernel, const std::string& subscribe);
 run::als_problem als_problem(
     const array_in<std::uint64_t>& user_offsets, const array_in<std::uint32_t>& user_items,
     const array_in<float>& user_values, const array_in<std::uint64_t>& item_offsets,
     const array_in<std::uint32_t>& item_users, const array_in<float>& item_values,
     const matrix_in<float>& start_users, const matrix_in<float>& start_items,
     const std::string& method, double lambda, double rate, std::uint32_t steps,
-    const std::string& kernel);
+    const std::string& kernel, const std::string& subscribe);
 run::ct_problem ct_problem(const matrix_in<float>& measured, const matrix_in<float>& weights,
-                           const matrix_in<float>& curvature, std::uint32_t subsets, double beta);
+                           const matrix_in<float>& curvature, std::uint32_t subsets, double beta,
+                           const std::string& subscribe);
 run::diffusion_problem diffusion_problem(const grid_in<float>& start, const std::string& equation,
                                          double rate, double speed);
 run::eqwp_problem eqwp_problem(const grid_in<float>& velocity, const matrix_in<float>& medium,
@@ -66,17 +67,18 @@ template <class Visit>
 void each_workload(const Visit& visit) {
   using nanobind::arg;
   visit("run_pagerank", "Run PageRank; the result as a dict.", &pagerank_problem, arg("offsets"),
-        arg("columns"), arg("out_degree"), arg("damping"), arg("kernel"));
+        arg("columns"), arg("out_degree"), arg("damping"), arg("kernel"), arg("subscribe"));
   visit("run_jacobi", "Run the Jacobi iteration; the result as a dict.", &jacobi_problem,
         arg("diagonals"), arg("right"), arg("halo"));
   visit("run_sssp", "Run shortest paths; the result as a dict.", &sssp_problem, arg("offsets"),
-        arg("columns"), arg("weights"), arg("source"), arg("kernel"));
+        arg("columns"), arg("weights"), arg("source"), arg("kernel"), arg("subscribe"));
   visit("run_als", "Run matrix factorisation; the result as a dict.", &als_problem,
         arg("user_offsets"), arg("user_items"), arg("user_values"), arg("item_offsets"),
         arg("item_users"), arg("item_values"), arg("start_users"), arg("start_items"),
-        arg("method"), arg("lambda_"), arg("rate"), arg("steps"), arg("kernel"));
+        arg("method"), arg("lambda_"), arg("rate"), arg("steps"), arg("kernel"), arg("subscribe"));
   visit("run_ct", "Run a tomographic reconstruction; the result as a dict.", &ct_problem,
-        arg("measured"), arg("weights"), arg("curvature"), arg("subsets"), arg("beta"));
+        arg("measured"), arg("weights"), arg("curvature"), arg("subsets"), arg("beta"),
+        arg("subscribe"));
   visit("run_diffusion", "Run the heat or Burgers' equation; the result as a dict.",
         &diffusion_problem, arg("start"), arg("equation"), arg("rate"), arg("speed"));
   visit("run_eqwp", "Run the propagation of seismic waves; the result as a dict.", &eqwp_problem,
@@ -84,6 +86,10 @@ void each_workload(const Visit& visit) {
   visit("run_hit", "Run homogeneous isotropic turbulence; the result as a dict.", &hit_problem,
         arg("velocity"), arg("viscosity"), arg("step"), arg("kernel"));
 }
+
+// Whether values go to the devices that read them ("needed"), and not to everybody ("all"). Throws
+// usage_error for other words.
+bool to_readers(const std::string& subscribe);
 
 // Throws usage_error if `offsets` are not those of rows of `columns`, each below `limit`.
 void check_rows(const array_in<std::uint64_t>& offsets, const array_in<std::uint32_t>& columns,

@@ -12,6 +12,7 @@
 #include "run/workload.hpp"
 #include "workload/als.hpp"
 #include "workload/als_sgd.hpp"
+#include "workload/readers.hpp"
 
 namespace interlace::run {
 
@@ -26,6 +27,7 @@ struct als_problem {
   float lambda = 0;
   float rate = 0;           // of a gradient
   std::uint32_t steps = 1;  // of a gradient, in an epoch
+  bool to_readers = false;  // factors go to the devices with ratings of them, not to all
 
   // A request cuts the users' factors; the items' are cut here.
   std::uint64_t elements() const { return ratings.users * rank; }
@@ -41,7 +43,7 @@ struct als_problem {
   class work {
    public:
     work(Node& node, const als_problem& problem, const kernel::region_options& users)
-        : start_(problem.start()), chosen_(problem.choose(node, users, problem.cut_items(users))) {
+        : start_(problem.start()), chosen_(problem.choose_for(node, users)) {
       reset();
     }
     void reset() {
@@ -88,6 +90,28 @@ struct als_problem {
     }
     options.boundaries[parts] = ratings.items * rank;
     return options;
+  }
+
+  template <class Node>
+  works<Node> choose_for(Node& node, const kernel::region_options& users) const {
+    const kernel::region_options items = cut_items(users);
+    if (!to_readers || (rank != 16 && rank != 32)) return choose(node, users, items);
+    const auto rows = [&](std::vector<std::uint64_t> elements) {
+      for (std::uint64_t& e : elements) e /= rank;
+      return elements;
+    };
+    const std::uint32_t shift = rank == 16 ? 4 : 5;
+    return choose(node,
+                  workload::sent_to_readers(
+                      users,
+                      workload::readers_of_columns(rows(items.boundaries), ratings.item_offsets,
+                                                   ratings.item_users, ratings.users),
+                      shift),
+                  workload::sent_to_readers(
+                      items,
+                      workload::readers_of_columns(rows(users.boundaries), ratings.user_offsets,
+                                                   ratings.user_items, ratings.items),
+                      shift));
   }
 
   template <class Node>

@@ -15,8 +15,9 @@
 //
 // A step is two epochs with a region each. Every device projects a part of the subset's rays and
 // stores w (y - a . x); then it renews a part of the image, whose pixels each need two rays of
-// every angle. So everybody needs everything, twice a step. Rays are gathered by pixel, not
-// scattered, so that no atomics decide the result. The fewer angles a subset has, the less there is
+// every angle. A device's rays cross the whole image, so that everybody needs all pixels; of an
+// angle's rays it needs those that cross its rows. Rays are gathered by pixel, not scattered, so
+// that no atomics decide the result. The fewer angles a subset has, the less there is
 // to compute for the same image to move.
 //
 // Geometry: pixels have side 1 and row 0 is the top; rays of an angle t, x cos t + y sin t = b -
@@ -50,6 +51,7 @@
 #include "base/errors.hpp"
 #include "kernel/region.hpp"
 #include "workload/parts.hpp"
+#include "workload/readers.hpp"
 
 namespace interlace::workload {
 
@@ -420,15 +422,19 @@ template <class Node>
 class ct {
  public:
   // `options.boundaries`: device d owns the pixels [boundaries[d], boundaries[d + 1]), whole rows.
-  // The rays are cut here. Throws usage_error for a scan that cannot be.
-  ct(Node& node, const ct_scan& scan, const kernel::region_options& options)
+  // The rays are cut here; with `to_readers` one goes only to the devices whose pixels need it.
+  // Throws usage_error for a scan that cannot be.
+  ct(Node& node, const ct_scan& scan, const kernel::region_options& options,
+     bool to_readers = false)
       : node_(node),
         scan_(checked(scan)),
         of_subset_(scan.angles / scan.subsets),
         groups_((scan.detectors + project_rays::threads - 1) / project_rays::threads),
         boundaries_(options.boundaries),
         image_(node.template create_region<float>(options)),
-        rays_(node.template create_region<float>(cut_rays(options))),
+        rays_(node.template create_region<float>(
+            to_readers ? sent_to_readers(cut_rays(options), readers_of_rays())
+                       : cut_rays(options))),
         cost_(node.template create_reduction<double, combine::add>(1, 64)) {
     for (const std::uint64_t b : boundaries_) {
       if (b % scan.size == 0) continue;
@@ -533,6 +539,40 @@ class ct {
       options.boundaries[d] = first_of_group(group_of_device(d));
     }
     return options;
+  }
+
+  // Of the rays of a subset, whichever it is, the devices whose tiles of pixels they cross.
+  std::vector<std::uint16_t> readers_of_rays() const {
+    constexpr std::uint64_t tile = renew_pixels::tile;
+    const scan_geometry geometry(scan_.size, scan_.angles, scan_.detectors);
+    std::vector<std::uint16_t> readers(std::size_t{of_subset_} * scan_.detectors, 0);
+    for (std::uint32_t d = 0; d + 1 < boundaries_.size(); ++d) {
+      const std::uint64_t first = boundaries_[d] / scan_.size;
+      const std::uint64_t rows = boundaries_[d + 1] / scan_.size - first;
+      if (rows == 0) continue;
+      const std::uint64_t last =
+          std::min<std::uint64_t>(scan_.size, first + (rows + tile - 1) / tile * tile) - 1;
+      for (std::uint32_t k = 0; k < scan_.angles; ++k) {
+        const std::uint32_t slot = k % of_subset_;
+        const pixel_family family = geometry.pixels(angle_of(k / of_subset_, slot));
+        const fixed_point across = family.right * (scan_.size - 1);
+        const auto [low, high] =
+            std::minmax({family.down * static_cast<fixed_point>(first),
+                         family.down * static_cast<fixed_point>(last),
+                         across + family.down * static_cast<fixed_point>(first),
+                         across + family.down * static_cast<fixed_point>(last)});
+        // A pixel has the ray before its centre and the one behind, or the next where that rounds.
+        const auto bin = [&](fixed_point at) { return (family.first + at) >> fixed_bits; };
+        const auto begin = std::max<fixed_point>(0, bin(low) - 1);
+        const auto end = std::min<fixed_point>(scan_.detectors, bin(high) + 3);
+        for (fixed_point b = begin; b < end; ++b) {
+          std::uint16_t& of_ray =
+              readers[std::size_t{slot} * scan_.detectors + static_cast<std::size_t>(b)];
+          of_ray = static_cast<std::uint16_t>(of_ray | 1U << d);
+        }
+      }
+    }
+    return readers;
   }
 
   part make_part(std::uint32_t d) {

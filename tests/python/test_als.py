@@ -326,7 +326,8 @@ def test_the_facts_of_a_study(run: Run, tmp_path: Path) -> None:
     data = json.loads(out.read_text())["data"]
     assert list(data) == [
         "name", "source", "size", "users", "items", "ratings", "rank", "method", "lambda", "rate",
-        "start_rmse", "rmse", "kernel", "iterations", "tolerance", "max_allowed_error",
+        "start_rmse", "rmse", "subscribers", "kernel", "iterations", "tolerance",
+        "max_allowed_error",
     ]  # fmt: skip
     assert data["source"] == "generated, 300 ratings of 20 items by 50 users, seed 1"
     assert data["rmse"] < data["start_rmse"]
@@ -366,6 +367,27 @@ def test_the_reference_node(method: str, rank: int) -> None:
         outcome = workload._run(core, Case(gpus, "inline"), ("host", None), (3, 0.0))
         outcome.time_s = 1.0
         assert 0 < workload.verify(outcome) < workload.allowed_error() / 3
+
+
+def test_only_factors_that_a_gpu_reads_are_compared() -> None:
+    core = pytest.importorskip("interlace._core")
+    for method, kernel in (("als", None), ("sgd", "lane-per-row")):
+        workload = small(method=method, kernel=kernel, iterations=3, subscribe="needed")
+        case = Case(3, "inline")
+        start = workload._run(core, case, ("host", None), (1, 0.0))
+        outcome = workload._run(core, case, ("host", None), (3, 0.0))
+        outcome.time_s = start.time_s = 1.0
+        assert 0 < workload.verify(outcome) < workload.allowed_error() / 3
+        for device in range(3):
+            held = workload.held(case, device)
+            assert isinstance(held, np.ndarray)
+            assert (np.diff(held) > 0).all()
+            at = int(held[len(held) // 2])
+            kept = outcome.values[device][at]
+            outcome.values[device][at] = start.values[device][at]
+            with pytest.raises(RunFailure, match=rf"GPU {device} has .* for number {at},"):
+                workload.verify(outcome)
+            outcome.values[device][at] = kept
 
 
 def test_what_a_long_run_counts_follows_from_short_ones() -> None:

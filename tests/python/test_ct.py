@@ -248,7 +248,7 @@ def test_the_facts_of_a_study(run: Run, tmp_path: Path) -> None:
     data = json.loads(out.read_text())["data"]
     assert list(data) == [
         "name", "source", "size", "pixels_a_side", "angles", "detectors", "subsets", "smoothing",
-        "start_cost", "cost", "iterations", "tolerance", "max_allowed_error",
+        "start_cost", "cost", "subscribers", "iterations", "tolerance", "max_allowed_error",
     ]  # fmt: skip
     assert data["cost"] < data["start_cost"]
 
@@ -292,6 +292,19 @@ def test_what_a_long_run_counts_follows_from_short_ones() -> None:
     result = workload._run(core, case, ("host", None), (6, 0.0))
     assert (found.useful, found.wasted) == (result.wire.useful, result.wire.wasted)
     assert work == work_of(result.work, 0)
+
+
+def test_rays_go_to_those_that_need_them() -> None:
+    core = pytest.importorskip("interlace._core")
+    everybody, some = small(), small(subscribe="needed")
+    case = Case(4, "inline")
+    found = some._run(core, case, ("host", None), (2, 0.0))
+    same = everybody._run(core, case, ("host", None), (2, 0.0))
+    assert np.array_equal(found.values, same.values)
+    assert found.wire.useful == same.wire.useful
+    assert found.wire.wasted is not None
+    assert same.wire.wasted is not None
+    assert found.wire.wasted < same.wire.wasted
 
 
 def test_the_core_refuses_what_is_no_scan() -> None:

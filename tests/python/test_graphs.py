@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import random
 import warnings
+from collections.abc import Sequence
+from itertools import combinations_with_replacement
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ from interlace.graphs import (
     Graph,
     load_graph,
     pagerank_reference,
+    partition,
     partition_by_edges,
     rmat,
     rmat_edges,
@@ -539,6 +542,40 @@ def test_partition_of_a_skewed_graph_is_balanced() -> None:
     for parts in (2, 4, 8):
         shares = np.diff(work[partition_by_edges(graph.offsets, parts)]) / work[-1]
         assert shares == pytest.approx(np.full(parts, 1 / parts), rel=0.05)
+
+
+def heaviest(offsets: NDArray[np.int64], bounds: Sequence[int]) -> int:
+    """The larger of work and stores to other parts, of the part with most."""
+    rows = np.diff(bounds)
+    work = np.diff(offsets[np.asarray(bounds)]) + rows
+    return int(max(work.max(), (len(bounds) - 2) * rows.max()))
+
+
+@settings(max_examples=200, deadline=None)
+@given(degrees=st.lists(st.integers(0, 9) | st.just(40), min_size=1, max_size=9),
+       parts=st.integers(1, 4))  # fmt: skip
+def test_no_cut_has_a_lighter_heaviest_part(degrees: list[int], parts: int) -> None:
+    offsets = np.concatenate([[0], np.cumsum(degrees)]).astype(np.int64)
+    rows = len(degrees)
+    found, even = partition(offsets, parts), partition_by_edges(offsets, parts)
+    assert (found[0], found[-1], len(found)) == (0, rows, parts + 1)
+    assert np.all(np.diff(found) >= (1 if rows >= parts else 0))
+    assert all(isinstance(b, int) for b in found)
+    if found != even:
+        least = min(
+            heaviest(offsets, [0, *inner, rows])
+            for inner in combinations_with_replacement(range(rows + 1), parts - 1)
+        )
+        assert heaviest(offsets, found) == least < heaviest(offsets, even)
+
+
+def test_a_part_of_many_light_rows_gives_some_away() -> None:
+    graph = rmat(14, 2)  # half of the vertices have a quarter of the edges
+    even, found = (cut(graph.offsets, 4) for cut in (partition_by_edges, partition))
+    assert np.diff(even).max() > 0.4 * graph.rows
+    assert np.diff(found).max() < 0.34 * graph.rows
+    dense = rmat(12, 64)  # what is computed decides
+    assert partition(dense.offsets, 4) == partition_by_edges(dense.offsets, 4)
 
 
 # --- Reference PageRank -------------------------------------------------------------------------

@@ -182,6 +182,7 @@ WRONG: list[tuple[list[str], str]] = [
         "--iterations",
     ),
     (["--rmat", "4", "--kernel", "x"], "--kernel x: give balanced or warp-per-row"),
+    (["--rmat", "4", "--subscribe", "x"], "--subscribe x: give all or needed"),
     (["--rmat", "4", "--iterations", "0"], "--iterations 0: give a number from 1 to 1000000"),
 ]
 
@@ -229,6 +230,33 @@ def test_no_wrong_distance_passes(core: Fake, iterations: int | None) -> None:
         outcome.values[1, vertex] = value
         with pytest.raises(RunFailure, match=rf"inline on 2 GPUs: GPU 1 .* vertex {vertex},"):
             workload.verify(outcome)
+
+
+def test_only_what_a_gpu_reads_is_compared(core: Fake) -> None:
+    workload = rmat(iterations=2, subscribe="needed")
+    outcome = workload.simulate(core, "machine", Case(2, "inline"))
+    lost = np.isnan(outcome.values)
+    assert lost.any(axis=1).all()
+    assert workload.verify(outcome) < 1e-7
+    graph = workload.graph
+    cut = workload.boundaries(2)
+    for device in range(2):
+        rows = range(graph.rows)
+        read = {
+            int(c)
+            for c in graph.columns[graph.offsets[cut[device]] :][
+                : graph.offsets[cut[device + 1]] - graph.offsets[cut[device]]
+            ]
+        }
+        held = [v for v in rows if cut[device] <= v < cut[device + 1] or v in read]
+        assert workload.held(outcome.case, device).tolist() == held
+        assert np.array_equal(np.flatnonzero(~lost[device]), held)
+        # One that the device reads and has not.
+        other = next(v for v in held if not cut[device] <= v < cut[device + 1])
+        wrong = workload.simulate(core, "machine", Case(2, "inline"))
+        wrong.values[device, other] = np.nan
+        with pytest.raises(RunFailure, match=rf"GPU {device} has nan for vertex {other},"):
+            workload.verify(wrong)
 
 
 def test_an_iteration_too_few_is_found() -> None:
@@ -288,8 +316,8 @@ def test_the_facts_of_a_study(run: Run, small_file: Path, tmp_path: Path) -> Non
     assert ran.out.startswith("sssp, small (5 vertices, 7 edges, from 4), 4 iterations; simulated")
     data = json.loads(out.read_text())["data"]
     assert list(data) == [
-        "name", "source", "size", "vertices", "edges", "start", "until_unchanged", "kernel",
-        "iterations", "tolerance", "max_allowed_error",
+        "name", "source", "size", "vertices", "edges", "start", "until_unchanged",
+        "subscribers", "kernel", "iterations", "tolerance", "max_allowed_error",
     ]  # fmt: skip
     assert data["source"] == str(small_file)
     assert data["until_unchanged"]
@@ -355,10 +383,11 @@ def test_the_core_refuses_what_is_no_graph() -> None:
         ({"weights": -weights}, "weights must be at least 0"),
         ({"source": 2}, "there is no vertex 2"),
         ({"kernel": "tiles"}, "unknown kernel 'tiles'; there are balanced and warp-per-row"),
+        ({"subscribe": "some"}, "unknown subscribers 'some'; there are all and needed"),
     ):
         given: dict[str, Any] = {
             "offsets": offsets, "columns": columns, "weights": weights, "source": 0,
-            "kernel": "balanced", **change,
+            "kernel": "balanced", "subscribe": "all", **change,
         }  # fmt: skip
         with pytest.raises(core.UsageError, match=sentence):
             core.run_sssp(

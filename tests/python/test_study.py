@@ -695,14 +695,15 @@ def test_the_plain_table(run: Run, graph: Path) -> None:
     assert lines[4].split()[:2] == ["1", "bulk-copy"]
     assert lines[5] == ""
     assert [" ".join(line.split()[1:4]) for line in lines[7:8]] == ["split (2 ranges)"]
-    assert lines[-4].startswith("All rows verified; the largest relative error is ")
+    assert lines[-5].startswith("All rows verified; the largest relative error is ")
     assert re.fullmatch(
-        r"Simulated \d+\.\d\d to \d+\.\d\d million accesses a CPU second\.", lines[-3]
+        r"Simulated \d+\.\d\d to \d+\.\d\d million accesses a CPU second\.", lines[-4]
     )
-    assert lines[-2:] == [
+    assert lines[-3:-1] == [
         "polling, device-launch (chunk bytes, threads),",
         "copy-engine, proact-hardware (chunk bytes): K is 2^10, M 2^20.",
     ]
+    assert re.fullmatch(r"Copies are \d+% on 2 GPUs of bulk-copy's time\.", lines[-1])
     assert max(map(len, lines[2:])) <= 100
     assert "\x1b" not in ran.out
     words = [" ".join(line.split()[1:4]) for line in lines[9:13]]

@@ -65,22 +65,28 @@ def _inputs(**more: Any) -> Inputs:
     return Inputs(seed=given.SEED, iterations=given.ITERATIONS, **more)
 
 
+def _to_readers(**more: Any) -> Inputs:
+    return _inputs(subscribe=given.SUBSCRIBE, **more)
+
+
 LOADED: dict[str, Callable[[Sizes], Workload]] = {
     "jacobi": lambda sizes: Jacobi.load(
         _inputs(rows=sizes.jacobi_rows, half_bandwidth=given.HALF_BANDWIDTH, halo=True), None
     ),
     "pagerank": lambda sizes: Pagerank.load(
-        _inputs(cage=sizes.pagerank_rows, kernel=given.KERNELS["pagerank"]), None
+        _to_readers(cage=sizes.pagerank_rows, kernel=given.KERNELS["pagerank"]), None
     ),
     "sssp": lambda sizes: Sssp.load(
-        _inputs(crawl=sizes.sssp_pages, kernel=given.KERNELS["sssp"]), None
+        _to_readers(crawl=sizes.sssp_pages, kernel=given.KERNELS["sssp"]), None
     ),
     "als": lambda sizes: Als.load(
-        _inputs(rgg=sizes.als_vertices, rank=given.RANK, method="sgd", kernel=given.KERNELS["als"]),
+        _to_readers(
+            rgg=sizes.als_vertices, rank=given.RANK, method="sgd", kernel=given.KERNELS["als"]
+        ),
         None,
     ),
     "ct": lambda sizes: Ct.load(
-        _inputs(size=sizes.ct_size, angles=given.ANGLES, subsets=given.SUBSETS), None
+        _to_readers(size=sizes.ct_size, angles=given.ANGLES, subsets=given.SUBSETS), None
     ),
     "eqwp": lambda sizes: Eqwp.load(
         _inputs(size=sizes.eqwp_size, kernel=given.KERNELS["eqwp"]), None
@@ -109,6 +115,7 @@ def inputs(quick: bool) -> dict[str, Any]:
         "angles": given.ANGLES,
         "subsets": given.SUBSETS,
         "kernels": given.KERNELS,
+        "subscribe": given.SUBSCRIBE,
         "four_gpus": four._asdict(),
         "sixteen_gpus": sixteen._asdict(),
     }

@@ -1,7 +1,9 @@
 """Sizes and seeds of what `interlace reproduce finepack` runs.
 
-They follow from the paper alone (section V) and from the time that a run may take; no published
-figure was looked at to choose them, and they stay as they are.
+Sizes and seeds follow from the paper alone (section V) and from the time that a run may take; no
+published figure was looked at to choose them, and they stay as they are. KERNELS and SUBSCRIBE were
+added after first runs, whose kernels stored whole lines and sent them to everybody: figures before
+and after differ by what the programs are, and both can be run (`--kernel`, `--subscribe`).
 
 - Jacobi runs on "synthetically generated banded matrices", and "the boundary values are shared with
   the neighbors": a band of 2 x 8 + 1, and halos.
@@ -32,6 +34,16 @@ project has for a workload, the one is taken that the papers and the public code
   hit/src/turH.h: THREADSPERBLOCK_IN): `tiles`. b2r also cuts along the fastest dimension; ours
   does not.
 
+Where values go (`SUBSCRIBE`): to the GPUs that read them. Section V calls PageRank's communication
+"peer-to-peer" for its matrix, and Jacobi's likewise, so that not everybody is sent everything; of
+the bytes of peer-to-peer stores section VI-A calls those wasted that are stored again, and none
+that nobody reads. Who reads what follows from the data of each run. A store goes to each reader of
+its element. A copy takes for each pair of GPUs one range, which holds all that the receiver reads
+and what lies between: bytes that are "difficult to eliminate due to the coarse-grained nature of
+this paradigm". Jacobi, EQWP, diffusion and HIT have their ranges. Under GPS pages decide, within
+the same ranges. Against that stands that section V calls the communication of ALS and X-ray CT
+"all-to-all" and that of SSSP "many-to-many".
+
 `quick` is about a tenth of that: what does not shrink with the rows (launches, flags, starts of
 copies) weighs more there.
 """
@@ -52,6 +64,7 @@ KERNELS = {
     "eqwp": "tiles",
     "hit": "tiles",
 }
+SUBSCRIBE = "needed"  # of PageRank, SSSP, ALS and X-ray CT
 
 
 class Sizes(NamedTuple):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 from interlace.errors import UserError
 from interlace.mechanisms import ELEMENT_BYTES
 from interlace.workloads.base import (
+    Case,
     Inputs,
     Outcome,
     Reference,
@@ -20,6 +21,9 @@ from interlace.workloads.base import (
 from interlace.workloads.graph_data import MODELS, check_model, check_one, model_graph
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from interlace.ratings import Floats, Ratings, Side
 
 DEFAULT_USERS = 1024
@@ -42,7 +46,7 @@ class Als(Workload):
     summary = "matrix factorisation of ratings; --data FILE (.mtx, .gz) or --users, --items"
     options = (
         "data", "cage", "crawl", "rgg", "seed", "users", "items", "ratings", "rank", "lambda_",
-        "method", "rate", "kernel",
+        "method", "rate", "kernel", "subscribe",
     )  # fmt: skip
     function = "run_als"
     values_are = "factors"
@@ -134,6 +138,7 @@ class Als(Workload):
             "rate": self.rate if self.method == "sgd" else None,
             "start_rmse": self.start_rmse,
             "rmse": self.rmse,
+            "subscribers": self.subscribers,
         }
 
     def boundaries(self, gpus: int) -> Sequence[int]:
@@ -165,7 +170,34 @@ class Als(Workload):
                 np.ascontiguousarray(side.values),
             )
         ]
-        return (*sides, *self.start, self.method, self.damping, self.rate, STEPS, self.kernel)
+        return (
+            *sides,
+            *self.start,
+            self.method,
+            self.damping,
+            self.rate,
+            STEPS,
+            self.kernel,
+            self.subscribe,
+        )
+
+    def held(self, case: Case, device: int) -> slice | NDArray[np.intp]:
+        """Of each side the factors of a GPU's rows, and those that its rows of the other read."""
+        if self.subscribe == "all":
+            return super().held(case, device)
+        import numpy as np
+
+        users, items = self.ratings.users, self.ratings.items
+        rows = []
+        for side, other, before in ((users, items, 0), (items, users, users.rows)):
+            own, of_other = (
+                slice(*(b // self.rank for b in self._cut(s, case.gpus)[device : device + 2]))
+                for s in (side, other)
+            )
+            read = other.others[other.offsets[of_other.start] : other.offsets[of_other.stop]]
+            rows.append(np.union1d(np.arange(own.start, own.stop), read).astype(np.intp) + before)
+        numbers = np.arange(self.rank, dtype=np.intp)
+        return (np.concatenate(rows)[:, None] * self.rank + numbers).ravel()
 
     def renewal(self) -> Callable[[Side, Floats, Floats], Floats]:
         """How the reference renews a side's factors."""
@@ -211,8 +243,14 @@ class Als(Workload):
         from interlace.ratings import rmse
 
         largest = super().verify(outcome)
-        factors = outcome.values[0].astype(np.float64).reshape(-1, self.rank)
+        gpus = outcome.case.gpus
         users = self.ratings.users.rows
+        owned = [  # each number as the GPU has it that computed it
+            outcome.values[gpu][before + begin : before + end]
+            for side, before in ((self.ratings.users, 0), (self.ratings.items, users * self.rank))
+            for gpu, (begin, end) in enumerate(pairwise(self._cut(side, gpus)))
+        ]
+        factors = np.concatenate(owned).astype(np.float64).reshape(-1, self.rank)
         found = rmse(self.ratings, factors[:users], factors[users:])
         if not found < self.start_rmse:
             raise RunFailure(

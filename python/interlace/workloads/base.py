@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 from interlace.errors import UserError
 from interlace.inside import Inside, inside_of
 from interlace.limits import Work, work_of, works_after
-from interlace.mechanisms import COLLECTIVES, ELEMENT_BYTES, Config, label
+from interlace.mechanisms import COLLECTIVES, ELEMENT_BYTES, RANGE_COLLECTIVES, Config, label
 
 if TYPE_CHECKING:
     import numpy as np
@@ -190,6 +190,7 @@ class Inputs:
     half_bandwidth: int | None = None
     halo: bool | None = None
     kernel: str | None = None
+    subscribe: str | None = None
     source: int | None = None
     users: int | None = None
     items: int | None = None
@@ -240,6 +241,7 @@ class Workload(ABC):
     largest_tolerance: ClassVar[float] = math.inf
     default_iterations: ClassVar[int] = DEFAULT_ITERATIONS
     kernels: ClassVar[tuple[str, ...]] = ()  # that do the same, the default first
+    subscribes: ClassVar[tuple[str, ...]] = ("all", "needed")  # where it is an option
 
     def __init__(self, data_name: str, source: str, inputs: Inputs) -> None:
         self.data_name = data_name
@@ -247,6 +249,7 @@ class Workload(ABC):
         self.tolerance = inputs.tolerance
         self.capped = inputs.iterations is not None
         self.kernel = inputs.kernel or next(iter(self.kernels), None)
+        self.subscribe = inputs.subscribe or self.subscribes[0]
         self.iterations = inputs.iterations or (
             self.default_iterations if inputs.tolerance is None else TOLERANCE_LIMIT
         )
@@ -285,7 +288,12 @@ class Workload(ABC):
     @property
     def collectives(self) -> tuple[str, ...]:
         """Those of NCCL that can deliver its regions."""
-        return COLLECTIVES
+        return RANGE_COLLECTIVES if self.subscribe == "needed" else COLLECTIVES
+
+    @property
+    def subscribers(self) -> str:
+        """Who receives a value, for `parameters`."""
+        return "readers" if self.subscribe == "needed" else "everybody"
 
     @abstractmethod
     def arguments(self) -> tuple[Any, ...]:
@@ -299,8 +307,8 @@ class Workload(ABC):
     def allowed_error(self) -> float:
         """The relative error that rounding explains."""
 
-    def held(self, case: Case, device: int) -> slice:  # noqa: ARG002
-        """The elements of which a device has the result."""
+    def held(self, case: Case, device: int) -> slice | NDArray[np.intp]:  # noqa: ARG002
+        """The elements of which a device has the result under every mechanism, ascending."""
         return slice(None)
 
     # --- what is the same for all ---
@@ -311,6 +319,8 @@ class Workload(ABC):
         cls.check_data(inputs)
         if inputs.kernel is not None and inputs.kernel not in cls.kernels:
             raise UserError(f"--kernel {inputs.kernel}: give {' or '.join(cls.kernels)}")
+        if inputs.subscribe is not None and inputs.subscribe not in cls.subscribes:
+            raise UserError(f"--subscribe {inputs.subscribe}: give {' or '.join(cls.subscribes)}")
         if inputs.iterations is not None and not 1 <= inputs.iterations <= MAX_ITERATIONS:
             raise UserError(
                 f"--iterations {inputs.iterations}: give a number from 1 to {MAX_ITERATIONS}"
@@ -434,7 +444,7 @@ class Workload(ABC):
             error[np.isnan(error)] = math.inf
             worst = int(error.argmax())
             if not error[worst] <= allowed:
-                at = worst + (held.start or 0)
+                at = worst + (held.start or 0) if isinstance(held, slice) else int(held[worst])
                 raise RunFailure(
                     f"verification failed: {case}: GPU {device} has "
                     f"{outcome.values[device][at]:.9g} for {self.element} {at}, expected "

@@ -29,7 +29,7 @@ class Ct(Workload):
 
     name = "ct"
     summary = "X-ray tomography, an image from its projections; --size N, --angles, --subsets"
-    options = ("size", "angles", "detectors", "subsets", "smoothing")
+    options = ("size", "angles", "detectors", "subsets", "smoothing", "subscribe")
     function = "run_ct"
     values_are = "images"
     element = "pixel"
@@ -110,6 +110,7 @@ class Ct(Workload):
             "smoothing": self.smoothing,
             "start_cost": self._start_cost(),
             "cost": self.cost,
+            "subscribers": self.subscribers,
         }
 
     def _start_cost(self) -> float:
@@ -128,7 +129,7 @@ class Ct(Workload):
 
     def arguments(self) -> tuple[Any, ...]:
         scan = self.scan
-        return scan.measured, scan.weights, scan.curvature, scan.subsets, scan.beta
+        return scan.measured, scan.weights, scan.curvature, scan.subsets, scan.beta, self.subscribe
 
     def reference(self, iterations: int) -> Reference:
         import numpy as np

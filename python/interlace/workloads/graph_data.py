@@ -8,6 +8,11 @@ from interlace.errors import UserError
 from interlace.workloads.base import Inputs, core_errors, option_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
     from interlace.graphs import Graph
 
 # Fields of Inputs that name a model of interlace.graph_models, and all that say which graph.
@@ -87,3 +92,19 @@ def generated_graph(inputs: Inputs, cuda: Any | None) -> tuple[Graph, str, str]:
         offsets, columns, out_degree = cuda.rmat(inputs.rmat, factor, seed)
     offsets = offsets.astype("int64", copy=False)
     return graphs.Graph(name, 1 << inputs.rmat, offsets, columns, out_degree), name, source
+
+
+def needed_rows(
+    offsets: NDArray[np.int64],
+    columns: NDArray[np.uint32],
+    cut: Sequence[int],
+    device: int,
+) -> NDArray[np.intp]:
+    """The rows whose values a device has that is sent what it reads: its own, and their columns."""
+    import numpy as np
+
+    begin, end = cut[device], cut[device + 1]
+    held = np.zeros(len(offsets) - 1, dtype=bool)
+    held[begin:end] = True
+    held[columns[offsets[begin] : offsets[end]]] = True
+    return np.flatnonzero(held)

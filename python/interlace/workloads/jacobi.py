@@ -76,8 +76,12 @@ class Jacobi(Workload):
             "rows": self.system.rows,
             "half_bandwidth": self.system.half_bandwidth,
             "dominance": self.system.dominance,
-            "subscribers": "halo" if self.halo else "everybody",
+            "subscribers": self.subscribers,
         }
+
+    @property
+    def subscribers(self) -> str:
+        return "halo" if self.halo else super().subscribers
 
     def boundaries(self, gpus: int) -> Sequence[int]:
         return [self.system.rows * gpu // gpus for gpu in range(gpus + 1)]

@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from interlace.errors import UserError
-from interlace.workloads.base import Inputs, Reference, Workload
-from interlace.workloads.graph_data import check_graph, generated_graph
+from interlace.workloads.base import Case, Inputs, Reference, Workload
+from interlace.workloads.graph_data import check_graph, generated_graph, needed_rows
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from interlace.graphs import Graph
 
 # The largest relative error of a rank. float32 rounds by 6e-8 (2**-24). A row is summed by at most
@@ -26,7 +29,18 @@ class Pagerank(Workload):
 
     name = "pagerank"
     summary = "PageRank by pull; --data FILE (.mtx, .txt, .el, .edges, .tsv, .gz) or --rmat SCALE"
-    options = ("data", "rmat", "edge_factor", "cage", "crawl", "rgg", "seed", "damping", "kernel")
+    options = (
+        "data",
+        "rmat",
+        "edge_factor",
+        "cage",
+        "crawl",
+        "rgg",
+        "seed",
+        "damping",
+        "kernel",
+        "subscribe",
+    )
     function = "run_pagerank"
     values_are = "ranks"
     element = "vertex"
@@ -67,12 +81,15 @@ class Pagerank(Workload):
             "edges": self.graph.edges,
             "dangling": int((self.graph.out_degree == 0).sum()),
             "damping": self.damping,
+            "subscribers": self.subscribers,
         }
 
     def boundaries(self, gpus: int) -> Sequence[int]:
-        from interlace.graphs import partition_by_edges
+        from interlace.graphs import partition, partition_by_edges
 
-        return partition_by_edges(self.graph.offsets, gpus)
+        # What goes to its readers alone is less than `partition` weighs.
+        cut = partition if self.subscribe == "all" else partition_by_edges
+        return cut(self.graph.offsets, gpus)
 
     def arguments(self) -> tuple[Any, ...]:
         import numpy as np
@@ -83,6 +100,14 @@ class Pagerank(Workload):
             np.ascontiguousarray(self.graph.out_degree),
             self.damping,
             self.kernel,
+            self.subscribe,
+        )
+
+    def held(self, case: Case, device: int) -> slice | NDArray[np.intp]:
+        if self.subscribe == "all":
+            return super().held(case, device)
+        return needed_rows(
+            self.graph.offsets, self.graph.columns, self.boundaries(case.gpus), device
         )
 
     def reference(self, iterations: int) -> Reference:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from interlace.errors import UserError
-from interlace.workloads.base import MAX_ITERATIONS, Inputs, Reference, Workload
-from interlace.workloads.graph_data import check_graph, generated_graph
+from interlace.workloads.base import MAX_ITERATIONS, Case, Inputs, Reference, Workload
+from interlace.workloads.graph_data import check_graph, generated_graph, needed_rows
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,7 +26,18 @@ class Sssp(Workload):
 
     name = "sssp"
     summary = "shortest paths; --data FILE (as pagerank's; weights are its values) or --rmat SCALE"
-    options = ("data", "rmat", "edge_factor", "cage", "crawl", "rgg", "seed", "source", "kernel")
+    options = (
+        "data",
+        "rmat",
+        "edge_factor",
+        "cage",
+        "crawl",
+        "rgg",
+        "seed",
+        "source",
+        "kernel",
+        "subscribe",
+    )
     function = "run_sssp"
     values_are = "distances"
     element = "vertex"
@@ -91,12 +102,15 @@ class Sssp(Workload):
             "edges": self.graph.edges,
             "start": self.start,
             "until_unchanged": self.to_the_end,
+            "subscribers": self.subscribers,
         }
 
     def boundaries(self, gpus: int) -> Sequence[int]:
-        from interlace.graphs import partition_by_edges
+        from interlace.graphs import partition, partition_by_edges
 
-        return partition_by_edges(self.graph.offsets, gpus)
+        # What goes to its readers alone is less than `partition` weighs.
+        cut = partition if self.subscribe == "all" else partition_by_edges
+        return cut(self.graph.offsets, gpus)
 
     def arguments(self) -> tuple[Any, ...]:
         import numpy as np
@@ -107,6 +121,14 @@ class Sssp(Workload):
             np.ascontiguousarray(self.weights),
             self.start,
             self.kernel,
+            self.subscribe,
+        )
+
+    def held(self, case: Case, device: int) -> slice | NDArray[np.intp]:
+        if self.subscribe == "all":
+            return super().held(case, device)
+        return needed_rows(
+            self.graph.offsets, self.graph.columns, self.boundaries(case.gpus), device
         )
 
     def limits(self) -> tuple[int, float]:

@@ -135,7 +135,7 @@ kernel::region_options cut(std::uint32_t size, std::uint32_t devices, kernel::me
   return o;
 }
 
-void compare(const scan& s, std::uint32_t iterations) {
+void compare(const scan& s, std::uint32_t iterations, bool to_readers = false) {
   std::vector<double> expected(std::size_t{s.size} * s.size, 0);
   double cost = 0;
   for (std::uint32_t k = 0; k < iterations; ++k) cost = s.iterate(expected);
@@ -144,7 +144,7 @@ void compare(const scan& s, std::uint32_t iterations) {
   // By devices: where a part begins decides how positions in it round.
   std::map<std::uint32_t, std::vector<float>> first;
   test::on_every_node([&](auto& node, std::uint32_t devices, std::uint32_t, auto how) {
-    workload::ct work(node, s.view(), cut(s.size, devices, how));
+    workload::ct work(node, s.view(), cut(s.size, devices, how), to_readers);
     const int rounds = how == kernel::mechanism::bulk_copy ? 2 : 1;
     for (int round = 0; round < rounds; ++round) {
       work.reset();
@@ -171,6 +171,11 @@ void compare(const scan& s, std::uint32_t iterations) {
 }
 
 TEST(ct, is_the_reference) { compare(scan(40, 12, 4, 1), 2); }
+// Rays go to the devices whose pixels they cross: `host` finds one that is read and does not come.
+TEST(ct, of_rays_for_those_that_need_them) {
+  compare(scan(40, 12, 4, 1), 2, true);
+  compare(scan(100, 4, 2, 3), 1, true);
+}
 TEST(ct, of_one_subset_and_an_odd_size) { compare(scan(37, 9, 1, 2), 1); }
 TEST(ct, of_more_than_one_block_of_rays_an_angle) { compare(scan(100, 4, 2, 3), 1); }
 
