@@ -22,16 +22,24 @@ from interlace.files import check_writable, show_and_write
 from interlace.machines import Machine, load_machine, to_core
 from interlace.nodes import load_core
 from interlace.options import whole, whole_numbers
+from interlace.reproduce.rows import geometric_mean
 from interlace.results import json_text, provenance
-from interlace.workloads import RunFailure, core_errors
+from interlace.workloads import RunFailure
 
 FORMAT = 1
 MACHINE = "4x-r9nano"
 THRESHOLDS = (0.02, 0.2, 0.4)  # remote, block, hit: DualOpt, Table 1
 DIRECT = "direct"
-# Each step of DualOpt alone, and on those before it; last, what an engine chooses.
-MECHANISMS = (DIRECT, "bypass", "fine-grained", "coalesced", "rdma-cache", "dualopt")
+# Pages that move; each step of DualOpt alone, and on those before it; what an engine chooses.
+MECHANISMS = (
+    DIRECT, "page-migration", "bypass", "fine-grained", "coalesced", "rdma-cache", "dualopt",
+)  # fmt: skip
 LOCAL, FINE, CACHED = "local", "cache-insensitive", "cache-friendly"
+PUBLISHED = {  # DualOpt, Table 2
+    **dict.fromkeys(("atax", "bfs", "bicg", "pr", "spmv"), FINE),
+    **dict.fromkeys(("km", "mm", "mt", "st", "bs", "sc"), CACHED),
+    **dict.fromkeys(("aes", "fir"), LOCAL),
+}
 
 # What MGPUSim's 2021 release (24a2205) printed at --times 1, by program and GPUs: accesses of the
 # vector L1, remote reads (with those of instructions and arguments), remote writes, microseconds.
@@ -46,6 +54,21 @@ MGPUSIM: dict[tuple[str, int], tuple[int, int, int, float]] = {
     ("mt", 4): (131072, 49968, 49152, 163.315),
     ("spmv", 1): (454313, 0, 0, 103.147),
     ("spmv", 4): (454313, 233217, 256, 499.911),
+}
+
+# How fast it was in these runs, on one thread of an EPYC: accesses of the vector L1, and remote
+# reads and writes, a CPU-second. It executes the kernels' machine code as well.
+MGPUSIM_SPEED: dict[tuple[str, int], tuple[float, float]] = {
+    ("atax", 1): (6957.4, 0.0),
+    ("atax", 4): (2756.7, 2033.0),
+    ("fir", 1): (7689.8, 0.0),
+    ("fir", 4): (5028.4, 7.1),
+    ("mm", 1): (5487.9, 0.0),
+    ("mm", 4): (4059.2, 2887.2),
+    ("mt", 1): (3548.2, 0.0),
+    ("mt", 4): (1727.6, 1306.4),
+    ("spmv", 1): (10952.6, 0.0),
+    ("spmv", 4): (5941.1, 3053.1),
 }
 
 
@@ -72,6 +95,12 @@ class Loads(msgspec.Struct, frozen=True):
     coalesced_pieces: int
     cache_hits: int
     cache_misses: int
+    migrated_pages: int
+    remote_by_words: list[int]  # remote loads by how many words of 4 bytes lanes want, less one
+    l2_loads: int
+    l2_hits: int
+    mean_wait_s: float  # of a load instruction
+    mean_in_links_s: float  # of mean_latency_s
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -82,6 +111,7 @@ class Decision(msgspec.Struct, frozen=True):
     when_s: float
     accesses: int
     remote: int
+    loads: int  # remote ones
     remote_ratio: float
     block_utilisation: float
     hit_rate: float
@@ -99,10 +129,12 @@ class Row(msgspec.Struct, frozen=True):
     speedup: float | None  # over one GPU, where that was run
     over_direct: float | None  # speedup over direct on as many GPUs, where that was run
     loads: Loads
+    link_bytes: float  # of everything between GPUs
     remote_share: float  # of vector accesses
     used_of_line: float  # of remote loads
     hit_rate: float  # of remote loads, in the L1
     locality: str
+    published: str  # its class in DualOpt's Table 2
     decision: Decision | None  # of dualopt
     mgpusim: dict[str, float] | None  # the same run in MGPUSim
 
@@ -120,6 +152,11 @@ class Locality(msgspec.Struct, frozen=True):
     blocks: str
     times: int
     rows: list[Row]
+
+    @property
+    def comparable(self) -> bool:
+        """Whether MGPUSim's runs have these sizes and placements."""
+        return self.times == 1 and self.pages is None and self.blocks == "contiguous"
 
 
 # A program, the number of GPUs, and a mechanism.
@@ -141,22 +178,6 @@ def _thresholds(machine: Machine) -> tuple[float, float, float]:
     if isinstance(found, UnsetType):
         return THRESHOLDS
     return found.remote_threshold, found.block_threshold, found.hit_threshold
-
-
-def _run(core: Any, machine: Any, case: Case, pages: str, blocks: str) -> dict[str, Any]:
-    """One verified run, without its values."""
-    it, gpus, mechanism = case
-    with core_errors(core, f"{it.name} on {gpus} GPUs"):
-        found: dict[str, Any] = getattr(core, it.function)(
-            "sim", machine, gpus, pages, blocks, mechanism, *it.arrays
-        )
-    wrong = it.wrong(found.pop("values"))
-    if wrong:
-        raise RunFailure(
-            f"{it.name} on {gpus} GPUs: {wrong} of {it.expected.size} elements are not those of "
-            "the reference"
-        )
-    return found
 
 
 def _row(
@@ -184,17 +205,19 @@ def _row(
         speedup=None if one_s is None else one_s / found["time_s"],
         over_direct=None if direct_s is None else direct_s / found["time_s"],
         loads=loads,
+        link_bytes=found["link_bytes"],
         remote_share=share,
         used_of_line=used,
         hit_rate=hits,
         locality=classify(share, used, hits, _thresholds(machine)),
+        published=PUBLISHED[it.name],
         decision=None if decision is None else Decision(**decision),
         mgpusim=None if printed is None else dict(zip(names, map(float, printed), strict=True)),
     )
 
 
-def _beside(rows: Sequence[Row]) -> list[str]:
-    """What MGPUSim printed for the same runs, beside ours."""
+def _beside(rows: Sequence[Row], *, comparable: bool) -> list[str]:
+    """What MGPUSim printed for the same runs, beside ours; of other programs ours alone."""
     lines = [
         f"  {row.program}, {row.gpus} GPU{'s' if row.gpus > 1 else ''}: accesses of the vector L1 "
         f"{row.loads.vector_accesses:,} and {row.mgpusim['vector_accesses']:,.0f}, remote reads "
@@ -204,12 +227,44 @@ def _beside(rows: Sequence[Row]) -> list[str]:
         for row in rows
         if row.mgpusim is not None
     ]
-    if not lines:
+    predicted = [
+        f"  {row.program}, {row.gpus} GPU{'s' if row.gpus > 1 else ''}: "
+        f"{row.loads.vector_accesses:,} accesses of the vector L1, {row.loads.requests:,} remote "
+        f"reads, {row.loads.remote_stores:,} remote writes, {1e6 * row.time_s:,.0f} us"
+        for row in rows
+        if comparable and row.mechanism == DIRECT and row.mgpusim is None
+    ]
+    found = []
+    if lines:
+        found += [
+            "Ours, and what MGPUSim (24a2205, flits of 64 B) printed; its reads have those of "
+            "instructions and arguments:",
+            *lines,
+        ]
+    if predicted:
+        found += ["Predictions, for MGPUSim with the same sizes:", *predicted]
+    return found
+
+
+def _speeds(rows: Sequence[Row]) -> list[str]:
+    """Accesses and remote transactions a CPU-second, over MGPUSim's in the same runs."""
+    accesses, remote = [], []
+    for row in rows:
+        if row.mgpusim is None or not row.cpu_s:
+            continue
+        its_accesses, its_remote = MGPUSIM_SPEED[row.program, row.gpus]
+        accesses.append(row.loads.vector_accesses / row.cpu_s / its_accesses)
+        transactions = row.loads.requests + row.loads.remote_stores
+        if its_remote and transactions:
+            remote.append(transactions / row.cpu_s / its_remote)
+    of_accesses, of_remote = geometric_mean(accesses), geometric_mean(remote)
+    if of_accesses is None:
         return []
+    and_remote = "" if of_remote is None else f", of remote transactions {of_remote:.0f} times"
     return [
-        "Ours, and what MGPUSim (24a2205, flits of 64 B) printed; its reads have those of "
-        "instructions and arguments:",
-        *lines,
+        f"A CPU-second has {of_accesses:.0f} times MGPUSim's accesses of the vector L1{and_remote} "
+        f"(geometric means of {len(accesses)} and {len(remote)} runs; MGPUSim executes machine "
+        "code besides)."
     ]
 
 
@@ -269,13 +324,15 @@ def _show(found: Locality) -> None:
                 "",
                 [class_of.get((r.program, r.gpus), "") if r.gpus > 1 else "" for r in rows],
             ),
+            text("published", "", [r.published if r.gpus > 1 else "" for r in rows]),
         ],
         [programs.index(row.program) for row in rows],
         ["" for _ in rows],
         [
             f"{accesses / cpu:,.0f} accesses a CPU-second." if cpu else "",
+            *_speeds(rows),
             *_decisions(rows),
-            *_beside(rows),
+            *_beside(rows, comparable=found.comparable),
         ],
     )
 
@@ -284,7 +341,7 @@ def locality_command(
     programs: Annotated[
         list[str] | None,
         typer.Argument(metavar="[PROGRAM]...",
-            help="fir, mt, mm, atax, spmv, bicg, bs, aes.  [default: all]",),
+            help="fir, mt, mm, atax, spmv, bicg, bs, aes, bfs, pr, km, st, sc.  [default: all]",),
     ] = None,
     machine: Annotated[
         str, typer.Option("--machine", metavar="NAME", help="A described machine by name or file.")
@@ -310,8 +367,8 @@ def locality_command(
         str,
         typer.Option(
             "--mechanism", "-m", metavar="LIST",
-            help="What becomes of remote loads: direct, bypass, fine-grained, coalesced, "
-            "rdma-cache, dualopt.",
+            help="What becomes of remote loads: direct, page-migration, bypass, fine-grained, "
+            "coalesced, rdma-cache, dualopt.",
         ),
     ] = DIRECT,
     jobs: Annotated[
@@ -353,7 +410,10 @@ def locality_command(
         for count in counts
         for how in (names if count > 1 else names[:1])
     ]
-    work = [partial(_run, core, made, case, pages or "", blocks) for case in cases]
+    work = [
+        partial(unified.simulate, core, made, *case, pages=pages or "", blocks=blocks)
+        for case in cases
+    ]
     done: dict[int, dict[str, Any]] = {}
     try:
         done.update(workers.run_all(work, at_once))

@@ -103,10 +103,12 @@ class Dram(_Table, frozen=True, kw_only=True):
 class Copy(_Table, frozen=True, kw_only=True):
     """The copy engines of a GPU; the host's part of a copy: its launch, and an event waited for.
 
-    The latency of an event is from a copy's end to the start of one of another stream behind it.
+    Those of copies to other GPUs are all of them where nothing else is said. The latency of an
+    event is from a copy's end to the start of one of another stream behind it.
     """
 
     engines: Count
+    peer_engines: Count | UnsetType = UNSET
     setup_us: NotNegative
     wait_us: NotNegative
     host_us: NotNegative
@@ -136,7 +138,8 @@ class Graph(_Table, frozen=True, kw_only=True):
 class Launch(_Table, frozen=True, kw_only=True):
     """What starting a kernel, a block and a system-scope fence cost on the device.
 
-    Also kernels that kernels launch, and how soon an agent sees what it polls for.
+    Also kernels that kernels launch, how soon an agent sees what it polls for, and which compute
+    unit gets the next block.
     """
 
     kernel_us: NotNegative
@@ -146,6 +149,7 @@ class Launch(_Table, frozen=True, kw_only=True):
     device_interval_us: NotNegative
     device_pending_launches: Count
     poll_ns: NotNegative
+    dispatch: Literal["round-robin", "greedy", "partition"] = "round-robin"
 
 
 class RemoteWriteQueue(_Table, frozen=True, kw_only=True):
@@ -406,6 +410,15 @@ def _problems_of_scalar_cache(gpu: Gpu) -> Iterator[str]:
         )
 
 
+def _problems_of_engines(copy: Copy) -> Iterator[str]:
+    if isinstance(copy.peer_engines, UnsetType) or copy.peer_engines <= copy.engines:
+        return
+    yield (
+        f"gpu.copy.peer_engines is {copy.peer_engines}; it is a part of gpu.copy.engines, which is "
+        f"{copy.engines}"
+    )
+
+
 def _problems_of_dualopt(gpu: Gpu) -> Iterator[str]:
     if isinstance(gpu.dualopt, UnsetType):
         return
@@ -495,6 +508,7 @@ def validate(machine: Machine) -> list[str]:
     found.extend(_problems_of_cache("gpu.l2", gpu.l2))
     found.extend(_problems_of_scalar_cache(gpu))
     found.extend(_problems_of_dualopt(gpu))
+    found.extend(_problems_of_engines(gpu.copy))
     found.extend(_problems_of_copy_rates(machine))
     queue = gpu.remote_write_queue
     if queue.payload_bytes < (least := gpu.l2.line_bytes + queue.subheader_bytes):
@@ -1004,8 +1018,11 @@ def to_core(machine: Machine, core: Any) -> Any:
     made.gpu.write_queue.grows_window = machine.gpu.remote_write_queue.window == "growing"
     made.gpu.l1.modulo_sets = machine.gpu.l1.set_index == "modulo"
     made.gpu.l1.stalls_on_full_set = machine.gpu.l1.full_set == "stalls"
+    made.gpu.dispatch = getattr(core.BlockDispatch, machine.gpu.launch.dispatch.replace("-", "_"))
     if not isinstance(machine.gpu.l2.port_latency_ns, UnsetType):
         made.gpu.port_l2_latency_ps = round(machine.gpu.l2.port_latency_ns * 1e3)
+    if not isinstance(machine.gpu.copy.peer_engines, UnsetType):
+        made.gpu.copy_peer_engines = machine.gpu.copy.peer_engines
     if not isinstance(machine.gpu.scalar_l1, UnsetType):
         scalar = machine.gpu.scalar_l1
         made.gpu.scalar_l1.bytes = scalar.size_KiB * 1024
@@ -1104,6 +1121,9 @@ def from_core(made: Any, core: Any, sources: dict[str, str] | None = None) -> Ma
 
     gpu["l1"]["set_index"] = "modulo" if made.gpu.l1.modulo_sets else "hashed"
     gpu["l1"]["full_set"] = "stalls" if made.gpu.l1.stalls_on_full_set else "displaces"
+    gpu["launch"]["dispatch"] = made.gpu.dispatch.name.replace("_", "-")
+    if made.gpu.copy_peer_engines:
+        gpu["copy"]["peer_engines"] = made.gpu.copy_peer_engines
     if made.gpu.port_l2_latency_ps:
         gpu["l2"]["port_latency_ns"] = _in_unit(made.gpu.port_l2_latency_ps, 1e3)
     if made.gpu.scalar_l1.bytes:

@@ -100,6 +100,13 @@ struct graph_costs {
   std::uint64_t launch_node_ps = 0;
 };
 
+// Which compute unit gets a kernel's next block.
+enum class block_dispatch : std::uint8_t {
+  round_robin,  // one after another, as places are free
+  greedy,       // the first that has place
+  partition,    // each an equal stretch of the blocks
+};
+
 // Every GPU of a machine is of this one kind.
 struct gpu {
   std::string model;
@@ -117,8 +124,9 @@ struct gpu {
   interlace::machine::dram dram;
   std::uint32_t atomic_ops_per_clock_per_bank = 1;
   std::uint32_t copy_engines = 1;
-  std::uint64_t copy_setup_ps = 0;   // device-side start of one copy
-  double copy_bytes_per_s = 0;       // what one engine can move, before the link's limit
+  std::uint32_t copy_peer_engines = 0;  // of them, those of copies to other GPUs; 0: all
+  std::uint64_t copy_setup_ps = 0;      // device-side start of one copy
+  double copy_bytes_per_s = 0;          // what one engine can move, before the link's limit
   std::uint64_t copy_wait_ps = 0;    // from a flag to the start of a copy whose stream waits for it
   std::uint64_t copy_host_ps = 0;    // from a kernel's end to a copy that the host starts for it
   std::uint64_t copy_launch_ps = 0;  // of the host thread, for each copy that it enqueues
@@ -129,7 +137,8 @@ struct gpu {
   graph_costs graph;
   std::uint64_t kernel_launch_ps = 0;  // device-side gap before the first block of a kernel
   std::uint64_t block_launch_ps = 0;   // between two blocks started on one compute unit
-  std::uint64_t fence_ps = 0;          // system-scope release with nothing outstanding
+  block_dispatch dispatch = block_dispatch::round_robin;
+  std::uint64_t fence_ps = 0;  // system-scope release with nothing outstanding
   // Kernels that kernels launch: from the launch to the first block, from one launch to the next of
   // the GPU, and how many may wait for their start.
   std::uint64_t device_launch_ps = 0;

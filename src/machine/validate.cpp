@@ -77,6 +77,8 @@ void check_gpu(const gpu& unit, problems& found) {
   found.require(positive(unit.dram.bytes_per_s), "gpu.dram.bytes_per_s is not positive");
   found.require(unit.atomic_ops_per_clock_per_bank > 0, "gpu.atomic_ops_per_clock_per_bank is 0");
   found.require(unit.copy_engines > 0, "gpu.copy_engines is 0");
+  found.require(unit.copy_peer_engines <= unit.copy_engines,
+                "gpu.copy_peer_engines is above gpu.copy_engines");
   found.require(positive(unit.copy_bytes_per_s), "gpu.copy_bytes_per_s is not positive");
   found.require(unit.device_launches_pending > 0, "gpu.device_launches_pending is 0");
 }

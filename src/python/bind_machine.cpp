@@ -119,6 +119,11 @@ void bind_gpu(nb::module_& module) {
       .def_rw("special", &issue_rates::special)
       .def_rw("memory_lines", &issue_rates::memory_lines);
 
+  nb::enum_<machine::block_dispatch>(module, "BlockDispatch")
+      .value("round_robin", machine::block_dispatch::round_robin)
+      .value("greedy", machine::block_dispatch::greedy)
+      .value("partition", machine::block_dispatch::partition);
+
   using machine::gpu;
   nb::class_<gpu>(module, "Gpu")
       .def(nb::init<>())
@@ -137,6 +142,7 @@ void bind_gpu(nb::module_& module) {
       .def_rw("dram", &gpu::dram)
       .def_rw("atomic_ops_per_clock_per_bank", &gpu::atomic_ops_per_clock_per_bank)
       .def_rw("copy_engines", &gpu::copy_engines)
+      .def_rw("copy_peer_engines", &gpu::copy_peer_engines)
       .def_rw("copy_setup_ps", &gpu::copy_setup_ps)
       .def_rw("copy_bytes_per_s", &gpu::copy_bytes_per_s)
       .def_rw("copy_wait_ps", &gpu::copy_wait_ps)
@@ -147,6 +153,7 @@ void bind_gpu(nb::module_& module) {
       .def_rw("graph", &gpu::graph)
       .def_rw("kernel_launch_ps", &gpu::kernel_launch_ps)
       .def_rw("block_launch_ps", &gpu::block_launch_ps)
+      .def_rw("dispatch", &gpu::dispatch)
       .def_rw("fence_ps", &gpu::fence_ps)
       .def_rw("device_launch_ps", &gpu::device_launch_ps)
       .def_rw("device_launch_interval_ps", &gpu::device_launch_interval_ps)

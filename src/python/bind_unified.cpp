@@ -2,6 +2,7 @@
 
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include <algorithm>
 #include <memory>
@@ -70,6 +71,43 @@ workload::sort_data sort_data(const array_in<std::uint32_t>& keys) { return {val
 workload::aes_data aes_data(const array_in<std::uint8_t>& text, const array_in<std::uint8_t>& key) {
   return {values_of(text), values_of(key)};
 }
+workload::breadth_first_data breadth_first_data(const array_in<std::uint32_t>& offsets,
+                                                const array_in<std::uint32_t>& targets,
+                                                std::uint32_t source) {
+  return {values_of(offsets), values_of(targets), source};
+}
+workload::rank_iteration_data rank_iteration_data(const array_in<std::uint32_t>& offsets,
+                                                  const array_in<std::uint32_t>& columns,
+                                                  const array_in<float>& elements,
+                                                  std::uint32_t iterations) {
+  return {values_of(offsets), values_of(columns), values_of(elements), iterations};
+}
+workload::kmeans_data kmeans_data(const matrix_in<float>& features, std::uint32_t clusters,
+                                  std::uint32_t iterations) {
+  return {extent(features.shape(0)), extent(features.shape(1)), clusters, iterations,
+          values_of(features)};
+}
+workload::stencil_2d_data stencil_2d_data(const matrix_in<float>& grid,
+                                          const array_in<float>& weights,
+                                          std::uint32_t iterations) {
+  if (grid.shape(0) < 2 || grid.shape(1) < 2 || weights.shape(0) != 3) {
+    throw usage_error("a stencil needs a grid with a halo, and three weights");
+  }
+  return {extent(grid.shape(0) - 2),
+          extent(grid.shape(1) - 2),
+          iterations,
+          {weights(0), weights(1), weights(2)},
+          values_of(grid)};
+}
+workload::convolution_data convolution_data(const matrix_in<std::uint32_t>& image,
+                                            const matrix_in<float>& mask) {
+  const std::uint32_t side = extent(mask.shape(0));
+  if (mask.shape(1) != side || side == 0 || image.shape(0) < side || image.shape(1) < side) {
+    throw usage_error("a convolution needs a square mask, and an image that is not smaller");
+  }
+  return {extent(image.shape(1)) - side + 1, extent(image.shape(0)) - side + 1, side,
+          values_of(image), values_of(mask)};
+}
 
 nb::dict load_counts(const kernel::remote_load_counts& c) {
   nb::dict d;
@@ -93,6 +131,12 @@ nb::dict load_counts(const kernel::remote_load_counts& c) {
   d["coalesced_pieces"] = c.pieces;
   d["cache_hits"] = c.cache_hits;
   d["cache_misses"] = c.cache_misses;
+  d["remote_by_words"] = std::vector<std::uint64_t>(c.by_words.begin(), c.by_words.end());
+  d["migrated_pages"] = c.migrated_pages;
+  d["l2_loads"] = c.l2_loads;
+  d["l2_hits"] = c.l2_hits;
+  d["mean_wait_s"] = c.mean_wait_s;
+  d["mean_in_links_s"] = c.mean_in_links_s;
   return d;
 }
 
@@ -105,6 +149,7 @@ nb::object decision_dict(const kernel::remote_load_decision& decided) {
   d["when_s"] = decided.when_s;
   d["accesses"] = decided.accesses;
   d["remote"] = decided.remote;
+  d["loads"] = decided.loads;
   d["remote_ratio"] = decided.remote_ratio;
   d["block_utilisation"] = decided.block_utilisation;
   d["hit_rate"] = decided.hit_rate;
@@ -144,6 +189,7 @@ result_dict run_on(const std::string& node, const machine::machine* described, c
   nb::dict d;
   d["time_s"] = result.run.time_s;
   d["cpu_s"] = cpu_s;
+  d["link_bytes"] = result.run.wire.useful + result.run.wire.wasted + result.run.wire.protocol;
   d["loads"] = load_counts(result.run.loads);
   d["decision"] = decision_dict(result.run.loads.decision);
   auto found = std::make_unique<std::vector<float>>(std::move(result.values));
@@ -189,6 +235,16 @@ void bind_unified(nb::module_& module) {
        &sort_data, arg("keys"));
   bind(module, "run_aes", "Encrypt by AES-256 on unified GPUs; the result as a dict.", &aes_data,
        arg("text"), arg("key"));
+  bind(module, "run_breadth_first", "Levels of a search on unified GPUs; the result as a dict.",
+       &breadth_first_data, arg("offsets"), arg("targets"), arg("source"));
+  bind(module, "run_rank_iteration", "Repeat a product on unified GPUs; the result as a dict.",
+       &rank_iteration_data, arg("offsets"), arg("columns"), arg("values"), arg("iterations"));
+  bind(module, "run_kmeans", "Cluster points on unified GPUs; the result as a dict.", &kmeans_data,
+       arg("features"), arg("clusters"), arg("iterations"));
+  bind(module, "run_stencil_2d", "Repeat a stencil on unified GPUs; the result as a dict.",
+       &stencil_2d_data, arg("grid"), arg("weights"), arg("iterations"));
+  bind(module, "run_convolution", "Convolve an image on unified GPUs; the result as a dict.",
+       &convolution_data, arg("image"), arg("mask"));
 }
 
 }  // namespace interlace::python

@@ -16,7 +16,10 @@ unified_result unified_on_sim(const Data& data, const unified_request& asked,
                               const machine::machine& described) {
   sim::node node(described, asked.gpus, asked.check_interrupt);
   if (asked.loads.any()) node.treat_loads(asked.loads);
-  return run_unified(node, data, asked.placement);
+  workload::unified_placement placement = asked.placement;
+  // Pages that move begin on the first GPU, where MGPUSim's unified memory has them.
+  if (asked.loads.migrate && !placement.pages) placement.pages = kernel::page_placement::on(0);
+  return run_unified(node, data, placement);
 }
 
 #define INTERLACE_RUN_UNIFIED(data)                                             \
@@ -32,5 +35,10 @@ INTERLACE_RUN_UNIFIED(workload::sparse_data);
 INTERLACE_RUN_UNIFIED(workload::bicg_data);
 INTERLACE_RUN_UNIFIED(workload::sort_data);
 INTERLACE_RUN_UNIFIED(workload::aes_data);
+INTERLACE_RUN_UNIFIED(workload::breadth_first_data);
+INTERLACE_RUN_UNIFIED(workload::rank_iteration_data);
+INTERLACE_RUN_UNIFIED(workload::kmeans_data);
+INTERLACE_RUN_UNIFIED(workload::stencil_2d_data);
+INTERLACE_RUN_UNIFIED(workload::convolution_data);
 
 }  // namespace interlace::run

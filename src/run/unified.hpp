@@ -12,10 +12,15 @@
 #include "workload/atax.hpp"
 #include "workload/bicg.hpp"
 #include "workload/bitonic_sort.hpp"
+#include "workload/breadth_first.hpp"
+#include "workload/convolution.hpp"
 #include "workload/fir.hpp"
+#include "workload/kmeans.hpp"
 #include "workload/matrix_multiply.hpp"
 #include "workload/matrix_transpose.hpp"
+#include "workload/rank_iteration.hpp"
 #include "workload/sparse_product.hpp"
+#include "workload/stencil_2d.hpp"
 
 namespace interlace::run {
 
@@ -72,13 +77,50 @@ workload::sparse_product<Node> unified_program(Node& node, const workload::spars
                                                const workload::unified_placement& placement) {
   return {node, data, placement};
 }
+template <class Node>
+workload::breadth_first<Node> unified_program(Node& node, const workload::breadth_first_data& data,
+                                              const workload::unified_placement& placement) {
+  return {node, data, placement};
+}
+template <class Node>
+workload::rank_iteration<Node> unified_program(Node& node,
+                                               const workload::rank_iteration_data& data,
+                                               const workload::unified_placement& placement) {
+  return {node, data, placement};
+}
+template <class Node>
+workload::kmeans<Node> unified_program(Node& node, const workload::kmeans_data& data,
+                                       const workload::unified_placement& placement) {
+  return {node, data, placement};
+}
+template <class Node>
+workload::stencil_2d<Node> unified_program(Node& node, const workload::stencil_2d_data& data,
+                                           const workload::unified_placement& placement) {
+  return {node, data, placement};
+}
+template <class Node>
+workload::convolution<Node> unified_program(Node& node, const workload::convolution_data& data,
+                                            const workload::unified_placement& placement) {
+  return {node, data, placement};
+}
 
+// A program whose host decides, by what has come out so far, whether it goes on has
+//   bool another()   called after each run; whether enqueue has more
+// The times of its runs are added up. All other figures are those of the last one, which on
+// simulated machines count all runs of a node.
 template <class Node, class Data>
 unified_result run_unified(Node& node, const Data& data,
                            const workload::unified_placement& placement) {
   auto program = unified_program(node, data, placement);
   unified_result result;
   result.run = node.run([&] { program.enqueue(); });
+  if constexpr (requires { program.another(); }) {
+    while (program.another()) {
+      const double before = result.run.time_s;
+      result.run = node.run([&] { program.enqueue(); });
+      result.run.time_s += before;
+    }
+  }
   result.values = program.result();
   return result;
 }

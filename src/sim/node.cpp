@@ -419,9 +419,11 @@ kernel::run_result node::finish() {
     if (trackers_[id])
       used += static_cast<double>(trackers_[id]->used() * states_[id].element_bytes);
   }
+  const page_migration::counts pages = simulation_.migrated();
   const auto payload = static_cast<double>(c.stored_payload() + copies.payload);
-  const auto wire = static_cast<double>(c.stored_wire() + c.read_wire + copies.wire + flags.wire);
-  const auto reads = static_cast<double>(c.read_payload);
+  const auto wire =
+      static_cast<double>(c.stored_wire() + c.read_wire + copies.wire + flags.wire + pages.wire);
+  const auto reads = static_cast<double>(c.read_payload + pages.payload);
   result.wire_known = true;
   result.wire.useful = std::min(used, payload) + static_cast<double>(flags.payload) + reads;
   result.wire.wasted = payload - std::min(used, payload);
@@ -431,6 +433,9 @@ kernel::run_result node::finish() {
   result.accesses = c.accesses;
   result.remote_transactions = c.remote_transactions() + simulation_.copy_stores();
   if (!simulation_.addresses().homes.empty()) {
+    const auto mean = [](picoseconds sum, std::uint64_t n) {
+      return n == 0 ? 0.0 : seconds_of(sum) / static_cast<double>(n);
+    };
     result.loads = {c.accesses - c.scalar,
                     c.scalar,
                     c.loads.local,
@@ -442,7 +447,7 @@ kernel::run_result node::finish() {
                     c.reads,
                     c.read_payload,
                     c.read_wire,
-                    c.reads == 0 ? 0 : seconds_of(c.read_latency) / static_cast<double>(c.reads),
+                    mean(c.read_latency, c.reads),
                     c.loads.bypassed,
                     c.loads.mask_hits,
                     c.loads.mask_misses,
@@ -451,6 +456,12 @@ kernel::run_result node::finish() {
                     c.loads.pieces,
                     c.loads.cache_hits,
                     c.loads.cache_misses,
+                    c.loads.by_words,
+                    pages.pages,
+                    c.loads.l2_loads,
+                    c.loads.l2_hits,
+                    mean(c.loads.waited, c.loads.instructions),
+                    mean(c.loads.in_links, c.reads),
                     simulation_.load_decision()};
   }
   kernel::remote_store_counts& stores = result.stores;

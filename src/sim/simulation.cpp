@@ -25,7 +25,9 @@ simulation::simulation(const machine::machine& described, address_map addresses,
       launchers_(described.gpu_count),
       activity_(described.gpu_count) {
   for (std::uint32_t d = 0; d < described.gpu_count; ++d) {
-    lanes_[d].at_once = std::max(1U, machine_.gpu.copy_engines);
+    // All copies here go to other GPUs.
+    const std::uint32_t peers = machine_.gpu.copy_peer_engines;
+    lanes_[d].at_once = peers != 0 ? peers : std::max(1U, machine_.gpu.copy_engines);
     lanes_[2 * described.gpu_count + d].at_once = descriptors_at_once;
   }
   const gpu::event_kinds kinds{ev_block_start,
@@ -47,6 +49,15 @@ simulation::simulation(const machine::machine& described, address_map addresses,
 }
 
 void simulation::treat_loads(const kernel::remote_load_options& options) {
+  if (options.migrate) {
+    std::vector<migrating_gpu*> all;
+    for (const auto& g : gpus_) all.push_back(g.get());
+    migration_ = std::make_unique<page_migration>(addresses_.homes, addresses_.unified_slot(),
+                                                  static_cast<std::uint32_t>(addresses_.page_bytes),
+                                                  queue_, fabric_, std::move(all));
+    for (const auto& g : gpus_) g->migrate_pages(migration_.get());
+    return;
+  }
   // The caches may be in use from the start.
   const auto begin = [this] {
     for (const auto& g : gpus_) g->begin_rdma_cache();
@@ -552,10 +563,13 @@ void simulation::check_conservation() const {
                       " were sent, but the devices counted " + std::to_string(counted));
   };
   expect(all.payload,
-         c.stored_payload() + c.read_payload + copy_traffic_.payload + flag_traffic_.payload,
+         c.stored_payload() + c.read_payload + copy_traffic_.payload + flag_traffic_.payload +
+             migrated().payload,
          "bytes of payload");
-  expect(all.wire, c.stored_wire() + c.read_wire + copy_traffic_.wire + flag_traffic_.wire,
+  expect(all.wire,
+         c.stored_wire() + c.read_wire + copy_traffic_.wire + flag_traffic_.wire + migrated().wire,
          "bytes with protocol");
+  if (migration_ && !migration_->empty()) throw model_error("a run ends while a page moves");
 }
 
 kernel::observation simulation::observe() const {
@@ -609,7 +623,7 @@ void simulation::departed(const message& m) {
     send_segment(m.unit);
     schedule_step(m.unit);
     if (last) leave_lane(m.unit);
-  } else if (m.kind != message_kind::flag) {
+  } else if (m.kind != message_kind::flag && m.kind != message_kind::migration) {
     gpus_[m.from]->departed(m);
   }
 }
@@ -623,11 +637,13 @@ void simulation::delivered(const message& m) {
     } else {
       flag_arrived(m.unit, m.to);
     }
+  } else if (m.kind == message_kind::migration) {
+    migration_->delivered(m);
   } else if (m.kind == message_kind::packed) {
     gpus_[m.to]->unpack(m, gpus_[m.from]->stores().window(m.unit));
     gpus_[m.from]->stores().received(m);
   } else if (m.kind == message_kind::coalesced_reply) {
-    gpus_[m.to]->take_replies(gpus_[m.from]->replies().take(m.unit));
+    gpus_[m.to]->take_replies(gpus_[m.from]->replies().take(m.unit), m.sent);
   } else if (m.kind == message_kind::copy_segment) {
     copy_work& c = copies_[m.unit];
     c.written = std::max(c.written,
@@ -650,8 +666,13 @@ void simulation::check_deliveries(const std::byte* memory) {
 }
 
 void simulation::prefetch(const std::vector<event>& events) const {
-  for (const event& e : events) gpus_[e.device]->prefetch_tables(e);
-  for (const event& e : events) gpus_[e.device]->prefetch_targets(e);
+  // Events of messages may be the host's.
+  for (const event& e : events) {
+    if (e.kind > ev_deliver) gpus_[e.device]->prefetch_tables(e);
+  }
+  for (const event& e : events) {
+    if (e.kind > ev_deliver) gpus_[e.device]->prefetch_targets(e);
+  }
 }
 
 void simulation::handle(const event& e) {

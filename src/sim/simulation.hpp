@@ -103,6 +103,10 @@ class simulation : private message_receiver {
   // Before anything is added: what becomes of remote loads of kernels. Throws usage_error for a
   // machine that does not describe what that takes.
   void treat_loads(const kernel::remote_load_options& options);
+  // Pages that moved so far, and what that put on the links.
+  page_migration::counts migrated() const {
+    return migration_ ? migration_->counted() : page_migration::counts{};
+  }
   // What a decision engine found; empty without one.
   kernel::remote_load_decision load_decision() const;
 
@@ -263,6 +267,7 @@ class simulation : private message_receiver {
   std::vector<std::unique_ptr<gpu>> gpus_;
   std::unique_ptr<delivery_check> check_;
   std::unique_ptr<load_treatment> treatment_;
+  std::unique_ptr<page_migration> migration_;
   std::vector<task> tasks_;
   std::vector<task_id> startable_;
   std::vector<kernel_work> kernels_;

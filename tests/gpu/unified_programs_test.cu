@@ -94,6 +94,54 @@ TEST_P(unified_programs, aes) {
   compare(GetParam(), data, 0);
 }
 
+TEST_P(unified_programs, breadth_first) {
+  workload::breadth_first_data data;
+  data.offsets.push_back(0);
+  for (std::uint32_t v = 0; v < 5000; ++v) {
+    for (std::uint32_t k = 0; k < v * 7 % 6; ++k) {
+      data.targets.push_back(static_cast<std::uint32_t>(random_at(18, v * 8 + k) % 5000));
+    }
+    data.offsets.push_back(static_cast<std::uint32_t>(data.targets.size()));
+  }
+  data.source = 5;
+  compare(GetParam(), data, 0);
+}
+TEST_P(unified_programs, rank_iteration) {
+  workload::rank_iteration_data data;
+  data.offsets.push_back(0);
+  for (std::uint32_t r = 0; r < 1000; ++r) {
+    for (std::uint32_t k = 0; k < r * 7 % 150; ++k)
+      data.columns.push_back((r * 31 + k * 17) % 1000);
+    data.offsets.push_back(static_cast<std::uint32_t>(data.columns.size()));
+  }
+  data.values.assign(data.columns.size(), 1.0F / 64);
+  data.iterations = 5;
+  compare(GetParam(), data, 1e-6F);
+}
+TEST_P(unified_programs, kmeans) {
+  workload::kmeans_data data{1000, 8, 5, 6, {}};
+  for (std::uint64_t k = 0; k < 8000; ++k) {
+    data.values.push_back(static_cast<float>(random_at(19, k) % 17) / 16);
+  }
+  compare(GetParam(), data, 0);
+}
+TEST_P(unified_programs, stencil_2d) {
+  compare(GetParam(),
+          workload::stencil_2d_data{
+              64, 192, 4, {0.25F, 0.15F, 0.05F}, floats(std::uint64_t{66} * 194, 20)},
+          1e-5F);
+}
+TEST_P(unified_programs, convolution) {
+  workload::convolution_data data{190, 77, 3, {}, {}};
+  for (std::uint64_t k = 0; k < 192 * 79; ++k) {
+    data.image.push_back(static_cast<std::uint32_t>(random_at(21, k) % 256));
+  }
+  for (std::uint64_t k = 0; k < 9; ++k) {
+    data.mask.push_back(static_cast<float>(random_at(22, k) % 16) / 16);
+  }
+  compare(GetParam(), data, 0);
+}
+
 TEST_P(unified_programs, blocks_in_turn_are_refused) {
   cuda::node node(options_for(GetParam()));
   EXPECT_THROW(run::run_unified(node, workload::transpose_data{64, floats(64 * 64, 17)},

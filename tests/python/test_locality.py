@@ -40,6 +40,19 @@ def test_counts_beside_mgpusim(found: dict[tuple[str, int], dict[str, Any]]) -> 
             assert loads["requests"] == pytest.approx(reads, rel=0.1), program
 
 
+def test_loads_add_up(found: dict[tuple[str, int], dict[str, Any]]) -> None:
+    for (program, gpus), row in found.items():
+        loads = row["loads"]
+        words = sum((k + 1) * count for k, count in enumerate(loads["remote_by_words"]))
+        assert 4 * words == loads["remote_useful_bytes"], program
+        assert sum(loads["remote_by_words"]) == loads["remote_loads"], program
+        assert loads["l2_hits"] <= loads["l2_loads"]
+        assert loads["mean_wait_s"] > 0
+        assert loads["mean_in_links_s"] <= loads["mean_latency_s"]
+        assert (row["link_bytes"] > 0) == (gpus > 1)
+        assert row["link_bytes"] >= loads["wire_bytes"]
+
+
 def test_four_gpus_are_slower_where_they_are_in_mgpusim(
     found: dict[tuple[str, int], dict[str, Any]],
 ) -> None:
@@ -50,20 +63,21 @@ def test_four_gpus_are_slower_where_they_are_in_mgpusim(
 
 
 def test_classes(found: dict[tuple[str, int], dict[str, Any]]) -> None:
-    """Those of the paper (Table 2), but for bs and aes."""
+    """Those of the paper (Table 2), but for four."""
     classes = {program: found[program, 4]["locality"] for program in unified.PROGRAMS}
     assert classes == {
-        "fir": locality.LOCAL,
-        "mt": locality.CACHED,
-        "mm": locality.CACHED,
-        "atax": locality.FINE,
-        "spmv": locality.FINE,
-        "bicg": locality.FINE,
-        # The paper has it cache-friendly; only three passes cross the GPUs' stretches of keys.
+        **locality.PUBLISHED,
+        # Only three passes cross the GPUs' stretches of keys.
         "bs": locality.LOCAL,
-        # The paper has it local; its S-box is a page of one GPU here, and hits in the L1.
+        # Its S-box is a page of one GPU here, and hits in the L1.
         "aes": locality.CACHED,
+        # Lanes read the levels of 32 vertices in their order, and mostly hit.
+        "bfs": locality.CACHED,
+        # Image and result are cut into the stretches that the blocks are cut into.
+        "sc": locality.LOCAL,
     }
+    for program, published in locality.PUBLISHED.items():
+        assert found[program, 4]["published"] == published
     assert all(found[program, 1]["remote_share"] == 0 for program in unified.PROGRAMS)
 
 
@@ -92,11 +106,32 @@ def test_what_becomes_of_remote_loads(run: Run, tmp_path: Path) -> None:
     assert bypass["over_direct"] > 2  # the paper's 3.2: no set of the L1 stalls
     assert dualopt["decision"]["made"]
     assert dualopt["decision"]["choice"] == "coalesced"
-    assert dualopt["decision"]["remote"] == 20000
+    assert dualopt["decision"]["loads"] == 20000
     assert dualopt["loads"]["wire_bytes"] < direct["loads"]["wire_bytes"] / 2
     pieces, packets = (dualopt["loads"][f"coalesced_{it}"] for it in ("pieces", "packets"))
     assert packets < pieces <= 10 * packets
     assert "atax, 4 GPUs: coalesced after" in done.out
+
+
+def test_programs_that_others_have_not_printed_are_predicted(run: Run) -> None:
+    done = run("locality", "fir", "sc", "-g", 4)
+    assert done.code == 0
+    beside, predicted = done.out.split("Predictions, for MGPUSim with the same sizes:")
+    assert "  fir, 4 GPUs: accesses of the vector L1 339,968 and 339,968" in beside
+    assert "  sc, 4 GPUs: " in predicted
+    assert "fir" not in predicted
+
+
+def test_pages_that_move(run: Run, tmp_path: Path) -> None:
+    out = tmp_path / "rows.json"
+    done = run("locality", "mm", "-g", 4, "-m", "direct,page-migration", "--json", out)
+    assert (done.code, done.err) == (0, "")
+    direct, moved = json.loads(out.read_text(encoding="utf-8"))["rows"]
+    assert direct["loads"]["migrated_pages"] == 0
+    # Matrices of 64 pages each, which begin on the first GPU and move at most once.
+    assert 3 * 16 < moved["loads"]["migrated_pages"] <= 3 * 64
+    assert moved["loads"]["vector_accesses"] == direct["loads"]["vector_accesses"]
+    assert moved["over_direct"] > 0
 
 
 def test_aes_reference() -> None:
@@ -115,9 +150,33 @@ def test_references() -> None:
     wrong[8] = np.nan
     assert it.wrong(wrong) == 2
     assert it.wrong(wrong[:-1]) > 0
-    offsets, columns, _, _ = it.arrays
+    offsets, columns, _, _ = it.arguments
     assert len(columns) == 4096 * 4096 // 100
     assert offsets[-1] == len(columns)
+
+
+def test_speed_beside_mgpusim(run: Run, tmp_path: Path) -> None:
+    assert set(locality.MGPUSIM_SPEED) == set(locality.MGPUSIM)
+    out = tmp_path / "rows.json"
+    done = run("locality", "mm", "-g", 4, "--json", out)
+    loads, seconds = (rows(out)["mm", 4][key] for key in ("loads", "cpu_s"))
+    accesses, remote = locality.MGPUSIM_SPEED["mm", 4]
+    assert (
+        f"{loads['vector_accesses'] / seconds / accesses:.0f} times MGPUSim's accesses" in done.out
+    )
+    assert f"{loads['requests'] / seconds / remote:.0f} times (geometric" in done.out
+    assert "times MGPUSim" not in run("locality", "km", "-g", 4).out
+
+
+@pytest.mark.parametrize("name", list(unified.PROGRAMS))
+def test_problems_are_seeded_and_of_both_sizes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(unified.SIZES, name, 128)
+    one, again, large = (unified.problem(name, scale) for scale in (1, 1, 4))
+    assert np.array_equal(one.expected, again.expected)
+    assert large.expected.size > one.expected.size
+    assert one.sizes != large.sizes
+    assert one.wrong(one.expected.astype(np.float32)) == 0
+    assert one.error(one.expected.astype(np.float32)) < 1e-7
 
 
 @pytest.mark.parametrize(

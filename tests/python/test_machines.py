@@ -345,6 +345,10 @@ BAD: list[tuple[Edit, str]] = [
         "gpu.l2.size_KiB is 6145, which is not a multiple of banks x ways x line_bytes",
     ),
     (
+        put("[gpu.copy]\n", "[gpu.copy]\npeer_engines = 4\n"),
+        "gpu.copy.peer_engines is 4; it is a part of gpu.copy.engines, which is 3",
+    ),
+    (
         put("sector_bytes = 32", "sector_bytes = 256"),
         "gpu.l1.sector_bytes is 256, which does not divide line_bytes",
     ),
@@ -586,6 +590,7 @@ def r9nano() -> str:
             "banks x ways x line_bytes",
         ),
         ('full_set = "stalls"', 'full_set = "waits"', "full_set"),
+        ('dispatch = "round-robin"', 'dispatch = "fair"', "gpu.launch.dispatch"),
         (
             "compute_units = 4 ", "compute_units = 5 ",
             "gpu.scalar_l1.compute_units is 5, which does not divide gpu.compute_units, 64",

@@ -59,9 +59,7 @@ void gpu::start_kernel(grid shape, const recorder::settings& record, const block
   record_ = record;
   block_ = &block;
   warps_per_block_ = (shape.threads + config_.warp_width - 1) / config_.warp_width;
-  next_block_ = 0;
   blocks_left_ = shape.blocks;
-  starts_pending_ = 0;
   stores_arrived_ = queue_.now();
   // An agent's blocks lie evenly on the compute units; a block of the kernel always finds place.
   const auto units = static_cast<std::uint32_t>(units_.size());
@@ -89,20 +87,43 @@ void gpu::start_kernel(grid shape, const recorder::settings& record, const block
   }
   for (cache& c : scalar_l1_) c.invalidate();
   if (rdma_) rdma_->flush();
-  // Compute units fill evenly, one block after another on each.
+  share_blocks();
+  // One block after another on each compute unit.
   for (std::uint64_t k = 0; k < fit; ++k) {
     for (std::uint32_t u = 0; u < units_.size(); ++u) {
-      if (starts_pending_ == shape.blocks) break;
-      ++starts_pending_;
-      ++units_[u].claimed_blocks;
+      if (!claim_block(units_[u])) continue;
       push(queue_.now() + k * config_.block_launch_ps, kinds_.block_start, u, 0);
     }
   }
   check_kernel_end();
 }
 
+void gpu::share_blocks() {
+  using machine::block_dispatch;
+  const std::uint64_t blocks = shape_.blocks;
+  const std::uint64_t each = config_.dispatch == block_dispatch::round_robin ? 0
+                             : config_.dispatch == block_dispatch::greedy
+                                 ? fit_
+                                 : (blocks + units_.size() - 1) / units_.size();
+  next_block_ = 0;
+  for (compute_unit& u : units_) {
+    u.next_block = next_block_;
+    next_block_ = std::min(blocks, next_block_ + each);
+    u.last_block = next_block_;
+    u.unclaimed_blocks = u.last_block - u.next_block;
+  }
+  unclaimed_blocks_ = blocks - next_block_;
+}
+
+bool gpu::claim_block(compute_unit& u) {
+  std::uint64_t& left = u.unclaimed_blocks != 0 ? u.unclaimed_blocks : unclaimed_blocks_;
+  if (left == 0) return false;
+  --left;
+  ++u.claimed_blocks;
+  return true;
+}
+
 void gpu::start_block(std::uint32_t unit) {
-  --starts_pending_;
   std::uint32_t slot = 0;
   if (free_blocks_.empty()) {
     slot = static_cast<std::uint32_t>(blocks_.size());
@@ -119,7 +140,9 @@ void gpu::start_block(std::uint32_t unit) {
   b.at_barrier = 0;
   b.written.clear();
   recorder_.begin_block(record_, b.programs);
-  (*block_)(next_block_++, recorder_, scratch_);
+  compute_unit& own = units_[unit];
+  std::uint64_t& next = own.next_block != own.last_block ? own.next_block : next_block_;
+  (*block_)(next++, recorder_, scratch_);
   recorder_.end_block();
   b.stores_left = recorder_.take_written(b.written);
   for (const warp_program& p : b.programs) counters_.accesses += p.lines.size();
@@ -187,9 +210,7 @@ void gpu::fill_unit(std::uint32_t unit) {
     waiting_children_.pop_front();
   }
   compute_unit& u = units_[unit];
-  while (next_block_ + starts_pending_ < shape_.blocks && has_place(u)) {
-    ++starts_pending_;
-    ++u.claimed_blocks;
+  while (has_place(u) && claim_block(u)) {
     push(queue_.now() + config_.block_launch_ps, kinds_.block_start, unit, 0);
   }
 }
@@ -331,6 +352,11 @@ bool gpu::run_waiting(std::uint32_t warp_id, instruction& i) {
 }
 
 void gpu::advance(std::uint32_t warp_id) {
+  if (stopped_) {
+    warps_[warp_id].state = warp_state::waiting;
+    push(queue_.now(), kinds_.wake, warp_id, 0);  // which is held
+    return;
+  }
   while (true) {
     warp& w = warps_[warp_id];
     w.state = warp_state::ready;
@@ -404,6 +430,7 @@ bool gpu::issue(std::uint32_t warp_id, std::uint32_t index) {
   }
   if (i.next_line == 0) {
     i.ready = u.issue.reserve(queue_.now(), issue_times_[1]);
+    if (i.began == 0) i.began = queue_.now();
   }
   if (i.kind == instruction_kind::shared) {
     i.ready = u.load_store.reserve(queue_.now(), clocks(i.count)) + config_.l1.hit_latency_ps;
@@ -416,6 +443,7 @@ bool gpu::issue(std::uint32_t warp_id, std::uint32_t index) {
   }
   for (; i.next_line < i.line_count; ++i.next_line) {
     const line_access l = w.lines[i.first_line + i.next_line];
+    if (migration_ != nullptr && !has_page(warp_id, index, l.line())) return false;
     const bool taken = load
                            ? issue_load(u, warp_id, i, l)
                            : issue_store(u, w.unit, i, l, w.written[i.first_written + i.next_line]);
@@ -443,6 +471,10 @@ void gpu::complete(std::uint32_t warp_id, instruction& i) {
   --w.under_way;
   i.ready = std::max(i.ready, queue_.now());
   w.ready = std::max(w.ready, i.ready);
+  if (record_.watch_words && i.kind == instruction_kind::load) {
+    ++counters_.loads.instructions;
+    counters_.loads.waited += i.ready - i.began;
+  }
   for (std::uint32_t d = i.dependents; d != none;) {
     const std::uint32_t next = w.program[d].next_dependent;
     push_issue(i.ready, warp_id, d);
@@ -475,6 +507,63 @@ void gpu::issue_again(std::uint32_t warp_id, std::uint32_t index) {
   } else if (warps_[warp_id].state == warp_state::waiting) {
     advance(warp_id);
   }
+}
+
+// --- Pages
+
+bool gpu::has_page(std::uint32_t warp_id, std::uint32_t index, std::uint64_t line) {
+  if (line < addresses_.unified_slot()) return true;
+  const std::uint64_t page = (line - addresses_.unified_slot()) / addresses_.page_bytes;
+  if (migration_->usable(index_, page)) return true;
+  migration_->wait(index_, page, {warp_id, index});
+  // It may have been woken for an entry, which others can have.
+  if (retrying_) {
+    compute_unit& u = unit_of(warp_id);
+    if (u.entries_used < config_.l1.mshrs) resume(u.waiting);
+    if (u.remote_used < config_.store_queue_lines) resume(u.waiting_remote);
+  }
+  return false;
+}
+
+void gpu::drain() {
+  draining_ = true;
+  if (reads_under_way_ == 0) migration_->drained(index_);
+}
+
+void gpu::resume_remote() {
+  draining_ = false;
+  for (const message& m : held_requests_) {
+    ++reads_under_way_;
+    egress_.pass(queue_.now(), m);
+  }
+  held_requests_.clear();
+  for (compute_unit& u : units_) resume(u.waiting_remote);
+}
+
+picoseconds gpu::shoot_down() {
+  stopped_ = true;
+  for (compute_unit& u : units_) u.l1.invalidate();
+  for (cache& c : scalar_l1_) c.invalidate();
+  return std::max(stores_arrived_, memory_.flush(queue_.now()));
+}
+
+void gpu::restart() {
+  stopped_ = false;
+  for (const event& e : held_events_) queue_.push(queue_.now(), e.kind, e.device, e.a, e.b);
+  held_events_.clear();
+}
+
+picoseconds gpu::read_page(std::uint64_t address, std::uint32_t bytes) {
+  return memory_.stream_out(queue_.now() + half_port_, address, bytes) + config_.dram.latency_ps +
+         half_port_;
+}
+
+picoseconds gpu::write_page(std::uint64_t address, std::uint32_t bytes) {
+  return memory_.stream_in(queue_.now() + half_port_, address, bytes);
+}
+
+void gpu::page_arrived(const std::vector<page_waiter>& waiting) {
+  for (const page_waiter& w : waiting) push_issue(queue_.now(), w.warp, w.instruction);
 }
 
 // --- Memory instructions
@@ -621,7 +710,9 @@ void gpu::count_load(const warp& w, const instruction& i, line_access l, bool hi
   ++c.remote;
   if (hit) ++c.hits;
   const std::uint32_t words = words_of(w, i);
-  c.words += static_cast<std::uint32_t>(__builtin_popcount(words));
+  const auto wanted = static_cast<std::uint32_t>(__builtin_popcount(words));
+  c.words += wanted;
+  if (wanted != 0) ++c.by_words[wanted - 1];
   if (watched) treatment_->remote_load(queue_.now(), words, hit);
 }
 
@@ -670,6 +761,11 @@ void gpu::request(picoseconds time, std::uint32_t unit, std::uint32_t entry, lin
       decoalescer_.expect(static_cast<std::uint16_t>(unit * config_.l1.mshrs + entry), pieces);
     }
   }
+  if (draining_) {
+    held_requests_.push_back(m);
+    return;
+  }
+  ++reads_under_way_;
   egress_.pass(time, m);
 }
 
@@ -694,7 +790,7 @@ bool gpu::issue_store(compute_unit& u, std::uint32_t unit, const instruction& i,
     stores_arrived_ = std::max(stores_arrived_, at);
     return true;
   }
-  if (u.remote_used >= config_.store_queue_lines) return false;
+  if (u.remote_used >= config_.store_queue_lines || draining_) return false;
   check_reaches(owner);
   ++u.remote_used;
   ++counters_.loads.remote_stores;
@@ -775,11 +871,13 @@ void gpu::delivered(const message& m) {
       push(at_bank, kinds_.l2_store, foreign_unit << 16U | m.lanes, m.address);
       break;
     case message_kind::read_request:
+      counters_.loads.in_links += queue_.now() - m.sent;
       push(at_bank, kinds_.l2_remote_load, m.unit << 16U | m.entry,
            m.address | std::uint64_t{m.lanes} << pieces_shift |
                std::uint64_t{m.from} << sender_shift);
       break;
     case message_kind::read_reply:
+      counters_.loads.in_links += queue_.now() - m.sent;
       replied(m.unit, m.entry, line_access::unpack(m.address));
       break;
     default:
@@ -788,6 +886,7 @@ void gpu::delivered(const message& m) {
 }
 
 void gpu::replied(std::uint32_t unit, std::uint32_t entry, line_access l) {
+  if (--reads_under_way_ == 0 && draining_) migration_->drained(index_);
   counters_.read_latency += queue_.now() - units_[unit].misses[entry].sent;
   const auto found = rdma_ ? rdma_waiting_.find(l.line()) : rdma_waiting_.end();
   if (found == rdma_waiting_.end() || found->second.front() != (unit << 16U | entry)) {
@@ -800,11 +899,12 @@ void gpu::replied(std::uint32_t unit, std::uint32_t entry, line_access l) {
   for (const std::uint32_t w : waiting) load_done(w >> 16U, w & 0xffffU, l);
 }
 
-void gpu::take_replies(std::span<const std::uint8_t> packet) {
+void gpu::take_replies(std::span<const std::uint8_t> packet, picoseconds sent) {
   ++counters_.loads.coalesced;
   for (const std::uint16_t id : decode_reply(packet, replies_->format()).ids) {
     ++counters_.loads.pieces;
     if (!decoalescer_.arrived(id).complete) continue;
+    counters_.loads.in_links += queue_.now() - sent;
     const std::uint32_t unit = id / config_.l1.mshrs;
     const std::uint32_t entry = id % config_.l1.mshrs;
     replied(unit, entry, {units_[unit].masked->line(units_[unit].misses[entry].masked), 0});
@@ -872,6 +972,7 @@ void gpu::check_empty() const {
     expect(u.claimed_blocks == 0 && u.child_blocks == 0, "blocks that hold places" + unit);
   }
   expect(!replies_ || replies_->empty(), "replies that were not sent");
+  expect(held_requests_.empty() && held_events_.empty(), "what a page's move held");
   expect(decoalescer_.waiting() == 0 && rdma_waiting_.empty(), "remote loads without a reply");
   expect(waiting_children_.empty() && children_.empty(), "launched kernels that did not end");
   expect(blocks_left_ == 0, std::to_string(blocks_left_) + " blocks that did not run");
@@ -907,6 +1008,11 @@ void gpu::prefetch_targets(const event& e) const {
 }
 
 void gpu::handle(const event& e) {
+  if (stopped_ &&
+      (e.kind == kinds_.wake || e.kind == kinds_.issue || e.kind == kinds_.block_start)) {
+    held_events_.push_back(e);
+    return;
+  }
   if (e.kind == kinds_.l2_load) {
     const line_access l = line_access::unpack(e.b);
     push(memory_.read(e.time, l.line(), l.sectors()) + half_l2_, kinds_.load_done, e.a, e.b);

@@ -28,6 +28,7 @@
 #include "sim/remote/egress.hpp"
 #include "sim/remote/load_treatment.hpp"
 #include "sim/remote/masked_mshr.hpp"
+#include "sim/remote/page_migration.hpp"
 #include "sim/remote/rdma_cache.hpp"
 #include "sim/remote/remote_load_counts.hpp"
 #include "sim/remote/reply_egress.hpp"
@@ -48,6 +49,8 @@ struct address_map {
     if (slot < devices) return slot;
     return homes[(address & ((std::uint64_t{1} << slot_bits) - 1)) / page_bytes];
   }
+  // The first address of the unified slot.
+  std::uint64_t unified_slot() const { return std::uint64_t{devices} << slot_bits; }
 };
 
 // Runs block `index` on the CPU and records it.
@@ -75,7 +78,7 @@ struct gpu_counters {
   std::uint64_t stored_wire() const { return stores.wire + atomic_wire; }
 };
 
-class gpu {
+class gpu final : public migrating_gpu {
  public:
   struct event_kinds {
     std::uint16_t block_start = 0;
@@ -114,6 +117,16 @@ class gpu {
 
   // Before anything runs: what becomes of remote loads. Lives as long as this.
   void treat_loads(load_treatment* treatment);
+  // Before anything runs: unified pages move. Lives as long as this.
+  void migrate_pages(page_migration* migration) { migration_ = migration; }
+  void drain() override;
+  void resume_remote() override;
+  picoseconds shoot_down() override;
+  void restart() override;
+  picoseconds read_page(std::uint64_t address, std::uint32_t bytes) override;
+  picoseconds write_page(std::uint64_t address, std::uint32_t bytes) override;
+  void page_arrived(const std::vector<page_waiter>& waiting) override;
+
   // The RDMA cache is taken into use, out of the L2.
   void begin_rdma_cache();
 
@@ -131,8 +144,8 @@ class gpu {
   // When all packed stores that have arrived are on their way to the L2.
   picoseconds unpacked() const { return unpacker_.clear(); }
   egress& stores() { return egress_; }
-  // A message of kind coalesced_reply has come, from a GPU of which this is the packet.
-  void take_replies(std::span<const std::uint8_t> packet);
+  // A message of kind coalesced_reply has come, from a GPU that sent this packet at that time.
+  void take_replies(std::span<const std::uint8_t> packet, picoseconds sent);
   reply_egress& replies() { return *replies_; }
 
   // What an event of kind announced is about, until the next forget_announced.
@@ -143,6 +156,8 @@ class gpu {
   gpu_counters counters() const {
     gpu_counters found = counters_;
     found.stores = egress_.counts();
+    found.loads.l2_loads = memory_.reads();
+    found.loads.l2_hits = memory_.read_hits();
     if (replies_) {
       found.read_payload += replies_->sent().payload;
       found.read_wire += replies_->sent().wire;
@@ -189,6 +204,9 @@ class gpu {
     std::deque<stalled> waiting;         // for a local entry, in order
     std::deque<stalled> waiting_remote;  // for a place in the remote store queue
     std::uint32_t claimed_blocks = 0;    // resident or about to start
+    std::uint64_t next_block = 0;        // of those that are this unit's by the dispatch
+    std::uint64_t last_block = 0;        // behind them
+    std::uint64_t unclaimed_blocks = 0;  // of them, those that nobody has a place for yet
     std::uint32_t child_warps = 0;
     std::uint32_t child_blocks = 0;
   };
@@ -229,6 +247,11 @@ class gpu {
   // Gives free places of a unit to launched kernels first, then to the next block.
   void fill_unit(std::uint32_t unit);
   bool has_place(const compute_unit& u) const;
+  // Which blocks are whose by the dispatch, of which `fit_` have place on a
+  // unit.
+  void share_blocks();
+  // The unit's next block takes a place; false if none is left for it.
+  bool claim_block(compute_unit& u);
   void place_blocks(child& c, std::uint32_t unit);
   void announce(picoseconds time, const kernel::element_range& range);
   void announce_written(block_slot& b);
@@ -244,6 +267,8 @@ class gpu {
   void complete(std::uint32_t warp_id, instruction& i);
   void send_load(picoseconds time, std::uint32_t unit, std::uint32_t entry, line_access l);
   void check_reaches(std::uint32_t owner) const;
+  // Whether this GPU may access the line; otherwise the instruction waits for its page.
+  bool has_page(std::uint32_t warp_id, std::uint32_t index, std::uint64_t line);
   void reply(const event& e);
   void load_done(std::uint32_t unit, std::uint32_t entry, line_access l);
   void line_arrived(std::uint32_t warp_id, instruction& i);
@@ -312,6 +337,12 @@ class gpu {
   egress egress_;
   unpacker unpacker_;
   load_treatment* treatment_ = nullptr;  // of remote loads; null: none
+  page_migration* migration_ = nullptr;  // of pages; null: they stay
+  bool draining_ = false;                // no remote access leaves
+  bool stopped_ = false;                 // compute units do nothing
+  std::uint64_t reads_under_way_ = 0;
+  std::vector<message> held_requests_;  // until remote accesses go on
+  std::vector<event> held_events_;      // until compute units do
   std::optional<reply_egress> replies_;
   reply_decoalescer decoalescer_;
   std::optional<rdma_cache> rdma_;
@@ -337,9 +368,9 @@ class gpu {
   std::deque<child> waiting_children_;  // in the order of their launches
   std::vector<child> children_;         // placed
   std::uint32_t next_unit_ = 0;         // to look for a child's places
-  std::uint64_t next_block_ = 0;
+  std::uint64_t next_block_ = 0;        // of those that are no unit's by the dispatch
+  std::uint64_t unclaimed_blocks_ = 0;
   std::uint64_t blocks_left_ = 0;
-  std::uint64_t starts_pending_ = 0;
   picoseconds stores_arrived_ = 0;
   recorder recorder_;
   kernel::block_memory scratch_;

@@ -58,6 +58,8 @@ picoseconds memory::read(picoseconds time, std::uint64_t line, std::uint8_t sect
   const picoseconds start = bank_of(line).port.reserve(time, n * sector_at_bank_);
   cache::line& l = line_for(start, line);
   const auto missing = static_cast<std::uint8_t>(sectors & ~l.valid);
+  ++reads_;
+  if (missing == 0) ++read_hits_;
   if (missing != 0) {
     l.ready = std::max(l.ready,
                        fetch(start, line, static_cast<std::uint32_t>(__builtin_popcount(missing))));
@@ -144,6 +146,12 @@ void memory::carve(picoseconds time, std::uint64_t bytes) {
   stream_all(time, tags_.dirty_sectors() * config_.l2.sector_bytes);
   config_.l2.bytes -= bytes;
   tags_ = cache(config_.l2);
+}
+
+picoseconds memory::flush(picoseconds time) {
+  const picoseconds done = stream_all(time, tags_.dirty_sectors() * config_.l2.sector_bytes);
+  tags_.invalidate();
+  return done;
 }
 
 picoseconds memory::stream_all(picoseconds time, std::uint64_t bytes) {

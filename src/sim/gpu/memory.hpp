@@ -36,9 +36,16 @@ class memory {
   // is left of it is empty. Once.
   void carve(picoseconds time, std::uint64_t bytes);
 
+  // What is dirty goes to memory, and the cache is empty; returns when that is done.
+  picoseconds flush(picoseconds time);
+
   void prefetch(std::uint64_t line) const { tags_.prefetch(line); }
 
   std::uint64_t dram_bytes() const { return dram_bytes_; }
+  // Loads and atomics so far, and those that found all in the cache or on its
+  // way.
+  std::uint64_t reads() const { return reads_; }
+  std::uint64_t read_hits() const { return read_hits_; }
 
  private:
   struct bank {
@@ -70,6 +77,8 @@ class memory {
   picoseconds sector_at_channel_ = 0;
   picoseconds atomic_at_bank_ = 0;
   std::uint64_t dram_bytes_ = 0;
+  std::uint64_t reads_ = 0;
+  std::uint64_t read_hits_ = 0;
 };
 
 }  // namespace interlace::sim

@@ -62,6 +62,7 @@ struct instruction {
   bool issued = false;
   bool uniform = false;  // a load of one element for all lanes
   picoseconds ready = 0;
+  picoseconds began = 0;            // of a load: when it first asked for a line
   std::uint32_t dependents = none;  // first of a list through next_dependent
   std::uint32_t next_dependent = none;
 };

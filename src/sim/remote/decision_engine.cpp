@@ -55,8 +55,9 @@ void decision_engine::remote_store(picoseconds now) {
 
 void decision_engine::look(picoseconds when) {
   const auto window = static_cast<double>(settings_.monitored);
-  const bool enough = remote_ >= settings_.monitored;
-  const bool too_few = static_cast<double>(accesses_) * settings_.thresholds.remote > window;
+  const double least = static_cast<double>(accesses_) * settings_.thresholds.remote;
+  const bool enough = loads_ >= settings_.monitored;
+  const bool too_few = least > window && static_cast<double>(remote_) < least;
   if (enough || too_few) decided_ = now(when);
 }
 
@@ -65,13 +66,14 @@ decision_engine::decision decision_engine::now(picoseconds when) const {
   d.when = when;
   d.accesses = accesses_;
   d.remote = remote_;
+  d.loads = loads_;
   const auto ratio = [](double part, std::uint64_t all) {
     return all == 0 ? 0.0 : part / static_cast<double>(all);
   };
   d.remote_ratio = ratio(static_cast<double>(remote_), accesses_);
   d.block_utilisation = ratio(used_, loads_);
   d.hit_rate = ratio(static_cast<double>(hits_), loads_);
-  if (remote_ == 0 || d.remote_ratio < settings_.thresholds.remote) {
+  if (loads_ == 0 || d.remote_ratio < settings_.thresholds.remote) {
     d.choice = optimisation::leave;
   } else if (d.block_utilisation < settings_.thresholds.block &&
              d.hit_rate < settings_.thresholds.hit) {

@@ -3,8 +3,9 @@
 // neither where few accesses are remote.
 //
 // Behind a warm-up the engine watches what arrives at the L1 caches until it has seen enough remote
-// accesses, and decides once. Of a workload that has too few, it knows that they are too few as
-// soon as the others would make the ratio fall below the threshold whatever came.
+// loads, and decides once. The paper counts remote accesses; but a phase of stores alone fills such
+// a window without a word on the locality of loads, which is what is decided about. Of a workload
+// that has too few remote accesses, it knows that as soon as a window of them would be too few.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +32,7 @@ class decision_engine {
   struct settings {
     decision_thresholds thresholds{};
     std::uint64_t warm_up = 0;         // accesses that are not counted
-    std::uint64_t monitored = 20'000;  // remote accesses before it decides
+    std::uint64_t monitored = 20'000;  // remote loads before it decides
   };
   // What it decided, by what, and when.
   struct decision {
@@ -39,6 +40,7 @@ class decision_engine {
     picoseconds when = 0;
     std::uint64_t accesses = 0;  // behind the warm-up
     std::uint64_t remote = 0;
+    std::uint64_t loads = 0;  // of them
     double remote_ratio = 0;
     double block_utilisation = 0;
     double hit_rate = 0;

@@ -47,6 +47,7 @@ kernel::remote_load_decision load_treatment::decision(picoseconds now) const {
   found.when_s = seconds_of(d.when);
   found.accesses = d.accesses;
   found.remote = d.remote;
+  found.loads = d.loads;
   found.remote_ratio = d.remote_ratio;
   found.block_utilisation = d.block_utilisation;
   found.hit_rate = d.hit_rate;

@@ -2,7 +2,11 @@
 // of a remote line is used, how often the L1 has it, and what is done for remote ones.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
+
+#include "sim/engine/event_queue.hpp"
 
 namespace interlace::sim {
 
@@ -13,8 +17,14 @@ struct remote_load_counts {
   std::uint64_t remote = 0;
   std::uint64_t hits = 0;   // of the remote ones, in the L1
   std::uint64_t words = 0;  // of 4 bytes that lanes want of the lines of remote ones
+  std::array<std::uint64_t, 32> by_words{};  // the remote ones, by how many words less one
   std::uint64_t local_stores = 0;
   std::uint64_t remote_stores = 0;
+  std::uint64_t instructions = 0;  // loads, whose lines are all there
+  picoseconds waited = 0;          // from their start until then, the sum
+  picoseconds in_links = 0;        // requests and replies to other devices, the sum
+  std::uint64_t l2_loads = 0;      // that came to the second level, other devices' included
+  std::uint64_t l2_hits = 0;
 
   std::uint64_t bypassed = 0;      // remote loads that did not look into the L1
   std::uint64_t mask_hits = 0;     // of those, served by an entry that fetches their pieces
@@ -30,6 +40,12 @@ struct remote_load_counts {
     remote += other.remote;
     hits += other.hits;
     words += other.words;
+    for (std::size_t k = 0; k < by_words.size(); ++k) by_words[k] += other.by_words[k];
+    instructions += other.instructions;
+    waited += other.waited;
+    in_links += other.in_links;
+    l2_loads += other.l2_loads;
+    l2_hits += other.l2_hits;
     local_stores += other.local_stores;
     remote_stores += other.remote_stores;
     bypassed += other.bypassed;

@@ -19,13 +19,16 @@ TEST(remote_loads, names) {
   EXPECT_EQ(parse_remote_loads("rdma-cache").steps, (remote_load_steps{false, false, false, true}));
   EXPECT_TRUE(parse_remote_loads("dualopt").decide);
   EXPECT_EQ(parse_remote_loads("dualopt").steps, remote_load_steps{});
+  EXPECT_TRUE(parse_remote_loads("page-migration").migrate);
+  EXPECT_TRUE(parse_remote_loads("page-migration").any());
+  EXPECT_FALSE(parse_remote_loads("direct").any());
   try {
     parse_remote_loads("polling");
     ADD_FAILURE();
   } catch (const usage_error& e) {
     EXPECT_EQ(std::string(e.what()),
-              "unknown mechanism 'polling' for remote loads; there are direct, bypass, "
-              "fine-grained, coalesced, rdma-cache and dualopt");
+              "unknown mechanism 'polling' for remote loads; there are direct, "
+              "page-migration, bypass, fine-grained, coalesced, rdma-cache and dualopt");
   }
 }
 

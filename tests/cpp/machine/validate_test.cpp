@@ -43,6 +43,8 @@ TEST(validate, names_each_fault) {
       {"gpu.dram.bytes_per_s is not positive",
        [](machine& m) { m.gpu.dram.bytes_per_s = std::numeric_limits<double>::infinity(); }},
       {"gpu.copy_engines is 0", [](machine& m) { m.gpu.copy_engines = 0; }},
+      {"gpu.copy_peer_engines is above gpu.copy_engines",
+       [](machine& m) { m.gpu.copy_peer_engines = m.gpu.copy_engines + 1; }},
       {"gpu.device_launches_pending is 0", [](machine& m) { m.gpu.device_launches_pending = 0; }},
       {"host.memory_bytes_per_s is not positive",
        [](machine& m) { m.host.memory_bytes_per_s = -1; }},

@@ -252,6 +252,8 @@ TEST(sim_node, only_copies_to_one_device_wait_for_each_other) {
   const auto split = run_fill(m, 3, mechanism::split, n).result;
   EXPECT_GE(overlaps(split.timeline, false), 9);
   EXPECT_EQ(overlaps(split.timeline, true), 0);
+  m.gpu.copy_peer_engines = 1;
+  EXPECT_EQ(overlaps(run_fill(m, 3, mechanism::split, n).result.timeline, false), 0);
 }
 
 // Stores of whole lines to a peer are bound by the link as well.

@@ -86,6 +86,24 @@ TEST(unified, counts_of_local_and_remote_loads) {
   EXPECT_EQ(c.local_stores, 4U);
   EXPECT_EQ(c.vector_accesses, 68U);
   EXPECT_EQ(c.scalar_accesses, 0U);
+  EXPECT_EQ(c.by_words[0], 48U);
+  EXPECT_EQ(c.l2_loads, 64U);
+  EXPECT_EQ(c.l2_hits, 0U);
+  // The instruction has its first line's way to the port before it, and waits for all lines.
+  EXPECT_GT(c.mean_wait_s, c.mean_latency_s);
+}
+
+// Links and a switch take 360 ns of an idle round trip.
+TEST(unified, time_in_links) {
+  node n(test::r9nano(), 4, [] {});
+  const auto data = n.allocate_unified<float>(1024, page_placement::on(1));
+  const auto out = n.allocate<float>(0, 64);
+  const auto c = loads_of(n, {data, out, 1});
+  EXPECT_NEAR(c.mean_in_links_s, 360e-9, 18e-9);
+  EXPECT_NEAR(c.mean_latency_s - c.mean_in_links_s, 70e-9, 10e-9);  // the home's L2 and memory
+  const auto again = loads_of(n, {data, out, 1});
+  EXPECT_EQ(again.l2_loads, 2U);
+  EXPECT_EQ(again.l2_hits, 1U);
 }
 
 // Loads a row of lines twice.
@@ -188,6 +206,58 @@ struct numbered {
     });
   }
 };
+
+// Blocks 2 k and 2 k + 1 load line k.
+struct in_pairs {
+  static constexpr std::uint32_t threads = 64;
+  unified<float> data;
+  template <class Block>
+  void operator()(Block& block) const {
+    block.each([&](auto lane) {
+      if (lane.index() == 0) lane.load(data, block.index() / 2 * 16);
+    });
+  }
+};
+
+TEST(unified, neighbouring_blocks_share_a_compute_unit_by_the_dispatch) {
+  using machine::block_dispatch;
+  const auto requests = [](block_dispatch how) {
+    machine::machine m = test::r9nano();
+    m.gpu.dispatch = how;
+    node n(m, 2, [] {});
+    const auto data = n.allocate_unified<float>(1024, page_placement::on(1));
+    return n
+        .run([&] {
+          n.launch(0, in_pairs{data}, {128, 64, 0});
+          n.exchange();
+        })
+        .loads.requests;
+  };
+  EXPECT_EQ(requests(block_dispatch::round_robin), 128U);
+  EXPECT_EQ(requests(block_dispatch::greedy), 64U);
+  EXPECT_EQ(requests(block_dispatch::partition), 64U);
+}
+
+TEST(unified, every_block_runs_once_under_every_dispatch) {
+  using machine::block_dispatch;
+  for (const auto how :
+       {block_dispatch::round_robin, block_dispatch::greedy, block_dispatch::partition}) {
+    for (const std::uint64_t blocks : {1U, 65U, 2570U}) {
+      machine::machine m = test::r9nano();
+      m.gpu.dispatch = how;
+      node n(m, 1, [] {});
+      const auto out = n.allocate_unified<std::uint32_t>(blocks * 64);
+      n.run([&] {
+        n.launch(0, numbered{out}, {blocks, 64, 0});
+        n.exchange();
+      });
+      const auto found = n.download(out);
+      for (std::uint64_t k = 0; k < found.size(); ++k) {
+        ASSERT_EQ(found[k], static_cast<std::uint32_t>(k / 64 * 1000 + blocks));
+      }
+    }
+  }
+}
 
 TEST(unified, a_grid_over_all_devices) {
   for (const auto how :

@@ -30,6 +30,23 @@ TEST(microbenchmark, every_element_is_stored_once_to_every_other_device) {
   }
 }
 
+// Behind a switch each device has one link, and all of them could be asked for by all others.
+TEST(microbenchmark, devices_that_store_to_each_other_take_as_long_as_one) {
+  constexpr std::uint32_t gpus = 4;
+  machine::machine m = test::meshed(gpus, machine::protocol_kind::nvlink2);
+  m.links.erase(m.links.begin() + gpus, m.links.end());
+  m.switches.push_back({"switch", 100'000});
+  for (std::uint32_t d = 0; d < gpus; ++d) {
+    m.links[d].a = {machine::endpoint_kind::gpu, d};
+    m.links[d].b = {machine::endpoint_kind::network_switch, 0};
+  }
+  const auto seconds = [&](std::uint32_t senders) {
+    sim::node node(m, gpus, [] {});
+    return run_stores<words_element<4>>(node, {senders, 4096, 0}).time_s;
+  };
+  EXPECT_LT(seconds(gpus), 1.15 * seconds(1));
+}
+
 TEST(microbenchmark, more_blocks_copy_faster) {
   const auto seconds = [](std::uint32_t blocks) {
     sim::node node(test::meshed(2, machine::protocol_kind::nvlink2), 2, [] {});

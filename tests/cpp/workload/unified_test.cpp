@@ -195,6 +195,165 @@ TEST(unified_programs, aes) {
             "AES-256 takes blocks of 16 bytes and a key of 32; there are 1120 and 31 bytes");
 }
 
+// A random graph; vertex `vertices` - 1 has no edges.
+breadth_first_data random_graph(std::uint32_t vertices, std::uint32_t edges, std::uint32_t seed) {
+  test::random_numbers random(seed);
+  std::vector<std::vector<std::uint32_t>> of(vertices);
+  for (std::uint32_t e = 0; e < edges; ++e) {
+    const std::uint32_t from = random.below(vertices - 1);
+    of[from].push_back(random.below(vertices - 1));
+  }
+  breadth_first_data data;
+  data.offsets.push_back(0);
+  for (const auto& targets : of) {
+    data.targets.insert(data.targets.end(), targets.begin(), targets.end());
+    data.offsets.push_back(static_cast<std::uint32_t>(data.targets.size()));
+  }
+  return data;
+}
+
+TEST(unified_programs, breadth_first) {
+  breadth_first_data data = random_graph(1500, 3000, 17);
+  data.source = 3;
+  std::vector<double> expected(1500, -1);
+  expected[3] = 0;
+  std::vector<std::uint32_t> reached{3};
+  for (std::size_t k = 0; k < reached.size(); ++k) {
+    const std::uint32_t v = reached[k];
+    for (std::uint32_t e = data.offsets[v]; e < data.offsets[v + 1]; ++e) {
+      if (expected[data.targets[e]] >= 0) continue;
+      expected[data.targets[e]] = expected[v] + 1;
+      reached.push_back(data.targets[e]);
+    }
+  }
+  ASSERT_GT(*std::max_element(expected.begin(), expected.end()), 5);
+  ASSERT_EQ(expected.back(), -1);
+  expect_on_all(data, expected, 0);
+  data.source = 1500;
+  EXPECT_EQ(refusal(data), "offsets, targets and source are not those of a graph with edges");
+}
+
+TEST(unified_programs, rank_iteration) {
+  const breadth_first_data graph = random_graph(300, 20000, 18);
+  rank_iteration_data data{graph.offsets, graph.targets, random_floats(20000, 19), 3};
+  for (float& v : data.values) v /= 16;
+  std::vector<double> expected(300, 1.0 / 300);
+  for (std::uint32_t k = 0; k < data.iterations; ++k) {
+    std::vector<double> next(300);
+    for (std::size_t r = 0; r < 300; ++r) {
+      for (std::uint32_t e = data.offsets[r]; e < data.offsets[r + 1]; ++e) {
+        next[r] += static_cast<double>(data.values[e]) * expected[data.columns[e]];
+      }
+    }
+    expected = next;
+  }
+  expect_on_all(data, expected, 1e-8);
+  data.values.pop_back();
+  EXPECT_EQ(refusal(data), "offsets, columns and values are not those of a square matrix");
+}
+
+TEST(unified_programs, kmeans) {
+  test::random_numbers random(20);
+  kmeans_data data{500, 6, 4, 7, {}};
+  for (std::uint32_t k = 0; k < 3000; ++k) {
+    data.values.push_back(static_cast<float>(random.below(17)) / 16);
+  }
+  // In whole numbers: centres are of 1/256.
+  std::vector<std::int64_t> centres(24);
+  for (std::size_t k = 0; k < 24; ++k) {
+    centres[k] = static_cast<std::int64_t>(data.values[k] * 256);
+  }
+  std::vector<std::size_t> members(500, 4);
+  std::uint32_t rounds = 0;
+  for (bool changed = true; changed && rounds < data.iterations; ++rounds) {
+    changed = false;
+    std::vector<std::int64_t> sums(24);
+    std::vector<std::int64_t> counts(4);
+    for (std::size_t p = 0; p < 500; ++p) {
+      std::int64_t least = INT64_MAX;
+      std::size_t nearest = 0;
+      for (std::size_t c = 0; c < 4; ++c) {
+        std::int64_t distance = 0;
+        for (std::size_t f = 0; f < 6; ++f) {
+          const auto d =
+              static_cast<std::int64_t>(data.values[p * 6 + f] * 256) - centres[c * 6 + f];
+          distance += d * d;
+        }
+        if (distance >= least) continue;
+        least = distance;
+        nearest = c;
+      }
+      changed = changed || members[p] != nearest;
+      members[p] = nearest;
+      ++counts[nearest];
+      for (std::size_t f = 0; f < 6; ++f) {
+        sums[nearest * 6 + f] += static_cast<std::int64_t>(data.values[p * 6 + f] * 256);
+      }
+    }
+    for (std::size_t k = 0; k < 24; ++k) {
+      const std::int64_t n = counts[k / 6];
+      centres[k] = n == 0 ? 0 : (2 * sums[k] + n) / (2 * n);
+    }
+  }
+  ASSERT_GT(rounds, 2U);
+  std::vector<double> expected(members.begin(), members.end());
+  for (const std::int64_t c : centres) expected.push_back(static_cast<double>(c) / 256);
+  expect_on_all(data, expected, 0);
+  data.values[7] = 0.3F;
+  EXPECT_EQ(refusal(data), "a feature is 0.300000; features are multiples of 1/16 from 0 to 1");
+  data.points = 3;
+  EXPECT_EQ(refusal(data),
+            "k-means needs as many points as centres, with as many values as features; there are 3 "
+            "points, 4 centres and 3000 values");
+}
+
+TEST(unified_programs, stencil_2d) {
+  stencil_2d_data data{48, 128, 3, {0.25F, 0.15F, 0.05F}, random_floats(50 * 130, 21)};
+  std::vector<double> expected(data.grid.begin(), data.grid.end());
+  for (std::uint32_t k = 0; k < data.iterations; ++k) {
+    const std::vector<double> old = expected;
+    for (std::size_t r = 1; r <= 48; ++r) {
+      for (std::size_t c = 1; c <= 128; ++c) {
+        const std::size_t at = r * 130 + c;
+        expected[at] = 0.25 * old[at] +
+                       0.15 * (old[at - 130] + old[at + 130] + old[at - 1] + old[at + 1]) +
+                       0.05 * (old[at - 131] + old[at - 129] + old[at + 129] + old[at + 131]);
+      }
+    }
+  }
+  expect_on_all(data, expected, 1e-6);
+  data.columns = 100;
+  EXPECT_EQ(refusal(data),
+            "a stencil goes over a multiple of 16 rows and of 64 columns, with a halo of one "
+            "around; not over 48 x 100");
+}
+
+TEST(unified_programs, convolution) {
+  test::random_numbers random(22);
+  convolution_data data{70, 41, 3, {}, {}};
+  for (std::uint32_t k = 0; k < 72 * 43; ++k) data.image.push_back(random.below(256));
+  for (std::uint32_t k = 0; k < 9; ++k) {
+    data.mask.push_back(static_cast<float>(random.below(16)) / 16);
+  }
+  std::vector<double> expected;
+  for (std::size_t y = 0; y < 41; ++y) {
+    for (std::size_t x = 0; x < 70; ++x) {
+      double sum = 0.5;
+      for (std::size_t m = 0; m < 3; ++m) {
+        for (std::size_t n = 0; n < 3; ++n) {
+          sum += data.image[(y + m) * 72 + x + n] * static_cast<double>(data.mask[m * 3 + n]);
+        }
+      }
+      expected.push_back(std::floor(sum));
+    }
+  }
+  expect_on_all(data, expected, 0);
+  data.mask.pop_back();
+  EXPECT_EQ(refusal(data),
+            "a convolution needs a square mask, and an image that is larger than the 70 x 41 of "
+            "its result by one less than the mask");
+}
+
 // What MGPUSim (24a2205) printed for the same program, sizes and placement: accesses of the vector
 // L1, and remote reads and writes.
 TEST(unified_programs, atax_has_the_accesses_of_mgpusim) {

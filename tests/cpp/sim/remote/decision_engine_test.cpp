@@ -75,12 +75,28 @@ TEST(decision_engine, too_few_remote_accesses_are_known_in_time) {
 
 TEST(decision_engine, remote_stores_count_for_the_ratio_alone) {
   decision_engine engine({.monitored = 100});
-  for (std::uint32_t k = 0; k < 99; ++k) engine.remote_store(k);
-  engine.remote_load(99, 1, 16, false);
+  for (std::uint32_t k = 0; k < 20'000; ++k) engine.remote_store(k);
+  EXPECT_FALSE(engine.decided().has_value());  // they say nothing of the locality of loads
+  EXPECT_EQ(engine.now(20'000).choice, optimisation::leave);
+  for (std::uint32_t k = 0; k < 100; ++k) engine.remote_load(20'000 + k, 1, 16, false);
   ASSERT_TRUE(engine.decided().has_value());
+  EXPECT_EQ(engine.decided()->remote, 20'100U);
+  EXPECT_EQ(engine.decided()->loads, 100U);
   EXPECT_DOUBLE_EQ(engine.decided()->remote_ratio, 1);
   EXPECT_DOUBLE_EQ(engine.decided()->block_utilisation, 1.0 / 16);
   EXPECT_EQ(engine.decided()->choice, optimisation::coalesce);
+}
+
+// Stores may be many and loads few: as long as the ratio is above the threshold, loads may come.
+TEST(decision_engine, stores_keep_the_window_open_until_their_ratio_falls) {
+  decision_engine engine({.monitored = 100});
+  for (std::uint32_t k = 0; k < 150; ++k) engine.remote_store(k);
+  for (std::uint32_t k = 150; k < 7500; ++k) engine.local(k);
+  EXPECT_FALSE(engine.decided().has_value());  // 2 % of 7500 are 150
+  engine.local(7500);
+  ASSERT_TRUE(engine.decided().has_value());
+  EXPECT_EQ(engine.decided()->choice, optimisation::leave);
+  EXPECT_EQ(engine.decided()->loads, 0U);
 }
 
 TEST(decision_engine, a_run_that_is_too_short_says_what_it_would_decide) {

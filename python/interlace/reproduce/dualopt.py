@@ -1,0 +1,865 @@
+"""Belayneh et al., "Locality-aware Optimizations for Improving Remote Memory Latency in Multi-GPU
+Systems" (DualOpt, PACT 2022): the figures of its text beside ours.
+
+Bars that the text does not put into numbers have no published value. The paper's baseline, direct
+cache access, is `direct`. Everything is simulated, as it was in the paper, on its four R9 Nanos;
+`dualopt_inputs` argues what the paper leaves open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import msgspec
+
+from interlace import unified
+from interlace.cost import NEEDS, parts
+from interlace.locality import CACHED, DIRECT, FINE, LOCAL, PUBLISHED
+from interlace.machines import Link, Machine, Switch, load_machine, to_core
+from interlace.nodes import CudaNode
+from interlace.reproduce import dualopt_inputs as given
+from interlace.reproduce.dualopt_inputs import LARGE, SMALL
+from interlace.reproduce.rows import Row, Run, Value, row
+from interlace.reproduce.runs import Runner
+
+TITLE = "DualOpt (PACT 2022): published and simulated on its machine"
+
+DUALOPT = "dualopt"
+STEPS = ("bypass", "fine-grained", "coalesced")  # each with those before it
+COALESCED = STEPS[-1]
+CACHE = "rdma-cache"
+MIGRATION = "page-migration"
+OWN = "own"  # the machine that figures are compared with, among its variants
+FOUR = 4
+WORDS = 16  # of 4 bytes in a line
+CLASS_OF = {"none": LOCAL, "coalesced": FINE, "rdma-cache": CACHED}  # by what an engine chooses
+
+INSENSITIVE = tuple(name for name, kind in PUBLISHED.items() if kind == FINE)
+FRIENDLY = tuple(name for name, kind in PUBLISHED.items() if kind == CACHED)
+AVERAGED = INSENSITIVE + FRIENDLY
+
+
+# --- machines -------------------------------------------------------------------------------------
+
+
+def _with_dualopt(machine: Machine, **keys: Any) -> Machine:
+    before = machine.gpu.dualopt
+    assert not isinstance(before, msgspec.UnsetType)
+    treated = msgspec.structs.replace(before, **keys)
+    return msgspec.structs.replace(
+        machine, gpu=msgspec.structs.replace(machine.gpu, dualopt=treated)
+    )
+
+
+def _with_links(machine: Machine, bandwidth: float, latency: float = 1.0) -> Machine:
+    """Links and switches of so many times the bandwidth and the latency."""
+    links = [
+        msgspec.structs.replace(
+            link,
+            bandwidth_GB_per_s=link.bandwidth_GB_per_s * bandwidth,
+            latency_ns=link.latency_ns * latency,
+        )
+        for link in machine.link
+    ]
+    switches = [
+        msgspec.structs.replace(switch, latency_ns=switch.latency_ns * latency)
+        for switch in machine.switch
+    ]
+    return msgspec.structs.replace(machine, link=links, switch=switches)
+
+
+def _with_flits(machine: Machine, size: int) -> Machine:
+    """Flits of another size at the same frequency."""
+    ((name, protocol),) = machine.protocol.items()
+    before = protocol.flit_bytes
+    assert isinstance(before, int)
+    larger = msgspec.structs.replace(protocol, flit_bytes=size)
+    links = [  # buffers of as many flits
+        msgspec.structs.replace(link, queue_KiB=link.queue_KiB * size / before)
+        if isinstance(link.queue_KiB, int | float)
+        else link
+        for link in machine.link
+    ]
+    machine = msgspec.structs.replace(machine, link=links)
+    return msgspec.structs.replace(_with_links(machine, size / before), protocol={name: larger})
+
+
+def _with_dispatch(machine: Machine, how: str) -> Machine:
+    launch = msgspec.structs.replace(machine.gpu.launch, dispatch=how)
+    return msgspec.structs.replace(machine, gpu=msgspec.structs.replace(machine.gpu, launch=launch))
+
+
+def of_gpus(machine: Machine, count: int) -> Machine:
+    """The machine's tree with so many GPUs, an even number: two under each switch."""
+    to_gpus = next(link for link in machine.link if link.ends[0].startswith("gpu"))
+    to_root = next(link for link in machine.link if link.ends[1] == "host")
+    switches: list[Switch] = []
+    links: list[Link] = []
+    for k in range(count // 2):
+        name = f"switch{k}"
+        switches.append(msgspec.structs.replace(machine.switch[0], name=name))
+        links.append(msgspec.structs.replace(to_gpus, ends=(f"gpu{2 * k}-{2 * k + 1}", name)))
+        links.append(msgspec.structs.replace(to_root, ends=(name, "host")))
+    return msgspec.structs.replace(
+        machine, gpu=msgspec.structs.replace(machine.gpu, count=count), switch=switches, link=links
+    )
+
+
+def _with_ideal_cache(machine: Machine) -> Machine:
+    kib = given.IDEAL_CACHE_MIB * 1024
+    l2 = msgspec.structs.replace(machine.gpu.l2, size_KiB=machine.gpu.l2.size_KiB + kib)
+    larger = msgspec.structs.replace(machine, gpu=msgspec.structs.replace(machine.gpu, l2=l2))
+    return _with_dualopt(larger, rdma_cache_KiB=kib)
+
+
+def machines() -> dict[str, Machine]:
+    """The paper's machine and its variants, by name."""
+    own = _with_dispatch(load_machine(given.MACHINE), given.DISPATCH)
+    found = {
+        OWN: own,
+        "64gbps": _with_dispatch(load_machine(given.OTHER_READING), given.DISPATCH),
+        "ideal-cache": _with_ideal_cache(own),
+    }
+    for factor in given.FREQUENCIES:
+        found[f"frequency-{factor}"] = _with_links(own, factor, 1 / factor)
+        found[f"bandwidth-{factor}"] = _with_links(own, factor)
+    for size in given.GRANULARITIES:
+        found[f"granularity-{size}"] = _with_dualopt(own, granularity_bytes=size)
+    for clocks in given.TIMEOUTS:
+        found[f"timeout-{clocks}"] = _with_dualopt(own, timeout_clocks=clocks)
+    for how in given.DISPATCHES:
+        found[how] = _with_dispatch(own, how)
+    for name, factor in given.GENERATIONS.items():
+        found[name] = _with_links(own, factor)
+    for size in given.FLITS:
+        found[f"flit-{size}"] = _with_flits(own, size)
+    for count in given.MORE_GPUS:
+        found[f"{count}-gpus"] = of_gpus(own, count)
+    return found
+
+
+# --- the runs -------------------------------------------------------------------------------------
+
+
+class Case(NamedTuple):
+    """A run of a program."""
+
+    scale: int
+    machine: str  # a key of `machines`, or a window
+    gpus: int
+    mechanism: str
+
+    def __str__(self) -> str:
+        return f"{self.mechanism} on {self.gpus} GPUs, {self.machine}, times {self.scale}"
+
+
+def _pairs(scale: int, names: Sequence[str], gpus: int = FOUR) -> Iterator[Case]:
+    for name in names:
+        yield Case(scale, name, gpus, DIRECT)
+        yield Case(scale, name, gpus, DUALOPT)
+
+
+def main_scale(quick: bool) -> int:
+    """The set of sizes that figures are compared with."""
+    return SMALL if quick else LARGE
+
+
+def _varied(quick: bool) -> tuple[str, ...]:
+    """Machines of section 6.2 on which DualOpt is compared with the baseline."""
+    flits = tuple(f"flit-{size}" for size in given.FLITS)
+    if quick:
+        return ("64gbps", *flits)
+    return ("64gbps", *given.DISPATCHES, *given.GENERATIONS, *flits)
+
+
+def cases(program: str, quick: bool) -> list[Case]:
+    """The runs of a program, but for the windows, which need to know its accesses."""
+    kind, main = PUBLISHED[program], main_scale(quick)
+    found = [Case(main, OWN, 1, DIRECT)]
+    for scale in dict.fromkeys((main, SMALL)):
+        found += _pairs(scale, [OWN])
+        if kind == FINE:
+            found += [Case(scale, OWN, FOUR, step) for step in STEPS]
+        if kind == CACHED:
+            found.append(Case(scale, OWN, FOUR, CACHE))
+    factors = (2, 8) if quick else tuple(given.FREQUENCIES)
+    for factor in factors:
+        found += [
+            Case(SMALL, f"{what}-{factor}", FOUR, DIRECT) for what in ("frequency", "bandwidth")
+        ]
+    if kind == LOCAL:
+        return found
+    found.append(Case(SMALL, "ideal-cache", FOUR, CACHE))
+    found.append(Case(main, OWN, FOUR, MIGRATION))
+    found += _pairs(main, _varied(quick))
+    for count in (8,) if quick else tuple(given.MORE_GPUS):
+        found += _pairs(main, [f"{count}-gpus"], count)
+    if kind == FINE:
+        sizes = [f"granularity-{size}" for size in given.GRANULARITIES]
+        clocks = [f"timeout-{count}" for count in given.TIMEOUTS]
+        found += [Case(SMALL, name, FOUR, COALESCED) for name in (*sizes, *clocks)]
+    return found
+
+
+def _window(part: float) -> str:
+    return f"window-{100 * part:.0f}"
+
+
+def steps(quick: bool, node: CudaNode | None) -> int:  # noqa: ARG001 (nothing is measured)
+    """How often `reproduce` calls the runner's tick."""
+    return sum(len(cases(name, quick)) + len(given.WINDOWS) for name in unified.PROGRAMS)
+
+
+def inputs(quick: bool) -> dict[str, Any]:
+    """Sets of sizes, seed, and what machines differ in; sizes stand in the runs."""
+    return {
+        "seed": unified.SEED,
+        "times": main_scale(quick),
+        "times_small": SMALL,
+        "machine": given.MACHINE,
+        "other_reading": given.OTHER_READING,
+        "dispatch": given.DISPATCH,
+        "windows": given.WINDOWS,
+        "window_accesses": given.WINDOW_ACCESSES,
+    }
+
+
+class NotRun(Exception):  # noqa: N818 (--quick leaves runs out)
+    """A run that a figure needs was not made."""
+
+
+class NothingSeen(Exception):  # noqa: N818 (says why a program has no figure)
+    """The engine saw no remote load, or the run ended before it decided."""
+
+    def __init__(self) -> None:
+        super().__init__("no remote load in the engine's window, or the run ended before it")
+
+
+class Found:
+    """What the runs of a program gave."""
+
+    def __init__(self, main: int) -> None:
+        self.main = main
+        self.runs: dict[Case, dict[str, Any]] = {}
+
+    def run(
+        self, mechanism: str, machine: str = OWN, gpus: int = FOUR, scale: int | None = None
+    ) -> dict[str, Any]:
+        """A run; of the set of sizes that figures are compared with, if no other is named."""
+        case = Case(self.main if scale is None else scale, machine, gpus, mechanism)
+        if case not in self.runs:
+            raise NotRun(str(case))
+        return self.runs[case]
+
+    def over(
+        self, slower: str, faster: str, machine: str = OWN, gpus: int = FOUR,
+        scale: int | None = None,
+    ) -> float:  # fmt: skip
+        """How many times as fast one mechanism is as another."""
+        times = [self.run(how, machine, gpus, scale)["time_s"] for how in (slower, faster)]
+        return float(times[0] / times[1])
+
+
+def _simulate(
+    runner: Runner, it: unified.Problem, described: dict[Case, Machine]
+) -> dict[Case, dict[str, Any]]:
+    work = [
+        partial(
+            unified.simulate, runner.core, to_core(machine, runner.core), it, case.gpus,
+            case.mechanism,
+        )
+        for case, machine in described.items()
+    ]  # fmt: skip
+    found = runner.map(work, [f"{it.name}, {case}" for case in described])
+    for case, result in zip(described, found, strict=True):
+        runner.runs.append(
+            Run(
+                node="sim",
+                machine=case.machine,
+                workload=it.name,
+                data=it.sizes,
+                gpus=case.gpus,
+                mechanism=case.mechanism,
+                config={},
+                iterations=1,
+                time_s=result["time_s"],
+                max_error=result["max_error"],
+                remote_transactions=result["loads"]["requests"],
+            )
+        )
+    return dict(zip(described, found, strict=True))
+
+
+def _windows(direct: dict[str, Any]) -> dict[Case, Machine]:
+    """Engines that watch a program from later on."""
+    own = machines()[OWN]
+    return {
+        Case(SMALL, _window(part), FOUR, DUALOPT): _with_dualopt(
+            own,
+            warm_up_accesses=int(part * direct["loads"]["vector_accesses"]),
+            monitored_accesses=given.WINDOW_ACCESSES,
+        )
+        for part in given.WINDOWS
+    }
+
+
+def _run(runner: Runner, program: str, quick: bool) -> Found:
+    found, described = Found(main_scale(quick)), machines()
+    wanted = cases(program, quick)
+    for scale in sorted({case.scale for case in wanted}):
+        it = unified.problem(program, scale)
+        of_it = {case: described[case.machine] for case in wanted if case.scale == scale}
+        found.runs |= _simulate(runner, it, of_it)
+        if scale == SMALL:
+            found.runs |= _simulate(runner, it, _windows(found.run(DIRECT, scale=SMALL)))
+    return found
+
+
+def reproduce(runner: Runner, node: CudaNode | None, quick: bool) -> list[Row]:  # noqa: ARG001
+    """All rows, in the order of the paper's figures."""
+    found = {name: _run(runner, name, quick) for name in unified.PROGRAMS}
+    return [
+        *_fig_2(found),
+        *_fig_3(found),
+        *_fig_4(found),
+        *_fig_5(found),
+        *_fig_6(found),
+        *_table_1(),
+        *_table_2(found),
+        *_fig_10(found),
+        *_fig_12(found),
+        *_fig_13(found),
+        *_fig_14(found),
+        *_fig_15(found),
+        *_fig_16(found),
+        *_fig_17(found),
+        *_fig_18(found),
+        *_sensitivity(found),
+        *_fig_19(),
+        *_table_3(),
+        *_table_4(),
+    ]
+
+
+# --- figures --------------------------------------------------------------------------------------
+
+Programs = dict[str, Found]
+
+
+def _mean(
+    found: Programs, of: Callable[[Found], float], names: Sequence[str] = AVERAGED
+) -> float | None:
+    """The average as the paper has it; None where a run that it needs was not made."""
+    try:
+        values = [of(found[name]) for name in names if name in found]
+    except NotRun:
+        return None
+    return sum(values) / len(values) if values else None
+
+
+def _of_each(
+    found: Programs, key: str, figure: str, text: str, of: Callable[[Found], float],
+    names: Sequence[str] = AVERAGED, published: dict[str, float] | None = None,
+) -> list[Row]:  # fmt: skip
+    """A row for each program, `text` behind its name."""
+    known = published or {}
+    rows = []
+    for name in names:
+        if name not in found:
+            continue
+        try:
+            value, note = of(found[name]), ""
+        except NothingSeen as reason:
+            value, note = None, str(reason)
+        rows.append(
+            row(f"{key}-{name}", figure, f"{name}: {text}", known.get(name), simulated=value,
+                possible=value is not None, note=note)
+        )  # fmt: skip
+    return rows
+
+
+def _part(some: float, of_all: float) -> float:
+    return some / of_all if of_all else 0.0
+
+
+def _accesses(run: dict[str, Any]) -> float:
+    loads = run["loads"]
+    kinds = ("local_loads", "remote_loads", "local_stores", "remote_stores")
+    return float(sum(loads[kind] for kind in kinds))
+
+
+def _hit_rate(run: dict[str, Any]) -> float:
+    return _part(run["loads"]["remote_hits"], run["loads"]["remote_loads"])
+
+
+def _used(run: dict[str, Any]) -> float:
+    return _part(run["loads"]["remote_useful_bytes"], 4 * WORDS * run["loads"]["remote_loads"])
+
+
+def _fig_2(found: Programs) -> list[Row]:
+    """Fig. 2: faster links, in both readings."""
+    rows = []
+    for factor, published in given.FREQUENCIES.items():
+        for what, text in (
+            ("frequency", "links and switches of {} times the frequency"),
+            ("bandwidth", "links of {} times the bandwidth, the same latency"),
+        ):
+
+            def gain(f: Found, machine: str = f"{what}-{factor}") -> float:
+                before = f.run(DIRECT, scale=SMALL)["time_s"]
+                return float(before / f.run(DIRECT, machine, scale=SMALL)["time_s"])
+
+            rows.append(
+                row(f"{what}-{factor}", "Fig. 2", f"{text.format(factor)}: speedup, x",
+                    published if what == "frequency" else None,
+                    simulated=_mean(found, gain, tuple(found)),
+                    note="over all programs" if what == "frequency" else "")
+            )  # fmt: skip
+    return rows
+
+
+def _fig_3(found: Programs) -> list[Row]:
+    """Fig. 3: where memory accesses go."""
+
+    def remote(f: Found) -> float:
+        loads = f.run(DIRECT)["loads"]
+        asked = loads["remote_loads"] - loads["remote_hits"] + loads["remote_stores"]
+        return _part(asked, _accesses(f.run(DIRECT)))
+
+    def hit(f: Found) -> float:
+        return _part(f.run(DIRECT)["loads"]["remote_hits"], _accesses(f.run(DIRECT)))
+
+    names = tuple(found)
+    return [
+        row("remote-requests", "Fig. 3", "accesses served by another GPU, part of all", 0.4,
+            simulated=_mean(found, remote), note='the paper: "around 40%"'),
+        *_of_each(found, "remote-requests", "Fig. 3", "accesses served by another GPU", remote,
+                  names),
+        *_of_each(found, "remote-in-l1", "Fig. 3", "accesses to other GPUs' memory that hit in the "
+                  "L1", hit, names),
+    ]  # fmt: skip
+
+
+def _fig_4(found: Programs) -> list[Row]:
+    """Fig. 4: where the time of remote loads goes."""
+
+    def share(f: Found) -> float:
+        loads = f.run(DIRECT)["loads"]
+        return _part(loads["mean_in_links_s"], loads["mean_latency_s"])
+
+    return [
+        row("latency-in-links", "Fig. 4", "time of remote loads between GPUs, part of all", 0.8,
+            simulated=_mean(found, share),
+            note="from the GPU's port on: what comes before it is not in it"),
+        *_of_each(found, "latency-in-links", "Fig. 4", "time of remote loads between GPUs", share),
+    ]  # fmt: skip
+
+
+def _fig_5(found: Programs) -> list[Row]:
+    """Fig. 5: how much of remote lines is used."""
+
+    def at_most(words: int) -> Callable[[Found], float]:
+        def share(f: Found) -> float:
+            counts = f.run(DIRECT)["loads"]["remote_by_words"]
+            return _part(sum(counts[:words]), sum(counts))
+
+        return share
+
+    return [
+        row("narrow-accesses", "Fig. 5",
+            "remote loads of cache-insensitive programs that use less than 16 B, part of all", 0.99,
+            simulated=_mean(found, at_most(3), INSENSITIVE)),
+        row("word-accesses", "Sec. 6.2",
+            "remote loads of cache-insensitive programs that use 4 B, part of all", 0.99,
+            simulated=_mean(found, at_most(1), INSENSITIVE)),
+        *_of_each(found, "used-of-line", "Fig. 5", "part of a remote line that a load uses",
+                  lambda f: _used(f.run(DIRECT)), tuple(found)),
+    ]  # fmt: skip
+
+
+def _fig_6(found: Programs) -> list[Row]:
+    """Fig. 6: hits in the L1, and what an ideal buffer at the RDMA engine would merge."""
+
+    def merged(f: Found) -> float:
+        loads = f.run(CACHE, "ideal-cache", scale=SMALL)["loads"]
+        return _part(loads["cache_hits"], loads["cache_hits"] + loads["cache_misses"])
+
+    return [
+        row("l1-hit-friendly", "Fig. 6", "cache-friendly: L1 hits of remote loads", 0.22,
+            simulated=_mean(found, lambda f: _hit_rate(f.run(DIRECT)), FRIENDLY)),
+        *_of_each(found, "l1-hit", "Fig. 6", "L1 hits of remote loads",
+                  lambda f: _hit_rate(f.run(DIRECT)), tuple(found), {"bfs": 0.33}),
+        *_of_each(found, "coalescable", "Fig. 6",
+                  "remote loads whose line the GPU has had since the kernel's start, without limit "
+                  "of size", merged),
+    ]  # fmt: skip
+
+
+def _table_1() -> list[Row]:
+    """Table 1 and Fig. 9, where they contradict themselves."""
+    machine = machines()[OWN]
+    added = machine.gpu.dualopt
+    (protocol,) = machine.protocol.values()
+    header = protocol.completion_overhead_bytes
+    assert not isinstance(added, msgspec.UnsetType)
+    assert isinstance(header, int)
+    each = added.granularity_bytes + 2  # a piece, and its response ID
+    pieces = (added.packet_bytes - header) // each
+    return [
+        row("link-GB-per-s", "Table 1", "bandwidth of a link, GB/s", 64,
+            simulated=machine.link[0].bandwidth_GB_per_s, possible=False,
+            note="flits of 16 B at the simulator's 1 GHz are 16 GB/s; the other reading of the "
+            "table is in the rows that end in -64gbps"),
+        row("pieces-per-packet", "Fig. 9", "responses in a packet, at most", 10, simulated=pieces),
+        row("count-bits", "Sec. 4.1.3", "bits that count a packet's responses", 3,
+            simulated=pieces.bit_length(), possible=False, note="3 bits cannot say 10"),
+    ]  # fmt: skip
+
+
+def _table_2(found: Programs) -> list[Row]:
+    """Table 2: classes."""
+
+    def in_force(f: Found, scale: int | None = None) -> str:
+        decided = f.run(DUALOPT, scale=scale)["decision"]
+        return CLASS_OF[decided["choice"] if decided["made"] else "none"]
+
+    ours = {name: in_force(f) for name, f in found.items()}
+    small = {name: in_force(f, SMALL) for name, f in found.items()}
+    known = {name: PUBLISHED[name] for name in found}
+    return [
+        row("classes", "Table 2", "programs with the published class", len(known),
+            simulated=sum(ours[name] == kind for name, kind in known.items())),
+        row("classes-small", "Table 2", "MGPUSim's parameters: programs with the published class",
+            len(known), simulated=sum(small[name] == kind for name, kind in known.items())),
+        *(
+            row(f"class-{name}", "Table 2", f"{name}: class, by the engine", kind,
+                simulated=ours[name])
+            for name, kind in known.items()
+        ),
+    ]  # fmt: skip
+
+
+def _fig_10(found: Programs) -> list[Row]:
+    """Fig. 10: whether locality stays the same throughout a program."""
+
+    def spread(of: str, whole: Callable[[dict[str, Any]], float]) -> Callable[[Found], float]:
+        def widest(f: Found) -> float:
+            golden = whole(f.run(DIRECT, scale=SMALL))
+            seen = [
+                f.run(DUALOPT, _window(part), scale=SMALL)["decision"] for part in given.WINDOWS
+            ]
+            differences = [
+                abs(float(window[of]) - golden)
+                for window in seen
+                if window["made"] and window["loads"]
+            ]
+            if not differences:
+                raise NothingSeen
+            return max(differences)
+
+        return widest
+
+    return [
+        *_of_each(found, "window-used", "Fig. 10",
+                  "part of a line used in windows, largest difference from the whole run",
+                  spread("block_utilisation", _used)),
+        *_of_each(found, "window-hits", "Fig. 10",
+                  "L1 hits in windows, largest difference from the whole run",
+                  spread("hit_rate", _hit_rate)),
+    ]  # fmt: skip
+
+
+def _fig_12(found: Programs) -> list[Row]:
+    """Fig. 12: what the engine finds, less what is true of the whole run."""
+
+    def error(of: str, whole: Callable[[dict[str, Any]], float]) -> Callable[[Found], float]:
+        def difference(f: Found) -> float:
+            decided = f.run(DUALOPT)["decision"]
+            if not (decided["made"] and decided["loads"]):
+                raise NothingSeen
+            return float(decided[of] - whole(f.run(DIRECT)))
+
+        return difference
+
+    return [
+        *_of_each(found, "accuracy-used", "Fig. 12",
+                  "part of a line used by the engine's window, less the whole run's",
+                  error("block_utilisation", _used)),
+        *_of_each(found, "accuracy-hits", "Fig. 12",
+                  "L1 hits by the engine's window, less the whole run's",
+                  error("hit_rate", _hit_rate)),
+    ]  # fmt: skip
+
+
+SPEEDUPS: tuple[tuple[str, str, float, Sequence[str]], ...] = (
+    ("speedup", "all but local-dominated programs", 2.5, AVERAGED),
+    ("insensitive", "cache-insensitive programs", 3.6, INSENSITIVE),
+    ("friendly", "cache-friendly programs", 1.6, FRIENDLY),
+    ("mm", "mm", 2.6, ("mm",)),
+)
+
+
+def _fig_13(found: Programs) -> list[Row]:
+    """Fig. 13: speedups over the baseline, in both sets of sizes and both readings of Table 1."""
+
+    def gain(machine: str = OWN, scale: int | None = None) -> Callable[[Found], float]:
+        return lambda f: f.over(DIRECT, DUALOPT, machine, scale=scale)
+
+    rows = [
+        row(key, "Fig. 13", f"{text}: DualOpt over the baseline, x", published,
+            simulated=_mean(found, gain(), names))
+        for key, text, published, names in SPEEDUPS
+    ]  # fmt: skip
+    for suffix, text, of in (
+        ("small", "MGPUSim's parameters", gain(scale=SMALL)),
+        ("64gbps", "links of 64 GB/s", gain("64gbps")),
+    ):
+        rows += [
+            row(f"{key}-{suffix}", "Fig. 13", f"{text}, {whose}: DualOpt over the baseline, x",
+                published, simulated=_mean(found, of, names))
+            for key, whose, published, names in SPEEDUPS
+        ]  # fmt: skip
+
+    def chosen(f: Found, name: str) -> float:
+        return f.over(DIRECT, COALESCED if name in INSENSITIVE else CACHE)
+
+    there = [name for name in AVERAGED if name in found]
+    whole = sum(chosen(found[name], name) for name in there) / len(there) if there else None
+    return [
+        *rows,
+        row("speedup-from-the-start", "Fig. 13",
+            "each program's published optimisation from its first access on, over the baseline, x",
+            simulated=whole),
+        *_of_each(found, "speedup", "Fig. 13", "DualOpt over the baseline, x", gain(),
+                  tuple(found)),
+        *(
+            row(f"speedup-from-the-start-{name}", "Fig. 13",
+                f"{name}: its published optimisation from the first access on, x",
+                simulated=chosen(found[name], name))
+            for name in there
+        ),
+        *_of_each(found, "four-gpus", "Fig. 13", "baseline over one GPU, x",
+                  lambda f: f.run(DIRECT, gpus=1)["time_s"] / f.run(DIRECT)["time_s"],
+                  tuple(found)),
+        row("page-migration", "Fig. 13", "page migration over the baseline, x",
+            simulated=_mean(found, lambda f: f.over(DIRECT, MIGRATION)),
+            note="a page moves once, to the first GPU that touches it from afar, as in MGPUSim; "
+            "translations take no time"),
+        *_of_each(found, "page-migration", "Fig. 13", "page migration over the baseline, x",
+                  lambda f: f.over(DIRECT, MIGRATION)),
+        row("vs-page-migration", "Fig. 13", "DualOpt over page migration, x",
+            simulated=_mean(found, lambda f: f.over(MIGRATION, DUALOPT))),
+    ]  # fmt: skip
+
+
+def _fewer(scale: int | None = None) -> Callable[[Found], float]:
+    """Bytes between GPUs of the baseline over DualOpt's."""
+
+    def ratio(f: Found) -> float:
+        ours = f.run(DUALOPT, scale=scale)["link_bytes"]
+        return _part(f.run(DIRECT, scale=scale)["link_bytes"], ours)
+
+    return ratio
+
+
+def _fig_14(found: Programs) -> list[Row]:
+    """Fig. 14: bytes between GPUs."""
+    clear = sum(_fewer()(found[name]) >= 1.1 for name in AVERAGED if name in found)
+    return [
+        row("traffic", "Fig. 14", "bytes between GPUs, of the baseline over DualOpt's, x", 4.4,
+            simulated=_mean(found, _fewer())),
+        row("traffic-small", "Fig. 14", "MGPUSim's parameters: bytes between GPUs, x", 4.4,
+            simulated=_mean(found, _fewer(SMALL))),
+        row("traffic-programs", "Fig. 14", "programs with noticeably fewer bytes", 8,
+            simulated=clear, note="noticeable is a tenth here; the paper does not say"),
+        *_of_each(found, "traffic", "Fig. 14", "bytes between GPUs, x", _fewer()),
+    ]  # fmt: skip
+
+
+def _sooner(scale: int | None = None, what: str = "mean_wait_s") -> Callable[[Found], float]:
+    """A mean time of the baseline over DualOpt's."""
+
+    def ratio(f: Found) -> float:
+        ours = f.run(DUALOPT, scale=scale)["loads"][what]
+        return _part(f.run(DIRECT, scale=scale)["loads"][what], ours)
+
+    return ratio
+
+
+def _fig_15(found: Programs) -> list[Row]:
+    """Fig. 15: latency."""
+    return [
+        row("latency", "Fig. 15", "mean time of a load, of the baseline over DualOpt's, x", 2.4,
+            simulated=_mean(found, _sooner()),
+            note="of a load instruction, local ones too, from its first line to its last"),
+        row("latency-small", "Fig. 15", "MGPUSim's parameters: mean time of a load, x", 2.4,
+            simulated=_mean(found, _sooner(SMALL))),
+        row("latency-remote", "Fig. 15", "mean round trip of remote requests, x",
+            simulated=_mean(found, _sooner(what="mean_latency_s"))),
+        *_of_each(found, "latency", "Fig. 15", "mean time of a load, x", _sooner()),
+    ]  # fmt: skip
+
+
+def _fig_16(found: Programs) -> list[Row]:
+    """Fig. 16: the steps of coalescing, each with those before it."""
+    before = dict(zip(STEPS, (DIRECT, *STEPS), strict=False))
+
+    def gain(step: str) -> Callable[[Found], float]:
+        return lambda f: f.over(before[step], step)
+
+    rows = [
+        row("bypass", "Fig. 16", "atax and bicg: bypassing over the baseline, x", 3.2,
+            simulated=_mean(found, gain("bypass"), ("atax", "bicg"))),
+        row("fine-grained", "Fig. 16", "fine-grained replies over bypassing, x", 1.7,
+            simulated=_mean(found, gain("fine-grained"), INSENSITIVE)),
+        row("coalescing", "Fig. 16", "coalescing over fine-grained replies, x", 1.2,
+            simulated=_mean(found, gain(COALESCED), INSENSITIVE)),
+        row("fine-l2", "Sec. 4.1.3", "with fine-grained L2 accesses, over without, x", 0.98,
+            possible=False, note="fine-grained accesses to the L2 are not simulated"),
+    ]  # fmt: skip
+    published = {"bypass": {"bfs": 0.75}}
+    for step in STEPS:
+        rows += _of_each(
+            found, f"{step}-over-{before[step]}", "Fig. 16", f"{step} over {before[step]}, x",
+            gain(step), INSENSITIVE, published.get(step),
+        )  # fmt: skip
+    return rows
+
+
+def _fig_17(found: Programs) -> list[Row]:
+    """Fig. 17: hits of the RDMA cache and of the L2, of cache-friendly programs."""
+
+    def cached(f: Found) -> float:
+        loads = f.run(CACHE)["loads"]
+        return _part(loads["cache_hits"], loads["cache_hits"] + loads["cache_misses"])
+
+    def l2(mechanism: str) -> Callable[[Found], float]:
+        def rate(f: Found) -> float:
+            loads = f.run(mechanism)["loads"]
+            return _part(loads["l2_hits"], loads["l2_loads"])
+
+        return rate
+
+    return [
+        row("rdma-cache-hit", "Fig. 17", "hits of the RDMA cache", 0.35,
+            simulated=_mean(found, cached, FRIENDLY),
+            note="with the cache from the first access on"),
+        row("l2-hit-baseline", "Fig. 17", "hits of the L2 under the baseline", 0.21,
+            simulated=_mean(found, l2(DIRECT), FRIENDLY)),
+        row("l2-hit-dualopt", "Fig. 17", "hits of the L2 beside the RDMA cache", 0.13,
+            simulated=_mean(found, l2(CACHE), FRIENDLY)),
+        *_of_each(found, "rdma-cache-hit", "Fig. 17", "hits of the RDMA cache", cached, FRIENDLY),
+        *_of_each(found, "l2-hit-baseline", "Fig. 17", "hits of the L2 under the baseline",
+                  l2(DIRECT), FRIENDLY),
+        *_of_each(found, "l2-hit-dualopt", "Fig. 17", "hits of the L2 beside the RDMA cache",
+                  l2(CACHE), FRIENDLY),
+    ]  # fmt: skip
+
+
+def _fig_18(found: Programs) -> list[Row]:
+    """Fig. 18: more GPUs."""
+    return [
+        row(f"speedup-{count}", "Fig. 18", f"{count} GPUs: DualOpt over the baseline, x", published,
+            simulated=_mean(
+                found,
+                lambda f, n=count: f.over(DIRECT, DUALOPT, f"{n}-gpus", n),  # type: ignore[misc]
+            ))
+        for count, published in given.MORE_GPUS.items()
+    ]  # fmt: skip
+
+
+def _sensitivity(found: Programs) -> list[Row]:
+    """Section 6.2."""
+
+    def bytes_of(f: Found, machine: str) -> float:
+        return float(f.run(COALESCED, machine, scale=SMALL)["link_bytes"])
+
+    def time_of(f: Found, machine: str) -> float:
+        return float(f.run(COALESCED, machine, scale=SMALL)["time_s"])
+
+    rows = []
+    for size, published in zip(given.GRANULARITIES, (1.03, 1.15), strict=True):
+        name = f"granularity-{size}"
+        rows += [
+            row(name, "Sec. 6.2", f"bytes between GPUs with pieces of {size} B over 4 B, x",
+                published,
+                simulated=_mean(
+                    found,
+                    lambda f, n=name: bytes_of(f, n) / bytes_of(f, OWN),  # type: ignore[misc]
+                    INSENSITIVE,
+                )),
+            row(f"{name}-time", "Sec. 6.2", f"time with pieces of {size} B over 4 B, x",
+                simulated=_mean(
+                    found,
+                    lambda f, n=name: time_of(f, n) / time_of(f, OWN),  # type: ignore[misc]
+                    INSENSITIVE,
+                )),
+        ]  # fmt: skip
+    for clocks, published in zip(given.TIMEOUTS, (1.04, 1.02), strict=True):
+        name = f"timeout-{clocks}"
+        ratios = [
+            time_of(found[p], name) / time_of(found[p], OWN) for p in INSENSITIVE if p in found
+        ]
+        rows.append(
+            row(name, "Sec. 6.2", f"time with a timeout of {clocks} clocks over 30, x, at most",
+                published, simulated=max(ratios, default=None))
+        )  # fmt: skip
+    generations = dict.fromkeys(given.GENERATIONS, 2.5)
+    flits = {f"flit-{size}": published for size, published in given.FLITS.items()}
+    for name, published in {**given.DISPATCHES, **generations, **flits}.items():
+        rows.append(
+            row(name, "Sec. 6.2", f"{name}: DualOpt over the baseline, x", published,
+                simulated=_mean(
+                    found,
+                    lambda f, n=name: f.over(DIRECT, DUALOPT, n),  # type: ignore[misc]
+                ))
+        )  # fmt: skip
+    return rows
+
+
+def _fig_19() -> list[Row]:
+    return [
+        row("vs-griffin", "Fig. 19", "DualOpt over Griffin, x", 4.0, possible=False,
+            note="Griffin is not simulated, so there is nothing to compare with"),
+    ]  # fmt: skip
+
+
+def _table_3() -> list[Row]:
+    """Table 3: what schemes need, by the authors' judgement."""
+    note = "a judgement of the authors, which nothing here measures; it is in interlace cost, too"
+    return [
+        row(f"needs-{scheme.lower()}", "Table 3",
+            f"{scheme}: programs as they are; transfers; no replicas; simple hardware",
+            ", ".join(what), possible=False, note=note)
+        for scheme, *what in NEEDS
+    ]  # fmt: skip
+
+
+def _table_4() -> list[Row]:
+    """Table 4: areas and power, and what storage follows from Table 1."""
+    note = "areas and power take a synthesis; interlace cost has the bits of storage"
+    areas: dict[str, tuple[Value, Value]] = {
+        "bgu": (964.99, 0.43), "scbu": (202.94, 0.27), "mshr": (697, 0.1), "codec": (37234, 31.9),
+    }  # fmt: skip
+    rows = []
+    for unit, (area, power) in areas.items():
+        rows += [
+            row(f"area-{unit}", "Table 4", f"{unit.upper()}: area, um2", area, possible=False,
+                note=note),
+            row(f"power-{unit}", "Table 4", f"{unit.upper()}: power, mW", power, possible=False,
+                note=note),
+        ]  # fmt: skip
+    bits = sum(
+        part.bits
+        for part in parts(machines()[OWN], FOUR)
+        if part.structure.startswith("DualOpt") and "RDMA cache" not in part.structure
+    )
+    return [
+        *rows,
+        row("overhead", "Sec. 6.4", "DualOpt's part of the hardware", 0.00032, possible=False,
+            note=note),
+        row("storage-KiB", "Sec. 6.4", "DualOpt's storage in a GPU without the RDMA cache, KiB",
+            simulated=bits / 8 / 1024),
+    ]  # fmt: skip
