@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from interlace.limits import MEMORY, OPERATIONS, TOGETHER
-from interlace.mechanisms import BOUND, NOT_AVAILABLE, QUEUED, Config, label
+from interlace.mechanisms import BASELINE, BOUND, NOT_AVAILABLE, QUEUED, Config, label
 
 if TYPE_CHECKING:
     from interlace.results import Row, Study
@@ -152,6 +152,7 @@ def footers(study: Study) -> list[str]:
     lines += legend(row.mechanism for row in study.rows)
     if any(row.derived for row in study.rows):
         lines.append("* derived: the bulk-copy run's time less that of its copies.")
+    lines += _communication(study.rows)
     reachable = {row.gpus: row.reachable for row in study.rows if row.gpus > 1 and row.reachable}
     if reachable:
         shown = ", ".join(f"{value:.2f} x on {gpus} GPUs" for gpus, value in reachable.items())
@@ -162,6 +163,17 @@ def footers(study: Study) -> list[str]:
         lines += [note for note in study.notes if note.startswith("opportunity")]
     lines += [note for note in study.notes if NOT_AVAILABLE in note or note.startswith("Profile ")]
     return lines
+
+
+def _communication(rows: Sequence[Row]) -> list[str]:
+    """How much of the bulk copy's time its copies are."""
+    bound = {row.gpus: row.time_s for row in rows if row.mechanism == BOUND}
+    shown = [
+        f"{1 - bound[row.gpus] / row.time_s:.0%} on {row.gpus} GPUs"
+        for row in rows
+        if row.mechanism == BASELINE and row.gpus in bound and row.gpus > 1
+    ]
+    return [f"Copies are {', '.join(shown)} of bulk-copy's time."] if shown else []
 
 
 def _limit(row: Row) -> list[str]:

@@ -64,21 +64,25 @@ class Runner:
     ) -> None:  # fmt: skip
         """Run every case on every machine, or one of them alone, and add to their results."""
         chosen = [name for name in machines if only in (None, name)]
+        self.simulate_each([(workload, name, case, results) for case in cases for name in chosen])
+
+    def simulate_each(self, runs: Sequence[tuple[Workload, str, Case, dict[str, Results]]]) -> None:
+        """Run these cases, of any workloads on any machines, and add each to its results."""
         described = {
             name: to_core(self.described.get(name) or load_machine(name), self.core)
-            for name in chosen
+            for _, name, _, _ in runs
         }
-        pairs = [(name, case) for case in cases for name in chosen]
 
-        def run(index: int, name: str, case: Case) -> tuple[int, Outcome]:
+        def run(index: int, workload: Workload, name: str, case: Case) -> tuple[int, Outcome]:
             return index, workload.simulate(self.core, described[name], case)
 
-        work = [partial(run, index, *pair) for index, pair in enumerate(pairs)]
+        work = [partial(run, index, *one[:3]) for index, one in enumerate(runs)]
         done: dict[int, Outcome] = {}
-        for index, outcome in in_processes(work, [case for _, case in pairs], self.jobs):
-            done[index] = self._checked(workload, "sim", pairs[index][0], outcome)
+        for index, outcome in in_processes(work, [case for _, _, case, _ in runs], self.jobs):
+            workload, name, _, _ = runs[index]
+            done[index] = self._checked(workload, "sim", name, outcome)
             self.tick()
-        for index, (name, case) in enumerate(pairs):
+        for index, (_, name, case, results) in enumerate(runs):
             results.setdefault(name, Results()).outcomes[case] = done[index]
 
     def measure(self, workload: Workload, node: CudaNode, cases: Sequence[Case]) -> Results:

@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+"""How the figures of `interlace reproduce proact` move with the size of its inputs.
+
+That command's inputs are small, for it has to end within 45 minutes on two cores. This runs the
+cases that decide about its means on Volta (4 GPUs) and DGX-2 (16 GPUs) with TIMES as many rows or
+pixels, and PageRank also with the vertices of its graph in random order.
+
+    bench/proact_sizes.py --times 1,4 --jobs 2 --json FILE
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from interlace.mechanisms import BASELINE, BOUND, SERIAL
+from interlace.nodes import load_core
+from interlace.reproduce import proact
+from interlace.reproduce import proact_inputs as given
+from interlace.reproduce.proact_inputs import Sizes
+from interlace.reproduce.rows import geometric_mean
+from interlace.reproduce.runs import Results, Runner
+from interlace.results import provenance
+from interlace.workloads import Case, Inputs, Pagerank, Workload
+
+MACHINES = {4: "4x-volta-nvlink2", 16: "dgx-2"}
+AGENT = proact._SMALL
+SHUFFLED = "pagerank, shuffled"
+FIGURES = ("best of inline and polling", SERIAL, BASELINE, BOUND)
+
+
+def larger(sizes: Sizes, times: int) -> Sizes:
+    """That many times the rows, or pixels; of meshes the next whole side."""
+    return Sizes(
+        pagerank_scale=sizes.pagerank_scale + (times.bit_length() - 1),
+        jacobi_rows=sizes.jacobi_rows * times,
+        sssp_side=round(sizes.sssp_side * times ** (1 / 3)),
+        als_side=round(sizes.als_side * times ** (1 / 3)),
+        ct_size=round(sizes.ct_size * times**0.5),
+    )
+
+
+def shuffled(sizes: Sizes) -> Workload:
+    """PageRank's graph with its vertices in an order that says nothing of their edges."""
+    import numpy as np
+
+    from interlace.graphs import Graph, rmat
+
+    graph = rmat(sizes.pagerank_scale, given.EDGE_FACTOR, given.SEED)
+    order = np.random.default_rng(given.SEED).permutation(graph.rows)  # vertex -> where it goes
+    targets = order[np.repeat(np.arange(graph.rows), np.diff(graph.offsets))]
+    sources = order[graph.columns]
+    sorted_by = np.lexsort((sources, targets))
+    offsets = np.zeros(graph.rows + 1, dtype=np.int64)
+    np.cumsum(np.bincount(targets, minlength=graph.rows), out=offsets[1:])
+    degree = np.empty_like(graph.out_degree)
+    degree[order] = graph.out_degree
+    name = f"{graph.name}-shuffled"
+    made = Graph(name, graph.rows, offsets, sources[sorted_by].astype(np.uint32), degree)
+    inputs = Inputs(seed=given.SEED, iterations=given.ITERATIONS)
+    return Pagerank(made, name, f"{name}, seed {given.SEED}", inputs)
+
+
+def cases(gpus: int) -> list[Case]:
+    names = (SERIAL, BASELINE, BOUND, "inline")
+    return [
+        *(Case(gpus, name) for name in names),
+        Case(gpus, "polling", AGENT),
+        Case(1, BASELINE),
+    ]
+
+
+def figures(gpus: int, results: Results) -> dict[str, float]:
+    best = results.fastest(gpus, ("inline", "polling"))
+    found = {FIGURES[0]: results.speedup(best)}
+    return found | {name: results.speedup(Case(gpus, name)) for name in FIGURES[1:]}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--times", default="1,4", help="powers of two, such as 1,4")
+    parser.add_argument("--jobs", type=int, default=2, help="simulations at a time")
+    parser.add_argument("--json", type=Path, help="where to write all figures")
+    asked = parser.parse_args()
+    times = [int(word) for word in asked.times.split(",")]
+    if any(one < 1 or one & (one - 1) for one in times):
+        parser.error(f"--times {asked.times}: give powers of two")
+
+    runner = Runner(load_core(), asked.jobs, lambda: None)
+    loads = {**proact.LOADED, SHUFFLED: shuffled}
+    sizes = {4: given.FOUR_GPUS, 16: given.SIXTEEN_GPUS}
+    results: dict[tuple[int, int, str], dict[str, Results]] = {}
+    runs: list[tuple[Workload, str, Case, dict[str, Results]]] = []
+    for factor in sorted(times, reverse=True):
+        for gpus, machine in MACHINES.items():
+            for name, load in loads.items():
+                workload = load(larger(sizes[gpus], factor))
+                found = results.setdefault((factor, gpus, name), {})
+                runs += [(workload, machine, case, found) for case in cases(gpus)]
+    runner.simulate_each(runs)
+
+    rows: list[dict[str, Any]] = []
+    print(f"{'rows':>4} {'GPUs':>4}  {'':<20}" + "".join(f"{name:>28}" for name in FIGURES))
+    for factor in times:
+        for gpus, machine in MACHINES.items():
+            of = {name: figures(gpus, results[factor, gpus, name][machine]) for name in loads}
+            means = {
+                "mean of the five": tuple(proact.LOADED),
+                "mean, shuffled": (*(n for n in proact.LOADED if n != "pagerank"), SHUFFLED),
+            }
+            for mean, names in means.items():
+                of[mean] = {
+                    kind: geometric_mean(of[name][kind] for name in names) or 0.0
+                    for kind in FIGURES
+                }
+            for name, values in of.items():
+                rows.append({"times": factor, "gpus": gpus, "workload": name, "speedups": values})
+                shown = "".join(f"{values[kind]:>27.2f}x" for kind in FIGURES)
+                print(f"{factor:>3}x {gpus:>4}  {name:<20}{shown}")
+    if asked.json:
+        asked.json.write_text(json.dumps({"format": 1, **provenance(), "rows": rows}, indent=1))
+
+
+if __name__ == "__main__":
+    main()
