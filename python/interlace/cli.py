@@ -74,6 +74,11 @@ COMMANDS = {
         "run_command",
         "Run a program as it is, its copies taken over where that is faster.",
     ),
+    "config": Command(
+        "interlace.config",
+        "config_command",
+        "List the environment variables, and what a C program needs.",
+    ),
     "locality": Command(
         "interlace.locality",
         "locality_command",
@@ -91,6 +96,16 @@ COMMANDS = {
     ),
     "topo": Command(
         "interlace.topo", "topo_command", "Draw a machine, described or real; measure and save it."
+    ),
+}
+
+
+# Words behind a command that make it another one.
+VARIANTS = {
+    ("tune", "copy"): Command(
+        "interlace.copy_tuning",
+        "tune_copy_command",
+        "Measure how copies are fastest on this machine, for all later copies.",
     ),
 }
 
@@ -169,8 +184,8 @@ def _group(functions: Mapping[str, Callable[..., Any]]) -> typer.Typer:
     return group
 
 
-def _app(wanted: str | None) -> typer.Typer:
-    """The commands; only the wanted one is loaded."""
+def _app(wanted: str | None, variant: str | None = None) -> typer.Typer:
+    """The commands; only the wanted one is loaded, or its variant."""
     app = _typer()
 
     @app.callback(invoke_without_command=True)
@@ -185,7 +200,11 @@ def _app(wanted: str | None) -> typer.Typer:
             typer.echo(context.get_help())
 
     for name, command in commands().items():
-        if name == wanted:
+        if name == wanted and variant is not None:
+            other = VARIANTS[name, variant]
+            function = getattr(importlib.import_module(other.module), other.function)
+            app.add_typer(_group({variant: function}), name=name, help=command.summary)
+        elif name == wanted:
             function = getattr(importlib.import_module(command.module), command.function)
             if callable(function):
                 app.command(name)(_guarded(function))
@@ -212,7 +231,12 @@ def run(arguments: Sequence[str]) -> int:
             wanted = next((word for word in arguments if not word.startswith("-")), None)
             if wanted is not None and wanted not in (known := commands()):
                 raise unknown("command", wanted, tuple(known))
-            code = _app(wanted)(args=list(arguments), prog_name="interlace", standalone_mode=False)
+            variant = None
+            if wanted is not None:
+                following = arguments[arguments.index(wanted) + 1 :][:1]
+                variant = next((word for word in following if (wanted, word) in VARIANTS), None)
+            app = _app(wanted, variant)
+            code = app(args=list(arguments), prog_name="interlace", standalone_mode=False)
             sys.stdout.flush()
     except (KeyboardInterrupt, typer.Abort):
         return _stop(INTERRUPTED)

@@ -34,16 +34,42 @@ class DeviceError(RuntimeError):
     """As the compiled module's."""
 
 
+def _only_read(
+    result: dict[str, Any],
+    boundaries: NDArray[np.uint64],
+    offsets: NDArray[np.uint64],
+    columns: NDArray[np.uint32],
+) -> dict[str, Any]:
+    """What a device neither has nor reads stays what it was."""
+    for device, values in enumerate(result["values"]):
+        first, last = int(boundaries[device]), int(boundaries[device + 1])
+        read = {int(c) for c in columns[int(offsets[first]) : int(offsets[last])]}
+        for row in range(values.size):
+            if not first <= row < last and row not in read:
+                values[row] = np.nan
+    return result
+
+
 class Fake:
     """The functions of `_core` and `_cuda`, with switches for what may go wrong."""
 
     UsageError = UsageError
     EndpointKind = SimpleNamespace(gpu="gpu", network_switch="network_switch", host="host")
+    BlockDispatch = SimpleNamespace(
+        round_robin="round_robin", greedy="greedy", partition="partition"
+    )
     ProtocolKind = SimpleNamespace(
         **{f"pcie{n}": f"pcie{n}" for n in (3, 4, 5, 6)},
         **{f"nvlink{n}": f"nvlink{n}" for n in (1, 2, 3, 4)},
     )
     Endpoint = Link = Protocol = Switch = SimpleNamespace
+
+    @staticmethod
+    def copy_settings() -> list[tuple[str, str, str]]:
+        return [
+            ("INTERLACE_COPY_STAGING", "256M", "memory"),
+            ("INTERLACE_COPY_GRAPHS", "128", "kept"),
+        ]
 
     def __init__(self) -> None:
         self.wrong: tuple[str, int, int, int] | None = None  # mechanism, gpus, device, element
@@ -59,6 +85,12 @@ class Fake:
 
     def tune_space(self, **region: Any) -> Any:
         return REAL.tune_space(**region)
+
+    def TuneFamily(self, *words: Any) -> Any:  # noqa: N802
+        return REAL.TuneFamily(*words)
+
+    def TuneSpace(self, families: Any) -> Any:  # noqa: N802
+        return REAL.TuneSpace(families)
 
     def tune_in_rounds(self, *search: Any, **rules: Any) -> Any:
         return REAL.tune_in_rounds(*search, **rules)
@@ -147,8 +179,10 @@ class Fake:
         out_degree: NDArray[np.uint32],
         damping: float,
         kernel: str,
+        subscribe: str,
     ) -> dict[str, Any]:
         assert kernel in ("balanced", "warp-per-row")
+        assert subscribe in ("all", "needed")
         for array, kind in ((offsets, np.uint64), (columns, np.uint32), (out_degree, np.uint32)):
             assert array.dtype == kind
             assert array.flags.c_contiguous
@@ -158,9 +192,10 @@ class Fake:
         )
         how = (split_ranges, chunk_bytes, agent_threads, variant)
         asked = (mechanism, boundaries, iterations, tolerance, how)
-        return self._run(
+        result = self._run(
             node, asked, exact.ranks, exact.iterations, exact.residual, columns.size, "rank_update"
         )
+        return _only_read(result, boundaries, offsets, columns) if subscribe == "needed" else result
 
     def _jacobi(
         self,
@@ -204,8 +239,10 @@ class Fake:
         weights: NDArray[np.float32],
         source: int,
         kernel: str,
+        subscribe: str,
     ) -> dict[str, Any]:
         assert kernel in ("balanced", "warp-per-row")
+        assert subscribe in ("all", "needed")
         for array, kind in ((offsets, np.uint64), (columns, np.uint32), (weights, np.float32)):
             assert array.dtype == kind
             assert array.flags.c_contiguous
@@ -222,7 +259,8 @@ class Fake:
         exact = paths.bellman_ford(graph, weights, source, done)
         how = (split_ranges, chunk_bytes, agent_threads, variant)
         asked = (mechanism, boundaries, iterations, tolerance, how)
-        return self._run(node, asked, exact, max(1, done), 0.0, columns.size, "path_update")
+        result = self._run(node, asked, exact, max(1, done), 0.0, columns.size, "path_update")
+        return _only_read(result, boundaries, offsets, columns) if subscribe == "needed" else result
 
     def _als(
         self,
@@ -248,8 +286,10 @@ class Fake:
         rate: float,
         steps: int,
         kernel: str,
+        subscribe: str,
     ) -> dict[str, Any]:
         assert kernel in ("warp-per-row", "lane-per-row")
+        assert subscribe in ("all", "needed")
         for array in (user_values, item_values, start_users, start_items):
             assert array.dtype == np.float32
             assert array.flags.c_contiguous
@@ -289,7 +329,9 @@ class Fake:
         curvature: NDArray[np.float32],
         subsets: int,
         beta: float,
+        subscribe: str,
     ) -> dict[str, Any]:
+        assert subscribe in ("all", "needed")
         for array in (measured, weights, curvature):
             assert array.dtype == np.float32
             assert array.flags.c_contiguous
@@ -523,6 +565,8 @@ class FakeCuda(Fake):
         }  # fmt: skip
         self.gpu_rates_measured = 0
         self.rank: tuple[int, int] | None = None  # and how many there are, once they have met
+        self.copies: list[tuple[Any, ...]] = []  # requests to measure
+        self.wrong_bytes: dict[str, int] = {}  # by method
 
     def nccl_version(self, candidates: list[str]) -> str:
         self.nccl_files = candidates
@@ -549,6 +593,45 @@ class FakeCuda(Fake):
     def leave_nvshmem(self) -> None:
         assert self.rank is not None
         self.rank = None
+
+    def measure_copies(
+        self,
+        messages: list[tuple[int, int]],
+        size: int,
+        methods: list[str],
+        warmup: int,
+        repeats: int,
+    ) -> list[tuple[str, list[float], list[float], int]]:
+        self.copies.append((messages, size, methods, warmup, repeats))
+        if self.crash in methods:
+            raise DeviceError("cuMemcpyAsync failed: CUDA_ERROR_UNKNOWN")
+        found = []
+        for method in methods:
+            time_s = self.copy_time_s(messages, size, method)
+            times = [time_s * (1 + 0.001 * (k % 3)) for k in range(repeats)]
+            wrong = self.wrong_bytes.get(method, 0)
+            found.append((method, times, [2e-6 * len(messages)] * repeats, wrong))
+        return found
+
+    def copy_time_s(self, messages: list[tuple[int, int]], size: int, method: str) -> float:
+        """Paths through GPUs make copies of the host three times as fast, the host's path those
+        between GPUs by half; every chunk costs time."""
+        of_host = any(-1 in pair for pair in messages)
+        direct = 10e-6 + len(messages) * size / (50e9 if of_host else 400e9)
+        if method == "memcpy":
+            return direct
+        words = dict(word.split("=") for word in method.split() if "=" in word)
+        executor = words.get("INTERLACE_COPY", method)
+        relays = words.get("INTERLACE_COPY_RELAYS", "gpu0,gpu1,gpu2,gpu3,host")
+        chunks = int(words.get("INTERLACE_COPY_CHUNKS", "8"))
+        gain = 1.0
+        if of_host and "gpu" in relays:
+            gain = 3.0
+        if not of_host and "host" in relays:
+            gain = 1.5
+        call = 20e-6 if executor == "graphs" else 2e-6 * chunks
+        fill = 1 + 1 / chunks
+        return 10e-6 + call + (direct - 10e-6) / gain * (fill if gain > 1 else 1)
 
     def device_info(self) -> dict[str, Any]:
         return {"gpus": self.gpus, "name": "Fake H200", "driver": "580.1", "cuda": "13.0"}

@@ -67,7 +67,7 @@ WRONG: list[tuple[list[str], str]] = [
         [*STUDY, "--gpu", "2"],
         "there is no option '--gpu' (did you mean --gpus?); there are --data, --rmat, "
         "--edge-factor, --cage, --crawl, --rgg, --seed, --iterations, --tolerance, --damping, "
-        "--rows, --half-bandwidth, --halo, --kernel, "
+        "--rows, --half-bandwidth, --halo, --kernel, --subscribe, "
         "--source, --users, --items, --ratings, --rank, --lambda, --method, --rate, "
         "--size, --dimensions, --equation, --angles, --detectors, --subsets, --smoothing, "
         "--machine, --gpus, --mechanisms, --split, --chunks, --threads, --warmup, --repeats, "

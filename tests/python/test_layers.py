@@ -45,6 +45,7 @@ SIM_FOLDERS: dict[str, frozenset[str]] = {
 # Public header -> its layer. A new public header is entered here.
 PUBLIC: dict[str, str] = {
     "kernel.hpp": "kernel",
+    "copy.h": "plan",
     "copy.hpp": "plan",
     "copy_device.cuh": "cuda",
     "kernel_device.cuh": "cuda",
