@@ -22,7 +22,6 @@ import subprocess
 import sys
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,6 +29,7 @@ ROOT = Path(__file__).resolve().parent.parent
 WORK = ROOT / "build" / "tidy"
 NAMED_FILE_CHECKS = "-*,misc-unused-using-decls,misc-unused-alias-decls"
 FOR_THEM = re.compile(r"^\s*(using\s+(?!namespace\b)[^=;]*;|namespace\s+\w+\s*=)", re.MULTILINE)
+INCLUDED = re.compile(r'^#include "([^"]+)"$', re.MULTILINE)
 # The analyzer leaves a function after so many states, a quarter of its own bound: half its time.
 ANALYZER = [
     f"--extra-arg={word}" for word in ("-Xclang", "-analyzer-config", "-Xclang", "max-nodes=60000")
@@ -42,7 +42,6 @@ class Group(NamedTuple):
 
     name: str
     sources: list[Path]
-    build: Path
     directory: str
     command: list[str]
     mark: Path
@@ -50,14 +49,14 @@ class Group(NamedTuple):
 
 def groups_of(builds: list[Path]) -> list[Group]:
     """The sources below src/, by folder and command; the largest group first."""
-    commands: dict[Path, tuple[Path, str, tuple[str, ...]]] = {}
+    commands: dict[Path, tuple[str, tuple[str, ...]]] = {}
     for build in builds:
         for entry in json.loads((build / "compile_commands.json").read_text(encoding="utf-8")):
-            source = Path(entry["file"])
-            if source.suffix == ".cpp" and source.is_relative_to(ROOT / "src"):
-                # a source of two targets is looked at as the first of them has it
-                flags = flags_of(shlex.split(entry["command"]))
-                commands.setdefault(source, (build, entry["directory"], flags))
+            for source in compiled(Path(entry["file"])):
+                if source.suffix == ".cpp" and source.is_relative_to(ROOT / "src"):
+                    # a source of two targets is looked at as the first of them has it
+                    flags = flags_of(shlex.split(entry["command"]))
+                    commands.setdefault(source, (entry["directory"], flags))
     members = defaultdict(list)
     for source in sorted(commands):
         folder = source.relative_to(ROOT / "src").parts[0]
@@ -70,13 +69,20 @@ def groups_of(builds: list[Path]) -> list[Group]:
         subprocess.run(["clang-tidy", "--version"], capture_output=True, check=True).stdout
     )
     found = []
-    for number, ((folder, build, directory, flags), sources) in enumerate(members.items()):
+    for number, ((folder, directory, flags), sources) in enumerate(members.items()):
         key = common.copy()
         key.update(repr(flags).encode() + b"".join(map(digest, sources)))
         name = f"UnifiedSource_{folder}_{number}"
         mark = WORK / key.hexdigest()
-        found.append(Group(name, sources, build, directory, list(flags), mark))
+        found.append(Group(name, sources, directory, list(flags), mark))
     return sorted(found, key=lambda group: -len(group.sources))
+
+
+def compiled(file: Path) -> list[Path]:
+    """The source, or those that a file of cmake's includes to have them compiled as one."""
+    if file.suffix != ".cxx":
+        return [file]
+    return [Path(name) for name in INCLUDED.findall(file.read_text(encoding="utf-8"))]
 
 
 def flags_of(command: list[str]) -> tuple[str, ...]:
@@ -99,10 +105,10 @@ def digest(path: Path) -> bytes:
     return hashlib.sha256(str(path).encode() + b"\0" + path.read_bytes()).digest()
 
 
-def tidy(commands: Path, source: Path, *options: str) -> tuple[bool, str]:
-    """Whether clang-tidy is content, and what it says; `commands` holds compile_commands.json."""
+def tidy(source: Path, *options: str) -> tuple[bool, str]:
+    """Whether clang-tidy is content, and what it says."""
     done = subprocess.run(
-        ["clang-tidy", "--quiet", *ANALYZER, *options, "-p", str(commands), str(source)],
+        ["clang-tidy", "--quiet", *ANALYZER, *options, "-p", str(WORK), str(source)],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -122,21 +128,17 @@ def main() -> int:
         unit = WORK / f"{group.name}.cpp"
         include = '#include "{}"  // NOLINT(bugprone-suspicious-include)\n'
         unit.write_text("".join(map(include.format, group.sources)))
-        entries.append(
-            {
-                "directory": group.directory,
-                "file": str(unit),
-                "arguments": [*group.command, "-c", str(unit)],
-            }
-        )
+        for file in (unit, *group.sources):
+            command = [*group.command, "-c", str(file)]
+            entries.append({"directory": group.directory, "file": str(file), "arguments": command})
     (WORK / "compile_commands.json").write_text(json.dumps(entries, indent=1))
 
     clean = True
     with ThreadPoolExecutor(jobs) as pool:
-        whole = [pool.submit(tidy, WORK, WORK / f"{group.name}.cpp") for group in groups]
+        whole = [pool.submit(tidy, WORK / f"{group.name}.cpp") for group in groups]
         parts = [
             [
-                pool.submit(tidy, group.build, source, f"--checks={NAMED_FILE_CHECKS}")
+                pool.submit(tidy, source, f"--checks={NAMED_FILE_CHECKS}")
                 for source in group.sources
                 if FOR_THEM.search(source.read_text(encoding="utf-8"))
             ]
@@ -145,7 +147,7 @@ def main() -> int:
         for group, together, some in zip(groups, whole, parts, strict=True):
             content, said = together.result()
             if not content or not all(part.result()[0] for part in some):
-                alone = list(pool.map(partial(tidy, group.build), group.sources))
+                alone = list(pool.map(tidy, group.sources))
                 for passed, output in alone:
                     if not passed:
                         print(output)

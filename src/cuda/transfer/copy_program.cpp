@@ -4,17 +4,15 @@
 #include <functional>
 #include <utility>
 
+#include "cuda/transfer/cache_key.hpp"
+
 namespace interlace::cuda {
 namespace {
 
 // A copy node of a graph is a box whose rows are shorter than 2 GiB.
 constexpr std::uint64_t longest_copy = std::uint64_t{1} << 30U;
 
-void append(std::string& text, std::uint64_t number) {
-  text.append(reinterpret_cast<const char*>(&number), sizeof(number));
-}
-
-void append(std::string& text, const plan::location& place) {
+void append_location(std::string& text, const plan::location& place) {
   append(text, static_cast<std::uint64_t>(place.memory));
   append(text, place.index);
   append(text, place.offset);
@@ -31,8 +29,8 @@ std::string shape_of(const copy_program& made) {
   append(text, made.slots.size());
   for (const auto& one : made.slots) append(text, static_cast<std::uint64_t>(one.gpu));
   for (const auto& one : made.copies) {
-    append(text, one.from);
-    append(text, one.to);
+    append_location(text, one.from);
+    append_location(text, one.to);
     append(text, one.bytes);
     append(text, one.slot);
     append(text, one.after.size());

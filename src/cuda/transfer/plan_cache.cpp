@@ -3,6 +3,7 @@
 #include <bit>
 #include <utility>
 
+#include "cuda/transfer/cache_key.hpp"
 #include "plan/steps.hpp"
 
 namespace interlace::cuda {
@@ -21,11 +22,7 @@ std::uint64_t class_of(std::uint64_t bytes) {
   return surplus <= 0 ? bytes : bytes >> surplus << surplus;
 }
 
-void append(std::string& key, std::uint64_t number) {
-  key.append(reinterpret_cast<const char*>(&number), sizeof(number));
-}
-
-void append(std::string& key, machine::endpoint end) {
+void append_endpoint(std::string& key, machine::endpoint end) {
   key.push_back(static_cast<char>(end.kind));
   key.push_back(static_cast<char>(end.index));
 }
@@ -33,11 +30,11 @@ void append(std::string& key, machine::endpoint end) {
 std::string key_of(const plan::message& wanted, const std::vector<machine::endpoint>& relays,
                    const plan_limits& limits) {
   std::string key;
-  append(key, wanted.from);
-  append(key, wanted.to);
+  append_endpoint(key, wanted.from);
+  append_endpoint(key, wanted.to);
   append(key, wanted.bytes);
   append(key, std::uint64_t{limits.chunks} << 1U | (limits.measured ? 1U : 0U));
-  for (const machine::endpoint place : relays) append(key, place);
+  for (const machine::endpoint place : relays) append_endpoint(key, place);
   return key;
 }
 

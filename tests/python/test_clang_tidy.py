@@ -1,0 +1,45 @@
+"""tools/clang_tidy.py: which sources it looks at."""
+
+import importlib.util
+import json
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+TOOL = Path(__file__).resolve().parents[2] / "tools" / "clang_tidy.py"
+
+
+@pytest.fixture
+def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    specification = importlib.util.spec_from_file_location("clang_tidy", TOOL)
+    assert specification is not None
+    assert specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    monkeypatch.setattr(module, "ROOT", tmp_path)
+    monkeypatch.setattr(module, "headers", list)
+    monkeypatch.setattr(module, "digest", lambda path: str(path).encode())
+    monkeypatch.setattr(module.subprocess, "run", lambda *_args, **_named: _Version())
+    return module
+
+
+class _Version:
+    stdout = b"1"
+
+
+def test_sources_that_are_compiled_as_one_are_looked_at(tool: ModuleType, tmp_path: Path) -> None:
+    build = tmp_path / "build"
+    build.mkdir()
+    names = ["src/plan/a.cpp", "src/plan/b.cpp", "src/sim/c.cpp", "tests/cpp/plan/a_test.cpp"]
+    sources = [tmp_path / name for name in names]
+    together = build / "unity_0_cxx.cxx"
+    together.write_text("".join(f'/* all */\n#include "{s}"\n' for s in (*sources[:2], sources[3])))
+    entries = [
+        {"directory": str(build), "file": str(file), "command": f"c++ -O2 -o {n}.o -c {file}"}
+        for n, file in enumerate([together, sources[2], sources[3]])
+    ]
+    (build / "compile_commands.json").write_text(json.dumps(entries))
+    groups = tool.groups_of([build])
+    assert [group.sources for group in groups] == [sources[:2], sources[2:3]]
+    assert [group.command for group in groups] == [["c++", "-O2"], ["c++", "-O2"]]
