@@ -101,6 +101,14 @@ class Loads(msgspec.Struct, frozen=True):
     l2_hits: int
     mean_wait_s: float  # of a load instruction
     mean_in_links_s: float  # of mean_latency_s
+    # Where the machine translates addresses: accesses in L1 TLBs, what these asked of L2 TLBs.
+    tlb_hits: int
+    tlb_misses: int
+    l2_tlb_hits: int
+    l2_tlb_misses: int
+    walks: int  # at the host
+    walk_wire_bytes: int
+    mean_walk_s: float  # from a request until its answer
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -173,6 +181,10 @@ def classify(
     return FINE if used < block and hits < hit else CACHED
 
 
+def _share(some: int, of_all: int) -> float:
+    return some / of_all if of_all else 0.0
+
+
 def _thresholds(machine: Machine) -> tuple[float, float, float]:
     found = machine.gpu.dualopt
     if isinstance(found, UnsetType):
@@ -188,10 +200,10 @@ def _row(
     loads = Loads(**found["loads"])
     accesses = loads.local_loads + loads.remote_loads + loads.local_stores + loads.remote_stores
     remote = loads.remote_loads + loads.remote_stores
-    share = remote / accesses if accesses else 0.0
+    share = _share(remote, accesses)
     line = machine.gpu.l1.line_bytes
-    used = loads.remote_useful_bytes / (line * loads.remote_loads) if loads.remote_loads else 0.0
-    hits = loads.remote_hits / loads.remote_loads if loads.remote_loads else 0.0
+    used = _share(loads.remote_useful_bytes, line * loads.remote_loads)
+    hits = _share(loads.remote_hits, loads.remote_loads)
     printed = MGPUSIM.get((it.name, gpus)) if comparable and mechanism == DIRECT else None
     decision = found["decision"]
     names = ("vector_accesses", "remote_reads", "remote_writes", "kernel_us")
@@ -268,6 +280,26 @@ def _speeds(rows: Sequence[Row]) -> list[str]:
     ]
 
 
+def _translations(rows: Sequence[Row]) -> list[str]:
+    """What TLBs had, and what walks of the page table took."""
+    lines = []
+    for row in rows:
+        it = row.loads
+        looked_up, asked = it.tlb_hits + it.tlb_misses, it.l2_tlb_hits + it.l2_tlb_misses
+        if not looked_up:
+            continue
+        walks = (
+            f"{it.walks:,} walks of {1e9 * it.mean_walk_s:,.0f} ns, "
+            f"{it.walk_wire_bytes / 1e3:,.1f} kB"
+        )
+        lines.append(
+            f"  {row.program}, {row.gpus} GPU{'s' if row.gpus > 1 else ''}, {row.mechanism}: L1 "
+            f"TLBs have {it.tlb_hits / looked_up:.2%} of {looked_up:,}, L2 TLBs "
+            f"{_share(it.l2_tlb_hits, asked):.2%} of {asked:,}; {walks}"
+        )
+    return ["Translations:", *lines] if lines else []
+
+
 def _decisions(rows: Sequence[Row]) -> list[str]:
     """What engines decided, and by what."""
     lines = [
@@ -331,6 +363,7 @@ def _show(found: Locality) -> None:
         [
             f"{accesses / cpu:,.0f} accesses a CPU-second." if cpu else "",
             *_speeds(rows),
+            *_translations(rows),
             *_decisions(rows),
             *_beside(rows, comparable=found.comparable),
         ],

@@ -91,6 +91,27 @@ class L2(_Table, frozen=True, kw_only=True):
     port_latency_ns: Annotated[float, Meta(gt=0, le=1e9)] | UnsetType = UNSET
 
 
+class Tlb(_Table, frozen=True, kw_only=True):
+    """Translation look-aside buffers, and the walks of the page table at the host.
+
+    A buffer of each compute unit and of each scalar cache (l1), one of the GPU (l2); a buffer asks
+    for so many pages at a time. All GPUs share the walks. On a machine without this table
+    translation takes no time.
+    """
+
+    page_KiB: Annotated[int, Meta(ge=4, le=2048)]  # noqa: N815
+    l1_entries: Count
+    l1_ways: Count
+    l1_latency_ns: NotNegative
+    l1_outstanding_pages: Count
+    l2_entries: Count
+    l2_ways: Count
+    l2_latency_ns: NotNegative
+    l2_outstanding_pages: Count
+    walks: Count
+    walk_ns: NotNegative
+
+
 class Dram(_Table, frozen=True, kw_only=True):
     """The memory of a GPU."""
 
@@ -209,6 +230,7 @@ class Gpu(_Table, frozen=True, kw_only=True):
     l1: L1
     scalar_l1: ScalarL1 | UnsetType = UNSET
     l2: L2
+    tlb: Tlb | UnsetType = UNSET
     dram: Dram
     copy: Copy
     graph: Graph = Graph()
@@ -410,6 +432,22 @@ def _problems_of_scalar_cache(gpu: Gpu) -> Iterator[str]:
         )
 
 
+def _problems_of_tlb(gpu: Gpu) -> Iterator[str]:
+    if isinstance(gpu.tlb, UnsetType):
+        return
+    page = gpu.tlb.page_KiB
+    if page & (page - 1):
+        yield f"gpu.tlb.page_KiB is {page}; it must be a power of two"
+    for level in ("l1", "l2"):
+        entries, ways = (getattr(gpu.tlb, f"{level}_{key}") for key in ("entries", "ways"))
+        sets = entries // ways
+        if sets == 0 or entries % ways or sets & (sets - 1):
+            yield (
+                f"gpu.tlb.{level}_entries is {entries}; it must be {level}_ways, which is {ways}, "
+                "times a power of two"
+            )
+
+
 def _problems_of_engines(copy: Copy) -> Iterator[str]:
     if isinstance(copy.peer_engines, UnsetType) or copy.peer_engines <= copy.engines:
         return
@@ -507,6 +545,7 @@ def validate(machine: Machine) -> list[str]:
     found.extend(_problems_of_cache("gpu.l1", gpu.l1))
     found.extend(_problems_of_cache("gpu.l2", gpu.l2))
     found.extend(_problems_of_scalar_cache(gpu))
+    found.extend(_problems_of_tlb(gpu))
     found.extend(_problems_of_dualopt(gpu))
     found.extend(_problems_of_engines(gpu.copy))
     found.extend(_problems_of_copy_rates(machine))
@@ -619,6 +658,7 @@ _TYPES: dict[str, type[_Table]] = {
     "gpu.l1": L1,
     "gpu.scalar_l1": ScalarL1,
     "gpu.l2": L2,
+    "gpu.tlb": Tlb,
     "gpu.dram": Dram,
     "gpu.copy": Copy,
     "gpu.launch": Launch,
@@ -895,7 +935,8 @@ def save_machine(machine: Machine, path: str | os.PathLike[str]) -> None:
 # --- C++ ------------------------------------------------------------------------------------------
 
 # key of the file, field of the C++ struct, C++ unit per unit of the file (None: as it is)
-FIELDS: tuple[tuple[str, str, float | None], ...] = (
+_Fields = tuple[tuple[str, str, float | None], ...]
+FIELDS: _Fields = (
     ("count", "gpu_count", None),
     ("model", "gpu.model", None),
     ("compute_units", "gpu.compute_units", None),
@@ -963,8 +1004,23 @@ FIELDS: tuple[tuple[str, str, float | None], ...] = (
     ("gps.page_KiB", "gpu.gps.page_bytes", 1024),
 )
 
+# Keys of gpu.tlb, and the fields of its C++ struct.
+TLB_FIELDS: _Fields = (
+    ("page_KiB", "page_bytes", 1024),
+    ("l1_entries", "l1_entries", None),
+    ("l1_ways", "l1_ways", None),
+    ("l1_latency_ns", "l1_latency_ps", 1e3),
+    ("l1_outstanding_pages", "l1_mshrs", None),
+    ("l2_entries", "l2_entries", None),
+    ("l2_ways", "l2_ways", None),
+    ("l2_latency_ns", "l2_latency_ps", 1e3),
+    ("l2_outstanding_pages", "l2_mshrs", None),
+    ("walks", "walks", None),
+    ("walk_ns", "walk_ps", 1e3),
+)
+
 # Keys of gpu.dualopt, and the fields of its C++ struct.
-DUALOPT_FIELDS: tuple[tuple[str, str, float | None], ...] = (
+DUALOPT_FIELDS: _Fields = (
     ("granularity_bytes", "piece_bytes", None),
     ("buffer_pieces_per_destination", "buffer_pieces", None),
     ("timeout_clocks", "timeout_clocks", None),
@@ -1029,10 +1085,8 @@ def to_core(machine: Machine, core: Any) -> Any:
         made.gpu.scalar_l1.ways = scalar.ways
         made.gpu.scalar_l1.compute_units = scalar.compute_units
         made.gpu.scalar_l1.hit_latency_ps = round(scalar.hit_latency_ns * 1e3)
-    if not isinstance(machine.gpu.dualopt, UnsetType):
-        for key, field, factor in DUALOPT_FIELDS:
-            value = getattr(machine.gpu.dualopt, key)
-            setattr(made.gpu.dualopt, field, value if factor is None else round(value * factor))
+    _fill(made.gpu.tlb, machine.gpu.tlb, TLB_FIELDS)
+    _fill(made.gpu.dualopt, machine.gpu.dualopt, DUALOPT_FIELDS)
     made.host.model = machine.host.model
     made.host.memory_bytes_per_s = machine.host.memory_GB_per_s * 1e9
     made.host.copy_write_bytes_per_s = _known(machine.host.copy_write_GB_per_s)
@@ -1061,6 +1115,24 @@ def to_core(machine: Machine, core: Any) -> Any:
         links.append(item)
     made.links = links
     return made
+
+
+def _fill(made: Any, table: _Table | UnsetType, fields: _Fields) -> None:
+    """The fields of a C++ struct by a table that a file need not have."""
+    if isinstance(table, UnsetType):
+        return
+    for key, field, factor in fields:
+        value = getattr(table, key)
+        setattr(made, field, value if factor is None else round(value * factor))
+
+
+def _table(made: Any, fields: _Fields) -> dict[str, Any]:
+    """The keys of such a table by its C++ struct."""
+    return {
+        key: value if factor is None else _in_unit(value, factor)
+        for key, field, factor in fields
+        for value in (getattr(made, field),)
+    }
 
 
 def _known(gb_per_s: float | UnsetType) -> float:
@@ -1133,12 +1205,10 @@ def from_core(made: Any, core: Any, sources: dict[str, str] | None = None) -> Ma
             "compute_units": made.gpu.scalar_l1.compute_units,
             "hit_latency_ns": _in_unit(made.gpu.scalar_l1.hit_latency_ps, 1e3),
         }
+    if made.gpu.tlb.page_bytes:
+        gpu["tlb"] = _table(made.gpu.tlb, TLB_FIELDS)
     if made.gpu.dualopt.rdma_cache_bytes:
-        gpu["dualopt"] = {
-            key: value if factor is None else _in_unit(value, factor)
-            for key, field, factor in DUALOPT_FIELDS
-            for value in (getattr(made.gpu.dualopt, field),)
-        }
+        gpu["dualopt"] = _table(made.gpu.dualopt, DUALOPT_FIELDS)
 
     switches = [switch.name for switch in made.switches]
     protocols: dict[str, dict[str, Any]] = {}

@@ -282,6 +282,15 @@ struct remote_load_counts {
   std::uint64_t l2_hits = 0;   // of those, whose sectors were there or on their way
   double mean_wait_s = 0;  // of a load instruction, from its first line's issue to its last's end
   double mean_in_links_s = 0;  // of mean_latency_s, that of request and reply between the devices
+  // Where addresses are translated. Every access is looked up in an L1 TLB once; a page that is
+  // under way is a miss, and one that misses the L2 TLB is walked at the host.
+  std::uint64_t tlb_hits = 0;
+  std::uint64_t tlb_misses = 0;
+  std::uint64_t l2_tlb_hits = 0;
+  std::uint64_t l2_tlb_misses = 0;
+  std::uint64_t walks = 0;
+  std::uint64_t walk_wire = 0;  // bytes of requests and replies
+  double mean_walk_s = 0;       // from a request until its answer; of a page that moves until then
   remote_load_decision decision;
 };
 

@@ -56,6 +56,22 @@ struct issue_rates {
   std::uint32_t memory_lines = 1;  // lines (tags) looked up per clock by the load/store unit
 };
 
+// Address translation: buffers of each compute unit (and of each scalar cache) and of the GPU, and
+// the walks of the page table by a unit at the host, which GPUs reach by the machine's links.
+struct tlb {
+  std::uint32_t page_bytes = 0;  // of unified memory too; 0: translation takes no time
+  std::uint32_t l1_entries = 0;
+  std::uint32_t l1_ways = 0;
+  std::uint64_t l1_latency_ps = 0;  // of every access
+  std::uint32_t l1_mshrs = 0;       // pages that one asks for at a time
+  std::uint32_t l2_entries = 0;
+  std::uint32_t l2_ways = 0;
+  std::uint64_t l2_latency_ps = 0;  // more, of an access that misses the first
+  std::uint32_t l2_mshrs = 0;
+  std::uint32_t walks = 0;  // at a time, for all GPUs
+  std::uint64_t walk_ps = 0;
+};
+
 // Hardware behind a GPU's crossbar that packs remote stores; no GPU that exists has it. The
 // defaults are those of FinePack (HPCA 2023), Table III. A line of it is a line of the caches.
 struct remote_write_queue {
@@ -120,6 +136,7 @@ struct gpu {
   cache l1;
   scalar_cache scalar_l1;
   cache l2;
+  interlace::machine::tlb tlb;
   std::uint64_t port_l2_latency_ps = 0;  // from a link's port to the L2 and back; 0: the L2's own
   interlace::machine::dram dram;
   std::uint32_t atomic_ops_per_clock_per_bank = 1;

@@ -98,6 +98,21 @@ void bind_gpu(nb::module_& module) {
       .def_rw("monitored", &dualopt::monitored)
       .def_rw("warm_up", &dualopt::warm_up);
 
+  using machine::tlb;
+  nb::class_<tlb>(module, "Tlb")
+      .def(nb::init<>())
+      .def_rw("page_bytes", &tlb::page_bytes)
+      .def_rw("l1_entries", &tlb::l1_entries)
+      .def_rw("l1_ways", &tlb::l1_ways)
+      .def_rw("l1_latency_ps", &tlb::l1_latency_ps)
+      .def_rw("l1_mshrs", &tlb::l1_mshrs)
+      .def_rw("l2_entries", &tlb::l2_entries)
+      .def_rw("l2_ways", &tlb::l2_ways)
+      .def_rw("l2_latency_ps", &tlb::l2_latency_ps)
+      .def_rw("l2_mshrs", &tlb::l2_mshrs)
+      .def_rw("walks", &tlb::walks)
+      .def_rw("walk_ps", &tlb::walk_ps);
+
   using machine::graph_costs;
   nb::class_<graph_costs>(module, "GraphCosts")
       .def(nb::init<>())
@@ -138,6 +153,7 @@ void bind_gpu(nb::module_& module) {
       .def_rw("l1", &gpu::l1)
       .def_rw("scalar_l1", &gpu::scalar_l1)
       .def_rw("l2", &gpu::l2)
+      .def_rw("tlb", &gpu::tlb)
       .def_rw("port_l2_latency_ps", &gpu::port_l2_latency_ps)
       .def_rw("dram", &gpu::dram)
       .def_rw("atomic_ops_per_clock_per_bank", &gpu::atomic_ops_per_clock_per_bank)

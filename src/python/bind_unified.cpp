@@ -137,6 +137,13 @@ nb::dict load_counts(const kernel::remote_load_counts& c) {
   d["l2_hits"] = c.l2_hits;
   d["mean_wait_s"] = c.mean_wait_s;
   d["mean_in_links_s"] = c.mean_in_links_s;
+  d["tlb_hits"] = c.tlb_hits;
+  d["tlb_misses"] = c.tlb_misses;
+  d["l2_tlb_hits"] = c.l2_tlb_hits;
+  d["l2_tlb_misses"] = c.l2_tlb_misses;
+  d["walks"] = c.walks;
+  d["walk_wire_bytes"] = c.walk_wire;
+  d["mean_walk_s"] = c.mean_walk_s;
   return d;
 }
 

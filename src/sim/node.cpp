@@ -14,8 +14,9 @@ namespace {
 constexpr std::uint32_t agent_block_threads = 128;
 constexpr std::uint64_t agent_part_bytes = 256 * agent_block_threads;
 
-address_map make_addresses(std::uint32_t devices, const arena& a) {
+address_map make_addresses(std::uint32_t devices, const arena& a, const machine::tlb& pages) {
   address_map map;
+  if (pages.page_bytes != 0) map.page_bytes = pages.page_bytes;
   map.slot_bits = a.slot_bits();
   map.devices = devices;
   return map;
@@ -41,8 +42,8 @@ node::node(const machine::machine& described, std::uint32_t devices,
            std::function<void()> check_interrupt)
     : cpu_node(devices),
       arena_(devices + 1),
-      simulation_(first_gpus(described, devices), make_addresses(devices, arena_),
-                  std::move(check_interrupt)),
+      simulation_(first_gpus(described, devices),
+                  make_addresses(devices, arena_, described.gpu.tlb), std::move(check_interrupt)),
       streams_(devices) {
   for (stream& s : streams_) s.last_copy.assign(devices, none);
   // The first epochs show the pattern; a page of thousands of bars shows nothing.
@@ -421,8 +422,9 @@ kernel::run_result node::finish() {
   }
   const page_migration::counts pages = simulation_.migrated();
   const auto payload = static_cast<double>(c.stored_payload() + copies.payload);
-  const auto wire =
-      static_cast<double>(c.stored_wire() + c.read_wire + copies.wire + flags.wire + pages.wire);
+  const std::uint64_t walk_wire = c.translations.wire + simulation_.walked().wire;
+  const auto wire = static_cast<double>(c.stored_wire() + c.read_wire + copies.wire + flags.wire +
+                                        pages.wire + walk_wire);
   const auto reads = static_cast<double>(c.read_payload + pages.payload);
   result.wire_known = true;
   result.wire.useful = std::min(used, payload) + static_cast<double>(flags.payload) + reads;
@@ -462,6 +464,13 @@ kernel::run_result node::finish() {
                     c.loads.l2_hits,
                     mean(c.loads.waited, c.loads.instructions),
                     mean(c.loads.in_links, c.reads),
+                    c.translations.l1_hits,
+                    c.translations.l1_misses,
+                    c.translations.l2_hits,
+                    c.translations.l2_misses,
+                    c.translations.walks,
+                    walk_wire,
+                    mean(c.translations.walk_latency, c.translations.walks),
                     simulation_.load_decision()};
   }
   kernel::remote_store_counts& stores = result.stores;

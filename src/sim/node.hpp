@@ -103,7 +103,8 @@ class node final : public kernel::cpu_node {
   }
 
   void* take(std::uint32_t device, std::uint64_t bytes) override;
-  // Pages of 4 KiB; the arena's last slot belongs to all devices.
+  // Pages of 4 KiB, or those that the machine's TLBs have; the arena's last slot belongs to all
+  // devices.
   void* take_unified(std::uint64_t bytes, const kernel::page_placement& pages) override;
   void adding(std::uint32_t id, const kernel::region_state& state) override;
   recorder::settings recorded_by(std::uint32_t device) const;

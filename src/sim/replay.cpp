@@ -136,6 +136,11 @@ class replayer {
         if (r.page_bytes != 0) needed[g] += (r.end - r.begin) / gpus;
         if (r.page_bytes == 0 && r.gpu == g) needed[g] += r.end - r.begin;
       }
+      const std::uint64_t page = simulation_.described().gpu.tlb.page_bytes;
+      if (r.page_bytes == 0 || r.page_bytes >= page) continue;
+      throw usage_error("the trace has pages of " + std::to_string(r.page_bytes) +
+                        " bytes; machine " + simulation_.described().name +
+                        " translates addresses by pages of " + std::to_string(page));
     }
     const std::uint64_t there = simulation_.described().gpu.dram.bytes;
     for (std::uint32_t g = 0; g < gpus; ++g) {

@@ -38,6 +38,7 @@ simulation::simulation(const machine::machine& described, address_map addresses,
                                ev_l2_store,
                                ev_l2_remote_load,
                                ev_entry_free,
+                               ev_translated,
                                ev_kernel_end,
                                ev_announced,
                                ev_child_placed,
@@ -46,6 +47,9 @@ simulation::simulation(const machine::machine& described, address_map addresses,
   for (std::uint32_t d = 0; d < described.gpu_count; ++d) {
     gpus_.push_back(std::make_unique<gpu>(d, machine_.gpu, addresses_, queue_, fabric_, kinds));
   }
+  if (machine_.gpu.tlb.page_bytes == 0) return;
+  iommu_ =
+      std::make_unique<iommu>(machine_.gpu.tlb, machine_.gpu_count, queue_, fabric_, ev_walked);
 }
 
 void simulation::treat_loads(const kernel::remote_load_options& options) {
@@ -56,6 +60,14 @@ void simulation::treat_loads(const kernel::remote_load_options& options) {
                                                   static_cast<std::uint32_t>(addresses_.page_bytes),
                                                   queue_, fabric_, std::move(all));
     for (const auto& g : gpus_) g->migrate_pages(migration_.get());
+    if (!iommu_) return;
+    // Both have pages of one size.
+    const std::uint64_t first = addresses_.unified_slot() / addresses_.page_bytes;
+    iommu_->take_faults([this, first](std::uint32_t gpu, std::uint64_t page) {
+      if (page < first || migration_->usable(gpu, page - first)) return false;
+      migration_->fault_at_host(gpu, page - first);
+      return true;
+    });
     return;
   }
   // The caches may be in use from the start.
@@ -564,10 +576,11 @@ void simulation::check_conservation() const {
   };
   expect(all.payload,
          c.stored_payload() + c.read_payload + copy_traffic_.payload + flag_traffic_.payload +
-             migrated().payload,
+             migrated().payload + c.translations.payload + walked().payload,
          "bytes of payload");
   expect(all.wire,
-         c.stored_wire() + c.read_wire + copy_traffic_.wire + flag_traffic_.wire + migrated().wire,
+         c.stored_wire() + c.read_wire + copy_traffic_.wire + flag_traffic_.wire + migrated().wire +
+             c.translations.wire + walked().wire,
          "bytes with protocol");
   if (migration_ && !migration_->empty()) throw model_error("a run ends while a page moves");
 }
@@ -623,7 +636,7 @@ void simulation::departed(const message& m) {
     send_segment(m.unit);
     schedule_step(m.unit);
     if (last) leave_lane(m.unit);
-  } else if (m.kind != message_kind::flag && m.kind != message_kind::migration) {
+  } else if (m.from != fabric_.host() && m.kind != message_kind::flag) {
     gpus_[m.from]->departed(m);
   }
 }
@@ -639,6 +652,8 @@ void simulation::delivered(const message& m) {
     }
   } else if (m.kind == message_kind::migration) {
     migration_->delivered(m);
+  } else if (m.kind == message_kind::translation_request) {
+    iommu_->delivered(m);
   } else if (m.kind == message_kind::packed) {
     gpus_[m.to]->unpack(m, gpus_[m.from]->stores().window(m.unit));
     gpus_[m.from]->stores().received(m);
@@ -716,6 +731,8 @@ void simulation::handle(const event& e) {
     call_step(e.a, e.b);
   } else if (e.kind == ev_signal) {
     signal(e.a, e.device);
+  } else if (e.kind == ev_walked) {
+    iommu_->walked(e.device, e.b);
   } else if (e.kind == ev_announced) {
     announced(e.device, gpus_[e.device]->announced(e.a));
   } else if (e.kind == ev_noticed && copies_[e.a].lane == none) {
@@ -747,6 +764,7 @@ gpu_counters simulation::counters() const {
     sum.read_latency += c.read_latency;
     sum.scalar += c.scalar;
     sum.loads += c.loads;
+    sum.translations += c.translations;
   }
   return sum;
 }

@@ -19,6 +19,7 @@
 #include "sim/engine/event_queue.hpp"
 #include "sim/fabric/fabric.hpp"
 #include "sim/gpu/gpu.hpp"
+#include "sim/remote/iommu.hpp"
 #include "sim/trace/instruction.hpp"
 
 namespace interlace::sim {
@@ -107,6 +108,8 @@ class simulation : private message_receiver {
   page_migration::counts migrated() const {
     return migration_ ? migration_->counted() : page_migration::counts{};
   }
+  // What the host's part of translating addresses put on the links.
+  iommu::counts walked() const { return iommu_ ? iommu_->counted() : iommu::counts{}; }
   // What a decision engine found; empty without one.
   kernel::remote_load_decision load_decision() const;
 
@@ -211,6 +214,7 @@ class simulation : private message_receiver {
     ev_store_idle,
     ev_reply_ready,
     ev_reply_flush,
+    ev_translated,
     ev_kernel_end,
     ev_kernel_begin,
     ev_copy_step,
@@ -222,6 +226,7 @@ class simulation : private message_receiver {
     ev_announced,
     ev_noticed,  // a copy by its mover
     ev_child_placed,
+    ev_walked,  // a page of a GPU's
   };
 
   // It also waits for `holds` that somebody else takes away.
@@ -268,6 +273,7 @@ class simulation : private message_receiver {
   std::unique_ptr<delivery_check> check_;
   std::unique_ptr<load_treatment> treatment_;
   std::unique_ptr<page_migration> migration_;
+  std::unique_ptr<iommu> iommu_;  // where addresses are translated
   std::vector<task> tasks_;
   std::vector<task_id> startable_;
   std::vector<kernel_work> kernels_;

@@ -49,8 +49,13 @@ def test_loads_add_up(found: dict[tuple[str, int], dict[str, Any]]) -> None:
         assert loads["l2_hits"] <= loads["l2_loads"]
         assert loads["mean_wait_s"] > 0
         assert loads["mean_in_links_s"] <= loads["mean_latency_s"]
-        assert (row["link_bytes"] > 0) == (gpus > 1)
-        assert row["link_bytes"] >= loads["wire_bytes"]
+        assert (row["link_bytes"] > loads["walk_wire_bytes"]) == (gpus > 1)
+        assert row["link_bytes"] >= loads["wire_bytes"] + loads["walk_wire_bytes"]
+        looked_up = loads["tlb_hits"] + loads["tlb_misses"]
+        assert looked_up == loads["vector_accesses"] + loads["scalar_accesses"], program
+        assert 0 < loads["walks"] <= loads["l2_tlb_misses"] <= loads["tlb_misses"]
+        assert loads["walk_wire_bytes"] == 32 * loads["walks"]  # a flit each way
+        assert loads["mean_walk_s"] > 600e-9
 
 
 def test_four_gpus_are_slower_where_they_are_in_mgpusim(
@@ -89,6 +94,7 @@ def test_placements(run: Run, tmp_path: Path) -> None:
     )  # fmt: skip
     assert (done.code, done.err) == (0, "")
     assert "pages gpu1, blocks round-robin" in done.out
+    assert "  mm, 4 GPUs, direct: L1 TLBs have " in done.out
     loads = rows(out)["mm", 4]["loads"]
     assert loads["remote_loads"] == 3 * loads["local_loads"]
     assert loads["remote_stores"] == 3 * loads["local_stores"]

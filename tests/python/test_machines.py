@@ -589,6 +589,17 @@ def r9nano() -> str:
             "gpu.dualopt.rdma_cache_KiB is 1537; what it leaves to the L2 is not a multiple of "
             "banks x ways x line_bytes",
         ),
+        ("page_KiB = 4 ", "page_KiB = 6 ", "gpu.tlb.page_KiB is 6; it must be a power of two"),
+        ("page_KiB = 4 ", "page_KiB = 2 ", "gpu.tlb.page_KiB is 2; it must be at least 4"),
+        (
+            "l1_ways = 64", "l1_ways = 48",
+            "gpu.tlb.l1_entries is 64; it must be l1_ways, which is 48, times a power of two",
+        ),
+        (
+            "l2_entries = 4096", "l2_entries = 192",
+            "gpu.tlb.l2_entries is 192; it must be l2_ways, which is 64, times a power of two",
+        ),
+        ("walks = 16", "walks = 0", "gpu.tlb.walks is 0; it must be at least 1"),
         ('full_set = "stalls"', 'full_set = "waits"', "full_set"),
         ('dispatch = "round-robin"', 'dispatch = "fair"', "gpu.launch.dispatch"),
         (
@@ -597,7 +608,7 @@ def r9nano() -> str:
         ),
     ],
 )  # fmt: skip
-def test_what_treats_remote_loads_fits_the_caches(old: str, new: str, said: str) -> None:
+def test_what_does_not_fit_the_r9_nanos(old: str, new: str, said: str) -> None:
     assert old in r9nano()
     assert said in error_of(r9nano().replace(old, new))
 

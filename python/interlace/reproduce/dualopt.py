@@ -645,8 +645,7 @@ def _fig_13(found: Programs) -> list[Row]:
                   tuple(found)),
         row("page-migration", "Fig. 13", "page migration over the baseline, x",
             simulated=_mean(found, lambda f: f.over(DIRECT, MIGRATION)),
-            note="a page moves once, to the first GPU that touches it from afar, as in MGPUSim; "
-            "translations take no time"),
+            note="a page moves once, to the first GPU that touches it from afar, as in MGPUSim"),
         *_of_each(found, "page-migration", "Fig. 13", "page migration over the baseline, x",
                   lambda f: f.over(DIRECT, MIGRATION)),
         row("vs-page-migration", "Fig. 13", "DualOpt over page migration, x",

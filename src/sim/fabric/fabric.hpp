@@ -38,6 +38,7 @@ class fabric {
   // Handles an event of one of the three kinds.
   void handle(const event& e);
 
+  std::uint32_t host() const { return count_ - 1; }  // as a device
   bool reaches(std::uint32_t from, std::uint32_t to) const {
     return !routes_[from * count_ + to].empty();
   }

@@ -14,10 +14,12 @@ enum class message_kind : std::uint8_t {
   atomic,    // posted
   read_request,
   read_reply,
-  coalesced_reply,  // pieces of several lines; `unit` is where their response IDs are kept
-  migration,        // of a page: data, or what GPUs and the host tell each other about it
-  flag,             // a release that one device signals to another; follows what was sent before it
-  copy_segment,     // part of a copy-engine transfer
+  coalesced_reply,      // pieces of several lines; `unit` is where their response IDs are kept
+  migration,            // of a page: data, or what GPUs and the host tell each other about it
+  translation_request,  // to the host, of the page whose number is the address
+  translation_reply,
+  flag,          // a release that one device signals to another; follows what was sent before it
+  copy_segment,  // part of a copy-engine transfer
 };
 
 struct message {

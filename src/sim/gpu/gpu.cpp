@@ -43,11 +43,16 @@ gpu::gpu(std::uint32_t index, const machine::gpu& config, const address_map& add
       pipe_times_[pipe][n] = clocks(static_cast<double>(n) * config.warp_width / rates_[pipe]);
     }
   }
-  if (config.scalar_l1.bytes == 0) return;
-  machine::cache scalar = config.l1;
-  scalar.bytes = config.scalar_l1.bytes;
-  scalar.ways = config.scalar_l1.ways;
-  scalar_l1_.assign(config.compute_units / config.scalar_l1.compute_units, cache(scalar));
+  if (config.scalar_l1.bytes != 0) {
+    machine::cache scalar = config.l1;
+    scalar.bytes = config.scalar_l1.bytes;
+    scalar.ways = config.scalar_l1.ways;
+    scalar_l1_.assign(config.compute_units / config.scalar_l1.compute_units, cache(scalar));
+  }
+  if (config.tlb.page_bytes == 0) return;
+  translation_ = config.tlb.l1_latency_ps;
+  const auto buffers = static_cast<std::uint32_t>(units_.size() + scalar_l1_.size());
+  translator_.emplace(index, config.tlb, buffers, queue, links, kinds.translated);
 }
 
 // --- Kernels and blocks
@@ -443,7 +448,11 @@ bool gpu::issue(std::uint32_t warp_id, std::uint32_t index) {
   }
   for (; i.next_line < i.line_count; ++i.next_line) {
     const line_access l = w.lines[i.first_line + i.next_line];
-    if (migration_ != nullptr && !has_page(warp_id, index, l.line())) return false;
+    if (translator_) {
+      if (!translated(warp_id, index)) return false;
+    } else if (migration_ != nullptr && !has_page(warp_id, index, l.line())) {
+      return false;
+    }
     const bool taken = load
                            ? issue_load(u, warp_id, i, l)
                            : issue_store(u, w.unit, i, l, w.written[i.first_written + i.next_line]);
@@ -516,13 +525,41 @@ bool gpu::has_page(std::uint32_t warp_id, std::uint32_t index, std::uint64_t lin
   const std::uint64_t page = (line - addresses_.unified_slot()) / addresses_.page_bytes;
   if (migration_->usable(index_, page)) return true;
   migration_->wait(index_, page, {warp_id, index});
-  // It may have been woken for an entry, which others can have.
-  if (retrying_) {
-    compute_unit& u = unit_of(warp_id);
-    if (u.entries_used < config_.l1.mshrs) resume(u.waiting);
-    if (u.remote_used < config_.store_queue_lines) resume(u.waiting_remote);
-  }
+  pass_turn(unit_of(warp_id));
   return false;
+}
+
+bool gpu::translated(std::uint32_t warp_id, std::uint32_t index) {
+  const warp& w = warps_[warp_id];
+  instruction& i = w.program[index];
+  if (i.next_line < i.looked_up) return true;
+  const bool scalar = i.uniform && !scalar_l1_.empty();
+  const auto buffer =
+      scalar ? static_cast<std::uint32_t>(units_.size()) + w.unit / config_.scalar_l1.compute_units
+             : w.unit;
+  // The pages of the lines behind one that has to wait are asked for at once.
+  bool asked = true;
+  for (; asked && i.looked_up < i.line_count; ++i.looked_up) {
+    const std::uint64_t page = translator_->page_of(w.lines[i.first_line + i.looked_up].line());
+    const translator::answer found = translator_->look_up(buffer, page);
+    asked = found != translator::answer::no_entry;
+    if (found == translator::answer::there) {
+      if (i.untranslated != 0) continue;
+      ++i.looked_up;
+      return true;
+    }
+    if (!asked && i.untranslated != 0) break;
+    ++i.untranslated;
+    translator_->wait(buffer, page, {warp_id, index});
+  }
+  pass_turn(unit_of(warp_id));
+  return false;
+}
+
+void gpu::pass_turn(compute_unit& u) {
+  if (!retrying_) return;
+  if (u.entries_used < config_.l1.mshrs) resume(u.waiting);
+  if (u.remote_used < config_.store_queue_lines) resume(u.waiting_remote);
 }
 
 void gpu::drain() {
@@ -540,8 +577,9 @@ void gpu::resume_remote() {
   for (compute_unit& u : units_) resume(u.waiting_remote);
 }
 
-picoseconds gpu::shoot_down() {
+picoseconds gpu::shoot_down(std::uint64_t address) {
   stopped_ = true;
+  if (translator_) translator_->shoot_down(translator_->page_of(address));
   for (compute_unit& u : units_) u.l1.invalidate();
   for (cache& c : scalar_l1_) c.invalidate();
   return std::max(stores_arrived_, memory_.flush(queue_.now()));
@@ -562,7 +600,8 @@ picoseconds gpu::write_page(std::uint64_t address, std::uint32_t bytes) {
   return memory_.stream_in(queue_.now() + half_port_, address, bytes);
 }
 
-void gpu::page_arrived(const std::vector<page_waiter>& waiting) {
+void gpu::page_arrived(std::uint64_t address, const std::vector<page_waiter>& waiting) {
+  if (translator_) translator_->walked(translator_->page_of(address));
   for (const page_waiter& w : waiting) push_issue(queue_.now(), w.warp, w.instruction);
 }
 
@@ -593,7 +632,8 @@ bool gpu::issue_load(compute_unit& u, std::uint32_t warp_id, instruction& i, lin
     ++counters_.l1_hits;
     const picoseconds latency =
         scalar ? config_.scalar_l1.hit_latency_ps : config_.l1.hit_latency_ps;
-    i.ready = std::max(i.ready, u.load_store.reserve(queue_.now(), lookup_) + latency);
+    i.ready =
+        std::max(i.ready, u.load_store.reserve(queue_.now(), lookup_) + translation_ + latency);
     if (record_.watch_words) count_load(warps_[warp_id], i, l, true);
     return true;
   }
@@ -620,7 +660,8 @@ bool gpu::issue_load(compute_unit& u, std::uint32_t warp_id, instruction& i, lin
     u.misses[entry].scalar = scalar;
     line->pending = wanted;
     line->entry = unit << 16U | entry;
-    send_load(u.load_store.reserve(queue_.now(), lookup_) + half_l2_, unit, entry, l);
+    send_load(u.load_store.reserve(queue_.now(), lookup_) + translation_ + half_l2_, unit, entry,
+              l);
   }
   if (record_.watch_words) count_load(warps_[warp_id], i, l, false);
   wait_for(units_[holder], entry, warp_id, i);
@@ -658,7 +699,8 @@ bool gpu::issue_bypassing(compute_unit& u, std::uint32_t warp_id, instruction& i
   // Entries are those of the L1's other misses.
   if (u.entries_used >= config_.l1.mshrs && !u.masked->serves(l.line(), pieces)) return false;
   const picoseconds at =
-      u.load_store.reserve(queue_.now(), clocks(1.0 / config_.issue.memory_lines)) + half_l2_;
+      u.load_store.reserve(queue_.now(), clocks(1.0 / config_.issue.memory_lines)) + translation_ +
+      half_l2_;
   const masked_mshr::answer found = u.masked->request(l.line(), pieces);
   count_load(warps_[warp_id], i, l, false);
   ++counters_.loads.bypassed;
@@ -783,7 +825,7 @@ bool gpu::issue_store(compute_unit& u, std::uint32_t unit, const instruction& i,
   if (owner == index_) {
     if (u.entries_used >= config_.l1.mshrs) return false;
     ++u.entries_used;
-    const picoseconds at = u.load_store.reserve(queue_.now(), lookup_) + half_l2_;
+    const picoseconds at = u.load_store.reserve(queue_.now(), lookup_) + translation_ + half_l2_;
     push(at, kinds_.l2_store, unit << 16U | lanes, l.packed());
     ++counters_.loads.local_stores;
     if (treatment_ != nullptr && treatment_->watches()) treatment_->local(queue_.now());
@@ -795,7 +837,7 @@ bool gpu::issue_store(compute_unit& u, std::uint32_t unit, const instruction& i,
   ++u.remote_used;
   ++counters_.loads.remote_stores;
   if (treatment_ != nullptr && treatment_->watches()) treatment_->remote_store(queue_.now());
-  const picoseconds at = u.load_store.reserve(queue_.now(), lookup_) + half_l2_;
+  const picoseconds at = u.load_store.reserve(queue_.now(), lookup_) + translation_ + half_l2_;
   stores_arrived_ = std::max(stores_arrived_, at);  // what is sent after the kernel stays behind it
   if (!is_atomic) {
     egress_.store(at, unit, owner, l.line(), l.sectors(), written.bytes);
@@ -875,6 +917,9 @@ void gpu::delivered(const message& m) {
       push(at_bank, kinds_.l2_remote_load, m.unit << 16U | m.entry,
            m.address | std::uint64_t{m.lanes} << pieces_shift |
                std::uint64_t{m.from} << sender_shift);
+      break;
+    case message_kind::translation_reply:
+      translator_->walked(m.address);
       break;
     case message_kind::read_reply:
       counters_.loads.in_links += queue_.now() - m.sent;
@@ -972,6 +1017,7 @@ void gpu::check_empty() const {
     expect(u.claimed_blocks == 0 && u.child_blocks == 0, "blocks that hold places" + unit);
   }
   expect(!replies_ || replies_->empty(), "replies that were not sent");
+  expect(!translator_ || translator_->empty(), "addresses that were not translated");
   expect(held_requests_.empty() && held_events_.empty(), "what a page's move held");
   expect(decoalescer_.waiting() == 0 && rdma_waiting_.empty(), "remote loads without a reply");
   expect(waiting_children_.empty() && children_.empty(), "launched kernels that did not end");
@@ -1038,6 +1084,11 @@ void gpu::handle(const event& e) {
     replies_->handle(e);
   } else if (e.kind == kinds_.l2_remote_load) {
     reply(e);
+  } else if (e.kind == kinds_.translated) {
+    for (const page_waiter& w : translator_->answered(e.a, e.b)) {
+      if (--instruction_of(w.warp, w.instruction).untranslated != 0) continue;
+      push_issue(queue_.now(), w.warp, w.instruction);
+    }
   } else if (e.kind == kinds_.entry_free) {
     --units_[e.a].entries_used;
     resume(units_[e.a].waiting);

@@ -25,6 +25,8 @@
 #include "sim/gpu/memory.hpp"
 #include "sim/gpu/program.hpp"
 #include "sim/gpu/recorder.hpp"
+#include "sim/gpu/translation_counts.hpp"
+#include "sim/gpu/translator.hpp"
 #include "sim/remote/egress.hpp"
 #include "sim/remote/load_treatment.hpp"
 #include "sim/remote/masked_mshr.hpp"
@@ -71,6 +73,7 @@ struct gpu_counters {
   picoseconds read_latency = 0;  // of those, the sum: from this GPU's port until they are back
   std::uint64_t scalar = 0;      // of the accesses, those that went to scalar caches
   remote_load_counts loads;      // where remote loads are watched
+  translation_counts translations;
 
   // What kernels sent to other devices, and had from them: packets, and their bytes.
   std::uint64_t remote_transactions() const { return stores.packets + atomics + reads; }
@@ -89,6 +92,7 @@ class gpu final : public migrating_gpu {
     std::uint16_t l2_store = 0;
     std::uint16_t l2_remote_load = 0;  // of another GPU
     std::uint16_t entry_free = 0;
+    std::uint16_t translated = 0;
     std::uint16_t kernel_end = 0;
     std::uint16_t announced = 0;  // what a block of a tracked launch wrote is in the L2
     std::uint16_t child_placed = 0;
@@ -121,11 +125,11 @@ class gpu final : public migrating_gpu {
   void migrate_pages(page_migration* migration) { migration_ = migration; }
   void drain() override;
   void resume_remote() override;
-  picoseconds shoot_down() override;
+  picoseconds shoot_down(std::uint64_t address) override;
   void restart() override;
   picoseconds read_page(std::uint64_t address, std::uint32_t bytes) override;
   picoseconds write_page(std::uint64_t address, std::uint32_t bytes) override;
-  void page_arrived(const std::vector<page_waiter>& waiting) override;
+  void page_arrived(std::uint64_t address, const std::vector<page_waiter>& waiting) override;
 
   // The RDMA cache is taken into use, out of the L2.
   void begin_rdma_cache();
@@ -158,6 +162,7 @@ class gpu final : public migrating_gpu {
     found.stores = egress_.counts();
     found.loads.l2_loads = memory_.reads();
     found.loads.l2_hits = memory_.read_hits();
+    if (translator_) found.translations = translator_->counts();
     if (replies_) {
       found.read_payload += replies_->sent().payload;
       found.read_wire += replies_->sent().wire;
@@ -269,6 +274,10 @@ class gpu final : public migrating_gpu {
   void check_reaches(std::uint32_t owner) const;
   // Whether this GPU may access the line; otherwise the instruction waits for its page.
   bool has_page(std::uint32_t warp_id, std::uint32_t index, std::uint64_t line);
+  // Whether the instruction's next line has its translation; otherwise it waits for that.
+  bool translated(std::uint32_t warp_id, std::uint32_t index);
+  // An instruction that was woken for an entry waits for something else, and others can have it.
+  void pass_turn(compute_unit& u);
   void reply(const event& e);
   void load_done(std::uint32_t unit, std::uint32_t entry, line_access l);
   void line_arrived(std::uint32_t warp_id, instruction& i);
@@ -330,11 +339,13 @@ class gpu final : public migrating_gpu {
   std::array<std::uint32_t, operation_kinds> rates_;
   std::array<picoseconds, known_counts> issue_times_{};
   std::array<std::array<picoseconds, known_counts>, operation_kinds> pipe_times_{};
-  picoseconds lookup_ = 0;  // of a line in the L1
-  picoseconds half_port_;   // of what comes from other GPUs
+  picoseconds lookup_ = 0;       // of a line in the L1
+  picoseconds translation_ = 0;  // of its address, where the L1 TLB has it
+  picoseconds half_port_;        // of what comes from other GPUs
 
   memory memory_;
   egress egress_;
+  std::optional<translator> translator_;
   unpacker unpacker_;
   load_treatment* treatment_ = nullptr;  // of remote loads; null: none
   page_migration* migration_ = nullptr;  // of pages; null: they stay

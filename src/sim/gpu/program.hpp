@@ -60,7 +60,9 @@ struct instruction {
   std::uint16_t next_line = 0;  // of those not issued yet
   std::uint16_t pending = 0;    // lines under way
   bool issued = false;
-  bool uniform = false;  // a load of one element for all lanes
+  bool uniform = false;            // a load of one element for all lanes
+  std::uint16_t looked_up = 0;     // lines whose pages were looked up in a TLB
+  std::uint16_t untranslated = 0;  // of those
   picoseconds ready = 0;
   picoseconds began = 0;            // of a load: when it first asked for a line
   std::uint32_t dependents = none;  // first of a list through next_dependent

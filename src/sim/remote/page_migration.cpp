@@ -34,6 +34,11 @@ void page_migration::wait(std::uint32_t gpu, std::uint64_t page, const page_wait
   if (waiting.size() == 1) send(queue_.now(), gpu, host(), step::fault, page);
 }
 
+void page_migration::fault_at_host(std::uint32_t gpu, std::uint64_t page) {
+  faults_.push_back({gpu, page});
+  start_next();
+}
+
 void page_migration::drained(std::uint32_t gpu) {
   send(queue_.now(), gpu, host(), step::drained, current_.page);
 }
@@ -87,8 +92,7 @@ void page_migration::delivered(const message& m) {
   const std::uint32_t all = host();
   switch (static_cast<step>(m.unit)) {
     case step::fault:
-      faults_.push_back({m.from, page});
-      start_next();
+      fault_at_host(m.from, page);
       break;
     case step::drain:
       gpus_[m.to]->drain();
@@ -97,7 +101,8 @@ void page_migration::delivered(const message& m) {
       if (++answers_ == all) send(now, host(), owner_, step::shoot_down, page);
       break;
     case step::shoot_down:
-      send(std::max(now, gpus_[owner_]->shoot_down()), owner_, host(), step::shot_down, page);
+      send(std::max(now, gpus_[owner_]->shoot_down(address_of(page))), owner_, host(),
+           step::shot_down, page);
       break;
     case step::shot_down:
       send(now, host(), current_.gpu, step::move, page);
@@ -135,10 +140,13 @@ void page_migration::delivered(const message& m) {
       send_all(step::resume);
       break;
     case step::arrived: {
+      std::vector<page_waiter> waiting;
       const auto found = waiting_[m.to].find(page);
-      const std::vector<page_waiter> waiting = std::move(found->second);
-      waiting_[m.to].erase(found);
-      gpus_[m.to]->page_arrived(waiting);
+      if (found != waiting_[m.to].end()) {
+        waiting = std::move(found->second);
+        waiting_[m.to].erase(found);
+      }
+      gpus_[m.to]->page_arrived(address_of(page), waiting);
       break;
     }
     case step::resume:

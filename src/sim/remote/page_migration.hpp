@@ -4,7 +4,8 @@
 // A page is where it was placed until another GPU touches it; that GPU gets it, and then it stays,
 // so that all others reach it as remote memory. Each step is messages over the machine's links:
 //
-//   fault       the GPU tells the host, unless it has told of the page before
+//   fault       the GPU tells the host, unless it has told of the page before; where addresses are
+//               translated, the host finds it when it walks the page table
 //   drain       no GPU sends remote accesses; each answers when no remote load is under way
 //   shoot down  the owner's compute units stop and its caches are flushed
 //   move        the new owner asks the old one, which reads the page and sends it
@@ -37,13 +38,15 @@ class migrating_gpu {
   // under way, which may be at once.
   virtual void drain() = 0;
   virtual void resume_remote() = 0;
-  // Stops its compute units and flushes its caches; returns when they are empty.
-  virtual picoseconds shoot_down() = 0;
+  // Stops its compute units, and forgets where the page at `address` is; flushes its caches and
+  // returns when they are empty.
+  virtual picoseconds shoot_down(std::uint64_t address) = 0;
   virtual void restart() = 0;
   // A stretch of its memory is read, or written; returns when it has been.
   virtual picoseconds read_page(std::uint64_t address, std::uint32_t bytes) = 0;
   virtual picoseconds write_page(std::uint64_t address, std::uint32_t bytes) = 0;
-  virtual void page_arrived(const std::vector<page_waiter>& waiting) = 0;
+  // It may access the page at `address`, for which these have waited.
+  virtual void page_arrived(std::uint64_t address, const std::vector<page_waiter>& waiting) = 0;
 };
 
 class page_migration {
@@ -67,6 +70,8 @@ class page_migration {
   }
   // The instruction goes on, by page_arrived, when the page is usable.
   void wait(std::uint32_t gpu, std::uint64_t page, const page_waiter& w);
+  // The same, known at the host: page_arrived says when the page is usable.
+  void fault_at_host(std::uint32_t gpu, std::uint64_t page);
 
   // GPU `gpu` has no remote load under way.
   void drained(std::uint32_t gpu);

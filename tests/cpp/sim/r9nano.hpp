@@ -25,6 +25,7 @@ inline machine::machine r9nano() {
   g.l1 = {16 << 10, 4, 64, 64, 1, 60'000, 32, 64e9, false, true, true};
   g.scalar_l1 = {16 << 10, 4, 4, 60'000};
   g.l2 = {2048 << 10, 16, 64, 64, 16, 90'000, 32, 1024e9, true};
+  g.tlb = {4096, 64, 64, 2'000, 4, 4096, 64, 3'000, 64, 16, 100'000};
   g.port_l2_latency_ps = 30'000;
   g.dram = {std::uint64_t{4} << 30U, 512e9, 16, 40'000};
   g.copy_engines = 2;

@@ -44,7 +44,8 @@ kernel::remote_load_counts loads_of(node& n, const strided& k, grid shape = {1, 
 }
 
 // MGPUSim's idle round trips: 392 to 432 ns through one switch, 1052 to 1090 through three; within
-// 10 % of both ends.
+// 10 % of both ends. They begin at the port, behind the translation, whether that takes a walk, as
+// here for the miss, or no time, as for the hit.
 TEST(unified, idle_round_trips) {
   const auto round_trips = [](std::uint32_t home) {
     node n(test::r9nano(), 4, [] {});

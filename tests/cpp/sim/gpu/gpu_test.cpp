@@ -33,7 +33,7 @@ class nobody : public message_receiver {
 
 TEST(gpu, says_what_it_holds_until_its_kernel_has_ended) {
   const auto m = test::meshed(1, machine::protocol_kind::nvlink2);
-  const gpu::event_kinds kinds{3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, {14, 15}, {}};
+  const gpu::event_kinds kinds{3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, {15, 16}, {}};
   address_map addresses;
   event_queue queue;
   nobody receiver;

@@ -1,0 +1,100 @@
+// Translates the addresses that a GPU's compute units access: their L1 TLBs, the GPU's L2 TLB, and
+// requests to the host for what neither has (sim/remote/iommu.hpp).
+//
+// An access that misses waits for its page; others behind it go ahead. All that want a page which
+// is under way wait for the same answer, in an L1 TLB and in the L2 TLB. What finds no entry for
+// its page waits, in order, until one is free.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <unordered_map>
+#include <vector>
+
+#include "machine/machine.hpp"
+#include "sim/engine/event_queue.hpp"
+#include "sim/fabric/fabric.hpp"
+#include "sim/gpu/tlb.hpp"
+#include "sim/gpu/translation_counts.hpp"
+#include "sim/remote/page_migration.hpp"
+
+namespace interlace::sim {
+
+class translator {
+ public:
+  enum class answer : std::uint8_t {
+    there,
+    under_way,
+    no_entry,  // the L1 TLB asks for as many pages as it can
+  };
+
+  // `buffers` L1 TLBs. An event of `kind` (a: the L1 TLB, b: the page) answers one of them.
+  translator(std::uint32_t index, const machine::tlb& config, std::uint32_t buffers,
+             event_queue& queue, fabric& links, std::uint16_t kind);
+
+  std::uint64_t page_of(std::uint64_t address) const { return address >> page_shift_; }
+
+  // An access by way of an L1 TLB; asks for the page unless it is there. It counts, but for one
+  // that finds no entry.
+  answer look_up(std::uint32_t buffer, std::uint64_t page) {
+    if (!buffers_[buffer].entries.find(page)) return miss(buffer, page);
+    ++counts_.l1_hits;
+    return answer::there;
+  }
+  // An access of the instruction to a page that is not there. It goes on, as one of those that an
+  // event's handler returns, when the page is; what found no entry counts when there is one.
+  void wait(std::uint32_t buffer, std::uint64_t page, const page_waiter& w);
+
+  // The event; returns who goes on, without another look-up, once for each access.
+  std::vector<page_waiter> answered(std::uint32_t buffer, std::uint64_t page);
+  // The host has answered.
+  void walked(std::uint64_t page);
+
+  // A page is about to have another place.
+  void shoot_down(std::uint64_t page);
+
+  const translation_counts& counts() const { return counts_; }
+  bool empty() const;
+
+ private:
+  struct miss_entry {
+    std::uint64_t page = 0;
+    std::vector<page_waiter> waiting;
+  };
+  struct stalled {
+    std::uint64_t page = 0;
+    page_waiter who;
+  };
+  struct buffer_state {
+    tlb entries;
+    std::vector<miss_entry> misses;
+    std::deque<stalled> stalled_for_entry;
+  };
+  struct walk {
+    picoseconds asked = 0;
+    std::vector<std::uint32_t> waiting;  // L1 TLBs
+  };
+
+  answer miss(std::uint32_t buffer, std::uint64_t page);
+  static miss_entry* under_way(buffer_state& b, std::uint64_t page);
+  void ask_l2(std::uint32_t buffer, std::uint64_t page);
+  void ask_host(picoseconds time, std::uint64_t page);
+
+  std::uint32_t index_;
+  machine::tlb config_;
+  std::uint32_t page_shift_;
+  event_queue& queue_;
+  fabric& fabric_;
+  std::uint16_t kind_;
+  std::vector<buffer_state> buffers_;
+  tlb l2_;
+  std::unordered_map<std::uint64_t, walk> walks_;  // by page
+  struct l1_request {
+    std::uint32_t buffer = 0;
+    std::uint64_t page = 0;
+  };
+  std::deque<l1_request> stalled_;  // for an entry of the L2 TLB
+  translation_counts counts_;
+};
+
+}  // namespace interlace::sim

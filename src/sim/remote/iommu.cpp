@@ -1,0 +1,45 @@
+#include "sim/remote/iommu.hpp"
+
+#include <algorithm>
+#include <string>
+
+#include "base/errors.hpp"
+#include "sim/fabric/protocol.hpp"
+
+namespace interlace::sim {
+
+iommu::iommu(const machine::tlb& config, std::uint32_t gpus, event_queue& queue, fabric& links,
+             std::uint16_t kind)
+    : walk_(config.walk_ps), queue_(queue), fabric_(links), kind_(kind) {
+  for (std::uint32_t k = 0; k < config.walks; ++k) free_.push(0);
+  for (std::uint32_t g = 0; g < gpus; ++g) {
+    if (fabric_.reaches(g, fabric_.host()) && fabric_.reaches(fabric_.host(), g)) continue;
+    throw usage_error("no link leads from gpu" + std::to_string(g) +
+                      " to the host, where pages are walked; leave out the table [gpu.tlb] or add "
+                      "one");
+  }
+}
+
+void iommu::delivered(const message& m) {
+  const picoseconds end = std::max(queue_.now(), free_.top()) + walk_;
+  free_.pop();
+  free_.push(end);
+  queue_.push(end, kind_, m.from, 0, m.address);
+}
+
+void iommu::walked(std::uint32_t gpu, std::uint64_t page) {
+  if (fault_ && fault_(gpu, page)) return;
+  message m;
+  m.kind = message_kind::translation_reply;
+  m.from = static_cast<std::uint8_t>(fabric_.host());
+  m.to = static_cast<std::uint8_t>(gpu);
+  m.address = page;
+  m.payload = reply_bytes;
+  m.wire = read_reply_bytes(fabric_.protocol(fabric_.host(), gpu), reply_bytes);
+  ++counts_.replies;
+  counts_.payload += m.payload;
+  counts_.wire += m.wire;
+  fabric_.send(queue_.now(), m);
+}
+
+}  // namespace interlace::sim
