@@ -24,12 +24,12 @@ class use_tracker {
     return front != 0 && front != epoch_;
   }
   void read(std::uint32_t device, std::uint64_t element) {
+    if (element >= boundaries_[device] && element < boundaries_[device + 1]) return;  // its own
     std::uint32_t& stamp = read_[device][element];
     if (stamp == epoch_ + 1) return;
     stamp = epoch_ + 1;
-    // Written in the epoch before, or set before the first one, by another device.
-    const bool own = element >= boundaries_[device] && element < boundaries_[device + 1];
-    if (!own && front_stamp(element) == epoch_) ++used_now_;
+    // Written in the epoch before, or set before the first one.
+    if (front_stamp(element) == epoch_) ++used_now_;
   }
   void end_epoch() {
     if (epoch_ > 0) used_ += used_now_;

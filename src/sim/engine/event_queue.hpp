@@ -115,7 +115,8 @@ class event_queue {
     occupied_[k / 64] &= ~(std::uint64_t{1} << (k % 64));
     open_.clear();
     open_.swap(buckets_[k]);
-    for (std::size_t i = 0; i < open_.size(); ++i) order_.push_back(key_of(open_[i].time, i));
+    // Mostly in order already, so that from the back on little is left to sort.
+    for (std::size_t i = open_.size(); i-- > 0;) order_.push_back(key_of(open_[i].time, i));
     std::sort(order_.begin(), order_.end(), std::greater<>());
   }
 

@@ -1,6 +1,7 @@
 #include "sim/gpu/gpu.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <string>
 
 #include "base/errors.hpp"
@@ -83,9 +84,11 @@ void gpu::start_kernel(grid shape, const recorder::settings& record, const block
                       " bytes of shared memory does not fit a compute unit of " + config_.model);
   }
   fit_ = static_cast<std::uint32_t>(fit);
-  blocks_.clear();
-  free_blocks_.clear();
-  warps_.clear();
+  // What the programs of the kernel before had of memory is used again.
+  free_blocks_.resize(blocks_.size());
+  std::iota(free_blocks_.rbegin(), free_blocks_.rend(), 0U);
+  for (block_slot& b : blocks_) b.programs.resize(warps_per_block_);
+  warps_.resize(blocks_.size() * warps_per_block_);
   for (compute_unit& u : units_) {
     u.l1.invalidate();
     u.claimed_blocks = 0;
@@ -1059,7 +1062,13 @@ void gpu::handle(const event& e) {
     held_events_.push_back(e);
     return;
   }
-  if (e.kind == kinds_.l2_load) {
+  if (e.kind == kinds_.wake) {
+    if (warps_[e.a].state == warp_state::waiting || warps_[e.a].state == warp_state::ready) {
+      advance(e.a);
+    }
+  } else if (e.kind == kinds_.issue) {
+    issue_again(e.a, static_cast<std::uint32_t>(e.b));
+  } else if (e.kind == kinds_.l2_load) {
     const line_access l = line_access::unpack(e.b);
     push(memory_.read(e.time, l.line(), l.sectors()) + half_l2_, kinds_.load_done, e.a, e.b);
   } else if (e.kind == kinds_.load_done) {
@@ -1092,12 +1101,6 @@ void gpu::handle(const event& e) {
   } else if (e.kind == kinds_.entry_free) {
     --units_[e.a].entries_used;
     resume(units_[e.a].waiting);
-  } else if (e.kind == kinds_.wake) {
-    if (warps_[e.a].state == warp_state::waiting || warps_[e.a].state == warp_state::ready) {
-      advance(e.a);
-    }
-  } else if (e.kind == kinds_.issue) {
-    issue_again(e.a, static_cast<std::uint32_t>(e.b));
   } else if (e.kind == kinds_.block_start) {
     start_block(e.a);
   }
