@@ -643,6 +643,12 @@ class warp {
     f(lane_type(place_));
   }
 
+  // f(*this); the key is for nodes that record.
+  template <class F>
+  __device__ __forceinline__ void repeated(std::uint32_t, F&& f) const {
+    f(*this);
+  }
+
   // The same element for all lanes. A view that the kernel may write is read after a warp-wide
   // barrier, any other without.
   template <class View, class I>

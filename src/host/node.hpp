@@ -94,8 +94,9 @@ class node final : public kernel::cpu_node {
       kernel(block);
       checker_->end_block();
     } else {
-      silent_observer observer;
-      kernel::serial_block<silent_observer> block(observer, memory_, b, shape, options_.warp_width);
+      kernel::silent_observer observer;
+      kernel::serial_block<kernel::silent_observer> block(observer, memory_, b, shape,
+                                                          options_.warp_width);
       kernel(block);
     }
   }

@@ -13,12 +13,6 @@
 
 namespace interlace::host {
 
-struct silent_observer {
-  template <class I>
-  using index = I;
-  static constexpr bool active = false;
-};
-
 // Checks the promises of the memory model, and counts which delivered elements are read, and what
 // launches move and compute.
 class checking_observer {
@@ -59,6 +53,8 @@ class checking_observer {
   void on_uniform() {}
   void on_barrier(bool) {}
   void on_shuffle(std::uint32_t warp, std::uint32_t n, operation kind, std::uint32_t operations);
+  bool begin_repeated(std::uint32_t, std::uint32_t, const void*, std::uint32_t) { return false; }
+  void end_repeated() {}
   // Each element once, in its mapping, and stored by this block.
   void on_publish(std::uint32_t region, std::uint64_t begin, std::uint64_t end);
 

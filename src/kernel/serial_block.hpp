@@ -17,6 +17,10 @@
 //                                            n warp-wide register exchanges, m operations of each
 //                                            lane between them
 //   void on_publish(region, begin, end)
+//   bool begin_repeated(warp, lanes, place, key)
+//                                            a warp.repeated: true if the observer knows what its
+//                                            lanes do; then it sees nothing of them
+//   void end_repeated()                      if it did not
 #pragma once
 
 #include <algorithm>
@@ -54,6 +58,13 @@ enum class site_id : std::uintptr_t {};
 enum class access_kind : std::uint8_t { load, load_index, store, atomic, reduce };
 
 inline constexpr std::uint32_t no_instruction = 0xffffffffU;
+
+// Sees nothing.
+struct silent_observer {
+  template <class I>
+  using index = I;
+  static constexpr bool active = false;
+};
 
 struct access {
   access_kind kind = access_kind::load;
@@ -202,8 +213,13 @@ class lane_range {
   std::uint32_t instruction_;
 };
 
-template <class Observer>
-class serial_block;
+// What lanes and warps know of their block.
+struct block_place {
+  std::uint64_t index = 0;
+  std::uint64_t blocks = 0;
+  std::uint32_t threads = 0;
+  std::uint32_t warp_width = 0;  // a power of two
+};
 
 // Loads and stores of the views, for a lane (and, uniform, for a warp or a block).
 template <class Observer>
@@ -288,10 +304,15 @@ class serial_lane : public accessor<Observer> {
   using base::observer_;
 
  public:
-  serial_lane(const serial_block<Observer>& block, Observer& observer, std::uint32_t lane);
+  serial_lane(const block_place& block, Observer& observer, std::uint32_t lane)
+      : base(observer, block.index),
+        lane_(lane),
+        threads_(block.threads),
+        warp_width_(block.warp_width),
+        blocks_(block.blocks) {}
 
   std::uint32_t index() const { return lane_; }
-  std::uint32_t in_warp() const { return lane_ & (warp_width_ - 1); }  // a power of two
+  std::uint32_t in_warp() const { return lane_ & (warp_width_ - 1); }
   std::uint64_t global_index() const { return base::block_ * threads_ + lane_; }
   std::uint64_t global_count() const { return blocks_ * threads_; }
 
@@ -440,13 +461,12 @@ class serial_warp : public accessor<Observer> {
   using base::observer_;
 
  public:
-  serial_warp(const serial_block<Observer>& block, Observer& observer, std::uint32_t warp,
-              std::uint64_t block_index)
-      : base(observer, block_index), owner_(block), warp_(warp) {}
+  serial_warp(const block_place& block, Observer& observer, std::uint32_t warp)
+      : base(observer, block.index), place_(block), warp_(warp) {}
 
   std::uint32_t index() const { return warp_; }
   std::uint32_t count() const {
-    return (owner_.threads() + owner_.warp_width() - 1) / owner_.warp_width();
+    return (place_.threads + place_.warp_width - 1) / place_.warp_width;
   }
 
   template <class F>
@@ -454,7 +474,7 @@ class serial_warp : public accessor<Observer> {
     if constexpr (Observer::active) observer_->begin_segment();
     for (std::uint32_t lane = first(), end = last(); lane < end; ++lane) {
       if constexpr (Observer::active) observer_->begin_lane(lane);
-      f(serial_lane<Observer>(owner_, *observer_, lane));
+      f(serial_lane<Observer>(place_, *observer_, lane));
     }
     if constexpr (Observer::active) observer_->on_barrier(false);
   }
@@ -470,6 +490,24 @@ class serial_warp : public accessor<Observer> {
       return value;
     } else {
       return base::load(view, i, site);
+    }
+  }
+
+  // f(warp). An observer that has seen f with this key knows its instructions.
+  template <class F>
+  void repeated(std::uint32_t key, F&& f) const {
+    if constexpr (Observer::active) {
+      static constexpr char place{};  // of this F: no other has its address
+      if (observer_->begin_repeated(warp_, last() - first(), &place, key)) {
+        silent_observer silent;
+        f(serial_warp<silent_observer>(place_, silent, warp_));
+      } else {
+        f(*this);
+        observer_->end_repeated();
+      }
+    } else {
+      (void)key;
+      f(*this);
     }
   }
 
@@ -496,7 +534,7 @@ class serial_warp : public accessor<Observer> {
   warp_values<T> shuffle_xor(const lane_values<T>& state, std::uint32_t mask) const {
     note_shuffle(1);
     warp_values<T> result;
-    for (std::uint32_t k = 0; k < owner_.warp_width(); ++k) {
+    for (std::uint32_t k = 0; k < place_.warp_width; ++k) {
       const std::uint32_t from = first() + (k ^ mask);
       if (from < last() && first() + k < last()) result.values[k] = state.data()[from];
     }
@@ -511,8 +549,8 @@ class serial_warp : public accessor<Observer> {
   }
 
  private:
-  std::uint32_t first() const { return warp_ * owner_.warp_width(); }
-  std::uint32_t last() const { return std::min(owner_.threads(), first() + owner_.warp_width()); }
+  std::uint32_t first() const { return warp_ * place_.warp_width; }
+  std::uint32_t last() const { return std::min(place_.threads, first() + place_.warp_width); }
   void note_shuffle(std::uint32_t n, operation kind = operation::integer,
                     std::uint32_t operations = 0) const {
     if constexpr (Observer::active) {
@@ -527,7 +565,7 @@ class serial_warp : public accessor<Observer> {
     v.fill(fill);
     std::copy(state.data() + first(), state.data() + last(), v.begin());
     std::uint32_t steps = 0;
-    for (std::uint32_t mask = owner_.warp_width() / 2; mask != 0; mask /= 2, ++steps) {
+    for (std::uint32_t mask = place_.warp_width / 2; mask != 0; mask /= 2, ++steps) {
       for (std::uint32_t k = 0; k < mask; ++k) v[k] = op(v[k], v[k + mask]);
     }
     constexpr operation kind = std::is_integral_v<T> ? operation::integer
@@ -537,7 +575,7 @@ class serial_warp : public accessor<Observer> {
     return v[0];
   }
 
-  const serial_block<Observer>& owner_;
+  const block_place& place_;
   std::uint32_t warp_;
 };
 
@@ -589,28 +627,31 @@ class serial_block : public accessor<Observer> {
  public:
   serial_block(Observer& observer, block_memory& memory, std::uint64_t index, grid shape,
                std::uint32_t warp_width)
-      : base(observer, index), memory_(memory), shape_(shape), warp_width_(warp_width) {
+      : base(observer, index),
+        memory_(memory),
+        shared_bytes_(shape.shared_bytes),
+        place_{index, shape.blocks, shape.threads, warp_width} {
     memory_.reset();
   }
 
   std::uint64_t index() const { return base::block_; }
-  std::uint64_t count() const { return shape_.blocks; }
-  std::uint32_t threads() const { return shape_.threads; }
-  std::uint32_t warp_width() const { return warp_width_; }
+  std::uint64_t count() const { return place_.blocks; }
+  std::uint32_t threads() const { return place_.threads; }
+  std::uint32_t warp_width() const { return place_.warp_width; }
 
   template <class F>
   void each(F&& f) {
     if constexpr (Observer::active) observer_->begin_segment();
-    for (std::uint32_t lane = 0; lane < shape_.threads; ++lane) {
+    for (std::uint32_t lane = 0; lane < place_.threads; ++lane) {
       if constexpr (Observer::active) observer_->begin_lane(lane);
-      f(serial_lane<Observer>(*this, *observer_, lane));
+      f(serial_lane<Observer>(place_, *observer_, lane));
     }
     if constexpr (Observer::active) observer_->on_barrier(true);
   }
   template <class F>
   void each_warp(F&& f) {
-    for (std::uint32_t warp = 0; warp * warp_width_ < shape_.threads; ++warp) {
-      f(serial_warp<Observer>(*this, *observer_, warp, base::block_));
+    for (std::uint32_t warp = 0; warp * place_.warp_width < place_.threads; ++warp) {
+      f(serial_warp<Observer>(place_, *observer_, warp));
     }
     if constexpr (Observer::active) observer_->on_barrier(true);
   }
@@ -620,7 +661,8 @@ class serial_block : public accessor<Observer> {
   auto load(const View& view, const I& i, site_id site = INTERLACE_SITE) const {
     if constexpr (Observer::active) {
       observer_->begin_segment();
-      for (std::uint32_t lane = warp_width_; lane < shape_.threads; lane += warp_width_) {
+      for (std::uint32_t lane = place_.warp_width; lane < place_.threads;
+           lane += place_.warp_width) {
         observer_->begin_lane(lane);
         base::load(view, i, site);
         observer_->on_uniform();
@@ -638,10 +680,10 @@ class serial_block : public accessor<Observer> {
   shared_span<T> shared_array(std::uint32_t elements) {
     const std::size_t bytes = elements * sizeof(T);
     memory_.shared_used = (memory_.shared_used + alignof(T) - 1) / alignof(T) * alignof(T) + bytes;
-    if (memory_.shared_used > shape_.shared_bytes) {
+    if (memory_.shared_used > shared_bytes_) {
       throw model_error("a block takes " + std::to_string(memory_.shared_used) +
                         " bytes of shared memory but was launched with " +
-                        std::to_string(shape_.shared_bytes));
+                        std::to_string(shared_bytes_));
     }
     auto* data = static_cast<T*>(memory_.take(bytes, std::max(alignof(T), std::size_t{16})));
     // Poison: what a kernel reads before it wrote must not look right.
@@ -650,8 +692,8 @@ class serial_block : public accessor<Observer> {
   }
   template <class T>
   lane_values<T> make_lane_state(T initial) {
-    auto* data = static_cast<T*>(memory_.take(shape_.threads * sizeof(T), 16));
-    std::fill_n(data, shape_.threads, initial);
+    auto* data = static_cast<T*>(memory_.take(place_.threads * sizeof(T), 16));
+    std::fill_n(data, place_.threads, initial);
     return lane_values<T>(data, 0);
   }
 
@@ -666,17 +708,8 @@ class serial_block : public accessor<Observer> {
 
  private:
   block_memory& memory_;
-  grid shape_;
-  std::uint32_t warp_width_;
+  std::uint32_t shared_bytes_;
+  block_place place_;
 };
-
-template <class Observer>
-serial_lane<Observer>::serial_lane(const serial_block<Observer>& block, Observer& observer,
-                                   std::uint32_t lane)
-    : base(observer, block.index()),
-      lane_(lane),
-      threads_(block.threads()),
-      warp_width_(block.warp_width()),
-      blocks_(block.count()) {}
 
 }  // namespace interlace::kernel

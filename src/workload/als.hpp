@@ -112,10 +112,12 @@ struct normal_equations {
                                      std::uint32_t begin, std::uint32_t end) const {
       const std::uint32_t base = record_at(warp);
       const std::uint32_t groups = width_ / tiles;
-      warp.each([&](auto lane) {
-        right_[lane] = 0;
-        for (float& s : sums_[lane].v) s = 0;
-        lane.compute(operation::integer, 11);  // of the lane's group
+      warp.repeated(0, [&](const auto& same) {
+        same.each([&](auto lane) {
+          right_[lane] = 0;
+          for (float& s : sums_[lane].v) s = 0;
+          lane.compute(operation::integer, 11);  // of the lane's group
+        });
       });
       for (std::uint32_t first = begin; first < end; first += chunk) {
         const std::uint32_t count = end - first < chunk ? end - first : chunk;
@@ -124,14 +126,34 @@ struct normal_equations {
                             lane.store(staged, base + j * F + k, y);
                             right_[lane] += y * lane.load(ratings_.values, j + first);
                           });
-        warp.each([&](auto lane) {
-          // Those of the right side, above, and of the loop.
-          const std::uint32_t turns = passes<F>(count, width_);
-          lane.compute({.fp32 = turns, .integer = 2 * turns + 5});
-          const place p = place_of(lane);
-          if (p.group < groups) add_products(lane, base, p, count, groups);
+        warp.repeated(count, [&](const auto& same) {
+          same.each([&](auto lane) {
+            // Those of the right side, above, and of the loop.
+            const std::uint32_t turns = passes<F>(count, width_);
+            lane.compute({.fp32 = turns, .integer = 2 * turns + 5});
+            const place p = place_of(lane);
+            if (p.group < groups) add_products(lane, base, p, count, groups);
+          });
         });
       }
+      warp.repeated(0, [&](const auto& same) { make_record(same, base, groups); });
+    }
+
+    template <class Warp>
+    INTERLACE_KERNEL void finish(const Warp& warp, std::uint32_t n) const {
+      warp.repeated(n == 0, [&](const auto& same) { solve(same, n); });
+    }
+
+    template <class Lane>
+    INTERLACE_KERNEL void store(const Lane& lane, std::uint32_t row) const {
+      lane.store(own_, (ratings_.first_row + row) * F + lane.in_warp(), right_[lane]);
+    }
+
+   private:
+    // The sums of all lanes, in shared memory.
+    template <class Warp>
+    INTERLACE_KERNEL void make_record(const Warp& warp, std::uint32_t base,
+                                      std::uint32_t groups) const {
       for (std::uint32_t apart = F; apart < width_; apart *= 2) {
         const auto more = warp.shuffle_xor(right_, apart);
         warp.each([&](auto lane) { right_[lane] += more[lane]; });
@@ -153,9 +175,9 @@ struct normal_equations {
       });
     }
 
-    // Solves, a lane a row of the matrix.
+    // A lane has a row of the matrix.
     template <class Warp>
-    INTERLACE_KERNEL void finish(const Warp& warp, std::uint32_t n) const {
+    INTERLACE_KERNEL void solve(const Warp& warp, std::uint32_t n) const {
       const std::uint32_t base = record_at(warp);
       const float ridge = lambda_ * static_cast<float>(n);
       warp.each([&](auto lane) {
@@ -222,12 +244,6 @@ struct normal_equations {
       warp.each([&](auto lane) { right_[lane] = pivot_[lane]; });
     }
 
-    template <class Lane>
-    INTERLACE_KERNEL void store(const Lane& lane, std::uint32_t row) const {
-      lane.store(own_, (ratings_.first_row + row) * F + lane.in_warp(), right_[lane]);
-    }
-
-   private:
     // The tile that a lane holds, and which of the ratings in flight it takes.
     struct place {
       std::uint32_t group, row, column;

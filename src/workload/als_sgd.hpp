@@ -83,21 +83,7 @@ struct gradient {
       for (std::uint32_t from = begin; from < end; from += width_) {
         const std::uint32_t n = end - from < width_ ? end - from : width_;
         predictor_.predict(warp, ratings_, other, from, n);
-        warp.each(
-            [&](auto lane) { lane.store(staged, base + lane.in_warp(), predictor_.error(lane)); });
-        warp.each([&](auto lane) {
-          const std::uint32_t k = lane.in_warp() % F;
-          float s = sum_[lane];
-          for (auto j : lane.range(lane.in_warp() / F, n, width_ / F)) {
-            s += lane.load(staged, base + j) *
-                 lane.load(predictor_.staged(), factors + j * (F + 1) + k);
-          }
-          sum_[lane] = s;
-          // The loop is unrolled to four ratings, then two and one.
-          const std::uint32_t turns = passes<F>(n, width_);
-          lane.compute({.fp32 = turns,
-                        .integer = 19 + 6 * (turns / 4) + 6 * (turns / 2 % 2) + 4 * (turns % 2)});
-        });
+        warp.repeated(n, [&](const auto& same) { add_errors(same, base, factors, n); });
       }
       for (std::uint32_t apart = F; apart < width_; apart *= 2) {
         const auto more = warp.shuffle_xor(sum_, apart);
@@ -132,6 +118,27 @@ struct gradient {
     }
 
    private:
+    // The products of n ratings' errors and factors.
+    template <class Warp>
+    INTERLACE_KERNEL void add_errors(const Warp& warp, std::uint32_t base, std::uint32_t factors,
+                                     std::uint32_t n) const {
+      warp.each(
+          [&](auto lane) { lane.store(staged, base + lane.in_warp(), predictor_.error(lane)); });
+      warp.each([&](auto lane) {
+        const std::uint32_t k = lane.in_warp() % F;
+        float s = sum_[lane];
+        for (auto j : lane.range(lane.in_warp() / F, n, width_ / F)) {
+          s += lane.load(staged, base + j) *
+               lane.load(predictor_.staged(), factors + j * (F + 1) + k);
+        }
+        sum_[lane] = s;
+        // The loop is unrolled to four ratings, then two and one.
+        const std::uint32_t turns = passes<F>(n, width_);
+        lane.compute({.fp32 = turns,
+                      .integer = 19 + 6 * (turns / 4) + 6 * (turns / 2 % 2) + 4 * (turns % 2)});
+      });
+    }
+
     const gradient& method_;
     const rating_rows& ratings_;
     const replicated<float>& own_;

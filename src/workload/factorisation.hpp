@@ -148,8 +148,10 @@ class predictor {
       lane.store(staged_, base + lane.in_warp(), number(lane));
       lane.compute(operation::integer, 8);
     });
-    warp.each([&](auto lane) {
-      for (auto k : lane.range(0U, F)) factor_[lane].v[k] = lane.load(staged_, base + k);
+    warp.repeated(0, [&](const auto& same) {
+      same.each([&](auto lane) {
+        for (auto k : lane.range(0U, F)) factor_[lane].v[k] = lane.load(staged_, base + k);
+      });
     });
   }
 

@@ -16,6 +16,7 @@ void recorder::begin_block(const settings& s, std::vector<warp_program>& program
   warp_ = none;
   first_id_ = 0;
   published_ = false;
+  repeating_warp_ = none;
   if (s.log == nullptr) return;
   if (logged_launch_ != s.launch) {
     logged_launch_ = s.launch;
@@ -202,6 +203,57 @@ void recorder::on_shuffle(std::uint32_t warp, std::uint32_t n, operation kind,
   if (settings_->totals == nullptr) return;
   settings_->totals->operations[static_cast<std::size_t>(kind)] +=
       std::uint64_t{operations} * settings_->warp_width;
+}
+
+bool recorder::begin_repeated(std::uint32_t warp, std::uint32_t lanes, const void* place,
+                              std::uint32_t key) {
+  // Who adds accesses up or takes them down wants every lane's.
+  if (settings_->totals != nullptr || settings_->log != nullptr) return false;
+  if (repeating_warp_ != none) {
+    throw model_error("a stretch of a kernel that is said to repeat has another one in it");
+  }
+  flush();
+  warp_ = none;
+  const repeated_name name{place, key, lanes};
+  std::vector<instruction>& program = (*programs_)[warp].instructions;
+  const auto known = repeated_.find(name);
+  if (known != repeated_.end()) {
+    const auto before = static_cast<std::uint32_t>(program.size());
+    program.insert(program.end(), known->second.begin(), known->second.end());
+    for (std::size_t k = before; k < program.size(); ++k) {
+      if (program[k].depends != none) program[k].depends += before;
+    }
+    return true;
+  }
+  repeating_ = name;
+  repeating_warp_ = warp;
+  repeating_from_ = program.size();
+  repeating_lines_ = (*programs_)[warp].lines.size();
+  return false;
+}
+
+void recorder::end_repeated() {
+  if (repeating_warp_ == none) return;
+  flush();
+  warp_ = none;
+  const warp_program& from = (*programs_)[repeating_warp_];
+  repeating_warp_ = none;
+  if (from.lines.size() != repeating_lines_) {
+    throw model_error(
+        "a stretch of a kernel that is said to repeat reaches memory that is not "
+        "shared, whose addresses may differ each time");
+  }
+  if (repeated_size_ > most_repeated) {
+    repeated_.clear();
+    repeated_size_ = 0;
+  }
+  std::vector<instruction>& to = repeated_[repeating_];
+  to.assign(from.instructions.begin() + static_cast<std::ptrdiff_t>(repeating_from_),
+            from.instructions.end());
+  for (instruction& i : to) {
+    if (i.depends != none) i.depends -= static_cast<std::uint32_t>(repeating_from_);
+  }
+  repeated_size_ += to.size();
 }
 
 std::uint32_t recorder::bank_cycles(const node& n, const std::uint64_t* addresses) {

@@ -4,11 +4,15 @@
 // source and their enclosing lane.range loops are in the same iterations. A lane that reaches an
 // instruction nobody reached before inserts it behind the one it executed last, which keeps program
 // order whatever path the first lane took.
+//
+// Of a warp.repeated, what one warp's lanes did is kept and given to all others.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <map>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -121,6 +125,10 @@ class recorder {
   void on_uniform();
   void on_barrier(bool whole_block);
   void on_shuffle(std::uint32_t warp, std::uint32_t n, operation kind, std::uint32_t operations);
+  bool begin_repeated(std::uint32_t warp, std::uint32_t lanes, const void* place,
+                      std::uint32_t key);
+  // Throws model_error if the lanes reached memory that is not shared.
+  void end_repeated();
   void on_publish(std::uint32_t, std::uint64_t begin, std::uint64_t end) {
     if (settings_->chunks == nullptr) return;
     published_ = true;
@@ -241,6 +249,10 @@ class recorder {
   // Takes the instruction down that a program was given last; `n` is the node of an access.
   void log(std::uint32_t warp, const node& n, const std::uint64_t* addresses) const;
 
+  // Of a warp.repeated: its place in the source, key, and how many lanes the warp has.
+  using repeated_name = std::tuple<const void*, std::uint32_t, std::uint32_t>;
+
+  static constexpr std::size_t most_repeated = 1U << 16U;  // instructions that are kept
   static constexpr std::uint64_t iteration_step = 0x9E3779B97F4A7C15U;  // odd: no two are the same
   static constexpr std::uint32_t nowhere = none - 1;                    // behind no instruction
   static constexpr std::uint32_t small_segment = 12;  // nodes that are faster looked through
@@ -272,6 +284,12 @@ class recorder {
   std::vector<std::uint64_t> table_ = std::vector<std::uint64_t>(1024, 0);
   std::uint32_t table_shift_ = 54;  // 64 - log2 of the table's size
   std::uint32_t segment_ = 1;
+  std::map<repeated_name, std::vector<instruction>> repeated_;  // depends: within each
+  std::size_t repeated_size_ = 0;                               // instructions of all
+  repeated_name repeating_;                                     // being recorded
+  std::uint32_t repeating_warp_ = none;                         // whose; none: nothing is
+  std::size_t repeating_from_ = 0;                              // instructions before it
+  std::size_t repeating_lines_ = 0;                             // lines before it
   std::uint32_t logged_launch_ = none;
   std::uint64_t next_block_ = 0;  // of it
 };

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "each_node.hpp"
+#include "sim/trace/temporary_file.hpp"
 #include "workload/als_sgd.hpp"
 #include "workload/random.hpp"
 
@@ -304,6 +305,44 @@ TEST(als_sgd, one_step_of_16) { compare_sgd<16, workload::als_sgd>(1, 2); }
 TEST(als_sgd, three_steps_of_32) { compare_sgd<32, workload::als_sgd>(3, 1); }
 TEST(als_sgd, one_step_of_16_by_lane) { compare_sgd<16, workload::als_sgd_by_lane>(1, 2); }
 TEST(als_sgd, three_steps_of_32_by_lane) { compare_sgd<32, workload::als_sgd_by_lane>(3, 1); }
+
+// What is said to repeat does: where a run is recorded every lane is looked at, and it takes the
+// same time to the picosecond.
+template <class Work, class... Method>
+void expect_repeats(std::uint32_t f, Method... method) {
+  const auto r = skewed(80, 40, 5);
+  for (const std::uint32_t width : {32U, 64U}) {
+    auto machine = test::meshed(2, machine::protocol_kind::nvlink2);
+    machine.gpu.warp_width = width;
+    const auto run = [&](const std::string& record_to) {
+      sim::node node(machine, 2, [] {});
+      const auto how = kernel::mechanism::inline_stores;
+      Work work(node, r.view(), cut(r.users.rows(), f, 2, how), cut(r.items.rows(), f, 2, how),
+                method...);
+      work.reset({start_values(r.users.rows() * f, 1), start_values(r.items.rows() * f, 2)});
+      if (!record_to.empty()) node.record(record_to);
+      const auto result = node.run([&] {
+        for (int k = 0; k < 2; ++k) work.enqueue_iteration(true);
+      });
+      if (!record_to.empty()) node.finish_recording();
+      return result;
+    };
+    const test::temporary_file file;
+    const auto every_lane = run(file.path());
+    const auto repeated = run("");
+    EXPECT_EQ(repeated.time_s, every_lane.time_s) << width;
+    EXPECT_EQ(repeated.accesses, every_lane.accesses) << width;
+  }
+}
+
+TEST(als, what_is_said_to_repeat_does) {
+  expect_repeats<workload::als<sim::node, 16>>(16, lambda);
+  expect_repeats<workload::als<sim::node, 32>>(32, lambda);
+}
+TEST(als_sgd, what_is_said_to_repeat_does) {
+  expect_repeats<workload::als_sgd<sim::node, 16>>(16, lambda, 0.02F, 2U);
+  expect_repeats<workload::als_sgd<sim::node, 32>>(32, lambda, 0.02F, 1U);
+}
 
 // A lane stores a number of its row at a time, F numbers from its neighbour's.
 TEST(als_sgd, lanes_store_one_number_each) {

@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <type_traits>
 #include <vector>
 
+#include "base/errors.hpp"
 #include "kernel/serial_block.hpp"
 
 namespace interlace::sim::recorder_tests {
@@ -144,6 +146,79 @@ TEST(recorder, plain_loops_repeat_the_instruction) {
   const auto programs = record(repeated{}, words, 32);
   ASSERT_EQ(programs[0].instructions.size(), 4U);
   for (std::size_t k = 0; k < 3; ++k) EXPECT_EQ(programs[0].instructions[k].line_count, 1);
+}
+
+// Each warp stores a row of a tile and adds it up; the lanes of longer rows conflict.
+struct tile_sums {
+  bool apart = false;  // no two warps have a key
+  std::uint32_t* recorded = nullptr;
+  template <class Block>
+  void operator()(Block& block) const {
+    auto tile = shared<std::uint32_t>(block, 4 * 256);
+    auto sum = lane_state<std::uint32_t>(block, 0);
+    block.each_warp([&](auto warp) {
+      const std::uint32_t stride = warp.index() % 2 + 1;
+      const std::uint32_t first = warp.index() * 256;
+      warp.repeated(apart ? 10 + warp.index() : stride, [&](const auto& same) {
+        using lane_type = kernel::serial_warp<recorder>;
+        *recorded += std::is_same_v<std::decay_t<decltype(same)>, lane_type>;
+        same.each([&](auto lane) {
+          lane.store(tile, first + lane.in_warp() * stride, lane.index());
+          lane.compute({.fp32 = 2, .integer = stride});
+        });
+        same.each([&](auto lane) {
+          for (auto k : lane.range(0U, stride + 1))
+            sum[lane] += lane.load(tile, first + k * stride);
+        });
+        same.sum(sum);
+      });
+      warp.each([&](auto lane) { lane.store(tile, first + lane.in_warp(), sum[lane]); });
+    });
+  }
+};
+
+TEST(recorder, what_repeats_is_recorded_once_for_a_key) {
+  for (const std::uint32_t width : {32U, 64U}) {
+    for (const std::uint32_t threads : {4 * width, 3 * width + 5}) {
+      std::uint32_t once = 0;
+      std::uint32_t each = 0;
+      const auto found = record(tile_sums{false, &once}, words, threads, width);
+      const auto all = record(tile_sums{true, &each}, words, threads, width);
+      EXPECT_EQ(each, 4U);
+      EXPECT_EQ(once, threads % width == 0 ? 2U : 3U);  // a part of a warp is by itself
+      ASSERT_EQ(found.size(), all.size());
+      for (std::size_t w = 0; w < all.size(); ++w) {
+        ASSERT_EQ(kinds(found[w]), kinds(all[w])) << w;
+        for (std::size_t i = 0; i < all[w].instructions.size(); ++i) {
+          EXPECT_EQ(found[w].instructions[i].op, all[w].instructions[i].op);
+          EXPECT_EQ(found[w].instructions[i].count, all[w].instructions[i].count);
+          EXPECT_EQ(found[w].instructions[i].depends, all[w].instructions[i].depends);
+        }
+      }
+    }
+  }
+}
+
+struct repeated_loads {
+  local<std::uint32_t> data{words, 4096};
+  bool within = false;
+  template <class Block>
+  void operator()(Block& block) const {
+    block.each_warp([&](auto warp) {
+      warp.repeated(0, [&](const auto& same) {
+        if (within) {
+          same.repeated(1, [](const auto&) {});
+        } else {
+          same.each([&](auto lane) { lane.load(data, lane.index()); });
+        }
+      });
+    });
+  }
+};
+
+TEST(recorder, only_shared_memory_repeats) {
+  EXPECT_THROW(record(repeated_loads{}, words, 32), model_error);
+  EXPECT_THROW(record(repeated_loads{.within = true}, words, 32), model_error);
 }
 
 }  // namespace
