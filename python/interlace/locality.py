@@ -30,9 +30,11 @@ FORMAT = 1
 MACHINE = "4x-r9nano"
 THRESHOLDS = (0.02, 0.2, 0.4)  # remote, block, hit: DualOpt, Table 1
 DIRECT = "direct"
-# Pages that move; each step of DualOpt alone, and on those before it; what an engine chooses.
+# Pages that move; each step of DualOpt alone, and on those before it; what an engine chooses, once,
+# whenever what it sees changes, or for each page.
 MECHANISMS = (
     DIRECT, "page-migration", "bypass", "fine-grained", "coalesced", "rdma-cache", "dualopt",
+    "dualopt-adaptive", "dualopt-pages",
 )  # fmt: skip
 LOCAL, FINE, CACHED = "local", "cache-insensitive", "cache-friendly"
 PUBLISHED = {  # DualOpt, Table 2
@@ -95,6 +97,8 @@ class Loads(msgspec.Struct, frozen=True):
     coalesced_pieces: int
     cache_hits: int
     cache_misses: int
+    coalesced_pages: int
+    cached_pages: int
     migrated_pages: int
     remote_by_words: list[int]  # remote loads by how many words of 4 bytes lanes want, less one
     l2_loads: int
@@ -143,7 +147,7 @@ class Row(msgspec.Struct, frozen=True):
     hit_rate: float  # of remote loads, in the L1
     locality: str
     published: str  # its class in DualOpt's Table 2
-    decision: Decision | None  # of dualopt
+    decisions: list[Decision]  # of dualopt one, of dualopt-adaptive as many as it took
     mgpusim: dict[str, float] | None  # the same run in MGPUSim
 
 
@@ -205,7 +209,6 @@ def _row(
     used = _share(loads.remote_useful_bytes, line * loads.remote_loads)
     hits = _share(loads.remote_hits, loads.remote_loads)
     printed = MGPUSIM.get((it.name, gpus)) if comparable and mechanism == DIRECT else None
-    decision = found["decision"]
     names = ("vector_accesses", "remote_reads", "remote_writes", "kernel_us")
     return Row(
         program=it.name,
@@ -223,7 +226,7 @@ def _row(
         hit_rate=hits,
         locality=classify(share, used, hits, _thresholds(machine)),
         published=PUBLISHED[it.name],
-        decision=None if decision is None else Decision(**decision),
+        decisions=[Decision(**decision) for decision in found["decisions"]],
         mgpusim=None if printed is None else dict(zip(names, map(float, printed), strict=True)),
     )
 
@@ -303,7 +306,7 @@ def _translations(rows: Sequence[Row]) -> list[str]:
 def _decisions(rows: Sequence[Row]) -> list[str]:
     """What engines decided, and by what."""
     lines = [
-        f"  {row.program}, {row.gpus} GPUs: {it.choice}"
+        f"  {row.program}, {row.gpus} GPUs, {row.mechanism}: {it.choice}"
         + (
             f" after {1e6 * it.when_s:,.0f} us"
             if it.made
@@ -312,7 +315,7 @@ def _decisions(rows: Sequence[Row]) -> list[str]:
         + f"; {it.remote:,} of {it.accesses:,} accesses remote ({it.remote_ratio:.1%}), "
         f"{it.block_utilisation:.1%} of a line used, {it.hit_rate:.1%} hits"
         for row in rows
-        if (it := row.decision) is not None
+        for it in row.decisions
     ]
     return ["Decisions:", *lines] if lines else []
 
@@ -401,7 +404,7 @@ def locality_command(
         typer.Option(
             "--mechanism", "-m", metavar="LIST",
             help="What becomes of remote loads: direct, page-migration, bypass, fine-grained, "
-            "coalesced, rdma-cache, dualopt.",
+            "coalesced, rdma-cache, dualopt, dualopt-adaptive, dualopt-pages.",
         ),
     ] = DIRECT,
     jobs: Annotated[

@@ -212,6 +212,12 @@ class DualOpt(_Table, frozen=True, kw_only=True):
     hit_threshold: Annotated[float, Meta(ge=0, le=1)] = 0.4
     monitored_accesses: Count = 20000
     warm_up_accesses: Annotated[int, Meta(ge=0, le=1 << 30)]
+    # An engine that keeps watching: windows that change its mind, and of so many compute units one
+    # that keeps looking into its L1. Not of the paper.
+    agreeing_windows: Annotated[int, Meta(ge=1, le=1024)] = 2
+    looking_compute_units: Annotated[int, Meta(ge=1, le=1024)] = 64
+    # Remote loads of a page before it is treated by itself. Not of the paper.
+    page_loads: Annotated[int, Meta(ge=1, le=1 << 20)] = 64
 
 
 class Gpu(_Table, frozen=True, kw_only=True):
@@ -1032,6 +1038,9 @@ DUALOPT_FIELDS: _Fields = (
     ("hit_threshold", "hit_threshold", None),
     ("monitored_accesses", "monitored", None),
     ("warm_up_accesses", "warm_up", None),
+    ("agreeing_windows", "agreeing_windows", None),
+    ("looking_compute_units", "looking_units", None),
+    ("page_loads", "page_loads", None),
 )
 
 _WHOLE = ("bytes", "_ps")  # C++ fields that end so are integers; rates are doubles

@@ -276,7 +276,9 @@ struct remote_load_counts {
   std::uint64_t cache_hits = 0;     // of the RDMA caches
   std::uint64_t cache_misses = 0;
   std::array<std::uint64_t, 32>
-      by_words{};  // remote ones, by the words of 4 that lanes want, less 1
+      by_words{};                     // remote ones, by the words of 4 that lanes want, less 1
+  std::uint64_t coalesced_pages = 0;  // that are treated by themselves, so
+  std::uint64_t cached_pages = 0;
   std::uint64_t migrated_pages = 0;
   std::uint64_t l2_loads = 0;  // and atomics, that came to second-level caches
   std::uint64_t l2_hits = 0;   // of those, whose sectors were there or on their way
@@ -291,7 +293,7 @@ struct remote_load_counts {
   std::uint64_t walks = 0;
   std::uint64_t walk_wire = 0;  // bytes of requests and replies
   double mean_walk_s = 0;       // from a request until its answer; of a page that moves until then
-  remote_load_decision decision;
+  std::vector<remote_load_decision> decisions;  // of an engine, in their order
 };
 
 struct run_result {

@@ -15,8 +15,13 @@ remote_load_options parse_remote_loads(const std::string& name) {
     o.steps.cache = true;
     return o;
   }
-  if (name == "dualopt") {
+  if (name == "dualopt" || name == "dualopt-adaptive") {
     o.decide = true;
+    o.watch = name != "dualopt";
+    return o;
+  }
+  if (name == "dualopt-pages") {
+    o.pages = true;
     return o;
   }
   o.steps.bypass = true;
@@ -27,7 +32,7 @@ remote_load_options parse_remote_loads(const std::string& name) {
   if (name == "coalesced") return o;
   throw usage_error("unknown mechanism '" + name +
                     "' for remote loads; there are direct, page-migration, bypass, fine-grained, "
-                    "coalesced, rdma-cache and dualopt");
+                    "coalesced, rdma-cache, dualopt, dualopt-adaptive and dualopt-pages");
 }
 
 }  // namespace interlace::kernel

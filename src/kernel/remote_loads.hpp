@@ -18,18 +18,21 @@ struct remote_load_steps {
 struct remote_load_options {
   remote_load_steps steps;  // from the start
   bool decide = false;      // a decision engine turns steps on
+  bool watch = false;       // and goes on watching, and may change its mind
+  bool pages = false;       // steps are turned on for each page by itself
   bool migrate = false;     // pages move to the first GPU that touches them from afar
-  bool any() const { return decide || migrate || steps != remote_load_steps{}; }
+  bool any() const { return decide || pages || migrate || steps != remote_load_steps{}; }
 };
 
 // "direct", "page-migration", "bypass", "fine-grained" (and bypass), "coalesced" (and both),
-// "rdma-cache" or "dualopt", which decides. Throws usage_error for another name.
+// "rdma-cache"; "dualopt", which decides, "dualopt-adaptive", which goes on deciding, or
+// "dualopt-pages", which does for each page. Throws usage_error for another name.
 remote_load_options parse_remote_loads(const std::string& name);
 
-// What a decision engine found: 0 to 1 each.
+// What a decision engine found in a window: 0 to 1 each.
 struct remote_load_decision {
   bool made = false;   // false: the run ended before, and it is what would have been decided
-  std::string choice;  // "none", "coalesced" or "rdma-cache"; empty where there is no engine
+  std::string choice;  // "none", "coalesced" or "rdma-cache"
   double when_s = 0;
   std::uint64_t accesses = 0;
   std::uint64_t remote = 0;

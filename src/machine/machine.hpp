@@ -103,6 +103,11 @@ struct dualopt {
   double hit_threshold = 0.4;
   std::uint64_t monitored = 20'000;  // remote accesses before the decision
   std::uint64_t warm_up = 0;         // accesses before those
+  // Of an engine that keeps watching: so many windows in a row change its mind, and of so many
+  // compute units one keeps looking into its L1.
+  std::uint32_t agreeing_windows = 2;
+  std::uint32_t looking_units = 64;
+  std::uint32_t page_loads = 64;  // remote ones, before a page is treated by itself
 };
 
 // What CUDA graphs of copies cost the host thread: times of a graph, and of each of its nodes.

@@ -106,6 +106,9 @@ void check_dualopt(const gpu& unit, problems& found) {
                 "gpu.dualopt.packet_bytes has no room for a piece");
   found.require(d.buffer_pieces >= 16, "gpu.dualopt.buffer_pieces is less than 16");
   found.require(d.monitored > 0, "gpu.dualopt.monitored is 0");
+  found.require(d.agreeing_windows > 0, "gpu.dualopt.agreeing_windows is 0");
+  found.require(d.page_loads > 0, "gpu.dualopt.page_loads is 0");
+  found.require(d.looking_units > 0, "gpu.dualopt.looking_units is 0");
   const std::uint64_t row = std::uint64_t{d.rdma_cache_ways} * unit.l2.line_bytes;
   found.require(row != 0 && d.rdma_cache_bytes % row == 0,
                 "gpu.dualopt.rdma_cache_bytes is not a multiple of its ways x line_bytes");

@@ -96,7 +96,10 @@ void bind_gpu(nb::module_& module) {
       .def_rw("block_threshold", &dualopt::block_threshold)
       .def_rw("hit_threshold", &dualopt::hit_threshold)
       .def_rw("monitored", &dualopt::monitored)
-      .def_rw("warm_up", &dualopt::warm_up);
+      .def_rw("warm_up", &dualopt::warm_up)
+      .def_rw("agreeing_windows", &dualopt::agreeing_windows)
+      .def_rw("looking_units", &dualopt::looking_units)
+      .def_rw("page_loads", &dualopt::page_loads);
 
   using machine::tlb;
   nb::class_<tlb>(module, "Tlb")

@@ -132,6 +132,8 @@ nb::dict load_counts(const kernel::remote_load_counts& c) {
   d["cache_hits"] = c.cache_hits;
   d["cache_misses"] = c.cache_misses;
   d["remote_by_words"] = std::vector<std::uint64_t>(c.by_words.begin(), c.by_words.end());
+  d["coalesced_pages"] = c.coalesced_pages;
+  d["cached_pages"] = c.cached_pages;
   d["migrated_pages"] = c.migrated_pages;
   d["l2_loads"] = c.l2_loads;
   d["l2_hits"] = c.l2_hits;
@@ -147,9 +149,7 @@ nb::dict load_counts(const kernel::remote_load_counts& c) {
   return d;
 }
 
-// None where no engine decides.
-nb::object decision_dict(const kernel::remote_load_decision& decided) {
-  if (decided.choice.empty()) return nb::none();
+nb::dict decision_dict(const kernel::remote_load_decision& decided) {
   nb::dict d;
   d["made"] = decided.made;
   d["choice"] = decided.choice;
@@ -198,7 +198,9 @@ result_dict run_on(const std::string& node, const machine::machine* described, c
   d["cpu_s"] = cpu_s;
   d["link_bytes"] = result.run.wire.useful + result.run.wire.wasted + result.run.wire.protocol;
   d["loads"] = load_counts(result.run.loads);
-  d["decision"] = decision_dict(result.run.loads.decision);
+  nb::list decisions;
+  for (const auto& one : result.run.loads.decisions) decisions.append(decision_dict(one));
+  d["decisions"] = decisions;
   auto found = std::make_unique<std::vector<float>>(std::move(result.values));
   float* first = found->data();
   const std::size_t count = found->size();

@@ -459,6 +459,8 @@ kernel::run_result node::finish() {
                     c.loads.cache_hits,
                     c.loads.cache_misses,
                     c.loads.by_words,
+                    simulation_.pages_treated(optimisation::coalesce),
+                    simulation_.pages_treated(optimisation::cache),
                     pages.pages,
                     c.loads.l2_loads,
                     c.loads.l2_hits,
@@ -471,7 +473,7 @@ kernel::run_result node::finish() {
                     c.translations.walks,
                     walk_wire,
                     mean(c.translations.walk_latency, c.translations.walks),
-                    simulation_.load_decision()};
+                    simulation_.load_decisions()};
   }
   kernel::remote_store_counts& stores = result.stores;
   stores.stores = c.stores.stores;

@@ -71,15 +71,17 @@ void simulation::treat_loads(const kernel::remote_load_options& options) {
     return;
   }
   // The caches may be in use from the start.
-  const auto begin = [this] {
-    for (const auto& g : gpus_) g->begin_rdma_cache();
+  const auto cache = [this](bool used) {
+    for (const auto& g : gpus_) g->use_rdma_cache(used);
   };
-  treatment_ = std::make_unique<load_treatment>(machine_.gpu, options, begin);
+  treatment_ = std::make_unique<load_treatment>(machine_.gpu, options, addresses_.unified_slot(),
+                                                addresses_.page_bytes, cache);
   for (const auto& g : gpus_) g->treat_loads(treatment_.get());
 }
 
-kernel::remote_load_decision simulation::load_decision() const {
-  return treatment_ ? treatment_->decision(ended_) : kernel::remote_load_decision{};
+std::vector<kernel::remote_load_decision> simulation::load_decisions() const {
+  if (!treatment_) return {};
+  return treatment_->decisions(ended_);
 }
 
 task_id simulation::add_task(task_kind kind, std::uint32_t device, std::uint32_t work,

@@ -111,7 +111,10 @@ class simulation : private message_receiver {
   // What the host's part of translating addresses put on the links.
   iommu::counts walked() const { return iommu_ ? iommu_->counted() : iommu::counts{}; }
   // What a decision engine found; empty without one.
-  kernel::remote_load_decision load_decision() const;
+  std::vector<kernel::remote_load_decision> load_decisions() const;
+  std::uint64_t pages_treated(optimisation how) const {
+    return treatment_ ? treatment_->pages(how) : 0;
+  }
 
   bool idle() const { return unfinished_ == 0; }
   // Runs until every task has ended and no event is left; returns the time since the first could

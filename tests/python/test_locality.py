@@ -108,15 +108,15 @@ def test_what_becomes_of_remote_loads(run: Run, tmp_path: Path) -> None:
     document = json.loads(out.read_text(encoding="utf-8"))
     direct, bypass, dualopt = document["rows"]
     assert [row["mechanism"] for row in document["rows"]] == ["direct", "bypass", "dualopt"]
-    assert direct["decision"] is None
+    assert direct["decisions"] == []
     assert bypass["over_direct"] > 2  # the paper's 3.2: no set of the L1 stalls
-    assert dualopt["decision"]["made"]
-    assert dualopt["decision"]["choice"] == "coalesced"
-    assert dualopt["decision"]["loads"] == 20000
+    assert dualopt["decisions"][0]["made"]
+    assert dualopt["decisions"][0]["choice"] == "coalesced"
+    assert dualopt["decisions"][0]["loads"] == 20000
     assert dualopt["loads"]["wire_bytes"] < direct["loads"]["wire_bytes"] / 2
     pieces, packets = (dualopt["loads"][f"coalesced_{it}"] for it in ("pieces", "packets"))
     assert packets < pieces <= 10 * packets
-    assert "atax, 4 GPUs: coalesced after" in done.out
+    assert "atax, 4 GPUs, dualopt: coalesced after" in done.out
 
 
 def test_programs_that_others_have_not_printed_are_predicted(run: Run) -> None:

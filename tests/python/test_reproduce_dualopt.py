@@ -169,7 +169,7 @@ def made_up(runner: Any, program: str, quick: bool) -> dualopt.Found:  # noqa: A
     decision = {
         "made": True, "choice": "coalesced", "loads": 8, "block_utilisation": 0.1, "hit_rate": 0.1,
     }  # fmt: skip
-    one = {"time_s": 1.0, "link_bytes": 64.0, "loads": loads, "decision": decision}
+    one = {"time_s": 1.0, "link_bytes": 64.0, "loads": loads, "decisions": [decision]}
     found = dualopt.Found(dualopt.main_scale(quick))
     windows = [
         dualopt.Case(SMALL, f"window-{part:.0%}".rstrip("%"), 4, "dualopt")

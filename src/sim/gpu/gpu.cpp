@@ -625,7 +625,7 @@ bool gpu::issue_load(compute_unit& u, std::uint32_t warp_id, instruction& i, lin
   const std::uint8_t wanted = l.sectors();
   const std::uint32_t unit = warps_[warp_id].unit;
   const bool scalar = i.uniform && !scalar_l1_.empty();
-  if (treatment_ != nullptr && treatment_->steps().bypass && !scalar &&
+  if (treatment_ != nullptr && treatment_->steps(unit, l.line()).bypass && !scalar &&
       addresses_.owner(l.line()) != index_) {
     return issue_bypassing(u, warp_id, i, l);
   }
@@ -696,7 +696,7 @@ void gpu::wait_for(compute_unit& holder, std::uint32_t entry, std::uint32_t warp
 // fetches.
 bool gpu::issue_bypassing(compute_unit& u, std::uint32_t warp_id, instruction& i, line_access l) {
   const std::uint32_t unit = warps_[warp_id].unit;
-  const piece_mask pieces = treatment_->steps().fine
+  const piece_mask pieces = treatment_->steps(unit, l.line()).fine
                                 ? treatment_->pieces_of(words_of(warps_[warp_id], i))
                                 : treatment_->masks().whole_line();
   // Entries are those of the L1's other misses.
@@ -705,7 +705,7 @@ bool gpu::issue_bypassing(compute_unit& u, std::uint32_t warp_id, instruction& i
       u.load_store.reserve(queue_.now(), clocks(1.0 / config_.issue.memory_lines)) + translation_ +
       half_l2_;
   const masked_mshr::answer found = u.masked->request(l.line(), pieces);
-  count_load(warps_[warp_id], i, l, false);
+  count_load(warps_[warp_id], i, l, {});
   ++counters_.loads.bypassed;
   if (found.what == masked_mshr::outcome::hit) {
     ++counters_.loads.mask_hits;
@@ -720,7 +720,7 @@ bool gpu::issue_bypassing(compute_unit& u, std::uint32_t warp_id, instruction& i
   u.masked_miss[found.entry] = entry;
   const std::uint32_t owner = addresses_.owner(l.line());
   check_reaches(owner);
-  request(at, unit, entry, l, owner, treatment_->steps().fine ? pieces : 0);
+  request(at, unit, entry, l, owner, treatment_->steps(unit, l.line()).fine ? pieces : 0);
   wait_for(u, entry, warp_id, i);
   return true;
 }
@@ -734,13 +734,14 @@ void gpu::treat_loads(load_treatment* treatment) {
   }
 }
 
-void gpu::begin_rdma_cache() {
-  rdma_.emplace(config_.dualopt.rdma_cache_bytes, config_.dualopt.rdma_cache_ways,
-                config_.l2.line_bytes);
-  memory_.carve(queue_.now(), config_.dualopt.rdma_cache_bytes);
+void gpu::use_rdma_cache(bool used) {
+  const machine::dualopt& d = config_.dualopt;
+  rdma_.reset();  // stores go past it, so that it has nothing to write back
+  if (used) rdma_.emplace(d.rdma_cache_bytes, d.rdma_cache_ways, config_.l2.line_bytes);
+  memory_.resize(queue_.now(), config_.l2.bytes - (used ? d.rdma_cache_bytes : 0));
 }
 
-void gpu::count_load(const warp& w, const instruction& i, line_access l, bool hit) {
+void gpu::count_load(const warp& w, const instruction& i, line_access l, std::optional<bool> hit) {
   if (i.uniform && !scalar_l1_.empty()) {
     ++counters_.scalar;
     return;
@@ -753,12 +754,12 @@ void gpu::count_load(const warp& w, const instruction& i, line_access l, bool hi
     return;
   }
   ++c.remote;
-  if (hit) ++c.hits;
+  if (hit.value_or(false)) ++c.hits;
   const std::uint32_t words = words_of(w, i);
   const auto wanted = static_cast<std::uint32_t>(__builtin_popcount(words));
   c.words += wanted;
   if (wanted != 0) ++c.by_words[wanted - 1];
-  if (watched) treatment_->remote_load(queue_.now(), words, hit);
+  if (watched) treatment_->remote_load(queue_.now(), l.line(), words, hit);
 }
 
 void gpu::send_load(picoseconds time, std::uint32_t unit, std::uint32_t entry, line_access l) {
@@ -768,7 +769,7 @@ void gpu::send_load(picoseconds time, std::uint32_t unit, std::uint32_t entry, l
     return;
   }
   check_reaches(owner);
-  if (rdma_) {
+  if (rdma_ && treatment_->steps(unit, l.line()).cache) {
     byte_mask whole;
     for (std::uint32_t b = 0; b < config_.l2.line_bytes; b += 64) whole.set(b, 64);
     if (rdma_->read(l.line(), whole)) {
@@ -801,7 +802,7 @@ void gpu::request(picoseconds time, std::uint32_t unit, std::uint32_t entry, lin
   if (pieces != 0) {
     // The mask is in bits of the request that are not used otherwise.
     m.lanes = static_cast<std::uint32_t>(__builtin_popcount(pieces));
-    if (treatment_->steps().coalesce && m.lanes <= replies_->format().most_pieces()) {
+    if (treatment_->steps(unit, l.line()).coalesce && m.lanes <= replies_->format().most_pieces()) {
       m.lanes |= coalesced_request;
       decoalescer_.expect(static_cast<std::uint16_t>(unit * config_.l1.mshrs + entry), pieces);
     }
@@ -936,14 +937,14 @@ void gpu::delivered(const message& m) {
 void gpu::replied(std::uint32_t unit, std::uint32_t entry, line_access l) {
   if (--reads_under_way_ == 0 && draining_) migration_->drained(index_);
   counters_.read_latency += queue_.now() - units_[unit].misses[entry].sent;
-  const auto found = rdma_ ? rdma_waiting_.find(l.line()) : rdma_waiting_.end();
+  const auto found = rdma_waiting_.empty() ? rdma_waiting_.end() : rdma_waiting_.find(l.line());
   if (found == rdma_waiting_.end() || found->second.front() != (unit << 16U | entry)) {
     load_done(unit, entry, l);
     return;
   }
   const std::vector<std::uint32_t> waiting = std::move(found->second);
   rdma_waiting_.erase(found);
-  rdma_->fill(l.line());
+  if (rdma_) rdma_->fill(l.line());
   for (const std::uint32_t w : waiting) load_done(w >> 16U, w & 0xffffU, l);
 }
 

@@ -131,8 +131,8 @@ class gpu final : public migrating_gpu {
   picoseconds write_page(std::uint64_t address, std::uint32_t bytes) override;
   void page_arrived(std::uint64_t address, const std::vector<page_waiter>& waiting) override;
 
-  // The RDMA cache is taken into use, out of the L2.
-  void begin_rdma_cache();
+  // The RDMA cache is taken into use, out of the L2, or given back. Both begin empty.
+  void use_rdma_cache(bool used);
 
   // When all stores so far have left for where they go; grows while they are under way.
   picoseconds stores_arrived() const { return stores_arrived_; }
@@ -314,7 +314,8 @@ class gpu final : public migrating_gpu {
     const auto& words = blocks_[w.block].programs[&w - &warps_[w.block * warps_per_block_]].words;
     return words[i.first_line + i.next_line];
   }
-  void count_load(const warp& w, const instruction& i, line_access l, bool hit);
+  // `hit`: whether the L1 has it, if it looked there.
+  void count_load(const warp& w, const instruction& i, line_access l, std::optional<bool> hit);
   void push(picoseconds time, std::uint16_t kind, std::uint32_t a, std::uint64_t b) {
     queue_.push(time, kind, static_cast<std::uint16_t>(index_), a, b);
   }

@@ -142,9 +142,9 @@ void memory::appear(std::uint64_t address, std::uint64_t bytes) {
   });
 }
 
-void memory::carve(picoseconds time, std::uint64_t bytes) {
+void memory::resize(picoseconds time, std::uint64_t bytes) {
   stream_all(time, tags_.dirty_sectors() * config_.l2.sector_bytes);
-  config_.l2.bytes -= bytes;
+  config_.l2.bytes = bytes;
   tags_ = cache(config_.l2);
 }
 

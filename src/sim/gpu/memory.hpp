@@ -32,9 +32,9 @@ class memory {
   // Traffic that all channels share evenly; returns when the last of them has done its part.
   picoseconds stream_all(picoseconds time, std::uint64_t bytes);
 
-  // Takes so many bytes from the cache for something else: what is dirty goes to memory, and what
-  // is left of it is empty. Once.
-  void carve(picoseconds time, std::uint64_t bytes);
+  // The cache has so many bytes from now on, because others begin or end to use the rest: what is
+  // dirty goes to memory, and it is empty.
+  void resize(picoseconds time, std::uint64_t bytes);
 
   // What is dirty goes to memory, and the cache is empty; returns when that is done.
   picoseconds flush(picoseconds time);

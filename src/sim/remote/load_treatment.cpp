@@ -6,8 +6,9 @@
 namespace interlace::sim {
 
 load_treatment::load_treatment(const machine::gpu& g, const kernel::remote_load_options& o,
-                               std::function<void()> cached)
-    : steps_(o.steps), masks_(g.l1.line_bytes, g.dualopt.piece_bytes), cached_(std::move(cached)) {
+                               std::uint64_t first_address, std::uint64_t page_bytes,
+                               std::function<void(bool)> cache)
+    : steps_(o.steps), masks_(g.l1.line_bytes, g.dualopt.piece_bytes), cache_(std::move(cache)) {
   const machine::dualopt& d = g.dualopt;
   if (o.any() && d.rdma_cache_bytes == 0) {
     throw usage_error(
@@ -20,37 +21,67 @@ load_treatment::load_treatment(const machine::gpu& g, const kernel::remote_load_
         "gpu.l1.outstanding_lines of all compute units are more than the 65536 that "
         "a response ID can tell apart");
   }
+  const decision_thresholds thresholds{d.remote_threshold, d.block_threshold, d.hit_threshold};
+  if (o.pages) pages_.emplace(thresholds, d.page_loads, first_address, page_bytes);
   if (o.decide) {
-    engine_.emplace(decision_engine::settings{
-        {d.remote_threshold, d.block_threshold, d.hit_threshold}, d.warm_up, d.monitored});
+    const std::uint32_t agreeing = o.watch ? d.agreeing_windows : 0;
+    engine_.emplace(decision_engine::settings{thresholds, d.warm_up, d.monitored, agreeing});
   }
-  if (steps_.cache) cached_();
+  if (o.watch) every_ = d.looking_units;
+  if (steps_.cache) cache_(true);
+}
+
+void load_treatment::remote_load(picoseconds now, std::uint64_t line, std::uint32_t words,
+                                 std::optional<bool> hit) {
+  const auto used = static_cast<std::uint32_t>(__builtin_popcount(pieces_of(words)));
+  if (pages_) {
+    pages_->remote_load(line, used, masks_.pieces(), hit.value_or(false));
+    if (steps_.cache || pages_->of(line) != optimisation::cache) return;
+    steps_.cache = true;  // this page is the first that wants them
+    cache_(true);
+    return;
+  }
+  engine_->remote_load(now, used, masks_.pieces(), hit);
+  follow();
 }
 
 void load_treatment::follow() {
-  if (!engine_->decided()) return;
-  const optimisation choice = engine_->decided()->choice;
-  if (choice == optimisation::coalesce) steps_ = {true, true, true, false};
-  if (choice != optimisation::cache) return;
-  steps_.cache = true;
-  cached_();
+  if (engine_->decisions().size() == followed_) return;
+  followed_ = engine_->decisions().size();
+  const bool cached = steps_.cache;
+  steps_ = steps_for(engine_->decisions().back().choice);
+  looking_.cache = steps_.cache;
+  if (steps_.cache != cached) cache_(steps_.cache);
 }
 
-kernel::remote_load_decision load_treatment::decision(picoseconds now) const {
-  kernel::remote_load_decision found;
+const kernel::remote_load_steps& load_treatment::steps_for(optimisation choice) {
+  static constexpr kernel::remote_load_steps left;
+  static constexpr kernel::remote_load_steps coalesced{true, true, true, false};
+  static constexpr kernel::remote_load_steps cached{false, false, false, true};
+  if (choice == optimisation::coalesce) return coalesced;
+  return choice == optimisation::cache ? cached : left;
+}
+
+std::vector<kernel::remote_load_decision> load_treatment::decisions(picoseconds now) const {
+  std::vector<kernel::remote_load_decision> found;
   if (!engine_) return found;
-  const auto d = engine_->decided() ? *engine_->decided() : engine_->now(now);
-  found.made = engine_->decided().has_value();
-  found.choice = d.choice == optimisation::coalesce ? "coalesced"
+  std::vector<decision_engine::decision> made = engine_->decisions();
+  const bool none = made.empty();
+  if (none) made.push_back(engine_->now(now));
+  for (const auto& d : made) {
+    kernel::remote_load_decision& one = found.emplace_back();
+    one.made = !none;
+    one.choice = d.choice == optimisation::coalesce ? "coalesced"
                  : d.choice == optimisation::cache  ? "rdma-cache"
                                                     : "none";
-  found.when_s = seconds_of(d.when);
-  found.accesses = d.accesses;
-  found.remote = d.remote;
-  found.loads = d.loads;
-  found.remote_ratio = d.remote_ratio;
-  found.block_utilisation = d.block_utilisation;
-  found.hit_rate = d.hit_rate;
+    one.when_s = seconds_of(d.when);
+    one.accesses = d.accesses;
+    one.remote = d.remote;
+    one.loads = d.loads;
+    one.remote_ratio = d.remote_ratio;
+    one.block_utilisation = d.block_utilisation;
+    one.hit_rate = d.hit_rate;
+  }
   return found;
 }
 

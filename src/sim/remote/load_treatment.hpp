@@ -1,43 +1,53 @@
 // Which steps of DualOpt are on, on all GPUs of a machine, and the engine that turns them on.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "kernel/remote_loads.hpp"
 #include "machine/machine.hpp"
 #include "sim/engine/event_queue.hpp"
 #include "sim/remote/bitmask_generator.hpp"
 #include "sim/remote/decision_engine.hpp"
+#include "sim/remote/page_choices.hpp"
 
 namespace interlace::sim {
 
 class load_treatment {
  public:
-  // `cached` is called when the RDMA caches are taken into use, at the start or by a decision.
-  // Throws usage_error for a machine that does not describe what the options need.
+  // Pages of unified memory are of `page_bytes`, from `first_address` on. `cache` is called when
+  // the RDMA caches are taken into use (true), at the start or by a decision, and when they are
+  // given back. Throws usage_error for a machine that does not describe what the options need.
   load_treatment(const machine::gpu& g, const kernel::remote_load_options& o,
-                 std::function<void()> cached);
+                 std::uint64_t first_address, std::uint64_t page_bytes,
+                 std::function<void(bool)> cache);
 
-  const kernel::remote_load_steps& steps() const { return steps_; }
+  // Of loads of a line by a compute unit.
+  const kernel::remote_load_steps& steps(std::uint32_t unit, std::uint64_t line) const {
+    if (pages_) return steps_for(pages_->of(line).value_or(optimisation::leave));
+    return looks_always(unit) ? looking_ : steps_;
+  }
   const bitmask_generator& masks() const { return masks_; }
 
   // An access at an L1; `words` of 4 bytes of a line are what lanes of a load want.
-  bool watches() const { return engine_ && !engine_->decided(); }
+  bool watches() const { return pages_ || (engine_ && engine_->watches()); }
   void local(picoseconds now) {
+    if (!engine_) return;
     engine_->local(now);
     follow();
   }
   void remote_store(picoseconds now) {
+    if (!engine_) return;
     engine_->remote_store(now);
     follow();
   }
-  void remote_load(picoseconds now, std::uint32_t words, bool hit) {
-    engine_->remote_load(now, static_cast<std::uint32_t>(__builtin_popcount(pieces_of(words))),
-                         masks_.pieces(), hit);
-    follow();
-  }
+  // `hit`: whether the L1 has the line, if the load looked there.
+  void remote_load(picoseconds now, std::uint64_t line, std::uint32_t words,
+                   std::optional<bool> hit);
 
   // The pieces that have any of these words.
   piece_mask pieces_of(std::uint32_t words) const {
@@ -50,15 +60,28 @@ class load_treatment {
     return pieces;
   }
 
-  kernel::remote_load_decision decision(picoseconds now) const;
+  // What was decided, in this order; of a run that was too short what would have been.
+  std::vector<kernel::remote_load_decision> decisions(picoseconds now) const;
+  // Pages that are treated by their own locality, by how.
+  std::uint64_t pages(optimisation how) const { return pages_ ? pages_->count(how) : 0; }
 
  private:
   void follow();
+  static const kernel::remote_load_steps& steps_for(optimisation choice);
+  // Without such units an engine that has turned on a bypass would not see hits any more.
+  // They take turns by the window, since a small grid runs on few of them.
+  bool looks_always(std::uint32_t unit) const {
+    return every_ != 0 && (unit + engine_->windows()) % every_ == 0;
+  }
 
   kernel::remote_load_steps steps_;
+  kernel::remote_load_steps looking_;  // of compute units that keep looking into their L1
+  std::uint32_t every_ = 0;            // one of so many; 0: none
+  std::size_t followed_ = 0;           // decisions
   bitmask_generator masks_;
   std::optional<decision_engine> engine_;
-  std::function<void()> cached_;
+  std::optional<page_choices> pages_;
+  std::function<void(bool)> cache_;
 };
 
 }  // namespace interlace::sim

@@ -133,23 +133,104 @@ TEST(treated_loads, the_engine_decides) {
   m.gpu.dualopt.warm_up = 100;
   // A word of each line, once: none of them hits.
   const auto sparse_once = loads_under("dualopt", {{}, 16, 1}, 40, m);
-  EXPECT_TRUE(sparse_once.decision.made);
-  EXPECT_EQ(sparse_once.decision.choice, "coalesced");
-  EXPECT_EQ(sparse_once.decision.remote, 500U);
-  EXPECT_DOUBLE_EQ(sparse_once.decision.block_utilisation, 1.0 / 16);
+  ASSERT_EQ(sparse_once.decisions.size(), 1U);
+  EXPECT_TRUE(sparse_once.decisions[0].made);
+  EXPECT_EQ(sparse_once.decisions[0].choice, "coalesced");
+  EXPECT_EQ(sparse_once.decisions[0].remote, 500U);
+  EXPECT_DOUBLE_EQ(sparse_once.decisions[0].block_utilisation, 1.0 / 16);
   EXPECT_GT(sparse_once.bypassed, 1000U);
   EXPECT_GT(sparse_once.coalesced, 0U);
   // Four words of each line, on every compute unit.
   const auto dense = loads_under("dualopt", {{}, 4, 1}, 64, m);
-  EXPECT_TRUE(dense.decision.made);
-  EXPECT_EQ(dense.decision.choice, "rdma-cache");
+  ASSERT_EQ(dense.decisions.size(), 1U);
+  EXPECT_TRUE(dense.decisions[0].made);
+  EXPECT_EQ(dense.decisions[0].choice, "rdma-cache");
   EXPECT_GT(dense.cache_misses, 0U);
   EXPECT_EQ(dense.bypassed, 0U);
   // Too few.
   const auto few = loads_under("dualopt", {{}, 16, 1}, 2, m);
-  EXPECT_FALSE(few.decision.made);
+  ASSERT_EQ(few.decisions.size(), 1U);
+  EXPECT_FALSE(few.decisions[0].made);
   EXPECT_EQ(few.bypassed, 0U);
-  EXPECT_TRUE(loads_under("coalesced", {{}, 16, 1}, 2, m).decision.choice.empty());
+  EXPECT_TRUE(loads_under("coalesced", {{}, 16, 1}, 2, m).decisions.empty());
+}
+
+// Element gid * stride of the first `size`, again from the front behind them.
+struct cyclic {
+  static constexpr std::uint32_t threads = 64;
+  unified<float> data;
+  std::uint64_t size = 1;
+  std::uint32_t stride = 1;
+  template <class Block>
+  void operator()(Block& block) const {
+    block.each([&](auto lane) {
+      lane.load(data, lane.global_index() * stride % size);
+      lane.compute(operation::fp32, 1);
+    });
+  }
+};
+
+// A phase that has a word of each line, one that has four words of lines which all compute units
+// want and no L1 holds, and one that stays at home.
+kernel::remote_load_counts phases_under(const std::string& how, double& time_s) {
+  machine::machine m = test::r9nano();
+  m.gpu.dualopt.monitored = 500;
+  m.gpu.dualopt.warm_up = 100;
+  node n(m, 2, [] {});
+  n.treat_loads(kernel::parse_remote_loads(how));
+  constexpr std::uint64_t streamed = std::uint64_t{400} * 64 * 16;
+  constexpr std::uint64_t shared = 65536;
+  const auto once = n.allocate_unified<float>(streamed, page_placement::on(1));
+  const auto again = n.allocate_unified<float>(shared, page_placement::on(1));
+  const auto near = n.allocate_unified<float>(streamed, page_placement::on(0));
+  const auto run = n.run([&] {
+    n.launch(0, cyclic{once, streamed, 16}, {400, 64, 0});
+    n.launch(0, cyclic{again, shared, 4}, {3000, 64, 0});
+    n.launch(0, cyclic{near, streamed, 16}, {2000, 64, 0});
+    n.exchange();
+  });
+  time_s = run.time_s;
+  return run.loads;
+}
+
+TEST(treated_loads, an_adaptive_engine_follows_the_phases) {
+  double once_s = 0;
+  double adaptive_s = 0;
+  const auto once = phases_under("dualopt", once_s);
+  const auto adaptive = phases_under("dualopt-adaptive", adaptive_s);
+  ASSERT_EQ(once.decisions.size(), 1U);
+  std::vector<std::string> choices;
+  for (const auto& d : adaptive.decisions) choices.push_back(d.choice);
+  EXPECT_EQ(choices, (std::vector<std::string>{"coalesced", "rdma-cache", "none"}));
+  EXPECT_EQ(once.cache_hits, 0U);
+  EXPECT_GT(adaptive.cache_hits, 1000U);
+  EXPECT_LT(adaptive_s, once_s);
+  // Compute units that keep looking into their L1 miss what the bypass would have saved.
+  EXPECT_LT(adaptive.bypassed, once.bypassed);
+}
+
+// One array of which loads take a word of each line, and one of which they take four words.
+TEST(treated_loads, pages_are_treated_by_their_own_locality) {
+  machine::machine m = test::r9nano();
+  m.gpu.dualopt.page_loads = 100;
+  node n(m, 2, [] {});
+  n.treat_loads(kernel::parse_remote_loads("dualopt-pages"));
+  const auto words = n.allocate_unified<float>(std::uint64_t{64} * 16, page_placement::on(1));
+  const auto parts = n.allocate_unified<float>(std::uint64_t{64} * 16, page_placement::on(1));
+  const auto few = n.allocate_unified<float>(std::uint64_t{64} * 16, page_placement::on(1));
+  const auto c = n.run([&] {
+                    n.launch(0, strided{words, 16, 1}, {40, 64, 0});
+                    n.launch(0, strided{parts, 4, 1}, {40, 64, 0});
+                    n.launch(0, strided{few, 16, 1}, {1, 64, 0});
+                    n.exchange();
+                  }).loads;
+  EXPECT_EQ(c.coalesced_pages, 1U);
+  EXPECT_EQ(c.cached_pages, 1U);
+  EXPECT_TRUE(c.decisions.empty());
+  EXPECT_EQ(c.bypassed, 40U * 64 - 100);
+  EXPECT_GT(c.coalesced, 0U);
+  EXPECT_GT(c.cache_hits + c.cache_misses, 0U);
+  EXPECT_LE(c.cache_hits + c.cache_misses, 40U * 16 - 100);
 }
 
 // A miss whose set is full of lines under way holds up what comes behind it, unless it bypasses.

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "base/errors.hpp"
@@ -16,7 +18,7 @@ decision_engine::decision after(decision_engine& engine, std::uint32_t accesses,
                                 std::uint32_t remote_every, std::uint32_t used,
                                 std::uint32_t hit_every) {
   std::uint32_t loads = 0;
-  for (std::uint32_t k = 0; k < accesses && !engine.decided(); ++k) {
+  for (std::uint32_t k = 0; k < accesses && engine.decisions().empty(); ++k) {
     if (k % remote_every != 0) {
       engine.local(k);
     } else {
@@ -24,7 +26,7 @@ decision_engine::decision after(decision_engine& engine, std::uint32_t accesses,
       ++loads;
     }
   }
-  return engine.decided() ? *engine.decided() : engine.now(accesses);
+  return engine.decisions().empty() ? engine.now(accesses) : engine.decisions().front();
 }
 
 optimisation choice(std::uint32_t remote_every, std::uint32_t used, std::uint32_t hit_every) {
@@ -51,8 +53,65 @@ TEST(decision_engine, decides_once_by_the_window) {
   EXPECT_DOUBLE_EQ(d.block_utilisation, 1.0 / 16);
   EXPECT_DOUBLE_EQ(d.hit_rate, 0);
   EXPECT_NEAR(d.remote_ratio, 0.5, 0.01);
+  EXPECT_FALSE(engine.watches());
   for (int k = 0; k < 1000; ++k) engine.remote_load(500, 16, 16, true);
-  EXPECT_EQ(engine.decided()->choice, optimisation::coalesce);
+  EXPECT_EQ(engine.decisions().size(), 1U);
+}
+
+// Windows of 100 loads that use all of a line, or a piece.
+void windows(decision_engine& engine, std::uint32_t count, bool whole) {
+  for (std::uint32_t k = 0; k < 100 * count; ++k) {
+    engine.remote_load(k, whole ? 16 : 1, 16, std::nullopt);
+  }
+}
+
+TEST(decision_engine, windows_that_agree_change_its_mind) {
+  decision_engine engine({.monitored = 100, .agreeing = 3});
+  windows(engine, 1, false);
+  ASSERT_EQ(engine.decisions().size(), 1U);
+  EXPECT_TRUE(engine.watches());
+  EXPECT_EQ(engine.decisions()[0].choice, optimisation::coalesce);
+  windows(engine, 5, false);
+  windows(engine, 2, true);
+  windows(engine, 1, false);  // two were not enough
+  windows(engine, 2, true);
+  EXPECT_EQ(engine.decisions().size(), 1U);
+  windows(engine, 1, true);
+  ASSERT_EQ(engine.decisions().size(), 2U);
+  EXPECT_EQ(engine.decisions()[1].choice, optimisation::cache);
+  EXPECT_EQ(engine.decisions()[1].loads, 100U);  // those of the last window
+  EXPECT_DOUBLE_EQ(engine.decisions()[1].block_utilisation, 1);
+  for (int k = 0; k < 3 * 5001; ++k) engine.local(7);  // windows without remote accesses
+  ASSERT_EQ(engine.decisions().size(), 3U);
+  EXPECT_EQ(engine.decisions()[2].choice, optimisation::leave);
+}
+
+// Two windows for one other choice and two for another are not three that agree.
+TEST(decision_engine, windows_agree_on_one_choice) {
+  decision_engine engine({.monitored = 100, .agreeing = 3});
+  windows(engine, 1, false);
+  windows(engine, 2, true);
+  for (int k = 0; k < 2 * 5001; ++k) engine.local(7);
+  windows(engine, 2, true);
+  EXPECT_EQ(engine.decisions().size(), 1U);
+}
+
+TEST(decision_engine, without_a_look_hits_are_those_known) {
+  decision_engine engine({.monitored = 100, .agreeing = 1});
+  for (int k = 0; k < 100; ++k) engine.remote_load(0, 1, 16, k % 2 == 0);
+  windows(engine, 3, false);
+  EXPECT_EQ(engine.windows(), 4U);
+  ASSERT_EQ(engine.decisions().size(), 1U);
+  EXPECT_EQ(engine.decisions()[0].choice, optimisation::cache);
+}
+
+TEST(decision_engine, hits_are_of_loads_that_looked) {
+  decision_engine engine({.monitored = 100});
+  for (int k = 0; k < 90; ++k) engine.remote_load(0, 1, 16, std::nullopt);
+  for (int k = 0; k < 10; ++k) engine.remote_load(0, 1, 16, k < 5);
+  ASSERT_EQ(engine.decisions().size(), 1U);
+  EXPECT_DOUBLE_EQ(engine.decisions()[0].hit_rate, 0.5);
+  EXPECT_EQ(engine.decisions()[0].choice, optimisation::cache);
 }
 
 TEST(decision_engine, the_warm_up_does_not_count) {
@@ -66,25 +125,25 @@ TEST(decision_engine, the_warm_up_does_not_count) {
 TEST(decision_engine, too_few_remote_accesses_are_known_in_time) {
   decision_engine engine({.monitored = 100});
   for (std::uint32_t k = 0; k < 5000; ++k) engine.local(k);
-  EXPECT_FALSE(engine.decided().has_value());
+  EXPECT_TRUE(engine.decisions().empty());
   engine.local(5000);
-  ASSERT_TRUE(engine.decided().has_value());
-  EXPECT_EQ(engine.decided()->choice, optimisation::leave);
-  EXPECT_EQ(engine.decided()->when, 5000U);
+  ASSERT_FALSE(engine.decisions().empty());
+  EXPECT_EQ(engine.decisions().front().choice, optimisation::leave);
+  EXPECT_EQ(engine.decisions().front().when, 5000U);
 }
 
 TEST(decision_engine, remote_stores_count_for_the_ratio_alone) {
   decision_engine engine({.monitored = 100});
   for (std::uint32_t k = 0; k < 20'000; ++k) engine.remote_store(k);
-  EXPECT_FALSE(engine.decided().has_value());  // they say nothing of the locality of loads
+  EXPECT_TRUE(engine.decisions().empty());  // they say nothing of the locality of loads
   EXPECT_EQ(engine.now(20'000).choice, optimisation::leave);
   for (std::uint32_t k = 0; k < 100; ++k) engine.remote_load(20'000 + k, 1, 16, false);
-  ASSERT_TRUE(engine.decided().has_value());
-  EXPECT_EQ(engine.decided()->remote, 20'100U);
-  EXPECT_EQ(engine.decided()->loads, 100U);
-  EXPECT_DOUBLE_EQ(engine.decided()->remote_ratio, 1);
-  EXPECT_DOUBLE_EQ(engine.decided()->block_utilisation, 1.0 / 16);
-  EXPECT_EQ(engine.decided()->choice, optimisation::coalesce);
+  ASSERT_FALSE(engine.decisions().empty());
+  EXPECT_EQ(engine.decisions().front().remote, 20'100U);
+  EXPECT_EQ(engine.decisions().front().loads, 100U);
+  EXPECT_DOUBLE_EQ(engine.decisions().front().remote_ratio, 1);
+  EXPECT_DOUBLE_EQ(engine.decisions().front().block_utilisation, 1.0 / 16);
+  EXPECT_EQ(engine.decisions().front().choice, optimisation::coalesce);
 }
 
 // Stores may be many and loads few: as long as the ratio is above the threshold, loads may come.
@@ -92,17 +151,17 @@ TEST(decision_engine, stores_keep_the_window_open_until_their_ratio_falls) {
   decision_engine engine({.monitored = 100});
   for (std::uint32_t k = 0; k < 150; ++k) engine.remote_store(k);
   for (std::uint32_t k = 150; k < 7500; ++k) engine.local(k);
-  EXPECT_FALSE(engine.decided().has_value());  // 2 % of 7500 are 150
+  EXPECT_TRUE(engine.decisions().empty());  // 2 % of 7500 are 150
   engine.local(7500);
-  ASSERT_TRUE(engine.decided().has_value());
-  EXPECT_EQ(engine.decided()->choice, optimisation::leave);
-  EXPECT_EQ(engine.decided()->loads, 0U);
+  ASSERT_FALSE(engine.decisions().empty());
+  EXPECT_EQ(engine.decisions().front().choice, optimisation::leave);
+  EXPECT_EQ(engine.decisions().front().loads, 0U);
 }
 
 TEST(decision_engine, a_run_that_is_too_short_says_what_it_would_decide) {
   decision_engine engine({});
   for (int k = 0; k < 50; ++k) engine.remote_load(7, 16, 16, false);
-  EXPECT_FALSE(engine.decided().has_value());
+  EXPECT_TRUE(engine.decisions().empty());
   EXPECT_EQ(engine.now(9).choice, optimisation::cache);
   EXPECT_EQ(engine.now(9).when, 9U);
   EXPECT_EQ(decision_engine({}).now(0).choice, optimisation::leave);
