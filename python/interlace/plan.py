@@ -25,6 +25,7 @@ from interlace.topo import discover
 from interlace.workloads import core_errors
 
 DEALINGS = ("by-share", "round-robin")
+EXECUTORS = ("streams", "graphs")
 MOST_CHUNKS = 1024
 MOST_MESSAGES = 1024
 USED, UNUSED = "in", "out"
@@ -46,6 +47,7 @@ class Planned(NamedTuple):
     options: dict[str, Any]
     plan: Any
     path_names: list[str]
+    simulated: dict[str, float] | None = None  # seconds of the plan, by executor
 
 
 # --- what was asked -------------------------------------------------------------------------------
@@ -163,6 +165,22 @@ def make(
     return Planned(machine, list(messages), told, plan, names)
 
 
+def simulate(planned: Planned) -> Planned:
+    """The same with the times that the plan takes on its machine when it is simulated."""
+    core = load_core()
+    described = to_core(planned.machine, core)
+    with core_errors(core):
+        times = {
+            executor: float(
+                core.simulate_transfers(
+                    described, [planned.plan], 1, 1, executor=executor, moves=False
+                )["time_s"]
+            )
+            for executor in EXECUTORS
+        }
+    return planned._replace(simulated=times)
+
+
 # --- showing --------------------------------------------------------------------------------------
 
 
@@ -178,22 +196,24 @@ def _seconds(value: float) -> str:
     return f"{fixed([value / unit])[0]} {name}"
 
 
+def _rate(planned: Planned, seconds: float) -> str:
+    total = sum(message.bytes for message in planned.messages)
+    return f"{_seconds(seconds)}, {fixed([total / seconds / 1e9])[0]} GB/s"
+
+
 def _headline(planned: Planned) -> str:
     plan = planned.plan
-    total = sum(message.bytes for message in planned.messages)
     first = planned.messages[0]
+    total = sum(message.bytes for message in planned.messages)
     what = (
         f"{_size(first.bytes)} from {first.start} to {first.end}"
         if len(planned.messages) == 1
         else f"{len(planned.messages)} messages of {_size(total)} together"
     )
 
-    def rate(seconds: float) -> str:
-        return f"{_seconds(seconds)}, {fixed([total / seconds / 1e9])[0]} GB/s"
-
     return (
-        f"{what} on {planned.machine.name}: predicted {rate(plan.predicted_s)}; "
-        f"direct {rate(plan.direct_s)}; {plan.direct_s / plan.predicted_s:.2f} x"
+        f"{what} on {planned.machine.name}: predicted {_rate(planned, plan.predicted_s)}; "
+        f"direct {_rate(planned, plan.direct_s)}; {plan.direct_s / plan.predicted_s:.2f} x"
     )
 
 
@@ -243,6 +263,9 @@ def show(planned: Planned) -> None:
         f"copies: {len(plan.steps)}; streams: {len(plan.slots)}; "
         f"staging buffers: {len(plan.buffers)}, {fixed([staging / unit])[0]} {name}"
     )
+    for executor, seconds in (planned.simulated or {}).items():
+        how = "a graph that is kept" if executor == "graphs" else executor
+        print(f"simulated, by {how}: {_rate(planned, seconds)}")
 
 
 def to_json(planned: Planned) -> dict[str, Any]:
@@ -267,6 +290,8 @@ def to_json(planned: Planned) -> dict[str, Any]:
         "direct_s": plan.direct_s,
         "gb_per_s": total / plan.predicted_s / 1e9,
         "speedup": plan.direct_s / plan.predicted_s,
+        "simulated_s": planned.simulated,
+        "apart": plan.apart,
         "messages": [
             {"from": message.start, "to": message.end, "bytes": message.bytes, "round": turn}
             for message, turn in zip(planned.messages, plan.rounds, strict=True)
@@ -361,6 +386,12 @@ def plan_command(
             "--traffic", metavar="STOPS", help="A transfer under way, gpu1:host:gpu0; repeatable."
         ),
     ] = None,
+    simulated: Annotated[
+        bool,
+        typer.Option(
+            "--simulate", help="Also run the plan on the simulated machine, by streams and graphs."
+        ),
+    ] = False,
     json_file: Annotated[
         Path | None, typer.Option("--json", metavar="FILE", help="Write the plan as JSON.")
     ] = None,
@@ -387,6 +418,8 @@ def plan_command(
         staging_bytes=staging_bytes,
         traffic=traffic or (),
     )
+    if simulated:
+        planned = simulate(planned)
     texts = (
         {}
         if json_file is None

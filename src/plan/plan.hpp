@@ -72,7 +72,7 @@ struct staging_buffer {
 
 // Copies of one slot run one after another, in the order of the steps: a stream of that GPU. Every
 // direction in which a GPU's ports send or receive has one slot, so that no two transfers meet
-// there (section 4.5, contention avoidance).
+// there (section 4.5, contention avoidance), unless the plan's messages run apart.
 struct slot {
   std::uint32_t gpu = 0;
   std::size_t port = 0;  // the resource
@@ -96,6 +96,7 @@ struct step {
 struct plan {
   std::vector<interlace::plan::message> messages;
   std::vector<std::uint32_t> rounds;  // of each message: those of one round share no port
+  bool apart = false;                 // each message has slots of its own
   std::vector<interlace::plan::path> paths;
   std::vector<staging_buffer> buffers;
   std::vector<interlace::plan::slot> slots;

@@ -234,8 +234,9 @@ class planner {
     return {chunk_counts.begin(), chunk_counts.end()};
   }
 
-  plan make(const std::vector<double>& bytes, std::uint32_t chunks) const {
+  plan make(const std::vector<double>& bytes, std::uint32_t chunks, bool apart = false) const {
     plan made = blank_;
+    made.apart = apart;
     shares wanted;
     wanted.bytes = bytes;
     for (const path& way : made.paths) wanted.chunks.push_back(way.direct() ? 1 : chunks);
@@ -243,7 +244,9 @@ class planner {
     return made;
   }
 
-  // All messages on their direct paths, whether allowed or not; nothing if one has none.
+  // All messages on their direct paths, whether allowed or not; nothing if one has none. Those that
+  // share a port run one after another, or beside each other where that is faster: while one waits
+  // for a slower link, or for a port that others send to.
   std::optional<plan> directly() const {
     std::vector<double> bytes(blank_.paths.size(), 0);
     for (const std::size_t at : direct_) {
@@ -252,7 +255,10 @@ class planner {
     }
     plan made = make(bytes, 1);
     predict(made, shared_, machine_.gpu);
-    return made;
+    if (made.slots.size() == made.messages.size()) return made;
+    plan apart = make(bytes, 1, true);
+    predict(apart, shared_, machine_.gpu);
+    return apart.predicted_s * as_fast_together < made.predicted_s ? apart : made;
   }
 
   bool staged(std::size_t at) const { return usable_[at] && !blank_.paths[at].direct(); }

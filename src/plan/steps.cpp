@@ -153,9 +153,10 @@ class cutter {
     return {memory::staging, buffer, cut.chunk % buffers_of(way.chunks) * largest_[cut.path]};
   }
 
-  std::uint32_t slot_of(const leg& part) {
+  std::uint32_t slot_of(const leg& part, std::uint32_t message) {
     const auto [found, added] =
-        slot_at_.try_emplace({part.gpu, part.port}, static_cast<std::uint32_t>(plan_.slots.size()));
+        slot_at_.try_emplace({part.gpu, part.port, plan_.apart ? message : 0},
+                             static_cast<std::uint32_t>(plan_.slots.size()));
     if (added) plan_.slots.push_back({part.gpu, part.port});
     return found->second;
   }
@@ -192,7 +193,7 @@ class cutter {
       made.from = place(cut, next.leg);
       made.to = place(cut, next.leg + 1);
       made.bytes = cut.bytes;
-      made.slot = slot_of(way.legs[next.leg]);
+      made.slot = slot_of(way.legs[next.leg], way.message);
       const auto depend = [&](std::uint32_t chunk, std::uint32_t leg) {
         const std::uint32_t on = step_at.at({cut.path, chunk, leg});
         if (plan_.steps[on].slot != made.slot) made.after.push_back(on);
@@ -213,7 +214,8 @@ class cutter {
   std::vector<piece> pieces_;
   std::vector<std::uint64_t> largest_;       // chunk of each path, rounded up
   std::vector<std::uint32_t> first_buffer_;  // of each path
-  std::map<std::pair<std::uint32_t, std::size_t>, std::uint32_t> slot_at_;
+  // by GPU, port, and message where they run apart
+  std::map<std::tuple<std::uint32_t, std::size_t, std::uint32_t>, std::uint32_t> slot_at_;
 };
 
 }  // namespace

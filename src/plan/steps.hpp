@@ -14,10 +14,10 @@ struct shares {
   std::vector<std::uint32_t> chunks;  // by path: of its part
 };
 
-// Fills buffers, slots and steps, and bytes and chunks of the paths. Messages, rounds and paths
-// must be there. Every byte of a message is in exactly one chunk; parts begin at multiples of 256
-// bytes. A path whose part would be less is left out. Staging is at most `staging_bytes` for each
-// message: chunks become smaller until it is.
+// Fills buffers, slots and steps, and bytes and chunks of the paths. Messages, rounds, paths and
+// whether messages run apart must be there. Every byte of a message is in exactly one chunk; parts
+// begin at multiples of 256 bytes. A path whose part would be less is left out. Staging is at most
+// `staging_bytes` for each message: chunks become smaller until it is.
 void cut(plan& made, const shares& wanted, dealing order, std::uint64_t staging_bytes);
 
 }  // namespace interlace::plan

@@ -110,6 +110,7 @@ void bind_plan(nb::module_& module) {
   nb::class_<plan>(module, "Plan")
       .def_ro("messages", &plan::messages)
       .def_ro("rounds", &plan::rounds)
+      .def_ro("apart", &plan::apart)
       .def_ro("paths", &plan::paths)
       .def_ro("buffers", &plan::buffers)
       .def_ro("slots", &plan::slots)

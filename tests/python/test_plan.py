@@ -103,6 +103,21 @@ def test_several_messages(capfd: pytest.CaptureFixture[str]) -> None:
     assert capfd.readouterr().out.startswith("4 messages of 256 MiB together on beluga-4x-v100")
 
 
+def test_simulated_times(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "plan.json"
+    words = ["--all-to-all", "4M", "--machine", "4x-volta-nvlink2", "--simulate"]
+    assert cli.run(["plan", *words, "--json", str(file)]) == 0
+    lines = capfd.readouterr().out.splitlines()
+    assert [line.split(":")[0] for line in lines[-2:]] == [
+        "simulated, by streams", "simulated, by a graph that is kept"
+    ]  # fmt: skip
+    result = json.loads(file.read_text())
+    for seconds in result["simulated_s"].values():
+        assert 0.5 < seconds / result["predicted_s"] < 2
+    assert result["apart"] is False
+    assert planned("4x-volta-nvlink2", Message("gpu0", "gpu1", MIB))["simulated_s"] is None
+
+
 def test_json_has_every_copy(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "plan.json"
     words = ["gpu0", "gpu1", "64M", "--machine", "beluga-4x-v100", "--paths", "direct,gpu3"]
