@@ -30,7 +30,7 @@ struct CUstream_st;
 /* The interface that this header describes. A library with the same or a higher number has all of
  * it: what is there never changes its meaning, functions and members at ends of structures are
  * added. */
-#define INTERLACE_COPY_ABI 1
+#define INTERLACE_COPY_ABI 2
 
 typedef enum interlace_result {
   INTERLACE_SUCCESS = 0,
@@ -75,6 +75,28 @@ INTERLACE_EXPORT interlace_result interlace_copier_copy_async(interlace_copier* 
                                                               void* dst, const void* src,
                                                               size_t bytes,
                                                               struct CUstream_st* stream);
+
+/* One copy of a batch. */
+typedef struct interlace_batch_copy {
+  void* dst;
+  const void* src;
+  size_t bytes;
+} interlace_batch_copy;
+
+/* Copies that are planned together and in no order among themselves, as
+ * interlace::copier::copy_batch_async has them. Since number 2 of the interface. */
+INTERLACE_EXPORT interlace_result interlace_copier_copy_batch_async(
+    interlace_copier* copier, int gpu, const interlace_batch_copy* copies, size_t count,
+    struct CUstream_st* stream);
+/* Of `participants`, each with a buffer to send and one to receive, as
+ * interlace::copier::all_gather_async and all_to_all_async have them; `bytes` are those of a block.
+ * Since number 2 of the interface. */
+INTERLACE_EXPORT interlace_result interlace_copier_all_gather_async(
+    interlace_copier* copier, int gpu, const void* const* send, void* const* receive,
+    size_t participants, size_t bytes, struct CUstream_st* stream);
+INTERLACE_EXPORT interlace_result interlace_copier_all_to_all_async(
+    interlace_copier* copier, int gpu, const void* const* send, void* const* receive,
+    size_t participants, size_t bytes, struct CUstream_st* stream);
 
 /* What the first large message would do: contexts on all GPUs, access between them. */
 INTERLACE_EXPORT interlace_result interlace_copier_prepare(interlace_copier* copier);

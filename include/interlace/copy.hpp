@@ -24,6 +24,11 @@
 // nodes of its graph, which has staging memory of its own for its life; instances of one captured
 // graph may not run at the same time.
 //
+// Copies that belong together are given at once, as a batch: they are planned together, so that
+// none takes a link that another one needs, and messages behind one port follow each other in an
+// order in which no two senders meet. All-gathers and all-to-alls are batches (what the paper names
+// as future work, section 6). A batch is ordered like one copy; one process has all its GPUs.
+//
 // The first large message makes contexts on the other GPUs (some hundred MB of each one's memory)
 // and may take a second; `prepare` does that ahead. A GPU reset (cudaDeviceReset) ends all copies.
 #pragma once
@@ -32,6 +37,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -84,9 +90,9 @@ struct copy_options {
 
 struct copy_statistics {
   std::uint64_t direct = 0;    // messages that were one plain copy
-  std::uint64_t streams = 0;   // over several paths, by streams
-  std::uint64_t graphs = 0;    // over several paths, by graphs
-  std::uint64_t captured = 0;  // over several paths, in the caller's graph
+  std::uint64_t streams = 0;   // messages over several paths, and batches, by streams
+  std::uint64_t graphs = 0;    // the same, by graphs
+  std::uint64_t captured = 0;  // the same, in the caller's graph
   std::uint64_t bytes = 0;     // of all messages
   // The cache of executable graphs.
   std::uint64_t hits = 0;
@@ -103,6 +109,13 @@ struct copy_statistics {
   std::uint64_t updates = 0;        // whose addresses were changed
   std::uint64_t launches = 0;       // of graphs
   std::uint64_t staging_bytes = 0;  // reserved, all places together
+};
+
+// One copy of a batch.
+struct batch_copy {
+  void* dst = nullptr;
+  const void* src = nullptr;
+  std::size_t bytes = 0;
 };
 
 namespace cuda {
@@ -125,6 +138,23 @@ class copier {
   // ranges overlap, device_error where the driver fails: memory that is not there, a stream or a
   // GPU that is gone.
   void copy_async(void* dst, const void* src, std::size_t bytes, CUstream_st* stream);
+  // All of them, on `stream`, in no order among themselves: behind what the stream was given
+  // before, and what it is given later begins behind all. The whole batch is plain copies, one
+  // after another, if one of them has an end that is neither in page-locked nor in a GPU's memory,
+  // or is between GPUs without access to each other; if all together are below the threshold; and
+  // where no copy goes over several paths. Copies inside GPUs run beside the others. Throws
+  // usage_error where a range that is written overlaps any other range of the batch, else as
+  // copy_async.
+  void copy_batch_async(std::span<const batch_copy> copies, CUstream_st* stream);
+  // Of n participants number i sends `bytes` from send[i], and all of them receive those of all, in
+  // order, n * bytes at receive[i]. send[i] may be where its bytes belong, receive[i] + i * bytes.
+  // Throws usage_error unless there are as many of both, else as copy_batch_async.
+  void all_gather_async(std::span<const void* const> send, std::span<void* const> receive,
+                        std::size_t bytes, CUstream_st* stream);
+  // Of n participants number i sends n blocks of `bytes` from send[i], block j to participant j,
+  // which receives it as its block i at receive[j]. Throws as all_gather_async.
+  void all_to_all_async(std::span<const void* const> send, std::span<void* const> receive,
+                        std::size_t bytes, CUstream_st* stream);
   // What the first large message would do: contexts, access between GPUs, the machine's links.
   void prepare();
   copy_statistics statistics() const;
@@ -136,6 +166,11 @@ class copier {
 // By the process's own copier, which is made with the options of the environment at the first call
 // and never ends.
 void copy_async(void* dst, const void* src, std::size_t bytes, CUstream_st* stream);
+void copy_batch_async(std::span<const batch_copy> copies, CUstream_st* stream);
+void all_gather_async(std::span<const void* const> send, std::span<void* const> receive,
+                      std::size_t bytes, CUstream_st* stream);
+void all_to_all_async(std::span<const void* const> send, std::span<void* const> receive,
+                      std::size_t bytes, CUstream_st* stream);
 copier& process_copier();
 
 }  // namespace interlace

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from interlace.copying import copy
+    from interlace.copying import all_gather, all_to_all, copy
     from interlace.loading import load, save
     from interlace.regions import DeviceArray, Group, Region
     from interlace.tuning import Candidate, Impossible, tune, tune_space
@@ -16,12 +16,15 @@ __all__ = [
     "Group",
     "Impossible",
     "Region",
+    "all_gather",
+    "all_to_all",
     "copy",
     "load",
     "save",
     "tune",
     "tune_space",
 ]
+_COPYING = ("all_gather", "all_to_all", "copy")
 _REGIONS = ("DeviceArray", "Group", "Region")
 _LOADING = ("load", "save")
 
@@ -32,10 +35,10 @@ def __getattr__(name: str) -> Any:
         from interlace import regions
 
         return getattr(regions, name)
-    if name == "copy":
+    if name in _COPYING:
         from interlace import copying
 
-        return copying.copy
+        return getattr(copying, name)
     if name in _LOADING:
         from interlace import loading
 

@@ -2,6 +2,8 @@
 
     interlace.copy(on_gpu, pinned)  # in the current stream of on_gpu's framework
     interlace.copy(pinned, on_gpu, stream)
+    interlace.all_gather(outputs, inputs)  # lists: an array of each GPU
+    interlace.all_to_all(outputs, inputs)
 
 Arrays are those of PyTorch, CuPy, NumPy, whatever else has `__cuda_array_interface__`, DLPack or
 the buffer protocol. What C++ promises of order, captures and memory (interlace/copy.hpp) holds
@@ -29,7 +31,7 @@ SHARED_OBJECT = "libinterlace.so"
 DEFAULT_STREAMS = (0, 1, 2)  # numbers that mean another stream on each GPU
 
 # Of interlace/copy.h.
-ABI = 1
+ABI = 2
 INVALID = (1, 2, 3)  # results that are the caller's: an argument, a setting, no GPU
 OUT_OF_MEMORY = 5
 CURRENT_GPU = -1
@@ -71,6 +73,14 @@ def _library() -> Any:
             [pointer, ctypes.c_int, pointer, pointer, size, pointer],
             ctypes.c_int,
         ),
+        *(
+            (
+                f"interlace_copier_{collective}_async",
+                [pointer, ctypes.c_int, pointer, pointer, size, size, pointer],
+                ctypes.c_int,
+            )
+            for collective in ("all_gather", "all_to_all")
+        ),
         ("interlace_copier_statistics", [pointer, pointer, size], ctypes.c_int),
         ("interlace_memory_place", [pointer, size, pointer], ctypes.c_int),
         ("interlace_stream_is_capturing", [ctypes.c_int, pointer, pointer], ctypes.c_int),
@@ -106,6 +116,7 @@ class _Array(NamedTuple):
     framework: str
     writable: bool
     stream: int | None = None  # in which its owner works, if it says so
+    width: int = 1  # bytes of an element, on a GPU
 
 
 def _place(address: int, size: int) -> int:
@@ -141,7 +152,8 @@ def _of_torch(tensor: Any, which: str) -> _Array:
     gpu = None if tensor.device.type == "cpu" else int(tensor.device.index)
     size = int(tensor.numel()) * int(tensor.element_size())
     dtype = str(tensor.dtype).removeprefix("torch.")
-    return _Array(int(tensor.data_ptr()), size, gpu, dtype, "torch", True)
+    width = int(tensor.element_size())
+    return _Array(int(tensor.data_ptr()), size, gpu, dtype, "torch", True, width=width)
 
 
 def _of_interface(array: Any, interface: Any, which: str) -> _Array:
@@ -172,6 +184,7 @@ def _of_interface(array: Any, interface: Any, which: str) -> _Array:
         framework,
         not read_only,
         interface.get("stream"),
+        dtype.itemsize,
     )
 
 
@@ -376,6 +389,147 @@ def copy(dst: Any, src: Any, stream: Any = None) -> None:
         event.hold(*other)
     for given in on_host:
         _keep(event, given)
+
+
+def _same_stream(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    """Of (number, GPU); the legacy default stream has two numbers."""
+    default = {one[0], other[0]} == set(DEFAULT_STREAMS[:2])
+    return one[1] == other[1] and (one[0] == other[0] or default)
+
+
+def _participants(outputs: Any, inputs: Any, name: str) -> tuple[list[_Array], list[_Array]]:
+    """The arrays of a collective, one of each GPU to send and one to receive."""
+    given = list(outputs), list(inputs)
+    if len(given[0]) != len(given[1]) or not given[0]:
+        raise UserError(
+            f"{name} has {len(given[0])} outputs and {len(given[1])} inputs; give one of both for "
+            "each GPU"
+        )
+    to, sent = (
+        [_array_of(array, f"{kind} {k}") for k, array in enumerate(arrays)]
+        for kind, arrays in zip(("output", "input"), given, strict=True)
+    )
+    first_on: dict[int | None, int] = {}
+    for k, (output, source) in enumerate(zip(to, sent, strict=True)):
+        for kind, array in (("output", output), ("input", source)):
+            if array.gpu is None:
+                raise UserError(f"{kind} {k} is in the host's memory; {name} is between GPUs")
+            if array.dtype != sent[0].dtype:
+                raise UserError(
+                    f"{kind} {k} is {array.dtype} and input 0 {sent[0].dtype}; {name} converts "
+                    "nothing"
+                )
+        if not output.writable:
+            raise UserError(f"output {k} is read-only")
+        if output.gpu != source.gpu:
+            raise UserError(
+                f"output {k} is on GPU {output.gpu} and input {k} on GPU {source.gpu}; each GPU "
+                "has its two at one place of the lists"
+            )
+        if source.gpu in first_on:
+            raise UserError(
+                f"inputs {first_on[source.gpu]} and {k} are both on GPU {source.gpu}; {name} has "
+                "one of each GPU"
+            )
+        first_on[source.gpu] = k
+        if source.bytes != sent[0].bytes:
+            raise UserError(
+                f"input {k} has {source.bytes} bytes and input 0 {sent[0].bytes}; give arrays of "
+                "one size"
+            )
+    return to, sent
+
+
+def _collect(
+    name: str, to: list[_Array], sent: list[_Array], block_bytes: int, stream: Any
+) -> None:
+    """Calls the library's collective, in the order of one stream or of all current ones."""
+    if block_bytes == 0:
+        return
+    library = _library()
+    first = to[0]
+    assert first.gpu is not None
+    others: list[tuple[int, int]] = []  # whose work it is in order with
+    if stream is None:
+        main = (_current_stream(first), first.gpu)
+        for array in (*to, *sent):
+            assert array.gpu is not None
+            one = (_current_stream(array), array.gpu)
+            if not any(_same_stream(one, known) for known in (main, *others)):
+                others.append(one)
+        if others and _is_capturing(library, *main):
+            others = []
+    else:
+        number, named = stream_number(stream), _gpu_of_stream(stream)
+        main = (number, first.gpu if named is None else named)
+    for one in others:
+        _Event(library, *one).hold(*main)
+    pointers = ctypes.c_void_p * len(to)
+    _check(
+        library,
+        getattr(library, f"interlace_copier_{name}_async")(
+            None,
+            main[1],
+            pointers(*(array.address for array in sent)),
+            pointers(*(array.address for array in to)),
+            len(to),
+            block_bytes,
+            main[0],
+        ),
+    )
+    if others:
+        event = _Event(library, *main)
+        for one in others:
+            event.hold(*one)
+
+
+def all_gather(outputs: Any, inputs: Any, stream: Any = None) -> None:
+    """Brings the arrays of all GPUs to each of them, one behind the other in the order of the list.
+
+    `inputs` has an array on each GPU, `outputs` one on each in the same order, of as many times the
+    bytes. All have one dtype and are contiguous; an input may be the part of its GPU's output where
+    its bytes belong. One process has all GPUs. The copies are planned together over all paths.
+
+    They are enqueued and have not happened when the call returns; the host does not wait. Without
+    `stream` they run behind what the current streams of all arrays' frameworks were given before,
+    and what these are given later runs behind the copies. With one (what `copy` takes; a default
+    stream is the first output's GPU's) that holds for it alone. A stream that is being captured
+    gets the copies as nodes of its graph; of current streams, they are then ordered by that of the
+    first output alone.
+
+    Raises UserError for arrays that do not fit or overlap, for a stream that is none, and where
+    there is no GPU; DeviceError (of interlace._core) where the driver fails.
+    """
+    to, sent = _participants(outputs, inputs, "all_gather")
+    for k, output in enumerate(to):
+        if output.bytes != len(sent) * sent[0].bytes:
+            raise UserError(
+                f"output {k} has {output.bytes} bytes; all_gather of {len(sent)} inputs of "
+                f"{sent[0].bytes} needs {len(sent) * sent[0].bytes}"
+            )
+    _collect("all_gather", to, sent, sent[0].bytes, stream)
+
+
+def all_to_all(outputs: Any, inputs: Any, stream: Any = None) -> None:
+    """Brings block j of GPU i's input to GPU j's output, as block i.
+
+    `inputs` has an array on each GPU, `outputs` one on each in the same order and of the same size;
+    each has as many blocks of whole elements as there are GPUs. No output overlaps an input. All
+    else is as for `all_gather`.
+    """
+    to, sent = _participants(outputs, inputs, "all_to_all")
+    for k, output in enumerate(to):
+        if output.bytes != sent[0].bytes:
+            raise UserError(
+                f"output {k} has {output.bytes} bytes and input 0 {sent[0].bytes}; give arrays of "
+                "one size"
+            )
+    elements = sent[0].bytes // max(1, sent[0].width)
+    if elements % len(sent) != 0:
+        raise UserError(
+            f"inputs of {elements} elements cannot be cut into a block for each of {len(sent)} GPUs"
+        )
+    _collect("all_to_all", to, sent, sent[0].bytes // len(sent), stream)
 
 
 def copy_statistics() -> dict[str, int | float]:

@@ -75,6 +75,27 @@ class Library:
         ctypes.memmove(dst, src, size)
         return 0
 
+    def interlace_copier_all_gather_async(self, *call: Any) -> int:
+        return self._collective("all_gather", *call)
+
+    def interlace_copier_all_to_all_async(self, *call: Any) -> int:
+        return self._collective("all_to_all", *call)
+
+    def _collective(
+        self, name: str, copier: None, gpu: int, send: Any, receive: Any, count: int, size: int,
+        stream: int,
+    ) -> int:  # fmt: skip
+        assert copier is None
+        assert len(send) == len(receive) == count
+        if self.fails is not None:
+            return self.fails[0]
+        self.calls.append((name, gpu, count, size, stream))
+        for i in range(count):
+            for j in range(count):
+                block = j * size if name == "all_to_all" else 0
+                ctypes.memmove(receive[j] + i * size, send[i] + block, size)
+        return 0
+
     def copies(self) -> list[tuple[Any, ...]]:
         return [call for call in self.calls if call[0] == "copy"]
 
@@ -186,7 +207,9 @@ def on_gpu(framework: str, memory: Any, gpu: int) -> Any:
 
 
 def test_the_package_offers_it() -> None:
-    assert interlace.copy is copying.copy
+    for name in ("copy", "all_gather", "all_to_all"):
+        assert getattr(interlace, name) is getattr(copying, name)
+        assert name in interlace.__all__
 
 
 @pytest.mark.parametrize(
@@ -479,3 +502,112 @@ def test_without_a_driver_it_says_so() -> None:
         pytest.skip("there is a driver")
     assert len(lines) == 2
     assert all("no NVIDIA driver was found" in line or "cuInit" in line for line in lines)
+
+
+# --- collectives ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("framework", ["torch", "cupy"])
+@pytest.mark.parametrize("gpus", [1, 2, 3, 4])
+def test_collectives_bring_every_block_to_its_place(
+    library: Library, framework: str, gpus: int
+) -> None:
+    sent = [values(6 * gpus, seed=1 + gpu) for gpu in range(gpus)]
+    gathered = [poison(6 * gpus * gpus) for _ in range(gpus)]
+    exchanged = [poison(6 * gpus) for _ in range(gpus)]
+
+    def arrays(of: list[Any]) -> list[Any]:
+        return [on_gpu(framework, memory, gpu) for gpu, memory in enumerate(of)]
+
+    copying.all_gather(arrays(gathered), arrays(sent), 7)
+    copying.all_to_all(arrays(exchanged), arrays(sent), torch_stream(9, gpus - 1))
+    assert library.calls == [
+        ("all_gather", 0, gpus, 24 * gpus, 7),
+        ("all_to_all", gpus - 1, gpus, 24, 9),
+    ]
+    for gpu in range(gpus):
+        assert gathered[gpu].tobytes() == np.concatenate(sent).tobytes()
+        blocks = [one[6 * gpu : 6 * gpu + 6] for one in sent]
+        assert exchanged[gpu].tobytes() == np.concatenate(blocks).tobytes()
+
+
+def test_collectives_are_in_order_on_the_current_streams_of_all_gpus(library: Library) -> None:
+    outputs = [Tensor(poison(), f"cuda:{gpu}") for gpu in (2, 0)]
+    inputs: list[Any] = [Tensor(values(), "cuda:2"), CupyArray(values(), 0)]
+    copying.all_to_all(outputs, inputs)
+    assert [call[0] for call in library.calls] == [
+        "record", "wait", "record", "wait", "all_to_all", "record", "wait", "wait"
+    ]  # fmt: skip
+    assert library.calls[1] == ("wait", 102, 2, (100, 0))
+    assert library.calls[3] == ("wait", 102, 2, (200, 0))
+    assert library.calls[6:] == [("wait", 100, 0, (102, 2)), ("wait", 200, 0, (102, 2))]
+    assert library.open == {}
+    library.calls.clear()
+    library.capturing.add((102, 2))
+    copying.all_to_all(outputs, inputs)
+    assert [call[0] for call in library.calls] == ["all_to_all"]
+
+
+def test_nothing_is_no_collective(library: Library) -> None:
+    empty = [Tensor(values(0), f"cuda:{gpu}") for gpu in range(2)]
+    copying.all_gather(empty, empty)
+    copying.all_to_all(empty, empty)
+    assert library.calls == []
+
+
+def test_what_the_library_says_of_a_collective_is_the_error(library: Library) -> None:
+    library.fails = (1, b"copies 0 and 1 of a batch overlap")
+    arrays = [Tensor(values(), f"cuda:{gpu}") for gpu in range(2)]
+    with pytest.raises(UserError, match="copies 0 and 1 of a batch overlap"):
+        copying.all_to_all(arrays, arrays, 7)
+
+
+def tensor(gpu: int, count: int = 24, dtype: str = "float32") -> Tensor:
+    return Tensor(values(count, dtype), f"cuda:{gpu}")
+
+
+READ_ONLY = values()
+
+
+@pytest.mark.parametrize("collective", [copying.all_gather, copying.all_to_all])
+@pytest.mark.parametrize(
+    ("outputs", "inputs", "message"),
+    [
+        ({3: tensor(3, 72)}, {}, "has 4 outputs and 3 inputs; give one of both for each GPU"),
+        ({}, {1: values()}, "input 1 is in the host's memory; all_"),
+        ({}, {2: tensor(1)}, "output 2 is on GPU 2 and input 2 on GPU 1; each GPU has its two at"),
+        ({2: tensor(0, 72)}, {2: tensor(0)}, "inputs 0 and 2 are both on GPU 0; all_"),
+        ({}, {1: tensor(1, 12)}, "input 1 has 48 bytes and input 0 96; give arrays of one size"),
+        ({1: tensor(1, 72, "int32")}, {}, "output 1 is int32 and input 0 float32; all_"),
+        ({1: tensor(1, 20)}, {}, "output 1 has 80 bytes"),
+        (
+            {0: CupyArray(READ_ONLY, 0, data=(READ_ONLY.ctypes.data, True))},
+            {},
+            "output 0 is read-only",
+        ),
+    ],
+)
+def test_arrays_that_are_no_collective(
+    library: Library,
+    collective: Any,
+    outputs: dict[int, Any],
+    inputs: dict[int, Any],
+    message: str,
+) -> None:
+    size = 72 if collective is copying.all_gather else 24
+    to: dict[int, Any] = {gpu: tensor(gpu, size) for gpu in range(3)}
+    sent: dict[int, Any] = {gpu: tensor(gpu) for gpu in range(3)}
+    collective(to.values(), sent.values(), 7)
+    assert len(library.calls) == 1
+    with pytest.raises(UserError, match=message):
+        collective((to | outputs).values(), (sent | inputs).values(), 7)
+    assert len(library.calls) == 1
+    with pytest.raises(UserError, match="has 0 outputs and 0 inputs"):
+        collective([], [])
+
+
+@pytest.mark.usefixtures("library")
+def test_blocks_are_of_whole_elements() -> None:
+    arrays = [tensor(gpu, 10) for gpu in range(4)]
+    with pytest.raises(UserError, match="inputs of 10 elements cannot be cut into a block"):
+        copying.all_to_all(arrays, arrays)

@@ -1,6 +1,9 @@
 #include <cstdint>
 #include <memory>
+#include <span>
+#include <vector>
 
+#include "cuda/transfer/collective.hpp"
 #include "cuda/transfer/copy_engine.hpp"
 #include "interlace/copy.hpp"
 
@@ -9,6 +12,13 @@ namespace {
 
 cuda::device_address address(const void* pointer) {
   return reinterpret_cast<cuda::device_address>(pointer);
+}
+
+std::vector<cuda::device_address> addresses_of(std::span<const void* const> pointers) {
+  std::vector<cuda::device_address> made;
+  made.reserve(pointers.size());
+  for (const void* one : pointers) made.push_back(address(one));
+  return made;
 }
 
 }  // namespace
@@ -23,6 +33,26 @@ void copier::copy_async(void* dst, const void* src, std::size_t bytes, CUstream_
   engine_->copy(address(dst), address(src), bytes, stream);
 }
 
+void copier::copy_batch_async(std::span<const batch_copy> copies, CUstream_st* stream) {
+  std::vector<cuda::batch_part> parts;
+  parts.reserve(copies.size());
+  for (const batch_copy& one : copies)
+    parts.push_back({address(one.dst), address(one.src), one.bytes});
+  engine_->copy_batch(parts, stream);
+}
+
+void copier::all_gather_async(std::span<const void* const> send, std::span<void* const> receive,
+                              std::size_t bytes, CUstream_st* stream) {
+  engine_->copy_batch(cuda::all_gather_copies(addresses_of(send), addresses_of(receive), bytes),
+                      stream);
+}
+
+void copier::all_to_all_async(std::span<const void* const> send, std::span<void* const> receive,
+                              std::size_t bytes, CUstream_st* stream) {
+  engine_->copy_batch(cuda::all_to_all_copies(addresses_of(send), addresses_of(receive), bytes),
+                      stream);
+}
+
 void copier::prepare() { engine_->prepare(); }
 
 copy_statistics copier::statistics() const { return engine_->statistics(); }
@@ -35,6 +65,20 @@ copier& process_copier() {
 
 void copy_async(void* dst, const void* src, std::size_t bytes, CUstream_st* stream) {
   process_copier().copy_async(dst, src, bytes, stream);
+}
+
+void copy_batch_async(std::span<const batch_copy> copies, CUstream_st* stream) {
+  process_copier().copy_batch_async(copies, stream);
+}
+
+void all_gather_async(std::span<const void* const> send, std::span<void* const> receive,
+                      std::size_t bytes, CUstream_st* stream) {
+  process_copier().all_gather_async(send, receive, bytes, stream);
+}
+
+void all_to_all_async(std::span<const void* const> send, std::span<void* const> receive,
+                      std::size_t bytes, CUstream_st* stream) {
+  process_copier().all_to_all_async(send, receive, bytes, stream);
 }
 
 }  // namespace interlace

@@ -7,6 +7,7 @@
 #include <memory>
 #include <new>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -132,6 +133,41 @@ void copy_on(interlace_copier* copier, int gpu, void* dst, const void* src, std:
   interlace::copier& by = of(copier);
   const on_gpu on(gpu);
   by.copy_async(dst, src, bytes, stream);
+}
+
+void copy_batch_on(interlace_copier* copier, int gpu, const interlace_batch_copy* copies,
+                   std::size_t count, CUstream_st* stream) {
+  if (count != 0 && copies == nullptr)
+    throw usage_error("the copies of a batch are a null pointer");
+  std::vector<batch_copy> wanted;
+  for (std::size_t at = 0; at < count; ++at) {
+    const interlace_batch_copy& one = copies[at];
+    if (one.bytes == 0) continue;
+    if (one.dst == nullptr || one.src == nullptr)
+      throw usage_error(std::string(one.dst == nullptr ? "the destination" : "the source") +
+                        " of copy " + std::to_string(at) + " of a batch is a null pointer");
+    wanted.push_back({one.dst, one.src, one.bytes});
+  }
+  if (wanted.empty()) return;
+  interlace::copier& by = of(copier);
+  const on_gpu on(gpu);
+  by.copy_batch_async(wanted, stream);
+}
+
+using collective = void (copier::*)(std::span<const void* const>, std::span<void* const>,
+                                    std::size_t, CUstream_st*);
+
+void collect_on(collective what, interlace_copier* copier, int gpu, const void* const* send,
+                void* const* receive, std::size_t participants, std::size_t bytes,
+                CUstream_st* stream) {
+  if (participants == 0 || bytes == 0) return;
+  if (send == nullptr || receive == nullptr)
+    throw usage_error(
+        std::string(send == nullptr ? "the buffers to send" : "the buffers to receive") +
+        " of a collective are a null pointer");
+  interlace::copier& by = of(copier);
+  const on_gpu on(gpu);
+  (by.*what)({send, participants}, {receive, participants}, bytes, stream);
 }
 
 copy_options options_of(const char* const* settings) {
@@ -263,6 +299,32 @@ void interlace_copier_destroy(interlace_copier* copier) {
 interlace_result interlace_copier_copy_async(interlace_copier* copier, int gpu, void* dst,
                                              const void* src, size_t bytes, CUstream_st* stream) {
   return interlace::guarded([&] { interlace::copy_on(copier, gpu, dst, src, bytes, stream); });
+}
+
+interlace_result interlace_copier_copy_batch_async(interlace_copier* copier, int gpu,
+                                                   const interlace_batch_copy* copies, size_t count,
+                                                   CUstream_st* stream) {
+  return interlace::guarded([&] { interlace::copy_batch_on(copier, gpu, copies, count, stream); });
+}
+
+interlace_result interlace_copier_all_gather_async(interlace_copier* copier, int gpu,
+                                                   const void* const* send, void* const* receive,
+                                                   size_t participants, size_t bytes,
+                                                   CUstream_st* stream) {
+  return interlace::guarded([&] {
+    interlace::collect_on(&interlace::copier::all_gather_async, copier, gpu, send, receive,
+                          participants, bytes, stream);
+  });
+}
+
+interlace_result interlace_copier_all_to_all_async(interlace_copier* copier, int gpu,
+                                                   const void* const* send, void* const* receive,
+                                                   size_t participants, size_t bytes,
+                                                   CUstream_st* stream) {
+  return interlace::guarded([&] {
+    interlace::collect_on(&interlace::copier::all_to_all_async, copier, gpu, send, receive,
+                          participants, bytes, stream);
+  });
 }
 
 interlace_result interlace_copier_prepare(interlace_copier* copier) {

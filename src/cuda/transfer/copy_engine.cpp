@@ -11,6 +11,7 @@
 #include <iterator>
 #include <random>
 #include <thread>
+#include <tuple>
 #include <utility>
 
 #include "base/errors.hpp"
@@ -25,8 +26,6 @@ namespace {
 using machine::endpoint;
 using machine::endpoint_kind;
 
-// Staging memory of one message: that it takes more brings little (chunks of 4 MB and more).
-constexpr std::uint64_t message_staging_bytes = std::uint64_t{64} << 20U;
 // A graph of fewer copies costs more to launch than the copies do.
 constexpr std::size_t least_graph_copies = 8;
 
@@ -66,6 +65,41 @@ traffic_user user_of(CUstream_st* stream, CUctx_st* context) {
   return of + std::hash<std::thread::id>()(std::this_thread::get_id()) * 2;
 }
 
+// What one copy of a batch writes, no other may read or write.
+void refuse_overlaps(std::span<const batch_part> copies) {
+  struct range {
+    device_address begin = 0;
+    device_address end = 0;
+    std::size_t copy = 0;
+    bool written = false;
+  };
+  std::vector<range> ranges;
+  for (std::size_t at = 0; at < copies.size(); ++at) {
+    const batch_part& one = copies[at];
+    if (one.bytes == 0) continue;
+    ranges.push_back({one.from, one.from + one.bytes, at, false});
+    ranges.push_back({one.to, one.to + one.bytes, at, true});
+  }
+  std::sort(ranges.begin(), ranges.end(),
+            [](const range& one, const range& other) { return one.begin < other.begin; });
+  // That which ends last, of all and of those that are written.
+  range any;
+  range written;
+  for (const range& one : ranges) {
+    const range& met = one.written ? any : written;
+    if (one.begin < met.end)
+      throw usage_error(
+          met.copy == one.copy
+              ? "source and destination of copy " + std::to_string(one.copy) +
+                    " of a batch overlap; copy through a third buffer"
+              : "copies " + std::to_string(std::min(one.copy, met.copy)) + " and " +
+                    std::to_string(std::max(one.copy, met.copy)) +
+                    " of a batch overlap: what one of them writes the other reads or writes");
+    if (one.end > any.end) any = one;
+    if (one.written && one.end > written.end) written = one;
+  }
+}
+
 // That streams of other processes and engines do not have.
 traffic_user random_number() {
   std::random_device source;
@@ -96,8 +130,7 @@ struct copy_engine::parts {
       : all(driver),
         described(std::move(found)),
         direct((described.gpus.size() + 1) * (described.gpus.size() + 1) * size_classes),
-        plans(described.described, described.gpus,
-              std::min(message_staging_bytes, options.staging_bytes)),
+        plans(described.described, described.gpus, options.staging_bytes),
         graphs(options.graphs),
         streams(all),
         traffic(described.names, options.traffic_file.value_or(standard_traffic_file())) {
@@ -138,10 +171,21 @@ struct copy_engine::parts {
     return relays[(by.gpus ? 1U : 0U) + (by.host ? 2U : 0U)][number_of(from)][number_of(to)];
   }
 
-  // Without a profile the planner's: over whatever helps.
+  // The planner's: over whatever helps.
+  static plan::copy_choice every_path(std::uint64_t bytes) {
+    return {bytes, true, true, 0, copy_executor::automatic};
+  }
+
   plan::copy_choice choice_of(endpoint from, endpoint to, std::uint64_t bytes) const {
     if (profile) return profile->of(plan::direction_of(from, to), bytes);
-    return {bytes, true, true, 0, copy_executor::automatic};
+    return every_path(bytes);
+  }
+
+  // Whether a copy engine copies from the one to the other by itself.
+  bool joined(endpoint from, endpoint to) const {
+    const std::size_t one = number_of(from);
+    const std::size_t other = number_of(to);
+    return reach(one, other) && (one == other || direct_bytes_per_s[one][other] > 0);
   }
 
   std::size_t direct_at(endpoint from, endpoint to, std::uint64_t bytes) const {
@@ -179,6 +223,14 @@ struct copy_engine::parts {
     return {endpoint_kind::gpu, number};
   }
 
+  bool reach(std::size_t one, std::size_t other) const {
+    const std::size_t host = described.gpus.size();
+    if (one == host || other == host) return one != other;
+    const int first = described.gpus[one];
+    const int second = described.gpus[other];
+    return all.of(first) != nullptr && all.of(second) != nullptr && all.peers(first, second);
+  }
+
   // Places that both ends reach by a copy engine alone.
   std::vector<endpoint> relays_between(std::uint32_t from, std::uint32_t to,
                                        const copy_options& options, std::size_t kinds) const {
@@ -186,12 +238,6 @@ struct copy_engine::parts {
     const auto allowed = [&](int place) {
       return !options.relays || std::find(options.relays->begin(), options.relays->end(), place) !=
                                     options.relays->end();
-    };
-    const auto reach = [&](std::uint32_t one, std::uint32_t other) {
-      if (one == host || other == host) return true;
-      const int first = described.gpus[one];
-      const int second = described.gpus[other];
-      return all.of(first) != nullptr && all.of(second) != nullptr && all.peers(first, second);
     };
     std::vector<endpoint> places;
     if (from == to || !reach(from, to)) return places;
@@ -205,30 +251,46 @@ struct copy_engine::parts {
   }
 };
 
+// One copy.
 struct copy_engine::message {
-  message(device_address to_address, device_address from_address, std::uint64_t size,
-          CUstream_st* stream)
-      : bytes(size) {
-    where.source = from_address;
-    where.destination = to_address;
+  device_address to_address = 0;
+  device_address from_address = 0;
+  std::uint64_t bytes = 0;
+  endpoint from;
+  endpoint to;
+  memory_view source;
+  memory_view destination;
+};
+
+// What a call enqueues: a message, or several that are planned together.
+struct copy_engine::transfer {
+  transfer(std::vector<message> of, CUstream_st* stream) : messages(std::move(of)) {
     caller.stream = stream;
   }
 
-  std::uint64_t bytes;
   caller_stream caller;
-  memory_view source;
-  memory_view destination;
-  endpoint from;
-  endpoint to;
+  std::vector<message> messages;  // planned ones, and then those of `local`
+  std::vector<local_copy> local;
   traffic_user user = 0;
   plan::copy_choice by;          // of the profile
-  std::vector<endpoint> relays;  // that it may take now
+  std::vector<endpoint> relays;  // that may be taken now
   addresses where;
   std::shared_ptr<planned_copy> plan;
   std::vector<staging_pool::block> blocks;  // by buffer of the program
   bool capturing = false;
   CUgraph_st* graph = nullptr;  // that the stream is captured into
   std::vector<CUgraphNode_st*> roots;
+
+  std::span<const message> planned() const {
+    return std::span(messages).first(messages.size() - local.size());
+  }
+  // Of memories that were looked at.
+  void set_addresses() {
+    for (const message& one : messages) {
+      where.sources.push_back({one.from_address, one.source.id});
+      where.destinations.push_back({one.to_address, one.destination.id});
+    }
+  }
 };
 
 copy_engine::copy_engine(const driver_table& driver, const copy_options& options,
@@ -374,13 +436,42 @@ void copy_engine::copy(device_address to, device_address from, std::uint64_t byt
     if (parts* have = ready()) {
       const beside_captures relaxed(driver_);
       copy_report told;
-      message one(to, from, bytes, stream);
-      if (examine(*have, one, true, told)) {
-        const in_context on(driver_, have->all.of(one.caller.identity.gpu));
-        if (over_paths(*have, one, told)) return;
+      transfer call({{to, from, bytes, {}, {}, {}, {}}}, stream);
+      if (examine(*have, call, true, told)) {
+        const in_context on(driver_, have->all.of(call.caller.identity.gpu));
+        if (over_paths(*have, call, told)) return;
       }
     }
   plainly(to, from, bytes, stream);
+}
+
+void copy_engine::copy_batch(std::span<const batch_part> copies, CUstream_st* stream) {
+  refuse_overlaps(copies);
+  std::vector<message> messages;
+  std::uint64_t bytes = 0;
+  for (const batch_part& one : copies) {
+    if (one.bytes == 0) continue;
+    messages.push_back({one.to, one.from, one.bytes, {}, {}, {}, {}});
+    bytes += one.bytes;
+  }
+  if (messages.size() == 1) {
+    const message& one = messages.front();
+    copy(one.to_address, one.from_address, one.bytes, stream);
+    return;
+  }
+  bytes_.fetch_add(bytes, std::memory_order_relaxed);
+  if (!messages.empty() && options_.executor != copy_executor::direct &&
+      bytes >= threshold_bytes_.load(std::memory_order_relaxed))
+    if (parts* have = ready()) {
+      const beside_captures relaxed(driver_);
+      transfer call(std::move(messages), stream);
+      if (examine_batch(*have, call)) {
+        const in_context on(driver_, have->all.of(call.caller.identity.gpu));
+        if (together(*have, call)) return;
+      }
+    }
+  for (const batch_part& one : copies)
+    if (one.bytes != 0) plainly(one.to, one.from, one.bytes, stream);
 }
 
 copy_report copy_engine::carry(device_address to, device_address from, std::uint64_t bytes,
@@ -394,10 +485,10 @@ copy_report copy_engine::carry(device_address to, device_address from, std::uint
   if (!useful()) return told;
   parts& have = *ready();
   const beside_captures relaxed(driver_);
-  message one(to, from, bytes, stream);
-  if (examine(have, one, false, told)) {
-    const in_context on(driver_, have.all.of(one.caller.identity.gpu));
-    told.enqueued = over_paths(have, one, told);
+  transfer call({{to, from, bytes, {}, {}, {}, {}}}, stream);
+  if (examine(have, call, false, told)) {
+    const in_context on(driver_, have.all.of(call.caller.identity.gpu));
+    told.enqueued = over_paths(have, call, told);
   }
   if (told.enqueued) bytes_.fetch_add(bytes, std::memory_order_relaxed);
   return told;
@@ -415,14 +506,65 @@ memory_view copy_engine::coarsely(const memory_facts& seen) {
   return view;
 }
 
+// False where the driver does not tell. Nothing but this may be asked of a stream that is being
+// captured: it would end the capture.
+bool copy_engine::ask_capture(transfer& call) const {
+  int status = capture_none;
+  unsigned long long sequence = 0;
+  CUgraphNode_st* const* roots = nullptr;
+  std::size_t count = 0;
+  if (driver_.capture_info(call.caller.stream, &status, &sequence, &call.graph, &roots, &count) !=
+          driver_result::success ||
+      (status != capture_none && status != capture_active))
+    return false;
+  call.capturing = status == capture_active;
+  if (call.capturing) call.roots.assign(roots, roots + count);
+  return true;
+}
+
+// False for a stream of a context that is no GPU's primary one.
+bool copy_engine::ask_stream(const parts& have, transfer& call) const {
+  caller_stream& caller = call.caller;
+  CUctx_st* context = nullptr;
+  if (driver_.stream_context(caller.stream, &context) != driver_result::success) return false;
+  const std::optional<int> gpu = have.all.gpu_of(context);
+  if (!gpu) return false;
+  caller.identity.gpu = *gpu;
+  if (call.capturing) return true;
+  caller.identity = identity_of(driver_, caller.stream, *gpu);
+  unsigned flags = 0;
+  caller.blocking = driver_.stream_flags(caller.stream, &flags) != driver_result::success ||
+                    (flags & stream_non_blocking) == 0;
+  return true;
+}
+
+// Why the memories at its ends make it a plain copy; nothing if they do not.
+std::optional<copy_result> copy_engine::look(const parts& have, message& one,
+                                             const memory_facts& source,
+                                             const memory_facts& destination) const {
+  one.source = look_at(driver_, source, one.from_address, one.bytes);
+  one.destination = look_at(driver_, destination, one.to_address, one.bytes);
+  for (const memory_view* seen : {&one.source, &one.destination}) {
+    if (seen->kind == memory_kind::pinned) continue;
+    if (seen->kind == memory_kind::managed) return copy_result::managed;
+    if (seen->kind == memory_kind::mixed) return copy_result::mixed;
+    if (seen->kind == memory_kind::host) return copy_result::pageable;
+    // Access between GPUs is one of their primary contexts; others have no part in it.
+    if (seen->origin == memory_origin::plain && have.all.gpu_of(seen->context) != seen->gpu)
+      return copy_result::other_context;
+  }
+  return std::nullopt;
+}
+
 // Whether it may go over several paths; not where that is impossible or not known to be the same.
 // What most direct messages need is asked first.
-bool copy_engine::examine(parts& have, message& one, bool captures, copy_report& told) {
+bool copy_engine::examine(parts& have, transfer& call, bool captures, copy_report& told) {
+  message& one = call.messages.front();
   told.result = copy_result::other_context;
   CUctx_st* context = nullptr;
   if (driver_.current(&context) != driver_result::success || context == nullptr) return false;
-  const memory_facts source = ask(driver_, one.where.source);
-  const memory_facts destination = ask(driver_, one.where.destination);
+  const memory_facts source = ask(driver_, one.from_address);
+  const memory_facts destination = ask(driver_, one.to_address);
   const auto begin = have.place_of(source);
   const auto end = have.place_of(destination);
   if (begin && end) {
@@ -433,129 +575,152 @@ bool copy_engine::examine(parts& have, message& one, bool captures, copy_report&
     told.destination = coarsely(destination);
     one.from = *begin;
     one.to = *end;
-    one.user = user_of(one.caller.stream, context) ^ have.own_streams;
+    call.user = user_of(call.caller.stream, context) ^ have.own_streams;
     // Whether the stream is being captured is not asked: to take a captured message for one that is
     // made only keeps others off its links.
     if (have.direct[have.direct_at(one.from, one.to, one.bytes)].load(std::memory_order_relaxed)) {
-      have.traffic.use({one.from, one.to}, one.user, clock_(),
+      have.traffic.use({one.from, one.to}, call.user, clock_(),
                        have.direct_ns(one.from, one.to, one.bytes));
       return false;
     }
   }
 
-  // What this cannot tell (another stream's capture, edges with data) a plain copy can. Nothing
-  // else is asked of a stream that is being captured: it would end the capture.
+  // What this cannot tell (another stream's capture, edges with data) a plain copy can.
   told.result = copy_result::capturing;
-  int status = capture_none;
-  unsigned long long sequence = 0;
-  CUgraphNode_st* const* roots = nullptr;
-  std::size_t count = 0;
-  if (driver_.capture_info(one.caller.stream, &status, &sequence, &one.graph, &roots, &count) !=
-          driver_result::success ||
-      (status != capture_none && status != capture_active))
-    return false;
-  if (status == capture_active && !captures) return false;
-  one.capturing = status == capture_active;
-  if (one.capturing) one.roots.assign(roots, roots + count);
+  if (!ask_capture(call) || (call.capturing && !captures)) return false;
   if (begin && end) {
     const std::uint64_t now_ns = clock_();
     // What is captured runs later. It keeps off links of pairs that met its own before.
-    if (!one.capturing)
-      have.traffic.use({one.from, one.to}, one.user, now_ns,
+    if (!call.capturing)
+      have.traffic.use({one.from, one.to}, call.user, now_ns,
                        have.direct_ns(one.from, one.to, one.bytes));
-    one.by = have.choice_of(one.from, one.to, one.bytes);
-    const std::vector<endpoint>& allowed = have.relays_of(one.from, one.to, one.by);
-    one.relays = have.traffic.idle({one.from, one.to}, allowed, now_ns);
-    if (one.relays.empty()) {
+    call.by = have.choice_of(one.from, one.to, one.bytes);
+    const std::vector<endpoint>& allowed = have.relays_of(one.from, one.to, call.by);
+    call.relays = have.traffic.idle({one.from, one.to}, allowed, now_ns);
+    if (call.relays.empty()) {
       if (allowed.empty()) have.known_direct(one.from, one.to, one.bytes);
       told.result = copy_result::one_path;
       return false;
     }
   }
   told.result = copy_result::other_context;
-  if (driver_.stream_context(one.caller.stream, &context) != driver_result::success) return false;
-  const std::optional<int> gpu = have.all.gpu_of(context);
-  if (!gpu) return false;
-  one.caller.identity.gpu = *gpu;
-  if (!one.capturing) {
-    one.caller.identity = identity_of(driver_, one.caller.stream, *gpu);
-    unsigned flags = 0;
-    one.caller.blocking =
-        driver_.stream_flags(one.caller.stream, &flags) != driver_result::success ||
-        (flags & stream_non_blocking) == 0;
+  if (!ask_stream(have, call)) return false;
+  const auto plain = look(have, one, source, destination);
+  told.source = one.source;
+  told.destination = one.destination;
+  if (plain) told.result = *plain;
+  if (plain || !begin || !end) return false;
+  call.set_addresses();
+  return true;
+}
+
+// Whether the copies can be planned together: each between places that reach each other, or inside
+// a GPU, in memory whose place is known.
+bool copy_engine::examine_batch(parts& have, transfer& call) {
+  CUctx_st* context = nullptr;
+  if (driver_.current(&context) != driver_result::success || context == nullptr) return false;
+  for (message& one : call.messages) {
+    const memory_facts source = ask(driver_, one.from_address);
+    const memory_facts destination = ask(driver_, one.to_address);
+    const auto begin = have.place_of(source);
+    const auto end = have.place_of(destination);
+    if (!begin || !end || !have.joined(*begin, *end)) return false;
+    one.from = *begin;
+    one.to = *end;
+    if (look(have, one, source, destination)) return false;
   }
-  one.source = told.source = look_at(driver_, source, one.where.source, one.bytes);
-  one.destination = told.destination =
-      look_at(driver_, destination, one.where.destination, one.bytes);
-  one.where.source_id = one.source.id;
-  one.where.destination_id = one.destination.id;
-  const auto whole = [&](const memory_view& seen) {
-    if (seen.kind == memory_kind::pinned) return true;
-    if (seen.kind != memory_kind::gpu) {
-      told.result = seen.kind == memory_kind::managed ? copy_result::managed
-                    : seen.kind == memory_kind::mixed ? copy_result::mixed
-                                                      : copy_result::pageable;
-      return false;
-    }
-    // Access between GPUs is one of their primary contexts; others have no part in it.
-    return seen.origin != memory_origin::plain || have.all.gpu_of(seen.context) == seen.gpu;
-  };
-  return whole(one.source) && whole(one.destination) && begin && end;
+  const auto inside =
+      std::stable_partition(call.messages.begin(), call.messages.end(),
+                            [](const message& one) { return !(one.from == one.to); });
+  if (inside == call.messages.begin()) return false;
+  for (auto one = inside; one != call.messages.end(); ++one)
+    call.local.push_back({one->from.index, one->bytes});
+  if (!ask_capture(call) || !ask_stream(have, call)) return false;
+  call.set_addresses();
+  call.user = user_of(call.caller.stream, context) ^ have.own_streams;
+  call.by = parts::every_path(0);
+
+  // A place relays if no message has to keep off it; what begins or ends there has no need of it.
+  const std::uint64_t now_ns = clock_();
+  for (std::uint32_t gpu = 0; gpu < have.described.gpus.size(); ++gpu)
+    call.relays.push_back({endpoint_kind::gpu, gpu});
+  call.relays.push_back({endpoint_kind::host, 0});
+  for (const message& one : call.planned()) {
+    if (!call.capturing)
+      have.traffic.use({one.from, one.to}, call.user, now_ns,
+                       have.direct_ns(one.from, one.to, one.bytes));
+    const auto idle =
+        have.traffic.idle({one.from, one.to}, have.relays_of(one.from, one.to, call.by), now_ns);
+    std::erase_if(call.relays, [&](endpoint place) {
+      return !(place == one.from) && !(place == one.to) &&
+             std::find(idle.begin(), idle.end(), place) == idle.end();
+    });
+  }
+  return true;
 }
 
 // False if it has to be one plain copy, which is still to be made.
-bool copy_engine::over_paths(parts& have, message& one, copy_report& told) {
-  const bool alone = one.relays.size() == have.relays_of(one.from, one.to, one.by).size();
-  const plan_limits limits{options_.chunks != 0 ? options_.chunks : one.by.chunks,
+bool copy_engine::over_paths(parts& have, transfer& call, copy_report& told) {
+  const message& one = call.messages.front();
+  const bool alone = call.relays.size() == have.relays_of(one.from, one.to, call.by).size();
+  const plan_limits limits{options_.chunks != 0 ? options_.chunks : call.by.chunks,
                            // What was measured was alone on the machine.
                            (have.measured_here || options_.chunks != 0) && alone};
-  one.plan = have.plans.find({one.from, one.to, one.bytes}, one.relays, limits);
-  const copy_program& program = one.plan->program;
+  const plan::message wanted{one.from, one.to, one.bytes};
+  call.plan = have.plans.find({&wanted, 1}, call.relays, limits);
+  const copy_program& program = call.plan->program;
   told.predicted_s = program.predicted_s;
   told.direct_s = program.direct_s;
   told.result = program.direct() ? copy_result::one_path
-                : reach(one)     ? copy_result::captured
+                : reach(call)    ? copy_result::captured
                                  : copy_result::unreachable;
   if (told.result != copy_result::captured) {
     if (program.direct() && alone) have.known_direct(one.from, one.to, one.bytes);
     return false;
   }
-  if (one.capturing) {
-    if (capture(have, one)) return true;
-  } else {
-    const std::uint64_t begin_ns = clock_();
-    const std::uint64_t busy_ns = nanoseconds(program.predicted_s);
-    const std::uint64_t direct_ns = have.direct_ns(one.from, one.to, one.bytes);
-    if (busy_ns < direct_ns) have.traffic.shorten({one.from, one.to}, direct_ns - busy_ns);
-    const bool made = run(have, one, told.result);
-    // The first time streams, graphs and staging memory take longer to make than the message takes.
-    if (const std::uint64_t end_ns = clock_(); end_ns > begin_ns + busy_ns)
-      have.traffic.use({one.from, one.to}, one.user, end_ns, busy_ns);
-    if (made) return true;
-  }
+  if (call.capturing ? capture(have, call) : run_seen(have, call, told.result)) return true;
   told.result = copy_result::no_staging;
   return false;
 }
 
+// False if the copies have to be plain ones, which are still to be made.
+bool copy_engine::together(parts& have, transfer& call) {
+  std::vector<plan::message> wanted;
+  for (const message& one : call.planned()) wanted.push_back({one.from, one.to, one.bytes});
+  const plan_limits limits{options_.chunks, options_.chunks != 0};
+  for (;;) {
+    call.plan = have.plans.find(wanted, call.relays, limits, call.local);
+    copy_result by = copy_result::captured;
+    if (reach(call) && (call.capturing ? capture(have, call) : run_seen(have, call, by)))
+      return true;
+    // What has no staging memory, or is out of a relay's reach, may still go directly.
+    if (call.plan->program.buffers.empty()) return false;
+    call.relays.clear();
+    call.where.buffers.clear();
+  }
+}
+
 // Whether every GPU that copies a part can reach the memory at its ends: virtual memory and memory
 // of pools are shared with the GPUs that their owner names.
-bool copy_engine::reach(const message& one) {
-  const copy_program& program = one.plan->program;
+bool copy_engine::reach(const transfer& call) {
+  const copy_program& program = call.plan->program;
   const auto known = [](const memory_view& seen) {
     return seen.origin == memory_origin::host || seen.origin == memory_origin::plain;
   };
-  if (known(one.source) && known(one.destination)) return true;
-  std::set<std::pair<int, bool>> asked;  // GPU, whether the destination
+  if (std::all_of(call.messages.begin(), call.messages.end(),
+                  [&](const message& one) { return known(one.source) && known(one.destination); }))
+    return true;
+  std::set<std::tuple<int, std::uint32_t, bool>> asked;  // GPU, message, whether its destination
   for (const copy_program::copy& part : program.copies) {
     const int gpu = program.slots[part.slot].gpu;
     for (const bool destination : {false, true}) {
+      const plan::location& place = destination ? part.to : part.from;
+      if (place.memory == plan::memory::staging) continue;
+      const message& one = call.messages[place.index];
       const memory_view& seen = destination ? one.destination : one.source;
-      const plan::memory touched = destination ? part.to.memory : part.from.memory;
-      if (touched == plan::memory::staging || known(seen) || seen.gpu == gpu ||
-          !asked.emplace(gpu, destination).second)
+      if (known(seen) || seen.gpu == gpu || !asked.emplace(gpu, place.index, destination).second)
         continue;
-      if (reachable(driver_, seen, gpu, destination ? one.where.destination : one.where.source,
-                    one.bytes))
+      if (reachable(driver_, seen, gpu, destination ? one.to_address : one.from_address, one.bytes))
         continue;
       report("copies of memory on " + gpu_text(seen.gpu) + " that " + gpu_text(gpu) +
              " has no access to are direct (cuMemSetAccess and cudaMemPoolSetAccess give it)");
@@ -565,73 +730,95 @@ bool copy_engine::reach(const message& one) {
   return true;
 }
 
-bool copy_engine::stage(parts& have, message& one) {
-  for (const copy_program::buffer& buffer : one.plan->program.buffers) {
-    const auto taken = have.pool(buffer.place).take(buffer.bytes, one.caller.identity);
+bool copy_engine::stage(parts& have, transfer& call) {
+  for (const copy_program::buffer& buffer : call.plan->program.buffers) {
+    const auto taken = have.pool(buffer.place).take(buffer.bytes, call.caller.identity);
     if (!taken) {
       report(std::string("copies are direct while the staging memory of ") +
              (buffer.place == host_place ? "the host" : gpu_text(buffer.place)) +
              " is in use; INTERLACE_COPY_STAGING allows more");
-      unstage(have, one, nullptr);
+      unstage(have, call, nullptr);
       return false;
     }
-    one.blocks.push_back(*taken);
-    one.where.buffers.push_back(taken->address);
+    call.blocks.push_back(*taken);
+    call.where.buffers.push_back(taken->address);
   }
   return true;
 }
 
-void copy_engine::unstage(parts& have, message& one, const shared_completion& end) {
-  for (std::size_t index = 0; index < one.blocks.size(); ++index)
-    have.pool(one.plan->program.buffers[index].place).give(one.blocks[index], end);
-  one.blocks.clear();
+void copy_engine::unstage(parts& have, transfer& call, const shared_completion& end) {
+  for (std::size_t index = 0; index < call.blocks.size(); ++index)
+    have.pool(call.plan->program.buffers[index].place).give(call.blocks[index], end);
+  call.blocks.clear();
 }
 
-bool copy_engine::run(parts& have, message& one, copy_result& by) {
-  const copy_program& program = one.plan->program;
-  const bool again = one.plan->uses.fetch_add(1, std::memory_order_relaxed) > 0;
+// Runs it, and lets others see how long it takes.
+bool copy_engine::run_seen(parts& have, transfer& call, copy_result& by) {
+  const std::uint64_t begin_ns = clock_();
+  const std::uint64_t busy_ns = nanoseconds(call.plan->program.predicted_s);
+  for (const message& one : call.planned()) {
+    const std::uint64_t direct_ns = have.direct_ns(one.from, one.to, one.bytes);
+    if (busy_ns < direct_ns)
+      have.traffic.shorten({one.from, one.to}, direct_ns - busy_ns);
+    else if (call.planned().size() > 1)  // which wait for each other
+      have.traffic.use({one.from, one.to}, call.user, begin_ns, busy_ns - direct_ns);
+  }
+  const bool made = run(have, call, by);
+  // The first time streams, graphs and staging memory take longer to make than the message takes.
+  if (const std::uint64_t end_ns = clock_(); end_ns > begin_ns + busy_ns)
+    for (const message& one : call.planned())
+      have.traffic.use({one.from, one.to}, call.user, end_ns, busy_ns);
+  return made;
+}
+
+bool copy_engine::run(parts& have, transfer& call, copy_result& by) {
+  const copy_program& program = call.plan->program;
+  const bool again = call.plan->uses.fetch_add(1, std::memory_order_relaxed) > 0;
   const copy_executor by_what =
-      options_.executor == copy_executor::automatic ? one.by.executor : options_.executor;
+      options_.executor == copy_executor::automatic ? call.by.executor : options_.executor;
   const bool graph =
       by_what == copy_executor::graphs ||
       (by_what == copy_executor::automatic && again && program.copies.size() >= least_graph_copies);
-  if (!stage(have, one)) return false;
-  const graph_key key{program.shape,           program.shape_hash, one.source.context,
-                      one.destination.context, one.source.origin,  one.destination.origin};
+  if (!stage(have, call)) return false;
+  graph_key key{program.shape, program.shape_hash, {}};
+  for (const message& one : call.messages)
+    for (const memory_view* seen : {&one.source, &one.destination})
+      key.ends.push_back({seen->context, seen->origin});
   std::unique_ptr<graph_executable> executable;
   std::unique_ptr<lane> used;
   shared_completion end;
   try {
-    if (one.caller.blocking && !have.all.enqueue_work(one.caller.identity.gpu, one.caller.stream)) {
-      unstage(have, one, nullptr);
+    if (call.caller.blocking &&
+        !have.all.enqueue_work(call.caller.identity.gpu, call.caller.stream)) {
+      unstage(have, call, nullptr);
       return false;
     }
     if (graph) {
       graph_times spent;
-      executable = have.graphs.take(key, one.caller.identity);
+      executable = have.graphs.take(key, call.caller.identity);
       if (!executable)
-        executable = std::make_unique<graph_executable>(have.all, program, one.where, spent);
-      executable->launch(program, one.where, one.caller.stream, spent);
+        executable = std::make_unique<graph_executable>(have.all, program, call.where, spent);
+      executable->launch(program, call.where, call.caller.stream, spent);
       have.graphs.add(spent);
     } else {
-      used = have.streams.run(program, one.where, one.caller);
+      used = have.streams.run(program, call.where, call.caller);
       if (!used) {
-        unstage(have, one, nullptr);
+        unstage(have, call, nullptr);
         report("copies are direct while too many are under way");
         return false;
       }
     }
-    if (one.caller.blocking)
-      (void)have.all.enqueue_work(one.caller.identity.gpu, one.caller.stream);
-    end = std::make_shared<completion>(have.all, one.caller.stream, one.caller.identity);
+    if (call.caller.blocking)
+      (void)have.all.enqueue_work(call.caller.identity.gpu, call.caller.stream);
+    end = std::make_shared<completion>(have.all, call.caller.stream, call.caller.identity);
   } catch (...) {
     // Whatever was enqueued has ended when its memory is used again.
-    log_failure(driver_, driver_.stream_synchronize(one.caller.stream), "cuStreamSynchronize");
-    unstage(have, one, nullptr);
+    log_failure(driver_, driver_.stream_synchronize(call.caller.stream), "cuStreamSynchronize");
+    unstage(have, call, nullptr);
     if (used) have.streams.keep(std::move(used), nullptr);
     throw;
   }
-  unstage(have, one, end);
+  unstage(have, call, end);
   if (executable) have.graphs.keep(key, std::move(executable), end);
   if (used) have.streams.keep(std::move(used), end);
   (graph ? graphs_ : streams_).fetch_add(1, std::memory_order_relaxed);
@@ -641,14 +828,14 @@ bool copy_engine::run(parts& have, message& one, copy_result& by) {
 
 // The copies become nodes of the caller's graph. The graph, and what is instantiated of it, owns
 // the staging memory.
-bool copy_engine::capture(parts& have, message& one) {
-  if (!stage(have, one)) return false;
+bool copy_engine::capture(parts& have, transfer& call) {
+  if (!stage(have, call)) return false;
   struct owner {
     parts& of;
     std::shared_ptr<planned_copy> plan;
     std::vector<staging_pool::block> blocks;
   };
-  auto owning = std::make_unique<owner>(owner{have, one.plan, one.blocks});
+  auto owning = std::make_unique<owner>(owner{have, call.plan, call.blocks});
   const auto release = [](void* data) {  // by the driver, which must not be called here
     const std::unique_ptr<owner> ended(static_cast<owner*>(data));
     for (std::size_t index = 0; index < ended->blocks.size(); ++index)
@@ -661,25 +848,25 @@ bool copy_engine::capture(parts& have, message& one) {
           driver_.user_object_create(&object, owning.get(), release, 1, user_object_unsynchronized),
           "cuUserObjectCreate");
   } catch (...) {
-    unstage(have, one, nullptr);
+    unstage(have, call, nullptr);
     throw;
   }
   have.captured.fetch_add(1);
   (void)owning.release();  // the object's
-  one.blocks.clear();
+  call.blocks.clear();
   const int retained =
-      driver_.graph_retain_user_object(one.graph, object, 1, graph_takes_user_object);
+      driver_.graph_retain_user_object(call.graph, object, 1, graph_takes_user_object);
   if (retained != driver_result::success) {
     log_failure(driver_, driver_.user_object_release(object, 1), "cuUserObjectRelease");
     check(driver_, retained, "cuGraphRetainUserObject");
   }
-  const copy_program& program = one.plan->program;
-  const auto nodes = add_copies(have.all, one.graph, program, one.where, one.roots);
+  const copy_program& program = call.plan->program;
+  const auto nodes = add_copies(have.all, call.graph, program, call.where, call.roots);
   auto ends = ends_of(program, nodes);
-  check(
-      driver_,
-      driver_.capture_depend(one.caller.stream, ends.data(), ends.size(), capture_set_dependencies),
-      "cuStreamUpdateCaptureDependencies");
+  check(driver_,
+        driver_.capture_depend(call.caller.stream, ends.data(), ends.size(),
+                               capture_set_dependencies),
+        "cuStreamUpdateCaptureDependencies");
   captured_.fetch_add(1, std::memory_order_relaxed);
   return true;
 }

@@ -1,5 +1,5 @@
-// What stands behind `interlace::copier`: looks at a message's memories, has it planned, and hands
-// it to the executor that fits; or copies it plainly.
+// What stands behind `interlace::copier`: looks at the memories of a message, or of several, has
+// them planned, and hands them to the executor that fits; or copies them plainly.
 #pragma once
 
 #include <atomic>
@@ -9,6 +9,7 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -64,6 +65,12 @@ struct copy_report {
   double direct_s = 0;     // as one plain copy
 };
 
+struct batch_part {
+  device_address to = 0;
+  device_address from = 0;
+  std::uint64_t bytes = 0;
+};
+
 class copy_engine {
  public:
   // `find_machine` is called once, when it is needed; `report` gets sentences for people, each
@@ -79,7 +86,9 @@ class copy_engine {
 
   // As `copier` promises.
   void copy(device_address to, device_address from, std::uint64_t bytes, CUstream_st* stream);
-  // The same for callers with a plain copy of their own: what would be one, and all that goes to a
+  // As `copier::copy_batch_async` promises.
+  void copy_batch(std::span<const batch_part> copies, CUstream_st* stream);
+  // As `copy` for callers with a plain copy of their own: what would be one, and all that goes to a
   // stream that is being captured, is left to them, unless it is reported as enqueued. Throws
   // device_error where the driver fails; then nothing of it is under way.
   copy_report carry(device_address to, device_address from, std::uint64_t bytes,
@@ -94,19 +103,27 @@ class copy_engine {
   // All that a message over several paths needs, made by the first one.
   struct parts;
   struct message;
+  struct transfer;
 
   parts* ready();
   void make_parts();
   void take_profile(parts& have);
   void plainly(device_address to, device_address from, std::uint64_t bytes, CUstream_st* stream);
   static memory_view coarsely(const memory_facts& seen);
-  bool examine(parts& have, message& one, bool captures, copy_report& told);
-  bool over_paths(parts& have, message& one, copy_report& told);
-  bool capture(parts& have, message& one);
-  bool run(parts& have, message& one, copy_result& by);
-  bool reach(const message& one);
-  bool stage(parts& have, message& one);
-  void unstage(parts& have, message& one, const shared_completion& end);
+  bool ask_capture(transfer& call) const;
+  bool ask_stream(const parts& have, transfer& call) const;
+  std::optional<copy_result> look(const parts& have, message& one, const memory_facts& source,
+                                  const memory_facts& destination) const;
+  bool examine(parts& have, transfer& call, bool captures, copy_report& told);
+  bool examine_batch(parts& have, transfer& call);
+  bool over_paths(parts& have, transfer& call, copy_report& told);
+  bool together(parts& have, transfer& call);
+  bool capture(parts& have, transfer& call);
+  bool run_seen(parts& have, transfer& call, copy_result& by);
+  bool run(parts& have, transfer& call, copy_result& by);
+  bool reach(const transfer& call);
+  bool stage(parts& have, transfer& call);
+  void unstage(parts& have, transfer& call, const shared_completion& end);
   void report(const std::string& sentence);
 
   const driver_table& driver_;

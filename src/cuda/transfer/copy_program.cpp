@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <utility>
 
 #include "cuda/transfer/cache_key.hpp"
@@ -20,7 +21,6 @@ void append_location(std::string& text, const plan::location& place) {
 
 std::string shape_of(const copy_program& made) {
   std::string text;
-  append(text, made.bytes);
   append(text, made.buffers.size());
   for (const auto& one : made.buffers) {
     append(text, static_cast<std::uint64_t>(one.place));
@@ -39,11 +39,23 @@ std::string shape_of(const copy_program& made) {
   return text;
 }
 
+// A copy as nodes can have it.
+void add_pieces(copy_program& program, copy_program::copy whole) {
+  const std::uint64_t bytes = whole.bytes;
+  for (std::uint64_t at = 0; at < bytes; at += longest_copy) {
+    whole.bytes = std::min(longest_copy, bytes - at);
+    program.copies.push_back(whole);
+    whole.from.offset += longest_copy;
+    whole.to.offset += longest_copy;
+    whole.after.clear();
+  }
+}
+
 }  // namespace
 
-copy_program make_program(const plan::plan& made, const std::vector<int>& gpus) {
+copy_program make_program(const plan::plan& made, const std::vector<int>& gpus,
+                          std::span<const local_copy> local) {
   copy_program program;
-  program.bytes = made.messages.front().bytes;
   program.predicted_s = made.predicted_s;
   program.direct_s = made.direct_s;
   const auto number = [&](std::uint32_t gpu) { return gpus.at(gpu); };
@@ -60,14 +72,7 @@ copy_program make_program(const plan::plan& made, const std::vector<int>& gpus) 
       after.push_back(last_piece[on]);
       program.copies[last_piece[on]].awaited = true;
     }
-    for (std::uint64_t at = 0; at < step.bytes; at += longest_copy) {
-      copy_program::copy piece{step.from, step.to,          std::min(longest_copy, step.bytes - at),
-                               step.slot, std::move(after), false};
-      piece.from.offset += at;
-      piece.to.offset += at;
-      after.clear();
-      program.copies.push_back(std::move(piece));
-    }
+    add_pieces(program, {step.from, step.to, step.bytes, step.slot, std::move(after), false});
     last_piece.push_back(static_cast<std::uint32_t>(program.copies.size() - 1));
     copy_program::slot& slot = program.slots[step.slot];
     if (slot.bytes == 0) slot.first_waits = !step.after.empty();
@@ -75,6 +80,21 @@ copy_program make_program(const plan::plan& made, const std::vector<int>& gpus) 
   }
   for (const copy_program::copy& one : program.copies)
     program.slots[one.slot].last_awaited = one.awaited;
+  std::map<std::uint32_t, std::uint32_t> slot_of;  // a GPU's copies inside itself
+  auto index = static_cast<std::uint32_t>(made.messages.size());
+  for (const local_copy& one : local) {
+    const auto [slot, added] =
+        slot_of.try_emplace(one.gpu, static_cast<std::uint32_t>(program.slots.size()));
+    if (added) program.slots.push_back({number(one.gpu), 0, false, false});
+    program.slots[slot->second].bytes += one.bytes;
+    add_pieces(program, {{plan::memory::source, index, 0},
+                         {plan::memory::destination, index, 0},
+                         one.bytes,
+                         slot->second,
+                         {},
+                         false});
+    ++index;
+  }
   program.shape = std::make_shared<const std::string>(shape_of(program));
   program.shape_hash = std::hash<std::string>()(*program.shape);
   return program;

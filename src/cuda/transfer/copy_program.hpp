@@ -1,9 +1,10 @@
-// A plan of one message as executors run it: copies on numbered streams, addresses left open.
+// A plan as executors run it: copies on numbered streams, addresses left open.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -33,7 +34,6 @@ struct copy_program {
     bool awaited = false;              // a copy of another slot is after it
   };
 
-  std::uint64_t bytes = 0;
   std::vector<buffer> buffers;
   std::vector<slot> slots;
   std::vector<copy> copies;  // in the order in which they are enqueued
@@ -46,23 +46,34 @@ struct copy_program {
   bool direct() const { return buffers.empty() && copies.size() <= 1; }
 };
 
-// `gpus` are CUDA's numbers of the machine's GPUs. The plan has one message.
-copy_program make_program(const plan::plan& made, const std::vector<int>& gpus);
+// A copy inside a GPU, which no plan has.
+struct local_copy {
+  std::uint32_t gpu = 0;  // of the machine
+  std::uint64_t bytes = 0;
+};
 
-// Where a message's memory is.
+// `gpus` are CUDA's numbers of the machine's GPUs. The copies of `local` count as messages behind
+// those of the plan; each GPU runs its own one after another, beside all others.
+copy_program make_program(const plan::plan& made, const std::vector<int>& gpus,
+                          std::span<const local_copy> local = {});
+
+// Where the memory of messages is.
 struct addresses {
-  device_address source = 0;
-  device_address destination = 0;
-  // The driver's numbers of the allocations, which tell apart one that was freed and another at the
-  // same address; 0: not known.
-  unsigned long long source_id = 0;
-  unsigned long long destination_id = 0;
+  struct end {
+    device_address address = 0;
+    // The driver's number of the allocation, which tells apart one that was freed and another at
+    // the same address; 0: not known.
+    unsigned long long id = 0;
+  };
+  std::vector<end> sources;             // by message
+  std::vector<end> destinations;        // by message
   std::vector<device_address> buffers;  // which are never freed
 
   device_address of(const plan::location& place) const {
-    const device_address base = place.memory == plan::memory::source        ? source
-                                : place.memory == plan::memory::destination ? destination
-                                                                            : buffers[place.index];
+    const device_address base = place.memory == plan::memory::source ? sources[place.index].address
+                                : place.memory == plan::memory::destination
+                                    ? destinations[place.index].address
+                                    : buffers[place.index];
     return base + place.offset;
   }
 };

@@ -1,6 +1,7 @@
 // Executable graphs by the shape of their program and the contexts and kinds of the memories at its
-// ends, not by addresses. A shape has several, so that messages of one shape overlap: an executable
-// never runs twice at once. Where there would be too many, the least recently used is dropped.
+// messages' ends, not by addresses. A shape has several, so that messages of one shape overlap: an
+// executable never runs twice at once. Where there would be too many, the least recently used is
+// dropped.
 #pragma once
 
 #include <cstddef>
@@ -10,6 +11,7 @@
 #include <mutex>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "cuda/transfer/graph_executor.hpp"
 #include "cuda/transfer/memory_view.hpp"
@@ -17,19 +19,19 @@
 namespace interlace::cuda {
 
 struct graph_key {
+  // An executable may only be changed to addresses of the same contexts and kinds.
+  struct end {
+    CUctx_st* context = nullptr;
+    memory_origin origin = memory_origin::plain;
+
+    friend bool operator==(const end&, const end&) = default;
+  };
   std::shared_ptr<const std::string> shape;
   std::size_t shape_hash = 0;
-  // An executable may only be changed to addresses of the same contexts.
-  CUctx_st* source = nullptr;
-  CUctx_st* destination = nullptr;
-  // and of the same kinds
-  memory_origin source_origin = memory_origin::plain;
-  memory_origin destination_origin = memory_origin::plain;
+  std::vector<end> ends;  // source and destination of each message
 
   friend bool operator==(const graph_key& one, const graph_key& other) {
-    return one.shape_hash == other.shape_hash && one.source == other.source &&
-           one.destination == other.destination && one.source_origin == other.source_origin &&
-           one.destination_origin == other.destination_origin &&
+    return one.shape_hash == other.shape_hash && one.ends == other.ends &&
            (one.shape == other.shape || *one.shape == *other.shape);
   }
 };

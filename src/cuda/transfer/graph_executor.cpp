@@ -114,16 +114,19 @@ void graph_executable::launch(const copy_program& program, const addresses& wher
 void graph_executable::update(const copy_program& program, const addresses& where, bool all,
                               graph_times& times) {
   // An executable that names freed memory is refused, whatever has its address now.
-  const bool new_source = where.source_id == 0 || where.source_id != where_.source_id;
-  const bool new_destination =
-      where.destination_id == 0 || where.destination_id != where_.destination_id;
+  const auto other_memory = [&](const plan::location& place) {
+    if (place.memory == plan::memory::staging) return false;
+    const bool source = place.memory == plan::memory::source;
+    const auto& now = (source ? where.sources : where.destinations)[place.index];
+    const auto& before = (source ? where_.sources : where_.destinations)[place.index];
+    return now.id == 0 || now.id != before.id;
+  };
   for (std::size_t index = 0; index < nodes_.size(); ++index) {
     const copy_program::copy& one = program.copies[index];
     const device_address to = where.of(one.to);
     const device_address from = where.of(one.from);
     const auto changed = [&](const plan::location& place, device_address now) {
-      return now != where_.of(place) || (place.memory == plan::memory::source && new_source) ||
-             (place.memory == plan::memory::destination && new_destination);
+      return now != where_.of(place) || other_memory(place);
     };
     if (!all && !changed(one.to, to) && !changed(one.from, from)) continue;
     const memcpy_3d run = one_run(to, from, one.bytes);

@@ -1,5 +1,6 @@
 #include "cuda/transfer/plan_cache.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <utility>
 
@@ -15,6 +16,8 @@ constexpr std::size_t most_plans = 4096;
 // with the assumptions of machine/copy_assumptions.cpp, 2 % and 3 us.
 constexpr double worth = 0.95;
 constexpr double worth_s = 3e-6;
+// Staging memory of one message: that it takes more brings little (chunks of 4 MB and more).
+constexpr std::uint64_t message_staging_bytes = std::uint64_t{64} << 20U;
 
 std::uint64_t class_of(std::uint64_t bytes) {
   constexpr int digits = 4;  // steps of an eighth to a sixteenth
@@ -27,12 +30,20 @@ void append_endpoint(std::string& key, machine::endpoint end) {
   key.push_back(static_cast<char>(end.index));
 }
 
-std::string key_of(const plan::message& wanted, const std::vector<machine::endpoint>& relays,
-                   const plan_limits& limits) {
+std::string key_of(std::span<const plan::message> wanted,
+                   const std::vector<machine::endpoint>& relays, const plan_limits& limits,
+                   std::span<const local_copy> local) {
   std::string key;
-  append_endpoint(key, wanted.from);
-  append_endpoint(key, wanted.to);
-  append(key, wanted.bytes);
+  append(key, std::uint64_t{wanted.size()} << 32U | local.size());
+  for (const plan::message& one : wanted) {
+    append_endpoint(key, one.from);
+    append_endpoint(key, one.to);
+    append(key, one.bytes);
+  }
+  for (const local_copy& one : local) {
+    append(key, one.gpu);
+    append(key, one.bytes);
+  }
   append(key, std::uint64_t{limits.chunks} << 1U | (limits.measured ? 1U : 0U));
   for (const machine::endpoint place : relays) append_endpoint(key, place);
   return key;
@@ -45,7 +56,6 @@ bool direct(const plan::plan& made, bool measured) {
 // The direct path alone: what executors are not asked for.
 copy_program direct_program(const plan::plan& made) {
   copy_program program;
-  program.bytes = made.messages.front().bytes;
   program.predicted_s = program.direct_s = made.direct_s;
   return program;
 }
@@ -56,23 +66,34 @@ plan_cache::plan_cache(machine::machine described, std::vector<int> gpus,
                        std::uint64_t staging_bytes)
     : machine_(std::move(described)), gpus_(std::move(gpus)), staging_bytes_(staging_bytes) {}
 
-plan::plan plan_cache::planned(const plan::message& wanted,
-                               const std::vector<machine::endpoint>& relays,
-                               std::uint32_t chunks) const {
-  plan::options asked;
-  asked.staging = relays;
-  asked.staging_bytes = staging_bytes_;
-  asked.chunks = chunks;
-  return plan::make_plan(machine_, {&wanted, 1}, asked);
+// So that all messages that are planned together find some.
+std::uint64_t plan_cache::staging_of(std::size_t messages) const {
+  return std::min(message_staging_bytes, staging_bytes_ / messages);
 }
 
-std::shared_ptr<planned_copy> plan_cache::find(const plan::message& wanted,
+plan::plan plan_cache::planned(std::span<const plan::message> wanted,
+                               const std::vector<machine::endpoint>& relays,
+                               const plan_limits& limits, bool alone) const {
+  plan::options asked;
+  asked.staging = relays;
+  asked.staging_bytes = staging_of(wanted.size());
+  asked.chunks = limits.chunks;
+  plan::plan made = plan::make_plan(machine_, wanted, asked);
+  if (alone || made.buffers.empty() || !direct(made, limits.measured)) return made;
+  asked.staging->clear();
+  return plan::make_plan(machine_, wanted, asked);
+}
+
+std::shared_ptr<planned_copy> plan_cache::find(std::span<const plan::message> wanted,
                                                const std::vector<machine::endpoint>& relays,
-                                               const plan_limits& limits) {
-  const std::string key = key_of(wanted, relays, limits);
-  plan::message class_message = wanted;
-  class_message.bytes = class_of(wanted.bytes);
-  const std::string class_key = key_of(class_message, relays, limits);
+                                               const plan_limits& limits,
+                                               std::span<const local_copy> local) {
+  const std::string key = key_of(wanted, relays, limits, local);
+  std::vector<plan::message> classes(wanted.begin(), wanted.end());
+  for (plan::message& one : classes) one.bytes = class_of(one.bytes);
+  const bool alone = wanted.size() == 1 && local.empty();
+  std::string class_key = key_of(classes, relays, limits, {});
+  class_key.push_back(alone ? 1 : 0);
   std::shared_ptr<const plan::plan> of_class;
   {
     const std::lock_guard lock(mutex_);
@@ -84,22 +105,23 @@ std::shared_ptr<planned_copy> plan_cache::find(const plan::message& wanted,
   }
   // Planned without the lock: two threads may do the same.
   if (!of_class)
-    of_class = std::make_shared<const plan::plan>(planned(class_message, relays, limits.chunks));
+    of_class = std::make_shared<const plan::plan>(planned(classes, relays, limits, alone));
   auto made = std::make_shared<planned_copy>();
   plan::plan exact = *of_class;
-  exact.messages.front().bytes = wanted.bytes;
-  if (direct(exact, limits.measured)) {
+  exact.messages.assign(wanted.begin(), wanted.end());
+  if (alone && direct(exact, limits.measured)) {
     made->program = direct_program(exact);
   } else {
-    if (class_message.bytes != wanted.bytes) {
+    if (!std::equal(wanted.begin(), wanted.end(), classes.begin(),
+                    [](const auto& one, const auto& other) { return one.bytes == other.bytes; })) {
       plan::shares shares;
       for (const plan::path& way : exact.paths) {
         shares.bytes.push_back(static_cast<double>(way.bytes));
         shares.chunks.push_back(way.direct() ? 1 : way.chunks);
       }
-      plan::cut(exact, shares, plan::dealing::by_share, staging_bytes_);
+      plan::cut(exact, shares, plan::dealing::by_share, staging_of(wanted.size()));
     }
-    made->program = make_program(exact, gpus_);
+    made->program = make_program(exact, gpus_, local);
   }
   const std::lock_guard lock(mutex_);
   if (plans_.size() >= most_plans) plans_.clear();

@@ -1,4 +1,5 @@
-// Programs of messages, planned once for each size, pair of memories and set of relays.
+// Programs of messages, and of several that are planned together, made once for each size, pair of
+// memories and set of relays.
 #pragma once
 
 #include <atomic>
@@ -7,6 +8,7 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -19,7 +21,7 @@
 namespace interlace::cuda {
 
 struct planned_copy {
-  copy_program program;  // direct: one copy, on the caller's stream
+  copy_program program;  // of one message that is direct: no copies, the caller's stream has it
   std::atomic<std::uint64_t> uses{0};
 };
 
@@ -31,14 +33,17 @@ struct plan_limits {
 
 class plan_cache {
  public:
-  // `gpus` are CUDA's numbers of the machine's GPUs; `staging_bytes` of one message.
+  // `gpus` are CUDA's numbers of the machine's GPUs; `staging_bytes` is what each place has, of
+  // which one message gets a part.
   plan_cache(machine::machine described, std::vector<int> gpus, std::uint64_t staging_bytes);
 
   // `relays` are the places that may be used. What is planned for a size serves those up to an
-  // eighth longer: they have the same paths, shares and numbers of chunks.
-  std::shared_ptr<planned_copy> find(const plan::message& wanted,
+  // eighth longer: they have the same paths, shares and numbers of chunks. The copies of `local`
+  // run beside several messages.
+  std::shared_ptr<planned_copy> find(std::span<const plan::message> wanted,
                                      const std::vector<machine::endpoint>& relays,
-                                     const plan_limits& limits = {});
+                                     const plan_limits& limits = {},
+                                     std::span<const local_copy> local = {});
 
  private:
   struct least_recently_used {
@@ -46,8 +51,10 @@ class plan_cache {
     std::unordered_map<std::string, decltype(entries)::iterator> at;
   };
 
-  plan::plan planned(const plan::message& wanted, const std::vector<machine::endpoint>& relays,
-                     std::uint32_t chunks) const;
+  std::uint64_t staging_of(std::size_t messages) const;
+  plan::plan planned(std::span<const plan::message> wanted,
+                     const std::vector<machine::endpoint>& relays, const plan_limits& limits,
+                     bool alone) const;
 
   machine::machine machine_;
   std::vector<int> gpus_;

@@ -33,6 +33,10 @@ static void check_arguments(void) {
   interlace_copier* copier = NULL;
   const char* const unknown[] = {"INTERLACE_COPY=direct", "INTERLACE_SPEED=11", NULL};
   const char* const wrong[] = {"INTERLACE_COPY_THRESHOLD=some", NULL};
+  const interlace_batch_copy nothing = {NULL, NULL, 0};
+  const interlace_batch_copy from_nowhere = {bytes, NULL, 8};
+  const void* const sent[] = {bytes};
+  void* const buffers[] = {bytes};
   doing = "arguments";
   expect(interlace_copy_abi() == INTERLACE_COPY_ABI, "the library has the header's number");
   expect(strchr(interlace_version(), '.') != NULL, "a version has a point");
@@ -56,6 +60,20 @@ static void check_arguments(void) {
   expect_failure(interlace_event_wait(NULL, 0, NULL), INTERLACE_INVALID_ARGUMENT, "no event");
   expect_failure(interlace_event_done(NULL, NULL), INTERLACE_INVALID_ARGUMENT, "no event");
   interlace_event_destroy(NULL);
+  expect(
+      interlace_copier_copy_batch_async(NULL, 0, NULL, 0, NULL) == INTERLACE_SUCCESS &&
+          interlace_copier_copy_batch_async(NULL, 0, &nothing, 1, NULL) == INTERLACE_SUCCESS &&
+          interlace_copier_all_gather_async(NULL, 0, NULL, NULL, 0, 8, NULL) == INTERLACE_SUCCESS &&
+          interlace_copier_all_to_all_async(NULL, 0, NULL, NULL, 2, 0, NULL) == INTERLACE_SUCCESS,
+      "nothing needs no GPU");
+  expect_failure(interlace_copier_copy_batch_async(NULL, 0, NULL, 2, NULL),
+                 INTERLACE_INVALID_ARGUMENT, "the copies of a batch are a null pointer");
+  expect_failure(interlace_copier_copy_batch_async(NULL, 0, &from_nowhere, 1, NULL),
+                 INTERLACE_INVALID_ARGUMENT, "the source of copy 0 of a batch is a null pointer");
+  expect_failure(interlace_copier_all_gather_async(NULL, 0, NULL, buffers, 1, 8, NULL),
+                 INTERLACE_INVALID_ARGUMENT, "the buffers to send of a collective");
+  expect_failure(interlace_copier_all_to_all_async(NULL, 0, sent, NULL, 1, 8, NULL),
+                 INTERLACE_INVALID_ARGUMENT, "the buffers to receive of a collective");
   expect(copier == NULL, "nothing was made");
   interlace_copier_destroy(NULL);
 }
@@ -66,11 +84,20 @@ static void without_a_driver(void) {
   interlace_event* event = NULL;
   interlace_copy_statistics counted;
   int answer = 0;
+  const interlace_batch_copy batch = {bytes, bytes + 32, 8};
+  const void* const sent[] = {bytes};
+  void* const received[] = {bytes + 32};
   const char* const none = "no NVIDIA driver was found";
   doing = "without a driver";
   expect_failure(interlace_copy_async(bytes, bytes + 32, 8, NULL), INTERLACE_NO_GPU, none);
   expect_failure(interlace_copier_copy_async(NULL, 0, bytes, bytes + 32, 8, NULL), INTERLACE_NO_GPU,
                  none);
+  expect_failure(interlace_copier_copy_batch_async(NULL, 0, &batch, 1, NULL), INTERLACE_NO_GPU,
+                 none);
+  expect_failure(interlace_copier_all_gather_async(NULL, 0, sent, received, 1, 8, NULL),
+                 INTERLACE_NO_GPU, none);
+  expect_failure(interlace_copier_all_to_all_async(NULL, 0, sent, received, 1, 8, NULL),
+                 INTERLACE_NO_GPU, none);
   expect_failure(interlace_copier_create(NULL, &copier), INTERLACE_NO_GPU, none);
   expect_failure(interlace_copier_prepare(NULL), INTERLACE_NO_GPU, none);
   expect_failure(interlace_copier_statistics(NULL, &counted, sizeof counted), INTERLACE_NO_GPU,
@@ -259,6 +286,71 @@ static void in_order(int gpus) {
   }
 }
 
+/* What all GPUs send to all: blocks from pinned memory, and back to it when they have arrived. */
+static void collect(interlace_copier* copier, int gpus) {
+  const size_t bytes = buffer_bytes / most_gpus;
+  struct CUctx_st* context;
+  struct CUstream_st* stream = NULL;
+  interlace_batch_copy batch[2 * most_gpus];
+  unsigned long long memory[2][most_gpus];
+  const void* sent[most_gpus];
+  void* received[most_gpus];
+  unsigned char* host[most_gpus]; /* what a GPU sends, and behind it what it has received */
+  void* place = NULL;
+  int round, gpu, block, kind;
+  for (gpu = gpus - 1; gpu >= 0; --gpu) { /* the stream is the first one's */
+    expect(primary_retain(&context, gpu) == 0 && set_current(context) == 0, "a context");
+    for (kind = 0; kind < 2; ++kind)
+      expect(allocate(&memory[kind][gpu], buffer_bytes) == 0, "memory of a GPU");
+    expect(allocate_host(&place, 2 * buffer_bytes, 0) == 0, "pinned memory");
+    host[gpu] = place;
+    sent[gpu] = (const void*)(uintptr_t)memory[0][gpu];
+    received[gpu] = (void*)(uintptr_t)memory[1][gpu];
+  }
+  expect(stream_create(&stream, 1) == 0, "a stream");
+  for (round = 0; round < 2; ++round) {
+    const int gather = round % 2;
+    for (gpu = 0; gpu < gpus; ++gpu) {
+      fill(host[gpu], buffer_bytes);
+      memset(host[gpu] + buffer_bytes, 0x5A, buffer_bytes);
+      batch[2 * gpu].dst = (void*)(uintptr_t)memory[0][gpu];
+      batch[2 * gpu].src = host[gpu];
+      batch[2 * gpu].bytes = buffer_bytes;
+      batch[2 * gpu + 1].dst = received[gpu];
+      batch[2 * gpu + 1].src = host[gpu] + buffer_bytes;
+      batch[2 * gpu + 1].bytes = buffer_bytes;
+    }
+    expect(interlace_copier_copy_batch_async(copier, 0, batch, 2 * (size_t)gpus, stream) ==
+               INTERLACE_SUCCESS,
+           "a batch");
+    expect((gather ? interlace_copier_all_gather_async : interlace_copier_all_to_all_async)(
+               copier, 0, sent, received, (size_t)gpus, bytes, stream) == INTERLACE_SUCCESS,
+           "a collective");
+    for (gpu = 0; gpu < gpus; ++gpu) {
+      batch[gpu].dst = host[gpu] + buffer_bytes;
+      batch[gpu].src = received[gpu];
+      batch[gpu].bytes = buffer_bytes;
+    }
+    expect(interlace_copier_copy_batch_async(copier, INTERLACE_CURRENT_GPU, batch, (size_t)gpus,
+                                             stream) == INTERLACE_SUCCESS,
+           "a batch");
+    expect(synchronize() == 0, "the copies end");
+    for (gpu = 0; gpu < gpus; ++gpu)
+      for (block = 0; block < most_gpus; ++block) {
+        const unsigned char* const found = host[gpu] + buffer_bytes + (size_t)block * bytes;
+        if (block < gpus)
+          expect(memcmp(found, host[block] + (gather ? 0 : (size_t)gpu * bytes), bytes) == 0,
+                 "every block is in its place");
+        else
+          expect(found[0] == 0x5A && memcmp(found, found + 1, bytes - 1) == 0,
+                 "no other byte is written");
+      }
+  }
+  batch[0].dst = (unsigned char*)received[0] + 1; /* batch[0] reads received[0] */
+  expect_failure(interlace_copier_copy_batch_async(copier, 0, batch, 1, stream),
+                 INTERLACE_INVALID_ARGUMENT, "overlap");
+}
+
 static void copies(uint64_t seed) {
   const char* const graphs[] = {"INTERLACE_COPY=graphs", "INTERLACE_COPY_THRESHOLD=64K", NULL};
   const char* const streams[] = {"INTERLACE_COPY=graphs", "INTERLACE_COPY_THRESHOLD=64K",
@@ -286,6 +378,7 @@ static void copies(uint64_t seed) {
   doing = "the process's copier";
   expect(interlace_copier_prepare(NULL) == INTERLACE_SUCCESS, "it is prepared");
   copy_around(NULL, gpus);
+  collect(NULL, gpus);
   memset(&counted, 0xFF, sizeof counted);
   expect(interlace_copier_statistics(NULL, &counted.known, sizeof counted) == INTERLACE_SUCCESS,
          "statistics");
@@ -301,6 +394,7 @@ static void copies(uint64_t seed) {
   doing = "a copier with graphs";
   expect(interlace_copier_create(graphs, &copier) == INTERLACE_SUCCESS, "it is made");
   copy_around(copier, gpus);
+  collect(copier, gpus);
   expect(interlace_copier_statistics(copier, &counted.known, sizeof counted) == INTERLACE_SUCCESS,
          "statistics");
   expect(counted.known.streams == 0, "it uses no streams");
@@ -310,6 +404,7 @@ static void copies(uint64_t seed) {
   doing = "a copier with streams";
   expect(interlace_copier_create(streams, &copier) == INTERLACE_SUCCESS, "it is made");
   copy_around(copier, gpus);
+  collect(copier, gpus);
   expect(interlace_copier_statistics(copier, &counted.known, sizeof counted) == INTERLACE_SUCCESS,
          "statistics");
   expect(counted.known.graphs == 0, "it uses no graphs");
