@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from interlace import overlap, table
+from interlace.collective_bench import collective_command
 from interlace.copy_bench import copy_command
 from interlace.errors import UserError
 from interlace.load_bench import load_command
@@ -239,6 +240,7 @@ def overlap_command(
 
 
 COMMANDS: dict[str, Callable[..., None]] = {
+    "collective": collective_command,
     "copy": copy_command,
     "load": load_command,
     "overlap": overlap_command,

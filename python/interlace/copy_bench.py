@@ -129,9 +129,9 @@ def rows_of(pattern: str, size: int, count: int, found: Sequence[Any]) -> list[R
     return rows
 
 
-def _print(results: Results) -> None:
-    rows = results.rows
-    columns = [
+def figure_columns(rows: Sequence[Row]) -> list[table.Column]:
+    """The columns of a table of these rows."""
+    return [
         table.Column("pattern", "", [row.pattern for row in rows], number=False),
         table.Column("size", "", [size_text(row.bytes) for row in rows]),
         table.Column("method", "", [row.method for row in rows], number=False),
@@ -145,6 +145,11 @@ def _print(results: Results) -> None:
         ),
         table.Column("#wrong", "", [str(row.wrong) for row in rows]),
     ]
+
+
+def _print(results: Results) -> None:
+    rows = results.rows
+    columns = figure_columns(rows)
     sections = [PATTERNS.index(row.pattern) for row in rows]
     least = {(row.pattern, row.bytes): row.median_s for row in rows}
     for row in rows:

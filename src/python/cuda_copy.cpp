@@ -9,7 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "interlace/copy.hpp"
+#include "base/errors.hpp"
+#include "run/collective_bench.hpp"
 #include "run/copy_bench.hpp"
 
 namespace nb = nanobind;
@@ -17,6 +18,13 @@ namespace nb = nanobind;
 namespace interlace::python {
 
 namespace {
+
+nb::list to_list(const std::vector<run::copy_times>& measured) {
+  nb::list found;
+  for (const run::copy_times& one : measured)
+    found.append(nb::make_tuple(one.method, one.time_s, one.call_s, one.wrong));
+  return found;
+}
 
 nb::list measure_copies(std::vector<std::pair<int, int>> messages, std::uint64_t bytes,
                         std::vector<std::string> methods, std::uint32_t warmup,
@@ -32,10 +40,27 @@ nb::list measure_copies(std::vector<std::pair<int, int>> messages, std::uint64_t
     const nb::gil_scoped_release release;
     measured = run::measure_copies(request);
   }
-  nb::list found;
-  for (const run::copy_times& one : measured)
-    found.append(nb::make_tuple(one.method, one.time_s, one.call_s, one.wrong));
-  return found;
+  return to_list(measured);
+}
+
+nb::list measure_collective(const std::string& pattern, std::uint32_t gpus, std::uint64_t bytes,
+                            std::vector<std::string> methods, std::uint32_t warmup,
+                            std::uint32_t repeats) {
+  run::collective_request request;
+  request.gather = pattern == "all-gather";
+  if (!request.gather && pattern != "all-to-all")
+    throw usage_error("unknown collective '" + pattern + "'; there are all-gather and all-to-all");
+  request.gpus = gpus;
+  request.bytes = bytes;
+  request.methods = std::move(methods);
+  request.warmup = warmup;
+  request.repeats = repeats;
+  std::vector<run::copy_times> measured;
+  {
+    const nb::gil_scoped_release release;
+    measured = run::measure_collective(request);
+  }
+  return to_list(measured);
 }
 
 }  // namespace
@@ -45,6 +70,11 @@ void bind_copies(nb::module_& module) {
              nb::arg("methods"), nb::arg("warmup"), nb::arg("repeats"),
              "Messages (from, to), -1 the host, that are under way together, by each method in "
              "turn: (method, seconds of each repeat, the host's part, wrong bytes).");
+  module.def(
+      "measure_collective", &measure_collective, nb::arg("pattern"), nb::arg("gpus"),
+      nb::arg("bytes"), nb::arg("methods"), nb::arg("warmup"), nb::arg("repeats"),
+      "An all-gather or all-to-all of blocks of `bytes` on the first GPUs, by each method in "
+      "turn; what comes back is as for measure_copies.");
 }
 
 }  // namespace interlace::python

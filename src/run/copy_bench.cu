@@ -8,74 +8,15 @@
 #include "base/errors.hpp"
 #include "cuda/check.hpp"
 #include "cuda/library.hpp"
-#include "cuda/load_kernel.hpp"
 #include "cuda/memory/memory.hpp"
 #include "interlace/copy.hpp"
 #include "plan/copy_settings.hpp"
 #include "run/copy_bench.hpp"
+#include "run/sample_bytes.hpp"
 
 namespace interlace::run {
 
 namespace {
-
-constexpr std::uint8_t poison = 0x5A;
-constexpr int fill_blocks = 264;
-constexpr int fill_threads = 512;
-
-__device__ std::uint8_t sample(std::uint64_t seed, std::uint64_t place) {
-  std::uint64_t z = (seed + place) * 0x9E3779B97F4A7C15ULL;
-  z = (z ^ (z >> 30U)) * 0xBF58476D1CE4E5B9ULL;
-  return static_cast<std::uint8_t>(z >> 56U);
-}
-
-__global__ void __launch_bounds__(fill_threads)
-    fill_samples(std::uint8_t* data, std::uint64_t bytes, std::uint64_t seed) {
-  const std::uint64_t stride = std::uint64_t{gridDim.x} * blockDim.x;
-  for (std::uint64_t i = std::uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < bytes;
-       i += stride) {
-    data[i] = sample(seed, i);
-  }
-}
-
-__global__ void __launch_bounds__(fill_threads) paint(std::uint8_t* data, std::uint64_t bytes) {
-  const std::uint64_t stride = std::uint64_t{gridDim.x} * blockDim.x;
-  for (std::uint64_t i = std::uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < bytes;
-       i += stride) {
-    data[i] = poison;
-  }
-}
-
-__global__ void __launch_bounds__(fill_threads)
-    count_differences(const std::uint8_t* data, std::uint64_t bytes, std::uint64_t seed,
-                      unsigned long long* wrong) {
-  unsigned long long own = 0;
-  const std::uint64_t stride = std::uint64_t{gridDim.x} * blockDim.x;
-  for (std::uint64_t i = std::uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < bytes;
-       i += stride) {
-    own += data[i] != sample(seed, i) ? 1 : 0;
-  }
-  if (own != 0) atomicAdd(wrong, own);
-}
-
-// Made once in the process: contexts and staging memory take time.
-copier& copier_of(const std::string& method) {
-  static std::mutex mutex;
-  static std::map<std::string, std::unique_ptr<copier>>& made =
-      *new std::map<std::string, std::unique_ptr<copier>>();
-  const std::lock_guard lock(mutex);
-  auto& found = made[method];
-  if (found) return *found;
-  std::vector<std::string> words;
-  if (method == "auto" || method == "streams" || method == "graphs") {
-    words.push_back("INTERLACE_COPY=" + method);
-  } else {
-    std::istringstream settings(method);
-    for (std::string word; settings >> word;) words.push_back(word);
-  }
-  found = std::make_unique<copier>(plan::read_copy_options(words));
-  found->prepare();
-  return *found;
-}
 
 // A message with memory and a stream of its own.
 class channel {
@@ -98,16 +39,8 @@ class channel {
   channel& operator=(channel&&) = delete;
 
   void prepare(std::uint64_t seed) {
-    {
-      const cuda::current_device on(gpu_);
-      fill_samples<<<fill_blocks, fill_threads>>>(source_, bytes_, seed);
-      INTERLACE_CUDA_CHECK(cudaGetLastError());
-      INTERLACE_CUDA_CHECK(cudaDeviceSynchronize());
-    }
-    const cuda::current_device on(end_gpu());
-    paint<<<fill_blocks, fill_threads>>>(target_, bytes_);
-    INTERLACE_CUDA_CHECK(cudaGetLastError());
-    INTERLACE_CUDA_CHECK(cudaDeviceSynchronize());
+    fill_with_samples(gpu_, source_, bytes_, seed);
+    fill_with_poison(end_gpu(), target_, bytes_);
   }
   void enqueue(copier* by) {
     if (by == nullptr)
@@ -117,13 +50,7 @@ class channel {
   }
   void wait() const { INTERLACE_CUDA_CHECK(cudaStreamSynchronize(stream_)); }
   std::uint64_t wrong(std::uint64_t seed) {
-    const cuda::current_device on(end_gpu());
-    INTERLACE_CUDA_CHECK(cudaMemset(wrong_, 0, sizeof(*wrong_)));
-    count_differences<<<fill_blocks, fill_threads>>>(target_, bytes_, seed, wrong_);
-    INTERLACE_CUDA_CHECK(cudaGetLastError());
-    unsigned long long count = 0;
-    INTERLACE_CUDA_CHECK(cudaMemcpy(&count, wrong_, sizeof(count), cudaMemcpyDefault));
-    return count;
+    return count_wrong_samples(end_gpu(), target_, bytes_, seed, wrong_);
   }
   int gpu() const { return gpu_; }
 
@@ -149,11 +76,26 @@ class channel {
   cudaStream_t stream_ = nullptr;
 };
 
-double seconds_since(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
 }  // namespace
+
+copier& copier_of(const std::string& method) {
+  static std::mutex mutex;
+  static std::map<std::string, std::unique_ptr<copier>>& made =
+      *new std::map<std::string, std::unique_ptr<copier>>();
+  const std::lock_guard lock(mutex);
+  auto& found = made[method];
+  if (found) return *found;
+  std::vector<std::string> words;
+  if (method == "auto" || method == "streams" || method == "graphs") {
+    words.push_back("INTERLACE_COPY=" + method);
+  } else {
+    std::istringstream settings(method);
+    for (std::string word; settings >> word;) words.push_back(word);
+  }
+  found = std::make_unique<copier>(plan::read_copy_options(words));
+  found->prepare();
+  return *found;
+}
 
 std::vector<copy_times> measure_copies(const copy_request& request) {
   if (request.messages.empty() || request.bytes == 0 || request.repeats == 0)
@@ -170,12 +112,7 @@ std::vector<copy_times> measure_copies(const copy_request& request) {
     if (from >= 0 && to >= 0 && from != to) cuda::enable_peer_access({from, to});
     channels.push_back(std::make_unique<channel>(from, to, request.bytes));
   }
-  for (const auto& one : channels) {
-    const cuda::current_device on(one->gpu());
-    cuda::load_kernel(fill_samples);
-    cuda::load_kernel(paint);
-    cuda::load_kernel(count_differences);
-  }
+  for (const auto& one : channels) load_sample_kernels(one->gpu());
   const cuda::current_device restore(channels.front()->gpu());
   std::uint64_t seed = 1;
   for (std::uint32_t repeat = 0; repeat < request.warmup + request.repeats; ++repeat) {

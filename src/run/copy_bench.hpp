@@ -1,10 +1,13 @@
 // Copies over several paths beside plain ones, timed on real GPUs.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "interlace/copy.hpp"
 
 namespace interlace::run {
 
@@ -26,6 +29,13 @@ struct copy_times {
   std::vector<double> call_s;  // of the host, for all calls
   std::uint64_t wrong = 0;     // bytes, of the first and the last repeat
 };
+
+inline double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+// Of a method that is not memcpy. Made once in the process: contexts and staging memory take time.
+copier& copier_of(const std::string& method);
 
 // Throws usage_error for a request that makes no sense, device_error if a GPU fails.
 std::vector<copy_times> measure_copies(const copy_request& request);

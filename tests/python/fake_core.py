@@ -566,6 +566,7 @@ class FakeCuda(Fake):
         self.gpu_rates_measured = 0
         self.rank: tuple[int, int] | None = None  # and how many there are, once they have met
         self.copies: list[tuple[Any, ...]] = []  # requests to measure
+        self.collectives: list[tuple[Any, ...]] = []
         self.wrong_bytes: dict[str, int] = {}  # by method
 
     def nccl_version(self, candidates: list[str]) -> str:
@@ -611,6 +612,19 @@ class FakeCuda(Fake):
             times = [time_s * (1 + 0.001 * (k % 3)) for k in range(repeats)]
             wrong = self.wrong_bytes.get(method, 0)
             found.append((method, times, [2e-6 * len(messages)] * repeats, wrong))
+        return found
+
+    def measure_collective(
+        self, pattern: str, gpus: int, size: int, methods: list[str], warmup: int, repeats: int
+    ) -> list[tuple[str, list[float], list[float], int]]:
+        self.collectives.append((pattern, gpus, size, methods, warmup, repeats))
+        if self.crash in methods:
+            raise DeviceError("ncclAllGather failed: CUDA_ERROR_UNKNOWN")
+        found = []
+        for k, method in enumerate(methods):
+            time_s = (gpus - 1) * size / 350e9 + 1e-6 * k
+            wrong = self.wrong_bytes.get(method, 0)
+            found.append((method, [time_s] * repeats, [1e-6] * repeats, wrong))
         return found
 
     def copy_time_s(self, messages: list[tuple[int, int]], size: int, method: str) -> float:

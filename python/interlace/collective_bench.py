@@ -1,0 +1,160 @@
+"""`interlace bench collective`: all-gathers and all-to-alls as planned copies, beside NCCL's."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from interlace import table
+from interlace.copy_bench import (
+    DEFAULT_FACTOR,
+    DEFAULT_REPEATS,
+    DEFAULT_WARMUP,
+    FORMAT,
+    PLAIN,
+    Results,
+    Row,
+    figure_columns,
+    names_of,
+    rows_of,
+    sizes_between,
+)
+from interlace.errors import UserError
+from interlace.mechanisms import NOT_AVAILABLE, size_text
+from interlace.nodes import real_node
+from interlace.options import whole
+from interlace.progress import progress
+from interlace.results import json_text, provenance
+from interlace.shared_options import ResultsFile, count_option
+from interlace.turns import turn
+from interlace.workloads import RunFailure, core_errors
+
+PATTERNS = ("all-gather", "all-to-all")
+NCCL = "nccl"
+METHODS = (PLAIN, "auto", "streams", "graphs", NCCL)
+DEFAULT_METHODS = (PLAIN, "auto", NCCL)
+DEFAULT_LEAST, DEFAULT_MOST = "1M", "256M"
+
+
+def _print(results: Results, gpus: int, left_out: str | None) -> None:
+    rows = results.rows
+
+    def bus(row: Row) -> str:
+        return f"{row.gb_per_s / gpus:.2f}"
+
+    columns = figure_columns(rows)
+    columns.insert(-2, table.Column("of a GPU", "GB/s", [bus(row) for row in rows]))
+    least: dict[tuple[str, int], float] = {}
+    for row in rows:
+        key = row.pattern, row.bytes
+        least[key] = min(least.get(key, row.median_s), row.median_s)
+    styles = [table.BEST if row.median_s == least[row.pattern, row.bytes] else "" for row in rows]
+    foot = [
+        "size: of the block that each GPU sends to each other; time: from the first call until all "
+        f"have arrived, the median of {results.repeats}.",
+        "of a GPU: what each one sends to others in a second (the bus bandwidth of nccl-tests).",
+    ]
+    if left_out is not None:
+        foot.append(f"{NCCL}{NOT_AVAILABLE}{left_out}.")
+    wrong = sum(row.wrong for row in rows)
+    foot.append(f"{wrong} bytes wrong." if wrong else "All bytes right.")
+    head = f"collectives of {gpus} GPUs, measured on {results.machine['name']}"
+    sections = [PATTERNS.index(row.pattern) for row in rows]
+    table.print_table(head, columns, sections, styles, foot)
+
+
+def collective_command(
+    patterns: Annotated[
+        str,
+        typer.Option("--patterns", metavar="LIST", help=f"Some of: {','.join(PATTERNS)}."),
+    ] = ",".join(PATTERNS),
+    gpus: Annotated[
+        str | None,
+        typer.Option("--gpus", metavar="N", help="The first GPUs.  [default: all]"),
+    ] = None,
+    begin: Annotated[
+        str,
+        typer.Option(
+            "--begin", "-b", metavar="SIZE", help="The smallest block, of a GPU for another."
+        ),
+    ] = DEFAULT_LEAST,
+    end: Annotated[
+        str, typer.Option("--end", "-e", metavar="SIZE", help="The largest block.")
+    ] = DEFAULT_MOST,
+    factor: Annotated[
+        str | None,
+        count_option("--factor", "From one size to the next.", DEFAULT_FACTOR, "-f"),
+    ] = None,
+    methods: Annotated[
+        str | None,
+        typer.Option(
+            "--methods",
+            metavar="LIST",
+            help=f"Some of: {','.join(METHODS)}.  [default: {','.join(DEFAULT_METHODS)}, the last "
+            "where it is installed]",
+        ),
+    ] = None,
+    repeats: Annotated[
+        str | None, count_option("--repeats", "Of which the median.", DEFAULT_REPEATS, "-n")
+    ] = None,
+    warmup: Annotated[
+        str | None, count_option("--warmup", "Unmeasured repeats.", DEFAULT_WARMUP, "-w")
+    ] = None,
+    json_file: ResultsFile = None,
+) -> None:
+    """All-gathers and all-to-alls: as copies that are planned together, as plain copies, by NCCL.
+
+    Methods take turns. The bytes of the first and the last repeat are compared.
+    """
+    from interlace import files
+
+    wanted = names_of("--patterns", patterns, PATTERNS, "collective")
+    named = None if methods is None else names_of("--methods", methods, METHODS, "method")
+    sizes = sizes_between(begin, end, factor, DEFAULT_FACTOR)
+    asked = whole("--gpus", gpus, 2)
+    times = whole("--repeats", repeats, 1) or DEFAULT_REPEATS
+    before = DEFAULT_WARMUP if (given := whole("--warmup", warmup, 1)) is None else given
+    if json_file is not None:
+        files.check_writable(json_file, "--json")
+
+    node = real_node(before, times, hint="bench measures real GPUs")
+    if node.gpus < 2:
+        raise UserError(f"bench collective needs at least 2 GPUs; {node.machine_name} has 1")
+    count = asked or node.gpus
+    if count > node.gpus:
+        raise UserError(f"--gpus {count}: {node.machine_name} has {node.gpus}")
+    by = list(DEFAULT_METHODS) if named is None else named
+    left_out = node.why_not(NCCL) if NCCL in by else None
+    if left_out is not None:
+        if named is not None:
+            raise UserError(f"--methods {NCCL}{NOT_AVAILABLE}{left_out}")
+        by.remove(NCCL)
+    rows: list[Row] = []
+    try:
+        with progress(f"collectives on {node.machine_name}", len(wanted) * len(sizes)) as tick:
+            for name in wanted:
+                for size in sizes:
+                    with turn(), core_errors(node.cuda, f"{name} of {size_text(size)}"):
+                        found = node.cuda.measure_collective(name, count, size, by, before, times)
+                    rows += rows_of(name, size, count * (count - 1), found)
+                    tick()
+    except RunFailure as failure:
+        typer.echo(f"interlace: {failure}", err=True)
+        raise typer.Exit(1) from None
+    results = Results(
+        format=FORMAT,
+        benchmark="collective",
+        **provenance(),
+        driver=node.driver,
+        machine={"node": node.name, **node.description()},
+        warmup=before,
+        repeats=times,
+        window=1,
+        rows=rows,
+    )
+    texts = {} if json_file is None else {json_file: partial(json_text, results)}
+    files.show_and_write(partial(_print, results, count, left_out), texts)
+    if any(row.wrong for row in rows):
+        raise typer.Exit(1)
