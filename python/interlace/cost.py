@@ -149,7 +149,29 @@ def _dualopt_parts(gpu: Gpu, added: DualOpt, destinations: int) -> list[tuple[st
         ("DualOpt: CoDec", "timers", destinations, _bits_for(added.timeout_clocks)),
         ("DualOpt: RDMA cache", "tags, valid and dirty bits", lines, tag + 2),
         ("DualOpt: decision engine", "counters", 1, counters),
+        *_engines_past_dualopt(gpu, added, pieces),
     ]
+
+
+def _engines_past_dualopt(gpu: Gpu, added: DualOpt, pieces: int) -> list[tuple[str, str, int, int]]:
+    """What dualopt-adaptive and dualopt-pages need besides; the latter in the entries of a TLB."""
+    choice = 2  # one of three
+    turn, agreeing = added.looking_compute_units - 1, added.agreeing_windows
+    found = [
+        (
+            "dualopt-adaptive",
+            "loads that looked, windows that agree, turn",
+            1,
+            choice + sum(map(_bits_for, (added.monitored_accesses, agreeing, turn))),
+        )
+    ]
+    if not isinstance(gpu.tlb, UnsetType):
+        counts = (added.page_loads, added.page_loads, added.page_loads * pieces)
+        counters = choice + sum(map(_bits_for, counts))
+        found.append(
+            ("dualopt-pages", "counters and choice of a page", gpu.tlb.l2_entries, counters)
+        )
+    return found
 
 
 def parts(machine: Machine, gpus: int) -> list[Part]:

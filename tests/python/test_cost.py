@@ -95,6 +95,11 @@ def test_dualopt_where_it_is_described(run: Run) -> None:
     codec = found["DualOpt: CoDec", "response IDs, data, valid bits"]
     assert (codec.count, codec.bits_each) == (3 * 64, 16 + 32 + 1)
     assert found["DualOpt: RDMA cache", "tags, valid and dirty bits"].count == 24576
+    # Of 20 000 loads how many looked, of 2 windows how many agree, whose turn of 64 it is.
+    (adaptive,) = [p for p in cost.parts(machine, 4) if p.structure == "dualopt-adaptive"]
+    assert adaptive.bits == 2 + 15 + 2 + 6
+    (pages,) = [p for p in cost.parts(machine, 4) if p.structure == "dualopt-pages"]
+    assert (pages.count, pages.bits_each) == (4096, 2 + 7 + 7 + 11)
     assert not [p for p in cost.parts(PAPER, 4) if p.structure.startswith("DualOpt")]
     done = run("cost", "4x-r9nano")
     assert "0.032 % of the hardware" in done.out
