@@ -31,10 +31,10 @@ MACHINE = "4x-r9nano"
 THRESHOLDS = (0.02, 0.2, 0.4)  # remote, block, hit: DualOpt, Table 1
 DIRECT = "direct"
 # Pages that move; each step of DualOpt alone, and on those before it; what an engine chooses, once,
-# whenever what it sees changes, or for each page.
+# whenever what it sees changes, or for each page; stores packed, alone and with dualopt.
 MECHANISMS = (
     DIRECT, "page-migration", "bypass", "fine-grained", "coalesced", "rdma-cache", "dualopt",
-    "dualopt-adaptive", "dualopt-pages",
+    "dualopt-adaptive", "dualopt-pages", "finepack", "dualopt-finepack",
 )  # fmt: skip
 LOCAL, FINE, CACHED = "local", "cache-insensitive", "cache-friendly"
 PUBLISHED = {  # DualOpt, Table 2
@@ -404,7 +404,8 @@ def locality_command(
         typer.Option(
             "--mechanism", "-m", metavar="LIST",
             help="What becomes of remote loads: direct, page-migration, bypass, fine-grained, "
-            "coalesced, rdma-cache, dualopt, dualopt-adaptive, dualopt-pages.",
+            "coalesced, rdma-cache, dualopt, dualopt-adaptive, dualopt-pages; finepack packs "
+            "stores, dualopt-finepack does both.",
         ),
     ] = DIRECT,
     jobs: Annotated[

@@ -15,11 +15,10 @@ remote_load_options parse_remote_loads(const std::string& name) {
     o.steps.cache = true;
     return o;
   }
-  if (name == "dualopt" || name == "dualopt-adaptive") {
-    o.decide = true;
-    o.watch = name != "dualopt";
-    return o;
-  }
+  o.pack = name == "finepack" || name == "dualopt-finepack";
+  o.watch = name == "dualopt-adaptive";
+  o.decide = name == "dualopt" || name == "dualopt-finepack" || o.watch;
+  if (o.pack || o.decide) return o;
   if (name == "dualopt-pages") {
     o.pages = true;
     return o;
@@ -32,7 +31,8 @@ remote_load_options parse_remote_loads(const std::string& name) {
   if (name == "coalesced") return o;
   throw usage_error("unknown mechanism '" + name +
                     "' for remote loads; there are direct, page-migration, bypass, fine-grained, "
-                    "coalesced, rdma-cache, dualopt, dualopt-adaptive and dualopt-pages");
+                    "coalesced, rdma-cache, dualopt, dualopt-adaptive, dualopt-pages, finepack and "
+                    "dualopt-finepack");
 }
 
 }  // namespace interlace::kernel

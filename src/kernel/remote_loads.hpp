@@ -1,4 +1,4 @@
-// What becomes of remote loads of unified arrays on a simulated machine, by name.
+// What becomes of remote loads, and stores, of unified arrays on a simulated machine, by name.
 #pragma once
 
 #include <cstdint>
@@ -20,13 +20,16 @@ struct remote_load_options {
   bool decide = false;      // a decision engine turns steps on
   bool watch = false;       // and goes on watching, and may change its mind
   bool pages = false;       // steps are turned on for each page by itself
+  bool pack = false;        // stores go through remote write queues, as under finepack
   bool migrate = false;     // pages move to the first GPU that touches them from afar
-  bool any() const { return decide || pages || migrate || steps != remote_load_steps{}; }
+  bool treats_loads() const { return decide || pages || steps != remote_load_steps{}; }
+  bool any() const { return treats_loads() || pack || migrate; }
 };
 
 // "direct", "page-migration", "bypass", "fine-grained" (and bypass), "coalesced" (and both),
 // "rdma-cache"; "dualopt", which decides, "dualopt-adaptive", which goes on deciding, or
-// "dualopt-pages", which does for each page. Throws usage_error for another name.
+// "dualopt-pages", which does for each page; "finepack", which packs stores alone, or
+// "dualopt-finepack", which does both. Throws usage_error for another name.
 remote_load_options parse_remote_loads(const std::string& name);
 
 // What a decision engine found in a window: 0 to 1 each.

@@ -167,6 +167,14 @@ std::uint64_t node::checked_packets() const {
   return simulation_.deliveries() == nullptr ? 0 : simulation_.deliveries()->packets();
 }
 
+void node::treat_loads(const kernel::remote_load_options& options) {
+  if (options.pack) {
+    check_store_path(simulation_.described(), store_path::packed);
+    unified_stores_ = store_path::packed;
+  }
+  simulation_.treat_loads(options);
+}
+
 void node::enqueue_kernel(std::uint32_t device, grid shape, const block_function& block,
                           std::uint32_t region, const kernel::block_mapping* mapping) {
   recorder::settings record = recorded_by(device);
@@ -179,7 +187,8 @@ void node::enqueue_kernel(std::uint32_t device, grid shape, const block_function
     return;
   }
   if (how != kernel::mechanism::split || devices() == 1) {
-    s.last = {simulation_.add_kernel(device, shape, record, block, s.last, nullptr, path_of(how))};
+    const store_path path = region == none ? unified_stores_ : path_of(how);
+    s.last = {simulation_.add_kernel(device, shape, record, block, s.last, nullptr, path)};
     return;
   }
   for (const auto& part : mapping->split(shape.blocks, states_[region].options.split_ranges)) {

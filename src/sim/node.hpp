@@ -51,9 +51,10 @@ class node final : public kernel::cpu_node {
     }
   }
 
-  // Before anything is launched: what becomes of remote loads of unified arrays. Throws usage_error
-  // for a machine that does not describe what that takes.
-  void treat_loads(const kernel::remote_load_options& options) { simulation_.treat_loads(options); }
+  // Before anything is launched: what becomes of remote loads of unified arrays, and of stores of
+  // kernels that write no region. Throws usage_error for a machine that does not describe what that
+  // takes.
+  void treat_loads(const kernel::remote_load_options& options);
 
   // Before anything is launched: from now on stores that a queue packs go through encode and decode
   // of their packets, and the end of each run compares what came in with the replicas, byte by
@@ -133,6 +134,7 @@ class node final : public kernel::cpu_node {
   void start_recording();
   kernel::run_result finish();
 
+  store_path unified_stores_ = store_path::packets;
   arena arena_;
   std::uint64_t placed_in_turn_ = 0;  // pages
   simulation simulation_;

@@ -70,6 +70,7 @@ void simulation::treat_loads(const kernel::remote_load_options& options) {
     });
     return;
   }
+  if (!options.treats_loads()) return;
   // The caches may be in use from the start.
   const auto cache = [this](bool used) {
     for (const auto& g : gpus_) g->use_rdma_cache(used);

@@ -203,7 +203,8 @@ def test_the_flow_chart(shares: tuple[float, float, float], named: str) -> None:
     ("words", "said"),
     [
         (("fire",), "there is no program 'fire' (did you mean fir?)"),
-        (("-m", "finepack"), "there is no mechanism 'finepack'"),
+        (("-m", "inline"), "there is no mechanism 'inline'"),
+        (("-m", "finepack"), "packets of protocol pcie4 carry 64 bytes on machine 4x-r9nano"),
         (
             ("fir", "-m", "dualopt", "--machine", "4x-volta-nvlink2"),
             "the machine describes nothing that treats remote loads; give it a table "

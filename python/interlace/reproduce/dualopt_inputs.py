@@ -43,3 +43,4 @@ WINDOW_ACCESSES = 2000  # remote ones, of a window
 SMALL, LARGE = 1, 4  # sets of sizes
 # A cache in which no remote line is displaced, for what an ideal buffer could merge (Q5).
 IDEAL_CACHE_MIB = 64
+LARGE_PACKET_BYTES = 4096  # FinePack, Table III

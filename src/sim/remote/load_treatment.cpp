@@ -10,13 +10,13 @@ load_treatment::load_treatment(const machine::gpu& g, const kernel::remote_load_
                                std::function<void(bool)> cache)
     : steps_(o.steps), masks_(g.l1.line_bytes, g.dualopt.piece_bytes), cache_(std::move(cache)) {
   const machine::dualopt& d = g.dualopt;
-  if (o.any() && d.rdma_cache_bytes == 0) {
+  if (d.rdma_cache_bytes == 0) {
     throw usage_error(
         "the machine describes nothing that treats remote loads; give it a table "
         "[gpu.dualopt], as 4x-r9nano has, or take direct");
   }
   // A response ID has 16 bits.
-  if (o.any() && std::uint64_t{g.compute_units} * g.l1.mshrs > 65536) {
+  if (std::uint64_t{g.compute_units} * g.l1.mshrs > 65536) {
     throw usage_error(
         "gpu.l1.outstanding_lines of all compute units are more than the 65536 that "
         "a response ID can tell apart");

@@ -19,6 +19,16 @@ TEST(remote_loads, names) {
   EXPECT_EQ(parse_remote_loads("rdma-cache").steps, (remote_load_steps{false, false, false, true}));
   EXPECT_TRUE(parse_remote_loads("dualopt").decide);
   EXPECT_EQ(parse_remote_loads("dualopt").steps, remote_load_steps{});
+  EXPECT_FALSE(parse_remote_loads("dualopt").watch);
+  EXPECT_TRUE(parse_remote_loads("dualopt-adaptive").decide);
+  EXPECT_TRUE(parse_remote_loads("dualopt-adaptive").watch);
+  EXPECT_TRUE(parse_remote_loads("dualopt-pages").pages);
+  EXPECT_FALSE(parse_remote_loads("finepack").treats_loads());
+  EXPECT_TRUE(parse_remote_loads("dualopt-finepack").decide);
+  for (const char* name : {"finepack", "dualopt-finepack"}) {
+    EXPECT_TRUE(parse_remote_loads(name).pack) << name;
+    EXPECT_TRUE(parse_remote_loads(name).any()) << name;
+  }
   EXPECT_TRUE(parse_remote_loads("page-migration").migrate);
   EXPECT_TRUE(parse_remote_loads("page-migration").any());
   EXPECT_FALSE(parse_remote_loads("direct").any());
@@ -28,7 +38,8 @@ TEST(remote_loads, names) {
   } catch (const usage_error& e) {
     EXPECT_EQ(std::string(e.what()),
               "unknown mechanism 'polling' for remote loads; there are direct, "
-              "page-migration, bypass, fine-grained, coalesced, rdma-cache and dualopt");
+              "page-migration, bypass, fine-grained, coalesced, rdma-cache, dualopt, "
+              "dualopt-adaptive, dualopt-pages, finepack and dualopt-finepack");
   }
 }
 
