@@ -33,8 +33,8 @@ DIRECT = "direct"
 # Pages that move; each step of DualOpt alone, and on those before it; what an engine chooses, once,
 # whenever what it sees changes, or for each page; stores packed, alone and with dualopt.
 MECHANISMS = (
-    DIRECT, "page-migration", "bypass", "fine-grained", "coalesced", "rdma-cache", "dualopt",
-    "dualopt-adaptive", "dualopt-pages", "finepack", "dualopt-finepack",
+    DIRECT, "page-migration", "griffin", "bypass", "fine-grained", "coalesced", "rdma-cache",
+    "dualopt", "dualopt-adaptive", "dualopt-pages", "finepack", "dualopt-finepack",
 )  # fmt: skip
 LOCAL, FINE, CACHED = "local", "cache-insensitive", "cache-friendly"
 PUBLISHED = {  # DualOpt, Table 2
@@ -100,6 +100,9 @@ class Loads(msgspec.Struct, frozen=True):
     coalesced_pages: int
     cached_pages: int
     migrated_pages: int
+    migrated_again: int  # of them, those that had moved or been touched at home before
+    delayed_touches: int
+    migration_batches: int
     remote_by_words: list[int]  # remote loads by how many words of 4 bytes lanes want, less one
     l2_loads: int
     l2_hits: int
@@ -303,6 +306,23 @@ def _translations(rows: Sequence[Row]) -> list[str]:
     return ["Translations:", *lines] if lines else []
 
 
+def _moves(rows: Sequence[Row]) -> list[str]:
+    """Pages that moved."""
+    lines = []
+    for row in rows:
+        it = row.loads
+        if not (it.migrated_pages or it.delayed_touches):
+            continue
+        line = f"  {row.program}, {row.gpus} GPUs, {row.mechanism}: {it.migrated_pages:,} pages"
+        if it.migration_batches:
+            line += (
+                f" in {it.migration_batches:,} batches, {it.migrated_again:,} of them not for the "
+                f"first time; {it.delayed_touches:,} first touches delayed"
+            )
+        lines.append(line)
+    return ["Pages that moved:", *lines] if lines else []
+
+
 def _decisions(rows: Sequence[Row]) -> list[str]:
     """What engines decided, and by what."""
     lines = [
@@ -367,6 +387,7 @@ def _show(found: Locality) -> None:
             f"{accesses / cpu:,.0f} accesses a CPU-second." if cpu else "",
             *_speeds(rows),
             *_translations(rows),
+            *_moves(rows),
             *_decisions(rows),
             *_beside(rows, comparable=found.comparable),
         ],
@@ -403,9 +424,9 @@ def locality_command(
         str,
         typer.Option(
             "--mechanism", "-m", metavar="LIST",
-            help="What becomes of remote loads: direct, page-migration, bypass, fine-grained, "
-            "coalesced, rdma-cache, dualopt, dualopt-adaptive, dualopt-pages; finepack packs "
-            "stores, dualopt-finepack does both.",
+            help="What becomes of remote loads: direct, page-migration, griffin, bypass, "
+            "fine-grained, coalesced, rdma-cache, dualopt, dualopt-adaptive, dualopt-pages; "
+            "finepack packs stores, dualopt-finepack does both.",
         ),
     ] = DIRECT,
     jobs: Annotated[

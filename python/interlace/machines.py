@@ -220,6 +220,22 @@ class DualOpt(_Table, frozen=True, kw_only=True):
     page_loads: Annotated[int, Meta(ge=1, le=1 << 20)] = 64
 
 
+class Griffin(_Table, frozen=True, kw_only=True):
+    """What moves pages by what GPUs access (HPCA 2020), which no GPU has.
+
+    A machine without this table has nothing of it, and one with it has TLBs.
+    """
+
+    batch_pages: Count
+    counting_clocks: Count
+    counted_pages: Count
+    look_periods: Count
+    newest_weight: Annotated[float, Meta(gt=0, le=1)]
+    least_accesses: NotNegative
+    dedicated_factor: Annotated[float, Meta(ge=1, le=1e9)]
+    shared_factor: Annotated[float, Meta(ge=1, le=1e9)]
+
+
 class Gpu(_Table, frozen=True, kw_only=True):
     """The one kind of GPU that a machine has, and how many."""
 
@@ -244,6 +260,7 @@ class Gpu(_Table, frozen=True, kw_only=True):
     remote_write_queue: RemoteWriteQueue = RemoteWriteQueue()
     gps: Gps = Gps()
     dualopt: DualOpt | UnsetType = UNSET
+    griffin: Griffin | UnsetType = UNSET
 
 
 class Host(_Table, frozen=True, kw_only=True):
@@ -454,6 +471,19 @@ def _problems_of_tlb(gpu: Gpu) -> Iterator[str]:
             )
 
 
+def _problems_of_griffin(gpu: Gpu) -> Iterator[str]:
+    rules = gpu.griffin
+    if isinstance(rules, UnsetType):
+        return
+    if isinstance(gpu.tlb, UnsetType):
+        yield "gpu.tlb is missing; gpu.griffin takes translations"
+    if rules.shared_factor > rules.dedicated_factor:
+        yield (
+            f"gpu.griffin.shared_factor is {rules.shared_factor:g}; it must be at most "
+            f"dedicated_factor, which is {rules.dedicated_factor:g}"
+        )
+
+
 def _problems_of_engines(copy: Copy) -> Iterator[str]:
     if isinstance(copy.peer_engines, UnsetType) or copy.peer_engines <= copy.engines:
         return
@@ -552,6 +582,7 @@ def validate(machine: Machine) -> list[str]:
     found.extend(_problems_of_cache("gpu.l2", gpu.l2))
     found.extend(_problems_of_scalar_cache(gpu))
     found.extend(_problems_of_tlb(gpu))
+    found.extend(_problems_of_griffin(gpu))
     found.extend(_problems_of_dualopt(gpu))
     found.extend(_problems_of_engines(gpu.copy))
     found.extend(_problems_of_copy_rates(machine))
@@ -669,6 +700,7 @@ _TYPES: dict[str, type[_Table]] = {
     "gpu.copy": Copy,
     "gpu.launch": Launch,
     "gpu.dualopt": DualOpt,
+    "gpu.griffin": Griffin,
     "host": Host,
 }
 
@@ -1043,6 +1075,18 @@ DUALOPT_FIELDS: _Fields = (
     ("page_loads", "page_loads", None),
 )
 
+# Keys of gpu.griffin, and the fields of its C++ struct.
+GRIFFIN_FIELDS: _Fields = (
+    ("batch_pages", "batch_pages", None),
+    ("counting_clocks", "counting_clocks", None),
+    ("counted_pages", "counted_pages", None),
+    ("look_periods", "look_periods", None),
+    ("newest_weight", "newest_weight", None),
+    ("least_accesses", "least_rate", None),
+    ("dedicated_factor", "dedicated_factor", None),
+    ("shared_factor", "shared_factor", None),
+)
+
 _WHOLE = ("bytes", "_ps")  # C++ fields that end so are integers; rates are doubles
 
 
@@ -1096,6 +1140,7 @@ def to_core(machine: Machine, core: Any) -> Any:
         made.gpu.scalar_l1.hit_latency_ps = round(scalar.hit_latency_ns * 1e3)
     _fill(made.gpu.tlb, machine.gpu.tlb, TLB_FIELDS)
     _fill(made.gpu.dualopt, machine.gpu.dualopt, DUALOPT_FIELDS)
+    _fill(made.gpu.griffin, machine.gpu.griffin, GRIFFIN_FIELDS)
     made.host.model = machine.host.model
     made.host.memory_bytes_per_s = machine.host.memory_GB_per_s * 1e9
     made.host.copy_write_bytes_per_s = _known(machine.host.copy_write_GB_per_s)
@@ -1218,6 +1263,8 @@ def from_core(made: Any, core: Any, sources: dict[str, str] | None = None) -> Ma
         gpu["tlb"] = _table(made.gpu.tlb, TLB_FIELDS)
     if made.gpu.dualopt.rdma_cache_bytes:
         gpu["dualopt"] = _table(made.gpu.dualopt, DUALOPT_FIELDS)
+    if made.gpu.griffin.batch_pages:
+        gpu["griffin"] = _table(made.gpu.griffin, GRIFFIN_FIELDS)
 
     switches = [switch.name for switch in made.switches]
     protocols: dict[str, dict[str, Any]] = {}

@@ -280,8 +280,11 @@ struct remote_load_counts {
   std::uint64_t coalesced_pages = 0;  // that are treated by themselves, so
   std::uint64_t cached_pages = 0;
   std::uint64_t migrated_pages = 0;
-  std::uint64_t l2_loads = 0;  // and atomics, that came to second-level caches
-  std::uint64_t l2_hits = 0;   // of those, whose sectors were there or on their way
+  std::uint64_t migrated_again = 0;     // of them, those that a GPU had been given before
+  std::uint64_t delayed_touches = 0;    // first touches that moved no page
+  std::uint64_t migration_batches = 0;  // of pages that moved together
+  std::uint64_t l2_loads = 0;           // and atomics, that came to second-level caches
+  std::uint64_t l2_hits = 0;            // of those, whose sectors were there or on their way
   double mean_wait_s = 0;  // of a load instruction, from its first line's issue to its last's end
   double mean_in_links_s = 0;  // of mean_latency_s, that of request and reply between the devices
   // Where addresses are translated. Every access is looked up in an L1 TLB once; a page that is

@@ -15,19 +15,26 @@ struct remote_load_steps {
   friend bool operator==(const remote_load_steps&, const remote_load_steps&) = default;
 };
 
+// Where the pages of unified arrays go.
+enum class page_moves : std::uint8_t {
+  none,         // they stay where they are placed
+  first_touch,  // once, to the first GPU that touches them from afar
+  griffin,      // to the GPU that accesses them most (HPCA 2020)
+};
+
 struct remote_load_options {
   remote_load_steps steps;  // from the start
   bool decide = false;      // a decision engine turns steps on
   bool watch = false;       // and goes on watching, and may change its mind
-  bool pages = false;       // steps are turned on for each page by itself
+  bool each_page = false;   // steps are turned on for each page by itself
   bool pack = false;        // stores go through remote write queues, as under finepack
-  bool migrate = false;     // pages move to the first GPU that touches them from afar
-  bool treats_loads() const { return decide || pages || steps != remote_load_steps{}; }
-  bool any() const { return treats_loads() || pack || migrate; }
+  page_moves pages = page_moves::none;
+  bool treats_loads() const { return decide || each_page || steps != remote_load_steps{}; }
+  bool any() const { return treats_loads() || pack || pages != page_moves::none; }
 };
 
-// "direct", "page-migration", "bypass", "fine-grained" (and bypass), "coalesced" (and both),
-// "rdma-cache"; "dualopt", which decides, "dualopt-adaptive", which goes on deciding, or
+// "direct", "page-migration", "griffin", "bypass", "fine-grained" (and bypass), "coalesced" (and
+// both), "rdma-cache"; "dualopt", which decides, "dualopt-adaptive", which goes on deciding, or
 // "dualopt-pages", which does for each page; "finepack", which packs stores alone, or
 // "dualopt-finepack", which does both. Throws usage_error for another name.
 remote_load_options parse_remote_loads(const std::string& name);

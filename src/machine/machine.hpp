@@ -110,6 +110,18 @@ struct dualopt {
   std::uint32_t page_loads = 64;  // remote ones, before a page is treated by itself
 };
 
+// What moves pages by what GPUs access (Griffin, HPCA 2020); no GPU that exists has it.
+struct griffin {
+  std::uint32_t batch_pages = 0;  // that move together, at most; 0: the machine has none of this
+  std::uint32_t counting_clocks = 0;  // a period, in which GPUs count accesses
+  std::uint32_t counted_pages = 0;    // that one reports of it, at most
+  std::uint32_t look_periods = 0;     // from one look at the pages to the next
+  double newest_weight = 0;           // of a period's count in the rates
+  double least_rate = 0;              // accesses a period
+  double dedicated_factor = 0;        // of a GPU's rate over any other's
+  double shared_factor = 0;           // as well, up to which none takes a page over
+};
+
 // What CUDA graphs of copies cost the host thread: times of a graph, and of each of its nodes.
 struct graph_costs {
   std::uint64_t creation_ps = 0;
@@ -173,6 +185,7 @@ struct gpu {
   interlace::machine::remote_write_queue write_queue;
   subscriptions gps;
   interlace::machine::dualopt dualopt;
+  interlace::machine::griffin griffin;
 };
 
 enum class endpoint_kind : std::uint8_t { gpu, network_switch, host };

@@ -101,6 +101,18 @@ void bind_gpu(nb::module_& module) {
       .def_rw("looking_units", &dualopt::looking_units)
       .def_rw("page_loads", &dualopt::page_loads);
 
+  using machine::griffin;
+  nb::class_<griffin>(module, "Griffin")
+      .def(nb::init<>())
+      .def_rw("batch_pages", &griffin::batch_pages)
+      .def_rw("counting_clocks", &griffin::counting_clocks)
+      .def_rw("counted_pages", &griffin::counted_pages)
+      .def_rw("look_periods", &griffin::look_periods)
+      .def_rw("newest_weight", &griffin::newest_weight)
+      .def_rw("least_rate", &griffin::least_rate)
+      .def_rw("dedicated_factor", &griffin::dedicated_factor)
+      .def_rw("shared_factor", &griffin::shared_factor);
+
   using machine::tlb;
   nb::class_<tlb>(module, "Tlb")
       .def(nb::init<>())
@@ -181,7 +193,8 @@ void bind_gpu(nb::module_& module) {
       .def_rw("store_queue_lines", &gpu::store_queue_lines)
       .def_rw("write_queue", &gpu::write_queue)
       .def_rw("gps", &gpu::gps)
-      .def_rw("dualopt", &gpu::dualopt);
+      .def_rw("dualopt", &gpu::dualopt)
+      .def_rw("griffin", &gpu::griffin);
 }
 
 void bind_fabric(nb::module_& module) {

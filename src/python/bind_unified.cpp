@@ -135,6 +135,9 @@ nb::dict load_counts(const kernel::remote_load_counts& c) {
   d["coalesced_pages"] = c.coalesced_pages;
   d["cached_pages"] = c.cached_pages;
   d["migrated_pages"] = c.migrated_pages;
+  d["migrated_again"] = c.migrated_again;
+  d["delayed_touches"] = c.delayed_touches;
+  d["migration_batches"] = c.migration_batches;
   d["l2_loads"] = c.l2_loads;
   d["l2_hits"] = c.l2_hits;
   d["mean_wait_s"] = c.mean_wait_s;

@@ -429,7 +429,7 @@ kernel::run_result node::finish() {
     if (trackers_[id])
       used += static_cast<double>(trackers_[id]->used() * states_[id].element_bytes);
   }
-  const page_migration::counts pages = simulation_.migrated();
+  const page_traffic pages = simulation_.migrated();
   const auto payload = static_cast<double>(c.stored_payload() + copies.payload);
   const std::uint64_t walk_wire = c.translations.wire + simulation_.walked().wire;
   const auto wire = static_cast<double>(c.stored_wire() + c.read_wire + copies.wire + flags.wire +
@@ -471,6 +471,9 @@ kernel::run_result node::finish() {
                     simulation_.pages_treated(optimisation::coalesce),
                     simulation_.pages_treated(optimisation::cache),
                     pages.pages,
+                    simulation_.moved().again,
+                    simulation_.moved().delayed,
+                    simulation_.moved().batches,
                     c.loads.l2_loads,
                     c.loads.l2_hits,
                     mean(c.loads.waited, c.loads.instructions),

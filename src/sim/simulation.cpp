@@ -53,21 +53,8 @@ simulation::simulation(const machine::machine& described, address_map addresses,
 }
 
 void simulation::treat_loads(const kernel::remote_load_options& options) {
-  if (options.migrate) {
-    std::vector<migrating_gpu*> all;
-    for (const auto& g : gpus_) all.push_back(g.get());
-    migration_ = std::make_unique<page_migration>(addresses_.homes, addresses_.unified_slot(),
-                                                  static_cast<std::uint32_t>(addresses_.page_bytes),
-                                                  queue_, fabric_, std::move(all));
-    for (const auto& g : gpus_) g->migrate_pages(migration_.get());
-    if (!iommu_) return;
-    // Both have pages of one size.
-    const std::uint64_t first = addresses_.unified_slot() / addresses_.page_bytes;
-    iommu_->take_faults([this, first](std::uint32_t gpu, std::uint64_t page) {
-      if (page < first || migration_->usable(gpu, page - first)) return false;
-      migration_->fault_at_host(gpu, page - first);
-      return true;
-    });
+  if (options.pages != kernel::page_moves::none) {
+    move_pages(options.pages);
     return;
   }
   if (!options.treats_loads()) return;
@@ -78,6 +65,35 @@ void simulation::treat_loads(const kernel::remote_load_options& options) {
   treatment_ = std::make_unique<load_treatment>(machine_.gpu, options, addresses_.unified_slot(),
                                                 addresses_.page_bytes, cache);
   for (const auto& g : gpus_) g->treat_loads(treatment_.get());
+}
+
+void simulation::move_pages(kernel::page_moves how) {
+  std::vector<migrating_gpu*> all;
+  for (const auto& g : gpus_) all.push_back(g.get());
+  const auto bytes = static_cast<std::uint32_t>(addresses_.page_bytes);
+  // TLBs and unified memory have pages of one size.
+  const std::uint64_t first = addresses_.unified_slot() / bytes;
+  if (how == kernel::page_moves::griffin) {
+    griffin_ = std::make_unique<griffin>(
+        machine_.gpu, addresses_.homes, addresses_.unified_slot(), bytes, queue_, fabric_,
+        std::move(all), [this, first](std::uint32_t gpu, std::uint64_t page, bool kept) {
+          iommu_->answer(gpu, page + first, kept);
+        });
+    for (const auto& g : gpus_) g->move_pages(griffin_.get());
+    iommu_->decide([this, first](std::uint32_t gpu, std::uint64_t page) {
+      return page < first ? walk_end::kept : griffin_->walked(gpu, page - first);
+    });
+    return;
+  }
+  migration_ = std::make_unique<page_migration>(addresses_.homes, addresses_.unified_slot(), bytes,
+                                                queue_, fabric_, std::move(all));
+  for (const auto& g : gpus_) g->migrate_pages(migration_.get());
+  if (!iommu_) return;
+  iommu_->decide([this, first](std::uint32_t gpu, std::uint64_t page) {
+    if (page < first || migration_->usable(gpu, page - first)) return walk_end::kept;
+    migration_->fault_at_host(gpu, page - first);
+    return walk_end::taken;
+  });
 }
 
 std::vector<kernel::remote_load_decision> simulation::load_decisions() const {
@@ -231,7 +247,8 @@ picoseconds simulation::run() {
   picoseconds end_time = begin;
   while (!queue_.empty()) {
     const event e = queue_.pop([this](const std::vector<event>& events) { prefetch(events); });
-    if (e.kind != ev_store_idle) end_time = e.time;  // a clock that nobody waits for takes no time
+    // A clock that nobody waits for takes no time, nor do pages that still move.
+    if (e.kind != ev_store_idle && !(griffin_ && unfinished_ == 0)) end_time = e.time;
     handle(e);
     if ((queue_.processed() & 0xfffffU) == 0) check_interrupt_();
   }
@@ -585,7 +602,9 @@ void simulation::check_conservation() const {
          c.stored_wire() + c.read_wire + copy_traffic_.wire + flag_traffic_.wire + migrated().wire +
              c.translations.wire + walked().wire,
          "bytes with protocol");
-  if (migration_ && !migration_->empty()) throw model_error("a run ends while a page moves");
+  if ((migration_ && !migration_->empty()) || (griffin_ && !griffin_->empty())) {
+    throw model_error("a run ends while a page moves");
+  }
 }
 
 kernel::observation simulation::observe() const {
@@ -653,6 +672,8 @@ void simulation::delivered(const message& m) {
     } else {
       flag_arrived(m.unit, m.to);
     }
+  } else if (m.kind == message_kind::migration && griffin_) {
+    griffin_->delivered(m);
   } else if (m.kind == message_kind::migration) {
     migration_->delivered(m);
   } else if (m.kind == message_kind::translation_request) {

@@ -19,6 +19,7 @@
 #include "sim/engine/event_queue.hpp"
 #include "sim/fabric/fabric.hpp"
 #include "sim/gpu/gpu.hpp"
+#include "sim/remote/griffin.hpp"
 #include "sim/remote/iommu.hpp"
 #include "sim/trace/instruction.hpp"
 
@@ -105,9 +106,9 @@ class simulation : private message_receiver {
   // machine that does not describe what that takes.
   void treat_loads(const kernel::remote_load_options& options);
   // Pages that moved so far, and what that put on the links.
-  page_migration::counts migrated() const {
-    return migration_ ? migration_->counted() : page_migration::counts{};
-  }
+  page_traffic migrated() const { return migration_ ? migration_->counted() : moved().moved; }
+  // The same and more, where pages move by what GPUs access.
+  griffin::counts moved() const { return griffin_ ? griffin_->counted() : griffin::counts{}; }
   // What the host's part of translating addresses put on the links.
   iommu::counts walked() const { return iommu_ ? iommu_->counted() : iommu::counts{}; }
   // What a decision engine found; empty without one.
@@ -245,6 +246,7 @@ class simulation : private message_receiver {
   void announced(std::uint32_t device, const kernel::element_range& range);
   void check_announcements() const;
   void check_conservation() const;
+  void move_pages(kernel::page_moves how);
   void copy_step(std::uint32_t copy);
   void schedule_step(std::uint32_t copy);
   std::uint32_t copy_wire_bytes(const copy_work& c, std::uint32_t to, std::uint32_t payload) const;
@@ -276,6 +278,7 @@ class simulation : private message_receiver {
   std::unique_ptr<delivery_check> check_;
   std::unique_ptr<load_treatment> treatment_;
   std::unique_ptr<page_migration> migration_;
+  std::unique_ptr<griffin> griffin_;
   std::unique_ptr<iommu> iommu_;  // where addresses are translated
   std::vector<task> tasks_;
   std::vector<task_id> startable_;

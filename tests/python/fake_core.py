@@ -100,6 +100,7 @@ class Fake:
             issue=SimpleNamespace(), l1=SimpleNamespace(), l2=SimpleNamespace(),
             dram=SimpleNamespace(), write_queue=SimpleNamespace(), gps=SimpleNamespace(),
             dualopt=SimpleNamespace(), scalar_l1=SimpleNamespace(), tlb=SimpleNamespace(),
+            griffin=SimpleNamespace(),
             graph=SimpleNamespace(),
         )  # fmt: skip
         return SimpleNamespace(gpu=gpu, host=SimpleNamespace())

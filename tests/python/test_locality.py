@@ -140,6 +140,26 @@ def test_pages_that_move(run: Run, tmp_path: Path) -> None:
     assert moved["over_direct"] > 0
 
 
+def test_pages_that_move_on(run: Run, tmp_path: Path) -> None:
+    out = tmp_path / "rows.json"
+    done = run("locality", "mm", "st", "-g", 4, "-m", "page-migration,griffin", "--json", out)
+    assert (done.code, done.err) == (0, "")
+    found = {
+        (row["program"], row["mechanism"]): row
+        for row in json.loads(out.read_text(encoding="utf-8"))["rows"]
+    }
+    for program in ("mm", "st"):
+        once, griffin = (found[program, how] for how in ("page-migration", "griffin"))
+        assert griffin["time_s"] < once["time_s"] / 1.5, program
+        loads = griffin["loads"]
+        assert 0 < loads["migrated_again"] < loads["migrated_pages"]
+        assert loads["migration_batches"] < loads["migrated_pages"] / 2
+        assert loads["delayed_touches"] > 0
+        assert loads["vector_accesses"] == once["loads"]["vector_accesses"]
+        assert once["loads"]["migrated_again"] == once["loads"]["migration_batches"] == 0
+        assert f"{program}, 4 GPUs, griffin: {loads['migrated_pages']:,} pages in " in done.out
+
+
 def test_aes_reference() -> None:
     """FIPS 197, appendix C.3."""
     text = np.array([[0x11 * k for k in range(16)]] * 2, np.uint8)
@@ -209,6 +229,11 @@ def test_the_flow_chart(shares: tuple[float, float, float], named: str) -> None:
             ("fir", "-m", "dualopt", "--machine", "4x-volta-nvlink2"),
             "the machine describes nothing that treats remote loads; give it a table "
             "[gpu.dualopt], as 4x-r9nano has, or take direct",
+        ),
+        (
+            ("fir", "-m", "griffin", "--machine", "4x-volta-nvlink2"),
+            "the machine describes nothing that griffin takes; give it tables [gpu.tlb] and "
+            "[gpu.griffin], as 4x-r9nano has, or take another mechanism",
         ),
         (("--times", "2"), "--times 2: there are 1 and 4"),
         (("--gpus", "8"), "--gpus 8: machine 4x-r9nano has 4 GPUs"),

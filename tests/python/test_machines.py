@@ -600,6 +600,14 @@ def r9nano() -> str:
             "gpu.tlb.l2_entries is 192; it must be l2_ways, which is 64, times a power of two",
         ),
         ("walks = 16", "walks = 0", "gpu.tlb.walks is 0; it must be at least 1"),
+        (
+            "shared_factor = 1.3", "shared_factor = 2.5",
+            "gpu.griffin.shared_factor is 2.5; it must be at most dedicated_factor, which is 2",
+        ),
+        (
+            "newest_weight = 0.03", "newest_weight = 0.0",
+            "gpu.griffin.newest_weight is 0.0; it must be more than 0",
+        ),
         ('full_set = "stalls"', 'full_set = "waits"', "full_set"),
         ('dispatch = "round-robin"', 'dispatch = "fair"', "gpu.launch.dispatch"),
         (
@@ -611,6 +619,14 @@ def r9nano() -> str:
 def test_what_does_not_fit_the_r9_nanos(old: str, new: str, said: str) -> None:
     assert old in r9nano()
     assert said in error_of(r9nano().replace(old, new))
+
+
+def test_griffin_takes_translations() -> None:
+    text = r9nano()
+    begin, end = text.index("[gpu.tlb]"), text.index("[gpu.dram]")
+    assert "gpu.tlb is missing; gpu.griffin takes translations" in error_of(
+        text[:begin] + text[end:]
+    )
 
 
 def test_flits_are_of_pcie_links() -> None:

@@ -20,11 +20,11 @@ NEEDED = (
     "speedup", "insensitive", "friendly", "mm", "traffic", "latency", "rdma-cache-hit",
     "speedup-8", "frequency-2", "remote-requests", "latency-in-links", "narrow-accesses", "bypass",
     "fine-grained", "coalescing", "l2-hit-baseline", "l2-hit-dualopt", "granularity-8",
-    "timeout-10", "flit-32", "flit-64", "classes",
+    "timeout-10", "flit-32", "flit-64", "classes", "vs-griffin",
 )  # fmt: skip
 LEFT_OUT = ("speedup-16", "frequency-4", "pcie5", "greedy")  # by --quick
 IMPOSSIBLE = (
-    "vs-griffin", "link-GB-per-s", "count-bits", "overhead", "area-codec",
+    "link-GB-per-s", "count-bits", "overhead", "area-codec",
     "needs-dualopt", "fine-l2",
 )  # fmt: skip
 KEPT = ("atax", "bicg", "bfs", "mm", "km", "fir")
@@ -89,6 +89,8 @@ def test_rows_follow_from_the_runs(document: dict[str, Any]) -> None:
     assert rows["classes"]["simulated"] == sum(known)
     moved = times["atax", "own", 4, "direct"] / times["atax", "own", 4, "page-migration"]
     assert rows["page-migration-atax"]["simulated"] == pytest.approx(moved)
+    griffin = times["atax", "own", 4, "griffin"] / times["atax", "own", 4, "dualopt"]
+    assert rows["vs-griffin-atax"]["simulated"] == pytest.approx(griffin)
 
 
 def test_the_programs_are_those_of_the_paper(monkeypatch: pytest.MonkeyPatch) -> None:

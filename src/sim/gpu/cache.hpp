@@ -113,6 +113,15 @@ class cache {
     __builtin_prefetch(&lines_[first], 1);
   }
 
+  // The line at `address`, if there is one, is no more, with what is dirty of it.
+  void erase(std::uint64_t address) {
+    const std::uint64_t hash = hash_of(address);
+    const std::size_t first = first_of(hash);
+    for (std::size_t k = first; k < first + ways_; ++k) {
+      if (marks_[k] == mark_of(hash) && lines_[k].address == address) marks_[k] = 0;
+    }
+  }
+
   void invalidate() { std::fill(marks_.begin(), marks_.end(), 0U); }
 
  private:

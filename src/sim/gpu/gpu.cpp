@@ -453,6 +453,7 @@ bool gpu::issue(std::uint32_t warp_id, std::uint32_t index) {
     const line_access l = w.lines[i.first_line + i.next_line];
     if (translator_) {
       if (!translated(warp_id, index)) return false;
+      if (griffin_ != nullptr) count_access(l.line());
     } else if (migration_ != nullptr && !has_page(warp_id, index, l.line())) {
       return false;
     }
@@ -588,6 +589,44 @@ picoseconds gpu::shoot_down(std::uint64_t address) {
   return std::max(stores_arrived_, memory_.flush(queue_.now()));
 }
 
+void gpu::count_access(std::uint64_t line) {
+  if (line < addresses_.unified_slot()) return;
+  const std::uint64_t period = queue_.now() / griffin_->counting_period();
+  if (period != counting_period_) {
+    auto counted = accessed_.take(griffin_->counted_pages());
+    if (!counted.empty()) griffin_->report(index_, counting_period_, std::move(counted));
+    counting_period_ = period;
+  }
+  accessed_.access((line - addresses_.unified_slot()) / addresses_.page_bytes);
+}
+
+void gpu::drain_pages(const std::vector<std::uint64_t>& addresses) {
+  draining_pages_ = addresses;
+  for (const std::uint64_t page : addresses) {
+    translator_->shoot_down(translator_->page_of(page));
+    for (std::uint64_t line = page; line < page + addresses_.page_bytes;
+         line += config_.l1.line_bytes) {
+      for (compute_unit& u : units_) u.l1.erase(line);
+      for (cache& c : scalar_l1_) c.erase(line);
+    }
+  }
+  check_drained();
+}
+
+void gpu::check_drained() {
+  bool own = false;
+  for (const std::uint64_t page : draining_pages_) {
+    if (page_reads_.contains(page)) return;
+    own = own || addresses_.owner(page) == index_;
+  }
+  draining_pages_.clear();
+  // Accesses to own memory are not followed one by one: the longest way that one has.
+  const picoseconds local = config_.l2.hit_latency_ps + config_.dram.latency_ps;
+  griffin_->drained(index_, own ? std::max(stores_arrived_, queue_.now() + local) : queue_.now());
+}
+
+void gpu::drop_page(std::uint64_t address) { memory_.drop(address, addresses_.page_bytes); }
+
 void gpu::restart() {
   stopped_ = false;
   for (const event& e : held_events_) queue_.push(queue_.now(), e.kind, e.device, e.a, e.b);
@@ -604,7 +643,7 @@ picoseconds gpu::write_page(std::uint64_t address, std::uint32_t bytes) {
 }
 
 void gpu::page_arrived(std::uint64_t address, const std::vector<page_waiter>& waiting) {
-  if (translator_) translator_->walked(translator_->page_of(address));
+  if (translator_) translator_->walked(translator_->page_of(address), true);
   for (const page_waiter& w : waiting) push_issue(queue_.now(), w.warp, w.instruction);
 }
 
@@ -812,6 +851,7 @@ void gpu::request(picoseconds time, std::uint32_t unit, std::uint32_t entry, lin
     return;
   }
   ++reads_under_way_;
+  if (griffin_ != nullptr) ++page_reads_[first_of_page(l.line())];
   egress_.pass(time, m);
 }
 
@@ -923,7 +963,7 @@ void gpu::delivered(const message& m) {
                std::uint64_t{m.from} << sender_shift);
       break;
     case message_kind::translation_reply:
-      translator_->walked(m.address);
+      translator_->walked(m.address, m.unit != 0);
       break;
     case message_kind::read_reply:
       counters_.loads.in_links += queue_.now() - m.sent;
@@ -936,6 +976,11 @@ void gpu::delivered(const message& m) {
 
 void gpu::replied(std::uint32_t unit, std::uint32_t entry, line_access l) {
   if (--reads_under_way_ == 0 && draining_) migration_->drained(index_);
+  if (griffin_ != nullptr) {
+    const auto found = page_reads_.find(first_of_page(l.line()));
+    if (--found->second == 0) page_reads_.erase(found);
+    if (!draining_pages_.empty()) check_drained();
+  }
   counters_.read_latency += queue_.now() - units_[unit].misses[entry].sent;
   const auto found = rdma_waiting_.empty() ? rdma_waiting_.end() : rdma_waiting_.find(l.line());
   if (found == rdma_waiting_.end() || found->second.front() != (unit << 16U | entry)) {
@@ -1022,6 +1067,7 @@ void gpu::check_empty() const {
   }
   expect(!replies_ || replies_->empty(), "replies that were not sent");
   expect(!translator_ || translator_->empty(), "addresses that were not translated");
+  expect(draining_pages_.empty() && page_reads_.empty(), "pages that are drained");
   expect(held_requests_.empty() && held_events_.empty(), "what a page's move held");
   expect(decoalescer_.waiting() == 0 && rdma_waiting_.empty(), "remote loads without a reply");
   expect(waiting_children_.empty() && children_.empty(), "launched kernels that did not end");

@@ -27,7 +27,9 @@
 #include "sim/gpu/recorder.hpp"
 #include "sim/gpu/translation_counts.hpp"
 #include "sim/gpu/translator.hpp"
+#include "sim/remote/access_counters.hpp"
 #include "sim/remote/egress.hpp"
+#include "sim/remote/griffin.hpp"
 #include "sim/remote/load_treatment.hpp"
 #include "sim/remote/masked_mshr.hpp"
 #include "sim/remote/page_migration.hpp"
@@ -123,10 +125,14 @@ class gpu final : public migrating_gpu {
   void treat_loads(load_treatment* treatment);
   // Before anything runs: unified pages move. Lives as long as this.
   void migrate_pages(page_migration* migration) { migration_ = migration; }
+  // The same, by what GPUs access.
+  void move_pages(griffin* mover) { griffin_ = mover; }
   void drain() override;
   void resume_remote() override;
   picoseconds shoot_down(std::uint64_t address) override;
   void restart() override;
+  void drain_pages(const std::vector<std::uint64_t>& addresses) override;
+  void drop_page(std::uint64_t address) override;
   picoseconds read_page(std::uint64_t address, std::uint32_t bytes) override;
   picoseconds write_page(std::uint64_t address, std::uint32_t bytes) override;
   void page_arrived(std::uint64_t address, const std::vector<page_waiter>& waiting) override;
@@ -276,6 +282,11 @@ class gpu final : public migrating_gpu {
   bool has_page(std::uint32_t warp_id, std::uint32_t index, std::uint64_t line);
   // Whether the instruction's next line has its translation; otherwise it waits for that.
   bool translated(std::uint32_t warp_id, std::uint32_t index);
+  void count_access(std::uint64_t line);
+  void check_drained();
+  std::uint64_t first_of_page(std::uint64_t line) const {
+    return line / addresses_.page_bytes * addresses_.page_bytes;
+  }
   // An instruction that was woken for an entry waits for something else, and others can have it.
   void pass_turn(compute_unit& u);
   void reply(const event& e);
@@ -349,9 +360,14 @@ class gpu final : public migrating_gpu {
   std::optional<translator> translator_;
   unpacker unpacker_;
   load_treatment* treatment_ = nullptr;  // of remote loads; null: none
-  page_migration* migration_ = nullptr;  // of pages; null: they stay
-  bool draining_ = false;                // no remote access leaves
-  bool stopped_ = false;                 // compute units do nothing
+  page_migration* migration_ = nullptr;  // of pages; null: they stay, or the next one moves them
+  griffin* griffin_ = nullptr;
+  access_counters accessed_;  // in the period that follows
+  std::uint64_t counting_period_ = 0;
+  std::vector<std::uint64_t> draining_pages_;                    // their addresses; empty: none
+  std::unordered_map<std::uint64_t, std::uint32_t> page_reads_;  // remote loads under way, by that
+  bool draining_ = false;                                        // no remote access leaves
+  bool stopped_ = false;                                         // compute units do nothing
   std::uint64_t reads_under_way_ = 0;
   std::vector<message> held_requests_;  // until remote accesses go on
   std::vector<event> held_events_;      // until compute units do

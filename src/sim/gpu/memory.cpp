@@ -154,6 +154,11 @@ picoseconds memory::flush(picoseconds time) {
   return done;
 }
 
+void memory::drop(std::uint64_t address, std::uint64_t bytes) {
+  each_line(address, bytes,
+            [&](std::uint64_t line, std::uint8_t /*sectors*/) { tags_.erase(line); });
+}
+
 picoseconds memory::stream_all(picoseconds time, std::uint64_t bytes) {
   const auto busy = static_cast<picoseconds>(
       std::llround(static_cast<double>(bytes) / config_.dram.bytes_per_s * 1e12));

@@ -39,6 +39,9 @@ class memory {
   // What is dirty goes to memory, and the cache is empty; returns when that is done.
   picoseconds flush(picoseconds time);
 
+  // The cache has nothing of the stretch any more; what was dirty of it is somewhere else.
+  void drop(std::uint64_t address, std::uint64_t bytes);
+
   void prefetch(std::uint64_t line) const { tags_.prefetch(line); }
 
   std::uint64_t dram_bytes() const { return dram_bytes_; }

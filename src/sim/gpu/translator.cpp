@@ -50,7 +50,7 @@ std::vector<page_waiter> translator::answered(std::uint32_t buffer, std::uint64_
   miss_entry* m = under_way(b, page);
   std::vector<page_waiter> ready = std::move(m->waiting);
   b.misses.erase(b.misses.begin() + (m - b.misses.data()));
-  // Else the page has moved meanwhile.
+  // Else it is not kept, or has moved meanwhile.
   if (l2_.find(page)) b.entries.insert(page);
   while (!b.stalled_for_entry.empty()) {
     const stalled s = b.stalled_for_entry.front();
@@ -100,12 +100,12 @@ void translator::ask_host(picoseconds time, std::uint64_t page) {
   fabric_.send(time, m);
 }
 
-void translator::walked(std::uint64_t page) {
+void translator::walked(std::uint64_t page, bool kept) {
   const auto found = walks_.find(page);
   const walk w = std::move(found->second);
   walks_.erase(found);
   counts_.walk_latency += queue_.now() - w.asked;
-  l2_.insert(page);
+  if (kept) l2_.insert(page);
   const picoseconds back = queue_.now() + config_.l2_latency_ps - config_.l2_latency_ps / 2;
   for (const std::uint32_t buffer : w.waiting) {
     queue_.push(back, kind_, static_cast<std::uint16_t>(index_), buffer, page);

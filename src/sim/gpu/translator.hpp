@@ -47,8 +47,8 @@ class translator {
 
   // The event; returns who goes on, without another look-up, once for each access.
   std::vector<page_waiter> answered(std::uint32_t buffer, std::uint64_t page);
-  // The host has answered.
-  void walked(std::uint64_t page);
+  // The host has answered; the page is kept, or is for those alone that wait for it.
+  void walked(std::uint64_t page, bool kept);
 
   // A page is about to have another place.
   void shoot_down(std::uint64_t page);

@@ -28,12 +28,17 @@ void iommu::delivered(const message& m) {
 }
 
 void iommu::walked(std::uint32_t gpu, std::uint64_t page) {
-  if (fault_ && fault_(gpu, page)) return;
+  const walk_end end = decide_ ? decide_(gpu, page) : walk_end::kept;
+  if (end != walk_end::taken) answer(gpu, page, end == walk_end::kept);
+}
+
+void iommu::answer(std::uint32_t gpu, std::uint64_t page, bool kept) {
   message m;
   m.kind = message_kind::translation_reply;
   m.from = static_cast<std::uint8_t>(fabric_.host());
   m.to = static_cast<std::uint8_t>(gpu);
   m.address = page;
+  m.unit = kept ? 1 : 0;
   m.payload = reply_bytes;
   m.wire = read_reply_bytes(fabric_.protocol(fabric_.host(), gpu), reply_bytes);
   ++counts_.replies;

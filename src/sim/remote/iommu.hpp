@@ -14,6 +14,13 @@
 
 namespace interlace::sim {
 
+// How a walk ends.
+enum class walk_end : std::uint8_t {
+  kept,   // the GPU has a translation to keep
+  once,   // for the accesses that wait for it alone
+  taken,  // somebody else answers
+};
+
 class iommu {
  public:
   struct counts {
@@ -21,20 +28,21 @@ class iommu {
     std::uint64_t payload = 0;
     std::uint64_t wire = 0;
   };
-  // Takes over a GPU's page that it may not use yet, and sees to the answer itself; false if the
-  // GPU may.
-  using page_fault = std::function<bool(std::uint32_t gpu, std::uint64_t page)>;
+  // Says how a GPU's walk for a page ends.
+  using decision = std::function<walk_end(std::uint32_t gpu, std::uint64_t page)>;
 
   // An event of `kind` (device: the GPU, b: the page) ends a walk. Every GPU has a link to the
   // host, or usage_error is thrown.
   iommu(const machine::tlb& config, std::uint32_t gpus, event_queue& queue, fabric& links,
         std::uint16_t kind);
 
-  void take_faults(page_fault take) { fault_ = std::move(take); }
+  // All are kept where nobody decides.
+  void decide(decision d) { decide_ = std::move(d); }
 
   // A message of kind translation_request.
   void delivered(const message& m);
   void walked(std::uint32_t gpu, std::uint64_t page);
+  void answer(std::uint32_t gpu, std::uint64_t page, bool kept);
 
   const counts& counted() const { return counts_; }
 
@@ -46,7 +54,7 @@ class iommu {
   event_queue& queue_;
   fabric& fabric_;
   std::uint16_t kind_;
-  page_fault fault_;
+  decision decide_;
   // When each walker is free, the first at the top.
   std::priority_queue<picoseconds, std::vector<picoseconds>, std::greater<>> free_;
   counts counts_;

@@ -22,7 +22,7 @@ load_treatment::load_treatment(const machine::gpu& g, const kernel::remote_load_
         "a response ID can tell apart");
   }
   const decision_thresholds thresholds{d.remote_threshold, d.block_threshold, d.hit_threshold};
-  if (o.pages) pages_.emplace(thresholds, d.page_loads, first_address, page_bytes);
+  if (o.each_page) pages_.emplace(thresholds, d.page_loads, first_address, page_bytes);
   if (o.decide) {
     const std::uint32_t agreeing = o.watch ? d.agreeing_windows : 0;
     engine_.emplace(decision_engine::settings{thresholds, d.warm_up, d.monitored, agreeing});

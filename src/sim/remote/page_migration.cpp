@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/errors.hpp"
-#include "sim/fabric/protocol.hpp"
 
 namespace interlace::sim {
 
@@ -45,20 +44,8 @@ void page_migration::drained(std::uint32_t gpu) {
 
 void page_migration::send(picoseconds time, std::uint32_t from, std::uint32_t to, step what,
                           std::uint64_t page, std::uint32_t payload) {
-  const machine::protocol& p = fabric_.protocol(from, to);
-  message m;
-  m.kind = message_kind::migration;
-  m.from = static_cast<std::uint8_t>(from);
-  m.to = static_cast<std::uint8_t>(to);
-  m.unit = static_cast<std::uint32_t>(what);
-  m.address = page;
-  m.payload = payload;
-  m.packets = std::max(1U, (payload + p.max_payload_bytes - 1) / p.max_payload_bytes);
-  m.wire = payload == 0 ? read_request_bytes(p)
-                        : static_cast<std::uint32_t>(bulk_write_bytes(p, payload));
-  counts_.payload += m.payload;
-  counts_.wire += m.wire;
-  fabric_.send(time, m);
+  fabric_.send(time, page_message(fabric_, from, to, static_cast<std::uint32_t>(what), page,
+                                  payload, counts_));
 }
 
 void page_migration::send_all(step what) {

@@ -21,6 +21,7 @@
 #include "sim/engine/event_queue.hpp"
 #include "sim/fabric/fabric.hpp"
 #include "sim/fabric/message.hpp"
+#include "sim/remote/page_message.hpp"
 
 namespace interlace::sim {
 
@@ -42,6 +43,12 @@ class migrating_gpu {
   // returns when they are empty.
   virtual picoseconds shoot_down(std::uint64_t address) = 0;
   virtual void restart() = 0;
+  // Forgets where the pages at these addresses are, and what its first-level caches have of them;
+  // griffin::drained is called when none of its accesses to them is under way, which may be at
+  // once.
+  virtual void drain_pages(const std::vector<std::uint64_t>& addresses) = 0;
+  // Its L2 has no line of the page any more.
+  virtual void drop_page(std::uint64_t address) = 0;
   // A stretch of its memory is read, or written; returns when it has been.
   virtual picoseconds read_page(std::uint64_t address, std::uint32_t bytes) = 0;
   virtual picoseconds write_page(std::uint64_t address, std::uint32_t bytes) = 0;
@@ -51,12 +58,6 @@ class migrating_gpu {
 
 class page_migration {
  public:
-  struct counts {
-    std::uint64_t pages = 0;  // that moved
-    std::uint64_t payload = 0;
-    std::uint64_t wire = 0;
-  };
-
   // `homes` of the pages, which this changes; the first page is at `first_address`. The host has a
   // link to each GPU, or usage_error is thrown.
   page_migration(std::vector<std::uint8_t>& homes, std::uint64_t first_address,
@@ -78,7 +79,7 @@ class page_migration {
   // A message of kind migration.
   void delivered(const message& m);
 
-  const counts& counted() const { return counts_; }
+  const page_traffic& counted() const { return counts_; }
   bool empty() const;
 
  private:
@@ -129,7 +130,7 @@ class page_migration {
   std::uint32_t answers_ = 0;   // of GPUs to a message that went to all
   std::uint32_t received_ = 0;  // bytes of the page
   picoseconds written_ = 0;     // when they are in memory
-  counts counts_;
+  page_traffic counts_;
 };
 
 }  // namespace interlace::sim

@@ -22,14 +22,16 @@ TEST(remote_loads, names) {
   EXPECT_FALSE(parse_remote_loads("dualopt").watch);
   EXPECT_TRUE(parse_remote_loads("dualopt-adaptive").decide);
   EXPECT_TRUE(parse_remote_loads("dualopt-adaptive").watch);
-  EXPECT_TRUE(parse_remote_loads("dualopt-pages").pages);
+  EXPECT_TRUE(parse_remote_loads("dualopt-pages").each_page);
   EXPECT_FALSE(parse_remote_loads("finepack").treats_loads());
   EXPECT_TRUE(parse_remote_loads("dualopt-finepack").decide);
   for (const char* name : {"finepack", "dualopt-finepack"}) {
     EXPECT_TRUE(parse_remote_loads(name).pack) << name;
     EXPECT_TRUE(parse_remote_loads(name).any()) << name;
   }
-  EXPECT_TRUE(parse_remote_loads("page-migration").migrate);
+  EXPECT_EQ(parse_remote_loads("page-migration").pages, page_moves::first_touch);
+  EXPECT_EQ(parse_remote_loads("griffin").pages, page_moves::griffin);
+  EXPECT_TRUE(parse_remote_loads("griffin").any());
   EXPECT_TRUE(parse_remote_loads("page-migration").any());
   EXPECT_FALSE(parse_remote_loads("direct").any());
   try {
@@ -38,7 +40,7 @@ TEST(remote_loads, names) {
   } catch (const usage_error& e) {
     EXPECT_EQ(std::string(e.what()),
               "unknown mechanism 'polling' for remote loads; there are direct, "
-              "page-migration, bypass, fine-grained, coalesced, rdma-cache, dualopt, "
+              "page-migration, griffin, bypass, fine-grained, coalesced, rdma-cache, dualopt, "
               "dualopt-adaptive, dualopt-pages, finepack and dualopt-finepack");
   }
 }

@@ -35,6 +35,7 @@ inline machine::machine r9nano() {
   g.fence_ps = 160'000;
   g.store_queue_lines = 32;
   g.dualopt.rdma_cache_bytes = 1536 << 10;
+  g.griffin = {8, 1000, 100, 10, 0.03, 0.03, 2, 1.3};
   machine::protocol p;
   p.kind = machine::protocol_kind::pcie4;
   p.max_payload_bytes = 64;

@@ -30,7 +30,7 @@ class translated : public testing::Test, public message_receiver {
     if (m.kind == message_kind::translation_request) {
       walker_->delivered(m);
     } else {
-      gpus_[m.to].walked(m.address);
+      gpus_[m.to].walked(m.address, m.unit != 0);
     }
   }
 
@@ -178,16 +178,31 @@ TEST_F(translated, a_page_that_moves_is_walked_again) {
 
 TEST_F(translated, a_fault_is_answered_by_who_takes_it) {
   build(test::r9nano());
-  walker_->take_faults([](std::uint32_t /*gpu*/, std::uint64_t page) { return page == 7; });
+  walker_->decide([](std::uint32_t /*gpu*/, std::uint64_t page) {
+    return page == 7 ? walk_end::taken : walk_end::kept;
+  });
   access(0, 0, 7, 1);
   access(0, 0, 8, 2);
   handle_all();
   EXPECT_EQ(walker_->counted().replies, 1U);
   EXPECT_EQ(done_.count(1), 0U);
   EXPECT_FALSE(gpus_[0].empty());
-  gpus_[0].walked(7);
+  gpus_[0].walked(7, true);
   run();
   EXPECT_EQ(done_.count(1), 1U);
+}
+
+TEST_F(translated, what_is_for_once_is_walked_again) {
+  build(test::r9nano());
+  walker_->decide([](std::uint32_t /*gpu*/, std::uint64_t page) {
+    return page == 7 ? walk_end::once : walk_end::kept;
+  });
+  for (const std::uint32_t page : {7U, 8U, 7U, 8U}) {
+    access(0, 0, page, page);
+    run();
+  }
+  EXPECT_EQ(gpus_[0].counts().walks, 3U);
+  EXPECT_EQ(gpus_[0].counts().l1_hits, 1U);
 }
 
 TEST_F(translated, needs_a_host_that_gpus_reach) {
