@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 # layer -> the layers that it may include; each may include itself
 LAYERS: dict[str, frozenset[str]] = {
+    "c-interface": frozenset(),  # of the copy engine: a header that stands alone
     "base": frozenset(),
     "machine": frozenset({"base"}),
     "plan": frozenset({"base", "machine"}),
@@ -23,8 +24,9 @@ LAYERS: dict[str, frozenset[str]] = {
     "workload": frozenset({"base", "kernel"}),
     "host": frozenset({"base", "machine", "plan", "kernel"}),
     "sim": frozenset({"base", "machine", "plan", "kernel"}),
-    "cuda": frozenset({"base", "machine", "plan", "kernel", "checkpoint"}),
+    "cuda": frozenset({"base", "machine", "plan", "kernel", "checkpoint", "c-interface"}),
     "preload": frozenset({"cuda"}),
+    "ucx": frozenset({"c-interface"}),
     "run": frozenset(
         {"base", "machine", "plan", "kernel", "workload", "host", "sim", "cuda", "preload"}
     ),
@@ -45,7 +47,7 @@ SIM_FOLDERS: dict[str, frozenset[str]] = {
 # Public header -> its layer. A new public header is entered here.
 PUBLIC: dict[str, str] = {
     "kernel.hpp": "kernel",
-    "copy.h": "plan",
+    "copy.h": "c-interface",
     "copy.hpp": "plan",
     "copy_device.cuh": "cuda",
     "kernel_device.cuh": "cuda",
@@ -56,13 +58,16 @@ PUBLIC: dict[str, str] = {
 }
 
 # Layers that compile where there is no CUDA toolkit, and the headers that would end that.
-PURE = frozenset({"base", "plan", "kernel", "tune", "checkpoint", "workload", "host", "sim"})
+PURE = frozenset(
+    {"base", "plan", "kernel", "tune", "checkpoint", "workload", "host", "sim", "ucx"}
+    | {"c-interface"}
+)
 CUDA_HEADER = re.compile(r"^(cuda|nvml|nvtx|cub/|thrust/|cooperative_groups|cufft|cusparse|nccl)")
 
 # What <...> must name a file of ours; <cuda/...> may also be libcu++.
 OUR_FOLDERS = {*LAYERS, "interlace"} - {"cuda"}
 
-SUFFIXES = {".hpp", ".cpp", ".cu", ".cuh", ".h", ".inl"}
+SUFFIXES = {".hpp", ".cpp", ".cu", ".cuh", ".h", ".c", ".inl"}
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"\n]+)[>"]', re.MULTILINE)
 COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 

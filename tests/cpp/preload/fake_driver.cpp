@@ -1,5 +1,9 @@
 #include "fake_driver.hpp"
 
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -156,6 +160,7 @@ struct allocation {
   kind of = kind::gpu;
   CUctx_st* context = nullptr;
   unsigned long long id = 0;
+  int file = -1;  // of a GPU's memory: other processes may map it
 };
 
 struct driver {
@@ -412,17 +417,30 @@ int cuCtxDisablePeerAccess(CUctx_st* peer) {
 static int allocate(address* into, std::size_t bytes, kind of) {
   const locked lock(mutex);
   if (current() == nullptr) return invalid_context;
-  void* made = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+  const std::size_t pages = (bytes + 4095) / 4096 * 4096;
+  const int file = of == kind::gpu ? memfd_create("memory of a fake GPU", MFD_CLOEXEC) : -1;
+  void* made = nullptr;
+  if (file < 0)
+    made = std::aligned_alloc(4096, pages);
+  else if (ftruncate(file, static_cast<off_t>(pages)) == 0)
+    made = mmap(nullptr, pages, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   const auto at = reinterpret_cast<address>(made);
-  state().memory[at] = {at, bytes, of, current(), ++state().next_id};
+  state().memory[at] = {at, bytes, of, current(), ++state().next_id, file};
   *into = at;
   return success;
 }
 static int release(address at) {
   const locked lock(mutex);
   while (!pending().empty()) step();
-  if (state().memory.erase(at) == 0) return invalid_value;
-  std::free(reinterpret_cast<void*>(at));
+  const auto found = state().memory.find(at);
+  if (found == state().memory.end()) return invalid_value;
+  if (found->second.file < 0) {
+    std::free(reinterpret_cast<void*>(at));
+  } else {
+    (void)munmap(reinterpret_cast<void*>(at), (found->second.bytes + 4095) / 4096 * 4096);
+    (void)close(found->second.file);
+  }
+  state().memory.erase(found);
   return success;
 }
 int cuMemAlloc_v2(address* into, std::size_t bytes) { return allocate(into, bytes, kind::gpu); }
@@ -434,6 +452,68 @@ int cuMemHostAlloc(void** into, std::size_t bytes, unsigned) {
   return allocate(reinterpret_cast<address*>(into), bytes, kind::pinned);
 }
 int cuMemFreeHost(void* at) { return release(reinterpret_cast<address>(at)); }
+
+// --- memory of other processes
+
+namespace {
+
+struct shared_memory {
+  int process = 0;
+  int file = -1;
+  std::size_t bytes = 0;
+};
+
+}  // namespace
+
+struct ipc_handle {
+  unsigned char text[64];
+};
+
+int cuDeviceGetUuid(unsigned char* into, int device) {
+  std::memset(into, device + 1, 16);
+  return success;
+}
+int cuMemGetAddressRange_v2(address* base, std::size_t* bytes, address at) {
+  const locked lock(mutex);
+  const allocation* one = find(at);
+  if (one == nullptr) return invalid_value;
+  *base = one->begin;
+  *bytes = one->bytes;
+  return success;
+}
+int cuIpcGetMemHandle(ipc_handle* into, address at) {
+  const locked lock(mutex);
+  const allocation* one = find(at);
+  if (current() == nullptr) return invalid_context;
+  if (one == nullptr || one->file < 0) return invalid_value;
+  const shared_memory shared{getpid(), one->file, one->bytes};
+  std::memset(into, 0, sizeof *into);
+  std::memcpy(into, &shared, sizeof shared);
+  return success;
+}
+// A process cannot map its own memory, as on real GPUs.
+int cuIpcOpenMemHandle_v2(address* into, ipc_handle handle, unsigned) {
+  count("cuIpcOpenMemHandle_v2");
+  const locked lock(mutex);
+  if (current() == nullptr) return invalid_context;
+  shared_memory shared;
+  std::memcpy(&shared, &handle, sizeof shared);
+  if (shared.process == getpid()) return invalid_context;
+  const std::string name =
+      "/proc/" + std::to_string(shared.process) + "/fd/" + std::to_string(shared.file);
+  const int file = open(name.c_str(), O_RDWR | O_CLOEXEC);
+  if (file < 0) return invalid_value;
+  void* made = mmap(nullptr, (shared.bytes + 4095) / 4096 * 4096, PROT_READ | PROT_WRITE,
+                    MAP_SHARED, file, 0);
+  const auto at = reinterpret_cast<address>(made);
+  state().memory[at] = {at, shared.bytes, kind::gpu, current(), ++state().next_id, file};
+  *into = at;
+  return success;
+}
+int cuIpcCloseMemHandle(address at) {
+  count("cuIpcCloseMemHandle");
+  return release(at);
+}
 
 int cuPointerGetAttributes(unsigned count, int* which, void** into, address at) {
   const locked lock(mutex);
@@ -786,6 +866,11 @@ static const listed all[] = {
     FAKE("cuCtxEnablePeerAccess", 4000, cuCtxEnablePeerAccess),
     FAKE("cuCtxDisablePeerAccess", 4000, cuCtxDisablePeerAccess),
     FAKE("cuPointerGetAttributes", 7000, cuPointerGetAttributes),
+    FAKE("cuDeviceGetUuid", 9020, cuDeviceGetUuid),
+    FAKE("cuMemGetAddressRange", 3020, cuMemGetAddressRange_v2),
+    FAKE("cuIpcGetMemHandle", 4010, cuIpcGetMemHandle),
+    FAKE("cuIpcOpenMemHandle", 11000, cuIpcOpenMemHandle_v2),
+    FAKE("cuIpcCloseMemHandle", 4010, cuIpcCloseMemHandle),
     FAKE("cuMemAlloc", 3020, cuMemAlloc_v2),
     FAKE("cuMemFree", 3020, cuMemFree_v2),
     FAKE("cuMemHostAlloc", 2020, cuMemHostAlloc),

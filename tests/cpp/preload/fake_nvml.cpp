@@ -59,13 +59,16 @@ int nvmlDeviceGetNvLinkState(void*, unsigned link, unsigned* active) {
   *active = link < 18;
   return 0;
 }
-int nvmlDeviceGetNvLinkRemotePciInfo_v2(void*, unsigned, pci_info* info) {
+// Behind a switch, or with FAKE_MESH from each of the four GPUs to each other one.
+int nvmlDeviceGetNvLinkRemotePciInfo_v2(void* device, unsigned link, pci_info* info) {
   std::memset(info, 0, sizeof *info);
-  std::snprintf(info->bus_id, sizeof info->bus_id, "00000000:F0:00.0");
+  const unsigned long other = (index_of(device) + 1 + link % 3) % 4;
+  std::snprintf(info->bus_id, sizeof info->bus_id, "00000000:%02lX:00.0",
+                std::getenv("FAKE_MESH") == nullptr ? 0xF0 : other + 1);
   return 0;
 }
 int nvmlDeviceGetNvLinkRemoteDeviceType(void*, unsigned, unsigned* type) {
-  *type = 2;  // a switch
+  *type = std::getenv("FAKE_MESH") == nullptr ? 2 : 0;  // a switch or a GPU
   return 0;
 }
 int nvmlDeviceGetNvLinkVersion(void*, unsigned, unsigned* version) {

@@ -1,0 +1,64 @@
+/* What the module calls of the CUDA driver itself: memory of other processes, and streams. Copies,
+ * events and places of memory are interlace/copy.h's. Loaded when it is needed, so that nothing
+ * links CUDA. Types and values are those of the driver API as of CUDA 12.0. */
+#ifndef INTERLACE_UCX_DRIVER_H
+#define INTERLACE_UCX_DRIVER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct CUctx_st;
+struct CUstream_st;
+
+typedef unsigned long long device_address; /* CUdeviceptr */
+
+typedef struct gpu_uuid {
+  unsigned char bytes[16];
+} gpu_uuid;
+
+typedef struct ipc_handle {
+  unsigned char bytes[64];
+} ipc_handle;
+
+enum { driver_success = 0 };
+enum { ipc_lazy_peer_access = 1 };
+enum { stream_non_blocking = 1 };
+
+/* What the driver tells of an address. */
+enum { memory_of_gpu = 2 };
+typedef struct memory_facts {
+  unsigned type;
+  unsigned long long allocation; /* the process has no other one of that number, ever */
+  int gpu;
+  int shareable; /* by an ipc_handle */
+} memory_facts;
+
+typedef struct driver_calls {
+  int gpus;
+  int (*device_uuid)(gpu_uuid*, int);
+  int (*primary_retain)(struct CUctx_st**, int);
+  int (*push)(struct CUctx_st*);
+  int (*pop)(struct CUctx_st**);
+  int (*pointer_attributes)(unsigned, int*, void**, device_address);
+  int (*address_range)(device_address*, size_t*, device_address);
+  int (*ipc_export)(ipc_handle*, device_address);
+  int (*ipc_open)(device_address*, ipc_handle, unsigned);
+  int (*ipc_close)(device_address);
+  int (*stream_create)(struct CUstream_st**, unsigned);
+  int (*stream_destroy)(struct CUstream_st*);
+  int (*stream_synchronize)(struct CUstream_st*);
+} driver_calls;
+
+/* The process's, or null where there are no GPUs; `*why` is then a sentence without its end. May be
+ * called by several threads at the same time. */
+const driver_calls* find_driver(const char** why);
+
+/* The primary context of a GPU becomes the thread's current one, until `leave_gpu`. 0 if it
+ * cannot. */
+int enter_gpu(const driver_calls* driver, int gpu);
+void leave_gpu(const driver_calls* driver);
+
+/* 0 if the driver knows nothing of the address. */
+int look_at_memory(const driver_calls* driver, device_address address, memory_facts* found);
+
+#endif
