@@ -16,9 +16,9 @@
 
 static const char device_name[] = "gpus";
 
-/* What UCX weighs transports and protocols by; it changes no copy. The bandwidth is less than what
- * UCX's own transport between GPUs says of itself, so that this one is used where UCX_TLS names it
- * and not the other. */
+/* What UCX weighs transports and protocols by; it changes no copy. The bandwidth is just more than
+ * what UCX says of copies between the host's processes: with less it stages CUDA memory in the
+ * host's, with much more it sends the host's memory through GPUs. */
 typedef struct estimates {
   double bandwidth;
   double latency;
@@ -34,7 +34,7 @@ static ucs_config_field_t config_table[] = {
     {"", "", NULL, ucs_offsetof(interlace_iface_config_t, super),
      UCS_CONFIG_TYPE_TABLE(uct_iface_config_table)},
 
-    {"BW", "50000MBs", "Bandwidth that UCX expects, to choose among transports",
+    {"BW", "12000MBs", "Bandwidth that UCX expects, to choose among transports and protocols",
      ucs_offsetof(interlace_iface_config_t, expected.bandwidth), UCS_CONFIG_TYPE_BW},
 
     {"LAT", "10us", "Latency that UCX expects",

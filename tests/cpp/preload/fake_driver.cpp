@@ -391,7 +391,7 @@ int cuCtxPushCurrent_v2(CUctx_st* context) {
 }
 int cuCtxPopCurrent_v2(CUctx_st** context) {
   if (stack.empty()) return invalid_context;
-  *context = stack.back();
+  if (context != nullptr) *context = stack.back();
   stack.pop_back();
   return success;
 }
@@ -452,6 +452,31 @@ int cuMemHostAlloc(void** into, std::size_t bytes, unsigned) {
   return allocate(reinterpret_cast<address*>(into), bytes, kind::pinned);
 }
 int cuMemFreeHost(void* at) { return release(reinterpret_cast<address>(at)); }
+
+// --- what UCX's CUDA module calls besides
+
+int cuCtxGetDevice(int* device) {
+  const locked lock(mutex);
+  if (current() == nullptr) return invalid_context;
+  *device = current()->gpu;
+  return success;
+}
+int cuDevicePrimaryCtxGetState(int, unsigned* flags, int* active) {
+  *flags = 0;
+  *active = 1;
+  return success;
+}
+int cuPointerGetAttributes(unsigned, int*, void**, address);
+int cuPointerGetAttribute(void* into, int which, address at) {
+  {
+    const locked lock(mutex);
+    if (find(at) == nullptr) return invalid_value;
+  }
+  return cuPointerGetAttributes(1, &which, &into, at);
+}
+int cuPointerSetAttribute(const void*, int, address) { return success; }
+int cuMemRetainAllocationHandle(unsigned long long*, void*) { return invalid_value; }
+int cuMemGetAllocationGranularity(std::size_t*, const void*, int) { return not_supported; }
 
 // --- memory of other processes
 

@@ -324,7 +324,9 @@ int main(void) {
   int forth[2], back[2], status = 1;
   pid_t child;
   if (pipe(forth) != 0 || pipe(back) != 0) return 1;
-  child = fork(); /* before anything is loaded */
+  child = fork();                               /* before anything is loaded */
+  (void)close(child == 0 ? forth[0] : back[0]); /* so that each sees the other one's end */
+  (void)close(child == 0 ? back[1] : forth[1]);
   if (child == 0) {
     owner(forth[1], back[0]);
     return 0;
