@@ -453,7 +453,6 @@ bool gpu::issue(std::uint32_t warp_id, std::uint32_t index) {
     const line_access l = w.lines[i.first_line + i.next_line];
     if (translator_) {
       if (!translated(warp_id, index)) return false;
-      if (griffin_ != nullptr) count_access(l.line());
     } else if (migration_ != nullptr && !has_page(warp_id, index, l.line())) {
       return false;
     }
@@ -469,6 +468,7 @@ bool gpu::issue(std::uint32_t warp_id, std::uint32_t index) {
       }
       return false;
     }
+    if (griffin_ != nullptr) count_access(l.line());
   }
   i.issued = true;
   if (i.kind == instruction_kind::store && i.count != 0 && --blocks_[w.block].stores_left == 0) {

@@ -8,6 +8,12 @@
 
 namespace interlace::sim {
 
+namespace {
+bool changes_home(page_class kind) {
+  return kind == page_class::mostly_dedicated || kind == page_class::owner_shifting;
+}
+}  // namespace
+
 griffin::griffin(const machine::gpu& described, std::vector<std::uint8_t>& homes,
                  std::uint64_t first_address, std::uint32_t page_bytes, event_queue& queue,
                  fabric& links, std::vector<migrating_gpu*> gpus,
@@ -93,20 +99,15 @@ void griffin::report(std::uint32_t gpu, std::uint64_t period, std::vector<page_a
 }
 
 void griffin::look() {
-  std::vector<std::uint64_t> later;
   for (const std::uint64_t page : seen_) {
     page_state& p = at(page);
-    if (p.now != state::placed || p.proposed) {
-      later.push_back(page);
-      continue;
-    }
     const std::uint32_t home = homes_[page];
     const auto [kind, gpu] = classifier_.classify(page, home, latest_);
-    const bool moves = kind == page_class::mostly_dedicated || kind == page_class::owner_shifting;
-    p.proposed = moves && gpu != home;
-    if (p.proposed) proposals_[home].push_back({page, gpu, latest_});
+    if (p.now != state::placed || p.proposed || gpu == home || !changes_home(kind)) continue;
+    p.proposed = true;
+    proposals_[home].push_back({page, gpu, latest_});
   }
-  seen_.swap(later);
+  seen_.clear();
   next_look_ = latest_ + look_periods_;
 }
 
@@ -114,8 +115,7 @@ bool griffin::holds(const proposal& p, std::uint32_t home) {
   at(p.page).proposed = false;
   if (latest_ < p.period + look_periods_) return true;
   const auto [kind, gpu] = classifier_.classify(p.page, home, latest_);
-  return gpu == p.to &&
-         (kind == page_class::mostly_dedicated || kind == page_class::owner_shifting);
+  return gpu == p.to && changes_home(kind);
 }
 
 // --- Batches
