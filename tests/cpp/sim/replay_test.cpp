@@ -17,7 +17,9 @@
 #include "base/errors.hpp"
 #include "sim/described.hpp"
 #include "sim/node.hpp"
+#include "sim/r9nano.hpp"
 #include "sim/trace/temporary_file.hpp"
+#include "sim/trace/writer.hpp"
 
 namespace interlace::replay_tests {
 namespace {
@@ -180,6 +182,27 @@ TEST(replay, what_a_machine_cannot_run_is_refused) {
   auto apart = test::meshed(2, protocol_kind::nvlink2);
   apart.links.clear();
   EXPECT_THROW(sim::replay(from, apart, mechanism::inline_stores, [] {}), usage_error);
+}
+
+TEST(replay, pages_smaller_than_those_that_are_translated) {
+  const test::temporary_file file;
+  sim::trace::header h;
+  h.gpus = 4;
+  h.warp_width = 64;
+  h.ranges.push_back({0, 1 << 20, 0, 4096});
+  sim::trace::writer(file.path(), h).finish();
+  const sim::trace::reader from(file.path());
+  auto m = test::r9nano();
+  EXPECT_EQ(sim::replay(from, m, mechanism::inline_stores, [] {}).counters.accesses, 0U);
+  m.gpu.tlb.page_bytes = 64 << 10;
+  try {
+    sim::replay(from, m, mechanism::inline_stores, [] {});
+    FAIL();
+  } catch (const usage_error& e) {
+    EXPECT_STREQ(e.what(),
+                 "the trace has pages of 4096 bytes; machine r9nano translates addresses by pages "
+                 "of 65536");
+  }
 }
 
 }  // namespace
