@@ -33,12 +33,12 @@
 //   W.load(View, i)                         the same element for the whole warp
 //   W.sum(s), W.min(s), W.ballot(s)         over a lane_state; every lane gets the result
 //   W.shuffle_xor(s, mask), W.shuffle(s, k) the state of lane (own ^ mask), of lane k: read r[L]
-//   W.repeated(key, f)                      f(W), whose lanes reach no memory but shared memory,
-//   and
-//                                           that at places which, as what they compute, depend on
-//                                           the key and the lane alone, but for where the warp's
-//                                           part of it begins: the simulated node records f once
-//                                           for each key
+//   W.repeated(key, f)                      f(W), which is the same for the same key: each lane
+//                                           takes the same way through it, and in shared memory
+//                                           reaches the same places from where the warp's part of
+//                                           it begins. Elsewhere it may load other elements, and
+//                                           store to local arrays, but not to regions. The
+//                                           simulated node records f once for each key
 //   L.index(), L.in_warp()                  this lane in its block, in its warp
 //   L.global_index(), L.global_count()      over the whole grid
 //   L.range(begin, end [, step])            for (auto i : L.range(b, e)): a loop whose iterations

@@ -47,14 +47,16 @@ class checking_observer {
     operations_.integer += work.integer;
     operations_.special += work.special;
   }
-  void enter_loop(kernel::site_id) {}
+  std::uint64_t enter_loop(kernel::site_id) { return 0; }
   void next_iteration() {}
-  void leave_loop() {}
+  void leave_loop(std::uint64_t) {}
   void on_uniform() {}
   void on_barrier(bool) {}
   void on_shuffle(std::uint32_t warp, std::uint32_t n, operation kind, std::uint32_t operations);
   bool begin_repeated(std::uint32_t, std::uint32_t, const void*, std::uint32_t) { return false; }
+  kernel::silent_observer watch_repeated() { return {}; }
   void end_repeated() {}
+  void end_repeated(const kernel::silent_observer&) {}
   // Each element once, in its mapping, and stored by this block.
   void on_publish(std::uint32_t region, std::uint64_t begin, std::uint64_t end);
 

@@ -9,7 +9,8 @@
 //   void begin_lane(std::uint32_t lane)      the lane (in the block) whose accesses follow
 //   std::uint32_t on_access(const access&)   returns the instruction the access belongs to
 //   void on_compute(operations, site)
-//   void enter_loop(site), next_iteration(), leave_loop()
+//   std::uint64_t enter_loop(site)           what leave_loop of the same loop is given back
+//   void next_iteration(), leave_loop(std::uint64_t)
 //   void on_uniform()                        the load before is the warp's: its value steers what
 //                                            follows
 //   void on_barrier(bool whole_block)        after each (true) or warp.each (false)
@@ -19,8 +20,9 @@
 //   void on_publish(region, begin, end)
 //   bool begin_repeated(warp, lanes, place, key)
 //                                            a warp.repeated: true if the observer knows what its
-//                                            lanes do; then it sees nothing of them
-//   void end_repeated()                      if it did not
+//                                            lanes do; then another one watches them:
+//   watch_repeated(), end_repeated(watched)    that one, and its end
+//   void end_repeated()                      if it does not
 #pragma once
 
 #include <algorithm>
@@ -174,10 +176,10 @@ class lane_range {
  public:
   lane_range(Observer& observer, I begin, I end, I step, std::uint32_t instruction, site_id site)
       : observer_(observer), begin_(begin), end_(end), step_(step), instruction_(instruction) {
-    if constexpr (Observer::active) observer_.enter_loop(site);
+    if constexpr (Observer::active) outside_ = observer_.enter_loop(site);
   }
   ~lane_range() {
-    if constexpr (Observer::active) observer_.leave_loop();
+    if constexpr (Observer::active) observer_.leave_loop(outside_);
   }
   lane_range(const lane_range&) = delete;
   lane_range& operator=(const lane_range&) = delete;
@@ -211,6 +213,7 @@ class lane_range {
   Observer& observer_;
   I begin_, end_, step_;
   std::uint32_t instruction_;
+  std::uint64_t outside_ = 0;
 };
 
 // What lanes and warps know of their block.
@@ -499,8 +502,9 @@ class serial_warp : public accessor<Observer> {
     if constexpr (Observer::active) {
       static constexpr char place{};  // of this F: no other has its address
       if (observer_->begin_repeated(warp_, last() - first(), &place, key)) {
-        silent_observer silent;
-        f(serial_warp<silent_observer>(place_, silent, warp_));
+        auto watched = observer_->watch_repeated();
+        f(serial_warp<decltype(watched)>(place_, watched, warp_));
+        observer_->end_repeated(watched);
       } else {
         f(*this);
         observer_->end_repeated();

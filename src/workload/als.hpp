@@ -121,12 +121,12 @@ struct normal_equations {
       });
       for (std::uint32_t first = begin; first < end; first += chunk) {
         const std::uint32_t count = end - first < chunk ? end - first : chunk;
-        gather_factors<F>(warp, width_, ratings_, other, first, count,
-                          [&](const auto& lane, std::uint32_t j, std::uint32_t k, float y) {
-                            lane.store(staged, base + j * F + k, y);
-                            right_[lane] += y * lane.load(ratings_.values, j + first);
-                          });
         warp.repeated(count, [&](const auto& same) {
+          gather_factors<F>(same, width_, ratings_, other, first, count,
+                            [&](const auto& lane, std::uint32_t j, std::uint32_t k, float y) {
+                              lane.store(staged, base + j * F + k, y);
+                              right_[lane] += y * lane.load(ratings_.values, j + first);
+                            });
           same.each([&](auto lane) {
             // Those of the right side, above, and of the loop.
             const std::uint32_t turns = passes<F>(count, width_);

@@ -66,11 +66,13 @@ struct gradient {
 
     template <class Warp>
     INTERLACE_KERNEL void start(const Warp& warp, std::uint32_t row) const {
-      predictor_.start(warp, [&](const auto& lane) {
-        const std::uint32_t k = lane.in_warp();
-        number_[lane] = method_.first ? lane.load(own_, (ratings_.first_row + row) * F + k)
-                                      : lane.load(method_.state, std::uint64_t{row} * F + k);
-        return number_[lane];
+      warp.repeated(method_.first, [&](const auto& same) {
+        predictor_.start(same, [&](const auto& lane) {
+          const std::uint32_t k = lane.in_warp();
+          number_[lane] = method_.first ? lane.load(own_, (ratings_.first_row + row) * F + k)
+                                        : lane.load(method_.state, std::uint64_t{row} * F + k);
+          return number_[lane];
+        });
       });
     }
 
@@ -82,8 +84,10 @@ struct gradient {
       warp.each([&](auto lane) { sum_[lane] = 0; });
       for (std::uint32_t from = begin; from < end; from += width_) {
         const std::uint32_t n = end - from < width_ ? end - from : width_;
-        predictor_.predict(warp, ratings_, other, from, n);
-        warp.repeated(n, [&](const auto& same) { add_errors(same, base, factors, n); });
+        warp.repeated(n, [&](const auto& same) {
+          predictor_.predict(same, ratings_, other, from, n);
+          add_errors(same, base, factors, n);
+        });
       }
       for (std::uint32_t apart = F; apart < width_; apart *= 2) {
         const auto more = warp.shuffle_xor(sum_, apart);

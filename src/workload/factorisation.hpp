@@ -148,10 +148,8 @@ class predictor {
       lane.store(staged_, base + lane.in_warp(), number(lane));
       lane.compute(operation::integer, 8);
     });
-    warp.repeated(0, [&](const auto& same) {
-      same.each([&](auto lane) {
-        for (auto k : lane.range(0U, F)) factor_[lane].v[k] = lane.load(staged_, base + k);
-      });
+    warp.each([&](auto lane) {
+      for (auto k : lane.range(0U, F)) factor_[lane].v[k] = lane.load(staged_, base + k);
     });
   }
 
@@ -300,12 +298,15 @@ struct squared_errors {
     auto sum = lane_state<double>(block);
     const std::uint32_t width = block.warp_width();
     const auto add = [&](const auto& warp, const rating_rows::stretch& some) {
-      predict.start(warp, [&](const auto& lane) {
-        return lane.load(own, (ratings.first_row + some.row) * F + lane.in_warp());
+      warp.repeated(0, [&](const auto& same) {
+        predict.start(same, [&](const auto& lane) {
+          return lane.load(own, (ratings.first_row + some.row) * F + lane.in_warp());
+        });
       });
       for (std::uint32_t first = some.begin; first < some.end; first += width) {
-        const std::uint32_t left = some.end - first;
-        predict.predict(warp, ratings, other, first, left < width ? left : width);
+        const std::uint32_t count = some.end - first < width ? some.end - first : width;
+        warp.repeated(
+            count, [&](const auto& same) { predict.predict(same, ratings, other, first, count); });
         warp.each([&](auto lane) {
           const double e = predict.error(lane);
           sum[lane] += e * e;

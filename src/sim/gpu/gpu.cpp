@@ -39,6 +39,7 @@ gpu::gpu(std::uint32_t index, const machine::gpu& config, const address_map& add
   units_.reserve(config.compute_units);
   for (std::uint32_t u = 0; u < config.compute_units; ++u) units_.emplace_back(config_);
   for (std::uint32_t n = 0; n < known_counts; ++n) {
+    cycle_times_[n] = clocks(static_cast<double>(n));
     issue_times_[n] = clocks(static_cast<double>(n) / config.issue.instructions);
     for (std::size_t pipe = 0; pipe < operation_kinds; ++pipe) {
       pipe_times_[pipe][n] = clocks(static_cast<double>(n) * config.warp_width / rates_[pipe]);
@@ -166,6 +167,7 @@ void gpu::start_block(std::uint32_t unit) {
     w.written = p.written.data();
     w.size = static_cast<std::uint32_t>(p.instructions.size());
     w.ready = queue_.now();
+    if (record_.watch_words) p.began.assign(p.lines.size(), 0);
     advance(id);
   }
 }
@@ -396,6 +398,17 @@ void gpu::advance(std::uint32_t warp_id) {
           w.state = warp_state::waiting;
           return;
         }
+        if (i.kind == instruction_kind::shared && i.depends == none) {
+          // Nothing can hold it up, and nobody waits for it yet.
+          compute_unit& u = units_[w.unit];
+          u.issue.reserve(queue_.now(), issue_times_[1]);
+          i.ready = u.load_store.reserve(queue_.now(), cycle_time_of(i.count)) +
+                    config_.l1.hit_latency_ps;
+          i.issued = true;
+          w.ready = std::max(w.ready, i.ready);
+          ++w.next;
+          break;
+        }
         if (!try_memory(warp_id, w.next)) {
           warps_[warp_id].state = warp_state::no_entry;
           return;
@@ -431,19 +444,23 @@ bool gpu::issue(std::uint32_t warp_id, std::uint32_t index) {
   warp& w = warps_[warp_id];
   instruction& i = w.program[index];
   compute_unit& u = units_[w.unit];
-  const bool in_line = config_.l1.stalls_on_full_set && i.kind == instruction_kind::load;
+  const bool load = i.kind == instruction_kind::load;
+  const bool in_line = config_.l1.stalls_on_full_set && load;
   if (in_line && !retrying_ && !u.waiting.empty()) {
-    u.waiting.push_back({warp_id, index});
+    u.waiting.push_back(stalled_at(w, warp_id, index));
     return false;
   }
   if (i.next_line == 0) {
     i.ready = u.issue.reserve(queue_.now(), issue_times_[1]);
-    if (i.began == 0) i.began = queue_.now();
+    if (record_.watch_words && load) {
+      picoseconds& began = began_of(w, i);
+      if (began == 0) began = queue_.now();
+    }
   }
   if (i.kind == instruction_kind::shared) {
-    i.ready = u.load_store.reserve(queue_.now(), clocks(i.count)) + config_.l1.hit_latency_ps;
+    i.ready =
+        u.load_store.reserve(queue_.now(), cycle_time_of(i.count)) + config_.l1.hit_latency_ps;
   }
-  const bool load = i.kind == instruction_kind::load;
   if (load) {
     for (std::uint32_t k = i.next_line; k < i.line_count; ++k) {
       u.l1.prefetch(w.lines[i.first_line + k].line());
@@ -462,16 +479,16 @@ bool gpu::issue(std::uint32_t warp_id, std::uint32_t index) {
     if (!taken) {
       const bool local = load || addresses_.owner(l.line()) == index_;
       if (in_line && retrying_) {
-        u.waiting.push_front({warp_id, index});  // it was the first
+        u.waiting.push_front(stalled_at(w, warp_id, index));  // it was the first
       } else {
-        (local ? u.waiting : u.waiting_remote).push_back({warp_id, index});
+        (local ? u.waiting : u.waiting_remote).push_back(stalled_at(w, warp_id, index));
       }
       return false;
     }
     if (griffin_ != nullptr) count_access(l.line());
   }
   i.issued = true;
-  if (i.kind == instruction_kind::store && i.count != 0 && --blocks_[w.block].stores_left == 0) {
+  if (i.counted && --blocks_[w.block].stores_left == 0) {
     announce_written(blocks_[w.block]);
   }
   if (i.pending == 0) complete(warp_id, i);
@@ -486,7 +503,7 @@ void gpu::complete(std::uint32_t warp_id, instruction& i) {
   w.ready = std::max(w.ready, i.ready);
   if (record_.watch_words && i.kind == instruction_kind::load) {
     ++counters_.loads.instructions;
-    counters_.loads.waited += i.ready - i.began;
+    counters_.loads.waited += i.ready - began_of(w, i);
   }
   for (std::uint32_t d = i.dependents; d != none;) {
     const std::uint32_t next = w.program[d].next_dependent;
@@ -501,7 +518,21 @@ void gpu::resume(std::deque<stalled>& waiting) {
   if (waiting.empty()) return;
   const stalled s = waiting.front();
   waiting.pop_front();
-  push_issue(queue_.now(), s.warp, s.instruction);
+  push(queue_.now(), kinds_.issue, s.warp, s.index);
+  if (waiting.empty()) return;
+  // Its turn comes too soon after it is known for what it touches to be fetched then.
+  const stalled& next = waiting.front();
+  __builtin_prefetch(next.what, 1);
+  __builtin_prefetch(next.line);
+  __builtin_prefetch(next.written);
+  __builtin_prefetch(&warps_[next.warp], 1);
+}
+
+gpu::stalled gpu::stalled_at(const warp& w, std::uint32_t warp_id, std::uint32_t index) {
+  const instruction& i = w.program[index];
+  const bool writes = i.kind == instruction_kind::store || i.kind == instruction_kind::atomic;
+  return {warp_id, index, &i, w.lines + i.first_line + i.next_line,
+          writes ? w.written + i.first_written + i.next_line : nullptr};
 }
 
 void gpu::issue_again(std::uint32_t warp_id, std::uint32_t index) {
@@ -1101,6 +1132,13 @@ void gpu::prefetch_targets(const event& e) const {
     const instruction* next = w.program + w.next;
     for (std::size_t k = 0; k < 4; ++k) __builtin_prefetch(next + k, 1);
   }
+}
+
+void gpu::prefetch_departure(const message& m) const {
+  if (m.kind != message_kind::store && m.kind != message_kind::atomic) return;
+  const compute_unit& u = units_[m.unit];
+  __builtin_prefetch(&u.remote_used, 1);
+  __builtin_prefetch(&u.waiting_remote, 1);
 }
 
 void gpu::handle(const event& e) {

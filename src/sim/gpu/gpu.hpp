@@ -145,6 +145,7 @@ class gpu final : public migrating_gpu {
   // Fetches what handling the event will touch: first the tables, then what they point to.
   void prefetch_tables(const event& e) const;
   void prefetch_targets(const event& e) const;
+  void prefetch_departure(const message& m) const;
 
   // Messages of the fabric.
   void departed(const message& m);
@@ -198,7 +199,11 @@ class gpu final : public migrating_gpu {
   };
   struct stalled {
     std::uint32_t warp = 0;
-    std::uint32_t instruction = 0;
+    std::uint32_t index = 0;  // of the instruction
+    // That, its next line, and what it writes there: to be fetched ahead.
+    const instruction* what = nullptr;
+    const line_access* line = nullptr;
+    const written_bytes* written = nullptr;
   };
   struct compute_unit {
     explicit compute_unit(const machine::gpu& g) : l1(g.l1) {}
@@ -293,6 +298,7 @@ class gpu final : public migrating_gpu {
   void load_done(std::uint32_t unit, std::uint32_t entry, line_access l);
   void line_arrived(std::uint32_t warp_id, instruction& i);
   void resume(std::deque<stalled>& waiting);
+  static stalled stalled_at(const warp& w, std::uint32_t warp_id, std::uint32_t index);
   void free_remote();  // places of stores that have been taken
   void end_warp(std::uint32_t warp_id);
   void release_barrier(std::uint32_t block);
@@ -305,6 +311,9 @@ class gpu final : public migrating_gpu {
   picoseconds issue_time_of(std::uint32_t instructions) const {
     if (instructions < known_counts) return issue_times_[instructions];
     return clocks(static_cast<double>(instructions) / config_.issue.instructions);
+  }
+  picoseconds cycle_time_of(std::uint32_t cycles) const {
+    return cycles < known_counts ? cycle_times_[cycles] : clocks(static_cast<double>(cycles));
   }
   picoseconds pipe_time_of(operation op, std::uint32_t count) const {
     const auto pipe = static_cast<std::size_t>(op);
@@ -324,6 +333,9 @@ class gpu final : public migrating_gpu {
   std::uint32_t words_of(const warp& w, const instruction& i) const {
     const auto& words = blocks_[w.block].programs[&w - &warps_[w.block * warps_per_block_]].words;
     return words[i.first_line + i.next_line];
+  }
+  picoseconds& began_of(const warp& w, const instruction& i) {
+    return blocks_[w.block].programs[&w - &warps_[w.block * warps_per_block_]].began[i.first_line];
   }
   // `hit`: whether the L1 has it, if it looked there.
   void count_load(const warp& w, const instruction& i, line_access l, std::optional<bool> hit);
@@ -349,6 +361,7 @@ class gpu final : public migrating_gpu {
   picoseconds half_l2_;
   static constexpr std::uint32_t known_counts = 256;
   std::array<std::uint32_t, operation_kinds> rates_;
+  std::array<picoseconds, known_counts> cycle_times_{};
   std::array<picoseconds, known_counts> issue_times_{};
   std::array<std::array<picoseconds, known_counts>, operation_kinds> pipe_times_{};
   picoseconds lookup_ = 0;       // of a line in the L1

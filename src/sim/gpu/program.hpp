@@ -52,22 +52,25 @@ struct instruction {
   operation op = operation::fp32;
   std::uint16_t line_count = 0;
   std::uint32_t first_line = 0;
-  std::uint32_t first_written = 0;  // of stores and atomics
-  std::uint32_t depends = none;     // earlier instruction whose result it needs
-  std::uint32_t count = 0;          // by kind; of a store 1 if it updates counters of chunks
+  union {
+    std::uint32_t first_written;  // of stores and atomics
+    std::uint32_t count = 0;      // of others, by kind
+  };
+  std::uint32_t depends = none;  // earlier instruction whose result it needs
 
   // Replay.
   std::uint16_t next_line = 0;  // of those not issued yet
   std::uint16_t pending = 0;    // lines under way
   bool issued = false;
   bool uniform = false;            // a load of one element for all lanes
+  bool counted = false;            // a store that updates counters of chunks
   std::uint16_t looked_up = 0;     // lines whose pages were looked up in a TLB
   std::uint16_t untranslated = 0;  // of those
   picoseconds ready = 0;
-  picoseconds began = 0;            // of a load: when it first asked for a line
   std::uint32_t dependents = none;  // first of a list through next_dependent
   std::uint32_t next_dependent = none;
 };
+static_assert(sizeof(instruction) == 40, "programs are most of what a run holds");
 
 struct warp_program {
   std::vector<instruction> instructions;
@@ -75,6 +78,8 @@ struct warp_program {
   std::vector<written_bytes> written;
   // Where remote loads are watched: which words of 4 bytes of each of `lines` lanes touch.
   std::vector<std::uint32_t> words;
+  // There too, of a load's first line: when the load first asked for a line.
+  std::vector<picoseconds> began;
   std::vector<kernel::element_range> published;
 
   void clear() {
@@ -83,6 +88,7 @@ struct warp_program {
     lines.clear();
     written.clear();
     words.clear();
+    began.clear();
   }
 };
 

@@ -12,11 +12,14 @@ void recorder::begin_block(const settings& s, std::vector<warp_program>& program
   programs_ = &programs;
   for (warp_program& p : programs) p.clear();
   lane_bits_ = static_cast<std::uint32_t>(__builtin_ctz(s.warp_width));
+  warp_width_ = s.warp_width;
   sector_shift_ = static_cast<std::uint32_t>(__builtin_ctz(s.sector_bytes));
+  addresses_.resize(std::max(addresses_.size(), nodes_.size() << lane_bits_));
+  address_base_ = reinterpret_cast<std::uintptr_t>(s.address_base);
   warp_ = none;
   first_id_ = 0;
   published_ = false;
-  repeating_warp_ = none;
+  keeps_ = false;
   if (s.log == nullptr) return;
   if (logged_launch_ != s.launch) {
     logged_launch_ = s.launch;
@@ -86,25 +89,26 @@ std::uint32_t recorder::search(std::uint64_t key, instruction_kind kind, std::ui
     }
   }
   const std::uint32_t id = count_++;
-  if (nodes_.size() <= count_) nodes_.resize(nodes_.size() * 2);
-  nodes_[count_].previous = nowhere;
+  if (nodes_.size() <= count_) {
+    nodes_.resize(nodes_.size() * 2);
+    addresses_.resize(std::max(addresses_.size(), nodes_.size() << lane_bits_));
+  }
+  nodes_[count_].key_in_order = 0;
   node& n = nodes_[id];
   n = node{};
   n.key = key;
+  n.key_in_order = id == cursor_ + 1 && before == none ? key : 0;
   n.kind = kind;
   n.bytes = static_cast<std::uint8_t>(bytes);
   n.space = space;
   n.instance_before = before;
-  n.previous = cursor_;
   n.next = follower;
   (cursor_ == none ? head_ : nodes_[cursor_].next) = id;
-  if (follower != none) nodes_[follower].previous = id;
+  if (follower != none) nodes_[follower].key_in_order = 0;
   if (before != none) {
     nodes_[before].instance_behind = id;
     nodes_[first].latest = id;
   }
-  const std::size_t words = std::size_t{count_} << lane_bits_;
-  if (addresses_.size() < words) addresses_.resize(std::max(addresses_.size() * 2, words));
   if (count_ == small_segment + 1) {
     for (std::uint32_t k = 0; k < id; ++k) {
       if (nodes_[k].instance_before == none) insert_key(k);
@@ -209,57 +213,88 @@ bool recorder::begin_repeated(std::uint32_t warp, std::uint32_t lanes, const voi
                               std::uint32_t key) {
   // Who adds accesses up or takes them down wants every lane's.
   if (settings_->totals != nullptr || settings_->log != nullptr) return false;
-  if (repeating_warp_ != none) {
-    throw model_error("a stretch of a kernel that is said to repeat has another one in it");
-  }
   flush();
   warp_ = none;
-  const repeated_name name{place, key, lanes};
   std::vector<instruction>& program = (*programs_)[warp].instructions;
-  const auto known = repeated_.find(name);
-  if (known != repeated_.end()) {
-    const auto before = static_cast<std::uint32_t>(program.size());
-    program.insert(program.end(), known->second.begin(), known->second.end());
-    for (std::size_t k = before; k < program.size(); ++k) {
-      if (program[k].depends != none) program[k].depends += before;
-    }
-    return true;
-  }
-  repeating_ = name;
+  repeating_name_ = {place, key, lanes};
   repeating_warp_ = warp;
-  repeating_from_ = program.size();
-  repeating_lines_ = (*programs_)[warp].lines.size();
-  return false;
+  repeating_from_ = static_cast<std::uint32_t>(program.size());
+  known_ = repeated_.find(repeating_name_);
+  if (known_ == nullptr) {
+    keeps_ = true;
+    repeating_ = {};
+    return false;
+  }
+  program.insert(program.end(), known_->instructions.begin(), known_->instructions.end());
+  for (std::size_t k = repeating_from_; k < program.size(); ++k) {
+    if (program[k].depends != none) program[k].depends += repeating_from_;
+  }
+  const std::size_t addresses = known_->accesses.size() * repeated_lanes;
+  if (repeated_addresses_.size() < addresses) repeated_addresses_.resize(addresses);
+  return true;
+}
+
+void recorder::note_repeated(const kernel::access& a, instruction_kind kind) {
+  if (a.space == kernel::memory_space::shared) return;
+  if (kind == instruction_kind::atomic ||
+      (kind == instruction_kind::store && a.space == kernel::memory_space::replicated)) {
+    throw model_error(
+        "a stretch of a kernel that is said to repeat stores to a region or has "
+        "atomics, whose instructions may differ each time");
+  }
+  reached_.push_back({cursor_, lane_});
+}
+
+void recorder::keep_access(node& n, std::size_t instruction) {
+  n.kept = static_cast<std::uint32_t>(repeating_.accesses.size());
+  repeating_.accesses.push_back({static_cast<std::uint32_t>(instruction - repeating_from_), n.bytes,
+                                 static_cast<std::uint32_t>(__builtin_popcountll(n.lanes))});
 }
 
 void recorder::end_repeated() {
-  if (repeating_warp_ == none) return;
+  if (!keeps_) return;
   flush();
   warp_ = none;
-  const warp_program& from = (*programs_)[repeating_warp_];
-  repeating_warp_ = none;
-  if (from.lines.size() != repeating_lines_) {
-    throw model_error(
-        "a stretch of a kernel that is said to repeat reaches memory that is not "
-        "shared, whose addresses may differ each time");
+  keeps_ = false;
+  const std::vector<instruction>& program = (*programs_)[repeating_warp_].instructions;
+  repeating_.instructions.assign(program.begin() + repeating_from_, program.end());
+  for (instruction& i : repeating_.instructions) {
+    if (i.depends != none) i.depends -= repeating_from_;
   }
-  if (repeated_size_ > most_repeated) {
-    repeated_.clear();
-    repeated_size_ = 0;
+  repeated_.add(repeating_name_, std::move(repeating_));
+}
+
+void recorder::end_repeated(const known_lanes& watched) {
+  if (!watched.all_reached()) known_lanes::throw_differs();
+  warp_ = repeating_warp_;
+  for (std::size_t k = 0; k < known_->accesses.size(); ++k) {
+    const repeated_program::access& a = known_->accesses[k];
+    emit_lines(a.bytes, a.lanes, &repeated_addresses_[k * repeated_lanes],
+               (*programs_)[warp_].instructions[repeating_from_ + a.instruction]);
   }
-  std::vector<instruction>& to = repeated_[repeating_];
-  to.assign(from.instructions.begin() + static_cast<std::ptrdiff_t>(repeating_from_),
-            from.instructions.end());
-  for (instruction& i : to) {
-    if (i.depends != none) i.depends -= static_cast<std::uint32_t>(repeating_from_);
-  }
-  repeated_size_ += to.size();
+  warp_ = none;
+}
+
+void recorder::known_lanes::throw_differs() {
+  throw model_error("a stretch of a kernel that is said to repeat differs for the same key");
+}
+
+bool recorder::in_steps(const std::uint64_t* addresses, std::uint32_t count, std::uint32_t bytes) {
+  if (count > 1 && addresses[1] - addresses[0] != bytes) return false;
+  if (addresses[count - 1] - addresses[0] != std::uint64_t{count - 1} * bytes) return false;
+  std::uint64_t differ = 0;
+  std::uint64_t expected = addresses[0];
+  for (std::uint32_t k = 0; k < count; ++k, expected += bytes) differ |= addresses[k] ^ expected;
+  return differ == 0;
 }
 
 std::uint32_t recorder::bank_cycles(const node& n, const std::uint64_t* addresses) {
   // 32 banks of 4 bytes; lanes that read the same word share it.
   constexpr std::uint32_t banks = 32;
   const std::uint32_t per_lane = std::max(1U, n.bytes / 4U);
+  const auto count = static_cast<std::uint32_t>(__builtin_popcountll(n.lanes));
+  if (n.bytes == 4 && in_steps(addresses, count, 4)) return (count + banks - 1) / banks;
+  if (in_steps(addresses, count, 0)) return per_lane;
   // NOLINTBEGIN(cppcoreguidelines-pro-type-member-init): only what was written is read
   std::array<std::uint64_t, 64> words;       // that differ
   std::array<std::uint8_t, 64> same_bank;    // of each, the one before it in its bank
@@ -268,7 +303,6 @@ std::uint32_t recorder::bank_cycles(const node& n, const std::uint64_t* addresse
   std::array<std::uint8_t, banks> load{};
   std::uint32_t cycles = 1;
   std::uint32_t distinct = 0;
-  const auto count = static_cast<std::uint32_t>(__builtin_popcountll(n.lanes));
   for (std::uint32_t k = 0; k < count; ++k) {
     const std::uint64_t word = addresses[k] >> 2U;
     const auto bank = static_cast<std::uint32_t>(word % banks);
@@ -297,9 +331,29 @@ const std::uint64_t* recorder::packed_addresses(const node& n, std::uint32_t id)
   return packed_.data();
 }
 
+// Elements that lie one behind the other, of which none is in two lines or halves of a line.
+bool recorder::fills_lines(std::uint32_t bytes, const std::uint64_t* addresses,
+                           std::uint32_t count) {
+  return (bytes & (bytes - 1)) == 0 && bytes <= 64 && (addresses[0] & (bytes - 1)) == 0 &&
+         in_steps(addresses, count, bytes);
+}
+
 void recorder::emit_loads(std::uint32_t bytes, const std::uint64_t* addresses, std::uint32_t count,
                           warp_program& to) {
   const std::uint64_t line_mask = settings_->line_bytes - 1;
+  if (in_steps(addresses, count, 0)) count = 1;
+  if (fills_lines(bytes, addresses, count)) {
+    const std::uint64_t end = addresses[0] + std::uint64_t{count} * bytes;
+    for (std::uint64_t at = addresses[0]; at < end;) {
+      const std::uint64_t next = std::min(end, (at | line_mask) + 1);
+      const std::uint64_t sectors =
+          (std::uint64_t{2} << (((next - 1) & line_mask) >> sector_shift_)) -
+          (std::uint64_t{1} << ((at & line_mask) >> sector_shift_));
+      to.lines.emplace_back(at & ~line_mask, static_cast<std::uint8_t>(sectors));
+      at = next;
+    }
+    return;
+  }
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): only what was written is read
   std::array<std::uint64_t, 64> lines;  // with their sectors, as line_access has them
   std::size_t found = 0;
@@ -328,6 +382,22 @@ void recorder::emit_loads(std::uint32_t bytes, const std::uint64_t* addresses, s
 void recorder::emit_writes(std::uint32_t bytes, const std::uint64_t* addresses, std::uint32_t count,
                            warp_program& to) {
   const std::uint64_t line_mask = settings_->line_bytes - 1;
+  if (fills_lines(bytes, addresses, count)) {
+    const std::uint64_t end = addresses[0] + std::uint64_t{count} * bytes;
+    for (std::uint64_t at = addresses[0]; at < end;) {
+      const std::uint64_t next = std::min(end, (at | line_mask) + 1);
+      written_bytes& w = to.written.emplace_back();
+      for (std::uint64_t part = at; part < next; part = (part | 63U) + 1) {
+        w.bytes.set(static_cast<std::uint32_t>(part & line_mask),
+                    static_cast<std::uint32_t>(std::min(next, (part | 63U) + 1) - part));
+      }
+      w.lanes = static_cast<std::uint32_t>(next - at) / bytes;
+      to.lines.emplace_back(at & ~line_mask, static_cast<std::uint8_t>(w.bytes.units(
+                                                 settings_->sector_bytes, settings_->line_bytes)));
+      at = next;
+    }
+    return;
+  }
   const std::size_t first = to.written.size();
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): only what was written is read
   std::array<std::uint64_t, 64> lines;
@@ -374,20 +444,19 @@ void recorder::emit_words(std::uint32_t bytes, const std::uint64_t* addresses, s
   }
 }
 
-void recorder::emit_lines(const node& n, const std::uint64_t* addresses, instruction& out) {
+void recorder::emit_lines(std::uint32_t bytes, std::uint32_t count, const std::uint64_t* addresses,
+                          instruction& out) {
   warp_program& program = (*programs_)[warp_];
-  const auto count = static_cast<std::uint32_t>(__builtin_popcountll(n.lanes));
   const std::size_t before = program.lines.size();
   out.first_line = static_cast<std::uint32_t>(before);
-  if (n.kind == instruction_kind::load) {
-    emit_loads(n.bytes, addresses, count, program);
+  if (out.kind == instruction_kind::load) {
+    emit_loads(bytes, addresses, count, program);
   } else {
     out.first_written = static_cast<std::uint32_t>(program.written.size());
-    emit_writes(n.bytes, addresses, count, program);
+    emit_writes(bytes, addresses, count, program);
   }
   out.line_count = static_cast<std::uint16_t>(program.lines.size() - before);
-  if (settings_->watch_words) emit_words(n.bytes, addresses, count, before, program);
-  if (settings_->totals != nullptr) add_totals(n, out.line_count);
+  if (settings_->watch_words) emit_words(bytes, addresses, count, before, program);
 }
 
 void recorder::add_totals(const node& n, std::size_t lines) const {
@@ -501,7 +570,8 @@ void recorder::add(std::uint32_t warp, const trace::instruction& i) {
     out.count = static_cast<std::uint32_t>(__builtin_popcountll(i.lanes));
   }
   warp_ = warp;
-  emit_lines(n, i.addresses, out);
+  emit_lines(n.bytes, static_cast<std::uint32_t>(__builtin_popcountll(n.lanes)), i.addresses, out);
+  if (settings_->totals != nullptr) add_totals(n, out.line_count);
   (*programs_)[warp].instructions.push_back(out);
   warp_ = none;
 }
@@ -526,25 +596,35 @@ void recorder::flush() {
     if (n.kind == instruction_kind::shared) {
       out.count = bank_cycles(n, addresses);
     } else {
-      emit_lines(n, addresses, out);
+      emit_lines(n.bytes, static_cast<std::uint32_t>(__builtin_popcountll(n.lanes)), addresses,
+                 out);
+      if (settings_->totals != nullptr) add_totals(n, out.line_count);
+      if (keeps_) keep_access(n, program.size() - 1);
       out.uniform = uniform_ && n.kind == instruction_kind::load;
       if (n.kind == instruction_kind::store && n.space == kernel::memory_space::replicated &&
           settings_->chunks != nullptr && settings_->counters == nullptr) {
-        out.count = 1;
+        out.counted = true;
         ++counted_stores_;
       }
     }
     if (settings_->log != nullptr) log(warp_, n, addresses);
   }
+  for (const reached& r : reached_) {
+    const node& n = nodes_[r.node];
+    const std::uint64_t below = n.lanes & ((std::uint64_t{1} << r.lane) - 1);
+    repeating_.order.push_back(n.kept * repeated_lanes +
+                               static_cast<std::uint32_t>(__builtin_popcountll(below)));
+  }
+  reached_.clear();
   first_id_ += count_;
   if (count_ > small_segment && ++segment_ == 0) {
     std::fill(table_.begin(), table_.end(), 0);
     segment_ = 1;
   }
   count_ = 0;
-  nodes_.front().previous = nowhere;
+  nodes_.front().key_in_order = 0;
   head_ = none;
-  cursor_ = none;
+  go_behind(none);
 }
 
 }  // namespace interlace::sim

@@ -199,26 +199,83 @@ TEST(recorder, what_repeats_is_recorded_once_for_a_key) {
   }
 }
 
-struct repeated_loads {
+// Lanes go through lists of different length, from different places, in an order of their own.
+struct repeated_gather {
+  bool apart = false;
   local<std::uint32_t> data{words, 4096};
-  bool within = false;
   template <class Block>
   void operator()(Block& block) const {
     block.each_warp([&](auto warp) {
-      warp.repeated(0, [&](const auto& same) {
-        if (within) {
-          same.repeated(1, [](const auto&) {});
-        } else {
-          same.each([&](auto lane) { lane.load(data, lane.index()); });
-        }
+      const std::uint32_t from = 100 + 37 * warp.index();
+      warp.repeated(apart ? warp.index() : 0, [&](const auto& same) {
+        same.each([&](auto lane) {
+          const std::uint32_t k = lane.in_warp();
+          if (k % 3 == 1) lane.load(data, 7U);
+          for (auto e : lane.range(0U, 1 + (k * 7) % 5)) {
+            const auto at = lane.load_index(data, from + k + 64 * e);
+            lane.load(data, at % 4096);
+          }
+          if (k % 3 == 2) lane.load(data, from);
+          lane.store(data, 2048 + 2 * (from + k), words[from + k]);
+        });
+        same.load(data, from);
+        same.each([&](auto lane) { lane.load(data, from + lane.in_warp() * 2); });
       });
     });
   }
 };
 
-TEST(recorder, only_shared_memory_repeats) {
-  EXPECT_THROW(record(repeated_loads{}, words, 32), model_error);
-  EXPECT_THROW(record(repeated_loads{.within = true}, words, 32), model_error);
+TEST(recorder, what_repeats_reaches_other_places_in_memory) {
+  for (std::uint32_t k = 0; k < 4096; ++k) words[k] = k * 2654435761U;
+  for (const std::uint32_t width : {32U, 64U}) {
+    const auto found = record(repeated_gather{}, words, 5 * width, width);
+    const auto all = record(repeated_gather{true}, words, 5 * width, width);
+    for (std::size_t w = 0; w < all.size(); ++w) {
+      ASSERT_EQ(kinds(found[w]), kinds(all[w])) << w;
+      for (std::size_t i = 0; i < all[w].instructions.size(); ++i) {
+        const instruction& a = found[w].instructions[i];
+        const instruction& b = all[w].instructions[i];
+        EXPECT_EQ(a.depends, b.depends);
+        EXPECT_EQ(a.uniform, b.uniform);
+        EXPECT_EQ(a.first_line, b.first_line);
+        EXPECT_EQ(a.line_count, b.line_count);
+        EXPECT_EQ(a.first_written, b.first_written);
+      }
+      ASSERT_EQ(found[w].lines.size(), all[w].lines.size());
+      for (std::size_t k = 0; k < all[w].lines.size(); ++k) {
+        EXPECT_EQ(found[w].lines[k].packed(), all[w].lines[k].packed());
+      }
+      ASSERT_EQ(found[w].written.size(), all[w].written.size());
+      for (std::size_t k = 0; k < all[w].written.size(); ++k) {
+        EXPECT_EQ(found[w].written[k].bytes.bits, all[w].written[k].bytes.bits);
+        EXPECT_EQ(found[w].written[k].lanes, all[w].written[k].lanes);
+      }
+    }
+  }
+}
+
+// What may not repeat, or does not: warps after the first load more, or less.
+struct no_repetition {
+  std::int32_t more = 0;
+  local<std::uint32_t> data{words, 4096};
+  template <class Block>
+  void operator()(Block& block) const {
+    block.each_warp([&](auto warp) {
+      warp.repeated(0, [&](const auto& same) {
+        same.each([&](auto lane) {
+          const std::int32_t times = 2 + static_cast<std::int32_t>(warp.index()) * more;
+          for (auto k : lane.range(0, times)) lane.load(data, lane.index() + k);
+          if (more == 0) lane.atomic_add(data, lane.index(), 1);
+        });
+      });
+    });
+  }
+};
+
+TEST(recorder, refuses_what_does_not_repeat) {
+  EXPECT_THROW(record(no_repetition{1}, words, 64), model_error);
+  EXPECT_THROW(record(no_repetition{-1}, words, 64), model_error);
+  EXPECT_THROW(record(no_repetition{0}, words, 64), model_error);
 }
 
 }  // namespace
