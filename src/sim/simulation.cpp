@@ -707,10 +707,18 @@ void simulation::check_deliveries(const std::byte* memory) {
 void simulation::prefetch(const std::vector<event>& events) const {
   // Events of messages may be the host's.
   for (const event& e : events) {
-    if (e.kind > ev_deliver) gpus_[e.device]->prefetch_tables(e);
+    if (e.kind > ev_deliver) {
+      gpus_[e.device]->prefetch_tables(e);
+    } else {
+      fabric_.prefetch(e);
+    }
   }
   for (const event& e : events) {
-    if (e.kind > ev_deliver) gpus_[e.device]->prefetch_targets(e);
+    if (e.kind > ev_deliver) {
+      gpus_[e.device]->prefetch_targets(e);
+    } else if (e.kind == ev_depart && e.device < gpus_.size()) {
+      gpus_[e.device]->prefetch_departure(fabric_.message_of(e));
+    }
   }
 }
 

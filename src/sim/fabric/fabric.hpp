@@ -37,6 +37,9 @@ class fabric {
   void send(picoseconds time, const message& m);
   // Handles an event of one of the three kinds.
   void handle(const event& e);
+  // Fetches the message of such an event; then it may be looked at.
+  void prefetch(const event& e) const { __builtin_prefetch(&messages_[e.a], 1); }
+  const message& message_of(const event& e) const { return messages_[e.a]; }
 
   std::uint32_t host() const { return count_ - 1; }  // as a device
   bool reaches(std::uint32_t from, std::uint32_t to) const {
