@@ -51,9 +51,12 @@ copy_resources::copy_resources(const machine::machine& described) : ends_(descri
 
 picoseconds copy_resources::read(std::uint32_t from, std::uint32_t to, picoseconds time,
                                  std::uint64_t bytes) {
-  picoseconds done = memories_[from].serve(time, bytes);
+  const picoseconds begun = memories_[from].serve(time, bytes);
+  picoseconds done = begun;
+  // At the same time: a copy that took them one after another would keep the second from others
+  // that come to it first, while it still waits for the first.
   for (const std::uint32_t direction : way(from, to))
-    if (auto& both = both_[direction / 2]) done = both->serve(done, bytes);
+    if (auto& both = both_[direction / 2]) done = std::max(done, both->serve(begun, bytes));
   return done;
 }
 

@@ -120,6 +120,26 @@ TEST(PlanExecutor, OneCopyTakesWhatItsLinkTakes) {
   }
 }
 
+// Each link on the way hinders its own directions; what crosses both comes to them in either order.
+TEST(PlanExecutor, CopiesThatCrossBehindASwitchShareBothOfTheirLinks) {
+  constexpr double both = 60e9;
+  machine::machine described = machine::make_machine(2);
+  described.switches.push_back({"switch", 0});
+  for (std::uint32_t gpu = 0; gpu < 2; ++gpu) {
+    described.links.push_back(machine::make_link(gpu_end(gpu), machine::switch_end(0), 50e9));
+    described.links.back().copy_both_bytes_per_s = both;
+  }
+  constexpr std::uint64_t bytes = 16 << 20;
+  const std::vector<plan::message> messages{{gpu_end(0), gpu_end(1), bytes},
+                                            {gpu_end(1), gpu_end(0), bytes}};
+  const plan::plan made = plan::make_plan(described, messages);
+  plan_executor run(described, {});
+  run.add(timed(made));
+  run.run();
+  EXPECT_NEAR(2.0 * bytes / seconds_of(run.times(0).end) / both, 1, 0.02);
+  EXPECT_NEAR(seconds_of(run.times(0).end) / made.predicted_s, 1, 0.02);
+}
+
 TEST(PlanExecutor, TheHostIsAMemoryLikeOthers) {
   machine::machine described = pair_of_gpus();
   const double dram = described.gpu.dram.bytes_per_s;
