@@ -61,11 +61,11 @@ struct instruction {
   // Replay.
   std::uint16_t next_line = 0;  // of those not issued yet
   std::uint16_t pending = 0;    // lines under way
-  bool issued = false;
-  bool uniform = false;            // a load of one element for all lanes
-  bool counted = false;            // a store that updates counters of chunks
-  std::uint16_t looked_up = 0;     // lines whose pages were looked up in a TLB
-  std::uint16_t untranslated = 0;  // of those
+  bool issued : 1 = false;
+  bool uniform : 1 = false;             // a load of one element for all lanes
+  bool counted : 1 = false;             // a store that updates counters of chunks
+  std::uint32_t looked_up : 14 = 0;     // lines whose pages were looked up in a TLB
+  std::uint32_t untranslated : 14 = 0;  // of those; a warp's lanes touch two lines each at most
   picoseconds ready = 0;
   std::uint32_t dependents = none;  // first of a list through next_dependent
   std::uint32_t next_dependent = none;
