@@ -82,7 +82,8 @@ void run_random_batches(std::uint64_t seed, copy_statistics& total) {
   };
   std::vector<user> users(2);
   for (user& one : users) {
-    one.stream = in.driver.stream(static_cast<int>(below(random, gpus)), below(random, 2) == 0);
+    if (&one != users.data() || below(random, 3) != 0)  // else the default stream
+      one.stream = in.driver.stream(static_cast<int>(below(random, gpus)), below(random, 2) == 0);
     for (int place = 0; place <= gpus; ++place)
       one.memory.push_back(make_buffer(
           in, place == gpus ? (below(random, 6) == 0 ? kind::pageable : kind::pinned) : kind::gpu,
