@@ -495,7 +495,8 @@ def all_gather(outputs: Any, inputs: Any, stream: Any = None) -> None:
     and what these are given later runs behind the copies. With one (what `copy` takes; a default
     stream is the first output's GPU's) that holds for it alone. A stream that is being captured
     gets the copies as nodes of its graph; of current streams, they are then ordered by that of the
-    first output alone.
+    first output alone. With `stream`, PyTorch has to be told that it uses the arrays
+    (Tensor.record_stream), as for `copy`.
 
     Raises UserError for arrays that do not fit or overlap, for a stream that is none, and where
     there is no GPU; DeviceError (of interlace._core) where the driver fails.

@@ -426,7 +426,8 @@ def locality_command(
             "--mechanism", "-m", metavar="LIST",
             help="What becomes of remote loads: direct, page-migration, griffin, bypass, "
             "fine-grained, coalesced, rdma-cache, dualopt, dualopt-adaptive, dualopt-pages; "
-            "finepack packs stores, dualopt-finepack does both.",
+            "finepack packs stores, dualopt-finepack does both, where packets have room for more "
+            "than a line.",
         ),
     ] = DIRECT,
     jobs: Annotated[

@@ -1,5 +1,6 @@
 #include "machine/validate.hpp"
 
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <set>
@@ -121,6 +122,32 @@ void check_dualopt(const gpu& unit, problems& found) {
   }
 }
 
+void check_tlb(const gpu& unit, problems& found) {
+  const tlb& t = unit.tlb;
+  if (t.page_bytes == 0) return;
+  found.require(std::has_single_bit(t.page_bytes) && t.page_bytes >= unit.l2.line_bytes,
+                "gpu.tlb.page_bytes is not a power of two of at least a line");
+  const auto sets = [](std::uint32_t entries, std::uint32_t ways) {
+    return ways != 0 && entries % ways == 0 && std::has_single_bit(entries / ways);
+  };
+  found.require(sets(t.l1_entries, t.l1_ways),
+                "gpu.tlb.l1_entries is not l1_ways times a power of two");
+  found.require(sets(t.l2_entries, t.l2_ways),
+                "gpu.tlb.l2_entries is not l2_ways times a power of two");
+  found.require(t.l1_mshrs > 0, "gpu.tlb.l1_mshrs is 0");
+  found.require(t.l2_mshrs > 0, "gpu.tlb.l2_mshrs is 0");
+  found.require(t.walks > 0, "gpu.tlb.walks is 0");
+}
+
+void check_griffin(const gpu& unit, problems& found) {
+  const griffin& g = unit.griffin;
+  if (g.batch_pages == 0) return;
+  found.require(g.counting_clocks * 1e12 >= unit.clock_hz,
+                "gpu.griffin.counting_clocks are less than a picosecond");
+  found.require(g.look_periods > 0, "gpu.griffin.look_periods is 0");
+  found.require(g.counted_pages > 0, "gpu.griffin.counted_pages is 0");
+}
+
 bool exists(const machine& described, endpoint end) {
   switch (end.kind) {
     case endpoint_kind::gpu:
@@ -177,6 +204,8 @@ std::vector<std::string> validate(const machine& described) {
   check_gpu(described.gpu, found);
   check_write_queue(described.gpu, found);
   check_dualopt(described.gpu, found);
+  check_tlb(described.gpu, found);
+  check_griffin(described.gpu, found);
   found.require(positive(described.host.memory_bytes_per_s),
                 "host.memory_bytes_per_s is not positive");
   found.require(described.host.copy_write_bytes_per_s >= 0 &&

@@ -153,10 +153,13 @@ class cutter {
     return {memory::staging, buffer, cut.chunk % buffers_of(way.chunks) * largest_[cut.path]};
   }
 
+  // Where messages run apart, those to one place still follow each other: they share its links.
   std::uint32_t slot_of(const leg& part, std::uint32_t message) {
-    const auto [found, added] =
-        slot_at_.try_emplace({part.gpu, part.port, plan_.apart ? message : 0},
-                             static_cast<std::uint32_t>(plan_.slots.size()));
+    const machine::endpoint to = plan_.messages[message].to;
+    const std::uint32_t apart =
+        plan_.apart ? 1 + (to.kind == machine::endpoint_kind::host ? 0 : 1 + to.index) : 0;
+    const auto [found, added] = slot_at_.try_emplace(
+        {part.gpu, part.port, apart}, static_cast<std::uint32_t>(plan_.slots.size()));
     if (added) plan_.slots.push_back({part.gpu, part.port});
     return found->second;
   }
@@ -214,7 +217,7 @@ class cutter {
   std::vector<piece> pieces_;
   std::vector<std::uint64_t> largest_;       // chunk of each path, rounded up
   std::vector<std::uint32_t> first_buffer_;  // of each path
-  // by GPU, port, and message where they run apart
+  // by GPU, port, and destination where messages run apart
   std::map<std::tuple<std::uint32_t, std::size_t, std::uint32_t>, std::uint32_t> slot_at_;
 };
 

@@ -129,7 +129,7 @@ static ucs_status_t post(uct_ep_h ep, const uct_iov_t* parts, size_t count, uint
     return UCS_ERR_INVALID_ADDR;
   }
   way = route_between(iface, gpu, other->gpu);
-  if (way == NULL) return UCS_ERR_NO_RESOURCE;
+  if (way == NULL) return UCS_ERR_IO_ERROR; /* not for want of progress: nobody tries again */
   made = ucs_calloc(1, sizeof *made, "interlace_operation");
   if (made == NULL) return UCS_ERR_NO_MEMORY;
   remote = (void*)(uintptr_t)(other->here + (address - other->base));
@@ -176,13 +176,19 @@ static void end(operation* one) {
 static void complete(interlace_iface_t* iface, operation* one, ucs_status_t status) {
   uct_completion_t* const completion = one->completion;
   const uint64_t number = one->number;
+  ucs_list_link_t ended;
   flush *waiting, *next;
+  ucs_list_head_init(&ended);
   --iface->outstanding;
   end(one);
-  if (completion != NULL) uct_invoke_completion(completion, status);
+  /* Completions may begin flushes, which do not wait for this operation: the list comes first. */
   ucs_list_for_each_safe(waiting, next, &iface->flushes, link) {
     if (waiting->number < number || --waiting->left != 0) continue;
     ucs_list_del(&waiting->link);
+    ucs_list_add_tail(&ended, &waiting->link);
+  }
+  if (completion != NULL) uct_invoke_completion(completion, status);
+  ucs_list_for_each_safe(waiting, next, &ended, link) {
     uct_invoke_completion(waiting->completion, UCS_OK);
     ucs_free(waiting);
   }

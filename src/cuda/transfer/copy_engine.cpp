@@ -28,6 +28,8 @@ using machine::endpoint_kind;
 
 // A graph of fewer copies costs more to launch than the copies do.
 constexpr std::size_t least_graph_copies = 8;
+// Of a batch: the time to plan grows with the cube of the messages. All pairs of 16 GPUs are 240.
+constexpr std::size_t most_planned = 256;
 
 // Classes of sizes that the cache of plans plans alike, eight for each power of two.
 constexpr std::size_t size_classes = 64 * 8;
@@ -77,6 +79,9 @@ void refuse_overlaps(std::span<const batch_part> copies) {
   for (std::size_t at = 0; at < copies.size(); ++at) {
     const batch_part& one = copies[at];
     if (one.bytes == 0) continue;
+    if (std::max(one.from, one.to) + one.bytes < one.bytes)
+      throw usage_error("copy " + std::to_string(at) + " of a batch has " +
+                        std::to_string(one.bytes) + " bytes, which reach past the last address");
     ranges.push_back({one.from, one.from + one.bytes, at, false});
     ranges.push_back({one.to, one.to + one.bytes, at, true});
   }
@@ -619,15 +624,32 @@ bool copy_engine::examine(parts& have, transfer& call, bool captures, copy_repor
 bool copy_engine::examine_batch(parts& have, transfer& call) {
   CUctx_st* context = nullptr;
   if (driver_.current(&context) != driver_result::success || context == nullptr) return false;
+  if (!ask_capture(call)) return false;
+  call.user = user_of(call.caller.stream, context) ^ have.own_streams;
+  const std::uint64_t now_ns = clock_();
+  std::vector<const message*> between;  // places
+  bool movable = true;
   for (message& one : call.messages) {
     const memory_facts source = ask(driver_, one.from_address);
     const memory_facts destination = ask(driver_, one.to_address);
     const auto begin = have.place_of(source);
     const auto end = have.place_of(destination);
-    if (!begin || !end || !have.joined(*begin, *end)) return false;
+    if (!begin || !end || !have.joined(*begin, *end)) {
+      movable = false;
+      continue;
+    }
     one.from = *begin;
     one.to = *end;
-    if (look(have, one, source, destination)) return false;
+    if (!(one.from == one.to)) between.push_back(&one);
+    if (look(have, one, source, destination)) movable = false;
+  }
+  if (!movable || between.size() > most_planned || !ask_stream(have, call)) {
+    // They are on links all the same, one after another.
+    if (!call.capturing)
+      for (const message* one : between)
+        have.traffic.use({one->from, one->to}, call.user, now_ns,
+                         have.direct_ns(one->from, one->to, one->bytes));
+    return false;
   }
   const auto inside =
       std::stable_partition(call.messages.begin(), call.messages.end(),
@@ -635,13 +657,10 @@ bool copy_engine::examine_batch(parts& have, transfer& call) {
   if (inside == call.messages.begin()) return false;
   for (auto one = inside; one != call.messages.end(); ++one)
     call.local.push_back({one->from.index, one->bytes});
-  if (!ask_capture(call) || !ask_stream(have, call)) return false;
   call.set_addresses();
-  call.user = user_of(call.caller.stream, context) ^ have.own_streams;
   call.by = parts::every_path(0);
 
   // A place relays if no message has to keep off it; what begins or ends there has no need of it.
-  const std::uint64_t now_ns = clock_();
   for (std::uint32_t gpu = 0; gpu < have.described.gpus.size(); ++gpu)
     call.relays.push_back({endpoint_kind::gpu, gpu});
   call.relays.push_back({endpoint_kind::host, 0});
@@ -756,6 +775,7 @@ void copy_engine::unstage(parts& have, transfer& call, const shared_completion& 
 bool copy_engine::run_seen(parts& have, transfer& call, copy_result& by) {
   const std::uint64_t begin_ns = clock_();
   const std::uint64_t busy_ns = nanoseconds(call.plan->program.predicted_s);
+  if (!run(have, call, by)) return false;
   for (const message& one : call.planned()) {
     const std::uint64_t direct_ns = have.direct_ns(one.from, one.to, one.bytes);
     if (busy_ns < direct_ns)
@@ -763,12 +783,11 @@ bool copy_engine::run_seen(parts& have, transfer& call, copy_result& by) {
     else if (call.planned().size() > 1)  // which wait for each other
       have.traffic.use({one.from, one.to}, call.user, begin_ns, busy_ns - direct_ns);
   }
-  const bool made = run(have, call, by);
   // The first time streams, graphs and staging memory take longer to make than the message takes.
   if (const std::uint64_t end_ns = clock_(); end_ns > begin_ns + busy_ns)
     for (const message& one : call.planned())
       have.traffic.use({one.from, one.to}, call.user, end_ns, busy_ns);
-  return made;
+  return true;
 }
 
 bool copy_engine::run(parts& have, transfer& call, copy_result& by) {

@@ -766,9 +766,10 @@ void gpu::wait_for(compute_unit& holder, std::uint32_t entry, std::uint32_t warp
 // fetches.
 bool gpu::issue_bypassing(compute_unit& u, std::uint32_t warp_id, instruction& i, line_access l) {
   const std::uint32_t unit = warps_[warp_id].unit;
-  const piece_mask pieces = treatment_->steps(unit, l.line()).fine
-                                ? treatment_->pieces_of(words_of(warps_[warp_id], i))
-                                : treatment_->masks().whole_line();
+  // Once: what is counted below may change the steps.
+  const bool fine = treatment_->steps(unit, l.line()).fine;
+  const piece_mask pieces =
+      fine ? treatment_->pieces_of(words_of(warps_[warp_id], i)) : treatment_->masks().whole_line();
   // Entries are those of the L1's other misses.
   if (u.entries_used >= config_.l1.mshrs && !u.masked->serves(l.line(), pieces)) return false;
   const picoseconds at =
@@ -790,7 +791,7 @@ bool gpu::issue_bypassing(compute_unit& u, std::uint32_t warp_id, instruction& i
   u.masked_miss[found.entry] = entry;
   const std::uint32_t owner = addresses_.owner(l.line());
   check_reaches(owner);
-  request(at, unit, entry, l, owner, treatment_->steps(unit, l.line()).fine ? pieces : 0);
+  request(at, unit, entry, l, owner, fine ? pieces : 0);
   wait_for(u, entry, warp_id, i);
   return true;
 }

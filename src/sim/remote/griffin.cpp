@@ -21,7 +21,7 @@ griffin::griffin(const machine::gpu& described, std::vector<std::uint8_t>& homes
     : rules_(described.griffin),
       counting_(static_cast<picoseconds>(
           std::llround(described.griffin.counting_clocks * 1e12 / described.clock_hz))),
-      look_periods_(std::max(1U, described.griffin.look_periods)),
+      look_periods_(described.griffin.look_periods),
       homes_(homes),
       first_address_(first_address),
       page_bytes_(page_bytes),

@@ -11,9 +11,10 @@
 //   scheduling            Pages of one GPU move together, a batch of them; first touches go first,
 //                         then those of the GPU that has most to give away.
 //   draining              Compute units go on. GPUs forget the translations of the batch, and
-//                         answer when their own accesses to its pages have ended.
-//                         Who wants one of the pages meanwhile waits in the walk of the page
-//                         table.
+//                         answer when the loads of its pages that have left them have ended;
+//                         posted stores are not waited for, nor what an instruction does by a
+//                         translation that it had before. Who asks for one meanwhile waits in
+//                         the walk of the page table.
 //
 // A walk for another GPU's page is for once: TLBs keep translations of own memory alone (DualOpt,
 // PACT 2022, section 6.3, says of its baseline that it differs in this).

@@ -44,7 +44,7 @@ class migrating_gpu {
   virtual picoseconds shoot_down(std::uint64_t address) = 0;
   virtual void restart() = 0;
   // Forgets where the pages at these addresses are, and what its first-level caches have of them;
-  // griffin::drained is called when none of its accesses to them is under way, which may be at
+  // griffin::drained is called when no load of them that has left it is under way, which may be at
   // once.
   virtual void drain_pages(const std::vector<std::uint64_t>& addresses) = 0;
   // Its L2 has no line of the page any more.
