@@ -108,21 +108,25 @@ def _all_to_all() -> list[Definition]:
 
 
 def _all_store(core: Any, machine: Any, _: Machine) -> float:
-    time_s, payload, _wire = core.simulate_stores(machine, GPUS, GPUS, 16, MIB, 0)
+    time_s, payload, _wire, _packets = core.simulate_stores(machine, GPUS, GPUS, 16, MIB, 0)
     return 1e-9 * float(payload) / GPUS / float(time_s)
 
 
 def _store_rate(
     element: int, elements: int, together: int, core: Any, machine: Any, _: Machine
 ) -> float:
-    time_s, payload, _wire = core.simulate_stores(machine, 2, 1, element, elements, together)
+    time_s, payload, _wire, _packets = core.simulate_stores(
+        machine, 2, 1, element, elements, together
+    )
     return 1e-9 * float(payload) / float(time_s)
 
 
 def _raw_bytes(
     element: int, elements: int, together: int, core: Any, machine: Any, _: Machine
 ) -> float:
-    _time, payload, wire = core.simulate_stores(machine, 2, 1, element, elements, together)
+    _time, payload, wire, _packets = core.simulate_stores(
+        machine, 2, 1, element, elements, together
+    )
     return float(wire) / float(payload)
 
 

@@ -98,11 +98,16 @@ using timed = std::tuple<double, std::uint64_t, std::uint64_t>;
 
 timed of(const run::timed_bytes& t) { return {t.time_s, t.payload, t.wire}; }
 
-timed simulate_stores(const machine::machine& described, std::uint32_t gpus, std::uint32_t senders,
-                      std::uint32_t element_bytes, std::uint64_t elements, std::uint32_t together) {
+// The last: packets.
+using timed_packets = std::tuple<double, std::uint64_t, std::uint64_t, std::uint64_t>;
+
+timed_packets simulate_stores(const machine::machine& described, std::uint32_t gpus,
+                              std::uint32_t senders, std::uint32_t element_bytes,
+                              std::uint64_t elements, std::uint32_t together) {
   const nb::gil_scoped_release release;
-  return of(run::stores_on_sim(described, gpus, senders, element_bytes, elements, together,
-                               check_signals));
+  const run::timed_bytes t = run::stores_on_sim(described, gpus, senders, element_bytes, elements,
+                                                together, check_signals);
+  return {t.time_s, t.payload, t.wire, t.packets};
 }
 
 timed simulate_copy_kernel(const machine::machine& described, std::uint64_t bytes,

@@ -13,7 +13,9 @@ namespace interlace::run {
 
 namespace {
 
-timed_bytes timed(const kernel::run_result& r) { return {r.time_s, r.stores.bytes, r.stores.wire}; }
+timed_bytes timed(const kernel::run_result& r) {
+  return {r.time_s, r.stores.bytes, r.stores.wire, r.stores.packets};
+}
 
 constexpr std::uint32_t max_copies = 4096;
 
@@ -58,7 +60,7 @@ timed_bytes loads_on_sim(const machine::machine& described, std::uint32_t elemen
   } else {
     throw usage_error("loads of " + std::to_string(element_bytes) + " bytes; there are 4 and 16");
   }
-  return {time_s, elements * element_bytes, 0};
+  return {time_s, elements * element_bytes, 0, 0};
 }
 
 double copies_on_sim(const machine::machine& described, const std::vector<simulated_copy>& copies,

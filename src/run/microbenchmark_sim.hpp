@@ -13,6 +13,7 @@ struct timed_bytes {
   double time_s = 0;
   std::uint64_t payload = 0;  // of all senders
   std::uint64_t wire = 0;     // with protocol, as stores leave a GPU; 0 of loads
+  std::uint64_t packets = 0;  // of stores
 };
 
 // Each of the first `senders` of `gpus` GPUs stores so many elements of 4, 8 or 16 bytes to all

@@ -140,6 +140,7 @@ kernel::run_result second_run(Node& node, const F& enqueue) {
   kernel::run_result second = node.run(enqueue);
   second.stores.bytes -= first.stores.bytes;
   second.stores.wire -= first.stores.wire;
+  second.stores.packets -= first.stores.packets;
   return second;
 }
 

@@ -24,11 +24,12 @@ def test_a_row_for_every_workload(
     pytest.importorskip("interlace._core")
     monkeypatch.setattr(simulator_speed, "QUICK_FOUR_GPUS", TINY)
     monkeypatch.setattr(simulator_speed, "LONG_ACCESSES", 20_000)
+    monkeypatch.setattr(simulator_speed, "STORED", 1024)
     out = tmp_path / "out.json"
     ran = run("bench", "simulator", "--repeats", 1, "--long", "--json", out)
     assert ran.code == 0, ran.err
     document = json.loads(out.read_text())
-    assert [row["workload"] for row in document["rows"]] == list(simulator_speed.LOADED)
+    assert [row["workload"] for row in document["rows"]] == list(simulator_speed.WORKLOADS)
     for row in document["rows"]:
         assert row["accesses"] > 0
         assert row["accesses_per_s"] == row["accesses"] / row["cpu_s"]
@@ -36,4 +37,8 @@ def test_a_row_for_every_workload(
     rates = [row["accesses_per_s"] for row in document["rows"]]
     assert document["accesses_per_s"] == pytest.approx(statistics.geometric_mean(rates))
     assert document["long"]["accesses"] >= 20_000
+    stores = document["stores"]
+    stored = 2 * stores["gpus"] * (stores["gpus"] - 1) * stores["elements"]
+    assert 0.9 * stored < stores["remote_transactions"] <= stored
+    assert stores["remote_transactions_per_s"] == stores["remote_transactions"] / stores["cpu_s"]
     assert "Geometric means" in ran.out
