@@ -333,6 +333,20 @@ TEST(copy_batch, small_batches_are_plain_copies_and_one_copy_is_a_message) {
   in.expect_no_errors();
 }
 
+// The time to plan them grows with the cube of their number.
+TEST(copy_batch, very_many_copies_are_plain) {
+  four_gpus in(options_of(copy_executor::automatic));
+  CUstream_st* const stream = in.driver.stream(0, false);
+  std::vector<batch_part> many;
+  for (std::uint64_t k = 0; k < 257; ++k)
+    many.push_back({address(in.gpu[1].memory) + 4 * k, address(in.gpu[0].memory) + 4 * k, 4});
+  in.engine->copy_batch(many, stream);
+  EXPECT_EQ(in.engine->statistics().direct, 257U);
+  many.pop_back();
+  in.engine->copy_batch(many, stream);
+  EXPECT_EQ(in.engine->statistics().direct, 257U);
+}
+
 TEST(copy_batch, without_staging_memory_the_copies_go_directly_and_together) {
   for (const bool captured : {false, true}) {
     world in(mesh(4), options_of(copy_executor::streams), 1);
@@ -426,6 +440,8 @@ TEST(copy_batch, nonsense_is_refused_by_a_sentence) {
             "copies 0 and 1 of a batch overlap: what one of them writes the other reads or writes");
   EXPECT_EQ(complaint({{one, other, 8}, {other + 100, one + 50, 8}, {other + 7, one + 90, 1}}),
             "copies 0 and 2 of a batch overlap: what one of them writes the other reads or writes");
+  EXPECT_EQ(complaint({{one, other, ~std::uint64_t{0}}, {one, other, 1}}),
+            "copy 0 of a batch has 18446744073709551615 bytes, which reach past the last address");
   EXPECT_EQ(complaint({{one, other, 0}, {one, one, 0}}), "");
   EXPECT_EQ(complaint({{one, other, 8}, {one + 8, other, 8}}), "");  // may read the same
   EXPECT_EQ(in.engine->statistics().bytes, 16U);
