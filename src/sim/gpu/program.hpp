@@ -47,6 +47,7 @@ struct written_bytes {
   std::uint32_t lanes = 0;
 };
 
+// NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): one name of the union is enough
 struct instruction {
   instruction_kind kind = instruction_kind::load;
   operation op = operation::fp32;
