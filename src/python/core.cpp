@@ -130,6 +130,7 @@ double simulate_copies(
     bool by_host) {
   const nb::gil_scoped_release release;
   std::vector<run::simulated_copy> asked;
+  asked.reserve(copies.size());
   for (const auto& [from, to, bytes, stream] : copies) asked.push_back({from, to, bytes, stream});
   return run::copies_on_sim(described, asked, by_host, check_signals);
 }

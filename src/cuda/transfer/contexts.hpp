@@ -61,8 +61,8 @@ class contexts {
 
  private:
   void reach(int one, int other);
-  std::size_t pair(int one, int other) const {
-    return static_cast<std::size_t>(one) * contexts_.size() + static_cast<std::size_t>(other);
+  std::size_t pair(int from, int to) const {
+    return static_cast<std::size_t>(from) * contexts_.size() + static_cast<std::size_t>(to);
   }
 
   const driver_table& driver_;

@@ -325,14 +325,19 @@ copy_engine::copy_engine(const driver_table& driver, const copy_options& options
   if (!clock_) clock_ = monotonic_ns;
 }
 
+// Never destroyed: the driver may be gone before the process's last objects.
+std::vector<std::unique_ptr<copy_engine::parts>>& copy_engine::outlived() {
+  static auto* const kept = new std::vector<std::unique_ptr<parts>>();
+  return *kept;
+}
+
 copy_engine::~copy_engine() {
   // The driver gives the memory of captured graphs back when they end, which may be later, and must
   // not be called then: what they use is kept until another engine ends.
   static std::mutex mutex;
-  static auto* const outlived = new std::vector<std::unique_ptr<parts>>();
   const std::lock_guard lock(mutex);
-  std::erase_if(*outlived, [](const auto& one) { return one->captured.load() == 0; });
-  if (parts_ && parts_->captured.load() > 0) outlived->push_back(std::move(parts_));
+  std::erase_if(outlived(), [](const auto& one) { return one->captured.load() == 0; });
+  if (parts_ && parts_->captured.load() > 0) outlived().push_back(std::move(parts_));
 }
 
 void copy_engine::report(const std::string& sentence) {

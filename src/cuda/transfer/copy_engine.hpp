@@ -102,6 +102,7 @@ class copy_engine {
  private:
   // All that a message over several paths needs, made by the first one.
   struct parts;
+  static std::vector<std::unique_ptr<parts>>& outlived();
   struct message;
   struct transfer;
 
