@@ -141,10 +141,10 @@ class copier {
   // All of them, on `stream`, in no order among themselves: behind what the stream was given
   // before, and what it is given later begins behind all. The whole batch is plain copies, one
   // after another, if one of them has an end that is neither in page-locked nor in a GPU's memory,
-  // or is between GPUs without access to each other; if all together are below the threshold; and if
-  // more than 256 of them are between different places. Copies inside GPUs run beside the others. Throws
-  // usage_error where a range that is written overlaps any other range of the batch, else as
-  // copy_async.
+  // or is between GPUs without access to each other; if all together are below the threshold; and
+  // if more than 256 of them are between different places. Copies inside GPUs run beside the
+  // others. Throws usage_error where a range that is written overlaps any other range of the batch,
+  // else as copy_async.
   void copy_batch_async(std::span<const batch_copy> copies, CUstream_st* stream);
   // Of n participants number i sends `bytes` from send[i], and all of them receive those of all, in
   // order, n * bytes at receive[i]. send[i] may be where its bytes belong, receive[i] + i * bytes.
