@@ -361,13 +361,15 @@ TEST(copy_batch, without_staging_memory_the_copies_go_directly_and_together) {
                         collective::bytes});
     if (captured) in.driver.begin_capture(stream);
     in.engine->copy_batch(copies, stream);
+    CUgraphExec_st* executable = nullptr;
     if (captured) {
-      CUgraphExec_st* executable = nullptr;
-      ASSERT_EQ(in.driver.table().graph_instantiate(&executable, in.driver.end_capture(stream), 0),
-                0);
+      CUgraph_st* const graph = in.driver.end_capture(stream);
+      ASSERT_EQ(in.driver.table().graph_instantiate(&executable, graph, 0), 0);
+      in.driver.table().graph_destroy(graph);
       ASSERT_EQ(in.driver.table().graph_launch(executable, stream), 0);
     }
     in.driver.synchronize();
+    if (captured) in.driver.table().graph_exec_destroy(executable);
     for (std::size_t gpu = 0; gpu < 4; ++gpu)
       EXPECT_EQ(std::memcmp(ring.receive[(gpu + 1) % 4].memory, ring.send[gpu].expected.data(),
                             collective::bytes),
