@@ -31,8 +31,6 @@ class balancer {
            std::vector<bool> usable)
       : plan_(made),
         shared_(shared),
-        costs_(costs),
-        chunks_(chunks),
         usable_(std::move(usable)),
         fills_(made.paths.size()),
         slopes_(made.paths.size()) {
@@ -207,8 +205,6 @@ class balancer {
 
   const plan& plan_;
   const resources& shared_;
-  const overheads& costs_;
-  std::uint32_t chunks_;
   std::vector<bool> usable_;
   std::vector<double> fills_;
   std::vector<double> slopes_;

@@ -17,7 +17,8 @@ inline constexpr std::uint32_t aes_key_bytes = 32;
 
 // Times x in GF(2^8), modulo x^8 + x^4 + x^3 + x + 1 (FIPS 197, section 4.2).
 INTERLACE_HOST_DEVICE std::uint8_t aes_times_x(std::uint8_t a) {
-  return static_cast<std::uint8_t>((a << 1U) ^ ((a >> 7U) * 0x1bU));
+  const std::uint32_t wide = a;
+  return static_cast<std::uint8_t>((wide << 1U) ^ ((wide >> 7U) * 0x1bU));
 }
 
 // The substitution table (section 5.1.1): an inverse in GF(2^8), and an affine map of its bits.

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -331,11 +332,14 @@ class gpu final : public migrating_gpu {
                std::uint32_t owner, piece_mask pieces);
   void replied(std::uint32_t unit, std::uint32_t entry, line_access l);
   std::uint32_t words_of(const warp& w, const instruction& i) const {
-    const auto& words = blocks_[w.block].programs[&w - &warps_[w.block * warps_per_block_]].words;
-    return words[i.first_line + i.next_line];
+    return blocks_[w.block].programs[place_of(w)].words[i.first_line + i.next_line];
   }
   picoseconds& began_of(const warp& w, const instruction& i) {
-    return blocks_[w.block].programs[&w - &warps_[w.block * warps_per_block_]].began[i.first_line];
+    return blocks_[w.block].programs[place_of(w)].began[i.first_line];
+  }
+  // Of the warps of its block.
+  std::size_t place_of(const warp& w) const {
+    return static_cast<std::size_t>(&w - &warps_[w.block * warps_per_block_]);
   }
   // `hit`: whether the L1 has it, if it looked there.
   void count_load(const warp& w, const instruction& i, line_access l, std::optional<bool> hit);

@@ -66,11 +66,11 @@ std::vector<kernel::remote_load_decision> load_treatment::decisions(picoseconds 
   std::vector<kernel::remote_load_decision> found;
   if (!engine_) return found;
   std::vector<decision_engine::decision> made = engine_->decisions();
-  const bool none = made.empty();
-  if (none) made.push_back(engine_->now(now));
+  const bool early = made.empty();
+  if (early) made.push_back(engine_->now(now));
   for (const auto& d : made) {
     kernel::remote_load_decision& one = found.emplace_back();
-    one.made = !none;
+    one.made = !early;
     one.choice = d.choice == optimisation::coalesce ? "coalesced"
                  : d.choice == optimisation::cache  ? "rdma-cache"
                                                     : "none";
