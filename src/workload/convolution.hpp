@@ -43,7 +43,8 @@ struct convolution_kernel {
         const std::uint64_t pixel = lane.global_index();
         if (pixel >= output.size) return;
         lane.compute({.fp32 = 1, .integer = 20, .special = 1});
-        lane.store(output, pixel, static_cast<std::int32_t>(sum[lane] + 0.5F));
+        const float above = sum[lane] + 0.5F;  // the mask is not negative
+        lane.store(output, pixel, static_cast<std::int32_t>(above));
       });
     });
   }
