@@ -6,6 +6,7 @@ import gzip
 import signal
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -54,6 +55,18 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
         return Ran(code, out, err)
 
     return call
+
+
+@pytest.fixture
+def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What reproductions give to processes is done here, for it is hundreds of small pieces."""
+
+    def here(work: Any, cases: Any, jobs: int) -> Any:
+        assert len(work) == len(cases)
+        assert jobs > 0
+        return (call() for call in work)
+
+    monkeypatch.setattr("interlace.reproduce.runs.in_processes", here)
 
 
 @pytest.fixture

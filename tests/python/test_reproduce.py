@@ -27,16 +27,7 @@ TINY = Sizes(pagerank_scale=6, jacobi_rows=256, sssp_side=3, als_side=3, ct_size
 NEEDED = ("speedup-4", "bulk-copy-4", "opportunity-4", "speedup-16", "vs-bulk-copy-16")
 
 
-@pytest.fixture(autouse=True)
-def one_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Work is done in this process, for there are hundreds of small pieces."""
-
-    def here(work: Any, cases: Any, jobs: int) -> Any:
-        assert len(work) == len(cases)
-        assert jobs > 0
-        return (call() for call in work)
-
-    monkeypatch.setattr(runs, "in_processes", here)
+pytestmark = pytest.mark.usefixtures("in_this_process")
 
 
 @pytest.fixture(autouse=True)

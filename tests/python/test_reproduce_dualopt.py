@@ -11,7 +11,7 @@ import pytest
 from interlace import unified
 from interlace.locality import FINE, LOCAL, PUBLISHED
 from interlace.machines import MAX_GPUS, load_machine, to_core
-from interlace.reproduce import dualopt, runs
+from interlace.reproduce import dualopt
 from interlace.reproduce import dualopt_inputs as given
 from interlace.reproduce.dualopt_inputs import LARGE, SMALL
 from study_helpers import Run
@@ -31,18 +31,13 @@ KEPT = ("atax", "bicg", "bfs", "mm", "km", "fir")
 
 
 @pytest.fixture(autouse=True)
-def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
+def tiny(monkeypatch: pytest.MonkeyPatch, in_this_process: None) -> None:  # noqa: ARG001
     """Tiny inputs of some programs, and work in this process."""
     pytest.importorskip("interlace._core")
     for name in KEPT:
         monkeypatch.setitem(unified.SIZES, name, {"bfs": 2048, "fir": 4096}.get(name, 128))
     kept = {name: unified.PROGRAMS[name] for name in KEPT}
     monkeypatch.setattr(unified, "PROGRAMS", kept)
-    monkeypatch.setattr(
-        runs,
-        "in_processes",
-        lambda work, cases, jobs: (call() for call in work),  # noqa: ARG005
-    )
 
 
 @pytest.fixture

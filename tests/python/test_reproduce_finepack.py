@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from interlace.reproduce import finepack, runs
+from interlace.reproduce import finepack
 from interlace.reproduce import finepack_inputs as given
 from interlace.reproduce.finepack_inputs import Sizes
 from interlace.workloads import WORKLOADS
@@ -26,7 +26,7 @@ NEEDED = (
 
 
 @pytest.fixture(autouse=True)
-def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
+def tiny(monkeypatch: pytest.MonkeyPatch, in_this_process: None) -> None:  # noqa: ARG001
     """Tiny inputs of three workloads, and work in this process."""
     pytest.importorskip("interlace._core")
     for name in ("FOUR_GPUS", "SIXTEEN_GPUS", "QUICK_FOUR_GPUS", "QUICK_SIXTEEN_GPUS"):
@@ -34,11 +34,6 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(given, "ANGLES", 4)
     kept = {name: finepack.LOADED[name] for name in ("jacobi", "pagerank", "hit")}
     monkeypatch.setattr(finepack, "LOADED", kept)
-    monkeypatch.setattr(
-        runs,
-        "in_processes",
-        lambda work, cases, jobs: (call() for call in work),  # noqa: ARG005
-    )
 
 
 @pytest.fixture

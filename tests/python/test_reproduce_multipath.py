@@ -12,7 +12,7 @@ import pytest
 from interlace.errors import UserError
 from interlace.machines import load_machine, to_core
 from interlace.plan import Message, make
-from interlace.reproduce import multipath, runs
+from interlace.reproduce import multipath
 from interlace.reproduce import multipath_inputs as given
 from interlace.reproduce.multipath import GRAPHS, PATHS, STREAMS, Sent, Simulated
 from interlace.reproduce.multipath_inputs import MIB, Sizes
@@ -35,18 +35,13 @@ def core() -> Any:
 
 
 @pytest.fixture
-def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
+def tiny(monkeypatch: pytest.MonkeyPatch, in_this_process: None) -> None:  # noqa: ARG001
     """Few sizes, and work in this process."""
     monkeypatch.setattr(given, "QUICK", TINY)
     monkeypatch.setattr(given, "OUTSTANDING_BYTES", 64 * MIB)
     monkeypatch.setattr(given, "VERIFIED_BYTES", 8 * MIB)
     monkeypatch.setattr(multipath, "PAPER_CHUNKED", 32 * MIB)
     monkeypatch.setattr(multipath, "_kernel", fake_kernel)
-    monkeypatch.setattr(
-        runs,
-        "in_processes",
-        lambda work, names, jobs: (call() for call in work),  # noqa: ARG005
-    )
 
 
 def fake_kernel(name: str, quick: bool) -> multipath.Kernel:  # noqa: ARG001
