@@ -290,6 +290,8 @@ def _check_values(values: Any, where: str) -> None:
     for value in values:
         if not isinstance(value, int | float | str):
             raise UserError(f"{where}: {value!r} is no value of a key; give numbers or strings")
+        if isinstance(value, float) and not math.isfinite(value):
+            raise UserError(f"{where}: {value} is no value of a key; it must be finite")
 
 
 def _machines(base: Machine, axes: Sequence[Axes], where: str) -> tuple[Machine, ...]:

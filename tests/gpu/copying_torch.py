@@ -224,7 +224,8 @@ class Checks:
                 self.copy(back, there)
                 self.wait()
                 graph = torch.cuda.CUDAGraph()
-                with torch.cuda.graph(graph):
+                # PyTorch's own stream for captures is one of the GPU that captured first.
+                with torch.cuda.graph(graph, stream=torch.cuda.Stream(gpu)):
                     self.copy(there, host)
                     there.add_(1)
                     self.copy(elsewhere, there, torch.cuda.current_stream())

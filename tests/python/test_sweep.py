@@ -269,6 +269,8 @@ AXES = "[axes]\nlink.nvlink2.bandwidth_GB_per_s = [25, 50]\n"
         ("[25, 50]", "[]", "link.nvlink2.bandwidth_GB_per_s has no values"),
         ("[25, 50]", "25", "link.nvlink2.bandwidth_GB_per_s must be a list"),
         ("[25, 50]", "[25, 25]", "has 25 twice"),
+        ("[25, 50]", "[nan, nan]", "nan is no value of a key; it must be finite"),
+        ("[25, 50]", "[25, inf]", "inf is no value of a key; it must be finite"),
         ("[25, 50]", "[25, [50]]", "[50] is no value of a key"),
         ("[25, 50]", "[25, 0]", "bandwidth_GB_per_s = 0: link 1: bandwidth_GB_per_s is 0"),
         ("[25, 50]", '[25, "x"]', "must be a number, not a string"),
