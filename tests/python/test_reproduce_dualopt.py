@@ -20,12 +20,12 @@ NEEDED = (
     "speedup", "insensitive", "friendly", "mm", "traffic", "latency", "rdma-cache-hit",
     "speedup-8", "frequency-2", "remote-requests", "latency-in-links", "narrow-accesses", "bypass",
     "fine-grained", "coalescing", "l2-hit-baseline", "l2-hit-dualopt", "granularity-8",
-    "timeout-10", "flit-32", "flit-64", "classes", "vs-griffin",
+    "timeout-10", "flit-32", "flit-64", "classes", "vs-griffin", "fine-l2",
 )  # fmt: skip
 LEFT_OUT = ("speedup-16", "frequency-4", "pcie5", "greedy")  # by --quick
 IMPOSSIBLE = (
     "link-GB-per-s", "count-bits", "overhead", "area-codec",
-    "needs-dualopt", "fine-l2",
+    "needs-dualopt",
 )  # fmt: skip
 KEPT = ("atax", "bicg", "bfs", "mm", "km", "fir")
 

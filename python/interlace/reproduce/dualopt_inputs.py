@@ -35,6 +35,8 @@ FREQUENCIES = {2: 1.8, 4: 2.4, 8: 3.1, 16: 3.2}  # factor: published speedup
 GRANULARITIES = (8, 16)  # bytes; Table 1 has 4
 TIMEOUTS = (10, 50)  # clocks; Table 1 has 30
 DISPATCHES = {"round-robin": 2.5, "greedy": 2.7}
+# Bytes of a sector of both caches: a line has six sectors at most here, and HBM's own access is 32.
+FINE_L2_BYTES = 16
 GENERATIONS = {"pcie5": 2, "pcie6": 4}  # times the bandwidth
 FLITS = {32: 2.0, 64: 1.8}  # bytes: published speedup; Table 1 has 16
 MORE_GPUS = {8: 2.8, 16: 2.9}
