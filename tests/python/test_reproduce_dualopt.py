@@ -154,7 +154,7 @@ def made_up(runner: Any, program: str, quick: bool) -> dualopt.Found:  # noqa: A
     """Every run of a program, with figures that are all the same."""
     counts = (
         "local_loads", "remote_loads", "local_stores", "remote_stores", "remote_hits",
-        "remote_useful_bytes", "cache_hits", "cache_misses", "l2_hits", "l2_loads",
+        "remote_useful_bytes", "reply_bytes", "cache_hits", "cache_misses", "l2_hits", "l2_loads",
     )  # fmt: skip
     loads = {
         **dict.fromkeys(counts, 8),

@@ -35,6 +35,7 @@ FREQUENCIES = {2: 1.8, 4: 2.4, 8: 3.1, 16: 3.2}  # factor: published speedup
 GRANULARITIES = (8, 16)  # bytes; Table 1 has 4
 TIMEOUTS = (10, 50)  # clocks; Table 1 has 30
 DISPATCHES = {"round-robin": 2.5, "greedy": 2.7}
+FRIENDLY_WITHOUT_MM = (6 * 1.6 - 2.6) / 5
 # Bytes of a sector of both caches: a line has six sectors at most here, and HBM's own access is 32.
 FINE_L2_BYTES = 16
 GENERATIONS = {"pcie5": 2, "pcie6": 4}  # times the bandwidth
