@@ -13,16 +13,19 @@ from interlace.copy_bench import (
     DEFAULT_REPEATS,
     DEFAULT_WARMUP,
     FORMAT,
-    PLAIN,
+    METHODS,
+    METHODS_HELP,
     Results,
     Row,
     figure_columns,
+    left_out_line,
+    methods_here,
     names_of,
     rows_of,
     sizes_between,
 )
 from interlace.errors import UserError
-from interlace.mechanisms import NOT_AVAILABLE, size_text
+from interlace.mechanisms import size_text
 from interlace.nodes import real_node
 from interlace.options import whole
 from interlace.progress import progress
@@ -32,9 +35,6 @@ from interlace.turns import turn
 from interlace.workloads import RunFailure, core_errors
 
 PATTERNS = ("all-gather", "all-to-all")
-NCCL = "nccl"
-METHODS = (PLAIN, "auto", "streams", "graphs", NCCL)
-DEFAULT_METHODS = (PLAIN, "auto", NCCL)
 DEFAULT_LEAST, DEFAULT_MOST = "1M", "256M"
 
 
@@ -55,9 +55,8 @@ def _print(results: Results, gpus: int, left_out: str | None) -> None:
         "size: of the block that each GPU sends to each other; time: from the first call until all "
         f"have arrived, the median of {results.repeats}.",
         "of a GPU: what each one sends to others in a second (the bus bandwidth of nccl-tests).",
+        *left_out_line(left_out),
     ]
-    if left_out is not None:
-        foot.append(f"{NCCL}{NOT_AVAILABLE}{left_out}.")
     wrong = sum(row.wrong for row in rows)
     foot.append(f"{wrong} bytes wrong." if wrong else "All bytes right.")
     head = f"collectives of {gpus} GPUs, measured on {results.machine['name']}"
@@ -88,13 +87,7 @@ def collective_command(
         count_option("--factor", "From one size to the next.", DEFAULT_FACTOR, "-f"),
     ] = None,
     methods: Annotated[
-        str | None,
-        typer.Option(
-            "--methods",
-            metavar="LIST",
-            help=f"Some of: {','.join(METHODS)}.  [default: {','.join(DEFAULT_METHODS)}, the last "
-            "where it is installed]",
-        ),
+        str | None, typer.Option("--methods", metavar="LIST", help=METHODS_HELP)
     ] = None,
     repeats: Annotated[
         str | None, count_option("--repeats", "Of which the median.", DEFAULT_REPEATS, "-n")
@@ -125,12 +118,7 @@ def collective_command(
     count = asked or node.gpus
     if count > node.gpus:
         raise UserError(f"--gpus {count}: {node.machine_name} has {node.gpus}")
-    by = list(DEFAULT_METHODS) if named is None else named
-    left_out = node.why_not(NCCL) if NCCL in by else None
-    if left_out is not None:
-        if named is not None:
-            raise UserError(f"--methods {NCCL}{NOT_AVAILABLE}{left_out}")
-        by.remove(NCCL)
+    by, left_out = methods_here(node, named)
     rows: list[Row] = []
     try:
         with progress(f"collectives on {node.machine_name}", len(wanted) * len(sizes)) as tick:

@@ -13,8 +13,8 @@ import typer
 from interlace import table
 from interlace.cli import unknown
 from interlace.errors import UserError
-from interlace.mechanisms import size_text
-from interlace.nodes import real_node
+from interlace.mechanisms import NOT_AVAILABLE, size_text
+from interlace.nodes import CudaNode, real_node
 from interlace.options import byte_count, whole
 from interlace.progress import progress
 from interlace.results import json_text, provenance
@@ -25,8 +25,9 @@ from interlace.workloads import RunFailure, core_errors
 FORMAT = 1  # of the file of results
 HOST = -1
 PLAIN = "memcpy"
-METHODS = (PLAIN, "auto", "streams", "graphs")
-DEFAULT_METHODS = (PLAIN, "auto")
+NCCL = "nccl"
+METHODS = (PLAIN, "auto", "streams", "graphs", NCCL)
+DEFAULT_METHODS = (PLAIN, "auto", NCCL)
 DEFAULT_LEAST, DEFAULT_MOST = "64K", "256M"
 MOST_BYTES = 16 << 30
 DEFAULT_FACTOR = 4
@@ -68,6 +69,11 @@ def messages(pattern: str, gpus: int) -> Pairs:
         "both-ways": [(0, 1), (1, 0)],
         "h2d-and-d2h": [(HOST, 0), (0, HOST)],
     }[pattern]
+
+
+def has_host(pattern: str) -> bool:
+    """Whether a pattern has messages that begin or end in the host's memory."""
+    return any(HOST in pair for pair in messages(pattern, 2))
 
 
 class Row(msgspec.Struct):
@@ -147,7 +153,12 @@ def figure_columns(rows: Sequence[Row]) -> list[table.Column]:
     ]
 
 
-def _print(results: Results) -> None:
+def left_out_line(left_out: str | None) -> list[str]:
+    """What is said of NCCL where it is left out."""
+    return [] if left_out is None else [f"{NCCL}{NOT_AVAILABLE}{left_out}."]
+
+
+def _print(results: Results, left_out: str | None) -> None:
     rows = results.rows
     columns = figure_columns(rows)
     sections = [PATTERNS.index(row.pattern) for row in rows]
@@ -159,7 +170,8 @@ def _print(results: Results) -> None:
     window = f", {results.window} of each at a time" if results.window > 1 else ""
     foot = [
         "time: from the first call until all bytes have arrived, the median of "
-        f"{results.repeats}; call: the host's part of it."
+        f"{results.repeats}; call: the host's part of it.",
+        *left_out_line(left_out),
     ]
     wrong = sum(row.wrong for row in rows)
     foot.append(f"{wrong} bytes wrong." if wrong else "All bytes right.")
@@ -194,8 +206,10 @@ def osu_lines(rows: Sequence[Row], window: int) -> list[str]:
     return lines
 
 
-def _print_osu(rows: Sequence[Row], window: int) -> None:
+def _print_osu(rows: Sequence[Row], window: int, left_out: str | None) -> None:
     print("\n".join(osu_lines(rows, window)), end="")
+    for line in left_out_line(left_out):
+        typer.echo(f"interlace: {line}", err=True)
     wrong = sum(row.wrong for row in rows)
     if wrong:
         typer.echo(f"interlace: {wrong} bytes wrong", err=True)
@@ -210,6 +224,23 @@ def names_of(option: str, text: str, known: Sequence[str], kind: str) -> list[st
     if len(set(wanted)) < len(wanted):
         raise UserError(f"{option} {text!r}: name each once")
     return [name for name in known if name in wanted]
+
+
+def methods_here(node: CudaNode, named: list[str] | None) -> tuple[list[str], str | None]:
+    """The methods that were named, or those of default; and why NCCL is none of them, if so."""
+    by = list(DEFAULT_METHODS) if named is None else named
+    left_out = node.why_not(NCCL) if NCCL in by else None
+    if left_out is None:
+        return by, None
+    if named is not None:
+        raise UserError(f"--methods {NCCL}{NOT_AVAILABLE}{left_out}")
+    return [name for name in by if name != NCCL], left_out
+
+
+METHODS_HELP = (
+    f"Some of: {','.join(METHODS)}.  [default: {','.join(DEFAULT_METHODS)}, the last where it is "
+    "installed]"
+)
 
 
 def sizes_between(least: str, most: str, factor: str | None, standard: int) -> list[int]:
@@ -246,12 +277,13 @@ def copy_command(
         count_option("--factor", "From one size to the next.", DEFAULT_FACTOR, "-f"),
     ] = None,
     methods: Annotated[
-        str,
-        typer.Option("--methods", metavar="LIST", help=f"Some of: {','.join(METHODS)}."),
-    ] = ",".join(DEFAULT_METHODS),
+        str | None, typer.Option("--methods", metavar="LIST", help=METHODS_HELP)
+    ] = None,
     window: Annotated[
         str | None,
-        count_option("--window", "Messages of each pair at a time, a stream each.", 1),
+        count_option(
+            "--window", "Messages of each pair at a time: a stream each, of NCCL a group.", 1
+        ),
     ] = None,
     repeats: Annotated[
         str | None, count_option("--repeats", "Of which the median.", DEFAULT_REPEATS, "-n")
@@ -269,18 +301,27 @@ def copy_command(
     ] = False,
     json_file: ResultsFile = None,
 ) -> None:
-    """Copies between host and GPUs and between GPUs: over several paths, and by cudaMemcpyAsync.
+    """Copies between host and GPUs and between GPUs: over several paths, plain ones, and NCCL's.
 
-    Methods take turns. The bytes of the first and the last repeat are compared.
+    NCCL sends and receives between GPUs alone. Methods take turns. The bytes of the first and the
+    last repeat are compared.
     """
     from interlace import files
 
     wanted = None if patterns is None else names_of("--patterns", patterns, PATTERNS, "pattern")
-    by = names_of("--methods", methods, METHODS, "method")
+    named = None if methods is None else names_of("--methods", methods, METHODS, "method")
     sizes = sizes_between(begin, end, factor, DEFAULT_FACTOR)
     count = whole("--window", window, 1) or (OSU_WINDOW if osu else 1)
     if osu and wanted is not None:
         raise UserError("--osu measures between two GPUs; leave --patterns out")
+    if named == [NCCL] and not osu:
+        with_host = [name for name in (wanted or ()) if has_host(name)]
+        if with_host:
+            raise UserError(
+                f"--methods {NCCL}: NCCL copies between GPUs, and {', '.join(with_host)} of "
+                "--patterns has the host; name another method too, or patterns without it"
+            )
+        wanted = wanted or [name for name in PATTERNS if not has_host(name)]
     times = whole("--repeats", repeats, 1) or DEFAULT_REPEATS
     before = DEFAULT_WARMUP if (given := whole("--warmup", warmup, 1)) is None else given
     if json_file is not None:
@@ -289,6 +330,7 @@ def copy_command(
     node = real_node(before, times, hint="bench measures real GPUs")
     if node.gpus < 2:
         raise UserError(f"bench copy needs at least 2 GPUs; {node.machine_name} has 1")
+    by, left_out = methods_here(node, named)
     rows: list[Row] = []
     chosen = [(name, count) for name in (list(PATTERNS) if wanted is None else wanted)]
     if osu:
@@ -297,9 +339,10 @@ def copy_command(
         with progress(f"copies on {node.machine_name}", len(chosen) * len(sizes)) as tick:
             for name, outstanding in chosen:
                 pairs = messages(name, node.gpus) * outstanding
+                can = [method for method in by if method != NCCL or not has_host(name)]
                 for size in sizes:
                     with turn(), core_errors(node.cuda, f"{name} of {size_text(size)}"):
-                        found = node.cuda.measure_copies(pairs, size, by, before, times)
+                        found = node.cuda.measure_copies(pairs, size, can, before, times)
                     rows += rows_of(name, size, len(pairs), found)
                     tick()
     except RunFailure as failure:
@@ -317,7 +360,7 @@ def copy_command(
         rows=rows,
     )
     texts = {} if json_file is None else {json_file: partial(json_text, results)}
-    show = partial(_print_osu, rows, count) if osu else partial(_print, results)
+    show = partial(_print_osu, rows, count, left_out) if osu else partial(_print, results, left_out)
     files.show_and_write(show, texts)
     if any(row.wrong for row in rows):
         raise typer.Exit(1)

@@ -176,7 +176,7 @@ class batch : public method {
 class nccl : public method {
  public:
   nccl(const arena& on, const collective_request& request)
-      : communicators_(cuda::nccl_library::of_process(), gpus_of(request.gpus)) {
+      : communicators_(communicators_of(gpus_of(request.gpus))) {
     for (std::uint32_t gpu = 0; gpu < request.gpus; ++gpu) {
       streams_.push_back(add_stream(static_cast<int>(gpu)));
       base_.push_back(on.base(gpu));
@@ -207,7 +207,7 @@ class nccl : public method {
     return gpus;
   }
 
-  cuda::nccl_communicators communicators_;
+  const cuda::nccl_communicators& communicators_;
   kernel::collective_plan plan_;
   std::vector<void*> base_;
   std::vector<cuda::opaque_stream> streams_;

@@ -9,6 +9,7 @@
 #include "cuda/check.hpp"
 #include "cuda/library.hpp"
 #include "cuda/memory/memory.hpp"
+#include "cuda/transfer/nccl_messages.hpp"
 #include "interlace/copy.hpp"
 #include "plan/copy_settings.hpp"
 #include "run/copy_bench.hpp"
@@ -53,6 +54,7 @@ class channel {
     return count_wrong_samples(end_gpu(), target_, bytes_, seed, wrong_);
   }
   int gpu() const { return gpu_; }
+  cuda::nccl_message of_nccl() const { return {from_, to_, source_, target_, bytes_}; }
 
  private:
   int end_gpu() const { return to_ < 0 ? from_ : to_; }
@@ -76,6 +78,79 @@ class channel {
   cudaStream_t stream_ = nullptr;
 };
 
+using channels = std::vector<std::unique_ptr<channel>>;
+
+// What copies all messages.
+class mover {
+ public:
+  mover() = default;
+  virtual ~mover() = default;
+  mover(const mover&) = delete;
+  mover& operator=(const mover&) = delete;
+  mover(mover&&) = delete;
+  mover& operator=(mover&&) = delete;
+  virtual void enqueue() = 0;
+  virtual void wait() const = 0;
+};
+
+// A copy for each message, on its stream: the engine's, or without one CUDA's own.
+class copies : public mover {
+ public:
+  copies(const channels& of, copier* by) : of_(of), by_(by) {}
+  void enqueue() override {
+    for (const auto& one : of_) one->enqueue(by_);
+  }
+  void wait() const override {
+    for (const auto& one : of_) one->wait();
+  }
+
+ private:
+  const channels& of_;
+  copier* by_;
+};
+
+std::vector<cuda::nccl_message> nccl_messages_of(const channels& of) {
+  std::vector<cuda::nccl_message> messages;
+  for (const auto& one : of) messages.push_back(one->of_nccl());
+  return messages;
+}
+
+// One group of NCCL's, on a stream of each GPU.
+class nccl_group : public mover {
+ public:
+  explicit nccl_group(const channels& of)
+      : gpus_(cuda::nccl_messages::gpus_of(nccl_messages_of(of))),
+        messages_(communicators_of(gpus_), nccl_messages_of(of)) {
+    for (const int gpu : gpus_) {
+      const cuda::current_device on(gpu);
+      cudaStream_t made = nullptr;
+      INTERLACE_CUDA_CHECK(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking));
+      streams_.push_back(made);
+    }
+  }
+  ~nccl_group() override {
+    for (cudaStream_t one : streams_) INTERLACE_CUDA_LOG(cudaStreamDestroy(one));
+  }
+  nccl_group(const nccl_group&) = delete;
+  nccl_group& operator=(const nccl_group&) = delete;
+  nccl_group(nccl_group&&) = delete;
+  nccl_group& operator=(nccl_group&&) = delete;
+  void enqueue() override { messages_.enqueue({streams_.begin(), streams_.end()}); }
+  void wait() const override {
+    for (cudaStream_t one : streams_) INTERLACE_CUDA_CHECK(cudaStreamSynchronize(one));
+  }
+
+ private:
+  std::vector<int> gpus_;
+  cuda::nccl_messages messages_;
+  std::vector<cudaStream_t> streams_;
+};
+
+std::unique_ptr<mover> mover_of(const std::string& method, const channels& of) {
+  if (method == "nccl") return std::make_unique<nccl_group>(of);
+  return std::make_unique<copies>(of, method == "memcpy" ? nullptr : &copier_of(method));
+}
+
 }  // namespace
 
 copier& copier_of(const std::string& method) {
@@ -97,38 +172,50 @@ copier& copier_of(const std::string& method) {
   return *found;
 }
 
+const cuda::nccl_communicators& communicators_of(const std::vector<int>& gpus) {
+  static std::mutex mutex;
+  static auto& made =
+      *new std::map<std::vector<int>, std::unique_ptr<const cuda::nccl_communicators>>();
+  const std::lock_guard lock(mutex);
+  auto& found = made[gpus];
+  if (!found)
+    found =
+        std::make_unique<const cuda::nccl_communicators>(cuda::nccl_library::of_process(), gpus);
+  return *found;
+}
+
 std::vector<copy_times> measure_copies(const copy_request& request) {
   if (request.messages.empty() || request.bytes == 0 || request.repeats == 0)
     throw usage_error("a measurement of copies needs messages, bytes and repeats");
-  std::vector<copy_times> results;
-  std::vector<copier*> by;
-  for (const std::string& method : request.methods) {
-    by.push_back(method == "memcpy" ? nullptr : &copier_of(method));
-    results.push_back({method, {}, {}, 0});
-  }
-  std::vector<std::unique_ptr<channel>> channels;
+  channels of;
   for (const auto& [from, to] : request.messages) {
     if (from < 0 && to < 0) throw usage_error("a copy inside the host has no path to measure");
     if (from >= 0 && to >= 0 && from != to) cuda::enable_peer_access({from, to});
-    channels.push_back(std::make_unique<channel>(from, to, request.bytes));
+    of.push_back(std::make_unique<channel>(from, to, request.bytes));
   }
-  for (const auto& one : channels) load_sample_kernels(one->gpu());
-  const cuda::current_device restore(channels.front()->gpu());
+  for (const auto& one : of) load_sample_kernels(one->gpu());
+  const cuda::current_device restore(of.front()->gpu());
+  std::vector<copy_times> results;
+  std::vector<std::unique_ptr<mover>> by;
+  for (const std::string& method : request.methods) {
+    by.push_back(mover_of(method, of));
+    results.push_back({method, {}, {}, 0});
+  }
   std::uint64_t seed = 1;
   for (std::uint32_t repeat = 0; repeat < request.warmup + request.repeats; ++repeat) {
     const bool verified = repeat == 0 || repeat + 1 == request.warmup + request.repeats;
     for (std::size_t method = 0; method < results.size(); ++method) {
       seed += 1'000'003;
       if (verified)
-        for (std::size_t at = 0; at < channels.size(); ++at) channels[at]->prepare(seed + at);
+        for (std::size_t at = 0; at < of.size(); ++at) of[at]->prepare(seed + at);
       const auto begin = std::chrono::steady_clock::now();
-      for (const auto& one : channels) one->enqueue(by[method]);
+      by[method]->enqueue();
       const double call_s = seconds_since(begin);
-      for (const auto& one : channels) one->wait();
+      by[method]->wait();
       const double time_s = seconds_since(begin);
       if (verified)
-        for (std::size_t at = 0; at < channels.size(); ++at)
-          results[method].wrong += channels[at]->wrong(seed + at);
+        for (std::size_t at = 0; at < of.size(); ++at)
+          results[method].wrong += of[at]->wrong(seed + at);
       if (repeat < request.warmup) continue;
       results[method].time_s.push_back(time_s);
       results[method].call_s.push_back(call_s);

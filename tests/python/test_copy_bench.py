@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fake_core import FakeCuda
-from interlace.copy_bench import HOST, PATTERNS, messages, rows_of, sizes_between
+from interlace.copy_bench import HOST, PATTERNS, has_host, messages, rows_of, sizes_between
 from study_helpers import Run
 
 SMALL = ("--begin", "1M", "--end", "4M", "-n", "3", "-w", "1")
@@ -93,6 +93,50 @@ def test_all_patterns_by_default(cuda: FakeCuda, run: Run) -> None:
     assert [request[0] for request in cuda.copies] == [messages(p, 4) for p in PATTERNS]
 
 
+def test_nccl_has_the_patterns_between_gpus(cuda: FakeCuda, run: Run, tmp_path: Path) -> None:
+    cuda.nccl = "2.28.9"
+    file = tmp_path / "copies.json"
+    ran = run("bench", "copy", "-b", "1M", "-e", "1M", "--window", "2", "--json", file)
+    assert ran.code == 0, ran.err
+    methods = [request[2] for request in cuda.copies]
+    assert methods == [
+        ["memcpy", "auto", *([] if has_host(pattern) else ["nccl"])] for pattern in PATTERNS
+    ]
+    between = [pattern for pattern in PATTERNS if not has_host(pattern)]
+    assert between == ["p2p", "both-ways", "ring", "all-to-all"]
+    found = json.loads(file.read_text())
+    assert [row["pattern"] for row in found["rows"] if row["method"] == "nccl"] == between
+    assert found["machine"]["nccl"] == "2.28.9"
+    assert [request[0] for request in cuda.copies] == [messages(p, 4) * 2 for p in PATTERNS]
+
+
+def test_nccl_is_left_out_where_there_is_none(cuda: FakeCuda, run: Run) -> None:
+    ran = run("bench", "copy", *SMALL, "--patterns", "p2p")
+    assert ran.code == 0, ran.err
+    assert [request[2] for request in cuda.copies] == [["memcpy", "auto"]] * 2
+    assert ran.out.count("NCCL cannot be loaded (tried libnccl.so.2).") == 1
+    named = run("bench", "copy", *SMALL, "--methods", "nccl,memcpy")
+    assert named.code == 2
+    assert "--methods nccl" in named.err
+    assert "NCCL cannot be loaded" in named.err
+    osu = run("bench", "copy", *SMALL, "--osu", "--window", "2")
+    assert osu.code == 0
+    assert "NCCL cannot be loaded" in osu.err
+    assert "nccl" not in osu.out
+
+
+def test_nccl_alone(cuda: FakeCuda, run: Run) -> None:
+    cuda.nccl = "2.28.9"
+    ran = run("bench", "copy", "-b", "1M", "-e", "1M", "--methods", "nccl")
+    assert ran.code == 0, ran.err
+    assert [(request[0], request[2]) for request in cuda.copies] == [
+        (messages(pattern, 4), ["nccl"]) for pattern in PATTERNS if not has_host(pattern)
+    ]
+    osu = run("bench", "copy", *SMALL, "--methods", "nccl", "--osu", "--window", "2")
+    assert osu.code == 0, osu.err
+    assert "# Interlace put Latency Test, nccl, 1 messages at a time" in osu.out
+
+
 def test_wrong_bytes_are_counted_and_end_it(cuda: FakeCuda, run: Run, tmp_path: Path) -> None:
     cuda.wrong_bytes = {"auto": 11}
     file = tmp_path / "copies.json"
@@ -118,6 +162,10 @@ def test_a_gpu_that_fails(cuda: FakeCuda, run: Run, tmp_path: Path) -> None:
         (("--patterns", "h2g"), "there is no pattern 'h2g' (did you mean h2d?)"),
         (("--patterns", "h2d,h2d"), "--patterns 'h2d,h2d': name each once"),
         (("--methods", "fast"), "there is no method 'fast'"),
+        (
+            ("--methods", "nccl", "--patterns", "h2d,p2p"),
+            "--methods nccl: NCCL copies between GPUs, and h2d of --patterns has the host",
+        ),
         (("-b", "8M", "-e", "4M"), "--begin 8M is more than --end 4M"),
         (("-e", "32G"), "--end 32G: give at most 16G"),
         (("-b", "some"), "--begin"),
