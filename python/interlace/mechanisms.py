@@ -37,7 +37,12 @@ WITHOUT_TRANSFERS = "-without-transfers"
 # What others offer, measured beside on real GPUs only.
 PEERS = ("nccl", "nvshmem", "unified-memory")
 MULTI_PROCESS = "nvshmem"  # takes a process for each GPU
-EVERY = (*MECHANISMS[:-1], *PEERS, BOUND)
+# The bulk copies of all GPUs as one batch of the copy engine; measured, and run if it is named.
+MULTI_PATH = "multi-path"
+NOT_SIMULATED = (MULTI_PATH, *PEERS)
+EVERY = (BASELINE, MULTI_PATH, *MECHANISMS[1:-1], *PEERS, BOUND)
+# Measured: copies begin when the kernels in front of them are done, so that both times are known.
+BEHIND_KERNELS = (BASELINE, MULTI_PATH, "nccl")
 
 NOT_AVAILABLE = ": not available: "  # between a peer and the reason
 

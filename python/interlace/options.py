@@ -7,7 +7,17 @@ from collections.abc import Sequence
 
 from interlace.cli import unknown
 from interlace.errors import UserError
-from interlace.mechanisms import BASELINE, BOUND, EVERY, GIB, KIB, MIB, PEERS, SIMULATED
+from interlace.mechanisms import (
+    BASELINE,
+    BOUND,
+    EVERY,
+    GIB,
+    KIB,
+    MIB,
+    MULTI_PATH,
+    PEERS,
+    SIMULATED,
+)
 
 LEAST_CHUNK, MOST_CHUNK = 4 * KIB, 256 * MIB
 WARP = 32  # threads of an agent come in warps
@@ -132,6 +142,11 @@ def mechanism_names(
     for name in sorted(names):
         if name not in known:
             raise unknown("mechanism", name, known)
+        if simulated and name == MULTI_PATH:
+            raise UserError(
+                f"{option} {name}: it is measured on real GPUs; leave it out, and simulate such "
+                "copies with interlace plan --simulate"
+            )
         if simulated and name in PEERS:
             raise UserError(
                 f"{option} {name}: it is measured on real GPUs and not simulated; leave it out, or "

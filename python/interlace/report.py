@@ -12,7 +12,7 @@ from string import Template
 from typing import TYPE_CHECKING, Any
 
 from interlace import inside, table
-from interlace.mechanisms import BASELINE, BOUND, Config, label
+from interlace.mechanisms import BASELINE, BOUND, MULTI_PATH, Config, label
 from interlace.timeline import track_order
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILION, PURPLE = (
 )  # fmt: skip
 GREY = "#8a8a8a"
 MECHANISM_COLOURS = {
-    BASELINE: GREY, "split": ORANGE, "inline": BLUE, "polling": GREEN, "device-launch": SKY,
-    "copy-engine": PURPLE, "proact-hardware": VERMILION, "nccl": VERMILION,
+    BASELINE: GREY, MULTI_PATH: YELLOW, "split": ORANGE, "inline": BLUE, "polling": GREEN,
+    "device-launch": SKY, "copy-engine": PURPLE, "proact-hardware": VERMILION, "nccl": VERMILION,
     "unified-memory": YELLOW, "write-combining": YELLOW, "finepack": GREEN,
     "config-packet": PURPLE, "gps": SKY, BOUND: BLACK,
 }  # fmt: skip
@@ -104,6 +104,11 @@ GLOSSARY = (
         "gps",
         "Stores wait in a queue of the GPU and leave as whole lines, to those GPUs that read their "
         "page in the first iteration.",
+    ),
+    (
+        "multi-path",
+        "The copies of bulk-copy, of all GPUs as one batch of the copy engine, which plans them "
+        "together over the paths of the machine.",
     ),
     ("nccl", "NVIDIA's collectives deliver at the exchange; the name is that of the fastest."),
     ("nvshmem", "A process for each GPU, and NVSHMEM's puts on streams at the exchange."),

@@ -21,6 +21,7 @@ from interlace.mechanisms import (
     BASELINE,
     BOUND,
     EVERY,
+    MULTI_PATH,
     NOT_AVAILABLE,
     QUEUED,
     SERIAL,
@@ -237,8 +238,8 @@ def study_command(
             "--mechanisms",
             metavar="LIST",
             help=f"Some of: {','.join(EVERY)}; {TUNED}: what the profile picked.  [default: all "
-            f"that can run but {SERIAL}, {', '.join(QUEUED)}; unified-memory, which is for small "
-            "data, only if it is named]",
+            f"that can run but {SERIAL}, {', '.join(QUEUED)}; {MULTI_PATH}, which is for large "
+            "transfers, and unified-memory, which is for small data, only if they are named]",
         ),
     ] = None,
     split: Annotated[

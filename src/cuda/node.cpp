@@ -37,6 +37,7 @@ std::uint32_t gate_weight(const operation& o) {
     for (const auto& of : o.exchange.prefetches) {
       if (!of.empty()) return gate_holds;  // the driver may wait for pages that are in use
     }
+    if (!o.exchange.batch.empty()) return gate_holds;  // it may plan, allocate and make a graph
     const auto groups = static_cast<std::uint32_t>(o.exchange.collectives.size());
     return 8 + 2 * max_devices * (1 + groups) + most;
   }
@@ -51,6 +52,10 @@ std::uint32_t gate_weight(const operation& o) {
   }
   return weight;
 }
+
+// A graph is one device's, and a batch spans all of them.
+constexpr const char* on_streams =
+    "runs on plain streams, so that the time of short iterations contains some of the host's";
 
 // How long graphs may take to be enqueued while the gate is shut.
 constexpr std::chrono::seconds gate_patience{1};
@@ -404,6 +409,7 @@ node::~node() {
     INTERLACE_CUDA_LOG(cudaStreamSynchronize(streams_[d]));
   }
   nccl_.reset();
+  copier_.reset();
   for (std::uint32_t d = 0; d < streams_.size(); ++d) {
     INTERLACE_CUDA_LOG(cudaSetDevice(ordinal(d)));
     for (auto* events : {&events_, &starts_, &stops_}) {
@@ -419,6 +425,15 @@ node::~node() {
 
 // --- memory
 // ---------------------------------------------------------------------------------------
+
+std::string node::batches_made() const {
+  if (copier_ == nullptr) return {};
+  const copy_statistics made = copier_->statistics();
+  return "of its batches the copy engine ran " + std::to_string(made.streams) + " by streams and " +
+         std::to_string(made.graphs) + " by graphs, with " +
+         std::to_string(made.staging_bytes >> 20U) + " MiB of staging memory, and made " +
+         std::to_string(made.direct) + " plain copies";
+}
 
 void node::require_usable() const {
   if (!failure_.empty()) throw device_error("this node failed before: " + failure_);
@@ -604,7 +619,21 @@ std::uint32_t node::add_region(kernel::region_options o, std::uint32_t element_b
   }
   states_.push_back(std::move(state));
   reductions_.emplace_back();
-  return static_cast<std::uint32_t>(states_.size() - 1);
+  const auto id = static_cast<std::uint32_t>(states_.size() - 1);
+  const kernel::region_options& how = states_[id].options;
+  if (how.mechanism == kernel::mechanism::multi_path && how.transfers && devices() > 1) {
+    if (copier_ == nullptr) {
+      copier_ = std::make_unique<copier>(options_.copies ? *options_.copies
+                                                         : copy_options::from_environment());
+    }
+    // The first batch of its sizes and places is planned, and makes what the engine needs.
+    exchange_operation first;
+    add_batch(first, id);
+    const current_device restore(ordinal(0));
+    issue_batch(first, nullptr);
+    synchronize();
+  }
+  return id;
 }
 
 std::uint32_t node::add_reduction(std::uint64_t n, std::uint32_t copies,
@@ -874,6 +903,17 @@ void node::add_prefetches(exchange_operation& e, std::uint32_t id, std::uint32_t
   }
 }
 
+// What all devices deliver of a region, for the copy engine.
+void node::add_batch(exchange_operation& e, std::uint32_t id) const {
+  const kernel::region_state& s = states_[id];
+  for (const kernel::delivery& k : s.deliveries()) {
+    const std::uint64_t at = k.begin * s.element_bytes;
+    e.batch.push_back({static_cast<std::byte*>(s.buffers[k.to][s.parity ^ 1U]) + at,
+                       static_cast<const std::byte*>(s.buffers[k.from][s.parity ^ 1U]) + at,
+                       (k.end - k.begin) * s.element_bytes});
+  }
+}
+
 void node::submit_exchange(const std::vector<std::uint32_t>& ids) {
   check_exchange(ids);
   operation o;
@@ -887,17 +927,19 @@ void node::submit_exchange(const std::vector<std::uint32_t>& ids) {
   }
   exchanges_.push_back(name + ")");
 
-  e.meets = std::any_of(ids.begin(), ids.end(),
-                        [this](std::uint32_t id) {
-                          return states_[id].is_reduction || devices() == 1 ||
-                                 states_[id].options.mechanism != kernel::mechanism::nccl;
-                        }) ||
-            ids.empty();
+  e.meets = ids.empty();
   for (const std::uint32_t id : ids) {
     const kernel::region_state& s = states_[id];
-    if (s.is_reduction || devices() == 1) continue;
-    if (s.options.mechanism != kernel::mechanism::nccl) continue;
-    e.collectives.push_back({id, s.parity ^ 1U});
+    const bool moves = !s.is_reduction && devices() > 1;
+    if (moves && s.options.mechanism == kernel::mechanism::nccl) {
+      e.collectives.push_back({id, s.parity ^ 1U});
+      continue;
+    }
+    if (moves && s.options.mechanism == kernel::mechanism::multi_path && s.options.transfers) {
+      add_batch(e, id);
+      if (!e.batch.empty()) continue;
+    }
+    e.meets = true;
   }
   e.prefetches.resize(devices());
   e.copies.resize(devices());
@@ -1058,11 +1100,17 @@ void node::issue(const operation& o, stopwatch* watch) {
       INTERLACE_CUDA_CHECK(cudaSetDevice(ordinal(o.device)));
       issue_copies(o.device, o.copies, "part", watch);
       break;
-    case operation::kind::exchange:
+    case operation::kind::exchange: {
+      std::vector<cudaEvent_t> computed(devices(), nullptr);
+      if (watch != nullptr) computed = mark_all(*watch);
       issue_collectives(o.exchange, watch);
-      for (std::uint32_t d = 0; d < devices(); ++d) issue_exchange(d, o.exchange, watch);
+      issue_batch(o.exchange, watch);
+      for (std::uint32_t d = 0; d < devices(); ++d) {
+        issue_exchange(d, o.exchange, computed[d], watch);
+      }
       if (watch != nullptr) watch->next_epoch();
       break;
+    }
   }
 }
 
@@ -1167,32 +1215,61 @@ void node::issue_copies(std::uint32_t device, const std::vector<copy_operation>&
   }
 }
 
+std::vector<cudaEvent_t> node::mark_all(stopwatch& watch) const {
+  std::vector<cudaEvent_t> marks;
+  for (std::uint32_t d = 0; d < devices(); ++d) {
+    INTERLACE_CUDA_CHECK(cudaSetDevice(ordinal(d)));
+    marks.push_back(watch.mark(streams_[d]));
+  }
+  return marks;
+}
+
+void node::draw_all(stopwatch& watch, const std::string& name,
+                    const std::vector<cudaEvent_t>& begins,
+                    const std::vector<cudaEvent_t>& ends) const {
+  for (std::uint32_t d = 0; d < devices(); ++d) watch.span(d, "copy", name, begins[d], ends[d]);
+}
+
 // On all devices before anything else of the exchange: NCCL takes them as one group.
 void node::issue_collectives(const exchange_operation& e, stopwatch* watch) {
   if (e.collectives.empty()) return;
   const bool draw = watch != nullptr && watch->draws();
-  const auto mark_all = [&] {
-    std::vector<cudaEvent_t> marks;
-    for (std::uint32_t d = 0; draw && d < devices(); ++d) {
-      INTERLACE_CUDA_CHECK(cudaSetDevice(ordinal(d)));
-      marks.push_back(watch->mark(streams_[d]));
-    }
-    return marks;
-  };
-  const auto begins = mark_all();
+  std::vector<cudaEvent_t> begins;
+  if (draw) begins = mark_all(*watch);
   nccl_->enqueue(e.collectives);
-  const auto ends = mark_all();
-  for (std::uint32_t d = 0; draw && d < devices(); ++d) {
-    watch->span(d, "copy",
-                std::string("nccl ") + nccl_->collective_of(e.collectives.front().region),
-                begins[d], ends[d]);
-  }
+  if (!draw) return;
+  draw_all(*watch, std::string("nccl ") + nccl_->collective_of(e.collectives.front().region),
+           begins, mark_all(*watch));
 }
 
-void node::issue_exchange(std::uint32_t device, const exchange_operation& e, stopwatch* watch) {
+// The copies of all devices, behind all that each was given and ahead of all that each is given
+// later: whoever wrote what is sent, or read what is overwritten, has done so.
+void node::issue_batch(const exchange_operation& e, stopwatch* watch) {
+  if (e.batch.empty()) return;
+  const bool draw = watch != nullptr && watch->draws();
+  std::vector<cudaEvent_t> begins;
+  if (draw) begins = mark_all(*watch);
+  for (std::uint32_t d = 1; d < devices(); ++d) {
+    INTERLACE_CUDA_CHECK(cudaSetDevice(ordinal(d)));
+    INTERLACE_CUDA_CHECK(cudaEventRecord(events_[d], streams_[d]));
+    INTERLACE_CUDA_CHECK(cudaStreamWaitEvent(streams_[0], events_[d], 0));
+  }
+  INTERLACE_CUDA_CHECK(cudaSetDevice(ordinal(0)));
+  copier_->copy_batch_async(e.batch, streams_[0]);
+  INTERLACE_CUDA_CHECK(cudaSetDevice(ordinal(0)));
+  INTERLACE_CUDA_CHECK(cudaEventRecord(events_[0], streams_[0]));
+  for (std::uint32_t d = 1; d < devices(); ++d) {
+    INTERLACE_CUDA_CHECK(cudaSetDevice(ordinal(d)));
+    INTERLACE_CUDA_CHECK(cudaStreamWaitEvent(streams_[d], events_[0], 0));
+  }
+  if (draw) draw_all(*watch, "multi-path", begins, mark_all(*watch));
+}
+
+// `computed`: where watched, an event in front of the exchange.
+void node::issue_exchange(std::uint32_t device, const exchange_operation& e, cudaEvent_t computed,
+                          stopwatch* watch) {
   INTERLACE_CUDA_CHECK(cudaSetDevice(ordinal(device)));
   cudaStream_t stream = streams_[device];
-  cudaEvent_t computed = watch != nullptr ? watch->mark(stream) : nullptr;
   issue_copies(device, e.copies[device], "bulk copy", watch);
   for (std::uint32_t k = 0; k < copy_streams_[device].size(); ++k) {
     if ((e.join[device] >> k & 1U) == 0) continue;
@@ -1201,7 +1278,8 @@ void node::issue_exchange(std::uint32_t device, const exchange_operation& e, sto
   }
   cudaEvent_t copied = computed;
   if (watch != nullptr) {
-    if (e.join[device] != 0) copied = watch->mark(stream);
+    const bool copies = e.join[device] != 0 || !e.collectives.empty() || !e.batch.empty();
+    if (copies) copied = watch->mark(stream);
     watch->exposed(device, computed, copied);
   }
   const std::vector<large_reduction>& large = e.large[device];
@@ -1264,8 +1342,13 @@ kernel::run_result node::execute_recorded(const run_options& o) {
     if (op.what == operation::kind::kernel) load(op.kernel);
   }
 
+  const bool batches = std::any_of(operations.begin(), operations.end(),
+                                   [](const operation& op) { return !op.exchange.batch.empty(); });
+  if (batches && std::find(remarks_.begin(), remarks_.end(), on_streams) == remarks_.end()) {
+    remarks_.emplace_back(on_streams);
+  }
   std::unique_ptr<graphs> captured;
-  if (o.graph && !o.detail) {
+  if (o.graph && !o.detail && !batches) {
     try {
       captured = std::make_unique<graphs>(devices());
       captured->capture(*this, operations);

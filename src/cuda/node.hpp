@@ -4,10 +4,11 @@
 // Every device has one main stream, where kernels and exchanges are enqueued in order, and a copy
 // stream for each peer, so that copies to different peers overlap: behind the kernel, or the part
 // of it, that wrote their data, and joined by the exchange. Where chunks are tracked, copies wait
-// for them on these streams, or an agent on a stream of its own does. run(f) calls f once, takes
+// for them on these streams, or an agent on a stream of its own does. Under multi-path the copies
+// of all devices are one batch of the copy engine. run(f) calls f once, takes
 // down what it enqueues, and then captures that into one graph for each device (devices meet by
 // flags in their memory, so no graph depends on another), launches all graphs behind a gate, and
-// times them by events.
+// times them by events. A batch spans the devices: a run that has one uses plain streams.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -18,6 +19,7 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <typeinfo>
@@ -33,6 +35,7 @@
 #include "cuda/region/exchange.hpp"
 #include "cuda/region/tracking.hpp"
 #include "cuda/transfer/nccl_regions.hpp"
+#include "interlace/copy.hpp"
 #include "interlace/kernel.hpp"
 #include "interlace/replicas.hpp"
 #include "kernel/chunk_table.hpp"
@@ -54,6 +57,8 @@ struct node_options {
   // exchanges are tested where there are too few; nothing may be timed then.
   std::vector<int> ordinals{};
   double deadline_s = 10;  // of every wait on a device
+  // Of multi-path; no value: those of the environment.
+  std::optional<copy_options> copies{};
 };
 
 struct run_options {
@@ -105,8 +110,9 @@ struct prefetch_operation {
 };
 struct exchange_operation {
   std::uint32_t id = 0;
-  bool meets = true;  // false where NCCL delivers everything, and orders it
+  bool meets = true;  // false where NCCL or a batch delivers everything, and orders it
   std::vector<nccl_regions::delivery> collectives;
+  std::vector<batch_copy> batch;  // of all devices, through the copy engine
   std::vector<std::vector<prefetch_operation>> prefetches;  // of each device, behind the barrier
   std::vector<std::vector<copy_operation>> copies;          // of each device
   std::vector<std::uint32_t> join;        // of each device, the copy streams that it waits for
@@ -139,6 +145,10 @@ class node {
   cudaStream_t stream(std::uint32_t device) const { return streams_.at(device); }
   // What went another way than asked, one sentence each.
   const std::vector<std::string>& remarks() const { return remarks_; }
+
+  // What the copy engine made of the exchanges under multi-path so far, a sentence without its end;
+  // empty without any.
+  std::string batches_made() const;
 
   // Waits for all that is enqueued; throws device_error if any of it failed.
   void synchronize() const;
@@ -418,6 +428,7 @@ class node {
   void check_exchange(const std::vector<std::uint32_t>& ids) const;
   void add_tracked(exchange_arguments& a, std::uint32_t device, std::uint32_t id);
   void add_prefetches(exchange_operation& e, std::uint32_t id, std::uint32_t device) const;
+  void add_batch(exchange_operation& e, std::uint32_t id) const;
   void submit_exchange(const std::vector<std::uint32_t>& ids);
   void submit(operation o);
 
@@ -437,8 +448,13 @@ class node {
   void issue_tracked(std::uint32_t device, const kernel_operation& k, stopwatch* watch);
   void issue_copies(std::uint32_t device, const std::vector<copy_operation>& copies,
                     const char* name, stopwatch* watch);
+  std::vector<cudaEvent_t> mark_all(stopwatch& watch) const;
+  void draw_all(stopwatch& watch, const std::string& name, const std::vector<cudaEvent_t>& begins,
+                const std::vector<cudaEvent_t>& ends) const;
   void issue_collectives(const exchange_operation& e, stopwatch* watch);
-  void issue_exchange(std::uint32_t device, const exchange_operation& e, stopwatch* watch);
+  void issue_batch(const exchange_operation& e, stopwatch* watch);
+  void issue_exchange(std::uint32_t device, const exchange_operation& e, cudaEvent_t computed,
+                      stopwatch* watch);
   double launch_timed(const std::vector<operation>& operations, graphs* captured, stopwatch* watch);
   void launch_graphs(const graphs& captured);
   void launch_gates();
@@ -460,6 +476,7 @@ class node {
   unified_memory unified_;
   managed_memory managed_;               // regions under unified-memory
   std::unique_ptr<nccl_regions> nccl_;   // once a region asks for it
+  std::unique_ptr<copier> copier_;       // the same
   std::unique_ptr<mapped_memory> host_;  // wait_failure of each device, then the gate's ticket
   std::vector<device_control*> controls_;
   wait_failure* failures_ = nullptr;

@@ -8,8 +8,9 @@ namespace interlace::kernel {
 
 namespace {
 constexpr std::uint64_t most_chunk_bytes = std::uint64_t{1} << 30U;
-constexpr std::array<std::pair<mechanism, const char*>, 15> mechanism_names{{
+constexpr std::array<std::pair<mechanism, const char*>, 16> mechanism_names{{
     {mechanism::bulk_copy, "bulk-copy"},
+    {mechanism::multi_path, "multi-path"},
     {mechanism::split, "split"},
     {mechanism::inline_stores, "inline"},
     {mechanism::polling, "polling"},

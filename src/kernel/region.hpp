@@ -52,6 +52,7 @@ namespace interlace::kernel {
 
 enum class mechanism : std::uint8_t {
   bulk_copy,
+  multi_path,  // the same copies, of all devices as one batch of the copy engine; real GPUs only
   split,
   inline_stores,
   polling,          // a long-lived kernel stores complete chunks to their devices
@@ -75,15 +76,21 @@ constexpr bool tracks_chunks(mechanism m) {
          m == mechanism::proact_hardware;
 }
 
+// Whether an exchange only begins when the kernels in front of it are done, and copies what they
+// wrote: then its time is that of the kernels and that of the copies.
+constexpr bool copies_behind_kernels(mechanism m) {
+  return m == mechanism::bulk_copy || m == mechanism::multi_path || m == mechanism::nccl;
+}
+
 // Whether remote stores wait in a queue of the GPU, which no GPU that exists has.
 constexpr bool queues_stores(mechanism m) {
   return m == mechanism::write_combining || m == mechanism::finepack ||
          m == mechanism::config_packet || m == mechanism::gps;
 }
 
-// The name that users type: "bulk-copy", "split", "inline", "polling", "device-launch",
-// "copy-engine", "proact-hardware", "serial-copy", "write-combining", "finepack", "config-packet",
-// "gps", "nccl", "unified-memory", "infinite-bandwidth".
+// The name that users type: "bulk-copy", "multi-path", "split", "inline", "polling",
+// "device-launch", "copy-engine", "proact-hardware", "serial-copy", "write-combining", "finepack",
+// "config-packet", "gps", "nccl", "unified-memory", "infinite-bandwidth".
 const char* mechanism_name(mechanism m);
 mechanism parse_mechanism(const std::string& name);
 
@@ -301,7 +308,8 @@ struct remote_load_counts {
 
 struct run_result {
   double time_s = 0;  // first launch to the last exchange's end
-  double copy_s = 0;  // part of it in which transfers were exposed; bulk-copy only
+  double copy_s =
+      0;  // part of it in which transfers were exposed, where they are behind the kernels
   bool wire_known = false;
   wire_bytes wire;
   std::vector<timeline_event> timeline;   // of the first epochs

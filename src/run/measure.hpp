@@ -62,7 +62,7 @@ measurement on_cuda(const Problem& problem, const request& asked, std::uint32_t 
     parts.push_back(detail.run.copy_s / detail.run.time_s);
     last.run.timeline = std::move(detail.run.timeline);
   }
-  if (asked.mechanism == kernel::mechanism::bulk_copy) {
+  if (kernel::copies_behind_kernels(asked.mechanism)) {
     last.run.copy_s = median(parts) * last.run.time_s;
   }
   for (const std::string& remark : node.remarks()) {
@@ -70,6 +70,9 @@ measurement on_cuda(const Problem& problem, const request& asked, std::uint32_t 
         measured.remarks.end()) {
       measured.remarks.push_back(remark);
     }
+  }
+  if (std::string made = node.batches_made(); !made.empty()) {
+    measured.remarks.push_back(std::move(made));
   }
   return measured;
 }

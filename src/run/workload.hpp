@@ -64,9 +64,9 @@ result on_host(const Problem& problem, const request& asked);
 template <class Problem>
 result on_sim(const Problem& problem, const request& asked, const machine::machine& described);
 
-// Runs `warmup` times, then `repeats` times measured. The timeline and, for bulk-copy, the part of
-// the time in which only copies run come from three more runs with events in between, which are not
-// among the times: copy_s is the median of that part, of the measured time.
+// Runs `warmup` times, then `repeats` times measured. The timeline and, where copies are behind the
+// kernels, the part of the time in which only copies run come from three more runs with events in
+// between, which are not among the times: copy_s is the median of that part, of the measured time.
 template <class Problem>
 measurement on_cuda(const Problem& problem, const request& asked, std::uint32_t warmup,
                     std::uint32_t repeats);

@@ -99,6 +99,11 @@ void* node::take_unified(std::uint64_t bytes, const kernel::page_placement& page
 
 void node::adding(std::uint32_t /*id*/, const kernel::region_state& state) {
   const auto how = state.options.mechanism;
+  if (how == kernel::mechanism::multi_path) {
+    throw usage_error(
+        "multi-path is measured on real GPUs; interlace plan --simulate runs a plan of such copies "
+        "on a simulated machine");
+  }
   if (how == kernel::mechanism::nccl || how == kernel::mechanism::unified_memory) {
     throw usage_error(
         std::string(kernel::mechanism_name(how)) +

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from interlace import banded, diffusion, elastic, graphs, paths, ratings, tomography, turbulence
+from interlace.mechanisms import BEHIND_KERNELS
 
 ENTRY_S = 2e-11  # one GPU's time for an edge or an entry of a matrix
 BYTE_S = 1 / 25e9
@@ -511,13 +512,14 @@ class Fake:
         known = mechanism != "infinite-bandwidth"
         return {
             "time_s": 0.0 if node == "host" else epoch * done,
-            "copy_s": copy * done if mechanism == "bulk-copy" and not elided else 0.0,
+            "copy_s": exposed * done if mechanism in BEHIND_KERNELS and not elided else 0.0,
             "iterations": done,
             "residual": residual,
             "values": values,
             "wire": {
                 "useful": 0.95 * sent * done if known else 0.0,
                 "protocol": 0.0 if node == "host" or not known else overhead * sent * done,
+            "multi-path": (0.5 * copy, 0.0),
                 "wasted": sent * done - 0.95 * sent * done if known else 0.0,
             },
             "timeline": timeline,

@@ -17,6 +17,7 @@ from interlace.mechanisms import (
     HINTS,
     MECHANISMS,
     MIB,
+    MULTI_PATH,
     OWNER_COLLECTIVES,
     PEERS,
     Config,
@@ -59,7 +60,7 @@ def test_variants_are_tried() -> None:
     assert legend(["nccl", "unified-memory"]) == ["unified-memory (hint)."]
     assert Config(variant="broadcast").arguments() == (1, MIB, 32, "broadcast")
     assert Config().arguments()[3] == ""
-    assert set(EVERY) == {*MECHANISMS, *PEERS}
+    assert set(EVERY) == {*MECHANISMS, MULTI_PATH, *PEERS}
 
 
 def test_nccl_stands_in_the_table_where_it_is(run: Run, cuda: FakeCuda, tmp_path: Path) -> None:
