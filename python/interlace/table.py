@@ -9,11 +9,21 @@ import math
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from interlace.limits import MEMORY, OPERATIONS, TOGETHER
-from interlace.mechanisms import BASELINE, BOUND, NOT_AVAILABLE, QUEUED, Config, label
+from interlace.mechanisms import (
+    BASELINE,
+    BEHIND_KERNELS,
+    BOUND,
+    MULTI_PATH,
+    NOT_AVAILABLE,
+    QUEUED,
+    SERIAL,
+    Config,
+    label,
+)
 
 if TYPE_CHECKING:
     from interlace.results import Row, Study
@@ -161,7 +171,8 @@ def footers(study: Study) -> list[str]:
     lines += [note for note in study.notes if note.startswith("Warning: ")]
     if any(row.gpus > 1 and row.opportunity is None for row in study.rows):
         lines += [note for note in study.notes if note.startswith("opportunity")]
-    lines += [note for note in study.notes if NOT_AVAILABLE in note or note.startswith("Profile ")]
+    shown_notes = ("Profile ", f"{MULTI_PATH} on ")
+    lines += [n for n in study.notes if NOT_AVAILABLE in n or n.startswith(shown_notes)]
     return lines
 
 
@@ -174,6 +185,62 @@ def _communication(rows: Sequence[Row]) -> list[str]:
         if row.mechanism == BASELINE and row.gpus in bound and row.gpus > 1
     ]
     return [f"Copies are {', '.join(shown)} of bulk-copy's time."] if shown else []
+
+
+def _alone_s(row: Row, bound: Mapping[int, float]) -> float | None:
+    """What the row's copies take for themselves; None where they run beside kernels."""
+    if row.gpus == 1:
+        return 0.0
+    if row.cuda and row.mechanism in BEHIND_KERNELS:
+        return row.cuda.copy_s
+    if row.sim and row.mechanism in (BASELINE, SERIAL) and row.gpus in bound:
+        return row.time_s - bound[row.gpus]
+    return None
+
+
+def phases(rows: Sequence[Row]) -> list[str]:
+    """An iteration of each row whose copies stand behind its kernels: a table of both parts."""
+    bound = {row.gpus: row.time_s for row in rows if row.mechanism == BOUND}
+    bulk = {row.gpus: row for row in rows if row.mechanism == BASELINE}
+    split = [
+        (row, alone)
+        for row in rows
+        if row.mechanism != BOUND and (alone := _alone_s(row, bound)) is not None
+    ]
+    size, unit = scale((row.time_s / row.iterations for row, _ in split), SECONDS)
+
+    def times(of: Callable[[Row, float], float]) -> list[str]:
+        return fixed([of(row, alone) / row.iterations / size for row, alone in split])
+
+    def gain(row: Row) -> str:
+        if row.gpus == 1 or row.gpus not in bulk:
+            return UNKNOWN
+        over = bulk[row.gpus]
+        return f"{over.time_s / over.iterations / (row.time_s / row.iterations):.2f}"
+
+    cut = [
+        Column("GPUs", "", [str(row.gpus) for row, _ in split]),
+        Column("mechanism", "", [label(r.mechanism, Config.of(r.config)) for r, _ in split], False),
+        Column("iteration", unit, times(lambda row, _: row.time_s)),
+        Column("compute", unit, times(lambda row, alone: row.time_s - alone)),
+        Column("copies", unit, times(lambda _, alone: alone)),
+        Column("copies", "%", [percent(alone / row.time_s) for row, alone in split]),
+        Column("gain", "x", [gain(row) for row, _ in split]),
+    ]
+    return [
+        "What an iteration computes, and what its copies add; gain is over bulk-copy:",
+        "",
+        *plain(cut, [row.gpus for row, _ in split]).splitlines(),
+        "",
+    ]
+
+
+def _shows_phases(study: Study) -> bool:
+    from interlace.workloads import WORKLOADS
+
+    return any(
+        row.mechanism == MULTI_PATH or WORKLOADS[row.workload].shows_phases for row in study.rows
+    )
 
 
 def _limit(row: Row) -> list[str]:
@@ -241,9 +308,10 @@ def print_study(study: Study) -> None:
         BEST if index in fastest else "dim" if row.derived else ""
         for index, row in enumerate(study.rows)
     ]
-    print_table(
-        headline(study), columns(study.rows), [r.gpus for r in study.rows], styles, footers(study)
-    )
+    foot = footers(study)
+    if _shows_phases(study):
+        foot = [*phases(study.rows), *foot]
+    print_table(headline(study), columns(study.rows), [r.gpus for r in study.rows], styles, foot)
 
 
 def print_table(

@@ -79,7 +79,8 @@ def read_inputs(
             "--tolerance",
             "-t",
             metavar="T",
-            help="Iterate until the sum of all changes is at most T.",
+            help="Iterate until the sum of all changes is at most T; halo-jacobi: the root of the "
+            "sum of their squares.",
         ),
     ] = None,
     damping: Annotated[
@@ -88,7 +89,20 @@ def read_inputs(
     ] = None,
     rows: Annotated[
         str | None,
-        typer.Option("--rows", metavar="N", help="jacobi: unknowns to generate.  [default: 32768]"),
+        typer.Option(
+            "--rows",
+            metavar="N",
+            help="jacobi: unknowns to generate.  [default: 32768]; halo-jacobi: of the grid, which "
+            "the GPUs share.  [default: 32]",
+        ),
+    ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            "--columns",
+            metavar="N",
+            help="halo-jacobi: points of a row, 4 bytes each, which is a message.  [default: 8192]",
+        ),
     ] = None,
     half_bandwidth: Annotated[
         str | None,
@@ -220,6 +234,7 @@ def read_inputs(
         seed=whole("--seed", seed),
         damping=number("--damping", damping),
         rows=whole("--rows", rows),
+        columns=whole("--columns", columns),
         half_bandwidth=whole("--half-bandwidth", half_bandwidth),
         halo=halo or None,
         kernel=kernel,

@@ -14,6 +14,7 @@
 #include "run/ct.hpp"
 #include "run/diffusion.hpp"
 #include "run/eqwp.hpp"
+#include "run/halo_jacobi.hpp"
 #include "run/hit.hpp"
 #include "run/jacobi.hpp"
 #include "run/pagerank.hpp"
@@ -59,6 +60,7 @@ run::diffusion_problem diffusion_problem(const grid_in<float>& start, const std:
                                          double rate, double speed);
 run::eqwp_problem eqwp_problem(const grid_in<float>& velocity, const matrix_in<float>& medium,
                                const std::string& kernel);
+run::halo_jacobi_problem halo_jacobi_problem(std::uint64_t rows, std::uint64_t columns);
 run::hit_problem hit_problem(const grid_in<float>& velocity, double viscosity, double step,
                              const std::string& kernel);
 
@@ -83,6 +85,8 @@ void each_workload(const Visit& visit) {
         &diffusion_problem, arg("start"), arg("equation"), arg("rate"), arg("speed"));
   visit("run_eqwp", "Run the propagation of seismic waves; the result as a dict.", &eqwp_problem,
         arg("velocity"), arg("medium"), arg("kernel"));
+  visit("run_halo_jacobi", "Run Jacobi with halos round a ring; the result as a dict.",
+        &halo_jacobi_problem, arg("rows"), arg("columns"));
   visit("run_hit", "Run homogeneous isotropic turbulence; the result as a dict.", &hit_problem,
         arg("velocity"), arg("viscosity"), arg("step"), arg("kernel"));
 }

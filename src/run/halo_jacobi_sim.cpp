@@ -17,12 +17,7 @@ namespace interlace::run {
 
 namespace {
 
-using workload::halo_jacobi_step;
-
-// Values that differ everywhere.
-float start_value(std::uint64_t row, std::uint64_t column) {
-  return static_cast<float>((row * 7919 + column * 104729) % 1021) / 1021.0F;
-}
+using step = workload::halo_jacobi_step<workload::local_rows>;
 
 // The row above row `at` of a periodic grid; `at` may go past its last row by one.
 std::uint64_t above(std::uint64_t at, std::uint64_t rows) {
@@ -41,7 +36,7 @@ class halo_jacobi {
     const std::uint64_t all = std::uint64_t{asked.devices} * asked.rows;
     for (std::uint64_t row = 0; row < all; ++row)
       for (std::uint64_t column = 0; column < asked.columns; ++column)
-        start_[row * asked.columns + column] = start_value(row, column);
+        start_[row * asked.columns + column] = workload::halo_jacobi_value(row, column);
     for (std::uint32_t d = 0; d < asked.devices; ++d) {
       const std::uint64_t points = (std::uint64_t{asked.rows} + 2) * asked.columns;
       std::vector<float> own(points);
@@ -77,10 +72,11 @@ class halo_jacobi {
 
  private:
   void launch(std::uint32_t d) {
-    const halo_jacobi_step step{a_[d], next_[d], node_.view(norm_, d), asked_.columns, asked_.rows};
-    node_.launch(d, step,
-                 {halo_jacobi_step::blocks(asked_.columns, asked_.rows), halo_jacobi_step::threads,
-                  halo_jacobi_step::shared_bytes});
+    const step kernel{
+        {a_[d], next_[d], asked_.columns}, node_.view(norm_, d), asked_.columns, asked_.rows};
+    node_.launch(d, kernel,
+                 {workload::halo_jacobi_blocks::count(asked_.columns, asked_.rows), step::threads,
+                  step::shared_bytes});
   }
 
   std::byte* row(std::uint32_t device, std::uint32_t at) const {

@@ -6,6 +6,7 @@
 #include "workload/ct.hpp"
 #include "workload/diffusion.hpp"
 #include "workload/eqwp.hpp"
+#include "workload/halo_jacobi.hpp"
 #include "workload/hit.hpp"
 #include "workload/jacobi.hpp"
 #include "workload/overlap.hpp"
@@ -27,6 +28,7 @@ void add_launching_workloads() {
       workload::renew_rows_by_lane<16>, workload::renew_rows_by_lane<32>,
       workload::diffusion_stage<workload::heat_change>,
       workload::diffusion_stage<workload::burgers_change>,
+      workload::halo_jacobi_step<workload::ring_rows>,
       workload::renew_stresses<workload::point_runs>,
       workload::renew_stresses<workload::point_tiles>,
       workload::renew_velocities<workload::point_runs>,

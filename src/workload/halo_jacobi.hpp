@@ -6,55 +6,257 @@
 //
 // A block has 32 x 32 lanes, as there; the sum of the squares of the changes is taken at once.
 // Memory bounds it: a point is read once and written once, 8 bytes, for 6 operations.
+//
+// The kernel is written over rows that lie in arrays of each device (local_rows: what moves them is
+// up to who launches it) or in a region (ring_rows: its mechanism moves them), where the first row
+// of a device goes to the one before it and the last row to the one behind, round the ring.
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <cmath>
 #include <cstdint>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
 
-#include "interlace/kernel.hpp"
+#include "base/errors.hpp"
+#include "kernel/region.hpp"
 #include "workload/parts.hpp"
+#include "workload/slabs.hpp"
 
 namespace interlace::workload {
 
-struct halo_jacobi_step {
-  static constexpr std::uint32_t tile = 32;
-  static constexpr std::uint32_t threads = tile * tile;
-  static constexpr std::uint32_t shared_bytes = sum_bytes(1);
+// Rows of one device: row 0 is that of the neighbour before it, rows 1, 2, ... are its own, and
+// behind them is that of the other neighbour.
+struct local_rows {
+  // Where a point and its neighbours lie, as the machine code has it.
+  static constexpr std::uint32_t place_operations = 10;
 
   local<const float> a;  // [rows + 2][columns]
-  local<float> next;     // the same
+  local<float> a_next;   // the same
+  std::uint32_t columns = 0;
+
+  INTERLACE_HOST_DEVICE const local<const float>& now() const { return a; }
+  INTERLACE_HOST_DEVICE const local<float>& next() const { return a_next; }
+  // The element with which row y begins.
+  INTERLACE_HOST_DEVICE std::uint64_t row(std::uint32_t y) const {
+    return std::uint64_t{y} * columns;
+  }
+};
+
+// The same rows as part of a whole grid.
+struct ring_rows {
+  static constexpr std::uint32_t place_operations = 24;  // as above
+
+  replicated<float> grid;  // [all][columns]
+  std::uint32_t columns = 0;
+  std::uint32_t first = 0;  // of the grid, which is row 1 here
+  std::uint32_t all = 0;
+
+  INTERLACE_HOST_DEVICE const replicated<float>& now() const { return grid; }
+  INTERLACE_HOST_DEVICE const replicated<float>& next() const { return grid; }
+  INTERLACE_HOST_DEVICE std::uint32_t row_of_grid(std::uint32_t y) const {
+    const std::uint32_t behind = first + y;
+    if (behind == 0) return all - 1;
+    return behind > all ? 0 : behind - 1;
+  }
+  INTERLACE_HOST_DEVICE std::uint64_t row(std::uint32_t y) const {
+    return std::uint64_t{row_of_grid(y)} * columns;
+  }
+};
+
+// How blocks stand on a device's rows.
+struct halo_jacobi_blocks {
+  static constexpr std::uint32_t tile = 32;
+  static constexpr std::uint32_t threads = tile * tile;
+
+  static std::uint64_t count(std::uint64_t columns, std::uint64_t rows) {
+    return (columns + tile - 1) / tile * ((rows + tile - 1) / tile);
+  }
+  // A lane's column, from 0, and its row, from 1.
+  struct place {
+    std::uint32_t x, y;
+  };
+  static INTERLACE_HOST_DEVICE place of(std::uint32_t block, std::uint32_t lane,
+                                        std::uint32_t columns, std::uint32_t rows) {
+    std::uint32_t above = 0;  // tiles
+    std::uint32_t before = block;
+    if (rows > tile) {  // else a division can be spared, which is half of what a lane computes
+      const std::uint32_t across = (columns + tile - 1) / tile;
+      above = block / across;
+      before -= above * across;
+    }
+    return {before * tile + lane % tile, above * tile + lane / tile + 1};
+  }
+  // Of `of`, and of what asks whether there is such a place.
+  static INTERLACE_HOST_DEVICE operations work(std::uint32_t rows) {
+    return {.integer = rows > tile ? 28U : 12U, .special = rows > tile ? 3U : 0U};
+  }
+};
+
+template <class Rows>
+struct halo_jacobi_step {
+  static constexpr std::uint32_t threads = halo_jacobi_blocks::threads;
+  static constexpr std::uint32_t shared_bytes = sum_bytes(1);
+
+  Rows grid;
   reduced<double> norm;
   std::uint32_t columns = 0;
   std::uint32_t rows = 0;  // of this device
 
-  static std::uint64_t blocks(std::uint64_t columns, std::uint64_t rows) {
-    return (columns + tile - 1) / tile * ((rows + tile - 1) / tile);
-  }
-
   template <class Block>
   INTERLACE_KERNEL void operator()(Block& block) const {
-    const std::uint32_t across = (columns + tile - 1) / tile;
     const auto index = static_cast<std::uint32_t>(block.index());
     auto change = lane_state<float>(block);
     block.each([&](auto lane) {
-      const std::uint32_t x = index % across * tile + lane.index() % tile;
-      const std::uint32_t y = index / across * tile + lane.index() / tile + 1;
-      lane.compute(operation::integer, 12);
+      const auto [x, y] = halo_jacobi_blocks::of(index, lane.index(), columns, rows);
+      lane.compute(halo_jacobi_blocks::work(rows));
       if (x >= columns || y > rows) return;
-      const std::uint64_t i = std::uint64_t{y} * columns + x;
-      const float own = lane.load(a, i);
+      const std::uint64_t i = grid.row(y) + x;
+      const float own = lane.load(grid.now(), i);
       if (x == 0 || x == columns - 1) {
-        lane.store(next, i, own);
+        lane.store(grid.next(), i, own);
         return;
       }
-      const float sides = lane.load(a, i + 1) + lane.load(a, i - 1);
-      const float made = 0.25F * (sides + lane.load(a, i + columns) + lane.load(a, i - columns));
-      lane.store(next, i, made);
+      const float sides = lane.load(grid.now(), i + 1) + lane.load(grid.now(), i - 1);
+      const float made = 0.25F * (sides + lane.load(grid.now(), grid.row(y + 1) + x) +
+                                  lane.load(grid.now(), grid.row(y - 1) + x));
+      lane.store(grid.next(), i, made);
       const float difference = made - own;
       change[lane] = difference * difference;
-      lane.compute({.fp32 = 6, .integer = 10});
+      lane.compute({.fp32 = 6, .integer = Rows::place_operations});
     });
     add_sums(block, norm, 1, change);
   }
+};
+
+// What the grid starts with: values that differ from their neighbours', exact in single precision.
+inline float halo_jacobi_value(std::uint64_t row, std::uint64_t column) {
+  return static_cast<float>((row * 7919 + column * 104729) % 1021) / 1024.0F;
+}
+
+struct halo_jacobi_grid {
+  std::uint32_t rows = 0;     // of all devices
+  std::uint32_t columns = 0;  // at least 3
+
+  std::uint64_t points() const { return std::uint64_t{rows} * columns; }
+};
+
+// Subscribers where every device needs the row before its own and the row behind them, of a grid
+// whose rows are periodic.
+inline kernel::region_options with_ring(kernel::region_options options,
+                                        const halo_jacobi_grid& grid) {
+  const auto& cut = options.boundaries;
+  const auto devices = static_cast<std::uint32_t>(cut.size()) - 1;
+  options.subscribers.assign(devices, {});
+  for (std::uint32_t d = 0; d < devices; ++d) {
+    if (cut[d] == cut[d + 1]) continue;
+    const std::uint64_t first = cut[d] / grid.columns;
+    const std::uint64_t last = cut[d + 1] / grid.columns;  // exclusive
+    const std::array<std::uint64_t, 2> needed{(first + grid.rows - 1) % grid.rows,
+                                              last % grid.rows};
+    for (const std::uint64_t row : needed) {
+      const std::uint64_t begin = row * grid.columns;
+      const auto above = std::upper_bound(cut.begin(), cut.end(), begin);
+      const auto owner = static_cast<std::uint32_t>(above - cut.begin()) - 1;
+      if (owner == d) continue;
+      std::vector<subscriber_range>& to = options.subscribers[owner];
+      const auto known = std::find_if(to.begin(), to.end(),
+                                      [&](const subscriber_range& r) { return r.begin == begin; });
+      if (known == to.end()) {
+        to.push_back({begin, begin + grid.columns, 1U << d});
+      } else {
+        known->devices |= 1U << d;
+      }
+    }
+  }
+  return options;
+}
+
+// In the buffer that the first exchange fills, the rows that a device gets are no numbers, so that
+// one that does not arrive, or is read too early, shows in all that it touches.
+template <class Node>
+class halo_jacobi {
+ public:
+  // `options.boundaries`: device d owns the points [boundaries[d], boundaries[d + 1]), whole rows.
+  // Throws usage_error for a grid that cannot be.
+  halo_jacobi(Node& node, const halo_jacobi_grid& grid, const kernel::region_options& options)
+      : node_(node),
+        grid_(grid),
+        boundaries_(options.boundaries),
+        points_(node.template create_region<float>(with_ring(options, checked(grid, options)))),
+        norm_(node.template create_reduction<double, combine::add>(1, 64)) {
+    start_.reserve(grid.points());
+    for (std::uint32_t row = 0; row < grid.rows; ++row) {
+      for (std::uint32_t x = 0; x < grid.columns; ++x) start_.push_back(halo_jacobi_value(row, x));
+    }
+    reset();
+  }
+
+  // The first values again.
+  void reset() {
+    node_.set_front(points_, start_);
+    const std::vector<float> nothing(grid_.columns, std::numeric_limits<float>::quiet_NaN());
+    for (std::uint32_t d = 0; d < node_.devices(); ++d) {
+      const ring_rows rows = rows_of(d);
+      if (own_rows(d) == 0 || own_rows(d) == grid_.rows || rows.grid.back == nullptr) continue;
+      for (const std::uint32_t y : {0U, own_rows(d) + 1}) {
+        node_.upload(local<float>{rows.grid.back + rows.row(y), grid_.columns}, nothing);
+      }
+    }
+    node_.set_front(norm_, std::vector<double>{0.0});
+  }
+
+  // The residual is always tracked, as in the program.
+  void enqueue_iteration(bool /*track_residual*/) {
+    using step = halo_jacobi_step<ring_rows>;
+    constexpr std::uint32_t tile = halo_jacobi_blocks::tile;
+    for (std::uint32_t d = 0; d < node_.devices(); ++d) {
+      const std::uint32_t rows = own_rows(d);
+      node_.launch(
+          d, step{rows_of(d), node_.view(norm_, d), grid_.columns, rows},
+          {halo_jacobi_blocks::count(grid_.columns, rows), step::threads, step::shared_bytes},
+          points_,
+          kernel::block_mapping::stencil(boundaries_[d], grid_.columns, grid_.columns, rows, tile,
+                                         tile));
+    }
+    node_.exchange(points_, norm_);
+  }
+
+  // The grid as device `device` holds it: its own rows and their neighbours are current.
+  std::vector<float> result(std::uint32_t device) const { return node_.front(points_, device); }
+
+  // The root of the sum of the squares of the last iteration's changes.
+  double residual() const { return std::sqrt(node_.front(norm_, 0)[0]); }
+
+ private:
+  static const halo_jacobi_grid& checked(const halo_jacobi_grid& grid,
+                                         const kernel::region_options& options) {
+    if (grid.rows == 0 || grid.columns < 3) {
+      throw usage_error("a grid of " + std::to_string(grid.rows) + " x " +
+                        std::to_string(grid.columns) +
+                        " points cannot be used; give at least a row of 3");
+    }
+    check_planes(options.boundaries, grid.columns);
+    return grid;
+  }
+
+  std::uint32_t first_row(std::uint32_t d) const {
+    return static_cast<std::uint32_t>(boundaries_[d] / grid_.columns);
+  }
+  std::uint32_t own_rows(std::uint32_t d) const { return first_row(d + 1) - first_row(d); }
+  ring_rows rows_of(std::uint32_t d) const {
+    return {node_.view(points_, d), grid_.columns, first_row(d), grid_.rows};
+  }
+
+  Node& node_;
+  halo_jacobi_grid grid_;
+  std::vector<float> start_;
+  std::vector<std::uint64_t> boundaries_;
+  kernel::region<float> points_;
+  kernel::reduction<double, combine::add> norm_;
 };
 
 }  // namespace interlace::workload

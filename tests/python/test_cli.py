@@ -44,12 +44,12 @@ WRONG: list[tuple[list[str], str]] = [
     (
         ["study"],
         "study needs the name of a workload; there are pagerank, jacobi, sssp, als, ct, diffusion, "
-        "eqwp, hit",
+        "eqwp, hit, halo-jacobi",
     ),
     (
         ["study", "pgerank"],
         "there is no workload 'pgerank' (did you mean pagerank?); there are pagerank, jacobi, "
-        "sssp, als, ct, diffusion, eqwp, hit",
+        "sssp, als, ct, diffusion, eqwp, hit, halo-jacobi",
     ),
     (
         [*STUDY, "--mechanisms", "bulk-copy,inlin"],
@@ -67,7 +67,7 @@ WRONG: list[tuple[list[str], str]] = [
         [*STUDY, "--gpu", "2"],
         "there is no option '--gpu' (did you mean --gpus?); there are --data, --rmat, "
         "--edge-factor, --cage, --crawl, --rgg, --seed, --iterations, --tolerance, --damping, "
-        "--rows, --half-bandwidth, --halo, --kernel, --subscribe, "
+        "--rows, --columns, --half-bandwidth, --halo, --kernel, --subscribe, "
         "--source, --users, --items, --ratings, --rank, --lambda, --method, --rate, "
         "--size, --dimensions, --equation, --angles, --detectors, --subsets, --smoothing, "
         "--machine, --gpus, --mechanisms, --split, --chunks, --threads, --warmup, --repeats, "

@@ -20,6 +20,7 @@ TINY = {
     "sssp": ("--rmat", 8, "--iterations", 4),
     "als": ("--users", 90, "--items", 60, "--ratings", 700, "--iterations", 1),
     "ct": ("--size", 16, "--angles", 12, "--subsets", 2, "--iterations", 1),
+    "halo-jacobi": ("--rows", 12, "--columns", 100, "--iterations", 2),
 }
 SLABS = ("--size", 16, "--iterations", 2)  # of whatever else is on a grid
 REASONS = ("window", "payload", "entries", "release", "load", "atomic", "timeout")

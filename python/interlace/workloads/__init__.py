@@ -21,6 +21,7 @@ from interlace.workloads.base import (
 from interlace.workloads.ct import Ct
 from interlace.workloads.diffusion import Diffusion
 from interlace.workloads.eqwp import Eqwp
+from interlace.workloads.halo_jacobi import HaloJacobi
 from interlace.workloads.hit import Hit
 from interlace.workloads.jacobi import Jacobi
 from interlace.workloads.pagerank import Pagerank
@@ -35,6 +36,7 @@ __all__ = [
     "Diffusion",
     "Eqwp",
     "Event",
+    "HaloJacobi",
     "Hit",
     "Inputs",
     "Jacobi",
@@ -51,7 +53,8 @@ __all__ = [
 ]
 
 WORKLOADS: dict[str, type[Workload]] = {
-    workload.name: workload for workload in (Pagerank, Jacobi, Sssp, Als, Ct, Diffusion, Eqwp, Hit)
+    workload.name: workload
+    for workload in (Pagerank, Jacobi, Sssp, Als, Ct, Diffusion, Eqwp, Hit, HaloJacobi)
 }
 
 

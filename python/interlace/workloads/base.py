@@ -187,6 +187,7 @@ class Inputs:
     seed: int | None = None
     damping: float | None = None
     rows: int | None = None
+    columns: int | None = None
     half_bandwidth: int | None = None
     halo: bool | None = None
     kernel: str | None = None
@@ -242,6 +243,7 @@ class Workload(ABC):
     default_iterations: ClassVar[int] = DEFAULT_ITERATIONS
     kernels: ClassVar[tuple[str, ...]] = ()  # that do the same, the default first
     subscribes: ClassVar[tuple[str, ...]] = ("all", "needed")  # where it is an option
+    shows_phases: ClassVar[bool] = False  # whether a study says what its copies take for themselves
 
     def __init__(self, data_name: str, source: str, inputs: Inputs) -> None:
         self.data_name = data_name

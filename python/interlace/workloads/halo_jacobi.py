@@ -1,0 +1,183 @@
+"""Jacobi for Laplace's equation on a grid whose halos go round a ring of GPUs, float32."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Self
+
+from interlace.errors import UserError
+from interlace.limits import Work
+from interlace.mechanisms import ELEMENT_BYTES, RANGE_COLLECTIVES
+from interlace.workloads.base import Case, Counted, Inputs, Reference, Wire, Workload
+from interlace.workloads.slabs import cut_planes
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+DEFAULT_ROWS = 32
+DEFAULT_COLUMNS = 1 << 13
+MOST_ROWS = 1 << 20
+MOST_COLUMNS = 1 << 30
+
+FLOAT32_ROUNDING = 2.0**-24
+ROUNDINGS = 3  # of a point in an iteration: the sums; a quarter of them is exact
+
+# Bytes a point for the reference: two grids in float64 and what a row is made with.
+REFERENCE_BYTES = 24
+CACHED_COLUMNS = 1 << 14  # of which the reference makes all rows before it goes on
+# Counts grow in proportion to columns, in steps that begin every row at the same place of a sector.
+COUNTED_COLUMNS = 2048
+
+
+class HaloJacobi(Workload):
+    """Jacobi for Laplace's equation on a grid whose halos go round a ring of GPUs, float32."""
+
+    name = "halo-jacobi"
+    summary = "Jacobi on a grid, halos round a ring of GPUs; --rows N, --columns N"
+    options = ("rows", "columns")
+    function = "run_halo_jacobi"
+    values_are = "grids"
+    element = "point"
+    shows_phases = True
+
+    def __init__(self, rows: int, columns: int, inputs: Inputs) -> None:
+        source = "generated, values that differ from their neighbours'"
+        super().__init__(f"laplace-{rows}x{columns}", source, inputs)
+        self.rows, self.columns = rows, columns
+
+    @classmethod
+    def check_data(cls, inputs: Inputs) -> None:
+        rows, columns = cls._asked(inputs)
+        if not 1 <= rows <= MOST_ROWS:
+            raise UserError(f"--rows {rows}: give a number from 1 to {MOST_ROWS}")
+        if not 3 <= columns <= MOST_COLUMNS:
+            raise UserError(f"--columns {columns}: give a number from 3 to {MOST_COLUMNS}")
+
+    @staticmethod
+    def _asked(inputs: Inputs) -> tuple[int, int]:
+        rows = DEFAULT_ROWS if inputs.rows is None else inputs.rows
+        return rows, DEFAULT_COLUMNS if inputs.columns is None else inputs.columns
+
+    @classmethod
+    def load(cls, inputs: Inputs, cuda: Any | None) -> Self:  # noqa: ARG003
+        from interlace import reading
+
+        rows, columns = cls._asked(inputs)
+        needed = REFERENCE_BYTES * rows * columns
+        reading.require_memory(needed, f"a grid of {rows} x {columns} points", "grid")
+        return cls(rows, columns, inputs)
+
+    @property
+    def size(self) -> str:
+        return f"{self.rows} x {self.columns} points, halo"
+
+    def parameters(self) -> dict[str, Any]:
+        return {
+            "points": self.rows * self.columns,
+            "rows": self.rows,
+            "columns": self.columns,
+            "message_bytes": ELEMENT_BYTES * self.columns,
+        }
+
+    def boundaries(self, gpus: int) -> Sequence[int]:
+        return cut_planes(self.rows, self.columns, gpus)
+
+    def largest_part(self, gpus: int) -> int:
+        # The first row and the last one go to different GPUs.
+        return min(super().largest_part(gpus), ELEMENT_BYTES * self.columns)
+
+    @property
+    def collectives(self) -> tuple[str, ...]:
+        return RANGE_COLLECTIVES
+
+    def arguments(self) -> tuple[Any, ...]:
+        return self.rows, self.columns
+
+    def held(self, case: Case, device: int) -> slice | NDArray[np.intp]:
+        import numpy as np
+
+        cut = self.boundaries(case.gpus)
+        first, behind = cut[device] // self.columns, cut[device + 1] // self.columns
+        if first == behind:
+            return slice(0, 0)
+        rows = sorted({row % self.rows for row in range(first - 1, behind + 1)})
+        if rows[-1] - rows[0] + 1 == len(rows):
+            return slice(rows[0] * self.columns, (rows[-1] + 1) * self.columns)
+        of_a_row = np.arange(self.columns)
+        return np.concatenate([row * self.columns + of_a_row for row in rows])
+
+    def count(self, core: Any, case: Case, iterations: int, cache_bytes: int = 0) -> Counted:
+        # The host takes long for a large grid. Beyond the L2, what narrow ones count goes on in
+        # proportion.
+        least = min(end - begin for begin, end in pairwise(self.boundaries(case.gpus)))
+        turns = self.columns // COUNTED_COLUMNS
+        if turns <= 2 or 2 * ELEMENT_BYTES * least <= cache_bytes:
+            return super().count(core, case, iterations, cache_bytes)
+
+        def narrow(turns: int) -> Counted:
+            grid = copy.copy(self)
+            grid.columns = turns * COUNTED_COLUMNS + self.columns % COUNTED_COLUMNS
+            return Workload.count(grid, core, case, iterations)
+
+        one, two = narrow(1), narrow(2)
+        more = turns - 2
+
+        def wide(at_one: int | None, at_two: int | None) -> int | None:
+            if at_one is None or at_two is None:
+                return None
+            return at_two + more * (at_two - at_one)
+
+        wire = Wire(
+            wide(one.wire.useful, two.wire.useful), None, wide(one.wire.wasted, two.wire.wasted)
+        )
+        work = {name: it.after(one.work.get(name, Work()), more) for name, it in two.work.items()}
+        return Counted(wire, work)
+
+    def reference(self, iterations: int) -> Reference:
+        import numpy as np
+
+        values = solve(start(self.rows, self.columns), iterations).ravel()
+        return Reference(values, np.broadcast_to(np.float64(1), values.shape))
+
+    # Values are from 0 to 1, and an error is relative to 1: the mean of four is no larger than the
+    # largest of them, and passes the errors before it on no larger than they were. An iteration
+    # adds the roundings of its sums, which do not depend on each other and cancel to about the root
+    # of their number times one. Four times that is beyond the largest of very many points. What a
+    # lost or a late row does is far above: it is wrong by its change in an iteration.
+    def allowed_error(self) -> float:
+        return 4 * FLOAT32_ROUNDING * math.sqrt(ROUNDINGS * self.iterations)
+
+
+def start(rows: int, columns: int) -> NDArray[np.float64]:
+    """The first values, [row][column]: those of src/workload/halo_jacobi.hpp."""
+    import numpy as np
+
+    across = np.arange(columns, dtype=np.int64) * 104729
+    values = np.empty((rows, columns))
+    for row, own in enumerate(values):
+        np.divide((across + row * 7919) % 1021, 1024, out=own)
+    return values
+
+
+def solve(values: NDArray[np.float64], iterations: int) -> NDArray[np.float64]:
+    """The values after so many iterations; rows are periodic, the outer columns stay."""
+    import numpy as np
+
+    now, after = values.copy(), values.copy()  # the outer columns of both stay
+    for _ in range(iterations):
+        for begin in range(1, values.shape[1] - 1, CACHED_COLUMNS):
+            here = slice(begin, min(begin + CACHED_COLUMNS, values.shape[1] - 1))
+            for row, own in enumerate(now):
+                made = after[row, here]
+                np.add(
+                    own[here.start - 1 : here.stop - 1], own[here.start + 1 : here.stop + 1], made
+                )
+                made += now[row - 1, here]
+                made += now[(row + 1) % len(now), here]
+                made /= 4
+        now, after = after, now
+    return now
