@@ -30,7 +30,7 @@ struct CUstream_st;
 /* The interface that this header describes. A library with the same or a higher number has all of
  * it: what is there never changes its meaning, functions and members at ends of structures are
  * added. */
-#define INTERLACE_COPY_ABI 2
+#define INTERLACE_COPY_ABI 3
 
 typedef enum interlace_result {
   INTERLACE_SUCCESS = 0,
@@ -97,6 +97,29 @@ INTERLACE_EXPORT interlace_result interlace_copier_all_gather_async(
 INTERLACE_EXPORT interlace_result interlace_copier_all_to_all_async(
     interlace_copier* copier, int gpu, const void* const* send, void* const* receive,
     size_t participants, size_t bytes, struct CUstream_st* stream);
+
+/* What an all-reduce combines, and how; interlace::reduced_type and interlace::reduce_by. */
+typedef enum interlace_element {
+  INTERLACE_FLOAT32 = 0,
+  INTERLACE_FLOAT64 = 1,
+  INTERLACE_FLOAT16 = 2,
+  INTERLACE_BFLOAT16 = 3,
+  INTERLACE_INT32 = 4,
+  INTERLACE_INT64 = 5
+} interlace_element;
+typedef enum interlace_reduction {
+  INTERLACE_SUM = 0,
+  INTERLACE_MIN = 1,
+  INTERLACE_MAX = 2
+} interlace_reduction;
+
+/* `count` elements of each participant, as interlace::copier::all_reduce_async has it; a library
+ * that was built without nvcc answers INTERLACE_INVALID_ARGUMENT. Since number 3 of the interface.
+ */
+INTERLACE_EXPORT interlace_result interlace_copier_all_reduce_async(
+    interlace_copier* copier, int gpu, const void* const* send, void* const* receive,
+    size_t participants, size_t count, interlace_element type, interlace_reduction by,
+    struct CUstream_st* stream);
 
 /* What the first large message would do: contexts on all GPUs, access between them. */
 INTERLACE_EXPORT interlace_result interlace_copier_prepare(interlace_copier* copier);

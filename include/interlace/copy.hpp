@@ -26,8 +26,9 @@
 //
 // Copies that belong together are given at once, as a batch: they are planned together, so that
 // none takes a link that another one needs, and messages behind one port follow each other in an
-// order in which no two senders meet. All-gathers and all-to-alls are batches (what the paper names
-// as future work, section 6). A batch is ordered like one copy; one process has all its GPUs.
+// order in which no two senders meet. All-gathers and all-to-alls are batches, and an all-reduce is
+// two with kernels between (what the paper names as future work, section 6). A batch is ordered
+// like one copy; one process has all its GPUs.
 //
 // The first large message makes contexts on the other GPUs (some hundred MB of each one's memory)
 // and may take a second; `prepare` does that ahead. A GPU reset (cudaDeviceReset) ends all copies.
@@ -111,6 +112,14 @@ struct copy_statistics {
   std::uint64_t staging_bytes = 0;  // reserved, all places together
 };
 
+// What an all-reduce combines, and how. Integers are signed, and their sums wrap. Numbers of 16
+// bits are added as 32-bit ones and rounded once. Of a number and a NaN the least and the greatest
+// is the number.
+enum class reduced_type : std::uint8_t { float32, float64, float16, bfloat16, int32, int64 };
+inline constexpr std::size_t reduced_types = 6;
+enum class reduce_by : std::uint8_t { sum, min, max };
+inline constexpr std::size_t reduce_kinds = 3;
+
 // One copy of a batch.
 struct batch_copy {
   void* dst = nullptr;
@@ -155,6 +164,17 @@ class copier {
   // which receives it as its block i at receive[j]. Throws as all_gather_async.
   void all_to_all_async(std::span<const void* const> send, std::span<void* const> receive,
                         std::size_t bytes, CUstream_st* stream);
+  // Of 1 to 16 participants number i has `count` elements at send[i], and all of them receive what
+  // these are combined to, at receive[i], which is send[i] or overlaps none. Both are in the memory
+  // of one GPU. Elements are combined in the participants' order, so that all of them receive the
+  // same bits, in every run. Each combines its part: a batch of copies brings it the others', into
+  // staging memory, and another batch takes the result to them; messages for which half of the
+  // staging memory is too little go in pieces, of which one is combined while the next one is
+  // copied. Captured, pieces follow each other. Throws usage_error for buffers that are not so, and
+  // where the library was built without nvcc; device_error where there is no staging memory left or
+  // the GPUs cannot be used together; else as copy_batch_async.
+  void all_reduce_async(std::span<const void* const> send, std::span<void* const> receive,
+                        std::size_t count, reduced_type type, reduce_by by, CUstream_st* stream);
   // What the first large message would do: contexts, access between GPUs, the machine's links.
   void prepare();
   copy_statistics statistics() const;
@@ -171,6 +191,8 @@ void all_gather_async(std::span<const void* const> send, std::span<void* const> 
                       std::size_t bytes, CUstream_st* stream);
 void all_to_all_async(std::span<const void* const> send, std::span<void* const> receive,
                       std::size_t bytes, CUstream_st* stream);
+void all_reduce_async(std::span<const void* const> send, std::span<void* const> receive,
+                      std::size_t count, reduced_type type, reduce_by by, CUstream_st* stream);
 copier& process_copier();
 
 }  // namespace interlace

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from interlace.copying import all_gather, all_to_all, copy
+    from interlace.copying import all_gather, all_reduce, all_to_all, copy
     from interlace.loading import load, save
     from interlace.regions import DeviceArray, Group, Region
     from interlace.tuning import Candidate, Impossible, tune, tune_space
@@ -17,6 +17,7 @@ __all__ = [
     "Impossible",
     "Region",
     "all_gather",
+    "all_reduce",
     "all_to_all",
     "copy",
     "load",
@@ -24,7 +25,7 @@ __all__ = [
     "tune",
     "tune_space",
 ]
-_COPYING = ("all_gather", "all_to_all", "copy")
+_COPYING = ("all_gather", "all_reduce", "all_to_all", "copy")
 _REGIONS = ("DeviceArray", "Group", "Region")
 _LOADING = ("load", "save")
 

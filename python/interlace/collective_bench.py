@@ -1,4 +1,4 @@
-"""`interlace bench collective`: all-gathers and all-to-alls as planned copies, beside NCCL's."""
+"""`interlace bench collective`: collectives as planned copies, beside NCCL's."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from interlace.copy_bench import (
     FORMAT,
     METHODS,
     METHODS_HELP,
+    PLAIN,
     Results,
     Row,
     figure_columns,
@@ -34,8 +35,15 @@ from interlace.shared_options import ResultsFile, count_option
 from interlace.turns import turn
 from interlace.workloads import RunFailure, core_errors
 
-PATTERNS = ("all-gather", "all-to-all")
+REDUCE = "all-reduce"
+PATTERNS = ("all-gather", "all-to-all", REDUCE)
+FLOAT32 = 4  # bytes
 DEFAULT_LEAST, DEFAULT_MOST = "1M", "256M"
+
+
+def messages_of(pattern: str, gpus: int) -> int:
+    """How many blocks GPUs send to each other: of an all-reduce, summands and then sums."""
+    return gpus * (gpus - 1) * (2 if pattern == REDUCE else 1)
 
 
 def _print(results: Results, gpus: int, left_out: str | None) -> None:
@@ -54,6 +62,11 @@ def _print(results: Results, gpus: int, left_out: str | None) -> None:
     foot = [
         "size: of the block that each GPU sends to each other; time: from the first call until all "
         f"have arrived, the median of {results.repeats}.",
+        *(
+            [f"{REDUCE}: sums of float32; each GPU has {gpus} blocks, of which it adds one."]
+            if any(row.pattern == REDUCE for row in rows)
+            else []
+        ),
         "of a GPU: what each one sends to others in a second (the bus bandwidth of nccl-tests).",
         *left_out_line(left_out),
     ]
@@ -97,15 +110,21 @@ def collective_command(
     ] = None,
     json_file: ResultsFile = None,
 ) -> None:
-    """All-gathers and all-to-alls: as copies that are planned together, as plain copies, by NCCL.
+    """Collectives: as copies that are planned together, as plain copies, by NCCL.
 
-    Methods take turns. The bytes of the first and the last repeat are compared.
+    An all-reduce is of sums of float32, and has no plain copies. Methods take turns. The bytes of
+    the first and the last repeat are compared, sums with those of the host in double precision.
     """
     from interlace import files
 
     wanted = names_of("--patterns", patterns, PATTERNS, "collective")
     named = None if methods is None else names_of("--methods", methods, METHODS, "method")
     sizes = sizes_between(begin, end, factor, DEFAULT_FACTOR)
+    if named == [PLAIN] and REDUCE in wanted:
+        raise UserError(f"--methods {PLAIN}: a plain copy is no {REDUCE}; name another method too")
+    odd = [size for size in sizes if size % FLOAT32]
+    if odd and REDUCE in wanted:
+        raise UserError(f"--begin {begin}: blocks of an {REDUCE} have a multiple of 4 bytes")
     asked = whole("--gpus", gpus, 2)
     times = whole("--repeats", repeats, 1) or DEFAULT_REPEATS
     before = DEFAULT_WARMUP if (given := whole("--warmup", warmup, 1)) is None else given
@@ -123,10 +142,11 @@ def collective_command(
     try:
         with progress(f"collectives on {node.machine_name}", len(wanted) * len(sizes)) as tick:
             for name in wanted:
+                can = [method for method in by if method != PLAIN or name != REDUCE]
                 for size in sizes:
                     with turn(), core_errors(node.cuda, f"{name} of {size_text(size)}"):
-                        found = node.cuda.measure_collective(name, count, size, by, before, times)
-                    rows += rows_of(name, size, count * (count - 1), found)
+                        found = node.cuda.measure_collective(name, count, size, can, before, times)
+                    rows += rows_of(name, size, messages_of(name, count), found)
                     tick()
     except RunFailure as failure:
         typer.echo(f"interlace: {failure}", err=True)

@@ -4,6 +4,7 @@
     interlace.copy(pinned, on_gpu, stream)
     interlace.all_gather(outputs, inputs)  # lists: an array of each GPU
     interlace.all_to_all(outputs, inputs)
+    interlace.all_reduce(outputs, inputs)
 
 Arrays are those of PyTorch, CuPy, NumPy, whatever else has `__cuda_array_interface__`, DLPack or
 the buffer protocol. What C++ promises of order, captures and memory (interlace/copy.hpp) holds
@@ -31,11 +32,13 @@ SHARED_OBJECT = "libinterlace.so"
 DEFAULT_STREAMS = (0, 1, 2)  # numbers that mean another stream on each GPU
 
 # Of interlace/copy.h.
-ABI = 2
+ABI = 3
 INVALID = (1, 2, 3)  # results that are the caller's: an argument, a setting, no GPU
 OUT_OF_MEMORY = 5
 CURRENT_GPU = -1
 PAGE_LOCKED, PAGEABLE, MANAGED = -1, -2, -3
+ELEMENTS = ("float32", "float64", "float16", "bfloat16", "int32", "int64")
+REDUCTIONS = ("sum", "min", "max")
 
 
 class _Statistics(ctypes.Structure):
@@ -80,6 +83,14 @@ def _library() -> Any:
                 ctypes.c_int,
             )
             for collective in ("all_gather", "all_to_all")
+        ),
+        (
+            "interlace_copier_all_reduce_async",
+            [
+                *(pointer, ctypes.c_int, pointer, pointer, size, size),
+                *(ctypes.c_int, ctypes.c_int, pointer),
+            ],
+            ctypes.c_int,
         ),
         ("interlace_copier_statistics", [pointer, pointer, size], ctypes.c_int),
         ("interlace_memory_place", [pointer, size, pointer], ctypes.c_int),
@@ -441,10 +452,13 @@ def _participants(outputs: Any, inputs: Any, name: str) -> tuple[list[_Array], l
 
 
 def _collect(
-    name: str, to: list[_Array], sent: list[_Array], block_bytes: int, stream: Any
+    name: str, to: list[_Array], sent: list[_Array], of: tuple[int, ...], stream: Any
 ) -> None:
-    """Calls the library's collective, in the order of one stream or of all current ones."""
-    if block_bytes == 0:
+    """Calls the library's collective, in the order of one stream or of all current ones.
+
+    `of` is what it wants to know of the arrays, their size first.
+    """
+    if of[0] == 0:
         return
     library = _library()
     first = to[0]
@@ -473,7 +487,7 @@ def _collect(
             pointers(*(array.address for array in sent)),
             pointers(*(array.address for array in to)),
             len(to),
-            block_bytes,
+            *of,
             main[0],
         ),
     )
@@ -508,7 +522,7 @@ def all_gather(outputs: Any, inputs: Any, stream: Any = None) -> None:
                 f"output {k} has {output.bytes} bytes; all_gather of {len(sent)} inputs of "
                 f"{sent[0].bytes} needs {len(sent) * sent[0].bytes}"
             )
-    _collect("all_gather", to, sent, sent[0].bytes, stream)
+    _collect("all_gather", to, sent, (sent[0].bytes,), stream)
 
 
 def all_to_all(outputs: Any, inputs: Any, stream: Any = None) -> None:
@@ -530,7 +544,39 @@ def all_to_all(outputs: Any, inputs: Any, stream: Any = None) -> None:
         raise UserError(
             f"inputs of {elements} elements cannot be cut into a block for each of {len(sent)} GPUs"
         )
-    _collect("all_to_all", to, sent, sent[0].bytes // len(sent), stream)
+    _collect("all_to_all", to, sent, (sent[0].bytes // len(sent),), stream)
+
+
+def all_reduce(outputs: Any, inputs: Any, op: str = "sum", stream: Any = None) -> None:
+    """Combines the arrays of all GPUs, element by element, and brings the result to each of them.
+
+    `inputs` has an array on each GPU, `outputs` one on each in the same order and of the same size;
+    an output may be its GPU's input, and overlaps no other array. Elements are float32, float64,
+    float16, bfloat16, int32 or int64; `op` is "sum", "min" or "max". They are combined in the order
+    of the list: the outputs are the same bits on all GPUs, and in every run. Sums of 16-bit numbers
+    are added in float32 and rounded once; sums of integers wrap; of a number and a NaN, min and max
+    take the number. Parts wait in staging memory, which INTERLACE_COPY_STAGING bounds. All else is
+    as for `all_gather`.
+
+    Raises UserError also where this installation was built without nvcc.
+    """
+    to, sent = _participants(outputs, inputs, "all_reduce")
+    if op not in REDUCTIONS:
+        raise UserError(f"there is no reduction {op!r}; use one of {', '.join(REDUCTIONS)}")
+    if sent[0].dtype not in ELEMENTS:
+        raise UserError(
+            f"input 0 is {sent[0].dtype or 'of no dtype'}; all_reduce combines "
+            f"{', '.join(ELEMENTS)}"
+        )
+    for k, output in enumerate(to):
+        if output.bytes != sent[0].bytes:
+            raise UserError(
+                f"output {k} has {output.bytes} bytes and input 0 {sent[0].bytes}; give arrays of "
+                "one size"
+            )
+    count = sent[0].bytes // sent[0].width
+    of = (count, ELEMENTS.index(sent[0].dtype), REDUCTIONS.index(op))
+    _collect("all_reduce", to, sent, of, stream)
 
 
 def copy_statistics() -> dict[str, int | float]:

@@ -47,9 +47,15 @@ nb::list measure_collective(const std::string& pattern, std::uint32_t gpus, std:
                             std::vector<std::string> methods, std::uint32_t warmup,
                             std::uint32_t repeats) {
   run::collective_request request;
-  request.gather = pattern == "all-gather";
-  if (!request.gather && pattern != "all-to-all")
-    throw usage_error("unknown collective '" + pattern + "'; there are all-gather and all-to-all");
+  if (pattern == "all-gather")
+    request.pattern = run::collective_pattern::all_gather;
+  else if (pattern == "all-to-all")
+    request.pattern = run::collective_pattern::all_to_all;
+  else if (pattern == "all-reduce")
+    request.pattern = run::collective_pattern::all_reduce;
+  else
+    throw usage_error("unknown collective '" + pattern +
+                      "'; there are all-gather, all-to-all and all-reduce");
   request.gpus = gpus;
   request.bytes = bytes;
   request.methods = std::move(methods);
@@ -73,8 +79,8 @@ void bind_copies(nb::module_& module) {
   module.def(
       "measure_collective", &measure_collective, nb::arg("pattern"), nb::arg("gpus"),
       nb::arg("bytes"), nb::arg("methods"), nb::arg("warmup"), nb::arg("repeats"),
-      "An all-gather or all-to-all of blocks of `bytes` on the first GPUs, by each method in "
-      "turn; what comes back is as for measure_copies.");
+      "An all-gather, all-to-all or all-reduce of blocks of `bytes` on the first GPUs, by each "
+      "method in turn; what comes back is as for measure_copies.");
 }
 
 }  // namespace interlace::python

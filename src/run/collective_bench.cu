@@ -1,16 +1,15 @@
-#include <chrono>
 #include <memory>
 #include <numeric>
-#include <utility>
 
 #include "base/errors.hpp"
-#include "cuda/check.hpp"
 #include "cuda/library.hpp"
 #include "cuda/memory/memory.hpp"
 #include "cuda/transfer/nccl_library.hpp"
 #include "kernel/collective.hpp"
+#include "run/all_reduce_bench.hpp"
 #include "run/collective_bench.hpp"
 #include "run/sample_bytes.hpp"
+#include "run/take_turns.hpp"
 
 namespace interlace::run {
 
@@ -18,17 +17,22 @@ namespace {
 
 using kernel::collective_call;
 
+bool gathers(const collective_request& request) {
+  return request.pattern == collective_pattern::all_gather;
+}
+
 // One buffer for each GPU: of an all-gather, which is in place, the blocks of all; of an all-to-all
 // those that it sends, and behind them those that it receives.
 class arena {
  public:
-  explicit arena(const collective_request& request) : request_(request) {
+  explicit arena(const collective_request& request)
+      : request_(request), gathers_(gathers(request)) {
     const std::uint64_t all = request.gpus * request.bytes;
     for (std::uint32_t gpu = 0; gpu < request.gpus; ++gpu) {
       const auto number = static_cast<int>(gpu);
       const cuda::current_device on(number);
       buffers_.push_back(
-          static_cast<std::uint8_t*>(memory_.take(number, request.gather ? all : 2 * all)));
+          static_cast<std::uint8_t*>(memory_.take(number, gathers(request) ? all : 2 * all)));
       counts_.push_back(
           static_cast<unsigned long long*>(memory_.take(number, sizeof(unsigned long long))));
       load_sample_kernels(number);
@@ -38,10 +42,10 @@ class arena {
   std::uint8_t* base(std::size_t gpu) const { return buffers_[gpu]; }
   // What `from` sends to `to`, and where it arrives.
   std::uint8_t* sent(std::uint32_t from, std::uint32_t to) const {
-    return buffers_[from] + (request_.gather ? from : to) * request_.bytes;
+    return buffers_[from] + (gathers_ ? from : to) * request_.bytes;
   }
   std::uint8_t* received(std::uint32_t from, std::uint32_t to) const {
-    return buffers_[to] + (request_.gather ? from : request_.gpus + from) * request_.bytes;
+    return buffers_[to] + (gathers_ ? from : request_.gpus + from) * request_.bytes;
   }
 
   void prepare(std::uint64_t seed) const {
@@ -51,7 +55,7 @@ class arena {
         fill_with_poison(gpu, received(from, to), request_.bytes);
     });
     each([&](std::uint32_t from, std::uint32_t to) {
-      if (request_.gather && to != from) return;
+      if (gathers_ && to != from) return;
       fill_with_samples(static_cast<int>(from), sent(from, to), request_.bytes,
                         seed_of(seed, from, to));
     });
@@ -75,56 +79,17 @@ class arena {
 
  private:
   std::uint64_t seed_of(std::uint64_t seed, std::uint32_t from, std::uint32_t to) const {
-    return seed + 7919 * (from * request_.gpus + (request_.gather ? from : to));
+    return seed + 7919 * (from * request_.gpus + (gathers_ ? from : to));
   }
 
   const collective_request& request_;
+  bool gathers_;
   cuda::device_memory memory_;
   std::vector<std::uint8_t*> buffers_;
   std::vector<unsigned long long*> counts_;
 };
 
-class stream {
- public:
-  explicit stream(int gpu) {
-    const cuda::current_device on(gpu);
-    INTERLACE_CUDA_CHECK(cudaStreamCreateWithFlags(&made_, cudaStreamNonBlocking));
-  }
-  ~stream() { INTERLACE_CUDA_LOG(cudaStreamDestroy(made_)); }
-  stream(const stream&) = delete;
-  stream& operator=(const stream&) = delete;
-  stream(stream&&) = delete;
-  stream& operator=(stream&&) = delete;
-  cudaStream_t get() const { return made_; }
-
- private:
-  cudaStream_t made_ = nullptr;
-};
-
-// A way to run the collective.
-class method {
- public:
-  method() = default;
-  virtual ~method() = default;
-  method(const method&) = delete;
-  method& operator=(const method&) = delete;
-  method(method&&) = delete;
-  method& operator=(method&&) = delete;
-  virtual void enqueue() = 0;
-  void wait() const {
-    for (const auto& one : streams_) INTERLACE_CUDA_CHECK(cudaStreamSynchronize(one->get()));
-  }
-
- protected:
-  cudaStream_t add_stream(int gpu) {
-    return streams_.emplace_back(std::make_unique<stream>(gpu))->get();
-  }
-
- private:
-  std::vector<std::unique_ptr<stream>> streams_;
-};
-
-class plain_copies : public method {
+class plain_copies : public timed_method {
  public:
   plain_copies(const arena& on, std::uint64_t bytes) : bytes_(bytes) {
     on.each([&](std::uint32_t from, std::uint32_t to) {
@@ -148,10 +113,13 @@ class plain_copies : public method {
   std::vector<copy> copies_;
 };
 
-class batch : public method {
+class batch : public timed_method {
  public:
   batch(const arena& on, const collective_request& request, const std::string& by)
-      : by_(copier_of(by)), gather_(request.gather), bytes_(request.bytes), stream_(add_stream(0)) {
+      : by_(copier_of(by)),
+        gather_(gathers(request)),
+        bytes_(request.bytes),
+        stream_(add_stream(0)) {
     for (std::uint32_t gpu = 0; gpu < request.gpus; ++gpu) {
       send_.push_back(gather_ ? on.sent(gpu, gpu) : on.sent(gpu, 0));
       receive_.push_back(on.received(0, gpu));
@@ -173,15 +141,15 @@ class batch : public method {
   std::vector<void*> receive_;
 };
 
-class nccl : public method {
+class nccl : public timed_method {
  public:
   nccl(const arena& on, const collective_request& request)
       : communicators_(communicators_of(gpus_of(request.gpus))) {
     for (std::uint32_t gpu = 0; gpu < request.gpus; ++gpu) {
-      streams_.push_back(add_stream(static_cast<int>(gpu)));
+      add_stream(static_cast<int>(gpu));
       base_.push_back(on.base(gpu));
       plan_.calls.emplace_back();
-      if (request.gather) {
+      if (gathers(request)) {
         plan_.calls.back().push_back({collective_call::kind::all_gather, 0, 0, request.bytes});
         continue;
       }
@@ -198,7 +166,9 @@ class nccl : public method {
       }
     }
   }
-  void enqueue() override { communicators_.enqueue({{&plan_, base_}}, streams_); }
+  void enqueue() override {
+    communicators_.enqueue({{&plan_, base_}}, {streams().begin(), streams().end()});
+  }
 
  private:
   static std::vector<int> gpus_of(std::uint32_t count) {
@@ -210,7 +180,6 @@ class nccl : public method {
   const cuda::nccl_communicators& communicators_;
   kernel::collective_plan plan_;
   std::vector<void*> base_;
-  std::vector<cuda::opaque_stream> streams_;
 };
 
 }  // namespace
@@ -222,9 +191,9 @@ std::vector<copy_times> measure_collective(const collective_request& request) {
   std::iota(gpus.begin(), gpus.end(), 0);
   cuda::enable_peer_access(gpus);
   const cuda::current_device restore(0);
+  if (request.pattern == collective_pattern::all_reduce) return measure_all_reduce(request);
   const arena memory(request);
-  std::vector<copy_times> results;
-  std::vector<std::unique_ptr<method>> by;
+  timed_methods by;
   for (const std::string& name : request.methods) {
     if (name == "memcpy")
       by.push_back(std::make_unique<plain_copies>(memory, request.bytes));
@@ -232,26 +201,10 @@ std::vector<copy_times> measure_collective(const collective_request& request) {
       by.push_back(std::make_unique<nccl>(memory, request));
     else
       by.push_back(std::make_unique<batch>(memory, request, name));
-    results.push_back({name, {}, {}, 0});
   }
-  std::uint64_t seed = 1;
-  for (std::uint32_t repeat = 0; repeat < request.warmup + request.repeats; ++repeat) {
-    const bool verified = repeat == 0 || repeat + 1 == request.warmup + request.repeats;
-    for (std::size_t at = 0; at < results.size(); ++at) {
-      seed += 1'000'003;
-      if (verified) memory.prepare(seed);
-      const auto begin = std::chrono::steady_clock::now();
-      by[at]->enqueue();
-      const double call_s = seconds_since(begin);
-      by[at]->wait();
-      const double time_s = seconds_since(begin);
-      if (verified) results[at].wrong += memory.wrong(seed);
-      if (repeat < request.warmup) continue;
-      results[at].time_s.push_back(time_s);
-      results[at].call_s.push_back(call_s);
-    }
-  }
-  return results;
+  return take_turns(
+      request, by, [&](std::uint64_t seed) { memory.prepare(seed); },
+      [&](std::uint64_t seed) { return memory.wrong(seed); });
 }
 
 }  // namespace interlace::run

@@ -1,5 +1,5 @@
-// All-gathers and all-to-alls of all GPUs, timed: as a batch of copies over planned paths, as plain
-// copies, and by NCCL.
+// Collectives of all GPUs, timed: as batches of copies over planned paths, as plain copies, and by
+// NCCL.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,18 @@
 
 namespace interlace::run {
 
+enum class collective_pattern : std::uint8_t {
+  all_gather,  // each GPU's block to all
+  all_to_all,  // a block of its own to each
+  all_reduce,  // of a block for each GPU; all_reduce_bench.hpp
+};
+
 struct collective_request {
-  bool gather = true;       // each GPU's block to all; else a block of its own to each
+  collective_pattern pattern = collective_pattern::all_gather;
   std::uint32_t gpus = 0;   // the first ones of this machine
   std::uint64_t bytes = 0;  // of a block
-  // "memcpy": each message on a stream of its own, all at once; "nccl"; else as for messages.
+  // "memcpy": each message on a stream of its own, all at once, which is no all-reduce; "nccl";
+  // else as for messages.
   std::vector<std::string> methods{"memcpy", "auto"};
   std::uint32_t warmup = 3;
   std::uint32_t repeats = 20;

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <chrono>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -14,6 +13,7 @@
 #include "plan/copy_settings.hpp"
 #include "run/copy_bench.hpp"
 #include "run/sample_bytes.hpp"
+#include "run/take_turns.hpp"
 
 namespace interlace::run {
 
@@ -80,21 +80,8 @@ class channel {
 
 using channels = std::vector<std::unique_ptr<channel>>;
 
-// What copies all messages.
-class mover {
- public:
-  mover() = default;
-  virtual ~mover() = default;
-  mover(const mover&) = delete;
-  mover& operator=(const mover&) = delete;
-  mover(mover&&) = delete;
-  mover& operator=(mover&&) = delete;
-  virtual void enqueue() = 0;
-  virtual void wait() const = 0;
-};
-
 // A copy for each message, on its stream: the engine's, or without one CUDA's own.
-class copies : public mover {
+class copies : public timed_method {
  public:
   copies(const channels& of, copier* by) : of_(of), by_(by) {}
   void enqueue() override {
@@ -116,37 +103,21 @@ std::vector<cuda::nccl_message> nccl_messages_of(const channels& of) {
 }
 
 // One group of NCCL's, on a stream of each GPU.
-class nccl_group : public mover {
+class nccl_group : public timed_method {
  public:
   explicit nccl_group(const channels& of)
       : gpus_(cuda::nccl_messages::gpus_of(nccl_messages_of(of))),
         messages_(communicators_of(gpus_), nccl_messages_of(of)) {
-    for (const int gpu : gpus_) {
-      const cuda::current_device on(gpu);
-      cudaStream_t made = nullptr;
-      INTERLACE_CUDA_CHECK(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking));
-      streams_.push_back(made);
-    }
+    for (const int gpu : gpus_) add_stream(gpu);
   }
-  ~nccl_group() override {
-    for (cudaStream_t one : streams_) INTERLACE_CUDA_LOG(cudaStreamDestroy(one));
-  }
-  nccl_group(const nccl_group&) = delete;
-  nccl_group& operator=(const nccl_group&) = delete;
-  nccl_group(nccl_group&&) = delete;
-  nccl_group& operator=(nccl_group&&) = delete;
-  void enqueue() override { messages_.enqueue({streams_.begin(), streams_.end()}); }
-  void wait() const override {
-    for (cudaStream_t one : streams_) INTERLACE_CUDA_CHECK(cudaStreamSynchronize(one));
-  }
+  void enqueue() override { messages_.enqueue({streams().begin(), streams().end()}); }
 
  private:
   std::vector<int> gpus_;
   cuda::nccl_messages messages_;
-  std::vector<cudaStream_t> streams_;
 };
 
-std::unique_ptr<mover> mover_of(const std::string& method, const channels& of) {
+std::unique_ptr<timed_method> method_of(const std::string& method, const channels& of) {
   if (method == "nccl") return std::make_unique<nccl_group>(of);
   return std::make_unique<copies>(of, method == "memcpy" ? nullptr : &copier_of(method));
 }
@@ -195,33 +166,18 @@ std::vector<copy_times> measure_copies(const copy_request& request) {
   }
   for (const auto& one : of) load_sample_kernels(one->gpu());
   const cuda::current_device restore(of.front()->gpu());
-  std::vector<copy_times> results;
-  std::vector<std::unique_ptr<mover>> by;
-  for (const std::string& method : request.methods) {
-    by.push_back(mover_of(method, of));
-    results.push_back({method, {}, {}, 0});
-  }
-  std::uint64_t seed = 1;
-  for (std::uint32_t repeat = 0; repeat < request.warmup + request.repeats; ++repeat) {
-    const bool verified = repeat == 0 || repeat + 1 == request.warmup + request.repeats;
-    for (std::size_t method = 0; method < results.size(); ++method) {
-      seed += 1'000'003;
-      if (verified)
+  timed_methods by;
+  for (const std::string& method : request.methods) by.push_back(method_of(method, of));
+  return take_turns(
+      request, by,
+      [&](std::uint64_t seed) {
         for (std::size_t at = 0; at < of.size(); ++at) of[at]->prepare(seed + at);
-      const auto begin = std::chrono::steady_clock::now();
-      by[method]->enqueue();
-      const double call_s = seconds_since(begin);
-      by[method]->wait();
-      const double time_s = seconds_since(begin);
-      if (verified)
-        for (std::size_t at = 0; at < of.size(); ++at)
-          results[method].wrong += of[at]->wrong(seed + at);
-      if (repeat < request.warmup) continue;
-      results[method].time_s.push_back(time_s);
-      results[method].call_s.push_back(call_s);
-    }
-  }
-  return results;
+      },
+      [&](std::uint64_t seed) {
+        std::uint64_t wrong = 0;
+        for (std::size_t at = 0; at < of.size(); ++at) wrong += of[at]->wrong(seed + at);
+        return wrong;
+      });
 }
 
 }  // namespace interlace::run

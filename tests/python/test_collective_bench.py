@@ -23,19 +23,23 @@ def test_the_table_and_the_file(cuda: FakeCuda, run: Run, tmp_path: Path) -> Non
     assert "All bytes right." in ran.out
     methods = ["memcpy", "auto", "nccl"]
     assert cuda.collectives == [
-        (pattern, 4, size, methods, 1, 3)
-        for pattern in ("all-gather", "all-to-all")
+        (pattern, 4, size, methods[1:] if pattern == "all-reduce" else methods, 1, 3)
+        for pattern in ("all-gather", "all-to-all", "all-reduce")
         for size in (MIB, 4 * MIB)
     ]
     found = json.loads(file.read_text())
     assert found["benchmark"] == "collective"
     assert found["machine"]["nccl"] == "2.28.9"
-    assert [row["method"] for row in found["rows"]] == methods * 4
+    assert [row["method"] for row in found["rows"]] == methods * 4 + methods[1:] * 2
     first = found["rows"][0]
     assert first["messages"] == 12
     # of each GPU, as nccl-tests have it: three blocks, at 350 GB/s
     assert first["gb_per_s"] / 4 == pytest.approx(350)
     assert "350.00" in ran.out
+    last = found["rows"][-1]
+    assert last["messages"] == 24  # three blocks of each GPU to be added, and three sums
+    assert last["speedup"] is None  # a plain copy adds nothing
+    assert "all-reduce: sums of float32; each GPU has 4 blocks" in ran.out
 
 
 def test_nccl_is_left_out_where_there_is_none(cuda: FakeCuda, run: Run) -> None:
@@ -69,7 +73,9 @@ def test_a_gpu_that_fails(cuda: FakeCuda, run: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--patterns", "all-reduce"), "there is no collective 'all-reduce'"),
+        (("--patterns", "reduce"), "there is no collective 'reduce'"),
+        (("--methods", "memcpy"), "--methods memcpy: a plain copy is no all-reduce"),
+        (("-b", "1001"), "--begin 1001: blocks of an all-reduce have a multiple of 4 bytes"),
         (("--methods", "mpi"), "there is no method 'mpi'"),
         (("--gpus", "1"), "--gpus 1: give a number of at least 2"),
         (("--gpus", "5"), "--gpus 5: 4x"),

@@ -81,6 +81,25 @@ class Library:
     def interlace_copier_all_to_all_async(self, *call: Any) -> int:
         return self._collective("all_to_all", *call)
 
+    def interlace_copier_all_reduce_async(
+        self, copier: None, gpu: int, send: Any, receive: Any, participants: int, count: int,
+        element: int, by: int, stream: int,
+    ) -> int:  # fmt: skip
+        assert copier is None
+        assert len(send) == len(receive) == participants
+        if self.fails is not None:
+            return self.fails[0]
+        name = copying.ELEMENTS[element]
+        self.calls.append(("all_reduce", gpu, participants, count, name, by, stream))
+        dtype = np.dtype("uint16" if name == "bfloat16" else name)
+        arrays = [
+            np.frombuffer(ctypes.string_at(one, count * dtype.itemsize), dtype) for one in send
+        ]
+        result = (np.add, np.minimum, np.maximum)[by].reduce(arrays)
+        for one in receive:
+            ctypes.memmove(one, result.astype(dtype).ctypes.data, count * dtype.itemsize)
+        return 0
+
     def _collective(
         self, name: str, copier: None, gpu: int, send: Any, receive: Any, count: int, size: int,
         stream: int,
@@ -207,7 +226,7 @@ def on_gpu(framework: str, memory: Any, gpu: int) -> Any:
 
 
 def test_the_package_offers_it() -> None:
-    for name in ("copy", "all_gather", "all_to_all"):
+    for name in ("copy", "all_gather", "all_reduce", "all_to_all"):
         assert getattr(interlace, name) is getattr(copying, name)
         assert name in interlace.__all__
 
@@ -548,8 +567,47 @@ def test_collectives_are_in_order_on_the_current_streams_of_all_gpus(library: Li
     assert [call[0] for call in library.calls] == ["all_to_all"]
 
 
+@pytest.mark.parametrize("framework", ["torch", "cupy"])
+@pytest.mark.parametrize("name", [name for name in copying.ELEMENTS if name != "bfloat16"])
+def test_all_reduce_combines_the_arrays(library: Library, framework: str, name: str) -> None:
+    sent = [np.arange(9).astype(name) * (gpu + 1) - 5 for gpu in range(3)]
+    for k, op in enumerate(copying.REDUCTIONS):
+        outputs = [np.zeros(9, name) for _ in range(3)]
+        copying.all_reduce(
+            [on_gpu(framework, memory, gpu) for gpu, memory in enumerate(outputs)],
+            [on_gpu(framework, memory, gpu) for gpu, memory in enumerate(sent)],
+            *(() if k == 0 else (op,)),
+            stream=7,
+        )
+        assert library.calls.pop() == ("all_reduce", 0, 3, 9, name, k, 7)
+        wanted = (sum(sent), np.minimum.reduce(sent), np.maximum.reduce(sent))[k]
+        assert all(np.array_equal(one, wanted) for one in outputs)
+
+
+def test_all_reduce_in_place_and_of_pytorchs_own_type(library: Library) -> None:
+    tensors = [Tensor(np.full(4, 3, "uint16"), f"cuda:{gpu}", "bfloat16") for gpu in range(2)]
+    copying.all_reduce(tensors, tensors, "max", 7)
+    assert library.calls == [("all_reduce", 0, 2, 4, "bfloat16", 2, 7)]
+
+
+def test_what_all_reduce_refuses(library: Library) -> None:
+    arrays = [tensor(gpu) for gpu in range(2)]
+    with pytest.raises(UserError, match="no reduction 'mean'; use one of sum, min, max"):
+        copying.all_reduce(arrays, arrays, "mean")
+    odd = [tensor(gpu, dtype="uint8") for gpu in range(2)]
+    with pytest.raises(UserError, match="input 0 is uint8; all_reduce combines float32, "):
+        copying.all_reduce(odd, odd)
+    with pytest.raises(UserError, match="output 1 has 48 bytes and input 0 96"):
+        copying.all_reduce([arrays[0], tensor(1, 12)], arrays)
+    library.fails = (1, b"this library was built without nvcc")
+    with pytest.raises(UserError, match="built without nvcc"):
+        copying.all_reduce(arrays, arrays, stream=7)
+    assert library.calls == []
+
+
 def test_nothing_is_no_collective(library: Library) -> None:
     empty = [Tensor(values(0), f"cuda:{gpu}") for gpu in range(2)]
+    copying.all_reduce(empty, empty)
     copying.all_gather(empty, empty)
     copying.all_to_all(empty, empty)
     assert library.calls == []

@@ -53,6 +53,12 @@ void copier::all_to_all_async(std::span<const void* const> send, std::span<void*
                       stream);
 }
 
+void copier::all_reduce_async(std::span<const void* const> send, std::span<void* const> receive,
+                              std::size_t count, reduced_type type, reduce_by by,
+                              CUstream_st* stream) {
+  engine_->all_reduce({addresses_of(send), addresses_of(receive), count, type, by}, stream);
+}
+
 void copier::prepare() { engine_->prepare(); }
 
 copy_statistics copier::statistics() const { return engine_->statistics(); }
@@ -79,6 +85,11 @@ void all_gather_async(std::span<const void* const> send, std::span<void* const> 
 void all_to_all_async(std::span<const void* const> send, std::span<void* const> receive,
                       std::size_t bytes, CUstream_st* stream) {
   process_copier().all_to_all_async(send, receive, bytes, stream);
+}
+
+void all_reduce_async(std::span<const void* const> send, std::span<void* const> receive,
+                      std::size_t count, reduced_type type, reduce_by by, CUstream_st* stream) {
+  process_copier().all_reduce_async(send, receive, count, type, by, stream);
 }
 
 }  // namespace interlace

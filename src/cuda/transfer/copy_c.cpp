@@ -154,21 +154,32 @@ void copy_batch_on(interlace_copier* copier, int gpu, const interlace_batch_copy
   by.copy_batch_async(wanted, stream);
 }
 
-using collective = void (copier::*)(std::span<const void* const>, std::span<void* const>,
-                                    std::size_t, CUstream_st*);
-
-void collect_on(collective what, interlace_copier* copier, int gpu, const void* const* send,
-                void* const* receive, std::size_t participants, std::size_t bytes,
-                CUstream_st* stream) {
-  if (participants == 0 || bytes == 0) return;
+// Calls `what(copier, send, receive)` for a collective of as many elements or bytes.
+template <class Collective>
+void collect_on(interlace_copier* copier, int gpu, const void* const* send, void* const* receive,
+                std::size_t participants, std::size_t size, const Collective& what) {
+  if (participants == 0 || size == 0) return;
   if (send == nullptr || receive == nullptr)
     throw usage_error(
         std::string(send == nullptr ? "the buffers to send" : "the buffers to receive") +
         " of a collective are a null pointer");
   interlace::copier& by = of(copier);
   const on_gpu on(gpu);
-  (by.*what)({send, participants}, {receive, participants}, bytes, stream);
+  what(by, std::span(send, participants), std::span(receive, participants));
 }
+
+// The enumerations of the two interfaces have the same numbers.
+template <class Kind>
+Kind known(int number, std::size_t kinds, const char* what) {
+  if (number < 0 || static_cast<std::size_t>(number) >= kinds)
+    throw usage_error(std::string("there is no ") + what + " " + std::to_string(number) +
+                      " of an all-reduce");
+  return static_cast<Kind>(number);
+}
+static_assert(static_cast<int>(reduced_type::int64) == INTERLACE_INT64 &&
+              INTERLACE_INT64 + 1 == reduced_types);
+static_assert(static_cast<int>(reduce_by::max) == INTERLACE_MAX &&
+              INTERLACE_MAX + 1 == reduce_kinds);
 
 copy_options options_of(const char* const* settings) {
   std::vector<std::string> words;
@@ -312,8 +323,10 @@ interlace_result interlace_copier_all_gather_async(interlace_copier* copier, int
                                                    size_t participants, size_t bytes,
                                                    CUstream_st* stream) {
   return interlace::guarded([&] {
-    interlace::collect_on(&interlace::copier::all_gather_async, copier, gpu, send, receive,
-                          participants, bytes, stream);
+    interlace::collect_on(copier, gpu, send, receive, participants, bytes,
+                          [&](interlace::copier& by, auto from, auto to) {
+                            by.all_gather_async(from, to, bytes, stream);
+                          });
   });
 }
 
@@ -322,8 +335,27 @@ interlace_result interlace_copier_all_to_all_async(interlace_copier* copier, int
                                                    size_t participants, size_t bytes,
                                                    CUstream_st* stream) {
   return interlace::guarded([&] {
-    interlace::collect_on(&interlace::copier::all_to_all_async, copier, gpu, send, receive,
-                          participants, bytes, stream);
+    interlace::collect_on(copier, gpu, send, receive, participants, bytes,
+                          [&](interlace::copier& by, auto from, auto to) {
+                            by.all_to_all_async(from, to, bytes, stream);
+                          });
+  });
+}
+
+interlace_result interlace_copier_all_reduce_async(interlace_copier* copier, int gpu,
+                                                   const void* const* send, void* const* receive,
+                                                   size_t participants, size_t count,
+                                                   interlace_element type, interlace_reduction by,
+                                                   CUstream_st* stream) {
+  return interlace::guarded([&] {
+    const auto of = interlace::known<interlace::reduced_type>(
+        static_cast<int>(type), interlace::reduced_types, "element type");
+    const auto how = interlace::known<interlace::reduce_by>(static_cast<int>(by),
+                                                            interlace::reduce_kinds, "reduction");
+    interlace::collect_on(copier, gpu, send, receive, participants, count,
+                          [&](interlace::copier& with, auto from, auto to) {
+                            with.all_reduce_async(from, to, count, of, how, stream);
+                          });
   });
 }
 

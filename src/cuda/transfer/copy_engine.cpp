@@ -15,6 +15,8 @@
 #include <utility>
 
 #include "base/errors.hpp"
+#include "cuda/transfer/all_reduce.hpp"
+#include "cuda/transfer/reductions.hpp"
 #include "machine/copy_assumptions.hpp"
 #include "machine/discover.hpp"
 #include "plan/copy_profile.hpp"
@@ -127,16 +129,19 @@ struct copy_engine::parts {
   std::vector<std::vector<double>> direct_bytes_per_s;  // by ends; 0: there is no way
   plan_cache plans;
   graph_cache graphs;
+  reductions kernels;
   stream_executor streams;
   traffic_table traffic;
   traffic_user own_streams = random_number();
 
-  parts(const driver_table& driver, copy_machine found, const copy_options& options)
+  parts(const driver_table& driver, copy_machine found, const copy_options& options,
+        std::span<const std::byte> image)
       : all(driver),
         described(std::move(found)),
         direct((described.gpus.size() + 1) * (described.gpus.size() + 1) * size_classes),
         plans(described.described, described.gpus, options.staging_bytes),
         graphs(options.graphs),
+        kernels(all, image),
         streams(all),
         traffic(described.names, options.traffic_file.value_or(standard_traffic_file())) {
     index_of.resize(static_cast<std::size_t>(all.count()));
@@ -301,13 +306,14 @@ struct copy_engine::transfer {
 copy_engine::copy_engine(const driver_table& driver, const copy_options& options,
                          std::function<copy_machine()> find_machine,
                          std::function<void(const std::string&)> report,
-                         std::function<std::uint64_t()> clock)
+                         std::function<std::uint64_t()> clock, std::span<const std::byte> image)
     : driver_(driver),
       options_(options),
       find_machine_(std::move(find_machine)),
       report_(std::move(report)),
       threshold_bytes_(options.threshold_bytes.value_or(copy_threshold_bytes)),
-      clock_(std::move(clock)) {
+      clock_(std::move(clock)),
+      image_(image) {
   if (options.graphs == 0) throw usage_error("a copier keeps at least 1 graph");
   if (options.relays)
     for (const int place : *options.relays)
@@ -355,7 +361,7 @@ void copy_engine::make_parts() {
     for (const std::string& remark : found.remarks) report(remark);
     const bool one_path = found.gpus.size() < 2;
     if (found.gpus.empty() || (one_path && !found.hides_gpus)) return;
-    parts_ = std::make_unique<parts>(driver_, std::move(found), options_);
+    parts_ = std::make_unique<parts>(driver_, std::move(found), options_, image_);
     if (!one_path) take_profile(*parts_);
     if (!parts_->traffic.remark().empty()) report(parts_->traffic.remark());
     if (one_path && !parts_->traffic.shared()) {  // nobody would see its messages
@@ -482,6 +488,74 @@ void copy_engine::copy_batch(std::span<const batch_part> copies, CUstream_st* st
     }
   for (const batch_part& one : copies)
     if (one.bytes != 0) plainly(one.to, one.from, one.bytes, stream);
+}
+
+// Of the participants. Throws usage_error unless each has both buffers in one GPU's memory.
+std::vector<int> copy_engine::gpus_of(const parts& have, const all_reduce_call& what) const {
+  std::vector<int> gpus;
+  for (std::size_t at = 0; at < what.send.size(); ++at)
+    for (const bool sent : {true, false}) {
+      const memory_view seen = look_at(driver_, sent ? what.send[at] : what.receive[at],
+                                       what.count * bytes_of(what.type));
+      const std::string name =
+          std::string(sent ? "send" : "receive") + " buffer " + std::to_string(at);
+      const bool primary =
+          seen.origin != memory_origin::plain || have.all.gpu_of(seen.context) == seen.gpu;
+      if (seen.kind != memory_kind::gpu || have.all.of(seen.gpu) == nullptr || !primary)
+        throw usage_error(name +
+                          " of an all-reduce is not in the memory of a GPU; give memory of " +
+                          "cudaMalloc");
+      if (sent)
+        gpus.push_back(seen.gpu);
+      else if (seen.gpu != gpus.back())
+        throw usage_error(name + " of an all-reduce is on " + gpu_text(seen.gpu) +
+                          " and its send buffer on " + gpu_text(gpus.back()) +
+                          "; give both on one GPU");
+    }
+  return gpus;
+}
+
+void copy_engine::all_reduce(const all_reduce_call& what, CUstream_st* stream) {
+  check_all_reduce(what);
+  const std::uint64_t bytes = what.count * bytes_of(what.type);
+  if (bytes == 0 || what.send.empty()) return;
+  if (what.send.size() == 1) {
+    if (what.send[0] != what.receive[0]) copy(what.receive[0], what.send[0], bytes, stream);
+    return;
+  }
+  if (image_.empty())
+    throw usage_error(
+        "this library was built without nvcc, and has no kernels for an all-reduce; install the "
+        "CUDA toolkit and build it again");
+  parts* have = ready();
+  if (have == nullptr)
+    throw device_error(
+        "an all-reduce needs GPUs that copies over several paths can use; there are none here");
+  const beside_captures relaxed(driver_);
+  std::optional<in_context> any;  // for a thread that has not called CUDA yet
+  CUctx_st* current = nullptr;
+  if (driver_.current(&current) != driver_result::success || current == nullptr)
+    any.emplace(driver_, have->all.any());
+  transfer call({}, stream);
+  if (!ask_capture(call))
+    throw device_error("the driver does not tell whether the stream of an all-reduce is captured");
+  if (!ask_stream(*have, call))
+    throw usage_error("the stream of an all-reduce is of a context that is no GPU's primary one");
+  const std::vector<int> gpus = gpus_of(*have, what);
+  for (const int gpu : gpus) have->kernels.prepare(gpu);
+  const all_reduce_means by{have->all,
+                            have->kernels,
+                            have->streams,
+                            [&](int gpu) -> staging_pool& { return have->pool(gpu); },
+                            options_.staging_bytes,
+                            [&](std::span<const batch_part> copies) { copy_batch(copies, stream); },
+                            [&](CUgraph_st* graph, std::vector<placed_block> blocks) {
+                              give_to(*have, graph, std::move(blocks));
+                            }};
+  if (call.capturing)
+    capture_all_reduce(what, gpus, call.caller, by);
+  else
+    enqueue_all_reduce(what, gpus, call.caller, by);
 }
 
 copy_report copy_engine::carry(device_address to, device_address from, std::uint64_t bytes,
@@ -850,40 +924,43 @@ bool copy_engine::run(parts& have, transfer& call, copy_result& by) {
   return true;
 }
 
-// The copies become nodes of the caller's graph. The graph, and what is instantiated of it, owns
-// the staging memory.
-bool copy_engine::capture(parts& have, transfer& call) {
-  if (!stage(have, call)) return false;
+// The graph, and what is instantiated of it, owns the staging memory.
+void copy_engine::give_to(parts& have, CUgraph_st* graph, std::vector<placed_block> blocks) {
   struct owner {
     parts& of;
-    std::shared_ptr<planned_copy> plan;
-    std::vector<staging_pool::block> blocks;
+    std::vector<placed_block> blocks;
   };
-  auto owning = std::make_unique<owner>(owner{have, call.plan, call.blocks});
+  auto owning = std::make_unique<owner>(owner{have, std::move(blocks)});
   const auto release = [](void* data) {  // by the driver, which must not be called here
     const std::unique_ptr<owner> ended(static_cast<owner*>(data));
-    for (std::size_t index = 0; index < ended->blocks.size(); ++index)
-      ended->of.pool(ended->plan->program.buffers[index].place).give(ended->blocks[index], nullptr);
+    for (const placed_block& one : ended->blocks)
+      ended->of.pool(one.place).give(one.memory, nullptr);
     ended->of.captured.fetch_sub(1);
   };
   CUuserObject_st* object = nullptr;
-  try {
-    check(driver_,
-          driver_.user_object_create(&object, owning.get(), release, 1, user_object_unsynchronized),
-          "cuUserObjectCreate");
-  } catch (...) {
-    unstage(have, call, nullptr);
-    throw;
+  const int created =
+      driver_.user_object_create(&object, owning.get(), release, 1, user_object_unsynchronized);
+  if (created != driver_result::success) {
+    for (const placed_block& one : owning->blocks) have.pool(one.place).give(one.memory, nullptr);
+    check(driver_, created, "cuUserObjectCreate");
   }
   have.captured.fetch_add(1);
   (void)owning.release();  // the object's
-  call.blocks.clear();
-  const int retained =
-      driver_.graph_retain_user_object(call.graph, object, 1, graph_takes_user_object);
+  const int retained = driver_.graph_retain_user_object(graph, object, 1, graph_takes_user_object);
   if (retained != driver_result::success) {
     log_failure(driver_, driver_.user_object_release(object, 1), "cuUserObjectRelease");
     check(driver_, retained, "cuGraphRetainUserObject");
   }
+}
+
+// The copies become nodes of the caller's graph.
+bool copy_engine::capture(parts& have, transfer& call) {
+  if (!stage(have, call)) return false;
+  std::vector<placed_block> blocks;
+  for (std::size_t index = 0; index < call.blocks.size(); ++index)
+    blocks.push_back({call.plan->program.buffers[index].place, call.blocks[index]});
+  call.blocks.clear();
+  give_to(have, call.graph, std::move(blocks));
   const copy_program& program = call.plan->program;
   const auto nodes = add_copies(have.all, call.graph, program, call.where, call.roots);
   auto ends = ends_of(program, nodes);

@@ -17,6 +17,7 @@
 #include "cuda/transfer/graph_cache.hpp"
 #include "cuda/transfer/memory_view.hpp"
 #include "cuda/transfer/plan_cache.hpp"
+#include "cuda/transfer/reduction_image.hpp"
 #include "cuda/transfer/staging_pool.hpp"
 #include "cuda/transfer/stream_executor.hpp"
 #include "cuda/transfer/traffic_table.hpp"
@@ -71,15 +72,24 @@ struct batch_part {
   std::uint64_t bytes = 0;
 };
 
+struct all_reduce_call {
+  std::vector<device_address> send;  // by participant
+  std::vector<device_address> receive;
+  std::uint64_t count = 0;  // elements
+  reduced_type type = reduced_type::float32;
+  reduce_by by = reduce_by::sum;
+};
+
 class copy_engine {
  public:
   // `find_machine` is called once, when it is needed; `report` gets sentences for people, each
   // once; `clock` tells ns. They may be empty: then this process's machine, lines in the log, and
-  // the monotonic clock.
+  // the monotonic clock. `image` has the kernels of all-reduces and outlives the engine.
   copy_engine(const driver_table& driver, const copy_options& options,
               std::function<copy_machine()> find_machine = {},
               std::function<void(const std::string&)> report = {},
-              std::function<std::uint64_t()> clock = {});
+              std::function<std::uint64_t()> clock = {},
+              std::span<const std::byte> image = reduction_image());
   ~copy_engine();
   copy_engine(const copy_engine&) = delete;
   copy_engine& operator=(const copy_engine&) = delete;
@@ -88,6 +98,8 @@ class copy_engine {
   void copy(device_address to, device_address from, std::uint64_t bytes, CUstream_st* stream);
   // As `copier::copy_batch_async` promises.
   void copy_batch(std::span<const batch_part> copies, CUstream_st* stream);
+  // As `copier::all_reduce_async` promises.
+  void all_reduce(const all_reduce_call& what, CUstream_st* stream);
   // As `copy` for callers with a plain copy of their own: what would be one, and all that goes to a
   // stream that is being captured, is left to them, unless it is reported as enqueued. Throws
   // device_error where the driver fails; then nothing of it is under way.
@@ -119,6 +131,8 @@ class copy_engine {
   bool examine_batch(parts& have, transfer& call);
   bool over_paths(parts& have, transfer& call, copy_report& told);
   bool together(parts& have, transfer& call);
+  std::vector<int> gpus_of(const parts& have, const all_reduce_call& what) const;
+  void give_to(parts& have, CUgraph_st* graph, std::vector<placed_block> blocks);
   bool capture(parts& have, transfer& call);
   bool run_seen(parts& have, transfer& call, copy_result& by);
   bool run(parts& have, transfer& call, copy_result& by);
@@ -133,6 +147,7 @@ class copy_engine {
   std::function<void(const std::string&)> report_;
   std::atomic<std::uint64_t> threshold_bytes_;
   std::function<std::uint64_t()> clock_;
+  std::span<const std::byte> image_;
   std::once_flag made_;
   std::atomic<parts*> ready_{nullptr};
   std::unique_ptr<parts> parts_;

@@ -62,6 +62,10 @@ driver_table load() {
   take(made.memory_access, "cuMemGetAccess");
   take(made.copy, "cuMemcpyAsync");
   take(made.set_bytes, "cuMemsetD8Async");
+  take(made.module_load, "cuModuleLoadData");
+  take(made.module_unload, "cuModuleUnload");
+  take(made.module_function, "cuModuleGetFunction");
+  take(made.launch, "cuLaunchKernel");
   take(made.stream_create, "cuStreamCreate");
   take(made.stream_destroy, "cuStreamDestroy");
   take(made.stream_synchronize, "cuStreamSynchronize");
@@ -80,6 +84,7 @@ driver_table load() {
   take(made.graph_create, "cuGraphCreate");
   take(made.graph_destroy, "cuGraphDestroy");
   take(made.graph_add_copy, "cuGraphAddMemcpyNode");
+  take(made.graph_add_kernel, "cuGraphAddKernelNode");
   take(made.graph_instantiate, "cuGraphInstantiateWithFlags");
   take(made.graph_exec_destroy, "cuGraphExecDestroy");
   take(made.graph_exec_set_copy, "cuGraphExecMemcpyNodeSetParams");

@@ -18,6 +18,8 @@ struct CUgraphNode_st;
 struct CUgraphExec_st;
 struct CUuserObject_st;
 struct CUmemPoolHandle_st;
+struct CUmod_st;
+struct CUfunc_st;
 
 namespace interlace::cuda {
 
@@ -30,6 +32,7 @@ inline constexpr int invalid_value = 1;
 inline constexpr int out_of_memory = 2;
 inline constexpr int deinitialized = 4;
 inline constexpr int invalid_context = 201;
+inline constexpr int no_binary_for_gpu = 209;
 inline constexpr int not_ready = 600;
 inline constexpr int peer_access_already_enabled = 704;
 }  // namespace driver_result
@@ -88,6 +91,18 @@ struct memcpy_3d {
   std::size_t width_bytes = 0, height = 1, depth = 1;
 };
 
+// CUDA_KERNEL_NODE_PARAMS_v2.
+struct kernel_node {
+  CUfunc_st* function = nullptr;
+  unsigned grid_x = 1, grid_y = 1, grid_z = 1;
+  unsigned block_x = 1, block_y = 1, block_z = 1;
+  unsigned shared_bytes = 0;
+  void** parameters = nullptr;
+  void** extra = nullptr;
+  void* kernel = nullptr;
+  CUctx_st* context = nullptr;  // the function's
+};
+
 memcpy_3d one_run(device_address to, device_address from, std::size_t bytes);
 
 struct driver_table {
@@ -114,6 +129,12 @@ struct driver_table {
   int (*copy)(device_address, device_address, std::size_t, CUstream_st*) = nullptr;
   int (*set_bytes)(device_address, unsigned char, std::size_t, CUstream_st*) = nullptr;
 
+  int (*module_load)(CUmod_st**, const void*) = nullptr;  // into the current context
+  int (*module_unload)(CUmod_st*) = nullptr;
+  int (*module_function)(CUfunc_st**, CUmod_st*, const char*) = nullptr;
+  int (*launch)(CUfunc_st*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                CUstream_st*, void**, void**) = nullptr;
+
   int (*stream_create)(CUstream_st**, unsigned) = nullptr;
   int (*stream_destroy)(CUstream_st*) = nullptr;
   int (*stream_synchronize)(CUstream_st*) = nullptr;
@@ -137,6 +158,8 @@ struct driver_table {
   int (*graph_destroy)(CUgraph_st*) = nullptr;
   int (*graph_add_copy)(CUgraphNode_st**, CUgraph_st*, CUgraphNode_st* const*, std::size_t,
                         const memcpy_3d*, CUctx_st*) = nullptr;
+  int (*graph_add_kernel)(CUgraphNode_st**, CUgraph_st*, CUgraphNode_st* const*, std::size_t,
+                          const kernel_node*) = nullptr;
   int (*graph_instantiate)(CUgraphExec_st**, CUgraph_st*, unsigned long long) = nullptr;
   int (*graph_exec_destroy)(CUgraphExec_st*) = nullptr;
   int (*graph_exec_set_copy)(CUgraphExec_st*, CUgraphNode_st*, const memcpy_3d*,

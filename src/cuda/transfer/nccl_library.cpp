@@ -13,7 +13,9 @@ namespace interlace::cuda {
 
 namespace {
 
-constexpr int type_uint8 = 1;  // ncclUint8: everything is bytes
+constexpr int type_uint8 = 1;  // ncclUint8: everything that is not added is bytes
+constexpr int type_float32 = 7;
+constexpr int operation_sum = 0;
 
 std::string joined(const std::vector<std::string>& words) {
   std::string all;
@@ -58,6 +60,7 @@ nccl_library::nccl_library(const std::vector<std::string>& candidates) {
   need("ncclGroupStart", api_.group_start);
   need("ncclGroupEnd", api_.group_end);
   need("ncclAllGather", api_.all_gather);
+  need("ncclAllReduce", api_.all_reduce);
   need("ncclBroadcast", api_.broadcast);
   need("ncclSend", api_.send);
   need("ncclRecv", api_.receive);
@@ -193,6 +196,21 @@ void nccl_communicators::enqueue(const std::vector<group_member>& members,
   // A group that was begun must end, whatever was refused in it.
   note(api.group_end(), "ncclGroupEnd");
   library_.check(failed, function, communicators_.front());
+}
+
+void nccl_communicators::sum_float32(const std::vector<const void*>& send,
+                                     const std::vector<void*>& receive, std::size_t count,
+                                     const std::vector<opaque_stream>& streams) const {
+  const nccl_library::functions& api = library_.api();
+  library_.check(api.group_start(), "ncclGroupStart");
+  int failed = 0;
+  for (std::size_t d = 0; d < communicators_.size() && failed == 0; ++d)
+    failed = api.all_reduce(send[d], receive[d], count, type_float32, operation_sum,
+                            communicators_[d], streams[d]);
+  // A group that was begun must end, whatever was refused in it.
+  const int ended = api.group_end();
+  library_.check(failed, "ncclAllReduce", communicators_.front());
+  library_.check(ended, "ncclGroupEnd", communicators_.front());
 }
 
 }  // namespace interlace::cuda

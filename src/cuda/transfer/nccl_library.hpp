@@ -39,6 +39,7 @@ class nccl_library {
     int (*group_start)();
     int (*group_end)();
     int (*all_gather)(const void*, void*, std::size_t, int, nccl_communicator*, opaque_stream);
+    int (*all_reduce)(const void*, void*, std::size_t, int, int, nccl_communicator*, opaque_stream);
     int (*broadcast)(const void*, void*, std::size_t, int, int, nccl_communicator*, opaque_stream);
     int (*send)(const void*, std::size_t, int, int, nccl_communicator*, opaque_stream);
     int (*receive)(void*, std::size_t, int, int, nccl_communicator*, opaque_stream);
@@ -76,6 +77,10 @@ class nccl_communicators {
   // what is sent first is received first. Ordered by the streams like a kernel on each of them.
   void enqueue(const std::vector<group_member>& members,
                const std::vector<opaque_stream>& streams) const;
+
+  // Enqueues an all-reduce as one group: of each device `count` elements, which are added.
+  void sum_float32(const std::vector<const void*>& send, const std::vector<void*>& receive,
+                   std::size_t count, const std::vector<opaque_stream>& streams) const;
 
   // Lets NCCL use the device's memory without staging, until the communicators end. Empty, or why
   // not.

@@ -68,4 +68,9 @@ class staging_pool {
   std::vector<block> returned_;
 };
 
+struct placed_block {
+  int place = host_place;  // whose pool it is of
+  staging_pool::block memory;
+};
+
 }  // namespace interlace::cuda

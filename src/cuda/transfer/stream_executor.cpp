@@ -54,13 +54,17 @@ void lane::run(const copy_program& program, const addresses& where, const caller
   try {
     enqueue(program, where, caller);
   } catch (...) {
-    const driver_table& driver = contexts_.driver();
-    for (const auto& of_gpu : streams_)
-      for (CUstream_st* one : of_gpu)
-        log_failure(driver, driver.stream_synchronize(one), "cuStreamSynchronize");
-    log_failure(driver, driver.stream_synchronize(caller.stream), "cuStreamSynchronize");
+    wait(caller.stream);
     throw;
   }
+}
+
+void lane::wait(CUstream_st* caller) const noexcept {
+  const driver_table& driver = contexts_.driver();
+  for (const auto& of_gpu : streams_)
+    for (CUstream_st* one : of_gpu)
+      log_failure(driver, driver.stream_synchronize(one), "cuStreamSynchronize");
+  log_failure(driver, driver.stream_synchronize(caller), "cuStreamSynchronize");
 }
 
 void lane::enqueue(const copy_program& program, const addresses& where,
@@ -126,24 +130,27 @@ stream_executor::~stream_executor() {
   }
 }
 
-std::unique_ptr<lane> stream_executor::run(const copy_program& program, const addresses& where,
-                                           const caller_stream& caller) {
-  std::unique_ptr<lane> used;
+std::unique_ptr<lane> stream_executor::take(const stream_identity& next) {
   {
     const std::lock_guard lock(mutex_);
     const auto found = std::find_if(idle_.begin(), idle_.end(), [&](const idle& one) {
-      return !one.end || one.end->over_for(caller.identity);
+      return !one.end || one.end->over_for(next);
     });
     if (found != idle_.end()) {
-      used = std::move(found->streams);
+      auto used = std::move(found->streams);
       idle_.erase(found);
-    } else if (made_ == most_lanes) {
-      return nullptr;
-    } else {
-      ++made_;
+      return used;
     }
+    if (made_ == most_lanes) return nullptr;
+    ++made_;
   }
-  if (!used) used = std::make_unique<lane>(contexts_);
+  return std::make_unique<lane>(contexts_);
+}
+
+std::unique_ptr<lane> stream_executor::run(const copy_program& program, const addresses& where,
+                                           const caller_stream& caller) {
+  std::unique_ptr<lane> used = take(caller.identity);
+  if (!used) return nullptr;
   try {
     used->run(program, where, caller);
   } catch (...) {

@@ -31,11 +31,14 @@ class lane {
 
   // Enqueues all copies. Throws device_error; then it has waited for what it had enqueued.
   void run(const copy_program& program, const addresses& where, const caller_stream& caller);
+  // Those of a GPU, numbered from 0, made when they are asked for.
+  CUstream_st* stream(int gpu, std::size_t number);
+  CUevent_st* event(int gpu, std::size_t number);
+  // Waits for all of its streams and the caller's, after a failure.
+  void wait(CUstream_st* caller) const noexcept;
 
  private:
   void enqueue(const copy_program& program, const addresses& where, const caller_stream& caller);
-  CUstream_st* stream(int gpu, std::size_t number);
-  CUevent_st* event(int gpu, std::size_t number);
 
   contexts& contexts_;
   std::vector<std::vector<CUstream_st*>> streams_;  // by GPU
@@ -54,6 +57,8 @@ class stream_executor {
   // many messages as are allowed are under way.
   std::unique_ptr<lane> run(const copy_program& program, const addresses& where,
                             const caller_stream& caller);
+  // A lane that nobody uses whom the stream's next work does not run behind; otherwise as `run`.
+  std::unique_ptr<lane> take(const stream_identity& next);
   void keep(std::unique_ptr<lane> used, shared_completion end);
 
  private:

@@ -64,7 +64,9 @@ static void check_arguments(void) {
       interlace_copier_copy_batch_async(NULL, 0, NULL, 0, NULL) == INTERLACE_SUCCESS &&
           interlace_copier_copy_batch_async(NULL, 0, &nothing, 1, NULL) == INTERLACE_SUCCESS &&
           interlace_copier_all_gather_async(NULL, 0, NULL, NULL, 0, 8, NULL) == INTERLACE_SUCCESS &&
-          interlace_copier_all_to_all_async(NULL, 0, NULL, NULL, 2, 0, NULL) == INTERLACE_SUCCESS,
+          interlace_copier_all_to_all_async(NULL, 0, NULL, NULL, 2, 0, NULL) == INTERLACE_SUCCESS &&
+          interlace_copier_all_reduce_async(NULL, 0, NULL, NULL, 2, 0, INTERLACE_INT64,
+                                            INTERLACE_MAX, NULL) == INTERLACE_SUCCESS,
       "nothing needs no GPU");
   expect_failure(interlace_copier_copy_batch_async(NULL, 0, NULL, 2, NULL),
                  INTERLACE_INVALID_ARGUMENT, "the copies of a batch are a null pointer");
@@ -74,6 +76,15 @@ static void check_arguments(void) {
                  INTERLACE_INVALID_ARGUMENT, "the buffers to send of a collective");
   expect_failure(interlace_copier_all_to_all_async(NULL, 0, sent, NULL, 1, 8, NULL),
                  INTERLACE_INVALID_ARGUMENT, "the buffers to receive of a collective");
+  expect_failure(interlace_copier_all_reduce_async(NULL, 0, sent, NULL, 1, 8, INTERLACE_FLOAT32,
+                                                   INTERLACE_SUM, NULL),
+                 INTERLACE_INVALID_ARGUMENT, "the buffers to receive of a collective");
+  expect_failure(interlace_copier_all_reduce_async(NULL, 0, sent, buffers, 1, 8,
+                                                   (interlace_element)6, INTERLACE_SUM, NULL),
+                 INTERLACE_INVALID_ARGUMENT, "there is no element type 6 of an all-reduce");
+  expect_failure(interlace_copier_all_reduce_async(NULL, 0, sent, buffers, 1, 8, INTERLACE_FLOAT32,
+                                                   (interlace_reduction)3, NULL),
+                 INTERLACE_INVALID_ARGUMENT, "there is no reduction 3 of an all-reduce");
   expect(copier == NULL, "nothing was made");
   interlace_copier_destroy(NULL);
 }
@@ -97,6 +108,9 @@ static void without_a_driver(void) {
   expect_failure(interlace_copier_all_gather_async(NULL, 0, sent, received, 1, 8, NULL),
                  INTERLACE_NO_GPU, none);
   expect_failure(interlace_copier_all_to_all_async(NULL, 0, sent, received, 1, 8, NULL),
+                 INTERLACE_NO_GPU, none);
+  expect_failure(interlace_copier_all_reduce_async(NULL, 0, sent, received, 1, 8, INTERLACE_INT32,
+                                                   INTERLACE_MIN, NULL),
                  INTERLACE_NO_GPU, none);
   expect_failure(interlace_copier_create(NULL, &copier), INTERLACE_NO_GPU, none);
   expect_failure(interlace_copier_prepare(NULL), INTERLACE_NO_GPU, none);

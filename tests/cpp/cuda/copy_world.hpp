@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -59,6 +60,9 @@ inline machine::machine mesh(std::uint32_t gpus) {
   return slowed(made);
 }
 
+// The driver takes anything for kernels.
+inline constexpr std::byte kernels[1]{};
+
 struct world {
   fake::driver driver;
   std::atomic<std::uint64_t> time_ns{0};
@@ -87,7 +91,7 @@ struct world {
           return found;
         },
         [this](const std::string& sentence) { reports.push_back(sentence); },
-        [this] { return time_ns += step_ns; });
+        [this] { return time_ns += step_ns; }, kernels);
   }
   void copy(void* to, const void* from, std::uint64_t bytes, CUstream_st* on) const {
     engine->copy(address(to), address(from), bytes, on);

@@ -2,10 +2,10 @@
 //
 // What is enqueued becomes a graph of operations, each behind those that CUDA promises it to run
 // behind: its stream's last one, the event that the stream waited for, for work on the legacy
-// stream and on blocking streams each other's work. Only copies and sets of bytes count as work:
-// real drivers were seen not to hold others up for a wait. They run in a seeded order that is legal
-// but as unkind as one likes: nothing until something waits, or the latest first. A copy takes
-// time: half of it happens when it starts, half when it ends, others may run in between. Two
+// stream and on blocking streams each other's work. Only copies, sets of bytes and kernels are
+// work: real drivers were seen not to hold others up for a wait. They run in a seeded order that is
+// legal but as unkind as one likes: nothing until something waits, or the latest first. A copy
+// takes time: half of it happens when it starts, half when it ends, others may run in between. Two
 // copies, neither of which runs behind the other, that touch the same bytes and one of which writes
 // them are an error, whether or not the bytes come out right. So are calls that CUDA would refuse
 // or that would be slow.
@@ -27,6 +27,7 @@
 #include <utility>
 #include <vector>
 
+#include "cuda/fake_reduction.hpp"
 #include "cuda/transfer/driver_table.hpp"
 
 namespace interlace::fake {
@@ -111,6 +112,8 @@ class driver {
     failing_[function] = {from, times};
   }
   void forbid_memory(bool forbidden) { no_memory_ = forbidden; }
+  // Images are not made for these GPUs.
+  void refuse_kernels() { foreign_kernels_ = true; }
 
   std::vector<std::string> errors() {
     const std::lock_guard lock(mutex_);
@@ -128,14 +131,22 @@ class driver {
   }
   void run_nothing_unasked() { mode_ = 3; }
   std::size_t live_user_objects() const { return user_objects_; }
+  int live_modules() const { return modules_; }
 
  private:
   struct op;
   using op_ptr = std::shared_ptr<op>;
+  struct range {
+    cuda::device_address begin = 0;
+    std::uint64_t bytes = 0;
+    bool written = false;
+  };
   struct op {
     bool is_copy = false;
     cuda::device_address to = 0, from = 0;
     std::uint64_t bytes = 0;
+    std::shared_ptr<reduction> kernel;  // else null
+    std::vector<std::uint8_t> result;   // of the kernel, until it ends
     std::vector<op_ptr> behind;
     bool begun = false, done = false;
     std::uint64_t rank = 0;
@@ -143,6 +154,7 @@ class driver {
   struct device;
   struct node {
     cuda::memcpy_3d run;
+    std::shared_ptr<reduction> kernel;  // instead of a copy
     std::vector<node*> behind;
     CUctx_st* context = nullptr;
     // of the memory when the node was set
@@ -234,6 +246,7 @@ class driver {
     changed.to_id = to == nullptr ? 0 : to->id;
   }
   bool stale(const node& one) {
+    if (one.kernel) return false;
     const block* from = block_at(one.run.from_device);
     const block* to = block_at(one.run.to_device);
     return from == nullptr || to == nullptr || from->id != one.from_id || to->id != one.to_id;
@@ -277,14 +290,26 @@ class driver {
 
   // --- running ---
 
-  static bool overlap(cuda::device_address one, std::uint64_t bytes, cuda::device_address other,
-                      std::uint64_t other_bytes) {
-    return one < other + other_bytes && other < one + bytes;
+  static bool overlap(const range& one, const range& other) {
+    return one.begin < other.begin + other.bytes && other.begin < one.begin + one.bytes;
+  }
+  static std::vector<range> touched(const op& one) {
+    if (one.kernel) {
+      std::vector<range> all{{one.kernel->what.out, one.kernel->bytes(), true}};
+      for (std::uint32_t at = 0; at < one.kernel->what.inputs; ++at)
+        all.push_back({one.kernel->what.in[at], one.kernel->bytes(), false});
+      return all;
+    }
+    if (!one.is_copy) return {};
+    return {{one.to, one.bytes, true}, {one.from, one.bytes, false}};
   }
   static bool conflict(const op& one, const op& other) {
-    return overlap(one.to, one.bytes, other.to, other.bytes) ||
-           overlap(one.to, one.bytes, other.from, other.bytes) ||
-           overlap(one.from, one.bytes, other.to, other.bytes);
+    if ((!one.kernel && !one.is_copy) || (!other.kernel && !other.is_copy)) return false;
+    const auto theirs_all = touched(other);
+    for (const range& mine : touched(one))
+      for (const range& theirs : theirs_all)
+        if ((mine.written || theirs.written) && overlap(mine, theirs)) return true;
+    return false;
   }
   static bool runs_behind(const op_ptr& later, const op* earlier, std::set<const op*>& seen) {
     for (const op_ptr& one : later->behind) {
@@ -309,18 +334,25 @@ class driver {
   }
   void begin(const op_ptr& one) {
     for (const op_ptr& other : pending_) {
-      if (other == one || !other->is_copy || !conflict(*one, *other)) continue;
+      if (other == one || !conflict(*one, *other)) continue;
       std::set<const op*> seen;
       if (other->begun || !runs_behind(other, one.get(), seen))
         error("two copies touch the same bytes, and neither runs behind the other");
     }
-    if (block_at(one->to) == nullptr || block_at(one->from) == nullptr)
+    const auto all = touched(*one);
+    if (std::any_of(all.begin(), all.end(),
+                    [&](const range& each) { return block_at(each.begin) == nullptr; }))
       error("a copy runs on memory that was freed");
+    else if (one->kernel)
+      one->result = one->kernel->computed();
     else
       move(*one, false);
     one->begun = true;
   }
   void end(const op_ptr& one) {
+    if (one->kernel && block_at(one->kernel->what.out) != nullptr)
+      std::memcpy(reinterpret_cast<void*>(one->kernel->what.out), one->result.data(),
+                  one->result.size());
     if (one->is_copy && block_at(one->to) != nullptr && block_at(one->from) != nullptr)
       move(*one, true);
     one->done = true;
@@ -344,7 +376,7 @@ class driver {
       chosen = *std::max_element(able.begin(), able.end(), [](const auto& one, const auto& other) {
         return one->rank < other->rank;
       });
-    if (chosen->is_copy && !chosen->begun)
+    if ((chosen->is_copy || chosen->kernel) && !chosen->begun)
       begin(chosen);
     else
       end(chosen);
@@ -389,6 +421,25 @@ class driver {
     if ((at->what == kind::virtual_gpu || at->what == kind::pool_gpu) &&
         !at->access.contains(on.number))
       error("a copy of memory that is not shared");
+  }
+
+  static std::shared_ptr<reduction> kernel_of(CUfunc_st* function, void** parameters) {
+    const auto& [gpu, name] = *reinterpret_cast<std::pair<device*, std::string>*>(function);
+    return std::make_shared<reduction>(
+        gpu->number, name, *static_cast<const cuda::reduction_arguments*>(parameters[0]));
+  }
+  // A kernel runs on its GPU, on memory of that GPU alone.
+  void check_kernel(const reduction& one) {
+    const cuda::reduction_arguments& what = one.what;
+    for (std::uint32_t at = 0; at <= what.inputs; ++at) {
+      const cuda::device_address begin = at == what.inputs ? what.out : what.in[at];
+      const block* of = block_at(begin);
+      if (of == nullptr || begin + one.bytes() > of->base + of->bytes)
+        error("a kernel leaves its memory");
+      else if (of->what == kind::pageable || of->what == kind::pinned || of->gpu != one.gpu)
+        error("a kernel uses memory of another place");
+      if (begin % (what.vectors == 0 ? one.width : 16) != 0) error("a kernel's address is odd");
+    }
   }
 
   // --- the calls ---
@@ -437,7 +488,10 @@ class driver {
   std::uint64_t ids_ = 0;
   int captures_ = 0;
   bool no_memory_ = false;
+  bool foreign_kernels_ = false;
   std::size_t user_objects_ = 0;
+  int modules_ = 0;
+  std::vector<std::unique_ptr<std::pair<device*, std::string>>> functions_;
   std::vector<std::string> errors_;
   std::map<std::string, std::uint64_t> calls_;
   std::map<std::string, std::pair<int, int>> failing_;
@@ -573,10 +627,9 @@ inline void driver::make_table() {
   t.free = [](device_address freed) {
     return call("free", [&](driver& d) {
       for (const op_ptr& one : d.pending_)
-        if (one->is_copy && d.blocks_.contains(freed) &&
-            (overlap(one->to, one->bytes, freed, d.blocks_.at(freed).bytes) ||
-             overlap(one->from, one->bytes, freed, d.blocks_.at(freed).bytes)))
-          d.error("memory is freed that a copy uses");
+        for (const range& each : touched(*one))
+          if (d.blocks_.contains(freed) && overlap(each, {freed, d.blocks_.at(freed).bytes, true}))
+            d.error("memory is freed that a copy uses");
       if (d.blocks_.erase(freed) == 0) d.error("memory is freed that is none");
       return 0;
     });
@@ -636,6 +689,61 @@ inline void driver::make_table() {
       made.bytes = bytes;
       const op_ptr one = d.enqueue(*stream, std::move(made), true);
       if (source->what == kind::pageable || target->what == kind::pageable) d.finish(one);
+      return 0;
+    });
+  };
+  t.module_load = [](CUmod_st** made, const void* image) {
+    return call(
+        "module_load",
+        [&](driver& d) {
+          if (image == nullptr) d.error("a module of nothing");
+          if (d.foreign_kernels_) return cuda::driver_result::no_binary_for_gpu;
+          ++d.modules_;
+          *made = handle<CUmod_st>(d.current_gpu());
+          return 0;
+        },
+        true);
+  };
+  t.module_unload = [](CUmod_st*) {
+    return call("module_unload", [&](driver& d) {
+      for (const op_ptr& one : d.pending_)
+        if (one->kernel) d.error("a module is unloaded whose kernels run");
+      --d.modules_;
+      return 0;
+    });
+  };
+  t.module_function = [](CUfunc_st** made, CUmod_st* of, const char* name) {
+    return call("module_function", [&](driver& d) {
+      auto* const gpu = reinterpret_cast<device*>(of);
+      d.functions_.push_back(std::make_unique<std::pair<device*, std::string>>(gpu, name));
+      *made = handle<CUfunc_st>(d.functions_.back().get());
+      return 0;
+    });
+  };
+  t.launch = [](CUfunc_st* function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                unsigned, CUstream_st* on, void** parameters, void**) {
+    return call("launch", [&](driver& d) {
+      stream_state* stream = d.stream_of(on);
+      if (stream == nullptr) return cuda::driver_result::invalid_context;
+      if (stream->capturing != nullptr) return refused;
+      op made;
+      made.kernel = kernel_of(function, parameters);
+      if (made.kernel->gpu != stream->of->number) d.error("a kernel on another GPU's stream");
+      d.check_kernel(*made.kernel);
+      d.enqueue(*stream, std::move(made), true);
+      return 0;
+    });
+  };
+  t.graph_add_kernel = [](CUgraphNode_st** into, CUgraph_st* to, CUgraphNode_st* const* behind,
+                          std::size_t count, const cuda::kernel_node* what) {
+    return call("graph_add_kernel", [&](driver& d) {
+      auto made = std::make_unique<node>();
+      made->kernel = kernel_of(what->function, what->parameters);
+      d.check_kernel(*made->kernel);
+      auto* const* nodes = reinterpret_cast<node* const*>(behind);
+      made->behind.assign(nodes, nodes + count);
+      *into = handle<CUgraphNode_st>(made.get());
+      reinterpret_cast<graph*>(to)->nodes.push_back(std::move(made));
       return 0;
     });
   };
@@ -850,7 +958,8 @@ inline void driver::make_table() {
       op end_of;
       for (std::size_t at = 0; at < one->nodes.size(); ++at) {
         auto copy = std::make_shared<op>();
-        copy->is_copy = true;
+        copy->kernel = one->nodes[at].kernel;
+        copy->is_copy = !copy->kernel;
         copy->to = one->nodes[at].run.to_device;
         copy->from = one->nodes[at].run.from_device;
         copy->bytes = one->nodes[at].run.width_bytes;

@@ -14,7 +14,7 @@ struct communicator {
 };
 
 struct call {
-  enum class kind { all_gather, broadcast, send, receive };
+  enum class kind { all_gather, all_reduce, broadcast, send, receive };
   kind what;
   const communicator* on;
   const char* from;
@@ -29,6 +29,8 @@ std::string log;      // a word for each function that was called
 std::string failing;  // the function that fails
 constexpr int invalid_usage = 5;
 constexpr int unsigned_bytes = 1;
+constexpr int float32 = 7;
+constexpr int sum = 0;
 
 int noted(const char* name) {
   log += std::string(log.empty() ? "" : " ") + name;
@@ -58,7 +60,8 @@ int carry_out() {
     return found;
   };
   const auto collective = [](const call& c) {
-    return c.what == call::kind::all_gather || c.what == call::kind::broadcast;
+    return c.what == call::kind::all_gather || c.what == call::kind::all_reduce ||
+           c.what == call::kind::broadcast;
   };
   const std::size_t count = of(0, collective).size();
   for (int d = 0; d < devices; ++d) {
@@ -74,6 +77,18 @@ int carry_out() {
       if (c.what == call::kind::broadcast) {
         const call root = of(c.peer, collective)[k];
         std::memmove(c.to, root.from, c.bytes);
+        continue;
+      }
+      if (c.what == call::kind::all_reduce) {
+        for (std::size_t at = 0; at < c.bytes; at += sizeof(float)) {
+          float all = 0;
+          for (int p = 0; p < devices; ++p) {
+            float one = 0;
+            std::memcpy(&one, of(p, collective)[k].from + at, sizeof(one));
+            all += one;
+          }
+          std::memcpy(c.to + at, &all, sizeof(all));
+        }
         continue;
       }
       for (int p = 0; p < devices; ++p) {
@@ -156,6 +171,12 @@ EXPORTED int ncclGroupEnd() {
 EXPORTED int ncclAllGather(const char* from, char* to, std::size_t bytes, int type,
                            communicator* on, void* stream) {
   return add("all-gather", {call::kind::all_gather, on, from, to, bytes, 0}, type, stream);
+}
+EXPORTED int ncclAllReduce(const char* from, char* to, std::size_t count, int type, int operation,
+                           communicator* on, void* stream) {
+  if (type != float32 || operation != sum) return invalid_usage;
+  return add("all-reduce", {call::kind::all_reduce, on, from, to, count * sizeof(float), 0},
+             unsigned_bytes, stream);
 }
 EXPORTED int ncclBroadcast(const char* from, char* to, std::size_t bytes, int type, int root,
                            communicator* on, void* stream) {

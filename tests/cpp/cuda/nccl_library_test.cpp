@@ -170,6 +170,30 @@ TEST(nccl, picks_the_collective_that_fits) {
   EXPECT_EQ(padded.how, collective::all_gather);
 }
 
+TEST(nccl, an_all_reduce_adds_what_all_devices_have_as_one_group) {
+  const nccl_library library({FAKE_NCCL});
+  const nccl_communicators communicators(library, {0, 1, 2});
+  std::vector<std::vector<float>> sent{{1, 2, 3}, {10, 20, 30}, {100, 200, 300}};
+  std::vector<std::vector<float>> received(3, std::vector<float>(3));
+  std::vector<const void*> from;
+  std::vector<void*> to;
+  std::vector<cuda::opaque_stream> streams;
+  for (std::size_t d = 0; d < 3; ++d) {
+    from.push_back(sent[d].data());
+    to.push_back(received[d].data());
+    streams.push_back(reinterpret_cast<void*>(d + 1));  // NOLINT: an opaque word
+  }
+  start_log();
+  communicators.sum_float32(from, to, 3, streams);
+  EXPECT_EQ(log(), "start all-reduce all-reduce all-reduce end");
+  for (const auto& one : received) EXPECT_EQ(one, (std::vector<float>{111, 222, 333}));
+  start_log("all-reduce");
+  EXPECT_EQ(message_of<device_error>([&] { communicators.sum_float32(from, to, 3, streams); }),
+            "NCCL's ncclAllReduce failed: unhandled cuda error (the last words)");
+  EXPECT_EQ(log(), "start all-reduce end");
+  start_log();
+}
+
 TEST(nccl, one_owner_is_one_broadcast) {
   const pattern p{{0, 1000, 1000, 1000}, {}};
   EXPECT_EQ(deliver(region_of(p, 16, collective::best_fitting), 4),

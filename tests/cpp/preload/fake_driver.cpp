@@ -793,6 +793,18 @@ int cuGraphDestroy(CUgraph_st* graph) {
   delete graph;
   return success;
 }
+// It runs no kernels.
+int cuModuleLoadData(void**, const void*) { return not_supported; }
+int cuModuleUnload(void*) { return not_supported; }
+int cuModuleGetFunction(void**, void*, const char*) { return not_supported; }
+int cuLaunchKernel(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                   CUstream_st*, void**, void**) {
+  return not_supported;
+}
+int cuGraphAddKernelNode(CUgraphNode_st**, CUgraph_st*, CUgraphNode_st* const*, std::size_t,
+                         const void*) {
+  return not_supported;
+}
 int cuGraphAddMemcpyNode(CUgraphNode_st** made, CUgraph_st* graph, CUgraphNode_st* const* after,
                          std::size_t count, const memcpy_3d* copy, CUctx_st*) {
   auto node = std::make_unique<CUgraphNode_st>();
@@ -933,6 +945,11 @@ static const listed all[] = {
     FAKE("cuGraphCreate", 10000, cuGraphCreate),
     FAKE("cuGraphDestroy", 10000, cuGraphDestroy),
     FAKE("cuGraphAddMemcpyNode", 10000, cuGraphAddMemcpyNode),
+    FAKE("cuModuleLoadData", 2000, cuModuleLoadData),
+    FAKE("cuModuleUnload", 2000, cuModuleUnload),
+    FAKE("cuModuleGetFunction", 2000, cuModuleGetFunction),
+    FAKE("cuLaunchKernel", 4000, cuLaunchKernel),
+    FAKE("cuGraphAddKernelNode", 12000, cuGraphAddKernelNode),
     FAKE("cuGraphInstantiateWithFlags", 11040, cuGraphInstantiateWithFlags),
     FAKE("cuGraphExecDestroy", 10000, cuGraphExecDestroy),
     FAKE("cuGraphExecMemcpyNodeSetParams", 10020, cuGraphExecMemcpyNodeSetParams),

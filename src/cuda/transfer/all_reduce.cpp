@@ -1,0 +1,293 @@
+#include "cuda/transfer/all_reduce.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/errors.hpp"
+
+namespace interlace::cuda {
+namespace {
+
+constexpr std::uint64_t unit = reduction_vector_bytes;
+constexpr std::uint64_t slot_alignment = 256;
+static_assert(slot_alignment % unit == 0);
+
+std::uint64_t over(std::uint64_t bytes, std::uint64_t by) { return (bytes + by - 1) / by; }
+
+// What one all-reduce does with one piece, in addresses.
+class pieces {
+ public:
+  pieces(const all_reduce_call& what, const all_reduce_cut& cut,
+         const std::vector<device_address>& staging)
+      : what_(what), cut_(cut), staging_(staging) {}
+
+  std::size_t count() const { return cut_.pieces.size(); }
+
+  // Of everybody's elements to who reduces them.
+  std::vector<batch_part> scatter(std::size_t piece) const {
+    std::vector<batch_part> copies;
+    each_pair([&](std::size_t from, std::size_t to) {
+      const byte_range& part = cut_.pieces[piece][to];
+      if (part.bytes != 0)
+        copies.push_back({slot(piece, to, from), what_.send[from] + part.begin, part.bytes});
+    });
+    return copies;
+  }
+  // Of the results to everybody.
+  std::vector<batch_part> gather(std::size_t piece) const {
+    std::vector<batch_part> copies;
+    each_pair([&](std::size_t from, std::size_t to) {
+      const byte_range& part = cut_.pieces[piece][from];
+      if (part.bytes != 0)
+        copies.push_back(
+            {what_.receive[to] + part.begin, what_.receive[from] + part.begin, part.bytes});
+    });
+    return copies;
+  }
+  // Nothing for a participant whose part is empty.
+  std::optional<reduction_call> reduce(std::size_t piece, std::size_t participant) const {
+    const byte_range& part = cut_.pieces[piece][participant];
+    if (part.bytes == 0) return std::nullopt;
+    reduction_call made{
+        what_.receive[participant] + part.begin, {}, part.bytes, what_.type, what_.by};
+    for (std::size_t from = 0; from < what_.send.size(); ++from)
+      made.in.push_back(from == participant ? what_.send[from] + part.begin
+                                            : slot(piece, participant, from));
+    return made;
+  }
+
+ private:
+  // In an order in which no two senders meet.
+  template <class Visit>
+  void each_pair(const Visit& visit) const {
+    const std::size_t all = what_.send.size();
+    for (std::size_t distance = 1; distance < all; ++distance)
+      for (std::size_t from = 0; from < all; ++from) visit(from, (from + distance) % all);
+  }
+  device_address slot(std::size_t piece, std::size_t of, std::size_t from) const {
+    const std::size_t number = from < of ? from : from - 1;
+    return staging_[of] + piece % cut_.sets * cut_.set_bytes + number * cut_.slot_bytes;
+  }
+
+  const all_reduce_call& what_;
+  const all_reduce_cut& cut_;
+  const std::vector<device_address>& staging_;  // by participant
+};
+
+// Staging memory of every participant, which goes back where nothing else becomes of it.
+class staging {
+ public:
+  staging(const all_reduce_means& by, std::vector<int> gpus) : by_(by), gpus_(std::move(gpus)) {}
+  ~staging() { give(nullptr); }
+  staging(const staging&) = delete;
+  staging& operator=(const staging&) = delete;
+
+  // As much as the pools have, half of each at most.
+  all_reduce_cut take(std::uint64_t bytes, const stream_identity& stream, bool overlap) {
+    // Pieces that are much smaller would take longer than those who have the memory now.
+    const std::uint64_t least = by_.staging_bytes / 64;
+    for (std::uint64_t most = by_.staging_bytes / 2;; most /= 2) {
+      all_reduce_cut cut = cut_all_reduce(bytes, gpus_.size(), most, overlap);
+      if (cut.pieces.empty() || most < least)
+        throw device_error("an all-reduce has no staging memory on gpu" +
+                           std::to_string(short_of_) +
+                           ": it is in use, or INTERLACE_COPY_STAGING allows too little");
+      if (take_all(cut.sets * cut.set_bytes, stream)) return cut;
+    }
+  }
+  std::vector<device_address> addresses() const {
+    std::vector<device_address> made;
+    for (const placed_block& one : taken_) made.push_back(one.memory.address);
+    return made;
+  }
+  void give(const shared_completion& end) {
+    for (const placed_block& one : taken_) by_.pool(one.place).give(one.memory, end);
+    taken_.clear();
+  }
+  std::vector<placed_block> release() { return std::exchange(taken_, {}); }
+
+ private:
+  bool take_all(std::uint64_t bytes, const stream_identity& stream) {
+    const auto none = std::find_if_not(gpus_.begin(), gpus_.end(), [&](int gpu) {
+      const auto block = by_.pool(gpu).take(bytes, stream);
+      if (block) taken_.push_back({gpu, *block});
+      return block.has_value();
+    });
+    if (none == gpus_.end()) return true;
+    short_of_ = *none;
+    give(nullptr);
+    return false;
+  }
+
+  const all_reduce_means& by_;
+  std::vector<int> gpus_;
+  std::vector<placed_block> taken_;
+  int short_of_ = 0;
+};
+
+bool meet(device_address one, device_address other, std::uint64_t bytes) {
+  return one < other + bytes && other < one + bytes;
+}
+
+}  // namespace
+
+all_reduce_cut cut_all_reduce(std::uint64_t bytes, std::size_t participants,
+                              std::uint64_t staging_bytes, bool overlap) {
+  all_reduce_cut cut;
+  const std::uint64_t units = over(bytes, unit);
+  const std::uint64_t others = participants - 1;
+  const std::uint64_t whole = over(over(units, participants) * unit, slot_alignment);
+  std::uint64_t slots = staging_bytes / slot_alignment / others;  // in units of their alignment
+  if (whole > slots && overlap) {
+    cut.sets = 2;
+    slots /= 2;
+  }
+  if (slots == 0) return cut;
+  const std::uint64_t most = std::min(slots, whole) * (slot_alignment / unit) * participants;
+  // All but the last are of one size, for which copies are planned once.
+  const std::uint64_t count = over(units, most);
+  const std::uint64_t piece = over(units, count);
+  for (std::uint64_t begin = 0; begin < units; begin += piece) {
+    const std::uint64_t end = std::min(units, begin + piece);
+    const std::uint64_t part = over(end - begin, participants);
+    auto& parts = cut.pieces.emplace_back();
+    for (std::uint64_t at = begin; parts.size() < participants; at = std::min(end, at + part)) {
+      const std::uint64_t from = std::min(at * unit, bytes);
+      parts.push_back({from, std::min(std::min(end, at + part) * unit, bytes) - from});
+    }
+  }
+  cut.slot_bytes = over(over(piece, participants) * unit, slot_alignment) * slot_alignment;
+  cut.set_bytes = cut.slot_bytes * others;
+  return cut;
+}
+
+void check_all_reduce(const all_reduce_call& what) {
+  const std::size_t all = what.send.size();
+  if (all != what.receive.size())
+    throw usage_error("an all-reduce has " + std::to_string(all) + " buffers to send and " +
+                      std::to_string(what.receive.size()) +
+                      " to receive; give one of both for each");
+  if (all > most_reduced)
+    throw usage_error("an all-reduce is of at most " + std::to_string(most_reduced) +
+                      " participants, not of " + std::to_string(all));
+  const std::uint32_t width = bytes_of(what.type);
+  if (what.count > std::numeric_limits<std::uint64_t>::max() / 4 / width)
+    throw usage_error("an all-reduce of " + std::to_string(what.count) +
+                      " elements is larger than any memory");
+  const std::uint64_t bytes = what.count * width;
+  if (bytes == 0) return;
+  for (std::size_t at = 0; at < all; ++at)
+    for (const bool sent : {true, false}) {
+      const device_address one = sent ? what.send[at] : what.receive[at];
+      const std::string name =
+          std::string(sent ? "send" : "receive") + " buffer " + std::to_string(at);
+      if (one == 0) throw usage_error(name + " of an all-reduce is a null pointer");
+      if (one % width != 0)
+        throw usage_error(name + " of an all-reduce is not aligned to its elements of " +
+                          std::to_string(width) + " bytes");
+    }
+  for (std::size_t at = 0; at < all; ++at)
+    for (std::size_t other = 0; other < all; ++other) {
+      const bool own = at == other && what.send[at] == what.receive[at];
+      if ((!own && meet(what.receive[at], what.send[other], bytes)) ||
+          (at < other && meet(what.receive[at], what.receive[other], bytes)))
+        throw usage_error("receive buffer " + std::to_string(at) +
+                          " of an all-reduce overlaps a buffer of participant " +
+                          std::to_string(other) +
+                          "; only one's own send buffer may be the receive buffer");
+    }
+}
+
+void enqueue_all_reduce(const all_reduce_call& what, const std::vector<int>& gpus,
+                        const caller_stream& caller, const all_reduce_means& by) {
+  const driver_table& driver = by.all.driver();
+  staging memory(by, gpus);
+  const all_reduce_cut cut = memory.take(what.count * bytes_of(what.type), caller.identity, true);
+  const std::vector<device_address> addresses = memory.addresses();
+  const pieces each(what, cut, addresses);
+  std::unique_ptr<lane> used = by.streams.take(caller.identity);
+  if (!used) throw device_error("an all-reduce has no streams: too many copies are under way");
+  try {
+    // A stream of every participant, and events: that its piece has come, that it is reduced.
+    struct worker {
+      CUstream_st* stream = nullptr;
+      CUevent_st* end = nullptr;
+    };
+    std::map<int, std::size_t> taken;
+    CUevent_st* arrived = used->event(caller.identity.gpu, taken[caller.identity.gpu]++);
+    std::vector<worker> workers;
+    for (const int gpu : gpus) {
+      const std::size_t number = taken[gpu]++;
+      workers.push_back({used->stream(gpu, number), used->event(gpu, number)});
+    }
+    const auto finish = [&](std::size_t piece) { by.copy(each.gather(piece)); };
+    const auto wait = [&](CUstream_st* on, CUevent_st* event) {
+      check(driver, driver.stream_wait(on, event, 0), "cuStreamWaitEvent");
+    };
+    // Reductions run beside the copies of the next piece. All that uses a set of staging memory is
+    // behind what used it before: pieces are received in the caller's stream, which has waited for
+    // the reduction of the last piece but one.
+    for (std::size_t piece = 0; piece < each.count(); ++piece) {
+      by.copy(each.scatter(piece));
+      check(driver, driver.event_record(arrived, caller.stream), "cuEventRecord");
+      for (std::size_t at = 0; at < workers.size(); ++at) {
+        const auto reduction = each.reduce(piece, at);
+        if (piece > 0) wait(caller.stream, workers[at].end);
+        wait(workers[at].stream, arrived);
+        if (reduction) by.kernels.launch(gpus[at], *reduction, workers[at].stream);
+        const in_context on(driver, by.all.of(gpus[at]));
+        check(driver, driver.event_record(workers[at].end, workers[at].stream), "cuEventRecord");
+      }
+      if (piece > 0) finish(piece - 1);
+    }
+    for (const worker& one : workers) wait(caller.stream, one.end);
+    finish(each.count() - 1);
+    const auto end = std::make_shared<completion>(by.all, caller.stream, caller.identity);
+    memory.give(end);
+    by.streams.keep(std::move(used), end);
+  } catch (...) {
+    if (used) {
+      used->wait(caller.stream);
+      by.streams.keep(std::move(used), nullptr);
+    }
+    throw;
+  }
+}
+
+void capture_all_reduce(const all_reduce_call& what, const std::vector<int>& gpus,
+                        const caller_stream& caller, const all_reduce_means& by) {
+  const driver_table& driver = by.all.driver();
+  staging memory(by, gpus);
+  const all_reduce_cut cut = memory.take(what.count * bytes_of(what.type), caller.identity, false);
+  const std::vector<device_address> addresses = memory.addresses();
+  const pieces each(what, cut, addresses);
+  const auto front = [&] {
+    int status = capture_none;
+    unsigned long long sequence = 0;
+    CUgraph_st* graph = nullptr;
+    CUgraphNode_st* const* nodes = nullptr;
+    std::size_t count = 0;
+    check(driver, driver.capture_info(caller.stream, &status, &sequence, &graph, &nodes, &count),
+          "cuStreamGetCaptureInfo");
+    return std::pair(graph, std::vector<CUgraphNode_st*>(nodes, nodes + count));
+  };
+  by.give_to(front().first, memory.release());
+  for (std::size_t piece = 0; piece < each.count(); ++piece) {
+    by.copy(each.scatter(piece));
+    const auto [graph, behind] = front();
+    std::vector<CUgraphNode_st*> ends;
+    for (std::size_t at = 0; at < gpus.size(); ++at)
+      if (const auto reduction = each.reduce(piece, at))
+        ends.push_back(by.kernels.add(gpus[at], *reduction, graph, behind));
+    check(driver,
+          driver.capture_depend(caller.stream, ends.data(), ends.size(), capture_set_dependencies),
+          "cuStreamUpdateCaptureDependencies");
+    by.copy(each.gather(piece));
+  }
+}
+
+}  // namespace interlace::cuda

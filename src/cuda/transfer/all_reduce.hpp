@@ -1,0 +1,60 @@
+// All-reduces: batches of copies that bring each participant the others' elements of its part and
+// take its result to them, with a kernel on every GPU between the two.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "cuda/transfer/copy_engine.hpp"
+#include "cuda/transfer/reductions.hpp"
+
+namespace interlace::cuda {
+
+// Bytes of a buffer, from its begin on.
+struct byte_range {
+  std::uint64_t begin = 0;
+  std::uint64_t bytes = 0;
+};
+
+// How a message is cut: in pieces that follow each other, each in a part for every participant,
+// which reduces it. Begins are multiples of a vector's bytes; parts at the end may be empty.
+struct all_reduce_cut {
+  std::vector<std::vector<byte_range>> pieces;  // [piece][participant]
+  std::uint64_t slot_bytes = 0;  // of staging memory, for a part of another participant
+  std::uint64_t set_bytes = 0;   // of a participant: a slot for each other one
+  std::uint32_t sets = 1;        // 2: a piece is received while the one before is reduced
+};
+
+// `staging_bytes` are those that a participant may have, for all sets. One piece in one set where
+// that is enough; otherwise `overlap` says whether there are two. Without pieces if it is too
+// little for the smallest parts. Of 2 participants or more, and at least one byte.
+all_reduce_cut cut_all_reduce(std::uint64_t bytes, std::size_t participants,
+                              std::uint64_t staging_bytes, bool overlap);
+
+// Throws usage_error unless `copier::all_reduce_async` takes it, as far as addresses tell.
+void check_all_reduce(const all_reduce_call& what);
+
+// Where its memory is and what it is enqueued by.
+struct all_reduce_means {
+  contexts& all;
+  reductions& kernels;
+  stream_executor& streams;
+  std::function<staging_pool&(int)> pool;                 // of a GPU
+  std::uint64_t staging_bytes = 0;                        // of each pool, of which half is for this
+  std::function<void(std::span<const batch_part>)> copy;  // a batch, on the caller's stream
+  // The graph owns staging memory from now on.
+  std::function<void(CUgraph_st*, std::vector<placed_block>)> give_to;
+};
+
+// Enqueues it on the caller's stream, which is one of a primary context; `gpus` are those of the
+// participants. Throws device_error; then it has waited for what it had enqueued.
+void enqueue_all_reduce(const all_reduce_call& what, const std::vector<int>& gpus,
+                        const caller_stream& caller, const all_reduce_means& by);
+// The same into the graph that the caller's stream is captured into.
+void capture_all_reduce(const all_reduce_call& what, const std::vector<int>& gpus,
+                        const caller_stream& caller, const all_reduce_means& by);
+
+}  // namespace interlace::cuda

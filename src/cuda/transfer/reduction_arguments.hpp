@@ -1,0 +1,22 @@
+// What a kernel of reduction_kernels.cu is given. Included by both compilers.
+#pragma once
+
+#include <cstdint>
+
+namespace interlace::cuda {
+
+inline constexpr std::uint32_t most_reduced = 16;
+
+// Adds (or takes the least, or the greatest) of the inputs' elements in their order.
+struct reduction_arguments {
+  unsigned long long out = 0;  // addresses; an input may be the output
+  unsigned long long in[most_reduced] = {};
+  std::uint64_t count = 0;  // elements
+  std::uint64_t vectors =
+      0;  // of 16 bytes, that all addresses are aligned for; what is left is not
+  std::uint32_t inputs = 0;
+};
+
+inline constexpr std::uint32_t reduction_vector_bytes = 16;
+
+}  // namespace interlace::cuda

@@ -1,0 +1,56 @@
+// Kernels that combine elements of several buffers, loaded through the driver.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "cuda/transfer/contexts.hpp"
+#include "cuda/transfer/reduction_arguments.hpp"
+#include "cuda/transfer/reduction_image.hpp"
+#include "interlace/copy.hpp"
+
+namespace interlace::cuda {
+
+std::uint32_t bytes_of(reduced_type type);
+
+// Element by element, the inputs in their order; the output may be one of them. All are in the
+// memory of one GPU and aligned to their elements.
+struct reduction_call {
+  device_address out = 0;
+  std::vector<device_address> in;  // 1 to most_reduced
+  std::uint64_t bytes = 0;         // of each, a multiple of the element's; at least one
+  reduced_type type = reduced_type::float32;
+  reduce_by by = reduce_by::sum;
+};
+
+class reductions {
+ public:
+  // `image` outlives this; empty: nothing can be reduced, and nobody asks for it.
+  reductions(const contexts& of, std::span<const std::byte> image);
+  ~reductions();
+  reductions(const reductions&) = delete;
+  reductions& operator=(const reductions&) = delete;
+
+  // Loads the kernels of a GPU. Throws device_error where they are not made for it or the driver
+  // fails.
+  void prepare(int gpu);
+  // On a stream of the GPU. Throws as prepare.
+  void launch(int gpu, const reduction_call& what, CUstream_st* stream);
+  // As a node of a graph, behind others. Throws as prepare.
+  CUgraphNode_st* add(int gpu, const reduction_call& what, CUgraph_st* graph,
+                      std::span<CUgraphNode_st* const> behind);
+
+ private:
+  CUfunc_st* function(int gpu, reduced_type type, reduce_by by);
+
+  const contexts& contexts_;
+  std::span<const std::byte> image_;
+  std::mutex mutex_;
+  std::vector<CUmod_st*> modules_;                  // by GPU; null: not loaded
+  std::vector<std::vector<CUfunc_st*>> functions_;  // by GPU, type and how
+};
+
+}  // namespace interlace::cuda

@@ -1,0 +1,76 @@
+// Ways to do the same that are measured in turn, on real GPUs. Included by CUDA sources.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cuda/check.hpp"
+#include "run/copy_bench.hpp"
+
+namespace interlace::run {
+
+// Enqueues all of it, and waits for all of it.
+class timed_method {
+ public:
+  timed_method() = default;
+  virtual ~timed_method() {
+    for (cudaStream_t one : streams_) INTERLACE_CUDA_LOG(cudaStreamDestroy(one));
+  }
+  timed_method(const timed_method&) = delete;
+  timed_method& operator=(const timed_method&) = delete;
+  timed_method(timed_method&&) = delete;
+  timed_method& operator=(timed_method&&) = delete;
+  virtual void enqueue() = 0;
+  virtual void wait() const {
+    for (cudaStream_t one : streams_) INTERLACE_CUDA_CHECK(cudaStreamSynchronize(one));
+  }
+
+ protected:
+  cudaStream_t add_stream(int gpu) {
+    const cuda::current_device on(gpu);
+    cudaStream_t made = nullptr;
+    INTERLACE_CUDA_CHECK(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking));
+    streams_.push_back(made);
+    return made;
+  }
+  const std::vector<cudaStream_t>& streams() const { return streams_; }
+
+ private:
+  std::vector<cudaStream_t> streams_;
+};
+
+using timed_methods = std::vector<std::unique_ptr<timed_method>>;
+
+// The request has methods, of which these are, warmup and repeats. Of the first and the last repeat
+// `prepare(seed)` comes before, `wrong(seed)` counts wrong bytes.
+template <class Request, class Prepare, class Wrong>
+std::vector<copy_times> take_turns(const Request& request, const timed_methods& by,
+                                   const Prepare& prepare, const Wrong& wrong) {
+  std::vector<copy_times> results;
+  for (const std::string& name : request.methods) results.push_back({name, {}, {}, 0});
+  std::uint64_t seed = 1;
+  for (std::uint32_t repeat = 0; repeat < request.warmup + request.repeats; ++repeat) {
+    const bool verified = repeat == 0 || repeat + 1 == request.warmup + request.repeats;
+    for (std::size_t at = 0; at < results.size(); ++at) {
+      seed += 1'000'003;
+      if (verified) prepare(seed);
+      const auto begin = std::chrono::steady_clock::now();
+      by[at]->enqueue();
+      const double call_s = seconds_since(begin);
+      by[at]->wait();
+      const double time_s = seconds_since(begin);
+      if (verified) results[at].wrong += wrong(seed);
+      if (repeat < request.warmup) continue;
+      results[at].time_s.push_back(time_s);
+      results[at].call_s.push_back(call_s);
+    }
+  }
+  return results;
+}
+
+}  // namespace interlace::run
