@@ -571,17 +571,17 @@ def test_collectives_are_in_order_on_the_current_streams_of_all_gpus(library: Li
 @pytest.mark.parametrize("name", [name for name in copying.ELEMENTS if name != "bfloat16"])
 def test_all_reduce_combines_the_arrays(library: Library, framework: str, name: str) -> None:
     sent = [np.arange(9).astype(name) * (gpu + 1) - 5 for gpu in range(3)]
+    inputs = [on_gpu(framework, memory, gpu) for gpu, memory in enumerate(sent)]
     for k, op in enumerate(copying.REDUCTIONS):
-        outputs = [np.zeros(9, name) for _ in range(3)]
-        copying.all_reduce(
-            [on_gpu(framework, memory, gpu) for gpu, memory in enumerate(outputs)],
-            [on_gpu(framework, memory, gpu) for gpu, memory in enumerate(sent)],
-            *(() if k == 0 else (op,)),
-            stream=7,
-        )
+        memories = [np.zeros(9, name) for _ in range(3)]
+        outputs = [on_gpu(framework, memory, gpu) for gpu, memory in enumerate(memories)]
+        if op == "sum":
+            copying.all_reduce(outputs, inputs, stream=7)
+        else:
+            copying.all_reduce(outputs, inputs, op, 7)
         assert library.calls.pop() == ("all_reduce", 0, 3, 9, name, k, 7)
         wanted = (sum(sent), np.minimum.reduce(sent), np.maximum.reduce(sent))[k]
-        assert all(np.array_equal(one, wanted) for one in outputs)
+        assert all(np.array_equal(one, wanted) for one in memories)
 
 
 def test_all_reduce_in_place_and_of_pytorchs_own_type(library: Library) -> None:
