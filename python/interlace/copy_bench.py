@@ -299,6 +299,14 @@ def copy_command(
             f"window is then {OSU_WINDOW} by default.",
         ),
     ] = False,
+    beside_kernels: Annotated[
+        bool,
+        typer.Option(
+            "--beside-kernels",
+            help="Instead: messages from the host to GPU 0 which all GPUs but the last one relay, "
+            "while all but GPU 0 run a kernel bound by memory; how much each slows the other.",
+        ),
+    ] = False,
     json_file: ResultsFile = None,
 ) -> None:
     """Copies between host and GPUs and between GPUs: over several paths, plain ones, and NCCL's.
@@ -306,7 +314,7 @@ def copy_command(
     NCCL sends and receives between GPUs alone. Methods take turns. The bytes of the first and the
     last repeat are compared.
     """
-    from interlace import files
+    from interlace import files, relay_cost
 
     wanted = None if patterns is None else names_of("--patterns", patterns, PATTERNS, "pattern")
     named = None if methods is None else names_of("--methods", methods, METHODS, "method")
@@ -322,12 +330,20 @@ def copy_command(
                 "--patterns has the host; name another method too, or patterns without it"
             )
         wanted = wanted or [name for name in PATTERNS if not has_host(name)]
+    if beside_kernels and (osu or any(one is not None for one in (patterns, methods, window))):
+        raise UserError(
+            "--beside-kernels has one pattern and one method; leave --patterns, --methods, "
+            "--window and --osu out"
+        )
     times = whole("--repeats", repeats, 1) or DEFAULT_REPEATS
     before = DEFAULT_WARMUP if (given := whole("--warmup", warmup, 1)) is None else given
     if json_file is not None:
         files.check_writable(json_file, "--json")
 
     node = real_node(before, times, hint="bench measures real GPUs")
+    if beside_kernels:
+        relay_cost.measure(node, sizes, before, times, json_file)
+        return
     if node.gpus < 2:
         raise UserError(f"bench copy needs at least 2 GPUs; {node.machine_name} has 1")
     by, left_out = methods_here(node, named)

@@ -12,6 +12,7 @@
 #include "base/errors.hpp"
 #include "run/collective_bench.hpp"
 #include "run/copy_bench.hpp"
+#include "run/relay_cost.hpp"
 
 namespace nb = nanobind;
 
@@ -69,6 +70,26 @@ nb::list measure_collective(const std::string& pattern, std::uint32_t gpus, std:
   return to_list(measured);
 }
 
+nb::dict measure_relay_cost(std::uint64_t bytes, int to, std::string method,
+                            std::vector<int> kernels, double window_s, std::uint32_t warmup,
+                            std::uint32_t repeats) {
+  const run::relay_cost_request request{
+      to, bytes, std::move(method), std::move(kernels), window_s, warmup, repeats};
+  run::relay_cost measured;
+  {
+    const nb::gil_scoped_release release;
+    measured = run::measure_relay_cost(request);
+  }
+  nb::dict found;
+  found["alone_bytes_per_s"] = measured.alone_bytes_per_s;
+  found["beside_bytes_per_s"] = measured.beside_bytes_per_s;
+  found["message_alone_s"] = measured.message_alone_s;
+  found["message_beside_s"] = measured.message_beside_s;
+  found["relayed"] = measured.relayed;
+  found["wrong"] = measured.wrong;
+  return found;
+}
+
 }  // namespace
 
 void bind_copies(nb::module_& module) {
@@ -81,6 +102,11 @@ void bind_copies(nb::module_& module) {
       nb::arg("bytes"), nb::arg("methods"), nb::arg("warmup"), nb::arg("repeats"),
       "An all-gather, all-to-all or all-reduce of blocks of `bytes` on the first GPUs, by each "
       "method in turn; what comes back is as for measure_copies.");
+  module.def(
+      "measure_relay_cost", &measure_relay_cost, nb::arg("bytes"), nb::arg("to"), nb::arg("method"),
+      nb::arg("kernels"), nb::arg("window_s"), nb::arg("warmup"), nb::arg("repeats"),
+      "Messages from the host to a GPU by a copier with these settings, and kernels bound by "
+      "memory on others: each alone, and together, by GPU and repeat.");
 }
 
 }  // namespace interlace::python

@@ -11,6 +11,7 @@
 #include "cuda/measure_rates.hpp"
 #include "cuda/nvlink_counters.hpp"
 #include "gpu.hpp"
+#include "run/relay_cost.hpp"
 
 namespace interlace::measure_tests {
 namespace {
@@ -263,6 +264,28 @@ TEST_F(measure_test, rmat_scale_24) {
   EXPECT_TRUE(std::is_sorted(offsets.begin(), offsets.end()));
   EXPECT_EQ(offsets.front(), 0U);
   EXPECT_EQ(offsets.back(), g.edges);
+}
+
+TEST_F(measure_test, what_relays_cost) {
+  INTERLACE_NEED_GPUS(3);
+  const run::relay_cost_request request{0,
+                                        std::uint64_t{64} << 20U,
+                                        "INTERLACE_COPY=auto INTERLACE_COPY_RELAYS=gpu1",
+                                        {1, 2},
+                                        0.02,
+                                        2,
+                                        2};
+  const run::relay_cost found = run::measure_relay_cost(request);
+  EXPECT_EQ(found.wrong, 0U);
+  ASSERT_EQ(found.message_alone_s.size(), 2U);
+  ASSERT_EQ(found.message_beside_s.size(), 2U);
+  for (const auto* rates : {&found.alone_bytes_per_s, &found.beside_bytes_per_s}) {
+    ASSERT_EQ(rates->size(), 2U);
+    for (const auto& of_gpu : *rates) {
+      ASSERT_EQ(of_gpu.size(), 2U);
+      for (const double rate : of_gpu) EXPECT_GT(rate, 1e10);
+    }
+  }
 }
 
 }  // namespace

@@ -608,6 +608,7 @@ class FakeCuda(Fake):
         self.rank: tuple[int, int] | None = None  # and how many there are, once they have met
         self.copies: list[tuple[Any, ...]] = []  # requests to measure
         self.collectives: list[tuple[Any, ...]] = []
+        self.relay_costs: list[tuple[Any, ...]] = []
         self.wrong_bytes: dict[str, int] = {}  # by method
 
     def nccl_version(self, candidates: list[str]) -> str:
@@ -667,6 +668,31 @@ class FakeCuda(Fake):
             wrong = self.wrong_bytes.get(method, 0)
             found.append((method, [time_s] * repeats, [1e-6] * repeats, wrong))
         return found
+
+    def measure_relay_cost(
+        self,
+        size: int,
+        to: int,
+        method: str,
+        kernels: list[int],
+        window_s: float,
+        warmup: int,
+        repeats: int,
+    ) -> dict[str, Any]:
+        """Kernels on GPUs that relay run at four fifths of their rate, messages take a fourth
+        longer."""
+        self.relay_costs.append((size, to, method, kernels, window_s, warmup, repeats))
+        if self.crash == "relay":
+            raise DeviceError("a kernel beside copies ran into its deadline")
+        rates = [2e12 if f"gpu{gpu}" in method else 2.5e12 for gpu in kernels]
+        return {
+            "alone_bytes_per_s": [[2.5e12] * repeats for _ in kernels],
+            "beside_bytes_per_s": [[rate] * repeats for rate in rates],
+            "message_alone_s": [size / 150e9] * repeats,
+            "message_beside_s": [size / 120e9] * repeats,
+            "relayed": size >= 1 << 20,
+            "wrong": self.wrong_bytes.get("relay", 0),
+        }
 
     def copy_time_s(self, messages: list[tuple[int, int]], size: int, method: str) -> float:
         """Paths through GPUs make copies of the host three times as fast, the host's path those
