@@ -10,7 +10,10 @@
 #include "cuda/measure_links.hpp"
 #include "cuda/measure_rates.hpp"
 #include "cuda/nvlink_counters.hpp"
+#include "cuda/transfer/nccl_library.hpp"
 #include "gpu.hpp"
+#include "run/all_reduce_bench.hpp"
+#include "run/copy_bench.hpp"
 #include "run/relay_cost.hpp"
 
 namespace interlace::measure_tests {
@@ -286,6 +289,35 @@ TEST_F(measure_test, what_relays_cost) {
       for (const double rate : of_gpu) EXPECT_GT(rate, 1e10);
     }
   }
+}
+
+// Messages in both directions, two of each at a time, and sums that only differ by roundings.
+TEST_F(measure_test, nccl_beside_copies_and_all_reduces) {
+  INTERLACE_NEED_GPUS(2);
+  try {
+    (void)cuda::nccl_library::of_process();
+  } catch (const usage_error& error) {
+    GTEST_SKIP() << error.what();
+  }
+  run::copy_request copies;
+  copies.messages = {{0, 1}, {1, 0}, {0, 1}, {1, 0}};
+  copies.bytes = 3'000'001;
+  copies.methods = {"memcpy", "auto", "nccl"};
+  copies.warmup = copies.repeats = 2;
+  for (const run::copy_times& one : run::measure_copies(copies)) {
+    EXPECT_EQ(one.wrong, 0U) << one.method;
+    EXPECT_EQ(one.time_s.size(), 2U);
+  }
+  copies.messages = {{-1, 0}};
+  EXPECT_THROW((void)run::measure_copies(copies), usage_error);
+  run::collective_request sums;
+  sums.pattern = run::collective_pattern::all_reduce;
+  sums.gpus = 2;
+  sums.bytes = 4'000'004;
+  sums.methods = {"auto", "nccl"};
+  sums.warmup = sums.repeats = 2;
+  for (const run::copy_times& one : run::measure_collective(sums))
+    EXPECT_EQ(one.wrong, 0U) << one.method;
 }
 
 }  // namespace
