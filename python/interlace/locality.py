@@ -414,7 +414,8 @@ def locality_command(
         str | None,
         typer.Option(
             "--pages", metavar="HOW",
-            help="round-robin, contiguous or a GPU such as gpu0.  [default: each array's own]",
+            help="round-robin, contiguous, a GPU such as gpu0, or own: each array's.  [default: "
+            "own; gpu0 where pages move]",
         ),
     ] = None,
     blocks: Annotated[
@@ -489,7 +490,7 @@ def locality_command(
         for i, (it, count, how) in enumerate(cases)
         if how == DIRECT
     }
-    comparable = scale == 1 and pages is None and blocks == "contiguous"
+    comparable = scale == 1 and pages in (None, "own") and blocks == "contiguous"
     found = Locality(
         format=FORMAT,
         **provenance(),

@@ -176,7 +176,9 @@ result_dict run_on(const std::string& node, const machine::machine* described, c
   }
   run::unified_request asked;
   asked.gpus = gpus;
-  if (!pages.empty()) asked.placement.pages = kernel::parse_page_placement(pages, gpus);
+  asked.own_pages = pages == "own";
+  if (!pages.empty() && !asked.own_pages)
+    asked.placement.pages = kernel::parse_page_placement(pages, gpus);
   asked.placement.blocks = kernel::parse_block_placement(blocks);
   asked.loads = kernel::parse_remote_loads(mechanism);
   asked.check_interrupt = check_signals;

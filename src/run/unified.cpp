@@ -18,7 +18,7 @@ unified_result unified_on_sim(const Data& data, const unified_request& asked,
   if (asked.loads.any()) node.treat_loads(asked.loads);
   workload::unified_placement placement = asked.placement;
   // Pages that move begin on the first GPU, where MGPUSim's unified memory has them.
-  if (asked.loads.pages != kernel::page_moves::none && !placement.pages) {
+  if (asked.loads.pages != kernel::page_moves::none && !placement.pages && !asked.own_pages) {
     placement.pages = kernel::page_placement::on(0);
   }
   return run_unified(node, data, placement);

@@ -27,6 +27,7 @@ namespace interlace::run {
 struct unified_request {
   std::uint32_t gpus = 1;
   workload::unified_placement placement;
+  bool own_pages = false;                 // pages that move begin where each array has them, too
   kernel::remote_load_options loads;      // simulated: what becomes of remote ones
   std::function<void()> check_interrupt;  // may throw; called now and then
 };

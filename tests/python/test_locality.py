@@ -119,6 +119,16 @@ def test_what_becomes_of_remote_loads(run: Run, tmp_path: Path) -> None:
     assert "atax, 4 GPUs, dualopt: coalesced after" in done.out
 
 
+def test_pages_that_move_may_begin_where_arrays_have_them(run: Run, tmp_path: Path) -> None:
+    moved = []
+    for words in ((), ("--pages", "own")):
+        out = tmp_path / "rows.json"
+        done = run("locality", "sc", "-g", 4, "-m", "griffin", *words, "--json", out)
+        assert (done.code, done.err) == (0, "")
+        moved.append(rows(out)["sc", 4]["loads"]["migrated_pages"])
+    assert moved[0] > 10 * moved[1]  # nearly all that each GPU reads is its own to begin with
+
+
 def test_programs_that_others_have_not_printed_are_predicted(run: Run) -> None:
     done = run("locality", "fir", "sc", "-g", 4)
     assert done.code == 0

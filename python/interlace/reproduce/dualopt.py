@@ -32,6 +32,7 @@ COALESCED = STEPS[-1]
 CACHE = "rdma-cache"
 MIGRATION = "page-migration"
 GRIFFIN = "griffin"
+PLACED = "griffin, placed"  # pages begin where each array has them
 OWN = "own"  # the machine that figures are compared with, among its variants
 FINE_L2 = "fine-l2"  # caches that fetch parts of lines
 LARGE_PACKETS = "large-packets"  # with room for several stores, which MGPUSim's have not
@@ -223,7 +224,7 @@ def cases(program: str, quick: bool) -> list[Case]:
     if kind == LOCAL:
         return found
     found.append(Case(SMALL, "ideal-cache", FOUR, CACHE))
-    found += [Case(main, OWN, FOUR, how) for how in (MIGRATION, GRIFFIN)]
+    found += [Case(main, OWN, FOUR, how) for how in (MIGRATION, GRIFFIN, PLACED)]
     found += [Case(main, where, FOUR, how) for how, (_, where) in PAST.items()]
     found.append(Case(main, LARGE_PACKETS, FOUR, DUALOPT))
     found += _pairs(main, _varied(quick))
@@ -301,7 +302,8 @@ def _simulate(
     work = [
         partial(
             unified.simulate, runner.core, to_core(machine, runner.core), it, case.gpus,
-            case.mechanism,
+            GRIFFIN if case.mechanism == PLACED else case.mechanism,
+            pages="own" if case.mechanism == PLACED else "",
         )
         for case, machine in described.items()
     ]  # fmt: skip
@@ -901,6 +903,12 @@ def _fig_19(found: Programs) -> list[Row]:
             simulated=_mean(found, lambda f: f.over(GRIFFIN, DUALOPT)),
             note="Griffin's parameters are assumed; TLBs keep translations of own memory alone, "
             "as section 6.3 implies"),
+        row("vs-griffin-placed", "Fig. 19",
+            "DualOpt over Griffin, whose pages begin where the baseline has them, x",
+            simulated=_mean(found, lambda f: f.over(PLACED, DUALOPT)),
+            note="in the other rows they begin on one GPU, from which each first touch moves one"),
+        *_of_each(found, "vs-griffin-placed", "Fig. 19", "DualOpt over Griffin, placed, x",
+                  lambda f: f.over(PLACED, DUALOPT)),
         row("vs-griffin-without-sc", "Fig. 19", "all but sc: DualOpt over Griffin, x",
             simulated=_mean(found, lambda f: f.over(GRIFFIN, DUALOPT),
                             tuple(name for name in AVERAGED if name != "sc"))),
