@@ -723,9 +723,10 @@ def _fig_14(found: Programs) -> list[Row]:
         row("traffic-small", "Fig. 14", "MGPUSim's parameters: bytes between GPUs, x", 4.4,
             simulated=_mean(found, _fewer(SMALL))),
         row("traffic-replies", "Fig. 14",
-            "the same without requests, stores, headers and padding of flits, x", 4.4,
+            "bytes of memory that loads bring from other GPUs, x",
             simulated=_mean(found, _smaller_replies),
-            note="the paper does not say what it counts; a request is always a flit here"),
+            note="the published 4.4 may count something between these and all bytes: requests are "
+            "a flit each, with DualOpt too, and stores stay as they are"),
         row("traffic-programs", "Fig. 14", "programs with noticeably fewer bytes", 8,
             simulated=clear, note="noticeable is a tenth here; the paper does not say"),
         *_of_each(found, "traffic", "Fig. 14", "bytes between GPUs, x", _fewer()),
@@ -776,7 +777,8 @@ def _fig_16(found: Programs) -> list[Row]:
             simulated=_mean(found, gain(COALESCED), INSENSITIVE)),
         row("fine-l2", "Sec. 4.1.3", "fine-grained L2 accesses over coalescing, least, x", 0.98,
             simulated=_least(found, fine_l2, INSENSITIVE),
-            note='the paper: "up to 2% loss"; without a decision engine'),
+            note='the paper: "up to 2% loss". Sectors of 16 B in L1 and L2, where the paper has '
+            "pieces of 4 B; without a decision engine"),
         *_of_each(found, "fine-l2", "Sec. 4.1.3", "fine-grained L2 accesses over coalescing, x",
                   fine_l2, INSENSITIVE),
     ]  # fmt: skip

@@ -36,7 +36,8 @@ GRANULARITIES = (8, 16)  # bytes; Table 1 has 4
 TIMEOUTS = (10, 50)  # clocks; Table 1 has 30
 DISPATCHES = {"round-robin": 2.5, "greedy": 2.7}
 FRIENDLY_WITHOUT_MM = (6 * 1.6 - 2.6) / 5
-# Bytes of a sector of both caches: a line has six sectors at most here, and HBM's own access is 32.
+# Bytes of a sector of both caches. The simulator has six sectors in a line at most, so that pieces
+# of 4 B cannot be.
 FINE_L2_BYTES = 16
 GENERATIONS = {"pcie5": 2, "pcie6": 4}  # times the bandwidth
 FLITS = {32: 2.0, 64: 1.8}  # bytes: published speedup; Table 1 has 16
