@@ -170,9 +170,12 @@ class copier {
   // same bits, in every run. Each combines its part: a batch of copies brings it the others', into
   // staging memory, and another batch takes the result to them; messages for which half of the
   // staging memory is too little go in pieces, of which one is combined while the next one is
-  // copied. Captured, pieces follow each other. Throws usage_error for buffers that are not so, and
-  // where the library was built without nvcc; device_error where there is no staging memory left or
-  // the GPUs cannot be used together; else as copy_batch_async.
+  // copied. Where other all-reduces have all of it, the host waits for them. Captured, pieces
+  // follow each other, and the graph owns the staging memory of each of its all-reduces: of many in
+  // graphs later ones have smaller pieces, and then none. The first one of a process loads its
+  // kernels, which may wait for kernels that run. Throws usage_error for buffers that are not so,
+  // and where the library was built without nvcc; device_error where there is no staging memory
+  // left or the GPUs cannot be used together; else as copy_batch_async.
   void all_reduce_async(std::span<const void* const> send, std::span<void* const> receive,
                         std::size_t count, reduced_type type, reduce_by by, CUstream_st* stream);
   // What the first large message would do: contexts, access between GPUs, the machine's links.

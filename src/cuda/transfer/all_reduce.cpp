@@ -81,23 +81,24 @@ class pieces {
 // Staging memory of every participant, which goes back where nothing else becomes of it.
 class staging {
  public:
-  staging(const all_reduce_means& by, std::vector<int> gpus) : by_(by), gpus_(std::move(gpus)) {}
+  staging(const all_reduce_means& by, std::vector<int> gpus)
+      : by_(by), gpus_(std::move(gpus)), short_of_(gpus_.front()) {}
   ~staging() { give(nullptr); }
   staging(const staging&) = delete;
   staging& operator=(const staging&) = delete;
 
-  // As much as the pools have, half of each at most.
-  all_reduce_cut take(std::uint64_t bytes, const stream_identity& stream, bool overlap) {
-    // Pieces that are much smaller would take longer than those who have the memory now.
-    const std::uint64_t least = by_.staging_bytes / 64;
-    for (std::uint64_t most = by_.staging_bytes / 2;; most /= 2) {
-      all_reduce_cut cut = cut_all_reduce(bytes, gpus_.size(), most, overlap);
-      if (cut.pieces.empty() || most < least)
-        throw device_error("an all-reduce has no staging memory on gpu" +
-                           std::to_string(short_of_) +
-                           ": it is in use, or INTERLACE_COPY_STAGING allows too little");
-      if (take_all(cut.sets * cut.set_bytes, stream)) return cut;
+  // As much as the pools have, half of each at most. Where others have it all, `waits` says whether
+  // the host waits for what they had enqueued.
+  all_reduce_cut take(std::uint64_t bytes, const stream_identity& stream, bool waits) {
+    const std::lock_guard lock(by_.staging);  // two that have a part of it each would both fail
+    if (auto cut = try_to_take(bytes, stream, waits)) return *cut;
+    if (waits) {
+      for (const int gpu : gpus_) by_.pool(gpu).wait();
+      if (auto cut = try_to_take(bytes, stream, waits)) return *cut;
     }
+    throw device_error(
+        "an all-reduce has no staging memory on gpu" + std::to_string(short_of_) +
+        ": graphs own it, the GPU has no more, or INTERLACE_COPY_STAGING allows too little");
   }
   std::vector<device_address> addresses() const {
     std::vector<device_address> made;
@@ -111,6 +112,18 @@ class staging {
   std::vector<placed_block> release() { return std::exchange(taken_, {}); }
 
  private:
+  std::optional<all_reduce_cut> try_to_take(std::uint64_t bytes, const stream_identity& stream,
+                                            bool overlap) {
+    // Pieces that are much smaller would take longer than those who have the memory now.
+    const std::uint64_t least = by_.staging_bytes / 64;
+    for (std::uint64_t most = by_.staging_bytes / 2; most >= least; most /= 2) {
+      all_reduce_cut cut = cut_all_reduce(bytes, gpus_.size(), most, overlap);
+      if (cut.pieces.empty()) break;
+      if (take_all(cut.sets * cut.set_bytes, stream)) return cut;
+    }
+    return std::nullopt;
+  }
+
   bool take_all(std::uint64_t bytes, const stream_identity& stream) {
     const auto none = std::find_if_not(gpus_.begin(), gpus_.end(), [&](int gpu) {
       const auto block = by_.pool(gpu).take(bytes, stream);
@@ -126,7 +139,7 @@ class staging {
   const all_reduce_means& by_;
   std::vector<int> gpus_;
   std::vector<placed_block> taken_;
-  int short_of_ = 0;
+  int short_of_;
 };
 
 bool meet(device_address one, device_address other, std::uint64_t bytes) {
@@ -217,13 +230,12 @@ void enqueue_all_reduce(const all_reduce_call& what, const std::vector<int>& gpu
       CUstream_st* stream = nullptr;
       CUevent_st* end = nullptr;
     };
-    std::map<int, std::size_t> taken;
-    CUevent_st* arrived = used->event(caller.identity.gpu, taken[caller.identity.gpu]++);
+    std::map<int, std::size_t> streams;
+    std::map<int, std::size_t> events;
+    CUevent_st* arrived = used->event(caller.identity.gpu, events[caller.identity.gpu]++);
     std::vector<worker> workers;
-    for (const int gpu : gpus) {
-      const std::size_t number = taken[gpu]++;
-      workers.push_back({used->stream(gpu, number), used->event(gpu, number)});
-    }
+    for (const int gpu : gpus)
+      workers.push_back({used->stream(gpu, streams[gpu]++), used->event(gpu, events[gpu]++)});
     const auto finish = [&](std::size_t piece) { by.copy(each.gather(piece)); };
     const auto wait = [&](CUstream_st* on, CUevent_st* event) {
       check(driver, driver.stream_wait(on, event, 0), "cuStreamWaitEvent");
@@ -275,7 +287,8 @@ void capture_all_reduce(const all_reduce_call& what, const std::vector<int>& gpu
           "cuStreamGetCaptureInfo");
     return std::pair(graph, std::vector<CUgraphNode_st*>(nodes, nodes + count));
   };
-  by.give_to(front().first, memory.release());
+  CUgraph_st* const owner = front().first;
+  by.give_to(owner, memory.release());
   for (std::size_t piece = 0; piece < each.count(); ++piece) {
     by.copy(each.scatter(piece));
     const auto [graph, behind] = front();

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <mutex>
 #include <span>
 #include <utility>
 #include <vector>
@@ -43,6 +44,7 @@ struct all_reduce_means {
   reductions& kernels;
   stream_executor& streams;
   std::function<staging_pool&(int)> pool;                 // of a GPU
+  std::mutex& staging;                                    // of who takes of several pools
   std::uint64_t staging_bytes = 0;                        // of each pool, of which half is for this
   std::function<void(std::span<const batch_part>)> copy;  // a batch, on the caller's stream
   // The graph owns staging memory from now on.

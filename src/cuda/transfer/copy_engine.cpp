@@ -124,6 +124,7 @@ struct copy_engine::parts {
   bool measured_here = false;  // the profile, on this machine, with all relays
   std::vector<std::optional<std::uint32_t>> index_of;  // of a GPU in the machine
   std::vector<std::unique_ptr<staging_pool>> pools;    // by GPU, the host's last
+  std::mutex staging;                                  // of who takes of several of them
   std::atomic<std::uint64_t> captured{0};              // graphs that own staging memory
   std::vector<std::atomic<bool>> direct;  // by ends and class: the plan with all relays was
   std::vector<std::vector<double>> direct_bytes_per_s;  // by ends; 0: there is no way
@@ -547,6 +548,7 @@ void copy_engine::all_reduce(const all_reduce_call& what, CUstream_st* stream) {
                             have->kernels,
                             have->streams,
                             [&](int gpu) -> staging_pool& { return have->pool(gpu); },
+                            have->staging,
                             options_.staging_bytes,
                             [&](std::span<const batch_part> copies) { copy_batch(copies, stream); },
                             [&](CUgraph_st* graph, std::vector<placed_block> blocks) {

@@ -60,6 +60,15 @@ void staging_pool::give(block used, shared_completion end) {
   }
 }
 
+void staging_pool::wait() {
+  std::vector<shared_completion> ends;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const lingering& one : lingering_) ends.push_back(one.end);
+  }
+  for (const shared_completion& end : ends) end->wait();
+}
+
 void staging_pool::take_returned() {
   const std::lock_guard lock(returned_mutex_);
   for (const block& one : returned_) insert_free(one);

@@ -34,6 +34,8 @@ class staging_pool {
   // not run behind. Nothing where the bound, or the memory there is, leaves none. Throws
   // device_error where the driver fails otherwise.
   std::optional<block> take(std::uint64_t bytes, const stream_identity& stream);
+  // Waits on the host until all that blocks were given back with until now is over.
+  void wait();
   // Free when `end` is over; at once where it is null. Calls no CUDA, so that drivers may call it.
   void give(block used, shared_completion end);
 

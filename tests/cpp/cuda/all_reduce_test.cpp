@@ -305,6 +305,24 @@ TEST(all_reduce, messages_beyond_the_staging_memory_go_in_pieces_in_stream_order
   }
 }
 
+TEST(all_reduce, many_streams_wait_for_each_others_staging_memory) {
+  copy_options options = options_of(copy_executor::streams);
+  options.staging_bytes = std::uint64_t{8} << 10U;
+  world in(mesh(3), options, 1);
+  in.driver.run_nothing_unasked();
+  std::vector<reduced<float>> all;
+  for (std::uint64_t user = 0; user < 6; ++user) {
+    all.emplace_back(in, 3, 6'000, reduced_type::float32, reduce_by::sum, false, user);
+    all.back().refill();
+  }
+  for (std::size_t user = 0; user < all.size(); ++user)
+    all[user].enqueue(in.driver.stream(static_cast<int>(user % 3), true));
+  for (reduced<float>& one : all) one.expect_right();
+  EXPECT_LE(in.engine->statistics().staging_bytes, 4 * options.staging_bytes);
+  in.engine.reset();
+  in.expect_no_errors();
+}
+
 TEST(all_reduce, a_captured_one_runs_in_the_callers_graph_again_and_again) {
   for (std::uint64_t seed = 0; seed < 6; ++seed) {
     copy_options options = options_of(copy_executor::automatic);
@@ -421,8 +439,8 @@ TEST(all_reduce, says_what_it_lacks) {
     world in(mesh(3), options, 1);
     reduced<float> one(in, 3, 1'000, reduced_type::float32, reduce_by::sum, false, 1);
     EXPECT_EQ(complaint(in, one.call()),
-              "device: an all-reduce has no staging memory on gpu0: it is in use, or "
-              "INTERLACE_COPY_STAGING allows too little");
+              "device: an all-reduce has no staging memory on gpu0: graphs own it, the GPU has no "
+              "more, or INTERLACE_COPY_STAGING allows too little");
   }
   {
     world in(mesh(2), options_of(copy_executor::streams), 1);
