@@ -10,7 +10,12 @@ namespace interlace::cuda {
 
 std::vector<int> nccl_messages::gpus_of(const std::vector<nccl_message>& messages) {
   std::set<int> gpus;
-  for (const nccl_message& one : messages) gpus.insert({one.from, one.to});
+  for (const nccl_message& one : messages) {
+    if (one.from < 0 || one.to < 0 || one.from == one.to)
+      throw usage_error("NCCL's messages are from one GPU to another, not from " +
+                        std::to_string(one.from) + " to " + std::to_string(one.to));
+    gpus.insert({one.from, one.to});
+  }
   return {gpus.begin(), gpus.end()};
 }
 
@@ -18,10 +23,6 @@ nccl_messages::nccl_messages(const nccl_communicators& communicators,
                              const std::vector<nccl_message>& messages)
     : communicators_(communicators) {
   using kernel::collective_call;
-  for (const nccl_message& one : messages)
-    if (one.from < 0 || one.to < 0 || one.from == one.to)
-      throw usage_error("NCCL's messages are from one GPU to another, not from " +
-                        std::to_string(one.from) + " to " + std::to_string(one.to));
   const std::vector<int> gpus = gpus_of(messages);
   const auto rank_of = [&](int gpu) {
     return static_cast<std::uint32_t>(std::lower_bound(gpus.begin(), gpus.end(), gpu) -
