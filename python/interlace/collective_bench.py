@@ -19,9 +19,9 @@ from interlace.copy_bench import (
     Results,
     Row,
     figure_columns,
-    left_out_line,
     methods_here,
     names_of,
+    nccl_lines,
     rows_of,
     sizes_between,
 )
@@ -46,7 +46,7 @@ def messages_of(pattern: str, gpus: int) -> int:
     return gpus * (gpus - 1) * (2 if pattern == REDUCE else 1)
 
 
-def _print(results: Results, gpus: int, left_out: str | None) -> None:
+def _print(results: Results, gpus: int) -> None:
     rows = results.rows
 
     def bus(row: Row) -> str:
@@ -68,7 +68,7 @@ def _print(results: Results, gpus: int, left_out: str | None) -> None:
             else []
         ),
         "of a GPU: what each one sends to others in a second (the bus bandwidth of nccl-tests).",
-        *left_out_line(left_out),
+        *results.notes,
     ]
     wrong = sum(row.wrong for row in rows)
     foot.append(f"{wrong} bytes wrong." if wrong else "All bytes right.")
@@ -79,9 +79,13 @@ def _print(results: Results, gpus: int, left_out: str | None) -> None:
 
 def collective_command(
     patterns: Annotated[
-        str,
-        typer.Option("--patterns", metavar="LIST", help=f"Some of: {','.join(PATTERNS)}."),
-    ] = ",".join(PATTERNS),
+        str | None,
+        typer.Option(
+            "--patterns",
+            metavar="LIST",
+            help=f"Some of: {','.join(PATTERNS)}.  [default: all that methods and sizes allow]",
+        ),
+    ] = None,
     gpus: Annotated[
         str | None,
         typer.Option("--gpus", metavar="N", help="The first GPUs.  [default: all]"),
@@ -117,12 +121,16 @@ def collective_command(
     """
     from interlace import files
 
-    wanted = names_of("--patterns", patterns, PATTERNS, "collective")
+    wanted = list(PATTERNS)
+    if patterns is not None:
+        wanted = names_of("--patterns", patterns, PATTERNS, "collective")
     named = None if methods is None else names_of("--methods", methods, METHODS, "method")
     sizes = sizes_between(begin, end, factor, DEFAULT_FACTOR)
+    odd = any(size % FLOAT32 for size in sizes)
+    if patterns is None and (odd or named == [PLAIN]):
+        wanted.remove(REDUCE)
     if named == [PLAIN] and REDUCE in wanted:
         raise UserError(f"--methods {PLAIN}: a plain copy is no {REDUCE}; name another method too")
-    odd = [size for size in sizes if size % FLOAT32]
     if odd and REDUCE in wanted:
         raise UserError(f"--begin {begin}: blocks of an {REDUCE} have a multiple of 4 bytes")
     asked = whole("--gpus", gpus, 2)
@@ -160,9 +168,10 @@ def collective_command(
         warmup=before,
         repeats=times,
         window=1,
+        notes=nccl_lines(rows, left_out),
         rows=rows,
     )
     texts = {} if json_file is None else {json_file: partial(json_text, results)}
-    files.show_and_write(partial(_print, results, count, left_out), texts)
+    files.show_and_write(partial(_print, results, count), texts)
     if any(row.wrong for row in rows):
         raise typer.Exit(1)

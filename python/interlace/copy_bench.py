@@ -26,6 +26,7 @@ FORMAT = 1  # of the file of results
 HOST = -1
 PLAIN = "memcpy"
 NCCL = "nccl"
+NVLS_OFF = f"{NCCL}: without multicast in the switches (NCCL_NVLS_ENABLE=0)."
 METHODS = (PLAIN, "auto", "streams", "graphs", NCCL)
 DEFAULT_METHODS = (PLAIN, "auto", NCCL)
 DEFAULT_LEAST, DEFAULT_MOST = "64K", "256M"
@@ -106,6 +107,7 @@ class Results(msgspec.Struct):
     warmup: int
     repeats: int
     window: int
+    notes: list[str]
     rows: list[Row]
 
 
@@ -153,12 +155,14 @@ def figure_columns(rows: Sequence[Row]) -> list[table.Column]:
     ]
 
 
-def left_out_line(left_out: str | None) -> list[str]:
-    """What is said of NCCL where it is left out."""
-    return [] if left_out is None else [f"{NCCL}{NOT_AVAILABLE}{left_out}."]
+def nccl_lines(rows: Sequence[Row], left_out: str | None) -> list[str]:
+    """What is said of NCCL: how it was run, or why not."""
+    if left_out is not None:
+        return [f"{NCCL}{NOT_AVAILABLE}{left_out}."]
+    return [NVLS_OFF] if any(row.method == NCCL for row in rows) else []
 
 
-def _print(results: Results, left_out: str | None) -> None:
+def _print(results: Results) -> None:
     rows = results.rows
     columns = figure_columns(rows)
     sections = [PATTERNS.index(row.pattern) for row in rows]
@@ -171,7 +175,7 @@ def _print(results: Results, left_out: str | None) -> None:
     foot = [
         "time: from the first call until all bytes have arrived, the median of "
         f"{results.repeats}; call: the host's part of it.",
-        *left_out_line(left_out),
+        *results.notes,
     ]
     wrong = sum(row.wrong for row in rows)
     foot.append(f"{wrong} bytes wrong." if wrong else "All bytes right.")
@@ -206,9 +210,10 @@ def osu_lines(rows: Sequence[Row], window: int) -> list[str]:
     return lines
 
 
-def _print_osu(rows: Sequence[Row], window: int, left_out: str | None) -> None:
-    print("\n".join(osu_lines(rows, window)), end="")
-    for line in left_out_line(left_out):
+def _print_osu(results: Results) -> None:
+    rows = results.rows
+    print("\n".join(osu_lines(rows, results.window)), end="")
+    for line in results.notes:
         typer.echo(f"interlace: {line}", err=True)
     wrong = sum(row.wrong for row in rows)
     if wrong:
@@ -373,10 +378,11 @@ def copy_command(
         warmup=before,
         repeats=times,
         window=count,
+        notes=nccl_lines(rows, left_out),
         rows=rows,
     )
     texts = {} if json_file is None else {json_file: partial(json_text, results)}
-    show = partial(_print_osu, rows, count, left_out) if osu else partial(_print, results, left_out)
+    show = partial(_print_osu if osu else _print, results)
     files.show_and_write(show, texts)
     if any(row.wrong for row in rows):
         raise typer.Exit(1)

@@ -30,7 +30,7 @@ class Kernel(msgspec.Struct):
     """The kernel of a GPU; rates of bytes read and written, by repeat."""
 
     gpu: int
-    relays: bool
+    relays: bool  # it may
     alone_bytes_per_s: list[float]
     beside_bytes_per_s: list[float]  # while messages follow each other
     slowdown_percent: float  # by the medians: how much longer the same work takes
@@ -40,7 +40,7 @@ class Row(msgspec.Struct):
     """A size of message; times are those of a message, by repeat."""
 
     bytes: int
-    relayed: bool  # messages went over several paths
+    relayed: bool  # a message went over several paths
     message_alone_s: list[float]
     message_beside_s: list[float]  # while the kernels run
     slowdown_percent: float
@@ -111,7 +111,7 @@ def _print(results: Results) -> None:
                 1e-9 * statistics.median(each)
                 for each in (kernel.alone_bytes_per_s, kernel.beside_bytes_per_s)
             )
-            role = "relays" if kernel.relays else "does not relay"
+            role = "may relay" if kernel.relays else "does not relay"
             name = f"kernel, GPU {kernel.gpu} {role}"
             lines.append((row.bytes, name, alone, beside, kernel.slowdown_percent))
     columns = [

@@ -74,8 +74,14 @@ def test_a_gpu_that_fails(cuda: FakeCuda, run: Run, tmp_path: Path) -> None:
     ("words", "message"),
     [
         (("--patterns", "reduce"), "there is no collective 'reduce'"),
-        (("--methods", "memcpy"), "--methods memcpy: a plain copy is no all-reduce"),
-        (("-b", "1001"), "--begin 1001: blocks of an all-reduce have a multiple of 4 bytes"),
+        (
+            ("--methods", "memcpy", "--patterns", "all-reduce"),
+            "--methods memcpy: a plain copy is no all-reduce",
+        ),
+        (
+            ("-b", "1001", "--patterns", "all-reduce"),
+            "--begin 1001: blocks of an all-reduce have a multiple of 4 bytes",
+        ),
         (("--methods", "mpi"), "there is no method 'mpi'"),
         (("--gpus", "1"), "--gpus 1: give a number of at least 2"),
         (("--gpus", "5"), "--gpus 5: 4x"),

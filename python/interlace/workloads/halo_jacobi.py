@@ -26,8 +26,9 @@ MOST_COLUMNS = 1 << 30
 FLOAT32_ROUNDING = 2.0**-24
 ROUNDINGS = 3  # of a point in an iteration: the sums; a quarter of them is exact
 
-# Bytes a point for the reference: two grids in float64 and what a row is made with.
-REFERENCE_BYTES = 24
+# Bytes a point: three grids in float64 while the reference is made; then one beside the results of
+# all GPUs, the numbers of a GPU's points, and how far they are apart.
+REFERENCE_BYTES = 36
 CACHED_COLUMNS = 1 << 14  # of which the reference makes all rows before it goes on
 # Counts grow in proportion to columns, in steps that begin every row at the same place of a sector.
 COUNTED_COLUMNS = 2048
