@@ -6,6 +6,7 @@ whether finer transfers or a cache would help (DualOpt, PACT 2022, Fig. 11).
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -20,16 +21,20 @@ from interlace.cli import unknown
 from interlace.errors import UserError
 from interlace.files import check_writable, show_and_write
 from interlace.machines import Machine, load_machine, to_core
-from interlace.nodes import load_core
+from interlace.nodes import CudaNode, load_core, real_node
 from interlace.options import whole, whole_numbers
+from interlace.progress import progress
 from interlace.reproduce.rows import geometric_mean
 from interlace.results import json_text, provenance
+from interlace.turns import turn
 from interlace.workloads import RunFailure
 
 FORMAT = 1
 MACHINE = "4x-r9nano"
 THRESHOLDS = (0.02, 0.2, 0.4)  # remote, block, hit: DualOpt, Table 1
 DIRECT = "direct"
+OWN_PAGES = "own"  # where each array has them
+MEASURED_WARMUP, MEASURED_REPEATS = 2, 7
 # Pages that move; each step of DualOpt alone, and on those before it; what an engine chooses, once,
 # whenever what it sees changes, or for each page; stores packed, alone and with dualopt.
 MECHANISMS = (
@@ -154,6 +159,18 @@ class Row(msgspec.Struct, frozen=True):
     mgpusim: dict[str, float] | None  # the same run in MGPUSim
 
 
+class Measured(msgspec.Struct, frozen=True):
+    """A program on so many real GPUs, whose remote loads are as they are."""
+
+    program: str
+    sizes: str
+    gpus: int
+    time_s: list[float]  # of each repeat
+    median_s: float
+    speedup: float | None  # over one GPU, where that was measured
+    max_error: float
+
+
 class Locality(msgspec.Struct, frozen=True):
     """The file of `interlace locality --json`."""
 
@@ -167,11 +184,15 @@ class Locality(msgspec.Struct, frozen=True):
     blocks: str
     times: int
     rows: list[Row]
+    driver: str | None  # of the real GPUs
+    measured_on: str | None
+    measured: list[Measured]
 
     @property
     def comparable(self) -> bool:
         """Whether MGPUSim's runs have these sizes and placements."""
-        return self.times == 1 and self.pages is None and self.blocks == "contiguous"
+        own = self.pages in (None, OWN_PAGES)
+        return self.times == 1 and own and self.blocks == "contiguous"
 
 
 # A program, the number of GPUs, and a mechanism.
@@ -340,6 +361,73 @@ def _decisions(rows: Sequence[Row]) -> list[str]:
     return ["Decisions:", *lines] if lines else []
 
 
+def _measure(
+    node: CudaNode, problems: Sequence[unified.Problem], counts: Sequence[int], **placed: str
+) -> list[Measured]:
+    """All programs on so many real GPUs each, one at a time."""
+    found: list[Measured] = []
+    with progress(f"programs on {node.machine_name}", len(problems) * len(counts)) as tick:
+        for it in problems:
+            alone: float | None = None
+            for count in counts:
+                with turn():
+                    ran = unified.measure(
+                        node.cuda, it, count, warmup=node.warmup, repeats=node.repeats, **placed
+                    )
+                median = statistics.median(ran["time_s"])
+                alone = median if count == 1 else alone
+                found.append(
+                    Measured(
+                        program=it.name,
+                        sizes=it.sizes,
+                        gpus=count,
+                        time_s=list(ran["time_s"]),
+                        median_s=median,
+                        speedup=None if alone is None else alone / median,
+                        max_error=ran["max_error"],
+                    )
+                )
+                tick()
+    return found
+
+
+def _show_measured(found: Locality) -> None:
+    rows = found.measured
+    if not rows:
+        return
+    most = {row.program: row.gpus for row in found.rows}
+    class_of = {
+        row.program: row.locality
+        for row in found.rows
+        if row.mechanism == DIRECT and row.gpus == most[row.program]
+    }
+    programs = list(dict.fromkeys(row.program for row in rows))
+    number, text = table.Column, partial(table.Column, number=False)
+    table.print_table(
+        f"The same programs, measured on {found.measured_on}; remote loads as they are",
+        [
+            text("program", "", [row.program for row in rows]),
+            text("size", "", [row.sizes for row in rows]),
+            number("GPUs", "", [str(row.gpus) for row in rows]),
+            number("time", "us", [f"{1e6 * row.median_s:,.1f}" for row in rows]),
+            number(
+                "speedup",
+                "x",
+                ["-" if row.speedup is None else f"{row.speedup:.2f}" for row in rows],
+            ),
+            text("simulated locality", "", [class_of.get(row.program, "") for row in rows]),
+        ],
+        [programs.index(row.program) for row in rows],
+        ["" for _ in rows],
+        [
+            f"time: the kernels of all GPUs, the median of {len(rows[0].time_s)} runs; pages are "
+            "of 2 MiB. All results verified.",
+            "locality: coalescing fine-grained replies would help cache-insensitive programs, a "
+            "cache of remote lines cache-friendly ones.",
+        ],
+    )
+
+
 def _show(found: Locality) -> None:
     rows = found.rows
     programs = list(dict.fromkeys(row.program for row in rows))
@@ -434,6 +522,10 @@ def locality_command(
     jobs: Annotated[
         str | None, typer.Option("--jobs", "-j", metavar="N", help="Runs at the same time.")
     ] = None,
+    measured: Annotated[
+        bool,
+        typer.Option("--measure", help="Also run the programs on this computer's GPUs."),
+    ] = False,
     json_file: Annotated[
         Path | None, typer.Option("--json", metavar="FILE", help="Write what is shown as JSON.")
     ] = None,
@@ -460,6 +552,13 @@ def locality_command(
         raise UserError(
             f"--gpus {counts[-1]}: machine {described.name} has {described.gpu.count} GPUs"
         )
+    node = (
+        real_node(MEASURED_WARMUP, MEASURED_REPEATS, hint="leave --measure out")
+        if measured
+        else None
+    )
+    if node is not None and gpus is not None and counts[-1] > node.gpus:
+        raise UserError(f"--gpus {counts[-1]}: {node.machine_name} has {node.gpus} GPUs")
     core = load_core()
     made = to_core(described, core)
     problems = [unified.problem(name, scale) for name in wanted]
@@ -476,6 +575,10 @@ def locality_command(
     ]
     done: dict[int, dict[str, Any]] = {}
     try:
+        real: list[Measured] = []
+        if node is not None:  # alone on the machine
+            here = sorted({1, node.gpus}) if gpus is None else counts
+            real = _measure(node, problems, here, pages=pages or "", blocks=blocks)
         done.update(workers.run_all(work, at_once))
     except workers.WorkerLost as lost:
         it, count, _ = cases[lost.index]
@@ -490,7 +593,7 @@ def locality_command(
         for i, (it, count, how) in enumerate(cases)
         if how == DIRECT
     }
-    comparable = scale == 1 and pages in (None, "own") and blocks == "contiguous"
+    comparable = scale == 1 and pages in (None, OWN_PAGES) and blocks == "contiguous"
     found = Locality(
         format=FORMAT,
         **provenance(),
@@ -509,6 +612,14 @@ def locality_command(
             )
             for i, case in enumerate(cases)
         ],
+        driver=None if node is None else node.driver,
+        measured_on=None if node is None else node.machine_name,
+        measured=real,
     )
     texts = {} if json_file is None else {json_file: lambda: json_text(found)}
-    show_and_write(lambda: _show(found), texts)
+
+    def show() -> None:
+        _show(found)
+        _show_measured(found)
+
+    show_and_write(show, texts)

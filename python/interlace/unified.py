@@ -320,6 +320,26 @@ def simulate(
         found: dict[str, Any] = getattr(core, it.function)(
             "sim", machine, gpus, pages, blocks, mechanism, *it.arguments
         )
+    return _verified(found, it, run)
+
+
+def measure(
+    cuda: Any, it: Problem, gpus: int, *, pages: str = "", blocks: str = "contiguous",
+    warmup: int, repeats: int,
+) -> dict[str, Any]:  # fmt: skip
+    """Runs on real GPUs, of which the last is verified: `time_s` of each, and `max_error`.
+
+    Raises RunFailure as `simulate` does.
+    """
+    run = f"{it.name} on {gpus} GPUs"
+    with core_errors(cuda, run):
+        found: dict[str, Any] = getattr(cuda, it.function)(
+            gpus, pages, blocks, warmup, repeats, *it.arguments
+        )
+    return _verified(found, it, run)
+
+
+def _verified(found: dict[str, Any], it: Problem, run: str) -> dict[str, Any]:
     values = found.pop("values")
     wrong = it.wrong(values)
     if wrong:

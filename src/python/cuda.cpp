@@ -14,6 +14,7 @@
 #include "python/cuda_checkpoint.hpp"
 #include "python/cuda_copy.hpp"
 #include "python/cuda_region.hpp"
+#include "python/cuda_unified.hpp"
 #include "python/workloads.hpp"
 #include "run/exchange_rate.hpp"
 #include "run/gpu.hpp"
@@ -212,6 +213,7 @@ NB_MODULE(_cuda, module) {
              nb::call_guard<nb::gil_scoped_release>(), "Ends NVSHMEM when all processes call it.");
   bind_regions(module);
   bind_copies(module);
+  bind_unified_on_gpus(module);
   bind_checkpoints(module);
   each_workload([&](const auto&... workload) { bind_workload(module, workload...); });
   module.def("rmat", &rmat, nb::arg("scale"), nb::arg("edge_factor"), nb::arg("seed"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +118,66 @@ def test_what_becomes_of_remote_loads(run: Run, tmp_path: Path) -> None:
     pieces, packets = (dualopt["loads"][f"coalesced_{it}"] for it in ("pieces", "packets"))
     assert packets < pieces <= 10 * packets
     assert "atax, 4 GPUs, dualopt: coalesced after" in done.out
+
+
+class Gpus:
+    """`_cuda` of two GPUs that compute as the host does."""
+
+    UsageError = ValueError
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[Any, ...]] = []
+        self.spoiled = False
+
+    def device_info(self) -> dict[str, Any]:
+        return {"gpus": 2, "name": "Fake H200", "driver": "580.1", "cuda": "13.0"}
+
+    def run_transpose(
+        self, gpus: int, pages: str, blocks: str, warmup: int, repeats: int, *arrays: Any
+    ) -> dict[str, Any]:
+        core = pytest.importorskip("interlace._core")
+        self.asked.append((gpus, pages, blocks, warmup, repeats))
+        ran = core.run_transpose("host", None, gpus, pages, blocks, "direct", *arrays)
+        if self.spoiled:
+            ran["values"][0] += 1
+        return {"time_s": [2e-6 / gpus] * repeats, "values": ran["values"]}
+
+
+@pytest.fixture
+def gpus(monkeypatch: pytest.MonkeyPatch) -> Gpus:
+    pytest.importorskip("interlace._core")
+    fake = Gpus()
+    monkeypatch.setitem(sys.modules, "interlace._cuda", fake)
+    return fake
+
+
+def test_programs_are_measured_on_real_gpus(gpus: Gpus, run: Run, tmp_path: Path) -> None:
+    out = tmp_path / "rows.json"
+    done = run("locality", "mt", "--measure", "--json", out)
+    assert (done.code, done.err) == (0, "")
+    assert [one[0] for one in gpus.asked] == [1, 2]
+    assert "The same programs, measured on 2x Fake H200" in done.out
+    document = json.loads(out.read_text(encoding="utf-8"))
+    assert (document["measured_on"], document["driver"]) == ("2x Fake H200", "580.1")
+    one, two = document["measured"]
+    assert (one["gpus"], one["median_s"], one["speedup"]) == (1, 2e-6, 1)
+    assert (two["gpus"], two["median_s"], two["speedup"]) == (2, 1e-6, 2)
+    assert len(two["time_s"]) == locality.MEASURED_REPEATS
+    assert two["max_error"] == 0
+
+
+def test_wrong_results_of_real_gpus_are_an_error(gpus: Gpus, run: Run) -> None:
+    gpus.spoiled = True
+    done = run("locality", "mt", "-g", "1,2", "--measure")
+    assert done.code == 1
+    assert "mt on 1 GPUs: 1 of 1048576 elements are not those of the reference" in done.err
+
+
+def test_measuring_wants_as_many_real_gpus(gpus: Gpus, run: Run) -> None:
+    done = run("locality", "mt", "-g", 4, "--measure")
+    assert done.code == 2
+    assert "--gpus 4: 2x Fake H200 has 2 GPUs" in done.err
+    assert gpus.asked == []
 
 
 def test_pages_that_move_may_begin_where_arrays_have_them(run: Run, tmp_path: Path) -> None:
