@@ -17,7 +17,6 @@ measured_unified measure_unified(const Data& data, const unified_request& asked,
     unified_result once = run_unified(node, data, asked.placement);
     if (repeat >= warmup) found.time_s.push_back(once.run.time_s);
     found.values = std::move(once.values);
-    if (asked.check_interrupt) asked.check_interrupt();
   }
   return found;
 }
