@@ -32,6 +32,7 @@
 #include "cuda/memory/managed.hpp"
 #include "cuda/memory/memory.hpp"
 #include "cuda/memory/unified.hpp"
+#include "cuda/occupancy.hpp"
 #include "cuda/region/exchange.hpp"
 #include "cuda/region/tracking.hpp"
 #include "cuda/transfer/nccl_regions.hpp"
@@ -143,6 +144,10 @@ class node {
   std::uint32_t devices() const { return options_.devices; }
   int ordinal(std::uint32_t device) const { return options_.ordinals.at(device); }
   cudaStream_t stream(std::uint32_t device) const { return streams_.at(device); }
+  // That the multiprocessors of a device hold, of kernels that are short of nothing else.
+  std::uint64_t threads_at_once(std::uint32_t device) const {
+    return cuda::threads_at_once(ordinal(device));
+  }
   // What went another way than asked, one sentence each.
   const std::vector<std::string>& remarks() const { return remarks_; }
 

@@ -23,6 +23,7 @@
 #include "base/limits.hpp"
 #include "cuda/check.hpp"
 #include "cuda/memory/memory.hpp"
+#include "cuda/occupancy.hpp"
 #include "cuda/transfer/nvshmem_library.hpp"
 #include "interlace/kernel.hpp"
 #include "kernel/region.hpp"
@@ -66,6 +67,10 @@ class rank_node {
   std::uint32_t devices() const { return self_.ranks(); }
   std::uint32_t rank() const { return self_.rank(); }
   int ordinal(std::uint32_t /*device*/) const { return ordinal_; }
+  // As cuda::node's.
+  std::uint64_t threads_at_once(std::uint32_t /*device*/) const {
+    return cuda::threads_at_once(ordinal_);
+  }
 
   template <class T>
   local<T> allocate(std::uint32_t device, std::uint64_t n) {

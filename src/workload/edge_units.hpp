@@ -47,6 +47,9 @@ struct edge_units {
   static constexpr std::uint32_t max_rows = 1024;     // rows of a unit
   static constexpr std::uint32_t long_row = 64;       // edges from which a warp reduces the row
   static constexpr std::uint32_t most_parts = 65535;  // blocks that share a row
+  // A device that held all blocks at once would gather first and store last, with nothing to hide
+  // the transfers behind. It has at least so many rounds of them, where units are not too small.
+  static constexpr std::uint32_t least_rounds = 3;
 
   csr_view graph;
   local<const std::uint32_t> rows;   // unit b has rows [rows[b], rows[b + 1]),
@@ -212,8 +215,10 @@ struct unit_table {
   std::uint64_t count() const { return slots.size(); }
 };
 
+// A unit of several rows has at most `max_rows` and `max_edges`, up to those of edge_units.
 inline unit_table make_units(const std::uint64_t* offsets, std::uint64_t first_row,
-                             std::uint64_t last_row) {
+                             std::uint64_t last_row, std::uint32_t max_rows = edge_units::max_rows,
+                             std::uint32_t max_edges = edge_units::tile) {
   unit_table units;
   const auto add = [&](std::uint64_t row, std::uint64_t edge, std::uint32_t slot) {
     units.rows.push_back(static_cast<std::uint32_t>(row - first_row));
@@ -222,8 +227,12 @@ inline unit_table make_units(const std::uint64_t* offsets, std::uint64_t first_r
   };
   for (std::uint64_t row = first_row; row < last_row;) {
     const std::uint64_t begin = row;
-    const std::uint64_t row_limit = std::min(last_row, begin + edge_units::max_rows);
-    while (row < row_limit && offsets[row + 1] - offsets[begin] <= edge_units::tile) ++row;
+    const std::uint64_t row_limit = std::min(last_row, begin + max_rows);
+    const auto fits = [&](std::uint64_t more, std::uint32_t most) {
+      return offsets[more + 1] - offsets[begin] <= most;
+    };
+    if (fits(row, edge_units::tile)) ++row;
+    while (row > begin && row < row_limit && fits(row, max_edges)) ++row;
     if (row > begin) {
       add(row, offsets[row], 0);
       continue;
@@ -245,6 +254,21 @@ inline unit_table make_units(const std::uint64_t* offsets, std::uint64_t first_r
   return units;
 }
 
+// As large as there are rounds for on a device that holds `at_once` blocks at a time; 0: as large
+// as can be.
+inline unit_table units_in_rounds(const std::uint64_t* offsets, std::uint64_t first_row,
+                                  std::uint64_t last_row, std::uint64_t at_once) {
+  unit_table units = make_units(offsets, first_row, last_row);
+  std::uint32_t rows = edge_units::max_rows;
+  for (std::uint32_t edges = edge_units::tile;
+       units.count() < edge_units::least_rounds * at_once && rows > edge_units::threads;) {
+    rows /= 2;
+    edges /= 2;
+    units = make_units(offsets, first_row, last_row, rows, edges);
+  }
+  return units;
+}
+
 template <class Node>
 placed_rows<edge_units> edge_units::place(Node& node, std::uint32_t device,
                                           const std::uint64_t* offsets,
@@ -252,7 +276,12 @@ placed_rows<edge_units> edge_units::place(Node& node, std::uint32_t device,
                                           std::uint64_t last_row) {
   placed_rows<edge_units> p;
   p.edges = owned_entries(offsets, first_row, last_row, device, "edges", threads);
-  const auto units = make_units(offsets, first_row, last_row);
+  // CPUs run blocks one after another, and simulated machines all run the same ones.
+  std::uint64_t at_once = 0;
+  if constexpr (requires { node.threads_at_once(device); }) {
+    at_once = node.devices() > 1 ? node.threads_at_once(device) / threads : 0;
+  }
+  const auto units = units_in_rounds(offsets, first_row, last_row, at_once);
   const std::uint32_t* own = columns + p.edges.first;
   p.rows.graph = {put(node, device, relative_offsets(offsets, first_row, last_row)),
                   put(node, device, std::vector<std::uint32_t>(own, own + p.edges.count)),

@@ -1,0 +1,95 @@
+// How rows are cut into units.
+#include "workload/edge_units.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "workload/random.hpp"
+
+namespace interlace::edge_units_tests {
+namespace {
+
+using workload::edge_units;
+using workload::unit_table;
+
+// One row in `long_every` has up to three tiles of edges.
+std::vector<std::uint64_t> random_rows(test::random_numbers& random, std::uint32_t rows,
+                                       std::uint32_t long_every) {
+  std::vector<std::uint64_t> offsets{0};
+  for (std::uint32_t r = 0; r < rows; ++r) {
+    const bool is_long = random.below(long_every) == 0;
+    offsets.push_back(offsets.back() +
+                      random.below(is_long ? 3 * edge_units::tile : 1 + random.below(12)));
+  }
+  return offsets;
+}
+
+// Every row and every edge once, in order; parts of a row are whole tiles but for its last.
+void expect_whole(const unit_table& units, const std::vector<std::uint64_t>& offsets,
+                  std::uint64_t first, std::uint64_t last, std::uint32_t max_rows,
+                  std::uint32_t max_edges) {
+  ASSERT_EQ(units.rows.size(), units.count() + 1);
+  ASSERT_EQ(units.edges.size(), units.count() + 1);
+  EXPECT_EQ(units.rows.front(), 0U);
+  EXPECT_EQ(units.edges.front(), 0U);
+  EXPECT_EQ(units.rows.back(), last - first);
+  EXPECT_EQ(units.edges.back(), offsets[last] - offsets[first]);
+  for (std::uint64_t u = 0; u < units.count(); ++u) {
+    const std::uint32_t rows = units.rows[u + 1] - units.rows[u];
+    const std::uint32_t edges = units.edges[u + 1] - units.edges[u];
+    ASSERT_LE(edges, edge_units::tile);
+    if (units.slots[u] != 0) {
+      ASSERT_LE(rows, 1U);
+      continue;
+    }
+    ASSERT_GE(rows, 1U);
+    ASSERT_LE(rows, max_rows);
+    if (rows > 1) {
+      ASSERT_LE(edges, max_edges);
+    }
+    ASSERT_EQ(units.edges[u], offsets[first + units.rows[u]] - offsets[first]);
+  }
+}
+
+TEST(edge_units, hold_every_row_whatever_their_size) {
+  test::random_numbers random(31);
+  for (int k = 0; k < 60; ++k) {
+    const std::uint32_t rows = 1 + random.below(3000);
+    const auto offsets = random_rows(random, rows, 200);
+    const std::uint64_t first = random.below(rows);
+    const std::uint64_t last = first + random.below(static_cast<std::uint32_t>(rows - first) + 1);
+    const std::uint32_t max_rows = 1 + random.below(edge_units::max_rows);
+    const std::uint32_t max_edges = 1 + random.below(edge_units::tile);
+    expect_whole(workload::make_units(offsets.data(), first, last, max_rows, max_edges), offsets,
+                 first, last, max_rows, max_edges);
+  }
+}
+
+// As many rounds as asked for where units do not become too small, and no smaller than needed.
+TEST(edge_units, become_smaller_where_a_device_holds_too_many) {
+  test::random_numbers random(32);
+  const std::uint32_t rows = 60'000;
+  const auto offsets = random_rows(random, rows, 5000);
+  const std::uint64_t largest = workload::make_units(offsets.data(), 0, rows).count();
+  std::uint64_t before = largest;
+  for (const std::uint64_t at_once : {0, 1, 50, 100, 200, 400, 100'000}) {
+    const auto units = workload::units_in_rounds(offsets.data(), 0, rows, at_once);
+    expect_whole(units, offsets, 0, rows, edge_units::max_rows, edge_units::tile);
+    EXPECT_GE(units.count(), before);
+    before = units.count();
+    if (largest >= edge_units::least_rounds * at_once) {
+      EXPECT_EQ(units.count(), largest);
+    }
+  }
+  EXPECT_GT(before, 2 * largest);
+  // A lane a row is the least.
+  EXPECT_EQ(before,
+            workload::make_units(offsets.data(), 0, rows, edge_units::threads,
+                                 edge_units::tile * edge_units::threads / edge_units::max_rows)
+                .count());
+}
+
+}  // namespace
+}  // namespace interlace::edge_units_tests
