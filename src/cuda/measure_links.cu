@@ -8,6 +8,7 @@
 #include "cuda/measure_links.hpp"
 #include "cuda/memory/memory.hpp"
 #include "cuda/node.hpp"
+#include "cuda/stream_hold.hpp"
 
 namespace interlace::cuda {
 
@@ -15,28 +16,8 @@ namespace {
 
 constexpr unsigned int probe_threads = 256;
 constexpr unsigned int probe_blocks = 528;
-constexpr std::uint64_t hold_ns = 10'000'000'000ULL;
 constexpr std::uint64_t least_bytes = std::uint64_t{64} << 20U;  // moved in one repetition
 constexpr std::uint32_t most_copies = 64;
-
-struct hold_words {
-  unsigned int ticket;   // the host's
-  unsigned int expired;  // a device's
-};
-
-__global__ void hold(const unsigned int* ticket, unsigned int wanted, unsigned int* expired) {
-  const volatile unsigned int* seen = ticket;
-  std::uint64_t begin;
-  std::uint64_t now;
-  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(begin));
-  while (*seen != wanted) {
-    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-    if (now - begin > hold_ns) {
-      *static_cast<volatile unsigned int*>(expired) = 1;
-      return;
-    }
-  }
-}
 
 __device__ std::uint64_t pattern(std::uint64_t seed, std::uint64_t place) {
   std::uint64_t z = seed * 0x9E3779B97F4A7C15ULL + place * 0xD1B54A32D192ED03ULL;
@@ -83,7 +64,7 @@ struct place {
 
 class bench {
  public:
-  explicit bench(const link_options& o) : options_(o), words_(sizeof(hold_words)) {
+  explicit bench(const link_options& o) : options_(o) {
     if (options_.ordinals.empty()) {
       for (std::uint32_t d = 0; d < device_count(); ++d) {
         options_.ordinals.push_back(static_cast<int>(d));
@@ -106,7 +87,7 @@ class bench {
     }
   }
   ~bench() {
-    release();
+    hold_.release();
     for (const place& p : places_) {
       INTERLACE_CUDA_LOG(cudaSetDevice(p.device));
       INTERLACE_CUDA_LOG(cudaStreamSynchronize(p.stream));
@@ -156,7 +137,7 @@ class bench {
     p.memory = memory;
     p.device = device;
     const current_device on(device);
-    load_kernel(hold);
+    stream_hold::load();
     load_kernel(fill);
     load_kernel(count_wrong);
     if (memory == host_memory) {
@@ -173,19 +154,10 @@ class bench {
     return p;
   }
 
-  hold_words* words() const { return static_cast<hold_words*>(words_.data()); }
-  void release() noexcept { static_cast<volatile hold_words*>(words())->ticket = ticket_; }
-
-  // Until released, nothing behind this runs on the stream.
-  void enqueue_hold(const place& p) {
-    hold<<<1, 1, 0, p.stream>>>(&words()->ticket, ticket_, &words()->expired);
-    INTERLACE_CUDA_CHECK(cudaGetLastError());
-  }
-
   void enqueue_copies(const place& on, const place& from, const place& to, std::uint64_t bytes,
                       std::uint32_t copies) {
     INTERLACE_CUDA_CHECK(cudaSetDevice(on.device));
-    enqueue_hold(on);
+    hold_.enqueue(on.stream);
     INTERLACE_CUDA_CHECK(cudaEventRecord(on.start, on.stream));
     for (std::uint32_t k = 0; k < copies; ++k) {
       INTERLACE_CUDA_CHECK(
@@ -254,20 +226,18 @@ class bench {
 
     std::vector<double> rates;
     for (std::uint32_t k = 0; k <= options_.repetitions; ++k) {
-      ++ticket_;
+      hold_.close();
       try {
         enqueue_copies(from, from, to, bytes, copies);
         if (both_ways) enqueue_copies(to, to, from, bytes, copies);
       } catch (...) {
-        release();
+        hold_.release();
         throw;
       }
-      release();
+      hold_.release();
       INTERLACE_CUDA_CHECK(cudaStreamSynchronize(from.stream));
       INTERLACE_CUDA_CHECK(cudaStreamSynchronize(to.stream));
-      if (static_cast<volatile hold_words*>(words())->expired != 0) {
-        throw device_error("the host did not enqueue copies within 10 s");
-      }
+      hold_.check();
       double time_s = seconds(from);
       if (both_ways) time_s = std::max(time_s, seconds(to));
       if (k == 0) continue;  // warms up
@@ -288,8 +258,7 @@ class bench {
   std::uint64_t largest_ = 0;
   device_memory memory_;
   std::unique_ptr<mapped_memory> host_source_, host_target_;
-  mapped_memory words_;
-  unsigned int ticket_ = 0;
+  stream_hold hold_;
   std::uint64_t seed_ = 0;
   std::vector<place> places_;
 };
