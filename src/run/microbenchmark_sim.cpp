@@ -13,7 +13,8 @@ namespace interlace::run {
 
 namespace {
 
-timed_bytes timed(const kernel::run_result& r) {
+timed_bytes timed(const std::vector<kernel::run_result>& runs) {
+  const kernel::run_result& r = runs.back();
   return {r.time_s, r.stores.bytes, r.stores.wire, r.stores.packets};
 }
 
@@ -52,15 +53,15 @@ timed_bytes loads_on_sim(const machine::machine& described, std::uint32_t elemen
                          std::uint64_t elements, const std::function<void()>& check_interrupt) {
   constexpr std::uint64_t page_bytes = 4096;
   sim::node node(described, 2, check_interrupt);
-  double time_s = 0;
+  std::vector<kernel::run_result> runs;
   if (element_bytes == 4) {
-    time_s = workload::run_loads<workload::words_element<1>>(node, elements, page_bytes).time_s;
+    runs = workload::run_loads<workload::words_element<1>>(node, elements, page_bytes);
   } else if (element_bytes == 16) {
-    time_s = workload::run_loads<workload::words_element<4>>(node, elements, page_bytes).time_s;
+    runs = workload::run_loads<workload::words_element<4>>(node, elements, page_bytes);
   } else {
     throw usage_error("loads of " + std::to_string(element_bytes) + " bytes; there are 4 and 16");
   }
-  return {time_s, elements * element_bytes, 0, 0};
+  return {runs.back().time_s, elements * element_bytes, 0, 0};
 }
 
 double copies_on_sim(const machine::machine& described, const std::vector<simulated_copy>& copies,

@@ -1,8 +1,9 @@
 // Microbenchmarks of what kernels do to another device's memory: one kind of access, as many of it
 // as memory is long, and nothing else. The same source runs on real and on simulated GPUs. The
-// first of two runs warms caches up, the second one counts.
+// first run warms caches up and does not count.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -20,6 +21,12 @@ struct alignas(4 * Words) words_element {
   static constexpr std::uint32_t words = Words;
   std::uint32_t word[Words] = {};
   friend bool operator==(const words_element&, const words_element&) = default;
+  // Of all words: what nobody looks at, a compiler does not load.
+  INTERLACE_HOST_DEVICE std::uint32_t sum() const {
+    std::uint32_t all = 0;
+    for (std::uint32_t k = 0; k < Words; ++k) all += word[k];
+    return all;
+  }
   static INTERLACE_HOST_DEVICE words_element of(std::uint64_t index, std::uint32_t seed) {
     words_element e;
     for (std::uint32_t k = 0; k < Words; ++k) {
@@ -29,28 +36,37 @@ struct alignas(4 * Words) words_element {
   }
 };
 
-// Number i of 0 to n - 1 in an order without neighbours; n is a power of two. No two are the same.
-INTERLACE_HOST_DEVICE std::uint64_t scattered(std::uint64_t i, std::uint64_t n) {
-  std::uint64_t bits = 1;
-  while ((n >> bits) != 0) ++bits;
-  const std::uint64_t half = bits / 2;
-  std::uint64_t x = i;
-  for (std::uint32_t round = 0; round < 3; ++round) {
-    x = (x * 0x9E3779B97F4A7C15U) & (n - 1);
-    x ^= x >> half;
-  }
-  return x & (n - 1);
-}
+// An order of the numbers 0 to n - 1 without neighbours.
+struct scattered_order {
+  std::uint64_t last = 0;   // n - 1
+  std::uint32_t shift = 0;  // half of its bits
 
-// Each device that sends stores its part of a region once: `together` lanes side by side, each such
-// group at another place; all side by side if it is 0.
+  // `n` is a power of two.
+  static scattered_order of(std::uint64_t n) {
+    return {n - 1, static_cast<std::uint32_t>(std::bit_width(n)) / 2};
+  }
+  // Number i of it; no two are the same.
+  INTERLACE_HOST_DEVICE std::uint64_t operator[](std::uint64_t i) const {
+    std::uint64_t x = i;
+    for (std::uint32_t round = 0; round < 3; ++round) {
+      x = (x * 0x9E3779B97F4A7C15U) & last;
+      x ^= x >> shift;
+    }
+    return x & last;
+  }
+};
+
+// Each device that sends stores its part of a region once: groups of lanes side by side, each group
+// at another place, or all of them side by side.
 template <class Element>
 struct region_stores {
   static constexpr std::uint32_t threads = 256;
   replicated<Element> data;
   std::uint64_t begin = 0;
-  std::uint64_t count = 0;  // a power of two
-  std::uint32_t together = 0;
+  std::uint64_t count = 0;
+  bool grouped = false;
+  std::uint32_t group_shift = 0;  // a group has 2 to the power of it
+  scattered_order groups;
   std::uint32_t seed = 0;
 
   template <class Block>
@@ -59,9 +75,12 @@ struct region_stores {
       const std::uint64_t i = lane.global_index();
       if (i >= count) return;
       std::uint64_t at = i;
-      if (together != 0) at = scattered(i / together, count / together) * together + i % together;
+      if (grouped) {
+        const std::uint64_t of_group = (std::uint64_t{1} << group_shift) - 1;
+        at = (groups[i >> group_shift] << group_shift) + (i & of_group);
+      }
       // The three rounds of the permutation.
-      lane.compute(operation::integer, together == 0 ? 12 : 60);
+      lane.compute(operation::integer, grouped ? 60 : 12);
       lane.store(data, begin + at, Element::of(begin + at, seed));
     });
   }
@@ -92,11 +111,12 @@ struct remote_loads {
   unified<const Element> data;
   local<std::uint32_t> sums;  // by lane of the grid
   std::uint64_t page = 0;     // elements
-  std::uint64_t count = 0;    // a power of two; the array has twice as many
+  std::uint64_t count = 0;    // the array has twice as many
+  scattered_order order;
 
   // Every second page belongs to the second of two devices.
   INTERLACE_HOST_DEVICE std::uint64_t place(std::uint64_t i) const {
-    const std::uint64_t at = scattered(i, count);
+    const std::uint64_t at = order[i];
     return (2 * (at / page) + 1) * page + at % page;
   }
 
@@ -105,8 +125,8 @@ struct remote_loads {
     block.each([&](auto lane) {
       std::uint32_t sum = 0;
       for (auto i : lane.range(lane.global_index(), count, lane.global_count())) {
-        lane.compute(operation::integer, 68);
-        sum += lane.load(data, place(i)).word[0];
+        lane.compute(operation::integer, 67 + Element::words);
+        sum += lane.load(data, place(i)).sum();
       }
       lane.store(sums, lane.global_index(), sum);
     });
@@ -116,7 +136,13 @@ struct remote_loads {
 struct store_request {
   std::uint32_t senders = 1;   // devices that store; everybody receives
   std::uint64_t elements = 0;  // of each; a power of two
-  std::uint32_t together = 0;
+  std::uint32_t together = 0;  // lanes side by side, a power of two; all of them if 0
+};
+
+// How often it is done. Start and end of a run weigh little where it has many epochs.
+struct repetition {
+  std::uint32_t epochs = 1;  // of a run: the launch of the kernel, and an exchange if it stores
+  std::uint32_t runs = 1;    // that count
 };
 
 // Throws model_error unless every device has what was stored.
@@ -133,22 +159,34 @@ void check_stored(const Node& node, const kernel::region<Element>& data, std::ui
   }
 }
 
-// The second of two runs, with what it alone counted.
+// The runs behind the first one, each with what it alone counted.
 template <class Node, class F>
-kernel::run_result second_run(Node& node, const F& enqueue) {
-  const kernel::run_result first = node.run(enqueue);
-  kernel::run_result second = node.run(enqueue);
-  second.stores.bytes -= first.stores.bytes;
-  second.stores.wire -= first.stores.wire;
-  second.stores.packets -= first.stores.packets;
-  return second;
+std::vector<kernel::run_result> counted_runs(Node& node, std::uint32_t runs, const F& enqueue) {
+  std::vector<kernel::run_result> found;
+  kernel::remote_store_counts before = node.run(enqueue).stores;
+  for (std::uint32_t k = 0; k < runs; ++k) {
+    kernel::run_result one = node.run(enqueue);
+    const kernel::remote_store_counts all = one.stores;
+    one.stores.bytes -= before.bytes;
+    one.stores.wire -= before.wire;
+    one.stores.packets -= before.packets;
+    before = all;
+    found.push_back(std::move(one));
+  }
+  return found;
 }
 
 template <class Element, class Node>
-kernel::run_result run_stores(Node& node, const store_request& asked) {
-  if (asked.elements == 0 || (asked.elements & (asked.elements - 1)) != 0 || asked.senders == 0 ||
+std::vector<kernel::run_result> run_stores(Node& node, const store_request& asked,
+                                           const repetition& repeated = {}) {
+  if (!std::has_single_bit(asked.elements) || asked.senders == 0 ||
       asked.senders > node.devices()) {
     throw usage_error("a microbenchmark of stores needs a power of two of elements, and senders");
+  }
+  const bool grouped = asked.together != 0;
+  if (grouped && (!std::has_single_bit(asked.together) || asked.together > asked.elements)) {
+    throw usage_error(std::to_string(asked.together) +
+                      " stores side by side; give a power of two, no more than there are elements");
   }
   kernel::region_options o;
   o.mechanism = kernel::mechanism::inline_stores;
@@ -158,22 +196,29 @@ kernel::run_result run_stores(Node& node, const store_request& asked) {
   const auto data = node.template create_region<Element>(std::move(o));
   constexpr std::uint32_t seed = 1;
   using stores = region_stores<Element>;
-  auto result = second_run(node, [&] {
-    for (std::uint32_t d = 0; d < asked.senders; ++d) {
-      const std::uint64_t begin = d * asked.elements;
-      node.launch(
-          d, stores{node.view(data, d), begin, asked.elements, asked.together, seed},
-          {(asked.elements + stores::threads - 1) / stores::threads, stores::threads, 0}, data,
-          kernel::block_mapping::contiguous(begin, stores::threads, begin + asked.elements));
+  const auto group_shift =
+      static_cast<std::uint32_t>(grouped ? std::countr_zero(asked.together) : 0);
+  const scattered_order groups = scattered_order::of(asked.elements >> group_shift);
+  auto results = counted_runs(node, repeated.runs, [&] {
+    for (std::uint32_t e = 0; e < repeated.epochs; ++e) {
+      for (std::uint32_t d = 0; d < asked.senders; ++d) {
+        const std::uint64_t begin = d * asked.elements;
+        node.launch(
+            d,
+            stores{node.view(data, d), begin, asked.elements, grouped, group_shift, groups, seed},
+            {(asked.elements + stores::threads - 1) / stores::threads, stores::threads, 0}, data,
+            kernel::block_mapping::contiguous(begin, stores::threads, begin + asked.elements));
+      }
+      node.exchange(data);
     }
-    node.exchange(data);
   });
   check_stored<Element>(node, data, asked.senders * asked.elements, seed);
-  return result;
+  return results;
 }
 
 template <class Element, class Node>
-kernel::run_result run_copy(Node& node, std::uint64_t elements, std::uint32_t blocks) {
+std::vector<kernel::run_result> run_copy(Node& node, std::uint64_t elements, std::uint32_t blocks,
+                                         const repetition& repeated = {}) {
   kernel::region_options o;
   o.mechanism = kernel::mechanism::inline_stores;
   o.boundaries.assign(node.devices() + std::size_t{1}, elements);
@@ -186,21 +231,25 @@ kernel::run_result run_copy(Node& node, std::uint64_t elements, std::uint32_t bl
   node.upload(source, values);
   using copy = region_copy<Element>;
   const local<const Element> from{source.data, source.size};
-  auto result = second_run(node, [&] {
-    node.launch(0, copy{from, node.view(data, 0)}, {blocks, copy::threads, 0}, data,
-                kernel::block_mapping::contiguous(0, (elements + blocks - 1) / blocks, elements));
-    node.exchange(data);
+  auto results = counted_runs(node, repeated.runs, [&] {
+    for (std::uint32_t e = 0; e < repeated.epochs; ++e) {
+      node.launch(0, copy{from, node.view(data, 0)}, {blocks, copy::threads, 0}, data,
+                  kernel::block_mapping::contiguous(0, (elements + blocks - 1) / blocks, elements));
+      node.exchange(data);
+    }
   });
   check_stored<Element>(node, data, elements, seed);
-  return result;
+  return results;
 }
 
 // `page_bytes` as the node's unified memory has them.
 template <class Element, class Node>
-kernel::run_result run_loads(Node& node, std::uint64_t elements, std::uint64_t page_bytes) {
+std::vector<kernel::run_result> run_loads(Node& node, std::uint64_t elements,
+                                          std::uint64_t page_bytes,
+                                          const repetition& repeated = {}) {
   using loads = remote_loads<Element>;
   const std::uint64_t page = page_bytes / sizeof(Element);
-  if (node.devices() != 2 || elements % page != 0 || (elements & (elements - 1)) != 0) {
+  if (node.devices() != 2 || elements % page != 0 || !std::has_single_bit(elements)) {
     throw usage_error("a microbenchmark of loads needs two devices and a power of two of pages");
   }
   const auto data = node.template allocate_unified<Element>(2 * elements);
@@ -211,17 +260,19 @@ kernel::run_result run_loads(Node& node, std::uint64_t elements, std::uint64_t p
   constexpr std::uint64_t each = 8;
   const grid shape{(elements / each + loads::threads - 1) / loads::threads, loads::threads, 0};
   const auto sums = node.template allocate<std::uint32_t>(0, shape.blocks * loads::threads);
-  const loads kernel{{data.data, data.size}, sums, page, elements};
-  auto result = second_run(node, [&] { node.launch(0, kernel, shape); });
+  const loads kernel{{data.data, data.size}, sums, page, elements, scattered_order::of(elements)};
+  auto results = counted_runs(node, repeated.runs, [&] {
+    for (std::uint32_t e = 0; e < repeated.epochs; ++e) node.launch(0, kernel, shape);
+  });
   const std::vector<std::uint32_t> found = node.download(sums);
   for (std::uint64_t k = 0; k < found.size(); k += found.size() / 64 + 1) {
     std::uint32_t expected = 0;
     for (std::uint64_t i = k; i < elements; i += found.size()) {
-      expected += values[kernel.place(i)].word[0];
+      expected += values[kernel.place(i)].sum();
     }
     if (found[k] != expected) throw model_error("a microbenchmark of loads read something else");
   }
-  return result;
+  return results;
 }
 
 }  // namespace interlace::workload
