@@ -13,6 +13,7 @@
 #include "base/errors.hpp"
 #include "python/cuda_checkpoint.hpp"
 #include "python/cuda_copy.hpp"
+#include "python/cuda_microbenchmark.hpp"
 #include "python/cuda_region.hpp"
 #include "python/cuda_unified.hpp"
 #include "python/workloads.hpp"
@@ -213,6 +214,7 @@ NB_MODULE(_cuda, module) {
              nb::call_guard<nb::gil_scoped_release>(), "Ends NVSHMEM when all processes call it.");
   bind_regions(module);
   bind_copies(module);
+  bind_microbenchmarks(module);
   bind_unified_on_gpus(module);
   bind_checkpoints(module);
   each_workload([&](const auto&... workload) { bind_workload(module, workload...); });

@@ -14,6 +14,7 @@
 #include "gpu.hpp"
 #include "run/all_reduce_bench.hpp"
 #include "run/copy_bench.hpp"
+#include "run/microbenchmark_cuda.hpp"
 #include "run/relay_cost.hpp"
 
 namespace interlace::measure_tests {
@@ -289,6 +290,79 @@ TEST_F(measure_test, what_relays_cost) {
       for (const double rate : of_gpu) EXPECT_GT(rate, 1e10);
     }
   }
+}
+
+// Each throws if data did not arrive. An H100's links carry 478 GB/s with protocol in a direction.
+TEST_F(measure_test, kernels_that_store_and_load) {
+  INTERLACE_NEED_GPUS(2);
+  if (gpu_test::gpus_here() < 2) GTEST_SKIP() << "needs 2 different GPUs";
+  const run::kernel_repeats few{4, 3};
+  const auto show = [](const char* what, const run::kernel_times& found) {
+    ASSERT_EQ(found.time_s.size(), 3U);
+    for (const double time_s : found.time_s) {
+      const double rate = static_cast<double>(found.payload) / time_s;
+      std::printf("[ KERNELS  ] %-20s %8.1f GB/s\n", what, 1e-9 * rate);
+      EXPECT_GT(rate, 1e9);
+      EXPECT_LT(rate, 1e12);
+    }
+  };
+  constexpr std::uint64_t n = 1U << 20U;
+  const run::kernel_times scattered = run::stores_on_cuda(2, 1, 4, n, 1, few);
+  EXPECT_EQ(scattered.payload, 4 * n);
+  show("4 B scattered", scattered);
+  show("128 B scattered", run::stores_on_cuda(2, 1, 4, n, 32, few));
+  const run::kernel_times both = run::stores_on_cuda(2, 2, 16, n, 0, few);
+  EXPECT_EQ(both.payload, 2 * 16 * n);
+  show("both ways", both);
+  show("copy of 8 blocks", run::copy_kernel_on_cuda(16 * n, 8, few));
+  const run::kernel_times loads = run::loads_on_cuda(4, n, few);
+  EXPECT_EQ(loads.payload, 4 * n);
+  show("4 B loads", loads);
+  show("16 B loads", run::loads_on_cuda(16, n, few));
+
+  EXPECT_THROW((void)run::stores_on_cuda(2, 1, 8, n, 1, few), usage_error);
+  EXPECT_THROW((void)run::stores_on_cuda(2, 1, 4, n, 3, few), usage_error);
+  EXPECT_THROW((void)run::stores_on_cuda(2, 1, 4, n, 1, {0, 1}), usage_error);
+  EXPECT_THROW((void)run::copy_kernel_on_cuda(n, 0, few), usage_error);
+}
+
+TEST_F(measure_test, bytes_on_the_wire_of_stores) {
+  INTERLACE_NEED_GPUS(2);
+  if (gpu_test::gpus_here() < 2) GTEST_SKIP() << "needs 2 different GPUs";
+  const auto scattered = run::store_wire_on_cuda(4, 1U << 18U, 1, {64, 2});
+  if (!scattered) GTEST_SKIP() << "the driver has no NVLink counters for GPU 0";
+  const auto contiguous = run::store_wire_on_cuda(16, 1U << 18U, 0, {64, 2});
+  ASSERT_TRUE(contiguous);
+  ASSERT_EQ(scattered->size(), 2U);
+  std::printf("[   WIRE   ] 4 B %.3f, contiguous %.3f bytes a byte\n", scattered->front(),
+              contiguous->front());
+  for (const double bytes : *contiguous) {
+    EXPECT_GT(bytes, 1);
+    EXPECT_LT(bytes, 2);
+  }
+  for (const double bytes : *scattered) EXPECT_GT(bytes, 4);  // sectors of 32 bytes, and headers
+}
+
+TEST_F(measure_test, copies_on_streams) {
+  const std::uint64_t large = 16'000'001;
+  std::vector<run::stream_copy> copies{{-1, 0, large, 0}, {0, -1, large, 1}, {-1, 0, 100, 0}};
+  if (gpu_test::gpus_here() > 1) {
+    copies.push_back({0, 1, large, 2});
+    copies.push_back({1, 0, large, 3});
+    copies.push_back({1, -1, large, 3});
+  }
+  for (const bool by_host : {false, true}) {
+    const std::vector<double> time_s = run::copies_on_cuda(copies, by_host, 3);
+    ASSERT_EQ(time_s.size(), 3U);
+    for (const double one_s : time_s) {
+      EXPECT_GT(one_s, static_cast<double>(large) / 1e12);
+      EXPECT_LT(one_s, 0.1);
+    }
+  }
+  EXPECT_THROW((void)run::copies_on_cuda({}, false, 3), usage_error);
+  EXPECT_THROW((void)run::copies_on_cuda({{0, 0, 8, 0}}, false, 3), usage_error);
+  EXPECT_THROW((void)run::copies_on_cuda({{-1, 99, 8, 0}}, false, 3), usage_error);
+  EXPECT_THROW((void)run::copies_on_cuda(copies, false, 0), usage_error);
 }
 
 // Messages in both directions, two of each at a time, and sums that only differ by roundings.

@@ -1,0 +1,87 @@
+#include "python/cuda_microbenchmark.hpp"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstdint>
+#include <optional>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "run/microbenchmark_cuda.hpp"
+
+namespace nb = nanobind;
+
+namespace interlace::python {
+
+namespace {
+
+// Seconds of an epoch by repeat, and its payload.
+using timed = std::pair<std::vector<double>, std::uint64_t>;
+
+timed of(run::kernel_times t) { return {std::move(t.time_s), t.payload}; }
+
+timed measure_stores(std::uint32_t gpus, std::uint32_t senders, std::uint32_t element_bytes,
+                     std::uint64_t elements, std::uint32_t together, std::uint32_t epochs,
+                     std::uint32_t repeats) {
+  const nb::gil_scoped_release release;
+  return of(
+      run::stores_on_cuda(gpus, senders, element_bytes, elements, together, {epochs, repeats}));
+}
+
+timed measure_copy_kernel(std::uint64_t bytes, std::uint32_t blocks, std::uint32_t epochs,
+                          std::uint32_t repeats) {
+  const nb::gil_scoped_release release;
+  return of(run::copy_kernel_on_cuda(bytes, blocks, {epochs, repeats}));
+}
+
+timed measure_loads(std::uint32_t element_bytes, std::uint64_t elements, std::uint32_t epochs,
+                    std::uint32_t repeats) {
+  const nb::gil_scoped_release release;
+  return of(run::loads_on_cuda(element_bytes, elements, {epochs, repeats}));
+}
+
+std::optional<std::vector<double>> measure_store_wire(std::uint32_t element_bytes,
+                                                      std::uint64_t elements,
+                                                      std::uint32_t together, std::uint32_t epochs,
+                                                      std::uint32_t repeats) {
+  const nb::gil_scoped_release release;
+  return run::store_wire_on_cuda(element_bytes, elements, together, {epochs, repeats});
+}
+
+// Copies are (from, to, bytes, stream).
+std::vector<double> measure_streams(
+    const std::vector<std::tuple<int, int, std::uint64_t, std::uint32_t>>& copies, bool by_host,
+    std::uint32_t repeats) {
+  const nb::gil_scoped_release release;
+  std::vector<run::stream_copy> asked;
+  asked.reserve(copies.size());
+  for (const auto& [from, to, bytes, stream] : copies) asked.push_back({from, to, bytes, stream});
+  return run::copies_on_cuda(asked, by_host, repeats);
+}
+
+}  // namespace
+
+void bind_microbenchmarks(nb::module_& module) {
+  module.def("measure_stores", &measure_stores, nb::arg("gpus"), nb::arg("senders"),
+             nb::arg("element_bytes"), nb::arg("elements"), nb::arg("together"), nb::arg("epochs"),
+             nb::arg("repeats"),
+             "simulate_stores of _core on GPUs: seconds of an epoch by repeat, payload.");
+  module.def("measure_copy_kernel", &measure_copy_kernel, nb::arg("bytes"), nb::arg("blocks"),
+             nb::arg("epochs"), nb::arg("repeats"),
+             "simulate_copy_kernel of _core on GPUs: seconds of an epoch by repeat, payload.");
+  module.def("measure_loads", &measure_loads, nb::arg("element_bytes"), nb::arg("elements"),
+             nb::arg("epochs"), nb::arg("repeats"),
+             "simulate_loads of _core on GPUs: seconds of an epoch by repeat, payload.");
+  module.def("measure_store_wire", &measure_store_wire, nb::arg("element_bytes"),
+             nb::arg("elements"), nb::arg("together"), nb::arg("epochs"), nb::arg("repeats"),
+             "Bytes on the wire for each byte stored, by repeat; None without NVLink counters.");
+  module.def("measure_streams", &measure_streams, nb::arg("copies"), nb::arg("by_host"),
+             nb::arg("repeats"),
+             "Seconds of copies (from, to, bytes, stream), -1 the host, by repeat.");
+}
+
+}  // namespace interlace::python
