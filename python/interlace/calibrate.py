@@ -2,37 +2,37 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
+import datetime
 import math
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 import typer
 
 from interlace import calibration, files, table
 from interlace.calibration import FITTED, PREDICTED, STATED, Definition
+from interlace.calibration_gpus import METHOD, REPEATS, Gpus
 from interlace.errors import UserError
 from interlace.machines import Machine, load_machine, to_core
-from interlace.mechanisms import BASELINE, KIB, MIB, size_text
-from interlace.nodes import in_processes, load_core
+from interlace.mechanisms import BASELINE
+from interlace.nodes import in_processes, load_core, real_node
 from interlace.progress import progress
 from interlace.results import json_text, provenance
 from interlace.shared_options import Jobs, ResultsFile, simulations_at_a_time
 from interlace.workloads import Case, RunFailure, core_errors
 
 FORMAT = 1  # of both files
+LEAST_GPUS = 2
 DEFAULT_MACHINE = "hgx-h200-4"
 GROUPS = {
     FITTED: "One pair and one stream: the machine file may be fitted to these rows",
     STATED: "Rates that the machine file states as they were measured",
     PREDICTED: "Predictions: nothing is fitted to these rows",
 }
-LINK_SIZES = [64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB]
 
 
 class MeasuredRow(msgspec.Struct, forbid_unknown_fields=True):
@@ -66,6 +66,13 @@ class Row(msgspec.Struct):
     error: float  # simulated over measured, less 1
 
 
+class Missing(msgspec.Struct):
+    """A row that the measured column lacks."""
+
+    row: str
+    reason: str
+
+
 class Family(msgspec.Struct):
     """Absolute errors of a family's rows of a group."""
 
@@ -89,7 +96,7 @@ class Results(msgspec.Struct):
     measured: dict[str, str]  # where the measured column comes from
     families: list[Family]
     rows: list[Row]
-    not_measured: list[str]
+    not_measured: list[Missing]
 
 
 # --- the measured column --------------------------------------------------------------------------
@@ -121,48 +128,49 @@ def read_measured(path: Path, known: Sequence[str]) -> MeasuredRows:
     return found
 
 
-def measure_here() -> MeasuredRows:
-    """The rows that this computer's GPUs give: copies between two of them and with the host."""
+def measure_rows(
+    rows: Sequence[Definition], gpus: Gpus, tick: Callable[[], None]
+) -> tuple[list[MeasuredRow], dict[str, str], bool]:
+    """What these GPUs give, why they give no more, and whether something failed."""
+    found: list[MeasuredRow] = []
+    reasons: dict[str, str] = {}
+    failed = False
+    for row in rows:
+        if row.gpus > gpus.count:
+            reasons[row.key] = f"takes {row.gpus} GPUs, and {gpus.count} are here"
+        else:
+            try:
+                found.append(MeasuredRow(row.key, row.measure(gpus)))
+            except UserError as refused:
+                reasons[row.key] = str(refused)
+            except RunFailure as failure:
+                reasons[row.key] = f"failed: {failure}"
+                failed = True
+        tick()
+    return found, reasons, failed
+
+
+def measure_here(rows: Sequence[Definition]) -> tuple[MeasuredRows, dict[str, str], bool]:
+    """The rows that this computer's GPUs give, why they give no more, and whether any failed."""
     hint = "give a file of measured rows with --measured"
-    if importlib.util.find_spec("interlace._cuda") is None:
-        raise UserError(f"this Interlace was built without CUDA; {hint}")
-    try:
-        cuda = importlib.import_module("interlace._cuda")
-        with core_errors(cuda):
-            info = dict(cuda.device_info())
-            links = list(cuda.measure_links(LINK_SIZES, 5))
-    except (ImportError, RunFailure, UserError) as error:
-        raise UserError(f"the GPUs cannot be used ({error}); {hint}") from None
-    rows = measured_links(links)
-    if not rows:
+    node = real_node(1, REPEATS, hint=hint)
+    if node.gpus < LEAST_GPUS:
         raise UserError(f"there are no two GPUs here; {hint}")
-    return MeasuredRows(
-        FORMAT, f"{info['gpus']} x {info['name']}", str(info["driver"]), str(info["cuda"]), "now",
-        "copies of interlace topo --measure", rows,
-    )  # fmt: skip
-
-
-def measured_links(links: Sequence[Mapping[str, Any]]) -> list[MeasuredRow]:
-    """Rows from measured copies between GPU 0 and GPU 1, and GPU 0 and the host."""
-    names = {(0, 1): "copy of {} to a peer", (-1, 0): "host to GPU", (0, -1): "GPU to host"}
-    both = {(0, 1): "copies both ways at once, sum", (-1, 0): "host and GPU both ways, sum"}
-    found: dict[str, float] = {}
-    for link in links:
-        ends = _number(link["from"]), _number(link["to"])
-        size, peers = int(link["bytes"]), ends == (0, 1)
-        largest = size == LINK_SIZES[-1]
-        if ends in names and (peers or largest):
-            found[names[ends].format(size_text(size))] = float(link["gb_per_s"])
-        if ends in both and largest and link["both_gb_per_s"] is not None:
-            found[both[ends]] = float(link["both_gb_per_s"])
-    return [MeasuredRow(key, value) for key, value in found.items()]
-
-
-def _number(end: Any) -> int:
-    """A GPU's number; -1 for the host."""
-    if isinstance(end, str):
-        return -1 if end == "host" else int(end.removeprefix("gpu"))
-    return int(end)
+    gpus = Gpus(node)
+    with progress(f"rows on {node.machine_name}", len(rows), "rows") as tick:
+        found, reasons, failed = measure_rows(rows, gpus, tick)
+    if not found:
+        raise UserError(f"no row can be measured here: {next(iter(reasons.values()))}")
+    measured = MeasuredRows(
+        format=FORMAT,
+        machine=f"{node.gpus} x {node.info['name']}",
+        driver=str(node.info["driver"]),
+        cuda=str(node.info["cuda"]),
+        date=datetime.datetime.now(datetime.UTC).date().isoformat(),
+        method=METHOD,
+        rows=found,
+    )
+    return measured, reasons, failed
 
 
 # --- the comparison -------------------------------------------------------------------------------
@@ -229,7 +237,10 @@ def show(of: Results) -> None:
         table.print_table(headline + ".", columns, groups, [""] * len(rows), foot)
     if of.not_measured:
         print()
-        print(f"Not measured, and left out: {', '.join(of.not_measured)}.")
+        print("Not measured, and left out:")
+        for reason in dict.fromkeys(it.reason for it in of.not_measured):
+            names = ", ".join(it.row for it in of.not_measured if it.reason == reason)
+            print(f"  {names}: {reason}")
 
 
 def _figure(value: float) -> str:
@@ -249,6 +260,14 @@ def calibrate_command(
             help="A file of measured rows. Without it: what the GPUs of this computer give.",
         ),
     ] = None,
+    save_measured: Annotated[
+        Path | None,
+        typer.Option(
+            "--save-measured",
+            metavar="FILE",
+            help="Keep what the GPUs of this computer give, as a file for --measured.",
+        ),
+    ] = None,
     jobs: Jobs = None,
     json_file: ResultsFile = None,
 ) -> None:
@@ -260,10 +279,18 @@ def calibrate_command(
     calibration.check_machine(described)
     rows = calibration.definitions()
     at_a_time = simulations_at_a_time(jobs)
-    if json_file is not None:
-        files.check_writable(json_file, "--json")
+    if measured is not None and save_measured is not None:
+        raise UserError("--save-measured keeps what is measured here; leave --measured out")
+    files.check_outputs({"--json": json_file, "--save-measured": save_measured})
     known = [row.key for row in rows]
-    given = measure_here() if measured is None else read_measured(measured, known)
+    reasons: dict[str, str] = {}
+    failed = False
+    if measured is None:
+        given, reasons, failed = measure_here(rows)
+    else:
+        given = read_measured(measured, known)
+    if save_measured is not None:  # before what is simulated, which takes long
+        files.write_all({save_measured: json_text(given)})
     values = {row.row: row.value for row in given.rows}
     compared = [row for row in rows if row.key in values]
     try:
@@ -290,7 +317,13 @@ def calibrate_command(
         },
         families=families(found),
         rows=found,
-        not_measured=[key for key in known if key not in values],
+        not_measured=[
+            Missing(key, reasons.get(key, f"not in {measured}"))
+            for key in known
+            if key not in values
+        ],
     )
     texts = {} if json_file is None else {json_file: partial(json_text, results)}
     files.show_and_write(partial(show, results), texts)
+    if failed:
+        raise typer.Exit(1)

@@ -1,5 +1,4 @@
-"""The rows of a calibration: what is measured on a node of H200s, and how its simulated twin does
-the same.
+"""The rows of a calibration: what is measured on GPUs, and how a simulated machine does the same.
 
 A row with one pair of memories and one stream may be fitted: parameters of the machine file come
 from such rows, and from no others. All other rows are predictions, but for those of host memory
@@ -12,6 +11,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
+from interlace.calibration_gpus import Copies, Gpus
+from interlace.copy_bench import HOST, Pairs
 from interlace.errors import UserError
 from interlace.machines import Machine
 from interlace.mechanisms import BASELINE, BOUND, GIB, KIB, MIB, Config, size_text
@@ -20,6 +21,10 @@ from interlace.plan import Message, make
 GPUS = 4  # that the rows take
 PROBE_ROUNDS = 4096  # of computation, to see how long a round takes
 OVERLAP_BYTES = 256 * MIB
+SMALL_CHUNKS_BYTES = 240 * MIB  # of chunks of 1 MiB: the real node waits for 256 of them at most
+STORED_TO_ALL = MIB  # elements of 16 bytes
+LOADED = MIB  # elements
+COPIED_BYTES = 16 * MIB  # by a kernel
 AGENT_THREADS = 32 * 1024  # 32 blocks of 1024
 
 FITTED = "one pair, one stream"
@@ -28,6 +33,7 @@ PREDICTED = "predicted"
 
 # Simulates a row on a machine: the compiled module, the machine in its form and in ours.
 Simulation = Callable[[Any, Any, Machine], float]
+Measurement = Callable[[Gpus], float]
 
 
 class Definition(NamedTuple):
@@ -37,12 +43,12 @@ class Definition(NamedTuple):
     family: str
     unit: str
     group: str
+    gpus: int  # that it takes
     simulate: Simulation
+    measure: Measurement
 
 
 # --- copies by copy engines -----------------------------------------------------------------------
-
-Copies = list[tuple[int, int, int, int]]  # from, to, bytes, stream
 
 
 def _copies_rate(copies: Copies, senders: int, core: Any, machine: Any, _: Machine) -> float:
@@ -50,30 +56,37 @@ def _copies_rate(copies: Copies, senders: int, core: Any, machine: Any, _: Machi
     return 1e-9 * sent / senders / float(core.simulate_copies(machine, copies, False))
 
 
+def _copies(
+    key: str, family: str, group: str, copies: Copies, gpus: int = 2, senders: int = 1
+) -> Definition:
+    return Definition(
+        key, family, "GB/s", group, gpus, partial(_copies_rate, copies, senders),
+        partial(Gpus.copies_rate, copies=copies, senders=senders),
+    )  # fmt: skip
+
+
 def _copy_us(size: int, core: Any, machine: Any, _: Machine) -> float:
     return 1e6 * float(core.simulate_copies(machine, [(0, 1, size, 0)], True))
 
 
 def _links() -> list[Definition]:
-    def row(key: str, group: str, copies: Copies, senders: int = 1) -> Definition:
-        return Definition(key, "links", "GB/s", group, partial(_copies_rate, copies, senders))
-
     sizes = (64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB)
     large = 256 * MIB
+    both = [(0, 1, large, 0), (1, 0, large, 1)]
+    ring = [(gpu, (gpu + 1) % GPUS, large, gpu) for gpu in range(GPUS)]
     found = [
-        row(f"copy of {size_text(size)} to a peer", FITTED, [(0, 1, size, 0)]) for size in sizes
+        _copies(f"copy of {size_text(size)} to a peer", "links", FITTED, [(0, 1, size, 0)])
+        for size in sizes
     ]
     found += [
-        row("copies both ways at once, sum", PREDICTED, [(0, 1, large, 0), (1, 0, large, 1)]),
-        row(
-            "copies round a ring of 4, each", PREDICTED,
-            [(gpu, (gpu + 1) % GPUS, large, gpu) for gpu in range(GPUS)], GPUS,
-        ),
-    ]  # fmt: skip
+        _copies("copies both ways at once, sum", "links", PREDICTED, both),
+        _copies("copies round a ring of 4, each", "links", PREDICTED, ring, GPUS, GPUS),
+    ]
     found += [
         Definition(
-            f"copy kernel, {blocks} blocks of 512 threads", "links", "GB/s", FITTED,
+            f"copy kernel, {blocks} blocks of 512 threads", "links", "GB/s", FITTED, 2,
             partial(_copy_kernel_rate, blocks),
+            partial(Gpus.copy_kernel_rate, size=COPIED_BYTES, blocks=blocks),
         )
         for blocks in (1, 2, 4, 8, 64, 132)
     ]  # fmt: skip
@@ -81,7 +94,7 @@ def _links() -> list[Definition]:
 
 
 def _copy_kernel_rate(blocks: int, core: Any, machine: Any, _: Machine) -> float:
-    time_s, payload, _wire = core.simulate_copy_kernel(machine, 16 * MIB, blocks)
+    time_s, payload, _wire = core.simulate_copy_kernel(machine, COPIED_BYTES, blocks)
     return 1e-9 * float(payload) / float(time_s)
 
 
@@ -90,17 +103,17 @@ def _all_to_all() -> list[Definition]:
     others = range(1, GPUS)
     naive = [(a, b, size, a) for a in range(GPUS) for b in range(GPUS) if a != b]
     rotated = [(a, (a + step) % GPUS, size, a) for a in range(GPUS) for step in others]
-    family, unit = "all-to-all", "GB/s"
+    family = "all-to-all"
     return [
+        _copies("all-to-all of 4 by copies, naive order", family, PREDICTED, naive, GPUS, GPUS),
+        _copies("all-to-all of 4 by copies, rotated", family, PREDICTED, rotated, GPUS, GPUS),
         Definition(
-            "all-to-all of 4 by copies, naive order", family, unit, PREDICTED,
-            partial(_copies_rate, naive, GPUS),
+            "all-to-all of 4 by stores", family, "GB/s", PREDICTED, GPUS, _all_store,
+            partial(
+                Gpus.store_rate, gpus=GPUS, senders=GPUS, element=16, elements=STORED_TO_ALL,
+                together=0,
+            ),
         ),
-        Definition(
-            "all-to-all of 4 by copies, rotated", family, unit, PREDICTED,
-            partial(_copies_rate, rotated, GPUS),
-        ),
-        Definition("all-to-all of 4 by stores", family, unit, PREDICTED, _all_store),
     ]  # fmt: skip
 
 
@@ -108,7 +121,9 @@ def _all_to_all() -> list[Definition]:
 
 
 def _all_store(core: Any, machine: Any, _: Machine) -> float:
-    time_s, payload, _wire, _packets = core.simulate_stores(machine, GPUS, GPUS, 16, MIB, 0)
+    time_s, payload, _wire, _packets = core.simulate_stores(
+        machine, GPUS, GPUS, 16, STORED_TO_ALL, 0
+    )
     return 1e-9 * float(payload) / GPUS / float(time_s)
 
 
@@ -131,7 +146,7 @@ def _raw_bytes(
 
 
 def _load_rate(element: int, core: Any, machine: Any, _: Machine) -> float:
-    time_s, payload, _wire = core.simulate_loads(machine, element, MIB)
+    time_s, payload, _wire = core.simulate_loads(machine, element, LOADED)
     return 1e-9 * float(payload) / float(time_s)
 
 
@@ -150,22 +165,30 @@ def _stores() -> list[Definition]:
     few = 256 * KIB
     return [
         *(
-            Definition(name, "stores and loads", "GB/s", FITTED, partial(_store_rate, *how))
-            for name, how in kinds.items()
+            Definition(
+                name, "stores and loads", "GB/s", FITTED, 2,
+                partial(_store_rate, element, elements, together),
+                partial(
+                    Gpus.store_rate, gpus=2, senders=1, element=element, elements=elements,
+                    together=together,
+                ),
+            )
+            for name, (element, elements, together) in kinds.items()
         ),
         *(
             Definition(
-                f"{size} B scattered loads", "stores and loads", "GB/s", FITTED,
-                partial(_load_rate, size),
+                f"{size} B scattered loads", "stores and loads", "GB/s", FITTED, 2,
+                partial(_load_rate, size), partial(Gpus.load_rate, element=size, elements=LOADED),
             )
             for size in (4, 16)
         ),
         *(
             Definition(
-                f"{name}: raw bytes a payload byte", "wire bytes", "", FITTED,
-                partial(_raw_bytes, how[0], few, how[2]),
+                f"{name}: raw bytes a payload byte", "wire bytes", "", FITTED, 2,
+                partial(_raw_bytes, element, few, together),
+                partial(Gpus.raw_bytes, element=element, elements=few, together=together),
             )
-            for name, how in kinds.items()
+            for name, (element, _, together) in kinds.items()
         ),
     ]  # fmt: skip
 
@@ -180,48 +203,66 @@ def _planned_rate(messages: list[Message], paths: str | None, _core: Any, _machi
 
 
 def _host() -> list[Definition]:
-    def row(
-        key: str, group: str, pairs: list[tuple[str, str]], size: int, paths: str | None = "direct"
-    ) -> Definition:
-        messages = [Message(a, b, size) for a, b in pairs]
-        return Definition(key, "host", "GB/s", group, partial(_planned_rate, messages, paths))
+    def messages(pairs: Pairs, size: int) -> list[Message]:
+        def name(place: int) -> str:
+            return "host" if place == HOST else f"gpu{place}"
 
-    def to(count: int) -> list[tuple[str, str]]:
-        return [("host", f"gpu{k}") for k in range(count)]
+        return [Message(name(a), name(b), size) for a, b in pairs]
 
-    def back(count: int) -> list[tuple[str, str]]:
-        return [(f"gpu{k}", "host") for k in range(count)]
+    def to(count: int) -> Pairs:
+        return [(HOST, k) for k in range(count)]
+
+    def back(count: int) -> Pairs:
+        return [(k, HOST) for k in range(count)]
 
     large = 512 * MIB
+
+    def direct(key: str, group: str, pairs: Pairs) -> Definition:
+        copies = [(a, b, large, stream) for stream, (a, b) in enumerate(pairs)]
+        return Definition(
+            key, "host", "GB/s", group, max(2, *(max(pair) + 1 for pair in pairs)),
+            partial(_planned_rate, messages(pairs, large), "direct"),
+            partial(Gpus.copies_rate, copies=copies, senders=1),
+        )  # fmt: skip
+
+    def relayed(key: str, pairs: Pairs, size: int) -> Definition:
+        return Definition(
+            key, "host", "GB/s", PREDICTED, GPUS,
+            partial(_planned_rate, messages(pairs, size), None),
+            partial(Gpus.message_rate, pairs=pairs, size=size),
+        )  # fmt: skip
+
     return [
-        row("host to GPU", FITTED, to(1), large),
-        row("GPU to host", FITTED, back(1), large),
-        row("host and GPU both ways, sum", STATED, [*to(1), *back(1)], large),
-        row("host to 2 GPUs", PREDICTED, to(2), large),
-        row("host to 3 GPUs", PREDICTED, to(3), large),
-        row("host to 4 GPUs", STATED, to(4), large),
-        row("2 GPUs to host", PREDICTED, back(2), large),
-        row("3 GPUs to host", PREDICTED, back(3), large),
-        row("4 GPUs to host", STATED, back(4), large),
-        row("512 MiB from host, relayed by 4 GPUs", PREDICTED, to(1), large, None),
+        direct("host to GPU", FITTED, to(1)),
+        direct("GPU to host", FITTED, back(1)),
+        direct("host and GPU both ways, sum", STATED, [*to(1), *back(1)]),
+        direct("host to 2 GPUs", PREDICTED, to(2)),
+        direct("host to 3 GPUs", PREDICTED, to(3)),
+        direct("host to 4 GPUs", STATED, to(4)),
+        direct("2 GPUs to host", PREDICTED, back(2)),
+        direct("3 GPUs to host", PREDICTED, back(3)),
+        direct("4 GPUs to host", STATED, back(4)),
+        relayed("512 MiB from host, relayed by 4 GPUs", to(1), large),
         *(
-            row(f"{size} MiB from host, relayed by 4 GPUs", PREDICTED, to(1), size * MIB, None)
+            relayed(f"{size} MiB from host, relayed by 4 GPUs", to(1), size * MIB)
             for size in (2, 4, 8, 16, 64, 256)
         ),
-        row("512 MiB to host, relayed by 4 GPUs", PREDICTED, back(1), large, None),
+        relayed("512 MiB to host, relayed by 4 GPUs", back(1), large),
     ]
 
 
 # --- overlap --------------------------------------------------------------------------------------
 
 
-def _gain(peers: int, mechanism: str, config: Config, core: Any, machine: Any, _: Machine) -> float:
+def _gain(
+    peers: int, size: int, mechanism: str, config: Config, core: Any, machine: Any, _: Machine
+) -> float:
     """Of a mechanism over bulk-copy, with a kernel as long as the transfer."""
 
     def run(name: str, how: Config, rounds: int) -> float:
         _ranges, chunk_bytes, threads, _variant = how.arguments()
         return float(
-            core.simulate_overlap(machine, peers, OVERLAP_BYTES, name, chunk_bytes, threads, rounds)
+            core.simulate_overlap(machine, peers, size, name, chunk_bytes, threads, rounds)
         )
 
     stored = run(BOUND, Config(), 0)
@@ -232,29 +273,36 @@ def _gain(peers: int, mechanism: str, config: Config, core: Any, machine: Any, _
 
 
 def _overlap() -> list[Definition]:
+    copied = "copy-engine"
+    large = OVERLAP_BYTES
+    agent = Config(chunk_bytes=MIB, agent_threads=AGENT_THREADS)
     kinds = [
-        ("inline stores", "inline", Config(), (1,)),
-        ("polling agent", "polling", Config(chunk_bytes=MIB, agent_threads=AGENT_THREADS), (1, 3)),
-        ("copies behind waits, 16 MiB chunks", "copy-engine", Config(chunk_bytes=16 * MIB), (1, 3)),
-        ("copies behind waits, 4 MiB chunks", "copy-engine", Config(chunk_bytes=4 * MIB), (1, 3)),
-        ("copies behind waits, 1 MiB chunks", "copy-engine", Config(chunk_bytes=MIB), (1, 3)),
-    ]
+        ("inline stores", large, "inline", Config(), (1,)),
+        ("polling agent", large, "polling", agent, (1, 3)),
+        *(
+            (f"copies behind waits, {chunk} MiB chunks", size, copied,
+             Config(chunk_bytes=chunk * MIB), (1, 3))
+            for chunk, size in ((16, large), (4, large), (1, SMALL_CHUNKS_BYTES))
+        ),
+    ]  # fmt: skip
     return [
         Definition(
-            f"{name}, {peers} peer{'s' if peers > 1 else ''}", "overlap", "x", PREDICTED,
-            partial(_gain, peers, mechanism, config),
+            f"{name}, {peers} peer{'s' if peers > 1 else ''}", "overlap", "x", PREDICTED, peers + 1,
+            partial(_gain, peers, size, mechanism, config),
+            partial(Gpus.gain, peers=peers, size=size, mechanism=mechanism, config=config),
         )
-        for name, mechanism, config, counts in kinds
+        for name, size, mechanism, config, counts in kinds
         for peers in counts
     ]  # fmt: skip
 
 
 def _launches() -> list[Definition]:
     return [
-        Definition("4 B copy, from the host and back", "launches", "us", FITTED,
-                   partial(_copy_us, 4)),
-        Definition("1 MiB copy, from the host and back", "launches", "us", FITTED,
-                   partial(_copy_us, MIB)),
+        Definition(
+            f"{size_text(size)} copy, from the host and back", "launches", "us", FITTED, 2,
+            partial(_copy_us, size), partial(Gpus.copy_us, size=size),
+        )
+        for size in (4, MIB)
     ]  # fmt: skip
 
 

@@ -124,7 +124,7 @@ class Overlap:
 
         Calls `tick` as often as `steps` says.
         """
-        balance = self._balance(peers)
+        balance = self.balance(peers)
         tick()
         first = self._run(peers, BASELINE, Config(), balance.rounds)
         rows = []
@@ -167,6 +167,11 @@ class Overlap:
             row.untransferred_epoch_s = found.epoch_s
             row.tracking = found.time_s / alone.time_s - 1
 
+    def gain(self, balance: Balance, mechanism: str, config: Config) -> float:
+        """Speedup of one configuration over bulk-copy, which is measured just before."""
+        copied = self._run(balance.peers, BASELINE, Config(), balance.rounds)
+        return copied.time_s / self._run(balance.peers, mechanism, config, balance.rounds).time_s
+
     def steps(self, mechanisms: Sequence[str], tuning: Tuning) -> int:
         """How often a measurement calls `tick`."""
         return 4 + len(_configs(mechanisms, tuning, self.size))
@@ -203,7 +208,8 @@ class Overlap:
     def _kernel(self, peers: int, rounds: int) -> Epochs:
         return self._run(peers, BASELINE, Config(), rounds, deliver=False)
 
-    def _balance(self, peers: int) -> Balance:
+    def balance(self, peers: int) -> Balance:
+        """Finds the rounds that make the kernel take as long as the bulk copy to so many peers."""
         copied = self._run(peers, BASELINE, Config(), 0)
         stored = self._kernel(peers, 0)
         transfer_s = copied.time_s - stored.time_s

@@ -610,6 +610,8 @@ class FakeCuda(Fake):
         self.collectives: list[tuple[Any, ...]] = []
         self.relay_costs: list[tuple[Any, ...]] = []
         self.wrong_bytes: dict[str, int] = {}  # by method
+        self.streams: list[tuple[Any, bool]] = []  # copies, and whether the host times them
+        self.kernels: list[tuple[Any, ...]] = []
 
     def nccl_version(self, candidates: list[str]) -> str:
         self.nccl_files = candidates
@@ -655,6 +657,59 @@ class FakeCuda(Fake):
             wrong = self.wrong_bytes.get(method, 0)
             found.append((method, times, [2e-6 * len(messages)] * repeats, wrong))
         return found
+
+    def measure_streams(
+        self, copies: list[tuple[int, int, int, int]], *, by_host: bool, repeats: int
+    ) -> list[float]:
+        """Copies are under way together if their streams differ."""
+        self.streams.append((copies, by_host))
+        assert all(max(a, b) < self.gpus for a, b, _, _ in copies)
+        if self.crash == "streams":
+            raise DeviceError("a copy of 8 bytes from GPU 0 to GPU 1 left 8 of them wrong")
+        total: dict[int, int] = {}
+        for _, _, size, stream in copies:
+            total[stream] = total.get(stream, 0) + size
+        time_s = max(total.values()) / 400e9 + (6e-6 if by_host else 2e-6)
+        return [time_s * (1 + 0.01 * k) for k in range(repeats)]
+
+    def measure_stores(
+        self,
+        gpus: int,
+        senders: int,
+        element_bytes: int,
+        elements: int,
+        together: int,
+        epochs: int,
+        repeats: int,
+    ) -> tuple[list[float], int]:
+        self.kernels.append(("stores", gpus, senders, element_bytes, elements, together))
+        assert senders <= gpus <= self.gpus
+        assert epochs > 0
+        assert elements & (elements - 1) == 0
+        payload = senders * (gpus - 1) * element_bytes * elements
+        return [payload / senders / 300e9] * repeats, payload
+
+    def measure_copy_kernel(
+        self, size: int, blocks: int, epochs: int, repeats: int
+    ) -> tuple[list[float], int]:
+        self.kernels.append(("copy", size, blocks))
+        assert epochs > 0
+        return [size / min(360e9, blocks * 45e9)] * repeats, size
+
+    def measure_loads(
+        self, element_bytes: int, elements: int, epochs: int, repeats: int
+    ) -> tuple[list[float], int]:
+        self.kernels.append(("loads", element_bytes, elements))
+        assert epochs > 0
+        return [elements / 8.7e9] * repeats, elements * element_bytes
+
+    def measure_store_wire(
+        self, element_bytes: int, elements: int, together: int, epochs: int, repeats: int
+    ) -> list[float] | None:
+        self.kernels.append(("wire", element_bytes, elements, together))
+        assert epochs > 0
+        lanes = together or 32
+        return [1 + 40 / (lanes * element_bytes)] * repeats if self.counters else None
 
     def measure_collective(
         self, pattern: str, gpus: int, size: int, methods: list[str], warmup: int, repeats: int

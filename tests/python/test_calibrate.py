@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fake_core import FakeCuda
 from interlace import calibrate, calibration
 from interlace.calibration import FITTED, PREDICTED
 from study_helpers import Run
@@ -47,7 +49,8 @@ def test_errors_of_small_rows(run: Run, tmp_path: Path) -> None:
     assert 5 < found[SMALL[0]] < 393
     assert 2.15 + 4.0 < found[SMALL[1]] < 10
     assert found[SMALL[2]] == pytest.approx(2 * 55.4, rel=0.02)
-    assert "host to 4 GPUs" in document["not_measured"]
+    missing = {it["row"]: it["reason"] for it in document["not_measured"]}
+    assert missing["host to 4 GPUs"] == f"not in {tmp_path / 'rows.json'}"
     assert "Predictions: nothing is fitted to these rows." in ran.out
 
 
@@ -70,19 +73,104 @@ def test_families_keep_groups_apart() -> None:
     assert found[0].worst == pytest.approx(0.3)
 
 
-def test_rows_of_measured_links() -> None:
-    links = [
-        {"from": 0, "to": 1, "bytes": 64 << 10, "gb_per_s": 25.0, "both_gb_per_s": 30.0},
-        {"from": 0, "to": 1, "bytes": 256 << 20, "gb_per_s": 393.0, "both_gb_per_s": 778.0},
-        {"from": "host", "to": 0, "bytes": 256 << 20, "gb_per_s": 55.0, "both_gb_per_s": None},
-        {"from": 1, "to": 0, "bytes": 256 << 20, "gb_per_s": 1.0, "both_gb_per_s": None},
-    ]
-    assert {row.row: row.value for row in calibrate.measured_links(links)} == {
-        "copy of 64 KiB to a peer": 25.0,
-        "copy of 256 MiB to a peer": 393.0,
-        "copies both ways at once, sum": 778.0,
-        "host to GPU": 55.0,
-    }
+@pytest.fixture
+def no_simulations(monkeypatch: pytest.MonkeyPatch) -> None:
+    def as_measured(rows: Any, *_: Any) -> list[float]:
+        return [2.0] * len(rows)
+
+    monkeypatch.setattr(calibrate, "simulate", as_measured)
+
+
+@pytest.mark.usefixtures("no_simulations")
+def test_four_gpus_give_all_rows(run: Run, tmp_path: Path, cuda: FakeCuda) -> None:
+    saved, out = tmp_path / "rows.json", tmp_path / "out.json"
+    ran = run("calibrate", "--save-measured", saved, "--json", out)
+    assert ran.code == 0, ran.err
+    keys = [row.key for row in calibration.definitions()]
+    rows = calibrate.read_measured(saved, keys)
+    assert [row.row for row in rows.rows] == keys
+    assert (rows.machine, rows.driver, rows.cuda) == ("4 x Fake H200", "580.1", "13.0")
+    assert datetime.date.fromisoformat(rows.date)
+    assert "128 of them in a row" in rows.method
+    document = json.loads(out.read_text())
+    assert document["not_measured"] == []
+    assert "Not measured" not in ran.out
+
+    values = {row.row: row.value for row in rows.rows}
+    size = 256 << 20
+    assert values["copy of 256 MiB to a peer"] == pytest.approx(size / (size / 400 + 2e3), rel=0.03)
+    assert values["copies both ways at once, sum"] == pytest.approx(800, rel=0.03)
+    assert values["copies round a ring of 4, each"] == pytest.approx(400, rel=0.03)
+    assert values["all-to-all of 4 by copies, rotated"] == pytest.approx(400, rel=0.03)
+    assert values["host to 4 GPUs"] == pytest.approx(1600, rel=0.03)
+    assert values["all-to-all of 4 by stores"] == pytest.approx(300 * 3 / 3)
+    assert values["4 B scattered stores"] == pytest.approx(300)
+    assert values["copy kernel, 4 blocks of 512 threads"] == pytest.approx(180)
+    assert values["16 B scattered loads"] == pytest.approx(8.7 * 16)
+    assert values["4 B scattered stores: raw bytes a payload byte"] == pytest.approx(11)
+    assert values["4 B copy, from the host and back"] == pytest.approx(6 * 1.995, rel=0.01)
+    assert 1 < values["inline stores, 1 peer"] < 2
+    assert values["copies behind waits, 16 MiB chunks, 3 peers"] > 1
+    assert ("stores", 4, 4, 16, 1 << 20, 0) in cuda.kernels
+    assert ([(0, 1, 4, 0)], True) in cuda.streams
+    assert ([(-1, 0)], 512 << 20, ["auto"]) in [found[:3] for found in cuda.copies]
+
+    again = run("calibrate", "--measured", saved)
+    assert again.code == 0, again.err
+
+
+@pytest.mark.usefixtures("no_simulations")
+def test_two_gpus_give_the_rows_of_two(run: Run, tmp_path: Path, cuda: FakeCuda) -> None:
+    cuda.gpus = 2
+    cuda.counters = False
+    out = tmp_path / "out.json"
+    ran = run("calibrate", "--json", out)
+    assert ran.code == 0, ran.err
+    document = json.loads(out.read_text())
+    reasons = {it["row"]: it["reason"] for it in document["not_measured"]}
+    for row in calibration.definitions():
+        few = row.gpus > 2
+        assert (row.key in reasons) == (few or row.family == "wire bytes"), row.key
+        if few:
+            assert reasons[row.key] == f"takes {row.gpus} GPUs, and 2 are here"
+    assert reasons["host to 3 GPUs"].startswith("takes 3 GPUs")
+    assert reasons["polling agent, 3 peers"].startswith("takes 4 GPUs")
+    assert "the driver has no NVLink counters here" in ran.out
+    assert "512 MiB to host, relayed by 4 GPUs" in reasons
+
+
+@pytest.mark.usefixtures("no_simulations")
+def test_what_fails_is_named_and_the_rest_is_shown(
+    run: Run, tmp_path: Path, cuda: FakeCuda
+) -> None:
+    cuda.crash = "streams"
+    cuda.wrong_bytes["auto"] = 3
+    saved = tmp_path / "rows.json"
+    ran = run("calibrate", "--save-measured", saved)
+    assert ran.code == 1
+    assert "failed: a copy of 8 bytes from GPU 0 to GPU 1 left 8 of them wrong" in ran.out
+    assert "failed: the copy engine left 3 bytes wrong" in ran.out
+    assert "4 B scattered stores" in ran.out
+    kept = json.loads(saved.read_text())["rows"]
+    assert not any("copy of" in row["row"] for row in kept)
+
+
+@pytest.mark.usefixtures("cuda")
+def test_measured_rows_are_not_kept_twice(run: Run, tmp_path: Path) -> None:
+    ran = run("calibrate", "--measured", SHIPPED, "--save-measured", tmp_path / "rows.json")
+    assert ran.code == 2
+    assert "--save-measured keeps what is measured here; leave --measured out" in ran.err
+    same = tmp_path / "same.json"
+    ran = run("calibrate", "--json", same, "--save-measured", same)
+    assert ran.code == 2
+    assert "are both" in ran.err
+
+
+def test_one_gpu_is_too_few(run: Run, cuda: FakeCuda) -> None:
+    cuda.gpus = 1
+    ran = run("calibrate")
+    assert ran.code == 2
+    assert "there are no two GPUs here; give a file of measured rows with --measured" in ran.err
 
 
 @pytest.mark.parametrize(
