@@ -272,9 +272,10 @@ class Host(_Table, frozen=True, kw_only=True):
 
 
 class Protocol(_Table, frozen=True, kw_only=True):
-    """How payload becomes packets; the last four keys are for PCIe only.
+    """How payload becomes packets; `word_write_bytes` is for NVLink only, keys before it for PCIe.
 
-    Packets take whole flits where `flit_bytes` is given.
+    Packets take whole flits where `flit_bytes` is given. `word_write_bytes`: of a whole packet that
+    writes 4 bytes or fewer, where it is not as long as its flits are.
     """
 
     kind: Literal["pcie3", "pcie4", "pcie5", "pcie6", "nvlink1", "nvlink2", "nvlink3", "nvlink4"]
@@ -283,6 +284,7 @@ class Protocol(_Table, frozen=True, kw_only=True):
     read_request_bytes: Annotated[int, Meta(ge=1, le=256)] | UnsetType = UNSET
     completion_overhead_bytes: Annotated[int, Meta(ge=0, le=256)] | UnsetType = UNSET
     flit_bytes: Annotated[int, Meta(ge=2, le=256)] | UnsetType = UNSET
+    word_write_bytes: Annotated[int, Meta(ge=16, le=256)] | UnsetType = UNSET
 
 
 class Switch(_Table, frozen=True, kw_only=True):
@@ -414,6 +416,8 @@ def _problems_of_protocol(name: str, protocol: Protocol) -> Iterator[str]:
             yield f"{where}.{key} has no meaning for {protocol.kind}"
     if protocol.kind.startswith("nvlink") and protocol.flit_bytes is not UNSET:
         yield f"{where}.flit_bytes has no meaning for {protocol.kind}"
+    if protocol.kind.startswith("pcie") and protocol.word_write_bytes is not UNSET:
+        yield f"{where}.word_write_bytes has no meaning for {protocol.kind}"
     payload = protocol.max_payload_bytes
     if protocol.kind.startswith("nvlink") and (payload > 256 or payload % 16):
         yield f"{where}.max_payload_bytes is {payload}; NVLink packets carry 16 to 256, by 16"
@@ -1209,6 +1213,8 @@ def _protocol(core: Any, protocol: Protocol) -> Any:
             setattr(made, key, value)
     if not isinstance(protocol.flit_bytes, UnsetType):
         made.link_flit_bytes = protocol.flit_bytes
+    if not isinstance(protocol.word_write_bytes, UnsetType):
+        made.word_write_bytes = protocol.word_write_bytes
     return made
 
 
@@ -1278,6 +1284,8 @@ def from_core(made: Any, core: Any, sources: dict[str, str] | None = None) -> Ma
             entry["completion_overhead_bytes"] = link.protocol.completion_overhead_bytes
         if link.protocol.link_flit_bytes:
             entry["flit_bytes"] = link.protocol.link_flit_bytes
+        if link.protocol.word_write_bytes:
+            entry["word_write_bytes"] = link.protocol.word_write_bytes
         protocols.setdefault(link.protocol_name, entry)
         links.append(
             {

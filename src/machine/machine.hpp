@@ -214,7 +214,8 @@ struct protocol {
   std::uint32_t packet_overhead_bytes = 24;  // PCIe: TLP header, framing, LCRC; unused on NVLink
   std::uint32_t read_request_bytes = 24;     // PCIe: whole request packet
   std::uint32_t completion_overhead_bytes = 20;
-  std::uint32_t link_flit_bytes = 0;  // PCIe: packets take whole flits of so many bytes; 0: bytes
+  std::uint32_t link_flit_bytes = 0;   // PCIe: packets take whole flits of so many bytes; 0: bytes
+  std::uint32_t word_write_bytes = 0;  // NVLink: whole packet that writes at most 4 bytes; 0: flits
 };
 
 // A full-duplex connection; `bytes_per_s` is one direction, all lanes, after line coding.

@@ -233,6 +233,7 @@ void bind_fabric(nb::module_& module) {
       .def_rw("packet_overhead_bytes", &protocol::packet_overhead_bytes)
       .def_rw("read_request_bytes", &protocol::read_request_bytes)
       .def_rw("link_flit_bytes", &protocol::link_flit_bytes)
+      .def_rw("word_write_bytes", &protocol::word_write_bytes)
       .def_rw("completion_overhead_bytes", &protocol::completion_overhead_bytes);
 
   using machine::link;

@@ -280,10 +280,11 @@ kernel_times copy_kernel_on_cuda(std::uint64_t bytes, std::uint32_t blocks,
                                  const kernel_repeats& how) {
   if (bytes < sizeof(quad_word) || blocks == 0) throw usage_error("a copy needs bytes and blocks");
   const workload::repetition repeated = checked(how);
-  const std::uint64_t elements = bytes / sizeof(quad_word);
+  const std::uint32_t rounds = workload::copy_rounds(bytes);
+  const std::uint64_t elements = bytes / rounds / sizeof(quad_word);
   cuda::node node(first_gpus(2));
-  const runs found = workload::run_copy<quad_word>(node, elements, blocks, repeated);
-  return per_epoch(found, how.epochs, elements * sizeof(quad_word));
+  const runs found = workload::run_copy<quad_word>(node, elements, blocks, rounds, repeated);
+  return per_epoch(found, how.epochs, elements * sizeof(quad_word) * rounds);
 }
 
 kernel_times loads_on_cuda(std::uint32_t element_bytes, std::uint64_t elements,

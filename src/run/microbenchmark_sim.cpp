@@ -46,7 +46,8 @@ timed_bytes copy_kernel_on_sim(const machine::machine& described, std::uint64_t 
   using element = workload::words_element<4>;
   if (bytes < sizeof(element) || blocks == 0) throw usage_error("a copy needs bytes and blocks");
   sim::node node(described, 2, check_interrupt);
-  return timed(workload::run_copy<element>(node, bytes / sizeof(element), blocks));
+  const std::uint32_t rounds = workload::copy_rounds(bytes);
+  return timed(workload::run_copy<element>(node, bytes / rounds / sizeof(element), blocks, rounds));
 }
 
 timed_bytes loads_on_sim(const machine::machine& described, std::uint32_t element_bytes,

@@ -3,6 +3,7 @@
 // first run warms caches up and does not count.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <limits>
@@ -86,19 +87,22 @@ struct region_stores {
   }
 };
 
-// A number of long-lived blocks copies a local array into a region.
+// A number of long-lived blocks copies a local array into a region, so many times.
 template <class Element>
 struct region_copy {
   static constexpr std::uint32_t threads = 512;
   local<const Element> source;
   replicated<Element> data;
+  std::uint32_t rounds = 1;
 
   template <class Block>
   INTERLACE_KERNEL void operator()(Block& block) const {
     block.each([&](auto lane) {
-      for (auto i : lane.range(lane.global_index(), source.size, lane.global_count())) {
-        lane.store(data, i, lane.load(source, i));
-        lane.compute(operation::integer, 6);
+      for (std::uint32_t r = 0; r < rounds; ++r) {
+        for (auto i : lane.range(lane.global_index(), source.size, lane.global_count())) {
+          lane.store(data, i, lane.load(source, i));
+          lane.compute(operation::integer, 6);
+        }
       }
     });
   }
@@ -216,9 +220,23 @@ std::vector<kernel::run_result> run_stores(Node& node, const store_request& aske
   return results;
 }
 
+// A copy of more than this goes over the same array again: it stays in the L2, so that the way to
+// the other GPU is measured and not the memory.
+inline constexpr std::uint64_t copied_at_once = std::uint64_t{4} << 20U;
+
+// How often, of copies of so many bytes: a multiple of copied_at_once, or less than it.
+inline std::uint32_t copy_rounds(std::uint64_t bytes) {
+  if (bytes > copied_at_once && bytes % copied_at_once != 0) {
+    throw usage_error("a copy of " + std::to_string(bytes) + " bytes by a kernel; more than " +
+                      std::to_string(copied_at_once) + " have to be a multiple of them");
+  }
+  return static_cast<std::uint32_t>(std::max<std::uint64_t>(1, bytes / copied_at_once));
+}
+
+// Copies `elements` in each of the rounds.
 template <class Element, class Node>
 std::vector<kernel::run_result> run_copy(Node& node, std::uint64_t elements, std::uint32_t blocks,
-                                         const repetition& repeated = {}) {
+                                         std::uint32_t rounds, const repetition& repeated = {}) {
   kernel::region_options o;
   o.mechanism = kernel::mechanism::inline_stores;
   o.boundaries.assign(node.devices() + std::size_t{1}, elements);
@@ -233,7 +251,7 @@ std::vector<kernel::run_result> run_copy(Node& node, std::uint64_t elements, std
   const local<const Element> from{source.data, source.size};
   auto results = counted_runs(node, repeated.runs, [&] {
     for (std::uint32_t e = 0; e < repeated.epochs; ++e) {
-      node.launch(0, copy{from, node.view(data, 0)}, {blocks, copy::threads, 0}, data,
+      node.launch(0, copy{from, node.view(data, 0), rounds}, {blocks, copy::threads, 0}, data,
                   kernel::block_mapping::contiguous(0, (elements + blocks - 1) / blocks, elements));
       node.exchange(data);
     }

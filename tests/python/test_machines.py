@@ -634,6 +634,18 @@ def test_flits_are_of_pcie_links() -> None:
     assert "flit_bytes has no meaning for nvlink2" in error_of(text)
 
 
+def test_words_have_a_size_on_nvlink_only() -> None:
+    core = pytest.importorskip("interlace._core")
+    text = volta().replace(
+        "max_payload_bytes = 256", "max_payload_bytes = 256\nword_write_bytes = 60", 1
+    )
+    made = to_core(parse_machine(text, "x", "x.toml"), core)
+    assert made.links[0].protocol.word_write_bytes == 60
+    assert machines.from_core(made, core).protocol["nvlink2"].word_write_bytes == 60
+    text = r9nano().replace("flit_bytes = 16", "flit_bytes = 16\nword_write_bytes = 60")
+    assert "word_write_bytes has no meaning for pcie4" in error_of(text)
+
+
 def test_the_two_readings_of_the_link_differ_in_nothing_else() -> None:
     slow = (FOLDER / "4x-r9nano-1ghz.toml").read_text(encoding="utf-8")
     one, other = (parse_machine(t, "x", "x.toml") for t in (r9nano(), slow))

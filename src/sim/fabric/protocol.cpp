@@ -7,6 +7,8 @@ namespace {
 using machine::flit_bytes;
 using machine::in_link_flits;
 
+constexpr std::uint32_t word_bytes = 4;
+
 // Units of `unit` bytes that [offset, offset + bytes) touches.
 std::uint32_t units(std::uint32_t offset, std::uint32_t bytes, std::uint32_t unit) {
   return (offset % unit + bytes + unit - 1) / unit;
@@ -20,6 +22,7 @@ std::uint32_t write_packet_bytes(const machine::protocol& p, std::uint32_t offse
     return in_link_flits(
         p, p.packet_overhead_bytes + units(offset, bytes, double_word_bytes) * double_word_bytes);
   }
+  if (bytes <= word_bytes && p.word_write_bytes != 0) return p.word_write_bytes;
   const bool whole_flits = offset % flit_bytes == 0 && bytes % flit_bytes == 0 && !masked;
   return flit_bytes + (whole_flits ? 0 : flit_bytes) +
          units(offset, bytes, flit_bytes) * flit_bytes;

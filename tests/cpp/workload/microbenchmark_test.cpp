@@ -63,9 +63,19 @@ TEST(microbenchmark, devices_that_store_to_each_other_take_as_long_as_one) {
 TEST(microbenchmark, more_blocks_copy_faster) {
   const auto seconds = [](std::uint32_t blocks) {
     sim::node node(test::meshed(2, machine::protocol_kind::nvlink2), 2, [] {});
-    return run_copy<words_element<4>>(node, 4096, blocks).back().time_s;
+    return run_copy<words_element<4>>(node, 4096, blocks, 1).back().time_s;
   };
   EXPECT_LT(seconds(4), seconds(1));
+}
+
+TEST(microbenchmark, copies_go_over_an_array_that_stays_in_the_l2) {
+  EXPECT_EQ(workload::copy_rounds(16), 1U);
+  EXPECT_EQ(workload::copy_rounds(workload::copied_at_once), 1U);
+  EXPECT_EQ(workload::copy_rounds(4 * workload::copied_at_once), 4U);
+  EXPECT_THROW((void)workload::copy_rounds(4 * workload::copied_at_once + 16), usage_error);
+  sim::node node(test::meshed(2, machine::protocol_kind::nvlink2), 2, [] {});
+  const auto twice = run_copy<words_element<4>>(node, 4096, 4, 2).back();
+  EXPECT_EQ(twice.stores.bytes, 2U * 4096 * 16);
 }
 
 TEST(microbenchmark, loads_come_from_the_other_device) {

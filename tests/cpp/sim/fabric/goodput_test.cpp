@@ -184,6 +184,20 @@ TEST(packets, random_masks) {
   }
 }
 
+// Where a link has a size for it; a packet of more bytes is as long as its flits.
+TEST(goodput, of_a_word_may_be_less_than_of_its_flits) {
+  machine::protocol p;
+  p.kind = protocol_kind::nvlink4;
+  const std::uint32_t flits = 3 * 16;
+  EXPECT_EQ(sim::write_packet_bytes(p, 4, 4, false), flits);
+  p.word_write_bytes = 60;
+  for (const std::uint32_t bytes : {1U, 2U, 4U}) {
+    EXPECT_EQ(sim::write_packet_bytes(p, 8, bytes, false), 60U);
+  }
+  EXPECT_EQ(sim::write_packet_bytes(p, 8, 8, false), flits);
+  EXPECT_EQ(sim::write_packet_bytes(p, 0, 16, false), 2U * 16);
+}
+
 TEST(bulk, packets_of_the_largest_payload) {
   machine::protocol p;
   p.kind = protocol_kind::nvlink2;
