@@ -13,6 +13,7 @@ from interlace import overlap, table
 from interlace.collective_bench import collective_command
 from interlace.copy_bench import copy_command
 from interlace.errors import UserError
+from interlace.failures import failure_ends
 from interlace.load_bench import load_command
 from interlace.mechanisms import (
     BOUND,
@@ -36,10 +37,9 @@ from interlace.options import (
 )
 from interlace.overlap import peers_text
 from interlace.progress import progress
-from interlace.results import json_text, provenance
+from interlace.results import json_text, measured_by
 from interlace.shared_options import ResultsFile, count_option, list_option
 from interlace.simulator_speed import simulator_command
-from interlace.workloads import RunFailure
 
 DEFAULT_BYTES = "256M"
 DEFAULT_CHUNKS = "4K,16K,64K,256K,1M,4M,16M,64M,256M"
@@ -213,21 +213,13 @@ def overlap_command(
     balances: list[overlap.Balance] = []
     rows: list[overlap.Row] = []
     steps = len(counts) * measured.steps(names, tuning)
-    try:
-        with progress(f"overlap on {node.machine_name}", steps) as tick:
-            for count in counts:
-                balance, found = measured.measure(count, names, tuning, tick)
-                balances.append(balance)
-                rows += found
-    except RunFailure as failure:
-        typer.echo(f"interlace: {failure}", err=True)
-        raise typer.Exit(1) from None
+    with failure_ends(), progress(f"overlap on {node.machine_name}", steps) as tick:
+        for count in counts:
+            balance, found = measured.measure(count, names, tuning, tick)
+            balances.append(balance)
+            rows += found
     results = overlap.Results(
-        format=overlap.FORMAT,
-        benchmark="overlap",
-        **provenance(),
-        driver=node.driver,
-        machine={"node": node.name, **node.description()},
+        **measured_by("overlap", node),
         bytes=total,
         epochs=asked[0],
         warmup=asked[1],

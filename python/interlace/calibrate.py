@@ -17,6 +17,7 @@ from interlace import calibration, files, table
 from interlace.calibration import FITTED, PREDICTED, STATED, Definition
 from interlace.calibration_gpus import METHOD, REPEATS, Gpus
 from interlace.errors import UserError
+from interlace.failures import failure_ends
 from interlace.machines import Machine, load_machine, to_core
 from interlace.mechanisms import BASELINE
 from interlace.nodes import in_processes, load_core, real_node
@@ -293,12 +294,11 @@ def calibrate_command(
         files.write_all({save_measured: json_text(given)})
     values = {row.row: row.value for row in given.rows}
     compared = [row for row in rows if row.key in values]
-    try:
-        with progress(f"calibration of {described.name}", len(compared), "rows") as tick:
-            simulated = simulate(compared, described, at_a_time, tick)
-    except RunFailure as failure:
-        typer.echo(f"interlace: {failure}", err=True)
-        raise typer.Exit(1) from None
+    with (
+        failure_ends(),
+        progress(f"calibration of {described.name}", len(compared), "rows") as tick,
+    ):
+        simulated = simulate(compared, described, at_a_time, tick)
     found = [
         Row(row.key, row.family, row.group, row.unit, values[row.key], value,
             value / values[row.key] - 1)

@@ -12,7 +12,6 @@ from interlace.copy_bench import (
     DEFAULT_FACTOR,
     DEFAULT_REPEATS,
     DEFAULT_WARMUP,
-    FORMAT,
     METHODS,
     METHODS_HELP,
     PLAIN,
@@ -26,14 +25,15 @@ from interlace.copy_bench import (
     sizes_between,
 )
 from interlace.errors import UserError
+from interlace.failures import failure_ends
 from interlace.mechanisms import size_text
 from interlace.nodes import real_node
 from interlace.options import whole
 from interlace.progress import progress
-from interlace.results import json_text, provenance
+from interlace.results import json_text, measured_by
 from interlace.shared_options import ResultsFile, count_option
 from interlace.turns import turn
-from interlace.workloads import RunFailure, core_errors
+from interlace.workloads import core_errors
 
 REDUCE = "all-reduce"
 PATTERNS = ("all-gather", "all-to-all", REDUCE)
@@ -147,24 +147,19 @@ def collective_command(
         raise UserError(f"--gpus {count}: {node.machine_name} has {node.gpus}")
     by, left_out = methods_here(node, named)
     rows: list[Row] = []
-    try:
-        with progress(f"collectives on {node.machine_name}", len(wanted) * len(sizes)) as tick:
-            for name in wanted:
-                can = [method for method in by if method != PLAIN or name != REDUCE]
-                for size in sizes:
-                    with turn(), core_errors(node.cuda, f"{name} of {size_text(size)}"):
-                        found = node.cuda.measure_collective(name, count, size, can, before, times)
-                    rows += rows_of(name, size, messages_of(name, count), found)
-                    tick()
-    except RunFailure as failure:
-        typer.echo(f"interlace: {failure}", err=True)
-        raise typer.Exit(1) from None
+    with (
+        failure_ends(),
+        progress(f"collectives on {node.machine_name}", len(wanted) * len(sizes)) as tick,
+    ):
+        for name in wanted:
+            can = [method for method in by if method != PLAIN or name != REDUCE]
+            for size in sizes:
+                with turn(), core_errors(node.cuda, f"{name} of {size_text(size)}"):
+                    found = node.cuda.measure_collective(name, count, size, can, before, times)
+                rows += rows_of(name, size, messages_of(name, count), found)
+                tick()
     results = Results(
-        format=FORMAT,
-        benchmark="collective",
-        **provenance(),
-        driver=node.driver,
-        machine={"node": node.name, **node.description()},
+        **measured_by("collective", node),
         warmup=before,
         repeats=times,
         window=1,

@@ -13,16 +13,16 @@ import typer
 from interlace import table
 from interlace.cli import unknown
 from interlace.errors import UserError
+from interlace.failures import failure_ends
 from interlace.mechanisms import NOT_AVAILABLE, size_text
 from interlace.nodes import CudaNode, real_node
 from interlace.options import byte_count, whole
 from interlace.progress import progress
-from interlace.results import json_text, provenance
+from interlace.results import BenchmarkFile, json_text, measured_by
 from interlace.shared_options import ResultsFile, count_option
 from interlace.turns import turn
-from interlace.workloads import RunFailure, core_errors
+from interlace.workloads import core_errors
 
-FORMAT = 1  # of the file of results
 HOST = -1
 PLAIN = "memcpy"
 NCCL = "nccl"
@@ -93,17 +93,9 @@ class Row(msgspec.Struct):
     speedup: float | None = None  # over memcpy
 
 
-class Results(msgspec.Struct):
+class Results(BenchmarkFile):
     """A file of results."""
 
-    format: int
-    benchmark: str
-    command: str
-    version: str
-    commit: str | None
-    date: str
-    driver: str | None
-    machine: dict[str, Any]
     warmup: int
     repeats: int
     window: int
@@ -356,25 +348,20 @@ def copy_command(
     chosen = [(name, count) for name in (list(PATTERNS) if wanted is None else wanted)]
     if osu:
         chosen = list(dict.fromkeys((("p2p", 1), ("p2p", count), ("both-ways", count))))
-    try:
-        with progress(f"copies on {node.machine_name}", len(chosen) * len(sizes)) as tick:
-            for name, outstanding in chosen:
-                pairs = messages(name, node.gpus) * outstanding
-                can = [method for method in by if method != NCCL or not has_host(name)]
-                for size in sizes:
-                    with turn(), core_errors(node.cuda, f"{name} of {size_text(size)}"):
-                        found = node.cuda.measure_copies(pairs, size, can, before, times)
-                    rows += rows_of(name, size, len(pairs), found)
-                    tick()
-    except RunFailure as failure:
-        typer.echo(f"interlace: {failure}", err=True)
-        raise typer.Exit(1) from None
+    with (
+        failure_ends(),
+        progress(f"copies on {node.machine_name}", len(chosen) * len(sizes)) as tick,
+    ):
+        for name, outstanding in chosen:
+            pairs = messages(name, node.gpus) * outstanding
+            can = [method for method in by if method != NCCL or not has_host(name)]
+            for size in sizes:
+                with turn(), core_errors(node.cuda, f"{name} of {size_text(size)}"):
+                    found = node.cuda.measure_copies(pairs, size, can, before, times)
+                rows += rows_of(name, size, len(pairs), found)
+                tick()
     results = Results(
-        format=FORMAT,
-        benchmark="copy",
-        **provenance(),
-        driver=node.driver,
-        machine={"node": node.name, **node.description()},
+        **measured_by("copy", node),
         warmup=before,
         repeats=times,
         window=count,

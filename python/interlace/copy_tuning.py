@@ -18,6 +18,7 @@ import typer
 from interlace import files, profiles, table
 from interlace.copy_bench import HOST, PLAIN, names_of, sizes_between
 from interlace.errors import UserError
+from interlace.failures import failure_ends
 from interlace.mechanisms import size_text
 from interlace.nodes import CudaNode, load_core, real_node
 from interlace.options import whole
@@ -297,25 +298,21 @@ def tune_copy_command(
         files.make_folder(path.parent)
         files.check_writable(path, "the profile")
     found: dict[str, Direction] = {}
-    try:
-        with progress(f"tuning copies on {node.machine_name}", 1, "rounds") as steps:
-            for name in PAIRS:
-                searches = []
-                for size in sizes if name in wanted else []:
-                    # As many rounds as there can be, until more is known.
-                    steps.expect(len(wanted) * len(sizes) * MOST_ROUNDS)
-                    search = tune_in_rounds(
-                        _measured_by(node, name, size, before, steps),
-                        space=_space(name, size, node.gpus),
-                        repeats=samples,
-                        most_rounds=MOST_ROUNDS,
-                        repeatable=False,
-                    )
-                    searches.append((size, search))
-                found[name] = direction_of(searches)
-    except RunFailure as failure:
-        typer.echo(f"interlace: {failure}", err=True)
-        raise typer.Exit(1) from None
+    with failure_ends(), progress(f"tuning copies on {node.machine_name}", 1, "rounds") as steps:
+        for name in PAIRS:
+            searches = []
+            for size in sizes if name in wanted else []:
+                # As many rounds as there can be, until more is known.
+                steps.expect(len(wanted) * len(sizes) * MOST_ROUNDS)
+                search = tune_in_rounds(
+                    _measured_by(node, name, size, before, steps),
+                    space=_space(name, size, node.gpus),
+                    repeats=samples,
+                    most_rounds=MOST_ROUNDS,
+                    repeatable=False,
+                )
+                searches.append((size, search))
+            found[name] = direction_of(searches)
     profile = CopyProfile(
         kind=KIND,
         format=FORMAT,

@@ -26,16 +26,16 @@ import typer
 
 from interlace import loading, table
 from interlace.errors import UserError
+from interlace.failures import failure_ends
 from interlace.mechanisms import GIB, MIB
 from interlace.nodes import real_node
 from interlace.options import size_between, whole
 from interlace.progress import progress
-from interlace.results import json_text, provenance
+from interlace.results import BENCHMARK_FORMAT, BenchmarkFile, json_text, provenance
 from interlace.shared_options import ResultsFile, count_option
 from interlace.tensor_memory import framework_named, gpu_of
-from interlace.workloads import RunFailure, core_errors
+from interlace.workloads import core_errors
 
-FORMAT = 1  # of the file of results
 OWN = "interlace"
 THEIRS = "safetensors"
 LAYERS, HIDDEN, FORWARD, KEYS, VOCABULARY = 32, 4096, 14336, 1024, 128256
@@ -64,17 +64,9 @@ class Row(msgspec.Struct):
     wrong: int  # tensors
 
 
-class Results(msgspec.Struct):
+class Results(BenchmarkFile):
     """A file of results."""
 
-    format: int
-    benchmark: str
-    command: str
-    version: str
-    commit: str | None
-    date: str
-    driver: str | None
-    machine: dict[str, Any]
     framework: str
     framework_version: str
     safetensors: str | None  # version
@@ -380,31 +372,27 @@ def load_command(
     _check_room(place, total, ELEMENT * max(map(prod, of.values())))
 
     safetensors = None
-    try:
-        with tempfile.TemporaryDirectory(prefix="interlace-", dir=place) as inside:
-            file = Path(inside) / "model.safetensors"
-            expected = random_tensors(of, framework)
-            loading.save(expected, file, metadata={"format": "pt"})
-            methods: dict[str, Callable[[], Tensors]] = {
-                OWN: partial(
-                    loading.load, file, target, framework=framework, threads=workers, ring=ring
-                )
-            }
-            reference = _reference(framework, file, target)
-            if reference is not None:
-                methods[THEIRS] = reference
-                safetensors = str(importlib.import_module("safetensors").__version__)
-            core = importlib.import_module("interlace._core")
-            with (
-                progress(f"load to {target}", len(methods) * (count + 1)) as tick,
-                core_errors(core, "load"),
-            ):
-                rows = measure(methods, expected, count, (framework, target), tick)
-    except RunFailure as failure:
-        typer.echo(f"interlace: {failure}", err=True)
-        raise typer.Exit(1) from None
+    with failure_ends(), tempfile.TemporaryDirectory(prefix="interlace-", dir=place) as inside:
+        file = Path(inside) / "model.safetensors"
+        expected = random_tensors(of, framework)
+        loading.save(expected, file, metadata={"format": "pt"})
+        methods: dict[str, Callable[[], Tensors]] = {
+            OWN: partial(
+                loading.load, file, target, framework=framework, threads=workers, ring=ring
+            )
+        }
+        reference = _reference(framework, file, target)
+        if reference is not None:
+            methods[THEIRS] = reference
+            safetensors = str(importlib.import_module("safetensors").__version__)
+        core = importlib.import_module("interlace._core")
+        with (
+            progress(f"load to {target}", len(methods) * (count + 1)) as tick,
+            core_errors(core, "load"),
+        ):
+            rows = measure(methods, expected, count, (framework, target), tick)
     results = Results(
-        format=FORMAT,
+        format=BENCHMARK_FORMAT,
         benchmark="load",
         **provenance(),
         driver=driver,

@@ -19,6 +19,7 @@ from msgspec import UnsetType
 from interlace import table, unified, workers
 from interlace.cli import unknown
 from interlace.errors import UserError
+from interlace.failures import failure_ends
 from interlace.files import check_writable, show_and_write
 from interlace.machines import Machine, load_machine, to_core
 from interlace.nodes import CudaNode, load_core, real_node
@@ -574,19 +575,16 @@ def locality_command(
         for case in cases
     ]
     done: dict[int, dict[str, Any]] = {}
-    try:
-        real: list[Measured] = []
+    real: list[Measured] = []
+    with failure_ends():
         if node is not None:  # alone on the machine
             here = sorted({1, node.gpus}) if gpus is None else counts
             real = _measure(node, problems, here, pages=pages or "", blocks=blocks)
-        done.update(workers.run_all(work, at_once))
-    except workers.WorkerLost as lost:
-        it, count, _ = cases[lost.index]
-        typer.echo(f"interlace: {it.name} on {count} GPUs: {lost.reason}", err=True)
-        raise typer.Exit(1) from None
-    except RunFailure as failure:
-        typer.echo(f"interlace: {failure}", err=True)
-        raise typer.Exit(1) from None
+        try:
+            done.update(workers.run_all(work, at_once))
+        except workers.WorkerLost as lost:
+            it, count, _ = cases[lost.index]
+            raise RunFailure(f"{it.name} on {count} GPUs: {lost.reason}") from None
     alone = {it.name: done[i]["time_s"] for i, (it, count, _) in enumerate(cases) if count == 1}
     direct = {
         (it.name, count): done[i]["time_s"]

@@ -27,10 +27,10 @@ from interlace.mechanisms import (
     label,
     size_text,
 )
+from interlace.results import BenchmarkFile
 from interlace.turns import turn
 from interlace.workloads import RunFailure, core_errors
 
-FORMAT = 1  # of the file of results
 MOST_RATE_BYTES = GIB  # of the transfer that a mechanism's own rate comes from
 FIRST_ROUNDS = 64
 CLOSE_ENOUGH = 0.02  # the kernel's time to that of the transfer
@@ -73,17 +73,9 @@ class Balance(msgspec.Struct):
     bulk_epoch_s: list[list[float]]  # at the start and at the end
 
 
-class Results(msgspec.Struct):
+class Results(BenchmarkFile):
     """A file of results."""
 
-    format: int
-    benchmark: str
-    command: str
-    version: str
-    commit: str | None
-    date: str
-    driver: str | None
-    machine: dict[str, Any]
     bytes: int
     epochs: int
     warmup: int

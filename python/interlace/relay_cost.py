@@ -13,14 +13,14 @@ import typer
 
 from interlace import table
 from interlace.errors import UserError
+from interlace.failures import failure_ends
 from interlace.mechanisms import size_text
 from interlace.nodes import CudaNode
 from interlace.progress import progress
-from interlace.results import json_text, provenance
+from interlace.results import BenchmarkFile, json_text, measured_by
 from interlace.turns import turn
-from interlace.workloads import RunFailure, core_errors
+from interlace.workloads import core_errors
 
-FORMAT = 1  # of the file of results
 RECEIVER = 0  # the GPU that messages go to
 WINDOW_S = 0.1  # of each figure of a repeat
 LEAST_GPUS = 3
@@ -48,17 +48,9 @@ class Row(msgspec.Struct):
     kernels: list[Kernel]
 
 
-class Results(msgspec.Struct):
+class Results(BenchmarkFile):
     """A file of results."""
 
-    format: int
-    benchmark: str
-    command: str
-    version: str
-    commit: str | None
-    date: str
-    driver: str | None
-    machine: dict[str, Any]
     warmup: int
     repeats: int
     window_s: float
@@ -151,24 +143,19 @@ def measure(
     places = ",".join(f"gpu{gpu}" for gpu in relays)
     method = f"INTERLACE_COPY=auto INTERLACE_COPY_RELAYS={places}"
     rows = []
-    try:
-        with progress(f"copies beside kernels on {node.machine_name}", len(sizes)) as tick:
-            for size in sizes:
-                with turn(), core_errors(node.cuda, f"messages of {size_text(size)}"):
-                    found = node.cuda.measure_relay_cost(
-                        size, RECEIVER, method, kernels, WINDOW_S, warmup, repeats
-                    )
-                rows.append(row_of(size, kernels, relays, found))
-                tick()
-    except RunFailure as failure:
-        typer.echo(f"interlace: {failure}", err=True)
-        raise typer.Exit(1) from None
+    with (
+        failure_ends(),
+        progress(f"copies beside kernels on {node.machine_name}", len(sizes)) as tick,
+    ):
+        for size in sizes:
+            with turn(), core_errors(node.cuda, f"messages of {size_text(size)}"):
+                found = node.cuda.measure_relay_cost(
+                    size, RECEIVER, method, kernels, WINDOW_S, warmup, repeats
+                )
+            rows.append(row_of(size, kernels, relays, found))
+            tick()
     results = Results(
-        format=FORMAT,
-        benchmark="relay-cost",
-        **provenance(),
-        driver=node.driver,
-        machine={"node": node.name, **node.description()},
+        **measured_by("relay-cost", node),
         warmup=warmup,
         repeats=repeats,
         window_s=WINDOW_S,

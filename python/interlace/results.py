@@ -19,9 +19,11 @@ from msgspec import UNSET, UnsetType
 from interlace.cli import version
 from interlace.inside import Inside
 from interlace.limits import Limit
+from interlace.nodes import CudaNode
 from interlace.workloads import Event
 
 FORMAT = 1  # of the file of results
+BENCHMARK_FORMAT = 1  # of a benchmark's
 
 
 class WireRow(msgspec.Struct, frozen=True):
@@ -129,6 +131,30 @@ def without_inside(study: Study) -> Study:
         rows=[short(row) for row in study.rows],
         candidates=[short(row) for row in study.candidates],
     )
+
+
+class BenchmarkFile(msgspec.Struct):
+    """The head of a benchmark's file of results on real GPUs; what it measured stands behind."""
+
+    format: int
+    benchmark: str
+    command: str
+    version: str
+    commit: str | None
+    date: str
+    driver: str | None
+    machine: dict[str, Any]
+
+
+def measured_by(benchmark: str, node: CudaNode) -> dict[str, Any]:
+    """The head of a file of what a benchmark measured just now."""
+    return {
+        "format": BENCHMARK_FORMAT,
+        "benchmark": benchmark,
+        **provenance(),
+        "driver": node.driver,
+        "machine": {"node": node.name, **node.description()},
+    }
 
 
 def json_text(document: msgspec.Struct | Mapping[str, Any]) -> str:

@@ -26,6 +26,7 @@ import typer
 
 from interlace import files, table
 from interlace.errors import UserError
+from interlace.failures import failure_ends
 from interlace.machines import load_machine, to_core
 from interlace.mechanisms import KIB
 from interlace.nodes import in_processes, load_core
@@ -42,7 +43,7 @@ from interlace.reproduce.finepack_inputs import (
 )
 from interlace.results import json_text, provenance
 from interlace.shared_options import ResultsFile, count_option
-from interlace.workloads import Als, Case, Inputs, Outcome, RunFailure, Workload, core_errors
+from interlace.workloads import Als, Case, Inputs, Outcome, Workload, core_errors
 
 FORMAT = 1  # of the file of results
 MACHINE = "4x-gv100-pcie4"
@@ -255,12 +256,8 @@ def simulator_command(
     runs = whole("--repeats", repeats, 1) or DEFAULT_REPEATS
     if json_file is not None:
         files.check_writable(json_file, "--json")
-    try:
-        with progress("simulator", steps(long=long)) as tick:
-            rows, stores, long_run = measure(runs, tick, long=long)
-    except RunFailure as failure:
-        typer.echo(f"interlace: {failure}", err=True)
-        raise typer.Exit(1) from None
+    with failure_ends(), progress("simulator", steps(long=long)) as tick:
+        rows, stores, long_run = measure(runs, tick, long=long)
     found = results(rows, stores, long_run, runs, **provenance())
     texts = {} if json_file is None else {json_file: partial(json_text, found)}
     files.show_and_write(partial(show, found), texts)

@@ -17,6 +17,7 @@ import typer
 from interlace import inside
 from interlace.errors import UserError
 from interlace.evaluation import Plan, run_study
+from interlace.failures import failure_ends
 from interlace.mechanisms import (
     BASELINE,
     BOUND,
@@ -57,7 +58,7 @@ from interlace.shared_options import (
     simulations_at_a_time,
 )
 from interlace.workload_options import ReadInputs, takes_inputs
-from interlace.workloads import WORKLOADS, RunFailure, Workload, check_inputs
+from interlace.workloads import WORKLOADS, Workload, check_inputs
 
 if TYPE_CHECKING:
     from interlace.profiles import Profile, Use
@@ -384,7 +385,7 @@ def study_command(
         "copy-engine": chunk_list is not None,
         "proact-hardware": chunk_list is not None,
     }
-    try:
+    with failure_ends():
         loaded = chosen.load(asked_inputs, node.cuda if isinstance(node, CudaNode) else None)
         uses = {} if no_profile else _profiles(node, loaded, counts, profile)
         tuning = replace(tuning, collectives=loaded.collectives)
@@ -394,9 +395,6 @@ def study_command(
             steps += 1 + len(plan.gpus)  # counting wire bytes and work
         with progress(f"{workload} on {node.machine_name}", steps) as tick:
             found, candidates, timelines = run_study(loaded, node, plan, at_once, tick)
-    except RunFailure as failure:
-        typer.echo(f"interlace: {failure}", err=True)
-        raise typer.Exit(1) from None
 
     study = _study(loaded, node, found, candidates, left_out, list(uses.values()))
     _deliver(study, timelines, show_inside, json_file, html_file, timeline_file)

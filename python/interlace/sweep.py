@@ -25,6 +25,7 @@ from interlace.design_space import (
 )
 from interlace.errors import UserError
 from interlace.evaluation import Plan
+from interlace.failures import failure_ends
 from interlace.mechanisms import BOUND, Config, label
 from interlace.progress import progress
 from interlace.results import WireRow, json_text, provenance
@@ -365,13 +366,10 @@ def sweep_command(
     runs_path = runs_file or Path(f"{file.stem}.runs.jsonl")
     files.check_outputs({"--json": json_file, "--csv": csv_file, "--runs": runs_path})
 
-    try:
+    with failure_ends():
         workload = WORKLOADS[space.workload].load(space.inputs, None)
         with opened(runs_path) as kept:
             result = _run(space, workload, kept, at_once, scheduler)
-    except RunFailure as failure:
-        typer.echo(f"interlace: {failure}", err=True)
-        raise typer.Exit(1) from None
     texts: dict[Path, Callable[[], str]] = {}
     if json_file is not None:
         texts[json_file] = partial(json_text, result)

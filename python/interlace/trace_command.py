@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import resource
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -17,6 +16,7 @@ from interlace import files, table
 from interlace.address_map import Places, load_map
 from interlace.cli import unknown
 from interlace.errors import UserError
+from interlace.failures import failure_ends
 from interlace.machines import MAX_GPUS, load_machine, to_core
 from interlace.mechanisms import SERIAL, Config
 from interlace.nodes import load_core
@@ -32,7 +32,7 @@ from interlace.trace_files import (
     kind_of,
 )
 from interlace.workload_options import ReadInputs, takes_inputs
-from interlace.workloads import WORKLOADS, Case, RunFailure, check_inputs, core_errors
+from interlace.workloads import WORKLOADS, Case, check_inputs, core_errors
 
 FORMAT = 1
 KINDS = ("load", "store", "atomic")
@@ -133,16 +133,6 @@ def _places(kind: str, said: Foreign) -> Places:
             "docs/traces.md has an example"
         )
     return load_map(said.map)
-
-
-@contextlib.contextmanager
-def _failing() -> Iterator[None]:
-    """What went wrong through no fault of the input ends the command with exit code 1."""
-    try:
-        yield
-    except RunFailure as failure:
-        typer.echo(f"interlace: {failure}", err=True)
-        raise typer.Exit(1) from None
 
 
 def _convert(core: Any, file: Path, said: Foreign, out: str) -> tuple[dict[str, Any], int, float]:
@@ -293,7 +283,7 @@ def info(
     if json_file is not None:
         files.check_writable(json_file, "--json")
     core = load_core()
-    with _failing():
+    with failure_ends():
         if _ours(core, path):
             said.refuse(path)
             size = path.stat().st_size
@@ -341,7 +331,7 @@ def convert(
     core = load_core()
     if _ours(core, path):
         raise UserError(f"{path} is a trace of Interlace already")
-    with _failing():
+    with failure_ends():
         found, lines, seconds = _convert(
             core, path, Foreign(map_file, gpus, format_, component), str(out.resolve())
         )
@@ -410,7 +400,7 @@ def replay(
     if not _ours(core, path):
         raise UserError(f"{path} is no trace of Interlace; make one of it with trace convert")
     description = load_machine(machine)
-    with _failing(), core_errors(core):
+    with failure_ends(), core_errors(core):
         found = core.replay_trace(str(path), to_core(description, core), mechanism)
     it = {
         **found,
@@ -483,7 +473,7 @@ def record(
     target = out.resolve()
     unverified = target.with_name(f".{target.name[:80]}.{os.getpid()}")
     try:
-        with _failing():
+        with failure_ends():
             loaded = WORKLOADS[workload].load(asked, None)
             found = loaded.simulate(
                 core, to_core(description, core), Case(count, mechanism, config), unverified

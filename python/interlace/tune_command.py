@@ -15,6 +15,7 @@ import typer
 
 from interlace import files, profiles, table
 from interlace.errors import UserError
+from interlace.failures import failure_ends
 from interlace.mechanisms import BOUND, HARDWARE, MECHANISMS, Config, Tuning, label
 from interlace.nodes import CudaNode, Node, SimulatedNode, load_core, real_node
 from interlace.options import (
@@ -39,7 +40,7 @@ from interlace.shared_options import (
 )
 from interlace.tuning import TUNED, Round, Search, Tried, tune_in_rounds
 from interlace.workload_options import ReadInputs, takes_inputs
-from interlace.workloads import WORKLOADS, Case, RunFailure, Workload, check_inputs
+from interlace.workloads import WORKLOADS, Case, Workload, check_inputs
 
 DEFAULT_RANGES = "2,4,8,16,32"
 DEFAULT_CHUNKS = "4K,8K,16K,32K,64K,128K,256K,512K,1M,2M,4M,8M,16M"
@@ -319,7 +320,7 @@ def tune_command(
         rules = None, 1
         node = SimulatedNode(load_core(), machine, at_once)
     count = _chosen_gpus(gpus, node)
-    try:
+    with failure_ends():
         loaded = WORKLOADS[workload].load(asked, node.cuda if isinstance(node, CudaNode) else None)
         path = out or profiles.default_path(Machine.of(node), Subject.of(loaded, count))
         if out is None:
@@ -336,8 +337,5 @@ def tune_command(
                 most_rounds=MOST_ROUNDS,
                 repeatable=machine is not None,
             )
-    except RunFailure as failure:
-        typer.echo(f"interlace: {failure}", err=True)
-        raise typer.Exit(1) from None
     profile = _profile(loaded, node, count, found, rules)
     files.show_and_write(partial(explain, profile, path), {path: partial(json_text, profile)})

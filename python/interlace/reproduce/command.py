@@ -11,13 +11,13 @@ import typer
 
 from interlace.cli import unknown
 from interlace.errors import UserError
+from interlace.failures import failure_ends
 from interlace.nodes import CudaNode, load_core, real_node
 from interlace.progress import progress
 from interlace.reproduce.rows import FORMAT, Document, Run, print_rows
 from interlace.reproduce.runs import Runner
 from interlace.results import json_text, provenance
 from interlace.shared_options import Jobs, simulations_at_a_time
-from interlace.workloads import RunFailure
 
 # Each is a module here, of that name, with
 #
@@ -75,13 +75,9 @@ def reproduce_command(
     module: Any = importlib.import_module(f"interlace.reproduce.{paper}")
     core = load_core()
     node = _real_node()
-    try:
-        with progress(f"reproduce {paper}", module.steps(quick, node)) as tick:
-            runner = Runner(core, at_once, tick)
-            rows = module.reproduce(runner, node, quick)
-    except RunFailure as failure:
-        typer.echo(f"interlace: {failure}", err=True)
-        raise typer.Exit(1) from None
+    with failure_ends(), progress(f"reproduce {paper}", module.steps(quick, node)) as tick:
+        runner = Runner(core, at_once, tick)
+        rows = module.reproduce(runner, node, quick)
     document = Document(
         format=FORMAT,
         paper=paper,

@@ -1,0 +1,20 @@
+"""How a command ends where a run fails."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import typer
+
+from interlace.workloads import RunFailure
+
+
+@contextlib.contextmanager
+def failure_ends() -> Iterator[None]:
+    """A run that goes wrong ends the command: one sentence on standard error, exit code 1."""
+    try:
+        yield
+    except RunFailure as failure:
+        typer.echo(f"interlace: {failure}", err=True)
+        raise typer.Exit(1) from None
