@@ -237,7 +237,11 @@ class Griffin(_Table, frozen=True, kw_only=True):
 
 
 class Gpu(_Table, frozen=True, kw_only=True):
-    """The one kind of GPU that a machine has, and how many."""
+    """The one kind of GPU that a machine has, and how many.
+
+    Of what the lanes of a warp store side by side to another GPU, so many bytes are one store; a
+    line where nothing else is said.
+    """
 
     count: Annotated[int, Meta(ge=1, le=MAX_GPUS)]
     model: Text
@@ -248,6 +252,7 @@ class Gpu(_Table, frozen=True, kw_only=True):
     blocks_per_compute_unit: Count
     shared_KiB_per_compute_unit: Count  # noqa: N815
     store_queue_lines_per_compute_unit: Count
+    remote_store_bytes: Annotated[int, Meta(ge=1, le=128)] | UnsetType = UNSET
     issue: Issue
     l1: L1
     scalar_l1: ScalarL1 | UnsetType = UNSET
@@ -582,6 +587,9 @@ def validate(machine: Machine) -> list[str]:
     gpu = machine.gpu
     if gpu.warp_width_lanes & (gpu.warp_width_lanes - 1):
         found.append(f"gpu.warp_width_lanes is {gpu.warp_width_lanes}; it must be a power of two")
+    joined = gpu.remote_store_bytes
+    if not isinstance(joined, UnsetType) and joined & (joined - 1):
+        found.append(f"gpu.remote_store_bytes is {joined}; it must be a power of two")
     found.extend(_problems_of_cache("gpu.l1", gpu.l1))
     found.extend(_problems_of_cache("gpu.l2", gpu.l2))
     found.extend(_problems_of_scalar_cache(gpu))
@@ -1134,6 +1142,8 @@ def to_core(machine: Machine, core: Any) -> Any:
     made.gpu.dispatch = getattr(core.BlockDispatch, machine.gpu.launch.dispatch.replace("-", "_"))
     if not isinstance(machine.gpu.l2.port_latency_ns, UnsetType):
         made.gpu.port_l2_latency_ps = round(machine.gpu.l2.port_latency_ns * 1e3)
+    if not isinstance(machine.gpu.remote_store_bytes, UnsetType):
+        made.gpu.remote_store_bytes = machine.gpu.remote_store_bytes
     if not isinstance(machine.gpu.copy.peer_engines, UnsetType):
         made.gpu.copy_peer_engines = machine.gpu.copy.peer_engines
     if not isinstance(machine.gpu.scalar_l1, UnsetType):
@@ -1254,6 +1264,8 @@ def from_core(made: Any, core: Any, sources: dict[str, str] | None = None) -> Ma
     gpu["l1"]["set_index"] = "modulo" if made.gpu.l1.modulo_sets else "hashed"
     gpu["l1"]["full_set"] = "stalls" if made.gpu.l1.stalls_on_full_set else "displaces"
     gpu["launch"]["dispatch"] = made.gpu.dispatch.name.replace("_", "-")
+    if made.gpu.remote_store_bytes:
+        gpu["remote_store_bytes"] = made.gpu.remote_store_bytes
     if made.gpu.copy_peer_engines:
         gpu["copy"]["peer_engines"] = made.gpu.copy_peer_engines
     if made.gpu.port_l2_latency_ps:

@@ -182,6 +182,8 @@ struct gpu {
       0;  // from a counter's last update to when an agent that polls has seen it
   std::uint32_t store_queue_lines =
       0;  // remote stores of a compute unit waiting for the egress port
+  // What neighbouring lanes store to another GPU is joined up to so many bytes; 0: up to a line.
+  std::uint32_t remote_store_bytes = 0;
   interlace::machine::remote_write_queue write_queue;
   subscriptions gps;
   interlace::machine::dualopt dualopt;

@@ -345,6 +345,10 @@ BAD: list[tuple[Edit, str]] = [
         "gpu.l2.size_KiB is 6145, which is not a multiple of banks x ways x line_bytes",
     ),
     (
+        put("warp_width_lanes = 32", "warp_width_lanes = 32\nremote_store_bytes = 12"),
+        "gpu.remote_store_bytes is 12; it must be a power of two",
+    ),
+    (
         put("[gpu.copy]\n", "[gpu.copy]\npeer_engines = 4\n"),
         "gpu.copy.peer_engines is 4; it is a part of gpu.copy.engines, which is 3",
     ),
@@ -523,6 +527,8 @@ def any_machine(draw: st.DrawFn) -> Machine:
     if draw(st.booleans()):
         document["host"]["copy_write_GB_per_s"] = document["host"]["memory_GB_per_s"] / 2
     document["gpu"]["clock_MHz"] = draw(NUMBERS)
+    if draw(st.booleans()):
+        document["gpu"]["remote_store_bytes"] = 1 << draw(st.integers(0, 7))
     document["gpu"]["dram"]["latency_ns"] = draw(NUMBERS)
     document["gpu"]["copy"]["setup_us"] = draw(NUMBERS)
     for link in document["link"]:
@@ -555,6 +561,7 @@ def test_any_machine_survives_cpp(machine: Machine) -> None:
     again = machines.from_core(made, core)
     twice = to_core(again, core)
     assert again == machines.from_core(twice, core)
+    assert again.gpu.remote_store_bytes == machine.gpu.remote_store_bytes
     assert again.gpu.clock_MHz == pytest.approx(machine.gpu.clock_MHz, rel=1e-12)
     assert again.gpu.dram.latency_ns == pytest.approx(machine.gpu.dram.latency_ns, abs=1e-3)
 

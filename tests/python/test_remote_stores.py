@@ -136,3 +136,29 @@ def test_kernels_that_store_less_side_by_side(
         assert stores["bytes"] == before["bytes"]
         assert stores["stores"] > before["stores"]
         assert stores["bytes"] <= largest * stores["stores"]
+
+
+def test_stores_leave_lane_by_lane_where_the_machine_says_so(run: Run, tmp_path: Path) -> None:
+    """The same results and bytes; more packets under inline, no more than before in a queue."""
+    text = machine_text(load_machine("4x-gv100-pcie4"))
+    old = "warp_width_lanes = 32"
+    assert old in text
+    path = tmp_path / "mine.toml"
+    path.write_text(text.replace(old, f"{old}\nremote_store_bytes = 4"), encoding="utf-8")
+    for workload, element in (("eqwp", 4), ("hit", 8)):  # HIT's are complex
+        found = []
+        for machine in ("4x-gv100-pcie4", path):
+            rows = rows_of(
+                run, tmp_path / "out.json", workload, *SLABS, "--machine", machine,
+                "--mechanisms", "inline,finepack",
+            )  # fmt: skip
+            assert all(row["verified"] for row in rows.values())
+            found.append({name: row["sim"]["stores"] for name, row in rows.items()})
+        lines, lanes = found
+        for name, stores in lanes.items():
+            assert stores["bytes"] == lines[name]["bytes"]
+            assert stores["stores"] * element == stores["bytes"]
+        assert lanes["inline"]["packets"] == lanes["inline"]["stores"]
+        overhead = 26 * lanes["inline"]["stores"]  # bytes of a packet besides its data
+        assert lanes["inline"]["wire_bytes"] == overhead + lanes["inline"]["bytes"]
+        assert lanes["finepack"]["packets"] <= lines["finepack"]["packets"]

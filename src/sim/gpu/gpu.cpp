@@ -916,7 +916,7 @@ bool gpu::issue_store(compute_unit& u, std::uint32_t unit, const instruction& i,
   const picoseconds at = u.load_store.reserve(queue_.now(), lookup_) + translation_ + half_l2_;
   stores_arrived_ = std::max(stores_arrived_, at);  // what is sent after the kernel stays behind it
   if (!is_atomic) {
-    egress_.store(at, unit, owner, l.line(), l.sectors(), written.bytes);
+    egress_.store(at, unit, owner, l.line(), l.sectors(), written.bytes, written.element_bytes);
     return true;
   }
   const packet_cost cost = store_packets(fabric_.protocol(index_, owner), written.bytes);

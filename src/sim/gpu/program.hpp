@@ -45,6 +45,7 @@ class line_access {
 struct written_bytes {
   byte_mask bytes;
   std::uint32_t lanes = 0;
+  std::uint32_t element_bytes = 0;
 };
 
 // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): one name of the union is enough

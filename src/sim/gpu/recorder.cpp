@@ -183,6 +183,7 @@ void recorder::announce(const std::vector<kernel::element_range>& ranges) {
       written_bytes w;
       w.bytes.set(static_cast<std::uint32_t>(address & line_mask), sizeof(std::uint64_t));
       w.lanes = 1;
+      w.element_bytes = sizeof(std::uint64_t);
       instruction add;
       add.kind = instruction_kind::atomic;
       add.first_line = static_cast<std::uint32_t>(first.lines.size());
@@ -392,6 +393,7 @@ void recorder::emit_writes(std::uint32_t bytes, const std::uint64_t* addresses, 
                     static_cast<std::uint32_t>(std::min(next, (part | 63U) + 1) - part));
       }
       w.lanes = static_cast<std::uint32_t>(next - at) / bytes;
+      w.element_bytes = bytes;
       to.lines.emplace_back(at & ~line_mask, static_cast<std::uint8_t>(w.bytes.units(
                                                  settings_->sector_bytes, settings_->line_bytes)));
       at = next;
@@ -420,6 +422,7 @@ void recorder::emit_writes(std::uint32_t bytes, const std::uint64_t* addresses, 
     written_bytes& w = to.written[first + at];
     w.bytes.set(static_cast<std::uint32_t>(offset), bytes);
     ++w.lanes;
+    w.element_bytes = bytes;
   }
   for (std::size_t k = 0; k < found; ++k) {
     const std::uint32_t sectors =

@@ -1,6 +1,7 @@
 #include "sim/remote/egress.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <string>
 
 #include "base/errors.hpp"
@@ -56,6 +57,8 @@ egress::egress(std::uint32_t index, const machine::gpu& config, std::uint32_t de
                event_queue& queue, fabric& links, event_kinds kinds)
     : index_(index),
       settings_(config.write_queue),
+      joined_bytes_(config.remote_store_bytes != 0 ? config.remote_store_bytes
+                                                   : config.l2.line_bytes),
       combined_lines_(config.gps.queue_lines),
       line_bytes_(config.l2.line_bytes),
       sector_bytes_(config.l2.sector_bytes),
@@ -112,23 +115,31 @@ std::uint32_t egress::keep(const waiting& w) {
 }
 
 void egress::store(picoseconds time, std::uint32_t unit, std::uint32_t to, std::uint64_t line,
-                   std::uint8_t sectors, const byte_mask& bytes) {
+                   std::uint8_t sectors, const byte_mask& bytes, std::uint32_t element_bytes) {
   const machine::protocol& p = fabric_.protocol(index_, to);
-  const std::uint64_t before = counts_.stores;
   packet_cost cost;
-  each_packet(p, bytes, [&](std::uint32_t first, std::uint32_t all, std::uint32_t written) {
-    counts_.count(written);
-    cost.add(p, first, all, written);
-  });
+  std::uint32_t last = 0;
+  // An element that a lane stores is never cut.
+  each_part(
+      bytes, std::max(joined_bytes_, std::bit_ceil(element_bytes)), [&](const byte_mask& part) {
+        const std::uint64_t before = counts_.stores;
+        each_packet(p, part, [&](std::uint32_t first, std::uint32_t all, std::uint32_t written) {
+          counts_.count(written);
+          cost.add(p, first, all, written);
+        });
+        if (path_ == store_path::packets) return;
+        waiting w;
+        w.unit = unit;
+        w.to = to;
+        w.stores = static_cast<std::uint32_t>(counts_.stores - before);
+        w.line = line;
+        w.bytes = part;
+        last = keep(w);
+        queue_.push(time, kinds_.reached, static_cast<std::uint16_t>(index_), last, 0);
+      });
   if (path_ != store_path::packets) {
-    waiting w;
-    w.unit = unit;
-    w.to = to;
-    w.stores = static_cast<std::uint32_t>(counts_.stores - before);
-    w.line = line;
-    w.bytes = bytes;
+    waiting_[last].is_last = true;
     if (check_ != nullptr) check_->stored(line, bytes);
-    queue_.push(time, kinds_.reached, static_cast<std::uint16_t>(index_), keep(w), 0);
     return;
   }
   message m;
@@ -161,7 +172,7 @@ void egress::pass(picoseconds time, const message& m) {
 }
 
 void egress::finish(std::uint32_t id) {
-  if (waiting_[id].is_store) freed_.push_back(waiting_[id].unit);
+  if (waiting_[id].is_last) freed_.push_back(waiting_[id].unit);
   free_waiting_.push_back(id);
   --not_taken_;
 }

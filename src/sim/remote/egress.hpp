@@ -55,9 +55,10 @@ class egress {
   // For the kernel that starts; queues are empty.
   void begin(store_path path);
 
-  // A store leaves its compute unit and the crossbar at `time`.
+  // What a warp stores to a line, by elements of so many bytes, leaves its compute unit and the
+  // crossbar at `time`: one store, or several where the machine joins less than a line.
   void store(picoseconds time, std::uint32_t unit, std::uint32_t to, std::uint64_t line,
-             std::uint8_t sectors, const byte_mask& bytes);
+             std::uint8_t sectors, const byte_mask& bytes, std::uint32_t element_bytes);
   // So does a load or an atomic, whose message is ready; it follows the stores to its line.
   void pass(picoseconds time, const message& m);
   // An event of one of the two kinds, and a message of this GPU's that its first link has taken.
@@ -83,6 +84,7 @@ class egress {
  private:
   struct waiting {
     bool is_store = true;
+    bool is_last = false;  // of what the warp stores to the line: the entry is free behind it
     std::uint32_t unit = 0;
     std::uint32_t to = 0;
     std::uint32_t stores = 0;  // that it counts as
@@ -125,6 +127,7 @@ class egress {
 
   std::uint32_t index_;
   machine::remote_write_queue settings_;
+  std::uint32_t joined_bytes_;    // of neighbouring lanes, that are one store
   std::uint32_t combined_lines_;  // of the queue of GPS
   std::uint32_t line_bytes_;
   std::uint32_t sector_bytes_;

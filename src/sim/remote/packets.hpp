@@ -28,6 +28,22 @@ struct packet_cost {
   }
 };
 
+// visit(bytes) for each part of what a warp writes to a line that leaves by itself, where what
+// neighbouring lanes write is joined up to `most` bytes, a power of two: parts are aligned to that.
+template <class Visit>
+void each_part(const byte_mask& mask, std::uint32_t most, const Visit& visit) {
+  if (most >= 128) {
+    visit(mask);
+    return;
+  }
+  for (std::uint32_t first = 0; first < 128; first += most) {
+    byte_mask part;
+    part.set(first, most);
+    part = part & mask;
+    if (part.any()) visit(part);
+  }
+}
+
 // visit(first byte, bytes from the first to the last, bytes written) for each packet. PCIe: a
 // packet for each run of bytes. NVLink: a packet for each run of 32-byte sectors, for its byte
 // enables leave room for bytes that are not written. Where the largest payload is less, a packet

@@ -42,6 +42,8 @@ TEST(validate, names_each_fault) {
       {"gpu.l2.banks is 0", [](machine& m) { m.gpu.l2.banks = 0; }},
       {"gpu.dram.bytes_per_s is not positive",
        [](machine& m) { m.gpu.dram.bytes_per_s = std::numeric_limits<double>::infinity(); }},
+      {"gpu.remote_store_bytes is not a power of two",
+       [](machine& m) { m.gpu.remote_store_bytes = 12; }},
       {"gpu.copy_engines is 0", [](machine& m) { m.gpu.copy_engines = 0; }},
       {"gpu.copy_peer_engines is above gpu.copy_engines",
        [](machine& m) { m.gpu.copy_peer_engines = m.gpu.copy_engines + 1; }},

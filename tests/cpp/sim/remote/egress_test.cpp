@@ -14,6 +14,7 @@
 #include "base/errors.hpp"
 #include "sim/described.hpp"
 #include "sim/node.hpp"
+#include "sim/remote/packets.hpp"
 #include "sim/remote/unpacker.hpp"
 
 namespace interlace::egress_tests {
@@ -150,6 +151,8 @@ TEST(egress, queues_of_all_shapes_deliver) {
     q.idle_flush_ps = random(2) == 0 ? 0 : 50'000;
     q.unpacked_lines = 1 + random(4);
     for (auto& l : m.links) l.queue_bytes = 1 + random(2000);
+    m.gpu.remote_store_bytes = 1U << random(8);
+    m.gpu.store_queue_lines = 1 + random(16);
     for (const auto how : {mechanism::finepack, mechanism::config_packet}) {
       run_scatter(m, 3, how, {.elements = 6000});
     }
@@ -286,6 +289,123 @@ TEST(egress, the_same_run_gives_the_same_counts) {
   }
 }
 
+// Each lane stores one element, and so does its neighbour beside it.
+template <class T>
+struct fill {
+  replicated<T> out;
+  std::uint64_t first = 0;
+  template <class Block>
+  INTERLACE_KERNEL void operator()(Block& block) const {
+    block.each([&](auto lane) {
+      const std::uint64_t i = first + lane.global_index();
+      lane.store(out, i, static_cast<T>(i));
+    });
+  }
+};
+
+// Two devices, each of which stores so many elements, a multiple of 32, side by side.
+template <class T>
+kernel::run_result run_fill(const machine::machine& m, mechanism how, std::uint32_t elements) {
+  sim::node node(m, 2, [] {});
+  node.check_deliveries();
+  kernel::region_options options;
+  options.boundaries = {0, elements, 2 * elements};
+  options.mechanism = how;
+  const auto region = node.create_region<T>(options);
+  const auto result = node.run([&] {
+    for (std::uint32_t d = 0; d < 2; ++d) {
+      const std::uint64_t first = d * std::uint64_t{elements};
+      node.launch(d, fill<T>{node.view(region, d), first}, {elements / 32, 32, 0}, region,
+                  kernel::block_mapping::contiguous(first, 32, first + elements));
+    }
+    node.exchange(region);
+  });
+  std::vector<T> expected(2 * std::size_t{elements});
+  std::iota(expected.begin(), expected.end(), T{0});
+  for (std::uint32_t d = 0; d < 2; ++d) EXPECT_EQ(node.front(region, d), expected);
+  return result;
+}
+
+machine::machine joining(std::uint32_t bytes) {
+  auto m = test::meshed(2, protocol_kind::pcie4);
+  for (auto& l : m.links) {
+    l.protocol.max_payload_bytes = 4096;
+    l.protocol.packet_overhead_bytes = 26;
+  }
+  m.gpu.remote_store_bytes = bytes;
+  return m;
+}
+
+// 1 KiB of each device, in stores of so many bytes each: all counts by closed forms.
+TEST(egress, neighbouring_lanes_are_joined_up_to_what_the_machine_says) {
+  const double flags = 2 * (26 + 8);
+  for (const std::uint32_t bytes : {1U, 2U, 4U, 8U, 16U, 32U, 64U, 128U}) {
+    SCOPED_TRACE(bytes);
+    const auto m = joining(bytes);
+    for (const std::uint32_t element : {4U, 8U}) {
+      SCOPED_TRACE(element);
+      const auto run = [&](mechanism how) {
+        return element == 4 ? run_fill<float>(m, how, 256) : run_fill<double>(m, how, 128);
+      };
+      const std::uint32_t size = std::max(bytes, element);  // elements are never cut
+      const std::uint64_t stores = 2U * 1024 / size;
+      const auto plain = run(mechanism::inline_stores);
+      EXPECT_EQ(plain.stores.stores, stores);
+      EXPECT_EQ(plain.stores.bytes, 2048U);
+      EXPECT_EQ(plain.stores.sizes[31U - static_cast<unsigned>(__builtin_clz(size))], stores);
+      EXPECT_EQ(plain.stores.packets, stores);
+      EXPECT_EQ(plain.stores.wire, stores * (26 + size));
+      EXPECT_EQ(wire(plain), static_cast<double>(stores * (26 + size)) + flags);
+      // The queue joins what it holds, so that its packets are the same at every size.
+      const auto packed = run(mechanism::finepack);
+      EXPECT_EQ(packed.stores.stores, stores);
+      EXPECT_EQ(packed.stores.sizes, plain.stores.sizes);
+      EXPECT_EQ(packed.stores.packets, 2U);
+      EXPECT_EQ(packed.stores.subpackets, 16U);
+      EXPECT_EQ(wire(packed), 2 * (26 + 1024 + 8 * 5) + flags);
+      EXPECT_EQ(wire(run(mechanism::write_combining)), 16 * (26 + 128) + flags);
+      EXPECT_EQ(wire(run(mechanism::gps)), 16 * (26 + 128) + flags);
+      EXPECT_EQ(run(mechanism::config_packet).stores.stores, stores);
+    }
+  }
+}
+
+// The queue is charged for each of them: two lines in packets of 200 bytes, in double words. A line
+// that comes whole takes 133 and leaves no room for another; of one that comes by lanes, 15 more of
+// 4 bytes find room behind the first line, with a sub-header.
+TEST(egress, a_packet_is_filled_by_stores_of_lanes) {
+  auto m = joining(0);
+  m.gpu.write_queue.payload_bytes = 200;
+  const auto lines = run_fill<float>(m, mechanism::finepack, 64).stores;
+  EXPECT_EQ(lines.stores, 4U);
+  EXPECT_EQ(lines.packets, 4U);
+  EXPECT_EQ(lines.wire, 4U * (26 + 136));
+  m.gpu.remote_store_bytes = 4;
+  const auto lanes = run_fill<float>(m, mechanism::finepack, 64).stores;
+  EXPECT_EQ(lanes.stores, 128U);
+  EXPECT_EQ(lanes.packets, 4U);
+  EXPECT_EQ(lanes.wire, 2U * (26 + 200 + 26 + 76));
+  EXPECT_EQ(lanes.reasons[static_cast<std::size_t>(flush_reason::payload)], 2U);
+}
+
+// A sector with byte enables is one packet of NVLink, and so is each part of it that leaves alone.
+TEST(egress, lanes_on_nvlink) {
+  auto m = test::meshed(2, protocol_kind::nvlink2);
+  const auto& p = m.links.front().protocol;
+  for (const std::uint32_t bytes : {4U, 16U, 32U, 128U}) {
+    m.gpu.remote_store_bytes = bytes;
+    const auto s = run_fill<float>(m, mechanism::inline_stores, 64).stores;
+    EXPECT_EQ(s.stores, 512 / bytes);
+    std::uint64_t expected = 0;
+    for (std::uint32_t at = 0; at < 128; at += bytes) {
+      sim::byte_mask mask;
+      for (std::uint32_t b = at; b < at + bytes; b += 4) mask.set(b, 4);
+      expected += 4 * sim::store_packets(p, mask).wire;
+    }
+    EXPECT_EQ(s.wire, expected);
+  }
+}
+
 // Stores to pages of other devices, and a load of each behind them.
 struct store_and_load {
   unified<float> data;
@@ -350,8 +470,8 @@ TEST(egress, an_atomic_flushes_the_entry_of_its_address) {
   stores.begin(sim::store_path::packed);
   sim::byte_mask four;
   four.set(0, 4);
-  stores.store(1000, 0, 1, 0x1000, 1, four);
-  stores.store(2000, 0, 1, 0x2000, 1, four);
+  stores.store(1000, 0, 1, 0x1000, 1, four, 4);
+  stores.store(2000, 0, 1, 0x2000, 1, four, 4);
   sim::message atomic;
   atomic.kind = sim::message_kind::atomic;
   atomic.to = 1;
