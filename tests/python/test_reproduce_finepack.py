@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from interlace.reproduce import finepack
+from interlace.reproduce import finepack_experiments as experiments
 from interlace.reproduce import finepack_inputs as given
 from interlace.reproduce.finepack_inputs import Sizes
-from interlace.workloads import WORKLOADS
+from interlace.reproduce.runs import Results
+from interlace.workloads import WORKLOADS, Outcome
 from study_helpers import Run
 
 TINY = Sizes(
@@ -27,12 +30,12 @@ NEEDED = (
 
 @pytest.fixture(autouse=True)
 def tiny(monkeypatch: pytest.MonkeyPatch, in_this_process: None) -> None:  # noqa: ARG001
-    """Tiny inputs of three workloads, and work in this process."""
+    """Tiny inputs of four workloads, and work in this process."""
     pytest.importorskip("interlace._core")
     for name in ("FOUR_GPUS", "SIXTEEN_GPUS", "QUICK_FOUR_GPUS", "QUICK_SIXTEEN_GPUS"):
         monkeypatch.setattr(given, name, TINY)
     monkeypatch.setattr(given, "ANGLES", 4)
-    kept = {name: finepack.LOADED[name] for name in ("jacobi", "pagerank", "hit")}
+    kept = {name: finepack.LOADED[name] for name in ("jacobi", "pagerank", "als", "hit")}
     monkeypatch.setattr(finepack, "LOADED", kept)
 
 
@@ -73,6 +76,90 @@ def test_rows_follow_from_the_runs(document: dict[str, Any]) -> None:
         shares = [rows[f"bytes-{kind}-bulk-copy-{name}"]["simulated"] for kind in kinds]
         assert sum(shares) == pytest.approx(1)
     assert rows["vs-inline"]["simulated"] == pytest.approx(product ** (1 / len(finepack.LOADED)))
+    check_counters(rows)
+    check_experiments(document, rows)
+
+
+def check_counters(rows: dict[str, dict[str, Any]]) -> None:
+    counts = []
+    for name in finepack.LOADED:
+        shares = [rows[f"flushes-{why}-{name}"]["simulated"] for why in finepack.REASONS]
+        assert sum(shares) == pytest.approx(1)
+        counts.append(rows[f"stores-per-packet-{name}"]["simulated"])
+        for key in ("gps-line-filled", "issue-one-gpu", "memory-one-gpu"):
+            assert 0 < rows[f"{key}-{name}"]["simulated"] <= 1
+        assert 0 <= rows[f"waits-for-others-{name}"]["simulated"] < 1
+    assert rows["stores-per-packet-median"]["simulated"] == pytest.approx(
+        sum(sorted(counts)[1:3]) / 2
+    )
+    product = math.prod(counts) ** (1 / len(counts))
+    assert rows["stores-per-packet-geometric-mean"]["simulated"] == pytest.approx(product)
+    gains = [rows[f"vs-gps-{name}"]["simulated"] for name in finepack.LOADED]
+    assert rows["vs-gps"]["simulated"] == pytest.approx(math.prod(gains) ** (1 / len(gains)))
+
+
+def check_experiments(document: dict[str, Any], rows: dict[str, dict[str, Any]]) -> None:
+    names = tuple(finepack.LOADED)
+    for which, figures in experiments.FIGURES.items():
+        for key, *_ in figures:
+            assert rows[f"{key}-{which}"]["published"] == rows[key]["published"]
+            assert rows[f"{key}-{which}"]["note"] == experiments.NOTES[which]
+    plain = {name: rows[f"speedup-inline-{name}"]["simulated"] for name in names}
+    packed = {name: rows[f"speedup-finepack-{name}"]["simulated"] for name in names}
+    varied = {"lane-by-lane": {"hit"}, "to-all": {"als"}, "both": {"hit", "als"}}
+    for which, changed in varied.items():
+        product = 1.0
+        for name in names:
+            by = "lane-by-lane" if name == "hit" else "to-all"
+            suffix = f"{name}-{by}" if name in changed else name
+            product *= rows[f"speedup-finepack-{suffix}"]["simulated"]
+            product /= rows[f"speedup-inline-{suffix}"]["simulated"]
+        assert rows[f"vs-inline-{which}"]["simulated"] == pytest.approx(product ** (1 / len(names)))
+    # Complex numbers of 8 bytes, each in a packet with 26 more.
+    assert rows["speedup-inline-hit-lane-by-lane"]["simulated"] < plain["hit"]
+    assert (
+        rows["stores-per-packet-hit-lane-by-lane"]["simulated"]
+        > (rows["stores-per-packet-hit"]["simulated"])
+    )
+    assert rows["stores-under-32B-lane-by-lane"]["simulated"] == pytest.approx(
+        rows["stores-under-32B"]["simulated"] + (1 - rows["stores-under-32B-hit"]["simulated"]) / 4
+    )
+    of_lanes = {
+        one["mechanism"]: one["time_s"]
+        for one in document["runs"]
+        if one["machine"] == experiments.lane_machine(finepack.SIXTEEN)[0]
+    }
+    assert rows["16-vs-inline-hit-lane-by-lane"]["simulated"] == pytest.approx(
+        of_lanes["inline"] / of_lanes["finepack"]
+    )
+    assert rows["speedup-inline-als-to-all"]["simulated"] < plain["als"]
+    assert rows["speedup-finepack-als-to-all"]["simulated"] < packed["als"]
+    times = {
+        (one["workload"], one["gpus"]): one["time_s"]
+        for one in document["runs"]
+        if one["machine"] == finepack.SIXTEEN
+        and (one["gpus"], one["mechanism"]) in ((1, "bulk-copy"), experiments.TWICE[:2])
+    }
+    for name in names:
+        assert rows[f"opportunity-{name}-twice-the-size"]["simulated"] == pytest.approx(
+            times[name, 1] / times[name, 4]
+        )
+
+
+def test_stores_leave_by_lanes_on_a_machine_of_its_own() -> None:
+    name, described = experiments.lane_machine(finepack.MACHINE)
+    assert described.gpu.remote_store_bytes == 4
+    assert name != finepack.MACHINE
+
+
+def test_what_an_experiment_did_not_run_stays() -> None:
+    kept, old, new = (cast("Outcome", object()) for _ in range(3))
+    single, other = finepack.SINGLE, experiments.TWICE
+    own, varied = Results(), Results()
+    own.outcomes = {single: kept, other: old}
+    varied.outcomes = {other: new}
+    assert experiments.replaced(own, None, varied).outcomes == {single: kept, other: new}
+    assert experiments.replaced(own, None).outcomes == own.outcomes == {single: kept, other: old}
 
 
 def test_a_machine_has_other_subheaders() -> None:

@@ -8,6 +8,7 @@ machines are four GV100 on PCIe 4 to 6, and sixteen on PCIe 6.
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -16,8 +17,33 @@ import msgspec
 from interlace.machines import Machine, load_machine, to_core
 from interlace.mechanisms import BASELINE, BOUND
 from interlace.nodes import CudaNode
+from interlace.reproduce import finepack_experiments as experiments
 from interlace.reproduce import finepack_inputs as given
 from interlace.reproduce.finepack_inputs import Sizes
+from interlace.reproduce.finepack_measures import (
+    COMBINED,
+    CONFIGURED,
+    FIG_9,
+    FINEPACK,
+    FOUR,
+    GPS,
+    MACHINE,
+    SINGLE,
+    SIXTEEN,
+    STORES,
+    all_bytes,
+    fewer,
+    flushed_for,
+    gain,
+    issue_used,
+    line_filled,
+    mean,
+    memory_used,
+    packed,
+    small_share,
+    waits_for_others,
+    wasted_share,
+)
 from interlace.reproduce.rows import Row, geometric_mean, row
 from interlace.reproduce.runs import Results, Runner
 from interlace.workloads import (
@@ -29,7 +55,6 @@ from interlace.workloads import (
     Hit,
     Inputs,
     Jacobi,
-    Outcome,
     Pagerank,
     Sssp,
     Workload,
@@ -38,24 +63,18 @@ from interlace.workloads import (
 
 TITLE = "FinePack (HPCA 2023): published and simulated on its machines"
 
-MACHINE = "4x-gv100-pcie4"
 FASTER = {"pcie5": "4x-gv100-pcie5", "pcie6": "4x-gv100-pcie6"}
-SIXTEEN = "16x-gv100-pcie6"
 NVLINK = "4x-volta-nvlink2"  # of Fig. 2
-
-FINEPACK = "finepack"
-STORES = "inline"
-COMBINED = "write-combining"
-CONFIGURED = "config-packet"
-GPS = "gps"
-FIG_9 = (BOUND, STORES, BASELINE, FINEPACK)
 
 SUBHEADERS = (2, 3, 4, 5, 6)
 OWN_SUBHEADER = 5  # of the machine files, as in Table III
 PROBES = (4, 8, 16, 32, 64, 128)  # bytes of a store
-UNDER_32 = 5  # counts of the sizes below 32 bytes
-
-FOUR = 4
+REASONS = {  # of a packet; runs without loads, atomics and timeouts have no others
+    "payload": "their payload, part of all",
+    "entries": "want of a line, part of all",
+    "window": "a store outside of the window, part of all",
+    "release": "a kernel's end, part of all",
+}
 
 
 # --- the inputs -----------------------------------------------------------------------------------
@@ -69,6 +88,19 @@ def _to_readers(**more: Any) -> Inputs:
     return _inputs(subscribe=given.SUBSCRIBE, **more)
 
 
+def _to_all(**more: Any) -> Inputs:
+    return _inputs(subscribe="all", **more)
+
+
+def _sssp(sizes: Sizes, to: Callable[..., Inputs]) -> Workload:
+    return Sssp.load(to(crawl=sizes.sssp_pages, kernel=given.KERNELS["sssp"]), None)
+
+
+def _als(sizes: Sizes, to: Callable[..., Inputs]) -> Workload:
+    kernel = given.KERNELS["als"]
+    return Als.load(to(rgg=sizes.als_vertices, rank=given.RANK, method="sgd", kernel=kernel), None)
+
+
 LOADED: dict[str, Callable[[Sizes], Workload]] = {
     "jacobi": lambda sizes: Jacobi.load(
         _inputs(rows=sizes.jacobi_rows, half_bandwidth=given.HALF_BANDWIDTH, halo=True), None
@@ -76,15 +108,8 @@ LOADED: dict[str, Callable[[Sizes], Workload]] = {
     "pagerank": lambda sizes: Pagerank.load(
         _to_readers(cage=sizes.pagerank_rows, kernel=given.KERNELS["pagerank"]), None
     ),
-    "sssp": lambda sizes: Sssp.load(
-        _to_readers(crawl=sizes.sssp_pages, kernel=given.KERNELS["sssp"]), None
-    ),
-    "als": lambda sizes: Als.load(
-        _to_readers(
-            rgg=sizes.als_vertices, rank=given.RANK, method="sgd", kernel=given.KERNELS["als"]
-        ),
-        None,
-    ),
+    "sssp": lambda sizes: _sssp(sizes, _to_readers),
+    "als": lambda sizes: _als(sizes, _to_readers),
     "ct": lambda sizes: Ct.load(
         _to_readers(size=sizes.ct_size, angles=given.ANGLES, subsets=given.SUBSETS), None
     ),
@@ -95,6 +120,10 @@ LOADED: dict[str, Callable[[Sizes], Workload]] = {
         _inputs(size=sizes.diffusion_size, dimensions=3, equation="heat"), None
     ),
     "hit": lambda sizes: Hit.load(_inputs(size=sizes.hit_size, kernel=given.KERNELS["hit"]), None),
+}
+LOADED_TO_ALL: dict[str, Callable[[Sizes], Workload]] = {
+    "als": lambda sizes: _als(sizes, _to_all),
+    "sssp": lambda sizes: _sssp(sizes, _to_all),
 }
 
 
@@ -123,7 +152,6 @@ def inputs(quick: bool) -> dict[str, Any]:
 
 # --- the runs -------------------------------------------------------------------------------------
 
-SINGLE = Case(1, BASELINE)
 CASES = [
     SINGLE,
     *(Case(FOUR, name) for name in (*FIG_9, COMBINED, CONFIGURED, GPS)),
@@ -147,7 +175,8 @@ def _subheaders(quick: bool) -> tuple[int, ...]:
 def steps(quick: bool, node: CudaNode | None) -> int:  # noqa: ARG001 (nothing is measured)
     """How often `reproduce` calls the runner's tick."""
     of_one = len(CASES) + len(_subheaders(quick)) + len(FASTER) * len(OF_BANDWIDTH)
-    return len(LOADED) * (of_one + len(OF_SIXTEEN))
+    of_experiments = sum(experiments.runs_of(name) for name in LOADED)
+    return len(LOADED) * (of_one + len(OF_SIXTEEN)) + of_experiments
 
 
 class Found(NamedTuple):
@@ -156,7 +185,8 @@ class Found(NamedTuple):
     own: Results
     subheaders: dict[int, Results]
     faster: dict[str, Results]
-    sixteen: Results
+    sixteen: Results  # and the bound on four
+    varied: experiments.Varied
 
 
 def _run(runner: Runner, name: str, quick: bool) -> Found:
@@ -173,9 +203,17 @@ def _run(runner: Runner, name: str, quick: bool) -> Found:
         subheaders[size] = found[machine]
     faster: dict[str, Results] = {}
     runner.simulate(workload, list(FASTER.values()), OF_BANDWIDTH, faster)
+    larger = LOADED[name](sixteen)
     large: dict[str, Results] = {}
-    runner.simulate(LOADED[name](sixteen), [SIXTEEN], OF_SIXTEEN, large)
-    return Found(results[MACHINE], subheaders, faster, large[SIXTEEN])
+    runner.simulate(larger, [SIXTEEN], [*OF_SIXTEEN, experiments.TWICE], large)
+    lanes = lanes_of_sixteen = everybody = None
+    if name in experiments.ALONE:
+        lanes = experiments.run_lanes(runner, workload, MACHINE, FOUR)
+        lanes_of_sixteen = experiments.run_lanes(runner, larger, SIXTEEN, 16)
+    if name in experiments.TO_ALL:
+        everybody = experiments.run_everybody(runner, LOADED_TO_ALL[name](four))
+    varied = experiments.Varied(lanes, lanes_of_sixteen, everybody)
+    return Found(results[MACHINE], subheaders, faster, large[SIXTEEN], varied)
 
 
 def reproduce(runner: Runner, node: CudaNode | None, quick: bool) -> list[Row]:  # noqa: ARG001
@@ -193,30 +231,15 @@ def reproduce(runner: Runner, node: CudaNode | None, quick: bool) -> list[Row]: 
         *_others(own),
         *_sixteen(found),
         *_storage(),
+        *experiments.rows_of(
+            own,
+            {name: of.sixteen for name, of in found.items()},
+            {name: of.varied for name, of in found.items()},
+        ),
     ]
 
 
 # --- figures --------------------------------------------------------------------------------------
-
-
-def _mean(results: Mapping[str, Results], of: Callable[[Results], float]) -> float | None:
-    return geometric_mean(of(r) for r in results.values())
-
-
-def _gain(gpus: int, mechanism: str, over: str) -> Callable[[Results], float]:
-    """How much faster a mechanism is than another."""
-    return lambda r: r.time(Case(gpus, over)) / r.time(Case(gpus, mechanism))
-
-
-def _bytes(r: Results, mechanism: str) -> float:
-    """All bytes on the links."""
-    wire = r.outcomes[Case(FOUR, mechanism)].wire
-    return float((wire.useful or 0) + (wire.protocol or 0) + (wire.wasted or 0))
-
-
-def _fewer(mechanism: str) -> Callable[[Results], float]:
-    """How many bytes a mechanism sends for each of FinePack's."""
-    return lambda r: _bytes(r, mechanism) / _bytes(r, FINEPACK)
 
 
 def _fig_2(runner: Runner) -> list[Row]:
@@ -232,52 +255,54 @@ def _fig_2(runner: Runner) -> list[Row]:
     return rows
 
 
-def _stores(r: Results, mechanism: str) -> dict[str, Any]:
-    return r.outcomes[Case(FOUR, mechanism)].stores
-
-
-def _small_share(r: Results) -> float:
-    """The part of stores to other GPUs that have less than 32 bytes."""
-    sizes = _stores(r, STORES)["sizes"]
-    return float(sum(sizes[:UNDER_32]) / sum(sizes))
-
-
 def _fig_4(own: Mapping[str, Results]) -> list[Row]:
     """Fig. 4: sizes of stores to other GPUs."""
-    shares = {name: _small_share(r) for name, r in own.items()}
-    mean = sum(shares.values()) / len(shares)
+    shares = {name: small_share(r) for name, r in own.items()}
+    average = sum(shares.values()) / len(shares)
     text = "stores to other GPUs of less than 32 B, part of all, average"
-    rows = [row("stores-under-32B", "Fig. 4", text, 0.63, simulated=mean)]
+    rows = [row("stores-under-32B", "Fig. 4", text, 0.63, simulated=average)]
     for name, share in shares.items():
         text = f"{name}: stores of less than 32 B, part of all"
         rows.append(row(f"stores-under-32B-{name}", "Fig. 4", text, simulated=share))
     return rows
 
 
+LIMITS = (  # of the opportunity
+    ("issue-one-gpu", "one GPU: issue slots used", issue_used),
+    ("memory-one-gpu", "one GPU: memory bandwidth used", memory_used),
+    ("waits-for-others", "infinite-bandwidth: time without work while others compute",
+     waits_for_others),
+)  # fmt: skip
+
+
 def _fig_9(own: Mapping[str, Results]) -> list[Row]:
     """Fig. 9: speedups of four GPUs."""
 
     def over_one(mechanism: str) -> float | None:
-        return _mean(own, lambda r: r.speedup(Case(FOUR, mechanism)))
+        return mean(own, lambda r: r.speedup(Case(FOUR, mechanism)))
 
     rows = [
         row("vs-one-gpu", "Fig. 9", "FinePack over one GPU, x", 2.4, simulated=over_one(FINEPACK)),
         row("opportunity", "Fig. 9", "infinite bandwidth over one GPU, x", 3.4,
             simulated=over_one(BOUND)),
         row("captured", "Fig. 9", "part of the opportunity that FinePack captures", 0.71,
-            simulated=_mean(own, _gain(FOUR, FINEPACK, BOUND))),
+            simulated=mean(own, gain(FOUR, FINEPACK, BOUND))),
         row("vs-inline", "Fig. 9", "FinePack over peer-to-peer stores, x", 3.0,
-            simulated=_mean(own, _gain(FOUR, FINEPACK, STORES))),
+            simulated=mean(own, gain(FOUR, FINEPACK, STORES))),
         row("vs-bulk-copy", "Fig. 9", "FinePack over bulk DMA, x", 1.4,
-            simulated=_mean(own, _gain(FOUR, FINEPACK, BASELINE))),
+            simulated=mean(own, gain(FOUR, FINEPACK, BASELINE))),
         row("bulk-copy-vs-inline", "Fig. 9", "bulk DMA over peer-to-peer stores, x", 2.1,
-            simulated=_mean(own, _gain(FOUR, BASELINE, STORES))),
+            simulated=mean(own, gain(FOUR, BASELINE, STORES))),
     ]  # fmt: skip
     for name, r in own.items():
         for mechanism in FIG_9:
             text = f"{name}, {mechanism}: over one GPU, x"
             key = f"speedup-{mechanism}-{name}"
             rows.append(row(key, "Fig. 9", text, simulated=r.speedup(Case(FOUR, mechanism))))
+        rows += [
+            row(f"{key}-{name}", "Fig. 9", f"{name}, {text}, part of all", simulated=of(r))
+            for key, text, of in LIMITS
+        ]
     return rows
 
 
@@ -285,17 +310,17 @@ def _fig_10(own: Mapping[str, Results]) -> list[Row]:
     """Fig. 10: bytes on the links."""
     rows = [
         row("bytes-vs-inline", "Fig. 10", "bytes of peer-to-peer stores over FinePack's, x", 2.7,
-            simulated=_mean(own, _fewer(STORES)),
+            simulated=mean(own, fewer(STORES)),
             note="the paper's abstract says 3, its text 2.7"),
         row("bytes-vs-bulk-copy", "Fig. 10", "bytes of bulk DMA over FinePack's, x", 1.3,
-            simulated=_mean(own, _fewer(BASELINE))),
+            simulated=mean(own, fewer(BASELINE))),
         row("bytes-vs-write-combining", "Fig. 10",
             "bytes of write combining over FinePack's, x", 1 / (1 - 0.24),
-            simulated=_mean(own, _fewer(COMBINED)),
+            simulated=mean(own, fewer(COMBINED)),
             note='the paper: "a 24% reduction of data on the wire versus write combining alone"'),
     ]  # fmt: skip
     for name, r in own.items():
-        of_copies = _bytes(r, BASELINE)
+        of_copies = all_bytes(r, BASELINE)
         for mechanism in (BASELINE, STORES, COMBINED, FINEPACK):
             wire = r.outcomes[Case(FOUR, mechanism)].wire
             for kind, value in wire._asdict().items():
@@ -306,25 +331,31 @@ def _fig_10(own: Mapping[str, Results]) -> list[Row]:
     return rows
 
 
-def _packed(outcome: Outcome) -> float:
-    """Stores in a packet of FinePack's, on average; without packets 0."""
-    packets = outcome.stores.get("packets", 0)
-    return float(outcome.stores["stores"]) / packets if packets else 0.0
-
-
 def _fig_11(own: Mapping[str, Results]) -> list[Row]:
     """Fig. 11: stores in a packet."""
-    counts = {name: _packed(r.outcomes[Case(FOUR, FINEPACK)]) for name, r in own.items()}
-    mean = sum(counts.values()) / len(counts)
+    counts = {name: packed(r) for name, r in own.items()}
+    average = sum(counts.values()) / len(counts)
     least = min(counts, key=lambda name: counts[name])
+    of_packets = [count for count in counts.values() if count > 0]
     return [
-        row("stores-per-packet", "Fig. 11", "stores in a packet, average", 42, simulated=mean),
+        row("stores-per-packet", "Fig. 11", "stores in a packet, average", 42,
+            simulated=average),
+        row("stores-per-packet-median", "Fig. 11", "stores in a packet, median of the programs",
+            simulated=statistics.median(counts.values())),
+        row("stores-per-packet-geometric-mean", "Fig. 11",
+            "stores in a packet, geometric mean", simulated=geometric_mean(of_packets)),
         row("fewest-stores-per-packet", "Fig. 11", "fewest stores in a packet", "ct",
             simulated=least),
         *(
             row(f"stores-per-packet-{name}", "Fig. 11", f"{name}: stores in a packet",
                 simulated=count)
             for name, count in counts.items()
+        ),
+        *(
+            row(f"flushes-{reason}-{name}", "Fig. 11", f"{name}: packets sent for {why}",
+                simulated=flushed_for(reason, FINEPACK)(r))
+            for name, r in own.items()
+            for reason, why in REASONS.items()
         ),
     ]  # fmt: skip
 
@@ -363,9 +394,9 @@ def _fig_13(found: Mapping[str, Found]) -> list[Row]:
                 for of in found.values()
             ]
             single = [of.own.time(SINGLE) for of in found.values()]
-            mean = geometric_mean(a / b for a, b in zip(single, times, strict=True))
+            speedup = geometric_mean(a / b for a, b in zip(single, times, strict=True))
             text = f"{short}, {mechanism}: over one GPU, x"
-            rows.append(row(f"speedup-{mechanism}-{short}", "Fig. 13", text, simulated=mean))
+            rows.append(row(f"speedup-{mechanism}-{short}", "Fig. 13", text, simulated=speedup))
     return rows
 
 
@@ -373,12 +404,28 @@ def _others(own: Mapping[str, Results]) -> list[Row]:
     """Section VI-B: GPS, and the alternative with configuration packets."""
     return [
         row("vs-gps", "Sec. VI-B", "FinePack over GPS, x", 1 / 1.178,
-            simulated=_mean(own, _gain(FOUR, FINEPACK, GPS)),
+            simulated=mean(own, gain(FOUR, FINEPACK, GPS)),
             note='the paper: "17.8% slower"'),
         row("vs-config-packet", "Sec. VI-B", "bytes with configuration packets over FinePack's, x",
-            1.18, simulated=_mean(own, _fewer(CONFIGURED)),
+            1.18, simulated=mean(own, fewer(CONFIGURED)),
             note='the paper, by analysis: "approximately 18% less efficient" for packets of 32 to '
             "64 stores"),
+        row("bytes-vs-gps", "Sec. VI-B", "bytes of GPS over FinePack's, x",
+            simulated=mean(own, fewer(GPS))),
+        *(
+            row(f"{key}-{name}", "Sec. VI-B", f"{name}: {text}", simulated=of(r))
+            for name, r in own.items()
+            for key, text, of in (
+                ("vs-gps", "FinePack over GPS, x", gain(FOUR, FINEPACK, GPS)),
+                ("bytes-vs-gps", "bytes of GPS over FinePack's, x", fewer(GPS)),
+                ("bytes-wasted-gps", "bytes of GPS that nobody reads, part of all",
+                 wasted_share(GPS)),
+                ("gps-line-filled", "bytes stored of the lines that GPS sends, part of all",
+                 line_filled),
+                ("gps-flushes-release", "lines that GPS sends at a kernel's end, part of all",
+                 flushed_for("release", GPS)),
+            )
+        ),
     ]  # fmt: skip
 
 
@@ -386,15 +433,15 @@ def _sixteen(found: Mapping[str, Found]) -> list[Row]:
     """Section VI-B: sixteen GPUs, PCIe 6."""
     results = {name: of.sixteen for name, of in found.items()}
     figures: list[tuple[str, str, float | None, Callable[[Results], float]]] = [
-        ("16-vs-inline", "FinePack over peer-to-peer stores, x", 3.0, _gain(16, FINEPACK, STORES)),
-        ("16-vs-bulk-copy", "FinePack over bulk DMA, x", 1.9, _gain(16, FINEPACK, BASELINE)),
+        ("16-vs-inline", "FinePack over peer-to-peer stores, x", 3.0, gain(16, FINEPACK, STORES)),
+        ("16-vs-bulk-copy", "FinePack over bulk DMA, x", 1.9, gain(16, FINEPACK, BASELINE)),
         ("16-vs-one-gpu", "FinePack over one GPU, x", None,
          lambda r: r.speedup(Case(16, FINEPACK))),
         ("16-opportunity", "infinite bandwidth over one GPU, x", None,
          lambda r: r.speedup(Case(16, BOUND))),
     ]  # fmt: skip
     return [
-        row(key, "Sec. VI-B", f"16 GPUs: {text}", published, simulated=_mean(results, of))
+        row(key, "Sec. VI-B", f"16 GPUs: {text}", published, simulated=mean(results, of))
         for key, text, published, of in figures
     ]
 

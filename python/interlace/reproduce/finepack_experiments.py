@@ -1,0 +1,232 @@
+"""Experiments beside FinePack's figures: the same runs with one thing varied, which a note names.
+
+What the paper does not say, or says otherwise than ours does, is varied by itself, so that a figure
+that does not come out has a cause that can be seen. None of it changes the figures themselves.
+
+- `lane-by-lane`: the paper's peer-to-peer stores do well in Jacobi and diffusion, "where the store
+  granularity is 128B", and poorly in the others, and CT's "exhibit minimal spatial locality"
+  (section VI-A); in ours the lanes of EQWP, HIT and CT store side by side. Here what neighbouring
+  lanes of theirs store to other GPUs is not joined: the machine's `remote_store_bytes` is 4, and
+  elements of 8 bytes stay whole.
+- `to-all`: section V calls ALS's communication "all-to-all" and SSSP's "many-to-many". Here these
+  two send every value to all GPUs; in ours they send it to those that read it.
+- `both`: the two together.
+- `twice-the-size`: the bound on four GPUs at the sizes of sixteen, which are about twice as large.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from interlace.machines import Machine, load_machine
+from interlace.mechanisms import BASELINE, BOUND
+from interlace.reproduce.finepack_measures import (
+    FINEPACK,
+    FOUR,
+    GPS,
+    MACHINE,
+    STORES,
+    Measure,
+    fewer,
+    gain,
+    mean,
+    packed,
+    small_share,
+)
+from interlace.reproduce.rows import Row, row
+from interlace.reproduce.runs import Results, Runner
+from interlace.workloads import Case, Workload
+
+LANE_BYTES = 4
+ALONE = ("eqwp", "hit", "ct")  # whose lanes store side by side in ours
+TO_ALL = ("als", "sssp")
+OF_ALL = [Case(FOUR, name) for name in (STORES, BASELINE, FINEPACK, GPS)]
+TWICE = Case(FOUR, BOUND)  # on the machine with sixteen
+
+NOTES = {
+    "lane-by-lane": "an experiment: what neighbouring lanes of EQWP, HIT and CT store to other "
+    "GPUs is not joined",
+    "to-all": "an experiment: ALS and SSSP send every value to all GPUs",
+    "both": "an experiment: EQWP's, HIT's and CT's stores by lanes, ALS's and SSSP's values to all",
+    "twice-the-size": "an experiment: the inputs of 16 GPUs on 4, about twice as large",
+}
+
+
+def lane_cases(gpus: int) -> list[Case]:
+    """What is run with stores that leave lane by lane."""
+    return [Case(gpus, name) for name in (STORES, FINEPACK)]
+
+
+class Varied(NamedTuple):
+    """What the experiments gave of a workload; None where they do not vary it."""
+
+    lanes: Results | None
+    lanes_of_sixteen: Results | None
+    everybody: Results | None
+
+
+def lane_machine(name: str) -> tuple[str, Machine]:
+    """A machine of the paper where stores leave lane by lane, and its name."""
+    described = load_machine(name)
+    gpu = msgspec.structs.replace(described.gpu, remote_store_bytes=LANE_BYTES)
+    return f"{name}, stores by lanes", msgspec.structs.replace(described, gpu=gpu)
+
+
+def runs_of(name: str) -> int:
+    """How many runs the experiments make of a workload."""
+    of_lanes = len(lane_cases(FOUR)) + len(lane_cases(16))
+    return of_lanes * (name in ALONE) + len(OF_ALL) * (name in TO_ALL) + 1
+
+
+def run_lanes(runner: Runner, workload: Workload, name: str, gpus: int) -> Results:
+    """A workload with stores that leave lane by lane."""
+    machine, described = lane_machine(name)
+    runner.described[machine] = described
+    found: dict[str, Results] = {}
+    runner.simulate(workload, [machine], lane_cases(gpus), found)
+    return found[machine]
+
+
+def run_everybody(runner: Runner, workload: Workload) -> Results:
+    """A workload that sends to all."""
+    machine = f"{MACHINE}, values to all"  # which is what differs in these runs
+    runner.described[machine] = load_machine(MACHINE)
+    found: dict[str, Results] = {}
+    runner.simulate(workload, [machine], OF_ALL, found)
+    return found[machine]
+
+
+def replaced(own: Results, *experiments: Results | None) -> Results:
+    """The own results with what the experiments ran in their place."""
+    found = Results()
+    found.outcomes = dict(own.outcomes)
+    for experiment in experiments:
+        found.outcomes |= {} if experiment is None else experiment.outcomes
+    return found
+
+
+def _arithmetic(results: Mapping[str, Results], of: Measure) -> float:
+    return sum(of(r) for r in results.values()) / len(results)
+
+
+Figure = tuple[str, str, str, float | None, Callable[[Mapping[str, Results]], float | None]]
+
+
+def _ratio(key: str, figure: str, text: str, published: float, of: Measure) -> Figure:
+    return key, figure, text, published, lambda results: mean(results, of)
+
+
+_SMALL: Figure = (
+    "stores-under-32B", "Fig. 4", "stores of less than 32 B, part of all, average", 0.63,
+    lambda results: _arithmetic(results, small_share),
+)  # fmt: skip
+_PACKED: Figure = (
+    "stores-per-packet", "Fig. 11", "stores in a packet, average", 42,
+    lambda results: _arithmetic(results, packed),
+)  # fmt: skip
+_OF_STORES = (
+    _ratio("vs-inline", "Fig. 9", "FinePack over peer-to-peer stores, x", 3.0,
+           gain(FOUR, FINEPACK, STORES)),
+    _ratio("bulk-copy-vs-inline", "Fig. 9", "bulk DMA over peer-to-peer stores, x", 2.1,
+           gain(FOUR, BASELINE, STORES)),
+    _ratio("bytes-vs-inline", "Fig. 10", "bytes of peer-to-peer stores over FinePack's, x", 2.7,
+           fewer(STORES)),
+)  # fmt: skip
+_OF_PACKETS = (
+    _ratio("vs-one-gpu", "Fig. 9", "FinePack over one GPU, x", 2.4,
+           lambda r: r.speedup(Case(FOUR, FINEPACK))),
+    _ratio("vs-bulk-copy", "Fig. 9", "FinePack over bulk DMA, x", 1.4,
+           gain(FOUR, FINEPACK, BASELINE)),
+    _ratio("bytes-vs-bulk-copy", "Fig. 10", "bytes of bulk DMA over FinePack's, x", 1.3,
+           fewer(BASELINE)),
+)  # fmt: skip
+_TO_GPS = (
+    _ratio("vs-gps", "Sec. VI-B", "FinePack over GPS, x", 1 / 1.178, gain(FOUR, FINEPACK, GPS)),
+)
+FIGURES: dict[str, tuple[Figure, ...]] = {
+    "lane-by-lane": (_SMALL, *_OF_STORES, *_OF_PACKETS, _PACKED),
+    "to-all": (*_OF_STORES, *_OF_PACKETS, _PACKED, *_TO_GPS),
+    "both": (_SMALL, *_OF_STORES, *_OF_PACKETS, _PACKED),
+}
+
+
+def _of_one(which: str, name: str, r: Results) -> list[Row]:
+    """A workload that an experiment varies."""
+    mechanisms = [STORES, FINEPACK] if which == "lane-by-lane" else [c.mechanism for c in OF_ALL]
+    rows = [
+        row(f"speedup-{mechanism}-{name}-{which}", "Fig. 9",
+            f"{which}, {name}, {mechanism}: over one GPU, x",
+            simulated=r.speedup(Case(FOUR, mechanism)), note=NOTES[which])
+        for mechanism in mechanisms
+    ]  # fmt: skip
+    for mechanism in mechanisms:
+        if mechanism != FINEPACK:
+            text = f"{which}, {name}: bytes of {mechanism} over FinePack's, x"
+            rows.append(
+                row(f"bytes-vs-{mechanism}-{name}-{which}", "Fig. 10", text,
+                    simulated=fewer(mechanism)(r), note=NOTES[which])
+            )  # fmt: skip
+    text = f"{which}, {name}: stores in a packet"
+    rows.append(
+        row(f"stores-per-packet-{name}-{which}", "Fig. 11", text, simulated=packed(r),
+            note=NOTES[which])
+    )  # fmt: skip
+    return rows
+
+
+def rows_of(
+    own: Mapping[str, Results], sixteen: Mapping[str, Results], varied: Mapping[str, Varied]
+) -> list[Row]:
+    """All rows of the experiments, which replace some runs on four and on sixteen GPUs."""
+    lanes = {name: replaced(r, varied[name].lanes) for name, r in own.items()}
+    everybody = {name: replaced(r, varied[name].everybody) for name, r in own.items()}
+    both = {name: replaced(r, varied[name].everybody) for name, r in lanes.items()}
+    rows = [
+        row(f"{key}-{which}", figure, f"{which}: {text}", published, simulated=of(results),
+            note=NOTES[which])
+        for which, results in (("lane-by-lane", lanes), ("to-all", everybody), ("both", both))
+        for key, figure, text, published, of in FIGURES[which]
+    ]  # fmt: skip
+    for name in own:
+        if name in ALONE:
+            rows += _of_one("lane-by-lane", name, lanes[name])
+        if name in TO_ALL:
+            rows += _of_one("to-all", name, everybody[name])
+    large = {name: replaced(r, varied[name].lanes_of_sixteen) for name, r in sixteen.items()}
+    return [*rows, *_sixteen(large), *_twice(sixteen)]
+
+
+def _sixteen(results: Mapping[str, Results]) -> list[Row]:
+    which = "lane-by-lane"
+    text = f"{which}, 16 GPUs: FinePack over peer-to-peer stores, x"
+    of = gain(16, FINEPACK, STORES)
+    return [
+        row(f"16-vs-inline-{which}", "Sec. VI-B", text, 3.0, simulated=mean(results, of),
+            note=NOTES[which]),
+        *(
+            row(f"16-vs-inline-{name}-{which}", "Sec. VI-B",
+                f"{which}, 16 GPUs, {name}: FinePack over peer-to-peer stores, x",
+                simulated=of(results[name]), note=NOTES[which])
+            for name in results
+            if name in ALONE
+        ),
+    ]  # fmt: skip
+
+
+def _twice(sixteen: Mapping[str, Results]) -> list[Row]:
+    which = "twice-the-size"
+    text = f"{which}: infinite bandwidth over one GPU, x"
+    note = NOTES[which]
+    return [
+        row(f"opportunity-{which}", "Fig. 9", text, 3.4,
+            simulated=mean(sixteen, lambda r: r.speedup(TWICE)), note=note),
+        *(
+            row(f"opportunity-{name}-{which}", "Fig. 9",
+                f"{which}, {name}: infinite bandwidth over one GPU, x",
+                simulated=r.speedup(TWICE), note=note)
+            for name, r in sixteen.items()
+        ),
+    ]  # fmt: skip

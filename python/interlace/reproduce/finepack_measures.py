@@ -1,0 +1,117 @@
+"""What `interlace reproduce finepack` reads off the results of a workload on four or more GPUs."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from interlace.inside import Activity
+from interlace.mechanisms import BASELINE, BOUND
+from interlace.reproduce.rows import geometric_mean
+from interlace.reproduce.runs import Results
+from interlace.workloads import Case
+
+MACHINE = "4x-gv100-pcie4"
+SIXTEEN = "16x-gv100-pcie6"
+
+FINEPACK = "finepack"
+STORES = "inline"
+COMBINED = "write-combining"
+CONFIGURED = "config-packet"
+GPS = "gps"
+FIG_9 = (BOUND, STORES, BASELINE, FINEPACK)
+
+FOUR = 4
+SINGLE = Case(1, BASELINE)
+UNDER_32 = 5  # counts of the sizes below 32 bytes
+LINE_BYTES = 128  # Table III
+
+Measure = Callable[[Results], float]
+
+
+def mean(results: Mapping[str, Results], of: Measure) -> float | None:
+    """The geometric mean over the workloads."""
+    return geometric_mean(of(r) for r in results.values())
+
+
+def gain(gpus: int, mechanism: str, over: str) -> Measure:
+    """How much faster a mechanism is than another."""
+    return lambda r: r.time(Case(gpus, over)) / r.time(Case(gpus, mechanism))
+
+
+def all_bytes(r: Results, mechanism: str) -> float:
+    """All bytes on the links."""
+    wire = r.outcomes[Case(FOUR, mechanism)].wire
+    return float((wire.useful or 0) + (wire.protocol or 0) + (wire.wasted or 0))
+
+
+def fewer(mechanism: str) -> Measure:
+    """How many bytes a mechanism sends for each of FinePack's."""
+    return lambda r: all_bytes(r, mechanism) / all_bytes(r, FINEPACK)
+
+
+def wasted_share(mechanism: str) -> Measure:
+    """The part of a mechanism's bytes that nobody reads before they are written again."""
+
+    def share(r: Results) -> float:
+        wasted = r.outcomes[Case(FOUR, mechanism)].wire.wasted or 0
+        return wasted / all_bytes(r, mechanism)
+
+    return share
+
+
+def stores(r: Results, mechanism: str) -> dict[str, Any]:
+    """What is counted of the stores to other GPUs."""
+    return r.outcomes[Case(FOUR, mechanism)].stores
+
+
+def small_share(r: Results) -> float:
+    """The part of stores to other GPUs that have less than 32 bytes."""
+    sizes = stores(r, STORES)["sizes"]
+    return float(sum(sizes[:UNDER_32]) / sum(sizes))
+
+
+def packed(r: Results) -> float:
+    """Stores in a packet of FinePack's, on average; without packets 0."""
+    counted = stores(r, FINEPACK)
+    packets = counted.get("packets", 0)
+    return float(counted["stores"]) / packets if packets else 0.0
+
+
+def flushed_for(reason: str, mechanism: str) -> Measure:
+    """The part of a queue's flushes that have this reason; without flushes 0."""
+
+    def share(r: Results) -> float:
+        counted = stores(r, mechanism)
+        return float(counted["reasons"][reason]) / counted["flushes"] if counted["flushes"] else 0.0
+
+    return share
+
+
+def line_filled(r: Results) -> float:
+    """The part of the bytes of a line that GPS sends that were stored; without lines 0."""
+    counted = stores(r, GPS)
+    sent = counted["flushes"] * LINE_BYTES
+    return float(counted["bytes"] - counted["overwritten_bytes"]) / sent if sent else 0.0
+
+
+def _of_gpus(r: Results, case: Case, part: Callable[[Activity], float]) -> float:
+    """The mean over the GPUs of a run."""
+    inside = r.outcomes[case].inside
+    return 0.0 if inside is None else statistics.fmean(part(gpu) for gpu in inside.gpus)
+
+
+def issue_used(r: Results) -> float:
+    """The part of the issue slots that a single GPU uses."""
+    return _of_gpus(r, SINGLE, lambda gpu: gpu.issue)
+
+
+def memory_used(r: Results) -> float:
+    """The part of its memory's bandwidth that a single GPU uses."""
+    return _of_gpus(r, SINGLE, lambda gpu: gpu.memory)
+
+
+def waits_for_others(r: Results) -> float:
+    """The part of the time that a GPU waits while others compute, with infinite bandwidth."""
+    return _of_gpus(r, Case(FOUR, BOUND), lambda gpu: gpu.idle_while_others_compute)
