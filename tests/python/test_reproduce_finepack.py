@@ -66,6 +66,7 @@ def test_rows_follow_from_the_runs(document: dict[str, Any]) -> None:
         if one["machine"] == finepack.MACHINE
     }
     assert all(one["max_error"] is not None for one in document["runs"])
+    assert len(document["runs"]) == finepack.steps(True, None)
     product = 1.0
     for name in finepack.LOADED:
         single = times[name, 1, "bulk-copy"]
