@@ -283,7 +283,8 @@ kernel_times copy_kernel_on_cuda(std::uint64_t bytes, std::uint32_t blocks,
   const std::uint32_t rounds = workload::copy_rounds(bytes);
   const std::uint64_t elements = bytes / rounds / sizeof(quad_word);
   cuda::node node(first_gpus(2));
-  const runs found = workload::run_copy<quad_word>(node, elements, blocks, rounds, repeated);
+  const runs found = workload::run_copy<quad_word>(node, elements, blocks, rounds,
+                                                   cuda::unified_memory::page_bytes, repeated);
   return per_epoch(found, how.epochs, elements * sizeof(quad_word) * rounds);
 }
 

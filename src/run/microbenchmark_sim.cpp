@@ -19,6 +19,7 @@ timed_bytes timed(const std::vector<kernel::run_result>& runs) {
 }
 
 constexpr std::uint32_t max_copies = 4096;
+constexpr std::uint64_t page_bytes = 4096;  // of unified memory on the simulated node
 
 }  // namespace
 
@@ -47,12 +48,13 @@ timed_bytes copy_kernel_on_sim(const machine::machine& described, std::uint64_t 
   if (bytes < sizeof(element) || blocks == 0) throw usage_error("a copy needs bytes and blocks");
   sim::node node(described, 2, check_interrupt);
   const std::uint32_t rounds = workload::copy_rounds(bytes);
-  return timed(workload::run_copy<element>(node, bytes / rounds / sizeof(element), blocks, rounds));
+  const auto found = workload::run_copy<element>(node, bytes / rounds / sizeof(element), blocks,
+                                                 rounds, page_bytes);
+  return {found.back().time_s, bytes, 0, 0};
 }
 
 timed_bytes loads_on_sim(const machine::machine& described, std::uint32_t element_bytes,
                          std::uint64_t elements, const std::function<void()>& check_interrupt) {
-  constexpr std::uint64_t page_bytes = 4096;
   sim::node node(described, 2, check_interrupt);
   std::vector<kernel::run_result> runs;
   if (element_bytes == 4) {

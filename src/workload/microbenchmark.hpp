@@ -87,12 +87,37 @@ struct region_stores {
   }
 };
 
-// A number of long-lived blocks copies a local array into a region, so many times.
+// Elements that the second of two devices has of a unified array whose pages they have in turn.
+struct other_pages {
+  std::uint64_t size = 0;  // of a page; a power of two of elements
+  std::uint32_t shift = 0;
+
+  // `elements` of the second device, of so many bytes each. Throws usage_error unless they are
+  // whole pages, a power of two, and the devices are two.
+  static other_pages of(std::uint32_t devices, std::uint64_t page_bytes,
+                        std::uint64_t element_bytes, std::uint64_t elements) {
+    const std::uint64_t size = page_bytes / element_bytes;
+    if (devices != 2 || !std::has_single_bit(size) || !std::has_single_bit(elements) ||
+        elements < size) {
+      throw usage_error(
+          "a microbenchmark of another device's memory needs two devices and a power of two of " +
+          std::to_string(size) + " elements or more");
+    }
+    return {size, static_cast<std::uint32_t>(std::countr_zero(size))};
+  }
+  // Where the i-th of them is.
+  INTERLACE_HOST_DEVICE std::uint64_t place(std::uint64_t i) const {
+    return ((2 * (i >> shift) + 1) << shift) + (i & (size - 1));
+  }
+};
+
+// A number of long-lived blocks copies a local array to the other device, so many times.
 template <class Element>
-struct region_copy {
+struct remote_copy {
   static constexpr std::uint32_t threads = 512;
   local<const Element> source;
-  replicated<Element> data;
+  unified<Element> target;
+  other_pages pages;
   std::uint32_t rounds = 1;
 
   template <class Block>
@@ -100,8 +125,8 @@ struct region_copy {
     block.each([&](auto lane) {
       for (std::uint32_t r = 0; r < rounds; ++r) {
         for (auto i : lane.range(lane.global_index(), source.size, lane.global_count())) {
-          lane.store(data, i, lane.load(source, i));
-          lane.compute(operation::integer, 6);
+          lane.store(target, pages.place(i), lane.load(source, i));
+          lane.compute(operation::integer, 12);
         }
       }
     });
@@ -114,15 +139,11 @@ struct remote_loads {
   static constexpr std::uint32_t threads = 256;
   unified<const Element> data;
   local<std::uint32_t> sums;  // by lane of the grid
-  std::uint64_t page = 0;     // elements
-  std::uint64_t count = 0;    // the array has twice as many
+  other_pages pages;
+  std::uint64_t count = 0;  // the array has twice as many
   scattered_order order;
 
-  // Every second page belongs to the second of two devices.
-  INTERLACE_HOST_DEVICE std::uint64_t place(std::uint64_t i) const {
-    const std::uint64_t at = order[i];
-    return (2 * (at / page) + 1) * page + at % page;
-  }
+  INTERLACE_HOST_DEVICE std::uint64_t place(std::uint64_t i) const { return pages.place(order[i]); }
 
   template <class Block>
   INTERLACE_KERNEL void operator()(Block& block) const {
@@ -233,30 +254,31 @@ inline std::uint32_t copy_rounds(std::uint64_t bytes) {
   return static_cast<std::uint32_t>(std::max<std::uint64_t>(1, bytes / copied_at_once));
 }
 
-// Copies `elements` in each of the rounds.
+// Copies `elements` in each of the rounds; `page_bytes` as the node's unified memory has them.
 template <class Element, class Node>
 std::vector<kernel::run_result> run_copy(Node& node, std::uint64_t elements, std::uint32_t blocks,
-                                         std::uint32_t rounds, const repetition& repeated = {}) {
-  kernel::region_options o;
-  o.mechanism = kernel::mechanism::inline_stores;
-  o.boundaries.assign(node.devices() + std::size_t{1}, elements);
-  o.boundaries[0] = 0;
-  const auto data = node.template create_region<Element>(std::move(o));
-  constexpr std::uint32_t seed = 2;
+                                         std::uint32_t rounds, std::uint64_t page_bytes,
+                                         const repetition& repeated = {}) {
+  const other_pages pages = other_pages::of(node.devices(), page_bytes, sizeof(Element), elements);
+  const auto target = node.template allocate_unified<Element>(2 * elements);
+  node.upload(target, std::vector<Element>(2 * elements));
   std::vector<Element> values;
-  for (std::uint64_t i = 0; i < elements; ++i) values.push_back(Element::of(i, seed));
+  for (std::uint64_t i = 0; i < elements; ++i) values.push_back(Element::of(i, 2));
   const auto source = node.template allocate<Element>(0, elements);
   node.upload(source, values);
-  using copy = region_copy<Element>;
-  const local<const Element> from{source.data, source.size};
+  using copy = remote_copy<Element>;
+  const copy kernel{{source.data, source.size}, target, pages, rounds};
   auto results = counted_runs(node, repeated.runs, [&] {
     for (std::uint32_t e = 0; e < repeated.epochs; ++e) {
-      node.launch(0, copy{from, node.view(data, 0), rounds}, {blocks, copy::threads, 0}, data,
-                  kernel::block_mapping::contiguous(0, (elements + blocks - 1) / blocks, elements));
-      node.exchange(data);
+      node.launch(0, kernel, {blocks, copy::threads, 0});
     }
   });
-  check_stored<Element>(node, data, elements, seed);
+  const std::vector<Element> found = node.download(target);
+  for (std::uint64_t i = 0; i < elements; ++i) {
+    if (found[pages.place(i)] == values[i]) continue;
+    throw model_error("gpu1 does not have element " + std::to_string(i) +
+                      " of a microbenchmark's copy");
+  }
   return results;
 }
 
@@ -266,10 +288,7 @@ std::vector<kernel::run_result> run_loads(Node& node, std::uint64_t elements,
                                           std::uint64_t page_bytes,
                                           const repetition& repeated = {}) {
   using loads = remote_loads<Element>;
-  const std::uint64_t page = page_bytes / sizeof(Element);
-  if (node.devices() != 2 || elements % page != 0 || !std::has_single_bit(elements)) {
-    throw usage_error("a microbenchmark of loads needs two devices and a power of two of pages");
-  }
+  const other_pages pages = other_pages::of(node.devices(), page_bytes, sizeof(Element), elements);
   const auto data = node.template allocate_unified<Element>(2 * elements);
   std::vector<Element> values;
   for (std::uint64_t i = 0; i < 2 * elements; ++i) values.push_back(Element::of(i, 3));
@@ -278,7 +297,7 @@ std::vector<kernel::run_result> run_loads(Node& node, std::uint64_t elements,
   constexpr std::uint64_t each = 8;
   const grid shape{(elements / each + loads::threads - 1) / loads::threads, loads::threads, 0};
   const auto sums = node.template allocate<std::uint32_t>(0, shape.blocks * loads::threads);
-  const loads kernel{{data.data, data.size}, sums, page, elements, scattered_order::of(elements)};
+  const loads kernel{{data.data, data.size}, sums, pages, elements, scattered_order::of(elements)};
   auto results = counted_runs(node, repeated.runs, [&] {
     for (std::uint32_t e = 0; e < repeated.epochs; ++e) node.launch(0, kernel, shape);
   });
