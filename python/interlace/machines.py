@@ -253,6 +253,7 @@ class Gpu(_Table, frozen=True, kw_only=True):
     shared_KiB_per_compute_unit: Count  # noqa: N815
     store_queue_lines_per_compute_unit: Count
     remote_store_bytes: Annotated[int, Meta(ge=1, le=128)] | UnsetType = UNSET
+    store_GB_per_s_per_compute_unit: Positive | UnsetType = UNSET  # noqa: N815
     issue: Issue
     l1: L1
     scalar_l1: ScalarL1 | UnsetType = UNSET
@@ -1144,6 +1145,8 @@ def to_core(machine: Machine, core: Any) -> Any:
         made.gpu.port_l2_latency_ps = round(machine.gpu.l2.port_latency_ns * 1e3)
     if not isinstance(machine.gpu.remote_store_bytes, UnsetType):
         made.gpu.remote_store_bytes = machine.gpu.remote_store_bytes
+    if not isinstance(machine.gpu.store_GB_per_s_per_compute_unit, UnsetType):
+        made.gpu.store_bytes_per_s = machine.gpu.store_GB_per_s_per_compute_unit * 1e9
     if not isinstance(machine.gpu.copy.peer_engines, UnsetType):
         made.gpu.copy_peer_engines = machine.gpu.copy.peer_engines
     if not isinstance(machine.gpu.scalar_l1, UnsetType):
@@ -1266,6 +1269,7 @@ def from_core(made: Any, core: Any, sources: dict[str, str] | None = None) -> Ma
     gpu["launch"]["dispatch"] = made.gpu.dispatch.name.replace("_", "-")
     if made.gpu.remote_store_bytes:
         gpu["remote_store_bytes"] = made.gpu.remote_store_bytes
+    gpu.update(_optional_rate("store_GB_per_s_per_compute_unit", made.gpu.store_bytes_per_s))
     if made.gpu.copy_peer_engines:
         gpu["copy"]["peer_engines"] = made.gpu.copy_peer_engines
     if made.gpu.port_l2_latency_ps:

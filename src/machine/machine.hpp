@@ -184,6 +184,7 @@ struct gpu {
       0;  // remote stores of a compute unit waiting for the egress port
   // What neighbouring lanes store to another GPU is joined up to so many bytes; 0: up to a line.
   std::uint32_t remote_store_bytes = 0;
+  double store_bytes_per_s = 0;  // at which stores leave a compute unit; 0: as fast as lookups are
   interlace::machine::remote_write_queue write_queue;
   subscriptions gps;
   interlace::machine::dualopt dualopt;

@@ -59,6 +59,8 @@ void check_gpu(const gpu& unit, problems& found) {
   found.require(unit.store_queue_lines > 0, "gpu.store_queue_lines is 0");
   found.require(unit.remote_store_bytes == 0 || power_of_two(unit.remote_store_bytes),
                 "gpu.remote_store_bytes is not a power of two");
+  found.require(unit.store_bytes_per_s == 0 || positive(unit.store_bytes_per_s),
+                "gpu.store_bytes_per_s is negative or not finite");
   found.require(unit.issue.instructions > 0 && unit.issue.fp32 > 0 && unit.issue.fp64 > 0 &&
                     unit.issue.integer > 0 && unit.issue.special > 0 && unit.issue.memory_lines > 0,
                 "gpu.issue has a rate of 0");

@@ -192,6 +192,7 @@ void bind_gpu(nb::module_& module) {
       .def_rw("poll_ps", &gpu::poll_ps)
       .def_rw("store_queue_lines", &gpu::store_queue_lines)
       .def_rw("remote_store_bytes", &gpu::remote_store_bytes)
+      .def_rw("store_bytes_per_s", &gpu::store_bytes_per_s)
       .def_rw("write_queue", &gpu::write_queue)
       .def_rw("gps", &gpu::gps)
       .def_rw("dualopt", &gpu::dualopt)

@@ -529,6 +529,7 @@ def any_machine(draw: st.DrawFn) -> Machine:
     document["gpu"]["clock_MHz"] = draw(NUMBERS)
     if draw(st.booleans()):
         document["gpu"]["remote_store_bytes"] = 1 << draw(st.integers(0, 7))
+        document["gpu"]["store_GB_per_s_per_compute_unit"] = draw(NUMBERS)
     document["gpu"]["dram"]["latency_ns"] = draw(NUMBERS)
     document["gpu"]["copy"]["setup_us"] = draw(NUMBERS)
     for link in document["link"]:

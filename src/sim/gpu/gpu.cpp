@@ -1,6 +1,8 @@
 #include "sim/gpu/gpu.hpp"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <numeric>
 #include <string>
 
@@ -44,6 +46,10 @@ gpu::gpu(std::uint32_t index, const machine::gpu& config, const address_map& add
     for (std::size_t pipe = 0; pipe < operation_kinds; ++pipe) {
       pipe_times_[pipe][n] = clocks(static_cast<double>(n) * config.warp_width / rates_[pipe]);
     }
+  }
+  if (config.store_bytes_per_s > 0) {
+    sector_store_ = static_cast<picoseconds>(
+        std::llround(config.l1.sector_bytes / config.store_bytes_per_s * 1e12));
   }
   if (config.scalar_l1.bytes != 0) {
     machine::cache scalar = config.l1;
@@ -893,6 +899,14 @@ void gpu::check_reaches(std::uint32_t owner) const {
                     std::to_string(owner) + ", so it cannot reach that GPU's memory");
 }
 
+// When the first byte does that a store writes to a line.
+picoseconds gpu::store_leaves(compute_unit& u, line_access l) {
+  const picoseconds looked_up = u.load_store.reserve(queue_.now(), lookup_);
+  if (sector_store_ == 0) return looked_up;
+  const auto sectors = static_cast<picoseconds>(std::popcount(l.sectors()));
+  return u.stores.reserve(looked_up, sector_store_ * sectors);
+}
+
 bool gpu::issue_store(compute_unit& u, std::uint32_t unit, const instruction& i, line_access l,
                       const written_bytes& written) {
   const std::uint32_t owner = addresses_.owner(l.line());
@@ -901,7 +915,7 @@ bool gpu::issue_store(compute_unit& u, std::uint32_t unit, const instruction& i,
   if (owner == index_) {
     if (u.entries_used >= config_.l1.mshrs) return false;
     ++u.entries_used;
-    const picoseconds at = u.load_store.reserve(queue_.now(), lookup_) + translation_ + half_l2_;
+    const picoseconds at = store_leaves(u, l) + translation_ + half_l2_;
     push(at, kinds_.l2_store, unit << 16U | lanes, l.packed());
     ++counters_.loads.local_stores;
     if (treatment_ != nullptr && treatment_->watches()) treatment_->local(queue_.now());
@@ -913,7 +927,7 @@ bool gpu::issue_store(compute_unit& u, std::uint32_t unit, const instruction& i,
   ++u.remote_used;
   ++counters_.loads.remote_stores;
   if (treatment_ != nullptr && treatment_->watches()) treatment_->remote_store(queue_.now());
-  const picoseconds at = u.load_store.reserve(queue_.now(), lookup_) + translation_ + half_l2_;
+  const picoseconds at = store_leaves(u, l) + translation_ + half_l2_;
   stores_arrived_ = std::max(stores_arrived_, at);  // what is sent after the kernel stays behind it
   if (!is_atomic) {
     egress_.store(at, unit, owner, l.line(), l.sectors(), written.bytes, written.element_bytes);

@@ -210,6 +210,7 @@ class gpu final : public migrating_gpu {
     explicit compute_unit(const machine::gpu& g) : l1(g.l1) {}
     resource issue;
     resource load_store;
+    resource stores;  // their way out
     resource pipes[4];
     cache l1;
     std::vector<miss> misses;                // entries; the free ones are in free_misses
@@ -279,6 +280,7 @@ class gpu final : public migrating_gpu {
   bool issue(std::uint32_t warp_id, std::uint32_t index);
   void issue_again(std::uint32_t warp_id, std::uint32_t index);
   bool issue_load(compute_unit& u, std::uint32_t warp_id, instruction& i, line_access l);
+  picoseconds store_leaves(compute_unit& u, line_access l);
   bool issue_store(compute_unit& u, std::uint32_t unit, const instruction& i, line_access l,
                    const written_bytes& written);
   void complete(std::uint32_t warp_id, instruction& i);
@@ -368,9 +370,10 @@ class gpu final : public migrating_gpu {
   std::array<picoseconds, known_counts> cycle_times_{};
   std::array<picoseconds, known_counts> issue_times_{};
   std::array<std::array<picoseconds, known_counts>, operation_kinds> pipe_times_{};
-  picoseconds lookup_ = 0;       // of a line in the L1
-  picoseconds translation_ = 0;  // of its address, where the L1 TLB has it
-  picoseconds half_port_;        // of what comes from other GPUs
+  picoseconds lookup_ = 0;        // of a line in the L1
+  picoseconds sector_store_ = 0;  // that a store of a sector takes of the way; 0: nothing
+  picoseconds translation_ = 0;   // of its address, where the L1 TLB has it
+  picoseconds half_port_;         // of what comes from other GPUs
 
   memory memory_;
   egress egress_;

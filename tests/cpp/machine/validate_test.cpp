@@ -44,6 +44,8 @@ TEST(validate, names_each_fault) {
        [](machine& m) { m.gpu.dram.bytes_per_s = std::numeric_limits<double>::infinity(); }},
       {"gpu.remote_store_bytes is not a power of two",
        [](machine& m) { m.gpu.remote_store_bytes = 12; }},
+      {"gpu.store_bytes_per_s is negative or not finite",
+       [](machine& m) { m.gpu.store_bytes_per_s = -1; }},
       {"gpu.copy_engines is 0", [](machine& m) { m.gpu.copy_engines = 0; }},
       {"gpu.copy_peer_engines is above gpu.copy_engines",
        [](machine& m) { m.gpu.copy_peer_engines = m.gpu.copy_engines + 1; }},

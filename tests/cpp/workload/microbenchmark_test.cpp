@@ -68,6 +68,21 @@ TEST(microbenchmark, more_blocks_copy_faster) {
   EXPECT_LT(seconds(4), seconds(1));
 }
 
+// What leaves a compute unit has a rate where the machine says so; a block is in one of them.
+TEST(microbenchmark, a_block_copies_no_faster_than_its_stores_leave) {
+  machine::machine m = test::meshed(2, machine::protocol_kind::nvlink2);
+  constexpr std::uint64_t elements = 1U << 15U;
+  const auto rate = [&](std::uint32_t blocks) {
+    sim::node node(m, 2, [] {});
+    const auto found = run_copy<words_element<4>>(node, elements, blocks, 2, 4096);
+    return static_cast<double>(2 * elements * sizeof(words_element<4>)) / found.back().time_s;
+  };
+  const double unlimited = rate(1);
+  m.gpu.store_bytes_per_s = unlimited / 4;
+  EXPECT_NEAR(rate(1) / (unlimited / 4), 1, 0.03);
+  EXPECT_NEAR(rate(2) / (unlimited / 2), 1, 0.06);
+}
+
 TEST(microbenchmark, copies_go_over_an_array_that_stays_in_the_l2) {
   EXPECT_EQ(workload::copy_rounds(16), 1U);
   EXPECT_EQ(workload::copy_rounds(workload::copied_at_once), 1U);
