@@ -162,7 +162,7 @@ NB_MODULE(_core, module) {
       "payload, bytes with protocol.");
   module.def("simulate_copy_kernel", &interlace::python::simulate_copy_kernel, nb::arg("machine"),
              nb::arg("bytes"), nb::arg("blocks"),
-             "Blocks of 512 threads copy to the second GPU: seconds, payload, with protocol.");
+             "Blocks of 512 threads copy to the second GPU: seconds, payload, 0.");
   module.def("simulate_loads", &interlace::python::simulate_loads, nb::arg("machine"),
              nb::arg("element_bytes"), nb::arg("elements"),
              "Scattered loads from the second GPU: seconds, payload, 0.");

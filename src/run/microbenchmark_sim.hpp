@@ -12,7 +12,7 @@ namespace interlace::run {
 struct timed_bytes {
   double time_s = 0;
   std::uint64_t payload = 0;  // of all senders
-  std::uint64_t wire = 0;     // with protocol, as stores leave a GPU; 0 of loads
+  std::uint64_t wire = 0;     // with protocol, as stores leave a GPU; 0 of loads, copies
   std::uint64_t packets = 0;  // of stores
 };
 
@@ -23,7 +23,8 @@ timed_bytes stores_on_sim(const machine::machine& described, std::uint32_t gpus,
                           std::uint32_t senders, std::uint32_t element_bytes,
                           std::uint64_t elements, std::uint32_t together,
                           const std::function<void()>& check_interrupt);
-// Blocks of 512 threads on the first GPU copy 16 bytes a lane to the second.
+// Blocks of 512 threads on the first GPU copy 16 bytes a lane to the second; more than 4 MiB are a
+// multiple of them, which is copied again and again.
 timed_bytes copy_kernel_on_sim(const machine::machine& described, std::uint64_t bytes,
                                std::uint32_t blocks, const std::function<void()>& check_interrupt);
 // The first GPU loads so many elements of 4 or 16 bytes of the second's memory, each once and none
