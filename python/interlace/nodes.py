@@ -23,7 +23,7 @@ from interlace.mechanisms import (
     SIMULATED,
 )
 from interlace.turns import turn
-from interlace.workloads import Case, Outcome, RunFailure, Workload, core_errors
+from interlace.workloads import Case, Outcome, RunFailure, Workload, check_time, core_errors
 
 Result = TypeVar("Result")
 
@@ -206,6 +206,19 @@ class CudaNode(Node):
             with turn():
                 found = _attempt(run, case)
             yield found
+
+    def without_transfers(self, workload: Workload, outcome: Outcome) -> Outcome:
+        """The same run again, all but its transfers, and as many iterations.
+
+        Replicas lack what others compute, so that no residual may end the run, and its values,
+        which are given up, cannot be verified.
+        """
+        case = outcome.case.without_transfers()
+        with turn():
+            found = workload.measure(self.cuda, case, self.warmup, self.repeats, outcome.iterations)
+        check_time(found)
+        found.forget_values()
+        return found
 
 
 def _attempt(run: Callable[[Case], Outcome], case: Case) -> tuple[Case, Outcome | UserError]:

@@ -19,7 +19,7 @@ from interlace.reproduce import proact, runs
 from interlace.reproduce import proact_inputs as given
 from interlace.reproduce.proact_inputs import Sizes
 from interlace.reproduce.rows import geometric_mean, row
-from interlace.reproduce.runs import Runner, without_transfers
+from interlace.reproduce.runs import Runner
 from interlace.workloads import WORKLOADS, Case
 from study_helpers import Run
 
@@ -130,6 +130,10 @@ def test_measured_figures(run: Run, tmp_path: Path) -> None:
     ]
     assert rows["speedup-4"]["measured"] == pytest.approx(mean(expected))
     assert rows["bulk-copy-4"]["measured"] is None  # no real GPU runs serial-copy here
+    bounds = [
+        of["bulk-copy-1"][0] / of["bulk-copy-without-transfers-4"][0] for of in times.values()
+    ]
+    assert rows["opportunity-4"]["measured"] == pytest.approx(mean(bounds))
     assert rows["opportunity-4"]["measured"] > rows["speedup-4"]["measured"]
     assert rows["speedup-16"]["measured"] is None
 
@@ -279,7 +283,7 @@ def test_rows_compute_ratios() -> None:
 
 def test_names_of_cases() -> None:
     case = Case(4, "polling", Config(chunk_bytes=MIB, agent_threads=4096))
-    assert without_transfers(case).mechanism == "polling-without-transfers"
+    assert case.without_transfers().mechanism == "polling-without-transfers"
     assert proact._short(case) == "D 1MB 4096 Poll"
     assert proact._short(Case(4, "inline")) == "I"
 

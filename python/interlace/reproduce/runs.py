@@ -7,10 +7,10 @@ from functools import partial
 from typing import Any, TypeVar
 
 from interlace.machines import Machine, load_machine, to_core
-from interlace.mechanisms import BASELINE, WITHOUT_TRANSFERS
+from interlace.mechanisms import BASELINE
 from interlace.nodes import CudaNode, in_processes
 from interlace.reproduce.rows import Run
-from interlace.workloads import Case, Outcome, Workload, check_time
+from interlace.workloads import Case, Outcome, Workload
 
 Found = TypeVar("Found")
 
@@ -80,33 +80,40 @@ class Runner:
         done: dict[int, Outcome] = {}
         for index, outcome in in_processes(work, [case for _, _, case, _ in runs], self.jobs):
             workload, name, _, _ = runs[index]
-            done[index] = self._checked(workload, "sim", name, outcome)
+            done[index] = self._kept(workload, "sim", name, outcome, workload.verify(outcome))
             self.tick()
         for index, (_, name, case, results) in enumerate(runs):
             results.setdefault(name, Results()).outcomes[case] = done[index]
 
     def measure(self, workload: Workload, node: CudaNode, cases: Sequence[Case]) -> Results:
-        """Run every case on the GPUs of this computer, one after another.
-
-        Of a case without transfers there is no result that could be verified: replicas lack what
-        others compute.
-        """
+        """Run every case on the GPUs of this computer, one after another."""
         results = Results()
         for outcome in node.outcomes(workload, cases):
-            checked = self._checked(workload, "cuda", node.machine_name, outcome)
-            results.outcomes[outcome.case] = checked
+            error = workload.verify(outcome)
+            kept = self._kept(workload, "cuda", node.machine_name, outcome, error)
+            results.outcomes[outcome.case] = kept
             self.tick()
         return results
 
-    def _checked(self, workload: Workload, node: str, machine: str, outcome: Outcome) -> Outcome:
-        import numpy as np
+    def measure_without_transfers(
+        self, workload: Workload, node: CudaNode, cases: Sequence[Case], results: Results
+    ) -> None:
+        """Run measured cases again without their transfers, and add them to the results."""
+        for case in cases:
+            outcome = node.without_transfers(workload, results.outcomes[case])
+            kept = self._kept(workload, "cuda", node.machine_name, outcome, None)
+            results.outcomes[outcome.case] = kept
+            self.tick()
 
-        error: float | None = None
-        if node == "cuda" and outcome.case.mechanism.endswith(WITHOUT_TRANSFERS):
-            check_time(outcome)
-        else:
-            error = workload.verify(outcome)
-        outcome.values = np.empty((0, 0), dtype=np.float32)
+    def _kept(
+        self,
+        workload: Workload,
+        node: str,
+        machine: str,
+        outcome: Outcome,
+        error: float | None,  # None: there is no result to verify
+    ) -> Outcome:
+        outcome.forget_values()
         outcome.timeline = []
         self.runs.append(
             Run(
@@ -124,8 +131,3 @@ class Runner:
             )
         )
         return outcome
-
-
-def without_transfers(case: Case) -> Case:
-    """The same run, of which everything is done but the transfers."""
-    return case._replace(mechanism=case.mechanism + WITHOUT_TRANSFERS)

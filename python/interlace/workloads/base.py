@@ -16,7 +16,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 from interlace.errors import UserError
 from interlace.inside import Inside, inside_of
 from interlace.limits import Work, work_of, works_after
-from interlace.mechanisms import COLLECTIVES, ELEMENT_BYTES, RANGE_COLLECTIVES, Config, label
+from interlace.mechanisms import (
+    COLLECTIVES,
+    ELEMENT_BYTES,
+    RANGE_COLLECTIVES,
+    WITHOUT_TRANSFERS,
+    Config,
+    label,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,6 +49,10 @@ class Case(NamedTuple):
     def label(self) -> str:
         """The mechanism with its configuration."""
         return label(self.mechanism, self.config)
+
+    def without_transfers(self) -> Case:
+        """The same run, of which everything is done but the transfers."""
+        return self._replace(mechanism=self.mechanism + WITHOUT_TRANSFERS)
 
     def __str__(self) -> str:
         return f"{self.label} on {self.gpus} GPU{'s' if self.gpus > 1 else ''}"
@@ -132,6 +143,12 @@ class Outcome:
             remarks=list(result.get("remarks", ())),
             work=list(result.get("work", ())),
         )
+
+    def forget_values(self) -> None:
+        """Give the values up, which may be large."""
+        import numpy as np
+
+        self.values = np.empty((0, 0), dtype=np.float32)
 
 
 def _whole(value: float | None) -> int | None:
@@ -381,9 +398,12 @@ class Workload(ABC):
         named = {} if record is None else {"record": str(record)}
         return self._run(core, case, ("sim", machine), self.limits(), named=named)
 
-    def measure(self, cuda: Any, case: Case, warmup: int, repeats: int) -> Outcome:
-        """Run on the real GPUs."""
-        return self._run(cuda, case, (), self.limits(), (warmup, repeats))
+    def measure(
+        self, cuda: Any, case: Case, warmup: int, repeats: int, iterations: int | None = None
+    ) -> Outcome:
+        """Run on the real GPUs; `iterations`: exactly so many, instead of the workload's limits."""
+        limits = self.limits() if iterations is None else (iterations, 0.0)
+        return self._run(cuda, case, (), limits, (warmup, repeats))
 
     def count(self, core: Any, case: Case, iterations: int, cache_bytes: int = 0) -> Counted:
         """What the host node counts of a run of so many iterations.
