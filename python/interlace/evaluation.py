@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+import msgspec
 from msgspec import UNSET, UnsetType
 
 from interlace.limits import Limit, Works, exchange_memory_s, limit_of
@@ -44,6 +45,10 @@ class Plan:
         else:
             found = []
         return found if mechanism != besides or config in found else [*found, config]
+
+    def bulk_copies(self) -> list[Case]:
+        """Those that run on several GPUs; real ones derive the bound from them."""
+        return [Case(gpus, BASELINE) for gpus in self.gpus if BASELINE in self.names(gpus)]
 
     def cases(self, runs: Callable[[str], bool], largest_part: Callable[[int], int]) -> list[Case]:
         """Every run whose mechanism the node `runs`; the first is the single GPU's.
@@ -160,43 +165,7 @@ class _Rows:
                 Stores(**outcome.stores) if outcome.stores.get("stores") else None,
                 outcome.inside or UNSET,
             )
-        return self._row(
-            case, outcome, config, checked.max_error, times, wire, sim=sim, cuda=cuda, limit=limit
-        )
-
-    def derived(self, checked: Checked, times: Times) -> Row:
-        """The bound on a node that cannot run it: the bulk copy's time less its copies."""
-        outcome = checked.outcome
-        case = Case(outcome.case.gpus, BOUND)
-        config = {"from": BASELINE, "less": "copy_s"}
-        return self._row(
-            case,
-            outcome,
-            config,
-            checked.max_error,
-            times,
-            Wire(),
-            time_s=outcome.time_s - outcome.copy_s,
-            derived=True,
-        )
-
-    def _row(
-        self,
-        case: Case,
-        outcome: Outcome,
-        config: dict[str, Any],
-        max_error: float,
-        times: Times,
-        wire: Wire,
-        *,
-        time_s: float | None = None,
-        derived: bool = False,
-        sim: Sim | UnsetType = UNSET,
-        cuda: Measured | UnsetType = UNSET,
-        limit: Limit | UnsetType = UNSET,
-    ) -> Row:
-        seconds = outcome.time_s if time_s is None else time_s
-        speedup = times.speedup(seconds)
+        speedup = times.speedup(outcome.time_s)
         opportunity = times.opportunity(case.gpus)
         return Row(
             workload=self.workload.name,
@@ -207,20 +176,26 @@ class _Rows:
             mechanism=case.mechanism,
             config=config,
             iterations=outcome.iterations,
-            time_s=seconds,
+            time_s=outcome.time_s,
             speedup=speedup,
             opportunity=opportunity,
             captured=None if opportunity is None else speedup / opportunity,
             reachable=times.reachable(case.gpus),
-            derived=derived,
+            derived=False,
             verified=True,
-            max_error=max_error,
+            max_error=checked.max_error,
             wire=WireRow(*wire),
-            overlap=times.overlap(case.gpus, seconds),
+            overlap=times.overlap(case.gpus, outcome.time_s),
             sim=sim,
             cuda=cuda,
             limit=limit,
         )
+
+    def derived(self, checked: Checked, times: Times) -> Row:
+        """The bound on a node that cannot run it, from what was run in its place."""
+        row = self.row(checked, times, Wire())
+        config = {"from": row.mechanism, **row.config}
+        return msgspec.structs.replace(row, mechanism=BOUND, config=config, derived=True)
 
 
 def _measured_wire(outcome: Outcome, counted: Wire) -> Wire:
@@ -292,6 +267,23 @@ def _count(
     return wires, works
 
 
+def _derived_bounds(
+    node: CudaNode,
+    workload: Workload,
+    plan: Plan,
+    checked: Mapping[Case, Checked],
+    tick: Callable[[], None],
+) -> dict[int, Checked]:
+    """By numbers of GPUs: the bulk copy's run without its transfers, with that one's error."""
+    bounds = {}
+    for case in plan.bulk_copies():
+        bulk = checked[case]
+        again = node.without_transfers(workload, bulk.outcome)
+        bounds[case.gpus] = Checked(again, bulk.max_error)
+        tick()
+    return bounds
+
+
 def run_study(
     workload: Workload,
     node: Node,
@@ -304,14 +296,12 @@ def run_study(
     Rows ascend by GPUs; their figures do not depend on the order in which runs end. Raises
     RunFailure as soon as one result is wrong.
     """
-    import numpy as np
-
     cases = plan.cases(node.runs, workload.largest_part)
     checked: dict[Case, Checked] = {}
     found: dict[Case, Checked] = {}
     for outcome in node.outcomes(workload, cases):
         found[outcome.case] = Checked(outcome, workload.verify(outcome))
-        outcome.values = np.empty((0, 0), dtype=np.float32)
+        outcome.forget_values()
         tick()
     for case in cases:  # in this order whatever the order they ended in
         checked[case] = found[case]
@@ -320,23 +310,16 @@ def run_study(
     times = Times(checked[single].outcome.time_s)
     limit: Limit | UnsetType = UNSET
     works: dict[Case, Works] = {}
+    bounds: dict[int, Checked]
     if isinstance(node, CudaNode):
+        bounds = _derived_bounds(node, workload, plan, checked, tick)
         wires, works = _count(node, workload, checked, jobs, tick)
         limit = limit_of(works[single], node.gpu_rates(), times.single_s) or UNSET
     else:
+        bounds = {case.gpus: it for case, it in checked.items() if case.mechanism == BOUND}
         wires = {case: it.outcome.wire for case, it in checked.items()}
-    for gpus in plan.gpus:
-        bulk = checked.get(Case(gpus, BASELINE))
-        bound = checked.get(Case(gpus, BOUND))
-        if bulk is not None:
-            times.bulk_s[gpus] = bulk.outcome.time_s
-        if bound is not None:
-            times.bound_s[gpus] = bound.outcome.time_s
-        elif bulk is not None and not node.runs(BOUND):
-            rest = bulk.outcome.time_s - bulk.outcome.copy_s
-            if rest > 0:
-                times.bound_s[gpus] = rest
-
+    times.bulk_s = {case.gpus: checked[case].outcome.time_s for case in plan.bulk_copies()}
+    times.bound_s = {gpus: it.outcome.time_s for gpus, it in bounds.items()}
     if isinstance(node, CudaNode):
         _add_transfers(node, wires, works, times)
 
@@ -347,8 +330,8 @@ def run_study(
             if (gpus, mechanism) in best:
                 case = best[gpus, mechanism]
                 rows.append(make.row(checked[case], times, wires[case]))
-            elif mechanism == BOUND and gpus in times.bound_s:
-                rows.append(make.derived(checked[Case(gpus, BASELINE)], times))
+            elif mechanism == BOUND and gpus in bounds:
+                rows.append(make.derived(bounds[gpus], times))
     candidates = [make.row(checked[case], times, wires[case]) for case in others]
     return rows, candidates, _timelines(plan, best, checked)
 

@@ -210,8 +210,8 @@ class CudaNode(Node):
     def without_transfers(self, workload: Workload, outcome: Outcome) -> Outcome:
         """The same run again, all but its transfers, and as many iterations.
 
-        Replicas lack what others compute, so that no residual may end the run, and its values,
-        which are given up, cannot be verified.
+        Replicas lack what others compute, so that no residual ends the run, and its values, which
+        are given up, cannot be verified.
         """
         case = outcome.case.without_transfers()
         with turn():

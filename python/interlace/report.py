@@ -43,7 +43,7 @@ GLOSSARY = (
     (
         "opportunity",
         "The speedup if transfers took no time (infinite-bandwidth): what communication costs at "
-        "most. On real GPUs it is derived, from the bulk-copy run less its copies.",
+        "most. On real GPUs it is derived: bulk-copy is run again without its copies.",
     ),
     ("captured", "The row's speedup as a part of the opportunity."),
     (

@@ -161,12 +161,12 @@ def _notes(
     notes = [f"{name}{NOT_AVAILABLE}{reason}." for name, reason in left_out.items()]
     if any(row.derived for row in rows):
         notes.append(
-            "infinite-bandwidth is derived: the bulk-copy run's time less that of its copies."
+            "infinite-bandwidth is derived: the time of bulk-copy, run again without its copies."
         )
         if any(row.captured is not None and row.captured > 1 for row in rows):
             notes.append(
-                "A mechanism captures more than 100 % of a derived opportunity where the bulk copy "
-                "loses time besides its copies: the bound is an estimate."
+                "A mechanism captures more than 100 % of a derived opportunity where it needs less "
+                "than bulk-copy besides the copies: the bound is an estimate."
             )
     elif any(row.gpus > 1 and row.opportunity is None for row in rows):
         bound = BOUND if node.runs(BOUND) else BASELINE
@@ -392,6 +392,7 @@ def study_command(
         plan = _planned(counts, names, tuning, uses, by_hand)
         steps = len(plan.cases(node.runs, loaded.largest_part))
         if isinstance(node, CudaNode):
+            steps += len(plan.bulk_copies())  # again, for the bound
             steps += 1 + len(plan.gpus)  # counting wire bytes and work
         with progress(f"{workload} on {node.machine_name}", steps) as tick:
             found, candidates, timelines = run_study(loaded, node, plan, at_once, tick)

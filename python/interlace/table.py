@@ -161,7 +161,7 @@ def footers(study: Study) -> list[str]:
     lines += _packing(study.rows)
     lines += legend(row.mechanism for row in study.rows)
     if any(row.derived for row in study.rows):
-        lines.append("* derived: the bulk-copy run's time less that of its copies.")
+        lines.append("* derived: the time of bulk-copy, run again without its copies.")
     lines += _communication(study.rows)
     reachable = {row.gpus: row.reachable for row in study.rows if row.gpus > 1 and row.reachable}
     if reachable:
@@ -180,7 +180,7 @@ def _communication(rows: Sequence[Row]) -> list[str]:
     """How much of the bulk copy's time its copies are."""
     bound = {row.gpus: row.time_s for row in rows if row.mechanism == BOUND}
     shown = [
-        f"{1 - bound[row.gpus] / row.time_s:.0%} on {row.gpus} GPUs"
+        f"{max(0.0, 1 - bound[row.gpus] / row.time_s):.0%} on {row.gpus} GPUs"
         for row in rows
         if row.mechanism == BASELINE and row.gpus in bound and row.gpus > 1
     ]
@@ -227,10 +227,16 @@ def phases(rows: Sequence[Row]) -> list[str]:
         Column("copies", "%", [percent(alone / row.time_s) for row, alone in split]),
         Column("gain", "x", [gain(row) for row, _ in split]),
     ]
+    gaps = (
+        ["", "These copies were timed by events around them; gaps between events count as copies."]
+        if any(row.cuda for row, _ in split)
+        else []
+    )
     return [
         "What an iteration computes, and what its copies add; gain is over bulk-copy:",
         "",
         *plain(cut, [row.gpus for row, _ in split]).splitlines(),
+        *gaps,
         "",
     ]
 

@@ -62,7 +62,8 @@ result iterate(Node& node, Work& work, const request& asked, const How&... how) 
     if (asked.check_interrupt) asked.check_interrupt();
     if (!until) continue;
     total.residual = work.residual();
-    if (total.residual <= asked.tolerance) break;
+    // Without transfers the residual is of stale replicas.
+    if (asked.transfers && total.residual <= asked.tolerance) break;
   }
   return total;
 }

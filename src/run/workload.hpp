@@ -35,7 +35,8 @@ struct request {
   kernel::memory_hint hint = kernel::memory_hint::none;
   bool transfers = kernel::region_options{}.transfers;
   std::uint32_t iterations = 10;          // the most, where a tolerance is given
-  double tolerance = 0;                   // stop once the residual is at most this; 0: never
+  double tolerance = 0;                   // stop once the residual is at most this; 0: never.
+                                          // Without transfers it is looked at, and nothing stops
   std::function<void()> check_interrupt;  // may throw; called now and then
   std::string record;                     // simulated: the trace file to write; empty: none
 

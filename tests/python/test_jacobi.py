@@ -18,6 +18,7 @@ from interlace import banded, reading
 from interlace.banded import generate, jacobi_reference, load_banded
 from interlace.errors import UserError
 from interlace.limits import work_of
+from interlace.machines import load_machine, to_core
 from interlace.mechanisms import DEFAULTS, MIB, Config
 from interlace.workloads import Case, Inputs, Jacobi, RunFailure
 from study_helpers import MACHINE, Run
@@ -419,6 +420,15 @@ def test_a_tolerance(run: Run) -> None:
     ran = run(*STUDY, *words, "--tolerance", "1e-2", "--iterations", 3)
     assert ran.code == 0
     assert ", 3 iterations;" in ran.out
+
+
+def test_no_residual_ends_a_run_without_transfers() -> None:
+    core = pytest.importorskip("interlace._core")
+    workload = small(tolerance=1e-2, iterations=40)
+    machine = to_core(load_machine("4x-volta-nvlink2"), core)
+    case = Case(2, "proact-hardware")
+    assert workload.simulate(core, machine, case).iterations < 40
+    assert workload.simulate(core, machine, case.without_transfers()).iterations == 40
 
 
 def test_the_core_refuses_what_is_no_band() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 import os
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -488,16 +490,14 @@ def test_measured_rows(run: Run, cuda: FakeCuda, graph: Path, tmp_path: Path) ->
         assert row["derived"] == (mechanism == "infinite-bandwidth")
         assert "sim" not in row
         if row["derived"]:
-            bulk = rows[gpus, "bulk-copy"]
-            assert row["time_s"] == bulk["time_s"] - bulk["cuda"]["copy_s"]
             assert row["wire"] == {"useful": None, "protocol": None, "wasted": None}
-            assert row["config"] == {"from": "bulk-copy", "less": "copy_s"}
-            assert "cuda" not in row
-        else:
-            assert row["config"]["warmup"] == 1
-            assert row["config"]["repeats"] == 3
-            assert len(row["cuda"]["times_s"]) == 3
-            assert row["time_s"] == sorted(row["cuda"]["times_s"])[1]
+            assert row["config"].pop("from") == "bulk-copy-without-transfers"
+            assert set(row["config"]) == {"warmup", "repeats"}
+            assert row["max_error"] == rows[gpus, "bulk-copy"]["max_error"]
+        assert row["config"]["warmup"] == 1
+        assert row["config"]["repeats"] == 3
+        assert len(row["cuda"]["times_s"]) == 3
+        assert row["time_s"] == sorted(row["cuda"]["times_s"])[1]
     sent = 4 * 40 * 3 * 10  # the ranks of all to three others, ten times
     wire = rows[4, "inline"]["wire"]
     assert wire["useful"] + wire["wasted"] == pytest.approx(sent, abs=1)
@@ -508,6 +508,95 @@ def test_measured_rows(run: Run, cuda: FakeCuda, graph: Path, tmp_path: Path) ->
         for kind in ("useful", "wasted"):
             assert rows[4, name]["wire"][kind] == rows[4, "bulk-copy"]["wire"][kind]
     assert {call[0] for call in cuda.calls} == {"cuda"}  # the host counts in other processes
+
+
+@pytest.mark.parametrize("stop", [(), ("--tolerance", "1e-3")])
+def test_the_bound_of_real_gpus_is_a_run_without_copies(
+    run: Run, cuda: FakeCuda, graph: Path, tmp_path: Path, stop: tuple[str, ...]
+) -> None:
+    words = ["study", "pagerank", "--data", graph, "--gpus", "2,4", *stop]
+    words += ["--mechanisms", "bulk-copy,inline,infinite-bandwidth"]
+    document = result(run, tmp_path, *words)
+    rows = by_name(document)
+    single = rows[1, "bulk-copy"]["time_s"]
+    tolerance = float(stop[1]) if stop else 0.0
+    for gpus in (2, 4):
+        bulk, bound = rows[gpus, "bulk-copy"], rows[gpus, "infinite-bandwidth"]
+        assert bound["derived"]
+        # Gaps between events count as copies.
+        assert bulk["time_s"] - bulk["cuda"]["copy_s"] < bound["time_s"] < bulk["time_s"]
+        assert bound["iterations"] == bulk["iterations"]
+        asked = [call[2:5] for call in cuda.calls if call[1] == gpus]
+        assert asked.count(("bulk-copy-without-transfers", bulk["iterations"], tolerance)) == 1
+        opportunity = single / bound["time_s"]
+        for name, overlap in (("bulk-copy", 0), ("inline", None), ("infinite-bandwidth", 1)):
+            row = rows[gpus, name]
+            assert row["opportunity"] == opportunity
+            assert row["captured"] == pytest.approx(bound["time_s"] / row["time_s"])
+            hidden = (bulk["time_s"] - row["time_s"]) / (bulk["time_s"] - bound["time_s"])
+            assert row["overlap"] == pytest.approx(hidden if overlap is None else overlap)
+    done = rows[2, "bulk-copy"]["iterations"]
+    assert 10 < done < 1000 if stop else done == 10
+    assert not any("without" in call[2] for call in cuda.calls if call[1] == 1)
+    assert any(note.startswith("infinite-bandwidth is derived: ") for note in document["notes"])
+
+
+def test_no_bulk_copy_gives_no_bound(run: Run, cuda: FakeCuda, graph: Path, tmp_path: Path) -> None:
+    words = ["study", "pagerank", "--data", graph, "--gpus", 2, "--mechanisms", "inline"]
+    assert by_name(result(run, tmp_path, *words))[2, "inline"]["opportunity"] is None
+    assert {call[2] for call in cuda.calls if call[1] == 2} == {"inline"}
+
+
+def test_copies_that_cost_nothing(
+    run: Run, cuda: FakeCuda, graph: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = cuda.run_pagerank
+
+    def slow(mechanism: str, *arguments: Any) -> dict[str, Any]:
+        ran = whole(mechanism, *arguments)
+        slower = 2 if mechanism == "bulk-copy-without-transfers" else 1
+        return ran | {"time_s": slower * ran["time_s"]}
+
+    monkeypatch.setattr(cuda, "run_pagerank", slow)
+    words = ["study", "pagerank", "--data", graph, "--gpus", 2]
+    rows = by_name(result(run, tmp_path, *words))
+    assert rows[2, "infinite-bandwidth"]["time_s"] > rows[2, "bulk-copy"]["time_s"]
+    assert all(rows[2, name]["overlap"] is None for gpus, name in rows if gpus == 2)
+    assert "Copies are 0% on 2 GPUs of bulk-copy's time." in run(*words).out.splitlines()
+
+
+def test_a_bound_of_no_time_ends_the_study(
+    run: Run, cuda: FakeCuda, graph: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = cuda.run_pagerank
+
+    def timeless(mechanism: str, *arguments: Any) -> dict[str, Any]:
+        ran = whole(mechanism, *arguments)
+        return ran | ({"time_s": 0.0} if mechanism == "bulk-copy-without-transfers" else {})
+
+    monkeypatch.setattr(cuda, "run_pagerank", timeless)
+    ran = run("study", "pagerank", "--data", graph, "--gpus", 2)
+    assert (ran.code, ran.out) == (1, "")
+    assert "bulk-copy-without-transfers on 2 GPUs: the run's time is 0.0 s" in ran.err
+
+
+@pytest.mark.usefixtures("cuda", "core")
+@pytest.mark.parametrize("where", [(), ("--machine", MACHINE)])
+@pytest.mark.parametrize("names", ["bulk-copy,inline,infinite-bandwidth", "inline"])
+def test_progress_knows_the_steps(
+    run: Run, graph: Path, monkeypatch: pytest.MonkeyPatch, where: tuple[str, ...], names: str
+) -> None:
+    said, done = [], []
+
+    @contextlib.contextmanager
+    def shown(what: str, steps: int) -> Iterator[Callable[[], None]]:
+        said.append((what, steps))
+        yield lambda: done.append(what)
+
+    monkeypatch.setattr("interlace.study.progress", shown)
+    ran = run("study", "pagerank", "--data", graph, "--gpus", "2,4", "--mechanisms", names, *where)
+    assert ran.code == 0, ran.err
+    assert [steps for _, steps in said] == [len(done)]
 
 
 def test_what_the_links_still_allow(run: Run, cuda: FakeCuda, graph: Path, tmp_path: Path) -> None:

@@ -401,8 +401,9 @@ class Workload(ABC):
     def measure(
         self, cuda: Any, case: Case, warmup: int, repeats: int, iterations: int | None = None
     ) -> Outcome:
-        """Run on the real GPUs; `iterations`: exactly so many, instead of the workload's limits."""
-        limits = self.limits() if iterations is None else (iterations, 0.0)
+        """Run on the real GPUs; `iterations`: at most so many, instead of the workload's."""
+        most, tolerance = self.limits()
+        limits = (most if iterations is None else iterations, tolerance)
         return self._run(cuda, case, (), limits, (warmup, repeats))
 
     def count(self, core: Any, case: Case, iterations: int, cache_bytes: int = 0) -> Counted:
