@@ -55,6 +55,11 @@
 //
 // Control flow around each, each_warp and W.each is the same for all lanes concerned.
 //
+// Of its static members, `threads` says how many lanes a block has always, and `blocks_at_once` how
+// many blocks a multiprocessor holds at a time under every mechanism: what a mechanism needs of
+// registers, as inline stores do for the addresses of peers, then takes none of the kernel's
+// occupancy. Both are optional, and only GPUs look at the second.
+//
 // Memory semantics. A kernel reads a region's front and writes its back. Node::exchange publishes
 // and swaps: it is complete on a device when everything that the device subscribes to has arrived,
 // and nobody writes a peer's buffer before that peer's readers have retired. In an epoch (the span

@@ -817,23 +817,32 @@ template <class Kernel>
 constexpr std::uint32_t most_threads() {
   return fixed_threads<Kernel>() != 0 ? fixed_threads<Kernel>() : 1024;
 }
+// Blocks that a kernel states a multiprocessor shall hold, at the price of registers; 0: none.
+template <class Kernel>
+constexpr std::uint32_t least_blocks() {
+  if constexpr (requires { Kernel::blocks_at_once; }) {
+    return Kernel::blocks_at_once;
+  } else {
+    return 0;
+  }
+}
 
 // The entries. Kernels stay in the parameter bank, so that views with many members cost no
 // registers.
 template <class Policy, class Kernel>
-__global__ void __launch_bounds__(most_threads<Kernel>())
+__global__ void __launch_bounds__(most_threads<Kernel>(), least_blocks<Kernel>())
     run_grid(const __grid_constant__ Kernel kernel) {
   block<Policy, whole_grid, fixed_threads<Kernel>()> own(whole_grid{});
   kernel(own);
 }
 template <class Policy, class Kernel>
-__global__ void __launch_bounds__(most_threads<Kernel>())
+__global__ void __launch_bounds__(most_threads<Kernel>(), least_blocks<Kernel>())
     run_ranged(const __grid_constant__ Kernel kernel, std::uint32_t first, std::uint32_t total) {
   block<Policy, block_range, fixed_threads<Kernel>()> own(block_range{first, total});
   kernel(own);
 }
 template <class Kernel>
-__global__ void __launch_bounds__(most_threads<Kernel>())
+__global__ void __launch_bounds__(most_threads<Kernel>(), least_blocks<Kernel>())
     run_tracked(const __grid_constant__ Kernel kernel,
                 const __grid_constant__ kernel::chunk_table launch) {
   block<tracked, tracked_grid, fixed_threads<Kernel>()> own{tracked_grid(launch)};
@@ -842,7 +851,7 @@ __global__ void __launch_bounds__(most_threads<Kernel>())
 }
 #if defined(__CUDACC_RDC__)
 template <class Kernel>
-__global__ void __launch_bounds__(most_threads<Kernel>())
+__global__ void __launch_bounds__(most_threads<Kernel>(), least_blocks<Kernel>())
     run_launching(const __grid_constant__ Kernel kernel,
                   const __grid_constant__ kernel::chunk_table launch,
                   const __grid_constant__ kernel::replicas where) {
@@ -852,13 +861,13 @@ __global__ void __launch_bounds__(most_threads<Kernel>())
 }
 #endif
 template <class Kernel>
-__global__ void __launch_bounds__(most_threads<Kernel>())
+__global__ void __launch_bounds__(most_threads<Kernel>(), least_blocks<Kernel>())
     run_traced(const __grid_constant__ Kernel kernel, unsigned long long* counters) {
   block<traced, traced_grid, fixed_threads<Kernel>()> own(traced_grid{counters});
   kernel(own);
 }
 template <class Policy, class Kernel>
-__global__ void __launch_bounds__(most_threads<Kernel>())
+__global__ void __launch_bounds__(most_threads<Kernel>(), least_blocks<Kernel>())
     run_recorded(const __grid_constant__ Kernel kernel, kernel::access_buffer buffer,
                  block_range range) {
   block<Policy, recording_grid, fixed_threads<Kernel>()> own(recording_grid{range, buffer});

@@ -161,6 +161,7 @@ struct renew_velocities : elastic_points<Points> {
   using base::behind;
   using base::place_of;
   using base::shape;
+  static constexpr std::uint32_t blocks_at_once = 2048 / Points::threads;
 
   replicated<float> velocity;
   replicated<float> across;

@@ -27,6 +27,7 @@ namespace interlace::workload {
 
 struct jacobi_update {
   static constexpr std::uint32_t threads = 256;
+  static constexpr std::uint32_t blocks_at_once = 2048 / threads;
   // Distances from the main diagonal of one turn: 8 loads are in flight before the first is used,
   // with registers few enough for all warps of a compute unit.
   static constexpr std::uint32_t batch = 2;
