@@ -50,6 +50,7 @@ struct edge_units {
   // A device that held all blocks at once would gather first and store last, with nothing to hide
   // the transfers behind. It has at least so many rounds of them, where units are not too small.
   static constexpr std::uint32_t least_rounds = 3;
+  static constexpr std::uint32_t line_rows = 32;  // whose values of 4 bytes fill a line
 
   csr_view graph;
   local<const std::uint32_t> rows;   // unit b has rows [rows[b], rows[b + 1]),
@@ -215,10 +216,17 @@ struct unit_table {
   std::uint64_t count() const { return slots.size(); }
 };
 
-// A unit of several rows has at most `max_rows` and `max_edges`, up to those of edge_units.
+// Of units of several rows, up to those of edge_units.
+struct unit_limits {
+  std::uint32_t max_rows = edge_units::max_rows;
+  std::uint32_t max_edges = edge_units::tile;
+  // Units end at multiples of so many rows of the graph where they have one behind their first: a
+  // line that two blocks store goes to the peers in two packets, with a header and masks each.
+  std::uint32_t line_rows = 1;
+};
+
 inline unit_table make_units(const std::uint64_t* offsets, std::uint64_t first_row,
-                             std::uint64_t last_row, std::uint32_t max_rows = edge_units::max_rows,
-                             std::uint32_t max_edges = edge_units::tile) {
+                             std::uint64_t last_row, const unit_limits& limits = {}) {
   unit_table units;
   const auto add = [&](std::uint64_t row, std::uint64_t edge, std::uint32_t slot) {
     units.rows.push_back(static_cast<std::uint32_t>(row - first_row));
@@ -227,13 +235,15 @@ inline unit_table make_units(const std::uint64_t* offsets, std::uint64_t first_r
   };
   for (std::uint64_t row = first_row; row < last_row;) {
     const std::uint64_t begin = row;
-    const std::uint64_t row_limit = std::min(last_row, begin + max_rows);
+    const std::uint64_t row_limit = std::min(last_row, begin + limits.max_rows);
     const auto fits = [&](std::uint64_t more, std::uint32_t most) {
       return offsets[more + 1] - offsets[begin] <= most;
     };
     if (fits(row, edge_units::tile)) ++row;
-    while (row > begin && row < row_limit && fits(row, max_edges)) ++row;
+    while (row > begin && row < row_limit && fits(row, limits.max_edges)) ++row;
     if (row > begin) {
+      const std::uint64_t line = row / limits.line_rows * limits.line_rows;
+      if (row < last_row && line > begin) row = line;
       add(row, offsets[row], 0);
       continue;
     }
@@ -254,17 +264,17 @@ inline unit_table make_units(const std::uint64_t* offsets, std::uint64_t first_r
   return units;
 }
 
-// As large as there are rounds for on a device that holds `at_once` blocks at a time; 0: as large
-// as can be.
+// For a device that holds `at_once` blocks at a time: they store whole lines, and are as large as
+// there are rounds for.
 inline unit_table units_in_rounds(const std::uint64_t* offsets, std::uint64_t first_row,
                                   std::uint64_t last_row, std::uint64_t at_once) {
-  unit_table units = make_units(offsets, first_row, last_row);
-  std::uint32_t rows = edge_units::max_rows;
-  for (std::uint32_t edges = edge_units::tile;
-       units.count() < edge_units::least_rounds * at_once && rows > edge_units::threads;) {
-    rows /= 2;
-    edges /= 2;
-    units = make_units(offsets, first_row, last_row, rows, edges);
+  unit_limits limits{.line_rows = edge_units::line_rows};
+  unit_table units = make_units(offsets, first_row, last_row, limits);
+  while (units.count() < edge_units::least_rounds * at_once &&
+         limits.max_rows > edge_units::threads) {
+    limits.max_rows /= 2;
+    limits.max_edges /= 2;
+    units = make_units(offsets, first_row, last_row, limits);
   }
   return units;
 }
@@ -277,11 +287,13 @@ placed_rows<edge_units> edge_units::place(Node& node, std::uint32_t device,
   placed_rows<edge_units> p;
   p.edges = owned_entries(offsets, first_row, last_row, device, "edges", threads);
   // CPUs run blocks one after another, and simulated machines all run the same ones.
-  std::uint64_t at_once = 0;
+  unit_table units;
   if constexpr (requires { node.threads_at_once(device); }) {
-    at_once = node.devices() > 1 ? node.threads_at_once(device) / threads : 0;
+    if (node.devices() > 1) {
+      units = units_in_rounds(offsets, first_row, last_row, node.threads_at_once(device) / threads);
+    }
   }
-  const auto units = units_in_rounds(offsets, first_row, last_row, at_once);
+  if (units.count() == 0) units = make_units(offsets, first_row, last_row);
   const std::uint32_t* own = columns + p.edges.first;
   p.rows.graph = {put(node, device, relative_offsets(offsets, first_row, last_row)),
                   put(node, device, std::vector<std::uint32_t>(own, own + p.edges.count)),

@@ -12,6 +12,7 @@ namespace interlace::edge_units_tests {
 namespace {
 
 using workload::edge_units;
+using workload::unit_limits;
 using workload::unit_table;
 
 // One row in `long_every` has up to three tiles of edges.
@@ -28,8 +29,7 @@ std::vector<std::uint64_t> random_rows(test::random_numbers& random, std::uint32
 
 // Every row and every edge once, in order; parts of a row are whole tiles but for its last.
 void expect_whole(const unit_table& units, const std::vector<std::uint64_t>& offsets,
-                  std::uint64_t first, std::uint64_t last, std::uint32_t max_rows,
-                  std::uint32_t max_edges) {
+                  std::uint64_t first, std::uint64_t last, const unit_limits& limits) {
   ASSERT_EQ(units.rows.size(), units.count() + 1);
   ASSERT_EQ(units.edges.size(), units.count() + 1);
   EXPECT_EQ(units.rows.front(), 0U);
@@ -45,9 +45,14 @@ void expect_whole(const unit_table& units, const std::vector<std::uint64_t>& off
       continue;
     }
     ASSERT_GE(rows, 1U);
-    ASSERT_LE(rows, max_rows);
+    ASSERT_LE(rows, limits.max_rows);
     if (rows > 1) {
-      ASSERT_LE(edges, max_edges);
+      ASSERT_LE(edges, limits.max_edges);
+    }
+    const std::uint64_t begin = first + units.rows[u];
+    const std::uint64_t end = begin + rows;
+    if (end != last && begin / limits.line_rows != end / limits.line_rows) {
+      ASSERT_EQ(end % limits.line_rows, 0U);
     }
     ASSERT_EQ(units.edges[u], offsets[first + units.rows[u]] - offsets[first]);
   }
@@ -60,10 +65,10 @@ TEST(edge_units, hold_every_row_whatever_their_size) {
     const auto offsets = random_rows(random, rows, 200);
     const std::uint64_t first = random.below(rows);
     const std::uint64_t last = first + random.below(static_cast<std::uint32_t>(rows - first) + 1);
-    const std::uint32_t max_rows = 1 + random.below(edge_units::max_rows);
-    const std::uint32_t max_edges = 1 + random.below(edge_units::tile);
-    expect_whole(workload::make_units(offsets.data(), first, last, max_rows, max_edges), offsets,
-                 first, last, max_rows, max_edges);
+    const unit_limits limits{1 + random.below(edge_units::max_rows),
+                             1 + random.below(edge_units::tile), 1 + random.below(64)};
+    expect_whole(workload::make_units(offsets.data(), first, last, limits), offsets, first, last,
+                 limits);
   }
 }
 
@@ -72,11 +77,12 @@ TEST(edge_units, become_smaller_where_a_device_holds_too_many) {
   test::random_numbers random(32);
   const std::uint32_t rows = 60'000;
   const auto offsets = random_rows(random, rows, 5000);
-  const std::uint64_t largest = workload::make_units(offsets.data(), 0, rows).count();
+  const unit_limits lines{.line_rows = edge_units::line_rows};
+  const std::uint64_t largest = workload::make_units(offsets.data(), 0, rows, lines).count();
   std::uint64_t before = largest;
-  for (const std::uint64_t at_once : {0, 1, 50, 100, 200, 400, 100'000}) {
+  for (const std::uint64_t at_once : {1, 50, 100, 200, 400, 100'000}) {
     const auto units = workload::units_in_rounds(offsets.data(), 0, rows, at_once);
-    expect_whole(units, offsets, 0, rows, edge_units::max_rows, edge_units::tile);
+    expect_whole(units, offsets, 0, rows, lines);
     EXPECT_GE(units.count(), before);
     before = units.count();
     if (largest >= edge_units::least_rounds * at_once) {
@@ -86,8 +92,10 @@ TEST(edge_units, become_smaller_where_a_device_holds_too_many) {
   EXPECT_GT(before, 2 * largest);
   // A lane a row is the least.
   EXPECT_EQ(before,
-            workload::make_units(offsets.data(), 0, rows, edge_units::threads,
-                                 edge_units::tile * edge_units::threads / edge_units::max_rows)
+            workload::make_units(
+                offsets.data(), 0, rows,
+                {edge_units::threads, edge_units::tile * edge_units::threads / edge_units::max_rows,
+                 edge_units::line_rows})
                 .count());
 }
 
