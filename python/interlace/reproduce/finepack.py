@@ -15,10 +15,11 @@ from typing import Any, NamedTuple
 import msgspec
 
 from interlace.machines import Machine, load_machine, to_core
-from interlace.mechanisms import BASELINE, BOUND
+from interlace.mechanisms import BASELINE
 from interlace.nodes import CudaNode
 from interlace.reproduce import finepack_experiments as experiments
 from interlace.reproduce import finepack_inputs as given
+from interlace.reproduce.finepack_figures import FIGURES, Figure
 from interlace.reproduce.finepack_inputs import Sizes
 from interlace.reproduce.finepack_measures import (
     COMBINED,
@@ -32,15 +33,11 @@ from interlace.reproduce.finepack_measures import (
     SIXTEEN,
     STORES,
     all_bytes,
-    fewer,
     flushed_for,
-    gain,
     issue_used,
     line_filled,
-    mean,
     memory_used,
     packed,
-    small_share,
     waits_for_others,
     wasted_share,
 )
@@ -257,14 +254,12 @@ def _fig_2(runner: Runner) -> list[Row]:
 
 def _fig_4(own: Mapping[str, Results]) -> list[Row]:
     """Fig. 4: sizes of stores to other GPUs."""
-    shares = {name: small_share(r) for name, r in own.items()}
-    average = sum(shares.values()) / len(shares)
-    text = "stores to other GPUs of less than 32 B, part of all, average"
-    rows = [row("stores-under-32B", "Fig. 4", text, 0.63, simulated=average)]
-    for name, share in shares.items():
-        text = f"{name}: stores of less than 32 B, part of all"
-        rows.append(row(f"stores-under-32B-{name}", "Fig. 4", text, simulated=share))
-    return rows
+    small = FIGURES["stores-under-32B"]
+    text = "stores to other GPUs of less than 32 B, part of all"
+    return [
+        small._replace(quantity=text).over_all(own),
+        *(small.of_one(name, r) for name, r in own.items()),
+    ]
 
 
 LIMITS = (  # of the opportunity
@@ -277,23 +272,7 @@ LIMITS = (  # of the opportunity
 
 def _fig_9(own: Mapping[str, Results]) -> list[Row]:
     """Fig. 9: speedups of four GPUs."""
-
-    def over_one(mechanism: str) -> float | None:
-        return mean(own, lambda r: r.speedup(Case(FOUR, mechanism)))
-
-    rows = [
-        row("vs-one-gpu", "Fig. 9", "FinePack over one GPU, x", 2.4, simulated=over_one(FINEPACK)),
-        row("opportunity", "Fig. 9", "infinite bandwidth over one GPU, x", 3.4,
-            simulated=over_one(BOUND)),
-        row("captured", "Fig. 9", "part of the opportunity that FinePack captures", 0.71,
-            simulated=mean(own, gain(FOUR, FINEPACK, BOUND))),
-        row("vs-inline", "Fig. 9", "FinePack over peer-to-peer stores, x", 3.0,
-            simulated=mean(own, gain(FOUR, FINEPACK, STORES))),
-        row("vs-bulk-copy", "Fig. 9", "FinePack over bulk DMA, x", 1.4,
-            simulated=mean(own, gain(FOUR, FINEPACK, BASELINE))),
-        row("bulk-copy-vs-inline", "Fig. 9", "bulk DMA over peer-to-peer stores, x", 2.1,
-            simulated=mean(own, gain(FOUR, BASELINE, STORES))),
-    ]  # fmt: skip
+    rows = [one.over_all(own) for one in FIGURES.values() if one.figure == "Fig. 9"]
     for name, r in own.items():
         for mechanism in FIG_9:
             text = f"{name}, {mechanism}: over one GPU, x"
@@ -308,17 +287,7 @@ def _fig_9(own: Mapping[str, Results]) -> list[Row]:
 
 def _fig_10(own: Mapping[str, Results]) -> list[Row]:
     """Fig. 10: bytes on the links."""
-    rows = [
-        row("bytes-vs-inline", "Fig. 10", "bytes of peer-to-peer stores over FinePack's, x", 2.7,
-            simulated=mean(own, fewer(STORES)),
-            note="the paper's abstract says 3, its text 2.7"),
-        row("bytes-vs-bulk-copy", "Fig. 10", "bytes of bulk DMA over FinePack's, x", 1.3,
-            simulated=mean(own, fewer(BASELINE))),
-        row("bytes-vs-write-combining", "Fig. 10",
-            "bytes of write combining over FinePack's, x", 1 / (1 - 0.24),
-            simulated=mean(own, fewer(COMBINED)),
-            note='the paper: "a 24% reduction of data on the wire versus write combining alone"'),
-    ]  # fmt: skip
+    rows = [one.over_all(own) for one in FIGURES.values() if one.figure == "Fig. 10"]
     for name, r in own.items():
         of_copies = all_bytes(r, BASELINE)
         for mechanism in (BASELINE, STORES, COMBINED, FINEPACK):
@@ -333,24 +302,19 @@ def _fig_10(own: Mapping[str, Results]) -> list[Row]:
 
 def _fig_11(own: Mapping[str, Results]) -> list[Row]:
     """Fig. 11: stores in a packet."""
+    stores = FIGURES["stores-per-packet"]
     counts = {name: packed(r) for name, r in own.items()}
-    average = sum(counts.values()) / len(counts)
     least = min(counts, key=lambda name: counts[name])
     of_packets = [count for count in counts.values() if count > 0]
     return [
-        row("stores-per-packet", "Fig. 11", "stores in a packet, average", 42,
-            simulated=average),
+        stores.over_all(own),
         row("stores-per-packet-median", "Fig. 11", "stores in a packet, median of the programs",
             simulated=statistics.median(counts.values())),
         row("stores-per-packet-geometric-mean", "Fig. 11",
             "stores in a packet, geometric mean", simulated=geometric_mean(of_packets)),
         row("fewest-stores-per-packet", "Fig. 11", "fewest stores in a packet", "ct",
             simulated=least),
-        *(
-            row(f"stores-per-packet-{name}", "Fig. 11", f"{name}: stores in a packet",
-                simulated=count)
-            for name, count in counts.items()
-        ),
+        *(stores.of_one(name, r) for name, r in own.items()),
         *(
             row(f"flushes-{reason}-{name}", "Fig. 11", f"{name}: packets sent for {why}",
                 simulated=flushed_for(reason, FINEPACK)(r))
@@ -400,50 +364,31 @@ def _fig_13(found: Mapping[str, Found]) -> list[Row]:
     return rows
 
 
+OF_GPS = (  # of each program
+    FIGURES["vs-gps"],
+    FIGURES["bytes-vs-gps"],
+    Figure("bytes-wasted-gps", "Sec. VI-B", "bytes of GPS that nobody reads, part of all", None,
+           wasted_share(GPS)),
+    Figure("gps-line-filled", "Sec. VI-B",
+           "bytes stored of the lines that GPS sends, part of all", None, line_filled),
+    Figure("gps-flushes-release", "Sec. VI-B",
+           "lines that GPS sends at a kernel's end, part of all", None,
+           flushed_for("release", GPS)),
+)  # fmt: skip
+
+
 def _others(own: Mapping[str, Results]) -> list[Row]:
     """Section VI-B: GPS, and the alternative with configuration packets."""
     return [
-        row("vs-gps", "Sec. VI-B", "FinePack over GPS, x", 1 / 1.178,
-            simulated=mean(own, gain(FOUR, FINEPACK, GPS)),
-            note='the paper: "17.8% slower"'),
-        row("vs-config-packet", "Sec. VI-B", "bytes with configuration packets over FinePack's, x",
-            1.18, simulated=mean(own, fewer(CONFIGURED)),
-            note='the paper, by analysis: "approximately 18% less efficient" for packets of 32 to '
-            "64 stores"),
-        row("bytes-vs-gps", "Sec. VI-B", "bytes of GPS over FinePack's, x",
-            simulated=mean(own, fewer(GPS))),
-        *(
-            row(f"{key}-{name}", "Sec. VI-B", f"{name}: {text}", simulated=of(r))
-            for name, r in own.items()
-            for key, text, of in (
-                ("vs-gps", "FinePack over GPS, x", gain(FOUR, FINEPACK, GPS)),
-                ("bytes-vs-gps", "bytes of GPS over FinePack's, x", fewer(GPS)),
-                ("bytes-wasted-gps", "bytes of GPS that nobody reads, part of all",
-                 wasted_share(GPS)),
-                ("gps-line-filled", "bytes stored of the lines that GPS sends, part of all",
-                 line_filled),
-                ("gps-flushes-release", "lines that GPS sends at a kernel's end, part of all",
-                 flushed_for("release", GPS)),
-            )
-        ),
-    ]  # fmt: skip
+        *(FIGURES[key].over_all(own) for key in ("vs-gps", "vs-config-packet", "bytes-vs-gps")),
+        *(one.of_one(name, r) for name, r in own.items() for one in OF_GPS),
+    ]
 
 
 def _sixteen(found: Mapping[str, Found]) -> list[Row]:
     """Section VI-B: sixteen GPUs, PCIe 6."""
     results = {name: of.sixteen for name, of in found.items()}
-    figures: list[tuple[str, str, float | None, Callable[[Results], float]]] = [
-        ("16-vs-inline", "FinePack over peer-to-peer stores, x", 3.0, gain(16, FINEPACK, STORES)),
-        ("16-vs-bulk-copy", "FinePack over bulk DMA, x", 1.9, gain(16, FINEPACK, BASELINE)),
-        ("16-vs-one-gpu", "FinePack over one GPU, x", None,
-         lambda r: r.speedup(Case(16, FINEPACK))),
-        ("16-opportunity", "infinite bandwidth over one GPU, x", None,
-         lambda r: r.speedup(Case(16, BOUND))),
-    ]  # fmt: skip
-    return [
-        row(key, "Sec. VI-B", f"16 GPUs: {text}", published, simulated=mean(results, of))
-        for key, text, published, of in figures
-    ]
+    return [one.over_all(results) for key, one in FIGURES.items() if key.startswith("16-")]
 
 
 def _storage() -> list[Row]:

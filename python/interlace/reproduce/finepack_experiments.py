@@ -16,25 +16,22 @@ that does not come out has a cause that can be seen. None of it changes the figu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import msgspec
 
 from interlace.machines import Machine, load_machine
 from interlace.mechanisms import BASELINE, BOUND
+from interlace.reproduce.finepack_figures import FIGURES
 from interlace.reproduce.finepack_measures import (
     FINEPACK,
     FOUR,
     GPS,
     MACHINE,
     STORES,
-    Measure,
     fewer,
     gain,
-    mean,
-    packed,
-    small_share,
 )
 from interlace.reproduce.rows import Row, row
 from interlace.reproduce.runs import Results, Runner
@@ -108,48 +105,12 @@ def replaced(own: Results, *experiments: Results | None) -> Results:
     return found
 
 
-def _arithmetic(results: Mapping[str, Results], of: Measure) -> float:
-    return sum(of(r) for r in results.values()) / len(results)
-
-
-Figure = tuple[str, str, str, float | None, Callable[[Mapping[str, Results]], float | None]]
-
-
-def _ratio(key: str, figure: str, text: str, published: float, of: Measure) -> Figure:
-    return key, figure, text, published, lambda results: mean(results, of)
-
-
-_SMALL: Figure = (
-    "stores-under-32B", "Fig. 4", "stores of less than 32 B, part of all, average", 0.63,
-    lambda results: _arithmetic(results, small_share),
-)  # fmt: skip
-_PACKED: Figure = (
-    "stores-per-packet", "Fig. 11", "stores in a packet, average", 42,
-    lambda results: _arithmetic(results, packed),
-)  # fmt: skip
-_OF_STORES = (
-    _ratio("vs-inline", "Fig. 9", "FinePack over peer-to-peer stores, x", 3.0,
-           gain(FOUR, FINEPACK, STORES)),
-    _ratio("bulk-copy-vs-inline", "Fig. 9", "bulk DMA over peer-to-peer stores, x", 2.1,
-           gain(FOUR, BASELINE, STORES)),
-    _ratio("bytes-vs-inline", "Fig. 10", "bytes of peer-to-peer stores over FinePack's, x", 2.7,
-           fewer(STORES)),
-)  # fmt: skip
-_OF_PACKETS = (
-    _ratio("vs-one-gpu", "Fig. 9", "FinePack over one GPU, x", 2.4,
-           lambda r: r.speedup(Case(FOUR, FINEPACK))),
-    _ratio("vs-bulk-copy", "Fig. 9", "FinePack over bulk DMA, x", 1.4,
-           gain(FOUR, FINEPACK, BASELINE)),
-    _ratio("bytes-vs-bulk-copy", "Fig. 10", "bytes of bulk DMA over FinePack's, x", 1.3,
-           fewer(BASELINE)),
-)  # fmt: skip
-_TO_GPS = (
-    _ratio("vs-gps", "Sec. VI-B", "FinePack over GPS, x", 1 / 1.178, gain(FOUR, FINEPACK, GPS)),
-)
-FIGURES: dict[str, tuple[Figure, ...]] = {
-    "lane-by-lane": (_SMALL, *_OF_STORES, *_OF_PACKETS, _PACKED),
-    "to-all": (*_OF_STORES, *_OF_PACKETS, _PACKED, *_TO_GPS),
-    "both": (_SMALL, *_OF_STORES, *_OF_PACKETS, _PACKED),
+_OF_STORES = ("vs-inline", "bulk-copy-vs-inline", "bytes-vs-inline")
+_OF_PACKETS = ("vs-one-gpu", "vs-bulk-copy", "bytes-vs-bulk-copy", "stores-per-packet")
+SHOWN = {  # keys of figures
+    "lane-by-lane": ("stores-under-32B", *_OF_STORES, *_OF_PACKETS),
+    "to-all": (*_OF_STORES, *_OF_PACKETS, "vs-gps"),
+    "both": ("stores-under-32B", *_OF_STORES, *_OF_PACKETS),
 }
 
 
@@ -176,12 +137,7 @@ def _of_one(which: str, name: str, r: Results) -> list[Row]:
             row(f"bytes-vs-{mechanism}-{name}-{which}", "Fig. 10", text,
                 simulated=fewer(mechanism)(r), note=NOTES[which])
         )  # fmt: skip
-    text = f"{which}, {name}: stores in a packet"
-    rows.append(
-        row(f"stores-per-packet-{name}-{which}", "Fig. 11", text, simulated=packed(r),
-            note=NOTES[which])
-    )  # fmt: skip
-    return rows
+    return [*rows, FIGURES["stores-per-packet"].of_one(name, r, which, NOTES[which])]
 
 
 def rows_of(
@@ -192,48 +148,22 @@ def rows_of(
     everybody = {name: replaced(r, varied[name].everybody) for name, r in own.items()}
     both = {name: replaced(r, varied[name].everybody) for name, r in lanes.items()}
     rows = [
-        row(f"{key}-{which}", figure, f"{which}: {text}", published, simulated=of(results),
-            note=NOTES[which])
+        FIGURES[key].over_all(results, which, NOTES[which])
         for which, results in (("lane-by-lane", lanes), ("to-all", everybody), ("both", both))
-        for key, figure, text, published, of in FIGURES[which]
-    ]  # fmt: skip
+        for key in SHOWN[which]
+    ]
     for name in own:
         if name in ALONE:
             rows += _of_one("lane-by-lane", name, lanes[name])
         if name in TO_ALL:
             rows += _of_one("to-all", name, everybody[name])
     large = {name: replaced(r, varied[name].lanes_of_sixteen) for name, r in sixteen.items()}
-    return [*rows, *_sixteen(large), *_twice(sixteen)]
-
-
-def _sixteen(results: Mapping[str, Results]) -> list[Row]:
-    which = "lane-by-lane"
-    text = f"{which}, 16 GPUs: FinePack over peer-to-peer stores, x"
-    of = gain(16, FINEPACK, STORES)
+    stores, bound = FIGURES["16-vs-inline"], FIGURES["opportunity"]
+    lane, twice = "lane-by-lane", "twice-the-size"
     return [
-        row(f"16-vs-inline-{which}", "Sec. VI-B", text, 3.0, simulated=mean(results, of),
-            note=NOTES[which]),
-        *(
-            row(f"16-vs-inline-{name}-{which}", "Sec. VI-B",
-                f"{which}, 16 GPUs, {name}: FinePack over peer-to-peer stores, x",
-                simulated=of(results[name]), note=NOTES[which])
-            for name in results
-            if name in ALONE
-        ),
-    ]  # fmt: skip
-
-
-def _twice(sixteen: Mapping[str, Results]) -> list[Row]:
-    which = "twice-the-size"
-    text = f"{which}: infinite bandwidth over one GPU, x"
-    note = NOTES[which]
-    return [
-        row(f"opportunity-{which}", "Fig. 9", text, 3.4,
-            simulated=mean(sixteen, lambda r: r.speedup(TWICE)), note=note),
-        *(
-            row(f"opportunity-{name}-{which}", "Fig. 9",
-                f"{which}, {name}: infinite bandwidth over one GPU, x",
-                simulated=r.speedup(TWICE), note=note)
-            for name, r in sixteen.items()
-        ),
-    ]  # fmt: skip
+        *rows,
+        stores.over_all(large, lane, NOTES[lane]),
+        *(stores.of_one(name, r, lane, NOTES[lane]) for name, r in large.items() if name in ALONE),
+        bound.over_all(sixteen, twice, NOTES[twice]),  # which measures `TWICE`
+        *(bound.of_one(name, r, twice, NOTES[twice]) for name, r in sixteen.items()),
+    ]

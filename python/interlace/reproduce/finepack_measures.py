@@ -35,6 +35,11 @@ def mean(results: Mapping[str, Results], of: Measure) -> float | None:
     return geometric_mean(of(r) for r in results.values())
 
 
+def speedup(gpus: int, mechanism: str) -> Measure:
+    """How much faster a mechanism is than the single GPU."""
+    return lambda r: r.speedup(Case(gpus, mechanism))
+
+
 def gain(gpus: int, mechanism: str, over: str) -> Measure:
     """How much faster a mechanism is than another."""
     return lambda r: r.time(Case(gpus, over)) / r.time(Case(gpus, mechanism))

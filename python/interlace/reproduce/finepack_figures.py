@@ -1,0 +1,100 @@
+"""FinePack's figures that more than one row shows: of all programs, of one, and in experiments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from interlace.mechanisms import BASELINE, BOUND
+from interlace.reproduce.finepack_measures import (
+    COMBINED,
+    CONFIGURED,
+    FINEPACK,
+    FOUR,
+    GPS,
+    STORES,
+    Measure,
+    fewer,
+    gain,
+    mean,
+    packed,
+    small_share,
+    speedup,
+)
+from interlace.reproduce.rows import Row, row
+from interlace.reproduce.runs import Results
+
+
+class Figure(NamedTuple):
+    """What is read off each program, and what the paper says of all of them together."""
+
+    key: str
+    figure: str  # of the paper
+    quantity: str  # with its unit
+    published: float | None
+    of: Measure  # of a program
+    note: str = ""
+    average: bool = False  # arithmetic; else the geometric mean
+    on: str = ""  # where that is not the paper's four GPUs
+
+    def over_all(self, results: Mapping[str, Results], varied: str = "", note: str = "") -> Row:
+        """The mean over the programs; `varied` names an experiment, and `note` says what it is."""
+        if self.average:
+            quantity = f"{self.quantity}, average"
+            ours: float | None = sum(self.of(r) for r in results.values()) / len(results)
+        else:
+            quantity, ours = self.quantity, mean(results, self.of)
+        key, text = _joined("-", self.key, varied), _joined(", ", varied, self.on)
+        return row(key, self.figure, _joined(": ", text, quantity), self.published,
+                   simulated=ours, note=note or self.note)  # fmt: skip
+
+    def of_one(self, name: str, results: Results, varied: str = "", note: str = "") -> Row:
+        """A program by itself, of which the paper has no number."""
+        key, text = _joined("-", self.key, name, varied), _joined(", ", varied, self.on, name)
+        return row(key, self.figure, f"{text}: {self.quantity}", simulated=self.of(results),
+                   note=note)  # fmt: skip
+
+
+def _joined(by: str, *words: str) -> str:
+    return by.join(word for word in words if word)
+
+
+_ALL = (
+    Figure("stores-under-32B", "Fig. 4", "stores of less than 32 B, part of all", 0.63,
+           small_share, average=True),
+    Figure("vs-one-gpu", "Fig. 9", "FinePack over one GPU, x", 2.4, speedup(FOUR, FINEPACK)),
+    Figure("opportunity", "Fig. 9", "infinite bandwidth over one GPU, x", 3.4,
+           speedup(FOUR, BOUND)),
+    Figure("captured", "Fig. 9", "part of the opportunity that FinePack captures", 0.71,
+           gain(FOUR, FINEPACK, BOUND)),
+    Figure("vs-inline", "Fig. 9", "FinePack over peer-to-peer stores, x", 3.0,
+           gain(FOUR, FINEPACK, STORES)),
+    Figure("vs-bulk-copy", "Fig. 9", "FinePack over bulk DMA, x", 1.4,
+           gain(FOUR, FINEPACK, BASELINE)),
+    Figure("bulk-copy-vs-inline", "Fig. 9", "bulk DMA over peer-to-peer stores, x", 2.1,
+           gain(FOUR, BASELINE, STORES)),
+    Figure("bytes-vs-inline", "Fig. 10", "bytes of peer-to-peer stores over FinePack's, x", 2.7,
+           fewer(STORES), "the paper's abstract says 3, its text 2.7"),
+    Figure("bytes-vs-bulk-copy", "Fig. 10", "bytes of bulk DMA over FinePack's, x", 1.3,
+           fewer(BASELINE)),
+    Figure("bytes-vs-write-combining", "Fig. 10", "bytes of write combining over FinePack's, x",
+           1 / (1 - 0.24), fewer(COMBINED),
+           'the paper: "a 24% reduction of data on the wire versus write combining alone"'),
+    Figure("stores-per-packet", "Fig. 11", "stores in a packet", 42, packed, average=True),
+    Figure("vs-gps", "Sec. VI-B", "FinePack over GPS, x", 1 / 1.178, gain(FOUR, FINEPACK, GPS),
+           'the paper: "17.8% slower"'),
+    Figure("bytes-vs-gps", "Sec. VI-B", "bytes of GPS over FinePack's, x", None, fewer(GPS)),
+    Figure("vs-config-packet", "Sec. VI-B", "bytes with configuration packets over FinePack's, x",
+           1.18, fewer(CONFIGURED),
+           'the paper, by analysis: "approximately 18% less efficient" for packets of 32 to '
+           "64 stores"),
+    Figure("16-vs-inline", "Sec. VI-B", "FinePack over peer-to-peer stores, x", 3.0,
+           gain(16, FINEPACK, STORES), on="16 GPUs"),
+    Figure("16-vs-bulk-copy", "Sec. VI-B", "FinePack over bulk DMA, x", 1.9,
+           gain(16, FINEPACK, BASELINE), on="16 GPUs"),
+    Figure("16-vs-one-gpu", "Sec. VI-B", "FinePack over one GPU, x", None,
+           speedup(16, FINEPACK), on="16 GPUs"),
+    Figure("16-opportunity", "Sec. VI-B", "infinite bandwidth over one GPU, x", None,
+           speedup(16, BOUND), on="16 GPUs"),
+)  # fmt: skip
+FIGURES = {one.key: one for one in _ALL}
