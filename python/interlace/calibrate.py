@@ -22,7 +22,7 @@ from interlace.machines import Machine, load_machine, to_core
 from interlace.mechanisms import BASELINE
 from interlace.nodes import in_processes, load_core, real_node
 from interlace.progress import progress
-from interlace.results import json_text, provenance
+from interlace.results import Head, json_text, provenance
 from interlace.shared_options import Jobs, ResultsFile, simulations_at_a_time
 from interlace.workloads import Case, RunFailure, core_errors
 
@@ -85,14 +85,9 @@ class Family(msgspec.Struct):
     worst_row: str
 
 
-class Results(msgspec.Struct):
+class Results(Head, frozen=True):
     """A file of results."""
 
-    format: int
-    command: str
-    version: str
-    commit: str | None
-    date: str
     machine: str
     measured: dict[str, str]  # where the measured column comes from
     families: list[Family]

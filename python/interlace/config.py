@@ -17,7 +17,7 @@ from interlace.errors import UserError
 from interlace.files import check_writable, show_and_write
 from interlace.installation import installed
 from interlace.nodes import load_core
-from interlace.results import json_text, provenance
+from interlace.results import Head, json_text, provenance
 from interlace.shared_options import ResultsFile
 from interlace.workloads import core_errors
 
@@ -132,14 +132,9 @@ class Setting(msgspec.Struct, frozen=True):
     meaning: str
 
 
-class Settings(msgspec.Struct, frozen=True):
+class Settings(Head, frozen=True):
     """The file."""
 
-    format: int
-    command: str
-    version: str
-    commit: str | None
-    date: str
     variables: list[Setting]
 
 

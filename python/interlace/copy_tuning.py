@@ -24,13 +24,13 @@ from interlace.nodes import CudaNode, load_core, real_node
 from interlace.options import whole
 from interlace.profiles import Machine
 from interlace.progress import Steps, progress
-from interlace.results import json_text, provenance
+from interlace.results import Head, json_text, provenance
 from interlace.shared_options import count_option
 from interlace.tuning import Candidate, Round, Search, Tried, tune_in_rounds
 from interlace.turns import turn
 from interlace.workloads import RunFailure, core_errors
 
-KIND, FORMAT = "interlace copy profile", 1
+FORMAT = 1  # of a copy profile
 DIRECT = "direct"
 EXECUTORS = ("streams", "graphs")
 # By direction: the message that stands for it, and the kinds of places that may relay it.
@@ -69,15 +69,9 @@ class Direction(msgspec.Struct, frozen=True):
     measured: list[Measured]
 
 
-class CopyProfile(msgspec.Struct, frozen=True):
+class CopyProfile(Head, frozen=True, tag_field="kind", tag="interlace copy profile"):
     """The file."""
 
-    kind: str
-    format: int
-    command: str
-    version: str
-    commit: str | None
-    date: str
     machine: Machine
     warmup: int
     repeats: int
@@ -314,7 +308,6 @@ def tune_copy_command(
                 searches.append((size, search))
             found[name] = direction_of(searches)
     profile = CopyProfile(
-        kind=KIND,
         format=FORMAT,
         **provenance(),
         machine=machine,

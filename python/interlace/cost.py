@@ -20,7 +20,7 @@ from interlace.errors import UserError
 from interlace.files import check_writable, show_and_write
 from interlace.machines import MAX_GPUS, DualOpt, Gpu, Machine, load_machine
 from interlace.options import whole
-from interlace.results import json_text, provenance
+from interlace.results import Head, json_text, provenance
 from interlace.table import Column, print_table
 
 FORMAT = 1
@@ -102,14 +102,9 @@ NEEDS = (
 )
 
 
-class Cost(msgspec.Struct, frozen=True):
+class Cost(Head, frozen=True):
     """The file of `interlace cost --json`."""
 
-    format: int
-    command: str
-    version: str
-    commit: str | None
-    date: str
     machine: str
     gpus: int
     parts: list[Part]

@@ -26,7 +26,7 @@ from interlace.nodes import CudaNode, load_core, real_node
 from interlace.options import whole, whole_numbers
 from interlace.progress import progress
 from interlace.reproduce.rows import geometric_mean
-from interlace.results import json_text, provenance
+from interlace.results import Head, json_text, provenance
 from interlace.turns import turn
 from interlace.workloads import RunFailure
 
@@ -172,14 +172,9 @@ class Measured(msgspec.Struct, frozen=True):
     max_error: float
 
 
-class Locality(msgspec.Struct, frozen=True):
+class Locality(Head, frozen=True):
     """The file of `interlace locality --json`."""
 
-    format: int
-    command: str
-    version: str
-    commit: str | None
-    date: str
     machine: str
     pages: str | None  # None: each array's own
     blocks: str

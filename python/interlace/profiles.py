@@ -18,6 +18,7 @@ import msgspec
 from interlace.errors import UserError
 from interlace.mechanisms import ELEMENT_BYTES, MECHANISMS, Config, label
 from interlace.nodes import Node
+from interlace.results import Head
 from interlace.tuning import Search, Tried
 from interlace.workloads import Workload
 
@@ -128,15 +129,9 @@ class Picked(msgspec.Struct, frozen=True):
         return label(self.mechanism, self.config)
 
 
-class Profile(msgspec.Struct, frozen=True):
+class Profile(Head, frozen=True, tag_field="kind", tag=KIND):
     """The file."""
 
-    kind: str
-    format: int
-    command: str
-    version: str
-    commit: str | None
-    date: str
     machine: Machine
     workload: Subject
     iterations: int

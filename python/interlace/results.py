@@ -26,6 +26,16 @@ FORMAT = 1  # of the file of results
 BENCHMARK_FORMAT = 1  # of a benchmark's
 
 
+class Head(msgspec.Struct, frozen=True):
+    """What a file of results begins with: its layout, and what made it and when (`provenance`)."""
+
+    format: int
+    command: str
+    version: str
+    commit: str | None
+    date: str
+
+
 class WireRow(msgspec.Struct, frozen=True):
     """Bytes on the wires, of all devices in all iterations; None where unknown."""
 
@@ -95,14 +105,9 @@ class Row(msgspec.Struct, frozen=True):
     limit: Limit | UnsetType = UNSET  # of one GPU, measured
 
 
-class Study(msgspec.Struct, frozen=True):
+class Study(Head, frozen=True):
     """A file of results."""
 
-    format: int
-    command: str
-    version: str
-    commit: str | None
-    date: str
     driver: str | None
     machine: dict[str, Any]
     data: dict[str, Any]
@@ -133,8 +138,8 @@ def without_inside(study: Study) -> Study:
     )
 
 
-class BenchmarkFile(msgspec.Struct):
-    """The head of a benchmark's file of results on real GPUs; what it measured stands behind."""
+class BenchmarkHead(msgspec.Struct):
+    """What a benchmark's file of results begins with: as any, and which benchmark it is."""
 
     format: int
     benchmark: str
@@ -142,6 +147,11 @@ class BenchmarkFile(msgspec.Struct):
     version: str
     commit: str | None
     date: str
+
+
+class BenchmarkFile(BenchmarkHead):
+    """The head of a benchmark's file of results on real GPUs; what it measured stands behind."""
+
     driver: str | None
     machine: dict[str, Any]
 

@@ -41,7 +41,7 @@ from interlace.reproduce.finepack_inputs import (
     SUBSCRIBE,
     Sizes,
 )
-from interlace.results import json_text, provenance
+from interlace.results import BenchmarkHead, json_text, provenance
 from interlace.shared_options import ResultsFile, count_option
 from interlace.workloads import Als, Case, Inputs, Outcome, Workload, core_errors
 
@@ -91,15 +91,9 @@ class Stores(msgspec.Struct):
     remote_transactions_per_s: float
 
 
-class Results(msgspec.Struct):
+class Results(BenchmarkHead):
     """A file of results."""
 
-    format: int
-    benchmark: str
-    command: str
-    version: str
-    commit: str | None
-    date: str
     machine: str
     gpus: int
     mechanism: str

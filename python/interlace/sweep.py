@@ -28,7 +28,7 @@ from interlace.evaluation import Plan
 from interlace.failures import failure_ends
 from interlace.mechanisms import BOUND, Config, label
 from interlace.progress import progress
-from interlace.results import WireRow, json_text, provenance
+from interlace.results import Head, WireRow, json_text, provenance
 from interlace.shared_options import Jobs, ResultsFile, simulations_at_a_time
 from interlace.sweep_file import KIND, Run, SweepFile, opened, run_key
 from interlace.workloads import WORKLOADS, Outcome, RunFailure, Workload
@@ -59,15 +59,9 @@ class SweepRow(msgspec.Struct, frozen=True):
     cpu_s: float
 
 
-class SweepResult(msgspec.Struct, frozen=True):
+class SweepResult(Head, frozen=True, tag_field="kind", tag="interlace sweep"):
     """A file of results."""
 
-    kind: str
-    format: int
-    command: str
-    version: str
-    commit: str | None
-    date: str
     title: str
     machine: str
     workload: str
@@ -404,7 +398,6 @@ def _run(
             )
         raise
     return SweepResult(
-        kind="interlace sweep",
         format=FORMAT,
         **provenance(),
         title=space.title,

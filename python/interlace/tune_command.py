@@ -192,7 +192,6 @@ def _profile(
 ) -> Profile:
     control = None if search.best_control is None else search.candidates[search.best_control]
     return Profile(
-        kind=profiles.KIND,
         format=profiles.FORMAT,
         **provenance(),
         machine=Machine.of(node),
