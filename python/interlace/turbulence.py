@@ -30,11 +30,6 @@ class Start:
     viscosity: float
     step: float  # in time
 
-    @property
-    def plane(self) -> int:
-        """Numbers of a ky."""
-        return int(self.velocity[0].size)
-
 
 def generate(side: int, seed: int = 1) -> Start:
     """A random, divergence-free velocity of root mean square 1 in each direction.

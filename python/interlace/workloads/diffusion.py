@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from interlace.errors import UserError
-from interlace.mechanisms import ELEMENT_BYTES, RANGE_COLLECTIVES
-from interlace.workloads.base import Case, Inputs, Reference, Workload
-from interlace.workloads.slabs import cut_planes, with_halo
+from interlace.workloads.base import Inputs, Reference
+from interlace.workloads.slabs import Slabs
 
 if TYPE_CHECKING:
     from interlace.diffusion import Start
@@ -24,7 +22,7 @@ STAGES = 3
 ROUNDINGS_OF_A_DIMENSION = {"heat": 8, "burgers": 30}
 
 
-class Diffusion(Workload):
+class Diffusion(Slabs):
     """The heat equation and the inviscid Burgers' equation on a grid, float32."""
 
     name = "diffusion"
@@ -38,7 +36,8 @@ class Diffusion(Workload):
     def __init__(self, start: Start, source: str, inputs: Inputs) -> None:
         planes, rows, columns = start.values.shape
         self.shape = f"{planes} x {columns}" if rows == 1 else f"{planes} x {rows} x {columns}"
-        super().__init__(f"{start.equation}-{self.shape.replace(' ', '')}", source, inputs)
+        name = f"{start.equation}-{self.shape.replace(' ', '')}"
+        super().__init__(name, source, inputs, start.values, start.halo)
         self.start = start
 
     @classmethod
@@ -55,10 +54,7 @@ class Diffusion(Workload):
             )
         if equation not in diffusion.EQUATIONS:
             raise UserError(f"--equation {equation}: give heat or burgers")
-        if inputs.seed is not None and inputs.seed < 0:
-            raise UserError(f"--seed {inputs.seed}: give a number of at least 0")
-        reason = "is not for diffusion, which makes a fixed number of steps; give --iterations"
-        inputs.refuse(("tolerance",), reason)
+        super().check_data(inputs)
 
     @staticmethod
     def _asked(inputs: Inputs) -> tuple[int, int, str]:
@@ -88,22 +84,8 @@ class Diffusion(Workload):
             "largest": self.start.speed,
         }
 
-    def boundaries(self, gpus: int) -> Sequence[int]:
-        return cut_planes(len(self.start.values), self.start.plane, gpus)
-
-    def largest_part(self, gpus: int) -> int:
-        # The two halos of a part go to different GPUs.
-        return min(super().largest_part(gpus), ELEMENT_BYTES * self.start.halo)
-
-    @property
-    def collectives(self) -> tuple[str, ...]:
-        return RANGE_COLLECTIVES
-
     def arguments(self) -> tuple[Any, ...]:
         return self.start.values, self.start.equation, self.start.rate, self.start.speed
-
-    def held(self, case: Case, device: int) -> slice:
-        return with_halo(self.boundaries(case.gpus), device, self.start.halo)
 
     def reference(self, iterations: int) -> Reference:
         import numpy as np

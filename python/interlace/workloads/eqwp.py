@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from interlace.errors import UserError
-from interlace.mechanisms import ELEMENT_BYTES, RANGE_COLLECTIVES
-from interlace.workloads.base import Case, Inputs, Reference, Workload
-from interlace.workloads.slabs import cut_planes, with_halo
+from interlace.workloads.base import Inputs, Reference
+from interlace.workloads.slabs import Slabs
 
 if TYPE_CHECKING:
     from interlace.elastic import Start
@@ -21,7 +19,7 @@ EPOCHS = 2  # of a step: stresses, velocities
 ROUNDINGS = 24  # of a value in an epoch: three differences of seven, a sum, a factor, adding it
 
 
-class Eqwp(Workload):
+class Eqwp(Slabs):
     """Propagation of seismic waves in an elastic, layered medium, float32."""
 
     name = "eqwp"
@@ -34,8 +32,8 @@ class Eqwp(Workload):
     default_iterations = 5
 
     def __init__(self, start: Start, source: str, inputs: Inputs) -> None:
-        side = len(start.velocity)
-        super().__init__(f"elastic-{side}", source, inputs)
+        name = f"elastic-{len(start.velocity)}"
+        super().__init__(name, source, inputs, start.velocity, start.halo)
         self.start = start
 
     @classmethod
@@ -45,10 +43,7 @@ class Eqwp(Workload):
         most = math.floor((elastic.MOST_VALUES / elastic.COMPONENTS) ** (1 / 3))
         if inputs.size is not None and not 4 <= inputs.size <= most:
             raise UserError(f"--size {inputs.size}: give a number from 4 to {most}")
-        if inputs.seed is not None and inputs.seed < 0:
-            raise UserError(f"--seed {inputs.seed}: give a number of at least 0")
-        reason = "is not for eqwp, which makes a fixed number of steps; give --iterations"
-        inputs.refuse(("tolerance",), reason)
+        super().check_data(inputs)
 
     @classmethod
     def load(cls, inputs: Inputs, cuda: Any | None) -> Self:  # noqa: ARG003
@@ -66,25 +61,11 @@ class Eqwp(Workload):
     def parameters(self) -> dict[str, Any]:
         return {"points": len(self.start.velocity) ** 3}
 
-    def boundaries(self, gpus: int) -> Sequence[int]:
-        return cut_planes(len(self.start.velocity), self.start.plane, gpus)
-
-    def largest_part(self, gpus: int) -> int:
-        # The two halos of a part go to different GPUs.
-        return min(super().largest_part(gpus), ELEMENT_BYTES * self.start.halo)
-
-    @property
-    def collectives(self) -> tuple[str, ...]:
-        return RANGE_COLLECTIVES
-
     def arguments(self) -> tuple[Any, ...]:
         # A plane's components one behind the other are a plane of three times the rows.
         planes, components, rows, columns = self.start.velocity.shape
         flat = self.start.velocity.reshape(planes, components * rows, columns)
         return flat, self.start.medium, self.kernel
-
-    def held(self, case: Case, device: int) -> slice:
-        return with_halo(self.boundaries(case.gpus), device, self.start.halo)
 
     def reference(self, iterations: int) -> Reference:
         import numpy as np

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from interlace.errors import UserError
-from interlace.mechanisms import RANGE_COLLECTIVES
-from interlace.workloads.base import Case, Inputs, Reference, Workload
-from interlace.workloads.slabs import cut_planes, with_halo
+from interlace.workloads.base import Inputs, Reference
+from interlace.workloads.slabs import Slabs
 
 if TYPE_CHECKING:
     from interlace.turbulence import Start
@@ -22,7 +20,7 @@ FIELDS = 6  # of the larger transpose
 STAGES = 2
 
 
-class Hit(Workload):
+class Hit(Slabs):
     """Homogeneous isotropic turbulence in a periodic box, pseudo-spectral, float32."""
 
     name = "hit"
@@ -35,7 +33,7 @@ class Hit(Workload):
     default_iterations = 5
 
     def __init__(self, start: Start, source: str, inputs: Inputs) -> None:
-        super().__init__(f"turbulence-{start.side}", source, inputs)
+        super().__init__(f"turbulence-{start.side}", source, inputs, start.velocity, halo=0)
         self.start = start
         self.energy: float | None = None  # of the reference, once there is one
 
@@ -46,10 +44,7 @@ class Hit(Workload):
         size = DEFAULT_SIZE if inputs.size is None else inputs.size
         if not 4 <= size <= MOST_SIDE or size % 2 != 0:
             raise UserError(f"--size {size}: give an even number from 4 to {MOST_SIDE}")
-        if inputs.seed is not None and inputs.seed < 0:
-            raise UserError(f"--seed {inputs.seed}: give a number of at least 0")
-        reason = "is not for hit, which makes a fixed number of steps; give --iterations"
-        inputs.refuse(("tolerance",), reason)
+        super().check_data(inputs)
 
     @classmethod
     def load(cls, inputs: Inputs, cuda: Any | None) -> Self:  # noqa: ARG003
@@ -75,25 +70,15 @@ class Hit(Workload):
             "energy": self.energy,
         }
 
-    def boundaries(self, gpus: int) -> Sequence[int]:
-        return cut_planes(self.start.side, self.start.plane, gpus)
-
     def largest_part(self, gpus: int) -> int:
         # Of a transpose, each other GPU gets a block of its own.
         planes = -(-self.start.side // gpus)
         return COMPLEX_BYTES * FIELDS * planes * planes * (self.start.side // 2 + 1)
 
-    @property
-    def collectives(self) -> tuple[str, ...]:
-        return RANGE_COLLECTIVES
-
     def arguments(self) -> tuple[Any, ...]:
         # A ky's components and kz one behind the other, and its complex numbers as two.
         flat = self.start.velocity.reshape(self.start.side, 3 * self.start.side, -1)
         return flat, self.start.viscosity, self.start.step, self.kernel
-
-    def held(self, case: Case, device: int) -> slice:
-        return with_halo(self.boundaries(case.gpus), device, 0)
 
     def reference(self, iterations: int) -> Reference:
         import numpy as np

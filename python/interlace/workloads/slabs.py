@@ -3,6 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from interlace.errors import UserError
+from interlace.mechanisms import ELEMENT_BYTES, RANGE_COLLECTIVES
+from interlace.workloads.base import Case, Inputs, Workload
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 def cut_planes(planes: int, values: int, gpus: int) -> Sequence[int]:
@@ -10,8 +18,36 @@ def cut_planes(planes: int, values: int, gpus: int) -> Sequence[int]:
     return [planes * gpu // gpus * values for gpu in range(gpus + 1)]
 
 
-def with_halo(cut: Sequence[int], device: int, halo: int) -> slice:
-    """A device's part and so many values beside it; nothing for a device without a part."""
-    if cut[device] == cut[device + 1]:
-        return slice(0, 0)
-    return slice(max(0, cut[device] - halo), min(cut[-1], cut[device + 1] + halo))
+class Slabs(Workload):
+    """A fixed number of steps on a generated grid, of which a device has its planes and a halo."""
+
+    def __init__(
+        self, data_name: str, source: str, inputs: Inputs, grid: NDArray[Any], halo: int
+    ) -> None:
+        super().__init__(data_name, source, inputs)
+        self.planes, self.plane = len(grid), int(grid[0].size)
+        self.halo = halo  # values that a part needs beside it
+
+    @classmethod
+    def check_data(cls, inputs: Inputs) -> None:
+        if inputs.seed is not None and inputs.seed < 0:
+            raise UserError(f"--seed {inputs.seed}: give a number of at least 0")
+        reason = f"is not for {cls.name}, which makes a fixed number of steps; give --iterations"
+        inputs.refuse(("tolerance",), reason)
+
+    def boundaries(self, gpus: int) -> Sequence[int]:
+        return cut_planes(self.planes, self.plane, gpus)
+
+    def largest_part(self, gpus: int) -> int:
+        # The two halos of a part go to different GPUs.
+        return min(super().largest_part(gpus), ELEMENT_BYTES * self.halo)
+
+    @property
+    def collectives(self) -> tuple[str, ...]:
+        return RANGE_COLLECTIVES
+
+    def held(self, case: Case, device: int) -> slice:
+        cut = self.boundaries(case.gpus)
+        if cut[device] == cut[device + 1]:
+            return slice(0, 0)
+        return slice(max(0, cut[device] - self.halo), min(cut[-1], cut[device + 1] + self.halo))
