@@ -1,11 +1,11 @@
-"""The graphs of the workloads that take one: what may be asked for, and R-MAT on either node."""
+"""The workloads that take a graph: what may be asked for, R-MAT on either node, its parts."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from interlace.errors import UserError
-from interlace.workloads.base import Inputs, core_errors, option_of
+from interlace.workloads.base import Case, Inputs, Workload, core_errors, option_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 # Fields of Inputs that name a model of interlace.graph_models, and all that say which graph.
 MODELS = ("cage", "crawl", "rgg")
 GRAPHS = ("data", "rmat", *MODELS)
+GRAPH_OPTIONS = ("data", "rmat", "edge_factor", *MODELS, "seed")  # of every `GraphWorkload`
 
 
 def check_one(inputs: Inputs, names: tuple[str, ...]) -> str | None:
@@ -39,21 +40,6 @@ def check_model(inputs: Inputs) -> None:
             raise UserError(
                 f"{option_of(name)} {size}: give a number from {LEAST_ROWS} to {MOST_ROWS}"
             )
-
-
-def check_graph(workload: str, inputs: Inputs) -> None:
-    """Raise UserError unless the inputs say which graph."""
-    given = check_one(inputs, GRAPHS)
-    if given is None:
-        raise UserError(
-            f"{workload} needs a graph; give --data FILE, or --rmat SCALE, --cage ROWS, "
-            "--crawl PAGES or --rgg VERTICES to generate one"
-        )
-    if given != "rmat":
-        inputs.refuse(("edge_factor",), f"is for --rmat; leave it out with {option_of(given)}")
-    if inputs.rmat is not None and not 1 <= inputs.rmat <= 32:
-        raise UserError(f"--rmat {inputs.rmat}: give a scale from 1 to 32")
-    check_model(inputs)
 
 
 def model_graph(inputs: Inputs) -> tuple[Graph, str, str] | None:
@@ -94,17 +80,53 @@ def generated_graph(inputs: Inputs, cuda: Any | None) -> tuple[Graph, str, str]:
     return graphs.Graph(name, 1 << inputs.rmat, offsets, columns, out_degree), name, source
 
 
-def needed_rows(
-    offsets: NDArray[np.int64],
-    columns: NDArray[np.uint32],
-    cut: Sequence[int],
-    device: int,
-) -> NDArray[np.intp]:
-    """The rows whose values a device has that is sent what it reads: its own, and their columns."""
-    import numpy as np
+class GraphWorkload(Workload):
+    """A workload whose rows, each a vertex with its neighbours, are cut over the GPUs."""
 
-    begin, end = cut[device], cut[device + 1]
-    held = np.zeros(len(offsets) - 1, dtype=bool)
-    held[begin:end] = True
-    held[columns[offsets[begin] : offsets[end]]] = True
-    return np.flatnonzero(held)
+    element = "vertex"
+    kernels = ("balanced", "warp-per-row")
+
+    def __init__(self, graph: Graph, data_name: str, source: str, inputs: Inputs) -> None:
+        super().__init__(data_name, source, inputs)
+        self.graph = graph
+
+    @classmethod
+    def check_data(cls, inputs: Inputs) -> None:
+        given = check_one(inputs, GRAPHS)
+        if given is None:
+            raise UserError(
+                f"{cls.name} needs a graph; give --data FILE, or --rmat SCALE, --cage ROWS, "
+                "--crawl PAGES or --rgg VERTICES to generate one"
+            )
+        if given != "rmat":
+            inputs.refuse(("edge_factor",), f"is for --rmat; leave it out with {option_of(given)}")
+        if inputs.rmat is not None and not 1 <= inputs.rmat <= 32:
+            raise UserError(f"--rmat {inputs.rmat}: give a scale from 1 to 32")
+        check_model(inputs)
+
+    def boundaries(self, gpus: int) -> Sequence[int]:
+        from interlace.graphs import partition, partition_by_edges
+
+        # What goes to its readers alone is less than `partition` weighs.
+        cut = partition if self.subscribe == "all" else partition_by_edges
+        return cut(self.graph.offsets, gpus)
+
+    def rows_of_columns(self) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
+        """The offsets of rows and their columns, as the compiled modules take them."""
+        import numpy as np
+
+        offsets = np.ascontiguousarray(self.graph.offsets).astype(np.uint64, copy=False)
+        return offsets, np.ascontiguousarray(self.graph.columns)
+
+    def held(self, case: Case, device: int) -> slice | NDArray[np.intp]:
+        import numpy as np
+
+        if self.subscribe == "all":
+            return super().held(case, device)
+        # What it computes, and what it reads for that.
+        begin, end = self.boundaries(case.gpus)[device : device + 2]
+        offsets, columns = self.graph.offsets, self.graph.columns
+        held = np.zeros(self.graph.rows, dtype=bool)
+        held[begin:end] = True
+        held[columns[offsets[begin] : offsets[end]]] = True
+        return np.flatnonzero(held)

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from interlace.errors import UserError
-from interlace.workloads.base import Case, Inputs, Reference, Workload
-from interlace.workloads.graph_data import check_graph, generated_graph, needed_rows
+from interlace.workloads.base import Inputs, Reference
+from interlace.workloads.graph_data import GRAPH_OPTIONS, GraphWorkload, generated_graph
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from interlace.graphs import Graph
 
 # The largest relative error of a rank. float32 rounds by 6e-8 (2**-24). A row is summed by at most
@@ -24,37 +20,23 @@ if TYPE_CHECKING:
 MAX_RELATIVE_ERROR = 1e-5
 
 
-class Pagerank(Workload):
+class Pagerank(GraphWorkload):
     """PageRank by pull over a directed graph, float32."""
 
     name = "pagerank"
     summary = "PageRank by pull; --data FILE (.mtx, .txt, .el, .edges, .tsv, .gz) or --rmat SCALE"
-    options = (
-        "data",
-        "rmat",
-        "edge_factor",
-        "cage",
-        "crawl",
-        "rgg",
-        "seed",
-        "damping",
-        "kernel",
-        "subscribe",
-    )
+    options = (*GRAPH_OPTIONS, "damping", "kernel", "subscribe")
     function = "run_pagerank"
     values_are = "ranks"
-    element = "vertex"
-    kernels = ("balanced", "warp-per-row")
     largest_tolerance = 1  # ranks sum to 1
 
     def __init__(self, graph: Graph, data_name: str, source: str, inputs: Inputs) -> None:
-        super().__init__(data_name, source, inputs)
-        self.graph = graph
+        super().__init__(graph, data_name, source, inputs)
         self.damping = 0.85 if inputs.damping is None else inputs.damping
 
     @classmethod
     def check_data(cls, inputs: Inputs) -> None:
-        check_graph(cls.name, inputs)
+        super().check_data(inputs)
         if inputs.data is not None:
             inputs.refuse(("seed",), "is for generated graphs; leave it out with --data")
         if inputs.cage is not None:
@@ -84,30 +66,15 @@ class Pagerank(Workload):
             "subscribers": self.subscribers,
         }
 
-    def boundaries(self, gpus: int) -> Sequence[int]:
-        from interlace.graphs import partition, partition_by_edges
-
-        # What goes to its readers alone is less than `partition` weighs.
-        cut = partition if self.subscribe == "all" else partition_by_edges
-        return cut(self.graph.offsets, gpus)
-
     def arguments(self) -> tuple[Any, ...]:
         import numpy as np
 
         return (
-            np.ascontiguousarray(self.graph.offsets).astype(np.uint64, copy=False),
-            np.ascontiguousarray(self.graph.columns),
+            *self.rows_of_columns(),
             np.ascontiguousarray(self.graph.out_degree),
             self.damping,
             self.kernel,
             self.subscribe,
-        )
-
-    def held(self, case: Case, device: int) -> slice | NDArray[np.intp]:
-        if self.subscribe == "all":
-            return super().held(case, device)
-        return needed_rows(
-            self.graph.offsets, self.graph.columns, self.boundaries(case.gpus), device
         )
 
     def reference(self, iterations: int) -> Reference:

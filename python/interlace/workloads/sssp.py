@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from interlace.errors import UserError
-from interlace.workloads.base import MAX_ITERATIONS, Case, Inputs, Reference, Workload
-from interlace.workloads.graph_data import check_graph, generated_graph, needed_rows
+from interlace.workloads.base import MAX_ITERATIONS, Inputs, Reference
+from interlace.workloads.graph_data import GRAPH_OPTIONS, GraphWorkload, generated_graph
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,27 +20,14 @@ FLOAT32_ROUNDING = 2.0**-24
 NONE_CHANGED = 0.5
 
 
-class Sssp(Workload):
+class Sssp(GraphWorkload):
     """Single-source shortest paths by Bellman-Ford in pull form, float32."""
 
     name = "sssp"
     summary = "shortest paths; --data FILE (as pagerank's; weights are its values) or --rmat SCALE"
-    options = (
-        "data",
-        "rmat",
-        "edge_factor",
-        "cage",
-        "crawl",
-        "rgg",
-        "seed",
-        "source",
-        "kernel",
-        "subscribe",
-    )
+    options = (*GRAPH_OPTIONS, "source", "kernel", "subscribe")
     function = "run_sssp"
     values_are = "distances"
-    element = "vertex"
-    kernels = ("balanced", "warp-per-row")
 
     def __init__(
         self,
@@ -51,8 +37,7 @@ class Sssp(Workload):
         source: str,
         inputs: Inputs,
     ) -> None:
-        super().__init__(data_name, source, inputs)
-        self.graph = graph
+        super().__init__(graph, data_name, source, inputs)
         self.weights = weights
         if inputs.source is not None and not 0 <= inputs.source < graph.rows:
             raise UserError(
@@ -67,7 +52,7 @@ class Sssp(Workload):
 
     @classmethod
     def check_data(cls, inputs: Inputs) -> None:
-        check_graph(cls.name, inputs)
+        super().check_data(inputs)
         if inputs.seed is not None and inputs.seed < 0:
             raise UserError(f"--seed {inputs.seed}: give a number of at least 0")
         inputs.refuse(
@@ -105,30 +90,15 @@ class Sssp(Workload):
             "subscribers": self.subscribers,
         }
 
-    def boundaries(self, gpus: int) -> Sequence[int]:
-        from interlace.graphs import partition, partition_by_edges
-
-        # What goes to its readers alone is less than `partition` weighs.
-        cut = partition if self.subscribe == "all" else partition_by_edges
-        return cut(self.graph.offsets, gpus)
-
     def arguments(self) -> tuple[Any, ...]:
         import numpy as np
 
         return (
-            np.ascontiguousarray(self.graph.offsets).astype(np.uint64, copy=False),
-            np.ascontiguousarray(self.graph.columns),
+            *self.rows_of_columns(),
             np.ascontiguousarray(self.weights),
             self.start,
             self.kernel,
             self.subscribe,
-        )
-
-    def held(self, case: Case, device: int) -> slice | NDArray[np.intp]:
-        if self.subscribe == "all":
-            return super().held(case, device)
-        return needed_rows(
-            self.graph.offsets, self.graph.columns, self.boundaries(case.gpus), device
         )
 
     def limits(self) -> tuple[int, float]:
