@@ -90,11 +90,6 @@ def work_of(launches: Iterable[Mapping[str, Any]], cache_bytes: int) -> dict[str
     return found
 
 
-def works_after(two: Works, three: Works, more: int) -> dict[str, Work]:
-    """The work of longer runs from short ones, of which the second has an iteration more."""
-    return {name: work.after(two.get(name, Work()), more) for name, work in three.items()}
-
-
 class KernelLimit(msgspec.Struct, frozen=True):
     """What all launches of a kernel, or calls of a library, have to move and to compute."""
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 from interlace.errors import UserError
 from interlace.inside import Inside, inside_of
-from interlace.limits import Work, work_of, works_after
+from interlace.limits import Work, work_of
 from interlace.mechanisms import (
     COLLECTIVES,
     ELEMENT_BYTES,
@@ -71,6 +71,20 @@ class Counted(NamedTuple):
 
     wire: Wire
     work: dict[str, Work]  # by the kernel's name, of all devices
+
+    def after(self, earlier: Counted, more: int) -> Counted:
+        """If what came since `earlier` comes so many times more."""
+
+        def then(now: int | None, before: int | None) -> int | None:
+            return None if now is None or before is None else now + more * (now - before)
+
+        was = earlier.wire
+        wire = Wire(then(self.wire.useful, was.useful), None, then(self.wire.wasted, was.wasted))
+        work = {
+            name: work.after(earlier.work.get(name, Work()), more)
+            for name, work in self.work.items()
+        }
+        return Counted(wire, work)
 
 
 class Event(NamedTuple):
@@ -420,20 +434,7 @@ class Workload(ABC):
 
         if iterations <= 3:
             return counted(iterations)
-        two, three = counted(2), counted(3)
-        more = iterations - 3
-
-        def after(at_two: int | None, at_three: int | None) -> int | None:
-            if at_two is None or at_three is None:
-                return None
-            return at_three + more * (at_three - at_two)
-
-        wire = Wire(
-            after(two.wire.useful, three.wire.useful),
-            None,
-            after(two.wire.wasted, three.wire.wasted),
-        )
-        return Counted(wire, works_after(two.work, three.work, more))
+        return counted(3).after(counted(2), iterations - 3)
 
     def verify(self, outcome: Outcome) -> float:
         """The largest error of every device's result; raises RunFailure if it is too large."""

@@ -9,9 +9,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Self
 
 from interlace.errors import UserError
-from interlace.limits import Work
 from interlace.mechanisms import ELEMENT_BYTES, RANGE_COLLECTIVES
-from interlace.workloads.base import Case, Counted, Inputs, Reference, Wire, Workload
+from interlace.workloads.base import Case, Counted, Inputs, Reference, Workload
 from interlace.workloads.slabs import cut_planes
 
 if TYPE_CHECKING:
@@ -124,19 +123,7 @@ class HaloJacobi(Workload):
             grid.columns = turns * COUNTED_COLUMNS + self.columns % COUNTED_COLUMNS
             return Workload.count(grid, core, case, iterations)
 
-        one, two = narrow(1), narrow(2)
-        more = turns - 2
-
-        def wide(at_one: int | None, at_two: int | None) -> int | None:
-            if at_one is None or at_two is None:
-                return None
-            return at_two + more * (at_two - at_one)
-
-        wire = Wire(
-            wide(one.wire.useful, two.wire.useful), None, wide(one.wire.wasted, two.wire.wasted)
-        )
-        work = {name: it.after(one.work.get(name, Work()), more) for name, it in two.work.items()}
-        return Counted(wire, work)
+        return narrow(2).after(narrow(1), turns - 2)
 
     def reference(self, iterations: int) -> Reference:
         import numpy as np
