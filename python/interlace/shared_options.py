@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -51,6 +52,16 @@ def known_workload(command: str, name: str | None) -> str:
     if name not in WORKLOADS:
         raise unknown("workload", name, tuple(WORKLOADS))
     return name
+
+
+def refuse_measured(given: Mapping[str, str | None]) -> None:
+    """Raise UserError if one of these options was given, which say how often a run is measured."""
+    for option, value in given.items():
+        if value is not None:
+            raise UserError(
+                f"{option} is for real GPUs; a simulated run always takes the same time, so leave "
+                "it out with --machine"
+            )
 
 
 def simulations_at_a_time(jobs: str | None) -> int:

@@ -55,6 +55,7 @@ from interlace.shared_options import (
     count_option,
     known_workload,
     list_option,
+    refuse_measured,
     simulations_at_a_time,
 )
 from interlace.workload_options import ReadInputs, takes_inputs
@@ -346,12 +347,7 @@ def study_command(
             "a machine with --machine"
         )
     if machine is not None:
-        for option, value in (("--warmup", warmup), ("--repeats", repeats)):
-            if value is not None:
-                raise UserError(
-                    f"{option} is for real GPUs; a simulated run always takes the same time, so "
-                    "leave it out with --machine"
-                )
+        refuse_measured({"--warmup": warmup, "--repeats": repeats})
     check_inputs(workload, asked_inputs)
     files.check_outputs({"--json": json_file, "--html": html_file, "--timeline": timeline_file})
 

@@ -36,6 +36,7 @@ from interlace.shared_options import (
     count_option,
     known_workload,
     list_option,
+    refuse_measured,
     simulations_at_a_time,
 )
 from interlace.tuning import TUNED, Round, Search, Tried, tune_in_rounds
@@ -300,12 +301,7 @@ def tune_command(
     samples = whole("--repeats", repeats, 1)
     at_once = simulations_at_a_time(jobs)
     if machine is not None:
-        for option, value in (("--warmup", warmup), ("--repeats", repeats)):
-            if value is not None:
-                raise UserError(
-                    f"{option} is for real GPUs; a simulated run always takes the same time, so "
-                    "leave it out with --machine"
-                )
+        refuse_measured({"--warmup": warmup, "--repeats": repeats})
     check_inputs(workload, asked)
     if out is not None:
         files.check_writable(out, "--out")
