@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
 # Studies of PROACT's workloads on 4 GPUs: each where copies are about 30, 50 and 70 % of
 # bulk-copy's time on 4 x H200, and where latency decides. Of X-ray CT copies are never more than
-# about 40 %: the update of the image itself is as long.
+# about 40 %: the update of the image itself is as long. On 2 GPUs, with parts as large as of 4, or
+# nearly, each sends to one instead of three, and copies are 15 to 50 %.
 #
 #   bench/studies.sh FOLDER [PATTERN]   writes FOLDER/WORKLOAD-SIZE.json and .txt; PATTERN: which
 #
+# GPUS (4)  or 2
 # INTERLACE (.venv/bin/interlace)  the command; LIMIT (300) seconds of a study; AT_ONCE (4) studies
 # that prepare and verify at the same time: on the GPUs they take turns, which counts as well
 # Exits with 1 if a study failed or none has such a name; a line says which.
@@ -14,7 +16,12 @@ cd "$(dirname "$0")/.." || exit 1
 folder=${1:?give a folder for the results}
 pattern=${2:-.}
 export interlace=${INTERLACE:-$PWD/.venv/bin/interlace} limit=${LIMIT:-300} folder
-export options="--gpus 4 --split 2,4,8 --chunks 256K,1M --threads 16384 --jobs 4 \
+gpus=${GPUS:-4}
+if [ "$gpus" != 4 ] && [ "$gpus" != 2 ]; then
+  echo "GPUS is '$gpus': give 2 or 4" >&2
+  exit 2
+fi
+export options="--gpus $gpus --split 2,4,8 --chunks 256K,1M --threads 16384 --jobs 4 \
   --mechanisms bulk-copy,split,inline,polling,device-launch,copy-engine,nccl,infinite-bandwidth"
 mkdir -p "$folder"
 
@@ -28,7 +35,26 @@ one() {
 export -f one
 failed=0
 
-grep -E "$pattern" <<'LIST' | xargs -P "${AT_ONCE:-4}" -I{} bash -c 'one {}' || failed=1
+cases() {
+  if [ "$gpus" = 2 ]; then
+    cat <<'LIST'
+pagerank-30 pagerank --rmat 21 --edge-factor 24 --iterations 4
+pagerank-50 pagerank --rmat 21 --edge-factor 8 --iterations 4
+pagerank-70 pagerank --rmat 21 --edge-factor 2 --iterations 4
+pagerank-small pagerank --rmat 16
+sssp-50 sssp --rmat 19 --edge-factor 10
+sssp-70 sssp --rmat 21 --edge-factor 2
+jacobi-30 jacobi --rows 1048576 --half-bandwidth 96 --iterations 4
+jacobi-50 jacobi --rows 2097152 --half-bandwidth 28 --iterations 4
+jacobi-70 jacobi --rows 2097152 --half-bandwidth 8 --iterations 4
+jacobi-small jacobi --rows 262144 --half-bandwidth 16
+als-50 als --method sgd --users 524288 --items 131072 --ratings 2097152 --iterations 2
+ct-30 ct --size 1024 --angles 64 --subsets 4 --iterations 2
+ct-small ct --size 256 --angles 16 --subsets 4
+LIST
+    return
+  fi
+  cat <<'LIST'
 pagerank-30 pagerank --rmat 22 --edge-factor 24 --iterations 4
 pagerank-50 pagerank --rmat 22 --edge-factor 8 --iterations 4
 pagerank-70 pagerank --rmat 22 --edge-factor 2 --iterations 4
@@ -50,6 +76,9 @@ ct-30 ct --size 2048 --angles 64 --subsets 4 --iterations 1
 ct-40 ct --size 2048 --angles 32 --subsets 16 --iterations 1
 ct-small ct --size 256 --angles 16 --subsets 4
 LIST
+}
+
+cases | grep -E "$pattern" | xargs -P "${AT_ONCE:-4}" -I{} bash -c 'one {}' || failed=1
 if [ "$failed" -ne 0 ]; then
   echo "a study failed, or none is called '$pattern'" >&2
   exit 1

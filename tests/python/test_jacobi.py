@@ -424,7 +424,7 @@ def test_a_tolerance(run: Run) -> None:
 
 def test_no_residual_ends_a_run_without_transfers() -> None:
     core = pytest.importorskip("interlace._core")
-    workload = small(tolerance=1e-2, iterations=40)
+    workload = small(tolerance=1.0, iterations=40)
     machine = to_core(load_machine("4x-volta-nvlink2"), core)
     case = Case(2, "proact-hardware")
     assert workload.simulate(core, machine, case).iterations < 40
