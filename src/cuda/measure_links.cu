@@ -9,6 +9,7 @@
 #include "cuda/memory/memory.hpp"
 #include "cuda/node.hpp"
 #include "cuda/stream_hold.hpp"
+#include "cuda/visible_gpus.hpp"
 
 namespace interlace::cuda {
 

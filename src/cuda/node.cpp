@@ -16,6 +16,7 @@
 #include "cuda/region/agent.hpp"
 #include "cuda/region/failure.hpp"
 #include "cuda/region/watchdog.hpp"
+#include "cuda/visible_gpus.hpp"
 #include "kernel/type_name.hpp"
 
 namespace interlace::cuda {
@@ -93,17 +94,6 @@ double elapsed_s(cudaEvent_t begin, cudaEvent_t end) {
 }
 
 }  // namespace
-
-std::uint32_t device_count() {
-  int count = 0;
-  const cudaError_t error = cudaGetDeviceCount(&count);
-  if (error == cudaErrorNoDevice || error == cudaErrorInsufficientDriver) {
-    (void)cudaGetLastError();
-    throw usage_error(std::string("no GPU can be used here: ") + cudaGetErrorString(error));
-  }
-  INTERLACE_CUDA_CHECK(error);
-  return static_cast<std::uint32_t>(count);
-}
 
 // --- what a run needs beside the node
 // -------------------------------------------------------------
@@ -344,12 +334,7 @@ node::node(options o) : options_(std::move(o)) {
     throw usage_error("a node of " + std::to_string(options_.devices) + " GPUs names " +
                       std::to_string(options_.ordinals.size()));
   }
-  for (const int gpu : options_.ordinals) {
-    if (gpu < 0 || static_cast<std::uint32_t>(gpu) >= present) {
-      throw usage_error("there is no GPU " + std::to_string(gpu) + "; there are " +
-                        std::to_string(present));
-    }
-  }
+  for (const int gpu : options_.ordinals) require_gpu(gpu);
 
   enable_peer_access(options_.ordinals);
   host_ =

@@ -49,9 +49,6 @@
 
 namespace interlace::cuda {
 
-// GPUs that CUDA shows to this process; throws usage_error where there is no driver.
-std::uint32_t device_count();
-
 struct node_options {
   std::uint32_t devices = 1;
   // The GPU of each device; empty: 0, 1, ... One GPU may stand for several devices, which is how

@@ -12,6 +12,7 @@
 #include "cuda/measure_rates.hpp"
 #include "cuda/node.hpp"
 #include "cuda/transfer/nccl_library.hpp"
+#include "cuda/visible_gpus.hpp"
 
 namespace interlace::run {
 

@@ -12,6 +12,7 @@
 #include "cuda/node.hpp"
 #include "cuda/nvlink_counters.hpp"
 #include "cuda/stream_hold.hpp"
+#include "cuda/visible_gpus.hpp"
 #include "run/microbenchmark_cuda.hpp"
 #include "run/sample_bytes.hpp"
 #include "workload/microbenchmark.hpp"

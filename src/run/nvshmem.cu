@@ -9,6 +9,7 @@
 #include "cuda/check.hpp"
 #include "cuda/node.hpp"
 #include "cuda/transfer/nvshmem_library.hpp"
+#include "cuda/visible_gpus.hpp"
 #include "run/gpu.hpp"
 #include "run/measure.hpp"
 

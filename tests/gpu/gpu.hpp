@@ -10,6 +10,7 @@
 
 #include "base/errors.hpp"
 #include "cuda/node.hpp"
+#include "cuda/visible_gpus.hpp"
 #include "random_at.hpp"
 
 namespace interlace::gpu_test {

@@ -11,6 +11,7 @@
 #include "cuda/measure_rates.hpp"
 #include "cuda/nvlink_counters.hpp"
 #include "cuda/transfer/nccl_library.hpp"
+#include "cuda/visible_gpus.hpp"
 #include "gpu.hpp"
 #include "run/all_reduce_bench.hpp"
 #include "run/copy_bench.hpp"

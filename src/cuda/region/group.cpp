@@ -10,6 +10,7 @@
 #include "base/hexadecimal.hpp"
 #include "cuda/check.hpp"
 #include "cuda/memory/memory.hpp"
+#include "cuda/visible_gpus.hpp"
 
 namespace interlace::cuda {
 
@@ -38,20 +39,9 @@ std::string uuid_of(int ordinal) {
   return hexadecimal(properties.uuid.bytes);
 }
 
-int visible_gpus() {
-  int count = 0;
-  const cudaError_t error = cudaGetDeviceCount(&count);
-  if (error == cudaErrorNoDevice || error == cudaErrorInsufficientDriver) {
-    (void)cudaGetLastError();
-    throw usage_error(std::string("no GPU can be used here: ") + cudaGetErrorString(error));
-  }
-  INTERLACE_CUDA_CHECK(error);
-  return count;
-}
-
 // The GPU of another rank, as this process numbers it.
 int ordinal_of(const std::string& uuid, std::uint32_t own, std::uint32_t rank) {
-  const int present = visible_gpus();
+  const int present = static_cast<int>(device_count());
   for (int k = 0; k < present; ++k) {
     if (uuid_of(k) == uuid) return k;
   }
@@ -76,13 +66,7 @@ void check_options(std::size_t devices, const group_options& o) {
 group_state::group_state(std::vector<int> ordinals, const group_options& o)
     : options_(o), ordinals_(std::move(ordinals)) {
   check_options(ordinals_.size(), o);
-  const int present = visible_gpus();
-  for (const int gpu : ordinals_) {
-    if (gpu < 0 || gpu >= present) {
-      throw usage_error("there is no GPU " + std::to_string(gpu) + "; there are " +
-                        std::to_string(present));
-    }
-  }
+  for (const int gpu : ordinals_) require_gpu(gpu);
   enable_peer_access(ordinals_);
   for (std::uint32_t d = 0; d < devices(); ++d) local_.push_back(d);
 }
@@ -99,11 +83,7 @@ group_state::group_state(std::uint32_t rank, std::uint32_t size, int ordinal, al
   std::unique_ptr<meeting_point> meeting;
   std::string common;
   const std::vector<std::string> all = agree([&] {
-    const int present = visible_gpus();
-    if (ordinal < 0 || ordinal >= present) {
-      throw usage_error("there is no GPU " + std::to_string(ordinal) + "; there are " +
-                        std::to_string(present));
-    }
+    require_gpu(ordinal);
     if (size > 1) meeting = std::make_unique<meeting_point>();
     common = "protocol " + std::to_string(protocol) + "\nmachine " + machine_id() + "\ndeadline " +
              std::to_string(o.deadline_s) + "\n";

@@ -1,0 +1,29 @@
+// GPUs that there are not.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "base/errors.hpp"
+#include "cuda/visible_gpus.hpp"
+#include "gpu.hpp"
+
+namespace interlace::visible_gpus_tests {
+namespace {
+
+TEST(visible_gpus_test, those_that_there_are_run_kernels) {
+  if (const std::string reason = gpu_test::why_not(1); !reason.empty()) GTEST_SKIP() << reason;
+  const auto present = static_cast<int>(cuda::device_count());
+  for (int gpu = 0; gpu < present; ++gpu) EXPECT_NO_THROW(cuda::require_gpu(gpu));
+  for (const int gpu : {-1, present}) {
+    try {
+      cuda::require_gpu(gpu);
+      FAIL() << gpu;
+    } catch (const usage_error& e) {
+      EXPECT_EQ(e.what(), "there is no GPU " + std::to_string(gpu) + "; there are " +
+                              std::to_string(present));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace interlace::visible_gpus_tests
