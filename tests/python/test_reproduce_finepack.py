@@ -107,12 +107,17 @@ def check_experiments(document: dict[str, Any], rows: dict[str, dict[str, Any]])
             assert rows[f"{key}-{which}"]["note"] == experiments.NOTES[which]
     plain = {name: rows[f"speedup-inline-{name}"]["simulated"] for name in names}
     packed = {name: rows[f"speedup-finepack-{name}"]["simulated"] for name in names}
-    varied = {"lane-by-lane": {"hit"}, "to-all": {"als"}, "both": {"hit", "als"}}
+    varied = {
+        "lane-by-lane": {"hit": "lane-by-lane"},
+        "to-all": {"als": "to-all"},
+        "both": {"hit": "lane-by-lane", "als": "to-all"},
+        "whole-lines": {"pagerank": "whole-lines", "als": "whole-lines"},
+        "whole-lines-to-all": {"pagerank": "whole-lines", "als": "whole-lines-to-all"},
+    }
     for which, changed in varied.items():
         product = 1.0
         for name in names:
-            by = "lane-by-lane" if name == "hit" else "to-all"
-            suffix = f"{name}-{by}" if name in changed else name
+            suffix = f"{name}-{changed[name]}" if name in changed else name
             product *= rows[f"speedup-finepack-{suffix}"]["simulated"]
             product /= rows[f"speedup-inline-{suffix}"]["simulated"]
         assert rows[f"vs-inline-{which}"]["simulated"] == pytest.approx(product ** (1 / len(names)))
@@ -133,6 +138,9 @@ def check_experiments(document: dict[str, Any], rows: dict[str, dict[str, Any]])
     assert rows["16-vs-inline-hit-lane-by-lane"]["simulated"] == pytest.approx(
         of_lanes["inline"] / of_lanes["finepack"]
     )
+    # Lines of 128 bytes, and factors of 64: a packet holds 4 KiB.
+    assert 1 < rows["stores-per-packet-pagerank-whole-lines"]["simulated"] < 64
+    assert 1 < rows["stores-per-packet-als-whole-lines-to-all"]["simulated"] <= 4096 / 64
     assert rows["speedup-inline-als-to-all"]["simulated"] < plain["als"]
     assert rows["speedup-finepack-als-to-all"]["simulated"] < packed["als"]
     times = {

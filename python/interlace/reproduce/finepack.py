@@ -89,22 +89,27 @@ def _to_all(**more: Any) -> Inputs:
     return _inputs(subscribe="all", **more)
 
 
-def _sssp(sizes: Sizes, to: Callable[..., Inputs]) -> Workload:
-    return Sssp.load(to(crawl=sizes.sssp_pages, kernel=given.KERNELS["sssp"]), None)
+Kernels = Mapping[str, str]
 
 
-def _als(sizes: Sizes, to: Callable[..., Inputs]) -> Workload:
-    kernel = given.KERNELS["als"]
-    return Als.load(to(rgg=sizes.als_vertices, rank=given.RANK, method="sgd", kernel=kernel), None)
+def _pagerank(sizes: Sizes, to: Callable[..., Inputs], by: Kernels = given.KERNELS) -> Workload:
+    return Pagerank.load(to(cage=sizes.pagerank_rows, kernel=by["pagerank"]), None)
+
+
+def _sssp(sizes: Sizes, to: Callable[..., Inputs], by: Kernels = given.KERNELS) -> Workload:
+    return Sssp.load(to(crawl=sizes.sssp_pages, kernel=by["sssp"]), None)
+
+
+def _als(sizes: Sizes, to: Callable[..., Inputs], by: Kernels = given.KERNELS) -> Workload:
+    inputs = to(rgg=sizes.als_vertices, rank=given.RANK, method="sgd", kernel=by["als"])
+    return Als.load(inputs, None)
 
 
 LOADED: dict[str, Callable[[Sizes], Workload]] = {
     "jacobi": lambda sizes: Jacobi.load(
         _inputs(rows=sizes.jacobi_rows, half_bandwidth=given.HALF_BANDWIDTH, halo=True), None
     ),
-    "pagerank": lambda sizes: Pagerank.load(
-        _to_readers(cage=sizes.pagerank_rows, kernel=given.KERNELS["pagerank"]), None
-    ),
+    "pagerank": lambda sizes: _pagerank(sizes, _to_readers),
     "sssp": lambda sizes: _sssp(sizes, _to_readers),
     "als": lambda sizes: _als(sizes, _to_readers),
     "ct": lambda sizes: Ct.load(
@@ -118,9 +123,21 @@ LOADED: dict[str, Callable[[Sizes], Workload]] = {
     ),
     "hit": lambda sizes: Hit.load(_inputs(size=sizes.hit_size, kernel=given.KERNELS["hit"]), None),
 }
-LOADED_TO_ALL: dict[str, Callable[[Sizes], Workload]] = {
-    "als": lambda sizes: _als(sizes, _to_all),
-    "sssp": lambda sizes: _sssp(sizes, _to_all),
+# What experiments run beside, by their names.
+VARIED: dict[str, dict[str, Callable[[Sizes], Workload]]] = {
+    "to-all": {
+        "als": lambda sizes: _als(sizes, _to_all),
+        "sssp": lambda sizes: _sssp(sizes, _to_all),
+    },
+    "whole-lines": {
+        "pagerank": lambda sizes: _pagerank(sizes, _to_readers, given.WHOLE_LINES),
+        "sssp": lambda sizes: _sssp(sizes, _to_readers, given.WHOLE_LINES),
+        "als": lambda sizes: _als(sizes, _to_readers, given.WHOLE_LINES),
+    },
+    "whole-lines-to-all": {
+        "als": lambda sizes: _als(sizes, _to_all, given.WHOLE_LINES),
+        "sssp": lambda sizes: _sssp(sizes, _to_all, given.WHOLE_LINES),
+    },
 }
 
 
@@ -141,6 +158,7 @@ def inputs(quick: bool) -> dict[str, Any]:
         "angles": given.ANGLES,
         "subsets": given.SUBSETS,
         "kernels": given.KERNELS,
+        "kernels_whole_lines": given.WHOLE_LINES,
         "subscribe": given.SUBSCRIBE,
         "four_gpus": four._asdict(),
         "sixteen_gpus": sixteen._asdict(),
@@ -183,7 +201,7 @@ class Found(NamedTuple):
     subheaders: dict[int, Results]
     faster: dict[str, Results]
     sixteen: Results  # and the bound on four
-    varied: experiments.Varied
+    varied: dict[str, Results]  # by experiment
 
 
 def _run(runner: Runner, name: str, quick: bool) -> Found:
@@ -203,13 +221,13 @@ def _run(runner: Runner, name: str, quick: bool) -> Found:
     larger = LOADED[name](sixteen)
     large: dict[str, Results] = {}
     runner.simulate(larger, [SIXTEEN], [*OF_SIXTEEN, experiments.TWICE], large)
-    lanes = lanes_of_sixteen = everybody = None
+    varied: dict[str, Results] = {}
     if name in experiments.ALONE:
-        lanes = experiments.run_lanes(runner, workload, MACHINE, FOUR)
-        lanes_of_sixteen = experiments.run_lanes(runner, larger, SIXTEEN, 16)
-    if name in experiments.TO_ALL:
-        everybody = experiments.run_everybody(runner, LOADED_TO_ALL[name](four))
-    varied = experiments.Varied(lanes, lanes_of_sixteen, everybody)
+        varied["lane-by-lane"] = experiments.run_lanes(runner, workload, MACHINE, FOUR)
+        varied[experiments.OF_SIXTEEN] = experiments.run_lanes(runner, larger, SIXTEEN, 16)
+    for which, loaded in VARIED.items():
+        if name in loaded:
+            varied[which] = experiments.run_as(runner, loaded[name](four), which)
     return Found(results[MACHINE], subheaders, faster, large[SIXTEEN], varied)
 
 

@@ -11,19 +11,22 @@ that does not come out has a cause that can be seen. None of it changes the figu
 - `to-all`: section V calls ALS's communication "all-to-all" and SSSP's "many-to-many". Here these
   two send every value to all GPUs; in ours they send it to those that read it.
 - `both`: the two together.
+- `whole-lines`: PageRank, SSSP and ALS by kernels whose warps store whole lines, or whole factors.
+  A packet holds 4 KiB, so that 42 stores are of about 97 bytes each: most are whole lines.
+- `whole-lines-to-all`: the same, and ALS and SSSP send every value to all.
 - `twice-the-size`: the bound on four GPUs at the sizes of sixteen, which are about twice as large.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from interlace.machines import Machine, load_machine
 from interlace.mechanisms import BASELINE, BOUND
 from interlace.reproduce.finepack_figures import FIGURES
+from interlace.reproduce.finepack_inputs import WHOLE_LINES
 from interlace.reproduce.finepack_measures import (
     FINEPACK,
     FOUR,
@@ -41,13 +44,17 @@ LANE_BYTES = 4
 ALONE = ("eqwp", "hit", "ct")  # whose lanes store side by side in ours
 TO_ALL = ("als", "sssp")
 OF_ALL = [Case(FOUR, name) for name in (STORES, BASELINE, FINEPACK, GPS)]
+OF_LINES = [Case(FOUR, name) for name in (STORES, FINEPACK)]
 TWICE = Case(FOUR, BOUND)  # on the machine with sixteen
+OF_SIXTEEN = "lane-by-lane on 16"
 
 NOTES = {
     "lane-by-lane": "an experiment: what neighbouring lanes of EQWP, HIT and CT store to other "
     "GPUs is not joined",
     "to-all": "an experiment: ALS and SSSP send every value to all GPUs",
     "both": "an experiment: EQWP's, HIT's and CT's stores by lanes, ALS's and SSSP's values to all",
+    "whole-lines": "an experiment: PageRank's, SSSP's and ALS's warps store whole lines",
+    "whole-lines-to-all": "an experiment: the same, and ALS and SSSP send every value to all GPUs",
     "twice-the-size": "an experiment: the inputs of 16 GPUs on 4, about twice as large",
 }
 
@@ -57,12 +64,9 @@ def lane_cases(gpus: int) -> list[Case]:
     return [Case(gpus, name) for name in (STORES, FINEPACK)]
 
 
-class Varied(NamedTuple):
-    """What the experiments gave of a workload; None where they do not vary it."""
-
-    lanes: Results | None
-    lanes_of_sixteen: Results | None
-    everybody: Results | None
+def cases_of(which: str) -> list[Case]:
+    """What is run of a workload that is another program."""
+    return OF_ALL if which == "to-all" else OF_LINES
 
 
 def lane_machine(name: str) -> tuple[str, Machine]:
@@ -75,24 +79,28 @@ def lane_machine(name: str) -> tuple[str, Machine]:
 def runs_of(name: str) -> int:
     """How many runs the experiments make of a workload."""
     of_lanes = len(lane_cases(FOUR)) + len(lane_cases(16))
-    return of_lanes * (name in ALONE) + len(OF_ALL) * (name in TO_ALL) + 1
+    of_lines = len(OF_LINES) * (1 + (name in TO_ALL))
+    of_all = len(OF_ALL) * (name in TO_ALL)
+    return of_lanes * (name in ALONE) + of_all + of_lines * (name in WHOLE_LINES) + 1
 
 
 def run_lanes(runner: Runner, workload: Workload, name: str, gpus: int) -> Results:
     """A workload with stores that leave lane by lane."""
     machine, described = lane_machine(name)
-    runner.described[machine] = described
-    found: dict[str, Results] = {}
-    runner.simulate(workload, [machine], lane_cases(gpus), found)
-    return found[machine]
+    return _run(runner, workload, machine, described, lane_cases(gpus))
 
 
-def run_everybody(runner: Runner, workload: Workload) -> Results:
-    """A workload that sends to all."""
-    machine = f"{MACHINE}, values to all"  # which is what differs in these runs
-    runner.described[machine] = load_machine(MACHINE)
+def run_as(runner: Runner, workload: Workload, which: str) -> Results:
+    """A workload that is another program than the paper's figures take."""
+    return _run(runner, workload, f"{MACHINE}, {which}", load_machine(MACHINE), cases_of(which))
+
+
+def _run(
+    runner: Runner, workload: Workload, machine: str, described: Machine, cases: Sequence[Case]
+) -> Results:
+    runner.described[machine] = described  # by a name of its own, so that runs can be told apart
     found: dict[str, Results] = {}
-    runner.simulate(workload, [machine], OF_ALL, found)
+    runner.simulate(workload, [machine], cases, found)
     return found[machine]
 
 
@@ -107,16 +115,19 @@ def replaced(own: Results, *experiments: Results | None) -> Results:
 
 _OF_STORES = ("vs-inline", "bulk-copy-vs-inline", "bytes-vs-inline")
 _OF_PACKETS = ("vs-one-gpu", "vs-bulk-copy", "bytes-vs-bulk-copy", "stores-per-packet")
+_OF_LINES = ("stores-under-32B", "vs-inline", "bytes-vs-inline", "stores-per-packet")
 SHOWN = {  # keys of figures
     "lane-by-lane": ("stores-under-32B", *_OF_STORES, *_OF_PACKETS),
     "to-all": (*_OF_STORES, *_OF_PACKETS, "vs-gps"),
     "both": ("stores-under-32B", *_OF_STORES, *_OF_PACKETS),
+    "whole-lines": _OF_LINES,
+    "whole-lines-to-all": _OF_LINES,
 }
 
 
 def _of_one(which: str, name: str, r: Results) -> list[Row]:
     """A workload that an experiment varies."""
-    mechanisms = [STORES, FINEPACK] if which == "lane-by-lane" else [c.mechanism for c in OF_ALL]
+    mechanisms = [case.mechanism for case in cases_of(which)]
     rows = [
         row(f"speedup-{mechanism}-{name}-{which}", "Fig. 9",
             f"{which}, {name}, {mechanism}: over one GPU, x",
@@ -140,24 +151,37 @@ def _of_one(which: str, name: str, r: Results) -> list[Row]:
     return [*rows, FIGURES["stores-per-packet"].of_one(name, r, which, NOTES[which])]
 
 
+# Of each experiment, what was run for it; a later one stands in for an earlier one.
+_MADE_OF = {
+    "lane-by-lane": ("lane-by-lane",),
+    "to-all": ("to-all",),
+    "both": ("lane-by-lane", "to-all"),
+    "whole-lines": ("whole-lines",),
+    "whole-lines-to-all": ("whole-lines", "whole-lines-to-all"),
+}
+
+
 def rows_of(
-    own: Mapping[str, Results], sixteen: Mapping[str, Results], varied: Mapping[str, Varied]
+    own: Mapping[str, Results],
+    sixteen: Mapping[str, Results],
+    varied: Mapping[str, Mapping[str, Results]],
 ) -> list[Row]:
-    """All rows of the experiments, which replace some runs on four and on sixteen GPUs."""
-    lanes = {name: replaced(r, varied[name].lanes) for name, r in own.items()}
-    everybody = {name: replaced(r, varied[name].everybody) for name, r in own.items()}
-    both = {name: replaced(r, varied[name].everybody) for name, r in lanes.items()}
-    rows = [
-        FIGURES[key].over_all(results, which, NOTES[which])
-        for which, results in (("lane-by-lane", lanes), ("to-all", everybody), ("both", both))
-        for key in SHOWN[which]
-    ]
-    for name in own:
-        if name in ALONE:
-            rows += _of_one("lane-by-lane", name, lanes[name])
-        if name in TO_ALL:
-            rows += _of_one("to-all", name, everybody[name])
-    large = {name: replaced(r, varied[name].lanes_of_sixteen) for name, r in sixteen.items()}
+    """All rows of the experiments, which replace some runs on four and on sixteen GPUs.
+
+    `varied` has of each workload, by experiment, what was run for it: `OF_SIXTEEN` on sixteen.
+    """
+    rows = []
+    for which, parts in _MADE_OF.items():
+        with_them = {
+            name: replaced(r, *(varied[name].get(part) for part in parts))
+            for name, r in own.items()
+        }
+        rows += [FIGURES[key].over_all(with_them, which, NOTES[which]) for key in SHOWN[which]]
+    for name, r in own.items():
+        for which, of_it in varied[name].items():
+            if which != OF_SIXTEEN:
+                rows += _of_one(which, name, replaced(r, of_it))
+    large = {name: replaced(r, varied[name].get(OF_SIXTEEN)) for name, r in sixteen.items()}
     stores, bound = FIGURES["16-vs-inline"], FIGURES["opportunity"]
     lane, twice = "lane-by-lane", "twice-the-size"
     return [

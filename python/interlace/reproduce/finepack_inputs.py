@@ -64,6 +64,11 @@ KERNELS = {
     "eqwp": "tiles",
     "hit": "tiles",
 }
+WHOLE_LINES = {  # what an experiment takes in their place: lanes of a warp store side by side
+    "pagerank": "balanced",
+    "sssp": "balanced",
+    "als": "warp-per-row",
+}
 SUBSCRIBE = "needed"  # of PageRank, SSSP, ALS and X-ray CT
 
 
