@@ -817,10 +817,14 @@ template <class Kernel>
 constexpr std::uint32_t most_threads() {
   return fixed_threads<Kernel>() != 0 ? fixed_threads<Kernel>() : 1024;
 }
-// Blocks that a kernel states a multiprocessor shall hold, at the price of registers; 0: none.
+// Blocks for which registers are to last; 0, as if launch bounds had no second number, where the
+// kernel states none.
 template <class Kernel>
 constexpr std::uint32_t least_blocks() {
   if constexpr (requires { Kernel::blocks_at_once; }) {
+    static_assert(fixed_threads<Kernel>() != 0, "blocks_at_once needs a number of threads");
+    static_assert(Kernel::blocks_at_once * fixed_threads<Kernel>() <= 2048,
+                  "no multiprocessor holds more than 2048 threads");
     return Kernel::blocks_at_once;
   } else {
     return 0;

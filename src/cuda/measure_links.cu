@@ -71,6 +71,7 @@ class bench {
         options_.ordinals.push_back(static_cast<int>(d));
       }
     }
+    for (const int gpu : options_.ordinals) require_gpu(gpu);
     if (options_.sizes.empty() || options_.repetitions == 0) {
       throw usage_error("a measurement of links needs a size and a repetition");
     }

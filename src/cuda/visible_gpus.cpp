@@ -30,11 +30,9 @@ void require_gpu(int ordinal) {
   int minor = 0;
   INTERLACE_CUDA_CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, ordinal));
   INTERLACE_CUDA_CHECK(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, ordinal));
-  if (major < least_capability) {
-    throw usage_error("GPU " + std::to_string(ordinal) + " has compute capability " +
-                      std::to_string(major) + "." + std::to_string(minor) + ", and kernels need " +
-                      std::to_string(least_capability) + ".0 or later");
-  }
+  // What the build has code for, or PTX for later ones.
+  const std::string reason = why_too_old(ordinal, 10 * major + minor, INTERLACE_LEAST_CAPABILITY);
+  if (!reason.empty()) throw usage_error(reason);
 }
 
 }  // namespace interlace::cuda

@@ -45,6 +45,7 @@ std::string join_nvshmem(const std::vector<std::string>& candidates, std::uint32
     throw usage_error("rank " + std::to_string(rank) + " of " + std::to_string(ranks) + " with " +
                       std::to_string(cuda::device_count()) + " GPUs");
   }
+  cuda::require_gpu(static_cast<int>(rank));
   INTERLACE_CUDA_CHECK(cudaSetDevice(static_cast<int>(rank)));
   INTERLACE_CUDA_CHECK(cudaFree(nullptr));  // the context, which NVSHMEM asks for
   joined() = std::make_unique<const cuda::nvshmem_rank>(

@@ -220,8 +220,8 @@ struct unit_table {
 struct unit_limits {
   std::uint32_t max_rows = edge_units::max_rows;
   std::uint32_t max_edges = edge_units::tile;
-  // Units end at multiples of so many rows of the graph where they have one behind their first: a
-  // line that two blocks store goes to the peers in two packets, with a header and masks each.
+  // Units end at multiples of so many rows of the graph where that takes a quarter of their rows at
+  // most: a line that two blocks store goes to the peers in two packets, with a header each.
   std::uint32_t line_rows = 1;
 };
 
@@ -243,7 +243,7 @@ inline unit_table make_units(const std::uint64_t* offsets, std::uint64_t first_r
     while (row > begin && row < row_limit && fits(row, limits.max_edges)) ++row;
     if (row > begin) {
       const std::uint64_t line = row / limits.line_rows * limits.line_rows;
-      if (row < last_row && line > begin) row = line;
+      if (row < last_row && line > begin && 4 * (row - line) <= row - begin) row = line;
       add(row, offsets[row], 0);
       continue;
     }
@@ -264,8 +264,8 @@ inline unit_table make_units(const std::uint64_t* offsets, std::uint64_t first_r
   return units;
 }
 
-// For a device that holds `at_once` blocks at a time: they store whole lines, and are as large as
-// there are rounds for.
+// For a device that holds `at_once` blocks at a time: they end at lines, and are as large as there
+// are rounds for.
 inline unit_table units_in_rounds(const std::uint64_t* offsets, std::uint64_t first_row,
                                   std::uint64_t last_row, std::uint64_t at_once) {
   unit_limits limits{.line_rows = edge_units::line_rows};
@@ -287,13 +287,16 @@ placed_rows<edge_units> edge_units::place(Node& node, std::uint32_t device,
   placed_rows<edge_units> p;
   p.edges = owned_entries(offsets, first_row, last_row, device, "edges", threads);
   // CPUs run blocks one after another, and simulated machines all run the same ones.
-  unit_table units;
-  if constexpr (requires { node.threads_at_once(device); }) {
-    if (node.devices() > 1) {
-      units = units_in_rounds(offsets, first_row, last_row, node.threads_at_once(device) / threads);
+  const auto cut = [&] {
+    if constexpr (requires { node.threads_at_once(device); }) {
+      if (node.devices() > 1) {
+        return units_in_rounds(offsets, first_row, last_row,
+                               node.threads_at_once(device) / threads);
+      }
     }
-  }
-  if (units.count() == 0) units = make_units(offsets, first_row, last_row);
+    return make_units(offsets, first_row, last_row);
+  };
+  const unit_table units = cut();
   const std::uint32_t* own = columns + p.edges.first;
   p.rows.graph = {put(node, device, relative_offsets(offsets, first_row, last_row)),
                   put(node, device, std::vector<std::uint32_t>(own, own + p.edges.count)),

@@ -78,7 +78,8 @@ void reductions::prepare(int gpu) {
   if (result == driver_result::no_binary_for_gpu)
     throw device_error("the kernels of an all-reduce were not compiled for GPU " +
                        std::to_string(gpu) +
-                       "; build Interlace with its architecture in CMAKE_CUDA_ARCHITECTURES");
+                       "; build Interlace with its architecture, 90 or later, in "
+                       "CMAKE_CUDA_ARCHITECTURES");
   check(driver, result, "cuModuleLoadData");
   try {
     for (std::size_t type = 0; type < reduced_types; ++type)

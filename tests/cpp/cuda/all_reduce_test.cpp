@@ -431,7 +431,7 @@ TEST(all_reduce, says_what_it_lacks) {
     reduced<float> one(in, 2, 100, reduced_type::float32, reduce_by::sum, false, 1);
     EXPECT_EQ(complaint(in, one.call()),
               "device: the kernels of an all-reduce were not compiled for GPU 0; build Interlace "
-              "with its architecture in CMAKE_CUDA_ARCHITECTURES");
+              "with its architecture, 90 or later, in CMAKE_CUDA_ARCHITECTURES");
   }
   {
     copy_options options = options_of(copy_executor::streams);
