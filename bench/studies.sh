@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Studies of PROACT's workloads on 4 GPUs: each where copies are about 30, 50 and 70 % of
 # bulk-copy's time on 4 x H200, and where latency decides. Of X-ray CT copies are never more than
-# about 40 %: the update of the image itself is as long. On 2 GPUs, with parts as large as of 4, or
-# nearly, each sends to one instead of three, and copies are 15 to 50 %.
+# about 40 %: the update of the image itself is as long. On 2 GPUs the studies have the names of those
+# of 4 that they resemble; each GPU sends to one instead of three, and copies are 15 to 60 %.
 #
 #   bench/studies.sh FOLDER [PATTERN]   writes FOLDER/WORKLOAD-SIZE.json and .txt; PATTERN: which
 #

@@ -194,8 +194,14 @@ class _Rows:
     def derived(self, checked: Checked, times: Times) -> Row:
         """The bound on a node that cannot run it, from what was run in its place."""
         row = self.row(checked, times, Wire())
-        config = {"from": row.mechanism, **row.config}
-        return msgspec.structs.replace(row, mechanism=BOUND, config=config, derived=True)
+        return msgspec.structs.replace(
+            row,
+            mechanism=BOUND,
+            config={"from": row.mechanism, **row.config},
+            derived=True,
+            verified=False,
+            max_error=None,
+        )
 
 
 def _measured_wire(outcome: Outcome, counted: Wire) -> Wire:

@@ -96,7 +96,7 @@ class Row(msgspec.Struct, frozen=True):
     captured: float | None
     derived: bool
     verified: bool
-    max_error: float
+    max_error: float | None
     wire: WireRow
     overlap: float | None
     reachable: float | None = None

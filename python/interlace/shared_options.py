@@ -54,7 +54,7 @@ def known_workload(command: str, name: str | None) -> str:
     return name
 
 
-def refuse_measured(given: Mapping[str, str | None]) -> None:
+def refuse_measuring_options(given: Mapping[str, str | None]) -> None:
     """Raise UserError if one of these options was given, which say how often a run is measured."""
     for option, value in given.items():
         if value is not None:

@@ -55,7 +55,7 @@ from interlace.shared_options import (
     count_option,
     known_workload,
     list_option,
-    refuse_measured,
+    refuse_measuring_options,
     simulations_at_a_time,
 )
 from interlace.workload_options import ReadInputs, takes_inputs
@@ -347,7 +347,7 @@ def study_command(
             "a machine with --machine"
         )
     if machine is not None:
-        refuse_measured({"--warmup": warmup, "--repeats": repeats})
+        refuse_measuring_options({"--warmup": warmup, "--repeats": repeats})
     check_inputs(workload, asked_inputs)
     files.check_outputs({"--json": json_file, "--html": html_file, "--timeline": timeline_file})
 

@@ -151,8 +151,9 @@ def headline(study: Study) -> str:
 
 def footers(study: Study) -> list[str]:
     """What holds for all rows."""
-    worst = max(row.max_error for row in study.rows)
-    lines = [f"All rows verified; the largest relative error is {worst:.1e}."]
+    worst = max(row.max_error for row in study.rows if row.max_error is not None)
+    which = "All rows but derived ones" if any(row.derived for row in study.rows) else "All rows"
+    lines = [f"{which} verified; the largest relative error is {worst:.1e}."]
     rates = [rate for rate in _rates(study.rows) if rate is not None]
     if rates:
         lines.append(
@@ -191,10 +192,10 @@ def _alone_s(row: Row, bound: Mapping[int, float]) -> float | None:
     """What the row's copies take for themselves; None where they run beside kernels."""
     if row.gpus == 1:
         return 0.0
+    if row.mechanism in (BASELINE, SERIAL) and row.gpus in bound:
+        return max(0.0, row.time_s - bound[row.gpus])
     if row.cuda and row.mechanism in BEHIND_KERNELS:
         return row.cuda.copy_s
-    if row.sim and row.mechanism in (BASELINE, SERIAL) and row.gpus in bound:
-        return row.time_s - bound[row.gpus]
     return None
 
 
@@ -227,16 +228,17 @@ def phases(rows: Sequence[Row]) -> list[str]:
         Column("copies", "%", [percent(alone / row.time_s) for row, alone in split]),
         Column("gain", "x", [gain(row) for row, _ in split]),
     ]
-    gaps = (
-        ["", "These copies were timed by events around them; gaps between events count as copies."]
-        if any(row.cuda for row, _ in split)
-        else []
+    timed = dict.fromkeys(
+        r.mechanism
+        for r, _ in split
+        if r.cuda and r.gpus > 1 and not (r.mechanism == BASELINE and r.gpus in bound)
     )
+    apart = f"Copies of {' and '.join(timed)} were timed between events, in other runs."
     return [
         "What an iteration computes, and what its copies add; gain is over bulk-copy:",
         "",
         *plain(cut, [row.gpus for row, _ in split]).splitlines(),
-        *gaps,
+        *(["", apart] if timed else []),
         "",
     ]
 

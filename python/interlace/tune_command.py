@@ -36,7 +36,7 @@ from interlace.shared_options import (
     count_option,
     known_workload,
     list_option,
-    refuse_measured,
+    refuse_measuring_options,
     simulations_at_a_time,
 )
 from interlace.tuning import TUNED, Round, Search, Tried, tune_in_rounds
@@ -301,7 +301,7 @@ def tune_command(
     samples = whole("--repeats", repeats, 1)
     at_once = simulations_at_a_time(jobs)
     if machine is not None:
-        refuse_measured({"--warmup": warmup, "--repeats": repeats})
+        refuse_measuring_options({"--warmup": warmup, "--repeats": repeats})
     check_inputs(workload, asked)
     if out is not None:
         files.check_writable(out, "--out")

@@ -4,7 +4,8 @@ tests/gpu/sass_twins.cu holds pairs of kernels `model_x` and `twin_x`. Both are 
 and disassembled, and each opcode (with its modifiers) has to occur equally often in both. No
 difference is allowed; NOP is not counted, since it only pads a kernel's end.
 
-Kernels that measure the rate of an operation have as many of it as the measurement counts.
+Kernels that measure the rate of an operation have as many of it as the measurement counts, and the
+registers of kernels that state `blocks_at_once` last for so many blocks under every mechanism.
 """
 
 from __future__ import annotations
@@ -75,20 +76,38 @@ def test_opcodes_are_counted() -> None:
     }
 
 
-def machine_code(source: Path, folder: Path) -> dict[str, Counter[str]]:
-    """How often each opcode occurs in each kernel of a source, compiled for sm_90."""
+def compiled(source: Path, folder: Path) -> tuple[Path, str]:
+    """The machine code of a source for sm_90, and what the assembler says of its kernels."""
     nvcc = find_nvcc()
     if nvcc is None:
         pytest.skip("no nvcc (in CUDACXX, PATH or /usr/local/cuda/bin)")
+    cubin = folder / f"{source.stem}.cubin"
+    options = ["-std=c++20", "-O3", "-arch=sm_90", "--expt-relaxed-constexpr", "-Xptxas", "-v"]
+    folders = [f"-I{ROOT / 'include'}", f"-I{ROOT / 'src'}"]
+    words = [nvcc, *options, *folders, "-cubin", "-o", cubin, source]
+    return cubin, subprocess.run(words, check=True, capture_output=True, text=True).stderr
+
+
+def machine_code(source: Path, folder: Path) -> dict[str, Counter[str]]:
+    """How often each opcode occurs in each kernel of a source, compiled for sm_90."""
     nvdisasm = find_nvdisasm()
     if nvdisasm is None:
         pytest.skip("no nvdisasm (of the CUDA toolkit, or the package nvidia-cuda-nvdisasm)")
-    cubin = folder / f"{source.stem}.cubin"
-    options = ["-std=c++20", "-O3", "-arch=sm_90", "--expt-relaxed-constexpr", "-cubin"]
-    folders = [f"-I{ROOT / 'include'}", f"-I{ROOT / 'src'}"]
-    subprocess.run([nvcc, *options, *folders, "-o", cubin, source], check=True)
+    cubin, _ = compiled(source, folder)
     run = subprocess.run([nvdisasm, "-c", cubin], check=True, capture_output=True, text=True)
     return opcodes(run.stdout)
+
+
+def test_registers_last_for_all_warps(tmp_path: Path) -> None:
+    _, said = compiled(ROOT / "src" / "run" / "jacobi.cu", tmp_path)
+    entries = said.split("Compiling entry function")[1:]
+    used = [
+        int(re.findall(r"Used (\d+) registers", entry)[0])
+        for entry in entries
+        if "jacobi_update" in entry
+    ]
+    assert len(used) >= 4  # untracked, whole and in ranges; inline; tracked
+    assert max(used) <= 65536 // 2048
 
 
 @pytest.fixture(scope="module")

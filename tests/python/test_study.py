@@ -485,7 +485,7 @@ def test_measured_rows(run: Run, cuda: FakeCuda, graph: Path, tmp_path: Path) ->
     assert document["machine"]["node"] == "cuda"
     assert document["machine"]["name"] == "4x Fake H200"
     assert document["machine"]["model"] == "Fake H200"
-    for (gpus, mechanism), row in rows.items():
+    for (_, mechanism), row in rows.items():
         assert row["node"] == "cuda"
         assert row["derived"] == (mechanism == "infinite-bandwidth")
         assert "sim" not in row
@@ -493,7 +493,8 @@ def test_measured_rows(run: Run, cuda: FakeCuda, graph: Path, tmp_path: Path) ->
             assert row["wire"] == {"useful": None, "protocol": None, "wasted": None}
             assert row["config"].pop("from") == "bulk-copy-without-transfers"
             assert set(row["config"]) == {"warmup", "repeats"}
-            assert row["max_error"] == rows[gpus, "bulk-copy"]["max_error"]
+            assert row["max_error"] is None
+        assert row["verified"] != row["derived"]
         assert row["config"]["warmup"] == 1
         assert row["config"]["repeats"] == 3
         assert len(row["cuda"]["times_s"]) == 3
@@ -523,8 +524,7 @@ def test_the_bound_of_real_gpus_is_a_run_without_copies(
     for gpus in (2, 4):
         bulk, bound = rows[gpus, "bulk-copy"], rows[gpus, "infinite-bandwidth"]
         assert bound["derived"]
-        # Gaps between events count as copies.
-        assert bulk["time_s"] - bulk["cuda"]["copy_s"] < bound["time_s"] < bulk["time_s"]
+        assert bound["time_s"] < bulk["time_s"]
         assert bound["iterations"] == bulk["iterations"]
         asked = [call[2:5] for call in cuda.calls if call[1] == gpus]
         assert asked.count(("bulk-copy-without-transfers", bulk["iterations"], tolerance)) == 1
