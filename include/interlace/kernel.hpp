@@ -56,10 +56,10 @@
 // Control flow around each, each_warp and W.each is the same for all lanes concerned.
 //
 // Of its static members, `threads` says how many lanes a block has always, and `blocks_at_once`,
-// which needs it, for how many blocks at a time a multiprocessor's registers are to last under every
-// mechanism: what a mechanism needs of registers, as inline stores do for the addresses of peers,
-// then takes none of the kernel's occupancy. Both are optional. Only GPUs look at the second, and
-// those whose multiprocessors hold fewer threads do not.
+// which needs it, for how many blocks at a time a multiprocessor's registers are to last under
+// every mechanism: what a mechanism needs of registers, as inline stores do for the addresses of
+// peers, then takes none of the kernel's occupancy. Both are optional. Only GPUs look at the
+// second, and those whose multiprocessors hold fewer threads do not.
 //
 // Memory semantics. A kernel reads a region's front and writes its back. Node::exchange publishes
 // and swaps: it is complete on a device when everything that the device subscribes to has arrived,
