@@ -35,46 +35,42 @@ one() {
 export -f one
 failed=0
 
+# GPUs, name, what is run
 cases() {
-  if [ "$gpus" = 2 ]; then
-    cat <<'LIST'
-pagerank-30 pagerank --rmat 21 --edge-factor 24 --iterations 4
-pagerank-50 pagerank --rmat 21 --edge-factor 8 --iterations 4
-pagerank-70 pagerank --rmat 21 --edge-factor 2 --iterations 4
-pagerank-small pagerank --rmat 16
-sssp-50 sssp --rmat 19 --edge-factor 10
-sssp-70 sssp --rmat 21 --edge-factor 2
-jacobi-30 jacobi --rows 1048576 --half-bandwidth 96 --iterations 4
-jacobi-50 jacobi --rows 2097152 --half-bandwidth 28 --iterations 4
-jacobi-70 jacobi --rows 2097152 --half-bandwidth 8 --iterations 4
-jacobi-small jacobi --rows 262144 --half-bandwidth 16
-als-50 als --method sgd --users 524288 --items 131072 --ratings 2097152 --iterations 2
-ct-30 ct --size 1024 --angles 64 --subsets 4 --iterations 2
-ct-small ct --size 256 --angles 16 --subsets 4
-LIST
-    return
-  fi
-  cat <<'LIST'
-pagerank-30 pagerank --rmat 22 --edge-factor 24 --iterations 4
-pagerank-50 pagerank --rmat 22 --edge-factor 8 --iterations 4
-pagerank-70 pagerank --rmat 22 --edge-factor 2 --iterations 4
-pagerank-small pagerank --rmat 16
-sssp-30 sssp --rmat 20 --edge-factor 48
-sssp-50 sssp --rmat 20 --edge-factor 10
-sssp-70 sssp --rmat 22 --edge-factor 2
-sssp-small sssp --rmat 16
-jacobi-30 jacobi --rows 2097152 --half-bandwidth 96 --iterations 4
-jacobi-50 jacobi --rows 4194304 --half-bandwidth 28 --iterations 4
-jacobi-70 jacobi --rows 4194304 --half-bandwidth 8 --iterations 4
-jacobi-small jacobi --rows 262144 --half-bandwidth 16
-als-30 als --users 262144 --items 65536 --ratings 524288 --iterations 2
-als-50 als --method sgd --users 1048576 --items 262144 --ratings 4194304 --iterations 2
-als-70 als --method sgd --users 1048576 --items 262144 --ratings 1048576 --iterations 2
-als-small als
-ct-25 ct --size 1024 --angles 64 --subsets 4 --iterations 2
-ct-30 ct --size 2048 --angles 64 --subsets 4 --iterations 1
-ct-40 ct --size 2048 --angles 32 --subsets 16 --iterations 1
-ct-small ct --size 256 --angles 16 --subsets 4
+  sed -n "s/^$gpus //p" <<'LIST'
+4 pagerank-30 pagerank --rmat 22 --edge-factor 24 --iterations 4
+4 pagerank-50 pagerank --rmat 22 --edge-factor 8 --iterations 4
+4 pagerank-70 pagerank --rmat 22 --edge-factor 2 --iterations 4
+4 pagerank-small pagerank --rmat 16
+4 sssp-30 sssp --rmat 20 --edge-factor 48
+4 sssp-50 sssp --rmat 20 --edge-factor 10
+4 sssp-70 sssp --rmat 22 --edge-factor 2
+4 sssp-small sssp --rmat 16
+4 jacobi-30 jacobi --rows 2097152 --half-bandwidth 96 --iterations 4
+4 jacobi-50 jacobi --rows 4194304 --half-bandwidth 28 --iterations 4
+4 jacobi-70 jacobi --rows 4194304 --half-bandwidth 8 --iterations 4
+4 jacobi-small jacobi --rows 262144 --half-bandwidth 16
+4 als-30 als --users 262144 --items 65536 --ratings 524288 --iterations 2
+4 als-50 als --method sgd --users 1048576 --items 262144 --ratings 4194304 --iterations 2
+4 als-70 als --method sgd --users 1048576 --items 262144 --ratings 1048576 --iterations 2
+4 als-small als
+4 ct-25 ct --size 1024 --angles 64 --subsets 4 --iterations 2
+4 ct-30 ct --size 2048 --angles 64 --subsets 4 --iterations 1
+4 ct-40 ct --size 2048 --angles 32 --subsets 16 --iterations 1
+4 ct-small ct --size 256 --angles 16 --subsets 4
+2 pagerank-30 pagerank --rmat 21 --edge-factor 24 --iterations 4
+2 pagerank-50 pagerank --rmat 21 --edge-factor 8 --iterations 4
+2 pagerank-70 pagerank --rmat 21 --edge-factor 2 --iterations 4
+2 pagerank-small pagerank --rmat 16
+2 sssp-50 sssp --rmat 19 --edge-factor 10
+2 sssp-70 sssp --rmat 21 --edge-factor 2
+2 jacobi-30 jacobi --rows 1048576 --half-bandwidth 96 --iterations 4
+2 jacobi-50 jacobi --rows 2097152 --half-bandwidth 28 --iterations 4
+2 jacobi-70 jacobi --rows 2097152 --half-bandwidth 8 --iterations 4
+2 jacobi-small jacobi --rows 262144 --half-bandwidth 16
+2 als-50 als --method sgd --users 524288 --items 131072 --ratings 2097152 --iterations 2
+2 ct-30 ct --size 1024 --angles 64 --subsets 4 --iterations 2
+2 ct-small ct --size 256 --angles 16 --subsets 4
 LIST
 }
 
