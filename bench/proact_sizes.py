@@ -92,14 +92,12 @@ def main() -> None:
     loads = {**proact.LOADED, SHUFFLED: shuffled}
     sizes = {4: given.FOUR_GPUS, 16: given.SIXTEEN_GPUS}
     results: dict[tuple[int, int, str], dict[str, Results]] = {}
-    runs: list[tuple[Workload, str, Case, dict[str, Results]]] = []
     for factor in sorted(times, reverse=True):
         for gpus, machine in MACHINES.items():
-            for name, load in loads.items():
+            for name, load in loads.items():  # one at a time: large ones fill the memory
                 workload = load(larger(sizes[gpus], factor))
                 found = results.setdefault((factor, gpus, name), {})
-                runs += [(workload, machine, case, found) for case in cases(gpus)]
-    runner.simulate_each(runs)
+                runner.simulate(workload, [machine], cases(gpus), found)
 
     rows: list[dict[str, Any]] = []
     print(f"{'rows':>4} {'GPUs':>4}  {'':<20}" + "".join(f"{name:>28}" for name in FIGURES))
