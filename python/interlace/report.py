@@ -192,8 +192,8 @@ def _facts(study: Study) -> list[tuple[str, str]]:
     found.append(("Iterations", " to ".join(map(str, dict.fromkeys((counts[0], counts[-1]))))))
     if "damping" in data:
         found.append(("Damping", f"{data['damping']:g}"))
-    worst = max(row.max_error for row in study.rows if row.max_error is not None)
-    found.append(("Verified", f"all rows, largest relative error {worst:.1e}"))
+    which, worst = table.verification(study)
+    found.append(("Verified", f"{which}, largest relative error {worst}"))
     if study.driver is not None:
         cuda = f", CUDA {machine['cuda']}" if "cuda" in machine else ""
         found.append(("Driver", escape(f"{study.driver}{cuda}")))

@@ -149,11 +149,17 @@ def headline(study: Study) -> str:
     )
 
 
+def verification(study: Study) -> tuple[str, str]:
+    """Which rows were verified, and the largest relative error of these."""
+    worst = max(row.max_error for row in study.rows if row.max_error is not None)
+    which = "all rows" if all(row.verified for row in study.rows) else "all rows but derived ones"
+    return which, f"{worst:.1e}"
+
+
 def footers(study: Study) -> list[str]:
     """What holds for all rows."""
-    worst = max(row.max_error for row in study.rows if row.max_error is not None)
-    which = "All rows but derived ones" if any(row.derived for row in study.rows) else "All rows"
-    lines = [f"{which} verified; the largest relative error is {worst:.1e}."]
+    which, worst = verification(study)
+    lines = [f"{which.capitalize()} verified; the largest relative error is {worst}."]
     rates = [rate for rate in _rates(study.rows) if rate is not None]
     if rates:
         lines.append(

@@ -539,6 +539,10 @@ def test_the_bound_of_real_gpus_is_a_run_without_copies(
     assert 10 < done < 1000 if stop else done == 10
     assert not any("without" in call[2] for call in cuda.calls if call[1] == 1)
     assert any(note.startswith("infinite-bandwidth is derived: ") for note in document["notes"])
+    page = tmp_path / "page.html"
+    ran = run(*words, "--html", page)
+    assert "All rows but derived ones verified; the largest" in ran.out
+    assert "all rows but derived ones, largest relative error" in page.read_text()
 
 
 def test_no_bulk_copy_gives_no_bound(run: Run, cuda: FakeCuda, graph: Path, tmp_path: Path) -> None:
