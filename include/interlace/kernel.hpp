@@ -26,6 +26,10 @@
 //                                           lanes' earlier stores to it are visible to whoever sees
 //                                           the chunk as ready. Without it the end of the block
 //                                           does
+//   B.last_to_arrive(local, i, n)           true in the last of n blocks of the launch that come to
+//                                           counter i, an std::uint32_t which is 0 before and
+//                                           behind them: there, what all n stored before is visible
+//                                           to all lanes. Nobody waits
 //   shared<T>(B, n)                         n elements of shared memory, uninitialised
 //   lane_state<T>(B [, v])                  one T a lane that lives across barriers; s[L] is a T&
 //   W.index(), W.count()                    this warp in its block, warps of the block
@@ -53,7 +57,8 @@
 //                                           simulated node spends time on them
 //   L.compute(operation, n)                 of one kind
 //
-// Control flow around each, each_warp and W.each is the same for all lanes concerned.
+// Control flow around each, each_warp, last_to_arrive and W.each is the same for all lanes
+// concerned.
 //
 // Of its static members, `threads` says how many lanes a block has always, and `blocks_at_once`,
 // which needs it, for how many blocks at a time a multiprocessor's registers are to last under

@@ -752,6 +752,29 @@ class block {
     return load_element(view, i);
   }
 
+  // Whether this is the last of n blocks that come to counter i. Acquires and releases at device
+  // scope, behind a barrier of the block and before another: what lanes of all n blocks stored
+  // before it is visible to all lanes of the last, by loads that do not promise that nobody writes.
+  // The counter goes from n - 1 to 0 by itself.
+  template <class I>
+  __device__ __forceinline__ bool last_to_arrive(const local<std::uint32_t>& counters, I i,
+                                                 std::uint32_t n) {
+    order();
+    bool last = false;
+    if (threadIdx.x == 0) {
+      std::uint32_t* counter = counters.data + static_cast<std::uint64_t>(i);
+      note<Policy>(place_, kernel::traced_access::atomic, kernel::memory_space::local, counter);
+      std::uint32_t before = 0;
+      asm volatile("atom.acq_rel.gpu.global.inc.u32 %0, [%1], %2;"
+                   : "=r"(before)
+                   : "l"(counter), "r"(n - 1)
+                   : "memory");
+      last = before == n - 1;
+    }
+    pending_ = false;
+    return __syncthreads_or(static_cast<int>(last)) != 0;
+  }
+
   // Releases at device scope what all lanes of the block have stored so far, and announces elements
   // [begin, end) of the launch's region; nothing where nobody asks, or of another region. A kernel
   // that publishes announces all that its blocks are mapped to, each element once. A barrier of the

@@ -13,6 +13,8 @@
 //   void next_iteration(), leave_loop(std::uint64_t)
 //   void on_uniform()                        the load before is the warp's: its value steers what
 //                                            follows
+//   void on_answer()                         the atomic before orders what the block does before
+//                                            and behind it, and its warp waits for its answer
 //   void on_barrier(bool whole_block)        after each (true) or warp.each (false)
 //   void on_shuffle(std::uint32_t warp, n, operation, m)
 //                                            n warp-wide register exchanges, m operations of each
@@ -699,6 +701,25 @@ class serial_block : public accessor<Observer> {
     auto* data = static_cast<T*>(memory_.take(place_.threads * sizeof(T), 16));
     std::fill_n(data, place_.threads, initial);
     return lane_values<T>(data, 0);
+  }
+
+  template <class I>
+  bool last_to_arrive(const local<std::uint32_t>& counters, const I& i, std::uint32_t n,
+                      site_id site = INTERLACE_SITE) {
+    check_index("local", index_value(i), counters.size);
+    std::uint32_t& counter = counters.data[index_value(i)];
+    if constexpr (Observer::active) {
+      observer_->begin_segment();
+      observer_->begin_lane(0);
+      base::note(access_kind::atomic, memory_space::local, &counter, i, 0, site);
+      observer_->on_answer();
+      observer_->on_barrier(true);
+    } else {
+      (void)site;
+    }
+    const bool last = counter == n - 1;
+    counter = last ? 0 : counter + 1;
+    return last;
   }
 
   template <class T>

@@ -3,6 +3,7 @@
 #include <limits>
 #include <numeric>
 
+#include "delay.cuh"
 #include "gpu.hpp"
 
 namespace interlace::model_tests {
@@ -432,6 +433,58 @@ TEST_F(model_test, atomics) {
   check_atomics<std::int64_t>();
   check_atomics<std::uint32_t>();
   check_atomics<std::uint64_t>();
+}
+
+// Blocks n k to n k + n - 1 leave numbers at times of their own; the last of them adds up what all
+// left. It has read some of them before, so that what it finds then must not come from a cache.
+struct add_up_behind {
+  static constexpr std::uint32_t threads = 128;
+  local<std::uint32_t> numbers;  // [blocks][threads]
+  local<std::uint32_t> arrived;
+  local<std::uint32_t> sums;  // [blocks / n][threads]
+  std::uint32_t n;
+  std::uint32_t round;
+  template <class Block>
+  INTERLACE_KERNEL void operator()(Block& block) const {
+    const auto index = static_cast<std::uint32_t>(block.index());
+    const std::uint32_t first = index / n * n * threads;
+    auto before = lane_state<std::uint32_t>(block);
+    block.each([&](auto lane) {
+      before[lane] = lane.load(numbers, first + lane.index());
+      const std::uint64_t late = random_at(round, index * 4 + lane.index() / 32);
+      if (late % 4 == 0) gpu_test::wait_ns(late / 4 % 2000);
+      lane.store(numbers, index * threads + lane.index(), round + index * threads + lane.index());
+    });
+    if (!block.last_to_arrive(arrived, index / n, n)) return;
+    block.each([&](auto lane) {
+      std::uint32_t sum = 0;
+      for (auto k : lane.range(0U, n))
+        sum += lane.load(numbers, first + k * threads + lane.index());
+      // What it read first has no part in the sum, and is not to be left out either.
+      if (before[lane] == 0xfffffffeU) sum = 0;
+      lane.store(sums, index / n * threads + lane.index(), sum);
+    });
+  }
+};
+
+TEST_F(model_test, the_last_to_arrive_sees_what_the_others_stored) {
+  constexpr std::uint32_t threads = add_up_behind::threads;
+  const std::uint32_t places = 500;
+  const std::uint32_t n = 6;
+  cuda::node node(options_for(1));
+  auto numbers = put(node, std::vector<std::uint32_t>(std::size_t{places} * n * threads, 0));
+  auto arrived = put(node, std::vector<std::uint32_t>(places, 0));
+  auto sums = node.allocate<std::uint32_t>(0, std::uint64_t{places} * threads);
+  for (std::uint32_t round = 1; round <= 200; ++round) {
+    node.launch(0, add_up_behind{numbers, arrived, sums, n, round * 7919},
+                {places * n, threads, 0});
+    std::vector<std::uint32_t> expected(std::size_t{places} * threads, 0);
+    for (std::uint32_t i = 0; i < places * n * threads; ++i) {
+      expected[i / threads / n * threads + i % threads] += round * 7919 + i;
+    }
+    ASSERT_EQ(node.download(sums), expected) << "round " << round;
+  }
+  EXPECT_EQ(node.download(arrived), std::vector<std::uint32_t>(places, 0));
 }
 
 template <class T>

@@ -355,6 +355,13 @@ bool gpu::run_waiting(std::uint32_t warp_id, instruction& i) {
       }
       break;
     }
+    case instruction_kind::wait:
+      // What waits for an atomic is ordered by it: the L2 has answered for all that the block
+      // stored before it begins, and then for the atomic itself.
+      if (w.next != 0 && w.program[w.next - 1].kind == instruction_kind::atomic) {
+        w.ready = now + 2 * config_.l2.hit_latency_ps;
+      }
+      break;
     case instruction_kind::barrier: {
       const std::uint32_t slot = w.block;
       w.state = warp_state::barrier;

@@ -22,7 +22,7 @@ enum class instruction_kind : std::uint8_t {
   compute,  // count: operations of each lane
   shuffle,  // count: register exchanges
   publish,  // count: ranges of `published`, the first is number first_line
-  wait,     // for everything before
+  wait,     // for everything before; behind an atomic also for the L2
   barrier,  // wait, then for the other warps of the block
 };
 

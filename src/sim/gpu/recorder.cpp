@@ -154,6 +154,13 @@ void recorder::on_uniform() {
   warp_ = none;
 }
 
+void recorder::on_answer() {
+  const std::uint32_t warp = warp_;
+  flush();
+  append(warp, instruction_kind::wait, 0);
+  warp_ = none;
+}
+
 void recorder::on_barrier(bool whole_block) {
   flush();
   warp_ = none;

@@ -120,6 +120,7 @@ class recorder {
   void next_iteration() { loop_key_ = (loop_key_ + iteration_step) | key_mark; }
   void leave_loop(std::uint64_t outside) { loop_key_ = outside; }
   void on_uniform();
+  void on_answer();
   void on_barrier(bool whole_block);
   void on_shuffle(std::uint32_t warp, std::uint32_t n, operation kind, std::uint32_t operations);
   bool begin_repeated(std::uint32_t warp, std::uint32_t lanes, const void* place,

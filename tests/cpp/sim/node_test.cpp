@@ -105,6 +105,28 @@ TEST(sim_node, every_mechanism_delivers_everything) {
   }
 }
 
+struct arrive {
+  local<std::uint32_t> counters;
+  std::uint32_t times = 0;
+  template <class Block>
+  INTERLACE_KERNEL void operator()(Block& block) const {
+    for (std::uint32_t k = 0; k < times; ++k) block.last_to_arrive(counters, 0U, 3);
+  }
+};
+
+// Its block's stores have to be in the L2 first, and then its answer comes back.
+TEST(sim_node, an_arrival_takes_two_ways_to_the_l2) {
+  const auto m = test::meshed(1, protocol_kind::nvlink2);
+  const auto time_of = [&](std::uint32_t times) {
+    sim::node node(m, 1, [] {});
+    const auto counters = node.allocate<std::uint32_t>(0, 1);
+    node.upload(counters, {0U});
+    return node.run([&] { node.launch(0, arrive{counters, times}, {1, 32, 0}); }).time_s;
+  };
+  const double ways = 2 * static_cast<double>(m.gpu.l2.hit_latency_ps) * 1e-12;
+  EXPECT_NEAR((time_of(30) - time_of(10)) / 20, ways, 0.02 * ways);
+}
+
 struct add_up {
   replicated<float> in;
   local<float> sums;

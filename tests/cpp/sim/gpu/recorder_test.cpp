@@ -64,6 +64,32 @@ TEST(recorder, lanes_of_different_length_stay_in_program_order) {
   EXPECT_EQ(k[32], instruction_kind::barrier);
 }
 
+struct arrive {
+  local<std::uint32_t> data{words, 4096};
+  template <class Block>
+  void operator()(Block& block) const {
+    block.each([&](auto lane) { lane.store(data, lane.index(), 1); });
+    if (!block.last_to_arrive(data, 1024U, 2)) return;
+    block.each([&](auto lane) { lane.load(data, lane.index()); });
+  }
+};
+
+TEST(recorder, an_arrival_is_an_atomic_that_all_wait_for) {
+  using enum instruction_kind;
+  const std::vector<instruction_kind> first = {store, barrier, atomic, wait, barrier};
+  const std::vector<instruction_kind> other = {store, barrier, barrier};
+  words[1024] = 0;
+  auto programs = record(arrive{}, words, 64);
+  EXPECT_EQ(kinds(programs[0]), first);
+  EXPECT_EQ(kinds(programs[1]), other);
+  EXPECT_EQ(programs[0].lines[programs[0].instructions[2].first_line].line(), 4096U);
+  EXPECT_EQ(words[1024], 1U);
+  programs = record(arrive{}, words, 64);  // the last
+  EXPECT_EQ(kinds(programs[0]).size(), first.size() + 2);
+  EXPECT_EQ(kinds(programs[1]).size(), other.size() + 2);
+  EXPECT_EQ(words[1024], 0U);
+}
+
 struct gather {
   local<std::uint32_t> data{words, 4096};
   template <class Block>

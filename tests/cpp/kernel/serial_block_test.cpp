@@ -1,0 +1,75 @@
+#include "kernel/serial_block.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "each_node.hpp"
+#include "workload/parts.hpp"
+
+namespace interlace::serial_block_tests {
+namespace {
+
+constexpr std::uint32_t threads = 64;
+
+// Blocks n k to n k + n - 1 leave a number each; the last of them adds up what all left.
+struct add_up_behind {
+  local<std::uint32_t> numbers;  // [blocks][threads]
+  local<std::uint32_t> arrived;
+  replicated<std::uint32_t> sums;  // [blocks / n][threads]
+  std::uint32_t n = 1;
+  std::uint32_t base = 0;
+  template <class Block>
+  INTERLACE_KERNEL void operator()(Block& block) const {
+    const auto index = static_cast<std::uint32_t>(block.index());
+    block.each([&](auto lane) {
+      const std::uint32_t i = index * threads + lane.index();
+      lane.store(numbers, i, base + i * i);
+    });
+    if (!block.last_to_arrive(arrived, index / n, n)) return;
+    block.each([&](auto lane) {
+      std::uint32_t sum = 0;
+      const std::uint32_t first = index / n * n * threads + lane.index();
+      for (auto k : lane.range(0U, n)) sum += lane.load(numbers, first + k * threads);
+      lane.store(sums, index / n * threads + lane.index(), sum);
+    });
+  }
+};
+
+TEST(block, the_last_to_arrive_sees_what_the_others_stored) {
+  for (const std::uint32_t n : {1U, 2U, 5U}) {
+    const std::uint32_t places = 7;
+    test::on_every_node([&](auto& node, std::uint32_t devices, std::uint32_t, auto how) {
+      kernel::region_options options;
+      options.boundaries.assign(devices + 1, places * threads);  // the first device has all
+      options.boundaries[0] = 0;
+      options.mechanism = how;
+      options.split_ranges = 3;  // whose borders cut what belongs together
+      options.chunk_bytes = 1024;
+      const auto sums = node.template create_region<std::uint32_t>(options);
+      const auto numbers =
+          node.template allocate<std::uint32_t>(0, std::uint64_t{places} * n * threads);
+      const auto arrived = workload::put(node, 0, std::vector<std::uint32_t>(places, 0));
+      for (const std::uint32_t base : {0U, 1000U}) {  // the counters begin anew
+        node.run([&] {
+          node.launch(0, add_up_behind{numbers, arrived, node.view(sums, 0), n, base},
+                      {places * n, threads, 0}, sums,
+                      kernel::block_mapping::custom([n](std::uint64_t block) {
+                        const std::uint64_t first = block / n * threads;
+                        return std::vector<kernel::element_range>{{first, first + threads}};
+                      }));
+          node.exchange(sums);
+        });
+        std::vector<std::uint32_t> expected(places * threads, 0);
+        for (std::uint32_t i = 0; i < places * n * threads; ++i) {
+          expected[i / threads / n * threads + i % threads] += base + i * i;
+        }
+        for (std::uint32_t d = 0; d < devices; ++d) EXPECT_EQ(node.front(sums, d), expected);
+      }
+    });
+  }
+}
+
+}  // namespace
+}  // namespace interlace::serial_block_tests
