@@ -32,12 +32,16 @@
 // stand over 32 to 45 words; what is staged adds 1.25 words that are loaded and written. Those 6.5
 // turns of a multiprocessor's one path to shared memory and cache are the limit; the 22
 // instructions, 5.5 clocks of its four schedulers, come close. The image lies in the L2 or comes
-// from memory once for several angles.
+// from memory once for several angles. A subset has few rays for a GPU's threads: several blocks
+// have the same rays, each of them some strips, and the last of them adds up what all found, in the
+// order of the strips.
 //
 // Renew. A lane has four pixels of a column, a warp a row of 32. A ray's length in a pixel follows
 // from its distance from the centre: a trapezoid. A pixel and angle take 2 words of the first-level
 // cache, a turn or two each, as a warp's rays stand over up to 32 words, and 14 instructions, 3.6
-// clocks of the schedulers: the two limit it alike. The rays of a subset lie in the L2.
+// clocks of the schedulers: the two limit it alike. The rays of a subset lie in the L2. Where a
+// subset has many angles, which a lane takes one after another, teams of warps share them: an image
+// has few pixels for a GPU's threads, too.
 #pragma once
 
 #include <algorithm>
@@ -143,6 +147,7 @@ class scan_geometry {
 struct project_rays {
   static constexpr std::uint32_t threads = 128;  // a ray a lane
   static constexpr std::uint32_t depth = 16;     // strips staged at a time
+  static constexpr std::uint32_t strips = 64;    // of a block
   // Rays and slopes reach over 127 * sqrt(2) + 15 pixels, and 4 more may be looked at; 32 are
   // staged at a time. Twice an odd number: 16 strips by 2 pixels lie in 32 banks.
   static constexpr std::uint32_t pitch = 226;
@@ -153,6 +158,8 @@ struct project_rays {
   local<const ray_family> angles;  // of the subset
   local<const float> measured;     // y of the device's rays
   local<const float> weights;
+  local<float> partial;          // [blocks][threads], of each ray what a block found
+  local<std::uint32_t> arrived;  // of the device's groups, of blocks
   replicated<float> image;
   replicated<float> rays;
   reduced<double> cost;  // sum of w (y - a . x)^2
@@ -168,7 +175,11 @@ struct project_rays {
     auto sum = lane_state<float>(block);
     auto residual = lane_state<float>(block);
     const std::uint32_t groups = (detectors + threads - 1) / threads;
-    const std::uint32_t group = first_group + static_cast<std::uint32_t>(block.index());
+    const std::uint32_t parts = parts_of(size);
+    const auto index = static_cast<std::uint32_t>(block.index());
+    const std::uint32_t group = first_group + index / parts;
+    const std::uint32_t first_strip = index % parts * strips;
+    const std::uint32_t end_strip = first_strip + strips < size ? first_strip + strips : size;
     const std::uint32_t angle = group / groups;
     const std::uint32_t first_bin = group % groups * threads;
     const ray_family family = block.load(angles, angle);
@@ -182,8 +193,9 @@ struct project_rays {
     const fixed_point span = (over_lanes < 0 ? -over_lanes : over_lanes) +
                              (over_strips < 0 ? -over_strips : over_strips);
     const auto used = static_cast<std::uint32_t>(span >> fixed_bits) + 4;
-    fixed_point at = family.first + family.apart * first_bin;
-    for (std::uint32_t strip = 0; strip < size; strip += depth, at += family.slope * depth) {
+    fixed_point at = family.first + family.apart * first_bin + family.slope * first_strip;
+    for (std::uint32_t strip = first_strip; strip < end_strip;
+         strip += depth, at += family.slope * depth) {
       const auto origin = static_cast<std::int32_t>((at + before) >> fixed_bits) - 2;
       const std::int32_t end = origin + static_cast<std::int32_t>(used);
       if (origin >= static_cast<std::int32_t>(size) || end <= 0) continue;  // beside the image
@@ -201,17 +213,37 @@ struct project_rays {
         sum[lane] += cross(lane, staged, family, own);
       });
     }
+    const std::uint32_t crossing = 12 * ((end_strip - first_strip) / depth) + 50;
+    if (parts > 1) {
+      block.each([&](auto lane) {
+        lane.store(partial, index * threads + lane.index(), sum[lane]);
+        lane.compute(operation::integer, crossing + 4);
+      });
+      if (!block.last_to_arrive(arrived, group - first_group, parts)) return;
+    }
     block.each([&](auto lane) {
       const std::uint32_t bin = first_bin + lane.index();
       if (bin >= detectors) return;
       const std::uint32_t ray = angle * detectors + bin;
-      const float error = lane.load(measured, ray - first_ray) - sum[lane] * family.length;
+      float all = sum[lane];
+      if (parts > 1) {
+        const std::uint32_t first = (group - first_group) * parts * threads + lane.index();
+        all = 0;
+        for (auto part : lane.range(0U, parts)) all += lane.load(partial, first + part * threads);
+        lane.compute({.fp32 = parts, .integer = parts + 6});
+      }
+      const float error = lane.load(measured, ray - first_ray) - all * family.length;
       const float weighted = lane.load(weights, ray - first_ray) * error;
       lane.store(rays, ray, weighted * family.length);
       if (track_residual) residual[lane] = weighted * error;
-      lane.compute({.fp32 = 3, .integer = 12 * (size / depth) + 66});
+      lane.compute({.fp32 = 3, .integer = (parts > 1 ? 0 : crossing) + 16});
     });
     if (track_residual) add_sums(block, cost, 1, residual);
+  }
+
+  // Blocks that have the same rays.
+  static INTERLACE_HOST_DEVICE std::uint32_t parts_of(std::uint32_t size) {
+    return (size + strips - 1) / strips;
   }
 
  private:
@@ -272,12 +304,17 @@ struct project_rays {
   }
 };
 
-// Renews the pixels of a device from what project_rays stored.
+// Renews the pixels of a device from what project_rays stored. Each of `Teams` has all pixels of a
+// block, and every Teams-th angle: 1, or as many as leave a lane one pixel in the end.
+template <std::uint32_t Teams>
 struct renew_pixels {
-  static constexpr std::uint32_t threads = 256;
+  static constexpr std::uint32_t team_threads = 256;
+  static constexpr std::uint32_t threads = Teams * team_threads;
+  static constexpr std::uint32_t blocks_at_once = 2048 / threads;
   static constexpr std::uint32_t tile = 32;  // rows and columns of a block
-  static constexpr std::uint32_t rows_of_lane = tile * tile / threads;
+  static constexpr std::uint32_t rows_of_lane = tile * tile / team_threads;
   static constexpr std::uint32_t batch = 64;  // angles prepared at a time
+  static_assert(Teams == 1 || threads == tile * tile);
   // Where the tile's first pixel lies on a detector, and the way from there.
   struct tile_place {
     float offset;  // from a bin's, less 1/2
@@ -287,7 +324,9 @@ struct renew_pixels {
     float edge;
     std::uint32_t ray;  // of that bin, less the bits of `rounder`
   };
-  static constexpr std::uint32_t shared_bytes = batch * sizeof(tile_place);
+  static constexpr std::uint32_t team_sums = Teams == 1 ? 0 : Teams * tile * tile;
+  static constexpr std::uint32_t shared_bytes =
+      batch * sizeof(tile_place) + team_sums * sizeof(float);
   // Adding it rounds to a whole number, which the low bits of the sum are.
   static constexpr float rounder = 12582912.0F;
   static constexpr std::uint32_t rounder_bits = 0x4b400000U;
@@ -341,7 +380,7 @@ struct renew_pixels {
           y[k] = static_cast<float>(smaller(place.row + k, size - 1) - row0);
         }
         sums sum = total[lane];
-        for (auto a : lane.range(0U, count)) {
+        for (auto a : lane.range(lane.index() / team_threads, count, Teams)) {
           const tile_place p = lane.load(places, a);
           const float left = fmaf(x, p.right, p.offset);
           for (std::uint32_t k = 0; k < rows_of_lane; ++k) {
@@ -359,25 +398,31 @@ struct renew_pixels {
         lane.compute(operation::special, rows_of_lane + 1);
       });
     }
-    block.each([&](auto lane) {
-      const auto place = place_of(lane, column0, row0);
-      if (place.column >= size) return;
-      for (std::uint32_t k = 0; k < rows_of_lane; ++k) {
-        const std::uint32_t row = place.row + k;
-        if (row >= last_row) continue;
-        const std::uint32_t j = row * size + place.column;
-        const float own = lane.load(image, j);
-        float pull = 0;
-        if (row > 0) pull += own - lane.load(image, j - size);
-        if (row + 1 < size) pull += own - lane.load(image, j + size);
-        if (place.column > 0) pull += own - lane.load(image, j - 1);
-        if (place.column + 1 < size) pull += own - lane.load(image, j + 1);
-        const float down = subsets * total[lane].v[k] - beta * pull;
-        const float next = fmaf(lane.load(steps, j - first_row * size), down, own);
-        lane.store(image, j, next > 0 ? next : 0.0F);
-      }
-      lane.compute({.fp32 = 12 * rows_of_lane, .integer = 32 * rows_of_lane});
-    });
+    if constexpr (Teams == 1) {
+      block.each([&](auto lane) {
+        const auto place = place_of(lane, column0, row0);
+        for (std::uint32_t k = 0; k < rows_of_lane; ++k) {
+          renew(lane, place.row + k, place.column, total[lane].v[k]);
+        }
+      });
+    } else {
+      const auto found = shared<float>(block, team_sums);  // [teams][row][column]
+      block.each([&](auto lane) {
+        const auto own = place_of(lane, 0, lane.index() / team_threads * tile);
+        for (std::uint32_t k = 0; k < rows_of_lane; ++k) {
+          lane.store(found, (own.row + k) * tile + own.column, total[lane].v[k]);
+        }
+        lane.compute(operation::integer, 6);
+      });
+      block.each([&](auto lane) {
+        float sum = 0;
+        for (std::uint32_t t = 0; t < Teams; ++t) {
+          sum += lane.load(found, t * threads + lane.index());
+        }
+        lane.compute(operation::fp32, Teams);
+        renew(lane, row0 + lane.index() / tile, column0 + lane.index() % tile, sum);
+      });
+    }
   }
 
  private:
@@ -387,7 +432,25 @@ struct renew_pixels {
   template <class Lane>
   static INTERLACE_KERNEL pixel_place place_of(const Lane& lane, std::uint32_t column0,
                                                std::uint32_t row0) {
-    return {column0 + lane.index() % tile, row0 + lane.index() / tile * rows_of_lane};
+    return {column0 + lane.index() % tile,
+            row0 + lane.index() % team_threads / tile * rows_of_lane};
+  }
+  // A pixel, if it is one of the device's: `sum` is that of a(j) w (y - a . x).
+  template <class Lane>
+  INTERLACE_KERNEL void renew(const Lane& lane, std::uint32_t row, std::uint32_t column,
+                              float sum) const {
+    if (column >= size || row >= last_row) return;
+    const std::uint32_t j = row * size + column;
+    const float own = lane.load(image, j);
+    float pull = 0;
+    if (row > 0) pull += own - lane.load(image, j - size);
+    if (row + 1 < size) pull += own - lane.load(image, j + size);
+    if (column > 0) pull += own - lane.load(image, j - 1);
+    if (column + 1 < size) pull += own - lane.load(image, j + 1);
+    const float down = subsets * sum - beta * pull;
+    const float next = fmaf(lane.load(steps, j - first_row * size), down, own);
+    lane.store(image, j, next > 0 ? next : 0.0F);
+    lane.compute({.fp32 = 12, .integer = 32});
   }
   static INTERLACE_KERNEL std::uint32_t smaller(std::uint32_t a, std::uint32_t b) {
     return a < b ? a : b;
@@ -461,7 +524,11 @@ class ct {
       } else {
         node_.exchange(rays_);
       }
-      enqueue_renewal(subset);
+      if (of_subset_ < many_angles) {
+        enqueue_renewal<1>(subset);
+      } else {
+        enqueue_renewal<4>(subset);
+      }
       node_.exchange(image_);
     }
   }
@@ -474,12 +541,17 @@ class ct {
   double residual() const { return node_.front(cost_, 0)[0]; }
 
  private:
+  static constexpr std::uint64_t tile = renew_pixels<1>::tile;
+  static constexpr std::uint32_t many_angles = 32;  // of a subset: renewed by teams
+
   struct part {
     local<ray_family> ray_families;      // [angles], by subset
     local<pixel_family> pixel_families;  // [angles], by subset
     local<float> measured;               // [subsets][rays]
     local<float> weights;
     local<float> steps;
+    local<float> partial;
+    local<std::uint32_t> arrived;
     std::uint32_t first_group = 0;
     std::uint32_t groups = 0;
     std::uint32_t first_ray = 0;
@@ -543,7 +615,6 @@ class ct {
 
   // Of the rays of a subset, whichever it is, the devices whose tiles of pixels they cross.
   std::vector<std::uint16_t> readers_of_rays() const {
-    constexpr std::uint64_t tile = renew_pixels::tile;
     const scan_geometry geometry(scan_.size, scan_.angles, scan_.detectors);
     std::vector<std::uint16_t> readers(std::size_t{of_subset_} * scan_.detectors, 0);
     for (std::uint32_t d = 0; d + 1 < boundaries_.size(); ++d) {
@@ -612,12 +683,20 @@ class ct {
     p.measured = put(node_, d, measured);
     p.weights = put(node_, d, weights);
     p.steps = put(node_, d, steps);
+    const std::uint32_t together = project_rays::parts_of(scan_.size);
+    p.partial = node_.template allocate<float>(
+        d, together == 1 ? 0 : std::uint64_t{p.groups} * together * project_rays::threads);
+    p.arrived = put(node_, d, std::vector<std::uint32_t>(together == 1 ? 0 : p.groups, 0));
     std::vector<std::uint64_t> starts;
     for (std::uint64_t g = first_group; g <= last_group; ++g) starts.push_back(first_of_group(g));
-    p.ray_mapping = kernel::block_mapping::table(std::move(starts));
+    p.ray_mapping =
+        kernel::block_mapping::custom([starts = std::move(starts), together](std::uint64_t block) {
+          const std::uint64_t g = block / together;
+          return std::vector<kernel::element_range>{{starts[g], starts[g + 1]}};
+        });
     p.pixel_mapping = kernel::block_mapping::stencil(
         boundaries_[d], scan_.size, scan_.size, (boundaries_[d + 1] - boundaries_[d]) / scan_.size,
-        renew_pixels::tile, renew_pixels::tile);
+        tile, tile);
     return p;
   }
 
@@ -632,6 +711,8 @@ class ct {
       const project_rays project{piece(p.ray_families, subset, of_subset_),
                                  piece(p.measured, subset, p.rays),
                                  piece(p.weights, subset, p.rays),
+                                 p.partial,
+                                 p.arrived,
                                  node_.view(image_, d),
                                  node_.view(rays_, d),
                                  node_.view(cost_, d),
@@ -640,31 +721,33 @@ class ct {
                                  p.first_group,
                                  p.first_ray,
                                  track_residual};
-      node_.launch(d, project, {p.groups, project_rays::threads, project_rays::shared_bytes}, rays_,
+      const std::uint64_t blocks = std::uint64_t{p.groups} * project_rays::parts_of(scan_.size);
+      node_.launch(d, project, {blocks, project_rays::threads, project_rays::shared_bytes}, rays_,
                    p.ray_mapping);
     }
   }
 
+  template <std::uint32_t Teams>
   void enqueue_renewal(std::uint32_t subset) {
-    constexpr std::uint64_t tile = renew_pixels::tile;
     for (std::uint32_t d = 0; d < node_.devices(); ++d) {
       const part& p = parts_[d];
       const std::uint64_t first_row = boundaries_[d] / scan_.size;
       const std::uint64_t last_row = boundaries_[d + 1] / scan_.size;
-      const renew_pixels renew{piece(p.pixel_families, subset, of_subset_),
-                               p.steps,
-                               node_.view(rays_, d),
-                               node_.view(image_, d),
-                               scan_.size,
-                               scan_.detectors,
-                               of_subset_,
-                               static_cast<std::uint32_t>(first_row),
-                               static_cast<std::uint32_t>(last_row),
-                               static_cast<float>(scan_.subsets),
-                               scan_.beta};
+      using kernel_type = renew_pixels<Teams>;
+      const kernel_type renew{piece(p.pixel_families, subset, of_subset_),
+                              p.steps,
+                              node_.view(rays_, d),
+                              node_.view(image_, d),
+                              scan_.size,
+                              scan_.detectors,
+                              of_subset_,
+                              static_cast<std::uint32_t>(first_row),
+                              static_cast<std::uint32_t>(last_row),
+                              static_cast<float>(scan_.subsets),
+                              scan_.beta};
       const std::uint64_t blocks =
           (scan_.size + tile - 1) / tile * ((last_row - first_row + tile - 1) / tile);
-      node_.launch(d, renew, {blocks, renew_pixels::threads, renew_pixels::shared_bytes}, image_,
+      node_.launch(d, renew, {blocks, kernel_type::threads, kernel_type::shared_bytes}, image_,
                    p.pixel_mapping);
     }
   }

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "gpu.hpp"
@@ -25,11 +26,13 @@ float unit(std::uint64_t seed, std::uint64_t place) {
   return static_cast<float>(gpu_test::random_at(seed, place) >> 40U) / 16777216.0F;
 }
 
-// Sizes that are and are not multiples of a tile, angles of fewer and of more rays than a block.
+// Sizes that are and are not multiples of a tile, angles of fewer and of more rays than a block,
+// subsets of few and of many angles.
 TEST_P(ct_test, equals_the_reference_node) {
   const std::uint32_t devices = GetParam();
-  for (const std::uint32_t size : {64U, 301U}) {
-    const std::uint32_t angles = 24;
+  for (const auto& [size, subsets] :
+       {std::pair{64U, 2U}, std::pair{301U, 6U}, std::pair{301U, 2U}}) {
+    const std::uint32_t angles = 72;
     const std::uint32_t detectors = workload::least_detectors(size);
     const std::size_t rays = std::size_t{angles} * detectors;
     std::vector<float> measured(rays);
@@ -41,8 +44,8 @@ TEST_P(ct_test, equals_the_reference_node) {
     // Above what the sums of lengths, weights and rays can be, so that nothing grows.
     const std::vector<float> curvature(std::size_t{size} * size,
                                        3.0F * static_cast<float>(angles * size));
-    const run::ct_problem problem{
-        {size, angles, detectors, 3, 20.0F, measured.data(), weights.data(), curvature.data()}};
+    const run::ct_problem problem{{size, angles, detectors, subsets, 20.0F, measured.data(),
+                                   weights.data(), curvature.data()}};
     run::request asked;
     for (std::uint32_t d = 0; d <= devices; ++d) {
       asked.boundaries.push_back(std::uint64_t{size} * d / devices * size);
@@ -69,7 +72,8 @@ TEST_P(ct_test, equals_the_reference_node) {
         for (std::uint32_t d = 0; d < devices; ++d) {
           const auto& values = found.values[d];
           if (first.empty()) first = values;
-          EXPECT_TRUE(values == first) << "size " << size << ", GPU " << d << ", round " << round;
+          EXPECT_TRUE(values == first) << "size " << size << ", " << subsets << " subsets"
+                                       << ", GPU " << d << ", round " << round;
         }
       }
       double worst = 0;

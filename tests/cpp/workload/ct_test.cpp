@@ -177,7 +177,10 @@ TEST(ct, of_rays_for_those_that_need_them) {
   compare(scan(100, 4, 2, 3), 1, true);
 }
 TEST(ct, of_one_subset_and_an_odd_size) { compare(scan(37, 9, 1, 2), 1); }
-TEST(ct, of_more_than_one_block_of_rays_an_angle) { compare(scan(100, 4, 2, 3), 1); }
+// Which teams of warps share; more than are prepared at a time.
+TEST(ct, of_many_angles) { compare(scan(37, 70, 1, 4), 1); }
+// Whose rays several blocks share, too.
+TEST(ct, of_more_than_one_block_of_rays_an_angle) { compare(scan(100, 4, 2, 3), 2); }
 
 // A projection of images of a single pixel is the system's column, and of the ray's it is a row.
 TEST(ct, projects_each_pixel_with_its_length) {
@@ -206,6 +209,8 @@ TEST(ct, projects_each_pixel_with_its_length) {
       const workload::project_rays project{angle_table,
                                            zeros,
                                            ones,
+                                           {},
+                                           {},
                                            node.view(image, 0),
                                            node.view(rays, 0),
                                            node.view(cost, 0),
