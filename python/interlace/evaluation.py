@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from interlace.limits import Limit, Works, exchange_memory_s, limit_of
+from interlace.limits import Limit, exchange_memory_s, limit_of
 from interlace.mechanisms import BASELINE, BOUND, EVERY, Config, Tuning
 from interlace.nodes import CudaNode, Node, in_processes, load_core
 from interlace.results import Measured, Row, Sim, Stores, Timelines, WireRow
@@ -223,21 +223,38 @@ def _measured_wire(outcome: Outcome, counted: Wire) -> Wire:
 
 
 def _add_transfers(
-    node: CudaNode, wires: dict[Case, Wire], works: dict[Case, Works], times: Times
+    node: CudaNode, counted: dict[Case, Counted], bounds: dict[int, Checked], times: Times
 ) -> None:
     """What links and memory need for the payload, at the rates that they reach in this study.
 
     As if every GPU sent, received and computed as much as any other, so that less is not possible.
+    No transfer goes on behind the exchange that delivers it: links need what they need for each of
+    an iteration's epochs, or as long as the epoch lasts without transfers.
     """
-    for gpus in times.bound_s:
-        case = Case(gpus, BASELINE)
-        counted = wires[case]
-        if counted.useful is not None and counted.wasted is not None:
-            sent = counted.useful + counted.wasted
-            times.transfer_s[gpus] = max(
-                sent / gpus / node.exchange_rate(gpus),
-                exchange_memory_s(works[case], gpus, sent, node.gpu_rates()),
-            )
+    for gpus, bound in bounds.items():
+        of = counted[Case(gpus, BASELINE)]
+        if of.wire.useful is None or of.wire.wasted is None:
+            continue
+        links = _hidden_s(
+            bound.outcome.time_s,
+            bound.outcome.epoch_s,
+            [sent / gpus / node.exchange_rate(gpus) for sent in of.sent_bytes],
+        )
+        sent = of.wire.useful + of.wire.wasted
+        memory = exchange_memory_s(of.work, gpus, sent, node.gpu_rates())
+        times.transfer_s[gpus] = max(links, memory)
+
+
+def _hidden_s(time_s: float, epoch_s: Sequence[float], transfer_s: Sequence[float]) -> float:
+    """What a run of that time takes if each transfer is hidden behind its own epoch.
+
+    `epoch_s` says how the time is shared among the epochs; where that is not known, it is one.
+    """
+    if len(epoch_s) != len(transfer_s) or sum(epoch_s) <= 0:
+        return max(time_s, sum(transfer_s))
+    share = time_s / sum(epoch_s)
+    pairs = zip(epoch_s, transfer_s, strict=True)
+    return time_s + sum(max(0.0, its - share * own) for own, its in pairs)
 
 
 def _count(
@@ -246,8 +263,8 @@ def _count(
     checked: dict[Case, Checked],
     jobs: int,
     tick: Callable[[], None],
-) -> tuple[dict[Case, Wire], dict[Case, Works]]:
-    """The wire bytes and the kernels' work of each case, by runs on the host node.
+) -> dict[Case, Counted]:
+    """What the host node counts of each case; its wire bytes with the protocol's, measured.
 
     It counts what exchanges deliver and kernels do, which is the same whatever the mechanism.
     """
@@ -264,13 +281,12 @@ def _count(
     for run, found in in_processes(work, cases, jobs):
         counted[run] = found
         tick()
-    wires: dict[Case, Wire] = {}
-    works: dict[Case, Works] = {}
+    found_of: dict[Case, Counted] = {}
     for case, it in checked.items():
         found = counted[case.gpus, it.outcome.iterations]
-        wires[case] = Wire(0, 0, 0) if case.gpus == 1 else _measured_wire(it.outcome, found.wire)
-        works[case] = found.work
-    return wires, works
+        wire = Wire(0, 0, 0) if case.gpus == 1 else _measured_wire(it.outcome, found.wire)
+        found_of[case] = found._replace(wire=wire)
+    return found_of
 
 
 def _derived_bounds(
@@ -315,19 +331,20 @@ def run_study(
     single = Case(1, BASELINE)
     times = Times(checked[single].outcome.time_s)
     limit: Limit | UnsetType = UNSET
-    works: dict[Case, Works] = {}
+    counted: dict[Case, Counted] = {}
     bounds: dict[int, Checked]
     if isinstance(node, CudaNode):
         bounds = _derived_bounds(node, workload, plan, checked, tick)
-        wires, works = _count(node, workload, checked, jobs, tick)
-        limit = limit_of(works[single], node.gpu_rates(), times.single_s) or UNSET
+        counted = _count(node, workload, checked, jobs, tick)
+        wires = {case: of.wire for case, of in counted.items()}
+        limit = limit_of(counted[single].work, node.gpu_rates(), times.single_s) or UNSET
     else:
         bounds = {case.gpus: it for case, it in checked.items() if case.mechanism == BOUND}
         wires = {case: it.outcome.wire for case, it in checked.items()}
     times.bulk_s = {case.gpus: checked[case].outcome.time_s for case in plan.bulk_copies()}
     times.bound_s = {gpus: it.outcome.time_s for gpus, it in bounds.items()}
     if isinstance(node, CudaNode):
-        _add_transfers(node, wires, works, times)
+        _add_transfers(node, counted, bounds, times)
 
     make = _Rows(workload, node, cases)
     rows = [make.row(checked[single], times, wires[single], limit)]

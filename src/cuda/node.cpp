@@ -241,6 +241,7 @@ class node::stopwatch {
                                  elapsed_s(owner_.starts_[s.device], s.begin),
                                  elapsed_s(owner_.starts_[s.device], s.end)});
     }
+    double begun = 0;
     for (std::uint32_t epoch = 0; epoch < epoch_; ++epoch) {
       // From when the last device has computed to when the last one has copied: a device that
       // copies while another still computes exposes nothing.
@@ -252,6 +253,8 @@ class node::stopwatch {
         copied = std::max(copied, elapsed_s(owner_.starts_[d], exposed_[d][epoch].second));
       }
       result.copy_s += std::max(0.0, copied - computed);
+      result.epoch_s.push_back(std::max(0.0, copied - begun));
+      begun = copied;
     }
   }
 

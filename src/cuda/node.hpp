@@ -63,8 +63,8 @@ struct run_options {
   bool graph = true;              // else plain streams
   std::uint32_t warm_ups = 0;     // runs before the measured ones
   std::uint32_t repetitions = 1;  // measured runs; time_s is the median
-  // Plain streams with events between kernels, copies and exchanges: fills copy_s and timeline, and
-  // makes time_s larger than it is without.
+  // Plain streams with events between kernels, copies and exchanges: fills copy_s, epoch_s and
+  // timeline, and makes time_s larger than it is without.
   bool detail = false;
   std::uint32_t timeline_epochs = 3;
   // Before each run but the first, regions and reductions get back the contents that they had

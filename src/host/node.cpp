@@ -42,18 +42,24 @@ void node::exchange_one(std::uint32_t id) {
   if (checker_) checker_->end_epoch(id);
 }
 
+double node::sent_bytes(std::uint32_t id) const {
+  const kernel::region_state& state = states_[id];
+  if (state.is_reduction) return 0;
+  std::uint64_t elements = 0;
+  for (const kernel::delivery& d : state.deliveries()) elements += d.end - d.begin;
+  return static_cast<double>(elements * state.element_bytes);
+}
+
 kernel::wire_bytes node::delivered() const {
   kernel::wire_bytes wire;
   for (std::uint32_t id = 0; id < states_.size(); ++id) {
     const kernel::region_state& state = states_[id];
     if (state.is_reduction) continue;
     const kernel::use_tracker& use = checker_->use(id);
-    std::uint64_t sent = 0;
-    for (const kernel::delivery& d : state.deliveries()) sent += d.end - d.begin;
-    const auto bytes = static_cast<double>(state.element_bytes);
-    const auto used = static_cast<double>(use.used());
-    wire.useful += bytes * used;
-    wire.wasted += bytes * (static_cast<double>(use.epochs() * sent) - used);
+    const double useful =
+        static_cast<double>(state.element_bytes) * static_cast<double>(use.used());
+    wire.useful += useful;
+    wire.wasted += use.epochs() * sent_bytes(id) - useful;
   }
   return wire;
 }

@@ -62,14 +62,17 @@ class node final : public kernel::cpu_node {
   template <class... Item>
   void exchange(const Item&... items) {
     (exchange_one(items.id), ...);
+    if (options_.checks) sent_bytes_.push_back((0.0 + ... + sent_bytes(items.id)));
   }
 
   template <class F>
   kernel::run_result run(F&& enqueue) {
     work_.clear();
+    sent_bytes_.clear();
     enqueue();
     kernel::run_result result;
     result.work = std::exchange(work_, {});
+    result.sent_bytes = std::exchange(sent_bytes_, {});
     result.wire_known = options_.checks;
     if (options_.checks) result.wire = delivered();
     return result;
@@ -113,6 +116,8 @@ class node final : public kernel::cpu_node {
   }
   void adding(std::uint32_t id, const kernel::region_state& state) override;
   void exchange_one(std::uint32_t id);
+  // That an exchange of it delivers; 0 of a reduction.
+  double sent_bytes(std::uint32_t id) const;
   kernel::wire_bytes delivered() const;
 
   options options_;
@@ -120,6 +125,7 @@ class node final : public kernel::cpu_node {
   std::vector<std::unique_ptr<std::byte[]>> allocations_;
   std::unique_ptr<checking_observer> checker_;
   std::vector<kernel::launch_work> work_;  // of the run
+  std::vector<double> sent_bytes_;         // by its exchanges so far
 };
 
 }  // namespace interlace::host

@@ -319,6 +319,8 @@ struct run_result {
   remote_load_counts loads;               // simulated, of kernels; all 0 without unified arrays
   std::optional<observation> observed;    // simulated; over the node's whole life
   std::vector<launch_work> work;          // of each launch and call; host with checks
+  std::vector<double> sent_bytes;         // that each exchange delivers; host with checks
+  std::vector<double> epoch_s;            // from an exchange to the next; GPUs, run with detail
 };
 
 }  // namespace interlace::kernel

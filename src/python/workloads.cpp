@@ -186,6 +186,8 @@ nb::dict make_result(run::result result) {
     timeline.append(event);
   }
   d["timeline"] = timeline;
+  d["sent_bytes"] = result.run.sent_bytes;
+  d["epoch_s"] = result.run.epoch_s;
   d["work"] = work_list(result.run.work);
   d["observed"] = nb::none();
   if (result.run.observed) d["observed"] = observation_dict(*result.run.observed);

@@ -107,7 +107,7 @@ run::request make_request(const std::string& mechanism, const array_in<std::uint
                           std::uint32_t agent_threads, const std::string& variant);
 
 // time_s, copy_s, iterations, residual, values, wire, timeline, accesses, remote_transactions,
-// stores, work.
+// stores, work, sent_bytes, epoch_s.
 nanobind::dict make_result(run::result result);
 
 // Makes usage_error, model_error and device_error Python exceptions of the module.

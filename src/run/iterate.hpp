@@ -42,6 +42,8 @@ inline void add(kernel::run_result& sum, kernel::run_result part) {
   sum.observed = std::move(part.observed);
   sum.work.insert(sum.work.end(), std::make_move_iterator(part.work.begin()),
                   std::make_move_iterator(part.work.end()));
+  sum.sent_bytes.insert(sum.sent_bytes.end(), part.sent_bytes.begin(), part.sent_bytes.end());
+  sum.epoch_s.insert(sum.epoch_s.end(), part.epoch_s.begin(), part.epoch_s.end());
   if (first) sum.timeline = std::move(part.timeline);
 }
 

@@ -61,6 +61,14 @@ measurement on_cuda(const Problem& problem, const request& asked, std::uint32_t 
     result detail = run_once(watch);
     parts.push_back(detail.run.copy_s / detail.run.time_s);
     last.run.timeline = std::move(detail.run.timeline);
+    // The least of each epoch: events take time of their own now and then.
+    std::vector<double>& least = last.run.epoch_s;
+    if (least.size() == detail.run.epoch_s.size()) {
+      std::transform(least.begin(), least.end(), detail.run.epoch_s.begin(), least.begin(),
+                     [](double a, double b) { return std::min(a, b); });
+    } else {
+      least = std::move(detail.run.epoch_s);
+    }
   }
   if (kernel::copies_behind_kernels(asked.mechanism)) {
     last.run.copy_s = median(parts) * last.run.time_s;

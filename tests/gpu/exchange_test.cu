@@ -246,6 +246,14 @@ TEST_P(runs_test, details_add_up) {
   h.expect_epoch(6);
   EXPECT_GE(result.copy_s, GetParam() == 1 ? 0 : 1e-6);
   EXPECT_LE(result.copy_s, result.time_s * 1.01);
+  ASSERT_EQ(result.epoch_s.size(), 6U);
+  double epochs_s = 0;
+  for (const double epoch_s : result.epoch_s) {
+    EXPECT_GT(epoch_s, 0);
+    epochs_s += epoch_s;
+  }
+  EXPECT_GE(epochs_s, result.copy_s);
+  EXPECT_LE(epochs_s, result.time_s * 1.01);
   // Two epochs: a kernel, a copy to each peer and an exchange on each device.
   EXPECT_EQ(result.timeline.size(), GetParam() * 2U * (1U + (GetParam() - 1) + 1U));
   for (const auto& e : result.timeline) {

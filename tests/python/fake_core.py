@@ -75,6 +75,8 @@ class Fake:
     def __init__(self) -> None:
         self.wrong: tuple[str, int, int, int] | None = None  # mechanism, gpus, device, element
         self.wrong_by = 1e-3
+        # Of an iteration: parts of what it sends, of the time in front of them.
+        self.exchanges: tuple[tuple[float, float], ...] = ((1.0, 1.0),)
         self.interrupt: str | None = None  # the mechanism that Ctrl-C hits
         self.crash: str | None = None
         self.usage: str | None = None
@@ -564,6 +566,12 @@ class Fake:
             },
             "timeline": timeline,
             "work": self._work(gpus, kernel, entries, exact.size, done) if node == "host" else [],
+            "sent_bytes": [part * sent for part, _ in self.exchanges] * done
+            if node == "host"
+            else [],
+            "epoch_s": [part * epoch for _, part in self.exchanges] * done
+            if node == "cuda"
+            else [],
             "accesses": entries * done,
             "remote_transactions": sent // 128 * done,
             "cpu_s": max(1e-6, time.process_time() - began),

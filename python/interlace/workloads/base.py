@@ -71,6 +71,7 @@ class Counted(NamedTuple):
 
     wire: Wire
     work: dict[str, Work]  # by the kernel's name, of all devices
+    sent_bytes: list[float]  # by the exchanges of an iteration, of all iterations
 
     def after(self, earlier: Counted, more: int) -> Counted:
         """If what came since `earlier` comes so many times more."""
@@ -84,7 +85,22 @@ class Counted(NamedTuple):
             name: work.after(earlier.work.get(name, Work()), more)
             for name, work in self.work.items()
         }
-        return Counted(wire, work)
+        sent = [
+            now + more * (now - before)
+            for now, before in zip(self.sent_bytes, earlier.sent_bytes, strict=True)
+        ]
+        return Counted(wire, work, sent)
+
+
+def by_exchange(values: Sequence[float], iterations: int) -> list[float]:
+    """What a run has of every exchange, added up for each of those of an iteration.
+
+    The whole of it where iterations differ in their exchanges.
+    """
+    if len(values) % max(1, iterations) != 0:
+        return [sum(values)]
+    each = len(values) // max(1, iterations)
+    return [sum(values[k::each]) for k in range(each)]
 
 
 class Event(NamedTuple):
@@ -120,6 +136,10 @@ class Outcome:
     data_tx_bytes: float | None = None
     remarks: list[str] = field(default_factory=list)  # what went another way than asked
     work: list[dict[str, Any]] = field(default_factory=list)  # of each launch; reference node
+    # By the exchanges of an iteration, added up over all: what they deliver (reference node), and
+    # how long the epochs before them take with events between them (measured).
+    sent_bytes: list[float] = field(default_factory=list)
+    epoch_s: list[float] = field(default_factory=list)
 
     @classmethod
     def of(cls, case: Case, result: dict[str, Any]) -> Self:
@@ -156,6 +176,8 @@ class Outcome:
             data_tx_bytes=counted["data_tx_bytes"],
             remarks=list(result.get("remarks", ())),
             work=list(result.get("work", ())),
+            sent_bytes=by_exchange(result.get("sent_bytes", ()), int(result["iterations"])),
+            epoch_s=by_exchange(result.get("epoch_s", ()), int(result["iterations"])),
         )
 
     def forget_values(self) -> None:
@@ -430,7 +452,7 @@ class Workload(ABC):
         # long run counts follows from short ones: from 2 and 3 iterations.
         def counted(n: int) -> Counted:
             outcome = self._run(core, case, ("host", None), (n, 0.0))
-            return Counted(outcome.wire, work_of(outcome.work, cache_bytes))
+            return Counted(outcome.wire, work_of(outcome.work, cache_bytes), outcome.sent_bytes)
 
         if iterations <= 3:
             return counted(iterations)

@@ -248,18 +248,25 @@ struct copy_first {
 TEST(host_node, what_is_delivered_and_read_is_counted) {
   host::node node({.devices = 2, .warp_width = 32, .checks = true});
   const auto r = node.create_region<float>(halves(10));
+  const auto sum = node.create_reduction<double, combine::add>(1, 1);
   node.set_front(r, std::vector<float>(10, 1.0F));
-  const auto result = node.run([&] {
-    for (int epoch = 0; epoch < 4; ++epoch) {
-      for (std::uint32_t d = 0; d < 2; ++d) {
-        node.launch(d, copy_first{node.view(r, d), d * 5}, {1, 32, 0});
+  const auto run_epochs = [&](int epochs) {
+    return node.run([&] {
+      for (int epoch = 0; epoch < epochs; ++epoch) {
+        for (std::uint32_t d = 0; d < 2; ++d) {
+          node.launch(d, copy_first{node.view(r, d), d * 5}, {1, 32, 0});
+        }
+        node.exchange(r, sum);
       }
-      node.exchange(r);
-    }
-  });
+      node.exchange(sum);
+    });
+  };
+  const auto result = run_epochs(4);
   // Device 1 reads what device 0 sends; nobody reads what device 1 sends.
   EXPECT_EQ(result.wire.useful, 4.0 * 5 * 4);
   EXPECT_EQ(result.wire.wasted, 4.0 * 5 * 4);
+  EXPECT_EQ(result.sent_bytes, (std::vector<double>{40, 40, 40, 40, 0}));
+  EXPECT_EQ(run_epochs(1).sent_bytes, (std::vector<double>{40, 0}));
 }
 
 }  // namespace
