@@ -547,9 +547,9 @@ _SMALL_INPUTS = (
     "weighs as much as its bytes; the paper's inputs take longer than 45 minutes to simulate"
 )
 _SMALL_PARTS = (
-    "even transfers that take no time give less (opportunity-16): a subset of X-ray CT has fewer "
-    "rays than one GPU runs threads, so that sixteen are hardly faster, and a sixteenth of the "
-    "others is not much longer than a launch and an exchange; bench/proact_sizes.py has larger ones"
+    "even transfers that take no time give less (opportunity-16): a sixteenth of what can be "
+    "simulated is not much longer than a launch and an exchange, of X-ray CT's epochs least of all; "
+    "bench/proact_sizes.py has larger inputs"
 )
 # What cannot come out at these inputs, and why.
 IMPOSSIBLE: Mapping[str, str] = {
