@@ -26,10 +26,13 @@
 //                                           lanes' earlier stores to it are visible to whoever sees
 //                                           the chunk as ready. Without it the end of the block
 //                                           does
-//   B.last_to_arrive(local, i, n)           true in the last of n blocks of the launch that come to
-//                                           counter i, an std::uint32_t which is 0 before and
-//                                           behind them: there, what all n stored before is visible
-//                                           to all lanes. Nobody waits
+//   B.last_to_arrive(local, i, n)           true in the last of n blocks of a device (n >= 1) that
+//                                           come to counter i, an std::uint32_t that is 0 before;
+//                                           it is 0 again behind the last. Acquires and releases:
+//                                           what all n stored to `local` arrays before is visible
+//                                           to all lanes of the last, by local<T>, not by
+//                                           local<const T>. A block-wide barrier; no block waits
+//                                           for another
 //   shared<T>(B, n)                         n elements of shared memory, uninitialised
 //   lane_state<T>(B [, v])                  one T a lane that lives across barriers; s[L] is a T&
 //   W.index(), W.count()                    this warp in its block, warps of the block
@@ -72,7 +75,8 @@
 // between two exchanges) one device writes an element. There are two buffers: an element that an
 // epoch does not store shows, after its exchange, what it was one exchange earlier than before. So
 // either every epoch stores an element or, once set_front gave it a value, none does. Plain loads
-// and stores are unordered between lanes except by the barriers above.
+// and stores are unordered between lanes except by the barriers above, and between blocks except by
+// last_to_arrive.
 #pragma once
 
 #include <cstdint>

@@ -11,9 +11,10 @@
 //
 // Ordering. Loads and stores are weak and unordered between lanes but for the barriers that `each`,
 // `each_warp` and `warp.each` place; atomics are relaxed at device scope (at block scope on shared
-// memory). Nothing here orders anything between GPUs, but for the announcements of tracked blocks
-// (tracked_grid::add): the exchange, a later kernel of the same stream, releases and acquires at
-// system scope for all that kernels before it stored.
+// memory), but for that of `last_to_arrive`, which acquires and releases. Nothing here orders
+// anything between GPUs, but for the announcements of tracked blocks (tracked_grid::add): the
+// exchange, a later kernel of the same stream, releases and acquires at system scope for all that
+// kernels before it stored.
 #pragma once
 
 #if !defined(__CUDACC__)

@@ -51,7 +51,7 @@ class checking_observer {
   void next_iteration() {}
   void leave_loop(std::uint64_t) {}
   void on_uniform() {}
-  void on_answer() {}
+  void on_acquire_release() {}
   void on_barrier(bool) {}
   void on_shuffle(std::uint32_t warp, std::uint32_t n, operation kind, std::uint32_t operations);
   bool begin_repeated(std::uint32_t, std::uint32_t, const void*, std::uint32_t) { return false; }

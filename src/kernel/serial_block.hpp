@@ -13,8 +13,8 @@
 //   void next_iteration(), leave_loop(std::uint64_t)
 //   void on_uniform()                        the load before is the warp's: its value steers what
 //                                            follows
-//   void on_answer()                         the atomic before orders what the block does before
-//                                            and behind it, and its warp waits for its answer
+//   void on_acquire_release()                the atomic before acquires and releases what the block
+//                                            does behind and before it, and its warp waits for it
 //   void on_barrier(bool whole_block)        after each (true) or warp.each (false)
 //   void on_shuffle(std::uint32_t warp, n, operation, m)
 //                                            n warp-wide register exchanges, m operations of each
@@ -712,14 +712,14 @@ class serial_block : public accessor<Observer> {
       observer_->begin_segment();
       observer_->begin_lane(0);
       base::note(access_kind::atomic, memory_space::local, &counter, i, 0, site);
-      observer_->on_answer();
+      observer_->on_acquire_release();
       observer_->on_barrier(true);
     } else {
       (void)site;
     }
-    const bool last = counter == n - 1;
-    counter = last ? 0 : counter + 1;
-    return last;
+    const std::uint32_t before = counter;
+    counter = before >= n - 1 ? 0 : before + 1;
+    return before == n - 1;
   }
 
   template <class T>

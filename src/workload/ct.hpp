@@ -147,7 +147,6 @@ class scan_geometry {
 struct project_rays {
   static constexpr std::uint32_t threads = 128;  // a ray a lane
   static constexpr std::uint32_t depth = 16;     // strips staged at a time
-  static constexpr std::uint32_t strips = 64;    // of a block
   // Rays and slopes reach over 127 * sqrt(2) + 15 pixels, and 4 more may be looked at; 32 are
   // staged at a time. Twice an odd number: 16 strips by 2 pixels lie in 32 banks.
   static constexpr std::uint32_t pitch = 226;
@@ -167,6 +166,7 @@ struct project_rays {
   std::uint32_t detectors = 0;
   std::uint32_t first_group = 0;  // of the device; an angle has ceil(detectors / threads)
   std::uint32_t first_ray = 0;
+  std::uint32_t strips = 0;  // of a block: a multiple of depth
   bool track_residual = false;
 
   template <class Block>
@@ -175,7 +175,7 @@ struct project_rays {
     auto sum = lane_state<float>(block);
     auto residual = lane_state<float>(block);
     const std::uint32_t groups = (detectors + threads - 1) / threads;
-    const std::uint32_t parts = parts_of(size);
+    const std::uint32_t parts = (size + strips - 1) / strips;  // blocks that have the same rays
     const auto index = static_cast<std::uint32_t>(block.index());
     const std::uint32_t group = first_group + index / parts;
     const std::uint32_t first_strip = index % parts * strips;
@@ -213,10 +213,10 @@ struct project_rays {
         sum[lane] += cross(lane, staged, family, own);
       });
     }
-    const std::uint32_t crossing = 12 * ((end_strip - first_strip) / depth) + 50;
+    const std::uint32_t crossing = 12 * ((end_strip - first_strip + depth - 1) / depth) + 50;
     if (parts > 1) {
       block.each([&](auto lane) {
-        lane.store(partial, index * threads + lane.index(), sum[lane]);
+        lane.store(partial, std::uint64_t{index} * threads + lane.index(), sum[lane]);
         lane.compute(operation::integer, crossing + 4);
       });
       if (!block.last_to_arrive(arrived, group - first_group, parts)) return;
@@ -227,7 +227,8 @@ struct project_rays {
       const std::uint32_t ray = angle * detectors + bin;
       float all = sum[lane];
       if (parts > 1) {
-        const std::uint32_t first = (group - first_group) * parts * threads + lane.index();
+        const std::uint64_t first =
+            std::uint64_t{group - first_group} * parts * threads + lane.index();
         all = 0;
         for (auto part : lane.range(0U, parts)) all += lane.load(partial, first + part * threads);
         lane.compute({.fp32 = parts, .integer = parts + 6});
@@ -241,9 +242,13 @@ struct project_rays {
     if (track_residual) add_sums(block, cost, 1, residual);
   }
 
-  // Blocks that have the same rays.
-  static INTERLACE_HOST_DEVICE std::uint32_t parts_of(std::uint32_t size) {
-    return (size + strips - 1) / strips;
+  // Strips of a block where a subset has so many groups of rays: as few as give it no more blocks
+  // than most_blocks, and two turns of staging at least.
+  static std::uint32_t strips_for(std::uint32_t size, std::uint64_t groups) {
+    constexpr std::uint64_t most_blocks = 8192;
+    std::uint32_t strips = 2 * depth;
+    while (strips < size && groups * ((size + strips - 1) / strips) > most_blocks) strips += depth;
+    return strips;
   }
 
  private:
@@ -493,12 +498,14 @@ class ct {
         scan_(checked(scan)),
         of_subset_(scan.angles / scan.subsets),
         groups_((scan.detectors + project_rays::threads - 1) / project_rays::threads),
+        strips_(project_rays::strips_for(scan.size, std::uint64_t{of_subset_} * groups_)),
         boundaries_(options.boundaries),
         image_(node.template create_region<float>(options)),
         rays_(node.template create_region<float>(
             to_readers ? sent_to_readers(cut_rays(options), readers_of_rays())
                        : cut_rays(options))),
-        cost_(node.template create_reduction<double, combine::add>(1, 64)) {
+        // A prime: of blocks that share rays, the same one of each group adds in simulation.
+        cost_(node.template create_reduction<double, combine::add>(1, 61)) {
     for (const std::uint64_t b : boundaries_) {
       if (b % scan.size == 0) continue;
       throw model_error("a boundary of the image is pixel " + std::to_string(b) +
@@ -513,6 +520,8 @@ class ct {
     node_.set_front(image_, std::vector<float>(pixels(), 0.0F));
     node_.set_front(rays_, std::vector<float>(std::size_t{of_subset_} * scan_.detectors, 0.0F));
     node_.set_front(cost_, std::vector<double>{0.0});
+    for (const part& p : parts_)
+      node_.upload(p.arrived, std::vector<std::uint32_t>(p.arrived.size));
   }
 
   // A step with every subset.
@@ -556,6 +565,7 @@ class ct {
     std::uint32_t groups = 0;
     std::uint32_t first_ray = 0;
     std::uint32_t rays = 0;  // of a subset
+    std::uint64_t ray_blocks = 0;
     kernel::block_mapping ray_mapping;
     kernel::block_mapping pixel_mapping;
   };
@@ -683,15 +693,16 @@ class ct {
     p.measured = put(node_, d, measured);
     p.weights = put(node_, d, weights);
     p.steps = put(node_, d, steps);
-    const std::uint32_t together = project_rays::parts_of(scan_.size);
-    p.partial = node_.template allocate<float>(
-        d, together == 1 ? 0 : std::uint64_t{p.groups} * together * project_rays::threads);
-    p.arrived = put(node_, d, std::vector<std::uint32_t>(together == 1 ? 0 : p.groups, 0));
+    const std::uint32_t parts = (scan_.size + strips_ - 1) / strips_;
+    p.ray_blocks = std::uint64_t{p.groups} * parts;
+    p.partial =
+        node_.template allocate<float>(d, parts == 1 ? 0 : p.ray_blocks * project_rays::threads);
+    p.arrived = node_.template allocate<std::uint32_t>(d, parts == 1 ? 0 : p.groups);
     std::vector<std::uint64_t> starts;
     for (std::uint64_t g = first_group; g <= last_group; ++g) starts.push_back(first_of_group(g));
     p.ray_mapping =
-        kernel::block_mapping::custom([starts = std::move(starts), together](std::uint64_t block) {
-          const std::uint64_t g = block / together;
+        kernel::block_mapping::custom([starts = std::move(starts), parts](std::uint64_t block) {
+          const std::uint64_t g = block / parts;
           return std::vector<kernel::element_range>{{starts[g], starts[g + 1]}};
         });
     p.pixel_mapping = kernel::block_mapping::stencil(
@@ -720,10 +731,10 @@ class ct {
                                  scan_.detectors,
                                  p.first_group,
                                  p.first_ray,
+                                 strips_,
                                  track_residual};
-      const std::uint64_t blocks = std::uint64_t{p.groups} * project_rays::parts_of(scan_.size);
-      node_.launch(d, project, {blocks, project_rays::threads, project_rays::shared_bytes}, rays_,
-                   p.ray_mapping);
+      node_.launch(d, project, {p.ray_blocks, project_rays::threads, project_rays::shared_bytes},
+                   rays_, p.ray_mapping);
     }
   }
 
@@ -756,6 +767,7 @@ class ct {
   ct_scan scan_;
   std::uint32_t of_subset_;  // angles
   std::uint32_t groups_;     // of an angle's rays
+  std::uint32_t strips_;     // of a block of project_rays
   std::vector<std::uint64_t> boundaries_;
   kernel::region<float> image_;
   kernel::region<float> rays_;

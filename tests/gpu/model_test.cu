@@ -436,7 +436,8 @@ TEST_F(model_test, atomics) {
 }
 
 // Blocks n k to n k + n - 1 leave numbers at times of their own; the last of them adds up what all
-// left. It has read some of them before, so that what it finds then must not come from a cache.
+// left. It has read some of them before, while others may store them, so that what it finds then
+// must not come from a cache.
 struct add_up_behind {
   static constexpr std::uint32_t threads = 128;
   local<std::uint32_t> numbers;  // [blocks][threads]

@@ -2,6 +2,7 @@
 // other probes, and the workloads.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <type_traits>
@@ -337,17 +338,20 @@ void each_workload(Visit visit) {
     node.run([&] { work.enqueue_iteration(true); });
   });
   visit("ct", [](auto& node) {
-    const std::uint32_t size = 250;
-    const std::uint32_t angles = 6;
-    const std::uint32_t detectors = workload::least_detectors(size);
-    const std::vector<float> of_rays(std::size_t{angles} * detectors, 1.0F);
-    const std::vector<float> of_pixels(std::size_t{size} * size, 1000.0F);
-    kernel::region_options o;
-    o.boundaries = {0, of_pixels.size()};
-    workload::ct work(
-        node, {size, angles, detectors, 2, 1.0F, of_rays.data(), of_rays.data(), of_pixels.data()},
-        o);
-    node.run([&] { work.enqueue_iteration(true); });
+    // Few angles of a subset and many, which teams of warps share.
+    for (const auto& [size, angles, subsets] :
+         {std::array{250U, 6U, 2U}, std::array{90U, 34U, 1U}}) {
+      const std::uint32_t detectors = workload::least_detectors(size);
+      const std::vector<float> of_rays(std::size_t{angles} * detectors, 1.0F);
+      const std::vector<float> of_pixels(std::size_t{size} * size, 1000.0F);
+      kernel::region_options o;
+      o.boundaries = {0, of_pixels.size()};
+      workload::ct work(node,
+                        {size, angles, detectors, subsets, 1.0F, of_rays.data(), of_rays.data(),
+                         of_pixels.data()},
+                        o);
+      node.run([&] { work.enqueue_iteration(true); });
+    }
   });
   for (const bool heat : {true, false}) {
     visit(heat ? "diffusion" : "burgers", [heat](auto& node) {

@@ -356,10 +356,11 @@ bool gpu::run_waiting(std::uint32_t warp_id, instruction& i) {
       break;
     }
     case instruction_kind::wait:
-      // What waits for an atomic is ordered by it: the L2 has answered for all that the block
-      // stored before it begins, and then for the atomic itself.
-      if (w.next != 0 && w.program[w.next - 1].kind == instruction_kind::atomic) {
-        w.ready = now + 2 * config_.l2.hit_latency_ps;
+      if (i.count != 0) {
+        w.state = warp_state::waiting;
+        push(now + i.count * config_.l2.hit_latency_ps, kinds_.wake, warp_id, 0);
+        i.count = 0;  // served when it wakes
+        return false;
       }
       break;
     case instruction_kind::barrier: {

@@ -17,12 +17,12 @@ inline constexpr std::uint32_t none = 0xffffffffU;
 enum class instruction_kind : std::uint8_t {
   load,
   store,
-  atomic,   // a reduction in the L2: nothing comes back
+  atomic,   // a reduction in the L2: nothing comes back; who waits for it says so
   shared,   // count: cycles by bank conflicts
   compute,  // count: operations of each lane
   shuffle,  // count: register exchanges
   publish,  // count: ranges of `published`, the first is number first_line
-  wait,     // for everything before; behind an atomic also for the L2
+  wait,     // for everything before; count: ways to the L2 and back besides
   barrier,  // wait, then for the other warps of the block
 };
 

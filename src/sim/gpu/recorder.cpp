@@ -154,10 +154,10 @@ void recorder::on_uniform() {
   warp_ = none;
 }
 
-void recorder::on_answer() {
+void recorder::on_acquire_release() {
   const std::uint32_t warp = warp_;
   flush();
-  append(warp, instruction_kind::wait, 0);
+  append(warp, instruction_kind::wait, ordered_ways);
   warp_ = none;
 }
 
@@ -550,12 +550,14 @@ void recorder::add(std::uint32_t warp, const trace::instruction& i) {
       append(warp, instruction_kind::wait, 0);
       return;
     case action::wait: {
-      // A load of one lane that its warp waits for at once is what a uniform one is taken down as.
+      // A load of one lane that its warp waits for at once is what a uniform one is taken down as;
+      // of atomics only those that order are waited for.
       auto& before = (*programs_)[warp].instructions;
+      const bool orders = !before.empty() && before.back().kind == instruction_kind::atomic;
       if (!before.empty() && before.back().kind == instruction_kind::load) {
         before.back().uniform = before.back().count == 1;
       }
-      append(warp, instruction_kind::wait, 0);
+      append(warp, instruction_kind::wait, orders ? ordered_ways : 0);
       return;
     }
     case action::compute:

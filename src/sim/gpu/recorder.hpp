@@ -120,7 +120,7 @@ class recorder {
   void next_iteration() { loop_key_ = (loop_key_ + iteration_step) | key_mark; }
   void leave_loop(std::uint64_t outside) { loop_key_ = outside; }
   void on_uniform();
-  void on_answer();
+  void on_acquire_release();
   void on_barrier(bool whole_block);
   void on_shuffle(std::uint32_t warp, std::uint32_t n, operation kind, std::uint32_t operations);
   bool begin_repeated(std::uint32_t warp, std::uint32_t lanes, const void* place,
@@ -275,6 +275,8 @@ class recorder {
   static constexpr std::uint64_t iteration_step = 0x9E3779B97F4A7C15U;  // odd: no two are the same
   static constexpr std::uint32_t max_lane_bits = 6;                     // lanes have a bit each
   static constexpr std::uint64_t key_mark = std::uint64_t{1} << 63U;    // of every key
+  // Of an atomic that acquires and releases: what its block stored is in the L2, then itself.
+  static constexpr std::uint32_t ordered_ways = 2;
   static constexpr std::uint32_t small_segment = 12;  // nodes that are faster looked through
 
   const settings* settings_ = nullptr;

@@ -17,6 +17,7 @@ constexpr std::uint32_t threads = 64;
 struct add_up_behind {
   local<std::uint32_t> numbers;  // [blocks][threads]
   local<std::uint32_t> arrived;
+  local<std::uint32_t> times;      // that somebody was the last
   replicated<std::uint32_t> sums;  // [blocks / n][threads]
   std::uint32_t n = 1;
   std::uint32_t base = 0;
@@ -29,6 +30,7 @@ struct add_up_behind {
     });
     if (!block.last_to_arrive(arrived, index / n, n)) return;
     block.each([&](auto lane) {
+      if (lane.index() == 0) lane.atomic_add(times, index / n, 1);
       std::uint32_t sum = 0;
       const std::uint32_t first = index / n * n * threads + lane.index();
       for (auto k : lane.range(0U, n)) sum += lane.load(numbers, first + k * threads);
@@ -51,9 +53,11 @@ TEST(block, the_last_to_arrive_sees_what_the_others_stored) {
       const auto numbers =
           node.template allocate<std::uint32_t>(0, std::uint64_t{places} * n * threads);
       const auto arrived = workload::put(node, 0, std::vector<std::uint32_t>(places, 0));
+      const auto times = workload::put(node, 0, std::vector<std::uint32_t>(places, 0));
+      std::uint32_t rounds = 0;
       for (const std::uint32_t base : {0U, 1000U}) {  // the counters begin anew
         node.run([&] {
-          node.launch(0, add_up_behind{numbers, arrived, node.view(sums, 0), n, base},
+          node.launch(0, add_up_behind{numbers, arrived, times, node.view(sums, 0), n, base},
                       {places * n, threads, 0}, sums,
                       kernel::block_mapping::custom([n](std::uint64_t block) {
                         const std::uint64_t first = block / n * threads;
@@ -66,6 +70,7 @@ TEST(block, the_last_to_arrive_sees_what_the_others_stored) {
           expected[i / threads / n * threads + i % threads] += base + i * i;
         }
         for (std::uint32_t d = 0; d < devices; ++d) EXPECT_EQ(node.front(sums, d), expected);
+        EXPECT_EQ(node.download(times), std::vector<std::uint32_t>(places, ++rounds));
       }
     });
   }

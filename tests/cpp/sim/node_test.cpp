@@ -110,7 +110,9 @@ struct arrive {
   std::uint32_t times = 0;
   template <class Block>
   INTERLACE_KERNEL void operator()(Block& block) const {
-    for (std::uint32_t k = 0; k < times; ++k) block.last_to_arrive(counters, 0U, 3);
+    for (std::uint32_t k = 0; k < times; ++k) {
+      block.last_to_arrive(counters, block.index(), 3);
+    }
   }
 };
 

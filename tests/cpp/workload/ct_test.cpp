@@ -218,6 +218,7 @@ TEST(ct, projects_each_pixel_with_its_length) {
                                            s.detectors,
                                            0,
                                            0,
+                                           32,
                                            false};
       using workload::project_rays;
       node.launch(0, project, {angles, project_rays::threads, project_rays::shared_bytes}, rays,

@@ -90,6 +90,31 @@ TEST(recorder, an_arrival_is_an_atomic_that_all_wait_for) {
   EXPECT_EQ(words[1024], 0U);
 }
 
+// Of a trace: a wait behind an atomic is that of an arrival, a fence is none.
+TEST(recorder, a_fence_behind_an_atomic_does_not_wait_for_it) {
+  recorder r;
+  recorder::settings s;
+  s.warp_width = 32;
+  std::vector<warp_program> programs(1);
+  r.begin_block(s, programs);
+  const std::uint64_t address = 256;
+  trace::instruction add;
+  add.kind = trace::action::atomic;
+  add.bytes = 4;
+  add.lanes = 1;
+  add.addresses = &address;
+  trace::instruction behind;
+  for (const auto kind : {trace::action::release, trace::action::wait}) {
+    r.add(0, add);
+    behind.kind = kind;
+    r.add(0, behind);
+  }
+  r.end_block();
+  ASSERT_EQ(programs[0].instructions.size(), 4U);
+  EXPECT_EQ(programs[0].instructions[1].count, 0U);
+  EXPECT_EQ(programs[0].instructions[3].count, 2U);
+}
+
 struct gather {
   local<std::uint32_t> data{words, 4096};
   template <class Block>
