@@ -62,14 +62,18 @@ cases() {
 2 pagerank-50 pagerank --rmat 21 --edge-factor 8 --iterations 4
 2 pagerank-70 pagerank --rmat 21 --edge-factor 2 --iterations 4
 2 pagerank-small pagerank --rmat 16
+2 sssp-30 sssp --rmat 19 --edge-factor 48
 2 sssp-50 sssp --rmat 19 --edge-factor 10
 2 sssp-70 sssp --rmat 21 --edge-factor 2
 2 jacobi-30 jacobi --rows 1048576 --half-bandwidth 96 --iterations 4
 2 jacobi-50 jacobi --rows 2097152 --half-bandwidth 28 --iterations 4
 2 jacobi-70 jacobi --rows 2097152 --half-bandwidth 8 --iterations 4
 2 jacobi-small jacobi --rows 262144 --half-bandwidth 16
+2 als-30 als --users 131072 --items 32768 --ratings 262144 --iterations 2
 2 als-50 als --method sgd --users 524288 --items 131072 --ratings 2097152 --iterations 2
+2 als-70 als --method sgd --users 524288 --items 131072 --ratings 524288 --iterations 2
 2 ct-30 ct --size 1024 --angles 64 --subsets 4 --iterations 2
+2 ct-40 ct --size 2048 --angles 32 --subsets 16 --iterations 1
 2 ct-small ct --size 256 --angles 16 --subsets 4
 LIST
 }

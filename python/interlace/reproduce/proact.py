@@ -548,7 +548,7 @@ _SMALL_INPUTS = (
 )
 _SMALL_PARTS = (
     "even transfers that take no time give less (opportunity-16): a sixteenth of what can be "
-    "simulated is not much longer than a launch and an exchange, of X-ray CT's epochs least of all; "
+    "simulated is hardly longer than a launch and an exchange, of X-ray CT's epochs least of all; "
     "bench/proact_sizes.py has larger inputs"
 )
 # What cannot come out at these inputs, and why.
