@@ -27,7 +27,7 @@ enum class action : std::uint8_t {
   compute,  // count: operations of each lane, of one kind (interlace::operation)
   shared,   // an access to shared memory; count: cycles by bank conflicts
   shuffle,  // count: register exchanges
-  wait,     // for everything before
+  wait,     // for everything before; directly behind an atomic, that one acquires and releases
   barrier,  // wait, then for the other warps of the block
 };
 inline constexpr std::size_t actions = 9;
