@@ -109,7 +109,7 @@ struct rotate : spectral_part {
       lane.store(six, at(m, 6, 3), across(ky, w, kz, v));
       lane.store(six, at(m, 6, 4), across(kz, u, kx, w));
       lane.store(six, at(m, 6, 5), across(kx, v, ky, u));
-      lane.compute({.fp32 = 15, .integer = 83, .special = 9});
+      lane.compute({.fp32 = 15, .integer = 68, .special = 9});
     });
   }
 
@@ -139,7 +139,7 @@ struct send_planes {
           Points::at(static_cast<std::uint32_t>(block.index()), lane.index(), lines, half);
       if (!p.inside) return;
       lane.store(planes, first + p.index, lane.load(six, p.index));
-      lane.compute({.integer = Points::tiled ? 29U : 7U, .special = Points::tiled ? 3U : 0U});
+      lane.compute({.integer = Points::tiled ? 29U : 6U, .special = Points::tiled ? 3U : 0U});
     });
   }
 };
@@ -173,7 +173,7 @@ struct take_planes {
       const line_place p = lane.load_index(places, line - plane * length);
       const std::uint32_t from = p.first + (z * 6 + field) * p.apart + (i - line * half);
       lane.store(spectrum, i, lane.load(planes, from));
-      lane.compute({.integer = 59, .special = 9});
+      lane.compute({.integer = 48, .special = 9});
     });
   }
 };
@@ -199,7 +199,7 @@ struct cross {
       lane.store(product, i, uy * wz - uz * wy);
       lane.store(product, i + points, uz * wx - ux * wz);
       lane.store(product, i + 2 * points, ux * wy - uy * wx);
-      lane.compute({.fp32 = 6, .integer = 23});
+      lane.compute({.fp32 = 6, .integer = 19});
     });
   }
 };
@@ -237,7 +237,7 @@ struct send_lines {
       const std::uint32_t z = plane / 3;
       const std::uint32_t from = (((plane - 3 * z) * own_z + z) * length + ky) * half;
       lane.store(lines, first + p.index, lane.load(spectrum, from + p.column));
-      lane.compute({.integer = Points::tiled ? 68U : 63U, .special = 9});
+      lane.compute({.integer = Points::tiled ? 56U : 52U, .special = 9});
     });
   }
 };
@@ -255,7 +255,7 @@ struct take_lines : spectral_part {
       const std::uint32_t z = i / (3 * plane());
       const std::uint32_t from = lane.load_index(places, z) + i - z * 3 * plane();
       lane.store(three, i, lane.load(lines, from));
-      lane.compute({.integer = 25, .special = 3});
+      lane.compute({.integer = 20, .special = 3});
     });
   }
 };
@@ -300,7 +300,7 @@ struct advance : spectral_part {
                    {own * u.re + by * (a[c].re - k[c] * along.re),
                     own * u.im + by * (a[c].im - k[c] * along.im)});
       }
-      lane.compute({.fp32 = 52, .integer = 79, .special = 10});
+      lane.compute({.fp32 = 52, .integer = 65, .special = 10});
     });
   }
 

@@ -2,7 +2,6 @@
 // other probes, and the workloads.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <string>
 #include <type_traits>
@@ -338,9 +337,7 @@ void each_workload(Visit visit) {
     node.run([&] { work.enqueue_iteration(true); });
   });
   visit("ct", [](auto& node) {
-    // Few angles of a subset and many, which teams of warps share.
-    for (const auto& [size, angles, subsets] :
-         {std::array{250U, 6U, 2U}, std::array{90U, 34U, 1U}}) {
+    const auto iterate = [&](std::uint32_t size, std::uint32_t angles, std::uint32_t subsets) {
       const std::uint32_t detectors = workload::least_detectors(size);
       const std::vector<float> of_rays(std::size_t{angles} * detectors, 1.0F);
       const std::vector<float> of_pixels(std::size_t{size} * size, 1000.0F);
@@ -351,7 +348,9 @@ void each_workload(Visit visit) {
                          of_pixels.data()},
                         o);
       node.run([&] { work.enqueue_iteration(true); });
-    }
+    };
+    iterate(250, 6, 2);
+    iterate(90, 34, 1);  // so many angles that teams of warps share them
   });
   for (const bool heat : {true, false}) {
     visit(heat ? "diffusion" : "burgers", [heat](auto& node) {

@@ -394,10 +394,11 @@ def test_what_a_long_run_counts_follows_from_short_ones() -> None:
     core = pytest.importorskip("interlace._core")
     workload = small()
     case = Case(4, "inline")
-    found, work = workload.count(core, case, 6)
+    found, work, sent = workload.count(core, case, 6)
     result = workload._run(core, case, ("host", None), (6, 0.0))
     assert (found.useful, found.wasted) == (result.wire.useful, result.wire.wasted)
     assert work == work_of(result.work, 0)
+    assert sent == result.sent_bytes
 
 
 def test_the_core_refuses_what_are_no_ratings() -> None:

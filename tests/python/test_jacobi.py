@@ -404,11 +404,12 @@ def test_what_a_long_run_counts_follows_from_short_ones(halo: bool | None) -> No
     core = pytest.importorskip("interlace._core")
     workload = small(halo=halo)
     case = Case(4, "polling", Config(chunk_bytes=MIB, agent_threads=32))
-    found, work = workload.count(core, case, 9)
+    found, work, sent = workload.count(core, case, 9)
     assert found == workload.count(core, Case(4, "bulk-copy"), 9).wire
     result = workload._run(core, case, ("host", None), (9, 0.0))
     assert (found.useful, found.wasted) == (result.wire.useful, result.wire.wasted)
     assert work == work_of(result.work, 0)
+    assert sent == result.sent_bytes
     assert found.useful == 2 * 4 * 4 * 9 * 3
 
 

@@ -363,10 +363,11 @@ def test_what_a_long_run_counts_follows_from_short_ones() -> None:
     core = pytest.importorskip("interlace._core")
     workload = rmat()
     case = Case(4, "inline")
-    found, work = workload.count(core, case, 9)
+    found, work, sent = workload.count(core, case, 9)
     result = workload._run(core, case, ("host", None), (9, 0.0))
     assert (found.useful, found.wasted) == (result.wire.useful, result.wire.wasted)
     assert work == work_of(result.work, 0)
+    assert sent == result.sent_bytes
 
 
 def test_the_core_refuses_what_is_no_graph() -> None:
