@@ -245,7 +245,7 @@ TEST(TakeOver, WithoutCountersAndWithoutAnEngine) {
 TEST(TakeOver, OtherLookupsAreAsWithoutIt) {
   const counters_file counters;
   for (const bool preloaded : {false, true}) {
-    const std::string command = std::string(SCOPES_PROGRAM) + " " + SCOPES_MODULE;
+    const std::string command = SCOPES_PROGRAM " " SCOPES_MODULE;
     const ended program =
         preloaded ? run(command, &counters) : run("LD_PRELOAD= " + command, &counters);
     EXPECT_EQ(program.status, 0) << program.text;
