@@ -92,6 +92,10 @@ def flags_of(command: list[str]) -> tuple[str, ...]:
     for word in words:
         if word in ("-o", "-c", "-MT", "-MF"):
             next(words)
+        elif word == "-include":
+            forced = next(words)
+            if not forced.endswith("cmake_pch.hxx"):  # precompiled by and for another compiler
+                kept += [word, forced]
         elif not word.endswith("_EXPORTS"):  # which module it goes to
             kept.append(word)
     return tuple(kept)
