@@ -75,13 +75,6 @@ block_mapping block_mapping::stencil(std::uint64_t first, std::uint64_t pitch,
   });
 }
 
-block_mapping block_mapping::table(std::vector<std::uint64_t> boundaries) {
-  auto shared = std::make_shared<const std::vector<std::uint64_t>>(std::move(boundaries));
-  return block_mapping([shared](std::uint64_t block) {
-    return merge_ranges({{(*shared)[block], (*shared)[block + 1]}});
-  });
-}
-
 block_mapping block_mapping::custom(function writes) {
   return block_mapping(
       [writes = std::move(writes)](std::uint64_t block) { return merge_ranges(writes(block)); });

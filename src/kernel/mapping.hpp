@@ -34,8 +34,6 @@ class block_mapping {
   // of tile_x columns by tile_y rows side by side, cut at columns x rows.
   static block_mapping stencil(std::uint64_t first, std::uint64_t pitch, std::uint64_t columns,
                                std::uint64_t rows, std::uint64_t tile_x, std::uint64_t tile_y);
-  // Block b writes [boundaries[b], boundaries[b + 1]).
-  static block_mapping table(std::vector<std::uint64_t> boundaries);
   static block_mapping custom(function writes);
 
   // Merged ranges of one block.
