@@ -5,13 +5,15 @@ That command's inputs are small, for it has to end within 45 minutes on two core
 cases that decide about its means on Volta (4 GPUs) and DGX-2 (16 GPUs) with TIMES as many rows or
 pixels, and PageRank also with the vertices of its graph in random order.
 
-    bench/proact_sizes.py --times 1,4 --jobs 2 --json FILE
+    bench/proact_sizes.py --times 1,4 --gpus 4,16 --jobs 2 --json FILE
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -81,29 +83,39 @@ def figures(gpus: int, results: Results) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--times", default="1,4", help="powers of two, such as 1,4")
+    parser.add_argument("--gpus", default="4,16", help="which of 4 and 16")
     parser.add_argument("--jobs", type=int, default=2, help="simulations at a time")
     parser.add_argument("--json", type=Path, help="where to write all figures")
     asked = parser.parse_args()
     times = [int(word) for word in asked.times.split(",")]
     if any(one < 1 or one & (one - 1) for one in times):
         parser.error(f"--times {asked.times}: give powers of two")
+    gpu_counts = [int(word) for word in asked.gpus.split(",")]
+    if not set(gpu_counts) <= set(MACHINES):
+        parser.error(f"--gpus {asked.gpus}: give 4, 16 or both")
 
     runner = Runner(load_core(), asked.jobs, lambda: None)
     loads = {**proact.LOADED, SHUFFLED: shuffled}
     sizes = {4: given.FOUR_GPUS, 16: given.SIXTEEN_GPUS}
     results: dict[tuple[int, int, str], dict[str, Results]] = {}
     for factor in sorted(times, reverse=True):
-        for gpus, machine in MACHINES.items():
+        for gpus in gpu_counts:
             for name, load in loads.items():  # one at a time: large ones fill the memory
+                started = time.monotonic()
                 workload = load(larger(sizes[gpus], factor))
                 found = results.setdefault((factor, gpus, name), {})
-                runner.simulate(workload, [machine], cases(gpus), found)
+                runner.simulate(workload, [MACHINES[gpus]], cases(gpus), found)
+                of_this = figures(gpus, found[MACHINES[gpus]])
+                shown = ", ".join(f"{kind} {value:.2f}x" for kind, value in of_this.items())
+                took = time.monotonic() - started
+                print(f"{factor}x {gpus} {name}: {shown} ({took:.0f} s)", file=sys.stderr)
 
     rows: list[dict[str, Any]] = []
     print(f"{'rows':>4} {'GPUs':>4}  {'':<20}" + "".join(f"{name:>28}" for name in FIGURES))
     for factor in times:
-        for gpus, machine in MACHINES.items():
-            of = {name: figures(gpus, results[factor, gpus, name][machine]) for name in loads}
+        for gpus in gpu_counts:
+            found_on = {name: results[factor, gpus, name][MACHINES[gpus]] for name in loads}
+            of = {name: figures(gpus, found) for name, found in found_on.items()}
             means = {
                 "mean of the five": tuple(proact.LOADED),
                 "mean, shuffled": (*(n for n in proact.LOADED if n != "pagerank"), SHUFFLED),
