@@ -143,8 +143,8 @@ class batch : public timed_method {
 
 class nccl : public timed_method {
  public:
-  nccl(const arena& on, const collective_request& request)
-      : communicators_(communicators_of(gpus_of(request.gpus))) {
+  nccl(const arena& on, const std::vector<int>& gpus, const collective_request& request)
+      : communicators_(communicators_of(gpus)) {
     for (std::uint32_t gpu = 0; gpu < request.gpus; ++gpu) {
       add_stream(static_cast<int>(gpu));
       base_.push_back(on.base(gpu));
@@ -171,12 +171,6 @@ class nccl : public timed_method {
   }
 
  private:
-  static std::vector<int> gpus_of(std::uint32_t count) {
-    std::vector<int> gpus(count);
-    std::iota(gpus.begin(), gpus.end(), 0);
-    return gpus;
-  }
-
   const cuda::nccl_communicators& communicators_;
   kernel::collective_plan plan_;
   std::vector<void*> base_;
@@ -198,7 +192,7 @@ std::vector<copy_times> measure_collective(const collective_request& request) {
     if (name == "memcpy")
       by.push_back(std::make_unique<plain_copies>(memory, request.bytes));
     else if (name == "nccl")
-      by.push_back(std::make_unique<nccl>(memory, request));
+      by.push_back(std::make_unique<nccl>(memory, gpus, request));
     else
       by.push_back(std::make_unique<batch>(memory, request, name));
   }

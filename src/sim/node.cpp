@@ -335,16 +335,12 @@ void node::enqueue_serial_copies(std::uint32_t region) {
            states_[region].deliveries(from, {{states_[region].options.boundaries[from],
                                               states_[region].options.boundaries[from + 1]}})) {
         if (d.to != to) continue;
-        std::vector<task_id> before;
-        for (const std::uint32_t end : {from, to}) {
-          if (last[end] != none) before.push_back(last[end]);
-        }
+        std::vector<task_id> ends{last[from], last[to]};
+        std::erase(ends, none);
         simulation::copy_request how;
-        if (before.empty()) {
-          how.by = simulation::mover::host;
-          before = kernels;
-        }
-        last[from] = last[to] = enqueue_copy(region, from, d.begin, d.end, {to}, how, before);
+        if (ends.empty()) how.by = simulation::mover::host;
+        last[from] = last[to] =
+            enqueue_copy(region, from, d.begin, d.end, {to}, how, ends.empty() ? kernels : ends);
         streams_[from].copies.push_back(last[from]);
       }
     }
