@@ -2,7 +2,8 @@
 """Counts the operations that the GPU executes in the kernels of the traced workloads.
 
 Runs the test `operations.workloads` of interlace_gpu_tests (bench/gpu_check.sh builds it) under
-Nsight Compute and writes, by workload and kind, how many operations all threads executed together.
+Nsight Compute and writes, by workload, by kernel and by kind, how many operations all threads
+executed together.
 tests/cpp/sim/trace_test.cpp holds what kernels name with `compute` to that file.
 
     bench/operation_counts.py --tests build/gpu-check/interlace_gpu_tests --json FILE
@@ -69,22 +70,31 @@ def profile(ncu: str, tests: str) -> str:
     return done.stdout
 
 
-def add_up(table: str) -> dict[str, dict[str, int]]:
-    """Operations by workload and kind."""
+def by_kernel(table: str) -> dict[str, dict[str, int]]:
+    """Operations by part of a kernel's name and by kind."""
     lines = [line for line in table.splitlines() if line.startswith('"')]
     rows = csv.DictReader(io.StringIO("\n".join(lines)))
-    counts: dict[str, dict[str, int]] = {}
+    counts = {part: dict.fromkeys(METRICS, 0) for part in KERNELS}
+    seen = set()
     for row in rows:
-        name = row["Kernel Name"]
-        workload = next((w for part, w in KERNELS.items() if part in name), None)
-        if workload is None:
+        part = next((part for part in KERNELS if part in row["Kernel Name"]), None)
+        if part is None:
             continue
-        of = counts.setdefault(workload, dict.fromkeys(METRICS, 0))
+        seen.add(part)
         for kind, metrics in METRICS.items():
-            of[kind] += sum(int(row[m].replace(",", "")) for m in metrics)
-    missing = set(KERNELS.values()) - set(counts)
+            counts[part][kind] += sum(int(row[m].replace(",", "")) for m in metrics)
+    missing = set(KERNELS.values()) - {KERNELS[part] for part in seen}
     if missing:
         sys.exit(f"no kernel of {', '.join(sorted(missing))} in what the profiler printed")
+    return {part: of for part, of in counts.items() if part in seen}
+
+
+def by_workload(kernels: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
+    counts: dict[str, dict[str, int]] = {}
+    for part, executed in kernels.items():
+        of = counts.setdefault(KERNELS[part], dict.fromkeys(METRICS, 0))
+        for kind in METRICS:
+            of[kind] += executed[kind]
     return counts
 
 
@@ -101,6 +111,7 @@ def main() -> None:
     ncu = shutil.which("ncu") or shutil.which("/usr/local/cuda/bin/ncu")
     if ncu is None:
         sys.exit("there is no ncu in PATH or /usr/local/cuda/bin: install Nsight Compute")
+    kernels = by_kernel(profile(ncu, given.tests))
     query = ["nvidia-smi", "--format=csv,noheader"]
     result = {
         "command": f"bench/operation_counts.py --tests {given.tests} --json {given.json}",
@@ -109,7 +120,8 @@ def main() -> None:
         "gpu": first_line(*query, "--query-gpu=name"),
         "driver": first_line(*query, "--query-gpu=driver_version"),
         "metrics": METRICS,
-        "operations": add_up(profile(ncu, given.tests)),
+        "operations": by_workload(kernels),
+        "kernels": kernels,
     }
     Path(given.json).write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
 

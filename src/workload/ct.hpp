@@ -36,12 +36,12 @@
 // have the same rays, each of them some strips, and the last of them adds up what all found, in the
 // order of the strips.
 //
-// Renew. A lane has four pixels of a column, a warp a row of 32. A ray's length in a pixel follows
-// from its distance from the centre: a trapezoid. A pixel and angle take 2 words of the first-level
-// cache, a turn or two each, as a warp's rays stand over up to 32 words, and 14 instructions, 3.6
-// clocks of the schedulers: the two limit it alike. The rays of a subset lie in the L2. Where a
-// subset has many angles, which a lane takes one after another, teams of warps share them: an image
-// has few pixels for a GPU's threads, too.
+// Renew. A lane has four pixels of a column, a warp a row of 32; on GPUs fewer pixels where the
+// image is small. A ray's length in a pixel follows from its distance from the centre: a trapezoid.
+// A pixel and angle take 2 words of the first-level cache, a turn or two each, as a warp's rays
+// stand over up to 32 words, and 14 instructions, 3.6 clocks of the schedulers: the two limit it
+// alike. The rays of a subset lie in the L2. Where a subset has many angles, which a lane takes one
+// after another, teams of warps share them: an image has few pixels for a GPU's threads, too.
 #pragma once
 
 #include <algorithm>
@@ -309,17 +309,21 @@ struct project_rays {
   }
 };
 
-// Renews the pixels of a device from what project_rays stored. Each of `Teams` has all pixels of a
-// block, and every Teams-th angle: 1, or as many as leave a lane one pixel in the end.
-template <std::uint32_t Teams>
+// Of an image that fills a device.
+inline constexpr std::uint32_t most_rows_of_lane = 4;
+
+// Renews the pixels of a device from what project_rays stored. A lane has `Rows` pixels of a
+// column. Each of `Teams` has all pixels of a block, and every Teams-th angle: 1, or as many as
+// leave a lane one pixel in the end.
+template <std::uint32_t Teams, std::uint32_t Rows>
 struct renew_pixels {
   static constexpr std::uint32_t team_threads = 256;
   static constexpr std::uint32_t threads = Teams * team_threads;
   static constexpr std::uint32_t blocks_at_once = 2048 / threads;
-  static constexpr std::uint32_t tile = 32;  // rows and columns of a block
-  static constexpr std::uint32_t rows_of_lane = tile * tile / team_threads;
+  static constexpr std::uint32_t tile = 32;  // columns of a block
+  static constexpr std::uint32_t tile_rows = team_threads / tile * Rows;
   static constexpr std::uint32_t batch = 64;  // angles prepared at a time
-  static_assert(Teams == 1 || threads == tile * tile);
+  static_assert(Teams == 1 || Teams == Rows);
   // Where the tile's first pixel lies on a detector, and the way from there.
   struct tile_place {
     float offset;  // from a bin's, less 1/2
@@ -329,7 +333,7 @@ struct renew_pixels {
     float edge;
     std::uint32_t ray;  // of that bin, less the bits of `rounder`
   };
-  static constexpr std::uint32_t team_sums = Teams == 1 ? 0 : Teams * tile * tile;
+  static constexpr std::uint32_t team_sums = Teams == 1 ? 0 : Teams * tile * tile_rows;
   static constexpr std::uint32_t shared_bytes =
       batch * sizeof(tile_place) + team_sums * sizeof(float);
   // Adding it rounds to a whole number, which the low bits of the sum are.
@@ -351,14 +355,14 @@ struct renew_pixels {
   template <class Block>
   INTERLACE_KERNEL void operator()(Block& block) const {
     struct sums {
-      float v[rows_of_lane];
+      float v[Rows];
     };
     const auto places = shared<tile_place>(block, batch);
     auto total = lane_state<sums>(block, sums{});
     const std::uint32_t tiles = (size + tile - 1) / tile;
     const auto index = static_cast<std::uint32_t>(block.index());
     const std::uint32_t column0 = index % tiles * tile;
-    const std::uint32_t row0 = first_row + index / tiles * tile;
+    const std::uint32_t row0 = first_row + index / tiles * tile_rows;
     for (std::uint32_t first = 0; first < angle_count; first += batch) {
       const std::uint32_t count = angle_count - first < batch ? angle_count - first : batch;
       block.each([&](auto lane) {
@@ -380,15 +384,15 @@ struct renew_pixels {
         // Lanes outside of the image take its last pixels, and store nothing.
         const auto place = place_of(lane, column0, row0);
         const auto x = static_cast<float>(smaller(place.column, size - 1) - column0);
-        float y[rows_of_lane];
-        for (std::uint32_t k = 0; k < rows_of_lane; ++k) {
+        float y[Rows];
+        for (std::uint32_t k = 0; k < Rows; ++k) {
           y[k] = static_cast<float>(smaller(place.row + k, size - 1) - row0);
         }
         sums sum = total[lane];
         for (auto a : lane.range(lane.index() / team_threads, count, Teams)) {
           const tile_place p = lane.load(places, a);
           const float left = fmaf(x, p.right, p.offset);
-          for (std::uint32_t k = 0; k < rows_of_lane; ++k) {
+          for (std::uint32_t k = 0; k < Rows; ++k) {
             const float from = fmaf(y[k], p.down, left);
             const float rounded = from + rounder;
             // From the middle between the two rays beside the pixel's centre.
@@ -397,24 +401,24 @@ struct renew_pixels {
             sum.v[k] += saturate(fmaf(off, -p.steepness, p.edge)) * lane.load(rays, ray);
             sum.v[k] += saturate(fmaf(off, p.steepness, p.edge)) * lane.load(rays, ray + 1);
           }
-          lane.compute({.fp32 = 8 * rows_of_lane + 1, .integer = 2 * rows_of_lane + 1});
+          lane.compute({.fp32 = 8 * Rows + 1, .integer = 2 * Rows + 1});
         }
         total[lane] = sum;
-        lane.compute(operation::special, rows_of_lane + 1);
+        lane.compute(operation::special, Rows + 1);
       });
     }
     if constexpr (Teams == 1) {
       block.each([&](auto lane) {
         const auto place = place_of(lane, column0, row0);
-        for (std::uint32_t k = 0; k < rows_of_lane; ++k) {
+        for (std::uint32_t k = 0; k < Rows; ++k) {
           renew(lane, place.row + k, place.column, total[lane].v[k]);
         }
       });
     } else {
       const auto found = shared<float>(block, team_sums);  // [teams][row][column]
       block.each([&](auto lane) {
-        const auto own = place_of(lane, 0, lane.index() / team_threads * tile);
-        for (std::uint32_t k = 0; k < rows_of_lane; ++k) {
+        const auto own = place_of(lane, 0, lane.index() / team_threads * tile_rows);
+        for (std::uint32_t k = 0; k < Rows; ++k) {
           lane.store(found, (own.row + k) * tile + own.column, total[lane].v[k]);
         }
         lane.compute(operation::integer, 6);
@@ -437,8 +441,7 @@ struct renew_pixels {
   template <class Lane>
   static INTERLACE_KERNEL pixel_place place_of(const Lane& lane, std::uint32_t column0,
                                                std::uint32_t row0) {
-    return {column0 + lane.index() % tile,
-            row0 + lane.index() % team_threads / tile * rows_of_lane};
+    return {column0 + lane.index() % tile, row0 + lane.index() % team_threads / tile * Rows};
   }
   // A pixel, if it is one of the device's: `sum` is that of a(j) w (y - a . x).
   template <class Lane>
@@ -466,6 +469,23 @@ struct renew_pixels {
     return static_cast<float>(static_cast<std::int32_t>(x >> cut)) * unit;
   }
 };
+
+// Rows of a lane in renew_pixels, for `rows` rows of `columns` pixels on a device that holds
+// `at_once` of its blocks at a time: lanes with few pixels make many blocks, which such images need
+// to fill it. What it stores to others is under way earlier, too, where not all blocks are held at
+// once.
+inline std::uint32_t rows_of_lane(std::uint64_t columns, std::uint64_t rows, std::uint64_t at_once,
+                                  bool sends) {
+  const std::uint64_t least = sends ? at_once : at_once / 4;
+  const auto blocks = [&](std::uint32_t of_lane) {
+    const std::uint64_t high = renew_pixels<1, 1>::tile_rows * std::uint64_t{of_lane};
+    return (columns + renew_pixels<1, 1>::tile - 1) / renew_pixels<1, 1>::tile *
+           ((rows + high - 1) / high);
+  };
+  std::uint32_t chosen = most_rows_of_lane;
+  while (chosen > 1 && blocks(chosen) < least) chosen /= 2;
+  return chosen;
+}
 
 struct ct_scan {
   std::uint32_t size = 0;  // pixels a side
@@ -533,11 +553,7 @@ class ct {
       } else {
         node_.exchange(rays_);
       }
-      if (of_subset_ < many_angles) {
-        enqueue_renewal<1>(subset);
-      } else {
-        enqueue_renewal<4>(subset);
-      }
+      enqueue_renewal(subset);
       node_.exchange(image_);
     }
   }
@@ -550,7 +566,6 @@ class ct {
   double residual() const { return node_.front(cost_, 0)[0]; }
 
  private:
-  static constexpr std::uint64_t tile = renew_pixels<1>::tile;
   static constexpr std::uint32_t many_angles = 32;  // of a subset: renewed by teams
 
   struct part {
@@ -566,6 +581,7 @@ class ct {
     std::uint32_t first_ray = 0;
     std::uint32_t rays = 0;  // of a subset
     std::uint64_t ray_blocks = 0;
+    std::uint32_t rows_of_lane = most_rows_of_lane;  // in renew_pixels
     kernel::block_mapping ray_mapping;
     kernel::block_mapping pixel_mapping;
   };
@@ -631,6 +647,8 @@ class ct {
       const std::uint64_t first = boundaries_[d] / scan_.size;
       const std::uint64_t rows = boundaries_[d + 1] / scan_.size - first;
       if (rows == 0) continue;
+      // Of blocks as high as they may be, rows that they have beyond the device's, too.
+      constexpr std::uint64_t tile = renew_pixels<1, most_rows_of_lane>::tile_rows;
       const std::uint64_t last =
           std::min<std::uint64_t>(scan_.size, first + (rows + tile - 1) / tile * tile) - 1;
       for (std::uint32_t k = 0; k < scan_.angles; ++k) {
@@ -705,9 +723,18 @@ class ct {
           const std::uint64_t g = block / parts;
           return std::vector<kernel::element_range>{{starts[g], starts[g + 1]}};
         });
+    const std::uint64_t rows = (boundaries_[d + 1] - boundaries_[d]) / scan_.size;
+    // CPUs run blocks one after another, and simulated machines all run the same ones.
+    if constexpr (requires { node_.threads_at_once(d); }) {
+      using kernel_type = renew_pixels<1, most_rows_of_lane>;
+      if (of_subset_ < many_angles) {
+        p.rows_of_lane = rows_of_lane(
+            scan_.size, rows, node_.threads_at_once(d) / kernel_type::threads, node_.devices() > 1);
+      }
+    }
     p.pixel_mapping = kernel::block_mapping::stencil(
-        boundaries_[d], scan_.size, scan_.size, (boundaries_[d + 1] - boundaries_[d]) / scan_.size,
-        tile, tile);
+        boundaries_[d], scan_.size, scan_.size, rows, renew_pixels<1, 1>::tile,
+        renew_pixels<1, 1>::tile_rows * std::uint64_t{p.rows_of_lane});
     return p;
   }
 
@@ -738,29 +765,42 @@ class ct {
     }
   }
 
-  template <std::uint32_t Teams>
   void enqueue_renewal(std::uint32_t subset) {
     for (std::uint32_t d = 0; d < node_.devices(); ++d) {
-      const part& p = parts_[d];
-      const std::uint64_t first_row = boundaries_[d] / scan_.size;
-      const std::uint64_t last_row = boundaries_[d + 1] / scan_.size;
-      using kernel_type = renew_pixels<Teams>;
-      const kernel_type renew{piece(p.pixel_families, subset, of_subset_),
-                              p.steps,
-                              node_.view(rays_, d),
-                              node_.view(image_, d),
-                              scan_.size,
-                              scan_.detectors,
-                              of_subset_,
-                              static_cast<std::uint32_t>(first_row),
-                              static_cast<std::uint32_t>(last_row),
-                              static_cast<float>(scan_.subsets),
-                              scan_.beta};
-      const std::uint64_t blocks =
-          (scan_.size + tile - 1) / tile * ((last_row - first_row + tile - 1) / tile);
-      node_.launch(d, renew, {blocks, kernel_type::threads, kernel_type::shared_bytes}, image_,
-                   p.pixel_mapping);
+      if (of_subset_ >= many_angles) {
+        renew<4, 4>(d, subset);
+      } else if (parts_[d].rows_of_lane == 4) {
+        renew<1, 4>(d, subset);
+      } else if (parts_[d].rows_of_lane == 2) {
+        renew<1, 2>(d, subset);
+      } else {
+        renew<1, 1>(d, subset);
+      }
     }
+  }
+
+  template <std::uint32_t Teams, std::uint32_t Rows>
+  void renew(std::uint32_t d, std::uint32_t subset) {
+    using kernel_type = renew_pixels<Teams, Rows>;
+    const part& p = parts_[d];
+    const std::uint64_t first_row = boundaries_[d] / scan_.size;
+    const std::uint64_t last_row = boundaries_[d + 1] / scan_.size;
+    const kernel_type kernel{piece(p.pixel_families, subset, of_subset_),
+                             p.steps,
+                             node_.view(rays_, d),
+                             node_.view(image_, d),
+                             scan_.size,
+                             scan_.detectors,
+                             of_subset_,
+                             static_cast<std::uint32_t>(first_row),
+                             static_cast<std::uint32_t>(last_row),
+                             static_cast<float>(scan_.subsets),
+                             scan_.beta};
+    const std::uint64_t blocks =
+        (scan_.size + kernel_type::tile - 1) / kernel_type::tile *
+        ((last_row - first_row + kernel_type::tile_rows - 1) / kernel_type::tile_rows);
+    node_.launch(d, kernel, {blocks, kernel_type::threads, kernel_type::shared_bytes}, image_,
+                 p.pixel_mapping);
   }
 
   Node& node_;

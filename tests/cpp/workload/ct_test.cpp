@@ -238,6 +238,25 @@ TEST(ct, projects_each_pixel_with_its_length) {
   }
 }
 
+TEST(ct, lanes_have_few_pixels_where_images_are_small) {
+  // A GPU of 132 multiprocessors holds 1056 blocks.
+  const auto alone = [](std::uint64_t columns, std::uint64_t rows) {
+    return workload::rows_of_lane(columns, rows, 1056, false);
+  };
+  EXPECT_EQ(alone(256, 256), 1U);
+  EXPECT_EQ(alone(512, 512), 2U);
+  EXPECT_EQ(alone(1024, 1024), 4U);
+  EXPECT_EQ(alone(2048, 2048), 4U);
+  // Of what is sent a part has to be ready early.
+  const auto of_two = [](std::uint64_t columns) {
+    return workload::rows_of_lane(columns, columns / 2, 1056, true);
+  };
+  EXPECT_EQ(of_two(1024), 1U);
+  EXPECT_EQ(of_two(1100), 2U);
+  EXPECT_EQ(of_two(2048), 4U);
+  EXPECT_EQ(workload::rows_of_lane(2048, 0, 1056, true), 1U);
+}
+
 TEST(ct, the_cost_falls) {
   const scan s(32, 24, 3, 7);
   test::on_each_node(2, 32, [&](auto& node) {
