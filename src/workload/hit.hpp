@@ -31,7 +31,7 @@
 // calls, which regions do not track, so that sending is a copy from memory to memory.
 //
 // Transforms and `cross` are bound by memory, and so are `send_planes` and `take_lines`. The others
-// take 60 to 80 integer operations to say which coefficient an element is, which bound them.
+// take 47 to 75 integer operations to say which coefficient an element is, which bound them.
 #pragma once
 
 #include <algorithm>
@@ -109,7 +109,7 @@ struct rotate : spectral_part {
       lane.store(six, at(m, 6, 3), across(ky, w, kz, v));
       lane.store(six, at(m, 6, 4), across(kz, u, kx, w));
       lane.store(six, at(m, 6, 5), across(kx, v, ky, u));
-      lane.compute({.fp32 = 15, .integer = 68, .special = 9});
+      lane.compute({.fp32 = 14, .integer = 75, .special = 9});
     });
   }
 
@@ -139,7 +139,9 @@ struct send_planes {
           Points::at(static_cast<std::uint32_t>(block.index()), lane.index(), lines, half);
       if (!p.inside) return;
       lane.store(planes, first + p.index, lane.load(six, p.index));
-      lane.compute({.integer = Points::tiled ? 29U : 6U, .special = Points::tiled ? 3U : 0U});
+      lane.compute({.fp32 = Points::tiled ? 1U : 0U,
+                    .integer = Points::tiled ? 23U : 5U,
+                    .special = Points::tiled ? 3U : 0U});
     });
   }
 };
@@ -173,7 +175,7 @@ struct take_planes {
       const line_place p = lane.load_index(places, line - plane * length);
       const std::uint32_t from = p.first + (z * 6 + field) * p.apart + (i - line * half);
       lane.store(spectrum, i, lane.load(planes, from));
-      lane.compute({.integer = 48, .special = 9});
+      lane.compute({.fp32 = 3, .integer = 47, .special = 9});
     });
   }
 };
@@ -199,7 +201,7 @@ struct cross {
       lane.store(product, i, uy * wz - uz * wy);
       lane.store(product, i + points, uz * wx - ux * wz);
       lane.store(product, i + 2 * points, ux * wy - uy * wx);
-      lane.compute({.fp32 = 6, .integer = 19});
+      lane.compute({.fp32 = 6, .integer = 23});
     });
   }
 };
@@ -237,7 +239,7 @@ struct send_lines {
       const std::uint32_t z = plane / 3;
       const std::uint32_t from = (((plane - 3 * z) * own_z + z) * length + ky) * half;
       lane.store(lines, first + p.index, lane.load(spectrum, from + p.column));
-      lane.compute({.integer = Points::tiled ? 56U : 52U, .special = 9});
+      lane.compute({.fp32 = 3, .integer = Points::tiled ? 56U : 48U, .special = 9});
     });
   }
 };
@@ -255,7 +257,7 @@ struct take_lines : spectral_part {
       const std::uint32_t z = i / (3 * plane());
       const std::uint32_t from = lane.load_index(places, z) + i - z * 3 * plane();
       lane.store(three, i, lane.load(lines, from));
-      lane.compute({.integer = 20, .special = 3});
+      lane.compute({.fp32 = 1, .integer = 21, .special = 3});
     });
   }
 };
@@ -300,7 +302,7 @@ struct advance : spectral_part {
                    {own * u.re + by * (a[c].re - k[c] * along.re),
                     own * u.im + by * (a[c].im - k[c] * along.im)});
       }
-      lane.compute({.fp32 = 52, .integer = 65, .special = 10});
+      lane.compute({.fp32 = 42, .integer = 71, .special = 10});
     });
   }
 

@@ -7,9 +7,15 @@
 namespace interlace::operations_tests {
 namespace {
 
+// Runs the blocks that simulated machines run, which do not depend on how many are held at once.
+struct plain_node : cuda::node {
+  using cuda::node::node;
+  std::uint64_t threads_at_once(std::uint32_t device) const = delete;
+};
+
 TEST(operations, workloads) {
   INTERLACE_NEED_GPUS(1);
-  cuda::node node(gpu_test::options_for(1));
+  plain_node node(gpu_test::options_for(1));
   probe::each_workload([&](const char*, const auto& work) { work(node); });
 }
 
