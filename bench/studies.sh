@@ -78,7 +78,7 @@ cases() {
 LIST
 }
 
-cases | grep -E "$pattern" | xargs -P "${AT_ONCE:-4}" -I{} bash -c 'one {}' || failed=1
+cases | grep -E -e "$pattern" | xargs -P "${AT_ONCE:-4}" -I{} bash -c 'one {}' || failed=1
 if [ "$failed" -ne 0 ]; then
   echo "a study failed, or none is called '$pattern'" >&2
   exit 1
