@@ -6,6 +6,9 @@ cases that decide about its means on Volta (4 GPUs) and DGX-2 (16 GPUs) with TIM
 pixels, and PageRank also with the vertices of its graph in random order.
 
     bench/proact_sizes.py --times 1,4 --gpus 4,16 --jobs 2 --json FILE
+
+"links" is what remains if the GPUs did nothing but to send, at their links' full rate and each as
+much, what inline puts on the wires.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from interlace.machines import connections, load_machine
 from interlace.mechanisms import BASELINE, BOUND, SERIAL
 from interlace.nodes import load_core
 from interlace.reproduce import proact
@@ -30,7 +34,8 @@ from interlace.workloads import Case, Inputs, Pagerank, Workload
 MACHINES = {4: "4x-volta-nvlink2", 16: "dgx-2"}
 AGENT = proact._SMALL
 SHUFFLED = "pagerank, shuffled"
-FIGURES = ("best of inline and polling", SERIAL, BASELINE, BOUND)
+LINKS = "links"
+FIGURES = ("best of inline and polling", SERIAL, BASELINE, BOUND, LINKS)
 
 
 def larger(sizes: Sizes, times: int) -> Sizes:
@@ -74,10 +79,22 @@ def cases(gpus: int) -> list[Case]:
     ]
 
 
+def sent_bytes_per_s(machine: str) -> float:
+    """What the NVLinks of a GPU carry away."""
+    links = [one for one in connections(load_machine(machine)) if "gpu0" in (one.a, one.b)]
+    nvlinks = [one.link for one in links if one.link.protocol.startswith("nvlink")]
+    return 1e9 * sum(link.bandwidth_GB_per_s for link in nvlinks)
+
+
 def figures(gpus: int, results: Results) -> dict[str, float]:
+    """Speedups over one GPU."""
     best = results.fastest(gpus, ("inline", "polling"))
     found = {FIGURES[0]: results.speedup(best)}
-    return found | {name: results.speedup(Case(gpus, name)) for name in FIGURES[1:]}
+    found |= {name: results.speedup(Case(gpus, name)) for name in (SERIAL, BASELINE, BOUND)}
+    wire = results.outcomes[Case(gpus, "inline")].wire
+    sent = (wire.useful or 0) + (wire.protocol or 0) + (wire.wasted or 0)
+    sending_s = sent / gpus / sent_bytes_per_s(MACHINES[gpus])
+    return found | {LINKS: results.time(Case(1, BASELINE)) / sending_s}
 
 
 def main() -> None:
@@ -126,7 +143,11 @@ def main() -> None:
                     for kind in FIGURES
                 }
             for name, values in of.items():
-                rows.append({"times": factor, "gpus": gpus, "workload": name, "speedups": values})
+                row = {"times": factor, "gpus": gpus, "workload": name, "speedups": values}
+                if name in found_on:  # not of means
+                    alone = found_on[name].outcomes[Case(1, BASELINE)]
+                    row["one_gpu_s"] = alone.time_s / alone.iterations
+                rows.append(row)
                 shown = "".join(f"{values[kind]:>27.2f}x" for kind in FIGURES)
                 print(f"{factor:>3}x {gpus:>4}  {name:<20}{shown}")
     if asked.json:
