@@ -8,7 +8,7 @@ pixels, and PageRank also with the vertices of its graph in random order.
     bench/proact_sizes.py --times 1,4 --gpus 4,16 --jobs 2 --json FILE
 
 "links" is what remains if the GPUs did nothing but to send, at their links' full rate and each as
-much, what inline puts on the wires.
+much, what inline puts on the wires; polling may need fewer headers.
 """
 
 from __future__ import annotations

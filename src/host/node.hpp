@@ -19,7 +19,7 @@
 
 namespace interlace::host {
 
-class node final : public kernel::cpu_node {
+class node : public kernel::cpu_node {
  public:
   struct options {
     std::uint32_t devices = 1;

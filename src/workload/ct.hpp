@@ -36,12 +36,13 @@
 // have the same rays, each of them some strips, and the last of them adds up what all found, in the
 // order of the strips.
 //
-// Renew. A lane has four pixels of a column, a warp a row of 32; on GPUs fewer pixels where the
-// image is small. A ray's length in a pixel follows from its distance from the centre: a trapezoid.
-// A pixel and angle take 2 words of the first-level cache, a turn or two each, as a warp's rays
-// stand over up to 32 words, and 14 instructions, 3.6 clocks of the schedulers: the two limit it
-// alike. The rays of a subset lie in the L2. Where a subset has many angles, which a lane takes one
-// after another, teams of warps share them: an image has few pixels for a GPU's threads, too.
+// Renew. A lane has four pixels of a column, a warp a row of 32; on GPUs fewer pixels where a GPU's
+// part of the image is small. A ray's length in a pixel follows from its distance from the centre:
+// a trapezoid. A pixel and angle take 2 words of the first-level cache, a turn or two each, as a
+// warp's rays stand over up to 32 words, and 14 instructions, 3.6 clocks of the schedulers: the two
+// limit it alike. The rays of a subset lie in the L2. Where a subset has many angles, which a lane
+// takes one after another, teams of warps share them: an image has few pixels for a GPU's threads,
+// too.
 #pragma once
 
 #include <algorithm>
@@ -309,7 +310,7 @@ struct project_rays {
   }
 };
 
-// Of an image that fills a device.
+// Pixels of a lane in renew_pixels, where nothing wants fewer.
 inline constexpr std::uint32_t most_rows_of_lane = 4;
 
 // Renews the pixels of a device from what project_rays stored. A lane has `Rows` pixels of a
@@ -324,6 +325,10 @@ struct renew_pixels {
   static constexpr std::uint32_t tile_rows = team_threads / tile * Rows;
   static constexpr std::uint32_t batch = 64;  // angles prepared at a time
   static_assert(Teams == 1 || Teams == Rows);
+  // Of a device that has so many rows.
+  static constexpr std::uint64_t blocks(std::uint64_t columns, std::uint64_t rows) {
+    return (columns + tile - 1) / tile * ((rows + tile_rows - 1) / tile_rows);
+  }
   // Where the tile's first pixel lies on a detector, and the way from there.
   struct tile_place {
     float offset;  // from a bin's, less 1/2
@@ -470,21 +475,16 @@ struct renew_pixels {
   }
 };
 
-// Rows of a lane in renew_pixels, for `rows` rows of `columns` pixels on a device that holds
-// `at_once` of its blocks at a time: lanes with few pixels make many blocks, which such images need
-// to fill it. What it stores to others is under way earlier, too, where not all blocks are held at
-// once.
+// Pixels of a lane in renew_pixels, for `rows` rows of `columns` pixels on a device that holds
+// `at_once` of its blocks at a time. A pixel takes the fewest instructions where a lane has four.
+// But a device with less than a quarter of the warps that it can hold waits for its cache, and one
+// that stores to others, and holds all of its blocks at once, stores everything at the end.
 inline std::uint32_t rows_of_lane(std::uint64_t columns, std::uint64_t rows, std::uint64_t at_once,
-                                  bool sends) {
-  const std::uint64_t least = sends ? at_once : at_once / 4;
-  const auto blocks = [&](std::uint32_t of_lane) {
-    const std::uint64_t high = renew_pixels<1, 1>::tile_rows * std::uint64_t{of_lane};
-    return (columns + renew_pixels<1, 1>::tile - 1) / renew_pixels<1, 1>::tile *
-           ((rows + high - 1) / high);
-  };
-  std::uint32_t chosen = most_rows_of_lane;
-  while (chosen > 1 && blocks(chosen) < least) chosen /= 2;
-  return chosen;
+                                  bool stores_to_others) {
+  const std::uint64_t least = stores_to_others ? at_once : at_once / 4;
+  if (renew_pixels<1, 4>::blocks(columns, rows) >= least) return 4;
+  if (renew_pixels<1, 2>::blocks(columns, rows) >= least) return 2;
+  return 1;
 }
 
 struct ct_scan {
@@ -520,6 +520,7 @@ class ct {
         groups_((scan.detectors + project_rays::threads - 1) / project_rays::threads),
         strips_(project_rays::strips_for(scan.size, std::uint64_t{of_subset_} * groups_)),
         boundaries_(options.boundaries),
+        how_(options.mechanism),
         image_(node.template create_region<float>(options)),
         rays_(node.template create_region<float>(
             to_readers ? sent_to_readers(cut_rays(options), readers_of_rays())
@@ -728,13 +729,14 @@ class ct {
     if constexpr (requires { node_.threads_at_once(d); }) {
       using kernel_type = renew_pixels<1, most_rows_of_lane>;
       if (of_subset_ < many_angles) {
-        p.rows_of_lane = rows_of_lane(
-            scan_.size, rows, node_.threads_at_once(d) / kernel_type::threads, node_.devices() > 1);
+        p.rows_of_lane =
+            rows_of_lane(scan_.size, rows, node_.threads_at_once(d) / kernel_type::threads,
+                         node_.devices() > 1 && how_ == kernel::mechanism::inline_stores);
       }
     }
     p.pixel_mapping = kernel::block_mapping::stencil(
         boundaries_[d], scan_.size, scan_.size, rows, renew_pixels<1, 1>::tile,
-        renew_pixels<1, 1>::tile_rows * std::uint64_t{p.rows_of_lane});
+        std::uint64_t{p.rows_of_lane} * renew_pixels<1, 1>::tile_rows);
     return p;
   }
 
@@ -796,9 +798,7 @@ class ct {
                              static_cast<std::uint32_t>(last_row),
                              static_cast<float>(scan_.subsets),
                              scan_.beta};
-    const std::uint64_t blocks =
-        (scan_.size + kernel_type::tile - 1) / kernel_type::tile *
-        ((last_row - first_row + kernel_type::tile_rows - 1) / kernel_type::tile_rows);
+    const std::uint64_t blocks = kernel_type::blocks(scan_.size, last_row - first_row);
     node_.launch(d, kernel, {blocks, kernel_type::threads, kernel_type::shared_bytes}, image_,
                  p.pixel_mapping);
   }
@@ -809,6 +809,7 @@ class ct {
   std::uint32_t groups_;     // of an angle's rays
   std::uint32_t strips_;     // of a block of project_rays
   std::vector<std::uint64_t> boundaries_;
+  kernel::mechanism how_;
   kernel::region<float> image_;
   kernel::region<float> rays_;
   kernel::reduction<double, combine::add> cost_;

@@ -31,7 +31,9 @@
 // calls, which regions do not track, so that sending is a copy from memory to memory.
 //
 // Transforms and `cross` are bound by memory, and so are `send_planes` and `take_lines`. The others
-// take 47 to 75 integer operations to say which coefficient an element is, which bound them.
+// take 47 to 75 integer operations to say which coefficient an element is, which bound them. What
+// `compute` names is what a GPU executed; of tiles it is read off the machine code, less what
+// predicates skip, which gives the same for the others.
 #pragma once
 
 #include <algorithm>

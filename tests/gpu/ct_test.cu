@@ -26,8 +26,8 @@ float unit(std::uint64_t seed, std::uint64_t place) {
 }
 
 // Sizes that are and are not multiples of a tile, angles of fewer and of more rays than a block,
-// subsets of few and of many angles. On H100 and H200 lanes have one pixel in the small images; in
-// the others one GPU's lanes have two and four, and those of two GPUs one and two.
+// subsets of few and of many angles. Where they are few, lanes have one pixel in the first images
+// of 301; on one GPU of 132 multiprocessors they have two and four in the last ones.
 TEST_P(ct_test, equals_the_reference_node) {
   const std::uint32_t devices = GetParam();
   struct scan {

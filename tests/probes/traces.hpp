@@ -3,14 +3,17 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <type_traits>
+#include <typeinfo>
 #include <utility>
 #include <vector>
 
 #include "bitonic.hpp"
 #include "kernel/region.hpp"
 #include "kernel/trace.hpp"
+#include "kernel/type_name.hpp"
 #include "run/hit.hpp"
 #include "spmv.hpp"
 #include "stencil.hpp"
@@ -148,6 +151,8 @@ class tracer {
   explicit tracer(Node& node) : node_(node) {}
 
   const trace_totals& totals() const { return totals_; }
+  // By their short names.
+  const std::map<std::string, trace_totals>& kernels() const { return kernels_; }
 
   std::uint32_t devices() const { return node_.devices(); }
   template <class T>
@@ -179,8 +184,10 @@ class tracer {
     return node_.view(item, device);
   }
   template <class Kernel>
-  void launch(std::uint32_t device, const Kernel& kernel, grid shape) {
-    totals_ += node_.trace(device, kernel, shape);
+  void launch(std::uint32_t device, const Kernel& functor, grid shape) {
+    const trace_totals found = node_.trace(device, functor, shape);
+    totals_ += found;
+    kernels_[kernel::short_type_name(typeid(Kernel).name())] += found;
   }
   template <class Kernel, class T>
   void launch(std::uint32_t device, const Kernel& kernel, grid shape, const kernel::region<T>&,
@@ -207,11 +214,13 @@ class tracer {
  private:
   Node& node_;
   trace_totals totals_;
+  std::map<std::string, trace_totals> kernels_;
 };
 
 struct traced_workload {
   std::string name;
   trace_totals totals;
+  std::map<std::string, trace_totals> kernels;
 };
 
 // A graph by in-edges with rows of very different lengths, some longer than a unit of rank_update,
@@ -414,7 +423,7 @@ std::vector<traced_workload> trace_workloads(Node& node) {
   each_workload([&](const char* name, const auto& work) {
     tracer<Node> traced(node);
     work(traced);
-    all.push_back({name, traced.totals()});
+    all.push_back({name, traced.totals(), traced.kernels()});
   });
   return all;
 }

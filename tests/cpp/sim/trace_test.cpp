@@ -2,11 +2,14 @@
 // those of a GPU. One file, since what is traced takes long to compile.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <regex>
 #include <string>
+#include <utility>
 
 #include "../../probes/traces.hpp"
 #include "sim/described.hpp"
@@ -147,39 +150,67 @@ TEST(trace, really_runs_and_leaves_the_counts_of_runs_alone) {
                model_error);
 }
 
-// The number at "workload": {... "kind": number ...} of the file.
-double measured(const std::string& file, const std::string& workload, const char* kind) {
-  const auto group = file.find("\"" + workload + "\": {");
-  const std::string key = std::string("\"") + kind + "\": ";
-  const auto place = file.find(key, group);
-  if (place == std::string::npos || place > file.find('}', group)) {
-    ADD_FAILURE() << "no count of " << kind << " of " << workload;
-    return -1;
+// The numbers of a section of the file: "section": {"name": {"kind": number, ...}, ...}.
+std::map<std::string, std::map<std::string, double>> numbers(const std::string& file,
+                                                             const std::string& section) {
+  std::map<std::string, std::map<std::string, double>> found;
+  const std::size_t begin = file.find('"' + section + "\": {");
+  EXPECT_NE(begin, std::string::npos) << section;
+  if (begin == std::string::npos) return found;
+  const std::size_t inside = file.find('{', begin) + 1;
+  std::size_t end = inside;
+  for (int depth = 1; depth > 0 && end < file.size(); ++end) {
+    depth += file[end] == '{' ? 1 : file[end] == '}' ? -1 : 0;
   }
-  return std::stod(file.substr(place + key.size()));
+  const std::string text = file.substr(inside, end - inside);
+  const std::regex object(R"re("([^"]+)": \{([^}]*)\})re");
+  const std::regex member(R"re("([^"]+)": ([0-9]+))re");
+  const std::sregex_iterator none;
+  for (std::sregex_iterator o(text.begin(), text.end(), object); o != none; ++o) {
+    const std::string members = (*o)[2];
+    for (std::sregex_iterator m(members.begin(), members.end(), member); m != none; ++m) {
+      found[(*o)[1]][(*m)[1]] = std::stod((*m)[2]);
+    }
+  }
+  return found;
 }
 
 // The operations that kernels name with compute against those that a GPU executed, as
-// bench/operation_counts.py measured them.
+// bench/operation_counts.py measured them: of each workload, and of each kernel.
 TEST(operations, are_those_of_the_machine_code) {
   const std::string path = "bench/results/operation-counts-h200.json";  // from the project's root
   std::ifstream stream(path);
   ASSERT_TRUE(stream) << path;
   const std::string file(std::istreambuf_iterator<char>(stream), {});
+  const auto of_workloads = numbers(file, "operations");
+  const auto of_kernels = numbers(file, "kernels");
 
+  const auto expect = [](const std::string& of, const trace_totals& totals,
+                         const std::map<std::string, double>& executed) {
+    for (const auto& [kind, name] : {std::pair{operation::fp32, "fp32"},
+                                     {operation::fp64, "fp64"},
+                                     {operation::integer, "integer"}}) {
+      const auto named = static_cast<double>(totals.operations[static_cast<std::size_t>(kind)]);
+      const double counted = executed.at(name);
+      EXPECT_NEAR(named, counted, 0.2 * counted) << of << ", " << name;
+      std::printf("[    OPS   ] %-16s %-7s %10.0f named, %10.0f executed\n", of.c_str(), name,
+                  named, counted);
+    }
+  };
   sim::node node(test::meshed(1, machine::protocol_kind::nvlink2), 1, [] {});
+  std::map<std::string, trace_totals> traced;  // by the file's names of kernels, parts of ours
   for (const auto& w : probe::trace_workloads(node)) {
-    const auto expect = [&](operation kind, const char* name) {
-      const auto named = static_cast<double>(w.totals.operations[static_cast<std::size_t>(kind)]);
-      const double executed = measured(file, w.name, name);
-      EXPECT_NEAR(named, executed, 0.2 * executed) << w.name << ", " << name;
-      std::printf("[    OPS   ] %-8s %-7s %10.0f named, %10.0f executed\n", w.name.c_str(), name,
-                  named, executed);
-    };
-    expect(operation::fp32, "fp32");
-    expect(operation::fp64, "fp64");
-    expect(operation::integer, "integer");
+    expect(w.name, w.totals, of_workloads.at(w.name));
+    for (const auto& [name, totals] : w.kernels) {
+      const auto key = std::find_if(of_kernels.begin(), of_kernels.end(), [&](const auto& k) {
+        return name.find(k.first) != std::string::npos;
+      });
+      ASSERT_NE(key, of_kernels.end()) << name;
+      traced[key->first] += totals;
+    }
   }
+  EXPECT_EQ(traced.size(), of_kernels.size());
+  for (const auto& [name, totals] : traced) expect(name, totals, of_kernels.at(name));
 }
 
 }  // namespace

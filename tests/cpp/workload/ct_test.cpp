@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdint>
 #include <map>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -245,9 +246,9 @@ TEST(ct, lanes_have_few_pixels_where_images_are_small) {
   };
   EXPECT_EQ(alone(256, 256), 1U);
   EXPECT_EQ(alone(512, 512), 2U);
-  EXPECT_EQ(alone(1024, 1024), 4U);
+  EXPECT_EQ(alone(1024, 512), 4U);
   EXPECT_EQ(alone(2048, 2048), 4U);
-  // Of what is sent a part has to be ready early.
+  // Of what kernels send a part has to be ready early.
   const auto of_two = [](std::uint64_t columns) {
     return workload::rows_of_lane(columns, columns / 2, 1056, true);
   };
@@ -255,6 +256,46 @@ TEST(ct, lanes_have_few_pixels_where_images_are_small) {
   EXPECT_EQ(of_two(1100), 2U);
   EXPECT_EQ(of_two(2048), 4U);
   EXPECT_EQ(workload::rows_of_lane(2048, 0, 1056, true), 1U);
+}
+
+// As a GPU says how many threads it holds; `host` finds a pixel that a block stores and its mapping
+// does not have, and a ray that is read and does not come.
+struct holding_node : host::node {
+  using host::node::node;
+  std::uint64_t threads = 0;
+  std::uint64_t threads_at_once(std::uint32_t) const { return threads; }
+};
+
+TEST(ct, of_lanes_with_few_pixels) {
+  const scan s(100, 4, 2, 3);
+  std::vector<double> expected(std::size_t{s.size} * s.size, 0);
+  s.iterate(expected);
+  const double largest = *std::max_element(expected.begin(), expected.end());
+  struct {
+    std::uint64_t at_once;  // blocks
+    std::uint32_t pixels;   // of a lane, in 50 rows of 100
+  } constexpr held[] = {{8, 4}, {16, 2}, {100, 1}};
+  for (const auto& [at_once, pixels] : held) {
+    EXPECT_EQ(workload::rows_of_lane(s.size, s.size / 2, at_once, true), pixels);
+    for (const bool to_readers : {false, true}) {
+      SCOPED_TRACE(std::to_string(pixels) + (to_readers ? " to readers" : ""));
+      holding_node node({.devices = 3, .warp_width = 32, .checks = true});
+      node.threads = at_once * workload::renew_pixels<1, 1>::threads;
+      auto options = cut(s.size, 3, kernel::mechanism::inline_stores);
+      options.boundaries = {0, 5000, 5000, 10000};  // a device has nothing
+      workload::ct work(node, s.view(), options, to_readers);
+      node.run([&] { work.enqueue_iteration(false); });
+      for (const std::uint32_t d : {0U, 2U}) {
+        const auto found = work.result(d);
+        double worst = 0;
+        for (std::size_t j = 0; j < expected.size(); ++j) {
+          ASSERT_FALSE(std::isnan(found[j])) << "pixel " << j;
+          worst = std::max(worst, std::abs(static_cast<double>(found[j]) - expected[j]));
+        }
+        EXPECT_LE(worst, 1e-5 * largest);
+      }
+    }
+  }
 }
 
 TEST(ct, the_cost_falls) {
