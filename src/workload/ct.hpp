@@ -329,7 +329,7 @@ struct renew_pixels {
   static constexpr std::uint64_t blocks(std::uint64_t columns, std::uint64_t rows) {
     return (columns + tile - 1) / tile * ((rows + tile_rows - 1) / tile_rows);
   }
-  // Where the tile's first pixel lies on a detector, and the way from there.
+  // Where the pixel that positions count from lies on a detector, and the way from there.
   struct tile_place {
     float offset;  // from a bin's, less 1/2
     float right;
@@ -368,13 +368,15 @@ struct renew_pixels {
     const auto index = static_cast<std::uint32_t>(block.index());
     const std::uint32_t column0 = index % tiles * tile;
     const std::uint32_t row0 = first_row + index / tiles * tile_rows;
+    // Positions count from a row that does not depend on Rows, so that results do not either.
+    const std::uint32_t origin = row0 - (row0 - first_row) % tile;
     for (std::uint32_t first = 0; first < angle_count; first += batch) {
       const std::uint32_t count = angle_count - first < batch ? angle_count - first : batch;
       block.each([&](auto lane) {
         if (lane.index() >= count) return;
         const std::uint32_t angle = first + lane.index();
         const pixel_family family = lane.load(angles, angle);
-        const fixed_point at = family.first + family.right * column0 + family.down * row0;
+        const fixed_point at = family.first + family.right * column0 + family.down * origin;
         constexpr float unit = 1.0F / (1U << 23U);
         constexpr std::uint32_t cut = fixed_bits - 23;
         const auto fraction = static_cast<std::uint32_t>(at >> cut) & ((1U << 23U) - 1);
@@ -391,7 +393,7 @@ struct renew_pixels {
         const auto x = static_cast<float>(smaller(place.column, size - 1) - column0);
         float y[Rows];
         for (std::uint32_t k = 0; k < Rows; ++k) {
-          y[k] = static_cast<float>(smaller(place.row + k, size - 1) - row0);
+          y[k] = static_cast<float>(smaller(place.row + k, size - 1) - origin);
         }
         sums sum = total[lane];
         for (auto a : lane.range(lane.index() / team_threads, count, Teams)) {

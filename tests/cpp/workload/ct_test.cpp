@@ -275,6 +275,7 @@ TEST(ct, of_lanes_with_few_pixels) {
     std::uint64_t at_once;  // blocks
     std::uint32_t pixels;   // of a lane, in 50 rows of 100
   } constexpr held[] = {{8, 4}, {16, 2}, {100, 1}};
+  std::vector<float> first;
   for (const auto& [at_once, pixels] : held) {
     EXPECT_EQ(workload::rows_of_lane(s.size, s.size / 2, at_once, true), pixels);
     for (const bool to_readers : {false, true}) {
@@ -287,6 +288,8 @@ TEST(ct, of_lanes_with_few_pixels) {
       node.run([&] { work.enqueue_iteration(false); });
       for (const std::uint32_t d : {0U, 2U}) {
         const auto found = work.result(d);
+        if (first.empty()) first = found;
+        EXPECT_TRUE(found == first) << "device " << d;
         double worst = 0;
         for (std::size_t j = 0; j < expected.size(); ++j) {
           ASSERT_FALSE(std::isnan(found[j])) << "pixel " << j;
