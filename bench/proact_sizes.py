@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import sys
 import time
 from pathlib import Path
@@ -151,7 +152,8 @@ def main() -> None:
                 shown = "".join(f"{values[kind]:>27.2f}x" for kind in FIGURES)
                 print(f"{factor:>3}x {gpus:>4}  {name:<20}{shown}")
     if asked.json:
-        asked.json.write_text(json.dumps({"format": 1, **provenance(), "rows": rows}, indent=1))
+        head = {"format": 1, **provenance(), "command": shlex.join(sys.argv)}
+        asked.json.write_text(json.dumps({**head, "rows": rows}, indent=1) + "\n")
 
 
 if __name__ == "__main__":
