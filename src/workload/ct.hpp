@@ -484,7 +484,7 @@ struct renew_pixels {
 inline std::uint32_t rows_of_lane(std::uint64_t columns, std::uint64_t rows, std::uint64_t at_once,
                                   bool stores_to_others) {
   const std::uint64_t least = stores_to_others ? at_once : at_once / 4;
-  if (renew_pixels<1, 4>::blocks(columns, rows) >= least) return 4;
+  if (renew_pixels<1, most_rows_of_lane>::blocks(columns, rows) >= least) return most_rows_of_lane;
   if (renew_pixels<1, 2>::blocks(columns, rows) >= least) return 2;
   return 1;
 }
@@ -522,7 +522,6 @@ class ct {
         groups_((scan.detectors + project_rays::threads - 1) / project_rays::threads),
         strips_(project_rays::strips_for(scan.size, std::uint64_t{of_subset_} * groups_)),
         boundaries_(options.boundaries),
-        how_(options.mechanism),
         image_(node.template create_region<float>(options)),
         rays_(node.template create_region<float>(
             to_readers ? sent_to_readers(cut_rays(options), readers_of_rays())
@@ -534,7 +533,8 @@ class ct {
       throw model_error("a boundary of the image is pixel " + std::to_string(b) +
                         ", where no row begins");
     }
-    for (std::uint32_t d = 0; d < node.devices(); ++d) parts_.push_back(make_part(d));
+    for (std::uint32_t d = 0; d < node.devices(); ++d)
+      parts_.push_back(make_part(d, options.mechanism));
     reset();
   }
 
@@ -677,7 +677,7 @@ class ct {
     return readers;
   }
 
-  part make_part(std::uint32_t d) {
+  part make_part(std::uint32_t d, kernel::mechanism how) {
     const scan_geometry geometry(scan_.size, scan_.angles, scan_.detectors);
     part p;
     const std::uint64_t first_group = group_of_device(d);
@@ -733,7 +733,7 @@ class ct {
       if (of_subset_ < many_angles) {
         p.rows_of_lane =
             rows_of_lane(scan_.size, rows, node_.threads_at_once(d) / kernel_type::threads,
-                         node_.devices() > 1 && how_ == kernel::mechanism::inline_stores);
+                         node_.devices() > 1 && how == kernel::mechanism::inline_stores);
       }
     }
     p.pixel_mapping = kernel::block_mapping::stencil(
@@ -772,9 +772,9 @@ class ct {
   void enqueue_renewal(std::uint32_t subset) {
     for (std::uint32_t d = 0; d < node_.devices(); ++d) {
       if (of_subset_ >= many_angles) {
-        renew<4, 4>(d, subset);
-      } else if (parts_[d].rows_of_lane == 4) {
-        renew<1, 4>(d, subset);
+        renew<most_rows_of_lane, most_rows_of_lane>(d, subset);
+      } else if (parts_[d].rows_of_lane == most_rows_of_lane) {
+        renew<1, most_rows_of_lane>(d, subset);
       } else if (parts_[d].rows_of_lane == 2) {
         renew<1, 2>(d, subset);
       } else {
@@ -811,7 +811,6 @@ class ct {
   std::uint32_t groups_;     // of an angle's rays
   std::uint32_t strips_;     // of a block of project_rays
   std::vector<std::uint64_t> boundaries_;
-  kernel::mechanism how_;
   kernel::region<float> image_;
   kernel::region<float> rays_;
   kernel::reduction<double, combine::add> cost_;

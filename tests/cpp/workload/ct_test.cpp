@@ -136,12 +136,21 @@ kernel::region_options cut(std::uint32_t size, std::uint32_t devices, kernel::me
   return o;
 }
 
+void expect_near(const std::vector<float>& found, const std::vector<double>& expected) {
+  const double largest = *std::max_element(expected.begin(), expected.end());
+  ASSERT_GT(largest, 0.1);
+  double worst = 0;
+  for (std::size_t j = 0; j < expected.size(); ++j) {
+    ASSERT_FALSE(std::isnan(found[j])) << "pixel " << j;
+    worst = std::max(worst, std::abs(static_cast<double>(found[j]) - expected[j]));
+  }
+  EXPECT_LE(worst, 1e-5 * largest);
+}
+
 void compare(const scan& s, std::uint32_t iterations, bool to_readers = false) {
   std::vector<double> expected(std::size_t{s.size} * s.size, 0);
   double cost = 0;
   for (std::uint32_t k = 0; k < iterations; ++k) cost = s.iterate(expected);
-  const double largest = *std::max_element(expected.begin(), expected.end());
-  ASSERT_GT(largest, 0.1);
   // By devices: where a part begins decides how positions in it round.
   std::map<std::uint32_t, std::vector<float>> first;
   test::on_every_node([&](auto& node, std::uint32_t devices, std::uint32_t, auto how) {
@@ -162,12 +171,7 @@ void compare(const scan& s, std::uint32_t iterations, bool to_readers = false) {
   });
   for (const auto& [devices, found] : first) {
     SCOPED_TRACE(devices);
-    double worst = 0;
-    for (std::size_t j = 0; j < expected.size(); ++j) {
-      ASSERT_FALSE(std::isnan(found[j])) << "pixel " << j;
-      worst = std::max(worst, std::abs(static_cast<double>(found[j]) - expected[j]));
-    }
-    EXPECT_LE(worst, 1e-5 * largest);
+    expect_near(found, expected);
   }
 }
 
@@ -270,7 +274,6 @@ TEST(ct, of_lanes_with_few_pixels) {
   const scan s(100, 4, 2, 3);
   std::vector<double> expected(std::size_t{s.size} * s.size, 0);
   s.iterate(expected);
-  const double largest = *std::max_element(expected.begin(), expected.end());
   struct {
     std::uint64_t at_once;  // blocks
     std::uint32_t pixels;   // of a lane, in 50 rows of 100
@@ -290,12 +293,7 @@ TEST(ct, of_lanes_with_few_pixels) {
         const auto found = work.result(d);
         if (first.empty()) first = found;
         EXPECT_TRUE(found == first) << "device " << d;
-        double worst = 0;
-        for (std::size_t j = 0; j < expected.size(); ++j) {
-          ASSERT_FALSE(std::isnan(found[j])) << "pixel " << j;
-          worst = std::max(worst, std::abs(static_cast<double>(found[j]) - expected[j]));
-        }
-        EXPECT_LE(worst, 1e-5 * largest);
+        expect_near(found, expected);
       }
     }
   }
