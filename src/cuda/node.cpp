@@ -1149,7 +1149,10 @@ void node::issue_tracked(std::uint32_t device, const kernel_operation& k, stopwa
     a.started = t.started;
     a.where = k.where;
     on_stream(device, "agent", [&](cudaStream_t on) {
-      launch_agent(a, how, loaded_.at({ordinal(device), k.entry}).shared_percent, on);
+      launch_agent(a, how,
+                   std::min(100U, loaded_.at({ordinal(device), k.entry}).shared_percent +
+                                      agent_shared_percent(how, ordinal(device))),
+                   on);
     });
     enqueue_wait(stream, t.started);
   }

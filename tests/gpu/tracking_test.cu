@@ -174,6 +174,21 @@ TEST(device_launch_test, blocks_copy_what_is_not_launched) {
   }
 }
 
+// Two and three blocks of an agent share a multiprocessor's memory, of which the kernel wants none.
+TEST(polling_test, large_agents_that_copy_in_bulk_run_as_a_whole) {
+  INTERLACE_NEED_GPUS(2);
+  int processors = 0;
+  ASSERT_EQ(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, 0), cudaSuccess);
+  for (const std::uint32_t blocks : {2U, 3U}) {
+    harness h(options_for(2), {mechanism::polling, kernel::agent_copy::bulk}, 50'021, 4096,
+              32 * blocks * static_cast<std::uint32_t>(processors));
+    for (std::uint64_t epoch = 0; epoch < 3; ++epoch) {
+      h.node.run([&] { h.enqueue(epoch); });
+      h.expect_epoch(epoch);
+    }
+  }
+}
+
 TEST(polling_test, an_agent_that_leaves_no_place_is_refused) {
   INTERLACE_NEED_GPUS(2);
   harness h(options_for(2), {mechanism::polling, kernel::agent_copy::bulk}, 20'000, 2048, 65536);

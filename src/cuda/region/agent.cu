@@ -265,23 +265,45 @@ agent_shape shape_of(const kernel::region_options& how) {
   return s;
 }
 
+using agent_entry = void (*)(agent_arguments);
+
+agent_entry entry_of(const kernel::region_options& how) {
+  return how.agent_copy == kernel::agent_copy::bulk ? bulk_agent_kernel : agent_kernel;
+}
+
+std::uint32_t attribute(cudaDeviceAttr which, int ordinal) {
+  int value = 0;
+  INTERLACE_CUDA_CHECK(cudaDeviceGetAttribute(&value, which, ordinal));
+  return static_cast<std::uint32_t>(value);
+}
+
+// What the agent takes of a multiprocessor that has as many of its blocks as any.
+struct agent_place {
+  std::uint32_t threads = 0;
+  std::uint32_t shared_bytes = 0;
+};
+
+agent_place place_of(const kernel::region_options& how, int ordinal) {
+  constexpr std::uint32_t granule = 128;  // of shared memory
+  const agent_shape s = shape_of(how);
+  const std::uint32_t processors = attribute(cudaDevAttrMultiProcessorCount, ordinal);
+  const std::uint32_t each = (s.blocks + processors - 1) / processors;
+  cudaFuncAttributes own{};
+  INTERLACE_CUDA_CHECK(cudaFuncGetAttributes(&own, entry_of(how)));
+  const auto used = s.shared_bytes + static_cast<std::uint32_t>(own.sharedSizeBytes);
+  // A block also takes what the system reserves.
+  return {each * s.threads, each * ((used + granule - 1) / granule * granule +
+                                    attribute(cudaDevAttrReservedSharedMemoryPerBlock, ordinal))};
+}
+
 }  // namespace
 
 void check_agent(const kernel::region_options& how, const grid& kernel, int ordinal) {
-  const auto attribute = [&](cudaDeviceAttr which) {
-    int value = 0;
-    INTERLACE_CUDA_CHECK(cudaDeviceGetAttribute(&value, which, ordinal));
-    return static_cast<std::uint32_t>(value);
-  };
-  const agent_shape s = shape_of(how);
-  const std::uint32_t processors = attribute(cudaDevAttrMultiProcessorCount);
-  const std::uint32_t each = (s.blocks + processors - 1) / processors;
-  // A block also takes what the system reserves of shared memory.
-  const std::uint32_t reserved = attribute(cudaDevAttrReservedSharedMemoryPerBlock);
-  const std::uint32_t threads = attribute(cudaDevAttrMaxThreadsPerMultiProcessor);
-  const std::uint32_t shared = attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor);
-  if (each * s.threads + kernel.threads <= threads &&
-      each * (s.shared_bytes + reserved) + kernel.shared_bytes + reserved <= shared) {
+  const agent_place p = place_of(how, ordinal);
+  const std::uint32_t reserved = attribute(cudaDevAttrReservedSharedMemoryPerBlock, ordinal);
+  if (p.threads + kernel.threads <= attribute(cudaDevAttrMaxThreadsPerMultiProcessor, ordinal) &&
+      p.shared_bytes + kernel.shared_bytes + reserved <=
+          attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor, ordinal)) {
     return;
   }
   throw usage_error("an agent of " + std::to_string(how.agent_threads) +
@@ -289,6 +311,11 @@ void check_agent(const kernel::region_options& how, const grid& kernel, int ordi
                     " threads and " + std::to_string(kernel.shared_bytes) +
                     " bytes of shared memory on GPU " + std::to_string(ordinal) +
                     "; give it fewer threads");
+}
+
+unsigned int agent_shared_percent(const kernel::region_options& how, int ordinal) {
+  const std::uint32_t all = attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor, ordinal);
+  return (100 * place_of(how, ordinal).shared_bytes + all - 1) / all;
 }
 
 void launch_agent(agent_arguments a, const kernel::region_options& how, unsigned int shared_percent,
@@ -312,8 +339,7 @@ void launch_agent(agent_arguments a, const kernel::region_options& how, unsigned
   config.stream = stream;
   config.attrs = attributes.data();
   config.numAttrs = static_cast<unsigned int>(attributes.size());
-  INTERLACE_CUDA_CHECK(cudaLaunchKernelEx(
-      &config, how.agent_copy == kernel::agent_copy::bulk ? bulk_agent_kernel : agent_kernel, a));
+  INTERLACE_CUDA_CHECK(cudaLaunchKernelEx(&config, entry_of(how), a));
 }
 
 void launch_check(const barrier_arguments& b, const kernel::chunk_table& table,

@@ -29,6 +29,10 @@ inline constexpr std::uint32_t agent_block_threads = 128;
 // beside it: neither would then end.
 void check_agent(const kernel::region_options& how, const grid& kernel, int ordinal);
 
+// What the agent's blocks take of the shared memory that a multiprocessor of the GPU can have, in
+// percent.
+unsigned int agent_shared_percent(const kernel::region_options& how, int ordinal);
+
 // The polling agent of a launch: how.agent_threads threads, in blocks of at most
 // agent_block_threads, or of a warp where it copies in bulk. Each block looks at its next 32 parts
 // of chunks and stores those that are complete to the chunk's devices.
@@ -37,9 +41,10 @@ void check_agent(const kernel::region_options& how, const grid& kernel, int ordi
 // it copies what they wrote. Its stores are visible to a device that has passed the next exchange,
 // which stands behind the agent in the launching device's stream.
 //
-// `shared_percent` of what a multiprocessor can have of shared memory is set aside for the kernel
-// that runs beside the agent, the rest is L1. While the agent runs, that cannot change: a kernel
-// whose blocks do not find their shared memory gets few places.
+// `shared_percent` of what a multiprocessor can have of shared memory is set aside for the agent
+// and the kernel that runs beside it, the rest is L1. While the agent runs, that cannot change: a
+// kernel whose blocks do not find their shared memory gets few places, and an agent whose own do
+// not never runs as a whole.
 void launch_agent(agent_arguments a, const kernel::region_options& how, unsigned int shared_percent,
                   cudaStream_t stream);
 
