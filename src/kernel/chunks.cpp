@@ -12,7 +12,19 @@ namespace interlace::kernel {
 namespace {
 
 constexpr std::uint64_t boundary_bytes = 128;
-constexpr std::uint64_t first_part = 4;  // of a chunk that the first one is
+constexpr std::uint64_t first_share = 4;  // the first chunk's, of chunk_bytes
+
+// Of `left` elements, those of the next chunk.
+std::uint64_t size_for_engine(std::uint64_t left, std::uint64_t wanted) {
+  if (left >= 2 * wanted) return wanted;
+  // Halves, so that the last one is not the longest to wait for, nor too short for its copy.
+  return left > wanted ? (left + 1) / 2 : left;
+}
+
+std::uint64_t size_for_threads(std::uint64_t left, std::uint64_t wanted, std::uint64_t least) {
+  // Half of what is left, once that is less than a whole chunk.
+  return std::max(least, std::min(wanted, left / 2));
+}
 
 // Parts of the owner whose elements all go to the same devices, ascending; none that nobody gets.
 std::vector<chunk> uniform_parts(const region_state& state, std::uint32_t owner) {
@@ -54,20 +66,25 @@ std::vector<chunk> cut_chunks(const region_state& state, std::uint32_t owner) {
                       std::to_string(state.element_bytes) + " bytes; give a multiple of " +
                       std::to_string(step * state.element_bytes));
   }
-  const std::uint64_t least = std::max(step, most / last_part / step * step);
+  const std::uint64_t least = std::max(step, most / least_share / step * step);
+  const bool by_engine = state.options.mechanism == mechanism::copy_engine;
   std::vector<chunk> chunks;
   for (const chunk& part : uniform_parts(state, owner)) {
-    std::uint64_t wanted = std::max(step, most / first_part / step * step);
+    if (is_one_chunk((part.end - part.begin) * state.element_bytes, state.options.chunk_bytes)) {
+      chunks.push_back(part);
+      continue;
+    }
+    std::uint64_t wanted = by_engine ? least : std::max(step, most / first_share / step * step);
     for (std::uint64_t at = part.begin; at < part.end;) {
       const std::uint64_t left = part.end - at;
-      // Half of what is left, once that is less than a whole chunk.
-      const std::uint64_t size = std::max(least, std::min(wanted, left / 2));
+      const std::uint64_t size =
+          by_engine ? size_for_engine(left, wanted) : size_for_threads(left, wanted, least);
       std::uint64_t next = std::min(part.end, (at + size) / step * step);
       if (next <= at) next = std::min(part.end, (at / step + 1) * step);
       if (part.end - next < step) next = part.end;
       chunks.push_back({at, next, part.peers});
       at = next;
-      wanted = std::min(most, wanted * 2);
+      wanted = std::min(most, by_engine ? wanted + least : wanted * 2);
     }
   }
   return chunks;

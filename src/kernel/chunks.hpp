@@ -15,18 +15,23 @@
 
 namespace interlace::kernel {
 
-inline constexpr std::uint64_t last_part = 8;  // the last chunk's, of chunk_bytes
+inline constexpr std::uint64_t least_share = 8;  // the smallest chunk's, of chunk_bytes
 
 // Whether a part is one chunk, so that larger ones cut it the same.
 constexpr bool is_one_chunk(std::uint64_t part_bytes, std::uint64_t chunk_bytes) {
-  return chunk_bytes / last_part >= part_bytes;
+  return chunk_bytes / least_share >= part_bytes;
 }
 
 // What `owner` delivers in an epoch, cut into chunks of at most options.chunk_bytes, in ascending
-// order. All of a chunk goes to the same devices. Chunks grow from a quarter of that at the start,
-// so that the first one leaves early, and shrink to an eighth at the end, so that little is left
-// behind the last block; boundaries lie on multiples of 128 bytes, but for those of the part.
-// Throws usage_error where a chunk cannot hold an element.
+// order. All of a chunk goes to the same devices; boundaries lie on multiples of 128 bytes and of
+// elements, but for those of the part, whose last chunk may be larger by less than such a step.
+//
+// Chunks double from a quarter of chunk_bytes at the start, so that the first one leaves early, and
+// shrink to an eighth at the end, so that little is left behind the last block. A copy engine loses
+// microseconds from one copy to the next, and small chunks at the end would queue for it: there
+// each chunk, up to chunk_bytes, is an eighth of that larger than the one before, which gives the
+// engine that time while the next one is computed, and the last two share what is left. Throws
+// usage_error where a chunk cannot hold an element.
 std::vector<chunk> cut_chunks(const region_state& state, std::uint32_t owner);
 
 // What the blocks of a launch announce: block b entries[first[b]] to entries[first[b + 1] - 1]. An

@@ -34,7 +34,7 @@ region_state random_region(random_engine& random, std::uint32_t element_bytes) {
       }
     }
   }
-  o.mechanism = mechanism::polling;
+  o.mechanism = pick(random, 0, 1) == 1 ? mechanism::polling : mechanism::copy_engine;
   o.chunk_bytes = pick(random, 4, 64) * 128;
   return make_region_state(std::move(o), element_bytes, devices);
 }
@@ -78,6 +78,43 @@ TEST(chunks, grow_and_shrink) {
   EXPECT_EQ(bytes(chunks[2]), 256U << 10U);
   EXPECT_LE(bytes(chunks.back()), 64U << 10U);
   for (const chunk& c : chunks) EXPECT_EQ(c.begin % 32, 0U);
+}
+
+TEST(chunks, are_one_where_they_are_said_to_be) {
+  random_engine random(3);
+  for (int round = 0; round < 2000; ++round) {
+    constexpr std::uint32_t sizes[] = {1, 4, 12, 24};
+    const std::uint32_t element_bytes = sizes[round % 4];
+    region_options o;
+    o.mechanism = round % 8 < 4 ? mechanism::polling : mechanism::copy_engine;
+    o.chunk_bytes = pick(random, 2048, 20'000);
+    const std::uint64_t begin = pick(random, 0, 100);
+    const std::uint64_t part = pick(random, 1, o.chunk_bytes / 4 / element_bytes);
+    const bool one = is_one_chunk(part * element_bytes, o.chunk_bytes);
+    o.boundaries = {0, begin, begin + part};
+    o.subscribers = {{}, {{begin, begin + part, 1}}};
+    const auto chunks = cut_chunks(make_region_state(std::move(o), element_bytes, 2), 1);
+    if (one) ASSERT_EQ(chunks.size(), 1U) << part << " elements of " << element_bytes;
+  }
+}
+
+TEST(chunks, of_a_copy_engine_grow_evenly) {
+  const auto sizes = [](std::uint64_t part_bytes) {
+    region_options o;
+    o.boundaries = {0, part_bytes / 4, part_bytes / 4};
+    o.mechanism = mechanism::copy_engine;
+    o.chunk_bytes = std::uint64_t{256} << 10U;
+    std::vector<std::uint64_t> found;
+    for (const chunk& c : cut_chunks(make_region_state(std::move(o), 4, 2), 0)) {
+      found.push_back((c.end - c.begin) * 4 >> 10U);
+    }
+    return found;
+  };
+  EXPECT_EQ(sizes(std::uint64_t{32} << 10U), (std::vector<std::uint64_t>{32}));
+  EXPECT_EQ(sizes(std::uint64_t{256} << 10U), (std::vector<std::uint64_t>{32, 64, 80, 80}));
+  // The last two share what is left.
+  EXPECT_EQ(sizes(std::uint64_t{2} << 20U),
+            (std::vector<std::uint64_t>{32, 64, 96, 128, 160, 192, 224, 256, 256, 256, 192, 192}));
 }
 
 TEST(chunks, that_hold_no_element_are_refused) {
