@@ -48,7 +48,8 @@ struct edge_units {
   static constexpr std::uint32_t long_row = 64;       // edges from which a warp reduces the row
   static constexpr std::uint32_t most_parts = 65535;  // blocks that share a row
   // A device that held all blocks at once would gather first and store last, with nothing to hide
-  // the transfers behind. It has at least so many rounds of them, where units are not too small.
+  // the transfers behind, and wait for the longest of them. It has at least so many rounds of
+  // blocks, where units are not too small.
   static constexpr std::uint32_t least_rounds = 3;
   static constexpr std::uint32_t line_rows = 32;  // whose values of 4 bytes fill a line
 
@@ -264,11 +265,11 @@ inline unit_table make_units(const std::uint64_t* offsets, std::uint64_t first_r
   return units;
 }
 
-// For a device that holds `at_once` blocks at a time: they end at lines, and are as large as there
-// are rounds for.
+// For a device that holds `at_once` blocks at a time: within `limits`, as large as there are rounds
+// for.
 inline unit_table units_in_rounds(const std::uint64_t* offsets, std::uint64_t first_row,
-                                  std::uint64_t last_row, std::uint64_t at_once) {
-  unit_limits limits{.line_rows = edge_units::line_rows};
+                                  std::uint64_t last_row, std::uint64_t at_once,
+                                  unit_limits limits) {
   unit_table units = make_units(offsets, first_row, last_row, limits);
   while (units.count() < edge_units::least_rounds * at_once &&
          limits.max_rows > edge_units::threads) {
@@ -289,12 +290,13 @@ placed_rows<edge_units> edge_units::place(Node& node, std::uint32_t device,
   // CPUs run blocks one after another, and simulated machines all run the same ones.
   const auto cut = [&] {
     if constexpr (requires { node.threads_at_once(device); }) {
-      if (node.devices() > 1) {
-        return units_in_rounds(offsets, first_row, last_row,
-                               node.threads_at_once(device) / threads);
-      }
+      // Lines matter to peers alone.
+      const std::uint32_t lines = node.devices() > 1 ? line_rows : 1;
+      return units_in_rounds(offsets, first_row, last_row, node.threads_at_once(device) / threads,
+                             {.line_rows = lines});
+    } else {
+      return make_units(offsets, first_row, last_row);
     }
-    return make_units(offsets, first_row, last_row);
   };
   const unit_table units = cut();
   const std::uint32_t* own = columns + p.edges.first;
