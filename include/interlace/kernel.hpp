@@ -114,8 +114,9 @@ struct operations {
   }
 };
 
-// An array in the device's own memory. local<const T> promises that nobody writes it while the
-// kernel runs, so that loads may take the read-only path.
+// An array in the device's own memory. local<const T> promises that nobody writes it from when all
+// before the kernel in its stream has ended until the kernel ends, so that loads may take the
+// read-only path.
 template <class T>
 struct local {
   T* data = nullptr;

@@ -25,6 +25,7 @@
 #include <type_traits>
 
 #include "interlace/copy_device.cuh"
+#include "interlace/early_launch.cuh"
 #include "interlace/kernel.hpp"
 #include "kernel/chunk_table.hpp"
 #include "kernel/trace.hpp"
@@ -311,7 +312,8 @@ struct warp_register {
 };
 
 // A weak load through the read-only path where T's size allows (ld.global.nc). Only for memory that
-// nobody writes while the kernel runs; ordered with nothing.
+// nobody writes from when the kernel's prerequisites have ended until it ends; ordered with
+// nothing.
 template <class T>
 __device__ __forceinline__ T load_read_only(const T* p) {
   constexpr bool whole = alignof(T) >= sizeof(T);
@@ -425,8 +427,9 @@ class counted_range {
 };
 
 // Loads of the views. All are weak and unordered. A local<const T> and the fronts of regions and
-// reductions take the read-only path: nobody writes them while a kernel runs, since the exchange
-// lets no peer write a buffer before this device's readers have retired.
+// reductions take the read-only path: nobody writes them from when a kernel's prerequisites have
+// ended until it ends, since the exchange lets no peer write a buffer before this device's readers
+// have retired.
 template <class T, class I>
 __device__ __forceinline__ std::remove_const_t<T> load_element(const local<T>& view, I i) {
   if constexpr (std::is_const_v<T>) {
@@ -860,12 +863,16 @@ constexpr std::uint32_t least_blocks() {
 template <class Policy, class Kernel>
 __global__ void __launch_bounds__(most_threads<Kernel>(), least_blocks<Kernel>())
     run_grid(const __grid_constant__ Kernel kernel) {
+  await_prerequisites();
+  let_next_launch();
   block<Policy, whole_grid, fixed_threads<Kernel>()> own(whole_grid{});
   kernel(own);
 }
 template <class Policy, class Kernel>
 __global__ void __launch_bounds__(most_threads<Kernel>(), least_blocks<Kernel>())
     run_ranged(const __grid_constant__ Kernel kernel, std::uint32_t first, std::uint32_t total) {
+  await_prerequisites();
+  let_next_launch();
   block<Policy, block_range, fixed_threads<Kernel>()> own(block_range{first, total});
   kernel(own);
 }

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "cuda/check.hpp"
+#include "cuda/early_launch.hpp"
 #include "cuda/load_kernel.hpp"
 #include "cuda/region/agent.hpp"
 #include "cuda/region/failure.hpp"
@@ -167,11 +168,15 @@ class node::graphs {
         INTERLACE_CUDA_CHECK(
             cudaStreamBeginCapture(owner.streams_[begun], cudaStreamCaptureModeRelaxed));
       }
+      owner.awaiting_ = 0;
+      owner.early_now_ = owner.tenant_->alone() ? owner.early_devices_ : 0;
       for (const operation& o : operations) owner.issue(o, nullptr);
+      owner.early_now_ = 0;
       for (std::uint32_t d = 0; d < owner.devices(); ++d) {
         INTERLACE_CUDA_CHECK(cudaStreamEndCapture(owner.streams_[d], &graphs_[d]));
       }
     } catch (...) {
+      owner.early_now_ = 0;
       for (std::uint32_t d = 0; d < begun; ++d) {
         cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
         (void)cudaStreamIsCapturing(owner.streams_[d], &status);
@@ -346,6 +351,8 @@ node::node(options o) : options_(std::move(o)) {
   host_ticket_ = reinterpret_cast<unsigned int*>(failures_ + max_devices);
 
   const std::uint32_t n = options_.devices;
+  early_devices_ = early_devices(options_.ordinals);
+  tenant_.emplace(options_.ordinals);
   streams_.assign(n, nullptr);
   copy_streams_.assign(n, std::vector<cudaStream_t>(2 * n, nullptr));
   for (auto* events : {&events_, &starts_, &stops_}) events->assign(n, nullptr);
@@ -367,7 +374,7 @@ node::node(options o) : options_(std::move(o)) {
     events_[d] = make_event(false);
     starts_[d] = make_event(true);
     stops_[d] = make_event(true);
-    load_exchange_kernels();
+    if (!load_exchange_kernels()) early_devices_ &= ~(1U << d);
     load_agent_kernels();
     auto* control = static_cast<device_control*>(memory_.take(ordinal(d), sizeof(device_control)));
     INTERLACE_CUDA_CHECK(cudaMemset(control, 0, sizeof(device_control)));
@@ -1024,7 +1031,8 @@ void node::load(const kernel_operation& k) {
                                                 static_cast<int>(k.shape.shared_bytes)));
     }
     loaded_[{ordinal(d), k.entry}] = {attributes.maxThreadsPerBlock, k.shape.shared_bytes,
-                                      shared_percent(k, attributes, ordinal(d))};
+                                      shared_percent(k, attributes, ordinal(d)),
+                                      awaits_prerequisites(attributes)};
   }
   const int most = loaded_.at({ordinal(0), k.entry}).most_threads;
   if (static_cast<int>(k.shape.threads) > most) {
@@ -1111,12 +1119,34 @@ void node::issue_kernel(std::uint32_t device, const kernel_operation& k) {
   void* functor = const_cast<std::byte*>(k.functor.data());  // NOLINT
   std::array<void*, 3> arguments{functor, &first, &total};
   if (k.tracked != nullptr) arguments = {functor, &table, &where};
-  INTERLACE_CUDA_CHECK(cudaLaunchKernel(k.entry, dim3(static_cast<unsigned int>(k.shape.blocks)),
-                                        dim3(k.shape.threads), arguments.data(),
-                                        k.shape.shared_bytes, streams_[device]));
+  // An entry that announces chunks does not wait.
+  const bool awaits = k.tracked == nullptr && loaded_.at({ordinal(device), k.entry}).awaits;
+  cudaLaunchAttribute attribute = early_attribute();
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned int>(k.shape.blocks));
+  config.blockDim = dim3(k.shape.threads);
+  config.dynamicSmemBytes = k.shape.shared_bytes;
+  config.stream = streams_[device];
+  config.attrs = &attribute;
+  config.numAttrs = awaits && comes_early(device) ? 1 : 0;
+  INTERLACE_CUDA_CHECK(cudaLaunchKernelExC(&config, k.entry, arguments.data()));
+  set_awaiting(device, awaits);
+}
+
+// Whether the kernel that comes next on the device's stream, and waits itself, is launched early.
+bool node::comes_early(std::uint32_t device) {
+  const bool early = ((early_now_ & awaiting_) >> device & 1U) != 0;
+  if (early) ++early_launches_;
+  return early;
+}
+
+void node::set_awaiting(std::uint32_t device, bool awaits) {
+  const std::uint32_t own = 1U << device;
+  awaiting_ = awaits ? awaiting_ | own : awaiting_ & ~own;
 }
 
 void node::issue_call(std::uint32_t device, const kernel::library_call& c) {
+  set_awaiting(device, false);
   c.on_gpu(streams_[device]);
   if (const cudaError_t error = cudaGetLastError(); error != cudaSuccess) {
     throw device_error("the call of " + c.name + " failed: " + cudaGetErrorString(error) + " (" +
@@ -1224,6 +1254,7 @@ void node::draw_all(stopwatch& watch, const std::string& name,
 // On all devices before anything else of the exchange: NCCL takes them as one group.
 void node::issue_collectives(const exchange_operation& e, stopwatch* watch) {
   if (e.collectives.empty()) return;
+  awaiting_ = 0;
   const bool draw = watch != nullptr && watch->draws();
   std::vector<cudaEvent_t> begins;
   if (draw) begins = mark_all(*watch);
@@ -1237,6 +1268,7 @@ void node::issue_collectives(const exchange_operation& e, stopwatch* watch) {
 // later: whoever wrote what is sent, or read what is overwritten, has done so.
 void node::issue_batch(const exchange_operation& e, stopwatch* watch) {
   if (e.batch.empty()) return;
+  awaiting_ = 0;
   const bool draw = watch != nullptr && watch->draws();
   std::vector<cudaEvent_t> begins;
   if (draw) begins = mark_all(*watch);
@@ -1264,6 +1296,7 @@ void node::issue_exchange(std::uint32_t device, const exchange_operation& e, cud
   issue_copies(device, e.copies[device], "bulk copy", watch);
   for (std::uint32_t k = 0; k < copy_streams_[device].size(); ++k) {
     if ((e.join[device] >> k & 1U) == 0) continue;
+    set_awaiting(device, false);
     INTERLACE_CUDA_CHECK(cudaEventRecord(events_[device], copy_streams_[device][k]));
     INTERLACE_CUDA_CHECK(cudaStreamWaitEvent(stream, events_[device], 0));
   }
@@ -1275,7 +1308,15 @@ void node::issue_exchange(std::uint32_t device, const exchange_operation& e, cud
   }
   const std::vector<large_reduction>& large = e.large[device];
   for (const large_reduction& r : large) launch_fold_copies(r, stream);
-  if (e.meets) launch_exchange(e.first[device], stream);
+  if (!large.empty()) set_awaiting(device, false);
+  if (e.meets) {
+    const bool last = large.empty() && e.prefetches[device].empty();
+    const bool next = last && (early_now_ >> device & 1U) != 0;
+    launch_exchange(e.first[device], {.comes = comes_early(device), .lets_next = next}, stream);
+    set_awaiting(device, next);
+  } else if (!e.prefetches[device].empty()) {
+    set_awaiting(device, false);
+  }
   for (const prefetch_operation& p : e.prefetches[device]) {
     managed_memory::prefetch(ordinal(device), p.data, p.bytes, stream);
   }
@@ -1283,7 +1324,7 @@ void node::issue_exchange(std::uint32_t device, const exchange_operation& e, cud
     for (const large_reduction& r : large) launch_combine_segment(r, stream);
     exchange_arguments second;
     second.barrier = e.first[device].barrier;
-    launch_exchange(second, stream);
+    launch_exchange(second, {}, stream);
     for (const large_reduction& r : large) launch_reset_partial(r, stream);
   }
   if (watch != nullptr) {
@@ -1338,6 +1379,7 @@ kernel::run_result node::execute_recorded(const run_options& o) {
   if (batches && std::find(remarks_.begin(), remarks_.end(), on_streams) == remarks_.end()) {
     remarks_.emplace_back(on_streams);
   }
+  early_launches_ = 0;
   std::unique_ptr<graphs> captured;
   if (o.graph && !o.detail && !batches) {
     try {

@@ -28,6 +28,7 @@
 
 #include "base/errors.hpp"
 #include "base/limits.hpp"
+#include "cuda/early_launch.hpp"
 #include "cuda/launching.hpp"
 #include "cuda/memory/managed.hpp"
 #include "cuda/memory/memory.hpp"
@@ -147,6 +148,8 @@ class node {
   }
   // What went another way than asked, one sentence each.
   const std::vector<std::string>& remarks() const { return remarks_; }
+  // Kernels and exchanges in the last run's graphs that were launched early.
+  std::uint64_t early_launches() const { return early_launches_; }
 
   // What the copy engine made of the exchanges under multi-path so far, a sentence without its end;
   // empty without any.
@@ -344,6 +347,7 @@ class node {
     int most_threads = 0;
     std::uint32_t shared_bytes = 0;
     unsigned int shared_percent = 0;  // that all blocks of a multiprocessor take together
+    bool awaits = false;              // may be launched early
   };
   class snapshot;
   class graphs;
@@ -446,6 +450,8 @@ class node {
   void load_call(const operation& o);
   void issue(const operation& o, stopwatch* watch);
   void issue_kernel(std::uint32_t device, const kernel_operation& k);
+  bool comes_early(std::uint32_t device);
+  void set_awaiting(std::uint32_t device, bool awaits);
   void issue_call(std::uint32_t device, const kernel::library_call& c);
   void issue_tracked(std::uint32_t device, const kernel_operation& k, stopwatch* watch);
   void issue_copies(std::uint32_t device, const std::vector<copy_operation>& copies,
@@ -471,6 +477,12 @@ class node {
   // [device][peer], the device's own for its agent; [device][devices + peer] for every other chunk,
   // so that an engine has the next one while a stream goes from one to the other.
   std::vector<std::vector<cudaStream_t>> copy_streams_;
+  // Of launches that come early; bit d is device d's.
+  std::uint32_t early_devices_ = 0;  // may have them
+  std::uint32_t early_now_ = 0;      // have them, in the graphs that are being captured
+  std::uint32_t awaiting_ = 0;       // the last on streams_[d] lets the next come early
+  std::uint64_t early_launches_ = 0;
+  std::optional<gpu_tenant> tenant_;
   std::vector<cudaEvent_t> events_;  // of each device, from the main stream to copies and back
   std::vector<cudaEvent_t> starts_, stops_;  // of a run
   device_memory memory_;

@@ -25,7 +25,8 @@ struct operation_counts {
 //
 // The real node calls on_gpu with a cudaStream_t of the device, which is the current one: it
 // enqueues there and nowhere else, neither waits nor allocates, so that it can be captured in a
-// graph, and throws where a launch fails. It is called as often as the node needs: once to capture,
+// graph, and throws where a launch fails. A kernel that it launches early (programmatic dependent
+// launch) waits before it touches memory. It is called as often as the node needs: once to capture,
 // or once for each run on plain streams and once before to load its kernels.
 struct library_call {
   std::string name;                 // in timelines and errors

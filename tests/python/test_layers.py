@@ -50,6 +50,7 @@ PUBLIC: dict[str, str] = {
     "copy.h": "c-interface",
     "copy.hpp": "plan",
     "copy_device.cuh": "cuda",
+    "early_launch.cuh": "cuda",
     "kernel_device.cuh": "cuda",
     "replicas.hpp": "kernel",
     "tune.hpp": "tune",

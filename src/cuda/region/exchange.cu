@@ -1,8 +1,10 @@
 #include "base/errors.hpp"
 #include "cuda/check.hpp"
+#include "cuda/early_launch.hpp"
 #include "cuda/load_kernel.hpp"
 #include "cuda/region/exchange.hpp"
 #include "cuda/region/wait.cuh"
+#include "interlace/early_launch.cuh"
 
 namespace interlace::cuda {
 
@@ -57,9 +59,9 @@ __device__ counter next_barrier(const barrier_arguments& a) {
 //
 // Release: what this block stored before, and what the stream's earlier kernels and copies stored
 // anywhere, happens before the peers leave. The block-wide barrier puts the block's own stores
-// before each sender's release, the end of a kernel puts its stores before those of the next, and
-// a release is cumulative. Acquire: what the peers released happens before what any thread of this
-// block, and any later kernel of the stream, does after it.
+// before each sender's release, the end of a kernel, or the next one's wait for it, puts its stores
+// before those of the next, and a release is cumulative. Acquire: what the peers released happens
+// before what any thread of this block, and any later kernel of the stream, does after it.
 __device__ void pass_barrier(const barrier_arguments& a, counter number) {
   __syncthreads();
   const unsigned int peer = threadIdx.x;
@@ -128,7 +130,9 @@ __device__ void combine_inbox(const small_reduction& item, const barrier_argumen
 }
 
 __global__ void __launch_bounds__(exchange_threads)
-    exchange_kernel(const __grid_constant__ exchange_arguments a) {
+    exchange_kernel(const __grid_constant__ exchange_arguments a, bool next_early) {
+  device::await_prerequisites();
+  if (next_early) device::let_next_launch();
   const counter number = next_barrier(a.barrier);
   const auto slot = static_cast<unsigned int>(number % 2);
   for (std::uint32_t t = 0; t < a.tracked; ++t) {
@@ -225,9 +229,15 @@ unsigned int wide_blocks_for(std::uint64_t elements) {
 
 }  // namespace
 
-void launch_exchange(const exchange_arguments& a, cudaStream_t stream) {
-  exchange_kernel<<<1, exchange_threads, 0, stream>>>(a);
-  INTERLACE_CUDA_CHECK(cudaGetLastError());
+void launch_exchange(const exchange_arguments& a, early_launch how, cudaStream_t stream) {
+  cudaLaunchAttribute attribute = early_attribute();
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(1);
+  config.blockDim = dim3(exchange_threads);
+  config.stream = stream;
+  config.attrs = &attribute;
+  config.numAttrs = how.comes ? 1 : 0;
+  INTERLACE_CUDA_CHECK(cudaLaunchKernelEx(&config, exchange_kernel, a, how.lets_next));
 }
 
 void launch_fold_copies(const large_reduction& r, cudaStream_t stream) {
@@ -266,8 +276,8 @@ void launch_gate(const barrier_arguments& a, const unsigned int* host_ticket, un
   INTERLACE_CUDA_CHECK(cudaGetLastError());
 }
 
-void load_exchange_kernels() {
-  load_kernel(exchange_kernel);
+bool load_exchange_kernels() {
+  const bool awaits = awaits_prerequisites(load_kernel(exchange_kernel));
   load_kernel(gate_kernel);
   for (const auto type : {element_type::f32, element_type::f64, element_type::u32,
                           element_type::i32, element_type::u64, element_type::i64}) {
@@ -280,6 +290,7 @@ void load_exchange_kernels() {
       });
     }
   }
+  return awaits;
 }
 
 }  // namespace interlace::cuda

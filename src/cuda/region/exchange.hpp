@@ -162,8 +162,14 @@ struct large_reduction {
 
 // All only enqueue on the stream, whose device is the current one.
 
+// How an exchange stands between two kernels of its stream.
+struct early_launch {
+  bool comes = false;      // is launched before the one ahead has ended, and waits for it
+  bool lets_next = false;  // so may the one behind be, while the exchange waits for peers
+};
+
 // Sends the small reductions' sums, passes one barrier, combines.
-void launch_exchange(const exchange_arguments& a, cudaStream_t stream);
+void launch_exchange(const exchange_arguments& a, early_launch how, cudaStream_t stream);
 // Folds a large reduction's copies into the first; before barrier A.
 void launch_fold_copies(const large_reduction& r, cudaStream_t stream);
 // Combines the device's segment into all fronts; between barriers A and B.
@@ -176,7 +182,7 @@ void launch_gate(const barrier_arguments& a, const unsigned int* host_ticket, un
                  cudaStream_t stream);
 
 // Loads all of the above on the current device: the first launch of a kernel that is not loaded
-// can wait for kernels that spin.
-void load_exchange_kernels();
+// can wait for kernels that spin. Returns whether exchanges may be launched early there.
+bool load_exchange_kernels();
 
 }  // namespace interlace::cuda

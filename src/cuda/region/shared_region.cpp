@@ -456,7 +456,7 @@ void shared_region::exchange(std::uint32_t device, cudaStream_t stream) {
   e.launches[0] = s.tracking.over();
   e.launches[0].region = id_;
   e.launches[0].parity = s.parity;
-  launch_exchange(e, stream);
+  launch_exchange(e, {}, stream);
   s.parity ^= 1U;
   s.begun = false;
   s.moved = s.moved || s.capture == 0;

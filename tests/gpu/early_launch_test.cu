@@ -1,0 +1,189 @@
+// Kernels that are launched before those that they depend on have ended: rows of short ones, each
+// of which reads what blocks of the one before wrote elsewhere, with blocks that take their time.
+#include "cuda/early_launch.hpp"
+
+#include <string>
+#include <vector>
+
+#include "delay.cuh"
+#include "gpu.hpp"
+
+namespace interlace::early_launch_tests {
+namespace {
+
+using gpu_test::options_for;
+using gpu_test::random_at;
+using gpu_test::wait_ns;
+
+constexpr std::uint64_t elements = 40 * 256 + 17;
+constexpr std::uint64_t steps = 120;
+
+std::uint64_t shift_of(std::uint64_t step) { return random_at(1, step) % elements; }
+
+// to[i] = from[i + shift] + 1; one block is late.
+struct turned {
+  static constexpr std::uint32_t threads = 256;
+  local<const std::uint32_t> from;
+  local<std::uint32_t> to;
+  std::uint64_t shift = 0;
+  std::uint64_t slow_block = 0;
+  std::uint64_t delay_ns = 0;
+
+  template <class Block>
+  INTERLACE_KERNEL void operator()(Block& block) const {
+    block.each([&](auto lane) {
+      const std::uint64_t i = lane.global_index();
+      if (block.index() == slow_block && lane.index() == 0) wait_ns(delay_ns);
+      if (i >= to.size) return;
+      lane.store(to, i, lane.load(from, (i + shift) % to.size) + 1);
+    });
+  }
+};
+
+// Elements from what another device had in their place, one more with each step.
+struct filled {
+  static constexpr std::uint32_t threads = 256;
+  replicated<std::uint32_t> data;
+  std::uint64_t first = 0;
+  std::uint64_t count = 0;
+  std::uint32_t step = 0;
+
+  static INTERLACE_HOST_DEVICE std::uint32_t value(std::uint64_t element, std::uint32_t steps) {
+    return static_cast<std::uint32_t>(element * 7919) + steps;
+  }
+  template <class Block>
+  INTERLACE_KERNEL void operator()(Block& block) const {
+    block.each([&](auto lane) {
+      const std::uint64_t i = lane.global_index();
+      if (i >= count) return;
+      const std::uint64_t far = (first + i + count) % data.size;
+      const std::uint32_t seen = step == 0 ? value(far, 0) : lane.load(data, far);
+      const std::uint32_t apart = value(first + i, 0) - value(far, 0);
+      lane.store(data, first + i, seen + apart + 1);
+    });
+  }
+};
+
+bool launches_early(std::uint32_t devices) {
+  int major = 0;
+  cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0);
+  return major >= 9 && gpu_test::gpus_here() >= devices;
+}
+
+class early_launch_test : public testing::TestWithParam<std::uint32_t> {
+ protected:
+  void SetUp() override { INTERLACE_NEED_GPUS(GetParam()); }
+};
+INSTANTIATE_TEST_SUITE_P(all, early_launch_test, testing::Values(1U, 2U, 4U),
+                         testing::PrintToStringParamName());
+
+TEST_P(early_launch_test, kernels_see_all_of_those_before_them) {
+  cuda::node node(options_for(GetParam()));
+  std::vector<local<std::uint32_t>> a;
+  std::vector<local<std::uint32_t>> b;
+  std::vector<std::uint32_t> start(elements);
+  for (std::uint64_t i = 0; i < elements; ++i) {
+    start[i] = static_cast<std::uint32_t>(random_at(2, i));
+  }
+  for (std::uint32_t d = 0; d < node.devices(); ++d) {
+    a.push_back(node.allocate<std::uint32_t>(d, elements));
+    b.push_back(node.allocate<std::uint32_t>(d, elements));
+  }
+  constexpr std::uint64_t blocks = (elements + turned::threads - 1) / turned::threads;
+  static_assert(steps % 2 == 0, "the last one writes `a`");
+  for (const bool graph : {true, false}) {
+    for (std::uint32_t d = 0; d < node.devices(); ++d) {
+      node.upload(a[d], start);
+      node.upload(b[d], std::vector<std::uint32_t>(elements, 0xdeadbeef));
+    }
+    cuda::run_options o;
+    o.graph = graph;
+    std::uint64_t turn = 0;
+    node.run(
+        [&] {
+          for (std::uint64_t s = 0; s < steps; ++s) {
+            turn = (turn + shift_of(s)) % elements;
+            for (std::uint32_t d = 0; d < node.devices(); ++d) {
+              const bool forth = s % 2 == 0;
+              node.launch(d,
+                          turned{forth ? a[d] : b[d], forth ? b[d] : a[d], shift_of(s),
+                                 random_at(3 + d, s) % blocks, random_at(7 + d, s) % 20'000},
+                          {blocks, turned::threads, 0});
+            }
+            if (s % 5 == 4) node.exchange();
+          }
+        },
+        o);
+    EXPECT_TRUE(node.remarks().empty()) << node.remarks().front();
+    // All but the first of each device.
+    const std::uint64_t early = node.devices() * (steps + steps / 5 - 1);
+    EXPECT_EQ(node.early_launches(), graph && launches_early(node.devices()) ? early : 0);
+    for (std::uint32_t d = 0; d < node.devices(); ++d) {
+      const auto found = node.download(a[d]);
+      for (std::uint64_t i = 0; i < elements; ++i) {
+        ASSERT_EQ(found[i], start[(i + turn) % elements] + steps)
+            << "element " << i << " on device " << d << (graph ? ", graph" : ", streams");
+      }
+    }
+  }
+}
+
+// What is not a kernel right behind a kernel of the node stands as it is.
+TEST(early_launch, is_not_behind_copies_or_collectives_or_where_chunks_are_tracked) {
+  INTERLACE_NEED_GPUS(2);
+  using kernel::mechanism;
+  for (const mechanism how : {mechanism::inline_stores, mechanism::bulk_copy, mechanism::polling}) {
+    cuda::node node(options_for(2));
+    kernel::region_options o;
+    o.boundaries = {0, elements, 2 * elements};
+    o.mechanism = how;
+    const auto data = node.create_region<std::uint32_t>(o);
+    constexpr std::uint64_t blocks = (elements + filled::threads - 1) / filled::threads;
+    node.run([&] {
+      for (std::uint32_t s = 0; s < steps; ++s) {
+        for (std::uint32_t d = 0; d < 2; ++d) {
+          node.launch(
+              d, filled{node.view(data, d), d * elements, elements, s},
+              {blocks, filled::threads, 0}, data,
+              kernel::block_mapping::contiguous(d * elements, filled::threads, (d + 1) * elements));
+        }
+        node.exchange(data);
+      }
+    });
+    // Of inline stores all but the first; of copies the kernels behind an exchange.
+    const std::uint64_t early = how == mechanism::inline_stores ? 2 * (2 * steps - 1)
+                                : how == mechanism::bulk_copy   ? 2 * (steps - 1)
+                                                                : 0;
+    EXPECT_EQ(node.early_launches(), launches_early(2) ? early : 0);
+    for (std::uint32_t d = 0; d < 2; ++d) {
+      const auto front = node.front(data, d);
+      for (std::uint64_t i = 0; i < front.size(); ++i) ASSERT_EQ(front[i], filled::value(i, steps));
+    }
+  }
+}
+
+// Blocks that wait for one's exchange must not keep out those of another on the same GPU.
+TEST(early_launch, is_none_where_a_gpu_has_several_devices_or_nodes) {
+  INTERLACE_NEED_GPUS(1);
+  EXPECT_EQ(cuda::early_devices({0}), 1U);
+  EXPECT_EQ(cuda::early_devices({2, 0, 1}), 7U);
+  EXPECT_EQ(cuda::early_devices({0, 1, 0}), 0U);
+  cuda::node node(options_for(1));
+  const auto twice = [&] {
+    node.run([&] {
+      for (int k = 0; k < 2; ++k)
+        node.launch(0, gpu_test::delay{1}, {1, gpu_test::delay::threads, 0});
+    });
+    return node.early_launches();
+  };
+  const std::uint64_t alone = launches_early(1) ? 1 : 0;
+  EXPECT_EQ(twice(), alone);
+  {
+    const cuda::node other(options_for(1));
+    EXPECT_EQ(twice(), 0U);
+  }
+  EXPECT_EQ(twice(), alone);
+}
+
+}  // namespace
+}  // namespace interlace::early_launch_tests
