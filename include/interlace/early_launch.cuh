@@ -12,8 +12,12 @@ namespace interlace::device {
 // launch; PTX ISA, griddepcontrol.)
 //
 // Ordering. What the prerequisites stored is visible then, and what they had acquired from other
-// GPUs, for visibility is cumulative. No load stands before this one's wait, also none of memory
-// that a kernel reads as constant and that its prerequisites write.
+// GPUs, for visibility is cumulative. No load may stand before the wait, also none of memory that a
+// kernel reads as constant and that its prerequisites write: call it under no condition, or a
+// compiler may move such loads ahead of it (tests/python/test_sass.py).
+//
+// Cost. Blocks that start while others of their multiprocessor are at work, and are short, lose
+// more by the wait than a launch takes.
 __device__ __forceinline__ void await_prerequisites() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");

@@ -19,7 +19,7 @@ bool awaits_prerequisites(const cudaFuncAttributes& kernel);
 // kernel, which that exchange waits for.
 std::uint32_t early_devices(const std::vector<int>& ordinals);
 
-// A node of this process on its GPUs, as long as it lives.
+// A `node` of this process on its GPUs, as long as it lives.
 class gpu_tenant {
  public:
   explicit gpu_tenant(const std::vector<int>& ordinals);
@@ -29,16 +29,16 @@ class gpu_tenant {
   gpu_tenant(gpu_tenant&&) = delete;
   gpu_tenant& operator=(gpu_tenant&&) = delete;
 
-  // Whether no other node has one of its GPUs: two that run at the same time would take each
-  // other's places as devices of one GPU do.
+  // Whether no other one has one of its GPUs: two that run at the same time, both with early
+  // launches, would take each other's places as devices of one GPU do.
   bool alone() const;
 
  private:
   std::set<int> ordinals_;
 };
 
-// Of a launch that may come early behind a kernel that calls await_prerequisites, in the same
-// stream. Behind anything else the launch would be an ordinary one.
+// Of a launch that may come early behind a kernel in the same stream: once all its blocks have let
+// the next one be launched, or have ended.
 cudaLaunchAttribute early_attribute();
 
 }  // namespace interlace::cuda

@@ -168,7 +168,7 @@ class node::graphs {
         INTERLACE_CUDA_CHECK(
             cudaStreamBeginCapture(owner.streams_[begun], cudaStreamCaptureModeRelaxed));
       }
-      owner.awaiting_ = 0;
+      owner.behind_kernel_ = 0;
       owner.early_now_ = owner.tenant_->alone() ? owner.early_devices_ : 0;
       for (const operation& o : operations) owner.issue(o, nullptr);
       owner.early_now_ = 0;
@@ -1025,14 +1025,15 @@ void node::load(const kernel_operation& k) {
     INTERLACE_CUDA_CHECK(cudaSetDevice(ordinal(d)));
     if (k.launches != nullptr) load_kernel(k.launches);
     const cudaFuncAttributes attributes = load_kernel(k.entry);
-    if (k.shape.shared_bytes > 48 * 1024) {
-      INTERLACE_CUDA_CHECK(cudaFuncSetAttribute(k.entry,
-                                                cudaFuncAttributeMaxDynamicSharedMemorySize,
+    const bool awaits =
+        k.early_entry != nullptr && awaits_prerequisites(load_kernel(k.early_entry));
+    for (const void* entry : {k.entry, k.early_entry}) {
+      if (entry == nullptr || k.shape.shared_bytes <= 48 * 1024) continue;
+      INTERLACE_CUDA_CHECK(cudaFuncSetAttribute(entry, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                                 static_cast<int>(k.shape.shared_bytes)));
     }
     loaded_[{ordinal(d), k.entry}] = {attributes.maxThreadsPerBlock, k.shape.shared_bytes,
-                                      shared_percent(k, attributes, ordinal(d)),
-                                      awaits_prerequisites(attributes)};
+                                      shared_percent(k, attributes, ordinal(d)), awaits};
   }
   const int most = loaded_.at({ordinal(0), k.entry}).most_threads;
   if (static_cast<int>(k.shape.threads) > most) {
@@ -1119,8 +1120,7 @@ void node::issue_kernel(std::uint32_t device, const kernel_operation& k) {
   void* functor = const_cast<std::byte*>(k.functor.data());  // NOLINT
   std::array<void*, 3> arguments{functor, &first, &total};
   if (k.tracked != nullptr) arguments = {functor, &table, &where};
-  // An entry that announces chunks does not wait.
-  const bool awaits = k.tracked == nullptr && loaded_.at({ordinal(device), k.entry}).awaits;
+  const bool early = comes_early(device, k);
   cudaLaunchAttribute attribute = early_attribute();
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(static_cast<unsigned int>(k.shape.blocks));
@@ -1128,25 +1128,32 @@ void node::issue_kernel(std::uint32_t device, const kernel_operation& k) {
   config.dynamicSmemBytes = k.shape.shared_bytes;
   config.stream = streams_[device];
   config.attrs = &attribute;
-  config.numAttrs = awaits && comes_early(device) ? 1 : 0;
-  INTERLACE_CUDA_CHECK(cudaLaunchKernelExC(&config, k.entry, arguments.data()));
-  set_awaiting(device, awaits);
-}
-
-// Whether the kernel that comes next on the device's stream, and waits itself, is launched early.
-bool node::comes_early(std::uint32_t device) {
-  const bool early = ((early_now_ & awaiting_) >> device & 1U) != 0;
+  config.numAttrs = early ? 1 : 0;
+  INTERLACE_CUDA_CHECK(
+      cudaLaunchKernelExC(&config, early ? k.early_entry : k.entry, arguments.data()));
+  set_behind_kernel(device, k.tracked == nullptr);
   if (early) ++early_launches_;
-  return early;
 }
 
-void node::set_awaiting(std::uint32_t device, bool awaits) {
+// Whether a kernel that waits itself may be launched early as the next on the device's stream.
+bool node::comes_early(std::uint32_t device) const {
+  return ((early_now_ & behind_kernel_) >> device & 1U) != 0;
+}
+
+// The wait costs blocks that start while others are at work more than a launch: only kernels whose
+// blocks all run at once.
+bool node::comes_early(std::uint32_t device, const kernel_operation& k) const {
+  return comes_early(device) && loaded_.at({ordinal(device), k.entry}).awaits &&
+         k.shape.blocks <= blocks_at_once(k.early_entry, k.shape, ordinal(device));
+}
+
+void node::set_behind_kernel(std::uint32_t device, bool is) {
   const std::uint32_t own = 1U << device;
-  awaiting_ = awaits ? awaiting_ | own : awaiting_ & ~own;
+  behind_kernel_ = is ? behind_kernel_ | own : behind_kernel_ & ~own;
 }
 
 void node::issue_call(std::uint32_t device, const kernel::library_call& c) {
-  set_awaiting(device, false);
+  set_behind_kernel(device, false);
   c.on_gpu(streams_[device]);
   if (const cudaError_t error = cudaGetLastError(); error != cudaSuccess) {
     throw device_error("the call of " + c.name + " failed: " + cudaGetErrorString(error) + " (" +
@@ -1254,7 +1261,7 @@ void node::draw_all(stopwatch& watch, const std::string& name,
 // On all devices before anything else of the exchange: NCCL takes them as one group.
 void node::issue_collectives(const exchange_operation& e, stopwatch* watch) {
   if (e.collectives.empty()) return;
-  awaiting_ = 0;
+  behind_kernel_ = 0;
   const bool draw = watch != nullptr && watch->draws();
   std::vector<cudaEvent_t> begins;
   if (draw) begins = mark_all(*watch);
@@ -1268,7 +1275,7 @@ void node::issue_collectives(const exchange_operation& e, stopwatch* watch) {
 // later: whoever wrote what is sent, or read what is overwritten, has done so.
 void node::issue_batch(const exchange_operation& e, stopwatch* watch) {
   if (e.batch.empty()) return;
-  awaiting_ = 0;
+  behind_kernel_ = 0;
   const bool draw = watch != nullptr && watch->draws();
   std::vector<cudaEvent_t> begins;
   if (draw) begins = mark_all(*watch);
@@ -1296,7 +1303,7 @@ void node::issue_exchange(std::uint32_t device, const exchange_operation& e, cud
   issue_copies(device, e.copies[device], "bulk copy", watch);
   for (std::uint32_t k = 0; k < copy_streams_[device].size(); ++k) {
     if ((e.join[device] >> k & 1U) == 0) continue;
-    set_awaiting(device, false);
+    set_behind_kernel(device, false);
     INTERLACE_CUDA_CHECK(cudaEventRecord(events_[device], copy_streams_[device][k]));
     INTERLACE_CUDA_CHECK(cudaStreamWaitEvent(stream, events_[device], 0));
   }
@@ -1308,14 +1315,16 @@ void node::issue_exchange(std::uint32_t device, const exchange_operation& e, cud
   }
   const std::vector<large_reduction>& large = e.large[device];
   for (const large_reduction& r : large) launch_fold_copies(r, stream);
-  if (!large.empty()) set_awaiting(device, false);
+  if (!large.empty()) set_behind_kernel(device, false);
   if (e.meets) {
     const bool last = large.empty() && e.prefetches[device].empty();
     const bool next = last && (early_now_ >> device & 1U) != 0;
-    launch_exchange(e.first[device], {.comes = comes_early(device), .lets_next = next}, stream);
-    set_awaiting(device, next);
+    const bool early = comes_early(device);
+    launch_exchange(e.first[device], {.comes = early, .lets_next = next}, stream);
+    set_behind_kernel(device, next);
+    if (early) ++early_launches_;
   } else if (!e.prefetches[device].empty()) {
-    set_awaiting(device, false);
+    set_behind_kernel(device, false);
   }
   for (const prefetch_operation& p : e.prefetches[device]) {
     managed_memory::prefetch(ordinal(device), p.data, p.bytes, stream);
@@ -1388,6 +1397,7 @@ kernel::run_result node::execute_recorded(const run_options& o) {
     } catch (const device_error& e) {
       require_usable();
       captured.reset();
+      early_launches_ = 0;
       remarks_.push_back(std::string("the run was not captured in graphs and uses streams: ") +
                          e.what());
     }

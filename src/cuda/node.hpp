@@ -89,7 +89,8 @@ struct copy_operation {
 };
 struct kernel_operation {
   const void* entry = nullptr;
-  const void* launches = nullptr;  // the kernel that it launches itself
+  const void* early_entry = nullptr;  // for a launch that comes early, if there is one
+  const void* launches = nullptr;     // the kernel that it launches itself
   const char* type_name = "";
   std::vector<std::byte> functor;
   grid shape;           // blocks to launch
@@ -347,7 +348,7 @@ class node {
     int most_threads = 0;
     std::uint32_t shared_bytes = 0;
     unsigned int shared_percent = 0;  // that all blocks of a multiprocessor take together
-    bool awaits = false;              // may be launched early
+    bool awaits = false;              // the early entry, if there is one
   };
   class snapshot;
   class graphs;
@@ -377,6 +378,7 @@ class node {
   kernel_operation whole(const Kernel& kernel, grid shape) {
     kernel_operation k = describe(kernel, shape);
     k.entry = reinterpret_cast<const void*>(&device::run_grid<Policy, Kernel>);
+    k.early_entry = reinterpret_cast<const void*>(&device::run_grid_early<Policy, Kernel>);
     return k;
   }
   // `blocks` of the grid from `first` on.
@@ -450,8 +452,9 @@ class node {
   void load_call(const operation& o);
   void issue(const operation& o, stopwatch* watch);
   void issue_kernel(std::uint32_t device, const kernel_operation& k);
-  bool comes_early(std::uint32_t device);
-  void set_awaiting(std::uint32_t device, bool awaits);
+  bool comes_early(std::uint32_t device) const;
+  bool comes_early(std::uint32_t device, const kernel_operation& k) const;
+  void set_behind_kernel(std::uint32_t device, bool is);
   void issue_call(std::uint32_t device, const kernel::library_call& c);
   void issue_tracked(std::uint32_t device, const kernel_operation& k, stopwatch* watch);
   void issue_copies(std::uint32_t device, const std::vector<copy_operation>& copies,
@@ -480,7 +483,7 @@ class node {
   // Of launches that come early; bit d is device d's.
   std::uint32_t early_devices_ = 0;  // may have them
   std::uint32_t early_now_ = 0;      // have them, in the graphs that are being captured
-  std::uint32_t awaiting_ = 0;       // the last on streams_[d] lets the next come early
+  std::uint32_t behind_kernel_ = 0;  // the last on streams_[d] is a kernel or an exchange
   std::uint64_t early_launches_ = 0;
   std::optional<gpu_tenant> tenant_;
   std::vector<cudaEvent_t> events_;  // of each device, from the main stream to copies and back

@@ -162,6 +162,20 @@ TEST(early_launch, is_not_behind_copies_or_collectives_or_where_chunks_are_track
   }
 }
 
+// Blocks that start while others of their kernel are at work do not wait.
+TEST(early_launch, is_not_of_kernels_whose_blocks_do_not_all_run_at_once) {
+  INTERLACE_NEED_GPUS(1);
+  cuda::node node(options_for(1));
+  for (const std::uint64_t blocks : {std::uint64_t{1}, std::uint64_t{1} << 18U}) {
+    node.run([&] {
+      for (int k = 0; k < 3; ++k) {
+        node.launch(0, gpu_test::delay{1}, {blocks, gpu_test::delay::threads, 0});
+      }
+    });
+    EXPECT_EQ(node.early_launches(), launches_early(1) && blocks == 1 ? 2U : 0U);
+  }
+}
+
 // Blocks that wait for one's exchange must not keep out those of another on the same GPU.
 TEST(early_launch, is_none_where_a_gpu_has_several_devices_or_nodes) {
   INTERLACE_NEED_GPUS(1);

@@ -6,6 +6,7 @@ difference is allowed; NOP is not counted, since it only pads a kernel's end.
 
 Kernels that measure the rate of an operation have as many of it as the measurement counts, and the
 registers of kernels that state `blocks_at_once` last for so many blocks under every mechanism.
+Kernels that are launched early load nothing before they have waited.
 """
 
 from __future__ import annotations
@@ -88,14 +89,61 @@ def compiled(source: Path, folder: Path) -> tuple[Path, str]:
     return cubin, subprocess.run(words, check=True, capture_output=True, text=True).stderr
 
 
-def machine_code(source: Path, folder: Path) -> dict[str, Counter[str]]:
-    """How often each opcode occurs in each kernel of a source, compiled for sm_90."""
+def listing_of(source: Path, folder: Path) -> str:
+    """The machine code of a source, compiled for sm_90, as nvdisasm prints it."""
     nvdisasm = find_nvdisasm()
     if nvdisasm is None:
         pytest.skip("no nvdisasm (of the CUDA toolkit, or the package nvidia-cuda-nvdisasm)")
     cubin, _ = compiled(source, folder)
     run = subprocess.run([nvdisasm, "-c", cubin], check=True, capture_output=True, text=True)
-    return opcodes(run.stdout)
+    return run.stdout
+
+
+def loads_before_wait(listing: str) -> dict[str, list[str]]:
+    """Of kernels that wait for what is before them (ACQBULK), what they load before that."""
+    found: dict[str, list[str]] = {}
+    name = ""
+    loads: list[str] = []
+    for line in listing.splitlines():
+        if match := SECTION.match(line):
+            name, loads = match[1], []
+        elif match := INSTRUCTION.match(line):
+            if match[1] == "ACQBULK":
+                found.setdefault(name, loads.copy())
+            elif re.match(r"LDG?\.|LDG?$|ATOM|RED", match[1]):
+                loads.append(line.strip())
+    return found
+
+
+def test_loads_before_a_wait_are_seen() -> None:
+    listing = """
+	.section	.text.early,"ax",@progbits
+        /*0000*/                   LDC R1, c[0x0][0x28] ;
+        /*0010*/                   LDG.E.64.CONSTANT R4, desc[UR6][R4.64] ;
+        /*0020*/                   ACQBULK ;
+        /*0030*/                   LDG.E R0, desc[UR4][R2.64] ;
+	.section	.text.plain,"ax",@progbits
+        /*0000*/                   LDG.E R0, desc[UR4][R2.64] ;
+"""
+    (loads,) = loads_before_wait(listing).values()
+    assert [load.split()[1] for load in loads] == ["LDG.E.64.CONSTANT"]
+
+
+@pytest.mark.parametrize(
+    ("source", "kernel"),
+    [
+        ("src/run/pagerank.cu", "run_grid_early"),
+        ("src/run/sssp.cu", "run_grid_early"),
+        ("src/cuda/region/exchange.cu", "exchange_kernel"),
+    ],
+)
+def test_early_kernels_load_nothing_before_they_have_waited(
+    source: str, kernel: str, tmp_path: Path
+) -> None:
+    found = loads_before_wait(listing_of(ROOT / source, tmp_path))
+    assert found
+    assert all(kernel in name for name in found)
+    assert not any(found.values())
 
 
 def test_registers_last_for_all_warps(tmp_path: Path) -> None:
@@ -112,7 +160,7 @@ def test_registers_last_for_all_warps(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def kernels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Counter[str]]:
-    return machine_code(SOURCE, tmp_path_factory.mktemp("sass"))
+    return opcodes(listing_of(SOURCE, tmp_path_factory.mktemp("sass")))
 
 
 @pytest.mark.parametrize("name", PAIRS)
@@ -164,7 +212,7 @@ def test_rates_count_the_instructions_that_there_are(tmp_path: Path) -> None:
             f"{name}::type*);"
         )
     source.write_text("\n".join([*lines, "}", ""]))
-    found = machine_code(source, tmp_path)
+    found = opcodes(listing_of(source, tmp_path))
     assert len(found) == len(RATE_MIXES)
     for name, wanted in RATE_MIXES.items():
         mix = next(mix for kernel, mix in found.items() if f"{len(name)}{name}E" in kernel)
