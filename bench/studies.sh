@@ -21,7 +21,7 @@ if [ "$gpus" != 4 ] && [ "$gpus" != 2 ]; then
   echo "GPUS is '$gpus': give 2 or 4" >&2
   exit 2
 fi
-export options="--gpus $gpus --split 2,4,8 --chunks 256K,1M --threads 16384 --jobs 4 \
+export options="--gpus $gpus --split 2,4,8 --chunks 256K,1M --threads 4096,16384 --jobs 4 \
   --mechanisms bulk-copy,split,inline,polling,device-launch,copy-engine,nccl,infinite-bandwidth"
 mkdir -p "$folder"
 
