@@ -73,18 +73,12 @@ cudaEvent_t make_event(bool timed) {
 unsigned int shared_percent(const kernel_operation& k, const cudaFuncAttributes& attributes,
                             int ordinal) {
   int blocks = 0;
-  int most = 0;
-  int reserved = 0;
   INTERLACE_CUDA_CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
       &blocks, k.entry, static_cast<int>(k.shape.threads), k.shape.shared_bytes));
-  INTERLACE_CUDA_CHECK(
-      cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerMultiprocessor, ordinal));
-  INTERLACE_CUDA_CHECK(
-      cudaDeviceGetAttribute(&reserved, cudaDevAttrReservedSharedMemoryPerBlock, ordinal));
-  const std::uint64_t block =
-      attributes.sharedSizeBytes + k.shape.shared_bytes + static_cast<std::uint64_t>(reserved);
+  const std::uint64_t block = attributes.sharedSizeBytes + k.shape.shared_bytes +
+                              gpu_attribute(cudaDevAttrReservedSharedMemoryPerBlock, ordinal);
   const std::uint64_t all = static_cast<std::uint64_t>(blocks) * block;
-  const auto whole = static_cast<std::uint64_t>(most);
+  const std::uint64_t whole = gpu_attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor, ordinal);
   return static_cast<unsigned int>(std::min<std::uint64_t>(100, (100 * all + whole - 1) / whole));
 }
 

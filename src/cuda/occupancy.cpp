@@ -1,29 +1,26 @@
 #include "cuda/occupancy.hpp"
 
-#include <cuda_runtime.h>
-
 #include "cuda/check.hpp"
 
 namespace interlace::cuda {
 
+std::uint32_t gpu_attribute(cudaDeviceAttr which, int ordinal) {
+  int value = 0;
+  INTERLACE_CUDA_CHECK(cudaDeviceGetAttribute(&value, which, ordinal));
+  return static_cast<std::uint32_t>(value);
+}
+
 std::uint64_t threads_at_once(int ordinal) {
-  int multiprocessors = 0;
-  int threads = 0;
-  INTERLACE_CUDA_CHECK(
-      cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, ordinal));
-  INTERLACE_CUDA_CHECK(
-      cudaDeviceGetAttribute(&threads, cudaDevAttrMaxThreadsPerMultiProcessor, ordinal));
-  return static_cast<std::uint64_t>(multiprocessors) * static_cast<std::uint64_t>(threads);
+  return std::uint64_t{gpu_attribute(cudaDevAttrMultiProcessorCount, ordinal)} *
+         gpu_attribute(cudaDevAttrMaxThreadsPerMultiProcessor, ordinal);
 }
 
 std::uint64_t blocks_at_once(const void* entry, const grid& shape, int ordinal) {
-  int multiprocessors = 0;
   int blocks = 0;
-  INTERLACE_CUDA_CHECK(
-      cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, ordinal));
   INTERLACE_CUDA_CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
       &blocks, entry, static_cast<int>(shape.threads), shape.shared_bytes));
-  return static_cast<std::uint64_t>(multiprocessors) * static_cast<std::uint64_t>(blocks);
+  return gpu_attribute(cudaDevAttrMultiProcessorCount, ordinal) *
+         static_cast<std::uint64_t>(blocks);
 }
 
 }  // namespace interlace::cuda

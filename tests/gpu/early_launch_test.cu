@@ -129,7 +129,7 @@ TEST_P(early_launch_test, kernels_see_all_of_those_before_them) {
 }
 
 // What is not a kernel right behind a kernel of the node stands as it is.
-TEST(early_launch, is_not_behind_copies_or_collectives_or_where_chunks_are_tracked) {
+TEST(early_launch, is_not_behind_copies_nor_where_chunks_are_tracked) {
   INTERLACE_NEED_GPUS(2);
   using kernel::mechanism;
   for (const mechanism how : {mechanism::inline_stores, mechanism::bulk_copy, mechanism::polling}) {

@@ -7,6 +7,7 @@
 #include "cuda/check.hpp"
 #include "cuda/driver_entry.hpp"
 #include "cuda/load_kernel.hpp"
+#include "cuda/occupancy.hpp"
 #include "cuda/region/agent.hpp"
 #include "cuda/region/wait.cuh"
 #include "interlace/copy_device.cuh"
@@ -271,12 +272,6 @@ agent_entry entry_of(const kernel::region_options& how) {
   return how.agent_copy == kernel::agent_copy::bulk ? bulk_agent_kernel : agent_kernel;
 }
 
-std::uint32_t attribute(cudaDeviceAttr which, int ordinal) {
-  int value = 0;
-  INTERLACE_CUDA_CHECK(cudaDeviceGetAttribute(&value, which, ordinal));
-  return static_cast<std::uint32_t>(value);
-}
-
 // What the agent takes of a multiprocessor that has as many of its blocks as any.
 struct agent_place {
   std::uint32_t threads = 0;
@@ -286,24 +281,26 @@ struct agent_place {
 agent_place place_of(const kernel::region_options& how, int ordinal) {
   constexpr std::uint32_t granule = 128;  // of shared memory
   const agent_shape s = shape_of(how);
-  const std::uint32_t processors = attribute(cudaDevAttrMultiProcessorCount, ordinal);
+  const std::uint32_t processors = gpu_attribute(cudaDevAttrMultiProcessorCount, ordinal);
   const std::uint32_t each = (s.blocks + processors - 1) / processors;
   cudaFuncAttributes own{};
   INTERLACE_CUDA_CHECK(cudaFuncGetAttributes(&own, entry_of(how)));
   const auto used = s.shared_bytes + static_cast<std::uint32_t>(own.sharedSizeBytes);
   // A block also takes what the system reserves.
-  return {each * s.threads, each * ((used + granule - 1) / granule * granule +
-                                    attribute(cudaDevAttrReservedSharedMemoryPerBlock, ordinal))};
+  return {each * s.threads,
+          each * ((used + granule - 1) / granule * granule +
+                  gpu_attribute(cudaDevAttrReservedSharedMemoryPerBlock, ordinal))};
 }
 
 }  // namespace
 
 void check_agent(const kernel::region_options& how, const grid& kernel, int ordinal) {
   const agent_place p = place_of(how, ordinal);
-  const std::uint32_t reserved = attribute(cudaDevAttrReservedSharedMemoryPerBlock, ordinal);
-  if (p.threads + kernel.threads <= attribute(cudaDevAttrMaxThreadsPerMultiProcessor, ordinal) &&
+  const std::uint32_t reserved = gpu_attribute(cudaDevAttrReservedSharedMemoryPerBlock, ordinal);
+  if (p.threads + kernel.threads <=
+          gpu_attribute(cudaDevAttrMaxThreadsPerMultiProcessor, ordinal) &&
       p.shared_bytes + kernel.shared_bytes + reserved <=
-          attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor, ordinal)) {
+          gpu_attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor, ordinal)) {
     return;
   }
   throw usage_error("an agent of " + std::to_string(how.agent_threads) +
@@ -314,7 +311,7 @@ void check_agent(const kernel::region_options& how, const grid& kernel, int ordi
 }
 
 unsigned int agent_shared_percent(const kernel::region_options& how, int ordinal) {
-  const std::uint32_t all = attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor, ordinal);
+  const std::uint32_t all = gpu_attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor, ordinal);
   return (100 * place_of(how, ordinal).shared_bytes + all - 1) / all;
 }
 
