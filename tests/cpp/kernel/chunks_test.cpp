@@ -94,7 +94,9 @@ TEST(chunks, are_one_where_they_are_said_to_be) {
     o.boundaries = {0, begin, begin + part};
     o.subscribers = {{}, {{begin, begin + part, 1}}};
     const auto chunks = cut_chunks(make_region_state(std::move(o), element_bytes, 2), 1);
-    if (one) ASSERT_EQ(chunks.size(), 1U) << part << " elements of " << element_bytes;
+    if (one) {
+      ASSERT_EQ(chunks.size(), 1U) << part << " elements of " << element_bytes;
+    }
   }
 }
 
