@@ -859,26 +859,18 @@ constexpr std::uint32_t least_blocks() {
 }
 
 // The entries. Kernels stay in the parameter bank, so that views with many members cost no
-// registers.
+// registers. Those that announce nothing may be launched early, and wait themselves.
 template <class Policy, class Kernel>
 __global__ void __launch_bounds__(most_threads<Kernel>(), least_blocks<Kernel>())
     run_grid(const __grid_constant__ Kernel kernel) {
-  block<Policy, whole_grid, fixed_threads<Kernel>()> own(whole_grid{});
-  kernel(own);
-}
-// run_grid, launched early. An entry of its own: blocks that are short feel the wait, and behind a
-// branch a compiler would move loads of constant memory ahead of it.
-template <class Policy, class Kernel>
-__global__ void __launch_bounds__(most_threads<Kernel>(), least_blocks<Kernel>())
-    run_grid_early(const __grid_constant__ Kernel kernel) {
   await_prerequisites();
-  let_next_launch();
   block<Policy, whole_grid, fixed_threads<Kernel>()> own(whole_grid{});
   kernel(own);
 }
 template <class Policy, class Kernel>
 __global__ void __launch_bounds__(most_threads<Kernel>(), least_blocks<Kernel>())
     run_ranged(const __grid_constant__ Kernel kernel, std::uint32_t first, std::uint32_t total) {
+  await_prerequisites();
   block<Policy, block_range, fixed_threads<Kernel>()> own(block_range{first, total});
   kernel(own);
 }

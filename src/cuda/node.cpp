@@ -1019,15 +1019,14 @@ void node::load(const kernel_operation& k) {
     INTERLACE_CUDA_CHECK(cudaSetDevice(ordinal(d)));
     if (k.launches != nullptr) load_kernel(k.launches);
     const cudaFuncAttributes attributes = load_kernel(k.entry);
-    const bool awaits =
-        k.early_entry != nullptr && awaits_prerequisites(load_kernel(k.early_entry));
-    for (const void* entry : {k.entry, k.early_entry}) {
-      if (entry == nullptr || k.shape.shared_bytes <= 48 * 1024) continue;
-      INTERLACE_CUDA_CHECK(cudaFuncSetAttribute(entry, cudaFuncAttributeMaxDynamicSharedMemorySize,
+    if (k.shape.shared_bytes > 48 * 1024) {
+      INTERLACE_CUDA_CHECK(cudaFuncSetAttribute(k.entry,
+                                                cudaFuncAttributeMaxDynamicSharedMemorySize,
                                                 static_cast<int>(k.shape.shared_bytes)));
     }
     loaded_[{ordinal(d), k.entry}] = {attributes.maxThreadsPerBlock, k.shape.shared_bytes,
-                                      shared_percent(k, attributes, ordinal(d)), awaits};
+                                      shared_percent(k, attributes, ordinal(d)),
+                                      k.tracked == nullptr && awaits_prerequisites(attributes)};
   }
   const int most = loaded_.at({ordinal(0), k.entry}).most_threads;
   if (static_cast<int>(k.shape.threads) > most) {
@@ -1114,7 +1113,7 @@ void node::issue_kernel(std::uint32_t device, const kernel_operation& k) {
   void* functor = const_cast<std::byte*>(k.functor.data());  // NOLINT
   std::array<void*, 3> arguments{functor, &first, &total};
   if (k.tracked != nullptr) arguments = {functor, &table, &where};
-  const bool early = comes_early(device, k);
+  const bool early = comes_early(device) && loaded_.at({ordinal(device), k.entry}).awaits;
   cudaLaunchAttribute attribute = early_attribute();
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(static_cast<unsigned int>(k.shape.blocks));
@@ -1123,8 +1122,7 @@ void node::issue_kernel(std::uint32_t device, const kernel_operation& k) {
   config.stream = streams_[device];
   config.attrs = &attribute;
   config.numAttrs = early ? 1 : 0;
-  INTERLACE_CUDA_CHECK(
-      cudaLaunchKernelExC(&config, early ? k.early_entry : k.entry, arguments.data()));
+  INTERLACE_CUDA_CHECK(cudaLaunchKernelExC(&config, k.entry, arguments.data()));
   set_behind_kernel(device, k.tracked == nullptr);
   if (early) ++early_launches_;
 }
@@ -1132,13 +1130,6 @@ void node::issue_kernel(std::uint32_t device, const kernel_operation& k) {
 // Whether a kernel that waits itself may be launched early as the next on the device's stream.
 bool node::comes_early(std::uint32_t device) const {
   return ((early_now_ & behind_kernel_) >> device & 1U) != 0;
-}
-
-// The wait costs blocks that start while others are at work more than a launch: only kernels whose
-// blocks all run at once.
-bool node::comes_early(std::uint32_t device, const kernel_operation& k) const {
-  return comes_early(device) && loaded_.at({ordinal(device), k.entry}).awaits &&
-         k.shape.blocks <= blocks_at_once(k.early_entry, k.shape, ordinal(device));
 }
 
 void node::set_behind_kernel(std::uint32_t device, bool is) {
@@ -1311,8 +1302,11 @@ void node::issue_exchange(std::uint32_t device, const exchange_operation& e, cud
   for (const large_reduction& r : large) launch_fold_copies(r, stream);
   if (!large.empty()) set_behind_kernel(device, false);
   if (e.meets) {
+    // Blocks that wait for this exchange would take places that an agent, for which the exchange
+    // waits, may not have found yet.
+    const bool agents = e.first[device].tracked != 0;
     const bool last = large.empty() && e.prefetches[device].empty();
-    const bool next = last && (early_now_ >> device & 1U) != 0;
+    const bool next = last && !agents && (early_now_ >> device & 1U) != 0;
     const bool early = comes_early(device);
     launch_exchange(e.first[device], {.comes = early, .lets_next = next}, stream);
     set_behind_kernel(device, next);

@@ -89,8 +89,7 @@ struct copy_operation {
 };
 struct kernel_operation {
   const void* entry = nullptr;
-  const void* early_entry = nullptr;  // for a launch that comes early, if there is one
-  const void* launches = nullptr;     // the kernel that it launches itself
+  const void* launches = nullptr;  // the kernel that it launches itself
   const char* type_name = "";
   std::vector<std::byte> functor;
   grid shape;           // blocks to launch
@@ -348,7 +347,7 @@ class node {
     int most_threads = 0;
     std::uint32_t shared_bytes = 0;
     unsigned int shared_percent = 0;  // that all blocks of a multiprocessor take together
-    bool awaits = false;              // the early entry, if there is one
+    bool awaits = false;              // what is before it, by itself
   };
   class snapshot;
   class graphs;
@@ -378,7 +377,6 @@ class node {
   kernel_operation whole(const Kernel& kernel, grid shape) {
     kernel_operation k = describe(kernel, shape);
     k.entry = reinterpret_cast<const void*>(&device::run_grid<Policy, Kernel>);
-    k.early_entry = reinterpret_cast<const void*>(&device::run_grid_early<Policy, Kernel>);
     return k;
   }
   // `blocks` of the grid from `first` on.
@@ -453,7 +451,6 @@ class node {
   void issue(const operation& o, stopwatch* watch);
   void issue_kernel(std::uint32_t device, const kernel_operation& k);
   bool comes_early(std::uint32_t device) const;
-  bool comes_early(std::uint32_t device, const kernel_operation& k) const;
   void set_behind_kernel(std::uint32_t device, bool is);
   void issue_call(std::uint32_t device, const kernel::library_call& c);
   void issue_tracked(std::uint32_t device, const kernel_operation& k, stopwatch* watch);

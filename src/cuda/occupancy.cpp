@@ -15,12 +15,4 @@ std::uint64_t threads_at_once(int ordinal) {
          gpu_attribute(cudaDevAttrMaxThreadsPerMultiProcessor, ordinal);
 }
 
-std::uint64_t blocks_at_once(const void* entry, const grid& shape, int ordinal) {
-  int blocks = 0;
-  INTERLACE_CUDA_CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
-      &blocks, entry, static_cast<int>(shape.threads), shape.shared_bytes));
-  return gpu_attribute(cudaDevAttrMultiProcessorCount, ordinal) *
-         static_cast<std::uint64_t>(blocks);
-}
-
 }  // namespace interlace::cuda

@@ -1,8 +1,9 @@
 // Kernels that are launched before those that they depend on have ended: rows of short ones, each
-// of which reads what blocks of the one before wrote elsewhere, with blocks that take their time.
+// of which reads what blocks of the one before wrote elsewhere, with a block that takes its time.
 #include "cuda/early_launch.hpp"
 
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "delay.cuh"
@@ -17,8 +18,6 @@ using gpu_test::wait_ns;
 
 constexpr std::uint64_t elements = 40 * 256 + 17;
 constexpr std::uint64_t steps = 120;
-
-std::uint64_t shift_of(std::uint64_t step) { return random_at(1, step) % elements; }
 
 // to[i] = from[i + shift] + 1; one block is late.
 struct turned {
@@ -70,31 +69,39 @@ bool launches_early(std::uint32_t devices) {
   return major >= 9 && gpu_test::gpus_here() >= devices;
 }
 
-class early_launch_test : public testing::TestWithParam<std::uint32_t> {
+// Devices, and elements: of blocks that all run at once, and of many more.
+class early_launch_test : public testing::TestWithParam<std::tuple<std::uint32_t, std::uint64_t>> {
  protected:
-  void SetUp() override { INTERLACE_NEED_GPUS(GetParam()); }
+  void SetUp() override { INTERLACE_NEED_GPUS(std::get<0>(GetParam())); }
 };
-INSTANTIATE_TEST_SUITE_P(all, early_launch_test, testing::Values(1U, 2U, 4U),
-                         testing::PrintToStringParamName());
+INSTANTIATE_TEST_SUITE_P(all, early_launch_test,
+                         testing::Combine(testing::Values(1U, 2U, 4U),
+                                          testing::Values(40 * 256 + 17, 9000 * 256 + 17)),
+                         [](const auto& info) {
+                           return std::to_string(std::get<0>(info.param)) + "_devices_" +
+                                  std::to_string(std::get<1>(info.param)) + "_elements";
+                         });
 
 TEST_P(early_launch_test, kernels_see_all_of_those_before_them) {
-  cuda::node node(options_for(GetParam()));
+  const auto [devices, n] = GetParam();
+  const auto shift_of = [&](std::uint64_t step) { return random_at(1, step) % n; };
+  cuda::node node(options_for(devices));
   std::vector<local<std::uint32_t>> a;
   std::vector<local<std::uint32_t>> b;
-  std::vector<std::uint32_t> start(elements);
-  for (std::uint64_t i = 0; i < elements; ++i) {
+  std::vector<std::uint32_t> start(n);
+  for (std::uint64_t i = 0; i < n; ++i) {
     start[i] = static_cast<std::uint32_t>(random_at(2, i));
   }
   for (std::uint32_t d = 0; d < node.devices(); ++d) {
-    a.push_back(node.allocate<std::uint32_t>(d, elements));
-    b.push_back(node.allocate<std::uint32_t>(d, elements));
+    a.push_back(node.allocate<std::uint32_t>(d, n));
+    b.push_back(node.allocate<std::uint32_t>(d, n));
   }
-  constexpr std::uint64_t blocks = (elements + turned::threads - 1) / turned::threads;
+  const std::uint64_t blocks = (n + turned::threads - 1) / turned::threads;
   static_assert(steps % 2 == 0, "the last one writes `a`");
   for (const bool graph : {true, false}) {
     for (std::uint32_t d = 0; d < node.devices(); ++d) {
       node.upload(a[d], start);
-      node.upload(b[d], std::vector<std::uint32_t>(elements, 0xdeadbeef));
+      node.upload(b[d], std::vector<std::uint32_t>(n, 0xdeadbeef));
     }
     cuda::run_options o;
     o.graph = graph;
@@ -102,7 +109,7 @@ TEST_P(early_launch_test, kernels_see_all_of_those_before_them) {
     node.run(
         [&] {
           for (std::uint64_t s = 0; s < steps; ++s) {
-            turn = (turn + shift_of(s)) % elements;
+            turn = (turn + shift_of(s)) % n;
             for (std::uint32_t d = 0; d < node.devices(); ++d) {
               const bool forth = s % 2 == 0;
               node.launch(d,
@@ -120,8 +127,8 @@ TEST_P(early_launch_test, kernels_see_all_of_those_before_them) {
     EXPECT_EQ(node.early_launches(), graph && launches_early(node.devices()) ? early : 0);
     for (std::uint32_t d = 0; d < node.devices(); ++d) {
       const auto found = node.download(a[d]);
-      for (std::uint64_t i = 0; i < elements; ++i) {
-        ASSERT_EQ(found[i], start[(i + turn) % elements] + steps)
+      for (std::uint64_t i = 0; i < n; ++i) {
+        ASSERT_EQ(found[i], start[(i + turn) % n] + steps)
             << "element " << i << " on device " << d << (graph ? ", graph" : ", streams");
       }
     }
@@ -148,31 +155,20 @@ TEST(early_launch, is_not_behind_copies_nor_where_chunks_are_tracked) {
               kernel::block_mapping::contiguous(d * elements, filled::threads, (d + 1) * elements));
         }
         node.exchange(data);
+        for (std::uint32_t d = 0; d < 2; ++d) {
+          node.launch(d, gpu_test::delay{1}, {1, gpu_test::delay::threads, 0});
+        }
       }
     });
-    // Of inline stores all but the first; of copies the kernels behind an exchange.
-    const std::uint64_t early = how == mechanism::inline_stores ? 2 * (2 * steps - 1)
-                                : how == mechanism::bulk_copy   ? 2 * (steps - 1)
+    // Of inline stores all but the first; of copies all kernels but the first; of chunks none.
+    const std::uint64_t early = how == mechanism::inline_stores ? 2 * (3 * steps - 1)
+                                : how == mechanism::bulk_copy   ? 2 * (2 * steps - 1)
                                                                 : 0;
     EXPECT_EQ(node.early_launches(), launches_early(2) ? early : 0);
     for (std::uint32_t d = 0; d < 2; ++d) {
       const auto front = node.front(data, d);
       for (std::uint64_t i = 0; i < front.size(); ++i) ASSERT_EQ(front[i], filled::value(i, steps));
     }
-  }
-}
-
-// Blocks that start while others of their kernel are at work do not wait.
-TEST(early_launch, is_not_of_kernels_whose_blocks_do_not_all_run_at_once) {
-  INTERLACE_NEED_GPUS(1);
-  cuda::node node(options_for(1));
-  for (const std::uint64_t blocks : {std::uint64_t{1}, std::uint64_t{1} << 18U}) {
-    node.run([&] {
-      for (int k = 0; k < 3; ++k) {
-        node.launch(0, gpu_test::delay{1}, {blocks, gpu_test::delay::threads, 0});
-      }
-    });
-    EXPECT_EQ(node.early_launches(), launches_early(1) && blocks == 1 ? 2U : 0U);
   }
 }
 

@@ -132,8 +132,8 @@ def test_loads_before_a_wait_are_seen() -> None:
 @pytest.mark.parametrize(
     ("source", "kernel"),
     [
-        ("src/run/pagerank.cu", "run_grid_early"),
-        ("src/run/sssp.cu", "run_grid_early"),
+        ("src/run/pagerank.cu", "run_"),
+        ("src/run/sssp.cu", "run_"),
         ("src/cuda/region/exchange.cu", "exchange_kernel"),
     ],
 )
