@@ -5,6 +5,7 @@
 //   const auto found = interlace::tune(space, [&](const interlace::tune_candidate& c, unsigned n) {
 //     spec.mechanism = c.mechanism;  // of an interlace::region
 //     if (const auto bytes = c.parameter("chunk_bytes")) spec.chunk_bytes = *bytes;
+//     if (const auto threads = c.parameter("agent_threads")) spec.agent_threads = *threads;
 //     return seconds_of(n, spec);  // n runs with it
 //   });
 //   const auto& best = found.candidates[found.pick].candidate;
@@ -43,7 +44,8 @@ struct tune_parameter {
 };
 
 // A mechanism with its parameters: "ranges" of `split`, "chunk_bytes" of `polling` and
-// `copy-engine`, "agent_threads" of `polling`.
+// `copy-engine`, and of `polling` "agent_threads", or "bulk_threads" of an agent that copies in
+// bulk.
 struct tune_candidate {
   std::string mechanism;
   std::vector<tune_parameter> parameters;
@@ -86,6 +88,7 @@ struct tune_grid {
   std::vector<std::uint64_t> ranges{2, 4, 8, 16, 32};
   std::vector<std::uint64_t> chunk_bytes = powers_of_two(4U << 10U, 16U << 20U);
   std::vector<std::uint64_t> agent_threads = powers_of_two(32, 16384);
+  std::vector<std::uint64_t> bulk_threads;  // empty: no agent that copies in bulk is tried
   // Of `copy-engine`, which pays for each wait: the least chunk, and the most chunks of a part.
   std::uint64_t least_copied_bytes = 256U << 10U;
   std::uint64_t most_waits = 250;

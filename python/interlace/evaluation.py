@@ -84,10 +84,11 @@ def _choose(
             tried = [case for case in checked if case[:2] == (gpus, mechanism)]
             if tried:
                 best[gpus, mechanism] = min(
-                    tried, key=lambda case: (checked[case].outcome.time_s, case.config)
+                    tried, key=lambda case: (checked[case].outcome.time_s, case.config.arguments())
                 )
     chosen = set(best.values())
-    return best, sorted(case for case in checked if case.gpus > 1 and case not in chosen)
+    others = [case for case in checked if case.gpus > 1 and case not in chosen]
+    return best, sorted(others, key=lambda case: (*case[:2], case.config.arguments()))
 
 
 class Times:

@@ -54,7 +54,8 @@ OWNER_COLLECTIVES = ("broadcast", "send-receive")
 # What the driver may be told about unified memory.
 HINTS = ("none", "read-mostly", "preferred-location", "accessed-by")
 
-# How the agent of `polling` may copy, if not by its threads; it takes much shared memory.
+# How the agent of `polling` may copy, if not by its threads' loads and stores. It takes shared
+# memory, of which more threads leave too little to kernels.
 BULK = "bulk"
 MOST_BULK_THREADS = 8192
 
@@ -87,7 +88,8 @@ class Config(NamedTuple):
     ranges: int | None = None  # of `split`
     chunk_bytes: int | None = None  # of what tracks chunks
     agent_threads: int | None = None  # of `polling`, and of each kernel of `device-launch`
-    variant: str | None = None  # a collective of `nccl`, a hint of `unified-memory`, BULK
+    variant: str | None = None  # a collective of `nccl`, a hint of `unified-memory`
+    bulk_threads: int | None = None  # of `polling`, in place of agent_threads: they copy in bulk
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Config:
@@ -100,8 +102,9 @@ class Config(NamedTuple):
 
     def arguments(self) -> tuple[int, int, int, str]:
         """As compiled modules take it; what a mechanism does not have must still be valid."""
-        how = self.ranges or 1, self.chunk_bytes or MIB, self.agent_threads or 32
-        return *how, self.variant or ""
+        threads = self.bulk_threads or self.agent_threads or 32
+        copy = BULK if self.bulk_threads is not None else ""
+        return self.ranges or 1, self.chunk_bytes or MIB, threads, self.variant or copy
 
     def words(self, *, short: bool = False) -> str:
         """For people; nothing where there is nothing to say."""
@@ -110,9 +113,9 @@ class Config(NamedTuple):
             found.append(f"{self.ranges} ranges")
         if self.chunk_bytes is not None:
             found.append(_short(self.chunk_bytes) if short else size_text(self.chunk_bytes))
-        if self.agent_threads is not None:
-            threads = _short(self.agent_threads) if short else f"{self.agent_threads} threads"
-            found.append(threads)
+        for count, how in ((self.agent_threads, ""), (self.bulk_threads, f", {BULK}")):
+            if count is not None:
+                found.append((_short(count) if short else f"{count} threads") + how)
         if self.variant is not None:
             cut = short and self.variant in HINTS
             found.append(self.variant.split("-")[0] if cut else self.variant)
@@ -150,6 +153,7 @@ class Tuning:
             ranges=self.ranges,
             chunk_bytes=self.chunks,
             agent_threads=self.threads,
+            bulk_threads=[n for n in self.threads if n <= MOST_BULK_THREADS and self.bulk_agents],
             least_copied_bytes=self.least_copied,
             most_waits=self.most_waits,
         )
@@ -162,16 +166,6 @@ class Tuning:
             return [Config(variant=name) for name in HINTS]
         if mechanism == MULTI_PROCESS:
             return [Config()]
-        found = self._points(mechanism, part_bytes)
-        if mechanism == "polling" and self.bulk_agents:
-            found += [
-                config._replace(variant=BULK)
-                for config in found
-                if (config.agent_threads or 0) <= MOST_BULK_THREADS
-            ]
-        return found
-
-    def _points(self, mechanism: str, part_bytes: int) -> list[Config]:
         axes = [dict(family.axes) for family in self.space([mechanism], part_bytes).families]
         return [
             Config(**dict(zip(names, point, strict=True)))

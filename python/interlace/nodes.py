@@ -38,6 +38,7 @@ class Node:
     default_ranges: tuple[int, ...]  # to try, where the command does not say
     default_chunks: tuple[int, ...]
     default_threads: tuple[int, ...]
+    bulk_agents: bool  # whether agents of `polling` may copy in bulk
 
     def description(self) -> dict[str, Any]:
         """The machine, for the file of results."""
@@ -73,6 +74,7 @@ class SimulatedNode(Node):
     default_ranges = (2, 8, 32)
     default_chunks = (64 * KIB, MIB)
     default_threads = (4096,)
+    bulk_agents = False
 
     def __init__(self, core: Any, machine: str, jobs: int) -> None:
         from interlace.machines import load_machine, to_core
@@ -112,6 +114,7 @@ class CudaNode(Node):
     default_ranges = (2, 4, 8, 16, 32)
     default_chunks = (64 * KIB, 256 * KIB, MIB, 4 * MIB)
     default_threads = (4096, 16384)
+    bulk_agents = True
 
     def __init__(
         self,

@@ -253,7 +253,9 @@ class Region:
     """An array that the devices of a group hold at the same indices, twice: front and back.
 
     `mechanism` is "bulk-copy", "inline", "polling" or "copy-engine". Under the last two the kernels
-    that write publish their chunks by themselves (`counters`, `chunks`). `boundaries` and
+    that write publish their chunks by themselves (`counters`, `chunks`). The agent of "polling" has
+    `agent_threads` threads, which copy by `agent_copy`: "vectors", or "bulk" (cp.async.bulk through
+    shared memory, 64 KiB for each 32 threads, of which 4096 suffice on H200). `boundaries` and
     `subscribers` count elements of the flattened array: device d writes [boundaries[d],
     boundaries[d + 1]), equal parts where there are none, and subscribers[d] has (begin, end,
     devices) for ranges that only some devices receive. Made by all ranks of a group, with equal
@@ -271,6 +273,7 @@ class Region:
         subscribers: Sequence[Sequence[tuple[int, int, Sequence[int]]]] = (),
         chunk_bytes: int = 1 << 20,
         agent_threads: int = 16384,
+        agent_copy: str = "vectors",
         checks: bool = False,
         name: str = "",
         _memory: Sequence[tuple[int, int]] = (),
@@ -294,6 +297,7 @@ class Region:
             mechanism,
             chunk_bytes,
             agent_threads,
+            agent_copy,
             checks,
             list(_memory),
         )

@@ -371,6 +371,7 @@ def study_command(
         range_list or node.default_ranges,
         chunk_list or node.default_chunks,
         thread_list or node.default_threads,
+        bulk_agents=node.bulk_agents,
     )
     counts = _chosen_gpus(gpus, node.gpus, node.machine_name)
     profile = None if profile_file is None else _named_profile(profile_file, counts)

@@ -6,6 +6,7 @@ What was found is a profile, which later studies use by themselves. Every result
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -314,6 +315,7 @@ def tune_command(
     else:
         rules = None, 1
         node = SimulatedNode(load_core(), machine, at_once)
+    tuning = replace(tuning, bulk_agents=node.bulk_agents)
     count = _chosen_gpus(gpus, node)
     with failure_ends():
         loaded = WORKLOADS[workload].load(asked, node.cuda if isinstance(node, CudaNode) else None)

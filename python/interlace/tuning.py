@@ -27,7 +27,7 @@ class Impossible(Exception):  # noqa: N818 (an answer, not an error)
 
 
 class Candidate(NamedTuple):
-    """A mechanism, and its parameters by name: ranges, chunk_bytes, agent_threads."""
+    """A mechanism, and its parameters by name: ranges, chunk_bytes, agent_threads, bulk_threads."""
 
     mechanism: str
     parameters: dict[str, int]
@@ -110,7 +110,8 @@ def tune_space(
     """The candidates of a region of which a device sends at most `part_bytes` as a whole.
 
     `tried` are lists of values: ranges, chunk_bytes, agent_threads; by default powers of 2, from 2
-    to 32, 4 KiB to 16 MiB and 32 to 16384. Raises UserError for what cannot be tried.
+    to 32, 4 KiB to 16 MiB and 32 to 16384. And bulk_threads, by default none: threads of agents of
+    `polling` that copy in bulk. Raises UserError for what cannot be tried.
     """
     core = load_core()
     try:

@@ -43,6 +43,7 @@ region_state check_spec(const region_spec& spec, std::uint32_t devices, const st
   o.subscribers = spec.subscribers;
   o.chunk_bytes = spec.chunk_bytes;
   o.agent_threads = spec.agent_threads;
+  o.agent_copy = parse_agent_copy(spec.agent_copy);
   if (!spec.producers.empty() && spec.producers.size() != devices) {
     throw usage_error(label + " names producers of " + std::to_string(spec.producers.size()) +
                       " devices and has " + std::to_string(devices));
@@ -69,8 +70,8 @@ std::string describe_spec(const region_state& state, const region_spec& spec) {
                      "\nelement_bytes " + std::to_string(state.element_bytes) + "\nmechanism " +
                      mechanism_name(state.options.mechanism) + "\nchunk_bytes " +
                      std::to_string(state.options.chunk_bytes) + "\nagent_threads " +
-                     std::to_string(state.options.agent_threads) + "\nchecks " +
-                     (spec.checks ? "on" : "off") + "\nboundaries";
+                     std::to_string(state.options.agent_threads) + "\nagent_copy " +
+                     spec.agent_copy + "\nchecks " + (spec.checks ? "on" : "off") + "\nboundaries";
   for (const std::uint64_t b : state.options.boundaries) text += " " + std::to_string(b);
   for (std::size_t owner = 0; owner < state.options.subscribers.size(); ++owner) {
     text += "\nsubscribers of device " + std::to_string(owner);

@@ -33,12 +33,12 @@ plain_candidate plain(const tune_candidate& candidate) {
 
 tune_space space_of(std::uint64_t part_bytes, std::uint32_t element_bytes, std::uint32_t peers,
                     const std::vector<std::string>& mechanisms, values ranges, values chunk_bytes,
-                    values agent_threads, std::uint64_t least_copied_bytes,
+                    values agent_threads, values bulk_threads, std::uint64_t least_copied_bytes,
                     std::optional<std::uint64_t> most_waits) {
   constexpr auto any = std::numeric_limits<std::uint64_t>::max();
   return tune_space_of({part_bytes, element_bytes, peers}, mechanisms,
                        {std::move(ranges), std::move(chunk_bytes), std::move(agent_threads),
-                        least_copied_bytes, most_waits.value_or(any)});
+                        std::move(bulk_threads), least_copied_bytes, most_waits.value_or(any)});
 }
 
 // A family of named axes, each (name, values).
@@ -149,6 +149,7 @@ void bind_tune(nb::module_& module) {
              nb::arg("peers"), nb::arg("mechanisms"), nb::arg("ranges") = grid.ranges,
              nb::arg("chunk_bytes") = grid.chunk_bytes,
              nb::arg("agent_threads") = grid.agent_threads,
+             nb::arg("bulk_threads") = grid.bulk_threads,
              nb::arg("least_copied_bytes") = grid.least_copied_bytes,
              nb::arg("most_waits") = std::optional<std::uint64_t>(grid.most_waits),
              "The candidates that a region leaves.");

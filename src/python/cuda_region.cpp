@@ -90,7 +90,8 @@ using subscriber_list =
 void make_region(open_region* self, const group& g, const std::string& name, std::uint64_t elements,
                  std::uint32_t element_bytes, const std::vector<std::uint64_t>& boundaries,
                  const subscriber_list& subscribers, const std::string& mechanism,
-                 std::uint64_t chunk_bytes, std::uint32_t agent_threads, bool checks,
+                 std::uint64_t chunk_bytes, std::uint32_t agent_threads,
+                 const std::string& agent_copy, bool checks,
                  const std::vector<std::pair<std::uintptr_t, std::uintptr_t>>& memory) {
   region_spec spec;
   spec.name = name;
@@ -104,6 +105,7 @@ void make_region(open_region* self, const group& g, const std::string& name, std
   spec.mechanism = mechanism;
   spec.chunk_bytes = chunk_bytes;
   spec.agent_threads = agent_threads;
+  spec.agent_copy = agent_copy;
   spec.checks = checks;
   std::vector<region_memory> brought;
   brought.reserve(memory.size());
@@ -144,7 +146,7 @@ void bind_regions(nb::module_& module) {
       .def("__init__", &make_region, nb::arg("group"), nb::arg("name"), nb::arg("elements"),
            nb::arg("element_bytes"), nb::arg("boundaries"), nb::arg("subscribers"),
            nb::arg("mechanism"), nb::arg("chunk_bytes"), nb::arg("agent_threads"),
-           nb::arg("checks"), nb::arg("memory"))
+           nb::arg("agent_copy"), nb::arg("checks"), nb::arg("memory"))
       .def("close", &open_region::close)
       .def(
           "part",

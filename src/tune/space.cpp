@@ -84,6 +84,7 @@ tune_space tune_space_of(const tune_region& region, const std::vector<std::strin
   check_values("ranges", grid.ranges);
   check_values("chunk_bytes", grid.chunk_bytes);
   check_values("agent_threads", grid.agent_threads);
+  if (!grid.bulk_threads.empty()) check_values("bulk_threads", grid.bulk_threads);
   tune_space space;
   for (const std::string& mechanism : mechanisms) {
     tune_family family{mechanism, {}, mechanism == "bulk-copy" || mechanism == "split"};
@@ -95,8 +96,13 @@ tune_space tune_space_of(const tune_region& region, const std::vector<std::strin
           {"chunk_bytes", possible_chunks(mechanism, region, grid, space.excluded)});
       possible = !family.axes.back().values.empty();
     }
+    tune_family in_bulk = family;
     if (launches) family.axes.push_back({"agent_threads", grid.agent_threads});
     if (possible) space.families.push_back(std::move(family));
+    if (possible && mechanism == "polling" && !grid.bulk_threads.empty()) {
+      in_bulk.axes.push_back({"bulk_threads", grid.bulk_threads});
+      space.families.push_back(std::move(in_bulk));
+    }
   }
   return space;
 }
@@ -110,6 +116,11 @@ kernel::region_options with_candidate(const tune_candidate& candidate,
   if (const auto chunk = candidate.parameter("chunk_bytes")) options.chunk_bytes = *chunk;
   if (const auto threads = candidate.parameter("agent_threads")) {
     options.agent_threads = static_cast<std::uint32_t>(*threads);
+    options.agent_copy = kernel::agent_copy::vectors;
+  }
+  if (const auto threads = candidate.parameter("bulk_threads")) {
+    options.agent_threads = static_cast<std::uint32_t>(*threads);
+    options.agent_copy = kernel::agent_copy::bulk;
   }
   return options;
 }

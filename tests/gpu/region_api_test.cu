@@ -71,6 +71,8 @@ __global__ void sum_front(const std::uint32_t* front, std::uint64_t n, unsigned 
   atomicAdd(sum, own);
 }
 
+constexpr const char* in_bulk = "polling in bulk";
+
 struct program {
   group devices;
   region_spec spec;
@@ -85,7 +87,8 @@ struct program {
     region_spec s;
     s.elements = n;
     s.element_bytes = sizeof(std::uint32_t);
-    s.mechanism = mechanism;
+    s.mechanism = mechanism == in_bulk ? "polling" : mechanism;
+    if (mechanism == in_bulk) s.agent_copy = "bulk";
     s.chunk_bytes = chunk_bytes;
     s.agent_threads = 512;
     return s;
@@ -180,10 +183,10 @@ std::uint32_t most_devices() { return gpu_test::why_not(4).empty() ? 4 : 2; }
 
 class region_api : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(all, region_api,
-                         testing::Values("bulk-copy", "inline", "polling", "copy-engine"),
+                         testing::Values("bulk-copy", "inline", "polling", in_bulk, "copy-engine"),
                          [](const auto& info) {
                            std::string name = info.param;
-                           std::erase(name, '-');
+                           std::erase_if(name, [](char c) { return c == '-' || c == ' '; });
                            return name;
                          });
 
@@ -408,6 +411,18 @@ std::string refusal(const group& g, const region_spec& spec,
     return e.what();
   }
   return "nothing";
+}
+
+TEST(region_agent_test, an_agent_that_no_kernel_fits_beside_is_refused) {
+  INTERLACE_NEED_GPUS(1);
+  const group g = group::local({0});
+  region_spec spec = program::make_spec(in_bulk, 1 << 20U, 4096);
+  EXPECT_EQ(refusal(g, spec), "nothing");
+  spec.agent_threads = 65536;
+  const std::string m = refusal(g, spec);
+  EXPECT_NE(m.find("an agent of 65536 threads leaves no place"), std::string::npos) << m;
+  spec.agent_copy = "vectors";
+  EXPECT_EQ(refusal(g, spec), "nothing");
 }
 
 TEST(region_memory_test, memory_that_does_not_fit_is_refused) {

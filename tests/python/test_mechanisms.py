@@ -30,6 +30,12 @@ TUNING = Tuning((2, 4), CHUNKS, (4096, 16384))
             "polling (1 MiB, 96 threads)",
             "polling (1M, 96)",
         ),
+        (
+            "polling",
+            Config(chunk_bytes=MIB, bulk_threads=4096),
+            "polling (1 MiB, 4096 threads, bulk)",
+            "polling (1M, 4K, bulk)",
+        ),
         ("copy-engine", Config(chunk_bytes=4 * MIB), "copy-engine (4 MiB)", "copy-engine (4M)"),
     ],
 )
@@ -81,6 +87,20 @@ def test_no_chunk_is_tried_twice(
     assert len(TUNING.configs("polling", part)) == 2 * len(polling)
     assert TUNING.configs("split", part) == [Config(ranges=2), Config(ranges=4)]
     assert TUNING.configs("inline", part) == [Config()]
+
+
+def test_agents_also_copy_in_bulk() -> None:
+    tuning = Tuning((2,), (MIB,), (4096, 8192, 16384), bulk_agents=True)
+    vectors = [Config(chunk_bytes=MIB, agent_threads=n) for n in (4096, 8192, 16384)]
+    bulk = [Config(chunk_bytes=MIB, bulk_threads=n) for n in (4096, 8192)]  # as far as they fit
+    assert tuning.configs("polling", 8 * MIB) == vectors + bulk
+    assert tuning.configs("device-launch", 8 * MIB) == vectors
+    assert [config.arguments() for config in (vectors[0], bulk[0])] == [
+        (1, MIB, 4096, ""),
+        (1, MIB, 4096, "bulk"),
+    ]
+    large = Tuning((2,), (MIB,), (16384,), bulk_agents=True)
+    assert large.configs("polling", 8 * MIB) == vectors[2:]
 
 
 def test_small_chunks_alone_leave_one_to_copy() -> None:

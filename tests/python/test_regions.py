@@ -145,6 +145,7 @@ def test_a_region_asks_for_what_it_was_told() -> None:
         subscribers=[[(0, 8, [1])], [(8, 9, [0])]],
         chunk_bytes=4096,
         agent_threads=64,
+        agent_copy="bulk",
         checks=True,
         name="x",
     )
@@ -157,6 +158,7 @@ def test_a_region_asks_for_what_it_was_told() -> None:
         "polling",
         4096,
         64,
+        "bulk",
         True,
         [],
     )

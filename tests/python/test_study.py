@@ -157,7 +157,11 @@ def test_defaults_of_the_nodes(run: Run, cuda: FakeCuda, tmp_path: Path) -> None
     assert [c["ranges"] for c in rows[2, "split"]["config"]["tried"]] == [2, 4, 8, 16, 32]
     configs = rows[2, "polling"]["config"]["tried"]
     assert {c["chunk_bytes"] for c in configs} == {64 * KIB, 256 * KIB, MIB, 4 * MIB}
-    assert {c["agent_threads"] for c in configs} == {4096, 16384}
+    assert {c.get("agent_threads") for c in configs} == {4096, 16384, None}
+    assert [c["bulk_threads"] for c in configs if "bulk_threads" in c] == [4096] * 4
+    assert {call[7:] for call in cuda.calls if call[2] == "polling"} == {
+        (4096, ""), (16384, ""), (4096, "bulk"),
+    }  # fmt: skip
     assert len(rows[2, "copy-engine"]["config"]["tried"]) == 3
     assert {call[5:] for call in cuda.calls if call[2] == "copy-engine"} == {
         (1, chunk, 32, "") for chunk in (256 * KIB, MIB, 4 * MIB)

@@ -239,6 +239,10 @@ void shared_region::release() noexcept {
 void shared_region::make_side(side& s, const region_spec& spec) {
   const current_device on(s.ordinal);
   const std::uint32_t n = group_->devices();
+  if (state_.options.mechanism == kernel::mechanism::polling) {
+    // The caller's kernel is not known; a warp is the least that it can be.
+    check_agent(state_.options, {1, 32, 0}, s.ordinal);
+  }
   int least = 0;
   int greatest = 0;
   INTERLACE_CUDA_CHECK(cudaDeviceGetStreamPriorityRange(&least, &greatest));

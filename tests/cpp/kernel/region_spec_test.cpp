@@ -92,6 +92,8 @@ TEST(region_spec_test, what_cannot_be_is_one_sentence) {
   EXPECT_TRUE(has(m, "ascending boundaries")) << m;
   m = refusal([](region_spec& s) { s.agent_threads = 33; });
   EXPECT_TRUE(has(m, "an agent of 33 threads")) << m;
+  m = refusal([](region_spec& s) { s.agent_copy = "slowly"; });
+  EXPECT_TRUE(has(m, "'slowly'")) << m;
   m = refusal([](region_spec& s) { s.producers.resize(3); });
   EXPECT_TRUE(has(m, "producers of 3 devices")) << m;
   m = refusal([](region_spec& s) { s.producers.resize(4), s.checks = true; });
@@ -120,6 +122,7 @@ TEST(region_spec_test, every_difference_between_ranks_shows) {
       [](region_spec& s) { s.mechanism = "copy-engine"; },
       [](region_spec& s) { s.chunk_bytes = 8192; },
       [](region_spec& s) { s.agent_threads = 64; },
+      [](region_spec& s) { s.agent_copy = "bulk"; },
       [](region_spec& s) { s.checks = true; },
   };
   for (const auto& change : changes) {

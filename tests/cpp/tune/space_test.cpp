@@ -92,6 +92,21 @@ TEST(space, controls_and_parameters) {
   EXPECT_EQ(axes, (std::vector<std::size_t>{0, 1, 0, 2, 1}));
 }
 
+TEST(space, has_agents_that_copy_in_bulk_where_they_are_asked_for) {
+  tune_grid grid;
+  EXPECT_EQ(tune_space_of({mib, 4, 1}, {"polling"}).families.size(), 1U);
+  grid.bulk_threads = {32, 4096};
+  const auto found =
+      tune_space_of({mib, 4, 1}, {"polling", "device-launch", "copy-engine"}, grid).families;
+  ASSERT_EQ(found.size(), 4U);
+  EXPECT_EQ(found[0].axes[1].name, "agent_threads");
+  EXPECT_EQ(found[1].mechanism, "polling");
+  EXPECT_EQ(found[1].axes[0].values, found[0].axes[0].values);
+  EXPECT_EQ(found[1].axes[1].name, "bulk_threads");
+  EXPECT_EQ(found[1].axes[1].values, grid.bulk_threads);
+  EXPECT_EQ(found[2].mechanism, "device-launch");
+}
+
 TEST(space, wrong_lists_are_refused) {
   const std::vector<std::string> names{"polling"};
   EXPECT_THROW(tune_space_of({mib, 4, 0}, names), usage_error);
@@ -99,7 +114,8 @@ TEST(space, wrong_lists_are_refused) {
   EXPECT_THROW(tune_space_of({mib, 4, 1}, names, {{0}, {mib}, {32}}), usage_error);
   EXPECT_THROW(tune_space_of({mib, 4, 1}, names, {{2}, {mib, mib}, {32}}), usage_error);
   EXPECT_THROW(tune_space_of({mib, 4, 1}, names, {{2}, {mib}, {64, 32}}), usage_error);
-  EXPECT_THROW(tune_space_of({mib, 4, 1}, names, {{2}, {mib}, {32}, 0, 0}), usage_error);
+  EXPECT_THROW(tune_space_of({mib, 4, 1}, names, {{2}, {mib}, {32}, {0}}), usage_error);
+  EXPECT_THROW(tune_space_of({mib, 4, 1}, names, {{2}, {mib}, {32}, {}, 0, 0}), usage_error);
 }
 
 TEST(space, a_candidate_becomes_options_of_a_region) {
@@ -111,6 +127,10 @@ TEST(space, a_candidate_becomes_options_of_a_region) {
   EXPECT_EQ(polling.chunk_bytes, 64 * kib);
   EXPECT_EQ(polling.agent_threads, 4096U);
   EXPECT_EQ(polling.boundaries, options.boundaries);
+  EXPECT_EQ(polling.agent_copy, kernel::agent_copy::vectors);
+  const auto in_bulk = with_candidate({"polling", {{"bulk_threads", 2048}}}, options);
+  EXPECT_EQ(in_bulk.agent_threads, 2048U);
+  EXPECT_EQ(in_bulk.agent_copy, kernel::agent_copy::bulk);
   const auto split = with_candidate({"split", {{"ranges", 16}}}, options);
   EXPECT_EQ(split.mechanism, kernel::mechanism::split);
   EXPECT_EQ(split.split_ranges, 16U);
