@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+"""README's table of studies on real GPUs, from the files that bench/studies.sh leaves.
+
+    bench/studies_table.py [FOLDER]
+
+FOLDER (bench/results) has study-NAME-2xh200.json of every row, by the command's --json.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+ROWS = {
+    "pagerank-30": "PageRank, R-MAT 21, 24 edges a vertex",
+    "pagerank-50": "the same, 8",
+    "pagerank-70": "the same, 2",
+    "sssp-30": "shortest paths, R-MAT 19, 48",
+    "sssp-50": "the same, 10",
+    "sssp-70": "the same, R-MAT 21, 2",
+    "jacobi-30": "Jacobi, 1 M rows, half bandwidth 96",
+    "jacobi-50": "the same, 2 M rows, 28",
+    "jacobi-70": "the same, 2 M rows, 8",
+    "als-30": "factorisation by normal equations",
+    "als-50": "factorisation by gradient steps, 2 M ratings",
+    "als-70": "the same, 524,288 ratings",
+    "ct-30": "X-ray CT, 1024 x 1024 pixels",
+    "ct-40": "the same, 2048 x 2048, two angles a step",
+    "pagerank-small": "PageRank, R-MAT 16",
+    "jacobi-small": "Jacobi, 262,144 rows",
+    "ct-small": "X-ray CT, 256 x 256 pixels",
+}
+BOUND = "infinite-bandwidth"
+COMPARED = ("bulk-copy", "split", "nccl")
+SHOWN = (*COMPARED, "polling", "inline")
+
+
+def rows_of(document: dict[str, Any]) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    """The row of one GPU, and those of two by their mechanisms."""
+    one = next(row for row in document["rows"] if row["gpus"] == 1)
+    return one, {row["mechanism"]: row for row in document["rows"] if row["gpus"] == 2}
+
+
+def line(words: str, document: dict[str, Any]) -> str:
+    """A row of the table."""
+    one, two = rows_of(document)
+    fastest = max(SHOWN, key=lambda name: two[name]["speedup"])
+    speedups = [f"{two[name]['speedup']:.2f}" for name in SHOWN]
+    speedups[SHOWN.index(fastest)] = f"**{two[fastest]['speedup']:.2f}**"
+    inline = two["inline"]
+    cells = [
+        words,
+        f"{one['time_s'] / one['iterations'] * 1e6:.0f}",
+        f"{1 - two[BOUND]['time_s'] / two['bulk-copy']['time_s']:.0%}".replace("%", " %"),
+        *speedups,
+        f"{inline['reachable']:.2f}",
+        f"{inline['speedup'] / inline['reachable']:.0%}".replace("%", " %"),
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def table(folder: Path) -> list[str]:
+    """The lines of the table, and a sentence about all of them."""
+    found = {
+        name: json.loads((folder / f"study-{name}-2xh200.json").read_text(encoding="utf-8"))
+        for name in ROWS
+    }
+    titles = ("", "one GPU, us", "copies", "bulk-copy", "split", "NCCL", "polling", "inline")
+    lines = [
+        f"| {' | '.join((*titles, 'reachable', 'of it'))} |".replace("|  |", "| |"),
+        "|---" * (len(titles) + 2) + "|",
+    ]
+    lines += [line(words, found[name]) for name, words in ROWS.items()]
+    over, reached = [], []
+    for name, document in found.items():
+        _, two = rows_of(document)
+        inline = two["inline"]["speedup"]
+        over.append(inline / max(two[other]["speedup"] for other in COMPARED))
+        if not name.endswith("-small"):
+            reached.append(inline / two["inline"]["reachable"])
+    mean = math.exp(sum(map(math.log, reached)) / len(reached))
+    lines += [
+        "",
+        f"inline over the best of {', '.join(COMPARED)}: {min(over):.2f} to {max(over):.2f}; of "
+        f"what is reachable, without the small ones: {mean:.0%} in the geometric mean, least "
+        f"{min(reached):.0%}",
+    ]
+    return lines
+
+
+if __name__ == "__main__":
+    given = sys.argv[1:] or [str(Path(__file__).parent / "results")]
+    print("\n".join(table(Path(given[0]))))
