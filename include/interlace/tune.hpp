@@ -88,10 +88,10 @@ struct tune_grid {
   std::vector<std::uint64_t> ranges{2, 4, 8, 16, 32};
   std::vector<std::uint64_t> chunk_bytes = powers_of_two(4U << 10U, 16U << 20U);
   std::vector<std::uint64_t> agent_threads = powers_of_two(32, 16384);
-  std::vector<std::uint64_t> bulk_threads;  // empty: no agent that copies in bulk is tried
   // Of `copy-engine`, which pays for each wait: the least chunk, and the most chunks of a part.
   std::uint64_t least_copied_bytes = 256U << 10U;
   std::uint64_t most_waits = 250;
+  std::vector<std::uint64_t> bulk_threads = {};  // empty: no agent that copies in bulk is tried
 
   static std::vector<std::uint64_t> powers_of_two(std::uint64_t first, std::uint64_t last);
 };

@@ -38,7 +38,7 @@ tune_space space_of(std::uint64_t part_bytes, std::uint32_t element_bytes, std::
   constexpr auto any = std::numeric_limits<std::uint64_t>::max();
   return tune_space_of({part_bytes, element_bytes, peers}, mechanisms,
                        {std::move(ranges), std::move(chunk_bytes), std::move(agent_threads),
-                        std::move(bulk_threads), least_copied_bytes, most_waits.value_or(any)});
+                        least_copied_bytes, most_waits.value_or(any), std::move(bulk_threads)});
 }
 
 // A family of named axes, each (name, values).

@@ -114,8 +114,8 @@ TEST(space, wrong_lists_are_refused) {
   EXPECT_THROW(tune_space_of({mib, 4, 1}, names, {{0}, {mib}, {32}}), usage_error);
   EXPECT_THROW(tune_space_of({mib, 4, 1}, names, {{2}, {mib, mib}, {32}}), usage_error);
   EXPECT_THROW(tune_space_of({mib, 4, 1}, names, {{2}, {mib}, {64, 32}}), usage_error);
-  EXPECT_THROW(tune_space_of({mib, 4, 1}, names, {{2}, {mib}, {32}, {0}}), usage_error);
-  EXPECT_THROW(tune_space_of({mib, 4, 1}, names, {{2}, {mib}, {32}, {}, 0, 0}), usage_error);
+  EXPECT_THROW(tune_space_of({mib, 4, 1}, names, {{2}, {mib}, {32}, 0, 250, {0}}), usage_error);
+  EXPECT_THROW(tune_space_of({mib, 4, 1}, names, {{2}, {mib}, {32}, 0, 0}), usage_error);
 }
 
 TEST(space, a_candidate_becomes_options_of_a_region) {
