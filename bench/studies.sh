@@ -2,7 +2,7 @@
 # Studies of PROACT's workloads on 4 GPUs: each where copies are about 30, 50 and 70 % of
 # bulk-copy's time on 4 x H200, and where latency decides. Of X-ray CT copies are never more than
 # about 40 %: the update of the image itself is as long. On 2 GPUs the studies have the names of those
-# of 4 that they resemble; each GPU sends to one instead of three, and copies are 15 to 60 %.
+# of 4 that they resemble; each GPU sends to one instead of three, and copies are 10 to 70 %.
 #
 #   bench/studies.sh FOLDER [PATTERN]   writes FOLDER/WORKLOAD-SIZE.json and .txt; PATTERN: which
 #
@@ -65,6 +65,7 @@ cases() {
 2 sssp-30 sssp --rmat 19 --edge-factor 48
 2 sssp-50 sssp --rmat 19 --edge-factor 10
 2 sssp-70 sssp --rmat 21 --edge-factor 2
+2 sssp-small sssp --rmat 16
 2 jacobi-30 jacobi --rows 1048576 --half-bandwidth 96 --iterations 4
 2 jacobi-50 jacobi --rows 2097152 --half-bandwidth 28 --iterations 4
 2 jacobi-70 jacobi --rows 2097152 --half-bandwidth 8 --iterations 4
@@ -72,6 +73,7 @@ cases() {
 2 als-30 als --users 131072 --items 32768 --ratings 262144 --iterations 2
 2 als-50 als --method sgd --users 524288 --items 131072 --ratings 2097152 --iterations 2
 2 als-70 als --method sgd --users 524288 --items 131072 --ratings 524288 --iterations 2
+2 als-small als
 2 ct-30 ct --size 1024 --angles 64 --subsets 4 --iterations 2
 2 ct-40 ct --size 2048 --angles 32 --subsets 16 --iterations 1
 2 ct-small ct --size 256 --angles 16 --subsets 4

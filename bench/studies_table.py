@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""README's table of studies on real GPUs, from the files that bench/studies.sh leaves.
+"""README's table of studies on two real GPUs.
 
     bench/studies_table.py [FOLDER]
 
-FOLDER (bench/results) has study-NAME-2xh200.json of every row, by the command's --json.
+FOLDER has what `GPUS=2 bench/studies.sh FOLDER` leaves, NAME.json; without it the table is of
+bench/results, where the files are called study-NAME-2xh200.json.
 """
 
 from __future__ import annotations
@@ -62,12 +63,9 @@ def line(words: str, document: dict[str, Any]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def table(folder: Path) -> list[str]:
-    """The lines of the table, and a sentence about all of them."""
-    found = {
-        name: json.loads((folder / f"study-{name}-2xh200.json").read_text(encoding="utf-8"))
-        for name in ROWS
-    }
+def table(files: dict[str, Path]) -> list[str]:
+    """The lines of the table, and a sentence about all of them; `files` are those of ROWS."""
+    found = {name: json.loads(file.read_text(encoding="utf-8")) for name, file in files.items()}
     titles = ("", "one GPU, us", "copies", "bulk-copy", "split", "NCCL", "polling", "inline")
     lines = [
         f"| {' | '.join((*titles, 'reachable', 'of it'))} |".replace("|  |", "| |"),
@@ -92,5 +90,12 @@ def table(folder: Path) -> list[str]:
 
 
 if __name__ == "__main__":
-    given = sys.argv[1:] or [str(Path(__file__).parent / "results")]
-    print("\n".join(table(Path(given[0]))))
+    if sys.argv[1:]:
+        of_rows = {name: Path(sys.argv[1]) / f"{name}.json" for name in ROWS}
+    else:
+        results = Path(__file__).parent / "results"
+        of_rows = {name: results / f"study-{name}-2xh200.json" for name in ROWS}
+    if missing := [str(file) for file in of_rows.values() if not file.is_file()]:
+        print(f"there is no {missing[0]}; run GPUS=2 bench/studies.sh FOLDER", file=sys.stderr)
+        sys.exit(2)
+    print("\n".join(table(of_rows)))

@@ -3,9 +3,13 @@
 //   const interlace::tune_region region{part_bytes, sizeof(float), devices - 1};
 //   const auto space = interlace::tune_space_of(region, {"bulk-copy", "split", "polling"});
 //   const auto found = interlace::tune(space, [&](const interlace::tune_candidate& c, unsigned n) {
-//     spec.mechanism = c.mechanism;  // of an interlace::region
+//     interlace::region_spec spec = others;
+//     spec.mechanism = c.mechanism;
 //     if (const auto bytes = c.parameter("chunk_bytes")) spec.chunk_bytes = *bytes;
-//     if (const auto threads = c.parameter("agent_threads")) spec.agent_threads = *threads;
+//     if (const auto n = c.parameter("agent_threads")) spec.agent_threads = *n;
+//     if (const auto n = c.parameter("bulk_threads")) {
+//       spec.agent_threads = *n, spec.agent_copy = "bulk";
+//     }
 //     return seconds_of(n, spec);  // n runs with it
 //   });
 //   const auto& best = found.candidates[found.pick].candidate;

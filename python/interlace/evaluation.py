@@ -10,8 +10,9 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from interlace.errors import UserError
 from interlace.limits import Limit, exchange_memory_s, limit_of
-from interlace.mechanisms import BASELINE, BOUND, EVERY, Config, Tuning
+from interlace.mechanisms import BASELINE, BOUND, EVERY, Config, Tuning, label
 from interlace.nodes import CudaNode, Node, in_processes, load_core
 from interlace.results import Measured, Row, Sim, Stores, Timelines, WireRow
 from interlace.workloads import Case, Counted, Outcome, Wire, Workload
@@ -49,6 +50,13 @@ class Plan:
     def bulk_copies(self) -> list[Case]:
         """Those that run on several GPUs; real ones derive the bound from them."""
         return [Case(gpus, BASELINE) for gpus in self.gpus if BASELINE in self.names(gpus)]
+
+    def may_do_without(self, case: Case) -> bool:
+        """Whether nobody named a case that a GPU may have no place for: an agent of `polling` that
+        copies in bulk, which takes much shared memory."""
+        known = self.profiled.get(case.gpus, {}).get(case.mechanism)
+        named = case.config == known or self.besides.get(case.gpus) == case[1:]
+        return case.config.bulk_threads is not None and not named
 
     def cases(self, runs: Callable[[str], bool], largest_part: Callable[[int], int]) -> list[Case]:
         """Every run whose mechanism the node `runs`; the first is the single GPU's.
@@ -322,13 +330,23 @@ def run_study(
     cases = plan.cases(node.runs, workload.largest_part)
     checked: dict[Case, Checked] = {}
     found: dict[Case, Checked] = {}
-    for outcome in node.outcomes(workload, cases):
-        found[outcome.case] = Checked(outcome, workload.verify(outcome))
-        outcome.forget_values()
+    refused: dict[Case, UserError] = {}
+    for case, outcome in node.attempts(workload, cases):
+        if not isinstance(outcome, UserError):
+            found[case] = Checked(outcome, workload.verify(outcome))
+            outcome.forget_values()
+        elif plan.may_do_without(case):
+            refused[case] = outcome
+        else:
+            raise outcome
         tick()
     for case in cases:  # in this order whatever the order they ended in
-        checked[case] = found[case]
+        if case in found:
+            checked[case] = found[case]
     best, others = _choose(plan, checked)
+    for case, reason in refused.items():
+        remarks = checked[best[case[:2]]].outcome.remarks
+        remarks.append(f"{label(case.mechanism, case.config)} was left out: {reason}")
     single = Case(1, BASELINE)
     times = Times(checked[single].outcome.time_s)
     limit: Limit | UnsetType = UNSET
@@ -347,7 +365,7 @@ def run_study(
     if isinstance(node, CudaNode):
         _add_transfers(node, counted, bounds, times)
 
-    make = _Rows(workload, node, cases)
+    make = _Rows(workload, node, list(checked))
     rows = [make.row(checked[single], times, wires[single], limit)]
     for gpus in plan.gpus:
         for mechanism in plan.names(gpus):

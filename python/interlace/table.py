@@ -167,6 +167,8 @@ def footers(study: Study) -> list[str]:
         )
     lines += _packing(study.rows)
     lines += legend(row.mechanism for row in study.rows)
+    if any("bulk_threads" in row.config for row in study.rows):
+        lines.append("bulk: the agent's threads copy in bulk, through shared memory.")
     if any(row.derived for row in study.rows):
         lines.append("* derived: the time of bulk-copy, run again without its copies.")
     lines += _communication(study.rows)

@@ -140,17 +140,17 @@ def _verdict(profile: Profile) -> list[str]:
 
 
 def _left_out(search: Search) -> list[str]:
-    """What was not measured, by mechanism and reason."""
-    found: dict[tuple[str, str], list[Config]] = {}
+    """What was not measured, by mechanism, parameters and reason."""
+    found: dict[tuple[str, tuple[str, ...], str], list[Config]] = {}
     for it in search.candidates:
         if not it.samples:
-            key = it.mechanism, it.dropped or ""
+            key = it.mechanism, tuple(it.parameters), it.dropped or ""
             found.setdefault(key, []).append(Config.of(it.parameters))
     for out in search.excluded:
-        key = out.mechanism, f"not possible: {out.reason}"
+        key = out.mechanism, tuple(out.parameters), f"not possible: {out.reason}"
         found.setdefault(key, []).append(Config.of(out.parameters))
     lines = []
-    for (mechanism, reason), configs in found.items():
+    for (mechanism, _, reason), configs in found.items():
         more = f" to ({configs[-1].words()}), {len(configs)} in all" if configs[1:] else ""
         lines.append(f"{label(mechanism, configs[0])}{more}: {reason}.")
     return lines

@@ -1302,11 +1302,8 @@ void node::issue_exchange(std::uint32_t device, const exchange_operation& e, cud
   for (const large_reduction& r : large) launch_fold_copies(r, stream);
   if (!large.empty()) set_behind_kernel(device, false);
   if (e.meets) {
-    // Blocks that wait for this exchange would take places that an agent, for which the exchange
-    // waits, may not have found yet.
-    const bool agents = e.first[device].tracked != 0;
     const bool last = large.empty() && e.prefetches[device].empty();
-    const bool next = last && !agents && (early_now_ >> device & 1U) != 0;
+    const bool next = last && (early_now_ >> device & 1U) != 0;
     const bool early = comes_early(device);
     launch_exchange(e.first[device], {.comes = early, .lets_next = next}, stream);
     set_behind_kernel(device, next);

@@ -110,6 +110,12 @@ void node::adding(std::uint32_t /*id*/, const kernel::region_state& state) {
         " is measured on real GPUs and not simulated; bulk-copy also moves everything "
         "at the exchange");
   }
+  if (!state.is_reduction && how == kernel::mechanism::polling &&
+      state.options.agent_copy == kernel::agent_copy::bulk) {
+    throw usage_error(
+        "an agent that copies in bulk is measured on real GPUs and not simulated; say with --chunks "
+        "and --threads what agents to simulate");
+  }
   if (!state.is_reduction && !state.options.transfers && !kernel::tracks_chunks(how)) {
     throw usage_error(std::string(kernel::mechanism_name(how)) +
                       " tracks nothing, so nothing is left of it without transfers; take a "

@@ -414,8 +414,8 @@ std::string refusal(const group& g, const region_spec& spec,
 }
 
 TEST(region_agent_test, an_agent_that_no_kernel_fits_beside_is_refused) {
-  INTERLACE_NEED_GPUS(1);
-  const group g = group::local({0});
+  INTERLACE_NEED_GPUS(2);
+  const group g = group::local(gpu_test::options_for(2).ordinals);
   region_spec spec = program::make_spec(in_bulk, 1 << 20U, 4096);
   EXPECT_EQ(refusal(g, spec), "nothing");
   spec.agent_threads = 65536;

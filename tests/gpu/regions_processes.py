@@ -164,13 +164,18 @@ class Device:
         )
 
 
-def check_epochs(group: Any, mechanism: str, own_memory: str) -> None:
+def check_epochs(group: Any, mechanism: str, own_memory: str, agent_copy: str = "vectors") -> None:
     """Plain epochs, then a graph of two that is launched three times."""
     import cupy
 
     import interlace
 
-    options = {"mechanism": mechanism, "chunk_bytes": 16384, "agent_threads": 1024}
+    options = {
+        "mechanism": mechanism,
+        "chunk_bytes": 16384,
+        "agent_threads": 1024,
+        "agent_copy": agent_copy,
+    }
     if own_memory == "own":
         region = interlace.Region(group, ELEMENTS, "uint32", **options)
     else:
@@ -257,6 +262,8 @@ def check_all(group: Any) -> int:
         for memory in ("own", "cupy", "torch"):
             check_epochs(group, mechanism, memory)
             checks += 1
+    check_epochs(group, "polling", "own", "bulk")
+    checks += 1
     if len(group.local_devices) == 1 and group.devices > 1:
         check_refusals(group)
         checks += 1
@@ -506,7 +513,7 @@ def main() -> int:
         return 0
     checks = check_all(interlace.Group.local(ordinals))
     start("all", size, arguments.shared_gpu, 30)
-    checks += len(MECHANISMS) * 3 + 1
+    checks += len(MECHANISMS) * 3 + 2
     for mechanism in MECHANISMS:
         start("die", size, arguments.shared_gpu, 3, mechanism)
         start("absent", size, arguments.shared_gpu, 3, mechanism)

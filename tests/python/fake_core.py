@@ -80,6 +80,8 @@ class Fake:
         self.interrupt: str | None = None  # the mechanism that Ctrl-C hits
         self.crash: str | None = None
         self.usage: str | None = None
+        self.no_place_for_bulk = False  # for agents that copy in bulk
+        self.bulk_s = 0.0  # that these take longer
         self.sleep_s = 0.0
         self.gpus = 4
         self.most_managed = 1 << 30  # elements in unified memory
@@ -503,6 +505,8 @@ class Fake:
             raise DeviceError("GPU 1 has vanished")
         if self.usage is not None:
             raise UsageError(self.usage)
+        if variant == "bulk" and self.no_place_for_bulk:
+            raise UsageError(f"an agent of {agent_threads} threads leaves no place")
 
         values = np.tile(exact.astype(np.float32), (gpus, 1))
         if self.wrong is not None and self.wrong[:2] == (mechanism, gpus):
@@ -518,7 +522,10 @@ class Fake:
             "bulk-copy": (copy, 0.0),
             "split": (copy / split_ranges, LAUNCH_S * (split_ranges - 1) / 4),
             "inline": (0.3 * copy, 0.0),
-            "polling": (0.2 * copy, 1e-14 * agent_threads + 1e-13 * chunk_bytes),
+            "polling": (
+                0.2 * copy,
+                1e-14 * agent_threads + 1e-13 * chunk_bytes + (variant == "bulk") * self.bulk_s,
+            ),
             "device-launch": (0.25 * copy, 1e-14 * agent_threads + 1e-13 * chunk_bytes),
             "copy-engine": (0.4 * copy, 1e-13 * chunk_bytes),
             "multi-path": (0.5 * copy, 0.0),

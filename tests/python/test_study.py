@@ -174,6 +174,21 @@ def test_defaults_of_the_nodes(run: Run, cuda: FakeCuda, tmp_path: Path) -> None
     assert rows[2, "copy-engine"]["config"]["tried"] == [{"chunk_bytes": MIB}]
 
 
+def test_agents_that_have_no_place_are_left_out(
+    run: Run, cuda: FakeCuda, graph: Path, tmp_path: Path
+) -> None:
+    cuda.no_place_for_bulk = True
+    words = ["study", "pagerank", "--data", graph, "--gpus", 2, "--chunks", "1M"]
+    document = result(run, tmp_path, *words)
+    row = by_name(document)[2, "polling"]
+    assert {c["agent_threads"] for c in row["config"]["tried"]} == {4096, 16384}
+    (note,) = (note for note in document["notes"] if "left out" in note)
+    assert note == (
+        "polling on 2 GPUs: polling (1 MiB, 4096 threads, bulk) was left out: an agent of 4096 "
+        "threads leaves no place"
+    )
+
+
 @pytest.mark.usefixtures("core")
 def test_a_tolerance_ends_the_run(run: Run, graph: Path, tmp_path: Path) -> None:
     document = result(run, tmp_path, *study_of(graph, "--tolerance", "1e-4", "--gpus", 2))

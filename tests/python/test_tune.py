@@ -228,6 +228,48 @@ def test_launched_kernels_are_tuned_on_gpus(
             assert row["config"]["tried"] == tried
 
 
+def test_agents_that_copy_in_bulk_are_tuned_on_gpus(
+    run: Run, cuda: FakeCuda, graph: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "p.json"
+    assert run(*measured(graph, "--mechanisms", "polling", "--out", out)).code == 0
+    tried = profiles.load(out, "").search.candidates
+    found = [it.parameters for it in tried if it.mechanism == "polling"]
+    for name in ("agent_threads", "bulk_threads"):
+        assert {it[name] for it in found if name in it} == {32, 4096}
+    assert {call[7:] for call in cuda.calls if call[2] == "polling"} == {
+        (threads, how) for threads in (32, 4096) for how in ("", "bulk")
+    }
+    assert "polling (4 KiB, 32 threads, bulk)" in run("tune", "--explain", out).out
+    simulated = tmp_path / "s.json"
+    words = tune_of(graph, "--gpus", 2, "--mechanisms", "polling", "--out", simulated)
+    assert run(*words).code == 0
+    tried = profiles.load(simulated, "").search.candidates
+    assert not any("bulk_threads" in it.parameters for it in tried)
+
+
+def test_a_study_takes_an_agent_that_copies_in_bulk_from_a_profile(
+    run: Run, cuda: FakeCuda, graph: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "p.json"
+    cuda.bulk_s = -1e-6  # faster than by vectors
+    assert run(*measured(graph, "--mechanisms", "polling", "--out", out)).code == 0
+    best = profiles.load(out, "").best("polling")
+    assert best is not None
+    assert best.given() == {"chunk_bytes": 4 * KIB, "bulk_threads": 32}
+    cuda.calls.clear()
+    words = ("study", "pagerank", "--data", graph, "--gpus", 4, "--profile", out, "--json")
+    ran = run(*words, tmp_path / "s.json")
+    assert (ran.code, "polling (4K, 32, bulk)" in ran.out) == (0, True)
+    assert "\nbulk: the agent's threads copy in bulk, through shared memory.\n" in ran.out
+    assert {call[6:] for call in cuda.calls if call[2] == "polling"} == {(4 * KIB, 32, "bulk")}
+    # A profile's choice that has no place here is an error, not another choice.
+    cuda.no_place_for_bulk = True
+    ran = run(*words, tmp_path / "t.json")
+    assert (ran.code, ran.out) == (2, "")
+    assert "leaves no place" in ran.err
+
+
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [

@@ -239,7 +239,7 @@ void shared_region::release() noexcept {
 void shared_region::make_side(side& s, const region_spec& spec) {
   const current_device on(s.ordinal);
   const std::uint32_t n = group_->devices();
-  if (state_.options.mechanism == kernel::mechanism::polling) {
+  if (state_.options.mechanism == kernel::mechanism::polling && !s.chunks.empty()) {
     // The caller's kernel is not known; a warp is the least that it can be.
     check_agent(state_.options, {1, 32, 0}, s.ordinal);
   }

@@ -99,6 +99,16 @@ TEST(baseline, on_host_they_copy_at_the_exchange) {
   }
 }
 
+TEST(baseline, simulated_machines_refuse_agents_that_copy_in_bulk) {
+  sim::node node(test::meshed(3, machine::protocol_kind::nvlink2), 3, [] {});
+  kernel::region_options o = thirds(mechanism::polling);
+  EXPECT_EQ(refusal([&] { node.create_region<float>(o); }), "nothing");
+  o.agent_copy = kernel::agent_copy::bulk;
+  EXPECT_EQ(refusal([&] { node.create_region<float>(o); }),
+            "an agent that copies in bulk is measured on real GPUs and not simulated; say with "
+            "--chunks and --threads what agents to simulate");
+}
+
 TEST(baseline, simulated_machines_refuse_them) {
   for (const mechanism how : {mechanism::nccl, mechanism::unified_memory}) {
     sim::node node(test::meshed(3, machine::protocol_kind::nvlink2), 3, [] {});
