@@ -129,9 +129,9 @@ struct region_spec {
   std::string mechanism = "bulk-copy";
   std::uint64_t chunk_bytes = std::uint64_t{1} << 20U;  // the most; up to 1 GiB
   std::uint32_t agent_threads = 16384;  // of `polling`: a multiple of 32 from 32 to 65536
-  // How they copy: "vectors", by loads and stores, or "bulk", by cp.async.bulk through shared memory
-  // of 64 KiB for each 32 threads, which the kernel cannot have; fewer threads are as fast then, on
-  // H200 4096. Refused is what leaves not even a warp a place.
+  // How they copy: "vectors", by loads and stores, or "bulk", by cp.async.bulk through shared
+  // memory of 64 KiB for each 32 threads, which the kernel cannot have; fewer threads are as fast
+  // then, on H200 4096. Refused is what leaves not even a warp a place.
   std::string agent_copy = "vectors";
   // For each device, if its kernel calls `announce`; those of other processes are not looked at.
   // Empty: kernels publish each element of their part once. Of `polling` and `copy-engine`.

@@ -113,7 +113,8 @@ void node::adding(std::uint32_t /*id*/, const kernel::region_state& state) {
   if (!state.is_reduction && how == kernel::mechanism::polling &&
       state.options.agent_copy == kernel::agent_copy::bulk) {
     throw usage_error(
-        "an agent that copies in bulk is measured on real GPUs and not simulated; say with --chunks "
+        "an agent that copies in bulk is measured on real GPUs and not simulated; say with "
+        "--chunks "
         "and --threads what agents to simulate");
   }
   if (!state.is_reduction && !state.options.transfers && !kernel::tracks_chunks(how)) {

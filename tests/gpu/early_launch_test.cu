@@ -136,8 +136,8 @@ TEST_P(early_launch_test, kernels_see_all_of_those_before_them) {
   }
 }
 
-// What is not a kernel right behind a kernel of the node stands as it is. `filled` reads what a peer
-// wrote before the exchange that it may come early behind, in turn with a kernel in between.
+// What is not a kernel right behind a kernel of the node stands as it is. `filled` reads what a
+// peer wrote before the exchange that it may come early behind, in turn with a kernel in between.
 TEST(early_launch, is_not_behind_copies_nor_where_chunks_are_tracked) {
   INTERLACE_NEED_GPUS(2);
   using kernel::mechanism;
