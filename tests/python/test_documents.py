@@ -1,0 +1,167 @@
+"""What the documents say of files, commands, examples and figures is so."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from interlace import cli
+from study_helpers import Run
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCUMENTS = sorted(
+    file
+    for pattern in ("*.md", "docs/*.md", "data/*.md", "machines/*.md", "tests/**/*.md")
+    for file in ROOT.glob(pattern)
+)
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\(([^)\s]+)\)|(?:src|srcset)=\"([^\"]+)\"")
+RESULT = re.compile(r"\bbench/results/[\w.*-]*\w\.json|[\w-]+\.json(?=`\]\(bench)")
+CALLS = re.compile(r"(tensors = )?interlace\.\w+\(")  # lines that show how functions are called
+PROMPT = re.compile(r"^(?:\$ )?(?:\.venv/bin/)?(interlace .*)$")
+NAMED = [file.relative_to(ROOT).as_posix() for file in DOCUMENTS]
+
+
+def anchors(text: str) -> set[str]:
+    """The names by which GitHub links to headings."""
+    headings = re.findall(r"^#+ (.+)$", FENCE.sub("", text), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_links_lead_somewhere(name: str) -> None:
+    file = ROOT / name
+    for first, second in LINK.findall(FENCE.sub("", file.read_text(encoding="utf-8"))):
+        link = first or second
+        if link.startswith(("http://", "https://")):
+            continue
+        path, _, anchor = link.partition("#")
+        target = file.parent / path if path else file
+        assert target.exists(), f"{name} links to {link}"
+        if anchor:
+            assert anchor in anchors(target.read_text(encoding="utf-8")), f"{name}: {link}"
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_result_files_that_are_named_exist(name: str) -> None:
+    for found in RESULT.findall((ROOT / name).read_text(encoding="utf-8")):
+        pattern = found if found.startswith("bench/") else f"bench/results/{found}"
+        assert list(ROOT.glob(pattern)), f"{name} names {found}"
+
+
+def command_lines(text: str) -> list[str]:
+    """The command lines of `interlace` in a document: lines of blocks, and spans in the text."""
+    lines = []
+    for _, block in FENCE.findall(text):
+        for line in re.sub(r"\s*\\\n\s*", " ", block).splitlines():
+            if found := PROMPT.match(line):
+                lines.append(found[1])
+    spans = re.findall(r"(?<!`)`(interlace [^`]+)`", FENCE.sub("", text))
+    return lines + [" ".join(span.split()) for span in spans]
+
+
+@cache
+def parser(wanted: str, variant: str | None) -> Any:
+    """The parser of a command, as `interlace` itself would make it."""
+    return typer.main.get_command(cli._app(wanted, variant))
+
+
+def wrong_words(line: str) -> list[str]:
+    """The words of a command line that are not commands or options of `interlace`."""
+    words = shlex.split(line, comments=True)[1:]
+    if words[0].startswith("-"):
+        return [word for word in words if word not in ("--help", "--version")]
+    if words[0] not in cli.COMMANDS:
+        return words[:1]
+    variant = words[1] if tuple(words[:2]) in cli.VARIANTS else None
+    command = parser(words[0], variant).commands[words[0]]
+    rest = words[1:]
+    if (commands := getattr(command, "commands", None)) and rest:
+        if rest[0] not in commands:
+            return rest[:1]
+        command, rest = commands[rest[0]], rest[1:]
+    if "--" in rest:  # another program's
+        rest = rest[: rest.index("--")]
+    known = {option for param in command.params for option in param.opts} | {"--help", "-h"}
+    given = [word.partition("=")[0] for word in rest if re.match(r"--?[a-z]", word)]
+    return [word for word in given if word not in known]
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_commands_and_options_exist(name: str) -> None:
+    lines = command_lines((ROOT / name).read_text(encoding="utf-8"))
+    if name == "README.md":
+        assert len(lines) > 40
+    wrong = {line: words for line in lines if (words := wrong_words(line))}
+    assert not wrong
+
+
+def test_wrong_command_lines_are_seen() -> None:
+    assert wrong_words("interlace studdy pagerank") == ["studdy"]
+    assert wrong_words("interlace study pagerank --gpu 2 --json x") == ["--gpu"]
+    assert wrong_words("interlace bench copie") == ["copie"]
+    assert wrong_words("interlace tune copy --mechanisms inline") == ["--mechanisms"]
+    assert not wrong_words("interlace run --quiet -- python --wrong  # a word")
+    text = "`interlace plan\ngpu0`\n```\n$ interlace study \\\n  --html x\n```\n"
+    assert command_lines(text) == ["interlace study --html x", "interlace plan gpu0"]
+
+
+def test_code_in_the_readme_is_that_of_the_examples() -> None:
+    examples = [
+        file.read_text(encoding="utf-8")
+        for file in sorted((ROOT / "docs/example").iterdir())
+        if file.suffix in (".hpp", ".cpp", ".cu", ".py")
+    ]
+    blocks = [code for language, code in FENCE.findall(README) if language in ("cpp", "python")]
+    blocks = [code for code in blocks if not CALLS.match(code)]
+    assert len(blocks) == 3
+    for block in blocks:
+        assert any(block in example for example in examples), block
+
+
+def test_the_example_prints_what_the_readme_says(tmp_path: Path) -> None:
+    found = re.search(r"^\$ (g\+\+ .*?-o )build/smooth\n\$ build/smooth\n(.*?)^```$",
+                      README, re.MULTILINE | re.DOTALL)  # fmt: skip
+    assert found
+    folder = next((f for f in ("build/host", "build/cuda")
+                   if (ROOT / f / "libinterlace_core_objects.a").is_file()), None)  # fmt: skip
+    if folder is None:
+        pytest.skip("needs what ./quickstart leaves in build/host or build/cuda")
+    words = shlex.split(found[1].replace("\\\n", " ").replace("build/host", folder))
+    subprocess.run([*words, str(tmp_path / "smooth")], cwd=ROOT, check=True)
+    ran = subprocess.run([tmp_path / "smooth"], check=True, capture_output=True, text=True)
+    assert ran.stdout == found[2]
+
+
+def test_the_first_table_is_what_the_study_prints(run: Run) -> None:
+    data = ROOT / "data/debian12-dependencies.mtx.gz"
+    named = ("bulk-copy", "inline", "infinite-bandwidth")
+    ran = run("study", "pagerank", "--data", data, "--machine", "4x-volta-nvlink2",
+              "--gpus", "1,2,4", "--mechanisms", ",".join(named))  # fmt: skip
+    assert ran.code == 0, ran.err
+
+    def rows(text: str) -> list[list[str]]:
+        lines = [line.split() for line in text.splitlines()]
+        return [cells for cells in lines if cells[1:] and cells[0] in "124" and cells[1] in named]
+
+    published = README[README.index("$ ./quickstart") :]
+    assert rows(published[: published.index("\n```\n")]) == rows(ran.out)
+    assert len(rows(ran.out)) == 7
+
+
+@pytest.mark.parametrize("script", ["papers_table.py", "studies_table.py"])
+def test_readme_has_the_table_of_the_files(script: str) -> None:
+    words = [sys.executable, str(ROOT / "bench" / script)]
+    printed = subprocess.run(words, check=True, capture_output=True, text=True).stdout
+    lines = printed.split("\n\n")[0].strip()
+    assert len(lines.splitlines()) > 15
+    assert f"\n{lines}\n\n" in README
