@@ -45,7 +45,10 @@
 // Deadlines. Every wait on a device ends at the group's deadline at the latest. It is reported by
 // the next call of the group or the region as a device_error that names device or rank, region,
 // chunk, counter and target; the group can only be destroyed then. A kernel of the caller's that
-// never ends is reported too, but its device never gets behind it.
+// never ends is reported where something waits for it, another device's exchange or a chunk's
+// transfer, but its device never gets behind it. A stream that waits for a chunk under
+// `copy-engine` has no deadline of its own: `synchronize` watches it, unless the epoch is a
+// graph's.
 //
 // Errors: usage_error for what is asked wrongly, model_error for calls out of order, device_error
 // for what fails on a device or passes its deadline (base/errors.hpp).
@@ -100,7 +103,9 @@ class group {
   // of another rank ended. Does not wait.
   void check() const;
   // Waits until the stream has done all that is enqueued, or until there is something to throw.
-  void synchronize(std::uint32_t device, CUstream_st* stream) const;
+  // `regularly` is called by this thread about every 50 ms, and ends the wait by what it throws.
+  void synchronize(std::uint32_t device, CUstream_st* stream,
+                   const std::function<void()>& regularly = {}) const;
 
  private:
   friend class region;
@@ -180,6 +185,9 @@ class region {
   region(const group& g, const region_spec& spec);
   // The caller's memory, one for each local device; its contents stay.
   region(const group& g, const region_spec& spec, const std::vector<region_memory>& memory);
+  // In place of making one, by a rank that has found out by itself that it cannot: throws
+  // usage_error on all of them.
+  [[noreturn]] static void refuse(const group& g, const std::string& why);
   // Waits for what runs on the devices. By all ranks, in the same order of regions; a rank that
   // does not come is waited for until the deadline.
   ~region();
@@ -213,10 +221,12 @@ class region {
   // `copy-engine` the addition also acquires, and whoever brings the counter to (*launches + 1) *
   // targets[c] stores 1 to flags[c] with release at system scope.
   const kernel::chunk_table& table(std::uint32_t device) const;
+  // Where kernels that do not use `store` and `publish` note for the debug mode what they do; null
+  // pointers without it.
+  region_audit audit(std::uint32_t device) const;
 
  private:
   replicated<std::byte> view(std::uint32_t device) const;
-  region_audit audit(std::uint32_t device) const;
   void check_type(std::size_t bytes) const;
   std::unique_ptr<cuda::shared_region> state_;
 };

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from interlace.copying import all_gather, all_reduce, all_to_all, copy
+    from interlace.errors import DeviceError, ModelError, UserError
     from interlace.loading import load, save
     from interlace.regions import DeviceArray, Group, Region
     from interlace.tuning import Candidate, Impossible, tune, tune_space
@@ -13,9 +14,12 @@ if TYPE_CHECKING:
 __all__ = [
     "Candidate",
     "DeviceArray",
+    "DeviceError",
     "Group",
     "Impossible",
+    "ModelError",
     "Region",
+    "UserError",
     "all_gather",
     "all_reduce",
     "all_to_all",
@@ -28,6 +32,7 @@ __all__ = [
 _COPYING = ("all_gather", "all_reduce", "all_to_all", "copy")
 _REGIONS = ("DeviceArray", "Group", "Region")
 _LOADING = ("load", "save")
+_ERRORS = ("DeviceError", "ModelError", "UserError")
 
 
 def __getattr__(name: str) -> Any:
@@ -40,6 +45,10 @@ def __getattr__(name: str) -> Any:
         from interlace import copying
 
         return getattr(copying, name)
+    if name in _ERRORS:
+        from interlace import errors
+
+        return getattr(errors, name)
     if name in _LOADING:
         from interlace import loading
 

@@ -180,7 +180,7 @@ def simulate(
     described = to_core(machine, core)
 
     def one(index: int, row: Definition) -> tuple[int, float]:
-        with core_errors(core, row.key):
+        with core_errors(row.key):
             return index, row.simulate(core, described, machine)
 
     work = [partial(one, index, row) for index, row in enumerate(rows)]

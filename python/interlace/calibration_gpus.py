@@ -51,13 +51,13 @@ class Gpus:
 
     def copies_rate(self, copies: Copies, senders: int) -> float:
         """GB/s of each of so many senders, of copies that are under way together."""
-        with turn(), core_errors(self.cuda):
+        with turn(), core_errors():
             time_s = self.cuda.measure_streams(list(copies), by_host=False, repeats=REPEATS)
         return 1e-9 * sum(size for _, _, size, _ in copies) / senders / _median(time_s)
 
     def copy_us(self, size: int) -> float:
         """Microseconds of a copy to a peer, from the host's call until it knows of the end."""
-        with turn(), core_errors(self.cuda):
+        with turn(), core_errors():
             time_s = self.cuda.measure_streams(
                 [(0, 1, size, 0)], by_host=True, repeats=CALL_REPEATS
             )
@@ -65,7 +65,7 @@ class Gpus:
 
     def message_rate(self, pairs: Pairs, size: int) -> float:
         """GB/s of messages by the copy engine, over the paths that it takes by default."""
-        with turn(), core_errors(self.cuda):
+        with turn(), core_errors():
             ((_, time_s, _, wrong),) = self.cuda.measure_copies(
                 pairs, size, ["auto"], MESSAGE_WARMUP, MESSAGE_REPEATS
             )
@@ -75,7 +75,7 @@ class Gpus:
 
     def copy_kernel_rate(self, size: int, blocks: int) -> float:
         """GB/s of a kernel of so many blocks that copies to a peer."""
-        with turn(), core_errors(self.cuda):
+        with turn(), core_errors():
             time_s, payload = self.cuda.measure_copy_kernel(size, blocks, KERNEL_EPOCHS, REPEATS)
         return 1e-9 * int(payload) / _median(time_s)
 
@@ -83,7 +83,7 @@ class Gpus:
         self, gpus: int, senders: int, element: int, elements: int, together: int
     ) -> float:
         """GB/s of stores that each sender makes to all others."""
-        with turn(), core_errors(self.cuda):
+        with turn(), core_errors():
             time_s, payload = self.cuda.measure_stores(
                 gpus, senders, element, elements, together, KERNEL_EPOCHS, REPEATS
             )
@@ -91,7 +91,7 @@ class Gpus:
 
     def raw_bytes(self, element: int, elements: int, together: int) -> float:
         """Bytes on the wire for each byte of stores to a peer."""
-        with turn(), core_errors(self.cuda):
+        with turn(), core_errors():
             found = self.cuda.measure_store_wire(
                 element, elements, together, KERNEL_EPOCHS, REPEATS
             )
@@ -101,7 +101,7 @@ class Gpus:
 
     def load_rate(self, element: int, elements: int) -> float:
         """GB/s of scattered loads from a peer."""
-        with turn(), core_errors(self.cuda):
+        with turn(), core_errors():
             time_s, payload = self.cuda.measure_loads(element, elements, KERNEL_EPOCHS, REPEATS)
         return 1e-9 * int(payload) / _median(time_s)
 

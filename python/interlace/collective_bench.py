@@ -154,7 +154,7 @@ def collective_command(
         for name in wanted:
             can = [method for method in by if method != PLAIN or name != REDUCE]
             for size in sizes:
-                with turn(), core_errors(node.cuda, f"{name} of {size_text(size)}"):
+                with turn(), core_errors(f"{name} of {size_text(size)}"):
                     found = node.cuda.measure_collective(name, count, size, can, before, times)
                 rows += rows_of(name, size, messages_of(name, count), found)
                 tick()

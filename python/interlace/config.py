@@ -93,14 +93,14 @@ def variables(core: Any) -> dict[str, Variable]:
     """All of them, by name; `core` knows those of copies."""
 
     def of_copies(name: str, value: str) -> None:
-        with core_errors(core):
+        with core_errors():
             core.check_copy_settings({name: value})
         if name == "INTERLACE_COPY_PROFILE" and "/" in value:
             try:
                 text = Path(value).read_text("utf-8")
             except (OSError, ValueError) as error:
                 raise UserError(f"{name}={value!r} cannot be read: {error}") from None
-            with core_errors(core):
+            with core_errors():
                 core.copy_choice(text, value, "gpu-to-gpu", 1)
 
     def of_run(name: str, value: str) -> None:

@@ -356,7 +356,7 @@ def copy_command(
             pairs = messages(name, node.gpus) * outstanding
             can = [method for method in by if method != NCCL or not has_host(name)]
             for size in sizes:
-                with turn(), core_errors(node.cuda, f"{name} of {size_text(size)}"):
+                with turn(), core_errors(f"{name} of {size_text(size)}"):
                     found = node.cuda.measure_copies(pairs, size, can, before, times)
                 rows += rows_of(name, size, len(pairs), found)
                 tick()

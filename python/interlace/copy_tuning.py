@@ -136,7 +136,7 @@ def method_of(candidate: Candidate, gpus: int) -> str:
 def _measured_by(node: CudaNode, direction: str, size: int, warmup: int, steps: Steps) -> Any:
     def measure(round_: Round) -> list[Sequence[float] | str]:
         methods = [method_of(one, node.gpus) for one in round_.candidates]
-        with turn(), core_errors(node.cuda, f"{direction} of {size_text(size)}"):
+        with turn(), core_errors(f"{direction} of {size_text(size)}"):
             found = node.cuda.measure_copies(
                 [PAIRS[direction]], size, methods, warmup, round_.repeats
             )

@@ -14,7 +14,6 @@ here: this is libinterlace.so, which programs in C use as well (interlace/copy.h
 from __future__ import annotations
 
 import ctypes
-import importlib
 import sys
 import threading
 import warnings
@@ -24,7 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from interlace.errors import UserError
+from interlace.errors import DeviceError, UserError
 from interlace.installation import installed
 from interlace.regions import stream_number
 
@@ -113,8 +112,7 @@ def _check(library: Any, result: int) -> None:
         raise UserError(text)
     if result == OUT_OF_MEMORY:
         raise MemoryError(text)
-    error: type[Exception] = importlib.import_module("interlace._core").DeviceError
-    raise error(text)
+    raise DeviceError(text)
 
 
 class _Array(NamedTuple):
@@ -346,7 +344,7 @@ def copy(dst: Any, src: Any, stream: Any = None) -> None:
     GPU, what its framework says of other streams counts (Tensor.record_stream).
 
     Raises UserError for arrays that do not fit, for a stream that is none, and where there is no
-    GPU; DeviceError (of interlace._core) where the driver fails.
+    GPU; DeviceError where the driver fails.
     """
     to, source = _array_of(dst, "destination"), _array_of(src, "source")
     if not to.writable:
@@ -513,7 +511,7 @@ def all_gather(outputs: Any, inputs: Any, stream: Any = None) -> None:
     (Tensor.record_stream), as for `copy`.
 
     Raises UserError for arrays that do not fit or overlap, for a stream that is none, and where
-    there is no GPU; DeviceError (of interlace._core) where the driver fails.
+    there is no GPU; DeviceError where the driver fails.
     """
     to, sent = _participants(outputs, inputs, "all_gather")
     for k, output in enumerate(to):

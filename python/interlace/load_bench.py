@@ -385,10 +385,9 @@ def load_command(
         if reference is not None:
             methods[THEIRS] = reference
             safetensors = str(importlib.import_module("safetensors").__version__)
-        core = importlib.import_module("interlace._core")
         with (
             progress(f"load to {target}", len(methods) * (count + 1)) as tick,
-            core_errors(core, "load"),
+            core_errors("load"),
         ):
             rows = measure(methods, expected, count, (framework, target), tick)
     results = Results(

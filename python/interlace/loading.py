@@ -72,8 +72,8 @@ def load(
     first call makes contexts on the other GPUs, to use their links; INTERLACE_COPY_RELAYS=none in
     the environment keeps off them.
 
-    Raises UserError for a file that is not right, naming file and tensor; DeviceError (of
-    interlace._core) where a disk or a GPU fails.
+    Raises UserError for a file that is not right, naming file and tensor; DeviceError where
+    a disk or a GPU fails.
     """
     with ExitStack() as opened:
         files = [_open(path, opened) for path in _files(paths)]
@@ -283,17 +283,14 @@ def _move(
             how.progress(done, total)
 
     report = None if how.progress is None else told
-    try:
-        if gpus:
-            from interlace.regions import _cuda
+    if gpus:
+        from interlace.regions import _cuda
 
-            move = getattr(_cuda(), f"{way}_segments")
-            found = move(files, segments, how.threads, how.checksums, report, *how.ring)
-        else:
-            move = getattr(_core, f"{way}_segments")
-            found = move(files, segments, how.threads, how.checksums, report)
-    except _core.UsageError as error:
-        raise UserError(str(error)) from None
+        move = getattr(_cuda(), f"{way}_segments")
+        found = move(files, segments, how.threads, how.checksums, report, *how.ring)
+    else:
+        move = getattr(_core, f"{way}_segments")
+        found = move(files, segments, how.threads, how.checksums, report)
     return list(found)
 
 
@@ -342,7 +339,7 @@ def save(
     `threads`, `progress` and `ring` are those of `load`.
 
     Raises UserError for a tensor that a file cannot have, and where the file cannot be written;
-    DeviceError (of interlace._core) where a disk or a GPU fails.
+    DeviceError where a disk or a GPU fails.
     """
     texts = _metadata(metadata)
     sources: dict[str, tensor_memory.Bytes] = {}

@@ -168,14 +168,14 @@ class CudaNode(Node):
     def exchange_rate(self, gpus: int) -> float:
         """Bytes a second that each of so many GPUs sends while all send to all, measured once."""
         if gpus not in self.rates:
-            with turn(), core_errors(self.cuda, f"the exchange rate of {gpus} GPUs"):
+            with turn(), core_errors(f"the exchange rate of {gpus} GPUs"):
                 self.rates[gpus] = self.cuda.measure_exchange_rate(gpus, RATE_BYTES, RATE_REPEATS)
         return max(self.rates[gpus].values())
 
     def gpu_rates(self) -> Rates:
         """What the first GPU's memory and multiprocessors do in a second, measured once."""
         if self.of_gpu is None:
-            with turn(), core_errors(self.cuda, "the rates of a GPU"):
+            with turn(), core_errors("the rates of a GPU"):
                 self.of_gpu = Rates(**self.cuda.measure_device_rates(RATE_REPEATS))
         return self.of_gpu
 
@@ -271,7 +271,7 @@ def real_node(
             raise UserError(f"this Interlace was built without CUDA; {hint}") from None
         raise UserError(f"CUDA cannot be used here ({error}); {hint}") from None
     try:
-        with core_errors(cuda):
+        with core_errors():
             info = dict(cuda.device_info())
     except (RunFailure, UserError) as error:
         raise UserError(f"the GPUs cannot be used ({error}); {hint}") from None

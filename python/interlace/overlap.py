@@ -180,7 +180,7 @@ class Overlap:
     ) -> Epochs:
         ranges, chunk_bytes, agent_threads, variant = config.arguments()
         where = f"{label(mechanism, config)} to {peers_text(peers)}"
-        with turn(), core_errors(self.cuda, where):
+        with turn(), core_errors(where):
             result = self.cuda.measure_overlap(
                 peers=peers,
                 bytes=self.size if size is None else size,

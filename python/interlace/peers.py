@@ -26,7 +26,7 @@ def package_files(package: str, name: str) -> list[str]:
 
 def nccl_version(cuda: Any) -> str:
     """Load NCCL into this process; its version. Raises UserError where there is none."""
-    with core_errors(cuda):
+    with core_errors():
         return str(cuda.nccl_version(package_files("nvidia.nccl", "libnccl.so.2")))
 
 

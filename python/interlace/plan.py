@@ -152,7 +152,7 @@ def make(
     if staging_bytes is not None:
         asked["staging_bytes"] = staging_bytes
     described = to_core(machine, core)
-    with core_errors(core):
+    with core_errors():
         plan = core.make_plan(
             described,
             [(_endpoint(core, m.start), _endpoint(core, m.end), m.bytes) for m in messages],
@@ -169,7 +169,7 @@ def simulate(planned: Planned) -> Planned:
     """The same with the times that the plan takes on its machine when it is simulated."""
     core = load_core()
     described = to_core(planned.machine, core)
-    with core_errors(core):
+    with core_errors():
         times = {
             executor: float(
                 core.simulate_transfers(

@@ -230,7 +230,7 @@ def main(words: Sequence[str]) -> int:
         return 1
     try:
         cuda = importlib.import_module("interlace._cuda")
-        with core_errors(cuda):
+        with core_errors():
             work(folder, rank, cuda)
     except UserError as error:
         print(error, file=sys.stderr)

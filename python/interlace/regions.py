@@ -19,7 +19,9 @@ CuPy as long as they were not given another: pass torch.cuda.current_stream(devi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+import operator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -216,7 +218,8 @@ class Group:
         self._group.check()
 
     def synchronize(self, device: int, stream: object = None) -> None:
-        """Waits for all in the stream, or until there is something to raise."""
+        """Waits for all in the stream, or until there is something to raise: DeviceError as of
+        `check`, KeyboardInterrupt after Ctrl-C."""
         self._group.synchronize(device, stream_number(stream))
 
 
@@ -249,6 +252,69 @@ class _Memory:
             raise UserError(f"the {which} is not contiguous; use tensor.contiguous()")
 
 
+def _count(value: object, what: str, least: int = 0, most: int = (1 << 63) - 1) -> int:
+    """A whole number as the extension takes them; UserError says what it is of."""
+    number = least - 1
+    if not isinstance(value, bool):
+        with contextlib.suppress(TypeError):
+            number = operator.index(value)  # type: ignore[arg-type]
+    if not least <= number <= most:
+        bounds = f"from {least} to {most}" if most < 1 << 32 else f"of at least {least}"
+        raise UserError(f"{what} is {value!r}; give a whole number {bounds}")
+    return number
+
+
+def _lengths(shape: object) -> tuple[int, ...]:
+    """The shape of a region."""
+    lengths = tuple(shape) if isinstance(shape, Iterable) else (shape,)
+    return tuple(_count(n, "a length of a region's shape") for n in lengths)
+
+
+def _ranges(
+    of_owner: Sequence[tuple[int, int, Sequence[int]]], owner: int, devices: int
+) -> list[tuple[int, int, int]]:
+    """Begin, end and receivers, a bit each, of the ranges of a device's part."""
+    where = f"of subscribers[{owner}]"
+    return [
+        (
+            _count(begin, f"the begin of a range {where}"),
+            _count(end, f"the end of a range {where}"),
+            sum(1 << _count(d, f"a device {where}", 0, devices - 1) for d in set(receivers)),
+        )
+        for begin, end, receivers in of_owner
+    ]
+
+
+@contextlib.contextmanager
+def _told_to_all(group: Group) -> Iterator[None]:
+    """What this rank finds out before it asks for a region is an error on all."""
+    try:
+        yield
+    except Exception as error:
+        with contextlib.suppress(UserError):
+            _cuda().Region.refuse(group._group, str(error))
+        raise
+
+
+def _replicas(
+    fronts: Sequence[Any], backs: Sequence[Any], devices: int
+) -> tuple[list[tuple[int, int]], tuple[int, ...], str]:
+    """Addresses of fronts and backs, a pair a device; their shape and dtype."""
+    if len(fronts) != devices or len(backs) != devices:
+        raise UserError(
+            f"{len(fronts)} fronts and {len(backs)} backs for {devices} devices of this process"
+        )
+    memory = []
+    alike: set[tuple[tuple[int, ...], str]] = set()
+    for own_front, own_back in zip(fronts, backs, strict=True):
+        pair = (_Memory(own_front, "front"), _Memory(own_back, "back"))
+        alike |= {(m.shape, m.dtype) for m in pair}
+        memory.append((pair[0].pointer, pair[1].pointer))
+    if len(alike) != 1:
+        raise UserError(f"fronts and backs differ in shape or dtype: {sorted(alike)}")
+    return memory, *alike.pop()
+
+
 class Region:
     """An array that the devices of a group hold at the same indices, twice: front and back.
 
@@ -259,7 +325,9 @@ class Region:
     `subscribers` count elements of the flattened array: device d writes [boundaries[d],
     boundaries[d + 1]), equal parts where there are none, and subscribers[d] has (begin, end,
     devices) for ranges that only some devices receive. Made by all ranks of a group, with equal
-    arguments. Memory of its own starts as 0xff in every byte.
+    arguments. Memory of its own starts as 0xff in every byte. `checks` is the debug mode, of
+    kernels that note what they do (`stored_by`). Raises UserError for what is asked wrongly, on all
+    ranks, ModelError for calls out of order and DeviceError for what fails on a device.
     """
 
     def __init__(
@@ -280,27 +348,24 @@ class Region:
     ) -> None:
         self.group = group
         self._tensors: object = None  # that the region lies in
-        self.shape = (shape,) if isinstance(shape, int) else tuple(int(n) for n in shape)
-        self.dtype = dtype_name(dtype)
-        bits = _kind_and_bits(self.dtype)[1]
-        masks = [
-            [(begin, end, sum(1 << d for d in set(devices))) for begin, end, devices in owner]
-            for owner in subscribers
-        ]
-        self._region = _cuda().Region(
-            group._group,
-            name,
-            prod(self.shape),
-            bits // 8,
-            list(boundaries),
-            masks,
-            mechanism,
-            chunk_bytes,
-            agent_threads,
-            agent_copy,
-            checks,
-            list(_memory),
-        )
+        self._checks = checks
+        with _told_to_all(group):
+            self.shape = _lengths(shape)
+            self.dtype = dtype_name(dtype)
+            asked = (
+                name,
+                prod(self.shape),
+                _kind_and_bits(self.dtype)[1] // 8,
+                [_count(b, f"boundaries[{k}]") for k, b in enumerate(boundaries)],
+                [_ranges(owner, n, group.devices) for n, owner in enumerate(subscribers)],
+                mechanism,
+                _count(chunk_bytes, "chunk_bytes", 1),
+                _count(agent_threads, "agent_threads", 32, 65536),
+                agent_copy,
+                checks,
+                list(_memory),
+            )
+        self._region = _cuda().Region(group._group, *asked)
 
     @classmethod
     def over(cls, group: Group, front: Any, back: Any, **options: Any) -> Region:
@@ -308,22 +373,10 @@ class Region:
 
         Of several local devices, sequences of one for each. The tensors are kept alive.
         """
-        count = len(group.local_devices)
         fronts = list(front) if isinstance(front, (list, tuple)) else [front]
         backs = list(back) if isinstance(back, (list, tuple)) else [back]
-        if len(fronts) != count or len(backs) != count:
-            raise UserError(
-                f"{len(fronts)} fronts and {len(backs)} backs for {count} devices of this process"
-            )
-        memory = []
-        alike: set[tuple[tuple[int, ...], str]] = set()
-        for own_front, own_back in zip(fronts, backs, strict=True):
-            pair = (_Memory(own_front, "front"), _Memory(own_back, "back"))
-            alike |= {(m.shape, m.dtype) for m in pair}
-            memory.append((pair[0].pointer, pair[1].pointer))
-        if len(alike) != 1:
-            raise UserError(f"fronts and backs differ in shape or dtype: {sorted(alike)}")
-        shape, dtype = alike.pop()
+        with _told_to_all(group):
+            memory, shape, dtype = _replicas(fronts, backs, len(group.local_devices))
         made = cls(group, shape, dtype, _memory=memory, **options)
         made._tensors = (fronts, backs)
         return made
@@ -392,6 +445,28 @@ class Region:
     def launches(self, device: int) -> DeviceArray:
         """The epochs that are over: one 64-bit word."""
         return self._array(device, self._region.table(device)["launches"], (1,), "int64")
+
+    def _notes(self, device: int, which: int) -> DeviceArray:
+        if not self._checks:
+            raise UserError(
+                "elements are noted in the debug mode only; make the region with checks=True"
+            )
+        begin, end = self.part(device)
+        return self._array(device, self._region.notes(device)[which], (end - begin,), "int32")
+
+    def stored_by(self, device: int) -> DeviceArray:
+        """For the debug mode, a word for each element of the part: a kernel that stores element
+        begin + i writes its block's number plus 1 to word i.
+
+        With `checks` the exchange reports an element of a chunk that is noted here and not in
+        `published_by`, or there and not here, with its block, and forgets all notes. Kernels that
+        note nothing are checked by their counters only.
+        """
+        return self._notes(device, 0)
+
+    def published_by(self, device: int) -> DeviceArray:
+        """As `stored_by`, for the block that adds the element to its chunk's counter."""
+        return self._notes(device, 1)
 
     def close(self) -> None:
         """Waits for the devices and gives the memory back. By all ranks, in the same order."""

@@ -148,7 +148,7 @@ def measure(
         progress(f"copies beside kernels on {node.machine_name}", len(sizes)) as tick,
     ):
         for size in sizes:
-            with turn(), core_errors(node.cuda, f"messages of {size_text(size)}"):
+            with turn(), core_errors(f"messages of {size_text(size)}"):
                 found = node.cuda.measure_relay_cost(
                     size, RECEIVER, method, kernels, WINDOW_S, warmup, repeats
                 )

@@ -138,7 +138,7 @@ def _store(repeats: int) -> Stores:
     best: Stores | None = None
     for _ in range(repeats):
         begin = time.thread_time()
-        with core_errors(core):
+        with core_errors():
             *_, packets = core.simulate_stores(
                 machine, CASE.gpus, CASE.gpus, STORED_BYTES, STORED, 1
             )

@@ -138,7 +138,7 @@ def discover(command: str = "interlace topo") -> Topology:
     known = {name: load_machine(name) for name in shipped_machines()}
     try:
         found = core.discover_machine([to_core(machine, core) for machine in known.values()])
-    except core.UsageError as error:
+    except UserError as error:
         names = shipped_machines()
         example = "4x-volta-nvlink2" if "4x-volta-nvlink2" in names else (names or ["FILE"])[0]
         raise UserError(

@@ -287,7 +287,7 @@ def info(
         if _ours(core, path):
             said.refuse(path)
             size = path.stat().st_size
-            with progress(f"reading {path.name}", size >> 20, "MiB") as tick, core_errors(core):
+            with progress(f"reading {path.name}", size >> 20, "MiB") as tick, core_errors():
                 seen = 0
 
                 def advance(done: int) -> None:
@@ -400,7 +400,7 @@ def replay(
     if not _ours(core, path):
         raise UserError(f"{path} is no trace of Interlace; make one of it with trace convert")
     description = load_machine(machine)
-    with failure_ends(), core_errors(core):
+    with failure_ends(), core_errors():
         found = core.replay_trace(str(path), to_core(description, core), mechanism)
     it = {
         **found,

@@ -121,14 +121,14 @@ class Conversion:
         self.file = file
         self.kind = kind
         self.places = places
-        with core_errors(core):
+        with core_errors():
             self.made = core.convert_trace(
                 kind, str(file), places.gpus, places.ranges, places.contexts, component, out
             )
 
     def run(self, tick: Callable[[], None]) -> dict[str, Any]:
         """Convert everything; what the trace has. `tick` is called for each piece."""
-        with core_errors(self.core):
+        with core_errors():
             if self.kind != ACCEL_SIM:
                 self._feed(self.file, tick)
             elif beginning(self.file).lstrip().startswith(b"-"):

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from interlace.errors import UserError
 from interlace.mechanisms import BASELINE
 from interlace.nodes import load_core
 
@@ -113,17 +112,13 @@ def tune_space(
     to 32, 4 KiB to 16 MiB and 32 to 16384. And bulk_threads, by default none: threads of agents of
     `polling` that copy in bulk. Raises UserError for what cannot be tried.
     """
-    core = load_core()
-    try:
-        return core.tune_space(
-            part_bytes=part_bytes,
-            peers=peers,
-            element_bytes=element_bytes,
-            mechanisms=list(mechanisms),
-            **tried,
-        )
-    except core.UsageError as error:
-        raise UserError(str(error)) from None
+    return load_core().tune_space(
+        part_bytes=part_bytes,
+        peers=peers,
+        element_bytes=element_bytes,
+        mechanisms=list(mechanisms),
+        **tried,
+    )
 
 
 def _space(given: Any) -> Any:
@@ -180,7 +175,6 @@ def tune_in_rounds(
     repeatable: bool,
 ) -> Search:
     """As `tune`; `measure` gives each candidate of a round its seconds, or why it is impossible."""
-    core = load_core()
 
     def call(given: Any) -> Sequence[Sequence[float] | str]:
         return measure(
@@ -194,11 +188,8 @@ def tune_in_rounds(
             )
         )
 
-    try:
-        made = _space(space)
-        found = core.tune_in_rounds(made, call, repeats, most_rounds, repeatable)
-    except core.UsageError as error:
-        raise UserError(str(error)) from None
+    made = _space(space)
+    found = load_core().tune_in_rounds(made, call, repeats, most_rounds, repeatable)
     return Search(
         pick=found.pick,
         best_control=found.best_control,

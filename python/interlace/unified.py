@@ -316,7 +316,7 @@ def simulate(
     Raises RunFailure where a value differs from the reference by more than rounding explains.
     """
     run = f"{it.name} on {gpus} GPUs"
-    with core_errors(core, run):
+    with core_errors(run):
         found: dict[str, Any] = getattr(core, it.function)(
             "sim", machine, gpus, pages, blocks, mechanism, *it.arguments
         )
@@ -332,7 +332,7 @@ def measure(
     Raises RunFailure as `simulate` does.
     """
     run = f"{it.name} on {gpus} GPUs"
-    with core_errors(cuda, run):
+    with core_errors(run):
         found: dict[str, Any] = getattr(cuda, it.function)(
             gpus, pages, blocks, warmup, repeats, *it.arguments
         )

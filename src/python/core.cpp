@@ -141,7 +141,7 @@ double simulate_copies(
 
 NB_MODULE(_core, module) {
   module.doc() = "Machines, and workloads on the host and the simulated node.";
-  interlace::python::bind_errors(module);
+  interlace::python::translate_errors();
   interlace::python::bind_machine(module);
   interlace::python::bind_tune(module);
   interlace::python::bind_plan(module);

@@ -138,7 +138,7 @@ void bind_regions(nb::module_& module) {
           "synchronize",
           [](const group& g, std::uint32_t device, std::uintptr_t stream) {
             const nb::gil_scoped_release release;
-            g.synchronize(device, stream_at(stream));
+            g.synchronize(device, stream_at(stream), check_signals);
           },
           nb::arg("device"), nb::arg("stream"));
 
@@ -147,6 +147,13 @@ void bind_regions(nb::module_& module) {
            nb::arg("element_bytes"), nb::arg("boundaries"), nb::arg("subscribers"),
            nb::arg("mechanism"), nb::arg("chunk_bytes"), nb::arg("agent_threads"),
            nb::arg("agent_copy"), nb::arg("checks"), nb::arg("memory"))
+      .def_static(
+          "refuse",
+          [](const group& g, const std::string& why) {
+            const nb::gil_scoped_release release;
+            region::refuse(g, why);
+          },
+          nb::arg("group"), nb::arg("why"))
       .def("close", &open_region::close)
       .def(
           "part",
@@ -167,6 +174,13 @@ void bind_regions(nb::module_& module) {
             std::vector<std::uintptr_t> backs;
             for (const void* back : r.get().backs(device)) backs.push_back(number_of(back));
             return backs;
+          },
+          nb::arg("device"))
+      .def(
+          "notes",
+          [](open_region& r, std::uint32_t device) {
+            const region_audit audit = r.get().audit(device);
+            return std::pair(number_of(audit.stored), number_of(audit.published));
           },
           nb::arg("device"))
       .def(

@@ -206,13 +206,21 @@ nb::dict make_result(run::result result) {
   return d;
 }
 
-void bind_errors(nb::module_& module) {
-  // the constructor registers the exception
-  // NOLINTBEGIN(bugprone-throw-keyword-missing,bugprone-unused-raii)
-  nb::exception<usage_error>(module, "UsageError");
-  nb::exception<model_error>(module, "ModelError", PyExc_RuntimeError);
-  nb::exception<device_error>(module, "DeviceError", PyExc_RuntimeError);
-  // NOLINTEND(bugprone-throw-keyword-missing,bugprone-unused-raii)
+void translate_errors() {
+  nb::register_exception_translator([](const std::exception_ptr& thrown, void*) {
+    const auto raise = [](const char* name, const std::exception& e) {
+      PyErr_SetString(nb::module_::import_("interlace.errors").attr(name).ptr(), e.what());
+    };
+    try {
+      std::rethrow_exception(thrown);
+    } catch (const usage_error& e) {
+      raise("UserError", e);
+    } catch (const model_error& e) {
+      raise("ModelError", e);
+    } catch (const device_error& e) {
+      raise("DeviceError", e);
+    }
+  });
 }
 
 void check_signals() {

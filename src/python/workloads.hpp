@@ -110,8 +110,8 @@ run::request make_request(const std::string& mechanism, const array_in<std::uint
 // stores, work, sent_bytes, epoch_s.
 nanobind::dict make_result(run::result result);
 
-// Makes usage_error, model_error and device_error Python exceptions of the module.
-void bind_errors(nanobind::module_& module);
+// usage_error, model_error and device_error reach Python as the classes of interlace.errors.
+void translate_errors();
 
 // Raises what a signal handler of Python's raises, Ctrl-C's KeyboardInterrupt above all.
 void check_signals();

@@ -32,7 +32,7 @@ __device__ void wait_ns(std::uint64_t nanoseconds) {
   } while (now - begin < nanoseconds);
 }
 
-enum class fault { none, skips, repeats, stalls, unwritten, outside };
+enum class fault { none, skips, repeats, stalls, all_stall, unwritten, outside };
 
 // Each block writes and publishes tile after tile of its device's part. The epoch is read from
 // memory, so that a graph that is launched again writes something else; `repetition` picks it.
@@ -43,7 +43,7 @@ __global__ void publish_tiles(region_writer<std::uint32_t> w, std::uint64_t begi
   for (std::uint64_t at = begin + blockIdx.x * tile; at < end; at += gridDim.x * tile) {
     const std::uint64_t last = at + tile < end ? at + tile : end;
     const bool chosen = at == begin + tile;
-    if (wrong == fault::stalls) wait_ns(300'000'000);
+    if (wrong == fault::stalls || wrong == fault::all_stall) wait_ns(300'000'000);
     if (random_at(epoch, at) % 8 == 0) wait_ns(random_at(epoch, at + 1) % 20'000);
     for (std::uint64_t i = at + threadIdx.x; i < last; i += blockDim.x) {
       if (chosen && wrong == fault::unwritten && i == at + 5) continue;
@@ -55,6 +55,8 @@ __global__ void publish_tiles(region_writer<std::uint32_t> w, std::uint64_t begi
     if (chosen && wrong == fault::repeats) publish(w, at, last);
   }
 }
+
+__global__ void wait_long(std::uint64_t nanoseconds) { wait_ns(nanoseconds); }
 
 // One element a thread, announced at the block's end.
 __global__ void announce_at_the_end(region_writer<std::uint32_t> w, std::uint64_t begin,
@@ -109,6 +111,7 @@ struct program {
       INTERLACE_CUDA_CHECK(cudaFuncGetAttributes(&loaded, publish_tiles));
       INTERLACE_CUDA_CHECK(cudaFuncGetAttributes(&loaded, announce_at_the_end));
       INTERLACE_CUDA_CHECK(cudaFuncGetAttributes(&loaded, sum_front));
+      INTERLACE_CUDA_CHECK(cudaFuncGetAttributes(&loaded, wait_long));
       const std::uint64_t bytes = spec.elements * sizeof(std::uint32_t);
       if (brings_memory) {
         brought.push_back(
@@ -141,9 +144,9 @@ struct program {
       announce_at_the_end<<<grid, lanes, 0, streams[d]>>>(
           data->writer<std::uint32_t>(d), part.begin, part.end, first_epoch[d], offset);
     } else {
-      publish_tiles<<<blocks, lanes, 0, streams[d]>>>(data->writer<std::uint32_t>(d), part.begin,
-                                                      part.end, first_epoch[d], offset,
-                                                      d == 0 ? wrong : fault::none);
+      publish_tiles<<<blocks, lanes, 0, streams[d]>>>(
+          data->writer<std::uint32_t>(d), part.begin, part.end, first_epoch[d], offset,
+          d == 0 || wrong == fault::all_stall ? wrong : fault::none);
     }
     INTERLACE_CUDA_CHECK(cudaGetLastError());
     data->exchange(d, streams[d]);
@@ -372,6 +375,39 @@ TEST(region_deadline, a_kernel_slower_than_the_deadline_is_reported) {
   program p(2, program::make_spec("polling", 20'000, 2048), 0.2);
   const std::string message = p.failure_of(fault::stalls);
   EXPECT_NE(message.find("GPU 0 waited 0.2 s for chunk"), std::string::npos) << message;
+}
+
+// No exchange is reached, so that nothing waits but streams, for chunks.
+TEST(region_deadline, a_stream_that_waits_for_a_chunk_is_reported) {
+  INTERLACE_NEED_GPUS(2);
+  program p(2, program::make_spec("copy-engine", 20'000, 2048), 0.1);
+  const std::string message = p.failure_of(fault::all_stall);
+  EXPECT_NE(message.find("GPU 0 waited 0.1 s for chunk 0 of region 0, whose counter is 0 and not "),
+            std::string::npos)
+      << message;
+}
+
+TEST(region_deadline, work_in_front_of_an_epoch_takes_its_time) {
+  INTERLACE_NEED_GPUS(2);
+  program p(2, program::make_spec("copy-engine", 20'000, 2048), 0.1);
+  for (std::uint32_t d = 0; d < 2; ++d) {
+    const cuda::current_device on(p.devices.ordinal(d));
+    wait_long<<<1, 1, 0, p.streams[d]>>>(400'000'000);
+    INTERLACE_CUDA_CHECK(cudaGetLastError());
+  }
+  for (std::uint64_t epoch = 0; epoch < 4; ++epoch) p.enqueue_all(epoch);
+  p.expect_epoch(3);
+}
+
+TEST(region_deadline, a_wait_of_the_host_ends_by_what_is_thrown) {
+  INTERLACE_NEED_GPUS(1);
+  program p(1, program::make_spec("bulk-copy", 1000, 2048));
+  const cuda::current_device on(p.devices.ordinal(0));
+  wait_long<<<1, 1, 0, p.streams[0]>>>(400'000'000);
+  INTERLACE_CUDA_CHECK(cudaGetLastError());
+  struct stop {};
+  EXPECT_THROW(p.devices.synchronize(0, p.streams[0], [] { throw stop(); }), stop);
+  p.devices.synchronize(0, p.streams[0]);
 }
 
 TEST_P(region_api, a_device_that_stays_away_is_reported) {

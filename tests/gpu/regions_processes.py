@@ -250,7 +250,7 @@ def check_refusals(group: Any) -> None:
     ]
     for shape, options, part in uneven:
         text = error_of(
-            "UsageError",
+            "UserError",
             lambda n=shape, o=options: interlace.Region(group, n, "uint32", **o),  # type: ignore[misc]
         )
         assert part in text, (part, text)

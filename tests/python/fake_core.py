@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from interlace import banded, diffusion, elastic, graphs, paths, ratings, tomography, turbulence
+from interlace.errors import DeviceError, UserError
 from interlace.mechanisms import BEHIND_KERNELS
 
 ENTRY_S = 2e-11  # one GPU's time for an edge or an entry of a matrix
@@ -25,14 +26,6 @@ PENALTIES = {"all-gather": 2e-6, "send-receive": 1e-6, "none": 1e-6}  # of varia
 REAL: Any = None  # what is computed the same whatever the node: the search of `tune`
 with contextlib.suppress(ImportError):
     REAL = importlib.import_module("interlace._core")
-
-
-class UsageError(Exception):
-    """As the compiled module's."""
-
-
-class DeviceError(RuntimeError):
-    """As the compiled module's."""
 
 
 def _only_read(
@@ -54,7 +47,6 @@ def _only_read(
 class Fake:
     """The functions of `_core` and `_cuda`, with switches for what may go wrong."""
 
-    UsageError = UsageError
     EndpointKind = SimpleNamespace(gpu="gpu", network_switch="network_switch", host="host")
     BlockDispatch = SimpleNamespace(
         round_robin="round_robin", greedy="greedy", partition="partition"
@@ -504,9 +496,9 @@ class Fake:
         if self.crash == mechanism:
             raise DeviceError("GPU 1 has vanished")
         if self.usage is not None:
-            raise UsageError(self.usage)
+            raise UserError(self.usage)
         if variant == "bulk" and self.no_place_for_bulk:
-            raise UsageError(f"an agent of {agent_threads} threads leaves no place")
+            raise UserError(f"an agent of {agent_threads} threads leaves no place")
 
         values = np.tile(exact.astype(np.float32), (gpus, 1))
         if self.wrong is not None and self.wrong[:2] == (mechanism, gpus):
@@ -633,12 +625,12 @@ class FakeCuda(Fake):
     def nccl_version(self, candidates: list[str]) -> str:
         self.nccl_files = candidates
         if self.nccl is None:
-            raise UsageError("NCCL cannot be loaded (tried libnccl.so.2)")
+            raise UserError("NCCL cannot be loaded (tried libnccl.so.2)")
         return self.nccl
 
     def make_nvshmem_id(self, candidates: list[str]) -> bytes:
         if candidates == ["broken"]:
-            raise UsageError("NVSHMEM cannot be loaded (tried broken)")
+            raise UserError("NVSHMEM cannot be loaded (tried broken)")
         return b"\x01\x00id"
 
     def join_nvshmem(self, candidates: list[str], rank: int, ranks: int, common: bytes) -> str:
@@ -833,7 +825,7 @@ class FakeCuda(Fake):
     ) -> dict[str, Any]:
         assert mechanism != "infinite-bandwidth"
         if mechanism == "unified-memory" and boundaries[-1] > self.most_managed:
-            raise UsageError("unified-memory would take too much")
+            raise UserError("unified-memory would take too much")
         assert warmup >= 0
         how = (split_ranges, chunk_bytes, agent_threads, variant)
         result = run("cuda", mechanism, boundaries, iterations, tolerance, *how, *data)
@@ -897,9 +889,9 @@ class FakeCuda(Fake):
         if variant == "bulk":
             assert mechanism.startswith("polling")
             if agent_threads > 8192:
-                raise UsageError(f"an agent of {agent_threads} threads leaves no place")
+                raise UserError(f"an agent of {agent_threads} threads leaves no place")
         if mechanism == "copy-engine" and bytes // chunk_bytes > 250:
-            raise UsageError(f"chunks of {chunk_bytes} bytes are too small")
+            raise UserError(f"chunks of {chunk_bytes} bytes are too small")
         remarks = ["it went another way"] if mechanism == "inline" else []
         moved = not mechanism.endswith("-without-transfers")
         tracked = 1.01 if not moved and mechanism != "bulk-copy-without-transfers" else 1.0

@@ -419,8 +419,8 @@ def test_the_core_refuses_what_are_no_ratings() -> None:
         (12, "lane-per-row", "lane-per-row is a kernel of method sgd"),
     ):
         given = [*good[:place], wrong, *good[place + 1 :]]
-        with pytest.raises(core.UsageError, match=sentence):
+        with pytest.raises(UserError, match=sentence):
             core.run_als("host", None, "bulk-copy", cut, 1, 0.0, 1, MIB, 32, "", *given)
     given = [*good[:6], good[6][:, :8].copy(), good[7][:, :8].copy(), *good[8:]]
-    with pytest.raises(core.UsageError, match="the rank is 8; it must be 16 or 32"):
+    with pytest.raises(UserError, match="the rank is 8; it must be 16 or 32"):
         core.run_als("host", None, "bulk-copy", cut // np.uint64(2), 1, 0.0, 1, MIB, 32, "", *given)

@@ -13,6 +13,7 @@ import fake_core
 from fake_core import FakeCuda
 from interlace import copy_tuning, profiles
 from interlace.copy_tuning import default_path, method_of, path_sets
+from interlace.errors import UserError
 from interlace.profiles import Machine
 from interlace.tuning import Candidate
 from study_helpers import Run
@@ -81,7 +82,7 @@ def test_the_engine_reads_what_is_written(cuda: FakeCuda, run: Run, tmp_path: Pa
             for size in (each["bytes"], each["bytes"] + 1, 2 * each["bytes"] - 1):
                 assert core.copy_choice(text, str(file), direction, size) == wanted
     cut = file.read_text()[:-3]
-    with pytest.raises(core.UsageError, match="make it anew with interlace tune copy"):
+    with pytest.raises(UserError, match="make it anew with interlace tune copy"):
         core.copy_choice(cut, str(file), "gpu-to-gpu", 1)
 
 

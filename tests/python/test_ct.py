@@ -323,8 +323,8 @@ def test_the_core_refuses_what_is_no_scan() -> None:
         (4, np.nan, "beta must be a finite number"),
     ):
         given = [*good[:place], wrong, *good[place + 1 :]]
-        with pytest.raises(core.UsageError, match=sentence):
+        with pytest.raises(UserError, match=sentence):
             core.run_ct("host", None, "bulk-copy", cut, 1, 0.0, 1, MIB, 32, "", *given)
     odd = [array[:, :-1].copy() for array in good[:2]]
-    with pytest.raises(core.UsageError, match="needs 58, or more by an even number"):
+    with pytest.raises(UserError, match="needs 58, or more by an even number"):
         core.run_ct("host", None, "bulk-copy", cut, 1, 0.0, 1, MIB, 32, "", *odd, *good[2:])

@@ -187,7 +187,7 @@ def test_the_core_refuses_what_it_cannot_use() -> None:
         (3, -1.0, "rate and speed"),
     ):
         given = [*good[:place], wrong, *good[place + 1 :]]
-        with pytest.raises(core.UsageError, match=sentence):
+        with pytest.raises(UserError, match=sentence):
             core.run_diffusion("host", None, "bulk-copy", cut, 1, 0.0, 1, MIB, 32, "", *given)
-    with pytest.raises(core.UsageError, match="a fixed number of steps"):
+    with pytest.raises(UserError, match="a fixed number of steps"):
         core.run_diffusion("host", None, "bulk-copy", cut, 1, 1.0, 1, MIB, 32, "", *good)

@@ -154,5 +154,5 @@ def test_the_core_refuses_what_it_cannot_use() -> None:
         ((velocity, medium * np.float32(np.nan), runs), "a value of the medium"),
         ((velocity, medium, "rows"), "unknown kernel 'rows'; there are runs and tiles"),
     ):
-        with pytest.raises(core.UsageError, match=sentence):
+        with pytest.raises(UserError, match=sentence):
             core.run_eqwp("host", None, "bulk-copy", cut, 1, 0.0, 1, MIB, 32, "", *given)

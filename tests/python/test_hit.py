@@ -187,5 +187,5 @@ def test_the_core_refuses_what_it_cannot_use() -> None:
         ((velocity, viscosity, np.nan, runs), "viscosity and step"),
         ((velocity, viscosity, step, ""), "unknown kernel ''; there are runs and tiles"),
     ):
-        with pytest.raises(core.UsageError, match=sentence):
+        with pytest.raises(UserError, match=sentence):
             core.run_hit("host", None, "bulk-copy", cut, 1, 0.0, 1, MIB, 32, "", *given)

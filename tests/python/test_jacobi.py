@@ -442,7 +442,7 @@ def test_the_core_refuses_what_is_no_band() -> None:
         (np.ones((9, 4)), "not those of a band"),
         (np.zeros((3, 4)), "the main diagonal has a zero"),
     ):
-        with pytest.raises(core.UsageError, match=sentence):
+        with pytest.raises(UserError, match=sentence):
             core.run_jacobi(
                 "host",
                 None,
@@ -460,7 +460,7 @@ def test_the_core_refuses_what_is_no_band() -> None:
             )
     good = np.ones((1, 4), dtype=np.float32)
     for wrong, sentence in (([0], "0 GPUs cannot be"), ([0, 3], "do not cut the elements")):
-        with pytest.raises(core.UsageError, match=sentence):
+        with pytest.raises(UserError, match=sentence):
             core.run_jacobi(
                 "host", None, "bulk-copy", np.array(wrong, dtype=np.uint64), 1, 0.0, 1, MIB, 32, "",
                 good, right, False,

@@ -123,8 +123,6 @@ def test_what_becomes_of_remote_loads(run: Run, tmp_path: Path) -> None:
 class Gpus:
     """`_cuda` of two GPUs that compute as the host does."""
 
-    UsageError = ValueError
-
     def __init__(self) -> None:
         self.asked: list[tuple[Any, ...]] = []
         self.spoiled = False

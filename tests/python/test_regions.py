@@ -16,6 +16,13 @@ from interlace.regions import DeviceArray, Group, Region, dtype_name, stream_num
 
 class FakeRegion:
     made: ClassVar[list[tuple[Any, ...]]] = []
+    refused: ClassVar[list[str]] = []
+
+    @staticmethod
+    def refuse(group: FakeGroup, why: str) -> None:
+        assert isinstance(group, FakeGroup)
+        FakeRegion.refused.append(why)
+        raise UserError(why)
 
     def __init__(self, *arguments: Any) -> None:
         FakeRegion.made.append(arguments)
@@ -34,6 +41,12 @@ class FakeRegion:
     def exchange(self, device: int, stream: int) -> None:
         self.calls.append(("exchange", device, stream))
         self.parity ^= 1
+
+    def part(self, device: int) -> tuple[int, int]:
+        return 20 * device, 20 * device + 20
+
+    def notes(self, device: int) -> tuple[int, int]:
+        return 100 + device, 200 + device
 
     def chunks(self, device: int) -> list[tuple[int, int]]:
         return [(device, 10), (10, 30)]
@@ -71,6 +84,7 @@ def fake_extension(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "interlace._cuda", module)
     monkeypatch.setattr(interlace, "_cuda", module, raising=False)
     FakeRegion.made = []
+    FakeRegion.refused = []
 
 
 class Tensor:
@@ -97,6 +111,9 @@ def exported(shape: tuple[int, ...], strides: tuple[int, ...] | None) -> SimpleN
 def test_the_package_offers_them() -> None:
     assert interlace.Group is Group
     assert interlace.Region is Region
+    assert interlace.UserError is UserError
+    assert issubclass(interlace.DeviceError, RuntimeError)
+    assert issubclass(interlace.ModelError, RuntimeError)
     with pytest.raises(AttributeError, match="no attribute 'Regio'"):
         _ = interlace.Regio
 
@@ -212,9 +229,57 @@ def test_memory_that_the_caller_brings() -> None:
     ],
 )
 def test_memory_that_does_not_fit(front: object, back: object, message: str) -> None:
-    with pytest.raises(UserError, match=message):
+    with pytest.raises(UserError, match=message) as caught:
         Region.over(Group.local([0]), front, back)
     assert FakeRegion.made == []
+    assert FakeRegion.refused == [str(caught.value)]  # or other ranks would wait
+
+
+@pytest.mark.parametrize(
+    ("shape", "options", "message"),
+    [
+        (-5, {}, "a length of a region's shape is -5; give a whole number of at least 0"),
+        ((4, 2.5), {}, "a length of a region's shape is 2.5; give a whole"),
+        (True, {}, "a length of a region's shape is True; give a whole"),
+        (8, {"chunk_bytes": "1M"}, "chunk_bytes is '1M'; give a whole number of at least 1"),
+        (8, {"chunk_bytes": 0}, "chunk_bytes is 0; give a whole number of at least 1"),
+        (8, {"agent_threads": 1 << 17}, "agent_threads is 131072; give a whole number from 32 to"),
+        (8, {"boundaries": [0, -4, 8]}, r"boundaries\[1\] is -4; give a whole number"),
+        (
+            8,
+            {"subscribers": [[(0, 4, [1])], [(4, 8, [-1])]]},
+            r"a device of subscribers\[1\] is -1; give a whole number from 0 to 3",
+        ),
+        (
+            8,
+            {"subscribers": [[(0, 4, [4])]]},
+            r"a device of subscribers\[0\] is 4; give a whole number from 0 to 3",
+        ),
+        (8, {"subscribers": [[(0, -1, [1])]]}, r"the end of a range of subscribers\[0\] is -1;"),
+    ],
+)
+def test_what_cannot_be_asked_for_is_refused_on_all_ranks(
+    shape: Any, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UserError, match=message) as caught:
+        Region(Group.local([0, 1]), shape, "float32", **options)
+    assert FakeRegion.made == []
+    assert FakeRegion.refused == [str(caught.value)]
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    Region(Group.local([0]), np.array([2, 3]), "int8", chunk_bytes=np.int64(4096))  # type: ignore[arg-type]
+    assert FakeRegion.made[0][2] == 6
+    assert FakeRegion.made[0][7] == 4096
+
+
+def test_kernels_note_what_they_do_in_the_debug_mode() -> None:
+    region = Region(Group.local([2, 3]), 40, "float32", mechanism="polling", checks=True)
+    stored, published = region.stored_by(1), region.published_by(1)
+    assert (stored.pointer, stored.shape, stored.dtype, stored.device) == (101, (20,), "int32", 3)
+    assert (published.pointer, published.shape) == (201, (20,))
+    with pytest.raises(UserError, match="make the region with checks=True"):
+        Region(Group.local([2, 3]), 40, "float32").stored_by(0)
 
 
 def test_a_function_gathers() -> None:

@@ -134,8 +134,6 @@ def test_transfers_say_what_links_carried() -> None:
 
 def test_wrong_bytes_end_the_run() -> None:
     class Wrong:
-        UsageError = UserError
-
         @staticmethod
         def simulate_transfers(*_: Any, **__: Any) -> dict[str, Any]:
             return {"wrong_bytes": 3}
@@ -159,7 +157,7 @@ def test_jacobi_over_plans_is_right(core: Any, executor: str) -> None:
     assert result["wrong"] == 0
     assert result["compute_s"] > 0
     assert result["exchange_s"] > 0
-    with pytest.raises(core.UsageError, match="gpu0 is not of a row to its neighbour"):
+    with pytest.raises(UserError, match="gpu0 is not of a row to its neighbour"):
         core.simulate_halo_jacobi(on.described, 4, columns, 3, 3, *reversed(plans))
 
 

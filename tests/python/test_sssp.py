@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from fake_core import Fake, FakeCuda
 from interlace import graphs, paths
+from interlace.errors import UserError
 from interlace.graphs import Graph
 from interlace.limits import work_of
 from interlace.mechanisms import DEFAULTS, MIB, Config
@@ -390,7 +391,7 @@ def test_the_core_refuses_what_is_no_graph() -> None:
             "offsets": offsets, "columns": columns, "weights": weights, "source": 0,
             "kernel": "balanced", "subscribe": "all", **change,
         }  # fmt: skip
-        with pytest.raises(core.UsageError, match=sentence):
+        with pytest.raises(UserError, match=sentence):
             core.run_sssp(
                 "host", None, "bulk-copy", cut, 1, 0.0, 1, MIB, 32, "", *given.values()
             )  # fmt: skip

@@ -207,7 +207,7 @@ def test_save_of_a_discovered_machine(tmp_path: Path) -> None:
 
 def test_no_driver(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     said = "no NVIDIA driver was found (no libnvidia-ml.so.1, no libcuda.so.1)"
-    monkeypatch.setattr(topo, "_core", lambda: FakeCore(core.UsageError(said)))
+    monkeypatch.setattr(topo, "_core", lambda: FakeCore(UserError(said)))
     with pytest.raises(UserError) as caught:
         run("--save", str(tmp_path / "x.toml"))
     assert str(caught.value) == (

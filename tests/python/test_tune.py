@@ -313,7 +313,7 @@ def test_a_refused_candidate_is_no_end(
 
     def refusing(mechanism: str, *arguments: Any) -> dict[str, Any]:
         if mechanism == "polling":
-            raise cuda.UsageError("the agent has no room")
+            raise UserError("the agent has no room")
         return whole(mechanism, *arguments)
 
     monkeypatch.setattr(cuda, "run_pagerank", refusing)

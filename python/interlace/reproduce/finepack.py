@@ -263,7 +263,7 @@ def _fig_2(runner: Runner) -> list[Row]:
     for kind, machine in (("pcie", MACHINE), ("nvlink", NVLINK)):
         described = to_core(load_machine(machine), runner.core)
         for size in PROBES:
-            with core_errors(runner.core):
+            with core_errors():
                 share = float(runner.core.store_goodput(described, size))
             text = f"goodput of {size} B stores, {kind}"
             rows.append(row(f"goodput-{kind}-{size}", "Fig. 2", text, simulated=share))

@@ -105,7 +105,7 @@ class Simulated:
 
     def send(self, plans: Sequence[Planned], messages: int, **how: Any) -> dict[str, Any]:
         """Simulates; RunFailure where a byte arrives wrong."""
-        with core_errors(self.core):
+        with core_errors():
             result: dict[str, Any] = self.core.simulate_transfers(
                 self.described, [one.plan for one in plans], messages, **how
             )
@@ -241,7 +241,7 @@ class Kernel(NamedTuple):
 
 
 def _halo_jacobi(on: Simulated, *arguments: Any, **options: Any) -> dict[str, Any]:
-    with core_errors(on.core):
+    with core_errors():
         result: dict[str, Any] = on.core.simulate_halo_jacobi(on.described, *arguments, **options)
     if result["wrong"]:
         raise RunFailure(f"{result['wrong']} points of Jacobi came out wrong on {on.machine.name}")

@@ -283,7 +283,7 @@ def _fig_2(runner: Runner) -> list[Row]:
     for kind, machine in (("pcie", FOUR["kepler"]), ("nvlink", FOUR["volta"])):
         described = to_core(load_machine(machine), runner.core)
         for size in STORES:
-            with core_errors(runner.core):
+            with core_errors():
                 share = float(runner.core.store_goodput(described, size))
             rows.append(
                 row(
@@ -301,7 +301,7 @@ def _overlap_run(
     core: Any, machine: Any, size: int, mechanism: str, config: Config, rounds: int
 ) -> float:
     _, chunk_bytes, threads, _ = config.arguments()
-    with core_errors(core, f"overlap, {mechanism}"):
+    with core_errors(f"overlap, {mechanism}"):
         return float(
             core.simulate_overlap(machine, 3, size, mechanism, chunk_bytes, threads, rounds)
         )

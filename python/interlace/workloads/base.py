@@ -192,21 +192,15 @@ def _whole(value: float | None) -> int | None:
 
 
 @contextlib.contextmanager
-def core_errors(core: Any, run: Case | str | None = None) -> Iterator[None]:
+def core_errors(run: Case | str | None = None) -> Iterator[None]:
     """Errors of a compiled module as ours: what the input caused, and what else went wrong."""
     where = f"{run}: " if run is not None else ""
     try:
         yield
-    except UserError:
-        raise
     except MemoryError:
         raise RunFailure(f"{where}there is not enough memory") from None
-    except Exception as error:
-        if isinstance(error, getattr(core, "UsageError", ())):
-            raise UserError(str(error)) from None
-        if isinstance(error, RuntimeError):  # a device, the model or the driver failed
-            raise RunFailure(f"{where}{error}") from None
-        raise
+    except RuntimeError as error:  # a device, the model or the driver failed
+        raise RunFailure(f"{where}{error}") from None
 
 
 def check_time(outcome: Outcome) -> None:
@@ -412,7 +406,7 @@ class Workload(ABC):
         import numpy as np
 
         cut = np.array(self.boundaries(case.gpus), dtype=np.uint64)
-        with core_errors(module, case):
+        with core_errors(case):
             result = getattr(module, self.function)(
                 *before,
                 case.mechanism,

@@ -74,7 +74,7 @@ def generated_graph(inputs: Inputs, cuda: Any | None) -> tuple[Graph, str, str]:
     graphs.rmat_edges(inputs.rmat, 0, 0, seed)  # checks scale and seed
     if not 1 <= factor < graphs.MAX_VERTICES:
         raise UserError(f"--edge-factor {factor}: give a number from 1 to 2**32 - 1")
-    with core_errors(cuda):
+    with core_errors():
         offsets, columns, out_degree = cuda.rmat(inputs.rmat, factor, seed)
     offsets = offsets.astype("int64", copy=False)
     return graphs.Graph(name, 1 << inputs.rmat, offsets, columns, out_degree), name, source

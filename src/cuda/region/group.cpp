@@ -18,6 +18,7 @@ namespace {
 
 constexpr std::chrono::microseconds between_looks{20};
 constexpr std::chrono::milliseconds between_rounds{10};
+constexpr std::chrono::milliseconds between_calls{50};
 constexpr int rounds_until_told = 20;
 // Of what processes tell each other: to be counted up when that changes.
 constexpr int protocol = 1;
@@ -207,9 +208,23 @@ void group_state::check() const {
   if (!failure_.empty()) throw device_error(failure_);
 }
 
-void group_state::synchronize(std::uint32_t device, cudaStream_t stream) const {
+std::vector<watched_device> group_state::waiting() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<watched_device> all;
+  for (const group_member* m : members_) m->add_waiting(all);
+  return all;
+}
+
+void group_state::synchronize(std::uint32_t device, cudaStream_t stream,
+                              const std::function<void()>& regularly) const {
+  using clock = std::chrono::steady_clock;
   require_local(device);
   const current_device on(ordinal(device));
+  const std::chrono::duration<double> deadline(options_.deadline_s);
+  auto looked = clock::now();
+  auto changed = looked;
+  auto called = looked;
+  std::vector<counter> before;
   for (;;) {
     const cudaError_t error = cudaStreamQuery(stream);
     check();
@@ -218,6 +233,22 @@ void group_state::synchronize(std::uint32_t device, cudaStream_t stream) const {
       throw_failure(error, "cudaStreamQuery", __FILE__, __LINE__);
     }
     std::this_thread::sleep_for(between_looks);
+    const auto now = clock::now();
+    if (regularly && now - called >= between_calls) {
+      called = now;
+      regularly();
+    }
+    if (now - looked < deadline / 4) continue;
+    looked = now;
+    const std::vector<watched_device> watched = waiting();
+    std::vector<counter> progress = progress_of(watched);
+    if (progress != before) {
+      before = std::move(progress);
+      changed = now;
+    } else if (now - changed >= deadline) {
+      for (const watched_device& w : watched) name_late_chunk(w);
+    }
+    INTERLACE_CUDA_CHECK(cudaSetDevice(ordinal(device)));
   }
 }
 
@@ -251,8 +282,9 @@ int group::ordinal(std::uint32_t device) const {
   return state_->ordinal(device);
 }
 void group::check() const { state_->check(); }
-void group::synchronize(std::uint32_t device, CUstream_st* stream) const {
-  state_->synchronize(device, stream);
+void group::synchronize(std::uint32_t device, CUstream_st* stream,
+                        const std::function<void()>& regularly) const {
+  state_->synchronize(device, stream, regularly);
 }
 
 }  // namespace interlace

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/processes.hpp"
+#include "cuda/region/watchdog.hpp"
 #include "interlace/region.hpp"
 
 namespace interlace::cuda {
@@ -30,6 +31,8 @@ class group_member {
   virtual std::string failure(bool& elsewhere) const = 0;
   // Ends all waits of its devices. Called by a thread of the group's.
   virtual void abandon() const noexcept = 0;
+  // Adds those of its devices whose streams may wait for chunks.
+  virtual void add_waiting(std::vector<watched_device>& waiting) const = 0;
 };
 
 class group_state {
@@ -67,7 +70,10 @@ class group_state {
   void require_local(std::uint32_t device) const;
   // Throws the first failure of any member or process, then and from then on.
   void check() const;
-  void synchronize(std::uint32_t device, cudaStream_t stream) const;
+  // Also reports a chunk that a stream has waited for until the deadline: that wait has none of its
+  // own. `regularly` is called now and then, and ends the wait by what it throws.
+  void synchronize(std::uint32_t device, cudaStream_t stream,
+                   const std::function<void()>& regularly) const;
 
   // The number of the next region; the same on all ranks.
   std::uint32_t next_region() { return regions_++; }
@@ -77,6 +83,7 @@ class group_state {
  private:
   bool look(bool finally) const;
   void fail(const std::string& sentence, bool tells) const;
+  std::vector<watched_device> waiting() const;
 
   group_options options_;
   std::uint32_t rank_ = 0;

@@ -42,6 +42,12 @@ void check_memory(const region_memory& memory, std::uint64_t bytes, int ordinal,
 
 constexpr std::size_t descriptors_at_once = 200;
 
+// Of epochs that are further behind it is not known whether they have begun.
+constexpr std::size_t watched_epochs = 256;
+
+// Whether streams wait for the chunks of a launch.
+bool has_waits(const launch_tracking& tracking) { return tracking.table.flags != nullptr; }
+
 // The capture that the stream takes part in; 0 where it is in none.
 unsigned long long capture_of(cudaStream_t stream) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
@@ -213,6 +219,20 @@ void shared_region::abandon() const noexcept {
   INTERLACE_CUDA_LOG(cudaSetDevice(before));
 }
 
+void shared_region::add_waiting(std::vector<watched_device>& waiting) const {
+  for (const side& s : sides_) {
+    if (!has_waits(s.tracking)) continue;
+    watched_device& watched = waiting.emplace_back();
+    watched.device = s.device;
+    watched.ordinal = s.ordinal;
+    watched.control = controls_[s.device];
+    watched.failure = s.failure;
+    watched.launches = {s.tracking.table};
+    watched.begun = s.begun_events;
+    watched.enqueued = s.enqueued;
+  }
+}
+
 void shared_region::release() noexcept {
   int before = 0;
   INTERLACE_CUDA_LOG(cudaGetDevice(&before));
@@ -224,7 +244,8 @@ void shared_region::release() noexcept {
   if (is_made_ && group_->is_shared()) leave();
   for (side& s : sides_) {
     INTERLACE_CUDA_LOG(cudaSetDevice(s.ordinal));
-    for (cudaEvent_t e : {s.begun_event, s.event}) {
+    s.begun_events.push_back(s.event);
+    for (cudaEvent_t e : s.begun_events) {
       if (e != nullptr) INTERLACE_CUDA_LOG(cudaEventDestroy(e));
     }
     for (cudaStream_t stream : s.streams) {
@@ -253,9 +274,11 @@ void shared_region::make_side(side& s, const region_spec& spec) {
                                                       k == s.device ? greatest : least));
   }
   INTERLACE_CUDA_CHECK(cudaStreamCreateWithPriority(&s.rescue, cudaStreamNonBlocking, greatest));
-  for (cudaEvent_t* e : {&s.begun_event, &s.event}) {
-    INTERLACE_CUDA_CHECK(cudaEventCreateWithFlags(e, cudaEventDisableTiming));
+  s.begun_events.assign(has_waits(s.tracking) ? watched_epochs : 1, nullptr);
+  for (cudaEvent_t& e : s.begun_events) {
+    INTERLACE_CUDA_CHECK(cudaEventCreateWithFlags(&e, cudaEventDisableTiming));
   }
+  INTERLACE_CUDA_CHECK(cudaEventCreateWithFlags(&s.event, cudaEventDisableTiming));
   load_exchange_kernels();
   load_agent_kernels();
   load_audit_kernels();
@@ -363,7 +386,9 @@ void shared_region::begin(std::uint32_t device, cudaStream_t stream) {
   const current_device on(s.ordinal);
   s.stream = stream;
   s.capture = capture_of(stream);
+  s.begun_event = s.begun_events[s.enqueued % s.begun_events.size()];
   INTERLACE_CUDA_CHECK(cudaEventRecord(s.begun_event, stream));
+  if (s.capture == 0) ++s.enqueued;
   // The first launch of the caller's kernel may load it, which may wait for what runs.
   const bool loaded = s.moved || s.capture != 0;
   s.by_agent =
@@ -473,6 +498,11 @@ namespace interlace {
 region::region(const group& g, const region_spec& spec) : region(g, spec, {}) {}
 region::region(const group& g, const region_spec& spec, const std::vector<region_memory>& memory)
     : state_(std::make_unique<cuda::shared_region>(g.state_, spec, memory)) {}
+void region::refuse(const group& g, const std::string& why) {
+  (void)g.state_->next_region();
+  (void)g.state_->agree([&]() -> std::string { throw usage_error(why); });
+  throw usage_error(why);
+}
 region::~region() = default;
 region::region(region&&) noexcept = default;
 region& region::operator=(region&&) noexcept = default;

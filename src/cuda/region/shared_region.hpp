@@ -39,6 +39,7 @@ class shared_region final : public group_member {
 
   std::string failure(bool& elsewhere) const override;
   void abandon() const noexcept override;
+  void add_waiting(std::vector<watched_device>& waiting) const override;
 
   const kernel::region_state& state() const { return state_; }
   const std::string& label() const { return label_; }
@@ -68,9 +69,11 @@ class shared_region final : public group_member {
     wait_failure* failure = nullptr;
     // [peer], the device's own for its agent; [devices + peer] for every other chunk.
     std::vector<cudaStream_t> streams;
-    cudaStream_t rescue = nullptr;      // ends waits; takes nothing else
-    cudaEvent_t begun_event = nullptr;  // recorded in begin
-    cudaEvent_t event = nullptr;        // from stream to stream
+    cudaStream_t rescue = nullptr;          // ends waits; takes nothing else
+    std::vector<cudaEvent_t> begun_events;  // recorded in begin, in turn
+    cudaEvent_t begun_event = nullptr;      // of them, that of the last begin
+    counter enqueued = 0;                   // epochs that have begun and are not captured
+    cudaEvent_t event = nullptr;            // from stream to stream
     bool begun = false;
     bool by_agent = false;  // the epoch that has begun
     bool moved = false;     // an epoch was enqueued that is not captured
