@@ -72,6 +72,21 @@ def test_figures_follow_from_the_runs(run: Run, tmp_path: Path) -> None:
         else:
             assert one["ratio"] == pytest.approx(one["simulated"] / one["published"])
         assert one["possible"] or one["note"]
+        if one["key"] in proact.REASONS:
+            far = one["ratio"] is not None and abs(one["ratio"] - 1) > 0.15
+            assert one["note"] == (proact.REASONS[one["key"]] if far else "")
+            assert one["possible"] == (not far or one["key"] not in proact.IMPOSSIBLE)
+    assert set(proact.REASONS) - set(rows) == {"vs-bulk-copy-8"}  # not run by --quick
+    hardware = [
+        one["simulated"] for key, one in rows.items() if key.startswith("hardware-vs-inline-")
+    ]
+    assert len(hardware) == 6
+    assert rows["hardware-vs-inline"]["simulated"] == min(hardware)
+    slower = sum(gain < 1 for gain in hardware)
+    assert rows["hardware-vs-inline"]["note"].startswith(f"slower in {slower} of 6: ")
+    assert (rows["hardware-loss-us"]["simulated"] > 0) == (slower > 0)
+    assert document["jobs"] >= 1
+    assert document["seconds"] >= 0
 
     times: dict[tuple[str, str, int], dict[str, list[float]]] = {}
     for one in document["runs"]:
@@ -169,8 +184,9 @@ def test_measured_tracking_moves_nothing(run: Run, tmp_path: Path) -> None:
     assert rows["tracking-worst"]["measured"] == pytest.approx(max(costs))
     others = [one for one in document["runs"] if one["max_error"] is None]
     assert len(others) == 4  # all that is simulated was verified, with and without transfers
-    assert f"{len(document['runs']) - 4} runs verified; " in text[-3]
-    assert text[-2] == (
+    assert f"{len(document['runs']) - 4} runs verified; " in text[-4]
+    assert text[-2].startswith("It took ")
+    assert text[-3] == (
         "4 runs have no result to verify: measured, they moved nothing between GPUs."
     )
 
@@ -315,6 +331,7 @@ def test_the_machines_are_those_of_the_paper() -> None:
     for short in ("kepler", "pascal", "volta", "dgx-2"):
         assert rows[f"units-{short}"].ratio == 1
         assert rows[f"teraflops-{short}"].ratio == pytest.approx(1, abs=0.02)
+        assert rows[f"links-{short}"].ratio == pytest.approx(1, abs=0.07)
 
 
 # --- the real core --------------------------------------------------------------------------------

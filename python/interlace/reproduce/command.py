@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import time
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -75,6 +76,7 @@ def reproduce_command(
     module: Any = importlib.import_module(f"interlace.reproduce.{paper}")
     core = load_core()
     node = _real_node()
+    begun = time.monotonic()
     with failure_ends(), progress(f"reproduce {paper}", module.steps(quick, node)) as tick:
         runner = Runner(core, at_once, tick)
         rows = module.reproduce(runner, node, quick)
@@ -83,6 +85,8 @@ def reproduce_command(
         paper=paper,
         quick=quick,
         **provenance(),
+        seconds=round(time.monotonic() - begun, 1),
+        jobs=at_once,
         inputs=module.inputs(quick),
         rows=rows,
         runs=sorted(runner.runs, key=_order),
@@ -92,6 +96,7 @@ def reproduce_command(
     if len(errors) < len(runner.runs):
         why = getattr(module, "UNVERIFIED", "measured, they moved nothing between GPUs.")
         foot.append(f"{len(runner.runs) - len(errors)} runs have no result to verify: {why}")
+    foot.append(f"It took {document.seconds:.0f} s with {at_once} simulations at a time.")
     if node is None:
         foot.append("Nothing is measured: there are no GPUs here that can be used.")
     if quick:

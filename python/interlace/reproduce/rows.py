@@ -55,6 +55,8 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     commit: str | None
     date: str
+    seconds: float  # that all runs took
+    jobs: int  # simulations at a time
     inputs: dict[str, Any]
     rows: list[Row]
     runs: list[Run]
