@@ -977,3 +977,15 @@ def test_two_real_runs_are_equal(run: Run, graph: Path, tmp_path: Path) -> None:
         return document
 
     assert timeless() == timeless()
+
+
+def test_every_number_of_gpus_is_right(run: Run, tmp_path: Path) -> None:
+    pytest.importorskip("interlace._core")
+    counts = ",".join(map(str, range(2, 17)))
+    named = "bulk-copy,inline,polling,device-launch,copy-engine,proact-hardware"
+    words = ("study", "jacobi", "--rows", 20011, "--half-bandwidth", 3, "--iterations", 3,
+             "--machine", "dgx-2", "--gpus", counts, "--chunks", "4K", "--threads", 64,
+             "--mechanisms", named)  # fmt: skip
+    rows = by_name(result(run, tmp_path, *words))
+    assert len(rows) == 1 + 15 * len(named.split(","))
+    assert all(row["verified"] for row in rows.values())
