@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds the GPU tests and runs them, also under compute-sanitizer where that is installed.
+# Builds the GPU tests and runs them, also under compute-sanitizer where that is installed; and the
+# regions of several processes and the examples, where there is an installed Interlace with CUDA.
 #
 #   bench/gpu_check.sh          build and run
 #   bench/gpu_check.sh build    only build; needs nvcc and GoogleTest, no GPU
@@ -11,6 +12,8 @@
 # FILTER (*)               GoogleTest filter of the plain run
 # LIMIT (300)              seconds that the plain run may take
 # SANITIZE (1)             0: without compute-sanitizer
+# PYTHON (python3)         with Interlace; CuPy for regions of processes, PyTorch, Triton and mpi4py
+#                          for what needs them
 #
 # Exits with 1 if anything failed; a line says what.
 set -uo pipefail
@@ -94,7 +97,8 @@ sanitizer=$(PATH=$PATH:/usr/local/cuda/bin:/usr/local/cuda/compute-sanitizer \
   command -v compute-sanitizer || true)
 if [ "${SANITIZE:-1}" = 1 ] && [ -n "$sanitizer" ]; then
   one_gpu="model_test.*:*probes_test.*/1:*exchange_test*_everybody_1_*:*small_reductions/1"
-  step memcheck 150 1 "$sanitizer" --tool memcheck --report-api-errors no \
+  one_gpu+=":*early_launch_test*1_devices*:*region_api.kernels_publish*"
+  step memcheck 150 1 env CUDA_VISIBLE_DEVICES=0 "$sanitizer" --tool memcheck --report-api-errors no \
     --error-exitcode 9 "$tests" \
     --gtest_color=no --gtest_filter="$one_gpu"
   step racecheck 150 1 "$sanitizer" --tool racecheck --error-exitcode 9 "$tests" \
@@ -105,6 +109,42 @@ if [ "${SANITIZE:-1}" = 1 ] && [ -n "$sanitizer" ]; then
     --gtest_color=no --gtest_filter="*exchange_test*bulkcopy_everybody_2_*"
 else
   say "compute-sanitizer is not used"
+fi
+
+# has MODULE...: whether Python can import all of them
+has() { local m; for m in "$@"; do "$python" -c "import $m" >>"$out/python.log" 2>&1 || return 1; done; }
+
+# by NEED PROGRAM NAME SECONDS COMMAND...: a step, where Python has NEED (words) and PROGRAM is there
+by() {
+  local need=$1 program=$2 name=$3 seconds=$4
+  shift 4
+  # shellcheck disable=SC2086 # words
+  if ! has $need; then
+    say "$(printf '%-22s skipped: %s cannot import all of %s' "$name" "$python" "$need")"
+  elif ! command -v "$program" >/dev/null; then
+    say "$(printf '%-22s skipped: there is no %s' "$name" "$program")"
+  else
+    step "$name" "$seconds" 1 "$@"
+  fi
+}
+
+python=${PYTHON:-python3}
+gpus=$(nvidia-smi --list-gpus 2>/dev/null | grep -c '^GPU' || true)
+processes=$((gpus < 4 ? gpus : 4))
+regions=tests/gpu/regions_processes.py
+if [ "$processes" -ge 2 ]; then
+  by "interlace._cuda cupy torch" "$python" regions 400 "$python" "$regions"
+  by "interlace._cuda cupy torch" torchrun regions_torchrun 200 \
+    torchrun --nproc-per-node "$processes" "$regions"
+  by "interlace._cuda cupy torch mpi4py" mpirun regions_mpirun 200 \
+    mpirun --allow-run-as-root -n "$processes" "$python" "$regions"
+  by "interlace._cuda cupy torch" "$python" regions_time 200 \
+    "$python" "$regions" --time --json "$out/regions-processes.json"
+  by "interlace._cuda torch" "$python" region_torch 60 "$python" docs/example/region_torch.py
+  by "interlace._cuda torch triton" "$python" region_triton 120 \
+    "$python" docs/example/region_triton.py
+else
+  say "regions of processes   skipped: they need 2 GPUs"
 fi
 
 if [ "$failed" -eq 0 ]; then say "all passed"; else say "something failed"; fi

@@ -64,7 +64,7 @@ def line(words: str, document: dict[str, Any]) -> str:
 
 
 def table(files: dict[str, Path]) -> list[str]:
-    """The lines of the table, and a sentence about all of them; `files` are those of ROWS."""
+    """The lines of the table, and sentences about all of them; `files` are those of ROWS."""
     found = {name: json.loads(file.read_text(encoding="utf-8")) for name, file in files.items()}
     titles = ("", "one GPU, us", "copies", "bulk-copy", "split", "NCCL", "polling", "inline")
     lines = [
@@ -73,18 +73,27 @@ def table(files: dict[str, Path]) -> list[str]:
     ]
     lines += [line(words, found[name]) for name, words in ROWS.items()]
     over, reached = [], []
+    ranges: dict[int, int] = {}
+    alone: dict[str, list[float]] = {}
     for name, document in found.items():
-        _, two = rows_of(document)
+        one, two = rows_of(document)
+        chosen = two["split"]["config"]["ranges"]
+        ranges[chosen] = ranges.get(chosen, 0) + 1
         inline = two["inline"]["speedup"]
         over.append(inline / max(two[other]["speedup"] for other in COMPARED))
         if not name.endswith("-small"):
             reached.append(inline / two["inline"]["reachable"])
+            alone.setdefault(one["workload"], []).append(one["limit"]["reached"])
     mean = math.exp(sum(map(math.log, reached)) / len(reached))
     lines += [
         "",
         f"inline over the best of {', '.join(COMPARED)}: {min(over):.2f} to {max(over):.2f}; of "
         f"what is reachable, without the small ones: {mean:.0%} in the geometric mean, least "
         f"{min(reached):.0%}",
+        "the fastest split has "
+        + ", ".join(f"{chosen} ranges in {often}" for chosen, often in sorted(ranges.items())),
+        "one GPU of the limit of its memory and operations, without the small ones: "
+        + ", ".join(f"{name} {min(of):.0%} to {max(of):.0%}" for name, of in alone.items()),
     ]
     return lines
 

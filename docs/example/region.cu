@@ -1,4 +1,4 @@
-// A ring of numbers on four GPUs: each smooths its part with a kernel of its own, and an agent
+// A ring of numbers on all GPUs: each smooths its part with a kernel of its own, and an agent
 // sends finished chunks while the kernel still runs. docs/regions.md has the command.
 #include <cuda_runtime.h>
 
@@ -20,7 +20,7 @@ __global__ void smooth(interlace::region_writer<float> r, std::uint64_t begin, s
 }
 
 int main() try {
-  const auto group = interlace::group::local({0, 1, 2, 3});
+  const auto group = interlace::group::all();
   std::vector<float> numbers(1U << 22U, 0.0F);
   std::fill_n(numbers.begin(), 1000, 1.0F);
   interlace::region_spec spec;

@@ -15,7 +15,7 @@ if "RANK" in os.environ:
     dist.init_process_group("gloo")
     group = interlace.Group.join(dist, ordinal=int(os.environ["LOCAL_RANK"]))
 else:
-    group = interlace.Group.local(range(torch.cuda.device_count()))
+    group = interlace.Group.local()
 
 n = 2048
 matrix = torch.rand(n, n, generator=torch.Generator().manual_seed(1), dtype=torch.float64)

@@ -88,6 +88,8 @@ class group {
  public:
   // One process: device d is GPU ordinals[d]. Up to 16, and each must reach each other's memory.
   static group local(std::vector<int> ordinals, const group_options& o = {});
+  // The same with all GPUs that the process sees.
+  static group all(const group_options& o = {});
   // A process for each GPU of one machine and one user: device `rank` is this process's GPU
   // `ordinal`. Called by all ranks; `gather` is also called by each region that is made, and must
   // do so as long as regions are. Every process must see the GPUs of all.

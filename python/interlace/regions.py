@@ -3,7 +3,7 @@
 A region is an array that several GPUs hold. In an epoch each device writes its part of the back
 buffer and reads the front; the exchange brings the parts to the other devices and swaps:
 
-    group = interlace.Group.local([0, 1, 2, 3])
+    group = interlace.Group.local()        # all GPUs
     ranks = interlace.Region(group, (n,), "float32", mechanism="bulk-copy")
     for d in group.local_devices:
         ranks.begin(d, stream[d])
@@ -173,12 +173,12 @@ class Group:
         self._group = made
 
     @classmethod
-    def local(cls, ordinals: Sequence[int], *, deadline: float = 10.0) -> Group:
-        """One process: device d is GPU ordinals[d].
+    def local(cls, ordinals: Sequence[int] | None = None, *, deadline: float = 10.0) -> Group:
+        """One process: device d is GPU ordinals[d]; without them all GPUs that it sees.
 
         `deadline` in seconds is of every wait on a device.
         """
-        return cls(_cuda().Group.local(list(ordinals), deadline))
+        return cls(_cuda().Group.local(None if ordinals is None else list(ordinals), deadline))
 
     @classmethod
     def join(

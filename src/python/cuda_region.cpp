@@ -1,6 +1,7 @@
 #include "python/cuda_region.hpp"
 
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
@@ -16,6 +17,7 @@
 
 #include "base/errors.hpp"
 #include "interlace/region.hpp"
+#include "python/workloads.hpp"
 
 namespace nb = nanobind;
 
@@ -45,9 +47,9 @@ all_gather gather_from(nb::callable function) {
   };
 }
 
-group local_group(const std::vector<int>& ordinals, double deadline_s) {
+group local_group(const std::optional<std::vector<int>>& ordinals, double deadline_s) {
   const nb::gil_scoped_release release;
-  return group::local(ordinals, {deadline_s});
+  return ordinals ? group::local(*ordinals, {deadline_s}) : group::all({deadline_s});
 }
 
 group joined_group(std::uint32_t rank, std::uint32_t size, int ordinal, nb::callable gather,
@@ -127,7 +129,7 @@ nb::object device_array(std::uintptr_t pointer, const std::vector<std::size_t>& 
 
 void bind_regions(nb::module_& module) {
   nb::class_<group>(module, "Group")
-      .def_static("local", &local_group, nb::arg("ordinals"), nb::arg("deadline_s"))
+      .def_static("local", &local_group, nb::arg("ordinals").none(), nb::arg("deadline_s"))
       .def_static("join", &joined_group, nb::arg("rank"), nb::arg("size"), nb::arg("ordinal"),
                   nb::arg("all_gather"), nb::arg("deadline_s"))
       .def_prop_ro("devices", &group::devices)

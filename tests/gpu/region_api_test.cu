@@ -370,6 +370,15 @@ TEST_P(region_api, the_debug_mode_names_block_chunk_and_element) {
       << message;
 }
 
+TEST(region_group, all_gpus_are_a_group) {
+  INTERLACE_NEED_GPUS(1);
+  const group g = group::all();
+  int gpus = 0;
+  INTERLACE_CUDA_CHECK(cudaGetDeviceCount(&gpus));
+  ASSERT_EQ(g.devices(), static_cast<std::uint32_t>(gpus));
+  for (std::uint32_t d = 0; d < g.devices(); ++d) EXPECT_EQ(g.ordinal(d), static_cast<int>(d));
+}
+
 TEST(region_deadline, a_kernel_slower_than_the_deadline_is_reported) {
   INTERLACE_NEED_GPUS(2);
   program p(2, program::make_spec("polling", 20'000, 2048), 0.2);

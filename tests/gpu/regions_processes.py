@@ -6,13 +6,15 @@ mpirun -n 4 python tests/gpu/regions_processes.py
 
 Every replica is compared with what the formula says, after every epoch, on every rank. With
 --shared-gpu all processes use GPU 0, which tests everything but speed. With --time, all of these
-print what an epoch takes instead, so that one process and several can be compared.
+print what an epoch takes instead, so that one process and several can be compared: without a
+launcher both are measured, and it is a failure if several take 3 % longer. --json FILE keeps that.
 """
 
 from __future__ import annotations
 
 import argparse
 import gc
+import json
 import multiprocessing
 import os
 import signal
@@ -20,6 +22,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,6 +33,9 @@ TIMED_ELEMENTS = 32 << 20  # 128 MiB
 TIMED_EPOCHS = 20
 TIMED_RUNS = 9
 THREADS = 128
+LEAST_LEAK = 1 << 20  # less is not told from what the driver takes for itself
+MOST_LONGER = 1.03  # several processes over one
+LATE_S = 2  # behind a deadline, until every process has said so
 
 # Each block writes and publishes one tile of its device's part, as the documents ask for it of
 # kernels that publish by themselves.
@@ -229,11 +235,11 @@ def check_epochs(group: Any, mechanism: str, own_memory: str, agent_copy: str = 
 
 def error_of(kind: str, action: Callable[[], object]) -> str:
     """The text of the error that the action raises; empty where it raises none."""
-    from interlace import _cuda
+    import interlace
 
     try:
         action()
-    except getattr(_cuda, kind) as e:
+    except getattr(interlace, kind) as e:
         return str(e)
     return ""
 
@@ -247,6 +253,7 @@ def check_refusals(group: Any) -> None:
         (100 + rank, {}, "elements"),
         (100, {"chunk_bytes": 4096 * (1 + rank)}, "chunk_bytes"),
         (1000, {"mechanism": "polling", "chunk_bytes": 4 if rank == 1 else 4096}, "a chunk of 4"),
+        (-1 if rank == 1 else 100, {}, "a length of a region's shape is -1"),
     ]
     for shape, options, part in uneven:
         text = error_of(
@@ -254,6 +261,28 @@ def check_refusals(group: Any) -> None:
             lambda n=shape, o=options: interlace.Region(group, n, "uint32", **o),  # type: ignore[misc]
         )
         assert part in text, (part, text)
+
+
+def check_leaks(group: Any) -> None:
+    """Regions that were closed leave the GPUs' memory as it was."""
+    import cupy
+
+    def free() -> list[int]:
+        found = []
+        for d in group.local_devices:
+            with cupy.cuda.Device(group.ordinal(d)):
+                cupy.get_default_memory_pool().free_all_blocks()
+                found.append(cupy.cuda.runtime.memGetInfo()[0])
+        return found
+
+    before: list[int] = []
+    for _ in range(3):  # the first sets up what stays
+        for mechanism in MECHANISMS:
+            check_epochs(group, mechanism, "own")
+        gc.collect()
+        before = before or free()
+    after = free()
+    assert all(a >= b - LEAST_LEAK for a, b in zip(after, before, strict=True)), (before, after)
 
 
 def check_all(group: Any) -> int:
@@ -270,12 +299,13 @@ def check_all(group: Any) -> int:
     return checks
 
 
-def time_epochs(group: Any) -> None:
-    """What an epoch takes on each device: the median of runs of a graph of epochs."""
+def time_epochs(group: Any) -> dict[str, dict[int, float]]:
+    """Microseconds of an epoch by mechanism and device: the median of runs of a graph of epochs."""
     import cupy
 
     import interlace
 
+    found: dict[str, dict[int, float]] = {mechanism: {} for mechanism in MECHANISMS}
     for mechanism in MECHANISMS:
         options = {"mechanism": mechanism, "chunk_bytes": 4 << 20, "agent_threads": 16384}
         region = interlace.Region(group, TIMED_ELEMENTS, "uint32", **options)
@@ -319,12 +349,23 @@ def time_epochs(group: Any) -> None:
             )
         for own, microseconds in zip(devices, np.median(taken, axis=0), strict=True):
             spread = np.ptp(taken, axis=0)[devices.index(own)]
+            found[mechanism][own.device] = float(microseconds)
             print(
                 f"device {own.device} of {group.devices}, {mechanism}: {microseconds:.1f} us an "
                 f"epoch, spread {spread:.1f} us",
                 flush=True,
             )
         region.close()
+    return found
+
+
+def together(of_ranks: list[dict[str, dict[int, float]]]) -> dict[str, list[float]]:
+    """Microseconds of an epoch by mechanism, of all devices in their order."""
+    merged = {
+        mechanism: {d: us for found in of_ranks for d, us in found[mechanism].items()}
+        for mechanism in MECHANISMS
+    }
+    return {mechanism: [of[d] for d in sorted(of)] for mechanism, of in merged.items()}
 
 
 def watch(group: Any) -> None:
@@ -336,9 +377,13 @@ def watch(group: Any) -> None:
 
 
 def expect_report(
-    group: Any, mechanism: str, parts: tuple[str, ...], act: Callable[[Device], None]
+    group: Any,
+    mechanism: str,
+    parts: tuple[str, ...],
+    act: Callable[[Device], None],
+    within: float,
 ) -> None:
-    """After some epochs that go well `act` does what all ranks are to report."""
+    """After some epochs that go well `act` does what all ranks report within so many seconds."""
     import interlace
 
     rank = group.local_devices[0]
@@ -354,12 +399,14 @@ def expect_report(
         watch(group)
 
     text = error_of("DeviceError", run)
-    print(f"rank {rank} after {time.monotonic() - begin:.2f} s: {text}", flush=True)
+    seconds = time.monotonic() - begin
+    print(f"rank {rank} after {seconds:.2f} s: {text}", flush=True)
     assert all(part in text for part in parts), (parts, text)
+    assert seconds < within, f"{seconds:.2f} s, and {within} s are allowed"
     region.close()
 
 
-def die(group: Any, mechanism: str, ready: Callable[[], None]) -> None:
+def die(group: Any, mechanism: str, within: float, ready: Callable[[], None]) -> None:
     """Rank 1 is killed, while nobody stores into its memory."""
 
     def act(own: Device) -> None:
@@ -367,10 +414,10 @@ def die(group: Any, mechanism: str, ready: Callable[[], None]) -> None:
         if own.device == 1:
             time.sleep(600)
 
-    expect_report(group, mechanism, ("rank 1", "ended"), act)
+    expect_report(group, mechanism, ("rank 1", "ended"), act, within)
 
 
-def stay_away(group: Any, mechanism: str) -> None:
+def stay_away(group: Any, mechanism: str, within: float) -> None:
     """Rank 0 does not take part in an epoch."""
 
     def act(own: Device) -> None:
@@ -378,17 +425,18 @@ def stay_away(group: Any, mechanism: str) -> None:
             own.run_epoch(2)
             group.synchronize(own.device, own.stream)
 
-    expect_report(group, mechanism, ("rank 0", "whose counter is 2 and not 3"), act)
+    expect_report(group, mechanism, ("rank 0", "whose counter is 2 and not 3"), act, within)
 
 
-def publish_wrongly(group: Any, mechanism: str) -> None:
+def publish_wrongly(group: Any, mechanism: str, within: float) -> None:
     """Rank 1 publishes too little."""
 
     def act(own: Device) -> None:
         own.run_epoch(2, wrong=own.device == 1)
         group.synchronize(own.device, own.stream)
 
-    expect_report(group, mechanism, ("rank 1 (GPU", "announced too little of chunk"), act)
+    parts = ("rank 1 (GPU", "announced too little of chunk")
+    expect_report(group, mechanism, parts, act, within)
 
 
 def rank_main(
@@ -416,25 +464,28 @@ def rank_main(
         if task == "all":
             check_all(group)
         elif task == "time":
-            time_epochs(group)
+            values[rank] = time_epochs(group)
         elif task == "die":
 
             def tell() -> None:
                 ready[rank] = 1
 
-            die(group, mechanism, tell)
+            die(group, mechanism, deadline + LATE_S, tell)
         elif task == "absent":
-            stay_away(group, mechanism)
+            stay_away(group, mechanism, deadline + LATE_S)
         else:
-            publish_wrongly(group, mechanism)
+            publish_wrongly(group, mechanism, deadline + LATE_S)
     except BaseException:
         traceback.print_exc()
         os._exit(1)
     os._exit(0)
 
 
-def start(task: str, size: int, shared_gpu: bool, deadline: float, mechanism: str = "") -> None:
-    """Runs a task in `size` processes; raises if one of them fails, or if any does not end."""
+def start(
+    task: str, size: int, shared_gpu: bool, deadline: float, mechanism: str = ""
+) -> list[Any]:
+    """Runs a task in `size` processes, and gives what each of them left; raises if one fails, or
+    does not end."""
     context = multiprocessing.get_context("spawn")
     with context.Manager() as manager:
         shared = (manager.list([b""] * size), manager.Barrier(size), manager.list([0] * size))
@@ -459,10 +510,30 @@ def start(task: str, size: int, shared_gpu: bool, deadline: float, mechanism: st
             codes = [p.exitcode for p in processes]
             wanted = [-signal.SIGKILL if task == "die" and r == 1 else 0 for r in range(size)]
             assert codes == wanted, f"{task} {mechanism}: exit codes {codes}"
+            return list(shared[0])
         finally:
             for p in processes:
                 if p.is_alive():
                     p.kill()
+
+
+def keep(file: str | None, times: dict[str, dict[str, list[float]]]) -> None:
+    """Writes microseconds of an epoch, with what a result needs to be understood."""
+    if file is None:
+        return
+    import cupy
+
+    from interlace.results import provenance
+
+    document = {
+        "format": 1,
+        **provenance(),
+        "driver": cupy.cuda.runtime.driverGetVersion(),
+        "gpu": cupy.cuda.runtime.getDeviceProperties(0)["name"].decode(),
+        "bytes": 4 * TIMED_ELEMENTS,
+        "epoch_us": times,
+    }
+    Path(file).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
 
 
 def main() -> int:
@@ -470,6 +541,7 @@ def main() -> int:
     parser.add_argument("--shared-gpu", action="store_true")
     parser.add_argument("--processes", type=int, default=0, help="default: the GPUs, 4 at most")
     parser.add_argument("--time", action="store_true", help="measure epochs, check less")
+    parser.add_argument("--json", metavar="FILE", help="with --time: keep the times")
     arguments = parser.parse_args()
     os.environ.setdefault("PYTORCH_ALLOC_CONF", "expandable_segments:True")
 
@@ -482,15 +554,23 @@ def main() -> int:
             dist.init_process_group("gloo")
             communicator: Any = dist
             local = int(os.environ["LOCAL_RANK"])
+
+            def gather(own: Any) -> list[Any]:
+                every: list[Any] = [None] * dist.get_world_size()
+                dist.all_gather_object(every, own)
+                return every
         else:
             from mpi4py import MPI
 
             communicator = MPI.COMM_WORLD
+            gather = communicator.allgather
             local = int(os.environ["OMPI_COMM_WORLD_LOCAL_RANK"])
         ordinal = 0 if arguments.shared_gpu else local
         group = interlace.Group.join(communicator, ordinal=ordinal)
         if arguments.time:
-            time_epochs(group)
+            found = together(gather(time_epochs(group)))
+            if group.local_devices[0] == 0:
+                keep(arguments.json, {f"{group.devices} processes": found})
             return 0
         checks = check_all(group)
         print(f"rank {group.local_devices[0]} of {group.devices}: {checks} checks passed")
@@ -507,11 +587,17 @@ def main() -> int:
     ordinals = [0] * size if arguments.shared_gpu else list(range(size))
     if arguments.time:
         print("one process:")
-        time_epochs(interlace.Group.local(ordinals))
+        one = together([time_epochs(interlace.Group.local(ordinals))])
         print(f"{size} processes:", flush=True)
-        start("time", size, arguments.shared_gpu, 30)
-        return 0
-    checks = check_all(interlace.Group.local(ordinals))
+        several = together(start("time", size, arguments.shared_gpu, 30))
+        keep(arguments.json, {"one process": one, f"{size} processes": several})
+        longer = {m: sum(several[m]) / sum(one[m]) for m in MECHANISMS}
+        print("several over one: " + ", ".join(f"{m} {x:.3f}" for m, x in longer.items()))
+        return int(max(longer.values()) > MOST_LONGER)
+    local = interlace.Group.local(ordinals)
+    checks = check_all(local)
+    check_leaks(local)
+    checks += 1
     start("all", size, arguments.shared_gpu, 30)
     checks += len(MECHANISMS) * 3 + 2
     for mechanism in MECHANISMS:

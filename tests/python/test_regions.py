@@ -63,9 +63,9 @@ class FakeGroup:
         self.local_devices = devices
 
     @classmethod
-    def local(cls, ordinals: list[int], deadline: float) -> FakeGroup:
+    def local(cls, ordinals: list[int] | None, deadline: float) -> FakeGroup:
         assert deadline > 0
-        return cls(list(range(len(ordinals))))
+        return cls(list(range(4 if ordinals is None else len(ordinals))))
 
     @classmethod
     def join(cls, *arguments: Any) -> FakeGroup:
@@ -265,6 +265,11 @@ def test_what_cannot_be_asked_for_is_refused_on_all_ranks(
         Region(Group.local([0, 1]), shape, "float32", **options)
     assert FakeRegion.made == []
     assert FakeRegion.refused == [str(caught.value)]
+
+
+def test_a_group_has_all_gpus_or_those_that_are_named() -> None:
+    assert Group.local().local_devices == [0, 1, 2, 3]
+    assert Group.local(range(2)).local_devices == [0, 1]
 
 
 def test_numbers_of_numpy_are_numbers() -> None:

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <numeric>
 #include <thread>
 
 #include "base/agreement.hpp"
@@ -268,6 +269,12 @@ namespace interlace {
 
 group group::local(std::vector<int> ordinals, const group_options& o) {
   return group(std::make_shared<cuda::group_state>(std::move(ordinals), o));
+}
+
+group group::all(const group_options& o) {
+  std::vector<int> ordinals(cuda::device_count());
+  std::iota(ordinals.begin(), ordinals.end(), 0);
+  return local(std::move(ordinals), o);
 }
 
 group group::join(std::uint32_t rank, std::uint32_t size, int ordinal, all_gather gather,
