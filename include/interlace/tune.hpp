@@ -47,9 +47,9 @@ struct tune_parameter {
   friend bool operator==(const tune_parameter&, const tune_parameter&) = default;
 };
 
-// A mechanism with its parameters: "ranges" of `split`, "chunk_bytes" of `polling` and
-// `copy-engine`, and of `polling` "agent_threads", or "bulk_threads" of an agent that copies in
-// bulk.
+// A mechanism with its parameters: "ranges" of `split`; "chunk_bytes" of `polling`, `copy-engine`,
+// `device-launch` and `proact-hardware`; "agent_threads" of `polling` and of a kernel of
+// `device-launch`, or "bulk_threads" of a polling agent that copies in bulk.
 struct tune_candidate {
   std::string mechanism;
   std::vector<tune_parameter> parameters;

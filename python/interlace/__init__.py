@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from interlace.copying import all_gather, all_reduce, all_to_all, copy
     from interlace.errors import DeviceError, ModelError, UserError
     from interlace.loading import load, save
+    from interlace.region_tuning import TunedRegion, region_options, tune_region
     from interlace.regions import DeviceArray, Group, Region
     from interlace.tuning import Candidate, Impossible, tune, tune_space
 
@@ -19,18 +20,22 @@ __all__ = [
     "Impossible",
     "ModelError",
     "Region",
+    "TunedRegion",
     "UserError",
     "all_gather",
     "all_reduce",
     "all_to_all",
     "copy",
     "load",
+    "region_options",
     "save",
     "tune",
+    "tune_region",
     "tune_space",
 ]
 _COPYING = ("all_gather", "all_reduce", "all_to_all", "copy")
 _REGIONS = ("DeviceArray", "Group", "Region")
+_REGION_TUNING = ("TunedRegion", "region_options", "tune_region")
 _LOADING = ("load", "save")
 _ERRORS = ("DeviceError", "ModelError", "UserError")
 
@@ -41,6 +46,10 @@ def __getattr__(name: str) -> Any:
         from interlace import regions
 
         return getattr(regions, name)
+    if name in _REGION_TUNING:
+        from interlace import region_tuning
+
+        return getattr(region_tuning, name)
     if name in _COPYING:
         from interlace import copying
 

@@ -84,6 +84,11 @@ def dtype_name(dtype: object) -> str:
     return name
 
 
+def element_bytes_of(dtype: object) -> int:
+    """Bytes of an element."""
+    return _kind_and_bits(dtype_name(dtype))[1] // 8
+
+
 def _kind_and_bits(name: str) -> tuple[int, int]:
     if name == "bool":
         return 6, 8
@@ -169,8 +174,9 @@ def _gather_of(communicator: Any, rank: int | None, size: int | None) -> tuple[A
 class Group:
     """The GPUs that hold replicas: of one process, or a process each."""
 
-    def __init__(self, made: Any) -> None:
+    def __init__(self, made: Any, gather: AllGather | None = None) -> None:
         self._group = made
+        self._gather = gather
 
     @classmethod
     def local(cls, ordinals: Sequence[int] | None = None, *, deadline: float = 10.0) -> Group:
@@ -198,7 +204,12 @@ class Group:
         """
         gather, own, count = _gather_of(all_gather, rank, size)
         number = own if ordinal is None else ordinal
-        return cls(_cuda().Group.join(own, count, number, lambda b: list(gather(b)), deadline))
+        made = _cuda().Group.join(own, count, number, lambda b: list(gather(b)), deadline)
+        return cls(made, gather)
+
+    def gather(self, own: bytes) -> list[bytes]:
+        """All ranks' bytes, in the order of the ranks; called by all of them."""
+        return [own] if self._gather is None else list(self._gather(own))
 
     @property
     def devices(self) -> int:
@@ -264,7 +275,7 @@ def _count(value: object, what: str, least: int = 0, most: int = (1 << 63) - 1) 
     return number
 
 
-def _lengths(shape: object) -> tuple[int, ...]:
+def lengths_of(shape: object) -> tuple[int, ...]:
     """The shape of a region."""
     lengths = tuple(shape) if isinstance(shape, Iterable) else (shape,)
     return tuple(_count(n, "a length of a region's shape") for n in lengths)
@@ -350,12 +361,12 @@ class Region:
         self._tensors: object = None  # that the region lies in
         self._checks = checks
         with _told_to_all(group):
-            self.shape = _lengths(shape)
+            self.shape = lengths_of(shape)
             self.dtype = dtype_name(dtype)
             asked = (
                 name,
                 prod(self.shape),
-                _kind_and_bits(self.dtype)[1] // 8,
+                element_bytes_of(self.dtype),
                 [_count(b, f"boundaries[{k}]") for k, b in enumerate(boundaries)],
                 [_ranges(owner, n, group.devices) for n, owner in enumerate(subscribers)],
                 mechanism,

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from interlace.errors import UserError
 from interlace.mechanisms import BASELINE
 from interlace.nodes import load_core
 
@@ -146,10 +147,10 @@ def tune(
     """The fastest candidate of a space, with everything that was measured to pick it.
 
     `measure` gives as many seconds as the number that it is called with, and raises Impossible for
-    a candidate that cannot run. `space` comes from `tune_space`, or is {mechanism: {parameter:
-    values}}, where `bulk-copy` and `split` are controls. Finalists are measured in `most_rounds` at
-    most; `repeatable`: a candidate always takes the same time. Raises UserError if nothing can be
-    measured or a time is none.
+    a candidate that cannot run; a UserError of something that it calls says the same. `space` comes
+    from `tune_space`, or is {mechanism: {parameter: values}}, where `bulk-copy` and `split` are
+    controls. Finalists are measured in `most_rounds` at most; `repeatable`: a candidate always
+    takes the same time. Raises UserError if nothing can be measured or a time is none.
     """
 
     def in_turn(round_: Round) -> list[Sequence[float] | str]:
@@ -157,7 +158,7 @@ def tune(
         for candidate in round_.candidates:
             try:
                 found.append([float(s) for s in measure(candidate, round_.repeats)])
-            except Impossible as reason:
+            except (Impossible, UserError) as reason:
                 found.append(str(reason) or "no reason was given")
         return found
 
