@@ -89,8 +89,9 @@ grep -aE '^\[  TWINS|^\[  LINKS|^\[ COUNTERS|^\[  RATES' "$out/tests.log" >>"$ou
 
 # One hardware queue for all streams of a GPU: a wait that stands before what it waits for hangs.
 if [ "$shared" != 1 ]; then
+  midst="*tracking_test*publish_in_their_midst*:*region_api*publish_in_their_midst*"
   step one_connection 90 1 env CUDA_DEVICE_MAX_CONNECTIONS=1 "$tests" --gtest_color=no \
-    --gtest_filter="*exchange_test*_everybody_2_*:*exchange_test*_everybody_4_*:*runs_test*:*tracking_test*publish_in_their_midst*"
+    --gtest_filter="*exchange_test*_everybody_2_*:*exchange_test*_everybody_4_*:*runs_test*:$midst"
 fi
 
 sanitizer=$(PATH=$PATH:/usr/local/cuda/bin:/usr/local/cuda/compute-sanitizer \
