@@ -277,7 +277,8 @@ def calibrate_command(
     at_a_time = simulations_at_a_time(jobs)
     if measured is not None and save_measured is not None:
         raise UserError("--save-measured keeps what is measured here; leave --measured out")
-    files.check_outputs({"--json": json_file, "--save-measured": save_measured})
+    outputs = {"--json": json_file, "--save-measured": save_measured}
+    files.check_outputs(outputs, {"--measured": measured})
     known = [row.key for row in rows]
     reasons: dict[str, str] = {}
     failed = False

@@ -39,14 +39,28 @@ def check_writable(path: Path, option: str) -> None:
         raise _unwritable(path, error) from None
 
 
-def check_outputs(outputs: Mapping[str, Path | None]) -> None:
-    """Raise UserError unless all files that options asked for can be written, and differ."""
-    paths = {option: path for option, path in outputs.items() if path is not None}
-    for option, path in paths.items():
+def check_outputs(
+    outputs: Mapping[str, Path | None], inputs: Mapping[str, Path | None] | None = None
+) -> None:
+    """Raise UserError unless all files that options asked for can be written, and differ.
+
+    They also have to differ from `inputs`, the files that the command reads.
+    """
+    writes = {option: path for option, path in outputs.items() if path is not None}
+    reads = {option: path for option, path in (inputs or {}).items() if path is not None}
+    for option, path in writes.items():
         check_writable(path, option)
-        for other, same in paths.items():
-            if other < option and path.resolve() == same.resolve():
+        for other, same in {**reads, **writes}.items():
+            if (other in reads or other < option) and _are_one(path, same):
                 raise UserError(f"{other} and {option} are both {path}; give two names")
+
+
+def _are_one(path: Path, other: Path) -> bool:
+    """Whether two paths name one file, which need not be there."""
+    try:
+        return path.samefile(other)
+    except OSError:
+        return path.resolve() == other.resolve()
 
 
 def make_folder(path: Path) -> None:

@@ -358,7 +358,8 @@ def sweep_command(
         raise UserError("--jobs and --scheduler exclude each other; leave one out")
     space = load_design_space(file)
     runs_path = runs_file or Path(f"{file.stem}.runs.jsonl")
-    files.check_outputs({"--json": json_file, "--csv": csv_file, "--runs": runs_path})
+    outputs = {"--json": json_file, "--csv": csv_file, "--runs": runs_path}
+    files.check_outputs(outputs, {"FILE": file})
 
     with failure_ends():
         workload = WORKLOADS[space.workload].load(space.inputs, None)

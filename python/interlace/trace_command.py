@@ -280,8 +280,7 @@ def info(
     """Say what a trace has: accesses by kind and GPU, what is remote, locality, store sizes."""
     path = _existing("info", file)
     said = Foreign(map_file, gpus, format_, component)
-    if json_file is not None:
-        files.check_writable(json_file, "--json")
+    files.check_outputs({"--json": json_file}, {"FILE": path, "--map": map_file})
     core = load_core()
     with failure_ends():
         if _ours(core, path):
@@ -323,11 +322,7 @@ def convert(
     path = _existing("convert", file)
     if out is None:
         raise UserError("trace convert needs two files: the one to read and the one to write")
-    files.check_writable(out, "OUT")
-    if out.exists() and out.samefile(path):
-        raise UserError(f"IN and OUT are both {path}; give two names")
-    if json_file is not None:
-        files.check_writable(json_file, "--json")
+    files.check_outputs({"OUT": out, "--json": json_file}, {"IN": path, "--map": map_file})
     core = load_core()
     if _ours(core, path):
         raise UserError(f"{path} is a trace of Interlace already")
@@ -394,8 +389,7 @@ def replay(
         raise UserError("--machine is missing: name the machine to run the trace on")
     if mechanism not in REPLAYED:
         raise unknown("mechanism for a replay", mechanism, REPLAYED)
-    if json_file is not None:
-        files.check_writable(json_file, "--json")
+    files.check_outputs({"--json": json_file}, {"FILE": path, "--machine": Path(machine)})
     core = load_core()
     if not _ours(core, path):
         raise UserError(f"{path} is no trace of Interlace; make one of it with trace convert")

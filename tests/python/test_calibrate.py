@@ -164,6 +164,11 @@ def test_measured_rows_are_not_kept_twice(run: Run, tmp_path: Path) -> None:
     ran = run("calibrate", "--json", same, "--save-measured", same)
     assert ran.code == 2
     assert "are both" in ran.err
+    same.write_text(SHIPPED.read_text())
+    ran = run("calibrate", "--measured", same, "--json", same)
+    assert ran.code == 2
+    assert f"--measured and --json are both {same}" in ran.err
+    assert same.read_text() == SHIPPED.read_text()
 
 
 def test_one_gpu_is_too_few(run: Run, cuda: FakeCuda) -> None:

@@ -313,6 +313,7 @@ def test_bad_files(run: Run, small: Path, old: str, new: str, words: str) -> Non
         (("none.toml",), "none.toml cannot be read"),
         (("small.toml", "--jobs", "0"), "--jobs 0"),
         (("small.toml", "--json", "a", "--csv", "a"), "--csv and --json are both a"),
+        (("small.toml", "--json", "./small.toml"), "FILE and --json are both small.toml"),
         (("small.toml", "--json", "no/where"), "there is no directory no"),
         (("small.toml", "--scheduler", "tcp://x:1", "--jobs", "2"), "exclude each other"),
     ],

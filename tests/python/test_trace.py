@@ -240,6 +240,29 @@ def test_wrong_options_are_refused(run: Run, tmp_path: Path, map_file: Path) -> 
     assert "has 4 GPUs" in error_of(run, "record", "jacobi", "-m", MACHINE, "-o", out, "-g", 5)
 
 
+def test_results_do_not_replace_what_is_read_or_written(
+    run: Run, tmp_path: Path, map_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    source, out = Path("kernel-1.traceg"), Path("out.trace")
+    source.write_text(kernel(4))
+    convert = ("convert", source, out, "--map", map_file)
+    assert "--json and OUT are both" in error_of(run, *convert, "--json", tmp_path / out)
+    assert not out.exists()
+    assert "IN and --json are both" in error_of(run, *convert, "--json", f"./{source}")
+    assert "--map and --json are both" in error_of(run, *convert, "--json", map_file)
+    info = ("info", source, "--map", map_file)
+    assert "FILE and --json are both" in error_of(run, *info, "--json", source)
+    assert "--map and --json are both" in error_of(run, *info, "--json", map_file)
+    assert (source.read_text(), map_file.read_text()) == (kernel(4), MAP)
+    assert run("trace", *convert).code == 0
+    converted = out.read_bytes()
+    replay = ("replay", out, "-m", "m.toml")
+    assert "FILE and --json are both" in error_of(run, *replay, "--json", out)
+    assert "--machine and --json are both" in error_of(run, *replay, "--json", "m.toml")
+    assert out.read_bytes() == converted
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
