@@ -116,22 +116,34 @@ def opened(path: Path) -> Iterator[SweepFile]:
     except (OSError, ValueError) as error:
         raise _unwritable(path, error) from None
     try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise UserError(
-                f"{path} is in use by another sweep; wait for it, or give another file with --runs"
-            ) from None
+        _lock(path, handle)
         file = SweepFile(path, handle)
         try:
-            file._read()
-        except OSError as error:
-            raise _unwritable(path, error) from None
-        yield file
+            try:
+                file._read()
+            except OSError as error:
+                raise _unwritable(path, error) from None
+            yield file
+        finally:
+            if new and not os.fstat(handle).st_size:
+                path.unlink(missing_ok=True)
     finally:
-        if new and not os.fstat(handle).st_size:
-            path.unlink(missing_ok=True)
         os.close(handle)
+
+
+def _lock(path: Path, handle: int) -> None:
+    """Raises UserError unless the file is this sweep's alone, and still has its name."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(handle), path.stat()):
+            return
+    except (BlockingIOError, FileNotFoundError):  # the other one removes a file without runs
+        pass
+    except OSError as error:
+        raise _unwritable(path, error) from None
+    raise UserError(
+        f"{path} is in use by another sweep; wait for it, or give another file with --runs"
+    )
 
 
 def _unwritable(path: Path, error: OSError | ValueError) -> UserError:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
+import errno
 import fcntl
 import itertools
 import json
 import math
+import os
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from interlace import sweep
+from interlace import sweep, sweep_file
 from interlace.design_space import load_design_space
 from interlace.errors import UserError
 from interlace.machines import changed, load_machine, save_machine
@@ -237,6 +240,41 @@ def test_two_sweeps_do_not_share_a_file(run: Run, small: Path) -> None:
         ran = run("sweep", small)
     assert ran.code == 2
     assert "small.runs.jsonl is in use by another sweep" in ran.err
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_who_comes_second_leaves_the_file_of_the_first(
+    run: Run, small: Path, monkeypatch: pytest.MonkeyPatch, ends: bool
+) -> None:
+    """The first makes its file while the second opens it; `ends`: and removes it, without runs."""
+    runs, lock, first = Path("small.runs.jsonl"), fcntl.flock, contextlib.ExitStack()
+
+    def flock(handle: int, operation: int) -> None:
+        monkeypatch.setattr(fcntl, "flock", lock)
+        first.enter_context(sweep_file.opened(runs))
+        if ends:
+            runs.unlink()
+            first.close()
+        lock(handle, operation)
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with first:
+        ran = run("sweep", small)
+        assert ran.code == 2
+        assert "small.runs.jsonl is in use by another sweep" in ran.err
+        assert runs.exists() is not ends
+
+
+def test_a_file_that_cannot_be_locked(
+    run: Run, small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_locks(*_: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    ran = run("sweep", small)
+    assert ran.code == 2
+    assert "small.runs.jsonl cannot be used for the runs: No locks available" in ran.err
 
 
 # --- bad input ------------------------------------------------------------------------------------
