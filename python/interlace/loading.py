@@ -11,6 +11,7 @@ belongs into the host's memory they read straight to its place.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import stat
@@ -377,9 +378,19 @@ def save(
             texts[CHECKSUMS] = json.dumps({name: named[name] for name in sources})
             final, _ = safetensors_header.lay_out(specs, texts)
             assert len(final) == len(head)
-        os.pwrite(descriptor, final, 0)
+        _pwrite(descriptor, final)
 
     _write(Path(path), len(head) + (entries[-1].end if entries else 0), fill)
+
+
+def _pwrite(descriptor: int, data: bytes) -> None:
+    """Write data to the beginning of a file, of which one call may take a part only."""
+    done = 0
+    while done < len(data):
+        written = os.pwrite(descriptor, data[done:], done)
+        if not written:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        done += written
 
 
 def _metadata(metadata: Mapping[str, str] | None) -> dict[str, str]:

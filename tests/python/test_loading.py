@@ -292,6 +292,24 @@ def test_files_that_cannot_be_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_header_that_is_written_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tensors, file, write, left = model(), tmp_path / "m.safetensors", os.pwrite, [10**9]
+
+    def short(descriptor: int, data: bytes, offset: int) -> int:
+        part = data[: min(7, left[0])]
+        left[0] -= len(part)
+        return write(descriptor, part, offset)
+
+    monkeypatch.setattr(os, "pwrite", short)
+    interlace.save(tensors, file)
+    assert equal(load(file), tensors)
+    file.unlink()
+    left[0] = 20
+    expected = f"{file} cannot be written: No space left on device"
+    assert refusal(interlace.save, tensors, file) == expected
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_tensors_of_pytorch(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     own = pytest.importorskip("safetensors.torch")
