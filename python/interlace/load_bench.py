@@ -357,7 +357,13 @@ def load_command(
     most = size_between("--bytes", size, LEAST, MOST)
     count = whole("--repeats", repeats, 1) or DEFAULT_REPEATS
     ring = (whole("--slots", slots, 1) or loading.RING[0], size_between("--slot", slot, "4K", "1G"))
+    if prod(ring) > loading.MOST_RING:
+        raise UserError(f"--slots {ring[0]} --slot {slot}: give slots of at most 1 TiB in all")
     workers = whole("--threads", threads, 1)
+    if workers is not None and workers > loading.MOST_NAMED_THREADS:
+        raise UserError(
+            f"--threads {workers}: give a number of at most {loading.MOST_NAMED_THREADS}"
+        )
     if json_file is not None:
         files.check_writable(json_file, "--json")
     target = device or _default_device()

@@ -29,8 +29,10 @@ Progress = Callable[[int, int], None]
 Device = Any  # "cpu", "cuda", "cuda:1", 1, torch.device, cupy.cuda.Device
 
 MOST_THREADS = 32  # by default: more do not read faster than the links move
+MOST_NAMED_THREADS = 1024
 ALIGNMENT = 256  # of a tensor, or its size where that is less
 RING = (8, 16 << 20)  # slots of page-locked memory, and the bytes of each
+LEAST_SLOT, MOST_RING = 4096, 1 << 40  # bytes of a slot, of all slots
 CHECKSUMS = "interlace.crc32c"  # the key of a file's metadata
 
 
@@ -150,15 +152,20 @@ def threads_of(asked: int | None) -> int:
     """How many read: what was asked for, or the cores."""
     if asked is None:
         return min(len(os.sched_getaffinity(0)), MOST_THREADS)
-    if isinstance(asked, bool) or not isinstance(asked, int) or not 1 <= asked <= 1024:
-        raise UserError(f"threads={asked!r}: give a number from 1 to 1024")
+    most = MOST_NAMED_THREADS
+    if isinstance(asked, bool) or not isinstance(asked, int) or not 1 <= asked <= most:
+        raise UserError(f"threads={asked!r}: give a number from 1 to {most}")
     return asked
 
 
 def _ring(asked: tuple[int, int]) -> tuple[int, int]:
     slots, size = asked
-    if slots < 1 or size < 4096 or slots * size > 1 << 40:
-        raise UserError(f"ring={asked!r}: give at least 1 slot of at least 4096 bytes")
+    if slots < 1:
+        raise UserError(f"ring={asked!r}: give at least 1 slot")
+    if size < LEAST_SLOT:
+        raise UserError(f"ring={asked!r}: give slots of at least {LEAST_SLOT} bytes")
+    if slots * size > MOST_RING:
+        raise UserError(f"ring={asked!r}: give slots of at most 1 TiB in all")
     return slots, size
 
 

@@ -86,6 +86,11 @@ def test_wrong_bytes_are_counted(run: Run, tmp_path: Path, monkeypatch: pytest.M
         (["--device", "cpu", "--folder", "/nowhere"], "--folder /nowhere is no folder"),
         (["--slot", "1"], "--slot '1': give a size from 4K to 1G, such as 256M"),
         (["--threads", "0"], "--threads 0: give a number of at least 1"),
+        (["--threads", "1025"], "--threads 1025: give a number of at most 1024"),
+        (
+            ["--slots", "1025", "--slot", "1G"],
+            "--slots 1025 --slot 1G: give slots of at most 1 TiB in all",
+        ),
         (["--slots", "x"], "--slots 'x': give a whole number"),
     ],
 )

@@ -235,6 +235,12 @@ def test_what_cannot_be_asked_for(tmp_path: Path) -> None:
     )
     assert "threads=0" in refusal(load, file, threads=0)
     assert "threads=True" in refusal(load, file, threads=True)
+    for ring, message in (
+        ((0, 4096), "give at least 1 slot"),
+        ((1, 4095), "give slots of at least 4096 bytes"),
+        ((1025, 1 << 30), "give slots of at most 1 TiB in all"),
+    ):
+        assert refusal(load, file, ring=ring) == f"ring={ring}: {message}"
     assert "pin_memory=True needs torch" in refusal(load, file, pin_memory=True)
 
 
