@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 
@@ -15,16 +16,11 @@ def turn() -> Iterator[None]:
 
     The kernel gives the turn back when a process dies. Where no lock can be had nobody waits.
     """
-    import fcntl  # not where Python runs without POSIX
-
-    file = Path(tempfile.gettempdir()) / f"interlace-gpus-{os.getuid()}.lock"
-    try:
-        descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    except OSError:
+    with ExitStack() as held:
+        with suppress(OSError):
+            file = Path(tempfile.gettempdir()) / f"interlace-gpus-{os.getuid()}.lock"
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+            descriptor = os.open(file, flags, 0o600)
+            held.callback(os.close, descriptor)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
-        return
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)

@@ -1,5 +1,7 @@
 """Turns on the GPUs: commands of one user wait for each other, and for nobody that is gone."""
 
+import errno
+import fcntl
 import multiprocessing
 import os
 import signal
@@ -62,5 +64,31 @@ def test_without_a_place_for_the_lock_nobody_waits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "absent"))
-    with turn(), turn():
-        pass
+    entered = []
+    with turn():
+        entered.append(1)
+        with turn():
+            entered.append(2)
+            assert list(tmp_path.iterdir()) == []
+    assert entered == [1, 2]
+
+
+def test_where_files_cannot_be_locked_nobody_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_locks(*_: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    descriptors = Path("/proc/self/fd")
+    before = len(list(descriptors.iterdir()))
+    entered = []
+    with turn():
+        entered.append(1)
+        with turn():
+            entered.append(2)
+    assert entered == [1, 2]
+    assert [file.name for file in tmp_path.iterdir()] == [f"interlace-gpus-{os.getuid()}.lock"]
+    assert len(list(descriptors.iterdir())) == before
+    with pytest.raises(OSError, match="of what is timed"), turn():
+        raise OSError("of what is timed")
