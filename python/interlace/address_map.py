@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, NamedTuple
@@ -11,23 +10,24 @@ from typing import Annotated, NamedTuple
 import msgspec
 from msgspec import Meta
 
+from interlace import toml_files
 from interlace.errors import UserError
 from interlace.machines import MAX_GPUS
 
 MAX_FILE_BYTES = 16 << 20
 LEAST_PAGE = 4096
 
-Number = Annotated[int, Meta(ge=0)]
+Number = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
 Gpu = Annotated[int, Meta(ge=0, lt=MAX_GPUS)]
 
 
 class Range(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Addresses [begin, begin + bytes) are memory of a GPU, or of all GPUs page by page."""
 
-    begin: Number
+    begin: Annotated[int, Meta(ge=0)]
     bytes: Annotated[int, Meta(ge=1)]
     gpu: Gpu | None = None
-    page_bytes: Annotated[int, Meta(ge=LEAST_PAGE)] | None = None
+    page_bytes: Annotated[int, Meta(ge=LEAST_PAGE, le=1 << 62)] | None = None
 
 
 class Context(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -82,7 +82,8 @@ class Places(NamedTuple):
 
 def load_map(file: Path) -> Places:
     """Read a map; raises UserError with the file and the key, or the line."""
-    document = _document(file)
+    text = toml_files.read_text(file, "map", MAX_FILE_BYTES)
+    document = toml_files.parse_any(text, str(file), "map")
     try:
         found = msgspec.convert(document, AddressMap)
     except msgspec.ValidationError as error:
@@ -131,24 +132,6 @@ def _check_gpus(file: Path, found: AddressMap) -> None:
     for index, of in enumerate(found.kernels):
         if of.last < of.first:
             raise UserError(f"{file}: kernels[{index}].last is below its first")
-
-
-def _document(file: Path) -> dict[str, object]:
-    try:
-        if file.stat().st_size > MAX_FILE_BYTES:
-            raise UserError(f"{file} is larger than {MAX_FILE_BYTES >> 20} MiB; that is no map")
-        text = file.read_text(encoding="utf-8")
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        message = str(error)
-        line = re.search(r"\(at line (\d+), column \d+\)", message)
-        place = f", line {line[1]}" if line else ""
-        reason = re.sub(r"\s*\(at .*\)$", "", message)
-        raise UserError(f"{file}{place}: this is not TOML: {reason}") from None
-    except (RecursionError, UnicodeDecodeError):
-        raise UserError(f"{file} is no text of a map; check the path") from None
-    except OSError as error:
-        raise UserError(f"{file} cannot be read: {error.strerror or error}") from None
 
 
 def _sentence(message: str) -> str:

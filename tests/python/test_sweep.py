@@ -363,6 +363,19 @@ def test_bad_commands(run: Run, small: Path, words: tuple[str, ...], sentence: s
     assert [path.name for path in small.parent.iterdir()] == ["small.toml"]
 
 
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (f"{'a.' * 2000}a = [1]", "this is not a sweep file: too deeply nested"),
+        (f"a = {'1' * 5000}", "this is not TOML: a number is too long"),
+    ],
+)
+def test_what_python_cannot_read(run: Run, small: Path, line: str, reason: str) -> None:
+    small.write_text(f"{SMALL}{line}\n")
+    ran = run("sweep", small)
+    assert (ran.code, ran.err) == (2, f"interlace: {small}: {reason}\n")
+
+
 # --- machines -------------------------------------------------------------------------------------
 
 

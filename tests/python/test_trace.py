@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import lzma
+import os
 import random
 from pathlib import Path
 from typing import Any
@@ -277,6 +278,15 @@ def test_results_do_not_replace_what_is_read_or_written(
         (MAP.replace("bytes", "size", 1), "range[0]: "),
         (MAP.replace("last = 9", "last = 0"), "kernels[0].last is below its first"),
         (MAP + "[[context]]\nid = 0x55\ngpu = 0\n", "a context's id occurs twice"),
+        (MAP.replace("id = 0x55", f"id = {1 << 70}"), "context[0].id: expected int <= 9223"),
+        (MAP.replace("last = 9", f"last = {1 << 70}"), "kernels[0].last: expected int <= 9"),
+        (
+            MAP.replace("gpu = 0\n", f"page_bytes = {1 << 70}\n", 1),
+            "range[0].page_bytes: expected int <= 4611686018427387904",
+        ),
+        (MAP.replace("0x7f0000000000", f"{1 << 70}", 1), "range[0] ends past the last address"),
+        (MAP.replace("0x100000", f"{1 << 70}", 1), "range[0] ends past the last address"),
+        (f"gpus = {'[' * 101}{']' * 101}\n", ": this is not a map file: too deeply nested"),
     ],
 )
 def test_wrong_maps_are_refused(tmp_path: Path, text: str, message: str) -> None:
@@ -286,6 +296,20 @@ def test_wrong_maps_are_refused(tmp_path: Path, text: str, message: str) -> None
         load_map(path)
     assert str(refused.value).startswith(str(path))
     assert message in str(refused.value)
+
+
+def test_what_is_no_file_of_a_map(tmp_path: Path) -> None:
+    path = tmp_path / "map.toml"
+    os.mkfifo(path)
+    with pytest.raises(UserError, match="is not a regular file; a map is a"):
+        load_map(path)
+    path.unlink()
+    path.write_bytes(MAP.encode() + b"#\xff")
+    with pytest.raises(UserError, match="is not UTF-8 text: byte 0xff at offset"):
+        load_map(path)
+    path.write_bytes(MAP.encode() + b"#" * (16 << 20))
+    with pytest.raises(UserError, match="is larger than 16 MiB; this is not a map file"):
+        load_map(path)
 
 
 def test_where_a_kernel_ran(map_file: Path) -> None:
