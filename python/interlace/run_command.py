@@ -76,7 +76,7 @@ def check_environment(environment: Mapping[str, str]) -> None:
                     f"{name}={value!r} is no way to start; there are {', '.join(first)} and {last}"
                 )
         else:
-            found = re.fullmatch(r"(\d+)([KMG]?)", value, re.ASCII)
+            found = re.fullmatch(r"(\d{1,20})([KMG]?)", value, re.ASCII)
             unit = {"": 0, "K": 10, "M": 20, "G": 30}
             if found is None or int(found[1]) << unit[found[2]] >= LARGEST:
                 raise UserError(f"{name}={value!r} is no size; give bytes, such as 65536, 64K, 2M")
