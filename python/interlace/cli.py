@@ -252,7 +252,8 @@ def run(arguments: Sequence[str]) -> int:
         if not hasattr(error, "format_message"):  # what typer's parser raises has it
             raise
         return _complain(_usage_sentence(error))
-    if code == INTERRUPTED:  # typer's own answer, which is silent
+    # Typer's own answer, which is silent; a program that interlace run ran may have ended so too.
+    if code == INTERRUPTED and interrupts.seen():
         return _stop(INTERRUPTED)
     return code if isinstance(code, int) else 0
 

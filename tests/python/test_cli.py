@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 import resource
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -278,6 +279,11 @@ def test_errors_of_a_program_are_not_hidden(
     monkeypatch.setattr(core, "run_pagerank", wrong)
     with pytest.raises(TypeError, match="a bug"):
         run(*study_of(graph))
+
+
+def test_an_interrupt_that_typer_answers(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cli, "version", lambda: signal.raise_signal(signal.SIGINT))
+    assert run("--version") == (130, "", "interlace: interrupted\n")
 
 
 def test_names_are_suggested() -> None:

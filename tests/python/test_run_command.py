@@ -114,6 +114,9 @@ def test_the_exit_code_is_the_programs(call: Call) -> None:
     assert call("--", "true").code == 0
     assert call("--", "sh", "-c", "exit 7").code == 7
     assert call("--", "sh", "-c", "kill -9 $$").code == 128 + signal.SIGKILL
+    ended = call("--", "sh", "-c", "exit 130")
+    assert ended.code == 130
+    assert "interrupted" not in ended.err
 
 
 def test_its_output_and_arguments_are_its_own(call: Call) -> None:
