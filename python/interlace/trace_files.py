@@ -40,19 +40,19 @@ def pieces(file: Path) -> Iterator[bytes]:
 
 def _unpacked_xz(file: Path, stream: Any) -> Iterator[bytes]:
     unpacker = lzma.LZMADecompressor(format=lzma.FORMAT_XZ)
-    begun = False
+    begun = between = False
     try:
         while packed := stream.read(PACKED_PIECE):
-            while packed:
-                begun = True
+            while packed := packed.lstrip(b"\0") if between else packed:  # padding of streams
+                begun, between = True, False
                 if piece := unpacker.decompress(packed, PIECE):
                     yield piece
                 while not unpacker.needs_input and not unpacker.eof:
                     yield unpacker.decompress(b"", PIECE)
                 packed = unpacker.unused_data if unpacker.eof else b""
                 if unpacker.eof:
-                    unpacker, begun = lzma.LZMADecompressor(format=lzma.FORMAT_XZ), False
-                    packed = packed.lstrip(b"\0")  # padding between streams
+                    unpacker = lzma.LZMADecompressor(format=lzma.FORMAT_XZ)
+                    begun, between = False, True
     except lzma.LZMAError as error:
         raise UserError(f"{file} is no sound xz file ({error}); get it anew") from None
     if begun:
@@ -154,12 +154,15 @@ class Conversion:
         self._feed(file, tick)
 
     def _list(self, tick: Callable[[], None]) -> None:
-        found: list[bytes] = []
+        text = bytearray()
         for piece in pieces(self.file):
-            found.append(piece)
-            if len(found) * PIECE > MAX_LIST_BYTES:
-                raise UserError(f"{self.file} is too long for a list of kernels")
-        for step in self.core.trace_kernels_list(b"".join(found), str(self.file)):
+            text += piece
+            if len(text) > MAX_LIST_BYTES:
+                raise UserError(
+                    f"{self.file} is too long for a list of kernels; give one of at most "
+                    f"{MAX_LIST_BYTES >> 20} MiB"
+                )
+        for step in self.core.trace_kernels_list(bytes(text), str(self.file)):
             if step.is_copy:
                 self.made.copy(step, str(self.file))
                 continue

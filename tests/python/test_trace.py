@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from interlace import trace_files
 from interlace.address_map import load_map
 from interlace.errors import UserError
 from interlace.trace_files import pieces
@@ -318,6 +319,42 @@ def test_where_a_kernel_ran(map_file: Path) -> None:
     assert places.gpu_of("kernel-3-ctx_0x55.traceg.xz") == 1
     with pytest.raises(UserError, match=r"on which GPU kernel-10\.traceg ran"):
         places.gpu_of("kernel-10.traceg")
+
+
+def test_padding_of_xz_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.xz"
+    text = random.Random(2).randbytes(5000)
+    packed = lzma.compress(text)
+    for part in (len(packed), len(packed) + 1, 1 << 14):  # it begins with a part, or runs over
+        monkeypatch.setattr(trace_files, "PACKED_PIECE", part)
+        for padding in (0, 4, 3 << 14):
+            path.write_bytes(packed + bytes(padding))
+            assert b"".join(pieces(path)) == text
+            path.write_bytes(packed + bytes(padding) + packed)
+            assert b"".join(pieces(path)) == text + text
+    for wrong in (bytes(4) + packed, bytes(99), packed + bytes(4) + b"no stream"):
+        path.write_bytes(wrong)
+        with pytest.raises(UserError, match=r"is no sound xz file|is cut off"):
+            list(pieces(path))
+
+
+@pytest.mark.parametrize("packing", ["", ".xz", ".zst"])
+def test_how_long_a_list_may_be(
+    run: Run, tmp_path: Path, map_file: Path, monkeypatch: pytest.MonkeyPatch, packing: str
+) -> None:
+    """Parts of a packed file may be short, and those of one that hardly says anything long."""
+    zstandard = pytest.importorskip("zstandard")
+    monkeypatch.setattr(trace_files, "MAX_LIST_BYTES", 4 << 20)
+    generator = random.Random(3)
+    places = (BEGIN + 4 * generator.getrandbits(18) for _ in range(100_000))
+    lines = "".join(f"MemcpyHtoD,{place:#018x},4\n" for place in places)
+    pack = {"": bytes, ".xz": lzma.compress, ".zst": zstandard.ZstdCompressor().compress}[packing]
+    path, out = tmp_path / f"kernelslist.g{packing}", tmp_path / "out.trace"
+    path.write_bytes(pack(lines.encode()))
+    assert run("trace", "convert", path, out, "--map", map_file).code == 0
+    path.write_bytes(pack(lines.encode() + b"\n" * (4 << 20)))
+    error = error_of(run, "convert", path, out, "--map", map_file)
+    assert error == f"{path} is too long for a list of kernels; give one of at most 4 MiB"
 
 
 def test_packed_files_come_in_pieces(tmp_path: Path) -> None:
