@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import re
 from collections.abc import Mapping
@@ -202,8 +203,6 @@ def _check(profile: Profile) -> None:
     for index in (search.pick, search.best_control):
         if index is not None and not 0 <= index < len(search.candidates):
             raise ValueError(f"there is no candidate {index}")
-    if search.picked.parameters != profile.pick.parameters:
-        raise ValueError("the pick is not the candidate that it names")
     for it in search.candidates:
         if it.mechanism not in MECHANISMS:
             raise ValueError(f"there is no mechanism {it.mechanism!r}")
@@ -212,6 +211,16 @@ def _check(profile: Profile) -> None:
             raise ValueError(f"a configuration of {it.mechanism} cannot be")
         if it.samples and it.median_s is None:
             raise ValueError(f"a candidate of {it.mechanism} has samples and no median")
+        if it.median_s is not None and not 0 < it.median_s < math.inf:
+            raise ValueError(f"a median of {it.mechanism} is {it.median_s} s")
+    named = {"pick": (search.pick, profile.pick),
+             "best control": (search.best_control, profile.best_control)}  # fmt: skip
+    for what, (index, picked) in named.items():
+        tried = None if index is None else search.candidates[index]
+        if tried is not None and (tried.median_s is None or tried.spread_s is None):
+            raise ValueError(f"the {what} was not measured")
+        if picked != (None if tried is None else Picked.of(tried)):
+            raise ValueError(f"the {what} is not the candidate that it names")
 
 
 class Use(msgspec.Struct, frozen=True):

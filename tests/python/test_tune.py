@@ -520,6 +520,19 @@ def test_a_broken_profile_is_one_error(run: Run, graph: Path) -> None:
     assert "there is no mechanism 'by-hand'" in told(
         json.dumps(whole | {"search": search | {"candidates": changed}})
     )
+    for changes, reason in (
+        ({"median_s": 0}, "a median of "),
+        ({"median_s": -1e-3}, "a median of "),
+        ({"median_s": None, "samples": []}, "the pick was not measured"),
+    ):
+        changed = [*search["candidates"]]
+        changed[search["pick"]] = changed[search["pick"]] | changes
+        assert reason in told(json.dumps(whole | {"search": search | {"candidates": changed}}))
+    for key, what in (("pick", "pick"), ("best_control", "best control")):
+        for changes in ({"median_s": 0}, {"mechanism": "nosuch"}, {"parameters": {"ranges": 3}}):
+            damaged = json.dumps(whole | {key: whole[key] | changes})
+            assert f"the {what} is not the candidate that it names" in told(damaged)
+    assert "the best control is not" in told(json.dumps(whole | {"best_control": None}))
     other = whole | {"workload": whole["workload"] | {"elements": 41}}
     assert "elements is 41 there and 40 here" in told(json.dumps(other))
     file.unlink()
