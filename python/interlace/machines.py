@@ -15,7 +15,7 @@ import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 import msgspec
 import tomli_w
@@ -374,16 +374,15 @@ def _group(end: str, devices: Sequence[str]) -> list[str]:
 def connections(machine: Machine) -> list[Connection]:
     """The links of a machine one by one, in the order of the file."""
     devices = device_names(machine)
-    found: list[Connection] = []
-    for link in machine.link:
-        left, right = (_group(end, devices) for end in link.ends)
-        pairs: Iterator[tuple[str, str]]
-        if link.ends[0] == link.ends[1]:
-            pairs = itertools.combinations(left, 2)
-        else:
-            pairs = ((a, b) for a, b in itertools.product(left, right) if a != b)
-        found.extend(Connection(a, b, link) for a, b in pairs)
-    return found
+    return [Connection(a, b, link) for link in machine.link for a, b in _pairs(link, devices)]
+
+
+def _pairs(link: Link, devices: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """The devices that a link joins."""
+    left, right = (_group(end, devices) for end in link.ends)
+    if link.ends[0] == link.ends[1]:
+        return itertools.combinations(left, 2)
+    return ((a, b) for a, b in itertools.product(left, right) if a != b)
 
 
 def _reachable(start: str, neighbours: dict[str, set[str]]) -> set[str]:
@@ -555,18 +554,18 @@ def _problems_of_links(machine: Machine) -> Iterator[str]:
         return
     seen: dict[tuple[frozenset[str], str], Link] = {}
     neighbours: dict[str, set[str]] = {}
-    for a, b, link in connections(machine):
-        key = (frozenset((a, b)), link.protocol)
-        if key in seen:
-            index = machine.link.index(link)
-            yield (
-                f"link {index + 1}: {a} and {b} already have a {link.protocol} link "
-                f"({_plain_pair(seen[key])}); state its width and bandwidth there"
-            )
-            return
-        seen[key] = link
-        neighbours.setdefault(a, set()).add(b)
-        neighbours.setdefault(b, set()).add(a)
+    for index, link in enumerate(machine.link):
+        for a, b in _pairs(link, devices):
+            key = (frozenset((a, b)), link.protocol)
+            if key in seen:
+                yield (
+                    f"link {index + 1}: {a} and {b} already have a {link.protocol} link "
+                    f"({_plain_pair(seen[key])}); state its width and bandwidth there"
+                )
+                return
+            seen[key] = link
+            neighbours.setdefault(a, set()).add(b)
+            neighbours.setdefault(b, set()).add(a)
     for one, other in itertools.combinations(gpu_names(machine), 2):
         if other not in _reachable(one, neighbours):
             yield (
@@ -701,29 +700,24 @@ def _at(document: Any, where: str | None) -> Any:
     return document
 
 
-_TYPES: dict[str, type[_Table]] = {
-    "": Machine,
-    "gpu": Gpu,
-    "gpu.issue": Issue,
-    "gpu.l1": L1,
-    "gpu.scalar_l1": ScalarL1,
-    "gpu.l2": L2,
-    "gpu.tlb": Tlb,
-    "gpu.dram": Dram,
-    "gpu.copy": Copy,
-    "gpu.launch": Launch,
-    "gpu.dualopt": DualOpt,
-    "gpu.griffin": Griffin,
-    "host": Host,
-}
+def _table_in(annotation: Any) -> type[_Table] | None:
+    """The table that a key of this type holds, if it holds one or several."""
+    for one in (annotation, *get_args(annotation)):
+        if isinstance(one, type) and issubclass(one, _Table):
+            return one
+    return None
 
 
-def _keys_of(key: str) -> list[str]:
-    """The keys that the table at `key` may have."""
-    others: dict[str, type[_Table]] = {"link": Link, "switch": Switch, "protocol": Protocol}
-    kind = _TYPES.get(key) or others.get(re.split(r"[ .]", key)[0])
-    names = [field.encode_name for field in msgspec.structs.fields(kind)] if kind else []
-    return [name for name in names if kind is not Machine or name not in ("name", "sources")]
+def _types_of(key: str) -> dict[str, Any]:
+    """The keys that the table at `key` may have, and their types."""
+    kind: type[_Table] = Machine
+    for part in re.split(r"[ .]", key):  # names of protocols and indices of links are no keys
+        types = {field.encode_name: field.type for field in msgspec.structs.fields(kind)}
+        kind = _table_in(types.get(part)) or kind
+    types = {field.encode_name: field.type for field in msgspec.structs.fields(kind)}
+    if kind is Machine:
+        del types["name"], types["sources"]
+    return types
 
 
 _KINDS = {
@@ -758,7 +752,7 @@ def _sentence(error: msgspec.ValidationError, document: dict[str, Any]) -> str:
     if field := re.fullmatch(r"Object missing required field `(.*)`", what):
         return f"{prefix}{field[1]} is missing"
     if field := re.fullmatch(r"Object contains unknown field `(.*)`", what):
-        hint = _did_you_mean(field[1], _keys_of(key.removesuffix(": ")))
+        hint = _did_you_mean(field[1], list(_types_of(key.removesuffix(": "))))
         return f"{prefix}{field[1]} is not a known key{hint}"
     key = key.removesuffix(": ")
     value = _at(document, where)
@@ -783,13 +777,11 @@ def _sentence(error: msgspec.ValidationError, document: dict[str, Any]) -> str:
 
 
 def _choices(table: str, name: str) -> str:
-    if name == "kind":
-        return "pcie3 to pcie6 or nvlink1 to nvlink4"
-    if name == "write_policy":
-        return '"through" or "back"'
-    if name == "window":
-        return '"aligned" or "growing"'
-    return f"one of those in the documentation of {table}"
+    """The values of a key that has a few."""
+    *words, last = [
+        f'"{it}"' if isinstance(it, str) else str(it) for it in get_args(_types_of(table)[name])
+    ]
+    return f"{', '.join(words)} or {last}"
 
 
 _HEADER = re.compile(r"\[\[?\s*([A-Za-z0-9_.-]+)\s*\]\]?\s*(?:#\s*(.*))?")

@@ -364,7 +364,8 @@ BAD: list[tuple[Edit, str]] = [
     (put("[host]", "[hosts]"), "hosts is not a known key (did you mean host?)"),
     (
         put('kind = "nvlink2"', 'kind = "nvlink9"'),
-        "protocol.nvlink2.kind is 'nvlink9'; it must be pcie3 to pcie6 or nvlink1 to nvlink4",
+        "protocol.nvlink2.kind is 'nvlink9'; it must be "
+        '"pcie3", "pcie4", "pcie5", "pcie6", "nvlink1", "nvlink2", "nvlink3" or "nvlink4"',
     ),
     (
         put("read_request_bytes = 24", "unused = 24"),
@@ -421,10 +422,47 @@ BAD: list[tuple[Edit, str]] = [
         put('window = "aligned"', 'window = "wide"'),
         'gpu.remote_write_queue.window is \'wide\'; it must be "aligned" or "growing"',
     ),
+    (
+        put("[gpu.launch]", '[gpu.launch]\ndispatch = "random"'),
+        'gpu.launch.dispatch is \'random\'; it must be "round-robin", "greedy" or "partition"',
+    ),
+    (
+        put("[gpu.l1]", '[gpu.l1]\nset_index = "xor"'),
+        'gpu.l1.set_index is \'xor\'; it must be "hashed" or "modulo"',
+    ),
+    (
+        put("[gpu.launch]", "[gpu.dualopt]\ngranularity_bytes = 5\n[gpu.launch]"),
+        "gpu.dualopt.granularity_bytes is 5; it must be 4, 8 or 16",
+    ),
+    *(
+        (
+            put("[host]", f"[gpu.graph]\n{key} = 1\n[host]"),
+            f"gpu.graph.{key} is not a known key (did you mean {known}?)",
+        )
+        for key, known in (("launch_nod_us", "launch_node_us"), ("launchus", "launch_us"))
+    ),
+    (
+        put("queue_lines = 512", "queu_lines = 512"),
+        "gpu.gps.queu_lines is not a known key (did you mean queue_lines?)",
+    ),
+    (
+        put('window = "aligned"', 'windo = "aligned"'),
+        "gpu.remote_write_queue.windo is not a known key (did you mean window?)",
+    ),
+    (put("width = 2", "widht = 2"), "link 1: widht is not a known key (did you mean width?)"),
+    (
+        put("max_payload_bytes", "max_payload_byte"),
+        "protocol.nvlink2.max_payload_byte is not a known key (did you mean max_payload_bytes?)",
+    ),
     (put("width = 2", "width = 0"), "link 1: width is 0; it must be at least 1"),
     (
         add(LINK.format("gpu3", "gpu1")),
         'link 5: gpu3 and gpu1 already have a nvlink2 link ("gpu*" to "gpu*"); '
+        "state its width and bandwidth there",
+    ),
+    (
+        lambda text: f"{text}\n[[link]]\n{text.split('[[link]]')[1]}",  # equal to the first
+        'link 5: gpu0 and gpu1 already have a nvlink2 link ("gpu*" to "gpu*"); '
         "state its width and bandwidth there",
     ),
     (
