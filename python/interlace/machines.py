@@ -23,7 +23,6 @@ from msgspec import UNSET, Meta, UnsetType
 
 from interlace import toml_files
 from interlace.errors import UserError
-from interlace.files import write_all
 
 FORMAT = 1
 MAX_GPUS = 16  # as in src/base/limits.hpp
@@ -939,7 +938,12 @@ def _lines_of(value: dict[str, Any], path: str, sources: dict[str, str]) -> list
 
 
 def machine_text(machine: Machine) -> str:
-    """The file of a machine, with the comments in `sources`."""
+    """The file of a machine, with the comments in `sources`.
+
+    Raises UserError for a machine that could not be loaded again.
+    """
+    if problems := validate(machine):
+        raise UserError(f"{machine.name}: {problems[0]}")
     document = msgspec.to_builtins(machine)
     sources = document.pop("sources")
     del document["name"]
@@ -965,14 +969,6 @@ def machine_text(machine: Machine) -> str:
             lines.extend(["", *_comment_lines(sources.get(path, "")), f"[[{kind}]]"])
             lines.extend(_lines_of(value, path, sources))
     return "\n".join(lines) + "\n"
-
-
-def save_machine(machine: Machine, path: str | os.PathLike[str]) -> None:
-    """Writes a machine, whole or not at all; what could not be loaded again is not written."""
-    problems = validate(machine)
-    if problems:
-        raise UserError(f"{machine.name}: {problems[0]}")
-    write_all({Path(path): machine_text(machine)})
 
 
 # --- C++ ------------------------------------------------------------------------------------------

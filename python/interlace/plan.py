@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -19,7 +18,7 @@ from interlace.errors import UserError
 from interlace.files import check_writable, show_and_write
 from interlace.machines import Machine, gpu_names, load_machine, to_core
 from interlace.nodes import load_core
-from interlace.results import FORMAT, provenance
+from interlace.results import FORMAT, json_text, provenance
 from interlace.table import BYTES, SECONDS, fixed, scale
 from interlace.topo import discover
 from interlace.workloads import core_errors
@@ -420,9 +419,5 @@ def plan_command(
     )
     if simulated:
         planned = simulate(planned)
-    texts = (
-        {}
-        if json_file is None
-        else {json_file: lambda: json.dumps(to_json(planned), indent=2) + "\n"}
-    )
+    texts = {} if json_file is None else {json_file: lambda: json_text(to_json(planned))}
     show_and_write(lambda: show(planned), texts)

@@ -7,7 +7,6 @@ program share (src/preload/counters.hpp); it is read when the program has ended.
 
 from __future__ import annotations
 
-import json
 import mmap
 import os
 import re
@@ -30,6 +29,7 @@ import typer
 from interlace.errors import UserError
 from interlace.files import check_writable, write_all
 from interlace.installation import installed
+from interlace.results import json_text
 from interlace.table import BYTES, SECONDS, fixed, scale
 
 FORMAT = 1  # of the JSON file
@@ -479,6 +479,5 @@ def run_command(
     for line in said:
         typer.echo(f"interlace: {line}", err=True)
     if json_file is not None:
-        text = json.dumps(to_json(counted, program, code, elapsed_s), indent=2) + "\n"
-        write_all({json_file: text})
+        write_all({json_file: json_text(to_json(counted, program, code, elapsed_s))})
     return code

@@ -5,11 +5,10 @@ from __future__ import annotations
 import datetime
 import importlib
 import itertools
-import json
 import math
 import platform
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -21,7 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from interlace.errors import UserError
-from interlace.files import check_writable, write_all
+from interlace.files import check_outputs, show_and_write
 from interlace.machines import (
     FIELDS,
     Connection,
@@ -35,7 +34,7 @@ from interlace.machines import (
     shipped_machines,
     to_core,
 )
-from interlace.results import provenance
+from interlace.results import json_text, provenance
 
 WORDS = {
     "X": "the device itself",
@@ -521,19 +520,14 @@ def topo_command(
         raise UserError(
             "--measure measures the machine that this runs on; leave out the machine's name"
         )
-    for option, path in (("--save", save), ("--json", json_file)):
-        if path is not None:
-            check_writable(path, option)
-    if save is not None and json_file is not None and save.resolve() == json_file.resolve():
-        raise UserError(f"--save and --json both name {save}")
+    check_outputs({"--save": save, "--json": json_file})
     topology = discover() if machine is None else describe(machine)
     measured = _measure() if measure else None
-    contents: dict[Path, str] = {}
+    texts: dict[Path, Callable[[], str]] = {}
     if save is not None:
-        contents[save] = machine_text(topology.machine)
+        texts[save] = lambda: machine_text(topology.machine)
     if json_file is not None:
-        contents[json_file] = json.dumps(to_json(topology, measured), indent=2) + "\n"
-    write_all(contents)
-    draw(topology, measured, Console(highlight=False))
-    for path in contents:
+        texts[json_file] = lambda: json_text(to_json(topology, measured))
+    show_and_write(lambda: draw(topology, measured, Console(highlight=False)), texts)
+    for path in texts:
         typer.echo(f"wrote {path}")

@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 
 from interlace import machines
 from interlace.errors import UserError
+from interlace.files import write_all
 from interlace.machines import (
     Machine,
     connections,
     load_machine,
     machine_text,
     parse_machine,
-    save_machine,
     shipped_machines,
     to_core,
     validate,
@@ -525,29 +525,28 @@ def test_a_damaged_file_is_refused_in_one_sentence(data: st.DataObject) -> None:
 def test_a_saved_machine_is_the_same(name: str, tmp_path: Path) -> None:
     machine = load_machine(name)
     path = tmp_path / f"{name}.toml"
-    save_machine(machine, path)
+    path.write_text(machine_text(machine), encoding="utf-8")
     assert load_machine(path) == machine
     assert all(len(line) <= 100 for line in path.read_text(encoding="utf-8").splitlines())
 
 
 def test_unwritable_targets_leave_nothing(tmp_path: Path) -> None:
-    machine = load_machine("dgx-2")
+    text = machine_text(load_machine("dgx-2"))
     with pytest.raises(UserError, match="cannot be written"):
-        save_machine(machine, tmp_path / "no" / "x.toml")
+        write_all({tmp_path / "no" / "x.toml": text})
     with pytest.raises(UserError, match="cannot be written"):
-        save_machine(machine, tmp_path)
+        write_all({tmp_path: text})
     assert list(tmp_path.iterdir()) == []
     path = tmp_path / "x.toml"
-    save_machine(machine, path)
+    write_all({path: text})
     assert [entry.name for entry in tmp_path.iterdir()] == ["x.toml"]
     assert stat.S_IMODE(path.stat().st_mode) & 0o400
 
 
-def test_an_invalid_machine_is_not_written(tmp_path: Path) -> None:
+def test_an_invalid_machine_has_no_file() -> None:
     machine = msgspec.structs.replace(load_machine("dgx-2"), link=())
     with pytest.raises(UserError, match="dgx-2: link: no path from gpu0 to gpu1"):
-        save_machine(machine, tmp_path / "x.toml")
-    assert list(tmp_path.iterdir()) == []
+        machine_text(machine)
 
 
 NUMBERS = st.floats(min_value=1e-3, max_value=1e8, allow_nan=False)

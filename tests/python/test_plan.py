@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -116,6 +117,14 @@ def test_simulated_times(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> N
         assert 0.5 < seconds / result["predicted_s"] < 2
     assert result["apart"] is False
     assert planned("4x-volta-nvlink2", Message("gpu0", "gpu1", MIB))["simulated_s"] is None
+
+
+def test_what_is_no_json_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "to_json", lambda *_: {"gb_per_s": math.nan})
+    words = ["plan", "gpu0", "gpu1", "1M", *ON, "--json", str(tmp_path / "plan.json")]
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        cli.run(words)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_json_has_every_copy(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import math
 import os
 import platform
 import re
@@ -117,6 +118,15 @@ def test_the_exit_code_is_the_programs(call: Call) -> None:
     ended = call("--", "sh", "-c", "exit 130")
     assert ended.code == 130
     assert "interrupted" not in ended.err
+
+
+def test_what_is_no_json_is_not_written(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_command, "to_json", lambda *_: {"elapsed_s": math.nan})
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        call("--json", tmp_path / "x.json", "--", "true")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_its_output_and_arguments_are_its_own(call: Call) -> None:

@@ -19,7 +19,7 @@ import pytest
 from interlace import sweep, sweep_file
 from interlace.design_space import load_design_space
 from interlace.errors import UserError
-from interlace.machines import changed, load_machine, save_machine
+from interlace.machines import changed, load_machine, machine_text
 from interlace.workloads.base import Workload
 from study_helpers import MACHINE, Run
 
@@ -111,7 +111,8 @@ def test_the_example_in_small(run: Run, tmp_path: Path, monkeypatch: pytest.Monk
 def test_a_point_is_a_study_of_its_machine(run: Run, small: Path) -> None:
     result = _sweep(run, small)
     key = "link.nvlink2.bandwidth_GB_per_s"
-    save_machine(changed(load_machine(MACHINE), {key: 25}, "test"), "slow.toml")
+    slow = changed(load_machine(MACHINE), {key: 25}, "test")
+    Path("slow.toml").write_text(machine_text(slow), encoding="utf-8")
     words = ("--machine", "slow.toml", "--gpus", 2, "--mechanisms", "bulk-copy,inline")
     ran = run("study", "pagerank", "--rmat", 6, "-n", 2, *words, "--json", "study.json")
     assert ran.code == 0, ran.err

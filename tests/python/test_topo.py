@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 import types
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import typer
 from typer.testing import CliRunner
@@ -271,6 +273,39 @@ def test_measure_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
         run("--measure")
 
 
+# --- files ----------------------------------------------------------------------------------------
+
+
+def test_a_reader_who_left_costs_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def leave(*_: Any) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr(topo, "draw", leave)
+    path = tmp_path / "x.toml"
+    with pytest.raises(BrokenPipeError):
+        topo.topo_command("dgx-2", save=path)
+    assert load_machine(path).gpu == load_machine("dgx-2").gpu
+
+
+def test_a_machine_that_could_not_be_loaded_is_not_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn = topo.describe("dgx-2")
+    gpu = msgspec.structs.replace(drawn.machine.gpu, warp_width_lanes=33)
+    machine = msgspec.structs.replace(drawn.machine, gpu=gpu)
+    monkeypatch.setattr(topo, "discover", lambda: drawn._replace(machine=machine))
+    with pytest.raises(UserError, match=r"dgx-2: gpu\.warp_width_lanes is 33; it must be"):
+        run("--save", str(tmp_path / "x.toml"), "--json", str(tmp_path / "x.json"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_no_json_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topo, "to_json", lambda *_: {"gb_per_s": math.nan})
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        run("dgx-2", "--json", str(tmp_path / "x.json"))
+    assert list(tmp_path.iterdir()) == []
+
+
 # --- bad input ------------------------------------------------------------------------------------
 
 
@@ -281,7 +316,10 @@ def test_bad_options(tmp_path: Path) -> None:
         (["dgx-2", "--measure"], "--measure measures the machine that this runs on"),
         (["dgx-2", "--save", "/no/such/x.toml"], "--save /no/such/x.toml: there is no directory"),
         (["dgx-2", "--json", str(tmp_path)], "is a directory; give the name of a file"),
-        (["dgx-2", "--save", both, "--json", both], "--save and --json both name"),
+        (
+            ["dgx-2", "--save", both, "--json", both],
+            f"--json and --save are both {both}; give two names",
+        ),
         (["nothing.toml", "--save", both], "nothing.toml: there is no such machine file"),
     ]:
         with pytest.raises(UserError) as caught:
