@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -257,9 +258,11 @@ def _axes(document: Mapping[str, Any], where: str) -> tuple[Axes, ...]:
             counts = ", ".join(f"{key} has {count}" for key, count in lengths.items())
             raise UserError(f"{where}: {name}: values go together, so give equally many: {counts}")
         steps = tuple(zip(*group.values(), strict=True))
-        if len(set(map(repr, steps))) < len(steps):
-            twice = next(step for step in steps if steps.count(step) > 1)
-            shown = ", ".join(map(str, twice))
+        # By value: 100 is 100.0, but 1 is not true.
+        alike = [tuple((isinstance(value, bool), value) for value in step) for step in steps]
+        twice, count = Counter(alike).most_common(1)[0]
+        if count > 1:
+            shown = ", ".join(str(value) for _, value in twice)
             raise UserError(f"{where}: {name}: {', '.join(group)} has {shown} twice")
         found.append(Axes(tuple(group), steps))
     if len(seen) > MAX_KEYS:
