@@ -72,10 +72,11 @@ def make_folder(path: Path) -> None:
 
 
 def write_all(contents: Mapping[Path, str]) -> None:
-    """Write every file, or none: all are complete on disk before the first gets its name.
+    """Write every file; all are complete on disk before the first gets its name.
 
     Files appear by a rename, so nobody ever sees half of one; a device or a pipe is written to as
-    it is. Raises UserError when the disk is full or a path cannot be written.
+    it is. Raises UserError when the disk is full or a path cannot be written. No file has its name
+    then; but where a rename or a device fails, those before it keep theirs.
     """
     parts: dict[Path, Path] = {}
     try:
