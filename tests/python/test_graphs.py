@@ -359,17 +359,28 @@ def load_or_refuse(file: Path) -> Graph | UserError:
 
 
 @pytest.mark.parametrize(
-    "content",
+    ("content", "refusal"),
     [
-        BANNER + "3 3 1\n1 2 9",
-        BANNER + "3 3 1\n1 2\0",
-        BANNER + "3 3 2\n1 2\0\n1 3\n",
-        REAL + "3 3 2\n1 2 0.\0005\n1 3 0-0",
+        (BANNER + "3 3 1\n1 2\0", "expected two integers, found '1 2?'"),
+        (BANNER + "3 3 2\n1 2\0\n1 3\n", "expected two integers, found '1 2?'"),
+        (
+            REAL + "3 3 2\n1 2 0.\0005\n1 3 0-0",
+            "expected two integers and a value, found '1 2 0.?5'",
+        ),
     ],
 )
-def test_what_scipys_reader_crashes_on(tmp_path: Path, content: str) -> None:
-    (tmp_path / "a.mtx").write_text(content)
-    load_or_refuse(tmp_path / "a.mtx")
+def test_what_scipys_reader_crashes_on(tmp_path: Path, content: str, refusal: str) -> None:
+    file = tmp_path / "a.mtx"
+    file.write_text(content)
+    with pytest.raises(UserError) as refused:
+        load_graph(file)
+    assert str(refused.value) == f"{file}, line 3: {refusal}; correct the line."
+
+
+def test_a_last_line_that_scipys_reader_crashes_on(tmp_path: Path) -> None:
+    (tmp_path / "a.mtx").write_text(BANNER + "3 3 1\n1 2 9")  # more than a pattern has
+    graph = load_graph(tmp_path / "a.mtx")
+    assert (graph.rows, graph.offsets.tolist(), graph.columns.tolist()) == (3, [0, 0, 1, 1], [0])
 
 
 @pytest.mark.parametrize("name", list(seeds()))
