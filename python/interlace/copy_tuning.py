@@ -6,7 +6,6 @@ it starts: `interlace.copy`, `interlace run`, `interlace.load`, copies from C an
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -80,8 +79,7 @@ class CopyProfile(Head, frozen=True, tag_field="kind", tag="interlace copy profi
 
 def default_path(machine: Machine) -> Path:
     """Where the engine looks for the profile of a machine."""
-    word = re.sub(r"[^A-Za-z0-9.]+", "-", machine.key[1]).strip("-.")[:40].lower()
-    return profiles.folder() / f"copy-{word}.json"
+    return profiles.folder() / f"copy-{profiles.file_word(machine.key[1])}.json"
 
 
 # --- measuring ------------------------------------------------------------------------------------

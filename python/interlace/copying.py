@@ -373,8 +373,7 @@ def copy(dst: Any, src: Any, stream: Any = None) -> None:
         gpu, number = end.gpu, _current_stream(end)
         if to.gpu is not None and source.gpu is not None:
             other = (_current_stream(source), source.gpu)
-            default = {number, other[0]} == set(DEFAULT_STREAMS[:2])  # two names of one stream
-            across = other[1] != gpu or (other[0] != number and not default)
+            across = not _same_stream((number, gpu), other)
     else:
         named = _gpu_of_stream(stream)
         gpu = end.gpu if named is None else named

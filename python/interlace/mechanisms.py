@@ -39,7 +39,6 @@ PEERS = ("nccl", "nvshmem", "unified-memory")
 MULTI_PROCESS = "nvshmem"  # takes a process for each GPU
 # The bulk copies of all GPUs as one batch of the copy engine; measured, and run if it is named.
 MULTI_PATH = "multi-path"
-NOT_SIMULATED = (MULTI_PATH, *PEERS)
 EVERY = (BASELINE, MULTI_PATH, *MECHANISMS[1:-1], *PEERS, BOUND)
 # Measured: copies begin when the kernels in front of them are done, so that both times are known.
 BEHIND_KERNELS = (BASELINE, MULTI_PATH, "nccl")

@@ -17,7 +17,6 @@ from interlace.graphs import Graph
 from interlace.ratings import Ratings, on_pattern
 
 UNKNOWNS = 5
-NEIGHBOURS = 27
 
 
 def rows_of(side: int) -> int:

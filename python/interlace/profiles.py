@@ -163,8 +163,12 @@ def default_path(machine: Machine, subject: Subject) -> Path:
     identity = json.dumps([machine.key, msgspec.to_builtins(subject)], sort_keys=True)
     digest = hashlib.sha256(identity.encode()).hexdigest()[:12]
     words = (subject.kind, subject.data, f"{subject.gpus}x", machine.key[1])
-    name = "-".join(re.sub(r"[^A-Za-z0-9.]+", "-", word).strip("-.")[:40] for word in words)
-    return folder() / f"{name.lower()}-{digest}.json"
+    return folder() / f"{'-'.join(map(file_word, words))}-{digest}.json"
+
+
+def file_word(text: str) -> str:
+    """A part of a file's name; of copy profiles src/plan/copy_profile.cpp says the same."""
+    return re.sub(r"[^A-Za-z0-9.]+", "-", text).strip("-.")[:40].lower()
 
 
 # --- reading --------------------------------------------------------------------------------------
