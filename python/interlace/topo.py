@@ -521,6 +521,8 @@ def topo_command(
             "--measure measures the machine that this runs on; leave out the machine's name"
         )
     check_outputs({"--save": save, "--json": json_file})
+    described = None if machine is None else Path(machine)
+    check_outputs({"--json": json_file}, {"MACHINE": described})  # --save may keep it in its form
     topology = discover() if machine is None else describe(machine)
     measured = _measure() if measure else None
     texts: dict[Path, Callable[[], str]] = {}

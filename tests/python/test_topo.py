@@ -328,6 +328,18 @@ def test_bad_options(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_description_is_kept(tmp_path: Path) -> None:
+    pytest.importorskip("interlace._core")
+    file = tmp_path / "mine.toml"
+    run("dgx-2", "--save", str(file))
+    text = file.read_text()
+    with pytest.raises(UserError, match=r"MACHINE and --json are both .*; give two names"):
+        run(str(file), "--json", str(file))
+    assert file.read_text() == text
+    run(str(file), "--save", str(file))
+    assert file.read_text() == text
+
+
 def test_what_the_real_discovery_says_without_a_gpu() -> None:
     if Path("/dev/nvidia0").exists():
         pytest.skip("there is a GPU")
