@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/errors.hpp"
+#include "base/units.hpp"
 
 namespace interlace {
 namespace {
@@ -78,6 +79,15 @@ std::uint32_t chunks_of(const std::string& variable, const std::string& text) {
   return static_cast<std::uint32_t>(*number);
 }
 
+// Little staging memory makes chunks small, and their number large: an all-reduce has none to drop.
+std::uint64_t staging_of(const std::string& variable, const std::string& text) {
+  const std::uint64_t bytes = bytes_of(variable, text);
+  if (bytes != 0 && bytes < mib)
+    throw usage_error(variable + "='" + text +
+                      "' is too little to copy by; give 0, or 1M and more");
+  return bytes;
+}
+
 std::string profile_of(const std::string& variable, const std::string& text) {
   if (text != "auto" && text != "none" && text.find('/') == std::string::npos)
     throw usage_error(variable + "='" + text +
@@ -131,7 +141,8 @@ const std::vector<copy_setting>& copy_settings() {
       {chunks_variable, "auto", "chunks of a part that is staged: auto, or 1 to 1024"},
       {profile_variable, "auto",
        "what was tuned: auto (by interlace tune copy for these GPUs), none, or a file"},
-      {staging_variable, "256M", "staging memory on each GPU, and on the host, at most"},
+      {staging_variable, "256M",
+       "staging memory on each GPU, and on the host, at most: 0, or 1M and more"},
       {graphs_variable, "128", "executable graphs that are kept"},
       {traffic_variable, "auto",
        "the file in which processes see each other's messages: auto (in /dev/shm), none, or a "
@@ -158,7 +169,7 @@ copy_options read_copy_options(
   if (const auto text = value_of(profile_variable))
     made.profile = profile_of(profile_variable, *text);
   if (const auto text = value_of(staging_variable))
-    made.staging_bytes = bytes_of(staging_variable, *text);
+    made.staging_bytes = staging_of(staging_variable, *text);
   if (const auto text = value_of(graphs_variable)) made.graphs = graphs_of(graphs_variable, *text);
   if (const auto text = value_of(traffic_variable))
     made.traffic_file = traffic_file_of(traffic_variable, *text);

@@ -78,7 +78,11 @@ class planner {
       for (const std::vector<bool>& set : sets_of_paths())
         for (const std::uint32_t chunks : counts()) try_paths(set, chunks);
     if (candidates_.empty())
-      throw usage_error("the paths that are allowed cannot carry the message; allow others");
+      throw usage_error(too_many_ ? "the paths that are allowed would take more than " +
+                                        std::to_string(most_steps) +
+                                        " copies; give more staging memory, or fewer chunks"
+                                  : "the paths that are allowed cannot carry the message; allow "
+                                    "others");
     plan& best = choose();
     best.direct_s = direct ? direct->predicted_s : best.predicted_s;
     explain(best);
@@ -234,13 +238,22 @@ class planner {
     return {chunk_counts.begin(), chunk_counts.end()};
   }
 
-  plan make(const std::vector<double>& bytes, std::uint32_t chunks, bool apart = false) const {
+  // Nothing if it would be too many copies.
+  std::optional<plan> make(const std::vector<double>& bytes, std::uint32_t chunks) const {
     plan made = blank_;
-    made.apart = apart;
     shares wanted;
     wanted.bytes = bytes;
     for (const path& way : made.paths) wanted.chunks.push_back(way.direct() ? 1 : chunks);
+    if (!cut(made, wanted, asked_.dealing, asked_.staging_bytes, most_steps)) return std::nullopt;
+    return made;
+  }
+
+  plan make_direct(const std::vector<double>& bytes, bool apart) const {
+    plan made = blank_;
+    made.apart = apart;
+    const shares wanted{bytes, std::vector<std::uint32_t>(bytes.size(), 1)};
     cut(made, wanted, asked_.dealing, asked_.staging_bytes);
+    predict(made, shared_, machine_.gpu);
     return made;
   }
 
@@ -253,11 +266,9 @@ class planner {
       if (blank_.paths[at].legs.empty()) return std::nullopt;
       bytes[at] = 1;
     }
-    plan made = make(bytes, 1);
-    predict(made, shared_, machine_.gpu);
+    plan made = make_direct(bytes, false);
     if (made.slots.size() == made.messages.size()) return made;
-    plan apart = make(bytes, 1, true);
-    predict(apart, shared_, machine_.gpu);
+    plan apart = make_direct(bytes, true);
     return apart.predicted_s * as_fast_together < made.predicted_s ? apart : made;
   }
 
@@ -301,26 +312,24 @@ class planner {
     return found;
   }
 
-  // Candidates of those paths with that many chunks. Of one message also with fewer paths: without
-  // the one that has least, and so on.
+  // Candidates of those paths with that many chunks. Of one message also with fewer paths, which
+  // have more staging memory each: without the one that has least, and so on.
   void try_paths(std::vector<bool> usable, std::uint32_t chunks) {
     for (;;) {
       const auto found = balance_shares(blank_, shared_, costs_, chunks, usable);
       if (!found) return;
-      std::size_t copies = 0;
       std::size_t count = 0;
       std::size_t least = 0;
       for (std::size_t at = 0; at < usable.size(); ++at) {
         usable[at] = found->bytes[at] > 0;
-        if (!usable[at]) continue;
-        const path& way = blank_.paths[at];
-        copies += way.direct() ? 1 : way.legs.size() * chunks;
-        if (way.direct()) continue;
+        if (!usable[at] || blank_.paths[at].direct()) continue;
         if (count++ == 0 || found->bytes[at] < found->bytes[least]) least = at;
       }
-      if (copies <= most_steps) {
-        candidates_.push_back(make(found->bytes, chunks));
+      if (auto made = make(found->bytes, chunks)) {
+        candidates_.push_back(std::move(*made));
         predict(candidates_.back(), shared_, machine_.gpu);
+      } else {
+        too_many_ = true;
       }
       if (count < 2 || blank_.messages.size() > 1) return;
       usable[least] = false;
@@ -395,23 +404,30 @@ class planner {
     if (fill >= made.predicted_s)
       return "its first bytes would arrive after " + microseconds(fill) +
              ", when the message is over";
-    if (blank_.messages.size() == 1)
-      if (const auto with = time_with(made, at))
+    if (blank_.messages.size() == 1) {
+      bool too_many = false;
+      if (const auto with = time_with(made, at, too_many))
         return "predicted " + microseconds(*with) + " with it, " + microseconds(made.predicted_s) +
                " without";
+      if (too_many)
+        return "with it there would be more than " + std::to_string(most_steps) + " copies";
+    }
     return "the messages would not end earlier with it";
   }
 
-  // The least time of the plan if this path took its part too.
-  std::optional<double> time_with(const plan& made, std::size_t at) const {
+  // The least time of the plan if this path took its part too. `too_many` is set where that would
+  // be too many copies.
+  std::optional<double> time_with(const plan& made, std::size_t at, bool& too_many) const {
     std::optional<double> least;
     for (const std::uint32_t chunks : counts())
-      if (const auto time = time_with(made, at, chunks); time && (!least || *time < *least))
+      if (const auto time = time_with(made, at, chunks, too_many);
+          time && (!least || *time < *least))
         least = time;
     return least;
   }
 
-  std::optional<double> time_with(const plan& made, std::size_t at, std::uint32_t chunks) const {
+  std::optional<double> time_with(const plan& made, std::size_t at, std::uint32_t chunks,
+                                  bool& too_many) const {
     std::vector<bool> usable(blank_.paths.size(), false);
     for (std::size_t other = 0; other < usable.size(); ++other)
       usable[other] = made.paths[other].bytes > 0;
@@ -435,10 +451,11 @@ class planner {
         found->bytes[other] *= (whole - taken) / whole;
       found->bytes[at] = taken;
     }
-    plan tried = make(found->bytes, chunks);
-    if (tried.paths[at].bytes == 0) return std::nullopt;
-    predict(tried, shared_, machine_.gpu);
-    return tried.predicted_s;
+    std::optional<plan> tried = make(found->bytes, chunks);
+    if (!tried) too_many = true;
+    if (!tried || tried->paths[at].bytes == 0) return std::nullopt;
+    predict(*tried, shared_, machine_.gpu);
+    return tried->predicted_s;
   }
 
   const machine::machine& machine_;
@@ -449,6 +466,7 @@ class planner {
   std::vector<std::size_t> direct_;  // the direct path of each message
   std::vector<bool> usable_;         // by path
   std::vector<plan> candidates_;     // with their predictions
+  bool too_many_ = false;            // copies, of what would have been a candidate
 };
 
 }  // namespace

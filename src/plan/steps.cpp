@@ -25,22 +25,29 @@ std::uint32_t buffers_of(std::uint32_t chunks) { return std::min(chunks, most_bu
 
 class cutter {
  public:
-  cutter(plan& made, const shares& wanted, dealing order, std::uint64_t staging_bytes)
-      : plan_(made), wanted_(wanted), order_(order), staging_bytes_(staging_bytes) {}
+  cutter(plan& made, const shares& wanted, dealing order, std::uint64_t staging_bytes,
+         std::size_t most_steps)
+      : plan_(made),
+        wanted_(wanted),
+        order_(order),
+        staging_bytes_(staging_bytes),
+        steps_left_(most_steps) {}
 
-  void run() {
+  bool run() {
     plan_.buffers.clear();
     plan_.slots.clear();
     plan_.steps.clear();
     for (path& way : plan_.paths) way.bytes = way.chunks = 0;
-    for (std::uint32_t number = 0; number < plan_.messages.size(); ++number) cut_message(number);
+    for (std::uint32_t number = 0; number < plan_.messages.size(); ++number)
+      if (!cut_message(number)) return false;
     lay_buffers();
     make_steps();
+    return true;
   }
 
  private:
   // The used paths of a message with the bytes that they are to carry.
-  void cut_message(std::uint32_t number) {
+  bool cut_message(std::uint32_t number) {
     const std::uint64_t bytes = plan_.messages[number].bytes;
     std::vector<std::uint32_t> used;
     double total = 0;
@@ -52,10 +59,8 @@ class cutter {
     const auto staged = static_cast<std::uint32_t>(std::count_if(
         used.begin(), used.end(), [&](auto at) { return !plan_.paths[at].direct(); }));
     const std::uint64_t budget = staged == 0 ? 0 : staging_bytes_ / staged;
-    if (order_ == dealing::by_share)
-      cut_by_share(used, bytes, total, budget);
-    else
-      deal_in_turn(used, bytes, total, budget);
+    return order_ == dealing::by_share ? cut_by_share(used, bytes, total, budget)
+                                       : deal_in_turn(used, bytes, total, budget);
   }
 
   // With which all buffers of a path fit into its staging memory.
@@ -64,7 +69,7 @@ class cutter {
   }
 
   // Chunks of a part: as many as wanted, more where they would not fit into the staging buffers.
-  std::uint32_t chunks_of(std::uint32_t index, std::uint64_t part, std::uint64_t budget) const {
+  std::uint64_t chunks_of(std::uint32_t index, std::uint64_t part, std::uint64_t budget) const {
     const path& way = plan_.paths[index];
     std::uint64_t count = std::max(1U, wanted_.chunks[index]);
     if (!way.direct()) {
@@ -74,11 +79,10 @@ class cutter {
           budget / places)
         count = std::max(count, (part + least - 1) / least);
     }
-    return static_cast<std::uint32_t>(
-        std::min<std::uint64_t>(count, std::max<std::uint64_t>(1, (part + grain - 1) / grain)));
+    return std::min(count, std::max<std::uint64_t>(1, (part + grain - 1) / grain));
   }
 
-  void cut_by_share(const std::vector<std::uint32_t>& used, std::uint64_t bytes, double total,
+  bool cut_by_share(const std::vector<std::uint32_t>& used, std::uint64_t bytes, double total,
                     std::uint64_t budget) {
     std::uint64_t begin = 0;
     double share = 0;
@@ -89,22 +93,23 @@ class cutter {
       end = std::max(end, begin);
       if (end == begin) continue;
       const std::uint64_t part = end - begin;
-      const std::uint32_t chunks = chunks_of(index, part, budget);
+      const std::uint64_t chunks = chunks_of(index, part, budget);
       const std::uint64_t chunk_bytes = round_up((part + chunks - 1) / chunks);
       for (std::uint64_t at = begin; at < end; at += chunk_bytes)
-        give(index, at, std::min(chunk_bytes, end - at));
+        if (!give(index, at, std::min(chunk_bytes, end - at))) return false;
       begin = end;
     }
+    return true;
   }
 
-  void deal_in_turn(const std::vector<std::uint32_t>& used, std::uint64_t bytes, double total,
+  bool deal_in_turn(const std::vector<std::uint32_t>& used, std::uint64_t bytes, double total,
                     std::uint64_t budget) {
     std::uint64_t chunk_bytes = bytes;
     for (const std::uint32_t index : used) {
       const auto part =
           static_cast<std::uint64_t>(wanted_.bytes[index] / total * static_cast<double>(bytes));
       // all paths have chunks of one size, that of the part which would have the smallest
-      const std::uint32_t chunks = chunks_of(index, part, budget);
+      const std::uint64_t chunks = chunks_of(index, part, budget);
       chunk_bytes = std::min(chunk_bytes, std::max(grain, round_up(part / chunks)));
       if (!plan_.paths[index].direct())
         chunk_bytes = std::min(chunk_bytes, largest_chunk(plan_.paths[index], budget));
@@ -122,16 +127,21 @@ class cutter {
         latest = with;
       }
       dealt[next] += static_cast<double>(size);
-      give(used[next], at, size);
+      if (!give(used[next], at, size)) return false;
     }
+    return true;
   }
 
-  void give(std::uint32_t index, std::uint64_t offset, std::uint64_t bytes) {
+  // False where no more copies may be made.
+  bool give(std::uint32_t index, std::uint64_t offset, std::uint64_t bytes) {
     path& way = plan_.paths[index];
+    if (way.legs.size() > steps_left_) return false;
+    steps_left_ -= way.legs.size();
     pieces_.push_back({index, way.chunks++, offset, bytes});
     way.bytes += bytes;
     largest_.resize(plan_.paths.size());
     largest_[index] = std::max(largest_[index], round_up(bytes));
+    return true;
   }
 
   void lay_buffers() {
@@ -214,6 +224,7 @@ class cutter {
   const shares& wanted_;
   dealing order_;
   std::uint64_t staging_bytes_;
+  std::size_t steps_left_;
   std::vector<piece> pieces_;
   std::vector<std::uint64_t> largest_;       // chunk of each path, rounded up
   std::vector<std::uint32_t> first_buffer_;  // of each path
@@ -223,8 +234,9 @@ class cutter {
 
 }  // namespace
 
-void cut(plan& made, const shares& wanted, dealing order, std::uint64_t staging_bytes) {
-  cutter(made, wanted, order, staging_bytes).run();
+bool cut(plan& made, const shares& wanted, dealing order, std::uint64_t staging_bytes,
+         std::size_t most_steps) {
+  return cutter(made, wanted, order, staging_bytes, most_steps).run();
 }
 
 }  // namespace interlace::plan

@@ -1,6 +1,11 @@
 // From shares to copies: chunks, staging buffers, slots and dependencies.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
 #include "plan/plan.hpp"
 
 namespace interlace::plan {
@@ -17,7 +22,10 @@ struct shares {
 // Fills buffers, slots and steps, and bytes and chunks of the paths. Messages, rounds, paths and
 // whether messages run apart must be there. Every byte of a message is in exactly one chunk; parts
 // begin at multiples of 256 bytes. A path whose part would be less is left out. Staging is at most
-// `staging_bytes` for each message: chunks become smaller until it is.
-void cut(plan& made, const shares& wanted, dealing order, std::uint64_t staging_bytes);
+// `staging_bytes` for each message: chunks become smaller until it is. False, and nothing that can
+// be used, if that would take more than `most_steps` copies: little staging memory asks for any
+// number.
+bool cut(plan& made, const shares& wanted, dealing order, std::uint64_t staging_bytes,
+         std::size_t most_steps = std::numeric_limits<std::size_t>::max());
 
 }  // namespace interlace::plan

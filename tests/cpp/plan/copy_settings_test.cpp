@@ -68,6 +68,8 @@ TEST(copy_settings, every_variable_sets_its_member) {
   EXPECT_EQ(read({{"INTERLACE_COPY_PROFILE", "./a.json"}}).profile, "./a.json");
   EXPECT_EQ(read({{"INTERLACE_COPY_RELAYS", "none"}}).relays, std::vector<int>{});
   EXPECT_EQ(read({{"INTERLACE_COPY_THRESHOLD", "0"}}).threshold_bytes, 0U);
+  EXPECT_EQ(read({{"INTERLACE_COPY_STAGING", "0"}}).staging_bytes, 0U);
+  EXPECT_EQ(read({{"INTERLACE_COPY_STAGING", "1M"}}).staging_bytes, 1048576U);
 }
 
 TEST(copy_settings, a_value_that_means_nothing_is_refused_in_one_sentence) {
@@ -79,6 +81,8 @@ TEST(copy_settings, a_value_that_means_nothing_is_refused_in_one_sentence) {
       {"INTERLACE_COPY_THRESHOLD", "K"},
       {"INTERLACE_COPY_STAGING", "99999999999G"},
       {"INTERLACE_COPY_STAGING", "1MB"},
+      {"INTERLACE_COPY_STAGING", "4096"},
+      {"INTERLACE_COPY_STAGING", "1023K"},
       {"INTERLACE_COPY_RELAYS", "1,2"},
       {"INTERLACE_COPY_RELAYS", "gpu1,"},
       {"INTERLACE_COPY_RELAYS", "gpu"},

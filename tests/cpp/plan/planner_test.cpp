@@ -147,6 +147,29 @@ TEST(planner, paths_can_be_chosen) {
   EXPECT_THROW(one(four, gpu_end(0), gpu_end(1), 64 * mib, asked), usage_error);
 }
 
+TEST(planner, little_staging_memory_does_not_make_plans_of_a_million_copies) {
+  const machine::machine four = mesh(4);
+  options asked;
+  asked.staging_bytes = 4096;
+  const plan made = one(four, gpu_end(0), gpu_end(1), 256 * mib, asked);
+  EXPECT_EQ(made.steps.size(), 1U);
+  EXPECT_EQ(named(four, made, "gpu2").reason, "with it there would be more than 4096 copies");
+  // fewer paths have more each
+  asked.staging_bytes = 384 << 10;
+  const plan fewer = one(four, gpu_end(0), gpu_end(1), 256 * mib, asked);
+  EXPECT_LE(fewer.steps.size(), 4096U);
+  asked.staging_bytes = 4096;
+  asked.direct = false;
+  try {
+    (void)one(four, gpu_end(0), gpu_end(1), 256 * mib, asked);
+    ADD_FAILURE() << "there is a plan";
+  } catch (const usage_error& error) {
+    EXPECT_EQ(std::string(error.what()),
+              "the paths that are allowed would take more than 4096 copies; give more staging "
+              "memory, or fewer chunks");
+  }
+}
+
 // Fig. 11b of the paper: every GPU of a mesh sends to the next one, and no two copies meet.
 TEST(planner, a_ring_shares_no_link) {
   const machine::machine four = mesh(4);

@@ -81,6 +81,21 @@ TEST(steps, a_bound_on_staging_makes_chunks_smaller) {
   EXPECT_EQ(made.paths[1].chunks, 16U);
 }
 
+TEST(steps, no_more_copies_are_made_than_allowed) {
+  const machine::machine mesh = machine::make_mesh(4);
+  const resources shared(mesh);
+  const shares wanted{{0, 1, 0, 0}, {1, 1, 1, 1}};
+  for (const dealing order : {dealing::by_share, dealing::round_robin}) {
+    plan made = uncut(shared, 1 << 20);  // 64 chunks, of two copies
+    EXPECT_FALSE(cut(made, wanted, order, 1 << 16, 127));
+    EXPECT_TRUE(cut(made, wanted, order, 1 << 16, 128));
+    EXPECT_EQ(made.steps.size(), 128U);
+    // as many as do not fit into what counts them: chunks of 256 bytes
+    made = uncut(shared, std::uint64_t{1} << 50U);
+    EXPECT_FALSE(cut(made, wanted, order, 1 << 10, 4096));
+  }
+}
+
 TEST(steps, every_byte_arrives_once_in_any_order_that_is_allowed) {
   const machine::machine mesh = machine::make_mesh(4);
   const resources shared(mesh);
