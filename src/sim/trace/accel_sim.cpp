@@ -201,10 +201,9 @@ void accel_sim::begin_kernel() {
   missing(version_ == 0, "the tracer's version");
   missing(grid_[0] == 0, "the grid dim");
   missing(block_dim_[0] == 0, "the block dim");
-  constexpr std::uint64_t most_blocks = std::uint64_t{1} << 40U;
-  const std::uint64_t plane = std::uint64_t{grid_[0]} * grid_[1];
-  if (plane > most_blocks || plane * grid_[2] > most_blocks) fail("the grid has too many blocks");
-  launch_.blocks = plane * grid_[2];
+  const auto blocks = blocks_of({grid_[0], grid_[1], grid_[2]});
+  if (!blocks) fail("the grid has too many blocks");
+  launch_.blocks = *blocks;
   const std::uint64_t face = std::uint64_t{block_dim_[0]} * block_dim_[1];
   if (face > 1024 || face * block_dim_[2] > 1024) fail("a block has more than 1024 threads");
   launch_.threads = static_cast<std::uint32_t>(face * block_dim_[2]);

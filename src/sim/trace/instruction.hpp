@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -17,6 +18,8 @@ namespace interlace::sim::trace {
 inline constexpr std::uint32_t no_dependence = 0xffffffffU;
 inline constexpr std::uint32_t max_lanes = 64;
 inline constexpr std::uint32_t max_lane_bytes = 64;
+inline constexpr std::uint64_t max_blocks = std::uint64_t{1} << 40U;  // of a launch
+inline constexpr std::uint32_t max_threads = 65536;                   // of a block
 
 // The first three are accesses to global memory.
 enum class action : std::uint8_t {
@@ -57,6 +60,19 @@ struct launch {
   std::string name;
   std::vector<std::uint32_t> after;
 };
+// Whether a trace may have it.
+inline bool possible(const launch& l) {
+  return l.blocks <= max_blocks && l.threads <= max_threads && (l.blocks == 0 || l.threads != 0);
+}
+// The blocks of a grid; nothing if it has none, or more than a trace may have.
+inline std::optional<std::uint64_t> blocks_of(const std::array<std::uint64_t, 3>& grid) {
+  std::uint64_t blocks = 1;
+  for (const std::uint64_t extent : grid) {
+    if (extent == 0 || extent > max_blocks / blocks) return std::nullopt;
+    blocks *= extent;
+  }
+  return blocks;
+}
 inline constexpr std::uint32_t host = 0xff;  // instead of a GPU
 enum class copy_start : std::uint8_t { stream, by_host };
 struct copy {

@@ -13,6 +13,7 @@ namespace {
 constexpr std::string_view dash = " - ";
 // Asynchronous copies to shared memory are printed twice, the second time with offsets in it.
 constexpr std::uint64_t shared_bytes = std::uint64_t{1} << 24U;
+constexpr std::uint32_t most_threads = 1024;  // of a block, in CUDA
 
 }  // namespace
 
@@ -118,14 +119,14 @@ void mem_trace::take_launch(context& c, std::string_view rest) {
       if (s.grid[k] == 0 || s.block[k] == 0) fail("a launch without blocks or threads");
       threads = std::min<std::uint64_t>(threads, 4096) * s.block[k];
     }
-    if (threads > 1024) fail("a block has more than 1024 threads");
+    if (threads > most_threads) fail("a block has more than 1024 threads");
   }
   c.launches[number] = std::move(s);
 }
 
 void mem_trace::begin_kernel(context& c, std::uint64_t launch) {
   end_kernel(c);
-  if (!c.ended.empty() && launch <= c.ended.back()) {
+  if (c.ended && launch <= *c.ended) {
     fail("an access of launch " + std::to_string(launch) +
          ", which ended before; launches that "
          "overlap in a context cannot be told apart");
@@ -185,19 +186,21 @@ void mem_trace::take_access(context& c, std::string_view rest) {
 void mem_trace::end_kernel(context& c) {
   if (!c.open) return;
   c.open = false;
-  c.ended = {c.launch};
+  c.ended = c.launch;
   const auto last = c.accesses->last();
   launch l;
   l.gpu = c.gpu;
   l.name = std::move(c.now.name);
-  const triple grid = c.now.sizes ? c.now.grid : triple{last[2] + 1, last[1] + 1, last[0] + 1};
-  const std::uint64_t plane = std::uint64_t{grid[0]} * grid[1];
-  constexpr std::uint64_t most_blocks = std::uint64_t{1} << 40U;
-  if (plane > most_blocks || plane * grid[2] > most_blocks) fail("a grid has too many blocks");
-  l.blocks = plane * grid[2];
+  std::array<std::uint64_t, 3> grid{};
+  for (std::size_t k = 0; k < 3; ++k) {
+    grid[k] = c.now.sizes ? c.now.grid[k] : std::uint64_t{last[2 - k]} + 1;
+  }
+  const auto blocks = blocks_of(grid);
+  if (!blocks) fail("a grid has too many blocks");
+  l.blocks = *blocks;
   const std::uint32_t warps = c.accesses->most_warps();
-  l.threads =
-      c.now.sizes ? c.now.block[0] * c.now.block[1] * c.now.block[2] : std::max(1U, warps) * width;
+  l.threads = c.now.sizes ? c.now.block[0] * c.now.block[1] * c.now.block[2]
+                          : std::clamp(warps * width, width, most_threads);
   if (warps > (l.threads + width - 1) / width) {
     fail("a block of launch " + std::to_string(c.launch) + ", which begins in line " +
          std::to_string(c.first_line) + ", has accesses of " + std::to_string(warps) +
@@ -210,7 +213,7 @@ void mem_trace::end_kernel(context& c) {
   to_.begin_kernel(gpu, launches_++);
   c.accesses->flush(
       [&](const block_grouping::index& at) {
-        to_.begin_block(gpu, (std::uint64_t{at[0]} * grid[1] + at[1]) * grid[0] + at[2]);
+        to_.begin_block(gpu, (at[0] * grid[1] + at[1]) * grid[0] + at[2]);
       },
       [&](std::uint32_t warp, const instruction& i) { to_.add(gpu, warp, i); });
 }

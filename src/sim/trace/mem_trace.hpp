@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -47,7 +48,7 @@ class mem_trace {
     std::uint64_t last_task = no_dependence;
     std::unique_ptr<block_grouping> accesses = std::make_unique<block_grouping>();
     std::map<std::uint64_t, stated> launches;  // that have not begun
-    std::vector<std::uint64_t> ended;          // the last one, if any
+    std::optional<std::uint64_t> ended;        // the last one
     stated now;
   };
 

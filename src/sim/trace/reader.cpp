@@ -15,8 +15,6 @@ namespace interlace::sim::trace {
 
 namespace {
 
-constexpr std::uint64_t max_blocks = std::uint64_t{1} << 40U;
-constexpr std::uint32_t max_threads = 65536;
 constexpr std::uint32_t operation_names = 4;
 
 descriptor open_file(const std::string& path) {
@@ -286,7 +284,7 @@ void reader::read_end(const chunk& c) {
 void reader::check_step(std::uint64_t offset, const step& s, std::uint64_t tasks) const {
   if (tasks > 0x7fffffffU) fail(offset, "a trace has too many tasks without a join");
   if (const auto* l = std::get_if<launch>(&s)) {
-    if (l->blocks > max_blocks || (l->blocks != 0 && l->threads == 0)) {
+    if (!possible(*l)) {
       fail(offset, "a launch of " + std::to_string(l->blocks) + " blocks of " +
                        std::to_string(l->threads) + " threads");
     }

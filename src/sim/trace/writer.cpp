@@ -82,12 +82,6 @@ writer::writer(std::string path, const header& h)
                                            : (std::uint64_t{1} << h.warp_width) - 1),
       gpus_(h.gpus) {
   check_header(h);
-  struct stat there {};
-  if (stat(path_.c_str(), &there) == 0 && !S_ISREG(there.st_mode)) {
-    throw usage_error(path_ + " is not a regular file; a trace needs one");
-  }
-  file_ = open(part_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (file_ < 0) fail("cannot be written");
   std::vector<std::uint8_t> payload;
   put_varint(payload, h.gpus);
   put_varint(payload, h.warp_width);
@@ -98,6 +92,16 @@ writer::writer(std::string path, const header& h)
       put_varint(payload, v);
     }
   }
+  if (payload.size() > max_chunk_bytes) {
+    throw usage_error(path_ + ": " + std::to_string(h.ranges.size()) +
+                      " address ranges are more than a trace takes; join some");
+  }
+  struct stat there {};
+  if (stat(path_.c_str(), &there) == 0 && !S_ISREG(there.st_mode)) {
+    throw usage_error(path_ + " is not a regular file; a trace needs one");
+  }
+  file_ = open(part_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (file_ < 0) fail("cannot be written");
   std::array<std::uint8_t, file_head_bytes> head{};
   std::copy(magic.begin(), magic.end(), head.begin());
   put_word(&head[8], version);
@@ -149,6 +153,12 @@ void writer::end_record(stream& s, std::uint8_t id) {
 }
 
 void writer::program(const step& s) {
+  if (const auto* l = std::get_if<launch>(&s); l != nullptr && !possible(*l)) {
+    throw usage_error(path_ + ": a launch of " + std::to_string(l->blocks) + " blocks of " +
+                      std::to_string(l->threads) + " threads; a trace takes up to " +
+                      std::to_string(max_blocks) + " blocks of 1 to " +
+                      std::to_string(max_threads) + " threads");
+  }
   // A record lies in one chunk, which the reader takes up to a bound.
   const std::size_t before = program_.bytes.size();
   std::visit(put_step{program_.bytes}, s);

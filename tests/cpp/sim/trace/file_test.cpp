@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/errors.hpp"
+#include "sim/trace/layout.hpp"
 #include "sim/trace/reader.hpp"
 #include "sim/trace/recorded.hpp"
 #include "sim/trace/temporary_file.hpp"
@@ -274,8 +275,29 @@ TEST(trace_file, headers_that_cannot_be_meant) {
   refuse([](header& h) { h.ranges[1].begin = 0x1fff; });
   refuse([](header& h) { h.ranges[1].end = 0x2000; });
   refuse([](header& h) { h.ranges[1].page_bytes = 5000; });
+  refuse([](header& h) {
+    h.ranges.clear();
+    for (std::uint64_t n = 1; n <= 200'000; ++n)
+      h.ranges.push_back({n << 32U, (n << 32U) + 1, 0, 0});
+  });
   EXPECT_THROW(writer("/nowhere/at/all", with([](header&) {})), usage_error);
   EXPECT_THROW(writer("/dev/null", with([](header&) {})), usage_error);
+}
+
+TEST(trace_file, what_a_reader_would_refuse_is_not_written) {
+  header h;
+  h.ranges = {{0x1000, 0x2000, 0, 0}};
+  const test::temporary_file file;
+  for (const launch& l : {launch{0, max_blocks + 1, 32, 0, "k", {}},
+                          launch{0, 1, 65537, 0, "k", {}}, launch{0, 1, 0, 0, "k", {}}}) {
+    writer to(file.path(), h);
+    EXPECT_THROW(to.program(l), usage_error);
+  }
+  writer to(file.path(), h);
+  to.program(launch{0, max_blocks, max_threads, 0, std::string(max_name_bytes + 1, 'k'), {}});
+  to.program(launch{});
+  to.finish();
+  EXPECT_EQ(reader(file.path()).stated().launches, 2U);
 }
 
 }  // namespace

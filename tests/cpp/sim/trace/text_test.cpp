@@ -168,6 +168,14 @@ TEST(accel_sim, wrong_lines_are_named) {
   std::string old = head_4;
   old.replace(old.find("version = 4"), 11, "version = 3");
   EXPECT_NE(of(old).find("k.traceg, line 12: the trace is of tracer version 3"), std::string::npos);
+  // products of 2^41, and of 2^64, which is 0 in 64 bits
+  for (const std::string grid : {"(2,1048576,1048576)", "(1048576,1048576,16777216)"}) {
+    std::string large = head_4;
+    large.replace(large.find("(2,2,1)"), 7, grid);
+    EXPECT_NE(of(large + block("0,0,0", "\nwarp = 0\ninsts = 1\n" + good)).find("too many blocks"),
+              std::string::npos)
+        << grid;
+  }
 }
 
 TEST(accel_sim, the_list_of_kernels) {
@@ -313,6 +321,27 @@ TEST(mem_trace, wrong_lines_are_named) {
   EXPECT_NE(third.find("out.txt, line 3: context 0x3 is one more"), std::string::npos) << third;
   EXPECT_NE(refusal([] { read_mem_trace("nothing\n"); }).find("there is no access"),
             std::string::npos);
+  // What shows at the end of a launch.
+  for (const std::string cta : {"4294967295,0,4294967295", "4294967295,4294967295,4294967295"}) {
+    const std::string found = of(access_line(1, 5, cta, 0, "LDG.E", {a}));
+    EXPECT_EQ(found, "out.txt, line 2: a grid has too many blocks") << cta;
+  }
+  EXPECT_EQ(of(access_line(1, 5, "4294967295,0,0", 0, "LDG.E", {a})), "nothing was wrong");
+  const std::string wide = " - grid size 1048576,1048576,16777216 - block size 1,1,1";
+  EXPECT_NE(of(launch_line(1, 6, wide) + access_line(1, 6, "0,0,0", 0, "LDG.E", {a}))
+                .find("a grid has too many blocks"),
+            std::string::npos);
+  std::string warps;
+  for (int warp = 1; warp < 33; ++warp) warps += access_line(1, 5, "0,0,0", warp, "LDG.E", {a});
+  EXPECT_NE(of(warps).find("has accesses of 33 warps, more than it has"), std::string::npos);
+}
+
+TEST(mem_trace, a_grid_that_is_not_stated_reaches_to_the_last_block_seen) {
+  const std::uint64_t a = 0x7f0000000000;
+  const recorded seen = read_mem_trace(access_line(1, 5, "0,0,0", 0, "LDG.E", {a}) +
+                                       access_line(1, 5, "4294967295,1,0", 0, "LDG.E", {a}));
+  EXPECT_EQ(seen.program_text, "launch gpu0 8589934592 x 32 shared 0  after\n");
+  EXPECT_EQ(seen.gpus[0][3], "block 8589934591");
 }
 
 TEST(block_grouping, spills_and_keeps_the_order_of_a_warp) {
