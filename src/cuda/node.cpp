@@ -1346,13 +1346,17 @@ void node::begin_recording() {
   recorded_.clear();
   parities_before_.clear();
   for (const kernel::region_state& s : states_) parities_before_.push_back(s.parity);
+  launched_since_ = false;
   recording_ = true;
 }
 
 void node::cancel_recording() {
   recording_ = false;
   recorded_.clear();
-  for (std::size_t i = 0; i < parities_before_.size(); ++i) states_[i].parity = parities_before_[i];
+  if (!launched_since_) {
+    for (std::size_t i = 0; i < parities_before_.size(); ++i)
+      states_[i].parity = parities_before_[i];
+  }
   copies_pending_.assign(devices(), 0);
   for (auto& launched : launched_) launched.clear();
 }
@@ -1361,7 +1365,6 @@ kernel::run_result node::execute_recorded(const run_options& o) {
   recording_ = false;
   const std::vector<operation> operations = std::exchange(recorded_, {});
   if (between_exchanges()) {
-    cancel_recording();
     throw model_error("a run ends with a launch whose region is not exchanged");
   }
   const current_device restore(ordinal(0));
@@ -1400,7 +1403,10 @@ kernel::run_result node::execute_recorded(const run_options& o) {
   std::vector<double> times;
   kernel::run_result result;
   for (std::uint32_t k = 0; k < o.warm_ups + repetitions; ++k) {
-    if (k > 0) before->restore();
+    if (k > 0) {
+      before->restore();
+      launched_since_ = false;
+    }
     const bool last = k + 1 == o.warm_ups + repetitions;
     std::unique_ptr<stopwatch> watch;
     if (o.detail && last) watch = std::make_unique<stopwatch>(*this, o.timeline_epochs);
@@ -1419,6 +1425,7 @@ kernel::run_result node::execute_recorded(const run_options& o) {
 double node::launch_timed(const std::vector<operation>& operations, graphs* captured,
                           stopwatch* watch) {
   launch_gates();
+  launched_since_ = true;
   streams_wait_ = std::any_of(operations.begin(), operations.end(), [](const operation& o) {
     return o.what == operation::kind::kernel && o.kernel.tracked != nullptr;
   });

@@ -330,11 +330,11 @@ class node {
     begin_recording();
     try {
       std::forward<F>(f)();
+      return execute_recorded(o);
     } catch (...) {
       cancel_recording();
       throw;
     }
-    return execute_recorded(o);
   }
 
  private:
@@ -510,6 +510,7 @@ class node {
   bool recording_ = false;
   std::vector<operation> recorded_;
   std::vector<std::uint32_t> parities_before_;
+  bool launched_since_ = false;  // whether anything recorded was launched since they were so
   std::vector<std::string> remarks_;
   mutable std::string failure_;  // why the node cannot be used any more
 };

@@ -508,5 +508,44 @@ TEST(failure_test, wrong_use_is_refused) {
   for (const float x : node.download(array)) EXPECT_TRUE(std::isnan(x));  // poisoned
 }
 
+// Reads the front and writes its successor to the back.
+struct count_up {
+  static constexpr std::uint32_t threads = 32;
+  replicated<std::uint32_t> data;
+  template <class Block>
+  INTERLACE_KERNEL void operator()(Block& block) const {
+    block.each([&](auto lane) {
+      if (lane.index() == 0) lane.store(data, 0, lane.load(data, 0) + 1);
+    });
+  }
+};
+
+TEST(failure_test, a_run_that_is_not_launched_leaves_regions_as_they_were) {
+  INTERLACE_NEED_GPUS(1);
+  cuda::node node(options_for(1));
+  kernel::region_options o;
+  o.boundaries = {0, 1};
+  auto data = node.create_region<std::uint32_t>(o);
+  node.set_front(data, std::vector<std::uint32_t>{5});
+  const auto epoch = [&] {
+    node.launch(0, count_up{node.view(data, 0)}, {1, count_up::threads, 0});
+    node.exchange(data);
+  };
+  node.run(epoch);
+  EXPECT_EQ(node.front(data, 0)[0], 6U);
+  for (const bool graph : {true, false}) {
+    cuda::run_options how;
+    how.graph = graph;
+    const auto refused = [&] {
+      epoch();
+      node.launch(0, delay{1}, {1, delay::threads, 1 << 20});  // more shared memory than any has
+    };
+    EXPECT_THROW(node.run(refused, how), device_error);
+    EXPECT_EQ(node.front(data, 0)[0], 6U);
+  }
+  node.run(epoch);
+  EXPECT_EQ(node.front(data, 0)[0], 7U);
+}
+
 }  // namespace
 }  // namespace interlace::exchange_tests
