@@ -110,7 +110,14 @@ class peer_pairs {
     pairs_.at(at) = pairs_.at(--count_);
     return true;
   }
-  void clear() { count_ = 0; }
+  void erase_all_of(const CUctx_st* context) {
+    for (std::size_t at = 0; at < count_;) {
+      if (pairs_.at(at).first == context || pairs_.at(at).second == context)
+        pairs_.at(at) = pairs_.at(--count_);
+      else
+        ++at;
+    }
+  }
 
  private:
   std::size_t find(peer_pair one) const {
@@ -168,8 +175,10 @@ int disable_peer(CUctx_st* peer) {
 // The engine holds those of all GPUs. A program that resets one, or gives up one of its own, means
 // all that is in it to end; the engine ends first. One that the program only had a look at stays.
 
-// How often the program itself retained each, and whether it did when the engine started.
+// How often the program itself retained each, which it is, and whether it was retained when the
+// engine started.
 std::array<std::atomic<int>, 64> retained;
+std::array<std::atomic<CUctx_st*>, 64> primaries;
 std::array<std::atomic<bool>, 64> held_before;
 
 bool numbered(int device) {
@@ -179,8 +188,20 @@ bool numbered(int device) {
 template <bool Linked>
 int primary_retain(CUctx_st** context, int device) {
   const int result = go_on(entry::primary_retain, Linked, context, device);
-  if (result == 0 && numbered(device)) retained[static_cast<std::size_t>(device)].fetch_add(1);
+  if (result == 0 && numbered(device)) {
+    primaries[static_cast<std::size_t>(device)].store(*context);
+    retained[static_cast<std::size_t>(device)].fetch_add(1);
+  }
   return result;
+}
+
+// What a context is given and gives ends with it.
+void forget_peers_of(int device) {
+  if (!numbered(device)) return;
+  const CUctx_st* context = primaries[static_cast<std::size_t>(device)].load();
+  if (context == nullptr) return;  // then the program cannot have named it
+  const peers_locked locked;
+  peers.erase_all_of(context);
 }
 
 template <entry Which, bool Linked>
@@ -189,17 +210,14 @@ int primary_release(int device) {
   std::atomic<int>& count = retained[static_cast<std::size_t>(device)];
   if (count.load() <= 1 && held_before[static_cast<std::size_t>(device)].load()) stop_engine();
   const int result = go_on(Which, Linked, device);
-  if (result == 0) count.fetch_sub(1);
+  if (result == 0 && count.fetch_sub(1) == 1) forget_peers_of(device);
   return result;
 }
 
 template <entry Which, bool Linked>
 int primary_reset(int device) {
   stop_engine();
-  {
-    const peers_locked locked;
-    peers.clear();
-  }
+  forget_peers_of(device);
   return go_on(Which, Linked, device);
 }
 

@@ -240,6 +240,11 @@ bool reaches(CUctx_st* context, const allocation* one) {
   return context->peers.count(one->context) > 0;
 }
 
+void end_peers_of(CUctx_st* ended) {
+  ended->peers.clear();
+  for (const auto& other : state().primaries) other->peers.erase(ended);
+}
+
 int add_copy(address to, address from, std::size_t bytes, CUstream_st* given, bool waits) {
   const locked lock(mutex);
   if (!state().started) return not_initialized;
@@ -353,7 +358,7 @@ int cuDevicePrimaryCtxRelease_v2(int device) {
   const locked lock(mutex);
   CUctx_st* one = state().primaries.at(static_cast<std::size_t>(device)).get();
   if (one->retains == 0) return invalid_context;
-  if (--one->retains == 0) one->peers.clear();
+  if (--one->retains == 0) end_peers_of(one);
   return success;
 }
 int cuDevicePrimaryCtxRelease(int device) { return cuDevicePrimaryCtxRelease_v2(device); }
@@ -365,7 +370,7 @@ int cuDevicePrimaryCtxReset_v2(int device) {
     std::fprintf(stderr, "fake driver: a context that is in use was reset\n");
     std::abort();
   }
-  one->peers.clear();
+  end_peers_of(one);
   return success;
 }
 int cuDevicePrimaryCtxReset(int device) { return cuDevicePrimaryCtxReset_v2(device); }

@@ -393,16 +393,26 @@ void peers(unsigned seed) {
   };
   expect(cu().cuCtxEnablePeerAccess(contexts[1], 0), 0, "ahead of the engine");
   expect(cu().cuCtxDisablePeerAccess(contexts[2]), 705, "disabled, ahead of the engine");
-  work one(0, seed);
-  CHECK(one.large(nullptr));  // starts the engine
-  expect(cu().cuCtxEnablePeerAccess(contexts[1], 0), 704, "again");
-  expect(cu().cuCtxEnablePeerAccess(contexts[2], 0), 0, "behind the engine");
-  expect(cu().cuCtxEnablePeerAccess(contexts[2], 0), 704, "behind the engine, again");
-  expect(cu().cuCtxDisablePeerAccess(contexts[2]), 0, "disabled");
-  expect(cu().cuCtxDisablePeerAccess(contexts[2]), 705, "disabled again");
-  expect(cu().cuCtxDisablePeerAccess(contexts[3]), 705, "disabled, never enabled");
-  expect(cu().cuCtxEnablePeerAccess(contexts[2], 0), 0, "enabled once more");
-  one.run(20);
+  {
+    work one(0, seed);
+    CHECK(one.large(nullptr));  // starts the engine
+    expect(cu().cuCtxEnablePeerAccess(contexts[1], 0), 704, "again");
+    expect(cu().cuCtxEnablePeerAccess(contexts[2], 0), 0, "behind the engine");
+    expect(cu().cuCtxEnablePeerAccess(contexts[2], 0), 704, "behind the engine, again");
+    expect(cu().cuCtxDisablePeerAccess(contexts[2]), 0, "disabled");
+    expect(cu().cuCtxDisablePeerAccess(contexts[2]), 705, "disabled again");
+    expect(cu().cuCtxDisablePeerAccess(contexts[3]), 705, "disabled, never enabled");
+    expect(cu().cuCtxEnablePeerAccess(contexts[2], 0), 0, "enabled once more");
+    one.run(20);
+  }
+  CHECK(cu().cuDevicePrimaryCtxReset_v2(2));
+  expect(cu().cuCtxEnablePeerAccess(contexts[1], 0), 704, "behind the reset of another");
+  expect(cu().cuCtxDisablePeerAccess(contexts[1]), 0, "disabled, behind the reset of another");
+  expect(cu().cuCtxDisablePeerAccess(contexts[2]), 705, "disabled, behind its reset");
+  expect(cu().cuCtxEnablePeerAccess(contexts[2], 0), 0, "behind its reset");
+  CHECK(cu().cuDevicePrimaryCtxRelease_v2(2));
+  CHECK(cu().cuDevicePrimaryCtxRetain(&contexts[2], 2));
+  expect(cu().cuCtxDisablePeerAccess(contexts[2]), 705, "disabled, behind its release");
 }
 
 // A module that lies beside the preloaded library gets the driver itself; others do not.
