@@ -12,6 +12,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "cuda/transfer/copy_engine.hpp"
 #include "cuda/transfer/memory_view.hpp"
@@ -42,15 +43,19 @@ pthread_t starter{};
 bool starter_runs = false;                             // behind the lock
 pthread_mutex_t changing = PTHREAD_MUTEX_INITIALIZER;  // of the phase
 
-// Calls that the engine, or the driver itself, makes meanwhile are not the program's.
+// Calls that the engine, or the driver itself, makes meanwhile are not the program's. One may stand
+// inside another: the first copy may make the engine.
 thread_local bool within = false;
 
 class mark_within {
  public:
-  mark_within() { within = true; }
-  ~mark_within() { within = false; }
+  mark_within() = default;
+  ~mark_within() { within = before_; }
   mark_within(const mark_within&) = delete;
   mark_within& operator=(const mark_within&) = delete;
+
+ private:
+  bool before_ = std::exchange(within, true);
 };
 
 // A thread that is ended from outside is ended between calls, not inside the engine.

@@ -1,5 +1,6 @@
 #include "fake_driver.hpp"
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -751,6 +752,15 @@ int cuEventDestroy_v2(CUevent_st* event) {
   return success;
 }
 int cuEventRecord(CUevent_st* event, CUstream_st* given) {
+  // A driver may call what others stand in front of; programs of these tests record no events.
+  static void* const program =
+      std::getenv("FAKE_NESTED") == nullptr ? nullptr : dlopen(nullptr, RTLD_NOW);
+  if (program != nullptr) {
+    using copy = int (*)(address, const void*, std::size_t);
+    auto* found = reinterpret_cast<copy>(dlsym(program, "cuMemcpyHtoD_v2"));
+    if (found == nullptr || found == &cuMemcpyHtoD_v2) std::abort();
+    (void)found(0, nullptr, 0);
+  }
   const locked lock(mutex);
   CUstream_st* stream = resolve(given);
   if (stream == nullptr) return invalid_context;

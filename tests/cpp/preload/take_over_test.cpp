@@ -200,6 +200,16 @@ TEST(TakeOver, AContextThatIsResetOrReleasedEndsTheEngineFirst) {
   }
 }
 
+TEST(TakeOver, WhatTheDriverCallsForTheEngineIsNotTheProgramsCopy) {
+  for (const char* how : {"graphs", "streams"}) {
+    const counters_file counters;
+    expect_whole(run(seeded(LOOKING_PROGRAM, "capture", 7), &counters,
+                     {"FAKE_NESTED=1", std::string("INTERLACE_COPY=") + how}),
+                 counters);
+    EXPECT_EQ(counters.copies(outcome::synchronous), 0U);
+  }
+}
+
 TEST(TakeOver, PeerAccessIsTheProgramsOwn) {
   for (const char* program : programs) {
     const counters_file counters;
