@@ -30,6 +30,8 @@ MAX_SWITCHES = 64
 
 Count = Annotated[int, Meta(ge=1, le=1 << 20)]
 Positive = Annotated[float, Meta(gt=0, le=1e9)]
+# As in src/machine/validate.hpp: what is slower has times that do not fit into 63 bits.
+Rate = Annotated[float, Meta(ge=0.1, le=1e9)]  # in GB/s
 NotNegative = Annotated[float, Meta(ge=0, le=1e9)]
 Bytes = Annotated[int, Meta(ge=1, le=1 << 20)]
 Text = Annotated[str, Meta(min_length=1, max_length=200)]
@@ -59,7 +61,7 @@ class L1(_Table, frozen=True, kw_only=True):
     sector_bytes: Bytes
     hit_latency_ns: NotNegative
     outstanding_lines: Annotated[int, Meta(ge=1, le=65535)]
-    bandwidth_GB_per_s: Positive  # noqa: N815
+    bandwidth_GB_per_s: Rate  # noqa: N815
     write_policy: Literal["through", "back"]
     set_index: Literal["hashed", "modulo"] = "hashed"
     full_set: Literal["displaces", "stalls"] = "displaces"
@@ -84,7 +86,7 @@ class L2(_Table, frozen=True, kw_only=True):
     banks: Count
     hit_latency_ns: NotNegative
     outstanding_lines_per_bank: Annotated[int, Meta(ge=1, le=65535)]
-    bandwidth_GB_per_s: Positive  # noqa: N815
+    bandwidth_GB_per_s: Rate  # noqa: N815
     write_policy: Literal["through", "back"]
     atomics_per_clock_per_bank: Count
     port_latency_ns: Annotated[float, Meta(gt=0, le=1e9)] | UnsetType = UNSET
@@ -115,7 +117,7 @@ class Dram(_Table, frozen=True, kw_only=True):
     """The memory of a GPU."""
 
     capacity_GiB: Positive  # noqa: N815
-    bandwidth_GB_per_s: Positive  # noqa: N815
+    bandwidth_GB_per_s: Rate  # noqa: N815
     channels: Count
     latency_ns: NotNegative
 
@@ -135,7 +137,7 @@ class Copy(_Table, frozen=True, kw_only=True):
     launch_us: NotNegative
     event_us: NotNegative
     event_latency_us: NotNegative = 0
-    bandwidth_GB_per_s: Positive  # noqa: N815
+    bandwidth_GB_per_s: Rate  # noqa: N815
 
 
 class Graph(_Table, frozen=True, kw_only=True):
@@ -245,14 +247,14 @@ class Gpu(_Table, frozen=True, kw_only=True):
     count: Annotated[int, Meta(ge=1, le=MAX_GPUS)]
     model: Text
     compute_units: Annotated[int, Meta(ge=1, le=65534)]
-    clock_MHz: Positive  # noqa: N815
+    clock_MHz: Annotated[float, Meta(ge=1, le=1e9)]  # noqa: N815
     warp_width_lanes: Annotated[int, Meta(ge=1, le=64)]
     warps_per_compute_unit: Count
     blocks_per_compute_unit: Count
     shared_KiB_per_compute_unit: Count  # noqa: N815
     store_queue_lines_per_compute_unit: Count
     remote_store_bytes: Annotated[int, Meta(ge=1, le=128)] | UnsetType = UNSET
-    store_GB_per_s_per_compute_unit: Positive | UnsetType = UNSET  # noqa: N815
+    store_GB_per_s_per_compute_unit: Rate | UnsetType = UNSET  # noqa: N815
     issue: Issue
     l1: L1
     scalar_l1: ScalarL1 | UnsetType = UNSET
@@ -272,8 +274,8 @@ class Host(_Table, frozen=True, kw_only=True):
     """The processors and their memory, one place; what copies of all GPUs write to it together."""
 
     model: Text
-    memory_GB_per_s: Positive  # noqa: N815
-    copy_write_GB_per_s: Positive | UnsetType = UNSET  # noqa: N815
+    memory_GB_per_s: Rate  # noqa: N815
+    copy_write_GB_per_s: Rate | UnsetType = UNSET  # noqa: N815
 
 
 class Protocol(_Table, frozen=True, kw_only=True):
@@ -310,10 +312,10 @@ class Link(_Table, frozen=True, kw_only=True):
     ends: tuple[str, str]
     protocol: str
     width: Annotated[int, Meta(ge=1, le=64)]
-    bandwidth_GB_per_s: Positive  # noqa: N815
+    bandwidth_GB_per_s: Rate  # noqa: N815
     latency_ns: NotNegative
-    copy_GB_per_s: Positive | UnsetType = UNSET  # noqa: N815
-    copy_both_GB_per_s: Positive | UnsetType = UNSET  # noqa: N815
+    copy_GB_per_s: Rate | UnsetType = UNSET  # noqa: N815
+    copy_both_GB_per_s: Rate | UnsetType = UNSET  # noqa: N815
     queue_KiB: Annotated[float, Meta(gt=0, le=1 << 20)]  # noqa: N815
 
 

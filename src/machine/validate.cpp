@@ -23,7 +23,15 @@ class problems {
   std::vector<std::string> found_;
 };
 
-bool positive(double value) { return std::isfinite(value) && value > 0; }
+void check_rate(double bytes_per_s, const std::string& where, problems& found) {
+  found.require(std::isfinite(bytes_per_s) && bytes_per_s >= least_bytes_per_s,
+                where + " is less than 1e8, or not finite");
+}
+
+// Of those that are 0 where nothing is known.
+bool in_range_or_0(double bytes_per_s, double most) {
+  return bytes_per_s == 0 || (bytes_per_s >= least_bytes_per_s && bytes_per_s <= most);
+}
 
 bool power_of_two(std::uint64_t value) { return value != 0 && (value & (value - 1)) == 0; }
 
@@ -42,7 +50,7 @@ void check_cache(const cache& level, const std::string& where, problems& found) 
   found.require(level.sector_bytes * 6 >= level.line_bytes,
                 where + ".sector_bytes is less than a sixth of line_bytes");
   found.require(level.mshrs < 65536, where + ".mshrs is more than 65535");
-  found.require(positive(level.bytes_per_s), where + ".bytes_per_s is not positive");
+  check_rate(level.bytes_per_s, where + ".bytes_per_s", found);
   const std::uint64_t row = std::uint64_t{level.banks} * level.ways * level.line_bytes;
   found.require(row == 0 || level.bytes % row == 0,
                 where + ".bytes is not a multiple of banks x ways x line_bytes");
@@ -51,7 +59,8 @@ void check_cache(const cache& level, const std::string& where, problems& found) 
 void check_gpu(const gpu& unit, problems& found) {
   found.require(unit.compute_units > 0, "gpu.compute_units is 0");
   found.require(unit.compute_units < 65535, "gpu.compute_units is more than 65534");
-  found.require(positive(unit.clock_hz), "gpu.clock_hz is not positive");
+  found.require(std::isfinite(unit.clock_hz) && unit.clock_hz >= least_clock_hz,
+                "gpu.clock_hz is less than 1e6, or not finite");
   found.require(power_of_two(unit.warp_width) && unit.warp_width <= 64,
                 "gpu.warp_width is not a power of two up to 64");
   found.require(unit.max_warps > 0, "gpu.max_warps is 0");
@@ -59,8 +68,8 @@ void check_gpu(const gpu& unit, problems& found) {
   found.require(unit.store_queue_lines > 0, "gpu.store_queue_lines is 0");
   found.require(unit.remote_store_bytes == 0 || power_of_two(unit.remote_store_bytes),
                 "gpu.remote_store_bytes is not a power of two");
-  found.require(unit.store_bytes_per_s == 0 || positive(unit.store_bytes_per_s),
-                "gpu.store_bytes_per_s is negative or not finite");
+  if (unit.store_bytes_per_s != 0)
+    check_rate(unit.store_bytes_per_s, "gpu.store_bytes_per_s", found);
   found.require(unit.issue.instructions > 0 && unit.issue.fp32 > 0 && unit.issue.fp64 > 0 &&
                     unit.issue.integer > 0 && unit.issue.special > 0 && unit.issue.memory_lines > 0,
                 "gpu.issue has a rate of 0");
@@ -79,12 +88,12 @@ void check_gpu(const gpu& unit, problems& found) {
   }
   found.require(unit.dram.bytes > 0, "gpu.dram.bytes is 0");
   found.require(unit.dram.channels > 0, "gpu.dram.channels is 0");
-  found.require(positive(unit.dram.bytes_per_s), "gpu.dram.bytes_per_s is not positive");
+  check_rate(unit.dram.bytes_per_s, "gpu.dram.bytes_per_s", found);
   found.require(unit.atomic_ops_per_clock_per_bank > 0, "gpu.atomic_ops_per_clock_per_bank is 0");
   found.require(unit.copy_engines > 0, "gpu.copy_engines is 0");
   found.require(unit.copy_peer_engines <= unit.copy_engines,
                 "gpu.copy_peer_engines is above gpu.copy_engines");
-  found.require(positive(unit.copy_bytes_per_s), "gpu.copy_bytes_per_s is not positive");
+  check_rate(unit.copy_bytes_per_s, "gpu.copy_bytes_per_s", found);
   found.require(unit.device_launches_pending > 0, "gpu.device_launches_pending is 0");
 }
 
@@ -175,14 +184,14 @@ void check_links(const machine& described, problems& found) {
     const bool ends = exists(described, edge.a) && exists(described, edge.b);
     found.require(ends, where + " has an end that does not exist");
     found.require(!(edge.a == edge.b), where + " has the same device at both ends");
-    found.require(positive(edge.bytes_per_s), where + ".bytes_per_s is not positive");
+    check_rate(edge.bytes_per_s, where + ".bytes_per_s", found);
     found.require(edge.width > 0, where + ".width is 0");
-    found.require(edge.queue_bytes > 0, where + ".queue_bytes is 0");
-    found.require(edge.copy_bytes_per_s >= 0 && edge.copy_bytes_per_s <= edge.bytes_per_s,
-                  where + ".copy_bytes_per_s is not between 0 and bytes_per_s");
-    found.require(
-        edge.copy_both_bytes_per_s >= 0 && edge.copy_both_bytes_per_s <= 2 * edge.bytes_per_s,
-        where + ".copy_both_bytes_per_s is not between 0 and twice bytes_per_s");
+    found.require(edge.queue_bytes > 0 && edge.queue_bytes <= most_queue_bytes,
+                  where + ".queue_bytes is 0 or more than 1 GiB");
+    found.require(in_range_or_0(edge.copy_bytes_per_s, edge.bytes_per_s),
+                  where + ".copy_bytes_per_s is neither 0 nor from 1e8 to bytes_per_s");
+    found.require(in_range_or_0(edge.copy_both_bytes_per_s, 2 * edge.bytes_per_s),
+                  where + ".copy_both_bytes_per_s is neither 0 nor from 1e8 to twice bytes_per_s");
     const std::uint32_t payload = edge.protocol.max_payload_bytes;
     if (is_nvlink(edge.protocol.kind))
       found.require(payload >= 16 && payload <= 256 && payload % 16 == 0,
@@ -210,11 +219,10 @@ std::vector<std::string> validate(const machine& described) {
   check_dualopt(described.gpu, found);
   check_tlb(described.gpu, found);
   check_griffin(described.gpu, found);
-  found.require(positive(described.host.memory_bytes_per_s),
-                "host.memory_bytes_per_s is not positive");
-  found.require(described.host.copy_write_bytes_per_s >= 0 &&
-                    described.host.copy_write_bytes_per_s <= described.host.memory_bytes_per_s,
-                "host.copy_write_bytes_per_s is not between 0 and memory_bytes_per_s");
+  check_rate(described.host.memory_bytes_per_s, "host.memory_bytes_per_s", found);
+  found.require(
+      in_range_or_0(described.host.copy_write_bytes_per_s, described.host.memory_bytes_per_s),
+      "host.copy_write_bytes_per_s is neither 0 nor from 1e8 to memory_bytes_per_s");
   check_links(described, found);
   if (found.none()) {
     // every pair, as GPUs do not forward: two that a third one reaches may not reach each other

@@ -321,12 +321,16 @@ BAD: list[tuple[Edit, str]] = [
         put("clock_MHz = 1530", "clock_GHz = 1.53"),
         "gpu.clock_GHz is not a known key (did you mean clock_MHz?)",
     ),
-    (put("clock_MHz = 1530", "clock_MHz = -1"), "gpu.clock_MHz is -1; it must be more than 0"),
+    (put("clock_MHz = 1530", "clock_MHz = -1"), "gpu.clock_MHz is -1; it must be at least 1"),
+    (
+        put("bandwidth_GB_per_s = 50", "bandwidth_GB_per_s = 1e-9"),
+        "link 1: bandwidth_GB_per_s is 1e-09; it must be at least 0.1",
+    ),
     (
         put("clock_MHz = 1530", "clock_MHz = inf"),
         "gpu.clock_MHz is inf; it must be at most 1000000000",
     ),
-    (put("clock_MHz = 1530", "clock_MHz = nan"), "gpu.clock_MHz is nan; it must be more than 0"),
+    (put("clock_MHz = 1530", "clock_MHz = nan"), "gpu.clock_MHz is nan; it must be at least 1"),
     (drop("warp_width_lanes"), "gpu.warp_width_lanes is missing"),
     (
         put("warp_width_lanes = 32", "warp_width_lanes = 33"),
@@ -550,6 +554,7 @@ def test_an_invalid_machine_has_no_file() -> None:
 
 
 NUMBERS = st.floats(min_value=1e-3, max_value=1e8, allow_nan=False)
+RATES = st.floats(min_value=10, max_value=1e8, allow_nan=False)
 WORDS = st.text(st.characters(codec="utf-8", exclude_categories=["C"]), min_size=1, max_size=60)
 
 
@@ -559,18 +564,18 @@ def any_machine(draw: st.DrawFn) -> Machine:
     document = msgspec.to_builtins(load_machine(draw(st.sampled_from(SHIPPED))))
     document["title"] = draw(WORDS)
     document["gpu"]["model"] = draw(WORDS)
-    document["host"]["memory_GB_per_s"] = draw(NUMBERS)
+    document["host"]["memory_GB_per_s"] = draw(RATES)
     document["host"].pop("copy_write_GB_per_s", None)
     if draw(st.booleans()):
         document["host"]["copy_write_GB_per_s"] = document["host"]["memory_GB_per_s"] / 2
-    document["gpu"]["clock_MHz"] = draw(NUMBERS)
+    document["gpu"]["clock_MHz"] = draw(RATES)
     if draw(st.booleans()):
         document["gpu"]["remote_store_bytes"] = 1 << draw(st.integers(0, 7))
-        document["gpu"]["store_GB_per_s_per_compute_unit"] = draw(NUMBERS)
+        document["gpu"]["store_GB_per_s_per_compute_unit"] = draw(RATES)
     document["gpu"]["dram"]["latency_ns"] = draw(NUMBERS)
     document["gpu"]["copy"]["setup_us"] = draw(NUMBERS)
     for link in document["link"]:
-        rate = link["bandwidth_GB_per_s"] = draw(NUMBERS)
+        rate = link["bandwidth_GB_per_s"] = draw(RATES)
         for key, most in (("copy_GB_per_s", rate), ("copy_both_GB_per_s", 2 * rate)):
             link.pop(key, None)
             if draw(st.booleans()):

@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <random>
 #include <vector>
 
 #include "base/errors.hpp"
+#include "machine/validate.hpp"
 #include "sim/described.hpp"
 #include "sim/fabric/fabric.hpp"
 
@@ -142,6 +144,30 @@ TEST(queueing, what_is_under_way_was_not_delivered) {
   while (!queue.empty()) links.handle(last = queue.pop([](const auto&) {}));
   links.check_delivered();
   EXPECT_THROW(links.handle(last), model_error);  // once more
+}
+
+class noting_receiver : public message_receiver {
+ public:
+  void departed(const message& /*unused*/) override {}
+  void delivered(const message& /*unused*/) override { ++count; }
+  int count = 0;
+};
+
+TEST(queueing, the_slowest_link_and_the_longest_message_have_times_that_fit) {
+  machine::machine m = test::meshed(2, machine::protocol_kind::nvlink2);
+  m.links[0].bytes_per_s = machine::least_bytes_per_s;
+  m.links[0].queue_bytes = machine::most_queue_bytes;
+  m.links[0].latency_ps = 0;
+  event_queue queue;
+  noting_receiver receiver;
+  fabric links(m, queue, {0, 1, 2}, receiver);
+  message longest;
+  longest.to = 1;
+  longest.wire = longest.payload = std::numeric_limits<std::uint32_t>::max();
+  links.send(0, longest);
+  while (!queue.empty()) links.handle(queue.pop([](const auto&) {}));
+  EXPECT_EQ(receiver.count, 1);
+  EXPECT_EQ(queue.now(), std::uint64_t{longest.wire} * 10'000);  // 1e12 / 1e8 ps a byte
 }
 
 }  // namespace
