@@ -1,7 +1,5 @@
 #include "cuda/fft.hpp"
 
-#include <dlfcn.h>
-
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -9,6 +7,7 @@
 
 #include "base/errors.hpp"
 #include "cuda/check.hpp"
+#include "cuda/loaded_library.hpp"
 
 namespace interlace::cuda {
 
@@ -32,15 +31,6 @@ struct functions {
   int (*destroy)(plan_handle);
 };
 
-template <class Function>
-void look_up(void* library, const char* name, Function& function) {
-  function = reinterpret_cast<Function>(dlsym(library, name));
-  if (function == nullptr) {
-    throw usage_error(std::string("cuFFT cannot be used: it has no ") + name +
-                      "; set INTERLACE_CUFFT to the libcufft.so.12 of CUDA 13");
-  }
-}
-
 functions load() {
   std::vector<std::string> candidates = {"libcufft.so.12",
                                          INTERLACE_CUDA_LIBRARIES "/libcufft.so.12"};
@@ -48,25 +38,17 @@ functions load() {
   if (const char* named = std::getenv("INTERLACE_CUFFT"); named != nullptr && *named != '\0') {
     candidates = {named};
   }
-  void* library = nullptr;
-  std::string tried;
-  for (const std::string& candidate : candidates) {
-    library = dlopen(candidate.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (library != nullptr) break;
-    tried += (tried.empty() ? "" : ", ") + candidate;
-  }
-  if (library == nullptr) {
-    throw usage_error("cuFFT cannot be loaded (tried " + tried +
-                      "); install the Python package nvidia-cufft, or set INTERLACE_CUFFT to its "
-                      "libcufft.so.12");
-  }
+  loaded_library library("cuFFT", candidates,
+                         "install the Python package nvidia-cufft, or set INTERLACE_CUFFT to the "
+                         "libcufft.so.12 of CUDA 13");
   functions f{};
-  look_up(library, "cufftPlanMany", f.plan_many);
-  look_up(library, "cufftSetStream", f.set_stream);
-  look_up(library, "cufftExecC2C", f.complex_to_complex);
-  look_up(library, "cufftExecR2C", f.real_to_complex);
-  look_up(library, "cufftExecC2R", f.complex_to_real);
-  look_up(library, "cufftDestroy", f.destroy);
+  library.need("cufftPlanMany", f.plan_many);
+  library.need("cufftSetStream", f.set_stream);
+  library.need("cufftExecC2C", f.complex_to_complex);
+  library.need("cufftExecR2C", f.real_to_complex);
+  library.need("cufftExecC2R", f.complex_to_real);
+  library.need("cufftDestroy", f.destroy);
+  library.keep();
   return f;
 }
 

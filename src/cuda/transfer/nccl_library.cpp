@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "base/errors.hpp"
+#include "cuda/loaded_library.hpp"
 
 namespace interlace::cuda {
 
@@ -17,64 +18,33 @@ constexpr int type_uint8 = 1;  // ncclUint8: everything that is not added is byt
 constexpr int type_float32 = 7;
 constexpr int operation_sum = 0;
 
-std::string joined(const std::vector<std::string>& words) {
-  std::string all;
-  for (const std::string& word : words) all += (all.empty() ? "" : ", ") + word;
-  return all;
-}
-
-template <class Function>
-bool look_up(void* library, const char* name, Function& function) {
-  function = reinterpret_cast<Function>(dlsym(library, name));
-  return function != nullptr;
-}
-
 }  // namespace
 
 nccl_library::nccl_library(const std::vector<std::string>& candidates) {
   // Read by NCCL when its first communicator is made.
   (void)setenv("NCCL_NVLS_ENABLE", "0", 1);  // NOLINT(concurrency-mt-unsafe): nobody reads it yet
-  void* library = nullptr;
-  std::string file;
-  for (const std::string& candidate : candidates) {
-    library = dlopen(candidate.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (library == nullptr) continue;
-    file = candidate;
-    break;
-  }
-  if (library == nullptr) {
-    throw usage_error(
-        "NCCL cannot be loaded (tried " + joined(candidates) +
-        "); install the Python package nvidia-nccl-cu13, or set INTERLACE_NCCL to its "
-        "libnccl.so.2");
-  }
-  const char* missing = nullptr;
-  const auto need = [&](const char* name, auto& function) {
-    if (!look_up(library, name, function) && missing == nullptr) missing = name;
-  };
-  need("ncclGetVersion", api_.get_version);
-  need("ncclGetErrorString", api_.get_error_string);
-  need("ncclCommInitAll", api_.comm_init_all);
-  need("ncclCommDestroy", api_.comm_destroy);
-  need("ncclCommAbort", api_.comm_abort);
-  need("ncclGroupStart", api_.group_start);
-  need("ncclGroupEnd", api_.group_end);
-  need("ncclAllGather", api_.all_gather);
-  need("ncclAllReduce", api_.all_reduce);
-  need("ncclBroadcast", api_.broadcast);
-  need("ncclSend", api_.send);
-  need("ncclRecv", api_.receive);
-  if (missing != nullptr) {
-    (void)dlclose(library);
-    throw usage_error("NCCL cannot be used: " + file + " has no " + missing +
-                      "; install the Python package nvidia-nccl-cu13, or set INTERLACE_NCCL to "
-                      "another libnccl.so.2");
-  }
-  look_up(library, "ncclGetLastError", api_.get_last_error);
-  if (!look_up(library, "ncclCommRegister", api_.comm_register) ||
-      !look_up(library, "ncclCommDeregister", api_.comm_deregister)) {
+  loaded_library library(
+      "NCCL", candidates,
+      "install the Python package nvidia-nccl-cu13, or set INTERLACE_NCCL to its "
+      "libnccl.so.2");
+  library.need("ncclGetVersion", api_.get_version);
+  library.need("ncclGetErrorString", api_.get_error_string);
+  library.need("ncclCommInitAll", api_.comm_init_all);
+  library.need("ncclCommDestroy", api_.comm_destroy);
+  library.need("ncclCommAbort", api_.comm_abort);
+  library.need("ncclGroupStart", api_.group_start);
+  library.need("ncclGroupEnd", api_.group_end);
+  library.need("ncclAllGather", api_.all_gather);
+  library.need("ncclAllReduce", api_.all_reduce);
+  library.need("ncclBroadcast", api_.broadcast);
+  library.need("ncclSend", api_.send);
+  library.need("ncclRecv", api_.receive);
+  library.look_up("ncclGetLastError", api_.get_last_error);
+  if (!library.look_up("ncclCommRegister", api_.comm_register) ||
+      !library.look_up("ncclCommDeregister", api_.comm_deregister)) {
     api_.comm_register = nullptr;
   }
+  library.keep();
 }
 
 const nccl_library& nccl_library::of_process(const std::vector<std::string>& more) {

@@ -1,12 +1,10 @@
 #include "cuda/transfer/nvshmem_library.hpp"
 
-#include <dlfcn.h>
-
 #include <cstdlib>
-#include <type_traits>
 #include <utility>
 
 #include "base/errors.hpp"
+#include "cuda/loaded_library.hpp"
 
 namespace interlace::cuda {
 
@@ -40,12 +38,6 @@ static_assert(sizeof(nvshmem_id) == 128);
 
 constexpr unsigned int init_with_id = 1U << 3U;
 
-std::string tried(const std::vector<std::string>& files) {
-  std::string all;
-  for (const std::string& file : files) all += (all.empty() ? "" : ", ") + file;
-  return all;
-}
-
 }  // namespace
 
 nvshmem_library::nvshmem_library(const std::vector<std::string>& candidates) {
@@ -54,36 +46,16 @@ nvshmem_library::nvshmem_library(const std::vector<std::string>& candidates) {
   (void)setenv("NVSHMEM_REMOTE_TRANSPORT", "none", 0);
   (void)setenv("NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME", "lo", 0);
   // NOLINTEND(concurrency-mt-unsafe)
-  void* library = nullptr;
-  std::string file;
-  for (const std::string& candidate : candidates) {
-    library = dlopen(candidate.c_str(), RTLD_NOW | RTLD_LOCAL);
-    file = candidate;
-    if (library != nullptr) break;
-  }
-  if (library == nullptr) {
-    throw usage_error("NVSHMEM cannot be loaded (tried " + tried(candidates) +
-                      "); install the Python package nvidia-nvshmem-cu13");
-  }
-  const char* missing = nullptr;
-  const auto need = [&](const char* name, auto& function) {
-    using pointer = std::remove_reference_t<decltype(function)>;
-    function = reinterpret_cast<pointer>(dlsym(library, name));
-    if (function == nullptr && missing == nullptr) missing = name;
-  };
-  need("nvshmemx_vendor_get_version_info", api_.version_info);
-  need("nvshmemx_get_uniqueid", api_.get_unique_id);
-  need("nvshmemx_set_attr_uniqueid_args", api_.set_unique_id);
-  need("nvshmemx_hostlib_init_attr", api_.init);
-  need("nvshmemx_hostlib_finalize", api_.finalize);
-  need("nvshmem_malloc", api_.allocate);
-  need("nvshmemx_putmem_on_stream", api_.put);
-  need("nvshmemx_barrier_all_on_stream", api_.barrier);
-  if (missing != nullptr) {
-    (void)dlclose(library);
-    throw usage_error("NVSHMEM cannot be used: " + file + " has no " + missing +
-                      "; install the Python package nvidia-nvshmem-cu13");
-  }
+  loaded_library library("NVSHMEM", candidates, "install the Python package nvidia-nvshmem-cu13");
+  library.need("nvshmemx_vendor_get_version_info", api_.version_info);
+  library.need("nvshmemx_get_uniqueid", api_.get_unique_id);
+  library.need("nvshmemx_set_attr_uniqueid_args", api_.set_unique_id);
+  library.need("nvshmemx_hostlib_init_attr", api_.init);
+  library.need("nvshmemx_hostlib_finalize", api_.finalize);
+  library.need("nvshmem_malloc", api_.allocate);
+  library.need("nvshmemx_putmem_on_stream", api_.put);
+  library.need("nvshmemx_barrier_all_on_stream", api_.barrier);
+  library.keep();
 }
 
 std::string nvshmem_library::version() const {

@@ -229,7 +229,9 @@ TEST(nccl, says_what_a_library_lacks) {
   EXPECT_EQ(message_of<usage_error>([] { nccl_library({FAKE_NCCL_WITHOUT_SEND}); }),
             std::string("NCCL cannot be used: ") + FAKE_NCCL_WITHOUT_SEND +
                 " has no ncclSend; install the Python package nvidia-nccl-cu13, or set "
-                "INTERLACE_NCCL to another libnccl.so.2");
+                "INTERLACE_NCCL to its libnccl.so.2");
+  // and it is not kept
+  EXPECT_EQ(dlopen(FAKE_NCCL_WITHOUT_SEND, RTLD_NOW | RTLD_NOLOAD), nullptr);
 }
 
 TEST(nccl, refuses_a_gpu_that_stands_twice) {

@@ -1,0 +1,59 @@
+// A library of others that is loaded at run time, so that nothing links it: the first of some
+// candidates that is there, and the functions that are called.
+#pragma once
+
+#include <dlfcn.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/errors.hpp"
+
+namespace interlace::cuda {
+
+class loaded_library {
+ public:
+  // The candidates are names as dlopen takes them; `name` is the library's for people, and `remedy`
+  // what they can do where it is missing. Throws usage_error, which says what was tried.
+  loaded_library(std::string name, const std::vector<std::string>& candidates, std::string remedy)
+      : name_(std::move(name)), remedy_(std::move(remedy)) {
+    std::string tried;
+    for (const std::string& candidate : candidates) {
+      library_ = dlopen(candidate.c_str(), RTLD_NOW | RTLD_LOCAL);
+      file_ = candidate;
+      if (library_ != nullptr) return;
+      tried += (tried.empty() ? "" : ", ") + candidate;
+    }
+    throw usage_error(name_ + " cannot be loaded (tried " + tried + "); " + remedy_);
+  }
+  // Unloads it unless it was kept.
+  ~loaded_library() {
+    if (library_ != nullptr) (void)dlclose(library_);
+  }
+  loaded_library(const loaded_library&) = delete;
+  loaded_library& operator=(const loaded_library&) = delete;
+
+  // False, and null, where the library has no such function.
+  template <class Function>
+  bool look_up(const char* symbol, Function& function) const {
+    function = reinterpret_cast<Function>(dlsym(library_, symbol));
+    return function != nullptr;
+  }
+  // The same, of what it cannot be used without.
+  template <class Function>
+  void need(const char* symbol, Function& function) const {
+    if (!look_up(symbol, function))
+      throw usage_error(name_ + " cannot be used: " + file_ + " has no " + symbol + "; " + remedy_);
+  }
+  // Loaded for the rest of the process, as its functions are called until then.
+  void keep() { library_ = nullptr; }
+
+ private:
+  std::string name_;
+  std::string remedy_;
+  std::string file_;
+  void* library_ = nullptr;
+};
+
+}  // namespace interlace::cuda
