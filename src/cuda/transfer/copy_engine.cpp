@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cctype>
 #include <chrono>
 #include <cstdio>
@@ -17,6 +16,7 @@
 #include "base/errors.hpp"
 #include "cuda/transfer/all_reduce.hpp"
 #include "cuda/transfer/reductions.hpp"
+#include "cuda/transfer/size_classes.hpp"
 #include "machine/copy_assumptions.hpp"
 #include "machine/discover.hpp"
 #include "plan/copy_profile.hpp"
@@ -32,21 +32,6 @@ using machine::endpoint_kind;
 constexpr std::size_t least_graph_copies = 8;
 // Of a batch: the time to plan grows with the cube of the messages. All pairs of 16 GPUs are 240.
 constexpr std::size_t most_planned = 256;
-
-// Classes of sizes that the cache of plans plans alike, eight for each power of two.
-constexpr std::size_t size_classes = 64 * 8;
-std::size_t size_class(std::uint64_t bytes) {
-  const auto width = static_cast<unsigned>(std::bit_width(bytes));
-  return width <= 4 ? bytes : (width - 1) * 8 + (bytes >> (width - 4) & 7U);
-}
-
-// The least and the most bytes of a size's class.
-std::pair<std::uint64_t, std::uint64_t> class_ends(std::uint64_t bytes) {
-  const auto width = static_cast<unsigned>(std::bit_width(bytes));
-  const unsigned surplus = width <= 4 ? 0 : width - 4;
-  const std::uint64_t least = bytes >> surplus << surplus;
-  return {least, least + (std::uint64_t{1} << surplus) - 1};
-}
 
 std::string gpu_text(int gpu) { return "gpu" + std::to_string(gpu); }
 
@@ -208,7 +193,8 @@ struct copy_engine::parts {
   void known_direct(endpoint from, endpoint to, std::uint64_t size) {
     if (profile) {
       const plan::copy_direction direction = plan::direction_of(from, to);
-      const auto [least, most] = class_ends(size);
+      const std::uint64_t least = class_least(size);
+      const std::uint64_t most = class_most(size);
       if (profile->of(direction, least).bytes != profile->of(direction, most).bytes) return;
     }
     direct[direct_at(from, to, size)].store(true, std::memory_order_relaxed);

@@ -1,10 +1,10 @@
 #include "cuda/transfer/plan_cache.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <utility>
 
 #include "cuda/transfer/cache_key.hpp"
+#include "cuda/transfer/size_classes.hpp"
 #include "plan/steps.hpp"
 
 namespace interlace::cuda {
@@ -18,12 +18,6 @@ constexpr double worth = 0.95;
 constexpr double worth_s = 3e-6;
 // Staging memory of one message: that it takes more brings little (chunks of 4 MB and more).
 constexpr std::uint64_t message_staging_bytes = std::uint64_t{64} << 20U;
-
-std::uint64_t class_of(std::uint64_t bytes) {
-  constexpr int digits = 4;  // steps of an eighth to a sixteenth
-  const int surplus = static_cast<int>(std::bit_width(bytes)) - digits;
-  return surplus <= 0 ? bytes : bytes >> surplus << surplus;
-}
 
 void append_endpoint(std::string& key, machine::endpoint end) {
   key.push_back(static_cast<char>(end.kind));
@@ -90,7 +84,7 @@ std::shared_ptr<planned_copy> plan_cache::find(std::span<const plan::message> wa
                                                std::span<const local_copy> local) {
   const std::string key = key_of(wanted, relays, limits, local);
   std::vector<plan::message> classes(wanted.begin(), wanted.end());
-  for (plan::message& one : classes) one.bytes = class_of(one.bytes);
+  for (plan::message& one : classes) one.bytes = class_least(one.bytes);
   const bool alone = wanted.size() == 1 && local.empty();
   std::string class_key = key_of(classes, relays, limits, {});
   class_key.push_back(alone ? 1 : 0);

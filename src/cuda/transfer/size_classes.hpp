@@ -1,0 +1,34 @@
+// Classes of sizes, whose messages are planned alike: eight for each power of two, so that the
+// longest of a class is at most an eighth longer than the shortest.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+namespace interlace::cuda {
+
+inline constexpr unsigned class_digits = 4;  // leading bits, which the sizes of a class share
+inline constexpr std::size_t size_classes = std::size_t{64} << (class_digits - 1);
+
+// The bits behind those.
+constexpr unsigned class_surplus(std::uint64_t bytes) {
+  const auto width = static_cast<unsigned>(std::bit_width(bytes));
+  return width <= class_digits ? 0 : width - class_digits;
+}
+
+// The least and the most bytes of a size's class.
+constexpr std::uint64_t class_least(std::uint64_t bytes) {
+  return bytes >> class_surplus(bytes) << class_surplus(bytes);
+}
+constexpr std::uint64_t class_most(std::uint64_t bytes) {
+  return class_least(bytes) + (std::uint64_t{1} << class_surplus(bytes)) - 1;
+}
+
+// Numbers of classes, ascending with the sizes and below size_classes.
+constexpr std::size_t size_class(std::uint64_t bytes) {
+  const unsigned surplus = class_surplus(bytes);
+  return (std::size_t{surplus} << (class_digits - 1)) + (bytes >> surplus);
+}
+
+}  // namespace interlace::cuda
