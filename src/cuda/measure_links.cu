@@ -3,6 +3,7 @@
 #include <string>
 
 #include "base/errors.hpp"
+#include "base/statistics.hpp"
 #include "cuda/check.hpp"
 #include "cuda/load_kernel.hpp"
 #include "cuda/measure_links.hpp"
@@ -249,8 +250,7 @@ class bench {
     if (both_ways) verify(to, from, bytes, seed + 1);
     ++seed_;
     std::sort(rates.begin(), rates.end());
-    const std::size_t half = rates.size() / 2;
-    result.bytes_per_s = rates.size() % 2 != 0 ? rates[half] : (rates[half - 1] + rates[half]) / 2;
+    result.bytes_per_s = quantile(rates, 0.5);
     result.lowest = rates.front();
     result.highest = rates.back();
     return result;

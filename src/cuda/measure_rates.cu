@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/errors.hpp"
+#include "base/statistics.hpp"
 #include "cuda/check.hpp"
 #include "cuda/memory/memory.hpp"
 #include "cuda/rate_kernels.cuh"
@@ -105,11 +107,9 @@ class rate_bench {
       if (k == 0) continue;  // warms up
       times.push_back(static_cast<double>(ms) * 1e-3 / launches);
     }
-    std::sort(times.begin(), times.end());
-    const std::size_t half = times.size() / 2;
-    const double median = times.size() % 2 != 0 ? times[half] : (times[half - 1] + times[half]) / 2;
-    if (!(median > 0)) throw device_error("a kernel that measures a rate took no time");
-    return median;
+    const double seconds = median(std::move(times));
+    if (!(seconds > 0)) throw device_error("a kernel that measures a rate took no time");
+    return seconds;
   }
 
   template <class Mix>

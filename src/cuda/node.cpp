@@ -11,6 +11,7 @@
 #include <mutex>
 #include <thread>
 
+#include "base/statistics.hpp"
 #include "cuda/check.hpp"
 #include "cuda/early_launch.hpp"
 #include "cuda/load_kernel.hpp"
@@ -1414,9 +1415,7 @@ kernel::run_result node::execute_recorded(const run_options& o) {
     if (k >= o.warm_ups) times.push_back(time_s);
     if (watch != nullptr) watch->fill(result);
   }
-  std::sort(times.begin(), times.end());
-  const std::size_t half = times.size() / 2;
-  result.time_s = times.size() % 2 != 0 ? times[half] : (times[half - 1] + times[half]) / 2;
+  result.time_s = median(std::move(times));
   return result;
 }
 

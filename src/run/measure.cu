@@ -13,10 +13,4 @@ std::optional<cuda::nvlink_bytes> total_counters(const cuda::node& node) {
   return sum;
 }
 
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t n = values.size();
-  return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
-}
-
 }  // namespace interlace::run

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/errors.hpp"
+#include "base/statistics.hpp"
 #include "cuda/node.hpp"
 #include "cuda/nvlink_counters.hpp"
 #include "cuda/rank_node.hpp"
@@ -18,7 +19,6 @@ namespace interlace::run {
 
 // All GPUs' counters; nothing if one of them has none.
 std::optional<cuda::nvlink_bytes> total_counters(const cuda::node& node);
-double median(std::vector<double> values);
 // Throws usage_error before join_nvshmem.
 const cuda::nvshmem_rank& nvshmem_of_process();
 

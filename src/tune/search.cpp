@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/errors.hpp"
+#include "base/statistics.hpp"
 #include "interlace/tune.hpp"
 
 namespace interlace {
@@ -30,19 +31,6 @@ std::string behind_text(double behind, const char* what, double noise, const cha
   std::string text = percent(behind) + " above " + what;
   if (noise > 0) text += ", of which " + std::string(source) + " explain " + percent(noise);
   return text;
-}
-
-// Of sorted values, between neighbours linearly.
-double quantile(const std::vector<double>& sorted, double part) {
-  const double place = part * static_cast<double>(sorted.size() - 1);
-  const auto below = static_cast<std::size_t>(place);
-  const std::size_t above = std::min(below + 1, sorted.size() - 1);
-  return sorted[below] + (place - static_cast<double>(below)) * (sorted[above] - sorted[below]);
-}
-
-double median_of(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return quantile(values, 0.5);
 }
 
 // The standard deviation; 0 of fewer than two values.
@@ -314,7 +302,7 @@ class search {
     if (round.final) p.known.finalist = true;
     const std::vector<double> all = samples(p, false);
     p.best_s = *std::min_element(all.begin(), all.end());
-    p.median_s = median_of(all);
+    p.median_s = median(all);
     p.deviation_s = deviation(all);
   }
 
@@ -383,7 +371,7 @@ class search {
     for (const point& p : points_) {
       if (p.measured()) relative.push_back(p.deviation_s / p.median_s);
     }
-    const double common = median_of(relative);
+    const double common = median(relative);
 
     std::vector<std::size_t> controls;
     for (std::size_t f = 0; f < families_.size(); ++f) {
@@ -451,12 +439,12 @@ class search {
     std::vector<double> medians;
     double within = 0;
     for (const auto& round : p.known.rounds) {
-      if (round.round > explored_) medians.push_back(median_of(round.seconds));
+      if (round.round > explored_) medians.push_back(median(round.seconds));
     }
     const std::vector<double> all = samples(p, true);
     within = 1.2533 * deviation(all) / std::sqrt(static_cast<double>(all.size()));
     const double between = deviation(medians) / std::sqrt(static_cast<double>(medians.size()));
-    p.known.median_s = median_of(all);
+    p.known.median_s = median(all);
     p.error_s = std::max(within, between);
   }
 
