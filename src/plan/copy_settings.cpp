@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
-#include <limits>
 #include <map>
 #include <string_view>
 
 #include "base/errors.hpp"
+#include "base/size_text.hpp"
 #include "base/units.hpp"
 
 namespace interlace {
@@ -21,17 +21,10 @@ std::optional<std::uint64_t> whole(std::string_view text) {
 }
 
 std::uint64_t bytes_of(const std::string& variable, const std::string& text) {
-  std::string_view digits = text;
-  unsigned shift = 0;
-  if (!digits.empty()) {
-    const char unit = digits.back();
-    shift = unit == 'K' ? 10 : unit == 'M' ? 20 : unit == 'G' ? 30 : 0;
-    if (shift != 0) digits.remove_suffix(1);
-  }
-  const auto number = whole(digits);
-  if (!number || *number > std::numeric_limits<std::uint64_t>::max() >> shift)
+  const auto size = size_of_text(text);
+  if (!size)
     throw usage_error(variable + "='" + text + "' is no size; give bytes, such as 65536, 64K, 1M");
-  return *number << shift;
+  return *size;
 }
 
 copy_executor executor_of(const std::string& variable, const std::string& text) {

@@ -1,9 +1,9 @@
 #include "preload/settings.hpp"
 
-#include <charconv>
 #include <cstdlib>
-#include <limits>
 #include <string_view>
+
+#include "base/size_text.hpp"
 
 namespace interlace::preload {
 namespace {
@@ -16,31 +16,11 @@ std::string_view value_of(const char* variable) {
 void read_bytes(const char* variable, std::uint64_t& bytes, std::string& problem) {
   const std::string_view text = value_of(variable);
   if (text.empty()) return;
-  std::string_view digits = text;
-  unsigned shift = 0;
-  switch (digits.back()) {
-    case 'K':
-      shift = 10;
-      break;
-    case 'M':
-      shift = 20;
-      break;
-    case 'G':
-      shift = 30;
-      break;
-    default:
-      break;
-  }
-  if (shift != 0) digits.remove_suffix(1);
-  std::uint64_t number = 0;
-  const char* end = digits.data() + digits.size();
-  const auto [last, error] = std::from_chars(digits.data(), end, number);
-  if (digits.empty() || error != std::errc() || last != end ||
-      number > std::numeric_limits<std::uint64_t>::max() >> shift)
+  if (const auto size = size_of_text(text))
+    bytes = *size;
+  else
     problem = std::string(variable) + "='" + std::string(text) +
               "' is no size; give bytes, such as 65536, 64K, 2M";
-  else
-    bytes = number << shift;
 }
 
 void read_start(start_mode& start, std::string& problem) {

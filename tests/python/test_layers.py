@@ -25,7 +25,7 @@ LAYERS: dict[str, frozenset[str]] = {
     "host": frozenset({"base", "machine", "plan", "kernel"}),
     "sim": frozenset({"base", "machine", "plan", "kernel"}),
     "cuda": frozenset({"base", "machine", "plan", "kernel", "checkpoint", "c-interface"}),
-    "preload": frozenset({"cuda"}),
+    "preload": frozenset({"base", "cuda"}),
     "ucx": frozenset({"c-interface"}),
     "run": frozenset(
         {"base", "machine", "plan", "kernel", "workload", "host", "sim", "cuda", "preload"}
@@ -203,7 +203,7 @@ def test_a_tree_that_keeps_the_rule_passes(tmp_path: Path) -> None:
         ("src/sim/fabric/p.hpp", '#include "sim/remote/q.hpp"', "may not include sim/remote"),
         ("src/sim/power/p.hpp", "", "sim/power is not a folder of sim"),
         ("src/python/core.cpp", '#include "sim/sim.hpp"', "python may not include sim"),
-        ("src/preload/take.cpp", '#include "base/ids.hpp"', "preload may not include base"),
+        ("src/preload/take.cpp", '#include "plan/plan.hpp"', "preload may not include plan"),
         ("src/stray.hpp", "", "belongs to no layer"),
         ("include/interlace/new.hpp", "", "belongs to no layer"),
         ("src/sim/gpu/x.hpp", '#include "gone.hpp"', "there is no gone.hpp"),

@@ -1,0 +1,31 @@
+// Sizes as people write them.
+#pragma once
+
+#include <charconv>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string_view>
+#include <system_error>
+
+namespace interlace {
+
+// A whole number of bytes, or with K, M or G behind it of 2^10, 2^20 or 2^30; nothing for any other
+// text, and for what 64 bits do not hold.
+inline std::optional<std::uint64_t> size_of_text(std::string_view text) {
+  unsigned shift = 0;
+  if (!text.empty()) {
+    const char unit = text.back();
+    shift = unit == 'K' ? 10 : unit == 'M' ? 20 : unit == 'G' ? 30 : 0;
+    if (shift != 0) text.remove_suffix(1);
+  }
+  std::uint64_t number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [last, error] = std::from_chars(text.data(), end, number);
+  if (error != std::errc() || last != end ||
+      number > std::numeric_limits<std::uint64_t>::max() >> shift)
+    return std::nullopt;
+  return number << shift;
+}
+
+}  // namespace interlace
