@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string_view>
+#include <vector>
 
 namespace interlace {
 
@@ -15,6 +16,19 @@ inline std::string_view cut_text(std::string_view& rest, std::string_view separa
 }
 inline std::string_view cut_text(std::string_view& rest, char separator) {
   return cut_text(rest, std::string_view(&separator, 1));
+}
+
+// The words of a text, which blanks and ends of lines part.
+inline std::vector<std::string_view> words_of(std::string_view text) {
+  constexpr std::string_view blanks = " \t\r\n";
+  std::vector<std::string_view> words;
+  for (;;) {
+    const auto begin = text.find_first_not_of(blanks);
+    if (begin == std::string_view::npos) return words;
+    text.remove_prefix(begin);
+    words.push_back(text.substr(0, text.find_first_of(blanks)));
+    text.remove_prefix(words.back().size());
+  }
 }
 
 }  // namespace interlace

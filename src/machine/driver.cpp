@@ -6,10 +6,13 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <charconv>
 #include <cstdlib>
-#include <fstream>
 #include <mutex>
+#include <string_view>
 
+#include "base/cut_text.hpp"
+#include "base/read_file.hpp"
 #include "machine/discover.hpp"
 
 namespace interlace::machine {
@@ -111,9 +114,10 @@ std::string bus_id_text(const char* text) {
 }
 
 int numa_node_of(const std::string& bus_id) {
-  std::ifstream file("/sys/bus/pci/devices/" + bus_id + "/numa_node");
+  const auto text = read_file("/sys/bus/pci/devices/" + bus_id + "/numa_node");
   int node = -1;
-  return file >> node ? node : -1;
+  if (text) (void)std::from_chars(text->data(), text->data() + text->size(), node);
+  return node;
 }
 
 class nvidia_driver final : public gpu_driver {
@@ -261,11 +265,12 @@ class nvidia_driver final : public gpu_driver {
   }
 
   std::string host_model() override {
-    std::ifstream file("/proc/cpuinfo");
-    for (std::string line; std::getline(file, line);) {
+    const std::string text = read_file("/proc/cpuinfo").value_or("");
+    for (std::string_view rest = text; !rest.empty();) {
+      std::string_view line = cut_text(rest, '\n');
       if (line.rfind("model name", 0) != 0) continue;
-      const auto colon = line.find(": ");
-      if (colon != std::string::npos) return line.substr(colon + 2);
+      cut_text(line, ": ");
+      if (!line.empty()) return std::string(line);
     }
     return "unknown processor";
   }

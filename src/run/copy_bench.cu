@@ -2,8 +2,9 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <sstream>
+#include <string_view>
 
+#include "base/cut_text.hpp"
 #include "base/errors.hpp"
 #include "cuda/check.hpp"
 #include "cuda/library.hpp"
@@ -135,8 +136,7 @@ copier& copier_of(const std::string& method) {
   if (method == "auto" || method == "streams" || method == "graphs") {
     words.push_back("INTERLACE_COPY=" + method);
   } else {
-    std::istringstream settings(method);
-    for (std::string word; settings >> word;) words.push_back(word);
+    for (const std::string_view word : words_of(method)) words.emplace_back(word);
   }
   found = std::make_unique<copier>(plan::read_copy_options(words));
   found->prepare();

@@ -3,9 +3,11 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
-#include <fstream>
+#include <string_view>
 
+#include "base/cut_text.hpp"
 #include "base/errors.hpp"
+#include "base/read_file.hpp"
 #include "cuda/check.hpp"
 #include "cuda/library.hpp"
 #include "cuda/measure_links.hpp"
@@ -20,16 +22,13 @@ namespace {
 
 // The kernel module states its version there; NVML would need its library for one string.
 std::string driver_version() {
-  std::ifstream file("/sys/module/nvidia/version");
-  std::string version;
-  std::getline(file, version);
-  if (!version.empty()) return version;
-  std::ifstream proc("/proc/driver/nvidia/version");
-  std::string word;
-  while (proc >> word) {
-    if (word.find('.') != std::string::npos &&
-        word.find_first_not_of("0123456789.") == std::string::npos) {
-      return word;
+  const std::string stated = read_file("/sys/module/nvidia/version").value_or("");
+  if (const auto words = words_of(stated); !words.empty()) return std::string(words.front());
+  const std::string text = read_file("/proc/driver/nvidia/version").value_or("");
+  for (const std::string_view word : words_of(text)) {
+    if (word.find('.') != std::string_view::npos &&
+        word.find_first_not_of("0123456789.") == std::string_view::npos) {
+      return std::string(word);
     }
   }
   return {};

@@ -65,6 +65,9 @@ PURE = frozenset(
 )
 CUDA_HEADER = re.compile(r"^(cuda|nvml|nvtx|cub/|thrust/|cooperative_groups|cufft|cusparse|nccl)")
 
+# Streams are not used, for the reason that src/base/cut_text.hpp gives; these have them.
+STREAM_HEADER = re.compile(r"^([a-z]*stream|streambuf|ios|iosfwd|iomanip|locale|regex)$")
+
 # What <...> must name a file of ours; <cuda/...> may also be libcu++.
 OUR_FOLDERS = {*LAYERS, "interlace"} - {"cuda"}
 
@@ -132,6 +135,8 @@ def violations(root: Path) -> list[str]:
             if target_file is None:
                 if source[0] in PURE and CUDA_HEADER.match(name):
                     found.append(f"{where}:{line}: {source[0]} may not include CUDA's <{name}>")
+                elif STREAM_HEADER.match(name):
+                    found.append(f"{where}:{line}: <{name}> has streams; use C's stdio")
                 elif quoted or name.split("/")[0] in OUR_FOLDERS:
                     found.append(f"{where}:{line}: there is no {name} in src/ or include/")
                 continue
@@ -193,6 +198,7 @@ def test_a_tree_that_keeps_the_rule_passes(tmp_path: Path) -> None:
         ("src/base/log.hpp", '#include "plan/plan.hpp"', "base may not include plan"),
         ("src/plan/cut.cpp", '\n  #  include "sim/sim.hpp"', ":2: plan may not include sim"),
         ("src/plan/fast.cpp", "#include <cuda_runtime.h>", "plan may not include CUDA's"),
+        ("src/plan/show.cpp", "#include <sstream>", ":1: <sstream> has streams; use C's stdio"),
         ("src/kernel/atomic.hpp", "#include <cuda/atomic>", "kernel may not include CUDA's"),
         ("src/workload/fft.hpp", '#include "host/node.hpp"', "there is no host/node.hpp"),
         ("src/workload/sort.hpp", "#include <sim/sim.hpp>", "workload may not include sim"),

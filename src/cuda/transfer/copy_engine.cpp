@@ -5,15 +5,14 @@
 #include <cctype>
 #include <chrono>
 #include <cstdio>
-#include <fstream>
 #include <functional>
-#include <iterator>
 #include <random>
 #include <thread>
 #include <tuple>
 #include <utility>
 
 #include "base/errors.hpp"
+#include "base/read_file.hpp"
 #include "cuda/transfer/all_reduce.hpp"
 #include "cuda/transfer/reductions.hpp"
 #include "cuda/transfer/size_classes.hpp"
@@ -374,13 +373,13 @@ void copy_engine::take_profile(parts& have) {
   std::optional<std::string> path = options_.profile;
   if (options_.profile == "auto") {
     path = plan::copy_profile_path(here.model, plan::value_of_environment);
-    if (!path || !std::ifstream(*path)) return;
+    if (!path) return;
   }
+  const std::optional<std::string> text = read_file(*path);
+  if (!text && options_.profile == "auto") return;
   try {
-    std::ifstream file(*path, std::ios::binary);
-    if (!file) throw usage_error("the copy profile " + *path + " cannot be read");
-    const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-    plan::copy_profile found = plan::read_copy_profile(text, *path);
+    if (!text) throw usage_error("the copy profile " + *path + " cannot be read");
+    plan::copy_profile found = plan::read_copy_profile(*text, *path);
     std::string differences;
     for (const std::string& one :
          found.differences(here.model, static_cast<std::uint32_t>(here.gpus.size()), here.driver))
