@@ -1,6 +1,5 @@
 #include <cmath>
 #include <cub/device/device_radix_sort.cuh>
-#include <cub/device/device_scan.cuh>
 #include <string>
 
 #include "base/errors.hpp"
@@ -79,18 +78,6 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
-__global__ void __launch_bounds__(threads)
-    rebase(const std::uint64_t* from, std::uint64_t n, std::uint64_t base, std::uint32_t* to) {
-  for (std::uint64_t i = grid_index(); i < n; i += grid_stride()) {
-    to[i] = static_cast<std::uint32_t>(from[i] - base);
-  }
-}
-
-__global__ void __launch_bounds__(threads)
-    widen(const std::uint32_t* from, std::uint64_t n, std::uint64_t* to, std::uint64_t padded) {
-  for (std::uint64_t i = grid_index(); i < padded; i += grid_stride()) to[i] = i < n ? from[i] : 0;
-}
-
 void copy(void* to, const void* from, std::uint64_t bytes, cudaStream_t stream) {
   if (bytes != 0) {
     INTERLACE_CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream));
@@ -116,28 +103,6 @@ void sort_keys(node& n, std::uint32_t device, const local<std::uint64_t>& keys,
   if (both.Current() != keys.data) {
     copy(keys.data, both.Current(), keys.size * sizeof(std::uint64_t), stream);
   }
-  n.synchronize();
-}
-
-void exclusive_scan(node& n, std::uint32_t device, const local<const std::uint32_t>& from,
-                    const local<std::uint64_t>& to) {
-  if (to.size != from.size && to.size != from.size + 1) {
-    throw model_error("a scan's result is as long as its input, or longer by one");
-  }
-  const current_device on(n.ordinal(device));
-  cudaStream_t stream = n.stream(device);
-  device_memory scratch;
-  // One more element, 0, gives the sum without reading behind the input.
-  auto* wide =
-      static_cast<std::uint64_t*>(scratch.take(n.ordinal(device), to.size * sizeof(std::uint64_t)));
-  widen<<<blocks_for(to.size), threads, 0, stream>>>(from.data, from.size, wide, to.size);
-  INTERLACE_CUDA_CHECK(cudaGetLastError());
-  std::size_t bytes = 0;
-  INTERLACE_CUDA_CHECK(
-      cub::DeviceScan::ExclusiveSum(nullptr, bytes, wide, to.data, to.size, stream));
-  void* temporary = scratch.take(n.ordinal(device), bytes);
-  INTERLACE_CUDA_CHECK(
-      cub::DeviceScan::ExclusiveSum(temporary, bytes, wide, to.data, to.size, stream));
   n.synchronize();
 }
 
@@ -183,29 +148,6 @@ device_graph make_rmat(node& n, std::uint32_t device, const rmat_options& o) {
   INTERLACE_CUDA_CHECK(cudaGetLastError());
   n.synchronize();
   return g;
-}
-
-graph_part copy_rows(node& n, const device_graph& g, std::uint32_t device, std::uint64_t first_row,
-                     std::uint64_t rows, std::uint64_t first_edge, std::uint64_t edges) {
-  if (first_row + rows > g.rows || first_edge + edges > g.edges) {
-    throw model_error("a part reaches behind its graph");
-  }
-  if (edges >> 32U != 0) {
-    throw usage_error("GPU " + std::to_string(device) + " would own " + std::to_string(edges) +
-                      " edges; at most 4294967295 are possible: use more GPUs");
-  }
-  graph_part part{first_row, rows, n.allocate<std::uint32_t>(device, rows + 1),
-                  n.allocate<std::uint32_t>(device, edges),
-                  n.allocate<std::uint32_t>(device, rows)};
-  const current_device on(n.ordinal(device));
-  cudaStream_t stream = n.stream(device);
-  rebase<<<blocks_for(rows + 1), threads, 0, stream>>>(g.offsets.data + first_row, rows + 1,
-                                                       first_edge, part.offsets.data);
-  INTERLACE_CUDA_CHECK(cudaGetLastError());
-  copy(part.columns.data, g.columns.data + first_edge, edges * sizeof(std::uint32_t), stream);
-  copy(part.out_degree.data, g.out_degree.data + first_row, rows * sizeof(std::uint32_t), stream);
-  n.synchronize();
-  return part;
 }
 
 }  // namespace interlace::cuda

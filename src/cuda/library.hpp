@@ -1,5 +1,5 @@
-// Calls of CUDA's libraries that stand for a kernel of ours: sort and scan, and a graph that is
-// made with them on a GPU.
+// A sort of CUDA's libraries that stands for a kernel of ours, and a graph that is made with it on
+// a GPU.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,6 @@ namespace interlace::cuda {
 // Ascending, by bits [0, bits) of the keys. `spare` is as long and is overwritten. Waits.
 void sort_keys(node& n, std::uint32_t device, const local<std::uint64_t>& keys,
                const local<std::uint64_t>& spare, std::uint32_t bits);
-// to[i] = from[0] + ... + from[i - 1]; `to` is as long as `from` or longer by one, which gets the
-// sum. Waits.
-void exclusive_scan(node& n, std::uint32_t device, const local<const std::uint32_t>& from,
-                    const local<std::uint64_t>& to);
 
 // A graph by incoming edges: columns[offsets[v] .. offsets[v + 1]) are the sources of edges into v,
 // ascending.
@@ -40,18 +36,5 @@ struct rmat_options {
 
 // The whole graph on one device. It takes 20 bytes an edge while it is made, and 4 afterwards.
 device_graph make_rmat(node& n, std::uint32_t device, const rmat_options& o);
-
-// Rows [first_row, first_row + rows) of a graph in the form that kernels take: offsets from 0.
-struct graph_part {
-  std::uint64_t first_row = 0;
-  std::uint64_t rows = 0;
-  local<std::uint32_t> offsets;  // rows + 1
-  local<std::uint32_t> columns;
-  local<std::uint32_t> out_degree;  // rows
-};
-
-// Copies a part to a device, without the host. `edges`: of the part; fewer than 2^32.
-graph_part copy_rows(node& n, const device_graph& g, std::uint32_t device, std::uint64_t first_row,
-                     std::uint64_t rows, std::uint64_t first_edge, std::uint64_t edges);
 
 }  // namespace interlace::cuda

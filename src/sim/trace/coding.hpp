@@ -9,8 +9,6 @@
 
 namespace interlace::sim::trace {
 
-inline constexpr std::size_t max_varint_bytes = 10;
-
 inline void put_varint(std::vector<std::uint8_t>& to, std::uint64_t value) {
   while (value >= 0x80) {
     to.push_back(static_cast<std::uint8_t>(value | 0x80));
