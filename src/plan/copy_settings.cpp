@@ -51,8 +51,8 @@ std::optional<std::vector<int>> relays_of(const std::string& variable, const std
     else if (gpu && *gpu <= 1023)
       places.push_back(static_cast<int>(*gpu));
     else
-      throw usage_error(variable + "='" + text +
-                        "' names no places; give all, none, or a list such as gpu1,gpu2,host");
+      throw usage_error(std::string(variable).append("='").append(text).append(
+          "' names no places; give all, none, or a list such as gpu1,gpu2,host"));
     if (comma == std::string_view::npos) return places;
     rest.remove_prefix(comma + 1);
   }
