@@ -47,8 +47,8 @@
 // chunk, counter and target; the group can only be destroyed then. A kernel of the caller's that
 // never ends is reported where something waits for it, another device's exchange or a chunk's
 // transfer, but its device never gets behind it. A stream that waits for a chunk under
-// `copy-engine` has no deadline of its own: `synchronize` watches it, unless the epoch is a
-// graph's.
+// `copy-engine` has no deadline of its own: `synchronize` watches it, unless the epoch is a graph's
+// or 64 others are enqueued behind it.
 //
 // Errors: usage_error for what is asked wrongly, model_error for calls out of order, device_error
 // for what fails on a device or passes its deadline (base/errors.hpp).

@@ -454,7 +454,6 @@ void node::await_waiting_streams() const {
   std::vector<watched_device> watched;
   for (std::uint32_t d = 0; d < devices(); ++d) {
     watched_device& w = watched.emplace_back();
-    w.device = d;
     w.ordinal = ordinal(d);
     w.streams = copy_streams_[d];
     w.streams.push_back(streams_[d]);

@@ -153,7 +153,7 @@ void bind_plan(nb::module_& module) {
               return found->second;
             });
       },
-      nb::arg("values"), "Raises UsageError, which names the variable, for a value of none.");
+      nb::arg("values"), "Raises UserError, which names the variable, for a value of none.");
   module.def(
       "copy_choice",
       [](const std::string& text, const std::string& name, const std::string& direction,

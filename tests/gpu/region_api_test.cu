@@ -32,7 +32,7 @@ __device__ void wait_ns(std::uint64_t nanoseconds) {
   } while (now - begin < nanoseconds);
 }
 
-enum class fault { none, skips, repeats, stalls, all_stall, unwritten, outside };
+enum class fault { none, skips, repeats, stalls, all_stall, all_begin_late, unwritten, outside };
 
 // Each block writes and publishes tile after tile of its device's part. The epoch is read from
 // memory, so that a graph that is launched again writes something else; `repetition` picks it.
@@ -40,6 +40,7 @@ __global__ void publish_tiles(region_writer<std::uint32_t> w, std::uint64_t begi
                               std::uint64_t end, const std::uint64_t* first_epoch,
                               std::uint64_t offset, fault wrong) {
   const std::uint64_t epoch = *first_epoch + offset;
+  if (wrong == fault::all_begin_late) wait_ns(60'000'000);
   for (std::uint64_t at = begin + blockIdx.x * tile; at < end; at += gridDim.x * tile) {
     const std::uint64_t last = at + tile < end ? at + tile : end;
     const bool chosen = at == begin + tile;
@@ -146,7 +147,8 @@ struct program {
     } else {
       publish_tiles<<<blocks, lanes, 0, streams[d]>>>(
           data->writer<std::uint32_t>(d), part.begin, part.end, first_epoch[d], offset,
-          d == 0 || wrong == fault::all_stall ? wrong : fault::none);
+          d == 0 || wrong == fault::all_stall || wrong == fault::all_begin_late ? wrong
+                                                                                : fault::none);
     }
     INTERLACE_CUDA_CHECK(cudaGetLastError());
     data->exchange(d, streams[d]);
@@ -404,7 +406,7 @@ TEST(region_deadline, work_in_front_of_an_epoch_takes_its_time) {
     wait_long<<<1, 1, 0, p.streams[d]>>>(400'000'000);
     INTERLACE_CUDA_CHECK(cudaGetLastError());
   }
-  for (std::uint64_t epoch = 0; epoch < 4; ++epoch) p.enqueue_all(epoch);
+  for (std::uint64_t epoch = 0; epoch < 4; ++epoch) p.enqueue_all(epoch, fault::all_begin_late);
   p.expect_epoch(3);
 }
 

@@ -209,11 +209,24 @@ void group_state::check() const {
   if (!failure_.empty()) throw device_error(failure_);
 }
 
-std::vector<watched_device> group_state::waiting() const {
-  const std::lock_guard lock(mutex_);
-  std::vector<watched_device> all;
-  for (const group_member* m : members_) m->add_waiting(all);
+std::optional<std::vector<counter>> group_state::progress() const {
+  std::vector<counter> all;
+  bool known = true;
+  for (group_member* m : members_) {
+    const auto some = m->progress();
+    known = known && some.has_value();
+    if (some) all.insert(all.end(), some->begin(), some->end());
+  }
+  if (!known) return std::nullopt;
   return all;
+}
+
+std::string group_state::late_chunk() const {
+  for (const group_member* m : members_) {
+    std::string sentence = m->late_chunk();
+    if (!sentence.empty()) return sentence;
+  }
+  return {};
 }
 
 void group_state::synchronize(std::uint32_t device, cudaStream_t stream,
@@ -240,26 +253,29 @@ void group_state::synchronize(std::uint32_t device, cudaStream_t stream,
       regularly();
     }
     if (now - looked < deadline / 4) continue;
+    // Another thread that looks sees as much; and nobody waits here for what a device may not do.
+    const std::unique_lock lock(looking_, std::try_to_lock);
+    if (!lock.owns_lock()) continue;
+    auto seen = progress();
+    if (!seen) continue;
     looked = now;
-    const std::vector<watched_device> watched = waiting();
-    std::vector<counter> progress = progress_of(watched);
-    if (progress != before) {
-      before = std::move(progress);
+    if (*seen != before) {
+      before = std::move(*seen);
       changed = now;
     } else if (now - changed >= deadline) {
-      for (const watched_device& w : watched) name_late_chunk(w);
+      const std::string sentence = late_chunk();
+      if (!sentence.empty()) fail(sentence, true);
     }
-    INTERLACE_CUDA_CHECK(cudaSetDevice(ordinal(device)));
   }
 }
 
-void group_state::add(const group_member* member) {
-  const std::lock_guard lock(mutex_);
+void group_state::add(group_member* member) {
+  const std::scoped_lock lock(looking_, mutex_);
   members_.push_back(member);
 }
 
-void group_state::remove(const group_member* member) noexcept {
-  const std::lock_guard lock(mutex_);
+void group_state::remove(group_member* member) noexcept {
+  const std::scoped_lock lock(looking_, mutex_);
   std::erase(members_, member);
 }
 

@@ -7,11 +7,12 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/processes.hpp"
-#include "cuda/region/watchdog.hpp"
+#include "cuda/region/exchange.hpp"
 #include "interlace/region.hpp"
 
 namespace interlace::cuda {
@@ -31,8 +32,10 @@ class group_member {
   virtual std::string failure(bool& elsewhere) const = 0;
   // Ends all waits of its devices. Called by a thread of the group's.
   virtual void abandon() const noexcept = 0;
-  // Adds those of its devices whose streams may wait for chunks.
-  virtual void add_waiting(std::vector<watched_device>& waiting) const = 0;
+  // What grows while streams that wait for chunks get on; nullopt while it is still being read.
+  virtual std::optional<std::vector<counter>> progress() = 0;
+  // Which chunk one of them waits for, as a sentence, by what was read last; empty where none does.
+  virtual std::string late_chunk() const = 0;
 };
 
 class group_state {
@@ -77,13 +80,14 @@ class group_state {
 
   // The number of the next region; the same on all ranks.
   std::uint32_t next_region() { return regions_++; }
-  void add(const group_member* member);
-  void remove(const group_member* member) noexcept;
+  void add(group_member* member);
+  void remove(group_member* member) noexcept;
 
  private:
   bool look(bool finally) const;
   void fail(const std::string& sentence, bool tells) const;
-  std::vector<watched_device> waiting() const;
+  std::optional<std::vector<counter>> progress() const;
+  std::string late_chunk() const;
 
   group_options options_;
   std::uint32_t rank_ = 0;
@@ -93,7 +97,8 @@ class group_state {
   std::vector<std::uint32_t> local_;
   std::uint32_t regions_ = 0;
   mutable std::mutex mutex_;
-  std::vector<const group_member*> members_;
+  std::vector<group_member*> members_;
+  mutable std::mutex looking_;   // who holds it looks at members, which stay until then
   mutable std::string failure_;  // the first
   mutable std::mutex messages_;
   // The last member: its thread uses the others.

@@ -42,11 +42,8 @@ void check_memory(const region_memory& memory, std::uint64_t bytes, int ordinal,
 
 constexpr std::size_t descriptors_at_once = 200;
 
-// Of epochs that are further behind it is not known whether they have begun.
-constexpr std::size_t watched_epochs = 256;
-
-// Whether streams wait for the chunks of a launch.
-bool has_waits(const launch_tracking& tracking) { return tracking.table.flags != nullptr; }
+// Of epochs that are further behind it is not known whether they run.
+constexpr std::size_t watched_epochs = 64;
 
 // The capture that the stream takes part in; 0 where it is in none.
 unsigned long long capture_of(cudaStream_t stream) {
@@ -85,10 +82,14 @@ shared_region::shared_region(std::shared_ptr<group_state> group, const region_sp
       std::vector<int> ordinals;
       ordinals.reserve(mine.size());
       for (const std::uint32_t d : mine) ordinals.push_back(group_->ordinal(d));
+      std::size_t words = 0;
+      for (const auto& plan : plans) words += 1 + plan.chunks.size();
+      static_assert(sizeof(wait_failure) % alignof(counter) == 0);
       host_ = std::make_unique<mapped_memory>(mine.size() * sizeof(wait_failure) +
-                                              sizeof(unsigned int));
-      auto* one = reinterpret_cast<unsigned int*>(static_cast<std::byte*>(host_->data()) +
-                                                  mine.size() * sizeof(wait_failure));
+                                              words * sizeof(counter) + sizeof(unsigned int));
+      auto* seen = reinterpret_cast<counter*>(static_cast<std::byte*>(host_->data()) +
+                                              mine.size() * sizeof(wait_failure));
+      auto* one = reinterpret_cast<unsigned int*>(seen + words);
       *one = 1;
       one_ = one;
       for (std::size_t k = 0; k < mine.size(); ++k) {
@@ -105,6 +106,11 @@ shared_region::shared_region(std::shared_ptr<group_state> group, const region_sp
           state_.buffers[s.device] = {memory[k].front, memory[k].back};
         }
         s.tracking = make_tracking(memory_, s.ordinal, s.chunks, plans[k].announced, id_, state_);
+        if (s.tracking.table.flags != nullptr && !s.chunks.empty()) {
+          s.targets.assign(plans[k].announced.targets.begin(), plans[k].announced.targets.end());
+          s.seen = seen;
+        }
+        seen += 1 + s.chunks.size();
         make_side(s, spec);
       }
       return group_->is_shared() ? export_side(sides_.front()) : std::string();
@@ -219,18 +225,63 @@ void shared_region::abandon() const noexcept {
   INTERLACE_CUDA_LOG(cudaSetDevice(before));
 }
 
-void shared_region::add_waiting(std::vector<watched_device>& waiting) const {
-  for (const side& s : sides_) {
-    if (!has_waits(s.tracking)) continue;
-    watched_device& watched = waiting.emplace_back();
-    watched.device = s.device;
-    watched.ordinal = s.ordinal;
-    watched.control = controls_[s.device];
-    watched.failure = s.failure;
-    watched.launches = {s.tracking.table};
-    watched.begun = s.begun_events;
-    watched.enqueued = s.enqueued;
+std::size_t shared_region::running(const side& s) {
+  for (std::size_t k = 0; k < s.epochs.size(); ++k) {
+    if (cudaEventQuery(s.epochs[k].begun) == cudaSuccess &&
+        cudaEventQuery(s.epochs[k].ended) == cudaErrorNotReady) {
+      return k + 1;
+    }
   }
+  return 0;
+}
+
+// Without a wait: what is read may stand behind a stream's wait on a device with few queues.
+std::optional<std::vector<counter>> shared_region::progress() {
+  for (side& s : sides_) {
+    if (s.seen == nullptr || s.reading) continue;
+    const current_device on(s.ordinal);
+    INTERLACE_CUDA_CHECK(cudaMemcpyAsync(s.seen, s.tracking.table.launches, sizeof(counter),
+                                         cudaMemcpyDefault, s.rescue));
+    INTERLACE_CUDA_CHECK(cudaMemcpyAsync(s.seen + 1, s.tracking.table.counters,
+                                         s.targets.size() * sizeof(counter), cudaMemcpyDefault,
+                                         s.rescue));
+    s.reading = true;
+  }
+  for (const side& s : sides_) {
+    if (!s.reading) continue;
+    const cudaError_t state = cudaStreamQuery(s.rescue);
+    if (state == cudaErrorNotReady) return std::nullopt;
+    INTERLACE_CUDA_CHECK(state);
+  }
+  std::vector<counter> all;
+  for (side& s : sides_) {
+    if (!s.reading) continue;
+    s.reading = false;
+    // A launch that gets under way is progress too: what stood in front of it took its time.
+    all.push_back(running(s));
+    all.insert(all.end(), s.seen, s.seen + 1 + s.targets.size());
+  }
+  return all;
+}
+
+std::string shared_region::late_chunk() const {
+  for (const side& s : sides_) {
+    if (s.seen == nullptr || running(s) == 0) continue;
+    const counter over = s.seen[0];
+    for (std::size_t c = 0; c < s.targets.size(); ++c) {
+      const counter count = s.seen[1 + c] - over * s.targets[c];
+      if (count >= s.targets[c]) continue;
+      wait_failure late{};
+      late.what = failed_wait::chunk;
+      late.device = s.device;
+      late.region = id_;
+      late.chunk = static_cast<unsigned int>(c);
+      late.seen = count;
+      late.target = s.targets[c];
+      return describe(late);
+    }
+  }
+  return {};
 }
 
 void shared_region::release() noexcept {
@@ -244,8 +295,9 @@ void shared_region::release() noexcept {
   if (is_made_ && group_->is_shared()) leave();
   for (side& s : sides_) {
     INTERLACE_CUDA_LOG(cudaSetDevice(s.ordinal));
-    s.begun_events.push_back(s.event);
-    for (cudaEvent_t e : s.begun_events) {
+    std::vector<cudaEvent_t> events{s.begun_event, s.event};
+    for (const watched_epoch& e : s.epochs) events.insert(events.end(), {e.begun, e.ended});
+    for (cudaEvent_t e : events) {
       if (e != nullptr) INTERLACE_CUDA_LOG(cudaEventDestroy(e));
     }
     for (cudaStream_t stream : s.streams) {
@@ -274,11 +326,16 @@ void shared_region::make_side(side& s, const region_spec& spec) {
                                                       k == s.device ? greatest : least));
   }
   INTERLACE_CUDA_CHECK(cudaStreamCreateWithPriority(&s.rescue, cudaStreamNonBlocking, greatest));
-  s.begun_events.assign(has_waits(s.tracking) ? watched_epochs : 1, nullptr);
-  for (cudaEvent_t& e : s.begun_events) {
-    INTERLACE_CUDA_CHECK(cudaEventCreateWithFlags(&e, cudaEventDisableTiming));
+  const auto make = [](cudaEvent_t& event) {
+    INTERLACE_CUDA_CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+  };
+  make(s.begun_event);
+  make(s.event);
+  s.epochs.resize(s.seen == nullptr ? 0 : watched_epochs);
+  for (watched_epoch& e : s.epochs) {
+    make(e.begun);
+    make(e.ended);
   }
-  INTERLACE_CUDA_CHECK(cudaEventCreateWithFlags(&s.event, cudaEventDisableTiming));
   load_exchange_kernels();
   load_agent_kernels();
   load_audit_kernels();
@@ -319,13 +376,16 @@ std::string shared_region::failure(bool& elsewhere) const {
     const volatile wait_failure& seen = *s.failure;
     if (seen.what == failed_wait::none) continue;
     elsewhere = seen.what == failed_wait::elsewhere;
-    return describe_failure(*s.failure,
-                            {.device = [this](unsigned int d) { return group_->device_name(d); },
-                             .region = label_,
-                             .exchange = "the exchange of " + label_,
-                             .deadline_s = group_->deadline_s()});
+    return describe(*s.failure);
   }
   return {};
+}
+
+std::string shared_region::describe(const wait_failure& f) const {
+  return describe_failure(f, {.device = [this](unsigned int d) { return group_->device_name(d); },
+                              .region = label_,
+                              .exchange = "the exchange of " + label_,
+                              .deadline_s = group_->deadline_s()});
 }
 
 shared_region::side& shared_region::side_of(std::uint32_t device) {
@@ -386,9 +446,7 @@ void shared_region::begin(std::uint32_t device, cudaStream_t stream) {
   const current_device on(s.ordinal);
   s.stream = stream;
   s.capture = capture_of(stream);
-  s.begun_event = s.begun_events[s.enqueued % s.begun_events.size()];
   INTERLACE_CUDA_CHECK(cudaEventRecord(s.begun_event, stream));
-  if (s.capture == 0) ++s.enqueued;
   // The first launch of the caller's kernel may load it, which may wait for what runs.
   const bool loaded = s.moved || s.capture != 0;
   s.by_agent =
@@ -410,6 +468,9 @@ void shared_region::begin(std::uint32_t device, cudaStream_t stream) {
     enqueue_wait(stream, s.tracking.started);
   }
   s.begun = true;
+  if (s.capture == 0 && !s.epochs.empty()) {
+    INTERLACE_CUDA_CHECK(cudaEventRecord(s.epochs[s.enqueued % s.epochs.size()].begun, stream));
+  }
 }
 
 // A copy stream for each peer.
@@ -486,6 +547,9 @@ void shared_region::exchange(std::uint32_t device, cudaStream_t stream) {
   e.launches[0].region = id_;
   e.launches[0].parity = s.parity;
   launch_exchange(e, {}, stream);
+  if (s.capture == 0 && !s.epochs.empty()) {
+    INTERLACE_CUDA_CHECK(cudaEventRecord(s.epochs[s.enqueued++ % s.epochs.size()].ended, stream));
+  }
   s.parity ^= 1U;
   s.begun = false;
   s.moved = s.moved || s.capture == 0;

@@ -39,7 +39,8 @@ class shared_region final : public group_member {
 
   std::string failure(bool& elsewhere) const override;
   void abandon() const noexcept override;
-  void add_waiting(std::vector<watched_device>& waiting) const override;
+  std::optional<std::vector<counter>> progress() override;
+  std::string late_chunk() const override;
 
   const kernel::region_state& state() const { return state_; }
   const std::string& label() const { return label_; }
@@ -58,6 +59,11 @@ class shared_region final : public group_member {
   void exchange(std::uint32_t device, cudaStream_t stream);
 
  private:
+  // Recorded behind what begin and exchange enqueue.
+  struct watched_epoch {
+    cudaEvent_t begun = nullptr;
+    cudaEvent_t ended = nullptr;
+  };
   // What a device of this process has.
   struct side {
     std::uint32_t device = 0;
@@ -69,11 +75,15 @@ class shared_region final : public group_member {
     wait_failure* failure = nullptr;
     // [peer], the device's own for its agent; [devices + peer] for every other chunk.
     std::vector<cudaStream_t> streams;
-    cudaStream_t rescue = nullptr;          // ends waits; takes nothing else
-    std::vector<cudaEvent_t> begun_events;  // recorded in begin, in turn
-    cudaEvent_t begun_event = nullptr;      // of them, that of the last begin
-    counter enqueued = 0;                   // epochs that have begun and are not captured
-    cudaEvent_t event = nullptr;            // from stream to stream
+    cudaStream_t rescue = nullptr;      // ends waits and reads counters; takes nothing else
+    cudaEvent_t begun_event = nullptr;  // recorded in begin
+    cudaEvent_t event = nullptr;        // from stream to stream
+    // Where streams wait for chunks: of the last epochs that are not captured, in turn.
+    std::vector<watched_epoch> epochs;
+    std::size_t enqueued = 0;      // of them, so many were
+    std::vector<counter> targets;  // of the chunks
+    counter* seen = nullptr;       // in host memory: launches and counters, as read last
+    bool reading = false;          // them, on `rescue`
     bool begun = false;
     bool by_agent = false;  // the epoch that has begun
     bool moved = false;     // an epoch was enqueued that is not captured
@@ -81,6 +91,9 @@ class shared_region final : public group_member {
     unsigned long long capture = 0;  // of the stream in begin; 0: none
   };
 
+  // The watched epoch that runs, counted from 1; 0: none, as far as is known.
+  static std::size_t running(const side& s);
+  std::string describe(const wait_failure& f) const;
   side& side_of(std::uint32_t device);
   const side& side_of(std::uint32_t device) const;
   // Of messages between processes about this region.
@@ -107,7 +120,7 @@ class shared_region final : public group_member {
   device_memory memory_;
   imported_memory imported_;
   std::vector<descriptor> exported_;     // what this process exports, in the order of its text
-  std::unique_ptr<mapped_memory> host_;  // wait_failure of each local device, then a 1
+  std::unique_ptr<mapped_memory> host_;  // wait_failure of each local device, `seen`, a 1
   const unsigned int* one_ = nullptr;
   bool is_made_ = false;
   std::array<device_control*, max_devices> controls_{};

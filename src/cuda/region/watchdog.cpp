@@ -51,28 +51,7 @@ class aside {
   cudaStream_t stream_ = nullptr;
 };
 
-void let_go(const std::vector<watched_device>& devices) {
-  for (const watched_device& device : devices) {
-    const aside stream(device.ordinal);
-    const unsigned int failed = 1;
-    stream.copy(&device.control->failed, &failed, sizeof(failed));
-    for (const kernel::chunk_table& t : device.launches) {
-      if (t.flags == nullptr || t.count == 0) continue;
-      const std::vector<unsigned int> set(t.count, 1);
-      stream.copy(t.flags, set.data(), set.size() * sizeof(unsigned int));
-    }
-  }
-}
-
-// Whether launch `over`, the first that is not over, has begun, as far as is known.
-bool is_under_way(const watched_device& d, counter over) {
-  if (d.begun.empty()) return true;
-  return over < d.enqueued && d.enqueued - over <= d.begun.size() &&
-         cudaEventQuery(d.begun[over % d.begun.size()]) == cudaSuccess;
-}
-
-}  // namespace
-
+// Everything that grows while devices get on.
 std::vector<counter> progress_of(const std::vector<watched_device>& devices) {
   std::vector<counter> all;
   for (const watched_device& d : devices) {
@@ -86,20 +65,20 @@ std::vector<counter> progress_of(const std::vector<watched_device>& devices) {
   return all;
 }
 
-void name_late_chunk(const watched_device& d) {
+// Says which chunk a stream of the device waits for, if one does.
+void name_late_chunk(const watched_device& d, std::uint32_t device) {
   if (d.failure->what != failed_wait::none) return;
   const aside stream(d.ordinal);
   for (const kernel::chunk_table& t : d.launches) {
     if (t.flags == nullptr) continue;
     const counter over = stream.read(t.launches, 1)[0];
-    if (!is_under_way(d, over)) continue;
     const auto counters = stream.read(t.counters, t.count);
     const auto targets = stream.read(t.targets, t.count);
     for (std::uint32_t c = 0; c < t.count; ++c) {
       if (counters[c] >= (over + 1) * targets[c]) continue;
       wait_failure late{};
       late.what = failed_wait::chunk;
-      late.device = d.device;
+      late.device = device;
       late.region = t.region;
       late.chunk = c;
       late.seen = counters[c] - over * targets[c];
@@ -109,6 +88,21 @@ void name_late_chunk(const watched_device& d) {
     }
   }
 }
+
+void let_go(const std::vector<watched_device>& devices) {
+  for (const watched_device& device : devices) {
+    const aside stream(device.ordinal);
+    const unsigned int failed = 1;
+    stream.copy(&device.control->failed, &failed, sizeof(failed));
+    for (const kernel::chunk_table& t : device.launches) {
+      if (t.flags == nullptr || t.count == 0) continue;
+      const std::vector<unsigned int> set(t.count, 1);
+      stream.copy(t.flags, set.data(), set.size() * sizeof(unsigned int));
+    }
+  }
+}
+
+}  // namespace
 
 bool await_streams(const std::vector<watched_device>& devices, double deadline_s) {
   const current_device restore(devices.front().ordinal);
@@ -132,7 +126,7 @@ bool await_streams(const std::vector<watched_device>& devices, double deadline_s
     }
     if (now - changed < seconds{deadline_s}) continue;
     if (released) return false;
-    for (const watched_device& d : devices) name_late_chunk(d);
+    for (std::uint32_t d = 0; d < devices.size(); ++d) name_late_chunk(devices[d], d);
     let_go(devices);
     released = true;
     changed = clock::now();
