@@ -23,12 +23,13 @@ from interlace.errors import UserError
 from interlace.mechanisms import BASELINE, MOST_BULK_THREADS
 from interlace.nodes import real_node
 from interlace.profiles import Machine, Picked, Profile, Subject
-from interlace.regions import Group, element_bytes_of, lengths_of
+from interlace.regions import Group, boundaries_of, element_bytes_of, lengths_of
 from interlace.results import json_text, provenance
 from interlace.tuning import Candidate, Impossible, Tried, tune, tune_space
 
 MECHANISMS = (BASELINE, "inline", "polling", "copy-engine")
 KIND = "region"
+TAG = b"tune_region "  # in front of what ranks tell each other
 # Of agents that copy in bulk; fewer than these hardly reach a link's rate.
 BULK_THREADS = [1 << k for k in range(8, MOST_BULK_THREADS.bit_length())]
 
@@ -56,37 +57,34 @@ def region_options(candidate: Candidate | Tried | Picked) -> dict[str, Any]:
     return options | given
 
 
-def _of_rank_0(group: Group, make: Callable[[], str]) -> str:
-    """What `make` gives on rank 0, on all ranks; so is its UserError."""
-    told = {}
-    if group.local_devices[0] == 0:
-        try:
-            told = {"made": make()}
-        except UserError as error:
-            told = {"error": str(error)}
-    first = json.loads(group.gather(json.dumps(told).encode())[0])
-    if "error" in first:
-        raise UserError(first["error"])
-    return str(first["made"])
+def _together(group: Group, make: Callable[[], Any]) -> list[Any]:
+    """What `make` gives on every rank, in their order; what it raises on one ends all of them.
 
-
-def _agreed(
-    group: Group, measure: Callable[[Candidate, int], Sequence[float]]
-) -> Callable[[Candidate, int], list[float]]:
-    """As `measure`, with the same answer on all ranks: the longest times."""
-
-    def call(candidate: Candidate, repeats: int) -> list[float]:
-        try:
-            own: dict[str, Any] = {"s": [float(s) for s in measure(candidate, repeats)]}
-        except (Impossible, UserError) as reason:
-            own = {"impossible": str(reason) or "no reason was given"}
-        every = [json.loads(one) for one in group.gather(json.dumps(own).encode())]
-        for one in every:
-            if "impossible" in one:
-                raise Impossible(one["impossible"])
-        return [max(together) for together in zip(*(one["s"] for one in every), strict=True)]
-
-    return call
+    A rank that raises before it makes a region meets others in the gather of that region, which
+    fails there for it; both then come here, and gather again.
+    """
+    told: dict[str, Any]
+    failed: Exception | None = None
+    try:
+        told = {"made": make()}
+    except (Impossible, UserError) as reason:
+        told = {"refused": str(reason) or "no reason was given"}
+    except Exception as error:
+        failed = error
+        told = {"failed": f"{type(error).__name__}: {error}"}
+    own = TAG + json.dumps(told).encode()
+    while True:
+        every = group.gather(own)
+        if all(one.startswith(TAG) for one in every):
+            break
+    found = [json.loads(one.removeprefix(TAG)) for one in every]
+    for rank, one in enumerate(found):
+        if "failed" in one:
+            raise failed or RuntimeError(f"rank {rank} failed: {one['failed']}")
+    if refused := [one["refused"] for one in found if "refused" in one]:
+        # A region that met a rank here says only that it did.
+        raise UserError(next((why for why in refused if TAG.decode()[1:] not in why), refused[0]))
+    return [one["made"] for one in found]
 
 
 def _subject(
@@ -95,8 +93,13 @@ def _subject(
 ) -> Subject:  # fmt: skip
     elements, width = prod(lengths_of(shape)), element_bytes_of(dtype)
     largest = -(-elements // group.devices)
-    if boundaries:
-        largest = max(end - begin for begin, end in pairwise(boundaries))
+    cut = boundaries_of(boundaries)
+    if cut:
+        if len(cut) != group.devices + 1:
+            raise UserError(
+                f"{len(cut)} boundaries for {group.devices} devices; give one more than devices"
+            )
+        largest = max(end - begin for begin, end in pairwise(cut))
     return Subject(
         kind=KIND,
         data=name,
@@ -105,7 +108,7 @@ def _subject(
         elements=elements,
         element_bytes=width,
         part_bytes=largest * width,
-        parameters={"mechanisms": ",".join(mechanisms)},
+        parameters={"mechanisms": ",".join(sorted(mechanisms))},
     )
 
 
@@ -132,30 +135,42 @@ def tune_region(
     The profile is found by `name`, the GPUs, the sizes of the region and the mechanisms, in the
     user's folder of profiles; nothing is measured where there is one, unless `again`. One of
     another driver or number of GPUs is used after a warning. All ranks of a group call it; of the
-    ranks' times the longest count. Raises UserError if nothing can be measured.
+    ranks' times the longest count, and what `measure` raises on one of them counts for all. Raises
+    UserError if nothing can be measured.
     """
-    node = real_node(0, repeats, hint="regions need GPUs")
-    here = Machine.of(node)
-    subject = _subject(name, group, shape, dtype, boundaries, mechanisms)
-    path = profiles.default_path(here, subject)
 
-    def kept() -> str:
-        if path.is_file() and not again:
-            return str(path)
-        files.make_folder(path.parent)
-        files.check_writable(path, "the profile")
-        return ""
+    here: Machine
+    subject: Subject
+    is_first = group.local_devices[0] == 0
 
-    if found_at := _of_rank_0(group, kept):
-        path = Path(found_at)
-        profile = profiles.load(path, "the profile")
-        if differences := profile.machine.differences(here):
+    def prepared() -> tuple[str, bool] | None:
+        """Of rank 0: where the profile is, and whether it is there."""
+        nonlocal here, subject
+        here = Machine.of(real_node(0, repeats, hint="regions need GPUs"))
+        subject = _subject(name, group, shape, dtype, boundaries, mechanisms)
+        if not is_first:
+            return None
+        path = profiles.default_path(here, subject)
+        try:
+            there = path.is_file() and not again
+        except OSError as error:
+            raise UserError(f"the profile {path} cannot be read: {error.strerror}") from None
+        if not there:
+            files.make_folder(path.parent)
+            files.check_writable(path, "the profile")
+        return str(path), there
+
+    place, there = _together(group, prepared)[0]
+    path = Path(place)
+    if there:
+        pick, differences = _together(group, lambda: _kept(path, here) if is_first else None)[0]
+        if differences:
             warnings.warn(
                 f"the profile {path} was made on another machine: {'; '.join(differences)}. It is "
                 "used nevertheless; make it anew with again=True",
                 stacklevel=2,
             )
-        return TunedRegion(region_options(profile.pick), path)
+        return TunedRegion(pick, path)
 
     if "polling" in mechanisms:
         tried = {"bulk_threads": BULK_THREADS, **tried}
@@ -166,7 +181,12 @@ def tune_region(
         mechanisms=mechanisms,
         **tried,
     )
-    found = tune(_agreed(group, measure), space=space, repeats=repeats)
+
+    def longest(candidate: Candidate, count: int) -> list[float]:
+        every = _together(group, lambda: [float(s) for s in measure(candidate, count)])
+        return [max(samples) for samples in zip(*every, strict=True)]
+
+    found = tune(longest, space=space, repeats=repeats)
     control = None if found.best_control is None else found.candidates[found.best_control]
     profile = Profile(
         format=profiles.FORMAT,
@@ -181,9 +201,15 @@ def tune_region(
         search=found,
     )
 
-    def keep() -> str:
-        files.write_all({path: json_text(profile)})
-        return "kept"
+    def keep() -> None:
+        if is_first:
+            files.write_all({path: json_text(profile)})
 
-    _of_rank_0(group, keep)
+    _together(group, keep)
     return TunedRegion(region_options(found.picked), path)
+
+
+def _kept(path: Path, here: Machine) -> tuple[dict[str, Any], list[str]]:
+    """The options of a profile's pick, and how its machine differs."""
+    profile = profiles.load(path, "the profile")
+    return region_options(profile.pick), profile.machine.differences(here)

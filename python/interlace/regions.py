@@ -281,6 +281,17 @@ def lengths_of(shape: object) -> tuple[int, ...]:
     return tuple(_count(n, "a length of a region's shape") for n in lengths)
 
 
+def boundaries_of(boundaries: Sequence[int]) -> list[int]:
+    """Where the devices' parts begin and end; empty: equal parts."""
+    return [_count(b, f"boundaries[{k}]") for k, b in enumerate(boundaries)]
+
+
+def _text(value: object, what: str) -> str:
+    if not isinstance(value, str):
+        raise UserError(f"{what} is {value!r}; give a text")
+    return value
+
+
 def _ranges(
     of_owner: Sequence[tuple[int, int, Sequence[int]]], owner: int, devices: int
 ) -> list[tuple[int, int, int]]:
@@ -364,16 +375,16 @@ class Region:
             self.shape = lengths_of(shape)
             self.dtype = dtype_name(dtype)
             asked = (
-                name,
-                prod(self.shape),
+                _text(name, "name"),
+                _count(prod(self.shape), "the number of elements"),
                 element_bytes_of(self.dtype),
-                [_count(b, f"boundaries[{k}]") for k, b in enumerate(boundaries)],
+                boundaries_of(boundaries),
                 [_ranges(owner, n, group.devices) for n, owner in enumerate(subscribers)],
-                mechanism,
+                _text(mechanism, "mechanism"),
                 _count(chunk_bytes, "chunk_bytes", 1),
                 _count(agent_threads, "agent_threads", 32, 65536),
-                agent_copy,
-                checks,
+                _text(agent_copy, "agent_copy"),
+                bool(checks),
                 list(_memory),
             )
         self._region = _cuda().Region(group._group, *asked)

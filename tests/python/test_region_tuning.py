@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 import interlace
@@ -146,13 +147,25 @@ class Ranks:
         return found
 
 
-def test_ranks_agree() -> None:
+def region_like(group: Group, rank: int) -> None:
+    """What a region does first: a gather, which fails where a rank is not in it."""
+    for n, one in enumerate(group.gather(b"o" + str(rank).encode())):
+        if not one.startswith(b"o"):
+            raise UserError(f"rank {n} cannot take part: {one[1:].decode()}")
+
+
+@pytest.mark.parametrize("early", [True, False])
+def test_ranks_agree(early: bool) -> None:
     asked: list[list[Candidate]] = [[], []]
 
     def work(rank: int, group: Group) -> object:
         def measure(candidate: Candidate, repeats: int) -> list[float]:
             asked[rank].append(candidate)
-            if rank == 1 and candidate.parameters.get("bulk_threads"):
+            impossible = rank == 1 and candidate.parameters.get("bulk_threads")
+            if impossible and early:
+                raise Impossible("it has no room here")
+            region_like(group, rank)
+            if impossible:
                 raise Impossible("it has no room here")
             slow = 3 if rank == 1 and candidate.mechanism == "polling" else 1
             return [slow * s for s in seconds(candidate, repeats)]
@@ -164,9 +177,49 @@ def test_ranks_agree() -> None:
     assert first == second
     assert first.options == {"mechanism": "inline"}  # polling is slow on rank 1
     assert asked[0] == asked[1]
+    search = profiles.load(first.path, "").search
+    refused = {c.dropped for c in search.candidates if "bulk_threads" in c.parameters}
+    assert refused == {"not possible: it has no room here"}
     asked = [[], []]
     assert Ranks().run(work) == [first, first]
     assert asked == [[], []]
+
+
+def test_what_fails_on_a_rank_ends_all() -> None:
+    def work(rank: int, group: Group) -> object:
+        def measure(candidate: Candidate, repeats: int) -> list[float]:
+            if rank == 1 and candidate.mechanism == "inline":
+                raise interlace.DeviceError("GPU 1 has vanished")
+            region_like(group, rank)
+            return seconds(candidate, repeats)
+
+        return tune_region("ranks", measure, group, ELEMENTS, "float32", **SMALL)
+
+    first, second = Ranks().run(work)
+    assert str(first) == "rank 1 failed: DeviceError: GPU 1 has vanished"
+    assert isinstance(second, interlace.DeviceError)
+
+
+def test_boundaries_are_numbers_of_any_kind() -> None:
+    words: dict[str, Any] = {"mechanisms": ("bulk-copy", "inline"), **SMALL}
+    cut = np.array([0, 3 << 18, 1 << 20])
+    found = tune_region(
+        "cut",
+        seconds,
+        one_process(),
+        ELEMENTS,
+        "float32",
+        boundaries=cut,
+        **words,  # type: ignore[arg-type]
+    )
+    assert profiles.load(found.path, "").workload.part_bytes == 3 << 20
+    words["mechanisms"] = ("inline", "bulk-copy")
+    again = tune_region(
+        "cut", seconds, one_process(), ELEMENTS, "float32", boundaries=list(cut), **words
+    )
+    assert again == found
+    with pytest.raises(UserError, match="1 boundaries for 2 devices"):
+        tune_region("cut", seconds, one_process(), ELEMENTS, "float32", boundaries=[0])
 
 
 def test_what_rank_0_cannot_write_ends_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

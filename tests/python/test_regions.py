@@ -240,6 +240,9 @@ def test_memory_that_does_not_fit(front: object, back: object, message: str) -> 
     [
         (-5, {}, "a length of a region's shape is -5; give a whole number of at least 0"),
         ((4, 2.5), {}, "a length of a region's shape is 2.5; give a whole"),
+        ((1 << 40, 1 << 40), {}, "the number of elements is 1208925819614629174706176; give"),
+        (8, {"mechanism": None}, "mechanism is None; give a text"),
+        (8, {"name": 3}, "name is 3; give a text"),
         (True, {}, "a length of a region's shape is True; give a whole"),
         (8, {"chunk_bytes": "1M"}, "chunk_bytes is '1M'; give a whole number of at least 1"),
         (8, {"chunk_bytes": 0}, "chunk_bytes is 0; give a whole number of at least 1"),
