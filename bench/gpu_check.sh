@@ -99,8 +99,8 @@ sanitizer=$(PATH=$PATH:/usr/local/cuda/bin:/usr/local/cuda/compute-sanitizer \
 if [ "${SANITIZE:-1}" = 1 ] && [ -n "$sanitizer" ]; then
   one_gpu="model_test.*:*probes_test.*/1:*exchange_test*_everybody_1_*:*small_reductions/1"
   one_gpu+=":*early_launch_test*1_devices*:*region_api.kernels_publish*"
-  step memcheck 150 1 env CUDA_VISIBLE_DEVICES=0 "$sanitizer" --tool memcheck --report-api-errors no \
-    --error-exitcode 9 "$tests" \
+  step memcheck 150 1 env CUDA_VISIBLE_DEVICES=0 INTERLACE_TEST_SHARED_GPU=0 \
+    "$sanitizer" --tool memcheck --report-api-errors no --error-exitcode 9 "$tests" \
     --gtest_color=no --gtest_filter="$one_gpu"
   step racecheck 150 1 "$sanitizer" --tool racecheck --error-exitcode 9 "$tests" \
     --gtest_color=no --gtest_filter="model_test.*"
@@ -112,40 +112,47 @@ else
   say "compute-sanitizer is not used"
 fi
 
-# has MODULE...: whether Python can import all of them
-has() { local m; for m in "$@"; do "$python" -c "import $m" >>"$out/python.log" 2>&1 || return 1; done; }
-
-# by NEED PROGRAM NAME SECONDS COMMAND...: a step, where Python has NEED (words) and PROGRAM is there
-by() {
-  local need=$1 program=$2 name=$3 seconds=$4
-  shift 4
-  # shellcheck disable=SC2086 # words
-  if ! has $need; then
-    say "$(printf '%-22s skipped: %s cannot import all of %s' "$name" "$python" "$need")"
-  elif ! command -v "$program" >/dev/null; then
-    say "$(printf '%-22s skipped: there is no %s' "$name" "$program")"
-  else
-    step "$name" "$seconds" 1 "$@"
-  fi
+# python_step NAME SECONDS NEED COMMAND...: a step, where Python can import all of NEED (words)
+python_step() {
+  local name=$1 seconds=$2 need=$3 module
+  shift 3
+  for module in $need; do
+    "$python" -c "import $module" >>"$out/python.log" 2>&1 && continue
+    say "$(printf '%-22s skipped: %s cannot import %s' "$name" "$python" "$module")"
+    return 0
+  done
+  step "$name" "$seconds" 1 "$@"
 }
 
 python=${PYTHON:-python3}
-gpus=$(nvidia-smi --list-gpus 2>/dev/null | grep -c '^GPU' || true)
-processes=$((gpus < 4 ? gpus : 4))
 regions=tests/gpu/regions_processes.py
+# The GPUs that this may use, 4 at most, if each reaches each other.
+processes=$("$python" 2>>"$out/python.log" - <<'PYTHON'
+import cupy
+count = min(4, cupy.cuda.runtime.getDeviceCount())
+pairs = [(a, b) for a in range(count) for b in range(count) if a != b]
+print(count if all(cupy.cuda.runtime.deviceCanAccessPeer(a, b) for a, b in pairs) else 1)
+PYTHON
+) || processes=0
 if [ "$processes" -ge 2 ]; then
-  by "interlace._cuda cupy torch" "$python" regions 400 "$python" "$regions"
-  by "interlace._cuda cupy torch" torchrun regions_torchrun 200 \
-    torchrun --nproc-per-node "$processes" "$regions"
-  by "interlace._cuda cupy torch mpi4py" mpirun regions_mpirun 200 \
-    mpirun --allow-run-as-root -n "$processes" "$python" "$regions"
-  by "interlace._cuda cupy torch" "$python" regions_time 200 \
+  python_step regions 400 "interlace._cuda torch" "$python" "$regions"
+  python_step regions_torchrun 200 "interlace._cuda torch" \
+    "$python" -m torch.distributed.run --nproc-per-node "$processes" "$regions"
+  mpirun=$(dirname "$(command -v "$python")")/mpirun
+  [ -x "$mpirun" ] || mpirun=$(command -v mpirun || true)
+  if [ -n "$mpirun" ] && "$mpirun" --version 2>/dev/null | grep -q 'Open MPI'; then
+    python_step regions_mpirun 200 "interlace._cuda torch mpi4py" \
+      "$mpirun" --allow-run-as-root -n "$processes" "$python" "$regions"
+  else
+    say "regions_mpirun         skipped: there is no mpirun of Open MPI"
+  fi
+  python_step regions_time 200 "interlace._cuda" \
     "$python" "$regions" --time --json "$out/regions-processes.json"
-  by "interlace._cuda torch" "$python" region_torch 60 "$python" docs/example/region_torch.py
-  by "interlace._cuda torch triton" "$python" region_triton 120 \
+  python_step region_torch 60 "interlace._cuda torch" "$python" docs/example/region_torch.py
+  python_step region_triton 120 "interlace._cuda torch triton" \
     "$python" docs/example/region_triton.py
 else
-  say "regions of processes   skipped: they need 2 GPUs"
+  say "regions of processes   skipped: they need CuPy and 2 GPUs that reach each other"
 fi
 
 if [ "$failed" -eq 0 ]; then say "all passed"; else say "something failed"; fi

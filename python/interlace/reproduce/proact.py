@@ -544,24 +544,30 @@ def _fig_8_and_9(found: Found) -> list[Row]:
 
 
 _SMALL_INPUTS = (
-    "on inputs of about a seventh of the paper's rows the start of each copy, one after another, "
-    "weighs as much as its bytes; the paper's inputs take longer than 45 minutes to simulate. On "
-    "16 GPUs it gives 0.31, 0.46 and 0.65 of one GPU's speed with one, two and four times the rows "
-    "(bench/results/proact-sizes-16.json). Copies to all GPUs at once: concurrent-bulk-copy-4"
+    "on inputs of a third (PageRank, 16 GPUs) to a six-hundredth (ALS, 4 GPUs) of the paper's rows "
+    "the start of each copy, one after another, weighs as much as its bytes; the paper's take "
+    "longer than 45 minutes to simulate. On 16 GPUs it gives 0.31, 0.46 and 0.65 of one GPU's "
+    "speed with one, two and four times the rows (bench/results/proact-sizes-16.json). Copies to "
+    "all GPUs at once: concurrent-bulk-copy-4"
 )
 _SMALL_PARTS = (
     "even transfers that take no time give less (opportunity-16): a sixteenth of what can be "
     "simulated is hardly longer than a launch and an exchange, of X-ray CT's epochs least of all; "
-    "with four times the rows links are the limit (bench/results/proact-sizes-16.json)"
+    "with four times the rows the lesser of that and of what links allow is 10.0 "
+    "(bench/results/proact-sizes-16.json)"
 )
-_LINKS_16 = (
-    "links hold back X-ray CT and PageRank, whose largest senders have the graph's hubs, and more "
-    "so with more rows (bench/results/proact-sizes-16.json)"
+_HALF_SENDING = (
+    "X-ray CT and PageRank capture half: their GPUs send about as long as they compute, and gain "
+    "what they would if one came after the other (bench/results/proact-sizes-16.json)"
 )
 _CHILD_LAUNCHES = (
     "the paper lays it to what the driver does on the host for a launch from a kernel, whose cost "
     "it does not give; here that is a time until the child starts and one from launch to launch, "
     "and the kernel that launches loses nothing else"
+)
+_COPYING_KERNELS = (
+    "the paper says that its copying kernels interfere with the computation, and not by how much; "
+    "here they take places and bandwidth alone"
 )
 _TRACKING = (
     "here rows that a block writes stand side by side, so that it adds to one or two counters; the "
@@ -574,8 +580,8 @@ REASONS: Mapping[str, str] = {
     "vs-bulk-copy-8": _SMALL_INPUTS,
     "vs-bulk-copy-16": _SMALL_INPUTS,
     "speedup-16": _SMALL_PARTS,
-    "captured-16": _LINKS_16,
-    "overlap-cdp-kepler": _CHILD_LAUNCHES,
+    "captured-16": _HALF_SENDING,
+    "overlap-cdp-kepler": _COPYING_KERNELS,
     "overlap-cdp-volta": _CHILD_LAUNCHES,
     "tracking-mean": _TRACKING,
     "tracking-worst": _TRACKING,
@@ -737,7 +743,8 @@ def _table_1() -> list[Row]:
                 simulated=gpu.dram.bandwidth_GB_per_s,
                 note="published are peaks, the machine files have what was measured"),
             row(f"links-{short}", "Table I", f"{short}: links of a GPU, {ways} GB/s", link,
-                simulated=_egress(described) * (1 if short in ONE_WAY else 2)),
+                simulated=_egress(described) * (1 if short in ONE_WAY else 2),
+                note="the paper says both directions" if short in ONE_WAY else ""),
         ]  # fmt: skip
     return rows
 
