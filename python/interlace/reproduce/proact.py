@@ -703,7 +703,7 @@ def _hardware(found: Found) -> list[Row]:
             simulated=gains.get(least),
             note=f"slower in {slower} of {len(gains)}: a chunk leaves when its last element is "
             "stored, and by then inline has sent the others; so an epoch ends later by a "
-            "descriptor's fetch, the start of a copy and the last chunk, which shows where epochs "
+            "descriptor's fetch, the start of a copy and the last chunks, which shows where epochs "
             "take tens of microseconds",
         ),
         row(
