@@ -234,10 +234,11 @@ void group_state::synchronize(std::uint32_t device, cudaStream_t stream,
   using clock = std::chrono::steady_clock;
   require_local(device);
   const current_device on(ordinal(device));
-  const std::chrono::duration<double> deadline(options_.deadline_s);
-  auto looked = clock::now();
-  auto changed = looked;
-  auto called = looked;
+  const auto deadline = std::chrono::duration_cast<clock::duration>(
+      std::chrono::duration<double>(options_.deadline_s));
+  auto changed = clock::now();
+  auto next_call = changed + between_calls;
+  auto next_look = changed + deadline / 4;
   std::vector<counter> before;
   for (;;) {
     const cudaError_t error = cudaStreamQuery(stream);
@@ -248,17 +249,18 @@ void group_state::synchronize(std::uint32_t device, cudaStream_t stream,
     }
     std::this_thread::sleep_for(between_looks);
     const auto now = clock::now();
-    if (regularly && now - called >= between_calls) {
-      called = now;
+    if (regularly && now >= next_call) {
+      next_call = now + between_calls;
       regularly();
     }
-    if (now - looked < deadline / 4) continue;
-    // Another thread that looks sees as much; and nobody waits here for what a device may not do.
+    if (now < next_look) continue;
+    // Nobody waits here for another thread, or for what a device may never do.
+    next_look = now + between_rounds;
     const std::unique_lock lock(looking_, std::try_to_lock);
     if (!lock.owns_lock()) continue;
     auto seen = progress();
     if (!seen) continue;
-    looked = now;
+    next_look = now + deadline / 4;
     if (*seen != before) {
       before = std::move(*seen);
       changed = now;
