@@ -19,7 +19,7 @@ import msgspec
 from interlace.errors import UserError
 from interlace.mechanisms import ELEMENT_BYTES, MECHANISMS, Config, label
 from interlace.nodes import Node
-from interlace.results import Head
+from interlace.results import Head, provenance
 from interlace.tuning import Search, Tried
 from interlace.workloads import Workload
 
@@ -142,6 +142,26 @@ class Profile(Head, frozen=True, tag_field="kind", tag=KIND):
     best_control: Picked | None
     search: Search
 
+    @classmethod
+    def of(
+        cls, machine: Machine, workload: Subject, search: Search, *,
+        iterations: int, warmup: int | None, repeats: int,
+    ) -> Profile:  # fmt: skip
+        """The file of a search that has just ended."""
+        control = None if search.best_control is None else search.candidates[search.best_control]
+        return cls(
+            format=FORMAT,
+            **provenance(),
+            machine=machine,
+            workload=workload,
+            iterations=iterations,
+            warmup=warmup,
+            repeats=repeats,
+            pick=Picked.of(search.picked),
+            best_control=None if control is None else Picked.of(control),
+            search=search,
+        )
+
     def best(self, mechanism: str) -> Config | None:
         """The configuration that a mechanism was fastest with; None: it was not measured."""
         found = self.search.best(mechanism)
@@ -239,14 +259,16 @@ class Use(msgspec.Struct, frozen=True):
         on = f"on {self.profile.workload.gpus} GPUs"
         return f"Profile {self.path} ({on}): it picks {self.profile.pick.label}."
 
-    def warning(self) -> str | None:
-        """The difference, if there is one."""
+    def warning(
+        self, remedy: str = "make it anew with interlace tune, or leave it out with --no-profile"
+    ) -> str | None:
+        """The difference, if there is one, and what can be done."""
         if not self.differences:
             return None
         differences = "; ".join(self.differences)
         return (
             f"the profile {self.path} was made on another machine: {differences}. It is used "
-            "nevertheless; make it anew with interlace tune, or leave it out with --no-profile"
+            f"nevertheless; {remedy}"
         )
 
 

@@ -1,11 +1,13 @@
 """Tuning of regions for kernels of your own, with profiles that later runs use.
 
-def measure(candidate, repeats):
-    with interlace.Region(group, n, "float32", **interlace.region_options(candidate)) as region:
-        return [seconds_of_an_epoch(region) for _ in range(repeats)]
+    def measure(candidate, repeats):
+        with interlace.Region(group, n, "float32", **interlace.region_options(candidate)) as region:
+            return [seconds_of_an_epoch(region) for _ in range(repeats)]
 
-tuned = interlace.tune_region("smoothing", measure, group, n, "float32")
-region = interlace.Region(group, n, "float32", **tuned.options)
+    tuned = interlace.tune_region("smoothing", measure, group, n, "float32")
+    region = interlace.Region(group, n, "float32", **tuned.options)
+
+Profiles are those of `interlace tune`, and the ranks of a group agree on them.
 """
 
 from __future__ import annotations
@@ -22,9 +24,9 @@ from interlace import files, profiles
 from interlace.errors import UserError
 from interlace.mechanisms import BASELINE, MOST_BULK_THREADS
 from interlace.nodes import real_node
-from interlace.profiles import Machine, Picked, Profile, Subject
+from interlace.profiles import Machine, Picked, Profile, Subject, Use
 from interlace.regions import Group, boundaries_of, element_bytes_of, lengths_of
-from interlace.results import json_text, provenance
+from interlace.results import json_text
 from interlace.tuning import Candidate, Impossible, Tried, tune, tune_space
 
 MECHANISMS = (BASELINE, "inline", "polling", "copy-engine")
@@ -163,13 +165,9 @@ def tune_region(
     place, there = _together(group, prepared)[0]
     path = Path(place)
     if there:
-        pick, differences = _together(group, lambda: _kept(path, here) if is_first else None)[0]
-        if differences:
-            warnings.warn(
-                f"the profile {path} was made on another machine: {'; '.join(differences)}. It is "
-                "used nevertheless; make it anew with again=True",
-                stacklevel=2,
-            )
+        pick, warning = _together(group, lambda: _kept(path, here) if is_first else None)[0]
+        if warning is not None:
+            warnings.warn(warning, stacklevel=2)
         return TunedRegion(pick, path)
 
     if "polling" in mechanisms:
@@ -187,19 +185,7 @@ def tune_region(
         return [max(samples) for samples in zip(*every, strict=True)]
 
     found = tune(longest, space=space, repeats=repeats)
-    control = None if found.best_control is None else found.candidates[found.best_control]
-    profile = Profile(
-        format=profiles.FORMAT,
-        **provenance(),
-        machine=here,
-        workload=subject,
-        iterations=1,
-        warmup=0,
-        repeats=repeats,
-        pick=Picked.of(found.picked),
-        best_control=None if control is None else Picked.of(control),
-        search=found,
-    )
+    profile = Profile.of(here, subject, found, iterations=1, warmup=0, repeats=repeats)
 
     def keep() -> None:
         if is_first:
@@ -209,7 +195,8 @@ def tune_region(
     return TunedRegion(region_options(found.picked), path)
 
 
-def _kept(path: Path, here: Machine) -> tuple[dict[str, Any], list[str]]:
-    """The options of a profile's pick, and how its machine differs."""
+def _kept(path: Path, here: Machine) -> tuple[dict[str, Any], str | None]:
+    """The options of a profile's pick, and a warning where its machine is another."""
     profile = profiles.load(path, "the profile")
-    return region_options(profile.pick), profile.machine.differences(here)
+    use = Use(path, profile, profile.machine.differences(here))
+    return region_options(profile.pick), use.warning("make it anew with again=True")

@@ -27,9 +27,9 @@ from interlace.options import (
     whole,
     whole_numbers,
 )
-from interlace.profiles import Machine, Picked, Profile, Subject
+from interlace.profiles import Machine, Profile, Subject
 from interlace.progress import Steps, progress
-from interlace.results import json_text, provenance
+from interlace.results import json_text
 from interlace.shared_options import (
     Jobs,
     SimulatedMachine,
@@ -189,24 +189,6 @@ def _chosen_gpus(text: str | None, node: Node) -> int:
     return chosen
 
 
-def _profile(
-    workload: Workload, node: Node, gpus: int, search: Search, rules: tuple[int | None, int]
-) -> Profile:
-    control = None if search.best_control is None else search.candidates[search.best_control]
-    return Profile(
-        format=profiles.FORMAT,
-        **provenance(),
-        machine=Machine.of(node),
-        workload=Subject.of(workload, gpus),
-        iterations=workload.iterations,
-        warmup=rules[0],
-        repeats=rules[1],
-        pick=Picked.of(search.picked),
-        best_control=None if control is None else Picked.of(control),
-        search=search,
-    )
-
-
 @takes_inputs
 def tune_command(
     inputs: ReadInputs,
@@ -334,5 +316,12 @@ def tune_command(
                 most_rounds=MOST_ROUNDS,
                 repeatable=machine is not None,
             )
-    profile = _profile(loaded, node, count, found, rules)
+    profile = Profile.of(
+        Machine.of(node),
+        Subject.of(loaded, count),
+        found,
+        iterations=loaded.iterations,
+        warmup=rules[0],
+        repeats=rules[1],
+    )
     files.show_and_write(partial(explain, profile, path), {path: partial(json_text, profile)})
