@@ -77,8 +77,8 @@ struct copy_options {
   // INTERLACE_COPY_PROFILE: auto (what `interlace tune copy` wrote for GPUs of this model, if it
   // did), none, or a file.
   std::string profile = "auto";
-  // INTERLACE_COPY_STAGING (0, or 1M and more): staging memory on each GPU, and on the host, at
-  // most.
+  // INTERLACE_COPY_STAGING: staging memory on each GPU, and on the host, at most; 0, or 1M and
+  // more.
   std::uint64_t staging_bytes = std::uint64_t{256} << 20U;
   // INTERLACE_COPY_GRAPHS: executable graphs that are kept, at least 1.
   std::uint32_t graphs = 128;

@@ -274,7 +274,7 @@ def partition(offsets: NDArray[np.int64], parts: int) -> list[int]:
     while low < high:
         middle = (low + high) // 2
         low, high = (low, middle) if fits(middle) else (middle + 1, high)
-    return cut(low)
+    return cut(low) if low < most else even
 
 
 def pagerank_reference(
