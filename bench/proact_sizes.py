@@ -21,15 +21,15 @@ import time
 from pathlib import Path
 from typing import Any
 
-from interlace.machines import connections, load_machine
-from interlace.mechanisms import BASELINE, BOUND, SERIAL
-from interlace.nodes import load_core
+from interlace.base.native import load_core
+from interlace.machine.machines import connections, load_machine
+from interlace.model.mechanisms import BASELINE, BOUND, SERIAL
+from interlace.model.results import provenance
 from interlace.reproduce import proact
 from interlace.reproduce import proact_inputs as given
 from interlace.reproduce.proact_inputs import Sizes
 from interlace.reproduce.rows import geometric_mean
 from interlace.reproduce.runs import Results, Runner
-from interlace.results import provenance
 from interlace.workloads import Case, Inputs, Pagerank, Workload
 
 MACHINES = {4: "4x-volta-nvlink2", 16: "dgx-2"}
@@ -54,7 +54,7 @@ def shuffled(sizes: Sizes) -> Workload:
     """PageRank's graph with its vertices in an order that says nothing of their edges."""
     import numpy as np
 
-    from interlace.graphs import Graph, rmat
+    from interlace.data.graphs import Graph, rmat
 
     graph = rmat(sizes.pagerank_scale, given.EDGE_FACTOR, given.SEED)
     order = np.random.default_rng(given.SEED).permutation(graph.rows)  # vertex -> where it goes

@@ -1,6 +1,6 @@
 """`python -m interlace`: the command line."""
 
-from interlace.cli import main
+from interlace.cli.main import main
 
 if __name__ == "__main__":
     main()

@@ -215,7 +215,7 @@ NB_MODULE(_cuda, module) {
   bind_checkpoints(module);
   each_workload([&](const auto&... workload) { bind_workload(module, workload...); });
   module.def("rmat", &rmat, nb::arg("scale"), nb::arg("edge_factor"), nb::arg("seed"),
-             "The graph of interlace.graphs.rmat, made on a GPU: offsets, columns, out-degrees.");
+             "The graph of interlace.data.graphs.rmat, made on a GPU: offsets, columns, out-degrees.");
   module.def("measure_overlap", &measure_overlap, nb::arg("peers"), nb::arg("bytes"),
              nb::arg("mechanism"), nb::arg("chunk_bytes"), nb::arg("agent_threads"),
              nb::arg("split_ranges"), nb::arg("variant"), nb::arg("rounds"), nb::arg("epochs"),

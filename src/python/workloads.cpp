@@ -209,7 +209,7 @@ nb::dict make_result(run::result result) {
 void translate_errors() {
   nb::register_exception_translator([](const std::exception_ptr& thrown, void*) {
     const auto raise = [](const char* name, const std::exception& e) {
-      PyErr_SetString(nb::module_::import_("interlace.errors").attr(name).ptr(), e.what());
+      PyErr_SetString(nb::module_::import_("interlace.base.errors").attr(name).ptr(), e.what());
     };
     try {
       std::rethrow_exception(thrown);

@@ -110,7 +110,7 @@ run::request make_request(const std::string& mechanism, const array_in<std::uint
 // stores, work, sent_bytes, epoch_s.
 nanobind::dict make_result(run::result result);
 
-// usage_error, model_error and device_error reach Python as the classes of interlace.errors.
+// usage_error, model_error and device_error reach Python as the classes of interlace.base.errors.
 void translate_errors();
 
 // Raises what a signal handler of Python's raises, Ctrl-C's KeyboardInterrupt above all.

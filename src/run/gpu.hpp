@@ -36,7 +36,7 @@ struct host_graph {
   std::vector<std::uint32_t> columns;
   std::vector<std::uint32_t> out_degree;
 };
-// R-MAT as interlace.graphs.rmat makes it, on GPU 0.
+// R-MAT as interlace.data.graphs.rmat makes it, on GPU 0.
 host_graph make_rmat(std::uint32_t scale, std::uint32_t edge_factor, std::uint64_t seed);
 
 struct measured_link {

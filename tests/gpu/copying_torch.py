@@ -322,7 +322,7 @@ class Checks:
             raise failures[0]
 
     def refused(self) -> None:
-        from interlace.errors import UserError
+        from interlace.base.errors import UserError
 
         on_gpu, host = self.poisoned(0, 4 * KIB), self.poisoned(None, 4 * KIB)
         cases: dict[str, tuple[Callable[[], None], str]] = {
@@ -379,7 +379,7 @@ def work(seed: int, seconds: float) -> int:
     """The checks in this process; its last line is what it found."""
     import torch
 
-    from interlace import copying
+    from interlace.runtime import copying
 
     begin = time.monotonic()
     run = Checks(torch, seed)

@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any
 
 import interlace
-from interlace import tensor_memory
-from interlace.errors import UserError
+from interlace.base.errors import UserError
+from interlace.runtime import tensor_memory
 
 Tensors = dict[str, Any]
 

@@ -411,7 +411,7 @@ def run(
         file = Path(folder) / "counted.json"
         command = [sys.executable, __file__, *words]
         if preloaded:
-            start = [sys.executable, "-m", "interlace.cli", "run", "--json", str(file), "--"]
+            start = [sys.executable, "-m", "interlace.cli.main", "run", "--json", str(file), "--"]
             command = [*start, *command]
         ended = subprocess.run(
             command,

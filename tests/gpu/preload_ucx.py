@@ -69,7 +69,7 @@ def rank() -> int:
 def run(words: list[str], environment: dict[str, str], *, preloaded: bool = True) -> int:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "counted.json"
-        start = [sys.executable, "-m", "interlace.cli", "run", "--json", str(file), "--"]
+        start = [sys.executable, "-m", "interlace.cli.main", "run", "--json", str(file), "--"]
         ended = subprocess.run(
             [*(start if preloaded else []), *words],
             env={**os.environ, **environment},

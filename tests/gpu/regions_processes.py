@@ -523,7 +523,7 @@ def keep(file: str | None, times: dict[str, dict[str, list[float]]]) -> None:
         return
     import cupy
 
-    from interlace.results import provenance
+    from interlace.model.results import provenance
 
     document = {
         "format": 1,

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fake_core import Fake, FakeCuda
-from interlace import cli
+from interlace.cli import main as cli
 from study_helpers import Ran, Run
 
 # What runs in the background ignores Ctrl-C from its start; the tests send it and expect an answer.

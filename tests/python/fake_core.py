@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from interlace import banded, diffusion, elastic, graphs, paths, ratings, tomography, turbulence
-from interlace.errors import DeviceError, UserError
-from interlace.mechanisms import BEHIND_KERNELS
+from interlace.base.errors import DeviceError, UserError
+from interlace.data import banded, diffusion, elastic, graphs, ratings, tomography, turbulence
+from interlace.data import shortest_paths as paths
+from interlace.model.mechanisms import BEHIND_KERNELS
 
 ENTRY_S = 2e-11  # one GPU's time for an edge or an entry of a matrix
 BYTE_S = 1 / 25e9

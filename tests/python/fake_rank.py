@@ -1,4 +1,4 @@
-"""The process of a rank, as `python -m interlace.ranks` is, with the fake `_cuda`."""
+"""The process of a rank, as `python -m interlace.nodes.ranks` is, with the fake `_cuda`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from fake_core import FakeCuda
 
 if __name__ == "__main__":
     sys.modules["interlace._cuda"] = FakeCuda()  # type: ignore[assignment]
-    from interlace import ranks
+    from interlace.nodes import ranks
 
     sys.exit(ranks.main(sys.argv[1:]))

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from interlace.design_space import parse_design_space
-from interlace.errors import UserError
-from interlace.machines import machine_text, parse_machine
+from interlace.base.errors import UserError
+from interlace.machine.machines import machine_text, parse_machine
+from interlace.study.design_space import parse_design_space
 
 ROOT = Path(__file__).resolve().parents[2]
 MACHINES = sorted((ROOT / "machines").glob("*.toml"))

@@ -14,11 +14,11 @@ from scipy.io import mmwrite
 from scipy.sparse import coo_array
 
 from fake_core import Fake, FakeCuda
-from interlace import ratings, reading
-from interlace.errors import UserError
-from interlace.limits import work_of
-from interlace.mechanisms import DEFAULTS, MIB, Config
-from interlace.ratings import Ratings, generate, load_ratings
+from interlace.base.errors import UserError
+from interlace.data import ratings, reading
+from interlace.data.ratings import Ratings, generate, load_ratings
+from interlace.model.limits import work_of
+from interlace.model.mechanisms import DEFAULTS, MIB, Config
 from interlace.workloads import Als, Case, Inputs, RunFailure
 from study_helpers import MACHINE, Run
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fake_core import FakeCuda
-from interlace.mechanisms import GIB, KIB, MIB
+from interlace.model.mechanisms import GIB, KIB, MIB
 from study_helpers import Run
 
 ROW_KEYS = [

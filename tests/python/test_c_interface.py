@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from interlace import copying
-from interlace.installation import installed
+from interlace.base.installation import installed
+from interlace.runtime import copying
 
 ROOT = Path(__file__).resolve().parents[2]
 HEADER = ROOT / "include/interlace/copy.h"

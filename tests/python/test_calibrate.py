@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from fake_core import FakeCuda
-from interlace import calibrate, calibration
-from interlace.calibration import FITTED, PREDICTED
+from interlace.study import calibrate, calibration
+from interlace.study.calibration import FITTED, PREDICTED
 from study_helpers import Run
 
 SHIPPED = Path(__file__).parents[2] / "bench/results/rows-4xh200.json"

@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 
 from fake_core import Fake, FakeCuda
-from interlace import cli
-from interlace.errors import UserError
-from interlace.machines import shipped_machines
+from interlace.base.errors import UserError, unknown
+from interlace.base.version import version
+from interlace.cli import main as cli
+from interlace.machine.machines import shipped_machines
 from study_helpers import MACHINE, Run, study_of
 
 MACHINES = ", ".join(shipped_machines())
@@ -26,7 +27,7 @@ def interlace(*words: str, **options: object) -> subprocess.CompletedProcess[str
     """The command in a process of its own."""
     paths = os.pathsep.join(path for path in sys.path if path)
     return subprocess.run(
-        [sys.executable, "-m", "interlace.cli", *words],
+        [sys.executable, "-m", "interlace.cli.main", *words],
         capture_output=True,
         text=True,
         env={**os.environ, "PYTHONPATH": paths},
@@ -248,7 +249,7 @@ def test_a_missing_core(run: Run, graph: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_help_and_version(run: Run) -> None:
-    assert run("--version").out == f"interlace {cli.version()}\n"
+    assert run("--version").out == f"interlace {version()}\n"
     for words in ([], ["--help"], ["-h"]):
         ran = run(*words)
         assert ran.code == 0
@@ -287,11 +288,11 @@ def test_an_interrupt_that_typer_answers(run: Run, monkeypatch: pytest.MonkeyPat
 
 
 def test_names_are_suggested() -> None:
-    assert str(cli.unknown("fruit", "aple", ["apple", "pear"])) == (
+    assert str(unknown("fruit", "aple", ["apple", "pear"])) == (
         "there is no fruit 'aple' (did you mean apple?); there are apple, pear"
     )
-    assert isinstance(cli.unknown("fruit", "x", ["apple"]), UserError)
-    assert str(cli.unknown("fruit", "x", ["apple"])) == "there is no fruit 'x'; there is apple"
+    assert isinstance(unknown("fruit", "x", ["apple"]), UserError)
+    assert str(unknown("fruit", "x", ["apple"])) == "there is no fruit 'x'; there is apple"
 
 
 @pytest.mark.usefixtures("core")

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from interlace import config, run_command
-from interlace.errors import UserError
-from interlace.installation import installed
+from interlace.base.errors import UserError
+from interlace.base.installation import installed
+from interlace.cli import config
+from interlace.cli import run as run_command
 from study_helpers import Run
 
 core = pytest.importorskip("interlace._core")

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fake_core import FakeCuda
-from interlace.copy_bench import HOST, PATTERNS, has_host, messages, rows_of, sizes_between
+from interlace.study.copy_bench import HOST, PATTERNS, has_host, messages, rows_of, sizes_between
 from study_helpers import Run
 
 SMALL = ("--begin", "1M", "--end", "4M", "-n", "3", "-w", "1")

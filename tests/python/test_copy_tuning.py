@@ -11,11 +11,11 @@ import pytest
 
 import fake_core
 from fake_core import FakeCuda
-from interlace import copy_tuning, profiles
-from interlace.copy_tuning import default_path, method_of, path_sets
-from interlace.errors import UserError
-from interlace.profiles import Machine
-from interlace.tuning import Candidate
+from interlace.base.errors import UserError
+from interlace.tuning import copy_tuning, profiles
+from interlace.tuning.copy_tuning import default_path, method_of, path_sets
+from interlace.tuning.profiles import Machine
+from interlace.tuning.search import Candidate
 from study_helpers import Run
 
 pytest.importorskip("interlace._core")

@@ -17,9 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import interlace
-from interlace import copying
-from interlace.errors import DeviceError, UserError
-from interlace.installation import installed
+from interlace.base.errors import DeviceError, UserError
+from interlace.base.installation import installed
+from interlace.runtime import copying
 
 # --- GPUs whose memory is the host's --------------------------------------------------------------
 
@@ -493,8 +493,8 @@ needs_library = pytest.mark.skipif(
 
 WITHOUT_A_DRIVER = """
 import numpy as np
-from interlace import copying
-from interlace.errors import UserError
+from interlace.runtime import copying
+from interlace.base.errors import UserError
 class Foreign:
     def __init__(self, values):
         self.__cuda_array_interface__ = values.__array_interface__

@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from interlace import cost
-from interlace.machines import load_machine
+from interlace.machine.machines import load_machine
+from interlace.study import cost
 from study_helpers import Run
 
 PAPER = load_machine("4x-gv100-pcie4")

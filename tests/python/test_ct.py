@@ -13,11 +13,11 @@ from scipy.io import mmread
 from scipy.sparse import csr_array, vstack
 
 from fake_core import Fake, FakeCuda
-from interlace import reading, tomography
-from interlace.errors import UserError
-from interlace.limits import work_of
-from interlace.mechanisms import DEFAULTS, MIB, Config
-from interlace.tomography import System, generate, least_detectors
+from interlace.base.errors import UserError
+from interlace.data import reading, tomography
+from interlace.data.tomography import System, generate, least_detectors
+from interlace.model.limits import work_of
+from interlace.model.mechanisms import DEFAULTS, MIB, Config
 from interlace.workloads import Case, Ct, Inputs, RunFailure
 from study_helpers import MACHINE, Run
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.io import mmread
 from scipy.sparse import csr_array
 
-from interlace.graphs import load_graph
+from interlace.data.graphs import load_graph
 
 DATA = Path(__file__).parents[2] / "data"
 DEBIAN, PHANTOM, SIDDON = (

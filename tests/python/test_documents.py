@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import typer
 
-from interlace import cli
+from interlace.cli import main as cli
 from study_helpers import Run
 
 ROOT = Path(__file__).resolve().parents[2]

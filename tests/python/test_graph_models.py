@@ -11,10 +11,10 @@ import pytest
 from numpy.typing import NDArray
 
 from fake_core import Fake
-from interlace import graph_models, reading
-from interlace.errors import UserError
-from interlace.graph_models import MODELS, cage, crawl, rgg
-from interlace.graphs import Graph, partition_by_edges
+from interlace.base.errors import UserError
+from interlace.data import graph_models, reading
+from interlace.data.graph_models import MODELS, cage, crawl, rgg
+from interlace.data.graphs import Graph, partition_by_edges
 from interlace.workloads import Als, Inputs, Sssp
 from study_helpers import MACHINE, Run
 

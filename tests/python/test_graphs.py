@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from scipy.io import mmwrite
 from scipy.sparse import coo_array
 
-from interlace import graphs, reading
-from interlace.errors import UserError
-from interlace.graphs import (
+from interlace.base.errors import UserError
+from interlace.data import graphs, reading
+from interlace.data.graphs import (
     Graph,
     load_graph,
     pagerank_reference,

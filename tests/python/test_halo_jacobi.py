@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from fake_core import Fake, FakeCuda
-from interlace import reading
-from interlace.errors import UserError
-from interlace.mechanisms import DEFAULTS, MIB, MULTI_PATH, Config, Tuning
+from interlace.base.errors import UserError
+from interlace.data import reading
+from interlace.model.mechanisms import DEFAULTS, MIB, MULTI_PATH, Config, Tuning
 from interlace.workloads import Case, HaloJacobi, Inputs, RunFailure, Workload
 from interlace.workloads.halo_jacobi import CACHED_COLUMNS, COUNTED_COLUMNS, solve, start
 from study_helpers import MACHINE, Run

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from fake_core import Fake, FakeCuda
-from interlace import reading, turbulence
-from interlace.errors import UserError
-from interlace.mechanisms import DEFAULTS, MIB, Config
+from interlace.base.errors import UserError
+from interlace.data import reading, turbulence
+from interlace.model.mechanisms import DEFAULTS, MIB, Config
 from interlace.workloads import Case, Hit, Inputs, RunFailure
 from study_helpers import MACHINE, Run
 

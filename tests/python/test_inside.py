@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from interlace import inside
-from interlace.inside import Activity, Inside, LinkUse, Pair
-from interlace.results import Row, Sim, WireRow
+from interlace.model import inside
+from interlace.model.inside import Activity, Inside, LinkUse, Pair
+from interlace.model.results import Row, Sim, WireRow
 from study_helpers import Run, study_of
 
 pytest.importorskip("interlace._core")

@@ -14,12 +14,12 @@ from scipy.io import mmwrite
 from scipy.sparse import coo_array
 
 from fake_core import Fake, FakeCuda
-from interlace import banded, reading
-from interlace.banded import generate, jacobi_reference, load_banded
-from interlace.errors import UserError
-from interlace.limits import work_of
-from interlace.machines import load_machine, to_core
-from interlace.mechanisms import DEFAULTS, MIB, Config
+from interlace.base.errors import UserError
+from interlace.data import banded, reading
+from interlace.data.banded import generate, jacobi_reference, load_banded
+from interlace.machine.machines import load_machine, to_core
+from interlace.model.limits import work_of
+from interlace.model.mechanisms import DEFAULTS, MIB, Config
 from interlace.workloads import Case, Inputs, Jacobi, RunFailure
 from study_helpers import MACHINE, Run
 

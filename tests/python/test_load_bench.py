@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from interlace import load_bench, loading
-from interlace.mechanisms import GIB, MIB
+from interlace.model.mechanisms import GIB, MIB
+from interlace.runtime import loading
+from interlace.study import load_bench
 from study_helpers import Run
 
 

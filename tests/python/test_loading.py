@@ -14,8 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import interlace
-from interlace import _core, loading, safetensors_header, tensor_memory
-from interlace.errors import UserError
+from interlace import _core
+from interlace.base.errors import UserError
+from interlace.runtime import loading, safetensors_header, tensor_memory
 
 reference = pytest.importorskip("safetensors.numpy")
 

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from interlace import locality, unified
-from interlace.ciphers import encrypt
+from interlace.data.ciphers import encrypt
+from interlace.study import locality
+from interlace.workloads import unified
 from study_helpers import Run
 
 
@@ -23,7 +24,7 @@ def rows(path: Path) -> dict[tuple[str, int], dict[str, Any]]:
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, int], dict[str, Any]]:
     """Every program at MGPUSim's sizes, on one and four GPUs."""
-    from interlace import cli
+    from interlace.cli import main as cli
 
     out = tmp_path_factory.mktemp("locality") / "rows.json"
     assert cli.run(["locality", "--json", str(out)]) == 0

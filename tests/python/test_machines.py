@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from interlace import machines
-from interlace.errors import UserError
-from interlace.files import write_all
-from interlace.machines import (
+from interlace.base.errors import UserError
+from interlace.base.files import write_all
+from interlace.machine import machines
+from interlace.machine.machines import (
     Machine,
     connections,
     load_machine,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from interlace import banded
-from interlace.mechanisms import GIB, KIB, MIB, Config, Tuning, label, size_text
-from interlace.table import legend
+from interlace.data import banded
+from interlace.model.mechanisms import GIB, KIB, MIB, Config, Tuning, label, size_text
+from interlace.show.table import legend
 from interlace.workloads import Case, Inputs, Jacobi
 
 CHUNKS = (64 * KIB, 256 * KIB, MIB, 4 * MIB)

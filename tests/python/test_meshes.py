@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from interlace.meshes import UNKNOWNS, entries_of, mesh_graph, mesh_ratings, rows_of
+from interlace.data.meshes import UNKNOWNS, entries_of, mesh_graph, mesh_ratings, rows_of
 
 
 def entries(side: int) -> list[tuple[int, int]]:

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from fake_core import FakeCuda
-from interlace import peers
-from interlace.mechanisms import (
+from interlace.model.mechanisms import (
     COLLECTIVES,
     EVERY,
     HINTS,
@@ -24,7 +23,8 @@ from interlace.mechanisms import (
     Tuning,
     label,
 )
-from interlace.table import legend
+from interlace.nodes import peers
+from interlace.show.table import legend
 from study_helpers import MACHINE, Run, study_of
 
 RUN_BY_GPUS = ("bulk-copy", "split", "inline", "polling", "device-launch", "copy-engine")

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from interlace import cli, plan
-from interlace.errors import UserError
-from interlace.machines import load_machine
-from interlace.plan import Message
+from interlace.base.errors import UserError
+from interlace.cli import main as cli
+from interlace.machine.machines import load_machine
+from interlace.study import plan
+from interlace.study.plan import Message
 
 pytest.importorskip("interlace._core")
 

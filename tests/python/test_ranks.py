@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from fake_core import FakeCuda
-from interlace import peers, ranks
-from interlace.errors import UserError
+from interlace.base.errors import UserError
+from interlace.nodes import peers, ranks
 from interlace.workloads import Case, Inputs, Pagerank, RunFailure
 from study_helpers import Run
 

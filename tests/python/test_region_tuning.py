@@ -15,11 +15,11 @@ import pytest
 
 import interlace
 from fake_core import FakeCuda
-from interlace import profiles, region_tuning
-from interlace.errors import UserError
-from interlace.region_tuning import region_options, tune_region
-from interlace.regions import Group
-from interlace.tuning import Candidate, Impossible
+from interlace.base.errors import UserError
+from interlace.runtime.regions import Group
+from interlace.tuning import profiles, region_tuning
+from interlace.tuning.region_tuning import region_options, tune_region
+from interlace.tuning.search import Candidate, Impossible
 from study_helpers import Run
 
 pytestmark = pytest.mark.usefixtures("cuda")

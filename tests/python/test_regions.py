@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import interlace
-from interlace.errors import UserError
-from interlace.regions import DeviceArray, Group, Region, dtype_name, stream_number
+from interlace.base.errors import UserError
+from interlace.runtime.regions import DeviceArray, Group, Region, dtype_name, stream_number
 
 
 class FakeRegion:

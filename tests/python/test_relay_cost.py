@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fake_core import FakeCuda
-from interlace.relay_cost import longer_percent
+from interlace.study.relay_cost import longer_percent
 from study_helpers import Run
 
 MIB = 1 << 20

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from interlace.machines import load_machine, machine_text
-from interlace.mechanisms import QUEUED
+from interlace.machine.machines import load_machine, machine_text
+from interlace.model.mechanisms import QUEUED
 from interlace.workloads import WORKLOADS
 from study_helpers import Run
 

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from fake_core import Fake
-from interlace.mechanisms import BOUND, DEFAULTS
-from interlace.timeline import lanes
+from interlace.model.mechanisms import BOUND, DEFAULTS
+from interlace.show.timeline import lanes
 from interlace.workloads import Event
 from study_helpers import MACHINE, Run, study_of
 

@@ -12,9 +12,9 @@ import msgspec
 import pytest
 
 from fake_core import Fake, FakeCuda
-from interlace.machines import load_machine, to_core
-from interlace.mechanisms import HARDWARE, KIB, MIB, Config
-from interlace.nodes import CudaNode, in_processes, real_node
+from interlace.machine.machines import load_machine, to_core
+from interlace.model.mechanisms import HARDWARE, KIB, MIB, Config
+from interlace.nodes.nodes import CudaNode, in_processes, real_node
 from interlace.reproduce import proact, runs
 from interlace.reproduce import proact_inputs as given
 from interlace.reproduce.proact_inputs import Sizes

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from interlace import unified
-from interlace.locality import FINE, LOCAL, PUBLISHED
-from interlace.machines import MAX_GPUS, load_machine, to_core
+from interlace.machine.machines import MAX_GPUS, load_machine, to_core
 from interlace.reproduce import dualopt
 from interlace.reproduce import dualopt_inputs as given
 from interlace.reproduce.dualopt_inputs import LARGE, SMALL
+from interlace.study.locality import FINE, LOCAL, PUBLISHED
+from interlace.workloads import unified
 from study_helpers import Run
 
 NEEDED = (

@@ -9,13 +9,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from interlace.errors import UserError
-from interlace.machines import load_machine, to_core
-from interlace.plan import Message, make
+from interlace.base.errors import UserError
+from interlace.machine.machines import load_machine, to_core
 from interlace.reproduce import multipath
 from interlace.reproduce import multipath_inputs as given
 from interlace.reproduce.multipath import GRAPHS, PATHS, STREAMS, Sent, Simulated
 from interlace.reproduce.multipath_inputs import MIB, Sizes
+from interlace.study.plan import Message, make
 from study_helpers import Run
 
 TINY = Sizes(

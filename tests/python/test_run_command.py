@@ -19,7 +19,8 @@ from typing import NamedTuple
 
 import pytest
 
-from interlace import cli, run_command
+from interlace.cli import main as cli
+from interlace.cli import run as run_command
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -203,7 +204,7 @@ def started(*words: str) -> subprocess.Popen[str]:
     """The command in a process group of its own, as a terminal has it."""
     paths = os.pathsep.join(path for path in sys.path if path)
     return subprocess.Popen(
-        [sys.executable, "-m", "interlace.cli", "run", "--", *words],
+        [sys.executable, "-m", "interlace.cli.main", "run", "--", *words],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from interlace import safetensors_header as headers
-from interlace.errors import UserError
-from interlace.safetensors_header import BITS, bytes_of, header_bytes_of, lay_out, parse
+from interlace.base.errors import UserError
+from interlace.runtime import safetensors_header as headers
+from interlace.runtime.safetensors_header import BITS, bytes_of, header_bytes_of, lay_out, parse
 
 ENTRY = {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from interlace import simulator_speed
 from interlace.reproduce.finepack_inputs import Sizes
+from interlace.study import simulator_speed
 from study_helpers import Run
 
 TINY = Sizes(

@@ -12,11 +12,12 @@ import pytest
 from numpy.typing import NDArray
 
 from fake_core import Fake, FakeCuda
-from interlace import graphs, paths
-from interlace.errors import UserError
-from interlace.graphs import Graph
-from interlace.limits import work_of
-from interlace.mechanisms import DEFAULTS, MIB, Config
+from interlace.base.errors import UserError
+from interlace.data import graphs
+from interlace.data import shortest_paths as paths
+from interlace.data.graphs import Graph
+from interlace.model.limits import work_of
+from interlace.model.mechanisms import DEFAULTS, MIB, Config
 from interlace.workloads import Case, Inputs, RunFailure, Sssp
 from study_helpers import MACHINE, Run
 
@@ -398,6 +399,6 @@ def test_the_core_refuses_what_is_no_graph() -> None:
 
 
 def _machine(core: Any) -> Any:
-    from interlace.nodes import SimulatedNode
+    from interlace.nodes.nodes import SimulatedNode
 
     return SimulatedNode(core, MACHINE, 1).machine

@@ -20,9 +20,13 @@ import numpy as np
 import pytest
 
 from fake_core import Fake, FakeCuda
-from interlace import evaluation, files, graphs, interrupts, table, workers, workloads
-from interlace.errors import UserError
-from interlace.mechanisms import DEFAULTS, KIB, MIB, Config, Tuning
+from interlace import workloads
+from interlace.base import files, interrupts, workers
+from interlace.base.errors import UserError
+from interlace.data import graphs
+from interlace.model.mechanisms import DEFAULTS, KIB, MIB, Config, Tuning
+from interlace.show import table
+from interlace.study import evaluation
 from interlace.workloads import Case, Inputs, Pagerank, Reference, RunFailure
 from study_helpers import MACHINE, Run, study_of
 
@@ -387,7 +391,7 @@ from fake_core import Fake
 fake = Fake()
 fake.sleep_s = 60
 sys.modules["interlace._core"] = fake
-from interlace import cli
+from interlace.cli import main as cli
 cli.main()
 """
 
@@ -486,7 +490,7 @@ def test_an_interrupt_that_comes_out_as_another_error(
         except KeyboardInterrupt:
             raise ImportError("half loaded") from None
 
-    monkeypatch.setattr("interlace.study.load_core", load)
+    monkeypatch.setattr("interlace.study.study.load_core", load)
     assert run(*study_of(graph)) == (130, "", "interlace: interrupted\n")
     monkeypatch.undo()
     assert run(*study_of(graph)).code == 0  # an old one is forgotten
@@ -616,7 +620,7 @@ def test_progress_knows_the_steps(
         said.append((what, steps))
         yield lambda: done.append(what)
 
-    monkeypatch.setattr("interlace.study.progress", shown)
+    monkeypatch.setattr("interlace.study.study.progress", shown)
     ran = run("study", "pagerank", "--data", graph, "--gpus", "2,4", "--mechanisms", names, *where)
     assert ran.code == 0, ran.err
     assert [steps for _, steps in said] == [len(done)]
@@ -850,7 +854,7 @@ def test_the_table_fits_the_terminal(
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
     monkeypatch.setenv("TERM", "dumb")
-    monkeypatch.setattr("interlace.table.terminal", lambda: True)
+    monkeypatch.setattr("interlace.show.table.terminal", lambda: True)
     ran = run(*study_of(graph, "--gpus", "2"))
     assert ran.code == 0
     body = [line for line in ran.out.splitlines()[2:] if "All rows" not in line]
@@ -930,7 +934,7 @@ def test_a_new_workload_is_a_class_and_a_line(
 
 
 def test_results_do_not_depend_on_the_order_they_come_in(core: Fake, graph: Path) -> None:
-    from interlace.nodes import SimulatedNode
+    from interlace.nodes.nodes import SimulatedNode
 
     class Backwards(SimulatedNode):
         def outcomes(self, workload: Any, cases: Any) -> Any:

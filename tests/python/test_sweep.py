@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from interlace import sweep, sweep_file
-from interlace.design_space import load_design_space
-from interlace.errors import UserError
-from interlace.machines import changed, load_machine, machine_text
+from interlace.base.errors import UserError
+from interlace.machine.machines import changed, load_machine, machine_text
+from interlace.study import sweep, sweep_file
+from interlace.study.design_space import load_design_space
 from interlace.workloads.base import Workload
 from study_helpers import MACHINE, Run
 
@@ -443,7 +443,7 @@ def test_no_scheduler_and_no_workers(
     run: Run, small: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     distributed = pytest.importorskip("distributed")
-    monkeypatch.setattr("interlace.clusters.CONNECT_S", 0.5)
+    monkeypatch.setattr("interlace.nodes.clusters.CONNECT_S", 0.5)
     ran = run("sweep", small, "--scheduler", "tcp://127.0.0.1:1")
     assert ran.code == 2
     assert "--scheduler tcp://127.0.0.1:1: no scheduler answers there" in ran.err

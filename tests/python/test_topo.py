@@ -14,9 +14,9 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from interlace import topo
-from interlace.errors import UserError
-from interlace.machines import load_machine, shipped_machines, to_core
+from interlace.base.errors import UserError
+from interlace.machine.machines import load_machine, shipped_machines, to_core
+from interlace.study import topo
 
 core = pytest.importorskip("interlace._core")
 

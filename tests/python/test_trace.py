@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from interlace import trace_files
-from interlace.address_map import load_map
-from interlace.errors import UserError
-from interlace.trace_files import pieces
+from interlace.base.errors import UserError
+from interlace.study import trace_files
+from interlace.study.address_map import load_map
+from interlace.study.trace_files import pieces
 from study_helpers import Run
 
 pytest.importorskip("interlace._core")

@@ -13,10 +13,11 @@ import pytest
 
 import interlace
 from fake_core import Fake, FakeCuda
-from interlace import profiles, table
-from interlace.errors import UserError
-from interlace.mechanisms import KIB, MIB
-from interlace.tuning import Candidate, Search
+from interlace.base.errors import UserError
+from interlace.model.mechanisms import KIB, MIB
+from interlace.show import table
+from interlace.tuning import profiles
+from interlace.tuning.search import Candidate, Search
 from study_helpers import MACHINE, Run
 
 pytest.importorskip("interlace._core")

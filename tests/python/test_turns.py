@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from interlace.turns import turn
+from interlace.base.turns import turn
 
 SECONDS = 30
 FORK = multiprocessing.get_context("fork")

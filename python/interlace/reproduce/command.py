@@ -10,15 +10,15 @@ from typing import Annotated, Any
 
 import typer
 
-from interlace.cli import unknown
-from interlace.errors import UserError
-from interlace.failures import failure_ends
-from interlace.nodes import CudaNode, load_core, real_node
-from interlace.progress import progress
+from interlace.base.errors import UserError, unknown
+from interlace.base.native import load_core
+from interlace.base.progress import progress
+from interlace.cli.failures import failure_ends
+from interlace.cli.shared_options import Jobs, simulations_at_a_time
+from interlace.model.results import json_text, provenance
+from interlace.nodes.nodes import CudaNode, real_node
 from interlace.reproduce.rows import FORMAT, Document, Run, print_rows
 from interlace.reproduce.runs import Runner
-from interlace.results import json_text, provenance
-from interlace.shared_options import Jobs, simulations_at_a_time
 
 # Each is a module here, of that name, with
 #
@@ -64,7 +64,7 @@ def reproduce_command(
     Simulated on the paper's machines; measured where this computer has GPUs. Every result is
     verified first: a wrong one ends the command with exit code 1.
     """
-    from interlace import files
+    from interlace.base import files
 
     if paper is None:
         raise UserError(f"reproduce needs the name of a paper; there are {', '.join(PAPERS)}")

@@ -14,15 +14,15 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from interlace import unified
-from interlace.cost import NEEDS, parts
-from interlace.locality import CACHED, DIRECT, FINE, LOCAL, PUBLISHED
-from interlace.machines import Link, Machine, Switch, load_machine, to_core
-from interlace.nodes import CudaNode
+from interlace.machine.machines import Link, Machine, Switch, load_machine, to_core
+from interlace.nodes.nodes import CudaNode
 from interlace.reproduce import dualopt_inputs as given
 from interlace.reproduce.dualopt_inputs import LARGE, SMALL
 from interlace.reproduce.rows import Row, Run, Value, row
 from interlace.reproduce.runs import Runner
+from interlace.study.cost import NEEDS, parts
+from interlace.study.locality import CACHED, DIRECT, FINE, LOCAL, PUBLISHED
+from interlace.workloads import unified
 
 TITLE = "DualOpt (PACT 2022): published and simulated on its machine"
 

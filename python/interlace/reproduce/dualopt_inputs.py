@@ -1,4 +1,4 @@
-"""What `interlace reproduce dualopt` runs, beside the programs' sizes in `interlace.unified`.
+"""What `interlace reproduce dualopt` runs; `interlace.workloads.unified` has the programs' sizes.
 
 It follows from the paper alone, and was written down before the first run; it stays.
 

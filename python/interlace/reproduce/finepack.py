@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from interlace.machines import Machine, load_machine, to_core
-from interlace.mechanisms import BASELINE
-from interlace.nodes import CudaNode
+from interlace.machine.machines import Machine, load_machine, to_core
+from interlace.model.mechanisms import BASELINE
+from interlace.nodes.nodes import CudaNode
 from interlace.reproduce import finepack_experiments as experiments
 from interlace.reproduce import finepack_inputs as given
 from interlace.reproduce.finepack_figures import FIGURES, Figure

@@ -23,8 +23,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from interlace.machines import Machine, load_machine
-from interlace.mechanisms import BASELINE, BOUND
+from interlace.machine.machines import Machine, load_machine
+from interlace.model.mechanisms import BASELINE, BOUND
 from interlace.reproduce.finepack_figures import FIGURES
 from interlace.reproduce.finepack_inputs import WHOLE_LINES
 from interlace.reproduce.finepack_measures import (

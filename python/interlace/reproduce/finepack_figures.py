@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from interlace.mechanisms import BASELINE, BOUND
+from interlace.model.mechanisms import BASELINE, BOUND
 from interlace.reproduce.finepack_measures import (
     COMBINED,
     CONFIGURED,

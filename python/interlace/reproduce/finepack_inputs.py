@@ -8,8 +8,8 @@ and after differ by what the programs are, and both can be run (`--kernel`, `--s
 - Jacobi runs on "synthetically generated banded matrices", and "the boundary values are shared with
   the neighbors": a band of 2 x 8 + 1, and halos.
 - PageRank runs on "the Cage matrix": a generated graph of its character
-  (interlace.graph_models), SSSP on "the indochina dataset": a generated web crawl, ALS on "the rgg
-  dataset": a random geometric graph.
+  (interlace.data.graph_models), SSSP on "the indochina dataset": a generated web crawl, ALS on "the
+  rgg dataset": a random geometric graph.
 - X-ray CT is of no given size: a square image and ordered subsets, as for PROACT's.
 - EQWP, diffusion and HIT are of no given size: cubes. Diffusion solves the heat equation, the first
   that its paper names.

@@ -6,8 +6,8 @@ import statistics
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from interlace.inside import Activity
-from interlace.mechanisms import BASELINE, BOUND
+from interlace.model.inside import Activity
+from interlace.model.mechanisms import BASELINE, BOUND
 from interlace.reproduce.rows import geometric_mean
 from interlace.reproduce.runs import Results
 from interlace.workloads import Case

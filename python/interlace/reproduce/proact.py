@@ -16,9 +16,18 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from interlace.machines import Machine, connections, load_machine, to_core
-from interlace.mechanisms import BASELINE, BOUND, HARDWARE, KIB, MIB, SERIAL, Config, size_text
-from interlace.nodes import CudaNode
+from interlace.machine.machines import Machine, connections, load_machine, to_core
+from interlace.model.mechanisms import (
+    BASELINE,
+    BOUND,
+    HARDWARE,
+    KIB,
+    MIB,
+    SERIAL,
+    Config,
+    size_text,
+)
+from interlace.nodes.nodes import CudaNode
 from interlace.reproduce import proact_inputs as given
 from interlace.reproduce.proact_inputs import Sizes
 from interlace.reproduce.rows import Row, geometric_mean, row
@@ -62,8 +71,8 @@ def _inputs(**more: Any) -> Inputs:
 
 
 def _sssp(sizes: Sizes) -> Workload:
-    from interlace.meshes import mesh_graph
-    from interlace.paths import seeded_weights
+    from interlace.data.meshes import mesh_graph
+    from interlace.data.shortest_paths import seeded_weights
 
     graph = mesh_graph(sizes.sssp_side)
     weights = seeded_weights(graph.edges, given.SEED)
@@ -72,7 +81,7 @@ def _sssp(sizes: Sizes) -> Workload:
 
 
 def _als(sizes: Sizes) -> Workload:
-    from interlace.meshes import mesh_ratings
+    from interlace.data.meshes import mesh_ratings
 
     ratings = mesh_ratings(sizes.als_side, given.SEED)
     source = f"mesh of {sizes.als_side}**3 points, seed {given.SEED}"

@@ -7,9 +7,9 @@ published figure was looked at to choose them, and they stay as they are.
   3,566,907 vertices and 12.6 edges a vertex. Here: an R-MAT graph, also a power law, of 13 edges a
   vertex.
 - SSSP and ALS run on HV15R: a three-dimensional flow problem of 2,017,169 rows and 140.3 entries a
-  row. Here: cubes of the same structure (interlace.meshes), 135 entries a row inside. ALS makes
-  gradient steps, as the paper's does; the paper gives no number of factors: 16, the smaller of the
-  two that exist here.
+  row. Here: cubes of the same structure (interlace.data.meshes), 135 entries a row inside. ALS
+  makes gradient steps, as the paper's does; the paper gives no number of factors: 16, the smaller
+  of the two that exist here.
 - Jacobi runs on "banded matrices, which arise widely in finite element analysis", of no given size.
   Here: as many entries a row as HV15R has, a band of 2 x 70 + 1.
 

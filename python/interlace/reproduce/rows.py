@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from interlace import table
+from interlace.show import table
 
 FORMAT = 1  # of the file
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from interlace.machines import Machine, load_machine, to_core
-from interlace.mechanisms import BASELINE
-from interlace.nodes import CudaNode, in_processes
+from interlace.machine.machines import Machine, load_machine, to_core
+from interlace.model.mechanisms import BASELINE
+from interlace.nodes.nodes import CudaNode, in_processes
 from interlace.reproduce.rows import Run
 from interlace.workloads import Case, Outcome, Workload
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from interlace.errors import UserError
+from interlace.base.errors import UserError
 from interlace.workloads.als import Als
 from interlace.workloads.base import (
     Case,

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Self
 
-from interlace.errors import UserError
-from interlace.mechanisms import ELEMENT_BYTES
+from interlace.base.errors import UserError
+from interlace.model.mechanisms import ELEMENT_BYTES
 from interlace.workloads.base import (
     Case,
     Inputs,
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from interlace.ratings import Floats, Ratings, Side
+    from interlace.data.ratings import Floats, Ratings, Side
 
 DEFAULT_USERS = 1024
 DEFAULT_ITEMS = 256
@@ -55,7 +55,7 @@ class Als(Workload):
     kernels = ("warp-per-row", "lane-per-row")
 
     def __init__(self, ratings: Ratings, source: str, inputs: Inputs) -> None:
-        from interlace.ratings import rmse, start_factors
+        from interlace.data.ratings import rmse, start_factors
 
         super().__init__(ratings.name, source, inputs)
         self.ratings = ratings
@@ -70,7 +70,7 @@ class Als(Workload):
 
     @classmethod
     def check_data(cls, inputs: Inputs) -> None:
-        from interlace.ratings import MOST_ROWS
+        from interlace.data.ratings import MOST_ROWS
 
         given = check_one(inputs, ("data", *MODELS))
         if given is not None:
@@ -101,7 +101,7 @@ class Als(Workload):
 
     @classmethod
     def load(cls, inputs: Inputs, cuda: Any | None) -> Self:  # noqa: ARG003
-        from interlace import ratings
+        from interlace.data import ratings
 
         seed = 1 if inputs.seed is None else inputs.seed
         if inputs.data is not None:
@@ -201,7 +201,7 @@ class Als(Workload):
 
     def renewal(self) -> Callable[[Side, Floats, Floats], Floats]:
         """How the reference renews a side's factors."""
-        from interlace import ratings
+        from interlace.data import ratings
 
         if self.method == "als":
             return ratings.by_equations(self.damping)
@@ -210,7 +210,7 @@ class Als(Workload):
     def reference(self, iterations: int) -> Reference:
         import numpy as np
 
-        from interlace.ratings import factorise, rmse
+        from interlace.data.ratings import factorise, rmse
 
         renew = self.renewal()
 
@@ -240,7 +240,7 @@ class Als(Workload):
     def verify(self, outcome: Outcome) -> float:
         import numpy as np
 
-        from interlace.ratings import rmse
+        from interlace.data.ratings import rmse
 
         largest = super().verify(outcome)
         gpus = outcome.case.gpus

@@ -13,10 +13,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
-from interlace.errors import UserError
-from interlace.inside import Inside, inside_of
-from interlace.limits import Work, work_of
-from interlace.mechanisms import (
+from interlace.base.errors import UserError
+from interlace.model.inside import Inside, inside_of
+from interlace.model.limits import Work, work_of
+from interlace.model.mechanisms import (
     COLLECTIVES,
     ELEMENT_BYTES,
     RANGE_COLLECTIVES,

@@ -6,12 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
-from interlace.errors import UserError
-from interlace.mechanisms import ELEMENT_BYTES
+from interlace.base.errors import UserError
+from interlace.model.mechanisms import ELEMENT_BYTES
 from interlace.workloads.base import Inputs, Outcome, Reference, RunFailure, Workload
 
 if TYPE_CHECKING:
-    from interlace.tomography import Scan
+    from interlace.data.tomography import Scan
 
 DEFAULT_SIZE = 128
 DEFAULT_ANGLES = 64
@@ -43,7 +43,7 @@ class Ct(Workload):
 
     @classmethod
     def check_data(cls, inputs: Inputs) -> None:
-        from interlace import tomography
+        from interlace.data import tomography
 
         size, angles, detectors, subsets = cls._shape(inputs)
         if not 2 <= size <= tomography.MOST_SIZE:
@@ -71,7 +71,7 @@ class Ct(Workload):
     @staticmethod
     def _shape(inputs: Inputs) -> tuple[int, int, int, int]:
         """Size, angles, detectors and subsets."""
-        from interlace.tomography import least_detectors
+        from interlace.data.tomography import least_detectors
 
         size = DEFAULT_SIZE if inputs.size is None else inputs.size
         angles = DEFAULT_ANGLES if inputs.angles is None else inputs.angles
@@ -83,7 +83,7 @@ class Ct(Workload):
 
     @classmethod
     def load(cls, inputs: Inputs, cuda: Any | None) -> Self:  # noqa: ARG003
-        from interlace import tomography
+        from interlace.data import tomography
 
         smoothing = DEFAULT_SMOOTHING if inputs.smoothing is None else inputs.smoothing
         scan = tomography.generate(*cls._shape(inputs), smoothing)
@@ -134,7 +134,7 @@ class Ct(Workload):
     def reference(self, iterations: int) -> Reference:
         import numpy as np
 
-        from interlace import tomography
+        from interlace.data import tomography
 
         found = tomography.reconstruct(self.scan, iterations)
         self.cost = found.cost

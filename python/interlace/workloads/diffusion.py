@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Self
 
-from interlace.errors import UserError
+from interlace.base.errors import UserError
 from interlace.workloads.base import Inputs, Reference
 from interlace.workloads.slabs import Slabs
 
 if TYPE_CHECKING:
-    from interlace.diffusion import Start
+    from interlace.data.diffusion import Start
 
 DEFAULT_SIZE = {2: 256, 3: 40}
 DEFAULT_DIMENSIONS = 3
@@ -42,7 +42,7 @@ class Diffusion(Slabs):
 
     @classmethod
     def check_data(cls, inputs: Inputs) -> None:
-        from interlace import diffusion
+        from interlace.data import diffusion
 
         size, dimensions, equation = cls._asked(inputs)
         if dimensions not in DEFAULT_SIZE:
@@ -65,7 +65,7 @@ class Diffusion(Slabs):
 
     @classmethod
     def load(cls, inputs: Inputs, cuda: Any | None) -> Self:  # noqa: ARG003
-        from interlace import diffusion
+        from interlace.data import diffusion
 
         seed = 1 if inputs.seed is None else inputs.seed
         start = diffusion.generate(*cls._asked(inputs), seed)
@@ -90,7 +90,7 @@ class Diffusion(Slabs):
     def reference(self, iterations: int) -> Reference:
         import numpy as np
 
-        from interlace import diffusion
+        from interlace.data import diffusion
 
         values = diffusion.solve(self.start, iterations).ravel()
         return Reference(values, np.full(values.size, self.start.speed))

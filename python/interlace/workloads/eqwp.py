@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Self
 
-from interlace.errors import UserError
+from interlace.base.errors import UserError
 from interlace.workloads.base import Inputs, Reference
 from interlace.workloads.slabs import Slabs
 
 if TYPE_CHECKING:
-    from interlace.elastic import Start
+    from interlace.data.elastic import Start
 
 DEFAULT_SIZE = 32
 
@@ -38,7 +38,7 @@ class Eqwp(Slabs):
 
     @classmethod
     def check_data(cls, inputs: Inputs) -> None:
-        from interlace import elastic
+        from interlace.data import elastic
 
         most = math.floor((elastic.MOST_VALUES / elastic.COMPONENTS) ** (1 / 3))
         if inputs.size is not None and not 4 <= inputs.size <= most:
@@ -47,7 +47,7 @@ class Eqwp(Slabs):
 
     @classmethod
     def load(cls, inputs: Inputs, cuda: Any | None) -> Self:  # noqa: ARG003
-        from interlace import elastic
+        from interlace.data import elastic
 
         seed = 1 if inputs.seed is None else inputs.seed
         start = elastic.generate(DEFAULT_SIZE if inputs.size is None else inputs.size, seed)
@@ -70,7 +70,7 @@ class Eqwp(Slabs):
     def reference(self, iterations: int) -> Reference:
         import numpy as np
 
-        from interlace import elastic
+        from interlace.data import elastic
 
         values = elastic.propagate(self.start, iterations).ravel()
         largest = float(np.abs(self.start.velocity).max())

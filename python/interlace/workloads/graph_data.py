@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from interlace.errors import UserError
+from interlace.base.errors import UserError
 from interlace.workloads.base import Case, Inputs, Workload, core_errors, option_of
 
 if TYPE_CHECKING:
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from interlace.graphs import Graph
+    from interlace.data.graphs import Graph
 
-# Fields of Inputs that name a model of interlace.graph_models, and all that say which graph.
+# Fields of Inputs that name a model of interlace.data.graph_models, and all that say which graph.
 MODELS = ("cage", "crawl", "rgg")
 GRAPHS = ("data", "rmat", *MODELS)
 GRAPH_OPTIONS = ("data", "rmat", "edge_factor", *MODELS, "seed")  # of every `GraphWorkload`
@@ -32,7 +32,7 @@ def check_one(inputs: Inputs, names: tuple[str, ...]) -> str | None:
 
 def check_model(inputs: Inputs) -> None:
     """Raise UserError for a size that no model has."""
-    from interlace.graph_models import LEAST_ROWS, MOST_ROWS
+    from interlace.data.graph_models import LEAST_ROWS, MOST_ROWS
 
     for name in MODELS:
         size = getattr(inputs, name)
@@ -44,7 +44,7 @@ def check_model(inputs: Inputs) -> None:
 
 def model_graph(inputs: Inputs) -> tuple[Graph, str, str] | None:
     """The graph of a model, its name and its source, if one was asked for."""
-    from interlace.graph_models import MODELS as MADE
+    from interlace.data.graph_models import MODELS as MADE
 
     name = next((name for name in MODELS if getattr(inputs, name) is not None), None)
     if name is None:
@@ -57,7 +57,7 @@ def model_graph(inputs: Inputs) -> tuple[Graph, str, str] | None:
 
 def generated_graph(inputs: Inputs, cuda: Any | None) -> tuple[Graph, str, str]:
     """The graph, its name and its source; R-MAT on the GPU where `cuda` is given."""
-    from interlace import graphs
+    from interlace.data import graphs
 
     made = model_graph(inputs)
     if made is not None:
@@ -105,7 +105,7 @@ class GraphWorkload(Workload):
         check_model(inputs)
 
     def boundaries(self, gpus: int) -> Sequence[int]:
-        from interlace.graphs import partition, partition_by_edges
+        from interlace.data.graphs import partition, partition_by_edges
 
         # What goes to its readers alone is less than `partition` weighs.
         cut = partition if self.subscribe == "all" else partition_by_edges

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Self
 
-from interlace.errors import UserError
-from interlace.mechanisms import ELEMENT_BYTES, RANGE_COLLECTIVES
+from interlace.base.errors import UserError
+from interlace.model.mechanisms import ELEMENT_BYTES, RANGE_COLLECTIVES
 from interlace.workloads.base import Case, Counted, Inputs, Reference, Workload
 from interlace.workloads.slabs import cut_planes
 
@@ -64,7 +64,7 @@ class HaloJacobi(Workload):
 
     @classmethod
     def load(cls, inputs: Inputs, cuda: Any | None) -> Self:  # noqa: ARG003
-        from interlace import reading
+        from interlace.data import reading
 
         rows, columns = cls._asked(inputs)
         needed = REFERENCE_BYTES * rows * columns

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Self
 
-from interlace.errors import UserError
+from interlace.base.errors import UserError
 from interlace.workloads.base import Inputs, Reference
 from interlace.workloads.slabs import Slabs
 
 if TYPE_CHECKING:
-    from interlace.turbulence import Start
+    from interlace.data.turbulence import Start
 
 DEFAULT_SIZE = 32
 
@@ -39,7 +39,7 @@ class Hit(Slabs):
 
     @classmethod
     def check_data(cls, inputs: Inputs) -> None:
-        from interlace.turbulence import MOST_SIDE
+        from interlace.data.turbulence import MOST_SIDE
 
         size = DEFAULT_SIZE if inputs.size is None else inputs.size
         if not 4 <= size <= MOST_SIDE or size % 2 != 0:
@@ -48,7 +48,7 @@ class Hit(Slabs):
 
     @classmethod
     def load(cls, inputs: Inputs, cuda: Any | None) -> Self:  # noqa: ARG003
-        from interlace import turbulence
+        from interlace.data import turbulence
 
         seed = 1 if inputs.seed is None else inputs.seed
         start = turbulence.generate(DEFAULT_SIZE if inputs.size is None else inputs.size, seed)
@@ -60,7 +60,7 @@ class Hit(Slabs):
         return f"{side} x {side} x {side} points"
 
     def parameters(self) -> dict[str, Any]:
-        from interlace.turbulence import energy
+        from interlace.data.turbulence import energy
 
         return {
             "points": self.start.side**3,
@@ -83,7 +83,7 @@ class Hit(Slabs):
     def reference(self, iterations: int) -> Reference:
         import numpy as np
 
-        from interlace import turbulence
+        from interlace.data import turbulence
 
         found = turbulence.evolve(self.start, iterations)
         self.energy = turbulence.energy(found)

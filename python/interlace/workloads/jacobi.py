@@ -6,12 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
-from interlace.errors import UserError
-from interlace.mechanisms import ELEMENT_BYTES, RANGE_COLLECTIVES
+from interlace.base.errors import UserError
+from interlace.model.mechanisms import ELEMENT_BYTES, RANGE_COLLECTIVES
 from interlace.workloads.base import Case, Inputs, Reference, Workload
 
 if TYPE_CHECKING:
-    from interlace.banded import BandedSystem
+    from interlace.data.banded import BandedSystem
 
 DEFAULT_ROWS = 1 << 15
 DEFAULT_HALF_BANDWIDTH = 8
@@ -36,7 +36,7 @@ class Jacobi(Workload):
 
     @classmethod
     def check_data(cls, inputs: Inputs) -> None:
-        from interlace import banded
+        from interlace.data import banded
 
         if inputs.data is not None:
             reason = "is for generated systems; leave it out with --data"
@@ -55,7 +55,7 @@ class Jacobi(Workload):
 
     @classmethod
     def load(cls, inputs: Inputs, cuda: Any | None) -> Self:  # noqa: ARG003
-        from interlace import banded
+        from interlace.data import banded
 
         seed = 1 if inputs.seed is None else inputs.seed
         if inputs.data is not None:
@@ -108,7 +108,7 @@ class Jacobi(Workload):
         return slice(max(0, cut[device] - half), min(self.system.rows, cut[device + 1] + half))
 
     def reference(self, iterations: int) -> Reference:
-        from interlace.banded import jacobi_reference
+        from interlace.data.banded import jacobi_reference
 
         return Reference(*jacobi_reference(self.system, iterations))
 

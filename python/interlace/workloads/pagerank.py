@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
-from interlace.errors import UserError
+from interlace.base.errors import UserError
 from interlace.workloads.base import Inputs, Reference
 from interlace.workloads.graph_data import GRAPH_OPTIONS, GraphWorkload, generated_graph
 
 if TYPE_CHECKING:
-    from interlace.graphs import Graph
+    from interlace.data.graphs import Graph
 
 # The largest relative error of a rank. float32 rounds by 6e-8 (2**-24). A row is summed by at most
 # 256 lanes side by side, so even 10**5 edges are a chain of 400 additions, whose roundings cancel
@@ -46,7 +46,7 @@ class Pagerank(GraphWorkload):
 
     @classmethod
     def load(cls, inputs: Inputs, cuda: Any | None) -> Self:
-        from interlace import graphs
+        from interlace.data import graphs
 
         if inputs.data is not None:
             graph = graphs.load_graph(inputs.data)
@@ -78,7 +78,7 @@ class Pagerank(GraphWorkload):
         )
 
     def reference(self, iterations: int) -> Reference:
-        from interlace.graphs import pagerank_reference
+        from interlace.data.graphs import pagerank_reference
 
         ranks = pagerank_reference(self.graph, self.damping, iterations=iterations).ranks
         return Reference(ranks, ranks)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from interlace.errors import UserError
-from interlace.mechanisms import ELEMENT_BYTES, RANGE_COLLECTIVES
+from interlace.base.errors import UserError
+from interlace.model.mechanisms import ELEMENT_BYTES, RANGE_COLLECTIVES
 from interlace.workloads.base import Case, Inputs, Workload
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
-from interlace.errors import UserError
+from interlace.base.errors import UserError
 from interlace.workloads.base import MAX_ITERATIONS, Inputs, Reference
 from interlace.workloads.graph_data import GRAPH_OPTIONS, GraphWorkload, generated_graph
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from interlace.graphs import Graph
+    from interlace.data.graphs import Graph
 
 FLOAT32_ROUNDING = 2.0**-24
 
@@ -63,7 +63,7 @@ class Sssp(GraphWorkload):
 
     @classmethod
     def load(cls, inputs: Inputs, cuda: Any | None) -> Self:
-        from interlace import paths
+        from interlace.data import shortest_paths as paths
 
         seed = 1 if inputs.seed is None else inputs.seed
         if inputs.data is None:
@@ -106,7 +106,7 @@ class Sssp(GraphWorkload):
         return self.iterations, NONE_CHANGED if self.to_the_end else 0.0
 
     def reference(self, iterations: int) -> Reference:
-        from interlace import paths
+        from interlace.data import shortest_paths as paths
 
         self._longest = max(self._longest, iterations)
         if self.to_the_end:

@@ -1,0 +1,1 @@
+"""Errors, files, progress, interrupts: used by all other packages."""

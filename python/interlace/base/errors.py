@@ -1,0 +1,31 @@
+"""What the functions and commands of Interlace raise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class UserError(Exception):
+    """Something that the user gave cannot be used.
+
+    The message is one sentence that names the file, line or option and says what to do. The
+    command line prints it to standard error and ends with exit code 2.
+    """
+
+
+class ModelError(RuntimeError):
+    """A kernel, a mechanism or the order of calls broke a promise of the model."""
+
+
+class DeviceError(RuntimeError):
+    """A device, the driver or the operating system failed, or a deadline passed."""
+
+
+def unknown(kind: str, name: str, known: Sequence[str]) -> UserError:
+    """The error for a name that does not exist; it lists those that do."""
+    import difflib
+
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    hint = f" (did you mean {close[0]}?)" if close else ""
+    verb = "is" if len(known) == 1 else "are"
+    return UserError(f"there is no {kind} {name!r}{hint}; there {verb} {', '.join(known)}")

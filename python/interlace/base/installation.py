@@ -1,0 +1,23 @@
+"""Files of this installation that are no Python modules: shared libraries, headers."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+
+def installed(name: str) -> Path | None:
+    """A file that was built with the package, or lies in its sources; None where there is none.
+
+    What was built lies beside the compiled modules, which is not where the sources are if the
+    package was installed to be edited.
+    """
+    folders = [Path(__file__).parents[1]]
+    spec = importlib.util.find_spec("interlace._core")
+    if spec is not None and spec.origin:
+        folders.append(Path(spec.origin).parent)
+    for folder in folders:
+        file = folder / name
+        if file.is_file():
+            return file
+    return None

@@ -1,0 +1,83 @@
+"""TOML files that people write, read with errors that name file and line."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import stat
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from interlace.base.errors import UserError
+
+MAX_FILE_BYTES = 1 << 20
+MAX_DEPTH = 100  # of tables and lists
+
+
+def read_text(path: Path, what: str, most: int = MAX_FILE_BYTES) -> str:
+    """The text of a regular UTF-8 file of at most so many bytes; `what` it should be: a machine."""
+    try:
+        mode = path.stat().st_mode
+        if stat.S_ISDIR(mode):
+            raise UserError(f"{path} is a directory; a {what} is a .toml file")
+        if not stat.S_ISREG(mode):
+            raise UserError(f"{path} is not a regular file; a {what} is a .toml file")
+        with path.open("rb") as file:
+            data = file.read(most + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UserError(f"{path} cannot be read: {reason}") from error
+    if len(data) > most:
+        raise UserError(f"{path} is larger than {most >> 20} MiB; this is not a {what} file")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UserError(
+            f"{path} is not UTF-8 text: byte 0x{data[error.start]:02x} at offset {error.start}"
+        ) from error
+
+
+def parse_any(text: str, where: str, what: str) -> dict[str, Any]:
+    """The document, of any format; `where` is how errors name the file."""
+    deep = f"{where}: this is not a {what} file: too deeply nested"
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        message = str(error)
+        line = re.search(r"\(at line (\d+), column \d+\)", message)
+        place = f", line {line[1]}" if line else ""
+        reason = re.sub(r"\s*\(at .*\)$", "", message)
+        raise UserError(f"{where}{place}: this is not TOML: {reason}") from error
+    except RecursionError as error:
+        raise UserError(deep) from error
+    except ValueError as error:  # Python reads a number of 4300 digits at most
+        raise UserError(f"{where}: this is not TOML: a number is too long") from error
+    if _is_deep(document):
+        raise UserError(deep)
+    return document
+
+
+def _is_deep(document: dict[str, Any]) -> bool:
+    """Whether it is deeper than whoever walks through it by recursion needs to expect."""
+    level: list[Any] = [document]
+    for _ in range(MAX_DEPTH):
+        values = (one.values() if isinstance(one, dict) else one for one in level)
+        inner = itertools.chain.from_iterable(values)
+        level = [it for it in inner if isinstance(it, dict | list)]
+    return bool(level)
+
+
+def parse(text: str, where: str, what: str, version: int) -> dict[str, Any]:
+    """The document, whose key `format` is `version`; `where` is how errors name the file."""
+    document = parse_any(text, where, what)
+    found = document.get("format")
+    if found is None:
+        raise UserError(
+            f"{where}: format is missing; the first line of a {what} is format = {version}"
+        )
+    if isinstance(found, bool) or found != version:
+        raise UserError(
+            f"{where}: format is {found!r}, but this version of Interlace reads format {version}"
+        )
+    return document

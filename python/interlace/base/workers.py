@@ -1,0 +1,142 @@
+"""A process for each piece of work, so that what a piece needs is its own, on as many cores as
+there are.
+
+The processes are forked: they see the caller's data without a copy, and the peak of their resident
+memory is counted from the fork on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import multiprocessing
+import os
+import pickle
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from typing import Any, TypeVar
+
+from interlace.base import interrupts
+
+Result = TypeVar("Result")
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
+_LOOK_S = 0.5  # how often to look for a Ctrl-C that Python dropped
+
+
+class WorkerLost(Exception):  # noqa: N818 (nothing went wrong in Python)
+    """A process ended without a result; `index` is that of its work."""
+
+    def __init__(self, index: int, exit_code: int | None) -> None:
+        self.index = index
+        if exit_code is not None and exit_code < 0:
+            name = signal.Signals(-exit_code).name
+            self.reason = f"its process was killed by {name}"
+            if -exit_code == signal.SIGKILL:
+                self.reason += ", most likely for lack of memory"
+        else:
+            self.reason = f"its process ended with code {exit_code}"
+        super().__init__(self.reason)
+
+
+def cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def run_all(
+    work: Sequence[Callable[[], Result]],
+    jobs: int,
+    on_start: Callable[[int], None] = lambda _: None,
+) -> Iterator[tuple[int, Result]]:
+    """Do all work, `jobs` at a time; yields each index and result as it ends, in no fixed order.
+
+    What the work raises is raised here. Whoever leaves the loop early, by an exception as well,
+    stops all processes.
+    """
+    context = multiprocessing.get_context("fork")
+    running: dict[Connection, tuple[int, BaseProcess]] = {}
+    waiting = iter(range(len(work)))
+    try:
+        while True:
+            interrupts.check()
+            while len(running) < jobs and (index := next(waiting, None)) is not None:
+                sys.stdout.flush()  # or the child would print it once more
+                sys.stderr.flush()
+                receiver, sender = context.Pipe(duplex=False)
+                process: BaseProcess = context.Process(
+                    target=_work, args=(work[index], sender, os.getpid()), daemon=True
+                )
+                # A Ctrl-C that the child gets before it ignores them would be a traceback.
+                held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+                try:
+                    process.start()
+                    running[receiver] = (index, process)
+                finally:
+                    signal.pthread_sigmask(signal.SIG_SETMASK, held)
+                sender.close()
+                on_start(index)
+            if not running:
+                return
+            for ready in wait(list(running), _LOOK_S):
+                assert isinstance(ready, Connection)
+                index, process = running[ready]
+                result: Result = _receive(ready, index, process)
+                del running[ready]
+                ready.close()
+                process.join()
+                yield index, result
+    finally:
+        for receiver, (_, process) in running.items():
+            process.kill()
+            receiver.close()
+        for _, process in running.values():
+            process.join()
+
+
+def _receive(receiver: Connection, index: int, process: BaseProcess) -> Any:
+    try:
+        kind, value = receiver.recv()
+    except (EOFError, ConnectionError):
+        process.join()
+        raise WorkerLost(index, process.exitcode) from None
+    if kind == "result":
+        return value
+    if kind == "interrupted":
+        raise KeyboardInterrupt
+    assert isinstance(value, BaseException)
+    raise value
+
+
+def _work(work: Callable[[], Result], sender: Connection, parent: int) -> None:
+    """What the child does."""
+    # Ctrl-C reaches the whole process group: the parent alone answers it, and stops this one.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        return
+    message: tuple[str, object]
+    try:
+        message = ("result", work())
+    except KeyboardInterrupt:
+        message = ("interrupted", None)
+    except Exception as error:
+        message = ("error", _portable(error))
+    with contextlib.suppress(BrokenPipeError):
+        sender.send(message)
+    sender.close()
+
+
+def _portable(error: Exception) -> Exception:
+    """The exception, if it survives the way to the parent; else one that says the same."""
+    text = "".join(traceback.format_exception(error))
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return RuntimeError(text)
+    return error

@@ -1,0 +1,259 @@
+"""The command `interlace`.
+
+Exit codes: 0; 1 when the work went wrong (a result failed its verification, a device failed); 2
+when something that the user gave cannot be used; 130 after Ctrl-C. Modules that take long to load
+are imported by the command that needs them.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.util
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import typer
+
+from interlace.base import interrupts
+from interlace.base.errors import UserError, unknown
+from interlace.base.version import version
+
+INTERRUPTED = 130  # 128 + SIGINT
+READER_LEFT = 141  # 128 + SIGPIPE
+
+
+class Command(NamedTuple):
+    """A command: where its function is, or its commands by name, and the line in the list."""
+
+    module: str
+    function: str
+    summary: str
+
+
+COMMANDS = {
+    "study": Command(
+        "interlace.study.study",
+        "study_command",
+        "Run a workload by every mechanism and compare.",
+    ),
+    "sweep": Command(
+        "interlace.study.sweep",
+        "sweep_command",
+        "Run a workload on every machine of a design space.",
+    ),
+    "tune": Command(
+        "interlace.cli.tune",
+        "tune_command",
+        "Find a workload's fastest mechanism and parameters, for later runs.",
+    ),
+    "bench": Command(
+        "interlace.cli.bench",
+        "COMMANDS",
+        "Measure copies, what mechanisms cost and hide, the simulator.",
+    ),
+    "calibrate": Command(
+        "interlace.study.calibrate",
+        "calibrate_command",
+        "Compare a simulated machine with measurements of the real one.",
+    ),
+    "reproduce": Command(
+        "interlace.reproduce.command",
+        "reproduce_command",
+        "Print a paper's figures beside simulated and measured ones.",
+    ),
+    "plan": Command(
+        "interlace.study.plan",
+        "plan_command",
+        "Plan messages over all the paths that help them, and say why.",
+    ),
+    "run": Command(
+        "interlace.cli.run",
+        "run_command",
+        "Run a program as it is, its copies taken over where that is faster.",
+    ),
+    "config": Command(
+        "interlace.cli.config",
+        "config_command",
+        "List the environment variables, and what a C program needs.",
+    ),
+    "locality": Command(
+        "interlace.study.locality",
+        "locality_command",
+        "Say how many loads of unified programs are remote, and what they use of a line.",
+    ),
+    "cost": Command(
+        "interlace.study.cost",
+        "cost_command",
+        "Say how much storage simulated hardware takes of a GPU.",
+    ),
+    "trace": Command(
+        "interlace.cli.trace",
+        "COMMANDS",
+        "Record, convert, look at and replay streams of accesses.",
+    ),
+    "topo": Command(
+        "interlace.study.topo",
+        "topo_command",
+        "Draw a machine, described or real; measure and save it.",
+    ),
+}
+
+
+# Words behind a command that make it another one.
+VARIANTS = {
+    ("tune", "copy"): Command(
+        "interlace.tuning.copy_tuning",
+        "tune_copy_command",
+        "Measure how copies are fastest on this machine, for all later copies.",
+    ),
+}
+
+
+class _Stopped(Exception):  # noqa: N818
+    """A command ended early, with this exit code."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+def commands() -> dict[str, Command]:
+    """The commands that this installation has."""
+    return {name: it for name, it in COMMANDS.items() if importlib.util.find_spec(it.module)}
+
+
+def _guarded(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Takes what typer would answer in its own way out of its hands."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except KeyboardInterrupt:
+            raise _Stopped(INTERRUPTED) from None
+        except BrokenPipeError:
+            raise _Stopped(READER_LEFT) from None
+
+    return call
+
+
+def _typer() -> typer.Typer:
+    return typer.Typer(
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    )
+
+
+def _group(functions: Mapping[str, Callable[..., Any]]) -> typer.Typer:
+    """A command that has commands of its own."""
+    group = _typer()
+
+    @group.callback(invoke_without_command=True)
+    def top(context: typer.Context) -> None:
+        if context.invoked_subcommand is None:
+            typer.echo(context.get_help())
+
+    for name, function in functions.items():
+        group.command(name)(_guarded(function))
+    return group
+
+
+def _app(wanted: str | None, variant: str | None = None) -> typer.Typer:
+    """The commands; only the wanted one is loaded, or its variant."""
+    app = _typer()
+
+    @app.callback(invoke_without_command=True)
+    def top(
+        context: typer.Context,
+        show_version: bool = typer.Option(False, "--version", help="Print the version and end."),
+    ) -> None:
+        """Moves data between the GPUs of a node while they compute, measured and simulated."""
+        if show_version:
+            typer.echo(f"interlace {version()}")
+        elif context.invoked_subcommand is None:
+            typer.echo(context.get_help())
+
+    for name, command in commands().items():
+        if name == wanted and variant is not None:
+            other = VARIANTS[name, variant]
+            function = getattr(importlib.import_module(other.module), other.function)
+            app.add_typer(_group({variant: function}), name=name, help=command.summary)
+        elif name == wanted:
+            function = getattr(importlib.import_module(command.module), command.function)
+            if callable(function):
+                app.command(name)(_guarded(function))
+            else:
+                app.add_typer(_group(function), name=name, help=command.summary)
+        else:
+            app.command(name, help=command.summary)(lambda: None)
+    return app
+
+
+def _usage_sentence(error: Any) -> str:
+    """An error of typer's parser as one sentence."""
+    if (option := getattr(error, "option_name", None)) and hasattr(error, "possibilities"):
+        known = [o for p in error.ctx.command.params for o in p.opts if o.startswith("--")]
+        return str(unknown("option", option, [*known, "--help"]))
+    text = " ".join(str(error.format_message()).split()).replace("(s)", "")
+    return text[:1].lower() + text[1:]
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command line `arguments`; returns the exit code."""
+    try:
+        with interrupts.noted():
+            wanted = next((word for word in arguments if not word.startswith("-")), None)
+            if wanted is not None and wanted not in (known := commands()):
+                raise unknown("command", wanted, tuple(known))
+            variant = None
+            if wanted is not None:
+                following = arguments[arguments.index(wanted) + 1 :][:1]
+                variant = next((word for word in following if (wanted, word) in VARIANTS), None)
+            app = _app(wanted, variant)
+            code = app(args=list(arguments), prog_name="interlace", standalone_mode=False)
+            sys.stdout.flush()
+    except (KeyboardInterrupt, typer.Abort):
+        return _stop(INTERRUPTED)
+    except Exception as error:
+        if interrupts.seen():  # it is what became of the KeyboardInterrupt
+            return _stop(INTERRUPTED)
+        if isinstance(error, UserError):
+            return _complain(str(error))
+        if isinstance(error, _Stopped):
+            return _stop(error.code)
+        if isinstance(error, BrokenPipeError):
+            return _stop(READER_LEFT)
+        if not hasattr(error, "format_message"):  # what typer's parser raises has it
+            raise
+        return _complain(_usage_sentence(error))
+    # Typer's own answer, which is silent; a program that interlace run ran may have ended so too.
+    if code == INTERRUPTED and interrupts.seen():
+        return _stop(INTERRUPTED)
+    return code if isinstance(code, int) else 0
+
+
+def _complain(sentence: str) -> int:
+    typer.echo(f"interlace: {sentence.removesuffix('.')}", err=True)
+    return 2
+
+
+def _stop(code: int) -> int:
+    if code == INTERRUPTED:
+        typer.echo("interlace: interrupted", err=True)
+    else:  # or Python would complain when it closes standard output
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return code
+
+
+def main() -> None:
+    """The entry point."""
+    sys.exit(run(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    main()

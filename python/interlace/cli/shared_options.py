@@ -1,0 +1,69 @@
+"""Options and arguments that several commands take, declared once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from interlace.base.errors import UserError, unknown
+from interlace.model.options import whole
+from interlace.workloads import WORKLOADS
+
+
+def list_option(name: str, what: str, default: str) -> Any:
+    """An option that takes a list, such as 2,4,8."""
+    return typer.Option(name, metavar="LIST", help=f"{what}  [default: {default}]")
+
+
+def count_option(name: str, what: str, default: int, *short: str) -> Any:
+    """An option that takes one whole number."""
+    return typer.Option(name, *short, metavar="N", help=f"{what}  [default: {default}]")
+
+
+WorkloadName = Annotated[
+    str | None, typer.Argument(metavar="WORKLOAD", help=f"One of: {', '.join(WORKLOADS)}.")
+]
+SimulatedMachine = Annotated[
+    str | None,
+    typer.Option(
+        "--machine",
+        "-m",
+        metavar="NAME|FILE",
+        help="Simulate this machine: a shipped one or a .toml file. Without it: the real GPUs.",
+    ),
+]
+Jobs = Annotated[
+    str | None,
+    typer.Option("--jobs", "-j", metavar="N", help="Simulations at a time.  [default: the cores]"),
+]
+ResultsFile = Annotated[
+    Path | None, typer.Option("--json", metavar="FILE", help="Write all results.")
+]
+
+
+def known_workload(command: str, name: str | None) -> str:
+    """The workload that a command was given; raises UserError for none or one that is not there."""
+    if name is None:
+        raise UserError(f"{command} needs the name of a workload; there are {', '.join(WORKLOADS)}")
+    if name not in WORKLOADS:
+        raise unknown("workload", name, tuple(WORKLOADS))
+    return name
+
+
+def refuse_measuring_options(given: Mapping[str, str | None]) -> None:
+    """Raise UserError if one of these options was given, which say how often a run is measured."""
+    for option, value in given.items():
+        if value is not None:
+            raise UserError(
+                f"{option} is for real GPUs; a simulated run always takes the same time, so leave "
+                "it out with --machine"
+            )
+
+
+def simulations_at_a_time(jobs: str | None) -> int:
+    from interlace.base import workers
+
+    return whole("--jobs", jobs, 1) or workers.cores()

@@ -1,0 +1,179 @@
+"""Graphs with the character of published ones: DNA electrophoresis, a web crawl, random geometric.
+
+Random numbers are the upper bits of PCG64's output for the seed, so that a graph is the same
+wherever it is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial import cKDTree
+
+from interlace.base.errors import UserError
+from interlace.data import reading
+from interlace.data.graphs import Graph, from_pairs
+
+LEAST_ROWS = 8
+MOST_ROWS = 2**31
+
+_SYMBOLS = 3  # of a chain's places
+_PARETO = 1.1  # exponent of a crawl's host sizes
+_LEAST_HOST = 16  # pages
+_STRIPS = 2  # of the square
+
+Pairs = tuple[NDArray[np.int64], NDArray[np.int64]]
+
+
+def cage(rows: int) -> Graph:
+    """A graph as those of DNA electrophoresis (van Heukelum, Barkema and Bisseling, 2002).
+
+    In the cage model a chain of links moves by hops of kinks along it and by changes of its end;
+    the matrix of the moves between its states is structurally symmetric, has a diagonal, and rows
+    of nearly equal length that grows with the logarithm of their number (13 entries a row of 11,397
+    in cage10, 16 of 130,228 in cage12, 18 of 1,505,785 in cage14). Here a state is a string of
+    three symbols, of which row i is the i-th, and its moves exchange two unequal symbols that are
+    next to each other or next but one, or change the last symbol. So edges reach powers of three
+    far, as bands that repeat at every scale.
+
+    Raises UserError for fewer than 8 rows or more than memory can hold.
+    """
+    _check("--cage", rows)
+    length = 1
+    while _SYMBOLS**length < rows:
+        length += 1
+    _require_memory(rows, 2 * length + 1, f"--cage {rows}")
+    state = np.arange(rows, dtype=np.int64)
+    sources = [state]
+    targets = [state]
+
+    def add(moved: NDArray[np.int64], real: NDArray[np.bool_]) -> None:
+        real &= moved < rows
+        sources.append(state[real])
+        targets.append(moved[real])
+
+    def symbol(place: int) -> NDArray[np.int64]:
+        found: NDArray[np.int64] = state // _SYMBOLS**place % _SYMBOLS
+        return found
+
+    for apart in (1, 2):
+        for place in range(length - apart):
+            low, high = symbol(place), symbol(place + apart)
+            by = (high - low) * (_SYMBOLS**place - _SYMBOLS ** (place + apart))
+            add(state + by, low != high)
+    last = symbol(0)
+    for turn in range(1, _SYMBOLS):
+        add(state - last + (last + turn) % _SYMBOLS, np.ones(rows, dtype=np.bool_))
+    return from_pairs(f"cage-{rows}", rows, np.concatenate(sources), np.concatenate(targets))
+
+
+def crawl(pages: int, seed: int = 1) -> Graph:
+    """A graph as those of web crawls whose pages are in the order of their addresses.
+
+    Pages of a host stand together, and hosts' sizes have a power law. A quarter of the pages links
+    nowhere; the others draw log-normal numbers of links, 30 on the average, of which those that
+    occur twice count once. One in five goes to a page near by, as often 2 to 4 as 20 to 40 pages
+    away. Three in four go to one of the first pages of a folder that the page lies in: folders are
+    aligned blocks of 64 pages, 128, and so on up to the host, so that the first pages of large ones
+    are popular. One in twenty goes to a popular page of any host.
+
+    Raises UserError for fewer than 8 pages, a negative seed, or more than memory can hold.
+    """
+    _check("--crawl", pages, seed)
+    _require_memory(pages, 30, f"--crawl {pages}")
+    draw = _uniforms(seed)
+    # Sizes of hosts until all pages have one.
+    drawn = (1 - draw(pages // _LEAST_HOST + 1)) ** (-1 / _PARETO) * _LEAST_HOST
+    drawn = np.minimum(drawn, pages / 16 + _LEAST_HOST)
+    starts = np.concatenate([[0], np.cumsum(drawn.astype(np.int64))])
+    starts = starts[: int(np.searchsorted(starts, pages))]
+    sizes = np.diff(np.append(starts, pages))
+    host = np.repeat(np.arange(starts.size), sizes)
+
+    # By Box and Muller.
+    normal = np.sqrt(-2 * np.log(1 - draw(pages))) * np.cos(2 * np.pi * draw(pages))
+    links = np.minimum(np.exp(2.65 + 1.2 * normal), pages / 8).astype(np.int64)
+    links[draw(pages) < 0.24] = 0
+    source = np.repeat(np.arange(pages), links)
+    first, size = starts[host[source]], sizes[host[source]]
+    kind, scale, place = (draw(source.size) for _ in range(3))
+
+    # From 1 to the host's size, as often in each doubling, either way.
+    away = (size**scale).astype(np.int64) * np.where(place < 0.5, -1, 1)
+    near = first + (source - first + away) % size
+    least = np.minimum(6, np.log2(size))
+    folder = np.exp2(np.floor(least + scale * (np.log2(2 * size) - least))).astype(np.int64)
+    begin = (source - first) // folder * folder
+    behind = np.minimum((-2 * np.log(1 - place)).astype(np.int64), size - begin - 1)
+    other = (scale**3 * starts.size).astype(np.int64)
+    abroad = starts[other] + (sizes[other] * place**12).astype(np.int64)
+    popular = np.where(kind < 0.95, first + begin + behind, abroad)
+    keys = source * pages + np.where(kind < 0.2, near, popular)
+    keys.sort()
+    keys = keys[np.append(True, keys[1:] != keys[:-1])]
+    name = f"crawl-{pages}" + (f"-s{seed}" if seed != 1 else "")
+    return from_pairs(name, pages, keys // pages, keys % pages)
+
+
+def rgg(vertices: int, seed: int = 1) -> Graph:
+    """A random geometric graph as rgg_n_2_* of the tenth DIMACS challenge, in their order.
+
+    Vertices are random points of a square, and those nearer than 0.55 sqrt(ln n / n) have edges
+    both ways: 0.95 ln n of each on the average, just enough to be connected. They are numbered by
+    halves of the square and along them, so that nearly all edges lie in a narrow band.
+
+    Raises UserError for fewer than 8 vertices, a negative seed, or more than memory can hold.
+    """
+    _check("--rgg", vertices, seed)
+    _require_memory(vertices, round(np.log(vertices)) + 4, f"--rgg {vertices}")
+    points = _uniforms(seed)(2 * vertices).reshape(vertices, 2)
+    strip = (points[:, 0] * _STRIPS).astype(np.int64)
+    points = points[np.lexsort((points[:, 1], strip))]
+    radius = 0.55 * np.sqrt(np.log(vertices) / vertices)
+    pairs = cKDTree(points).query_pairs(radius, output_type="ndarray").astype(np.int64)
+    name = f"rgg-{vertices}" + (f"-s{seed}" if seed != 1 else "")
+    both = np.concatenate([pairs, pairs[:, ::-1]])
+    return from_pairs(name, vertices, both[:, 0], both[:, 1])
+
+
+class Model(NamedTuple):
+    """How a graph of a kind is made and named."""
+
+    make: Callable[[int, int], Graph]  # of a size and a seed
+    source: str  # what its data are called
+    seeded: bool
+
+
+MODELS = {
+    "cage": Model(lambda rows, _: cage(rows), "as of DNA electrophoresis", seeded=False),
+    "crawl": Model(crawl, "as a web crawl", seeded=True),
+    "rgg": Model(rgg, "random geometric", seeded=True),
+}
+
+
+def _check(option: str, rows: int, seed: int = 1) -> None:
+    if not LEAST_ROWS <= rows <= MOST_ROWS:
+        raise UserError(f"{option} {rows}: give a number from {LEAST_ROWS} to {MOST_ROWS}.")
+    if not 0 <= seed < 2**64:
+        raise UserError(f"--seed {seed}: give a number from 0 to 2**64 - 1.")
+
+
+def _require_memory(rows: int, edges_a_row: int, what: str) -> None:
+    reading.require_memory(80 * rows * edges_a_row, what, "graph")
+
+
+def _uniforms(seed: int) -> Callable[[int], NDArray[np.float64]]:
+    """A function that draws so many numbers of at least 0 and below 1."""
+    random = np.random.PCG64(seed)
+
+    def draw(count: int) -> NDArray[np.float64]:
+        numbers: NDArray[np.float64] = (random.random_raw(count) >> np.uint64(11)).astype(
+            np.float64
+        )
+        numbers *= 2.0**-53
+        return numbers
+
+    return draw

@@ -1,0 +1,453 @@
+"""Graphs for the workloads: reading them, generating them, cutting them, and a reference PageRank.
+
+A graph is directed, has at most 2**32 vertices, and is held by its incoming edges, which is what
+a pull kernel reads. Duplicate edges and self-loops are edges like any other.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import os
+import warnings
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from interlace.base.errors import UserError
+from interlace.data import reading
+
+MAX_VERTICES = 2**32
+EDGE_LIST_SUFFIXES = (".txt", ".el", ".edges", ".tsv")
+
+_GOLDEN = 0x9E3779B97F4A7C15
+_MASK64 = 2**64 - 1
+_RMAT_CHUNK = 1 << 14  # edges; the temporaries of a chunk stay in the L2 cache
+_COUNT_CHUNK = 1 << 22  # edges; bounds the temporaries while degrees are counted
+_REFERENCE_LIMIT = 1000  # iterations
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """A directed graph by incoming edges (compressed sparse rows, one row per target).
+
+    `columns[offsets[v]:offsets[v + 1]]` are the sources of the edges into vertex v, ascending; an
+    edge that occurs twice stands there twice. Vertices are 0 .. rows - 1.
+    """
+
+    name: str
+    rows: int
+    offsets: NDArray[np.int64]  # rows + 1
+    columns: NDArray[np.uint32]  # edges
+    out_degree: NDArray[np.uint32]  # rows; edges out of each vertex, duplicates counted
+
+    @property
+    def edges(self) -> int:
+        """The number of edges, duplicates counted."""
+        return int(self.columns.size)
+
+
+class PagerankReference(NamedTuple):
+    """What `pagerank_reference` returns."""
+
+    ranks: NDArray[np.float64]  # rows; they sum to 1
+    iterations: int
+    residual: float  # L1 norm of the last iteration's change
+
+
+def load_graph(path: str | os.PathLike[str]) -> Graph:
+    """Read a graph; the ending of the file's name says how.
+
+    - `.mtx`, `.mtx.gz`: Matrix Market coordinate, field pattern, real or integer, symmetry general
+      or symmetric, square. Entry (i, j) is the edge i -> j; a symmetric file's entries off the
+      diagonal are mirrored. Values are not used: an entry that is zero, negative or NaN is an edge.
+    - `.txt`, `.el`, `.edges`, `.tsv`, each also with `.gz`: a line holds source and target,
+      0-based, between blanks or tabs; what follows them and what follows a `#` is ignored. There
+      are as many vertices as the largest number plus one.
+
+    Raises UserError when the file cannot be read, is broken (with the line's number), or has no
+    vertices or no edges.
+    """
+    return _load(Path(path), want_values=False)[0]
+
+
+def load_with_values(path: str | os.PathLike[str]) -> tuple[Graph, NDArray[np.float64] | None]:
+    """A graph as of `load_graph`, and the value of each edge where its file has values.
+
+    Only Matrix Market files of field real or integer have: what follows source and target in an
+    edge list is ignored.
+    """
+    return _load(Path(path), want_values=True)
+
+
+def _load(file: Path, *, want_values: bool) -> tuple[Graph, NDArray[np.float64] | None]:
+    stem = file.name.removesuffix(".gz")
+    suffix = Path(stem).suffix.lower()
+    if file.is_dir():
+        raise UserError(f"{file} is a directory; name a graph file in it.")
+    if suffix != ".mtx" and suffix not in EDGE_LIST_SUFFIXES:
+        known = ", ".join((".mtx", *EDGE_LIST_SUFFIXES))
+        raise UserError(f"{file}: this ending is not a graph's; known are {known}, each also .gz.")
+    name = stem[: -len(suffix)]
+    try:
+        data = reading.read(file)
+        if not data:
+            raise UserError(f"{file} is empty; name a file that holds a graph.")
+        if suffix == ".mtx":
+            return _load_matrix_market(file, name, data, want_values=want_values)
+        return _load_edge_list(file, name, data), None
+    except MemoryError:
+        raise UserError(f"{file} does not fit into memory; take a smaller graph.") from None
+
+
+def rmat(
+    scale: int,
+    edge_factor: int = 16,
+    seed: int = 1,
+    a: float = 0.57,
+    b: float = 0.19,
+    c: float = 0.19,
+) -> Graph:
+    """Generate an R-MAT graph with 2**scale vertices and edge_factor * 2**scale edges.
+
+    Chakrabarti, Zhan, Faloutsos, "R-MAT: A Recursive Model for Graph Mining", SDM 2004; the
+    defaults are Graph500's. Duplicates and self-loops are kept and vertices are not permuted. The
+    edges are those of `rmat_edges`, which defines them to the bit.
+
+    Raises UserError for parameters out of range and for a graph that memory cannot hold.
+    """
+    if not 1 <= edge_factor < MAX_VERTICES:
+        raise UserError(f"R-MAT edge factor {edge_factor}: give a number from 1 to 2**32 - 1.")
+    _rmat_thresholds(scale, seed, a, b, c)
+    rows = 1 << scale
+    edges = edge_factor << scale
+    name = f"rmat-{scale}"
+    what = f"R-MAT scale {scale} with edge factor {edge_factor}"
+    reading.require_memory(_needed_bytes(rows, edges), what, "graph")
+    try:
+        keys = np.empty(edges, dtype=np.uint64)
+        for first in range(0, edges, _RMAT_CHUNK):
+            count = min(_RMAT_CHUNK, edges - first)
+            sources, targets = rmat_edges(scale, first, count, seed, a, b, c)
+            part = keys[first : first + count]
+            np.left_shift(targets, np.uint64(32), out=part, dtype=np.uint64)
+            np.bitwise_or(part, sources, out=part)
+        return _from_keys(name, rows, keys)
+    except MemoryError:
+        raise UserError(f"R-MAT scale {scale} does not fit into memory; take less.") from None
+
+
+def rmat_edges(
+    scale: int,
+    first: int,
+    count: int,
+    seed: int = 1,
+    a: float = 0.57,
+    b: float = 0.19,
+    c: float = 0.19,
+) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+    """Sources and targets of the R-MAT edges first .. first + count - 1, in that order.
+
+    An edge depends on its number and the parameters alone, so any part can be made anywhere. All
+    arithmetic is on unsigned integers of 64 bits, modulo 2**64. For edge k and each level l from
+    0 to scale - 1:
+
+        x = seed * 0x9E3779B97F4A7C15 + k * scale + l
+        z = x + 0x9E3779B97F4A7C15                        (from here on: SplitMix64 of state x)
+        z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9
+        z = (z ^ (z >> 27)) * 0x94D049BB133111EB
+        u = (z ^ (z >> 31)) >> 32                         (the upper 32 bits of its output)
+
+        u <  A            source bit 0, target bit 0
+        A   <= u <  AB    source bit 0, target bit 1
+        AB  <= u <  ABC   source bit 1, target bit 0
+        ABC <= u          source bit 1, target bit 1
+
+        source = 2 * source + source bit; target = 2 * target + target bit   (both start as 0)
+
+    The first level gives the most significant bit. The thresholds are A = floor(a * 2**32),
+    AB = floor((a + b) * 2**32) and ABC = floor(((a + b) + c) * 2**32), with the sums in IEEE
+    binary64 and the product exact: 2448131358, 3264175144 and 4080218931 for the defaults.
+
+    Raises UserError unless scale is in 1 .. 32, seed in 0 .. 2**64 - 1, a, b and c are not
+    negative, and their sum is at most 1.
+    """
+    thresholds = _rmat_thresholds(scale, seed, a, b, c)
+    at_a, at_ab, at_abc = (np.uint64(t) for t in thresholds)
+    sources = np.zeros(count, dtype=np.uint32)
+    targets = np.zeros(count, dtype=np.uint32)
+    one = np.uint32(1)
+    for start in range(0, count, _RMAT_CHUNK):
+        stop = min(start + _RMAT_CHUNK, count)
+        counter = np.arange(first + start, first + stop, dtype=np.uint64)
+        counter *= np.uint64(scale)
+        counter += np.uint64((seed * _GOLDEN + _GOLDEN) & _MASK64)
+        source, target = sources[start:stop], targets[start:stop]
+        u = np.empty_like(counter)
+        shifted = np.empty_like(counter)
+        for level in range(scale):
+            np.add(counter, np.uint64(level), out=u)
+            np.right_shift(u, np.uint64(30), out=shifted)
+            u ^= shifted
+            u *= np.uint64(0xBF58476D1CE4E5B9)
+            np.right_shift(u, np.uint64(27), out=shifted)
+            u ^= shifted
+            u *= np.uint64(0x94D049BB133111EB)
+            np.right_shift(u, np.uint64(31), out=shifted)
+            u ^= shifted
+            u >>= np.uint64(32)
+            source_bit = u >= at_ab
+            target_bit = (u >= at_a) ^ source_bit ^ (u >= at_abc)
+            np.left_shift(source, one, out=source)
+            np.bitwise_or(source, source_bit, out=source)
+            np.left_shift(target, one, out=target)
+            np.bitwise_or(target, target_bit, out=target)
+    return sources, targets
+
+
+def partition_by_edges(offsets: NDArray[np.int64], parts: int) -> list[int]:
+    """Cut rows into contiguous parts of nearly equal work; part p is rows b[p] .. b[p + 1] - 1.
+
+    `offsets` are a graph's row offsets (rows + 1 of them); a row's work is its edges plus one. The
+    parts + 1 boundaries start with 0, end with rows and never descend. Each part's work is at most
+    a parts-th of the total plus the largest row's. No part is empty when rows >= parts.
+
+    Raises ValueError when parts is less than 1.
+    """
+    if parts < 1:
+        raise ValueError(f"parts is {parts}, must be at least 1")
+    rows = len(offsets) - 1
+    work = np.asarray(offsets, dtype=np.int64) + np.arange(rows + 1, dtype=np.int64)
+    work -= work[0]
+    total = int(work[-1])
+    spare = rows >= parts
+    boundaries = [0]
+    for part in range(1, parts):
+        ideal = total * part  # of work, in units of 1 / parts, so that it is exact
+        row = int(np.searchsorted(work, -(-ideal // parts)))
+        if row > 0 and ideal - int(work[row - 1]) * parts < int(work[row]) * parts - ideal:
+            row -= 1
+        if spare:
+            row = min(max(row, boundaries[-1] + 1), rows - (parts - part))
+        boundaries.append(row)
+    boundaries.append(rows)
+    return boundaries
+
+
+def partition(offsets: NDArray[np.int64], parts: int) -> list[int]:
+    """Cut rows into contiguous parts, none of which computes or sends much more than others.
+
+    As `partition_by_edges`, unless a part then sends more than any computes: a row is stored to
+    each other part, and a value on a link takes about as long as an edge in memory (a link has a
+    tenth of the memory's rate, and an edge is a sector of 32 bytes and its number). Then the larger
+    of a part's work and its stores to others is as small as contiguous parts allow.
+
+    Raises ValueError when parts is less than 1.
+    """
+    even = partition_by_edges(offsets, parts)
+    rows, stores = len(offsets) - 1, parts - 1  # of a row
+    work = np.asarray(offsets, dtype=np.int64) + np.arange(rows + 1, dtype=np.int64)
+    most_work = int(np.diff(work[even]).max())
+    most = max(most_work, stores * int(np.diff(even).max()))
+    if most == most_work or rows < parts:
+        return even
+
+    def cut(limit: int) -> list[int]:
+        found = [0]
+        for part in range(1, parts):
+            by_work = int(np.searchsorted(work, work[found[-1]] + limit, side="right")) - 1
+            by_stores = found[-1] + limit // stores
+            found.append(min(by_work, by_stores, rows - (parts - part)))
+        return [*found, rows]
+
+    def fits(limit: int) -> bool:
+        last = cut(limit)[-2]
+        return max(int(work[rows] - work[last]), stores * (rows - last)) <= limit
+
+    low, high = max(int(np.diff(work).max()), stores), most  # every row fits; so do all
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if fits(middle) else (middle + 1, high)
+    return cut(low) if low < most else even
+
+
+def pagerank_reference(
+    graph: Graph,
+    damping: float = 0.85,
+    *,
+    iterations: int | None = None,
+    tolerance: float | None = None,
+) -> PagerankReference:
+    """PageRank in float64 by power iteration, for checking what a kernel computed.
+
+    x starts as 1/n everywhere; each iteration is
+    x'[v] = (1 - damping) / n + damping * (sum over edges u -> v of x[u] / out_degree[u] + D / n),
+    where D is the sum of x over the vertices without outgoing edges. It ends after `iterations`, or
+    as soon as the L1 norm of the change is at most `tolerance`, whichever comes first; at least one
+    of them must be given.
+
+    Raises UserError for values out of range, and when `tolerance` alone is given and 1000
+    iterations do not reach it.
+    """
+    if iterations is None and tolerance is None:
+        raise ValueError("give iterations, tolerance or both")
+    if not 0 <= damping <= 1:
+        raise UserError(f"damping {damping}: give a number from 0 to 1.")
+    if iterations is not None and iterations < 1:
+        raise UserError(f"iterations {iterations}: give a number of at least 1.")
+    if tolerance is not None and not tolerance > 0:
+        raise UserError(f"tolerance {tolerance}: give a number above 0.")
+    rows = graph.rows
+    shape = (rows, rows)
+    into = csr_array((np.ones(graph.edges), graph.columns, graph.offsets), shape=shape)
+    dangling = graph.out_degree == 0
+    share = 1.0 / np.maximum(graph.out_degree, 1).astype(np.float64)
+    ranks: NDArray[np.float64] = np.full(rows, 1.0 / rows)
+    limit = _REFERENCE_LIMIT if iterations is None else iterations
+    done = 0
+    residual = math.inf
+    while done < limit and (tolerance is None or residual > tolerance):
+        lost = float(ranks[dangling].sum())
+        pulled = np.asarray(into @ (ranks * share), dtype=np.float64)
+        updated = (1.0 - damping) / rows + damping * (pulled + lost / rows)
+        residual = float(np.abs(updated - ranks).sum())
+        ranks = updated
+        done += 1
+    if iterations is None and tolerance is not None and residual > tolerance:
+        raise UserError(
+            f"tolerance {tolerance}: after {done} iterations the change is still {residual:.2e}; "
+            "give a larger tolerance or a number of iterations."
+        )
+    return PagerankReference(ranks, done, residual)
+
+
+def _rmat_thresholds(scale: int, seed: int, a: float, b: float, c: float) -> tuple[int, int, int]:
+    """The three integer thresholds, after a check of all parameters."""
+    if not 1 <= scale <= 32:
+        raise UserError(f"R-MAT scale {scale}: give a number from 1 to 32.")
+    if not 0 <= seed <= _MASK64:
+        raise UserError(f"R-MAT seed {seed}: give a number from 0 to 2**64 - 1.")
+    sums = (a, a + b, (a + b) + c)
+    if not (a >= 0 and b >= 0 and c >= 0 and sums[2] <= 1):
+        raise UserError(f"R-MAT a, b, c are {a}, {b}, {c}: none may be negative, nor the sum > 1.")
+    low, middle, high = (math.floor(s * 2**32) for s in sums)
+    return low, middle, high
+
+
+def _needed_bytes(rows: int, edges: int) -> int:
+    """Memory that a graph takes while it is built."""
+    return 32 * edges + 32 * rows
+
+
+def _from_keys(name: str, rows: int, keys: NDArray[np.uint64]) -> Graph:
+    """A graph from edges packed as target << 32 | source; sorts `keys` in place."""
+    keys.sort()
+    columns = np.empty(keys.size, dtype=np.uint32)
+    degree = np.zeros(rows, dtype=np.int64)
+    for start in range(0, keys.size, _COUNT_CHUNK):
+        part = columns[start : start + _COUNT_CHUNK]
+        part[:] = keys[start : start + _COUNT_CHUNK] & np.uint64(0xFFFFFFFF)
+        degree += np.bincount(part, minlength=rows)
+    offsets = np.empty(rows + 1, dtype=np.int64)
+    first_keys = np.arange(rows, dtype=np.uint64) << np.uint64(32)
+    offsets[:-1] = np.searchsorted(keys, first_keys)
+    offsets[-1] = keys.size
+    return Graph(name, rows, offsets, columns, degree.astype(np.uint32))
+
+
+def from_pairs(
+    name: str, rows: int, sources: NDArray[np.int64], targets: NDArray[np.int64]
+) -> Graph:
+    """A graph of these edges."""
+    keys = targets.astype(np.uint64)
+    keys <<= np.uint64(32)
+    keys |= sources.astype(np.uint64)
+    return _from_keys(name, rows, keys)
+
+
+# --- Files ---------------------------------------------------------------------------------------
+
+
+def _load_matrix_market(
+    file: Path, name: str, data: bytes, *, want_values: bool
+) -> tuple[Graph, NDArray[np.float64] | None]:
+    header = reading.matrix_market_header(file, data, "a graph's", ("pattern", "real", "integer"))
+    if header.rows == 0 or header.entries == 0:
+        what = "vertices" if header.rows == 0 else "edges"
+        raise UserError(f"{file}, line {header.line}: the graph has no {what}; name another file.")
+    if header.rows > MAX_VERTICES:
+        raise UserError(
+            f"{file}, line {header.line}: {header.rows} vertices are more than 2**32; "
+            "take a smaller graph."
+        )
+    needed = _needed_bytes(header.rows, header.stored)
+    want_values = want_values and not header.pattern
+    needed += 24 * header.stored if want_values else 0
+    entries = reading.matrix_market_entries(file, data, header, needed, "graph")
+    graph = from_pairs(name, header.rows, entries.rows, entries.columns)
+    if not want_values:
+        return graph, None
+    # As _from_keys sorts the edges; those at one place stay in the file's order.
+    return graph, entries.values[np.lexsort((entries.rows, entries.columns))]
+
+
+def _load_edge_list(file: Path, name: str, data: bytes) -> Graph:
+    pairs = _fast_edge_list(data)
+    if pairs is None:
+        pairs = _scan_edge_list(file, data)
+    sources, targets = pairs
+    if sources.size == 0:
+        raise UserError(f"{file}: the graph has no edges; name another file.")
+    rows = int(max(sources.max(), targets.max())) + 1
+    reading.require_memory(_needed_bytes(rows, sources.size), str(file), "graph")
+    return from_pairs(name, rows, sources, targets)
+
+
+def _fast_edge_list(data: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+    """Sources and targets by numpy's reader; None when it found something wrong."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            pairs = np.loadtxt(
+                io.BytesIO(data), dtype=np.int64, usecols=(0, 1), ndmin=2, encoding="latin-1"
+            )
+    except (ValueError, OverflowError, Warning):
+        return None
+    if pairs.size == 0 or pairs.min() < 0 or pairs.max() >= MAX_VERTICES:
+        return None
+    return pairs[:, 0], pairs[:, 1]
+
+
+def _scan_edge_list(file: Path, data: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Sources and targets line by line: slow, but it knows which line is wrong."""
+    sources, targets = array("q"), array("q")
+    for number, line in _content_lines(data):
+        words = line.split()
+        if len(words) < 2 or not (reading.is_integer(words[0]) and reading.is_integer(words[1])):
+            raise UserError(
+                f"{file}, line {number}: expected two integers, found {reading.shown(line)}; "
+                "correct the line."
+            )
+        for word, ends in zip(words, (sources, targets), strict=False):
+            vertex = int(word)
+            if not 0 <= vertex < MAX_VERTICES:
+                raise UserError(
+                    f"{file}, line {number}: vertex {vertex} is outside 0 .. 2**32 - 1; "
+                    "number the vertices from 0."
+                )
+            ends.append(vertex)
+    return np.array(sources, dtype=np.int64), np.array(targets, dtype=np.int64)
+
+
+def _content_lines(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Lines that are not blank once their comment is gone, with their numbers from 1."""
+    for number, line in enumerate(io.BytesIO(data), start=1):
+        content = line.split(b"#", 1)[0]
+        if content.strip():
+            yield number, content

@@ -1,0 +1,59 @@
+"""Matrices with the structure of three-dimensional finite-element meshes.
+
+The points of a mesh form a cube, and each has several unknowns. A point is coupled with those
+around it in all directions, itself included: 27 points, fewer at the surface. A row of the matrix
+has an entry for each unknown of each of them, as rows of flow problems have: HV15R of the
+SuiteSparse Collection has 140 entries a row, five unknowns of 27 points are 135.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, diags_array, kron
+
+from interlace.data import reading
+from interlace.data.graphs import Graph
+from interlace.data.ratings import Ratings, on_pattern
+
+UNKNOWNS = 5
+
+
+def rows_of(side: int) -> int:
+    """The unknowns of a cube of `side` points each way."""
+    return UNKNOWNS * side**3
+
+
+def entries_of(side: int) -> int:
+    """The entries of its matrix."""
+    return UNKNOWNS**2 * (3 * side - 2) ** 3
+
+
+def _pattern(side: int) -> csr_array:
+    """The pattern of a cube's matrix; unknowns of a point stand together, points in rows."""
+    if side < 2:
+        raise ValueError(f"a mesh has at least 2 points each way, not {side}")
+    reading.require_memory(40 * entries_of(side), f"a mesh of side {side}", "side")
+    ones = np.ones(side, dtype=np.int8)
+    line = diags_array([ones[1:], ones, ones[1:]], offsets=[-1, 0, 1], dtype=np.int8)
+    cube = kron(kron(line, line), line)
+    found = csr_array(kron(cube, np.ones((UNKNOWNS, UNKNOWNS), dtype=np.int8), format="csr"))
+    found.eliminate_zeros()  # kron stores some where a factor is nearly full
+    found.sort_indices()
+    return found
+
+
+def mesh_graph(side: int) -> Graph:
+    """The graph of a cube's matrix: an edge for each entry, in both directions and to itself."""
+    found = _pattern(side)
+    offsets = found.indptr.astype(np.int64)
+    degree: NDArray[np.uint32] = np.diff(offsets).astype(np.uint32)
+    name = f"mesh-{side}"
+    return Graph(name, rows_of(side), offsets, found.indices.astype(np.uint32), degree)
+
+
+def mesh_ratings(side: int, seed: int) -> Ratings:
+    """Ratings where a cube's matrix has entries, as of `ratings.on_pattern`."""
+    pattern = _pattern(side).tocoo()
+    entries = pattern.row.astype(np.int64), pattern.col.astype(np.int64)
+    return on_pattern(f"mesh-ratings-{side}", rows_of(side), *entries, seed)

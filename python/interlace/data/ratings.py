@@ -1,0 +1,277 @@
+"""Ratings of items by users: reading them, generating them, and references of the factorisation.
+
+A rating r(u, i) is approximated by the product of a factor of the user and one of the item, each of
+`rank` numbers. A user may rate an item more than once.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from interlace.base.errors import UserError
+from interlace.data import reading
+from interlace.data.graphs import Graph
+
+MOST_ROWS = 2**27 - 1  # users or items: kernels count the numbers of their factors in 32 bits
+_SOLVED_AT_ONCE = 4096
+_PREDICTED_AT_ONCE = 1 << 18
+
+Floats = NDArray[np.floating]
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """Ratings by users or by items: those of row r are at offsets[r] .. offsets[r + 1] - 1."""
+
+    offsets: NDArray[np.int64]
+    others: NDArray[np.uint32]  # the items of a user's ratings, or the other way round; ascending
+    values: NDArray[np.float32]
+
+    @property
+    def rows(self) -> int:
+        """The number of users, or of items."""
+        return len(self.offsets) - 1
+
+    @cached_property
+    def row_of(self) -> NDArray[np.int64]:
+        """The row of each rating."""
+        return np.repeat(np.arange(self.rows, dtype=np.int64), np.diff(self.offsets))
+
+
+@dataclass(frozen=True, eq=False)
+class Ratings:
+    """The same ratings by users and by items."""
+
+    name: str
+    users: Side
+    items: Side
+
+    @property
+    def count(self) -> int:
+        """The number of ratings."""
+        return int(self.users.values.size)
+
+
+def load_ratings(path: str | os.PathLike[str]) -> Ratings:
+    """Read ratings: Matrix Market coordinate, real or integer; a row is a user, a column an item.
+
+    Raises UserError when the file cannot be read, is broken (with the line's number), has no
+    ratings or one that is not a finite float32.
+    """
+    file = Path(path)
+    stem = file.name.removesuffix(".gz")
+    if file.is_dir():
+        raise UserError(f"{file} is a directory; name a file of ratings in it.")
+    if Path(stem).suffix.lower() != ".mtx":
+        raise UserError(f"{file}: this ending is not that of ratings; known are .mtx and .mtx.gz.")
+    try:
+        return _load(file, stem[: -len(".mtx")], reading.read(file))
+    except MemoryError:
+        raise UserError(f"{file} does not fit into memory; take fewer ratings.") from None
+
+
+def generate(users: int, items: int, ratings: int, seed: int = 1) -> Ratings:
+    """Random ratings from 1 to 5, many of few users and items.
+
+    Of n users or items, a rating is by or of number floor(n * u**3), so that the first eighth of
+    them has half of all ratings. Each user and item has two hidden numbers, p and q, in -1 .. 1,
+    and a rating is 3 + p . q + a disturbance in -0.5 .. 0.5. All are uniform, from the upper 24
+    bits of PCG64's output for the seed: u of all ratings' users, u of their items, the
+    disturbances, the users' hidden numbers, the items'.
+    """
+    what = f"{ratings} ratings"
+    reading.require_memory(_needed_bytes(users, items, ratings), what, "number of them")
+    try:
+        random = np.random.PCG64(seed)
+        skewed = [(_uniform(random, ratings) ** 3 * n).astype(np.int64) for n in (users, items)]
+        disturbance = _uniform(random, ratings) - 0.5
+        hidden = [2 * _uniform(random, 2 * n).reshape(n, 2) - 1 for n in (users, items)]
+        of_user, of_item = hidden[0][skewed[0]], hidden[1][skewed[1]]
+        values = 3 + (of_user * of_item).sum(axis=1) + disturbance
+        name = f"ratings-{users}x{items}-{ratings}"
+        name += f"-s{seed}" if seed != 1 else ""
+        return from_entries(name, users, items, skewed[0], skewed[1], values.astype(np.float32))
+    except MemoryError:
+        raise UserError(f"{what} do not fit into memory; take fewer.") from None
+
+
+def on_pattern(
+    name: str, rows: int, of_user: NDArray[np.int64], of_item: NDArray[np.int64], seed: int
+) -> Ratings:
+    """Ratings where a square matrix has entries: rows are users, columns items.
+
+    A rating is 3 + p . q + a disturbance in -0.5 .. 0.5, with two hidden numbers in -1 .. 1 of each
+    user (p) and item (q); all uniform, from PCG64 of the seed.
+    """
+    random = np.random.Generator(np.random.PCG64(seed))
+    users, items = (random.uniform(-1, 1, (rows, 2)) for _ in range(2))
+    disturbance = random.uniform(-0.5, 0.5, of_user.size)
+    values = 3 + np.einsum("ij,ij->i", users[of_user], items[of_item]) + disturbance
+    return from_entries(name, rows, rows, of_user, of_item, values.astype(np.float32))
+
+
+def on_graph(graph: Graph, name: str, seed: int) -> Ratings:
+    """Ratings where a graph has edges: from source to target is of an item by a user."""
+    reading.require_memory(_needed_bytes(graph.rows, graph.rows, graph.edges), name, "graph")
+    targets = np.repeat(np.arange(graph.rows, dtype=np.int64), np.diff(graph.offsets))
+    return on_pattern(name, graph.rows, graph.columns.astype(np.int64), targets, seed)
+
+
+def start_factors(
+    ratings: Ratings, rank: int, seed: int = 1
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Users' and items' factors to start from: a row a user or item, positive.
+
+    Their products are on average the mean rating's magnitude: uniform from 0 to twice the root of
+    that over the rank, from the upper 24 bits of PCG64's output for the seed, users first.
+    """
+    mean = float(np.abs(ratings.users.values).mean(dtype=np.float64))
+    scale = 2 * math.sqrt((mean or 1.0) / rank)
+    random = np.random.PCG64(seed)
+    users, items = (
+        (scale * _uniform(random, side.rows * rank)).astype(np.float32).reshape(side.rows, rank)
+        for side in (ratings.users, ratings.items)
+    )
+    return users, items
+
+
+def factorise(
+    ratings: Ratings,
+    start: tuple[Floats, Floats],
+    iterations: int,
+    renew: Callable[[Side, Floats, Floats], Floats],
+) -> tuple[Floats, Floats]:
+    """So many iterations: the users' factors from the items', then the items' from the users'.
+
+    `renew(side, own, other)` gives the new factors of a side. What comes out is of the type of what
+    it starts from.
+    """
+    users, items = start
+    for _ in range(iterations):
+        users = renew(ratings.users, users, items)
+        items = renew(ratings.items, items, users)
+    return users, items
+
+
+def by_equations(damping: float) -> Callable[[Side, Floats, Floats], Floats]:
+    """Alternating least squares: (Y^T Y + damping n I) x = Y^T r of each row of n ratings."""
+
+    def renew(side: Side, own: Floats, other: Floats) -> Floats:
+        rank = own.shape[1]
+        new = np.zeros_like(own)
+        ridge = np.asarray(damping, dtype=own.dtype) * np.eye(rank, dtype=own.dtype)
+        rated = np.flatnonzero(np.diff(side.offsets))
+        for first in range(0, rated.size, _SOLVED_AT_ONCE):
+            rows = rated[first : first + _SOLVED_AT_ONCE]
+            matrices = np.empty((rows.size, rank, rank), dtype=own.dtype)
+            right = np.empty((rows.size, rank, 1), dtype=own.dtype)
+            for k, row in enumerate(rows):
+                part = slice(side.offsets[row], side.offsets[row + 1])
+                y = other[side.others[part]]
+                matrices[k] = y.T @ y + (part.stop - part.start) * ridge
+                right[k, :, 0] = y.T @ side.values[part].astype(own.dtype)
+            new[rows] = np.linalg.solve(matrices, right)[:, :, 0]
+        return new
+
+    return renew
+
+
+def by_gradient(
+    damping: float, rate: float, steps: int
+) -> Callable[[Side, Floats, Floats], Floats]:
+    """Gradient steps: x + rate * (mean of (r - x . y) y - damping * x) of each row."""
+
+    def renew(side: Side, own: Floats, other: Floats) -> Floats:
+        kind = own.dtype
+        counts = np.diff(side.offsets)
+        inverse = (1.0 / np.maximum(counts, 1)).astype(kind)[:, None]
+        shape = (side.rows, len(other))
+        x = own
+        for _ in range(steps):
+            errors = side.values.astype(kind) - predictions(side, x, other)
+            sums = csr_array((errors, side.others.astype(np.int64), side.offsets), shape=shape)
+            change = (sums @ other) * inverse - kind.type(damping) * x
+            x = np.where(counts[:, None] > 0, x + kind.type(rate) * change, x).astype(kind)
+        return x
+
+    return renew
+
+
+def predictions(side: Side, own: Floats, other: Floats) -> Floats:
+    """The product of both factors of each rating."""
+    found = np.empty(side.values.size, dtype=own.dtype)
+    for first in range(0, found.size, _PREDICTED_AT_ONCE):
+        part = slice(first, first + _PREDICTED_AT_ONCE)
+        found[part] = np.einsum("ij,ij->i", own[side.row_of[part]], other[side.others[part]])
+    return found
+
+
+def rmse(ratings: Ratings, users: Floats, items: Floats) -> float:
+    """The root of the mean squared error of the predicted ratings."""
+    wide = predictions(ratings.users, users.astype(np.float64), items.astype(np.float64))
+    return float(np.sqrt(np.mean((ratings.users.values - wide) ** 2)))
+
+
+def _uniform(random: np.random.PCG64, count: int) -> NDArray[np.float64]:
+    drawn = random.random_raw(count) >> np.uint64(40)
+    return drawn.astype(np.float64) * 2.0**-24
+
+
+def _needed_bytes(users: int, items: int, ratings: int) -> int:
+    """Memory that ratings, factors of 32 numbers and the reference of both take."""
+    return 72 * ratings + 32 * 24 * (users + items)
+
+
+def from_entries(
+    name: str,
+    users: int,
+    items: int,
+    of_user: NDArray[np.int64],
+    of_item: NDArray[np.int64],
+    values: NDArray[np.float32],
+) -> Ratings:
+    """Ratings of which each has its user, item and value; those of a row ascend by the other."""
+
+    def side(rows: int, row: NDArray[np.int64], other: NDArray[np.int64]) -> Side:
+        order = np.lexsort((other, row))
+        offsets = np.zeros(rows + 1, dtype=np.int64)
+        np.cumsum(np.bincount(row, minlength=rows), out=offsets[1:])
+        return Side(offsets, other[order].astype(np.uint32), values[order])
+
+    return Ratings(name, side(users, of_user, of_item), side(items, of_item, of_user))
+
+
+def _load(file: Path, name: str, data: bytes) -> Ratings:
+    if not data:
+        raise UserError(f"{file} is empty; name a file that holds ratings.")
+    header = reading.matrix_market_header(
+        file, data, "that of ratings", ("real", "integer"), square=False
+    )
+    if header.entries == 0 or header.rows == 0 or header.columns == 0:
+        raise UserError(f"{file}, line {header.line}: there are no ratings; name another file.")
+    if max(header.rows, header.columns) > MOST_ROWS:
+        raise UserError(
+            f"{file}, line {header.line}: {max(header.rows, header.columns)} users or items are "
+            f"more than {MOST_ROWS}; take fewer."
+        )
+    needed = _needed_bytes(header.rows, header.columns, header.entries)
+    entries = reading.matrix_market_entries(file, data, header, needed, "file")
+    with np.errstate(over="ignore"):
+        values = entries.values.astype(np.float32)
+    finite = np.isfinite(values)
+    if not finite.all():
+        at = int(finite.argmin())
+        raise UserError(
+            f"{file}: the rating of item {entries.columns[at] + 1} by user {entries.rows[at] + 1} "
+            f"is {entries.values[at]:g}, which is not a finite float32; correct it."
+        )
+    return from_entries(name, header.rows, header.columns, entries.rows, entries.columns, values)

@@ -1,0 +1,248 @@
+"""What the loaders share: a file's bytes, Matrix Market, and whether memory suffices."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import re
+import zlib
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.io import mmread
+from scipy.sparse import coo_array
+
+from interlace.base.errors import UserError
+
+_INTEGER = re.compile(rb"[+-]?[0-9]+")
+
+
+def read(file: Path) -> bytes:
+    """The file's bytes, unpacked when its name ends in .gz."""
+    packed = file.name.endswith(".gz")
+    try:
+        with gzip.open(file) if packed else file.open("rb") as stream:
+            return stream.read()
+    except FileNotFoundError:
+        raise UserError(f"{file} does not exist; check the path.") from None
+    except PermissionError:
+        raise UserError(f"{file} may not be read; change its permissions.") from None
+    except EOFError:
+        raise UserError(f"{file} is cut off (its gzip stream does not end); get it anew.") from None
+    except gzip.BadGzipFile as error:
+        raise UserError(
+            f"{file} is not a sound gzip file ({error}); get it anew, or rename it if it is plain."
+        ) from None
+    except zlib.error as error:
+        raise UserError(f"{file} has a damaged gzip stream ({error}); get it anew.") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UserError(f"{file} cannot be read ({reason}); check the file.") from None
+
+
+def shown(line: bytes) -> str:
+    """A line as it can stand in a message: short, printable."""
+    text = line.strip().decode("ascii", "replace")
+    text = "".join(ch if ch.isprintable() else "?" for ch in text)
+    return f"'{text[:40]}...'" if len(text) > 40 else f"'{text}'"
+
+
+def require_memory(needed: int, what: str, noun: str) -> None:
+    """Refuse what this machine's memory cannot hold while it is built."""
+    have = memory_bytes()
+    if needed > have:
+        raise UserError(
+            f"{what} needs about {needed / 1e9:.1f} GB of memory and this machine has "
+            f"{have / 1e9:.1f} GB; take a smaller {noun}."
+        )
+
+
+def memory_bytes() -> int:
+    """The memory of this machine."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+# --- Matrix Market ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Header:
+    """The head of a Matrix Market file."""
+
+    rows: int
+    columns: int
+    entries: int
+    pattern: bool
+    symmetric: bool
+    line: int  # number of the size line, 1-based
+    end: int  # bytes up to and with the size line
+
+    @property
+    def stored(self) -> int:
+        """Entries of the matrix, at most: those off a symmetric one's diagonal count twice."""
+        return 2 * self.entries if self.symmetric else self.entries
+
+
+class Entries(NamedTuple):
+    """Entries of a matrix in the order of the file; indices from 0."""
+
+    rows: NDArray[np.int64]
+    columns: NDArray[np.int64]
+    values: NDArray[np.float64]  # 1 where the file has none
+
+
+def matrix_market_header(
+    file: Path, data: bytes, use: str, fields: Sequence[str], *, square: bool = True
+) -> Header:
+    """The head of a coordinate file; `use` is whose matrix it is in messages.
+
+    A matrix that is not `square` must be stored as a general one.
+    """
+    stream = io.BytesIO(data)
+    first = stream.readline()
+    words = first.decode("latin-1").lower().split()
+    if len(words) != 5 or words[0] != "%%matrixmarket":
+        raise UserError(
+            f"{file}, line 1: expected '%%MatrixMarket matrix coordinate FIELD SYMMETRY', found "
+            f"{shown(first)}; is this a Matrix Market file?"
+        )
+    for word, key, known in (
+        (words[1], "object", ("matrix",)),
+        (words[2], "format", ("coordinate",)),
+        (words[3], "field", fields),
+        (words[4], "symmetry", ("general", "symmetric") if square else ("general",)),
+    ):
+        if word not in known:
+            raise UserError(
+                f"{file}, line 1: {key} {shown(word.encode())} is not {use}; "
+                f"convert the file to {' or '.join(known)}."
+            )
+    number = 1
+    for line in stream:
+        number += 1
+        if not line.strip() or line.startswith(b"%"):
+            continue
+        sizes = line.split()
+        if len(sizes) != 3 or not all(s.isdigit() and len(s) < 20 for s in sizes):
+            raise UserError(
+                f"{file}, line {number}: expected rows, columns and entries, found {shown(line)}; "
+                "correct the line."
+            )
+        rows, columns, entries = (int(s) for s in sizes)
+        if square and rows != columns:
+            raise UserError(
+                f"{file}, line {number}: the matrix is {rows} x {columns}; "
+                f"{use} is square, take another file."
+            )
+        pattern, symmetric = words[3] == "pattern", words[4] == "symmetric"
+        return Header(rows, columns, entries, pattern, symmetric, number, stream.tell())
+    raise UserError(f"{file} ends before the line with rows, columns and entries; get it anew.")
+
+
+def matrix_market_entries(
+    file: Path, data: bytes, header: Header, needed: int, noun: str
+) -> Entries:
+    """The entries that follow the head; a symmetric matrix's are mirrored.
+
+    Raises UserError if something is wrong, with the line's number, and if the `needed` bytes of
+    memory are not there.
+    """
+    # "1 1\n" is the shortest entry: with fewer bytes than that the file is cut, and the reader
+    # must not believe the number of entries.
+    if 4 * header.entries > len(data) - header.end + 1:
+        _scan_matrix_market(file, data, header)
+    require_memory(needed, str(file), noun)
+    entries = _fast_matrix_market(data, header)
+    return _scan_matrix_market(file, data, header) if entries is None else entries
+
+
+def _fast_matrix_market(data: bytes, header: Header) -> Entries | None:
+    """The entries by scipy's reader; None when it found something wrong."""
+    # The reader looks for the end of each line with strchr: it crashes on a NUL byte, and on a last
+    # line that has more than it needs and no newline.
+    if b"\0" in data:
+        return None
+    if not data.endswith(b"\n"):
+        data += b"\n"
+    try:
+        matrix = coo_array(mmread(io.BytesIO(data)))
+        rows = np.asarray(matrix.row, dtype=np.int64)
+        columns = np.asarray(matrix.col, dtype=np.int64)
+        values = np.asarray(matrix.data, dtype=np.float64)
+    except (ValueError, OverflowError, AttributeError):
+        return None
+    if rows.size < header.entries or matrix.shape != (header.rows, header.columns):
+        return None
+    if min(rows.min(), columns.min()) < 0:
+        return None
+    if rows.max() >= header.rows or columns.max() >= header.columns:
+        return None
+    return Entries(rows, columns, values)
+
+
+def _scan_matrix_market(file: Path, data: bytes, header: Header) -> Entries:
+    """The entries line by line: slow, but it knows which line is wrong."""
+    rows, columns, values = array("q"), array("q"), array("d")
+    number = header.line
+    entries = 0
+    wanted = 2 if header.pattern else 3
+    stream = io.BytesIO(data)
+    stream.seek(header.end)
+    for line in stream:
+        number += 1
+        words = line.split()
+        if not words:
+            continue
+        if len(words) < wanted or not _is_entry(words[:wanted]):
+            what = "two integers" if header.pattern else "two integers and a value"
+            raise UserError(
+                f"{file}, line {number}: expected {what}, found {shown(line)}; correct the line."
+            )
+        pair = int(words[0]), int(words[1])
+        for index, size in zip(pair, (header.rows, header.columns), strict=True):
+            if not 1 <= index <= size:
+                raise UserError(
+                    f"{file}, line {number}: index {index} is outside 1 .. {size}; "
+                    "correct the line or the sizes."
+                )
+        entries += 1
+        if entries > header.entries:
+            raise UserError(
+                f"{file}, line {number}: there are more entries than the {header.entries} of line "
+                f"{header.line}; correct that number."
+            )
+        value = 1.0 if header.pattern else float(words[2])
+        mirrored = header.symmetric and pair[0] != pair[1]
+        for row, column in (pair, pair[::-1]) if mirrored else (pair,):
+            rows.append(row - 1)
+            columns.append(column - 1)
+            values.append(value)
+    if entries < header.entries:
+        raise UserError(
+            f"{file} ends after {entries} of {header.entries} entries; it is cut off, get it anew."
+        )
+    return Entries(
+        np.array(rows, dtype=np.int64),
+        np.array(columns, dtype=np.int64),
+        np.array(values, dtype=np.float64),
+    )
+
+
+def _is_entry(words: list[bytes]) -> bool:
+    if not (is_integer(words[0]) and is_integer(words[1])):
+        return False
+    try:
+        return len(words) < 3 or isinstance(float(words[2]), float)
+    except ValueError:
+        return False
+
+
+def is_integer(word: bytes) -> bool:
+    """Whether a word of a file is an integer that can be meant."""
+    return len(word) <= 20 and _INTEGER.fullmatch(word) is not None

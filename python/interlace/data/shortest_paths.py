@@ -1,0 +1,84 @@
+"""Shortest paths: weights of a graph's edges, and references for the distances."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from interlace.base.errors import UserError
+from interlace.data.graphs import Graph, load_with_values
+
+
+def seeded_weights(edges: int, seed: int) -> NDArray[np.float32]:
+    """Weights above 0 and at most 1, in the order of a graph's edges.
+
+    From the upper 24 bits u of PCG64's output for the seed: (u + 1) / 2**24.
+    """
+    drawn = np.random.PCG64(seed).random_raw(edges) >> np.uint64(40)
+    return (drawn.astype(np.float32) + np.float32(1)) * np.float32(2**-24)
+
+
+def load_weighted(file: Path, seed: int) -> tuple[Graph, NDArray[np.float32], bool]:
+    """A graph, the weights of its edges, and whether they are the file's.
+
+    A file without values has seeded weights. Raises UserError as `load_graph`, and for a weight
+    that no path can have.
+    """
+    graph, values = load_with_values(file)
+    if values is None:
+        return graph, seeded_weights(graph.edges, seed), False
+    with np.errstate(over="ignore"):
+        weights = values.astype(np.float32)
+    sound = (weights >= 0) & np.isfinite(weights)
+    if not sound.all():
+        edge = int(sound.argmin())
+        target = int(np.searchsorted(graph.offsets, edge, side="right")) - 1
+        raise UserError(
+            f"{file}: the edge from {graph.columns[edge] + 1} to {target + 1} has the weight "
+            f"{values[edge]:g}; weights must be at least 0 and finite in float32, correct it"
+        )
+    return graph, weights, True
+
+
+def bellman_ford(
+    graph: Graph, weights: NDArray[np.float32], source: int, iterations: int
+) -> NDArray[np.float64]:
+    """The least lengths of paths from the source of at most so many edges; infinity: there is none.
+
+    In float64, and by all edges at once.
+    """
+    lengths = weights.astype(np.float64)
+    rows = np.flatnonzero(np.diff(graph.offsets))
+    starts = graph.offsets[rows]
+    distance = np.full(graph.rows, np.inf)
+    distance[source] = 0
+    for _ in range(iterations if rows.size else 0):
+        least = np.minimum.reduceat(distance[graph.columns] + lengths, starts)
+        closer = distance.copy()
+        closer[rows] = np.minimum(closer[rows], least)
+        if np.array_equal(closer, distance):
+            break  # and so will all further ones be
+        distance = closer
+    return distance
+
+
+def dijkstra(graph: Graph, weights: NDArray[np.float32], source: int) -> NDArray[np.float64]:
+    """The lengths of the shortest paths from the source, in float64; infinity: there is none."""
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import dijkstra as search
+
+    if graph.edges == 0:
+        return bellman_ford(graph, weights, source, 0)
+    targets = np.repeat(np.arange(graph.rows, dtype=np.int64), np.diff(graph.offsets))
+    # Of edges between the same vertices, which stand side by side, the shortest: scipy may add
+    # those at one place.
+    first = np.ones(graph.edges, dtype=bool)
+    first[1:] = (targets[1:] != targets[:-1]) | (graph.columns[1:] != graph.columns[:-1])
+    starts = np.flatnonzero(first)
+    lengths = np.minimum.reduceat(weights.astype(np.float64), starts)
+    sources = graph.columns[starts].astype(np.int64)
+    shape = (graph.rows, graph.rows)
+    by_source = csr_array((lengths, (sources, targets[starts])), shape=shape)
+    return np.asarray(search(by_source, directed=True, indices=source), dtype=np.float64)

@@ -1,0 +1,1 @@
+"""Machine descriptions: reading, checking, writing."""

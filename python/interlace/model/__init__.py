@@ -1,0 +1,1 @@
+"""Mechanisms, results of runs, observations and the values of options."""

@@ -1,0 +1,158 @@
+"""Values of options, as commands read them: each wrong one is one sentence."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from interlace.base.errors import UserError, unknown
+from interlace.model.mechanisms import (
+    BASELINE,
+    BOUND,
+    EVERY,
+    GIB,
+    KIB,
+    MIB,
+    MULTI_PATH,
+    PEERS,
+    SIMULATED,
+)
+
+LEAST_CHUNK, MOST_CHUNK = 4 * KIB, 256 * MIB
+WARP = 32  # threads of an agent come in warps
+MOST_THREADS = 65536
+
+_SIZE = re.compile(r"(\d{1,9})([KMG])", re.ASCII)
+_UNITS = {"K": KIB, "M": MIB, "G": GIB}
+
+
+def whole(option: str, text: str | None, least: int | None = None) -> int | None:
+    """The whole number that an option was given, if it was."""
+    if text is None:
+        return None
+    try:
+        value = int(text)
+    except ValueError:
+        raise UserError(f"{option} {text!r}: give a whole number") from None
+    if least is not None and value < least:
+        raise UserError(f"{option} {value}: give a number of at least {least}")
+    return value
+
+
+def number(option: str, text: str | None) -> float | None:
+    """The number that an option was given, if it was."""
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        raise UserError(f"{option} {text!r}: give a number") from None
+
+
+def _digits(text: str) -> list[int] | None:
+    """The numbers of a list, if it has nothing but whole numbers."""
+    words = [word.strip() for word in text.split(",")]
+    if not all(word.isascii() and word.isdigit() and len(word) <= 9 for word in words):
+        return None
+    return [int(word) for word in words]
+
+
+def whole_numbers(option: str, text: str, what: str) -> list[int]:
+    """The numbers of a list such as 1,2,4; ascending, each once."""
+    found = _digits(text)
+    if found is None:
+        raise UserError(
+            f"{option} {text!r}: give whole numbers of {what} with commas between them, "
+            "such as 1,2,4"
+        )
+    if 0 in found:
+        raise UserError(f"{option} {text!r}: 0 {what} cannot run anything; give at least 1")
+    return sorted(set(found))
+
+
+def size(text: str) -> int | None:
+    """The bytes of a size such as 256K, if it is one."""
+    found = _SIZE.fullmatch(text.strip().upper())
+    return int(found[1]) * _UNITS[found[2]] if found else None
+
+
+def byte_count(option: str, text: str) -> int:
+    """The bytes of one size: a whole number, or such as 256M."""
+    found = size(text)
+    if found is None and text.isascii() and text.isdigit() and len(text) <= 15:
+        found = int(text)
+    if not found:
+        raise UserError(f"{option} {text!r}: give a size of at least 1 byte, such as 4096 or 256M")
+    return found
+
+
+def size_between(option: str, text: str, least: str, most: str) -> int:
+    """The bytes of one size such as 256M."""
+    found = size(text)
+    if found is None or not (size(least) or 0) <= found <= (size(most) or 0):
+        raise UserError(f"{option} {text!r}: give a size from {least} to {most}, such as 256M")
+    return found
+
+
+def chunk_sizes(option: str, text: str) -> tuple[int, ...]:
+    """The bytes of a list such as 64K,1M; ascending, each once."""
+    found = {size(word) or 0 for word in text.split(",")}
+    if not all(LEAST_CHUNK <= chunk <= MOST_CHUNK for chunk in found):
+        raise UserError(
+            f"{option} {text!r}: give sizes from 4K to 256M with commas between them, "
+            "such as 64K,256K,1M"
+        )
+    return tuple(sorted(found))
+
+
+def agent_threads(option: str, text: str) -> tuple[int, ...]:
+    """The numbers of a list such as 4096,16384; ascending, each once."""
+    found = _digits(text)
+    if found is None or not all(n % WARP == 0 and WARP <= n <= MOST_THREADS for n in found):
+        raise UserError(
+            f"{option} {text!r}: give multiples of {WARP} from {WARP} to {MOST_THREADS} with "
+            "commas between them, such as 4096,16384"
+        )
+    return tuple(sorted(set(found)))
+
+
+def refuse_simulated(option: str, names: Sequence[str], *, bound: bool) -> None:
+    """Raise UserError for what no real GPU runs; with `bound` not for that, which is derived."""
+    for name in names:
+        if name in SIMULATED and not (bound and name == BOUND):
+            raise UserError(
+                f"{option} {name}: real GPUs cannot run this; leave it out, or name a machine to "
+                "simulate with --machine"
+            )
+
+
+def mechanism_names(
+    option: str,
+    text: str,
+    *,
+    measured: bool = False,
+    simulated: bool = False,
+    more: tuple[str, ...] = (),
+) -> tuple[str, ...]:
+    """The names of a list such as bulk-copy,inline; in the order of EVERY and of `more`.
+
+    `measured`: only those that real GPUs can run; `simulated`: only those that the simulator can.
+    """
+    names = {word.strip() for word in text.split(",")}
+    known = (*EVERY, *more)
+    for name in sorted(names):
+        if name not in known:
+            raise unknown("mechanism", name, known)
+        if simulated and name == MULTI_PATH:
+            raise UserError(
+                f"{option} {name}: it is measured on real GPUs; leave it out, and simulate such "
+                "copies with interlace plan --simulate"
+            )
+        if simulated and name in PEERS:
+            raise UserError(
+                f"{option} {name}: it is measured on real GPUs and not simulated; leave it out, or "
+                f"take {BASELINE}, which also moves everything at the exchange"
+            )
+    for name in SIMULATED if measured else ():
+        if name in names:
+            what = "bound" if name == BOUND else "mechanism"
+            raise UserError(f"{option} {name}: real GPUs cannot run this {what}; leave it out")
+    return tuple(name for name in known if name in names)

@@ -1,0 +1,212 @@
+"""What a study gives: its rows, and the file that they are written to."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from interlace.base.version import version
+from interlace.model.inside import Inside
+from interlace.model.limits import Limit
+from interlace.nodes.nodes import CudaNode
+from interlace.workloads import Event
+
+FORMAT = 1  # of the file of results
+BENCHMARK_FORMAT = 1  # of a benchmark's
+
+
+class Head(msgspec.Struct, frozen=True):
+    """What a file of results begins with: its layout, and what made it and when (`provenance`)."""
+
+    format: int
+    command: str
+    version: str
+    commit: str | None
+    date: str
+
+
+class WireRow(msgspec.Struct, frozen=True):
+    """Bytes on the wires, of all devices in all iterations; None where unknown."""
+
+    useful: int | None
+    protocol: int | None
+    wasted: int | None
+
+
+class Stores(msgspec.Struct, frozen=True):
+    """Stores of kernels to other devices: as they are made, and what they become."""
+
+    stores: int  # what inline sends as one packet each
+    bytes: int
+    sizes: list[int]  # stores of 1, 2 to 3, 4 to 7, ... 128 bytes
+    packets: int
+    wire_bytes: int
+    overwritten_bytes: int  # stored again before they were sent
+    flushes: int
+    subpackets: int
+    subheader_bytes: int
+    reasons: dict[str, int]  # of flushes
+
+
+class Sim(msgspec.Struct, frozen=True):
+    """What a simulated row cost the host: CPU seconds and MB (1e6 bytes) of its own process."""
+
+    accesses: int  # (warp instruction, line) pairs
+    remote_transactions: int
+    cpu_s: float
+    peak_rss_mb: float
+    stores: Stores | None = None  # None: kernels made none
+    inside: Inside | UnsetType = UNSET
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """What a measured row's repeats gave; NVLink counters per run, null without NVML."""
+
+    times_s: list[float]
+    copy_s: float
+    raw_tx_bytes: float | None
+    data_tx_bytes: float | None
+
+
+class Row(msgspec.Struct, frozen=True):
+    """A row of a study; times are of the whole run, all iterations."""
+
+    workload: str
+    data: str
+    node: str
+    machine: str
+    gpus: int
+    mechanism: str
+    config: dict[str, Any]
+    iterations: int
+    time_s: float
+    speedup: float
+    opportunity: float | None
+    captured: float | None
+    derived: bool
+    verified: bool
+    max_error: float | None
+    wire: WireRow
+    overlap: float | None
+    reachable: float | None = None
+    sim: Sim | UnsetType = UNSET
+    cuda: Measured | UnsetType = UNSET
+    limit: Limit | UnsetType = UNSET  # of one GPU, measured
+
+
+class Study(Head, frozen=True):
+    """A file of results."""
+
+    driver: str | None
+    machine: dict[str, Any]
+    data: dict[str, Any]
+    notes: list[str]
+    rows: list[Row]
+    candidates: list[Row]  # configurations that were tried for a row and were not the fastest
+
+
+class Timelines(msgspec.Struct, frozen=True):
+    """The first epochs of each row with the most GPUs."""
+
+    gpus: int
+    rows: list[tuple[str, list[Event]]]  # mechanism and configuration, events from 0 s
+
+
+def without_inside(study: Study) -> Study:
+    """The study without the insides of its runs, which are long."""
+
+    def short(row: Row) -> Row:
+        if not row.sim:
+            return row
+        return msgspec.structs.replace(row, sim=msgspec.structs.replace(row.sim, inside=UNSET))
+
+    return msgspec.structs.replace(
+        study,
+        rows=[short(row) for row in study.rows],
+        candidates=[short(row) for row in study.candidates],
+    )
+
+
+class BenchmarkHead(msgspec.Struct):
+    """What a benchmark's file of results begins with: as any, and which benchmark it is."""
+
+    format: int
+    benchmark: str
+    command: str
+    version: str
+    commit: str | None
+    date: str
+
+
+class BenchmarkFile(BenchmarkHead):
+    """The head of a benchmark's file of results on real GPUs; what it measured stands behind."""
+
+    driver: str | None
+    machine: dict[str, Any]
+
+
+def measured_by(benchmark: str, node: CudaNode) -> dict[str, Any]:
+    """The head of a file of what a benchmark measured just now."""
+    return {
+        "format": BENCHMARK_FORMAT,
+        "benchmark": benchmark,
+        **provenance(),
+        "driver": node.driver,
+        "machine": {"node": node.name, **node.description()},
+    }
+
+
+def json_text(document: msgspec.Struct | Mapping[str, Any]) -> str:
+    """The file of results."""
+    return json.dumps(msgspec.to_builtins(document), indent=2, allow_nan=False) + "\n"
+
+
+def provenance() -> dict[str, Any]:
+    """What made a file of results, and when: command, version, commit, date."""
+    return {
+        "command": shlex.join(["interlace", *sys.argv[1:]]),
+        "version": version(),
+        "commit": commit(),
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    }
+
+
+def commit() -> str | None:
+    """The commit of the checkout that this package lies in, with -dirty if files were changed.
+
+    A copy of a checkout has no git to ask: there INTERLACE_COMMIT says it.
+    """
+    git = shutil.which("git")
+    stated = os.environ.get("INTERLACE_COMMIT") or None
+    if git is None:
+        return stated
+
+    def ask(*words: str) -> str | None:
+        folder = str(Path(__file__).resolve().parent)
+        try:
+            done = subprocess.run(
+                [git, "-C", folder, *words], capture_output=True, text=True, timeout=10, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return None
+        return done.stdout.strip() if done.returncode == 0 else None
+
+    top = ask("rev-parse", "--show-toplevel")
+    # An installed package may lie in the environment of somebody else's checkout.
+    if not top or not (Path(top) / "python" / "interlace" / "model" / "results.py").is_file():
+        return stated
+    found = ask("rev-parse", "HEAD")
+    if found and ask("status", "--porcelain", "--untracked-files=no"):
+        return f"{found}-dirty"
+    return found or stated

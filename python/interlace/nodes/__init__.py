@@ -1,0 +1,1 @@
+"""Nodes that run workloads: the reference, simulated machines, GPUs, peers and ranks."""

@@ -1,0 +1,66 @@
+"""Libraries of others that are measured beside: where they are, and why they are not."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from interlace.base.errors import UserError
+from interlace.model.mechanisms import MULTI_PROCESS
+from interlace.workloads import core_errors
+
+
+def package_files(package: str, name: str) -> list[str]:
+    """The files of this name in a Python package's folder lib, if it is installed."""
+    try:
+        spec = importlib.util.find_spec(package)
+    except (ImportError, ValueError):
+        return []
+    folders = (spec.submodule_search_locations if spec is not None else None) or ()
+    files = [Path(folder) / "lib" / name for folder in folders]
+    return [str(file) for file in files if file.is_file()]
+
+
+def nccl_version(cuda: Any) -> str:
+    """Load NCCL into this process; its version. Raises UserError where there is none."""
+    with core_errors():
+        return str(cuda.nccl_version(package_files("nvidia.nccl", "libnccl.so.2")))
+
+
+def nvshmem_files() -> list[str]:
+    """NVSHMEM's host library: what INTERLACE_NVSHMEM names, or that of the Python package."""
+    named = os.environ.get("INTERLACE_NVSHMEM")
+    return [named] if named else package_files("nvidia.nvshmem", "libnvshmem_host.so.3")
+
+
+def why_not(mechanism: str, cuda: Any, gpus: int, by_processes: bool) -> str | None:
+    """Why a mechanism cannot run on the GPUs of this computer; None if it can.
+
+    `by_processes` says whether the command can run it by a process for each GPU.
+    """
+    if mechanism == "nccl":
+        try:
+            nccl_version(cuda)
+        except UserError as error:
+            return str(error)
+    if mechanism == MULTI_PROCESS:
+        files = nvshmem_files()
+        if not files:
+            return (
+                "NVSHMEM is not installed for "
+                f"{sys.executable} (the Python package nvidia-nvshmem-cu13)"
+            )
+        if not by_processes:
+            return (
+                "NVSHMEM takes a process for each GPU, and one process drives all GPUs here; "
+                "interlace study has it, and bench/nvshmem_exchange.cpp measures its puts"
+            )
+        if gpus < 2:
+            return "NVSHMEM connects GPUs, and there is one"
+        from interlace.nodes import ranks
+
+        return ranks.why_not(files)
+    return None

@@ -1,0 +1,1 @@
+"""Regions, copies and checkpoints for programs."""

@@ -1,0 +1,587 @@
+"""Copies between GPUs, and between a GPU and the host, over all the wires that help.
+
+    interlace.copy(on_gpu, pinned)  # in the current stream of on_gpu's framework
+    interlace.copy(pinned, on_gpu, stream)
+    interlace.all_gather(outputs, inputs)  # lists: an array of each GPU
+    interlace.all_to_all(outputs, inputs)
+    interlace.all_reduce(outputs, inputs)
+
+Arrays are those of PyTorch, CuPy, NumPy, whatever else has `__cuda_array_interface__`, DLPack or
+the buffer protocol. What C++ promises of order, captures and memory (interlace/copy.hpp) holds
+here: this is libinterlace.so, which programs in C use as well (interlace/copy.h).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import threading
+import warnings
+from functools import cache
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from interlace.base.errors import DeviceError, UserError
+from interlace.base.installation import installed
+from interlace.runtime.regions import stream_number
+
+SHARED_OBJECT = "libinterlace.so"
+DEFAULT_STREAMS = (0, 1, 2)  # numbers that mean another stream on each GPU
+
+# Of interlace/copy.h.
+ABI = 3
+INVALID = (1, 2, 3)  # results that are the caller's: an argument, a setting, no GPU
+OUT_OF_MEMORY = 5
+CURRENT_GPU = -1
+PAGE_LOCKED, PAGEABLE, MANAGED = -1, -2, -3
+ELEMENTS = ("float32", "float64", "float16", "bfloat16", "int32", "int64")
+REDUCTIONS = ("sum", "min", "max")
+
+
+class _Statistics(ctypes.Structure):
+    _fields_ = (
+        *((name, ctypes.c_uint64) for name in ("direct", "streams", "graphs", "captured", "bytes")),
+        *((name, ctypes.c_uint64) for name in ("hits", "misses", "evictions", "executables")),
+        *(
+            (f"{phase}_s", ctypes.c_double)
+            for phase in ("creation", "construction", "instantiation", "update", "launch")
+        ),
+        *((name, ctypes.c_uint64) for name in ("nodes", "updates", "launches", "staging_bytes")),
+    )
+
+
+@cache
+def _library() -> Any:
+    file = installed(SHARED_OBJECT)
+    if file is None:
+        raise UserError(
+            f"this installation has no {SHARED_OBJECT}, which copies; install Interlace anew with "
+            "./quickstart"
+        )
+    try:
+        library = ctypes.CDLL(str(file))
+        library.interlace_copy_abi.restype = ctypes.c_int
+        if library.interlace_copy_abi() < ABI:
+            raise UserError(f"{file} is older than this module; install Interlace anew")
+    except (OSError, AttributeError) as error:
+        raise UserError(f"{file} cannot be loaded ({error}); install Interlace anew") from None
+    pointer, size = ctypes.c_void_p, ctypes.c_size_t
+    for name, arguments, result in (
+        ("interlace_last_error", [], ctypes.c_char_p),
+        (
+            "interlace_copier_copy_async",
+            [pointer, ctypes.c_int, pointer, pointer, size, pointer],
+            ctypes.c_int,
+        ),
+        *(
+            (
+                f"interlace_copier_{collective}_async",
+                [pointer, ctypes.c_int, pointer, pointer, size, size, pointer],
+                ctypes.c_int,
+            )
+            for collective in ("all_gather", "all_to_all")
+        ),
+        (
+            "interlace_copier_all_reduce_async",
+            [
+                *(pointer, ctypes.c_int, pointer, pointer, size, size),
+                *(ctypes.c_int, ctypes.c_int, pointer),
+            ],
+            ctypes.c_int,
+        ),
+        ("interlace_copier_statistics", [pointer, pointer, size], ctypes.c_int),
+        ("interlace_memory_place", [pointer, size, pointer], ctypes.c_int),
+        ("interlace_stream_is_capturing", [ctypes.c_int, pointer, pointer], ctypes.c_int),
+        ("interlace_event_record", [ctypes.c_int, pointer, pointer], ctypes.c_int),
+        ("interlace_event_wait", [pointer, ctypes.c_int, pointer], ctypes.c_int),
+        ("interlace_event_done", [pointer, pointer], ctypes.c_int),
+        ("interlace_event_destroy", [pointer], None),
+    ):
+        function = getattr(library, name)
+        function.argtypes, function.restype = arguments, result
+    return library
+
+
+def _check(library: Any, result: int) -> None:
+    if result == 0:
+        return
+    text = library.interlace_last_error().decode("utf-8", "replace")
+    if result in INVALID:
+        raise UserError(text)
+    if result == OUT_OF_MEMORY:
+        raise MemoryError(text)
+    raise DeviceError(text)
+
+
+class _Array(NamedTuple):
+    """An array of somebody's, as memory. `gpu` is None in the host's memory."""
+
+    address: int
+    bytes: int
+    gpu: int | None
+    dtype: str  # "": bytes of whatever
+    framework: str
+    writable: bool
+    stream: int | None = None  # in which its owner works, if it says so
+    width: int = 1  # bytes of an element, on a GPU
+
+
+def _place(address: int, size: int) -> int:
+    library = _library()
+    place = ctypes.c_int()
+    _check(library, library.interlace_memory_place(address, size, ctypes.byref(place)))
+    return place.value
+
+
+def _contiguous(shape: tuple[int, ...], strides: tuple[int, ...] | None, width: int) -> bool:
+    if strides is None or 0 in shape:
+        return True
+    rows = [prod(shape[k + 1 :]) * width for k in range(len(shape))]
+    return all(n == 1 or s == r for n, s, r in zip(shape, strides, rows, strict=True))
+
+
+def _numpy_name(dtype: Any) -> str:
+    if dtype.hasobject:
+        raise UserError(f"an array of {dtype} cannot be copied: its elements are Python's objects")
+    return str(dtype.name if dtype.isnative else dtype.str) if dtype.names is None else ""
+
+
+def _of_torch(tensor: Any, which: str) -> _Array:
+    if str(tensor.layout) != "torch.strided" or tensor.device.type not in ("cpu", "cuda"):
+        raise UserError(
+            f"the {which} is {str(tensor.layout).removeprefix('torch.')} on {tensor.device}; give "
+            "a dense tensor in the host's or a GPU's memory"
+        )
+    if tensor.is_conj() or tensor.is_neg():
+        raise UserError(f"the {which} is a lazy conjugate; use tensor.resolve_conj()")
+    if not tensor.is_contiguous():
+        raise UserError(f"the {which} is not contiguous; use tensor.contiguous()")
+    gpu = None if tensor.device.type == "cpu" else int(tensor.device.index)
+    size = int(tensor.numel()) * int(tensor.element_size())
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    width = int(tensor.element_size())
+    return _Array(int(tensor.data_ptr()), size, gpu, dtype, "torch", True, width=width)
+
+
+def _of_interface(array: Any, interface: Any, which: str) -> _Array:
+    """Of `__cuda_array_interface__`: CuPy's, Numba's and others."""
+    if interface.get("mask") is not None:
+        raise UserError(f"the {which} has a mask, which is not copied; copy data and mask each")
+    dtype = np.dtype(interface["typestr"])
+    shape = tuple(int(extent) for extent in interface["shape"])
+    if not _contiguous(shape, interface.get("strides"), dtype.itemsize):
+        raise UserError(f"the {which} is not contiguous; copy it to a contiguous array first")
+    address, read_only = interface["data"]
+    size = prod(shape) * dtype.itemsize
+    cupy = sys.modules.get("cupy")
+    if cupy is not None and isinstance(array, cupy.ndarray):
+        framework, gpu = "cupy", int(array.device.id)
+    else:
+        framework, gpu = "", 0
+        if size:
+            place = _place(int(address), size)
+            if place in (PAGE_LOCKED, PAGEABLE):
+                raise UserError(f"the {which} says that it is a GPU's, which the driver denies")
+            gpu = place if place >= 0 else CURRENT_GPU
+    return _Array(
+        int(address),
+        size,
+        gpu,
+        _numpy_name(dtype),
+        framework,
+        not read_only,
+        interface.get("stream"),
+        dtype.itemsize,
+    )
+
+
+def _of_host(array: Any, which: str, dtype: str | None = None) -> _Array:
+    if not array.flags.c_contiguous:
+        raise UserError(f"the {which} is not contiguous; use numpy.ascontiguousarray")
+    return _Array(
+        int(array.ctypes.data),
+        int(array.nbytes),
+        None,
+        _numpy_name(array.dtype) if dtype is None else dtype,
+        "numpy",
+        bool(array.flags.writeable),
+    )
+
+
+def _array_of(array: Any, which: str) -> _Array:
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(array, torch.Tensor):
+        return _of_torch(array, which)
+    if isinstance(array, np.ndarray):
+        return _of_host(array, which)
+    interface = getattr(array, "__cuda_array_interface__", None)
+    if interface is not None:
+        return _of_interface(array, interface, which)
+    if hasattr(array, "__dlpack_device__"):
+        if int(array.__dlpack_device__()[0]) == 1:  # the host's
+            return _of_host(np.from_dlpack(array), which)
+        for name in ("torch", "cupy"):
+            module: Any = sys.modules.get(name)
+            if module is not None:
+                return _array_of(module.from_dlpack(array), which)
+        raise UserError(
+            f"the {which} is a {type(array).__name__}, of which only DLPack tells; import torch or "
+            "cupy, which read that"
+        )
+    try:
+        view = memoryview(array)
+    except TypeError:
+        raise UserError(
+            f"the {which} is a {type(array).__name__}; give an array of PyTorch, CuPy or NumPy"
+        ) from None
+    if not view.c_contiguous:
+        raise UserError(f"the {which} is not contiguous; use numpy.ascontiguousarray")
+    return _of_host(
+        np.frombuffer(view.cast("B"), np.uint8) if view.nbytes else np.empty(0), which, ""
+    )
+
+
+# --- streams --------------------------------------------------------------------------------------
+
+
+def _gpu_of_stream(stream: Any) -> int | None:
+    device = getattr(stream, "device", None)  # PyTorch's
+    index = getattr(device, "index", None)
+    if not isinstance(index, int):
+        index = getattr(stream, "device_id", None)  # CuPy's; below 0 where it does not know
+    return index if isinstance(index, int) and index >= 0 else None
+
+
+def _current_stream(array: _Array) -> int:
+    """That of the framework whose the array is, on its GPU."""
+    if array.framework == "torch":
+        return int(sys.modules["torch"].cuda.current_stream(array.gpu).cuda_stream)
+    if array.framework == "cupy":
+        cuda = sys.modules["cupy"].cuda
+        with cuda.Device(array.gpu):
+            return int(cuda.get_current_stream().ptr)
+    return array.stream or 0
+
+
+class _Event:
+    """A point in a stream, behind what it was given until now."""
+
+    def __init__(self, library: Any, number: int, gpu: int) -> None:
+        self._library = library
+        self._event = ctypes.c_void_p()
+        _check(library, library.interlace_event_record(gpu, number, ctypes.byref(self._event)))
+
+    def __del__(self) -> None:
+        self._library.interlace_event_destroy(self._event)
+
+    def hold(self, number: int, gpu: int) -> None:
+        """What the stream is given later waits for the event."""
+        _check(self._library, self._library.interlace_event_wait(self._event, gpu, number))
+
+    def done(self) -> bool:
+        answer = ctypes.c_int()
+        _check(self._library, self._library.interlace_event_done(self._event, ctypes.byref(answer)))
+        return answer.value == 1
+
+
+def _is_capturing(library: Any, number: int, gpu: int) -> bool:
+    answer = ctypes.c_int()
+    _check(library, library.interlace_stream_is_capturing(gpu, number, ctypes.byref(answer)))
+    return answer.value == 1
+
+
+# --- the host's memory ----------------------------------------------------------------------------
+
+# Frameworks give page-locked memory that is freed to its next user at once, whatever copies it.
+_kept: list[tuple[_Event, Any]] = []  # arrays that are used until the event
+_kept_lock = threading.Lock()
+
+
+def _keep(event: _Event, array: Any) -> None:
+    with _kept_lock:
+        _kept.append((event, array))  # first: what follows may fail
+        _kept[:] = [one for one in _kept if not one[0].done()]
+
+
+_told = False
+
+
+def _tell_of_pageable(array: _Array) -> None:
+    global _told
+    if _told or _place(array.address, array.bytes) != PAGEABLE:
+        return
+    _told = True
+    warnings.warn(
+        "interlace.copy: memory of the host that is not page-locked is copied plainly, and the "
+        "caller waits for it; page-lock it with tensor.pin_memory() or "
+        "cupyx.empty_pinned (this is said once)",
+        RuntimeWarning,
+        stacklevel=3,
+    )
+
+
+def copy(dst: Any, src: Any, stream: Any = None) -> None:
+    """Copies an array's bytes to another one, of which at least one is on a GPU.
+
+    Both are contiguous and have the same dtype and number of bytes; shapes may differ, and bytes of
+    a buffer (bytearray, mmap) fit any dtype. Host memory should be page-locked, as
+    tensor.pin_memory() and cupyx.empty_pinned make it: other memory is copied plainly, and the
+    caller waits. Autograd does not see the copy.
+
+    It is enqueued and has not happened when the call returns; the host does not wait. `stream` is a
+    torch.cuda.Stream, a cupy.cuda.Stream, anything with `__cuda_stream__`, or the number of a
+    cudaStream_t (of the destination's GPU, or else the source's, where that is a default stream).
+    None is the current stream of the destination's framework on its GPU, or of the source's where
+    the destination is the host's. The copy runs behind what the stream was given before, and what
+    it is given later runs behind the copy. If the arrays are on two GPUs and no stream is named,
+    that holds for the current streams of both.
+
+    A stream that is being captured gets the copy as nodes of its graph; both arrays must then live
+    as long as the graph; of two GPUs' current streams the copy is then ordered by the captured one
+    alone. Otherwise host memory is kept until a later call finds that it was copied; of memory of a
+    GPU, what its framework says of other streams counts (Tensor.record_stream).
+
+    Raises UserError for arrays that do not fit, for a stream that is none, and where there is no
+    GPU; DeviceError where the driver fails.
+    """
+    to, source = _array_of(dst, "destination"), _array_of(src, "source")
+    if not to.writable:
+        raise UserError("the destination is read-only")
+    if to.dtype and source.dtype and to.dtype != source.dtype:
+        raise UserError(
+            f"the destination is {to.dtype} and the source {source.dtype}; a copy converts nothing"
+        )
+    if to.bytes != source.bytes:
+        raise UserError(
+            f"the destination has {to.bytes} bytes and the source {source.bytes}; give arrays of "
+            "the same number"
+        )
+    number = None if stream is None else stream_number(stream)
+    if to.gpu is None and source.gpu is None:
+        raise UserError(
+            "both arrays are in the host's memory; one has to be on a GPU, or use numpy.copyto"
+        )
+    if to.bytes == 0:
+        return
+    library = _library()
+    end = source if to.gpu is None else to
+    assert end.gpu is not None
+    across = False  # the source's framework works in another stream
+    if number is None:
+        gpu, number = end.gpu, _current_stream(end)
+        if to.gpu is not None and source.gpu is not None:
+            other = (_current_stream(source), source.gpu)
+            across = not _same_stream((number, gpu), other)
+    else:
+        named = _gpu_of_stream(stream)
+        gpu = end.gpu if named is None else named
+    on_host = [given for array, given in ((to, dst), (source, src)) if array.gpu is None]
+    for array in (to, source):
+        if array.gpu is None:
+            _tell_of_pageable(array)
+    capturing = (across or on_host) and _is_capturing(library, number, gpu)
+    if across and not capturing:
+        _Event(library, *other).hold(number, gpu)
+    _check(
+        library,
+        library.interlace_copier_copy_async(
+            None, gpu, to.address, source.address, to.bytes, number
+        ),
+    )
+    if capturing or not (across or on_host):
+        return
+    event = _Event(library, number, gpu)
+    if across:
+        event.hold(*other)
+    for given in on_host:
+        _keep(event, given)
+
+
+def _same_stream(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    """Of (number, GPU); the legacy default stream has two numbers."""
+    default = {one[0], other[0]} == set(DEFAULT_STREAMS[:2])
+    return one[1] == other[1] and (one[0] == other[0] or default)
+
+
+def _participants(outputs: Any, inputs: Any, name: str) -> tuple[list[_Array], list[_Array]]:
+    """The arrays of a collective, one of each GPU to send and one to receive."""
+    given = list(outputs), list(inputs)
+    if len(given[0]) != len(given[1]) or not given[0]:
+        raise UserError(
+            f"{name} has {len(given[0])} outputs and {len(given[1])} inputs; give one of both for "
+            "each GPU"
+        )
+    to, sent = (
+        [_array_of(array, f"{kind} {k}") for k, array in enumerate(arrays)]
+        for kind, arrays in zip(("output", "input"), given, strict=True)
+    )
+    first_on: dict[int | None, int] = {}
+    for k, (output, source) in enumerate(zip(to, sent, strict=True)):
+        for kind, array in (("output", output), ("input", source)):
+            if array.gpu is None:
+                raise UserError(f"{kind} {k} is in the host's memory; {name} is between GPUs")
+            if array.dtype != sent[0].dtype:
+                raise UserError(
+                    f"{kind} {k} is {array.dtype} and input 0 {sent[0].dtype}; {name} converts "
+                    "nothing"
+                )
+        if not output.writable:
+            raise UserError(f"output {k} is read-only")
+        if output.gpu != source.gpu:
+            raise UserError(
+                f"output {k} is on GPU {output.gpu} and input {k} on GPU {source.gpu}; each GPU "
+                "has its two at one place of the lists"
+            )
+        if source.gpu in first_on:
+            raise UserError(
+                f"inputs {first_on[source.gpu]} and {k} are both on GPU {source.gpu}; {name} has "
+                "one of each GPU"
+            )
+        first_on[source.gpu] = k
+        if source.bytes != sent[0].bytes:
+            raise UserError(
+                f"input {k} has {source.bytes} bytes and input 0 {sent[0].bytes}; give arrays of "
+                "one size"
+            )
+    return to, sent
+
+
+def _collect(
+    name: str, to: list[_Array], sent: list[_Array], of: tuple[int, ...], stream: Any
+) -> None:
+    """Calls the library's collective, in the order of one stream or of all current ones.
+
+    `of` is what it wants to know of the arrays, their size first.
+    """
+    if of[0] == 0:
+        return
+    library = _library()
+    first = to[0]
+    assert first.gpu is not None
+    others: list[tuple[int, int]] = []  # whose work it is in order with
+    if stream is None:
+        main = (_current_stream(first), first.gpu)
+        for array in (*to, *sent):
+            assert array.gpu is not None
+            one = (_current_stream(array), array.gpu)
+            if not any(_same_stream(one, known) for known in (main, *others)):
+                others.append(one)
+        if others and _is_capturing(library, *main):
+            others = []
+    else:
+        number, named = stream_number(stream), _gpu_of_stream(stream)
+        main = (number, first.gpu if named is None else named)
+    for one in others:
+        _Event(library, *one).hold(*main)
+    pointers = ctypes.c_void_p * len(to)
+    _check(
+        library,
+        getattr(library, f"interlace_copier_{name}_async")(
+            None,
+            main[1],
+            pointers(*(array.address for array in sent)),
+            pointers(*(array.address for array in to)),
+            len(to),
+            *of,
+            main[0],
+        ),
+    )
+    if others:
+        event = _Event(library, *main)
+        for one in others:
+            event.hold(*one)
+
+
+def all_gather(outputs: Any, inputs: Any, stream: Any = None) -> None:
+    """Brings the arrays of all GPUs to each of them, one behind the other in the order of the list.
+
+    `inputs` has an array on each GPU, `outputs` one on each in the same order, of as many times the
+    bytes. All have one dtype and are contiguous; an input may be the part of its GPU's output where
+    its bytes belong. One process has all GPUs. The copies are planned together over all paths.
+
+    They are enqueued and have not happened when the call returns; the host does not wait. Without
+    `stream` they run behind what the current streams of all arrays' frameworks were given before,
+    and what these are given later runs behind the copies. With one (what `copy` takes; a default
+    stream is the first output's GPU's) that holds for it alone. A stream that is being captured
+    gets the copies as nodes of its graph; of current streams, they are then ordered by that of the
+    first output alone. With `stream`, PyTorch has to be told that it uses the arrays
+    (Tensor.record_stream), as for `copy`.
+
+    Raises UserError for arrays that do not fit or overlap, for a stream that is none, and where
+    there is no GPU; DeviceError where the driver fails.
+    """
+    to, sent = _participants(outputs, inputs, "all_gather")
+    for k, output in enumerate(to):
+        if output.bytes != len(sent) * sent[0].bytes:
+            raise UserError(
+                f"output {k} has {output.bytes} bytes; all_gather of {len(sent)} inputs of "
+                f"{sent[0].bytes} needs {len(sent) * sent[0].bytes}"
+            )
+    _collect("all_gather", to, sent, (sent[0].bytes,), stream)
+
+
+def all_to_all(outputs: Any, inputs: Any, stream: Any = None) -> None:
+    """Brings block j of GPU i's input to GPU j's output, as block i.
+
+    `inputs` has an array on each GPU, `outputs` one on each in the same order and of the same size;
+    each has as many blocks of whole elements as there are GPUs. No output overlaps an input. All
+    else is as for `all_gather`.
+    """
+    to, sent = _participants(outputs, inputs, "all_to_all")
+    for k, output in enumerate(to):
+        if output.bytes != sent[0].bytes:
+            raise UserError(
+                f"output {k} has {output.bytes} bytes and input 0 {sent[0].bytes}; give arrays of "
+                "one size"
+            )
+    elements = sent[0].bytes // max(1, sent[0].width)
+    if elements % len(sent) != 0:
+        raise UserError(
+            f"inputs of {elements} elements cannot be cut into a block for each of {len(sent)} GPUs"
+        )
+    _collect("all_to_all", to, sent, (sent[0].bytes // len(sent),), stream)
+
+
+def all_reduce(outputs: Any, inputs: Any, op: str = "sum", stream: Any = None) -> None:
+    """Combines the arrays of all GPUs, element by element, and brings the result to each of them.
+
+    `inputs` has an array on each GPU, `outputs` one on each in the same order and of the same size;
+    an output may be its GPU's input, and overlaps no other array. Elements are float32, float64,
+    float16, bfloat16, int32 or int64; `op` is "sum", "min" or "max". They are combined in the order
+    of the list: the outputs are the same bits on all GPUs, and in every run. Sums of 16-bit numbers
+    are added in float32 and rounded once; sums of integers wrap; of a number and a NaN, min and max
+    take the number. Parts wait in staging memory, which INTERLACE_COPY_STAGING bounds. All else is
+    as for `all_gather`.
+
+    Raises UserError also where this installation was built without nvcc.
+    """
+    to, sent = _participants(outputs, inputs, "all_reduce")
+    if op not in REDUCTIONS:
+        raise UserError(f"there is no reduction {op!r}; use one of {', '.join(REDUCTIONS)}")
+    if sent[0].dtype not in ELEMENTS:
+        raise UserError(
+            f"input 0 is {sent[0].dtype or 'of no dtype'}; all_reduce combines "
+            f"{', '.join(ELEMENTS)}"
+        )
+    for k, output in enumerate(to):
+        if output.bytes != sent[0].bytes:
+            raise UserError(
+                f"output {k} has {output.bytes} bytes and input 0 {sent[0].bytes}; give arrays of "
+                "one size"
+            )
+    count = sent[0].bytes // sent[0].width
+    of = (count, ELEMENTS.index(sent[0].dtype), REDUCTIONS.index(op))
+    _collect("all_reduce", to, sent, of, stream)
+
+
+def copy_statistics() -> dict[str, int | float]:
+    """What the process's copies were and cost, as interlace::copy_statistics has it."""
+    library = _library()
+    counted = _Statistics()
+    _check(
+        library,
+        library.interlace_copier_statistics(None, ctypes.byref(counted), ctypes.sizeof(counted)),
+    )
+    return {name: getattr(counted, name) for name, *_ in _Statistics._fields_}

@@ -1,0 +1,506 @@
+"""Regions for kernels of your own: PyTorch, Triton, CuPy, Numba.
+
+A region is an array that several GPUs hold. In an epoch each device writes its part of the back
+buffer and reads the front; the exchange brings the parts to the other devices and swaps:
+
+    group = interlace.Group.local()        # all GPUs
+    ranks = interlace.Region(group, (n,), "float32", mechanism="bulk-copy")
+    for d in group.local_devices:
+        ranks.begin(d, stream[d])
+        ...                                # kernels in stream[d] write ranks.back(d)[begin:end]
+        ranks.exchange(d, stream[d])
+
+What C++ promises of calls, memory, graphs and deadlines (interlace/region.hpp) holds here.
+
+Streams are a torch.cuda.Stream, a cupy.cuda.Stream, anything else with `__cuda_stream__`, or the
+number of a cudaStream_t. None is CUDA's default stream, which is the current one of PyTorch and
+CuPy as long as they were not given another: pass torch.cuda.current_stream(device) to be sure.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import operator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from interlace.base.errors import UserError
+
+if TYPE_CHECKING:
+    from types import ModuleType, TracebackType
+
+AllGather = Callable[[bytes], Sequence[bytes]]
+
+# DLPack's codes of kinds of numbers.
+_KINDS = {"int": 0, "uint": 1, "float": 2, "bfloat": 4, "complex": 5}
+
+
+def _cuda() -> ModuleType:
+    try:
+        from interlace import _cuda
+    except ImportError as e:
+        raise UserError(
+            f"this installation of interlace was built without CUDA ({e}); install it where nvcc is"
+        ) from e
+    module: ModuleType = _cuda
+    return module
+
+
+def stream_number(stream: object) -> int:
+    """The cudaStream_t of a stream, as a number; None is the default stream."""
+    if stream is None:
+        return 0
+    if isinstance(stream, int) and not isinstance(stream, bool):
+        return stream
+    protocol = getattr(stream, "__cuda_stream__", None)
+    if protocol is not None:
+        return int((protocol() if callable(protocol) else protocol)[1])
+    for name in ("cuda_stream", "ptr"):  # of PyTorch, of CuPy
+        if isinstance(number := getattr(stream, name, None), int):
+            return number
+    raise UserError(
+        f"a {type(stream).__name__} is no CUDA stream; pass a torch.cuda.Stream, a "
+        "cupy.cuda.Stream, the number of a cudaStream_t, or None for the default stream"
+    )
+
+
+def dtype_name(dtype: object) -> str:
+    """The name of a NumPy or PyTorch dtype, as "float32"; also "bfloat16"."""
+    text = str(dtype)
+    if text.startswith("torch."):
+        return text.removeprefix("torch.")
+    if text == "bfloat16":
+        return text
+    try:
+        found = np.dtype(dtype)  # type: ignore[call-overload]
+    except TypeError as e:
+        raise UserError(f"{dtype!r} is no dtype") from e
+    name: str = found.name
+    if not found.isnative or found.kind not in "biufc":
+        raise UserError(f"a region of {name} is not possible; use numbers in native byte order")
+    return name
+
+
+def element_bytes_of(dtype: object) -> int:
+    """Bytes of an element."""
+    return _kind_and_bits(dtype_name(dtype))[1] // 8
+
+
+def _kind_and_bits(name: str) -> tuple[int, int]:
+    if name == "bool":
+        return 6, 8
+    kind = name.rstrip("0123456789")
+    bits = name.removeprefix(kind)
+    if kind not in _KINDS or not bits:
+        raise UserError(f"a region of {name} is not possible; use numbers of 8 bits or more")
+    return _KINDS[kind], int(bits)
+
+
+class DeviceArray:
+    """Memory of a GPU for torch.from_dlpack, cupy.from_dlpack, cupy.asarray, numba.cuda and others.
+
+    It orders nothing: what reads or writes it is enqueued behind what it depends on by its user.
+    It keeps the region.
+    """
+
+    def __init__(
+        self, pointer: int, shape: tuple[int, ...], dtype: str, ordinal: int, owner: object
+    ) -> None:
+        self.pointer = pointer
+        self.shape = shape
+        self.dtype = dtype
+        self.device = ordinal  #: the GPU, as CUDA numbers it
+        self._owner = owner
+
+    def _array(self) -> Any:
+        code, bits = _kind_and_bits(self.dtype)
+        return _cuda().device_array(
+            self.pointer, list(self.shape), code, bits, self.device, self._owner
+        )
+
+    def __dlpack__(self, **keywords: Any) -> Any:
+        return self._array().__dlpack__(**keywords)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (2, self.device)  # kDLCUDA
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        if self.dtype == "bfloat16":
+            raise AttributeError("bfloat16 has no __cuda_array_interface__; use __dlpack__")
+        return {
+            "shape": self.shape,
+            "typestr": np.dtype(self.dtype).str,
+            "data": (self.pointer, False),
+            "strides": None,
+            "version": 3,
+        }
+
+    def __repr__(self) -> str:
+        return f"DeviceArray(shape={self.shape}, dtype={self.dtype}, GPU {self.device})"
+
+
+def _gather_of(communicator: Any, rank: int | None, size: int | None) -> tuple[AllGather, int, int]:
+    """The all-gather of a communicator, its rank and size."""
+    module = getattr(type(communicator), "__module__", "") or ""
+    name = getattr(communicator, "__name__", "")
+    if name == "torch.distributed" or module.startswith("torch"):
+        import torch.distributed as dist  # type: ignore[import-not-found, unused-ignore]
+
+        process_group = None if name == "torch.distributed" else communicator
+        own_size = dist.get_world_size(process_group)
+
+        def gather(own: bytes) -> list[bytes]:
+            every: list[Any] = [None] * own_size
+            dist.all_gather_object(every, own, group=process_group)
+            return every
+
+        return gather, dist.get_rank(process_group), own_size
+    if module.startswith("mpi4py"):
+        return communicator.allgather, communicator.Get_rank(), communicator.Get_size()
+    if not callable(communicator):
+        raise UserError(
+            f"a {type(communicator).__name__} is no all-gather; pass torch.distributed, a "
+            "ProcessGroup, an mpi4py communicator, or a function from bytes to all ranks' bytes"
+        )
+    if rank is None or size is None:
+        raise UserError("an all-gather that is a function needs rank= and size=")
+    return communicator, rank, size
+
+
+class Group:
+    """The GPUs that hold replicas: of one process, or a process each."""
+
+    def __init__(self, made: Any, gather: AllGather | None = None) -> None:
+        self._group = made
+        self._gather = gather
+
+    @classmethod
+    def local(cls, ordinals: Sequence[int] | None = None, *, deadline: float = 10.0) -> Group:
+        """One process: device d is GPU ordinals[d]; without them all GPUs that it sees.
+
+        `deadline` in seconds is of every wait on a device.
+        """
+        return cls(_cuda().Group.local(None if ordinals is None else list(ordinals), deadline))
+
+    @classmethod
+    def join(
+        cls,
+        all_gather: Any,
+        rank: int | None = None,
+        size: int | None = None,
+        *,
+        ordinal: int | None = None,
+        deadline: float = 10.0,
+    ) -> Group:
+        """A process for each GPU; called by all of them.
+
+        `all_gather` is torch.distributed (once initialised) or one of its process groups, an mpi4py
+        communicator, or a function from bytes to the list of all ranks' bytes, with `rank` and
+        `size`. Device `rank` is GPU `ordinal` of this process; without it, GPU `rank`.
+        """
+        gather, own, count = _gather_of(all_gather, rank, size)
+        number = own if ordinal is None else ordinal
+        made = _cuda().Group.join(own, count, number, lambda b: list(gather(b)), deadline)
+        return cls(made, gather)
+
+    def gather(self, own: bytes) -> list[bytes]:
+        """All ranks' bytes, in the order of the ranks; called by all of them."""
+        return [own] if self._gather is None else list(self._gather(own))
+
+    @property
+    def devices(self) -> int:
+        return int(self._group.devices)
+
+    @property
+    def local_devices(self) -> list[int]:
+        """The devices of this process."""
+        return list(self._group.local_devices)
+
+    def ordinal(self, device: int) -> int:
+        """The GPU of a device of this process, as CUDA numbers it."""
+        return int(self._group.ordinal(device))
+
+    def check(self) -> None:
+        """Raises DeviceError for what went wrong on a device or in another process; no waiting."""
+        self._group.check()
+
+    def synchronize(self, device: int, stream: object = None) -> None:
+        """Waits for all in the stream, or until there is something to raise: DeviceError as of
+        `check`, KeyboardInterrupt after Ctrl-C."""
+        self._group.synchronize(device, stream_number(stream))
+
+
+class _Memory:
+    """A tensor that a caller brings."""
+
+    def __init__(self, tensor: Any, which: str) -> None:
+        if hasattr(tensor, "data_ptr") and hasattr(tensor, "is_contiguous"):  # PyTorch
+            self.pointer = int(tensor.data_ptr())
+            contiguous = bool(tensor.is_contiguous())
+            self.dtype = dtype_name(tensor.dtype)
+            self.shape = tuple(int(n) for n in tensor.shape)
+        else:
+            interface = getattr(tensor, "__cuda_array_interface__", None)
+            if interface is None:
+                raise UserError(
+                    f"the {which} is a {type(tensor).__name__}; give a tensor of PyTorch, CuPy or "
+                    "Numba on a GPU"
+                )
+            self.pointer = int(interface["data"][0])
+            self.shape = tuple(interface["shape"])
+            self.dtype = dtype_name(interface["typestr"])
+            strides = interface.get("strides")
+            width = np.dtype(interface["typestr"]).itemsize
+            rows = [prod(self.shape[k + 1 :]) * width for k in range(len(self.shape))]
+            contiguous = strides is None or all(
+                n == 1 or s == r for n, s, r in zip(self.shape, strides, rows, strict=True)
+            )
+        if not contiguous:
+            raise UserError(f"the {which} is not contiguous; use tensor.contiguous()")
+
+
+def _count(value: object, what: str, least: int = 0, most: int = (1 << 63) - 1) -> int:
+    """A whole number as the extension takes them; UserError says what it is of."""
+    number = least - 1
+    if not isinstance(value, bool):
+        with contextlib.suppress(TypeError):
+            number = operator.index(value)  # type: ignore[arg-type]
+    if not least <= number <= most:
+        bounds = f"from {least} to {most}" if most < 1 << 32 else f"of at least {least}"
+        raise UserError(f"{what} is {value!r}; give a whole number {bounds}")
+    return number
+
+
+def lengths_of(shape: object) -> tuple[int, ...]:
+    """The shape of a region."""
+    lengths = tuple(shape) if isinstance(shape, Iterable) else (shape,)
+    return tuple(_count(n, "a length of a region's shape") for n in lengths)
+
+
+def boundaries_of(boundaries: Sequence[int]) -> list[int]:
+    """Where the devices' parts begin and end; empty: equal parts."""
+    return [_count(b, f"boundaries[{k}]") for k, b in enumerate(boundaries)]
+
+
+def _text(value: object, what: str) -> str:
+    if not isinstance(value, str):
+        raise UserError(f"{what} is {value!r}; give a text")
+    return value
+
+
+def _ranges(
+    of_owner: Sequence[tuple[int, int, Sequence[int]]], owner: int, devices: int
+) -> list[tuple[int, int, int]]:
+    """Begin, end and receivers, a bit each, of the ranges of a device's part."""
+    where = f"of subscribers[{owner}]"
+    return [
+        (
+            _count(begin, f"the begin of a range {where}"),
+            _count(end, f"the end of a range {where}"),
+            sum(1 << _count(d, f"a device {where}", 0, devices - 1) for d in set(receivers)),
+        )
+        for begin, end, receivers in of_owner
+    ]
+
+
+@contextlib.contextmanager
+def _told_to_all(group: Group) -> Iterator[None]:
+    """What this rank finds out before it asks for a region is an error on all."""
+    try:
+        yield
+    except Exception as error:
+        with contextlib.suppress(UserError):
+            _cuda().Region.refuse(group._group, str(error))
+        raise
+
+
+def _replicas(
+    fronts: Sequence[Any], backs: Sequence[Any], devices: int
+) -> tuple[list[tuple[int, int]], tuple[int, ...], str]:
+    """Addresses of fronts and backs, a pair a device; their shape and dtype."""
+    if len(fronts) != devices or len(backs) != devices:
+        raise UserError(
+            f"{len(fronts)} fronts and {len(backs)} backs for {devices} devices of this process"
+        )
+    memory = []
+    alike: set[tuple[tuple[int, ...], str]] = set()
+    for own_front, own_back in zip(fronts, backs, strict=True):
+        pair = (_Memory(own_front, "front"), _Memory(own_back, "back"))
+        alike |= {(m.shape, m.dtype) for m in pair}
+        memory.append((pair[0].pointer, pair[1].pointer))
+    if len(alike) != 1:
+        raise UserError(f"fronts and backs differ in shape or dtype: {sorted(alike)}")
+    return memory, *alike.pop()
+
+
+class Region:
+    """An array that the devices of a group hold at the same indices, twice: front and back.
+
+    `mechanism` is "bulk-copy", "inline", "polling" or "copy-engine". Under the last two the kernels
+    that write publish their chunks by themselves (`counters`, `chunks`). The agent of "polling" has
+    `agent_threads` threads, which copy by `agent_copy`: "vectors", or "bulk" (cp.async.bulk through
+    shared memory, 64 KiB for each 32 threads, of which 4096 suffice on H200). `boundaries` and
+    `subscribers` count elements of the flattened array: device d writes [boundaries[d],
+    boundaries[d + 1]), equal parts where there are none, and subscribers[d] has (begin, end,
+    devices) for ranges that only some devices receive. Made by all ranks of a group, with equal
+    arguments. Memory of its own starts as 0xff in every byte. `checks` is the debug mode, of
+    kernels that note what they do (`stored_by`). Raises UserError for what is asked wrongly, on all
+    ranks, ModelError for calls out of order and DeviceError for what fails on a device.
+    """
+
+    def __init__(
+        self,
+        group: Group,
+        shape: int | Sequence[int],
+        dtype: object,
+        *,
+        mechanism: str = "bulk-copy",
+        boundaries: Sequence[int] = (),
+        subscribers: Sequence[Sequence[tuple[int, int, Sequence[int]]]] = (),
+        chunk_bytes: int = 1 << 20,
+        agent_threads: int = 16384,
+        agent_copy: str = "vectors",
+        checks: bool = False,
+        name: str = "",
+        _memory: Sequence[tuple[int, int]] = (),
+    ) -> None:
+        self.group = group
+        self._tensors: object = None  # that the region lies in
+        self._checks = checks
+        with _told_to_all(group):
+            self.shape = lengths_of(shape)
+            self.dtype = dtype_name(dtype)
+            asked = (
+                _text(name, "name"),
+                _count(prod(self.shape), "the number of elements"),
+                element_bytes_of(self.dtype),
+                boundaries_of(boundaries),
+                [_ranges(owner, n, group.devices) for n, owner in enumerate(subscribers)],
+                _text(mechanism, "mechanism"),
+                _count(chunk_bytes, "chunk_bytes", 1),
+                _count(agent_threads, "agent_threads", 32, 65536),
+                _text(agent_copy, "agent_copy"),
+                bool(checks),
+                list(_memory),
+            )
+        self._region = _cuda().Region(group._group, *asked)
+
+    @classmethod
+    def over(cls, group: Group, front: Any, back: Any, **options: Any) -> Region:
+        """A region in tensors that the caller brings: front and back, with their contents.
+
+        Of several local devices, sequences of one for each. The tensors are kept alive.
+        """
+        fronts = list(front) if isinstance(front, (list, tuple)) else [front]
+        backs = list(back) if isinstance(back, (list, tuple)) else [back]
+        with _told_to_all(group):
+            memory, shape, dtype = _replicas(fronts, backs, len(group.local_devices))
+        made = cls(group, shape, dtype, _memory=memory, **options)
+        made._tensors = (fronts, backs)
+        return made
+
+    def part(self, device: int) -> tuple[int, int]:
+        """The elements [begin, end) of the flattened array that the device writes."""
+        begin, end = self._region.part(device)
+        return int(begin), int(end)
+
+    def _array(self, device: int, pointer: int, shape: tuple[int, ...], dtype: str) -> DeviceArray:
+        return DeviceArray(pointer, shape, dtype, self.group.ordinal(device), self)
+
+    def front(self, device: int) -> DeviceArray:
+        """What the device reads in the epoch that has begun, or else in the next one.
+
+        Each exchange swaps front and back: ask again for every epoch.
+        """
+        return self._array(device, self._region.front(device), self.shape, self.dtype)
+
+    def back(self, device: int) -> DeviceArray:
+        """What the device writes its part of."""
+        return self._array(device, self._region.back(device), self.shape, self.dtype)
+
+    def backs(self, device: int) -> list[int]:
+        """Addresses of all devices' backs, as `device` reaches them: for stores of kernels under
+        "inline"."""
+        return [int(p) for p in self._region.backs(device)]
+
+    def begin(self, device: int, stream: object = None) -> None:
+        """In front of the kernels of an epoch that write; enqueues and does not wait."""
+        self._region.begin(device, stream_number(stream))
+
+    def exchange(self, device: int, stream: object = None) -> None:
+        """Behind them: what stands behind it in the stream sees all devices' parts in the front."""
+        self._region.exchange(device, stream_number(stream))
+
+    def chunks(self, device: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """Begin and end of each chunk of the device's part, in elements; ascending."""
+        return np.array(self._region.chunks(device), dtype=np.int64).reshape(-1, 2)
+
+    def _table(self, device: int, name: str, columns: int, dtype: str) -> DeviceArray:
+        count = len(self._region.chunks(device))
+        shape = (count,) if columns == 1 else (count, columns)
+        return self._array(device, self._region.table(device)[name], shape, dtype)
+
+    def chunks_on(self, device: int) -> DeviceArray:
+        """Rows of three 64-bit words in the device's memory: begin and end of each chunk, and one
+        for Interlace alone."""
+        return self._table(device, "chunks", 3, "int64")
+
+    def counters(self, device: int) -> DeviceArray:
+        """A 64-bit counter for each chunk, in the device's memory, for kernels that publish.
+
+        Behind a barrier of its block, one thread adds the number of elements of chunk c that the
+        block has stored to counters[c], with release at the scope of the GPU; Triton:
+        tl.debug_barrier(), tl.atomic_add(counters + c, n, sem="release", scope="gpu"). In an epoch
+        each element is added once. Nothing resets them. Under "copy-engine" a kernel also has to
+        set `flags`: include/interlace/region.hpp, region::table.
+        """
+        return self._table(device, "counters", 1, "int64")
+
+    def flags(self, device: int) -> DeviceArray:
+        """A 32-bit word for each chunk, that streams wait for under "copy-engine"."""
+        return self._table(device, "flags", 1, "int32")
+
+    def launches(self, device: int) -> DeviceArray:
+        """The epochs that are over: one 64-bit word."""
+        return self._array(device, self._region.table(device)["launches"], (1,), "int64")
+
+    def _notes(self, device: int, which: int) -> DeviceArray:
+        if not self._checks:
+            raise UserError(
+                "elements are noted in the debug mode only; make the region with checks=True"
+            )
+        begin, end = self.part(device)
+        return self._array(device, self._region.notes(device)[which], (end - begin,), "int32")
+
+    def stored_by(self, device: int) -> DeviceArray:
+        """For the debug mode, a word for each element of the part: a kernel that stores element
+        begin + i writes its block's number plus 1 to word i.
+
+        With `checks` the exchange reports an element of a chunk that is noted here and not in
+        `published_by`, or there and not here, with its block, and forgets all notes. Kernels that
+        note nothing are checked by their counters only.
+        """
+        return self._notes(device, 0)
+
+    def published_by(self, device: int) -> DeviceArray:
+        """As `stored_by`, for the block that adds the element to its chunk's counter."""
+        return self._notes(device, 1)
+
+    def close(self) -> None:
+        """Waits for the devices and gives the memory back. By all ranks, in the same order."""
+        self._region.close()
+
+    def __enter__(self) -> Region:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

@@ -1,0 +1,220 @@
+"""Tensors of PyTorch, CuPy and NumPy as bytes in memory: made of it, and looked at."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Sequence
+from math import prod
+from typing import Any, NamedTuple
+
+from interlace.base.errors import UserError
+
+FRAMEWORKS = ("torch", "cupy", "numpy")
+
+# Names of dtypes in a safetensors file, and those of NumPy and CuPy.
+NUMPY = {
+    "BOOL": "bool",
+    "U8": "uint8",
+    "I8": "int8",
+    "I16": "int16",
+    "U16": "uint16",
+    "F16": "float16",
+    "I32": "int32",
+    "U32": "uint32",
+    "F32": "float32",
+    "C64": "complex64",
+    "F64": "float64",
+    "I64": "int64",
+    "U64": "uint64",
+}
+# PyTorch has these besides. An element of float4_e2m1fn_x2 is two numbers.
+TORCH = {
+    **NUMPY,
+    "BF16": "bfloat16",
+    "F8_E5M2": "float8_e5m2",
+    "F8_E4M3": "float8_e4m3fn",
+    "F8_E8M0": "float8_e8m0fnu",
+    "F8_E4M3FNUZ": "float8_e4m3fnuz",
+    "F8_E5M2FNUZ": "float8_e5m2fnuz",
+    "F4": "float4_e2m1fn_x2",
+}
+PACKED = "F4"
+
+
+def framework_named(name: str | None, *, gpu: bool) -> str:
+    """The framework whose tensors to make: `name`, or the first that is installed.
+
+    Tensors on GPUs are PyTorch's or CuPy's.
+    """
+    if name is not None and name not in FRAMEWORKS:
+        raise UserError(f"there is no framework {name!r}; there are {', '.join(FRAMEWORKS)}")
+    if name == "numpy" and gpu:
+        raise UserError("NumPy has no arrays on GPUs; use torch or cupy")
+    if name == "cupy" and not gpu:
+        raise UserError("CuPy has no arrays in the host's memory; use torch or numpy")
+    if name is not None:
+        if importlib.util.find_spec(name) is None:
+            raise UserError(f"{name} is not installed")
+        return name
+    for found in ("torch", "cupy") if gpu else ("torch",):
+        if importlib.util.find_spec(found) is not None:
+            return found
+    if gpu:
+        raise UserError("tensors on GPUs need torch or cupy, and neither is installed")
+    return "numpy"
+
+
+def gpu_of(device: object) -> int | None:
+    """The GPU that "cuda:1", 1, or a device of PyTorch or CuPy is; None for "cpu".
+
+    -1 for "cuda": the current one.
+    """
+    if isinstance(device, int) and not isinstance(device, bool) and device >= 0:
+        return device
+    if type(device).__module__.startswith("cupy") and isinstance(getattr(device, "id", None), int):
+        return int(device.id)  # type: ignore[attr-defined]
+    kind, _, number = str(device).partition(":")
+    if kind == "cpu" and number in ("", "0"):
+        return None
+    if kind == "cuda" and not number and ":" not in str(device):
+        return -1
+    if kind == "cuda" and number.isascii() and number.isdigit():
+        return int(number)
+    raise UserError(f"{device!r} is no device; give cpu, cuda, or cuda:0 and so on")
+
+
+class Memory:
+    """Bytes on a device, as a framework allocates them, that tensors are views of."""
+
+    def __init__(self, framework: str, size: int, gpu: int | None, *, pinned: bool = False) -> None:
+        self.framework = framework
+        self._module: Any = importlib.import_module(framework)
+        if framework == "torch":
+            device = "cpu" if gpu is None else f"cuda:{gpu}"
+            self._bytes = self._module.empty(
+                size, dtype=self._module.uint8, device=device, pin_memory=pinned
+            )
+            self.address = int(self._bytes.data_ptr())
+        elif framework == "cupy":
+            with self._module.cuda.Device(gpu):
+                self._bytes = self._module.empty(size, dtype="uint8")
+            self.address = int(self._bytes.data.ptr)
+        else:
+            self._bytes = self._module.empty(size, dtype="uint8")
+            self.address = int(self._bytes.ctypes.data)
+
+    def tensor(self, offset: int, size: int, dtype: str, shape: Sequence[int]) -> Any:
+        """The bytes from `offset` on as a tensor; it keeps the memory."""
+        part = self._bytes[offset : offset + size]
+        if self.framework == "torch":
+            if dtype == PACKED:
+                shape = (*shape[:-1], shape[-1] // 2)
+            return part.view(getattr(self._module, TORCH[dtype])).view(tuple(shape))
+        return part.view(NUMPY[dtype]).reshape(tuple(shape))
+
+
+def why_not(framework: str, dtype: str, shape: Sequence[int]) -> str | None:
+    """Why a framework has no tensors of a file's dtype; None where it has."""
+    if framework == "torch":
+        torch: Any = importlib.import_module("torch")
+        if dtype not in TORCH or not hasattr(torch, TORCH[dtype]):
+            return f"this PyTorch ({torch.__version__}) has no {dtype}"
+        if dtype == PACKED and (not shape or shape[-1] % 2):
+            return f"PyTorch packs two numbers of {dtype} along the last dimension, which is odd"
+        return None
+    if dtype not in NUMPY:
+        name = "NumPy" if framework == "numpy" else "CuPy"
+        return f"{name} has no {dtype}; install torch, which has"
+    return None
+
+
+def count_gpus(framework: str) -> int:
+    """The GPUs that the framework sees."""
+    module: Any = importlib.import_module(framework)
+    if framework == "torch":
+        return int(module.cuda.device_count())
+    try:
+        return int(module.cuda.runtime.getDeviceCount())
+    except module.cuda.runtime.CUDARuntimeError:
+        return 0
+
+
+def current_gpu(framework: str) -> int:
+    """The GPU that "cuda" means."""
+    module: Any = importlib.import_module(framework)
+    return int(module.cuda.current_device() if framework == "torch" else module.cuda.Device().id)
+
+
+def synchronize(framework: str, gpu: int) -> None:
+    """Waits for the framework's current stream of a GPU."""
+    module: Any = importlib.import_module(framework)
+    if framework == "torch":
+        module.cuda.current_stream(gpu).synchronize()
+    else:
+        with module.cuda.Device(gpu):
+            module.cuda.get_current_stream().synchronize()
+
+
+class Bytes(NamedTuple):
+    """A tensor to be written: where its bytes are, and what they are."""
+
+    address: int
+    size: int
+    gpu: int | None
+    dtype: str
+    shape: tuple[int, ...]
+    framework: str
+
+
+def bytes_of(name: str, tensor: Any) -> Bytes:
+    """The bytes of a contiguous tensor; raises UserError, which names it, for any other."""
+    import numpy as np
+
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(tensor, torch.Tensor):
+        return _of_torch(name, tensor)
+    cupy = sys.modules.get("cupy")
+    if cupy is not None and isinstance(tensor, cupy.ndarray):
+        return _of_array(name, tensor, "cupy", int(tensor.data.ptr), int(tensor.device.id))
+    if isinstance(tensor, np.ndarray):
+        return _of_array(name, tensor, "numpy", int(tensor.ctypes.data), None)
+    raise UserError(
+        f"tensor {name!r} is a {type(tensor).__name__}; give tensors of PyTorch, CuPy or NumPy"
+    )
+
+
+def _of_torch(name: str, tensor: Any) -> Bytes:
+    text = str(tensor.dtype).removeprefix("torch.")
+    dtype = next((key for key, value in TORCH.items() if value == text), None)
+    if dtype is None:
+        raise UserError(f"tensor {name!r}: a safetensors file has no {text}")
+    if str(tensor.layout) != "torch.strided" or tensor.device.type not in ("cpu", "cuda"):
+        raise UserError(
+            f"tensor {name!r} is {str(tensor.layout).removeprefix('torch.')} on {tensor.device}; "
+            "give a dense one in the host's or a GPU's memory"
+        )
+    if tensor.is_conj() or tensor.is_neg():
+        raise UserError(f"tensor {name!r} is a lazy conjugate; use tensor.resolve_conj()")
+    if not tensor.is_contiguous():
+        raise UserError(f"tensor {name!r} is not contiguous; use tensor.contiguous()")
+    shape = tuple(int(extent) for extent in tensor.shape)
+    if dtype == PACKED:
+        shape = (*shape[:-1], 2 * shape[-1]) if shape else (2,)
+    size = int(tensor.numel()) * int(tensor.element_size())
+    gpu = None if tensor.device.type == "cpu" else int(tensor.device.index)
+    return Bytes(int(tensor.data_ptr()), size, gpu, dtype, shape, "torch")
+
+
+def _of_array(name: str, array: Any, framework: str, address: int, gpu: int | None) -> Bytes:
+    dtype = next((key for key, value in NUMPY.items() if value == array.dtype.name), None)
+    if dtype is None or not array.dtype.isnative:
+        raise UserError(
+            f"tensor {name!r}: a safetensors file has no {array.dtype.str} ({array.dtype.name}) "
+            "of NumPy"
+        )
+    if not array.flags.c_contiguous:
+        raise UserError(f"tensor {name!r} is not contiguous; use numpy.ascontiguousarray")
+    shape = tuple(int(extent) for extent in array.shape)
+    return Bytes(address, prod(shape) * array.dtype.itemsize, gpu, dtype, shape, framework)

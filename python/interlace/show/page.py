@@ -1,0 +1,764 @@
+"""A study as one HTML page that needs nothing else: charts, timelines, table, glossary.
+
+The charts are drawn by plotly's script, which stands in the page. Colours are those of Okabe and
+Ito, "Color Universal Design" (2008), which people with any colour vision can tell apart.
+"""
+
+from __future__ import annotations
+
+import json
+from html import escape
+from string import Template
+from typing import TYPE_CHECKING, Any
+
+from interlace.model import inside
+from interlace.model.mechanisms import BASELINE, BOUND, MULTI_PATH, Config, label
+from interlace.show import table
+from interlace.show.timeline import track_order
+
+if TYPE_CHECKING:
+    from interlace.model.inside import Inside
+    from interlace.model.results import Row, Study, Timelines
+    from interlace.workloads import Event
+
+BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILION, PURPLE = (
+    "#000000", "#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7",
+)  # fmt: skip
+GREY = "#8a8a8a"
+MECHANISM_COLOURS = {
+    BASELINE: GREY, MULTI_PATH: YELLOW, "split": ORANGE, "inline": BLUE, "polling": GREEN,
+    "device-launch": SKY, "copy-engine": PURPLE, "proact-hardware": VERMILION, "nccl": VERMILION,
+    "unified-memory": YELLOW, "write-combining": YELLOW, "finepack": GREEN,
+    "config-packet": PURPLE, "gps": SKY, BOUND: BLACK,
+}  # fmt: skip
+OTHER_COLOURS = (YELLOW,)
+WIRE_KINDS = (("useful", GREEN, ""), ("protocol", SKY, "."), ("wasted", VERMILION, "/"))
+TRACK_COLOURS = {"kernel": BLUE, "agent": GREEN, "copy": ORANGE, "exchange": PURPLE}
+HEAT = [[0, "#f4f5f7"], [0.02, "#d6eaf8"], [0.5, BLUE], [1, "#001d33"]]  # nothing is nearly white
+INSIDE_HEIGHT = 300
+MOST_NUMBERED = 8  # GPUs, for a number in each cell
+MAX_BARS = 1500  # of one timeline; what comes later is left out, and the page says so
+
+GLOSSARY = (
+    ("speedup", "The time of one GPU of the same node over that of the row."),
+    (
+        "opportunity",
+        "The speedup if transfers took no time (infinite-bandwidth): what communication costs at "
+        "most. On real GPUs it is derived: bulk-copy is run again without its copies.",
+    ),
+    ("captured", "The row's speedup as a part of the opportunity."),
+    (
+        "overlap",
+        "The part of the bulk copy's transfer time that is hidden: 1 - (t - t_infinite) / "
+        "(t_bulk_copy - t_infinite). Below 0, the row is slower than bulk copies.",
+    ),
+    (
+        "wire bytes",
+        "All that left the devices: useful (payload that a receiver reads), protocol (headers, "
+        "framing, padding) and wasted (payload overwritten before the exchange, or never read).",
+    ),
+    ("bulk-copy", "The kernel runs to its end, then its output is copied to the others."),
+    (
+        "split",
+        "The kernel is launched over ranges of its blocks; each is copied while the next runs.",
+    ),
+    ("inline", "The kernel stores each result into the memory of all GPUs itself."),
+    (
+        "polling",
+        "A kernel that runs beside it, the agent, stores each chunk to the others as soon as it is "
+        "complete: with chunks of so many bytes and so many threads of the agent.",
+    ),
+    (
+        "device-launch",
+        "The block that completes a chunk launches a kernel of so many threads, which stores it to "
+        "the others.",
+    ),
+    (
+        "copy-engine",
+        "Streams wait for each chunk, and a copy engine copies it as soon as it is complete.",
+    ),
+    (
+        "proact-hardware",
+        "Hardware that no GPU has: stores count for their chunk by themselves, and a unit that "
+        "fetches a descriptor copies each complete one.",
+    ),
+    (
+        "serial-copy",
+        "Bulk copies as plain cudaMemcpy calls make them: each waits for all before it that touch "
+        "one of its GPUs.",
+    ),
+    (
+        "write-combining",
+        "As inline, but stores to a line wait in a queue of the GPU for others to the same line.",
+    ),
+    (
+        "finepack",
+        "As inline, but stores wait in a queue of the GPU until many of them fill one packet, in "
+        "which each has only a short header.",
+    ),
+    (
+        "config-packet",
+        "The queue of finepack, but each store leaves as a packet of its own, behind one that says "
+        "what they have in common.",
+    ),
+    (
+        "gps",
+        "Stores wait in a queue of the GPU and leave as whole lines, to those GPUs that read their "
+        "page in the first iteration.",
+    ),
+    (
+        "multi-path",
+        "The copies of bulk-copy, of all GPUs as one batch of the copy engine, which plans them "
+        "together over the paths of the machine.",
+    ),
+    ("nccl", "NVIDIA's collectives deliver at the exchange; the name is that of the fastest."),
+    ("nvshmem", "A process for each GPU, and NVSHMEM's puts on streams at the exchange."),
+    (
+        "unified-memory",
+        "One copy of the data, whose pages the driver moves; the name is that of the best hint.",
+    ),
+    ("infinite-bandwidth", "Transfers take no time and no resources: the bound."),
+    (
+        "inside",
+        "What goes between the GPUs of a simulated run. A message is what is routed as a whole: "
+        "the stores of a warp to a line, a read request, a reply, a flag, a segment of a copy. Its "
+        "latency is from when it wants the first link to its delivery.",
+    ),
+    ("simulated, measured", "Times of a described machine's model, or of the GPUs themselves."),
+)
+
+
+# Id, title, caption and figure.
+Chart = tuple[str, str, str, dict[str, Any]]
+
+
+def page(study: Study, timelines: Timelines) -> str:
+    """The page as text; it makes no request when it is opened."""
+    from plotly.offline import get_plotlyjs
+
+    charts = _charts(study)
+    insides = _inside_charts(study)
+    spans = _timeline_charts(timelines)
+    first = study.rows[0]
+    how = "simulated" if first.node == "sim" else "measured"
+    figures = [{"id": key, **figure} for key, _, _, figure in [*charts, *insides, *spans]]
+    return Template(_PAGE).substitute(
+        title=escape(f"{first.workload} on {first.machine}: {how}"),
+        workload=escape(first.workload),
+        machine=escape(first.machine),
+        how=how,
+        summary=escape(summary(study)),
+        facts="\n".join(f"<dt>{escape(k)}</dt><dd>{v}</dd>" for k, v in _facts(study)),
+        charts="\n".join(_card(*chart[:3]) for chart in charts),
+        insides=_inside_section(study, insides),
+        timelines=_timeline_section(timelines, spans),
+        rows=_html_table(study.rows),
+        candidates=_candidates(study),
+        notes="\n".join(f"<li>{escape(note)}</li>" for note in study.notes),
+        glossary="\n".join(f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in GLOSSARY),
+        figures=json.dumps(figures, separators=(",", ":")).replace("</", "<\\/"),
+        plotly=get_plotlyjs(),
+    )
+
+
+def summary(study: Study) -> str:
+    """The study in a sentence or two."""
+    most = study.rows[-1].gpus
+    if most == 1:
+        return f"One GPU takes {_time(study.rows[0].time_s)}; nothing is sent."
+    rows = [row for row in study.rows if row.gpus == most and row.mechanism != BOUND]
+    if not rows:
+        return f"{most} GPUs would be {study.rows[-1].speedup:.2f} times as fast as one."
+    best = min(rows, key=lambda row: row.time_s)
+    name = label(best.mechanism, Config.of(best.config))
+    text = f"On {most} GPUs, {name} is the fastest: {best.speedup:.2f} times one GPU"
+    if best.opportunity is not None and best.captured is not None:
+        text += f", {best.captured:.0%} of the opportunity ({best.opportunity:.2f} times)"
+    bulk = next((row for row in rows if row.mechanism == BASELINE), None)
+    if bulk is not None and bulk is not best:
+        text += f", and {bulk.time_s / best.time_s:.2f} times bulk copies"
+    return text + "."
+
+
+# --- parts of the page ----------------------------------------------------------------------------
+
+
+def _facts(study: Study) -> list[tuple[str, str]]:
+    """The header's names and values; the values are HTML."""
+    first, data, machine = study.rows[0], study.data, study.machine
+    found = []
+    found.append(("Data", escape(f"{first.data}: {data['size']}")))
+    found.append(("Machine", escape(str(machine.get("title") or machine["name"]))))
+    counts = sorted({row.iterations for row in study.rows})
+    found.append(("Iterations", " to ".join(map(str, dict.fromkeys((counts[0], counts[-1]))))))
+    if "damping" in data:
+        found.append(("Damping", f"{data['damping']:g}"))
+    which, worst = table.verification(study)
+    found.append(("Verified", f"{which}, largest relative error {worst}"))
+    if study.driver is not None:
+        cuda = f", CUDA {machine['cuda']}" if "cuda" in machine else ""
+        found.append(("Driver", escape(f"{study.driver}{cuda}")))
+    number, _, dirty = (study.commit or "").partition("-")
+    commit = f" ({number[:12]}{'-' if dirty else ''}{dirty})" if number else ""
+    found.append(("Version", escape(f"Interlace {study.version}{commit}")))
+    found.append(("Date", escape(study.date)))
+    found.append(("Command", f"<code>{escape(study.command)}</code>"))
+    return found
+
+
+def _card(key: str, title: str, caption: str) -> str:
+    return (
+        f'<section class="card"><h2>{escape(title)}</h2><p>{escape(caption)}</p>'
+        f'<div class="chart" id="{key}"></div></section>'
+    )
+
+
+def _timeline_section(
+    timelines: Timelines, spans: list[tuple[str, str, str, dict[str, Any]]]
+) -> str:
+    if not spans:
+        return ""
+    gpus = f"{timelines.gpus} GPU{'s' if timelines.gpus > 1 else ''}"
+    charts = "".join(
+        f"<h3>{escape(title)}</h3>{f'<p>{escape(caption)}</p>' if caption else ''}"
+        f'<div class="chart" id="{key}"></div>'
+        for key, title, caption, _ in spans
+    )
+    return (
+        f'<section class="card wide"><h2>Timeline on {gpus}</h2>'
+        "<p>The first epochs by GPU and track, all on the same scale. Overlapping transfers of a "
+        f"GPU are drawn over each other.</p>{charts}</section>"
+    )
+
+
+def _inside_section(study: Study, charts: list[Chart]) -> str:
+    if not charts:
+        return ""
+    gpus = _gpus(study.rows[-1].gpus)
+    shown = "".join(
+        f"<div><h3>{escape(title)}</h3><p>{escape(caption)}</p>"
+        f'<div class="chart" id="{key}"></div></div>'
+        for key, title, caption, _ in charts
+    )
+    return (
+        f'<section class="card wide"><h2>Inside on {gpus}</h2>'
+        "<p>What each GPU sends to each other one, and how busy each direction of the links is "
+        f'over the whole run.</p><div class="pairs">{shown}</div></section>'
+    )
+
+
+def _html_table(rows: list[Row]) -> str:
+    cut = table.columns(rows, full=True)
+    sides = ["number" if column.number else "text" for column in cut]
+    head = "".join(
+        f'<th class="{side}">{escape(column.name)}'
+        + (f"<br><small>{escape(column.unit)}</small>" if column.unit else "")
+        + "</th>"
+        for column, side in zip(cut, sides, strict=True)
+    )
+    lines = []
+    for index, row in enumerate(rows):
+        new = " class='group'" if index and row.gpus != rows[index - 1].gpus else ""
+        cells = "".join(
+            f'<td class="{side}">{escape(column.cells[index])}</td>'
+            for column, side in zip(cut, sides, strict=True)
+        )
+        lines.append(f"<tr{new}>{cells}</tr>")
+    return (
+        f'<div class="scroll" tabindex="0"><table><thead><tr>{head}</tr></thead>'
+        f"<tbody>{''.join(lines)}</tbody></table></div>"
+    )
+
+
+def _candidates(study: Study) -> str:
+    if not study.candidates:
+        return ""
+    return (
+        "<details><summary>Configurations that were tried and were slower "
+        f"({len(study.candidates)})</summary>{_html_table(study.candidates)}</details>"
+    )
+
+
+# --- charts ---------------------------------------------------------------------------------------
+
+
+def _colours(rows: list[Row]) -> dict[str, str]:
+    others = iter(OTHER_COLOURS * len(rows))
+    names = dict.fromkeys(row.mechanism for row in rows)
+    return {name: MECHANISM_COLOURS.get(name) or next(others) for name in names}
+
+
+def _time(seconds: float) -> str:
+    size, unit = table.scale([seconds], table.SECONDS)
+    return f"{seconds / size:.4g} {unit}"
+
+
+def _gpus(count: int) -> str:
+    return f"{count} GPU{'s' if count > 1 else ''}"
+
+
+def _bars(
+    rows: list[Row], value: str, unit: str, hover: str, factor: float = 1.0
+) -> list[dict[str, Any]]:
+    """Bars by number of GPUs, a trace for each mechanism but the bound."""
+    colours = _colours(rows)
+    traces = []
+    for mechanism in dict.fromkeys(row.mechanism for row in rows):
+        own = [r for r in rows if r.mechanism == mechanism and getattr(r, value) is not None]
+        if mechanism == BOUND or not own:
+            continue
+        heights = [factor * getattr(row, value) for row in own]
+        traces.append(
+            {
+                "type": "bar",
+                "name": mechanism,
+                "x": [_gpus(row.gpus) for row in own],
+                "y": heights,
+                "text": [f"{height:.{0 if unit == '%' else 2}f}" for height in heights],
+                "textposition": "outside",
+                "textangle": 0,
+                "cliponaxis": False,
+                "customdata": [Config.of(row.config).words() or _time(row.time_s) for row in own],
+                "hovertemplate": f"{hover}<br>%{{customdata}}<extra>%{{fullData.name}}</extra>",
+                "marker": {"color": colours[mechanism]},
+            }
+        )
+    return traces
+
+
+def _opportunity(rows: list[Row], x: list[Any]) -> dict[str, Any]:
+    """The line of the opportunity over these numbers of GPUs, one for each x."""
+    derived = any(row.derived for row in rows)
+    return {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "name": "opportunity" + (" (derived)" if derived else ""),
+        "x": x,
+        "y": [row.opportunity for row in rows],
+        "line": {"color": BLACK, "dash": "dash", "width": 1.5},
+        "marker": {"symbol": "diamond", "size": 9, "color": BLACK},
+        "hovertemplate": "%{y:.2f} x<extra>opportunity</extra>",
+    }
+
+
+def _charts(study: Study) -> list[tuple[str, str, str, dict[str, Any]]]:
+    """Id, title, caption and figure of each chart that there is data for."""
+    many = [row for row in study.rows if row.gpus > 1]
+    found = []
+    if many:
+        found.append(_speedup_chart(many))
+        found.append(_scaling_chart(study.rows))
+        if any(row.wire.useful is not None for row in many):
+            found.append(_wire_chart(many))
+        if any(row.overlap is not None for row in many):
+            found.append(_overlap_chart(many))
+    return found
+
+
+def _first_of_each(rows: list[Row]) -> list[Row]:
+    """A row for each number of GPUs, the derived one where there is one."""
+    found: dict[int, Row] = {}
+    for row in rows:
+        if row.gpus not in found or row.derived:
+            found[row.gpus] = row
+    return list(found.values())
+
+
+def _speedup_chart(rows: list[Row]) -> tuple[str, str, str, dict[str, Any]]:
+    traces = _bars(rows, "speedup", "x", "%{y:.2f} x")
+    known = [row for row in _first_of_each(rows) if row.opportunity is not None]
+    if known:
+        traces.append(_opportunity(known, [_gpus(row.gpus) for row in known]))
+    layout = {
+        "barmode": "group",
+        "yaxis": {"title": {"text": "speedup over one GPU (x)"}, "rangemode": "tozero"},
+        "shapes": [_level(1)],
+    }
+    caption = "Over one GPU (the thin line); higher is better."
+    return "speedup", "Speedup by mechanism", caption, {"data": traces, "layout": layout}
+
+
+def _level(y: float) -> dict[str, Any]:
+    return {
+        "type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": y, "y1": y,
+        "line": {"color": "#666", "width": 1}, "layer": "below",
+    }  # fmt: skip
+
+
+def _scaling_chart(rows: list[Row]) -> tuple[str, str, str, dict[str, Any]]:
+    colours = _colours(rows)
+    counts = sorted({row.gpus for row in rows})
+    single = rows[0]
+    traces = [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "name": "linear",
+            "x": counts,
+            "y": counts,
+            "line": {"color": "#666", "dash": "dot", "width": 1.5},
+            "hoverinfo": "skip",
+        }
+    ]
+    for mechanism in dict.fromkeys(row.mechanism for row in rows if row.gpus > 1):
+        if mechanism == BOUND:
+            continue
+        own = [single, *(r for r in rows if r.mechanism == mechanism and r.gpus > 1)]
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "lines+markers",
+                "name": mechanism,
+                "x": [row.gpus for row in own],
+                "y": [row.speedup for row in own],
+                "customdata": [_time(row.time_s) for row in own],
+                "hovertemplate": "%{x} GPUs: %{y:.2f} x<br>%{customdata}"
+                "<extra>%{fullData.name}</extra>",
+                "line": {"color": colours[mechanism], "width": 2.5},
+                "marker": {"size": 8},
+            }
+        )
+    known = [row for row in _first_of_each(rows) if row.opportunity is not None]
+    if len(known) > 1:
+        traces.append(_opportunity(known, [row.gpus for row in known]))
+    highest = max(max(row.speedup, row.opportunity or 0) for row in rows)
+    layout = {
+        "xaxis": {"title": {"text": "GPUs"}, "tickvals": counts},
+        # The linear line may leave the chart, or the others could not be told apart.
+        "yaxis": {"title": {"text": "speedup (x)"}, "range": [0, 1.4 * highest]},
+    }
+    caption = "Speedup over the number of GPUs, from one GPU on."
+    return "scaling", "Scaling", caption, {"data": traces, "layout": layout}
+
+
+def _wire_height(rows: list[Row]) -> int:
+    return max(380, 130 + 32 * sum(row.mechanism != BOUND for row in rows))
+
+
+def _wire_chart(rows: list[Row]) -> tuple[str, str, str, dict[str, Any]]:
+    rows = [row for row in rows if row.mechanism != BOUND and row.wire.useful is not None]
+    known = [v for r in rows for v in (r.wire.useful, r.wire.protocol, r.wire.wasted) if v]
+    size, unit = table.scale(known, table.BYTES)
+    labels = [f"{row.mechanism}, {_gpus(row.gpus)} " for row in rows]
+    traces = [
+        {
+            "type": "bar",
+            "orientation": "h",
+            "name": kind,
+            "y": labels,
+            "x": [(getattr(row.wire, kind) or 0) / size for row in rows],
+            "hovertemplate": f"%{{x:.4g}} {unit}<extra>{kind}</extra>",
+            "marker": {
+                "color": colour,
+                "pattern": {"shape": shape, "fgcolor": "#fff", "fillmode": "overlay", "size": 7},
+            },
+        }
+        for kind, colour, shape in WIRE_KINDS
+    ]
+    layout = {
+        "barmode": "stack",
+        "height": _wire_height(rows),
+        "xaxis": {"title": {"text": f"bytes on the wire ({unit})"}, "rangemode": "tozero"},
+        "yaxis": {"autorange": "reversed", "automargin": True, "ticks": "", "showgrid": False},
+    }
+    caption = "Of all devices in the whole run, by kind."
+    if any(row.wire.protocol is None for row in rows):
+        caption += " Protocol bytes are unknown where none are drawn: there are no counters."
+    return "wire", "Bytes on the wire", caption, {"data": traces, "layout": layout}
+
+
+def _overlap_chart(rows: list[Row]) -> tuple[str, str, str, dict[str, Any]]:
+    traces = [
+        trace
+        for trace in _bars(rows, "overlap", "%", "%{y:.1f} % of the copy time hidden", 100)
+        if trace["name"] != BASELINE
+    ]
+    layout = {
+        "barmode": "group",
+        "height": _wire_height(rows),  # they stand side by side
+        "yaxis": {"title": {"text": "transfer time hidden (%)"}, "rangemode": "tozero"},
+        "shapes": [_level(0)],
+    }
+    caption = "The part of the bulk copy's transfer time that is hidden; 100 % is the bound."
+    if any(row.derived for row in rows):
+        caption += " The bound is derived."
+    return "overlap", "Overlap", caption, {"data": traces, "layout": layout}
+
+
+def _inside_charts(study: Study) -> list[Chart]:
+    """The matrix of bytes and the use of the links of each row with the most GPUs."""
+    most = study.rows[-1].gpus
+    found: list[tuple[Row, Inside]] = []
+    for row in study.rows:
+        seen = inside.of_row(row)
+        if row.gpus == most and seen is not None and seen.links:
+            found.append((row, seen))
+    highest = max((part for _, it in found for link in it.links for part in link.by_bin), default=0)
+    charts: list[Chart] = []
+    for index, (row, seen) in enumerate(found):
+        name = label(row.mechanism, Config.of(row.config))
+        charts.append((f"pairs-{index}", name, *_pair_chart(seen)))
+        charts.append((f"links-{index}", f"{name}: links", *_link_chart(seen, 100 * highest)))
+    return charts
+
+
+def _pair_chart(seen: Inside) -> tuple[str, dict[str, Any]]:
+    """A heat map of the bytes from each GPU to each other one."""
+    bytes_of = inside.matrix(seen, lambda p: p.payload_bytes + p.protocol_bytes)
+    largest = [value for line in bytes_of for value in line if value is not None]
+    size, unit = table.scale(largest, table.BYTES)
+    pairs = {(pair.source, pair.to): pair for pair in seen.pairs}
+    names = [f"gpu{gpu}" for gpu in range(len(seen.gpus))]
+
+    def words(source: int, to: int) -> str:
+        pair = pairs.get((source, to))
+        if pair is None:
+            return "nothing"
+        return (
+            f"{pair.payload_bytes:,} B payload, {pair.protocol_bytes:,} B protocol<br>"
+            f"{pair.packets:,} packets in {pair.messages:,} messages<br>latency "
+            f"{1e6 * pair.mean_latency_s:.3g} us, at most {1e6 * pair.max_latency_s:.3g} us"
+        )
+
+    trace = {
+        "type": "heatmap",
+        "x": names,
+        "y": names,
+        "z": [[None if v is None else v / size for v in line] for line in bytes_of],
+        "customdata": [[words(a, b) for b in range(len(names))] for a in range(len(names))],
+        "texttemplate": "%{z:.3g}" if len(names) <= MOST_NUMBERED else "",
+        "hovertemplate": "%{y} to %{x}: %{z:.4g} " + unit + "<br>%{customdata}<extra></extra>",
+        "hoverongaps": False,
+        "colorscale": HEAT,
+        "zmin": 0,
+        "zmax": max(largest, default=1.0) / size,
+        "xgap": 2,
+        "ygap": 2,
+        "colorbar": {"title": {"text": unit}, "thickness": 12},
+    }
+    layout = {
+        "height": INSIDE_HEIGHT,
+        "xaxis": {"title": {"text": "to"}, "showgrid": False, "ticks": ""},
+        "yaxis": {"title": {"text": "from"}, "autorange": "reversed", "showgrid": False},
+    }
+    return f"Bytes on the wire ({unit}), payload and protocol.", {"data": [trace], "layout": layout}
+
+
+def _link_chart(seen: Inside, highest: float) -> tuple[str, dict[str, Any]]:
+    """A heat map of the links' use over time."""
+    size, unit = table.scale([seen.time_s], table.SECONDS)
+    bins = len(seen.links[0].by_bin)
+    trace = {
+        "type": "heatmap",
+        "x": [(k + 0.5) * seen.bin_s / size for k in range(bins)],
+        "y": [link.name for link in seen.links],
+        "z": [[round(100 * part, 2) for part in link.by_bin] for link in seen.links],
+        "customdata": [[100 * link.busy] * bins for link in seen.links],
+        "hovertemplate": f"%{{y}} at %{{x:.4g}} {unit}: %{{z:.3g}} %<br>"
+        "%{customdata:.3g} % of the whole time<extra></extra>",
+        "colorscale": HEAT,
+        "zmin": 0,
+        "zmax": highest,
+        "colorbar": {"title": {"text": "%"}, "thickness": 12},
+    }
+    layout = {
+        "height": max(INSIDE_HEIGHT, 110 + 16 * len(seen.links)),
+        "xaxis": {"title": {"text": f"time ({unit})"}, "showgrid": False},
+        "yaxis": {"autorange": "reversed", "showgrid": False, "dtick": 1},
+    }
+    caption = "Part of the time that each direction of a link is busy."
+    return caption, {"data": [trace], "layout": layout}
+
+
+def _timeline_charts(timelines: Timelines) -> list[tuple[str, str, str, dict[str, Any]]]:
+    ends = [event.end_s for _, row in timelines.rows for event in row]
+    if not ends:
+        return []
+    size, unit = table.scale(ends, table.SECONDS)
+    found = []
+    for index, (mechanism, row) in enumerate(timelines.rows):
+        kept = sorted(row, key=lambda event: event.start_s)[:MAX_BARS]
+        caption = ""
+        if len(row) > len(kept):
+            caption = f"The first {MAX_BARS} of {len(row)} events."
+        figure = _gantt(kept, max(ends) / size, size, unit)
+        found.append((f"timeline-{index}", mechanism, caption, figure))
+    return found
+
+
+def _gantt(events: list[Event], end: float, size: float, unit: str) -> dict[str, Any]:
+    lines = sorted({(e.device, track_order(e.track), e.track) for e in events})
+    tracks = sorted({event.track for event in events}, key=track_order)
+    traces = []
+    for track in tracks:
+        own = [event for event in events if event.track == track]
+        traces.append(
+            {
+                "type": "bar",
+                "orientation": "h",
+                "name": track,
+                "y": [f"GPU {event.device} {track} " for event in own],
+                "base": [event.start_s / size for event in own],
+                "x": [(event.end_s - event.start_s) / size for event in own],
+                "text": [event.name for event in own],
+                "textposition": "none",
+                "customdata": [event.end_s / size for event in own],
+                "hovertemplate": f"%{{text}}<br>%{{base:.4g}} to %{{customdata:.4g}} {unit}"
+                "<extra>%{y}</extra>",
+                "marker": {
+                    "color": TRACK_COLOURS.get(track, VERMILION),
+                    "opacity": 0.75,
+                    "line": {"color": "#fff", "width": 0.5},
+                },
+            }
+        )
+    layout = {
+        "barmode": "overlay",
+        "bargap": 0.25,
+        "height": 110 + 20 * len(lines),
+        "xaxis": {"title": {"text": f"time ({unit})"}, "range": [0, end * 1.01]},
+        "yaxis": {
+            "categoryorder": "array",
+            "categoryarray": [f"GPU {device} {track} " for device, _, track in reversed(lines)],
+            "automargin": True,
+            "ticks": "",
+            "showgrid": False,
+            "tickmode": "linear",
+            "dtick": 1,
+        },
+    }
+    return {"data": traces, "layout": layout}
+
+
+_PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>$title</title>
+<style>
+:root { color-scheme: light; }
+* { box-sizing: border-box; }
+body { margin: 0; background: #f4f5f7; color: #1b1f24;
+  font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; }
+main { max-width: 1240px; margin: 0 auto; padding: 24px 20px 48px; }
+h1 { font-size: 1.75rem; line-height: 1.2; margin: 0 0 8px; overflow-wrap: anywhere; }
+h2 { font-size: 1.15rem; margin: 0 0 4px; }
+h3 { font-size: 1rem; margin: 16px 0 0; }
+p { margin: 0 0 8px; }
+.badge { display: inline-block; font-size: 0.85rem; font-weight: 600; padding: 2px 10px;
+  border-radius: 999px; vertical-align: middle; border: 1.5px solid; white-space: nowrap; }
+.badge.simulated { color: #0a4d78; border-color: #0072B2; background: #e6f2fa; }
+.badge.measured { color: #005a42; border-color: #009E73; background: #e4f5ef; }
+.summary { font-size: 1.1rem; max-width: 75ch; }
+.card { background: #fff; border: 1px solid #dfe2e7; border-radius: 8px; padding: 16px 18px;
+  min-width: 0; }
+.card > p { color: #4b525c; font-size: 0.92rem; }
+.grid { display: grid; grid-template-columns: repeat(2, minmax(0, 1fr)); gap: 16px;
+  margin: 16px 0; }
+.wide { margin: 16px 0; }
+.pairs { display: grid; grid-template-columns: minmax(0, 2fr) minmax(0, 3fr); gap: 4px 20px; }
+.pairs p { color: #4b525c; font-size: 0.85rem; margin: 0; }
+.chart { width: 100%; min-width: 0; overflow: hidden; }
+.facts { display: grid; grid-template-columns: max-content minmax(0, 1fr); gap: 2px 16px;
+  margin: 12px 0 0; font-size: 0.92rem; }
+dt { font-weight: 600; }
+dd { margin: 0; overflow-wrap: anywhere; }
+code { font: 0.86rem ui-monospace, "DejaVu Sans Mono", monospace; }
+.scroll { overflow-x: auto; max-width: 100%; margin-top: 8px; }
+table { border-collapse: collapse; font-size: 0.9rem; width: 100%;
+  font-variant-numeric: tabular-nums; }
+th, td { padding: 5px 10px; white-space: nowrap; vertical-align: bottom; }
+th { border-bottom: 2px solid #1b1f24; font-weight: 600; }
+th small { font-weight: 400; color: #4b525c; font-size: 0.8rem; }
+td { border-bottom: 1px solid #eceef1; }
+tr.group td { border-top: 2px solid #b9bec6; }
+.number { text-align: right; }
+.text { text-align: left; }
+details { margin-top: 12px; }
+summary { cursor: pointer; }
+.notes { margin: 12px 0 0; padding-left: 20px; font-size: 0.92rem; color: #4b525c; }
+.glossary { display: grid; grid-template-columns: max-content minmax(0, 1fr); gap: 6px 16px;
+  margin: 8px 0 0; font-size: 0.92rem; }
+@media (max-width: 860px) {
+  main { padding: 16px 10px 32px; }
+  .grid { grid-template-columns: minmax(0, 1fr); gap: 12px; margin: 12px 0; }
+  .pairs { grid-template-columns: minmax(0, 1fr); }
+  .card { padding: 12px; }
+  .wide { margin: 12px 0; }
+  th, td { padding: 5px 6px; }
+  h1 { font-size: 1.4rem; }
+}
+@media (max-width: 520px) {
+  .facts, .glossary { grid-template-columns: minmax(0, 1fr); gap: 0; }
+  .facts dd, .glossary dd { margin-bottom: 8px; }
+}
+@media print { .card { break-inside: avoid; } body { background: #fff; } }
+</style>
+</head>
+<body>
+<main>
+<header class="card">
+<h1>$workload on $machine <span class="badge $how">$how</span></h1>
+<p class="summary">$summary</p>
+<dl class="facts">
+$facts
+</dl>
+</header>
+<div class="grid">
+$charts
+</div>
+$insides
+$timelines
+<section class="card wide">
+<h2>All rows</h2>
+<p>Times are of the whole run, all iterations. kB, MB and GB are 1e3, 1e6 and 1e9 bytes;
+* marks what is derived.</p>
+$rows
+$candidates
+<ul class="notes">
+$notes
+</ul>
+</section>
+<section class="card wide">
+<h2>Words</h2>
+<dl class="glossary">
+$glossary
+</dl>
+</section>
+</main>
+<script type="application/json" id="figures">$figures</script>
+<script>$plotly</script>
+<script>
+(function () {
+  "use strict";
+  var figures = JSON.parse(document.getElementById("figures").textContent);
+  var font = getComputedStyle(document.body).fontFamily;
+  function axis(given) {
+    var common = { gridcolor: "#e4e7eb", zerolinecolor: "#b9bec6", linecolor: "#b9bec6",
+      fixedrange: narrow(), automargin: true };
+    return Object.assign(common, given);
+  }
+  function narrow() { return window.innerWidth < 600; }
+  function layout(figure) {
+    var given = figure.layout;
+    return Object.assign({ height: 380 }, given, {
+      font: { family: font, size: 13, color: "#1b1f24" },
+      margin: { l: 10, r: 12, t: 10, b: 10 },
+      paper_bgcolor: "#fff", plot_bgcolor: "#fff",
+      legend: { orientation: "h", x: 0, xanchor: "left", y: 1.02, yanchor: "bottom",
+        traceorder: "normal", font: { size: 13 } },
+      dragmode: narrow() ? false : "zoom",
+      hoverlabel: { font: { family: font } },
+      xaxis: axis(given.xaxis), yaxis: axis(given.yaxis)
+    });
+  }
+  figures.forEach(function (figure) {
+    Plotly.newPlot(figure.id, figure.data, layout(figure),
+      { responsive: true, displayModeBar: false });
+  });
+})();
+</script>
+</body>
+</html>
+"""

@@ -1,0 +1,1 @@
+"""Studies, sweeps, calibration and measurements."""

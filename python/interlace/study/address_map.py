@@ -1,0 +1,142 @@
+"""Files that say which GPU's memory an address of a trace is, and on which GPU a kernel ran."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import msgspec
+from msgspec import Meta
+
+from interlace.base import toml_files
+from interlace.base.errors import UserError
+from interlace.machine.machines import MAX_GPUS
+
+MAX_FILE_BYTES = 16 << 20
+LEAST_PAGE = 4096
+
+Number = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
+Gpu = Annotated[int, Meta(ge=0, lt=MAX_GPUS)]
+
+
+class Range(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Addresses [begin, begin + bytes) are memory of a GPU, or of all GPUs page by page."""
+
+    begin: Annotated[int, Meta(ge=0)]
+    bytes: Annotated[int, Meta(ge=1)]
+    gpu: Gpu | None = None
+    page_bytes: Annotated[int, Meta(ge=LEAST_PAGE, le=1 << 62)] | None = None
+
+
+class Context(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The GPU of a CUDA context, as the names of kernel files and mem_trace have it."""
+
+    id: Number
+    gpu: Gpu
+
+
+class Kernels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The GPU of the kernels whose numbers are first to last."""
+
+    first: Number
+    last: Number
+    gpu: Gpu
+
+
+class AddressMap(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a map file says."""
+
+    gpus: Annotated[int, Meta(ge=1, le=MAX_GPUS)]
+    range: tuple[Range, ...]
+    context: tuple[Context, ...] = ()
+    kernels: tuple[Kernels, ...] = ()
+
+
+class Places(NamedTuple):
+    """Where memory is and where kernels ran, as conversion takes it."""
+
+    file: str
+    gpus: int
+    ranges: list[tuple[int, int, int, int]]  # begin, end, GPU, bytes of a page or 0
+    contexts: dict[int, int]
+    kernels: list[Kernels]
+
+    def gpu_of(self, kernel: str) -> int:
+        """The GPU that a kernel's file says it ran on, by its context or its number."""
+        found = re.search(r"ctx_(?:0x)?([0-9a-f]+)", kernel)
+        if found is not None and int(found[1], 16) in self.contexts:
+            return self.contexts[int(found[1], 16)]
+        number = re.match(r"kernel-(\d{1,18})", kernel)
+        for of in self.kernels if number else ():
+            if number is not None and of.first <= int(number[1]) <= of.last:
+                return of.gpu
+        if self.gpus == 1:
+            return 0
+        raise UserError(
+            f"{self.file} does not say on which GPU {kernel} ran; add [[context]] with id and gpu, "
+            "or [[kernels]] with first, last and gpu"
+        )
+
+
+def load_map(file: Path) -> Places:
+    """Read a map; raises UserError with the file and the key, or the line."""
+    text = toml_files.read_text(file, "map", MAX_FILE_BYTES)
+    document = toml_files.parse_any(text, str(file), "map")
+    try:
+        found = msgspec.convert(document, AddressMap)
+    except msgspec.ValidationError as error:
+        raise UserError(f"{file}: {_sentence(str(error))}") from None
+    ranges: list[tuple[int, int, int, int]] = []
+    for index, one in enumerate(found.range):
+        key = f"range[{index}]"
+        if (one.gpu is None) == (one.page_bytes is None):
+            raise UserError(
+                f"{file}: {key} needs either gpu, or page_bytes if its pages are on all GPUs in "
+                "turn"
+            )
+        if one.page_bytes is not None and one.page_bytes & (one.page_bytes - 1):
+            raise UserError(f"{file}: {key}.page_bytes is {one.page_bytes}; give a power of two")
+        end = one.begin + one.bytes
+        if end >= 1 << 64:
+            raise UserError(f"{file}: {key} ends past the last address of 64 bits")
+        ranges.append((one.begin, end, one.gpu or 0, one.page_bytes or 0))
+    _check_gpus(file, found)
+    order = sorted(range(len(ranges)), key=lambda index: ranges[index])
+    for before, behind in pairwise(order):
+        if ranges[before][1] > ranges[behind][0]:
+            raise UserError(
+                f"{file}: range[{before}] and range[{behind}] overlap from "
+                f"{ranges[behind][0]:#x}; an address has one home"
+            )
+    contexts = {one.id: one.gpu for one in found.context}
+    if len(contexts) != len(found.context):
+        raise UserError(f"{file}: a context's id occurs twice; a context has one GPU")
+    return Places(str(file), found.gpus, ranges, contexts, list(found.kernels))
+
+
+def _check_gpus(file: Path, found: AddressMap) -> None:
+    given: dict[str, list[int | None]] = {
+        "range": [one.gpu for one in found.range],
+        "context": [one.gpu for one in found.context],
+        "kernels": [one.gpu for one in found.kernels],
+    }
+    for name, gpus in given.items():
+        for index, gpu in enumerate(gpus):
+            if gpu is not None and gpu >= found.gpus:
+                raise UserError(
+                    f"{file}: {name}[{index}].gpu is {gpu}, but gpus is {found.gpus}; the first "
+                    "GPU is 0"
+                )
+    for index, of in enumerate(found.kernels):
+        if of.last < of.first:
+            raise UserError(f"{file}: kernels[{index}].last is below its first")
+
+
+def _sentence(message: str) -> str:
+    """What msgspec says, with the key first."""
+    reason, _, path = message.partition(" - at `$")
+    key = path.rstrip("`").lstrip(".")
+    reason = reason[:1].lower() + reason[1:].replace("`", "")
+    return f"{key}: {reason}" if key else reason

@@ -1,0 +1,328 @@
+"""`interlace calibrate`: how far a simulated machine is from the one that was measured."""
+
+from __future__ import annotations
+
+import datetime
+import math
+import statistics
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+from interlace.base import files
+from interlace.base.errors import UserError
+from interlace.base.native import load_core
+from interlace.base.progress import progress
+from interlace.cli.failures import failure_ends
+from interlace.cli.shared_options import Jobs, ResultsFile, simulations_at_a_time
+from interlace.machine.machines import Machine, load_machine, to_core
+from interlace.model.mechanisms import BASELINE
+from interlace.model.results import Head, json_text, provenance
+from interlace.nodes.nodes import in_processes, real_node
+from interlace.show import table
+from interlace.study import calibration
+from interlace.study.calibration import FITTED, PREDICTED, STATED, Definition
+from interlace.study.calibration_gpus import METHOD, REPEATS, Gpus
+from interlace.workloads import Case, RunFailure, core_errors
+
+FORMAT = 1  # of both files
+LEAST_GPUS = 2
+DEFAULT_MACHINE = "hgx-h200-4"
+GROUPS = {
+    FITTED: "One pair and one stream: the machine file may be fitted to these rows",
+    STATED: "Rates that the machine file states as they were measured",
+    PREDICTED: "Predictions: nothing is fitted to these rows",
+}
+
+
+class MeasuredRow(msgspec.Struct, forbid_unknown_fields=True):
+    """A row of a file of measured rows; the unit is that of the row of this name."""
+
+    row: str
+    value: float
+
+
+class MeasuredRows(msgspec.Struct, forbid_unknown_fields=True):
+    """A file of measured rows."""
+
+    format: int
+    machine: str
+    driver: str
+    cuda: str
+    date: str
+    method: str
+    rows: list[MeasuredRow]
+
+
+class Row(msgspec.Struct):
+    """A row and its error; None where it was not measured."""
+
+    row: str
+    family: str
+    group: str
+    unit: str
+    measured: float
+    simulated: float
+    error: float  # simulated over measured, less 1
+
+
+class Missing(msgspec.Struct):
+    """A row that the measured column lacks."""
+
+    row: str
+    reason: str
+
+
+class Family(msgspec.Struct):
+    """Absolute errors of a family's rows of a group."""
+
+    family: str
+    group: str
+    rows: int
+    mean: float
+    worst: float
+    worst_row: str
+
+
+class Results(Head, frozen=True):
+    """A file of results."""
+
+    machine: str
+    measured: dict[str, str]  # where the measured column comes from
+    families: list[Family]
+    rows: list[Row]
+    not_measured: list[Missing]
+
+
+# --- the measured column --------------------------------------------------------------------------
+
+
+def read_measured(path: Path, known: Sequence[str]) -> MeasuredRows:
+    """The rows of a file; raises UserError where it cannot be one."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise UserError(f"--measured {path}: {error.strerror}") from None
+    try:
+        found = msgspec.json.decode(data, type=MeasuredRows)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"--measured {path} is no file of measured rows: {error}") from None
+    if found.format != FORMAT:
+        raise UserError(f"--measured {path}: format is {found.format}; it must be {FORMAT}")
+    seen: set[str] = set()
+    for row in found.rows:
+        if row.row not in known:
+            raise UserError(f"--measured {path}: there is no row {row.row!r}")
+        if row.row in seen:
+            raise UserError(f"--measured {path}: row {row.row!r} is there twice")
+        if not (math.isfinite(row.value) and row.value > 0):
+            raise UserError(f"--measured {path}: row {row.row!r} is not above 0")
+        seen.add(row.row)
+    if not found.rows:
+        raise UserError(f"--measured {path} has no rows")
+    return found
+
+
+def measure_rows(
+    rows: Sequence[Definition], gpus: Gpus, tick: Callable[[], None]
+) -> tuple[list[MeasuredRow], dict[str, str], bool]:
+    """What these GPUs give, why they give no more, and whether something failed."""
+    found: list[MeasuredRow] = []
+    reasons: dict[str, str] = {}
+    failed = False
+    for row in rows:
+        if row.gpus > gpus.count:
+            reasons[row.key] = f"takes {row.gpus} GPUs, and {gpus.count} are here"
+        else:
+            try:
+                found.append(MeasuredRow(row.key, row.measure(gpus)))
+            except UserError as refused:
+                reasons[row.key] = str(refused)
+            except RunFailure as failure:
+                reasons[row.key] = f"failed: {failure}"
+                failed = True
+        tick()
+    return found, reasons, failed
+
+
+def measure_here(rows: Sequence[Definition]) -> tuple[MeasuredRows, dict[str, str], bool]:
+    """The rows that this computer's GPUs give, why they give no more, and whether any failed."""
+    hint = "give a file of measured rows with --measured"
+    node = real_node(1, REPEATS, hint=hint)
+    if node.gpus < LEAST_GPUS:
+        raise UserError(f"there are no two GPUs here; {hint}")
+    gpus = Gpus(node)
+    with progress(f"rows on {node.machine_name}", len(rows), "rows") as tick:
+        found, reasons, failed = measure_rows(rows, gpus, tick)
+    if not found:
+        raise UserError(f"no row can be measured here: {next(iter(reasons.values()))}")
+    measured = MeasuredRows(
+        format=FORMAT,
+        machine=f"{node.gpus} x {node.info['name']}",
+        driver=str(node.info["driver"]),
+        cuda=str(node.info["cuda"]),
+        date=datetime.datetime.now(datetime.UTC).date().isoformat(),
+        method=METHOD,
+        rows=found,
+    )
+    return measured, reasons, failed
+
+
+# --- the comparison -------------------------------------------------------------------------------
+
+
+def simulate(
+    rows: Sequence[Definition], machine: Machine, jobs: int, tick: Callable[[], None]
+) -> list[float]:
+    """What the simulated machine gives for each row."""
+    core = load_core()
+    described = to_core(machine, core)
+
+    def one(index: int, row: Definition) -> tuple[int, float]:
+        with core_errors(row.key):
+            return index, row.simulate(core, described, machine)
+
+    work = [partial(one, index, row) for index, row in enumerate(rows)]
+    found: dict[int, float] = {}
+    for index, value in in_processes(work, [Case(2, BASELINE)] * len(work), jobs):
+        found[index] = value
+        tick()
+    return [found[index] for index in range(len(rows))]
+
+
+def families(rows: Sequence[Row]) -> list[Family]:
+    """Errors by group and family, in the order of the rows."""
+    found = []
+    for group in GROUPS:
+        of_group = [row for row in rows if row.group == group]
+        for family in dict.fromkeys(row.family for row in of_group):
+            own = [row for row in of_group if row.family == family]
+            worst = max(own, key=lambda row: abs(row.error))
+            mean = statistics.fmean(abs(row.error) for row in own)
+            found.append(Family(family, group, len(own), mean, abs(worst.error), worst.row))
+    return found
+
+
+def show(of: Results) -> None:
+    """Prints the rows, then each family's errors."""
+    print(
+        f"{of.machine}, simulated, beside what was measured on {of.measured['machine']}, driver "
+        f"{of.measured['driver']}, CUDA {of.measured['cuda']}, {of.measured['date']}"
+    )
+    for group, headline in GROUPS.items():
+        rows = [row for row in of.rows if row.group == group]
+        if not rows:
+            continue
+        print()
+        columns = [
+            table.Column("row", "", [row.row for row in rows], number=False),
+            table.Column("measured", "", [_figure(row.measured) for row in rows]),
+            table.Column("simulated", "", [_figure(row.simulated) for row in rows]),
+            table.Column("", "", [row.unit for row in rows], number=False),
+            table.Column("error", "%", [f"{100 * row.error:+.1f}" for row in rows]),
+        ]
+        order = list(dict.fromkeys(row.family for row in rows))
+        foot = [
+            f"{it.family}: mean {100 * it.mean:.1f} %, worst {100 * it.worst:.1f} % "
+            f"({it.worst_row})"
+            for it in of.families
+            if it.group == group
+        ]
+        groups = [order.index(row.family) for row in rows]
+        table.print_table(headline + ".", columns, groups, [""] * len(rows), foot)
+    if of.not_measured:
+        print()
+        print("Not measured, and left out:")
+        for reason in dict.fromkeys(it.reason for it in of.not_measured):
+            names = ", ".join(it.row for it in of.not_measured if it.reason == reason)
+            print(f"  {names}: {reason}")
+
+
+def _figure(value: float) -> str:
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def calibrate_command(
+    machine: Annotated[
+        str,
+        typer.Option("--machine", "-m", metavar="NAME|FILE", help="The simulated machine."),
+    ] = DEFAULT_MACHINE,
+    measured: Annotated[
+        Path | None,
+        typer.Option(
+            "--measured",
+            metavar="FILE",
+            help="A file of measured rows. Without it: what the GPUs of this computer give.",
+        ),
+    ] = None,
+    save_measured: Annotated[
+        Path | None,
+        typer.Option(
+            "--save-measured",
+            metavar="FILE",
+            help="Keep what the GPUs of this computer give, as a file for --measured.",
+        ),
+    ] = None,
+    jobs: Jobs = None,
+    json_file: ResultsFile = None,
+) -> None:
+    """Compare a simulated machine with measured rows: its error in each, by families.
+
+    Rows of host memory are the planner's predictions; kernels' and copies' are simulated.
+    """
+    described = load_machine(machine)
+    calibration.check_machine(described)
+    rows = calibration.definitions()
+    at_a_time = simulations_at_a_time(jobs)
+    if measured is not None and save_measured is not None:
+        raise UserError("--save-measured keeps what is measured here; leave --measured out")
+    outputs = {"--json": json_file, "--save-measured": save_measured}
+    files.check_outputs(outputs, {"--measured": measured})
+    known = [row.key for row in rows]
+    reasons: dict[str, str] = {}
+    failed = False
+    if measured is None:
+        given, reasons, failed = measure_here(rows)
+    else:
+        given = read_measured(measured, known)
+    if save_measured is not None:  # before what is simulated, which takes long
+        files.write_all({save_measured: json_text(given)})
+    values = {row.row: row.value for row in given.rows}
+    compared = [row for row in rows if row.key in values]
+    with (
+        failure_ends(),
+        progress(f"calibration of {described.name}", len(compared), "rows") as tick,
+    ):
+        simulated = simulate(compared, described, at_a_time, tick)
+    found = [
+        Row(row.key, row.family, row.group, row.unit, values[row.key], value,
+            value / values[row.key] - 1)
+        for row, value in zip(compared, simulated, strict=True)
+    ]  # fmt: skip
+    results = Results(
+        format=FORMAT,
+        **provenance(),
+        machine=described.name,
+        measured={
+            "machine": given.machine,
+            "driver": given.driver,
+            "cuda": given.cuda,
+            "date": given.date,
+            "method": given.method,
+        },
+        families=families(found),
+        rows=found,
+        not_measured=[
+            Missing(key, reasons.get(key, f"not in {measured}"))
+            for key in known
+            if key not in values
+        ],
+    )
+    texts = {} if json_file is None else {json_file: partial(json_text, results)}
+    files.show_and_write(partial(show, results), texts)
+    if failed:
+        raise typer.Exit(1)

@@ -1,0 +1,117 @@
+"""What the rows of a calibration measure on the GPUs of this computer."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+
+from interlace.base.errors import UserError
+from interlace.base.turns import turn
+from interlace.model.mechanisms import Config
+from interlace.nodes.nodes import CudaNode
+from interlace.study.copy_bench import DEFAULT_REPEATS as MESSAGE_REPEATS
+from interlace.study.copy_bench import DEFAULT_WARMUP as MESSAGE_WARMUP
+from interlace.study.copy_bench import Pairs
+from interlace.study.overlap import Balance, Overlap
+from interlace.workloads import RunFailure, core_errors
+
+Copies = Sequence[tuple[int, int, int, int]]  # from, to, bytes, stream; -1 the host's memory
+
+REPEATS = 5
+CALL_REPEATS = 200  # of copies that the host starts and waits for
+# In a row: their start and end are less than a hundredth of the time.
+KERNEL_EPOCHS = 128
+OVERLAP_EPOCHS = 5
+OVERLAP_WARMUP = 1
+
+METHOD = (
+    f"interlace calibrate: medians of {REPEATS} repeats behind one that warms up. Copies by copy "
+    "engines (cudaMemcpyPeerAsync, with the host cudaMemcpyAsync and page-locked memory): by the "
+    "GPUs' clocks on streams that wait until all is enqueued, less than 64 MiB up to 64 times in a "
+    "row; those that take the host and back by its clock, "
+    f"of {CALL_REPEATS}. Relayed messages: interlace::copy_async with its default paths, by the "
+    f"host's clock, of {MESSAGE_REPEATS} behind {MESSAGE_WARMUP}. Stores, loads and copy kernels: "
+    "the kernels and sizes that are simulated, and as there the time of a launch with the exchange "
+    f"behind stores, {KERNEL_EPOCHS} of them in a row in a graph. Raw bytes: NVML's counters of "
+    f"the GPU that sends, over {2 * KERNEL_EPOCHS} launches. Overlap: as interlace bench overlap, "
+    f"{OVERLAP_EPOCHS} epochs a run."
+)
+
+
+class Gpus:
+    """The GPUs of this computer; each call measures one row, and no other command does so then.
+
+    What is refused is a UserError, what fails a RunFailure.
+    """
+
+    def __init__(self, node: CudaNode) -> None:
+        self.cuda = node.cuda
+        self.count = node.gpus
+        self._balances: dict[tuple[int, int], Balance] = {}
+
+    def copies_rate(self, copies: Copies, senders: int) -> float:
+        """GB/s of each of so many senders, of copies that are under way together."""
+        with turn(), core_errors():
+            time_s = self.cuda.measure_streams(list(copies), by_host=False, repeats=REPEATS)
+        return 1e-9 * sum(size for _, _, size, _ in copies) / senders / _median(time_s)
+
+    def copy_us(self, size: int) -> float:
+        """Microseconds of a copy to a peer, from the host's call until it knows of the end."""
+        with turn(), core_errors():
+            time_s = self.cuda.measure_streams(
+                [(0, 1, size, 0)], by_host=True, repeats=CALL_REPEATS
+            )
+        return 1e6 * _median(time_s)
+
+    def message_rate(self, pairs: Pairs, size: int) -> float:
+        """GB/s of messages by the copy engine, over the paths that it takes by default."""
+        with turn(), core_errors():
+            ((_, time_s, _, wrong),) = self.cuda.measure_copies(
+                pairs, size, ["auto"], MESSAGE_WARMUP, MESSAGE_REPEATS
+            )
+        if wrong:
+            raise RunFailure(f"the copy engine left {wrong} bytes wrong")
+        return 1e-9 * len(pairs) * size / _median(time_s)
+
+    def copy_kernel_rate(self, size: int, blocks: int) -> float:
+        """GB/s of a kernel of so many blocks that copies to a peer."""
+        with turn(), core_errors():
+            time_s, payload = self.cuda.measure_copy_kernel(size, blocks, KERNEL_EPOCHS, REPEATS)
+        return 1e-9 * int(payload) / _median(time_s)
+
+    def store_rate(
+        self, gpus: int, senders: int, element: int, elements: int, together: int
+    ) -> float:
+        """GB/s of stores that each sender makes to all others."""
+        with turn(), core_errors():
+            time_s, payload = self.cuda.measure_stores(
+                gpus, senders, element, elements, together, KERNEL_EPOCHS, REPEATS
+            )
+        return 1e-9 * int(payload) / senders / _median(time_s)
+
+    def raw_bytes(self, element: int, elements: int, together: int) -> float:
+        """Bytes on the wire for each byte of stores to a peer."""
+        with turn(), core_errors():
+            found = self.cuda.measure_store_wire(
+                element, elements, together, KERNEL_EPOCHS, REPEATS
+            )
+        if found is None:
+            raise UserError("the driver has no NVLink counters here")
+        return _median(found)
+
+    def load_rate(self, element: int, elements: int) -> float:
+        """GB/s of scattered loads from a peer."""
+        with turn(), core_errors():
+            time_s, payload = self.cuda.measure_loads(element, elements, KERNEL_EPOCHS, REPEATS)
+        return 1e-9 * int(payload) / _median(time_s)
+
+    def gain(self, peers: int, size: int, mechanism: str, config: Config) -> float:
+        """What a mechanism gains over bulk-copy, with a kernel as long as the transfer."""
+        overlap = Overlap(self.cuda, size, OVERLAP_EPOCHS, OVERLAP_WARMUP, REPEATS)
+        if (peers, size) not in self._balances:
+            self._balances[peers, size] = overlap.balance(peers)
+        return overlap.gain(self._balances[peers, size], mechanism, config)
+
+
+def _median(values: Sequence[float]) -> float:
+    return float(statistics.median(values))

@@ -1,0 +1,301 @@
+"""`interlace cost`: what the hardware of the simulated mechanisms would take of a GPU.
+
+Storage bits are computed from the machine's description: the remote write queue and de-packetizer
+of FinePack (HPCA 2023, section IV-B), the queue of GPS (MICRO 2021), and what DualOpt adds (PACT
+2022, Table 1) where the machine describes it, beside the data of the caches. Logic, ports and the
+area of a fully associative search are not counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import msgspec
+import typer
+from msgspec import UnsetType
+
+from interlace.base.errors import UserError
+from interlace.base.files import check_writable, show_and_write
+from interlace.machine.machines import MAX_GPUS, DualOpt, Gpu, Machine, load_machine
+from interlace.model.options import whole
+from interlace.model.results import Head, json_text, provenance
+from interlace.show.table import Column, print_table
+
+FORMAT = 1
+ADDRESS_BITS = 64  # of a base address register: 8 bytes, FinePack, Table III
+SUBHEADER_LENGTH_BITS = 10  # FinePack, Table II
+RESPONSE_ID_BITS = 16  # DualOpt, Fig. 9
+
+
+class Part(msgspec.Struct, frozen=True):
+    """Storage of one structure of a GPU, in bits."""
+
+    structure: str
+    what: str
+    count: int  # alike, in a GPU
+    bits_each: int
+    bits: int
+    of_caches: float  # bits over those of the data of L1 and L2
+
+
+class Figure(NamedTuple):
+    """What a paper says, beside what follows from its own parameters."""
+
+    published: str
+    source: str
+    note: str
+
+
+PUBLISHED = (
+    Figure(
+        "48 kB for the queues of a GPU among 4, 0.3 % of 16 MB of caches",
+        "FinePack, section IV-B",
+        "three destinations of 64 lines of 128 B are 24 KiB; 48 kB would be six destinations",
+    ),
+    Figure(
+        "192 entries of 144 bytes for a GPU among 4",
+        "FinePack, Table III",
+        "three destinations of 64; 128 B and 128 byte enables, without a tag",
+    ),
+    Figure(
+        "120 kB for the queues of a GPU among 16",
+        "FinePack, section VI-B",
+        "fifteen destinations of 64 lines of 128 B are 120 KiB",
+    ),
+    Figure(
+        "less than 0.05 % of the area of the caches of a GA100",
+        "FinePack, section VI-B",
+        "an area, which bits do not give; the L2 of a GA100 alone has 40 MB",
+    ),
+    Figure(
+        "512 entries of 135 bytes",
+        "GPS (MICRO 2021), Table 1",
+        "128 B, and 7 bytes beside them",
+    ),
+)
+OF_DUALOPT = (
+    Figure(
+        "964.99, 202.94, 697 and 37234 um2; 0.43, 0.27, 0.1 and 31.9 mW",
+        "DualOpt, Table 4",
+        "bitmasks, bypass, MSHRs and CoDec in 28 nm; areas and power, which bits do not give",
+    ),
+    Figure(
+        "0.032 % of the hardware",
+        "DualOpt, section 6.4",
+        "an area; the RDMA cache takes its place from the L2 and counts nothing there",
+    ),
+    Figure(
+        "a 3-bit count of up to 10 responses in a packet",
+        "DualOpt, section 4.1.3",
+        "3 bits cannot say 10; the packets here have 4",
+    ),
+)
+# Scheme: needs no change of programs, granularity, no replicas, no complex hardware.
+NEEDS = (
+    ("CARVE", "yes", "line", "no", "no"),
+    ("Griffin", "yes", "page or line", "yes", "no"),
+    ("PROACT", "no", "fine", "no", "yes"),
+    ("GPS", "no", "fine", "no", "no"),
+    ("DualOpt", "yes", "fine or line", "yes", "yes"),
+)
+
+
+class Cost(Head, frozen=True):
+    """The file of `interlace cost --json`."""
+
+    machine: str
+    gpus: int
+    parts: list[Part]
+    published: list[dict[str, str]]
+    needs: list[dict[str, str]]  # of schemes for remote loads, where the machine has one
+
+
+def _bits_for(most: int) -> int:
+    """Of a register that counts from 0 to `most`."""
+    return most.bit_length()
+
+
+def _dualopt_parts(gpu: Gpu, added: DualOpt, destinations: int) -> list[tuple[str, str, int, int]]:
+    """The structures of DualOpt: name, what, count, bits of each."""
+    units = gpu.compute_units
+    pieces = gpu.l2.line_bytes // added.granularity_bytes
+    piece_bits = 8 * added.granularity_bytes
+    lines = added.rdma_cache_KiB * 1024 // gpu.l2.line_bytes
+    sets = lines // added.rdma_cache_ways
+    # An address without the bits of its set, if sets are a power of two, and of its byte.
+    tag = ADDRESS_BITS - (gpu.l2.line_bytes.bit_length() - 1)
+    tag -= sets.bit_length() - 1 if sets & (sets - 1) == 0 else 0
+    watched = added.monitored_accesses
+    most = round(watched / added.remote_threshold) if added.remote_threshold else watched
+    counters = sum(map(_bits_for, (added.warm_up_accesses, most, watched, watched)))
+    counters += _bits_for(watched * pieces)
+    return [
+        ("DualOpt: bitmasks", "a mask of pieces", units, pieces),
+        ("DualOpt: bypass", "first and last local address", units, 2 * ADDRESS_BITS),
+        ("DualOpt: MSHRs", "a mask of pieces", units * gpu.l1.outstanding_lines, pieces),
+        (
+            "DualOpt: CoDec",
+            "response IDs, data, valid bits",
+            destinations * added.buffer_pieces_per_destination,
+            RESPONSE_ID_BITS + piece_bits + 1,
+        ),
+        ("DualOpt: CoDec", "timers", destinations, _bits_for(added.timeout_clocks)),
+        ("DualOpt: RDMA cache", "tags, valid and dirty bits", lines, tag + 2),
+        ("DualOpt: decision engine", "counters", 1, counters),
+        *_engines_past_dualopt(gpu, added, pieces),
+    ]
+
+
+def _engines_past_dualopt(gpu: Gpu, added: DualOpt, pieces: int) -> list[tuple[str, str, int, int]]:
+    """What dualopt-adaptive and dualopt-pages need besides; the latter in the entries of a TLB."""
+    choice = 2  # one of three
+    turn, agreeing = added.looking_compute_units - 1, added.agreeing_windows
+    found = [
+        (
+            "dualopt-adaptive",
+            "loads that looked, windows that agree, turn",
+            1,
+            choice + sum(map(_bits_for, (added.monitored_accesses, agreeing, turn))),
+        )
+    ]
+    if not isinstance(gpu.tlb, UnsetType):
+        counts = (added.page_loads, added.page_loads, added.page_loads * pieces)
+        counters = choice + sum(map(_bits_for, counts))
+        found.append(
+            ("dualopt-pages", "counters and choice of a page", gpu.tlb.l2_entries, counters)
+        )
+    return found
+
+
+def parts(machine: Machine, gpus: int) -> list[Part]:
+    """The structures of one GPU among so many."""
+    gpu, queue = machine.gpu, machine.gpu.remote_write_queue
+    line = gpu.l2.line_bytes
+    line_bits = line.bit_length() - 1
+    destinations = gpus - 1
+    offset_bits = 8 * queue.subheader_bytes - SUBHEADER_LENGTH_BITS
+    # The base register has the address bits above the window; a window that grows has no such base.
+    tag = ADDRESS_BITS - line_bits if queue.window == "growing" else max(0, offset_bits - line_bits)
+    windows = queue.windows_per_destination
+    entry = line * 8 + line + tag + 1 + _bits_for(windows - 1)
+    registers = windows * (ADDRESS_BITS + _bits_for(queue.payload_bytes))
+    if queue.window == "growing":
+        registers += windows * ADDRESS_BITS  # where its stores end
+    configuration = sum(map(_bits_for, (ADDRESS_BITS, offset_bits, 6, queue.payload_bytes)))
+    unpacked = line * 8 + line + ADDRESS_BITS - line_bits + 1
+    l1 = gpu.l1.size_KiB * 1024 * 8
+    l2 = gpu.l2.size_KiB * 1024 * 8
+    caches = gpu.compute_units * l1 + l2
+    found = [
+        ("remote write queue", "data", destinations * queue.lines_per_destination, line * 8),
+        ("remote write queue", "byte enables", destinations * queue.lines_per_destination, line),
+        (
+            "remote write queue",
+            "tags, valid bits, windows",
+            destinations * queue.lines_per_destination,
+            entry - line * 9,
+        ),
+        ("remote write queue", "base and payload registers", destinations, registers),
+        (
+            "remote write queue",
+            "counters of entries",
+            destinations,
+            _bits_for(queue.lines_per_destination),
+        ),
+        ("remote write queue", "configuration registers", 1, configuration),
+        ("de-packetizer", "data, byte enables, addresses", queue.unpacked_lines, unpacked),
+        ("queue of GPS", "data, tags, valid bits", gpu.gps.queue_lines, line * 8 + 56),
+        *(
+            []
+            if isinstance(gpu.dualopt, UnsetType)
+            else _dualopt_parts(gpu, gpu.dualopt, destinations)
+        ),
+        ("L1", "data", gpu.compute_units, l1),
+        ("L2", "data", 1, l2),
+    ]
+    return [
+        Part(structure, what, count, each, count * each, count * each / caches)
+        for structure, what, count, each in found
+    ]
+
+
+def _kib(bits: int) -> str:
+    return f"{bits / 8 / 1024:,.3f}"
+
+
+def _show(cost: Cost) -> None:
+    rows: Sequence[Part] = cost.parts
+    structures = list(dict.fromkeys(row.structure for row in rows))
+    totals = {name: sum(r.bits for r in rows if r.structure == name) for name in structures}
+    share = {name: sum(r.of_caches for r in rows if r.structure == name) for name in structures}
+    foot = [
+        f"{name}: {_kib(totals[name])} KiB, {share[name]:.3%} of the caches' data"
+        for name in structures
+        if name not in ("L1", "L2")
+    ]
+    foot += ["", "Published:"]
+    foot += [f"  {one['published']} ({one['source']}): {one['note']}" for one in cost.published]
+    if cost.needs:
+        foot += ["", "What schemes need (DualOpt, Table 3):"]
+        foot += [
+            f"  {one['scheme']}: programs as they are {one['programs_as_they_are']}; transfers "
+            f"{one['transfers']}; no replicas {one['no_replicas']}; simple {one['simple_hardware']}"
+            for one in cost.needs
+        ]
+    print_table(
+        f"Storage of a GPU of {cost.machine} among {cost.gpus}",
+        [
+            Column("structure", "", [row.structure for row in rows], number=False),
+            Column("what", "", [row.what for row in rows], number=False),
+            Column("count", "", [str(row.count) for row in rows]),
+            Column("each", "bits", [str(row.bits_each) for row in rows]),
+            Column("all", "KiB", [_kib(row.bits) for row in rows]),
+            Column("of caches", "%", [f"{100 * row.of_caches:.4f}" for row in rows]),
+        ],
+        [structures.index(row.structure) for row in rows],
+        ["" for _ in rows],
+        foot,
+    )
+
+
+def cost_command(
+    machine: Annotated[
+        str | None, typer.Argument(metavar="MACHINE", help="A described machine by name or file.")
+    ] = None,
+    gpus: Annotated[
+        str | None,
+        typer.Option(
+            "--gpus", "-g", metavar="N", help="GPUs that talk to each other.  [default: all]"
+        ),
+    ] = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Write what is shown as JSON.")
+    ] = None,
+) -> None:
+    """Say how much storage the queues of simulated mechanisms take of a GPU, beside its caches."""
+    if machine is None:
+        raise UserError("cost needs a machine: a shipped one by name, or a .toml file")
+    asked = whole("--gpus", gpus, 2)
+    if json_file is not None:
+        check_writable(json_file, "--json")
+    described = load_machine(machine)
+    count = described.gpu.count if asked is None else asked
+    if not 2 <= count <= MAX_GPUS:
+        raise UserError(
+            f"{count} GPUs: a queue has destinations among 2 to {MAX_GPUS} GPUs; give --gpus"
+        )
+    loads = not isinstance(described.gpu.dualopt, UnsetType)
+    words = ("scheme", "programs_as_they_are", "transfers", "no_replicas", "simple_hardware")
+    cost = Cost(
+        format=FORMAT,
+        **provenance(),
+        machine=described.name,
+        gpus=count,
+        parts=parts(described, count),
+        published=[one._asdict() for one in PUBLISHED + (OF_DUALOPT if loads else ())],
+        needs=[dict(zip(words, row, strict=True)) for row in NEEDS] if loads else [],
+    )
+    texts = {} if json_file is None else {json_file: lambda: json_text(cost)}
+    show_and_write(lambda: _show(cost), texts)

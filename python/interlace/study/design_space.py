@@ -1,0 +1,325 @@
+"""Sweep files: a machine with axes, a workload with its options, mechanisms and numbers of GPUs.
+
+A file is read and checked whole before anything runs: every point's machine is made and validated.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, NamedTuple, get_args, get_type_hints
+
+from interlace.base import toml_files
+from interlace.base.errors import UserError, unknown
+from interlace.machine.machines import Machine, changed, load_machine
+from interlace.model.mechanisms import DEFAULTS, Tuning
+from interlace.model.options import agent_threads, chunk_sizes, mechanism_names, whole_numbers
+from interlace.nodes.nodes import SimulatedNode
+from interlace.workloads import WORKLOADS, Inputs, check_inputs
+
+FORMAT = 1
+MAX_RUNS = 100_000
+MAX_KEYS = 16  # of all axes
+
+KEYS = (
+    "format", "title", "machine", "workload", "gpus", "mechanisms", "split", "chunks", "threads",
+    "options", "axes", "zip",
+)  # fmt: skip
+
+Value = int | float | str | bool
+Point = dict[str, Value]  # a value for each axis
+
+
+class Axes(NamedTuple):
+    """Keys of a machine whose values go together, one after another."""
+
+    keys: tuple[str, ...]
+    values: tuple[tuple[Value, ...], ...]  # of each step, a value for each key
+
+
+@dataclass(frozen=True)
+class DesignSpace:
+    """What a sweep file says."""
+
+    file: Path
+    title: str
+    base: Machine
+    workload: str
+    inputs: Inputs
+    gpus: tuple[int, ...]  # without 1, ascending
+    mechanisms: tuple[str, ...]
+    tuning: Tuning
+    axes: tuple[Axes, ...]
+    machines: tuple[Machine, ...]  # one for each point
+
+    @property
+    def keys(self) -> list[str]:
+        """The keys of all axes."""
+        return [key for axis in self.axes for key in axis.keys]
+
+    def points(self) -> list[Point]:
+        """Every combination of steps; the last axis changes fastest."""
+        return _points(self.axes)
+
+
+def _points(axes: Sequence[Axes]) -> list[Point]:
+    return [
+        {
+            key: value
+            for axis, step in zip(axes, steps, strict=True)
+            for key, value in zip(axis.keys, step, strict=True)
+        }
+        for steps in itertools.product(*(axis.values for axis in axes))
+    ]
+
+
+def load_design_space(file: Path) -> DesignSpace:
+    """Reads and checks a sweep file; raises UserError that names the file and the key."""
+    return parse_design_space(toml_files.read_text(file, "sweep"), file)
+
+
+def parse_design_space(text: str, file: Path) -> DesignSpace:
+    """As load_design_space, of a text; paths in it are relative to the file."""
+    where = str(file)
+    document = toml_files.parse(text, where, "sweep", FORMAT)
+    _check_words(document, where)
+    for key in document:
+        if key not in KEYS:
+            raise UserError(f"{where}: {unknown('key', key, KEYS)}")
+    for key in ("machine", "workload"):
+        if key not in document:
+            raise UserError(f"{where}: {key} is missing")
+    title = _string(document, "title", where) if "title" in document else ""
+    try:
+        base = load_machine(_machine(_string(document, "machine", where), file))
+    except UserError as error:
+        raise UserError(f"{where}: machine: {error}") from None
+    name = _string(document, "workload", where)
+    if name not in WORKLOADS:
+        raise UserError(f"{where}: workload: {unknown('workload', name, tuple(WORKLOADS))}")
+    inputs = _inputs(document.get("options", {}), file)
+    try:
+        check_inputs(name, inputs)
+    except UserError as error:
+        raise UserError(f"{where}: options: {error}") from None
+    tuning = Tuning(
+        _listed(document, "split", where, int, lambda o, t: tuple(whole_numbers(o, t, "ranges")))
+        or SimulatedNode.default_ranges,
+        _listed(document, "chunks", where, str, chunk_sizes) or SimulatedNode.default_chunks,
+        _listed(document, "threads", where, int, agent_threads) or SimulatedNode.default_threads,
+    )
+    mechanisms = _listed(
+        document, "mechanisms", where, str, lambda o, t: mechanism_names(o, t, simulated=True)
+    )
+    gpus = _listed(document, "gpus", where, int, lambda o, t: tuple(whole_numbers(o, t, "GPUs")))
+    axes = _axes(document, where)
+    machines = _machines(base, axes, where)
+    counts = gpus or (min(machine.gpu.count for machine in machines),)
+    for point, machine in zip(_points(axes), machines, strict=True):
+        if counts[-1] > machine.gpu.count:
+            has = "1 GPU" if machine.gpu.count == 1 else f"{machine.gpu.count} GPUs"
+            raise UserError(f"{where}: gpus: {counts[-1]}{at_point(point)}: the machine has {has}")
+    space = DesignSpace(
+        file, title, base, name, inputs, tuple(n for n in counts if n != 1),
+        mechanisms or DEFAULTS, tuning, axes, machines,
+    )  # fmt: skip
+    least = len(machines) * (1 + len(space.gpus) * len(space.mechanisms))
+    if least > MAX_RUNS:
+        raise UserError(
+            f"{where}: {least:,} runs or more; leave out values, for a sweep has at most "
+            f"{MAX_RUNS:,}"
+        )
+    return space
+
+
+def _machine(named: str, file: Path) -> str:
+    """A machine's name, or the path of its file, which is relative to the sweep's."""
+    return str(file.parent / named) if named.endswith(".toml") or "/" in named else named
+
+
+# --- values ---------------------------------------------------------------------------------------
+
+MOST_IN_KEY, MOST_IN_TEXT, MOST_SHOWN = 100, 1000, 40  # characters
+
+
+def _check_words(value: Any, where: str) -> None:
+    """Refuses what no error could show on a line: long keys and strings, unprintable ones."""
+    if isinstance(value, list):
+        for one in value:
+            _check_words(one, where)
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            _check_word(key, MOST_IN_KEY, "key", where)
+            _check_words(inner, where)
+    elif isinstance(value, str):
+        _check_word(value, MOST_IN_TEXT, "string", where)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MOST_SHOWN else text[: MOST_SHOWN - 3] + "..."
+
+
+def _check_word(word: str, most: int, what: str, where: str) -> None:
+    if not word or len(word) > most or not word.isprintable():
+        raise UserError(
+            f"{where}: {_cut(word)!r} is no {what} of a sweep; give 1 to {most} "
+            "printable characters"
+        )
+
+
+_KINDS = {int: "a whole number", float: "a number", str: "a string", bool: "true or false"}
+
+
+def _is(value: Any, kind: type) -> bool:
+    if kind is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
+
+
+def _string(document: Mapping[str, Any], key: str, where: str) -> str:
+    value = document[key]
+    if not isinstance(value, str):
+        raise UserError(f"{where}: {key} must be a string")
+    return value
+
+
+def _listed(
+    document: Mapping[str, Any], key: str, where: str, kind: type, read: Any
+) -> tuple[Any, ...]:
+    """A list of the file by the rules of the option that takes such a list."""
+    if key not in document:
+        return ()
+    value = document[key]
+    if not isinstance(value, list) or not value or not all(_is(one, kind) for one in value):
+        what = "whole numbers" if kind is int else "strings"
+        raise UserError(f"{where}: {key} must be a list of {what} that is not empty")
+    try:
+        found: tuple[Any, ...] = read(key, ",".join(map(str, value)))
+    except UserError as error:
+        raise UserError(f"{where}: {error}") from None
+    return found
+
+
+def _inputs(options: Any, file: Path) -> Inputs:
+    """The workload's options, named as on the command line."""
+    where = f"{file}: options"
+    if not isinstance(options, dict):
+        raise UserError(f"{where} must be a table, [options]")
+    hints = get_type_hints(Inputs)
+    names = {one.name.rstrip("_").replace("_", "-"): one.name for one in fields(Inputs)}
+    given: dict[str, Any] = {}
+    for key, value in options.items():
+        if key not in names:
+            raise UserError(f"{where}: {unknown('option', key, tuple(names))}")
+        kind = get_args(hints[names[key]])[0]
+        if kind is Path:
+            given[names[key]] = file.parent / _string(options, key, where)
+        elif not _is(value, kind):
+            raise UserError(f"{where}.{key} must be {_KINDS[kind]}, not {value!r}")
+        elif kind is float and not math.isfinite(value):
+            raise UserError(f"{where}.{key} is {value}; it must be finite")
+        else:
+            given[names[key]] = kind(value)
+    return Inputs(**{key: value for key, value in given.items() if value is not False})
+
+
+# --- axes -----------------------------------------------------------------------------------------
+
+
+def _axes(document: Mapping[str, Any], where: str) -> tuple[Axes, ...]:
+    groups: list[tuple[str, Any]] = []
+    alone = document.get("axes", {})
+    if not isinstance(alone, dict):
+        raise UserError(f"{where}: axes must be a table, [axes]")
+    groups += [("axes", {key: values}) for key, values in _flat(alone)]
+    together = document.get("zip", [])
+    if not isinstance(together, list) or not all(isinstance(one, dict) for one in together):
+        raise UserError(f"{where}: zip must be tables, [[zip]]")
+    groups += [(f"zip {index + 1}", dict(_flat(one))) for index, one in enumerate(together)]
+    found: list[Axes] = []
+    seen: dict[str, str] = {}
+    for name, group in groups:
+        if not group:
+            raise UserError(f"{where}: {name} is empty; name a key of the machine")
+        for key, values in group.items():
+            _check_word(key, MOST_IN_KEY, "key", where)
+            _check_values(values, f"{where}: {name}: {key}")
+            if key in seen:
+                raise UserError(f"{where}: {name}: {key} is an axis of {seen[key]} already")
+            seen[key] = name
+        lengths = {key: len(values) for key, values in group.items()}
+        if len(set(lengths.values())) > 1:
+            counts = ", ".join(f"{key} has {count}" for key, count in lengths.items())
+            raise UserError(f"{where}: {name}: values go together, so give equally many: {counts}")
+        steps = tuple(zip(*group.values(), strict=True))
+        # By value: 100 is 100.0, but 1 is not true.
+        alike = [tuple((isinstance(value, bool), value) for value in step) for step in steps]
+        twice, count = Counter(alike).most_common(1)[0]
+        if count > 1:
+            shown = ", ".join(str(value) for _, value in twice)
+            raise UserError(f"{where}: {name}: {', '.join(group)} has {shown} twice")
+        found.append(Axes(tuple(group), steps))
+    if len(seen) > MAX_KEYS:
+        raise UserError(
+            f"{where}: {len(seen)} keys; a sweep has at most {MAX_KEYS}, leave some out"
+        )
+    if not found:
+        raise UserError(f"{where}: there is no axis; list values of a key under [axes]")
+    if math.prod(len(axis.values) for axis in found) > MAX_RUNS:
+        raise UserError(f"{where}: more than {MAX_RUNS:,} points; leave out values")
+    return tuple(found)
+
+
+def _flat(table: Mapping[str, Any], path: str = "") -> list[tuple[str, Any]]:
+    """Values by dotted key, whether the file quotes such a key or not."""
+    found: list[tuple[str, Any]] = []
+    for key, value in table.items():
+        inner = f"{path}.{key}" if path else key
+        found += _flat(value, inner) if isinstance(value, dict) and value else [(inner, value)]
+    return found
+
+
+def _check_values(values: Any, where: str) -> None:
+    if not isinstance(values, list):
+        raise UserError(f"{where} must be a list of values")
+    if not values:
+        raise UserError(f"{where} has no values; give at least one")
+    for value in values:
+        if not isinstance(value, int | float | str):
+            raise UserError(f"{where}: {value!r} is no value of a key; give numbers or strings")
+        if isinstance(value, float) and not math.isfinite(value):
+            raise UserError(f"{where}: {value} is no value of a key; it must be finite")
+
+
+def _machines(base: Machine, axes: Sequence[Axes], where: str) -> tuple[Machine, ...]:
+    """The machine of each point."""
+    return tuple(changed(base, point, f"{where}{at_point(point)}") for point in _points(axes))
+
+
+def at_point(point: Mapping[str, Value]) -> str:
+    """Where in the space, for an error."""
+    shown = ", ".join(f"{key} = {_cut(str(value))}" for key, value in point.items())
+    return f", at {shown}" if shown else ""
+
+
+# --- what a run depends on ------------------------------------------------------------------------
+
+
+def file_hash(path: Path) -> str:
+    """The SHA-256 of a file's bytes; raises UserError if it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror or error}") from None
+
+
+def options_text(inputs: Inputs) -> dict[str, Any]:
+    """The options that were given, as the file of results has them."""
+    given = {name: getattr(inputs, name) for name in inputs.given()}
+    return {key: str(v) if isinstance(v, Path) else v for key, v in given.items()}

@@ -1,0 +1,395 @@
+"""Runs the cases of a study, verifies them and makes rows of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from interlace.base.errors import UserError
+from interlace.base.native import load_core
+from interlace.model.limits import Limit, exchange_memory_s, limit_of
+from interlace.model.mechanisms import BASELINE, BOUND, EVERY, Config, Tuning, label
+from interlace.model.results import Measured, Row, Sim, Stores, Timelines, WireRow
+from interlace.nodes.nodes import CudaNode, Node, in_processes
+from interlace.workloads import Case, Counted, Outcome, Wire, Workload
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Which runs a study needs."""
+
+    gpus: tuple[int, ...]  # without 1, ascending
+    mechanisms: tuple[str, ...]
+    tuning: Tuning
+    # By number of GPUs: what profiles say of a mechanism, in place of the tuning; and mechanisms
+    # with a configuration that run besides.
+    profiled: Mapping[int, Mapping[str, Config]] = field(default_factory=dict)
+    besides: Mapping[int, tuple[str, Config]] = field(default_factory=dict)
+
+    def names(self, gpus: int) -> tuple[str, ...]:
+        """The mechanisms of so many GPUs, in the order of their rows."""
+        besides = {self.besides[gpus][0]} if gpus in self.besides else set()
+        return tuple(name for name in EVERY if name in {*self.mechanisms, *besides})
+
+    def configs(self, gpus: int, mechanism: str, part_bytes: int) -> list[Config]:
+        """The configurations of a mechanism to run."""
+        known = self.profiled.get(gpus, {}).get(mechanism)
+        besides, config = self.besides.get(gpus, (None, Config()))
+        if known is not None:
+            found = [known]
+        elif mechanism in self.mechanisms:
+            found = self.tuning.configs(mechanism, part_bytes)
+        else:
+            found = []
+        return found if mechanism != besides or config in found else [*found, config]
+
+    def bulk_copies(self) -> list[Case]:
+        """Those that run on several GPUs; real ones derive the bound from them."""
+        return [Case(gpus, BASELINE) for gpus in self.gpus if BASELINE in self.names(gpus)]
+
+    def may_do_without(self, case: Case) -> bool:
+        """Whether nobody named a case that a GPU may have no place for: an agent of `polling` that
+        copies in bulk, which takes much shared memory."""
+        known = self.profiled.get(case.gpus, {}).get(case.mechanism)
+        named = case.config == known or self.besides.get(case.gpus) == case[1:]
+        return case.config.bulk_threads is not None and not named
+
+    def cases(self, runs: Callable[[str], bool], largest_part: Callable[[int], int]) -> list[Case]:
+        """Every run whose mechanism the node `runs`; the first is the single GPU's.
+
+        `largest_part` is the workload's.
+        """
+        return [
+            Case(1, BASELINE),
+            *(
+                Case(gpus, mechanism, config)
+                for gpus in self.gpus
+                for mechanism in filter(runs, self.names(gpus))
+                for config in self.configs(gpus, mechanism, largest_part(gpus))
+            ),
+        ]
+
+
+@dataclass
+class Checked:
+    """An outcome whose values were verified and then given up, for they may be large."""
+
+    outcome: Outcome
+    max_error: float
+
+
+def _choose(
+    plan: Plan, checked: dict[Case, Checked]
+) -> tuple[dict[tuple[int, str], Case], list[Case]]:
+    """The fastest configuration of each row, and the others."""
+    best: dict[tuple[int, str], Case] = {}
+    for gpus in plan.gpus:
+        for mechanism in plan.names(gpus):
+            tried = [case for case in checked if case[:2] == (gpus, mechanism)]
+            if tried:
+                best[gpus, mechanism] = min(
+                    tried, key=lambda case: (checked[case].outcome.time_s, case.config.arguments())
+                )
+    chosen = set(best.values())
+    others = [case for case in checked if case.gpus > 1 and case not in chosen]
+    return best, sorted(others, key=lambda case: (*case[:2], case.config.arguments()))
+
+
+class Times:
+    """What the figures of a row come from, for each number of GPUs."""
+
+    def __init__(self, single_s: float) -> None:
+        self.single_s = single_s
+        self.bulk_s: dict[int, float] = {}
+        self.bound_s: dict[int, float] = {}
+        # That a GPU's links, or its memory, need at least.
+        self.transfer_s: dict[int, float] = {}
+
+    def speedup(self, time_s: float) -> float:
+        """Over the single GPU of the same node."""
+        return self.single_s / time_s
+
+    def opportunity(self, gpus: int) -> float | None:
+        """The speedup if transfers took no time; 1 for a single GPU, which sends nothing."""
+        if gpus == 1:
+            return 1.0
+        bound = self.bound_s.get(gpus)
+        return None if bound is None else self.speedup(bound)
+
+    def reachable(self, gpus: int) -> float | None:
+        """The speedup that links and memory still allow: as fast as they go, all hidden."""
+        if gpus == 1:
+            return 1.0
+        bound, transfer = self.bound_s.get(gpus), self.transfer_s.get(gpus)
+        return None if bound is None or transfer is None else self.speedup(max(bound, transfer))
+
+    def overlap(self, gpus: int, time_s: float) -> float | None:
+        """The part of the bulk copy's transfer time that is hidden."""
+        bulk, bound = self.bulk_s.get(gpus), self.bound_s.get(gpus)
+        if bulk is None or bound is None or bulk <= bound:
+            return None
+        return 1 - (time_s - bound) / (bulk - bound)
+
+
+class _Rows:
+    """Makes rows of checked outcomes."""
+
+    def __init__(self, workload: Workload, node: Node, cases: Sequence[Case]) -> None:
+        self.workload, self.node = workload, node
+        self.tried: dict[tuple[int, str], list[dict[str, int | str]]] = {}
+        for case in cases:
+            self.tried.setdefault(case[:2], []).append(case.config.given())
+
+    def row(
+        self,
+        checked: Checked,
+        times: Times,
+        wire: Wire,
+        limit: Limit | UnsetType = UNSET,
+    ) -> Row:
+        outcome = checked.outcome
+        case = outcome.case
+        config: dict[str, Any] = {**case.config.given()}
+        if config:
+            config["tried"] = self.tried[case[:2]]
+        sim: Sim | UnsetType = UNSET
+        cuda: Measured | UnsetType = UNSET
+        if isinstance(self.node, CudaNode):
+            config |= {"warmup": self.node.warmup, "repeats": self.node.repeats}
+            if outcome.remarks:
+                config["remarks"] = outcome.remarks
+            cuda = Measured(
+                outcome.times_s, outcome.copy_s, outcome.raw_tx_bytes, outcome.data_tx_bytes
+            )
+        else:
+            sim = Sim(
+                outcome.accesses,
+                outcome.remote_transactions,
+                outcome.cpu_s,
+                round(outcome.peak_rss_mb, 1),
+                Stores(**outcome.stores) if outcome.stores.get("stores") else None,
+                outcome.inside or UNSET,
+            )
+        speedup = times.speedup(outcome.time_s)
+        opportunity = times.opportunity(case.gpus)
+        return Row(
+            workload=self.workload.name,
+            data=self.workload.data_name,
+            node=self.node.name,
+            machine=self.node.machine_name,
+            gpus=case.gpus,
+            mechanism=case.mechanism,
+            config=config,
+            iterations=outcome.iterations,
+            time_s=outcome.time_s,
+            speedup=speedup,
+            opportunity=opportunity,
+            captured=None if opportunity is None else speedup / opportunity,
+            reachable=times.reachable(case.gpus),
+            derived=False,
+            verified=True,
+            max_error=checked.max_error,
+            wire=WireRow(*wire),
+            overlap=times.overlap(case.gpus, outcome.time_s),
+            sim=sim,
+            cuda=cuda,
+            limit=limit,
+        )
+
+    def derived(self, checked: Checked, times: Times) -> Row:
+        """The bound on a node that cannot run it, from what was run in its place."""
+        row = self.row(checked, times, Wire())
+        return msgspec.structs.replace(
+            row,
+            mechanism=BOUND,
+            config={"from": row.mechanism, **row.config},
+            derived=True,
+            verified=False,
+            max_error=None,
+        )
+
+
+def _measured_wire(outcome: Outcome, counted: Wire) -> Wire:
+    """The wire bytes of a measured run.
+
+    What a kernel sends and what its receivers read is counted on the host node. The NVLink
+    counters' `raw` is every byte that left the GPUs, so what is not payload of ours is protocol:
+    headers, and the padding of stores that are smaller than a data flit (which the `data` counter
+    counts as data). Null without counters, or where they say less than the payload alone.
+    """
+    protocol = None
+    if None not in (outcome.raw_tx_bytes, counted.useful, counted.wasted):
+        assert outcome.raw_tx_bytes is not None
+        assert counted.useful is not None
+        assert counted.wasted is not None
+        rest = outcome.raw_tx_bytes - counted.useful - counted.wasted
+        protocol = round(rest) if rest >= 0 else None
+    return Wire(counted.useful, protocol, counted.wasted)
+
+
+def _add_transfers(
+    node: CudaNode, counted: dict[Case, Counted], bounds: dict[int, Checked], times: Times
+) -> None:
+    """What links and memory need for the payload, at the rates that they reach in this study.
+
+    As if every GPU sent, received and computed as much as any other, so that less is not possible.
+    No transfer goes on behind the exchange that delivers it: links need what they need for each of
+    an iteration's epochs, or as long as the epoch lasts without transfers.
+    """
+    for gpus, bound in bounds.items():
+        of = counted[Case(gpus, BASELINE)]
+        if of.wire.useful is None or of.wire.wasted is None:
+            continue
+        links = _hidden_s(
+            bound.outcome.time_s,
+            bound.outcome.epoch_s,
+            [sent / gpus / node.exchange_rate(gpus) for sent in of.sent_bytes],
+        )
+        sent = of.wire.useful + of.wire.wasted
+        memory = exchange_memory_s(of.work, gpus, sent, node.gpu_rates())
+        times.transfer_s[gpus] = max(links, memory)
+
+
+def _hidden_s(time_s: float, epoch_s: Sequence[float], transfer_s: Sequence[float]) -> float:
+    """What a run of that time takes if each transfer is hidden behind its own epoch.
+
+    `epoch_s` says how the time is shared among the epochs; where that is not known, it is one.
+    """
+    if len(epoch_s) != len(transfer_s) or sum(epoch_s) <= 0:
+        return max(time_s, sum(transfer_s))
+    share = time_s / sum(epoch_s)
+    pairs = zip(epoch_s, transfer_s, strict=True)
+    return time_s + sum(max(0.0, its - share * own) for own, its in pairs)
+
+
+def _count(
+    node: CudaNode,
+    workload: Workload,
+    checked: dict[Case, Checked],
+    jobs: int,
+    tick: Callable[[], None],
+) -> dict[Case, Counted]:
+    """What the host node counts of each case; its wire bytes with the protocol's, measured.
+
+    It counts what exchanges deliver and kernels do, which is the same whatever the mechanism.
+    """
+    core = load_core()
+    cache_bytes = node.gpu_rates().cache_bytes
+    runs = list(dict.fromkeys((c.gpus, checked[c].outcome.iterations) for c in checked))
+    cases = [Case(gpus, BASELINE) for gpus, _ in runs]
+
+    def count(run: tuple[int, int], case: Case) -> tuple[tuple[int, int], Counted]:
+        return run, workload.count(core, case, run[1], cache_bytes)
+
+    work = [partial(count, run, case) for run, case in zip(runs, cases, strict=True)]
+    counted: dict[tuple[int, int], Counted] = {}
+    for run, found in in_processes(work, cases, jobs):
+        counted[run] = found
+        tick()
+    found_of: dict[Case, Counted] = {}
+    for case, it in checked.items():
+        found = counted[case.gpus, it.outcome.iterations]
+        wire = Wire(0, 0, 0) if case.gpus == 1 else _measured_wire(it.outcome, found.wire)
+        found_of[case] = found._replace(wire=wire)
+    return found_of
+
+
+def _derived_bounds(
+    node: CudaNode,
+    workload: Workload,
+    plan: Plan,
+    checked: Mapping[Case, Checked],
+    tick: Callable[[], None],
+) -> dict[int, Checked]:
+    """By numbers of GPUs: the bulk copy's run without its transfers, with that one's error."""
+    bounds = {}
+    for case in plan.bulk_copies():
+        bulk = checked[case]
+        again = node.without_transfers(workload, bulk.outcome)
+        bounds[case.gpus] = Checked(again, bulk.max_error)
+        tick()
+    return bounds
+
+
+def run_study(
+    workload: Workload,
+    node: Node,
+    plan: Plan,
+    jobs: int = 1,
+    tick: Callable[[], None] = lambda: None,
+) -> tuple[list[Row], list[Row], Timelines]:
+    """Run, verify and evaluate: the rows, the configurations not chosen, the timelines.
+
+    Rows ascend by GPUs; their figures do not depend on the order in which runs end. Raises
+    RunFailure as soon as one result is wrong.
+    """
+    cases = plan.cases(node.runs, workload.largest_part)
+    checked: dict[Case, Checked] = {}
+    found: dict[Case, Checked] = {}
+    refused: dict[Case, UserError] = {}
+    for case, outcome in node.attempts(workload, cases):
+        if not isinstance(outcome, UserError):
+            found[case] = Checked(outcome, workload.verify(outcome))
+            outcome.forget_values()
+        elif plan.may_do_without(case):
+            refused[case] = outcome
+        else:
+            raise outcome
+        tick()
+    for case in cases:  # in this order whatever the order they ended in
+        if case in found:
+            checked[case] = found[case]
+    best, others = _choose(plan, checked)
+    for case, reason in refused.items():
+        remarks = checked[best[case[:2]]].outcome.remarks
+        remarks.append(f"{label(case.mechanism, case.config)} was left out: {reason}")
+    single = Case(1, BASELINE)
+    times = Times(checked[single].outcome.time_s)
+    limit: Limit | UnsetType = UNSET
+    counted: dict[Case, Counted] = {}
+    bounds: dict[int, Checked]
+    if isinstance(node, CudaNode):
+        bounds = _derived_bounds(node, workload, plan, checked, tick)
+        counted = _count(node, workload, checked, jobs, tick)
+        wires = {case: of.wire for case, of in counted.items()}
+        limit = limit_of(counted[single].work, node.gpu_rates(), times.single_s) or UNSET
+    else:
+        bounds = {case.gpus: it for case, it in checked.items() if case.mechanism == BOUND}
+        wires = {case: it.outcome.wire for case, it in checked.items()}
+    times.bulk_s = {case.gpus: checked[case].outcome.time_s for case in plan.bulk_copies()}
+    times.bound_s = {gpus: it.outcome.time_s for gpus, it in bounds.items()}
+    if isinstance(node, CudaNode):
+        _add_transfers(node, counted, bounds, times)
+
+    make = _Rows(workload, node, list(checked))
+    rows = [make.row(checked[single], times, wires[single], limit)]
+    for gpus in plan.gpus:
+        for mechanism in plan.names(gpus):
+            if (gpus, mechanism) in best:
+                case = best[gpus, mechanism]
+                rows.append(make.row(checked[case], times, wires[case]))
+            elif mechanism == BOUND and gpus in bounds:
+                rows.append(make.derived(bounds[gpus], times))
+    candidates = [make.row(checked[case], times, wires[case]) for case in others]
+    return rows, candidates, _timelines(plan, best, checked)
+
+
+def _timelines(
+    plan: Plan, best: dict[tuple[int, str], Case], checked: dict[Case, Checked]
+) -> Timelines:
+    gpus = plan.gpus[-1] if plan.gpus else 1
+    rows = []
+    cases = [Case(1, BASELINE)] if gpus == 1 else [c for (g, _), c in best.items() if g == gpus]
+    for case in cases:
+        events = checked[case].outcome.timeline
+        if not events:
+            continue
+        first = min(event.start_s for event in events)
+        moved = [e._replace(start_s=e.start_s - first, end_s=e.end_s - first) for e in events]
+        rows.append((case.label, moved))
+    return Timelines(gpus, rows)

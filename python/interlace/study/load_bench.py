@@ -1,0 +1,422 @@
+"""`interlace bench load`: a transformer's checkpoint into tensors, beside safetensors' own reader.
+
+The file has the shapes of a transformer of 8 billion parameters: 32 layers, hidden size 4096,
+feed-forward size 14336, 32 heads of 128 with 8 for keys and values, a vocabulary of 128256. Of a
+smaller file layers are left out, and where not even one fits, all sizes are halved.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import importlib.util
+import os
+import shutil
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from math import prod
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from interlace.base.errors import UserError
+from interlace.base.progress import progress
+from interlace.cli.failures import failure_ends
+from interlace.cli.shared_options import ResultsFile, count_option
+from interlace.model.mechanisms import GIB, MIB
+from interlace.model.options import size_between, whole
+from interlace.model.results import BENCHMARK_FORMAT, BenchmarkFile, json_text, provenance
+from interlace.nodes.nodes import real_node
+from interlace.runtime import loading
+from interlace.runtime.tensor_memory import framework_named, gpu_of
+from interlace.show import table
+from interlace.workloads import core_errors
+
+OWN = "interlace"
+THEIRS = "safetensors"
+LAYERS, HIDDEN, FORWARD, KEYS, VOCABULARY = 32, 4096, 14336, 1024, 128256
+ELEMENT = 2  # bytes
+LEAST, MOST, DEFAULT_BYTES = "1M", "64G", "4G"
+DEFAULT_REPEATS = 5
+DEFAULT_SLOT = f"{loading.RING[1] // MIB}M"
+PAGE = 4096  # bytes
+STEP = PAGE  # bytes from one tensor's data to the next one's, in the random ones that all share
+
+Tensors = dict[str, Any]
+
+
+class Row(msgspec.Struct):
+    """A way to load the file; times are from the call until all bytes have arrived.
+
+    In the host's memory every page was touched by then.
+    """
+
+    method: str
+    first_s: float  # in this process: contexts, page-locked memory
+    time_s: list[float]
+    median_s: float
+    gb_per_s: float
+    speedup: float | None  # over safetensors' load_file
+    wrong: int  # tensors
+
+
+class Results(BenchmarkFile):
+    """A file of results."""
+
+    framework: str
+    framework_version: str
+    safetensors: str | None  # version
+    device: str
+    bytes: int
+    tensors: int
+    layers: int
+    halvings: int  # of all sizes
+    threads: int
+    ring: list[int]  # slots, bytes of each
+    repeats: int
+    rows: list[Row]
+
+
+def shapes(most: int) -> tuple[dict[str, tuple[int, ...]], int, int]:
+    """The tensors of the largest checkpoint of at most so many bytes, its layers and halvings."""
+    halvings = 0
+    while True:
+        hidden, forward, keys, vocabulary = (
+            max(1, n >> halvings) for n in (HIDDEN, FORWARD, KEYS, VOCABULARY)
+        )
+        layer = {
+            "input_layernorm": (hidden,),
+            "mlp.down_proj": (hidden, forward),
+            "mlp.gate_proj": (forward, hidden),
+            "mlp.up_proj": (forward, hidden),
+            "post_attention_layernorm": (hidden,),
+            "self_attn.k_proj": (keys, hidden),
+            "self_attn.o_proj": (hidden, hidden),
+            "self_attn.q_proj": (hidden, hidden),
+            "self_attn.v_proj": (keys, hidden),
+        }
+        rest = {
+            "lm_head": (vocabulary, hidden),
+            "model.embed_tokens": (vocabulary, hidden),
+            "model.norm": (hidden,),
+        }
+        room = most - ELEMENT * sum(map(prod, rest.values()))
+        layers = min(LAYERS, room // (ELEMENT * sum(map(prod, layer.values()))))
+        if layers > 0:
+            break
+        halvings += 1
+    made = dict(rest)
+    for number in range(layers):
+        made |= {f"model.layers.{number}.{name}": shape for name, shape in layer.items()}
+    return {f"{name}.weight": shape for name, shape in made.items()}, layers, halvings
+
+
+def random_tensors(of: Mapping[str, tuple[int, ...]], framework: str, seed: int = 0) -> Tensors:
+    """Tensors that share random bytes, but begin at different ones."""
+    import numpy as np
+
+    most = max(ELEMENT * prod(shape) for shape in of.values())
+    data = bytearray(np.random.default_rng(seed).bytes(most + STEP * len(of)))
+    made: Tensors = {}
+    for number, (name, shape) in enumerate(of.items()):
+        begin = STEP * number
+        if framework == "torch":
+            torch: Any = importlib.import_module("torch")
+            flat = torch.frombuffer(data, dtype=torch.bfloat16, count=prod(shape), offset=begin)
+            made[name] = flat.view(shape)
+        else:
+            made[name] = np.frombuffer(data, np.float16, prod(shape), begin).reshape(shape)
+    return made
+
+
+def differing(one: Tensors, other: Tensors) -> int:
+    """How many tensors differ in name, dtype, shape or bytes."""
+    return len(set(one) ^ set(other)) + sum(
+        not _equal(one[name], other[name]) for name in set(one) & set(other)
+    )
+
+
+def _equal(one: Any, other: Any) -> bool:
+    import numpy as np
+
+    if one.dtype != other.dtype or one.shape != other.shape:
+        return False
+    if isinstance(one, np.ndarray):
+        return bool(np.array_equal(one.view(np.uint8), other.view(np.uint8)))
+    if type(one).__module__.startswith("cupy"):
+        return bool((one.view(np.uint8) == other.view(np.uint8)).all())
+    torch: Any = importlib.import_module("torch")
+    return bool(torch.equal(one.view(torch.uint8), other.view(torch.uint8)))
+
+
+def _reference(framework: str, file: Path, device: str) -> Callable[[], Tensors] | None:
+    """safetensors' own reader of the file, where it is installed and can do that."""
+    if framework == "cupy" or importlib.util.find_spec("safetensors") is None:
+        return None
+    module: Any = importlib.import_module(f"safetensors.{framework}")
+    if framework == "torch":
+        return partial(module.load_file, file, device=device)
+    return partial(module.load_file, file)
+
+
+def _synchronize(framework: str, device: str) -> None:
+    module: Any = importlib.import_module(framework)
+    if framework == "torch":
+        module.cuda.synchronize(device)
+    else:
+        module.cuda.Device(gpu_of(device)).synchronize()
+
+
+def _settle(framework: str, device: str) -> None:
+    """Nothing is under way, and no memory is kept for later."""
+    gc.collect()
+    if device == "cpu":
+        return
+    _synchronize(framework, device)
+    module: Any = importlib.import_module(framework)
+    if framework == "torch":
+        module.cuda.empty_cache()
+    else:
+        module.get_default_memory_pool().free_all_blocks()
+
+
+def _timed(load: Callable[[], Tensors], framework: str, device: str) -> tuple[float, Tensors]:
+    import numpy as np
+
+    _settle(framework, device)
+    begin = time.perf_counter()
+    found = load()
+    if device == "cpu":  # safetensors maps the file, and reads it where it is touched
+        for tensor in found.values():
+            flat = tensor.reshape(-1)
+            if not isinstance(flat, np.ndarray):
+                flat = flat.view(importlib.import_module(framework).uint8).numpy()
+            flat.view(np.uint8)[::PAGE].sum()
+    else:
+        _synchronize(framework, device)
+    return time.perf_counter() - begin, found
+
+
+def measure(
+    methods: Mapping[str, Callable[[], Tensors]],
+    expected: Tensors,
+    repeats: int,
+    where: tuple[str, str],
+    tick: Callable[[], None],
+) -> list[Row]:
+    """Rows of the methods, which take turns; what each loads first is compared."""
+    size = sum(int(tensor.nbytes) for tensor in expected.values())
+    first: dict[str, float] = {}
+    wrong: dict[str, int] = {}
+    times: dict[str, list[float]] = {name: [] for name in methods}
+    for name, load in methods.items():
+        first[name], found = _timed(load, *where)
+        wrong[name] = differing({key: _on_host(tensor) for key, tensor in found.items()}, expected)
+        del found
+        tick()
+    for _ in range(repeats):
+        for name, load in methods.items():
+            seconds, found = _timed(load, *where)
+            del found
+            times[name].append(seconds)
+            tick()
+    medians = {name: statistics.median(taken) for name, taken in times.items()}
+    return [
+        Row(
+            method=name,
+            first_s=first[name],
+            time_s=times[name],
+            median_s=medians[name],
+            gb_per_s=1e-9 * size / medians[name],
+            speedup=medians[THEIRS] / medians[name] if THEIRS in medians else None,
+            wrong=wrong[name],
+        )
+        for name in methods
+    ]
+
+
+def _on_host(tensor: Any) -> Any:
+    import numpy as np
+
+    if isinstance(tensor, np.ndarray):
+        return tensor
+    return tensor.get() if type(tensor).__module__.startswith("cupy") else tensor.cpu()
+
+
+def _print(results: Results) -> None:
+    rows = results.rows
+    columns = [
+        table.Column("method", "", [row.method for row in rows], number=False),
+        table.Column("first", "s", table.fixed([row.first_s for row in rows])),
+        table.Column("time", "s", table.fixed([row.median_s for row in rows])),
+        table.Column("bandwidth", "GB/s", [f"{row.gb_per_s:.2f}" for row in rows]),
+        table.Column(
+            "speedup",
+            "x",
+            [table.UNKNOWN if row.speedup is None else f"{row.speedup:.2f}" for row in rows],
+        ),
+        table.Column("#wrong", "", [str(row.wrong) for row in rows]),
+    ]
+    fastest = min(row.median_s for row in rows)
+    styles = [table.BEST if row.median_s == fastest else "" for row in rows]
+    halved = f", all sizes halved {results.halvings} times" if results.halvings else ""
+    head = (
+        f"load, {1e-9 * results.bytes:.3f} GB in {results.tensors} tensors ({results.layers} layers"
+        f"{halved}) from the page cache to {results.device} as {results.framework}; measured on "
+        f"{results.machine['name']}"
+    )
+    foot = [
+        "first: the first time in this process; time: the median of "
+        f"{results.repeats}, with the allocation of the memory; {results.threads} threads.",
+    ]
+    if results.device == "cpu":
+        foot.append("Every page was touched in that time: safetensors maps the file.")
+    if len(rows) == 1:
+        foot.append("safetensors is not installed, or has no reader for it: nothing to compare.")
+    wrong = sum(row.wrong for row in rows)
+    foot.append(f"{wrong} tensors wrong." if wrong else "All bytes right.")
+    table.print_table(head, columns, [0] * len(rows), styles, foot)
+
+
+def _check_room(folder: Path, size: int, largest: int) -> None:
+    """Raise UserError where the file does not fit on the disk, or not into the page cache."""
+    free = shutil.disk_usage(folder).free
+    if free < size + 64 * MIB:
+        raise UserError(
+            f"{folder} has {free / GIB:.1f} GiB free, and the file takes {size / GIB:.1f}; name "
+            "another folder with --folder, or give fewer --bytes"
+        )
+    available = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    with Path("/proc/meminfo").open(encoding="ascii") as lines:
+        for line in lines:
+            if line.startswith("MemAvailable:"):
+                available = 1024 * int(line.split()[1])
+    needed = 3 * size + 2 * largest  # the file, what was loaded, what it is compared with
+    if available < needed:
+        raise UserError(
+            f"{available / GIB:.1f} GiB of memory are available, and {needed / GIB:.1f} are "
+            "needed; give fewer --bytes"
+        )
+
+
+def _machine(device: str) -> tuple[dict[str, Any], str | None]:
+    if device == "cpu":
+        cores = len(os.sched_getaffinity(0))
+        return {"node": "host", "name": f"{cores} cores", "cores": cores}, None
+    node = real_node(0, 1, hint="load into the host's memory with --device cpu")
+    return {"node": node.name, **node.description()}, node.driver
+
+
+def _default_device() -> str:
+    for name in ("torch", "cupy"):
+        if importlib.util.find_spec(name) is not None:
+            from interlace.runtime.tensor_memory import count_gpus
+
+            return "cuda:0" if count_gpus(name) else "cpu"
+    return "cpu"
+
+
+def load_command(
+    size: Annotated[
+        str, typer.Option("--bytes", "-b", metavar="SIZE", help="Of the file, at most; 16G: all.")
+    ] = DEFAULT_BYTES,
+    device: Annotated[
+        str | None,
+        typer.Option(
+            "--device", metavar="NAME", help="cpu, cuda:0, ...  [default: cuda:0 if it is there]"
+        ),
+    ] = None,
+    folder: Annotated[
+        Path | None,
+        typer.Option("--folder", metavar="DIR", help="For the file.  [default: the temporary one]"),
+    ] = None,
+    threads: Annotated[
+        str | None, typer.Option("--threads", metavar="N", help="That read.  [default: the cores]")
+    ] = None,
+    slots: Annotated[
+        str | None, count_option("--slots", "Of page-locked memory.", loading.RING[0])
+    ] = None,
+    slot: Annotated[
+        str, typer.Option("--slot", metavar="SIZE", help="Bytes of each.")
+    ] = DEFAULT_SLOT,
+    repeats: Annotated[
+        str | None, count_option("--repeats", "Of which the median.", DEFAULT_REPEATS, "-n")
+    ] = None,
+    json_file: ResultsFile = None,
+) -> None:
+    """A transformer's checkpoint into tensors: by interlace.load, and by safetensors' load_file.
+
+    The file is in the page cache. Methods take turns; the bytes that each loads first are compared.
+    """
+    from interlace.base import files
+
+    most = size_between("--bytes", size, LEAST, MOST)
+    count = whole("--repeats", repeats, 1) or DEFAULT_REPEATS
+    ring = (whole("--slots", slots, 1) or loading.RING[0], size_between("--slot", slot, "4K", "1G"))
+    if prod(ring) > loading.MOST_RING:
+        raise UserError(f"--slots {ring[0]} --slot {slot}: give slots of at most 1 TiB in all")
+    workers = whole("--threads", threads, 1)
+    if workers is not None and workers > loading.MOST_NAMED_THREADS:
+        raise UserError(
+            f"--threads {workers}: give a number of at most {loading.MOST_NAMED_THREADS}"
+        )
+    if json_file is not None:
+        files.check_writable(json_file, "--json")
+    target = device or _default_device()
+    gpu = gpu_of(target)
+    framework = framework_named(None, gpu=gpu is not None)
+    machine, driver = _machine("cpu" if gpu is None else target)
+    of, layers, halvings = shapes(most)
+    total = ELEMENT * sum(map(prod, of.values()))
+    place = Path(tempfile.gettempdir()) if folder is None else folder
+    if not place.is_dir():
+        raise UserError(f"--folder {place} is no folder")
+    _check_room(place, total, ELEMENT * max(map(prod, of.values())))
+
+    safetensors = None
+    with failure_ends(), tempfile.TemporaryDirectory(prefix="interlace-", dir=place) as inside:
+        file = Path(inside) / "model.safetensors"
+        expected = random_tensors(of, framework)
+        loading.save(expected, file, metadata={"format": "pt"})
+        methods: dict[str, Callable[[], Tensors]] = {
+            OWN: partial(
+                loading.load, file, target, framework=framework, threads=workers, ring=ring
+            )
+        }
+        reference = _reference(framework, file, target)
+        if reference is not None:
+            methods[THEIRS] = reference
+            safetensors = str(importlib.import_module("safetensors").__version__)
+        with (
+            progress(f"load to {target}", len(methods) * (count + 1)) as tick,
+            core_errors("load"),
+        ):
+            rows = measure(methods, expected, count, (framework, target), tick)
+    results = Results(
+        format=BENCHMARK_FORMAT,
+        benchmark="load",
+        **provenance(),
+        driver=driver,
+        machine=machine,
+        framework=framework,
+        framework_version=str(importlib.import_module(framework).__version__),
+        safetensors=safetensors,
+        device=target,
+        bytes=total,
+        tensors=len(of),
+        layers=layers,
+        halvings=halvings,
+        threads=loading.threads_of(workers),
+        ring=list(ring),
+        repeats=count,
+        rows=rows,
+    )
+    texts = {} if json_file is None else {json_file: partial(json_text, results)}
+    files.show_and_write(partial(_print, results), texts)
+    if any(row.wrong for row in rows):
+        raise typer.Exit(1)

@@ -1,0 +1,279 @@
+"""The overlap microbenchmark (PROACT, sections IV-C and V-A): what each mechanism hides of a
+transfer that takes as long as the kernel which produces its data.
+
+The first GPU's kernel computes a region that a number of peers need all of. A bulk copy would be
+idle half of the time, so that twice its speed is the most; less where a mechanism cannot fill the
+links even without a kernel to compete with.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from interlace.base.errors import UserError
+from interlace.base.turns import turn
+from interlace.model.mechanisms import (
+    BASELINE,
+    GIB,
+    TRACKED,
+    WITHOUT_TRANSFERS,
+    Config,
+    Tuning,
+    label,
+    size_text,
+)
+from interlace.model.results import BenchmarkFile
+from interlace.workloads import RunFailure, core_errors
+
+MOST_RATE_BYTES = GIB  # of the transfer that a mechanism's own rate comes from
+FIRST_ROUNDS = 64
+CLOSE_ENOUGH = 0.02  # the kernel's time to that of the transfer
+MOST_TUNING_RUNS = 8
+
+
+class Row(msgspec.Struct):
+    """A configuration; epochs are those of each repeat, seconds."""
+
+    peers: int
+    mechanism: str
+    config: dict[str, int | str]
+    reason: str | None = None  # why it is not possible; then the rest is empty
+    epoch_s: list[float] = []
+    time_s: float | None = None  # the median
+    speedup: float | None = None  # over bulk-copy
+    rate_bytes: int | None = None  # that each peer got in an epoch without computation
+    rate_epoch_s: list[float] = []
+    gb_per_s: float | None = None  # to all peers
+    limit: float | None = None  # of the speedup; not of bulk-copy, which hides nothing
+    of_limit: float | None = None
+    best: bool = False  # the fastest of its mechanism; never bulk-copy
+    # Of the best that tracks chunks: the part that tracking adds to the time without transfers.
+    tracking: float | None = None
+    untransferred_epoch_s: list[float] = []  # also of bulk-copy, which that is compared with
+    remarks: list[str] = []
+
+
+class Balance(msgspec.Struct):
+    """How the kernel was made to take as long as the transfer to so many peers."""
+
+    peers: int
+    rounds: int  # of computation
+    transfer_s: float  # of the bulk copy
+    compute_s: float  # of the kernel alone
+    spread: float  # of the two measurements of bulk-copy, over the first
+    copied_epoch_s: list[float]  # of bulk-copy without computation
+    stored_epoch_s: list[float]  # of the kernel alone without computation
+    compute_epoch_s: list[float]
+    bulk_epoch_s: list[list[float]]  # at the start and at the end
+
+
+class Results(BenchmarkFile):
+    """A file of results."""
+
+    bytes: int
+    epochs: int
+    warmup: int
+    repeats: int
+    balances: list[Balance]
+    rows: list[Row]
+
+
+@dataclass(frozen=True)
+class Epochs:
+    """What a measurement gave."""
+
+    epoch_s: list[float]
+    remarks: list[str]
+
+    @property
+    def time_s(self) -> float:
+        """The median."""
+        return statistics.median(self.epoch_s)
+
+
+class Overlap:
+    """The benchmark on the GPUs of this computer."""
+
+    def __init__(self, cuda: Any, size: int, epochs: int, warmup: int, repeats: int) -> None:
+        self.cuda = cuda
+        self.size = size
+        self.epochs, self.warmup, self.repeats = epochs, warmup, repeats
+
+    def measure(
+        self,
+        peers: int,
+        mechanisms: Sequence[str],
+        tuning: Tuning,
+        tick: Callable[[], None] = lambda: None,
+    ) -> tuple[Balance, list[Row]]:
+        """Every configuration with so many peers; bulk-copy, which others are compared with, first.
+
+        Calls `tick` as often as `steps` says.
+        """
+        balance = self.balance(peers)
+        tick()
+        first = self._run(peers, BASELINE, Config(), balance.rounds)
+        rows = []
+        for mechanism, config in _configs(mechanisms, tuning, self.size):
+            tick()
+            rows.append(self._row(balance, mechanism, config))
+        tick()
+        last = self._run(peers, BASELINE, Config(), balance.rounds)
+        balance.bulk_epoch_s = [first.epoch_s, last.epoch_s]
+        balance.spread = abs(last.time_s - first.time_s) / first.time_s
+        rows.insert(0, self._bulk_row(peers, first, last))
+        tick()
+
+        bulk_s = rows[0].time_s
+        for row in rows:
+            if bulk_s is None or row.time_s is None:
+                continue
+            row.speedup = bulk_s / row.time_s
+            if row.limit is not None:
+                row.of_limit = row.speedup / row.limit
+        for mechanism in set(mechanisms) - {BASELINE}:
+            own = [row for row in rows if row.mechanism == mechanism and row.speedup is not None]
+            if own:
+                max(own, key=lambda row: row.speedup or 0).best = True
+        self._add_tracking(balance, rows)
+        tick()
+        return balance, rows
+
+    def _add_tracking(self, balance: Balance, rows: Sequence[Row]) -> None:
+        """Adds what readiness tracking costs where nothing is moved (PROACT, section V-C)."""
+        best = [row for row in rows if row.best and row.mechanism in TRACKED]
+        if not best:
+            return
+        name = BASELINE + WITHOUT_TRANSFERS
+        alone = self._run(balance.peers, name, Config(), balance.rounds)
+        next(it for it in rows if it.mechanism == BASELINE).untransferred_epoch_s = alone.epoch_s
+        for row in best:
+            name, config = row.mechanism + WITHOUT_TRANSFERS, Config.of(row.config)
+            found = self._run(balance.peers, name, config, balance.rounds)
+            row.untransferred_epoch_s = found.epoch_s
+            row.tracking = found.time_s / alone.time_s - 1
+
+    def gain(self, balance: Balance, mechanism: str, config: Config) -> float:
+        """Speedup of one configuration over bulk-copy, which is measured just before."""
+        copied = self._run(balance.peers, BASELINE, Config(), balance.rounds)
+        return copied.time_s / self._run(balance.peers, mechanism, config, balance.rounds).time_s
+
+    def steps(self, mechanisms: Sequence[str], tuning: Tuning) -> int:
+        """How often a measurement calls `tick`."""
+        return 4 + len(_configs(mechanisms, tuning, self.size))
+
+    def _run(
+        self,
+        peers: int,
+        mechanism: str,
+        config: Config,
+        rounds: int,
+        *,
+        size: int | None = None,
+        deliver: bool = True,
+    ) -> Epochs:
+        ranges, chunk_bytes, agent_threads, variant = config.arguments()
+        where = f"{label(mechanism, config)} to {peers_text(peers)}"
+        with turn(), core_errors(where):
+            result = self.cuda.measure_overlap(
+                peers=peers,
+                bytes=self.size if size is None else size,
+                mechanism=mechanism,
+                chunk_bytes=chunk_bytes,
+                agent_threads=agent_threads,
+                split_ranges=ranges,
+                variant=variant,
+                rounds=rounds,
+                epochs=self.epochs,
+                warmup=self.warmup,
+                repeats=self.repeats,
+                deliver=deliver,
+            )
+        return Epochs([float(t) for t in result["epoch_s"]], list(result["remarks"]))
+
+    def _kernel(self, peers: int, rounds: int) -> Epochs:
+        return self._run(peers, BASELINE, Config(), rounds, deliver=False)
+
+    def balance(self, peers: int) -> Balance:
+        """Finds the rounds that make the kernel take as long as the bulk copy to so many peers."""
+        copied = self._run(peers, BASELINE, Config(), 0)
+        stored = self._kernel(peers, 0)
+        transfer_s = copied.time_s - stored.time_s
+        if transfer_s <= 0:
+            raise RunFailure(
+                f"the copies of {size_text(self.size)} to {peers_text(peers)} take no time that "
+                "could be measured"
+            )
+        # A kernel with few rounds waits for memory, and one with many is as long as they are: each
+        # correction is exact for the latter, and comes closer for what lies between.
+        tried: dict[int, Epochs] = {}
+        rounds = FIRST_ROUNDS
+        while rounds not in tried and len(tried) < MOST_TUNING_RUNS:
+            found = tried[rounds] = self._kernel(peers, rounds)
+            if abs(found.time_s / transfer_s - 1) > CLOSE_ENOUGH:
+                rounds = max(1, round(rounds * transfer_s / found.time_s))
+        rounds = min(tried, key=lambda n: abs(tried[n].time_s - transfer_s))
+        return Balance(
+            peers=peers,
+            rounds=rounds,
+            transfer_s=transfer_s,
+            compute_s=tried[rounds].time_s,
+            spread=0.0,
+            copied_epoch_s=copied.epoch_s,
+            stored_epoch_s=stored.epoch_s,
+            compute_epoch_s=tried[rounds].epoch_s,
+            bulk_epoch_s=[],
+        )
+
+    def _row(self, balance: Balance, mechanism: str, config: Config) -> Row:
+        row = Row(balance.peers, mechanism, config.given())
+        try:
+            found = self._run(balance.peers, mechanism, config, balance.rounds)
+        except UserError as refused:
+            row.reason = str(refused)
+            return row
+        row.epoch_s, row.time_s, row.remarks = found.epoch_s, found.time_s, found.remarks
+        self._add_rate(row, config)
+        if row.gb_per_s is not None:
+            least_s = max(balance.compute_s, 1e-9 * balance.peers * self.size / row.gb_per_s)
+            row.limit = (balance.compute_s + balance.transfer_s) / least_s
+        return row
+
+    def _bulk_row(self, peers: int, first: Epochs, last: Epochs) -> Row:
+        row = Row(peers, BASELINE, {})
+        both = Epochs([*first.epoch_s, *last.epoch_s], sorted({*first.remarks, *last.remarks}))
+        row.epoch_s, row.time_s, row.remarks = both.epoch_s, both.time_s, both.remarks
+        self._add_rate(row, Config())
+        return row
+
+    def _add_rate(self, row: Row, config: Config) -> None:
+        """Adds what the mechanism moves without computation, where its start and end weigh little.
+
+        What is possible with so many bytes may not be with more of them.
+        """
+        for size in (max(self.size, min(4 * self.size, MOST_RATE_BYTES)), self.size):
+            with contextlib.suppress(UserError):
+                found = self._run(row.peers, row.mechanism, config, 0, size=size)
+                row.rate_bytes, row.rate_epoch_s = size, found.epoch_s
+                row.gb_per_s = 1e-9 * row.peers * size / found.time_s
+                return
+
+
+def peers_text(count: int) -> str:
+    """A number of peers."""
+    return f"{count} peer{'s' if count > 1 else ''}"
+
+
+def _configs(mechanisms: Sequence[str], tuning: Tuning, size: int) -> list[tuple[str, Config]]:
+    return [
+        (mechanism, config)
+        for mechanism in mechanisms
+        if mechanism != BASELINE
+        for config in tuning.configs(mechanism, size)
+    ]

@@ -1,0 +1,1 @@
+"""Searches for the fastest configuration, and the profiles that keep it."""

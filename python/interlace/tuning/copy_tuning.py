@@ -1,0 +1,319 @@
+"""`interlace tune copy`: measures how messages are copied fastest on this machine, by their size.
+
+What was found is the machine's copy profile. The copy engine reads it (src/plan/copy_profile) when
+it starts: `interlace.copy`, `interlace run`, `interlace.load`, copies from C and C++.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from interlace.base import files
+from interlace.base.errors import UserError
+from interlace.base.native import load_core
+from interlace.base.progress import Steps, progress
+from interlace.base.turns import turn
+from interlace.cli.failures import failure_ends
+from interlace.cli.shared_options import count_option
+from interlace.model.mechanisms import size_text
+from interlace.model.options import whole
+from interlace.model.results import Head, json_text, provenance
+from interlace.nodes.nodes import CudaNode, real_node
+from interlace.show import table
+from interlace.study.copy_bench import HOST, PLAIN, names_of, sizes_between
+from interlace.tuning import profiles
+from interlace.tuning.profiles import Machine
+from interlace.tuning.search import Candidate, Round, Search, Tried, tune_in_rounds
+from interlace.workloads import RunFailure, core_errors
+
+FORMAT = 1  # of a copy profile
+DIRECT = "direct"
+EXECUTORS = ("streams", "graphs")
+# By direction: the message that stands for it, and the kinds of places that may relay it.
+PAIRS = {"host-to-gpu": (HOST, 0), "gpu-to-host": (0, HOST), "gpu-to-gpu": (0, 1)}
+CHUNKS = (1, 2, 4, 8, 16, 32, 64)
+LEAST_CHUNK = 32 << 10  # of a part that is staged, or events take longer than the bytes
+DEFAULT_LEAST, DEFAULT_MOST, DEFAULT_FACTOR = "256K", "256M", 2
+DEFAULT_REPEATS, DEFAULT_WARMUP = 5, 2
+MOST_ROUNDS = 6  # of finalists
+
+
+class Class(msgspec.Struct, frozen=True):
+    """How messages of so many bytes and more are copied."""
+
+    bytes: int
+    paths: str  # direct, gpus, host, gpus+host
+    chunks: int  # of a part that is staged; 0: direct
+    executor: str  # auto, streams, graphs
+    median_s: float
+    spread_s: float
+    direct_s: float  # the median of one plain copy
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """All that was measured with a size. Mechanisms are `direct`, or executor and paths."""
+
+    bytes: int
+    search: Search
+
+
+class Direction(msgspec.Struct, frozen=True):
+    """Messages of a direction."""
+
+    threshold_bytes: int | None  # what is shorter is one plain copy; None: everything is
+    classes: list[Class]  # from the threshold on, ascending
+    measured: list[Measured]
+
+
+class CopyProfile(Head, frozen=True, tag_field="kind", tag="interlace copy profile"):
+    """The file."""
+
+    machine: Machine
+    warmup: int
+    repeats: int
+    directions: dict[str, Direction]
+
+
+def default_path(machine: Machine) -> Path:
+    """Where the engine looks for the profile of a machine."""
+    return profiles.folder() / f"copy-{profiles.file_word(machine.key[1])}.json"
+
+
+# --- measuring ------------------------------------------------------------------------------------
+
+
+def path_sets(direction: str, gpus: int) -> list[str]:
+    """The kinds of places that messages of a direction can be relayed by."""
+    ends = 2 if direction == "gpu-to-gpu" else 1
+    others = ["gpus"] if gpus > ends else []
+    if direction != "gpu-to-gpu":
+        return others
+    return [*others, "host", *(["gpus+host"] if others else [])]
+
+
+def _space(direction: str, size: int, gpus: int) -> Any:
+    core = load_core()
+    chunks = [count for count in CHUNKS if count == 1 or size // count >= LEAST_CHUNK]
+    families = [core.TuneFamily(DIRECT, [], True)]
+    for paths in path_sets(direction, gpus):
+        for executor in EXECUTORS:
+            families.append(
+                core.TuneFamily(f"{executor} {paths}", [("chunks", list(chunks))], False)
+            )
+    return core.TuneSpace(families)
+
+
+def method_of(candidate: Candidate, gpus: int) -> str:
+    """The settings of a copier that copies as the candidate says, whatever the environment has."""
+    if candidate.mechanism == DIRECT:
+        return PLAIN
+    executor, paths = candidate.mechanism.split()
+    places = [f"gpu{gpu}" for gpu in range(gpus)] if "gpus" in paths else []
+    if "host" in paths:
+        places.append("host")
+    return " ".join(
+        (
+            f"INTERLACE_COPY={executor}",
+            "INTERLACE_COPY_THRESHOLD=0",
+            f"INTERLACE_COPY_RELAYS={','.join(places)}",
+            f"INTERLACE_COPY_CHUNKS={candidate.parameters['chunks']}",
+            "INTERLACE_COPY_PROFILE=none",
+            "INTERLACE_COPY_TRAFFIC=none",
+            *(
+                f"{name}={standard}"
+                for name, standard, _ in load_core().copy_settings()
+                if name in ("INTERLACE_COPY_STAGING", "INTERLACE_COPY_GRAPHS")
+            ),
+        )
+    )
+
+
+def _measured_by(node: CudaNode, direction: str, size: int, warmup: int, steps: Steps) -> Any:
+    def measure(round_: Round) -> list[Sequence[float] | str]:
+        methods = [method_of(one, node.gpus) for one in round_.candidates]
+        with turn(), core_errors(f"{direction} of {size_text(size)}"):
+            found = node.cuda.measure_copies(
+                [PAIRS[direction]], size, methods, warmup, round_.repeats
+            )
+        for (_, _, _, wrong), candidate in zip(found, round_.candidates, strict=True):
+            if wrong:
+                raise RunFailure(
+                    f"{direction} of {size_text(size)}: {wrong} bytes are wrong by "
+                    f"{_label(candidate.mechanism, candidate.parameters)}"
+                )
+        steps()
+        return [time_s for _, time_s, _, _ in found]
+
+    return measure
+
+
+def _chosen(size: int, search: Search) -> Class:
+    picked = search.picked
+    plain = search.best(DIRECT)
+    assert plain is not None
+    assert plain.median_s is not None
+    assert picked.median_s is not None
+    assert picked.spread_s is not None
+    executor, _, paths = picked.mechanism.partition(" ")
+    return Class(
+        bytes=size,
+        paths=paths or DIRECT,
+        chunks=picked.parameters.get("chunks", 0),
+        executor=executor if paths else "auto",
+        median_s=picked.median_s,
+        spread_s=picked.spread_s,
+        direct_s=plain.median_s,
+    )
+
+
+def direction_of(searches: Sequence[tuple[int, Search]]) -> Direction:
+    """What was measured with ascending sizes, as the engine needs it."""
+    classes = [_chosen(size, search) for size, search in searches]
+    while classes and classes[0].paths == DIRECT:
+        classes.pop(0)
+    return Direction(
+        threshold_bytes=classes[0].bytes if classes else None,
+        classes=classes,
+        measured=[Measured(size, search) for size, search in searches],
+    )
+
+
+# --- what it says ---------------------------------------------------------------------------------
+
+
+def _label(mechanism: str, parameters: dict[str, int]) -> str:
+    if mechanism == DIRECT:
+        return DIRECT
+    executor, _, paths = mechanism.partition(" ")
+    return f"{paths}, {executor}, {parameters['chunks']} chunks"
+
+
+def show(profile: CopyProfile, path: Path) -> None:
+    """Print what was picked."""
+    rows: list[tuple[str, int, Tried, Tried]] = []
+    for name, direction in profile.directions.items():
+        for one in direction.measured:
+            plain = one.search.best(DIRECT)
+            assert plain is not None
+            rows.append((name, one.bytes, one.search.picked, plain))
+
+    def rate(size: int, tried: Tried) -> str:
+        return f"{1e-9 * size / (tried.median_s or 1):.2f}"
+
+    columns = [
+        table.Column("direction", "", [name for name, *_ in rows], number=False),
+        table.Column("size", "", [size_text(size) for _, size, *_ in rows]),
+        table.Column("direct", "GB/s", [rate(size, plain) for _, size, _, plain in rows]),
+        table.Column("picked", "GB/s", [rate(size, picked) for _, size, picked, _ in rows]),
+        table.Column(
+            "gain", "x",
+            [f"{(plain.median_s or 0) / (it.median_s or 1):.2f}" for *_, it, plain in rows],
+        ),
+        table.Column(
+            "spread", "%",
+            [f"{100 * (it.spread_s or 0) / (it.median_s or 1):.1f}" for *_, it, _ in rows],
+        ),
+        table.Column(
+            "", "", [_label(it.mechanism, it.parameters) for *_, it, _ in rows], number=False
+        ),
+    ]  # fmt: skip
+    names = list(profile.directions)
+    sections = [names.index(name) for name, *_ in rows]
+    styles = ["" if it.mechanism == DIRECT else table.BEST for *_, it, _ in rows]
+    samples = sum(
+        len(times.times_s)
+        for direction in profile.directions.values()
+        for one in direction.measured
+        for tried in one.search.candidates
+        for times in tried.samples
+    )
+    foot = [f"{samples} copies measured, all bytes right.", f"Profile: {path}"]
+    table.print_table(f"copies, tuned on {profile.machine.name}", columns, sections, styles, foot)
+
+
+# --- the command ----------------------------------------------------------------------------------
+
+
+def tune_copy_command(
+    directions: Annotated[
+        str,
+        typer.Option("--directions", metavar="LIST", help=f"Some of: {','.join(PAIRS)}."),
+    ] = ",".join(PAIRS),
+    begin: Annotated[
+        str, typer.Option("--begin", "-b", metavar="SIZE", help="The smallest message.")
+    ] = DEFAULT_LEAST,
+    end: Annotated[
+        str, typer.Option("--end", "-e", metavar="SIZE", help="The largest message.")
+    ] = DEFAULT_MOST,
+    factor: Annotated[
+        str | None,
+        count_option("--factor", "From one size to the next.", DEFAULT_FACTOR, "-f"),
+    ] = None,
+    repeats: Annotated[
+        str | None,
+        count_option("--repeats", "Samples of a candidate in a round.", DEFAULT_REPEATS, "-n"),
+    ] = None,
+    warmup: Annotated[
+        str | None, count_option("--warmup", "Unmeasured copies of a round.", DEFAULT_WARMUP, "-w")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="FILE",
+            help="Write the profile here.  [default: the user's folder, where copies look]",
+        ),
+    ] = None,
+) -> None:
+    """Measure how copies are fastest on this machine, and keep it for all later copies.
+
+    For each direction and size: one plain copy, and paths through other GPUs, the host or both, by
+    streams and by graphs, with several numbers of chunks. Bytes are compared. A direction that is
+    left out is copied plainly by what reads the profile.
+    """
+    wanted = names_of("--directions", directions, tuple(PAIRS), "direction")
+    sizes = sizes_between(begin, end, factor, DEFAULT_FACTOR)
+    samples = whole("--repeats", repeats, 1) or DEFAULT_REPEATS
+    before = DEFAULT_WARMUP if (given := whole("--warmup", warmup, 1)) is None else given
+    if out is not None:
+        files.check_writable(out, "--out")
+    node = real_node(before, samples, hint="copies are tuned on real GPUs")
+    if node.gpus < 2:
+        raise UserError(f"tune copy needs at least 2 GPUs; {node.machine_name} has 1")
+    machine = Machine.of(node)
+    path = out or default_path(machine)
+    if out is None:
+        files.make_folder(path.parent)
+        files.check_writable(path, "the profile")
+    found: dict[str, Direction] = {}
+    with failure_ends(), progress(f"tuning copies on {node.machine_name}", 1, "rounds") as steps:
+        for name in PAIRS:
+            searches = []
+            for size in sizes if name in wanted else []:
+                # As many rounds as there can be, until more is known.
+                steps.expect(len(wanted) * len(sizes) * MOST_ROUNDS)
+                search = tune_in_rounds(
+                    _measured_by(node, name, size, before, steps),
+                    space=_space(name, size, node.gpus),
+                    repeats=samples,
+                    most_rounds=MOST_ROUNDS,
+                    repeatable=False,
+                )
+                searches.append((size, search))
+            found[name] = direction_of(searches)
+    profile = CopyProfile(
+        format=FORMAT,
+        **provenance(),
+        machine=machine,
+        warmup=before,
+        repeats=samples,
+        directions=found,
+    )
+    files.show_and_write(partial(show, profile, path), {path: partial(json_text, profile)})

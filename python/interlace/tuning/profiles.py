@@ -1,0 +1,303 @@
+"""Profiles: tuned configurations with everything that was measured to pick them, as files.
+
+A profile belongs to a machine, a workload with its sizes and a number of GPUs. Later runs find it
+by these in the user's folder of profiles.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from interlace.base.errors import UserError
+from interlace.model.mechanisms import ELEMENT_BYTES, MECHANISMS, Config, label
+from interlace.model.results import Head, provenance
+from interlace.nodes.nodes import Node
+from interlace.tuning.search import Search, Tried
+from interlace.workloads import Workload
+
+FORMAT = 1  # of a profile
+KIND = "interlace profile"
+
+
+class Machine(msgspec.Struct, frozen=True):
+    """What a profile was measured on; None: not something that such a machine has."""
+
+    node: str  # sim, cuda
+    name: str
+    gpus: int  # in the machine
+    model: str | None  # of its GPUs
+    driver: str | None
+    cuda: str | None
+    sha256: str | None  # of a described machine
+
+    @classmethod
+    def of(cls, node: Node) -> Machine:
+        """The machine of a node."""
+        about = node.description()
+        if node.name == "sim":
+            text = json.dumps(about, sort_keys=True)
+            digest = hashlib.sha256(text.encode()).hexdigest()
+            return cls(node.name, node.machine_name, node.gpus, None, None, None, digest)
+        model, cuda = str(about["model"]), str(about["cuda"])
+        return cls(node.name, node.machine_name, node.gpus, model, node.driver, cuda, None)
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """By which a profile is found: a driver may change, or the number of GPUs."""
+        return self.node, self.model or self.name
+
+    def differences(self, other: Machine) -> list[str]:
+        """What is not the same, as sentences' parts: there (this machine's) and here."""
+        if self.node != other.node:
+            return [f"it is of {self.name}, this is {other.name}"]
+        found = []
+        if self.key != other.key:
+            found.append(f"its GPUs are those of {self.key[1]}, here of {other.key[1]}")
+        if self.gpus != other.gpus:
+            found.append(f"its machine has {self.gpus} GPUs, this one {other.gpus}")
+        if self.driver != other.driver:
+            found.append(f"its driver is {self.driver}, here {other.driver}")
+        if self.cuda != other.cuda:
+            found.append(f"its CUDA is {self.cuda}, here {other.cuda}")
+        if self.sha256 != other.sha256 and self.key == other.key:
+            found.append(f"the description of {self.name} has changed")
+        return found
+
+
+class Subject(msgspec.Struct, frozen=True):
+    """The workload of a profile, and the sizes that its times depend on."""
+
+    kind: str
+    data: str
+    gpus: int  # that took part
+    peers: int  # that each GPU sends to
+    elements: int  # of the region that `boundaries` cut
+    element_bytes: int
+    part_bytes: int  # of the largest part that a GPU sends as a whole
+    parameters: dict[str, bool | int | str]
+
+    @classmethod
+    def of(cls, workload: Workload, gpus: int) -> Subject:
+        """A workload on so many GPUs."""
+        given = workload.parameters()
+        return cls(
+            kind=workload.name,
+            data=workload.data_name,
+            gpus=gpus,
+            peers=gpus - 1,
+            elements=int(workload.boundaries(gpus)[-1]),
+            element_bytes=ELEMENT_BYTES,
+            part_bytes=int(workload.largest_part(gpus)),
+            # Counts, and what chooses a kernel; what is computed or only weighs terms is a float.
+            parameters={k: v for k, v in given.items() if isinstance(v, bool | int | str)},
+        )
+
+    def __str__(self) -> str:
+        return f"{self.kind}, {self.data} on {self.gpus} GPUs"
+
+
+class Picked(msgspec.Struct, frozen=True):
+    """A candidate's part of the result."""
+
+    mechanism: str
+    parameters: dict[str, int]
+    median_s: float
+    spread_s: float
+
+    @classmethod
+    def of(cls, tried: Tried) -> Picked:
+        """What a profile says first of a candidate that was measured."""
+        assert tried.median_s is not None
+        assert tried.spread_s is not None
+        return cls(tried.mechanism, tried.parameters, tried.median_s, tried.spread_s)
+
+    @property
+    def config(self) -> Config:
+        """The parameters, as a study has them."""
+        return Config.of(self.parameters)
+
+    @property
+    def label(self) -> str:
+        """The mechanism with its configuration."""
+        return label(self.mechanism, self.config)
+
+
+class Profile(Head, frozen=True, tag_field="kind", tag=KIND):
+    """The file."""
+
+    machine: Machine
+    workload: Subject
+    iterations: int
+    warmup: int | None  # None: simulated
+    repeats: int  # samples of a candidate in a round
+    pick: Picked
+    best_control: Picked | None
+    search: Search
+
+    @classmethod
+    def of(
+        cls, machine: Machine, workload: Subject, search: Search, *,
+        iterations: int, warmup: int | None, repeats: int,
+    ) -> Profile:  # fmt: skip
+        """The file of a search that has just ended."""
+        control = None if search.best_control is None else search.candidates[search.best_control]
+        return cls(
+            format=FORMAT,
+            **provenance(),
+            machine=machine,
+            workload=workload,
+            iterations=iterations,
+            warmup=warmup,
+            repeats=repeats,
+            pick=Picked.of(search.picked),
+            best_control=None if control is None else Picked.of(control),
+            search=search,
+        )
+
+    def best(self, mechanism: str) -> Config | None:
+        """The configuration that a mechanism was fastest with; None: it was not measured."""
+        found = self.search.best(mechanism)
+        return None if found is None else Config.of(found.parameters)
+
+
+# --- where they are -------------------------------------------------------------------------------
+
+
+def folder() -> Path:
+    """The user's folder of profiles."""
+    stated = os.environ.get("XDG_CONFIG_HOME", "")
+    base = Path(stated) if Path(stated).is_absolute() else Path.home() / ".config"
+    return base / "interlace" / "profiles"
+
+
+def default_path(machine: Machine, subject: Subject) -> Path:
+    """Where the profile of a workload on a machine is kept."""
+    identity = json.dumps([machine.key, msgspec.to_builtins(subject)], sort_keys=True)
+    digest = hashlib.sha256(identity.encode()).hexdigest()[:12]
+    words = (subject.kind, subject.data, f"{subject.gpus}x", machine.key[1])
+    return folder() / f"{'-'.join(map(file_word, words))}-{digest}.json"
+
+
+def file_word(text: str) -> str:
+    """A part of a file's name; of copy profiles src/plan/copy_profile.cpp says the same."""
+    return re.sub(r"[^A-Za-z0-9.]+", "-", text).strip("-.")[:40].lower()
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+def load(path: Path, option: str) -> Profile:
+    """The profile in a file that `option` named; raises UserError if it is none."""
+    what = f"{option} {path}".strip()
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise UserError(f"{what} cannot be read: {reason}") from None
+    try:
+        document = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise UserError(f"{what} is not a profile ({error}); make it anew") from None
+    if not isinstance(document, Mapping) or document.get("kind") != KIND:
+        raise UserError(f"{what} is not a profile; make one with interlace tune")
+    if document.get("format") != FORMAT:
+        raise UserError(
+            f"{what} has the format {document.get('format')}, and this version reads {FORMAT}; "
+            "make it anew with interlace tune"
+        )
+    try:
+        profile = msgspec.convert(document, Profile)
+        _check(profile)
+    except (msgspec.ValidationError, ValueError) as error:
+        raise UserError(f"{what} is damaged ({error}); make it anew with interlace tune") from None
+    return profile
+
+
+def _check(profile: Profile) -> None:
+    """Raises ValueError for what the types do not say."""
+    search = profile.search
+    for index in (search.pick, search.best_control):
+        if index is not None and not 0 <= index < len(search.candidates):
+            raise ValueError(f"there is no candidate {index}")
+    for it in search.candidates:
+        if it.mechanism not in MECHANISMS:
+            raise ValueError(f"there is no mechanism {it.mechanism!r}")
+        wrong = sorted(set(it.parameters) - set(Config._fields))
+        if wrong or not all(value > 0 for value in it.parameters.values()):
+            raise ValueError(f"a configuration of {it.mechanism} cannot be")
+        if it.samples and it.median_s is None:
+            raise ValueError(f"a candidate of {it.mechanism} has samples and no median")
+        if it.median_s is not None and not 0 < it.median_s < math.inf:
+            raise ValueError(f"a median of {it.mechanism} is {it.median_s} s")
+    named = {"pick": (search.pick, profile.pick),
+             "best control": (search.best_control, profile.best_control)}  # fmt: skip
+    for what, (index, picked) in named.items():
+        tried = None if index is None else search.candidates[index]
+        if tried is not None and (tried.median_s is None or tried.spread_s is None):
+            raise ValueError(f"the {what} was not measured")
+        if picked != (None if tried is None else Picked.of(tried)):
+            raise ValueError(f"the {what} is not the candidate that it names")
+
+
+class Use(msgspec.Struct, frozen=True):
+    """A profile that a run uses, and how its machine differs from the one here."""
+
+    path: Path
+    profile: Profile
+    differences: list[str]
+
+    def sentence(self) -> str:
+        """That and which profile is used."""
+        on = f"on {self.profile.workload.gpus} GPUs"
+        return f"Profile {self.path} ({on}): it picks {self.profile.pick.label}."
+
+    def warning(
+        self, remedy: str = "make it anew with interlace tune, or leave it out with --no-profile"
+    ) -> str | None:
+        """The difference, if there is one, and what can be done."""
+        if not self.differences:
+            return None
+        differences = "; ".join(self.differences)
+        return (
+            f"the profile {self.path} was made on another machine: {differences}. It is used "
+            f"nevertheless; {remedy}"
+        )
+
+
+def find(node: Node, workload: Workload, gpus: int) -> Use | None:
+    """The user's profile of a workload on so many GPUs of this machine, if there is one."""
+    here, subject = Machine.of(node), Subject.of(workload, gpus)
+    path = default_path(here, subject)
+    try:
+        if not path.is_file():
+            return None
+    except OSError as error:
+        raise UserError(f"the profile {path} cannot be read: {error.strerror}") from None
+    return _use(path, load(path, "the profile"), here, subject)
+
+
+def given(path: Path, profile: Profile, node: Node, workload: Workload) -> Use:
+    """A profile that the user named; raises UserError unless it is of this workload."""
+    subject = Subject.of(workload, profile.workload.gpus)
+    return _use(path, profile, Machine.of(node), subject)
+
+
+def _use(path: Path, profile: Profile, here: Machine, subject: Subject) -> Use:
+    if profile.workload != subject:
+        theirs, ours = (msgspec.to_builtins(it) for it in (profile.workload, subject))
+        wrong = [f"{k} is {theirs[k]} there and {ours[k]} here" for k in ours
+                 if ours[k] != theirs[k]]  # fmt: skip
+        raise UserError(
+            f"the profile {path} is of {profile.workload}, not of this workload "
+            f"({'; '.join(wrong)}); make one with interlace tune, or leave it out with "
+            "--no-profile"
+        )
+    return Use(path, profile, profile.machine.differences(here))

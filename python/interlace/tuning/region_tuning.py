@@ -1,0 +1,203 @@
+"""Tuning of regions for kernels of your own, with profiles that later runs use.
+
+    def measure(candidate, repeats):
+        with interlace.Region(group, n, "float32", **interlace.region_options(candidate)) as region:
+            return [seconds_of_an_epoch(region) for _ in range(repeats)]
+
+    tuned = interlace.tune_region("smoothing", measure, group, n, "float32")
+    region = interlace.Region(group, n, "float32", **tuned.options)
+
+Profiles are those of `interlace tune`, and the ranks of a group agree on them.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from math import prod
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from interlace.base import files
+from interlace.base.errors import UserError
+from interlace.model.mechanisms import BASELINE, MOST_BULK_THREADS
+from interlace.model.results import json_text
+from interlace.nodes.nodes import real_node
+from interlace.runtime.regions import Group, boundaries_of, element_bytes_of, lengths_of
+from interlace.tuning import profiles
+from interlace.tuning.profiles import Machine, Picked, Profile, Subject, Use
+from interlace.tuning.search import Candidate, Impossible, Tried, tune, tune_space
+
+MECHANISMS = (BASELINE, "inline", "polling", "copy-engine")
+KIND = "region"
+TAG = b"tune_region "  # in front of what ranks tell each other
+# Of agents that copy in bulk; fewer than these hardly reach a link's rate.
+BULK_THREADS = [1 << k for k in range(8, MOST_BULK_THREADS.bit_length())]
+
+
+class TunedRegion(NamedTuple):
+    """What was found, in this run or in an earlier one."""
+
+    options: dict[str, Any]  # of the fastest, for interlace.Region
+    path: Path  # of the profile
+
+    def explain(self) -> None:
+        """Print why: every candidate with what was measured, as `interlace tune --explain` does."""
+        from interlace.cli.tune import explain
+
+        explain(profiles.load(self.path, ""), self.path)
+
+
+def region_options(candidate: Candidate | Tried | Picked) -> dict[str, Any]:
+    """What interlace.Region takes for a candidate."""
+    given = dict(candidate.parameters)
+    options: dict[str, Any] = {"mechanism": candidate.mechanism}
+    if (bulk := given.pop("bulk_threads", None)) is not None:
+        given["agent_threads"] = bulk
+        options["agent_copy"] = "bulk"
+    return options | given
+
+
+def _together(group: Group, make: Callable[[], Any]) -> list[Any]:
+    """What `make` gives on every rank, in their order; what it raises on one ends all of them.
+
+    A rank that raises before it makes a region meets others in the gather of that region, which
+    fails there for it; both then come here, and gather again.
+    """
+    told: dict[str, Any]
+    failed: Exception | None = None
+    try:
+        told = {"made": make()}
+    except (Impossible, UserError) as reason:
+        told = {"refused": str(reason) or "no reason was given"}
+    except Exception as error:
+        failed = error
+        told = {"failed": f"{type(error).__name__}: {error}"}
+    own = TAG + json.dumps(told).encode()
+    while True:
+        every = group.gather(own)
+        if all(one.startswith(TAG) for one in every):
+            break
+    found = [json.loads(one.removeprefix(TAG)) for one in every]
+    for rank, one in enumerate(found):
+        if "failed" in one:
+            raise failed or RuntimeError(f"rank {rank} failed: {one['failed']}")
+    if refused := [one["refused"] for one in found if "refused" in one]:
+        # A region that met a rank here says only that it did.
+        raise UserError(next((why for why in refused if TAG.decode()[1:] not in why), refused[0]))
+    return [one["made"] for one in found]
+
+
+def _subject(
+    name: str, group: Group, shape: Any, dtype: object, boundaries: Sequence[int],
+    mechanisms: Sequence[str],
+) -> Subject:  # fmt: skip
+    elements, width = prod(lengths_of(shape)), element_bytes_of(dtype)
+    largest = -(-elements // group.devices)
+    cut = boundaries_of(boundaries)
+    if cut:
+        if len(cut) != group.devices + 1:
+            raise UserError(
+                f"{len(cut)} boundaries for {group.devices} devices; give one more than devices"
+            )
+        largest = max(end - begin for begin, end in pairwise(cut))
+    return Subject(
+        kind=KIND,
+        data=name,
+        gpus=group.devices,
+        peers=group.devices - 1,
+        elements=elements,
+        element_bytes=width,
+        part_bytes=largest * width,
+        parameters={"mechanisms": ",".join(sorted(mechanisms))},
+    )
+
+
+def tune_region(
+    name: str,
+    measure: Callable[[Candidate, int], Sequence[float]],
+    group: Group,
+    shape: int | Sequence[int],
+    dtype: object,
+    *,
+    boundaries: Sequence[int] = (),
+    mechanisms: Sequence[str] = MECHANISMS,
+    repeats: int = 5,
+    again: bool = False,
+    **tried: Sequence[int],
+) -> TunedRegion:
+    """The fastest mechanism of a region with its parameters, kept for later runs.
+
+    `measure(candidate, repeats)` gives the seconds of so many runs of whatever the region is for,
+    made with `region_options(candidate)`; it raises Impossible for what cannot run, and a region
+    that is refused counts as that. `mechanisms` are those that the kernels are made for, bulk-copy
+    among them or not; `tried` are lists of values as of `tune_space`.
+
+    The profile is found by `name`, the GPUs, the sizes of the region and the mechanisms, in the
+    user's folder of profiles; nothing is measured where there is one, unless `again`. One of
+    another driver or number of GPUs is used after a warning. All ranks of a group call it; of the
+    ranks' times the longest count, and what `measure` raises on one of them counts for all. Raises
+    UserError if nothing can be measured.
+    """
+
+    here: Machine
+    subject: Subject
+    is_first = group.local_devices[0] == 0
+
+    def prepared() -> tuple[str, bool] | None:
+        """Of rank 0: where the profile is, and whether it is there."""
+        nonlocal here, subject
+        here = Machine.of(real_node(0, repeats, hint="regions need GPUs"))
+        subject = _subject(name, group, shape, dtype, boundaries, mechanisms)
+        if not is_first:
+            return None
+        path = profiles.default_path(here, subject)
+        try:
+            there = path.is_file() and not again
+        except OSError as error:
+            raise UserError(f"the profile {path} cannot be read: {error.strerror}") from None
+        if not there:
+            files.make_folder(path.parent)
+            files.check_writable(path, "the profile")
+        return str(path), there
+
+    place, there = _together(group, prepared)[0]
+    path = Path(place)
+    if there:
+        pick, warning = _together(group, lambda: _kept(path, here) if is_first else None)[0]
+        if warning is not None:
+            warnings.warn(warning, stacklevel=2)
+        return TunedRegion(pick, path)
+
+    if "polling" in mechanisms:
+        tried = {"bulk_threads": BULK_THREADS, **tried}
+    space = tune_space(
+        subject.part_bytes,
+        subject.peers,
+        element_bytes=subject.element_bytes,
+        mechanisms=mechanisms,
+        **tried,
+    )
+
+    def longest(candidate: Candidate, count: int) -> list[float]:
+        every = _together(group, lambda: [float(s) for s in measure(candidate, count)])
+        return [max(samples) for samples in zip(*every, strict=True)]
+
+    found = tune(longest, space=space, repeats=repeats)
+    profile = Profile.of(here, subject, found, iterations=1, warmup=0, repeats=repeats)
+
+    def keep() -> None:
+        if is_first:
+            files.write_all({path: json_text(profile)})
+
+    _together(group, keep)
+    return TunedRegion(region_options(found.picked), path)
+
+
+def _kept(path: Path, here: Machine) -> tuple[dict[str, Any], str | None]:
+    """The options of a profile's pick, and a warning where its machine is another."""
+    profile = profiles.load(path, "the profile")
+    use = Use(path, profile, profile.machine.differences(here))
+    return region_options(profile.pick), use.warning("make it anew with again=True")
