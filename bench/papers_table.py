@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""README's table of published and simulated figures.
+"""The table of published and simulated figures in docs/papers.md.
 
     bench/papers_table.py [FOLDER]
 
