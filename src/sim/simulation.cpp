@@ -18,7 +18,7 @@ simulation::simulation(const machine::machine& described, address_map addresses,
     : machine_(described),
       addresses_(std::move(addresses)),
       check_interrupt_(std::move(check_interrupt)),
-      fabric_(machine_, queue_, {ev_hop, ev_depart, ev_deliver}, *this),
+      fabric_(machine_, queue_, *this),
       running_kernel_(described.gpu_count, none),
       running_tracked_(described.gpu_count, nullptr),
       lanes_(std::size_t{3} * described.gpu_count),
@@ -30,26 +30,11 @@ simulation::simulation(const machine::machine& described, address_map addresses,
     lanes_[d].at_once = peers != 0 ? peers : std::max(1U, machine_.gpu.copy_engines);
     lanes_[2 * described.gpu_count + d].at_once = descriptors_at_once;
   }
-  const gpu::event_kinds kinds{ev_block_start,
-                               ev_wake,
-                               ev_issue,
-                               ev_l2_load,
-                               ev_load_done,
-                               ev_l2_store,
-                               ev_l2_remote_load,
-                               ev_entry_free,
-                               ev_translated,
-                               ev_kernel_end,
-                               ev_announced,
-                               ev_child_placed,
-                               {ev_store_reached, ev_store_idle},
-                               {ev_reply_ready, ev_reply_flush}};
   for (std::uint32_t d = 0; d < described.gpu_count; ++d) {
-    gpus_.push_back(std::make_unique<gpu>(d, machine_.gpu, addresses_, queue_, fabric_, kinds));
+    gpus_.push_back(std::make_unique<gpu>(d, machine_.gpu, addresses_, queue_, fabric_));
   }
   if (machine_.gpu.tlb.page_bytes == 0) return;
-  iommu_ =
-      std::make_unique<iommu>(machine_.gpu.tlb, machine_.gpu_count, queue_, fabric_, ev_walked);
+  iommu_ = std::make_unique<iommu>(machine_.gpu.tlb, machine_.gpu_count, queue_, fabric_);
 }
 
 void simulation::treat_loads(const kernel::remote_load_options& options) {
@@ -248,7 +233,8 @@ picoseconds simulation::run() {
   while (!queue_.empty()) {
     const event e = queue_.pop([this](const std::vector<event>& events) { prefetch(events); });
     // A clock that nobody waits for takes no time, nor do pages that still move.
-    if (e.kind != ev_store_idle && !(griffin_ && unfinished_ == 0)) end_time = e.time;
+    if (e.kind != event_kind::store_queue_idle && !(griffin_ && unfinished_ == 0))
+      end_time = e.time;
     handle(e);
     if ((queue_.processed() & 0xfffffU) == 0) check_interrupt_();
   }
@@ -274,13 +260,15 @@ void simulation::start(task_id id) {
   t.started = queue_.now();
   const auto device = static_cast<std::uint16_t>(t.device);
   if (t.kind == task_kind::kernel) {
-    queue_.push(queue_.now() + machine_.gpu.kernel_launch_ps, ev_kernel_begin, device, id, 0);
+    queue_.push(queue_.now() + machine_.gpu.kernel_launch_ps, event_kind::kernel_begins, device, id,
+                0);
   } else if (t.kind == task_kind::call) {
-    queue_.push(queue_.now() + machine_.gpu.kernel_launch_ps, ev_call_step, device, id, 0);
+    queue_.push(queue_.now() + machine_.gpu.kernel_launch_ps, event_kind::call_steps, device, id,
+                0);
   } else if (t.kind == task_kind::copy && copies_[t.work].lane == none) {
     launch_child(t.work);
   } else if (t.kind == task_kind::copy && copies_[t.work].notice != 0) {
-    queue_.push(queue_.now() + copies_[t.work].notice, ev_noticed, device, t.work, 0);
+    queue_.push(queue_.now() + copies_[t.work].notice, event_kind::copy_noticed, device, t.work, 0);
   } else if (t.kind == task_kind::copy) {
     enter_lane(t.work);
   } else {
@@ -288,7 +276,7 @@ void simulation::start(task_id id) {
     const exchange_work& x = exchanges_[t.work];
     const bool alone = x.instant || x.flags.size() == 1;
     const picoseconds cost = machine_.gpu.kernel_launch_ps + (alone ? 0 : machine_.gpu.fence_ps);
-    queue_.push(queue_.now() + cost, ev_signal, device, t.work, 0);
+    queue_.push(queue_.now() + cost, event_kind::exchange_signals, device, t.work, 0);
   }
 }
 
@@ -352,7 +340,7 @@ void simulation::begin_copy(std::uint32_t copy) {
     schedule_step(copy);
     return;
   }
-  queue_.push(c.next_step, ev_copy_end, static_cast<std::uint16_t>(c.what.from), copy, 0);
+  queue_.push(c.next_step, event_kind::copy_ends, static_cast<std::uint16_t>(c.what.from), copy, 0);
 }
 
 // An engine reads ahead of the link, as far as its buffer goes, and sends one segment after
@@ -367,7 +355,7 @@ void simulation::copy_step(std::uint32_t copy) {
   c.asked += bytes;
   ++c.buffered;
   c.next_step = queue_.now() + static_cast<picoseconds>(std::llround(bytes / c.bytes_per_s * 1e12));
-  queue_.push(read, ev_copy_read, static_cast<std::uint16_t>(c.what.from), copy, 0);
+  queue_.push(read, event_kind::segment_read, static_cast<std::uint16_t>(c.what.from), copy, 0);
   schedule_step(copy);
 }
 
@@ -375,7 +363,7 @@ void simulation::schedule_step(std::uint32_t copy) {
   copy_work& c = copies_[copy];
   if (c.stepping || c.asked == c.what.bytes || c.buffered > c.window) return;
   c.stepping = true;
-  queue_.push(std::max(queue_.now(), c.next_step), ev_copy_step,
+  queue_.push(std::max(queue_.now(), c.next_step), event_kind::copy_steps,
               static_cast<std::uint16_t>(c.what.from), copy, 0);
 }
 
@@ -420,6 +408,44 @@ void simulation::send_segment(std::uint32_t copy) {
   c.sent += m.payload;
 }
 
+void simulation::end_copy(std::uint32_t copy) {
+  const copy_request& what = copies_[copy].what;
+  const bool held_to_the_end = !copies_[copy].posted || !what.moves;
+  if (what.arrived) what.arrived();
+  activity_.copy_ends(what.from, queue_.now());
+  const task_id id = copies_[copy].task;
+  if (held_to_the_end) leave_lane(copy);
+  end(id);
+}
+
+// --- Kernels
+
+void simulation::begin_kernel(task_id id) {
+  const task& t = tasks_[id];
+  if (running_kernel_[t.device] != none) throw model_error("two kernels of one device overlap");
+  running_kernel_[t.device] = id;
+  activity_.kernel_begins(t.device, queue_.now());
+  const kernel_work& k = kernels_[t.work];
+  if (k.tracked) running_tracked_[t.device] = k.tracked.get();
+  gpus_[t.device]->start_kernel(k.shape, k.record, k.block, k.tracked ? k.tracked->agent_warps : 0,
+                                k.path);
+}
+
+void simulation::end_kernel(std::uint32_t device) {
+  gpu& g = *gpus_[device];
+  if (g.stores_arrived() > queue_.now()) {
+    queue_.push(g.stores_arrived(), event_kind::kernel_ends, static_cast<std::uint16_t>(device), 0,
+                0);
+    return;
+  }
+  // Else the event comes again when the queues have taken all stores.
+  if (!g.release()) return;
+  const task_id id = running_kernel_[device];
+  running_kernel_[device] = none;
+  activity_.kernel_ends(device, queue_.now());
+  end(id);
+}
+
 // --- Kernels that kernels launch
 
 // The block that completed the chunk launches a kernel which moves it. Where too many launches are
@@ -440,8 +466,8 @@ void simulation::launch_child(std::uint32_t copy) {
   ++l.pending;
   c.pending = true;
   const picoseconds start = l.starts.reserve(queue_.now(), g.device_launch_interval_ps);
-  queue_.push(start + g.device_launch_ps, ev_noticed, static_cast<std::uint16_t>(c.what.from), copy,
-              0);
+  queue_.push(start + g.device_launch_ps, event_kind::copy_noticed,
+              static_cast<std::uint16_t>(c.what.from), copy, 0);
 }
 
 // --- Library calls
@@ -480,8 +506,8 @@ void simulation::call_step(task_id id, std::uint64_t slice) {
   const picoseconds moved = gpus_[device]->second_level().stream_all(queue_.now(), share);
   const picoseconds computed =
       c.begin + operation_time(c.call.operations) * (slice + 1) / call_slices;
-  queue_.push(std::max(moved, computed), ev_call_step, static_cast<std::uint16_t>(device), id,
-              slice + 1);
+  queue_.push(std::max(moved, computed), event_kind::call_steps, static_cast<std::uint16_t>(device),
+              id, slice + 1);
 }
 
 // --- Exchanges
@@ -498,7 +524,8 @@ void simulation::signal(std::uint32_t exchange, std::uint32_t device) {
   for (std::uint32_t step = 1; step < devices; ++step) {
     const std::uint32_t to = (device + step) % devices;
     if (x.instant) {
-      queue_.push(queue_.now(), ev_flag, static_cast<std::uint16_t>(to), exchange, 0);
+      queue_.push(queue_.now(), event_kind::flag_arrives, static_cast<std::uint16_t>(to), exchange,
+                  0);
       continue;
     }
     message m;
@@ -668,7 +695,7 @@ void simulation::delivered(const message& m) {
     // What was packed and came before it is still being handed to the L2.
     const picoseconds unpacked = gpus_[m.to]->unpacked();
     if (unpacked > queue_.now()) {
-      queue_.push(unpacked, ev_flag, m.to, m.unit, 0);
+      queue_.push(unpacked, event_kind::flag_arrives, m.to, m.unit, 0);
     } else {
       flag_arrived(m.unit, m.to);
     }
@@ -689,7 +716,8 @@ void simulation::delivered(const message& m) {
                          gpus_[m.to]->second_level().stream_in(queue_.now(), m.address, m.payload));
     c.arrived_bytes += m.payload;
     if (c.arrived_bytes == c.what.bytes * c.what.to.size()) {
-      queue_.push(c.written, ev_copy_end, static_cast<std::uint16_t>(c.what.from), m.unit, 0);
+      queue_.push(c.written, event_kind::copy_ends, static_cast<std::uint16_t>(c.what.from), m.unit,
+                  0);
     }
   } else {
     gpus_[m.to]->delivered(m);
@@ -707,75 +735,58 @@ void simulation::check_deliveries(const std::byte* memory) {
 void simulation::prefetch(const std::vector<event>& events) const {
   // Events of messages may be the host's.
   for (const event& e : events) {
-    if (e.kind > ev_deliver) {
+    if (!is_of_message(e.kind)) {
       gpus_[e.device]->prefetch_tables(e);
     } else {
       fabric_.prefetch(e);
     }
   }
   for (const event& e : events) {
-    if (e.kind > ev_deliver) {
+    if (!is_of_message(e.kind)) {
       gpus_[e.device]->prefetch_targets(e);
-    } else if (e.kind == ev_depart && e.device < gpus_.size()) {
+    } else if (e.kind == event_kind::message_departed && e.device < gpus_.size()) {
       gpus_[e.device]->prefetch_departure(fabric_.message_of(e));
     }
   }
 }
 
 void simulation::handle(const event& e) {
-  if (e.kind <= ev_deliver) {
-    fabric_.handle(e);
-  } else if (e.kind < ev_kernel_end) {
-    gpus_[e.device]->handle(e);
-  } else if (e.kind == ev_kernel_end && gpus_[e.device]->stores_arrived() > e.time) {
-    queue_.push(gpus_[e.device]->stores_arrived(), ev_kernel_end, e.device, 0, 0);
-  } else if (e.kind == ev_kernel_end && !gpus_[e.device]->release()) {
-    // It comes again when the queues have taken all stores.
-  } else if (e.kind == ev_kernel_end) {
-    const task_id id = running_kernel_[e.device];
-    running_kernel_[e.device] = none;
-    activity_.kernel_ends(e.device, queue_.now());
-    end(id);
-  } else if (e.kind == ev_kernel_begin) {
-    if (running_kernel_[e.device] != none) {
-      throw model_error("two kernels of one device overlap");
-    }
-    running_kernel_[e.device] = e.a;
-    activity_.kernel_begins(e.device, queue_.now());
-    const kernel_work& k = kernels_[tasks_[e.a].work];
-    if (k.tracked) running_tracked_[e.device] = k.tracked.get();
-    gpus_[e.device]->start_kernel(k.shape, k.record, k.block,
-                                  k.tracked ? k.tracked->agent_warps : 0, k.path);
-  } else if (e.kind == ev_copy_step) {
-    copy_step(e.a);
-  } else if (e.kind == ev_copy_read) {
-    ++copies_[e.a].ready;
-    send_segment(e.a);
-  } else if (e.kind == ev_copy_end) {
-    const copy_request& what = copies_[e.a].what;
-    const bool held_to_the_end = !copies_[e.a].posted || !what.moves;
-    if (what.arrived) what.arrived();
-    activity_.copy_ends(what.from, queue_.now());
-    const task_id id = copies_[e.a].task;
-    if (held_to_the_end) leave_lane(e.a);
-    end(id);
-  } else if (e.kind == ev_call_step) {
-    call_step(e.a, e.b);
-  } else if (e.kind == ev_signal) {
-    signal(e.a, e.device);
-  } else if (e.kind == ev_walked) {
-    iommu_->walked(e.device, e.b);
-  } else if (e.kind == ev_announced) {
-    announced(e.device, gpus_[e.device]->announced(e.a));
-  } else if (e.kind == ev_noticed && copies_[e.a].lane == none) {
-    gpus_[e.device]->place_child(e.a, copies_[e.a].what.threads);
-  } else if (e.kind == ev_noticed) {
-    enter_lane(e.a);
-  } else if (e.kind == ev_child_placed) {
-    if (copies_[e.a].pending) --launchers_[e.device].pending;
-    begin_copy(e.a);
-  } else {
-    flag_arrived(e.a, e.device);
+  switch (e.kind) {
+    case event_kind::message_at_link:
+    case event_kind::message_departed:
+    case event_kind::message_delivered:
+      return fabric_.handle(e);
+    case event_kind::kernel_begins:
+      return begin_kernel(e.a);
+    case event_kind::kernel_ends:
+      return end_kernel(e.device);
+    case event_kind::range_announced:
+      return announced(e.device, gpus_[e.device]->announced(e.a));
+    case event_kind::child_placed:
+      if (copies_[e.a].pending) --launchers_[e.device].pending;
+      return begin_copy(e.a);
+    case event_kind::copy_noticed:
+      if (copies_[e.a].lane == none) {
+        return gpus_[e.device]->place_child(e.a, copies_[e.a].what.threads);
+      }
+      return enter_lane(e.a);
+    case event_kind::copy_steps:
+      return copy_step(e.a);
+    case event_kind::segment_read:
+      ++copies_[e.a].ready;
+      return send_segment(e.a);
+    case event_kind::copy_ends:
+      return end_copy(e.a);
+    case event_kind::call_steps:
+      return call_step(e.a, e.b);
+    case event_kind::exchange_signals:
+      return signal(e.a, e.device);
+    case event_kind::flag_arrives:
+      return flag_arrived(e.a, e.device);
+    case event_kind::page_walked:
+      return iommu_->walked(e.device, e.b);
+    default:
+      return gpus_[e.device]->handle(e);
   }
 }
 

@@ -202,37 +202,6 @@ class simulation : private message_receiver {
     std::vector<trace::stretch> appears;
     std::function<void()> all_arrived;
   };
-  enum event_kind : std::uint16_t {
-    ev_hop,
-    ev_depart,
-    ev_deliver,
-    ev_block_start,
-    ev_wake,
-    ev_issue,
-    ev_l2_load,
-    ev_load_done,
-    ev_l2_store,
-    ev_l2_remote_load,
-    ev_entry_free,
-    ev_store_reached,
-    ev_store_idle,
-    ev_reply_ready,
-    ev_reply_flush,
-    ev_translated,
-    ev_kernel_end,
-    ev_kernel_begin,
-    ev_copy_step,
-    ev_copy_read,
-    ev_copy_end,
-    ev_signal,
-    ev_call_step,
-    ev_flag,
-    ev_announced,
-    ev_noticed,  // a copy by its mover
-    ev_child_placed,
-    ev_walked,  // a page of a GPU's
-  };
-
   // It also waits for `holds` that somebody else takes away.
   task_id add_task(task_kind kind, std::uint32_t device, std::uint32_t work,
                    const std::vector<task_id>& after, std::uint32_t holds = 0);
@@ -242,6 +211,9 @@ class simulation : private message_receiver {
   void enter_lane(std::uint32_t copy);
   void leave_lane(std::uint32_t copy);  // its mover is free for the next
   void begin_copy(std::uint32_t copy);
+  void end_copy(std::uint32_t copy);
+  void begin_kernel(task_id id);
+  void end_kernel(std::uint32_t device);
   void launch_child(std::uint32_t copy);
   void announced(std::uint32_t device, const kernel::element_range& range);
   void check_announcements() const;

@@ -23,20 +23,19 @@ constexpr std::uint32_t child_block_warps = 4;
 }  // namespace
 
 gpu::gpu(std::uint32_t index, const machine::gpu& config, const address_map& addresses,
-         event_queue& queue, fabric& links, event_kinds kinds)
+         event_queue& queue, fabric& links)
     : index_(index),
       config_(config),
       addresses_(addresses),
       queue_(queue),
       fabric_(links),
-      kinds_(kinds),
       clock_ps_(1e12 / config.clock_hz),
       half_l2_(config.l2.hit_latency_ps / 2),
       rates_{config.issue.fp32, config.issue.fp64, config.issue.integer, config.issue.special},
       lookup_(clocks(1.0 / config.issue.memory_lines)),
       half_port_(config.port_l2_latency_ps == 0 ? half_l2_ : config.port_l2_latency_ps / 2),
       memory_(config),
-      egress_(index, config, addresses.devices, queue, links, kinds.stores),
+      egress_(index, config, addresses.devices, queue, links),
       unpacker_(config) {
   units_.reserve(config.compute_units);
   for (std::uint32_t u = 0; u < config.compute_units; ++u) units_.emplace_back(config_);
@@ -60,7 +59,7 @@ gpu::gpu(std::uint32_t index, const machine::gpu& config, const address_map& add
   if (config.tlb.page_bytes == 0) return;
   translation_ = config.tlb.l1_latency_ps;
   const auto buffers = static_cast<std::uint32_t>(units_.size() + scalar_l1_.size());
-  translator_.emplace(index, config.tlb, buffers, queue, links, kinds.translated);
+  translator_.emplace(index, config.tlb, buffers, queue, links);
 }
 
 // --- Kernels and blocks
@@ -107,7 +106,7 @@ void gpu::start_kernel(grid shape, const recorder::settings& record, const block
   for (std::uint64_t k = 0; k < fit; ++k) {
     for (std::uint32_t u = 0; u < units_.size(); ++u) {
       if (!claim_block(units_[u])) continue;
-      push(queue_.now() + k * config_.block_launch_ps, kinds_.block_start, u, 0);
+      push(queue_.now() + k * config_.block_launch_ps, event_kind::block_starts, u, 0);
     }
   }
   check_kernel_end();
@@ -197,7 +196,7 @@ void gpu::end_warp(std::uint32_t warp_id) {
 
 void gpu::announce(picoseconds time, const kernel::element_range& range) {
   announced_.push_back(range);
-  push(time, kinds_.announced, static_cast<std::uint32_t>(announced_.size() - 1), 0);
+  push(time, event_kind::range_announced, static_cast<std::uint32_t>(announced_.size() - 1), 0);
 }
 
 void gpu::announce_written(block_slot& b) {
@@ -221,13 +220,13 @@ void gpu::fill_unit(std::uint32_t unit) {
     child& c = waiting_children_.front();
     place_blocks(c, unit);
     if (c.warps_left != 0) break;
-    push(queue_.now(), kinds_.child_placed, c.id, 0);
+    push(queue_.now(), event_kind::child_placed, c.id, 0);
     children_.push_back(std::move(c));
     waiting_children_.pop_front();
   }
   compute_unit& u = units_[unit];
   while (has_place(u) && claim_block(u)) {
-    push(queue_.now() + config_.block_launch_ps, kinds_.block_start, unit, 0);
+    push(queue_.now() + config_.block_launch_ps, event_kind::block_starts, unit, 0);
   }
 }
 
@@ -266,7 +265,7 @@ void gpu::place_child(std::uint32_t id, std::uint32_t threads) {
     waiting_children_.push_back(std::move(c));
     return;
   }
-  push(queue_.now(), kinds_.child_placed, id, 0);
+  push(queue_.now(), event_kind::child_placed, id, 0);
   children_.push_back(std::move(c));
 }
 
@@ -284,7 +283,8 @@ void gpu::end_child(std::uint32_t id) {
 }
 
 void gpu::check_kernel_end() {
-  if (blocks_left_ == 0) push(std::max(queue_.now(), stores_arrived_), kinds_.kernel_end, 0, 0);
+  if (blocks_left_ == 0)
+    push(std::max(queue_.now(), stores_arrived_), event_kind::kernel_ends, 0, 0);
 }
 
 bool gpu::release() {
@@ -300,7 +300,7 @@ void gpu::free_remote() {
   egress_.freed().clear();
   if (ending_) {
     ending_ = false;
-    push(queue_.now(), kinds_.kernel_end, 0, 0);
+    push(queue_.now(), event_kind::kernel_ends, 0, 0);
   }
 }
 
@@ -312,7 +312,7 @@ void gpu::release_barrier(std::uint32_t block) {
     warps_[id].state = warp_state::ready;
     ++warps_[id].next;
     // Not from here: the last warp to arrive is in the middle of advancing.
-    push(queue_.now(), kinds_.wake, id, 0);
+    push(queue_.now(), event_kind::warp_wakes, id, 0);
   }
 }
 
@@ -328,7 +328,7 @@ bool gpu::run_waiting(std::uint32_t warp_id, instruction& i) {
   const picoseconds now = queue_.now();
   if (w.ready > now) {
     w.state = warp_state::waiting;
-    push(w.ready, kinds_.wake, warp_id, 0);
+    push(w.ready, event_kind::warp_wakes, warp_id, 0);
     return false;
   }
   compute_unit& u = unit_of(warp_id);
@@ -358,7 +358,7 @@ bool gpu::run_waiting(std::uint32_t warp_id, instruction& i) {
     case instruction_kind::wait:
       if (i.count != 0) {
         w.state = warp_state::waiting;
-        push(now + i.count * config_.l2.hit_latency_ps, kinds_.wake, warp_id, 0);
+        push(now + i.count * config_.l2.hit_latency_ps, event_kind::warp_wakes, warp_id, 0);
         i.count = 0;  // served when it wakes
         return false;
       }
@@ -378,7 +378,7 @@ bool gpu::run_waiting(std::uint32_t warp_id, instruction& i) {
 void gpu::advance(std::uint32_t warp_id) {
   if (stopped_) {
     warps_[warp_id].state = warp_state::waiting;
-    push(queue_.now(), kinds_.wake, warp_id, 0);  // which is held
+    push(queue_.now(), event_kind::warp_wakes, warp_id, 0);  // which is held
     return;
   }
   while (true) {
@@ -389,7 +389,7 @@ void gpu::advance(std::uint32_t warp_id) {
         w.state = warp_state::waiting;
       } else if (w.ready > queue_.now()) {
         w.state = warp_state::waiting;
-        push(w.ready, kinds_.wake, warp_id, 0);
+        push(w.ready, event_kind::warp_wakes, warp_id, 0);
       } else {
         end_warp(warp_id);
       }
@@ -532,7 +532,7 @@ void gpu::resume(std::deque<stalled>& waiting) {
   if (waiting.empty()) return;
   const stalled s = waiting.front();
   waiting.pop_front();
-  push(queue_.now(), kinds_.issue, s.warp, s.index);
+  push(queue_.now(), event_kind::instruction_issues, s.warp, s.index);
   if (waiting.empty()) return;
   // Its turn comes too soon after it is known for what it touches to be fetched then.
   const stalled& next = waiting.front();
@@ -812,7 +812,7 @@ bool gpu::issue_bypassing(compute_unit& u, std::uint32_t warp_id, instruction& i
 
 void gpu::treat_loads(load_treatment* treatment) {
   treatment_ = treatment;
-  replies_.emplace(index_, config_, addresses_.devices, queue_, fabric_, kinds_.replies);
+  replies_.emplace(index_, config_, addresses_.devices, queue_, fabric_);
   for (compute_unit& u : units_) {
     u.masked.emplace(config_.l1.mshrs);
     u.masked_miss.assign(config_.l1.mshrs, none);
@@ -850,7 +850,7 @@ void gpu::count_load(const warp& w, const instruction& i, line_access l, std::op
 void gpu::send_load(picoseconds time, std::uint32_t unit, std::uint32_t entry, line_access l) {
   const std::uint32_t owner = addresses_.owner(l.line());
   if (owner == index_) {
-    push(time, kinds_.l2_load, unit << 16U | entry, l.packed());
+    push(time, event_kind::load_at_l2, unit << 16U | entry, l.packed());
     return;
   }
   check_reaches(owner);
@@ -859,7 +859,7 @@ void gpu::send_load(picoseconds time, std::uint32_t unit, std::uint32_t entry, l
     for (std::uint32_t b = 0; b < config_.l2.line_bytes; b += 64) whole.set(b, 64);
     if (rdma_->read(l.line(), whole)) {
       ++counters_.loads.cache_hits;
-      push(time + half_l2_, kinds_.load_done, unit << 16U | entry, l.packed());
+      push(time + half_l2_, event_kind::load_done, unit << 16U | entry, l.packed());
       return;
     }
     ++counters_.loads.cache_misses;
@@ -924,7 +924,7 @@ bool gpu::issue_store(compute_unit& u, std::uint32_t unit, const instruction& i,
     if (u.entries_used >= config_.l1.mshrs) return false;
     ++u.entries_used;
     const picoseconds at = store_leaves(u, l) + translation_ + half_l2_;
-    push(at, kinds_.l2_store, unit << 16U | lanes, l.packed());
+    push(at, event_kind::store_at_l2, unit << 16U | lanes, l.packed());
     ++counters_.loads.local_stores;
     if (treatment_ != nullptr && treatment_->watches()) treatment_->local(queue_.now());
     stores_arrived_ = std::max(stores_arrived_, at);
@@ -1008,11 +1008,11 @@ void gpu::delivered(const message& m) {
     case message_kind::store:
     case message_kind::combined:
     case message_kind::atomic:
-      push(at_bank, kinds_.l2_store, foreign_unit << 16U | m.lanes, m.address);
+      push(at_bank, event_kind::store_at_l2, foreign_unit << 16U | m.lanes, m.address);
       break;
     case message_kind::read_request:
       counters_.loads.in_links += queue_.now() - m.sent;
-      push(at_bank, kinds_.l2_remote_load, m.unit << 16U | m.entry,
+      push(at_bank, event_kind::remote_load_at_l2, m.unit << 16U | m.entry,
            m.address | std::uint64_t{m.lanes} << pieces_shift |
                std::uint64_t{m.from} << sender_shift);
       break;
@@ -1065,7 +1065,7 @@ void gpu::unpack(const message& m, const flushed_window& from) {
         static_cast<std::uint8_t>(l.bytes.units(config_.l2.sector_bytes, config_.l2.line_bytes));
     const picoseconds out =
         unpacker_.take(queue_.now(), static_cast<std::uint32_t>(__builtin_popcount(sectors)));
-    push(out + half_port_, kinds_.l2_store, foreign_unit << 16U,
+    push(out + half_port_, event_kind::store_at_l2, foreign_unit << 16U,
          line_access(l.line, sectors).packed());
   }
   if (unpacker_.entered() > queue_.now()) fabric_.hold_last(m.from, m.to, unpacker_.entered());
@@ -1129,28 +1129,28 @@ void gpu::check_empty() const {
 }
 
 void gpu::prefetch_tables(const event& e) const {
-  if (e.kind == kinds_.l2_load || e.kind == kinds_.l2_store) {
+  if (e.kind == event_kind::load_at_l2 || e.kind == event_kind::store_at_l2) {
     memory_.prefetch(line_access::unpack(e.b).line());
-  } else if (e.kind == kinds_.load_done) {
+  } else if (e.kind == event_kind::load_done) {
     const compute_unit& u = units_[e.a >> 16U];
     u.l1.prefetch(line_access::unpack(e.b).line());
     __builtin_prefetch(&u.misses[e.a & 0xffffU], 1);
-  } else if (e.kind == kinds_.issue || e.kind == kinds_.wake) {
+  } else if (e.kind == event_kind::instruction_issues || e.kind == event_kind::warp_wakes) {
     __builtin_prefetch(&warps_[e.a], 1);
   }
 }
 
 void gpu::prefetch_targets(const event& e) const {
-  if (e.kind == kinds_.load_done) {
+  if (e.kind == event_kind::load_done) {
     const miss& m = units_[e.a >> 16U].misses[e.a & 0xffffU];
     __builtin_prefetch(m.waiting, 1);
     __builtin_prefetch(&warps_[m.warp], 1);
-  } else if (e.kind == kinds_.issue) {
+  } else if (e.kind == event_kind::instruction_issues) {
     const warp& w = warps_[e.a];
     __builtin_prefetch(&w.program[static_cast<std::uint32_t>(e.b)], 1);
     const line_access* lines = w.lines + (e.b >> 32U);
     for (std::size_t k = 0; k < 4; ++k) __builtin_prefetch(lines + k * 8);
-  } else if (e.kind == kinds_.wake) {
+  } else if (e.kind == event_kind::warp_wakes) {
     const warp& w = warps_[e.a];
     const instruction* next = w.program + w.next;
     for (std::size_t k = 0; k < 4; ++k) __builtin_prefetch(next + k, 1);
@@ -1165,53 +1165,67 @@ void gpu::prefetch_departure(const message& m) const {
 }
 
 void gpu::handle(const event& e) {
-  if (stopped_ &&
-      (e.kind == kinds_.wake || e.kind == kinds_.issue || e.kind == kinds_.block_start)) {
-    held_events_.push_back(e);
-    return;
+  switch (e.kind) {
+    case event_kind::block_starts:
+      if (stopped_) return held_events_.push_back(e);
+      return start_block(e.a);
+    case event_kind::warp_wakes:
+      if (stopped_) return held_events_.push_back(e);
+      if (warps_[e.a].state == warp_state::waiting || warps_[e.a].state == warp_state::ready) {
+        advance(e.a);
+      }
+      return;
+    case event_kind::instruction_issues:
+      if (stopped_) return held_events_.push_back(e);
+      return issue_again(e.a, static_cast<std::uint32_t>(e.b));
+    case event_kind::load_at_l2: {
+      const line_access l = line_access::unpack(e.b);
+      return push(memory_.read(e.time, l.line(), l.sectors()) + half_l2_, event_kind::load_done,
+                  e.a, e.b);
+    }
+    case event_kind::load_done:
+      return load_done(e.a >> 16U, e.a & 0xffffU, line_access::unpack(e.b));
+    case event_kind::store_at_l2:
+      return store_at_l2(e);
+    case event_kind::entry_freed:
+      return free_entry(e.a);
+    case event_kind::remote_load_at_l2:
+      return reply(e);
+    case event_kind::page_translated:
+      for (const page_waiter& w : translator_->answered(e.a, e.b)) {
+        if (--instruction_of(w.warp, w.instruction).untranslated != 0) continue;
+        push_issue(queue_.now(), w.warp, w.instruction);
+      }
+      return;
+    case event_kind::store_at_queue:
+    case event_kind::store_queue_idle:
+      egress_.handle(e);
+      return free_remote();
+    case event_kind::reply_read:
+    case event_kind::reply_timeout:
+      return replies_->handle(e);
+    default:
+      throw model_error("an event that is no GPU's came to gpu" + std::to_string(index_));
   }
-  if (e.kind == kinds_.wake) {
-    if (warps_[e.a].state == warp_state::waiting || warps_[e.a].state == warp_state::ready) {
-      advance(e.a);
-    }
-  } else if (e.kind == kinds_.issue) {
-    issue_again(e.a, static_cast<std::uint32_t>(e.b));
-  } else if (e.kind == kinds_.l2_load) {
-    const line_access l = line_access::unpack(e.b);
-    push(memory_.read(e.time, l.line(), l.sectors()) + half_l2_, kinds_.load_done, e.a, e.b);
-  } else if (e.kind == kinds_.load_done) {
-    load_done(e.a >> 16U, e.a & 0xffffU, line_access::unpack(e.b));
-  } else if (e.kind == kinds_.l2_store) {
-    const line_access l = line_access::unpack(e.b);
-    const std::uint32_t lanes = e.a & 0xffffU;
-    const picoseconds taken = lanes != 0 ? memory_.atomic(e.time, l.line(), lanes)
-                                         : memory_.write(e.time, l.line(), l.sectors());
-    if (e.a >> 16U == foreign_unit) return;  // its sender holds no entry for it
-    stores_arrived_ = std::max(stores_arrived_, taken);
-    if (taken > e.time) {
-      push(taken, kinds_.entry_free, e.a >> 16U, 0);
-    } else {
-      --units_[e.a >> 16U].entries_used;
-      resume(units_[e.a >> 16U].waiting);
-    }
-  } else if (e.kind == kinds_.stores.reached || e.kind == kinds_.stores.idle) {
-    egress_.handle(e);
-    free_remote();
-  } else if (e.kind == kinds_.replies.ready || e.kind == kinds_.replies.flush) {
-    replies_->handle(e);
-  } else if (e.kind == kinds_.l2_remote_load) {
-    reply(e);
-  } else if (e.kind == kinds_.translated) {
-    for (const page_waiter& w : translator_->answered(e.a, e.b)) {
-      if (--instruction_of(w.warp, w.instruction).untranslated != 0) continue;
-      push_issue(queue_.now(), w.warp, w.instruction);
-    }
-  } else if (e.kind == kinds_.entry_free) {
-    --units_[e.a].entries_used;
-    resume(units_[e.a].waiting);
-  } else if (e.kind == kinds_.block_start) {
-    start_block(e.a);
+}
+
+void gpu::store_at_l2(const event& e) {
+  const line_access l = line_access::unpack(e.b);
+  const std::uint32_t lanes = e.a & 0xffffU;
+  const picoseconds taken = lanes != 0 ? memory_.atomic(e.time, l.line(), lanes)
+                                       : memory_.write(e.time, l.line(), l.sectors());
+  if (e.a >> 16U == foreign_unit) return;  // its sender holds no entry for it
+  stores_arrived_ = std::max(stores_arrived_, taken);
+  if (taken > e.time) {
+    push(taken, event_kind::entry_freed, e.a >> 16U, 0);
+  } else {
+    free_entry(e.a >> 16U);
   }
+}
+
+void gpu::free_entry(std::uint32_t unit) {
+  --units_[unit].entries_used;
+  resume(units_[unit].waiting);
 }
 
 }  // namespace interlace::sim

@@ -26,6 +26,7 @@
 #include "sim/gpu/memory.hpp"
 #include "sim/gpu/program.hpp"
 #include "sim/gpu/recorder.hpp"
+#include "sim/gpu/remote_load_counts.hpp"
 #include "sim/gpu/translation_counts.hpp"
 #include "sim/gpu/translator.hpp"
 #include "sim/remote/access_counters.hpp"
@@ -35,7 +36,6 @@
 #include "sim/remote/masked_mshr.hpp"
 #include "sim/remote/page_migration.hpp"
 #include "sim/remote/rdma_cache.hpp"
-#include "sim/remote/remote_load_counts.hpp"
 #include "sim/remote/reply_egress.hpp"
 #include "sim/remote/unpacker.hpp"
 
@@ -86,38 +86,21 @@ struct gpu_counters {
 
 class gpu final : public migrating_gpu {
  public:
-  struct event_kinds {
-    std::uint16_t block_start = 0;
-    std::uint16_t wake = 0;   // a warp
-    std::uint16_t issue = 0;  // a deferred instruction
-    std::uint16_t l2_load = 0;
-    std::uint16_t load_done = 0;
-    std::uint16_t l2_store = 0;
-    std::uint16_t l2_remote_load = 0;  // of another GPU
-    std::uint16_t entry_free = 0;
-    std::uint16_t translated = 0;
-    std::uint16_t kernel_end = 0;
-    std::uint16_t announced = 0;  // what a block of a tracked launch wrote is in the L2
-    std::uint16_t child_placed = 0;
-    egress::event_kinds stores;
-    reply_egress::event_kinds replies;
-  };
-
   gpu(std::uint32_t index, const machine::gpu& config, const address_map& addresses,
-      event_queue& queue, fabric& links, event_kinds kinds);
+      event_queue& queue, fabric& links);
 
-  // Starts a kernel now; an event of kind kernel_end comes when all blocks have ended and local
+  // Starts a kernel now; an event kernel_ends comes when all blocks have ended and local
   // stores have arrived.
   // `agent_warps` are held by an agent meanwhile. Stores to other devices leave on `path`.
   void start_kernel(grid shape, const recorder::settings& record, const block_function& block,
                     std::uint32_t agent_warps, store_path path);
-  // At kernel_end: a release. False while stores have not reached their queue; then another event
-  // of that kind comes.
+  // At kernel_ends: a release. False while stores have not reached their queue; then another such
+  // event comes.
   bool release();
   void handle(const event& e);
 
   // A kernel that the running one launched, of so many threads: its blocks take places ahead of
-  // blocks that have not started, as they become free. An event of kind child_placed comes when all
+  // blocks that have not started, as they become free. An event child_placed comes when all
   // have one; they keep them until end_child.
   void place_child(std::uint32_t id, std::uint32_t threads);
   void end_child(std::uint32_t id);
@@ -160,7 +143,7 @@ class gpu final : public migrating_gpu {
   void take_replies(std::span<const std::uint8_t> packet, picoseconds sent);
   reply_egress& replies() { return *replies_; }
 
-  // What an event of kind announced is about, until the next forget_announced.
+  // What an event range_announced is about, until the next forget_announced.
   const kernel::element_range& announced(std::uint32_t which) const { return announced_[which]; }
   void forget_announced() { announced_.clear(); }
 
@@ -298,6 +281,8 @@ class gpu final : public migrating_gpu {
   // An instruction that was woken for an entry waits for something else, and others can have it.
   void pass_turn(compute_unit& u);
   void reply(const event& e);
+  void store_at_l2(const event& e);
+  void free_entry(std::uint32_t unit);  // of a local access
   void load_done(std::uint32_t unit, std::uint32_t entry, line_access l);
   void line_arrived(std::uint32_t warp_id, instruction& i);
   void resume(std::deque<stalled>& waiting);
@@ -345,14 +330,14 @@ class gpu final : public migrating_gpu {
   }
   // `hit`: whether the L1 has it, if it looked there.
   void count_load(const warp& w, const instruction& i, line_access l, std::optional<bool> hit);
-  void push(picoseconds time, std::uint16_t kind, std::uint32_t a, std::uint64_t b) {
+  void push(picoseconds time, event_kind kind, std::uint32_t a, std::uint64_t b) {
     queue_.push(time, kind, static_cast<std::uint16_t>(index_), a, b);
   }
 
   // Carries where the instruction's lines start, so that they can be fetched ahead.
   void push_issue(picoseconds time, std::uint32_t warp_id, std::uint32_t index) {
     const std::uint64_t first_line = warps_[warp_id].program[index].first_line;
-    push(time, kinds_.issue, warp_id, index | first_line << 32U);
+    push(time, event_kind::instruction_issues, warp_id, index | first_line << 32U);
   }
 
   static constexpr std::uint32_t window = 8;
@@ -362,7 +347,6 @@ class gpu final : public migrating_gpu {
   const address_map& addresses_;
   event_queue& queue_;
   fabric& fabric_;
-  event_kinds kinds_;
   double clock_ps_;
   picoseconds half_l2_;
   static constexpr std::uint32_t known_counts = 256;

@@ -7,7 +7,7 @@
 #include "base/errors.hpp"
 #include "machine/route.hpp"
 #include "sim/fabric/protocol.hpp"
-#include "sim/remote/packets.hpp"
+#include "sim/fabric/store_packets.hpp"
 
 namespace interlace::sim {
 
@@ -54,7 +54,7 @@ void check_store_path(const machine::machine& described, store_path path) {
 }
 
 egress::egress(std::uint32_t index, const machine::gpu& config, std::uint32_t devices,
-               event_queue& queue, fabric& links, event_kinds kinds)
+               event_queue& queue, fabric& links)
     : index_(index),
       settings_(config.write_queue),
       joined_bytes_(config.remote_store_bytes != 0 ? config.remote_store_bytes
@@ -64,7 +64,6 @@ egress::egress(std::uint32_t index, const machine::gpu& config, std::uint32_t de
       sector_bytes_(config.l2.sector_bytes),
       queue_(queue),
       fabric_(links),
-      kinds_(kinds),
       destinations_(devices),
       port_waiting_(links.ports(), 0) {
   for (std::uint32_t to = 0; to < devices; ++to) {
@@ -135,7 +134,7 @@ void egress::store(picoseconds time, std::uint32_t unit, std::uint32_t to, std::
         w.line = line;
         w.bytes = part;
         last = keep(w);
-        queue_.push(time, kinds_.reached, static_cast<std::uint16_t>(index_), last, 0);
+        queue_.push(time, event_kind::store_at_queue, static_cast<std::uint16_t>(index_), last, 0);
       });
   if (path_ != store_path::packets) {
     waiting_[last].is_last = true;
@@ -168,7 +167,7 @@ void egress::pass(picoseconds time, const message& m) {
   w.to = m.to;
   w.line = m.address & ~std::uint64_t{line_bytes_ - 1};
   w.passing = m;
-  queue_.push(time, kinds_.reached, static_cast<std::uint16_t>(index_), keep(w), 0);
+  queue_.push(time, event_kind::store_at_queue, static_cast<std::uint16_t>(index_), keep(w), 0);
 }
 
 void egress::finish(std::uint32_t id) {
@@ -219,7 +218,7 @@ bool egress::take_store(std::uint32_t to, destination& d, waiting& w) {
   }
   if (settings_.idle_flush_ps != 0 && !d.timing) {
     d.timing = true;
-    queue_.push(queue_.now() + settings_.idle_flush_ps, kinds_.idle,
+    queue_.push(queue_.now() + settings_.idle_flush_ps, event_kind::store_queue_idle,
                 static_cast<std::uint16_t>(index_), to, 0);
   }
   return true;
@@ -335,7 +334,7 @@ void egress::send_line(std::uint32_t to, destination& d, const queued_line& l,
 }
 
 void egress::handle(const event& e) {
-  if (e.kind == kinds_.reached) {
+  if (e.kind == event_kind::store_at_queue) {
     const std::uint32_t to = waiting_[e.a].to;
     destination& d = destinations_[to];
     if (d.blocked.empty() && take(to, waiting_[e.a])) {
@@ -349,7 +348,7 @@ void egress::handle(const event& e) {
   const picoseconds due = d.last_store + settings_.idle_flush_ps;
   d.timing = due > e.time;
   if (d.timing) {
-    queue_.push(due, kinds_.idle, static_cast<std::uint16_t>(index_), e.a, 0);
+    queue_.push(due, event_kind::store_queue_idle, static_cast<std::uint16_t>(index_), e.a, 0);
   } else {
     flush_all(e.a, d, flush_reason::timeout);
   }

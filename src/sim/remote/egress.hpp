@@ -19,11 +19,11 @@
 #include "machine/machine.hpp"
 #include "sim/engine/event_queue.hpp"
 #include "sim/fabric/fabric.hpp"
+#include "sim/gpu/store_counts.hpp"
 #include "sim/remote/combining_queue.hpp"
 #include "sim/remote/delivery_check.hpp"
 #include "sim/remote/packetizer.hpp"
 #include "sim/remote/remote_write_queue.hpp"
-#include "sim/remote/store_counts.hpp"
 
 namespace interlace::sim {
 
@@ -44,13 +44,8 @@ void check_store_path(const machine::machine& described, store_path path);
 
 class egress {
  public:
-  struct event_kinds {
-    std::uint16_t reached = 0;  // something, the queue of its destination
-    std::uint16_t idle = 0;     // a destination
-  };
-
   egress(std::uint32_t index, const machine::gpu& config, std::uint32_t devices, event_queue& queue,
-         fabric& links, event_kinds kinds);
+         fabric& links);
 
   // For the kernel that starts; queues are empty.
   void begin(store_path path);
@@ -61,7 +56,7 @@ class egress {
              std::uint8_t sectors, const byte_mask& bytes, std::uint32_t element_bytes);
   // So does a load or an atomic, whose message is ready; it follows the stores to its line.
   void pass(picoseconds time, const message& m);
-  // An event of one of the two kinds, and a message of this GPU's that its first link has taken.
+  // An event of this GPU's queues, and a message of this GPU's that its first link has taken.
   // Then freed() are the compute units whose stores have been taken; take them away.
   void handle(const event& e);
   void departed(const message& m);
@@ -133,7 +128,6 @@ class egress {
   std::uint32_t sector_bytes_;
   event_queue& queue_;
   fabric& fabric_;
-  event_kinds kinds_;
   store_path path_ = store_path::packets;
   std::vector<destination> destinations_;
   std::vector<std::uint64_t> port_waiting_;  // bytes, by port

@@ -21,15 +21,10 @@
 #include "sim/engine/event_queue.hpp"
 #include "sim/fabric/fabric.hpp"
 #include "sim/fabric/message.hpp"
+#include "sim/gpu/page_waiter.hpp"
 #include "sim/remote/page_message.hpp"
 
 namespace interlace::sim {
-
-// An instruction that waits for a page.
-struct page_waiter {
-  std::uint32_t warp = 0;
-  std::uint32_t instruction = 0;
-};
 
 // What a GPU does for it.
 class migrating_gpu {

@@ -13,8 +13,8 @@
 
 #include "base/errors.hpp"
 #include "sim/described.hpp"
+#include "sim/fabric/store_packets.hpp"
 #include "sim/node.hpp"
-#include "sim/remote/packets.hpp"
 #include "sim/remote/unpacker.hpp"
 
 namespace interlace::egress_tests {
@@ -464,8 +464,8 @@ TEST(egress, an_atomic_flushes_the_entry_of_its_address) {
   for (auto& l : m.links) l.protocol.max_payload_bytes = 4096;
   sim::event_queue queue;
   recording receiver;
-  sim::fabric links(m, queue, {0, 1, 2}, receiver);
-  sim::egress stores(0, m.gpu, 2, queue, links, {3, 4});
+  sim::fabric links(m, queue, receiver);
+  sim::egress stores(0, m.gpu, 2, queue, links);
   receiver.sender = &stores;
   stores.begin(sim::store_path::packed);
   sim::byte_mask four;
@@ -482,7 +482,7 @@ TEST(egress, an_atomic_flushes_the_entry_of_its_address) {
   const auto run = [&] {
     while (!queue.empty()) {
       const sim::event e = queue.pop([](const auto&) {});
-      if (e.kind <= 2) {
+      if (is_of_message(e.kind)) {
         links.handle(e);
       } else {
         stores.handle(e);

@@ -2,11 +2,22 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 
-#include "sim/remote/remote_write_queue.hpp"
-
 namespace interlace::sim {
+
+// Why a queue sent what it held.
+enum class flush_reason : std::uint8_t {
+  window,   // a store lies outside of the open windows
+  payload,  // a store would exceed the largest payload
+  entries,  // a store needs a line, and none is free
+  release,  // a system-scope release, or the end of a kernel
+  load,     // a remote load of a line
+  atomic,   // a remote atomic to a line
+  timeout,  // no store for a while
+};
+inline constexpr std::size_t flush_reasons = 7;
 
 struct store_counts {
   // As they leave the compute units, which is as `inline` puts them on the wire: on PCIe a store is
