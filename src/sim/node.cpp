@@ -6,6 +6,7 @@
 #include "base/errors.hpp"
 #include "base/units.hpp"
 #include "kernel/chunks.hpp"
+#include "sim/mechanism/load_mechanisms.hpp"
 
 namespace interlace::sim {
 
@@ -184,7 +185,7 @@ void node::treat_loads(const kernel::remote_load_options& options) {
     check_store_path(simulation_.described(), store_path::packed);
     unified_stores_ = store_path::packed;
   }
-  simulation_.treat_loads(options);
+  simulation_.treat_loads(make_load_mechanism(options, simulation_.parts()));
 }
 
 void node::enqueue_kernel(std::uint32_t device, grid shape, const block_function& block,
@@ -437,7 +438,8 @@ kernel::run_result node::finish() {
     if (trackers_[id])
       used += static_cast<double>(trackers_[id]->used() * states_[id].element_bytes);
   }
-  const page_traffic pages = simulation_.migrated();
+  const load_mechanism::outcome treated = simulation_.treated_loads();
+  const page_traffic& pages = treated.moved;
   const auto payload = static_cast<double>(c.stored_payload() + copies.payload);
   const std::uint64_t walk_wire = c.translations.wire + simulation_.walked().wire;
   const auto wire = static_cast<double>(c.stored_wire() + c.read_wire + copies.wire + flags.wire +
@@ -455,45 +457,46 @@ kernel::run_result node::finish() {
     const auto mean = [](picoseconds sum, std::uint64_t n) {
       return n == 0 ? 0.0 : seconds_of(sum) / static_cast<double>(n);
     };
-    result.loads = {c.accesses - c.scalar,
-                    c.scalar,
-                    c.loads.local,
-                    c.loads.remote,
-                    c.loads.hits,
-                    c.loads.words * 4,
-                    c.loads.local_stores,
-                    c.loads.remote_stores,
-                    c.reads,
-                    c.read_payload,
-                    c.read_wire,
-                    mean(c.read_latency, c.reads),
-                    c.loads.bypassed,
-                    c.loads.mask_hits,
-                    c.loads.mask_misses,
-                    c.loads.coalesced,
-                    c.loads.timeouts,
-                    c.loads.pieces,
-                    c.loads.cache_hits,
-                    c.loads.cache_misses,
-                    c.loads.by_words,
-                    simulation_.pages_treated(optimisation::coalesce),
-                    simulation_.pages_treated(optimisation::cache),
-                    pages.pages,
-                    simulation_.moved().again,
-                    simulation_.moved().delayed,
-                    simulation_.moved().batches,
-                    c.loads.l2_loads,
-                    c.loads.l2_hits,
-                    mean(c.loads.waited, c.loads.instructions),
-                    mean(c.loads.in_links, c.reads),
-                    c.translations.l1_hits,
-                    c.translations.l1_misses,
-                    c.translations.l2_hits,
-                    c.translations.l2_misses,
-                    c.translations.walks,
-                    walk_wire,
-                    mean(c.translations.walk_latency, c.translations.walks),
-                    simulation_.load_decisions()};
+    kernel::remote_load_counts& loads = result.loads;
+    loads.vector_accesses = c.accesses - c.scalar;
+    loads.scalar_accesses = c.scalar;
+    loads.local = c.loads.local;
+    loads.remote = c.loads.remote;
+    loads.hits = c.loads.hits;
+    loads.useful_bytes = c.loads.words * 4;
+    loads.local_stores = c.loads.local_stores;
+    loads.remote_stores = c.loads.remote_stores;
+    loads.requests = c.reads;
+    loads.reply_bytes = c.read_payload;
+    loads.wire = c.read_wire;
+    loads.mean_latency_s = mean(c.read_latency, c.reads);
+    loads.bypassed = c.loads.bypassed;
+    loads.mask_hits = c.loads.mask_hits;
+    loads.mask_misses = c.loads.mask_misses;
+    loads.coalesced = c.loads.coalesced;
+    loads.timeouts = c.loads.timeouts;
+    loads.pieces = c.loads.pieces;
+    loads.cache_hits = c.loads.cache_hits;
+    loads.cache_misses = c.loads.cache_misses;
+    loads.by_words = c.loads.by_words;
+    loads.coalesced_pages = treated.coalesced_pages;
+    loads.cached_pages = treated.cached_pages;
+    loads.migrated_pages = pages.pages;
+    loads.migrated_again = treated.moved_again;
+    loads.delayed_touches = treated.delayed;
+    loads.migration_batches = treated.batches;
+    loads.l2_loads = c.loads.l2_loads;
+    loads.l2_hits = c.loads.l2_hits;
+    loads.mean_wait_s = mean(c.loads.waited, c.loads.instructions);
+    loads.mean_in_links_s = mean(c.loads.in_links, c.reads);
+    loads.tlb_hits = c.translations.l1_hits;
+    loads.tlb_misses = c.translations.l1_misses;
+    loads.l2_tlb_hits = c.translations.l2_hits;
+    loads.l2_tlb_misses = c.translations.l2_misses;
+    loads.walks = c.translations.walks;
+    loads.walk_wire = walk_wire;
+    loads.mean_walk_s = mean(c.translations.walk_latency, c.translations.walks);
+    loads.decisions = treated.decisions;
   }
   kernel::remote_store_counts& stores = result.stores;
   stores.stores = c.stores.stores;

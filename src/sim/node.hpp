@@ -18,7 +18,7 @@
 #include "kernel/use_tracker.hpp"
 #include "machine/machine.hpp"
 #include "sim/arena.hpp"
-#include "sim/simulation.hpp"
+#include "sim/tasks/simulation.hpp"
 #include "sim/trace/writer.hpp"
 
 namespace interlace::sim {

@@ -1,13 +1,13 @@
 #include "sim/remote/egress.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <string>
 
 #include "base/errors.hpp"
 #include "machine/route.hpp"
 #include "sim/fabric/protocol.hpp"
 #include "sim/fabric/store_packets.hpp"
+#include "sim/gpu/count_stores.hpp"
 
 namespace interlace::sim {
 
@@ -54,7 +54,7 @@ void check_store_path(const machine::machine& described, store_path path) {
 }
 
 egress::egress(std::uint32_t index, const machine::gpu& config, std::uint32_t devices,
-               event_queue& queue, fabric& links)
+               event_queue& queue, fabric& links, store_counts& counts)
     : index_(index),
       settings_(config.write_queue),
       joined_bytes_(config.remote_store_bytes != 0 ? config.remote_store_bytes
@@ -65,7 +65,8 @@ egress::egress(std::uint32_t index, const machine::gpu& config, std::uint32_t de
       queue_(queue),
       fabric_(links),
       destinations_(devices),
-      port_waiting_(links.ports(), 0) {
+      port_waiting_(links.ports(), 0),
+      counts_(counts) {
   for (std::uint32_t to = 0; to < devices; ++to) {
     if (to != index && links.reaches(index, to)) destinations_[to].port = links.port(index, to);
   }
@@ -113,55 +114,26 @@ std::uint32_t egress::keep(const waiting& w) {
   return id;
 }
 
-void egress::store(picoseconds time, std::uint32_t unit, std::uint32_t to, std::uint64_t line,
-                   std::uint8_t sectors, const byte_mask& bytes, std::uint32_t element_bytes) {
-  const machine::protocol& p = fabric_.protocol(index_, to);
-  packet_cost cost;
+void egress::store(picoseconds time, std::uint32_t unit, std::uint32_t to, line_access l,
+                   const written_bytes& written) {
   std::uint32_t last = 0;
-  // An element that a lane stores is never cut.
-  each_part(
-      bytes, std::max(joined_bytes_, std::bit_ceil(element_bytes)), [&](const byte_mask& part) {
-        const std::uint64_t before = counts_.stores;
-        each_packet(p, part, [&](std::uint32_t first, std::uint32_t all, std::uint32_t written) {
-          counts_.count(written);
-          cost.add(p, first, all, written);
-        });
-        if (path_ == store_path::packets) return;
-        waiting w;
-        w.unit = unit;
-        w.to = to;
-        w.stores = static_cast<std::uint32_t>(counts_.stores - before);
-        w.line = line;
-        w.bytes = part;
-        last = keep(w);
-        queue_.push(time, event_kind::store_at_queue, static_cast<std::uint16_t>(index_), last, 0);
-      });
-  if (path_ != store_path::packets) {
-    waiting_[last].is_last = true;
-    if (check_ != nullptr) check_->stored(line, bytes);
-    return;
-  }
-  message m;
-  m.kind = message_kind::store;
-  m.from = static_cast<std::uint8_t>(index_);
-  m.to = static_cast<std::uint8_t>(to);
-  m.unit = unit;
-  m.address = line | sectors;
-  m.payload = cost.payload;
-  m.wire = cost.wire;
-  m.packets = cost.packets;
-  counts_.packets += cost.packets;
-  counts_.payload += cost.payload;
-  counts_.enabled += cost.payload;
-  counts_.wire += cost.wire;
-  fabric_.send(time, m);
+  count_stores(fabric_.protocol(index_, to), written, joined_bytes_, counts_,
+               [&](const byte_mask& part, std::uint32_t stores) {
+                 waiting w;
+                 w.unit = unit;
+                 w.to = to;
+                 w.stores = stores;
+                 w.line = l.line();
+                 w.bytes = part;
+                 last = keep(w);
+                 queue_.push(time, event_kind::store_at_queue, static_cast<std::uint16_t>(index_),
+                             last, 0);
+               });
+  waiting_[last].is_last = true;
+  if (check_ != nullptr) check_->stored(l.line(), written.bytes);
 }
 
 void egress::pass(picoseconds time, const message& m) {
-  if (path_ == store_path::packets) {
-    fabric_.send(time, m);
-    return;
-  }
   waiting w;
   w.is_store = false;
   w.to = m.to;
@@ -382,10 +354,6 @@ bool egress::release() {
 }
 
 void egress::received(const message& m) {
-  if (m.kind == message_kind::store) {
-    counts_.delivered += m.payload;
-    return;
-  }
   if (m.kind == message_kind::combined) {
     counts_.delivered += m.entry;
     if (check_ == nullptr) return;
@@ -399,20 +367,13 @@ void egress::received(const message& m) {
   free_slots_.push_back(m.unit);
 }
 
-void egress::check_conservation() const {
+void egress::check_empty() const {
   const std::string where = "gpu" + std::to_string(index_) + ": ";
   if (not_taken_ != 0) throw model_error(where + "stores are left that no queue has taken");
   for (const destination& d : destinations_) {
     if ((d.packing && !d.packing->empty()) || (d.combining && !d.combining->empty())) {
       throw model_error(where + "stores are left in a queue that nothing flushes");
     }
-  }
-  if (counts_.bytes != counts_.delivered + counts_.overwritten ||
-      counts_.enabled != counts_.delivered) {
-    throw model_error(where + std::to_string(counts_.bytes) + " bytes were stored, " +
-                      std::to_string(counts_.overwritten) + " of them overwritten before " +
-                      std::to_string(counts_.enabled) + " were sent, and " +
-                      std::to_string(counts_.delivered) + " have come in");
   }
 }
 

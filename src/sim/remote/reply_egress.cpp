@@ -19,14 +19,15 @@ reply_coalescer::settings settings_of(const machine::gpu& g, std::uint32_t devic
 }  // namespace
 
 reply_egress::reply_egress(std::uint32_t index, const machine::gpu& config, std::uint32_t devices,
-                           event_queue& queue, fabric& links)
+                           event_queue& queue, fabric& links, gpu_counters& counts)
     : index_(index),
       format_{config.l1.line_bytes, config.dualopt.piece_bytes, config.dualopt.packet_bytes},
       queue_(queue),
       fabric_(links),
       coalescer_(settings_of(config, devices, format_)),
       destinations_(devices),
-      port_waiting_(links.ports(), 0) {}
+      port_waiting_(links.ports(), 0),
+      counts_(counts) {}
 
 void reply_egress::reply(picoseconds time, std::uint32_t to, std::uint16_t id,
                          std::uint32_t pieces) {
@@ -90,9 +91,9 @@ void reply_egress::send_all() {
     m.payload = n * format_.piece_bytes;
     m.wire = read_reply_bytes(fabric_.protocol(index_, next_.to),
                               format_.bytes_of_pieces(n) - reply_header_bytes);
-    sent_.payload += m.payload;
-    sent_.wire += m.wire;
-    if (next_.cause == reply_cause::timeout) ++sent_.timeouts;
+    counts_.read_payload += m.payload;
+    counts_.read_wire += m.wire;
+    if (next_.cause == reply_cause::timeout) ++counts_.loads.timeouts;
     port_waiting_[fabric_.port(index_, next_.to)] += m.wire;
     fabric_.send(queue_.now(), m);
     destination& d = destinations_[next_.to];

@@ -10,6 +10,7 @@
 #include "machine/machine.hpp"
 #include "sim/engine/event_queue.hpp"
 #include "sim/fabric/fabric.hpp"
+#include "sim/gpu/gpu_counters.hpp"
 #include "sim/remote/reply_coalescer.hpp"
 #include "sim/remote/reply_packet.hpp"
 
@@ -17,14 +18,8 @@ namespace interlace::sim {
 
 class reply_egress {
  public:
-  struct sent_bytes {
-    std::uint64_t payload = 0;
-    std::uint64_t wire = 0;
-    std::uint64_t timeouts = 0;  // packets
-  };
-
   reply_egress(std::uint32_t index, const machine::gpu& config, std::uint32_t devices,
-               event_queue& queue, fabric& links);
+               event_queue& queue, fabric& links, gpu_counters& counts);
 
   const reply_format& format() const { return format_; }
 
@@ -38,7 +33,6 @@ class reply_egress {
   // it is forgotten then.
   std::vector<std::uint8_t> take(std::uint32_t slot);
 
-  const sent_bytes& sent() const { return sent_; }
   bool empty() const;
 
  private:
@@ -64,7 +58,7 @@ class reply_egress {
   std::vector<std::vector<std::uint8_t>> slots_;
   std::vector<std::uint32_t> free_slots_;
   reply_coalescer::packet next_;
-  sent_bytes sent_;
+  gpu_counters& counts_;
 };
 
 }  // namespace interlace::sim

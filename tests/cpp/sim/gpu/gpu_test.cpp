@@ -55,7 +55,7 @@ TEST(gpu, says_what_it_holds_until_its_kernel_has_ended) {
     }
     return "";
   };
-  g.start_kernel(shape, record, block, 0, store_path::packets);
+  g.start_kernel(shape, record, block, 0);
   bool ended = false;
   std::uint64_t complaints = 0;
   while (!queue.empty()) {

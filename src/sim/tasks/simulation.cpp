@@ -1,4 +1,4 @@
-#include "sim/simulation.hpp"
+#include "sim/tasks/simulation.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -32,58 +32,21 @@ simulation::simulation(const machine::machine& described, address_map addresses,
   }
   for (std::uint32_t d = 0; d < described.gpu_count; ++d) {
     gpus_.push_back(std::make_unique<gpu>(d, machine_.gpu, addresses_, queue_, fabric_));
+    queued_stores_.push_back(std::make_unique<queued_stores>(*gpus_[d], queue_, fabric_));
   }
   if (machine_.gpu.tlb.page_bytes == 0) return;
   iommu_ = std::make_unique<iommu>(machine_.gpu.tlb, machine_.gpu_count, queue_, fabric_);
 }
 
-void simulation::treat_loads(const kernel::remote_load_options& options) {
-  if (options.pages != kernel::page_moves::none) {
-    move_pages(options.pages);
-    return;
-  }
-  if (!options.treats_loads()) return;
-  // The caches may be in use from the start.
-  const auto cache = [this](bool used) {
-    for (const auto& g : gpus_) g->use_rdma_cache(used);
-  };
-  treatment_ = std::make_unique<load_treatment>(machine_.gpu, options, addresses_.unified_slot(),
-                                                addresses_.page_bytes, cache);
-  for (const auto& g : gpus_) g->treat_loads(treatment_.get());
-}
-
-void simulation::move_pages(kernel::page_moves how) {
-  std::vector<migrating_gpu*> all;
-  for (const auto& g : gpus_) all.push_back(g.get());
-  const auto bytes = static_cast<std::uint32_t>(addresses_.page_bytes);
-  // TLBs and unified memory have pages of one size.
-  const std::uint64_t first = addresses_.unified_slot() / bytes;
-  if (how == kernel::page_moves::griffin) {
-    griffin_ = std::make_unique<griffin>(
-        machine_.gpu, addresses_.homes, addresses_.unified_slot(), bytes, queue_, fabric_,
-        std::move(all), [this, first](std::uint32_t gpu, std::uint64_t page, bool kept) {
-          iommu_->answer(gpu, page + first, kept);
-        });
-    for (const auto& g : gpus_) g->move_pages(griffin_.get());
-    iommu_->decide([this, first](std::uint32_t gpu, std::uint64_t page) {
-      return page < first ? walk_end::kept : griffin_->walked(gpu, page - first);
-    });
-    return;
-  }
-  migration_ = std::make_unique<page_migration>(addresses_.homes, addresses_.unified_slot(), bytes,
-                                                queue_, fabric_, std::move(all));
-  for (const auto& g : gpus_) g->migrate_pages(migration_.get());
-  if (!iommu_) return;
-  iommu_->decide([this, first](std::uint32_t gpu, std::uint64_t page) {
-    if (page < first || migration_->usable(gpu, page - first)) return walk_end::kept;
-    migration_->fault_at_host(gpu, page - first);
-    return walk_end::taken;
-  });
-}
-
-std::vector<kernel::remote_load_decision> simulation::load_decisions() const {
-  if (!treatment_) return {};
-  return treatment_->decisions(ended_);
+hardware simulation::parts() {
+  hardware parts{.described = machine_,
+                 .addresses = addresses_,
+                 .queue = queue_,
+                 .links = fabric_,
+                 .gpus = {},
+                 .page_walks = iommu_.get()};
+  for (const auto& g : gpus_) parts.gpus.push_back(g.get());
+  return parts;
 }
 
 task_id simulation::add_task(task_kind kind, std::uint32_t device, std::uint32_t work,
@@ -230,10 +193,11 @@ picoseconds simulation::run() {
   first.swap(startable_);
   for (const task_id id : first) start(id);
   picoseconds end_time = begin;
+  const bool outlasted = loads_ && loads_->outlasts_tasks();
   while (!queue_.empty()) {
     const event e = queue_.pop([this](const std::vector<event>& events) { prefetch(events); });
     // A clock that nobody waits for takes no time, nor do pages that still move.
-    if (e.kind != event_kind::store_queue_idle && !(griffin_ && unfinished_ == 0))
+    if (e.kind != event_kind::store_queue_idle && !(outlasted && unfinished_ == 0))
       end_time = e.time;
     handle(e);
     if ((queue_.processed() & 0xfffffU) == 0) check_interrupt_();
@@ -427,8 +391,9 @@ void simulation::begin_kernel(task_id id) {
   activity_.kernel_begins(t.device, queue_.now());
   const kernel_work& k = kernels_[t.work];
   if (k.tracked) running_tracked_[t.device] = k.tracked.get();
-  gpus_[t.device]->start_kernel(k.shape, k.record, k.block, k.tracked ? k.tracked->agent_warps : 0,
-                                k.path);
+  queued_stores_[t.device]->begin(k.path);
+  if (loads_) loads_->begin_kernel(t.device);
+  gpus_[t.device]->start_kernel(k.shape, k.record, k.block, k.tracked ? k.tracked->agent_warps : 0);
 }
 
 void simulation::end_kernel(std::uint32_t device) {
@@ -439,7 +404,7 @@ void simulation::end_kernel(std::uint32_t device) {
     return;
   }
   // Else the event comes again when the queues have taken all stores.
-  if (!g.release()) return;
+  if (!queued_stores_[device]->release()) return;
   const task_id id = running_kernel_[device];
   running_kernel_[device] = none;
   activity_.kernel_ends(device, queue_.now());
@@ -588,9 +553,9 @@ void simulation::check_announcements() const {
 
 void simulation::check_conservation() const {
   fabric_.check_delivered();
-  for (const auto& g : gpus_) {
-    g->stores().check_conservation();
-    g->check_empty();
+  for (std::uint32_t d = 0; d < gpus_.size(); ++d) {
+    queued_stores_[d]->queues().check_empty();
+    gpus_[d]->check_empty();
   }
   if (check_) check_->compare();
   for (const copy_work& c : copies_) {
@@ -615,6 +580,7 @@ void simulation::check_conservation() const {
     throw model_error("gpu" + std::to_string(d) + " ends a run with launches that have no place");
   }
   const gpu_counters c = counters();
+  const page_traffic pages = loads_ ? loads_->found(ended_).moved : page_traffic{};
   const ledger::totals all = fabric_.counts().all();
   const auto expect = [](std::uint64_t sent, std::uint64_t counted, const char* what) {
     if (sent == counted) return;
@@ -623,15 +589,13 @@ void simulation::check_conservation() const {
   };
   expect(all.payload,
          c.stored_payload() + c.read_payload + copy_traffic_.payload + flag_traffic_.payload +
-             migrated().payload + c.translations.payload + walked().payload,
+             pages.payload + c.translations.payload + walked().payload,
          "bytes of payload");
   expect(all.wire,
-         c.stored_wire() + c.read_wire + copy_traffic_.wire + flag_traffic_.wire + migrated().wire +
+         c.stored_wire() + c.read_wire + copy_traffic_.wire + flag_traffic_.wire + pages.wire +
              c.translations.wire + walked().wire,
          "bytes with protocol");
-  if ((migration_ && !migration_->empty()) || (griffin_ && !griffin_->empty())) {
-    throw model_error("a run ends while a page moves");
-  }
+  if (loads_ && !loads_->empty()) throw model_error("a run ends while a page moves");
 }
 
 kernel::observation simulation::observe() const {
@@ -677,59 +641,78 @@ kernel::observation simulation::observe() const {
 // --- Messages and events
 
 void simulation::departed(const message& m) {
-  if (m.kind == message_kind::copy_segment) {
-    copy_work& c = copies_[m.unit];
-    if (--c.sending != 0) return;
-    --c.buffered;
-    const bool last = c.posted && c.sent == c.what.bytes;
-    send_segment(m.unit);
-    schedule_step(m.unit);
-    if (last) leave_lane(m.unit);
-  } else if (m.from != fabric_.host() && m.kind != message_kind::flag) {
-    gpus_[m.from]->departed(m);
+  switch (m.kind) {
+    case message_kind::store:
+    case message_kind::atomic:
+      return gpus_[m.from]->departed(m);
+    case message_kind::copy_segment:
+      return segment_departed(m.unit);
+    case message_kind::packed:
+    case message_kind::combined:
+      return queued_stores_[m.from]->departed(m);
+    case message_kind::coalesced_reply:
+      return loads_->departed(m);
+    default:
+      return;
   }
 }
 
 void simulation::delivered(const message& m) {
-  if (m.kind == message_kind::flag) {
-    // What was packed and came before it is still being handed to the L2.
-    const picoseconds unpacked = gpus_[m.to]->unpacked();
-    if (unpacked > queue_.now()) {
-      queue_.push(unpacked, event_kind::flag_arrives, m.to, m.unit, 0);
-    } else {
-      flag_arrived(m.unit, m.to);
+  switch (m.kind) {
+    case message_kind::store:
+      gpus_[m.to]->delivered(m);
+      return gpus_[m.from]->received(m);
+    case message_kind::atomic:
+    case message_kind::read_request:
+    case message_kind::read_reply:
+    case message_kind::translation_reply:
+      return gpus_[m.to]->delivered(m);
+    case message_kind::copy_segment:
+      return segment_delivered(m);
+    case message_kind::flag: {
+      // What was packed and came before it is still being handed to the L2.
+      const picoseconds unpacked = queued_stores_[m.to]->unpacked();
+      if (unpacked <= queue_.now()) return flag_arrived(m.unit, m.to);
+      return queue_.push(unpacked, event_kind::flag_arrives, m.to, m.unit, 0);
     }
-  } else if (m.kind == message_kind::migration && griffin_) {
-    griffin_->delivered(m);
-  } else if (m.kind == message_kind::migration) {
-    migration_->delivered(m);
-  } else if (m.kind == message_kind::translation_request) {
-    iommu_->delivered(m);
-  } else if (m.kind == message_kind::packed) {
-    gpus_[m.to]->unpack(m, gpus_[m.from]->stores().window(m.unit));
-    gpus_[m.from]->stores().received(m);
-  } else if (m.kind == message_kind::coalesced_reply) {
-    gpus_[m.to]->take_replies(gpus_[m.from]->replies().take(m.unit), m.sent);
-  } else if (m.kind == message_kind::copy_segment) {
-    copy_work& c = copies_[m.unit];
-    c.written = std::max(c.written,
-                         gpus_[m.to]->second_level().stream_in(queue_.now(), m.address, m.payload));
-    c.arrived_bytes += m.payload;
-    if (c.arrived_bytes == c.what.bytes * c.what.to.size()) {
-      queue_.push(c.written, event_kind::copy_ends, static_cast<std::uint16_t>(c.what.from), m.unit,
-                  0);
-    }
-  } else {
-    gpus_[m.to]->delivered(m);
-    if (m.kind == message_kind::store || m.kind == message_kind::combined) {
-      gpus_[m.from]->stores().received(m);
-    }
+    case message_kind::combined:
+      gpus_[m.to]->delivered(m);
+      return queued_stores_[m.from]->queues().received(m);
+    case message_kind::packed:
+      queued_stores_[m.to]->unpack(m, queued_stores_[m.from]->queues().window(m.unit));
+      return queued_stores_[m.from]->queues().received(m);
+    case message_kind::translation_request:
+      return iommu_->delivered(m);
+    case message_kind::coalesced_reply:
+    case message_kind::migration:
+      return loads_->delivered(m);
+  }
+}
+
+void simulation::segment_departed(std::uint32_t copy) {
+  copy_work& c = copies_[copy];
+  if (--c.sending != 0) return;
+  --c.buffered;
+  const bool last = c.posted && c.sent == c.what.bytes;
+  send_segment(copy);
+  schedule_step(copy);
+  if (last) leave_lane(copy);
+}
+
+void simulation::segment_delivered(const message& m) {
+  copy_work& c = copies_[m.unit];
+  c.written = std::max(c.written,
+                       gpus_[m.to]->second_level().stream_in(queue_.now(), m.address, m.payload));
+  c.arrived_bytes += m.payload;
+  if (c.arrived_bytes == c.what.bytes * c.what.to.size()) {
+    queue_.push(c.written, event_kind::copy_ends, static_cast<std::uint16_t>(c.what.from), m.unit,
+                0);
   }
 }
 
 void simulation::check_deliveries(const std::byte* memory) {
   check_ = std::make_unique<delivery_check>(memory);
-  for (const auto& g : gpus_) g->stores().check_with(check_.get());
+  for (const auto& q : queued_stores_) q->queues().check_with(check_.get());
 }
 
 void simulation::prefetch(const std::vector<event>& events) const {
@@ -785,6 +768,12 @@ void simulation::handle(const event& e) {
       return flag_arrived(e.a, e.device);
     case event_kind::page_walked:
       return iommu_->walked(e.device, e.b);
+    case event_kind::store_at_queue:
+    case event_kind::store_queue_idle:
+      return queued_stores_[e.device]->handle(e);
+    case event_kind::reply_read:
+    case event_kind::reply_timeout:
+      return loads_->handle(e);
     default:
       return gpus_[e.device]->handle(e);
   }
@@ -792,23 +781,7 @@ void simulation::handle(const event& e) {
 
 gpu_counters simulation::counters() const {
   gpu_counters sum;
-  for (const auto& g : gpus_) {
-    const gpu_counters& c = g->counters();
-    sum.accesses += c.accesses;
-    sum.l1_hits += c.l1_hits;
-    sum.l1_misses += c.l1_misses;
-    sum.stores += c.stores;
-    sum.atomics += c.atomics;
-    sum.atomic_payload += c.atomic_payload;
-    sum.atomic_wire += c.atomic_wire;
-    sum.reads += c.reads;
-    sum.read_payload += c.read_payload;
-    sum.read_wire += c.read_wire;
-    sum.read_latency += c.read_latency;
-    sum.scalar += c.scalar;
-    sum.loads += c.loads;
-    sum.translations += c.translations;
-  }
+  for (const auto& g : gpus_) sum += g->counters();
   return sum;
 }
 
