@@ -17,21 +17,6 @@ bool packs(store_path p) { return p == store_path::packed || p == store_path::co
 
 }  // namespace
 
-store_path path_of(kernel::mechanism m) {
-  switch (m) {
-    case kernel::mechanism::write_combining:
-      return store_path::combined;
-    case kernel::mechanism::finepack:
-      return store_path::packed;
-    case kernel::mechanism::config_packet:
-      return store_path::configured;
-    case kernel::mechanism::gps:
-      return store_path::whole_line;
-    default:
-      return store_path::packets;
-  }
-}
-
 void check_store_path(const machine::machine& described, store_path path) {
   if (!packs(path)) return;
   const machine::remote_write_queue& q = described.gpu.write_queue;

@@ -15,7 +15,6 @@
 #include <optional>
 #include <vector>
 
-#include "kernel/region.hpp"
 #include "machine/machine.hpp"
 #include "sim/engine/event_queue.hpp"
 #include "sim/fabric/fabric.hpp"
@@ -35,9 +34,6 @@ enum class store_path : std::uint8_t {
   packed,      // FinePack
   configured,  // its queue, with packets of their own behind a configuration packet
 };
-
-// Of what kernels store; packets, where the mechanism moves what they have stored.
-store_path path_of(kernel::mechanism m);
 
 // Throws usage_error if the GPUs of a machine cannot send stores on this path: a packet of some
 // link has no room for a line and a sub-header.
