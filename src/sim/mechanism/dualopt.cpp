@@ -3,6 +3,8 @@
 #include <memory>
 #include <vector>
 
+#include "base/errors.hpp"
+#include "base/units.hpp"
 #include "sim/mechanism/load_mechanisms.hpp"
 #include "sim/remote/load_treatment.hpp"
 #include "sim/remote/treated_loads.hpp"
@@ -10,6 +12,17 @@
 namespace interlace::sim {
 
 namespace {
+
+const char* name_of(optimisation choice) {
+  switch (choice) {
+    case optimisation::coalesce:
+      return "coalesced";
+    case optimisation::cache:
+      return "rdma-cache";
+    default:
+      return "none";
+  }
+}
 
 class dualopt final : public load_mechanism {
  public:
@@ -33,7 +46,19 @@ class dualopt final : public load_mechanism {
     outcome o;
     o.coalesced_pages = treatment_.pages(optimisation::coalesce);
     o.cached_pages = treatment_.pages(optimisation::cache);
-    o.decisions = treatment_.decisions(now);
+    const load_treatment::decided decided = treatment_.decisions(now);
+    for (const decision_engine::decision& d : decided.what) {
+      kernel::remote_load_decision& one = o.decisions.emplace_back();
+      one.made = decided.made;
+      one.choice = name_of(d.choice);
+      one.when_s = seconds_of(d.when);
+      one.accesses = d.accesses;
+      one.remote = d.remote;
+      one.loads = d.loads;
+      one.remote_ratio = d.remote_ratio;
+      one.block_utilisation = d.block_utilisation;
+      one.hit_rate = d.hit_rate;
+    }
     return o;
   }
 
@@ -52,6 +77,11 @@ class dualopt final : public load_mechanism {
 
 std::unique_ptr<load_mechanism> make_dualopt(const kernel::remote_load_options& options,
                                              const hardware& parts) {
+  if (parts.described.gpu.dualopt.rdma_cache_bytes == 0) {
+    throw usage_error(
+        "the machine describes nothing that treats remote loads; give it a table "
+        "[gpu.dualopt], as 4x-r9nano has, or take direct");
+  }
   return std::make_unique<dualopt>(options, parts);
 }
 

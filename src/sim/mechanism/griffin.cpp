@@ -1,6 +1,7 @@
 // Pages that move more than once, by what GPUs access.
 #include "sim/remote/griffin.hpp"
 
+#include "base/errors.hpp"
 #include "sim/mechanism/load_mechanisms.hpp"
 #include "sim/remote/page_port.hpp"
 
@@ -48,6 +49,12 @@ class moved_by_accesses final : public load_mechanism {
 }  // namespace
 
 std::unique_ptr<load_mechanism> make_griffin(const hardware& parts) {
+  const machine::gpu& g = parts.described.gpu;
+  if (g.griffin.batch_pages == 0 || g.tlb.page_bytes == 0) {
+    throw usage_error(
+        "the machine describes nothing that griffin takes; give it tables [gpu.tlb] and "
+        "[gpu.griffin], as 4x-r9nano has, or take another mechanism");
+  }
   return std::make_unique<moved_by_accesses>(parts);
 }
 

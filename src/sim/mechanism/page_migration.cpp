@@ -1,6 +1,9 @@
 // Pages that move once, to the first GPU which touches them from afar.
 #include "sim/remote/page_migration.hpp"
 
+#include <string>
+
+#include "base/errors.hpp"
 #include "sim/mechanism/load_mechanisms.hpp"
 #include "sim/remote/page_port.hpp"
 
@@ -42,6 +45,13 @@ class moved_once final : public load_mechanism {
 }  // namespace
 
 std::unique_ptr<load_mechanism> make_page_migration(const hardware& parts) {
+  const std::uint32_t host = parts.links.host();
+  for (std::uint32_t g = 0; g < parts.gpus.size() && parts.gpus.size() > 1; ++g) {
+    if (parts.links.reaches(g, host) && parts.links.reaches(host, g)) continue;
+    throw usage_error("no link leads from gpu" + std::to_string(g) +
+                      " to the host, which moves pages; take another mechanism than "
+                      "page-migration");
+  }
   return std::make_unique<moved_once>(parts);
 }
 

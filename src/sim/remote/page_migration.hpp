@@ -54,7 +54,7 @@ class migrating_gpu {
 class page_migration {
  public:
   // `homes` of the pages, which this changes; the first page is at `first_address`. The host has a
-  // link to each GPU, or usage_error is thrown.
+  // link to each GPU where there are several.
   page_migration(std::vector<std::uint8_t>& homes, std::uint64_t first_address,
                  std::uint32_t page_bytes, event_queue& queue, fabric& links,
                  std::vector<migrating_gpu*> gpus);
