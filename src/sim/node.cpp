@@ -310,17 +310,7 @@ kernel::run_result node::finish() {
     loads.mean_walk_s = mean(c.translations.walk_latency, c.translations.walks);
     loads.decisions = treated.decisions;
   }
-  kernel::remote_store_counts& stores = result.stores;
-  stores.stores = c.stores.stores;
-  stores.bytes = c.stores.bytes;
-  stores.sizes = c.stores.sizes;
-  stores.packets = c.stores.packets;
-  stores.wire = c.stores.wire;
-  stores.overwritten = c.stores.overwritten;
-  stores.flushes = c.stores.flushed;
-  stores.subpackets = c.stores.subpackets;
-  stores.subheader_bytes = c.stores.subheader_bytes;
-  stores.reasons = c.stores.reasons;
+  result.stores = static_cast<const kernel::remote_store_counts&>(c.stores);
   return result;
 }
 

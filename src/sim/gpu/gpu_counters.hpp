@@ -30,24 +30,6 @@ struct gpu_counters {
   std::uint64_t remote_transactions() const { return stores.packets + atomics + reads; }
   std::uint64_t stored_payload() const { return stores.payload + atomic_payload; }
   std::uint64_t stored_wire() const { return stores.wire + atomic_wire; }
-
-  gpu_counters& operator+=(const gpu_counters& o) {
-    accesses += o.accesses;
-    l1_hits += o.l1_hits;
-    l1_misses += o.l1_misses;
-    stores += o.stores;
-    atomics += o.atomics;
-    atomic_payload += o.atomic_payload;
-    atomic_wire += o.atomic_wire;
-    reads += o.reads;
-    read_payload += o.read_payload;
-    read_wire += o.read_wire;
-    read_latency += o.read_latency;
-    scalar += o.scalar;
-    loads += o.loads;
-    translations += o.translations;
-    return *this;
-  }
 };
 
 }  // namespace interlace::sim

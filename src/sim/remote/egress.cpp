@@ -232,8 +232,7 @@ void egress::send_window(std::uint32_t to, destination& d, std::uint32_t slot_id
           ? finepack_cost(p, s.window, subheader)
           : configured_cost(p, s.window, subheader, s.window.base != d.announced);
   d.announced = s.window.base;
-  ++counts_.flushed;
-  ++counts_.reasons[static_cast<std::size_t>(s.window.reason)];
+  counts_.count_flush(s.window.reason);
   counts_.packets += cost.packets;
   counts_.subpackets += cost.stores;
   counts_.subheader_bytes += std::uint64_t{cost.stores} * subheader;
@@ -267,8 +266,7 @@ void egress::send_line(std::uint32_t to, destination& d, const queued_line& l,
   } else {
     cost = store_packets(p, l.bytes);
   }
-  ++counts_.flushed;
-  ++counts_.reasons[static_cast<std::size_t>(reason)];
+  counts_.count_flush(reason);
   counts_.packets += cost.packets;
   counts_.payload += cost.payload;
   counts_.enabled += enabled;

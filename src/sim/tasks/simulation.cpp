@@ -5,6 +5,7 @@
 
 #include "base/errors.hpp"
 #include "base/units.hpp"
+#include "sim/engine/add_counts.hpp"
 #include "sim/fabric/protocol.hpp"
 
 namespace interlace::sim {
@@ -789,7 +790,7 @@ void simulation::handle(const event& e) {
 
 gpu_counters simulation::counters() const {
   gpu_counters sum;
-  for (const auto& g : gpus_) sum += g->counters();
+  for (const auto& g : gpus_) add_counts(sum, g->counters());
   return sum;
 }
 
