@@ -60,7 +60,9 @@ void node::start_recording() {
   h.warp_width = simulation_.described().gpu.warp_width;
   for (std::uint32_t d = 0; d < devices(); ++d) {
     const std::uint64_t begin = std::uint64_t{d} << arena_.slot_bits();
-    if (arena_.used(d) != 0) h.ranges.push_back({begin, begin + arena_.used(d), d, 0});
+    if (arena_.used(d) != 0)
+      h.ranges.push_back(
+          {.begin = begin, .end = begin + arena_.used(d), .gpu = d, .page_bytes = 0});
   }
   h.source = "simulated " + simulation_.described().name;
   recording_ = std::make_unique<trace::writer>(record_to_, h);

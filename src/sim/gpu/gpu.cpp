@@ -531,8 +531,11 @@ void gpu::resume(std::deque<stalled>& waiting) {
 gpu::stalled gpu::stalled_at(const warp& w, std::uint32_t warp_id, std::uint32_t index) {
   const instruction& i = w.program[index];
   const bool writes = i.kind == instruction_kind::store || i.kind == instruction_kind::atomic;
-  return {warp_id, index, &i, w.lines + i.first_line + i.next_line,
-          writes ? w.written + i.first_written + i.next_line : nullptr};
+  return {.warp = warp_id,
+          .index = index,
+          .what = &i,
+          .line = w.lines + i.first_line + i.next_line,
+          .written = writes ? w.written + i.first_written + i.next_line : nullptr};
 }
 
 void gpu::issue_again(std::uint32_t warp_id, std::uint32_t index) {
@@ -637,7 +640,7 @@ bool gpu::issue_load(compute_unit& u, std::uint32_t warp_id, instruction& i, lin
   const std::uint32_t unit = warps_[warp_id].unit;
   const bool scalar = i.uniform && !scalar_l1_.empty();
   if (loads_ != nullptr && !scalar && addresses_.owner(l.line()) != index_) {
-    const auto answer = loads_->issue({unit, warp_id, &i, l});
+    const auto answer = loads_->issue({.unit = unit, .warp = warp_id, .what = &i, .line = l});
     if (answer != load_rules::answer::plain) return answer == load_rules::answer::taken;
   }
   cache& l1 = cache_of(u, unit, scalar);

@@ -15,11 +15,15 @@ load_treatment::load_treatment(const machine::gpu& g, const kernel::remote_load_
         "gpu.l1.outstanding_lines of all compute units are more than the 65536 that "
         "a response ID can tell apart");
   }
-  const decision_thresholds thresholds{d.remote_threshold, d.block_threshold, d.hit_threshold};
+  const decision_thresholds thresholds{
+      .remote = d.remote_threshold, .block = d.block_threshold, .hit = d.hit_threshold};
   if (o.each_page) pages_.emplace(thresholds, d.page_loads, first_address, page_bytes);
   if (o.decide) {
     const std::uint32_t agreeing = o.watch ? d.agreeing_windows : 0;
-    engine_.emplace(decision_engine::settings{thresholds, d.warm_up, d.monitored, agreeing});
+    engine_.emplace(decision_engine::settings{.thresholds = thresholds,
+                                              .warm_up = d.warm_up,
+                                              .monitored = d.monitored,
+                                              .agreeing = agreeing});
   }
   if (o.watch) every_ = d.looking_units;
   if (steps_.cache) cache_(true);
@@ -50,8 +54,10 @@ void load_treatment::follow() {
 
 const kernel::remote_load_steps& load_treatment::steps_for(optimisation choice) {
   static constexpr kernel::remote_load_steps left;
-  static constexpr kernel::remote_load_steps coalesced{true, true, true, false};
-  static constexpr kernel::remote_load_steps cached{false, false, false, true};
+  static constexpr kernel::remote_load_steps coalesced{
+      .bypass = true, .fine = true, .coalesce = true, .cache = false};
+  static constexpr kernel::remote_load_steps cached{
+      .bypass = false, .fine = false, .coalesce = false, .cache = true};
   if (choice == optimisation::coalesce) return coalesced;
   return choice == optimisation::cache ? cached : left;
 }

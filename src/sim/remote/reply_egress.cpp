@@ -12,8 +12,10 @@ namespace {
 reply_coalescer::settings settings_of(const machine::gpu& g, std::uint32_t devices,
                                       const reply_format& format) {
   const double timeout = g.dualopt.timeout_clocks * 1e12 / g.clock_hz;
-  return {devices, g.dualopt.buffer_pieces, format.most_pieces(),
-          static_cast<picoseconds>(std::llround(timeout))};
+  return {.destinations = devices,
+          .buffer_pieces = g.dualopt.buffer_pieces,
+          .packet_pieces = format.most_pieces(),
+          .timeout = static_cast<picoseconds>(std::llround(timeout))};
 }
 
 }  // namespace
@@ -21,7 +23,9 @@ reply_coalescer::settings settings_of(const machine::gpu& g, std::uint32_t devic
 reply_egress::reply_egress(std::uint32_t index, const machine::gpu& config, std::uint32_t devices,
                            event_queue& queue, fabric& links, gpu_counters& counts)
     : index_(index),
-      format_{config.l1.line_bytes, config.dualopt.piece_bytes, config.dualopt.packet_bytes},
+      format_{.line_bytes = config.l1.line_bytes,
+              .piece_bytes = config.dualopt.piece_bytes,
+              .packet_bytes = config.dualopt.packet_bytes},
       queue_(queue),
       fabric_(links),
       coalescer_(settings_of(config, devices, format_)),

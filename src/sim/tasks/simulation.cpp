@@ -86,10 +86,18 @@ task_id simulation::add_kernel(std::uint32_t device, grid shape, recorder::setti
     }
     record.log = log_;
     record.launch = logged_launches_++;
-    log_->program(
-        trace::launch{device, shape.blocks, shape.threads, shape.shared_bytes, "", after});
+    log_->program(trace::launch{.gpu = device,
+                                .blocks = shape.blocks,
+                                .threads = shape.threads,
+                                .shared_bytes = shape.shared_bytes,
+                                .name = "",
+                                .after = after});
   }
-  kernels_.push_back({shape, std::move(record), std::move(block), std::move(tracked), path});
+  kernels_.push_back({.shape = shape,
+                      .record = std::move(record),
+                      .block = std::move(block),
+                      .tracked = std::move(tracked),
+                      .path = path});
   return add_task(task_kind::kernel, device, static_cast<std::uint32_t>(kernels_.size() - 1),
                   after);
 }
@@ -98,12 +106,12 @@ task_id simulation::add_call(std::uint32_t device, kernel::library_call call,
                              const std::vector<task_id>& after) {
   if (log_ != nullptr) {
     const auto& n = call.operations;
-    log_->program(trace::call{device,
-                              call.name,
-                              call.bytes_read,
-                              call.bytes_written,
-                              {n.fp32, n.fp64, n.integer, n.special},
-                              after});
+    log_->program(trace::call{.gpu = device,
+                              .name = call.name,
+                              .bytes_read = call.bytes_read,
+                              .bytes_written = call.bytes_written,
+                              .operations = {n.fp32, n.fp64, n.integer, n.special},
+                              .after = after});
   }
   calls_.push_back({std::move(call), 0});
   return add_task(task_kind::call, device, static_cast<std::uint32_t>(calls_.size() - 1), after);
@@ -169,16 +177,22 @@ void simulation::log_copy(const copy_request& request, const std::vector<task_id
                       kernel::mechanism_name(mechanism::inline_stores));
   }
   log_->program(trace::copy{
-      request.from, request.to.front().to,
-      request.by == mover::host ? trace::copy_start::by_host : trace::copy_start::stream,
-      request.address, request.to.front().address, request.bytes, after});
+      .from = request.from,
+      .to = request.to.front().to,
+      .by = request.by == mover::host ? trace::copy_start::by_host : trace::copy_start::stream,
+      .from_address = request.address,
+      .to_address = request.to.front().address,
+      .bytes = request.bytes,
+      .after = after});
 }
 
 std::vector<task_id> simulation::add_exchange(const std::vector<std::vector<task_id>>& after,
                                               std::uint32_t payload, bool instant,
                                               std::vector<trace::stretch> appears,
                                               std::function<void()> all_arrived) {
-  if (log_ != nullptr) log_->program(trace::exchange{payload, instant, after, appears});
+  if (log_ != nullptr)
+    log_->program(trace::exchange{
+        .payload = payload, .instant = instant, .after = after, .appears = appears});
   const auto work = static_cast<std::uint32_t>(exchanges_.size());
   exchange_work x;
   x.payload = payload;
@@ -263,9 +277,11 @@ void simulation::note(const task& t) {
     for (std::size_t k = 1; k < to.size(); ++k) name += ", " + std::to_string(to[k].to);
   }
   if (t.kind == task_kind::call) name = calls_[t.work].call.name;
-  timeline_.push_back({t.device, tracks[static_cast<std::size_t>(t.kind)], std::move(name),
-                       seconds_of(t.started - timeline_start_),
-                       seconds_of(queue_.now() - timeline_start_)});
+  timeline_.push_back({.device = t.device,
+                       .track = tracks[static_cast<std::size_t>(t.kind)],
+                       .name = std::move(name),
+                       .start_s = seconds_of(t.started - timeline_start_),
+                       .end_s = seconds_of(queue_.now() - timeline_start_)});
 }
 
 void simulation::end(task_id id) {
@@ -620,10 +636,15 @@ kernel::observation simulation::observe() const {
     for (std::uint32_t to = 0; to < machine_.gpu_count; ++to) {
       const ledger::pair& p = counts.between(from, to);
       if (p.sent.messages == 0) continue;
-      o.pairs.push_back({from, to, p.sent.messages, p.packets, p.sent.payload,
-                         p.sent.wire - p.sent.payload,
-                         seconds_of(p.latency) / static_cast<double>(p.delivered.messages),
-                         seconds_of(p.longest)});
+      o.pairs.push_back(
+          {.from = from,
+           .to = to,
+           .messages = p.sent.messages,
+           .packets = p.packets,
+           .payload_bytes = p.sent.payload,
+           .protocol_bytes = p.sent.wire - p.sent.payload,
+           .mean_latency_s = seconds_of(p.latency) / static_cast<double>(p.delivered.messages),
+           .max_latency_s = seconds_of(p.longest)});
     }
   }
   for (std::size_t k = 0; k < machine_.links.size(); ++k) {
@@ -631,18 +652,24 @@ kernel::observation simulation::observe() const {
     for (std::size_t way = 0; way < 2; ++way) {
       const std::size_t d = 2 * k + way;
       if (counts.wire(d) == 0) continue;
-      o.links.push_back({machine::name(machine_, way == 0 ? l.a : l.b),
-                         machine::name(machine_, way == 0 ? l.b : l.a), l.protocol_name,
-                         counts.wire(d), part(counts.busy(d)), counts.busy_by_bin(d, end)});
+      o.links.push_back({.from = machine::name(machine_, way == 0 ? l.a : l.b),
+                         .to = machine::name(machine_, way == 0 ? l.b : l.a),
+                         .protocol = l.protocol_name,
+                         .wire_bytes = counts.wire(d),
+                         .busy = part(counts.busy(d)),
+                         .by_bin = counts.busy_by_bin(d, end)});
     }
   }
   for (std::uint32_t d = 0; d < machine_.gpu_count; ++d) {
     const activity::device& a = activity_[d];
     const auto moved = static_cast<double>(gpus_[d]->memory_bytes());
     o.devices.push_back(
-        {part(a.kernel_time), part(a.copy_time), part(a.idle_time), part(a.idle_while_others),
-         part(gpus_[d]->issue_time()) / machine_.gpu.compute_units,
-         end == 0 ? 0.0 : moved / (machine_.gpu.dram.bytes_per_s * seconds_of(end))});
+        {.kernel = part(a.kernel_time),
+         .copy = part(a.copy_time),
+         .idle = part(a.idle_time),
+         .idle_while_others_compute = part(a.idle_while_others),
+         .issue = part(gpus_[d]->issue_time()) / machine_.gpu.compute_units,
+         .memory = end == 0 ? 0.0 : moved / (machine_.gpu.dram.bytes_per_s * seconds_of(end))});
   }
   return o;
 }

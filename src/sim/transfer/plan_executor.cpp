@@ -308,7 +308,11 @@ void plan_executor::free_buffers(copy_work& c) {
   const plan::step& step = step_of(c);
   if (step.to.memory == plan::memory::staging) {
     buffer_use& use = r.uses[{step.to.index, step.to.offset}];
-    use = {use.readers, false, true, step.path, step.chunk};
+    use = {.readers = use.readers,
+           .written = false,
+           .filled = true,
+           .path = step.path,
+           .chunk = step.chunk};
   }
   if (step.from.memory == plan::memory::staging)
     --r.uses[{step.from.index, step.from.offset}].readers;
