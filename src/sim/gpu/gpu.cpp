@@ -469,7 +469,7 @@ bool gpu::issue(std::uint32_t warp_id, std::uint32_t index) {
     const line_access l = w.lines[i.first_line + i.next_line];
     if (translator_) {
       if (!translated(warp_id, index)) return false;
-    } else if (pages_ != nullptr && !pages_->may_access({warp_id, index}, l.line())) {
+    } else if (pages_ != nullptr && !pages_->may_access({warp_id, index}, l.line())) [[unlikely]] {
       pass_turn(u);
       return false;
     }
@@ -485,7 +485,9 @@ bool gpu::issue(std::uint32_t warp_id, std::uint32_t index) {
       }
       return false;
     }
-    if (pages_ != nullptr && pages_->watches_accesses()) pages_->accessed(l.line());
+    if (pages_ != nullptr && pages_->watches_accesses()) [[unlikely]] {
+      pages_->accessed(l.line());
+    }
   }
   i.issued = true;
   if (i.counted && --blocks_[w.block].stores_left == 0) {
@@ -639,7 +641,7 @@ bool gpu::issue_load(compute_unit& u, std::uint32_t warp_id, instruction& i, lin
   const std::uint8_t wanted = l.sectors();
   const std::uint32_t unit = warps_[warp_id].unit;
   const bool scalar = i.uniform && !scalar_l1_.empty();
-  if (loads_ != nullptr && !scalar && addresses_.owner(l.line()) != index_) {
+  if (loads_ != nullptr && !scalar && addresses_.owner(l.line()) != index_) [[unlikely]] {
     const auto answer = loads_->issue({.unit = unit, .warp = warp_id, .what = &i, .line = l});
     if (answer != load_rules::answer::plain) return answer == load_rules::answer::taken;
   }
@@ -828,8 +830,8 @@ bool gpu::issue_store(compute_unit& u, std::uint32_t unit, const instruction& i,
 
 // What a warp stores to a line of another GPU: one store, or several where the machine joins less
 // than a line.
-void gpu::send_store(picoseconds time, std::uint32_t unit, std::uint32_t owner, line_access l,
-                     const written_bytes& written) {
+void gpu::send_store(picoseconds time, std::uint32_t unit, std::uint32_t owner,
+                                       line_access l, const written_bytes& written) {
   if (queues_ != nullptr) {
     queues_->store(time, unit, owner, l, written);
     return;
