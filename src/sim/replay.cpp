@@ -9,6 +9,7 @@
 
 #include "base/errors.hpp"
 #include "base/units.hpp"
+#include "sim/mechanism/region_mechanisms.hpp"
 #include "sim/node.hpp"
 
 namespace interlace::sim {
@@ -97,10 +98,10 @@ class gpu_stream {
 
 class replayer {
  public:
-  replayer(const trace::reader& from, const machine::machine& described, kernel::mechanism how,
+  replayer(const trace::reader& from, const machine::machine& described, store_path path,
            const std::function<void()>& check_interrupt)
       : from_(from),
-        how_(how),
+        path_(path),
         where_(from),
         simulation_(first_gpus(described, from.head().gpus), where_.map(), check_interrupt) {
     streams_.reserve(from.head().gpus);
@@ -191,7 +192,7 @@ class replayer {
                                               kernel::block_memory&) {
           streams_[gpu].run_block(id, index, r, done_.totals);
         },
-        after(l.after), nullptr, path_of(how_)));
+        after(l.after), nullptr, path_));
   }
   void add(const trace::copy& c) {
     if (c.from == trace::host || c.to == trace::host) {
@@ -233,7 +234,7 @@ class replayer {
   }
 
   const trace::reader& from_;
-  kernel::mechanism how_;
+  store_path path_;
   placement where_;
   simulation simulation_;
   std::vector<gpu_stream> streams_;
@@ -245,22 +246,35 @@ class replayer {
 
 }  // namespace
 
+namespace {
+
+// Of GPS, pages and who reads them are not in a trace.
+bool replays_stores(const region_mechanism& how) {
+  return how.stores_inline() && how.path() != store_path::whole_line;
+}
+
+}  // namespace
+
 bool replays(kernel::mechanism how) {
-  const store_path path = path_of(how);
-  if (path == store_path::packets) return how == kernel::mechanism::inline_stores;
-  return path != store_path::whole_line;  // pages and who reads them are not in a trace
+  const auto known = simulated_where(replays_stores);
+  return std::find(known.begin(), known.end(), how) != known.end();
 }
 
 replayed replay(const trace::reader& from, const machine::machine& described, kernel::mechanism how,
                 const std::function<void()>& check_interrupt) {
   if (!replays(how)) {
-    throw usage_error(
-        std::string(kernel::mechanism_name(how)) +
-        ": a trace is replayed with inline, write-combining, finepack or config-packet, "
-        "by which its stores go to other GPUs");
+    const auto known = simulated_where(replays_stores);
+    std::string names;
+    for (std::size_t k = 0; k < known.size(); ++k) {
+      names += k == 0 ? "" : k + 1 == known.size() ? " or " : ", ";
+      names += kernel::mechanism_name(known[k]);
+    }
+    throw usage_error(std::string(kernel::mechanism_name(how)) + ": a trace is replayed with " +
+                      names + ", by which its stores go to other GPUs");
   }
-  check_store_path(described, path_of(how));
-  return replayer(from, described, how, check_interrupt).run();
+  const store_path path = simulated(how).path();
+  check_store_path(described, path);
+  return replayer(from, described, path, check_interrupt).run();
 }
 
 }  // namespace interlace::sim
