@@ -116,7 +116,7 @@ void make_engine() {
         std::function<cuda::copy_machine()>(),
         [](const std::string& sentence) { counters_note(sentence.c_str()); });
     fresh->prepare();
-    if (fresh->useful()) made = fresh.release();
+    if (fresh->usable()) made = fresh.release();
   } catch (const std::exception& error) {
     counters_note(error.what());
   } catch (...) {
@@ -198,11 +198,11 @@ outcome outcome_of(copy_result result) {
       return outcome::taken_over;
     case copy_result::capturing:
       return outcome::capturing;
-    case copy_result::small:
+    case copy_result::below_threshold:
       return outcome::small;
     case copy_result::one_path:
       return outcome::one_path;
-    case copy_result::one_place:
+    case copy_result::same_place:
       return outcome::same_gpu;
     case copy_result::pageable:
       return outcome::pageable;
@@ -216,7 +216,7 @@ outcome outcome_of(copy_result result) {
       return outcome::no_staging;
     case copy_result::other_context:
       return outcome::other_context;
-    case copy_result::useless:
+    case copy_result::no_engine:
       break;
   }
   return outcome::failed;
@@ -258,7 +258,7 @@ struct decision {
 decision by_engine(copy_engine& ready, asked_copy& asked) {
   cuda::copy_report made;
   try {
-    made = ready.carry(asked.to, asked.from, asked.bytes, asked.stream);
+    made = ready.try_copy(asked.to, asked.from, asked.bytes, asked.stream);
   } catch (const std::exception& error) {
     // It has waited for whatever it had enqueued, so the program's own copy may follow.
     counters_note(error.what());
@@ -299,8 +299,8 @@ decision decide(asked_copy& asked) {
   if (calls->capture_info(asked.stream, &status, &id, &graph, &roots, &count) != success ||
       status != cuda::capture_none)
     return {outcome::capturing, false};
-  const cuda::memory_view from = cuda::look_at(*calls, asked.from, asked.bytes);
-  const cuda::memory_view to = cuda::look_at(*calls, asked.to, asked.bytes);
+  const cuda::memory_view from = cuda::view_memory(*calls, asked.from, asked.bytes);
+  const cuda::memory_view to = cuda::view_memory(*calls, asked.to, asked.bytes);
   name_way(asked, from, to);
   const outcome possible = kind_of(from, to);
   if (possible != outcome::taken_over) return {possible, false};

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/errors.hpp"
+#include "cuda/transfer/memory_view.hpp"
 
 namespace interlace::cuda {
 namespace {
@@ -16,7 +17,7 @@ constexpr std::uint64_t unit = reduction_vector_bytes;
 constexpr std::uint64_t slot_alignment = 256;
 static_assert(slot_alignment % unit == 0);
 
-std::uint64_t over(std::uint64_t bytes, std::uint64_t by) { return (bytes + by - 1) / by; }
+std::uint64_t quotient_up(std::uint64_t bytes, std::uint64_t by) { return (bytes + by - 1) / by; }
 
 // What one all-reduce does with one piece, in addresses.
 class pieces {
@@ -81,7 +82,7 @@ class pieces {
 // Staging memory of every participant, which goes back where nothing else becomes of it.
 class staging {
  public:
-  staging(const all_reduce_means& by, std::vector<int> gpus)
+  staging(const all_reduce_resources& by, std::vector<int> gpus)
       : by_(by), gpus_(std::move(gpus)), short_of_(gpus_.front()) {}
   ~staging() { give(nullptr); }
   staging(const staging&) = delete;
@@ -97,7 +98,7 @@ class staging {
       if (auto cut = try_to_take(bytes, stream, waits)) return *cut;
     }
     throw device_error(
-        "an all-reduce has no staging memory on gpu" + std::to_string(short_of_) +
+        "an all-reduce has no staging memory on " + gpu_text(short_of_) +
         ": graphs own it, the GPU has no more, or INTERLACE_COPY_STAGING allows too little");
   }
   std::vector<device_address> addresses() const {
@@ -136,7 +137,7 @@ class staging {
     return false;
   }
 
-  const all_reduce_means& by_;
+  const all_reduce_resources& by_;
   std::vector<int> gpus_;
   std::vector<placed_block> taken_;
   int short_of_;
@@ -151,9 +152,9 @@ bool meet(device_address one, device_address other, std::uint64_t bytes) {
 all_reduce_cut cut_all_reduce(std::uint64_t bytes, std::size_t participants,
                               std::uint64_t staging_bytes, bool overlap) {
   all_reduce_cut cut;
-  const std::uint64_t units = over(bytes, unit);
+  const std::uint64_t units = quotient_up(bytes, unit);
   const std::uint64_t others = participants - 1;
-  const std::uint64_t whole = over(over(units, participants) * unit, slot_alignment);
+  const std::uint64_t whole = quotient_up(quotient_up(units, participants) * unit, slot_alignment);
   std::uint64_t slots = staging_bytes / slot_alignment / others;  // in units of their alignment
   if (whole > slots && overlap) {
     cut.sets = 2;
@@ -162,18 +163,19 @@ all_reduce_cut cut_all_reduce(std::uint64_t bytes, std::size_t participants,
   if (slots == 0) return cut;
   const std::uint64_t most = std::min(slots, whole) * (slot_alignment / unit) * participants;
   // All but the last are of one size, for which copies are planned once.
-  const std::uint64_t count = over(units, most);
-  const std::uint64_t piece = over(units, count);
+  const std::uint64_t count = quotient_up(units, most);
+  const std::uint64_t piece = quotient_up(units, count);
   for (std::uint64_t begin = 0; begin < units; begin += piece) {
     const std::uint64_t end = std::min(units, begin + piece);
-    const std::uint64_t part = over(end - begin, participants);
+    const std::uint64_t part = quotient_up(end - begin, participants);
     auto& parts = cut.pieces.emplace_back();
     for (std::uint64_t at = begin; parts.size() < participants; at = std::min(end, at + part)) {
       const std::uint64_t from = std::min(at * unit, bytes);
       parts.push_back({from, std::min(std::min(end, at + part) * unit, bytes) - from});
     }
   }
-  cut.slot_bytes = over(over(piece, participants) * unit, slot_alignment) * slot_alignment;
+  cut.slot_bytes =
+      quotient_up(quotient_up(piece, participants) * unit, slot_alignment) * slot_alignment;
   cut.set_bytes = cut.slot_bytes * others;
   return cut;
 }
@@ -215,14 +217,38 @@ void check_all_reduce(const all_reduce_call& what) {
     }
 }
 
+std::vector<int> gpus_of_participants(const contexts& of, const all_reduce_call& what) {
+  std::vector<int> gpus;
+  for (std::size_t at = 0; at < what.send.size(); ++at)
+    for (const bool sent : {true, false}) {
+      const memory_view seen = view_memory(of.driver(), sent ? what.send[at] : what.receive[at],
+                                           what.count * bytes_of(what.type));
+      const std::string name =
+          std::string(sent ? "send" : "receive") + " buffer " + std::to_string(at);
+      const bool primary =
+          seen.origin != memory_origin::plain || of.gpu_of(seen.context) == seen.gpu;
+      if (seen.kind != memory_kind::gpu || of.context_of(seen.gpu) == nullptr || !primary)
+        throw usage_error(name +
+                          " of an all-reduce is not in the memory of a GPU; give memory of " +
+                          "cudaMalloc");
+      if (sent)
+        gpus.push_back(seen.gpu);
+      else if (seen.gpu != gpus.back())
+        throw usage_error(name + " of an all-reduce is on " + gpu_text(seen.gpu) +
+                          " and its send buffer on " + gpu_text(gpus.back()) +
+                          "; give both on one GPU");
+    }
+  return gpus;
+}
+
 void enqueue_all_reduce(const all_reduce_call& what, const std::vector<int>& gpus,
-                        const caller_stream& caller, const all_reduce_means& by) {
-  const driver_table& driver = by.all.driver();
+                        const caller_stream& caller, const all_reduce_resources& by) {
+  const driver_table& driver = by.gpus.driver();
   staging memory(by, gpus);
   const all_reduce_cut cut = memory.take(what.count * bytes_of(what.type), caller.identity, true);
   const std::vector<device_address> addresses = memory.addresses();
   const pieces each(what, cut, addresses);
-  std::unique_ptr<lane> used = by.streams.take(caller.identity);
+  std::unique_ptr<stream_set> used = by.streams.take(caller.identity);
   if (!used) throw device_error("an all-reduce has no streams: too many copies are under way");
   try {
     // A stream of every participant, and events: that its piece has come, that it is reduced.
@@ -251,14 +277,14 @@ void enqueue_all_reduce(const all_reduce_call& what, const std::vector<int>& gpu
         if (piece > 0) wait(caller.stream, workers[at].end);
         wait(workers[at].stream, arrived);
         if (reduction) by.kernels.launch(gpus[at], *reduction, workers[at].stream);
-        const in_context on(driver, by.all.of(gpus[at]));
+        const in_context on(driver, by.gpus.context_of(gpus[at]));
         check(driver, driver.event_record(workers[at].end, workers[at].stream), "cuEventRecord");
       }
       if (piece > 0) finish(piece - 1);
     }
     for (const worker& one : workers) wait(caller.stream, one.end);
     finish(each.count() - 1);
-    const auto end = std::make_shared<completion>(by.all, caller.stream, caller.identity);
+    const auto end = std::make_shared<completion>(by.gpus, caller.stream, caller.identity);
     memory.give(end);
     by.streams.keep(std::move(used), end);
   } catch (...) {
@@ -271,8 +297,8 @@ void enqueue_all_reduce(const all_reduce_call& what, const std::vector<int>& gpu
 }
 
 void capture_all_reduce(const all_reduce_call& what, const std::vector<int>& gpus,
-                        const caller_stream& caller, const all_reduce_means& by) {
-  const driver_table& driver = by.all.driver();
+                        const caller_stream& caller, const all_reduce_resources& by) {
+  const driver_table& driver = by.gpus.driver();
   staging memory(by, gpus);
   const all_reduce_cut cut = memory.take(what.count * bytes_of(what.type), caller.identity, false);
   const std::vector<device_address> addresses = memory.addresses();
@@ -288,7 +314,7 @@ void capture_all_reduce(const all_reduce_call& what, const std::vector<int>& gpu
     return std::pair(graph, std::vector<CUgraphNode_st*>(nodes, nodes + count));
   };
   CUgraph_st* const owner = front().first;
-  by.give_to(owner, memory.release());
+  by.give_to_graph(owner, memory.release());
   for (std::size_t piece = 0; piece < each.count(); ++piece) {
     by.copy(each.scatter(piece));
     const auto [graph, behind] = front();

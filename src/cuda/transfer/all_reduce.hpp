@@ -9,10 +9,22 @@
 #include <utility>
 #include <vector>
 
-#include "cuda/transfer/copy_engine.hpp"
+#include "cuda/transfer/contexts.hpp"
+#include "cuda/transfer/copy_batch.hpp"
 #include "cuda/transfer/reductions.hpp"
+#include "cuda/transfer/staging_pool.hpp"
+#include "cuda/transfer/stream_executor.hpp"
+#include "interlace/copy.hpp"
 
 namespace interlace::cuda {
+
+struct all_reduce_call {
+  std::vector<device_address> send;  // by participant
+  std::vector<device_address> receive;
+  std::uint64_t count = 0;  // elements
+  reduced_type type = reduced_type::float32;
+  reduce_by by = reduce_by::sum;
+};
 
 // Bytes of a buffer, from its begin on.
 struct byte_range {
@@ -35,28 +47,33 @@ struct all_reduce_cut {
 all_reduce_cut cut_all_reduce(std::uint64_t bytes, std::size_t participants,
                               std::uint64_t staging_bytes, bool overlap);
 
-// Throws usage_error unless `copier::all_reduce_async` takes it, as far as addresses tell.
+// Throws usage_error unless `copier::all_reduce_async` accepts the call, as far as its addresses
+// tell.
 void check_all_reduce(const all_reduce_call& what);
 
-// Where its memory is and what it is enqueued by.
-struct all_reduce_means {
-  contexts& all;
+// The GPU of each participant. Throws usage_error unless each participant has both buffers in the
+// memory of one GPU.
+std::vector<int> gpus_of_participants(const contexts& of, const all_reduce_call& what);
+
+// What an all-reduce takes its memory from and is enqueued by.
+struct all_reduce_resources {
+  contexts& gpus;
   reductions& kernels;
   stream_executor& streams;
-  std::function<staging_pool&(int)> pool;                 // of a GPU
-  std::mutex& staging;                                    // of who takes of several pools
-  std::uint64_t staging_bytes = 0;                        // of each pool, of which half is for this
+  std::function<staging_pool&(int)> pool;  // of a GPU
+  std::mutex& staging;                     // held by who takes memory of several pools
+  std::uint64_t staging_bytes = 0;         // of each pool; all-reduces take half of it
   std::function<void(std::span<const batch_part>)> copy;  // a batch, on the caller's stream
-  // The graph owns staging memory from now on.
-  std::function<void(CUgraph_st*, std::vector<placed_block>)> give_to;
+  // The graph owns the staging memory from now on.
+  std::function<void(CUgraph_st*, std::vector<placed_block>)> give_to_graph;
 };
 
-// Enqueues it on the caller's stream, which is one of a primary context; `gpus` are those of the
-// participants. Throws device_error; then it has waited for what it had enqueued.
+// Enqueues the all-reduce on the caller's stream, whose context is a primary one; `gpus` are those
+// of the participants. Throws device_error after it has waited for what it enqueued.
 void enqueue_all_reduce(const all_reduce_call& what, const std::vector<int>& gpus,
-                        const caller_stream& caller, const all_reduce_means& by);
-// The same into the graph that the caller's stream is captured into.
+                        const caller_stream& caller, const all_reduce_resources& by);
+// Adds the all-reduce to the graph that the caller's stream is captured into.
 void capture_all_reduce(const all_reduce_call& what, const std::vector<int>& gpus,
-                        const caller_stream& caller, const all_reduce_means& by);
+                        const caller_stream& caller, const all_reduce_resources& by);
 
 }  // namespace interlace::cuda

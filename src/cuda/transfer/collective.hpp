@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "cuda/transfer/copy_engine.hpp"
+#include "cuda/transfer/copy_batch.hpp"
 
 namespace interlace::cuda {
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "cuda/transfer/collective.hpp"
+#include "cuda/transfer/copy_batch.hpp"
 #include "cuda/transfer/copy_engine.hpp"
 #include "interlace/copy.hpp"
 

@@ -188,8 +188,8 @@ copy_options options_of(const char* const* settings) {
 }
 
 int place_of(const void* memory, std::size_t bytes) {
-  const auto seen = cuda::look_at(driver(), reinterpret_cast<cuda::device_address>(memory),
-                                  bytes == 0 ? 1 : bytes);
+  const auto seen = cuda::view_memory(driver(), reinterpret_cast<cuda::device_address>(memory),
+                                      bytes == 0 ? 1 : bytes);
   switch (seen.kind) {
     case cuda::memory_kind::gpu:
       return seen.gpu;
@@ -220,7 +220,7 @@ bool is_capturing(int gpu, CUstream_st* stream) {
 
 std::unique_ptr<interlace_event> record(int gpu, CUstream_st* stream) {
   const cuda::driver_table& calls = driver();
-  const cuda::beside_captures relaxed(calls);
+  const cuda::relaxed_capture_mode relaxed(calls);
   const on_gpu on(gpu);
   // An event has to be of its stream's context, which may be another GPU's.
   std::optional<cuda::in_context> of_stream;
@@ -241,7 +241,7 @@ std::unique_ptr<interlace_event> record(int gpu, CUstream_st* stream) {
 
 bool is_done(const interlace_event& event) {
   const cuda::driver_table& calls = driver();
-  const cuda::beside_captures relaxed(calls);
+  const cuda::relaxed_capture_mode relaxed(calls);
   const int result = calls.event_query(event.recorded);
   if (result == cuda::driver_result::not_ready) return false;
   cuda::check(calls, result, "cuEventQuery");
@@ -418,7 +418,7 @@ void interlace_event_destroy(interlace_event* event) {
   (void)interlace::guarded([&] {
     const std::unique_ptr<interlace_event> ended(event);
     const interlace::cuda::driver_table& calls = interlace::driver();
-    const interlace::cuda::beside_captures relaxed(calls);
+    const interlace::cuda::relaxed_capture_mode relaxed(calls);
     interlace::cuda::log_failure(calls, calls.event_destroy(ended->recorded), "cuEventDestroy");
   });
 }

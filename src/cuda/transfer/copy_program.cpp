@@ -10,7 +10,7 @@
 namespace interlace::cuda {
 namespace {
 
-// A copy node of a graph is a box whose rows are shorter than 2 GiB.
+// A copy node of a graph describes a box. Its rows are limited to less than 2 GiB.
 constexpr std::uint64_t longest_copy = std::uint64_t{1} << 30U;
 
 void append_location(std::string& text, const plan::location& place) {
@@ -39,7 +39,7 @@ std::string shape_of(const copy_program& made) {
   return text;
 }
 
-// A copy as nodes can have it.
+// Adds a copy, cut into pieces that graph nodes can hold.
 void add_pieces(copy_program& program, copy_program::copy whole) {
   const std::uint64_t bytes = whole.bytes;
   for (std::uint64_t at = 0; at < bytes; at += longest_copy) {
@@ -80,7 +80,7 @@ copy_program make_program(const plan::plan& made, const std::vector<int>& gpus,
   }
   for (const copy_program::copy& one : program.copies)
     program.slots[one.slot].last_awaited = one.awaited;
-  std::map<std::uint32_t, std::uint32_t> slot_of;  // a GPU's copies inside itself
+  std::map<std::uint32_t, std::uint32_t> slot_of;  // for the local copies of a GPU
   auto index = static_cast<std::uint32_t>(made.messages.size());
   for (const local_copy& one : local) {
     const auto [slot, added] =

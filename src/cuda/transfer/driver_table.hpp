@@ -103,7 +103,7 @@ struct kernel_node {
   CUctx_st* context = nullptr;  // the function's
 };
 
-memcpy_3d one_run(device_address to, device_address from, std::size_t bytes);
+memcpy_3d contiguous_copy(device_address to, device_address from, std::size_t bytes);
 
 struct driver_table {
   int (*error_name)(int, const char**) = nullptr;
@@ -197,12 +197,12 @@ class in_context {
 
 // Calls of this thread that would end other threads' captures (allocations, queries of events) do
 // not, as long as it lives: none of them has to do with what is captured.
-class beside_captures {
+class relaxed_capture_mode {
  public:
-  explicit beside_captures(const driver_table& driver);
-  ~beside_captures();
-  beside_captures(const beside_captures&) = delete;
-  beside_captures& operator=(const beside_captures&) = delete;
+  explicit relaxed_capture_mode(const driver_table& driver);
+  ~relaxed_capture_mode();
+  relaxed_capture_mode(const relaxed_capture_mode&) = delete;
+  relaxed_capture_mode& operator=(const relaxed_capture_mode&) = delete;
 
  private:
   const driver_table& driver_;

@@ -62,7 +62,7 @@ reductions::~reductions() {
   for (std::size_t gpu = 0; gpu < modules_.size(); ++gpu) {
     if (modules_[gpu] == nullptr) continue;
     const driver_table& driver = contexts_.driver();
-    const in_context on(driver, contexts_.of(static_cast<int>(gpu)), std::nothrow);
+    const in_context on(driver, contexts_.context_of(static_cast<int>(gpu)), std::nothrow);
     log_failure(driver, driver.module_unload(modules_[gpu]), "cuModuleUnload");
   }
 }
@@ -72,7 +72,7 @@ void reductions::prepare(int gpu) {
   CUmod_st*& module = modules_[static_cast<std::size_t>(gpu)];
   if (module != nullptr) return;
   const driver_table& driver = contexts_.driver();
-  const in_context on(driver, contexts_.of(gpu));
+  const in_context on(driver, contexts_.context_of(gpu));
   CUmod_st* loaded = nullptr;
   const int result = driver.module_load(&loaded, image_.data());
   if (result == driver_result::no_binary_for_gpu)
@@ -110,7 +110,7 @@ void reductions::launch(int gpu, const reduction_call& what, CUstream_st* stream
   const kernel_node node = node_of(function(gpu, what.type, what.by), arguments);
   void* parameters[] = {&arguments};
   const driver_table& driver = contexts_.driver();
-  const in_context on(driver, contexts_.of(gpu));
+  const in_context on(driver, contexts_.context_of(gpu));
   check(driver,
         driver.launch(node.function, node.grid_x, 1, 1, node.block_x, 1, 1, 0, stream, parameters,
                       nullptr),
@@ -124,7 +124,7 @@ CUgraphNode_st* reductions::add(int gpu, const reduction_call& what, CUgraph_st*
   void* parameters[] = {&arguments};
   node.parameters = parameters;
   const driver_table& driver = contexts_.driver();
-  const in_context on(driver, contexts_.of(gpu));
+  const in_context on(driver, contexts_.context_of(gpu));
   CUgraphNode_st* made = nullptr;
   check(driver, driver.graph_add_kernel(&made, graph, behind.data(), behind.size(), &node),
         "cuGraphAddKernelNode");

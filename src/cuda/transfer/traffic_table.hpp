@@ -59,14 +59,14 @@ class traffic_table {
   // - not the host where a pair that it met has the host as an end;
   // - of the places that this leaves to it and to pairs of its kind that it met, as many as each of
   //   these has: one that had more would take the others' part of the host's memory.
-  std::vector<machine::endpoint> idle(const pair& asked,
-                                      const std::vector<machine::endpoint>& relays,
-                                      std::uint64_t now_ns) const;
+  std::vector<machine::endpoint> idle_relays(const pair& asked,
+                                             const std::vector<machine::endpoint>& relays,
+                                             std::uint64_t now_ns) const;
   // A message of the pair is about to be made, and will take `busy_ns`. It meets what is in use
   // now; of two threads that do this at the same time one sees the other.
-  void use(const pair& asked, traffic_user by, std::uint64_t now_ns, std::uint64_t busy_ns);
+  void add_use(const pair& asked, traffic_user by, std::uint64_t now_ns, std::uint64_t busy_ns);
   // It will take that much less.
-  void shorten(const pair& asked, std::uint64_t less_ns);
+  void reduce_use(const pair& asked, std::uint64_t less_ns);
 
  private:
   static constexpr std::size_t ends = most_gpus + 1;  // the host is the last
@@ -88,11 +88,11 @@ class traffic_table {
   struct places;
 
   void map_file(const std::string& file);
-  bool enter(const std::vector<std::string>& gpus);
+  bool register_gpus(const std::vector<std::string>& gpus);
   // In the memory; nothing for a GPU that has no place there.
   std::optional<std::size_t> place_of(machine::endpoint end) const;
   std::optional<places> places_of(const pair& asked) const;
-  std::size_t gpus_there() const;
+  std::size_t registered_gpus() const;
   template <class Visit>
   void each_other(const places& own, const Visit& visit) const;
   std::vector<std::optional<std::size_t>> gpus_;  // their places
