@@ -1,4 +1,4 @@
-#include "run/all_reduce_bench.hpp"
+#include "bench/all_reduces.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -10,13 +10,13 @@
 #include <thread>
 
 #include "base/errors.hpp"
+#include "bench/sample_bytes.hpp"
+#include "bench/take_turns.hpp"
 #include "cuda/library.hpp"
 #include "cuda/memory/memory.hpp"
 #include "cuda/transfer/nccl_library.hpp"
-#include "run/sample_bytes.hpp"
-#include "run/take_turns.hpp"
 
-namespace interlace::run {
+namespace interlace::bench {
 
 namespace {
 
@@ -181,4 +181,4 @@ std::vector<copy_times> measure_all_reduce(const collective_request& request) {
       [&](std::uint64_t) { return memory.wrong(); });
 }
 
-}  // namespace interlace::run
+}  // namespace interlace::bench

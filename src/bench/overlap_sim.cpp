@@ -1,4 +1,4 @@
-#include "run/overlap_sim.hpp"
+#include "bench/overlap_sim.hpp"
 
 #include <algorithm>
 #include <string>
@@ -9,7 +9,7 @@
 #include "sim/remote/packets.hpp"
 #include "workload/overlap.hpp"
 
-namespace interlace::run {
+namespace interlace::bench {
 
 double overlap_on_sim(const simulated_overlap& request, const machine::machine& described) {
   const std::uint64_t elements = request.bytes / sizeof(workload::quad);
@@ -46,4 +46,4 @@ double store_goodput(const machine::machine& described, std::uint32_t bytes) {
   return static_cast<double>(cost.payload) / cost.wire;
 }
 
-}  // namespace interlace::run
+}  // namespace interlace::bench

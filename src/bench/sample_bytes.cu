@@ -1,9 +1,9 @@
+#include "bench/sample_bytes.hpp"
 #include "cuda/check.hpp"
 #include "cuda/library.hpp"
 #include "cuda/load_kernel.hpp"
-#include "run/sample_bytes.hpp"
 
-namespace interlace::run {
+namespace interlace::bench {
 
 namespace {
 
@@ -80,4 +80,4 @@ std::uint64_t count_wrong_samples(int gpu, const std::uint8_t* data, std::uint64
   return wrong;
 }
 
-}  // namespace interlace::run
+}  // namespace interlace::bench

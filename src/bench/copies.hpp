@@ -13,7 +13,7 @@ namespace interlace::cuda {
 class nccl_communicators;
 }
 
-namespace interlace::run {
+namespace interlace::bench {
 
 struct copy_request {
   // From and to: CUDA's numbers of GPUs, -1 the host's page-locked memory. All are enqueued, each
@@ -49,4 +49,4 @@ const cuda::nccl_communicators& communicators_of(const std::vector<int>& gpus);
 // device_error if a GPU fails.
 std::vector<copy_times> measure_copies(const copy_request& request);
 
-}  // namespace interlace::run
+}  // namespace interlace::bench

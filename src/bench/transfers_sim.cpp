@@ -1,4 +1,4 @@
-#include "run/transfers_sim.hpp"
+#include "bench/transfers_sim.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -9,7 +9,7 @@
 #include "base/errors.hpp"
 #include "base/units.hpp"
 
-namespace interlace::run {
+namespace interlace::bench {
 
 namespace {
 
@@ -144,4 +144,4 @@ transfers_result transfers_on_sim(const simulated_transfers& asked,
   return result;
 }
 
-}  // namespace interlace::run
+}  // namespace interlace::bench

@@ -1,4 +1,4 @@
-#include "run/halo_jacobi_sim.hpp"
+#include "bench/halo_jacobi_sim.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -13,7 +13,7 @@
 #include "sim/transfer/plan_executor.hpp"
 #include "workload/halo_jacobi.hpp"
 
-namespace interlace::run {
+namespace interlace::bench {
 
 namespace {
 
@@ -168,4 +168,4 @@ halo_jacobi_result halo_jacobi_on_sim(const simulated_halo_jacobi& asked,
   return halo_jacobi(asked, described).run();
 }
 
-}  // namespace interlace::run
+}  // namespace interlace::bench

@@ -7,7 +7,7 @@
 
 #include "machine/machine.hpp"
 
-namespace interlace::run {
+namespace interlace::bench {
 
 struct timed_bytes {
   double time_s = 0;
@@ -42,4 +42,4 @@ struct simulated_copy {
 double copies_on_sim(const machine::machine& described, const std::vector<simulated_copy>& copies,
                      bool by_host, const std::function<void()>& check_interrupt);
 
-}  // namespace interlace::run
+}  // namespace interlace::bench

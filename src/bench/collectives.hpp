@@ -6,14 +6,14 @@
 #include <string>
 #include <vector>
 
-#include "run/copy_bench.hpp"
+#include "bench/copies.hpp"
 
-namespace interlace::run {
+namespace interlace::bench {
 
 enum class collective_pattern : std::uint8_t {
   all_gather,  // each GPU's block to all
   all_to_all,  // a block of its own to each
-  all_reduce,  // of a block for each GPU; all_reduce_bench.hpp
+  all_reduce,  // of a block for each GPU; all_reduces.hpp
 };
 
 struct collective_request {
@@ -31,4 +31,4 @@ struct collective_request {
 // wanted and missing, device_error if a GPU fails.
 std::vector<copy_times> measure_collective(const collective_request& request);
 
-}  // namespace interlace::run
+}  // namespace interlace::bench

@@ -7,7 +7,7 @@
 
 #include "kernel/region.hpp"
 
-namespace interlace::run {
+namespace interlace::bench {
 
 struct overlap_request {
   std::uint32_t peers = 1;
@@ -28,4 +28,4 @@ struct overlap_measurement {
 // Throws device_error if any device's replica is not what the last epoch computed.
 overlap_measurement overlap_on_cuda(const overlap_request& request);
 
-}  // namespace interlace::run
+}  // namespace interlace::bench

@@ -1,4 +1,4 @@
-#include "run/microbenchmark_sim.hpp"
+#include "bench/microbenchmark_sim.hpp"
 
 #include <map>
 #include <string>
@@ -9,7 +9,7 @@
 #include "sim/simulation.hpp"
 #include "workload/microbenchmark.hpp"
 
-namespace interlace::run {
+namespace interlace::bench {
 
 namespace {
 
@@ -98,4 +98,4 @@ double copies_on_sim(const machine::machine& described, const std::vector<simula
   return seconds_of(simulated.run());
 }
 
-}  // namespace interlace::run
+}  // namespace interlace::bench

@@ -10,7 +10,7 @@
 #include "machine/machine.hpp"
 #include "plan/plan.hpp"
 
-namespace interlace::run {
+namespace interlace::bench {
 
 struct simulated_halo_jacobi {
   std::uint32_t devices = 1;  // 1: its own neighbour; nothing is exchanged
@@ -36,4 +36,4 @@ struct halo_jacobi_result {
 halo_jacobi_result halo_jacobi_on_sim(const simulated_halo_jacobi& asked,
                                       const machine::machine& described);
 
-}  // namespace interlace::run
+}  // namespace interlace::bench

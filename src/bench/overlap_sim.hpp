@@ -7,7 +7,7 @@
 #include "kernel/region.hpp"
 #include "machine/machine.hpp"
 
-namespace interlace::run {
+namespace interlace::bench {
 
 struct simulated_overlap {
   std::uint32_t peers = 1;
@@ -24,4 +24,4 @@ double overlap_on_sim(const simulated_overlap& request, const machine::machine& 
 // the first GPU to the second (PROACT, Fig. 2). A store is at most a line.
 double store_goodput(const machine::machine& described, std::uint32_t bytes);
 
-}  // namespace interlace::run
+}  // namespace interlace::bench

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace interlace::run {
+namespace interlace::bench {
 
 struct relay_cost_request {
   int to = 0;                // the GPU that a message from page-locked memory goes to
@@ -33,4 +33,4 @@ struct relay_cost {
 // Throws usage_error for a request that makes no sense, device_error if a GPU fails.
 relay_cost measure_relay_cost(const relay_cost_request& request);
 
-}  // namespace interlace::run
+}  // namespace interlace::bench

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-namespace interlace::run {
+namespace interlace::bench {
 
 // All of these throw usage_error for a request that makes no sense or needs more GPUs than there
 // are, and device_error if a GPU fails; kernels' model_error if data did not arrive.
@@ -52,4 +52,4 @@ struct stream_copy {
 std::vector<double> copies_on_cuda(const std::vector<stream_copy>& copies, bool by_host,
                                    std::uint32_t repeats);
 
-}  // namespace interlace::run
+}  // namespace interlace::bench

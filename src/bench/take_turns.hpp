@@ -9,10 +9,11 @@
 #include <string>
 #include <vector>
 
+#include "bench/copies.hpp"
 #include "cuda/check.hpp"
-#include "run/copy_bench.hpp"
+#include "cuda/memory/memory.hpp"
 
-namespace interlace::run {
+namespace interlace::bench {
 
 // Enqueues all of it, and waits for all of it.
 class timed_method {
@@ -73,4 +74,4 @@ std::vector<copy_times> take_turns(const Request& request, const timed_methods& 
   return results;
 }
 
-}  // namespace interlace::run
+}  // namespace interlace::bench

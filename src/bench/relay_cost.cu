@@ -1,4 +1,4 @@
-#include "run/relay_cost.hpp"
+#include "bench/relay_cost.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -7,13 +7,13 @@
 #include <utility>
 
 #include "base/errors.hpp"
+#include "bench/copies.hpp"
+#include "bench/sample_bytes.hpp"
 #include "cuda/check.hpp"
 #include "cuda/load_kernel.hpp"
 #include "cuda/memory/memory.hpp"
-#include "run/copy_bench.hpp"
-#include "run/sample_bytes.hpp"
 
-namespace interlace::run {
+namespace interlace::bench {
 
 namespace {
 
@@ -283,4 +283,4 @@ relay_cost measure_relay_cost(const relay_cost_request& request) {
   return found;
 }
 
-}  // namespace interlace::run
+}  // namespace interlace::bench

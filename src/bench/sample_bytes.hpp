@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace interlace::run {
+namespace interlace::bench {
 
 // All of these run on the GPU that is named, whose memory, or the host's page-locked memory, they
 // are given, and wait for it. They throw device_error.
@@ -14,4 +14,4 @@ void fill_with_poison(int gpu, std::uint8_t* data, std::uint64_t bytes);
 std::uint64_t count_wrong_samples(int gpu, const std::uint8_t* data, std::uint64_t bytes,
                                   std::uint64_t seed, unsigned long long* count);
 
-}  // namespace interlace::run
+}  // namespace interlace::bench

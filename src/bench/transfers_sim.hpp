@@ -9,7 +9,7 @@
 #include "plan/plan.hpp"
 #include "sim/transfer/plan_executor.hpp"
 
-namespace interlace::run {
+namespace interlace::bench {
 
 struct simulated_transfers {
   std::vector<plan::plan> plans;  // each is sent again and again by a process of its own
@@ -40,4 +40,4 @@ struct transfers_result {
 transfers_result transfers_on_sim(const simulated_transfers& asked,
                                   const machine::machine& described);
 
-}  // namespace interlace::run
+}  // namespace interlace::bench

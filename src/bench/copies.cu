@@ -6,17 +6,17 @@
 
 #include "base/cut_text.hpp"
 #include "base/errors.hpp"
+#include "bench/copies.hpp"
+#include "bench/sample_bytes.hpp"
+#include "bench/take_turns.hpp"
 #include "cuda/check.hpp"
 #include "cuda/library.hpp"
 #include "cuda/memory/memory.hpp"
 #include "cuda/transfer/nccl_messages.hpp"
 #include "interlace/copy.hpp"
 #include "plan/copy_settings.hpp"
-#include "run/copy_bench.hpp"
-#include "run/sample_bytes.hpp"
-#include "run/take_turns.hpp"
 
-namespace interlace::run {
+namespace interlace::bench {
 
 namespace {
 
@@ -180,4 +180,4 @@ std::vector<copy_times> measure_copies(const copy_request& request) {
       });
 }
 
-}  // namespace interlace::run
+}  // namespace interlace::bench

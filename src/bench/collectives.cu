@@ -2,16 +2,16 @@
 #include <numeric>
 
 #include "base/errors.hpp"
+#include "bench/all_reduces.hpp"
+#include "bench/collectives.hpp"
+#include "bench/sample_bytes.hpp"
+#include "bench/take_turns.hpp"
 #include "cuda/library.hpp"
 #include "cuda/memory/memory.hpp"
 #include "cuda/transfer/nccl_library.hpp"
 #include "kernel/collective.hpp"
-#include "run/all_reduce_bench.hpp"
-#include "run/collective_bench.hpp"
-#include "run/sample_bytes.hpp"
-#include "run/take_turns.hpp"
 
-namespace interlace::run {
+namespace interlace::bench {
 
 namespace {
 
@@ -201,4 +201,4 @@ std::vector<copy_times> measure_collective(const collective_request& request) {
       [&](std::uint64_t seed) { return memory.wrong(seed); });
 }
 
-}  // namespace interlace::run
+}  // namespace interlace::bench

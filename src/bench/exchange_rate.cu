@@ -1,13 +1,12 @@
-#include "run/exchange_rate.hpp"
+#include "bench/exchange_rate.hpp"
 
 #include <vector>
 
 #include "base/errors.hpp"
 #include "cuda/node.hpp"
-#include "run/measure.hpp"
 #include "workload/overlap.hpp"
 
-namespace interlace::run {
+namespace interlace::bench {
 
 namespace {
 
@@ -78,4 +77,4 @@ exchange_rate measure_exchange_rate(std::uint32_t gpus, std::uint64_t bytes,
   return {sent / (copied_s - alone_s), sent / stored_s};
 }
 
-}  // namespace interlace::run
+}  // namespace interlace::bench

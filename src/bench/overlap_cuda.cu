@@ -2,13 +2,13 @@
 #include <limits>
 
 #include "base/errors.hpp"
+#include "bench/overlap_cuda.hpp"
 #include "cuda/check.hpp"
 #include "cuda/node.hpp"
 #include "run/launching.hpp"
-#include "run/overlap_cuda.hpp"
 #include "workload/overlap.hpp"
 
-namespace interlace::run {
+namespace interlace::bench {
 
 namespace {
 
@@ -53,7 +53,7 @@ void verify(cuda::node& node, std::uint32_t device, const replicated<workload::q
 }  // namespace
 
 overlap_measurement overlap_on_cuda(const overlap_request& request) {
-  if (request.how.mechanism == kernel::mechanism::device_launch) add_launching_workloads();
+  if (request.how.mechanism == kernel::mechanism::device_launch) run::add_launching_workloads();
   cuda::node_options options;
   options.devices = request.deliver ? request.peers + 1 : 1;
   cuda::node node(options);
@@ -81,4 +81,4 @@ overlap_measurement overlap_on_cuda(const overlap_request& request) {
   return measured;
 }
 
-}  // namespace interlace::run
+}  // namespace interlace::bench

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace interlace::run {
+namespace interlace::bench {
 
 // Bytes that each GPU sends in a second.
 struct exchange_rate {
@@ -15,4 +15,4 @@ struct exchange_rate {
 // enough bytes that starts and ends weigh little.
 exchange_rate measure_exchange_rate(std::uint32_t gpus, std::uint64_t bytes, std::uint32_t repeats);
 
-}  // namespace interlace::run
+}  // namespace interlace::bench

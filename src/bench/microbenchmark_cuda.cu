@@ -6,6 +6,8 @@
 #include <thread>
 
 #include "base/errors.hpp"
+#include "bench/microbenchmark_cuda.hpp"
+#include "bench/sample_bytes.hpp"
 #include "cuda/check.hpp"
 #include "cuda/memory/memory.hpp"
 #include "cuda/memory/unified.hpp"
@@ -13,11 +15,9 @@
 #include "cuda/nvlink_counters.hpp"
 #include "cuda/stream_hold.hpp"
 #include "cuda/visible_gpus.hpp"
-#include "run/microbenchmark_cuda.hpp"
-#include "run/sample_bytes.hpp"
 #include "workload/microbenchmark.hpp"
 
-namespace interlace::run {
+namespace interlace::bench {
 
 namespace {
 
@@ -337,4 +337,4 @@ std::vector<double> copies_on_cuda(const std::vector<stream_copy>& copies, bool 
   return time_s;
 }
 
-}  // namespace interlace::run
+}  // namespace interlace::bench
