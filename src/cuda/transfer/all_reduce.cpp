@@ -19,7 +19,7 @@ static_assert(slot_alignment % unit == 0);
 
 std::uint64_t quotient_up(std::uint64_t bytes, std::uint64_t by) { return (bytes + by - 1) / by; }
 
-// What one all-reduce does with one piece, in addresses.
+// The copies and reductions of each piece, with addresses.
 class pieces {
  public:
   pieces(const all_reduce_call& what, const all_reduce_cut& cut,
@@ -28,7 +28,7 @@ class pieces {
 
   std::size_t count() const { return cut_.pieces.size(); }
 
-  // Of everybody's elements to who reduces them.
+  // Each participant's elements go to the participants that reduce them.
   std::vector<batch_part> scatter(std::size_t piece) const {
     std::vector<batch_part> copies;
     each_pair([&](std::size_t from, std::size_t to) {
@@ -38,7 +38,7 @@ class pieces {
     });
     return copies;
   }
-  // Of the results to everybody.
+  // The results go to all participants.
   std::vector<batch_part> gather(std::size_t piece) const {
     std::vector<batch_part> copies;
     each_pair([&](std::size_t from, std::size_t to) {
@@ -62,7 +62,7 @@ class pieces {
   }
 
  private:
-  // In an order in which no two senders meet.
+  // In each round, every participant sends to a different one.
   template <class Visit>
   void each_pair(const Visit& visit) const {
     const std::size_t all = what_.send.size();
@@ -79,7 +79,8 @@ class pieces {
   const std::vector<device_address>& staging_;  // by participant
 };
 
-// Staging memory of every participant, which goes back where nothing else becomes of it.
+// The staging memory of all participants. The destructor returns it, unless the caller gives it
+// back or releases it before.
 class staging {
  public:
   staging(const all_reduce_resources& by, std::vector<int> gpus)
@@ -88,10 +89,10 @@ class staging {
   staging(const staging&) = delete;
   staging& operator=(const staging&) = delete;
 
-  // As much as the pools have, half of each at most. Where others have it all, `waits` says whether
-  // the host waits for what they had enqueued.
+  // Takes as much as the pools have, at most half of each. If other all-reduces have everything,
+  // `waits` says whether the host waits for what they enqueued.
   all_reduce_cut take(std::uint64_t bytes, const stream_identity& stream, bool waits) {
-    const std::lock_guard lock(by_.staging);  // two that have a part of it each would both fail
+    const std::lock_guard lock(by_.staging);  // else two could get a part each, and both would fail
     if (auto cut = try_to_take(bytes, stream, waits)) return *cut;
     if (waits) {
       for (const int gpu : gpus_) by_.pool(gpu).wait();
@@ -115,7 +116,7 @@ class staging {
  private:
   std::optional<all_reduce_cut> try_to_take(std::uint64_t bytes, const stream_identity& stream,
                                             bool overlap) {
-    // Pieces that are much smaller would take longer than those who have the memory now.
+    // With much smaller pieces, the all-reduce would take longer than waiting for the memory.
     const std::uint64_t least = by_.staging_bytes / 64;
     for (std::uint64_t most = by_.staging_bytes / 2; most >= least; most /= 2) {
       all_reduce_cut cut = cut_all_reduce(bytes, gpus_.size(), most, overlap);
@@ -162,7 +163,7 @@ all_reduce_cut cut_all_reduce(std::uint64_t bytes, std::size_t participants,
   }
   if (slots == 0) return cut;
   const std::uint64_t most = std::min(slots, whole) * (slot_alignment / unit) * participants;
-  // All but the last are of one size, for which copies are planned once.
+  // All pieces but the last have one size, so that their copies are planned once.
   const std::uint64_t count = quotient_up(units, most);
   const std::uint64_t piece = quotient_up(units, count);
   for (std::uint64_t begin = 0; begin < units; begin += piece) {
@@ -251,7 +252,8 @@ void enqueue_all_reduce(const all_reduce_call& what, const std::vector<int>& gpu
   std::unique_ptr<stream_set> used = by.streams.take(caller.identity);
   if (!used) throw device_error("an all-reduce has no streams: too many copies are under way");
   try {
-    // A stream of every participant, and events: that its piece has come, that it is reduced.
+    // Each participant has a stream, and an event that tells when its piece is reduced. One event
+    // tells when a piece has arrived.
     struct worker {
       CUstream_st* stream = nullptr;
       CUevent_st* end = nullptr;
@@ -266,9 +268,9 @@ void enqueue_all_reduce(const all_reduce_call& what, const std::vector<int>& gpu
     const auto wait = [&](CUstream_st* on, CUevent_st* event) {
       check(driver, driver.stream_wait(on, event, 0), "cuStreamWaitEvent");
     };
-    // Reductions run beside the copies of the next piece. All that uses a set of staging memory is
-    // behind what used it before: pieces are received in the caller's stream, which has waited for
-    // the reduction of the last piece but one.
+    // Reductions overlap with the copies of the next piece. Every use of a set of staging memory
+    // comes after its earlier uses: pieces arrive in the order of the caller's stream, which has
+    // waited for the reduction of the last piece but one.
     for (std::size_t piece = 0; piece < each.count(); ++piece) {
       by.copy(each.scatter(piece));
       check(driver, driver.event_record(arrived, caller.stream), "cuEventRecord");

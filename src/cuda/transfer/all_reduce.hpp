@@ -1,5 +1,5 @@
-// All-reduces: batches of copies that bring each participant the others' elements of its part and
-// take its result to them, with a kernel on every GPU between the two.
+// All-reduces. A batch of copies brings each participant the others' elements of its part, a kernel
+// on every GPU combines them, and another batch brings the results to all participants.
 #pragma once
 
 #include <cstdint>
@@ -26,24 +26,24 @@ struct all_reduce_call {
   reduce_by by = reduce_by::sum;
 };
 
-// Bytes of a buffer, from its begin on.
+// Bytes of a buffer, relative to its begin.
 struct byte_range {
   std::uint64_t begin = 0;
   std::uint64_t bytes = 0;
 };
 
-// How a message is cut: in pieces that follow each other, each in a part for every participant,
-// which reduces it. Begins are multiples of a vector's bytes; parts at the end may be empty.
+// How a message is cut. Pieces follow each other. Each piece has a part for every participant,
+// which reduces it. Parts begin at multiples of a vector's bytes; parts at the end can be empty.
 struct all_reduce_cut {
   std::vector<std::vector<byte_range>> pieces;  // [piece][participant]
   std::uint64_t slot_bytes = 0;  // of staging memory, for a part of another participant
-  std::uint64_t set_bytes = 0;   // of a participant: a slot for each other one
-  std::uint32_t sets = 1;        // 2: a piece is received while the one before is reduced
+  std::uint64_t set_bytes = 0;   // for a participant: a slot for each other participant
+  std::uint32_t sets = 1;        // 2: a piece is received while its predecessor is reduced
 };
 
-// `staging_bytes` are those that a participant may have, for all sets. One piece in one set where
-// that is enough; otherwise `overlap` says whether there are two. Without pieces if it is too
-// little for the smallest parts. Of 2 participants or more, and at least one byte.
+// `staging_bytes` is what a participant can have for all its sets. The cut is one piece in one set
+// if that fits; otherwise `overlap` says whether there are two sets. The cut has no pieces if the
+// smallest parts do not fit. There must be at least 2 participants and 1 byte.
 all_reduce_cut cut_all_reduce(std::uint64_t bytes, std::size_t participants,
                               std::uint64_t staging_bytes, bool overlap);
 

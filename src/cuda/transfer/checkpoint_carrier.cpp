@@ -84,7 +84,7 @@ void checkpoint_carrier::enqueue(std::uint32_t slot, std::span<const checkpoint:
     }
     check(driver_, driver_.event_record(gpu.events[slot], stream), "cuEventRecord");
   } catch (...) {
-    abandon();  // some of the copies may be under way
+    abandon();  // some of the copies can be in flight
     throw;
   }
   s.gpu = &gpu;

@@ -14,7 +14,7 @@ constexpr int forms_of = 12000;  // CUDA 12.0
 class loader {
  public:
   loader() {
-    // Never closed: what it hands out lives as long as the process.
+    // Never closed: the functions must stay valid until the process ends.
     void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr)
       throw usage_error("no NVIDIA driver was found (no libcuda.so.1); copies need one");

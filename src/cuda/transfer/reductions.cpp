@@ -18,8 +18,8 @@ constexpr std::array<known_type, reduced_types> types{
 constexpr std::array<const char*, reduce_kinds> names{"sum", "min", "max"};
 
 constexpr unsigned block_threads = 256;
-// A thread has loads of several vectors under way: so many fill the memory's pipelines of any GPU,
-// and are one wave on one with 132 multiprocessors.
+// Each thread has loads of several vectors in flight. This many blocks saturate the memory of any
+// GPU and are one wave on a GPU with 132 multiprocessors.
 constexpr std::uint64_t most_blocks = 1024;
 
 const known_type& known(reduced_type type) { return types.at(static_cast<std::size_t>(type)); }
@@ -27,7 +27,7 @@ const known_type& known(reduced_type type) { return types.at(static_cast<std::si
 reduction_arguments arguments_of(const reduction_call& what) {
   reduction_arguments made;
   made.out = what.out;
-  device_address all = what.out;  // every bit that one of them has
+  device_address all = what.out;  // the bits of all addresses, to find their common alignment
   for (std::size_t at = 0; at < what.in.size(); ++at) {
     made.in[at] = what.in[at];
     all |= what.in[at];
@@ -118,7 +118,7 @@ void reductions::launch(int gpu, const reduction_call& what, CUstream_st* stream
 }
 
 CUgraphNode_st* reductions::add(int gpu, const reduction_call& what, CUgraph_st* graph,
-                                std::span<CUgraphNode_st* const> behind) {
+                                std::span<CUgraphNode_st* const> after) {
   reduction_arguments arguments = arguments_of(what);
   kernel_node node = node_of(function(gpu, what.type, what.by), arguments);
   void* parameters[] = {&arguments};
@@ -126,7 +126,7 @@ CUgraphNode_st* reductions::add(int gpu, const reduction_call& what, CUgraph_st*
   const driver_table& driver = contexts_.driver();
   const in_context on(driver, contexts_.context_of(gpu));
   CUgraphNode_st* made = nullptr;
-  check(driver, driver.graph_add_kernel(&made, graph, behind.data(), behind.size(), &node),
+  check(driver, driver.graph_add_kernel(&made, graph, after.data(), after.size(), &node),
         "cuGraphAddKernelNode");
   return made;
 }
