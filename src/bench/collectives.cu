@@ -94,8 +94,9 @@ class plain_copies : public timed_method {
   plain_copies(const arena& on, std::uint64_t bytes) : bytes_(bytes) {
     on.each([&](std::uint32_t from, std::uint32_t to) {
       if (on.received(from, to) == on.sent(from, to)) return;
-      copies_.push_back(
-          {on.received(from, to), on.sent(from, to), add_stream(static_cast<int>(from))});
+      copies_.push_back({.to = on.received(from, to),
+                         .from = on.sent(from, to),
+                         .on = add_stream(static_cast<int>(from))});
     });
   }
   void enqueue() override {
@@ -150,7 +151,8 @@ class nccl : public timed_method {
       base_.push_back(on.base(gpu));
       plan_.calls.emplace_back();
       if (gathers(request)) {
-        plan_.calls.back().push_back({collective_call::kind::all_gather, 0, 0, request.bytes});
+        plan_.calls.back().push_back(
+            {.what = collective_call::kind::all_gather, .bytes = request.bytes});
         continue;
       }
       for (std::uint32_t turn = 0; turn < request.gpus; ++turn) {
@@ -159,10 +161,14 @@ class nccl : public timed_method {
         const auto place = [&](const std::uint8_t* at) {
           return static_cast<std::uint64_t>(at - on.base(gpu));
         };
-        plan_.calls.back().push_back(
-            {collective_call::kind::send, to, place(on.sent(gpu, to)), request.bytes});
-        plan_.calls.back().push_back(
-            {collective_call::kind::receive, from, place(on.received(from, gpu)), request.bytes});
+        plan_.calls.back().push_back({.what = collective_call::kind::send,
+                                      .peer = to,
+                                      .at = place(on.sent(gpu, to)),
+                                      .bytes = request.bytes});
+        plan_.calls.back().push_back({.what = collective_call::kind::receive,
+                                      .peer = from,
+                                      .at = place(on.received(from, gpu)),
+                                      .bytes = request.bytes});
       }
     }
   }

@@ -55,7 +55,9 @@ class channel {
     return count_wrong_samples(end_gpu(), target_, bytes_, seed, wrong_);
   }
   int gpu() const { return gpu_; }
-  cuda::nccl_message of_nccl() const { return {from_, to_, source_, target_, bytes_}; }
+  cuda::nccl_message of_nccl() const {
+    return {.from = from_, .to = to_, .source = source_, .target = target_, .bytes = bytes_};
+  }
 
  private:
   int end_gpu() const { return to_ < 0 ? from_ : to_; }

@@ -74,7 +74,7 @@ exchange_rate measure_exchange_rate(std::uint32_t gpus, std::uint64_t bytes,
   const double copied_s = epoch_s(gpus, elements, kernel::mechanism::bulk_copy, repeats);
   const double stored_s = epoch_s(gpus, elements, kernel::mechanism::inline_stores, repeats);
   if (copied_s <= alone_s) throw device_error("copies between GPUs took no time");
-  return {sent / (copied_s - alone_s), sent / stored_s};
+  return {.copies = sent / (copied_s - alone_s), .stores = sent / stored_s};
 }
 
 }  // namespace interlace::bench

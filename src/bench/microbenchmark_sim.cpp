@@ -15,7 +15,10 @@ namespace {
 
 timed_bytes timed(const std::vector<kernel::run_result>& runs) {
   const kernel::run_result& r = runs.back();
-  return {r.time_s, r.stores.bytes, r.stores.wire, r.stores.packets};
+  return {.time_s = r.time_s,
+          .payload = r.stores.bytes,
+          .wire = r.stores.wire,
+          .packets = r.stores.packets};
 }
 
 constexpr std::uint32_t max_copies = 4096;
@@ -28,7 +31,8 @@ timed_bytes stores_on_sim(const machine::machine& described, std::uint32_t gpus,
                           std::uint64_t elements, std::uint32_t together,
                           const std::function<void()>& check_interrupt) {
   sim::node node(described, gpus, check_interrupt);
-  const workload::store_request asked{senders, elements, together};
+  const workload::store_request asked{
+      .senders = senders, .elements = elements, .together = together};
   switch (element_bytes) {
     case 4:
       return timed(workload::run_stores<workload::words_element<1>>(node, asked));
@@ -50,7 +54,7 @@ timed_bytes copy_kernel_on_sim(const machine::machine& described, std::uint64_t 
   const std::uint32_t rounds = workload::copy_rounds(bytes);
   const auto found = workload::run_copy<element>(node, bytes / rounds / sizeof(element), blocks,
                                                  rounds, page_bytes);
-  return {found.back().time_s, bytes, 0, 0};
+  return {.time_s = found.back().time_s, .payload = bytes};
 }
 
 timed_bytes loads_on_sim(const machine::machine& described, std::uint32_t element_bytes,
@@ -64,7 +68,7 @@ timed_bytes loads_on_sim(const machine::machine& described, std::uint32_t elemen
   } else {
     throw usage_error("loads of " + std::to_string(element_bytes) + " bytes; there are 4 and 16");
   }
-  return {runs.back().time_s, elements * element_bytes, 0, 0};
+  return {.time_s = runs.back().time_s, .payload = elements * element_bytes};
 }
 
 double copies_on_sim(const machine::machine& described, const std::vector<simulated_copy>& copies,

@@ -53,7 +53,8 @@ template <class Request, class Prepare, class Wrong>
 std::vector<copy_times> take_turns(const Request& request, const timed_methods& by,
                                    const Prepare& prepare, const Wrong& wrong) {
   std::vector<copy_times> results;
-  for (const std::string& name : request.methods) results.push_back({name, {}, {}, 0});
+  for (const std::string& name : request.methods)
+    results.push_back({.method = name, .time_s = {}, .call_s = {}});
   std::uint64_t seed = 1;
   for (std::uint32_t repeat = 0; repeat < request.warmup + request.repeats; ++repeat) {
     const bool verified = repeat == 0 || repeat + 1 == request.warmup + request.repeats;

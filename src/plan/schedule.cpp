@@ -142,7 +142,7 @@ class simulation {
   }
 
   void record(std::uint32_t index, double now, double then) {
-    spans_.push_back({index, now, then, rate_[index]});
+    spans_.push_back({.step = index, .begin_s = now, .end_s = then, .bytes_per_s = rate_[index]});
   }
 
   void arrive(std::uint32_t index, double now) {

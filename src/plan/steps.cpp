@@ -137,7 +137,7 @@ class cutter {
     path& way = plan_.paths[index];
     if (way.legs.size() > steps_left_) return false;
     steps_left_ -= way.legs.size();
-    pieces_.push_back({index, way.chunks++, offset, bytes});
+    pieces_.push_back({.path = index, .chunk = way.chunks++, .offset = offset, .bytes = bytes});
     way.bytes += bytes;
     largest_.resize(plan_.paths.size());
     largest_[index] = std::max(largest_[index], round_up(bytes));
@@ -151,16 +151,21 @@ class cutter {
       first_buffer_[index] = static_cast<std::uint32_t>(plan_.buffers.size());
       if (way.bytes == 0) continue;
       for (std::size_t stop = 1; stop + 1 < way.stops.size(); ++stop)
-        plan_.buffers.push_back({way.stops[stop], largest_[index] * buffers_of(way.chunks), index});
+        plan_.buffers.push_back({.place = way.stops[stop],
+                                 .bytes = largest_[index] * buffers_of(way.chunks),
+                                 .path = index});
     }
   }
 
   location place(const piece& cut, std::size_t stop) const {
     const path& way = plan_.paths[cut.path];
-    if (stop == 0) return {memory::source, way.message, cut.offset};
-    if (stop + 1 == way.stops.size()) return {memory::destination, way.message, cut.offset};
+    if (stop == 0) return {.memory = memory::source, .index = way.message, .offset = cut.offset};
+    if (stop + 1 == way.stops.size())
+      return {.memory = memory::destination, .index = way.message, .offset = cut.offset};
     const auto buffer = static_cast<std::uint32_t>(first_buffer_[cut.path] + stop - 1);
-    return {memory::staging, buffer, cut.chunk % buffers_of(way.chunks) * largest_[cut.path]};
+    return {.memory = memory::staging,
+            .index = buffer,
+            .offset = cut.chunk % buffers_of(way.chunks) * largest_[cut.path]};
   }
 
   // Where messages run apart, those to one place still follow each other: they share its links.
@@ -187,8 +192,10 @@ class cutter {
     for (std::size_t at = 0; at < pieces_.size(); ++at) {
       const path& way = plan_.paths[pieces_[at].path];
       for (std::uint32_t leg = 0; leg < way.legs.size(); ++leg)
-        order.push_back({at, leg, plan_.rounds[way.message],
-                         static_cast<double>(pieces_[at].chunk + leg) / way.chunks});
+        order.push_back({.piece = at,
+                         .leg = leg,
+                         .round = plan_.rounds[way.message],
+                         .time = static_cast<double>(pieces_[at].chunk + leg) / way.chunks});
     }
     std::stable_sort(order.begin(), order.end(), [](const planned& one, const planned& other) {
       // what leaves a buffer goes before what enters it

@@ -67,7 +67,7 @@ struct answer {
 extern "C" __attribute__((visibility("hidden"), used)) answer interlace_preload_lookup(
     void* handle, const char* symbol, const void* caller) {
   const find_symbol real = next_dlsym();
-  const answer pass{0, reinterpret_cast<void*>(real)};
+  const answer pass{.known = 0, .value = reinterpret_cast<void*>(real)};
   const auto [any, which] = entry_of_symbol(symbol);
   if (!any || within_this_library(caller)) return pass;
   if (handle == RTLD_NEXT || handle == RTLD_DEFAULT) {
@@ -77,18 +77,19 @@ extern "C" __attribute__((visibility("hidden"), used)) answer interlace_preload_
     if (real(RTLD_NEXT, symbol) != nullptr) return pass;
     if (!within_this_library(real(RTLD_DEFAULT, symbol))) return pass;
     if (handle == RTLD_DEFAULT && driver_function(which) != nullptr) return pass;
-    return {1, real(RTLD_NEXT, symbol)};  // null, and dlerror has the message
+    return {.known = 1, .value = real(RTLD_NEXT, symbol)};  // null, and dlerror has the message
   }
   // The caller's own lookup comes last, so that dlerror tells of it.
   void* const of_driver = driver_function(which);
   void* found = real(handle, symbol);
   if (within_this_library(found)) {  // the handle of the whole program
     const bool any_driver = linked_function(which) != nullptr;
-    return {1, any_driver ? real(handle, symbol) : real(RTLD_NEXT, symbol)};
+    return {.known = 1, .value = any_driver ? real(handle, symbol) : real(RTLD_NEXT, symbol)};
   }
-  if (found == nullptr || found != of_driver || of_this_package(caller)) return {1, found};
+  if (found == nullptr || found != of_driver || of_this_package(caller))
+    return {.known = 1, .value = found};
   counters_seen_driver();
-  return {1, stand_in(which)};
+  return {.known = 1, .value = stand_in(which)};
 }
 
 }  // namespace interlace::preload

@@ -60,7 +60,12 @@ constexpr copy_direction direction_of(entry which) {
 
 template <entry Which, bool Linked>
 int copy(address to, address from, std::size_t bytes, CUstream_st* stream) {
-  if (take_over({direction_of(Which), to, from, bytes, stream_of(Which, stream)})) return 0;
+  if (take_over({.moves = direction_of(Which),
+                 .to = to,
+                 .from = from,
+                 .bytes = bytes,
+                 .stream = stream_of(Which, stream)}))
+    return 0;
   return call_next(Which, Linked, to, from, bytes, stream);
 }
 
@@ -68,7 +73,12 @@ int copy(address to, address from, std::size_t bytes, CUstream_st* stream) {
 template <entry Which, bool Linked>
 int peer_copy(address to, void* to_context, address from, void* from_context, std::size_t bytes,
               CUstream_st* stream) {
-  if (take_over({direction_of(Which), to, from, bytes, stream_of(Which, stream)})) return 0;
+  if (take_over({.moves = direction_of(Which),
+                 .to = to,
+                 .from = from,
+                 .bytes = bytes,
+                 .stream = stream_of(Which, stream)}))
+    return 0;
   return call_next(Which, Linked, to, to_context, from, from_context, bytes, stream);
 }
 

@@ -249,13 +249,14 @@ TEST_F(measure_test, rmat_scale_24) {
 
 TEST_F(measure_test, what_relays_cost) {
   INTERLACE_NEED_GPUS(3);
-  const bench::relay_cost_request request{0,
-                                          std::uint64_t{64} << 20U,
-                                          "INTERLACE_COPY=auto INTERLACE_COPY_RELAYS=gpu1",
-                                          {1, 2},
-                                          0.02,
-                                          2,
-                                          2};
+  const bench::relay_cost_request request{
+      .to = 0,
+      .bytes = std::uint64_t{64} << 20U,
+      .method = "INTERLACE_COPY=auto INTERLACE_COPY_RELAYS=gpu1",
+      .kernels = {1, 2},
+      .window_s = 0.02,
+      .warmup = 2,
+      .repeats = 2};
   const bench::relay_cost found = bench::measure_relay_cost(request);
   EXPECT_EQ(found.wrong, 0U);
   ASSERT_EQ(found.message_alone_s.size(), 2U);

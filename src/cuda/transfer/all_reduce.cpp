@@ -34,7 +34,9 @@ class pieces {
     each_pair([&](std::size_t from, std::size_t to) {
       const byte_range& part = cut_.pieces[piece][to];
       if (part.bytes != 0)
-        copies.push_back({slot(piece, to, from), what_.send[from] + part.begin, part.bytes});
+        copies.push_back({.to = slot(piece, to, from),
+                          .from = what_.send[from] + part.begin,
+                          .bytes = part.bytes});
     });
     return copies;
   }
@@ -44,8 +46,9 @@ class pieces {
     each_pair([&](std::size_t from, std::size_t to) {
       const byte_range& part = cut_.pieces[piece][from];
       if (part.bytes != 0)
-        copies.push_back(
-            {what_.receive[to] + part.begin, what_.receive[from] + part.begin, part.bytes});
+        copies.push_back({.to = what_.receive[to] + part.begin,
+                          .from = what_.receive[from] + part.begin,
+                          .bytes = part.bytes});
     });
     return copies;
   }
@@ -53,8 +56,11 @@ class pieces {
   std::optional<reduction_call> reduce(std::size_t piece, std::size_t participant) const {
     const byte_range& part = cut_.pieces[piece][participant];
     if (part.bytes == 0) return std::nullopt;
-    reduction_call made{
-        what_.receive[participant] + part.begin, {}, part.bytes, what_.type, what_.by};
+    reduction_call made{.out = what_.receive[participant] + part.begin,
+                        .in = {},
+                        .bytes = part.bytes,
+                        .type = what_.type,
+                        .by = what_.by};
     for (std::size_t from = 0; from < what_.send.size(); ++from)
       made.in.push_back(from == participant ? what_.send[from] + part.begin
                                             : slot(piece, participant, from));

@@ -18,7 +18,7 @@ unsigned long long thread_number() {
 }  // namespace
 
 stream_identity identity_of(const driver_table& driver, CUstream_st* stream, int gpu) {
-  stream_identity found{gpu, 0, 0};
+  stream_identity found{.gpu = gpu};
   const auto handle = reinterpret_cast<std::uintptr_t>(stream);
   if (handle == 0 || handle == legacy_stream) {
     found.id = found.scope = legacy_stream;

@@ -165,7 +165,7 @@ void copy_engine::copy(device_address to, device_address from, std::uint64_t byt
     if (multi_path* on = started()) {
       const relaxed_capture_mode relaxed(driver_);
       copy_report report;
-      copy_call call({message_of({to, from, bytes})}, stream);
+      copy_call call({message_of({.to = to, .from = from, .bytes = bytes})}, stream);
       if (on->classifier.classify_message(call, true, report)) {
         const in_context here(driver_, on->gpus.context_of(call.caller.identity.gpu));
         if (copy_over_paths(*on, call, report)) return;
@@ -185,7 +185,7 @@ copy_report copy_engine::try_copy(device_address to, device_address from, std::u
   if (!usable()) return report;
   multi_path& on = *started();
   const relaxed_capture_mode relaxed(driver_);
-  copy_call call({message_of({to, from, bytes})}, stream);
+  copy_call call({message_of({.to = to, .from = from, .bytes = bytes})}, stream);
   if (on.classifier.classify_message(call, false, report)) {
     const in_context here(driver_, on.gpus.context_of(call.caller.identity.gpu));
     report.enqueued = copy_over_paths(on, call, report);

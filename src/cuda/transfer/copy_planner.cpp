@@ -56,7 +56,7 @@ void copy_planner::plan_message(copy_call& call) {
   // A profile was measured with a message that was alone on the machine.
   const bool measured =
       ((profile_ && profile_->measured_here) || chunks_ != 0) && has_all_relays(call);
-  const plan::message wanted{one.from, one.to, one.bytes};
+  const plan::message wanted{.from = one.from, .to = one.to, .bytes = one.bytes};
   call.plan =
       plans_.find({&wanted, 1}, call.relays,
                   {.chunks = chunks_ != 0 ? chunks_ : call.choice.chunks, .measured = measured});
@@ -65,7 +65,7 @@ void copy_planner::plan_message(copy_call& call) {
 void copy_planner::plan_batch(copy_call& call) {
   std::vector<plan::message> wanted;
   for (const copy_message& one : call.between_places())
-    wanted.push_back({one.from, one.to, one.bytes});
+    wanted.push_back({.from = one.from, .to = one.to, .bytes = one.bytes});
   call.plan =
       plans_.find(wanted, call.relays, {.chunks = chunks_, .measured = chunks_ != 0}, call.local);
 }

@@ -166,7 +166,8 @@ TEST(link_usage, a_process_with_one_of_several_gpus_is_seen_by_others) {
     copy_engine one(
         in.driver.table(), options,
         [] {
-          return cuda::copy_machine{mesh(1), {0}, {"gpu0"}, true};
+          return cuda::copy_machine{
+              .described = mesh(1), .gpus = {0}, .names = {"gpu0"}, .hides_gpus = true};
         },
         [&](const std::string& sentence) { ADD_FAILURE() << sentence; },
         [&] { return in.time_ns += 1'000; });
