@@ -58,8 +58,7 @@ class traffic_table {
   //   other direction: both directions together are slower than each alone;
   // - not the host if it met a pair that has the host as an end;
   // - only its equal share of the remaining places, which it divides with the pairs of its kind
-  // that
-  //   it met: with more, it would take the others' share of the host's memory bandwidth.
+  //   that it met: with more, it would take the others' share of the host's memory bandwidth.
   std::vector<machine::endpoint> idle_relays(const pair& asked,
                                              const std::vector<machine::endpoint>& relays,
                                              std::uint64_t now_ns) const;
