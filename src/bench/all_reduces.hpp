@@ -1,5 +1,5 @@
-// All-reduces of float32 sums, timed: as batches of planned copies with kernels between, and
-// NCCL's.
+// Times all-reduces of float32 sums: as batches of planned copies with kernels between them, and by
+// NCCL.
 #pragma once
 
 #include <vector>
@@ -8,9 +8,9 @@
 
 namespace interlace::bench {
 
-// Of a request whose pattern is all_reduce; each GPU has as many blocks as there are GPUs, and sums
-// go to memory of their own. What arrives is compared with sums in double precision that the host
-// makes of the same numbers. Throws as measure_collective.
+// For a request whose pattern is all_reduce. Each GPU has as many blocks as there are GPUs, and the
+// sums go to separate memory. The results are compared with sums of the same numbers that the host
+// computes in double precision. Throws as measure_collective.
 std::vector<copy_times> measure_all_reduce(const collective_request& request);
 
 }  // namespace interlace::bench

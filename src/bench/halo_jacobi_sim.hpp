@@ -1,6 +1,5 @@
-// Jacobi with halos over planned paths, on a simulated machine: kernels, then an exchange of rows
-// with the device before and the device behind in a ring, one after the other, as MPI_Sendrecv
-// makes them.
+// Jacobi with halos over planned paths, on a simulated machine. After its kernels, each device
+// exchanges rows with its predecessor and then with its successor in a ring, as MPI_Sendrecv does.
 #pragma once
 
 #include <cstdint>
@@ -13,26 +12,26 @@
 namespace interlace::bench {
 
 struct simulated_halo_jacobi {
-  std::uint32_t devices = 1;  // 1: its own neighbour; nothing is exchanged
+  std::uint32_t devices = 1;  // 1: the device is its own neighbour, and nothing is exchanged
   std::uint32_t columns = 0;  // at least 3
   std::uint32_t rows = 0;     // of each device
   std::uint32_t iterations = 1;
-  // Of each device one message of a row: to the device before it, and to the one behind it.
+  // By device: one message of a row to its predecessor, and one to its successor.
   std::vector<plan::plan> before;
   std::vector<plan::plan> behind;
   bool graphs = false;
-  double handshake_s = 0;  // ahead of a message
+  double handshake_s = 0;  // before a message
   std::function<void()> check_interrupt;
 };
 
 struct halo_jacobi_result {
-  // of an iteration, on average
+  // Of an iteration, on average.
   double compute_s = 0;
   double exchange_s = 0;
-  std::uint64_t wrong = 0;  // points that differ from those of the reference, bit for bit
+  std::uint64_t wrong = 0;  // points that differ from the reference in any bit
 };
 
-// Throws usage_error where the plans do not fit the ring and the grid.
+// Throws usage_error if the plans do not fit the ring and the grid.
 halo_jacobi_result halo_jacobi_on_sim(const simulated_halo_jacobi& asked,
                                       const machine::machine& described);
 

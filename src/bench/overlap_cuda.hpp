@@ -17,15 +17,15 @@ struct overlap_request {
   std::uint32_t epochs = 5;    // of a run, in one graph
   std::uint32_t warmup = 1;
   std::uint32_t repeats = 5;
-  bool deliver = true;  // false: only the kernels
+  bool deliver = true;  // false: only the kernels run
 };
 
 struct overlap_measurement {
-  std::vector<double> epoch_s;  // of each repeat: the run's time over its epochs
+  std::vector<double> epoch_s;  // by repeat: the run's time divided by its epochs
   std::vector<std::string> remarks;
 };
 
-// Throws device_error if any device's replica is not what the last epoch computed.
+// Throws device_error if a device's replica is not what the last epoch computed.
 overlap_measurement overlap_on_cuda(const overlap_request& request);
 
 }  // namespace interlace::bench

@@ -1,4 +1,4 @@
-// Ways to do the same that are measured in turn, on real GPUs. Included by CUDA sources.
+// Measures several methods for one task in turn, on real GPUs. Included by CUDA sources.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -15,7 +15,7 @@
 
 namespace interlace::bench {
 
-// Enqueues all of it, and waits for all of it.
+// A method that can be timed: enqueues all of the task, then waits for all of it.
 class timed_method {
  public:
   timed_method() = default;
@@ -47,8 +47,8 @@ class timed_method {
 
 using timed_methods = std::vector<std::unique_ptr<timed_method>>;
 
-// The request has methods, of which these are, warmup and repeats. Of the first and the last repeat
-// `prepare(seed)` comes before, `wrong(seed)` counts wrong bytes.
+// The request names the methods in `by`, and has warmup and repeats. In the first and the last
+// repeat, `prepare(seed)` runs before a method and `wrong(seed)` counts the wrong bytes after it.
 template <class Request, class Prepare, class Wrong>
 std::vector<copy_times> take_turns(const Request& request, const timed_methods& by,
                                    const Prepare& prepare, const Wrong& wrong) {

@@ -1,4 +1,4 @@
-// Messages over planned paths on a simulated machine, as bandwidth benchmarks send them.
+// Messages over planned paths on a simulated machine, sent as bandwidth benchmarks send them.
 #pragma once
 
 #include <cstdint>
@@ -12,19 +12,20 @@
 namespace interlace::bench {
 
 struct simulated_transfers {
-  std::vector<plan::plan> plans;  // each is sent again and again by a process of its own
-  std::uint32_t messages = 1;     // how often
-  std::uint32_t window = 1;       // of them may be outstanding
-  // The next one goes when the oldest outstanding one has arrived (a put test); otherwise a whole
-  // window goes when all of the last one have, of all processes (the OSU bandwidth tests).
+  std::vector<plan::plan> plans;  // a process for each plan sends it `messages` times
+  std::uint32_t messages = 1;
+  std::uint32_t window = 1;  // how many messages can be outstanding
+  // If true, a message is sent when the oldest outstanding one has arrived (a put test). If false,
+  // a whole window is sent when the last windows of all processes have arrived (the OSU bandwidth
+  // tests).
   bool sliding = false;
   bool graphs = false;
-  bool overlap = false;          // graphs of one process; else they follow each other
+  bool overlap = false;          // graphs of one process overlap; else they follow each other
   bool warm = true;              // graphs are cached from the start
   bool other_addresses = false;  // every launch of a cached graph has other buffers
-  double handshake_s = 0;        // ahead of a window, until both sides know of it
-  double acknowledgement_s = 0;  // behind a window
-  bool moves = true;             // real bytes, compared at their destination; else only time
+  double handshake_s = 0;        // before a window, until both sides know of it
+  double acknowledgement_s = 0;  // after a window
+  bool moves = true;             // real bytes are moved and compared; else only time passes
   std::function<void()> check_interrupt;
 };
 
@@ -33,7 +34,7 @@ struct transfers_result {
   std::vector<sim::link_count> links;
   double time_s = 0;
   std::uint64_t wrong_bytes = 0;
-  std::vector<std::uint32_t> most_engines;  // by GPU: copies under way at once, at most
+  std::vector<std::uint32_t> most_engines;  // by GPU: the most copies in flight at once
 };
 
 // Throws usage_error for a number that is 0, model_error if the simulation lost anything.
