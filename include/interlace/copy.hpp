@@ -1,37 +1,37 @@
-// Copies between the memories of a node over all the wires that help: directly, through the memory
-// of other GPUs, through the host's.
+// Copies between the memories of a node over all paths that help: directly, through the memory of
+// other GPUs, and through the host's memory.
 //
 //   interlace::copy_async(dst, src, bytes, stream);   // as cudaMemcpyAsync(..., cudaMemcpyDefault)
 //
 // A large message between page-locked host memory and a GPU, or between two GPUs, is cut over the
-// paths that make it faster (`interlace plan` prints them) and runs as copies on several streams,
-// or as a CUDA graph that is kept and launched again with other addresses. The method is that of
-// A. Sojoodi et al., Accelerating Intra-Node GPU-to-GPU Communication Through Multi-Path Transfers
+// paths that make it faster (`interlace plan` prints them). It runs as copies on several streams,
+// or as a CUDA graph that is kept and launched again with other addresses. The method is that of A.
+// Sojoodi et al., Accelerating Intra-Node GPU-to-GPU Communication Through Multi-Path Transfers
 // with CUDA Graphs, section 4. Everything else is one plain copy on the caller's stream: small
 // messages, memory that is not page-locked, managed memory, copies inside a GPU, streams of
-// contexts that are not primary ones, and whatever one path carries as fast.
+// contexts that are not primary ones, and messages for which one path is as fast.
 //
-// A message keeps off the links of messages that come at the same time, again and again: its relays
-// are GPUs that send and receive nothing themselves. It learns of them when it is made while they
-// are under way, so that in the first of many bursts a message may be slower than a plain copy, and
-// it goes back to all paths 500 ms after it met the last of them. Processes of a user see each
-// other's messages, whichever GPUs each of them may use.
+// Messages that repeatedly come at the same time avoid each other's links: the relays of each are
+// GPUs that send and receive nothing themselves. A message learns of another one if it is made
+// while the other is in flight. In the first of many bursts, a message can therefore be slower than
+// a plain copy. It uses all paths again 500 ms after it last met another message. This works
+// between all processes of a user, whichever GPUs each of them can use.
 //
-// Ordering is that of one asynchronous copy on `stream`: it begins behind what the stream was given
-// before, and what the stream is given later begins behind it. The host does not wait. The null
-// stream is the legacy default stream, which waits for all blocking streams as it always does;
-// cudaStreamPerThread may be given as well. A stream that is being captured gets the copies as
-// nodes of its graph, which has staging memory of its own for its life; instances of one captured
+// A copy is ordered like one asynchronous copy on `stream`: it starts after the work that the
+// stream has, and what the stream gets later starts after the copy. The host does not wait. The
+// null stream is the legacy default stream, which waits for all blocking streams as always.
+// cudaStreamPerThread can be given as well. If the stream is being captured, the copies become
+// nodes of its graph. The graph owns its staging memory until it ends; instances of one captured
 // graph may not run at the same time.
 //
-// Copies that belong together are given at once, as a batch: they are planned together, so that
-// none takes a link that another one needs, and messages behind one port follow each other in an
-// order in which no two senders meet. All-gathers and all-to-alls are batches, and an all-reduce is
-// two with kernels between (what the paper names as future work, section 6). A batch is ordered
-// like one copy; one process has all its GPUs.
+// Copies that belong together are enqueued by one call, as a batch. They are planned together, so
+// that no copy takes a link that another copy needs, and messages through one port follow each
+// other in an order in which no two senders compete. All-gathers and all-to-alls are batches. An
+// all-reduce is two batches with kernels between them (which the paper names as future work,
+// section 6). A batch is ordered like one copy. All GPUs of a batch belong to one process.
 //
-// The first large message makes contexts on the other GPUs (some hundred MB of each one's memory)
-// and may take a second; `prepare` does that ahead. A GPU reset (cudaDeviceReset) ends all copies.
+// The first large message makes contexts on the other GPUs (some hundred MB of memory on each) and
+// can take a second. `prepare` does that in advance. A GPU reset (cudaDeviceReset) ends all copies.
 #pragma once
 
 #include <cstddef>
@@ -47,75 +47,74 @@ struct CUstream_st;  // cudaStream_t and CUstream are pointers to it
 namespace interlace {
 
 enum class copy_executor : std::uint8_t {
-  automatic,  // graphs for what comes again with many copies, else streams
+  automatic,  // graphs for messages of many copies from the second time on, else streams
   direct,     // always one plain copy
   streams,
   graphs,
 };
 
 inline constexpr int copy_through_host = -1;
-// Where neither the options nor the machine's profile say anything else.
+// The threshold if neither the options nor the machine's profile set another.
 inline constexpr std::uint64_t copy_threshold_bytes = std::uint64_t{1} << 20U;
 inline constexpr std::uint32_t most_copy_chunks = 1024;
 
-// Each has an environment variable, for which `copy_options::from_environment` looks.
+// Each option has an environment variable, which `copy_options::from_environment` reads.
 struct copy_options {
-  // INTERLACE_COPY: auto (what the machine's profile says, else as above), direct, streams or
-  // graphs.
+  // INTERLACE_COPY: auto (as the machine's profile says, else as above), direct, streams or graphs.
   copy_executor executor = copy_executor::automatic;
   // INTERLACE_COPY_THRESHOLD: a message of fewer bytes is one plain copy; 64K, 1M, 2G. No value
-  // (auto): copy_threshold_bytes, or less where the machine's profile says so, which is read with
-  // the first message of that size or by `prepare`.
+  // (auto): copy_threshold_bytes, or less if the machine's profile says so. The first message of
+  // copy_threshold_bytes, or `prepare`, reads the profile.
   std::optional<std::uint64_t> threshold_bytes;
-  // INTERLACE_COPY_RELAYS: where messages may be staged: all, none, or a list as gpu1,gpu3,host.
-  // CUDA's numbers of GPUs, copy_through_host; no value: all.
+  // INTERLACE_COPY_RELAYS: where messages may be staged: all, none, or a list such as
+  // gpu1,gpu3,host. Here: CUDA's numbers of GPUs, and copy_through_host; no value: all.
   std::optional<std::vector<int>> relays;
-  // INTERLACE_COPY_CHUNKS: chunks of a part that is staged, auto or up to most_copy_chunks; 0: what
-  // the machine's profile says, else what the planner takes. With a number, paths are used that are
-  // predicted to help by little.
+  // INTERLACE_COPY_CHUNKS: the number of chunks of a part that is staged, auto or up to
+  // most_copy_chunks. 0 (auto): as the machine's profile says, else as the planner chooses. With a
+  // number, paths are used even if they are predicted to help only little.
   std::uint32_t chunks = 0;
-  // INTERLACE_COPY_PROFILE: auto (what `interlace tune copy` wrote for GPUs of this model, if it
-  // did), none, or a file.
+  // INTERLACE_COPY_PROFILE: auto (what `interlace tune copy` wrote for GPUs of this model, if
+  // anything), none, or a file.
   std::string profile = "auto";
-  // INTERLACE_COPY_STAGING: staging memory on each GPU, and on the host, at most; 0, or 1M and
-  // more.
+  // INTERLACE_COPY_STAGING: the most staging memory on each GPU and on the host; 0, or 1M and more.
   std::uint64_t staging_bytes = std::uint64_t{256} << 20U;
-  // INTERLACE_COPY_GRAPHS: executable graphs that are kept, at least 1.
+  // INTERLACE_COPY_GRAPHS: the most executable graphs that are kept, at least 1.
   std::uint32_t graphs = 128;
-  // INTERLACE_COPY_TRAFFIC: the file in which processes see each other's messages: auto, none, or a
-  // path. No value: one in /dev/shm for each user; empty: none, they do not see each other.
+  // INTERLACE_COPY_TRAFFIC: the file through which processes see each other's messages: auto, none,
+  // or a path. No value (auto): a file in /dev/shm for each user. Empty (none): processes do not
+  // see each other's messages.
   std::optional<std::string> traffic_file;
 
-  // Throws usage_error, which names the variable, for a value that means nothing.
+  // Throws usage_error, which names the variable, for a value that is not valid.
   static copy_options from_environment();
 };
 
 struct copy_statistics {
   std::uint64_t direct = 0;    // messages that were one plain copy
   std::uint64_t streams = 0;   // messages over several paths, and batches, by streams
-  std::uint64_t graphs = 0;    // the same, by graphs
-  std::uint64_t captured = 0;  // the same, in the caller's graph
+  std::uint64_t graphs = 0;    // messages over several paths, and batches, by graphs
+  std::uint64_t captured = 0;  // messages over several paths, and batches, in the caller's graph
   std::uint64_t bytes = 0;     // of all messages
   // The cache of executable graphs.
   std::uint64_t hits = 0;
   std::uint64_t misses = 0;
   std::uint64_t evictions = 0;
-  std::uint64_t executables = 0;  // there now
-  // Host time, in seconds, of the phases of graphs, and what they were spent on.
+  std::uint64_t executables = 0;  // kept now
+  // The host time of each phase of graphs, in seconds, and how much was done in it.
   double creation_s = 0;
   double construction_s = 0;
   double instantiation_s = 0;
   double update_s = 0;
   double launch_s = 0;
   std::uint64_t nodes = 0;          // constructed
-  std::uint64_t updates = 0;        // whose addresses were changed
+  std::uint64_t updates = 0;        // nodes whose addresses were changed
   std::uint64_t launches = 0;       // of graphs
-  std::uint64_t staging_bytes = 0;  // reserved, all places together
+  std::uint64_t staging_bytes = 0;  // reserved in all places together
 };
 
 // What an all-reduce combines, and how. Integers are signed, and their sums wrap. Numbers of 16
-// bits are added as 32-bit ones and rounded once. Of a number and a NaN the least and the greatest
-// is the number.
+// bits are added as 32-bit numbers and rounded once. The minimum and the maximum of a number and a
+// NaN are the number.
 enum class reduced_type : std::uint8_t { float32, float64, float16, bfloat16, int32, int64 };
 inline constexpr std::size_t reduced_types = 6;
 enum class reduce_by : std::uint8_t { sum, min, max };
@@ -132,54 +131,62 @@ namespace cuda {
 class copy_engine;
 }
 
-// A copy engine with options of its own. Threads may use it at the same time.
+// A copy engine with options of its own. Thread-safe.
 class copier {
  public:
-  // Throws usage_error where an option means nothing or there is no NVIDIA driver.
+  // Throws usage_error if an option is not valid or there is no NVIDIA driver.
   explicit copier(const copy_options& options = copy_options::from_environment());
-  // Waits for its copies. Staging memory of captured graphs that still exist stays.
+  // Waits for its copies. Captured graphs that still exist keep their staging memory.
   ~copier();
   copier(copier&&) noexcept;
   copier& operator=(copier&&) noexcept;
   copier(const copier&) = delete;
   copier& operator=(const copier&) = delete;
 
-  // `bytes` from `src` to `dst`, on `stream`. No bytes are no copy. Throws usage_error where the
-  // ranges overlap, device_error where the driver fails: memory that is not there, a stream or a
-  // GPU that is gone.
+  // Copies `bytes` from `src` to `dst`, on `stream`; does nothing for 0 bytes. Throws usage_error
+  // if the ranges overlap, and device_error if the driver fails: the memory is not allocated, or
+  // the stream or the GPU does not exist any more.
   void copy_async(void* dst, const void* src, std::size_t bytes, CUstream_st* stream);
-  // All of them, on `stream`, in no order among themselves: behind what the stream was given
-  // before, and what it is given later begins behind all. The whole batch is plain copies, one
-  // after another, if one of them has an end that is neither in page-locked nor in a GPU's memory,
-  // or is between GPUs without access to each other; if all together are below the threshold; and
-  // if more than 256 of them are between different places. Copies inside GPUs run beside the
-  // others. Throws usage_error where a range that is written overlaps any other range of the batch,
-  // else as copy_async.
+  // Makes all copies, on `stream`, in no order among themselves. They start after the work that the
+  // stream has, and what the stream gets later starts after all of them. The whole batch is plain
+  // copies, one after another,
+  // - if a copy has an end that is neither in page-locked memory nor in the memory of a GPU,
+  // - if a copy is between GPUs without access to each other,
+  // - if all bytes together are below the threshold, or
+  // - if more than 256 copies are between different places.
+  // Copies inside GPUs run at the same time as the others. Throws usage_error if a range that is
+  // written overlaps any other range of the batch, else as copy_async.
   void copy_batch_async(std::span<const batch_copy> copies, CUstream_st* stream);
-  // Of n participants number i sends `bytes` from send[i], and all of them receive those of all, in
-  // order, n * bytes at receive[i]. send[i] may be where its bytes belong, receive[i] + i * bytes.
-  // Throws usage_error unless there are as many of both, else as copy_batch_async.
+  // Participant i of n sends `bytes` from send[i]. Each participant i receives the bytes of all, in
+  // order: n * bytes at receive[i]. send[i] can be the place where its own bytes belong, receive[i]
+  // + i * bytes. Throws usage_error unless `send` and `receive` have the same size, else as
+  // copy_batch_async.
   void all_gather_async(std::span<const void* const> send, std::span<void* const> receive,
                         std::size_t bytes, CUstream_st* stream);
-  // Of n participants number i sends n blocks of `bytes` from send[i], block j to participant j,
-  // which receives it as its block i at receive[j]. Throws as all_gather_async.
+  // Participant i of n sends n blocks of `bytes` from send[i]. Block j goes to participant j, which
+  // receives it as block i of receive[j]. Throws as all_gather_async.
   void all_to_all_async(std::span<const void* const> send, std::span<void* const> receive,
                         std::size_t bytes, CUstream_st* stream);
-  // Of 1 to 16 participants number i has `count` elements at send[i], and all of them receive what
-  // these are combined to, at receive[i], which is send[i] or overlaps none. Both are in the memory
-  // of one GPU. Elements are combined in the participants' order, so that all of them receive the
-  // same bits, in every run. Each combines its part: a batch of copies brings it the others', into
-  // staging memory, and another batch takes the result to them; messages for which half of the
-  // staging memory is too little go in pieces, of which one is combined while the next one is
-  // copied. Where other all-reduces have all of it, the host waits for them. Captured, pieces
-  // follow each other, and the graph owns the staging memory of each of its all-reduces: of many in
-  // graphs later ones have smaller pieces, and then none. The first one of a process loads its
-  // kernels, which may wait for kernels that run. Throws usage_error for buffers that are not so,
-  // and where the library was built without nvcc; device_error where there is no staging memory
-  // left or the GPUs cannot be used together; else as copy_batch_async.
+  // Participant i of 1 to 16 has `count` elements at send[i], and receives the combination of all
+  // participants' elements at receive[i]. receive[i] is send[i] or overlaps no other buffer; both
+  // must be in the memory of one GPU. Elements are combined in the order of the participants, so
+  // all participants receive the same bits, in every run.
+  //
+  // Each participant combines one part. A batch of copies brings it the others' elements, into
+  // staging memory, and another batch takes the result to them. If half of the staging memory is
+  // too small for a message, the message goes in pieces, and a piece is combined while the next one
+  // is copied. If other all-reduces use all staging memory, the host waits for them. In a captured
+  // graph, pieces follow each other, and the graph owns the staging memory of each of its
+  // all-reduces. With many of them in graphs, later ones have smaller pieces, and finally no
+  // memory. The first all-reduce of a process loads kernels, which can wait for kernels that run.
+  //
+  // Throws usage_error for buffers that do not satisfy this, and if the library was built without
+  // nvcc; device_error if there is no staging memory left or the GPUs cannot be used together; else
+  // as copy_batch_async.
   void all_reduce_async(std::span<const void* const> send, std::span<void* const> receive,
                         std::size_t count, reduced_type type, reduce_by by, CUstream_st* stream);
-  // What the first large message would do: contexts, access between GPUs, the machine's links.
+  // Does what the first large message would do: makes contexts, enables access between GPUs, and
+  // finds the machine's links.
   void prepare();
   copy_statistics statistics() const;
 
@@ -187,8 +194,8 @@ class copier {
   std::unique_ptr<cuda::copy_engine> engine_;
 };
 
-// By the process's own copier, which is made with the options of the environment at the first call
-// and never ends.
+// These use the process's own copier. The first call makes it, with the options of the environment,
+// and it never ends.
 void copy_async(void* dst, const void* src, std::size_t bytes, CUstream_st* stream);
 void copy_batch_async(std::span<const batch_copy> copies, CUstream_st* stream);
 void all_gather_async(std::span<const void* const> send, std::span<void* const> receive,

@@ -81,9 +81,10 @@ void add(layout& made, const cut_chunk& c, int gpu, std::uint32_t turn, std::uin
   added.turn = turn;
   for (const part& p : c.parts) {
     for (std::uint64_t begin = 0; begin < p.bytes; begin += piece_bytes) {
-      made.pieces.push_back({static_cast<std::uint32_t>(made.chunks.size()),
-                             static_cast<std::uint32_t>(made.parts.size()), begin,
-                             std::min(piece_bytes, p.bytes - begin)});
+      made.pieces.push_back({.chunk = static_cast<std::uint32_t>(made.chunks.size()),
+                             .part = static_cast<std::uint32_t>(made.parts.size()),
+                             .begin = begin,
+                             .bytes = std::min(piece_bytes, p.bytes - begin)});
       ++added.pieces;
     }
     made.parts.push_back(p);

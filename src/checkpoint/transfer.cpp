@@ -370,7 +370,9 @@ std::vector<std::uint32_t> transfer(direction way, const std::vector<file>& file
     staged = staged || s.gpu != host;
   }
   if (staged && gpus == nullptr) throw usage_error("a segment is of a GPU, and nothing goes there");
-  cut how{options.chunk_bytes, options.piece_bytes, options.checksums};
+  cut how{.chunk_bytes = options.chunk_bytes,
+          .piece_bytes = options.piece_bytes,
+          .by_tensor = options.checksums};
   if (staged) how.chunk_bytes = std::min(how.chunk_bytes, gpus->slot_bytes());
   layout plan = lay_out(std::move(segments), how);
   if (way == direction::read) {

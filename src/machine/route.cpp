@@ -55,7 +55,9 @@ candidate search(const machine& described, std::size_t start, std::size_t target
         const std::size_t reached = number(described, forward ? edge.b : edge.a);
         if (at >= ends || reached >= ends || !frontier[at].known || settled[reached]) continue;
         if (at != start && at < described.gpu_count) continue;  // GPUs do not forward
-        candidate longer{true, std::min(frontier[at].slowest, edge.bytes_per_s), frontier[at].way};
+        candidate longer{.known = true,
+                         .slowest = std::min(frontier[at].slowest, edge.bytes_per_s),
+                         .way = frontier[at].way};
         longer.way.push_back({index, forward});
         candidate& best = next[reached];
         const bool better = preferred == preference::rate ? longer.slowest > best.slowest

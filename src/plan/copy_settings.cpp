@@ -72,7 +72,7 @@ std::uint32_t chunks_of(const std::string& variable, const std::string& text) {
   return static_cast<std::uint32_t>(*number);
 }
 
-// Little staging memory makes chunks small, and their number large: an all-reduce has none to drop.
+// Little staging memory makes chunks small and numerous. An all-reduce cannot do without it.
 std::uint64_t staging_of(const std::string& variable, const std::string& text) {
   const std::uint64_t bytes = bytes_of(variable, text);
   if (bytes != 0 && bytes < mib)

@@ -1,11 +1,12 @@
-// A plan: messages between memories of a machine, cut over paths and chunks into copies.
+// A plan: messages between the memories of a machine, cut into copies over paths and chunks.
 //
 // A path leads from one memory to another, directly or through staging places (other GPUs, the
-// host). Each path carries a share of its message, in chunks that follow each other over the path's
-// legs: pipelining in two dimensions, over paths and over hops (A. Sojoodi et al., Accelerating
-// Intra-Node GPU-to-GPU Communication Through Multi-Path Transfers with CUDA Graphs, section 4.3).
-// What comes out is a directed acyclic graph of copies that any executor can run, with a predicted
-// schedule. Everything is a pure function of its arguments: the same call gives the same plan.
+// host). Each path carries a share of its message. The share is cut into chunks, which follow each
+// other over the path's legs: pipelining in two dimensions, over paths and over hops (A. Sojoodi et
+// al., Accelerating Intra-Node GPU-to-GPU Communication Through Multi-Path Transfers with CUDA
+// Graphs, section 4.3). A plan is a directed acyclic graph of copies that any executor can run,
+// with a predicted schedule. Everything is a pure function of its arguments: the same call gives
+// the same plan.
 #pragma once
 
 #include <cstddef>
@@ -20,37 +21,39 @@
 
 namespace interlace::plan {
 
-// From the host's or a GPU's memory to another memory; at least one of both is a GPU's.
+// From one memory, of the host or a GPU, to another. At least one of the two is a GPU's.
 struct message {
   machine::endpoint from;
   machine::endpoint to;
   std::uint64_t bytes = 0;  // at least 1
 };
 
-// How the chunks of a message lie on its paths.
+// How the chunks of a message are dealt to its paths.
 enum class dealing : std::uint8_t {
-  by_share,  // each path has one contiguous part, as large as its share; a direct path's is whole
-  round_robin,  // chunks of one size in turn, each to the path that is furthest behind its share
+  // Each path has one contiguous part, as large as its share. A direct path's part is one chunk.
+  by_share,
+  // All chunks have one size. Each goes to the path that has the least of its share so far.
+  round_robin,
 };
 
 struct options {
   bool direct = true;                                     // whether the direct path may be used
-  std::optional<std::vector<machine::endpoint>> staging;  // the places that may be; else all
-  std::uint32_t chunks = 0;                               // of a path's part; 0: what is fastest
+  std::optional<std::vector<machine::endpoint>> staging;  // the places that may be used; else all
+  std::uint32_t chunks = 0;                               // of a path's part; 0: the fastest number
   interlace::plan::dealing dealing = interlace::plan::dealing::by_share;
   std::uint64_t staging_bytes = std::uint64_t{64}
                                 << 20;            // at most, all paths of a message together
-  std::vector<interlace::plan::traffic> traffic;  // under way meanwhile
+  std::vector<interlace::plan::traffic> traffic;  // in flight at the same time
 };
 
-// A way for a message, used or not.
+// A possible path of a message, used or not.
 struct path {
   std::uint32_t message = 0;
   std::vector<machine::endpoint> stops;  // source, staging places, destination
-  std::vector<leg> legs;                 // between the stops; empty if there is no such way
+  std::vector<leg> legs;                 // between the stops; empty if there is no such path
   std::uint64_t bytes = 0;               // 0: not used
   std::uint32_t chunks = 0;
-  std::string reason;  // one sentence: why it is used, or why not
+  std::string reason;  // one sentence: why the path is used, or why not
 
   bool direct() const { return stops.size() == 2; }
 };
@@ -70,9 +73,9 @@ struct staging_buffer {
   std::uint32_t path = 0;
 };
 
-// Copies of one slot run one after another, in the order of the steps: a stream of that GPU. Every
-// direction in which a GPU's ports send or receive has one slot, so that no two transfers meet
-// there (section 4.5, contention avoidance), unless the plan's messages run apart.
+// A slot is a stream of a GPU: its copies run one after another, in the order of the steps. Each
+// direction in which a GPU's ports send or receive has one slot, so that no two transfers compete
+// for it (section 4.5, contention avoidance), unless the plan's messages run apart.
 struct slot {
   std::uint32_t gpu = 0;
   std::size_t port = 0;  // the resource
@@ -88,26 +91,26 @@ struct step {
   std::uint64_t bytes = 0;
   std::uint32_t slot = 0;
   std::vector<std::uint32_t> after;  // earlier steps of other slots that must be complete
-  // predicted, in seconds from the call; begin is when an engine takes it up
+  // Predicted, in seconds from the call. The step begins when an engine starts on it.
   double begin_s = 0;
   double end_s = 0;
 };
 
 struct plan {
   std::vector<interlace::plan::message> messages;
-  std::vector<std::uint32_t> rounds;  // of each message: those of one round share no port
+  std::vector<std::uint32_t> rounds;  // by message; messages of one round share no port
   bool apart = false;                 // each message has slots of its own
   std::vector<interlace::plan::path> paths;
   std::vector<staging_buffer> buffers;
   std::vector<interlace::plan::slot> slots;
   std::vector<step> steps;  // in the order in which a host thread enqueues them
   double predicted_s = 0;   // from the call until all bytes have arrived
-  double direct_s = 0;      // the same for the direct paths alone
+  double direct_s = 0;      // predicted_s with the direct paths alone
 };
 
-// The fastest plan that the model finds; one of direct paths alone is among those compared, so
-// that a plan is never predicted slower unless `direct` is false. Throws usage_error if a message,
-// a restriction or the traffic makes no sense on this machine.
+// The fastest plan that the model finds. Unless `direct` is false, the plan is never predicted
+// slower than the direct paths alone, which are among the candidates. Throws usage_error if a
+// message, a restriction or the traffic is not possible on this machine.
 plan make_plan(const machine::machine& described, std::span<const message> messages,
                const options& asked = {});
 

@@ -20,9 +20,9 @@ namespace {
 using machine::endpoint;
 using machine::endpoint_kind;
 
-constexpr double full = 0.98;  // of a resource: nothing more goes through
-// A simpler plan is preferred if it takes at most so many times the least time. Several messages do
-// not really start together, so that what leans on it has to bring more.
+constexpr double full = 0.98;  // a resource with this utilisation takes no more traffic
+// A simpler plan is preferred if it takes at most this many times the least time. Several messages
+// do not really start at the same time, so a plan that relies on it must gain more.
 constexpr double as_fast = 1.01;
 constexpr double as_fast_together = 1.05;
 constexpr std::size_t most_steps = 4096;
@@ -114,7 +114,8 @@ class planner {
       throw usage_error("a message is longer than 1 PiB; plan its parts");
   }
 
-  // Every path of at most one staging place. Those that cannot help are explained and left out.
+  // Finds every path with at most one staging place. Paths that cannot help get a reason and are
+  // left out.
   void find_paths() {
     for (std::uint32_t number = 0; number < blank_.messages.size(); ++number) {
       const message& one = blank_.messages[number];
@@ -162,7 +163,7 @@ class planner {
     blank_.paths.push_back(std::move(way));
   }
 
-  // What rules a path out before any share is computed; empty if nothing does.
+  // Why a path is ruled out before any share is computed; empty if it is not.
   std::string why_not(const path& way) const {
     if (way.legs.empty()) return way.reason;
     if (way.direct()) return asked_.direct ? "" : "it is not among the allowed paths";
@@ -182,7 +183,7 @@ class planner {
     return why_dominated(way, direct.legs.front());
   }
 
-  // A path that takes all that the direct one takes, and more, cannot help it.
+  // A path cannot help the direct path if it uses all resources of the direct path and more.
   std::string why_dominated(const path& way, const leg& direct) const {
     std::size_t slowest = direct.uses.front();
     for (const std::size_t used : direct.uses) {
@@ -197,8 +198,8 @@ class planner {
   }
 
   // Messages whose direct paths share a port go one after another, in the order of the distance
-  // from source to destination: of an all-to-all each round is then a rotation, in which no two
-  // senders meet.
+  // from source to destination. Each round of an all-to-all is then a rotation, in which no two
+  // senders have the same receiver.
   void order_messages() {
     const std::size_t count = blank_.messages.size();
     const auto place = [&](endpoint end) {
@@ -238,7 +239,7 @@ class planner {
     return {chunk_counts.begin(), chunk_counts.end()};
   }
 
-  // Nothing if it would be too many copies.
+  // Nothing if the plan would have too many copies.
   std::optional<plan> make(const std::vector<double>& bytes, std::uint32_t chunks) const {
     plan made = blank_;
     shares wanted;
@@ -257,9 +258,9 @@ class planner {
     return made;
   }
 
-  // All messages on their direct paths, whether allowed or not; nothing if one has none. Those that
-  // share a port run one after another, or beside each other where that is faster: while one waits
-  // for a slower link, or for a port that others send to.
+  // All messages on their direct paths, whether allowed or not; nothing if a message has no direct
+  // path. Messages that share a port run one after another, or at the same time if that is faster
+  // because one of them waits for a slower link or for a port that others send to.
   std::optional<plan> directly() const {
     std::vector<double> bytes(blank_.paths.size(), 0);
     for (const std::size_t at : direct_) {
@@ -274,8 +275,10 @@ class planner {
 
   bool staged(std::size_t at) const { return usable_[at] && !blank_.paths[at].direct(); }
 
-  // The sets of paths that several messages are tried with: all that may help, those that are not
-  // through the host, and for each message one staged path that shares no link with any other.
+  // The sets of paths that are tried for several messages:
+  // - all paths that can help,
+  // - all paths that do not lead through the host, and
+  // - for each message one staged path that shares no link with any other.
   std::vector<std::vector<bool>> sets_of_paths() const {
     std::vector<std::vector<bool>> sets{usable_};
     if (blank_.messages.size() == 1) return sets;
@@ -312,8 +315,9 @@ class planner {
     return found;
   }
 
-  // Candidates of those paths with that many chunks. Of one message also with fewer paths, which
-  // have more staging memory each: without the one that has least, and so on.
+  // The candidates with these paths and numbers of chunks. A single message is also tried with
+  // fewer paths, which have more staging memory each: the path with the smallest share is left out
+  // first.
   void try_paths(std::vector<bool> usable, std::uint32_t chunks) {
     for (;;) {
       const auto found = balance_shares(blank_, shared_, costs_, chunks, usable);
@@ -336,8 +340,8 @@ class planner {
     }
   }
 
-  // Of those that are nearly as fast as any, the ones with fewest staging buffers; of these, of
-  // those that are as fast as any, the one with fewest copies.
+  // Chooses the candidates with the fewest staging buffers among those that are nearly as fast as
+  // the fastest one. Among the fastest of these, chooses the one with the fewest copies.
   plan& choose() {
     const auto least_of = [&](std::size_t buffers) {
       double least = std::numeric_limits<double>::infinity();
@@ -390,7 +394,7 @@ class planner {
 
   std::string why_unused(const plan& made, std::size_t at, const std::vector<double>& load) const {
     const path& way = blank_.paths[at];
-    // What the chosen shares fill, this path cannot have.
+    // The chosen shares fill a resource that this path needs.
     if (!load.empty()) {
       std::vector<std::size_t> uses;
       for (const leg& part : way.legs) {
@@ -415,8 +419,8 @@ class planner {
     return "the messages would not end earlier with it";
   }
 
-  // The least time of the plan if this path took its part too. `too_many` is set where that would
-  // be too many copies.
+  // The time of the plan if this path took its part, too. Sets `too_many` if that would be too many
+  // copies.
   std::optional<double> time_with(const plan& made, std::size_t at, bool& too_many) const {
     std::optional<double> least;
     for (const std::uint32_t chunks : counts())
@@ -462,7 +466,7 @@ class planner {
   const options& asked_;
   resources shared_;
   overheads costs_;
-  plan blank_;                       // messages, rounds and paths; nothing cut yet
+  plan blank_;                       // messages, rounds and paths, without copies
   std::vector<std::size_t> direct_;  // the direct path of each message
   std::vector<bool> usable_;         // by path
   std::vector<plan> candidates_;     // with their predictions

@@ -19,33 +19,40 @@ resources::resources(const machine::machine& described) : machine_(described) {
   const auto named = [&](endpoint end) { return machine::name(described, end); };
   for (const machine::link& edge : described.links) {
     const double rate = machine::copy_bytes_per_s(edge);
-    all_.push_back({resource_kind::link, named(edge.a) + " -> " + named(edge.b), rate, 0, 0});
-    all_.push_back({resource_kind::link, named(edge.b) + " -> " + named(edge.a), rate, 0, 0});
+    all_.push_back({.kind = resource_kind::link,
+                    .name = named(edge.a) + " -> " + named(edge.b),
+                    .capacity = rate});
+    all_.push_back({.kind = resource_kind::link,
+                    .name = named(edge.b) + " -> " + named(edge.a),
+                    .capacity = rate});
   }
   for (const machine::link& edge : described.links) {
     both_.emplace_back();
     if (edge.copy_both_bytes_per_s <= 0) continue;
     both_.back() = all_.size();
-    all_.push_back({resource_kind::both_directions,
-                    "both directions of " + named(edge.a) + " - " + named(edge.b),
-                    edge.copy_both_bytes_per_s, 0, 0});
+    all_.push_back({.kind = resource_kind::both_directions,
+                    .name = "both directions of " + named(edge.a) + " - " + named(edge.b),
+                    .capacity = edge.copy_both_bytes_per_s});
   }
   gpu_memory_ = all_.size();
   for (std::uint32_t gpu = 0; gpu < described.gpu_count; ++gpu)
-    all_.push_back({resource_kind::gpu_memory, "the memory of " + named({endpoint_kind::gpu, gpu}),
-                    described.gpu.dram.bytes_per_s, 0, 0});
+    all_.push_back({.kind = resource_kind::gpu_memory,
+                    .name = "the memory of " + named({endpoint_kind::gpu, gpu}),
+                    .capacity = described.gpu.dram.bytes_per_s});
   engines_ = all_.size();
   for (std::uint32_t gpu = 0; gpu < described.gpu_count; ++gpu)
-    all_.push_back({resource_kind::engines,
-                    "the copy engines of " + named({endpoint_kind::gpu, gpu}),
-                    static_cast<double>(described.gpu.copy_engines), 0, 0});
+    all_.push_back({.kind = resource_kind::engines,
+                    .name = "the copy engines of " + named({endpoint_kind::gpu, gpu}),
+                    .capacity = static_cast<double>(described.gpu.copy_engines)});
   host_memory_ = all_.size();
-  all_.push_back({resource_kind::host_memory, "the memory of the host",
-                  described.host.memory_bytes_per_s, 0, 0});
+  all_.push_back({.kind = resource_kind::host_memory,
+                  .name = "the memory of the host",
+                  .capacity = described.host.memory_bytes_per_s});
   if (described.host.copy_write_bytes_per_s > 0) {
     host_writes_ = all_.size();
-    all_.push_back({resource_kind::host_writes, "writes to the host's memory",
-                    described.host.copy_write_bytes_per_s, 0, 0});
+    all_.push_back({.kind = resource_kind::host_writes,
+                    .name = "writes to the host's memory",
+                    .capacity = described.host.copy_write_bytes_per_s});
   }
 }
 

@@ -1,5 +1,5 @@
-// What copies share: the directions of links, both directions together where they are not
-// independent, the memory of the host and of GPUs, and copy engines.
+// The resources that copies share: each direction of a link, both directions together if they are
+// not independent, the memory of the host and of GPUs, and copy engines.
 #pragma once
 
 #include <cstddef>
@@ -14,39 +14,41 @@ namespace interlace::plan {
 
 enum class resource_kind : std::uint8_t {
   link,             // one direction of a link: ports, lanes
-  both_directions,  // of a link whose directions hinder each other
+  both_directions,  // of a link whose directions slow each other down
   host_memory,      // read or written
   host_writes,
   gpu_memory,  // read or written
-  engines,     // copies that a GPU has under way; counted in engines, not in bytes a second
+  engines,     // copies in flight on a GPU; counted in engines, not in bytes a second
 };
 
 struct resource {
   resource_kind kind = resource_kind::link;
   std::string name;         // for people: "gpu0 -> nvswitch"
   double capacity = 0;      // payload bytes a second; engines: how many
-  double busy = 0;          // what traffic under way takes of it
-  std::uint32_t users = 0;  // transfers under way that use it
+  double busy = 0;          // the capacity that traffic in flight takes
+  std::uint32_t users = 0;  // transfers in flight that use it
 
-  // For a message's own direct path: what traffic leaves, or the fair part if that is more.
+  // The capacity for a message's own direct path: what traffic leaves, or an equal share if that is
+  // more.
   double fair() const;
-  // For a path that is only worth its while on resources that nobody wants.
+  // The capacity for other paths: what traffic leaves.
   double rest() const;
 };
 
-// One copy of a path: from memory to memory, by the engine of one GPU.
+// One copy of a path, from one memory to another, by an engine of one GPU.
 struct leg {
   machine::endpoint from;
   machine::endpoint to;
-  std::uint32_t gpu = 0;  // whose stream and engine: the sender's, but for copies from the host
-  std::size_t port = 0;   // the resource of that GPU's end of the way
+  std::uint32_t gpu =
+      0;  // whose stream and engine; the sender, or the receiver of the host's copies
+  std::size_t port = 0;           // the resource at that GPU's end of the route
   std::vector<std::size_t> uses;  // resources that every byte takes, without engines
   std::size_t engines = 0;        // the resource of the GPU's engines
   double bytes_per_s = 0;         // alone on the machine
-  std::uint64_t latency_ps = 0;   // of the wire, behind the last byte
+  std::uint64_t latency_ps = 0;   // of the wire, after the last byte
 };
 
-// A transfer that is under way while a message is planned.
+// A transfer that is in flight while a message is planned.
 struct traffic {
   std::vector<machine::endpoint> stops;  // source, staging places, destination
   double bytes_per_s = 0;                // 0: as fast as its path alone
@@ -56,10 +58,11 @@ class resources {
  public:
   explicit resources(const machine::machine& described);
 
-  // The copy from one memory to another; nothing if no way exists or neither is a GPU's.
+  // The copy from one memory to another. Nothing if there is no route, or if neither memory is a
+  // GPU's.
   std::optional<leg> copy(machine::endpoint from, machine::endpoint to) const;
 
-  // Takes its part; false if a copy of it is impossible.
+  // Takes the capacity that the transfer needs. False if one of its copies is impossible.
   bool add(const traffic& running);
 
   const std::vector<resource>& all() const { return all_; }
@@ -69,7 +72,7 @@ class resources {
   std::size_t of_link(std::size_t link, bool forward) const { return link * 2 + (forward ? 0 : 1); }
 
   const machine::machine& machine_;
-  std::vector<resource> all_;                     // first two for each link
+  std::vector<resource> all_;                     // begins with two for each link
   std::vector<std::optional<std::size_t>> both_;  // by link
   std::size_t gpu_memory_ = 0;                    // the first GPU's
   std::size_t engines_ = 0;                       // the first GPU's

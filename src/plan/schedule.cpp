@@ -98,7 +98,8 @@ class simulation {
     return plan_.paths[one.path].legs[one.leg];
   }
 
-  // Heads of slots whose time has come take an engine, the one enqueued first goes first.
+  // The first copies of slots take an engine once they may start, in the order in which they were
+  // enqueued.
   void start_what_can(double now) {
     waiting_s_ = never;
     ready_.clear();
@@ -114,7 +115,7 @@ class simulation {
     std::sort(ready_.begin(), ready_.end());
     for (const std::uint32_t index : ready_) {
       int& engines = free_engines_[leg_of(index).engines];
-      if (engines == 0) continue;  // tried again when a copy ends
+      if (engines == 0) continue;  // it is tried again when a copy ends
       --engines;
       states_[index] = state::setting_up;
       next_s_[index] = now + setup_s_;
@@ -136,13 +137,14 @@ class simulation {
       if (states_[index] != state::moving) continue;
       if (rates_ && then > now) record(index, now, then);
       left_[index] -= rate_[index] * (then - now);
-      // what rounding leaves: less than a thousandth of a byte, or than time can tell
+      // Drops what rounding leaves: less than a thousandth of a byte, or less than times can
+      // resolve.
       if (left_[index] < std::max(1e-3, rate_[index] * then * 1e-14)) left_[index] = 0;
     }
   }
 
   void record(std::uint32_t index, double now, double then) {
-    spans_.push_back({index, now, then, rate_[index]});
+    spans_.push_back({.step = index, .begin_s = now, .end_s = then, .bytes_per_s = rate_[index]});
   }
 
   void arrive(std::uint32_t index, double now) {
@@ -161,8 +163,8 @@ class simulation {
     }
   }
 
-  // Max-min fairness: all rates grow together until a resource is full or an engine at its limit;
-  // those that meet it stay, the others grow on.
+  // Max-min fairness: all rates grow together until a resource is full or an engine is at its
+  // limit. The rates that are limited by it stay; the others keep growing.
   void share_rates() {
     growing_.clear();
     std::fill(users_of_.begin(), users_of_.end(), 0);
@@ -211,7 +213,7 @@ class simulation {
   double engine_bytes_per_s_;
   bool rates_;
   std::vector<state> states_;
-  std::vector<double> next_s_;  // when the state ends, where that is known
+  std::vector<double> next_s_;  // when the state ends, if that is known
   std::vector<double> enqueued_s_;
   std::vector<double> left_;  // bytes
   std::vector<double> rate_;

@@ -1,12 +1,15 @@
-// When the copies of a plan would run: the model that plans are compared by.
+// When the copies of a plan would run: the model by which plans are compared.
 //
-// One host thread enqueues the steps in order. A copy starts when it is enqueued, the copy before
-// it in its slot and those that it depends on are complete, and an engine of its GPU is free. It
-// holds the engine while it sets up and moves its bytes; its last byte arrives after the wires'
-// latency. Another slot sees that later, by the latency of an event: a copy that depends on it, and
-// the message's own stream, which runs the slots of direct paths, begins the others and waits for
-// them. Copies that move bytes at the same time share every resource evenly, up to what each can
-// use (max-min fairness), so no resource is ever used beyond its capacity.
+// One host thread enqueues the steps in order. A copy starts when
+// - it is enqueued,
+// - its predecessor in its slot and all copies that it depends on are complete, and
+// - an engine of its GPU is free.
+// The copy holds the engine while it sets up and moves its bytes. Its last byte arrives after the
+// wires' latency. Copies of other slots that depend on it start later, by the latency of an event.
+// The same latency applies between the message's own stream, which runs the slots of direct paths,
+// and the other slots, which start after that stream and for which it waits. Copies that move bytes
+// at the same time share every resource evenly, up to what each can use (max-min fairness), so no
+// resource is ever used beyond its capacity.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +20,7 @@
 
 namespace interlace::plan {
 
-// A time in which a step moves bytes at one rate.
+// A period in which a step moves bytes at one rate.
 struct span_of_step {
   std::uint32_t step = 0;
   double begin_s = 0;
@@ -26,7 +29,7 @@ struct span_of_step {
 };
 
 // Sets begin_s and end_s of the steps and predicted_s of the plan. Returns the rates if `rates` is
-// set, else nothing.
+// true, else an empty vector.
 std::vector<span_of_step> predict(plan& made, const resources& shared, const machine::gpu& unit,
                                   bool rates = false);
 

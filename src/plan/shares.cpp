@@ -9,12 +9,15 @@
 namespace interlace::plan {
 namespace {
 
-constexpr double worth = 1.005;  // a path stays if it makes the rest at least that much slower
-constexpr double staged_price = 1e-5;  // of all of a message on staged paths, beside moving it: 1
+// A path stays only if the others would be at least this much slower without it.
+constexpr double least_gain = 1.005;
+// The cost in the objective of a whole message on staged paths, where moving it counts 1.
+constexpr double staged_price = 1e-5;
 
 std::uint32_t chunks_on(const path& way, std::uint32_t chunks) { return way.direct() ? 1 : chunks; }
 
-// Seconds a byte: the slowest leg moves all of them, each other leg a chunk while that waits.
+// Seconds for each byte: the slowest leg moves all bytes; each other leg moves one chunk while the
+// slowest leg waits.
 double seconds_a_byte(const path& way, std::uint32_t chunks) {
   double all = 0;
   double slowest = 0;
@@ -51,9 +54,9 @@ class balancer {
     std::stable_sort(staged.begin(), staged.end(), [&](std::size_t one, std::size_t other) {
       return found->bytes[one] < found->bytes[other];
     });
-    const double limit = found->time_s * worth;
+    const double limit = found->time_s * least_gain;
     for (const std::size_t at : staged) {
-      if (found->bytes[at] <= 0) continue;  // an earlier removal has emptied it
+      if (found->bytes[at] <= 0) continue;  // an earlier removal emptied the path
       usable_[at] = false;
       const auto without = solve();
       if (without && without->time_s <= limit)
@@ -65,7 +68,7 @@ class balancer {
   }
 
  private:
-  // The time that is surely enough: every message alone on its fastest path, one after another.
+  // A time that is always enough: every message alone on its fastest path, one after another.
   std::optional<double> longest() const {
     double sum = 0;
     for (std::size_t number = 0; number < plan_.messages.size(); ++number) {
@@ -99,7 +102,8 @@ class balancer {
     const auto start = longest();
     if (!start) return std::nullopt;
     double time = *start;
-    // The part that T can move is concave but where a path joins, so that a few steps end near 1.
+    // The part that can be moved in time T is concave except where a path joins. A few steps
+    // therefore end near 1.
     for (int turn = 0; turn < 12; ++turn) {
       solve_for(time);
       const double error = solution_.x.back() - 1;
@@ -138,8 +142,8 @@ class balancer {
     return found;
   }
 
-  // Variables: the part of its message on each path that can begin in time, and the part of all
-  // messages that is moved, which is to be largest.
+  // The variables are, for each path that can begin in time, the part of its message on it, and the
+  // part of all messages that is moved. The latter is maximised.
   void solve_for(double time) {
     columns_.clear();
     for (std::size_t at = 0; at < usable_.size(); ++at)
@@ -172,7 +176,8 @@ class balancer {
 
   template <class Row>
   void add_resource_rows(double time, const Row& row) {
-    // bytes that each path puts on each resource; the second of a pair is for staged paths alone
+    // The bytes that each path puts on each resource. The second of a pair is for staged paths
+    // alone.
     for (std::size_t used = 0; used < shared_.all().size(); ++used) {
       const resource& one = shared_.at(used);
       const bool engines = one.kind == resource_kind::engines;
@@ -218,9 +223,9 @@ class balancer {
 double fill_s(const path& way, const overheads& costs, std::uint32_t chunks) {
   double sum = costs.launch_s * static_cast<double>(way.legs.size());
   for (const leg& part : way.legs) sum += seconds_of(part.latency_ps);
-  // every chunk on one leg, and one chunk on each other
+  // Every chunk on one leg, and one chunk on each other leg.
   const auto copies = static_cast<double>(chunks_on(way, chunks) + way.legs.size() - 1);
-  // a staged path begins behind the message's stream, and the stream goes on behind it
+  // A staged path starts after the message's stream, and the stream continues after the path.
   if (!way.direct()) sum += costs.event_s * static_cast<double>(way.legs.size() + 1);
   return sum + costs.setup_s * copies;
 }

@@ -12,15 +12,16 @@
 
 namespace interlace::plan {
 
-// What a path costs beside the time of its bytes.
+// What a path costs in addition to the time of its bytes.
 struct overheads {
   double setup_s = 0;   // of one copy, on the engine
   double launch_s = 0;  // of one copy, on the host
-  double event_s = 0;   // from a copy's end to the start of what waits for it in another stream
+  double event_s =
+      0;  // from the end of a copy to the start of work in another stream that waits for it
 };
 
-// The shares that end all messages of the plan earliest, when staged parts are cut into `chunks`
-// and only paths in `usable` take part.
+// The shares with which all messages of the plan end earliest, if staged parts are cut into
+// `chunks` and only paths in `usable` are used.
 struct balance {
   double time_s = std::numeric_limits<double>::infinity();
   std::vector<double> bytes;  // by path
@@ -28,21 +29,23 @@ struct balance {
 };
 
 // Minimises the time T in which, with b the bytes of a path:
-//   the paths of each message carry it whole;
-//   each path: its fill (setup and latency of every leg, chunks of all legs but the slowest) and b
-//     over the rate of its slowest leg are at most T;
-//   each resource: the bytes of all paths that use it are at most T times what traffic leaves, or,
-//     of direct paths, the fair part;
-//   each GPU's engines: the times in which copies hold one are at most T times their number.
-// For given T that is a linear program for the largest part of all messages that can be moved; the
-// part grows with T, so T is found by Newton's method. Among equal shares those with least bytes on
-// staged paths are taken, and staged paths that bring less than 0.5 % are dropped. Nothing if the
-// usable paths cannot carry a message.
+//   the paths of each message carry the whole message;
+//   for each path, its fill (setup and latency of every leg, chunks of all legs but the slowest)
+//   plus
+//     b over the rate of its slowest leg is at most T;
+//   for each resource, the bytes of all paths that use it are at most T times the capacity that
+//     traffic leaves; for direct paths, T times the fair share;
+//   for the engines of each GPU, the times for which copies hold an engine are at most T times the
+//     number of engines.
+// For a given T, this is a linear program for the largest part of all messages that can be moved.
+// The part grows with T, so T is found by Newton's method. Among equal shares, the function takes
+// those with the fewest bytes on staged paths, and it drops staged paths that gain less than 0.5 %.
+// Nothing if the usable paths cannot carry a message.
 std::optional<balance> balance_shares(const plan& made, const resources& shared,
                                       const overheads& costs, std::uint32_t chunks,
                                       const std::vector<bool>& usable);
 
-// The time of a path's first byte: what balance_shares takes from T before any byte.
+// The time until a path moves its first byte, which balance_shares subtracts from T.
 double fill_s(const path& way, const overheads& costs, std::uint32_t chunks);
 
 }  // namespace interlace::plan

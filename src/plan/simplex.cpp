@@ -27,7 +27,7 @@ class tableau {
       line(height_)[column] = -program.objective[column];
   }
 
-  // False if the value grows without bound.
+  // False if the objective is unbounded.
   bool solve() {
     std::size_t without_gain = 0;
     for (;;) {
@@ -95,7 +95,7 @@ class tableau {
       if (other == row || times == 0) continue;
       for (std::size_t at = 0; at < width_; ++at) changed[at] -= times * base[at];
       changed[column] = 0;
-      // Rounding must not leave a limit below nothing.
+      // Rounding must not make a limit negative.
       if (other < height_ && changed[width_ - 1] < 0) changed[width_ - 1] = 0;
     }
     basis_[row] = column;

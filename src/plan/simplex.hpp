@@ -6,8 +6,8 @@
 
 namespace interlace::plan {
 
-// Maximise objective . x with every row . x <= its limit and x >= 0. Limits are not negative, so
-// that x = 0 satisfies all of them.
+// Maximise objective . x, where every row . x <= its limit, and x >= 0. Limits are not negative, so
+// x = 0 satisfies all of them.
 struct linear_program {
   std::vector<double> objective;
   std::vector<std::vector<double>> rows;
@@ -15,15 +15,16 @@ struct linear_program {
 };
 
 struct linear_solution {
-  bool bounded = true;  // else nothing below holds
+  bool bounded = true;  // if false, the other members have no meaning
   double value = 0;
   std::vector<double> x;
-  std::vector<double> prices;  // of each row: how much the value grows with its limit
+  std::vector<double> prices;  // by row: how much the value grows with the row's limit
 };
 
-// The primal simplex method on a dense tableau. The variable that gains most enters, the lowest
-// index among equals; after long degenerate stretches the lowest index that gains (Bland's rule),
-// which cannot cycle. Coefficients should be near 1: what is below 1e-9 counts as nothing.
+// The primal simplex method on a dense tableau. The variable that gains most enters, or the one
+// with the lowest index of several. After many degenerate steps, the lowest index that gains
+// anything enters (Bland's rule), which cannot cycle. Coefficients should be near 1: values below
+// 1e-9 count as 0.
 linear_solution maximise(const linear_program& program);
 
 }  // namespace interlace::plan

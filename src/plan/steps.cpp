@@ -10,7 +10,7 @@
 namespace interlace::plan {
 namespace {
 
-constexpr std::uint64_t grain = 256;  // bytes; copies that begin at less run slower
+constexpr std::uint64_t grain = 256;  // bytes; copies with a smaller alignment are slower
 
 std::uint64_t round_up(std::uint64_t bytes) { return (bytes + grain - 1) / grain * grain; }
 
@@ -46,7 +46,7 @@ class cutter {
   }
 
  private:
-  // The used paths of a message with the bytes that they are to carry.
+  // The paths of a message that are used, with the bytes that they carry.
   bool cut_message(std::uint32_t number) {
     const std::uint64_t bytes = plan_.messages[number].bytes;
     std::vector<std::uint32_t> used;
@@ -63,12 +63,13 @@ class cutter {
                                        : deal_in_turn(used, bytes, total, budget);
   }
 
-  // With which all buffers of a path fit into its staging memory.
+  // The largest chunk with which all buffers of a path fit into its staging memory.
   static std::uint64_t largest_chunk(const path& way, std::uint64_t budget) {
     return std::max(budget / (way.stops.size() - 2) / most_buffers / grain * grain, grain);
   }
 
-  // Chunks of a part: as many as wanted, more where they would not fit into the staging buffers.
+  // The number of chunks of a part: as many as wanted, or more if they would not fit into the
+  // staging buffers.
   std::uint64_t chunks_of(std::uint32_t index, std::uint64_t part, std::uint64_t budget) const {
     const path& way = plan_.paths[index];
     std::uint64_t count = std::max(1U, wanted_.chunks[index]);
@@ -108,7 +109,7 @@ class cutter {
     for (const std::uint32_t index : used) {
       const auto part =
           static_cast<std::uint64_t>(wanted_.bytes[index] / total * static_cast<double>(bytes));
-      // all paths have chunks of one size, that of the part which would have the smallest
+      // All paths have chunks of one size, the smallest that any part would have.
       const std::uint64_t chunks = chunks_of(index, part, budget);
       chunk_bytes = std::min(chunk_bytes, std::max(grain, round_up(part / chunks)));
       if (!plan_.paths[index].direct())
@@ -120,7 +121,7 @@ class cutter {
       std::size_t next = 0;
       double latest = 0;
       for (std::size_t turn = 0; turn < used.size(); ++turn) {
-        // how much of its share it would have with this chunk: least goes first
+        // How much of its share each path would have with this chunk. The least goes first.
         const double with = (dealt[turn] + static_cast<double>(size)) / wanted_.bytes[used[turn]];
         if (turn != 0 && with >= latest) continue;
         next = turn;
@@ -132,12 +133,12 @@ class cutter {
     return true;
   }
 
-  // False where no more copies may be made.
+  // False if no more copies may be made.
   bool give(std::uint32_t index, std::uint64_t offset, std::uint64_t bytes) {
     path& way = plan_.paths[index];
     if (way.legs.size() > steps_left_) return false;
     steps_left_ -= way.legs.size();
-    pieces_.push_back({index, way.chunks++, offset, bytes});
+    pieces_.push_back({.path = index, .chunk = way.chunks++, .offset = offset, .bytes = bytes});
     way.bytes += bytes;
     largest_.resize(plan_.paths.size());
     largest_[index] = std::max(largest_[index], round_up(bytes));
@@ -151,19 +152,25 @@ class cutter {
       first_buffer_[index] = static_cast<std::uint32_t>(plan_.buffers.size());
       if (way.bytes == 0) continue;
       for (std::size_t stop = 1; stop + 1 < way.stops.size(); ++stop)
-        plan_.buffers.push_back({way.stops[stop], largest_[index] * buffers_of(way.chunks), index});
+        plan_.buffers.push_back({.place = way.stops[stop],
+                                 .bytes = largest_[index] * buffers_of(way.chunks),
+                                 .path = index});
     }
   }
 
   location place(const piece& cut, std::size_t stop) const {
     const path& way = plan_.paths[cut.path];
-    if (stop == 0) return {memory::source, way.message, cut.offset};
-    if (stop + 1 == way.stops.size()) return {memory::destination, way.message, cut.offset};
+    if (stop == 0) return {.memory = memory::source, .index = way.message, .offset = cut.offset};
+    if (stop + 1 == way.stops.size())
+      return {.memory = memory::destination, .index = way.message, .offset = cut.offset};
     const auto buffer = static_cast<std::uint32_t>(first_buffer_[cut.path] + stop - 1);
-    return {memory::staging, buffer, cut.chunk % buffers_of(way.chunks) * largest_[cut.path]};
+    return {.memory = memory::staging,
+            .index = buffer,
+            .offset = cut.chunk % buffers_of(way.chunks) * largest_[cut.path]};
   }
 
-  // Where messages run apart, those to one place still follow each other: they share its links.
+  // Messages to one place follow each other even if messages run apart: they share the place's
+  // links.
   std::uint32_t slot_of(const leg& part, std::uint32_t message) {
     const machine::endpoint to = plan_.messages[message].to;
     const std::uint32_t apart =
@@ -174,8 +181,8 @@ class cutter {
     return found->second;
   }
 
-  // Steps in the order in which an undisturbed pipeline would run them, which is an order that all
-  // dependencies allow: the piece of a part that a step ends is its place in time.
+  // Orders the steps as an undisturbed pipeline would run them, which all dependencies allow. The
+  // time of a step is the part of its path that is complete when the step ends.
   void make_steps() {
     struct planned {
       std::size_t piece = 0;
@@ -187,11 +194,13 @@ class cutter {
     for (std::size_t at = 0; at < pieces_.size(); ++at) {
       const path& way = plan_.paths[pieces_[at].path];
       for (std::uint32_t leg = 0; leg < way.legs.size(); ++leg)
-        order.push_back({at, leg, plan_.rounds[way.message],
-                         static_cast<double>(pieces_[at].chunk + leg) / way.chunks});
+        order.push_back({.piece = at,
+                         .leg = leg,
+                         .round = plan_.rounds[way.message],
+                         .time = static_cast<double>(pieces_[at].chunk + leg) / way.chunks});
     }
     std::stable_sort(order.begin(), order.end(), [](const planned& one, const planned& other) {
-      // what leaves a buffer goes before what enters it
+      // A chunk leaves a buffer before another one enters it.
       return std::tuple(one.round, one.time, -static_cast<int>(one.leg)) <
              std::tuple(other.round, other.time, -static_cast<int>(other.leg));
     });
@@ -228,7 +237,7 @@ class cutter {
   std::vector<piece> pieces_;
   std::vector<std::uint64_t> largest_;       // chunk of each path, rounded up
   std::vector<std::uint32_t> first_buffer_;  // of each path
-  // by GPU, port, and destination where messages run apart
+  // By GPU, port and, if messages run apart, destination.
   std::map<std::tuple<std::uint32_t, std::size_t, std::uint32_t>, std::uint32_t> slot_at_;
 };
 

@@ -10,21 +10,21 @@
 
 namespace interlace::plan {
 
-// Buffers of a staging place, at most: a chunk enters while others wait and leave.
+// The most buffers of a path at a staging place: a chunk enters while others wait and leave.
 inline constexpr std::uint32_t most_buffers = 4;
 
-// How much of a message each path carries; bytes of a message's paths are in proportion.
+// How much of a message each path carries. Only the proportions between a message's paths matter.
 struct shares {
   std::vector<double> bytes;          // by path; 0: not used
-  std::vector<std::uint32_t> chunks;  // by path: of its part
+  std::vector<std::uint32_t> chunks;  // by path: of the path's part
 };
 
-// Fills buffers, slots and steps, and bytes and chunks of the paths. Messages, rounds, paths and
-// whether messages run apart must be there. Every byte of a message is in exactly one chunk; parts
-// begin at multiples of 256 bytes. A path whose part would be less is left out. Staging is at most
-// `staging_bytes` for each message: chunks become smaller until it is. False, and nothing that can
-// be used, if that would take more than `most_steps` copies: little staging memory asks for any
-// number.
+// Fills in buffers, slots and steps, and the bytes and chunks of the paths. Messages, rounds, paths
+// and `apart` must be set. Every byte of a message is in exactly one chunk. Parts begin at
+// multiples of 256 bytes, and a path whose part would be smaller is left out. Each message takes at
+// most `staging_bytes`: chunks are made smaller until they fit. False if that would take more than
+// `most_steps` copies, of which little staging memory needs any number; the plan is then not
+// usable.
 bool cut(plan& made, const shares& wanted, dealing order, std::uint64_t staging_bytes,
          std::size_t most_steps = std::numeric_limits<std::size_t>::max());
 

@@ -102,7 +102,7 @@ void counters_seen_driver() {
 }
 
 void counters_forked() {
-  // A thread that is not there any more may have held it.
+  // A thread of the parent, which the child does not have, can hold the lock.
   claiming = PTHREAD_MUTEX_INITIALIZER;
   claimed.store(nullptr);
 }

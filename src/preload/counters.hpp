@@ -1,12 +1,13 @@
-// What was taken over and what was passed through, in a file that all processes of a program map
-// and that outlives them, however they end. `interlace run` makes the file and reads it.
+// How many copies were taken over and how many were passed through. The counters are in a file that
+// all processes of a program map, so they survive however a process ends. `interlace run` makes the
+// file and reads it.
 //
 //   offset 0      counters_header
 //   offset 4096   names, a line each: the directions, an empty line, the outcomes
-//   offset 8192   slots, each of slot_bytes: one for a process image that copied on GPUs; where
-//                 there are more, they share the last one
+//   offset 8192   slots, each of slot_bytes: one for each process image that copied on GPUs; if
+//                 there are too many images, the last of them share a slot
 //
-// Everything is little-endian; counts are only added to.
+// All numbers are little-endian. Counts only grow.
 #pragma once
 
 #include <array>
@@ -16,10 +17,10 @@
 
 namespace interlace::preload {
 
-enum class direction : std::uint8_t { unknown, host_to_gpu, gpu_to_host, gpu_to_gpu };
+enum class copy_direction : std::uint8_t { unknown, host_to_gpu, gpu_to_host, gpu_to_gpu };
 inline constexpr std::size_t direction_count = 4;
 
-// Of a copy. All but the first are copies as the program made them.
+// What became of a copy. Only the first one is not the program's own copy.
 enum class outcome : std::uint8_t {
   taken_over,
   small,
@@ -49,13 +50,13 @@ struct counters_slot {
   };
   std::atomic<std::uint64_t> process{0};     // its id
   std::atomic<std::uint64_t> engine{0};      // engine_state
-  std::atomic<std::uint64_t> started_ns{0};  // that the engine took to start
-  // Of what was taken over, as it was predicted: over several paths, and as one plain copy.
+  std::atomic<std::uint64_t> started_ns{0};  // how long the engine took to start
+  // Predicted times of the copies that were taken over: over several paths, and as plain copies.
   std::array<std::atomic<std::uint64_t>, direction_count> predicted_ns{};
   std::array<std::atomic<std::uint64_t>, direction_count> direct_ns{};
   std::array<std::array<tally, outcome_count>, direction_count> tallies{};
   std::array<char, 64> name{};   // of the program
-  std::array<char, 512> note{};  // the first thing that the engine had to say; UTF-8
+  std::array<char, 512> note{};  // the first sentence of the engine; UTF-8
 };
 
 inline constexpr std::size_t slot_bytes = 4096;
@@ -65,29 +66,30 @@ static_assert(sizeof(counters_slot) <= slot_bytes);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
 struct counters_header {
-  std::array<char, 8> magic{};               // counters_magic, from who makes the file
-  std::atomic<std::uint64_t> slots{0};       // from who makes the file
+  std::array<char, 8> magic{};               // counters_magic, written by `interlace run`
+  std::atomic<std::uint64_t> slots{0};       // written by `interlace run`
   std::atomic<std::uint64_t> loaded{0};      // process images that loaded this library
-  std::atomic<std::uint64_t> saw_driver{0};  // those of them that looked up driver functions
-  std::atomic<std::uint64_t> claimed{0};     // slots that were wanted
+  std::atomic<std::uint64_t> saw_driver{0};  // process images that looked up driver functions
+  std::atomic<std::uint64_t> claimed{0};     // slots that process images asked for
 };
 inline constexpr std::array<char, 8> counters_magic{'I', 'L', 'P', 'R', 'E', 'L', 'D', '1'};
 
-// Maps the file, if there is one.
+// Maps the file, if it exists.
 void counters_open(const char* file);
-// This process's slot, claimed at the first call. Without a file it is the process's own memory.
+// The slot of this process. The first call claims it. Without a file, the slot is memory of the
+// process.
 counters_slot& counters();
 void counters_seen_driver();
-// In the child of a fork: it claims a slot of its own.
+// To be called in the child of a fork, which must claim a slot of its own.
 void counters_forked();
 
-inline void count(direction way, outcome what, std::uint64_t bytes) {
-  auto& tally = counters().tallies[static_cast<std::size_t>(way)][static_cast<std::size_t>(what)];
+inline void count(copy_direction moves, outcome what, std::uint64_t bytes) {
+  auto& tally = counters().tallies[static_cast<std::size_t>(moves)][static_cast<std::size_t>(what)];
   tally.copies.fetch_add(1, std::memory_order_relaxed);
   tally.bytes.fetch_add(bytes, std::memory_order_relaxed);
 }
 
-// Keeps the first sentence of a process.
+// Keeps the first sentence of a process; later ones are dropped.
 void counters_note(const char* sentence);
 
 }  // namespace interlace::preload

@@ -7,6 +7,7 @@
 namespace interlace::preload {
 namespace {
 
+// By entry: symbol, name, version, per_thread.
 constexpr std::array<entry_facts, entry_count> entries{{
     {"cuMemcpyAsync", "cuMemcpyAsync", 4000, false},
     {"cuMemcpyAsync_ptsz", "cuMemcpyAsync", 7000, true},
@@ -42,8 +43,8 @@ constexpr std::array<entry_facts, entry_count> entries{{
 std::array<std::atomic<void*>, entry_count> of_driver;
 std::array<std::atomic<void*>, entry_count> of_linker;
 
-// The driver where it is loaded; it is not loaded for this. Never closed: it stays loaded, as it
-// does for whoever used it.
+// The driver, if the program has loaded it; null otherwise. The handle is never closed, so the
+// driver stays loaded.
 void* driver_library() {
   static std::atomic<void*> library{nullptr};
   void* found = library.load(std::memory_order_acquire);
@@ -62,7 +63,7 @@ find_symbol next_dlsym() {
   static std::atomic<find_symbol> next{nullptr};
   find_symbol found = next.load(std::memory_order_acquire);
   if (found == nullptr) {
-    // dlsym itself cannot be asked. The second name is that of C libraries before 2.34.
+    // dlsym cannot find itself. The second version is that of C libraries before 2.34.
     void* symbol = dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.34");
     if (symbol == nullptr) symbol = dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.2.5");
     found = reinterpret_cast<find_symbol>(symbol);

@@ -1,6 +1,6 @@
-// The functions of the CUDA driver that this library stands in front of, and where the real ones
-// are. A program gets at them in three ways: it links libcuda (then the dynamic linker finds those
-// that this library exports), it asks dlsym, or it asks cuGetProcAddress.
+// The functions of the CUDA driver that this library replaces, and where the real ones are. A
+// program finds a driver function in one of three ways: it links libcuda (then the dynamic linker
+// finds what this library exports), it calls dlsym, or it calls cuGetProcAddress.
 #pragma once
 
 #include <array>
@@ -20,18 +20,18 @@ enum class entry : std::uint8_t {
   gpu_to_gpu_per_thread,
   peer,
   peer_per_thread,
-  // These wait for the copy.
-  copy_now,
-  copy_now_per_thread,
-  host_to_gpu_now,
-  host_to_gpu_now_per_thread,
-  gpu_to_host_now,
-  gpu_to_host_now_per_thread,
-  gpu_to_gpu_now,
-  gpu_to_gpu_now_per_thread,
-  peer_now,
-  peer_now_per_thread,
-  // These change what the copies of this library rest on.
+  // These block until the copy is complete.
+  synchronous_copy,
+  synchronous_copy_per_thread,
+  synchronous_host_to_gpu,
+  synchronous_host_to_gpu_per_thread,
+  synchronous_gpu_to_host,
+  synchronous_gpu_to_host_per_thread,
+  synchronous_gpu_to_gpu,
+  synchronous_gpu_to_gpu_per_thread,
+  synchronous_peer,
+  synchronous_peer_per_thread,
+  // These change peer access or contexts that the engine uses.
   enable_peer,
   disable_peer,
   primary_retain,
@@ -39,33 +39,33 @@ enum class entry : std::uint8_t {
   primary_release,
   primary_reset_old,
   primary_reset,
-  // These find all others.
-  find_old,
-  find,
+  // These find all other functions.
+  get_proc_address_old,
+  get_proc_address,
 };
-inline constexpr std::size_t entry_count = static_cast<std::size_t>(entry::find) + 1;
+inline constexpr std::size_t entry_count = static_cast<std::size_t>(entry::get_proc_address) + 1;
 
 struct entry_facts {
-  const char* symbol;  // as libcuda exports it
-  const char* name;    // as cuGetProcAddress is asked for it
-  int version;         // of the first driver API with this form of it, 1000 * major + 10 * minor
-  bool per_thread;     // whether its null stream is the thread's own one
+  const char* symbol;  // that libcuda exports
+  const char* name;    // for cuGetProcAddress
+  int version;         // of the first driver API with this form, 1000 * major + 10 * minor
+  bool per_thread;     // whether the null stream is the thread's default stream
 };
 
 const entry_facts& facts_of(entry which);
 inline constexpr std::size_t index_of(entry which) { return static_cast<std::size_t>(which); }
 
-// What programs that look it up get in its place.
+// What a program gets that looks the function up.
 void* stand_in(entry which);
 
-// The next dlsym behind this library's own.
+// The dlsym that follows this library's own in the linker's order.
 using find_symbol = void* (*)(void*, const char*);
 find_symbol next_dlsym();
-// The driver's function; null where the driver is not loaded or has none.
+// The driver's function; null if the driver is not loaded or has no such function.
 void* driver_function(entry which);
 void* driver_symbol(const char* symbol);
-// What a program that is linked to it would call without this library: somebody else's stand-in,
-// or else the driver's.
+// What a program that is linked to the function would call without this library: the function of
+// another preloaded library, or the driver's.
 void* linked_function(entry which);
 
 }  // namespace interlace::preload

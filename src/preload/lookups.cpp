@@ -1,5 +1,5 @@
-// dlsym, as programs see it: the functions of the driver that this library stands in front of are
-// answered with its own, and everything else goes to the real dlsym, as if this one was not there.
+// dlsym, as programs see it. For a driver function that this library replaces, it returns the
+// replacement. Everything else goes to the real dlsym, as if this one did not exist.
 #include <dlfcn.h>
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 #include "preload/counters.hpp"
 #include "preload/entries.hpp"
 
-// Of this library, from the linker.
+// The begin and the end of this library, which the linker defines.
 extern "C" {
 extern const char __ehdr_start __attribute__((visibility("hidden")));  // NOLINT: the linker's name
 extern const char _end __attribute__((visibility("hidden")));          // NOLINT: the linker's name
@@ -29,8 +29,8 @@ std::string_view folder_of(const char* file) {
   return path.substr(0, path.rfind('/') + 1);
 }
 
-// Interlace's own modules lie beside this library, and the one for C programs may lie anywhere.
-// Their copies are planned already.
+// Whether the caller is a module of Interlace, whose copies are planned already. The modules are in
+// this library's folder; the library for C programs can be anywhere.
 bool of_this_package(const void* caller) {
   Dl_info theirs{};
   Dl_info own{};
@@ -58,7 +58,7 @@ found_entry entry_of_symbol(const char* symbol) {
 
 }  // namespace
 
-// Either the answer, or the function that has to give it to the caller itself.
+// The result of a lookup, or the function that the caller must jump to for it.
 struct answer {
   std::uint64_t known;
   void* value;
@@ -67,33 +67,35 @@ struct answer {
 extern "C" __attribute__((visibility("hidden"), used)) answer interlace_preload_lookup(
     void* handle, const char* symbol, const void* caller) {
   const find_symbol real = next_dlsym();
-  const answer pass{0, reinterpret_cast<void*>(real)};
+  const answer pass{.known = 0, .value = reinterpret_cast<void*>(real)};
   const auto [any, which] = entry_of_symbol(symbol);
   if (!any || within_this_library(caller)) return pass;
   if (handle == RTLD_NEXT || handle == RTLD_DEFAULT) {
-    // What they find depends on who asks, so that the real one is left to answer. It may find what
-    // this library exports, as it would for a program that is linked to the driver. Where there is
-    // no driver to be found, there must be none.
+    // The result depends on the caller, so the real dlsym must answer. It can find what this
+    // library exports, as for a program that is linked to the driver. If the caller could find no
+    // driver without this library, it must not find one now.
     if (real(RTLD_NEXT, symbol) != nullptr) return pass;
     if (!within_this_library(real(RTLD_DEFAULT, symbol))) return pass;
     if (handle == RTLD_DEFAULT && driver_function(which) != nullptr) return pass;
-    return {1, real(RTLD_NEXT, symbol)};  // nothing, and dlerror says so
+    return {.known = 1, .value = real(RTLD_NEXT, symbol)};  // null, and dlerror has the message
   }
-  // The last lookup is the caller's own, so that dlerror tells of that.
+  // The caller's own lookup comes last, so that dlerror tells of it.
   void* const of_driver = driver_function(which);
   void* found = real(handle, symbol);
   if (within_this_library(found)) {  // the handle of the whole program
     const bool any_driver = linked_function(which) != nullptr;
-    return {1, any_driver ? real(handle, symbol) : real(RTLD_NEXT, symbol)};
+    return {.known = 1, .value = any_driver ? real(handle, symbol) : real(RTLD_NEXT, symbol)};
   }
-  if (found == nullptr || found != of_driver || of_this_package(caller)) return {1, found};
+  if (found == nullptr || found != of_driver || of_this_package(caller))
+    return {.known = 1, .value = found};
   counters_seen_driver();
-  return {1, stand_in(which)};
+  return {.known = 1, .value = stand_in(which)};
 }
 
 }  // namespace interlace::preload
 
-// The real dlsym looks at the address that it returns to, so it is not called but jumped to.
+// The real dlsym reads its return address to find the caller, so this code must jump to it instead
+// of calling it.
 #if !defined(__x86_64__)
 #error "the preload library is for x86-64"
 #endif

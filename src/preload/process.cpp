@@ -18,9 +18,9 @@ void in_child() {
   take_over_after_fork(true);
 }
 
-// All that happens in a process that does not copy on GPUs.
+// A process that does not copy on GPUs does no more than this.
 __attribute__((constructor)) void begin() {
-  counters_open(chosen().counters.c_str());
+  counters_open(process_settings().counters.c_str());
   pthread_atfork(before_fork, in_parent, in_child);
 }
 

@@ -1,15 +1,16 @@
-// What every process that loads the library does at its start, at a fork and ahead of the engine.
+// What a process that loads the library does when it starts, when it forks and before the engine
+// starts.
 #pragma once
 
 namespace interlace::preload {
 
-// Around a fork each part brings its own state in order: whoever held a lock in the parent is not
-// in the child.
+// Each part repairs its own state around a fork: the child does not have the threads that hold
+// locks in the parent.
 void take_over_before_fork() noexcept;
 void take_over_after_fork(bool child) noexcept;
 void stand_ins_forked() noexcept;
 
-// Which primary contexts are the program's own, ahead of the engine.
+// Notes which primary contexts the program retains itself. Called before the engine starts.
 void remember_own_contexts() noexcept;
 
 }  // namespace interlace::preload

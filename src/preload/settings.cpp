@@ -46,8 +46,8 @@ settings settings_of_environment() {
 
 }  // namespace
 
-const settings& chosen() {
-  // Never destroyed: copies may come after the process's last objects.
+const settings& process_settings() {
+  // Never destroyed: a program can copy after its last static object was destroyed.
   static const settings& found = *new settings(settings_of_environment());
   return found;
 }

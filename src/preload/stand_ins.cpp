@@ -1,6 +1,6 @@
-// What programs call in place of the driver's functions. Each exists twice: as what a lookup
-// gives, which goes on to the driver, and as what this library exports, which goes on to what the
-// program would have been linked to.
+// What programs call instead of the driver's functions. Each function exists twice. The one that a
+// lookup returns calls the driver. The one that this library exports calls what the program would
+// have been linked to.
 #include <pthread.h>
 
 #include <array>
@@ -20,11 +20,11 @@ using address = cuda::device_address;
 
 constexpr int not_found = 500;  // CUDA_ERROR_NOT_FOUND
 constexpr int peer_access_not_enabled = 705;
-constexpr std::uint64_t find_per_thread = 2;  // CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM
+constexpr std::uint64_t lookup_per_thread = 2;  // CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM
 
-// What the function goes on to.
+// Calls the function that the program meant to call.
 template <class... Arguments>
-int go_on(entry which, bool linked, Arguments... arguments) {
+int call_next(entry which, bool linked, Arguments... arguments) {
   void* found = linked ? linked_function(which) : driver_function(which);
   if (found == nullptr) return not_found;
   return reinterpret_cast<int (*)(Arguments...)>(found)(arguments...);
@@ -36,74 +36,84 @@ CUstream_st* stream_of(entry which, CUstream_st* given) {
   return given;
 }
 
-constexpr direction way_of(entry which) {
+constexpr copy_direction direction_of(entry which) {
   switch (which) {
     case entry::host_to_gpu:
     case entry::host_to_gpu_per_thread:
-    case entry::host_to_gpu_now:
-    case entry::host_to_gpu_now_per_thread:
-      return direction::host_to_gpu;
+    case entry::synchronous_host_to_gpu:
+    case entry::synchronous_host_to_gpu_per_thread:
+      return copy_direction::host_to_gpu;
     case entry::gpu_to_host:
     case entry::gpu_to_host_per_thread:
-    case entry::gpu_to_host_now:
-    case entry::gpu_to_host_now_per_thread:
-      return direction::gpu_to_host;
+    case entry::synchronous_gpu_to_host:
+    case entry::synchronous_gpu_to_host_per_thread:
+      return copy_direction::gpu_to_host;
     case entry::copy:
     case entry::copy_per_thread:
-    case entry::copy_now:
-    case entry::copy_now_per_thread:
-      return direction::unknown;
+    case entry::synchronous_copy:
+    case entry::synchronous_copy_per_thread:
+      return copy_direction::unknown;
     default:
-      return direction::gpu_to_gpu;
+      return copy_direction::gpu_to_gpu;
   }
 }
 
 template <entry Which, bool Linked>
 int copy(address to, address from, std::size_t bytes, CUstream_st* stream) {
-  if (take_over({way_of(Which), to, from, bytes, stream_of(Which, stream)})) return 0;
-  return go_on(Which, Linked, to, from, bytes, stream);
+  if (take_over({.moves = direction_of(Which),
+                 .to = to,
+                 .from = from,
+                 .bytes = bytes,
+                 .stream = stream_of(Which, stream)}))
+    return 0;
+  return call_next(Which, Linked, to, from, bytes, stream);
 }
 
-// Its contexts say no more than its addresses do.
+// The contexts are not needed: the addresses identify the memory.
 template <entry Which, bool Linked>
 int peer_copy(address to, void* to_context, address from, void* from_context, std::size_t bytes,
               CUstream_st* stream) {
-  if (take_over({way_of(Which), to, from, bytes, stream_of(Which, stream)})) return 0;
-  return go_on(Which, Linked, to, to_context, from, from_context, bytes, stream);
+  if (take_over({.moves = direction_of(Which),
+                 .to = to,
+                 .from = from,
+                 .bytes = bytes,
+                 .stream = stream_of(Which, stream)}))
+    return 0;
+  return call_next(Which, Linked, to, to_context, from, from_context, bytes, stream);
 }
 
 template <entry Which, bool Linked>
-int copy_now(address to, address from, std::size_t bytes) {
-  pass_now(way_of(Which), bytes);
-  return go_on(Which, Linked, to, from, bytes);
+int synchronous_copy(address to, address from, std::size_t bytes) {
+  count_synchronous(direction_of(Which), bytes);
+  return call_next(Which, Linked, to, from, bytes);
 }
 
 template <entry Which, bool Linked>
-int peer_copy_now(address to, void* to_context, address from, void* from_context,
-                  std::size_t bytes) {
-  pass_now(way_of(Which), bytes);
-  return go_on(Which, Linked, to, to_context, from, from_context, bytes);
+int synchronous_peer_copy(address to, void* to_context, address from, void* from_context,
+                          std::size_t bytes) {
+  count_synchronous(direction_of(Which), bytes);
+  return call_next(Which, Linked, to, to_context, from, from_context, bytes);
 }
 
 // --- peer access
 // ----------------------------------------------------------------------------------
 //
-// The engine lets the primary contexts reach each other's memory. A program that does so too is
-// told what it would be told without the engine.
+// The engine enables peer access between the primary contexts. A program that does the same gets
+// the results that it would get without the engine.
 
 using peer_pair = std::pair<CUctx_st*, CUctx_st*>;
 
-// The contexts that the program itself gave access to others. Without any heap, so that a fork
-// leaves it whole.
+// The pairs of contexts between which the program itself enabled access. Uses no heap, so that a
+// fork cannot leave it inconsistent.
 class peer_pairs {
  public:
-  // False if it is there already.
+  // False if the pair is present already.
   bool insert(peer_pair one) {
     if (find(one) < count_) return false;
     if (count_ < pairs_.size()) pairs_.at(count_++) = one;
     return true;
   }
-  // False if it is not there.
+  // False if the pair is not present.
   bool erase(peer_pair one) {
     const std::size_t at = find(one);
     if (at == count_) return false;
@@ -130,7 +140,7 @@ class peer_pairs {
 };
 
 pthread_mutex_t peers_lock = PTHREAD_MUTEX_INITIALIZER;
-peer_pairs peers;  // behind the lock
+peer_pairs peers;  // under the lock
 
 class peers_locked {
  public:
@@ -142,7 +152,7 @@ class peers_locked {
 
 template <bool Linked>
 int enable_peer(CUctx_st* peer, unsigned flags) {
-  const int result = go_on(entry::enable_peer, Linked, peer, flags);
+  const int result = call_next(entry::enable_peer, Linked, peer, flags);
   if (result != 0 && result != cuda::driver_result::peer_access_already_enabled) return result;
   CUctx_st* context = current_context();
   if (context == nullptr) return result;
@@ -157,11 +167,11 @@ int disable_peer(CUctx_st* peer) {
   {
     const peers_locked locked;
     if (context != nullptr && engine_started()) {
-      // It stays enabled for the engine's copies.
+      // Access stays enabled for the engine's copies.
       return peers.erase({context, peer}) ? 0 : peer_access_not_enabled;
     }
   }
-  const int result = go_on(entry::disable_peer, Linked, peer);
+  const int result = call_next(entry::disable_peer, Linked, peer);
   if (result == 0 && context != nullptr) {
     const peers_locked locked;
     peers.erase({context, peer});
@@ -172,44 +182,45 @@ int disable_peer(CUctx_st* peer) {
 // --- primary contexts
 // -----------------------------------------------------------------------------
 //
-// The engine holds those of all GPUs. A program that resets one, or gives up one of its own, means
-// all that is in it to end; the engine ends first. One that the program only had a look at stays.
+// The engine retains the primary contexts of all GPUs. If a program resets a context, or releases
+// one that it retained before the engine started, it expects everything in the context to end, so
+// the engine ends first. A context that the program retained only later stays.
 
-// How often the program itself retained each, which it is, and whether it was retained when the
-// engine started.
+// By device: how often the program itself retained the context, the context, and whether the
+// program had retained it when the engine started.
 std::array<std::atomic<int>, 64> retained;
 std::array<std::atomic<CUctx_st*>, 64> primaries;
-std::array<std::atomic<bool>, 64> held_before;
+std::array<std::atomic<bool>, 64> retained_before;
 
-bool numbered(int device) {
+bool is_tracked(int device) {
   return device >= 0 && static_cast<std::size_t>(device) < retained.size();
 }
 
 template <bool Linked>
 int primary_retain(CUctx_st** context, int device) {
-  const int result = go_on(entry::primary_retain, Linked, context, device);
-  if (result == 0 && numbered(device)) {
+  const int result = call_next(entry::primary_retain, Linked, context, device);
+  if (result == 0 && is_tracked(device)) {
     primaries[static_cast<std::size_t>(device)].store(*context);
     retained[static_cast<std::size_t>(device)].fetch_add(1);
   }
   return result;
 }
 
-// What a context is given and gives ends with it.
+// Access from and to a context ends with the context.
 void forget_peers_of(int device) {
-  if (!numbered(device)) return;
+  if (!is_tracked(device)) return;
   const CUctx_st* context = primaries[static_cast<std::size_t>(device)].load();
-  if (context == nullptr) return;  // then the program cannot have named it
+  if (context == nullptr) return;  // the program never got the context
   const peers_locked locked;
   peers.erase_all_of(context);
 }
 
 template <entry Which, bool Linked>
 int primary_release(int device) {
-  if (!numbered(device)) return go_on(Which, Linked, device);
+  if (!is_tracked(device)) return call_next(Which, Linked, device);
   std::atomic<int>& count = retained[static_cast<std::size_t>(device)];
-  if (count.load() <= 1 && held_before[static_cast<std::size_t>(device)].load()) stop_engine();
-  const int result = go_on(Which, Linked, device);
+  if (count.load() <= 1 && retained_before[static_cast<std::size_t>(device)].load()) stop_engine();
+  const int result = call_next(Which, Linked, device);
   if (result == 0 && count.fetch_sub(1) == 1) forget_peers_of(device);
   return result;
 }
@@ -218,50 +229,54 @@ template <entry Which, bool Linked>
 int primary_reset(int device) {
   stop_engine();
   forget_peers_of(device);
-  return go_on(Which, Linked, device);
+  return call_next(Which, Linked, device);
 }
 
 // --- lookups by the driver
 // ------------------------------------------------------------------------
 
-// The stand-in for what the driver found, if it is one of those forms of it that this library
-// knows: the same as the driver gives to those who ask for that form.
+// The stand-in for what the driver found, if this library knows that form of the function. It is
+// the known form if the driver returns the same address for it.
 template <class Ask>
 void* replaced(const char* name, void* found, std::uint64_t flags, const Ask& ask) {
-  const bool per_thread = (flags & find_per_thread) != 0;
+  const bool per_thread = (flags & lookup_per_thread) != 0;
   for (const bool matching : {true, false}) {
     for (std::size_t index = 0; index < entry_count; ++index) {
       const auto which = static_cast<entry>(index);
       const entry_facts& one = facts_of(which);
       if ((one.per_thread == per_thread) != matching || std::strcmp(name, one.name) != 0) continue;
-      if (ask(one.version, one.per_thread ? find_per_thread : 0) == found) return stand_in(which);
+      if (ask(one.version, one.per_thread ? lookup_per_thread : 0) == found) return stand_in(which);
     }
   }
   return found;
 }
 
 template <bool Linked>
-int find_old(const char* name, void** function, int version, std::uint64_t flags) {
-  const int result = go_on(entry::find_old, Linked, name, function, version, flags);
+int get_proc_address_old(const char* name, void** function, int version, std::uint64_t flags) {
+  const int result = call_next(entry::get_proc_address_old, Linked, name, function, version, flags);
   if (result != 0 || name == nullptr || function == nullptr || *function == nullptr) return result;
   counters_seen_driver();
   *function = replaced(name, *function, flags, [&](int of_version, std::uint64_t with) {
     void* found = nullptr;
-    if (go_on(entry::find_old, Linked, name, &found, of_version, with) != 0) found = nullptr;
+    if (call_next(entry::get_proc_address_old, Linked, name, &found, of_version, with) != 0)
+      found = nullptr;
     return found;
   });
   return result;
 }
 
 template <bool Linked>
-int find(const char* name, void** function, int version, std::uint64_t flags, int* status) {
-  const int result = go_on(entry::find, Linked, name, function, version, flags, status);
+int get_proc_address(const char* name, void** function, int version, std::uint64_t flags,
+                     int* status) {
+  const int result =
+      call_next(entry::get_proc_address, Linked, name, function, version, flags, status);
   if (result != 0 || name == nullptr || function == nullptr || *function == nullptr) return result;
   counters_seen_driver();
   *function = replaced(name, *function, flags, [&](int of_version, std::uint64_t with) {
     void* found = nullptr;
     int found_status = 0;
-    if (go_on(entry::find, Linked, name, &found, of_version, with, &found_status) != 0)
+    if (call_next(entry::get_proc_address, Linked, name, &found, of_version, with, &found_status) !=
+        0)
       found = nullptr;
     return found;
   });
@@ -272,7 +287,7 @@ int find(const char* name, void** function, int version, std::uint64_t flags, in
 // ----------------------------------------------------------------------------------
 
 template <class Function>
-void* plain(Function* function) {
+void* address_of(Function* function) {
   return reinterpret_cast<void*>(function);
 }
 
@@ -281,63 +296,63 @@ void* plain(Function* function) {
 void* stand_in(entry which) {
   switch (which) {
     case entry::copy:
-      return plain(copy<entry::copy, false>);
+      return address_of(copy<entry::copy, false>);
     case entry::copy_per_thread:
-      return plain(copy<entry::copy_per_thread, false>);
+      return address_of(copy<entry::copy_per_thread, false>);
     case entry::host_to_gpu:
-      return plain(copy<entry::host_to_gpu, false>);
+      return address_of(copy<entry::host_to_gpu, false>);
     case entry::host_to_gpu_per_thread:
-      return plain(copy<entry::host_to_gpu_per_thread, false>);
+      return address_of(copy<entry::host_to_gpu_per_thread, false>);
     case entry::gpu_to_host:
-      return plain(copy<entry::gpu_to_host, false>);
+      return address_of(copy<entry::gpu_to_host, false>);
     case entry::gpu_to_host_per_thread:
-      return plain(copy<entry::gpu_to_host_per_thread, false>);
+      return address_of(copy<entry::gpu_to_host_per_thread, false>);
     case entry::gpu_to_gpu:
-      return plain(copy<entry::gpu_to_gpu, false>);
+      return address_of(copy<entry::gpu_to_gpu, false>);
     case entry::gpu_to_gpu_per_thread:
-      return plain(copy<entry::gpu_to_gpu_per_thread, false>);
+      return address_of(copy<entry::gpu_to_gpu_per_thread, false>);
     case entry::peer:
-      return plain(peer_copy<entry::peer, false>);
+      return address_of(peer_copy<entry::peer, false>);
     case entry::peer_per_thread:
-      return plain(peer_copy<entry::peer_per_thread, false>);
-    case entry::copy_now:
-      return plain(copy_now<entry::copy_now, false>);
-    case entry::copy_now_per_thread:
-      return plain(copy_now<entry::copy_now_per_thread, false>);
-    case entry::host_to_gpu_now:
-      return plain(copy_now<entry::host_to_gpu_now, false>);
-    case entry::host_to_gpu_now_per_thread:
-      return plain(copy_now<entry::host_to_gpu_now_per_thread, false>);
-    case entry::gpu_to_host_now:
-      return plain(copy_now<entry::gpu_to_host_now, false>);
-    case entry::gpu_to_host_now_per_thread:
-      return plain(copy_now<entry::gpu_to_host_now_per_thread, false>);
-    case entry::gpu_to_gpu_now:
-      return plain(copy_now<entry::gpu_to_gpu_now, false>);
-    case entry::gpu_to_gpu_now_per_thread:
-      return plain(copy_now<entry::gpu_to_gpu_now_per_thread, false>);
-    case entry::peer_now:
-      return plain(peer_copy_now<entry::peer_now, false>);
-    case entry::peer_now_per_thread:
-      return plain(peer_copy_now<entry::peer_now_per_thread, false>);
+      return address_of(peer_copy<entry::peer_per_thread, false>);
+    case entry::synchronous_copy:
+      return address_of(synchronous_copy<entry::synchronous_copy, false>);
+    case entry::synchronous_copy_per_thread:
+      return address_of(synchronous_copy<entry::synchronous_copy_per_thread, false>);
+    case entry::synchronous_host_to_gpu:
+      return address_of(synchronous_copy<entry::synchronous_host_to_gpu, false>);
+    case entry::synchronous_host_to_gpu_per_thread:
+      return address_of(synchronous_copy<entry::synchronous_host_to_gpu_per_thread, false>);
+    case entry::synchronous_gpu_to_host:
+      return address_of(synchronous_copy<entry::synchronous_gpu_to_host, false>);
+    case entry::synchronous_gpu_to_host_per_thread:
+      return address_of(synchronous_copy<entry::synchronous_gpu_to_host_per_thread, false>);
+    case entry::synchronous_gpu_to_gpu:
+      return address_of(synchronous_copy<entry::synchronous_gpu_to_gpu, false>);
+    case entry::synchronous_gpu_to_gpu_per_thread:
+      return address_of(synchronous_copy<entry::synchronous_gpu_to_gpu_per_thread, false>);
+    case entry::synchronous_peer:
+      return address_of(synchronous_peer_copy<entry::synchronous_peer, false>);
+    case entry::synchronous_peer_per_thread:
+      return address_of(synchronous_peer_copy<entry::synchronous_peer_per_thread, false>);
     case entry::enable_peer:
-      return plain(enable_peer<false>);
+      return address_of(enable_peer<false>);
     case entry::disable_peer:
-      return plain(disable_peer<false>);
+      return address_of(disable_peer<false>);
     case entry::primary_retain:
-      return plain(primary_retain<false>);
+      return address_of(primary_retain<false>);
     case entry::primary_release_old:
-      return plain(primary_release<entry::primary_release_old, false>);
+      return address_of(primary_release<entry::primary_release_old, false>);
     case entry::primary_release:
-      return plain(primary_release<entry::primary_release, false>);
+      return address_of(primary_release<entry::primary_release, false>);
     case entry::primary_reset_old:
-      return plain(primary_reset<entry::primary_reset_old, false>);
+      return address_of(primary_reset<entry::primary_reset_old, false>);
     case entry::primary_reset:
-      return plain(primary_reset<entry::primary_reset, false>);
-    case entry::find_old:
-      return plain(find_old<false>);
-    case entry::find:
-      return plain(find<false>);
+      return address_of(primary_reset<entry::primary_reset, false>);
+    case entry::get_proc_address_old:
+      return address_of(get_proc_address_old<false>);
+    case entry::get_proc_address:
+      return address_of(get_proc_address<false>);
   }
   return nullptr;
 }
@@ -345,8 +360,8 @@ void* stand_in(entry which) {
 void stand_ins_forked() noexcept { peers_lock = PTHREAD_MUTEX_INITIALIZER; }
 
 void remember_own_contexts() noexcept {
-  for (std::size_t device = 0; device < held_before.size(); ++device)
-    held_before.at(device).store(retained.at(device).load() > 0);
+  for (std::size_t device = 0; device < retained_before.size(); ++device)
+    retained_before.at(device).store(retained.at(device).load() > 0);
 }
 
 // --- what is exported
@@ -367,14 +382,14 @@ void remember_own_contexts() noexcept {
       (address to, void* to_context, address from, void* from_context, std::size_t bytes, \
        CUstream_st* stream),                                                              \
       peer_copy<entry::which, true>(to, to_context, from, from_context, bytes, stream))
-#define INTERLACE_EXPORT_NOW(which, symbol)                                      \
+#define INTERLACE_EXPORT_SYNCHRONOUS(which, symbol)                              \
   INTERLACE_EXPORT(which, symbol, (address to, address from, std::size_t bytes), \
-                   copy_now<entry::which, true>(to, from, bytes))
-#define INTERLACE_EXPORT_PEER_NOW(which, symbol)                                           \
+                   synchronous_copy<entry::which, true>(to, from, bytes))
+#define INTERLACE_EXPORT_SYNCHRONOUS_PEER(which, symbol)                                   \
   INTERLACE_EXPORT(                                                                        \
       which, symbol,                                                                       \
       (address to, void* to_context, address from, void* from_context, std::size_t bytes), \
-      peer_copy_now<entry::which, true>(to, to_context, from, from_context, bytes))
+      synchronous_peer_copy<entry::which, true>(to, to_context, from, from_context, bytes))
 
 INTERLACE_EXPORT_COPY(copy, "cuMemcpyAsync")
 INTERLACE_EXPORT_COPY(copy_per_thread, "cuMemcpyAsync_ptsz")
@@ -386,16 +401,16 @@ INTERLACE_EXPORT_COPY(gpu_to_gpu, "cuMemcpyDtoDAsync_v2")
 INTERLACE_EXPORT_COPY(gpu_to_gpu_per_thread, "cuMemcpyDtoDAsync_v2_ptsz")
 INTERLACE_EXPORT_PEER(peer, "cuMemcpyPeerAsync")
 INTERLACE_EXPORT_PEER(peer_per_thread, "cuMemcpyPeerAsync_ptsz")
-INTERLACE_EXPORT_NOW(copy_now, "cuMemcpy")
-INTERLACE_EXPORT_NOW(copy_now_per_thread, "cuMemcpy_ptds")
-INTERLACE_EXPORT_NOW(host_to_gpu_now, "cuMemcpyHtoD_v2")
-INTERLACE_EXPORT_NOW(host_to_gpu_now_per_thread, "cuMemcpyHtoD_v2_ptds")
-INTERLACE_EXPORT_NOW(gpu_to_host_now, "cuMemcpyDtoH_v2")
-INTERLACE_EXPORT_NOW(gpu_to_host_now_per_thread, "cuMemcpyDtoH_v2_ptds")
-INTERLACE_EXPORT_NOW(gpu_to_gpu_now, "cuMemcpyDtoD_v2")
-INTERLACE_EXPORT_NOW(gpu_to_gpu_now_per_thread, "cuMemcpyDtoD_v2_ptds")
-INTERLACE_EXPORT_PEER_NOW(peer_now, "cuMemcpyPeer")
-INTERLACE_EXPORT_PEER_NOW(peer_now_per_thread, "cuMemcpyPeer_ptds")
+INTERLACE_EXPORT_SYNCHRONOUS(synchronous_copy, "cuMemcpy")
+INTERLACE_EXPORT_SYNCHRONOUS(synchronous_copy_per_thread, "cuMemcpy_ptds")
+INTERLACE_EXPORT_SYNCHRONOUS(synchronous_host_to_gpu, "cuMemcpyHtoD_v2")
+INTERLACE_EXPORT_SYNCHRONOUS(synchronous_host_to_gpu_per_thread, "cuMemcpyHtoD_v2_ptds")
+INTERLACE_EXPORT_SYNCHRONOUS(synchronous_gpu_to_host, "cuMemcpyDtoH_v2")
+INTERLACE_EXPORT_SYNCHRONOUS(synchronous_gpu_to_host_per_thread, "cuMemcpyDtoH_v2_ptds")
+INTERLACE_EXPORT_SYNCHRONOUS(synchronous_gpu_to_gpu, "cuMemcpyDtoD_v2")
+INTERLACE_EXPORT_SYNCHRONOUS(synchronous_gpu_to_gpu_per_thread, "cuMemcpyDtoD_v2_ptds")
+INTERLACE_EXPORT_SYNCHRONOUS_PEER(synchronous_peer, "cuMemcpyPeer")
+INTERLACE_EXPORT_SYNCHRONOUS_PEER(synchronous_peer_per_thread, "cuMemcpyPeer_ptds")
 
 INTERLACE_EXPORT(enable_peer, "cuCtxEnablePeerAccess", (CUctx_st * peer, unsigned flags),
                  enable_peer<true>(peer, flags))
@@ -411,11 +426,11 @@ INTERLACE_EXPORT(primary_reset_old, "cuDevicePrimaryCtxReset", (int device),
                  primary_reset<entry::primary_reset_old, true>(device))
 INTERLACE_EXPORT(primary_reset, "cuDevicePrimaryCtxReset_v2", (int device),
                  primary_reset<entry::primary_reset, true>(device))
-INTERLACE_EXPORT(find_old, "cuGetProcAddress",
+INTERLACE_EXPORT(get_proc_address_old, "cuGetProcAddress",
                  (const char* name, void** function, int version, std::uint64_t flags),
-                 find_old<true>(name, function, version, flags))
-INTERLACE_EXPORT(find, "cuGetProcAddress_v2",
+                 get_proc_address_old<true>(name, function, version, flags))
+INTERLACE_EXPORT(get_proc_address, "cuGetProcAddress_v2",
                  (const char* name, void** function, int version, std::uint64_t flags, int* status),
-                 find<true>(name, function, version, flags, status))
+                 get_proc_address<true>(name, function, version, flags, status))
 
 }  // namespace interlace::preload

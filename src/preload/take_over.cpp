@@ -28,37 +28,38 @@ using cuda::copy_result;
 using cuda::driver_result::success;
 
 enum class phase : std::uint8_t {
-  idle,      // copies that could be taken over are counted towards the start
+  idle,      // copies that could be taken over count towards the start of the engine
   starting,  // a thread makes the engine
   ready,
-  over,  // nothing is taken over any more
+  ended,  // no copy is taken over any more
 };
 
-std::atomic<phase> now{phase::idle};
-std::atomic<std::uint64_t> moved{0};  // bytes that could have been taken over
+std::atomic<phase> current_phase{phase::idle};
+std::atomic<std::uint64_t> candidate_bytes{0};  // of copies that could have been taken over
 std::atomic<copy_engine*> engine{nullptr};
-std::atomic<int> inside{0};  // threads that use the engine
-std::atomic<bool> ever{false};
-pthread_t starter{};
-bool starter_runs = false;                             // behind the lock
-pthread_mutex_t changing = PTHREAD_MUTEX_INITIALIZER;  // of the phase
+std::atomic<int> engine_users{0};  // threads that are in a call of the engine
+std::atomic<bool> start_attempted{false};
+// Held while the phase changes.
+pthread_mutex_t phase_mutex = PTHREAD_MUTEX_INITIALIZER;
+pthread_t starter_thread{};
+bool starter_runs = false;  // under the lock
 
-// Calls that the engine, or the driver itself, makes meanwhile are not the program's. One may stand
-// inside another: the first copy may make the engine.
-thread_local bool within = false;
+// Calls that the engine or the driver makes are not the program's. Such calls nest: the first copy
+// can make the engine.
+thread_local bool in_own_call = false;
 
-class mark_within {
+class own_call {
  public:
-  mark_within() = default;
-  ~mark_within() { within = before_; }
-  mark_within(const mark_within&) = delete;
-  mark_within& operator=(const mark_within&) = delete;
+  own_call() = default;
+  ~own_call() { in_own_call = before_; }
+  own_call(const own_call&) = delete;
+  own_call& operator=(const own_call&) = delete;
 
  private:
-  bool before_ = std::exchange(within, true);
+  bool before_ = std::exchange(in_own_call, true);
 };
 
-// A thread that is ended from outside is ended between calls, not inside the engine.
+// A thread that another thread cancels must not end inside the engine.
 class without_cancellation {
  public:
   without_cancellation() { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
@@ -70,12 +71,12 @@ class without_cancellation {
   int before_ = PTHREAD_CANCEL_ENABLE;
 };
 
-class lock_changes {
+class phase_lock {
  public:
-  lock_changes() { pthread_mutex_lock(&changing); }
-  ~lock_changes() { pthread_mutex_unlock(&changing); }
-  lock_changes(const lock_changes&) = delete;
-  lock_changes& operator=(const lock_changes&) = delete;
+  phase_lock() { pthread_mutex_lock(&phase_mutex); }
+  ~phase_lock() { pthread_mutex_unlock(&phase_mutex); }
+  phase_lock(const phase_lock&) = delete;
+  phase_lock& operator=(const phase_lock&) = delete;
 };
 
 std::uint64_t nanoseconds(double seconds) {
@@ -87,8 +88,9 @@ void set_state(engine_state state) { counters().engine.store(static_cast<std::ui
 // --- the engine's life
 // ----------------------------------------------------------------------------
 
-// GPUs that only one process at a time may use would be taken from others.
-bool exclusive(const cuda::driver_table& calls) {
+// Whether a GPU is in exclusive-process mode. The engine would make contexts on it and so lock out
+// other processes.
+bool has_exclusive_gpu(const cuda::driver_table& calls) {
   constexpr int compute_mode = 20;
   constexpr int exclusive_process = 3;
   auto* ask = reinterpret_cast<int (*)(int*, int, int)>(driver_symbol("cuDeviceGetAttribute"));
@@ -106,8 +108,8 @@ void make_engine() {
   set_state(engine_state::starting);
   copy_engine* made = nullptr;
   try {
-    const mark_within own;
-    if (exclusive(cuda::real_driver()))
+    const own_call own;
+    if (has_exclusive_gpu(cuda::real_driver()))
       throw std::runtime_error(
           "copies are left alone, since a GPU is in exclusive-process mode (nvidia-smi -c 0 ends "
           "it)");
@@ -116,7 +118,7 @@ void make_engine() {
         std::function<cuda::copy_machine()>(),
         [](const std::string& sentence) { counters_note(sentence.c_str()); });
     fresh->prepare();
-    if (fresh->useful()) made = fresh.release();
+    if (fresh->usable()) made = fresh.release();
   } catch (const std::exception& error) {
     counters_note(error.what());
   } catch (...) {
@@ -127,8 +129,9 @@ void make_engine() {
   set_state(made != nullptr ? engine_state::ready : engine_state::useless);
   engine.store(made);
   phase starting = phase::starting;
-  if (!now.compare_exchange_strong(starting, made != nullptr ? phase::ready : phase::over)) {
-    // The process is ending. What was made stays.
+  if (!current_phase.compare_exchange_strong(starting,
+                                             made != nullptr ? phase::ready : phase::ended)) {
+    // The process is ending, so the engine is never destroyed.
   }
 }
 
@@ -140,52 +143,53 @@ void* run_starter(void* /*unused*/) {
 void wait_for_starter() {
   if (!starter_runs) return;
   starter_runs = false;
-  pthread_join(starter, nullptr);
+  pthread_join(starter_thread, nullptr);
 }
 
-// At the end of the process, ahead of the driver's own end: that must not meet a thread that makes
-// contexts. The engine itself is left to the driver.
+// Runs when the process ends, before the driver's own end: the driver must not end while a thread
+// makes contexts. The engine is not destroyed.
 void finish() {
-  const lock_changes locked;
-  now.store(phase::over);
+  const phase_lock locked;
+  current_phase.store(phase::ended);
   wait_for_starter();
 }
 
 void start() {
-  const lock_changes locked;
+  const phase_lock locked;
   phase idle = phase::idle;
-  if (!now.compare_exchange_strong(idle, phase::starting)) return;
+  if (!current_phase.compare_exchange_strong(idle, phase::starting)) return;
   remember_own_contexts();
-  if (!ever.exchange(true)) std::atexit(finish);  // NOLINT(cert-err33-c): no place, no joining
-  if (chosen().start == start_mode::wait) {
+  // NOLINTNEXTLINE(cert-err33-c): if there is no room for it, nobody waits for the thread
+  if (!start_attempted.exchange(true)) std::atexit(finish);
+  if (process_settings().start == start_mode::wait) {
     make_engine();
     return;
   }
-  // The program's signals are for its own threads.
+  // The new thread must not take signals that are meant for the program's threads.
   sigset_t all{};
   sigset_t before{};
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  starter_runs = pthread_create(&starter, nullptr, run_starter, nullptr) == 0;
+  starter_runs = pthread_create(&starter_thread, nullptr, run_starter, nullptr) == 0;
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (!starter_runs) now.store(phase::over);
+  if (!starter_runs) current_phase.store(phase::ended);
 }
 
 // --- a copy
 // ---------------------------------------------------------------------------------------
 
-// Null where the driver cannot be used: then nothing is taken over.
+// Null where the driver cannot be used. Then no copy is taken over.
 const cuda::driver_table* driver() noexcept {
   static std::atomic<const cuda::driver_table*> table{nullptr};
   const cuda::driver_table* found = table.load(std::memory_order_acquire);
-  if (found != nullptr || now.load() == phase::over) return found;
-  const lock_changes locked;
+  if (found != nullptr || current_phase.load() == phase::ended) return found;
+  const phase_lock locked;
   try {
     found = &cuda::real_driver();
     table.store(found, std::memory_order_release);
   } catch (const std::exception& error) {
     counters_note(error.what());
-    now.store(phase::over);
+    current_phase.store(phase::ended);
   }
   return found;
 }
@@ -198,11 +202,11 @@ outcome outcome_of(copy_result result) {
       return outcome::taken_over;
     case copy_result::capturing:
       return outcome::capturing;
-    case copy_result::small:
+    case copy_result::below_threshold:
       return outcome::small;
     case copy_result::one_path:
       return outcome::one_path;
-    case copy_result::one_place:
+    case copy_result::same_place:
       return outcome::same_gpu;
     case copy_result::pageable:
       return outcome::pageable;
@@ -216,29 +220,31 @@ outcome outcome_of(copy_result result) {
       return outcome::no_staging;
     case copy_result::other_context:
       return outcome::other_context;
-    case copy_result::useless:
+    case copy_result::no_engine:
       break;
   }
   return outcome::failed;
 }
 
-direction way_between(const cuda::memory_view& from, const cuda::memory_view& to) {
+copy_direction direction_between(const cuda::memory_view& from, const cuda::memory_view& to) {
   using cuda::memory_kind;
   const bool from_host = from.kind == memory_kind::pinned || from.kind == memory_kind::host;
   const bool to_host = to.kind == memory_kind::pinned || to.kind == memory_kind::host;
-  if (from_host && to.kind == memory_kind::gpu) return direction::host_to_gpu;
-  if (from.kind == memory_kind::gpu && to_host) return direction::gpu_to_host;
-  if (from.kind == memory_kind::gpu && to.kind == memory_kind::gpu) return direction::gpu_to_gpu;
-  return direction::unknown;
+  if (from_host && to.kind == memory_kind::gpu) return copy_direction::host_to_gpu;
+  if (from.kind == memory_kind::gpu && to_host) return copy_direction::gpu_to_host;
+  if (from.kind == memory_kind::gpu && to.kind == memory_kind::gpu)
+    return copy_direction::gpu_to_gpu;
+  return copy_direction::unknown;
 }
 
-// cuMemcpyAsync and its like do not say between what they copy.
-void name_way(asked_copy& asked, const cuda::memory_view& from, const cuda::memory_view& to) {
-  if (asked.way == direction::unknown) asked.way = way_between(from, to);
+// Calls such as cuMemcpyAsync do not say between which places they copy.
+void complete_direction(requested_copy& asked, const cuda::memory_view& from,
+                        const cuda::memory_view& to) {
+  if (asked.moves == copy_direction::unknown) asked.moves = direction_between(from, to);
 }
 
-// What an engine would make of the memories; taken_over where it could carry the copy.
-outcome kind_of(const cuda::memory_view& from, const cuda::memory_view& to) {
+// What would become of a copy between these memories; taken_over if an engine could make the copy.
+outcome outcome_between(const cuda::memory_view& from, const cuda::memory_view& to) {
   using cuda::memory_kind;
   for (const cuda::memory_view& one : {from, to}) {
     if (one.kind == memory_kind::managed) return outcome::managed;
@@ -255,42 +261,44 @@ struct decision {
   bool enqueued = false;
 };
 
-decision by_engine(copy_engine& ready, asked_copy& asked) {
+decision try_engine(copy_engine& running, requested_copy& asked) {
   cuda::copy_report made;
   try {
-    made = ready.carry(asked.to, asked.from, asked.bytes, asked.stream);
+    made = running.try_copy(asked.to, asked.from, asked.bytes, asked.stream);
   } catch (const std::exception& error) {
-    // It has waited for whatever it had enqueued, so the program's own copy may follow.
+    // The engine has waited for what it enqueued, so the program's own copy can follow.
     counters_note(error.what());
     return {outcome::failed, false};
   }
-  name_way(asked, made.source, made.destination);
+  complete_direction(asked, made.source, made.destination);
   const outcome what = outcome_of(made.result);
   if (what == outcome::taken_over) {
-    const auto way = static_cast<std::size_t>(asked.way);
-    counters().predicted_ns.at(way).fetch_add(nanoseconds(made.predicted_s));
-    counters().direct_ns.at(way).fetch_add(nanoseconds(made.direct_s));
+    const auto index = static_cast<std::size_t>(asked.moves);
+    counters().predicted_ns.at(index).fetch_add(nanoseconds(made.predicted_s));
+    counters().direct_ns.at(index).fetch_add(nanoseconds(made.direct_s));
   }
   return {what, made.enqueued};
 }
 
-// Nothing where no engine is ready.
-std::optional<decision> by_engine(asked_copy& asked) {
-  inside.fetch_add(1);  // ahead of the look at the phase: stop_engine does both the other way round
+// Nothing if no engine is ready.
+std::optional<decision> try_engine(requested_copy& asked) {
+  // Before the phase is read: stop_engine changes the phase before it reads the count.
+  engine_users.fetch_add(1);
   std::optional<decision> made;
-  if (now.load() == phase::ready) made = by_engine(*engine.load(), asked);
-  inside.fetch_sub(1);
+  if (current_phase.load() == phase::ready) made = try_engine(*engine.load(), asked);
+  engine_users.fetch_sub(1);
   return made;
 }
 
-decision decide(asked_copy& asked) {
-  if (!chosen().problem.empty() || now.load() == phase::over || chosen().start == start_mode::never)
+decision decide(requested_copy& asked) {
+  if (!process_settings().problem.empty() || current_phase.load() == phase::ended ||
+      process_settings().start == start_mode::never)
     return {outcome::switched_off, false};
   const cuda::driver_table* calls = driver();
   if (calls == nullptr) return {outcome::failed, false};
-  // A copy without a context is an error, and remains one.
+  // A copy without a context is an error, which the program must get.
   if (current_context() == nullptr) return {outcome::other_context, false};
-  if (const auto made = by_engine(asked)) return *made;
+  if (const auto made = try_engine(asked)) return *made;
   int status = cuda::capture_none;
   unsigned long long id = 0;
   CUgraph_st* graph = nullptr;
@@ -299,55 +307,55 @@ decision decide(asked_copy& asked) {
   if (calls->capture_info(asked.stream, &status, &id, &graph, &roots, &count) != success ||
       status != cuda::capture_none)
     return {outcome::capturing, false};
-  const cuda::memory_view from = cuda::look_at(*calls, asked.from, asked.bytes);
-  const cuda::memory_view to = cuda::look_at(*calls, asked.to, asked.bytes);
-  name_way(asked, from, to);
-  const outcome possible = kind_of(from, to);
+  const cuda::memory_view from = cuda::view_memory(*calls, asked.from, asked.bytes);
+  const cuda::memory_view to = cuda::view_memory(*calls, asked.to, asked.bytes);
+  complete_direction(asked, from, to);
+  const outcome possible = outcome_between(from, to);
   if (possible != outcome::taken_over) return {possible, false};
-  if (now.load() == phase::idle &&
-      moved.fetch_add(asked.bytes) + asked.bytes >= chosen().after_bytes) {
+  if (current_phase.load() == phase::idle &&
+      candidate_bytes.fetch_add(asked.bytes) + asked.bytes >= process_settings().after_bytes) {
     start();
-    if (const auto made = by_engine(asked)) return *made;
+    if (const auto made = try_engine(asked)) return *made;
   }
   return {outcome::not_started, false};
 }
 
 }  // namespace
 
-bool take_over(const asked_copy& asked) noexcept {
-  if (within) return false;
-  if (asked.bytes < chosen().threshold_bytes) {
-    count(asked.way, outcome::small, asked.bytes);
+bool take_over(const requested_copy& asked) noexcept {
+  if (in_own_call) return false;
+  if (asked.bytes < process_settings().threshold_bytes) {
+    count(asked.moves, outcome::small, asked.bytes);
     return false;
   }
-  const mark_within own;
+  const own_call own;
   const without_cancellation whole;
-  asked_copy one = asked;
+  requested_copy one = asked;
   decision made{outcome::unknown_memory, false};
   try {
     made = decide(one);
   } catch (const std::exception&) {  // the driver does not know the memory
   }
-  count(one.way, made.what, one.bytes);
+  count(one.moves, made.what, one.bytes);
   return made.enqueued;
 }
 
-void pass_now(direction way, std::size_t bytes) noexcept {
-  if (!within) count(way, outcome::synchronous, bytes);
+void count_synchronous(copy_direction moves, std::size_t bytes) noexcept {
+  if (!in_own_call) count(moves, outcome::synchronous, bytes);
 }
 
-bool engine_started() noexcept { return ever.load(); }
+bool engine_started() noexcept { return start_attempted.load(); }
 
 void stop_engine() noexcept {
-  if (within || !ever.load()) return;
+  if (in_own_call || !start_attempted.load()) return;
   const without_cancellation whole;
-  const lock_changes locked;
+  const phase_lock locked;
   wait_for_starter();
-  if (now.load() != phase::ready) return;
-  now.store(phase::idle);
-  moved.store(0);
-  while (inside.load() != 0) sched_yield();
-  const mark_within own;
+  if (current_phase.load() != phase::ready) return;
+  current_phase.store(phase::idle);
+  candidate_bytes.store(0);
+  while (engine_users.load() != 0) sched_yield();
+  const own_call own;
   delete engine.exchange(nullptr);
   set_state(engine_state::none);
 }
@@ -359,22 +367,22 @@ CUctx_st* current_context() noexcept {
   return context;
 }
 
-// Held while a process forks, so that the child finds the engine's state whole.
-void take_over_before_fork() noexcept { pthread_mutex_lock(&changing); }
+// The lock is held during a fork, so that the child's copy of the state is consistent.
+void take_over_before_fork() noexcept { pthread_mutex_lock(&phase_mutex); }
 
 void take_over_after_fork(bool child) noexcept {
   if (!child) {
-    pthread_mutex_unlock(&changing);
+    pthread_mutex_unlock(&phase_mutex);
     return;
   }
-  changing = PTHREAD_MUTEX_INITIALIZER;
-  // The parent's engine and its threads are not in the child.
+  phase_mutex = PTHREAD_MUTEX_INITIALIZER;
+  // The child has neither the parent's engine nor its threads.
   engine.store(nullptr);
-  inside.store(0);
-  moved.store(0);
-  ever.store(false);
+  engine_users.store(0);
+  candidate_bytes.store(0);
+  start_attempted.store(false);
   starter_runs = false;
-  if (now.load() != phase::over) now.store(phase::idle);
+  if (current_phase.load() != phase::ended) current_phase.store(phase::idle);
 }
 
 }  // namespace interlace::preload

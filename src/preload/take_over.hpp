@@ -1,11 +1,13 @@
-// Decides of each copy whether the copy engine carries it, over all the wires that help, or whether
-// it stays the program's own call; and starts the engine when it is worth it.
+// Decides for each copy whether the copy engine makes it, over all paths that help, or whether it
+// stays the program's own call. Starts the engine once the program has copied enough.
 //
-// A copy is taken over where that is the same to the program: page-locked memory of the host and
-// memory of GPUs, two different places of them, a stream of a primary context that is not being
-// captured. The engine begins behind what the stream was given before and ends before what it is
-// given later, and it predicts that several paths are faster than one. All else is passed through,
-// and so is everything when anything fails before the copy was enqueued.
+// The engine takes over a copy if the program cannot tell the difference and if several paths are
+// predicted to be faster than one. The conditions:
+// - Both ends are page-locked memory of the host or memory of a GPU, in two different places.
+// - The stream belongs to a primary context and is not being captured.
+// The copy starts after the work that the stream has, and what the stream gets later starts after
+// the copy. All other copies are passed through, and so is a copy for which anything fails before
+// it was enqueued.
 #pragma once
 
 #include <cstddef>
@@ -15,26 +17,26 @@
 
 namespace interlace::preload {
 
-struct asked_copy {
-  direction way = direction::unknown;  // what the called function says of it
+struct requested_copy {
+  copy_direction moves = copy_direction::unknown;  // as the called function says
   cuda::device_address to = 0;
   cuda::device_address from = 0;
   std::size_t bytes = 0;
   CUstream_st* stream = nullptr;  // null: the legacy default stream
 };
 
-// Whether the copy is enqueued; if not, the caller makes it. Counts it either way.
-bool take_over(const asked_copy& asked) noexcept;
-// Counts a copy whose call waits for it.
-void pass_now(direction way, std::size_t bytes) noexcept;
+// Whether the copy is enqueued. If not, the caller must make it. Counts the copy in both cases.
+bool take_over(const requested_copy& asked) noexcept;
+// Counts a copy whose call blocks until it is complete.
+void count_synchronous(copy_direction moves, std::size_t bytes) noexcept;
 
-// Whether the engine is there, or about to be: then GPUs reach each other's memory by its doing.
+// Whether the engine has started or is starting. Then it enables peer access between the GPUs.
 bool engine_started() noexcept;
-// Ends the engine, ahead of a call that takes its contexts away. Returns when its copies are
-// complete; another one may start later.
+// Ends the engine, before a call that ends its contexts. Returns when its copies are complete.
+// Another engine can start later.
 void stop_engine() noexcept;
 
-// The calling thread's; null where there is none.
+// The context of the calling thread; null if it has none.
 CUctx_st* current_context() noexcept;
 
 }  // namespace interlace::preload

@@ -100,7 +100,7 @@ std::unique_ptr<run::trace_conversion> conversion(
   from.name = name;
   from.head.gpus = gpus;
   for (const auto& [begin, end, gpu, page_bytes] : ranges) {
-    from.head.ranges.push_back({begin, end, gpu, page_bytes});
+    from.head.ranges.push_back({.begin = begin, .end = end, .gpu = gpu, .page_bytes = page_bytes});
   }
   from.contexts = contexts;
   from.component = component;

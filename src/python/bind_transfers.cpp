@@ -10,11 +10,11 @@
 
 #include "base/errors.hpp"
 #include "base/units.hpp"
+#include "bench/halo_jacobi_sim.hpp"
+#include "bench/transfers_sim.hpp"
 #include "machine/machine.hpp"
 #include "plan/plan.hpp"
 #include "python/workloads.hpp"
-#include "run/halo_jacobi_sim.hpp"
-#include "run/transfers_sim.hpp"
 
 namespace nb = nanobind;
 
@@ -48,7 +48,7 @@ result_dict simulate_transfers(const machine::machine& described, std::vector<pl
                                const std::string& executor, bool overlap, bool warm,
                                bool other_addresses, double handshake_s, double acknowledgement_s,
                                bool moves) {
-  run::simulated_transfers asked;
+  bench::simulated_transfers asked;
   asked.plans = std::move(plans);
   asked.messages = messages;
   asked.window = window;
@@ -61,10 +61,10 @@ result_dict simulate_transfers(const machine::machine& described, std::vector<pl
   asked.acknowledgement_s = acknowledgement_s;
   asked.moves = moves;
   asked.check_interrupt = check_signals;
-  run::transfers_result found;
+  bench::transfers_result found;
   {
     const nb::gil_scoped_release release;
-    found = run::transfers_on_sim(asked, described);
+    found = bench::transfers_on_sim(asked, described);
   }
   nb::list times;
   for (const auto& row : found.times) {
@@ -95,7 +95,7 @@ result_dict simulate_halo_jacobi(const machine::machine& described, std::uint32_
                                  std::uint32_t iterations, std::vector<plan::plan> before,
                                  std::vector<plan::plan> behind, const std::string& executor,
                                  double handshake_s) {
-  run::simulated_halo_jacobi asked;
+  bench::simulated_halo_jacobi asked;
   asked.devices = devices;
   asked.columns = columns;
   asked.rows = rows;
@@ -105,10 +105,10 @@ result_dict simulate_halo_jacobi(const machine::machine& described, std::uint32_
   asked.graphs = is_graphs(executor);
   asked.handshake_s = handshake_s;
   asked.check_interrupt = check_signals;
-  run::halo_jacobi_result found;
+  bench::halo_jacobi_result found;
   {
     const nb::gil_scoped_release release;
-    found = run::halo_jacobi_on_sim(asked, described);
+    found = bench::halo_jacobi_on_sim(asked, described);
   }
   nb::dict d;
   d["compute_s"] = found.compute_s;

@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "base/errors.hpp"
+#include "bench/microbenchmark_sim.hpp"
+#include "bench/overlap_sim.hpp"
 #include "python/bind_checkpoint.hpp"
 #include "python/bind_machine.hpp"
 #include "python/bind_plan.hpp"
@@ -19,8 +21,6 @@
 #include "python/bind_unified.hpp"
 #include "python/cpu_time.hpp"
 #include "python/workloads.hpp"
-#include "run/microbenchmark_sim.hpp"
-#include "run/overlap_sim.hpp"
 
 namespace nb = nanobind;
 
@@ -81,7 +81,7 @@ void bind_workload(nb::module_& module, const char* name, const char* summary,
 double simulate_overlap(const machine::machine& described, std::uint32_t peers, std::uint64_t bytes,
                         const std::string& mechanism, std::uint64_t chunk_bytes,
                         std::uint32_t agent_threads, std::uint32_t rounds) {
-  run::simulated_overlap asked;
+  bench::simulated_overlap asked;
   asked.peers = peers;
   asked.bytes = bytes;
   asked.how.mechanism = kernel::parse_mechanism(mechanism);
@@ -90,13 +90,13 @@ double simulate_overlap(const machine::machine& described, std::uint32_t peers, 
   asked.rounds = rounds;
   asked.check_interrupt = check_signals;
   const nb::gil_scoped_release release;
-  return run::overlap_on_sim(asked, described);
+  return bench::overlap_on_sim(asked, described);
 }
 
 // seconds, payload bytes, bytes with protocol
 using timed = std::tuple<double, std::uint64_t, std::uint64_t>;
 
-timed of(const run::timed_bytes& t) { return {t.time_s, t.payload, t.wire}; }
+timed of(const bench::timed_bytes& t) { return {t.time_s, t.payload, t.wire}; }
 
 // The last: packets.
 using timed_packets = std::tuple<double, std::uint64_t, std::uint64_t, std::uint64_t>;
@@ -105,21 +105,21 @@ timed_packets simulate_stores(const machine::machine& described, std::uint32_t g
                               std::uint32_t senders, std::uint32_t element_bytes,
                               std::uint64_t elements, std::uint32_t together) {
   const nb::gil_scoped_release release;
-  const run::timed_bytes t = run::stores_on_sim(described, gpus, senders, element_bytes, elements,
-                                                together, check_signals);
+  const bench::timed_bytes t = bench::stores_on_sim(described, gpus, senders, element_bytes,
+                                                    elements, together, check_signals);
   return {t.time_s, t.payload, t.wire, t.packets};
 }
 
 timed simulate_copy_kernel(const machine::machine& described, std::uint64_t bytes,
                            std::uint32_t blocks) {
   const nb::gil_scoped_release release;
-  return of(run::copy_kernel_on_sim(described, bytes, blocks, check_signals));
+  return of(bench::copy_kernel_on_sim(described, bytes, blocks, check_signals));
 }
 
 timed simulate_loads(const machine::machine& described, std::uint32_t element_bytes,
                      std::uint64_t elements) {
   const nb::gil_scoped_release release;
-  return of(run::loads_on_sim(described, element_bytes, elements, check_signals));
+  return of(bench::loads_on_sim(described, element_bytes, elements, check_signals));
 }
 
 // Copies are (from, to, bytes, stream).
@@ -129,10 +129,10 @@ double simulate_copies(
         copies,
     bool by_host) {
   const nb::gil_scoped_release release;
-  std::vector<run::simulated_copy> asked;
+  std::vector<bench::simulated_copy> asked;
   asked.reserve(copies.size());
   for (const auto& [from, to, bytes, stream] : copies) asked.push_back({from, to, bytes, stream});
-  return run::copies_on_sim(described, asked, by_host, check_signals);
+  return bench::copies_on_sim(described, asked, by_host, check_signals);
 }
 
 }  // namespace
@@ -169,6 +169,7 @@ NB_MODULE(_core, module) {
   module.def("simulate_copies", &interlace::python::simulate_copies, nb::arg("machine"),
              nb::arg("copies"), nb::arg("by_host"),
              "Seconds of copies (from, to, bytes, stream) by the copy engines.");
-  module.def("store_goodput", &interlace::run::store_goodput, nb::arg("machine"), nb::arg("bytes"),
+  module.def("store_goodput", &interlace::bench::store_goodput, nb::arg("machine"),
+             nb::arg("bytes"),
              "Useful bytes over all bytes of stores from the first GPU to the second.");
 }

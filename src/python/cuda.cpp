@@ -11,15 +11,15 @@
 #include <vector>
 
 #include "base/errors.hpp"
+#include "bench/exchange_rate.hpp"
+#include "bench/overlap_cuda.hpp"
 #include "python/cuda_checkpoint.hpp"
 #include "python/cuda_copy.hpp"
 #include "python/cuda_microbenchmark.hpp"
 #include "python/cuda_region.hpp"
 #include "python/cuda_unified.hpp"
 #include "python/workloads.hpp"
-#include "run/exchange_rate.hpp"
 #include "run/gpu.hpp"
-#include "run/overlap_cuda.hpp"
 #include "run/variant.hpp"
 
 namespace nb = nanobind;
@@ -104,7 +104,7 @@ nb::dict measure_overlap(std::uint32_t peers, std::uint64_t bytes, const std::st
                          std::uint32_t split_ranges, const std::string& variant,
                          std::uint32_t rounds, std::uint32_t epochs, std::uint32_t warmup,
                          std::uint32_t repeats, bool deliver) {
-  run::overlap_request request;
+  bench::overlap_request request;
   request.peers = peers;
   request.bytes = bytes;
   run::set_mechanism(request.how, mechanism);
@@ -117,10 +117,10 @@ nb::dict measure_overlap(std::uint32_t peers, std::uint64_t bytes, const std::st
   request.warmup = warmup;
   request.repeats = repeats;
   request.deliver = deliver;
-  run::overlap_measurement measured;
+  bench::overlap_measurement measured;
   {
     const nb::gil_scoped_release release;
-    measured = run::overlap_on_cuda(request);
+    measured = bench::overlap_on_cuda(request);
   }
   nb::dict d;
   d["epoch_s"] = measured.epoch_s;
@@ -129,10 +129,10 @@ nb::dict measure_overlap(std::uint32_t peers, std::uint64_t bytes, const std::st
 }
 
 nb::dict measure_exchange_rate(std::uint32_t gpus, std::uint64_t bytes, std::uint32_t repeats) {
-  run::exchange_rate rate;
+  bench::exchange_rate rate;
   {
     const nb::gil_scoped_release release;
-    rate = run::measure_exchange_rate(gpus, bytes, repeats);
+    rate = bench::measure_exchange_rate(gpus, bytes, repeats);
   }
   nb::dict d;
   d["copies_bytes_per_s"] = rate.copies;

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "base/errors.hpp"
-#include "run/collective_bench.hpp"
-#include "run/copy_bench.hpp"
-#include "run/relay_cost.hpp"
+#include "bench/collectives.hpp"
+#include "bench/copies.hpp"
+#include "bench/relay_cost.hpp"
 
 namespace nb = nanobind;
 
@@ -20,9 +20,9 @@ namespace interlace::python {
 
 namespace {
 
-nb::list to_list(const std::vector<run::copy_times>& measured) {
+nb::list to_list(const std::vector<bench::copy_times>& measured) {
   nb::list found;
-  for (const run::copy_times& one : measured)
+  for (const bench::copy_times& one : measured)
     found.append(nb::make_tuple(one.method, one.time_s, one.call_s, one.wrong));
   return found;
 }
@@ -30,16 +30,16 @@ nb::list to_list(const std::vector<run::copy_times>& measured) {
 nb::list measure_copies(std::vector<std::pair<int, int>> messages, std::uint64_t bytes,
                         std::vector<std::string> methods, std::uint32_t warmup,
                         std::uint32_t repeats) {
-  run::copy_request request;
+  bench::copy_request request;
   request.messages = std::move(messages);
   request.bytes = bytes;
   request.methods = std::move(methods);
   request.warmup = warmup;
   request.repeats = repeats;
-  std::vector<run::copy_times> measured;
+  std::vector<bench::copy_times> measured;
   {
     const nb::gil_scoped_release release;
-    measured = run::measure_copies(request);
+    measured = bench::measure_copies(request);
   }
   return to_list(measured);
 }
@@ -47,13 +47,13 @@ nb::list measure_copies(std::vector<std::pair<int, int>> messages, std::uint64_t
 nb::list measure_collective(const std::string& pattern, std::uint32_t gpus, std::uint64_t bytes,
                             std::vector<std::string> methods, std::uint32_t warmup,
                             std::uint32_t repeats) {
-  run::collective_request request;
+  bench::collective_request request;
   if (pattern == "all-gather")
-    request.pattern = run::collective_pattern::all_gather;
+    request.pattern = bench::collective_pattern::all_gather;
   else if (pattern == "all-to-all")
-    request.pattern = run::collective_pattern::all_to_all;
+    request.pattern = bench::collective_pattern::all_to_all;
   else if (pattern == "all-reduce")
-    request.pattern = run::collective_pattern::all_reduce;
+    request.pattern = bench::collective_pattern::all_reduce;
   else
     throw usage_error("unknown collective '" + pattern +
                       "'; there are all-gather, all-to-all and all-reduce");
@@ -62,10 +62,10 @@ nb::list measure_collective(const std::string& pattern, std::uint32_t gpus, std:
   request.methods = std::move(methods);
   request.warmup = warmup;
   request.repeats = repeats;
-  std::vector<run::copy_times> measured;
+  std::vector<bench::copy_times> measured;
   {
     const nb::gil_scoped_release release;
-    measured = run::measure_collective(request);
+    measured = bench::measure_collective(request);
   }
   return to_list(measured);
 }
@@ -73,12 +73,12 @@ nb::list measure_collective(const std::string& pattern, std::uint32_t gpus, std:
 nb::dict measure_relay_cost(std::uint64_t bytes, int to, std::string method,
                             std::vector<int> kernels, double window_s, std::uint32_t warmup,
                             std::uint32_t repeats) {
-  const run::relay_cost_request request{
+  const bench::relay_cost_request request{
       to, bytes, std::move(method), std::move(kernels), window_s, warmup, repeats};
-  run::relay_cost measured;
+  bench::relay_cost measured;
   {
     const nb::gil_scoped_release release;
-    measured = run::measure_relay_cost(request);
+    measured = bench::measure_relay_cost(request);
   }
   nb::dict found;
   found["alone_bytes_per_s"] = measured.alone_bytes_per_s;

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "run/microbenchmark_cuda.hpp"
+#include "bench/microbenchmark_cuda.hpp"
 
 namespace nb = nanobind;
 
@@ -22,26 +22,26 @@ namespace {
 // Seconds of an epoch by repeat, and its payload.
 using timed = std::pair<std::vector<double>, std::uint64_t>;
 
-timed of(run::kernel_times t) { return {std::move(t.time_s), t.payload}; }
+timed of(bench::kernel_times t) { return {std::move(t.time_s), t.payload}; }
 
 timed measure_stores(std::uint32_t gpus, std::uint32_t senders, std::uint32_t element_bytes,
                      std::uint64_t elements, std::uint32_t together, std::uint32_t epochs,
                      std::uint32_t repeats) {
   const nb::gil_scoped_release release;
   return of(
-      run::stores_on_cuda(gpus, senders, element_bytes, elements, together, {epochs, repeats}));
+      bench::stores_on_cuda(gpus, senders, element_bytes, elements, together, {epochs, repeats}));
 }
 
 timed measure_copy_kernel(std::uint64_t bytes, std::uint32_t blocks, std::uint32_t epochs,
                           std::uint32_t repeats) {
   const nb::gil_scoped_release release;
-  return of(run::copy_kernel_on_cuda(bytes, blocks, {epochs, repeats}));
+  return of(bench::copy_kernel_on_cuda(bytes, blocks, {epochs, repeats}));
 }
 
 timed measure_loads(std::uint32_t element_bytes, std::uint64_t elements, std::uint32_t epochs,
                     std::uint32_t repeats) {
   const nb::gil_scoped_release release;
-  return of(run::loads_on_cuda(element_bytes, elements, {epochs, repeats}));
+  return of(bench::loads_on_cuda(element_bytes, elements, {epochs, repeats}));
 }
 
 std::optional<std::vector<double>> measure_store_wire(std::uint32_t element_bytes,
@@ -49,7 +49,7 @@ std::optional<std::vector<double>> measure_store_wire(std::uint32_t element_byte
                                                       std::uint32_t together, std::uint32_t epochs,
                                                       std::uint32_t repeats) {
   const nb::gil_scoped_release release;
-  return run::store_wire_on_cuda(element_bytes, elements, together, {epochs, repeats});
+  return bench::store_wire_on_cuda(element_bytes, elements, together, {epochs, repeats});
 }
 
 // Copies are (from, to, bytes, stream).
@@ -57,10 +57,10 @@ std::vector<double> measure_streams(
     const std::vector<std::tuple<int, int, std::uint64_t, std::uint32_t>>& copies, bool by_host,
     std::uint32_t repeats) {
   const nb::gil_scoped_release release;
-  std::vector<run::stream_copy> asked;
+  std::vector<bench::stream_copy> asked;
   asked.reserve(copies.size());
   for (const auto& [from, to, bytes, stream] : copies) asked.push_back({from, to, bytes, stream});
-  return run::copies_on_cuda(asked, by_host, repeats);
+  return bench::copies_on_cuda(asked, by_host, repeats);
 }
 
 }  // namespace

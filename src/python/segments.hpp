@@ -35,7 +35,12 @@ inline std::vector<checkpoint::segment> segments_of(const segment_list& list) {
   std::vector<checkpoint::segment> segments;
   segments.reserve(list.size());
   for (const auto& [file, offset, bytes, address, gpu, tensor] : list) {
-    segments.push_back({file, offset, bytes, address, gpu, tensor});
+    segments.push_back({.file = file,
+                        .offset = offset,
+                        .bytes = bytes,
+                        .address = address,
+                        .gpu = gpu,
+                        .tensor = tensor});
   }
   return segments;
 }

@@ -6,6 +6,10 @@
 #include <numeric>
 #include <thread>
 
+#include "bench/all_reduces.hpp"
+#include "bench/copies.hpp"
+#include "bench/microbenchmark_cuda.hpp"
+#include "bench/relay_cost.hpp"
 #include "cuda/library.hpp"
 #include "cuda/measure_links.hpp"
 #include "cuda/measure_rates.hpp"
@@ -13,10 +17,6 @@
 #include "cuda/transfer/nccl_library.hpp"
 #include "cuda/visible_gpus.hpp"
 #include "gpu.hpp"
-#include "run/all_reduce_bench.hpp"
-#include "run/copy_bench.hpp"
-#include "run/microbenchmark_cuda.hpp"
-#include "run/relay_cost.hpp"
 
 namespace interlace::measure_tests {
 namespace {
@@ -249,14 +249,15 @@ TEST_F(measure_test, rmat_scale_24) {
 
 TEST_F(measure_test, what_relays_cost) {
   INTERLACE_NEED_GPUS(3);
-  const run::relay_cost_request request{0,
-                                        std::uint64_t{64} << 20U,
-                                        "INTERLACE_COPY=auto INTERLACE_COPY_RELAYS=gpu1",
-                                        {1, 2},
-                                        0.02,
-                                        2,
-                                        2};
-  const run::relay_cost found = run::measure_relay_cost(request);
+  const bench::relay_cost_request request{
+      .to = 0,
+      .bytes = std::uint64_t{64} << 20U,
+      .method = "INTERLACE_COPY=auto INTERLACE_COPY_RELAYS=gpu1",
+      .kernels = {1, 2},
+      .window_s = 0.02,
+      .warmup = 2,
+      .repeats = 2};
+  const bench::relay_cost found = bench::measure_relay_cost(request);
   EXPECT_EQ(found.wrong, 0U);
   ASSERT_EQ(found.message_alone_s.size(), 2U);
   ASSERT_EQ(found.message_beside_s.size(), 2U);
@@ -273,8 +274,8 @@ TEST_F(measure_test, what_relays_cost) {
 TEST_F(measure_test, kernels_that_store_and_load) {
   INTERLACE_NEED_GPUS(2);
   if (gpu_test::gpus_here() < 2) GTEST_SKIP() << "needs 2 different GPUs";
-  const run::kernel_repeats few{4, 3};
-  const auto show = [](const char* what, const run::kernel_times& found) {
+  const bench::kernel_repeats few{4, 3};
+  const auto show = [](const char* what, const bench::kernel_times& found) {
     ASSERT_EQ(found.time_s.size(), 3U);
     for (const double time_s : found.time_s) {
       const double rate = static_cast<double>(found.payload) / time_s;
@@ -284,31 +285,31 @@ TEST_F(measure_test, kernels_that_store_and_load) {
     }
   };
   constexpr std::uint64_t n = 1U << 20U;
-  const run::kernel_times scattered = run::stores_on_cuda(2, 1, 4, n, 1, few);
+  const bench::kernel_times scattered = bench::stores_on_cuda(2, 1, 4, n, 1, few);
   EXPECT_EQ(scattered.payload, 4 * n);
   show("4 B scattered", scattered);
-  show("128 B scattered", run::stores_on_cuda(2, 1, 4, n, 32, few));
-  const run::kernel_times both = run::stores_on_cuda(2, 2, 16, n, 0, few);
+  show("128 B scattered", bench::stores_on_cuda(2, 1, 4, n, 32, few));
+  const bench::kernel_times both = bench::stores_on_cuda(2, 2, 16, n, 0, few);
   EXPECT_EQ(both.payload, 2 * 16 * n);
   show("both ways", both);
-  show("copy of 8 blocks", run::copy_kernel_on_cuda(16 * n, 8, few));
-  const run::kernel_times loads = run::loads_on_cuda(4, n, few);
+  show("copy of 8 blocks", bench::copy_kernel_on_cuda(16 * n, 8, few));
+  const bench::kernel_times loads = bench::loads_on_cuda(4, n, few);
   EXPECT_EQ(loads.payload, 4 * n);
   show("4 B loads", loads);
-  show("16 B loads", run::loads_on_cuda(16, n, few));
+  show("16 B loads", bench::loads_on_cuda(16, n, few));
 
-  EXPECT_THROW((void)run::stores_on_cuda(2, 1, 8, n, 1, few), usage_error);
-  EXPECT_THROW((void)run::stores_on_cuda(2, 1, 4, n, 3, few), usage_error);
-  EXPECT_THROW((void)run::stores_on_cuda(2, 1, 4, n, 1, {0, 1}), usage_error);
-  EXPECT_THROW((void)run::copy_kernel_on_cuda(n, 0, few), usage_error);
+  EXPECT_THROW((void)bench::stores_on_cuda(2, 1, 8, n, 1, few), usage_error);
+  EXPECT_THROW((void)bench::stores_on_cuda(2, 1, 4, n, 3, few), usage_error);
+  EXPECT_THROW((void)bench::stores_on_cuda(2, 1, 4, n, 1, {0, 1}), usage_error);
+  EXPECT_THROW((void)bench::copy_kernel_on_cuda(n, 0, few), usage_error);
 }
 
 TEST_F(measure_test, bytes_on_the_wire_of_stores) {
   INTERLACE_NEED_GPUS(2);
   if (gpu_test::gpus_here() < 2) GTEST_SKIP() << "needs 2 different GPUs";
-  const auto scattered = run::store_wire_on_cuda(4, 1U << 18U, 1, {64, 2});
+  const auto scattered = bench::store_wire_on_cuda(4, 1U << 18U, 1, {64, 2});
   if (!scattered) GTEST_SKIP() << "the driver has no NVLink counters for GPU 0";
-  const auto contiguous = run::store_wire_on_cuda(16, 1U << 18U, 0, {64, 2});
+  const auto contiguous = bench::store_wire_on_cuda(16, 1U << 18U, 0, {64, 2});
   ASSERT_TRUE(contiguous);
   ASSERT_EQ(scattered->size(), 2U);
   std::printf("[   WIRE   ] 4 B %.3f, contiguous %.3f bytes a byte\n", scattered->front(),
@@ -322,24 +323,24 @@ TEST_F(measure_test, bytes_on_the_wire_of_stores) {
 
 TEST_F(measure_test, copies_on_streams) {
   const std::uint64_t large = 16'000'001;
-  std::vector<run::stream_copy> copies{{-1, 0, large, 0}, {0, -1, large, 1}, {-1, 0, 100, 0}};
+  std::vector<bench::stream_copy> copies{{-1, 0, large, 0}, {0, -1, large, 1}, {-1, 0, 100, 0}};
   if (gpu_test::gpus_here() > 1) {
     copies.push_back({0, 1, large, 2});
     copies.push_back({1, 0, large, 3});
     copies.push_back({1, -1, large, 3});
   }
   for (const bool by_host : {false, true}) {
-    const std::vector<double> time_s = run::copies_on_cuda(copies, by_host, 3);
+    const std::vector<double> time_s = bench::copies_on_cuda(copies, by_host, 3);
     ASSERT_EQ(time_s.size(), 3U);
     for (const double one_s : time_s) {
       EXPECT_GT(one_s, static_cast<double>(large) / 1e12);
       EXPECT_LT(one_s, 0.1);
     }
   }
-  EXPECT_THROW((void)run::copies_on_cuda({}, false, 3), usage_error);
-  EXPECT_THROW((void)run::copies_on_cuda({{0, 0, 8, 0}}, false, 3), usage_error);
-  EXPECT_THROW((void)run::copies_on_cuda({{-1, 99, 8, 0}}, false, 3), usage_error);
-  EXPECT_THROW((void)run::copies_on_cuda(copies, false, 0), usage_error);
+  EXPECT_THROW((void)bench::copies_on_cuda({}, false, 3), usage_error);
+  EXPECT_THROW((void)bench::copies_on_cuda({{0, 0, 8, 0}}, false, 3), usage_error);
+  EXPECT_THROW((void)bench::copies_on_cuda({{-1, 99, 8, 0}}, false, 3), usage_error);
+  EXPECT_THROW((void)bench::copies_on_cuda(copies, false, 0), usage_error);
 }
 
 // Messages in both directions, two of each at a time, and sums that only differ by roundings.
@@ -350,24 +351,24 @@ TEST_F(measure_test, nccl_beside_copies_and_all_reduces) {
   } catch (const usage_error& error) {
     GTEST_SKIP() << error.what();
   }
-  run::copy_request copies;
+  bench::copy_request copies;
   copies.messages = {{0, 1}, {1, 0}, {0, 1}, {1, 0}};
   copies.bytes = 3'000'001;
   copies.methods = {"memcpy", "auto", "nccl"};
   copies.warmup = copies.repeats = 2;
-  for (const run::copy_times& one : run::measure_copies(copies)) {
+  for (const bench::copy_times& one : bench::measure_copies(copies)) {
     EXPECT_EQ(one.wrong, 0U) << one.method;
     EXPECT_EQ(one.time_s.size(), 2U);
   }
   copies.messages = {{-1, 0}};
-  EXPECT_THROW((void)run::measure_copies(copies), usage_error);
-  run::collective_request sums;
-  sums.pattern = run::collective_pattern::all_reduce;
+  EXPECT_THROW((void)bench::measure_copies(copies), usage_error);
+  bench::collective_request sums;
+  sums.pattern = bench::collective_pattern::all_reduce;
   sums.gpus = 2;
   sums.bytes = 4'000'004;
   sums.methods = {"auto", "nccl"};
   sums.warmup = sums.repeats = 2;
-  for (const run::copy_times& one : run::measure_collective(sums))
+  for (const bench::copy_times& one : bench::measure_collective(sums))
     EXPECT_EQ(one.wrong, 0U) << one.method;
 }
 

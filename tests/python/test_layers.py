@@ -30,7 +30,12 @@ LAYERS: dict[str, frozenset[str]] = {
     "run": frozenset(
         {"base", "machine", "plan", "kernel", "workload", "host", "sim", "cuda", "preload"}
     ),
-    "python": frozenset({"base", "machine", "plan", "kernel", "tune", "checkpoint", "run"}),
+    "bench": frozenset(
+        {"base", "machine", "plan", "kernel", "workload", "host", "sim", "cuda", "preload", "run"}
+    ),
+    "python": frozenset(
+        {"base", "machine", "plan", "kernel", "tune", "checkpoint", "run", "bench"}
+    ),
 }
 
 # Inside sim: folder -> the folders of sim that it may include. A file that lies in src/sim itself

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/errors.hpp"
+#include "cuda/transfer/memory_view.hpp"
 
 namespace interlace::cuda {
 namespace {
@@ -16,9 +17,9 @@ constexpr std::uint64_t unit = reduction_vector_bytes;
 constexpr std::uint64_t slot_alignment = 256;
 static_assert(slot_alignment % unit == 0);
 
-std::uint64_t over(std::uint64_t bytes, std::uint64_t by) { return (bytes + by - 1) / by; }
+std::uint64_t quotient_up(std::uint64_t bytes, std::uint64_t by) { return (bytes + by - 1) / by; }
 
-// What one all-reduce does with one piece, in addresses.
+// The copies and reductions of each piece, with addresses.
 class pieces {
  public:
   pieces(const all_reduce_call& what, const all_reduce_cut& cut,
@@ -27,24 +28,27 @@ class pieces {
 
   std::size_t count() const { return cut_.pieces.size(); }
 
-  // Of everybody's elements to who reduces them.
+  // Each participant's elements go to the participants that reduce them.
   std::vector<batch_part> scatter(std::size_t piece) const {
     std::vector<batch_part> copies;
     each_pair([&](std::size_t from, std::size_t to) {
       const byte_range& part = cut_.pieces[piece][to];
       if (part.bytes != 0)
-        copies.push_back({slot(piece, to, from), what_.send[from] + part.begin, part.bytes});
+        copies.push_back({.to = slot(piece, to, from),
+                          .from = what_.send[from] + part.begin,
+                          .bytes = part.bytes});
     });
     return copies;
   }
-  // Of the results to everybody.
+  // The results go to all participants.
   std::vector<batch_part> gather(std::size_t piece) const {
     std::vector<batch_part> copies;
     each_pair([&](std::size_t from, std::size_t to) {
       const byte_range& part = cut_.pieces[piece][from];
       if (part.bytes != 0)
-        copies.push_back(
-            {what_.receive[to] + part.begin, what_.receive[from] + part.begin, part.bytes});
+        copies.push_back({.to = what_.receive[to] + part.begin,
+                          .from = what_.receive[from] + part.begin,
+                          .bytes = part.bytes});
     });
     return copies;
   }
@@ -52,8 +56,11 @@ class pieces {
   std::optional<reduction_call> reduce(std::size_t piece, std::size_t participant) const {
     const byte_range& part = cut_.pieces[piece][participant];
     if (part.bytes == 0) return std::nullopt;
-    reduction_call made{
-        what_.receive[participant] + part.begin, {}, part.bytes, what_.type, what_.by};
+    reduction_call made{.out = what_.receive[participant] + part.begin,
+                        .in = {},
+                        .bytes = part.bytes,
+                        .type = what_.type,
+                        .by = what_.by};
     for (std::size_t from = 0; from < what_.send.size(); ++from)
       made.in.push_back(from == participant ? what_.send[from] + part.begin
                                             : slot(piece, participant, from));
@@ -61,7 +68,7 @@ class pieces {
   }
 
  private:
-  // In an order in which no two senders meet.
+  // In each round, every participant sends to a different one.
   template <class Visit>
   void each_pair(const Visit& visit) const {
     const std::size_t all = what_.send.size();
@@ -78,26 +85,27 @@ class pieces {
   const std::vector<device_address>& staging_;  // by participant
 };
 
-// Staging memory of every participant, which goes back where nothing else becomes of it.
+// The staging memory of all participants. The destructor returns it, unless the caller gives it
+// back or releases it before.
 class staging {
  public:
-  staging(const all_reduce_means& by, std::vector<int> gpus)
+  staging(const all_reduce_resources& by, std::vector<int> gpus)
       : by_(by), gpus_(std::move(gpus)), short_of_(gpus_.front()) {}
   ~staging() { give(nullptr); }
   staging(const staging&) = delete;
   staging& operator=(const staging&) = delete;
 
-  // As much as the pools have, half of each at most. Where others have it all, `waits` says whether
-  // the host waits for what they had enqueued.
+  // Takes as much as the pools have, at most half of each. If other all-reduces have everything,
+  // `waits` says whether the host waits for what they enqueued.
   all_reduce_cut take(std::uint64_t bytes, const stream_identity& stream, bool waits) {
-    const std::lock_guard lock(by_.staging);  // two that have a part of it each would both fail
+    const std::lock_guard lock(by_.staging);  // else two could get a part each, and both would fail
     if (auto cut = try_to_take(bytes, stream, waits)) return *cut;
     if (waits) {
       for (const int gpu : gpus_) by_.pool(gpu).wait();
       if (auto cut = try_to_take(bytes, stream, waits)) return *cut;
     }
     throw device_error(
-        "an all-reduce has no staging memory on gpu" + std::to_string(short_of_) +
+        "an all-reduce has no staging memory on " + gpu_text(short_of_) +
         ": graphs own it, the GPU has no more, or INTERLACE_COPY_STAGING allows too little");
   }
   std::vector<device_address> addresses() const {
@@ -114,7 +122,7 @@ class staging {
  private:
   std::optional<all_reduce_cut> try_to_take(std::uint64_t bytes, const stream_identity& stream,
                                             bool overlap) {
-    // Pieces that are much smaller would take longer than those who have the memory now.
+    // With much smaller pieces, the all-reduce would take longer than waiting for the memory.
     const std::uint64_t least = by_.staging_bytes / 64;
     for (std::uint64_t most = by_.staging_bytes / 2; most >= least; most /= 2) {
       all_reduce_cut cut = cut_all_reduce(bytes, gpus_.size(), most, overlap);
@@ -136,7 +144,7 @@ class staging {
     return false;
   }
 
-  const all_reduce_means& by_;
+  const all_reduce_resources& by_;
   std::vector<int> gpus_;
   std::vector<placed_block> taken_;
   int short_of_;
@@ -151,9 +159,9 @@ bool meet(device_address one, device_address other, std::uint64_t bytes) {
 all_reduce_cut cut_all_reduce(std::uint64_t bytes, std::size_t participants,
                               std::uint64_t staging_bytes, bool overlap) {
   all_reduce_cut cut;
-  const std::uint64_t units = over(bytes, unit);
+  const std::uint64_t units = quotient_up(bytes, unit);
   const std::uint64_t others = participants - 1;
-  const std::uint64_t whole = over(over(units, participants) * unit, slot_alignment);
+  const std::uint64_t whole = quotient_up(quotient_up(units, participants) * unit, slot_alignment);
   std::uint64_t slots = staging_bytes / slot_alignment / others;  // in units of their alignment
   if (whole > slots && overlap) {
     cut.sets = 2;
@@ -161,19 +169,20 @@ all_reduce_cut cut_all_reduce(std::uint64_t bytes, std::size_t participants,
   }
   if (slots == 0) return cut;
   const std::uint64_t most = std::min(slots, whole) * (slot_alignment / unit) * participants;
-  // All but the last are of one size, for which copies are planned once.
-  const std::uint64_t count = over(units, most);
-  const std::uint64_t piece = over(units, count);
+  // All pieces but the last have one size, so that their copies are planned once.
+  const std::uint64_t count = quotient_up(units, most);
+  const std::uint64_t piece = quotient_up(units, count);
   for (std::uint64_t begin = 0; begin < units; begin += piece) {
     const std::uint64_t end = std::min(units, begin + piece);
-    const std::uint64_t part = over(end - begin, participants);
+    const std::uint64_t part = quotient_up(end - begin, participants);
     auto& parts = cut.pieces.emplace_back();
     for (std::uint64_t at = begin; parts.size() < participants; at = std::min(end, at + part)) {
       const std::uint64_t from = std::min(at * unit, bytes);
       parts.push_back({from, std::min(std::min(end, at + part) * unit, bytes) - from});
     }
   }
-  cut.slot_bytes = over(over(piece, participants) * unit, slot_alignment) * slot_alignment;
+  cut.slot_bytes =
+      quotient_up(quotient_up(piece, participants) * unit, slot_alignment) * slot_alignment;
   cut.set_bytes = cut.slot_bytes * others;
   return cut;
 }
@@ -215,17 +224,42 @@ void check_all_reduce(const all_reduce_call& what) {
     }
 }
 
+std::vector<int> gpus_of_participants(const contexts& of, const all_reduce_call& what) {
+  std::vector<int> gpus;
+  for (std::size_t at = 0; at < what.send.size(); ++at)
+    for (const bool sent : {true, false}) {
+      const memory_view seen = view_memory(of.driver(), sent ? what.send[at] : what.receive[at],
+                                           what.count * bytes_of(what.type));
+      const std::string name =
+          std::string(sent ? "send" : "receive") + " buffer " + std::to_string(at);
+      const bool primary =
+          seen.origin != memory_origin::plain || of.gpu_of(seen.context) == seen.gpu;
+      if (seen.kind != memory_kind::gpu || of.context_of(seen.gpu) == nullptr || !primary)
+        throw usage_error(name +
+                          " of an all-reduce is not in the memory of a GPU; give memory of " +
+                          "cudaMalloc");
+      if (sent)
+        gpus.push_back(seen.gpu);
+      else if (seen.gpu != gpus.back())
+        throw usage_error(name + " of an all-reduce is on " + gpu_text(seen.gpu) +
+                          " and its send buffer on " + gpu_text(gpus.back()) +
+                          "; give both on one GPU");
+    }
+  return gpus;
+}
+
 void enqueue_all_reduce(const all_reduce_call& what, const std::vector<int>& gpus,
-                        const caller_stream& caller, const all_reduce_means& by) {
-  const driver_table& driver = by.all.driver();
+                        const caller_stream& caller, const all_reduce_resources& by) {
+  const driver_table& driver = by.gpus.driver();
   staging memory(by, gpus);
   const all_reduce_cut cut = memory.take(what.count * bytes_of(what.type), caller.identity, true);
   const std::vector<device_address> addresses = memory.addresses();
   const pieces each(what, cut, addresses);
-  std::unique_ptr<lane> used = by.streams.take(caller.identity);
+  std::unique_ptr<stream_set> used = by.streams.take(caller.identity);
   if (!used) throw device_error("an all-reduce has no streams: too many copies are under way");
   try {
-    // A stream of every participant, and events: that its piece has come, that it is reduced.
+    // Each participant has a stream, and an event that tells when its piece is reduced. One event
+    // tells when a piece has arrived.
     struct worker {
       CUstream_st* stream = nullptr;
       CUevent_st* end = nullptr;
@@ -240,9 +274,9 @@ void enqueue_all_reduce(const all_reduce_call& what, const std::vector<int>& gpu
     const auto wait = [&](CUstream_st* on, CUevent_st* event) {
       check(driver, driver.stream_wait(on, event, 0), "cuStreamWaitEvent");
     };
-    // Reductions run beside the copies of the next piece. All that uses a set of staging memory is
-    // behind what used it before: pieces are received in the caller's stream, which has waited for
-    // the reduction of the last piece but one.
+    // Reductions overlap with the copies of the next piece. Every use of a set of staging memory
+    // comes after its earlier uses: pieces arrive in the order of the caller's stream, which has
+    // waited for the reduction of the last piece but one.
     for (std::size_t piece = 0; piece < each.count(); ++piece) {
       by.copy(each.scatter(piece));
       check(driver, driver.event_record(arrived, caller.stream), "cuEventRecord");
@@ -251,14 +285,14 @@ void enqueue_all_reduce(const all_reduce_call& what, const std::vector<int>& gpu
         if (piece > 0) wait(caller.stream, workers[at].end);
         wait(workers[at].stream, arrived);
         if (reduction) by.kernels.launch(gpus[at], *reduction, workers[at].stream);
-        const in_context on(driver, by.all.of(gpus[at]));
+        const in_context on(driver, by.gpus.context_of(gpus[at]));
         check(driver, driver.event_record(workers[at].end, workers[at].stream), "cuEventRecord");
       }
       if (piece > 0) finish(piece - 1);
     }
     for (const worker& one : workers) wait(caller.stream, one.end);
     finish(each.count() - 1);
-    const auto end = std::make_shared<completion>(by.all, caller.stream, caller.identity);
+    const auto end = std::make_shared<completion>(by.gpus, caller.stream, caller.identity);
     memory.give(end);
     by.streams.keep(std::move(used), end);
   } catch (...) {
@@ -271,8 +305,8 @@ void enqueue_all_reduce(const all_reduce_call& what, const std::vector<int>& gpu
 }
 
 void capture_all_reduce(const all_reduce_call& what, const std::vector<int>& gpus,
-                        const caller_stream& caller, const all_reduce_means& by) {
-  const driver_table& driver = by.all.driver();
+                        const caller_stream& caller, const all_reduce_resources& by) {
+  const driver_table& driver = by.gpus.driver();
   staging memory(by, gpus);
   const all_reduce_cut cut = memory.take(what.count * bytes_of(what.type), caller.identity, false);
   const std::vector<device_address> addresses = memory.addresses();
@@ -288,7 +322,7 @@ void capture_all_reduce(const all_reduce_call& what, const std::vector<int>& gpu
     return std::pair(graph, std::vector<CUgraphNode_st*>(nodes, nodes + count));
   };
   CUgraph_st* const owner = front().first;
-  by.give_to(owner, memory.release());
+  by.give_to_graph(owner, memory.release());
   for (std::size_t piece = 0; piece < each.count(); ++piece) {
     by.copy(each.scatter(piece));
     const auto [graph, behind] = front();

@@ -1,4 +1,4 @@
-// Strings of bytes by which caches find what was made before.
+// Byte strings that are the keys of caches.
 #pragma once
 
 #include <cstdint>

@@ -66,7 +66,7 @@ void checkpoint_carrier::enqueue(std::uint32_t slot, std::span<const checkpoint:
   const char* memory = this->slot(slot, parts.front().gpu);
   slot_state& s = slots_[slot];
   const in_context current(driver_, gpu.context);
-  const beside_captures undisturbed(driver_);
+  const relaxed_capture_mode undisturbed(driver_);
   CUstream_st* stream = nullptr;
   {
     const std::lock_guard lock(mutex_);
@@ -84,7 +84,7 @@ void checkpoint_carrier::enqueue(std::uint32_t slot, std::span<const checkpoint:
     }
     check(driver_, driver_.event_record(gpu.events[slot], stream), "cuEventRecord");
   } catch (...) {
-    abandon();  // some of the copies may be under way
+    abandon();  // some of the copies can be in flight
     throw;
   }
   s.gpu = &gpu;
@@ -94,7 +94,7 @@ void checkpoint_carrier::enqueue(std::uint32_t slot, std::span<const checkpoint:
 bool checkpoint_carrier::done(std::uint32_t slot) {
   slot_state& s = slots_[slot];
   const in_context current(driver_, s.gpu->context);
-  const beside_captures undisturbed(driver_);
+  const relaxed_capture_mode undisturbed(driver_);
   const int result = driver_.event_query(s.event);
   if (result == driver_result::not_ready) return false;
   check(driver_, result, "cuEventQuery");

@@ -1,4 +1,4 @@
-// Chunks of checkpoints between page-locked memory and GPUs, by the copy engine.
+// Moves chunks of checkpoints between page-locked memory and GPUs by the copy engine.
 #pragma once
 
 #include <array>
@@ -17,14 +17,14 @@ namespace interlace::cuda {
 
 class checkpoint_carrier final : public checkpoint::carrier {
  public:
-  // Copies between unified addresses, stream-ordered: interlace::copy_async.
+  // A stream-ordered copy between unified addresses, such as interlace::copy_async.
   using copy_function = std::function<void(device_address to, device_address from,
                                            std::uint64_t bytes, CUstream_st*)>;
 
-  // A page-locked slot is made when it is asked for.
+  // The page-locked memory of a slot is allocated at its first use.
   checkpoint_carrier(const driver_table& driver, copy_function copy, std::uint32_t slots,
                      std::uint64_t slot_bytes);
-  // Gives everything back, but what was abandoned.
+  // Frees everything, except after `abandon`.
   ~checkpoint_carrier() override;
   checkpoint_carrier(const checkpoint_carrier&) = delete;
   checkpoint_carrier& operator=(const checkpoint_carrier&) = delete;
@@ -39,20 +39,20 @@ class checkpoint_carrier final : public checkpoint::carrier {
   bool abandoned() const { return abandoned_; }
 
  private:
-  // Chunks that follow each other go to streams in turn: one begins while another ends.
+  // Consecutive chunks alternate between streams, so that one starts while another ends.
   static constexpr std::uint32_t streams_of_a_gpu = 2;
 
   struct gpu_state {
     CUctx_st* context = nullptr;
     std::array<CUstream_st*, streams_of_a_gpu> streams{};
     std::uint32_t chunks = 0;
-    std::vector<CUevent_st*> events;  // by slot; null: not needed yet
+    std::vector<CUevent_st*> events;  // by slot; null until its first use
   };
   struct slot_state {
     std::once_flag made;
     char* memory = nullptr;
     gpu_state* gpu = nullptr;     // of its chunk
-    CUevent_st* event = nullptr;  // that its chunk is complete
+    CUevent_st* event = nullptr;  // tells when its chunk is complete
   };
 
   void enqueue(std::uint32_t slot, std::span<const checkpoint::part> parts, bool to_gpu);
@@ -62,7 +62,7 @@ class checkpoint_carrier final : public checkpoint::carrier {
   copy_function copy_;
   std::uint64_t slot_bytes_;
   std::vector<slot_state> slots_;
-  std::mutex mutex_;  // of what follows, and of which stream is next
+  std::mutex mutex_;  // guards gpus_ and the choice of the next stream
   std::map<int, gpu_state> gpus_;
   std::atomic<bool> abandoned_{false};
 };

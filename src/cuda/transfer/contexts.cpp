@@ -8,7 +8,7 @@
 namespace interlace::cuda {
 namespace {
 
-// Of the calling thread; never used again.
+// A number of the calling thread, which no later thread gets.
 unsigned long long thread_number() {
   static std::atomic<unsigned long long> last{0};
   thread_local const unsigned long long own = ++last;
@@ -18,7 +18,7 @@ unsigned long long thread_number() {
 }  // namespace
 
 stream_identity identity_of(const driver_table& driver, CUstream_st* stream, int gpu) {
-  stream_identity found{gpu, 0, 0};
+  stream_identity found{.gpu = gpu};
   const auto handle = reinterpret_cast<std::uintptr_t>(stream);
   if (handle == 0 || handle == legacy_stream) {
     found.id = found.scope = legacy_stream;
@@ -37,7 +37,7 @@ contexts::contexts(const driver_table& driver) : driver_(driver) {
   contexts_.assign(static_cast<std::size_t>(count), nullptr);
   events_.resize(contexts_.size());
   scratch_.resize(contexts_.size(), 0);
-  reaches_.assign(contexts_.size() * contexts_.size(), false);
+  has_access_.assign(contexts_.size() * contexts_.size(), false);
   for (int gpu = 0; gpu < count; ++gpu) {
     CUctx_st* made = nullptr;
     try {
@@ -50,23 +50,24 @@ contexts::contexts(const driver_table& driver) : driver_(driver) {
   }
   for (int one = 0; one < count; ++one)
     for (int other = 0; other < count; ++other)
-      if (one != other && of(one) != nullptr && of(other) != nullptr) reach(one, other);
+      if (one != other && context_of(one) != nullptr && context_of(other) != nullptr)
+        enable_access(one, other);
 }
 
-void contexts::reach(int one, int other) {
+void contexts::enable_access(int one, int other) {
   int can = 0;
   if (driver_.can_access_peer(&can, one, other) != driver_result::success || can == 0) return;
-  const in_context on(driver_, of(one));
-  const int result = driver_.enable_peer(of(other), 0);
-  reaches_[pair(one, other)] =
+  const in_context on(driver_, context_of(one));
+  const int result = driver_.enable_peer(context_of(other), 0);
+  has_access_[pair(one, other)] =
       result == driver_result::success || result == driver_result::peer_access_already_enabled;
 }
 
 contexts::~contexts() {
   for (int gpu = 0; gpu < count(); ++gpu) {
-    if (of(gpu) == nullptr) continue;
+    if (context_of(gpu) == nullptr) continue;
     {
-      const in_context on(driver_, of(gpu), std::nothrow);
+      const in_context on(driver_, context_of(gpu), std::nothrow);
       for (CUevent_st* event : events_[static_cast<std::size_t>(gpu)])
         log_failure(driver_, driver_.event_destroy(event), "cuEventDestroy");
       if (const device_address taken = scratch_[static_cast<std::size_t>(gpu)]; taken != 0)
@@ -76,7 +77,7 @@ contexts::~contexts() {
   }
 }
 
-CUctx_st* contexts::any() const {
+CUctx_st* contexts::any_context() const {
   for (CUctx_st* one : contexts_)
     if (one != nullptr) return one;
   return nullptr;
@@ -84,12 +85,12 @@ CUctx_st* contexts::any() const {
 
 std::optional<int> contexts::gpu_of(CUctx_st* context) const {
   for (int gpu = 0; gpu < count(); ++gpu)
-    if (context != nullptr && of(gpu) == context) return gpu;
+    if (context != nullptr && context_of(gpu) == context) return gpu;
   return std::nullopt;
 }
 
 bool contexts::peers(int one, int other) const {
-  return one == other || (reaches_[pair(one, other)] && reaches_[pair(other, one)]);
+  return one == other || (has_access_[pair(one, other)] && has_access_[pair(other, one)]);
 }
 
 CUevent_st* contexts::take_event(int gpu) {
@@ -102,7 +103,7 @@ CUevent_st* contexts::take_event(int gpu) {
       return event;
     }
   }
-  const in_context on(driver_, of(gpu));
+  const in_context on(driver_, context_of(gpu));
   CUevent_st* event = nullptr;
   check(driver_, driver_.event_create(&event, event_without_timing), "cuEventCreate");
   return event;
@@ -112,7 +113,7 @@ void contexts::give_event(int gpu, CUevent_st* event) noexcept {
   try {
     const std::lock_guard lock(mutex_);
     events_[static_cast<std::size_t>(gpu)].push_back(event);
-  } catch (const std::exception&) {  // no memory to keep it in
+  } catch (const std::exception&) {  // there is no memory to keep the event in
     log_failure(driver_, driver_.event_destroy(event), "cuEventDestroy");
   }
 }
@@ -123,7 +124,7 @@ bool contexts::enqueue_work(int gpu, CUstream_st* stream) {
     const std::lock_guard lock(mutex_);
     device_address& taken = scratch_[static_cast<std::size_t>(gpu)];
     if (taken == 0) {
-      const in_context on(driver_, of(gpu));
+      const in_context on(driver_, context_of(gpu));
       const int result = driver_.allocate(&taken, 1);
       if (result == driver_result::out_of_memory) return false;
       check(driver_, result, "cuMemAlloc");

@@ -1,5 +1,5 @@
-// The GPUs that copies use: their primary contexts, which of them reach each other's memory, and
-// events to tell when something on them is complete.
+// The GPUs that copies use: their primary contexts, which of them have access to each other's
+// memory, and events that tell when work on them is complete.
 #pragma once
 
 #include <atomic>
@@ -15,27 +15,29 @@
 
 namespace interlace::cuda {
 
-// Numbers of GPUs are CUDA's; this is no GPU.
+// The host, where a place is CUDA's number of a GPU or the host.
 inline constexpr int host_place = -1;
 
-// A stream that a caller gave. Its handle may be another stream's later, the identity never is.
+inline std::string gpu_text(int gpu) { return "gpu" + std::to_string(gpu); }
+
+// A stream that a caller gave. A handle can belong to another stream later; an identity cannot.
 struct stream_identity {
-  int gpu = 0;                   // whose primary context it belongs to
-  unsigned long long id = 0;     // of the driver; 0: not known
-  unsigned long long scope = 0;  // tells apart what has no id of its own: default streams
+  int gpu = 0;                   // the stream belongs to this GPU's primary context
+  unsigned long long id = 0;     // the driver's; 0: not known
+  unsigned long long scope = 0;  // distinguishes default streams, which have no id of their own
 
   bool same(const stream_identity& other) const {
     return id != 0 && id == other.id && gpu == other.gpu && scope == other.scope;
   }
 };
 
-// The stream is not being captured, and belongs to the GPU's primary context.
+// The stream must not be being captured, and must belong to the GPU's primary context.
 stream_identity identity_of(const driver_table& driver, CUstream_st* stream, int gpu);
 
 class contexts {
  public:
-  // Retains the primary context of every GPU and lets them reach each other's memory. Throws
-  // device_error. A GPU whose context cannot be made is left out, with a sentence in `remarks`.
+  // Retains the primary context of every GPU and enables peer access between them. Throws
+  // device_error. A GPU whose context cannot be made is left out, and `remarks` says so.
   explicit contexts(const driver_table& driver);
   ~contexts();
   contexts(const contexts&) = delete;
@@ -43,41 +45,43 @@ class contexts {
 
   const driver_table& driver() const { return driver_; }
   int count() const { return static_cast<int>(contexts_.size()); }
-  CUctx_st* of(int gpu) const { return contexts_[static_cast<std::size_t>(gpu)]; }  // or null
-  CUctx_st* any() const;  // of the first GPU that has one
+  // Null for a GPU that was left out.
+  CUctx_st* context_of(int gpu) const { return contexts_[static_cast<std::size_t>(gpu)]; }
+  CUctx_st* any_context() const;  // of the first GPU that was not left out
   std::optional<int> gpu_of(CUctx_st* context) const;
-  // Whether the GPUs can read and write each other's memory.
+  // Whether both GPUs can read and write each other's memory.
   bool peers(int one, int other) const;
   const std::vector<std::string>& remarks() const { return remarks_; }
 
-  // Events without timing of a GPU's context, used again and again.
+  // Events without timing in a GPU's context, which are reused.
   CUevent_st* take_event(int gpu);
   void give_event(int gpu, CUevent_st* event) noexcept;
 
-  // Enqueues work that changes nothing: the waits of a stream are none that the legacy default
-  // stream and blocking streams wait for, and an event may be recorded before what they wait for
-  // themselves. Only work counts. False if there is no memory for it.
+  // Enqueues work that changes nothing. The legacy default stream and blocking streams order
+  // themselves by work alone: they do not wait for another stream's waits, and an event that is
+  // recorded after nothing but a wait may be recorded before that wait ends. False if there is no
+  // memory for the work.
   bool enqueue_work(int gpu, CUstream_st* stream);
 
  private:
-  void reach(int one, int other);
+  void enable_access(int one, int other);
   std::size_t pair(int from, int to) const {
     return static_cast<std::size_t>(from) * contexts_.size() + static_cast<std::size_t>(to);
   }
 
   const driver_table& driver_;
   std::vector<CUctx_st*> contexts_;  // null: left out
-  std::vector<bool> reaches_;        // by pair
+  std::vector<bool> has_access_;     // by pair
   std::vector<std::string> remarks_;
   std::mutex mutex_;
   std::vector<std::vector<CUevent_st*>> events_;  // by GPU
   std::vector<device_address> scratch_;           // by GPU; 0: not taken yet
 };
 
-// That what was enqueued on a stream until now is complete. Outlived by the contexts.
+// Tells when all that was enqueued on a stream until now is complete. The contexts must outlive it.
 class completion {
  public:
-  // Records an event on the stream.
+  // Records an event on the stream. Throws device_error.
   completion(contexts& of, CUstream_st* stream, const stream_identity& identity);
   ~completion();
   completion(const completion&) = delete;
@@ -85,9 +89,9 @@ class completion {
 
   bool done() const;
   void wait() const;
-  // Whether the stream's next work runs behind it, or it is complete. Throws device_error.
-  bool over_for(const stream_identity& next) const { return of(next) || done(); }
-  bool of(const stream_identity& other) const { return stream_.same(other); }
+  // Whether what is enqueued next on the stream runs after it. Throws device_error.
+  bool precedes(const stream_identity& next) const { return is_of(next) || done(); }
+  bool is_of(const stream_identity& other) const { return stream_.same(other); }
   const stream_identity& stream() const { return stream_; }
 
  private:

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "cuda/transfer/collective.hpp"
+#include "cuda/transfer/copy_batch.hpp"
 #include "cuda/transfer/copy_engine.hpp"
 #include "interlace/copy.hpp"
 
@@ -37,7 +38,7 @@ void copier::copy_batch_async(std::span<const batch_copy> copies, CUstream_st* s
   std::vector<cuda::batch_part> parts;
   parts.reserve(copies.size());
   for (const batch_copy& one : copies)
-    parts.push_back({address(one.dst), address(one.src), one.bytes});
+    parts.push_back({.to = address(one.dst), .from = address(one.src), .bytes = one.bytes});
   engine_->copy_batch(parts, stream);
 }
 
@@ -56,7 +57,12 @@ void copier::all_to_all_async(std::span<const void* const> send, std::span<void*
 void copier::all_reduce_async(std::span<const void* const> send, std::span<void* const> receive,
                               std::size_t count, reduced_type type, reduce_by by,
                               CUstream_st* stream) {
-  engine_->all_reduce({addresses_of(send), addresses_of(receive), count, type, by}, stream);
+  engine_->all_reduce({.send = addresses_of(send),
+                       .receive = addresses_of(receive),
+                       .count = count,
+                       .type = type,
+                       .by = by},
+                      stream);
 }
 
 void copier::prepare() { engine_->prepare(); }

@@ -1,4 +1,4 @@
-// The copies of interlace/copy.hpp behind the C functions of interlace/copy.h.
+// Implements the C functions of interlace/copy.h by the copies of interlace/copy.hpp.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -34,7 +34,7 @@ struct interlace_event {
 namespace interlace {
 namespace {
 
-// Which exception is which result, where that is not known by its type.
+// An error whose result does not follow from the type of an exception.
 class failed : public std::exception {
  public:
   failed(interlace_result result, std::string text) : result_(result), text_(std::move(text)) {}
@@ -46,7 +46,7 @@ class failed : public std::exception {
   std::string text_;
 };
 
-// What does not fit is cut, so that telling of a lack of memory needs none.
+// The sentence is cut to a fixed size, so that no memory is needed to report a lack of memory.
 thread_local std::array<char, 1024> last_error{};
 
 interlace_result fail(interlace_result result, const char* text) noexcept {
@@ -94,7 +94,7 @@ copier& of(interlace_copier* given) {
   }
 }
 
-// The primary context of a GPU, retained once for the life of the process.
+// The primary context of a GPU, retained once until the process ends.
 CUctx_st* context_of(int gpu) {
   static constexpr int most = 1024;
   static std::array<std::atomic<CUctx_st*>, most> known{};
@@ -113,7 +113,8 @@ CUctx_st* context_of(int gpu) {
   return context;
 }
 
-// The primary context of the GPU is current as long as it lives, or that of the thread stays.
+// Makes the primary context of the GPU current for its own lifetime; for INTERLACE_CURRENT_GPU, the
+// thread's context stays current.
 class on_gpu {
  public:
   explicit on_gpu(int gpu) {
@@ -188,8 +189,8 @@ copy_options options_of(const char* const* settings) {
 }
 
 int place_of(const void* memory, std::size_t bytes) {
-  const auto seen = cuda::look_at(driver(), reinterpret_cast<cuda::device_address>(memory),
-                                  bytes == 0 ? 1 : bytes);
+  const auto seen = cuda::view_memory(driver(), reinterpret_cast<cuda::device_address>(memory),
+                                      bytes == 0 ? 1 : bytes);
   switch (seen.kind) {
     case cuda::memory_kind::gpu:
       return seen.gpu;
@@ -212,7 +213,8 @@ bool is_capturing(int gpu, CUstream_st* stream) {
   CUgraph_st* graph = nullptr;
   CUgraphNode_st* const* nodes = nullptr;
   std::size_t count = 0;
-  // The default stream while another one is captured is an error, and is not captured.
+  // To ask for the default stream while another stream is being captured is an error of the driver.
+  // The default stream itself is not being captured then.
   return driver().capture_info(stream, &status, &sequence, &graph, &nodes, &count) ==
              cuda::driver_result::success &&
          status == cuda::capture_active;
@@ -220,9 +222,9 @@ bool is_capturing(int gpu, CUstream_st* stream) {
 
 std::unique_ptr<interlace_event> record(int gpu, CUstream_st* stream) {
   const cuda::driver_table& calls = driver();
-  const cuda::beside_captures relaxed(calls);
+  const cuda::relaxed_capture_mode relaxed(calls);
   const on_gpu on(gpu);
-  // An event has to be of its stream's context, which may be another GPU's.
+  // An event must belong to its stream's context, which can be that of another GPU.
   std::optional<cuda::in_context> of_stream;
   CUctx_st* context = nullptr;
   if (reinterpret_cast<std::uintptr_t>(stream) > cuda::per_thread_stream &&
@@ -241,7 +243,7 @@ std::unique_ptr<interlace_event> record(int gpu, CUstream_st* stream) {
 
 bool is_done(const interlace_event& event) {
   const cuda::driver_table& calls = driver();
-  const cuda::beside_captures relaxed(calls);
+  const cuda::relaxed_capture_mode relaxed(calls);
   const int result = calls.event_query(event.recorded);
   if (result == cuda::driver_result::not_ready) return false;
   cuda::check(calls, result, "cuEventQuery");
@@ -368,7 +370,7 @@ interlace_result interlace_copier_statistics(interlace_copier* copier,
   return interlace::guarded([&] {
     if (statistics == nullptr) throw interlace::usage_error("there is no place for the statistics");
     const interlace_copy_statistics now = interlace::as_c(interlace::of(copier).statistics());
-    // What the caller has beyond ours belongs to a later library.
+    // Members that only the caller knows belong to a later version of the library.
     std::memset(statistics, 0, size);
     std::memcpy(statistics, &now, std::min(size, sizeof now));
   });
@@ -418,7 +420,7 @@ void interlace_event_destroy(interlace_event* event) {
   (void)interlace::guarded([&] {
     const std::unique_ptr<interlace_event> ended(event);
     const interlace::cuda::driver_table& calls = interlace::driver();
-    const interlace::cuda::beside_captures relaxed(calls);
+    const interlace::cuda::relaxed_capture_mode relaxed(calls);
     interlace::cuda::log_failure(calls, calls.event_destroy(ended->recorded), "cuEventDestroy");
   });
 }

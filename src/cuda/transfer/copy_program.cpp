@@ -10,7 +10,7 @@
 namespace interlace::cuda {
 namespace {
 
-// A copy node of a graph is a box whose rows are shorter than 2 GiB.
+// A copy node of a graph describes a box. Its rows are limited to less than 2 GiB.
 constexpr std::uint64_t longest_copy = std::uint64_t{1} << 30U;
 
 void append_location(std::string& text, const plan::location& place) {
@@ -39,7 +39,7 @@ std::string shape_of(const copy_program& made) {
   return text;
 }
 
-// A copy as nodes can have it.
+// Adds a copy, cut into pieces that graph nodes can hold.
 void add_pieces(copy_program& program, copy_program::copy whole) {
   const std::uint64_t bytes = whole.bytes;
   for (std::uint64_t at = 0; at < bytes; at += longest_copy) {
@@ -63,8 +63,7 @@ copy_program make_program(const plan::plan& made, const std::vector<int>& gpus,
     program.buffers.push_back(
         {buffer.place.kind == machine::endpoint_kind::gpu ? number(buffer.place.index) : host_place,
          buffer.bytes});
-  for (const plan::slot& slot : made.slots)
-    program.slots.push_back({number(slot.gpu), 0, false, false});
+  for (const plan::slot& slot : made.slots) program.slots.push_back({.gpu = number(slot.gpu)});
   std::vector<std::uint32_t> last_piece;  // of each step
   for (const plan::step& step : made.steps) {
     std::vector<std::uint32_t> after;
@@ -72,7 +71,11 @@ copy_program make_program(const plan::plan& made, const std::vector<int>& gpus,
       after.push_back(last_piece[on]);
       program.copies[last_piece[on]].awaited = true;
     }
-    add_pieces(program, {step.from, step.to, step.bytes, step.slot, std::move(after), false});
+    add_pieces(program, {.from = step.from,
+                         .to = step.to,
+                         .bytes = step.bytes,
+                         .slot = step.slot,
+                         .after = std::move(after)});
     last_piece.push_back(static_cast<std::uint32_t>(program.copies.size() - 1));
     copy_program::slot& slot = program.slots[step.slot];
     if (slot.bytes == 0) slot.first_waits = !step.after.empty();
@@ -80,19 +83,18 @@ copy_program make_program(const plan::plan& made, const std::vector<int>& gpus,
   }
   for (const copy_program::copy& one : program.copies)
     program.slots[one.slot].last_awaited = one.awaited;
-  std::map<std::uint32_t, std::uint32_t> slot_of;  // a GPU's copies inside itself
+  std::map<std::uint32_t, std::uint32_t> slot_of;  // for the local copies of a GPU
   auto index = static_cast<std::uint32_t>(made.messages.size());
   for (const local_copy& one : local) {
     const auto [slot, added] =
         slot_of.try_emplace(one.gpu, static_cast<std::uint32_t>(program.slots.size()));
-    if (added) program.slots.push_back({number(one.gpu), 0, false, false});
+    if (added) program.slots.push_back({.gpu = number(one.gpu)});
     program.slots[slot->second].bytes += one.bytes;
-    add_pieces(program, {{plan::memory::source, index, 0},
-                         {plan::memory::destination, index, 0},
-                         one.bytes,
-                         slot->second,
-                         {},
-                         false});
+    add_pieces(program, {.from = {.memory = plan::memory::source, .index = index},
+                         .to = {.memory = plan::memory::destination, .index = index},
+                         .bytes = one.bytes,
+                         .slot = slot->second,
+                         .after = {}});
     ++index;
   }
   program.shape = std::make_shared<const std::string>(shape_of(program));

@@ -14,7 +14,7 @@ constexpr int forms_of = 12000;  // CUDA 12.0
 class loader {
  public:
   loader() {
-    // Never closed: what it hands out lives as long as the process.
+    // Never closed: the functions must stay valid until the process ends.
     void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr)
       throw usage_error("no NVIDIA driver was found (no libcuda.so.1); copies need one");
@@ -105,7 +105,7 @@ std::string name_of(const driver_table& driver, int result) {
 
 }  // namespace
 
-memcpy_3d one_run(device_address to, device_address from, std::size_t bytes) {
+memcpy_3d contiguous_copy(device_address to, device_address from, std::size_t bytes) {
   memcpy_3d run;
   run.from_device = from;
   run.from_pitch = bytes;
@@ -151,11 +151,11 @@ in_context::~in_context() {
   log_failure(driver_, driver_.pop(&popped), "cuCtxPopCurrent");
 }
 
-beside_captures::beside_captures(const driver_table& driver) : driver_(driver) {
+relaxed_capture_mode::relaxed_capture_mode(const driver_table& driver) : driver_(driver) {
   check(driver_, driver_.exchange_capture_mode(&mode_), "cuThreadExchangeStreamCaptureMode");
 }
 
-beside_captures::~beside_captures() {
+relaxed_capture_mode::~relaxed_capture_mode() {
   log_failure(driver_, driver_.exchange_capture_mode(&mode_), "cuThreadExchangeStreamCaptureMode");
 }
 

@@ -1,7 +1,7 @@
-// What the copy engine calls of the CUDA driver: a table of function pointers, so that nothing
-// links CUDA, no toolkit is needed to compile it, and tests put a driver of their own in its place.
+// The functions of the CUDA driver that the copy engine calls, as a table of pointers: nothing
+// links CUDA, no toolkit is needed to compile the engine, and tests supply a driver of their own.
 //
-// Types and values are those of the driver API as of CUDA 12.0 (public documentation); every later
+// Types and values are those of the driver API as of CUDA 12.0 (public documentation). Every later
 // driver has these forms.
 #pragma once
 
@@ -25,7 +25,7 @@ namespace interlace::cuda {
 
 using device_address = unsigned long long;  // CUdeviceptr
 
-// The results that mean something here; any other is a failure.
+// The results that the engine distinguishes. Any other is a failure.
 namespace driver_result {
 inline constexpr int success = 0;
 inline constexpr int invalid_value = 1;
@@ -43,7 +43,7 @@ enum pointer_attribute : int {
   pointer_buffer_id = 7,
   pointer_is_managed = 8,
   pointer_device = 9,
-  pointer_is_plain = 10,  // of cuMemAlloc: can be shared by the old handles of processes
+  pointer_is_plain = 10,  // memory of cuMemAlloc, which legacy IPC handles can share
   pointer_pool = 17,
   pointer_mapping_bytes = 18,
   pointer_mapping_base = 19,
@@ -72,7 +72,7 @@ inline constexpr unsigned capture_set_dependencies = 1;
 inline constexpr unsigned user_object_unsynchronized = 1;
 inline constexpr unsigned graph_takes_user_object = 1;
 
-// CUDA_MEMCPY3D. Copies here are one run of bytes between unified addresses.
+// CUDA_MEMCPY3D. All copies here are contiguous and between unified addresses.
 struct memcpy_3d {
   std::size_t from_x = 0, from_y = 0, from_z = 0, from_lod = 0;
   unsigned from_type = unified_memory_type;
@@ -103,7 +103,7 @@ struct kernel_node {
   CUctx_st* context = nullptr;  // the function's
 };
 
-memcpy_3d one_run(device_address to, device_address from, std::size_t bytes);
+memcpy_3d contiguous_copy(device_address to, device_address from, std::size_t bytes);
 
 struct driver_table {
   int (*error_name)(int, const char**) = nullptr;
@@ -140,7 +140,7 @@ struct driver_table {
   int (*stream_synchronize)(CUstream_st*) = nullptr;
   int (*stream_wait)(CUstream_st*, CUevent_st*, unsigned) = nullptr;
   int (*stream_context)(CUstream_st*, CUctx_st**) = nullptr;
-  // Not while the stream is captured: that would end the capture.
+  // Must not be called while the stream is being captured: that would end the capture.
   int (*stream_id)(CUstream_st*, unsigned long long*) = nullptr;
   int (*stream_flags)(CUstream_st*, unsigned*) = nullptr;
   int (*capture_info)(CUstream_st*, int*, unsigned long long*, CUgraph_st**,
@@ -171,20 +171,20 @@ struct driver_table {
   int (*graph_retain_user_object)(CUgraph_st*, CUuserObject_st*, unsigned, unsigned) = nullptr;
 };
 
-// That of this process. Throws usage_error where there is no driver, device_error where it is too
+// The driver of this process. Throws usage_error if there is no driver, device_error if it is too
 // old or cannot start.
 const driver_table& real_driver();
 
-// Throws device_error, which names the call and the driver's error, unless `result` is success.
+// Throws device_error with the call and the driver's error unless `result` is success.
 void check(const driver_table& driver, int result, const char* call);
-// For destructors: a line in the log, where the driver is not shutting down already.
+// For destructors: writes a line to the log unless the driver is already shutting down.
 void log_failure(const driver_table& driver, int result, const char* call) noexcept;
 
-// Makes a context the calling thread's current one as long as it lives.
+// Makes a context current in the calling thread for its own lifetime.
 class in_context {
  public:
   in_context(const driver_table& driver, CUctx_st* context);
-  // For destructors: where that fails, a line in the log.
+  // For destructors: writes a line to the log if that fails.
   in_context(const driver_table& driver, CUctx_st* context, std::nothrow_t) noexcept;
   ~in_context();
   in_context(const in_context&) = delete;
@@ -195,14 +195,14 @@ class in_context {
   bool pushed_ = true;
 };
 
-// Calls of this thread that would end other threads' captures (allocations, queries of events) do
-// not, as long as it lives: none of them has to do with what is captured.
-class beside_captures {
+// During its lifetime, calls of this thread (allocations, queries of events) do not end captures of
+// other threads. They would by default, although they have nothing to do with what is captured.
+class relaxed_capture_mode {
  public:
-  explicit beside_captures(const driver_table& driver);
-  ~beside_captures();
-  beside_captures(const beside_captures&) = delete;
-  beside_captures& operator=(const beside_captures&) = delete;
+  explicit relaxed_capture_mode(const driver_table& driver);
+  ~relaxed_capture_mode();
+  relaxed_capture_mode(const relaxed_capture_mode&) = delete;
+  relaxed_capture_mode& operator=(const relaxed_capture_mode&) = delete;
 
  private:
   const driver_table& driver_;

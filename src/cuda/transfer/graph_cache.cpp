@@ -11,7 +11,7 @@ graph_cache::~graph_cache() {
   for (const entry& one : kept_) {
     try {
       one.end->wait();
-    } catch (const std::exception&) {  // what a failed GPU had ends with it
+    } catch (const std::exception&) {  // the work of a failed GPU has ended
       continue;
     }
   }
@@ -21,9 +21,10 @@ std::unique_ptr<graph_executable> graph_cache::take(const graph_key& key,
                                                     const stream_identity& stream) {
   const std::lock_guard lock(mutex_);
   const auto [first, last] = by_key_.equal_range(key);
-  // That of the stream's last message has its addresses, and needs no question to the driver.
+  // The executable of the stream's last message probably has the right addresses, and the driver
+  // need not be asked whether it has ended.
   const auto own =
-      std::find_if(first, last, [&](const auto& one) { return one.second->end->of(stream); });
+      std::find_if(first, last, [&](const auto& one) { return one.second->end->is_of(stream); });
   const auto found = own != last ? own : std::find_if(first, last, [](const auto& one) {
     return one.second->end->done();
   });
@@ -40,14 +41,14 @@ std::unique_ptr<graph_executable> graph_cache::take(const graph_key& key,
 
 void graph_cache::keep(const graph_key& key, std::unique_ptr<graph_executable> used,
                        shared_completion end) {
-  entries dropped;  // destroyed without the lock
+  entries dropped;  // destroyed after the lock is released
   const std::lock_guard lock(mutex_);
   kept_.push_front({key, std::move(used), std::move(end)});
   by_key_.emplace(key, kept_.begin());
   while (kept_.size() > bound_) drop_oldest(dropped);
 }
 
-// The driver frees one that runs when it has ended.
+// The driver frees an executable that still runs after its end.
 void graph_cache::drop_oldest(entries& dropped) {
   const auto oldest = std::prev(kept_.end());
   const auto [first, last] = by_key_.equal_range(oldest->key);
@@ -60,7 +61,7 @@ void graph_cache::drop_oldest(entries& dropped) {
   ++counts_.evictions;
 }
 
-void graph_cache::add(const graph_times& spent) {
+void graph_cache::add_times(const graph_times& spent) {
   const std::lock_guard lock(mutex_);
   counts_.times += spent;
 }

@@ -1,7 +1,7 @@
-// Executable graphs by the shape of their program and the contexts and kinds of the memories at its
-// messages' ends, not by addresses. A shape has several, so that messages of one shape overlap: an
-// executable never runs twice at once. Where there would be too many, the least recently used is
-// dropped.
+// Executable graphs, found by the shape of their program and by the contexts and origins of the
+// memory at the ends of its messages; addresses do not matter. An executable never runs twice at
+// once, so a shape has several executables if its messages overlap. If there would be too many, the
+// least recently used one is dropped.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@
 namespace interlace::cuda {
 
 struct graph_key {
-  // An executable may only be changed to addresses of the same contexts and kinds.
+  // An executable can be changed only to addresses of the same contexts and origins.
   struct end {
     CUctx_st* context = nullptr;
     memory_origin origin = memory_origin::plain;
@@ -37,9 +37,9 @@ struct graph_key {
 };
 
 struct graph_counts {
-  std::uint64_t hits = 0;       // an idle executable was there
-  std::uint64_t misses = 0;     // none was
-  std::uint64_t evictions = 0;  // one was dropped for another
+  std::uint64_t hits = 0;       // an idle executable was found
+  std::uint64_t misses = 0;     // none was found
+  std::uint64_t evictions = 0;  // an executable was dropped for another
   std::uint64_t executables = 0;
   graph_times times;
 };
@@ -52,12 +52,14 @@ class graph_cache {
   graph_cache(const graph_cache&) = delete;
   graph_cache& operator=(const graph_cache&) = delete;
 
-  // One that is idle, or that ends before what the stream does next; null if there is none.
+  // An executable that is idle, or that ends before what the stream does next; null if there is
+  // none.
   std::unique_ptr<graph_executable> take(const graph_key& key, const stream_identity& stream);
-  // For the next message, when `end` is over. An executable that failed is not brought here.
+  // Keeps the executable for other messages, once `end` is complete. Not for an executable that
+  // failed.
   void keep(const graph_key& key, std::unique_ptr<graph_executable> used, shared_completion end);
 
-  void add(const graph_times& spent);
+  void add_times(const graph_times& spent);
   graph_counts counts() const;
 
  private:

@@ -46,11 +46,11 @@ std::vector<CUgraphNode_st*> add_copies(const contexts& of, CUgraph_st* graph,
     if (last[one.slot]) behind.push_back(nodes[*last[one.slot]]);
     for (const std::uint32_t on : one.after) behind.push_back(nodes[on]);
     if (behind.empty()) behind.assign(roots.begin(), roots.end());
-    const memcpy_3d run = one_run(where.of(one.to), where.of(one.from), one.bytes);
+    const memcpy_3d run = contiguous_copy(where.of(one.to), where.of(one.from), one.bytes);
     CUgraphNode_st* node = nullptr;
     check(of.driver(),
           of.driver().graph_add_copy(&node, graph, behind.data(), behind.size(), &run,
-                                     of.of(program.slots[one.slot].gpu)),
+                                     of.context_of(program.slots[one.slot].gpu)),
           "cuGraphAddMemcpyNode");
     last[one.slot] = static_cast<std::uint32_t>(nodes.size());
     nodes.push_back(node);
@@ -58,8 +58,8 @@ std::vector<CUgraphNode_st*> add_copies(const contexts& of, CUgraph_st* graph,
   return nodes;
 }
 
-std::vector<CUgraphNode_st*> ends_of(const copy_program& program,
-                                     std::span<CUgraphNode_st* const> nodes) {
+std::vector<CUgraphNode_st*> last_nodes(const copy_program& program,
+                                        std::span<CUgraphNode_st* const> nodes) {
   std::vector<CUgraphNode_st*> last(program.slots.size(), nullptr);
   for (std::size_t index = 0; index < nodes.size(); ++index)
     last[program.copies[index].slot] = nodes[index];
@@ -90,7 +90,7 @@ graph_executable::graph_executable(contexts& of, const copy_program& program,
 
 graph_executable::~graph_executable() {
   const driver_table& driver = contexts_.driver();
-  const in_context on(driver, contexts_.any(), std::nothrow);
+  const in_context on(driver, contexts_.any_context(), std::nothrow);
   log_failure(driver, driver.graph_exec_destroy(executable_), "cuGraphExecDestroy");
   log_failure(driver, driver.graph_destroy(graph_), "cuGraphDestroy");
 }
@@ -102,7 +102,7 @@ void graph_executable::launch(const copy_program& program, const addresses& wher
   times.update_s += watch.lap();
   int result = contexts_.driver().graph_launch(executable_, stream);
   if (result == driver_result::invalid_value) {
-    // The driver holds a node to be stale that was not changed.
+    // The driver considers an unchanged node stale.
     update(program, where, true, times);
     result = contexts_.driver().graph_launch(executable_, stream);
   }
@@ -113,7 +113,8 @@ void graph_executable::launch(const copy_program& program, const addresses& wher
 
 void graph_executable::update(const copy_program& program, const addresses& where, bool all,
                               graph_times& times) {
-  // An executable that names freed memory is refused, whatever has its address now.
+  // The driver refuses an executable that names freed memory, even if a new allocation has the
+  // same address.
   const auto other_memory = [&](const plan::location& place) {
     if (place.memory == plan::memory::staging) return false;
     const bool source = place.memory == plan::memory::source;
@@ -129,10 +130,10 @@ void graph_executable::update(const copy_program& program, const addresses& wher
       return now != where_.of(place) || other_memory(place);
     };
     if (!all && !changed(one.to, to) && !changed(one.from, from)) continue;
-    const memcpy_3d run = one_run(to, from, one.bytes);
+    const memcpy_3d run = contiguous_copy(to, from, one.bytes);
     check(contexts_.driver(),
           contexts_.driver().graph_exec_set_copy(executable_, nodes_[index], &run,
-                                                 contexts_.of(program.slots[one.slot].gpu)),
+                                                 contexts_.context_of(program.slots[one.slot].gpu)),
           "cuGraphExecMemcpyNodeSetParams");
     ++times.updates;
   }

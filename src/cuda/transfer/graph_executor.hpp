@@ -1,6 +1,6 @@
-// A program's copies as nodes of a CUDA graph: of one that is instantiated and launched again and
-// again, or of the one that the caller captures (A. Sojoodi et al., section 4.3, algorithms 1 and
-// 2; the phases are those of section 5.5).
+// The copies of a program as nodes of a CUDA graph: a graph that is instantiated once and launched
+// many times, or the graph that the caller captures (A. Sojoodi et al., section 4.3, algorithms 1
+// and 2; the phases are those of section 5.5).
 #pragma once
 
 #include <cstdint>
@@ -27,16 +27,16 @@ struct graph_times {
   graph_times& operator+=(const graph_times& more);
 };
 
-// Adds a node for each copy. Those that depend on no copy depend on `roots`.
+// Adds a node for each copy. Nodes that depend on no other copy depend on `roots`.
 std::vector<CUgraphNode_st*> add_copies(const contexts& of, CUgraph_st* graph,
                                         const copy_program& program, const addresses& where,
                                         std::span<CUgraphNode_st* const> roots);
 
-// The last nodes: what comes behind the message depends on them.
-std::vector<CUgraphNode_st*> ends_of(const copy_program& program,
-                                     std::span<CUgraphNode_st* const> nodes);
+// The nodes on which everything that follows the message must depend.
+std::vector<CUgraphNode_st*> last_nodes(const copy_program& program,
+                                        std::span<CUgraphNode_st* const> nodes);
 
-// An executable graph. One thread at a time uses it.
+// An executable graph. Not thread-safe.
 class graph_executable {
  public:
   // Throws device_error.
@@ -46,9 +46,9 @@ class graph_executable {
   graph_executable(const graph_executable&) = delete;
   graph_executable& operator=(const graph_executable&) = delete;
 
-  // Changes the nodes whose memory is another than at the last launch, even where the address is
-  // the same, and launches. The program has the shape of the one that it was made of. Throws
-  // device_error; then it cannot be used again.
+  // Changes the nodes whose memory differs from that of the last launch, even if the address is the
+  // same, and launches. The program must have the shape of the program that the executable was made
+  // of. Throws device_error; then the executable cannot be used again.
   void launch(const copy_program& program, const addresses& where, CUstream_st* stream,
               graph_times& times);
 

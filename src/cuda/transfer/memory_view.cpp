@@ -6,7 +6,7 @@
 namespace interlace::cuda {
 namespace {
 
-// The end of the mapping of virtual memory at an address, 0 if there is none.
+// The end of the mapping of virtual memory that holds an address; 0 if there is none.
 device_address end_of_mapping(const driver_table& driver, device_address address) {
   device_address base = 0;
   std::size_t bytes = 0;
@@ -19,7 +19,7 @@ device_address end_of_mapping(const driver_table& driver, device_address address
 
 }  // namespace
 
-memory_facts ask(const driver_table& driver, device_address address) {
+memory_facts query_memory(const driver_table& driver, device_address address) {
   memory_facts found;
   std::array<int, 7> which{pointer_context,    pointer_memory_type, pointer_buffer_id,
                            pointer_is_managed, pointer_device,      pointer_is_plain,
@@ -33,8 +33,8 @@ memory_facts ask(const driver_table& driver, device_address address) {
   return found;
 }
 
-memory_view look_at(const driver_table& driver, const memory_facts& first, device_address address,
-                    std::uint64_t bytes) {
+memory_view view_memory(const driver_table& driver, const memory_facts& first,
+                        device_address address, std::uint64_t bytes) {
   memory_view seen;
   seen.context = first.context;
   if (first.managed != 0) {
@@ -42,7 +42,7 @@ memory_view look_at(const driver_table& driver, const memory_facts& first, devic
     return seen;
   }
   if (first.type != memory_host && first.type != memory_device) return seen;
-  const memory_facts last = ask(driver, address + bytes - 1);
+  const memory_facts last = query_memory(driver, address + bytes - 1);
   seen.kind = memory_kind::mixed;
   if (last.type != first.type || last.managed != 0 || last.gpu != first.gpu) return seen;
   const bool one_buffer = first.buffer != 0 && first.buffer == last.buffer;
@@ -61,9 +61,9 @@ memory_view look_at(const driver_table& driver, const memory_facts& first, devic
     return seen;
   }
   seen.origin = memory_origin::mapped;
-  // Virtual memory may be mapped piece by piece, to several places.
+  // Each piece of virtual memory can be mapped to another place.
   for (device_address at = address; at < address + bytes;) {
-    const memory_facts piece = ask(driver, at);
+    const memory_facts piece = query_memory(driver, at);
     const device_address end = end_of_mapping(driver, at);
     if (piece.type != memory_device || piece.gpu != first.gpu || end <= at) return seen;
     at = end;
@@ -72,14 +72,14 @@ memory_view look_at(const driver_table& driver, const memory_facts& first, devic
   return seen;
 }
 
-memory_view look_at(const driver_table& driver, device_address address, std::uint64_t bytes) {
-  return look_at(driver, ask(driver, address), address, bytes);
+memory_view view_memory(const driver_table& driver, device_address address, std::uint64_t bytes) {
+  return view_memory(driver, query_memory(driver, address), address, bytes);
 }
 
-bool reachable(const driver_table& driver, const memory_view& seen, int gpu, device_address address,
-               std::uint64_t bytes) {
-  // The attribute that names a GPU's access to an address says yes for memory of pools as well that
-  // the GPU has none to.
+bool accessible(const driver_table& driver, const memory_view& seen, int gpu,
+                device_address address, std::uint64_t bytes) {
+  // For memory of pools, the driver's access attribute of an address also says yes to GPUs that
+  // have no access. The pool itself is asked instead.
   memory_location place;
   place.id = gpu;
   if (seen.pool != nullptr) {

@@ -12,11 +12,11 @@ namespace {
 
 constexpr std::size_t most_programs = 1024;
 constexpr std::size_t most_plans = 4096;
-// A gain that is predicted to be less is within what the model is wrong by: of copies on 2 x H200
-// with the assumptions of machine/copy_assumptions.cpp, 2 % and 3 us.
-constexpr double worth = 0.95;
-constexpr double worth_s = 3e-6;
-// Staging memory of one message: that it takes more brings little (chunks of 4 MB and more).
+// A smaller predicted gain is within the error of predictions, which is 2 % and 3 us for copies on
+// 2 x H200 with the assumptions of machine/copy_assumptions.cpp.
+constexpr double least_gain = 0.95;
+constexpr double least_gain_s = 3e-6;
+// The staging memory of one message. Chunks of 4 MB and more, which need more memory, gain little.
 constexpr std::uint64_t message_staging_bytes = std::uint64_t{64} << 20U;
 
 void append_endpoint(std::string& key, machine::endpoint end) {
@@ -44,10 +44,11 @@ std::string key_of(std::span<const plan::message> wanted,
 }
 
 bool direct(const plan::plan& made, bool measured) {
-  return made.buffers.empty() || (!measured && made.predicted_s + worth_s > worth * made.direct_s);
+  return made.buffers.empty() ||
+         (!measured && made.predicted_s + least_gain_s > least_gain * made.direct_s);
 }
 
-// The direct path alone: what executors are not asked for.
+// The direct path alone, which no executor runs.
 copy_program direct_program(const plan::plan& made) {
   copy_program program;
   program.predicted_s = program.direct_s = made.direct_s;
@@ -60,7 +61,7 @@ plan_cache::plan_cache(machine::machine described, std::vector<int> gpus,
                        std::uint64_t staging_bytes)
     : machine_(std::move(described)), gpus_(std::move(gpus)), staging_bytes_(staging_bytes) {}
 
-// So that all messages that are planned together find some.
+// The messages of a batch share the staging memory equally.
 std::uint64_t plan_cache::staging_of(std::size_t messages) const {
   return std::min(message_staging_bytes, staging_bytes_ / messages);
 }
@@ -97,7 +98,7 @@ std::shared_ptr<planned_copy> plan_cache::find(std::span<const plan::message> wa
     }
     if (const auto found = plans_.find(class_key); found != plans_.end()) of_class = found->second;
   }
-  // Planned without the lock: two threads may do the same.
+  // The lock is not held while planning, so two threads may make the same plan.
   if (!of_class)
     of_class = std::make_shared<const plan::plan>(planned(classes, relays, limits, alone));
   auto made = std::make_shared<planned_copy>();

@@ -1,5 +1,4 @@
-// Programs of messages, and of several that are planned together, made once for each size, pair of
-// memories and set of relays.
+// The programs of messages and batches, made once for each size, pair of places and set of relays.
 #pragma once
 
 #include <atomic>
@@ -21,25 +20,27 @@
 namespace interlace::cuda {
 
 struct planned_copy {
-  copy_program program;  // of one message that is direct: no copies, the caller's stream has it
+  copy_program program;  // no copies where one message goes directly: the caller makes that copy
   std::atomic<std::uint64_t> uses{0};
 };
 
-// What else a plan has to keep to.
+// Further conditions on a plan.
 struct plan_limits {
-  std::uint32_t chunks = 0;  // of a part that is staged; 0: what is fastest
-  bool measured = false;     // several paths were measured to be faster: no matter by how much
+  std::uint32_t chunks = 0;  // of a part that is staged; 0: as many as are fastest
+  // Several paths were measured to be faster. Without it, a plan takes several paths only if the
+  // predicted gain is larger than the error of predictions.
+  bool measured = false;
 };
 
 class plan_cache {
  public:
-  // `gpus` are CUDA's numbers of the machine's GPUs; `staging_bytes` is what each place has, of
-  // which one message gets a part.
+  // `gpus` are CUDA's numbers of the machine's GPUs. Each place has `staging_bytes` of staging
+  // memory; one message gets a part of it.
   plan_cache(machine::machine described, std::vector<int> gpus, std::uint64_t staging_bytes);
 
-  // `relays` are the places that may be used. What is planned for a size serves those up to an
-  // eighth longer: they have the same paths, shares and numbers of chunks. The copies of `local`
-  // run beside several messages.
+  // The plan may use `relays` and no other places as relays. A plan for a size also serves messages
+  // that are up to an eighth longer: paths, shares and numbers of chunks are the same. The copies
+  // of `local` are part of a batch.
   std::shared_ptr<planned_copy> find(std::span<const plan::message> wanted,
                                      const std::vector<machine::endpoint>& relays,
                                      const plan_limits& limits = {},

@@ -1,8 +1,8 @@
 // The kernels of an all-reduce, for libraries without the CUDA runtime: they are compiled to an
 // image that is embedded (reduction_image.cpp) and loaded by the driver.
 //
-// Inputs are combined in their order, by one thread each element: the result depends on nothing
-// else. Numbers of 16 bits are added as 32-bit ones and rounded once.
+// One thread combines the inputs of an element in their order, so the result is deterministic.
+// Numbers of 16 bits are added as 32-bit numbers and rounded once.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -15,7 +15,7 @@ namespace {
 using interlace::cuda::reduction_arguments;
 using interlace::cuda::reduction_vector_bytes;
 
-// In what type elements are combined, and what it takes and gives.
+// The type in which elements are combined, and the conversions from and to it.
 template <class T>
 struct combined {
   using type = T;
@@ -35,7 +35,7 @@ struct combined<__nv_bfloat16> {
   static __device__ __nv_bfloat16 to(float value) { return __float2bfloat16_rn(value); }
 };
 
-// Integers wrap.
+// Sums of integers wrap.
 struct by_sum {
   static __device__ float of(float a, float b) { return __fadd_rn(a, b); }
   static __device__ double of(double a, double b) { return __dadd_rn(a, b); }
@@ -46,7 +46,7 @@ struct by_sum {
     return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
   }
 };
-// Of a number and what is none, the number.
+// The result for a number and a NaN is the number.
 struct by_min {
   static __device__ float of(float a, float b) { return fminf(a, b); }
   static __device__ double of(double a, double b) { return fmin(a, b); }
@@ -102,7 +102,7 @@ __device__ void reduce(const reduction_arguments& what) {
 
 }  // namespace
 
-// The names are those that reductions.cpp looks up.
+// reductions.cpp looks these names up.
 #define INTERLACE_REDUCTION(BY, NAME, TYPE)                             \
   extern "C" __global__ void interlace_reduce_##BY##_##NAME(            \
       const __grid_constant__ interlace::cuda::reduction_arguments a) { \

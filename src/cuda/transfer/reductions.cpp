@@ -18,8 +18,8 @@ constexpr std::array<known_type, reduced_types> types{
 constexpr std::array<const char*, reduce_kinds> names{"sum", "min", "max"};
 
 constexpr unsigned block_threads = 256;
-// A thread has loads of several vectors under way: so many fill the memory's pipelines of any GPU,
-// and are one wave on one with 132 multiprocessors.
+// Each thread has loads of several vectors in flight. This many blocks saturate the memory of any
+// GPU and are one wave on a GPU with 132 multiprocessors.
 constexpr std::uint64_t most_blocks = 1024;
 
 const known_type& known(reduced_type type) { return types.at(static_cast<std::size_t>(type)); }
@@ -27,7 +27,7 @@ const known_type& known(reduced_type type) { return types.at(static_cast<std::si
 reduction_arguments arguments_of(const reduction_call& what) {
   reduction_arguments made;
   made.out = what.out;
-  device_address all = what.out;  // every bit that one of them has
+  device_address all = what.out;  // the bits of all addresses, to find their common alignment
   for (std::size_t at = 0; at < what.in.size(); ++at) {
     made.in[at] = what.in[at];
     all |= what.in[at];
@@ -62,7 +62,7 @@ reductions::~reductions() {
   for (std::size_t gpu = 0; gpu < modules_.size(); ++gpu) {
     if (modules_[gpu] == nullptr) continue;
     const driver_table& driver = contexts_.driver();
-    const in_context on(driver, contexts_.of(static_cast<int>(gpu)), std::nothrow);
+    const in_context on(driver, contexts_.context_of(static_cast<int>(gpu)), std::nothrow);
     log_failure(driver, driver.module_unload(modules_[gpu]), "cuModuleUnload");
   }
 }
@@ -72,7 +72,7 @@ void reductions::prepare(int gpu) {
   CUmod_st*& module = modules_[static_cast<std::size_t>(gpu)];
   if (module != nullptr) return;
   const driver_table& driver = contexts_.driver();
-  const in_context on(driver, contexts_.of(gpu));
+  const in_context on(driver, contexts_.context_of(gpu));
   CUmod_st* loaded = nullptr;
   const int result = driver.module_load(&loaded, image_.data());
   if (result == driver_result::no_binary_for_gpu)
@@ -110,7 +110,7 @@ void reductions::launch(int gpu, const reduction_call& what, CUstream_st* stream
   const kernel_node node = node_of(function(gpu, what.type, what.by), arguments);
   void* parameters[] = {&arguments};
   const driver_table& driver = contexts_.driver();
-  const in_context on(driver, contexts_.of(gpu));
+  const in_context on(driver, contexts_.context_of(gpu));
   check(driver,
         driver.launch(node.function, node.grid_x, 1, 1, node.block_x, 1, 1, 0, stream, parameters,
                       nullptr),
@@ -118,15 +118,15 @@ void reductions::launch(int gpu, const reduction_call& what, CUstream_st* stream
 }
 
 CUgraphNode_st* reductions::add(int gpu, const reduction_call& what, CUgraph_st* graph,
-                                std::span<CUgraphNode_st* const> behind) {
+                                std::span<CUgraphNode_st* const> after) {
   reduction_arguments arguments = arguments_of(what);
   kernel_node node = node_of(function(gpu, what.type, what.by), arguments);
   void* parameters[] = {&arguments};
   node.parameters = parameters;
   const driver_table& driver = contexts_.driver();
-  const in_context on(driver, contexts_.of(gpu));
+  const in_context on(driver, contexts_.context_of(gpu));
   CUgraphNode_st* made = nullptr;
-  check(driver, driver.graph_add_kernel(&made, graph, behind.data(), behind.size(), &node),
+  check(driver, driver.graph_add_kernel(&made, graph, after.data(), after.size(), &node),
         "cuGraphAddKernelNode");
   return made;
 }

@@ -16,8 +16,8 @@ namespace interlace::cuda {
 
 std::uint32_t bytes_of(reduced_type type);
 
-// Element by element, the inputs in their order; the output may be one of them. All are in the
-// memory of one GPU and aligned to their elements.
+// Combines the inputs element by element, in their order. The output may be one of the inputs. All
+// buffers are in the memory of one GPU and aligned to their elements.
 struct reduction_call {
   device_address out = 0;
   std::vector<device_address> in;  // 1 to most_reduced
@@ -28,20 +28,20 @@ struct reduction_call {
 
 class reductions {
  public:
-  // `image` outlives this; empty: nothing can be reduced, and nobody asks for it.
+  // `image` must outlive this. If it is empty, no other function may be called.
   reductions(const contexts& of, std::span<const std::byte> image);
   ~reductions();
   reductions(const reductions&) = delete;
   reductions& operator=(const reductions&) = delete;
 
-  // Loads the kernels of a GPU. Throws device_error where they are not made for it or the driver
+  // Loads the kernels of a GPU. Throws device_error if they were not compiled for it or the driver
   // fails.
   void prepare(int gpu);
-  // On a stream of the GPU. Throws as prepare.
+  // Enqueues the reduction on a stream of the GPU. Throws as prepare.
   void launch(int gpu, const reduction_call& what, CUstream_st* stream);
-  // As a node of a graph, behind others. Throws as prepare.
+  // Adds the reduction to a graph, as a node that depends on others. Throws as prepare.
   CUgraphNode_st* add(int gpu, const reduction_call& what, CUgraph_st* graph,
-                      std::span<CUgraphNode_st* const> behind);
+                      std::span<CUgraphNode_st* const> after);
 
  private:
   CUfunc_st* function(int gpu, reduced_type type, reduce_by by);
@@ -50,7 +50,7 @@ class reductions {
   std::span<const std::byte> image_;
   std::mutex mutex_;
   std::vector<CUmod_st*> modules_;                  // by GPU; null: not loaded
-  std::vector<std::vector<CUfunc_st*>> functions_;  // by GPU, type and how
+  std::vector<std::vector<CUfunc_st*>> functions_;  // by GPU, type and operation
 };
 
 }  // namespace interlace::cuda

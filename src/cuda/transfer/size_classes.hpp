@@ -1,5 +1,5 @@
-// Classes of sizes, whose messages are planned alike: eight for each power of two, so that the
-// longest of a class is at most an eighth longer than the shortest.
+// Classes of message sizes. Messages of a class are planned alike. Each power of two has eight
+// classes, so the longest message of a class is at most an eighth longer than the shortest.
 #pragma once
 
 #include <bit>
@@ -8,10 +8,10 @@
 
 namespace interlace::cuda {
 
-inline constexpr unsigned class_digits = 4;  // leading bits, which the sizes of a class share
+inline constexpr unsigned class_digits = 4;  // the sizes of a class share their leading bits
 inline constexpr std::size_t size_classes = std::size_t{64} << (class_digits - 1);
 
-// The bits behind those.
+// The number of bits after the leading ones.
 constexpr unsigned class_surplus(std::uint64_t bytes) {
   const auto width = static_cast<unsigned>(std::bit_width(bytes));
   return width <= class_digits ? 0 : width - class_digits;
@@ -25,7 +25,7 @@ constexpr std::uint64_t class_most(std::uint64_t bytes) {
   return class_least(bytes) + (std::uint64_t{1} << class_surplus(bytes)) - 1;
 }
 
-// Numbers of classes, ascending with the sizes and below size_classes.
+// The number of a size's class: below size_classes, and ascending with the sizes.
 constexpr std::size_t size_class(std::uint64_t bytes) {
   const unsigned surplus = class_surplus(bytes);
   return (std::size_t{surplus} << (class_digits - 1)) + (bytes >> surplus);

@@ -19,12 +19,12 @@ staging_pool::~staging_pool() {
   for (const lingering& one : lingering_) {
     try {
       if (one.end) one.end->wait();
-    } catch (const std::exception&) {  // the driver frees what a failed GPU had
+    } catch (const std::exception&) {  // the driver frees the memory of a failed GPU
       continue;
     }
   }
   if (slabs_.empty()) return;
-  const in_context on(driver, contexts_.any(), std::nothrow);
+  const in_context on(driver, contexts_.any_context(), std::nothrow);
   for (const block& slab : slabs_) {
     if (place_ == host_place)
       log_failure(driver, driver.free_host(reinterpret_cast<void*>(slab.address)), "cuMemFreeHost");
@@ -38,7 +38,7 @@ std::optional<staging_pool::block> staging_pool::take(std::uint64_t bytes,
   const std::uint64_t rounded = (bytes + alignment - 1) / alignment * alignment;
   const std::lock_guard lock(mutex_);
   take_returned();
-  auto found = again(rounded, stream);
+  auto found = take_last_block(rounded, stream);
   if (!found) found = first_fit(rounded);
   if (!found) {
     reclaim();
@@ -75,12 +75,12 @@ void staging_pool::take_returned() {
   returned_.clear();
 }
 
-// A message of the same shape on the same stream gets the block that it had before, so that a graph
-// need not be changed.
-std::optional<staging_pool::block> staging_pool::again(std::uint64_t bytes,
-                                                       const stream_identity& stream) {
+// A message of the same shape on the same stream gets the same block as before, so that the nodes
+// of its graph stay unchanged.
+std::optional<staging_pool::block> staging_pool::take_last_block(std::uint64_t bytes,
+                                                                 const stream_identity& stream) {
   const auto found = std::find_if(lingering_.begin(), lingering_.end(), [&](const lingering& one) {
-    return one.memory.bytes == bytes && one.end->over_for(stream);
+    return one.memory.bytes == bytes && one.end->precedes(stream);
   });
   if (found == lingering_.end()) return std::nullopt;
   const block taken = found->memory;
@@ -138,7 +138,7 @@ bool staging_pool::grow(std::uint64_t bytes) {
     result = driver.allocate_host(&memory, wanted, host_memory_portable);
     slab.address = reinterpret_cast<device_address>(memory);
   } else {
-    const in_context on(driver, contexts_.of(place_));
+    const in_context on(driver, contexts_.context_of(place_));
     result = driver.allocate(&slab.address, wanted);
   }
   if (result == driver_result::out_of_memory) return false;

@@ -1,9 +1,9 @@
-// Memory of one place, a GPU or the host (page-locked), in which messages are staged on their way.
+// Memory of one place, a GPU or the host (page-locked), in which relayed messages are staged.
 //
-// It is taken from the driver in slabs up to a bound and never given back before the pool ends:
-// freeing would wait for the GPU. A block goes to a message for good, until the message's end is
-// known: then the block may be taken by what its stream does next, at once, and by others when the
-// message is complete.
+// The pool takes memory from the driver in slabs, up to a bound, and frees none before it ends:
+// freeing would wait for the GPU. A block belongs to a message. Once the message's end is known,
+// the next message on the same stream can take the block at once, and other streams can take it
+// when the message is complete.
 #pragma once
 
 #include <atomic>
@@ -30,13 +30,14 @@ class staging_pool {
   staging_pool(const staging_pool&) = delete;
   staging_pool& operator=(const staging_pool&) = delete;
 
-  // At least so many bytes, aligned to 256, that no message uses which the stream's next work does
-  // not run behind. Nothing where the bound, or the memory there is, leaves none. Throws
-  // device_error where the driver fails otherwise.
+  // A block of at least `bytes`, aligned to 256 bytes. All messages that use it have ended before
+  // what the stream does next. Nothing if the bound is reached or the place has no more memory.
+  // Throws device_error for any other failure of the driver.
   std::optional<block> take(std::uint64_t bytes, const stream_identity& stream);
-  // Waits on the host until all that blocks were given back with until now is over.
+  // Blocks until the ends of all blocks that were given back so far are complete.
   void wait();
-  // Free when `end` is over; at once where it is null. Calls no CUDA, so that drivers may call it.
+  // The block is free once `end` is complete; at once if it is null. Does not call CUDA, so
+  // callbacks of the driver may use it.
   void give(block used, shared_completion end);
 
   std::uint64_t reserved() const { return reserved_; }  // bytes taken from the driver
@@ -48,7 +49,7 @@ class staging_pool {
     shared_completion end;
   };
 
-  std::optional<block> again(std::uint64_t bytes, const stream_identity& stream);
+  std::optional<block> take_last_block(std::uint64_t bytes, const stream_identity& stream);
   void reclaim();
   void take_returned();
   void insert_free(block freed);
@@ -65,13 +66,13 @@ class staging_pool {
   std::map<device_address, std::uint64_t>
       free_;  // address, bytes; none touches another of its slab
   std::vector<lingering> lingering_;
-  // Never held while CUDA is called: the driver's callbacks wait for it.
+  // Not held while CUDA is called: callbacks of the driver take it.
   std::mutex returned_mutex_;
   std::vector<block> returned_;
 };
 
 struct placed_block {
-  int place = host_place;  // whose pool it is of
+  int place = host_place;  // of the pool
   staging_pool::block memory;
 };
 

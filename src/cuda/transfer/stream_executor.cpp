@@ -7,18 +7,18 @@
 namespace interlace::cuda {
 namespace {
 
-constexpr std::size_t most_lanes = 64;
+constexpr std::size_t most_stream_sets = 64;
 
 }  // namespace
 
-lane::lane(contexts& of)
+stream_set::stream_set(contexts& of)
     : contexts_(of),
       streams_(static_cast<std::size_t>(of.count())),
       events_(static_cast<std::size_t>(of.count())) {}
 
-lane::~lane() {
+stream_set::~stream_set() {
   const driver_table& driver = contexts_.driver();
-  const in_context on(driver, contexts_.any(), std::nothrow);
+  const in_context on(driver, contexts_.any_context(), std::nothrow);
   for (const auto& of_gpu : streams_)
     for (CUstream_st* one : of_gpu)
       log_failure(driver, driver.stream_destroy(one), "cuStreamDestroy");
@@ -26,10 +26,10 @@ lane::~lane() {
     for (CUevent_st* one : of_gpu) log_failure(driver, driver.event_destroy(one), "cuEventDestroy");
 }
 
-CUstream_st* lane::stream(int gpu, std::size_t number) {
+CUstream_st* stream_set::stream(int gpu, std::size_t number) {
   auto& made = streams_[static_cast<std::size_t>(gpu)];
   while (made.size() <= number) {
-    const in_context on(contexts_.driver(), contexts_.of(gpu));
+    const in_context on(contexts_.driver(), contexts_.context_of(gpu));
     CUstream_st* one = nullptr;
     check(contexts_.driver(), contexts_.driver().stream_create(&one, stream_non_blocking),
           "cuStreamCreate");
@@ -38,10 +38,10 @@ CUstream_st* lane::stream(int gpu, std::size_t number) {
   return made[number];
 }
 
-CUevent_st* lane::event(int gpu, std::size_t number) {
+CUevent_st* stream_set::event(int gpu, std::size_t number) {
   auto& made = events_[static_cast<std::size_t>(gpu)];
   while (made.size() <= number) {
-    const in_context on(contexts_.driver(), contexts_.of(gpu));
+    const in_context on(contexts_.driver(), contexts_.context_of(gpu));
     CUevent_st* one = nullptr;
     check(contexts_.driver(), contexts_.driver().event_create(&one, event_without_timing),
           "cuEventCreate");
@@ -50,7 +50,8 @@ CUevent_st* lane::event(int gpu, std::size_t number) {
   return made[number];
 }
 
-void lane::run(const copy_program& program, const addresses& where, const caller_stream& caller) {
+void stream_set::run(const copy_program& program, const addresses& where,
+                     const caller_stream& caller) {
   try {
     enqueue(program, where, caller);
   } catch (...) {
@@ -59,7 +60,7 @@ void lane::run(const copy_program& program, const addresses& where, const caller
   }
 }
 
-void lane::wait(CUstream_st* caller) const noexcept {
+void stream_set::wait(CUstream_st* caller) const noexcept {
   const driver_table& driver = contexts_.driver();
   for (const auto& of_gpu : streams_)
     for (CUstream_st* one : of_gpu)
@@ -67,8 +68,8 @@ void lane::wait(CUstream_st* caller) const noexcept {
   log_failure(driver, driver.stream_synchronize(caller), "cuStreamSynchronize");
 }
 
-void lane::enqueue(const copy_program& program, const addresses& where,
-                   const caller_stream& caller) {
+void stream_set::enqueue(const copy_program& program, const addresses& where,
+                         const caller_stream& caller) {
   const driver_table& driver = contexts_.driver();
   const auto record = [&](CUevent_st* one, CUstream_st* on) {
     check(driver, driver.event_record(one, on), "cuEventRecord");
@@ -81,7 +82,7 @@ void lane::enqueue(const copy_program& program, const addresses& where,
     return event(gpu, used_events[static_cast<std::size_t>(gpu)]++);
   };
 
-  // The longest slot of the caller's GPU runs on the caller's stream itself.
+  // The slot with the most bytes on the caller's GPU runs on the caller's stream itself.
   const std::size_t slots = program.slots.size();
   std::size_t own = slots;
   for (std::size_t slot = 0; slot < slots; ++slot)
@@ -96,7 +97,7 @@ void lane::enqueue(const copy_program& program, const addresses& where,
     streams[slot] =
         slot == own ? caller.stream : stream(gpu, used_streams[static_cast<std::size_t>(gpu)]++);
   }
-  // A wait for an event that is not recorded yet would be none: every record comes first.
+  // CUDA ignores a wait for an event that is not recorded yet, so every record comes first.
   CUevent_st* begun = next_event(caller.identity.gpu);
   record(begun, caller.stream);
   for (std::size_t slot = 0; slot < slots; ++slot)
@@ -124,43 +125,44 @@ stream_executor::~stream_executor() {
   for (const idle& one : idle_) {
     try {
       if (one.end) one.end->wait();
-    } catch (const std::exception&) {  // streams of a failed GPU end with it
+    } catch (const std::exception&) {  // the streams of a failed GPU have ended
       continue;
     }
   }
 }
 
-std::unique_ptr<lane> stream_executor::take(const stream_identity& next) {
+std::unique_ptr<stream_set> stream_executor::take(const stream_identity& next) {
   {
     const std::lock_guard lock(mutex_);
     const auto found = std::find_if(idle_.begin(), idle_.end(), [&](const idle& one) {
-      return !one.end || one.end->over_for(next);
+      return !one.end || one.end->precedes(next);
     });
     if (found != idle_.end()) {
       auto used = std::move(found->streams);
       idle_.erase(found);
       return used;
     }
-    if (made_ == most_lanes) return nullptr;
+    if (made_ == most_stream_sets) return nullptr;
     ++made_;
   }
-  return std::make_unique<lane>(contexts_);
+  return std::make_unique<stream_set>(contexts_);
 }
 
-std::unique_ptr<lane> stream_executor::run(const copy_program& program, const addresses& where,
-                                           const caller_stream& caller) {
-  std::unique_ptr<lane> used = take(caller.identity);
+std::unique_ptr<stream_set> stream_executor::run(const copy_program& program,
+                                                 const addresses& where,
+                                                 const caller_stream& caller) {
+  std::unique_ptr<stream_set> used = take(caller.identity);
   if (!used) return nullptr;
   try {
     used->run(program, where, caller);
   } catch (...) {
-    keep(std::move(used), nullptr);  // it waited for its streams
+    keep(std::move(used), nullptr);  // `run` has waited for the streams
     throw;
   }
   return used;
 }
 
-void stream_executor::keep(std::unique_ptr<lane> used, shared_completion end) {
+void stream_executor::keep(std::unique_ptr<stream_set> used, shared_completion end) {
   const std::lock_guard lock(mutex_);
   idle_.push_back({std::move(used), std::move(end)});
 }

@@ -1,5 +1,6 @@
-// Runs a program's copies on streams: a stream a slot, which begins behind what the caller's
-// stream had to do and ends before what it does next, and events between the slots.
+// Runs the copies of a program on streams, one stream for each slot. All of them start after the
+// work that the caller's stream has, and the caller's stream continues after all of them. Events
+// order copies of different slots.
 #pragma once
 
 #include <cstdint>
@@ -17,24 +18,24 @@ namespace interlace::cuda {
 struct caller_stream {
   CUstream_st* stream = nullptr;
   stream_identity identity;
-  // It waits for the legacy default stream or is it, or that is not known.
+  // The stream is the legacy default stream or waits for it, or this is not known.
   bool blocking = true;
 };
 
-// Streams and events of one message at a time.
-class lane {
+// The streams and events of one message at a time.
+class stream_set {
  public:
-  explicit lane(contexts& of);
-  ~lane();
-  lane(const lane&) = delete;
-  lane& operator=(const lane&) = delete;
+  explicit stream_set(contexts& of);
+  ~stream_set();
+  stream_set(const stream_set&) = delete;
+  stream_set& operator=(const stream_set&) = delete;
 
-  // Enqueues all copies. Throws device_error; then it has waited for what it had enqueued.
+  // Enqueues all copies. Throws device_error after it has waited for what it enqueued.
   void run(const copy_program& program, const addresses& where, const caller_stream& caller);
-  // Those of a GPU, numbered from 0, made when they are asked for.
+  // Streams and events of a GPU have numbers from 0. Each is made at its first use.
   CUstream_st* stream(int gpu, std::size_t number);
   CUevent_st* event(int gpu, std::size_t number);
-  // Waits for all of its streams and the caller's, after a failure.
+  // Waits for all streams of the set and for the caller's, after a failure.
   void wait(CUstream_st* caller) const noexcept;
 
  private:
@@ -45,7 +46,7 @@ class lane {
   std::vector<std::vector<CUevent_st*>> events_;    // by GPU
 };
 
-// Lanes that messages share in turn, as many as there were messages under way at once.
+// Stream sets, as many as there were messages in flight at once. Messages reuse them.
 class stream_executor {
  public:
   explicit stream_executor(contexts& of) : contexts_(of) {}
@@ -53,17 +54,18 @@ class stream_executor {
   stream_executor(const stream_executor&) = delete;
   stream_executor& operator=(const stream_executor&) = delete;
 
-  // Enqueues the message; what is returned belongs to `keep` once its end is known. Nothing if as
-  // many messages as are allowed are under way.
-  std::unique_ptr<lane> run(const copy_program& program, const addresses& where,
-                            const caller_stream& caller);
-  // A lane that nobody uses whom the stream's next work does not run behind; otherwise as `run`.
-  std::unique_ptr<lane> take(const stream_identity& next);
-  void keep(std::unique_ptr<lane> used, shared_completion end);
+  // Enqueues the message. The caller gives the returned set to `keep` when the message's end is
+  // known. Null if the most messages that are allowed are in flight.
+  std::unique_ptr<stream_set> run(const copy_program& program, const addresses& where,
+                                  const caller_stream& caller);
+  // A set whose last message has ended, or ends before what the stream does next. Otherwise as
+  // `run`.
+  std::unique_ptr<stream_set> take(const stream_identity& next);
+  void keep(std::unique_ptr<stream_set> used, shared_completion end);
 
  private:
   struct idle {
-    std::unique_ptr<lane> streams;
+    std::unique_ptr<stream_set> streams;
     shared_completion end;
   };
 

@@ -18,16 +18,16 @@ namespace {
 using machine::endpoint;
 using machine::endpoint_kind;
 
-// The part of its predicted time in which a pair is in use: predictions are not exact, and a
-// message that follows another's end must not be taken for one beside it.
-std::uint64_t counted(std::uint64_t busy_ns) { return busy_ns / 4 * 3; }
-// Nothing is in use for longer: what says so is no time of this table.
+// The part of a message's predicted time that counts. Predictions are not exact, and a message that
+// starts after the end of another must not count as one at the same time.
+std::uint64_t counted_ns(std::uint64_t busy_ns) { return busy_ns / 4 * 3; }
+// No pair is in use for longer. A value beyond this is not a time of this table.
 constexpr std::uint64_t most_busy_ns = 60'000'000'000;
-// "ILCOPY" and the version of what follows.
+// "ILCOPY" and the version of the file's layout.
 constexpr std::uint64_t format_of_file = 0x494C434F50590001U;
 
-// Clocks of processors and threads differ by a little.
-bool lately(std::uint64_t then_ns, std::uint64_t now_ns, std::uint64_t window_ns) {
+// Clocks of processors and threads differ slightly, so `then_ns` can be after `now_ns`.
+bool is_recent(std::uint64_t then_ns, std::uint64_t now_ns, std::uint64_t window_ns) {
   return then_ns != 0 && then_ns < now_ns + window_ns && now_ns < then_ns + window_ns;
 }
 
@@ -69,7 +69,7 @@ void* map(std::size_t bytes, int flags, int file) {
 
 }  // namespace
 
-// A pair's ends, and its own number.
+// The ends of a pair in the memory.
 struct traffic_table::places {
   std::size_t from = 0;
   std::size_t to = 0;
@@ -81,7 +81,7 @@ struct traffic_table::places {
 traffic_table::traffic_table(const std::vector<std::string>& gpus, const std::string& file) {
   try {
     if (!file.empty()) map_file(file);
-    shared_ = memory_ != nullptr && enter(gpus);
+    shared_ = memory_ != nullptr && register_gpus(gpus);
     if (memory_ != nullptr && !shared_)
       throw std::runtime_error("it has places for " + std::to_string(most_gpus) +
                                " GPUs, which are taken; remove it");
@@ -92,12 +92,12 @@ traffic_table::traffic_table(const std::vector<std::string>& gpus, const std::st
   if (shared_) return;
   if (memory_ != nullptr) munmap(memory_, sizeof(memory));
   memory_ = static_cast<memory*>(map(sizeof(memory), MAP_PRIVATE | MAP_ANONYMOUS, -1));
-  enter(gpus);
+  register_gpus(gpus);
 }
 
 traffic_table::~traffic_table() { munmap(memory_, sizeof(memory)); }
 
-// Of several processes that make it each may do each step.
+// If several processes make the file at the same time, each of them can do each step.
 void traffic_table::map_file(const std::string& file) {
   const open_file opened(file);
   struct stat facts {};
@@ -106,7 +106,7 @@ void traffic_table::map_file(const std::string& file) {
   if (facts.st_uid != geteuid()) throw std::runtime_error("it is another user's");
   if (facts.st_size != 0 && static_cast<std::size_t>(facts.st_size) != sizeof(memory))
     throw std::runtime_error("it is something else; remove it");
-  // A full file system is told here, and not by a signal when a page is touched first.
+  // A full file system is an error here, instead of a signal at the first access to a page.
   int error = EINTR;
   while (error == EINTR) error = posix_fallocate(opened.number(), 0, sizeof(memory));
   if (error != 0) throw std::runtime_error(reason_of(error));
@@ -119,8 +119,8 @@ void traffic_table::map_file(const std::string& file) {
   memory_ = mapped;
 }
 
-// False if there is no place for one of them. A GPU keeps its place for ever.
-bool traffic_table::enter(const std::vector<std::string>& gpus) {
+// False if there is no room for one of them. A GPU is never removed.
+bool traffic_table::register_gpus(const std::vector<std::string>& gpus) {
   gpus_.assign(gpus.size(), std::nullopt);
   for (std::size_t index = 0; index < gpus.size(); ++index) {
     const std::uint64_t own = number_of(gpus[index]);
@@ -145,17 +145,17 @@ std::optional<traffic_table::places> traffic_table::places_of(const pair& asked)
   return places{*from, *to};
 }
 
-// Of all processes; they fill the places from the first one on.
-std::size_t traffic_table::gpus_there() const {
+// How many GPUs all processes have registered. The first entries are the ones in use.
+std::size_t traffic_table::registered_gpus() const {
   std::size_t count = 0;
   while (count < most_gpus && memory_->gpus[count].load(std::memory_order_relaxed) != 0) ++count;
   return count;
 }
 
-// All pairs of GPUs and the host but one.
+// Visits all pairs of places except `own`.
 template <class Visit>
 void traffic_table::each_other(const places& own, const Visit& visit) const {
-  const std::size_t gpus = gpus_there();
+  const std::size_t gpus = registered_gpus();
   const auto end_at = [&](std::size_t index) { return index == gpus ? most_gpus : index; };
   for (std::size_t from = 0; from <= gpus; ++from)
     for (std::size_t to = 0; to <= gpus; ++to)
@@ -164,8 +164,9 @@ void traffic_table::each_other(const places& own, const Visit& visit) const {
         visit(other);
 }
 
-std::vector<endpoint> traffic_table::idle(const pair& asked, const std::vector<endpoint>& relays,
-                                          std::uint64_t now_ns) const {
+std::vector<endpoint> traffic_table::idle_relays(const pair& asked,
+                                                 const std::vector<endpoint>& relays,
+                                                 std::uint64_t now_ns) const {
   const auto own = places_of(asked);
   if (!own || relays.empty()) return relays;
   std::array<bool, ends> taken{};
@@ -176,7 +177,7 @@ std::vector<endpoint> traffic_table::idle(const pair& asked, const std::vector<e
   std::size_t turn = 0;
   each_other(*own, [&](const places& other) {
     const auto& met_ns = memory_->met_ns[own->number()][other.number()];
-    if (!lately(met_ns.load(std::memory_order_relaxed), now_ns, window_ns)) return;
+    if (!is_recent(met_ns.load(std::memory_order_relaxed), now_ns, window_ns)) return;
     alone = false;
     taken[other.from] = taken[other.to] = true;
     reads_host = reads_host || other.from == most_gpus;
@@ -190,9 +191,9 @@ std::vector<endpoint> traffic_table::idle(const pair& asked, const std::vector<e
   if ((own->from != most_gpus && taken[own->from]) || (own->to != most_gpus && taken[own->to]) ||
       (own->from == most_gpus && writes_host) || (own->to == most_gpus && reads_host))
     return left;
-  // They are counted over all that are there, so that processes which see other GPUs agree.
+  // The places are those of all processes, so that processes that see different GPUs agree.
   std::vector<std::size_t> free;
-  const std::size_t gpus = gpus_there();
+  const std::size_t gpus = registered_gpus();
   for (std::size_t index = 0; index <= gpus; ++index) {
     const std::size_t place = index == gpus ? most_gpus : index;
     if (!taken[place] && place != own->from && place != own->to) free.push_back(place);
@@ -207,16 +208,17 @@ std::vector<endpoint> traffic_table::idle(const pair& asked, const std::vector<e
   return left;
 }
 
-void traffic_table::use(const pair& asked, traffic_user by, std::uint64_t now_ns,
-                        std::uint64_t busy_ns) {
+void traffic_table::add_use(const pair& asked, traffic_user by, std::uint64_t now_ns,
+                            std::uint64_t busy_ns) {
   const auto own = places_of(asked);
   if (!own) return;
   memory::in_use& use = memory_->uses[own->number()];
   const std::uint64_t before = use.until_ns.load(std::memory_order_relaxed);
   const std::uint64_t begin = in_use(before, now_ns) ? before : now_ns;
   use.by.store(by, std::memory_order_relaxed);
-  // Sequentially consistent, as are the loads behind it.
-  use.until_ns.store(std::min(begin + counted(busy_ns), now_ns + most_busy_ns));
+  // This store and the loads that follow are sequentially consistent, so that of two threads at
+  // least one sees the other.
+  use.until_ns.store(std::min(begin + counted_ns(busy_ns), now_ns + most_busy_ns));
   each_other(*own, [&](const places& other) {
     const memory::in_use& theirs = memory_->uses[other.number()];
     if (!in_use(theirs.until_ns.load(), now_ns) || theirs.by.load(std::memory_order_relaxed) == by)
@@ -227,9 +229,9 @@ void traffic_table::use(const pair& asked, traffic_user by, std::uint64_t now_ns
   });
 }
 
-void traffic_table::shorten(const pair& asked, std::uint64_t less_ns) {
+void traffic_table::reduce_use(const pair& asked, std::uint64_t less_ns) {
   if (const auto own = places_of(asked))
-    memory_->uses[own->number()].until_ns.fetch_sub(counted(less_ns));
+    memory_->uses[own->number()].until_ns.fetch_sub(counted_ns(less_ns));
 }
 
 std::string standard_traffic_file() {

@@ -1,16 +1,16 @@
-// Which messages use the links of the GPUs at the same time, so that none is relayed over a link
-// that another message is there for.
+// Which messages use the links of the GPUs at the same time, so that no message is relayed over a
+// link that another message needs.
 //
-// A message's pair is the memory that it comes from and the one that it goes to. A pair is in use
-// from a message's call on, for a part of the time that the message is predicted to take behind
-// those of its pair before it: nothing is put into anybody's stream to find out. Two pairs meet
-// when a message of one is made while the other is in use by another stream. Pairs that met keep
-// off each other's links for a while, so that of messages that come again and again together only
-// the first ones get in each other's way. Messages of one pair share all paths, and do not meet.
+// The pair of a message is the place that it comes from and the place that it goes to. A pair is in
+// use from the call of a message on, for a part of the message's predicted time; the time starts
+// after that of the pair's earlier messages. The table enqueues nothing to find out more. Two pairs
+// meet if a message of one pair is made while another stream uses the other pair. Pairs that met
+// avoid each other's links for a while. If the same messages come together many times, only the
+// first ones therefore slow each other down. Messages of one pair share all paths and do not meet.
 //
-// Processes share a table by a file that they map. GPUs are known by names there, since each
-// process may see other GPUs by other numbers. Nothing is ever locked or taken back: what a process
-// that was killed has left there ages.
+// Processes share a table through a file that they map. GPUs have names there, since each process
+// can number other GPUs. The table needs no lock and no clean-up: the entries of a killed process
+// expire.
 #pragma once
 
 #include <array>
@@ -25,15 +25,15 @@
 
 namespace interlace::cuda {
 
-// One for each stream, which runs its messages one after another; of all processes.
+// Identifies a stream, which runs its messages one after another, among all processes.
 using traffic_user = std::uint64_t;
 
-// All times are in ns of one clock, which processes that share a table have in common. Threads may
-// use a table at the same time.
+// All times are in ns of one clock, which must be the same in all processes that share a table.
+// Thread-safe.
 class traffic_table {
  public:
   static constexpr std::uint32_t most_gpus = 16;
-  // How long pairs that met keep off each other.
+  // How long pairs that met avoid each other's links.
   static constexpr std::uint64_t window_ns = 500'000'000;
 
   struct pair {
@@ -41,9 +41,9 @@ class traffic_table {
     machine::endpoint to;
   };
 
-  // Of a machine's GPUs, by names that every process has for them. An empty `file` is a table of
-  // its own; any other is made where there is none. Where the file cannot be used the table is one
-  // of its own too, and `remark` says why. Of more GPUs than `most_gpus` the last ones meet nobody.
+  // `gpus` are the names of the machine's GPUs, which are the same in every process. If `file` is
+  // empty, the table is not shared. A file that does not exist is made. If the file cannot be used,
+  // the table is not shared and `remark` says why. GPUs beyond `most_gpus` never meet others.
   explicit traffic_table(const std::vector<std::string>& gpus, const std::string& file = {});
   ~traffic_table();
   traffic_table(const traffic_table&) = delete;
@@ -52,34 +52,34 @@ class traffic_table {
   bool shared() const { return shared_; }
   const std::string& remark() const { return remark_; }
 
-  // Of `relays`, in their order, those that a message of the pair may take now:
-  // - none that is an end of a pair it met, which may need its own links;
-  // - none at all where a pair that it met shares a GPU with it, or uses the host's memory in the
+  // The relays that a message of the pair may use now, in the order of `relays`:
+  // - no place that is an end of a pair that it met: that pair needs the place's links;
+  // - no place at all if it met a pair that shares a GPU with it or uses the host's memory in the
   //   other direction: both directions together are slower than each alone;
-  // - not the host where a pair that it met has the host as an end;
-  // - of the places that this leaves to it and to pairs of its kind that it met, as many as each of
-  //   these has: one that had more would take the others' part of the host's memory.
-  std::vector<machine::endpoint> idle(const pair& asked,
-                                      const std::vector<machine::endpoint>& relays,
-                                      std::uint64_t now_ns) const;
-  // A message of the pair is about to be made, and will take `busy_ns`. It meets what is in use
-  // now; of two threads that do this at the same time one sees the other.
-  void use(const pair& asked, traffic_user by, std::uint64_t now_ns, std::uint64_t busy_ns);
-  // It will take that much less.
-  void shorten(const pair& asked, std::uint64_t less_ns);
+  // - not the host if it met a pair that has the host as an end;
+  // - only its equal share of the remaining places, which it divides with the pairs of its kind
+  //   that it met: with more, it would take the others' share of the host's memory bandwidth.
+  std::vector<machine::endpoint> idle_relays(const pair& asked,
+                                             const std::vector<machine::endpoint>& relays,
+                                             std::uint64_t now_ns) const;
+  // A message of the pair is about to be made and will take `busy_ns`. Its pair meets the pairs
+  // that are in use now. If two threads do this at the same time, at least one sees the other.
+  void add_use(const pair& asked, traffic_user by, std::uint64_t now_ns, std::uint64_t busy_ns);
+  // A message of the pair will take that much less.
+  void reduce_use(const pair& asked, std::uint64_t less_ns);
 
  private:
   static constexpr std::size_t ends = most_gpus + 1;  // the host is the last
   static constexpr std::size_t pairs = ends * ends;
 
-  // Zeros are an empty one. Whatever is there by accident ages.
+  // All zeros are an empty table. Entries that are wrong by accident expire.
   struct memory {
     struct in_use {
       std::atomic<std::uint64_t> until_ns;
       std::atomic<traffic_user> by;
     };
     std::atomic<std::uint64_t> format;
-    std::array<std::atomic<std::uint64_t>, most_gpus> gpus;  // of their names; 0: none
+    std::array<std::atomic<std::uint64_t>, most_gpus> gpus;  // hashes of their names; 0: none
     std::array<in_use, pairs> uses;
     std::array<std::array<std::atomic<std::uint64_t>, pairs>, pairs> met_ns;
   };
@@ -88,20 +88,20 @@ class traffic_table {
   struct places;
 
   void map_file(const std::string& file);
-  bool enter(const std::vector<std::string>& gpus);
-  // In the memory; nothing for a GPU that has no place there.
+  bool register_gpus(const std::vector<std::string>& gpus);
+  // The index of a place in the memory; nothing for a GPU that is not registered there.
   std::optional<std::size_t> place_of(machine::endpoint end) const;
   std::optional<places> places_of(const pair& asked) const;
-  std::size_t gpus_there() const;
+  std::size_t registered_gpus() const;
   template <class Visit>
   void each_other(const places& own, const Visit& visit) const;
-  std::vector<std::optional<std::size_t>> gpus_;  // their places
+  std::vector<std::optional<std::size_t>> gpus_;  // their indices in the memory
   bool shared_ = false;
   std::string remark_;
   memory* memory_ = nullptr;
 };
 
-// The file by which a user's processes share a table unless they are told another.
+// The file through which a user's processes share a table, unless options name another one.
 std::string standard_traffic_file();
 
 }  // namespace interlace::cuda

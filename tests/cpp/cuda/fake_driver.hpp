@@ -668,7 +668,7 @@ inline void driver::make_table() {
       if (stream->invalidated) return capture_unsupported;
       if (stream->capturing != nullptr) {
         auto made = std::make_unique<node>();
-        d.set(*made, cuda::one_run(to, from, bytes));
+        d.set(*made, cuda::contiguous_copy(to, from, bytes));
         made->behind = stream->front;
         made->context = handle<CUctx_st>(stream->of);
         stream->front.assign(1, made.get());

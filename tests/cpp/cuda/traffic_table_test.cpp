@@ -47,7 +47,7 @@ std::vector<endpoint> others(const traffic_table::pair& asked, std::uint32_t gpu
 
 std::vector<endpoint> idle(const traffic_table& in, const traffic_table::pair& asked,
                            std::uint64_t now_ns, std::uint32_t gpus = 4) {
-  return in.idle(asked, others(asked, gpus), now_ns);
+  return in.idle_relays(asked, others(asked, gpus), now_ns);
 }
 
 using places = std::vector<endpoint>;
@@ -55,8 +55,8 @@ using places = std::vector<endpoint>;
 TEST(traffic_table, a_pair_alone_has_all_relays) {
   traffic_table in(names(4));
   for (int message = 0; message < 5; ++message) {
-    in.use({host, gpu(0)}, 1, 10 * ms, 4 * ms);
-    in.use({host, gpu(0)}, 2, 10 * ms, 4 * ms);  // of another stream
+    in.add_use({host, gpu(0)}, 1, 10 * ms, 4 * ms);
+    in.add_use({host, gpu(0)}, 2, 10 * ms, 4 * ms);  // of another stream
   }
   EXPECT_EQ(idle(in, {host, gpu(0)}, 11 * ms), (places{gpu(1), gpu(2), gpu(3)}));
   EXPECT_EQ(idle(in, {gpu(0), gpu(1)}, 11 * ms), (places{gpu(2), gpu(3), host}));
@@ -64,8 +64,8 @@ TEST(traffic_table, a_pair_alone_has_all_relays) {
 
 TEST(traffic_table, pairs_meet_when_both_are_in_use_and_for_a_window) {
   traffic_table in(names(4));
-  in.use({host, gpu(0)}, 1, 10 * ms, 4 * ms);
-  in.use({host, gpu(1)}, 2, 11 * ms, 4 * ms);
+  in.add_use({host, gpu(0)}, 1, 10 * ms, 4 * ms);
+  in.add_use({host, gpu(1)}, 2, 11 * ms, 4 * ms);
   for (const std::uint64_t now_ns : {11 * ms, 100 * ms, 10 * ms + window}) {
     // of gpu2 and gpu3 each has one
     EXPECT_EQ(idle(in, {host, gpu(0)}, now_ns), places{gpu(2)});
@@ -77,24 +77,24 @@ TEST(traffic_table, pairs_meet_when_both_are_in_use_and_for_a_window) {
 
 TEST(traffic_table, what_follows_the_end_of_a_message_does_not_meet_it) {
   traffic_table in(names(4));
-  in.use({host, gpu(0)}, 1, 10 * ms, 4 * ms);
-  in.use({gpu(0), host}, 2, 14 * ms - ms / 2, 4 * ms);  // predicted a little too long
+  in.add_use({host, gpu(0)}, 1, 10 * ms, 4 * ms);
+  in.add_use({gpu(0), host}, 2, 14 * ms - ms / 2, 4 * ms);  // predicted a little too long
   EXPECT_EQ(idle(in, {host, gpu(0)}, 14 * ms).size(), 3U);
   // but messages of a pair are behind each other
-  for (int message = 0; message < 4; ++message) in.use({gpu(1), host}, 1, 20 * ms, 4 * ms);
-  in.use({gpu(2), host}, 2, 30 * ms, 1 * ms);
+  for (int message = 0; message < 4; ++message) in.add_use({gpu(1), host}, 1, 20 * ms, 4 * ms);
+  in.add_use({gpu(2), host}, 2, 30 * ms, 1 * ms);
   EXPECT_LT(idle(in, {gpu(1), host}, 30 * ms).size(), 3U);
   // and one that takes less is over earlier
-  in.use({gpu(0), gpu(1)}, 1, 50 * ms, 8 * ms);
-  in.shorten({gpu(0), gpu(1)}, 6 * ms);
-  in.use({gpu(1), gpu(0)}, 2, 52 * ms, 8 * ms);
+  in.add_use({gpu(0), gpu(1)}, 1, 50 * ms, 8 * ms);
+  in.reduce_use({gpu(0), gpu(1)}, 6 * ms);
+  in.add_use({gpu(1), gpu(0)}, 2, 52 * ms, 8 * ms);
   EXPECT_EQ(idle(in, {gpu(0), gpu(1)}, 53 * ms).size(), 3U);
 }
 
 TEST(traffic_table, messages_of_one_stream_do_not_meet) {
   traffic_table in(names(4));
-  in.use({host, gpu(0)}, 7, 10 * ms, 4 * ms);
-  in.use({gpu(0), gpu(1)}, 7, 10 * ms, 4 * ms);
+  in.add_use({host, gpu(0)}, 7, 10 * ms, 4 * ms);
+  in.add_use({gpu(0), gpu(1)}, 7, 10 * ms, 4 * ms);
   EXPECT_EQ(idle(in, {host, gpu(0)}, 10 * ms).size(), 3U);
   EXPECT_EQ(idle(in, {gpu(0), gpu(1)}, 10 * ms).size(), 3U);
 }
@@ -102,8 +102,8 @@ TEST(traffic_table, messages_of_one_stream_do_not_meet) {
 TEST(traffic_table, whoever_shares_a_gpu_or_both_directions_of_the_host_is_direct) {
   const auto left = [](const traffic_table::pair& one, const traffic_table::pair& other) {
     traffic_table in(names(4));
-    in.use(other, 1, 10 * ms, 4 * ms);
-    in.use(one, 2, 11 * ms, 4 * ms);
+    in.add_use(other, 1, 10 * ms, 4 * ms);
+    in.add_use(one, 2, 11 * ms, 4 * ms);
     return idle(in, one, 12 * ms);
   };
   EXPECT_EQ(left({host, gpu(0)}, {gpu(0), host}), places{});
@@ -122,7 +122,7 @@ TEST(traffic_table, pairs_of_a_kind_have_as_many_relays_as_each_other) {
   for (const std::uint32_t count : {1U, 2U, 3U, 4U, 5U, 6U, 7U, 8U}) {
     traffic_table in(names(8));
     for (std::uint32_t index = 0; index < count; ++index)
-      in.use({gpu(index), host}, index + 1, 10 * ms, 4 * ms);
+      in.add_use({gpu(index), host}, index + 1, 10 * ms, 4 * ms);
     for (std::uint32_t index = 0; index < count; ++index)
       EXPECT_EQ(idle(in, {gpu(index), host}, 11 * ms, 8).size(),
                 count == 1 ? 7 : (8 - count) / count)
@@ -152,7 +152,8 @@ TEST(traffic_table, random_pairs_never_take_each_others_places) {
         sent.push_back(made);
     }
     for (int round = 0; round < 2; ++round)
-      for (std::size_t at = 0; at < sent.size(); ++at) in.use(sent[at], at + 1, 10 * ms, 4 * ms);
+      for (std::size_t at = 0; at < sent.size(); ++at)
+        in.add_use(sent[at], at + 1, 10 * ms, 4 * ms);
     for (const traffic_table::pair& one : sent)
       for (const endpoint place : idle(in, one, 11 * ms, gpus))
         for (const traffic_table::pair& other : sent) {
@@ -170,23 +171,23 @@ TEST(traffic_table, random_pairs_never_take_each_others_places) {
 TEST(traffic_table, clocks_that_differ_a_little_and_times_that_mean_nothing) {
   traffic_table in(names(2));
   // a thread that read the clock earlier
-  in.use({host, gpu(0)}, 1, 10 * ms, 4 * ms);
-  in.use({host, gpu(1)}, 2, 10 * ms - 1'000, 4 * ms);
+  in.add_use({host, gpu(0)}, 1, 10 * ms, 4 * ms);
+  in.add_use({host, gpu(1)}, 2, 10 * ms - 1'000, 4 * ms);
   EXPECT_EQ(idle(in, {host, gpu(0)}, 10 * ms - 2'000, 2), places{});
   // the clock began anew
   EXPECT_EQ(idle(in, {host, gpu(0)}, 1, 2).size(), 0U);
   traffic_table late(names(2));
-  late.use({host, gpu(0)}, 1, ~std::uint64_t{0} - ms, 4 * ms);
-  late.use({host, gpu(1)}, 2, 5 * ms, ms);
+  late.add_use({host, gpu(0)}, 1, ~std::uint64_t{0} - ms, 4 * ms);
+  late.add_use({host, gpu(1)}, 2, 5 * ms, ms);
   EXPECT_EQ(idle(late, {host, gpu(1)}, 5 * ms, 2).size(), 1U);
 }
 
 TEST(traffic_table, gpus_beyond_its_size_do_not_meet) {
   constexpr std::uint32_t gpus = traffic_table::most_gpus + 2;
   traffic_table in(names(gpus));
-  in.use({host, gpu(gpus - 1)}, 1, 10 * ms, 4 * ms);
-  in.use({host, gpu(gpus - 2)}, 2, 10 * ms, 4 * ms);
-  in.use({host, gpu(0)}, 3, 10 * ms, 4 * ms);
+  in.add_use({host, gpu(gpus - 1)}, 1, 10 * ms, 4 * ms);
+  in.add_use({host, gpu(gpus - 2)}, 2, 10 * ms, 4 * ms);
+  in.add_use({host, gpu(0)}, 3, 10 * ms, 4 * ms);
   EXPECT_EQ(idle(in, {host, gpu(gpus - 1)}, 10 * ms, gpus).size(), gpus - 1);
   EXPECT_EQ(idle(in, {host, gpu(0)}, 10 * ms, gpus).size(), gpus - 1);
 }
@@ -197,7 +198,7 @@ TEST(traffic_table, threads_see_each_other) {
   for (std::uint32_t index = 0; index < 4; ++index)
     running.emplace_back([&, index] {
       for (std::uint64_t message = 0; message < 200; ++message)
-        in.use({gpu(index), host}, index + 1, 10 * ms + message, 4 * ms);
+        in.add_use({gpu(index), host}, index + 1, 10 * ms + message, 4 * ms);
     });
   for (std::thread& one : running) one.join();
   for (std::uint32_t index = 0; index < 4; ++index)
@@ -233,8 +234,8 @@ TEST(traffic_table, processes_that_see_other_gpus_by_other_numbers_meet) {
   struct stat facts {};
   ASSERT_EQ(stat(file.name().c_str(), &facts), 0);
   EXPECT_EQ(facts.st_mode & 0777U, 0600U);  // nobody else's
-  one.use({host, gpu(0)}, 1, 10 * ms, 4 * ms);
-  all.use({host, gpu(0)}, 2, 11 * ms, 4 * ms);
+  one.add_use({host, gpu(0)}, 1, 10 * ms, 4 * ms);
+  all.add_use({host, gpu(0)}, 2, 11 * ms, 4 * ms);
   EXPECT_EQ(idle(all, {host, gpu(0)}, 12 * ms), places{gpu(2)});
   EXPECT_EQ(idle(all, {host, gpu(1)}, 12 * ms), places{gpu(3)});
   EXPECT_EQ(idle(all, {host, gpu(2)}, 12 * ms), (places{gpu(0), gpu(1), gpu(3)}));
@@ -249,7 +250,7 @@ int ask_in_child(const std::string& file, std::uint64_t now_ns, bool killed) {
   const pid_t child = fork();
   if (child == 0) {
     traffic_table own({"b", "a"}, file);
-    own.use({host, gpu(0)}, 2, now_ns, 4 * ms);
+    own.add_use({host, gpu(0)}, 2, now_ns, 4 * ms);
     if (killed) (void)raise(SIGKILL);
     _exit(idle(own, {host, gpu(0)}, now_ns, 2).empty() ? 1 : 0);
   }
@@ -262,14 +263,14 @@ TEST(traffic_table, processes_meet_and_what_a_killed_one_left_ages) {
   const new_path file;
   EXPECT_EQ(ask_in_child(file.name(), 10 * ms, false), 0);  // it makes the file, and is alone
   traffic_table own({"a", "b"}, file.name());
-  own.use({host, gpu(0)}, 1, 30 * ms, 4 * ms);
+  own.add_use({host, gpu(0)}, 1, 30 * ms, 4 * ms);
   EXPECT_EQ(idle(own, {host, gpu(0)}, 30 * ms, 2), places{gpu(1)});
   EXPECT_EQ(ask_in_child(file.name(), 31 * ms, false), 1);
   EXPECT_EQ(idle(own, {host, gpu(0)}, 31 * ms, 2), places{});  // it was told
   const std::uint64_t later = 31 * ms + 2 * window;
   EXPECT_EQ(idle(own, {host, gpu(0)}, later, 2), places{gpu(1)});
   EXPECT_EQ(ask_in_child(file.name(), later, true), -1);
-  own.use({host, gpu(0)}, 1, later + ms, 4 * ms);
+  own.add_use({host, gpu(0)}, 1, later + ms, 4 * ms);
   EXPECT_EQ(idle(own, {host, gpu(0)}, later + ms, 2), places{});
   EXPECT_EQ(idle(own, {host, gpu(0)}, later + 2 * window, 2), places{gpu(1)});
 }
@@ -280,8 +281,8 @@ TEST(traffic_table, a_file_that_cannot_be_shared_is_named_and_the_process_has_it
     EXPECT_FALSE(in.shared());
     EXPECT_NE(in.remark().find(file + ": "), std::string::npos) << in.remark();
     EXPECT_NE(in.remark().find(why), std::string::npos) << in.remark();
-    in.use({host, gpu(0)}, 1, 10 * ms, 4 * ms);
-    in.use({host, gpu(1)}, 2, 10 * ms, 4 * ms);
+    in.add_use({host, gpu(0)}, 1, 10 * ms, 4 * ms);
+    in.add_use({host, gpu(1)}, 2, 10 * ms, 4 * ms);
     EXPECT_EQ(idle(in, {host, gpu(0)}, 10 * ms, 2), places{});
   };
   expect_own("/tmp", "directory");
@@ -323,7 +324,7 @@ TEST(traffic_table, garbage_in_the_file_ages_or_means_nothing) {
     EXPECT_TRUE(in.shared());
     std::uint64_t now_ns = 10 * ms;
     for (int message = 0; message < 20; ++message, now_ns += window) {
-      in.use({host, gpu(0)}, 1, now_ns, 4 * ms);
+      in.add_use({host, gpu(0)}, 1, now_ns, 4 * ms);
       EXPECT_LE(idle(in, {host, gpu(0)}, now_ns, 2).size(), 1U);
     }
     EXPECT_EQ(idle(in, {host, gpu(0)}, now_ns, 2), places{gpu(1)});

@@ -132,7 +132,7 @@ TEST(TakeOver, EveryKindOfCopyIsAsWithoutIt) {
       const counters_slot& slot = counters.slot(0);
       EXPECT_EQ(slot.engine.load(), static_cast<std::uint64_t>(engine_state::ready));
       EXPECT_STREQ(slot.note.data(), "");
-      const auto to_gpu = static_cast<std::size_t>(direction::host_to_gpu);
+      const auto to_gpu = static_cast<std::size_t>(copy_direction::host_to_gpu);
       EXPECT_LE(slot.predicted_ns[to_gpu].load(), slot.direct_ns[to_gpu].load());
     }
 }

@@ -1,0 +1,16 @@
+// Times all-reduces of float32 sums: as batches of planned copies with kernels between them, and by
+// NCCL.
+#pragma once
+
+#include <vector>
+
+#include "bench/collectives.hpp"
+
+namespace interlace::bench {
+
+// For a request whose pattern is all_reduce. Each GPU has as many blocks as there are GPUs, and the
+// sums go to separate memory. The results are compared with sums of the same numbers that the host
+// computes in double precision. Throws as measure_collective.
+std::vector<copy_times> measure_all_reduce(const collective_request& request);
+
+}  // namespace interlace::bench

@@ -1,0 +1,38 @@
+// Jacobi with halos over planned paths, on a simulated machine. After its kernels, each device
+// exchanges rows with its predecessor and then with its successor in a ring, as MPI_Sendrecv does.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "machine/machine.hpp"
+#include "plan/plan.hpp"
+
+namespace interlace::bench {
+
+struct simulated_halo_jacobi {
+  std::uint32_t devices = 1;  // 1: the device is its own neighbour, and nothing is exchanged
+  std::uint32_t columns = 0;  // at least 3
+  std::uint32_t rows = 0;     // of each device
+  std::uint32_t iterations = 1;
+  // By device: one message of a row to its predecessor, and one to its successor.
+  std::vector<plan::plan> before;
+  std::vector<plan::plan> behind;
+  bool graphs = false;
+  double handshake_s = 0;  // before a message
+  std::function<void()> check_interrupt;
+};
+
+struct halo_jacobi_result {
+  // Of an iteration, on average.
+  double compute_s = 0;
+  double exchange_s = 0;
+  std::uint64_t wrong = 0;  // points that differ from the reference in any bit
+};
+
+// Throws usage_error if the plans do not fit the ring and the grid.
+halo_jacobi_result halo_jacobi_on_sim(const simulated_halo_jacobi& asked,
+                                      const machine::machine& described);
+
+}  // namespace interlace::bench

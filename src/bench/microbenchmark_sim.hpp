@@ -1,0 +1,45 @@
+// Microbenchmarks on a simulated machine. A calibration compares them with measured ones.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "machine/machine.hpp"
+
+namespace interlace::bench {
+
+struct timed_bytes {
+  double time_s = 0;
+  std::uint64_t payload = 0;  // of all senders
+  std::uint64_t wire = 0;     // with protocol, as stores leave a GPU; 0 for loads and copies
+  std::uint64_t packets = 0;  // of stores
+};
+
+// Each of the first `senders` of `gpus` GPUs stores `elements` elements of 4, 8 or 16 bytes to all
+// other GPUs. Groups of `together` lanes store to adjacent places, each group elsewhere; if 0, all
+// lanes store to adjacent places. The number of elements is a power of two.
+timed_bytes stores_on_sim(const machine::machine& described, std::uint32_t gpus,
+                          std::uint32_t senders, std::uint32_t element_bytes,
+                          std::uint64_t elements, std::uint32_t together,
+                          const std::function<void()>& check_interrupt);
+// Blocks of 512 threads on the first GPU copy 16 bytes a lane to the second GPU. More than 4 MiB
+// must be a multiple of 4 MiB: the same 4 MiB are copied several times.
+timed_bytes copy_kernel_on_sim(const machine::machine& described, std::uint64_t bytes,
+                               std::uint32_t blocks, const std::function<void()>& check_interrupt);
+// The first GPU loads `elements` elements of 4 or 16 bytes from the second GPU's memory, each once.
+// Successive elements are not adjacent.
+timed_bytes loads_on_sim(const machine::machine& described, std::uint32_t element_bytes,
+                         std::uint64_t elements, const std::function<void()>& check_interrupt);
+
+struct simulated_copy {
+  std::uint32_t from = 0;
+  std::uint32_t to = 0;
+  std::uint64_t bytes = 0;
+  std::uint32_t stream = 0;  // copies of one stream run one after another
+};
+// The time of the copies by the copy engines, in seconds. `by_host`: the host starts each copy.
+double copies_on_sim(const machine::machine& described, const std::vector<simulated_copy>& copies,
+                     bool by_host, const std::function<void()>& check_interrupt);
+
+}  // namespace interlace::bench

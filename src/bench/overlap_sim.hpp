@@ -1,0 +1,28 @@
+// The overlap microbenchmark on a simulated machine.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "kernel/region.hpp"
+#include "machine/machine.hpp"
+
+namespace interlace::bench {
+
+struct simulated_overlap {
+  std::uint32_t peers = 1;
+  std::uint64_t bytes = std::uint64_t{256} << 20U;
+  kernel::region_options how;  // mechanism, chunks, agent, ranges, transfers
+  std::uint32_t rounds = 0;    // of computation; they take time, but compute nothing
+  std::function<void()> check_interrupt;
+};
+
+// The time of an epoch in seconds. Throws model_error if a device's replica is not what was
+// computed.
+double overlap_on_sim(const simulated_overlap& request, const machine::machine& described);
+
+// The ratio of useful bytes to all bytes on the link, for stores from the first GPU to the second
+// (PROACT, Fig. 2). Each store has `bytes`, at most a line, and is aligned to its size.
+double store_goodput(const machine::machine& described, std::uint32_t bytes);
+
+}  // namespace interlace::bench

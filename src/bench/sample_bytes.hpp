@@ -1,0 +1,17 @@
+// Test data of measurements. Each byte depends on its place and a seed, so a misplaced byte shows.
+#pragma once
+
+#include <cstdint>
+
+namespace interlace::bench {
+
+// All of these run on the given GPU and block until it is done. The data is in the memory of that
+// GPU or in page-locked memory of the host. They throw device_error.
+void load_sample_kernels(int gpu);
+void fill_with_samples(int gpu, std::uint8_t* data, std::uint64_t bytes, std::uint64_t seed);
+void fill_with_poison(int gpu, std::uint8_t* data, std::uint64_t bytes);
+// How many bytes differ from the samples. `count` is scratch memory of the GPU.
+std::uint64_t count_wrong_samples(int gpu, const std::uint8_t* data, std::uint64_t bytes,
+                                  std::uint64_t seed, unsigned long long* count);
+
+}  // namespace interlace::bench

@@ -1,0 +1,40 @@
+// What an engine counts and says: its share of `copy_statistics`, and sentences for people.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <set>
+#include <string>
+
+#include "interlace/copy.hpp"
+
+namespace interlace::cuda {
+
+// Thread-safe.
+class copy_accounts {
+ public:
+  // `report` gets each sentence once. If it is empty, each sentence is one line in the log of the
+  // process, whichever engine says it.
+  explicit copy_accounts(std::function<void(const std::string&)> report);
+
+  void add_bytes(std::uint64_t bytes) { bytes_.fetch_add(bytes, std::memory_order_relaxed); }
+  // Messages that were one plain copy, and those over several paths by each means.
+  void add_direct() { direct_.fetch_add(1, std::memory_order_relaxed); }
+  void add_by_streams() { streams_.fetch_add(1, std::memory_order_relaxed); }
+  void add_by_graph() { graphs_.fetch_add(1, std::memory_order_relaxed); }
+  void add_captured() { captured_.fetch_add(1, std::memory_order_relaxed); }
+  // The numbers above; all others are 0.
+  copy_statistics counted() const;
+
+  void report(const std::string& sentence);
+
+ private:
+  std::function<void(const std::string&)> report_;
+  std::mutex reports_mutex_;
+  std::set<std::string> reported_;
+  std::atomic<std::uint64_t> direct_{0}, streams_{0}, graphs_{0}, captured_{0}, bytes_{0};
+};
+
+}  // namespace interlace::cuda

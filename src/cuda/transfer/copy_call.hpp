@@ -1,0 +1,66 @@
+// One call of the copy engine: its messages, and what the engine finds out and chooses for them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "cuda/transfer/copy_program.hpp"
+#include "cuda/transfer/memory_view.hpp"
+#include "cuda/transfer/plan_cache.hpp"
+#include "cuda/transfer/staging_pool.hpp"
+#include "cuda/transfer/stream_executor.hpp"
+#include "cuda/transfer/traffic_table.hpp"
+#include "machine/machine.hpp"
+#include "plan/copy_profile.hpp"
+
+namespace interlace::cuda {
+
+struct copy_message {
+  device_address to_address = 0;
+  device_address from_address = 0;
+  std::uint64_t bytes = 0;
+  machine::endpoint from = {};
+  machine::endpoint to = {};
+  memory_view source = {};
+  memory_view destination = {};
+
+  traffic_table::pair pair() const { return {from, to}; }
+};
+
+// A single message, or a batch whose messages are planned together.
+struct copy_call {
+  copy_call(std::vector<copy_message> of, CUstream_st* stream) : messages(std::move(of)) {
+    caller.stream = stream;
+  }
+
+  caller_stream caller;
+  // The messages between places come first. The messages inside GPUs follow, one for each of
+  // `local`.
+  std::vector<copy_message> messages;
+  std::vector<local_copy> local;
+  traffic_user user = 0;
+  plan::copy_choice choice;               // of the profile
+  std::vector<machine::endpoint> relays;  // that the call may use now
+  addresses where;
+  std::shared_ptr<planned_copy> plan;
+  std::vector<staging_pool::block> blocks;  // by buffer of the program
+  bool capturing = false;
+  CUgraph_st* graph = nullptr;         // into which the stream is captured
+  std::vector<CUgraphNode_st*> roots;  // of that graph: the nodes that the copies depend on
+
+  std::span<const copy_message> between_places() const {
+    return std::span(messages).first(messages.size() - local.size());
+  }
+  // After the memory at the ends of all messages was inspected.
+  void set_addresses() {
+    for (const copy_message& one : messages) {
+      where.sources.push_back({one.from_address, one.source.id});
+      where.destinations.push_back({one.to_address, one.destination.id});
+    }
+  }
+};
+
+}  // namespace interlace::cuda

@@ -1,0 +1,26 @@
+// The machine that a copy engine plans for.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cuda/transfer/driver_table.hpp"
+#include "machine/machine.hpp"
+
+namespace interlace::cuda {
+
+struct copy_machine {
+  machine::machine described;           // with figures for copies
+  std::vector<int> gpus;                // CUDA's numbers of its GPUs
+  std::vector<std::string> names = {};  // of its GPUs, the same in every process
+  bool hides_gpus = false;              // the machine has more GPUs, which this process cannot use
+  // What a copy profile is made for.
+  std::string model = {};
+  std::string driver = {};
+  std::vector<std::string> remarks = {};  // sentences for people
+};
+
+// The machine of this process. Throws device_error.
+copy_machine this_machine(const driver_table& driver);
+
+}  // namespace interlace::cuda

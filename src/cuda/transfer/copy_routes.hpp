@@ -1,0 +1,60 @@
+// The places of a machine (its GPUs and the host) and the routes between them that copies can use:
+// which places are connected, how fast, and through which places a message can be relayed.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "cuda/transfer/contexts.hpp"
+#include "cuda/transfer/copy_machine.hpp"
+#include "cuda/transfer/memory_view.hpp"
+#include "interlace/copy.hpp"
+#include "machine/machine.hpp"
+#include "plan/copy_profile.hpp"
+
+namespace interlace::cuda {
+
+class copy_routes {
+ public:
+  // `of` and `on` must outlive the routes.
+  copy_routes(const contexts& of, const copy_machine& on, const copy_options& options);
+
+  // The place of the memory at an address. Nothing for memory that has no place or that can have
+  // several.
+  std::optional<machine::endpoint> place_of(const memory_facts& facts) const;
+  // All GPUs, then the host.
+  std::vector<machine::endpoint> places() const;
+  // Whether one copy engine can copy from one place to the other by itself.
+  bool connected(machine::endpoint from, machine::endpoint to) const;
+  // The time of a message that has the direct path for itself. 0 where there is no direct path.
+  std::uint64_t direct_ns(machine::endpoint from, machine::endpoint to, std::uint64_t bytes) const;
+  // The places through which the choice lets a message be relayed.
+  const std::vector<machine::endpoint>& relays(machine::endpoint from, machine::endpoint to,
+                                               const plan::copy_choice& choice) const;
+
+  // Pairs of places have numbers from 0 to pair_count() - 1.
+  std::size_t pair_count() const { return place_count() * place_count(); }
+  std::size_t pair_number(machine::endpoint from, machine::endpoint to) const {
+    return place_number(from) * place_count() + place_number(to);
+  }
+
+ private:
+  std::size_t place_count() const { return machine_.gpus.size() + 1; }  // the host is the last
+  std::size_t place_number(machine::endpoint place) const;
+  machine::endpoint place_at(std::size_t number) const;
+  bool accessible(std::size_t one, std::size_t other) const;
+  std::vector<machine::endpoint> find_relays(std::size_t from, std::size_t to,
+                                             const copy_options& options, std::size_t kinds) const;
+
+  const contexts& contexts_;
+  const copy_machine& machine_;
+  std::vector<std::optional<std::uint32_t>> index_of_gpu_;  // by CUDA's number
+  std::vector<double> direct_bytes_per_s_;                  // by pair; 0: there is no direct path
+  // By kinds of relays (1: GPUs, 2: the host) and pair.
+  std::array<std::vector<std::vector<machine::endpoint>>, 4> relays_;
+};
+
+}  // namespace interlace::cuda

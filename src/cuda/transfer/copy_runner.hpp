@@ -1,0 +1,77 @@
+// Runs planned copies: takes staging memory for them and enqueues them on streams, launches them as
+// a graph, or adds them to the graph that the caller captures. Also makes plain copies.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "cuda/transfer/contexts.hpp"
+#include "cuda/transfer/copy_accounts.hpp"
+#include "cuda/transfer/copy_call.hpp"
+#include "cuda/transfer/copy_report.hpp"
+#include "cuda/transfer/graph_cache.hpp"
+#include "cuda/transfer/reductions.hpp"
+#include "cuda/transfer/staging_pool.hpp"
+#include "cuda/transfer/stream_executor.hpp"
+#include "interlace/copy.hpp"
+
+namespace interlace::cuda {
+
+// One copy on the caller's stream, as the driver makes it. Throws device_error.
+void enqueue_plain_copy(const driver_table& driver, device_address to, device_address from,
+                        std::uint64_t bytes, CUstream_st* stream);
+
+// Thread-safe.
+class copy_runner {
+ public:
+  // `of` and `image` must outlive the runner. `accounts` must outlive all calls, but not the
+  // runner: a runner whose staging memory captured graphs own lives longer than its engine.
+  copy_runner(contexts& of, const copy_options& options, std::span<const std::byte> image,
+              copy_accounts& accounts);
+
+  // Enqueues the planned call on its stream and returns by which means: streams or graph. Nothing
+  // if there is no staging memory or no stream for it; then nothing was enqueued. Throws
+  // device_error after it has waited for what it enqueued.
+  std::optional<copy_result> run(copy_call& call);
+  // Adds the planned call to the graph that its stream is captured into. False if there is no
+  // staging memory for it. Throws device_error.
+  bool capture(copy_call& call);
+  // The graph, and whatever is instantiated from it, owns the staging memory from now on. Throws
+  // device_error.
+  void give_to_graph(CUgraph_st* graph, std::vector<placed_block> blocks);
+  // Whether a graph owns staging memory.
+  bool graphs_own_staging() const { return owning_graphs_.load() > 0; }
+
+  // What all-reduces use.
+  reductions& kernels() { return kernels_; }
+  stream_executor& streams() { return streams_; }
+  staging_pool& pool(int place);  // a GPU or host_place
+  // Held by an all-reduce while it takes memory of several pools.
+  std::mutex& staging_mutex() { return staging_mutex_; }
+
+  // Adds the figures of graphs and of staging memory.
+  void add_to(copy_statistics& now) const;
+
+ private:
+  bool uses_graph(const copy_call& call) const;
+  bool take_staging(copy_call& call);
+  void return_staging(copy_call& call, const shared_completion& end);
+
+  contexts& contexts_;
+  copy_accounts& accounts_;
+  copy_executor executor_;                            // of the options
+  std::vector<std::unique_ptr<staging_pool>> pools_;  // by GPU; the host's is the last
+  std::mutex staging_mutex_;
+  std::atomic<std::uint64_t> owning_graphs_{0};
+  graph_cache graphs_;
+  reductions kernels_;
+  stream_executor streams_;
+};
+
+}  // namespace interlace::cuda

@@ -1,0 +1,23 @@
+// The copy profile that an engine uses: which file, and whether it suits the machine.
+#pragma once
+
+#include <optional>
+
+#include "cuda/transfer/copy_accounts.hpp"
+#include "cuda/transfer/copy_machine.hpp"
+#include "interlace/copy.hpp"
+#include "plan/copy_profile.hpp"
+
+namespace interlace::cuda {
+
+struct engine_profile {
+  plan::copy_profile choices;
+  bool measured_here = false;  // on this machine, with the relays that the engine may use
+};
+
+// The profile that the options name. Nothing where they name none, or where the file is not usable:
+// `accounts` then has the reason, unless the options left the file open and there is none.
+std::optional<engine_profile> find_profile(const copy_machine& here, const copy_options& options,
+                                           copy_accounts& accounts);
+
+}  // namespace interlace::cuda
