@@ -1,5 +1,6 @@
 #include "cuda/epoch/gate.hpp"
 
+#include <atomic>
 #include <chrono>
 
 #include "cuda/check.hpp"
@@ -31,7 +32,10 @@ void gate::shut(const run_clock& clock) {
   }
 }
 
-void gate::open() noexcept { *static_cast<volatile unsigned int*>(shown_) = next_; }
+// Two threads may store the same ticket, while GPUs read it. Relaxed is enough: the ticket hands
+// nothing over. What runs after the gate needs only what the host wrote before it launched that,
+// and the launch makes this visible.
+void gate::open() noexcept { std::atomic_ref(*shown_).store(next_, std::memory_order_relaxed); }
 
 gate_keeper::gate_keeper(gate& kept, std::vector<std::string>& remarks)
     : gate_(kept), remarks_(remarks), thread_([this] {
