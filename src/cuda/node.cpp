@@ -120,12 +120,12 @@ void node::add_exchange(const std::vector<std::uint32_t>& ids) {
   parts_->records.add_exchange(ids);
 }
 
-kernel::trace_totals node::counted(std::uint32_t device, const kernel_operation& k) {
-  return count_accesses(parts_->gpus, parts_->arrays, parts_->kernels, device, k);
+kernel::trace_totals node::count_accesses(std::uint32_t device, const kernel_operation& k) {
+  return cuda::count_accesses(parts_->gpus, parts_->arrays, parts_->kernels, device, k);
 }
-void node::recorded(std::uint32_t device, const kernel_operation& k,
-                    const kernel::access_taker& take) {
-  record_accesses(parts_->gpus, parts_->arrays, parts_->kernels, device, k, take);
+void node::record_accesses(std::uint32_t device, const kernel_operation& k,
+                           const kernel::access_taker& take) {
+  cuda::record_accesses(parts_->gpus, parts_->arrays, parts_->kernels, device, k, take);
 }
 
 void node::begin_recording() { parts_->records.begin(); }

@@ -1,14 +1,13 @@
 // The real node: kernels run on this machine's GPUs, regions live in their memory, and the exchange
 // happens between them without the host.
 //
-// Every device has one main stream, where kernels and exchanges are enqueued in order, and a copy
-// stream for each peer, so that copies to different peers overlap: behind the kernel, or the part
-// of it, that wrote their data, and joined by the exchange. Where chunks are tracked, copies wait
-// for them on these streams, or an agent on a stream of its own does. Under multi-path the copies
-// of all devices are one batch of the copy engine. run(f) calls f once, takes
-// down what it enqueues, and then captures that into one graph for each device (devices meet by
-// flags in their memory, so no graph depends on another), launches all graphs behind a gate, and
-// times them by events. A batch spans the devices: a run that has one uses plain streams.
+// Every device has one main stream, where kernels and exchanges are enqueued in order, and copy
+// streams for each peer, so that copies to different peers overlap: they start after the kernel, or
+// the part of it, that wrote their data, and the exchange joins them. What is launched and
+// delivered is the mechanism's to say (cuda/mechanism). run(f) calls f once and takes down what it
+// enqueues (cuda/epoch/recorder), captures that into one graph for each device (devices meet by
+// flags in their memory, so no graph depends on another), launches all graphs after a gate, and
+// times them by events (cuda/epoch/executor).
 #pragma once
 
 #include <cuda_runtime.h>
@@ -61,8 +60,8 @@ class node {
   // Kernels and exchanges in the last run's graphs that were launched early.
   std::uint64_t early_launches() const;
 
-  // What the copy engine made of the exchanges under multi-path so far, a sentence without its end;
-  // empty without any.
+  // What mechanisms made of the exchanges so far (multi-path: the copy engine's batches), a
+  // sentence without its end; empty without any.
   std::string batches_made() const;
 
   // Waits for all that is enqueued; throws device_error if any of it failed.
@@ -179,7 +178,7 @@ class node {
   kernel::trace_totals trace(std::uint32_t device, const Kernel& kernel, grid shape) {
     kernel_operation k = describe(kernel, shape);
     k.entry = reinterpret_cast<const void*>(&device::run_traced<Kernel>);
-    return counted(device, k);
+    return count_accesses(device, k);
   }
 
   // Runs the kernel at once, a range of its blocks after another, and hands what its warps access
@@ -193,7 +192,7 @@ class node {
         stores_inline
             ? reinterpret_cast<const void*>(&device::run_recorded<device::traced_inline, Kernel>)
             : reinterpret_cast<const void*>(&device::run_recorded<device::traced, Kernel>);
-    recorded(device, k, take);
+    record_accesses(device, k, take);
   }
 #endif
   // Memory that views of a device's lie in, so far.
@@ -274,8 +273,9 @@ class node {
   void add_launch(std::uint32_t device, kernel_operation k, const kernel_entries& entries,
                   std::uint32_t region, const kernel::block_mapping& mapping);
   void add_exchange(const std::vector<std::uint32_t>& ids);
-  kernel::trace_totals counted(std::uint32_t device, const kernel_operation& k);
-  void recorded(std::uint32_t device, const kernel_operation& k, const kernel::access_taker& take);
+  kernel::trace_totals count_accesses(std::uint32_t device, const kernel_operation& k);
+  void record_accesses(std::uint32_t device, const kernel_operation& k,
+                       const kernel::access_taker& take);
   void begin_recording();
   void cancel_recording();
   kernel::run_result execute(const run_options& o);

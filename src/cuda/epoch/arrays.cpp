@@ -10,7 +10,7 @@ void* node_arrays::take(std::uint32_t device, std::uint64_t bytes) {
   void* data = memory_.take(gpus_.ordinal(device), bytes);
   if (bytes != 0) {
     const auto begin = static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(data));
-    taken_[device].push_back({begin, begin + bytes});
+    taken_[device].push_back({.begin = begin, .end = begin + bytes});
   }
   return data;
 }

@@ -43,9 +43,10 @@ void loaded_kernels::load(const kernel_operation& k) {
                                                 static_cast<int>(k.shape.shared_bytes)));
     }
     loaded_[{gpus_.ordinal(d), k.entry}] = {
-        attributes.maxThreadsPerBlock, k.shape.shared_bytes,
-        shared_percent(k, attributes, gpus_.ordinal(d)),
-        k.tracked == nullptr && awaits_prerequisites(attributes)};
+        .most_threads = attributes.maxThreadsPerBlock,
+        .shared_bytes = k.shape.shared_bytes,
+        .shared_percent = shared_percent(k, attributes, gpus_.ordinal(d)),
+        .awaits = k.tracked == nullptr && awaits_prerequisites(attributes)};
   }
   const int most = loaded_.at({gpus_.ordinal(0), k.entry}).most_threads;
   if (static_cast<int>(k.shape.threads) > most) {

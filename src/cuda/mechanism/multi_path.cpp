@@ -16,7 +16,9 @@ class batch final : public joint_delivery {
   batch(const node_mechanism& by, const node_gpus& gpus, copier& engine)
       : joint_delivery(by), gpus_(gpus), engine_(engine) {}
 
-  void add(const copy_operation& c) { copies_.push_back({c.to, c.from, c.bytes}); }
+  void add(const copy_operation& c) {
+    copies_.push_back({.dst = c.to, .src = c.from, .bytes = c.bytes});
+  }
 
   // After all that each device was given and ahead of all that each is given later: whoever wrote
   // what is sent, or read what is overwritten, has done so.

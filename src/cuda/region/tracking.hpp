@@ -22,8 +22,10 @@ struct launch_tracking {
 
   // What the exchange that ends such a launch does to it.
   tracked_launch over() const {
-    if (started != nullptr) return {launches, started, 2};
-    return {launches, table.flags, table.flags != nullptr ? table.count : 0};
+    if (started != nullptr) return {.launches = launches, .words = started, .count = 2};
+    return {.launches = launches,
+            .words = table.flags,
+            .count = table.flags != nullptr ? table.count : 0};
   }
 };
 
