@@ -105,7 +105,7 @@ kernel::run_result executor::execute(const run_options& o) {
 }
 
 // Every device's clock starts when it leaves the gate's barrier, within a flag's way (about 1 us)
-// of the others, and stops behind its last operation: the run took as long as the slowest.
+// of the others, and stops after its last operation: the run took as long as the slowest.
 double executor::launch_timed(const std::vector<operation>& operations, const graphs* captured,
                               stopwatch* watch) {
   gate_.shut(clock_);

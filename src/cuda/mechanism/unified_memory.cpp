@@ -33,7 +33,7 @@ class by_pages final : public node_mechanism {
   }
 
  private:
-  managed_memory memory_;
+  managed_memory memory_{kernel::mechanism_name(kernel::mechanism::unified_memory)};
 };
 
 }  // namespace
