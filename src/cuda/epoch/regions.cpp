@@ -9,12 +9,13 @@ namespace interlace::cuda {
 std::uint32_t node_regions::add_region(kernel::region_options o, std::uint32_t element_bytes) {
   const auto id = static_cast<std::uint32_t>(states_.size());
   std::unique_ptr<node_mechanism>& how = mechanisms_[o.mechanism];
-  if (how == nullptr)
+  if (how == nullptr) {
     how = make_mechanism(o.mechanism, {.gpus = gpus_,
                                        .arrays = arrays_,
                                        .regions = states_,
                                        .copies = copies_,
                                        .remarks = remarks_});
+  }
   kernel::region_state state =
       kernel::make_region_state(std::move(o), element_bytes, gpus_.count());
   how->prepare(id, state);
