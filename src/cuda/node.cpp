@@ -1,5 +1,6 @@
 #include "cuda/node.hpp"
 
+#include "cuda/check.hpp"
 #include "cuda/epoch/accesses.hpp"
 #include "cuda/epoch/executor.hpp"
 #include "cuda/epoch/gpus.hpp"
@@ -36,7 +37,14 @@ struct node::parts {
 };
 
 node::node(options o) : parts_(std::make_unique<parts>(o)) {}
-node::~node() = default;
+
+// The caller's current device stays so.
+node::~node() {
+  int before = 0;
+  INTERLACE_CUDA_LOG(cudaGetDevice(&before));
+  parts_.reset();
+  INTERLACE_CUDA_LOG(cudaSetDevice(before));
+}
 
 std::uint32_t node::devices() const { return parts_->gpus.count(); }
 int node::ordinal(std::uint32_t device) const { return parts_->gpus.ordinal(device); }

@@ -82,8 +82,6 @@ node_gpus::node_gpus(const node_options& o) : ordinals_(o.ordinals), deadline_s_
 }
 
 node_gpus::~node_gpus() {
-  int before = 0;
-  INTERLACE_CUDA_LOG(cudaGetDevice(&before));
   for (std::uint32_t d = 0; d < streams_.size(); ++d) {
     INTERLACE_CUDA_LOG(cudaSetDevice(ordinal(d)));
     if (events_[d] != nullptr) INTERLACE_CUDA_LOG(cudaEventDestroy(events_[d]));
@@ -92,17 +90,13 @@ node_gpus::~node_gpus() {
       if (s != nullptr) INTERLACE_CUDA_LOG(cudaStreamDestroy(s));
     }
   }
-  INTERLACE_CUDA_LOG(cudaSetDevice(before));
 }
 
 void node_gpus::finish() const noexcept {
-  int before = 0;
-  INTERLACE_CUDA_LOG(cudaGetDevice(&before));
   for (std::uint32_t d = 0; d < count(); ++d) {
     INTERLACE_CUDA_LOG(cudaSetDevice(ordinal(d)));
     INTERLACE_CUDA_LOG(cudaStreamSynchronize(streams_[d]));
   }
-  INTERLACE_CUDA_LOG(cudaSetDevice(before));
 }
 
 std::uint32_t node_gpus::add_exchange(std::string name) {

@@ -67,7 +67,7 @@ class node_gpus {
   [[noreturn]] void fail(const std::string& sentence) const;
   // Waits for all that is enqueued; throws device_error if any of it failed.
   void synchronize() const;
-  // Waits for the main streams, whatever became of them.
+  // Waits for the main streams, whatever became of them; leaves another device the current one.
   void finish() const noexcept;
 
  private:
