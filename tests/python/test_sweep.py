@@ -17,7 +17,9 @@ from typing import Any
 import pytest
 
 from interlace.base.errors import UserError
-from interlace.machine.machines import changed, load_machine, machine_text
+from interlace.machine.reading import load_machine
+from interlace.machine.variants import changed
+from interlace.machine.writing import machine_text
 from interlace.study import sweep, sweep_file
 from interlace.study.design_space import load_design_space
 from interlace.workloads.base import Workload
@@ -318,7 +320,11 @@ AXES = "[axes]\nlink.nvlink2.bandwidth_GB_per_s = [25, 50]\n"
         ("link.nvlink2", "link.nvlink9", "there is no link nvlink9; there are nvlink2, pcie3"),
         ("link.nvlink2.bandwidth_GB_per_s", "gpu.l9.ways", "there is no table gpu.l9"),
         ("link.nvlink2.bandwidth_GB_per_s", "title", "title is no key of a machine"),
-        ("link.nvlink2.bandwidth_GB_per_s", "gpu.l2.size_KiB", "is not a multiple of banks"),
+        (
+            "link.nvlink2.bandwidth_GB_per_s",
+            "gpu.l2.size_KiB",
+            "must be a multiple of gpu.l2.banks",
+        ),
         ("[25, 50]\n", "[25, 50]\n[[zip]]\n", "zip 1 is empty"),
         (
             "[25, 50]\n",
