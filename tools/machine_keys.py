@@ -244,16 +244,19 @@ def page(keys: list[Row], tables: list[Row], rules: list[Row]) -> str:
                 )
     lines += ["", "### Keys that go together", ""]
     lines += textwrap.wrap(
-        "Values are compared in one unit: bytes, picoseconds, hertz or bytes a second. A rule with "
-        "a key that a file leaves out does not apply. A sweep that changes one key of a rule may "
-        "have to change the others with it, under one `[[zip]]`.",
+        "Sizes are compared in bytes, whatever the units of the keys. A rule with a key that a "
+        "file leaves out does not apply.",
         WIDTH,
     )
     lines += ["", "| key | rule | why |", "|---|---|---|"]
+    in_struct = {f"{key['table']}.{key['name']}": key["in_struct"] for key in keys}
     for rule in rules:
         between = " + " if rule["kind"] == "at_least_together" else " x "
         others = between.join(f"`{name}`" for name in rule["others"])
-        times = "" if rule["times"] == 1 else f"{rule['times']:g} x "
+        times = ""
+        if rule["times"] != 1:  # between the units of the file
+            units = [in_struct[name] for name in (rule["key"], rule["others"][0])]
+            times = f"{rule['times'] * units[1] / units[0]:,.12g} x "
         said = _RULES[rule["kind"]].format(others=others, times=times)
         lines.append(f"| `{rule['key']}` | {said} | {rule['meaning']} |")
     return "\n".join(lines) + "\n\n"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from interlace.base.errors import UserError
@@ -24,8 +24,9 @@ def changed(machine: Machine, values: Mapping[str, Any], where: str) -> Machine:
         for target in targets:
             target[last] = value
     made = machine_of(document, machine.name, where, machine.sources)
-    for problem in problems_between(made):
-        raise UserError(f"{where}: {problem.sentence}{_together(problem, values)}")
+    problems = list(problems_between(made))
+    if problems:
+        raise UserError(f"{where}: {problems[0].sentence}{_together(problems, values)}")
     return made
 
 
@@ -60,26 +61,31 @@ def _targets(document: dict[str, Any], key: str, where: str) -> tuple[list[dict[
     return [at], last
 
 
-def _together(problem: Problem, values: Mapping[str, Any]) -> str:
-    """Which keys must change as well, where what is wrong is about several keys."""
+def _together(problems: Sequence[Problem], values: Mapping[str, Any]) -> str:
+    """Which keys must change as well, where what is wrong first is about several keys.
+
+    Other problems may be about the same key, so that others yet go together with it.
+    """
     given = {_in_list(key): key for key in values}
-    changed_keys = [given[key] for key in problem.keys if key in given]
-    others = [key for key in problem.keys if key not in given]
-    if not changed_keys or not others:
+    cause = next((key for key in problems[0].keys if key in given), None)
+    if cause is None or set(problems[0].keys) <= given.keys():
         return ""
-    first = changed_keys[0]
-    inner = first.split(".")[1:-1]
-    if first.partition(".")[0] in ("link", "protocol") and inner:  # of one protocol
-        others = [".".join([head, *inner, last]) for head, last in (k.split(".") for k in others)]
-    listed = " and ".join([*changed_keys, *others])
-    return f"; change {listed} together, in a sweep under one [[zip]]"
+    keys = dict.fromkeys(key for one in problems if cause in one.keys for key in one.keys)
+    others = [_as_given(key, given[cause]) for key in keys if key not in given]
+    listed = [given[key] for key in keys if key in given] + others
+    together = f"{', '.join(listed[:-1])} and {listed[-1]}"
+    return f"; change {together} together, in a sweep under one [[zip]]"
 
 
 def _in_list(key: str) -> str:
     """A key as schema.py has it: link.nvlink2.latency_ns as link.latency_ns."""
-    table, *inner, last = key.split(".")
-    return (
-        f"{table}.{last}"
-        if table in ("link", "switch", "protocol")
-        else ".".join([table, *inner, last])
-    )
+    table, *_, last = key.split(".")
+    return f"{table}.{last}" if table in ("link", "switch", "protocol") else key
+
+
+def _as_given(key: str, like: str) -> str:
+    """A key of schema.py for the same links as another one: link.nvlink2.copy_GB_per_s."""
+    table = like.partition(".")[0]
+    if table not in ("link", "switch", "protocol") or not key.startswith(f"{table}."):
+        return key
+    return f"{like.rpartition('.')[0]}.{key.rpartition('.')[2]}"
