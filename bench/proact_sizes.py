@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from interlace.base.native import load_core
-from interlace.machine.machines import connections, load_machine
+from interlace.machine.devices import connections
+from interlace.machine.reading import load_machine
 from interlace.model.mechanisms import BASELINE, BOUND, SERIAL
 from interlace.model.results import provenance
 from interlace.reproduce import proact

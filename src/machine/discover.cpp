@@ -272,25 +272,25 @@ class explorer {
                template_->gpu.model + " (" + template_->name + ").");
     }
     result_.found.gpu_count = static_cast<std::uint32_t>(units_.size());
-    result_.queried = {"gpu_count", "gpu.model"};
+    result_.queried = {"gpu.count", "gpu.model"};
     made.model = unit.name;
-    const auto take = [&](const char* field, auto& target, auto value) {
+    const auto take = [&](const char* key, auto& target, auto value) {
       if (value == 0) return;
       target = value;
-      result_.queried.emplace_back(field);
+      result_.queried.emplace_back(key);
     };
     take("gpu.compute_units", made.compute_units, unit.compute_units);
-    take("gpu.clock_hz", made.clock_hz, unit.clock_hz);
-    take("gpu.warp_width", made.warp_width, unit.warp_width);
-    take("gpu.max_warps", made.max_warps,
+    take("gpu.clock_MHz", made.clock_hz, unit.clock_hz);
+    take("gpu.warp_width_lanes", made.warp_width, unit.warp_width);
+    take("gpu.warps_per_compute_unit", made.max_warps,
          unit.warp_width == 0 ? 0 : unit.max_threads / unit.warp_width);
-    take("gpu.max_blocks", made.max_blocks, unit.max_blocks);
-    take("gpu.shared_bytes", made.shared_bytes, unit.shared_bytes);
-    take("gpu.copy_engines", made.copy_engines, unit.copy_engines);
-    take("gpu.dram.bytes", made.dram.bytes, unit.memory_bytes);
+    take("gpu.blocks_per_compute_unit", made.max_blocks, unit.max_blocks);
+    take("gpu.shared_KiB_per_compute_unit", made.shared_bytes, unit.shared_bytes);
+    take("gpu.copy.engines", made.copy_engines, unit.copy_engines);
+    take("gpu.dram.capacity_GiB", made.dram.bytes, unit.memory_bytes);
     if (unit.l2_bytes != 0) {
       fit(made.l2, unit.l2_bytes);
-      result_.queried.emplace_back("gpu.l2.bytes");
+      result_.queried.emplace_back("gpu.l2.size_KiB");
     }
     if (!result_.same_model && unit.memory_peak_bytes_per_s > 0) {
       made.dram.bytes_per_s = 0.85 * unit.memory_peak_bytes_per_s;

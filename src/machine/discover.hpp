@@ -103,7 +103,7 @@ struct discovery {
   machine found;
   std::string template_name;            // described machine that supplied the rest; may be empty
   bool same_model = false;              // it has the same GPU model
-  std::vector<std::string> queried;     // fields of `found` that the driver told: "gpu.clock_hz"
+  std::vector<std::string> queried;     // keys that the driver told: "gpu.clock_MHz"
   std::vector<std::string> link_rates;  // where each link's bytes_per_s is from
   std::vector<found_device> devices;
   std::size_t installed =

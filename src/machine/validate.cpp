@@ -4,8 +4,11 @@
 #include <cmath>
 #include <cstdint>
 #include <set>
+#include <string_view>
 #include <utility>
 
+#include "machine/copy_rate.hpp"
+#include "machine/keys.hpp"
 #include "machine/route.hpp"
 
 namespace interlace::machine {
@@ -23,143 +26,171 @@ class problems {
   std::vector<std::string> found_;
 };
 
-void check_rate(double bytes_per_s, const std::string& where, problems& found) {
-  found.require(std::isfinite(bytes_per_s) && bytes_per_s >= least_bytes_per_s,
-                where + " is less than 1e8, or not finite");
-}
-
-// Of those that are 0 where nothing is known.
-bool in_range_or_0(double bytes_per_s, double most) {
-  return bytes_per_s == 0 || (bytes_per_s >= least_bytes_per_s && bytes_per_s <= most);
-}
-
-bool power_of_two(std::uint64_t value) { return value != 0 && (value & (value - 1)) == 0; }
-
-void check_cache(const cache& level, const std::string& where, problems& found) {
-  found.require(level.bytes > 0, where + ".bytes is 0");
-  found.require(level.ways > 0, where + ".ways is 0");
-  found.require(level.banks > 0, where + ".banks is 0");
-  found.require(level.mshrs > 0, where + ".mshrs is 0");
-  found.require(power_of_two(level.line_bytes), where + ".line_bytes is not a power of two");
-  found.require(power_of_two(level.sector_bytes), where + ".sector_bytes is not a power of two");
-  found.require(level.sector_bytes <= level.line_bytes,
-                where + ".sector_bytes is more than line_bytes");
-  // What the simulator packs into an event.
-  found.require(level.line_bytes == 64 || level.line_bytes == 128,
-                where + ".line_bytes is neither 64 nor 128");
-  found.require(level.sector_bytes * 6 >= level.line_bytes,
-                where + ".sector_bytes is less than a sixth of line_bytes");
-  found.require(level.mshrs < 65536, where + ".mshrs is more than 65535");
-  check_rate(level.bytes_per_s, where + ".bytes_per_s", found);
-  const std::uint64_t row = std::uint64_t{level.banks} * level.ways * level.line_bytes;
-  found.require(row == 0 || level.bytes % row == 0,
-                where + ".bytes is not a multiple of banks x ways x line_bytes");
-}
-
-void check_gpu(const gpu& unit, problems& found) {
-  found.require(unit.compute_units > 0, "gpu.compute_units is 0");
-  found.require(unit.compute_units < 65535, "gpu.compute_units is more than 65534");
-  found.require(std::isfinite(unit.clock_hz) && unit.clock_hz >= least_clock_hz,
-                "gpu.clock_hz is less than 1e6, or not finite");
-  found.require(power_of_two(unit.warp_width) && unit.warp_width <= 64,
-                "gpu.warp_width is not a power of two up to 64");
-  found.require(unit.max_warps > 0, "gpu.max_warps is 0");
-  found.require(unit.max_blocks > 0, "gpu.max_blocks is 0");
-  found.require(unit.store_queue_lines > 0, "gpu.store_queue_lines is 0");
-  found.require(unit.remote_store_bytes == 0 || power_of_two(unit.remote_store_bytes),
-                "gpu.remote_store_bytes is not a power of two");
-  if (unit.store_bytes_per_s != 0)
-    check_rate(unit.store_bytes_per_s, "gpu.store_bytes_per_s", found);
-  found.require(unit.issue.instructions > 0 && unit.issue.fp32 > 0 && unit.issue.fp64 > 0 &&
-                    unit.issue.integer > 0 && unit.issue.special > 0 && unit.issue.memory_lines > 0,
-                "gpu.issue has a rate of 0");
-  check_cache(unit.l1, "gpu.l1", found);
-  check_cache(unit.l2, "gpu.l2", found);
-  found.require(unit.l1.line_bytes == unit.l2.line_bytes, "gpu.l1 and gpu.l2 differ in line_bytes");
-  found.require(unit.l1.sector_bytes == unit.l2.sector_bytes,
-                "gpu.l1 and gpu.l2 differ in sector_bytes");
-  const scalar_cache& scalar = unit.scalar_l1;
-  if (scalar.bytes != 0) {
-    const std::uint64_t row = std::uint64_t{scalar.ways} * unit.l1.line_bytes;
-    found.require(row != 0 && scalar.bytes % row == 0,
-                  "gpu.scalar_l1.bytes is not a multiple of ways x line_bytes");
-    found.require(scalar.compute_units != 0 && unit.compute_units % scalar.compute_units == 0,
-                  "gpu.scalar_l1.compute_units does not divide gpu.compute_units");
-  }
-  found.require(unit.dram.bytes > 0, "gpu.dram.bytes is 0");
-  found.require(unit.dram.channels > 0, "gpu.dram.channels is 0");
-  check_rate(unit.dram.bytes_per_s, "gpu.dram.bytes_per_s", found);
-  found.require(unit.atomic_ops_per_clock_per_bank > 0, "gpu.atomic_ops_per_clock_per_bank is 0");
-  found.require(unit.copy_engines > 0, "gpu.copy_engines is 0");
-  found.require(unit.copy_peer_engines <= unit.copy_engines,
-                "gpu.copy_peer_engines is above gpu.copy_engines");
-  check_rate(unit.copy_bytes_per_s, "gpu.copy_bytes_per_s", found);
-  found.require(unit.device_launches_pending > 0, "gpu.device_launches_pending is 0");
-}
-
-void check_write_queue(const gpu& unit, problems& found) {
-  const remote_write_queue& q = unit.write_queue;
-  found.require(q.entries > 0, "gpu.write_queue.entries is 0");
-  found.require(q.windows > 0, "gpu.write_queue.windows is 0");
-  found.require(q.unpacked_lines > 0, "gpu.write_queue.unpacked_lines is 0");
-  found.require(q.subheader_bytes >= 2 && q.subheader_bytes <= 6,
-                "gpu.write_queue.subheader_bytes is not 2 to 6");
-  found.require(
-      q.payload_bytes <= 4096 && q.payload_bytes >= unit.l2.line_bytes + q.subheader_bytes,
-      "gpu.write_queue.payload_bytes is less than a line with a sub-header, or more than 4096");
-  found.require(unit.gps.queue_lines > 0, "gpu.gps.queue_lines is 0");
-  found.require(unit.gps.page_bytes > 0, "gpu.gps.page_bytes is 0");
-}
-
-void check_dualopt(const gpu& unit, problems& found) {
-  const dualopt& d = unit.dualopt;
-  if (d.rdma_cache_bytes == 0) return;
-  found.require(d.piece_bytes == 4 || d.piece_bytes == 8 || d.piece_bytes == 16,
-                "gpu.dualopt.piece_bytes is not 4, 8 or 16");
-  found.require(d.packet_bytes >= 6 + d.piece_bytes,
-                "gpu.dualopt.packet_bytes has no room for a piece");
-  found.require(d.buffer_pieces >= 16, "gpu.dualopt.buffer_pieces is less than 16");
-  found.require(d.monitored > 0, "gpu.dualopt.monitored is 0");
-  found.require(d.agreeing_windows > 0, "gpu.dualopt.agreeing_windows is 0");
-  found.require(d.page_loads > 0, "gpu.dualopt.page_loads is 0");
-  found.require(d.looking_units > 0, "gpu.dualopt.looking_units is 0");
-  const std::uint64_t row = std::uint64_t{d.rdma_cache_ways} * unit.l2.line_bytes;
-  found.require(row != 0 && d.rdma_cache_bytes % row == 0,
-                "gpu.dualopt.rdma_cache_bytes is not a multiple of its ways x line_bytes");
-  const std::uint64_t l2_row = std::uint64_t{unit.l2.banks} * unit.l2.ways * unit.l2.line_bytes;
-  found.require(d.rdma_cache_bytes < unit.l2.bytes &&
-                    (l2_row == 0 || (unit.l2.bytes - d.rdma_cache_bytes) % l2_row == 0),
-                "gpu.dualopt.rdma_cache_bytes does not leave whole sets to the L2");
-  for (const double threshold : {d.remote_threshold, d.block_threshold, d.hit_threshold}) {
-    found.require(threshold >= 0 && threshold <= 1, "a threshold of gpu.dualopt is not 0 to 1");
+template <class Each>
+void each_part(std::string_view text, char separator, Each&& each) {
+  while (!text.empty()) {
+    const std::size_t end = text.find(separator);
+    each(text.substr(0, end));
+    text = end == std::string_view::npos ? std::string_view{} : text.substr(end + 1);
   }
 }
 
-void check_tlb(const gpu& unit, problems& found) {
-  const tlb& t = unit.tlb;
-  if (t.page_bytes == 0) return;
-  found.require(std::has_single_bit(t.page_bytes) && t.page_bytes >= unit.l2.line_bytes,
-                "gpu.tlb.page_bytes is not a power of two of at least a line");
-  const auto sets = [](std::uint32_t entries, std::uint32_t ways) {
-    return ways != 0 && entries % ways == 0 && std::has_single_bit(entries / ways);
-  };
-  found.require(sets(t.l1_entries, t.l1_ways),
-                "gpu.tlb.l1_entries is not l1_ways times a power of two");
-  found.require(sets(t.l2_entries, t.l2_ways),
-                "gpu.tlb.l2_entries is not l2_ways times a power of two");
-  found.require(t.l1_mshrs > 0, "gpu.tlb.l1_mshrs is 0");
-  found.require(t.l2_mshrs > 0, "gpu.tlb.l2_mshrs is 0");
-  found.require(t.walks > 0, "gpu.tlb.walks is 0");
+// --- single values
+// --------------------------------------------------------------------------------
+
+void check_choice(const std::string& value, std::string_view choices, const std::string& where,
+                  problems& found) {
+  bool known = false;
+  std::string listed;
+  std::size_t left = 0;
+  each_part(choices, '|', [&](std::string_view) { ++left; });
+  each_part(choices, '|', [&](std::string_view choice) {
+    known = known || choice == value;
+    --left;
+    listed += std::string(choice) + (left > 1 ? ", " : left == 1 ? " or " : "");
+  });
+  found.require(known, where + " is " + value + "; it must be " + listed);
 }
 
-void check_griffin(const gpu& unit, problems& found) {
-  const griffin& g = unit.griffin;
-  if (g.batch_pages == 0) return;
-  found.require(g.counting_clocks * 1e12 >= unit.clock_hz,
-                "gpu.griffin.counting_clocks are less than a picosecond");
-  found.require(g.look_periods > 0, "gpu.griffin.look_periods is 0");
-  found.require(g.counted_pages > 0, "gpu.griffin.counted_pages is 0");
+void check_range(const key& one, field at, const std::string& where, problems& found) {
+  const key_value value = value_of(one, at);
+  if (one.type != key_type::whole && one.type != key_type::number) return;
+  if (std::holds_alternative<std::monostate>(value)) return;
+  const auto* const whole = std::get_if<std::int64_t>(&value);
+  const double number = whole == nullptr ? std::get<double>(value) : static_cast<double>(*whole);
+  const std::string is = where + " is " + text_of(value) + "; it must be ";
+  const double least = one.within.least;
+  if (one.within.above_least)
+    found.require(number > least, is + "more than " + text_of(least));
+  else
+    found.require(number >= least, is + "at least " + text_of(least));
+  found.require(!(number > one.within.most), is + "at most " + text_of(one.within.most));
+  if (one.type == key_type::whole && std::isfinite(number))
+    found.require(number == std::floor(number), is + "a whole number");
+  if (!one.choices.empty()) check_choice(text_of(value), one.choices, where, found);
 }
+
+// The keys of an owner that it has; `prefix` is what stands before their names.
+template <class Owner>
+void check_ranges(Owner& owner, const std::string& prefix, bool whole_names, machine& described,
+                  problems& found) {
+  for (const key& one : machine_keys()) {
+    const std::optional<field> at = field_in(one, owner);
+    if (!at || !has_table(one.table, described)) continue;
+    check_range(one, *at, prefix + (whole_names ? full_name(one) : std::string(one.name)), found);
+  }
+}
+
+// --- keys that go together
+// ------------------------------------------------------------------------
+
+// A key as rules see it.
+struct measured {
+  std::string name;
+  double value = 0;  // in the unit of the struct
+  double unit = 1;   // of the file, in that of the struct
+  std::string text;  // in the file's unit
+};
+
+// Nothing for a key of another owner, or one that is left out.
+template <class Owner>
+std::optional<measured> measure(std::string_view full, Owner& owner, machine& described) {
+  const key* const one = find_key(full);
+  const std::optional<field> at = one == nullptr ? std::nullopt : field_in(*one, owner);
+  if (!at || !has_table(one->table, described)) return std::nullopt;
+  const key_value value = value_of(*one, *at);
+  if (std::holds_alternative<std::monostate>(value)) return std::nullopt;
+  measured found;
+  found.name = std::is_same_v<Owner, machine> ? std::string(full) : std::string(one->name);
+  found.unit = unit_of(one->name).in_struct;
+  found.text = text_of(value);
+  if (const auto* const whole = std::get_if<std::uint32_t*>(&*at))
+    found.value = **whole;
+  else if (const auto* const large = std::get_if<std::uint64_t*>(&*at))
+    found.value = static_cast<double>(**large);
+  else if (const auto* const number = std::get_if<double*>(&*at))
+    found.value = **number;
+  return found;
+}
+
+bool power_of_two(double value) {
+  return value >= 1 && value < 1e18 && std::has_single_bit(static_cast<std::uint64_t>(value));
+}
+
+bool is_multiple(double value, double of) { return of > 0 && std::fmod(value, of) == 0; }
+
+// What is wrong, or nothing.
+std::string broken(const rule& one, const measured& key, const std::vector<measured>& others) {
+  const std::string is = key.name + " is " + key.text;
+  const auto in_unit = [&](double value) { return text_of(value / key.unit); };
+  const auto which = [&] { return others[0].name + ", which is " + others[0].text; };
+  double sum = 0;
+  double product = 1;
+  for (const measured& other : others) {
+    sum += other.value;
+    product *= other.value;
+  }
+  switch (one.kind) {
+    case rule_kind::power_of_two:
+      return power_of_two(key.value) ? "" : is + "; it must be a power of two";
+    case rule_kind::power_of_two_of:
+      if (is_multiple(key.value, product) && power_of_two(key.value / product)) return "";
+      return is + "; it must be " + which() + ", times a power of two";
+    case rule_kind::same:
+      return key.value == product ? "" : is + "; it must be " + which();
+    case rule_kind::divides:
+      return is_multiple(product, key.value) ? "" : is + "; it must divide " + which();
+    case rule_kind::multiple: {
+      if (is_multiple(key.value, product)) return "";
+      std::string names;
+      for (const measured& other : others) names += (names.empty() ? "" : " x ") + other.name;
+      return is + "; it must be a multiple of " + names + ", which is " + in_unit(product);
+    }
+    case rule_kind::at_most:
+      if (key.value <= one.times * product) return "";
+      if (one.times == 1) return is + "; it must be at most " + which();
+      return is + "; it must be at most " + in_unit(one.times * product) + ", because " +
+             others[0].name + " is " + others[0].text;
+    case rule_kind::less:
+      return key.value < product ? "" : is + "; it must be less than " + which();
+    case rule_kind::at_least_together: {
+      if (key.value >= sum) return "";
+      std::string terms;
+      for (const measured& other : others)
+        terms += (terms.empty() ? "" : " and ") + other.name + " is " + other.text;
+      return is + "; it must be at least " + in_unit(sum) + ", because " + terms;
+    }
+    case rule_kind::needs:
+      break;
+  }
+  return "";
+}
+
+template <class Owner>
+void check_rules(Owner& owner, const std::string& prefix, machine& described, problems& found) {
+  for (const rule& one : machine_rules()) {
+    if (one.kind == rule_kind::needs) {
+      if (std::is_same_v<Owner, machine> && has_table(one.key, described))
+        found.require(has_table(one.others, described), std::string(one.others) + " is missing; " +
+                                                            std::string(one.key) + " needs it");
+      continue;
+    }
+    const std::optional<measured> key = measure(one.key, owner, described);
+    std::vector<measured> others;
+    bool complete = key.has_value();
+    each_part(one.others, ' ', [&](std::string_view name) {
+      const std::optional<measured> other = measure(name, owner, described);
+      if (other) others.push_back(*other);
+      complete = complete && other.has_value();
+    });
+    if (!complete) continue;
+    std::string sentence = broken(one, *key, others);
+    found.require(sentence.empty(), prefix + sentence);
+  }
+}
+
+// --- links
+// ----------------------------------------------------------------------------------------
 
 bool exists(const machine& described, endpoint end) {
   switch (end.kind) {
@@ -173,37 +204,37 @@ bool exists(const machine& described, endpoint end) {
   return false;
 }
 
-bool is_nvlink(protocol_kind kind) { return kind >= protocol_kind::nvlink1; }
+void check_protocol(protocol& rules, const std::string& where, problems& found) {
+  for (const key& one : machine_keys()) {
+    const std::optional<field> at = field_in(one, rules);
+    if (at && applies(one, rules))
+      check_range(one, *at, where + "protocol." + std::string(one.name), found);
+  }
+  const std::uint32_t payload = rules.max_payload_bytes;
+  if (is_pcie(rules.kind))
+    found.require(std::has_single_bit(payload), where + "PCIe payload sizes are powers of two");
+  else
+    found.require(payload <= 256 && payload % 16 == 0,
+                  where + "NVLink packets carry 16 to 256 B in steps of 16");
+}
 
-void check_links(const machine& described, problems& found) {
+void check_links(machine& described, problems& found) {
   using end_key = std::pair<endpoint_kind, std::uint32_t>;
   std::set<std::pair<std::pair<end_key, end_key>, std::string>> seen;
   for (std::size_t index = 0; index < described.links.size(); ++index) {
-    const link& edge = described.links[index];
-    const std::string where = "link " + std::to_string(index);
+    link& edge = described.links[index];
+    const std::string where = "link " + std::to_string(index) + ": ";
     const bool ends = exists(described, edge.a) && exists(described, edge.b);
-    found.require(ends, where + " has an end that does not exist");
-    found.require(!(edge.a == edge.b), where + " has the same device at both ends");
-    check_rate(edge.bytes_per_s, where + ".bytes_per_s", found);
-    found.require(edge.width > 0, where + ".width is 0");
-    found.require(edge.queue_bytes > 0 && edge.queue_bytes <= most_queue_bytes,
-                  where + ".queue_bytes is 0 or more than 1 GiB");
-    found.require(in_range_or_0(edge.copy_bytes_per_s, edge.bytes_per_s),
-                  where + ".copy_bytes_per_s is neither 0 nor from 1e8 to bytes_per_s");
-    found.require(in_range_or_0(edge.copy_both_bytes_per_s, 2 * edge.bytes_per_s),
-                  where + ".copy_both_bytes_per_s is neither 0 nor from 1e8 to twice bytes_per_s");
-    const std::uint32_t payload = edge.protocol.max_payload_bytes;
-    if (is_nvlink(edge.protocol.kind))
-      found.require(payload >= 16 && payload <= 256 && payload % 16 == 0,
-                    where + ": NVLink packets carry 16 to 256 B in steps of 16");
-    else
-      found.require(power_of_two(payload) && payload >= 16 && payload <= 4096,
-                    where + ": PCIe payload sizes are powers of two from 16 to 4096 B");
+    found.require(ends, where + "an end does not exist");
+    found.require(!(edge.a == edge.b), where + "the same device is at both ends");
+    check_ranges(edge, where, false, described, found);
+    check_rules(edge, where, described, found);
+    check_protocol(edge.protocol, where, found);
     end_key low{edge.a.kind, edge.a.index};
     end_key high{edge.b.kind, edge.b.index};
     if (high < low) std::swap(low, high);
     found.require(seen.insert({{low, high}, edge.protocol_name}).second,
-                  where + " is a second " + edge.protocol_name + " link between the same devices");
+                  where + "a second " + edge.protocol_name + " link between the same devices");
   }
 }
 
@@ -211,19 +242,13 @@ void check_links(const machine& described, problems& found) {
 
 std::vector<std::string> validate(const machine& described) {
   problems found;
-  found.require(described.gpu_count >= 1 && described.gpu_count <= max_devices,
-                "gpu_count is " + std::to_string(described.gpu_count) + ", not 1 to " +
-                    std::to_string(max_devices));
-  check_gpu(described.gpu, found);
-  check_write_queue(described.gpu, found);
-  check_dualopt(described.gpu, found);
-  check_tlb(described.gpu, found);
-  check_griffin(described.gpu, found);
-  check_rate(described.host.memory_bytes_per_s, "host.memory_bytes_per_s", found);
-  found.require(
-      in_range_or_0(described.host.copy_write_bytes_per_s, described.host.memory_bytes_per_s),
-      "host.copy_write_bytes_per_s is neither 0 nor from 1e8 to memory_bytes_per_s");
-  check_links(described, found);
+  machine checked = described;  // fields of keys are found in what can be changed
+  check_ranges(checked, "", true, checked, found);
+  if (found.none()) check_rules(checked, "", checked, found);
+  for (std::size_t index = 0; index < checked.switches.size(); ++index)
+    check_ranges(checked.switches[index], "switch " + std::to_string(index) + ": ", false, checked,
+                 found);
+  check_links(checked, found);
   if (found.none()) {
     // every pair, as GPUs do not forward: two that a third one reaches may not reach each other
     for (std::uint32_t one = 0; one < described.gpu_count; ++one)

@@ -5,8 +5,8 @@
 
 namespace interlace::python {
 
-// Adds Machine, Gpu, Cache, Dram, IssueRates, Link, Endpoint, Protocol, Switch and Host with the
-// C++ field names, route() and discover_machine().
+// Adds Machine, Link, Switch and Protocol, whose values are found by the keys of a machine file,
+// that list itself, Endpoint, route(), validate_machine() and discover_machine().
 void bind_machine(nanobind::module_& module);
 
 }  // namespace interlace::python

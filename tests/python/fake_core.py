@@ -45,18 +45,25 @@ def _only_read(
     return result
 
 
+class Described(SimpleNamespace):
+    """A struct of a machine, with its values by key."""
+
+    def __init__(self) -> None:
+        super().__init__(values={})
+
+    def __getitem__(self, key: str) -> Any:
+        return self.values.get(key)
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        self.values[key] = value
+
+
 class Fake:
     """The functions of `_core` and `_cuda`, with switches for what may go wrong."""
 
     EndpointKind = SimpleNamespace(gpu="gpu", network_switch="network_switch", host="host")
-    BlockDispatch = SimpleNamespace(
-        round_robin="round_robin", greedy="greedy", partition="partition"
-    )
-    ProtocolKind = SimpleNamespace(
-        **{f"pcie{n}": f"pcie{n}" for n in (3, 4, 5, 6)},
-        **{f"nvlink{n}": f"nvlink{n}" for n in (1, 2, 3, 4)},
-    )
-    Endpoint = Link = Protocol = Switch = SimpleNamespace
+    Endpoint = staticmethod(lambda kind, index: SimpleNamespace(kind=kind, index=index))
+    Machine = Link = Protocol = Switch = Described
 
     @staticmethod
     def copy_settings() -> list[tuple[str, str, str]]:
@@ -92,16 +99,6 @@ class Fake:
 
     def tune_in_rounds(self, *search: Any, **rules: Any) -> Any:
         return REAL.tune_in_rounds(*search, **rules)
-
-    def Machine(self) -> SimpleNamespace:  # noqa: N802
-        gpu = SimpleNamespace(
-            issue=SimpleNamespace(), l1=SimpleNamespace(), l2=SimpleNamespace(),
-            dram=SimpleNamespace(), write_queue=SimpleNamespace(), gps=SimpleNamespace(),
-            dualopt=SimpleNamespace(), scalar_l1=SimpleNamespace(), tlb=SimpleNamespace(),
-            griffin=SimpleNamespace(),
-            graph=SimpleNamespace(),
-        )  # fmt: skip
-        return SimpleNamespace(gpu=gpu, host=SimpleNamespace())
 
     def run_pagerank(self, node: str, machine: Any, *arguments: Any) -> dict[str, Any]:
         assert (machine is None) == (node == "host")
@@ -149,7 +146,7 @@ class Fake:
         agent_threads: int,
         rounds: int,
     ) -> float:
-        assert machine.gpu_count > peers
+        assert machine["gpu.count"] > peers
         if self.crash == mechanism:
             raise DeviceError("gpu1 does not have element 7")
         kernel = 1e-13 * size + 1e-14 * size * rounds

@@ -16,7 +16,7 @@ from fake_core import Fake, FakeCuda
 from interlace.base.errors import UserError, unknown
 from interlace.base.version import version
 from interlace.cli import main as cli
-from interlace.machine.machines import shipped_machines
+from interlace.machine.shipped import shipped_machines
 from study_helpers import MACHINE, Run, study_of
 
 MACHINES = ", ".join(shipped_machines())

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from interlace.machine.machines import load_machine
+from interlace.machine.reading import load_machine
 from interlace.study import cost
 from study_helpers import Run
 

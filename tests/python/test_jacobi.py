@@ -17,7 +17,8 @@ from fake_core import Fake, FakeCuda
 from interlace.base.errors import UserError
 from interlace.data import banded, reading
 from interlace.data.banded import generate, jacobi_reference, load_banded
-from interlace.machine.machines import load_machine, to_core
+from interlace.machine.compiled import to_core
+from interlace.machine.reading import load_machine
 from interlace.model.limits import work_of
 from interlace.model.mechanisms import DEFAULTS, MIB, Config
 from interlace.workloads import Case, Inputs, Jacobi, RunFailure

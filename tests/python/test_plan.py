@@ -12,7 +12,7 @@ import pytest
 
 from interlace.base.errors import UserError
 from interlace.cli import main as cli
-from interlace.machine.machines import load_machine
+from interlace.machine.reading import load_machine
 from interlace.study import plan
 from interlace.study.plan import Message
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from interlace.machine.machines import load_machine, machine_text
+from interlace.machine.reading import load_machine
+from interlace.machine.writing import machine_text
 from interlace.model.mechanisms import QUEUED
 from interlace.workloads import WORKLOADS
 from study_helpers import Run

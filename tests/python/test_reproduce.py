@@ -12,7 +12,8 @@ import msgspec
 import pytest
 
 from fake_core import Fake, FakeCuda
-from interlace.machine.machines import load_machine, to_core
+from interlace.machine.compiled import to_core
+from interlace.machine.reading import load_machine
 from interlace.model.mechanisms import HARDWARE, KIB, MIB, Config
 from interlace.nodes.nodes import CudaNode, in_processes, real_node
 from interlace.reproduce import proact, runs

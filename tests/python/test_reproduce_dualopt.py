@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from interlace.machine.machines import MAX_GPUS, load_machine, to_core
+from interlace.machine.compiled import to_core
+from interlace.machine.devices import MAX_GPUS
+from interlace.machine.reading import load_machine
 from interlace.reproduce import dualopt
 from interlace.reproduce import dualopt_inputs as given
 from interlace.reproduce.dualopt_inputs import LARGE, SMALL

@@ -10,7 +10,8 @@ import msgspec
 import pytest
 
 from interlace.base.errors import UserError
-from interlace.machine.machines import load_machine, to_core
+from interlace.machine.compiled import to_core
+from interlace.machine.reading import load_machine
 from interlace.reproduce import multipath
 from interlace.reproduce import multipath_inputs as given
 from interlace.reproduce.multipath import GRAPHS, PATHS, STREAMS, Sent, Simulated

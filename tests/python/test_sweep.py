@@ -17,7 +17,9 @@ from typing import Any
 import pytest
 
 from interlace.base.errors import UserError
-from interlace.machine.machines import changed, load_machine, machine_text
+from interlace.machine.reading import load_machine
+from interlace.machine.variants import changed
+from interlace.machine.writing import machine_text
 from interlace.study import sweep, sweep_file
 from interlace.study.design_space import load_design_space
 from interlace.workloads.base import Workload
@@ -318,7 +320,11 @@ AXES = "[axes]\nlink.nvlink2.bandwidth_GB_per_s = [25, 50]\n"
         ("link.nvlink2", "link.nvlink9", "there is no link nvlink9; there are nvlink2, pcie3"),
         ("link.nvlink2.bandwidth_GB_per_s", "gpu.l9.ways", "there is no table gpu.l9"),
         ("link.nvlink2.bandwidth_GB_per_s", "title", "title is no key of a machine"),
-        ("link.nvlink2.bandwidth_GB_per_s", "gpu.l2.size_KiB", "is not a multiple of banks"),
+        (
+            "link.nvlink2.bandwidth_GB_per_s",
+            "gpu.l2.size_KiB",
+            "must be a multiple of gpu.l2.banks",
+        ),
         ("[25, 50]\n", "[25, 50]\n[[zip]]\n", "zip 1 is empty"),
         (
             "[25, 50]\n",
@@ -399,6 +405,51 @@ def test_keys_of_links_and_switches() -> None:
     assert {link.queue_KiB for link in made.link} == {2}
     assert [switch.latency_ns for switch in made.switch] == [machine.switch[0].latency_ns, 9]
     assert made.gpu == machine.gpu
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "together"),
+    [
+        (
+            "hgx-h200-4", {"link.nvlink4.bandwidth_GB_per_s": 100},
+            "link 1: copy_GB_per_s is 393; it must be at most bandwidth_GB_per_s, which is 100; "
+            "change link.nvlink4.bandwidth_GB_per_s, link.nvlink4.copy_GB_per_s and "
+            "link.nvlink4.copy_both_GB_per_s together, in a sweep under one [[zip]]",
+        ),
+        (
+            "hgx-h200-4",
+            {"link.nvlink4.bandwidth_GB_per_s": 100, "link.nvlink4.copy_GB_per_s": 90},
+            "link 1: copy_both_GB_per_s is 778; it must be at most 200, because "
+            "bandwidth_GB_per_s is 100; change link.nvlink4.bandwidth_GB_per_s and "
+            "link.nvlink4.copy_both_GB_per_s together, in a sweep under one [[zip]]",
+        ),
+        (
+            "4x-r9nano", {"gpu.l1.line_bytes": 128},
+            "gpu.l2.line_bytes is 64; it must be gpu.l1.line_bytes, which is 128; change "
+            "gpu.l1.line_bytes and gpu.l2.line_bytes together, in a sweep under one [[zip]]",
+        ),
+        (
+            "4x-r9nano", {"gpu.copy.engines": 1, "gpu.copy.peer_engines": 2},
+            "gpu.copy.peer_engines is 2; it must be at most gpu.copy.engines, which is 1",
+        ),
+    ],
+)  # fmt: skip
+def test_keys_that_go_together_are_named(
+    name: str, values: dict[str, float], together: str
+) -> None:
+    with pytest.raises(UserError) as caught:
+        changed(load_machine(name), values, "a.toml")
+    assert str(caught.value) == f"a.toml: {together}"
+
+
+def test_keys_that_go_together_can_be_changed_together() -> None:
+    values = {
+        "link.nvlink4.bandwidth_GB_per_s": 209.5,
+        "link.nvlink4.copy_GB_per_s": 196.5,
+        "link.nvlink4.copy_both_GB_per_s": 389,
+    }
+    made = changed(load_machine("hgx-h200-4"), values, "a.toml")
+    assert made.link[0].copy_GB_per_s == 196.5
 
 
 def test_quoted_keys_are_the_same(small: Path) -> None:

@@ -15,7 +15,9 @@ import typer
 from typer.testing import CliRunner
 
 from interlace.base.errors import UserError
-from interlace.machine.machines import load_machine, shipped_machines, to_core
+from interlace.machine.compiled import to_core
+from interlace.machine.reading import load_machine
+from interlace.machine.shipped import shipped_machines
 from interlace.study import topo
 
 core = pytest.importorskip("interlace._core")
@@ -52,7 +54,7 @@ def four_h200() -> Any:
     """What discovery returns on an HGX board."""
     found = to_core(load_machine("hgx-h200-4"), core)
     found.name = "this-node"
-    found.title = "4 x NVIDIA H200, discovered, driver 580.159"
+    found["title"] = "4 x NVIDIA H200, discovered, driver 580.159"
     device = {
         "name": "NVIDIA H200",
         "memory_bytes": 150109880320,
@@ -65,7 +67,13 @@ def four_h200() -> Any:
         found=found,
         template_name="hgx-h200-4",
         same_model=True,
-        queried=["gpu_count", "gpu.model", "gpu.compute_units", "gpu.clock_hz", "gpu.dram.bytes"],
+        queried=[
+            "gpu.count",
+            "gpu.model",
+            "gpu.compute_units",
+            "gpu.clock_MHz",
+            "gpu.dram.capacity_GiB",
+        ],
         link_rates=["the rate of a link in hgx-h200-4, times the queried width"] * 8,
         devices=[types.SimpleNamespace(**device, bus_id=f"0000:{n}b:00.0") for n in range(1, 5)],
         relations=[["X" if a == b else "NV18" for a in range(4)] for b in range(4)],
@@ -187,7 +195,7 @@ def test_discovered_machine() -> None:
 def test_save_of_a_discovered_machine(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     run("--save", str(path), "--json", str(tmp_path / "mine.json"))
-    machine = load_machine(path)
+    machine = load_machine(path, sources=True)
     assert machine.name == "mine"
     assert machine.gpu.count == 4
     assert machine.sources["gpu.compute_units"] == "queried: NVIDIA driver 580.159"
@@ -293,7 +301,7 @@ def test_a_machine_that_could_not_be_loaded_is_not_saved(
     drawn = topo.describe("dgx-2")
     gpu = msgspec.structs.replace(drawn.machine.gpu, warp_width_lanes=33)
     machine = msgspec.structs.replace(drawn.machine, gpu=gpu)
-    monkeypatch.setattr(topo, "discover", lambda: drawn._replace(machine=machine))
+    monkeypatch.setattr(topo, "discover", lambda: drawn._replace(machine=machine, text=""))
     with pytest.raises(UserError, match=r"dgx-2: gpu\.warp_width_lanes is 33; it must be"):
         run("--save", str(tmp_path / "x.toml"), "--json", str(tmp_path / "x.json"))
     assert list(tmp_path.iterdir()) == []

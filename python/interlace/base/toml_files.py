@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 import stat
 import tomllib
 from pathlib import Path
@@ -44,10 +43,9 @@ def parse_any(text: str, where: str, what: str) -> dict[str, Any]:
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        message = str(error)
-        line = re.search(r"\(at line (\d+), column \d+\)", message)
-        place = f", line {line[1]}" if line else ""
-        reason = re.sub(r"\s*\(at .*\)$", "", message)
+        line = _line_of(error, text)
+        place = f", line {line}" if line else ""
+        reason = str(error).partition(" (at ")[0]
         raise UserError(f"{where}{place}: this is not TOML: {reason}") from error
     except RecursionError as error:
         raise UserError(deep) from error
@@ -56,6 +54,23 @@ def parse_any(text: str, where: str, what: str) -> dict[str, Any]:
     if _is_deep(document):
         raise UserError(deep)
     return document
+
+
+def _line_of(error: tomllib.TOMLDecodeError, text: str) -> int | None:
+    """The line that is no TOML; None where nobody says which."""
+    line: int | None = getattr(error, "lineno", None)  # from Python 3.14 on
+    if line is not None:
+        return line
+    import tomlkit
+    from tomlkit.exceptions import ParseError, TOMLKitError
+
+    try:
+        tomlkit.parse(text)
+    except ParseError as found:
+        return found.line
+    except (TOMLKitError, ValueError, TypeError, RecursionError):
+        pass
+    return None
 
 
 def _is_deep(document: dict[str, Any]) -> bool:

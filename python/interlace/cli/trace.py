@@ -18,7 +18,9 @@ from interlace.base.native import load_core
 from interlace.base.progress import progress
 from interlace.cli.failures import failure_ends
 from interlace.cli.workload_options import ReadInputs, takes_inputs
-from interlace.machine.machines import MAX_GPUS, load_machine, to_core
+from interlace.machine.compiled import to_core
+from interlace.machine.devices import MAX_GPUS
+from interlace.machine.reading import load_machine
 from interlace.model.mechanisms import SERIAL, Config
 from interlace.model.options import whole
 from interlace.model.results import json_text, provenance

@@ -77,7 +77,8 @@ class SimulatedNode(Node):
     bulk_agents = False
 
     def __init__(self, core: Any, machine: str, jobs: int) -> None:
-        from interlace.machine.machines import load_machine, to_core
+        from interlace.machine.compiled import to_core
+        from interlace.machine.reading import load_machine
 
         self.description_of = load_machine(machine)
         self.core = core
@@ -251,7 +252,7 @@ def real_node(
     `by_processes`: a process for each GPU may also be taken, where a mechanism asks for it.
     """
     if hint is None:
-        from interlace.machine.machines import shipped_machines
+        from interlace.machine.shipped import shipped_machines
 
         hint = f"name a machine to simulate with --machine: {', '.join(shipped_machines())}"
     try:

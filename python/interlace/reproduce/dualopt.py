@@ -14,7 +14,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from interlace.machine.machines import Link, Machine, Switch, load_machine, to_core
+from interlace.machine.compiled import to_core
+from interlace.machine.reading import load_machine
+from interlace.machine.schema import Link, Machine, Switch
 from interlace.nodes.nodes import CudaNode
 from interlace.reproduce import dualopt_inputs as given
 from interlace.reproduce.dualopt_inputs import LARGE, SMALL

@@ -14,7 +14,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from interlace.machine.machines import Machine, load_machine, to_core
+from interlace.machine.compiled import to_core
+from interlace.machine.reading import load_machine
+from interlace.machine.schema import Machine
 from interlace.model.mechanisms import BASELINE
 from interlace.nodes.nodes import CudaNode
 from interlace.reproduce import finepack_experiments as experiments

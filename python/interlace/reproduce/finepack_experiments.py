@@ -23,7 +23,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from interlace.machine.machines import Machine, load_machine
+from interlace.machine.reading import load_machine
+from interlace.machine.schema import Machine
 from interlace.model.mechanisms import BASELINE, BOUND
 from interlace.reproduce.finepack_figures import FIGURES
 from interlace.reproduce.finepack_inputs import WHOLE_LINES

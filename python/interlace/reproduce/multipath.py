@@ -17,7 +17,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from interlace.base.native import load_core
-from interlace.machine.machines import Machine, Switch, load_machine, to_core
+from interlace.machine.compiled import to_core
+from interlace.machine.reading import load_machine
+from interlace.machine.schema import Machine, Switch
 from interlace.model.mechanisms import size_text
 from interlace.nodes.nodes import CudaNode
 from interlace.reproduce import multipath_inputs as given

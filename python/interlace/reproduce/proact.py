@@ -16,7 +16,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from interlace.machine.machines import Machine, connections, load_machine, to_core
+from interlace.machine.compiled import to_core
+from interlace.machine.devices import connections
+from interlace.machine.reading import load_machine
+from interlace.machine.schema import Machine
 from interlace.model.mechanisms import (
     BASELINE,
     BOUND,

@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from interlace.machine.machines import Machine, load_machine, to_core
+from interlace.machine.compiled import to_core
+from interlace.machine.reading import load_machine
+from interlace.machine.schema import Machine
 from interlace.model.mechanisms import BASELINE
 from interlace.nodes.nodes import CudaNode, in_processes
 from interlace.reproduce.rows import Run

@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from interlace.base import toml_files
 from interlace.base.errors import UserError
-from interlace.machine.machines import MAX_GPUS
+from interlace.machine.devices import MAX_GPUS
 
 MAX_FILE_BYTES = 16 << 20
 LEAST_PAGE = 4096

@@ -19,7 +19,9 @@ from interlace.base.native import load_core
 from interlace.base.progress import progress
 from interlace.cli.failures import failure_ends
 from interlace.cli.shared_options import Jobs, ResultsFile, simulations_at_a_time
-from interlace.machine.machines import Machine, load_machine, to_core
+from interlace.machine.compiled import to_core
+from interlace.machine.reading import load_machine
+from interlace.machine.schema import Machine
 from interlace.model.mechanisms import BASELINE
 from interlace.model.results import Head, json_text, provenance
 from interlace.nodes.nodes import in_processes, real_node

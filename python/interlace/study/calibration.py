@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from interlace.base.errors import UserError
-from interlace.machine.machines import Machine
+from interlace.machine.schema import Machine
 from interlace.model.mechanisms import BASELINE, BOUND, GIB, KIB, MIB, Config, size_text
 from interlace.study.calibration_gpus import Copies, Gpus
 from interlace.study.copy_bench import HOST, Pairs

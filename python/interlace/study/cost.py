@@ -18,7 +18,9 @@ from msgspec import UnsetType
 
 from interlace.base.errors import UserError
 from interlace.base.files import check_writable, show_and_write
-from interlace.machine.machines import MAX_GPUS, DualOpt, Gpu, Machine, load_machine
+from interlace.machine.devices import MAX_GPUS
+from interlace.machine.reading import load_machine
+from interlace.machine.schema import DualOpt, Gpu, Machine
 from interlace.model.options import whole
 from interlace.model.results import Head, json_text, provenance
 from interlace.show.table import Column, print_table

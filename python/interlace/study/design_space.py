@@ -16,7 +16,9 @@ from typing import Any, NamedTuple, get_args, get_type_hints
 
 from interlace.base import toml_files
 from interlace.base.errors import UserError, unknown
-from interlace.machine.machines import Machine, changed, load_machine
+from interlace.machine.reading import load_machine
+from interlace.machine.schema import Machine
+from interlace.machine.variants import changed
 from interlace.model.mechanisms import DEFAULTS, Tuning
 from interlace.model.options import agent_threads, chunk_sizes, mechanism_names, whole_numbers
 from interlace.nodes.nodes import SimulatedNode

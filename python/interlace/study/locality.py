@@ -23,7 +23,9 @@ from interlace.base.native import load_core
 from interlace.base.progress import progress
 from interlace.base.turns import turn
 from interlace.cli.failures import failure_ends
-from interlace.machine.machines import Machine, load_machine, to_core
+from interlace.machine.compiled import to_core
+from interlace.machine.reading import load_machine
+from interlace.machine.schema import Machine
 from interlace.model.options import whole, whole_numbers
 from interlace.model.results import Head, json_text, provenance
 from interlace.nodes.nodes import CudaNode, real_node

@@ -15,7 +15,10 @@ import typer
 from interlace.base.errors import UserError, unknown
 from interlace.base.files import check_writable, show_and_write
 from interlace.base.native import load_core
-from interlace.machine.machines import Machine, gpu_names, load_machine, to_core
+from interlace.machine.compiled import to_core
+from interlace.machine.devices import gpu_names
+from interlace.machine.reading import load_machine
+from interlace.machine.schema import Machine
 from interlace.model import options
 from interlace.model.results import FORMAT, json_text, provenance
 from interlace.show.table import BYTES, SECONDS, fixed, scale

@@ -30,7 +30,8 @@ from interlace.base.native import load_core
 from interlace.base.progress import progress
 from interlace.cli.failures import failure_ends
 from interlace.cli.shared_options import ResultsFile, count_option
-from interlace.machine.machines import load_machine, to_core
+from interlace.machine.compiled import to_core
+from interlace.machine.reading import load_machine
 from interlace.model.mechanisms import KIB
 from interlace.model.options import whole
 from interlace.model.results import BenchmarkHead, json_text, provenance

@@ -19,7 +19,7 @@ import msgspec
 
 from interlace.base.errors import UserError
 from interlace.base.version import version
-from interlace.machine.machines import Machine
+from interlace.machine.schema import Machine
 from interlace.model.results import WireRow
 from interlace.workloads import Case
 

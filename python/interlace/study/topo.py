@@ -21,19 +21,12 @@ from rich.text import Text
 
 from interlace.base.errors import UserError
 from interlace.base.files import check_outputs, show_and_write
-from interlace.machine.machines import (
-    FIELDS,
-    Connection,
-    Machine,
-    connections,
-    device_names,
-    from_core,
-    gpu_names,
-    load_machine,
-    machine_text,
-    shipped_machines,
-    to_core,
-)
+from interlace.machine.compiled import from_core, to_core
+from interlace.machine.devices import Connection, connections, device_names, gpu_names
+from interlace.machine.reading import load_machine, read_machine
+from interlace.machine.schema import KEYS, Machine
+from interlace.machine.shipped import shipped_machines
+from interlace.machine.writing import machine_text
 from interlace.model.results import json_text, provenance
 
 WORDS = {
@@ -67,6 +60,7 @@ class Topology(NamedTuple):
     machine: Machine
     routes: dict[tuple[str, str], Route]
     discovery: Any | None = None  # of the extension module
+    text: str = ""  # of a described machine's file
 
 
 def _core() -> Any:
@@ -124,8 +118,8 @@ def _routes(machine: Machine, core: Any) -> dict[tuple[str, str], Route]:
 
 def describe(name_or_path: str) -> Topology:
     """The topology of a described machine."""
-    machine = load_machine(name_or_path)
-    return Topology(machine, _routes(machine, _core()))
+    machine, text = read_machine(name_or_path)
+    return Topology(machine, _routes(machine, _core()), text=text)
 
 
 def discover(command: str = "interlace topo") -> Topology:
@@ -143,11 +137,11 @@ def discover(command: str = "interlace topo") -> Topology:
         raise UserError(
             f"{error}; name a described machine instead, for example: {command} {example}"
         ) from error
-    source = known.get(found.template_name)
-    try:
-        machine = from_core(found.found, core, _sources(found, source))
-    except msgspec.ValidationError as error:
-        raise UserError(f"what the driver says makes no machine: {error}") from error
+    template = found.template_name
+    source = load_machine(template, sources=True) if template in known else None
+    machine = from_core(
+        found.found, core, "what the driver says makes no machine", _sources(found, source)
+    )
     return Topology(machine, _routes(machine, core), found)
 
 
@@ -169,15 +163,12 @@ def _sources(found: Any, source: Machine | None) -> dict[str, str]:
         note = source.sources.get(key, "")
         return f"{taken}: {note}" if note else taken
 
-    for key, field, _ in FIELDS:
-        queried = field in found.queried
-        sources[f"gpu.{key}"] = f"queried: {driver}" if queried else inherited(f"gpu.{key}")
-    for key in ("l1.write_policy", "l2.write_policy"):
-        sources[f"gpu.{key}"] = inherited(f"gpu.{key}")
+    for key in (one.full for one in KEYS if one.table.partition(".")[0] == "gpu"):
+        sources[key] = f"queried: {driver}" if key in found.queried else inherited(key)
     sources["host.model"] = "queried: /proc/cpuinfo"
     for key in ("host.memory_GB_per_s", "host.copy_write_GB_per_s"):
         sources[key] = inherited(key)
-    for protocol in {link.protocol_name for link in found.found.links}:
+    for protocol in {link["protocol"] for link in found.found.links}:
         for key in (
             "max_payload_bytes",
             "packet_overhead_bytes",
@@ -527,7 +518,7 @@ def topo_command(
     measured = _measure() if measure else None
     texts: dict[Path, Callable[[], str]] = {}
     if save is not None:
-        texts[save] = lambda: machine_text(topology.machine)
+        texts[save] = lambda: topology.text or machine_text(topology.machine)
     if json_file is not None:
         texts[json_file] = lambda: json_text(to_json(topology, measured))
     show_and_write(lambda: draw(topology, measured, Console(highlight=False)), texts)

@@ -162,8 +162,8 @@ TEST(discover, four_h200_on_nvswitch) {
   EXPECT_EQ(found.gpu.l2.hit_latency_ps, 141'600U);
   EXPECT_EQ(found.gpu.l2.banks, 96U);
   EXPECT_DOUBLE_EQ(found.gpu.dram.bytes_per_s, 3.888e12);
-  EXPECT_TRUE(has(result.queried, "gpu.dram.bytes"));
-  EXPECT_FALSE(has(result.queried, "gpu.dram.bytes_per_s"));
+  EXPECT_TRUE(has(result.queried, "gpu.dram.capacity_GiB"));
+  EXPECT_FALSE(has(result.queried, "gpu.dram.bandwidth_GB_per_s"));
   // links
   ASSERT_EQ(found.switches.size(), 1U);
   EXPECT_EQ(found.switches[0].latency_ps, 90'000U);

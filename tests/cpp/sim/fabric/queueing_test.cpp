@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/errors.hpp"
-#include "machine/validate.hpp"
+#include "machine/keys.hpp"
 #include "sim/described.hpp"
 #include "sim/fabric/fabric.hpp"
 
@@ -155,8 +155,9 @@ class noting_receiver : public message_receiver {
 
 TEST(queueing, the_slowest_link_and_the_longest_message_have_times_that_fit) {
   machine::machine m = test::meshed(2, machine::protocol_kind::nvlink2);
-  m.links[0].bytes_per_s = machine::least_bytes_per_s;
-  m.links[0].queue_bytes = machine::most_queue_bytes;
+  m.links[0].bytes_per_s = machine::find_key("link.bandwidth_GB_per_s")->within.least * 1e9;
+  m.links[0].queue_bytes =
+      static_cast<std::uint64_t>(machine::find_key("link.queue_KiB")->within.most * 1024);
   m.links[0].latency_ps = 0;
   event_queue queue;
   noting_receiver receiver;

@@ -1,0 +1,82 @@
+"""The devices of a machine, and the links between them one by one."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from interlace.machine.schema import KEYS, Link, Machine
+
+MAX_GPUS = next(int(key.most) for key in KEYS if key.full == "gpu.count")
+_DIGITS = frozenset("0123456789")
+
+
+class Connection(NamedTuple):
+    """A link between two named devices, after groups are expanded."""
+
+    a: str
+    b: str
+    link: Link
+
+
+def gpu_names(machine: Machine) -> list[str]:
+    """gpu0, gpu1, ..."""
+    return [f"gpu{index}" for index in range(machine.gpu.count)]
+
+
+def device_names(machine: Machine) -> list[str]:
+    """Everything that a link can end at: GPUs, switches, the host."""
+    return [*gpu_names(machine), *(switch.name for switch in machine.switch), "host"]
+
+
+def _is_number(text: str) -> bool:
+    return bool(text) and _DIGITS.issuperset(text)
+
+
+def group(end: str, devices: Sequence[str]) -> list[str]:
+    """The devices that an end stands for; none if there is no such device."""
+    if end in devices:
+        return [end]
+    if end.endswith("*"):
+        stem = end[:-1]
+        return [
+            name
+            for name in devices
+            if name.startswith(stem) and _is_number(name.removeprefix(stem))
+        ]
+    before, dash, last = end.rpartition("-")
+    first = before[len(before.rstrip("0123456789")) :]
+    if dash and _is_number(first) and _is_number(last) and max(len(first), len(last)) <= 4:
+        stem = before.removesuffix(first)
+        names = [f"{stem}{index}" for index in range(int(first), int(last) + 1)]
+        return names if all(name in devices for name in names) else []
+    return []
+
+
+def connections(machine: Machine) -> list[Connection]:
+    """The links of a machine one by one, in the order of the file."""
+    devices = device_names(machine)
+    return [Connection(a, b, link) for link in machine.link for a, b in pairs(link, devices)]
+
+
+def pairs(link: Link, devices: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """The devices that a link joins. Two ends that are the same group are every pair once."""
+    left, right = (group(end, devices) for end in link.ends)
+    if link.ends[0] == link.ends[1]:
+        return itertools.combinations(left, 2)
+    return ((a, b) for a, b in itertools.product(left, right) if a != b)
+
+
+def reachable(start: str, neighbours: dict[str, set[str]]) -> set[str]:
+    """What `start` can reach; GPUs do not forward."""
+    seen = {start}
+    frontier = [start]
+    while frontier:
+        at = frontier.pop()
+        if at != start and at.startswith("gpu"):
+            continue
+        new = neighbours.get(at, set()) - seen
+        seen |= new
+        frontier.extend(new)
+    return seen

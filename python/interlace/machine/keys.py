@@ -1,0 +1,50 @@
+"""What is known of a key of machine files; schema.py has the list of them."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+Type = Literal["whole", "number", "text", "name", "choice", "protocol", "ends"]
+Need = Literal[
+    "required", "optional", "preset", "pcie", "pcie_only", "nvlink_only", "named", "list"
+]
+RuleKind = Literal[
+    "power_of_two", "power_of_two_of", "same", "divides", "multiple", "at_most", "less",
+    "at_least_together", "needs",
+]  # fmt: skip
+
+
+class Key(NamedTuple):
+    """A key: its type, and the range of its values."""
+
+    table: str  # "gpu.l2"; "" at the top of the file
+    name: str
+    type: Type
+    in_struct: float  # the key's unit in bytes, picoseconds, hertz or bytes a second
+    least: float = 0
+    most: float = 0
+    need: Need = "required"
+    choices: tuple[str, ...] = ()
+    above_least: bool = False  # `least` itself is out
+    stored: bool = True  # by the C++ struct in this form
+
+    @property
+    def full(self) -> str:
+        """The key with its table: gpu.l2.size_KiB."""
+        return f"{self.table}.{self.name}" if self.table else self.name
+
+
+class KeyTable(NamedTuple):
+    """A table of machine files."""
+
+    name: str
+    need: Need
+
+
+class Rule(NamedTuple):
+    """What must hold between keys; C++ compares the same values (src/machine/keys.hpp)."""
+
+    kind: RuleKind
+    key: str  # "gpu.l2.size_KiB"
+    others: tuple[str, ...] = ()
+    times: float = 1

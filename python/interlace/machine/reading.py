@@ -1,0 +1,115 @@
+"""Machine files, read and checked."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from interlace.base import toml_files
+from interlace.base.errors import UserError
+from interlace.machine.schema import FORMAT, Machine
+from interlace.machine.shipped import find_machine
+from interlace.machine.validation import machine_of, problems_between
+
+
+def parse_machine(text: str, name: str, where: str, *, sources: bool = False) -> Machine:
+    """A machine from the text of a file; `where` is how errors name the file.
+
+    `sources`: with the comments.
+    """
+    document = toml_files.parse(text, where, "machine", FORMAT)
+    for key in ("name", "sources"):
+        if key in document:
+            raise UserError(f"{where}: {key} is not a known key; the file's name is the machine's")
+    machine = machine_of(document, name, where, _comments(text) if sources else {})
+    for problem in problems_between(machine):
+        raise UserError(f"{where}: {problem.sentence}")
+    return machine
+
+
+def load_machine(name_or_path: str | os.PathLike[str], *, sources: bool = False) -> Machine:
+    """Reads a machine by the name of a shipped one or by the path of a file.
+
+    `sources`: with the comments, which takes several times as long.
+    """
+    return read_machine(name_or_path, sources=sources)[0]
+
+
+def read_machine(
+    name_or_path: str | os.PathLike[str], *, sources: bool = False
+) -> tuple[Machine, str]:
+    """As load_machine; also the text of the file."""
+    path = find_machine(os.fspath(name_or_path))
+    text = toml_files.read_text(path, "machine")
+    return parse_machine(text, path.stem, str(path), sources=sources), text
+
+
+# --- comments -------------------------------------------------------------------------------------
+
+
+class _Comments:
+    """The comment of every key: on its line, or in the lines directly above it."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, str] = {}
+        self.above: list[str] = []
+        self.first = True  # no key was seen
+
+    def gap(self) -> None:
+        """An empty line: what stands above it belongs to no key, or to the file."""
+        if self.first and self.above:
+            self.found[""] = " ".join(self.above)
+        self.above = []
+
+    def key(self, path: str, comment: str) -> None:
+        """A key or a table with the comment on its line."""
+        if self.first:
+            self.gap()
+        self.first = False
+        words = [*self.above, comment] if comment else self.above
+        if words:
+            self.found[path] = " ".join(words)
+        self.above = []
+
+
+def _comments(text: str) -> dict[str, str]:
+    """The comments of a document that tomllib has read; none where tomlkit does not read it."""
+    import tomlkit
+    from tomlkit.exceptions import TOMLKitError
+
+    comments = _Comments()
+    try:
+        _walk(tomlkit.parse(text).body, "", comments)
+    except (TOMLKitError, ValueError, TypeError, RecursionError):
+        return {}
+    return comments.found
+
+
+def _words(comment: str) -> str:
+    return comment.strip().lstrip("#").strip()
+
+
+def _walk(body: list[Any], table: str, comments: _Comments) -> None:
+    from tomlkit.items import AoT, Comment, Table, Whitespace
+
+    for key, item in body:
+        if isinstance(item, Comment):
+            comments.above.append(_words(item.trivia.comment))
+            continue
+        if isinstance(item, Whitespace):
+            if "\n" in item.value:
+                comments.gap()
+            continue
+        if key is None:
+            continue
+        path = f"{table}.{key.key}" if table else key.key
+        if isinstance(item, AoT):
+            for index, one in enumerate(item.body):
+                comments.key(f"{path}.{index}", _words(one.trivia.comment))
+                _walk(one.value.body, f"{path}.{index}", comments)
+        elif isinstance(item, Table):
+            if not item.is_super_table():
+                comments.key(path, _words(item.trivia.comment))
+            _walk(item.value.body, path, comments)
+        else:
+            comments.key(path, _words(item.trivia.comment))

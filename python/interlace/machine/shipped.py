@@ -1,0 +1,39 @@
+"""The machine files that come with Interlace, and how a name or a path finds one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from interlace.base.errors import UserError
+from interlace.machine.problems import did_you_mean, there_are
+
+
+def _folder() -> Path:
+    """The folder with the shipped descriptions: in the package, or beside it in a checkout."""
+    here = Path(__file__).resolve()
+    packaged = here.parents[1] / "machines"
+    return packaged if packaged.is_dir() else here.parents[3] / "machines"
+
+
+def shipped_machines() -> list[str]:
+    """The names of the descriptions that come with Interlace, in order."""
+    return sorted(path.stem for path in _folder().glob("*.toml"))
+
+
+def find_machine(name_or_path: str) -> Path:
+    """The file of a shipped machine's name, or of a path; UserError where there is none."""
+    path = Path(name_or_path)
+    names = shipped_machines()
+    try:
+        if name_or_path and path.exists() and not (path.is_dir() and name_or_path in names):
+            return path
+    except (OSError, ValueError):  # a name that no file can have
+        pass
+    if name_or_path in names:
+        return _folder() / f"{name_or_path}.toml"
+    if name_or_path.endswith(".toml") or "/" in name_or_path:
+        raise UserError(f"{name_or_path}: there is no such machine file")
+    raise UserError(
+        f"there is no machine {name_or_path!r}{did_you_mean(name_or_path, names)}; "
+        f"{there_are(names)}, and the path of a .toml file works too"
+    )

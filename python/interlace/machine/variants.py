@@ -1,0 +1,91 @@
+"""A machine with other values for some keys, as sweeps make them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from interlace.base.errors import UserError
+from interlace.machine.problems import Problem, did_you_mean, there_are
+from interlace.machine.schema import Machine
+from interlace.machine.validation import document_of, machine_of, problems_between
+
+
+def changed(machine: Machine, values: Mapping[str, Any], where: str) -> Machine:
+    """The machine with other values for some keys; `where` is how errors name their origin.
+
+    A key is one of a machine file: gpu.l2.size_KiB, protocol.nvlink2.max_payload_bytes. Of links
+    and switches, link.latency_ns is that of all, link.PROTOCOL.latency_ns that of the links with
+    this protocol, switch.NAME.latency_ns that of one switch.
+    """
+    document = document_of(machine)
+    for key, value in values.items():
+        targets, last = _targets(document, key, where)
+        for target in targets:
+            target[last] = value
+    made = machine_of(document, machine.name, where, machine.sources)
+    problems = list(problems_between(made))
+    if problems:
+        raise UserError(f"{where}: {problems[0].sentence}{_together(problems, values)}")
+    return made
+
+
+def _targets(document: dict[str, Any], key: str, where: str) -> tuple[list[dict[str, Any]], str]:
+    """The tables that hold a key, and its last part."""
+    table, *parts = key.split(".")
+    if table not in ("gpu", "host", "protocol", "link", "switch") or not parts or "" in parts:
+        raise UserError(
+            f"{where}: {key} is no key of a machine; such keys are gpu.l2.size_KiB, "
+            "link.nvlink2.bandwidth_GB_per_s or switch.latency_ns"
+        )
+    *inner, last = parts
+    if table in ("link", "switch"):
+        chosen = document[table]
+        name = "protocol" if table == "link" else "name"
+        if inner:
+            chosen = [one for one in chosen if [one[name]] == inner]
+        if not chosen:
+            names = list(dict.fromkeys(str(one[name]) for one in document[table]))
+            raise UserError(
+                f"{where}: {key}: there is no {table} {'.'.join(inner)}; {there_are(names)}"
+            )
+        return chosen, last
+    at = document[table]
+    path = table
+    for part in inner:
+        if not isinstance(at.get(part), dict):
+            hint = did_you_mean(part, [k for k, v in at.items() if isinstance(v, dict)])
+            raise UserError(f"{where}: {key}: there is no table {path}.{part}{hint}")
+        at = at[part]
+        path = f"{path}.{part}"
+    return [at], last
+
+
+def _together(problems: Sequence[Problem], values: Mapping[str, Any]) -> str:
+    """Which keys must change as well, where what is wrong first is about several keys.
+
+    Other problems may be about the same key, so that others yet go together with it.
+    """
+    given = {_in_list(key): key for key in values}
+    cause = next((key for key in problems[0].keys if key in given), None)
+    if cause is None or set(problems[0].keys) <= given.keys():
+        return ""
+    keys = dict.fromkeys(key for one in problems if cause in one.keys for key in one.keys)
+    others = [_as_given(key, given[cause]) for key in keys if key not in given]
+    listed = [given[key] for key in keys if key in given] + others
+    together = f"{', '.join(listed[:-1])} and {listed[-1]}"
+    return f"; change {together} together, in a sweep under one [[zip]]"
+
+
+def _in_list(key: str) -> str:
+    """A key as schema.py has it: link.nvlink2.latency_ns as link.latency_ns."""
+    table, *_, last = key.split(".")
+    return f"{table}.{last}" if table in ("link", "switch", "protocol") else key
+
+
+def _as_given(key: str, like: str) -> str:
+    """A key of schema.py for the same links as another one: link.nvlink2.copy_GB_per_s."""
+    table = like.partition(".")[0]
+    if table not in ("link", "switch", "protocol") or not key.startswith(f"{table}."):
+        return key
+    return f"{like.rpartition('.')[0]}.{key.rpartition('.')[2]}"

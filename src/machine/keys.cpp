@@ -1,0 +1,534 @@
+#include "machine/keys.hpp"
+
+#include <array>
+
+#include "base/limits.hpp"
+
+namespace interlace::machine {
+namespace {
+
+constexpr range counts{1, 1 << 20, false};
+constexpr range positive{0, 1e9, true};
+constexpr range not_negative{0, 1e9, false};
+constexpr range bytes{1, 1 << 20, false};
+constexpr range lines{1, 65536, false};
+constexpr range share{0, 1, false};
+// In GB/s. What is slower has times that do not fit into 63 bits.
+constexpr range rates{0.1, 1e9, false};
+constexpr range text_length{1, 200, false};
+
+constexpr key whole(std::string_view table, std::string_view name, range within, field_of at,
+                    std::string_view meaning) {
+  return {table, name, key_type::whole, within, "", need::required, "", meaning, at};
+}
+
+constexpr key number(std::string_view table, std::string_view name, range within, field_of at,
+                     std::string_view meaning) {
+  return {table, name, key_type::number, within, "", need::required, "", meaning, at};
+}
+
+constexpr key choice(std::string_view table, std::string_view name, std::string_view words,
+                     field_of at, std::string_view meaning) {
+  return {table, name, key_type::choice, {}, words, need::required, "", meaning, at};
+}
+
+constexpr key text(std::string_view table, std::string_view name, field_of at,
+                   std::string_view meaning) {
+  return {table, name, key_type::text, text_length, "", need::required, "", meaning, at};
+}
+
+constexpr key optional(key one, need how = need::optional) {
+  one.given = how;
+  return one;
+}
+
+constexpr key preset(std::string_view value, key one) {
+  one.given = need::preset;
+  one.preset = value;
+  return one;
+}
+
+constexpr key one_of(std::string_view numbers, key one) {
+  one.choices = numbers;
+  return one;
+}
+
+// The field of a machine, a protocol, a switch or a link.
+// NOLINTBEGIN(cppcoreguidelines-macro-usage): a path of members is no value that C++ has
+#define OF_MACHINE(path)                                        \
+  field_of {                                                    \
+    .of_machine = [](machine& it) -> field { return &it.path; } \
+  }
+#define OF_PROTOCOL(path)                                         \
+  field_of {                                                      \
+    .of_protocol = [](protocol& it) -> field { return &it.path; } \
+  }
+#define OF_SWITCH(path)                                               \
+  field_of {                                                          \
+    .of_switch = [](network_switch& it) -> field { return &it.path; } \
+  }
+#define OF_LINK(path)                                     \
+  field_of {                                              \
+    .of_link = [](link& it) -> field { return &it.path; } \
+  }
+// NOLINTEND(cppcoreguidelines-macro-usage)
+
+constexpr std::array key_list{
+    one_of("1", whole("", "format", {1, 1, false}, {},
+                      "The version of this format. It is the first line of a file.")),
+    text("", "title", OF_MACHINE(title), "One line that says what the machine is."),
+
+    whole("gpu", "count", {1, max_devices, false}, OF_MACHINE(gpu_count),
+          "GPUs of the machine, which are all of one kind."),
+    text("gpu", "model", OF_MACHINE(gpu.model), "The GPU's name, as its driver gives it."),
+    whole("gpu", "compute_units", {1, 65534, false}, OF_MACHINE(gpu.compute_units),
+          "Compute units (streaming multiprocessors) of a GPU."),
+    number("gpu", "clock_MHz", {1, 1e9, false}, OF_MACHINE(gpu.clock_hz),
+           "Clock of the compute units."),
+    whole("gpu", "warp_width_lanes", {1, 64, false}, OF_MACHINE(gpu.warp_width),
+          "Lanes (threads) of a warp."),
+    whole("gpu", "warps_per_compute_unit", counts, OF_MACHINE(gpu.max_warps),
+          "Warps that a compute unit holds at a time."),
+    whole("gpu", "blocks_per_compute_unit", counts, OF_MACHINE(gpu.max_blocks),
+          "Blocks that a compute unit holds at a time."),
+    whole("gpu", "shared_KiB_per_compute_unit", counts, OF_MACHINE(gpu.shared_bytes),
+          "Shared memory of a compute unit."),
+    whole("gpu", "store_queue_lines_per_compute_unit", counts, OF_MACHINE(gpu.store_queue_lines),
+          "Remote stores of a compute unit that can wait for a link; warps wait for a place."),
+    optional(whole("gpu", "remote_store_bytes", {1, 128, false}, OF_MACHINE(gpu.remote_store_bytes),
+                   "Neighbouring lanes' stores to another GPU are joined up to this size. Left "
+                   "out: up to a line.")),
+    optional(number("gpu", "store_GB_per_s_per_compute_unit", rates,
+                    OF_MACHINE(gpu.store_bytes_per_s),
+                    "Rate at which stores leave a compute unit. Left out: as fast as the L1 looks "
+                    "lines up.")),
+
+    whole("gpu.issue", "instructions_per_clock", counts, OF_MACHINE(gpu.issue.instructions),
+          "Warp instructions that a compute unit issues (its schedulers)."),
+    whole("gpu.issue", "fp32_lanes_per_clock", counts, OF_MACHINE(gpu.issue.fp32),
+          "Lanes of 32-bit floating-point operations."),
+    whole("gpu.issue", "fp64_lanes_per_clock", counts, OF_MACHINE(gpu.issue.fp64),
+          "Lanes of 64-bit floating-point operations."),
+    whole("gpu.issue", "integer_lanes_per_clock", counts, OF_MACHINE(gpu.issue.integer),
+          "Lanes of integer operations."),
+    whole("gpu.issue", "special_lanes_per_clock", counts, OF_MACHINE(gpu.issue.special),
+          "Lanes of reciprocals, square roots and transcendental functions."),
+    whole("gpu.issue", "memory_lines_per_clock", counts, OF_MACHINE(gpu.issue.memory_lines),
+          "Cache lines that the load/store unit looks up."),
+
+    whole("gpu.l1", "size_KiB", counts, OF_MACHINE(gpu.l1.bytes), "Size."),
+    whole("gpu.l1", "ways", counts, OF_MACHINE(gpu.l1.ways), "Lines of a set."),
+    one_of("64|128",
+           whole("gpu.l1", "line_bytes", bytes, OF_MACHINE(gpu.l1.line_bytes), "Size of a line.")),
+    whole("gpu.l1", "sector_bytes", bytes, OF_MACHINE(gpu.l1.sector_bytes),
+          "Part of a line that is fetched by itself."),
+    number("gpu.l1", "hit_latency_ns", not_negative, OF_MACHINE(gpu.l1.hit_latency_ps),
+           "From the compute unit to the data and back."),
+    whole("gpu.l1", "outstanding_lines", {1, 65535, false}, OF_MACHINE(gpu.l1.mshrs),
+          "Lines that can be under way to the cache at a time (MSHRs)."),
+    number("gpu.l1", "bandwidth_GB_per_s", rates, OF_MACHINE(gpu.l1.bytes_per_s),
+           "Rate of a compute unit's hits."),
+    choice("gpu.l1", "write_policy", "through|back", OF_MACHINE(gpu.l1.write_back),
+           "Whether stores go on to the L2 at once, without a line in the L1 (`through`), or stay "
+           "until their line leaves (`back`)."),
+    preset("hashed", choice("gpu.l1", "set_index", "hashed|modulo", OF_MACHINE(gpu.l1.modulo_sets),
+                            "How a line's address chooses its set.")),
+    preset("displaces",
+           choice("gpu.l1", "full_set", "displaces|stalls", OF_MACHINE(gpu.l1.stalls_on_full_set),
+                  "What a miss does whose set has only lines under way: it displaces one, or it "
+                  "and the loads after it wait.")),
+
+    whole("gpu.scalar_l1", "size_KiB", counts, OF_MACHINE(gpu.scalar_l1.bytes), "Size."),
+    whole("gpu.scalar_l1", "ways", counts, OF_MACHINE(gpu.scalar_l1.ways), "Lines of a set."),
+    whole("gpu.scalar_l1", "compute_units", counts, OF_MACHINE(gpu.scalar_l1.compute_units),
+          "Compute units that share one of these caches."),
+    number("gpu.scalar_l1", "hit_latency_ns", not_negative,
+           OF_MACHINE(gpu.scalar_l1.hit_latency_ps), "From the compute unit to the data and back."),
+
+    whole("gpu.l2", "size_KiB", counts, OF_MACHINE(gpu.l2.bytes), "Size of all banks together."),
+    whole("gpu.l2", "ways", counts, OF_MACHINE(gpu.l2.ways), "Lines of a set."),
+    one_of("64|128",
+           whole("gpu.l2", "line_bytes", bytes, OF_MACHINE(gpu.l2.line_bytes), "Size of a line.")),
+    whole("gpu.l2", "sector_bytes", bytes, OF_MACHINE(gpu.l2.sector_bytes),
+          "Part of a line that is fetched by itself."),
+    whole("gpu.l2", "banks", counts, OF_MACHINE(gpu.l2.banks), "Slices, each with its own port."),
+    number("gpu.l2", "hit_latency_ns", not_negative, OF_MACHINE(gpu.l2.hit_latency_ps),
+           "From the compute unit to the data and back."),
+    whole("gpu.l2", "outstanding_lines_per_bank", {1, 65535, false}, OF_MACHINE(gpu.l2.mshrs),
+          "Lines that can be under way to a bank at a time (MSHRs)."),
+    number("gpu.l2", "bandwidth_GB_per_s", rates, OF_MACHINE(gpu.l2.bytes_per_s),
+           "Rate of all banks together."),
+    choice("gpu.l2", "write_policy", "through|back", OF_MACHINE(gpu.l2.write_back),
+           "Whether stores go on to the memory at once (`through`), or stay until their line "
+           "leaves (`back`)."),
+    whole("gpu.l2", "atomics_per_clock_per_bank", counts,
+          OF_MACHINE(gpu.atomic_ops_per_clock_per_bank), "Atomic operations of a bank."),
+    optional(number("gpu.l2", "port_latency_ns", positive, OF_MACHINE(gpu.port_l2_latency_ps),
+                    "From a link's port to the L2 and back. Left out: `hit_latency_ns`.")),
+
+    whole("gpu.tlb", "page_KiB", {4, 2048, false}, OF_MACHINE(gpu.tlb.page_bytes),
+          "Size of a page, also of unified memory."),
+    whole("gpu.tlb", "l1_entries", counts, OF_MACHINE(gpu.tlb.l1_entries),
+          "Pages that a first-level buffer holds."),
+    whole("gpu.tlb", "l1_ways", counts, OF_MACHINE(gpu.tlb.l1_ways), "Pages of a set of it."),
+    number("gpu.tlb", "l1_latency_ns", not_negative, OF_MACHINE(gpu.tlb.l1_latency_ps),
+           "Time that it adds to every access."),
+    whole("gpu.tlb", "l1_outstanding_pages", counts, OF_MACHINE(gpu.tlb.l1_mshrs),
+          "Pages that it asks for at a time."),
+    whole("gpu.tlb", "l2_entries", counts, OF_MACHINE(gpu.tlb.l2_entries),
+          "Pages that the second-level buffer holds."),
+    whole("gpu.tlb", "l2_ways", counts, OF_MACHINE(gpu.tlb.l2_ways), "Pages of a set of it."),
+    number("gpu.tlb", "l2_latency_ns", not_negative, OF_MACHINE(gpu.tlb.l2_latency_ps),
+           "Time that it adds to an access that misses the first level."),
+    whole("gpu.tlb", "l2_outstanding_pages", counts, OF_MACHINE(gpu.tlb.l2_mshrs),
+          "Pages that it asks for at a time."),
+    whole("gpu.tlb", "walks", counts, OF_MACHINE(gpu.tlb.walks),
+          "Walks of the page table at a time, for all GPUs together."),
+    number("gpu.tlb", "walk_ns", not_negative, OF_MACHINE(gpu.tlb.walk_ps), "Time of a walk."),
+
+    number("gpu.dram", "capacity_GiB", positive, OF_MACHINE(gpu.dram.bytes), "Size."),
+    number("gpu.dram", "bandwidth_GB_per_s", rates, OF_MACHINE(gpu.dram.bytes_per_s),
+           "Sustained rate of all channels together."),
+    whole("gpu.dram", "channels", counts, OF_MACHINE(gpu.dram.channels), "Channels."),
+    number("gpu.dram", "latency_ns", not_negative, OF_MACHINE(gpu.dram.latency_ps),
+           "Time that an idle memory adds to a miss of the L2."),
+
+    whole("gpu.copy", "engines", counts, OF_MACHINE(gpu.copy_engines), "Copy engines of a GPU."),
+    optional(whole("gpu.copy", "peer_engines", counts, OF_MACHINE(gpu.copy_peer_engines),
+                   "Those of them that copy to other GPUs. Left out: all.")),
+    number("gpu.copy", "setup_us", not_negative, OF_MACHINE(gpu.copy_setup_ps),
+           "Start of a copy on the device."),
+    number("gpu.copy", "wait_us", not_negative, OF_MACHINE(gpu.copy_wait_ps),
+           "From a flag to the start of a copy whose stream waits for it."),
+    number("gpu.copy", "host_us", not_negative, OF_MACHINE(gpu.copy_host_ps),
+           "From a kernel's end to a copy that the host starts for it."),
+    number("gpu.copy", "launch_us", not_negative, OF_MACHINE(gpu.copy_launch_ps),
+           "Time of the host thread to enqueue a copy."),
+    number("gpu.copy", "event_us", not_negative, OF_MACHINE(gpu.copy_event_ps),
+           "Time of the host thread to record an event and let a stream wait for it."),
+    preset("0", number("gpu.copy", "event_latency_us", not_negative,
+                       OF_MACHINE(gpu.copy_event_latency_ps),
+                       "From a copy's end to the start of a copy in another stream that waits for "
+                       "it by an event.")),
+    number("gpu.copy", "bandwidth_GB_per_s", rates, OF_MACHINE(gpu.copy_bytes_per_s),
+           "Rate of one engine, where no link is slower."),
+
+    preset("1.0", number("gpu.graph", "creation_us", not_negative,
+                         OF_MACHINE(gpu.graph.creation_ps), "Making an empty graph.")),
+    preset("1.0", number("gpu.graph", "construction_node_us", not_negative,
+                         OF_MACHINE(gpu.graph.node_ps), "Adding a node with its edges.")),
+    preset("0.0", number("gpu.graph", "instantiation_us", not_negative,
+                         OF_MACHINE(gpu.graph.instantiation_ps),
+                         "Making a graph executable: for the graph.")),
+    preset("13.2", number("gpu.graph", "instantiation_node_us", not_negative,
+                          OF_MACHINE(gpu.graph.instantiation_node_ps),
+                          "Making a graph executable: for each node.")),
+    preset("0.34",
+           number("gpu.graph", "update_node_us", not_negative, OF_MACHINE(gpu.graph.update_node_ps),
+                  "Other addresses in a node of an executable graph.")),
+    preset("6.0", number("gpu.graph", "launch_us", not_negative, OF_MACHINE(gpu.graph.launch_ps),
+                         "Launch: for the graph.")),
+    preset("1.4", number("gpu.graph", "launch_node_us", not_negative,
+                         OF_MACHINE(gpu.graph.launch_node_ps), "Launch: for each node.")),
+
+    number("gpu.launch", "kernel_us", not_negative, OF_MACHINE(gpu.kernel_launch_ps),
+           "Gap on the device before the first block of a kernel."),
+    number("gpu.launch", "block_ns", not_negative, OF_MACHINE(gpu.block_launch_ps),
+           "Between two blocks that start on one compute unit."),
+    number("gpu.launch", "fence_ns", not_negative, OF_MACHINE(gpu.fence_ps),
+           "A release at system scope with nothing outstanding."),
+    number("gpu.launch", "device_us", not_negative, OF_MACHINE(gpu.device_launch_ps),
+           "From a launch by a kernel to the first block of the launched kernel."),
+    number("gpu.launch", "device_interval_us", not_negative,
+           OF_MACHINE(gpu.device_launch_interval_ps), "Between two launches by kernels of a GPU."),
+    whole("gpu.launch", "device_pending_launches", counts, OF_MACHINE(gpu.device_launches_pending),
+          "Launches by kernels that can wait for a start."),
+    number("gpu.launch", "poll_ns", not_negative, OF_MACHINE(gpu.poll_ps),
+           "From a counter's last update until a polling agent has seen it."),
+    preset(
+        "round-robin",
+        choice("gpu.launch", "dispatch", "round-robin|greedy|partition", OF_MACHINE(gpu.dispatch),
+               "The compute unit of a kernel's next block: one after another, the first with "
+               "place, or each an equal stretch of the blocks.")),
+
+    preset("64",
+           whole("gpu.remote_write_queue", "lines_per_destination", lines,
+                 OF_MACHINE(gpu.write_queue.entries), "Lines of the queue for each destination.")),
+    preset("1", whole("gpu.remote_write_queue", "windows_per_destination", {1, 64, false},
+                      OF_MACHINE(gpu.write_queue.windows),
+                      "Address windows that are open at a time for each destination.")),
+    preset("aligned",
+           choice("gpu.remote_write_queue", "window", "aligned|growing",
+                  OF_MACHINE(gpu.write_queue.grows_window),
+                  "Whether a window covers aligned addresses, or the span of what is stored.")),
+    preset("5", whole("gpu.remote_write_queue", "subheader_bytes", {2, 6, false},
+                      OF_MACHINE(gpu.write_queue.subheader_bytes),
+                      "Size of the header of a store in a packet.")),
+    preset("4096", whole("gpu.remote_write_queue", "payload_bytes", {1, 4096, false},
+                         OF_MACHINE(gpu.write_queue.payload_bytes),
+                         "Largest packet, with the headers of its stores. Where a link's "
+                         "`max_payload_bytes` is less, that counts.")),
+    preset("0", number("gpu.remote_write_queue", "idle_flush_ns", not_negative,
+                       OF_MACHINE(gpu.write_queue.idle_flush_ps),
+                       "A queue without a store for this time is sent. 0: never.")),
+    preset("64", whole("gpu.remote_write_queue", "unpacked_lines", lines,
+                       OF_MACHINE(gpu.write_queue.unpacked_lines),
+                       "Lines of the receiver's buffer between its port and its L2.")),
+
+    preset("512", whole("gpu.gps", "queue_lines", lines, OF_MACHINE(gpu.gps.queue_lines),
+                        "Lines of the queue of remote writes.")),
+    preset("64", whole("gpu.gps", "page_KiB", counts, OF_MACHINE(gpu.gps.page_bytes),
+                       "Size of a page that GPUs subscribe to.")),
+
+    preset("4", one_of("4|8|16", whole("gpu.dualopt", "granularity_bytes", {4, 16, false},
+                                       OF_MACHINE(gpu.dualopt.piece_bytes),
+                                       "Piece of a line that a fine-grained load asks for."))),
+    preset("64", whole("gpu.dualopt", "buffer_pieces_per_destination", {16, 65536, false},
+                       OF_MACHINE(gpu.dualopt.buffer_pieces),
+                       "Pieces of replies that wait for each destination.")),
+    preset("30", whole("gpu.dualopt", "timeout_clocks", {0, 1 << 20, false},
+                       OF_MACHINE(gpu.dualopt.timeout_clocks),
+                       "Replies are sent after this time without a further one.")),
+    preset("64", whole("gpu.dualopt", "packet_bytes", {22, 128, false},
+                       OF_MACHINE(gpu.dualopt.packet_bytes),
+                       "Largest packet of joined replies, with its header.")),
+    preset("1536",
+           whole("gpu.dualopt", "rdma_cache_KiB", counts, OF_MACHINE(gpu.dualopt.rdma_cache_bytes),
+                 "Part of the L2 that holds lines of other GPUs.")),
+    preset("16", whole("gpu.dualopt", "rdma_cache_ways", {1, 1024, false},
+                       OF_MACHINE(gpu.dualopt.rdma_cache_ways), "Lines of a set of it.")),
+    preset("0.02", number("gpu.dualopt", "remote_threshold", share,
+                          OF_MACHINE(gpu.dualopt.remote_threshold),
+                          "Share of accesses that must be remote, or nothing is treated.")),
+    preset(
+        "0.2",
+        number(
+            "gpu.dualopt", "block_threshold", share, OF_MACHINE(gpu.dualopt.block_threshold),
+            "Fine-grained loads are chosen where loads use a smaller share of a line's pieces.")),
+    preset(
+        "0.4",
+        number("gpu.dualopt", "hit_threshold", share, OF_MACHINE(gpu.dualopt.hit_threshold),
+               "Fine-grained loads are chosen where remote loads hit the L1 more rarely than this; "
+               "otherwise the RDMA cache is.")),
+    preset("20000",
+           whole("gpu.dualopt", "monitored_accesses", counts, OF_MACHINE(gpu.dualopt.monitored),
+                 "Remote loads that are counted before the decision.")),
+    whole("gpu.dualopt", "warm_up_accesses", {0, 1 << 30, false}, OF_MACHINE(gpu.dualopt.warm_up),
+          "Accesses before these."),
+    preset("2", whole("gpu.dualopt", "agreeing_windows", {1, 1024, false},
+                      OF_MACHINE(gpu.dualopt.agreeing_windows),
+                      "Windows in a row that change a decision. Not of the paper: of an engine "
+                      "that keeps watching.")),
+    preset("64", whole("gpu.dualopt", "looking_compute_units", {1, 1024, false},
+                       OF_MACHINE(gpu.dualopt.looking_units),
+                       "One of this many compute units keeps looking into its L1. Not of the "
+                       "paper: of an engine that keeps watching.")),
+    preset("64", whole("gpu.dualopt", "page_loads", counts, OF_MACHINE(gpu.dualopt.page_loads),
+                       "Remote loads of a page before it is treated by itself. Not of the "
+                       "paper.")),
+
+    whole("gpu.griffin", "batch_pages", counts, OF_MACHINE(gpu.griffin.batch_pages),
+          "Pages that move together, at most."),
+    whole("gpu.griffin", "counting_clocks", counts, OF_MACHINE(gpu.griffin.counting_clocks),
+          "Period in which GPUs count accesses."),
+    whole("gpu.griffin", "counted_pages", counts, OF_MACHINE(gpu.griffin.counted_pages),
+          "Pages that a GPU reports of a period, at most."),
+    whole("gpu.griffin", "look_periods", counts, OF_MACHINE(gpu.griffin.look_periods),
+          "Periods from one look at the pages to the next."),
+    number("gpu.griffin", "newest_weight", {0, 1, true}, OF_MACHINE(gpu.griffin.newest_weight),
+           "Weight of a period's count in a page's rates."),
+    number("gpu.griffin", "least_accesses", not_negative, OF_MACHINE(gpu.griffin.least_rate),
+           "Accesses a period of all GPUs together; a page with fewer stays where it is."),
+    number("gpu.griffin", "dedicated_factor", {1, 1e9, false},
+           OF_MACHINE(gpu.griffin.dedicated_factor),
+           "A page is dedicated to a GPU whose rate is this many times that of every other."),
+    number(
+        "gpu.griffin", "shared_factor", {1, 1e9, false}, OF_MACHINE(gpu.griffin.shared_factor),
+        "A page changes its owner only for a GPU whose rate is more than this many times that of "
+        "every other."),
+
+    text("host", "model", OF_MACHINE(host.model), "Name of the processors."),
+    number("host", "memory_GB_per_s", rates, OF_MACHINE(host.memory_bytes_per_s),
+           "Rate of the host's memory, reads and writes together."),
+    optional(number("host", "copy_write_GB_per_s", rates, OF_MACHINE(host.copy_write_bytes_per_s),
+                    "What copies of all GPUs together write to the host's memory, as measured. "
+                    "Left out: not known.")),
+
+    choice("protocol", "kind", "pcie3|pcie4|pcie5|pcie6|nvlink1|nvlink2|nvlink3|nvlink4",
+           OF_PROTOCOL(kind), "The generation, which says how packets are made."),
+    whole("protocol", "max_payload_bytes", {16, 4096, false}, OF_PROTOCOL(max_payload_bytes),
+          "Payload of the largest write packet. PCIe: a power of two. NVLink: a multiple of 16 up "
+          "to 256."),
+    optional(
+        whole("protocol", "packet_overhead_bytes", {0, 256, false},
+              OF_PROTOCOL(packet_overhead_bytes), "Header, framing and CRC of a write packet."),
+        need::pcie),
+    optional(whole("protocol", "read_request_bytes", {1, 256, false},
+                   OF_PROTOCOL(read_request_bytes), "Whole packet of a read request."),
+             need::pcie),
+    optional(whole("protocol", "completion_overhead_bytes", {0, 256, false},
+                   OF_PROTOCOL(completion_overhead_bytes),
+                   "Header, framing and CRC of a packet that answers a read."),
+             need::pcie),
+    optional(whole("protocol", "flit_bytes", {2, 256, false}, OF_PROTOCOL(link_flit_bytes),
+                   "Packets take whole flits of this size. Left out: single bytes."),
+             need::pcie_only),
+    optional(whole("protocol", "word_write_bytes", {16, 256, false}, OF_PROTOCOL(word_write_bytes),
+                   "Whole packet that writes 4 bytes or fewer. Left out: as long as its flits."),
+             need::nvlink_only),
+
+    key{"switch",
+        "name",
+        key_type::name,
+        {1, 40, false},
+        "",
+        need::required,
+        "",
+        "Name that links call the switch by.",
+        OF_SWITCH(name)},
+    number("switch", "latency_ns", not_negative, OF_SWITCH(latency_ps),
+           "Time through the switch, which forwards at the full rate of its links."),
+
+    key{"link",
+        "ends",
+        key_type::ends,
+        {2, 2, false},
+        "",
+        need::required,
+        "",
+        "The two devices: `gpu0`, a switch's name or `host`. `gpu*` stands for every GPU and "
+        "`gpu0-3` for four of them; a group on both sides is every pair of it once.",
+        {}},
+    key{"link",
+        "protocol",
+        key_type::protocol,
+        {},
+        "",
+        need::required,
+        "",
+        "Name of the table `[protocol.NAME]` that says how the link makes packets.",
+        OF_LINK(protocol_name)},
+    whole("link", "width", {1, 64, false}, OF_LINK(width),
+          "Lanes (PCIe) or bonded links (NVLink), for people."),
+    number("link", "bandwidth_GB_per_s", rates, OF_LINK(bytes_per_s),
+           "Bytes of packets, headers included, in one direction of the whole width, after line "
+           "coding."),
+    number("link", "latency_ns", not_negative, OF_LINK(latency_ps), "From end to end."),
+    optional(number("link", "copy_GB_per_s", rates, OF_LINK(copy_bytes_per_s),
+                    "Payload of long copies in one direction, as measured. Left out: what the "
+                    "packets leave of the bandwidth.")),
+    optional(number("link", "copy_both_GB_per_s", rates, OF_LINK(copy_both_bytes_per_s),
+                    "Payload of long copies in both directions at once, their sum, as measured.")),
+    number("link", "queue_KiB", {0, 1 << 20, true}, OF_LINK(queue_bytes),
+           "Buffer of each end for packets that wait for the link."),
+};
+
+#undef OF_MACHINE
+#undef OF_PROTOCOL
+#undef OF_SWITCH
+#undef OF_LINK
+
+constexpr std::array table_list{
+    table{"gpu", "Gpu", need::required, "", "The one kind of GPU that the machine has."},
+    table{"gpu.issue", "Issue", need::required, "", "What a compute unit does in a clock."},
+    table{"gpu.l1", "L1", need::required, "", "The first-level cache of a compute unit."},
+    table{"gpu.scalar_l1", "ScalarL1", need::optional, "size_KiB",
+          "A first-level cache for what a warp loads once for all lanes. Left out: such loads go "
+          "to the L1."},
+    table{"gpu.l2", "L2", need::required, "", "The second-level cache of a GPU."},
+    table{"gpu.tlb", "Tlb", need::optional, "page_KiB",
+          "Address translation: a first-level buffer of each compute unit and scalar cache, a "
+          "second-level buffer of the GPU, and walks of the page table at the host. Left out: "
+          "translation takes no time."},
+    table{"gpu.dram", "Dram", need::required, "", "The memory of a GPU."},
+    table{"gpu.copy", "Copy", need::required, "",
+          "The copy engines of a GPU, and what copies cost the host thread."},
+    table{"gpu.graph", "Graph", need::preset, "",
+          "What CUDA graphs of copies cost the host thread. The defaults were measured on an H200 "
+          "node (driver 580.159, CUDA 13.0): graphs of 5 to 160 copy nodes take 13 to 231 us a "
+          "launch and 53 to 2111 us to instantiate, and 0.34 us for each node with other "
+          "addresses. Making a graph and adding a node are assumed to be calls of about 1 us."},
+    table{"gpu.launch", "Launch", need::required, "",
+          "What starting a kernel, a block or a fence costs on the device."},
+    table{"gpu.remote_write_queue", "RemoteWriteQueue", need::preset, "",
+          "FinePack's queue, packets and de-packetizer, which no GPU has. The defaults are those "
+          "of the paper (HPCA 2023, Table III and section IV-B)."},
+    table{"gpu.gps", "Gps", need::preset, "",
+          "The queue and the pages of GPS (MICRO 2021), which no GPU has. The defaults are those "
+          "of the paper."},
+    table{"gpu.dualopt", "DualOpt", need::optional, "rdma_cache_KiB",
+          "DualOpt (PACT 2022), which treats a GPU's remote loads and which no GPU has. The "
+          "defaults are those of the paper (Table 1). Left out: the machine cannot run the "
+          "mechanism."},
+    table{"gpu.griffin", "Griffin", need::optional, "batch_pages",
+          "Griffin (HPCA 2020), which moves pages by what GPUs access and which no GPU has. Left "
+          "out: the machine cannot run the mechanism."},
+    table{"host", "Host", need::required, "", "The processors and their memory, as one place."},
+    table{"protocol", "Protocol", need::named, "",
+          "How payload becomes packets. Each `[protocol.NAME]` is one that links name."},
+    table{"link", "Link", need::list, "",
+          "A full-duplex link, or several alike where an end stands for several devices."},
+    table{"switch", "Switch", need::list, "", "A switch between links. A file may have none."},
+};
+
+constexpr std::array rule_list{
+    rule{rule_kind::power_of_two, "gpu.warp_width_lanes", "", 1, "Warps of the simulator."},
+    rule{rule_kind::power_of_two, "gpu.remote_store_bytes", "", 1, "Stores are aligned."},
+    rule{rule_kind::power_of_two, "gpu.l1.sector_bytes", "", 1, "Sectors are aligned."},
+    rule{rule_kind::divides, "gpu.l1.sector_bytes", "gpu.l1.line_bytes", 1,
+         "A line is whole sectors."},
+    rule{rule_kind::at_most, "gpu.l1.line_bytes", "gpu.l1.sector_bytes", 6,
+         "The simulator counts up to 6 sectors of a line."},
+    rule{rule_kind::multiple, "gpu.l1.size_KiB", "gpu.l1.ways gpu.l1.line_bytes", 1,
+         "A cache is whole sets."},
+    rule{rule_kind::power_of_two, "gpu.l2.sector_bytes", "", 1, "Sectors are aligned."},
+    rule{rule_kind::divides, "gpu.l2.sector_bytes", "gpu.l2.line_bytes", 1,
+         "A line is whole sectors."},
+    rule{rule_kind::at_most, "gpu.l2.line_bytes", "gpu.l2.sector_bytes", 6,
+         "The simulator counts up to 6 sectors of a line."},
+    rule{rule_kind::multiple, "gpu.l2.size_KiB", "gpu.l2.banks gpu.l2.ways gpu.l2.line_bytes", 1,
+         "Every bank is whole sets."},
+    rule{rule_kind::same, "gpu.l2.line_bytes", "gpu.l1.line_bytes", 1,
+         "Lines move between the caches."},
+    rule{rule_kind::same, "gpu.l2.sector_bytes", "gpu.l1.sector_bytes", 1,
+         "Sectors move between the caches."},
+    rule{rule_kind::multiple, "gpu.scalar_l1.size_KiB", "gpu.scalar_l1.ways gpu.l1.line_bytes", 1,
+         "A cache is whole sets."},
+    rule{rule_kind::divides, "gpu.scalar_l1.compute_units", "gpu.compute_units", 1,
+         "Every scalar cache has equally many compute units."},
+    rule{rule_kind::power_of_two, "gpu.tlb.page_KiB", "", 1, "Pages are aligned."},
+    rule{rule_kind::power_of_two_of, "gpu.tlb.l1_entries", "gpu.tlb.l1_ways", 1,
+         "A buffer has a power of two of sets."},
+    rule{rule_kind::power_of_two_of, "gpu.tlb.l2_entries", "gpu.tlb.l2_ways", 1,
+         "A buffer has a power of two of sets."},
+    rule{rule_kind::needs, "gpu.griffin", "gpu.tlb", 1, "Griffin takes translations away."},
+    rule{rule_kind::at_most, "gpu.griffin.shared_factor", "gpu.griffin.dedicated_factor", 1,
+         "A shared page is not a dedicated one."},
+    rule{rule_kind::at_most, "gpu.clock_MHz", "gpu.griffin.counting_clocks", 1e12,
+         "A period takes a picosecond or longer."},
+    rule{rule_kind::less, "gpu.dualopt.rdma_cache_KiB", "gpu.l2.size_KiB", 1,
+         "The RDMA cache is a part of the L2."},
+    rule{rule_kind::multiple, "gpu.dualopt.rdma_cache_KiB",
+         "gpu.dualopt.rdma_cache_ways gpu.l2.line_bytes", 1, "A cache is whole sets."},
+    rule{rule_kind::multiple, "gpu.dualopt.rdma_cache_KiB",
+         "gpu.l2.banks gpu.l2.ways gpu.l2.line_bytes", 1, "It leaves whole sets to the L2."},
+    rule{rule_kind::at_most, "gpu.copy.peer_engines", "gpu.copy.engines", 1,
+         "They are a part of the engines."},
+    rule{rule_kind::at_least_together, "gpu.remote_write_queue.payload_bytes",
+         "gpu.l2.line_bytes gpu.remote_write_queue.subheader_bytes", 1,
+         "A packet holds a line with its header."},
+    rule{rule_kind::at_most, "link.copy_GB_per_s", "link.bandwidth_GB_per_s", 1,
+         "Copies are no faster than their link."},
+    rule{rule_kind::at_most, "link.copy_both_GB_per_s", "link.bandwidth_GB_per_s", 2,
+         "Copies are no faster than both directions of their link."},
+    rule{rule_kind::at_most, "host.copy_write_GB_per_s", "host.memory_GB_per_s", 1,
+         "Copies are no faster than the memory that they write."},
+};
+
+}  // namespace
+
+std::span<const key> machine_keys() { return key_list; }
+std::span<const table> machine_tables() { return table_list; }
+std::span<const rule> machine_rules() { return rule_list; }
+
+}  // namespace interlace::machine

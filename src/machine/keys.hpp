@@ -1,0 +1,143 @@
+// The keys of machine files. `key_list` in keys.cpp is the one place that lists them: the binding,
+// both validations (here and in Python), the reader, the writer and docs/machine-files.md are made
+// from it. A new key is a row there and a field in machine.hpp; tools/machine_keys.py then writes
+// what Python and the documentation have of the list.
+//
+// Values pass between files and structs in the file's unit, which is a part of each key's name. A
+// struct holds bytes, picoseconds, hertz and bytes a second.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "machine/machine.hpp"
+
+namespace interlace::machine {
+
+enum class key_type : std::uint8_t {
+  whole,     // a whole number
+  number,    // any number
+  text,      // a string, of `within` characters
+  name,      // a string of lower-case letters, digits and _, a letter first
+  choice,    // one of a few words
+  protocol,  // the name of a table [protocol.NAME]
+  ends,      // two devices, or groups of them
+};
+
+// Which files have a key or a table.
+enum class need : std::uint8_t {
+  required,
+  optional,  // may be left out: a field of 0
+  preset,    // may be left out for the preset
+  pcie,      // required of PCIe protocols, and not allowed for others
+  pcie_only,
+  nvlink_only,
+  named,  // tables: any number, each with a name: [protocol.pcie4]
+  list,   // tables: any number, without names: [[link]]
+};
+
+struct range {
+  double least = 0;
+  double most = 0;
+  bool above_least = false;  // `least` itself is out
+};
+
+// A field of a struct.
+using field = std::variant<std::uint32_t*, std::uint64_t*, double*, bool*, block_dispatch*,
+                           protocol_kind*, std::string*>;
+
+// How a field of each owner is found; only that of the key's owner is there, and none where the
+// struct has the key in another form.
+struct field_of {
+  field (*of_machine)(machine&) = nullptr;
+  field (*of_protocol)(protocol&) = nullptr;
+  field (*of_switch)(network_switch&) = nullptr;
+  field (*of_link)(link&) = nullptr;
+};
+
+struct key {
+  std::string_view table;  // "gpu.l2", "link"; "" at the top of the file
+  std::string_view name;   // with the unit: "size_KiB"
+  key_type type;
+  range within;
+  std::string_view choices;  // "through|back" in the order of the field's values, or "64|128"
+  need given;
+  std::string_view preset;
+  std::string_view meaning;
+  field_of field;
+};
+
+struct table {
+  std::string_view name;
+  std::string_view title;  // "ScalarL1", also the name of the struct in Python
+  need given;
+  std::string_view
+      marker;  // key of an optional table whose field is 0 where the table is not there
+  std::string_view meaning;
+};
+
+// What must hold between keys. Values are compared in the units of the structs.
+enum class rule_kind : std::uint8_t {
+  power_of_two,       // the key
+  power_of_two_of,    // the key is the other times a power of two
+  same,               // the key is the other
+  divides,            // the other is a multiple of the key
+  multiple,           // the key is a multiple of the product of the others
+  at_most,            // the key is at most `times` the other
+  less,               // the key is less than the other
+  at_least_together,  // the key is at least the sum of the others
+  needs,              // where the table is, the other table is
+};
+
+struct rule {
+  rule_kind kind;
+  std::string_view key;     // "gpu.l2.size_KiB"
+  std::string_view others;  // separated by spaces
+  double times;
+  std::string_view meaning;  // why, for the reference page
+};
+
+std::span<const key> machine_keys();
+std::span<const table> machine_tables();
+std::span<const rule> machine_rules();
+
+// The unit in a key's name, and what one is in the unit of the struct.
+struct unit {
+  std::string_view text;  // "GB/s"; "" where the key counts something
+  double in_struct = 1;   // 1e9
+};
+unit unit_of(std::string_view name);
+
+// A value in the file's unit; nothing where an optional key or table is left out.
+using key_value = std::variant<std::monostate, std::int64_t, double, std::string>;
+
+key_value value_of(const key& one, field at);
+// Throws `usage_error` for a value that the field cannot hold.
+void set_value(const key& one, field at, const key_value& value);
+
+// As it stands in a file, without quotation marks: "0.1".
+std::string text_of(const key_value& value);
+
+// "gpu.l2.size_KiB", as errors and the command line have it.
+std::string full_name(const key& one);
+
+// The row of "gpu.l2.size_KiB", or null.
+const key* find_key(std::string_view full);
+
+// The field of a row, where the owner has one.
+std::optional<field> field_in(const key& one, machine& owner);
+std::optional<field> field_in(const key& one, protocol& owner);
+std::optional<field> field_in(const key& one, network_switch& owner);
+std::optional<field> field_in(const key& one, link& owner);
+
+// Whether protocols of this kind have the key: some are of PCIe, or of NVLink, alone.
+bool applies(const key& one, const protocol& rules);
+
+// Whether a file of this machine has the table "gpu.tlb": where it is optional, by its marker.
+bool has_table(std::string_view name, machine& owner);
+
+}  // namespace interlace::machine
