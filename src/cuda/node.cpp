@@ -567,18 +567,7 @@ void node::write_front(std::uint32_t id, std::uint32_t device, const void* value
 }
 
 std::uint32_t node::add_region(kernel::region_options o, std::uint32_t element_bytes) {
-  if (o.mechanism == kernel::mechanism::infinite_bandwidth) {
-    throw usage_error(
-        "infinite-bandwidth is a bound that only simulated machines run; on real GPUs it is "
-        "derived");
-  }
-  if (o.mechanism == kernel::mechanism::proact_hardware || kernel::queues_stores(o.mechanism)) {
-    throw usage_error(std::string(kernel::mechanism_name(o.mechanism)) +
-                      " is hardware that no GPU has; name a machine to simulate it on");
-  }
-  if (o.mechanism == kernel::mechanism::serial_copy) {
-    throw usage_error("serial-copy is a baseline of simulated machines; take bulk-copy here");
-  }
+  kernel::check_has(kernel::node_kind::cuda, o.mechanism);
   kernel::region_state state = kernel::make_region_state(std::move(o), element_bytes, devices());
   const std::uint64_t bytes = state.elements * element_bytes;
   const bool shared = state.options.mechanism == kernel::mechanism::unified_memory;
@@ -789,8 +778,10 @@ void node::submit_tracked(std::uint32_t device, kernel_operation k, std::uint32_
   if (k.shape.blocks == 0) return;
   if (k.entry == nullptr) {
     throw usage_error("kernel " + kernel::readable_type_name(k.type_name) +
-                      " is not compiled for device-launch: name it in add_launching_kernels, in a "
-                      "file that nvcc compiles with -rdc=true");
+                      " is not compiled for " +
+                      kernel::mechanism_name(kernel::mechanism::device_launch) +
+                      ": name it in add_launching_kernels, in a file that nvcc compiles with "
+                      "-rdc=true");
   }
   const kernel::region_state& s = states_.at(id);
   const current_device restore(ordinal(device));
@@ -1278,7 +1269,9 @@ void node::issue_batch(const exchange_operation& e, stopwatch* watch) {
     INTERLACE_CUDA_CHECK(cudaSetDevice(ordinal(d)));
     INTERLACE_CUDA_CHECK(cudaStreamWaitEvent(streams_[d], events_[0], 0));
   }
-  if (draw) draw_all(*watch, "multi-path", begins, mark_all(*watch));
+  if (draw)
+    draw_all(*watch, kernel::mechanism_name(kernel::mechanism::multi_path), begins,
+             mark_all(*watch));
 }
 
 // `computed`: where watched, an event in front of the exchange.

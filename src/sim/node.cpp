@@ -99,17 +99,7 @@ void* node::take_unified(std::uint64_t bytes, const kernel::page_placement& page
 
 void node::adding(std::uint32_t /*id*/, const kernel::region_state& state) {
   const auto how = state.options.mechanism;
-  if (how == kernel::mechanism::multi_path) {
-    throw usage_error(
-        "multi-path is measured on real GPUs; interlace plan --simulate runs a plan of such copies "
-        "on a simulated machine");
-  }
-  if (how == kernel::mechanism::nccl || how == kernel::mechanism::unified_memory) {
-    throw usage_error(
-        std::string(kernel::mechanism_name(how)) +
-        " is measured on real GPUs and not simulated; bulk-copy also moves everything "
-        "at the exchange");
-  }
+  kernel::check_has(kernel::node_kind::sim, how);
   if (!state.is_reduction && how == kernel::mechanism::polling &&
       state.options.agent_copy == kernel::agent_copy::bulk) {
     throw usage_error(
@@ -193,7 +183,7 @@ void node::enqueue_kernel(std::uint32_t device, grid shape, const block_function
   stream& s = streams_[device];
   const auto how =
       region == none ? kernel::mechanism::bulk_copy : states_[region].options.mechanism;
-  record.stores_inline = how == kernel::mechanism::inline_stores || kernel::queues_stores(how);
+  record.stores_inline = kernel::row_of(how).stores_inline;
   if (kernel::tracks_chunks(how) && devices() > 1) {
     enqueue_tracked(device, shape, record, block, region, *mapping);
     return;

@@ -245,19 +245,15 @@ class replayer {
 
 }  // namespace
 
-bool replays(kernel::mechanism how) {
-  const store_path path = path_of(how);
-  if (path == store_path::packets) return how == kernel::mechanism::inline_stores;
-  return path != store_path::whole_line;  // pages and who reads them are not in a trace
-}
+// Pages, and who reads them, are not in a trace.
+bool replays(kernel::mechanism how) { return kernel::row_of(how).stores_to_readers; }
 
 replayed replay(const trace::reader& from, const machine::machine& described, kernel::mechanism how,
                 const std::function<void()>& check_interrupt) {
   if (!replays(how)) {
-    throw usage_error(
-        std::string(kernel::mechanism_name(how)) +
-        ": a trace is replayed with inline, write-combining, finepack or config-packet, "
-        "by which its stores go to other GPUs");
+    throw usage_error(std::string(kernel::mechanism_name(how)) + ": a trace is replayed with " +
+                      kernel::mechanisms_with(&kernel::mechanism_row::stores_to_readers) +
+                      ", by which its stores go to other GPUs");
   }
   check_store_path(described, path_of(how));
   return replayer(from, described, how, check_interrupt).run();

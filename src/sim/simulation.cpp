@@ -127,7 +127,7 @@ task_id simulation::add_kernel(std::uint32_t device, grid shape, recorder::setti
     if (tracked) {
       throw usage_error(
           "a mechanism that tracks chunks cannot be recorded: a trace does not say when a chunk is "
-          "complete; record bulk-copy, split or inline");
+          "complete; record one that tracks none");
     }
     record.log = log_;
     record.launch = logged_launches_++;
@@ -209,7 +209,9 @@ task_id simulation::add_copy(copy_request request, const std::vector<task_id>& a
 void simulation::log_copy(const copy_request& request, const std::vector<task_id>& after) const {
   if ((request.by != mover::engine && request.by != mover::host) || request.held ||
       request.to.size() != 1) {
-    throw usage_error("a trace holds copies of copy engines alone; record bulk-copy or inline");
+    throw usage_error(std::string("a trace holds copies of copy engines alone; record ") +
+                      kernel::mechanism_name(kernel::mechanism::bulk_copy) + " or " +
+                      kernel::mechanism_name(kernel::mechanism::inline_stores));
   }
   log_->program(trace::copy{
       request.from, request.to.front().to,

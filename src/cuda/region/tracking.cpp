@@ -24,10 +24,10 @@ launch_tracking make_tracking(device_memory& memory, int ordinal,
   const std::size_t count = chunks.size();
   const bool waits = state.options.mechanism == kernel::mechanism::copy_engine;
   if (waits && count > most_waits) {
-    throw usage_error("the copy-engine mechanism would wait for " + std::to_string(count) +
-                      " chunks of " + std::to_string(state.options.chunk_bytes) +
-                      " bytes; at most " + std::to_string(most_waits) +
-                      " are possible: use larger chunks");
+    throw usage_error(std::string("the ") + kernel::mechanism_name(kernel::mechanism::copy_engine) +
+                      " mechanism would wait for " + std::to_string(count) + " chunks of " +
+                      std::to_string(state.options.chunk_bytes) + " bytes; at most " +
+                      std::to_string(most_waits) + " are possible: use larger chunks");
   }
   const current_device on(ordinal);
   const auto put = [&](const auto& values) {
