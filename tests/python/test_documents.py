@@ -14,6 +14,7 @@ import pytest
 import typer
 
 from interlace.cli import main as cli
+from interlace.model.mechanism_table import BULK_COPY, INFINITE_BANDWIDTH, INLINE
 from study_helpers import Run
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -144,7 +145,7 @@ def test_the_example_prints_what_the_readme_says(tmp_path: Path) -> None:
 
 def test_the_first_table_is_what_the_study_prints(run: Run) -> None:
     data = ROOT / "data/debian12-dependencies.mtx.gz"
-    named = ("bulk-copy", "inline", "infinite-bandwidth")
+    named = (BULK_COPY, INLINE, INFINITE_BANDWIDTH)
     ran = run("study", "pagerank", "--data", data, "--machine", "4x-volta-nvlink2",
               "--gpus", "1,2,4", "--mechanisms", ",".join(named))  # fmt: skip
     assert ran.code == 0, ran.err

@@ -24,15 +24,13 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from interlace.machine.machines import Machine, load_machine
+from interlace.model.mechanism_table import FINEPACK, GPS, INLINE
 from interlace.model.mechanisms import BASELINE, BOUND
 from interlace.reproduce.finepack_figures import FIGURES
 from interlace.reproduce.finepack_inputs import WHOLE_LINES
 from interlace.reproduce.finepack_measures import (
-    FINEPACK,
     FOUR,
-    GPS,
     MACHINE,
-    STORES,
     fewer,
     gain,
 )
@@ -43,8 +41,8 @@ from interlace.workloads import Case, Workload
 LANE_BYTES = 4
 ALONE = ("eqwp", "hit", "ct")  # whose lanes store side by side in ours
 TO_ALL = ("als", "sssp")
-OF_ALL = [Case(FOUR, name) for name in (STORES, BASELINE, FINEPACK, GPS)]
-OF_LINES = [Case(FOUR, name) for name in (STORES, FINEPACK)]
+OF_ALL = [Case(FOUR, name) for name in (INLINE, BASELINE, FINEPACK, GPS)]
+OF_LINES = [Case(FOUR, name) for name in (INLINE, FINEPACK)]
 TWICE = Case(FOUR, BOUND)  # on the machine with sixteen
 OF_SIXTEEN = "lane-by-lane on 16"
 
@@ -61,7 +59,7 @@ NOTES = {
 
 def lane_cases(gpus: int) -> list[Case]:
     """What is run with stores that leave lane by lane."""
-    return [Case(gpus, name) for name in (STORES, FINEPACK)]
+    return [Case(gpus, name) for name in (INLINE, FINEPACK)]
 
 
 def cases_of(which: str) -> list[Case]:
