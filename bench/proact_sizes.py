@@ -24,7 +24,8 @@ from typing import Any
 from interlace.base.native import load_core
 from interlace.machine.devices import connections
 from interlace.machine.reading import load_machine
-from interlace.model.mechanisms import BASELINE, BOUND, SERIAL
+from interlace.model.mechanism_table import INLINE, POLLING, SERIAL_COPY
+from interlace.model.mechanisms import BASELINE, BOUND
 from interlace.model.results import provenance
 from interlace.reproduce import proact
 from interlace.reproduce import proact_inputs as given
@@ -37,7 +38,7 @@ MACHINES = {4: "4x-volta-nvlink2", 16: "dgx-2"}
 AGENT = proact._SMALL
 SHUFFLED = "pagerank, shuffled"
 LINKS = "links"
-FIGURES = ("best of inline and polling", SERIAL, BASELINE, BOUND, LINKS)
+FIGURES = ("best of inline and polling", SERIAL_COPY, BASELINE, BOUND, LINKS)
 
 
 def larger(sizes: Sizes, times: int) -> Sizes:
@@ -73,10 +74,10 @@ def shuffled(sizes: Sizes) -> Workload:
 
 
 def cases(gpus: int) -> list[Case]:
-    names = (SERIAL, BASELINE, BOUND, "inline")
+    names = (SERIAL_COPY, BASELINE, BOUND, INLINE)
     return [
         *(Case(gpus, name) for name in names),
-        Case(gpus, "polling", AGENT),
+        Case(gpus, POLLING, AGENT),
         Case(1, BASELINE),
     ]
 
@@ -90,10 +91,10 @@ def sent_bytes_per_s(machine: str) -> float:
 
 def figures(gpus: int, results: Results) -> dict[str, float]:
     """Speedups over one GPU."""
-    best = results.fastest(gpus, ("inline", "polling"))
+    best = results.fastest(gpus, (INLINE, POLLING))
     found = {FIGURES[0]: results.speedup(best)}
-    found |= {name: results.speedup(Case(gpus, name)) for name in (SERIAL, BASELINE, BOUND)}
-    wire = results.outcomes[Case(gpus, "inline")].wire
+    found |= {name: results.speedup(Case(gpus, name)) for name in (SERIAL_COPY, BASELINE, BOUND)}
+    wire = results.outcomes[Case(gpus, INLINE)].wire
     sent = (wire.useful or 0) + (wire.protocol or 0) + (wire.wasted or 0)
     sending_s = sent / gpus / sent_bytes_per_s(MACHINES[gpus])
     return found | {LINKS: results.time(Case(1, BASELINE)) / sending_s}

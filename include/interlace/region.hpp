@@ -65,6 +65,7 @@
 #include "interlace/kernel.hpp"
 #include "kernel/chunk_table.hpp"
 #include "kernel/mapping.hpp"
+#include "kernel/mechanism.hpp"
 
 struct CUstream_st;  // a cudaStream_t points to it
 
@@ -129,13 +130,12 @@ struct region_spec {
   std::vector<std::uint64_t> boundaries;
   // For each device, who receives what of its part; empty: every other device all of it.
   std::vector<std::vector<subscriber_range>> subscribers;
-  // "bulk-copy"    copies behind the kernel
-  // "inline"       `store` also stores to the subscribers
-  // "polling"      an agent stores each chunk to them once all of it is announced
-  // "copy-engine"  a copy engine copies each chunk once all of it is announced
-  std::string mechanism = "bulk-copy";
-  std::uint64_t chunk_bytes = std::uint64_t{1} << 20U;  // the most; up to 1 GiB
-  std::uint32_t agent_threads = 16384;  // of `polling`: a multiple of 32 from 32 to 65536
+  // One of the mechanisms of regions in docs/mechanisms.md, which has the ranges of the next two.
+  std::string mechanism = kernel::mechanism_name(kernel::mechanism::bulk_copy);
+  std::uint64_t chunk_bytes =  // the most
+      kernel::row_of(kernel::mechanism_parameter::chunk_bytes).initial;
+  std::uint32_t agent_threads =  // of `polling`
+      kernel::row_of(kernel::mechanism_parameter::agent_threads).initial;
   // How they copy: "vectors", by loads and stores, or "bulk", by cp.async.bulk through shared
   // memory of 64 KiB for each 32 threads, which the kernel cannot have; fewer threads are as fast
   // then, on H200 4096. Refused is what leaves not even a warp a place.

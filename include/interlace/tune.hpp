@@ -39,6 +39,8 @@
 #include <string_view>
 #include <vector>
 
+#include "kernel/mechanism.hpp"
+
 namespace interlace {
 
 struct tune_parameter {
@@ -47,9 +49,8 @@ struct tune_parameter {
   friend bool operator==(const tune_parameter&, const tune_parameter&) = default;
 };
 
-// A mechanism with its parameters: "ranges" of `split`; "chunk_bytes" of `polling`, `copy-engine`,
-// `device-launch` and `proact-hardware`; "agent_threads" of `polling` and of a kernel of
-// `device-launch`, or "bulk_threads" of a polling agent that copies in bulk.
+// A mechanism with its parameters, by name: docs/mechanisms.md says which mechanism has which, and
+// what they mean.
 struct tune_candidate {
   std::string mechanism;
   std::vector<tune_parameter> parameters;
@@ -89,21 +90,24 @@ struct tune_region {
 
 // What is tried where it is possible; each list as the values of a tune_axis.
 struct tune_grid {
-  std::vector<std::uint64_t> ranges{2, 4, 8, 16, 32};
-  std::vector<std::uint64_t> chunk_bytes = powers_of_two(4U << 10U, 16U << 20U);
-  std::vector<std::uint64_t> agent_threads = powers_of_two(32, 16384);
+  std::vector<std::uint64_t> ranges = tried(kernel::mechanism_parameter::ranges);
+  std::vector<std::uint64_t> chunk_bytes = tried(kernel::mechanism_parameter::chunk_bytes);
+  std::vector<std::uint64_t> agent_threads = tried(kernel::mechanism_parameter::agent_threads);
   // Of `copy-engine`, which pays for each wait: the least chunk, and the most chunks of a part.
   std::uint64_t least_copied_bytes = 256U << 10U;
   std::uint64_t most_waits = 250;
   std::vector<std::uint64_t> bulk_threads = {};  // empty: no agent that copies in bulk is tried
 
   static std::vector<std::uint64_t> powers_of_two(std::uint64_t first, std::uint64_t last);
+  // The powers of 2 that the table of mechanisms names.
+  static std::vector<std::uint64_t> tried(kernel::mechanism_parameter of);
 };
 
 // The candidates that the region leaves, and the others with the reason. Of the chunk sizes
 // that leave a part whole (see kernel/chunks.hpp) only the first is possible. If no chunk is worth
-// a wait of `copy-engine`, the largest is. `bulk-copy` and `split` are controls. Throws usage_error
-// for a region without peers and for lists that are not as they should be.
+// a wait of `copy-engine`, the largest is. Mechanisms with the trait `control` are controls. Throws
+// usage_error for a region without peers, for mechanisms that do not exist, and for lists that are
+// not as they should be.
 tune_space tune_space_of(const tune_region& region, const std::vector<std::string>& mechanisms,
                          const tune_grid& grid = {});
 

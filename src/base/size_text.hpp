@@ -5,8 +5,12 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
+
+#include "base/units.hpp"
 
 namespace interlace {
 
@@ -26,6 +30,16 @@ inline std::optional<std::uint64_t> size_of_text(std::string_view text) {
       number > std::numeric_limits<std::uint64_t>::max() >> shift)
     return std::nullopt;
   return number << shift;
+}
+
+// A number of bytes in the largest binary unit that leaves it whole: "256 KiB".
+inline std::string size_text(std::uint64_t bytes) {
+  const std::pair<std::uint64_t, const char*> units[] = {
+      {gib, " GiB"}, {mib, " MiB"}, {kib, " KiB"}};
+  for (const auto& [size, name] : units) {
+    if (bytes >= size && bytes % size == 0) return std::to_string(bytes / size) + name;
+  }
+  return std::to_string(bytes) + " B";
 }
 
 }  // namespace interlace

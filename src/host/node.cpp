@@ -26,7 +26,10 @@ void* node::take(std::uint32_t /*device*/, std::uint64_t bytes) {
   return data;
 }
 
+// A mechanism changes nothing here but whether it can be asked for: whatever it is, an exchange
+// copies what its kernels have stored.
 void node::adding(std::uint32_t id, const kernel::region_state& state) {
+  kernel::check_has(kernel::node_kind::host, state.options.mechanism);
   if (checker_ && !state.is_reduction) checker_->add_region(id, state);
 }
 

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernel/baseline.hpp"
 #include "kernel/region.hpp"
+#include "kernel/variants.hpp"
 
 namespace interlace::kernel {
 

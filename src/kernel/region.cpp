@@ -3,56 +3,12 @@
 #include <algorithm>
 
 #include "base/errors.hpp"
+#include "base/size_text.hpp"
 
 namespace interlace::kernel {
 
-namespace {
-constexpr std::uint64_t most_chunk_bytes = std::uint64_t{1} << 30U;
-constexpr std::array<std::pair<mechanism, const char*>, 16> mechanism_names{{
-    {mechanism::bulk_copy, "bulk-copy"},
-    {mechanism::multi_path, "multi-path"},
-    {mechanism::split, "split"},
-    {mechanism::inline_stores, "inline"},
-    {mechanism::polling, "polling"},
-    {mechanism::device_launch, "device-launch"},
-    {mechanism::copy_engine, "copy-engine"},
-    {mechanism::proact_hardware, "proact-hardware"},
-    {mechanism::serial_copy, "serial-copy"},
-    {mechanism::write_combining, "write-combining"},
-    {mechanism::finepack, "finepack"},
-    {mechanism::config_packet, "config-packet"},
-    {mechanism::gps, "gps"},
-    {mechanism::nccl, "nccl"},
-    {mechanism::unified_memory, "unified-memory"},
-    {mechanism::infinite_bandwidth, "infinite-bandwidth"},
-}};
-}  // namespace
-
-const char* mechanism_name(mechanism m) {
-  for (const auto& [value, name] : mechanism_names) {
-    if (value == m) return name;
-  }
-  throw model_error("a mechanism without a name");
-}
-
-mechanism parse_mechanism(const std::string& name) {
-  std::string known;
-  for (const auto& [value, text] : mechanism_names) {
-    if (name == text) return value;
-    known += known.empty() ? text : std::string(", ") + text;
-  }
-  throw usage_error("unknown mechanism '" + name + "'; there are " + known);
-}
-
-agent_copy parse_agent_copy(const std::string& name) {
-  if (name == "vectors") return agent_copy::vectors;
-  if (name == "bulk") return agent_copy::bulk;
-  throw usage_error("unknown way '" + name + "' of an agent to copy; there are vectors, bulk");
-}
-
 bool stores_to_readers(const region_options& options) {
-  return !options.readers.empty() && options.mechanism != mechanism::gps &&
-         (options.mechanism == mechanism::inline_stores || queues_stores(options.mechanism));
+  return !options.readers.empty() && row_of(options.mechanism).stores_to_readers;
 }
 
 bool region_state::receives(std::uint32_t device, std::uint64_t element) const {
@@ -167,14 +123,19 @@ region_state make_region_state(region_options options, std::uint32_t element_byt
     if (options.subscribers.empty()) throw model_error("a region names readers and no subscribers");
     check_readers(options, devices);
   }
-  if (options.agent_threads < 32 || options.agent_threads > 65536 ||
-      options.agent_threads % 32 != 0) {
+  const mechanism_parameter_row& threads = row_of(mechanism_parameter::agent_threads);
+  if (options.agent_threads < threads.least || options.agent_threads > threads.most ||
+      options.agent_threads % threads.multiple != 0) {
     throw usage_error("an agent of " + std::to_string(options.agent_threads) +
-                      " threads; give a multiple of 32 from 32 to 65536");
+                      " threads; give a multiple of " + std::to_string(threads.multiple) +
+                      " from " + std::to_string(threads.least) + " to " +
+                      std::to_string(threads.most));
   }
+  const std::uint64_t most_chunk_bytes = row_of(mechanism_parameter::chunk_bytes).most;
   if (options.chunk_bytes > most_chunk_bytes) {
-    throw usage_error("chunks of " + std::to_string(options.chunk_bytes) +
-                      " bytes; at most 1073741824 (1 GiB) are possible");
+    throw usage_error("chunks of " + std::to_string(options.chunk_bytes) + " bytes; at most " +
+                      std::to_string(most_chunk_bytes) + " (" + size_text(most_chunk_bytes) +
+                      ") are possible");
   }
   region_state state;
   state.element_bytes = element_bytes;

@@ -41,65 +41,15 @@
 
 #include "base/limits.hpp"
 #include "interlace/kernel.hpp"
-#include "kernel/baseline.hpp"
 #include "kernel/launch_work.hpp"
 #include "kernel/library_call.hpp"
 #include "kernel/mapping.hpp"
+#include "kernel/mechanism.hpp"
 #include "kernel/observation.hpp"
 #include "kernel/remote_loads.hpp"
+#include "kernel/variants.hpp"
 
 namespace interlace::kernel {
-
-enum class mechanism : std::uint8_t {
-  bulk_copy,
-  multi_path,  // the same copies, of all devices as one batch of the copy engine; real GPUs only
-  split,
-  inline_stores,
-  polling,          // a long-lived kernel stores complete chunks to their devices
-  device_launch,    // the block that completes a chunk launches a kernel which stores it
-  copy_engine,      // a stream waits for each chunk, and its copy follows
-  proact_hardware,  // simulated: stores update the counters, a descriptor starts each copy
-  serial_copy,      // simulated: bulk copies, one after another as in CUDA's default stream
-  // Simulated: stores as under inline_stores, but between the crossbar and the links of a GPU
-  write_combining,  // stores to a line wait and become one
-  finepack,         // stores to a window of addresses wait and become one packet
-  config_packet,    // the same queue; a packet says what the stores behind it have in common
-  gps,              // whole lines, to the devices that read a page of theirs
-  nccl,             // its collectives deliver at the exchange; real GPUs only, as the next
-  unified_memory,   // one copy of each buffer, whose pages the driver moves
-  infinite_bandwidth,
-};
-
-// Whether blocks announce what they write of a region's chunks.
-constexpr bool tracks_chunks(mechanism m) {
-  return m == mechanism::polling || m == mechanism::device_launch || m == mechanism::copy_engine ||
-         m == mechanism::proact_hardware;
-}
-
-// Whether an exchange only begins when the kernels in front of it are done, and copies what they
-// wrote: then its time is that of the kernels and that of the copies.
-constexpr bool copies_behind_kernels(mechanism m) {
-  return m == mechanism::bulk_copy || m == mechanism::multi_path || m == mechanism::nccl;
-}
-
-// Whether remote stores wait in a queue of the GPU, which no GPU that exists has.
-constexpr bool queues_stores(mechanism m) {
-  return m == mechanism::write_combining || m == mechanism::finepack ||
-         m == mechanism::config_packet || m == mechanism::gps;
-}
-
-// The name that users type: "bulk-copy", "multi-path", "split", "inline", "polling",
-// "device-launch", "copy-engine", "proact-hardware", "serial-copy", "write-combining", "finepack",
-// "config-packet", "gps", "nccl", "unified-memory", "infinite-bandwidth".
-const char* mechanism_name(mechanism m);
-mechanism parse_mechanism(const std::string& name);
-
-// How the polling agent moves bytes: by loads and stores of its threads, or by bulk copies through
-// shared memory (cp.async.bulk), one warp a block, of which one thread works.
-enum class agent_copy : std::uint8_t { vectors, bulk };
-
-// "vectors" or "bulk".
-agent_copy parse_agent_copy(const std::string& name);
 
 struct region_options {
   std::vector<std::uint64_t> boundaries;  // device d owns [boundaries[d], boundaries[d + 1])
@@ -111,11 +61,12 @@ struct region_options {
   std::vector<std::uint16_t> readers;
   std::uint32_t reader_shift = 0;
   interlace::kernel::mechanism mechanism = mechanism::bulk_copy;
-  std::uint32_t split_ranges = 8;  // kernel launches of one epoch under `split`
+  // Kernel launches of one epoch under `split`.
+  std::uint32_t split_ranges = row_of(mechanism_parameter::ranges).initial;
   // Where chunks are tracked. One launch an epoch writes the region then, on each device.
-  std::uint64_t chunk_bytes = std::uint64_t{1} << 20U;  // the most
-  // Of the polling agent, or of each kernel under `device-launch`: 32 to 65536.
-  std::uint32_t agent_threads = 16384;
+  std::uint64_t chunk_bytes = row_of(mechanism_parameter::chunk_bytes).initial;  // the most
+  // Of the polling agent, or of each kernel under `device-launch`.
+  std::uint32_t agent_threads = row_of(mechanism_parameter::agent_threads).initial;
   interlace::kernel::agent_copy agent_copy = agent_copy::vectors;
   // False, where chunks are tracked: everything is done but for the transfers, and on a simulated
   // machine chunks reach their devices without them. What remains is what tracking and starting

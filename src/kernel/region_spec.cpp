@@ -17,16 +17,10 @@ region_state check_spec(const region_spec& spec, std::uint32_t devices, const st
   }
   region_options o;
   o.mechanism = parse_mechanism(spec.mechanism);
-  switch (o.mechanism) {
-    case mechanism::bulk_copy:
-    case mechanism::inline_stores:
-    case mechanism::polling:
-    case mechanism::copy_engine:
-      break;
-    default:
-      throw usage_error(label + " cannot have the mechanism '" + spec.mechanism +
-                        "', which needs kernels that a node launches; use bulk-copy, inline, "
-                        "polling or copy-engine");
+  if (!row_of(o.mechanism).of_regions) {
+    throw usage_error(label + " cannot have the mechanism '" + spec.mechanism +
+                      "', which needs kernels that a node launches; use " +
+                      mechanisms_with(&mechanism_row::of_regions));
   }
   o.boundaries = spec.boundaries;
   if (o.boundaries.empty()) {

@@ -33,10 +33,8 @@ struct remote_load_options {
   bool any() const { return treats_loads() || pack || pages != page_moves::none; }
 };
 
-// "direct", "page-migration", "griffin", "bypass", "fine-grained" (and bypass), "coalesced" (and
-// both), "rdma-cache"; "dualopt", which decides, "dualopt-adaptive", which goes on deciding, or
-// "dualopt-pages", which does for each page; "finepack", which packs stores alone, or
-// "dualopt-finepack", which does both. Throws usage_error for another name.
+// The options that src/kernel/remote_loads.toml gives a name. Throws usage_error, which lists the
+// names that there are.
 remote_load_options parse_remote_loads(const std::string& name);
 
 // What a decision engine found in a window: 0 to 1 each.

@@ -61,11 +61,12 @@ void bind_workload(nb::module_& module, const char* name, const char* summary,
              std::uint64_t chunk_bytes, std::uint32_t agent_threads, const std::string& variant,
              std::uint32_t warmup, std::uint32_t repeats, Data... data) {
         const Problem problem = make(data...);
+        run::request asked =
+            make_request(mechanism, boundaries, problem.elements(), iterations, tolerance,
+                         split_ranges, chunk_bytes, agent_threads, variant);
         // A mechanism of processes, of which this is one, and not of a node's regions.
-        const bool of_processes = mechanism == "nvshmem";
-        const run::request asked =
-            make_request(of_processes ? "bulk-copy" : mechanism, boundaries, problem.elements(),
-                         iterations, tolerance, split_ranges, chunk_bytes, agent_threads, variant);
+        const bool of_processes = kernel::row_of(asked.mechanism).needs_processes;
+        if (of_processes) asked.mechanism = kernel::mechanism::bulk_copy;
         run::measurement measured;
         {
           const nb::gil_scoped_release release;
@@ -214,8 +215,9 @@ NB_MODULE(_cuda, module) {
   bind_unified_on_gpus(module);
   bind_checkpoints(module);
   each_workload([&](const auto&... workload) { bind_workload(module, workload...); });
-  module.def("rmat", &rmat, nb::arg("scale"), nb::arg("edge_factor"), nb::arg("seed"),
-             "The graph of interlace.data.graphs.rmat, made on a GPU: offsets, columns, out-degrees.");
+  module.def(
+      "rmat", &rmat, nb::arg("scale"), nb::arg("edge_factor"), nb::arg("seed"),
+      "The graph of interlace.data.graphs.rmat, made on a GPU: offsets, columns, out-degrees.");
   module.def("measure_overlap", &measure_overlap, nb::arg("peers"), nb::arg("bytes"),
              nb::arg("mechanism"), nb::arg("chunk_bytes"), nb::arg("agent_threads"),
              nb::arg("split_ranges"), nb::arg("variant"), nb::arg("rounds"), nb::arg("epochs"),

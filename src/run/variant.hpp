@@ -18,21 +18,25 @@ void set_mechanism(Options& options, const std::string& name) {
       options.transfers ? name : name.substr(0, name.size() - without.size()));
 }
 
-// Sets what `variant` names in a region's options or a request, whose mechanism is set: how the
-// agent of polling copies, a collective of nccl, a hint of unified-memory. Empty leaves the
-// default. Throws usage_error for names that do not exist and for mechanisms without variants.
+// Sets what `variant` names in a region's options or a request, whose mechanism is set and says
+// what kind of name that is. Empty leaves the default. Throws usage_error for names that do not
+// exist and for mechanisms without variants.
 template <class Options>
 void set_variant(Options& options, const std::string& variant) {
   if (variant.empty()) return;
-  if (options.mechanism == kernel::mechanism::nccl) {
-    options.collective = kernel::parse_collective(variant);
-  } else if (options.mechanism == kernel::mechanism::unified_memory) {
-    options.hint = kernel::parse_memory_hint(variant);
-  } else if (options.mechanism == kernel::mechanism::polling) {
-    options.agent_copy = kernel::parse_agent_copy(variant);
-  } else {
-    throw usage_error(std::string(kernel::mechanism_name(options.mechanism)) +
-                      " has no variants, and '" + variant + "' is given");
+  switch (kernel::row_of(options.mechanism).variants) {
+    case kernel::mechanism_variants::collective:
+      options.collective = kernel::parse_collective(variant);
+      return;
+    case kernel::mechanism_variants::memory_hint:
+      options.hint = kernel::parse_memory_hint(variant);
+      return;
+    case kernel::mechanism_variants::agent_copy:
+      options.agent_copy = kernel::parse_agent_copy(variant);
+      return;
+    case kernel::mechanism_variants::none:
+      throw usage_error(std::string(kernel::mechanism_name(options.mechanism)) +
+                        " has no variants, and '" + variant + "' is given");
   }
 }
 

@@ -172,8 +172,9 @@ void node::enqueue_kernel(std::uint32_t device, grid shape, const block_function
     streams_.add_kernel(device, shape, std::move(record), block, unified_stores_);
     return;
   }
-  const region_mechanism& how = simulated(states_[region].options.mechanism);
-  record.stores_inline = how.stores_inline();
+  const auto which = states_[region].options.mechanism;
+  const region_mechanism& how = simulated(which);
+  record.stores_inline = kernel::row_of(which).stores_inline;
   if (devices() == 1) {
     streams_.add_kernel(device, shape, std::move(record), block, how.path());
     return;

@@ -1,6 +1,5 @@
 #include "sim/replay.hpp"
 
-#include <algorithm>
 #include <array>
 #include <memory>
 #include <string>
@@ -246,31 +245,15 @@ class replayer {
 
 }  // namespace
 
-namespace {
-
-// Of GPS, pages and who reads them are not in a trace.
-bool replays_stores(const region_mechanism& how) {
-  return how.stores_inline() && how.path() != store_path::whole_line;
-}
-
-}  // namespace
-
-bool replays(kernel::mechanism how) {
-  const auto known = simulated_where(replays_stores);
-  return std::find(known.begin(), known.end(), how) != known.end();
-}
+// Pages, and who reads them, are not in a trace.
+bool replays(kernel::mechanism how) { return kernel::row_of(how).stores_to_readers; }
 
 replayed replay(const trace::reader& from, const machine::machine& described, kernel::mechanism how,
                 const std::function<void()>& check_interrupt) {
   if (!replays(how)) {
-    const auto known = simulated_where(replays_stores);
-    std::string names;
-    for (std::size_t k = 0; k < known.size(); ++k) {
-      names += k == 0 ? "" : k + 1 == known.size() ? " or " : ", ";
-      names += kernel::mechanism_name(known[k]);
-    }
     throw usage_error(std::string(kernel::mechanism_name(how)) + ": a trace is replayed with " +
-                      names + ", by which its stores go to other GPUs");
+                      kernel::mechanisms_with(&kernel::mechanism_row::stores_to_readers) +
+                      ", by which its stores go to other GPUs");
   }
   const store_path path = simulated(how).path();
   check_store_path(described, path);

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "base/errors.hpp"
-#include "base/units.hpp"
+#include "base/size_text.hpp"
 #include "interlace/tune.hpp"
 #include "kernel/chunks.hpp"
 #include "tune/region_options.hpp"
@@ -12,14 +12,9 @@ namespace interlace {
 
 namespace {
 
-std::string size_text(std::uint64_t bytes) {
-  const std::pair<std::uint64_t, const char*> units[] = {
-      {gib, " GiB"}, {mib, " MiB"}, {kib, " KiB"}};
-  for (const auto& [size, name] : units) {
-    if (bytes >= size && bytes % size == 0) return std::to_string(bytes / size) + name;
-  }
-  return std::to_string(bytes) + " B";
-}
+using parameter = kernel::mechanism_parameter;
+
+const char* name_of(parameter p) { return kernel::row_of(p).name; }
 
 void check_values(const std::string& name, const std::vector<std::uint64_t>& values) {
   const bool ascending =
@@ -30,17 +25,19 @@ void check_values(const std::string& name, const std::vector<std::uint64_t>& val
 }
 
 // The chunks to try of a mechanism; the others go to `excluded`.
-std::vector<std::uint64_t> possible_chunks(const std::string& mechanism, const tune_region& region,
-                                           const tune_grid& grid,
+std::vector<std::uint64_t> possible_chunks(const kernel::mechanism_row& mechanism,
+                                           const tune_region& region, const tune_grid& grid,
                                            std::vector<tune_excluded>& excluded) {
-  const bool waits = mechanism == "copy-engine";
   const auto exclude = [&](std::uint64_t chunk, std::string reason) {
-    excluded.push_back({{mechanism, {{"chunk_bytes", chunk}}}, std::move(reason)});
+    excluded.push_back(
+        {{mechanism.name, {{name_of(parameter::chunk_bytes), chunk}}}, std::move(reason)});
   };
   const std::uint64_t by_waits =
       region.part_bytes / grid.most_waits + (region.part_bytes % grid.most_waits != 0 ? 1 : 0);
   const std::uint64_t least =
-      !waits ? 0 : std::min(std::max(grid.least_copied_bytes, by_waits), grid.chunk_bytes.back());
+      mechanism.waits_for_each_chunk
+          ? std::min(std::max(grid.least_copied_bytes, by_waits), grid.chunk_bytes.back())
+          : 0;
 
   std::vector<std::uint64_t> found;
   for (const std::uint64_t chunk : grid.chunk_bytes) {
@@ -62,6 +59,32 @@ std::vector<std::uint64_t> possible_chunks(const std::string& mechanism, const t
   return found;
 }
 
+const std::vector<std::uint64_t>& values_of(parameter p, const tune_grid& grid) {
+  switch (p) {
+    case parameter::ranges:
+      return grid.ranges;
+    case parameter::chunk_bytes:
+      return grid.chunk_bytes;
+    case parameter::agent_threads:
+      return grid.agent_threads;
+    case parameter::bulk_threads:
+      return grid.bulk_threads;
+  }
+  throw model_error("a parameter without values to try");
+}
+
+// What is tried of each of these parameters; nothing if there is nothing to try of one of them.
+std::optional<std::vector<tune_axis>> axes_of(kernel::parameter_list parameters,
+                                              const tune_grid& grid,
+                                              const std::vector<std::uint64_t>& chunks) {
+  std::vector<tune_axis> axes;
+  for (const parameter p : parameters) {
+    axes.push_back({name_of(p), p == parameter::chunk_bytes ? chunks : values_of(p, grid)});
+    if (axes.back().values.empty()) return std::nullopt;
+  }
+  return axes;
+}
+
 }  // namespace
 
 std::optional<std::uint64_t> tune_candidate::parameter(std::string_view name) const {
@@ -77,31 +100,28 @@ std::vector<std::uint64_t> tune_grid::powers_of_two(std::uint64_t first, std::ui
   return found;
 }
 
+std::vector<std::uint64_t> tune_grid::tried(kernel::mechanism_parameter of) {
+  const kernel::mechanism_parameter_row& row = kernel::row_of(of);
+  return powers_of_two(row.first_tried, row.last_tried);
+}
+
 tune_space tune_space_of(const tune_region& region, const std::vector<std::string>& mechanisms,
                          const tune_grid& grid) {
   if (region.peers == 0) throw usage_error("one device sends nothing; give at least 2 devices");
   if (grid.most_waits == 0) throw usage_error("a part is at least one chunk; allow 1 wait");
-  check_values("ranges", grid.ranges);
-  check_values("chunk_bytes", grid.chunk_bytes);
-  check_values("agent_threads", grid.agent_threads);
-  if (!grid.bulk_threads.empty()) check_values("bulk_threads", grid.bulk_threads);
+  for (const auto p : {parameter::ranges, parameter::chunk_bytes, parameter::agent_threads}) {
+    check_values(name_of(p), values_of(p, grid));
+  }
+  if (!grid.bulk_threads.empty()) check_values(name_of(parameter::bulk_threads), grid.bulk_threads);
   tune_space space;
-  for (const std::string& mechanism : mechanisms) {
-    tune_family family{mechanism, {}, mechanism == "bulk-copy" || mechanism == "split"};
-    bool possible = true;
-    if (mechanism == "split") family.axes.push_back({"ranges", grid.ranges});
-    const bool launches = mechanism == "polling" || mechanism == "device-launch";
-    if (launches || mechanism == "copy-engine" || mechanism == "proact-hardware") {
-      family.axes.push_back(
-          {"chunk_bytes", possible_chunks(mechanism, region, grid, space.excluded)});
-      possible = !family.axes.back().values.empty();
-    }
-    tune_family in_bulk = family;
-    if (launches) family.axes.push_back({"agent_threads", grid.agent_threads});
-    if (possible) space.families.push_back(std::move(family));
-    if (possible && mechanism == "polling" && !grid.bulk_threads.empty()) {
-      in_bulk.axes.push_back({"bulk_threads", grid.bulk_threads});
-      space.families.push_back(std::move(in_bulk));
+  for (const std::string& name : mechanisms) {
+    const kernel::mechanism_row& row = kernel::row_of(kernel::parse_mechanism(name));
+    if (row.families.empty()) space.families.push_back({name, {}, row.control});
+    std::vector<std::uint64_t> chunks;
+    if (row.tracks_chunks) chunks = possible_chunks(row, region, grid, space.excluded);
+    for (const kernel::parameter_list& parameters : row.families) {
+      auto axes = axes_of(parameters, grid, chunks);
+      if (axes) space.families.push_back({name, std::move(*axes), row.control});
     }
   }
   return space;
@@ -110,15 +130,16 @@ tune_space tune_space_of(const tune_region& region, const std::vector<std::strin
 kernel::region_options with_candidate(const tune_candidate& candidate,
                                       kernel::region_options options) {
   options.mechanism = kernel::parse_mechanism(candidate.mechanism);
-  if (const auto ranges = candidate.parameter("ranges")) {
+  const auto given = [&](parameter p) { return candidate.parameter(name_of(p)); };
+  if (const auto ranges = given(parameter::ranges)) {
     options.split_ranges = static_cast<std::uint32_t>(*ranges);
   }
-  if (const auto chunk = candidate.parameter("chunk_bytes")) options.chunk_bytes = *chunk;
-  if (const auto threads = candidate.parameter("agent_threads")) {
+  if (const auto chunk = given(parameter::chunk_bytes)) options.chunk_bytes = *chunk;
+  if (const auto threads = given(parameter::agent_threads)) {
     options.agent_threads = static_cast<std::uint32_t>(*threads);
     options.agent_copy = kernel::agent_copy::vectors;
   }
-  if (const auto threads = candidate.parameter("bulk_threads")) {
+  if (const auto threads = given(parameter::bulk_threads)) {
     options.agent_threads = static_cast<std::uint32_t>(*threads);
     options.agent_copy = kernel::agent_copy::bulk;
   }

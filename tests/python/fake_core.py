@@ -17,6 +17,21 @@ from numpy.typing import NDArray
 from interlace.base.errors import DeviceError, UserError
 from interlace.data import banded, diffusion, elastic, graphs, ratings, tomography, turbulence
 from interlace.data import shortest_paths as paths
+from interlace.model.mechanism_table import (
+    BULK_COPY,
+    COPY_ENGINE,
+    DEVICE_LAUNCH,
+    INFINITE_BANDWIDTH,
+    INLINE,
+    MULTI_PATH,
+    NCCL,
+    NVSHMEM,
+    POLLING,
+    PROACT_HARDWARE,
+    SERIAL_COPY,
+    SPLIT,
+    UNIFIED_MEMORY,
+)
 from interlace.model.mechanisms import BEHIND_KERNELS
 
 ENTRY_S = 2e-11  # one GPU's time for an edge or an entry of a matrix
@@ -152,11 +167,10 @@ class Fake:
         kernel = 1e-13 * size + 1e-14 * size * rounds
         transfer = peers * size / 50e9
         return {
-            "serial-copy": kernel + transfer,
-            "polling": max(kernel, transfer) + chunk_bytes / 50e9,
-            "device-launch": max(kernel, transfer, size / chunk_bytes * 1e-6)
-            + 1e-3 / agent_threads,
-            "infinite-bandwidth": kernel,
+            SERIAL_COPY: kernel + transfer,
+            POLLING: max(kernel, transfer) + chunk_bytes / 50e9,
+            DEVICE_LAUNCH: max(kernel, transfer, size / chunk_bytes * 1e-6) + 1e-3 / agent_threads,
+            INFINITE_BANDWIDTH: kernel,
         }[mechanism]
 
     def store_goodput(self, machine: Any, size: int) -> float:
@@ -505,31 +519,31 @@ class Fake:
         compute = LAUNCH_S + entries * ENTRY_S / gpus
         sent = 4 * exact.size * (gpus - 1)
         copy = 2e-6 + BYTE_S * sent / gpus if gpus > 1 else 0.0
-        overhead = {"inline": 2.5, "infinite-bandwidth": 0.0}.get(mechanism, 1.08) - 1
+        overhead = {INLINE: 2.5, INFINITE_BANDWIDTH: 0.0}.get(mechanism, 1.08) - 1
         elided = mechanism.endswith("-without-transfers")
         mechanism = mechanism.removesuffix("-without-transfers")
         exposed, extra = {
-            "bulk-copy": (copy, 0.0),
-            "split": (copy / split_ranges, LAUNCH_S * (split_ranges - 1) / 4),
-            "inline": (0.3 * copy, 0.0),
-            "polling": (
+            BULK_COPY: (copy, 0.0),
+            SPLIT: (copy / split_ranges, LAUNCH_S * (split_ranges - 1) / 4),
+            INLINE: (0.3 * copy, 0.0),
+            POLLING: (
                 0.2 * copy,
                 1e-14 * agent_threads + 1e-13 * chunk_bytes + (variant == "bulk") * self.bulk_s,
             ),
-            "device-launch": (0.25 * copy, 1e-14 * agent_threads + 1e-13 * chunk_bytes),
-            "copy-engine": (0.4 * copy, 1e-13 * chunk_bytes),
-            "multi-path": (0.5 * copy, 0.0),
-            "nccl": (0.9 * copy, PENALTIES.get(variant, 0.0)),
-            "nvshmem": (0.95 * copy, 0.0),
-            "unified-memory": (3 * copy, PENALTIES.get(variant, 0.0)),
-            "proact-hardware": (0.1 * copy, 1e-13 * chunk_bytes),
-            "serial-copy": ((gpus - 1) * gpus * copy, 0.0),
-            "infinite-bandwidth": (0.0, 0.0),
+            DEVICE_LAUNCH: (0.25 * copy, 1e-14 * agent_threads + 1e-13 * chunk_bytes),
+            COPY_ENGINE: (0.4 * copy, 1e-13 * chunk_bytes),
+            MULTI_PATH: (0.5 * copy, 0.0),
+            NCCL: (0.9 * copy, PENALTIES.get(variant, 0.0)),
+            NVSHMEM: (0.95 * copy, 0.0),
+            UNIFIED_MEMORY: (3 * copy, PENALTIES.get(variant, 0.0)),
+            PROACT_HARDWARE: (0.1 * copy, 1e-13 * chunk_bytes),
+            SERIAL_COPY: ((gpus - 1) * gpus * copy, 0.0),
+            INFINITE_BANDWIDTH: (0.0, 0.0),
         }[mechanism]
         if elided:
-            tracked = ("polling", "device-launch", "copy-engine")
+            tracked = (POLLING, DEVICE_LAUNCH, COPY_ENGINE)
             on_gpus = node == "cuda"
-            assert mechanism in (*tracked, "bulk-copy" if on_gpus else "proact-hardware")
+            assert mechanism in (*tracked, BULK_COPY if on_gpus else PROACT_HARDWARE)
             if on_gpus:
                 values[:] = np.nan  # nobody got anything
             exposed, sent = 0.0, 0
@@ -549,7 +563,7 @@ class Fake:
                             {"device": device, "track": "copy", "name": f"to GPU {peer}",
                              "start_s": first + compute - copy / 2, "end_s": first + epoch}
                         )  # fmt: skip
-        known = mechanism != "infinite-bandwidth"
+        known = mechanism != INFINITE_BANDWIDTH
         return {
             "time_s": 0.0 if node == "host" else epoch * done,
             "copy_s": copied * done if mechanism in BEHIND_KERNELS else 0.0,
@@ -821,8 +835,8 @@ class FakeCuda(Fake):
         repeats: int,
         *data: Any,
     ) -> dict[str, Any]:
-        assert mechanism != "infinite-bandwidth"
-        if mechanism == "unified-memory" and boundaries[-1] > self.most_managed:
+        assert mechanism != INFINITE_BANDWIDTH
+        if mechanism == UNIFIED_MEMORY and boundaries[-1] > self.most_managed:
             raise UserError("unified-memory would take too much")
         assert warmup >= 0
         how = (split_ranges, chunk_bytes, agent_threads, variant)
@@ -830,7 +844,7 @@ class FakeCuda(Fake):
         wire = result["wire"]
         sent = wire["useful"] + wire["protocol"] + wire["wasted"]
         times = [result["time_s"] * (1 + 0.01 * n) for n in range(repeats)]
-        if mechanism == "nvshmem":
+        if mechanism == NVSHMEM:
             assert self.rank is not None
             rank, ranks = self.rank
             assert ranks == boundaries.size - 1
@@ -843,7 +857,7 @@ class FakeCuda(Fake):
             "cpu_s": None,
             "times_s": times,
             "time_s": sorted(times)[repeats // 2],
-            "remarks": ["runs on plain streams"] if mechanism == "multi-path" else [],
+            "remarks": ["runs on plain streams"] if mechanism == MULTI_PATH else [],
             "raw_tx_bytes": sent * repeats if self.counters else None,
             "data_tx_bytes": (sent - wire["protocol"]) * repeats if self.counters else None,
         }
@@ -885,26 +899,26 @@ class FakeCuda(Fake):
         if self.crash == mechanism:
             raise DeviceError("GPU 1 did not get element 7")
         if variant == "bulk":
-            assert mechanism.startswith("polling")
+            assert mechanism.startswith(POLLING)
             if agent_threads > 8192:
                 raise UserError(f"an agent of {agent_threads} threads leaves no place")
-        if mechanism == "copy-engine" and bytes // chunk_bytes > 250:
+        if mechanism == COPY_ENGINE and bytes // chunk_bytes > 250:
             raise UserError(f"chunks of {chunk_bytes} bytes are too small")
-        remarks = ["it went another way"] if mechanism == "inline" else []
+        remarks = ["it went another way"] if mechanism == INLINE else []
         moved = not mechanism.endswith("-without-transfers")
         tracked = 1.01 if not moved and mechanism != "bulk-copy-without-transfers" else 1.0
         mechanism = mechanism.removesuffix("-without-transfers")
         kernel = max(bytes / 4e12, 2e-15 * bytes * rounds) + 5e-6
         transfer = peers * bytes / 400e9
         epoch = {
-            "bulk-copy": kernel + transfer,
-            "split": max(kernel, transfer) + min(kernel, transfer) / split_ranges,
-            "inline": max(kernel, transfer * 1.25),
-            "polling": (0.97 if variant == "bulk" else 1)
+            BULK_COPY: kernel + transfer,
+            SPLIT: max(kernel, transfer) + min(kernel, transfer) / split_ranges,
+            INLINE: max(kernel, transfer * 1.25),
+            POLLING: (0.97 if variant == "bulk" else 1)
             * (max(kernel, transfer) + chunk_bytes / 400e9 + 1e-3 / agent_threads),
-            "device-launch": kernel + transfer + 1e-3 / agent_threads,
-            "copy-engine": max(kernel, transfer) + chunk_bytes / 400e9,
-            "nccl": kernel + 0.9 * transfer + PENALTIES.get(variant, 0.0),
+            DEVICE_LAUNCH: kernel + transfer + 1e-3 / agent_threads,
+            COPY_ENGINE: max(kernel, transfer) + chunk_bytes / 400e9,
+            NCCL: kernel + 0.9 * transfer + PENALTIES.get(variant, 0.0),
         }[mechanism]
         seconds = epoch if deliver and moved else tracked * kernel
         drift = 1 + 0.001 * len(self.overlaps)

@@ -18,6 +18,7 @@ from interlace.base.errors import UserError
 from interlace.data import ratings, reading
 from interlace.data.ratings import Ratings, generate, load_ratings
 from interlace.model.limits import work_of
+from interlace.model.mechanism_table import BULK_COPY, INFINITE_BANDWIDTH, INLINE, SPLIT
 from interlace.model.mechanisms import DEFAULTS, MIB, Config
 from interlace.workloads import Als, Case, Inputs, RunFailure
 from study_helpers import MACHINE, Run
@@ -258,7 +259,7 @@ def test_memory_is_checked_before_it_is_taken(monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize("rank", [16, 32])
 def test_no_wrong_number_passes(core: Fake, method: str, rank: int) -> None:
     workload = small(method=method, rank=rank)
-    case = Case(2, "split", Config(ranges=4))
+    case = Case(2, SPLIT, Config(ranges=4))
     for at in (0, 70 * rank - 1, 70 * rank, 100 * rank - 1):  # users, then items
         for value in (np.nan, np.inf, -np.inf, -1.0):
             outcome = workload.simulate(core, "machine", case)
@@ -299,8 +300,8 @@ def test_what_rounding_does_is_allowed(method: str, rank: int) -> None:
 
 def test_what_the_core_is_given(core: Fake) -> None:
     workload = small(iterations=7)
-    outcome = workload.simulate(core, "machine", Case(4, "split", Config(ranges=8)))
-    assert core.calls == [("sim", 4, "split", 7, 0.0, 8, MIB, 32, "")]
+    outcome = workload.simulate(core, "machine", Case(4, SPLIT, Config(ranges=8)))
+    assert core.calls == [("sim", 4, SPLIT, 7, 0.0, 8, MIB, 32, "")]
     assert outcome.values.shape == (4, 100 * 16)
     cut = workload.boundaries(4)
     assert cut[0] == 0
@@ -339,7 +340,7 @@ def test_a_measured_study(run: Run, cuda: FakeCuda, tmp_path: Path) -> None:
     ran = run("study", "als", *words, "--gpus", 2, "--repeats", 3)
     assert ran.code == 0, ran.err
     rows = {row["mechanism"]: row for row in json.loads(out.read_text())["rows"]}
-    assert rows["infinite-bandwidth"]["derived"]
+    assert rows[INFINITE_BANDWIDTH]["derived"]
     assert {call[0] for call in cuda.calls} == {"cuda"}
 
 
@@ -364,7 +365,7 @@ def test_the_reference_node(method: str, rank: int) -> None:
     core = pytest.importorskip("interlace._core")
     workload = small(method=method, rank=rank, iterations=3)
     for gpus in (1, 3):
-        outcome = workload._run(core, Case(gpus, "inline"), ("host", None), (3, 0.0))
+        outcome = workload._run(core, Case(gpus, INLINE), ("host", None), (3, 0.0))
         outcome.time_s = 1.0
         assert 0 < workload.verify(outcome) < workload.allowed_error() / 3
 
@@ -373,7 +374,7 @@ def test_only_factors_that_a_gpu_reads_are_compared() -> None:
     core = pytest.importorskip("interlace._core")
     for method, kernel in (("als", None), ("sgd", "lane-per-row")):
         workload = small(method=method, kernel=kernel, iterations=3, subscribe="needed")
-        case = Case(3, "inline")
+        case = Case(3, INLINE)
         start = workload._run(core, case, ("host", None), (1, 0.0))
         outcome = workload._run(core, case, ("host", None), (3, 0.0))
         outcome.time_s = start.time_s = 1.0
@@ -393,7 +394,7 @@ def test_only_factors_that_a_gpu_reads_are_compared() -> None:
 def test_what_a_long_run_counts_follows_from_short_ones() -> None:
     core = pytest.importorskip("interlace._core")
     workload = small()
-    case = Case(4, "inline")
+    case = Case(4, INLINE)
     found, work, sent = workload.count(core, case, 6)
     result = workload._run(core, case, ("host", None), (6, 0.0))
     assert (found.useful, found.wasted) == (result.wire.useful, result.wire.wasted)
@@ -420,7 +421,7 @@ def test_the_core_refuses_what_are_no_ratings() -> None:
     ):
         given = [*good[:place], wrong, *good[place + 1 :]]
         with pytest.raises(UserError, match=sentence):
-            core.run_als("host", None, "bulk-copy", cut, 1, 0.0, 1, MIB, 32, "", *given)
+            core.run_als("host", None, BULK_COPY, cut, 1, 0.0, 1, MIB, 32, "", *given)
     given = [*good[:6], good[6][:, :8].copy(), good[7][:, :8].copy(), *good[8:]]
     with pytest.raises(UserError, match="the rank is 8; it must be 16 or 32"):
-        core.run_als("host", None, "bulk-copy", cut // np.uint64(2), 1, 0.0, 1, MIB, 32, "", *given)
+        core.run_als("host", None, BULK_COPY, cut // np.uint64(2), 1, 0.0, 1, MIB, 32, "", *given)

@@ -11,6 +11,16 @@ from typing import Any
 import pytest
 
 from fake_core import FakeCuda
+from interlace.model.mechanism_table import (
+    BULK_COPY,
+    COPY_ENGINE,
+    DEVICE_LAUNCH,
+    INLINE,
+    POLLING,
+    PROACT_HARDWARE,
+    SERIAL_COPY,
+    SPLIT,
+)
 from interlace.model.mechanisms import GIB, KIB, MIB
 from study_helpers import Run
 
@@ -24,7 +34,7 @@ FILE_KEYS = [
     "epochs", "warmup", "repeats", "balances", "rows",
 ]  # fmt: skip
 # What real GPUs run, in the order of the rows.
-MEASURED = ["bulk-copy", "split", "inline", "polling", "device-launch", "copy-engine"]
+MEASURED = [BULK_COPY, SPLIT, INLINE, POLLING, DEVICE_LAUNCH, COPY_ENGINE]
 TRACKED = MEASURED[3:]
 
 
@@ -54,7 +64,7 @@ def test_the_file(run: Run, tmp_path: Path) -> None:
         bulk = next(
             it
             for it in document["rows"]
-            if (it["peers"], it["mechanism"]) == (row["peers"], "bulk-copy")
+            if (it["peers"], it["mechanism"]) == (row["peers"], BULK_COPY)
         )
         assert row["reason"] is None
         assert row["time_s"] == statistics.median(row["epoch_s"])
@@ -91,21 +101,21 @@ def test_what_is_measured(run: Run, cuda: FakeCuda, tmp_path: Path) -> None:
     document = result(run, tmp_path, "--peers", 2, "--threads", 32)
     rows = document["rows"]
     sizes = [4 * KIB * 4**n for n in range(9)]
-    polled = [row["config"] for row in rows if row["mechanism"] == "polling"]
+    polled = [row["config"] for row in rows if row["mechanism"] == POLLING]
     by_vectors = [{"chunk_bytes": size, "agent_threads": 32} for size in sizes]
     assert polled == by_vectors + [{"chunk_bytes": size, "bulk_threads": 32} for size in sizes]
-    launched = [row["config"] for row in rows if row["mechanism"] == "device-launch"]
+    launched = [row["config"] for row in rows if row["mechanism"] == DEVICE_LAUNCH]
     assert launched == by_vectors
-    asked_of = {call[7] for call in cuda.overlaps if call[2] == "polling"}
+    asked_of = {call[7] for call in cuda.overlaps if call[2] == POLLING}
     assert asked_of == {"", "bulk"}
-    assert {call[7] for call in cuda.overlaps if not call[2].startswith("polling")} == {""}
-    copied = [row["config"]["chunk_bytes"] for row in rows if row["mechanism"] == "copy-engine"]
+    assert {call[7] for call in cuda.overlaps if not call[2].startswith(POLLING)} == {""}
+    copied = [row["config"]["chunk_bytes"] for row in rows if row["mechanism"] == COPY_ENGINE]
     assert copied == sizes[5:]  # those that streams can wait for
-    ranges = [row["config"]["ranges"] for row in rows if row["mechanism"] == "split"]
+    ranges = [row["config"]["ranges"] for row in rows if row["mechanism"] == SPLIT]
     assert ranges == [2, 4, 8, 16, 32]
     # 4 MiB in 1 GiB are too many to wait for, but not in 256 MiB
     first = next(row for row in rows if row["config"].get("chunk_bytes") == copied[0] and
-                 row["mechanism"] == "copy-engine")  # fmt: skip
+                 row["mechanism"] == COPY_ENGINE)  # fmt: skip
     assert first["rate_bytes"] == 256 * MIB
     assert {row["rate_bytes"] for row in rows if row is not first} == {GIB}
 
@@ -113,15 +123,15 @@ def test_what_is_measured(run: Run, cuda: FakeCuda, tmp_path: Path) -> None:
     for peers, size, mechanism, _, _, asked, deliver, _ in cuda.overlaps:
         assert peers == 2
         assert asked in (0, rounds) or not deliver
-        assert deliver or mechanism == "bulk-copy"
+        assert deliver or mechanism == BULK_COPY
         assert size == (256 * MIB if asked else size)
-    bulk = [n for n, call in enumerate(cuda.overlaps) if call[2] == "bulk-copy" and call[5]]
+    bulk = [n for n, call in enumerate(cuda.overlaps) if call[2] == BULK_COPY and call[5]]
     bulk = [n for n in bulk if cuda.overlaps[n][6]]
     assert len(bulk) == 2
     others = [
         n
         for n, call in enumerate(cuda.overlaps)
-        if call[2] != "bulk-copy" and not call[2].endswith("-without-transfers")
+        if call[2] != BULK_COPY and not call[2].endswith("-without-transfers")
     ]
     assert bulk[0] < min(others)
     assert max(others) < bulk[1]
@@ -130,15 +140,15 @@ def test_what_is_measured(run: Run, cuda: FakeCuda, tmp_path: Path) -> None:
 @pytest.mark.usefixtures("cuda")
 def test_chunks_beyond_the_transfer_are_one(run: Run, tmp_path: Path) -> None:
     document = result(run, tmp_path, "-b", "1M", "--peers", 1, "--threads", 4096)
-    found: dict[str, list[int]] = {"polling": [], "copy-engine": []}
+    found: dict[str, list[int]] = {POLLING: [], COPY_ENGINE: []}
     for row in document["rows"]:
         if row["mechanism"] in found:
             found[row["mechanism"]].append(row["config"]["chunk_bytes"])
     # chunks grow and shrink, so that 4 MiB still cut 1 MiB; 16 MiB do not, nor do larger ones
     sizes = [4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB]
     sizes_of_both = [*sizes, *sizes]  # of agents that copy by threads, and in bulk
-    assert found == {"polling": sizes_of_both, "copy-engine": sizes[1:]}
-    assert {row["rate_bytes"] for row in document["rows"] if row["mechanism"] != "copy-engine"} == {
+    assert found == {POLLING: sizes_of_both, COPY_ENGINE: sizes[1:]}
+    assert {row["rate_bytes"] for row in document["rows"] if row["mechanism"] != COPY_ENGINE} == {
         4 * MIB
     }
 
@@ -156,7 +166,7 @@ def test_the_best_that_track_say_what_that_costs(run: Run, cuda: FakeCuda, tmp_p
             assert row["tracking"] == found / bulk - 1
             assert row["tracking"] == pytest.approx(0.01, abs=0.01)  # the fake's, and its drift
         others = [row for row in rows[1:] if row["tracking"] is None]
-        assert {row["mechanism"] for row in others if row["best"]} == {"split", "inline"}
+        assert {row["mechanism"] for row in others if row["best"]} == {SPLIT, INLINE}
         assert all(row["untransferred_epoch_s"] == [] for row in others)
     # nothing is moved in the configuration that was the fastest, with the same computation
     best = {
@@ -175,7 +185,7 @@ def test_the_best_that_track_say_what_that_costs(run: Run, cuda: FakeCuda, tmp_p
     without = [
         (call[0], call[2].removesuffix("-without-transfers"), *call[3:8:4]) for call in asked
     ]
-    tracked = [it for it in without if it[1] != "bulk-copy"]
+    tracked = [it for it in without if it[1] != BULK_COPY]
     assert set(tracked) == best
     assert len(without) == len(tracked) + 2 == 8
 
@@ -190,7 +200,7 @@ def test_mechanisms_without_chunks_have_no_tracking(
 
 
 def test_agents_copy_in_bulk_where_they_fit(run: Run, cuda: FakeCuda, tmp_path: Path) -> None:
-    words = ["--mechanisms", "polling", "--chunks", "1M", "--peers", 1]
+    words = ["--mechanisms", POLLING, "--chunks", "1M", "--peers", 1]
     document = result(run, tmp_path, *words, "--threads", "8192,16384")
     configs = [row["config"] for row in document["rows"][1:]]
     vectors = [{"chunk_bytes": MIB, "agent_threads": n} for n in (8192, 16384)]
@@ -202,19 +212,19 @@ def test_agents_copy_in_bulk_where_they_fit(run: Run, cuda: FakeCuda, tmp_path: 
 
 
 def test_what_is_refused_is_a_row(run: Run, cuda: FakeCuda, tmp_path: Path) -> None:
-    words = ["--mechanisms", "copy-engine", "--chunks", "64K,4M", "--peers", 3]
+    words = ["--mechanisms", COPY_ENGINE, "--chunks", "64K,4M", "--peers", 3]
     document = result(run, tmp_path, *words)
     bulk, refused, done = document["rows"]
     assert refused["reason"] == "chunks of 65536 bytes are too small"
     assert (refused["epoch_s"], refused["time_s"], refused["best"]) == ([], None, False)
     assert done["best"]
-    assert bulk["mechanism"] == "bulk-copy"
+    assert bulk["mechanism"] == BULK_COPY
     ran = run("bench", "overlap", *words)
     assert (
         "copy-engine (64 KiB) to 3 peers: not possible: chunks of 65536 bytes are too small\n"
         in (ran.out)
     )
-    cuda.crash = "copy-engine"
+    cuda.crash = COPY_ENGINE
     ran = run("bench", "overlap", *words, "--json", tmp_path / "none.json")
     assert (ran.code, ran.out) == (1, "")
     assert ran.err == ("interlace: copy-engine (64 KiB) to 3 peers: GPU 1 did not get element 7\n")
@@ -232,14 +242,14 @@ def test_the_table(run: Run) -> None:
     assert lines[2].split() == [
         "peers", "mechanism", "epoch", "speedup", "own", "rate", "limit", "of", "limit",
     ]  # fmt: skip
-    assert lines[4].split()[:2] == ["1", "bulk-copy"]
+    assert lines[4].split()[:2] == ["1", BULK_COPY]
     assert lines[4].split()[3] == "1.00"
     assert lines[5].startswith("    1  inline ")
     assert lines[6].startswith("    1  polling (256 KiB, 4096 threads) ")
     assert lines[8].startswith("    1  polling (256 KiB, 4096 threads, bulk) ")
     assert [n for n in range(4, 9) if lines[n].endswith("  best")] == [5, 8]  # of each mechanism
     assert lines[9] == ""
-    assert lines[10].split()[:2] == ["3", "bulk-copy"]
+    assert lines[10].split()[:2] == ["3", BULK_COPY]
     assert max(map(len, lines[:15])) <= 100
     assert lines[16].startswith("1 peer: the copies take 6")
     assert lines[17].startswith("3 peers: the copies take 2")
@@ -291,7 +301,7 @@ def test_a_transfer_that_cannot_be_measured(run: Run, cuda: FakeCuda) -> None:
                 ["overlap", "--mechanisms", f"bulk-copy,{name}"],
                 f"--mechanisms {name}: real GPUs cannot run this mechanism; leave it out",
             )
-            for name in ("proact-hardware", "serial-copy")
+            for name in (PROACT_HARDWARE, SERIAL_COPY)
         ),
         (["overlap", "-n", "0"], "--epochs 0: give a number of at least 1"),
         (["overlap", "-w", "-1"], "--warmup -1: give a number of at least 0"),

@@ -17,6 +17,7 @@ from interlace.base.errors import UserError
 from interlace.data import reading, tomography
 from interlace.data.tomography import System, generate, least_detectors
 from interlace.model.limits import work_of
+from interlace.model.mechanism_table import BULK_COPY, INFINITE_BANDWIDTH, INLINE, SPLIT
 from interlace.model.mechanisms import DEFAULTS, MIB, Config
 from interlace.workloads import Case, Ct, Inputs, RunFailure
 from study_helpers import MACHINE, Run
@@ -196,7 +197,7 @@ def test_angles_are_for_ct(run: Run) -> None:
 
 def test_no_wrong_pixel_passes(core: Fake) -> None:
     workload = small()
-    case = Case(2, "split", Config(ranges=4))
+    case = Case(2, SPLIT, Config(ranges=4))
     for at in (0, 40 * 20 + 20, 40 * 40 - 1):
         for value in (np.nan, np.inf, -np.inf, -1e-3, 2.0):
             outcome = workload.simulate(core, "machine", case)
@@ -227,8 +228,8 @@ def test_an_old_part_is_found(iterations: int) -> None:
 
 def test_what_the_core_is_given(core: Fake) -> None:
     workload = small(iterations=7, subsets=5)
-    outcome = workload.simulate(core, "machine", Case(3, "split", Config(ranges=8)))
-    assert core.calls == [("sim", 3, "split", 7, 0.0, 8, MIB, 32, "")]
+    outcome = workload.simulate(core, "machine", Case(3, SPLIT, Config(ranges=8)))
+    assert core.calls == [("sim", 3, SPLIT, 7, 0.0, 8, MIB, 32, "")]
     assert outcome.values.shape == (3, 1600)
     assert workload.boundaries(3) == [0, 13 * 40, 26 * 40, 1600]
     assert (small().iterations, small().scan.subsets, small(angles=6).scan.subsets) == (3, 4, 2)
@@ -259,7 +260,7 @@ def test_a_measured_study(run: Run, cuda: FakeCuda, tmp_path: Path) -> None:
     ran = run("study", "ct", *words)
     assert ran.code == 0, ran.err
     rows = {row["mechanism"]: row for row in json.loads(out.read_text())["rows"]}
-    assert rows["infinite-bandwidth"]["derived"]
+    assert rows[INFINITE_BANDWIDTH]["derived"]
     assert {call[0] for call in cuda.calls} == {"cuda"}
 
 
@@ -279,7 +280,7 @@ def test_the_reference_node(size: int, angles: int) -> None:
     core = pytest.importorskip("interlace._core")
     workload = small(size=size, angles=angles, subsets=1, iterations=3)
     for gpus in (1, 3):
-        outcome = workload._run(core, Case(gpus, "inline"), ("host", None), (3, 0.0))
+        outcome = workload._run(core, Case(gpus, INLINE), ("host", None), (3, 0.0))
         outcome.time_s = 1.0
         assert 0 < workload.verify(outcome) < workload.allowed_error() / 3
 
@@ -287,7 +288,7 @@ def test_the_reference_node(size: int, angles: int) -> None:
 def test_what_a_long_run_counts_follows_from_short_ones() -> None:
     core = pytest.importorskip("interlace._core")
     workload = small()
-    case = Case(4, "inline")
+    case = Case(4, INLINE)
     found, work, sent = workload.count(core, case, 6)
     result = workload._run(core, case, ("host", None), (6, 0.0))
     assert (found.useful, found.wasted) == (result.wire.useful, result.wire.wasted)
@@ -298,7 +299,7 @@ def test_what_a_long_run_counts_follows_from_short_ones() -> None:
 def test_rays_go_to_those_that_need_them() -> None:
     core = pytest.importorskip("interlace._core")
     everybody, some = small(), small(subscribe="needed")
-    case = Case(4, "inline")
+    case = Case(4, INLINE)
     found = some._run(core, case, ("host", None), (2, 0.0))
     same = everybody._run(core, case, ("host", None), (2, 0.0))
     assert np.array_equal(found.values, same.values)
@@ -324,7 +325,7 @@ def test_the_core_refuses_what_is_no_scan() -> None:
     ):
         given = [*good[:place], wrong, *good[place + 1 :]]
         with pytest.raises(UserError, match=sentence):
-            core.run_ct("host", None, "bulk-copy", cut, 1, 0.0, 1, MIB, 32, "", *given)
+            core.run_ct("host", None, BULK_COPY, cut, 1, 0.0, 1, MIB, 32, "", *given)
     odd = [array[:, :-1].copy() for array in good[:2]]
     with pytest.raises(UserError, match="needs 58, or more by an even number"):
-        core.run_ct("host", None, "bulk-copy", cut, 1, 0.0, 1, MIB, 32, "", *odd, *good[2:])
+        core.run_ct("host", None, BULK_COPY, cut, 1, 0.0, 1, MIB, 32, "", *odd, *good[2:])

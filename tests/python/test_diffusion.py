@@ -12,6 +12,7 @@ import pytest
 from fake_core import Fake, FakeCuda
 from interlace.base.errors import UserError
 from interlace.data import diffusion, reading
+from interlace.model.mechanism_table import BULK_COPY, INFINITE_BANDWIDTH, INLINE, SPLIT
 from interlace.model.mechanisms import DEFAULTS, MIB, Config
 from interlace.workloads import Case, Diffusion, Inputs, RunFailure
 from study_helpers import MACHINE, Run
@@ -114,7 +115,7 @@ def test_wrong_input(run: Run, core: Fake, words: list[str], sentence: str) -> N
 @pytest.mark.parametrize("equation", diffusion.EQUATIONS)
 def test_a_late_plane_does_not_pass(core: Fake, equation: str) -> None:
     workload = small(equation=equation)
-    case = Case(3, "split", Config(ranges=4))
+    case = Case(3, SPLIT, Config(ranges=4))
     for device in range(3):
         outcome = workload.simulate(core, MACHINE, case)
         workload.verify(outcome)
@@ -131,10 +132,10 @@ def test_a_late_plane_does_not_pass(core: Fake, equation: str) -> None:
 def test_parts_are_whole_planes(core: Fake) -> None:
     workload = small(size=13, dimensions=2)
     assert workload.boundaries(4) == [0, 39, 78, 117, 169]
-    assert workload.held(Case(4, "inline"), 1) == slice(13, 104)
+    assert workload.held(Case(4, INLINE), 1) == slice(13, 104)
     assert workload.largest_part(4) == 4 * 2 * 13
-    workload.simulate(core, MACHINE, Case(4, "inline"))
-    assert core.calls == [("sim", 4, "inline", 5, 0.0, 1, MIB, 32, "")]
+    workload.simulate(core, MACHINE, Case(4, INLINE))
+    assert core.calls == [("sim", 4, INLINE, 5, 0.0, 1, MIB, 32, "")]
 
 
 # --- the command ----------------------------------------------------------------------------------
@@ -145,7 +146,7 @@ def test_a_measured_study(run: Run, cuda: FakeCuda, tmp_path: Path) -> None:
     ran = run("study", "diffusion", "--size", 12, "--json", out, "--gpus", 2, "--repeats", 3)
     assert ran.code == 0, ran.err
     document = json.loads(out.read_text())
-    assert {row["mechanism"]: row for row in document["rows"]}["infinite-bandwidth"]["derived"]
+    assert {row["mechanism"]: row for row in document["rows"]}[INFINITE_BANDWIDTH]["derived"]
     assert {call[0] for call in cuda.calls} == {"cuda"}
     assert list(document["data"]) == [
         "name", "source", "size", "points", "equation", "rate", "largest", "iterations",
@@ -170,7 +171,7 @@ def test_the_reference_node(equation: str) -> None:
     core = pytest.importorskip("interlace._core")
     for options in ({"size": 20}, {"size": 48, "dimensions": 2}):
         workload = small(**options, equation=equation, iterations=30)
-        outcome = workload._run(core, Case(3, "inline"), ("host", None), (30, 0.0))
+        outcome = workload._run(core, Case(3, INLINE), ("host", None), (30, 0.0))
         outcome.time_s = 1.0
         assert 0 < workload.verify(outcome) < workload.allowed_error() / 2
 
@@ -188,6 +189,6 @@ def test_the_core_refuses_what_it_cannot_use() -> None:
     ):
         given = [*good[:place], wrong, *good[place + 1 :]]
         with pytest.raises(UserError, match=sentence):
-            core.run_diffusion("host", None, "bulk-copy", cut, 1, 0.0, 1, MIB, 32, "", *given)
+            core.run_diffusion("host", None, BULK_COPY, cut, 1, 0.0, 1, MIB, 32, "", *given)
     with pytest.raises(UserError, match="a fixed number of steps"):
-        core.run_diffusion("host", None, "bulk-copy", cut, 1, 1.0, 1, MIB, 32, "", *good)
+        core.run_diffusion("host", None, BULK_COPY, cut, 1, 1.0, 1, MIB, 32, "", *good)

@@ -12,6 +12,7 @@ import pytest
 from fake_core import Fake, FakeCuda
 from interlace.base.errors import UserError
 from interlace.data import elastic, reading
+from interlace.model.mechanism_table import BULK_COPY, INFINITE_BANDWIDTH, INLINE, SPLIT
 from interlace.model.mechanisms import DEFAULTS, MIB, Config
 from interlace.workloads import Case, Eqwp, Inputs, RunFailure
 from study_helpers import MACHINE, Run
@@ -89,7 +90,7 @@ def test_wrong_input(run: Run, core: Fake, words: list[str], sentence: str) -> N
 
 def test_a_late_plane_does_not_pass(core: Fake) -> None:
     workload = small()
-    case = Case(3, "split", Config(ranges=4))
+    case = Case(3, SPLIT, Config(ranges=4))
     for device in range(3):
         outcome = workload.simulate(core, MACHINE, case)
         workload.verify(outcome)
@@ -106,10 +107,10 @@ def test_a_late_plane_does_not_pass(core: Fake) -> None:
 def test_parts_are_whole_planes(core: Fake) -> None:
     workload = small()
     assert workload.boundaries(4) == [0, 600, 1500, 2100, 3000]
-    assert workload.held(Case(4, "inline"), 1) == slice(0, 2100)
+    assert workload.held(Case(4, INLINE), 1) == slice(0, 2100)
     assert workload.largest_part(4) == 4 * 600
-    workload.simulate(core, MACHINE, Case(4, "inline"))
-    assert core.calls == [("sim", 4, "inline", 5, 0.0, 1, MIB, 32, "")]
+    workload.simulate(core, MACHINE, Case(4, INLINE))
+    assert core.calls == [("sim", 4, INLINE, 5, 0.0, 1, MIB, 32, "")]
 
 
 # --- the command ----------------------------------------------------------------------------------
@@ -120,7 +121,7 @@ def test_a_measured_study(run: Run, cuda: FakeCuda, tmp_path: Path) -> None:
     ran = run("study", "eqwp", "--size", 10, "--json", out, "--gpus", 2, "--repeats", 3)
     assert ran.code == 0, ran.err
     document = json.loads(out.read_text())
-    assert {row["mechanism"]: row for row in document["rows"]}["infinite-bandwidth"]["derived"]
+    assert {row["mechanism"]: row for row in document["rows"]}[INFINITE_BANDWIDTH]["derived"]
     assert {call[0] for call in cuda.calls} == {"cuda"}
 
 
@@ -138,7 +139,7 @@ def test_the_real_core(run: Run, tmp_path: Path) -> None:
 def test_the_reference_node() -> None:
     core = pytest.importorskip("interlace._core")
     workload = small(size=20, iterations=30)
-    outcome = workload._run(core, Case(3, "inline"), ("host", None), (30, 0.0))
+    outcome = workload._run(core, Case(3, INLINE), ("host", None), (30, 0.0))
     outcome.time_s = 1.0
     assert 0 < workload.verify(outcome) < workload.allowed_error() / 2
 
@@ -155,4 +156,4 @@ def test_the_core_refuses_what_it_cannot_use() -> None:
         ((velocity, medium, "rows"), "unknown kernel 'rows'; there are runs and tiles"),
     ):
         with pytest.raises(UserError, match=sentence):
-            core.run_eqwp("host", None, "bulk-copy", cut, 1, 0.0, 1, MIB, 32, "", *given)
+            core.run_eqwp("host", None, BULK_COPY, cut, 1, 0.0, 1, MIB, 32, "", *given)

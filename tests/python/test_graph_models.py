@@ -15,6 +15,7 @@ from interlace.base.errors import UserError
 from interlace.data import graph_models, reading
 from interlace.data.graph_models import MODELS, cage, crawl, rgg
 from interlace.data.graphs import Graph, partition_by_edges
+from interlace.model.mechanism_table import BULK_COPY
 from interlace.workloads import Als, Inputs, Sssp
 from study_helpers import MACHINE, Run
 
@@ -170,7 +171,7 @@ def study(workload: str, *words: object) -> list[object]:
 @pytest.mark.usefixtures("core")
 def test_a_study_of_one(run: Run, tmp_path: Path, workload: str, model: str) -> None:
     out = tmp_path / "o.json"
-    words = [f"--{model}", 200, "--gpus", 2, "--iterations", 2, "--mechanisms", "bulk-copy"]
+    words = [f"--{model}", 200, "--gpus", 2, "--iterations", 2, "--mechanisms", BULK_COPY]
     ran = run(*study(workload, *words, "--json", out))
     assert ran.code == 0, ran.err
     data = json.loads(out.read_text())["data"]

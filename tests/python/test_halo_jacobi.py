@@ -12,7 +12,8 @@ import pytest
 from fake_core import Fake, FakeCuda
 from interlace.base.errors import UserError
 from interlace.data import reading
-from interlace.model.mechanisms import DEFAULTS, MIB, MULTI_PATH, Config, Tuning
+from interlace.model.mechanism_table import BULK_COPY, INFINITE_BANDWIDTH, INLINE, MULTI_PATH, SPLIT
+from interlace.model.mechanisms import DEFAULTS, MIB, Config, Tuning
 from interlace.workloads import Case, HaloJacobi, Inputs, RunFailure, Workload
 from interlace.workloads.halo_jacobi import CACHED_COLUMNS, COUNTED_COLUMNS, solve, start
 from study_helpers import MACHINE, Run
@@ -92,24 +93,24 @@ def test_devices_hold_their_rows_and_those_beside_them() -> None:
     rows = [slice(None, 150), slice(50, 250), slice(150, 350)]
     everything = np.arange(400)
     for device, has in enumerate([None, rows[1], rows[2], None]):
-        held = workload.held(Case(4, "inline"), device)
+        held = workload.held(Case(4, INLINE), device)
         if has is not None:
             assert held == has
-    assert np.array_equal(everything[workload.held(Case(4, "inline"), 0)], np.r_[0:150, 350:400])
-    assert np.array_equal(everything[workload.held(Case(4, "inline"), 3)], np.r_[0:50, 250:400])
+    assert np.array_equal(everything[workload.held(Case(4, INLINE), 0)], np.r_[0:150, 350:400])
+    assert np.array_equal(everything[workload.held(Case(4, INLINE), 3)], np.r_[0:50, 250:400])
     for gpus in (1, 2, 3):
         for device in range(gpus):
-            count = everything[workload.held(Case(gpus, "inline"), device)].size
+            count = everything[workload.held(Case(gpus, INLINE), device)].size
             own = np.diff(workload.boundaries(gpus))[device]
             assert count == min(400, own + 100)
     # less rows than devices
     assert workload.boundaries(16)[:3] == [0, 0, 50]
-    assert workload.held(Case(16, "inline"), 0) == slice(0, 0)
+    assert workload.held(Case(16, INLINE), 0) == slice(0, 0)
 
 
 def test_a_late_row_does_not_pass(core: Fake) -> None:
     workload = small()
-    case = Case(4, "split", Config(ranges=4))
+    case = Case(4, SPLIT, Config(ranges=4))
     old = solve(start(8, 50), workload.iterations - 1)
     for device in range(4):
         outcome = workload.simulate(core, MACHINE, case)
@@ -127,8 +128,8 @@ def test_parts_are_whole_rows_and_a_row_is_a_message(core: Fake) -> None:
     assert workload.boundaries(4) == [0, 100, 200, 300, 450]
     assert workload.largest_part(4) == 4 * 50
     assert workload.parameters()["message_bytes"] == 4 * 50
-    workload.simulate(core, MACHINE, Case(4, "inline"))
-    assert core.calls == [("sim", 4, "inline", 10, 0.0, 1, MIB, 32, "")]
+    workload.simulate(core, MACHINE, Case(4, INLINE))
+    assert core.calls == [("sim", 4, INLINE, 10, 0.0, 1, MIB, 32, "")]
 
 
 # --- the real core --------------------------------------------------------------------------------
@@ -138,7 +139,7 @@ def test_parts_are_whole_rows_and_a_row_is_a_message(core: Fake) -> None:
 def test_the_reference_node(gpus: int) -> None:
     core = pytest.importorskip("interlace._core")
     workload = small(rows=10, columns=333, iterations=40)
-    for mechanism in ("bulk-copy", MULTI_PATH):
+    for mechanism in (BULK_COPY, MULTI_PATH):
         outcome = workload._run(core, Case(gpus, mechanism), ("host", None), (40, 0.0))
         outcome.time_s = 1.0
         assert 0 < workload.verify(outcome) < workload.allowed_error() / 2
@@ -148,7 +149,7 @@ def test_the_reference_node(gpus: int) -> None:
 def test_what_wide_grids_count_follows_from_narrow_ones(gpus: int) -> None:
     core = pytest.importorskip("interlace._core")
     workload = small(columns=4 * COUNTED_COLUMNS + 5, iterations=4)
-    case = Case(gpus, "bulk-copy")
+    case = Case(gpus, BULK_COPY)
     exact = Workload.count(workload, core, case, 4)
     assert workload.count(core, case, 4) == exact
     if gpus > 1:
@@ -161,7 +162,7 @@ def test_what_the_l2_may_hold_is_counted_as_it_is(core: Fake) -> None:
     workload = small(columns=4 * COUNTED_COLUMNS)
     for cache_bytes, runs in ((0, 4), (1 << 30, 2)):
         core.calls.clear()
-        workload.count(core, Case(2, "bulk-copy"), 10, cache_bytes)
+        workload.count(core, Case(2, BULK_COPY), 10, cache_bytes)
         assert len(core.calls) == runs
 
 
@@ -181,8 +182,8 @@ def test_the_real_core(run: Run, tmp_path: Path) -> None:
     ]  # fmt: skip
     cell = {(int(line[0]), line[1]): line for line in table[2:5]}
     for gpus in (2, 4):
-        whole, bound = rows[gpus, "bulk-copy"]["time_s"], rows[gpus, "infinite-bandwidth"]["time_s"]
-        iteration, compute, exchange = (float(text) for text in cell[gpus, "bulk-copy"][2:5])
+        whole, bound = rows[gpus, BULK_COPY]["time_s"], rows[gpus, INFINITE_BANDWIDTH]["time_s"]
+        iteration, compute, exchange = (float(text) for text in cell[gpus, BULK_COPY][2:5])
         assert iteration == pytest.approx(1e6 * whole / 2, rel=1e-3)
         assert compute == pytest.approx(1e6 * bound / 2, rel=1e-3)
         assert exchange == pytest.approx(iteration - compute, rel=1e-2)
@@ -207,11 +208,11 @@ def test_multi_path_is_measured_where_it_is_named(run: Run, cuda: FakeCuda, tmp_
     ]  # fmt: skip
     rows = {(row["gpus"], row["mechanism"]): row for row in document["rows"]}
     assert list(rows) == [
-        (1, "bulk-copy"), (2, "bulk-copy"), (2, MULTI_PATH), (4, "bulk-copy"), (4, MULTI_PATH),
+        (1, BULK_COPY), (2, BULK_COPY), (2, MULTI_PATH), (4, BULK_COPY), (4, MULTI_PATH),
     ]  # fmt: skip
     table = [line.split() for line in ran.out.partition(PHASES)[2].splitlines()]
     for gpus in (2, 4):
-        bulk, ours = rows[gpus, "bulk-copy"], rows[gpus, MULTI_PATH]
+        bulk, ours = rows[gpus, BULK_COPY], rows[gpus, MULTI_PATH]
         found = next(line for line in table if line[:2] == [str(gpus), MULTI_PATH])
         iteration, compute, exchange, part, gain = (float(text) for text in found[2:])
         assert compute + exchange == pytest.approx(iteration, abs=0.02)
@@ -221,7 +222,7 @@ def test_multi_path_is_measured_where_it_is_named(run: Run, cuda: FakeCuda, tmp_
         assert part == pytest.approx(100 * exchange / iteration, abs=1)
         assert gain == pytest.approx(bulk["time_s"] / ours["time_s"], abs=0.01)
     assert {call[2] for call in cuda.calls if call[0] == "cuda"} == {
-        "bulk-copy", "bulk-copy-without-transfers", MULTI_PATH,
+        BULK_COPY, "bulk-copy-without-transfers", MULTI_PATH,
     }  # fmt: skip
     assert TIMED in ran.out.splitlines()
     assert "multi-path on 4 GPUs: runs on plain streams\n" in ran.out

@@ -12,6 +12,7 @@ import pytest
 from fake_core import Fake, FakeCuda
 from interlace.base.errors import UserError
 from interlace.data import reading, turbulence
+from interlace.model.mechanism_table import BULK_COPY, INFINITE_BANDWIDTH, INLINE, SPLIT
 from interlace.model.mechanisms import DEFAULTS, MIB, Config
 from interlace.workloads import Case, Hit, Inputs, RunFailure
 from study_helpers import MACHINE, Run
@@ -121,7 +122,7 @@ def test_wrong_input(run: Run, core: Fake, words: list[str], sentence: str) -> N
 
 def test_a_wrong_coefficient_does_not_pass(core: Fake) -> None:
     workload = small()
-    case = Case(3, "split", Config(ranges=4))
+    case = Case(3, SPLIT, Config(ranges=4))
     workload.verify(workload.simulate(core, MACHINE, case))
     old = turbulence.evolve(workload.start, workload.iterations - 1).ravel()
     for device in (0, 2):  # what the other has is dropped by the two-thirds rule
@@ -136,10 +137,10 @@ def test_parts_are_whole_planes(core: Fake) -> None:
     workload = small()
     plane = 2 * 3 * 12 * 7
     assert workload.boundaries(5) == [n * plane for n in (0, 2, 4, 7, 9, 12)]
-    assert workload.held(Case(5, "inline"), 2) == slice(4 * plane, 7 * plane)
+    assert workload.held(Case(5, INLINE), 2) == slice(4 * plane, 7 * plane)
     assert workload.largest_part(5) == 8 * 6 * 3 * 3 * 7
-    workload.simulate(core, MACHINE, Case(4, "inline"))
-    assert core.calls == [("sim", 4, "inline", 5, 0.0, 1, MIB, 32, "")]
+    workload.simulate(core, MACHINE, Case(4, INLINE))
+    assert core.calls == [("sim", 4, INLINE, 5, 0.0, 1, MIB, 32, "")]
 
 
 # --- the command ----------------------------------------------------------------------------------
@@ -150,7 +151,7 @@ def test_a_measured_study(run: Run, cuda: FakeCuda, tmp_path: Path) -> None:
     ran = run("study", "hit", "--size", 12, "--json", out, "--gpus", 2, "--repeats", 3)
     assert ran.code == 0, ran.err
     document = json.loads(out.read_text())
-    assert {row["mechanism"]: row for row in document["rows"]}["infinite-bandwidth"]["derived"]
+    assert {row["mechanism"]: row for row in document["rows"]}[INFINITE_BANDWIDTH]["derived"]
     assert {call[0] for call in cuda.calls} == {"cuda"}
     assert document["data"]["energy"] < document["data"]["start_energy"]
 
@@ -170,7 +171,7 @@ def test_the_real_core(run: Run, tmp_path: Path) -> None:
 def test_the_reference_node(size: int) -> None:
     core = pytest.importorskip("interlace._core")
     workload = small(size=size, iterations=20)
-    outcome = workload._run(core, Case(3, "inline"), ("host", None), (20, 0.0))
+    outcome = workload._run(core, Case(3, INLINE), ("host", None), (20, 0.0))
     outcome.time_s = 1.0
     assert 0 < workload.verify(outcome) < workload.allowed_error() / 2
 
@@ -188,4 +189,4 @@ def test_the_core_refuses_what_it_cannot_use() -> None:
         ((velocity, viscosity, step, ""), "unknown kernel ''; there are runs and tiles"),
     ):
         with pytest.raises(UserError, match=sentence):
-            core.run_hit("host", None, "bulk-copy", cut, 1, 0.0, 1, MIB, 32, "", *given)
+            core.run_hit("host", None, BULK_COPY, cut, 1, 0.0, 1, MIB, 32, "", *given)

@@ -9,6 +9,7 @@ import pytest
 
 from interlace.model import inside
 from interlace.model.inside import Activity, Inside, LinkUse, Pair
+from interlace.model.mechanism_table import BULK_COPY, INFINITE_BANDWIDTH, INLINE
 from interlace.model.results import Row, Sim, WireRow
 from study_helpers import Run, study_of
 
@@ -100,10 +101,10 @@ def _row(gpus: int, mechanism: str, idle: list[float]) -> Row:
 
 def test_a_gpu_that_idles_is_warned_of_once_for_each_number_of_gpus() -> None:
     rows = [
-        _row(2, "bulk-copy", [0, 0.1]),
-        _row(4, "bulk-copy", [0, 0.1, 0.3, 0]),
-        _row(4, "inline", [0, 0.45, 0.3, 0]),
-        _row(4, "infinite-bandwidth", [0, 0, 0, 0.9]),
+        _row(2, BULK_COPY, [0, 0.1]),
+        _row(4, BULK_COPY, [0, 0.1, 0.3, 0]),
+        _row(4, INLINE, [0, 0.45, 0.3, 0]),
+        _row(4, INFINITE_BANDWIDTH, [0, 0, 0, 0.9]),
     ]
     (sentence,) = inside.warnings(rows)
     assert sentence.startswith(
@@ -112,9 +113,9 @@ def test_a_gpu_that_idles_is_warned_of_once_for_each_number_of_gpus() -> None:
 
 
 def test_text_of_a_pair_that_sends_one_way() -> None:
-    seen = inside.of_row(_row(2, "inline", [0.25, 0]))
+    seen = inside.of_row(_row(2, INLINE, [0.25, 0]))
     assert seen is not None
-    lines = "\n".join(inside.text("inline", seen)).splitlines()
+    lines = "\n".join(inside.text(INLINE, seen)).splitlines()
     words = [line.split() for line in lines]
     assert ["gpu0", "-", "100.0"] in words
     assert ["gpu1", "-", "-"] in words

@@ -20,6 +20,14 @@ from interlace.data.banded import generate, jacobi_reference, load_banded
 from interlace.machine.compiled import to_core
 from interlace.machine.reading import load_machine
 from interlace.model.limits import work_of
+from interlace.model.mechanism_table import (
+    BULK_COPY,
+    INFINITE_BANDWIDTH,
+    INLINE,
+    POLLING,
+    PROACT_HARDWARE,
+    SPLIT,
+)
 from interlace.model.mechanisms import DEFAULTS, MIB, Config
 from interlace.workloads import Case, Inputs, Jacobi, RunFailure
 from study_helpers import MACHINE, Run
@@ -286,7 +294,7 @@ def small(**options: Any) -> Jacobi:
 def test_no_wrong_number_passes(core: Fake, value: float, halo: bool | None) -> None:
     workload = small(halo=halo)
     for row in (41, 45, 89):  # of GPU 0, but needed by GPU 1; its own
-        outcome = workload.simulate(core, "machine", Case(2, "split", Config(ranges=4)))
+        outcome = workload.simulate(core, "machine", Case(2, SPLIT, Config(ranges=4)))
         assert workload.verify(outcome) < 1e-7
         outcome.values[1, row] = value
         with pytest.raises(RunFailure, match=rf"split \(4 ranges\) on 2 GPUs: GPU 1 .* row {row}"):
@@ -295,7 +303,7 @@ def test_no_wrong_number_passes(core: Fake, value: float, halo: bool | None) -> 
 
 def test_with_a_halo_only_what_a_gpu_needs_is_compared(core: Fake) -> None:
     workload = small(halo=True)
-    outcome = workload.simulate(core, "machine", Case(3, "inline"))
+    outcome = workload.simulate(core, "machine", Case(3, INLINE))
     assert np.isnan(outcome.values).sum() == (60 - 4) + (30 - 4) + (30 - 4) + (60 - 4)
     assert workload.verify(outcome) < 1e-7
     assert [workload.held(outcome.case, d) for d in range(3)] == [
@@ -337,7 +345,7 @@ def test_what_rounding_does_is_allowed() -> None:
 
 def test_a_result_of_the_wrong_shape_fails(core: Fake) -> None:
     workload = small()
-    outcome = workload.simulate(core, "machine", Case(2, "inline"))
+    outcome = workload.simulate(core, "machine", Case(2, INLINE))
     outcome.values = outcome.values[:, :-1]
     with pytest.raises(RunFailure, match=r"unknowns of shape \(2, 89\), expected \(2, 90\)"):
         workload.verify(outcome)
@@ -348,8 +356,8 @@ def test_a_result_of_the_wrong_shape_fails(core: Fake) -> None:
 
 def test_what_the_core_is_given(core: Fake) -> None:
     workload = small(iterations=7)
-    outcome = workload.simulate(core, "machine", Case(4, "split", Config(ranges=8)))
-    assert core.calls == [("sim", 4, "split", 7, 0.0, 8, MIB, 32, "")]
+    outcome = workload.simulate(core, "machine", Case(4, SPLIT, Config(ranges=8)))
+    assert core.calls == [("sim", 4, SPLIT, 7, 0.0, 8, MIB, 32, "")]
     assert outcome.values.shape == (4, 90)
     assert workload.boundaries(4) == [0, 22, 45, 67, 90]
 
@@ -378,8 +386,8 @@ def test_a_measured_study(run: Run, cuda: FakeCuda, tmp_path: Path) -> None:
     ran = run(*words)
     assert ran.code == 0, ran.err
     rows = {row["mechanism"]: row for row in json.loads(out.read_text())["rows"]}
-    assert rows["inline"]["wire"]["protocol"] > 0
-    assert rows["infinite-bandwidth"]["derived"]
+    assert rows[INLINE]["wire"]["protocol"] > 0
+    assert rows[INFINITE_BANDWIDTH]["derived"]
     assert {call[0] for call in cuda.calls} == {"cuda"}
 
 
@@ -395,7 +403,7 @@ def test_the_real_core(run: Run, tmp_path: Path, halo: bool) -> None:
     assert len(rows) == 1 + 2 * len(DEFAULTS)
     for row in rows:
         assert 0 < row["max_error"] < 1e-6
-        if row["gpus"] > 1 and row["mechanism"] != "infinite-bandwidth":
+        if row["gpus"] > 1 and row["mechanism"] != INFINITE_BANDWIDTH:
             assert row["wire"]["useful"] == 2 * 6 * 4 * 10 * (row["gpus"] - 1)
             assert (row["wire"]["wasted"] == 0) == halo
 
@@ -404,9 +412,9 @@ def test_the_real_core(run: Run, tmp_path: Path, halo: bool) -> None:
 def test_what_a_long_run_counts_follows_from_short_ones(halo: bool | None) -> None:
     core = pytest.importorskip("interlace._core")
     workload = small(halo=halo)
-    case = Case(4, "polling", Config(chunk_bytes=MIB, agent_threads=32))
+    case = Case(4, POLLING, Config(chunk_bytes=MIB, agent_threads=32))
     found, work, sent = workload.count(core, case, 9)
-    assert found == workload.count(core, Case(4, "bulk-copy"), 9).wire
+    assert found == workload.count(core, Case(4, BULK_COPY), 9).wire
     result = workload._run(core, case, ("host", None), (9, 0.0))
     assert (found.useful, found.wasted) == (result.wire.useful, result.wire.wasted)
     assert work == work_of(result.work, 0)
@@ -416,7 +424,7 @@ def test_what_a_long_run_counts_follows_from_short_ones(halo: bool | None) -> No
 
 def test_a_tolerance(run: Run) -> None:
     pytest.importorskip("interlace._core")
-    words = ["--rows", 200, "--gpus", 2, "--mechanisms", "inline"]
+    words = ["--rows", 200, "--gpus", 2, "--mechanisms", INLINE]
     ran = run(*STUDY, *words, "--tolerance", "1e-2")
     assert ran.code == 0, ran.err
     ran = run(*STUDY, *words, "--tolerance", "1e-2", "--iterations", 3)
@@ -428,7 +436,7 @@ def test_no_residual_ends_a_run_without_transfers() -> None:
     core = pytest.importorskip("interlace._core")
     workload = small(tolerance=1.0, iterations=40)
     machine = to_core(load_machine("4x-volta-nvlink2"), core)
-    case = Case(2, "proact-hardware")
+    case = Case(2, PROACT_HARDWARE)
     assert workload.simulate(core, machine, case).iterations < 40
     assert workload.simulate(core, machine, case.without_transfers()).iterations == 40
 
@@ -447,7 +455,7 @@ def test_the_core_refuses_what_is_no_band() -> None:
             core.run_jacobi(
                 "host",
                 None,
-                "bulk-copy",
+                BULK_COPY,
                 cut,
                 1,
                 0.0,
@@ -463,6 +471,6 @@ def test_the_core_refuses_what_is_no_band() -> None:
     for wrong, sentence in (([0], "0 GPUs cannot be"), ([0, 3], "do not cut the elements")):
         with pytest.raises(UserError, match=sentence):
             core.run_jacobi(
-                "host", None, "bulk-copy", np.array(wrong, dtype=np.uint64), 1, 0.0, 1, MIB, 32, "",
+                "host", None, BULK_COPY, np.array(wrong, dtype=np.uint64), 1, 0.0, 1, MIB, 32, "",
                 good, right, False,
             )  # fmt: skip

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 from interlace.data.ciphers import encrypt
+from interlace.model.mechanism_table import INLINE
+from interlace.model.remote_load_table import FINEPACK
 from interlace.study import locality
 from interlace.workloads import unified
 from study_helpers import Run
@@ -293,8 +295,8 @@ def test_the_flow_chart(shares: tuple[float, float, float], named: str) -> None:
     ("words", "said"),
     [
         (("fire",), "there is no program 'fire' (did you mean fir?)"),
-        (("-m", "inline"), "there is no mechanism 'inline'"),
-        (("-m", "finepack"), "packets of protocol pcie4 carry 64 bytes on machine 4x-r9nano"),
+        (("-m", INLINE), "there is no mechanism 'inline'"),
+        (("-m", FINEPACK), "packets of protocol pcie4 carry 64 bytes on machine 4x-r9nano"),
         (
             ("fir", "-m", "dualopt", "--machine", "4x-volta-nvlink2"),
             "the machine describes nothing that treats remote loads; give it a table "

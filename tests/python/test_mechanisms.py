@@ -5,6 +5,14 @@ from __future__ import annotations
 import pytest
 
 from interlace.data import banded
+from interlace.model.mechanism_table import (
+    BULK_COPY,
+    COPY_ENGINE,
+    DEVICE_LAUNCH,
+    INLINE,
+    POLLING,
+    SPLIT,
+)
 from interlace.model.mechanisms import GIB, KIB, MIB, Config, Tuning, label, size_text
 from interlace.show.table import legend
 from interlace.workloads import Case, Inputs, Jacobi
@@ -16,27 +24,27 @@ TUNING = Tuning((2, 4), CHUNKS, (4096, 16384))
 @pytest.mark.parametrize(
     ("mechanism", "config", "long", "short"),
     [
-        ("bulk-copy", Config(), "bulk-copy", "bulk-copy"),
-        ("split", Config(ranges=8), "split (8 ranges)", "split (8 ranges)"),
+        (BULK_COPY, Config(), BULK_COPY, BULK_COPY),
+        (SPLIT, Config(ranges=8), "split (8 ranges)", "split (8 ranges)"),
         (
-            "polling",
+            POLLING,
             Config(chunk_bytes=256 * KIB, agent_threads=16384),
             "polling (256 KiB, 16384 threads)",
             "polling (256K, 16K)",
         ),
         (
-            "polling",
+            POLLING,
             Config(chunk_bytes=MIB, agent_threads=96),
             "polling (1 MiB, 96 threads)",
             "polling (1M, 96)",
         ),
         (
-            "polling",
+            POLLING,
             Config(chunk_bytes=MIB, bulk_threads=4096),
             "polling (1 MiB, 4096 threads, bulk)",
             "polling (1M, 4K, bulk)",
         ),
-        ("copy-engine", Config(chunk_bytes=4 * MIB), "copy-engine (4 MiB)", "copy-engine (4M)"),
+        (COPY_ENGINE, Config(chunk_bytes=4 * MIB), "copy-engine (4 MiB)", "copy-engine (4M)"),
     ],
 )
 def test_labels(mechanism: str, config: Config, long: str, short: str) -> None:
@@ -53,10 +61,8 @@ def test_sizes() -> None:
 
 
 def test_a_legend_says_what_is_shown() -> None:
-    assert legend(["bulk-copy", "split"]) == []
-    assert legend(["copy-engine", "copy-engine"]) == [
-        "copy-engine (chunk bytes): K is 2^10, M 2^20."
-    ]
+    assert legend([BULK_COPY, SPLIT]) == []
+    assert legend([COPY_ENGINE, COPY_ENGINE]) == ["copy-engine (chunk bytes): K is 2^10, M 2^20."]
 
 
 def chunks(tuning: Tuning, mechanism: str, part: int) -> list[int]:
@@ -65,7 +71,7 @@ def chunks(tuning: Tuning, mechanism: str, part: int) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("part", "polling", "copied"),
+    ("part", "polled", "copied"),
     [
         (100 * MIB, CHUNKS, CHUNKS[2:]),  # 400 chunks of 256 KiB are too many to wait for
         (60 * MIB, CHUNKS, CHUNKS[1:]),
@@ -80,34 +86,34 @@ def chunks(tuning: Tuning, mechanism: str, part: int) -> list[int]:
     ],
 )
 def test_no_chunk_is_tried_twice(
-    part: int, polling: tuple[int, ...], copied: tuple[int, ...]
+    part: int, polled: tuple[int, ...], copied: tuple[int, ...]
 ) -> None:
-    assert chunks(TUNING, "polling", part) == list(polling)
-    assert chunks(TUNING, "copy-engine", part) == list(copied)
-    assert len(TUNING.configs("polling", part)) == 2 * len(polling)
-    assert TUNING.configs("split", part) == [Config(ranges=2), Config(ranges=4)]
-    assert TUNING.configs("inline", part) == [Config()]
+    assert chunks(TUNING, POLLING, part) == list(polled)
+    assert chunks(TUNING, COPY_ENGINE, part) == list(copied)
+    assert len(TUNING.configs(POLLING, part)) == 2 * len(polled)
+    assert TUNING.configs(SPLIT, part) == [Config(ranges=2), Config(ranges=4)]
+    assert TUNING.configs(INLINE, part) == [Config()]
 
 
 def test_agents_also_copy_in_bulk() -> None:
     tuning = Tuning((2,), (MIB,), (4096, 8192, 16384), bulk_agents=True)
     vectors = [Config(chunk_bytes=MIB, agent_threads=n) for n in (4096, 8192, 16384)]
     bulk = [Config(chunk_bytes=MIB, bulk_threads=n) for n in (4096, 8192)]  # as far as they fit
-    assert tuning.configs("polling", 8 * MIB) == vectors + bulk
-    assert tuning.configs("device-launch", 8 * MIB) == vectors
+    assert tuning.configs(POLLING, 8 * MIB) == vectors + bulk
+    assert tuning.configs(DEVICE_LAUNCH, 8 * MIB) == vectors
     assert [config.arguments() for config in (vectors[0], bulk[0])] == [
         (1, MIB, 4096, ""),
         (1, MIB, 4096, "bulk"),
     ]
     large = Tuning((2,), (MIB,), (16384,), bulk_agents=True)
-    assert large.configs("polling", 8 * MIB) == vectors[2:]
+    assert large.configs(POLLING, 8 * MIB) == vectors[2:]
 
 
 def test_small_chunks_alone_leave_one_to_copy() -> None:
     small = Tuning((2,), (4 * KIB, 64 * KIB), (4096,))
-    assert chunks(small, "copy-engine", MIB) == [64 * KIB]
+    assert chunks(small, COPY_ENGINE, MIB) == [64 * KIB]
     every = Tuning((2,), (4 * KIB, 64 * KIB), (4096,), least_copied=0, most_waits=None)
-    assert chunks(every, "copy-engine", MIB) == [4 * KIB, 64 * KIB]
+    assert chunks(every, COPY_ENGINE, MIB) == [4 * KIB, 64 * KIB]
 
 
 def test_a_halo_is_a_small_part() -> None:

@@ -10,13 +10,25 @@ from typing import Any
 import pytest
 
 from fake_core import FakeCuda
+from interlace.model.mechanism_table import (
+    BULK_COPY,
+    COPY_ENGINE,
+    DEVICE_LAUNCH,
+    INFINITE_BANDWIDTH,
+    INLINE,
+    MEMORY_HINT,
+    MULTI_PATH,
+    NCCL,
+    NVSHMEM,
+    POLLING,
+    SPLIT,
+    UNIFIED_MEMORY,
+)
 from interlace.model.mechanisms import (
     COLLECTIVES,
     EVERY,
-    HINTS,
     MECHANISMS,
     MIB,
-    MULTI_PATH,
     OWNER_COLLECTIVES,
     PEERS,
     Config,
@@ -27,7 +39,7 @@ from interlace.nodes import peers
 from interlace.show.table import legend
 from study_helpers import MACHINE, Run, study_of
 
-RUN_BY_GPUS = ("bulk-copy", "split", "inline", "polling", "device-launch", "copy-engine")
+RUN_BY_GPUS = (BULK_COPY, SPLIT, INLINE, POLLING, DEVICE_LAUNCH, COPY_ENGINE)
 JACOBI = ("study", "jacobi", "--rows", 1 << 12, "--gpus", 2, "-n", 1)
 
 
@@ -51,13 +63,15 @@ def names(document: dict[str, Any]) -> list[str]:
 
 def test_variants_are_tried() -> None:
     tuning = Tuning((2,), (MIB,), (4096,))
-    assert tuning.configs("nccl", MIB) == [Config(variant=name) for name in COLLECTIVES]
-    assert tuning.configs("unified-memory", MIB) == [Config(variant=name) for name in HINTS]
-    assert label("nccl", Config(variant="all-gather"), short=True) == "nccl (all-gather)"
+    assert tuning.configs(NCCL, MIB) == [Config(variant=name) for name in COLLECTIVES]
+    assert tuning.configs(UNIFIED_MEMORY, MIB) == [
+        Config(variant=name) for name in MEMORY_HINT.names
+    ]
+    assert label(NCCL, Config(variant="all-gather"), short=True) == "nccl (all-gather)"
     hinted = Config(variant="preferred-location")
-    assert label("unified-memory", hinted, short=True) == "unified-memory (preferred)"
-    assert label("unified-memory", hinted) == "unified-memory (preferred-location)"
-    assert legend(["nccl", "unified-memory"]) == ["unified-memory (hint)."]
+    assert label(UNIFIED_MEMORY, hinted, short=True) == "unified-memory (preferred)"
+    assert label(UNIFIED_MEMORY, hinted) == "unified-memory (preferred-location)"
+    assert legend([NCCL, UNIFIED_MEMORY]) == ["unified-memory (hint)."]
     assert Config(variant="broadcast").arguments() == (1, MIB, 32, "broadcast")
     assert Config().arguments()[3] == ""
     assert set(EVERY) == {*MECHANISMS, MULTI_PATH, *PEERS}
@@ -66,29 +80,29 @@ def test_variants_are_tried() -> None:
 def test_nccl_stands_in_the_table_where_it_is(run: Run, cuda: FakeCuda, tmp_path: Path) -> None:
     cuda.nccl = "2.28.9"
     document = result(run, tmp_path, *JACOBI)
-    assert names(document) == [*RUN_BY_GPUS, "nccl", "infinite-bandwidth"]
-    assert document["machine"]["nccl"] == "2.28.9"
-    row = next(row for row in document["rows"] if row["mechanism"] == "nccl")
+    assert names(document) == [*RUN_BY_GPUS, NCCL, INFINITE_BANDWIDTH]
+    assert document["machine"][NCCL] == "2.28.9"
+    row = next(row for row in document["rows"] if row["mechanism"] == NCCL)
     assert row["config"]["variant"] == "broadcast"  # the fake's fastest
     assert row["config"]["tried"] == [{"variant": name} for name in COLLECTIVES]
-    others = [c["config"]["variant"] for c in document["candidates"] if c["mechanism"] == "nccl"]
+    others = [c["config"]["variant"] for c in document["candidates"] if c["mechanism"] == NCCL]
     assert sorted(others) == ["all-gather", "send-receive"]
-    assert [call[8] for call in cuda.calls if call[2] == "nccl"] == list(COLLECTIVES)
+    assert [call[8] for call in cuda.calls if call[2] == NCCL] == list(COLLECTIVES)
     assert not any(note.startswith("nccl: not available") for note in document["notes"])
 
 
 def test_a_halo_is_sent_and_received(run: Run, cuda: FakeCuda, tmp_path: Path) -> None:
     cuda.nccl = "2.28.9"
     result(run, tmp_path, *JACOBI, "--halo", "--mechanisms", "bulk-copy,nccl")
-    assert [call[8] for call in cuda.calls if call[2] == "nccl"] == ["send-receive"]
+    assert [call[8] for call in cuda.calls if call[2] == NCCL] == ["send-receive"]
 
 
 def test_what_is_missing_is_said(
     run: Run, cuda: FakeCuda, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     document = result(run, tmp_path, *JACOBI)
-    assert names(document) == [*RUN_BY_GPUS, "infinite-bandwidth"]
-    assert document["machine"]["nccl"] is None
+    assert names(document) == [*RUN_BY_GPUS, INFINITE_BANDWIDTH]
+    assert document["machine"][NCCL] is None
     nccl = "nccl: not available: NCCL cannot be loaded (tried libnccl.so.2)."
     absent = (
         f"nvshmem: not available: NVSHMEM is not installed for {sys.executable} (the Python "
@@ -116,7 +130,7 @@ def test_what_is_asked_for_and_missing_ends_the_study(run: Run, cuda: FakeCuda) 
             "interlace: --mechanisms nccl: not available: NCCL cannot be loaded (tried "
             "libnccl.so.2)\n"
         )
-        ran = run(*words, "--mechanisms", "nvshmem")
+        ran = run(*words, "--mechanisms", NVSHMEM)
         assert ran.code == 2
         assert "--mechanisms nvshmem: not available: NVSHMEM is not installed" in ran.err
     assert cuda.calls == []
@@ -125,13 +139,13 @@ def test_what_is_asked_for_and_missing_ends_the_study(run: Run, cuda: FakeCuda) 
 
 def test_unified_memory_runs_where_it_is_named(run: Run, cuda: FakeCuda, tmp_path: Path) -> None:
     document = result(run, tmp_path, *JACOBI, "--mechanisms", "bulk-copy,unified-memory")
-    assert names(document) == ["bulk-copy", "unified-memory"]
+    assert names(document) == [BULK_COPY, UNIFIED_MEMORY]
     row = document["rows"][-1]
-    assert row["config"]["tried"] == [{"variant": name} for name in HINTS]
+    assert row["config"]["tried"] == [{"variant": name} for name in MEMORY_HINT.names]
     assert row["config"]["variant"] == "accessed-by"
     # what may be refused for its size comes before what takes long
-    assert [call[2] for call in cuda.calls if call[0] == "cuda"][: len(HINTS)] == (
-        ["unified-memory"] * len(HINTS)
+    assert [call[2] for call in cuda.calls if call[0] == "cuda"][: len(MEMORY_HINT.names)] == (
+        [UNIFIED_MEMORY] * len(MEMORY_HINT.names)
     )
     cuda.most_managed = 100
     ran = run(*JACOBI, "--mechanisms", "bulk-copy,unified-memory")
@@ -157,19 +171,19 @@ def test_one_owner_has_no_all_gather(run: Run, cuda: FakeCuda, tmp_path: Path) -
     cuda.nccl = "2.28.9"
     words = ("bench", "overlap", "--peers", 3, "-b", "1M", "--threads", 32)
     document = result(run, tmp_path, *words)
-    rows = [row for row in document["rows"] if row["mechanism"] == "nccl"]
+    rows = [row for row in document["rows"] if row["mechanism"] == NCCL]
     assert [row["config"] for row in rows] == [{"variant": name} for name in OWNER_COLLECTIVES]
     assert [row["best"] for row in rows] == [True, False]
-    assert document["machine"]["nccl"] == "2.28.9"
+    assert document["machine"][NCCL] == "2.28.9"
 
 
 def test_libraries_are_found_in_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
-    file = tmp_path / "example_maker" / "nccl" / "lib" / "libnccl.so.2"
+    file = tmp_path / "example_maker" / "library" / "lib" / "libnccl.so.2"
     file.parent.mkdir(parents=True)
     file.touch()
     monkeypatch.syspath_prepend(str(tmp_path))
-    assert peers.package_files("example_maker.nccl", "libnccl.so.2") == [str(file)]
-    assert peers.package_files("example_maker.nccl", "other.so") == []
-    assert peers.package_files("example_maker.nvshmem", "libnccl.so.2") == []
-    assert peers.package_files("no_such_maker.nccl", "libnccl.so.2") == []
+    assert peers.package_files("example_maker.library", "libnccl.so.2") == [str(file)]
+    assert peers.package_files("example_maker.library", "other.so") == []
+    assert peers.package_files("example_maker.other", "libnccl.so.2") == []
+    assert peers.package_files("no_such_maker.library", "libnccl.so.2") == []

@@ -12,6 +12,7 @@ import pytest
 
 from fake_core import FakeCuda
 from interlace.base.errors import UserError
+from interlace.model.mechanism_table import NVSHMEM
 from interlace.nodes import peers, ranks
 from interlace.workloads import Case, Inputs, Pagerank, RunFailure
 from study_helpers import Run
@@ -36,7 +37,7 @@ def test_a_row_of_the_study(run: Run, graph: Path, tmp_path: Path) -> None:
     assert ran.code == 0, ran.err
     document: dict[str, Any] = json.loads(out.read_text())
     _, bulk, row = document["rows"]
-    assert row["mechanism"] == "nvshmem"
+    assert row["mechanism"] == NVSHMEM
     assert row["verified"] is True
     assert (row["iterations"], row["derived"]) == (10, False)
     # the slowest process, of each repeat, and the counters of all
@@ -60,20 +61,20 @@ def test_it_is_among_the_defaults_where_processes_meet(
     out = run(*words).out
     assert "nvshmem: not available: NVSHMEM: GPU 1: NVSHMEM cannot start." in out.splitlines()
     monkeypatch.setenv("INTERLACE_NVSHMEM", "broken")
-    ran = run(*words, "--mechanisms", "nvshmem")
+    ran = run(*words, "--mechanisms", NVSHMEM)
     assert (ran.code, ran.out) == (2, "")
     assert ran.err == (
         "interlace: --mechanisms nvshmem: not available: NVSHMEM cannot be loaded (tried broken)\n"
     )
     cuda.gpus = 1
-    ran = run("study", "pagerank", "--data", graph, "--mechanisms", "nvshmem")
+    ran = run("study", "pagerank", "--data", graph, "--mechanisms", NVSHMEM)
     assert ran.code == 2
     assert "not available: NVSHMEM connects GPUs, and there is one" in ran.err
 
 
 def test_a_wrong_result_of_a_process_is_found(cuda: FakeCuda, graph: Path) -> None:
     workload = Pagerank.load(Inputs(data=graph), None)
-    outcome = ranks.measure(workload, Case(3, "nvshmem"), ["library"], 0, 2)
+    outcome = ranks.measure(workload, Case(3, NVSHMEM), ["library"], 0, 2)
     assert outcome.values.shape == (3, 40)
     assert 0 <= workload.verify(outcome) < 1e-5
     outcome.values[2, 7] *= 1.001
@@ -86,12 +87,12 @@ def test_one_that_fails_ends_all(graph: Path, monkeypatch: pytest.MonkeyPatch) -
     workload = Pagerank.load(Inputs(data=graph), None)
     began = time.monotonic()
     with pytest.raises(RunFailure, match=r"^nvshmem on 2 GPUs: GPU 1: NVSHMEM cannot start$"):
-        ranks.measure(workload, Case(2, "nvshmem"), ["fails on 1"], 0, 1)
+        ranks.measure(workload, Case(2, NVSHMEM), ["fails on 1"], 0, 1)
     with pytest.raises(RunFailure, match="GPU 0: its process was killed by SIGKILL"):
-        ranks.measure(workload, Case(2, "nvshmem"), ["dies on 0"], 0, 1)
+        ranks.measure(workload, Case(2, NVSHMEM), ["dies on 0"], 0, 1)
     with pytest.raises(UserError, match=r"^NVSHMEM cannot be loaded \(tried broken\)$"):
-        ranks.measure(workload, Case(2, "nvshmem"), ["broken"], 0, 1)
+        ranks.measure(workload, Case(2, NVSHMEM), ["broken"], 0, 1)
     monkeypatch.setattr(ranks, "RUN_S", 2)
     with pytest.raises(RunFailure, match="after 2 s the processes of GPU 0, 1 still run"):
-        ranks.measure(workload, Case(2, "nvshmem"), ["fails on none"], 0, 1)
+        ranks.measure(workload, Case(2, NVSHMEM), ["fails on none"], 0, 1)
     assert time.monotonic() - began < 50

@@ -16,6 +16,7 @@ import pytest
 import interlace
 from fake_core import FakeCuda
 from interlace.base.errors import UserError
+from interlace.model.mechanism_table import BULK_COPY, COPY_ENGINE, INLINE, POLLING
 from interlace.runtime.regions import Group
 from interlace.tuning import profiles, region_tuning
 from interlace.tuning.region_tuning import region_options, tune_region
@@ -34,7 +35,7 @@ def one_process(devices: int = 2) -> Group:
 
 def seconds(candidate: Candidate, repeats: int) -> list[float]:
     """Polling in bulk by chunks of 256 KiB is the fastest."""
-    base = {"bulk-copy": 9e-4, "inline": 8e-4, "polling": 7e-4, "copy-engine": 9.5e-4}
+    base = {BULK_COPY: 9e-4, INLINE: 8e-4, POLLING: 7e-4, COPY_ENGINE: 9.5e-4}
     time = base[candidate.mechanism] - 1e-9 * candidate.parameters.get("chunk_bytes", 0) / 1024
     if "bulk_threads" in candidate.parameters:
         time -= 1e-4
@@ -48,12 +49,12 @@ def test_the_package_offers_them() -> None:
 
 
 def test_options_of_candidates() -> None:
-    assert region_options(Candidate("inline", {})) == {"mechanism": "inline"}
-    assert region_options(Candidate("polling", {"chunk_bytes": 4096, "agent_threads": 64})) == {
-        "mechanism": "polling", "chunk_bytes": 4096, "agent_threads": 64,
+    assert region_options(Candidate(INLINE, {})) == {"mechanism": INLINE}
+    assert region_options(Candidate(POLLING, {"chunk_bytes": 4096, "agent_threads": 64})) == {
+        "mechanism": POLLING, "chunk_bytes": 4096, "agent_threads": 64,
     }  # fmt: skip
-    assert region_options(Candidate("polling", {"chunk_bytes": 4096, "bulk_threads": 64})) == {
-        "mechanism": "polling", "chunk_bytes": 4096, "agent_threads": 64, "agent_copy": "bulk",
+    assert region_options(Candidate(POLLING, {"chunk_bytes": 4096, "bulk_threads": 64})) == {
+        "mechanism": POLLING, "chunk_bytes": 4096, "agent_threads": 64, "agent_copy": "bulk",
     }  # fmt: skip
 
 
@@ -62,7 +63,7 @@ def test_the_fastest_is_kept_and_found_again(run: Run, capsys: pytest.CaptureFix
 
     def measure(candidate: Candidate, repeats: int) -> list[float]:
         asked.append(candidate)
-        if candidate.mechanism == "copy-engine":
+        if candidate.mechanism == COPY_ENGINE:
             raise UserError("the copy-engine mechanism would wait for 999 chunks")
         return seconds(candidate, repeats)
 
@@ -73,12 +74,12 @@ def test_the_fastest_is_kept_and_found_again(run: Run, capsys: pytest.CaptureFix
 
     found = tuned()
     assert found.options == {
-        "mechanism": "polling", "chunk_bytes": 262144, "agent_threads": 512, "agent_copy": "bulk",
+        "mechanism": POLLING, "chunk_bytes": 262144, "agent_threads": 512, "agent_copy": "bulk",
     }  # fmt: skip
-    assert {c.mechanism for c in asked} == {"bulk-copy", "inline", "polling", "copy-engine"}
+    assert {c.mechanism for c in asked} == {BULK_COPY, INLINE, POLLING, COPY_ENGINE}
     profile = profiles.load(found.path, "")
     assert profile.workload.part_bytes == 2 * ELEMENTS
-    refused = [c.dropped for c in profile.search.candidates if c.mechanism == "copy-engine"]
+    refused = [c.dropped for c in profile.search.candidates if c.mechanism == COPY_ENGINE]
     assert refused
     assert all("would wait for 999 chunks" in (why or "") for why in refused)
 
@@ -167,7 +168,7 @@ def test_ranks_agree(early: bool) -> None:
             region_like(group, rank)
             if impossible:
                 raise Impossible("it has no room here")
-            slow = 3 if rank == 1 and candidate.mechanism == "polling" else 1
+            slow = 3 if rank == 1 and candidate.mechanism == POLLING else 1
             return [slow * s for s in seconds(candidate, repeats)]
 
         return tune_region("ranks", measure, group, ELEMENTS, "float32", **SMALL)
@@ -175,7 +176,7 @@ def test_ranks_agree(early: bool) -> None:
     first, second = Ranks().run(work)
     assert isinstance(first, region_tuning.TunedRegion), first
     assert first == second
-    assert first.options == {"mechanism": "inline"}  # polling is slow on rank 1
+    assert first.options == {"mechanism": INLINE}  # polling is slow on rank 1
     assert asked[0] == asked[1]
     search = profiles.load(first.path, "").search
     refused = {c.dropped for c in search.candidates if "bulk_threads" in c.parameters}
@@ -188,7 +189,7 @@ def test_ranks_agree(early: bool) -> None:
 def test_what_fails_on_a_rank_ends_all() -> None:
     def work(rank: int, group: Group) -> object:
         def measure(candidate: Candidate, repeats: int) -> list[float]:
-            if rank == 1 and candidate.mechanism == "inline":
+            if rank == 1 and candidate.mechanism == INLINE:
                 raise interlace.DeviceError("GPU 1 has vanished")
             region_like(group, rank)
             return seconds(candidate, repeats)
@@ -201,7 +202,7 @@ def test_what_fails_on_a_rank_ends_all() -> None:
 
 
 def test_boundaries_are_numbers_of_any_kind() -> None:
-    words: dict[str, Any] = {"mechanisms": ("bulk-copy", "inline"), **SMALL}
+    words: dict[str, Any] = {"mechanisms": (BULK_COPY, INLINE), **SMALL}
     cut = np.array([0, 3 << 18, 1 << 20])
     found = tune_region(
         "cut",
@@ -213,7 +214,7 @@ def test_boundaries_are_numbers_of_any_kind() -> None:
         **words,  # type: ignore[arg-type]
     )
     assert profiles.load(found.path, "").workload.part_bytes == 3 << 20
-    words["mechanisms"] = ("inline", "bulk-copy")
+    words["mechanisms"] = (INLINE, BULK_COPY)
     again = tune_region(
         "cut", seconds, one_process(), ELEMENTS, "float32", boundaries=list(cut), **words
     )

@@ -11,6 +11,7 @@ import pytest
 
 import interlace
 from interlace.base.errors import UserError
+from interlace.model.mechanism_table import POLLING
 from interlace.runtime.regions import DeviceArray, Group, Region, dtype_name, stream_number
 
 
@@ -157,7 +158,7 @@ def test_a_region_asks_for_what_it_was_told() -> None:
         group,
         (10, 4),
         "bfloat16",
-        mechanism="polling",
+        mechanism=POLLING,
         boundaries=[0, 8, 40],
         subscribers=[[(0, 8, [1])], [(8, 9, [0])]],
         chunk_bytes=4096,
@@ -172,7 +173,7 @@ def test_a_region_asks_for_what_it_was_told() -> None:
         2,
         [0, 8, 40],
         [[(0, 8, 2)], [(8, 9, 1)]],
-        "polling",
+        POLLING,
         4096,
         64,
         "bulk",
@@ -282,7 +283,7 @@ def test_numbers_of_numpy_are_numbers() -> None:
 
 
 def test_kernels_note_what_they_do_in_the_debug_mode() -> None:
-    region = Region(Group.local([2, 3]), 40, "float32", mechanism="polling", checks=True)
+    region = Region(Group.local([2, 3]), 40, "float32", mechanism=POLLING, checks=True)
     stored, published = region.stored_by(1), region.published_by(1)
     assert (stored.pointer, stored.shape, stored.dtype, stored.device) == (101, (20,), "int32", 3)
     assert (published.pointer, published.shape) == (201, (20,))

@@ -11,6 +11,7 @@ import pytest
 
 from interlace.machine.reading import load_machine
 from interlace.machine.writing import machine_text
+from interlace.model.mechanism_table import BULK_COPY, FINEPACK, GPS, INLINE, WRITE_COMBINING
 from interlace.model.mechanisms import QUEUED
 from interlace.workloads import WORKLOADS
 from study_helpers import Run
@@ -41,25 +42,25 @@ def rows_of(run: Run, path: Path, workload: str, *words: object) -> dict[str, An
     [*((name, "4x-gv100-pcie4") for name in sorted(WORKLOADS)), ("sssp", "4x-volta-nvlink2")],
 )
 def test_results_are_verified(run: Run, tmp_path: Path, workload: str, machine: str) -> None:
-    names = ",".join(("inline", *QUEUED))
+    names = ",".join((INLINE, *QUEUED))
     rows = rows_of(
         run, tmp_path / "out.json", workload, *TINY.get(workload, SLABS), "--machine", machine,
         "--mechanisms", names,
     )  # fmt: skip
-    plain = rows["inline"]["sim"]["stores"]
+    plain = rows[INLINE]["sim"]["stores"]
     for name in QUEUED:
         assert rows[name]["verified"]
         stores = rows[name]["sim"]["stores"]
         assert sum(stores["sizes"]) == stores["stores"]
         assert tuple(stores["reasons"]) == REASONS
         assert sum(stores["reasons"].values()) == stores["flushes"] > 0
-        if name != "gps":  # which sends less once it knows who reads
+        if name != GPS:  # which sends less once it knows who reads
             assert (stores["stores"], stores["sizes"]) == (plain["stores"], plain["sizes"])
         wire = rows[name]["wire"]
-        if name in ("finepack", "write-combining"):
+        if name in (FINEPACK, WRITE_COMBINING):
             payload = stores["bytes"] - stores["overwritten_bytes"]
             assert payload < stores["wire_bytes"] <= sum(wire.values())
-    assert rows["finepack"]["sim"]["stores"]["packets"] <= plain["packets"]
+    assert rows[FINEPACK]["sim"]["stores"]["packets"] <= plain["packets"]
 
 
 def test_the_table_says_what_was_packed(run: Run, tmp_path: Path) -> None:
@@ -71,12 +72,12 @@ def test_the_table_says_what_was_packed(run: Run, tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.code == 0, done.err
     rows = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))["rows"]
-    stores = next(row for row in rows if row["mechanism"] == "finepack")["sim"]["stores"]
+    stores = next(row for row in rows if row["mechanism"] == FINEPACK)["sim"]["stores"]
     small = sum(stores["sizes"][:5]) / stores["stores"]
     said = f"{stores['stores'] / stores['packets']:.1f} stores a packet, {small:.0%} of them below"
     assert f"finepack on 2 GPUs: {said} 32 B." in done.out
-    assert all(row["sim"]["stores"] is None for row in rows if row["mechanism"] == "bulk-copy")
-    assert "finepack" in (tmp_path / "out.html").read_text(encoding="utf-8")
+    assert all(row["sim"]["stores"] is None for row in rows if row["mechanism"] == BULK_COPY)
+    assert FINEPACK in (tmp_path / "out.html").read_text(encoding="utf-8")
 
 
 def test_the_machine_file_sets_the_queue(run: Run, tmp_path: Path) -> None:
@@ -89,9 +90,9 @@ def test_the_machine_file_sets_the_queue(run: Run, tmp_path: Path) -> None:
         path.write_text(text.replace(old, f"lines_per_destination = {lines}"), encoding="utf-8")
         rows = rows_of(
             run, tmp_path / "out.json", "sssp", *TINY["sssp"], "--machine", path,
-            "--mechanisms", "finepack",
+            "--mechanisms", FINEPACK,
         )  # fmt: skip
-        packets.append(rows["finepack"]["sim"]["stores"]["packets"])
+        packets.append(rows[FINEPACK]["sim"]["stores"]["packets"])
     assert all(fewer <= more for fewer, more in pairwise(packets))
     assert packets[0] < packets[-1]
 
@@ -103,9 +104,7 @@ def test_links_without_room_for_a_packet(run: Run, tmp_path: Path) -> None:
     path.write_text(
         text.replace("max_payload_bytes = 4096", "max_payload_bytes = 128"), encoding="utf-8"
     )
-    done = run(
-        "study", "pagerank", *TINY["pagerank"], "--machine", path, "--mechanisms", "finepack"
-    )
+    done = run("study", "pagerank", *TINY["pagerank"], "--machine", path, "--mechanisms", FINEPACK)
     assert done.code == 2
     assert (
         "packets of protocol pcie4 carry 128 bytes on machine mine, and a line with its sub-header "
@@ -159,7 +158,7 @@ def test_stores_leave_lane_by_lane_where_the_machine_says_so(run: Run, tmp_path:
         for name, stores in lanes.items():
             assert stores["bytes"] == lines[name]["bytes"]
             assert stores["stores"] * element == stores["bytes"]
-        assert lanes["inline"]["packets"] == lanes["inline"]["stores"]
-        overhead = 26 * lanes["inline"]["stores"]  # bytes of a packet besides its data
-        assert lanes["inline"]["wire_bytes"] == overhead + lanes["inline"]["bytes"]
-        assert lanes["finepack"]["packets"] <= lines["finepack"]["packets"]
+        assert lanes[INLINE]["packets"] == lanes[INLINE]["stores"]
+        overhead = 26 * lanes[INLINE]["stores"]  # bytes of a packet besides its data
+        assert lanes[INLINE]["wire_bytes"] == overhead + lanes[INLINE]["bytes"]
+        assert lanes[FINEPACK]["packets"] <= lines[FINEPACK]["packets"]

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from fake_core import Fake
+from interlace.model.mechanism_table import INFINITE_BANDWIDTH, INLINE, PROACT_HARDWARE, SPLIT
 from interlace.model.mechanisms import BOUND, DEFAULTS
 from interlace.show.timeline import lanes
 from interlace.workloads import Event
@@ -108,19 +109,19 @@ def test_the_charts_show_the_rows(run: Run, graph: Path, tmp_path: Path) -> None
     for name in names:
         assert speedup[name]["x"] == ["2 GPUs", "4 GPUs"]
         assert speedup[name]["y"] == [rows[gpus, name]["speedup"] for gpus in (2, 4)]
-    assert speedup["opportunity"]["y"] == [rows[g, "inline"]["opportunity"] for g in (2, 4)]
+    assert speedup["opportunity"]["y"] == [rows[g, INLINE]["opportunity"] for g in (2, 4)]
     scaling = {trace["name"]: trace for trace in page.figures["scaling"]["data"]}
     assert list(scaling) == ["linear", *names, "opportunity"]
-    assert scaling["inline"]["x"] == [1, 2, 4]
-    assert scaling["inline"]["y"][0] == 1
+    assert scaling[INLINE]["x"] == [1, 2, 4]
+    assert scaling[INLINE]["y"][0] == 1
     wire = {trace["name"]: trace for trace in page.figures["wire"]["data"]}
     assert list(wire) == ["useful", "protocol", "wasted"]
     assert wire["useful"]["y"][-1] == "proact-hardware, 4 GPUs "
-    useful = rows[4, "proact-hardware"]["wire"]["useful"]
+    useful = rows[4, PROACT_HARDWARE]["wire"]["useful"]
     assert wire["useful"]["x"][-1] == pytest.approx(useful / 1e3)
     assert "(kB)" in page.figures["wire"]["layout"]["xaxis"]["title"]["text"]
     overlap = {trace["name"]: trace for trace in page.figures["overlap"]["data"]}
-    assert overlap["inline"]["y"][-1] == pytest.approx(100 * rows[4, "inline"]["overlap"])
+    assert overlap[INLINE]["y"][-1] == pytest.approx(100 * rows[4, INLINE]["overlap"])
 
 
 @pytest.mark.usefixtures("cuda")
@@ -144,7 +145,7 @@ def test_a_page_without_the_bound(run: Run, graph: Path, tmp_path: Path) -> None
     page = page_of(run, tmp_path, *study_of(graph, "--mechanisms", "inline,bulk-copy"))
     assert list(page.figures)[:3] == ["speedup", "scaling", "wire"]
     assert "overlap" not in page.figures
-    page = page_of(run, tmp_path, *study_of(graph, "--mechanisms", "infinite-bandwidth"))
+    page = page_of(run, tmp_path, *study_of(graph, "--mechanisms", INFINITE_BANDWIDTH))
     assert "times as fast as one" in page.words
 
 
@@ -212,7 +213,7 @@ def test_the_trace_file(run: Run, graph: Path, tmp_path: Path) -> None:
     names = {e["pid"]: e["args"]["name"] for e in events if e["name"] == "process_name"}
     assert list(names.values())[:5] == [
         *(f"bulk-copy: GPU {n}" for n in range(4)),
-        next(name for name in names.values() if name.startswith("split")),
+        next(name for name in names.values() if name.startswith(SPLIT)),
     ]
     assert len(names) == 4 * len(DEFAULTS)
     assert "polling (64 KiB, 4096 threads): GPU 0" in names.values()

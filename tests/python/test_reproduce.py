@@ -14,7 +14,16 @@ import pytest
 from fake_core import Fake, FakeCuda
 from interlace.machine.compiled import to_core
 from interlace.machine.reading import load_machine
-from interlace.model.mechanisms import HARDWARE, KIB, MIB, Config
+from interlace.model.mechanism_table import (
+    BULK_COPY,
+    DEVICE_LAUNCH,
+    INFINITE_BANDWIDTH,
+    INLINE,
+    POLLING,
+    PROACT_HARDWARE,
+    SERIAL_COPY,
+)
+from interlace.model.mechanisms import KIB, MIB, Config
 from interlace.nodes.nodes import CudaNode, in_processes, real_node
 from interlace.reproduce import proact, runs
 from interlace.reproduce import proact_inputs as given
@@ -93,15 +102,15 @@ def test_figures_follow_from_the_runs(run: Run, tmp_path: Path) -> None:
     for one in document["runs"]:
         of = times.setdefault((one["workload"], one["machine"], one["gpus"]), {})
         of.setdefault(one["mechanism"], []).append(one["time_s"])
-    found: dict[str, list[float]] = {"speedup": [], "bulk-copy": [], "opportunity": []}
+    found: dict[str, list[float]] = {"speedup": [], BULK_COPY: [], "opportunity": []}
     for (workload, machine, gpus), of in times.items():
         if gpus != 4 or machine == "dgx-2":
             continue
-        single = times[workload, machine, 1]["bulk-copy"][0]
-        best = min(of["inline"] + of["polling"] + of["device-launch"])
+        single = times[workload, machine, 1][BULK_COPY][0]
+        best = min(of[INLINE] + of[POLLING] + of[DEVICE_LAUNCH])
         found["speedup"].append(single / best)
-        found["bulk-copy"].append(single / of["serial-copy"][0])
-        found["opportunity"].append(single / of["infinite-bandwidth"][0])
+        found[BULK_COPY].append(single / of[SERIAL_COPY][0])
+        found["opportunity"].append(single / of[INFINITE_BANDWIDTH][0])
         assert len([name for name in of if name.endswith("-without-transfers")]) == 1
     for kind, values in found.items():
         assert len(values) == 6  # two workloads, three machines
@@ -109,9 +118,9 @@ def test_figures_follow_from_the_runs(run: Run, tmp_path: Path) -> None:
     ours, serial = [], []
     for workload in ("pagerank", "als"):
         of = times[workload, "dgx-2", 16]
-        best = min(of["inline"] + of["polling"])
-        ours.append(times[workload, "dgx-2", 1]["bulk-copy"][0] / best)
-        serial.append(of["serial-copy"][0] / best)
+        best = min(of[INLINE] + of[POLLING])
+        ours.append(times[workload, "dgx-2", 1][BULK_COPY][0] / best)
+        serial.append(of[SERIAL_COPY][0] / best)
     assert rows["speedup-16"]["simulated"] == pytest.approx(mean(ours))
     assert rows["vs-bulk-copy-16"]["simulated"] == pytest.approx(mean(serial))
 
@@ -123,7 +132,7 @@ def test_processes_change_nothing(core: Fake, monkeypatch: pytest.MonkeyPatch) -
     def found(jobs: int) -> dict[Case, float]:
         results: dict[str, runs.Results] = {}
         runner = Runner(core, jobs, lambda: None)
-        cases = [Case(1, "bulk-copy"), Case(4, "inline"), Case(4, "serial-copy")]
+        cases = [Case(1, BULK_COPY), Case(4, INLINE), Case(4, SERIAL_COPY)]
         runner.simulate(workload, ["4x-volta-nvlink2", "4x-kepler-pcie3"], cases, results)
         assert len(runner.runs) == 6
         return {case: r.time(case) for r in results.values() for case in cases}
@@ -169,7 +178,7 @@ def test_measured_tracking_moves_nothing(run: Run, tmp_path: Path) -> None:
         bulk, tracked = (one for one in ran if one["mechanism"].endswith("-without-transfers"))
         assert bulk["mechanism"] == "bulk-copy-without-transfers"
         best = min(
-            (one for one in ran if one["mechanism"] in ("polling", "device-launch")),
+            (one for one in ran if one["mechanism"] in (POLLING, DEVICE_LAUNCH)),
             key=lambda one: one["time_s"],
         )
         assert tracked["mechanism"] == best["mechanism"] + "-without-transfers"
@@ -240,7 +249,7 @@ def test_progress_knows_the_steps(
 
 
 def test_a_wrong_result_ends_it(run: Run, core: Fake, tmp_path: Path) -> None:
-    core.wrong = ("inline", 4, 2, 5)
+    core.wrong = (INLINE, 4, 2, 5)
     file = tmp_path / "figures.json"
     ran = run("reproduce", "proact", "--quick", "--json", file)
     assert ran.code == 1
@@ -250,7 +259,7 @@ def test_a_wrong_result_ends_it(run: Run, core: Fake, tmp_path: Path) -> None:
 
 
 def test_a_failing_benchmark_ends_it(run: Run, core: Fake) -> None:
-    core.crash = "polling"
+    core.crash = POLLING
     ran = run("reproduce", "proact", "--quick")
     assert ran.code == 1
     assert "gpu1 does not have element 7" in ran.err
@@ -299,10 +308,10 @@ def test_rows_compute_ratios() -> None:
 
 
 def test_names_of_cases() -> None:
-    case = Case(4, "polling", Config(chunk_bytes=MIB, agent_threads=4096))
+    case = Case(4, POLLING, Config(chunk_bytes=MIB, agent_threads=4096))
     assert case.without_transfers().mechanism == "polling-without-transfers"
     assert proact._short(case) == "D 1MB 4096 Poll"
-    assert proact._short(Case(4, "inline")) == "I"
+    assert proact._short(Case(4, INLINE)) == "I"
 
 
 def all_loaded() -> dict[str, Callable[[Sizes], Any]]:
@@ -354,8 +363,8 @@ def hardware_over_inline(name: str) -> float:
         workload.verify(outcome)
         return outcome.time_s
 
-    inline = time("inline", Config())
-    return min(time(HARDWARE, Config(chunk_bytes=n * KIB)) for n in (4, 16)) / inline
+    inline = time(INLINE, Config())
+    return min(time(PROACT_HARDWARE, Config(chunk_bytes=n * KIB)) for n in (4, 16)) / inline
 
 
 # A chunk leaves when its last element is there; until then inline has sent the others. That is as

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 
+from interlace.model.mechanism_table import BULK_COPY, FINEPACK, INLINE
 from interlace.reproduce import finepack
 from interlace.reproduce import finepack_experiments as experiments
 from interlace.reproduce import finepack_inputs as given
@@ -69,10 +70,10 @@ def test_rows_follow_from_the_runs(document: dict[str, Any]) -> None:
     assert len(document["runs"]) == finepack.steps(True, None)
     product = 1.0
     for name in finepack.LOADED:
-        single = times[name, 1, "bulk-copy"]
+        single = times[name, 1, BULK_COPY]
         ours = rows[f"speedup-finepack-{name}"]["simulated"]
-        assert ours == pytest.approx(single / times[name, 4, "finepack"])
-        product *= times[name, 4, "inline"] / times[name, 4, "finepack"]
+        assert ours == pytest.approx(single / times[name, 4, FINEPACK])
+        product *= times[name, 4, INLINE] / times[name, 4, FINEPACK]
         kinds = ("useful", "protocol", "wasted")
         shares = [rows[f"bytes-{kind}-bulk-copy-{name}"]["simulated"] for kind in kinds]
         assert sum(shares) == pytest.approx(1)
@@ -136,7 +137,7 @@ def check_experiments(document: dict[str, Any], rows: dict[str, dict[str, Any]])
         if one["machine"] == experiments.lane_machine(finepack.SIXTEEN)[0]
     }
     assert rows["16-vs-inline-hit-lane-by-lane"]["simulated"] == pytest.approx(
-        of_lanes["inline"] / of_lanes["finepack"]
+        of_lanes[INLINE] / of_lanes[FINEPACK]
     )
     # Lines of 128 bytes, and factors of 64: a packet holds 4 KiB.
     assert 1 < rows["stores-per-packet-pagerank-whole-lines"]["simulated"] < 64
@@ -147,7 +148,7 @@ def check_experiments(document: dict[str, Any], rows: dict[str, dict[str, Any]])
         (one["workload"], one["gpus"]): one["time_s"]
         for one in document["runs"]
         if one["machine"] == finepack.SIXTEEN
-        and (one["gpus"], one["mechanism"]) in ((1, "bulk-copy"), experiments.TWICE[:2])
+        and (one["gpus"], one["mechanism"]) in ((1, BULK_COPY), experiments.TWICE[:2])
     }
     for name in names:
         assert rows[f"opportunity-{name}-twice-the-size"]["simulated"] == pytest.approx(

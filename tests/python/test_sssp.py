@@ -17,6 +17,7 @@ from interlace.data import graphs
 from interlace.data import shortest_paths as paths
 from interlace.data.graphs import Graph
 from interlace.model.limits import work_of
+from interlace.model.mechanism_table import BULK_COPY, INFINITE_BANDWIDTH, INLINE, SPLIT
 from interlace.model.mechanisms import DEFAULTS, MIB, Config
 from interlace.workloads import Case, Inputs, RunFailure, Sssp
 from study_helpers import MACHINE, Run
@@ -214,7 +215,7 @@ def test_the_source_with_pagerank(run: Run) -> None:
 @pytest.mark.parametrize("iterations", [None, 2])
 def test_no_wrong_distance_passes(core: Fake, iterations: int | None) -> None:
     workload = rmat(iterations=iterations)
-    case = Case(2, "inline")
+    case = Case(2, INLINE)
     good = workload.simulate(core, "machine", case)
     assert workload.verify(good) < 1e-7
     exact = good.values[1].copy()
@@ -236,7 +237,7 @@ def test_no_wrong_distance_passes(core: Fake, iterations: int | None) -> None:
 
 def test_only_what_a_gpu_reads_is_compared(core: Fake) -> None:
     workload = rmat(iterations=2, subscribe="needed")
-    outcome = workload.simulate(core, "machine", Case(2, "inline"))
+    outcome = workload.simulate(core, "machine", Case(2, INLINE))
     lost = np.isnan(outcome.values)
     assert lost.any(axis=1).all()
     assert workload.verify(outcome) < 1e-7
@@ -255,7 +256,7 @@ def test_only_what_a_gpu_reads_is_compared(core: Fake) -> None:
         assert np.array_equal(np.flatnonzero(~lost[device]), held)
         # One that the device reads and has not.
         other = next(v for v in held if not cut[device] <= v < cut[device + 1])
-        wrong = workload.simulate(core, "machine", Case(2, "inline"))
+        wrong = workload.simulate(core, "machine", Case(2, INLINE))
         wrong.values[device, other] = np.nan
         with pytest.raises(RunFailure, match=rf"GPU {device} has nan for vertex {other},"):
             workload.verify(wrong)
@@ -299,12 +300,12 @@ def test_what_rounding_does_is_allowed() -> None:
 
 def test_what_the_core_is_given(core: Fake) -> None:
     workload = rmat(iterations=7)
-    workload.simulate(core, "machine", Case(4, "split", Config(ranges=8)))
+    workload.simulate(core, "machine", Case(4, SPLIT, Config(ranges=8)))
     workload = rmat()
-    workload.simulate(core, "machine", Case(2, "inline"))
+    workload.simulate(core, "machine", Case(2, INLINE))
     assert core.calls == [
-        ("sim", 4, "split", 7, 0.0, 8, MIB, 32, ""),
-        ("sim", 2, "inline", 128, 0.5, 1, MIB, 32, ""),
+        ("sim", 4, SPLIT, 7, 0.0, 8, MIB, 32, ""),
+        ("sim", 2, INLINE, 128, 0.5, 1, MIB, 32, ""),
     ]
     assert workload.start == int(workload.graph.out_degree.argmax())
     assert rmat(source=9).start == 9
@@ -331,7 +332,7 @@ def test_a_measured_study(run: Run, cuda: FakeCuda, tmp_path: Path) -> None:
     ran = run("study", "sssp", "--rmat", 6, "--gpus", 2, "--repeats", 3, "--json", out)
     assert ran.code == 0, ran.err
     rows = {row["mechanism"]: row for row in json.loads(out.read_text())["rows"]}
-    assert rows["infinite-bandwidth"]["derived"]
+    assert rows[INFINITE_BANDWIDTH]["derived"]
     assert {call[0] for call in cuda.calls} == {"cuda"}
 
 
@@ -354,17 +355,17 @@ def test_every_node_gives_what_a_path_has(small_file: Path, iterations: int) -> 
     core = pytest.importorskip("interlace._core")
     workload = Sssp.load(Inputs(data=small_file, iterations=iterations), None)
     result = workload._run(
-        core, Case(2, "split", Config(ranges=2)), ("host", None), (iterations, 0.0)
+        core, Case(2, SPLIT, Config(ranges=2)), ("host", None), (iterations, 0.0)
     )
     exact = workload.reference(iterations).values.tolist()
     assert [row.tolist() for row in result.values] == [exact, exact]
-    assert workload.verify(workload.simulate(core, _machine(core), Case(2, "inline"))) == 0
+    assert workload.verify(workload.simulate(core, _machine(core), Case(2, INLINE))) == 0
 
 
 def test_what_a_long_run_counts_follows_from_short_ones() -> None:
     core = pytest.importorskip("interlace._core")
     workload = rmat()
-    case = Case(4, "inline")
+    case = Case(4, INLINE)
     found, work, sent = workload.count(core, case, 9)
     result = workload._run(core, case, ("host", None), (9, 0.0))
     assert (found.useful, found.wasted) == (result.wire.useful, result.wire.wasted)
@@ -394,7 +395,7 @@ def test_the_core_refuses_what_is_no_graph() -> None:
         }  # fmt: skip
         with pytest.raises(UserError, match=sentence):
             core.run_sssp(
-                "host", None, "bulk-copy", cut, 1, 0.0, 1, MIB, 32, "", *given.values()
+                "host", None, BULK_COPY, cut, 1, 0.0, 1, MIB, 32, "", *given.values()
             )  # fmt: skip
 
 

@@ -24,6 +24,17 @@ from interlace import workloads
 from interlace.base import files, interrupts, workers
 from interlace.base.errors import UserError
 from interlace.data import graphs
+from interlace.model.mechanism_table import (
+    BULK_COPY,
+    COPY_ENGINE,
+    DEVICE_LAUNCH,
+    INFINITE_BANDWIDTH,
+    INLINE,
+    POLLING,
+    PROACT_HARDWARE,
+    SERIAL_COPY,
+    SPLIT,
+)
 from interlace.model.mechanisms import DEFAULTS, KIB, MIB, Config, Tuning
 from interlace.show import table
 from interlace.study import evaluation
@@ -93,13 +104,13 @@ def test_rows_and_figures(run: Run, graph: Path, tmp_path: Path) -> None:
     document = result(run, tmp_path, *study_of(graph, "--gpus", "4,2", "--split", "2,8,4"))
     rows = by_name(document)
     names = list(DEFAULTS)
-    assert list(rows) == [(1, "bulk-copy"), *((g, name) for g in (2, 4) for name in names)]
-    single = rows[1, "bulk-copy"]
+    assert list(rows) == [(1, BULK_COPY), *((g, name) for g in (2, 4) for name in names)]
+    single = rows[1, BULK_COPY]
     assert (single["speedup"], single["opportunity"], single["captured"]) == (1, 1, 1)
     assert single["overlap"] is None
     assert single["wire"] == {"useful": 0, "protocol": 0, "wasted": 0}
     for gpus in (2, 4):
-        bulk, bound = rows[gpus, "bulk-copy"], rows[gpus, "infinite-bandwidth"]
+        bulk, bound = rows[gpus, BULK_COPY], rows[gpus, INFINITE_BANDWIDTH]
         for name in names:
             row = rows[gpus, name]
             assert row["speedup"] == single["time_s"] / row["time_s"]
@@ -109,9 +120,9 @@ def test_rows_and_figures(run: Run, graph: Path, tmp_path: Path) -> None:
             assert row["overlap"] == pytest.approx(hidden)
         assert bulk["overlap"] == 0
         assert bound["overlap"] == bound["captured"] == 1
-        split = rows[gpus, "split"]
+        split = rows[gpus, SPLIT]
         tried = [split, *(c for c in document["candidates"] if c["gpus"] == gpus)]
-        assert {row["mechanism"] for row in tried} == {"split"}
+        assert {row["mechanism"] for row in tried} == {SPLIT}
         assert sorted(row["config"]["ranges"] for row in tried) == [2, 4, 8]
         assert split["config"]["tried"] == [{"ranges": 2}, {"ranges": 4}, {"ranges": 8}]
         assert split["time_s"] == min(row["time_s"] for row in tried)
@@ -119,12 +130,12 @@ def test_rows_and_figures(run: Run, graph: Path, tmp_path: Path) -> None:
 
 def test_what_the_core_is_given(core: Fake, graph: Path) -> None:
     workload = Pagerank.load(Inputs(data=graph, iterations=7, damping=0.5), None)
-    outcome = workload.simulate(core, "machine", Case(4, "split", Config(ranges=8)))
-    assert core.calls == [("sim", 4, "split", 7, 0.0, 8, MIB, 32, "")]
+    outcome = workload.simulate(core, "machine", Case(4, SPLIT, Config(ranges=8)))
+    assert core.calls == [("sim", 4, SPLIT, 7, 0.0, 8, MIB, 32, "")]
     assert outcome.values.shape == (4, 40)
     workload = Pagerank.load(Inputs(data=graph, tolerance=1e-3), None)
-    workload.simulate(core, "machine", Case(1, "bulk-copy"))
-    assert core.calls[-1] == ("sim", 1, "bulk-copy", 1000, 1e-3, 1, MIB, 32, "")
+    workload.simulate(core, "machine", Case(1, BULK_COPY))
+    assert core.calls[-1] == ("sim", 1, BULK_COPY, 1000, 1e-3, 1, MIB, 32, "")
 
 
 @pytest.mark.usefixtures("core")
@@ -133,7 +144,7 @@ def test_chunks_and_threads_are_tried(run: Run, tmp_path: Path) -> None:
     words = ["study", "jacobi", "--rows", 1 << 18, "--machine", MACHINE, "--gpus", 2, "-n", 1]
     words += ["--chunks", "64K,1m,4M,16M,256K", "--threads", "32,4096"]  # 4M leaves it whole
     document = result(run, tmp_path, *words)
-    tried: dict[str, list[dict[str, int]]] = {"polling": [], "copy-engine": []}
+    tried: dict[str, list[dict[str, int]]] = {POLLING: [], COPY_ENGINE: []}
     for row in document["rows"] + document["candidates"]:
         if row["mechanism"] in tried:
             config = dict(row["config"])
@@ -145,37 +156,37 @@ def test_chunks_and_threads_are_tried(run: Run, tmp_path: Path) -> None:
         order = sorted(found, key=lambda config: list(config.values()))
         assert rows[2, name]["config"]["tried"] == order
         assert len(found) == len({str(config) for config in found})
-    assert [list(c.values()) for c in rows[2, "polling"]["config"]["tried"]] == [
+    assert [list(c.values()) for c in rows[2, POLLING]["config"]["tried"]] == [
         [chunk, threads] for chunk in (64 * KIB, 256 * KIB, MIB, 4 * MIB) for threads in (32, 4096)
     ]
-    assert rows[2, "copy-engine"]["config"]["tried"] == [
+    assert rows[2, COPY_ENGINE]["config"]["tried"] == [
         {"chunk_bytes": 256 * KIB}, {"chunk_bytes": MIB}, {"chunk_bytes": 4 * MIB},
     ]  # fmt: skip
-    assert "tried" not in rows[2, "inline"]["config"]
+    assert "tried" not in rows[2, INLINE]["config"]
 
 
 def test_defaults_of_the_nodes(run: Run, cuda: FakeCuda, tmp_path: Path) -> None:
     # Parts of 2 MiB, so that the largest chunk is the one that holds all.
     words = ["study", "jacobi", "--rows", 1 << 20, "--half-bandwidth", 1, "--gpus", 2, "-n", 1]
     rows = by_name(result(run, tmp_path, *words))
-    assert [c["ranges"] for c in rows[2, "split"]["config"]["tried"]] == [2, 4, 8, 16, 32]
-    configs = rows[2, "polling"]["config"]["tried"]
+    assert [c["ranges"] for c in rows[2, SPLIT]["config"]["tried"]] == [2, 4, 8, 16, 32]
+    configs = rows[2, POLLING]["config"]["tried"]
     assert {c["chunk_bytes"] for c in configs} == {64 * KIB, 256 * KIB, MIB, 4 * MIB}
     assert {c.get("agent_threads") for c in configs} == {4096, 16384, None}
     assert [c["bulk_threads"] for c in configs if "bulk_threads" in c] == [4096] * 4
-    assert {call[7:] for call in cuda.calls if call[2] == "polling"} == {
+    assert {call[7:] for call in cuda.calls if call[2] == POLLING} == {
         (4096, ""), (16384, ""), (4096, "bulk"),
     }  # fmt: skip
-    assert len(rows[2, "copy-engine"]["config"]["tried"]) == 3
-    assert {call[5:] for call in cuda.calls if call[2] == "copy-engine"} == {
+    assert len(rows[2, COPY_ENGINE]["config"]["tried"]) == 3
+    assert {call[5:] for call in cuda.calls if call[2] == COPY_ENGINE} == {
         (1, chunk, 32, "") for chunk in (256 * KIB, MIB, 4 * MIB)
     }
     rows = by_name(result(run, tmp_path, *words, "--machine", MACHINE))
-    assert [c["ranges"] for c in rows[2, "split"]["config"]["tried"]] == [2, 8, 32]
-    assert rows[2, "polling"]["config"]["tried"] == [
+    assert [c["ranges"] for c in rows[2, SPLIT]["config"]["tried"]] == [2, 8, 32]
+    assert rows[2, POLLING]["config"]["tried"] == [
         {"chunk_bytes": chunk, "agent_threads": 4096} for chunk in (64 * KIB, MIB)
     ]
-    assert rows[2, "copy-engine"]["config"]["tried"] == [{"chunk_bytes": MIB}]
+    assert rows[2, COPY_ENGINE]["config"]["tried"] == [{"chunk_bytes": MIB}]
 
 
 def test_agents_that_have_no_place_are_left_out(
@@ -184,7 +195,7 @@ def test_agents_that_have_no_place_are_left_out(
     cuda.no_place_for_bulk = True
     words = ["study", "pagerank", "--data", graph, "--gpus", 2, "--chunks", "1M"]
     document = result(run, tmp_path, *words)
-    row = by_name(document)[2, "polling"]
+    row = by_name(document)[2, POLLING]
     assert {c["agent_threads"] for c in row["config"]["tried"]} == {4096, 16384}
     (note,) = (note for note in document["notes"] if "left out" in note)
     assert note == (
@@ -205,8 +216,8 @@ def test_a_tolerance_ends_the_run(run: Run, graph: Path, tmp_path: Path) -> None
 
 @pytest.mark.usefixtures("core")
 def test_a_subset_of_mechanisms(run: Run, graph: Path, tmp_path: Path) -> None:
-    document = result(run, tmp_path, *study_of(graph, "--gpus", 2, "--mechanisms", "inline"))
-    assert list(by_name(document)) == [(1, "bulk-copy"), (2, "inline")]
+    document = result(run, tmp_path, *study_of(graph, "--gpus", 2, "--mechanisms", INLINE))
+    assert list(by_name(document)) == [(1, BULK_COPY), (2, INLINE)]
     row = document["rows"][1]
     assert row["speedup"] > 0
     assert (row["opportunity"], row["captured"], row["overlap"]) == (None, None, None)
@@ -253,7 +264,7 @@ def test_a_machine_file_and_all_its_gpus(run: Run, graph: Path, tmp_path: Path) 
 
 
 def test_a_wrong_value_fails_the_study(run: Run, core: Fake, graph: Path, tmp_path: Path) -> None:
-    core.wrong = ("inline", 4, 2, 17)
+    core.wrong = (INLINE, 4, 2, 17)
     outputs = [tmp_path / name for name in ("a.json", "a.html", "a.trace")]
     options = zip(("--json", "--html", "--timeline"), outputs, strict=True)
     ran = run(*study_of(graph, *(word for pair in options for word in pair)))
@@ -269,7 +280,7 @@ def test_a_wrong_value_fails_the_study(run: Run, core: Fake, graph: Path, tmp_pa
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 0.0, -1.0])
 def test_no_wrong_number_passes(core: Fake, graph: Path, value: float) -> None:
     workload = Pagerank.load(Inputs(data=graph), None)
-    outcome = workload.simulate(core, "machine", Case(2, "split", Config(ranges=4)))
+    outcome = workload.simulate(core, "machine", Case(2, SPLIT, Config(ranges=4)))
     assert workload.verify(outcome) < 1e-7
     outcome.values[1, 39] = value
     with pytest.raises(RunFailure, match=r"split \(4 ranges\) on 2 GPUs: GPU 1 .* vertex 39"):
@@ -278,7 +289,7 @@ def test_no_wrong_number_passes(core: Fake, graph: Path, value: float) -> None:
 
 def test_the_limit_of_the_error(core: Fake, graph: Path) -> None:
     workload = Pagerank.load(Inputs(data=graph), None)
-    outcome = workload.simulate(core, "machine", Case(2, "inline"))
+    outcome = workload.simulate(core, "machine", Case(2, INLINE))
     right = outcome.values[0, 3]
     outcome.values[0, 3] = right * np.float32(1 + 0.9e-5)
     assert workload.verify(outcome) == pytest.approx(0.9e-5, rel=0.02)
@@ -293,7 +304,7 @@ def test_ranks_of_zero_are_compared_too(core: Fake) -> None:
         "chain", 3, offsets, np.array([0, 1], dtype=np.uint32), np.array([1, 1, 0], dtype=np.uint32)
     )
     workload = Pagerank(chain, "chain", "", Inputs(damping=1.0, iterations=1))
-    outcome = workload.simulate(core, "machine", Case(1, "bulk-copy"))
+    outcome = workload.simulate(core, "machine", Case(1, BULK_COPY))
     assert workload.verify(outcome) < 1e-7
     workload._references[1] = Reference(*[np.array([0.0, 0.5, 0.5])] * 2)
     outcome.values[0] = [0.0, 0.5, 0.5]
@@ -305,7 +316,7 @@ def test_ranks_of_zero_are_compared_too(core: Fake) -> None:
 
 def test_a_result_of_the_wrong_shape_fails(core: Fake, graph: Path) -> None:
     workload = Pagerank.load(Inputs(data=graph), None)
-    outcome = workload.simulate(core, "machine", Case(2, "inline"))
+    outcome = workload.simulate(core, "machine", Case(2, INLINE))
     outcome.values = outcome.values[:1]
     with pytest.raises(RunFailure, match=r"returned ranks of shape \(1, 40\), expected \(2, 40\)"):
         workload.verify(outcome)
@@ -313,14 +324,14 @@ def test_a_result_of_the_wrong_shape_fails(core: Fake, graph: Path) -> None:
 
 def test_a_run_of_no_time_fails(core: Fake, graph: Path) -> None:
     workload = Pagerank.load(Inputs(data=graph), None)
-    outcome = workload.simulate(core, "machine", Case(2, "inline"))
+    outcome = workload.simulate(core, "machine", Case(2, INLINE))
     outcome.time_s = 0.0
     with pytest.raises(RunFailure, match=r"the run's time is 0.0 s"):
         workload.verify(outcome)
 
 
 def test_a_failure_of_the_core_is_a_sentence(run: Run, core: Fake, graph: Path) -> None:
-    core.crash = "inline"
+    core.crash = INLINE
     ran = run(*study_of(graph, "--gpus", 2))
     assert (ran.code, ran.out) == (1, "")
     assert ran.err == "interlace: inline on 2 GPUs: GPU 1 has vanished\n"
@@ -332,7 +343,7 @@ def test_a_failure_of_the_core_is_a_sentence(run: Run, core: Fake, graph: Path) 
 
 def test_a_tolerance_that_is_not_reached(core: Fake, graph: Path) -> None:
     workload = Pagerank.load(Inputs(data=graph, tolerance=1e-3), None)
-    outcome = workload.simulate(core, "machine", Case(1, "bulk-copy"))
+    outcome = workload.simulate(core, "machine", Case(1, BULK_COPY))
     outcome.residual = 0.5
     with pytest.raises(UserError, match=r"--tolerance 0.001: after \d+ .* still 5.00e-01; give"):
         workload.verify(outcome)
@@ -379,7 +390,7 @@ def test_the_peak_is_the_worker_s_own(core: Fake, graph: Path) -> None:
     del before
     workload = Pagerank.load(Inputs(data=graph), None)
     ((_, outcome),) = workers.run_all(
-        [lambda: workload.simulate(core, "machine", Case(1, "bulk-copy"))], 1
+        [lambda: workload.simulate(core, "machine", Case(1, BULK_COPY))], 1
     )
     assert 5 < outcome.peak_rss_mb < 300
 
@@ -457,7 +468,7 @@ def test_workers_end_with_a_killed_parent(graph: Path, tmp_path: Path) -> None:
 
 
 def test_an_interrupt_inside_the_core(run: Run, core: Fake, graph: Path, tmp_path: Path) -> None:
-    core.interrupt = "inline"
+    core.interrupt = INLINE
     ran = run(*study_of(graph, "--json", tmp_path / "o.json"))
     assert (ran.code, ran.out, ran.err) == (130, "", "interlace: interrupted\n")
     assert not (tmp_path / "o.json").exists()
@@ -510,7 +521,7 @@ def test_measured_rows(run: Run, cuda: FakeCuda, graph: Path, tmp_path: Path) ->
     assert document["machine"]["model"] == "Fake H200"
     for (_, mechanism), row in rows.items():
         assert row["node"] == "cuda"
-        assert row["derived"] == (mechanism == "infinite-bandwidth")
+        assert row["derived"] == (mechanism == INFINITE_BANDWIDTH)
         assert "sim" not in row
         if row["derived"]:
             assert row["wire"] == {"useful": None, "protocol": None, "wasted": None}
@@ -523,14 +534,14 @@ def test_measured_rows(run: Run, cuda: FakeCuda, graph: Path, tmp_path: Path) ->
         assert len(row["cuda"]["times_s"]) == 3
         assert row["time_s"] == sorted(row["cuda"]["times_s"])[1]
     sent = 4 * 40 * 3 * 10  # the ranks of all to three others, ten times
-    wire = rows[4, "inline"]["wire"]
+    wire = rows[4, INLINE]["wire"]
     assert wire["useful"] + wire["wasted"] == pytest.approx(sent, abs=1)
     assert wire["protocol"] == pytest.approx(1.5 * sent, abs=1)
-    names = ["bulk-copy", "split", "inline", "polling", "device-launch", "copy-engine"]
-    assert [name for gpus, name in rows if gpus == 4] == [*names, "infinite-bandwidth"]
+    names = [BULK_COPY, SPLIT, INLINE, POLLING, DEVICE_LAUNCH, COPY_ENGINE]
+    assert [name for gpus, name in rows if gpus == 4] == [*names, INFINITE_BANDWIDTH]
     for name in names[3:]:  # they deliver what a bulk copy does
         for kind in ("useful", "wasted"):
-            assert rows[4, name]["wire"][kind] == rows[4, "bulk-copy"]["wire"][kind]
+            assert rows[4, name]["wire"][kind] == rows[4, BULK_COPY]["wire"][kind]
     assert {call[0] for call in cuda.calls} == {"cuda"}  # the host counts in other processes
 
 
@@ -542,23 +553,23 @@ def test_the_bound_of_real_gpus_is_a_run_without_copies(
     words += ["--mechanisms", "bulk-copy,inline,infinite-bandwidth"]
     document = result(run, tmp_path, *words)
     rows = by_name(document)
-    single = rows[1, "bulk-copy"]["time_s"]
+    single = rows[1, BULK_COPY]["time_s"]
     tolerance = float(stop[1]) if stop else 0.0
     for gpus in (2, 4):
-        bulk, bound = rows[gpus, "bulk-copy"], rows[gpus, "infinite-bandwidth"]
+        bulk, bound = rows[gpus, BULK_COPY], rows[gpus, INFINITE_BANDWIDTH]
         assert bound["derived"]
         assert bound["time_s"] < bulk["time_s"]
         assert bound["iterations"] == bulk["iterations"]
         asked = [call[2:5] for call in cuda.calls if call[1] == gpus]
         assert asked.count(("bulk-copy-without-transfers", bulk["iterations"], tolerance)) == 1
         opportunity = single / bound["time_s"]
-        for name, overlap in (("bulk-copy", 0), ("inline", None), ("infinite-bandwidth", 1)):
+        for name, overlap in ((BULK_COPY, 0), (INLINE, None), (INFINITE_BANDWIDTH, 1)):
             row = rows[gpus, name]
             assert row["opportunity"] == opportunity
             assert row["captured"] == pytest.approx(bound["time_s"] / row["time_s"])
             hidden = (bulk["time_s"] - row["time_s"]) / (bulk["time_s"] - bound["time_s"])
             assert row["overlap"] == pytest.approx(hidden if overlap is None else overlap)
-    done = rows[2, "bulk-copy"]["iterations"]
+    done = rows[2, BULK_COPY]["iterations"]
     assert 10 < done < 1000 if stop else done == 10
     assert not any("without" in call[2] for call in cuda.calls if call[1] == 1)
     assert any(note.startswith("infinite-bandwidth is derived: ") for note in document["notes"])
@@ -569,9 +580,9 @@ def test_the_bound_of_real_gpus_is_a_run_without_copies(
 
 
 def test_no_bulk_copy_gives_no_bound(run: Run, cuda: FakeCuda, graph: Path, tmp_path: Path) -> None:
-    words = ["study", "pagerank", "--data", graph, "--gpus", 2, "--mechanisms", "inline"]
-    assert by_name(result(run, tmp_path, *words))[2, "inline"]["opportunity"] is None
-    assert {call[2] for call in cuda.calls if call[1] == 2} == {"inline"}
+    words = ["study", "pagerank", "--data", graph, "--gpus", 2, "--mechanisms", INLINE]
+    assert by_name(result(run, tmp_path, *words))[2, INLINE]["opportunity"] is None
+    assert {call[2] for call in cuda.calls if call[1] == 2} == {INLINE}
 
 
 def test_copies_that_cost_nothing(
@@ -587,7 +598,7 @@ def test_copies_that_cost_nothing(
     monkeypatch.setattr(cuda, "run_pagerank", slow)
     words = ["study", "pagerank", "--data", graph, "--gpus", 2]
     rows = by_name(result(run, tmp_path, *words))
-    assert rows[2, "infinite-bandwidth"]["time_s"] > rows[2, "bulk-copy"]["time_s"]
+    assert rows[2, INFINITE_BANDWIDTH]["time_s"] > rows[2, BULK_COPY]["time_s"]
     assert all(rows[2, name]["overlap"] is None for gpus, name in rows if gpus == 2)
     assert "Copies are 0% on 2 GPUs of bulk-copy's time." in run(*words).out.splitlines()
 
@@ -609,7 +620,7 @@ def test_a_bound_of_no_time_ends_the_study(
 
 @pytest.mark.usefixtures("cuda", "core")
 @pytest.mark.parametrize("where", [(), ("--machine", MACHINE)])
-@pytest.mark.parametrize("names", ["bulk-copy,inline,infinite-bandwidth", "inline"])
+@pytest.mark.parametrize("names", ["bulk-copy,inline,infinite-bandwidth", INLINE])
 def test_progress_knows_the_steps(
     run: Run, graph: Path, monkeypatch: pytest.MonkeyPatch, where: tuple[str, ...], names: str
 ) -> None:
@@ -639,19 +650,18 @@ def test_what_the_links_still_allow(run: Run, cuda: FakeCuda, graph: Path, tmp_p
         str(n): {"copies_bytes_per_s": 1e6, "stores_bytes_per_s": 0.9e6} for n in (2, 4)
     }
     rows = by_name(document)
-    single = rows[1, "bulk-copy"]
+    single = rows[1, BULK_COPY]
     assert single["reachable"] == 1
     for gpus in (2, 4):
-        wire = rows[gpus, "bulk-copy"]["wire"]
+        wire = rows[gpus, BULK_COPY]["wire"]
         needed_s = (wire["useful"] + wire["wasted"]) / gpus / 1e6
-        assert needed_s > rows[gpus, "infinite-bandwidth"]["time_s"]
+        assert needed_s > rows[gpus, INFINITE_BANDWIDTH]["time_s"]
         (reachable,) = {row["reachable"] for (n, _), row in rows.items() if n == gpus}
         assert reachable == pytest.approx(single["time_s"] / needed_s)
     assert all(
-        row["reachable"] == rows[row["gpus"], "inline"]["reachable"]
-        for row in document["candidates"]
+        row["reachable"] == rows[row["gpus"], INLINE]["reachable"] for row in document["candidates"]
     )
-    two, four = (rows[gpus, "inline"]["reachable"] for gpus in (2, 4))
+    two, four = (rows[gpus, INLINE]["reachable"] for gpus in (2, 4))
     assert (
         "The measured rates of links and memory allow "
         f"{two:.2f} x on 2 GPUs, {four:.2f} x on 4 GPUs." in run(*words).out.splitlines()
@@ -663,17 +673,15 @@ def test_what_the_links_still_allow_of_epochs(
 ) -> None:
     words = ["study", "pagerank", "--data", graph, "--gpus", "2"]
     rows = by_name(result(run, tmp_path, *words))
-    wire = rows[2, "bulk-copy"]["wire"]
-    bound_s = rows[2, "infinite-bandwidth"]["time_s"]
+    wire = rows[2, BULK_COPY]["wire"]
+    bound_s = rows[2, INFINITE_BANDWIDTH]["time_s"]
     # Transfers that take as long as the run without them could all be hidden behind it, but for
     # that the first of two epochs has a tenth of the time and nine tenths of the bytes.
     cuda.rate = (wire["useful"] + wire["wasted"]) / 2 / bound_s
     core.exchanges = cuda.exchanges = ((0.9, 0.1), (0.1, 0.9))
     rows = by_name(result(run, tmp_path, *words))
     needed_s = bound_s * (0.9 + 0.9)
-    assert rows[2, "inline"]["reachable"] == pytest.approx(
-        rows[1, "bulk-copy"]["time_s"] / needed_s
-    )
+    assert rows[2, INLINE]["reachable"] == pytest.approx(rows[1, BULK_COPY]["time_s"] / needed_s)
 
 
 def test_what_limits_one_gpu(run: Run, cuda: FakeCuda, graph: Path, tmp_path: Path) -> None:
@@ -732,17 +740,15 @@ def test_what_the_memory_still_allows(
     # Of 117 edges and 40 ranks on two GPUs: what kernels move, and 40 ranks that come in.
     cuda.of_gpu |= {"read_bytes_per_s": 1e8, "write_bytes_per_s": 1e7}
     rows = by_name(result(run, tmp_path, "study", "pagerank", "--data", graph, "--gpus", 2))
-    wire = rows[2, "bulk-copy"]["wire"]
+    wire = rows[2, BULK_COPY]["wire"]
     loaded, stored = 2 * 12 * 58 * 10, 2 * 4 * 20 * 10
     received = wire["useful"] + wire["wasted"]
     needed_s = loaded / 2 / 1e8 + (stored + received) / 2 / 1e7
-    assert needed_s > rows[2, "infinite-bandwidth"]["time_s"]
-    assert rows[2, "inline"]["reachable"] == pytest.approx(
-        rows[1, "bulk-copy"]["time_s"] / needed_s
-    )
+    assert needed_s > rows[2, INFINITE_BANDWIDTH]["time_s"]
+    assert rows[2, INLINE]["reachable"] == pytest.approx(rows[1, BULK_COPY]["time_s"] / needed_s)
     cuda.of_gpu["cache_bytes"] = 1 << 20
     rows = by_name(result(run, tmp_path, "study", "pagerank", "--data", graph, "--gpus", 2))
-    assert rows[2, "inline"]["reachable"] == rows[2, "inline"]["opportunity"]
+    assert rows[2, INLINE]["reachable"] == rows[2, INLINE]["opportunity"]
 
 
 @pytest.mark.usefixtures("core")
@@ -760,8 +766,8 @@ def test_what_simulated_links_allow_is_the_bound_s_to_say(
 def test_nothing_is_reachable_without_a_bulk_copy(
     run: Run, cuda: FakeCuda, graph: Path, tmp_path: Path
 ) -> None:
-    words = ["study", "pagerank", "--data", graph, "--gpus", 2, "--mechanisms", "inline"]
-    assert by_name(result(run, tmp_path, *words))[2, "inline"]["reachable"] is None
+    words = ["study", "pagerank", "--data", graph, "--gpus", 2, "--mechanisms", INLINE]
+    assert by_name(result(run, tmp_path, *words))[2, INLINE]["reachable"] is None
     assert cuda.rates == []
 
 
@@ -770,16 +776,16 @@ def test_launched_kernels_have_chunks_and_threads(
 ) -> None:
     words = ["study", "pagerank", "--data", graph, "--gpus", 2, "--chunks", "4K"]
     words += ["--threads", "32,256", "--mechanisms", "bulk-copy,device-launch"]
-    row = by_name(result(run, tmp_path, *words))[2, "device-launch"]
+    row = by_name(result(run, tmp_path, *words))[2, DEVICE_LAUNCH]
     configs = [{"chunk_bytes": 4 * KIB, "agent_threads": n} for n in (32, 256)]
     assert row["config"]["tried"] == configs
     assert (row["derived"], row["verified"]) == (False, True)
-    assert [call[5:] for call in cuda.calls if call[2] == "device-launch"] == [
+    assert [call[5:] for call in cuda.calls if call[2] == DEVICE_LAUNCH] == [
         (1, 4 * KIB, n, "") for n in (32, 256)
     ]
 
 
-@pytest.mark.parametrize("name", ["proact-hardware", "serial-copy"])
+@pytest.mark.parametrize("name", [PROACT_HARDWARE, SERIAL_COPY])
 def test_what_no_gpu_runs_is_refused(run: Run, cuda: FakeCuda, graph: Path, name: str) -> None:
     ran = run("study", "pagerank", "--data", graph, "--mechanisms", f"bulk-copy,{name}")
     assert (ran.code, ran.out) == (2, "")
@@ -801,12 +807,12 @@ def test_measured_without_counters(run: Run, cuda: FakeCuda, graph: Path, tmp_pa
 def test_a_measured_study_generates_on_the_gpu(run: Run, cuda: FakeCuda, tmp_path: Path) -> None:
     document = result(run, tmp_path, "study", "pagerank", "--rmat", 7, "--gpus", 1)
     assert document["rows"][0]["data"] == "rmat-7"
-    assert cuda.calls == [("cuda", 1, "bulk-copy", 10, 0.0, 1, MIB, 32, "")]
+    assert cuda.calls == [("cuda", 1, BULK_COPY, 10, 0.0, 1, MIB, 32, "")]
 
 
 def test_the_wire_of_a_long_run_follows_from_short_ones(core: Fake, graph: Path) -> None:
     workload = Pagerank.load(Inputs(data=graph), None)
-    case = Case(4, "inline")
+    case = Case(4, INLINE)
     long = workload.count(core, case, 50).wire
     assert {call[3] for call in core.calls} == {2, 3}
     assert abs((long.useful or 0) - 0.95 * 4 * 40 * 3 * 50) < 50
@@ -825,7 +831,7 @@ def test_the_plain_table(run: Run, graph: Path) -> None:
     )
     assert lines[2].split()[:5] == ["GPUs", "mechanism", "time", "speedup", "opportunity"]
     assert lines[3].split()[:3] == ["us", "x", "x"]
-    assert lines[4].split()[:2] == ["1", "bulk-copy"]
+    assert lines[4].split()[:2] == ["1", BULK_COPY]
     assert lines[5] == ""
     assert [" ".join(line.split()[1:4]) for line in lines[7:8]] == ["split (2 ranges)"]
     assert lines[-5].startswith("All rows verified; the largest relative error is ")
@@ -941,7 +947,7 @@ def test_results_do_not_depend_on_the_order_they_come_in(core: Fake, graph: Path
             yield from reversed([copy.deepcopy(o) for o in super().outcomes(workload, cases)])
 
     plan = evaluation.Plan(
-        (2, 4), ("bulk-copy", "split", "infinite-bandwidth"), Tuning((2, 4), (MIB,), (4096,))
+        (2, 4), (BULK_COPY, SPLIT, INFINITE_BANDWIDTH), Tuning((2, 4), (MIB,), (4096,))
     )
 
     def rows(kind: type[SimulatedNode]) -> list[Any]:
@@ -961,13 +967,13 @@ def test_the_real_core(run: Run, graph: Path, tmp_path: Path) -> None:
     rows = by_name(document)
     assert len(rows) == 1 + 2 * len(DEFAULTS)
     for gpus in (2, 4):
-        bound = rows[gpus, "infinite-bandwidth"]
+        bound = rows[gpus, INFINITE_BANDWIDTH]
         for name in DEFAULTS[:-1]:
             row = rows[gpus, name]
             assert row["time_s"] >= bound["time_s"]
             assert row["wire"]["useful"] > 0
             assert row["sim"]["accesses"] > 0
-        assert rows[gpus, "inline"]["sim"]["remote_transactions"] > 0
+        assert rows[gpus, INLINE]["sim"]["remote_transactions"] > 0
 
 
 def test_two_real_runs_are_equal(run: Run, graph: Path, tmp_path: Path) -> None:

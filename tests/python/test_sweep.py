@@ -20,6 +20,7 @@ from interlace.base.errors import UserError
 from interlace.machine.reading import load_machine
 from interlace.machine.variants import changed
 from interlace.machine.writing import machine_text
+from interlace.model.mechanism_table import BULK_COPY, INFINITE_BANDWIDTH, INLINE
 from interlace.study import sweep, sweep_file
 from interlace.study.design_space import load_design_space
 from interlace.workloads.base import Workload
@@ -88,7 +89,7 @@ def test_the_example_in_small(run: Run, tmp_path: Path, monkeypatch: pytest.Monk
     words = ran.out.splitlines()
     assert "4 machines from 4x-volta-nvlink2, 16 runs, simulated" in words[0]
     # What is printed of each value is the least time of all that have it.
-    four = [r for r in result["rows"] if r["gpus"] == 4 and r["mechanism"] != "infinite-bandwidth"]
+    four = [r for r in result["rows"] if r["gpus"] == 4 and r["mechanism"] != INFINITE_BANDWIDTH]
     key = "link.nvlink2.bandwidth_GB_per_s"
     for value in (12.5, 100):
         least = min((r for r in four if r["point"][key] == value), key=lambda r: r["time_s"])
@@ -96,7 +97,7 @@ def test_the_example_in_small(run: Run, tmp_path: Path, monkeypatch: pytest.Monk
         assert least["mechanism"] in of_value[0]
         assert f"{least['time_s'] * 1e6:.2f}" in of_value[0]
         # Of each mechanism, the geometric mean over the two points.
-        for column, name in enumerate(("bulk-copy", "inline", "infinite-bandwidth"), start=2):
+        for column, name in enumerate((BULK_COPY, INLINE, INFINITE_BANDWIDTH), start=2):
             times = [
                 r["time_s"] for r in result["rows"]
                 if r["gpus"] == 4 and r["mechanism"] == name and r["point"][key] == value

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from interlace.base.errors import UserError
+from interlace.model.mechanism_table import BULK_COPY, INLINE, POLLING
 from interlace.study import trace_files
 from interlace.study.address_map import load_map
 from interlace.study.trace_files import pieces
@@ -154,7 +155,7 @@ def test_info_reads_what_others_wrote_without_a_file(
 def test_a_recorded_run_again(run: Run, tmp_path: Path) -> None:
     out = tmp_path / "run.trace"
     words = ("jacobi", "--rows", 512, "-n", 2, "-m", MACHINE, "--gpus", 2)
-    for mechanism in ("inline", "bulk-copy"):
+    for mechanism in (INLINE, BULK_COPY):
         ran = run("trace", "record", *words, "--mechanism", mechanism, "--output", out)
         assert ran.code == 0, ran.err
         assert ran.out.rstrip().endswith("verified.")
@@ -237,7 +238,7 @@ def test_wrong_options_are_refused(run: Run, tmp_path: Path, map_file: Path) -> 
     assert "there are inline, " in error_of(run, "replay", out, "-m", MACHINE, "--mechanism", "x")
     assert "--output is missing" in error_of(run, "record", "jacobi", "-m", MACHINE)
     assert "mechanism that can be recorded 'polling'" in error_of(
-        run, "record", "jacobi", "-m", MACHINE, "-o", out, "--mechanism", "polling"
+        run, "record", "jacobi", "-m", MACHINE, "-o", out, "--mechanism", POLLING
     )
     assert "has 4 GPUs" in error_of(run, "record", "jacobi", "-m", MACHINE, "-o", out, "-g", 5)
 

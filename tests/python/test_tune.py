@@ -14,6 +14,19 @@ import pytest
 import interlace
 from fake_core import Fake, FakeCuda
 from interlace.base.errors import UserError
+from interlace.model.mechanism_table import (
+    BULK_COPY,
+    COPY_ENGINE,
+    DEVICE_LAUNCH,
+    INFINITE_BANDWIDTH,
+    INLINE,
+    NCCL,
+    POLLING,
+    PROACT_HARDWARE,
+    SERIAL_COPY,
+    SPLIT,
+    UNIFIED_MEMORY,
+)
 from interlace.model.mechanisms import KIB, MIB
 from interlace.show import table
 from interlace.tuning import profiles
@@ -44,13 +57,13 @@ def document(path: Path) -> dict[str, Any]:
 
 
 def seconds(candidate: Candidate) -> float:
-    if candidate.mechanism != "polling":
+    if candidate.mechanism != POLLING:
         return {
-            "bulk-copy": 2.0,
-            "split": 1.5,
-            "inline": 1.2,
-            "device-launch": 2.5,
-            "copy-engine": 3.0,
+            BULK_COPY: 2.0,
+            SPLIT: 1.5,
+            INLINE: 1.2,
+            DEVICE_LAUNCH: 2.5,
+            COPY_ENGINE: 3.0,
         }[candidate.mechanism]
     chunk, threads = (candidate.parameters[name] for name in ("chunk_bytes", "agent_threads"))
     octaves = abs(math.log2(chunk / (256 * KIB))) + abs(math.log2(threads / 2048))
@@ -62,20 +75,20 @@ def test_from_python() -> None:
 
     def measure(candidate: Candidate, repeats: int) -> Sequence[float]:
         asked.append((candidate, repeats))
-        if candidate.mechanism == "copy-engine":
+        if candidate.mechanism == COPY_ENGINE:
             raise interlace.Impossible("no copy engine is free")
         return [seconds(candidate) * (1 + 0.001 * n) for n in range(repeats)]
 
     found = interlace.tune(measure, space=interlace.tune_space(64 * MIB, peers=3), repeats=4)
-    assert found.picked.mechanism == "polling"
+    assert found.picked.mechanism == POLLING
     assert found.picked.parameters == {"chunk_bytes": 256 * KIB, "agent_threads": 2048}
     assert found.picked.finalist
     assert found.picked.median_s == pytest.approx(1.0015)
     assert found.best_control is not None
-    assert found.candidates[found.best_control].mechanism == "split"
+    assert found.candidates[found.best_control].mechanism == SPLIT
     assert {repeats for _, repeats in asked} == {4}
     kept = sum(len(one.times_s) for it in found.candidates for one in it.samples)
-    refused = [it for it in found.candidates if it.mechanism == "copy-engine"]
+    refused = [it for it in found.candidates if it.mechanism == COPY_ENGINE]
     impossible = [it for it in refused if it.dropped == "not possible: no copy engine is free"]
     assert impossible
     assert kept == 4 * (len(asked) - len(impossible))
@@ -83,27 +96,27 @@ def test_from_python() -> None:
 
 
 def test_a_space_by_hand() -> None:
-    space = {"split": {"ranges": [2, 4]}, "mine": {"chunk_bytes": [64, 128, 256]}}
+    space = {SPLIT: {"ranges": [2, 4]}, "mine": {"chunk_bytes": [64, 128, 256]}}
     found = interlace.tune(
         lambda it, n: [1 / it.parameters.get("chunk_bytes", 32)] * n, space=space, repeatable=True
     )
     assert (found.picked.mechanism, found.picked.parameters) == ("mine", {"chunk_bytes": 256})
     assert found.picked.samples[0].times_s == [1 / 256]
-    best = found.best("split")
+    best = found.best(SPLIT)
     assert best is not None
     assert best.control
-    assert found.best("inline") is None
+    assert found.best(INLINE) is None
 
 
 @pytest.mark.parametrize("times", [[], [0.0, 1.0, 1.0], [1.0, math.nan, 1.0], [1.0] * 4])
 def test_times_that_cannot_be(times: list[float]) -> None:
     with pytest.raises(UserError, match="gave no 3 finite times above 0 s"):
-        interlace.tune(lambda *_: times, space={"inline": {}})
+        interlace.tune(lambda *_: times, space={INLINE: {}})
 
 
 def test_spaces_that_cannot_be() -> None:
     with pytest.raises(UserError, match="must be above 0 and ascend"):
-        interlace.tune(lambda *_: [1.0], space={"split": {"ranges": [4, 2]}}, repeats=1)
+        interlace.tune(lambda *_: [1.0], space={SPLIT: {"ranges": [4, 2]}}, repeats=1)
     with pytest.raises(UserError, match="at least 2 devices"):
         interlace.tune_space(MIB, peers=0)
     with pytest.raises(UserError, match="nothing to try"):
@@ -116,7 +129,7 @@ def test_what_measuring_raises_comes_through(error: type[BaseException]) -> None
         raise error
 
     with pytest.raises(error):
-        interlace.tune(measure, space={"inline": {}})
+        interlace.tune(measure, space={INLINE: {}})
 
 
 # --- the command ----------------------------------------------------------------------------------
@@ -140,12 +153,12 @@ def test_a_profile_has_everything(run: Run, graph: Path, tmp_path: Path) -> None
     assert profile.repeats == 1
     search = profile.search
     assert {it.mechanism for it in search.candidates} == {
-        "bulk-copy", "split", "inline", "polling", "device-launch", "copy-engine",
+        BULK_COPY, SPLIT, INLINE, POLLING, DEVICE_LAUNCH, COPY_ENGINE,
     }  # fmt: skip
     fastest = min(it.median_s or math.inf for it in search.candidates)
     assert profile.pick.median_s == fastest == search.picked.median_s
     assert {(it.mechanism, it.parameters["chunk_bytes"]) for it in search.excluded} == {
-        ("polling", 64 * KIB), ("device-launch", 64 * KIB), ("copy-engine", 4 * KIB),
+        (POLLING, 64 * KIB), (DEVICE_LAUNCH, 64 * KIB), (COPY_ENGINE, 4 * KIB),
     }  # fmt: skip
     again = tmp_path / "again.json"
     assert run(*tune_of(graph, "--gpus", 2, "--out", again)).code == 0
@@ -194,7 +207,7 @@ def test_a_measured_profile(run: Run, cuda: FakeCuda, graph: Path, tmp_path: Pat
     )
     assert (profile.workload.gpus, profile.warmup, profile.repeats) == (4, 0, 2)
     controls = [it for it in profile.search.candidates if it.control and it.finalist]
-    assert {it.mechanism for it in controls} == {"bulk-copy", "split"}
+    assert {it.mechanism for it in controls} == {BULK_COPY, SPLIT}
     finals = [{s.round for s in it.samples} for it in [*controls, profile.search.picked]]
     last = profile.search.rounds
     for rounds in finals:
@@ -206,15 +219,15 @@ def test_launched_kernels_are_tuned_on_gpus(
     run: Run, cuda: FakeCuda, graph: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "p.json"
-    assert run(*measured(graph, "--mechanisms", "device-launch", "--out", out)).code == 0
+    assert run(*measured(graph, "--mechanisms", DEVICE_LAUNCH, "--out", out)).code == 0
     profile = profiles.load(out, "")
     assert {it.mechanism for it in profile.search.candidates} == {
-        "bulk-copy", "split", "device-launch",
+        BULK_COPY, SPLIT, DEVICE_LAUNCH,
     }  # fmt: skip
-    best = profile.best("device-launch")
+    best = profile.best(DEVICE_LAUNCH)
     assert best is not None
     assert best.given() == {"chunk_bytes": 4 * KIB, "agent_threads": 32}  # the fake's fastest
-    assert {call[6:8] for call in cuda.calls if call[2] == "device-launch"} == {
+    assert {call[6:8] for call in cuda.calls if call[2] == DEVICE_LAUNCH} == {
         (4 * KIB, threads) for threads in (32, 4096)
     }
     # A study takes it from there, unless it is told what to try.
@@ -222,7 +235,7 @@ def test_launched_kernels_are_tuned_on_gpus(
     for more, tried in (((), [best.given()]), (("--threads", "64"), None)):
         assert run(*words, tmp_path / "s.json", *more).code == 0
         rows = document(tmp_path / "s.json")["rows"]
-        (row,) = (row for row in rows if row["mechanism"] == "device-launch")
+        (row,) = (row for row in rows if row["mechanism"] == DEVICE_LAUNCH)
         if tried is None:
             assert {it["agent_threads"] for it in row["config"]["tried"]} == {64}
         else:
@@ -233,17 +246,17 @@ def test_agents_that_copy_in_bulk_are_tuned_on_gpus(
     run: Run, cuda: FakeCuda, graph: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "p.json"
-    assert run(*measured(graph, "--mechanisms", "polling", "--out", out)).code == 0
+    assert run(*measured(graph, "--mechanisms", POLLING, "--out", out)).code == 0
     tried = profiles.load(out, "").search.candidates
-    found = [it.parameters for it in tried if it.mechanism == "polling"]
+    found = [it.parameters for it in tried if it.mechanism == POLLING]
     for name in ("agent_threads", "bulk_threads"):
         assert {it[name] for it in found if name in it} == {32, 4096}
-    assert {call[7:] for call in cuda.calls if call[2] == "polling"} == {
+    assert {call[7:] for call in cuda.calls if call[2] == POLLING} == {
         (threads, how) for threads in (32, 4096) for how in ("", "bulk")
     }
     assert "polling (4 KiB, 32 threads, bulk)" in run("tune", "--explain", out).out
     simulated = tmp_path / "s.json"
-    words = tune_of(graph, "--gpus", 2, "--mechanisms", "polling", "--out", simulated)
+    words = tune_of(graph, "--gpus", 2, "--mechanisms", POLLING, "--out", simulated)
     assert run(*words).code == 0
     tried = profiles.load(simulated, "").search.candidates
     assert not any("bulk_threads" in it.parameters for it in tried)
@@ -254,8 +267,8 @@ def test_a_study_takes_an_agent_that_copies_in_bulk_from_a_profile(
 ) -> None:
     out = tmp_path / "p.json"
     cuda.bulk_s = -1e-6  # faster than by vectors
-    assert run(*measured(graph, "--mechanisms", "polling", "--out", out)).code == 0
-    best = profiles.load(out, "").best("polling")
+    assert run(*measured(graph, "--mechanisms", POLLING, "--out", out)).code == 0
+    best = profiles.load(out, "").best(POLLING)
     assert best is not None
     assert best.given() == {"chunk_bytes": 4 * KIB, "bulk_threads": 32}
     cuda.calls.clear()
@@ -263,7 +276,7 @@ def test_a_study_takes_an_agent_that_copies_in_bulk_from_a_profile(
     ran = run(*words, tmp_path / "s.json")
     assert (ran.code, "polling (4K, 32, bulk)" in ran.out) == (0, True)
     assert "\nbulk: the agent's threads copy in bulk, through shared memory.\n" in ran.out
-    assert {call[6:] for call in cuda.calls if call[2] == "polling"} == {(4 * KIB, 32, "bulk")}
+    assert {call[6:] for call in cuda.calls if call[2] == POLLING} == {(4 * KIB, 32, "bulk")}
     # A profile's choice that has no place here is an error, not another choice.
     cuda.no_place_for_bulk = True
     ran = run(*words, tmp_path / "t.json")
@@ -277,12 +290,12 @@ def test_a_study_takes_an_agent_that_copies_in_bulk_from_a_profile(
         *(
             (name, "real GPUs cannot run this; leave it out, or name a machine to simulate with "
                    "--machine")
-            for name in ("proact-hardware", "serial-copy")
+            for name in (PROACT_HARDWARE, SERIAL_COPY)
         ),
-        ("infinite-bandwidth", "a bound cannot be picked; leave it out"),
+        (INFINITE_BANDWIDTH, "a bound cannot be picked; leave it out"),
         *(
             (name, "it has nothing to tune; leave it out, and compare it by interlace study")
-            for name in ("nccl", "unified-memory")
+            for name in (NCCL, UNIFIED_MEMORY)
         ),
     ],
 )  # fmt: skip
@@ -298,11 +311,11 @@ def test_what_gpus_cannot_pick(
 @pytest.mark.usefixtures("core")
 def test_proact_hardware_is_tuned_where_it_is(run: Run, graph: Path, tmp_path: Path) -> None:
     out = tmp_path / "p.json"
-    words = tune_of(graph, "--gpus", 2, "--mechanisms", "proact-hardware", "--out", out)
+    words = tune_of(graph, "--gpus", 2, "--mechanisms", PROACT_HARDWARE, "--out", out)
     assert run(*words).code == 0
     found = {it.mechanism for it in profiles.load(out, "").search.candidates}
-    assert found == {"bulk-copy", "split", "proact-hardware"}
-    ran = run(*tune_of(graph, "--mechanisms", "serial-copy"))
+    assert found == {BULK_COPY, SPLIT, PROACT_HARDWARE}
+    ran = run(*tune_of(graph, "--mechanisms", SERIAL_COPY))
     assert (ran.code, ran.out) == (2, "")
     assert "--mechanisms serial-copy: it has nothing to tune" in ran.err
 
@@ -313,7 +326,7 @@ def test_a_refused_candidate_is_no_end(
     whole = cuda.run_pagerank
 
     def refusing(mechanism: str, *arguments: Any) -> dict[str, Any]:
-        if mechanism == "polling":
+        if mechanism == POLLING:
             raise UserError("the agent has no room")
         return whole(mechanism, *arguments)
 
@@ -321,7 +334,7 @@ def test_a_refused_candidate_is_no_end(
     out = tmp_path / "p.json"
     ran = run(*measured(graph, "--out", out))
     assert ran.code == 0
-    polling = [c for c in profiles.load(out, "").search.candidates if c.mechanism == "polling"]
+    polling = [c for c in profiles.load(out, "").search.candidates if c.mechanism == POLLING]
     assert all(not it.samples for it in polling)
     assert {it.dropped for it in polling} == {"not possible: the agent has no room"}
     assert ": not possible: the agent has no room." in ran.out
@@ -331,7 +344,7 @@ def test_a_refused_candidate_is_no_end(
 def test_what_ends_a_search_leaves_nothing(
     run: Run, core: Fake, graph: Path, tmp_path: Path, how: str
 ) -> None:
-    setattr(core, how, ("inline", 4, 1, 7) if how == "wrong" else "inline")
+    setattr(core, how, (INLINE, 4, 1, 7) if how == "wrong" else INLINE)
     ran = run(*tune_of(graph, "--out", tmp_path / "p.json"))
     assert ran.out == ""
     if how == "interrupt":
@@ -349,7 +362,7 @@ WRONG: list[tuple[list[str], str]] = [
                           "pagerank, jacobi, sssp, als"),
     (["--gpus", "1"], "--gpus 1: give a number of at least 2"),
     (["--gpus", "8"], "--gpus 8: 4x-volta-nvlink2 has 4 GPUs"),
-    (["--mechanisms", "infinite-bandwidth"],
+    (["--mechanisms", INFINITE_BANDWIDTH],
      "--mechanisms infinite-bandwidth: a bound cannot be picked; leave it out"),
     (["--repeats", "2"], "--repeats is for real GPUs; a simulated run always takes the same time, "
                          "so leave it out with --machine"),
@@ -420,22 +433,22 @@ def test_a_study_uses_the_profile_by_itself(run: Run, graph: Path, tmp_path: Pat
     found, err, notes = configs(run, tmp_path, *on)
     assert err == ""
     assert notes == [f"Profile {file} (on 2 GPUs): it picks {profile.pick.label}."]
-    for mechanism in ("split", "polling", "copy-engine"):
+    for mechanism in (SPLIT, POLLING, COPY_ENGINE):
         best = profile.best(mechanism)
         assert best is not None
         assert found[mechanism]["tried"] == [best.given()]
 
     # What is asked for goes before the profile, for the mechanism that has it.
     found, _, _ = configs(run, tmp_path, *on, "--split", "3,5", "--threads", "96")
-    assert found["split"]["tried"] == [{"ranges": 3}, {"ranges": 5}]
-    assert {it["agent_threads"] for it in found["polling"]["tried"]} == {96}
-    copied = profile.best("copy-engine")
+    assert found[SPLIT]["tried"] == [{"ranges": 3}, {"ranges": 5}]
+    assert {it["agent_threads"] for it in found[POLLING]["tried"]} == {96}
+    copied = profile.best(COPY_ENGINE)
     assert copied is not None
-    assert found["copy-engine"]["tried"] == [copied.given()]
+    assert found[COPY_ENGINE]["tried"] == [copied.given()]
 
     found, _, notes = configs(run, tmp_path, *on, "--no-profile")
     assert notes == []
-    assert len(found["split"]["tried"]) == 3
+    assert len(found[SPLIT]["tried"]) == 3
 
     found, _, _ = configs(run, tmp_path, *on, "--mechanisms", "tuned")
     assert list(found) == [profile.pick.mechanism]
@@ -472,7 +485,7 @@ def test_a_profile_of_another_machine(
         "nevertheless; make it anew with interlace tune, or leave it out with --no-profile\n"
     )
     assert len(notes) == 1
-    assert len(found["split"]["tried"]) == 1
+    assert len(found[SPLIT]["tried"]) == 1
     assert configs(run, tmp_path, "--data", graph, "--no-profile")[1] == ""
 
     # Other GPUs find nothing by themselves, and may be told to use it.
@@ -556,8 +569,8 @@ def test_a_named_profile_is_of_this_workload(run: Run, graph: Path, tmp_path: Pa
 
 def test_the_pick_of_a_search_comes_before_its_finalists() -> None:
     found: Search = interlace.tune(
-        lambda it, n: [1.0 if it.mechanism == "split" else 1 - 1e-9] * n,
-        space={"split": {"ranges": [2]}, "inline": {}},
+        lambda it, n: [1.0 if it.mechanism == SPLIT else 1 - 1e-9] * n,
+        space={SPLIT: {"ranges": [2]}, INLINE: {}},
     )
-    assert found.picked.mechanism == "inline"
-    assert found.best("inline") == found.picked
+    assert found.picked.mechanism == INLINE
+    assert found.best(INLINE) == found.picked

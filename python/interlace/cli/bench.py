@@ -13,12 +13,13 @@ from interlace.base.errors import UserError
 from interlace.base.progress import progress
 from interlace.cli.failures import failure_ends
 from interlace.cli.shared_options import ResultsFile, count_option, list_option
+from interlace.model.mechanism_table import DEVICE_LAUNCH, POLLING, SPLIT, UNIFIED_MEMORY
 from interlace.model.mechanisms import (
+    BASELINE,
     BOUND,
-    EVERY,
+    MEASURED,
     NOT_AVAILABLE,
     OWNER_COLLECTIVES,
-    SIMULATED,
     Config,
     Tuning,
     label,
@@ -49,7 +50,6 @@ DEFAULT_THREADS = ",".join(map(str, CudaNode.default_threads))
 DEFAULT_EPOCHS = 5
 DEFAULT_WARMUP = 1
 DEFAULT_REPEATS = 5
-MEASURED = tuple(name for name in EVERY if name not in SIMULATED)
 
 
 # --- the table ------------------------------------------------------------------------------------
@@ -76,7 +76,7 @@ def _columns(rows: Sequence[overlap.Row]) -> list[table.Column]:
 def _footers(results: overlap.Results) -> list[str]:
     lines = [
         f"{peers_text(it.peers)}: the copies take {1e6 * it.transfer_s:.1f} us, the kernel alone "
-        f"{1e6 * it.compute_s:.1f} us ({it.rounds} rounds); bulk-copy at the start and at the end "
+        f"{1e6 * it.compute_s:.1f} us ({it.rounds} rounds); {BASELINE} at the start and at the end "
         f"differs by {100 * it.spread:.1f} %."
         for it in results.balances
     ]
@@ -141,10 +141,12 @@ def overlap_command(
             "--mechanisms",
             metavar="LIST",
             help=f"Some of: {','.join(MEASURED)}.  [default: all that can "
-            "run; unified-memory only if it is named]",
+            f"run; {UNIFIED_MEMORY} only if it is named]",
         ),
     ] = None,
-    split: Annotated[str | None, list_option("--split", "Ranges of split.", DEFAULT_RANGES)] = None,
+    split: Annotated[
+        str | None, list_option("--split", f"Ranges of {SPLIT}.", DEFAULT_RANGES)
+    ] = None,
     chunks: Annotated[
         str | None,
         list_option(
@@ -157,7 +159,7 @@ def overlap_command(
         str | None,
         list_option(
             "--threads",
-            "Threads of polling's agent and device-launch's kernels.",
+            f"Threads of {POLLING}'s agent and {DEVICE_LAUNCH}'s kernels.",
             DEFAULT_THREADS,
         ),
     ] = None,

@@ -21,7 +21,8 @@ from interlace.cli.workload_options import ReadInputs, takes_inputs
 from interlace.machine.compiled import to_core
 from interlace.machine.devices import MAX_GPUS
 from interlace.machine.reading import load_machine
-from interlace.model.mechanisms import SERIAL, Config
+from interlace.model.mechanism_table import INLINE, RANGES, SPLIT
+from interlace.model.mechanisms import RECORDED, REPLAYED, Config
 from interlace.model.options import whole
 from interlace.model.results import json_text, provenance
 from interlace.show import table
@@ -41,14 +42,6 @@ KINDS = ("load", "store", "atomic")
 ACTIONS = (*KINDS, "release", "compute", "shared", "shuffle", "wait", "barrier")
 UNITS = (32, 64, 128)  # bytes
 RUNS = tuple(1 << n for n in range(8))  # the upper ends of the sizes of runs, bytes
-REPLAYED = (
-    "inline",
-    "write-combining",
-    "finepack",
-    "config-packet",
-)  # mechanisms by which a trace's stores can go
-RECORDED = ("bulk-copy", "split", "inline", SERIAL, "infinite-bandwidth")
-DEFAULT_RANGES = 8
 
 File = Annotated[Path | None, typer.Argument(metavar="FILE")]
 Json = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write all results.")]
@@ -432,10 +425,12 @@ def record(
     ] = None,
     mechanism: Annotated[
         str, typer.Option("--mechanism", metavar="NAME", help=f"One of: {', '.join(RECORDED)}.")
-    ] = "inline",
+    ] = INLINE,
     split: Annotated[
         str | None,
-        typer.Option("--split", metavar="N", help=f"Ranges of split.  [default: {DEFAULT_RANGES}]"),
+        typer.Option(
+            "--split", metavar="N", help=f"Ranges of {SPLIT}.  [default: {RANGES.default}]"
+        ),
     ] = None,
     out: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="The file to write.")
@@ -455,9 +450,9 @@ def record(
         raise UserError("--output is missing: name the file to write")
     if mechanism not in RECORDED:
         raise unknown("mechanism that can be recorded", mechanism, RECORDED)
-    if split is not None and mechanism != "split":
-        raise UserError(f"--split is for the mechanism split, not {mechanism}; leave it out")
-    ranges = whole("--split", split, 1) or DEFAULT_RANGES
+    if split is not None and mechanism != SPLIT:
+        raise UserError(f"--split is for the mechanism {SPLIT}, not {mechanism}; leave it out")
+    ranges = whole("--split", split, RANGES.least) or RANGES.default
     check_inputs(workload, asked)
     files.check_writable(out, "--output")
     description = load_machine(machine)
@@ -465,7 +460,7 @@ def record(
     if count > description.gpu.count:
         raise UserError(f"--gpus {count}: {description.name} has {description.gpu.count} GPUs")
     core = load_core()
-    config = Config(ranges=ranges if mechanism == "split" else None)
+    config = Config(ranges=ranges if mechanism == SPLIT else None)
     target = out.resolve()
     unverified = target.with_name(f".{target.name[:80]}.{os.getpid()}")
     try:

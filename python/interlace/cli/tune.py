@@ -30,7 +30,26 @@ from interlace.cli.shared_options import (
     simulations_at_a_time,
 )
 from interlace.cli.workload_options import ReadInputs, takes_inputs
-from interlace.model.mechanisms import BOUND, HARDWARE, MECHANISMS, Config, Tuning, label
+from interlace.model.mechanism_table import (
+    AGENT_THREADS,
+    CHUNK_BYTES,
+    DEVICE_LAUNCH,
+    POLLING,
+    RANGES,
+    SPLIT,
+)
+from interlace.model.mechanisms import (
+    BOUND,
+    CONTROLS,
+    MECHANISMS,
+    TUNED,
+    TUNED_SIMULATED,
+    Config,
+    Tuning,
+    label,
+    powers_tried,
+    short_size,
+)
 from interlace.model.options import (
     agent_threads,
     chunk_sizes,
@@ -44,12 +63,12 @@ from interlace.nodes.nodes import CudaNode, Node, SimulatedNode, real_node
 from interlace.show import table
 from interlace.tuning import profiles
 from interlace.tuning.profiles import Machine, Profile, Subject
-from interlace.tuning.search import TUNED, Round, Search, Tried, tune_in_rounds
+from interlace.tuning.search import Round, Search, Tried, tune_in_rounds
 from interlace.workloads import WORKLOADS, Case, Workload, check_inputs
 
-DEFAULT_RANGES = "2,4,8,16,32"
-DEFAULT_CHUNKS = "4K,8K,16K,32K,64K,128K,256K,512K,1M,2M,4M,8M,16M"
-DEFAULT_THREADS = "32,64,128,256,512,1024,2048,4096,8192,16384"
+DEFAULT_RANGES = powers_tried(RANGES)
+DEFAULT_CHUNKS = powers_tried(CHUNK_BYTES)
+DEFAULT_THREADS = powers_tried(AGENT_THREADS)
 DEFAULT_WARMUP = 2
 DEFAULT_REPEATS = 3
 MOST_ROUNDS = 8  # of finalists
@@ -206,22 +225,29 @@ def tune_command(
         typer.Option(
             "--mechanisms",
             metavar="LIST",
-            help=f"Some of: {','.join(TUNED)}, and simulated {HARDWARE}; bulk-copy and "
-            "split are always measured.  "
+            help=f"Some of: {','.join(TUNED)}, and simulated {','.join(TUNED_SIMULATED)}; "
+            f"{' and '.join(CONTROLS)} are always measured.  "
             "[default: all]",
         ),
     ] = None,
-    split: Annotated[str | None, list_option("--split", "Ranges of split.", DEFAULT_RANGES)] = None,
+    split: Annotated[
+        str | None,
+        list_option("--split", f"Ranges of {SPLIT}.", ",".join(map(str, DEFAULT_RANGES))),
+    ] = None,
     chunks: Annotated[
         str | None,
-        list_option("--chunks", "Chunks, where they are tracked.", "4K to 16M by factors of 2"),
+        list_option(
+            "--chunks",
+            "Chunks, where they are tracked.",
+            f"{short_size(DEFAULT_CHUNKS[0])} to {short_size(DEFAULT_CHUNKS[-1])} by factors of 2",
+        ),
     ] = None,
     threads: Annotated[
         str | None,
         list_option(
             "--threads",
-            "Threads of polling's agent and device-launch's kernels.",
-            "32 to 16384 by factors of 2",
+            f"Threads of {POLLING}'s agent and {DEVICE_LAUNCH}'s kernels.",
+            f"{DEFAULT_THREADS[0]} to {DEFAULT_THREADS[-1]} by factors of 2",
         ),
     ] = None,
     warmup: Annotated[
@@ -270,18 +296,18 @@ def tune_command(
         if machine is None:
             refuse_simulated("--mechanisms", named, bound=False)
         for name in named:
-            if name not in (*TUNED, HARDWARE):
+            if name not in (*TUNED, *TUNED_SIMULATED):
                 raise UserError(
                     f"--mechanisms {name}: it has nothing to tune; leave it out, and compare it by "
                     "interlace study"
                 )
-        names = {*named, "bulk-copy", "split"}
+        names = {*named, *CONTROLS}
     if gpus is not None:
         whole("--gpus", gpus, 2)
     tuning = Tuning(
-        tuple(whole_numbers("--split", split or DEFAULT_RANGES, "ranges")),
-        chunk_sizes("--chunks", DEFAULT_CHUNKS if chunks is None else chunks),
-        agent_threads("--threads", DEFAULT_THREADS if threads is None else threads),
+        DEFAULT_RANGES if split is None else tuple(whole_numbers("--split", split, "ranges")),
+        DEFAULT_CHUNKS if chunks is None else chunk_sizes("--chunks", chunks),
+        DEFAULT_THREADS if threads is None else agent_threads("--threads", threads),
     )
     warmups = whole("--warmup", warmup, 0)
     samples = whole("--repeats", repeats, 1)

@@ -3,60 +3,65 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-MECHANISMS = (
-    "bulk-copy",
-    "split",
-    "inline",
-    "polling",
-    "device-launch",
-    "copy-engine",
-    "proact-hardware",
-    "serial-copy",
-    "write-combining",
-    "finepack",
-    "config-packet",
-    "gps",
-    "infinite-bandwidth",
+from interlace.model.mechanism_table import (
+    AGENT_COPY,
+    BULK_THREADS,
+    COLLECTIVE,
+    MEMORY_HINT,
+    NCCL,
+    ROWS,
+    Mechanism,
+    Parameter,
 )
-BASELINE = "bulk-copy"
-BOUND = "infinite-bandwidth"
-SERIAL = "serial-copy"  # the bulk copies of the PROACT paper; no way that anybody should choose
-HARDWARE = "proact-hardware"
-QUEUED = ("write-combining", "finepack", "config-packet", "gps")  # a queue of remote stores
-SIMULATED = (HARDWARE, SERIAL, *QUEUED, BOUND)  # what no real GPU runs
-DEFAULTS = tuple(name for name in MECHANISMS if name not in (SERIAL, *QUEUED))  # of a study
-TRACKED = ("polling", "device-launch", "copy-engine")  # what tracks chunks on real GPUs
-# Behind a mechanism that tracks chunks: everything is done but for the transfers. It says what
-# tracking and starting transfers cost, and nothing about what could be reached.
-WITHOUT_TRANSFERS = "-without-transfers"
 
+ROW_OF = {row.name: row for row in ROWS}
+
+
+def _those(wanted: Callable[[Mechanism], bool]) -> tuple[str, ...]:
+    """The names of such rows, in the order of the table."""
+    return tuple(row.name for row in ROWS if wanted(row))
+
+
+EVERY = tuple(ROW_OF)
+(BASELINE,) = _those(lambda row: row.baseline)
+(BOUND,) = _those(lambda row: row.bound)
 # What others offer, measured beside on real GPUs only.
-PEERS = ("nccl", "nvshmem", "unified-memory")
-MULTI_PROCESS = "nvshmem"  # takes a process for each GPU
-# The bulk copies of all GPUs as one batch of the copy engine; measured, and run if it is named.
-MULTI_PATH = "multi-path"
-EVERY = (BASELINE, MULTI_PATH, *MECHANISMS[1:-1], *PEERS, BOUND)
-# Measured: copies begin when the kernels in front of them are done, so that both times are known.
-BEHIND_KERNELS = (BASELINE, MULTI_PATH, "nccl")
+PEERS = _those(lambda row: row.peer)
+MECHANISMS = _those(lambda row: row.not_on_sim is None)  # what simulated machines run
+MEASURED = _those(lambda row: row.not_on_cuda is None)  # what real GPUs run
+SIMULATED = _those(lambda row: row.not_on_cuda is not None)  # what no real GPU runs
+DEFAULTS = _those(lambda row: row.by_default and not row.peer)  # of a study
+QUEUED = _those(lambda row: row.queues_stores)  # a queue of remote stores
+TRACKED = _those(lambda row: row.tracks_chunks)
+# Measured: copies begin when the kernels before them are done, so that both times are known.
+BEHIND_KERNELS = _those(lambda row: row.copies_after_kernels)
+TUNED = _those(lambda row: row.tuned and row.not_on_cuda is None)
+TUNED_SIMULATED = _those(lambda row: row.tuned and row.not_on_cuda is not None)
+CONTROLS = _those(lambda row: row.control)
+OF_REGIONS = _those(lambda row: row.of_regions)
+# By which a recorded trace's stores can go, and what leaves a trace that says so much.
+REPLAYED = _those(lambda row: row.stores_to_readers)
+RECORDED = _those(
+    lambda row: row.not_on_sim is None and not row.tracks_chunks and not row.queues_stores
+)
+
+# After the name of a mechanism that tracks chunks: everything is done but for the transfers. It
+# says what tracking and starting transfers cost, and nothing about what could be reached.
+WITHOUT_TRANSFERS = "-without-transfers"
 
 NOT_AVAILABLE = ": not available: "  # between a peer and the reason
 
 # How NCCL may deliver what everybody receives, and what others than everybody receive.
-COLLECTIVES = ("all-gather", "broadcast", "send-receive")
+COLLECTIVES = COLLECTIVE.tried
 RANGE_COLLECTIVES = ("send-receive",)
 # What one owner has: an all-gather would send every other part padded to the same length.
 OWNER_COLLECTIVES = ("broadcast", "send-receive")
-# What the driver may be told about unified memory.
-HINTS = ("none", "read-mostly", "preferred-location", "accessed-by")
 
-# How the agent of `polling` may copy, if not by its threads' loads and stores. It takes shared
-# memory, of which more threads leave too little to kernels.
-BULK = "bulk"
-MOST_BULK_THREADS = 8192
+BULK = AGENT_COPY.names[1]  # how bulk_threads copy
 
 KIB = 1 << 10
 MIB = 1 << 20
@@ -76,19 +81,33 @@ def size_text(size: int) -> str:
     return f"{size} B"
 
 
-def _short(size: int) -> str:
+def short_size(size: int) -> str:
     """As size_text, without a space and the end of the unit: 256K."""
     return size_text(size).replace(" ", "").removesuffix("B").removesuffix("i")
+
+
+def powers_tried(parameter: Parameter) -> tuple[int, ...]:
+    """The powers of 2 that a search tries."""
+    first, last = parameter.tried
+    return tuple(1 << k for k in range(first.bit_length() - 1, last.bit_length()))
+
+
+def left_out_words() -> str:
+    """Which mechanisms a study leaves out unless they are named, for its help."""
+    rows = [row for row in ROWS if not row.by_default]
+    plain = ", ".join(row.name for row in rows if row.only_if_named is None)
+    reasons = (f"{row.name}, which {row.only_if_named}" for row in rows if row.only_if_named)
+    return f"{plain}; {', and '.join(reasons)}, only if they are named"
 
 
 class Config(NamedTuple):
     """How a mechanism moves data; None: not something that it has."""
 
-    ranges: int | None = None  # of `split`
-    chunk_bytes: int | None = None  # of what tracks chunks
-    agent_threads: int | None = None  # of `polling`, and of each kernel of `device-launch`
-    variant: str | None = None  # a collective of `nccl`, a hint of `unified-memory`
-    bulk_threads: int | None = None  # of `polling`, in place of agent_threads: they copy in bulk
+    ranges: int | None = None
+    chunk_bytes: int | None = None
+    agent_threads: int | None = None
+    variant: str | None = None  # a name, of those that the mechanism has
+    bulk_threads: int | None = None  # in place of agent_threads: they copy in bulk
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Config:
@@ -111,12 +130,12 @@ class Config(NamedTuple):
         if self.ranges is not None:
             found.append(f"{self.ranges} ranges")
         if self.chunk_bytes is not None:
-            found.append(_short(self.chunk_bytes) if short else size_text(self.chunk_bytes))
+            found.append(short_size(self.chunk_bytes) if short else size_text(self.chunk_bytes))
         for count, how in ((self.agent_threads, ""), (self.bulk_threads, f", {BULK}")):
             if count is not None:
-                found.append((_short(count) if short else f"{count} threads") + how)
+                found.append((short_size(count) if short else f"{count} threads") + how)
         if self.variant is not None:
-            cut = short and self.variant in HINTS
+            cut = short and self.variant in MEMORY_HINT.names
             found.append(self.variant.split("-")[0] if cut else self.variant)
         return ", ".join(found)
 
@@ -152,19 +171,18 @@ class Tuning:
             ranges=self.ranges,
             chunk_bytes=self.chunks,
             agent_threads=self.threads,
-            bulk_threads=[n for n in self.threads if n <= MOST_BULK_THREADS and self.bulk_agents],
+            bulk_threads=[n for n in self.threads if self.bulk_agents and n <= BULK_THREADS.most],
             least_copied_bytes=self.least_copied,
             most_waits=self.most_waits,
         )
 
     def configs(self, mechanism: str, part_bytes: int) -> list[Config]:
         """The configurations to try where the largest part of a device has so many bytes."""
-        if mechanism == "nccl":
+        if mechanism == NCCL:
             return [Config(variant=name) for name in self.collectives]
-        if mechanism == "unified-memory":
-            return [Config(variant=name) for name in HINTS]
-        if mechanism == MULTI_PROCESS:
-            return [Config()]
+        variants = ROW_OF[mechanism].variants
+        if variants is not None and variants.tried:
+            return [Config(variant=name) for name in variants.tried]
         axes = [dict(family.axes) for family in self.space([mechanism], part_bytes).families]
         return [
             Config(**dict(zip(names, point, strict=True)))

@@ -6,21 +6,17 @@ import re
 from collections.abc import Sequence
 
 from interlace.base.errors import UserError, unknown
+from interlace.model.mechanism_table import AGENT_THREADS, CHUNK_BYTES
 from interlace.model.mechanisms import (
-    BASELINE,
     BOUND,
     EVERY,
     GIB,
     KIB,
     MIB,
-    MULTI_PATH,
-    PEERS,
+    ROW_OF,
     SIMULATED,
+    short_size,
 )
-
-LEAST_CHUNK, MOST_CHUNK = 4 * KIB, 256 * MIB
-WARP = 32  # threads of an agent come in warps
-MOST_THREADS = 65536
 
 _SIZE = re.compile(r"(\d{1,9})([KMG])", re.ASCII)
 _UNITS = {"K": KIB, "M": MIB, "G": GIB}
@@ -95,10 +91,11 @@ def size_between(option: str, text: str, least: str, most: str) -> int:
 def chunk_sizes(option: str, text: str) -> tuple[int, ...]:
     """The bytes of a list such as 64K,1M; ascending, each once."""
     found = {size(word) or 0 for word in text.split(",")}
-    if not all(LEAST_CHUNK <= chunk <= MOST_CHUNK for chunk in found):
+    least, most = CHUNK_BYTES.commands
+    if not all(least <= chunk <= most for chunk in found):
         raise UserError(
-            f"{option} {text!r}: give sizes from 4K to 256M with commas between them, "
-            "such as 64K,256K,1M"
+            f"{option} {text!r}: give sizes from {short_size(least)} to {short_size(most)} with "
+            "commas between them, such as 64K,256K,1M"
         )
     return tuple(sorted(found))
 
@@ -106,10 +103,11 @@ def chunk_sizes(option: str, text: str) -> tuple[int, ...]:
 def agent_threads(option: str, text: str) -> tuple[int, ...]:
     """The numbers of a list such as 4096,16384; ascending, each once."""
     found = _digits(text)
-    if found is None or not all(n % WARP == 0 and WARP <= n <= MOST_THREADS for n in found):
+    warp, least, most = AGENT_THREADS.multiple, AGENT_THREADS.least, AGENT_THREADS.most
+    if found is None or not all(n % warp == 0 and least <= n <= most for n in found):
         raise UserError(
-            f"{option} {text!r}: give multiples of {WARP} from {WARP} to {MOST_THREADS} with "
-            "commas between them, such as 4096,16384"
+            f"{option} {text!r}: give multiples of {warp} from {least} to {most} with commas "
+            "between them, such as 4096,16384"
         )
     return tuple(sorted(set(found)))
 
@@ -141,16 +139,9 @@ def mechanism_names(
     for name in sorted(names):
         if name not in known:
             raise unknown("mechanism", name, known)
-        if simulated and name == MULTI_PATH:
-            raise UserError(
-                f"{option} {name}: it is measured on real GPUs; leave it out, and simulate such "
-                "copies with interlace plan --simulate"
-            )
-        if simulated and name in PEERS:
-            raise UserError(
-                f"{option} {name}: it is measured on real GPUs and not simulated; leave it out, or "
-                f"take {BASELINE}, which also moves everything at the exchange"
-            )
+        reason = ROW_OF[name].not_on_sim if name in ROW_OF else None
+        if simulated and reason is not None:
+            raise UserError(f"{option} {name}: it {reason}")
     for name in SIMULATED if measured else ():
         if name in names:
             what = "bound" if name == BOUND else "mechanism"

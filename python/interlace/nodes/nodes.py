@@ -13,14 +13,16 @@ import msgspec
 from interlace.base.errors import UserError
 from interlace.base.turns import turn
 from interlace.model.limits import Rates
+from interlace.model.mechanism_table import NCCL, NVSHMEM, UNIFIED_MEMORY
 from interlace.model.mechanisms import (
     BOUND,
     DEFAULTS,
     EVERY,
     KIB,
     MIB,
-    MULTI_PROCESS,
     NOT_AVAILABLE,
+    PEERS,
+    ROW_OF,
     SIMULATED,
 )
 from interlace.workloads import Case, Outcome, RunFailure, Workload, check_time, core_errors
@@ -140,8 +142,7 @@ class CudaNode(Node):
         self.refusals: dict[str, str | None] = {}  # why mechanisms cannot run, once that is known
 
     def default_mechanisms(self) -> tuple[tuple[str, ...], dict[str, str]]:
-        # unified-memory is for small data, and so only for those who ask for it
-        left_out = {name: self.why_not(name) for name in ("nccl", MULTI_PROCESS)}
+        left_out = {name: self.why_not(name) for name in PEERS if ROW_OF[name].by_default}
         reasons = {name: reason for name, reason in left_out.items() if reason is not None}
         ours = {BOUND, *(name for name in DEFAULTS if self.runs(name))}
         names = {*ours, *(name for name in left_out if name not in reasons)}
@@ -155,7 +156,7 @@ class CudaNode(Node):
             return self.refusals[mechanism]
         reason = peers.why_not(mechanism, self.cuda, self.gpus, self.by_processes)
         self.refusals[mechanism] = reason
-        if mechanism == "nccl" and reason is None:
+        if mechanism == NCCL and reason is None:
             self.nccl = peers.nccl_version(self.cuda)
         return reason
 
@@ -186,7 +187,7 @@ class CudaNode(Node):
             **self.info,
             "name": self.machine_name,
             "model": self.info["name"],
-            "nccl": self.nccl,
+            NCCL: self.nccl,
             "exchange": rates,
             "rates": None if self.of_gpu is None else msgspec.to_builtins(self.of_gpu),
         }
@@ -198,7 +199,7 @@ class CudaNode(Node):
         self, workload: Workload, cases: Sequence[Case]
     ) -> Iterator[tuple[Case, Outcome | UserError]]:
         def run(case: Case) -> Outcome:
-            if case.mechanism == MULTI_PROCESS:
+            if case.mechanism == NVSHMEM:
                 from interlace.nodes import peers, ranks
 
                 files = peers.nvshmem_files()
@@ -206,7 +207,7 @@ class CudaNode(Node):
             return workload.measure(self.cuda, case, self.warmup, self.repeats)
 
         # What may be refused for the size of the data comes before what takes long.
-        for case in sorted(cases, key=lambda case: case.mechanism != "unified-memory"):
+        for case in sorted(cases, key=lambda case: case.mechanism != UNIFIED_MEMORY):
             with turn():
                 found = _attempt(run, case)
             yield found

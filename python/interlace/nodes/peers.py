@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from interlace.base.errors import UserError
-from interlace.model.mechanisms import MULTI_PROCESS
+from interlace.model.mechanism_table import NCCL, NVSHMEM
 from interlace.workloads import core_errors
 
 
@@ -41,12 +41,12 @@ def why_not(mechanism: str, cuda: Any, gpus: int, by_processes: bool) -> str | N
 
     `by_processes` says whether the command can run it by a process for each GPU.
     """
-    if mechanism == "nccl":
+    if mechanism == NCCL:
         try:
             nccl_version(cuda)
         except UserError as error:
             return str(error)
-    if mechanism == MULTI_PROCESS:
+    if mechanism == NVSHMEM:
         files = nvshmem_files()
         if not files:
             return (

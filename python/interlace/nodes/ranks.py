@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from interlace.base import interrupts
 from interlace.base.errors import UserError
+from interlace.model.mechanism_table import NVSHMEM
 from interlace.workloads import Case, Outcome, RunFailure, Workload, core_errors
 
 if TYPE_CHECKING:
@@ -202,10 +203,10 @@ def work(folder: Path, rank: int, cuda: Any) -> None:
             for place, value in enumerate(spec["data"])
         ]
         ran = getattr(cuda, spec["function"])(
-            "nvshmem",
+            NVSHMEM,
             np.load(folder / "boundaries.npy"),
             *spec["limits"],
-            *Case(1, "nvshmem").config.arguments(),
+            *Case(1, NVSHMEM).config.arguments(),
             *spec["repeats"],
             *data,
         )

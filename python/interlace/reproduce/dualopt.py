@@ -17,37 +17,45 @@ import msgspec
 from interlace.machine.compiled import to_core
 from interlace.machine.reading import load_machine
 from interlace.machine.schema import Link, Machine, Switch
+from interlace.model.remote_load_table import (
+    BYPASS,
+    COALESCED,
+    DIRECT,
+    DUALOPT,
+    DUALOPT_ADAPTIVE,
+    DUALOPT_FINEPACK,
+    DUALOPT_PAGES,
+    FINE_GRAINED,
+    GRIFFIN,
+    PAGE_MIGRATION,
+    RDMA_CACHE,
+)
 from interlace.nodes.nodes import CudaNode
 from interlace.reproduce import dualopt_inputs as given
 from interlace.reproduce.dualopt_inputs import LARGE, SMALL
 from interlace.reproduce.rows import Row, Run, Value, row
 from interlace.reproduce.runs import Runner
 from interlace.study.cost import NEEDS, parts
-from interlace.study.locality import CACHED, DIRECT, FINE, LOCAL, PUBLISHED
+from interlace.study.locality import CACHED, FINE, LOCAL, PUBLISHED
 from interlace.workloads import unified
 
 TITLE = "DualOpt (PACT 2022): published and simulated on its machine"
 
-DUALOPT = "dualopt"
-STEPS = ("bypass", "fine-grained", "coalesced")  # each with those before it
-COALESCED = STEPS[-1]
-CACHE = "rdma-cache"
-MIGRATION = "page-migration"
-GRIFFIN = "griffin"
-PLACED = "griffin, placed"  # pages begin where each array has them
+STEPS = (BYPASS, FINE_GRAINED, COALESCED)  # each with those before it
+PLACED = f"{GRIFFIN}, placed"  # pages begin where each array has them
 OWN = "own"  # the machine that figures are compared with, among its variants
 FINE_L2 = "fine-l2"  # caches that fetch parts of lines
 LARGE_PACKETS = "large-packets"  # with room for several stores, which MGPUSim's have not
 # Past the paper: an engine that goes on deciding, one that decides for each page, and FinePack's
 # queues for stores; and the machine, on which dualopt is run, too.
 PAST = {
-    "dualopt-adaptive": ("adaptive", OWN),
-    "dualopt-pages": ("pages", OWN),
-    "dualopt-finepack": ("finepack", LARGE_PACKETS),
+    DUALOPT_ADAPTIVE: ("adaptive", OWN),
+    DUALOPT_PAGES: ("pages", OWN),
+    DUALOPT_FINEPACK: ("finepack", LARGE_PACKETS),
 }
 FOUR = 4
 WORDS = 16  # of 4 bytes in a line
-CLASS_OF = {"none": LOCAL, "coalesced": FINE, "rdma-cache": CACHED}  # by what an engine chooses
+CLASS_OF = {"none": LOCAL, COALESCED: FINE, RDMA_CACHE: CACHED}  # by what an engine chooses
 
 INSENSITIVE = tuple(name for name, kind in PUBLISHED.items() if kind == FINE)
 FRIENDLY = tuple(name for name, kind in PUBLISHED.items() if kind == CACHED)
@@ -217,7 +225,7 @@ def cases(program: str, quick: bool) -> list[Case]:
             found += [Case(scale, OWN, FOUR, step) for step in STEPS]
             found.append(Case(scale, FINE_L2, FOUR, COALESCED))
         if kind == CACHED:
-            found.append(Case(scale, OWN, FOUR, CACHE))
+            found.append(Case(scale, OWN, FOUR, RDMA_CACHE))
     factors = (2, 8) if quick else tuple(given.FREQUENCIES)
     for factor in factors:
         found += [
@@ -225,8 +233,8 @@ def cases(program: str, quick: bool) -> list[Case]:
         ]
     if kind == LOCAL:
         return found
-    found.append(Case(SMALL, "ideal-cache", FOUR, CACHE))
-    found += [Case(main, OWN, FOUR, how) for how in (MIGRATION, GRIFFIN, PLACED)]
+    found.append(Case(SMALL, "ideal-cache", FOUR, RDMA_CACHE))
+    found += [Case(main, OWN, FOUR, how) for how in (PAGE_MIGRATION, GRIFFIN, PLACED)]
     found += [Case(main, where, FOUR, how) for how, (_, where) in PAST.items()]
     found.append(Case(main, LARGE_PACKETS, FOUR, DUALOPT))
     found += _pairs(main, _varied(quick))
@@ -525,7 +533,7 @@ def _fig_6(found: Programs) -> list[Row]:
     """Fig. 6: hits in the L1, and what an ideal buffer at the RDMA engine would merge."""
 
     def merged(f: Found) -> float:
-        loads = f.run(CACHE, "ideal-cache", scale=SMALL)["loads"]
+        loads = f.run(RDMA_CACHE, "ideal-cache", scale=SMALL)["loads"]
         return _part(loads["cache_hits"], loads["cache_hits"] + loads["cache_misses"])
 
     return [
@@ -665,7 +673,7 @@ def _fig_13(found: Programs) -> list[Row]:
         ]  # fmt: skip
 
     def chosen(f: Found, name: str) -> float:
-        return f.over(DIRECT, COALESCED if name in INSENSITIVE else CACHE)
+        return f.over(DIRECT, COALESCED if name in INSENSITIVE else RDMA_CACHE)
 
     but_mm = tuple(name for name in FRIENDLY if name != "mm")
     there = [name for name in AVERAGED if name in found]
@@ -690,13 +698,13 @@ def _fig_13(found: Programs) -> list[Row]:
         *_of_each(found, "four-gpus", "Fig. 13", "baseline over one GPU, x",
                   lambda f: f.run(DIRECT, gpus=1)["time_s"] / f.run(DIRECT)["time_s"],
                   tuple(found)),
-        row("page-migration", "Fig. 13", "page migration over the baseline, x",
-            simulated=_mean(found, lambda f: f.over(DIRECT, MIGRATION)),
+        row(PAGE_MIGRATION, "Fig. 13", "page migration over the baseline, x",
+            simulated=_mean(found, lambda f: f.over(DIRECT, PAGE_MIGRATION)),
             note="a page moves once, to the first GPU that touches it from afar, as in MGPUSim"),
-        *_of_each(found, "page-migration", "Fig. 13", "page migration over the baseline, x",
-                  lambda f: f.over(DIRECT, MIGRATION)),
+        *_of_each(found, PAGE_MIGRATION, "Fig. 13", "page migration over the baseline, x",
+                  lambda f: f.over(DIRECT, PAGE_MIGRATION)),
         row("vs-page-migration", "Fig. 13", "DualOpt over page migration, x",
-            simulated=_mean(found, lambda f: f.over(MIGRATION, DUALOPT))),
+            simulated=_mean(found, lambda f: f.over(PAGE_MIGRATION, DUALOPT))),
     ]  # fmt: skip
 
 
@@ -771,10 +779,10 @@ def _fig_16(found: Programs) -> list[Row]:
         return float(times[0] / times[1])
 
     rows = [
-        row("bypass", "Fig. 16", "atax and bicg: bypassing over the baseline, x", 3.2,
-            simulated=_mean(found, gain("bypass"), ("atax", "bicg"))),
-        row("fine-grained", "Fig. 16", "fine-grained replies over bypassing, x", 1.7,
-            simulated=_mean(found, gain("fine-grained"), INSENSITIVE)),
+        row(BYPASS, "Fig. 16", "atax and bicg: bypassing over the baseline, x", 3.2,
+            simulated=_mean(found, gain(BYPASS), ("atax", "bicg"))),
+        row(FINE_GRAINED, "Fig. 16", "fine-grained replies over bypassing, x", 1.7,
+            simulated=_mean(found, gain(FINE_GRAINED), INSENSITIVE)),
         row("coalescing", "Fig. 16", "coalescing over fine-grained replies, x", 1.2,
             simulated=_mean(found, gain(COALESCED), INSENSITIVE)),
         row("fine-l2", "Sec. 4.1.3", "fine-grained L2 accesses over coalescing, least, x", 0.98,
@@ -784,7 +792,7 @@ def _fig_16(found: Programs) -> list[Row]:
         *_of_each(found, "fine-l2", "Sec. 4.1.3", "fine-grained L2 accesses over coalescing, x",
                   fine_l2, INSENSITIVE),
     ]  # fmt: skip
-    published = {"bypass": {"bfs": 0.75}}
+    published = {BYPASS: {"bfs": 0.75}}
     for step in STEPS:
         rows += _of_each(
             found, f"{step}-over-{before[step]}", "Fig. 16", f"{step} over {before[step]}, x",
@@ -797,7 +805,7 @@ def _fig_17(found: Programs) -> list[Row]:
     """Fig. 17: hits of the RDMA cache and of the L2, of cache-friendly programs."""
 
     def cached(f: Found) -> float:
-        loads = f.run(CACHE)["loads"]
+        loads = f.run(RDMA_CACHE)["loads"]
         return _part(loads["cache_hits"], loads["cache_hits"] + loads["cache_misses"])
 
     def l2(mechanism: str) -> Callable[[Found], float]:
@@ -814,12 +822,12 @@ def _fig_17(found: Programs) -> list[Row]:
         row("l2-hit-baseline", "Fig. 17", "hits of the L2 under the baseline", 0.21,
             simulated=_mean(found, l2(DIRECT), FRIENDLY)),
         row("l2-hit-dualopt", "Fig. 17", "hits of the L2 beside the RDMA cache", 0.13,
-            simulated=_mean(found, l2(CACHE), FRIENDLY)),
+            simulated=_mean(found, l2(RDMA_CACHE), FRIENDLY)),
         *_of_each(found, "rdma-cache-hit", "Fig. 17", "hits of the RDMA cache", cached, FRIENDLY),
         *_of_each(found, "l2-hit-baseline", "Fig. 17", "hits of the L2 under the baseline",
                   l2(DIRECT), FRIENDLY),
         *_of_each(found, "l2-hit-dualopt", "Fig. 17", "hits of the L2 beside the RDMA cache",
-                  l2(CACHE), FRIENDLY),
+                  l2(RDMA_CACHE), FRIENDLY),
     ]  # fmt: skip
 
 
@@ -918,10 +926,10 @@ def _fig_19(found: Programs) -> list[Row]:
                             tuple(name for name in AVERAGED if name != "sc"))),
         *_of_each(found, "vs-griffin", "Fig. 19", "DualOpt over Griffin, x",
                   lambda f: f.over(GRIFFIN, DUALOPT)),
-        row("griffin", "Fig. 19", "Griffin over the baseline, x",
+        row(GRIFFIN, "Fig. 19", "Griffin over the baseline, x",
             simulated=_mean(found, lambda f: f.over(DIRECT, GRIFFIN))),
         row("griffin-vs-page-migration", "Fig. 19", "Griffin over page migration, x",
-            simulated=_mean(found, lambda f: f.over(MIGRATION, GRIFFIN))),
+            simulated=_mean(found, lambda f: f.over(PAGE_MIGRATION, GRIFFIN))),
     ]  # fmt: skip
 
 

@@ -17,23 +17,19 @@ import msgspec
 from interlace.machine.compiled import to_core
 from interlace.machine.reading import load_machine
 from interlace.machine.schema import Machine
-from interlace.model.mechanisms import BASELINE
+from interlace.model.mechanism_table import CONFIG_PACKET, FINEPACK, GPS, INLINE, WRITE_COMBINING
+from interlace.model.mechanisms import BASELINE, BOUND
 from interlace.nodes.nodes import CudaNode
 from interlace.reproduce import finepack_experiments as experiments
 from interlace.reproduce import finepack_inputs as given
 from interlace.reproduce.finepack_figures import FIGURES, Figure
 from interlace.reproduce.finepack_inputs import Sizes
 from interlace.reproduce.finepack_measures import (
-    COMBINED,
-    CONFIGURED,
     FIG_9,
-    FINEPACK,
     FOUR,
-    GPS,
     MACHINE,
     SINGLE,
     SIXTEEN,
-    STORES,
     all_bytes,
     flushed_for,
     issue_used,
@@ -171,9 +167,9 @@ def inputs(quick: bool) -> dict[str, Any]:
 
 CASES = [
     SINGLE,
-    *(Case(FOUR, name) for name in (*FIG_9, COMBINED, CONFIGURED, GPS)),
+    *(Case(FOUR, name) for name in (*FIG_9, WRITE_COMBINING, CONFIG_PACKET, GPS)),
 ]
-OF_BANDWIDTH = [Case(FOUR, name) for name in (STORES, BASELINE, FINEPACK)]
+OF_BANDWIDTH = [Case(FOUR, name) for name in (INLINE, BASELINE, FINEPACK)]
 OF_SIXTEEN = [SINGLE, *(Case(16, name) for name in FIG_9)]
 
 
@@ -285,7 +281,7 @@ def _fig_4(own: Mapping[str, Results]) -> list[Row]:
 LIMITS = (  # of the opportunity
     ("issue-one-gpu", "one GPU: issue slots used", issue_used),
     ("memory-one-gpu", "one GPU: memory bandwidth used", memory_used),
-    ("waits-for-others", "infinite-bandwidth: time without work while others compute",
+    ("waits-for-others", f"{BOUND}: time without work while others compute",
      waits_for_others),
 )  # fmt: skip
 
@@ -310,7 +306,7 @@ def _fig_10(own: Mapping[str, Results]) -> list[Row]:
     rows = [one.over_all(own) for one in FIGURES.values() if one.figure == "Fig. 10"]
     for name, r in own.items():
         of_copies = all_bytes(r, BASELINE)
-        for mechanism in (BASELINE, STORES, COMBINED, FINEPACK):
+        for mechanism in (BASELINE, INLINE, WRITE_COMBINING, FINEPACK):
             wire = r.outcomes[Case(FOUR, mechanism)].wire
             for kind, value in wire._asdict().items():
                 text = f"{name}, {mechanism}: {kind} bytes over all of bulk DMA's"
@@ -372,7 +368,7 @@ def _fig_13(found: Mapping[str, Found]) -> list[Row]:
     """Fig. 13: faster links."""
     rows = []
     for short, machine in {"pcie4": MACHINE, **FASTER}.items():
-        for mechanism in (STORES, BASELINE, FINEPACK):
+        for mechanism in (INLINE, BASELINE, FINEPACK):
             times = [
                 (of.own if short == "pcie4" else of.faster[machine]).time(Case(FOUR, mechanism))
                 for of in found.values()

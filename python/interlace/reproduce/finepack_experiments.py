@@ -25,15 +25,13 @@ import msgspec
 
 from interlace.machine.reading import load_machine
 from interlace.machine.schema import Machine
+from interlace.model.mechanism_table import FINEPACK, GPS, INLINE
 from interlace.model.mechanisms import BASELINE, BOUND
 from interlace.reproduce.finepack_figures import FIGURES
 from interlace.reproduce.finepack_inputs import WHOLE_LINES
 from interlace.reproduce.finepack_measures import (
-    FINEPACK,
     FOUR,
-    GPS,
     MACHINE,
-    STORES,
     fewer,
     gain,
 )
@@ -44,8 +42,8 @@ from interlace.workloads import Case, Workload
 LANE_BYTES = 4
 ALONE = ("eqwp", "hit", "ct")  # whose lanes store side by side in ours
 TO_ALL = ("als", "sssp")
-OF_ALL = [Case(FOUR, name) for name in (STORES, BASELINE, FINEPACK, GPS)]
-OF_LINES = [Case(FOUR, name) for name in (STORES, FINEPACK)]
+OF_ALL = [Case(FOUR, name) for name in (INLINE, BASELINE, FINEPACK, GPS)]
+OF_LINES = [Case(FOUR, name) for name in (INLINE, FINEPACK)]
 TWICE = Case(FOUR, BOUND)  # on the machine with sixteen
 OF_SIXTEEN = "lane-by-lane on 16"
 
@@ -62,7 +60,7 @@ NOTES = {
 
 def lane_cases(gpus: int) -> list[Case]:
     """What is run with stores that leave lane by lane."""
-    return [Case(gpus, name) for name in (STORES, FINEPACK)]
+    return [Case(gpus, name) for name in (INLINE, FINEPACK)]
 
 
 def cases_of(which: str) -> list[Case]:

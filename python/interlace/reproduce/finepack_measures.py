@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from interlace.model.inside import Activity
+from interlace.model.mechanism_table import FINEPACK, GPS, INLINE
 from interlace.model.mechanisms import BASELINE, BOUND
 from interlace.reproduce.rows import geometric_mean
 from interlace.reproduce.runs import Results
@@ -15,12 +16,7 @@ from interlace.workloads import Case
 MACHINE = "4x-gv100-pcie4"
 SIXTEEN = "16x-gv100-pcie6"
 
-FINEPACK = "finepack"
-STORES = "inline"
-COMBINED = "write-combining"
-CONFIGURED = "config-packet"
-GPS = "gps"
-FIG_9 = (BOUND, STORES, BASELINE, FINEPACK)
+FIG_9 = (BOUND, INLINE, BASELINE, FINEPACK)
 
 FOUR = 4
 SINGLE = Case(1, BASELINE)
@@ -73,7 +69,7 @@ def stores(r: Results, mechanism: str) -> dict[str, Any]:
 
 def small_share(r: Results) -> float:
     """The part of stores to other GPUs that have less than 32 bytes."""
-    sizes = stores(r, STORES)["sizes"]
+    sizes = stores(r, INLINE)["sizes"]
     return float(sum(sizes[:UNDER_32]) / sum(sizes))
 
 

@@ -20,13 +20,19 @@ from interlace.machine.compiled import to_core
 from interlace.machine.devices import connections
 from interlace.machine.reading import load_machine
 from interlace.machine.schema import Machine
+from interlace.model.mechanism_table import (
+    COPY_ENGINE,
+    DEVICE_LAUNCH,
+    INLINE,
+    POLLING,
+    PROACT_HARDWARE,
+    SERIAL_COPY,
+)
 from interlace.model.mechanisms import (
     BASELINE,
     BOUND,
-    HARDWARE,
     KIB,
     MIB,
-    SERIAL,
     Config,
     size_text,
 )
@@ -46,8 +52,8 @@ FOUR = {"kepler": "4x-kepler-pcie3", "pascal": "4x-pascal-nvlink", "volta": "4x-
 SIXTEEN = "dgx-2"
 SIXTEEN_COUNTS = (4, 8, 16)
 
-DECOUPLED = ("polling", "device-launch")
-PROACT = ("inline", *DECOUPLED)  # what its profiler chooses among
+DECOUPLED = (POLLING, DEVICE_LAUNCH)
+PROACT = (INLINE, *DECOUPLED)  # what its profiler chooses among
 
 # Table II names three configurations; they are tried by both mechanisms, and small chunks with the
 # polling agent of Volta besides, for parts are smaller here than the paper's.
@@ -167,11 +173,11 @@ def plan(quick: bool) -> Plan:
 def _first_cases(p: Plan) -> list[Case]:
     return [
         Case(1, BASELINE),
-        *(Case(4, name) for name in (SERIAL, BASELINE, "inline", BOUND)),
-        *(Case(4, "polling", config) for config in p.polling),
-        *(Case(4, "device-launch", config) for config in p.launched),
-        Case(4, "copy-engine", _COPY_ENGINE),
-        Case(4, HARDWARE, _HARDWARE),
+        *(Case(4, name) for name in (SERIAL_COPY, BASELINE, INLINE, BOUND)),
+        *(Case(4, POLLING, config) for config in p.polling),
+        *(Case(4, DEVICE_LAUNCH, config) for config in p.launched),
+        Case(4, COPY_ENGINE, _COPY_ENGINE),
+        Case(4, PROACT_HARDWARE, _HARDWARE),
     ]
 
 
@@ -180,25 +186,25 @@ def _later_cases(p: Plan, results: Results) -> list[Case]:
     best = results.fastest(4, PROACT)
     found = [results.fastest(4, DECOUPLED).without_transfers()]
     for gpus in p.scaling:
-        found += [Case(gpus, SERIAL), Case(gpus, BOUND), best._replace(gpus=gpus)]
+        found += [Case(gpus, SERIAL_COPY), Case(gpus, BOUND), best._replace(gpus=gpus)]
     return found
 
 
 def _sixteen_cases(p: Plan) -> list[Case]:
     found = [Case(1, BASELINE)]
     for gpus in p.sixteen:
-        found += [Case(gpus, name) for name in (SERIAL, BOUND, "inline")]
-        found += [Case(gpus, "polling", config) for config in (_SMALL, _VOLTA)]
-    return [*found, Case(p.sixteen[-1], BASELINE), Case(p.sixteen[-1], HARDWARE, _HARDWARE)]
+        found += [Case(gpus, name) for name in (SERIAL_COPY, BOUND, INLINE)]
+        found += [Case(gpus, POLLING, config) for config in (_SMALL, _VOLTA)]
+    return [*found, Case(p.sixteen[-1], BASELINE), Case(p.sixteen[-1], PROACT_HARDWARE, _HARDWARE)]
 
 
 def _measured_cases(p: Plan) -> list[Case]:
     return [
         Case(1, BASELINE),
         Case(4, BASELINE),
-        Case(4, "inline"),
-        *(Case(4, "polling", config) for config in p.polling),
-        *(Case(4, "device-launch", config) for config in p.launched),
+        Case(4, INLINE),
+        *(Case(4, POLLING, config) for config in p.polling),
+        *(Case(4, DEVICE_LAUNCH, config) for config in p.launched),
     ]
 
 
@@ -330,7 +336,7 @@ def _overlap_configs(p: Plan, machine: str) -> list[tuple[str, Config]]:
         for chunk in p.chunks
     ]
     pairs += [
-        ("device-launch", Config(chunk_bytes=chunk, agent_threads=threads))
+        (DEVICE_LAUNCH, Config(chunk_bytes=chunk, agent_threads=threads))
         for threads in (p.fig_4_threads if machine == "kepler" else ())
         for chunk in FIG_4_CHUNKS
     ]
@@ -340,12 +346,12 @@ def _overlap_configs(p: Plan, machine: str) -> list[tuple[str, Config]]:
 def _overlap(runner: Runner, quick: bool) -> list[Row]:
     """Fig. 4 and 6: the microbenchmark, whose kernel takes as long as the transfer."""
     p, size = plan(quick), _overlap_bytes(quick)
-    names = {"device-launch": "cdp", "polling": "polling"}
+    names = {DEVICE_LAUNCH: "cdp", POLLING: POLLING}
     published = {
-        ("kepler", "device-launch"): 1.6,
-        ("pascal", "device-launch"): 1.8,
-        ("pascal", "polling"): 1.9,
-        ("volta", "device-launch"): 1.5,
+        ("kepler", DEVICE_LAUNCH): 1.6,
+        ("pascal", DEVICE_LAUNCH): 1.8,
+        ("pascal", POLLING): 1.9,
+        ("volta", DEVICE_LAUNCH): 1.5,
     }
     work: dict[tuple[str, str, Config], Any] = {}
     bulk: dict[str, float] = {}
@@ -356,12 +362,12 @@ def _overlap(runner: Runner, quick: bool) -> list[Row]:
         probes = [
             partial(run, BOUND, none, 0),
             partial(run, BOUND, none, PROBE_ROUNDS),
-            partial(run, SERIAL, none, 0),
+            partial(run, SERIAL_COPY, none, 0),
         ]
-        where = [Case(4, name) for name in (BOUND, BOUND, SERIAL)]
+        where = [Case(4, name) for name in (BOUND, BOUND, SERIAL_COPY)]
         short_s, long_s, copied_s = runner.map(probes, where)
         rounds = max(1, round(PROBE_ROUNDS * (copied_s - short_s) / long_s))
-        bulk[short] = runner.map([partial(run, SERIAL, none, rounds)], where[-1:])[0]
+        bulk[short] = runner.map([partial(run, SERIAL_COPY, none, rounds)], where[-1:])[0]
         for mechanism, config in _overlap_configs(p, short):
             work[short, mechanism, config] = partial(run, mechanism, config, rounds)
     cases = [Case(4, mechanism, config) for _, mechanism, config in work]
@@ -370,7 +376,7 @@ def _overlap(runner: Runner, quick: bool) -> list[Row]:
     rows = []
     for threads in p.fig_4_threads:
         for chunk in FIG_4_CHUNKS:
-            key = ("kepler", "device-launch", Config(chunk_bytes=chunk, agent_threads=threads))
+            key = ("kepler", DEVICE_LAUNCH, Config(chunk_bytes=chunk, agent_threads=threads))
             rows.append(
                 row(
                     f"granularity-kepler-{threads}-{chunk}",
@@ -414,9 +420,9 @@ def _fig_7(found: Found) -> list[Row]:
     def of(kind: str, results: Results) -> float:
         case = {
             "speedup": results.fastest(4, PROACT),
-            "inline": Case(4, "inline"),
+            INLINE: Case(4, INLINE),
             "decoupled": results.fastest(4, DECOUPLED),
-            "bulk-copy": Case(4, SERIAL),
+            "bulk-copy": Case(4, SERIAL_COPY),
             "concurrent-bulk-copy": Case(4, BASELINE),
             "opportunity": Case(4, BOUND),
         }[kind]
@@ -429,15 +435,15 @@ def _fig_7(found: Found) -> list[Row]:
             return results.speedup(Case(4, BASELINE).without_transfers())
         if kind == "bulk-copy":
             return None
-        names = {"speedup": PROACT, "inline": ("inline",), "decoupled": DECOUPLED}[kind]
+        names = {"speedup": PROACT, INLINE: (INLINE,), "decoupled": DECOUPLED}[kind]
         return results.speedup(results.fastest(4, names))
 
     texts = {
         "speedup": "PROACT, best of inline and decoupled",
-        "inline": "inline",
+        INLINE: INLINE,
         "decoupled": "decoupled",
-        "bulk-copy": "cudaMemcpy (serial-copy)",
-        "concurrent-bulk-copy": "copies to all at once (bulk-copy)",
+        "bulk-copy": f"cudaMemcpy ({SERIAL_COPY})",
+        "concurrent-bulk-copy": f"copies to all at once ({BASELINE})",
         "opportunity": "infinite bandwidth",
     }
     published = {"speedup": 3.0, "bulk-copy": 2.1, "opportunity": 3.6}
@@ -483,8 +489,8 @@ def _stores(found: Found) -> list[Row]:
     if "als" not in found.four:
         return []
     results = found.four["als"][FOUR["volta"]]
-    inline = results.outcomes[Case(4, "inline")].remote_transactions
-    decoupled = results.outcomes[results.fastest(4, ("polling",))].remote_transactions
+    inline = results.outcomes[Case(4, INLINE)].remote_transactions
+    decoupled = results.outcomes[results.fastest(4, (POLLING,))].remote_transactions
     return [
         row(
             "store-transactions-als",
@@ -513,7 +519,7 @@ def _fig_8_and_9(found: Found) -> list[Row]:
             costs[short].append(cost)
             text = f"{short}, {name} ({best.label}): tracking without transfers over the bound"
             tracking.append(row(f"tracking-{short}-{name}", "Fig. 8", text, simulated=cost))
-            copied = r.time(Case(4, SERIAL)) - bound
+            copied = r.time(Case(4, SERIAL_COPY)) - bound
             if copied > 0:
                 part = 1 - (r.time(best) - elided) / copied
                 hidden.append(part)
@@ -524,7 +530,7 @@ def _fig_8_and_9(found: Found) -> list[Row]:
     measured = {name: _measured_tracking(r) for name, r in found.measured.items()}
     here = [cost for _, cost in measured.values()]
     for name, (best, cost) in measured.items():
-        text = f"this computer, {name} ({best.label}): tracking over bulk-copy, without transfers"
+        text = f"this computer, {name} ({best.label}): tracking over {BASELINE}, without transfers"
         tracking.append(row(f"tracking-{name}", "Fig. 8", text, measured=cost))
     return [
         row(
@@ -622,7 +628,7 @@ SIXTEEN_PUBLISHED: Mapping[str, Mapping[int, float]] = {
     "vs-bulk-copy": {4: 1.2, 8: 2.2, 16: 5.3},
     "captured": {4: 0.90, 8: 0.87, 16: 0.77},
 }
-SIXTEEN_BEST_OF = ("inline", "polling")
+SIXTEEN_BEST_OF = (INLINE, POLLING)
 
 
 def _fig_10_of(sixteen: Mapping[str, Results], gpus: int, *, last: bool) -> list[Row]:
@@ -635,16 +641,19 @@ def _fig_10_of(sixteen: Mapping[str, Results], gpus: int, *, last: bool) -> list
 
     single = Case(1, BASELINE)
     bound = {name: r.time(Case(gpus, BOUND)) for name, r in sixteen.items()}
-    serial = {name: r.time(Case(gpus, SERIAL)) for name, r in sixteen.items()}
+    serial = {name: r.time(Case(gpus, SERIAL_COPY)) for name, r in sixteen.items()}
     figures = {
         "speedup": ("PROACT over one GPU, x", over(single)),
         "opportunity": ("infinite bandwidth over one GPU, x", over(single, bound)),
-        "bulk-copy": ("cudaMemcpy (serial-copy) over one GPU, x", over(single, serial)),
-        "vs-bulk-copy": ("PROACT over cudaMemcpy (serial-copy), x", over(Case(gpus, SERIAL))),
+        "bulk-copy": (f"cudaMemcpy ({SERIAL_COPY}) over one GPU, x", over(single, serial)),
+        "vs-bulk-copy": (
+            f"PROACT over cudaMemcpy ({SERIAL_COPY}), x",
+            over(Case(gpus, SERIAL_COPY)),
+        ),
         "captured": ("part of the opportunity that PROACT captures", over(Case(gpus, BOUND))),
     }
     if last:
-        text = "PROACT over copies to all at once (bulk-copy), x"
+        text = f"PROACT over copies to all at once ({BASELINE}), x"
         figures["vs-concurrent-bulk-copy"] = (text, over(Case(gpus, BASELINE)))
     keys = {kind: f"{kind}-{gpus}" if gpus != 4 else f"{kind}-4-dgx-2" for kind in figures}
     return [
@@ -676,10 +685,10 @@ def _fig_10(found: Found, p: Plan) -> list[Row]:
         for gpus in p.scaling:
             of_machine = [results[machine] for results in found.four.values()]
             speedups = [r.speedup(r.fastest(4, PROACT)._replace(gpus=gpus)) for r in of_machine]
-            serial = [r.speedup(Case(gpus, SERIAL)) for r in of_machine]
+            serial = [r.speedup(Case(gpus, SERIAL_COPY)) for r in of_machine]
             for kind, text, values in (
                 ("speedup", "PROACT", speedups),
-                ("bulk-copy", "cudaMemcpy (serial-copy)", serial),
+                ("bulk-copy", f"cudaMemcpy ({SERIAL_COPY})", serial),
             ):
                 full = f"{short}, {gpus} GPUs: {text} over one GPU, x"
                 mean = geometric_mean(values)
@@ -698,12 +707,12 @@ def _hardware(found: Found) -> list[Row]:
     for short, machine in FOUR.items():
         for name, results in found.four.items():
             r = results[machine]
-            inline, ours = Case(4, "inline"), Case(4, HARDWARE, _HARDWARE)
+            inline, ours = Case(4, INLINE), Case(4, PROACT_HARDWARE, _HARDWARE)
             gain = r.time(inline) / r.time(ours)
             exchanges = EXCHANGES.get(name, 1) * r.outcomes[ours].iterations
             losses.append((r.outcomes[ours].time_s - r.outcomes[inline].time_s) / exchanges)
             gains[f"{short}-{name}"] = gain
-            text = f"{short}, {name}: proact-hardware over inline, x"
+            text = f"{short}, {name}: {PROACT_HARDWARE} over {INLINE}, x"
             rows.append(row(f"hardware-vs-inline-{short}-{name}", "Sec. V-B", text, simulated=gain))
     least = min(gains, key=lambda key: gains[key], default="")
     slower = sum(gain < 1 for gain in gains.values())
@@ -711,7 +720,7 @@ def _hardware(found: Found) -> list[Row]:
         row(
             "hardware-vs-inline",
             "Sec. V-B",
-            f"proact-hardware over inline, least ({least}), x (above 1 expected)",
+            f"{PROACT_HARDWARE} over {INLINE}, least ({least}), x (above 1 expected)",
             simulated=gains.get(least),
             note=f"slower in {slower} of {len(gains)}: a chunk leaves when its last element is "
             "stored, and by then inline has sent the others; so an epoch ends later by a "
@@ -721,7 +730,7 @@ def _hardware(found: Found) -> list[Row]:
         row(
             "hardware-loss-us",
             "Sec. V-B",
-            "proact-hardware less inline, most, us an epoch",
+            f"{PROACT_HARDWARE} less {INLINE}, most, us an epoch",
             simulated=1e6 * max(losses) if losses else None,
         ),
         *rows,
@@ -799,8 +808,8 @@ def _table_2(found: Found) -> list[Row]:
 
 def _short(case: Case) -> str:
     """A configuration as Table II writes it."""
-    if case.mechanism == "inline":
+    if case.mechanism == INLINE:
         return "I"
     chunk = size_text(case.config.chunk_bytes or 0).replace(" KiB", "kB").replace(" MiB", "MB")
-    kind = "Poll" if case.mechanism == "polling" else "CDP"
+    kind = "Poll" if case.mechanism == POLLING else "CDP"
     return f"D {chunk} {case.config.agent_threads} {kind}"

@@ -28,6 +28,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from interlace.base.errors import UserError
+from interlace.model.mechanism_table import (
+    AGENT_COPY,
+    AGENT_THREADS,
+    BULK_COPY,
+    CHUNK_BYTES,
+)
 
 if TYPE_CHECKING:
     from types import ModuleType, TracebackType
@@ -358,12 +364,12 @@ class Region:
         shape: int | Sequence[int],
         dtype: object,
         *,
-        mechanism: str = "bulk-copy",
+        mechanism: str = BULK_COPY,
         boundaries: Sequence[int] = (),
         subscribers: Sequence[Sequence[tuple[int, int, Sequence[int]]]] = (),
-        chunk_bytes: int = 1 << 20,
-        agent_threads: int = 16384,
-        agent_copy: str = "vectors",
+        chunk_bytes: int = CHUNK_BYTES.default,
+        agent_threads: int = AGENT_THREADS.default,
+        agent_copy: str = AGENT_COPY.names[0],
         checks: bool = False,
         name: str = "",
         _memory: Sequence[tuple[int, int]] = (),
@@ -381,8 +387,8 @@ class Region:
                 boundaries_of(boundaries),
                 [_ranges(owner, n, group.devices) for n, owner in enumerate(subscribers)],
                 _text(mechanism, "mechanism"),
-                _count(chunk_bytes, "chunk_bytes", 1),
-                _count(agent_threads, "agent_threads", 32, 65536),
+                _count(chunk_bytes, "chunk_bytes", CHUNK_BYTES.least),
+                _count(agent_threads, "agent_threads", AGENT_THREADS.least, AGENT_THREADS.most),
                 _text(agent_copy, "agent_copy"),
                 bool(checks),
                 list(_memory),

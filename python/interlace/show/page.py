@@ -12,7 +12,8 @@ from string import Template
 from typing import TYPE_CHECKING, Any
 
 from interlace.model import inside
-from interlace.model.mechanisms import BASELINE, BOUND, MULTI_PATH, Config, label
+from interlace.model.mechanism_table import ROWS
+from interlace.model.mechanisms import BASELINE, BOUND, Config, label
 from interlace.show import table
 from interlace.show.timeline import track_order
 
@@ -21,17 +22,13 @@ if TYPE_CHECKING:
     from interlace.model.results import Row, Study, Timelines
     from interlace.workloads import Event
 
-BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILION, PURPLE = (
-    "#000000", "#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7",
-)  # fmt: skip
-GREY = "#8a8a8a"
-MECHANISM_COLOURS = {
-    BASELINE: GREY, MULTI_PATH: YELLOW, "split": ORANGE, "inline": BLUE, "polling": GREEN,
-    "device-launch": SKY, "copy-engine": PURPLE, "proact-hardware": VERMILION, "nccl": VERMILION,
-    "unified-memory": YELLOW, "write-combining": YELLOW, "finepack": GREEN,
-    "config-packet": PURPLE, "gps": SKY, BOUND: BLACK,
+PALETTE = {
+    "BLACK": "#000000", "ORANGE": "#E69F00", "SKY": "#56B4E9", "GREEN": "#009E73",
+    "YELLOW": "#F0E442", "BLUE": "#0072B2", "VERMILION": "#D55E00", "PURPLE": "#CC79A7",
+    "GREY": "#8a8a8a",
 }  # fmt: skip
-OTHER_COLOURS = (YELLOW,)
+BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILION, PURPLE, GREY = PALETTE.values()
+MECHANISM_COLOURS = {row.name: PALETTE[row.colour] for row in ROWS}
 WIRE_KINDS = (("useful", GREEN, ""), ("protocol", SKY, "."), ("wasted", VERMILION, "/"))
 TRACK_COLOURS = {"kernel": BLUE, "agent": GREEN, "copy": ORANGE, "exchange": PURPLE}
 HEAT = [[0, "#f4f5f7"], [0.02, "#d6eaf8"], [0.5, BLUE], [1, "#001d33"]]  # nothing is nearly white
@@ -43,8 +40,8 @@ GLOSSARY = (
     ("speedup", "The time of one GPU of the same node over that of the row."),
     (
         "opportunity",
-        "The speedup if transfers took no time (infinite-bandwidth): what communication costs at "
-        "most. On real GPUs it is derived: bulk-copy is run again without its copies.",
+        f"The speedup if transfers took no time ({BOUND}): what communication costs at most. On "
+        f"real GPUs it is derived: {BASELINE} is run again without its copies.",
     ),
     ("captured", "The row's speedup as a part of the opportunity."),
     (
@@ -57,67 +54,7 @@ GLOSSARY = (
         "All that left the devices: useful (payload that a receiver reads), protocol (headers, "
         "framing, padding) and wasted (payload overwritten before the exchange, or never read).",
     ),
-    ("bulk-copy", "The kernel runs to its end, then its output is copied to the others."),
-    (
-        "split",
-        "The kernel is launched over ranges of its blocks; each is copied while the next runs.",
-    ),
-    ("inline", "The kernel stores each result into the memory of all GPUs itself."),
-    (
-        "polling",
-        "A kernel that runs beside it, the agent, stores each chunk to the others as soon as it is "
-        "complete: with chunks of so many bytes and so many threads of the agent.",
-    ),
-    (
-        "device-launch",
-        "The block that completes a chunk launches a kernel of so many threads, which stores it to "
-        "the others.",
-    ),
-    (
-        "copy-engine",
-        "Streams wait for each chunk, and a copy engine copies it as soon as it is complete.",
-    ),
-    (
-        "proact-hardware",
-        "Hardware that no GPU has: stores count for their chunk by themselves, and a unit that "
-        "fetches a descriptor copies each complete one.",
-    ),
-    (
-        "serial-copy",
-        "Bulk copies as plain cudaMemcpy calls make them: each waits for all before it that touch "
-        "one of its GPUs.",
-    ),
-    (
-        "write-combining",
-        "As inline, but stores to a line wait in a queue of the GPU for others to the same line.",
-    ),
-    (
-        "finepack",
-        "As inline, but stores wait in a queue of the GPU until many of them fill one packet, in "
-        "which each has only a short header.",
-    ),
-    (
-        "config-packet",
-        "The queue of finepack, but each store leaves as a packet of its own, behind one that says "
-        "what they have in common.",
-    ),
-    (
-        "gps",
-        "Stores wait in a queue of the GPU and leave as whole lines, to those GPUs that read their "
-        "page in the first iteration.",
-    ),
-    (
-        "multi-path",
-        "The copies of bulk-copy, of all GPUs as one batch of the copy engine, which plans them "
-        "together over the paths of the machine.",
-    ),
-    ("nccl", "NVIDIA's collectives deliver at the exchange; the name is that of the fastest."),
-    ("nvshmem", "A process for each GPU, and NVSHMEM's puts on streams at the exchange."),
-    (
-        "unified-memory",
-        "One copy of the data, whose pages the driver moves; the name is that of the best hint.",
-    ),
-    ("infinite-bandwidth", "Transfers take no time and no resources: the bound."),
+    *((row.name, row.sentence) for row in ROWS),
     (
         "inside",
         "What goes between the GPUs of a simulated run. A message is what is routed as a whole: "
@@ -283,9 +220,7 @@ def _candidates(study: Study) -> str:
 
 
 def _colours(rows: list[Row]) -> dict[str, str]:
-    others = iter(OTHER_COLOURS * len(rows))
-    names = dict.fromkeys(row.mechanism for row in rows)
-    return {name: MECHANISM_COLOURS.get(name) or next(others) for name in names}
+    return {row.mechanism: MECHANISM_COLOURS[row.mechanism] for row in rows}
 
 
 def _time(seconds: float) -> str:

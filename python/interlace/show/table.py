@@ -13,14 +13,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from interlace.model.limits import MEMORY, OPERATIONS, TOGETHER
+from interlace.model.mechanism_table import (
+    AGENT_THREADS,
+    CHUNK_BYTES,
+    MULTI_PATH,
+    SERIAL_COPY,
+    UNIFIED_MEMORY,
+)
 from interlace.model.mechanisms import (
     BASELINE,
     BEHIND_KERNELS,
     BOUND,
-    MULTI_PATH,
     NOT_AVAILABLE,
     QUEUED,
-    SERIAL,
+    ROW_OF,
     Config,
     label,
 )
@@ -170,7 +176,7 @@ def footers(study: Study) -> list[str]:
     if any("bulk_threads" in row.config for row in study.rows):
         lines.append("bulk: the agent's threads copy in bulk, through shared memory.")
     if any(row.derived for row in study.rows):
-        lines.append("* derived: the time of bulk-copy, run again without its copies.")
+        lines.append(f"* derived: the time of {BASELINE}, run again without its copies.")
     lines += _communication(study.rows)
     reachable = {row.gpus: row.reachable for row in study.rows if row.gpus > 1 and row.reachable}
     if reachable:
@@ -193,14 +199,14 @@ def _communication(rows: Sequence[Row]) -> list[str]:
         for row in rows
         if row.mechanism == BASELINE and row.gpus in bound and row.gpus > 1
     ]
-    return [f"Copies are {', '.join(shown)} of bulk-copy's time."] if shown else []
+    return [f"Copies are {', '.join(shown)} of {BASELINE}'s time."] if shown else []
 
 
 def _alone_s(row: Row, bound: Mapping[int, float]) -> float | None:
     """What the row's copies take for themselves; None where they run beside kernels."""
     if row.gpus == 1:
         return 0.0
-    if row.mechanism in (BASELINE, SERIAL) and row.gpus in bound:
+    if row.mechanism in (BASELINE, SERIAL_COPY) and row.gpus in bound:
         return max(0.0, row.time_s - bound[row.gpus])
     if row.cuda and row.mechanism in BEHIND_KERNELS:
         return row.cuda.copy_s
@@ -243,7 +249,7 @@ def phases(rows: Sequence[Row]) -> list[str]:
     )
     apart = f"Copies of {' and '.join(timed)} were timed between events, in other runs."
     return [
-        "What an iteration computes, and what its copies add; gain is over bulk-copy:",
+        f"What an iteration computes, and what its copies add; gain is over {BASELINE}:",
         "",
         *plain(cut, [row.gpus for row, _ in split]).splitlines(),
         *(["", apart] if timed else []),
@@ -296,20 +302,19 @@ def _packing(rows: Sequence[Row]) -> list[str]:
 def legend(mechanisms: Iterable[str]) -> list[str]:
     """What the figures beside these mechanisms are."""
     figures = {
-        "polling": "(chunk bytes, threads)",
-        "device-launch": "(chunk bytes, threads)",
-        "copy-engine": "(chunk bytes)",
-        "proact-hardware": "(chunk bytes)",
+        (CHUNK_BYTES.name, AGENT_THREADS.name): "(chunk bytes, threads)",
+        (CHUNK_BYTES.name,): "(chunk bytes)",
     }
     names = dict.fromkeys(mechanisms)
     with_figures: dict[str, list[str]] = {}
     for name in names:
-        if name in figures:
-            with_figures.setdefault(figures[name], []).append(name)
+        for family in ROW_OF[name].families[:1]:
+            if family in figures:
+                with_figures.setdefault(figures[family], []).append(name)
     lines = [f"{', '.join(of_them)} {what}," for what, of_them in with_figures.items()]
     if lines:
         lines[-1] = lines[-1].removesuffix(",") + ": K is 2^10, M 2^20."
-    return [*lines, "unified-memory (hint)."] if "unified-memory" in names else lines
+    return [*lines, f"{UNIFIED_MEMORY} (hint)."] if UNIFIED_MEMORY in names else lines
 
 
 def terminal() -> bool:

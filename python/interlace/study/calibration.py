@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from interlace.base.errors import UserError
 from interlace.machine.schema import Machine
+from interlace.model.mechanism_table import COPY_ENGINE, INLINE, POLLING
 from interlace.model.mechanisms import BASELINE, BOUND, GIB, KIB, MIB, Config, size_text
 from interlace.study.calibration_gpus import Copies, Gpus
 from interlace.study.copy_bench import HOST, Pairs
@@ -273,14 +274,13 @@ def _gain(
 
 
 def _overlap() -> list[Definition]:
-    copied = "copy-engine"
     large = OVERLAP_BYTES
     agent = Config(chunk_bytes=MIB, agent_threads=AGENT_THREADS)
     kinds = [
-        ("inline stores", large, "inline", Config(), (1,)),
-        ("polling agent", large, "polling", agent, (1, 3)),
+        ("inline stores", large, INLINE, Config(), (1,)),
+        ("polling agent", large, POLLING, agent, (1, 3)),
         *(
-            (f"copies behind waits, {chunk} MiB chunks", size, copied,
+            (f"copies behind waits, {chunk} MiB chunks", size, COPY_ENGINE,
              Config(chunk_bytes=chunk * MIB), (1, 3))
             for chunk, size in ((16, large), (4, large), (1, SMALL_CHUNKS_BYTES))
         ),

@@ -15,6 +15,7 @@ from interlace.base.progress import progress
 from interlace.base.turns import turn
 from interlace.cli.failures import failure_ends
 from interlace.cli.shared_options import ResultsFile, count_option
+from interlace.model.mechanism_table import NCCL
 from interlace.model.mechanisms import NOT_AVAILABLE, size_text
 from interlace.model.options import byte_count, whole
 from interlace.model.results import BenchmarkFile, json_text, measured_by
@@ -24,7 +25,6 @@ from interlace.workloads import core_errors
 
 HOST = -1
 PLAIN = "memcpy"
-NCCL = "nccl"
 NVLS_OFF = f"{NCCL}: without multicast in the switches (NCCL_NVLS_ENABLE=0)."
 METHODS = (PLAIN, "auto", "streams", "graphs", NCCL)
 DEFAULT_METHODS = (PLAIN, "auto", NCCL)

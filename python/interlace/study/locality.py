@@ -27,6 +27,7 @@ from interlace.machine.compiled import to_core
 from interlace.machine.reading import load_machine
 from interlace.machine.schema import Machine
 from interlace.model.options import whole, whole_numbers
+from interlace.model.remote_load_table import DIRECT, TREATMENTS
 from interlace.model.results import Head, json_text, provenance
 from interlace.nodes.nodes import CudaNode, real_node
 from interlace.reproduce.rows import geometric_mean
@@ -36,15 +37,8 @@ from interlace.workloads import RunFailure, unified
 FORMAT = 1
 MACHINE = "4x-r9nano"
 THRESHOLDS = (0.02, 0.2, 0.4)  # remote, block, hit: DualOpt, Table 1
-DIRECT = "direct"
 OWN_PAGES = "own"  # where each array has them
 MEASURED_WARMUP, MEASURED_REPEATS = 2, 7
-# Pages that move; each step of DualOpt alone, and on those before it; what an engine chooses, once,
-# whenever what it sees changes, or for each page; stores packed, alone and with dualopt.
-MECHANISMS = (
-    DIRECT, "page-migration", "griffin", "bypass", "fine-grained", "coalesced", "rdma-cache",
-    "dualopt", "dualopt-adaptive", "dualopt-pages", "finepack", "dualopt-finepack",
-)  # fmt: skip
 LOCAL, FINE, CACHED = "local", "cache-insensitive", "cache-friendly"
 PUBLISHED = {  # DualOpt, Table 2
     **dict.fromkeys(("atax", "bfs", "bicg", "pr", "spmv"), FINE),
@@ -536,9 +530,9 @@ def locality_command(
             raise unknown("program", name, tuple(unified.PROGRAMS))
     asked = {word.strip() for word in mechanism.split(",")}
     for name in sorted(asked):
-        if name not in MECHANISMS:
-            raise unknown("mechanism", name, MECHANISMS)
-    names = [name for name in MECHANISMS if name in asked]
+        if name not in TREATMENTS:
+            raise unknown("mechanism", name, TREATMENTS)
+    names = [name for name in TREATMENTS if name in asked]
     scale = whole("--times", times, 1) or 1
     at_once = whole("--jobs", jobs, 1) or workers.cores()
     if json_file is not None:

@@ -32,6 +32,7 @@ from interlace.cli.failures import failure_ends
 from interlace.cli.shared_options import ResultsFile, count_option
 from interlace.machine.compiled import to_core
 from interlace.machine.reading import load_machine
+from interlace.model.mechanism_table import INLINE
 from interlace.model.mechanisms import KIB
 from interlace.model.options import whole
 from interlace.model.results import BenchmarkHead, json_text, provenance
@@ -50,7 +51,7 @@ from interlace.workloads import Als, Case, Inputs, Outcome, Workload, core_error
 
 FORMAT = 1  # of the file of results
 MACHINE = "4x-gv100-pcie4"
-CASE = Case(4, "inline")
+CASE = Case(4, INLINE)
 DEFAULT_REPEATS = 3
 LONG = "pagerank"  # the workload of the long run
 LONG_ACCESSES = 100_000_000

@@ -31,15 +31,23 @@ from interlace.cli.shared_options import (
 )
 from interlace.cli.workload_options import ReadInputs, takes_inputs
 from interlace.model import inside
+from interlace.model.mechanism_table import (
+    AGENT_THREADS,
+    CHUNK_BYTES,
+    DEVICE_LAUNCH,
+    POLLING,
+    RANGES,
+    ROWS,
+    SPLIT,
+)
 from interlace.model.mechanisms import (
     BASELINE,
     BOUND,
     EVERY,
-    MULTI_PATH,
     NOT_AVAILABLE,
-    QUEUED,
-    SERIAL,
+    TRACKED,
     Tuning,
+    left_out_words,
 )
 from interlace.model.options import (
     agent_threads,
@@ -162,13 +170,11 @@ def _notes(
 ) -> list[str]:
     notes = [f"{name}{NOT_AVAILABLE}{reason}." for name, reason in left_out.items()]
     if any(row.derived for row in rows):
-        notes.append(
-            "infinite-bandwidth is derived: the time of bulk-copy, run again without its copies."
-        )
+        notes.append(f"{BOUND} is derived: the time of {BASELINE}, run again without its copies.")
         if any(row.captured is not None and row.captured > 1 for row in rows):
             notes.append(
                 "A mechanism captures more than 100 % of a derived opportunity where it needs less "
-                "than bulk-copy besides the copies: the bound is an estimate."
+                f"than {BASELINE} besides the copies: the bound is an estimate."
             )
     elif any(row.gpus > 1 and row.opportunity is None for row in rows):
         bound = BOUND if node.runs(BOUND) else BASELINE
@@ -241,15 +247,14 @@ def study_command(
             "--mechanisms",
             metavar="LIST",
             help=f"Some of: {','.join(EVERY)}; {TUNED}: what the profile picked.  [default: all "
-            f"that can run but {SERIAL}, {', '.join(QUEUED)}; {MULTI_PATH}, which is for large "
-            "transfers, and unified-memory, which is for small data, only if they are named]",
+            f"that can run but {left_out_words()}]",
         ),
     ] = None,
     split: Annotated[
         str | None,
         list_option(
             "--split",
-            "Ranges to try for split; the fastest is the row.",
+            f"Ranges to try for {SPLIT}; the fastest is the row.",
             "2,4,8,16,32; simulated 2,8,32",
         ),
     ] = None,
@@ -257,8 +262,7 @@ def study_command(
         str | None,
         list_option(
             "--chunks",
-            "Chunks to try where they are tracked (polling, device-launch, copy-engine, "
-            "proact-hardware), such as 64K,1M.",
+            f"Chunks to try where they are tracked ({', '.join(TRACKED)}), such as 64K,1M.",
             "64K,256K,1M,4M; simulated 64K,1M",
         ),
     ] = None,
@@ -266,7 +270,7 @@ def study_command(
         str | None,
         list_option(
             "--threads",
-            "Threads to try for polling's agent and device-launch's kernels.",
+            f"Threads to try for {POLLING}'s agent and {DEVICE_LAUNCH}'s kernels.",
             "4096,16384; simulated 4096",
         ),
     ] = None,
@@ -376,12 +380,15 @@ def study_command(
     )
     counts = _chosen_gpus(gpus, node.gpus, node.machine_name)
     profile = None if profile_file is None else _named_profile(profile_file, counts)
+    said = {
+        RANGES.name: range_list is not None,
+        CHUNK_BYTES.name: chunk_list is not None,
+        AGENT_THREADS.name: thread_list is not None,
+    }
     by_hand = {
-        "split": range_list is not None,
-        "polling": chunk_list is not None or thread_list is not None,
-        "device-launch": chunk_list is not None or thread_list is not None,
-        "copy-engine": chunk_list is not None,
-        "proact-hardware": chunk_list is not None,
+        row.name: any(said.get(name, False) for name in row.families[0])
+        for row in ROWS
+        if row.families
     }
     with failure_ends():
         loaded = chosen.load(asked_inputs, node.cuda if isinstance(node, CudaNode) else None)

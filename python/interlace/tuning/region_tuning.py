@@ -22,7 +22,8 @@ from typing import Any, NamedTuple
 
 from interlace.base import files
 from interlace.base.errors import UserError
-from interlace.model.mechanisms import BASELINE, MOST_BULK_THREADS
+from interlace.model.mechanism_table import BULK_THREADS
+from interlace.model.mechanisms import BULK, OF_REGIONS, powers_tried
 from interlace.model.results import json_text
 from interlace.nodes.nodes import real_node
 from interlace.runtime.regions import Group, boundaries_of, element_bytes_of, lengths_of
@@ -30,11 +31,8 @@ from interlace.tuning import profiles
 from interlace.tuning.profiles import Machine, Picked, Profile, Subject, Use
 from interlace.tuning.search import Candidate, Impossible, Tried, tune, tune_space
 
-MECHANISMS = (BASELINE, "inline", "polling", "copy-engine")
 KIND = "region"
 TAG = b"tune_region "  # in front of what ranks tell each other
-# Of agents that copy in bulk; fewer than these hardly reach a link's rate.
-BULK_THREADS = [1 << k for k in range(8, MOST_BULK_THREADS.bit_length())]
 
 
 class TunedRegion(NamedTuple):
@@ -56,7 +54,7 @@ def region_options(candidate: Candidate | Tried | Picked) -> dict[str, Any]:
     options: dict[str, Any] = {"mechanism": candidate.mechanism}
     if (bulk := given.pop("bulk_threads", None)) is not None:
         given["agent_threads"] = bulk
-        options["agent_copy"] = "bulk"
+        options["agent_copy"] = BULK
     return options | given
 
 
@@ -123,7 +121,7 @@ def tune_region(
     dtype: object,
     *,
     boundaries: Sequence[int] = (),
-    mechanisms: Sequence[str] = MECHANISMS,
+    mechanisms: Sequence[str] = OF_REGIONS,
     repeats: int = 5,
     again: bool = False,
     **tried: Sequence[int],
@@ -171,8 +169,7 @@ def tune_region(
             warnings.warn(warning, stacklevel=2)
         return TunedRegion(pick, path)
 
-    if "polling" in mechanisms:
-        tried = {"bulk_threads": BULK_THREADS, **tried}
+    tried = {BULK_THREADS.name: powers_tried(BULK_THREADS), **tried}
     space = tune_space(
         subject.part_bytes,
         subject.peers,

@@ -17,9 +17,7 @@ import msgspec
 
 from interlace.base.errors import UserError
 from interlace.base.native import load_core
-from interlace.model.mechanisms import BASELINE
-
-TUNED = (BASELINE, "split", "inline", "polling", "device-launch", "copy-engine")
+from interlace.model.mechanisms import CONTROLS, TUNED
 
 
 class Impossible(Exception):  # noqa: N818 (an answer, not an error)
@@ -127,10 +125,9 @@ def _space(given: Any) -> Any:
     if not isinstance(given, Mapping):
         return given
     core = load_core()
-    controls = (BASELINE, "split")
     return core.TuneSpace(
         [
-            core.TuneFamily(mechanism, list(axes.items()), mechanism in controls)
+            core.TuneFamily(mechanism, list(axes.items()), mechanism in CONTROLS)
             for mechanism, axes in given.items()
         ]
     )

@@ -34,24 +34,15 @@ const row* find(kernel::mechanism which) {
   return found == rows.end() ? nullptr : &*found;
 }
 
-[[noreturn]] void refuse(kernel::mechanism which) {
-  const std::string name = kernel::mechanism_name(which);
-  if (which == kernel::mechanism::infinite_bandwidth) {
-    throw usage_error(name +
-                      " is a bound that only simulated machines run; on real GPUs it is derived");
-  }
-  if (which == kernel::mechanism::serial_copy) {
-    throw usage_error(name + " is a baseline of simulated machines; take " +
-                      kernel::mechanism_name(kernel::mechanism::bulk_copy) + " here");
-  }
-  throw usage_error(name + " is hardware that no GPU has; name a machine to simulate it on");
-}
-
 }  // namespace
 
 std::unique_ptr<node_mechanism> make_mechanism(kernel::mechanism which, const node_parts& of) {
+  kernel::check_has(kernel::node_kind::cuda, which);
   const row* r = find(which);
-  if (r == nullptr) refuse(which);
+  if (r == nullptr) {
+    throw model_error(std::string(kernel::mechanism_name(which)) +
+                      " runs on GPUs by its row and has no file here");
+  }
   return r->on_node(of);
 }
 

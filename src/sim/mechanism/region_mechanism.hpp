@@ -28,8 +28,7 @@ class region_mechanism {
 
   // Throws usage_error for a region that it cannot move.
   virtual void check(const kernel::region_state& /*state*/) const {}
-  // Whether a store goes to the subscribers by itself, and how it leaves the GPU.
-  virtual bool stores_inline() const { return false; }
+  // How a kernel's stores to other devices leave the GPU.
   virtual store_path path() const { return store_path::packets; }
   // Who is sent pages of the region; null: all that it names.
   virtual std::unique_ptr<subscribed_pages> subscribe(const kernel::region_state& /*state*/,
@@ -51,7 +50,6 @@ class region_mechanism {
 class store_mechanism : public region_mechanism {
  public:
   explicit store_mechanism(store_path path) : path_(path) {}
-  bool stores_inline() const override { return true; }
   store_path path() const override { return path_; }
 
  private:

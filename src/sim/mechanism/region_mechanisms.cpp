@@ -1,6 +1,7 @@
 #include "sim/mechanism/region_mechanisms.hpp"
 
 #include <array>
+#include <string>
 #include <utility>
 
 #include "base/errors.hpp"
@@ -31,26 +32,12 @@ constexpr std::array<row, 13> table{{
 }  // namespace
 
 const region_mechanism& simulated(mechanism m) {
+  kernel::check_has(kernel::node_kind::sim, m);
   for (const auto& [which, made] : table) {
     if (which == m) return made();
   }
-  const std::string name = kernel::mechanism_name(m);
-  if (m == mechanism::multi_path) {
-    throw usage_error(name +
-                      " is measured on real GPUs; interlace plan --simulate runs a plan of such "
-                      "copies on a simulated machine");
-  }
-  throw usage_error(name + " is measured on real GPUs and not simulated; " +
-                    kernel::mechanism_name(mechanism::bulk_copy) +
-                    " also moves everything at the exchange");
-}
-
-std::vector<mechanism> simulated_where(bool (*is)(const region_mechanism&)) {
-  std::vector<mechanism> found;
-  for (const auto& [which, made] : table) {
-    if (is(made())) found.push_back(which);
-  }
-  return found;
+  throw model_error(std::string(kernel::mechanism_name(m)) +
+                    " is simulated by its row and has no file here");
 }
 
 }  // namespace interlace::sim

@@ -1,9 +1,6 @@
 // The table of the mechanisms that the simulated node has.
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "kernel/region.hpp"
 #include "sim/mechanism/region_mechanism.hpp"
 
@@ -11,9 +8,6 @@ namespace interlace::sim {
 
 // Throws usage_error for a mechanism that is not simulated.
 const region_mechanism& simulated(kernel::mechanism m);
-
-// The mechanisms for which `is` is true, in the table's order.
-std::vector<kernel::mechanism> simulated_where(bool (*is)(const region_mechanism&));
 
 // Each is defined in its own file.
 const region_mechanism& bulk_copy();

@@ -217,8 +217,8 @@ TEST(multi_path, copies_at_the_exchange_on_host_and_is_not_simulated) {
     FAIL() << "nothing was refused";
   } catch (const usage_error& error) {
     EXPECT_EQ(std::string(error.what()),
-              "multi-path is measured on real GPUs; interlace plan --simulate runs a plan of such "
-              "copies on a simulated machine");
+              "multi-path is measured on real GPUs; leave it out, and simulate such copies with "
+              "interlace plan --simulate");
   }
 }
 

@@ -1,4 +1,5 @@
-// What the baselines `nccl` and `unified-memory` are configured by.
+// What mechanisms are configured by, by name. The names, in the order of the values here, are in
+// src/kernel/mechanisms.toml.
 #pragma once
 
 #include <cstdint>
@@ -22,12 +23,17 @@ enum class memory_hint : std::uint8_t {
   accessed_by,         // all devices have every page mapped from the start
 };
 
-// The names that users type: "best-fitting", "all-gather", "broadcast", "send-receive".
+// How the polling agent moves bytes: by loads and stores of its threads, or by bulk copies through
+// shared memory (cp.async.bulk), one warp a block, of which one thread works.
+enum class agent_copy : std::uint8_t { vectors, bulk };
+
+// Those that parse throw usage_error, which lists the names that there are.
 const char* collective_name(collective c);
 collective parse_collective(const std::string& name);
 
-// "none", "read-mostly", "preferred-location", "accessed-by".
 const char* memory_hint_name(memory_hint h);
 memory_hint parse_memory_hint(const std::string& name);
+
+agent_copy parse_agent_copy(const std::string& name);
 
 }  // namespace interlace::kernel

@@ -1,5 +1,5 @@
 // Names of the baselines' variants, and the nodes that run them or say why not.
-#include "kernel/baseline.hpp"
+#include "kernel/variants.hpp"
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 #include "sim/described.hpp"
 #include "sim/node.hpp"
 
-namespace interlace::baseline_tests {
+namespace interlace::variants_tests {
 namespace {
 
 using kernel::mechanism;
@@ -28,7 +28,7 @@ std::string refusal(const Function& f) {
   return "nothing";
 }
 
-TEST(baseline, names_are_read_back) {
+TEST(variants, names_are_read_back) {
   using kernel::collective;
   using kernel::memory_hint;
   for (const auto c : {collective::best_fitting, collective::all_gather, collective::broadcast,
@@ -47,7 +47,7 @@ TEST(baseline, names_are_read_back) {
             "preferred-location, accessed-by");
 }
 
-TEST(baseline, a_variant_belongs_to_its_mechanism) {
+TEST(variants, a_variant_belongs_to_its_mechanism) {
   kernel::region_options o;
   o.mechanism = mechanism::nccl;
   run::set_variant(o, "");
@@ -82,7 +82,7 @@ kernel::region_options thirds(mechanism how) {
   return o;
 }
 
-TEST(baseline, on_host_they_copy_at_the_exchange) {
+TEST(variants, on_host_they_copy_at_the_exchange) {
   for (const mechanism how : {mechanism::nccl, mechanism::unified_memory}) {
     host::node node({.devices = 3, .warp_width = 32, .checks = true});
     const auto r = node.create_region<float>(thirds(how));
@@ -99,7 +99,7 @@ TEST(baseline, on_host_they_copy_at_the_exchange) {
   }
 }
 
-TEST(baseline, simulated_machines_refuse_agents_that_copy_in_bulk) {
+TEST(variants, simulated_machines_refuse_agents_that_copy_in_bulk) {
   sim::node node(test::meshed(3, machine::protocol_kind::nvlink2), 3, [] {});
   kernel::region_options o = thirds(mechanism::polling);
   EXPECT_EQ(refusal([&] { node.create_region<float>(o); }), "nothing");
@@ -109,15 +109,15 @@ TEST(baseline, simulated_machines_refuse_agents_that_copy_in_bulk) {
             "--chunks and --threads what agents to simulate");
 }
 
-TEST(baseline, simulated_machines_refuse_them) {
+TEST(variants, simulated_machines_refuse_them) {
   for (const mechanism how : {mechanism::nccl, mechanism::unified_memory}) {
     sim::node node(test::meshed(3, machine::protocol_kind::nvlink2), 3, [] {});
     EXPECT_EQ(refusal([&] { node.create_region<float>(thirds(how)); }),
               std::string(kernel::mechanism_name(how)) +
-                  " is measured on real GPUs and not simulated; bulk-copy also moves everything at "
-                  "the exchange");
+                  " is measured on real GPUs and not simulated; leave it out, or take bulk-copy, "
+                  "which also moves everything at the exchange");
   }
 }
 
 }  // namespace
-}  // namespace interlace::baseline_tests
+}  // namespace interlace::variants_tests
