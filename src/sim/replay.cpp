@@ -1,5 +1,7 @@
 #include "sim/replay.hpp"
 
+#include <algorithm>
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <string>
