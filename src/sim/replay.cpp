@@ -1,7 +1,6 @@
 #include "sim/replay.hpp"
 
 #include <algorithm>
-#include <algorithm>
 #include <array>
 #include <memory>
 #include <string>
