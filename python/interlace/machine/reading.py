@@ -86,7 +86,8 @@ def _comments(text: str) -> dict[str, str]:
 
 
 def _words(comment: str) -> str:
-    return comment.strip().lstrip("#").strip()
+    """The words of a comment, with a space between them."""
+    return " ".join(comment.strip().removeprefix("#").split())
 
 
 def _walk(body: list[Any], table: str, comments: _Comments) -> None:

@@ -95,7 +95,7 @@ class _Writer:
     def _comment(self, text: str) -> None:
         import tomlkit
 
-        for line in textwrap.wrap(text, _WIDTH - 4, break_on_hyphens=False):
+        for line in textwrap.wrap(text, _WIDTH - 4, break_on_hyphens=False, break_long_words=False):
             self.last.append(None, tomlkit.comment(line))
 
     def _keys(self, values: dict[str, Any], path: str) -> None:
