@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "kernel/mechanism_table.hpp"
+#include "mechanism_table.hpp"  // beside it also where it is installed
 
 namespace interlace::kernel {
 

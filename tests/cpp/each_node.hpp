@@ -12,15 +12,6 @@
 
 namespace interlace::test {
 
-// Of those with a queue of remote stores two: the others differ in what leaves it.
-inline constexpr kernel::mechanism all_mechanisms[] = {
-    kernel::mechanism::bulk_copy,         kernel::mechanism::split,
-    kernel::mechanism::inline_stores,     kernel::mechanism::polling,
-    kernel::mechanism::device_launch,     kernel::mechanism::copy_engine,
-    kernel::mechanism::proact_hardware,   kernel::mechanism::serial_copy,
-    kernel::mechanism::finepack,          kernel::mechanism::gps,
-    kernel::mechanism::infinite_bandwidth};
-
 // Runs `body` on a host node, which checks what it can, and on a simulated machine.
 template <class Body>
 void on_each_node(std::uint32_t devices, std::uint32_t width, Body body) {
@@ -38,9 +29,8 @@ void on_each_node(std::uint32_t devices, std::uint32_t width, Body body) {
   }
 }
 
-// As above with one and three GPUs under every mechanism, and with two and four and the other warp
-// width under one.
-// body(node, devices, width, mechanism)
+// As above with one and three GPUs under every mechanism that is simulated, and with two and four
+// and the other warp width under one. body(node, devices, width, mechanism)
 template <class Body>
 void on_every_node(Body body) {
   const auto run = [&](std::uint32_t devices, std::uint32_t width, kernel::mechanism how) {
@@ -49,7 +39,9 @@ void on_every_node(Body body) {
     on_each_node(devices, width, [&](auto& node) { body(node, devices, width, how); });
   };
   run(1, 32, kernel::mechanism::bulk_copy);  // with one GPU there is nothing to move
-  for (const kernel::mechanism how : all_mechanisms) run(3, 32, how);
+  for (const kernel::mechanism_row& row : kernel::mechanism_rows) {
+    if (row.not_on_sim == nullptr) run(3, 32, row.value);
+  }
   for (const std::uint32_t devices : {2U, 4U}) run(devices, 64, kernel::mechanism::inline_stores);
 }
 

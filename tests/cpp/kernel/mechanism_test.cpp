@@ -8,8 +8,11 @@
 #include "base/errors.hpp"
 #include "kernel/region.hpp"
 
-namespace interlace::kernel {
+namespace interlace::mechanism_tests {
+
 namespace {
+
+using namespace kernel;  // NOLINT(google-build-using-namespace)
 
 template <class F>
 std::string refusal(F f) {
@@ -85,4 +88,4 @@ TEST(mechanism, parameters_bound_the_options_of_a_region) {
 }
 
 }  // namespace
-}  // namespace interlace::kernel
+}  // namespace interlace::mechanism_tests
