@@ -18,6 +18,7 @@ from interlace.base.errors import UserError
 from interlace.machine.compiled import to_core
 from interlace.machine.reading import load_machine
 from interlace.machine.shipped import shipped_machines
+from interlace.machine.writing import machine_text
 from interlace.study import topo
 
 core = pytest.importorskip("interlace._core")
@@ -293,6 +294,14 @@ def test_a_reader_who_left_costs_no_file(tmp_path: Path, monkeypatch: pytest.Mon
     with pytest.raises(BrokenPipeError):
         topo.topo_command("dgx-2", save=path)
     assert load_machine(path).gpu == load_machine("dgx-2").gpu
+
+
+def test_save_keeps_every_comment_of_a_described_machine(tmp_path: Path) -> None:
+    given, copy = tmp_path / "given.toml", tmp_path / "copy.toml"
+    text = machine_text(load_machine("dgx-2")).replace("[gpu.l1]", "# alone\n\n[gpu.l1] # beside")
+    given.write_text(f"{text}\n# at the end\n", encoding="utf-8")
+    run(str(given), "--save", str(copy))
+    assert copy.read_text(encoding="utf-8") == given.read_text(encoding="utf-8")
 
 
 def test_a_machine_that_could_not_be_loaded_is_not_saved(
