@@ -19,11 +19,11 @@ ROOT = Path(__file__).resolve().parent.parent
 MECHANISMS = "src/kernel/mechanisms.toml"
 REMOTE_LOADS = "src/kernel/remote_loads.toml"
 PALETTE = ("BLACK", "ORANGE", "SKY", "GREEN", "YELLOW", "BLUE", "VERMILION", "PURPLE", "GREY")
-NODES = ("host", "sim", "cuda")
+NODES = ("sim", "cuda")
 
 ROW_KEYS = {
     "name", "enumerator", "sentence", "traits", "parameters", "variants", "only_if_named", "colour",
-    "sim", "cuda", "not_on_host", "not_on_sim", "not_on_cuda", "region_kernel", "region_moves",
+    "sim", "cuda", "not_on_sim", "not_on_cuda", "region_kernel", "region_moves",
 }  # fmt: skip
 PARAMETER_KEYS = {"meaning", "least", "most", "multiple", "default", "commands", "tried"}
 VARIANT_KEYS = {"meaning", "names", "tried"}
@@ -64,7 +64,7 @@ def _check_row(row: Table, table: Table) -> None:
         raise WrongTable(f"{where}: unknown variants {row['variants']!r}")
     if row["colour"] not in PALETTE:
         raise WrongTable(f"{where}: unknown colour {row['colour']!r}")
-    for node in NODES[1:]:
+    for node in NODES:
         if (node in row) == (f"not_on_{node}" in row):
             raise WrongTable(f"{where}: give {node} or not_on_{node}, and not both")
     if ("region_kernel" in row) != ("region_moves" in row):
@@ -286,7 +286,7 @@ def _py_row(row: Table, table: Table) -> list[str]:
         lines.append(f"        families={_tuple(families)},")
     if "variants" in row:
         lines.append(f"        variants={row['variants'].upper()},")
-    for field in ("only_if_named", "not_on_host", "not_on_sim", "not_on_cuda"):
+    for field in ("only_if_named", "not_on_sim", "not_on_cuda"):
         if field in row:
             lines += _py_text(field, row[field])
     if "region_kernel" in row:
@@ -432,10 +432,10 @@ def _configured(row: Table) -> str:
     return words or "-"
 
 
-def _on(row: Table, node: str) -> str:
-    if f"not_on_{node}" in row:
-        return "-"
-    return str(row.get(node, "copies at the exchange"))
+def _on_nodes(row: Table) -> list[str]:
+    """What it does on the host node, the simulated and the real one."""
+    host = "-" if "needs_processes" in row.get("traits", ()) else "copies at the exchange"
+    return [host, *(str(row.get(node, "-")) for node in NODES)]
 
 
 def documentation(table: Table, loads: Table) -> str:
@@ -478,7 +478,7 @@ def documentation(table: Table, loads: Table) -> str:
         "",
         "| | `host` | `sim` | `cuda` |",
         "|---|---|---|---|",
-        *(f"| `{r['name']}` | {' | '.join(_on(r, node) for node in NODES)} |" for r in rows),
+        *(f"| `{r['name']}` | {' | '.join(_on_nodes(r))} |" for r in rows),
         "",
         "## Of regions",
         "",

@@ -1,7 +1,5 @@
 #include "kernel/mechanism.hpp"
 
-#include <array>
-
 #include "base/errors.hpp"
 
 namespace interlace::kernel {
@@ -29,8 +27,10 @@ mechanism parse_mechanism(const std::string& name) {
 
 void check_has(node_kind node, mechanism m) {
   const mechanism_row& row = row_of(m);
-  const std::array reasons{row.not_on_host, row.not_on_sim, row.not_on_cuda};
-  const char* reason = reasons.at(static_cast<std::size_t>(node));
+  const char* reason = nullptr;
+  if (row.needs_processes) reason = "takes a process for each GPU, and one process has the node";
+  if (node == node_kind::sim && row.not_on_sim != nullptr) reason = row.not_on_sim;
+  if (node == node_kind::cuda && row.not_on_cuda != nullptr) reason = row.not_on_cuda;
   if (reason != nullptr) throw usage_error(std::string(row.name) + " " + reason);
 }
 

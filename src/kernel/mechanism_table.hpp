@@ -102,7 +102,7 @@ struct mechanism_row {
   bool bound = false;
   // a library or driver of others, measured beside ours
   bool peer = false;
-  // takes a process for each GPU
+  // takes a process for each GPU, so that no node of one process has it
   bool needs_processes = false;
   // a study runs it unless told otherwise, where the node has it
   bool by_default = false;
@@ -125,7 +125,6 @@ struct mechanism_row {
   std::span<const parameter_list> families;  // alternatives; none: no parameters
   mechanism_variants variants = mechanism_variants::none;
   // Why a node does not have it, after its name; null: the node has it.
-  const char* not_on_host = nullptr;
   const char* not_on_sim = nullptr;
   const char* not_on_cuda = nullptr;
   bool of_regions = false;  // regions of a group have it
@@ -258,7 +257,6 @@ inline constexpr std::array<mechanism_row, 17> mechanism_rows{{
      .needs_processes = true,
      .by_default = true,
      .families = {},
-     .not_on_host = "takes a process for each GPU, and the host node is one",
      .not_on_sim = "is measured on real GPUs and not simulated; leave it out, or take bulk-copy, which also moves everything at the exchange"},
     {.value = mechanism::unified_memory,
      .name = "unified-memory",

@@ -57,7 +57,7 @@ class Mechanism(NamedTuple):
     bound: bool = False
     # a library or driver of others, measured beside ours
     peer: bool = False
-    # takes a process for each GPU
+    # takes a process for each GPU, so that no node of one process has it
     needs_processes: bool = False
     # a study runs it unless told otherwise, where the node has it
     by_default: bool = False
@@ -81,7 +81,6 @@ class Mechanism(NamedTuple):
     variants: Variants | None = None
     only_if_named: str | None = None  # why a study leaves it out, after "which"
     # Why a node does not have it, after its name; None: the node has it.
-    not_on_host: str | None = None
     not_on_sim: str | None = None
     not_on_cuda: str | None = None
     of_regions: bool = False  # regions of a group have it
@@ -305,7 +304,6 @@ ROWS = (
         peer=True,
         needs_processes=True,
         by_default=True,
-        not_on_host="takes a process for each GPU, and the host node is one",
         not_on_sim=(
             "is measured on real GPUs and not simulated; leave it out, or take bulk-copy, which "
             "also moves everything at the exchange"

@@ -40,7 +40,13 @@ TEST(mechanism, is_refused_with_the_reason_of_its_row) {
     const auto expected = [&](const char* reason) {
       return reason == nullptr ? "nothing" : std::string(row.name) + " " + reason;
     };
-    EXPECT_EQ(on(node_kind::host), expected(row.not_on_host));
+    if (row.needs_processes) {
+      for (const node_kind node : {node_kind::host, node_kind::cuda}) {
+        EXPECT_EQ(on(node), expected("takes a process for each GPU, and one process has the node"));
+      }
+      continue;
+    }
+    EXPECT_EQ(on(node_kind::host), "nothing");
     EXPECT_EQ(on(node_kind::sim), expected(row.not_on_sim));
     EXPECT_EQ(on(node_kind::cuda), expected(row.not_on_cuda));
   }
