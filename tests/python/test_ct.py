@@ -18,7 +18,8 @@ from interlace.data import reading, tomography
 from interlace.data.tomography import System, generate, least_detectors
 from interlace.model.limits import work_of
 from interlace.model.mechanisms import DEFAULTS, MIB, Config
-from interlace.workloads import Case, Ct, Inputs, RunFailure
+from interlace.model.run import Case, RunFailure
+from interlace.workloads import Ct, Inputs
 from study_helpers import MACHINE, Run
 
 STUDY = ["study", "ct", "--machine", MACHINE]

@@ -13,7 +13,8 @@ from fake_core import Fake, FakeCuda
 from interlace.base.errors import UserError
 from interlace.data import diffusion, reading
 from interlace.model.mechanisms import DEFAULTS, MIB, Config
-from interlace.workloads import Case, Diffusion, Inputs, RunFailure
+from interlace.model.run import Case, RunFailure
+from interlace.workloads import Diffusion, Inputs
 from study_helpers import MACHINE, Run
 
 STUDY = ["study", "diffusion", "--machine", MACHINE]

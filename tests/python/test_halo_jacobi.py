@@ -13,7 +13,8 @@ from fake_core import Fake, FakeCuda
 from interlace.base.errors import UserError
 from interlace.data import reading
 from interlace.model.mechanisms import DEFAULTS, MIB, MULTI_PATH, Config, Tuning
-from interlace.workloads import Case, HaloJacobi, Inputs, RunFailure, Workload
+from interlace.model.run import Case, RunFailure
+from interlace.workloads import HaloJacobi, Inputs, Workload
 from interlace.workloads.halo_jacobi import CACHED_COLUMNS, COUNTED_COLUMNS, solve, start
 from study_helpers import MACHINE, Run
 

@@ -9,7 +9,7 @@ import pytest
 
 from interlace.model import inside
 from interlace.model.inside import Activity, Inside, LinkUse, Pair
-from interlace.model.results import Row, Sim, WireRow
+from interlace.model.results import Sim, StudyRow, WireRow
 from study_helpers import Run, study_of
 
 pytest.importorskip("interlace._core")
@@ -82,7 +82,7 @@ def test_real_gpus_do_not_show_it(run: Run) -> None:
     assert "--inside is for simulated machines" in ran.err
 
 
-def _row(gpus: int, mechanism: str, idle: list[float]) -> Row:
+def _row(gpus: int, mechanism: str, idle: list[float]) -> StudyRow:
     activity = [Activity(1 - part, 0, part, part, 0.5, 0.5) for part in idle]
     seen = Inside(
         1.0,
@@ -91,7 +91,7 @@ def _row(gpus: int, mechanism: str, idle: list[float]) -> Row:
         [LinkUse("gpu0", "gpu1", "nvlink2", 110, 0.5, [0.0, 1.0, 1.0, 0.0])],
         activity,
     )
-    return Row(
+    return StudyRow(
         workload="w", data="d", node="sim", machine="m", gpus=gpus, mechanism=mechanism, config={},
         iterations=1, time_s=1, speedup=1, opportunity=1, captured=1, derived=False, verified=True,
         max_error=0, wire=WireRow(1, 1, 1), overlap=None, sim=Sim(1, 1, 1, 1, inside=seen),

@@ -20,7 +20,8 @@ from interlace.data.banded import generate, jacobi_reference, load_banded
 from interlace.machine.machines import load_machine, to_core
 from interlace.model.limits import work_of
 from interlace.model.mechanisms import DEFAULTS, MIB, Config
-from interlace.workloads import Case, Inputs, Jacobi, RunFailure
+from interlace.model.run import Case, RunFailure
+from interlace.workloads import Inputs, Jacobi
 from study_helpers import MACHINE, Run
 
 BANNER = "%%MatrixMarket matrix coordinate real general\n"

@@ -25,9 +25,10 @@ from interlace.base import files, interrupts, workers
 from interlace.base.errors import UserError
 from interlace.data import graphs
 from interlace.model.mechanisms import DEFAULTS, KIB, MIB, Config, Tuning
+from interlace.model.run import Case, RunFailure
 from interlace.show import table
 from interlace.study import evaluation
-from interlace.workloads import Case, Inputs, Pagerank, Reference, RunFailure
+from interlace.workloads import Inputs, Pagerank, Reference
 from study_helpers import MACHINE, Run, study_of
 
 HERE = Path(__file__).resolve().parent

@@ -55,7 +55,7 @@ MEASURED = tuple(name for name in EVERY if name not in SIMULATED)
 # --- the table ------------------------------------------------------------------------------------
 
 
-def _columns(rows: Sequence[overlap.Row]) -> list[table.Column]:
+def _columns(rows: Sequence[overlap.OverlapRow]) -> list[table.Column]:
     def figures(values: Sequence[float | None]) -> list[str]:
         return [table.UNKNOWN if value is None else f"{value:.2f}" for value in values]
 
@@ -73,7 +73,7 @@ def _columns(rows: Sequence[overlap.Row]) -> list[table.Column]:
     ]
 
 
-def _footers(results: overlap.Results) -> list[str]:
+def _footers(results: overlap.OverlapResults) -> list[str]:
     lines = [
         f"{peers_text(it.peers)}: the copies take {1e6 * it.transfer_s:.1f} us, the kernel alone "
         f"{1e6 * it.compute_s:.1f} us ({it.rounds} rounds); bulk-copy at the start and at the end "
@@ -95,7 +95,7 @@ def _footers(results: overlap.Results) -> list[str]:
     return lines
 
 
-def _print(results: overlap.Results, left_out: Mapping[str, str]) -> None:
+def _print(results: overlap.OverlapResults, left_out: Mapping[str, str]) -> None:
     rows = results.rows
     head = (
         f"overlap, {size_text(results.bytes)} from one GPU to each peer, as long as its "
@@ -212,14 +212,14 @@ def overlap_command(
     counts = _chosen_peers(peers, node.gpus, node.machine_name)
     measured = overlap.Overlap(node.cuda, total, *asked)
     balances: list[overlap.Balance] = []
-    rows: list[overlap.Row] = []
+    rows: list[overlap.OverlapRow] = []
     steps = len(counts) * measured.steps(names, tuning)
     with failure_ends(), progress(f"overlap on {node.machine_name}", steps) as tick:
         for count in counts:
             balance, found = measured.measure(count, names, tuning, tick)
             balances.append(balance)
             rows += found
-    results = overlap.Results(
+    results = overlap.OverlapResults(
         **measured_by("overlap", node),
         bytes=total,
         epochs=asked[0],

@@ -22,6 +22,7 @@ from interlace.machine.machines import MAX_GPUS, load_machine, to_core
 from interlace.model.mechanisms import SERIAL, Config
 from interlace.model.options import whole
 from interlace.model.results import json_text, provenance
+from interlace.model.run import Case, core_errors
 from interlace.show import table
 from interlace.study.address_map import Places, load_map
 from interlace.study.trace_files import (
@@ -32,7 +33,7 @@ from interlace.study.trace_files import (
     Conversion,
     kind_of,
 )
-from interlace.workloads import WORKLOADS, Case, check_inputs, core_errors
+from interlace.workloads import WORKLOADS, check_inputs
 
 FORMAT = 1
 KINDS = ("load", "store", "atomic")

@@ -12,7 +12,7 @@ from interlace.model.mechanisms import BOUND, Config, label
 from interlace.show import table
 
 if TYPE_CHECKING:
-    from interlace.model.results import Row
+    from interlace.model.results import StudyRow
 
 IDLE_SHARE = 0.2  # of the time, above which a GPU that others leave behind is worth a warning
 SPARKS = " ▁▂▃▄▅▆▇█"
@@ -92,16 +92,16 @@ def matrix(inside: Inside, value: Callable[[Pair], float]) -> list[list[float | 
     return found
 
 
-def of_row(row: Row) -> Inside | None:
+def of_row(row: StudyRow) -> Inside | None:
     """What is known of a row's inside."""
     if not row.sim or not row.sim.inside:
         return None
     return row.sim.inside
 
 
-def warnings(rows: Sequence[Row]) -> list[str]:
+def warnings(rows: Sequence[StudyRow]) -> list[str]:
     """A sentence for each number of GPUs where one of them waits long for the others."""
-    worst: dict[int, tuple[float, int, Row]] = {}
+    worst: dict[int, tuple[float, int, StudyRow]] = {}
     for row in rows:
         inside = of_row(row)
         if inside is None or row.gpus == 1 or row.mechanism == BOUND:
@@ -118,14 +118,14 @@ def warnings(rows: Sequence[Row]) -> list[str]:
     ]
 
 
-def _label(row: Row) -> str:
+def _label(row: StudyRow) -> str:
     return label(row.mechanism, Config.of(row.config), short=True)
 
 
 # --- text -----------------------------------------------------------------------------------------
 
 
-def print_inside(rows: Sequence[Row]) -> None:
+def print_inside(rows: Sequence[StudyRow]) -> None:
     """Print the matrices, links and GPUs of every row on several GPUs."""
     for row in rows:
         inside = of_row(row)

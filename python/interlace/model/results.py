@@ -19,8 +19,8 @@ from msgspec import UNSET, UnsetType
 from interlace.base.version import version
 from interlace.model.inside import Inside
 from interlace.model.limits import Limit
+from interlace.model.run import Event
 from interlace.nodes.nodes import CudaNode
-from interlace.workloads import Event
 
 FORMAT = 1  # of the file of results
 BENCHMARK_FORMAT = 1  # of a benchmark's
@@ -79,7 +79,7 @@ class Measured(msgspec.Struct, frozen=True):
     data_tx_bytes: float | None
 
 
-class Row(msgspec.Struct, frozen=True):
+class StudyRow(msgspec.Struct, frozen=True):
     """A row of a study; times are of the whole run, all iterations."""
 
     workload: str
@@ -112,8 +112,8 @@ class Study(Head, frozen=True):
     machine: dict[str, Any]
     data: dict[str, Any]
     notes: list[str]
-    rows: list[Row]
-    candidates: list[Row]  # configurations that were tried for a row and were not the fastest
+    rows: list[StudyRow]
+    candidates: list[StudyRow]  # configurations that were tried for a row and were not the fastest
 
 
 class Timelines(msgspec.Struct, frozen=True):
@@ -126,7 +126,7 @@ class Timelines(msgspec.Struct, frozen=True):
 def without_inside(study: Study) -> Study:
     """The study without the insides of its runs, which are long."""
 
-    def short(row: Row) -> Row:
+    def short(row: StudyRow) -> StudyRow:
         if not row.sim:
             return row
         return msgspec.structs.replace(row, sim=msgspec.structs.replace(row.sim, inside=UNSET))

@@ -26,7 +26,7 @@ from interlace.reproduce.runs import Runner
 #   inputs(quick) -> dict               sizes and seeds, for the file
 #   steps(quick, gpus) -> int           how often `reproduce` calls the runner's tick, at most
 #   UNVERIFIED                          why runs may have no result to verify; need not be there
-#   reproduce(runner, node, quick) -> list[Row]   `node` is the real one, or None
+#   reproduce(runner, node, quick) -> list[FigureRow]   `node` is the real one, or None
 PAPERS = ("proact", "finepack", "multipath", "dualopt")
 
 REPEATS = 3  # of measured runs

@@ -15,7 +15,7 @@ FORMAT = 1  # of the file
 Value = float | str | None
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True):
+class FigureRow(msgspec.Struct, frozen=True, kw_only=True):
     """One figure. `key` never changes; None: not known, not published or not measured here."""
 
     key: str
@@ -58,7 +58,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float  # that all runs took
     jobs: int  # simulations at a time
     inputs: dict[str, Any]
-    rows: list[Row]
+    rows: list[FigureRow]
     runs: list[Run]
 
 
@@ -72,13 +72,13 @@ def row(
     measured: Value = None,
     possible: bool = True,
     note: str = "",
-) -> Row:
+) -> FigureRow:
     """A row with its ratio, where both sides are numbers."""
     ours = measured if simulated is None else simulated
     ratio = None
     if isinstance(published, int | float) and isinstance(ours, int | float) and published:
         ratio = ours / published
-    return Row(
+    return FigureRow(
         key=key,
         figure=figure,
         quantity=quantity,
@@ -103,7 +103,7 @@ def _text(value: Value) -> str:
     return value if isinstance(value, str) else f"{value:.3g}"
 
 
-def print_rows(head: str, rows: Sequence[Row], foot: Sequence[str]) -> None:
+def print_rows(head: str, rows: Sequence[FigureRow], foot: Sequence[str]) -> None:
     """Print a table of figures; notes follow it, each with the rows that it is about."""
     cut = [
         table.Column("figure", "", [row.figure for row in rows], number=False),

@@ -18,8 +18,8 @@ from interlace.show.timeline import track_order
 
 if TYPE_CHECKING:
     from interlace.model.inside import Inside
-    from interlace.model.results import Row, Study, Timelines
-    from interlace.workloads import Event
+    from interlace.model.results import Study, StudyRow, Timelines
+    from interlace.model.run import Event
 
 BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILION, PURPLE = (
     "#000000", "#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7",
@@ -247,7 +247,7 @@ def _inside_section(study: Study, charts: list[Chart]) -> str:
     )
 
 
-def _html_table(rows: list[Row]) -> str:
+def _html_table(rows: list[StudyRow]) -> str:
     cut = table.columns(rows, full=True)
     sides = ["number" if column.number else "text" for column in cut]
     head = "".join(
@@ -282,7 +282,7 @@ def _candidates(study: Study) -> str:
 # --- charts ---------------------------------------------------------------------------------------
 
 
-def _colours(rows: list[Row]) -> dict[str, str]:
+def _colours(rows: list[StudyRow]) -> dict[str, str]:
     others = iter(OTHER_COLOURS * len(rows))
     names = dict.fromkeys(row.mechanism for row in rows)
     return {name: MECHANISM_COLOURS.get(name) or next(others) for name in names}
@@ -298,7 +298,7 @@ def _gpus(count: int) -> str:
 
 
 def _bars(
-    rows: list[Row], value: str, unit: str, hover: str, factor: float = 1.0
+    rows: list[StudyRow], value: str, unit: str, hover: str, factor: float = 1.0
 ) -> list[dict[str, Any]]:
     """Bars by number of GPUs, a trace for each mechanism but the bound."""
     colours = _colours(rows)
@@ -326,7 +326,7 @@ def _bars(
     return traces
 
 
-def _opportunity(rows: list[Row], x: list[Any]) -> dict[str, Any]:
+def _opportunity(rows: list[StudyRow], x: list[Any]) -> dict[str, Any]:
     """The line of the opportunity over these numbers of GPUs, one for each x."""
     derived = any(row.derived for row in rows)
     return {
@@ -355,16 +355,16 @@ def _charts(study: Study) -> list[tuple[str, str, str, dict[str, Any]]]:
     return found
 
 
-def _first_of_each(rows: list[Row]) -> list[Row]:
+def _first_of_each(rows: list[StudyRow]) -> list[StudyRow]:
     """A row for each number of GPUs, the derived one where there is one."""
-    found: dict[int, Row] = {}
+    found: dict[int, StudyRow] = {}
     for row in rows:
         if row.gpus not in found or row.derived:
             found[row.gpus] = row
     return list(found.values())
 
 
-def _speedup_chart(rows: list[Row]) -> tuple[str, str, str, dict[str, Any]]:
+def _speedup_chart(rows: list[StudyRow]) -> tuple[str, str, str, dict[str, Any]]:
     traces = _bars(rows, "speedup", "x", "%{y:.2f} x")
     known = [row for row in _first_of_each(rows) if row.opportunity is not None]
     if known:
@@ -385,7 +385,7 @@ def _level(y: float) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _scaling_chart(rows: list[Row]) -> tuple[str, str, str, dict[str, Any]]:
+def _scaling_chart(rows: list[StudyRow]) -> tuple[str, str, str, dict[str, Any]]:
     colours = _colours(rows)
     counts = sorted({row.gpus for row in rows})
     single = rows[0]
@@ -431,11 +431,11 @@ def _scaling_chart(rows: list[Row]) -> tuple[str, str, str, dict[str, Any]]:
     return "scaling", "Scaling", caption, {"data": traces, "layout": layout}
 
 
-def _wire_height(rows: list[Row]) -> int:
+def _wire_height(rows: list[StudyRow]) -> int:
     return max(380, 130 + 32 * sum(row.mechanism != BOUND for row in rows))
 
 
-def _wire_chart(rows: list[Row]) -> tuple[str, str, str, dict[str, Any]]:
+def _wire_chart(rows: list[StudyRow]) -> tuple[str, str, str, dict[str, Any]]:
     rows = [row for row in rows if row.mechanism != BOUND and row.wire.useful is not None]
     known = [v for r in rows for v in (r.wire.useful, r.wire.protocol, r.wire.wasted) if v]
     size, unit = table.scale(known, table.BYTES)
@@ -467,7 +467,7 @@ def _wire_chart(rows: list[Row]) -> tuple[str, str, str, dict[str, Any]]:
     return "wire", "Bytes on the wire", caption, {"data": traces, "layout": layout}
 
 
-def _overlap_chart(rows: list[Row]) -> tuple[str, str, str, dict[str, Any]]:
+def _overlap_chart(rows: list[StudyRow]) -> tuple[str, str, str, dict[str, Any]]:
     traces = [
         trace
         for trace in _bars(rows, "overlap", "%", "%{y:.1f} % of the copy time hidden", 100)
@@ -488,7 +488,7 @@ def _overlap_chart(rows: list[Row]) -> tuple[str, str, str, dict[str, Any]]:
 def _inside_charts(study: Study) -> list[Chart]:
     """The matrix of bytes and the use of the links of each row with the most GPUs."""
     most = study.rows[-1].gpus
-    found: list[tuple[Row, Inside]] = []
+    found: list[tuple[StudyRow, Inside]] = []
     for row in study.rows:
         seen = inside.of_row(row)
         if row.gpus == most and seen is not None and seen.links:

@@ -26,7 +26,7 @@ from interlace.model.mechanisms import (
 )
 
 if TYPE_CHECKING:
-    from interlace.model.results import Row, Study
+    from interlace.model.results import Study, StudyRow
 
 UNKNOWN = "-"
 PAGE = 100  # characters
@@ -89,7 +89,7 @@ def percent(value: float | None) -> str:
     return UNKNOWN if value is None else str(round(100 * value))
 
 
-def _rates(rows: Sequence[Row]) -> list[float | None]:
+def _rates(rows: Sequence[StudyRow]) -> list[float | None]:
     """Millions of accesses that each row simulated in a CPU second."""
     return [
         row.sim.accesses / row.sim.cpu_s / 1e6 if row.sim and row.sim.cpu_s > 0 else None
@@ -97,7 +97,7 @@ def _rates(rows: Sequence[Row]) -> list[float | None]:
     ]
 
 
-def columns(rows: Sequence[Row], *, full: bool = False) -> list[Column]:
+def columns(rows: Sequence[StudyRow], *, full: bool = False) -> list[Column]:
     """The columns of a study's table, which is at most 105 wide, or `full`."""
     time, time_unit = scale((row.time_s for row in rows), SECONDS)
     sizes = [
@@ -112,7 +112,7 @@ def columns(rows: Sequence[Row], *, full: bool = False) -> list[Column]:
         found: list[int | None] = [getattr(row.wire, kind) for row in rows]
         return fixed([None if value is None else value / size for value in found])
 
-    def mechanism(row: Row) -> str:
+    def mechanism(row: StudyRow) -> str:
         words = label(row.mechanism, Config.of(row.config), short=not full)
         return words + ("*" if row.derived else "")
 
@@ -185,7 +185,7 @@ def footers(study: Study) -> list[str]:
     return lines
 
 
-def _communication(rows: Sequence[Row]) -> list[str]:
+def _communication(rows: Sequence[StudyRow]) -> list[str]:
     """How much of the bulk copy's time its copies are."""
     bound = {row.gpus: row.time_s for row in rows if row.mechanism == BOUND}
     shown = [
@@ -196,7 +196,7 @@ def _communication(rows: Sequence[Row]) -> list[str]:
     return [f"Copies are {', '.join(shown)} of bulk-copy's time."] if shown else []
 
 
-def _alone_s(row: Row, bound: Mapping[int, float]) -> float | None:
+def _alone_s(row: StudyRow, bound: Mapping[int, float]) -> float | None:
     """What the row's copies take for themselves; None where they run beside kernels."""
     if row.gpus == 1:
         return 0.0
@@ -207,7 +207,7 @@ def _alone_s(row: Row, bound: Mapping[int, float]) -> float | None:
     return None
 
 
-def phases(rows: Sequence[Row]) -> list[str]:
+def phases(rows: Sequence[StudyRow]) -> list[str]:
     """An iteration of each row whose copies stand behind its kernels: a table of both parts."""
     bound = {row.gpus: row.time_s for row in rows if row.mechanism == BOUND}
     bulk = {row.gpus: row for row in rows if row.mechanism == BASELINE}
@@ -218,10 +218,10 @@ def phases(rows: Sequence[Row]) -> list[str]:
     ]
     size, unit = scale((row.time_s / row.iterations for row, _ in split), SECONDS)
 
-    def times(of: Callable[[Row, float], float]) -> list[str]:
+    def times(of: Callable[[StudyRow, float], float]) -> list[str]:
         return fixed([of(row, alone) / row.iterations / size for row, alone in split])
 
-    def gain(row: Row) -> str:
+    def gain(row: StudyRow) -> str:
         if row.gpus == 1 or row.gpus not in bulk:
             return UNKNOWN
         over = bulk[row.gpus]
@@ -259,7 +259,7 @@ def _shows_phases(study: Study) -> bool:
     )
 
 
-def _limit(row: Row) -> list[str]:
+def _limit(row: StudyRow) -> list[str]:
     """What limits the kernels on one GPU, and how near they come to it."""
     if not row.limit:
         return []
@@ -277,7 +277,7 @@ def _limit(row: Row) -> list[str]:
     return lines
 
 
-def _packing(rows: Sequence[Row]) -> list[str]:
+def _packing(rows: Sequence[StudyRow]) -> list[str]:
     """What queues of remote stores made of them, on the most GPUs."""
     most = max(row.gpus for row in rows)
     lines = []
@@ -418,7 +418,7 @@ def _rich(cut: Sequence[Column], groups: Sequence[int], styles: Sequence[str]) -
     Console(no_color="NO_COLOR" in os.environ or None).print(made)
 
 
-def _fastest(rows: Sequence[Row]) -> set[int]:
+def _fastest(rows: Sequence[StudyRow]) -> set[int]:
     """The fastest mechanism of each number of GPUs above 1, the bound aside."""
     best: dict[int, int] = {}
     for index, row in enumerate(rows):

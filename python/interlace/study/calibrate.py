@@ -22,12 +22,12 @@ from interlace.cli.shared_options import Jobs, ResultsFile, simulations_at_a_tim
 from interlace.machine.machines import Machine, load_machine, to_core
 from interlace.model.mechanisms import BASELINE
 from interlace.model.results import Head, json_text, provenance
+from interlace.model.run import Case, RunFailure, core_errors
 from interlace.nodes.nodes import in_processes, real_node
 from interlace.show import table
 from interlace.study import calibration
 from interlace.study.calibration import FITTED, PREDICTED, STATED, Definition
 from interlace.study.calibration_gpus import METHOD, REPEATS, Gpus
-from interlace.workloads import Case, RunFailure, core_errors
 
 FORMAT = 1  # of both files
 LEAST_GPUS = 2
@@ -58,7 +58,7 @@ class MeasuredRows(msgspec.Struct, forbid_unknown_fields=True):
     rows: list[MeasuredRow]
 
 
-class Row(msgspec.Struct):
+class CalibrationRow(msgspec.Struct):
     """A row and its error; None where it was not measured."""
 
     row: str
@@ -88,13 +88,13 @@ class Family(msgspec.Struct):
     worst_row: str
 
 
-class Results(Head, frozen=True):
+class CalibrationResults(Head, frozen=True):
     """A file of results."""
 
     machine: str
     measured: dict[str, str]  # where the measured column comes from
     families: list[Family]
-    rows: list[Row]
+    rows: list[CalibrationRow]
     not_measured: list[Missing]
 
 
@@ -194,7 +194,7 @@ def simulate(
     return [found[index] for index in range(len(rows))]
 
 
-def families(rows: Sequence[Row]) -> list[Family]:
+def families(rows: Sequence[CalibrationRow]) -> list[Family]:
     """Errors by group and family, in the order of the rows."""
     found = []
     for group in GROUPS:
@@ -207,7 +207,7 @@ def families(rows: Sequence[Row]) -> list[Family]:
     return found
 
 
-def show(of: Results) -> None:
+def show(of: CalibrationResults) -> None:
     """Prints the rows, then each family's errors."""
     print(
         f"{of.machine}, simulated, beside what was measured on {of.measured['machine']}, driver "
@@ -299,11 +299,11 @@ def calibrate_command(
     ):
         simulated = simulate(compared, described, at_a_time, tick)
     found = [
-        Row(row.key, row.family, row.group, row.unit, values[row.key], value,
+        CalibrationRow(row.key, row.family, row.group, row.unit, values[row.key], value,
             value / values[row.key] - 1)
         for row, value in zip(compared, simulated, strict=True)
     ]  # fmt: skip
-    results = Results(
+    results = CalibrationResults(
         format=FORMAT,
         **provenance(),
         machine=described.name,

@@ -15,6 +15,7 @@ from interlace.cli.shared_options import ResultsFile, count_option
 from interlace.model.mechanisms import size_text
 from interlace.model.options import whole
 from interlace.model.results import json_text, measured_by
+from interlace.model.run import core_errors
 from interlace.nodes.nodes import real_node
 from interlace.show import table
 from interlace.study.copy_bench import (
@@ -24,8 +25,8 @@ from interlace.study.copy_bench import (
     METHODS,
     METHODS_HELP,
     PLAIN,
-    Results,
-    Row,
+    CopyResults,
+    CopyRow,
     figure_columns,
     methods_here,
     names_of,
@@ -33,7 +34,6 @@ from interlace.study.copy_bench import (
     rows_of,
     sizes_between,
 )
-from interlace.workloads import core_errors
 
 REDUCE = "all-reduce"
 PATTERNS = ("all-gather", "all-to-all", REDUCE)
@@ -46,10 +46,10 @@ def messages_of(pattern: str, gpus: int) -> int:
     return gpus * (gpus - 1) * (2 if pattern == REDUCE else 1)
 
 
-def _print(results: Results, gpus: int) -> None:
+def _print(results: CopyResults, gpus: int) -> None:
     rows = results.rows
 
-    def bus(row: Row) -> str:
+    def bus(row: CopyRow) -> str:
         return f"{row.gb_per_s / gpus:.2f}"
 
     columns = figure_columns(rows)
@@ -146,7 +146,7 @@ def collective_command(
     if count > node.gpus:
         raise UserError(f"--gpus {count}: {node.machine_name} has {node.gpus}")
     by, left_out = methods_here(node, named)
-    rows: list[Row] = []
+    rows: list[CopyRow] = []
     with (
         failure_ends(),
         progress(f"collectives on {node.machine_name}", len(wanted) * len(sizes)) as tick,
@@ -158,7 +158,7 @@ def collective_command(
                     found = node.cuda.measure_collective(name, count, size, can, before, times)
                 rows += rows_of(name, size, messages_of(name, count), found)
                 tick()
-    results = Results(
+    results = CopyResults(
         **measured_by("collective", node),
         warmup=before,
         repeats=times,

@@ -18,9 +18,9 @@ from interlace.cli.shared_options import ResultsFile, count_option
 from interlace.model.mechanisms import NOT_AVAILABLE, size_text
 from interlace.model.options import byte_count, whole
 from interlace.model.results import BenchmarkFile, json_text, measured_by
+from interlace.model.run import core_errors
 from interlace.nodes.nodes import CudaNode, real_node
 from interlace.show import table
-from interlace.workloads import core_errors
 
 HOST = -1
 PLAIN = "memcpy"
@@ -76,7 +76,7 @@ def has_host(pattern: str) -> bool:
     return any(HOST in pair for pair in messages(pattern, 2))
 
 
-class Row(msgspec.Struct):
+class CopyRow(msgspec.Struct):
     """A method with a pattern and a size; times are those of each repeat, seconds."""
 
     pattern: str
@@ -92,23 +92,23 @@ class Row(msgspec.Struct):
     speedup: float | None = None  # over memcpy
 
 
-class Results(BenchmarkFile):
+class CopyResults(BenchmarkFile):
     """A file of results."""
 
     warmup: int
     repeats: int
     window: int
     notes: list[str]
-    rows: list[Row]
+    rows: list[CopyRow]
 
 
-def rows_of(pattern: str, size: int, count: int, found: Sequence[Any]) -> list[Row]:
+def rows_of(pattern: str, size: int, count: int, found: Sequence[Any]) -> list[CopyRow]:
     """What one measurement gave."""
     rows = []
     for method, time_s, call_s, wrong in found:
         median = statistics.median(time_s)
         rows.append(
-            Row(
+            CopyRow(
                 pattern=pattern,
                 bytes=size,
                 messages=count,
@@ -128,7 +128,7 @@ def rows_of(pattern: str, size: int, count: int, found: Sequence[Any]) -> list[R
     return rows
 
 
-def figure_columns(rows: Sequence[Row]) -> list[table.Column]:
+def figure_columns(rows: Sequence[CopyRow]) -> list[table.Column]:
     """The columns of a table of these rows."""
     return [
         table.Column("pattern", "", [row.pattern for row in rows], number=False),
@@ -146,14 +146,14 @@ def figure_columns(rows: Sequence[Row]) -> list[table.Column]:
     ]
 
 
-def nccl_lines(rows: Sequence[Row], left_out: str | None) -> list[str]:
+def nccl_lines(rows: Sequence[CopyRow], left_out: str | None) -> list[str]:
     """What is said of NCCL: how it was run, or why not."""
     if left_out is not None:
         return [f"{NCCL}{NOT_AVAILABLE}{left_out}."]
     return [NVLS_OFF] if any(row.method == NCCL for row in rows) else []
 
 
-def _print(results: Results) -> None:
+def _print(results: CopyResults) -> None:
     rows = results.rows
     columns = figure_columns(rows)
     sections = [PATTERNS.index(row.pattern) for row in rows]
@@ -174,7 +174,7 @@ def _print(results: Results) -> None:
     table.print_table(head, columns, sections, styles, foot)
 
 
-def osu_lines(rows: Sequence[Row], window: int) -> list[str]:
+def osu_lines(rows: Sequence[CopyRow], window: int) -> list[str]:
     """Tables in the output format of the OSU micro-benchmarks: latency of one message, bandwidth of
     windows in one direction and in both, between GPU 0 and GPU 1. MB/s are 1e6 bytes a second.
 
@@ -201,7 +201,7 @@ def osu_lines(rows: Sequence[Row], window: int) -> list[str]:
     return lines
 
 
-def _print_osu(results: Results) -> None:
+def _print_osu(results: CopyResults) -> None:
     rows = results.rows
     print("\n".join(osu_lines(rows, results.window)), end="")
     for line in results.notes:
@@ -344,7 +344,7 @@ def copy_command(
     if node.gpus < 2:
         raise UserError(f"bench copy needs at least 2 GPUs; {node.machine_name} has 1")
     by, left_out = methods_here(node, named)
-    rows: list[Row] = []
+    rows: list[CopyRow] = []
     chosen = [(name, count) for name in (list(PATTERNS) if wanted is None else wanted)]
     if osu:
         chosen = list(dict.fromkeys((("p2p", 1), ("p2p", count), ("both-ways", count))))
@@ -360,7 +360,7 @@ def copy_command(
                     found = node.cuda.measure_copies(pairs, size, can, before, times)
                 rows += rows_of(name, size, len(pairs), found)
                 tick()
-    results = Results(
+    results = CopyResults(
         **measured_by("copy", node),
         warmup=before,
         repeats=times,

@@ -31,11 +31,11 @@ from interlace.cli.shared_options import ResultsFile, count_option
 from interlace.model.mechanisms import GIB, MIB
 from interlace.model.options import size_between, whole
 from interlace.model.results import BENCHMARK_FORMAT, BenchmarkFile, json_text, provenance
+from interlace.model.run import core_errors
 from interlace.nodes.nodes import real_node
 from interlace.runtime import loading
 from interlace.runtime.tensor_memory import framework_named, gpu_of
 from interlace.show import table
-from interlace.workloads import core_errors
 
 OWN = "interlace"
 THEIRS = "safetensors"
@@ -50,7 +50,7 @@ STEP = PAGE  # bytes from one tensor's data to the next one's, in the random one
 Tensors = dict[str, Any]
 
 
-class Row(msgspec.Struct):
+class LoadRow(msgspec.Struct):
     """A way to load the file; times are from the call until all bytes have arrived.
 
     In the host's memory every page was touched by then.
@@ -65,7 +65,7 @@ class Row(msgspec.Struct):
     wrong: int  # tensors
 
 
-class Results(BenchmarkFile):
+class LoadResults(BenchmarkFile):
     """A file of results."""
 
     framework: str
@@ -79,7 +79,7 @@ class Results(BenchmarkFile):
     threads: int
     ring: list[int]  # slots, bytes of each
     repeats: int
-    rows: list[Row]
+    rows: list[LoadRow]
 
 
 def shapes(most: int) -> tuple[dict[str, tuple[int, ...]], int, int]:
@@ -208,7 +208,7 @@ def measure(
     repeats: int,
     where: tuple[str, str],
     tick: Callable[[], None],
-) -> list[Row]:
+) -> list[LoadRow]:
     """Rows of the methods, which take turns; what each loads first is compared."""
     size = sum(int(tensor.nbytes) for tensor in expected.values())
     first: dict[str, float] = {}
@@ -227,7 +227,7 @@ def measure(
             tick()
     medians = {name: statistics.median(taken) for name, taken in times.items()}
     return [
-        Row(
+        LoadRow(
             method=name,
             first_s=first[name],
             time_s=times[name],
@@ -248,7 +248,7 @@ def _on_host(tensor: Any) -> Any:
     return tensor.get() if type(tensor).__module__.startswith("cupy") else tensor.cpu()
 
 
-def _print(results: Results) -> None:
+def _print(results: LoadResults) -> None:
     rows = results.rows
     columns = [
         table.Column("method", "", [row.method for row in rows], number=False),
@@ -397,7 +397,7 @@ def load_command(
             core_errors("load"),
         ):
             rows = measure(methods, expected, count, (framework, target), tick)
-    results = Results(
+    results = LoadResults(
         format=BENCHMARK_FORMAT,
         benchmark="load",
         **provenance(),

@@ -26,10 +26,11 @@ from interlace.cli.failures import failure_ends
 from interlace.machine.machines import Machine, load_machine, to_core
 from interlace.model.options import whole, whole_numbers
 from interlace.model.results import Head, json_text, provenance
+from interlace.model.run import RunFailure
 from interlace.nodes.nodes import CudaNode, real_node
 from interlace.reproduce.rows import geometric_mean
 from interlace.show import table
-from interlace.workloads import RunFailure, unified
+from interlace.workloads import unified
 
 FORMAT = 1
 MACHINE = "4x-r9nano"
@@ -139,7 +140,7 @@ class Decision(msgspec.Struct, frozen=True):
     hit_rate: float
 
 
-class Row(msgspec.Struct, frozen=True):
+class LocalityRow(msgspec.Struct, frozen=True):
     """A program on so many GPUs, its remote loads as the mechanism has them."""
 
     program: str
@@ -161,7 +162,7 @@ class Row(msgspec.Struct, frozen=True):
     mgpusim: dict[str, float] | None  # the same run in MGPUSim
 
 
-class Measured(msgspec.Struct, frozen=True):
+class MeasuredProgram(msgspec.Struct, frozen=True):
     """A program on so many real GPUs, whose remote loads are as they are."""
 
     program: str
@@ -180,10 +181,10 @@ class Locality(Head, frozen=True):
     pages: str | None  # None: each array's own
     blocks: str
     times: int
-    rows: list[Row]
+    rows: list[LocalityRow]
     driver: str | None  # of the real GPUs
     measured_on: str | None
-    measured: list[Measured]
+    measured: list[MeasuredProgram]
 
     @property
     def comparable(self) -> bool:
@@ -220,7 +221,7 @@ def _thresholds(machine: Machine) -> tuple[float, float, float]:
 def _row(
     case: Case, found: dict[str, Any], one_s: float | None, direct_s: float | None,
     machine: Machine, *, comparable: bool,
-) -> Row:  # fmt: skip
+) -> LocalityRow:  # fmt: skip
     it, gpus, mechanism = case
     loads = Loads(**found["loads"])
     accesses = loads.local_loads + loads.remote_loads + loads.local_stores + loads.remote_stores
@@ -231,7 +232,7 @@ def _row(
     hits = _share(loads.remote_hits, loads.remote_loads)
     printed = MGPUSIM.get((it.name, gpus)) if comparable and mechanism == DIRECT else None
     names = ("vector_accesses", "remote_reads", "remote_writes", "kernel_us")
-    return Row(
+    return LocalityRow(
         program=it.name,
         sizes=it.sizes,
         gpus=gpus,
@@ -252,7 +253,7 @@ def _row(
     )
 
 
-def _beside(rows: Sequence[Row], *, comparable: bool) -> list[str]:
+def _beside(rows: Sequence[LocalityRow], *, comparable: bool) -> list[str]:
     """What MGPUSim printed for the same runs, beside ours; of other programs ours alone."""
     lines = [
         f"  {row.program}, {row.gpus} GPU{'s' if row.gpus > 1 else ''}: accesses of the vector L1 "
@@ -282,7 +283,7 @@ def _beside(rows: Sequence[Row], *, comparable: bool) -> list[str]:
     return found
 
 
-def _speeds(rows: Sequence[Row]) -> list[str]:
+def _speeds(rows: Sequence[LocalityRow]) -> list[str]:
     """Accesses and remote transactions a CPU-second, over MGPUSim's in the same runs."""
     accesses, remote = [], []
     for row in rows:
@@ -304,7 +305,7 @@ def _speeds(rows: Sequence[Row]) -> list[str]:
     ]
 
 
-def _translations(rows: Sequence[Row]) -> list[str]:
+def _translations(rows: Sequence[LocalityRow]) -> list[str]:
     """What TLBs had, and what walks of the page table took."""
     lines = []
     for row in rows:
@@ -324,7 +325,7 @@ def _translations(rows: Sequence[Row]) -> list[str]:
     return ["Translations:", *lines] if lines else []
 
 
-def _moves(rows: Sequence[Row]) -> list[str]:
+def _moves(rows: Sequence[LocalityRow]) -> list[str]:
     """Pages that moved."""
     lines = []
     for row in rows:
@@ -341,7 +342,7 @@ def _moves(rows: Sequence[Row]) -> list[str]:
     return ["Pages that moved:", *lines] if lines else []
 
 
-def _decisions(rows: Sequence[Row]) -> list[str]:
+def _decisions(rows: Sequence[LocalityRow]) -> list[str]:
     """What engines decided, and by what."""
     lines = [
         f"  {row.program}, {row.gpus} GPUs, {row.mechanism}: {it.choice}"
@@ -360,9 +361,9 @@ def _decisions(rows: Sequence[Row]) -> list[str]:
 
 def _measure(
     node: CudaNode, problems: Sequence[unified.Problem], counts: Sequence[int], **placed: str
-) -> list[Measured]:
+) -> list[MeasuredProgram]:
     """All programs on so many real GPUs each, one at a time."""
-    found: list[Measured] = []
+    found: list[MeasuredProgram] = []
     with progress(f"programs on {node.machine_name}", len(problems) * len(counts)) as tick:
         for it in problems:
             alone: float | None = None
@@ -374,7 +375,7 @@ def _measure(
                 median = statistics.median(ran["time_s"])
                 alone = median if count == 1 else alone
                 found.append(
-                    Measured(
+                    MeasuredProgram(
                         program=it.name,
                         sizes=it.sizes,
                         gpus=count,
@@ -571,7 +572,7 @@ def locality_command(
         for case in cases
     ]
     done: dict[int, dict[str, Any]] = {}
-    real: list[Measured] = []
+    real: list[MeasuredProgram] = []
     with failure_ends():
         if node is not None:  # alone on the machine
             here = sorted({1, node.gpus}) if gpus is None else counts

@@ -29,7 +29,7 @@ from interlace.model.mechanisms import (
     size_text,
 )
 from interlace.model.results import BenchmarkFile
-from interlace.workloads import RunFailure, core_errors
+from interlace.model.run import RunFailure, core_errors
 
 MOST_RATE_BYTES = GIB  # of the transfer that a mechanism's own rate comes from
 FIRST_ROUNDS = 64
@@ -37,7 +37,7 @@ CLOSE_ENOUGH = 0.02  # the kernel's time to that of the transfer
 MOST_TUNING_RUNS = 8
 
 
-class Row(msgspec.Struct):
+class OverlapRow(msgspec.Struct):
     """A configuration; epochs are those of each repeat, seconds."""
 
     peers: int
@@ -73,7 +73,7 @@ class Balance(msgspec.Struct):
     bulk_epoch_s: list[list[float]]  # at the start and at the end
 
 
-class Results(BenchmarkFile):
+class OverlapResults(BenchmarkFile):
     """A file of results."""
 
     bytes: int
@@ -81,7 +81,7 @@ class Results(BenchmarkFile):
     warmup: int
     repeats: int
     balances: list[Balance]
-    rows: list[Row]
+    rows: list[OverlapRow]
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class Overlap:
         mechanisms: Sequence[str],
         tuning: Tuning,
         tick: Callable[[], None] = lambda: None,
-    ) -> tuple[Balance, list[Row]]:
+    ) -> tuple[Balance, list[OverlapRow]]:
         """Every configuration with so many peers; bulk-copy, which others are compared with, first.
 
         Calls `tick` as often as `steps` says.
@@ -145,7 +145,7 @@ class Overlap:
         tick()
         return balance, rows
 
-    def _add_tracking(self, balance: Balance, rows: Sequence[Row]) -> None:
+    def _add_tracking(self, balance: Balance, rows: Sequence[OverlapRow]) -> None:
         """Adds what readiness tracking costs where nothing is moved (PROACT, section V-C)."""
         best = [row for row in rows if row.best and row.mechanism in TRACKED]
         if not best:
@@ -231,8 +231,8 @@ class Overlap:
             bulk_epoch_s=[],
         )
 
-    def _row(self, balance: Balance, mechanism: str, config: Config) -> Row:
-        row = Row(balance.peers, mechanism, config.given())
+    def _row(self, balance: Balance, mechanism: str, config: Config) -> OverlapRow:
+        row = OverlapRow(balance.peers, mechanism, config.given())
         try:
             found = self._run(balance.peers, mechanism, config, balance.rounds)
         except UserError as refused:
@@ -245,14 +245,14 @@ class Overlap:
             row.limit = (balance.compute_s + balance.transfer_s) / least_s
         return row
 
-    def _bulk_row(self, peers: int, first: Epochs, last: Epochs) -> Row:
-        row = Row(peers, BASELINE, {})
+    def _bulk_row(self, peers: int, first: Epochs, last: Epochs) -> OverlapRow:
+        row = OverlapRow(peers, BASELINE, {})
         both = Epochs([*first.epoch_s, *last.epoch_s], sorted({*first.remarks, *last.remarks}))
         row.epoch_s, row.time_s, row.remarks = both.epoch_s, both.time_s, both.remarks
         self._add_rate(row, Config())
         return row
 
-    def _add_rate(self, row: Row, config: Config) -> None:
+    def _add_rate(self, row: OverlapRow, config: Config) -> None:
         """Adds what the mechanism moves without computation, where its start and end weigh little.
 
         What is possible with so many bytes may not be with more of them.

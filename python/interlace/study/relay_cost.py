@@ -17,9 +17,9 @@ from interlace.base.turns import turn
 from interlace.cli.failures import failure_ends
 from interlace.model.mechanisms import size_text
 from interlace.model.results import BenchmarkFile, json_text, measured_by
+from interlace.model.run import core_errors
 from interlace.nodes.nodes import CudaNode
 from interlace.show import table
-from interlace.workloads import core_errors
 
 RECEIVER = 0  # the GPU that messages go to
 WINDOW_S = 0.1  # of each figure of a repeat
@@ -36,7 +36,7 @@ class Kernel(msgspec.Struct):
     slowdown_percent: float  # by the medians: how much longer the same work takes
 
 
-class Row(msgspec.Struct):
+class RelayRow(msgspec.Struct):
     """A size of message; times are those of a message, by repeat."""
 
     bytes: int
@@ -48,13 +48,13 @@ class Row(msgspec.Struct):
     kernels: list[Kernel]
 
 
-class Results(BenchmarkFile):
+class RelayResults(BenchmarkFile):
     """A file of results."""
 
     warmup: int
     repeats: int
     window_s: float
-    rows: list[Row]
+    rows: list[RelayRow]
 
 
 def longer_percent(alone: Sequence[float], beside: Sequence[float]) -> float:
@@ -62,7 +62,9 @@ def longer_percent(alone: Sequence[float], beside: Sequence[float]) -> float:
     return 100 * (statistics.median(beside) / statistics.median(alone) - 1)
 
 
-def row_of(size: int, gpus: Sequence[int], relays: Sequence[int], found: dict[str, Any]) -> Row:
+def row_of(
+    size: int, gpus: Sequence[int], relays: Sequence[int], found: dict[str, Any]
+) -> RelayRow:
     """What one measurement gave."""
     kernels = []
     for gpu, alone, beside in zip(
@@ -79,7 +81,7 @@ def row_of(size: int, gpus: Sequence[int], relays: Sequence[int], found: dict[st
                 ),
             )
         )
-    return Row(
+    return RelayRow(
         bytes=size,
         relayed=bool(found["relayed"]),
         message_alone_s=list(found["message_alone_s"]),
@@ -90,7 +92,7 @@ def row_of(size: int, gpus: Sequence[int], relays: Sequence[int], found: dict[st
     )
 
 
-def _print(results: Results) -> None:
+def _print(results: RelayResults) -> None:
     lines: list[tuple[int, str, float, float, float]] = []
     for row in results.rows:
         rates = [
@@ -154,7 +156,7 @@ def measure(
                 )
             rows.append(row_of(size, kernels, relays, found))
             tick()
-    results = Results(
+    results = RelayResults(
         **measured_by("relay-cost", node),
         warmup=warmup,
         repeats=repeats,

@@ -34,6 +34,7 @@ from interlace.machine.machines import load_machine, to_core
 from interlace.model.mechanisms import KIB
 from interlace.model.options import whole
 from interlace.model.results import BenchmarkHead, json_text, provenance
+from interlace.model.run import Case, Outcome, core_errors
 from interlace.nodes.nodes import in_processes
 from interlace.reproduce.finepack import LOADED
 from interlace.reproduce.finepack_inputs import (
@@ -45,7 +46,7 @@ from interlace.reproduce.finepack_inputs import (
     Sizes,
 )
 from interlace.show import table
-from interlace.workloads import Als, Case, Inputs, Outcome, Workload, core_errors
+from interlace.workloads import Als, Inputs, Workload
 
 FORMAT = 1  # of the file of results
 MACHINE = "4x-gv100-pcie4"
@@ -68,7 +69,7 @@ def _equations(sizes: Sizes) -> Workload:
 WORKLOADS: dict[str, Callable[[Sizes], Workload]] = {**LOADED, "als": _equations}
 
 
-class Row(msgspec.Struct):
+class SpeedRow(msgspec.Struct):
     """A workload; of several runs, the one of the fewest CPU seconds."""
 
     workload: str
@@ -82,7 +83,7 @@ class Row(msgspec.Struct):
     peak_rss_mb: float  # of its process, MB = 1e6 bytes
 
 
-class Stores(msgspec.Struct):
+class StoresAlone(msgspec.Struct):
     """Stores to other GPUs alone; of several runs, the one of the fewest CPU seconds."""
 
     gpus: int
@@ -93,7 +94,7 @@ class Stores(msgspec.Struct):
     remote_transactions_per_s: float
 
 
-class Results(BenchmarkHead):
+class SpeedResults(BenchmarkHead):
     """A file of results."""
 
     machine: str
@@ -102,12 +103,12 @@ class Results(BenchmarkHead):
     repeats: int
     accesses_per_s: float  # geometric means of the rows
     remote_transactions_per_s: float
-    rows: list[Row]
-    stores: Stores
-    long: Row | None  # of at least so many accesses as LONG_ACCESSES
+    rows: list[SpeedRow]
+    stores: StoresAlone
+    long: SpeedRow | None  # of at least so many accesses as LONG_ACCESSES
 
 
-def _run(name: str, repeats: int, least_accesses: int) -> Row:
+def _run(name: str, repeats: int, least_accesses: int) -> SpeedRow:
     core = load_core()
     machine = to_core(load_machine(MACHINE), core)
     workload = WORKLOADS[name](QUICK_FOUR_GPUS)
@@ -121,7 +122,7 @@ def _run(name: str, repeats: int, least_accesses: int) -> Row:
     if best.accesses < least_accesses:  # every iteration makes as many
         workload.iterations = -(-least_accesses * best.iterations // best.accesses) + 1
         best = workload.simulate(core, machine, CASE)
-    return Row(
+    return SpeedRow(
         workload=name,
         data=workload.data_name,
         iterations=best.iterations,
@@ -134,10 +135,10 @@ def _run(name: str, repeats: int, least_accesses: int) -> Row:
     )
 
 
-def _store(repeats: int) -> Stores:
+def _store(repeats: int) -> StoresAlone:
     core = load_core()
     machine = to_core(load_machine(MACHINE), core)
-    best: Stores | None = None
+    best: StoresAlone | None = None
     for _ in range(repeats):
         begin = time.thread_time()
         with core_errors():
@@ -147,7 +148,7 @@ def _store(repeats: int) -> Stores:
         cpu_s = time.thread_time() - begin
         if best is None or cpu_s < best.cpu_s:
             count = STORE_RUNS * int(packets)
-            best = Stores(CASE.gpus, STORED, STORED_BYTES, count, cpu_s, count / cpu_s)
+            best = StoresAlone(CASE.gpus, STORED, STORED_BYTES, count, cpu_s, count / cpu_s)
     assert best is not None
     return best
 
@@ -159,36 +160,40 @@ def steps(*, long: bool) -> int:
 
 def measure(
     repeats: int, tick: Callable[[], None], *, long: bool
-) -> tuple[list[Row], Stores, Row | None]:
+) -> tuple[list[SpeedRow], StoresAlone, SpeedRow | None]:
     """A row for each workload, stores alone, and the long run."""
     names = list(WORKLOADS)
-    work: list[Callable[[], Row | Stores]] = [partial(_run, name, repeats, 0) for name in names]
+    work: list[Callable[[], SpeedRow | StoresAlone]] = [
+        partial(_run, name, repeats, 0) for name in names
+    ]
     work.append(partial(_store, repeats))
     if long:
         work.append(partial(_run, LONG, 1, LONG_ACCESSES))
-    found: dict[int, Row | Stores] = {}
+    found: dict[int, SpeedRow | StoresAlone] = {}
     numbered = [partial(_numbered, index, run) for index, run in enumerate(work)]
     for index, row in in_processes(numbered, [CASE] * len(work), 1):
         found[index] = row
         tick()
     every = [found[index] for index in range(len(work))]
-    rows = [row for row in every[: len(names)] if isinstance(row, Row)]
+    rows = [row for row in every[: len(names)] if isinstance(row, SpeedRow)]
     if any(not row.remote_transactions for row in rows):
         raise UserError("a workload sends nothing on four GPUs")
     stores, last = every[len(names)], every[-1]
-    assert isinstance(stores, Stores)
-    return rows, stores, last if isinstance(last, Row) else None
+    assert isinstance(stores, StoresAlone)
+    return rows, stores, last if isinstance(last, SpeedRow) else None
 
 
-def _numbered(index: int, run: Callable[[], Row | Stores]) -> tuple[int, Row | Stores]:
+def _numbered(
+    index: int, run: Callable[[], SpeedRow | StoresAlone]
+) -> tuple[int, SpeedRow | StoresAlone]:
     return index, run()
 
 
 def results(
-    rows: list[Row], stores: Stores, long: Row | None, repeats: int, **made: Any
-) -> Results:
+    rows: list[SpeedRow], stores: StoresAlone, long: SpeedRow | None, repeats: int, **made: Any
+) -> SpeedResults:
     """The file of results."""
-    return Results(
+    return SpeedResults(
         format=FORMAT,
         benchmark="simulator",
         **made,
@@ -206,7 +211,7 @@ def results(
     )
 
 
-def show(of: Results) -> None:
+def show(of: SpeedResults) -> None:
     """Prints the table."""
     rows = [*of.rows, *([of.long] if of.long else [])]
     names = [row.workload for row in of.rows] + (["long run"] if of.long else [])

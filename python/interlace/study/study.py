@@ -51,8 +51,8 @@ from interlace.model.options import (
 )
 from interlace.model.results import (
     FORMAT,
-    Row,
     Study,
+    StudyRow,
     Timelines,
     json_text,
     provenance,
@@ -158,7 +158,7 @@ def _planned(
 
 
 def _notes(
-    workload: Workload, node: Node, rows: Sequence[Row], left_out: Mapping[str, str]
+    workload: Workload, node: Node, rows: Sequence[StudyRow], left_out: Mapping[str, str]
 ) -> list[str]:
     notes = [f"{name}{NOT_AVAILABLE}{reason}." for name, reason in left_out.items()]
     if any(row.derived for row in rows):
@@ -198,8 +198,8 @@ def _notes(
 def _study(
     workload: Workload,
     node: Node,
-    rows: list[Row],
-    candidates: list[Row],
+    rows: list[StudyRow],
+    candidates: list[StudyRow],
     left_out: Mapping[str, str],
     uses: Sequence[Use],
 ) -> Study:

@@ -20,6 +20,7 @@ from interlace.cli.failures import failure_ends
 from interlace.cli.shared_options import Jobs, ResultsFile, simulations_at_a_time
 from interlace.model.mechanisms import BOUND, Config, label
 from interlace.model.results import Head, WireRow, json_text, provenance
+from interlace.model.run import Outcome, RunFailure
 from interlace.nodes.clusters import Job, core_build, named, run_on_cluster, simulate
 from interlace.study.design_space import (
     DesignSpace,
@@ -31,7 +32,7 @@ from interlace.study.design_space import (
 )
 from interlace.study.evaluation import Plan
 from interlace.study.sweep_file import KIND, Run, SweepFile, opened, run_key
-from interlace.workloads import WORKLOADS, Outcome, RunFailure, Workload
+from interlace.workloads import WORKLOADS, Workload
 
 if TYPE_CHECKING:
     from interlace.show.table import Column
