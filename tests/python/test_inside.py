@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from interlace.model import inside
 from interlace.model.inside import Activity, Inside, LinkUse, Pair
 from interlace.model.results import Sim, StudyRow, WireRow
+from interlace.show.inside import SPARK_WIDTH, spark, text
+from interlace.study import idle
 from study_helpers import Run, study_of
 
 pytest.importorskip("interlace._core")
@@ -105,16 +106,16 @@ def test_a_gpu_that_idles_is_warned_of_once_for_each_number_of_gpus() -> None:
         _row(4, "inline", [0, 0.45, 0.3, 0]),
         _row(4, "infinite-bandwidth", [0, 0, 0, 0.9]),
     ]
-    (sentence,) = inside.warnings(rows)
+    (sentence,) = idle.warnings(rows)
     assert sentence.startswith(
         "Warning: of 4 GPUs, gpu1 is idle in 45 % of the time while others compute (inline)"
     )
 
 
 def test_text_of_a_pair_that_sends_one_way() -> None:
-    seen = inside.of_row(_row(2, "inline", [0.25, 0]))
+    seen = _row(2, "inline", [0.25, 0]).inside
     assert seen is not None
-    lines = "\n".join(inside.text("inline", seen)).splitlines()
+    lines = "\n".join(text("inline", seen)).splitlines()
     words = [line.split() for line in lines]
     assert ["gpu0", "-", "100.0"] in words
     assert ["gpu1", "-", "-"] in words
@@ -123,6 +124,6 @@ def test_text_of_a_pair_that_sends_one_way() -> None:
 
 
 def test_blocks_show_whatever_is_not_nothing() -> None:
-    assert inside.spark([]) == ""
-    assert inside.spark([0, 0.001, 0.5, 1]) == " ▁▄█"
-    assert inside.spark([1.0] * 128) == "█" * inside.SPARK_WIDTH
+    assert spark([]) == ""
+    assert spark([0, 0.001, 0.5, 1]) == " ▁▄█"
+    assert spark([1.0] * 128) == "█" * SPARK_WIDTH

@@ -7,7 +7,7 @@ import pytest
 from interlace.data import banded
 from interlace.model.mechanisms import GIB, KIB, MIB, Config, Tuning, label, size_text
 from interlace.model.run import Case
-from interlace.show.table import legend
+from interlace.show.study import legend
 from interlace.workloads import Inputs, Jacobi
 
 CHUNKS = (64 * KIB, 256 * KIB, MIB, 4 * MIB)

@@ -19,8 +19,8 @@ from msgspec import UNSET, UnsetType
 from interlace.base.version import version
 from interlace.model.inside import Inside
 from interlace.model.limits import Limit
+from interlace.model.mechanisms import Config, label
 from interlace.model.run import Event
-from interlace.nodes.nodes import CudaNode
 
 FORMAT = 1  # of the file of results
 BENCHMARK_FORMAT = 1  # of a benchmark's
@@ -104,6 +104,16 @@ class StudyRow(msgspec.Struct, frozen=True):
     cuda: Measured | UnsetType = UNSET
     limit: Limit | UnsetType = UNSET  # of one GPU, measured
 
+    @property
+    def short_label(self) -> str:
+        """The mechanism with its configuration, for a table."""
+        return label(self.mechanism, Config.of(self.config), short=True)
+
+    @property
+    def inside(self) -> Inside | None:
+        """What is known of the run's inside."""
+        return self.sim.inside or None if self.sim else None
+
 
 class Study(Head, frozen=True):
     """A file of results."""
@@ -154,17 +164,6 @@ class BenchmarkFile(BenchmarkHead):
 
     driver: str | None
     machine: dict[str, Any]
-
-
-def measured_by(benchmark: str, node: CudaNode) -> dict[str, Any]:
-    """The head of a file of what a benchmark measured just now."""
-    return {
-        "format": BENCHMARK_FORMAT,
-        "benchmark": benchmark,
-        **provenance(),
-        "driver": node.driver,
-        "machine": {"node": node.name, **node.description()},
-    }
 
 
 def json_text(document: msgspec.Struct | Mapping[str, Any]) -> str:

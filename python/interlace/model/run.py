@@ -1,4 +1,4 @@
-"""A run of a workload: what is run, what it gave, and what can go wrong with it."""
+"""Runs of workloads: which one, what it gave, and how it may fail."""
 
 from __future__ import annotations
 

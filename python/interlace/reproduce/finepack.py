@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from interlace.base.statistics import geometric_mean
 from interlace.machine.machines import Machine, load_machine, to_core
 from interlace.model.mechanisms import BASELINE
 from interlace.model.run import Case, core_errors
@@ -42,7 +43,7 @@ from interlace.reproduce.finepack_measures import (
     waits_for_others,
     wasted_share,
 )
-from interlace.reproduce.rows import FigureRow, geometric_mean, row
+from interlace.reproduce.rows import FigureRow, row
 from interlace.reproduce.runs import Results, Runner
 from interlace.workloads import (
     Als,

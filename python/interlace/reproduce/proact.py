@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from interlace.base.statistics import geometric_mean
 from interlace.machine.machines import Machine, connections, load_machine, to_core
 from interlace.model.mechanisms import (
     BASELINE,
@@ -31,7 +32,7 @@ from interlace.model.run import Case, core_errors
 from interlace.nodes.nodes import CudaNode
 from interlace.reproduce import proact_inputs as given
 from interlace.reproduce.proact_inputs import Sizes
-from interlace.reproduce.rows import FigureRow, geometric_mean, row
+from interlace.reproduce.rows import FigureRow, row
 from interlace.reproduce.runs import Results, Runner
 from interlace.workloads import Als, Ct, Inputs, Jacobi, Pagerank, Sssp, Workload
 

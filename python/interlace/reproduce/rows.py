@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
-from interlace.show import table
+from interlace.base import table
 
 FORMAT = 1  # of the file
 
@@ -89,12 +88,6 @@ def row(
         possible=possible,
         note=note,
     )
-
-
-def geometric_mean(values: Iterable[float]) -> float | None:
-    """The geometric mean of positive numbers; None of none."""
-    logarithms = [math.log(value) for value in values]
-    return math.exp(sum(logarithms) / len(logarithms)) if logarithms else None
 
 
 def _text(value: Value) -> str:

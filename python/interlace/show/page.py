@@ -11,9 +11,10 @@ from html import escape
 from string import Template
 from typing import TYPE_CHECKING, Any
 
+from interlace.base import table
 from interlace.model import inside
 from interlace.model.mechanisms import BASELINE, BOUND, MULTI_PATH, Config, label
-from interlace.show import table
+from interlace.show.study import columns, verification
 from interlace.show.timeline import track_order
 
 if TYPE_CHECKING:
@@ -193,7 +194,7 @@ def _facts(study: Study) -> list[tuple[str, str]]:
     found.append(("Iterations", " to ".join(map(str, dict.fromkeys((counts[0], counts[-1]))))))
     if "damping" in data:
         found.append(("Damping", f"{data['damping']:g}"))
-    which, worst = table.verification(study)
+    which, worst = verification(study)
     found.append(("Verified", f"{which}, largest relative error {worst}"))
     if study.driver is not None:
         cuda = f", CUDA {machine['cuda']}" if "cuda" in machine else ""
@@ -248,7 +249,7 @@ def _inside_section(study: Study, charts: list[Chart]) -> str:
 
 
 def _html_table(rows: list[StudyRow]) -> str:
-    cut = table.columns(rows, full=True)
+    cut = columns(rows, full=True)
     sides = ["number" if column.number else "text" for column in cut]
     head = "".join(
         f'<th class="{side}">{escape(column.name)}'
@@ -490,7 +491,7 @@ def _inside_charts(study: Study) -> list[Chart]:
     most = study.rows[-1].gpus
     found: list[tuple[StudyRow, Inside]] = []
     for row in study.rows:
-        seen = inside.of_row(row)
+        seen = row.inside
         if row.gpus == most and seen is not None and seen.links:
             found.append((row, seen))
     highest = max((part for _, it in found for link in it.links for part in link.by_bin), default=0)

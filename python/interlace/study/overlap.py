@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from interlace.base.errors import UserError
+from interlace.base.progress import progress
 from interlace.base.turns import turn
 from interlace.model.mechanisms import (
     BASELINE,
@@ -28,8 +29,10 @@ from interlace.model.mechanisms import (
     label,
     size_text,
 )
+from interlace.model.options import whole_numbers
 from interlace.model.results import BenchmarkFile
 from interlace.model.run import RunFailure, core_errors
+from interlace.nodes.nodes import CudaNode, measured_by
 
 MOST_RATE_BYTES = GIB  # of the transfer that a mechanism's own rate comes from
 FIRST_ROUNDS = 64
@@ -277,3 +280,40 @@ def _configs(mechanisms: Sequence[str], tuning: Tuning, size: int) -> list[tuple
         if mechanism != BASELINE
         for config in tuning.configs(mechanism, size)
     ]
+
+
+def chosen_peers(text: str | None, gpus: int, machine: str) -> list[int]:
+    """The numbers of GPUs that receive."""
+    if gpus < 2:
+        raise UserError(f"overlap needs at least 2 GPUs; {machine} has 1")
+    chosen = sorted({1, gpus - 1}) if text is None else whole_numbers("--peers", text, "peers")
+    if chosen[-1] >= gpus:
+        raise UserError(
+            f"--peers {chosen[-1]}: {machine} has {peers_text(gpus - 1)} of its first GPU"
+        )
+    return chosen
+
+
+def measure_all(
+    node: CudaNode, counts: Sequence[int], mechanisms: Sequence[str], tuning: Tuning, size: int,
+    asked: tuple[int, int, int],
+) -> OverlapResults:  # fmt: skip
+    """Every configuration with so many peers each; `asked` are epochs, warm-up runs and repeats."""
+    measured = Overlap(node.cuda, size, *asked)
+    balances: list[Balance] = []
+    rows: list[OverlapRow] = []
+    steps = len(counts) * measured.steps(mechanisms, tuning)
+    with progress(f"overlap on {node.machine_name}", steps) as tick:
+        for count in counts:
+            balance, found = measured.measure(count, mechanisms, tuning, tick)
+            balances.append(balance)
+            rows += found
+    return OverlapResults(
+        **measured_by("overlap", node),
+        bytes=size,
+        epochs=asked[0],
+        warmup=asked[1],
+        repeats=asked[2],
+        balances=balances,
+        rows=rows,
+    )

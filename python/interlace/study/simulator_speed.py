@@ -1,12 +1,9 @@
-"""`interlace bench simulator`: how fast the simulator is, on one core.
+"""How fast the simulator is, on one core.
 
 Every workload runs on four GPUs with plain peer stores, the mechanism of most remote transactions,
 one run after another in a process each. CPU seconds are those of the thread that simulates: the
 kernels' results are computed in them as well, reading or generating the data is not. Of several
 runs the fastest counts, for others on the machine only slow a run down.
-
-Kernels are those of `reproduce finepack`, but for ALS, which solves its equations as `study` does:
-few of its instructions reach memory. Its gradient steps by lane would be the fastest row of all.
 
 Of the workloads' accesses few are remote. How many remote transactions a CPU second has where there
 is nothing else, a microbenchmark says: four GPUs store 4 bytes a lane to all others, in an order
@@ -17,41 +14,25 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
-import typer
 
-from interlace.base import files
 from interlace.base.errors import UserError
 from interlace.base.native import load_core
 from interlace.base.progress import progress
-from interlace.cli.failures import failure_ends
-from interlace.cli.shared_options import ResultsFile, count_option
 from interlace.machine.machines import load_machine, to_core
 from interlace.model.mechanisms import KIB
-from interlace.model.options import whole
-from interlace.model.results import BenchmarkHead, json_text, provenance
+from interlace.model.results import BenchmarkHead, provenance
 from interlace.model.run import Case, Outcome, core_errors
 from interlace.nodes.nodes import in_processes
-from interlace.reproduce.finepack import LOADED
-from interlace.reproduce.finepack_inputs import (
-    ITERATIONS,
-    QUICK_FOUR_GPUS,
-    RANK,
-    SEED,
-    SUBSCRIBE,
-    Sizes,
-)
-from interlace.show import table
-from interlace.workloads import Als, Inputs, Workload
+from interlace.workloads import Workload
 
 FORMAT = 1  # of the file of results
 MACHINE = "4x-gv100-pcie4"
 CASE = Case(4, "inline")
-DEFAULT_REPEATS = 3
 LONG = "pagerank"  # the workload of the long run
 LONG_ACCESSES = 100_000_000
 STORED = 64 * KIB  # elements of each GPU in the microbenchmark
@@ -59,14 +40,8 @@ STORED_BYTES = 4  # of an element
 STORE_RUNS = 2  # of the microbenchmark: one warms caches up
 
 
-def _equations(sizes: Sizes) -> Workload:
-    inputs = Inputs(
-        seed=SEED, iterations=ITERATIONS, subscribe=SUBSCRIBE, rgg=sizes.als_vertices, rank=RANK
-    )
-    return Als.load(inputs, None)
-
-
-WORKLOADS: dict[str, Callable[[Sizes], Workload]] = {**LOADED, "als": _equations}
+# By name: how a workload is loaded, in the process that runs it.
+Workloads = Mapping[str, Callable[[], Workload]]
 
 
 class SpeedRow(msgspec.Struct):
@@ -108,10 +83,10 @@ class SpeedResults(BenchmarkHead):
     long: SpeedRow | None  # of at least so many accesses as LONG_ACCESSES
 
 
-def _run(name: str, repeats: int, least_accesses: int) -> SpeedRow:
+def _run(name: str, load: Callable[[], Workload], repeats: int, least_accesses: int) -> SpeedRow:
     core = load_core()
     machine = to_core(load_machine(MACHINE), core)
-    workload = WORKLOADS[name](QUICK_FOUR_GPUS)
+    workload = load()
     best: Outcome | None = None
     for _ in range(repeats):
         found = workload.simulate(core, machine, CASE)
@@ -153,22 +128,22 @@ def _store(repeats: int) -> StoresAlone:
     return best
 
 
-def steps(*, long: bool) -> int:
+def steps(workloads: Workloads, *, long: bool) -> int:
     """How often `measure` calls `tick`."""
-    return len(WORKLOADS) + 1 + long
+    return len(workloads) + 1 + long
 
 
 def measure(
-    repeats: int, tick: Callable[[], None], *, long: bool
+    workloads: Workloads, repeats: int, tick: Callable[[], None], *, long: bool
 ) -> tuple[list[SpeedRow], StoresAlone, SpeedRow | None]:
     """A row for each workload, stores alone, and the long run."""
-    names = list(WORKLOADS)
+    names = list(workloads)
     work: list[Callable[[], SpeedRow | StoresAlone]] = [
-        partial(_run, name, repeats, 0) for name in names
+        partial(_run, name, load, repeats, 0) for name, load in workloads.items()
     ]
     work.append(partial(_store, repeats))
     if long:
-        work.append(partial(_run, LONG, 1, LONG_ACCESSES))
+        work.append(partial(_run, LONG, workloads[LONG], 1, LONG_ACCESSES))
     found: dict[int, SpeedRow | StoresAlone] = {}
     numbered = [partial(_numbered, index, run) for index, run in enumerate(work)]
     for index, row in in_processes(numbered, [CASE] * len(work), 1):
@@ -211,54 +186,8 @@ def results(
     )
 
 
-def show(of: SpeedResults) -> None:
-    """Prints the table."""
-    rows = [*of.rows, *([of.long] if of.long else [])]
-    names = [row.workload for row in of.rows] + (["long run"] if of.long else [])
-    columns = [
-        table.Column("workload", "", names, number=False),
-        table.Column("accesses", "M", [f"{row.accesses / 1e6:.2f}" for row in rows]),
-        table.Column("remote", "M", [f"{row.remote_transactions / 1e6:.3f}" for row in rows]),
-        table.Column("CPU", "s", [f"{row.cpu_s:.2f}" for row in rows]),
-        table.Column("accesses", "M/s", [f"{row.accesses_per_s / 1e6:.2f}" for row in rows]),
-        table.Column(
-            "remote", "M/s", [f"{row.remote_transactions_per_s / 1e6:.3f}" for row in rows]
-        ),
-        table.Column("peak", "MB", [f"{row.peak_rss_mb:.0f}" for row in rows]),
-    ]
-    head = (
-        f"simulator, one core: {of.mechanism} on {of.gpus} GPUs of {of.machine}; the fastest of "
-        f"{of.repeats} runs"
-    )
-    least = min(of.rows, key=lambda row: row.accesses_per_s)
-    foot = [
-        f"Geometric means: {of.accesses_per_s / 1e6:.2f} M accesses and "
-        f"{of.remote_transactions_per_s / 1e6:.3f} M remote transactions a CPU second; the fewest "
-        f"accesses, {least.accesses_per_s / 1e6:.2f} M, are those of {least.workload}.",
-        "An access is one instruction of a warp and one line; few of these workloads' accesses are "
-        "remote, and the remote transactions are counted over the CPU time of all.",
-        f"Stores alone, {of.stores.element_bytes} bytes a lane and nearly each a packet: "
-        f"{of.stores.remote_transactions_per_s / 1e6:.3f} M remote transactions a CPU second.",
-    ]
-    table.print_table(
-        head, columns, [0] * len(of.rows) + [1] * (of.long is not None), [""] * len(rows), foot
-    )
-
-
-def simulator_command(
-    repeats: Annotated[
-        str | None,
-        count_option("--repeats", "Runs, of which the fastest.", DEFAULT_REPEATS),
-    ] = None,
-    long: Annotated[bool, typer.Option("--long", help="Also a run of 10^8 accesses.")] = False,
-    json_file: ResultsFile = None,
-) -> None:
-    """Accesses and remote transactions a CPU second of the simulator, for every workload."""
-    runs = whole("--repeats", repeats, 1) or DEFAULT_REPEATS
-    if json_file is not None:
-        files.check_writable(json_file, "--json")
-    with failure_ends(), progress("simulator", steps(long=long)) as tick:
-        rows, stores, long_run = measure(runs, tick, long=long)
-    found = results(rows, stores, long_run, runs, **provenance())
-    texts = {} if json_file is None else {json_file: partial(json_text, found)}
-    files.show_and_write(partial(show, found), texts)
+def run(workloads: Workloads, repeats: int, *, long: bool) -> SpeedResults:
+    """All rows of the workloads, with a bar that shows how far they are."""
+    with progress("simulator", steps(workloads, long=long)) as tick:
+        rows, stores, long_run = measure(workloads, repeats, tick, long=long)
+    return results(rows, stores, long_run, repeats, **provenance())

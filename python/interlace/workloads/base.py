@@ -13,11 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 from interlace.base.errors import UserError
 from interlace.model.limits import work_of
-from interlace.model.mechanisms import (
-    COLLECTIVES,
-    ELEMENT_BYTES,
-    RANGE_COLLECTIVES,
-)
+from interlace.model.mechanisms import COLLECTIVES, ELEMENT_BYTES, RANGE_COLLECTIVES
 from interlace.model.run import Case, Counted, Outcome, RunFailure, check_time, core_errors
 
 if TYPE_CHECKING:
