@@ -22,17 +22,16 @@ from pathlib import Path
 from typing import Any
 
 from interlace.base.native import load_core
-from interlace.machine.devices import connections
-from interlace.machine.reading import load_machine
-from interlace.model.mechanism_table import INLINE, POLLING, SERIAL_COPY
-from interlace.model.mechanisms import BASELINE, BOUND
+from interlace.base.statistics import geometric_mean
+from interlace.machine.machines import connections, load_machine
+from interlace.model.mechanisms import BASELINE, BOUND, SERIAL
 from interlace.model.results import provenance
+from interlace.model.run import Case
 from interlace.reproduce import proact
 from interlace.reproduce import proact_inputs as given
 from interlace.reproduce.proact_inputs import Sizes
-from interlace.reproduce.rows import geometric_mean
 from interlace.reproduce.runs import Results, Runner
-from interlace.workloads import Case, Inputs, Pagerank, Workload
+from interlace.workloads import Inputs, Pagerank, Workload
 
 MACHINES = {4: "4x-volta-nvlink2", 16: "dgx-2"}
 AGENT = proact._SMALL

@@ -20,7 +20,8 @@ from interlace.data.ratings import Ratings, generate, load_ratings
 from interlace.model.limits import work_of
 from interlace.model.mechanism_table import BULK_COPY, INFINITE_BANDWIDTH, INLINE, SPLIT
 from interlace.model.mechanisms import DEFAULTS, MIB, Config
-from interlace.workloads import Als, Case, Inputs, RunFailure
+from interlace.model.run import Case, RunFailure
+from interlace.workloads import Als, Inputs
 from study_helpers import MACHINE, Run
 
 BANNER = "%%MatrixMarket matrix coordinate real general\n"

@@ -19,7 +19,8 @@ from interlace.data.tomography import System, generate, least_detectors
 from interlace.model.limits import work_of
 from interlace.model.mechanism_table import BULK_COPY, INFINITE_BANDWIDTH, INLINE, SPLIT
 from interlace.model.mechanisms import DEFAULTS, MIB, Config
-from interlace.workloads import Case, Ct, Inputs, RunFailure
+from interlace.model.run import Case, RunFailure
+from interlace.workloads import Ct, Inputs
 from study_helpers import MACHINE, Run
 
 STUDY = ["study", "ct", "--machine", MACHINE]

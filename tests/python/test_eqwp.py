@@ -14,7 +14,8 @@ from interlace.base.errors import UserError
 from interlace.data import elastic, reading
 from interlace.model.mechanism_table import BULK_COPY, INFINITE_BANDWIDTH, INLINE, SPLIT
 from interlace.model.mechanisms import DEFAULTS, MIB, Config
-from interlace.workloads import Case, Eqwp, Inputs, RunFailure
+from interlace.model.run import Case, RunFailure
+from interlace.workloads import Eqwp, Inputs
 from study_helpers import MACHINE, Run
 
 STUDY = ["study", "eqwp", "--machine", MACHINE]

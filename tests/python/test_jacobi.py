@@ -29,7 +29,8 @@ from interlace.model.mechanism_table import (
     SPLIT,
 )
 from interlace.model.mechanisms import DEFAULTS, MIB, Config
-from interlace.workloads import Case, Inputs, Jacobi, RunFailure
+from interlace.model.run import Case, RunFailure
+from interlace.workloads import Inputs, Jacobi
 from study_helpers import MACHINE, Run
 
 BANNER = "%%MatrixMarket matrix coordinate real general\n"

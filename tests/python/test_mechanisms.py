@@ -14,8 +14,9 @@ from interlace.model.mechanism_table import (
     SPLIT,
 )
 from interlace.model.mechanisms import GIB, KIB, MIB, Config, Tuning, label, size_text
-from interlace.show.table import legend
-from interlace.workloads import Case, Inputs, Jacobi
+from interlace.model.run import Case
+from interlace.show.study import legend
+from interlace.workloads import Inputs, Jacobi
 
 CHUNKS = (64 * KIB, 256 * KIB, MIB, 4 * MIB)
 TUNING = Tuning((2, 4), CHUNKS, (4096, 16384))

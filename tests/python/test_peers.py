@@ -36,7 +36,7 @@ from interlace.model.mechanisms import (
     label,
 )
 from interlace.nodes import peers
-from interlace.show.table import legend
+from interlace.show.study import legend
 from study_helpers import MACHINE, Run, study_of
 
 RUN_BY_GPUS = (BULK_COPY, SPLIT, INLINE, POLLING, DEVICE_LAUNCH, COPY_ENGINE)

@@ -12,9 +12,9 @@ import pytest
 
 from fake_core import FakeCuda
 from interlace.base.errors import UserError
-from interlace.model.mechanism_table import NVSHMEM
+from interlace.model.run import Case, RunFailure
 from interlace.nodes import peers, ranks
-from interlace.workloads import Case, Inputs, Pagerank, RunFailure
+from interlace.workloads import Inputs, Pagerank
 from study_helpers import Run
 
 FAKE = (sys.executable, str(Path(__file__).with_name("fake_rank.py")))

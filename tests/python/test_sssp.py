@@ -19,7 +19,8 @@ from interlace.data.graphs import Graph
 from interlace.model.limits import work_of
 from interlace.model.mechanism_table import BULK_COPY, INFINITE_BANDWIDTH, INLINE, SPLIT
 from interlace.model.mechanisms import DEFAULTS, MIB, Config
-from interlace.workloads import Case, Inputs, RunFailure, Sssp
+from interlace.model.run import Case, RunFailure
+from interlace.workloads import Inputs, Sssp
 from study_helpers import MACHINE, Run
 
 BANNER = "%%MatrixMarket matrix coordinate real general\n"

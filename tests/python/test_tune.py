@@ -13,6 +13,7 @@ import pytest
 
 import interlace
 from fake_core import Fake, FakeCuda
+from interlace.base import table
 from interlace.base.errors import UserError
 from interlace.model.mechanism_table import (
     BULK_COPY,
@@ -28,7 +29,6 @@ from interlace.model.mechanism_table import (
     UNIFIED_MEMORY,
 )
 from interlace.model.mechanisms import KIB, MIB
-from interlace.show import table
 from interlace.tuning import profiles
 from interlace.tuning.search import Candidate, Search
 from study_helpers import MACHINE, Run

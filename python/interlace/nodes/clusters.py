@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 from interlace.base.errors import UserError
 from interlace.base.native import load_core
-from interlace.machine.compiled import to_core
-from interlace.machine.schema import Machine
-from interlace.workloads import Case, Outcome, RunFailure, Workload
+from interlace.machine.machines import Machine, to_core
+from interlace.model.run import Case, Outcome, RunFailure
+from interlace.workloads import Workload
 
 CONNECT_S = 10
 
@@ -24,7 +24,7 @@ def core_build() -> str:
     """The SHA-256 of the compiled simulator: what two machines must share to give one result."""
     from pathlib import Path
 
-    from interlace.study.design_space import file_hash
+    from interlace.base.files import file_hash
 
     return file_hash(Path(load_core().__file__))
 

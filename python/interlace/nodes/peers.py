@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from interlace.base.errors import UserError
-from interlace.model.mechanism_table import NCCL, NVSHMEM
-from interlace.workloads import core_errors
+from interlace.model.mechanisms import MULTI_PROCESS
+from interlace.model.run import core_errors
 
 
 def package_files(package: str, name: str) -> list[str]:

@@ -26,8 +26,8 @@ from typing import TYPE_CHECKING, Any
 
 from interlace.base import interrupts
 from interlace.base.errors import UserError
-from interlace.model.mechanism_table import NVSHMEM
-from interlace.workloads import Case, Outcome, RunFailure, Workload, core_errors
+from interlace.model.run import Case, Outcome, RunFailure, core_errors
+from interlace.workloads import Workload
 
 if TYPE_CHECKING:
     import numpy as np

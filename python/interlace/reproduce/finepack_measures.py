@@ -6,12 +6,12 @@ import statistics
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from interlace.base.statistics import geometric_mean
 from interlace.model.inside import Activity
 from interlace.model.mechanism_table import FINEPACK, GPS, INLINE
 from interlace.model.mechanisms import BASELINE, BOUND
-from interlace.reproduce.rows import geometric_mean
+from interlace.model.run import Case
 from interlace.reproduce.runs import Results
-from interlace.workloads import Case
 
 MACHINE = "4x-gv100-pcie4"
 SIXTEEN = "16x-gv100-pcie6"

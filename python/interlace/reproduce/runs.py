@@ -10,9 +10,10 @@ from interlace.machine.compiled import to_core
 from interlace.machine.reading import load_machine
 from interlace.machine.schema import Machine
 from interlace.model.mechanisms import BASELINE
+from interlace.model.run import Case, Outcome
 from interlace.nodes.nodes import CudaNode, in_processes
 from interlace.reproduce.rows import Run
-from interlace.workloads import Case, Outcome, Workload
+from interlace.workloads import Workload
 
 Found = TypeVar("Found")
 

@@ -9,13 +9,12 @@ import json
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from interlace.model import inside
 from interlace.model.mechanisms import Config, label
 
 if TYPE_CHECKING:
     from interlace.model.inside import Inside
     from interlace.model.results import Study, Timelines
-    from interlace.workloads import Event
+    from interlace.model.run import Event
 
 TRACKS = ("kernel", "agent", "copy", "exchange")  # in this order; others follow by name
 
@@ -74,7 +73,7 @@ def chrome_trace(study: Study, timelines: Timelines) -> str:
                         }
                     )
     for shown in study.rows:
-        seen = inside.of_row(shown)
+        seen = shown.inside
         if seen is not None and shown.gpus == timelines.gpus and seen.links:
             process += 1
             name = f"{label(shown.mechanism, Config.of(shown.config))}: links"

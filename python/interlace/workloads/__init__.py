@@ -4,20 +4,7 @@ from __future__ import annotations
 
 from interlace.base.errors import UserError
 from interlace.workloads.als import Als
-from interlace.workloads.base import (
-    Case,
-    Counted,
-    Event,
-    Inputs,
-    Outcome,
-    Reference,
-    RunFailure,
-    Wire,
-    Workload,
-    check_time,
-    core_errors,
-    option_of,
-)
+from interlace.workloads.base import Inputs, Reference, Workload, option_of
 from interlace.workloads.ct import Ct
 from interlace.workloads.diffusion import Diffusion
 from interlace.workloads.eqwp import Eqwp
@@ -30,26 +17,18 @@ from interlace.workloads.sssp import Sssp
 __all__ = [
     "WORKLOADS",
     "Als",
-    "Case",
-    "Counted",
     "Ct",
     "Diffusion",
     "Eqwp",
-    "Event",
     "HaloJacobi",
     "Hit",
     "Inputs",
     "Jacobi",
-    "Outcome",
     "Pagerank",
     "Reference",
-    "RunFailure",
     "Sssp",
-    "Wire",
     "Workload",
     "check_inputs",
-    "check_time",
-    "core_errors",
 ]
 
 WORKLOADS: dict[str, type[Workload]] = {

@@ -9,15 +9,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from interlace.base.errors import UserError
 from interlace.model.mechanisms import ELEMENT_BYTES
-from interlace.workloads.base import (
-    Case,
-    Inputs,
-    Outcome,
-    Reference,
-    RunFailure,
-    Workload,
-    option_of,
-)
+from interlace.model.run import Case, Outcome, RunFailure
+from interlace.workloads.base import Inputs, Reference, Workload, option_of
 from interlace.workloads.graph_data import MODELS, check_model, check_one, model_graph
 
 if TYPE_CHECKING:

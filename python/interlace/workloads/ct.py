@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from interlace.base.errors import UserError
 from interlace.model.mechanisms import ELEMENT_BYTES
-from interlace.workloads.base import Inputs, Outcome, Reference, RunFailure, Workload
+from interlace.model.run import Outcome, RunFailure
+from interlace.workloads.base import Inputs, Reference, Workload
 
 if TYPE_CHECKING:
     from interlace.data.tomography import Scan

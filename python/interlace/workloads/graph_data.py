@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from interlace.base.errors import UserError
-from interlace.workloads.base import Case, Inputs, Workload, core_errors, option_of
+from interlace.model.run import Case, core_errors
+from interlace.workloads.base import Inputs, Workload, option_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from interlace.base.errors import UserError
 from interlace.model.mechanisms import ELEMENT_BYTES, RANGE_COLLECTIVES
-from interlace.workloads.base import Case, Counted, Inputs, Reference, Workload
+from interlace.model.run import Case, Counted
+from interlace.workloads.base import Inputs, Reference, Workload
 from interlace.workloads.slabs import cut_planes
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from interlace.base.errors import UserError
 from interlace.model.mechanisms import ELEMENT_BYTES, RANGE_COLLECTIVES
-from interlace.workloads.base import Case, Inputs, Reference, Workload
+from interlace.model.run import Case
+from interlace.workloads.base import Inputs, Reference, Workload
 
 if TYPE_CHECKING:
     from interlace.data.banded import BandedSystem

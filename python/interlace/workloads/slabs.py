@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from interlace.base.errors import UserError
 from interlace.model.mechanisms import ELEMENT_BYTES, RANGE_COLLECTIVES
-from interlace.workloads.base import Case, Inputs, Workload
+from interlace.model.run import Case
+from interlace.workloads.base import Inputs, Workload
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from interlace.base.errors import UserError
 from interlace.data.ciphers import encrypt
-from interlace.workloads import RunFailure, core_errors
+from interlace.model.run import RunFailure, core_errors
 
 Floats = npt.NDArray[np.float32]
 ROUNDING = 2.0**-24  # half a unit in the last place of float32
