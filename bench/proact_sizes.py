@@ -23,8 +23,10 @@ from typing import Any
 
 from interlace.base.native import load_core
 from interlace.base.statistics import geometric_mean
-from interlace.machine.machines import connections, load_machine
-from interlace.model.mechanisms import BASELINE, BOUND, SERIAL
+from interlace.machine.devices import connections
+from interlace.machine.reading import load_machine
+from interlace.model.mechanism_table import INLINE, POLLING, SERIAL_COPY
+from interlace.model.mechanisms import BASELINE, BOUND
 from interlace.model.results import provenance
 from interlace.model.run import Case
 from interlace.reproduce import proact

@@ -12,7 +12,8 @@ import pytest
 from fake_core import Fake, FakeCuda
 from interlace.base.errors import UserError
 from interlace.data import reading
-from interlace.model.mechanisms import DEFAULTS, MIB, MULTI_PATH, Config, Tuning
+from interlace.model.mechanism_table import BULK_COPY, INFINITE_BANDWIDTH, INLINE, MULTI_PATH, SPLIT
+from interlace.model.mechanisms import DEFAULTS, MIB, Config, Tuning
 from interlace.model.run import Case, RunFailure
 from interlace.workloads import HaloJacobi, Inputs, Workload
 from interlace.workloads.halo_jacobi import CACHED_COLUMNS, COUNTED_COLUMNS, solve, start

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from interlace.model.inside import Activity, Inside, LinkUse, Pair
+from interlace.model.mechanism_table import BULK_COPY, INFINITE_BANDWIDTH, INLINE
 from interlace.model.results import Sim, StudyRow, WireRow
 from interlace.show.inside import SPARK_WIDTH, spark, text
 from interlace.study import idle

@@ -12,6 +12,7 @@ import pytest
 
 from fake_core import FakeCuda
 from interlace.base.errors import UserError
+from interlace.model.mechanism_table import NVSHMEM
 from interlace.model.run import Case, RunFailure
 from interlace.nodes import peers, ranks
 from interlace.workloads import Inputs, Pagerank

@@ -13,8 +13,18 @@ import pytest
 
 from fake_core import Fake, FakeCuda
 from interlace.base.statistics import geometric_mean
-from interlace.machine.machines import load_machine, to_core
-from interlace.model.mechanisms import HARDWARE, KIB, MIB, Config
+from interlace.machine.compiled import to_core
+from interlace.machine.reading import load_machine
+from interlace.model.mechanism_table import (
+    BULK_COPY,
+    DEVICE_LAUNCH,
+    INFINITE_BANDWIDTH,
+    INLINE,
+    POLLING,
+    PROACT_HARDWARE,
+    SERIAL_COPY,
+)
+from interlace.model.mechanisms import KIB, MIB, Config
 from interlace.model.run import Case
 from interlace.nodes.nodes import CudaNode, in_processes, real_node
 from interlace.reproduce import proact, runs

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 
+from interlace.model.mechanism_table import BULK_COPY, FINEPACK, INLINE
 from interlace.model.run import Outcome
 from interlace.reproduce import finepack
 from interlace.reproduce import finepack_experiments as experiments

@@ -16,7 +16,10 @@ from typer.testing import CliRunner
 
 from interlace.base.errors import UserError
 from interlace.cli.topo import topo_command
-from interlace.machine.machines import load_machine, shipped_machines, to_core
+from interlace.machine.compiled import to_core
+from interlace.machine.reading import load_machine
+from interlace.machine.shipped import shipped_machines
+from interlace.machine.writing import machine_text
 from interlace.study import topo
 
 core = pytest.importorskip("interlace._core")

@@ -12,6 +12,7 @@ from interlace.base import files
 from interlace.base.errors import UserError
 from interlace.cli.failures import failure_ends
 from interlace.cli.shared_options import ResultsFile, count_option
+from interlace.model.mechanism_table import NCCL
 from interlace.model.options import names_of, sizes_between, whole
 from interlace.model.results import json_text
 from interlace.nodes.nodes import real_node
@@ -23,7 +24,6 @@ from interlace.study.copy_bench import (
     DEFAULT_REPEATS,
     DEFAULT_WARMUP,
     METHODS,
-    NCCL,
     PATTERNS,
     CopyResults,
     has_host,

@@ -12,6 +12,7 @@ import typer
 from interlace.base import files
 from interlace.cli.failures import failure_ends
 from interlace.cli.shared_options import ResultsFile, count_option, list_option
+from interlace.model.mechanism_table import DEVICE_LAUNCH, POLLING, SPLIT, UNIFIED_MEMORY
 from interlace.model.mechanisms import BOUND, EVERY, OWNER_COLLECTIVES, SIMULATED, Tuning
 from interlace.model.options import (
     agent_threads,
@@ -55,10 +56,12 @@ def overlap_command(
             "--mechanisms",
             metavar="LIST",
             help=f"Some of: {','.join(MEASURED)}.  [default: all that can "
-            "run; unified-memory only if it is named]",
+            f"run; {UNIFIED_MEMORY} only if it is named]",
         ),
     ] = None,
-    split: Annotated[str | None, list_option("--split", "Ranges of split.", DEFAULT_RANGES)] = None,
+    split: Annotated[
+        str | None, list_option("--split", f"Ranges of {SPLIT}.", DEFAULT_RANGES)
+    ] = None,
     chunks: Annotated[
         str | None,
         list_option(
@@ -71,7 +74,7 @@ def overlap_command(
         str | None,
         list_option(
             "--threads",
-            "Threads of polling's agent and device-launch's kernels.",
+            f"Threads of {POLLING}'s agent and {DEVICE_LAUNCH}'s kernels.",
             DEFAULT_THREADS,
         ),
     ] = None,

@@ -12,7 +12,7 @@ from interlace.base import files
 from interlace.base.errors import UserError
 from interlace.cli.failures import failure_ends
 from interlace.cli.shared_options import Jobs, ResultsFile, simulations_at_a_time
-from interlace.machine.machines import load_machine
+from interlace.machine.reading import load_machine
 from interlace.model.results import json_text
 from interlace.show.calibrate import print_calibration
 from interlace.study import calibration

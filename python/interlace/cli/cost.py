@@ -9,7 +9,7 @@ import typer
 
 from interlace.base.errors import UserError
 from interlace.base.files import check_writable, show_and_write
-from interlace.machine.machines import load_machine
+from interlace.machine.reading import load_machine
 from interlace.model.options import whole
 from interlace.model.results import json_text
 from interlace.show.cost import print_cost

@@ -11,19 +11,14 @@ from interlace.base import workers
 from interlace.base.errors import UserError, unknown
 from interlace.base.files import check_writable, show_and_write
 from interlace.cli.failures import failure_ends
-from interlace.machine.machines import load_machine
+from interlace.machine.reading import load_machine
+from interlace.model.mechanisms import MECHANISMS
 from interlace.model.options import whole, whole_numbers
+from interlace.model.remote_load_table import DIRECT
 from interlace.model.results import json_text
 from interlace.nodes.nodes import real_node
 from interlace.show.locality import print_locality, print_measured
-from interlace.study.locality import (
-    DIRECT,
-    MACHINE,
-    MEASURED_REPEATS,
-    MEASURED_WARMUP,
-    MECHANISMS,
-    run,
-)
+from interlace.study.locality import MACHINE, MEASURED_REPEATS, MEASURED_WARMUP, run
 from interlace.workloads import unified
 
 

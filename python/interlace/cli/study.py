@@ -25,7 +25,8 @@ from interlace.cli.shared_options import (
     simulations_at_a_time,
 )
 from interlace.cli.workload_options import ReadInputs, takes_inputs
-from interlace.model.mechanisms import EVERY, MULTI_PATH, QUEUED, SERIAL
+from interlace.model.mechanism_table import DEVICE_LAUNCH, POLLING, SPLIT
+from interlace.model.mechanisms import EVERY, TRACKED, left_out_words
 from interlace.model.options import (
     agent_threads,
     chunk_sizes,
@@ -65,15 +66,14 @@ def study_command(
             "--mechanisms",
             metavar="LIST",
             help=f"Some of: {','.join(EVERY)}; {TUNED}: what the profile picked.  [default: all "
-            f"that can run but {SERIAL}, {', '.join(QUEUED)}; {MULTI_PATH}, which is for large "
-            "transfers, and unified-memory, which is for small data, only if they are named]",
+            f"that can run but {left_out_words()}]",
         ),
     ] = None,
     split: Annotated[
         str | None,
         list_option(
             "--split",
-            "Ranges to try for split; the fastest is the row.",
+            f"Ranges to try for {SPLIT}; the fastest is the row.",
             "2,4,8,16,32; simulated 2,8,32",
         ),
     ] = None,
@@ -81,8 +81,7 @@ def study_command(
         str | None,
         list_option(
             "--chunks",
-            "Chunks to try where they are tracked (polling, device-launch, copy-engine, "
-            "proact-hardware), such as 64K,1M.",
+            f"Chunks to try where they are tracked ({', '.join(TRACKED)}), such as 64K,1M.",
             "64K,256K,1M,4M; simulated 64K,1M",
         ),
     ] = None,
@@ -90,7 +89,7 @@ def study_command(
         str | None,
         list_option(
             "--threads",
-            "Threads to try for polling's agent and device-launch's kernels.",
+            f"Threads to try for {POLLING}'s agent and {DEVICE_LAUNCH}'s kernels.",
             "4096,16384; simulated 4096",
         ),
     ] = None,

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from interlace.base.errors import UserError
 from interlace.base.files import check_outputs, show_and_write
-from interlace.machine.machines import machine_text
+from interlace.machine.writing import machine_text
 from interlace.model.results import json_text
 from interlace.show.topo import draw
 from interlace.study.topo import describe, discover, measure_links, to_json
@@ -44,7 +44,7 @@ def topo_command(
     measured = measure_links() if measure else None
     texts: dict[Path, Callable[[], str]] = {}
     if save is not None:
-        texts[save] = lambda: machine_text(topology.machine)
+        texts[save] = lambda: topology.text or machine_text(topology.machine)
     if json_file is not None:
         texts[json_file] = lambda: json_text(to_json(topology, measured))
     show_and_write(lambda: draw(topology, measured, Console(highlight=False)), texts)

@@ -14,18 +14,16 @@ from interlace.base.errors import UserError, unknown
 from interlace.base.native import load_core
 from interlace.cli.failures import failure_ends
 from interlace.cli.workload_options import ReadInputs, takes_inputs
-from interlace.machine.machines import load_machine
-from interlace.model.mechanisms import Config
+from interlace.machine.reading import load_machine
+from interlace.model.mechanism_table import INLINE, RANGES, SPLIT
+from interlace.model.mechanisms import RECORDED, REPLAYED, Config
 from interlace.model.options import whole
 from interlace.model.results import json_text, provenance
 from interlace.model.run import Case
 from interlace.show.traces import print_replay, print_summary
 from interlace.study.trace_files import COMPONENT, FORMATS
 from interlace.study.traces import (
-    DEFAULT_RANGES,
     FORMAT,
-    RECORDED,
-    REPLAYED,
     Foreign,
     convert_foreign,
     is_ours,
@@ -226,7 +224,7 @@ def record(
     if count > description.gpu.count:
         raise UserError(f"--gpus {count}: {description.name} has {description.gpu.count} GPUs")
     core = load_core()
-    config = Config(ranges=ranges if mechanism == "split" else None)
+    config = Config(ranges=ranges if mechanism == SPLIT else None)
     with failure_ends():
         loaded = WORKLOADS[workload].load(asked, None)
         found = recorded(core, loaded, description, Case(count, mechanism, config), out)

@@ -26,7 +26,24 @@ from interlace.cli.shared_options import (
     simulations_at_a_time,
 )
 from interlace.cli.workload_options import ReadInputs, takes_inputs
-from interlace.model.mechanisms import BOUND, HARDWARE, MECHANISMS, Tuning
+from interlace.model.mechanism_table import (
+    AGENT_THREADS,
+    CHUNK_BYTES,
+    DEVICE_LAUNCH,
+    POLLING,
+    RANGES,
+    SPLIT,
+)
+from interlace.model.mechanisms import (
+    BOUND,
+    CONTROLS,
+    MECHANISMS,
+    TUNED,
+    TUNED_SIMULATED,
+    Tuning,
+    powers_tried,
+    short_size,
+)
 from interlace.model.options import (
     agent_threads,
     chunk_sizes,
@@ -39,7 +56,6 @@ from interlace.model.results import json_text
 from interlace.nodes.nodes import Node, SimulatedNode, real_node
 from interlace.tuning import profiles
 from interlace.tuning.explanation import explain
-from interlace.tuning.search import TUNED
 from interlace.tuning.workload_tuning import tune_workload
 from interlace.workloads import WORKLOADS, check_inputs
 

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 from interlace.base.errors import UserError
 from interlace.base.native import load_core
-from interlace.machine.machines import Machine, to_core
+from interlace.machine.compiled import to_core
+from interlace.machine.schema import Machine
 from interlace.model.run import Case, Outcome, RunFailure
 from interlace.workloads import Workload
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from interlace.base.errors import UserError
-from interlace.model.mechanisms import MULTI_PROCESS
+from interlace.model.mechanism_table import NCCL, NVSHMEM
 from interlace.model.run import core_errors
 
 

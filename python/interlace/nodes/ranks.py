@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from interlace.base import interrupts
 from interlace.base.errors import UserError
+from interlace.model.mechanism_table import NVSHMEM
 from interlace.model.run import Case, Outcome, RunFailure, core_errors
 from interlace.workloads import Workload
 

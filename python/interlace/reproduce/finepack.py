@@ -15,8 +15,11 @@ from typing import Any, NamedTuple
 import msgspec
 
 from interlace.base.statistics import geometric_mean
-from interlace.machine.machines import Machine, load_machine, to_core
-from interlace.model.mechanisms import BASELINE
+from interlace.machine.compiled import to_core
+from interlace.machine.reading import load_machine
+from interlace.machine.schema import Machine
+from interlace.model.mechanism_table import CONFIG_PACKET, FINEPACK, GPS, INLINE, WRITE_COMBINING
+from interlace.model.mechanisms import BASELINE, BOUND
 from interlace.model.run import Case, core_errors
 from interlace.nodes.nodes import CudaNode
 from interlace.reproduce import finepack_experiments as experiments

@@ -30,7 +30,7 @@ from interlace.model.mechanisms import BASELINE, BOUND
 from interlace.model.run import Case
 from interlace.reproduce.finepack_figures import FIGURES
 from interlace.reproduce.finepack_inputs import WHOLE_LINES
-from interlace.reproduce.finepack_measures import FINEPACK, FOUR, GPS, MACHINE, STORES, fewer, gain
+from interlace.reproduce.finepack_measures import FOUR, MACHINE, fewer, gain
 from interlace.reproduce.rows import FigureRow, row
 from interlace.reproduce.runs import Results, Runner
 from interlace.workloads import Workload

@@ -17,7 +17,18 @@ from typing import Any, NamedTuple
 import msgspec
 
 from interlace.base.statistics import geometric_mean
-from interlace.machine.machines import Machine, connections, load_machine, to_core
+from interlace.machine.compiled import to_core
+from interlace.machine.devices import connections
+from interlace.machine.reading import load_machine
+from interlace.machine.schema import Machine
+from interlace.model.mechanism_table import (
+    COPY_ENGINE,
+    DEVICE_LAUNCH,
+    INLINE,
+    POLLING,
+    PROACT_HARDWARE,
+    SERIAL_COPY,
+)
 from interlace.model.mechanisms import (
     BASELINE,
     BOUND,

@@ -7,7 +7,8 @@ from functools import partial
 
 from interlace.base import table
 from interlace.base.statistics import geometric_mean
-from interlace.study.locality import DIRECT, MGPUSIM_SPEED, Locality, LocalityRow, share_of
+from interlace.model.remote_load_table import DIRECT
+from interlace.study.locality import MGPUSIM_SPEED, Locality, LocalityRow, share_of
 
 
 def _beside(rows: Sequence[LocalityRow], *, comparable: bool) -> list[str]:

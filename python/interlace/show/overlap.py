@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from interlace.base import table
-from interlace.model.mechanisms import NOT_AVAILABLE, Config, label, size_text
+from interlace.model.mechanisms import BASELINE, NOT_AVAILABLE, Config, label, size_text
 from interlace.study import overlap
 from interlace.study.overlap import peers_text
 
@@ -31,7 +31,7 @@ def _columns(rows: Sequence[overlap.OverlapRow]) -> list[table.Column]:
 def _footers(results: overlap.OverlapResults) -> list[str]:
     lines = [
         f"{peers_text(it.peers)}: the copies take {1e6 * it.transfer_s:.1f} us, the kernel alone "
-        f"{1e6 * it.compute_s:.1f} us ({it.rounds} rounds); bulk-copy at the start and at the end "
+        f"{1e6 * it.compute_s:.1f} us ({it.rounds} rounds); {BASELINE} at the start and at the end "
         f"differs by {100 * it.spread:.1f} %."
         for it in results.balances
     ]

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from interlace.base import table
 from interlace.model import inside
-from interlace.model.mechanisms import BASELINE, BOUND, MULTI_PATH, Config, label
+from interlace.model.mechanism_table import ROWS
+from interlace.model.mechanisms import BASELINE, BOUND, Config, label
 from interlace.show.study import columns, verification
 from interlace.show.timeline import track_order
 
@@ -229,9 +230,7 @@ def _candidates(study: Study) -> str:
 
 
 def _colours(rows: list[StudyRow]) -> dict[str, str]:
-    others = iter(OTHER_COLOURS * len(rows))
-    names = dict.fromkeys(row.mechanism for row in rows)
-    return {name: MECHANISM_COLOURS.get(name) or next(others) for name in names}
+    return {row.mechanism: MECHANISM_COLOURS[row.mechanism] for row in rows}
 
 
 def _time(seconds: float) -> str:

@@ -12,7 +12,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from interlace.machine.machines import Machine, connections, gpu_names
+from interlace.machine.devices import connections, gpu_names
+from interlace.machine.schema import Machine
 from interlace.study.topo import Route, Topology, device_name, matrix_names, relation_of
 
 WORDS = {

@@ -14,7 +14,8 @@ import msgspec
 from interlace.base.errors import UserError
 from interlace.base.native import load_core
 from interlace.base.progress import progress
-from interlace.machine.machines import Machine, to_core
+from interlace.machine.compiled import to_core
+from interlace.machine.schema import Machine
 from interlace.model.mechanisms import BASELINE
 from interlace.model.results import Head, provenance
 from interlace.model.run import Case, RunFailure, core_errors

@@ -12,8 +12,9 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from interlace.base.errors import UserError
-from interlace.machine.machines import Machine
+from interlace.machine.schema import Machine
 from interlace.model.copies import HOST
+from interlace.model.mechanism_table import COPY_ENGINE, INLINE, POLLING
 from interlace.model.mechanisms import BASELINE, BOUND, GIB, KIB, MIB, Config, size_text
 from interlace.study.calibration_gpus import Copies, Gpus
 from interlace.study.copy_bench import Pairs

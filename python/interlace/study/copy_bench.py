@@ -12,12 +12,12 @@ from interlace.base.errors import UserError
 from interlace.base.progress import progress
 from interlace.base.turns import turn
 from interlace.model.copies import HOST, PLAIN
+from interlace.model.mechanism_table import NCCL
 from interlace.model.mechanisms import NOT_AVAILABLE, size_text
 from interlace.model.results import BenchmarkFile
 from interlace.model.run import core_errors
 from interlace.nodes.nodes import CudaNode, measured_by
 
-NCCL = "nccl"
 METHODS = (PLAIN, "auto", "streams", "graphs", NCCL)
 DEFAULT_METHODS = (PLAIN, "auto", NCCL)
 

@@ -14,7 +14,8 @@ import msgspec
 from msgspec import UnsetType
 
 from interlace.base.errors import UserError
-from interlace.machine.machines import MAX_GPUS, DualOpt, Gpu, Machine
+from interlace.machine.devices import MAX_GPUS
+from interlace.machine.schema import DualOpt, Gpu, Machine
 from interlace.model.results import Head, provenance
 
 FORMAT = 1

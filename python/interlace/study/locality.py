@@ -18,7 +18,9 @@ from interlace.base import workers
 from interlace.base.native import load_core
 from interlace.base.progress import progress
 from interlace.base.turns import turn
-from interlace.machine.machines import Machine, to_core
+from interlace.machine.compiled import to_core
+from interlace.machine.schema import Machine
+from interlace.model.remote_load_table import DIRECT
 from interlace.model.results import Head, provenance
 from interlace.model.run import RunFailure
 from interlace.nodes.nodes import CudaNode

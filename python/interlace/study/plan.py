@@ -10,7 +10,9 @@ import msgspec
 
 from interlace.base.errors import UserError, unknown
 from interlace.base.native import load_core
-from interlace.machine.machines import Machine, gpu_names, to_core
+from interlace.machine.compiled import to_core
+from interlace.machine.devices import gpu_names
+from interlace.machine.schema import Machine
 from interlace.model import options
 from interlace.model.results import FORMAT, provenance
 from interlace.model.run import core_errors

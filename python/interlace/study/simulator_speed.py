@@ -23,7 +23,9 @@ import msgspec
 from interlace.base.errors import UserError
 from interlace.base.native import load_core
 from interlace.base.progress import progress
-from interlace.machine.machines import load_machine, to_core
+from interlace.machine.compiled import to_core
+from interlace.machine.reading import load_machine
+from interlace.model.mechanism_table import INLINE
 from interlace.model.mechanisms import KIB
 from interlace.model.results import BenchmarkHead, provenance
 from interlace.model.run import Case, Outcome, core_errors
@@ -32,7 +34,7 @@ from interlace.workloads import Workload
 
 FORMAT = 1  # of the file of results
 MACHINE = "4x-gv100-pcie4"
-CASE = Case(4, "inline")
+CASE = Case(4, INLINE)
 LONG = "pagerank"  # the workload of the long run
 LONG_ACCESSES = 100_000_000
 STORED = 64 * KIB  # elements of each GPU in the microbenchmark

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from interlace.base.errors import UserError
 from interlace.base.progress import progress
+from interlace.model.mechanism_table import AGENT_THREADS, CHUNK_BYTES, RANGES, ROWS
 from interlace.model.mechanisms import BASELINE, BOUND, NOT_AVAILABLE, Tuning
 from interlace.model.options import whole_numbers
 from interlace.model.results import FORMAT, Study, StudyRow, Timelines, provenance
@@ -191,13 +192,15 @@ class Asked(NamedTuple):
     @property
     def by_hand(self) -> dict[str, bool]:
         """Whether the configurations of a mechanism were given."""
-        agents = self.chunks is not None or self.threads is not None
+        said = {
+            RANGES.name: self.ranges is not None,
+            CHUNK_BYTES.name: self.chunks is not None,
+            AGENT_THREADS.name: self.threads is not None,
+        }
         return {
-            "split": self.ranges is not None,
-            "polling": agents,
-            "device-launch": agents,
-            "copy-engine": self.chunks is not None,
-            "proact-hardware": self.chunks is not None,
+            row.name: any(said.get(name, False) for name in row.families[0])
+            for row in ROWS
+            if row.families
         }
 
 

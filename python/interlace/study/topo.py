@@ -12,18 +12,11 @@ from typing import Any, NamedTuple
 import msgspec
 
 from interlace.base.errors import UserError
-from interlace.machine.machines import (
-    FIELDS,
-    Connection,
-    Machine,
-    connections,
-    device_names,
-    from_core,
-    gpu_names,
-    load_machine,
-    shipped_machines,
-    to_core,
-)
+from interlace.machine.compiled import from_core, to_core
+from interlace.machine.devices import Connection, connections, device_names, gpu_names
+from interlace.machine.reading import load_machine, read_machine
+from interlace.machine.schema import KEYS, Machine
+from interlace.machine.shipped import shipped_machines
 from interlace.model.results import provenance
 
 

@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 
 from interlace.base.errors import UserError
 from interlace.base.progress import progress
-from interlace.machine.machines import MAX_GPUS, Machine, to_core
-from interlace.model.mechanisms import SERIAL
+from interlace.machine.compiled import to_core
+from interlace.machine.devices import MAX_GPUS
+from interlace.machine.schema import Machine
 from interlace.model.options import whole
 from interlace.model.run import Case, Outcome, core_errors
 from interlace.study.address_map import Places, load_map
@@ -23,14 +24,6 @@ KINDS = ("load", "store", "atomic")
 ACTIONS = (*KINDS, "release", "compute", "shared", "shuffle", "wait", "barrier")
 UNITS = (32, 64, 128)  # bytes
 RUNS = tuple(1 << n for n in range(8))  # the upper ends of the sizes of runs, bytes
-REPLAYED = (
-    "inline",
-    "write-combining",
-    "finepack",
-    "config-packet",
-)  # mechanisms by which a trace's stores can go
-RECORDED = ("bulk-copy", "split", "inline", SERIAL, "infinite-bandwidth")
-DEFAULT_RANGES = 8
 
 
 class Foreign(NamedTuple):
