@@ -154,8 +154,10 @@ class node::graphs {
   graphs(graphs&&) = delete;
   graphs& operator=(graphs&&) = delete;
 
-  // Throws device_error if anything of it is refused; no stream is left capturing.
-  void capture(node& owner, const std::vector<operation>& operations) {
+  // Throws device_error if anything of it is refused; no stream is left capturing. Where devices
+  // share a GPU, exchanges are captured without their meetings.
+  void capture(node& owner, std::span<const operation> operations) {
+    operations_ = operations;
     std::uint32_t begun = 0;
     try {
       for (; begun < owner.devices(); ++begun) {
@@ -165,7 +167,15 @@ class node::graphs {
       }
       owner.behind_kernel_ = 0;
       owner.early_now_ = owner.tenant_->alone() ? owner.early_devices_ : 0;
-      for (const operation& o : operations) owner.issue(o, nullptr);
+      for (const operation& o : operations) {
+        if (owner.shares_gpu_ && o.what == operation::kind::exchange) {
+          for (std::uint32_t d = 0; d < owner.devices(); ++d) {
+            owner.issue_transfers(d, o.exchange, nullptr, nullptr);
+          }
+        } else {
+          owner.issue(o, nullptr);
+        }
+      }
       owner.early_now_ = 0;
       for (std::uint32_t d = 0; d < owner.devices(); ++d) {
         INTERLACE_CUDA_CHECK(cudaStreamEndCapture(owner.streams_[d], &graphs_[d]));
@@ -197,8 +207,10 @@ class node::graphs {
     if (executables_[device] == nullptr) return;
     INTERLACE_CUDA_CHECK(cudaGraphLaunch(executables_[device], stream));
   }
+  std::span<const operation> operations() const { return operations_; }
 
  private:
+  std::span<const operation> operations_;
   std::vector<cudaGraph_t> graphs_;
   std::vector<cudaGraphExec_t> executables_;
 };
@@ -327,7 +339,8 @@ node::node(options o) : options_(std::move(o)) {
   if (options_.ordinals.empty()) {
     if (options_.devices > present) {
       throw usage_error(std::to_string(options_.devices) + " GPUs are asked for and " +
-                        std::to_string(present) + " are here");
+                        std::to_string(present) +
+                        " are here; devices can share a GPU (--share-gpu, node_options::ordinals)");
     }
     for (std::uint32_t d = 0; d < options_.devices; ++d) {
       options_.ordinals.push_back(static_cast<int>(d));
@@ -338,6 +351,8 @@ node::node(options o) : options_(std::move(o)) {
                       std::to_string(options_.ordinals.size()));
   }
   for (const int gpu : options_.ordinals) require_gpu(gpu);
+  shares_gpu_ = shares_gpu(options_.ordinals);
+  require_queues(options_.ordinals, streams_of_device);
 
   enable_peer_access(options_.ordinals);
   host_ =
@@ -361,7 +376,12 @@ node::node(options o) : options_(std::move(o)) {
     int least = 0;
     int greatest = 0;
     INTERLACE_CUDA_CHECK(cudaDeviceGetStreamPriorityRange(&least, &greatest));
-    for (std::uint32_t k = 0; k < 2 * n; ++k) {
+    if (shares_gpu_) {
+      INTERLACE_CUDA_CHECK(
+          cudaStreamCreateWithPriority(&copy_streams_[d][0], cudaStreamNonBlocking, greatest));
+      copy_streams_[d].assign(2 * std::size_t{n}, copy_streams_[d][0]);
+    }
+    for (std::uint32_t k = 0; k < 2 * n && !shares_gpu_; ++k) {
       // An agent gets the next place that a block of the kernel leaves.
       INTERLACE_CUDA_CHECK(cudaStreamCreateWithPriority(&copy_streams_[d][k], cudaStreamNonBlocking,
                                                         k == d ? greatest : least));
@@ -405,6 +425,7 @@ node::~node() {
     for (auto* events : {&events_, &starts_, &stops_}) {
       if ((*events)[d] != nullptr) INTERLACE_CUDA_LOG(cudaEventDestroy((*events)[d]));
     }
+    if (shares_gpu_) copy_streams_[d].resize(1);
     copy_streams_[d].push_back(streams_[d]);
     for (cudaStream_t s : copy_streams_[d]) {
       if (s != nullptr) INTERLACE_CUDA_LOG(cudaStreamDestroy(s));
@@ -1025,15 +1046,38 @@ void node::load(const kernel_operation& k) {
                                                 cudaFuncAttributeMaxDynamicSharedMemorySize,
                                                 static_cast<int>(k.shape.shared_bytes)));
     }
-    loaded_[{ordinal(d), k.entry}] = {attributes.maxThreadsPerBlock, k.shape.shared_bytes,
+    loaded_[{ordinal(d), k.entry}] = {attributes.maxThreadsPerBlock,
+                                      k.shape.shared_bytes,
                                       shared_percent(k, attributes, ordinal(d)),
-                                      k.tracked == nullptr && awaits_prerequisites(attributes)};
+                                      k.tracked == nullptr && awaits_prerequisites(attributes),
+                                      static_cast<std::uint32_t>(attributes.numRegs),
+                                      static_cast<std::uint32_t>(attributes.sharedSizeBytes)};
   }
   const int most = loaded_.at({ordinal(0), k.entry}).most_threads;
   if (static_cast<int>(k.shape.threads) > most) {
     throw model_error("kernel " + kernel::readable_type_name(k.type_name) +
                       " takes blocks of at most " + std::to_string(most) + " threads here, not " +
                       std::to_string(k.shape.threads));
+  }
+  if (shares_gpu_) require_places(k);
+}
+
+// Throws usage_error unless a GPU that stands for several devices holds their agents and a block of
+// the kernel at once.
+void node::require_places(const kernel_operation& k) const {
+  if (k.tracked == nullptr || k.tracked->started == nullptr) return;
+  const kernel::region_options& how = states_[k.tracked->table.region].options;
+  for (std::uint32_t d = 0; d < devices(); ++d) {
+    const loaded_kernel& known = loaded_.at({ordinal(d), k.entry});
+    const block_needs block{k.shape.threads, known.registers,
+                            known.fixed_shared_bytes + k.shape.shared_bytes};
+    const std::string reason = why_not_at_once(places_of(ordinal(d)), agent_needs(how), block,
+                                               devices_on(options_.ordinals, ordinal(d)));
+    if (!reason.empty()) {
+      throw usage_error("GPU " + std::to_string(ordinal(d)) + " cannot run " + reason +
+                        "; give the agent fewer threads (--threads), or share the GPU among fewer "
+                        "devices");
+    }
   }
 }
 
@@ -1096,8 +1140,13 @@ void node::issue(const operation& o, stopwatch* watch) {
       if (watch != nullptr) computed = mark_all(*watch);
       issue_collectives(o.exchange, watch);
       issue_batch(o.exchange, watch);
+      // On a shared GPU all devices get what they exchange before one of them waits for the others.
       for (std::uint32_t d = 0; d < devices(); ++d) {
-        issue_exchange(d, o.exchange, computed[d], watch);
+        computed[d] = issue_transfers(d, o.exchange, computed[d], watch);
+        if (!shares_gpu_) issue_meeting(d, o.exchange, computed[d], watch);
+      }
+      for (std::uint32_t d = 0; d < devices() && shares_gpu_; ++d) {
+        issue_meeting(d, o.exchange, computed[d], watch);
       }
       if (watch != nullptr) watch->next_epoch();
       break;
@@ -1174,7 +1223,8 @@ void node::issue_tracked(std::uint32_t device, const kernel_operation& k, stopwa
     on_stream(device, "agent", [&](cudaStream_t on) {
       launch_agent(a, how,
                    std::min(100U, loaded_.at({ordinal(device), k.entry}).shared_percent +
-                                      agent_shared_percent(how, ordinal(device))),
+                                      devices_on(options_.ordinals, ordinal(device)) *
+                                          agent_shared_percent(how, ordinal(device))),
                    on);
     });
     enqueue_wait(stream, t.started);
@@ -1281,9 +1331,10 @@ void node::issue_batch(const exchange_operation& e, stopwatch* watch) {
   if (draw) draw_all(*watch, "multi-path", begins, mark_all(*watch));
 }
 
-// `computed`: where watched, an event in front of the exchange.
-void node::issue_exchange(std::uint32_t device, const exchange_operation& e, cudaEvent_t computed,
-                          stopwatch* watch) {
+// What the device sends before it meets the others. `computed`: where watched, an event in front
+// of the exchange. Returns, where watched, one behind the copies.
+cudaEvent_t node::issue_transfers(std::uint32_t device, const exchange_operation& e,
+                                  cudaEvent_t computed, stopwatch* watch) {
   INTERLACE_CUDA_CHECK(cudaSetDevice(ordinal(device)));
   cudaStream_t stream = streams_[device];
   issue_copies(device, e.copies[device], "bulk copy", watch);
@@ -1302,6 +1353,14 @@ void node::issue_exchange(std::uint32_t device, const exchange_operation& e, cud
   const std::vector<large_reduction>& large = e.large[device];
   for (const large_reduction& r : large) launch_fold_copies(r, stream);
   if (!large.empty()) set_behind_kernel(device, false);
+  return copied;
+}
+
+void node::issue_meeting(std::uint32_t device, const exchange_operation& e, cudaEvent_t copied,
+                         stopwatch* watch) {
+  INTERLACE_CUDA_CHECK(cudaSetDevice(ordinal(device)));
+  cudaStream_t stream = streams_[device];
+  const std::vector<large_reduction>& large = e.large[device];
   if (e.meets) {
     const bool last = large.empty() && e.prefetches[device].empty();
     const bool next = last && (early_now_ >> device & 1U) != 0;
@@ -1378,14 +1437,12 @@ kernel::run_result node::execute_recorded(const run_options& o) {
     remarks_.emplace_back(on_streams);
   }
   early_launches_ = 0;
-  std::unique_ptr<graphs> captured;
+  captured_graphs captured;
   if (o.graph && !o.detail && !batches) {
     try {
-      captured = std::make_unique<graphs>(devices());
-      captured->capture(*this, operations);
+      captured = capture(operations);
     } catch (const device_error& e) {
       require_usable();
-      captured.reset();
       early_launches_ = 0;
       remarks_.push_back(std::string("the run was not captured in graphs and uses streams: ") +
                          e.what());
@@ -1394,7 +1451,7 @@ kernel::run_result node::execute_recorded(const run_options& o) {
 
   // A capture has loaded what calls launch.
   for (const operation& op : operations) {
-    if (captured == nullptr && op.what == operation::kind::call) load_call(op);
+    if (captured.empty() && op.what == operation::kind::call) load_call(op);
   }
 
   const std::uint32_t repetitions = std::max(1U, o.repetitions);
@@ -1410,7 +1467,7 @@ kernel::run_result node::execute_recorded(const run_options& o) {
     const bool last = k + 1 == o.warm_ups + repetitions;
     std::unique_ptr<stopwatch> watch;
     if (o.detail && last) watch = std::make_unique<stopwatch>(*this, o.timeline_epochs);
-    const double time_s = launch_timed(operations, captured.get(), watch.get());
+    const double time_s = launch_timed(operations, captured, watch.get());
     if (k >= o.warm_ups) times.push_back(time_s);
     if (watch != nullptr) watch->fill(result);
   }
@@ -1418,9 +1475,28 @@ kernel::run_result node::execute_recorded(const run_options& o) {
   return result;
 }
 
+// One graph for each device; where a GPU is shared, as many as there are parts between meetings.
+node::captured_graphs node::capture(const std::vector<operation>& operations) {
+  captured_graphs captured;
+  std::span<const operation> rest = operations;
+  do {
+    auto end = rest.end();
+    if (shares_gpu_) {
+      end = std::find_if(rest.begin(), rest.end(),
+                         [](const operation& o) { return o.what == operation::kind::exchange; });
+      if (end != rest.end()) ++end;
+    }
+    const auto count = static_cast<std::size_t>(end - rest.begin());
+    captured.push_back(std::make_unique<graphs>(devices()));
+    captured.back()->capture(*this, rest.first(count));
+    rest = rest.subspan(count);
+  } while (!rest.empty());
+  return captured;
+}
+
 // Every device's clock starts when it leaves the gate's barrier, within a flag's way (about 1 us)
 // of the others, and stops behind its last operation: the run took as long as the slowest.
-double node::launch_timed(const std::vector<operation>& operations, graphs* captured,
+double node::launch_timed(const std::vector<operation>& operations, const captured_graphs& captured,
                           stopwatch* watch) {
   launch_gates();
   launched_since_ = true;
@@ -1428,8 +1504,10 @@ double node::launch_timed(const std::vector<operation>& operations, graphs* capt
     return o.what == operation::kind::kernel && o.kernel.tracked != nullptr;
   });
   try {
-    if (captured != nullptr) {
-      launch_graphs(*captured);
+    if (!captured.empty() && shares_gpu_) {
+      launch_in_turn(captured);
+    } else if (!captured.empty()) {
+      launch_graphs(*captured.front());
     } else {
       std::uint32_t held = 0;
       for (const operation& o : operations) {
@@ -1481,6 +1559,27 @@ void node::launch_graphs(const graphs& captured) {
   }
   for (const std::exception_ptr& error : errors) {
     if (error != nullptr) std::rethrow_exception(error);
+  }
+}
+
+// By one thread, since a launch that waits for room in a queue of the GPU keeps out all others to
+// it: all that such a launch waits for was launched before it (cuda/shared_gpu.hpp).
+void node::launch_in_turn(const captured_graphs& captured) {
+  const gate_keeper keeper(*this);
+  std::uint32_t held = 0;
+  for (const auto& part : captured) {
+    for (const operation& o : part->operations()) held += gate_weight(o);
+    if (held >= gate_holds) open_gate();
+    for (std::uint32_t d = 0; d < devices(); ++d) {
+      INTERLACE_CUDA_CHECK(cudaSetDevice(ordinal(d)));
+      part->launch(d, streams_[d]);
+    }
+    if (part->operations().empty()) continue;
+    const operation& last = part->operations().back();
+    if (last.what != operation::kind::exchange) continue;
+    for (std::uint32_t d = 0; d < devices(); ++d) {
+      issue_meeting(d, last.exchange, nullptr, nullptr);
+    }
   }
 }
 

@@ -20,6 +20,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <type_traits>
 #include <typeinfo>
@@ -36,6 +37,7 @@
 #include "cuda/occupancy.hpp"
 #include "cuda/region/exchange.hpp"
 #include "cuda/region/tracking.hpp"
+#include "cuda/shared_gpu.hpp"
 #include "cuda/transfer/nccl_regions.hpp"
 #include "interlace/copy.hpp"
 #include "interlace/kernel.hpp"
@@ -52,8 +54,8 @@ namespace interlace::cuda {
 
 struct node_options {
   std::uint32_t devices = 1;
-  // The GPU of each device; empty: 0, 1, ... One GPU may stand for several devices, which is how
-  // exchanges are tested where there are too few; nothing may be timed then.
+  // The GPU of each device; empty: 0, 1, ... One GPU may stand for several devices
+  // (cuda/shared_gpu.hpp): times are then of that shared GPU.
   std::vector<int> ordinals{};
   double deadline_s = 10;  // of every wait on a device
   // Of multi-path; no value: those of the environment.
@@ -348,9 +350,12 @@ class node {
     std::uint32_t shared_bytes = 0;
     unsigned int shared_percent = 0;  // that all blocks of a multiprocessor take together
     bool awaits = false;              // what is before it, by itself
+    std::uint32_t registers = 0;      // of a thread
+    std::uint32_t fixed_shared_bytes = 0;
   };
   class snapshot;
   class graphs;
+  using captured_graphs = std::vector<std::unique_ptr<graphs>>;
   class stopwatch;
   class gate_keeper;
 
@@ -447,6 +452,7 @@ class node {
   void require_usable() const;
   void require_idle(const char* what) const;
   void load(const kernel_operation& k);
+  void require_places(const kernel_operation& k) const;
   void load_call(const operation& o);
   void issue(const operation& o, stopwatch* watch);
   void issue_kernel(std::uint32_t device, const kernel_operation& k);
@@ -461,10 +467,15 @@ class node {
                 const std::vector<cudaEvent_t>& ends) const;
   void issue_collectives(const exchange_operation& e, stopwatch* watch);
   void issue_batch(const exchange_operation& e, stopwatch* watch);
-  void issue_exchange(std::uint32_t device, const exchange_operation& e, cudaEvent_t computed,
+  cudaEvent_t issue_transfers(std::uint32_t device, const exchange_operation& e,
+                              cudaEvent_t computed, stopwatch* watch);
+  void issue_meeting(std::uint32_t device, const exchange_operation& e, cudaEvent_t copied,
+                     stopwatch* watch);
+  captured_graphs capture(const std::vector<operation>& operations);
+  double launch_timed(const std::vector<operation>& operations, const captured_graphs& captured,
                       stopwatch* watch);
-  double launch_timed(const std::vector<operation>& operations, graphs* captured, stopwatch* watch);
   void launch_graphs(const graphs& captured);
+  void launch_in_turn(const captured_graphs& captured);
   void launch_gates();
   void open_gate() noexcept;
   void await_collectives() const;
@@ -473,9 +484,11 @@ class node {
   barrier_arguments barrier(std::uint32_t device, std::uint32_t exchange) const;
 
   options options_;
+  bool shares_gpu_ = false;            // a GPU stands for several devices
   std::vector<cudaStream_t> streams_;  // main, of each device
   // [device][peer], the device's own for its agent; [device][devices + peer] for every other chunk,
-  // so that an engine has the next one while a stream goes from one to the other.
+  // so that an engine has the next one while a stream goes from one to the other. Where a GPU is
+  // shared, all of a device's are one stream.
   std::vector<std::vector<cudaStream_t>> copy_streams_;
   // Of launches that come early; bit d is device d's.
   std::uint32_t early_devices_ = 0;  // may have them

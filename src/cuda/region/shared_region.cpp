@@ -11,6 +11,7 @@
 #include "base/errors.hpp"
 #include "cuda/check.hpp"
 #include "cuda/memory/pieces.hpp"
+#include "cuda/occupancy.hpp"
 #include "cuda/region/agent.hpp"
 #include "cuda/region/audit.hpp"
 #include "cuda/region/failure.hpp"
@@ -64,6 +65,7 @@ shared_region::shared_region(std::shared_ptr<group_state> group, const region_sp
   std::vector<kernel::launch_plan> plans;
   require_same(group_->agree([&] {
     group_->check();
+    group_->require_queues();
     state_ = kernel::check_spec(spec, group_->devices(), label_);
     for (const std::uint32_t d : mine) {
       plans.push_back(kernel::plan_launch(state_, spec, d, label_));
@@ -300,6 +302,7 @@ void shared_region::release() noexcept {
     for (cudaEvent_t e : events) {
       if (e != nullptr) INTERLACE_CUDA_LOG(cudaEventDestroy(e));
     }
+    if (group_->devices_on(s.ordinal) > 1 && !s.streams.empty()) s.streams.resize(1);
     for (cudaStream_t stream : s.streams) {
       if (stream != nullptr) INTERLACE_CUDA_LOG(cudaStreamDestroy(stream));
     }
@@ -315,12 +318,27 @@ void shared_region::make_side(side& s, const region_spec& spec) {
   if (state_.options.mechanism == kernel::mechanism::polling && !s.chunks.empty()) {
     // The caller's kernel is not known; a warp is the least that it can be.
     check_agent(state_.options, {1, 32, 0}, s.ordinal);
+    const std::uint32_t devices = group_->devices_on(s.ordinal);
+    const std::string reason =
+        devices == 1 ? std::string()
+                     : why_not_at_once(places_of(s.ordinal), agent_needs(state_.options),
+                                       {32, 32, 0}, devices);
+    if (!reason.empty()) {
+      throw usage_error("GPU " + std::to_string(s.ordinal) + " cannot run " + reason +
+                        "; give the agent fewer threads, or share the GPU among fewer devices");
+    }
   }
   int least = 0;
   int greatest = 0;
   INTERLACE_CUDA_CHECK(cudaDeviceGetStreamPriorityRange(&least, &greatest));
   s.streams.assign(std::size_t{2} * n, nullptr);
-  for (std::uint32_t k = 0; k < 2 * n; ++k) {
+  const bool one = group_->devices_on(s.ordinal) > 1;
+  if (one) {
+    INTERLACE_CUDA_CHECK(
+        cudaStreamCreateWithPriority(s.streams.data(), cudaStreamNonBlocking, greatest));
+    s.streams.assign(s.streams.size(), s.streams[0]);
+  }
+  for (std::uint32_t k = 0; k < 2 * n && !one; ++k) {
     // An agent gets the next place that a block of the kernel leaves.
     INTERLACE_CUDA_CHECK(cudaStreamCreateWithPriority(&s.streams[k], cudaStreamNonBlocking,
                                                       k == s.device ? greatest : least));

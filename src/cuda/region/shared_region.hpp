@@ -73,7 +73,8 @@ class shared_region final : public group_member {
     launch_tracking tracking;
     region_audit audit;
     wait_failure* failure = nullptr;
-    // [peer], the device's own for its agent; [devices + peer] for every other chunk.
+    // [peer], the device's own for its agent; [devices + peer] for every other chunk. All are one
+    // where the GPU stands for several devices of this process.
     std::vector<cudaStream_t> streams;
     cudaStream_t rescue = nullptr;      // ends waits and reads counters; takes nothing else
     cudaEvent_t begun_event = nullptr;  // recorded in begin
