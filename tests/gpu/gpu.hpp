@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <string>
@@ -46,6 +47,13 @@ inline std::string why_not_distinct(std::uint32_t n) {
   const std::uint32_t here = gpus_here();
   if (here >= n) return {};
   return "needs " + std::to_string(n) + " different GPUs and " + std::to_string(here) + " are here";
+}
+
+// Threads of an agent: `asked`, or fewer where agents of several devices must run on one GPU at
+// once. An agent that copies in bulk takes a third of a multiprocessor's shared memory for each 32
+// threads, so 4 agents of 512 threads need a GPU of 25 multiprocessors.
+inline std::uint32_t agent_threads(std::uint32_t asked) {
+  return shares_gpus() ? std::min(asked, 512U) : asked;
 }
 
 inline cuda::node_options options_for(std::uint32_t devices) {

@@ -37,6 +37,7 @@ template <class Problem>
 void compare(const Problem& problem, std::uint32_t devices, std::uint64_t planes,
              std::uint64_t halo, std::uint32_t iterations) {
   run::request asked;
+  asked.agent_threads = gpu_test::agent_threads(asked.agent_threads);
   const std::uint64_t plane = problem.elements() / planes;
   for (std::uint32_t d = 0; d <= devices; ++d) {
     asked.boundaries.push_back(planes * d / devices * plane);

@@ -87,6 +87,7 @@ TEST_P(halo_jacobi_test, equals_plain_loops) {
     const std::vector<float> expected = after(grid, 5);
     const run::halo_jacobi_problem problem{grid};
     run::request asked;
+    asked.agent_threads = gpu_test::agent_threads(asked.agent_threads);
     asked.boundaries = even_cut(grid, GetParam());
     asked.iterations = 5;
     asked.share_gpu = gpu_test::shares_gpus();

@@ -85,7 +85,7 @@ TEST_P(tracking_test, kernels_publish_in_their_midst) {
     if (!gpu_test::why_not(devices).empty()) continue;
     for (const bool graph : {true, false}) {
       for (const std::uint32_t threads : {32U, 96U, 4096U}) {
-        harness h(options_for(devices), GetParam(), 50'021, 4096, threads);
+        harness h(options_for(devices), GetParam(), 50'021, 4096, gpu_test::agent_threads(threads));
         cuda::run_options o;
         o.graph = graph;
         o.repetitions = 3;
