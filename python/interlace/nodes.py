@@ -129,6 +129,8 @@ class CudaNode(Node):
     ) -> None:
         self.cuda = cuda
         self.share_gpu = share_gpu  # whether a GPU may stand for several devices
+        if share_gpu:  # agents of all devices must find places on a GPU at once
+            self.default_threads = (512,)
         self.by_processes = by_processes  # may also run by a process for each GPU
         self.info = info
         self.gpus = int(info["gpus"])

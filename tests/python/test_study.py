@@ -645,6 +645,8 @@ def test_devices_share_a_gpu(run: Run, cuda: FakeCuda, graph: Path, tmp_path: Pa
         if gpus == 1:
             continue
         assert row["config"]["shared_gpus"] == 1
+        threads = {row["config"].get(key, 512) for key in ("agent_threads", "bulk_threads")}
+        assert threads == {512}  # agents of all devices must find places at once
         assert row["verified"] is (mechanism != "infinite-bandwidth")
         assert row["reachable"] is None
         assert row["wire"]["protocol"] is None
