@@ -15,8 +15,7 @@
 //   (a): it gets room. A graph of the whole run would hold meetings whose partners are not launched
 //   yet, and would wait for room for ever.
 // - A queue that takes its work in order may hold streams or graph branches of several devices.
-// What
-//   stands in it ahead of a launch is of kind (a), so it ends.
+//   Whatever stands in it ahead of a launch is of kind (a), so it ends.
 // - Kind (b), an agent or a stream that waits for chunks, is within one device: it needs what a
 //   device on a GPU of its own needs, two streams at once.
 // - Kind (c) needs a queue for each device's main stream. `require_queues` asks for one for every
@@ -26,10 +25,17 @@
 // their kernel has run, and those of a meeting until all devices have come. `why_not_at_once`
 // refuses what could fill all multiprocessors with them, wherever the GPU puts them.
 //
-// A user of region_api enqueues by himself, and the same order is his to keep (docs/shared-gpu.md).
+// Known for one node, and for one region of a group, is what runs at once. Two nodes of a process
+// and several regions of a group may run at once or in turn, as their callers' threads and streams
+// have it. Their places are not added up (docs/shared-gpu.md): a wait without a place ends at the
+// deadline, with an error. Streams are made with a region, so queues of all regions are added up.
 //
-// Processes without MPS take turns on a GPU by time slices: queues and places are each process's
-// own, and a wait lasts until the other's turn has come. `turns` is the factor of their deadlines.
+// A program with regions of its own enqueues for itself, and keeps the same order itself.
+//
+// Processes without MPS take turns on a GPU by time slice. Each process has queues and places of
+// its own while its turn lasts, and a wait may last until the turns of all others have passed. So a
+// group of processes multiplies its deadline by `group_state::turns`, the number of processes on
+// one GPU.
 #pragma once
 
 #include <cstdint>

@@ -56,7 +56,9 @@ class group_state {
   bool is_shared() const { return processes_ != nullptr; }
   // Of this process or of another: as this process numbers the GPUs.
   int ordinal(std::uint32_t device) const { return ordinals_.at(device); }
-  // Longer than asked for where processes take turns on a GPU.
+  // The most processes that have the same GPU, on which they take turns by time slice.
+  std::uint32_t turns() const { return turns_; }
+  // Of a wait, which may last until every turn has passed: `turns` times what was asked for.
   double deadline_s() const { return turns_ * options_.deadline_s; }
   // Devices of this process that a GPU stands for.
   std::uint32_t devices_on(int gpu) const;

@@ -403,7 +403,8 @@ std::string shared_region::describe(const wait_failure& f) const {
   return describe_failure(f, {.device = [this](unsigned int d) { return group_->device_name(d); },
                               .region = label_,
                               .exchange = "the exchange of " + label_,
-                              .deadline_s = group_->deadline_s()});
+                              .deadline_s = group_->deadline_s(),
+                              .turns = group_->turns()});
 }
 
 shared_region::side& shared_region::side_of(std::uint32_t device) {
