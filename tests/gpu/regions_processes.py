@@ -547,6 +547,11 @@ def main() -> int:
     parser.add_argument("--time", action="store_true", help="measure epochs, check less")
     parser.add_argument("--json", metavar="FILE", help="with --time: keep the times")
     arguments = parser.parse_args()
+    if arguments.time and arguments.shared_gpu:
+        parser.error(
+            "--time and --shared-gpu exclude each other: processes take turns on a shared GPU by "
+            "time slice, so their times say nothing"
+        )
     os.environ.setdefault("PYTORCH_ALLOC_CONF", "expandable_segments:True")
 
     if arguments.shared_gpu:  # a queue for each stream of the devices
