@@ -67,6 +67,11 @@ if TYPE_CHECKING:
 TUNED = "tuned"  # among mechanisms: what a profile picked
 DEFAULT_WARMUP = 2
 DEFAULT_REPEATS = 5
+MAX_DEVICES = 16
+SHARED_NOTE = (
+    "Shared GPU: devices share what one GPU has, so their times say nothing about GPUs of their "
+    "own. Links, NVLink bytes and what they allow are left out."
+)
 
 
 # --- options --------------------------------------------------------------------------------------
@@ -77,11 +82,19 @@ def default_gpus(count: int) -> list[int]:
     return sorted({1 << n for n in range(count.bit_length())} | {count})
 
 
-def _chosen_gpus(text: str | None, count: int, machine: str) -> tuple[int, ...]:
+def _chosen_gpus(text: str | None, node: Node) -> tuple[int, ...]:
+    count = node.gpus
     chosen = default_gpus(count) if text is None else whole_numbers("--gpus", text, "GPUs")
-    if chosen[-1] > count:
+    shared = isinstance(node, CudaNode) and node.share_gpu
+    if shared and chosen[-1] > MAX_DEVICES:
+        raise UserError(f"--gpus {chosen[-1]}: at most {MAX_DEVICES} devices share GPUs")
+    if not shared and chosen[-1] > count:
         has = "1 GPU" if count == 1 else f"{count} GPUs"
-        raise UserError(f"--gpus {chosen[-1]}: {machine} has {has}")
+        hint = "; --share-gpu lets several devices share a GPU"
+        raise UserError(
+            f"--gpus {chosen[-1]}: {node.machine_name} has {has}"
+            + (hint if isinstance(node, CudaNode) else "")
+        )
     return tuple(gpus for gpus in chosen if gpus != 1)
 
 
@@ -172,6 +185,8 @@ def _notes(
     elif any(row.gpus > 1 and row.opportunity is None for row in rows):
         bound = BOUND if node.runs(BOUND) else BASELINE
         notes.append(f"opportunity, captured and overlap need {bound} among the mechanisms.")
+    if isinstance(node, CudaNode) and any(node.shares(row.gpus) for row in rows):
+        notes.append(SHARED_NOTE)
     if isinstance(node, CudaNode):
         notes.append(
             "Useful and wasted bytes are counted on the host node with the same boundaries; "
@@ -234,6 +249,14 @@ def study_command(
             help="Numbers of GPUs, such as 1,2,4; 1 is always run.  [default: 1,2,4,... and all]",
         ),
     ] = None,
+    share_gpu: Annotated[
+        bool,
+        typer.Option(
+            "--share-gpu",
+            help="Real GPUs: let devices share them where --gpus asks for more than there are. "
+            "Results are verified as ever; times are of a shared GPU.",
+        ),
+    ] = False,
     mechanisms: Annotated[
         str | None,
         typer.Option(
@@ -333,8 +356,7 @@ def study_command(
         for option, asked in (("--profile", profile_file), ("--mechanisms tuned", TUNED in named)):
             if asked:
                 raise UserError(f"--no-profile and {option} exclude each other; leave one out")
-    if gpus is not None:
-        whole_numbers("--gpus", gpus, "GPUs")
+    asked_gpus = [] if gpus is None else whole_numbers("--gpus", gpus, "GPUs")
     range_list = None if split is None else tuple(whole_numbers("--split", split, "ranges"))
     chunk_list = None if chunks is None else chunk_sizes("--chunks", chunks)
     thread_list = None if threads is None else agent_threads("--threads", threads)
@@ -346,6 +368,12 @@ def study_command(
             "--inside is for simulated machines; real GPUs do not show it, so leave it out or name "
             "a machine with --machine"
         )
+    if share_gpu and machine is not None:
+        raise UserError(
+            "--share-gpu is for real GPUs; leave it out, or leave out --machine, which simulates"
+        )
+    if share_gpu and gpus is None:
+        raise UserError("--share-gpu needs the numbers of devices; name them with --gpus")
     if machine is not None:
         refuse_measuring_options({"--warmup": warmup, "--repeats": repeats})
     check_inputs(workload, asked_inputs)
@@ -357,6 +385,7 @@ def study_command(
             DEFAULT_WARMUP if warmups is None else warmups,
             DEFAULT_REPEATS if runs is None else runs,
             by_processes=True,
+            sharing=asked_gpus[-1] if share_gpu else 0,
         )
     else:
         node = SimulatedNode(load_core(), machine, at_once)
@@ -373,7 +402,7 @@ def study_command(
         thread_list or node.default_threads,
         bulk_agents=node.bulk_agents,
     )
-    counts = _chosen_gpus(gpus, node.gpus, node.machine_name)
+    counts = _chosen_gpus(gpus, node)
     profile = None if profile_file is None else _named_profile(profile_file, counts)
     by_hand = {
         "split": range_list is not None,

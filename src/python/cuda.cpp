@@ -59,13 +59,14 @@ void bind_workload(nb::module_& module, const char* name, const char* summary,
       [make](const std::string& mechanism, const array_in<std::uint64_t>& boundaries,
              std::uint32_t iterations, double tolerance, std::uint32_t split_ranges,
              std::uint64_t chunk_bytes, std::uint32_t agent_threads, const std::string& variant,
-             std::uint32_t warmup, std::uint32_t repeats, Data... data) {
+             std::uint32_t warmup, std::uint32_t repeats, Data... data, bool share_gpu) {
         const Problem problem = make(data...);
         // A mechanism of processes, of which this is one, and not of a node's regions.
         const bool of_processes = mechanism == "nvshmem";
-        const run::request asked =
+        run::request asked =
             make_request(of_processes ? "bulk-copy" : mechanism, boundaries, problem.elements(),
                          iterations, tolerance, split_ranges, chunk_bytes, agent_threads, variant);
+        asked.share_gpu = share_gpu;
         run::measurement measured;
         {
           const nb::gil_scoped_release release;
@@ -76,7 +77,7 @@ void bind_workload(nb::module_& module, const char* name, const char* summary,
       },
       nb::arg("mechanism"), nb::arg("boundaries"), nb::arg("iterations"), nb::arg("tolerance"),
       nb::arg("split_ranges"), nb::arg("chunk_bytes"), nb::arg("agent_threads"), nb::arg("variant"),
-      nb::arg("warmup"), nb::arg("repeats"), arguments..., summary);
+      nb::arg("warmup"), nb::arg("repeats"), arguments..., nb::arg("share_gpu") = false, summary);
 }
 
 nb::dict device_info() {
