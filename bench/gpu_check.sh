@@ -72,8 +72,6 @@ fi
 logs=$out
 ulimit -c 0
 shared=${INTERLACE_TEST_SHARED_GPU:-0}
-# Devices that share a GPU wait for each other on it, so their streams need queues of their own.
-[ "$shared" = 1 ] && export CUDA_DEVICE_MAX_CONNECTIONS=32
 {
   nvidia-smi
   nvidia-smi topo -m
@@ -134,7 +132,9 @@ pairs = [(a, b) for a in range(count) for b in range(count) if a != b]
 print(count if all(cupy.cuda.runtime.deviceCanAccessPeer(a, b) for a, b in pairs) else 1)
 PYTHON
 ) || processes=0
-if [ "$processes" -ge 2 ]; then
+if [ "$shared" = 1 ]; then
+  python_step regions 200 "interlace._cuda cupy" "$python" "$regions" --shared-gpu --processes 2
+elif [ "$processes" -ge 2 ]; then
   python_step regions 400 "interlace._cuda torch" "$python" "$regions"
   python_step regions_torchrun 200 "interlace._cuda torch" \
     "$python" -m torch.distributed.run --nproc-per-node "$processes" "$regions"

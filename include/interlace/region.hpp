@@ -88,12 +88,15 @@ struct group_options {
 class group {
  public:
   // One process: device d is GPU ordinals[d]. Up to 16, and each must reach each other's memory.
+  // A GPU may stand for several devices, {0, 0}: docs/shared-gpu.md says what such a program must
+  // do and what is refused.
   static group local(std::vector<int> ordinals, const group_options& o = {});
   // The same with all GPUs that the process sees.
   static group all(const group_options& o = {});
   // A process for each GPU of one machine and one user: device `rank` is this process's GPU
   // `ordinal`. Called by all ranks; `gather` is also called by each region that is made, and must
-  // do so as long as regions are. Every process must see the GPUs of all.
+  // do so as long as regions are. Every process must see the GPUs of all. Where processes share a
+  // GPU, the deadline is longer: times the number of processes on it.
   static group join(std::uint32_t rank, std::uint32_t size, int ordinal, all_gather gather,
                     const group_options& o = {});
 

@@ -15,4 +15,14 @@ std::uint64_t threads_at_once(int ordinal) {
          gpu_attribute(cudaDevAttrMaxThreadsPerMultiProcessor, ordinal);
 }
 
+gpu_places places_of(int ordinal) {
+  return {.processors = gpu_attribute(cudaDevAttrMultiProcessorCount, ordinal),
+          .threads = gpu_attribute(cudaDevAttrMaxThreadsPerMultiProcessor, ordinal),
+          .blocks = gpu_attribute(cudaDevAttrMaxBlocksPerMultiprocessor, ordinal),
+          .registers = gpu_attribute(cudaDevAttrMaxRegistersPerMultiprocessor, ordinal),
+          .shared_bytes = gpu_attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor, ordinal),
+          .reserved_shared_bytes =
+              gpu_attribute(cudaDevAttrReservedSharedMemoryPerBlock, ordinal)};
+}
+
 }  // namespace interlace::cuda

@@ -59,7 +59,7 @@ void bind_workload(nb::module_& module, const char* name, const char* summary,
       [make](const std::string& mechanism, const array_in<std::uint64_t>& boundaries,
              std::uint32_t iterations, double tolerance, std::uint32_t split_ranges,
              std::uint64_t chunk_bytes, std::uint32_t agent_threads, const std::string& variant,
-             std::uint32_t warmup, std::uint32_t repeats, Data... data) {
+             std::uint32_t warmup, std::uint32_t repeats, Data... data, bool share_gpu) {
         const Problem problem = make(data...);
         run::request asked =
             make_request(mechanism, boundaries, problem.elements(), iterations, tolerance,
@@ -67,6 +67,7 @@ void bind_workload(nb::module_& module, const char* name, const char* summary,
         // A mechanism of processes, of which this is one, and not of a node's regions.
         const bool of_processes = kernel::row_of(asked.mechanism).needs_processes;
         if (of_processes) asked.mechanism = kernel::mechanism::bulk_copy;
+        asked.share_gpu = share_gpu;
         run::measurement measured;
         {
           const nb::gil_scoped_release release;
@@ -77,7 +78,7 @@ void bind_workload(nb::module_& module, const char* name, const char* summary,
       },
       nb::arg("mechanism"), nb::arg("boundaries"), nb::arg("iterations"), nb::arg("tolerance"),
       nb::arg("split_ranges"), nb::arg("chunk_bytes"), nb::arg("agent_threads"), nb::arg("variant"),
-      nb::arg("warmup"), nb::arg("repeats"), arguments..., summary);
+      nb::arg("warmup"), nb::arg("repeats"), arguments..., nb::arg("share_gpu") = false, summary);
 }
 
 nb::dict device_info() {

@@ -19,6 +19,8 @@ namespace interlace::run {
 
 // All GPUs' counters; nothing if one of them has none.
 std::optional<cuda::nvlink_bytes> total_counters(const cuda::node& node);
+// The GPU of each device, in turn, where GPUs may stand for several.
+std::vector<int> shared_ordinals(std::uint32_t devices);
 // Throws usage_error before join_nvshmem.
 const cuda::nvshmem_rank& nvshmem_of_process();
 
@@ -29,6 +31,7 @@ measurement on_cuda(const Problem& problem, const request& asked, std::uint32_t 
   if (asked.mechanism == kernel::mechanism::device_launch) add_launching_workloads();
   cuda::node_options options;
   options.devices = asked.gpus();
+  if (asked.share_gpu) options.ordinals = shared_ordinals(asked.gpus());
   cuda::node node(options);
   auto work = problem.on(node, region_of(asked));
 

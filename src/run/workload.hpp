@@ -39,6 +39,7 @@ struct request {
                                           // Without transfers it is looked at, and nothing stops
   std::function<void()> check_interrupt;  // may throw; called now and then
   std::string record;                     // simulated: the trace file to write; empty: none
+  bool share_gpu = false;                 // real GPUs: they may stand for several devices each
 
   std::uint32_t gpus() const { return static_cast<std::uint32_t>(boundaries.size()) - 1; }
 };

@@ -99,6 +99,7 @@ TEST_P(als_test, equals_the_reference_node) {
       problem.rate = 0.02F;
       problem.steps = 2;
       run::request asked;
+      asked.agent_threads = gpu_test::agent_threads(asked.agent_threads);
       for (std::uint32_t d = 0; d <= devices; ++d) {
         asked.boundaries.push_back(std::uint64_t{users} * d / devices * rank);
       }

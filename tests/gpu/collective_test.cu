@@ -134,7 +134,7 @@ class stream_of {
 
 TEST(collective, every_block_arrives_in_stream_order_by_every_executor) {
   const auto count = static_cast<int>(gpu_test::gpus_here());
-  if (count < 2) GTEST_SKIP() << "needs 2 GPUs";
+  INTERLACE_NEED_DISTINCT_GPUS(2);
   for (const copy_executor executor : {copy_executor::automatic, copy_executor::direct,
                                        copy_executor::streams, copy_executor::graphs}) {
     copier by = copier_of(executor);
@@ -158,7 +158,7 @@ TEST(collective, every_block_arrives_in_stream_order_by_every_executor) {
 
 TEST(collective, captured_collectives_run_in_the_callers_graph_again_and_again) {
   const auto gpus = static_cast<int>(gpu_test::gpus_here());
-  if (gpus < 2) GTEST_SKIP() << "needs 2 GPUs";
+  INTERLACE_NEED_DISTINCT_GPUS(2);
   for (const bool gather : {false, true}) {
     copier by = copier_of(copy_executor::automatic);
     by.prepare();
@@ -330,7 +330,7 @@ void expect_reduced(copier& by, int gpus, reduced_type type) {
 
 TEST(collective, all_reduces_of_every_type_are_right_and_the_same_on_all_gpus) {
   const auto count = static_cast<int>(gpu_test::gpus_here());
-  if (count < 2) GTEST_SKIP() << "needs 2 GPUs";
+  INTERLACE_NEED_DISTINCT_GPUS(2);
   copier by = copier_of(copy_executor::automatic);
   for (const int gpus : {2, count}) {
     expect_reduced<float>(by, gpus, reduced_type::float32);
@@ -344,7 +344,7 @@ TEST(collective, all_reduces_of_every_type_are_right_and_the_same_on_all_gpus) {
 
 TEST(collective, an_all_reduce_goes_in_pieces_in_stream_order_by_every_executor) {
   const auto gpus = static_cast<int>(gpu_test::gpus_here());
-  if (gpus < 2) GTEST_SKIP() << "needs 2 GPUs";
+  INTERLACE_NEED_DISTINCT_GPUS(2);
   for (const copy_executor executor : {copy_executor::automatic, copy_executor::direct,
                                        copy_executor::streams, copy_executor::graphs}) {
     copy_options options;
@@ -370,7 +370,7 @@ TEST(collective, an_all_reduce_goes_in_pieces_in_stream_order_by_every_executor)
 
 TEST(collective, a_captured_all_reduce_runs_in_the_callers_graph_again_and_again) {
   const auto gpus = static_cast<int>(gpu_test::gpus_here());
-  if (gpus < 2) GTEST_SKIP() << "needs 2 GPUs";
+  INTERLACE_NEED_DISTINCT_GPUS(2);
   for (const bool in_pieces : {false, true}) {
     copy_options options;
     options.threshold_bytes = 1;

@@ -215,7 +215,7 @@ constexpr std::array executors{copy_executor::streams, copy_executor::graphs,
                                copy_executor::automatic, copy_executor::direct};
 
 TEST(copy, every_size_and_direction_arrives_whole_and_in_stream_order) {
-  INTERLACE_NEED_GPUS(2);
+  INTERLACE_NEED_DISTINCT_GPUS(2);
   load_kernels();
   const std::vector<std::uint64_t> sizes{1,
                                          2,
@@ -263,7 +263,7 @@ TEST(copy, every_size_and_direction_arrives_whole_and_in_stream_order) {
 }
 
 TEST(copy, windows_of_messages_on_many_streams_overlap_and_arrive) {
-  INTERLACE_NEED_GPUS(2);
+  INTERLACE_NEED_DISTINCT_GPUS(2);
   load_kernels();
   constexpr std::uint64_t bytes = 24 * mebi + 77;
   std::mt19937_64 random(11);
@@ -312,7 +312,7 @@ void copy_by_threads(copier& by, copy_executor executor, const Pick& pick) {
 
 // Of one pair, all over several paths; of all pairs, which keep off each other's links.
 TEST(copy, threads_copy_in_one_direction_and_in_all_at_once) {
-  INTERLACE_NEED_GPUS(2);
+  INTERLACE_NEED_DISTINCT_GPUS(2);
   load_kernels();
   const int gpus = static_cast<int>(gpu_test::gpus_here());
   for (const copy_executor executor : {copy_executor::automatic, copy_executor::graphs}) {
@@ -332,7 +332,7 @@ TEST(copy, threads_copy_in_one_direction_and_in_all_at_once) {
 }
 
 TEST(copy, messages_to_all_gpus_leave_each_gpu_its_own_link) {
-  INTERLACE_NEED_GPUS(2);
+  INTERLACE_NEED_DISTINCT_GPUS(2);
   load_kernels();
   constexpr std::uint64_t bytes = 64 * mebi;
   const int gpus = static_cast<int>(gpu_test::gpus_here());
@@ -361,7 +361,7 @@ TEST(copy, messages_to_all_gpus_leave_each_gpu_its_own_link) {
 }
 
 TEST(copy, the_legacy_default_stream_keeps_its_order_with_blocking_streams) {
-  INTERLACE_NEED_GPUS(2);
+  INTERLACE_NEED_DISTINCT_GPUS(2);
   load_kernels();
   constexpr std::uint64_t bytes = 64 * mebi;
   for (const copy_executor executor : executors) {
@@ -438,7 +438,7 @@ void copy_beside_another_process(int gpu, const std::string& folder) {
 }
 
 TEST(copy, processes_leave_each_gpu_its_own_link) {
-  INTERLACE_NEED_GPUS(processes);
+  INTERLACE_NEED_DISTINCT_GPUS(processes);
   constexpr const char* gpu_variable = "INTERLACE_TEST_GPU";
   constexpr const char* folder_variable = "INTERLACE_TEST_FOLDER";
   if (const char* gpu = std::getenv(gpu_variable)) {
@@ -556,7 +556,7 @@ TEST(copy, work_makes_default_and_blocking_streams_wait_for_each_other) {
 
 // The source is written by a stream that the copy's stream waits for by itself.
 TEST(copy, work_of_blocking_streams_is_over_before_a_copy_of_the_default_stream) {
-  INTERLACE_NEED_GPUS(2);
+  INTERLACE_NEED_DISTINCT_GPUS(2);
   load_kernels();
   constexpr std::uint64_t bytes = 64 * mebi;
   for (const copy_executor executor : executors) {
@@ -580,7 +580,7 @@ TEST(copy, work_of_blocking_streams_is_over_before_a_copy_of_the_default_stream)
 
 // What is freed and allocated again may get the address that it had.
 TEST(copy, memory_that_comes_again_at_the_same_address_is_copied) {
-  INTERLACE_NEED_GPUS(2);
+  INTERLACE_NEED_DISTINCT_GPUS(2);
   load_kernels();
   for (const copy_executor executor : {copy_executor::graphs, copy_executor::automatic}) {
     copier by = copier_of(executor);
@@ -598,7 +598,7 @@ TEST(copy, memory_that_comes_again_at_the_same_address_is_copied) {
 }
 
 TEST(copy, captured_copies_run_in_the_callers_graph_again_and_again) {
-  INTERLACE_NEED_GPUS(2);
+  INTERLACE_NEED_DISTINCT_GPUS(2);
   load_kernels();
   constexpr std::uint64_t bytes = 96 * mebi + 5;  // between GPUs less is one copy
   for (const auto mode : {cudaStreamCaptureModeGlobal, cudaStreamCaptureModeRelaxed})
@@ -626,7 +626,7 @@ TEST(copy, captured_copies_run_in_the_callers_graph_again_and_again) {
 }
 
 TEST(copy, what_cannot_go_over_several_paths_is_one_plain_copy) {
-  INTERLACE_NEED_GPUS(2);
+  INTERLACE_NEED_DISTINCT_GPUS(2);
   copier by = copier_of(copy_executor::graphs);
   constexpr std::uint64_t bytes = 32 * mebi;
   std::vector<std::uint8_t> pageable(bytes);
@@ -656,7 +656,7 @@ TEST(copy, what_cannot_go_over_several_paths_is_one_plain_copy) {
 
 // Memory of a pool, which its peers may or may not reach.
 TEST(copy, memory_of_pools_arrives_whoever_may_reach_it) {
-  INTERLACE_NEED_GPUS(2);
+  INTERLACE_NEED_DISTINCT_GPUS(2);
   constexpr std::uint64_t bytes = 64 * mebi;
   const area pinned(host, bytes);
   const area back(host, bytes);

@@ -49,6 +49,7 @@ TEST_P(ct_test, equals_the_reference_node) {
     const run::ct_problem problem{{size, angles, detectors, subsets, 20.0F, measured.data(),
                                    weights.data(), curvature.data()}};
     run::request asked;
+    asked.agent_threads = gpu_test::agent_threads(asked.agent_threads);
     for (std::uint32_t d = 0; d <= devices; ++d) {
       asked.boundaries.push_back(std::uint64_t{size} * d / devices * size);
     }

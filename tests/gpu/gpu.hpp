@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <string>
@@ -23,18 +24,36 @@ inline std::uint32_t gpus_here() {
   }
 }
 
-// INTERLACE_TEST_SHARED_GPU=1: GPUs stand for several devices each, so that everything but speed
-// is tested where there are too few.
+// INTERLACE_TEST_SHARED_GPU=1: GPUs stand for several devices each (cuda/shared_gpu.hpp), so that
+// everything but speed is tested where there are too few.
 inline bool shares_gpus() {
   const char* value = std::getenv("INTERLACE_TEST_SHARED_GPU");  // NOLINT: nobody sets it
   return value != nullptr && std::string(value) == "1";
 }
+
+// A queue for each stream of the devices; set before anything uses CUDA.
+inline const bool queues_set = shares_gpus() && setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0) == 0;
 
 // Empty where a test of n devices can run, else why not.
 inline std::string why_not(std::uint32_t n) {
   const std::uint32_t here = gpus_here();
   if (here >= n || (here > 0 && shares_gpus())) return {};
   return "needs " + std::to_string(n) + " GPUs and " + std::to_string(here) + " are here";
+}
+
+// The same for a test whose devices need a GPU each: of links, of their counters, and of peers that
+// refuse to share one.
+inline std::string why_not_distinct(std::uint32_t n) {
+  const std::uint32_t here = gpus_here();
+  if (here >= n) return {};
+  return "needs " + std::to_string(n) + " different GPUs and " + std::to_string(here) + " are here";
+}
+
+// Threads of an agent: `asked`, or fewer where agents of several devices must run on one GPU at
+// once. An agent that copies in bulk takes a third of a multiprocessor's shared memory for each 32
+// threads, so 4 agents of 512 threads need a GPU of 25 multiprocessors.
+inline std::uint32_t agent_threads(std::uint32_t asked) {
+  return shares_gpus() ? std::min(asked, 512U) : asked;
 }
 
 inline cuda::node_options options_for(std::uint32_t devices) {
@@ -47,10 +66,13 @@ inline cuda::node_options options_for(std::uint32_t devices) {
 
 }  // namespace interlace::gpu_test
 
-#define INTERLACE_NEED_GPUS(n)                                           \
-  do {                                                                   \
-    if (const auto interlace_reason = ::interlace::gpu_test::why_not(n); \
-        !interlace_reason.empty()) {                                     \
-      GTEST_SKIP() << interlace_reason;                                  \
-    }                                                                    \
+#define INTERLACE_SKIP_WITH_REASON(reason)                                 \
+  do {                                                                     \
+    if (const auto interlace_reason = reason; !interlace_reason.empty()) { \
+      GTEST_SKIP() << interlace_reason;                                    \
+    }                                                                      \
   } while (false)
+
+#define INTERLACE_NEED_GPUS(n) INTERLACE_SKIP_WITH_REASON(::interlace::gpu_test::why_not(n))
+#define INTERLACE_NEED_DISTINCT_GPUS(n) \
+  INTERLACE_SKIP_WITH_REASON(::interlace::gpu_test::why_not_distinct(n))

@@ -61,6 +61,7 @@ TEST_P(jacobi_test, equals_the_reference_node) {
     }
     run::jacobi_problem problem{{rows, half, diagonals.data(), right.data()}};
     run::request asked;
+    asked.agent_threads = gpu_test::agent_threads(asked.agent_threads);
     for (std::uint32_t d = 0; d <= devices; ++d) asked.boundaries.push_back(rows * d / devices);
     asked.iterations = 20;
     asked.tolerance = 1e-30;

@@ -61,9 +61,8 @@ TEST_F(measure_test, links) {
 // The counters grow by what an exchange sends. They are the whole GPU's, so only a lower bound
 // holds where others use it too; the driver may refresh them late.
 TEST_F(measure_test, link_counters) {
-  INTERLACE_NEED_GPUS(2);
+  INTERLACE_NEED_DISTINCT_GPUS(2);
   const auto options = options_for(2);
-  if (options.ordinals[0] == options.ordinals[1]) GTEST_SKIP() << "needs 2 different GPUs";
   const auto before = cuda::read_nvlink_counters(0);
   if (!before) GTEST_SKIP() << "the driver has no NVLink counters for GPU 0";
   cuda::node node(options);
@@ -248,7 +247,7 @@ TEST_F(measure_test, rmat_scale_24) {
 }
 
 TEST_F(measure_test, what_relays_cost) {
-  INTERLACE_NEED_GPUS(3);
+  INTERLACE_NEED_DISTINCT_GPUS(3);
   const bench::relay_cost_request request{
       .to = 0,
       .bytes = std::uint64_t{64} << 20U,
@@ -272,8 +271,7 @@ TEST_F(measure_test, what_relays_cost) {
 
 // Each throws if data did not arrive. An H100's links carry 478 GB/s with protocol in a direction.
 TEST_F(measure_test, kernels_that_store_and_load) {
-  INTERLACE_NEED_GPUS(2);
-  if (gpu_test::gpus_here() < 2) GTEST_SKIP() << "needs 2 different GPUs";
+  INTERLACE_NEED_DISTINCT_GPUS(2);
   const bench::kernel_repeats few{4, 3};
   const auto show = [](const char* what, const bench::kernel_times& found) {
     ASSERT_EQ(found.time_s.size(), 3U);
@@ -305,8 +303,7 @@ TEST_F(measure_test, kernels_that_store_and_load) {
 }
 
 TEST_F(measure_test, bytes_on_the_wire_of_stores) {
-  INTERLACE_NEED_GPUS(2);
-  if (gpu_test::gpus_here() < 2) GTEST_SKIP() << "needs 2 different GPUs";
+  INTERLACE_NEED_DISTINCT_GPUS(2);
   const auto scattered = bench::store_wire_on_cuda(4, 1U << 18U, 1, {64, 2});
   if (!scattered) GTEST_SKIP() << "the driver has no NVLink counters for GPU 0";
   const auto contiguous = bench::store_wire_on_cuda(16, 1U << 18U, 0, {64, 2});
@@ -345,7 +342,7 @@ TEST_F(measure_test, copies_on_streams) {
 
 // Messages in both directions, two of each at a time, and sums that only differ by roundings.
 TEST_F(measure_test, nccl_beside_copies_and_all_reduces) {
-  INTERLACE_NEED_GPUS(2);
+  INTERLACE_NEED_DISTINCT_GPUS(2);
   try {
     (void)cuda::nccl_library::of_process();
   } catch (const usage_error& error) {

@@ -469,6 +469,7 @@ TEST(region_agent_test, an_agent_that_no_kernel_fits_beside_is_refused) {
   const std::string m = refusal(g, spec);
   EXPECT_NE(m.find("an agent of 65536 threads leaves no place"), std::string::npos) << m;
   spec.agent_copy = "vectors";
+  spec.agent_threads = gpu_test::agent_threads(65536);
   EXPECT_EQ(refusal(g, spec), "nothing");
 }
 

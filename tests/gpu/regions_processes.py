@@ -36,6 +36,7 @@ THREADS = 128
 LEAST_LEAK = 1 << 20  # less is not told from what the driver takes for itself
 MOST_LONGER = 1.03  # several processes over one
 LATE_S = 2  # behind a deadline, until every process has said so
+SHARED_LATE_S = 10  # the same where processes take turns on a GPU
 
 # Each block writes and publishes one tile of its device's part, as the documents ask for it of
 # kernels that publish by themselves.
@@ -447,6 +448,7 @@ def rank_main(
     deadline: float,
     shared: tuple[Any, Any, Any],
     mechanism: str,
+    within: float,
 ) -> None:
     values, barrier, ready = shared
 
@@ -470,11 +472,11 @@ def rank_main(
             def tell() -> None:
                 ready[rank] = 1
 
-            die(group, mechanism, deadline + LATE_S, tell)
+            die(group, mechanism, within, tell)
         elif task == "absent":
-            stay_away(group, mechanism, deadline + LATE_S)
+            stay_away(group, mechanism, within)
         else:
-            publish_wrongly(group, mechanism, deadline + LATE_S)
+            publish_wrongly(group, mechanism, within)
     except BaseException:
         traceback.print_exc()
         os._exit(1)
@@ -486,13 +488,15 @@ def start(
 ) -> list[Any]:
     """Runs a task in `size` processes, and gives what each of them left; raises if one fails, or
     does not end."""
+    # Deadlines of processes that take turns are as much longer.
+    within = size * deadline + SHARED_LATE_S if shared_gpu else deadline + LATE_S
     context = multiprocessing.get_context("spawn")
     with context.Manager() as manager:
         shared = (manager.list([b""] * size), manager.Barrier(size), manager.list([0] * size))
         processes = [
             context.Process(
                 target=rank_main,
-                args=(task, r, size, 0 if shared_gpu else r, deadline, shared, mechanism),
+                args=(task, r, size, 0 if shared_gpu else r, deadline, shared, mechanism, within),
             )
             for r in range(size)
         ]
@@ -543,7 +547,15 @@ def main() -> int:
     parser.add_argument("--time", action="store_true", help="measure epochs, check less")
     parser.add_argument("--json", metavar="FILE", help="with --time: keep the times")
     arguments = parser.parse_args()
+    if arguments.time and arguments.shared_gpu:
+        parser.error(
+            "--time and --shared-gpu exclude each other: processes take turns on a shared GPU by "
+            "time slice, so their times say nothing"
+        )
     os.environ.setdefault("PYTORCH_ALLOC_CONF", "expandable_segments:True")
+
+    if arguments.shared_gpu:  # a queue for each stream of the devices
+        os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
 
     import interlace
 

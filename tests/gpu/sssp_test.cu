@@ -37,6 +37,7 @@ TEST_P(sssp_test, equals_the_reference_node) {
   }
   const run::sssp_problem problem{{vertices, offsets.data(), columns.data(), weights.data()}, 99};
   run::request asked;
+  asked.agent_threads = gpu_test::agent_threads(asked.agent_threads);
   for (std::uint32_t d = 0; d <= devices; ++d) {
     asked.boundaries.push_back(std::uint64_t{vertices} * d / devices);
   }

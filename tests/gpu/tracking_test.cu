@@ -85,7 +85,7 @@ TEST_P(tracking_test, kernels_publish_in_their_midst) {
     if (!gpu_test::why_not(devices).empty()) continue;
     for (const bool graph : {true, false}) {
       for (const std::uint32_t threads : {32U, 96U, 4096U}) {
-        harness h(options_for(devices), GetParam(), 50'021, 4096, threads);
+        harness h(options_for(devices), GetParam(), 50'021, 4096, gpu_test::agent_threads(threads));
         cuda::run_options o;
         o.graph = graph;
         o.repetitions = 3;
@@ -177,12 +177,22 @@ TEST(device_launch_test, blocks_copy_what_is_not_launched) {
 // Two and three blocks of an agent share a multiprocessor's memory, of which the kernel wants none.
 TEST(polling_test, large_agents_that_copy_in_bulk_run_as_a_whole) {
   INTERLACE_NEED_GPUS(2);
-  if (gpu_test::gpus_here() < 2) GTEST_SKIP() << "two such agents do not fit on one GPU";
   int processors = 0;
   ASSERT_EQ(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, 0), cudaSuccess);
   for (const std::uint32_t blocks : {2U, 3U}) {
     harness h(options_for(2), {mechanism::polling, kernel::agent_copy::bulk}, 50'021, 4096,
               32 * blocks * static_cast<std::uint32_t>(processors));
+    if (gpu_test::gpus_here() < 2) {  // two such agents do not fit on one GPU
+      std::string refusal = "nothing";
+      try {
+        h.node.run([&] { h.enqueue(0); });
+      } catch (const usage_error& e) {
+        refusal = e.what();
+      }
+      EXPECT_NE(refusal.find("GPU 0 cannot run 2 agents of "), std::string::npos) << refusal;
+      EXPECT_NE(refusal.find("at once: not enough shared memory; "), std::string::npos) << refusal;
+      continue;
+    }
     for (std::uint64_t epoch = 0; epoch < 3; ++epoch) {
       h.node.run([&] { h.enqueue(epoch); });
       h.expect_epoch(epoch);

@@ -793,32 +793,32 @@ class FakeCuda(Fake):
     def device_info(self) -> dict[str, Any]:
         return {"gpus": self.gpus, "name": "Fake H200", "driver": "580.1", "cuda": "13.0"}
 
-    def run_pagerank(self, *arguments: Any) -> dict[str, Any]:
-        return self._measured(self._pagerank, *arguments)
+    def run_pagerank(self, *arguments: Any, **named: Any) -> dict[str, Any]:
+        return self._measured(self._pagerank, *arguments, **named)
 
-    def run_jacobi(self, *arguments: Any) -> dict[str, Any]:
-        return self._measured(self._jacobi, *arguments)
+    def run_jacobi(self, *arguments: Any, **named: Any) -> dict[str, Any]:
+        return self._measured(self._jacobi, *arguments, **named)
 
-    def run_sssp(self, *arguments: Any) -> dict[str, Any]:
-        return self._measured(self._sssp, *arguments)
+    def run_sssp(self, *arguments: Any, **named: Any) -> dict[str, Any]:
+        return self._measured(self._sssp, *arguments, **named)
 
-    def run_als(self, *arguments: Any) -> dict[str, Any]:
-        return self._measured(self._als, *arguments)
+    def run_als(self, *arguments: Any, **named: Any) -> dict[str, Any]:
+        return self._measured(self._als, *arguments, **named)
 
-    def run_ct(self, *arguments: Any) -> dict[str, Any]:
-        return self._measured(self._ct, *arguments)
+    def run_ct(self, *arguments: Any, **named: Any) -> dict[str, Any]:
+        return self._measured(self._ct, *arguments, **named)
 
-    def run_diffusion(self, *arguments: Any) -> dict[str, Any]:
-        return self._measured(self._diffusion, *arguments)
+    def run_diffusion(self, *arguments: Any, **named: Any) -> dict[str, Any]:
+        return self._measured(self._diffusion, *arguments, **named)
 
-    def run_eqwp(self, *arguments: Any) -> dict[str, Any]:
-        return self._measured(self._eqwp, *arguments)
+    def run_eqwp(self, *arguments: Any, **named: Any) -> dict[str, Any]:
+        return self._measured(self._eqwp, *arguments, **named)
 
-    def run_halo_jacobi(self, *arguments: Any) -> dict[str, Any]:
-        return self._measured(self._halo_jacobi, *arguments)
+    def run_halo_jacobi(self, *arguments: Any, **named: Any) -> dict[str, Any]:
+        return self._measured(self._halo_jacobi, *arguments, **named)
 
-    def run_hit(self, *arguments: Any) -> dict[str, Any]:
-        return self._measured(self._hit, *arguments)
+    def run_hit(self, *arguments: Any, **named: Any) -> dict[str, Any]:
+        return self._measured(self._hit, *arguments, **named)
 
     def _measured(
         self,
@@ -834,8 +834,10 @@ class FakeCuda(Fake):
         warmup: int,
         repeats: int,
         *data: Any,
+        share_gpu: bool = False,
     ) -> dict[str, Any]:
         assert mechanism != INFINITE_BANDWIDTH
+        assert share_gpu == (boundaries.size - 1 > self.gpus), "devices for which there are no GPUs"
         if mechanism == UNIFIED_MEMORY and boundaries[-1] > self.most_managed:
             raise UserError("unified-memory would take too much")
         assert warmup >= 0
@@ -858,8 +860,10 @@ class FakeCuda(Fake):
             "times_s": times,
             "time_s": sorted(times)[repeats // 2],
             "remarks": ["runs on plain streams"] if mechanism == MULTI_PATH else [],
-            "raw_tx_bytes": sent * repeats if self.counters else None,
-            "data_tx_bytes": (sent - wire["protocol"]) * repeats if self.counters else None,
+            "raw_tx_bytes": sent * repeats if self.counters and not share_gpu else None,
+            "data_tx_bytes": (sent - wire["protocol"]) * repeats
+            if self.counters and not share_gpu
+            else None,
         }
 
     def measure_exchange_rate(self, gpus: int, bytes: int, repeats: int) -> dict[str, float]:  # noqa: A002

@@ -637,6 +637,77 @@ def test_progress_knows_the_steps(
     assert [steps for _, steps in said] == [len(done)]
 
 
+def test_devices_share_a_gpu(run: Run, cuda: FakeCuda, graph: Path, tmp_path: Path) -> None:
+    cuda.gpus = 1
+    words = ["study", "pagerank", "--data", graph]
+    ran = run(*words, "--gpus", "2,4")
+    assert ran.code == 2
+    assert ran.err == (
+        "interlace: --gpus 4: 1x Fake H200 has 1 GPU; --share-gpu lets several devices share a "
+        "GPU\n"
+    )
+    document = result(run, tmp_path, *words, "--gpus", "2,4", "--share-gpu")
+    assert document["machine"]["name"] == "1x Fake H200, shared"
+    assert document["machine"]["share_gpu"] is True
+    assert document["machine"]["exchange"] == {}
+    assert cuda.rates == []  # there are no links to measure
+    rows = by_name(document)
+    assert {gpus for gpus, _ in rows} == {1, 2, 4}
+    assert not {"nccl", "nvshmem"} & {mechanism for _, mechanism in rows}
+    assert rows[1, "bulk-copy"]["reachable"] == 1
+    assert "shared_gpus" not in rows[1, "bulk-copy"]["config"]
+    for (gpus, mechanism), row in rows.items():
+        if gpus == 1:
+            continue
+        assert row["config"]["shared_gpus"] == 1
+        threads = {row["config"].get(key, 512) for key in ("agent_threads", "bulk_threads")}
+        assert threads == {512}  # agents of all devices must find places at once
+        assert row["verified"] is (mechanism != "infinite-bandwidth")
+        assert row["reachable"] is None
+        assert row["wire"]["protocol"] is None
+    notes = " ".join(document["notes"])
+    assert "Shared GPU: devices share what one GPU has" in notes
+    assert "nccl: not available: it needs a GPU for each device" in notes
+    shown = run(*words, "--gpus", "2", "--share-gpu")
+    assert shown.code == 0, shown.err
+    assert "measured on 1x Fake H200, shared" in shown.out
+    assert "Shared GPU: " in shown.out
+    assert "allow" not in shown.out.replace("what they allow", "")
+
+    # GPUs enough: nothing is shared, and links are measured.
+    cuda.gpus = 4
+    document = result(run, tmp_path, *words, "--gpus", "2,4", "--share-gpu")
+    assert cuda.rates == [2, 4]
+    assert document["machine"]["name"] == "4x Fake H200"
+    assert not any("shared_gpus" in row["config"] for row in document["rows"])
+    assert not any(note.startswith("Shared GPU") for note in document["notes"])
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--share-gpu",), "--share-gpu needs the numbers of devices; name them with --gpus"),
+        (("--share-gpu", "--gpus", "17"), "--gpus 17: at most 16 devices share GPUs"),
+        (
+            ("--share-gpu", "--gpus", "2", "--machine", MACHINE),
+            "--share-gpu is for real GPUs; leave it out, or leave out --machine, which simulates",
+        ),
+        (
+            ("--share-gpu", "--gpus", "2", "--mechanisms", "nccl"),
+            "--mechanisms nccl: not available: it needs a GPU for each device, and --share-gpu "
+            "lets devices share one",
+        ),
+    ],
+)
+def test_wrong_shared_gpus_are_refused(
+    run: Run, cuda: FakeCuda, graph: Path, words: tuple[str, ...], said: str
+) -> None:
+    cuda.gpus = 1
+    ran = run("study", "pagerank", "--data", graph, *words)
+    assert ran.code == 2
+    assert ran.err == f"interlace: {said}\n"
+
+
 def test_what_the_links_still_allow(run: Run, cuda: FakeCuda, graph: Path, tmp_path: Path) -> None:
     words = ["study", "pagerank", "--data", graph, "--gpus", "2,4"]
     fast = by_name(result(run, tmp_path, *words))

@@ -60,6 +60,14 @@ def study_command(
             help="Numbers of GPUs, such as 1,2,4; 1 is always run.  [default: 1,2,4,... and all]",
         ),
     ] = None,
+    share_gpu: Annotated[
+        bool,
+        typer.Option(
+            "--share-gpu",
+            help="Real GPUs: let devices share them where --gpus asks for more than there are. "
+            "Results are verified as ever; times are of a shared GPU.",
+        ),
+    ] = False,
     mechanisms: Annotated[
         str | None,
         typer.Option(
@@ -155,8 +163,7 @@ def study_command(
         for option, asked in (("--profile", profile_file), ("--mechanisms tuned", TUNED in named)):
             if asked:
                 raise UserError(f"--no-profile and {option} exclude each other; leave one out")
-    if gpus is not None:
-        whole_numbers("--gpus", gpus, "GPUs")
+    asked_gpus = [] if gpus is None else whole_numbers("--gpus", gpus, "GPUs")
     range_list = None if split is None else tuple(whole_numbers("--split", split, "ranges"))
     chunk_list = None if chunks is None else chunk_sizes("--chunks", chunks)
     thread_list = None if threads is None else agent_threads("--threads", threads)
@@ -168,6 +175,12 @@ def study_command(
             "--inside is for simulated machines; real GPUs do not show it, so leave it out or name "
             "a machine with --machine"
         )
+    if share_gpu and machine is not None:
+        raise UserError(
+            "--share-gpu is for real GPUs; leave it out, or leave out --machine, which simulates"
+        )
+    if share_gpu and gpus is None:
+        raise UserError("--share-gpu needs the numbers of devices; name them with --gpus")
     if machine is not None:
         refuse_measuring_options({"--warmup": warmup, "--repeats": repeats})
     check_inputs(workload, asked_inputs)
@@ -188,6 +201,7 @@ def study_command(
             DEFAULT_WARMUP if warmups is None else warmups,
             DEFAULT_REPEATS if runs is None else runs,
             by_processes=True,
+            sharing=asked_gpus[-1] if share_gpu else 0,
         )
     else:
         node = SimulatedNode(load_core(), machine, at_once)

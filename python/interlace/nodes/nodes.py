@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, TypeVar
@@ -129,13 +130,17 @@ class CudaNode(Node):
         repeats: int,
         *,
         by_processes: bool = False,
+        share_gpu: bool = False,
     ) -> None:
         self.cuda = cuda
+        self.share_gpu = share_gpu  # whether a GPU may stand for several devices
+        if share_gpu:  # agents of all devices must find places on a GPU at once
+            self.default_threads = (512,)
         self.by_processes = by_processes  # may also run by a process for each GPU
         self.info = info
         self.gpus = int(info["gpus"])
         self.driver = str(info["driver"])
-        self.machine_name = f"{self.gpus}x {info['name']}"
+        self.machine_name = f"{self.gpus}x {info['name']}" + (", shared" if share_gpu else "")
         self.warmup = warmup
         self.repeats = repeats
         self.nccl: str | None = None  # the version, once it is loaded
@@ -156,6 +161,8 @@ class CudaNode(Node):
 
         if mechanism in self.refusals:
             return self.refusals[mechanism]
+        if self.share_gpu and mechanism in ("nccl", MULTI_PROCESS):
+            return "it needs a GPU for each device, and --share-gpu lets devices share one"
         reason = peers.why_not(mechanism, self.cuda, self.gpus, self.by_processes)
         self.refusals[mechanism] = reason
         if mechanism == NCCL and reason is None:
@@ -192,7 +199,12 @@ class CudaNode(Node):
             NCCL: self.nccl,
             "exchange": rates,
             "rates": None if self.of_gpu is None else msgspec.to_builtins(self.of_gpu),
+            **({"share_gpu": True} if self.share_gpu else {}),
         }
+
+    def shares(self, gpus: int) -> bool:
+        """Whether a GPU stands for several devices of a run on so many."""
+        return self.share_gpu and gpus > self.gpus
 
     def runs(self, mechanism: str) -> bool:
         return mechanism not in SIMULATED
@@ -206,7 +218,9 @@ class CudaNode(Node):
 
                 files = peers.nvshmem_files()
                 return ranks.measure(workload, case, files, self.warmup, self.repeats)
-            return workload.measure(self.cuda, case, self.warmup, self.repeats)
+            return workload.measure(
+                self.cuda, case, self.warmup, self.repeats, share_gpu=self.shares(case.gpus)
+            )
 
         # What may be refused for the size of the data comes before what takes long.
         for case in sorted(cases, key=lambda case: case.mechanism != UNIFIED_MEMORY):
@@ -222,7 +236,14 @@ class CudaNode(Node):
         """
         case = outcome.case.without_transfers()
         with turn():
-            found = workload.measure(self.cuda, case, self.warmup, self.repeats, outcome.iterations)
+            found = workload.measure(
+                self.cuda,
+                case,
+                self.warmup,
+                self.repeats,
+                outcome.iterations,
+                share_gpu=self.shares(case.gpus),
+            )
         check_time(found)
         found.forget_values()
         return found
@@ -248,12 +269,20 @@ def in_processes(
 
 
 def real_node(
-    warmup: int, repeats: int, hint: str | None = None, *, by_processes: bool = False
+    warmup: int,
+    repeats: int,
+    hint: str | None = None,
+    *,
+    by_processes: bool = False,
+    sharing: int = 0,
 ) -> CudaNode:
     """The GPUs of this computer; where there are none, `hint` says what else can be done.
 
     `by_processes`: a process for each GPU may also be taken, where a mechanism asks for it.
+    `sharing`: so many devices may share the GPUs, where there are fewer.
     """
+    if sharing:  # a hardware queue for each stream of the devices
+        os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
     if hint is None:
         from interlace.machine.shipped import shipped_machines
 
@@ -271,7 +300,14 @@ def real_node(
         raise UserError(f"the GPUs cannot be used ({error}); {hint}") from None
     if int(info["gpus"]) < 1:
         raise UserError(f"there is no GPU here; {hint}")
-    return CudaNode(cuda, info, warmup, repeats, by_processes=by_processes)
+    return CudaNode(
+        cuda,
+        info,
+        warmup,
+        repeats,
+        by_processes=by_processes,
+        share_gpu=sharing > int(info["gpus"]),
+    )
 
 
 def measured_by(benchmark: str, node: CudaNode) -> dict[str, Any]:

@@ -188,7 +188,8 @@ class Group:
     def local(cls, ordinals: Sequence[int] | None = None, *, deadline: float = 10.0) -> Group:
         """One process: device d is GPU ordinals[d]; without them all GPUs that it sees.
 
-        `deadline` in seconds is of every wait on a device.
+        A GPU may stand for several devices, as in [0, 0]: docs/shared-gpu.md says what such a
+        program must do and what is refused. `deadline` in seconds is of every wait on a device.
         """
         return cls(_cuda().Group.local(None if ordinals is None else list(ordinals), deadline))
 
@@ -206,7 +207,8 @@ class Group:
 
         `all_gather` is torch.distributed (once initialised) or one of its process groups, an mpi4py
         communicator, or a function from bytes to the list of all ranks' bytes, with `rank` and
-        `size`. Device `rank` is GPU `ordinal` of this process; without it, GPU `rank`.
+        `size`. Device `rank` is GPU `ordinal` of this process; without it, GPU `rank`. Where
+        processes share a GPU, the deadline is longer: times the number of processes on it.
         """
         gather, own, count = _gather_of(all_gather, rank, size)
         number = own if ordinal is None else ordinal

@@ -135,7 +135,7 @@ def footers(study: Study) -> list[str]:
         shown = ", ".join(f"{value:.2f} x on {gpus} GPUs" for gpus, value in reachable.items())
         lines.append(f"The measured rates of links and memory allow {shown}.")
     lines += _limit(study.rows[0])
-    lines += [note for note in study.notes if note.startswith("Warning: ")]
+    lines += [note for note in study.notes if note.startswith(("Warning: ", "Shared GPU: "))]
     if any(row.gpus > 1 and row.opportunity is None for row in study.rows):
         lines += [note for note in study.notes if note.startswith("opportunity")]
     shown_notes = ("Profile ", f"{MULTI_PATH} on ")

@@ -162,6 +162,8 @@ class _Rows:
         cuda: Measured | UnsetType = UNSET
         if isinstance(self.node, CudaNode):
             config |= {"warmup": self.node.warmup, "repeats": self.node.repeats}
+            if self.node.shares(case.gpus):
+                config["shared_gpus"] = self.node.gpus
             if outcome.remarks:
                 config["remarks"] = outcome.remarks
             cuda = Measured(
@@ -243,6 +245,8 @@ def _add_transfers(
     an iteration's epochs, or as long as the epoch lasts without transfers.
     """
     for gpus, bound in bounds.items():
+        if node.shares(gpus):
+            continue  # there are no links between the devices of a GPU
         of = counted[Case(gpus, BASELINE)]
         if of.wire.useful is None or of.wire.wasted is None:
             continue

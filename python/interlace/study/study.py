@@ -26,6 +26,11 @@ if TYPE_CHECKING:
     from interlace.tuning.profiles import Profile, Use
 
 TUNED = "tuned"  # among mechanisms: what a profile picked
+MAX_DEVICES = 16
+SHARED_NOTE = (
+    "Shared GPU: devices share what one GPU has, so their times say nothing about GPUs of their "
+    "own. Links, NVLink bytes and what they allow are left out."
+)
 
 
 # --- options --------------------------------------------------------------------------------------
@@ -36,11 +41,19 @@ def default_gpus(count: int) -> list[int]:
     return sorted({1 << n for n in range(count.bit_length())} | {count})
 
 
-def _chosen_gpus(text: str | None, count: int, machine: str) -> tuple[int, ...]:
+def _chosen_gpus(text: str | None, node: Node) -> tuple[int, ...]:
+    count = node.gpus
     chosen = default_gpus(count) if text is None else whole_numbers("--gpus", text, "GPUs")
-    if chosen[-1] > count:
+    shared = isinstance(node, CudaNode) and node.share_gpu
+    if shared and chosen[-1] > MAX_DEVICES:
+        raise UserError(f"--gpus {chosen[-1]}: at most {MAX_DEVICES} devices share GPUs")
+    if not shared and chosen[-1] > count:
         has = "1 GPU" if count == 1 else f"{count} GPUs"
-        raise UserError(f"--gpus {chosen[-1]}: {machine} has {has}")
+        hint = "; --share-gpu lets several devices share a GPU"
+        raise UserError(
+            f"--gpus {chosen[-1]}: {node.machine_name} has {has}"
+            + (hint if isinstance(node, CudaNode) else "")
+        )
     return tuple(gpus for gpus in chosen if gpus != 1)
 
 
@@ -133,6 +146,8 @@ def _notes(
     elif any(row.gpus > 1 and row.opportunity is None for row in rows):
         bound = BOUND if node.runs(BOUND) else BASELINE
         notes.append(f"opportunity, captured and overlap need {bound} among the mechanisms.")
+    if isinstance(node, CudaNode) and any(node.shares(row.gpus) for row in rows):
+        notes.append(SHARED_NOTE)
     if isinstance(node, CudaNode):
         notes.append(
             "Useful and wasted bytes are counted on the host node with the same boundaries; "
@@ -222,7 +237,7 @@ def conduct(
         asked.threads or node.default_threads,
         bulk_agents=node.bulk_agents,
     )
-    counts = _chosen_gpus(asked.counts, node.gpus, node.machine_name)
+    counts = _chosen_gpus(asked.counts, node)
     profile = None if asked.profile is None else _named_profile(asked.profile, counts)
     loaded = chosen.load(inputs, node.cuda if isinstance(node, CudaNode) else None)
     uses = _profiles(node, loaded, counts, profile, warn) if asked.profiled else {}

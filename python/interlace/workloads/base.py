@@ -243,12 +243,23 @@ class Workload(ABC):
         return self._run(core, case, ("sim", machine), self.limits(), named=named)
 
     def measure(
-        self, cuda: Any, case: Case, warmup: int, repeats: int, iterations: int | None = None
+        self,
+        cuda: Any,
+        case: Case,
+        warmup: int,
+        repeats: int,
+        iterations: int | None = None,
+        *,
+        share_gpu: bool = False,
     ) -> Outcome:
-        """Run on the real GPUs; `iterations`: at most so many, instead of the workload's."""
+        """Run on the real GPUs; `iterations`: at most so many, instead of the workload's.
+
+        `share_gpu`: a GPU may stand for several devices.
+        """
         most, tolerance = self.limits()
         limits = (most if iterations is None else iterations, tolerance)
-        return self._run(cuda, case, (), limits, (warmup, repeats))
+        named = {"share_gpu": True} if share_gpu else {}
+        return self._run(cuda, case, (), limits, (warmup, repeats), named)
 
     def count(self, core: Any, case: Case, iterations: int, cache_bytes: int = 0) -> Counted:
         """What the host node counts of a run of so many iterations.

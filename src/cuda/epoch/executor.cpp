@@ -4,6 +4,7 @@
 #include <bit>
 #include <exception>
 #include <memory>
+#include <span>
 #include <thread>
 
 #include "base/errors.hpp"
@@ -64,14 +65,12 @@ kernel::run_result executor::execute(const run_options& o) {
     }
   }
   issues_.reset_early_launches();
-  std::unique_ptr<graphs> captured;
+  captured_graphs captured;
   if (o.graph && !o.detail && may_be_graphs) {
     try {
-      captured = std::make_unique<graphs>(gpus_.count());
-      captured->capture(gpus_, issues_, operations);
+      captured = capture(operations);
     } catch (const device_error& e) {
       gpus_.require_usable();
-      captured.reset();
       issues_.reset_early_launches();
       remarks_.push_back(std::string("the run was not captured in graphs and uses streams: ") +
                          e.what());
@@ -80,7 +79,7 @@ kernel::run_result executor::execute(const run_options& o) {
 
   // A capture has loaded what calls launch.
   for (const operation& op : operations) {
-    if (captured == nullptr && op.what == operation::kind::call) issues_.load_call(op);
+    if (captured.empty() && op.what == operation::kind::call) issues_.load_call(op);
   }
 
   const std::uint32_t repetitions = std::max(1U, o.repetitions);
@@ -96,7 +95,7 @@ kernel::run_result executor::execute(const run_options& o) {
     const bool last = k + 1 == o.warm_ups + repetitions;
     std::unique_ptr<stopwatch> watch;
     if (o.detail && last) watch = std::make_unique<stopwatch>(gpus_, clock_, o.timeline_epochs);
-    const double time_s = launch_timed(operations, captured.get(), watch.get());
+    const double time_s = launch_timed(operations, captured, watch.get());
     if (k >= o.warm_ups) times.push_back(time_s);
     if (watch != nullptr) watch->fill(result);
   }
@@ -104,18 +103,39 @@ kernel::run_result executor::execute(const run_options& o) {
   return result;
 }
 
+// One graph for each device; where a GPU is shared, as many as there are parts between meetings.
+executor::captured_graphs executor::capture(const std::vector<operation>& operations) {
+  captured_graphs captured;
+  std::span<const operation> rest = operations;
+  do {
+    auto end = rest.end();
+    if (gpus_.shares_gpu()) {
+      end = std::find_if(rest.begin(), rest.end(),
+                         [](const operation& o) { return o.what == operation::kind::exchange; });
+      if (end != rest.end()) ++end;
+    }
+    const auto count = static_cast<std::size_t>(end - rest.begin());
+    captured.push_back(std::make_unique<graphs>(gpus_.count()));
+    captured.back()->capture(gpus_, issues_, rest.first(count));
+    rest = rest.subspan(count);
+  } while (!rest.empty());
+  return captured;
+}
+
 // Every device's clock starts when it leaves the gate's barrier, within a flag's way (about 1 us)
 // of the others, and stops after its last operation: the run took as long as the slowest.
-double executor::launch_timed(const std::vector<operation>& operations, const graphs* captured,
-                              stopwatch* watch) {
+double executor::launch_timed(const std::vector<operation>& operations,
+                              const captured_graphs& captured, stopwatch* watch) {
   gate_.shut(clock_);
   records_.set_launched_since(true);
   gpus_.set_streams_wait(std::any_of(operations.begin(), operations.end(), [](const operation& o) {
     return o.what == operation::kind::kernel && o.kernel.tracked != nullptr;
   }));
   try {
-    if (captured != nullptr) {
-      launch_graphs(*captured);
+    if (!captured.empty() && gpus_.shares_gpu()) {
+      launch_in_turn(captured);
+    } else if (!captured.empty()) {
+      launch_graphs(*captured.front());
     } else {
       std::uint32_t held = 0;
       for (const operation& o : operations) {
@@ -163,6 +183,27 @@ void executor::launch_graphs(const graphs& captured) {
   }
   for (const std::exception_ptr& error : errors) {
     if (error != nullptr) std::rethrow_exception(error);
+  }
+}
+
+// By one thread, since a launch that waits for room in a queue of the GPU keeps out all others to
+// it: all that such a launch waits for was launched before it (cuda/shared_gpu.hpp).
+void executor::launch_in_turn(const captured_graphs& captured) {
+  const gate_keeper keeper(gate_, remarks_);
+  std::uint32_t held = 0;
+  for (const auto& part : captured) {
+    for (const operation& o : part->operations()) held += gate_weight(o);
+    if (held >= gate::holds) gate_.open();
+    for (std::uint32_t d = 0; d < gpus_.count(); ++d) {
+      INTERLACE_CUDA_CHECK(cudaSetDevice(gpus_.ordinal(d)));
+      part->launch(d, gpus_.streams()[d]);
+    }
+    if (part->operations().empty()) continue;
+    const operation& last = part->operations().back();
+    if (last.what != operation::kind::exchange) continue;
+    for (std::uint32_t d = 0; d < gpus_.count(); ++d) {
+      issues_.issue_meeting(d, last.exchange, nullptr, nullptr);
+    }
   }
 }
 

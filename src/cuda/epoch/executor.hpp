@@ -2,6 +2,7 @@
 // times it.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -34,9 +35,12 @@ class executor {
   void open_gate() noexcept { gate_.open(); }
 
  private:
-  double launch_timed(const std::vector<operation>& operations, const graphs* captured,
+  using captured_graphs = std::vector<std::unique_ptr<graphs>>;
+  captured_graphs capture(const std::vector<operation>& operations);
+  double launch_timed(const std::vector<operation>& operations, const captured_graphs& captured,
                       stopwatch* watch);
   void launch_graphs(const graphs& captured);
+  void launch_in_turn(const captured_graphs& captured);
 
   node_gpus& gpus_;
   const node_arrays& arrays_;

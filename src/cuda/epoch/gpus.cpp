@@ -27,7 +27,8 @@ node_gpus::node_gpus(const node_options& o) : ordinals_(o.ordinals), deadline_s_
   if (ordinals_.empty()) {
     if (o.devices > present) {
       throw usage_error(std::to_string(o.devices) + " GPUs are asked for and " +
-                        std::to_string(present) + " are here");
+                        std::to_string(present) +
+                        " are here; devices can share a GPU (--share-gpu, node_options::ordinals)");
     }
     for (std::uint32_t d = 0; d < o.devices; ++d) ordinals_.push_back(static_cast<int>(d));
   }
@@ -36,6 +37,8 @@ node_gpus::node_gpus(const node_options& o) : ordinals_(o.ordinals), deadline_s_
                       std::to_string(ordinals_.size()));
   }
   for (const int gpu : ordinals_) require_gpu(gpu);
+  shares_gpu_ = cuda::shares_gpu(ordinals_);
+  require_queues(ordinals_, streams_of_device);
 
   enable_peer_access(ordinals_);
   host_ = std::make_unique<mapped_memory>(max_devices * sizeof(wait_failure));
@@ -55,7 +58,12 @@ node_gpus::node_gpus(const node_options& o) : ordinals_(o.ordinals), deadline_s_
     int least = 0;
     int greatest = 0;
     INTERLACE_CUDA_CHECK(cudaDeviceGetStreamPriorityRange(&least, &greatest));
-    for (std::uint32_t k = 0; k < 2 * n; ++k) {
+    if (shares_gpu_) {
+      INTERLACE_CUDA_CHECK(
+          cudaStreamCreateWithPriority(&copy_streams_[d][0], cudaStreamNonBlocking, greatest));
+      copy_streams_[d].assign(2 * std::size_t{n}, copy_streams_[d][0]);
+    }
+    for (std::uint32_t k = 0; k < 2 * n && !shares_gpu_; ++k) {
       // An agent gets the next place that a block of the kernel leaves.
       INTERLACE_CUDA_CHECK(cudaStreamCreateWithPriority(&copy_streams_[d][k], cudaStreamNonBlocking,
                                                         k == d ? greatest : least));
@@ -85,6 +93,7 @@ node_gpus::~node_gpus() {
   for (std::uint32_t d = 0; d < streams_.size(); ++d) {
     INTERLACE_CUDA_LOG(cudaSetDevice(ordinal(d)));
     if (events_[d] != nullptr) INTERLACE_CUDA_LOG(cudaEventDestroy(events_[d]));
+    if (shares_gpu_) copy_streams_[d].resize(1);
     copy_streams_[d].push_back(streams_[d]);
     for (cudaStream_t s : copy_streams_[d]) {
       if (s != nullptr) INTERLACE_CUDA_LOG(cudaStreamDestroy(s));

@@ -15,6 +15,7 @@
 #include "cuda/epoch/options.hpp"
 #include "cuda/memory/memory.hpp"
 #include "cuda/region/exchange.hpp"
+#include "cuda/shared_gpu.hpp"
 #include "kernel/chunk_table.hpp"
 
 namespace interlace::cuda {
@@ -33,9 +34,15 @@ class node_gpus {
   std::uint32_t count() const { return static_cast<std::uint32_t>(ordinals_.size()); }
   const std::vector<int>& ordinals() const { return ordinals_; }
   int ordinal(std::uint32_t device) const { return ordinals_.at(device); }
+  // Whether a GPU stands for several devices, and for how many the device's does.
+  bool shares_gpu() const { return shares_gpu_; }
+  std::uint32_t sharers(std::uint32_t device) const {
+    return devices_on(ordinals_, ordinal(device));
+  }
   const std::vector<cudaStream_t>& streams() const { return streams_; }  // main, of each device
   // [peer], the device's own for its agent; [devices + peer] for every other chunk, so that an
-  // engine has the next one while a stream goes from one to the other.
+  // engine has the next one while a stream goes from one to the other. Where a GPU is shared, all
+  // of a device's are one stream.
   const std::vector<cudaStream_t>& copy_streams(std::uint32_t device) const {
     return copy_streams_[device];
   }
@@ -77,6 +84,7 @@ class node_gpus {
 
   std::vector<int> ordinals_;
   double deadline_s_;
+  bool shares_gpu_ = false;
   device_memory memory_;                 // of the control words
   std::unique_ptr<mapped_memory> host_;  // wait_failure of each device
   wait_failure* failures_ = nullptr;

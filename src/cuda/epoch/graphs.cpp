@@ -13,8 +13,8 @@ graphs::~graphs() {
   }
 }
 
-void graphs::capture(const node_gpus& gpus, issuer& issues,
-                     const std::vector<operation>& operations) {
+void graphs::capture(const node_gpus& gpus, issuer& issues, std::span<const operation> operations) {
+  operations_ = operations;
   std::uint32_t begun = 0;
   try {
     for (; begun < gpus.count(); ++begun) {
@@ -23,7 +23,15 @@ void graphs::capture(const node_gpus& gpus, issuer& issues,
           cudaStreamBeginCapture(gpus.streams()[begun], cudaStreamCaptureModeRelaxed));
     }
     issues.begin_graphs();
-    for (const operation& o : operations) issues.issue(o, nullptr);
+    for (const operation& o : operations) {
+      if (gpus.shares_gpu() && o.what == operation::kind::exchange) {
+        for (std::uint32_t d = 0; d < gpus.count(); ++d) {
+          issues.issue_transfers(d, o.exchange, nullptr, nullptr);
+        }
+      } else {
+        issues.issue(o, nullptr);
+      }
+    }
     issues.end_graphs();
     for (std::uint32_t d = 0; d < gpus.count(); ++d) {
       INTERLACE_CUDA_CHECK(cudaStreamEndCapture(gpus.streams()[d], &graphs_[d]));

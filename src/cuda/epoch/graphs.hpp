@@ -4,6 +4,7 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "cuda/epoch/gpus.hpp"
@@ -21,11 +22,14 @@ class graphs {
   graphs(graphs&&) = delete;
   graphs& operator=(graphs&&) = delete;
 
-  // Throws device_error if anything of it is refused; no stream is left capturing.
-  void capture(const node_gpus& gpus, issuer& issues, const std::vector<operation>& operations);
+  // Throws device_error if anything of it is refused; no stream is left capturing. Where devices
+  // share a GPU, exchanges are captured without their meetings.
+  void capture(const node_gpus& gpus, issuer& issues, std::span<const operation> operations);
   void launch(std::uint32_t device, cudaStream_t stream) const;
+  std::span<const operation> operations() const { return operations_; }
 
  private:
+  std::span<const operation> operations_;
   std::vector<cudaGraph_t> graphs_;
   std::vector<cudaGraphExec_t> executables_;
 };

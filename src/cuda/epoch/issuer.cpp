@@ -68,8 +68,13 @@ void issuer::issue(const operation& o, stopwatch* watch) {
       std::vector<cudaEvent_t> computed(gpus_.count(), nullptr);
       if (watch != nullptr) computed = watch->mark_all();
       for (const auto& j : o.exchange.joint) issue_joint(*j, watch);
+      // On a shared GPU all devices get what they exchange before one of them waits for the others.
       for (std::uint32_t d = 0; d < gpus_.count(); ++d) {
-        issue_exchange(d, o.exchange, computed[d], watch);
+        computed[d] = issue_transfers(d, o.exchange, computed[d], watch);
+        if (!gpus_.shares_gpu()) issue_meeting(d, o.exchange, computed[d], watch);
+      }
+      for (std::uint32_t d = 0; d < gpus_.count() && gpus_.shares_gpu(); ++d) {
+        issue_meeting(d, o.exchange, computed[d], watch);
       }
       if (watch != nullptr) watch->next_epoch();
       break;
@@ -160,9 +165,8 @@ void issuer::issue_joint(const joint_delivery& j, stopwatch* watch) {
   if (draw) watch->span_all("copy", j.name(), begins, watch->mark_all());
 }
 
-// `computed`: where watched, an event in front of the exchange.
-void issuer::issue_exchange(std::uint32_t device, const exchange_operation& e, cudaEvent_t computed,
-                            stopwatch* watch) {
+cudaEvent_t issuer::issue_transfers(std::uint32_t device, const exchange_operation& e,
+                                    cudaEvent_t computed, stopwatch* watch) {
   INTERLACE_CUDA_CHECK(cudaSetDevice(gpus_.ordinal(device)));
   cudaStream_t stream = gpus_.streams()[device];
   issue_copies(device, e.copies[device], "bulk copy", watch);
@@ -181,6 +185,14 @@ void issuer::issue_exchange(std::uint32_t device, const exchange_operation& e, c
   const std::vector<large_reduction>& large = e.large[device];
   for (const large_reduction& r : large) launch_fold_copies(r, stream);
   if (!large.empty()) set_behind_kernel(device, false);
+  return copied;
+}
+
+void issuer::issue_meeting(std::uint32_t device, const exchange_operation& e, cudaEvent_t copied,
+                           stopwatch* watch) {
+  INTERLACE_CUDA_CHECK(cudaSetDevice(gpus_.ordinal(device)));
+  cudaStream_t stream = gpus_.streams()[device];
+  const std::vector<large_reduction>& large = e.large[device];
   if (e.meets) {
     const bool last = large.empty() && e.prefetches[device].empty();
     const bool next = last && (early_now_ >> device & 1U) != 0;

@@ -21,6 +21,12 @@ class issuer {
   void issue(const operation& o, stopwatch* watch);
   // The launch alone; its device is the current one.
   void issue_kernel(std::uint32_t device, const kernel_operation& k);
+  // What the device sends before it meets the others. `computed`: where watched, an event before
+  // the exchange. Returns, where watched, one after the copies.
+  cudaEvent_t issue_transfers(std::uint32_t device, const exchange_operation& e,
+                              cudaEvent_t computed, stopwatch* watch);
+  void issue_meeting(std::uint32_t device, const exchange_operation& e, cudaEvent_t copied,
+                     stopwatch* watch);
   // What a library launches is known to it alone: its kernels are loaded by capturing the call into
   // a graph that is thrown away.
   void load_call(const operation& o);
@@ -41,8 +47,6 @@ class issuer {
   void issue_copies(std::uint32_t device, const std::vector<copy_operation>& copies,
                     const char* name, stopwatch* watch);
   void issue_joint(const joint_delivery& j, stopwatch* watch);
-  void issue_exchange(std::uint32_t device, const exchange_operation& e, cudaEvent_t computed,
-                      stopwatch* watch);
 
   const node_gpus& gpus_;
   const loaded_kernels& kernels_;

@@ -7,6 +7,7 @@
 #include "cuda/check.hpp"
 #include "cuda/early_launch.hpp"
 #include "cuda/load_kernel.hpp"
+#include "cuda/mechanism/tracked.hpp"
 #include "cuda/occupancy.hpp"
 #include "kernel/type_name.hpp"
 
@@ -46,7 +47,9 @@ void loaded_kernels::load(const kernel_operation& k) {
         .most_threads = attributes.maxThreadsPerBlock,
         .shared_bytes = k.shape.shared_bytes,
         .shared_percent = shared_percent(k, attributes, gpus_.ordinal(d)),
-        .awaits = k.tracked == nullptr && awaits_prerequisites(attributes)};
+        .awaits = k.tracked == nullptr && awaits_prerequisites(attributes),
+        .registers = static_cast<std::uint32_t>(attributes.numRegs),
+        .fixed_shared_bytes = static_cast<std::uint32_t>(attributes.sharedSizeBytes)};
   }
   const int most = loaded_.at({gpus_.ordinal(0), k.entry}).most_threads;
   if (static_cast<int>(k.shape.threads) > most) {
@@ -54,6 +57,7 @@ void loaded_kernels::load(const kernel_operation& k) {
                       " takes blocks of at most " + std::to_string(most) + " threads here, not " +
                       std::to_string(k.shape.threads));
   }
+  if (gpus_.shares_gpu() && k.tracked != nullptr) k.tracked->by->require_places(*this, k);
 }
 
 }  // namespace interlace::cuda

@@ -17,6 +17,8 @@ class loaded_kernels {
     std::uint32_t shared_bytes = 0;
     unsigned int shared_percent = 0;  // that all blocks of a multiprocessor take together
     bool awaits = false;              // what is before it, by itself
+    std::uint32_t registers = 0;      // of a thread
+    std::uint32_t fixed_shared_bytes = 0;
   };
 
   explicit loaded_kernels(const node_gpus& gpus) : gpus_(gpus) {}

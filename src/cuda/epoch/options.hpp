@@ -11,8 +11,8 @@ namespace interlace::cuda {
 
 struct node_options {
   std::uint32_t devices = 1;
-  // The GPU of each device; empty: 0, 1, ... One GPU may stand for several devices, which is how
-  // exchanges are tested where there are too few; nothing may be timed then.
+  // The GPU of each device; empty: 0, 1, ... One GPU may stand for several devices
+  // (cuda/shared_gpu.hpp): times are then of that shared GPU.
   std::vector<int> ordinals{};
   double deadline_s = 10;  // of every wait on a device
   // Of multi-path; no value: those of the environment.

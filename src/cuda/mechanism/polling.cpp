@@ -1,10 +1,14 @@
 #include <algorithm>
+#include <string>
 
+#include "base/errors.hpp"
 #include "cuda/check.hpp"
 #include "cuda/mechanism/region_mechanism.hpp"
 #include "cuda/mechanism/table.hpp"
 #include "cuda/mechanism/tracked.hpp"
+#include "cuda/occupancy.hpp"
 #include "cuda/region/agent.hpp"
+#include "cuda/shared_gpu.hpp"
 
 namespace interlace::cuda {
 
@@ -14,6 +18,25 @@ namespace {
 class polling final : public tracked_mechanism {
  public:
   using tracked_mechanism::tracked_mechanism;
+
+  void require_places(const loaded_kernels& kernels, const kernel_operation& k) const override {
+    if (k.tracked->started == nullptr) return;
+    const node_gpus& gpus = of().gpus;
+    const kernel::region_options& how = region(k.tracked->table.region).options;
+    for (std::uint32_t d = 0; d < gpus.count(); ++d) {
+      const loaded_kernels::properties& known = kernels.of(d, k);
+      const block_needs block{.threads = k.shape.threads,
+                              .registers = known.registers,
+                              .shared_bytes = known.fixed_shared_bytes + k.shape.shared_bytes};
+      const std::string reason =
+          why_not_at_once(places_of(gpus.ordinal(d)), agent_needs(how), block, gpus.sharers(d));
+      if (!reason.empty()) {
+        throw usage_error("GPU " + std::to_string(gpus.ordinal(d)) + " cannot run " + reason +
+                          "; give the agent fewer threads (--threads), or share the GPU among "
+                          "fewer devices");
+      }
+    }
+  }
 
  protected:
   chunk_waiter waiter() const override { return chunk_waiter::agent; }
@@ -35,7 +58,8 @@ class polling final : public tracked_mechanism {
     on_stream(l, l.device, "agent", [&](cudaStream_t on) {
       launch_agent(a, l.how,
                    std::min(100U, l.to.kernels().of(l.device, l.kernel).shared_percent +
-                                      agent_shared_percent(l.how, gpus.ordinal(l.device))),
+                                      gpus.sharers(l.device) *
+                                          agent_shared_percent(l.how, gpus.ordinal(l.device))),
                    on);
     });
     enqueue_wait(gpus.streams()[l.device], l.tracked.started);
@@ -45,9 +69,17 @@ class polling final : public tracked_mechanism {
 class polling_of_region final : public region_mechanism {
  public:
   chunk_waiter waiter() const override { return chunk_waiter::agent; }
-  void check(const kernel::region_options& how, int ordinal) const override {
+  void check(const kernel::region_options& how, int ordinal, std::uint32_t sharers) const override {
     // The caller's kernel is not known; a warp is the least that it can be.
     check_agent(how, {.blocks = 1, .threads = 32, .shared_bytes = 0}, ordinal);
+    if (sharers == 1) return;
+    const std::string reason =
+        why_not_at_once(places_of(ordinal), agent_needs(how),
+                        {.threads = 32, .registers = 32, .shared_bytes = 0}, sharers);
+    if (!reason.empty()) {
+      throw usage_error("GPU " + std::to_string(ordinal) + " cannot run " + reason +
+                        "; give the agent fewer threads, or share the GPU among fewer devices");
+    }
   }
 
   void begin(const kernel::region_state& state, region_side& s, bool loaded) const override {

@@ -23,7 +23,8 @@ struct region_side {
   std::vector<kernel::chunk> chunks;
   launch_tracking tracking;
   barrier_arguments barrier;
-  // [peer], the device's own for its agent; [devices + peer] for every other chunk.
+  // [peer], the device's own for its agent; [devices + peer] for every other chunk. All are one
+  // where the GPU stands for several devices of this process.
   std::vector<cudaStream_t> streams;
   cudaEvent_t begun_event = nullptr;  // recorded in begin
   cudaEvent_t event = nullptr;        // from stream to stream
@@ -43,8 +44,10 @@ class region_mechanism {
   virtual chunk_waiter waiter() const { return chunk_waiter::nobody; }
   // Whether kernels store to the peers' buffers themselves.
   virtual bool stores_to_peers() const { return false; }
-  // Throws usage_error where a GPU cannot move chunks so.
-  virtual void check(const kernel::region_options& /*how*/, int /*ordinal*/) const {}
+  // Throws usage_error where a GPU, which stands for so many devices of this process, cannot move
+  // chunks so.
+  virtual void check(const kernel::region_options& /*how*/, int /*ordinal*/,
+                     std::uint32_t /*sharers*/) const {}
 
   // Both enqueue only; the side's device is the current one. `loaded`: the caller's kernel is, so
   // that launching it waits for nothing.

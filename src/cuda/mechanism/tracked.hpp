@@ -39,6 +39,11 @@ class tracked_mechanism : public node_mechanism {
   // exchange joins.
   bool deliver(recorder& from, std::uint32_t id, exchange_operation& to) override;
 
+  // Throws usage_error unless a GPU that stands for several devices holds at once what moves their
+  // chunks and a block of the kernel, which is loaded.
+  virtual void require_places(const loaded_kernels& /*kernels*/,
+                              const kernel_operation& /*k*/) const {}
+
   // Enqueues a tracked launch, with what moves its chunks; its device is the current one.
   void enqueue(issuer& to, std::uint32_t device, const kernel_operation& k, stopwatch* watch) const;
 

@@ -310,6 +310,15 @@ void check_agent(const kernel::region_options& how, const grid& kernel, int ordi
                     "; give it fewer threads");
 }
 
+grid_needs agent_needs(const kernel::region_options& how) {
+  const agent_shape s = shape_of(how);
+  cudaFuncAttributes own{};
+  INTERLACE_CUDA_CHECK(cudaFuncGetAttributes(&own, entry_of(how)));
+  return {s.blocks,
+          {s.threads, static_cast<std::uint32_t>(own.numRegs),
+           s.shared_bytes + static_cast<std::uint32_t>(own.sharedSizeBytes)}};
+}
+
 unsigned int agent_shared_percent(const kernel::region_options& how, int ordinal) {
   const std::uint32_t all = gpu_attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor, ordinal);
   return (100 * place_of(how, ordinal).shared_bytes + all - 1) / all;

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "cuda/region/exchange.hpp"
+#include "cuda/shared_gpu.hpp"
 #include "interlace/replicas.hpp"
 #include "kernel/chunk_table.hpp"
 #include "kernel/region.hpp"
@@ -28,6 +29,9 @@ inline constexpr std::uint32_t agent_block_threads = 128;
 // Throws usage_error if the agent would not run as a whole on the GPU with a block of the kernel
 // beside it: neither would then end.
 void check_agent(const kernel::region_options& how, const grid& kernel, int ordinal);
+
+// What the agent takes of the current device.
+grid_needs agent_needs(const kernel::region_options& how);
 
 // What the agent's blocks take of the shared memory that a multiprocessor of the GPU can have, in
 // percent.

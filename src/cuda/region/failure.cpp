@@ -15,7 +15,11 @@ std::string seconds_text(double s) {
 
 std::string describe_failure(const wait_failure& f, const failure_words& words) {
   const std::string device = words.device(f.device);
-  const std::string waited = device + " waited " + seconds_text(words.deadline_s) + " s ";
+  const std::string each = words.turns == 1 ? ""
+                                            : "(" + seconds_text(words.deadline_s / words.turns) +
+                                                  " s for each of " + std::to_string(words.turns) +
+                                                  " processes that take turns on a GPU) ";
+  const std::string waited = device + " waited " + seconds_text(words.deadline_s) + " s " + each;
   const std::string chunk = "chunk " + std::to_string(f.chunk) + " of " + words.region;
   const std::string count =
       ", whose counter is " + std::to_string(f.seen) + " and not " + std::to_string(f.target);

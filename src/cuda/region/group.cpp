@@ -11,6 +11,7 @@
 #include "base/hexadecimal.hpp"
 #include "cuda/check.hpp"
 #include "cuda/memory/memory.hpp"
+#include "cuda/shared_gpu.hpp"
 #include "cuda/visible_gpus.hpp"
 
 namespace interlace::cuda {
@@ -101,6 +102,10 @@ group_state::group_state(std::uint32_t rank, std::uint32_t size, int ordinal, al
     paths.push_back(own.substr(cut + 1 + 2 * sizeof(cudaUUID_t)));
   }
   require_same(commons, "group");
+  for (const std::string& one : uuids) {
+    turns_ =
+        std::max(turns_, static_cast<std::uint32_t>(std::count(uuids.begin(), uuids.end(), one)));
+  }
   (void)agree([&] {
     for (std::uint32_t r = 0; r < size; ++r) {
       ordinals_.push_back(r == rank ? ordinal : ordinal_of(uuids[r], rank, r));
@@ -114,7 +119,7 @@ group_state::group_state(std::uint32_t rank, std::uint32_t size, int ordinal, al
   });
   if (size == 1) return;
   processes_ = std::make_unique<peer_processes>(rank, paths, *meeting,
-                                                std::chrono::duration<double>(o.deadline_s));
+                                                std::chrono::duration<double>(deadline_s()));
   // Nobody's socket goes before all are connected.
   (void)agree([] { return std::string(); });
   processes_->watch({.ended =
@@ -167,6 +172,17 @@ void group_state::require_local(std::uint32_t device) const {
   if (is_local(device)) return;
   throw usage_error("device " + std::to_string(device) + " of " + std::to_string(devices()) +
                     (device < devices() ? " belongs to another process" : " does not exist"));
+}
+
+std::uint32_t group_state::devices_on(int gpu) const {
+  return is_shared() ? 1 : cuda::devices_on(ordinals_, gpu);
+}
+
+// A stream of the caller's for each device, and one for each region.
+void group_state::require_queues() const {
+  if (is_shared()) return;
+  const std::lock_guard lock(mutex_);
+  cuda::require_queues(ordinals_, static_cast<std::uint32_t>(members_.size()) + 2);
 }
 
 // Keeps the first failure, tells it to the other processes where this one found it, and lets
@@ -234,8 +250,8 @@ void group_state::synchronize(std::uint32_t device, cudaStream_t stream,
   using clock = std::chrono::steady_clock;
   require_local(device);
   const current_device on(ordinal(device));
-  const auto deadline = std::chrono::duration_cast<clock::duration>(
-      std::chrono::duration<double>(options_.deadline_s));
+  const auto deadline =
+      std::chrono::duration_cast<clock::duration>(std::chrono::duration<double>(deadline_s()));
   auto changed = clock::now();
   auto next_call = changed + between_calls;
   auto next_look = changed + deadline / 4;

@@ -56,7 +56,12 @@ class group_state {
   bool is_shared() const { return processes_ != nullptr; }
   // Of this process or of another: as this process numbers the GPUs.
   int ordinal(std::uint32_t device) const { return ordinals_.at(device); }
-  double deadline_s() const { return options_.deadline_s; }
+  // The most processes that have the same GPU, on which they take turns by time slice.
+  std::uint32_t turns() const { return turns_; }
+  // Of a wait, which may last until every turn has passed: `turns` times what was asked for.
+  double deadline_s() const { return turns_ * options_.deadline_s; }
+  // Devices of this process that a GPU stands for.
+  std::uint32_t devices_on(int gpu) const;
   // How messages call a device.
   std::string device_name(std::uint32_t device) const;
 
@@ -78,6 +83,10 @@ class group_state {
   void synchronize(std::uint32_t device, cudaStream_t stream,
                    const std::function<void()>& regularly) const;
 
+  // Throws usage_error if a GPU stands for several devices of this process and has too few queues
+  // for one more region.
+  void require_queues() const;
+
   // The number of the next region; the same on all ranks.
   std::uint32_t next_region() { return regions_++; }
   void add(group_member* member);
@@ -92,6 +101,7 @@ class group_state {
   group_options options_;
   std::uint32_t rank_ = 0;
   std::uint32_t size_ = 1;  // processes
+  std::uint32_t turns_ = 1;
   all_gather gather_;
   std::vector<int> ordinals_;
   std::vector<std::uint32_t> local_;

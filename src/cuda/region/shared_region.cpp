@@ -65,6 +65,7 @@ shared_region::shared_region(std::shared_ptr<group_state> group, const region_sp
   std::vector<kernel::launch_plan> plans;
   require_same(group_->agree([&] {
     group_->check();
+    group_->require_queues();
     state_ = kernel::check_spec(spec, group_->devices(), label_);
     how_ = &mechanism_of_regions(state_.options.mechanism);
     for (const std::uint32_t d : mine) {
@@ -306,6 +307,7 @@ void shared_region::release() noexcept {
     for (cudaEvent_t e : events) {
       if (e != nullptr) INTERLACE_CUDA_LOG(cudaEventDestroy(e));
     }
+    if (group_->devices_on(s.ordinal) > 1 && !s.streams.empty()) s.streams.resize(1);
     for (cudaStream_t stream : s.streams) {
       if (stream != nullptr) INTERLACE_CUDA_LOG(cudaStreamDestroy(stream));
     }
@@ -318,12 +320,20 @@ void shared_region::release() noexcept {
 void shared_region::make_side(side& s, const region_spec& spec) {
   const current_device on(s.ordinal);
   const std::uint32_t n = group_->devices();
-  if (!s.chunks.empty()) how_->check(state_.options, s.ordinal);
+  if (!s.chunks.empty()) {
+    how_->check(state_.options, s.ordinal, group_->devices_on(s.ordinal));
+  }
   int least = 0;
   int greatest = 0;
   INTERLACE_CUDA_CHECK(cudaDeviceGetStreamPriorityRange(&least, &greatest));
   s.streams.assign(std::size_t{2} * n, nullptr);
-  for (std::uint32_t k = 0; k < 2 * n; ++k) {
+  const bool one = group_->devices_on(s.ordinal) > 1;
+  if (one) {
+    INTERLACE_CUDA_CHECK(
+        cudaStreamCreateWithPriority(s.streams.data(), cudaStreamNonBlocking, greatest));
+    s.streams.assign(s.streams.size(), s.streams[0]);
+  }
+  for (std::uint32_t k = 0; k < 2 * n && !one; ++k) {
     // An agent gets the next place that a block of the kernel leaves.
     INTERLACE_CUDA_CHECK(cudaStreamCreateWithPriority(&s.streams[k], cudaStreamNonBlocking,
                                                       k == s.device ? greatest : least));
@@ -388,7 +398,8 @@ std::string shared_region::describe(const wait_failure& f) const {
   return describe_failure(f, {.device = [this](unsigned int d) { return group_->device_name(d); },
                               .region = label_,
                               .exchange = "the exchange of " + label_,
-                              .deadline_s = group_->deadline_s()});
+                              .deadline_s = group_->deadline_s(),
+                              .turns = group_->turns()});
 }
 
 shared_region::side& shared_region::side_of(std::uint32_t device) {

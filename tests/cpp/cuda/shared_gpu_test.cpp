@@ -1,0 +1,100 @@
+// What several devices of one GPU need, and what is refused.
+#include "cuda/shared_gpu.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "base/errors.hpp"
+
+namespace interlace::cuda {
+namespace {
+
+// An H200's.
+constexpr gpu_places h200{.processors = 132,
+                          .threads = 2048,
+                          .blocks = 32,
+                          .registers = 65536,
+                          .shared_bytes = 233472,
+                          .reserved_shared_bytes = 1024};
+constexpr block_needs agent_block{128, 40, 4};
+
+std::string refusal(const std::vector<int>& ordinals, std::uint32_t streams, const char* queues) {
+  if (queues == nullptr) {
+    unsetenv("CUDA_DEVICE_MAX_CONNECTIONS");
+  } else {
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", queues, 1);
+  }
+  std::string said;
+  try {
+    require_queues(ordinals, streams);
+  } catch (const usage_error& e) {
+    said = e.what();
+  }
+  unsetenv("CUDA_DEVICE_MAX_CONNECTIONS");
+  return said;
+}
+
+TEST(shared_gpu, devices_of_each_gpu) {
+  EXPECT_FALSE(shares_gpu({}));
+  EXPECT_FALSE(shares_gpu({2, 0, 1}));
+  EXPECT_TRUE(shares_gpu({0, 1, 0}));
+  EXPECT_EQ(devices_on({0, 1, 0}, 0), 2U);
+  EXPECT_EQ(devices_on({0, 1, 0}, 1), 1U);
+  EXPECT_EQ(devices_on({0, 1, 0}, 2), 0U);
+}
+
+TEST(shared_gpu, queues_of_a_process) {
+  EXPECT_EQ(hardware_queues(nullptr), 8U);
+  EXPECT_EQ(hardware_queues("1"), 1U);
+  EXPECT_EQ(hardware_queues("32"), 32U);
+  EXPECT_EQ(hardware_queues("64"), 32U);
+  for (const char* wrong : {"", "0", "-3", "many", "8 "}) EXPECT_EQ(hardware_queues(wrong), 8U);
+}
+
+TEST(shared_gpu, a_queue_for_each_stream) {
+  EXPECT_EQ(refusal({0, 0, 0, 0}, 2, nullptr), "");
+  EXPECT_EQ(refusal({0, 1, 2, 3, 4}, 9, "1"), "");  // GPUs of their own
+  EXPECT_EQ(refusal({0, 1, 0, 1}, 2, "4"), "");
+  EXPECT_EQ(
+      refusal({1, 1, 1, 1, 1}, 2, nullptr),
+      "5 devices on GPU 1 need 10 hardware queues, one for each of their streams, and "
+      "CUDA_DEVICE_MAX_CONNECTIONS leaves 8; set it to 32 before the process first uses CUDA");
+  EXPECT_EQ(refusal(std::vector<int>(16, 0), 2, "32"), "");
+  EXPECT_EQ(refusal(std::vector<int>(16, 0), 3, "32"),
+            "16 devices on GPU 0 need 48 hardware queues, one for each of their streams, and "
+            "CUDA_DEVICE_MAX_CONNECTIONS leaves 32; share the GPU among fewer devices");
+}
+
+TEST(shared_gpu, agents_and_a_block_of_the_kernel_run_at_once) {
+  // The default agent beside kernels of usual sizes.
+  EXPECT_EQ(why_not_at_once(h200, {128, agent_block}, {256, 64, 4096}, 4), "");
+  EXPECT_EQ(why_not_at_once(h200, {128, agent_block}, {1024, 32, 0}, 4), "");
+  // Wherever blocks go: one agent's leave no registers for the kernel, but not everywhere.
+  EXPECT_EQ(why_not_at_once(h200, {100, agent_block}, {1024, 64, 0}, 1), "");
+  EXPECT_EQ(why_not_at_once(h200, {132, agent_block}, {1024, 64, 0}, 1),
+            "1 agents of 132 blocks and a block of 1024 threads of the kernel at once: not enough "
+            "registers");
+  EXPECT_EQ(why_not_at_once(h200, {128, agent_block}, {1024, 64, 0}, 4),
+            "4 agents of 128 blocks and a block of 1024 threads of the kernel at once: not enough "
+            "registers");
+  // Agents that copy in bulk.
+  const std::string bulk = why_not_at_once(h200, {264, {32, 40, 65568}}, {128, 40, 0}, 2);
+  EXPECT_EQ(bulk.substr(bulk.find(':')), ": not enough shared memory") << bulk;
+  EXPECT_EQ(why_not_at_once(h200, {64, {32, 40, 65568}}, {128, 40, 0}, 4), "");
+  const std::string many = why_not_at_once(h200, {2048, {32, 8, 0}}, {32, 8, 0}, 4);
+  EXPECT_EQ(many.substr(many.find(':')), ": not enough blocks") << many;
+  const std::string wide = why_not_at_once(h200, {512, {512, 16, 0}}, {1024, 16, 0}, 4);
+  EXPECT_EQ(wide.substr(wide.find(':')), ": not enough threads") << wide;
+  // What does not fit by itself.
+  EXPECT_NE(why_not_at_once(h200, {1, agent_block}, {1024, 255, 0}, 2), "");
+  // Exchanges of the other devices may take a multiprocessor each.
+  EXPECT_EQ(why_not_at_once(h200, {1, {1024, 64, 0}}, {1024, 64, 0}, 16), "");
+  gpu_places small = h200;
+  small.processors = 31;
+  EXPECT_NE(why_not_at_once(small, {1, {1024, 64, 0}}, {1024, 64, 0}, 16), "");
+}
+
+}  // namespace
+}  // namespace interlace::cuda
