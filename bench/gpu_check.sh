@@ -133,7 +133,9 @@ print(count if all(cupy.cuda.runtime.deviceCanAccessPeer(a, b) for a, b in pairs
 PYTHON
 ) || processes=0
 if [ "$shared" = 1 ]; then
-  python_step regions 200 "interlace._cuda cupy" "$python" "$regions" --shared-gpu --processes 2
+  # Every wait of a process lasts until the other's turn on the GPU is over.
+  python_step regions 400 "interlace._cuda cupy torch" \
+    "$python" "$regions" --shared-gpu --processes 2
 elif [ "$processes" -ge 2 ]; then
   python_step regions 400 "interlace._cuda torch" "$python" "$regions"
   python_step regions_torchrun 200 "interlace._cuda torch" \

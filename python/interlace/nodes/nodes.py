@@ -119,7 +119,7 @@ class CudaNode(Node):
     name = "cuda"
     default_ranges = (2, 4, 8, 16, 32)
     default_chunks = (64 * KIB, 256 * KIB, MIB, 4 * MIB)
-    default_threads = (4096, 16384)
+    default_threads: tuple[int, ...] = (4096, 16384)
     bulk_agents = True
 
     def __init__(

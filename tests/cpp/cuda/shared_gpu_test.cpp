@@ -83,6 +83,14 @@ TEST(shared_gpu, agents_and_a_block_of_the_kernel_run_at_once) {
   const std::string bulk = why_not_at_once(h200, {264, {32, 40, 65568}}, {128, 40, 0}, 2);
   EXPECT_EQ(bulk.substr(bulk.find(':')), ": not enough shared memory") << bulk;
   EXPECT_EQ(why_not_at_once(h200, {64, {32, 40, 65568}}, {128, 40, 0}, 4), "");
+  // 512 threads: as many devices as a study takes, and 4 on a small GPU.
+  const grid_needs of_512_threads{16, {32, 40, 65568}};
+  EXPECT_EQ(why_not_at_once(h200, of_512_threads, {1024, 32, 4096}, 16), "");
+  gpu_places least = h200;
+  least.processors = 25;
+  EXPECT_EQ(why_not_at_once(least, of_512_threads, {256, 64, 4096}, 4), "");
+  least.processors = 24;
+  EXPECT_NE(why_not_at_once(least, of_512_threads, {256, 64, 4096}, 4), "");
   const std::string many = why_not_at_once(h200, {2048, {32, 8, 0}}, {32, 8, 0}, 4);
   EXPECT_EQ(many.substr(many.find(':')), ": not enough blocks") << many;
   const std::string wide = why_not_at_once(h200, {512, {512, 16, 0}}, {1024, 16, 0}, 4);
