@@ -161,7 +161,7 @@ class CudaNode(Node):
 
         if mechanism in self.refusals:
             return self.refusals[mechanism]
-        if self.share_gpu and mechanism in ("nccl", MULTI_PROCESS):
+        if self.share_gpu and mechanism in (NCCL, NVSHMEM):
             return "it needs a GPU for each device, and --share-gpu lets devices share one"
         reason = peers.why_not(mechanism, self.cuda, self.gpus, self.by_processes)
         self.refusals[mechanism] = reason
