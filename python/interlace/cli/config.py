@@ -11,6 +11,7 @@ import typer
 from interlace.base.errors import UserError
 from interlace.base.files import check_writable, show_and_write
 from interlace.base.native import load_core
+from interlace.cli.failures import warn
 from interlace.cli.shared_options import ResultsFile
 from interlace.model.results import json_text, provenance
 from interlace.runtime.environment import (
@@ -46,7 +47,7 @@ def config_command(
         check_writable(json_file, "--json")
     known = variables(load_core())
     for sentence in unknown_names(known, os.environ):
-        typer.echo(f"interlace: {sentence}", err=True)
+        warn(sentence)
     found = settings_of(known, os.environ)
     made = Settings(format=FORMAT, **provenance(), variables=found)
     texts = {} if json_file is None else {json_file: partial(json_text, made)}

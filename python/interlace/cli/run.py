@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from interlace.base.files import check_writable, write_all
+from interlace.cli.failures import warn
 from interlace.model.results import json_text
 from interlace.runtime.preload import check_environment, preload_library, to_json
 from interlace.runtime.program import find_program, run_counted
@@ -44,17 +45,17 @@ def run_command(
     preloaded = preload_library()
     file, code, refused = find_program(program[0], os.environ)
     if file is None:
-        typer.echo(f"interlace: {refused}", err=True)
+        warn(refused)
         return code
     ended = run_counted(file, program, preloaded)
     if ended.counted is None:
-        typer.echo(f"interlace: {ended.failed}", err=True)
+        warn(ended.failed)
         return ended.code
     said = warnings(ended.counted, program[0])
     if not said and not quiet:
         said = lines_of(ended.counted)
     for line in said:
-        typer.echo(f"interlace: {line}", err=True)
+        warn(line)
     if json_file is not None:
         document = to_json(ended.counted, program, ended.code, ended.elapsed_s)
         write_all({json_file: json_text(document)})

@@ -2,5 +2,5 @@
 
 from __future__ import annotations
 
-HOST = -1
-PLAIN = "memcpy"
+HOST = -1  # as an end of a message; GPUs have their numbers
+PLAIN = "memcpy"  # one call of CUDA, over one path

@@ -107,7 +107,7 @@ class Ended(NamedTuple):
     """A program that ran with the preload library."""
 
     code: int  # as shells have it
-    failed: str | None  # why it did not start
+    failed: str  # why it did not start, if so
     elapsed_s: float
     counted: Counted | None  # None: it did not start
 
@@ -129,6 +129,6 @@ def run_counted(file: Path, words: Sequence[str], library: Path) -> Ended:
         code, failed = run_program(file, words, environment)
         elapsed_s = time.monotonic() - began
         counted = read_counters(counters) if failed is None else None
-        return Ended(code, failed, elapsed_s, counted)
+        return Ended(code, failed or "", elapsed_s, counted)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

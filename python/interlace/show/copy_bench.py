@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
-
-import typer
 
 from interlace.base import table
 from interlace.model.mechanisms import size_text
@@ -81,7 +80,7 @@ def print_as_osu(results: CopyResults) -> None:
     rows = results.rows
     print("\n".join(osu_lines(rows, results.window)), end="")
     for line in results.notes:
-        typer.echo(f"interlace: {line}", err=True)
+        print(f"interlace: {line}", file=sys.stderr)
     wrong = sum(row.wrong for row in rows)
     if wrong:
-        typer.echo(f"interlace: {wrong} bytes wrong", err=True)
+        print(f"interlace: {wrong} bytes wrong", file=sys.stderr)
