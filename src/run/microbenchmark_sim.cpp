@@ -6,7 +6,7 @@
 #include "base/errors.hpp"
 #include "base/units.hpp"
 #include "sim/node.hpp"
-#include "sim/simulation.hpp"
+#include "sim/tasks/simulation.hpp"
 #include "workload/microbenchmark.hpp"
 
 namespace interlace::run {

@@ -6,7 +6,7 @@
 #include "base/errors.hpp"
 #include "machine/route.hpp"
 #include "sim/node.hpp"
-#include "sim/remote/packets.hpp"
+#include "sim/fabric/store_packets.hpp"
 #include "workload/overlap.hpp"
 
 namespace interlace::run {

@@ -4,11 +4,8 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
-#include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "kernel/cpu_node.hpp"
@@ -17,8 +14,10 @@
 #include "kernel/trace.hpp"
 #include "kernel/use_tracker.hpp"
 #include "machine/machine.hpp"
-#include "sim/arena.hpp"
-#include "sim/simulation.hpp"
+#include "sim/gpu/subscribed_pages.hpp"
+#include "sim/mechanism/streams.hpp"
+#include "sim/tasks/arena.hpp"
+#include "sim/tasks/simulation.hpp"
 #include "sim/trace/writer.hpp"
 
 namespace interlace::sim {
@@ -115,21 +114,6 @@ class node final : public kernel::cpu_node {
                       std::uint32_t region, const kernel::block_mapping* mapping);
   void enqueue_share(std::uint32_t device, grid shape, const block_function& block,
                      kernel::block_share share);
-  // The kernel, and a copy of each chunk to each of its devices that waits for it to be complete.
-  void enqueue_tracked(std::uint32_t device, grid shape, recorder::settings record,
-                       const block_function& block, std::uint32_t region,
-                       const kernel::block_mapping& mapping);
-  // A copy of the owner's elements [begin, end) to one or several devices.
-  task_id enqueue_copy(std::uint32_t region, std::uint32_t from, std::uint64_t begin,
-                       std::uint64_t end, const std::vector<std::uint32_t>& to,
-                       simulation::copy_request how, const std::vector<task_id>& after);
-  // As if each destination had a copy stream: copies to it run one after another, copies to several
-  // share engines and links.
-  void enqueue_copies(std::uint32_t region, const std::vector<kernel::delivery>& deliveries,
-                      const std::vector<task_id>& after);
-  // As if all were in CUDA's default stream: a copy waits for all before it that touch one of its
-  // devices, and the first ones for the host.
-  void enqueue_serial_copies(std::uint32_t region);
   void enqueue_exchange(const std::vector<std::uint32_t>& ids);
   void start_recording();
   kernel::run_result finish();
@@ -139,16 +123,9 @@ class node final : public kernel::cpu_node {
   std::uint64_t placed_in_turn_ = 0;  // pages
   simulation simulation_;
   std::vector<std::unique_ptr<kernel::use_tracker>> trackers_;  // by id; null for reductions
-  std::vector<std::unique_ptr<subscriptions>> subscriptions_;   // by id; null where there are none
-
-  struct stream {
-    std::vector<task_id> last;        // what the next kernel waits for
-    std::vector<task_id> copies;      // of this epoch
-    std::vector<task_id> last_copy;   // of them, to each device
-    std::set<std::uint32_t> tracked;  // regions that a tracked launch of this epoch writes
-  };
-  std::vector<stream> streams_;
-  std::map<std::pair<std::uint32_t, std::uint32_t>, std::byte*> counters_;  // [device, region]
+  // By id; null where all that the region names hold its pages.
+  std::vector<std::unique_ptr<subscribed_pages>> subscribed_;
+  streams streams_;
   std::string record_to_;  // the file; empty: nothing is recorded
   std::unique_ptr<trace::writer> recording_;
 };

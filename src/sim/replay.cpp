@@ -9,6 +9,7 @@
 
 #include "base/errors.hpp"
 #include "base/units.hpp"
+#include "sim/mechanism/region_mechanisms.hpp"
 #include "sim/node.hpp"
 
 namespace interlace::sim {
@@ -97,10 +98,10 @@ class gpu_stream {
 
 class replayer {
  public:
-  replayer(const trace::reader& from, const machine::machine& described, kernel::mechanism how,
+  replayer(const trace::reader& from, const machine::machine& described, store_path path,
            const std::function<void()>& check_interrupt)
       : from_(from),
-        how_(how),
+        path_(path),
         where_(from),
         simulation_(first_gpus(described, from.head().gpus), where_.map(), check_interrupt) {
     streams_.reserve(from.head().gpus);
@@ -191,7 +192,7 @@ class replayer {
                                               kernel::block_memory&) {
           streams_[gpu].run_block(id, index, r, done_.totals);
         },
-        after(l.after), nullptr, path_of(how_)));
+        after(l.after), nullptr, path_));
   }
   void add(const trace::copy& c) {
     if (c.from == trace::host || c.to == trace::host) {
@@ -233,7 +234,7 @@ class replayer {
   }
 
   const trace::reader& from_;
-  kernel::mechanism how_;
+  store_path path_;
   placement where_;
   simulation simulation_;
   std::vector<gpu_stream> streams_;
@@ -255,8 +256,9 @@ replayed replay(const trace::reader& from, const machine::machine& described, ke
                       kernel::mechanisms_with(&kernel::mechanism_row::stores_to_readers) +
                       ", by which its stores go to other GPUs");
   }
-  check_store_path(described, path_of(how));
-  return replayer(from, described, how, check_interrupt).run();
+  const store_path path = simulated(how).path();
+  check_store_path(described, path);
+  return replayer(from, described, path, check_interrupt).run();
 }
 
 }  // namespace interlace::sim

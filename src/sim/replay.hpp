@@ -12,7 +12,7 @@
 #include "kernel/region.hpp"
 #include "machine/machine.hpp"
 #include "sim/gpu/gpu.hpp"
-#include "sim/simulation.hpp"
+#include "sim/tasks/simulation.hpp"
 #include "sim/trace/reader.hpp"
 
 namespace interlace::sim {

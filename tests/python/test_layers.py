@@ -38,9 +38,11 @@ LAYERS: dict[str, frozenset[str]] = {
 SIM_FOLDERS: dict[str, frozenset[str]] = {
     "engine": frozenset(),
     "fabric": frozenset({"engine"}),
-    "remote": frozenset({"engine", "fabric"}),
     "trace": frozenset({"engine"}),
-    "gpu": frozenset({"engine", "fabric", "remote", "trace"}),
+    "gpu": frozenset({"engine", "fabric", "trace"}),
+    "remote": frozenset({"engine", "fabric", "gpu", "trace"}),
+    "tasks": frozenset({"engine", "fabric", "gpu", "remote", "trace"}),
+    "mechanism": frozenset({"engine", "fabric", "gpu", "remote", "tasks", "trace"}),
     "transfer": frozenset({"engine", "fabric"}),
 }
 
@@ -205,7 +207,7 @@ def test_a_tree_that_keeps_the_rule_passes(tmp_path: Path) -> None:
         ("src/sim/cheat.hpp", '#include "../cuda/region/agent.cuh"', "sim may not include cuda"),
         ("src/sim/engine/q.hpp", '#include "sim/gpu/l2.hpp"', "sim/engine may not include sim/gpu"),
         ("src/sim/gpu/cu.hpp", '#include "sim/sim.hpp"', "sim/gpu may not include sim"),
-        ("src/sim/remote/w.hpp", '#include "sim/gpu/l2.hpp"', "sim/remote may not include sim/gpu"),
+        ("src/sim/gpu/w.hpp", '#include "sim/remote/q.hpp"', "sim/gpu may not include sim/remote"),
         ("src/sim/fabric/p.hpp", '#include "sim/remote/q.hpp"', "may not include sim/remote"),
         ("src/sim/power/p.hpp", "", "sim/power is not a folder of sim"),
         ("src/python/core.cpp", '#include "sim/sim.hpp"', "python may not include sim"),

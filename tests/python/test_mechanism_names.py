@@ -28,6 +28,7 @@ PLAIN = re.compile(r"(?<![\w-])(?:" + "|".join(sorted(n for n in NAMES if "-" in
 MADE = {
     "src/kernel/mechanism_table.hpp",
     "src/kernel/remote_load_table.hpp",
+    "src/sim/mechanism/table.hpp",
     "python/interlace/model/mechanism_table.py",
     "python/interlace/model/remote_load_table.py",
 }

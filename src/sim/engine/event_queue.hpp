@@ -9,13 +9,15 @@
 #include <queue>
 #include <vector>
 
+#include "sim/engine/event_kind.hpp"
+
 namespace interlace::sim {
 
 using picoseconds = std::uint64_t;
 
 struct event {
   picoseconds time = 0;
-  std::uint16_t kind = 0;
+  event_kind kind = event_kind::message_at_link;
   std::uint16_t device = 0;
   std::uint32_t a = 0;
   std::uint64_t b = 0;
@@ -30,7 +32,7 @@ class event_queue {
   std::uint64_t processed() const { return processed_; }
 
   // `time` not before now().
-  void push(picoseconds time, std::uint16_t kind, std::uint16_t device, std::uint32_t a,
+  void push(picoseconds time, event_kind kind, std::uint16_t device, std::uint32_t a,
             std::uint64_t b) {
     ++size_;
     const std::uint64_t slot = time >> bucket_shift;

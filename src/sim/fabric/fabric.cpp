@@ -8,13 +8,8 @@
 
 namespace interlace::sim {
 
-fabric::fabric(const machine::machine& described, event_queue& queue, event_kinds kinds,
-               message_receiver& receiver)
-    : queue_(queue),
-      kinds_(kinds),
-      receiver_(receiver),
-      count_(described.gpu_count + 1),
-      ledger_(0, {}, 0) {
+fabric::fabric(const machine::machine& described, event_queue& queue, message_receiver& receiver)
+    : queue_(queue), receiver_(receiver), count_(described.gpu_count + 1), ledger_(0, {}, 0) {
   for (const machine::link& l : described.links) {
     direction d;
     d.per_byte_q16 = static_cast<picoseconds>(std::llround(65536.0 * 1e12 / l.bytes_per_s));
@@ -80,7 +75,7 @@ void fabric::send(picoseconds time, const message& m) {
   messages_[id].hop = 0;
   messages_[id].sent = time;
   ledger_.sent(m);
-  queue_.push(time, kinds_.hop, m.from, id, 0);
+  queue_.push(time, event_kind::message_at_link, m.from, id, 0);
 }
 
 void fabric::hop(std::uint32_t id) {
@@ -92,24 +87,25 @@ void fabric::hop(std::uint32_t id) {
   const picoseconds start = d.server.reserve(queue_.now(), busy);
   ledger_.carried(s.direction, m.wire, start, busy);
   if (m.hop == 0) {
-    queue_.push(start, kinds_.depart, m.from, id, 0);
+    queue_.push(start, event_kind::message_departed, m.from, id, 0);
   } else if (start > queue_.now() + d.queue_time) {
     // The buffer in front of this link is full: its feeder stops until there is room.
     directions_[steps[m.hop - 1U].direction].server.hold_until(start - d.queue_time);
   }
   if (m.hop + 1U == steps.size()) {
-    queue_.push(std::max(start + busy, m.tail) + d.latency, kinds_.deliver, m.to, id, 0);
+    queue_.push(std::max(start + busy, m.tail) + d.latency, event_kind::message_delivered, m.to, id,
+                0);
   } else {
     ++m.hop;
     m.tail = std::max(start + busy, m.tail) + d.latency + s.pass_through;
-    queue_.push(start + d.latency + s.pass_through, kinds_.hop, m.from, id, 0);
+    queue_.push(start + d.latency + s.pass_through, event_kind::message_at_link, m.from, id, 0);
   }
 }
 
 void fabric::handle(const event& e) {
-  if (e.kind == kinds_.hop) {
+  if (e.kind == event_kind::message_at_link) {
     hop(e.a);
-  } else if (e.kind == kinds_.depart) {
+  } else if (e.kind == event_kind::message_departed) {
     const message m = messages_[e.a];  // the receiver may send, which moves the table
     receiver_.departed(m);
   } else {

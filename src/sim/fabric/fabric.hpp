@@ -26,16 +26,10 @@ class message_receiver {
 
 class fabric {
  public:
-  struct event_kinds {
-    std::uint16_t hop = 0;
-    std::uint16_t depart = 0;
-    std::uint16_t deliver = 0;
-  };
-  fabric(const machine::machine& described, event_queue& queue, event_kinds kinds,
-         message_receiver& receiver);
+  fabric(const machine::machine& described, event_queue& queue, message_receiver& receiver);
 
   void send(picoseconds time, const message& m);
-  // Handles an event of one of the three kinds.
+  // Handles an event of a message.
   void handle(const event& e);
   // Fetches the message of such an event; then it may be looked at.
   void prefetch(const event& e) const { __builtin_prefetch(&messages_[e.a], 1); }
@@ -85,7 +79,6 @@ class fabric {
   static constexpr std::uint8_t gone = 0xff;
 
   event_queue& queue_;
-  event_kinds kinds_;
   message_receiver& receiver_;
   std::uint32_t count_;
   std::vector<direction> directions_;         // [link * 2 + (0 forward, 1 backward)]

@@ -8,36 +8,34 @@
 
 #include "base/errors.hpp"
 #include "sim/fabric/protocol.hpp"
+#include "sim/fabric/store_packets.hpp"
+#include "sim/gpu/count_stores.hpp"
 
 namespace interlace::sim {
 
 namespace {
-// In events: stores of another GPU, and where a line's address leaves room for the sender.
-constexpr std::uint32_t foreign_unit = 0xffffU;
+// In events: where a line's address leaves room for the sender, and for the part that it asks for.
 constexpr std::uint32_t sender_shift = 56;
-// Of requests for pieces: how many, and whether their reply may share a packet.
-constexpr std::uint32_t pieces_shift = 48;
-constexpr std::uint32_t coalesced_request = 0x80U;
+constexpr std::uint32_t part_shift = 48;
 // Warps of a block of a launched kernel: 128 threads, as an agent's.
 constexpr std::uint32_t child_block_warps = 4;
 }  // namespace
 
 gpu::gpu(std::uint32_t index, const machine::gpu& config, const address_map& addresses,
-         event_queue& queue, fabric& links, event_kinds kinds)
+         event_queue& queue, fabric& links)
     : index_(index),
       config_(config),
+      joined_bytes_(config.remote_store_bytes != 0 ? config.remote_store_bytes
+                                                   : config.l2.line_bytes),
       addresses_(addresses),
       queue_(queue),
       fabric_(links),
-      kinds_(kinds),
       clock_ps_(1e12 / config.clock_hz),
       half_l2_(config.l2.hit_latency_ps / 2),
       rates_{config.issue.fp32, config.issue.fp64, config.issue.integer, config.issue.special},
       lookup_(clocks(1.0 / config.issue.memory_lines)),
       half_port_(config.port_l2_latency_ps == 0 ? half_l2_ : config.port_l2_latency_ps / 2),
-      memory_(config),
-      egress_(index, config, addresses.devices, queue, links, kinds.stores),
-      unpacker_(config) {
+      memory_(config) {
   units_.reserve(config.compute_units);
   for (std::uint32_t u = 0; u < config.compute_units; ++u) units_.emplace_back(config_);
   for (std::uint32_t n = 0; n < known_counts; ++n) {
@@ -60,15 +58,14 @@ gpu::gpu(std::uint32_t index, const machine::gpu& config, const address_map& add
   if (config.tlb.page_bytes == 0) return;
   translation_ = config.tlb.l1_latency_ps;
   const auto buffers = static_cast<std::uint32_t>(units_.size() + scalar_l1_.size());
-  translator_.emplace(index, config.tlb, buffers, queue, links, kinds.translated);
+  translator_.emplace(index, config.tlb, buffers, queue, links);
 }
 
 // --- Kernels and blocks
 
 void gpu::start_kernel(grid shape, const recorder::settings& record, const block_function& block,
-                       std::uint32_t agent_warps, store_path path) {
+                       std::uint32_t agent_warps) {
   shape_ = shape;
-  egress_.begin(path);
   record_ = record;
   block_ = &block;
   warps_per_block_ = (shape.threads + config_.warp_width - 1) / config_.warp_width;
@@ -101,13 +98,12 @@ void gpu::start_kernel(grid shape, const recorder::settings& record, const block
     u.claimed_blocks = 0;
   }
   for (cache& c : scalar_l1_) c.invalidate();
-  if (rdma_) rdma_->flush();
   share_blocks();
   // One block after another on each compute unit.
   for (std::uint64_t k = 0; k < fit; ++k) {
     for (std::uint32_t u = 0; u < units_.size(); ++u) {
       if (!claim_block(units_[u])) continue;
-      push(queue_.now() + k * config_.block_launch_ps, kinds_.block_start, u, 0);
+      push(queue_.now() + k * config_.block_launch_ps, event_kind::block_starts, u, 0);
     }
   }
   check_kernel_end();
@@ -197,7 +193,7 @@ void gpu::end_warp(std::uint32_t warp_id) {
 
 void gpu::announce(picoseconds time, const kernel::element_range& range) {
   announced_.push_back(range);
-  push(time, kinds_.announced, static_cast<std::uint32_t>(announced_.size() - 1), 0);
+  push(time, event_kind::range_announced, static_cast<std::uint32_t>(announced_.size() - 1), 0);
 }
 
 void gpu::announce_written(block_slot& b) {
@@ -221,13 +217,13 @@ void gpu::fill_unit(std::uint32_t unit) {
     child& c = waiting_children_.front();
     place_blocks(c, unit);
     if (c.warps_left != 0) break;
-    push(queue_.now(), kinds_.child_placed, c.id, 0);
+    push(queue_.now(), event_kind::child_placed, c.id, 0);
     children_.push_back(std::move(c));
     waiting_children_.pop_front();
   }
   compute_unit& u = units_[unit];
   while (has_place(u) && claim_block(u)) {
-    push(queue_.now() + config_.block_launch_ps, kinds_.block_start, unit, 0);
+    push(queue_.now() + config_.block_launch_ps, event_kind::block_starts, unit, 0);
   }
 }
 
@@ -266,7 +262,7 @@ void gpu::place_child(std::uint32_t id, std::uint32_t threads) {
     waiting_children_.push_back(std::move(c));
     return;
   }
-  push(queue_.now(), kinds_.child_placed, id, 0);
+  push(queue_.now(), event_kind::child_placed, id, 0);
   children_.push_back(std::move(c));
 }
 
@@ -284,24 +280,13 @@ void gpu::end_child(std::uint32_t id) {
 }
 
 void gpu::check_kernel_end() {
-  if (blocks_left_ == 0) push(std::max(queue_.now(), stores_arrived_), kinds_.kernel_end, 0, 0);
+  if (blocks_left_ == 0)
+    push(std::max(queue_.now(), stores_arrived_), event_kind::kernel_ends, 0, 0);
 }
 
-bool gpu::release() {
-  ending_ = !egress_.release();
-  return !ending_;
-}
-
-void gpu::free_remote() {
-  for (const std::uint32_t unit : egress_.freed()) {
-    --units_[unit].remote_used;
-    resume(units_[unit].waiting_remote);
-  }
-  egress_.freed().clear();
-  if (ending_) {
-    ending_ = false;
-    push(queue_.now(), kinds_.kernel_end, 0, 0);
-  }
+void gpu::store_taken(std::uint32_t unit) {
+  --units_[unit].remote_used;
+  resume(units_[unit].waiting_remote);
 }
 
 void gpu::release_barrier(std::uint32_t block) {
@@ -312,7 +297,7 @@ void gpu::release_barrier(std::uint32_t block) {
     warps_[id].state = warp_state::ready;
     ++warps_[id].next;
     // Not from here: the last warp to arrive is in the middle of advancing.
-    push(queue_.now(), kinds_.wake, id, 0);
+    push(queue_.now(), event_kind::warp_wakes, id, 0);
   }
 }
 
@@ -328,7 +313,7 @@ bool gpu::run_waiting(std::uint32_t warp_id, instruction& i) {
   const picoseconds now = queue_.now();
   if (w.ready > now) {
     w.state = warp_state::waiting;
-    push(w.ready, kinds_.wake, warp_id, 0);
+    push(w.ready, event_kind::warp_wakes, warp_id, 0);
     return false;
   }
   compute_unit& u = unit_of(warp_id);
@@ -358,7 +343,7 @@ bool gpu::run_waiting(std::uint32_t warp_id, instruction& i) {
     case instruction_kind::wait:
       if (i.count != 0) {
         w.state = warp_state::waiting;
-        push(now + i.count * config_.l2.hit_latency_ps, kinds_.wake, warp_id, 0);
+        push(now + i.count * config_.l2.hit_latency_ps, event_kind::warp_wakes, warp_id, 0);
         i.count = 0;  // served when it wakes
         return false;
       }
@@ -378,7 +363,7 @@ bool gpu::run_waiting(std::uint32_t warp_id, instruction& i) {
 void gpu::advance(std::uint32_t warp_id) {
   if (stopped_) {
     warps_[warp_id].state = warp_state::waiting;
-    push(queue_.now(), kinds_.wake, warp_id, 0);  // which is held
+    push(queue_.now(), event_kind::warp_wakes, warp_id, 0);  // which is held
     return;
   }
   while (true) {
@@ -389,7 +374,7 @@ void gpu::advance(std::uint32_t warp_id) {
         w.state = warp_state::waiting;
       } else if (w.ready > queue_.now()) {
         w.state = warp_state::waiting;
-        push(w.ready, kinds_.wake, warp_id, 0);
+        push(w.ready, event_kind::warp_wakes, warp_id, 0);
       } else {
         end_warp(warp_id);
       }
@@ -484,7 +469,8 @@ bool gpu::issue(std::uint32_t warp_id, std::uint32_t index) {
     const line_access l = w.lines[i.first_line + i.next_line];
     if (translator_) {
       if (!translated(warp_id, index)) return false;
-    } else if (migration_ != nullptr && !has_page(warp_id, index, l.line())) {
+    } else if (pages_ != nullptr && !pages_->may_access({warp_id, index}, l.line())) [[unlikely]] {
+      pass_turn(u);
       return false;
     }
     const bool taken = load
@@ -499,7 +485,9 @@ bool gpu::issue(std::uint32_t warp_id, std::uint32_t index) {
       }
       return false;
     }
-    if (griffin_ != nullptr) count_access(l.line());
+    if (pages_ != nullptr && pages_->watches_accesses()) [[unlikely]] {
+      pages_->accessed(l.line());
+    }
   }
   i.issued = true;
   if (i.counted && --blocks_[w.block].stores_left == 0) {
@@ -532,7 +520,7 @@ void gpu::resume(std::deque<stalled>& waiting) {
   if (waiting.empty()) return;
   const stalled s = waiting.front();
   waiting.pop_front();
-  push(queue_.now(), kinds_.issue, s.warp, s.index);
+  push(queue_.now(), event_kind::instruction_issues, s.warp, s.index);
   if (waiting.empty()) return;
   // Its turn comes too soon after it is known for what it touches to be fetched then.
   const stalled& next = waiting.front();
@@ -545,8 +533,11 @@ void gpu::resume(std::deque<stalled>& waiting) {
 gpu::stalled gpu::stalled_at(const warp& w, std::uint32_t warp_id, std::uint32_t index) {
   const instruction& i = w.program[index];
   const bool writes = i.kind == instruction_kind::store || i.kind == instruction_kind::atomic;
-  return {warp_id, index, &i, w.lines + i.first_line + i.next_line,
-          writes ? w.written + i.first_written + i.next_line : nullptr};
+  return {.warp = warp_id,
+          .index = index,
+          .what = &i,
+          .line = w.lines + i.first_line + i.next_line,
+          .written = writes ? w.written + i.first_written + i.next_line : nullptr};
 }
 
 void gpu::issue_again(std::uint32_t warp_id, std::uint32_t index) {
@@ -568,15 +559,6 @@ void gpu::issue_again(std::uint32_t warp_id, std::uint32_t index) {
 }
 
 // --- Pages
-
-bool gpu::has_page(std::uint32_t warp_id, std::uint32_t index, std::uint64_t line) {
-  if (line < addresses_.unified_slot()) return true;
-  const std::uint64_t page = (line - addresses_.unified_slot()) / addresses_.page_bytes;
-  if (migration_->usable(index_, page)) return true;
-  migration_->wait(index_, page, {warp_id, index});
-  pass_turn(unit_of(warp_id));
-  return false;
-}
 
 bool gpu::translated(std::uint32_t warp_id, std::uint32_t index) {
   const warp& w = warps_[warp_id];
@@ -611,85 +593,35 @@ void gpu::pass_turn(compute_unit& u) {
   if (u.remote_used < config_.store_queue_lines) resume(u.waiting_remote);
 }
 
-void gpu::drain() {
-  draining_ = true;
-  if (reads_under_way_ == 0) migration_->drained(index_);
-}
-
-void gpu::resume_remote() {
-  draining_ = false;
-  for (const message& m : held_requests_) {
-    ++reads_under_way_;
-    egress_.pass(queue_.now(), m);
-  }
-  held_requests_.clear();
-  for (compute_unit& u : units_) resume(u.waiting_remote);
-}
-
-picoseconds gpu::shoot_down(std::uint64_t address) {
-  stopped_ = true;
-  if (translator_) translator_->shoot_down(translator_->page_of(address));
-  for (compute_unit& u : units_) u.l1.invalidate();
-  for (cache& c : scalar_l1_) c.invalidate();
-  return std::max(stores_arrived_, memory_.flush(queue_.now()));
-}
-
-void gpu::count_access(std::uint64_t line) {
-  if (line < addresses_.unified_slot()) return;
-  const std::uint64_t period = queue_.now() / griffin_->counting_period();
-  if (period != counting_period_) {
-    auto counted = accessed_.take(griffin_->counted_pages());
-    if (!counted.empty()) griffin_->report(index_, counting_period_, std::move(counted));
-    counting_period_ = period;
-  }
-  accessed_.access((line - addresses_.unified_slot()) / addresses_.page_bytes);
-}
-
-void gpu::drain_pages(const std::vector<std::uint64_t>& addresses) {
-  draining_pages_ = addresses;
-  for (const std::uint64_t page : addresses) {
-    translator_->shoot_down(translator_->page_of(page));
-    for (std::uint64_t line = page; line < page + addresses_.page_bytes;
-         line += config_.l1.line_bytes) {
-      for (compute_unit& u : units_) u.l1.erase(line);
-      for (cache& c : scalar_l1_) c.erase(line);
-    }
-  }
-  check_drained();
-}
-
-void gpu::check_drained() {
-  bool own = false;
-  for (const std::uint64_t page : draining_pages_) {
-    if (page_reads_.contains(page)) return;
-    own = own || addresses_.owner(page) == index_;
-  }
-  draining_pages_.clear();
-  // Accesses to own memory are not followed one by one: the longest way that one has.
-  const picoseconds local = config_.l2.hit_latency_ps + config_.dram.latency_ps;
-  griffin_->drained(index_, own ? std::max(stores_arrived_, queue_.now() + local) : queue_.now());
-}
-
-void gpu::drop_page(std::uint64_t address) { memory_.drop(address, addresses_.page_bytes); }
-
-void gpu::restart() {
+void gpu::go_on() {
   stopped_ = false;
   for (const event& e : held_events_) queue_.push(queue_.now(), e.kind, e.device, e.a, e.b);
   held_events_.clear();
 }
 
-picoseconds gpu::read_page(std::uint64_t address, std::uint32_t bytes) {
-  return memory_.stream_out(queue_.now() + half_port_, address, bytes) + config_.dram.latency_ps +
-         half_port_;
+void gpu::release_stores() {
+  stores_held_ = false;
+  for (compute_unit& u : units_) resume(u.waiting_remote);
 }
 
-picoseconds gpu::write_page(std::uint64_t address, std::uint32_t bytes) {
-  return memory_.stream_in(queue_.now() + half_port_, address, bytes);
+void gpu::forget_translation(std::uint64_t address) {
+  if (translator_) translator_->shoot_down(translator_->page_of(address));
 }
 
-void gpu::page_arrived(std::uint64_t address, const std::vector<page_waiter>& waiting) {
+void gpu::learn_translation(std::uint64_t address) {
   if (translator_) translator_->walked(translator_->page_of(address), true);
-  for (const page_waiter& w : waiting) push_issue(queue_.now(), w.warp, w.instruction);
+}
+
+void gpu::invalidate_l1s() {
+  for (compute_unit& u : units_) u.l1.invalidate();
+  for (cache& c : scalar_l1_) c.invalidate();
+}
+
+void gpu::erase_from_l1s(std::uint64_t address, std::uint64_t bytes) {
+  for (std::uint64_t line = address; line < address + bytes; line += config_.l1.line_bytes) {
+    for (compute_unit& u : units_) u.l1.erase(line);
+    for (cache& c : scalar_l1_) c.erase(line);
+  }
 }
 
 // --- Memory instructions
@@ -709,9 +641,9 @@ bool gpu::issue_load(compute_unit& u, std::uint32_t warp_id, instruction& i, lin
   const std::uint8_t wanted = l.sectors();
   const std::uint32_t unit = warps_[warp_id].unit;
   const bool scalar = i.uniform && !scalar_l1_.empty();
-  if (treatment_ != nullptr && treatment_->steps(unit, l.line()).bypass && !scalar &&
-      addresses_.owner(l.line()) != index_) {
-    return issue_bypassing(u, warp_id, i, l);
+  if (loads_ != nullptr && !scalar && addresses_.owner(l.line()) != index_) [[unlikely]] {
+    const auto answer = loads_->issue({.unit = unit, .warp = warp_id, .what = &i, .line = l});
+    if (answer != load_rules::answer::plain) return answer == load_rules::answer::taken;
   }
   cache& l1 = cache_of(u, unit, scalar);
   cache::line* line = l1.find(l.line());
@@ -776,54 +708,17 @@ void gpu::wait_for(compute_unit& holder, std::uint32_t entry, std::uint32_t warp
   ++i.pending;
 }
 
-// A remote load that neither looks into the L1 nor fills it: its entry says which pieces it
-// fetches.
-bool gpu::issue_bypassing(compute_unit& u, std::uint32_t warp_id, instruction& i, line_access l) {
-  const std::uint32_t unit = warps_[warp_id].unit;
-  // Once: what is counted below may change the steps.
-  const bool fine = treatment_->steps(unit, l.line()).fine;
-  const piece_mask pieces =
-      fine ? treatment_->pieces_of(words_of(warps_[warp_id], i)) : treatment_->masks().whole_line();
-  // Entries are those of the L1's other misses.
-  if (u.entries_used >= config_.l1.mshrs && !u.masked->serves(l.line(), pieces)) return false;
-  const picoseconds at =
-      u.load_store.reserve(queue_.now(), clocks(1.0 / config_.issue.memory_lines)) + translation_ +
-      half_l2_;
-  const masked_mshr::answer found = u.masked->request(l.line(), pieces);
-  count_load(warps_[warp_id], i, l, {});
-  ++counters_.loads.bypassed;
-  if (found.what == masked_mshr::outcome::hit) {
-    ++counters_.loads.mask_hits;
-    wait_for(u, u.masked_miss[found.entry], warp_id, i);
-    return true;
-  }
-  if (found.what == masked_mshr::outcome::other_mask) ++counters_.loads.mask_misses;
+picoseconds gpu::pass_l1(std::uint32_t unit) {
+  return units_[unit].load_store.reserve(queue_.now(), lookup_) + translation_ + half_l2_;
+}
+
+std::uint32_t gpu::take_entry(std::uint32_t unit, std::uint32_t token) {
+  compute_unit& u = units_[unit];
   ++u.entries_used;
   ++counters_.l1_misses;
   const std::uint32_t entry = take_miss(u);
-  u.misses[entry].masked = found.entry;
-  u.masked_miss[found.entry] = entry;
-  const std::uint32_t owner = addresses_.owner(l.line());
-  check_reaches(owner);
-  request(at, unit, entry, l, owner, fine ? pieces : 0);
-  wait_for(u, entry, warp_id, i);
-  return true;
-}
-
-void gpu::treat_loads(load_treatment* treatment) {
-  treatment_ = treatment;
-  replies_.emplace(index_, config_, addresses_.devices, queue_, fabric_, kinds_.replies);
-  for (compute_unit& u : units_) {
-    u.masked.emplace(config_.l1.mshrs);
-    u.masked_miss.assign(config_.l1.mshrs, none);
-  }
-}
-
-void gpu::use_rdma_cache(bool used) {
-  const machine::dualopt& d = config_.dualopt;
-  rdma_.reset();  // stores go past it, so that it has nothing to write back
-  if (used) rdma_.emplace(d.rdma_cache_bytes, d.rdma_cache_ways, config_.l2.line_bytes);
-  memory_.resize(queue_.now(), config_.l2.bytes - (used ? d.rdma_cache_bytes : 0));
+  u.misses[entry].token = token;
+  return entry;
 }
 
 void gpu::count_load(const warp& w, const instruction& i, line_access l, std::optional<bool> hit) {
@@ -832,10 +727,9 @@ void gpu::count_load(const warp& w, const instruction& i, line_access l, std::op
     return;
   }
   remote_load_counts& c = counters_.loads;
-  const bool watched = treatment_ != nullptr && treatment_->watches();
   if (addresses_.owner(l.line()) == index_) {
     ++c.local;
-    if (watched) treatment_->local(queue_.now());
+    if (loads_ != nullptr) loads_->saw_local();
     return;
   }
   ++c.remote;
@@ -844,35 +738,23 @@ void gpu::count_load(const warp& w, const instruction& i, line_access l, std::op
   const auto wanted = static_cast<std::uint32_t>(__builtin_popcount(words));
   c.words += wanted;
   if (wanted != 0) ++c.by_words[wanted - 1];
-  if (watched) treatment_->remote_load(queue_.now(), l.line(), words, hit);
+  if (loads_ != nullptr) loads_->saw_remote_load(l, words, hit);
 }
 
 void gpu::send_load(picoseconds time, std::uint32_t unit, std::uint32_t entry, line_access l) {
   const std::uint32_t owner = addresses_.owner(l.line());
   if (owner == index_) {
-    push(time, kinds_.l2_load, unit << 16U | entry, l.packed());
+    push(time, event_kind::load_at_l2, unit << 16U | entry, l.packed());
     return;
   }
-  check_reaches(owner);
-  if (rdma_ && treatment_->steps(unit, l.line()).cache) {
-    byte_mask whole;
-    for (std::uint32_t b = 0; b < config_.l2.line_bytes; b += 64) whole.set(b, 64);
-    if (rdma_->read(l.line(), whole)) {
-      ++counters_.loads.cache_hits;
-      push(time + half_l2_, kinds_.load_done, unit << 16U | entry, l.packed());
-      return;
-    }
-    ++counters_.loads.cache_misses;
-    auto& waiting = rdma_waiting_[l.line()];
-    waiting.push_back(unit << 16U | entry);
-    if (waiting.size() > 1) return;  // the line is under way
-  }
-  request(time, unit, entry, l, owner, 0);
+  if (loads_ != nullptr && !loads_->needs_request(time, unit, entry, l)) return;
+  request(time, unit, entry, l, 0);
 }
 
-// Asks another GPU for a line, or, if any are named, for pieces of it.
 void gpu::request(picoseconds time, std::uint32_t unit, std::uint32_t entry, line_access l,
-                  std::uint32_t owner, piece_mask pieces) {
+                  std::uint32_t part) {
+  const std::uint32_t owner = addresses_.owner(l.line());
+  check_reaches(owner);
   message m;
   m.kind = message_kind::read_request;
   m.from = static_cast<std::uint8_t>(index_);
@@ -881,24 +763,11 @@ void gpu::request(picoseconds time, std::uint32_t unit, std::uint32_t entry, lin
   m.entry = entry;
   m.address = l.packed();
   m.wire = read_request_bytes(fabric_.protocol(index_, owner));
+  m.lanes = part;
   counters_.read_wire += m.wire;
   ++counters_.reads;
   units_[unit].misses[entry].sent = time;
-  if (pieces != 0) {
-    // The mask is in bits of the request that are not used otherwise.
-    m.lanes = static_cast<std::uint32_t>(__builtin_popcount(pieces));
-    if (treatment_->steps(unit, l.line()).coalesce && m.lanes <= replies_->format().most_pieces()) {
-      m.lanes |= coalesced_request;
-      decoalescer_.expect(static_cast<std::uint16_t>(unit * config_.l1.mshrs + entry), pieces);
-    }
-  }
-  if (draining_) {
-    held_requests_.push_back(m);
-    return;
-  }
-  ++reads_under_way_;
-  if (griffin_ != nullptr) ++page_reads_[first_of_page(l.line())];
-  egress_.pass(time, m);
+  if (pages_ == nullptr || pages_->leaves(m)) leave(time, m);
 }
 
 void gpu::check_reaches(std::uint32_t owner) const {
@@ -924,21 +793,21 @@ bool gpu::issue_store(compute_unit& u, std::uint32_t unit, const instruction& i,
     if (u.entries_used >= config_.l1.mshrs) return false;
     ++u.entries_used;
     const picoseconds at = store_leaves(u, l) + translation_ + half_l2_;
-    push(at, kinds_.l2_store, unit << 16U | lanes, l.packed());
+    push(at, event_kind::store_at_l2, unit << 16U | lanes, l.packed());
     ++counters_.loads.local_stores;
-    if (treatment_ != nullptr && treatment_->watches()) treatment_->local(queue_.now());
+    if (loads_ != nullptr) loads_->saw_local();
     stores_arrived_ = std::max(stores_arrived_, at);
     return true;
   }
-  if (u.remote_used >= config_.store_queue_lines || draining_) return false;
+  if (u.remote_used >= config_.store_queue_lines || stores_held_) return false;
   check_reaches(owner);
   ++u.remote_used;
   ++counters_.loads.remote_stores;
-  if (treatment_ != nullptr && treatment_->watches()) treatment_->remote_store(queue_.now());
+  if (loads_ != nullptr) loads_->saw_remote_store();
   const picoseconds at = store_leaves(u, l) + translation_ + half_l2_;
   stores_arrived_ = std::max(stores_arrived_, at);  // what is sent after the kernel stays behind it
   if (!is_atomic) {
-    egress_.store(at, unit, owner, l.line(), l.sectors(), written.bytes, written.element_bytes);
+    send_store(at, unit, owner, l, written);
     return true;
   }
   const packet_cost cost = store_packets(fabric_.protocol(index_, owner), written.bytes);
@@ -955,8 +824,35 @@ bool gpu::issue_store(compute_unit& u, std::uint32_t unit, const instruction& i,
   counters_.atomics += cost.packets;
   counters_.atomic_payload += cost.payload;
   counters_.atomic_wire += cost.wire;
-  egress_.pass(at, m);
+  leave(at, m);
   return true;
+}
+
+// What a warp stores to a line of another GPU: one store, or several where the machine joins less
+// than a line.
+void gpu::send_store(picoseconds time, std::uint32_t unit, std::uint32_t owner,
+                                       line_access l, const written_bytes& written) {
+  if (queues_ != nullptr) {
+    queues_->store(time, unit, owner, l, written);
+    return;
+  }
+  store_counts& counts = counters_.stores;
+  const packet_cost cost = count_stores(fabric_.protocol(index_, owner), written, joined_bytes_,
+                                        counts, [](const byte_mask&, std::uint32_t) {});
+  message m;
+  m.kind = message_kind::store;
+  m.from = static_cast<std::uint8_t>(index_);
+  m.to = static_cast<std::uint8_t>(owner);
+  m.unit = unit;
+  m.address = l.packed();
+  m.payload = cost.payload;
+  m.wire = cost.wire;
+  m.packets = cost.packets;
+  counts.packets += cost.packets;
+  counts.payload += cost.payload;
+  counts.enabled += cost.payload;
+  counts.wire += cost.wire;
+  fabric_.send(time, m);
 }
 
 void gpu::load_done(std::uint32_t unit, std::uint32_t entry, line_access l) {
@@ -964,8 +860,8 @@ void gpu::load_done(std::uint32_t unit, std::uint32_t entry, line_access l) {
   const miss m = u.misses[entry];
   u.free_misses.push_back(entry);
   --u.entries_used;
-  if (m.masked != none) {
-    u.masked->release(m.masked);
+  if (m.token != none) {
+    loads_->entry_done(unit, m.token);
   }
   // The line may have been displaced meanwhile.
   else if (cache::line* line = cache_of(u, unit, m.scalar).find(l.line()); line != nullptr) {
@@ -990,15 +886,7 @@ void gpu::line_arrived(std::uint32_t warp_id, instruction& i) {
 }
 
 void gpu::departed(const message& m) {
-  if (m.kind == message_kind::packed || m.kind == message_kind::combined) {
-    egress_.departed(m);
-    free_remote();
-    return;
-  }
-  if (m.kind == message_kind::coalesced_reply) replies_->departed(m);
-  if (m.kind != message_kind::store && m.kind != message_kind::atomic) return;
-  --units_[m.unit].remote_used;
-  resume(units_[m.unit].waiting_remote);
+  if (m.kind == message_kind::store || m.kind == message_kind::atomic) store_taken(m.unit);
 }
 
 void gpu::delivered(const message& m) {
@@ -1008,13 +896,13 @@ void gpu::delivered(const message& m) {
     case message_kind::store:
     case message_kind::combined:
     case message_kind::atomic:
-      push(at_bank, kinds_.l2_store, foreign_unit << 16U | m.lanes, m.address);
+      push(at_bank, event_kind::store_at_l2, foreign_unit << 16U | m.lanes, m.address);
       break;
     case message_kind::read_request:
       counters_.loads.in_links += queue_.now() - m.sent;
-      push(at_bank, kinds_.l2_remote_load, m.unit << 16U | m.entry,
-           m.address | std::uint64_t{m.lanes} << pieces_shift |
-               std::uint64_t{m.from} << sender_shift);
+      push(
+          at_bank, event_kind::remote_load_at_l2, m.unit << 16U | m.entry,
+          m.address | std::uint64_t{m.lanes} << part_shift | std::uint64_t{m.from} << sender_shift);
       break;
     case message_kind::translation_reply:
       translator_->walked(m.address, m.unit != 0);
@@ -1029,72 +917,49 @@ void gpu::delivered(const message& m) {
 }
 
 void gpu::replied(std::uint32_t unit, std::uint32_t entry, line_access l) {
-  if (--reads_under_way_ == 0 && draining_) migration_->drained(index_);
-  if (griffin_ != nullptr) {
-    const auto found = page_reads_.find(first_of_page(l.line()));
-    if (--found->second == 0) page_reads_.erase(found);
-    if (!draining_pages_.empty()) check_drained();
-  }
+  if (pages_ != nullptr) pages_->came_back(l.line());
   counters_.read_latency += queue_.now() - units_[unit].misses[entry].sent;
-  const auto found = rdma_waiting_.empty() ? rdma_waiting_.end() : rdma_waiting_.find(l.line());
-  if (found == rdma_waiting_.end() || found->second.front() != (unit << 16U | entry)) {
-    load_done(unit, entry, l);
-    return;
-  }
-  const std::vector<std::uint32_t> waiting = std::move(found->second);
-  rdma_waiting_.erase(found);
-  if (rdma_) rdma_->fill(l.line());
-  for (const std::uint32_t w : waiting) load_done(w >> 16U, w & 0xffffU, l);
-}
-
-void gpu::take_replies(std::span<const std::uint8_t> packet, picoseconds sent) {
-  ++counters_.loads.coalesced;
-  for (const std::uint16_t id : decode_reply(packet, replies_->format()).ids) {
-    ++counters_.loads.pieces;
-    if (!decoalescer_.arrived(id).complete) continue;
-    counters_.loads.in_links += queue_.now() - sent;
-    const std::uint32_t unit = id / config_.l1.mshrs;
-    const std::uint32_t entry = id % config_.l1.mshrs;
-    replied(unit, entry, {units_[unit].masked->line(units_[unit].misses[entry].masked), 0});
-  }
-}
-
-void gpu::unpack(const message& m, const flushed_window& from) {
-  for (const queued_line& l : from.lines) {
-    const auto sectors =
-        static_cast<std::uint8_t>(l.bytes.units(config_.l2.sector_bytes, config_.l2.line_bytes));
-    const picoseconds out =
-        unpacker_.take(queue_.now(), static_cast<std::uint32_t>(__builtin_popcount(sectors)));
-    push(out + half_port_, kinds_.l2_store, foreign_unit << 16U,
-         line_access(l.line, sectors).packed());
-  }
-  if (unpacker_.entered() > queue_.now()) fabric_.hold_last(m.from, m.to, unpacker_.entered());
+  if (loads_ != nullptr && loads_->takes_reply(unit, entry, l)) return;
+  load_done(unit, entry, l);
 }
 
 void gpu::reply(const event& e) {
-  const line_access l = line_access::unpack(e.b & ((std::uint64_t{1} << pieces_shift) - 1));
-  const auto wanted = static_cast<std::uint32_t>(e.b >> pieces_shift & 0xffU);
-  const std::uint32_t pieces = wanted & ~coalesced_request;
-  if ((wanted & coalesced_request) != 0) {
-    const std::uint32_t id = (e.a >> 16U) * config_.l1.mshrs + (e.a & 0xffffU);
-    replies_->reply(memory_.read(e.time, l.line(), l.sectors()) + half_port_,
-                    static_cast<std::uint32_t>(e.b >> sender_shift), static_cast<std::uint16_t>(id),
-                    pieces);
+  const load_rules::part p{
+      .to = static_cast<std::uint32_t>(e.b >> sender_shift),
+      .unit = e.a >> 16U,
+      .entry = e.a & 0xffffU,
+      .wanted = static_cast<std::uint32_t>(e.b >> part_shift & 0xffU),
+      .line = line_access::unpack(e.b & ((std::uint64_t{1} << part_shift) - 1))};
+  if (p.wanted != 0) {
+    loads_->reply(p);
     return;
   }
+  send_reply(
+      e.time, p,
+      static_cast<std::uint32_t>(__builtin_popcount(p.line.sectors())) * config_.l2.sector_bytes);
+}
+
+void gpu::send_reply(picoseconds time, const load_rules::part& p, std::uint32_t payload) {
   message m;
   m.kind = message_kind::read_reply;
   m.from = static_cast<std::uint8_t>(index_);
-  m.to = static_cast<std::uint8_t>(e.b >> sender_shift);
-  m.unit = e.a >> 16U;
-  m.entry = e.a & 0xffffU;
-  m.address = l.packed();
-  m.payload = static_cast<std::uint32_t>(__builtin_popcount(l.sectors())) * config_.l2.sector_bytes;
-  if (pieces != 0) m.payload = std::min(m.payload, pieces * config_.dualopt.piece_bytes);
+  m.to = static_cast<std::uint8_t>(p.to);
+  m.unit = p.unit;
+  m.entry = p.entry;
+  m.address = p.line.packed();
+  m.payload = payload;
   m.wire = read_reply_bytes(fabric_.protocol(index_, m.to), m.payload);
   counters_.read_payload += m.payload;
   counters_.read_wire += m.wire;
-  fabric_.send(memory_.read(e.time, l.line(), l.sectors()) + half_port_, m);
+  fabric_.send(memory_.read(time, p.line.line(), p.line.sectors()) + half_port_, m);
+}
+
+gpu_counters gpu::counters() const {
+  gpu_counters found = counters_;
+  found.loads.l2_loads = memory_.reads();
+  found.loads.l2_hits = memory_.read_hits();
+  if (translator_) found.translations = translator_->counts();
+  return found;
 }
 
 picoseconds gpu::issue_time() const {
@@ -1116,41 +981,46 @@ void gpu::check_empty() const {
     expect(u.free_misses.size() == u.misses.size(), "misses without data" + unit);
     expect(u.remote_used == 0, std::to_string(u.remote_used) + " remote stores waiting" + unit);
     expect(u.waiting.empty() && u.waiting_remote.empty(), "instructions that wait" + unit);
-    expect(!u.masked || u.masked->used() == 0, "loads of pieces under way" + unit);
     expect(u.claimed_blocks == 0 && u.child_blocks == 0, "blocks that hold places" + unit);
   }
-  expect(!replies_ || replies_->empty(), "replies that were not sent");
   expect(!translator_ || translator_->empty(), "addresses that were not translated");
-  expect(draining_pages_.empty() && page_reads_.empty(), "pages that are drained");
-  expect(held_requests_.empty() && held_events_.empty(), "what a page's move held");
-  expect(decoalescer_.waiting() == 0 && rdma_waiting_.empty(), "remote loads without a reply");
+  expect(held_events_.empty(), "compute units that are stopped");
+  if (loads_ != nullptr && loads_->left() != nullptr) expect(false, loads_->left());
+  if (pages_ != nullptr && pages_->left() != nullptr) expect(false, pages_->left());
   expect(waiting_children_.empty() && children_.empty(), "launched kernels that did not end");
   expect(blocks_left_ == 0, std::to_string(blocks_left_) + " blocks that did not run");
+  const store_counts& stores = counters_.stores;
+  if (stores.bytes != stores.delivered + stores.overwritten || stores.enabled != stores.delivered) {
+    throw model_error("gpu" + std::to_string(index_) + ": " + std::to_string(stores.bytes) +
+                      " bytes were stored, " + std::to_string(stores.overwritten) +
+                      " of them overwritten before " + std::to_string(stores.enabled) +
+                      " were sent, and " + std::to_string(stores.delivered) + " have come in");
+  }
 }
 
 void gpu::prefetch_tables(const event& e) const {
-  if (e.kind == kinds_.l2_load || e.kind == kinds_.l2_store) {
+  if (e.kind == event_kind::load_at_l2 || e.kind == event_kind::store_at_l2) {
     memory_.prefetch(line_access::unpack(e.b).line());
-  } else if (e.kind == kinds_.load_done) {
+  } else if (e.kind == event_kind::load_done) {
     const compute_unit& u = units_[e.a >> 16U];
     u.l1.prefetch(line_access::unpack(e.b).line());
     __builtin_prefetch(&u.misses[e.a & 0xffffU], 1);
-  } else if (e.kind == kinds_.issue || e.kind == kinds_.wake) {
+  } else if (e.kind == event_kind::instruction_issues || e.kind == event_kind::warp_wakes) {
     __builtin_prefetch(&warps_[e.a], 1);
   }
 }
 
 void gpu::prefetch_targets(const event& e) const {
-  if (e.kind == kinds_.load_done) {
+  if (e.kind == event_kind::load_done) {
     const miss& m = units_[e.a >> 16U].misses[e.a & 0xffffU];
     __builtin_prefetch(m.waiting, 1);
     __builtin_prefetch(&warps_[m.warp], 1);
-  } else if (e.kind == kinds_.issue) {
+  } else if (e.kind == event_kind::instruction_issues) {
     const warp& w = warps_[e.a];
     __builtin_prefetch(&w.program[static_cast<std::uint32_t>(e.b)], 1);
     const line_access* lines = w.lines + (e.b >> 32U);
     for (std::size_t k = 0; k < 4; ++k) __builtin_prefetch(lines + k * 8);
-  } else if (e.kind == kinds_.wake) {
+  } else if (e.kind == event_kind::warp_wakes) {
     const warp& w = warps_[e.a];
     const instruction* next = w.program + w.next;
     for (std::size_t k = 0; k < 4; ++k) __builtin_prefetch(next + k, 1);
@@ -1165,53 +1035,60 @@ void gpu::prefetch_departure(const message& m) const {
 }
 
 void gpu::handle(const event& e) {
-  if (stopped_ &&
-      (e.kind == kinds_.wake || e.kind == kinds_.issue || e.kind == kinds_.block_start)) {
-    held_events_.push_back(e);
-    return;
+  switch (e.kind) {
+    case event_kind::block_starts:
+      if (stopped_) return held_events_.push_back(e);
+      return start_block(e.a);
+    case event_kind::warp_wakes:
+      if (stopped_) return held_events_.push_back(e);
+      if (warps_[e.a].state == warp_state::waiting || warps_[e.a].state == warp_state::ready) {
+        advance(e.a);
+      }
+      return;
+    case event_kind::instruction_issues:
+      if (stopped_) return held_events_.push_back(e);
+      return issue_again(e.a, static_cast<std::uint32_t>(e.b));
+    case event_kind::load_at_l2: {
+      const line_access l = line_access::unpack(e.b);
+      return push(memory_.read(e.time, l.line(), l.sectors()) + half_l2_, event_kind::load_done,
+                  e.a, e.b);
+    }
+    case event_kind::load_done:
+      return load_done(e.a >> 16U, e.a & 0xffffU, line_access::unpack(e.b));
+    case event_kind::store_at_l2:
+      return store_at_l2(e);
+    case event_kind::entry_freed:
+      return free_entry(e.a);
+    case event_kind::remote_load_at_l2:
+      return reply(e);
+    case event_kind::page_translated:
+      for (const page_waiter& w : translator_->answered(e.a, e.b)) {
+        if (--instruction_of(w.warp, w.instruction).untranslated != 0) continue;
+        push_issue(queue_.now(), w.warp, w.instruction);
+      }
+      return;
+    default:
+      throw model_error("an event that is no GPU's came to gpu" + std::to_string(index_));
   }
-  if (e.kind == kinds_.wake) {
-    if (warps_[e.a].state == warp_state::waiting || warps_[e.a].state == warp_state::ready) {
-      advance(e.a);
-    }
-  } else if (e.kind == kinds_.issue) {
-    issue_again(e.a, static_cast<std::uint32_t>(e.b));
-  } else if (e.kind == kinds_.l2_load) {
-    const line_access l = line_access::unpack(e.b);
-    push(memory_.read(e.time, l.line(), l.sectors()) + half_l2_, kinds_.load_done, e.a, e.b);
-  } else if (e.kind == kinds_.load_done) {
-    load_done(e.a >> 16U, e.a & 0xffffU, line_access::unpack(e.b));
-  } else if (e.kind == kinds_.l2_store) {
-    const line_access l = line_access::unpack(e.b);
-    const std::uint32_t lanes = e.a & 0xffffU;
-    const picoseconds taken = lanes != 0 ? memory_.atomic(e.time, l.line(), lanes)
-                                         : memory_.write(e.time, l.line(), l.sectors());
-    if (e.a >> 16U == foreign_unit) return;  // its sender holds no entry for it
-    stores_arrived_ = std::max(stores_arrived_, taken);
-    if (taken > e.time) {
-      push(taken, kinds_.entry_free, e.a >> 16U, 0);
-    } else {
-      --units_[e.a >> 16U].entries_used;
-      resume(units_[e.a >> 16U].waiting);
-    }
-  } else if (e.kind == kinds_.stores.reached || e.kind == kinds_.stores.idle) {
-    egress_.handle(e);
-    free_remote();
-  } else if (e.kind == kinds_.replies.ready || e.kind == kinds_.replies.flush) {
-    replies_->handle(e);
-  } else if (e.kind == kinds_.l2_remote_load) {
-    reply(e);
-  } else if (e.kind == kinds_.translated) {
-    for (const page_waiter& w : translator_->answered(e.a, e.b)) {
-      if (--instruction_of(w.warp, w.instruction).untranslated != 0) continue;
-      push_issue(queue_.now(), w.warp, w.instruction);
-    }
-  } else if (e.kind == kinds_.entry_free) {
-    --units_[e.a].entries_used;
-    resume(units_[e.a].waiting);
-  } else if (e.kind == kinds_.block_start) {
-    start_block(e.a);
+}
+
+void gpu::store_at_l2(const event& e) {
+  const line_access l = line_access::unpack(e.b);
+  const std::uint32_t lanes = e.a & 0xffffU;
+  const picoseconds taken = lanes != 0 ? memory_.atomic(e.time, l.line(), lanes)
+                                       : memory_.write(e.time, l.line(), l.sectors());
+  if (e.a >> 16U == foreign_unit) return;  // its sender holds no entry for it
+  stores_arrived_ = std::max(stores_arrived_, taken);
+  if (taken > e.time) {
+    push(taken, event_kind::entry_freed, e.a >> 16U, 0);
+  } else {
+    free_entry(e.a >> 16U);
   }
+}
+
+void gpu::free_entry(std::uint32_t unit) {
+  --units_[unit].entries_used;
+  resume(units_[unit].waiting);
 }
 
 }  // namespace interlace::sim

@@ -14,8 +14,6 @@
 #include <deque>
 #include <functional>
 #include <optional>
-#include <span>
-#include <unordered_map>
 #include <vector>
 
 #include "kernel/serial_block.hpp"
@@ -23,21 +21,13 @@
 #include "sim/engine/event_queue.hpp"
 #include "sim/fabric/fabric.hpp"
 #include "sim/gpu/cache.hpp"
+#include "sim/gpu/gpu_counters.hpp"
 #include "sim/gpu/memory.hpp"
 #include "sim/gpu/program.hpp"
 #include "sim/gpu/recorder.hpp"
-#include "sim/gpu/translation_counts.hpp"
+#include "sim/gpu/remote_accesses.hpp"
+#include "sim/gpu/remote_load_counts.hpp"
 #include "sim/gpu/translator.hpp"
-#include "sim/remote/access_counters.hpp"
-#include "sim/remote/egress.hpp"
-#include "sim/remote/griffin.hpp"
-#include "sim/remote/load_treatment.hpp"
-#include "sim/remote/masked_mshr.hpp"
-#include "sim/remote/page_migration.hpp"
-#include "sim/remote/rdma_cache.hpp"
-#include "sim/remote/remote_load_counts.hpp"
-#include "sim/remote/reply_egress.hpp"
-#include "sim/remote/unpacker.hpp"
 
 namespace interlace::sim {
 
@@ -62,84 +52,23 @@ struct address_map {
 using block_function =
     std::function<void(std::uint64_t index, recorder& record, kernel::block_memory& memory)>;
 
-struct gpu_counters {
-  std::uint64_t accesses = 0;  // (warp instruction, line) pairs to memory
-  std::uint64_t l1_hits = 0;
-  std::uint64_t l1_misses = 0;
-  store_counts stores;        // of kernels to other devices
-  std::uint64_t atomics = 0;  // packets of those
-  std::uint64_t atomic_payload = 0;
-  std::uint64_t atomic_wire = 0;
-  std::uint64_t reads = 0;  // requests of kernels to other devices
-  std::uint64_t read_payload = 0;
-  std::uint64_t read_wire = 0;
-  picoseconds read_latency = 0;  // of those, the sum: from this GPU's port until they are back
-  std::uint64_t scalar = 0;      // of the accesses, those that went to scalar caches
-  remote_load_counts loads;      // where remote loads are watched
-  translation_counts translations;
-
-  // What kernels sent to other devices, and had from them: packets, and their bytes.
-  std::uint64_t remote_transactions() const { return stores.packets + atomics + reads; }
-  std::uint64_t stored_payload() const { return stores.payload + atomic_payload; }
-  std::uint64_t stored_wire() const { return stores.wire + atomic_wire; }
-};
-
-class gpu final : public migrating_gpu {
+class gpu {
  public:
-  struct event_kinds {
-    std::uint16_t block_start = 0;
-    std::uint16_t wake = 0;   // a warp
-    std::uint16_t issue = 0;  // a deferred instruction
-    std::uint16_t l2_load = 0;
-    std::uint16_t load_done = 0;
-    std::uint16_t l2_store = 0;
-    std::uint16_t l2_remote_load = 0;  // of another GPU
-    std::uint16_t entry_free = 0;
-    std::uint16_t translated = 0;
-    std::uint16_t kernel_end = 0;
-    std::uint16_t announced = 0;  // what a block of a tracked launch wrote is in the L2
-    std::uint16_t child_placed = 0;
-    egress::event_kinds stores;
-    reply_egress::event_kinds replies;
-  };
-
   gpu(std::uint32_t index, const machine::gpu& config, const address_map& addresses,
-      event_queue& queue, fabric& links, event_kinds kinds);
+      event_queue& queue, fabric& links);
 
-  // Starts a kernel now; an event of kind kernel_end comes when all blocks have ended and local
-  // stores have arrived.
-  // `agent_warps` are held by an agent meanwhile. Stores to other devices leave on `path`.
+  // Starts a kernel now; an event kernel_ends comes when all blocks have ended and local stores
+  // have arrived.
+  // `agent_warps` are held by an agent meanwhile.
   void start_kernel(grid shape, const recorder::settings& record, const block_function& block,
-                    std::uint32_t agent_warps, store_path path);
-  // At kernel_end: a release. False while stores have not reached their queue; then another event
-  // of that kind comes.
-  bool release();
+                    std::uint32_t agent_warps);
   void handle(const event& e);
 
   // A kernel that the running one launched, of so many threads: its blocks take places ahead of
-  // blocks that have not started, as they become free. An event of kind child_placed comes when all
-  // have one; they keep them until end_child.
+  // blocks that have not started, as they become free. An event child_placed comes when all have
+  // one; they keep them until end_child.
   void place_child(std::uint32_t id, std::uint32_t threads);
   void end_child(std::uint32_t id);
-
-  // Before anything runs: what becomes of remote loads. Lives as long as this.
-  void treat_loads(load_treatment* treatment);
-  // Before anything runs: unified pages move. Lives as long as this.
-  void migrate_pages(page_migration* migration) { migration_ = migration; }
-  // The same, by what GPUs access.
-  void move_pages(griffin* mover) { griffin_ = mover; }
-  void drain() override;
-  void resume_remote() override;
-  picoseconds shoot_down(std::uint64_t address) override;
-  void restart() override;
-  void drain_pages(const std::vector<std::uint64_t>& addresses) override;
-  void drop_page(std::uint64_t address) override;
-  picoseconds read_page(std::uint64_t address, std::uint32_t bytes) override;
-  picoseconds write_page(std::uint64_t address, std::uint32_t bytes) override;
-  void page_arrived(std::uint64_t address, const std::vector<page_waiter>& waiting) override;
-
-  // The RDMA cache is taken into use, out of the L2, or given back. Both begin empty.
-  void use_rdma_cache(bool used);
 
   // When all stores so far have left for where they go; grows while they are under way.
   picoseconds stores_arrived() const { return stores_arrived_; }
@@ -148,41 +77,101 @@ class gpu final : public migrating_gpu {
   void prefetch_targets(const event& e) const;
   void prefetch_departure(const message& m) const;
 
-  // Messages of the fabric.
+  // Messages of the fabric: loads, stores and atomics without rules of their own. `received` is
+  // said to the sender of a store.
   void departed(const message& m);
   void delivered(const message& m);
-  // A message of kind packed, whose lines these are.
-  void unpack(const message& m, const flushed_window& from);
-  // When all packed stores that have arrived are on their way to the L2.
-  picoseconds unpacked() const { return unpacker_.clear(); }
-  egress& stores() { return egress_; }
-  // A message of kind coalesced_reply has come, from a GPU that sent this packet at that time.
-  void take_replies(std::span<const std::uint8_t> packet, picoseconds sent);
-  reply_egress& replies() { return *replies_; }
+  void received(const message& m) { counters_.stores.delivered += m.payload; }
 
-  // What an event of kind announced is about, until the next forget_announced.
+  // What an event range_announced is about, until the next forget_announced.
   const kernel::element_range& announced(std::uint32_t which) const { return announced_[which]; }
   void forget_announced() { announced_.clear(); }
 
-  memory& second_level() { return memory_; }
-  gpu_counters counters() const {
-    gpu_counters found = counters_;
-    found.stores = egress_.counts();
-    found.loads.l2_loads = memory_.reads();
-    found.loads.l2_hits = memory_.read_hits();
-    if (translator_) found.translations = translator_->counts();
-    if (replies_) {
-      found.read_payload += replies_->sent().payload;
-      found.read_wire += replies_->sent().wire;
-      found.loads.timeouts += replies_->sent().timeouts;
-    }
-    return found;
-  }
+  gpu_counters counters() const;
   // Time in which compute units issued instructions, the sum of all.
   picoseconds issue_time() const;
   std::uint64_t memory_bytes() const { return memory_.dram_bytes(); }
-  // Throws model_error unless every entry, place and queue is free again, as behind a run.
+  // Throws model_error unless every entry, place and queue is free again, as behind a run, and
+  // every byte that was stored has come in or was overwritten before.
   void check_empty() const;
+
+  // --- For those who treat remote accesses in a way of their own (sim/gpu/remote_accesses.hpp).
+
+  // From now on, while no kernel runs; null: none. All live as long as they are asked.
+  void queue_stores(store_queues* queues) { queues_ = queues; }
+  // Before anything runs.
+  void treat_loads(load_rules* rules) { loads_ = rules; }
+  void move_pages(page_rules* rules) { pages_ = rules; }
+
+  std::uint32_t index() const { return index_; }
+  const machine::gpu& config() const { return config_; }
+  const address_map& addresses() const { return addresses_; }
+  // They count here what they do.
+  gpu_counters& counted() { return counters_; }
+  memory& second_level() { return memory_; }
+  // From the port of a link to the L2, one way.
+  picoseconds port_to_l2() const { return half_port_; }
+  picoseconds to_l2() const { return half_l2_; }
+
+  // A message of a load or an atomic leaves at `time`, by the queues where there are any.
+  void leave(picoseconds time, const message& m) {
+    queues_ != nullptr ? queues_->pass(time, m) : fabric_.send(time, m);
+  }
+  // A store of the compute unit has been taken, by a queue or by the link.
+  void store_taken(std::uint32_t unit);
+  // Stores of another GPU to a line are at the L2's bank at `time`.
+  void store_arrives(picoseconds time, line_access l) {
+    push(time, event_kind::store_at_l2, foreign_unit << 16U, l.packed());
+  }
+  // The kernel's stores are where they had to go before it can end.
+  void end_kernel_again() { push(queue_.now(), event_kind::kernel_ends, 0, 0); }
+
+  // Whether a compute unit has an entry left for one more miss.
+  bool has_entry(std::uint32_t unit) const { return units_[unit].entries_used < config_.l1.mshrs; }
+  // A load takes its turn at the L1; returns when it is at the L2's door.
+  picoseconds pass_l1(std::uint32_t unit);
+  // The entry of a miss whose line is not in the L1. Its number; `token` comes back in entry_done.
+  std::uint32_t take_entry(std::uint32_t unit, std::uint32_t token);
+  std::uint32_t token_of(std::uint32_t unit, std::uint32_t entry) const {
+    return units_[unit].misses[entry].token;
+  }
+  void wait_for(std::uint32_t unit, std::uint32_t entry, std::uint32_t warp_id, instruction& i) {
+    wait_for(units_[unit], entry, warp_id, i);
+  }
+  // Of the line that the load is at: which words of 4 bytes lanes want.
+  std::uint32_t words_of(std::uint32_t warp_id, const instruction& i) const {
+    return words_of(warps_[warp_id], i);
+  }
+  // A load that did not look into the L1.
+  void count_passed_load(std::uint32_t warp_id, const instruction& i, line_access l) {
+    count_load(warps_[warp_id], i, l, {});
+  }
+  // Asks the owner of a line for it; `part`, if not 0, is for the owner's rules.
+  void request(picoseconds time, std::uint32_t unit, std::uint32_t entry, line_access l,
+               std::uint32_t part);
+  // Answers such a request with so many bytes.
+  void send_reply(picoseconds time, const load_rules::part& p, std::uint32_t payload);
+  // The reply of a request has come.
+  void replied(std::uint32_t unit, std::uint32_t entry, line_access l);
+  // What an entry waits for is there: now, or at `time`.
+  void load_done(std::uint32_t unit, std::uint32_t entry, line_access l);
+  void load_done_at(picoseconds time, std::uint32_t unit, std::uint32_t entry, line_access l) {
+    push(time, event_kind::load_done, unit << 16U | entry, l.packed());
+  }
+
+  // Compute units do nothing until `go_on`.
+  void stop() { stopped_ = true; }
+  void go_on();
+  // No remote store or atomic leaves until `release_stores`.
+  void hold_stores() { stores_held_ = true; }
+  void release_stores();
+  void issue_waiting(const page_waiter& w) { push_issue(queue_.now(), w.warp, w.instruction); }
+  // The translation of an address is forgotten, or has come.
+  void forget_translation(std::uint64_t address);
+  void learn_translation(std::uint64_t address);
+  // The first-level caches have nothing, or nothing of a stretch, any more.
+  void invalidate_l1s();
+  void erase_from_l1s(std::uint64_t address, std::uint64_t bytes);
 
  private:
   struct waiter {
@@ -194,9 +183,9 @@ class gpu final : public migrating_gpu {
     instruction* waiting = nullptr;  // the first; more are in a list
     std::uint32_t warp = 0;
     std::uint32_t waiters = none;
-    picoseconds sent = 0;         // when a remote one left
-    bool scalar = false;          // its line is in a scalar cache
-    std::uint32_t masked = none;  // its entry among those with masks; then it bypasses the L1
+    picoseconds sent = 0;        // when a remote one left
+    bool scalar = false;         // its line is in a scalar cache
+    std::uint32_t token = none;  // of the rules that took the entry; its line is not in the L1 then
   };
   struct stalled {
     std::uint32_t warp = 0;
@@ -213,9 +202,7 @@ class gpu final : public migrating_gpu {
     resource stores;  // their way out
     resource pipes[4];
     cache l1;
-    std::vector<miss> misses;                // entries; the free ones are in free_misses
-    std::optional<masked_mshr> masked;       // where remote loads are treated
-    std::vector<std::uint32_t> masked_miss;  // the miss of each of its entries
+    std::vector<miss> misses;  // entries; the free ones are in free_misses
     std::vector<std::uint32_t> free_misses;
     std::uint32_t entries_used = 0;      // of the local kind: misses and local stores
     std::uint32_t remote_used = 0;       // remote stores waiting for the link
@@ -281,28 +268,23 @@ class gpu final : public migrating_gpu {
   void issue_again(std::uint32_t warp_id, std::uint32_t index);
   bool issue_load(compute_unit& u, std::uint32_t warp_id, instruction& i, line_access l);
   picoseconds store_leaves(compute_unit& u, line_access l);
+  void send_store(picoseconds time, std::uint32_t unit, std::uint32_t owner, line_access l,
+                  const written_bytes& written);
   bool issue_store(compute_unit& u, std::uint32_t unit, const instruction& i, line_access l,
                    const written_bytes& written);
   void complete(std::uint32_t warp_id, instruction& i);
   void send_load(picoseconds time, std::uint32_t unit, std::uint32_t entry, line_access l);
   void check_reaches(std::uint32_t owner) const;
-  // Whether this GPU may access the line; otherwise the instruction waits for its page.
-  bool has_page(std::uint32_t warp_id, std::uint32_t index, std::uint64_t line);
   // Whether the instruction's next line has its translation; otherwise it waits for that.
   bool translated(std::uint32_t warp_id, std::uint32_t index);
-  void count_access(std::uint64_t line);
-  void check_drained();
-  std::uint64_t first_of_page(std::uint64_t line) const {
-    return line / addresses_.page_bytes * addresses_.page_bytes;
-  }
   // An instruction that was woken for an entry waits for something else, and others can have it.
   void pass_turn(compute_unit& u);
   void reply(const event& e);
-  void load_done(std::uint32_t unit, std::uint32_t entry, line_access l);
+  void store_at_l2(const event& e);
+  void free_entry(std::uint32_t unit);  // of a local access
   void line_arrived(std::uint32_t warp_id, instruction& i);
   void resume(std::deque<stalled>& waiting);
   static stalled stalled_at(const warp& w, std::uint32_t warp_id, std::uint32_t index);
-  void free_remote();  // places of stores that have been taken
   void end_warp(std::uint32_t warp_id);
   void release_barrier(std::uint32_t block);
   void check_kernel_end();
@@ -328,11 +310,7 @@ class gpu final : public migrating_gpu {
   cache& cache_of(compute_unit& u, std::uint32_t unit, bool scalar) {
     return scalar ? scalar_l1_[unit / config_.scalar_l1.compute_units] : u.l1;
   }
-  bool issue_bypassing(compute_unit& u, std::uint32_t warp_id, instruction& i, line_access l);
   void wait_for(compute_unit& holder, std::uint32_t entry, std::uint32_t warp_id, instruction& i);
-  void request(picoseconds time, std::uint32_t unit, std::uint32_t entry, line_access l,
-               std::uint32_t owner, piece_mask pieces);
-  void replied(std::uint32_t unit, std::uint32_t entry, line_access l);
   std::uint32_t words_of(const warp& w, const instruction& i) const {
     return blocks_[w.block].programs[place_of(w)].words[i.first_line + i.next_line];
   }
@@ -345,24 +323,26 @@ class gpu final : public migrating_gpu {
   }
   // `hit`: whether the L1 has it, if it looked there.
   void count_load(const warp& w, const instruction& i, line_access l, std::optional<bool> hit);
-  void push(picoseconds time, std::uint16_t kind, std::uint32_t a, std::uint64_t b) {
+  void push(picoseconds time, event_kind kind, std::uint32_t a, std::uint64_t b) {
     queue_.push(time, kind, static_cast<std::uint16_t>(index_), a, b);
   }
 
   // Carries where the instruction's lines start, so that they can be fetched ahead.
   void push_issue(picoseconds time, std::uint32_t warp_id, std::uint32_t index) {
     const std::uint64_t first_line = warps_[warp_id].program[index].first_line;
-    push(time, kinds_.issue, warp_id, index | first_line << 32U);
+    push(time, event_kind::instruction_issues, warp_id, index | first_line << 32U);
   }
 
   static constexpr std::uint32_t window = 8;
+  // In events: stores of another GPU.
+  static constexpr std::uint32_t foreign_unit = 0xffffU;
 
   std::uint32_t index_;
   machine::gpu config_;
+  std::uint32_t joined_bytes_;  // that neighbouring lanes write, and that are one store
   const address_map& addresses_;
   event_queue& queue_;
   fabric& fabric_;
-  event_kinds kinds_;
   double clock_ps_;
   picoseconds half_l2_;
   static constexpr std::uint32_t known_counts = 256;
@@ -376,28 +356,14 @@ class gpu final : public migrating_gpu {
   picoseconds half_port_;         // of what comes from other GPUs
 
   memory memory_;
-  egress egress_;
   std::optional<translator> translator_;
-  unpacker unpacker_;
-  load_treatment* treatment_ = nullptr;  // of remote loads; null: none
-  page_migration* migration_ = nullptr;  // of pages; null: they stay, or the next one moves them
-  griffin* griffin_ = nullptr;
-  access_counters accessed_;  // in the period that follows
-  std::uint64_t counting_period_ = 0;
-  std::vector<std::uint64_t> draining_pages_;                    // their addresses; empty: none
-  std::unordered_map<std::uint64_t, std::uint32_t> page_reads_;  // remote loads under way, by that
-  bool draining_ = false;                                        // no remote access leaves
-  bool stopped_ = false;                                         // compute units do nothing
-  std::uint64_t reads_under_way_ = 0;
-  std::vector<message> held_requests_;  // until remote accesses go on
-  std::vector<event> held_events_;      // until compute units do
-  std::optional<reply_egress> replies_;
-  reply_decoalescer decoalescer_;
-  std::optional<rdma_cache> rdma_;
-  // Who waits for a line that is not in it: compute unit << 16 | entry.
-  std::unordered_map<std::uint64_t, std::vector<std::uint32_t>> rdma_waiting_;
-  bool retrying_ = false;  // an instruction that waited is issued again
-  bool ending_ = false;    // the kernel waits for its stores to be taken
+  store_queues* queues_ = nullptr;
+  load_rules* loads_ = nullptr;
+  page_rules* pages_ = nullptr;
+  bool stores_held_ = false;
+  bool stopped_ = false;            // compute units do nothing
+  std::vector<event> held_events_;  // until they go on
+  bool retrying_ = false;           // an instruction that waited is issued again
   std::vector<compute_unit> units_;
   std::vector<cache> scalar_l1_;
   std::vector<warp> warps_;  // [block slot][warp of the block]

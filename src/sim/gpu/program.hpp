@@ -8,7 +8,7 @@
 #include "interlace/kernel.hpp"
 #include "kernel/mapping.hpp"
 #include "sim/engine/event_queue.hpp"
-#include "sim/remote/packets.hpp"
+#include "sim/fabric/store_packets.hpp"
 
 namespace interlace::sim {
 

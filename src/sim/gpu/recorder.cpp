@@ -124,7 +124,7 @@ std::uint32_t recorder::search(std::uint64_t key, instruction_kind kind, std::ui
 bool recorder::note_subscriber(const kernel::access& a, instruction_kind kind,
                                std::uint64_t& address, bool& up_to_date) {
   if (settings_->subscribed[a.region] == nullptr) return true;
-  subscriptions& s = *settings_->subscribed[a.region];
+  subscribed_pages& s = *settings_->subscribed[a.region];
   if (kind == instruction_kind::load) {
     up_to_date = s.load(settings_->device, a.element);
     if (!up_to_date) address = s.at_owner(settings_->device, a.element, address);

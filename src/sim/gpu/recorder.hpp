@@ -20,7 +20,7 @@
 #include "kernel/use_tracker.hpp"
 #include "sim/gpu/program.hpp"
 #include "sim/gpu/repeated.hpp"
-#include "sim/remote/subscriptions.hpp"
+#include "sim/gpu/subscribed_pages.hpp"
 #include "sim/trace/instruction.hpp"
 
 namespace interlace::sim {
@@ -41,7 +41,7 @@ class recorder {
     std::uint32_t device = 0;
     std::vector<kernel::use_tracker*> regions;  // by region id; null: not tracked
     // By region id, of those whose devices subscribe to pages; empty: there is none.
-    std::vector<subscriptions*> subscribed;
+    std::vector<subscribed_pages*> subscribed;
     std::uint32_t slot_bits = 0;             // address >> slot_bits: whose memory
     kernel::trace_totals* totals = nullptr;  // where accesses are added up, if anywhere
     // Of a tracked launch; null: nobody asks what blocks announce.

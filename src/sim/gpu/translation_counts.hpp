@@ -17,18 +17,6 @@ struct translation_counts {
   std::uint64_t payload = 0;     // of requests and replies
   std::uint64_t wire = 0;        // of those
   picoseconds walk_latency = 0;  // from the request to the answer, the sum
-
-  translation_counts& operator+=(const translation_counts& other) {
-    l1_hits += other.l1_hits;
-    l1_misses += other.l1_misses;
-    l2_hits += other.l2_hits;
-    l2_misses += other.l2_misses;
-    walks += other.walks;
-    payload += other.payload;
-    wire += other.wire;
-    walk_latency += other.walk_latency;
-    return *this;
-  }
 };
 
 }  // namespace interlace::sim

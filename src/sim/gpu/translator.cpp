@@ -8,13 +8,12 @@
 namespace interlace::sim {
 
 translator::translator(std::uint32_t index, const machine::tlb& config, std::uint32_t buffers,
-                       event_queue& queue, fabric& links, std::uint16_t kind)
+                       event_queue& queue, fabric& links)
     : index_(index),
       config_(config),
       page_shift_(static_cast<std::uint32_t>(__builtin_ctz(config.page_bytes))),
       queue_(queue),
       fabric_(links),
-      kind_(kind),
       buffers_(buffers, buffer_state{tlb(config.l1_entries, config.l1_ways), {}, {}}),
       l2_(config.l2_entries, config.l2_ways) {}
 
@@ -69,8 +68,8 @@ std::vector<page_waiter> translator::answered(std::uint32_t buffer, std::uint64_
 void translator::ask_l2(std::uint32_t buffer, std::uint64_t page) {
   if (l2_.find(page)) {
     ++counts_.l2_hits;
-    queue_.push(queue_.now() + config_.l2_latency_ps, kind_, static_cast<std::uint16_t>(index_),
-                buffer, page);
+    queue_.push(queue_.now() + config_.l2_latency_ps, event_kind::page_translated,
+                static_cast<std::uint16_t>(index_), buffer, page);
     return;
   }
   auto found = walks_.find(page);
@@ -108,7 +107,8 @@ void translator::walked(std::uint64_t page, bool kept) {
   if (kept) l2_.insert(page);
   const picoseconds back = queue_.now() + config_.l2_latency_ps - config_.l2_latency_ps / 2;
   for (const std::uint32_t buffer : w.waiting) {
-    queue_.push(back, kind_, static_cast<std::uint16_t>(index_), buffer, page);
+    queue_.push(back, event_kind::page_translated, static_cast<std::uint16_t>(index_), buffer,
+                page);
   }
   std::deque<l1_request> again;
   again.swap(stalled_);

@@ -14,9 +14,9 @@
 #include "machine/machine.hpp"
 #include "sim/engine/event_queue.hpp"
 #include "sim/fabric/fabric.hpp"
+#include "sim/gpu/page_waiter.hpp"
 #include "sim/gpu/tlb.hpp"
 #include "sim/gpu/translation_counts.hpp"
-#include "sim/remote/page_migration.hpp"
 
 namespace interlace::sim {
 
@@ -28,9 +28,9 @@ class translator {
     no_entry,  // the L1 TLB asks for as many pages as it can
   };
 
-  // `buffers` L1 TLBs. An event of `kind` (a: the L1 TLB, b: the page) answers one of them.
+  // `buffers` L1 TLBs. An event page_translated (a: the L1 TLB, b: the page) answers one of them.
   translator(std::uint32_t index, const machine::tlb& config, std::uint32_t buffers,
-             event_queue& queue, fabric& links, std::uint16_t kind);
+             event_queue& queue, fabric& links);
 
   std::uint64_t page_of(std::uint64_t address) const { return address >> page_shift_; }
 
@@ -85,7 +85,6 @@ class translator {
   std::uint32_t page_shift_;
   event_queue& queue_;
   fabric& fabric_;
-  std::uint16_t kind_;
   std::vector<buffer_state> buffers_;
   tlb l2_;
   std::unordered_map<std::uint64_t, walk> walks_;  // by page

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/errors.hpp"
-#include "sim/remote/byte_mask.hpp"
+#include "sim/fabric/byte_mask.hpp"
 
 namespace interlace::sim {
 

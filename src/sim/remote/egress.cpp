@@ -1,13 +1,13 @@
 #include "sim/remote/egress.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <string>
 
 #include "base/errors.hpp"
 #include "machine/route.hpp"
 #include "sim/fabric/protocol.hpp"
-#include "sim/remote/packets.hpp"
+#include "sim/fabric/store_packets.hpp"
+#include "sim/gpu/count_stores.hpp"
 
 namespace interlace::sim {
 
@@ -16,21 +16,6 @@ namespace {
 bool packs(store_path p) { return p == store_path::packed || p == store_path::configured; }
 
 }  // namespace
-
-store_path path_of(kernel::mechanism m) {
-  switch (m) {
-    case kernel::mechanism::write_combining:
-      return store_path::combined;
-    case kernel::mechanism::finepack:
-      return store_path::packed;
-    case kernel::mechanism::config_packet:
-      return store_path::configured;
-    case kernel::mechanism::gps:
-      return store_path::whole_line;
-    default:
-      return store_path::packets;
-  }
-}
 
 void check_store_path(const machine::machine& described, store_path path) {
   if (!packs(path)) return;
@@ -54,7 +39,7 @@ void check_store_path(const machine::machine& described, store_path path) {
 }
 
 egress::egress(std::uint32_t index, const machine::gpu& config, std::uint32_t devices,
-               event_queue& queue, fabric& links, event_kinds kinds)
+               event_queue& queue, fabric& links, store_counts& counts)
     : index_(index),
       settings_(config.write_queue),
       joined_bytes_(config.remote_store_bytes != 0 ? config.remote_store_bytes
@@ -64,9 +49,9 @@ egress::egress(std::uint32_t index, const machine::gpu& config, std::uint32_t de
       sector_bytes_(config.l2.sector_bytes),
       queue_(queue),
       fabric_(links),
-      kinds_(kinds),
       destinations_(devices),
-      port_waiting_(links.ports(), 0) {
+      port_waiting_(links.ports(), 0),
+      counts_(counts) {
   for (std::uint32_t to = 0; to < devices; ++to) {
     if (to != index && links.reaches(index, to)) destinations_[to].port = links.port(index, to);
   }
@@ -114,61 +99,32 @@ std::uint32_t egress::keep(const waiting& w) {
   return id;
 }
 
-void egress::store(picoseconds time, std::uint32_t unit, std::uint32_t to, std::uint64_t line,
-                   std::uint8_t sectors, const byte_mask& bytes, std::uint32_t element_bytes) {
-  const machine::protocol& p = fabric_.protocol(index_, to);
-  packet_cost cost;
+void egress::store(picoseconds time, std::uint32_t unit, std::uint32_t to, line_access l,
+                   const written_bytes& written) {
   std::uint32_t last = 0;
-  // An element that a lane stores is never cut.
-  each_part(
-      bytes, std::max(joined_bytes_, std::bit_ceil(element_bytes)), [&](const byte_mask& part) {
-        const std::uint64_t before = counts_.stores;
-        each_packet(p, part, [&](std::uint32_t first, std::uint32_t all, std::uint32_t written) {
-          counts_.count(written);
-          cost.add(p, first, all, written);
-        });
-        if (path_ == store_path::packets) return;
-        waiting w;
-        w.unit = unit;
-        w.to = to;
-        w.stores = static_cast<std::uint32_t>(counts_.stores - before);
-        w.line = line;
-        w.bytes = part;
-        last = keep(w);
-        queue_.push(time, kinds_.reached, static_cast<std::uint16_t>(index_), last, 0);
-      });
-  if (path_ != store_path::packets) {
-    waiting_[last].is_last = true;
-    if (check_ != nullptr) check_->stored(line, bytes);
-    return;
-  }
-  message m;
-  m.kind = message_kind::store;
-  m.from = static_cast<std::uint8_t>(index_);
-  m.to = static_cast<std::uint8_t>(to);
-  m.unit = unit;
-  m.address = line | sectors;
-  m.payload = cost.payload;
-  m.wire = cost.wire;
-  m.packets = cost.packets;
-  counts_.packets += cost.packets;
-  counts_.payload += cost.payload;
-  counts_.enabled += cost.payload;
-  counts_.wire += cost.wire;
-  fabric_.send(time, m);
+  count_stores(fabric_.protocol(index_, to), written, joined_bytes_, counts_,
+               [&](const byte_mask& part, std::uint32_t stores) {
+                 waiting w;
+                 w.unit = unit;
+                 w.to = to;
+                 w.stores = stores;
+                 w.line = l.line();
+                 w.bytes = part;
+                 last = keep(w);
+                 queue_.push(time, event_kind::store_at_queue, static_cast<std::uint16_t>(index_),
+                             last, 0);
+               });
+  waiting_[last].is_last = true;
+  if (check_ != nullptr) check_->stored(l.line(), written.bytes);
 }
 
 void egress::pass(picoseconds time, const message& m) {
-  if (path_ == store_path::packets) {
-    fabric_.send(time, m);
-    return;
-  }
   waiting w;
   w.is_store = false;
   w.to = m.to;
   w.line = m.address & ~std::uint64_t{line_bytes_ - 1};
   w.passing = m;
-  queue_.push(time, kinds_.reached, static_cast<std::uint16_t>(index_), keep(w), 0);
+  queue_.push(time, event_kind::store_at_queue, static_cast<std::uint16_t>(index_), keep(w), 0);
 }
 
 void egress::finish(std::uint32_t id) {
@@ -219,7 +175,7 @@ bool egress::take_store(std::uint32_t to, destination& d, waiting& w) {
   }
   if (settings_.idle_flush_ps != 0 && !d.timing) {
     d.timing = true;
-    queue_.push(queue_.now() + settings_.idle_flush_ps, kinds_.idle,
+    queue_.push(queue_.now() + settings_.idle_flush_ps, event_kind::store_queue_idle,
                 static_cast<std::uint16_t>(index_), to, 0);
   }
   return true;
@@ -276,8 +232,7 @@ void egress::send_window(std::uint32_t to, destination& d, std::uint32_t slot_id
           ? finepack_cost(p, s.window, subheader)
           : configured_cost(p, s.window, subheader, s.window.base != d.announced);
   d.announced = s.window.base;
-  ++counts_.flushed;
-  ++counts_.reasons[static_cast<std::size_t>(s.window.reason)];
+  counts_.count_flush(s.window.reason);
   counts_.packets += cost.packets;
   counts_.subpackets += cost.stores;
   counts_.subheader_bytes += std::uint64_t{cost.stores} * subheader;
@@ -311,8 +266,7 @@ void egress::send_line(std::uint32_t to, destination& d, const queued_line& l,
   } else {
     cost = store_packets(p, l.bytes);
   }
-  ++counts_.flushed;
-  ++counts_.reasons[static_cast<std::size_t>(reason)];
+  counts_.count_flush(reason);
   counts_.packets += cost.packets;
   counts_.payload += cost.payload;
   counts_.enabled += enabled;
@@ -335,7 +289,7 @@ void egress::send_line(std::uint32_t to, destination& d, const queued_line& l,
 }
 
 void egress::handle(const event& e) {
-  if (e.kind == kinds_.reached) {
+  if (e.kind == event_kind::store_at_queue) {
     const std::uint32_t to = waiting_[e.a].to;
     destination& d = destinations_[to];
     if (d.blocked.empty() && take(to, waiting_[e.a])) {
@@ -349,7 +303,7 @@ void egress::handle(const event& e) {
   const picoseconds due = d.last_store + settings_.idle_flush_ps;
   d.timing = due > e.time;
   if (d.timing) {
-    queue_.push(due, kinds_.idle, static_cast<std::uint16_t>(index_), e.a, 0);
+    queue_.push(due, event_kind::store_queue_idle, static_cast<std::uint16_t>(index_), e.a, 0);
   } else {
     flush_all(e.a, d, flush_reason::timeout);
   }
@@ -383,10 +337,6 @@ bool egress::release() {
 }
 
 void egress::received(const message& m) {
-  if (m.kind == message_kind::store) {
-    counts_.delivered += m.payload;
-    return;
-  }
   if (m.kind == message_kind::combined) {
     counts_.delivered += m.entry;
     if (check_ == nullptr) return;
@@ -400,20 +350,13 @@ void egress::received(const message& m) {
   free_slots_.push_back(m.unit);
 }
 
-void egress::check_conservation() const {
+void egress::check_empty() const {
   const std::string where = "gpu" + std::to_string(index_) + ": ";
   if (not_taken_ != 0) throw model_error(where + "stores are left that no queue has taken");
   for (const destination& d : destinations_) {
     if ((d.packing && !d.packing->empty()) || (d.combining && !d.combining->empty())) {
       throw model_error(where + "stores are left in a queue that nothing flushes");
     }
-  }
-  if (counts_.bytes != counts_.delivered + counts_.overwritten ||
-      counts_.enabled != counts_.delivered) {
-    throw model_error(where + std::to_string(counts_.bytes) + " bytes were stored, " +
-                      std::to_string(counts_.overwritten) + " of them overwritten before " +
-                      std::to_string(counts_.enabled) + " were sent, and " +
-                      std::to_string(counts_.delivered) + " have come in");
   }
 }
 

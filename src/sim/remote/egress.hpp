@@ -1,12 +1,12 @@
-// How the stores of a GPU's kernels leave it for other GPUs: as packets of their own, or by the
-// queue of a destination between the crossbar and the egress port.
+// The queues of a GPU's stores to other GPUs: one for each destination, between the crossbar and
+// the egress port.
 //
-// A store holds its entry of the compute unit until the link (packets of their own) or the queue
-// has taken it. A queue takes it when it needs no flush for that, or when the egress port has room
-// for what is flushed: where its buffer (queue_bytes of the link) is full, the store waits, and all
-// behind it for the same destination. A release flushes everything, behind which the links carry
-// whatever comes next. Reading a line out and packing it takes no time of its own: lines are read
-// while the link is busy with those before.
+// A store holds its entry of the compute unit until its queue has taken it. A queue takes it when
+// it needs no flush for that, or when the egress port has room for what is flushed: where its
+// buffer (queue_bytes of the link) is full, the store waits, and all behind it for the same
+// destination. A release flushes everything, behind which the links carry whatever comes next.
+// Reading a line out and packing it takes no time of its own: lines are read while the link is busy
+// with those before.
 #pragma once
 
 #include <cstdint>
@@ -15,15 +15,15 @@
 #include <optional>
 #include <vector>
 
-#include "kernel/region.hpp"
 #include "machine/machine.hpp"
 #include "sim/engine/event_queue.hpp"
 #include "sim/fabric/fabric.hpp"
+#include "sim/gpu/remote_accesses.hpp"
+#include "sim/gpu/store_counts.hpp"
 #include "sim/remote/combining_queue.hpp"
 #include "sim/remote/delivery_check.hpp"
 #include "sim/remote/packetizer.hpp"
 #include "sim/remote/remote_write_queue.hpp"
-#include "sim/remote/store_counts.hpp"
 
 namespace interlace::sim {
 
@@ -35,33 +35,23 @@ enum class store_path : std::uint8_t {
   configured,  // its queue, with packets of their own behind a configuration packet
 };
 
-// Of what kernels store; packets, where the mechanism moves what they have stored.
-store_path path_of(kernel::mechanism m);
-
 // Throws usage_error if the GPUs of a machine cannot send stores on this path: a packet of some
 // link has no room for a line and a sub-header.
 void check_store_path(const machine::machine& described, store_path path);
 
-class egress {
+class egress final : public store_queues {
  public:
-  struct event_kinds {
-    std::uint16_t reached = 0;  // something, the queue of its destination
-    std::uint16_t idle = 0;     // a destination
-  };
-
   egress(std::uint32_t index, const machine::gpu& config, std::uint32_t devices, event_queue& queue,
-         fabric& links, event_kinds kinds);
+         fabric& links, store_counts& counts);
 
   // For the kernel that starts; queues are empty.
   void begin(store_path path);
 
-  // What a warp stores to a line, by elements of so many bytes, leaves its compute unit and the
-  // crossbar at `time`: one store, or several where the machine joins less than a line.
-  void store(picoseconds time, std::uint32_t unit, std::uint32_t to, std::uint64_t line,
-             std::uint8_t sectors, const byte_mask& bytes, std::uint32_t element_bytes);
-  // So does a load or an atomic, whose message is ready; it follows the stores to its line.
-  void pass(picoseconds time, const message& m);
-  // An event of one of the two kinds, and a message of this GPU's that its first link has taken.
+  // One store, or several where the machine joins less than a line.
+  void store(picoseconds time, std::uint32_t unit, std::uint32_t to, line_access l,
+             const written_bytes& written) override;
+  void pass(picoseconds time, const message& m) override;
+  // An event of this GPU's queues, and a message of this GPU's that its first link has taken.
   // Then freed() are the compute units whose stores have been taken; take them away.
   void handle(const event& e);
   void departed(const message& m);
@@ -72,13 +62,12 @@ class egress {
   bool release();
 
   // The lines of a packed message of this GPU, for its receiver; forgotten by `received`, which
-  // counts any store that has come in.
+  // counts what has come in.
   const flushed_window& window(std::uint32_t id) const { return slots_[id].window; }
   void received(const message& m);
 
-  const store_counts& counts() const { return counts_; }
-  // Nothing is in a queue, and every byte that was stored has come in or was overwritten before.
-  void check_conservation() const;
+  // Throws model_error unless nothing is in a queue or on its way there.
+  void check_empty() const;
   void check_with(delivery_check* check) { check_ = check; }
 
  private:
@@ -133,7 +122,6 @@ class egress {
   std::uint32_t sector_bytes_;
   event_queue& queue_;
   fabric& fabric_;
-  event_kinds kinds_;
   store_path path_ = store_path::packets;
   std::vector<destination> destinations_;
   std::vector<std::uint64_t> port_waiting_;  // bytes, by port
@@ -143,7 +131,7 @@ class egress {
   std::vector<slot> slots_;
   std::vector<std::uint32_t> free_slots_;
   std::vector<std::uint32_t> freed_;
-  store_counts counts_;
+  store_counts& counts_;
   delivery_check* check_ = nullptr;
 };
 

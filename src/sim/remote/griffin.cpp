@@ -4,8 +4,6 @@
 #include <cmath>
 #include <utility>
 
-#include "base/errors.hpp"
-
 namespace interlace::sim {
 
 namespace {
@@ -33,13 +31,7 @@ griffin::griffin(const machine::gpu& described, std::vector<std::uint8_t>& homes
       pages_of_(gpus_.size(), 0),
       reports_(gpus_.size()),
       next_look_(look_periods_),
-      proposals_(gpus_.size()) {
-  if (rules_.batch_pages == 0 || described.tlb.page_bytes == 0) {
-    throw usage_error(
-        "the machine describes nothing that griffin takes; give it tables [gpu.tlb] and "
-        "[gpu.griffin], as 4x-r9nano has, or take another mechanism");
-  }
-}
+      proposals_(gpus_.size()) {}
 
 griffin::page_state& griffin::at(std::uint64_t page) {
   if (page >= pages_.size()) pages_.resize(homes_.size());

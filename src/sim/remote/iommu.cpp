@@ -8,9 +8,8 @@
 
 namespace interlace::sim {
 
-iommu::iommu(const machine::tlb& config, std::uint32_t gpus, event_queue& queue, fabric& links,
-             std::uint16_t kind)
-    : walk_(config.walk_ps), queue_(queue), fabric_(links), kind_(kind) {
+iommu::iommu(const machine::tlb& config, std::uint32_t gpus, event_queue& queue, fabric& links)
+    : walk_(config.walk_ps), queue_(queue), fabric_(links) {
   for (std::uint32_t k = 0; k < config.walks; ++k) free_.push(0);
   for (std::uint32_t g = 0; g < gpus; ++g) {
     if (fabric_.reaches(g, fabric_.host()) && fabric_.reaches(fabric_.host(), g)) continue;
@@ -24,7 +23,7 @@ void iommu::delivered(const message& m) {
   const picoseconds end = std::max(queue_.now(), free_.top()) + walk_;
   free_.pop();
   free_.push(end);
-  queue_.push(end, kind_, m.from, 0, m.address);
+  queue_.push(end, event_kind::page_walked, m.from, 0, m.address);
 }
 
 void iommu::walked(std::uint32_t gpu, std::uint64_t page) {

@@ -31,10 +31,9 @@ class iommu {
   // Says how a GPU's walk for a page ends.
   using decision = std::function<walk_end(std::uint32_t gpu, std::uint64_t page)>;
 
-  // An event of `kind` (device: the GPU, b: the page) ends a walk. Every GPU has a link to the
+  // An event page_walked (device: the GPU, b: the page) ends a walk. Every GPU has a link to the
   // host, or usage_error is thrown.
-  iommu(const machine::tlb& config, std::uint32_t gpus, event_queue& queue, fabric& links,
-        std::uint16_t kind);
+  iommu(const machine::tlb& config, std::uint32_t gpus, event_queue& queue, fabric& links);
 
   // All are kept where nobody decides.
   void decide(decision d) { decide_ = std::move(d); }
@@ -53,7 +52,6 @@ class iommu {
   picoseconds walk_;
   event_queue& queue_;
   fabric& fabric_;
-  std::uint16_t kind_;
   decision decide_;
   // When each walker is free, the first at the top.
   std::priority_queue<picoseconds, std::vector<picoseconds>, std::greater<>> free_;

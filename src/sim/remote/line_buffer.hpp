@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "sim/remote/byte_mask.hpp"
+#include "sim/fabric/byte_mask.hpp"
 
 namespace interlace::sim {
 

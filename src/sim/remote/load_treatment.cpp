@@ -1,7 +1,6 @@
 #include "sim/remote/load_treatment.hpp"
 
 #include "base/errors.hpp"
-#include "base/units.hpp"
 
 namespace interlace::sim {
 
@@ -10,22 +9,21 @@ load_treatment::load_treatment(const machine::gpu& g, const kernel::remote_load_
                                std::function<void(bool)> cache)
     : steps_(o.steps), masks_(g.l1.line_bytes, g.dualopt.piece_bytes), cache_(std::move(cache)) {
   const machine::dualopt& d = g.dualopt;
-  if (d.rdma_cache_bytes == 0) {
-    throw usage_error(
-        "the machine describes nothing that treats remote loads; give it a table "
-        "[gpu.dualopt], as 4x-r9nano has, or take direct");
-  }
   // A response ID has 16 bits.
   if (std::uint64_t{g.compute_units} * g.l1.mshrs > 65536) {
     throw usage_error(
         "gpu.l1.outstanding_lines of all compute units are more than the 65536 that "
         "a response ID can tell apart");
   }
-  const decision_thresholds thresholds{d.remote_threshold, d.block_threshold, d.hit_threshold};
+  const decision_thresholds thresholds{
+      .remote = d.remote_threshold, .block = d.block_threshold, .hit = d.hit_threshold};
   if (o.each_page) pages_.emplace(thresholds, d.page_loads, first_address, page_bytes);
   if (o.decide) {
     const std::uint32_t agreeing = o.watch ? d.agreeing_windows : 0;
-    engine_.emplace(decision_engine::settings{thresholds, d.warm_up, d.monitored, agreeing});
+    engine_.emplace(decision_engine::settings{.thresholds = thresholds,
+                                              .warm_up = d.warm_up,
+                                              .monitored = d.monitored,
+                                              .agreeing = agreeing});
   }
   if (o.watch) every_ = d.looking_units;
   if (steps_.cache) cache_(true);
@@ -56,32 +54,20 @@ void load_treatment::follow() {
 
 const kernel::remote_load_steps& load_treatment::steps_for(optimisation choice) {
   static constexpr kernel::remote_load_steps left;
-  static constexpr kernel::remote_load_steps coalesced{true, true, true, false};
-  static constexpr kernel::remote_load_steps cached{false, false, false, true};
+  static constexpr kernel::remote_load_steps coalesced{
+      .bypass = true, .fine = true, .coalesce = true, .cache = false};
+  static constexpr kernel::remote_load_steps cached{
+      .bypass = false, .fine = false, .coalesce = false, .cache = true};
   if (choice == optimisation::coalesce) return coalesced;
   return choice == optimisation::cache ? cached : left;
 }
 
-std::vector<kernel::remote_load_decision> load_treatment::decisions(picoseconds now) const {
-  std::vector<kernel::remote_load_decision> found;
+load_treatment::decided load_treatment::decisions(picoseconds now) const {
+  decided found;
   if (!engine_) return found;
-  std::vector<decision_engine::decision> made = engine_->decisions();
-  const bool early = made.empty();
-  if (early) made.push_back(engine_->now(now));
-  for (const auto& d : made) {
-    kernel::remote_load_decision& one = found.emplace_back();
-    one.made = !early;
-    one.choice = d.choice == optimisation::coalesce ? "coalesced"
-                 : d.choice == optimisation::cache  ? "rdma-cache"
-                                                    : "none";
-    one.when_s = seconds_of(d.when);
-    one.accesses = d.accesses;
-    one.remote = d.remote;
-    one.loads = d.loads;
-    one.remote_ratio = d.remote_ratio;
-    one.block_utilisation = d.block_utilisation;
-    one.hit_rate = d.hit_rate;
-  }
+  found.what = engine_->decisions();
+  found.made = !found.what.empty();
+  if (!found.made) found.what.push_back(engine_->now(now));
   return found;
 }
 

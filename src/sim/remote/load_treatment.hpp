@@ -60,8 +60,12 @@ class load_treatment {
     return pieces;
   }
 
-  // What was decided, in this order; of a run that was too short what would have been.
-  std::vector<kernel::remote_load_decision> decisions(picoseconds now) const;
+  // What was decided, in this order; of a run that was too short what would have been, not `made`.
+  struct decided {
+    bool made = false;
+    std::vector<decision_engine::decision> what;
+  };
+  decided decisions(picoseconds now) const;
   // Pages that are treated by their own locality, by how.
   std::uint64_t pages(optimisation how) const { return pages_ ? pages_->count(how) : 0; }
 

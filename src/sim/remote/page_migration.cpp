@@ -1,10 +1,7 @@
 #include "sim/remote/page_migration.hpp"
 
 #include <algorithm>
-#include <string>
 #include <utility>
-
-#include "base/errors.hpp"
 
 namespace interlace::sim {
 
@@ -17,15 +14,7 @@ page_migration::page_migration(std::vector<std::uint8_t>& homes, std::uint64_t f
       queue_(queue),
       fabric_(links),
       gpus_(std::move(gpus)),
-      waiting_(gpus_.size()) {
-  for (std::uint32_t g = 0; g < gpus_.size(); ++g) {
-    if (gpus_.size() > 1 && !(fabric_.reaches(g, host()) && fabric_.reaches(host(), g))) {
-      throw usage_error("no link leads from gpu" + std::to_string(g) +
-                        " to the host, which moves pages; take another mechanism than "
-                        "page-migration");
-    }
-  }
-}
+      waiting_(gpus_.size()) {}
 
 void page_migration::wait(std::uint32_t gpu, std::uint64_t page, const page_waiter& w) {
   auto& waiting = waiting_[gpu][page];

@@ -21,15 +21,10 @@
 #include "sim/engine/event_queue.hpp"
 #include "sim/fabric/fabric.hpp"
 #include "sim/fabric/message.hpp"
+#include "sim/gpu/page_waiter.hpp"
 #include "sim/remote/page_message.hpp"
 
 namespace interlace::sim {
-
-// An instruction that waits for a page.
-struct page_waiter {
-  std::uint32_t warp = 0;
-  std::uint32_t instruction = 0;
-};
 
 // What a GPU does for it.
 class migrating_gpu {
@@ -59,7 +54,7 @@ class migrating_gpu {
 class page_migration {
  public:
   // `homes` of the pages, which this changes; the first page is at `first_address`. The host has a
-  // link to each GPU, or usage_error is thrown.
+  // link to each GPU where there are several.
   page_migration(std::vector<std::uint8_t>& homes, std::uint64_t first_address,
                  std::uint32_t page_bytes, event_queue& queue, fabric& links,
                  std::vector<migrating_gpu*> gpus);

@@ -26,22 +26,12 @@
 #include <optional>
 #include <vector>
 
-#include "sim/remote/byte_mask.hpp"
+#include "sim/fabric/byte_mask.hpp"
+#include "sim/gpu/store_counts.hpp"
 #include "sim/remote/finepack_packet.hpp"
 #include "sim/remote/line_buffer.hpp"
 
 namespace interlace::sim {
-
-enum class flush_reason : std::uint8_t {
-  window,   // a store lies outside of the open windows
-  payload,  // a store would exceed the largest payload
-  entries,  // a store needs a line, and none is free
-  release,  // a system-scope release, or the end of a kernel
-  load,     // a remote load of a line
-  atomic,   // a remote atomic to a line
-  timeout,  // no store for a while
-};
-inline constexpr std::size_t flush_reasons = 7;
 
 struct queued_line {
   std::uint64_t line = 0;

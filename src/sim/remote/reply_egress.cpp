@@ -12,26 +12,30 @@ namespace {
 reply_coalescer::settings settings_of(const machine::gpu& g, std::uint32_t devices,
                                       const reply_format& format) {
   const double timeout = g.dualopt.timeout_clocks * 1e12 / g.clock_hz;
-  return {devices, g.dualopt.buffer_pieces, format.most_pieces(),
-          static_cast<picoseconds>(std::llround(timeout))};
+  return {.destinations = devices,
+          .buffer_pieces = g.dualopt.buffer_pieces,
+          .packet_pieces = format.most_pieces(),
+          .timeout = static_cast<picoseconds>(std::llround(timeout))};
 }
 
 }  // namespace
 
 reply_egress::reply_egress(std::uint32_t index, const machine::gpu& config, std::uint32_t devices,
-                           event_queue& queue, fabric& links, event_kinds kinds)
+                           event_queue& queue, fabric& links, gpu_counters& counts)
     : index_(index),
-      format_{config.l1.line_bytes, config.dualopt.piece_bytes, config.dualopt.packet_bytes},
+      format_{.line_bytes = config.l1.line_bytes,
+              .piece_bytes = config.dualopt.piece_bytes,
+              .packet_bytes = config.dualopt.packet_bytes},
       queue_(queue),
       fabric_(links),
-      kinds_(kinds),
       coalescer_(settings_of(config, devices, format_)),
       destinations_(devices),
-      port_waiting_(links.ports(), 0) {}
+      port_waiting_(links.ports(), 0),
+      counts_(counts) {}
 
 void reply_egress::reply(picoseconds time, std::uint32_t to, std::uint16_t id,
                          std::uint32_t pieces) {
-  queue_.push(time, kinds_.ready, static_cast<std::uint16_t>(index_), to,
+  queue_.push(time, event_kind::reply_read, static_cast<std::uint16_t>(index_), to,
               std::uint64_t{pieces} << 16U | id);
 }
 
@@ -40,12 +44,13 @@ void reply_egress::push(std::uint32_t to, const waiting& w) {
   destination& d = destinations_[to];
   if (d.timing) return;
   d.timing = true;
-  queue_.push(*coalescer_.flush_at(to), kinds_.flush, static_cast<std::uint16_t>(index_), to, 0);
+  queue_.push(*coalescer_.flush_at(to), event_kind::reply_timeout,
+              static_cast<std::uint16_t>(index_), to, 0);
 }
 
 void reply_egress::handle(const event& e) {
   destination& d = destinations_[e.a];
-  if (e.kind == kinds_.ready) {
+  if (e.kind == event_kind::reply_read) {
     const waiting w{static_cast<std::uint16_t>(e.b & 0xffffU),
                     static_cast<std::uint32_t>(e.b >> 16U)};
     if (!d.blocked.empty() || !coalescer_.has_room(e.a, w.pieces)) {
@@ -58,7 +63,7 @@ void reply_egress::handle(const event& e) {
     const auto flush_at = coalescer_.flush_at(e.a);
     if (flush_at && *flush_at > queue_.now()) {
       d.timing = true;
-      queue_.push(*flush_at, kinds_.flush, static_cast<std::uint16_t>(index_), e.a, 0);
+      queue_.push(*flush_at, event_kind::reply_timeout, static_cast<std::uint16_t>(index_), e.a, 0);
     }
   }
   send_all();
@@ -90,9 +95,9 @@ void reply_egress::send_all() {
     m.payload = n * format_.piece_bytes;
     m.wire = read_reply_bytes(fabric_.protocol(index_, next_.to),
                               format_.bytes_of_pieces(n) - reply_header_bytes);
-    sent_.payload += m.payload;
-    sent_.wire += m.wire;
-    if (next_.cause == reply_cause::timeout) ++sent_.timeouts;
+    counts_.read_payload += m.payload;
+    counts_.read_wire += m.wire;
+    if (next_.cause == reply_cause::timeout) ++counts_.loads.timeouts;
     port_waiting_[fabric_.port(index_, next_.to)] += m.wire;
     fabric_.send(queue_.now(), m);
     destination& d = destinations_[next_.to];

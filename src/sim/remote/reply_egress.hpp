@@ -10,6 +10,7 @@
 #include "machine/machine.hpp"
 #include "sim/engine/event_queue.hpp"
 #include "sim/fabric/fabric.hpp"
+#include "sim/gpu/gpu_counters.hpp"
 #include "sim/remote/reply_coalescer.hpp"
 #include "sim/remote/reply_packet.hpp"
 
@@ -17,24 +18,14 @@ namespace interlace::sim {
 
 class reply_egress {
  public:
-  struct event_kinds {
-    std::uint16_t ready = 0;  // a reply has been read
-    std::uint16_t flush = 0;  // a destination's timeout
-  };
-  struct sent_bytes {
-    std::uint64_t payload = 0;
-    std::uint64_t wire = 0;
-    std::uint64_t timeouts = 0;  // packets
-  };
-
   reply_egress(std::uint32_t index, const machine::gpu& config, std::uint32_t devices,
-               event_queue& queue, fabric& links, event_kinds kinds);
+               event_queue& queue, fabric& links, gpu_counters& counts);
 
   const reply_format& format() const { return format_; }
 
   // A reply of so many pieces, at most format().most_pieces(), is in hand at `time`.
   void reply(picoseconds time, std::uint32_t to, std::uint16_t id, std::uint32_t pieces);
-  // An event of one of the two kinds, and a message of this GPU's that its first link has taken.
+  // An event of a reply of this GPU, and a message of this GPU's that its first link has taken.
   void handle(const event& e);
   void departed(const message& m);
 
@@ -42,7 +33,6 @@ class reply_egress {
   // it is forgotten then.
   std::vector<std::uint8_t> take(std::uint32_t slot);
 
-  const sent_bytes& sent() const { return sent_; }
   bool empty() const;
 
  private:
@@ -62,14 +52,13 @@ class reply_egress {
   reply_format format_;
   event_queue& queue_;
   fabric& fabric_;
-  event_kinds kinds_;
   reply_coalescer coalescer_;
   std::vector<destination> destinations_;
   std::vector<std::uint64_t> port_waiting_;  // bytes, by port
   std::vector<std::vector<std::uint8_t>> slots_;
   std::vector<std::uint32_t> free_slots_;
   reply_coalescer::packet next_;
-  sent_bytes sent_;
+  gpu_counters& counts_;
 };
 
 }  // namespace interlace::sim

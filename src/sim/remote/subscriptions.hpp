@@ -18,10 +18,11 @@
 #include <vector>
 
 #include "base/limits.hpp"
+#include "sim/gpu/subscribed_pages.hpp"
 
 namespace interlace::sim {
 
-class subscriptions {
+class subscriptions final : public subscribed_pages {
  public:
   // `buffers`: device addresses of both buffers, by device.
   subscriptions(std::uint64_t page_bytes, std::uint32_t element_bytes,
@@ -33,8 +34,7 @@ class subscriptions {
         buffers_(buffers),
         readers_((boundaries_.back() * element_bytes + page_bytes - 1) / page_bytes, 0) {}
 
-  // A device loads an element; false if it has no replica of it that is kept up to date.
-  bool load(std::uint32_t device, std::uint64_t element) {
+  bool load(std::uint32_t device, std::uint64_t element) override {
     if (profiling_) {
       readers_[page(element)] |= 1U << device;
       read_ = true;
@@ -42,17 +42,16 @@ class subscriptions {
     }
     return receives(device, element) || owner(element) == device;
   }
-  // Whether stores to an element go to a device that the region names.
-  bool receives(std::uint32_t device, std::uint64_t element) const {
+  bool receives(std::uint32_t device, std::uint64_t element) const override {
     return profiling_ || (readers_[page(element)] >> device & 1U) != 0;
   }
-  // Where the owner has what a device has at `address`.
-  std::uint64_t at_owner(std::uint32_t device, std::uint64_t element, std::uint64_t address) const {
+  std::uint64_t at_owner(std::uint32_t device, std::uint64_t element,
+                         std::uint64_t address) const override {
     const std::uint64_t offset = element * element_bytes_;
     const std::size_t buffer = address == buffers_[device][0] + offset ? 0 : 1;
     return buffers_[owner(element)][buffer] + offset;
   }
-  void end_epoch() { profiling_ = profiling_ && !read_; }
+  void end_epoch() override { profiling_ = profiling_ && !read_; }
 
  private:
   std::size_t page(std::uint64_t element) const {

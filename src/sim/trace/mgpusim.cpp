@@ -28,7 +28,10 @@ std::optional<std::uint32_t> gpu_number(std::string_view component) {
 std::vector<range> mgpusim_ranges(std::uint32_t gpus) {
   std::vector<range> ranges;
   for (std::uint64_t g = 0; g < gpus; ++g) {
-    ranges.push_back({(g + 1) << 32U, (g + 2) << 32U, static_cast<std::uint32_t>(g), 0});
+    ranges.push_back({.begin = (g + 1) << 32U,
+                      .end = (g + 2) << 32U,
+                      .gpu = static_cast<std::uint32_t>(g),
+                      .page_bytes = 0});
   }
   return ranges;
 }

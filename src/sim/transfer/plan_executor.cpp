@@ -26,7 +26,7 @@ plan_executor::plan_executor(const machine::machine& described,
                              std::function<void()> check_interrupt)
     : machine_(described),
       check_interrupt_(std::move(check_interrupt)),
-      fabric_(with_copy_rates(described), queue_, {ev_hop, ev_depart, ev_deliver}, *this),
+      fabric_(with_copy_rates(described), queue_, *this),
       resources_(machine_),
       window_(static_cast<std::uint32_t>(std::max(
           1.0, std::floor(machine_.gpu.copy_bytes_per_s * engine_window_s / segment_bytes)))),
@@ -61,7 +61,7 @@ picoseconds plan_executor::run() {
   if (ran_) throw usage_error("an executor runs once; make another one");
   ran_ = true;
   for (std::uint32_t thread = 0; thread < threads_.size(); ++thread)
-    queue_.push(0, ev_thread, 0, thread, 0);
+    queue_.push(0, event_kind::thread_continues, 0, thread, 0);
   while (!queue_.empty()) {
     handle(queue_.pop([](const auto&) {}));
     if ((queue_.processed() & 0xfffffU) == 0 && check_interrupt_) check_interrupt_();
@@ -91,7 +91,7 @@ void plan_executor::advance(std::uint32_t thread) {
     now = std::max(now, executions_[on].times.end + notice);
   }
   ++t.next;
-  queue_.push(enqueue(at, now + r.wanted.delay), ev_thread, 0, thread, 0);
+  queue_.push(enqueue(at, now + r.wanted.delay), event_kind::thread_continues, 0, thread, 0);
 }
 
 // Returns when the thread has made all calls.
@@ -154,7 +154,7 @@ picoseconds plan_executor::enqueue(std::uint32_t execution, picoseconds now) {
       ++c.waits_for;
     }
     copies_.push_back(std::move(c));
-    queue_.push(now, ev_enqueued, 0, at, 0);
+    queue_.push(now, event_kind::step_enqueued, 0, at, 0);
   }
   r.times.launch = now - called;
   r.times.enqueued = now;
@@ -175,7 +175,8 @@ void plan_executor::lay_memory(running& r) {
 void plan_executor::one_less(std::uint32_t copy, picoseconds earliest) {
   auto& c = copies_[copy];
   c.earliest = std::max(c.earliest, earliest);
-  if (--c.waits_for == 0) queue_.push(std::max(queue_.now(), c.earliest), ev_ready, 0, copy, 0);
+  if (--c.waits_for == 0)
+    queue_.push(std::max(queue_.now(), c.earliest), event_kind::step_ready, 0, copy, 0);
 }
 
 void plan_executor::start_copies(std::uint32_t gpu) {
@@ -200,7 +201,7 @@ void plan_executor::schedule_step(std::uint32_t copy) {
   auto& c = copies_[copy];
   if (c.stepping || c.asked == step_of(c).bytes || c.buffered >= window_) return;
   c.stepping = true;
-  queue_.push(std::max(queue_.now(), c.next_step), ev_step, 0, copy, 0);
+  queue_.push(std::max(queue_.now(), c.next_step), event_kind::copy_steps, 0, copy, 0);
 }
 
 void plan_executor::read_segment(std::uint32_t copy) {
@@ -212,7 +213,8 @@ void plan_executor::read_segment(std::uint32_t copy) {
   c.next_step =
       queue_.now() + static_cast<picoseconds>(std::llround(static_cast<double>(bytes) /
                                                            machine_.gpu.copy_bytes_per_s * 1e12));
-  queue_.push(resources_.read(c.from, c.to, queue_.now(), bytes), ev_read, 0, copy, bytes);
+  queue_.push(resources_.read(c.from, c.to, queue_.now(), bytes), event_kind::segment_read, 0, copy,
+              bytes);
   schedule_step(copy);
 }
 
@@ -241,7 +243,7 @@ void plan_executor::delivered(const message& m) {
   auto& c = copies_[m.unit];
   c.written = std::max(c.written, resources_.write(c.to, queue_.now(), m.payload));
   c.arrived += m.payload;
-  if (c.arrived == step_of(c).bytes) queue_.push(c.written, ev_end, 0, m.unit, 0);
+  if (c.arrived == step_of(c).bytes) queue_.push(c.written, event_kind::copy_ends, 0, m.unit, 0);
 }
 
 void plan_executor::finish(std::uint32_t copy) {
@@ -306,7 +308,11 @@ void plan_executor::free_buffers(copy_work& c) {
   const plan::step& step = step_of(c);
   if (step.to.memory == plan::memory::staging) {
     buffer_use& use = r.uses[{step.to.index, step.to.offset}];
-    use = {use.readers, false, true, step.path, step.chunk};
+    use = {.readers = use.readers,
+           .written = false,
+           .filled = true,
+           .path = step.path,
+           .chunk = step.chunk};
   }
   if (step.from.memory == plan::memory::staging)
     --r.uses[{step.from.index, step.from.offset}].readers;
@@ -351,21 +357,21 @@ void plan_executor::check() const {
 
 void plan_executor::handle(const event& e) {
   switch (e.kind) {
-    case ev_thread:
+    case event_kind::thread_continues:
       return advance(e.a);
-    case ev_enqueued:
+    case event_kind::step_enqueued:
       return one_less(e.a, queue_.now());
-    case ev_ready: {
+    case event_kind::step_ready: {
       const copy_work& c = copies_[e.a];
       const std::uint32_t gpu = executions_[c.execution].wanted.made->slots[step_of(c).slot].gpu;
       engines_[gpu].waiting.push_back(e.a);
       return start_copies(gpu);
     }
-    case ev_step:
+    case event_kind::copy_steps:
       return read_segment(e.a);
-    case ev_read:
+    case event_kind::segment_read:
       return send_segment(e.a);
-    case ev_end:
+    case event_kind::copy_ends:
       return finish(e.a);
     default:
       return fabric_.handle(e);

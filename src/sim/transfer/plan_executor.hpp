@@ -143,17 +143,6 @@ class plan_executor final : private message_receiver {
     std::uint32_t most = 0;
     std::deque<std::uint32_t> waiting;
   };
-  enum event_kind : std::uint16_t {
-    ev_hop,
-    ev_depart,
-    ev_deliver,
-    ev_thread,
-    ev_enqueued,
-    ev_ready,
-    ev_step,
-    ev_read,
-    ev_end,
-  };
   // What an engine keeps under way: its rate times this.
   static constexpr double engine_window_s = 1e-6;
 

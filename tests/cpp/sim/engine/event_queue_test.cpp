@@ -20,7 +20,7 @@ TEST(event_queue, order_of_time_then_insertion) {
     const auto push = [&] {
       const picoseconds ranges[] = {1, 400, 5'000, 3'000'000, 40'000'000, 5'000'000'000};
       const picoseconds time = queue.now() + random() % ranges[random() % 6];
-      queue.push(time, 7, 3, 1, inserted);
+      queue.push(time, event_kind::load_done, 3, 1, inserted);
       expected[{time, inserted}] = inserted;
       ++inserted;
     };

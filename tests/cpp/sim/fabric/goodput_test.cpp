@@ -7,8 +7,8 @@
 
 #include "sim/described.hpp"
 #include "sim/fabric/protocol.hpp"
+#include "sim/fabric/store_packets.hpp"
 #include "sim/node.hpp"
-#include "sim/remote/packets.hpp"
 
 namespace interlace::goodput_tests {
 namespace {

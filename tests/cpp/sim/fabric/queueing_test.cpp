@@ -17,7 +17,7 @@
 namespace interlace::sim::queueing_tests {
 namespace {
 
-constexpr std::uint16_t ev_arrival = 3;
+constexpr event_kind ev_arrival = event_kind::thread_continues;
 constexpr std::uint32_t wire_bytes = 500;
 // So short that the queue of events has few empty buckets to pass: the test is fast.
 constexpr picoseconds service = 500;
@@ -34,7 +34,7 @@ machine::machine fast_link() {
 class poisson_sender : public message_receiver {
  public:
   poisson_sender(double rho, std::uint64_t count, std::uint64_t seed)
-      : links_(fast_link(), queue_, {0, 1, 2}, *this),
+      : links_(fast_link(), queue_, *this),
         random_(seed),
         mean_between_(static_cast<double>(service) / rho),
         left_(count) {}
@@ -129,7 +129,7 @@ TEST(queueing, what_is_under_way_was_not_delivered) {
   };
   nobody receiver;
   event_queue queue;
-  fabric links(fast_link(), queue, {0, 1, 2}, receiver);
+  fabric links(fast_link(), queue, receiver);
   message m;
   m.from = 1;
   m.wire = wire_bytes;
@@ -160,7 +160,7 @@ TEST(queueing, the_slowest_link_and_the_longest_message_have_times_that_fit) {
   m.links[0].latency_ps = 0;
   event_queue queue;
   noting_receiver receiver;
-  fabric links(m, queue, {0, 1, 2}, receiver);
+  fabric links(m, queue, receiver);
   message longest;
   longest.to = 1;
   longest.wire = longest.payload = std::numeric_limits<std::uint32_t>::max();

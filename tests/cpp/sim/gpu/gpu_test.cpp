@@ -33,12 +33,11 @@ class nobody : public message_receiver {
 
 TEST(gpu, says_what_it_holds_until_its_kernel_has_ended) {
   const auto m = test::meshed(1, machine::protocol_kind::nvlink2);
-  const gpu::event_kinds kinds{3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, {15, 16}, {}};
   address_map addresses;
   event_queue queue;
   nobody receiver;
-  fabric links(m, queue, {0, 1, 2}, receiver);
-  gpu g(0, m.gpu, addresses, queue, links, kinds);
+  fabric links(m, queue, receiver);
+  gpu g(0, m.gpu, addresses, queue, links);
   g.check_empty();
 
   recorder::settings record;
@@ -56,15 +55,15 @@ TEST(gpu, says_what_it_holds_until_its_kernel_has_ended) {
     }
     return "";
   };
-  g.start_kernel(shape, record, block, 0, store_path::packets);
+  g.start_kernel(shape, record, block, 0);
   bool ended = false;
   std::uint64_t complaints = 0;
   while (!queue.empty()) {
     const event e = queue.pop([](const auto&) {});
-    if (e.kind != kinds.kernel_end) {
+    if (e.kind != event_kind::kernel_ends) {
       g.handle(e);
     } else if (g.stores_arrived() > e.time) {
-      queue.push(g.stores_arrived(), kinds.kernel_end, 0, 0, 0);
+      queue.push(g.stores_arrived(), event_kind::kernel_ends, 0, 0, 0);
     } else {
       ended = true;
     }

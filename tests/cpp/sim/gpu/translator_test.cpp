@@ -17,9 +17,6 @@
 namespace interlace::sim::translator_tests {
 namespace {
 
-constexpr std::uint16_t answer_kind = 3;
-constexpr std::uint16_t walk_kind = 4;
-
 // Two GPUs with two L1 TLBs each, and the host.
 class translated : public testing::Test, public message_receiver {
  protected:
@@ -35,10 +32,10 @@ class translated : public testing::Test, public message_receiver {
   }
 
   void build(const machine::machine& m) {
-    links_.emplace(m, queue_, fabric::event_kinds{0, 1, 2}, *this);
-    walker_.emplace(m.gpu.tlb, 2, queue_, *links_, walk_kind);
+    links_.emplace(m, queue_, *this);
+    walker_.emplace(m.gpu.tlb, 2, queue_, *links_);
     for (std::uint32_t g = 0; g < 2; ++g) {
-      gpus_.emplace_back(g, m.gpu.tlb, 2, queue_, *links_, answer_kind);
+      gpus_.emplace_back(g, m.gpu.tlb, 2, queue_, *links_);
     }
   }
 
@@ -56,9 +53,9 @@ class translated : public testing::Test, public message_receiver {
   void handle_all() {
     while (!queue_.empty()) {
       const event e = queue_.pop([](const auto&) {});
-      if (e.kind == walk_kind) {
+      if (e.kind == event_kind::page_walked) {
         walker_->walked(e.device, e.b);
-      } else if (e.kind == answer_kind) {
+      } else if (e.kind == event_kind::page_translated) {
         for (const page_waiter& w : gpus_[e.device].answered(e.a, e.b)) done_[w.warp] = e.time;
       } else {
         links_->handle(e);

@@ -13,8 +13,8 @@
 
 #include "base/errors.hpp"
 #include "sim/described.hpp"
+#include "sim/fabric/store_packets.hpp"
 #include "sim/node.hpp"
-#include "sim/remote/packets.hpp"
 #include "sim/remote/unpacker.hpp"
 
 namespace interlace::egress_tests {
@@ -464,14 +464,15 @@ TEST(egress, an_atomic_flushes_the_entry_of_its_address) {
   for (auto& l : m.links) l.protocol.max_payload_bytes = 4096;
   sim::event_queue queue;
   recording receiver;
-  sim::fabric links(m, queue, {0, 1, 2}, receiver);
-  sim::egress stores(0, m.gpu, 2, queue, links, {3, 4});
+  sim::fabric links(m, queue, receiver);
+  sim::store_counts counts;
+  sim::egress stores(0, m.gpu, 2, queue, links, counts);
   receiver.sender = &stores;
   stores.begin(sim::store_path::packed);
   sim::byte_mask four;
   four.set(0, 4);
-  stores.store(1000, 0, 1, 0x1000, 1, four, 4);
-  stores.store(2000, 0, 1, 0x2000, 1, four, 4);
+  stores.store(1000, 0, 1, {0x1000, 1}, {four, 1, 4});
+  stores.store(2000, 0, 1, {0x2000, 1}, {four, 1, 4});
   sim::message atomic;
   atomic.kind = sim::message_kind::atomic;
   atomic.to = 1;
@@ -482,7 +483,7 @@ TEST(egress, an_atomic_flushes_the_entry_of_its_address) {
   const auto run = [&] {
     while (!queue.empty()) {
       const sim::event e = queue.pop([](const auto&) {});
-      if (e.kind <= 2) {
+      if (is_of_message(e.kind)) {
         links.handle(e);
       } else {
         stores.handle(e);
@@ -494,12 +495,13 @@ TEST(egress, an_atomic_flushes_the_entry_of_its_address) {
   EXPECT_EQ(receiver.arrived[0].kind, sim::message_kind::packed);
   EXPECT_EQ(receiver.arrived[0].payload, 4U);
   EXPECT_EQ(receiver.arrived[1].kind, sim::message_kind::atomic);
-  EXPECT_EQ(stores.counts().reasons[static_cast<std::size_t>(flush_reason::atomic)], 1U);
+  EXPECT_EQ(counts.reasons[static_cast<std::size_t>(flush_reason::atomic)], 1U);
   EXPECT_EQ(stores.freed(), (std::vector<std::uint32_t>{0, 0}));
   EXPECT_TRUE(stores.release());
   run();
   EXPECT_EQ(receiver.arrived.size(), 3U);
-  stores.check_conservation();
+  stores.check_empty();
+  EXPECT_EQ(counts.bytes, counts.delivered);
 }
 
 // Each device writes two pages and reads one of each other one's.

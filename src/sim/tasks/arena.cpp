@@ -1,4 +1,4 @@
-#include "sim/arena.hpp"
+#include "sim/tasks/arena.hpp"
 
 #include <sys/mman.h>
 

@@ -6,8 +6,8 @@
 #include <cstdint>
 
 #include "machine/machine.hpp"
+#include "sim/fabric/byte_mask.hpp"
 #include "sim/fabric/protocol.hpp"
-#include "sim/remote/byte_mask.hpp"
 
 namespace interlace::sim {
 

@@ -1,4 +1,4 @@
-#include "sim/activity.hpp"
+#include "sim/tasks/activity.hpp"
 
 #include <algorithm>
 

@@ -34,30 +34,6 @@ struct remote_load_counts {
   std::uint64_t pieces = 0;        // in them
   std::uint64_t cache_hits = 0;    // in the RDMA cache
   std::uint64_t cache_misses = 0;  // not in it, those that wait for the same line included
-
-  remote_load_counts& operator+=(const remote_load_counts& other) {
-    local += other.local;
-    remote += other.remote;
-    hits += other.hits;
-    words += other.words;
-    for (std::size_t k = 0; k < by_words.size(); ++k) by_words[k] += other.by_words[k];
-    instructions += other.instructions;
-    waited += other.waited;
-    in_links += other.in_links;
-    l2_loads += other.l2_loads;
-    l2_hits += other.l2_hits;
-    local_stores += other.local_stores;
-    remote_stores += other.remote_stores;
-    bypassed += other.bypassed;
-    mask_hits += other.mask_hits;
-    mask_misses += other.mask_misses;
-    coalesced += other.coalesced;
-    timeouts += other.timeouts;
-    pieces += other.pieces;
-    cache_hits += other.cache_hits;
-    cache_misses += other.cache_misses;
-    return *this;
-  }
 };
 
 }  // namespace interlace::sim

@@ -1,13 +1,16 @@
-#include "sim/simulation.hpp"
+#include "sim/tasks/simulation.hpp"
 
 #include <algorithm>
 #include <cmath>
 
 #include "base/errors.hpp"
 #include "base/units.hpp"
+#include "sim/engine/add_counts.hpp"
 #include "sim/fabric/protocol.hpp"
 
 namespace interlace::sim {
+
+using kernel::mechanism;
 
 namespace {
 constexpr std::uint32_t flag_bytes = 8;
@@ -18,7 +21,7 @@ simulation::simulation(const machine::machine& described, address_map addresses,
     : machine_(described),
       addresses_(std::move(addresses)),
       check_interrupt_(std::move(check_interrupt)),
-      fabric_(machine_, queue_, {ev_hop, ev_depart, ev_deliver}, *this),
+      fabric_(machine_, queue_, *this),
       running_kernel_(described.gpu_count, none),
       running_tracked_(described.gpu_count, nullptr),
       lanes_(std::size_t{3} * described.gpu_count),
@@ -30,75 +33,23 @@ simulation::simulation(const machine::machine& described, address_map addresses,
     lanes_[d].at_once = peers != 0 ? peers : std::max(1U, machine_.gpu.copy_engines);
     lanes_[2 * described.gpu_count + d].at_once = descriptors_at_once;
   }
-  const gpu::event_kinds kinds{ev_block_start,
-                               ev_wake,
-                               ev_issue,
-                               ev_l2_load,
-                               ev_load_done,
-                               ev_l2_store,
-                               ev_l2_remote_load,
-                               ev_entry_free,
-                               ev_translated,
-                               ev_kernel_end,
-                               ev_announced,
-                               ev_child_placed,
-                               {ev_store_reached, ev_store_idle},
-                               {ev_reply_ready, ev_reply_flush}};
   for (std::uint32_t d = 0; d < described.gpu_count; ++d) {
-    gpus_.push_back(std::make_unique<gpu>(d, machine_.gpu, addresses_, queue_, fabric_, kinds));
+    gpus_.push_back(std::make_unique<gpu>(d, machine_.gpu, addresses_, queue_, fabric_));
+    queued_stores_.push_back(std::make_unique<queued_stores>(*gpus_[d], queue_, fabric_));
   }
   if (machine_.gpu.tlb.page_bytes == 0) return;
-  iommu_ =
-      std::make_unique<iommu>(machine_.gpu.tlb, machine_.gpu_count, queue_, fabric_, ev_walked);
+  iommu_ = std::make_unique<iommu>(machine_.gpu.tlb, machine_.gpu_count, queue_, fabric_);
 }
 
-void simulation::treat_loads(const kernel::remote_load_options& options) {
-  if (options.pages != kernel::page_moves::none) {
-    move_pages(options.pages);
-    return;
-  }
-  if (!options.treats_loads()) return;
-  // The caches may be in use from the start.
-  const auto cache = [this](bool used) {
-    for (const auto& g : gpus_) g->use_rdma_cache(used);
-  };
-  treatment_ = std::make_unique<load_treatment>(machine_.gpu, options, addresses_.unified_slot(),
-                                                addresses_.page_bytes, cache);
-  for (const auto& g : gpus_) g->treat_loads(treatment_.get());
-}
-
-void simulation::move_pages(kernel::page_moves how) {
-  std::vector<migrating_gpu*> all;
-  for (const auto& g : gpus_) all.push_back(g.get());
-  const auto bytes = static_cast<std::uint32_t>(addresses_.page_bytes);
-  // TLBs and unified memory have pages of one size.
-  const std::uint64_t first = addresses_.unified_slot() / bytes;
-  if (how == kernel::page_moves::griffin) {
-    griffin_ = std::make_unique<griffin>(
-        machine_.gpu, addresses_.homes, addresses_.unified_slot(), bytes, queue_, fabric_,
-        std::move(all), [this, first](std::uint32_t gpu, std::uint64_t page, bool kept) {
-          iommu_->answer(gpu, page + first, kept);
-        });
-    for (const auto& g : gpus_) g->move_pages(griffin_.get());
-    iommu_->decide([this, first](std::uint32_t gpu, std::uint64_t page) {
-      return page < first ? walk_end::kept : griffin_->walked(gpu, page - first);
-    });
-    return;
-  }
-  migration_ = std::make_unique<page_migration>(addresses_.homes, addresses_.unified_slot(), bytes,
-                                                queue_, fabric_, std::move(all));
-  for (const auto& g : gpus_) g->migrate_pages(migration_.get());
-  if (!iommu_) return;
-  iommu_->decide([this, first](std::uint32_t gpu, std::uint64_t page) {
-    if (page < first || migration_->usable(gpu, page - first)) return walk_end::kept;
-    migration_->fault_at_host(gpu, page - first);
-    return walk_end::taken;
-  });
-}
-
-std::vector<kernel::remote_load_decision> simulation::load_decisions() const {
-  if (!treatment_) return {};
-  return treatment_->decisions(ended_);
+hardware simulation::parts() {
+  hardware parts{.described = machine_,
+                 .addresses = addresses_,
+                 .queue = queue_,
+                 .links = fabric_,
+                 .gpus = {},
+                 .page_walks = iommu_.get()};
+  for (const auto& g : gpus_) parts.gpus.push_back(g.get());
+  return parts;
 }
 
 task_id simulation::add_task(task_kind kind, std::uint32_t device, std::uint32_t work,
@@ -131,10 +82,18 @@ task_id simulation::add_kernel(std::uint32_t device, grid shape, recorder::setti
     }
     record.log = log_;
     record.launch = logged_launches_++;
-    log_->program(
-        trace::launch{device, shape.blocks, shape.threads, shape.shared_bytes, "", after});
+    log_->program(trace::launch{.gpu = device,
+                                .blocks = shape.blocks,
+                                .threads = shape.threads,
+                                .shared_bytes = shape.shared_bytes,
+                                .name = "",
+                                .after = after});
   }
-  kernels_.push_back({shape, std::move(record), std::move(block), std::move(tracked), path});
+  kernels_.push_back({.shape = shape,
+                      .record = std::move(record),
+                      .block = std::move(block),
+                      .tracked = std::move(tracked),
+                      .path = path});
   return add_task(task_kind::kernel, device, static_cast<std::uint32_t>(kernels_.size() - 1),
                   after);
 }
@@ -143,12 +102,12 @@ task_id simulation::add_call(std::uint32_t device, kernel::library_call call,
                              const std::vector<task_id>& after) {
   if (log_ != nullptr) {
     const auto& n = call.operations;
-    log_->program(trace::call{device,
-                              call.name,
-                              call.bytes_read,
-                              call.bytes_written,
-                              {n.fp32, n.fp64, n.integer, n.special},
-                              after});
+    log_->program(trace::call{.gpu = device,
+                              .name = call.name,
+                              .bytes_read = call.bytes_read,
+                              .bytes_written = call.bytes_written,
+                              .operations = {n.fp32, n.fp64, n.integer, n.special},
+                              .after = after});
   }
   calls_.push_back({std::move(call), 0});
   return add_task(task_kind::call, device, static_cast<std::uint32_t>(calls_.size() - 1), after);
@@ -210,20 +169,26 @@ void simulation::log_copy(const copy_request& request, const std::vector<task_id
   if ((request.by != mover::engine && request.by != mover::host) || request.held ||
       request.to.size() != 1) {
     throw usage_error(std::string("a trace holds copies of copy engines alone; record ") +
-                      kernel::mechanism_name(kernel::mechanism::bulk_copy) + " or " +
-                      kernel::mechanism_name(kernel::mechanism::inline_stores));
+                      kernel::mechanism_name(mechanism::bulk_copy) + " or " +
+                      kernel::mechanism_name(mechanism::inline_stores));
   }
   log_->program(trace::copy{
-      request.from, request.to.front().to,
-      request.by == mover::host ? trace::copy_start::by_host : trace::copy_start::stream,
-      request.address, request.to.front().address, request.bytes, after});
+      .from = request.from,
+      .to = request.to.front().to,
+      .by = request.by == mover::host ? trace::copy_start::by_host : trace::copy_start::stream,
+      .from_address = request.address,
+      .to_address = request.to.front().address,
+      .bytes = request.bytes,
+      .after = after});
 }
 
 std::vector<task_id> simulation::add_exchange(const std::vector<std::vector<task_id>>& after,
                                               std::uint32_t payload, bool instant,
                                               std::vector<trace::stretch> appears,
                                               std::function<void()> all_arrived) {
-  if (log_ != nullptr) log_->program(trace::exchange{payload, instant, after, appears});
+  if (log_ != nullptr)
+    log_->program(trace::exchange{
+        .payload = payload, .instant = instant, .after = after, .appears = appears});
   const auto work = static_cast<std::uint32_t>(exchanges_.size());
   exchange_work x;
   x.payload = payload;
@@ -247,10 +212,12 @@ picoseconds simulation::run() {
   first.swap(startable_);
   for (const task_id id : first) start(id);
   picoseconds end_time = begin;
+  const bool outlasted = loads_ && loads_->outlasts_tasks();
   while (!queue_.empty()) {
     const event e = queue_.pop([this](const std::vector<event>& events) { prefetch(events); });
     // A clock that nobody waits for takes no time, nor do pages that still move.
-    if (e.kind != ev_store_idle && !(griffin_ && unfinished_ == 0)) end_time = e.time;
+    if (e.kind != event_kind::store_queue_idle && !(outlasted && unfinished_ == 0))
+      end_time = e.time;
     handle(e);
     if ((queue_.processed() & 0xfffffU) == 0) check_interrupt_();
   }
@@ -276,13 +243,15 @@ void simulation::start(task_id id) {
   t.started = queue_.now();
   const auto device = static_cast<std::uint16_t>(t.device);
   if (t.kind == task_kind::kernel) {
-    queue_.push(queue_.now() + machine_.gpu.kernel_launch_ps, ev_kernel_begin, device, id, 0);
+    queue_.push(queue_.now() + machine_.gpu.kernel_launch_ps, event_kind::kernel_begins, device, id,
+                0);
   } else if (t.kind == task_kind::call) {
-    queue_.push(queue_.now() + machine_.gpu.kernel_launch_ps, ev_call_step, device, id, 0);
+    queue_.push(queue_.now() + machine_.gpu.kernel_launch_ps, event_kind::call_steps, device, id,
+                0);
   } else if (t.kind == task_kind::copy && copies_[t.work].lane == none) {
     launch_child(t.work);
   } else if (t.kind == task_kind::copy && copies_[t.work].notice != 0) {
-    queue_.push(queue_.now() + copies_[t.work].notice, ev_noticed, device, t.work, 0);
+    queue_.push(queue_.now() + copies_[t.work].notice, event_kind::copy_noticed, device, t.work, 0);
   } else if (t.kind == task_kind::copy) {
     enter_lane(t.work);
   } else {
@@ -290,7 +259,7 @@ void simulation::start(task_id id) {
     const exchange_work& x = exchanges_[t.work];
     const bool alone = x.instant || x.flags.size() == 1;
     const picoseconds cost = machine_.gpu.kernel_launch_ps + (alone ? 0 : machine_.gpu.fence_ps);
-    queue_.push(queue_.now() + cost, ev_signal, device, t.work, 0);
+    queue_.push(queue_.now() + cost, event_kind::exchange_signals, device, t.work, 0);
   }
 }
 
@@ -304,9 +273,11 @@ void simulation::note(const task& t) {
     for (std::size_t k = 1; k < to.size(); ++k) name += ", " + std::to_string(to[k].to);
   }
   if (t.kind == task_kind::call) name = calls_[t.work].call.name;
-  timeline_.push_back({t.device, tracks[static_cast<std::size_t>(t.kind)], std::move(name),
-                       seconds_of(t.started - timeline_start_),
-                       seconds_of(queue_.now() - timeline_start_)});
+  timeline_.push_back({.device = t.device,
+                       .track = tracks[static_cast<std::size_t>(t.kind)],
+                       .name = std::move(name),
+                       .start_s = seconds_of(t.started - timeline_start_),
+                       .end_s = seconds_of(queue_.now() - timeline_start_)});
 }
 
 void simulation::end(task_id id) {
@@ -354,7 +325,7 @@ void simulation::begin_copy(std::uint32_t copy) {
     schedule_step(copy);
     return;
   }
-  queue_.push(c.next_step, ev_copy_end, static_cast<std::uint16_t>(c.what.from), copy, 0);
+  queue_.push(c.next_step, event_kind::copy_ends, static_cast<std::uint16_t>(c.what.from), copy, 0);
 }
 
 // An engine reads ahead of the link, as far as its buffer goes, and sends one segment after
@@ -369,7 +340,7 @@ void simulation::copy_step(std::uint32_t copy) {
   c.asked += bytes;
   ++c.buffered;
   c.next_step = queue_.now() + static_cast<picoseconds>(std::llround(bytes / c.bytes_per_s * 1e12));
-  queue_.push(read, ev_copy_read, static_cast<std::uint16_t>(c.what.from), copy, 0);
+  queue_.push(read, event_kind::segment_read, static_cast<std::uint16_t>(c.what.from), copy, 0);
   schedule_step(copy);
 }
 
@@ -377,7 +348,7 @@ void simulation::schedule_step(std::uint32_t copy) {
   copy_work& c = copies_[copy];
   if (c.stepping || c.asked == c.what.bytes || c.buffered > c.window) return;
   c.stepping = true;
-  queue_.push(std::max(queue_.now(), c.next_step), ev_copy_step,
+  queue_.push(std::max(queue_.now(), c.next_step), event_kind::copy_steps,
               static_cast<std::uint16_t>(c.what.from), copy, 0);
 }
 
@@ -422,6 +393,45 @@ void simulation::send_segment(std::uint32_t copy) {
   c.sent += m.payload;
 }
 
+void simulation::end_copy(std::uint32_t copy) {
+  const copy_request& what = copies_[copy].what;
+  const bool held_to_the_end = !copies_[copy].posted || !what.moves;
+  if (what.arrived) what.arrived();
+  activity_.copy_ends(what.from, queue_.now());
+  const task_id id = copies_[copy].task;
+  if (held_to_the_end) leave_lane(copy);
+  end(id);
+}
+
+// --- Kernels
+
+void simulation::begin_kernel(task_id id) {
+  const task& t = tasks_[id];
+  if (running_kernel_[t.device] != none) throw model_error("two kernels of one device overlap");
+  running_kernel_[t.device] = id;
+  activity_.kernel_begins(t.device, queue_.now());
+  const kernel_work& k = kernels_[t.work];
+  if (k.tracked) running_tracked_[t.device] = k.tracked.get();
+  queued_stores_[t.device]->begin(k.path);
+  if (loads_) loads_->begin_kernel(t.device);
+  gpus_[t.device]->start_kernel(k.shape, k.record, k.block, k.tracked ? k.tracked->agent_warps : 0);
+}
+
+void simulation::end_kernel(std::uint32_t device) {
+  gpu& g = *gpus_[device];
+  if (g.stores_arrived() > queue_.now()) {
+    queue_.push(g.stores_arrived(), event_kind::kernel_ends, static_cast<std::uint16_t>(device), 0,
+                0);
+    return;
+  }
+  // Else the event comes again when the queues have taken all stores.
+  if (!queued_stores_[device]->release()) return;
+  const task_id id = running_kernel_[device];
+  running_kernel_[device] = none;
+  activity_.kernel_ends(device, queue_.now());
+  end(id);
+}
+
 // --- Kernels that kernels launch
 
 // The block that completed the chunk launches a kernel which moves it. Where too many launches are
@@ -442,8 +452,8 @@ void simulation::launch_child(std::uint32_t copy) {
   ++l.pending;
   c.pending = true;
   const picoseconds start = l.starts.reserve(queue_.now(), g.device_launch_interval_ps);
-  queue_.push(start + g.device_launch_ps, ev_noticed, static_cast<std::uint16_t>(c.what.from), copy,
-              0);
+  queue_.push(start + g.device_launch_ps, event_kind::copy_noticed,
+              static_cast<std::uint16_t>(c.what.from), copy, 0);
 }
 
 // --- Library calls
@@ -482,8 +492,8 @@ void simulation::call_step(task_id id, std::uint64_t slice) {
   const picoseconds moved = gpus_[device]->second_level().stream_all(queue_.now(), share);
   const picoseconds computed =
       c.begin + operation_time(c.call.operations) * (slice + 1) / call_slices;
-  queue_.push(std::max(moved, computed), ev_call_step, static_cast<std::uint16_t>(device), id,
-              slice + 1);
+  queue_.push(std::max(moved, computed), event_kind::call_steps, static_cast<std::uint16_t>(device),
+              id, slice + 1);
 }
 
 // --- Exchanges
@@ -500,7 +510,8 @@ void simulation::signal(std::uint32_t exchange, std::uint32_t device) {
   for (std::uint32_t step = 1; step < devices; ++step) {
     const std::uint32_t to = (device + step) % devices;
     if (x.instant) {
-      queue_.push(queue_.now(), ev_flag, static_cast<std::uint16_t>(to), exchange, 0);
+      queue_.push(queue_.now(), event_kind::flag_arrives, static_cast<std::uint16_t>(to), exchange,
+                  0);
       continue;
     }
     message m;
@@ -563,9 +574,9 @@ void simulation::check_announcements() const {
 
 void simulation::check_conservation() const {
   fabric_.check_delivered();
-  for (const auto& g : gpus_) {
-    g->stores().check_conservation();
-    g->check_empty();
+  for (std::uint32_t d = 0; d < gpus_.size(); ++d) {
+    queued_stores_[d]->queues().check_empty();
+    gpus_[d]->check_empty();
   }
   if (check_) check_->compare();
   for (const copy_work& c : copies_) {
@@ -590,6 +601,7 @@ void simulation::check_conservation() const {
     throw model_error("gpu" + std::to_string(d) + " ends a run with launches that have no place");
   }
   const gpu_counters c = counters();
+  const page_traffic pages = loads_ ? loads_->found(ended_).moved : page_traffic{};
   const ledger::totals all = fabric_.counts().all();
   const auto expect = [](std::uint64_t sent, std::uint64_t counted, const char* what) {
     if (sent == counted) return;
@@ -598,15 +610,13 @@ void simulation::check_conservation() const {
   };
   expect(all.payload,
          c.stored_payload() + c.read_payload + copy_traffic_.payload + flag_traffic_.payload +
-             migrated().payload + c.translations.payload + walked().payload,
+             pages.payload + c.translations.payload + walked().payload,
          "bytes of payload");
   expect(all.wire,
-         c.stored_wire() + c.read_wire + copy_traffic_.wire + flag_traffic_.wire + migrated().wire +
+         c.stored_wire() + c.read_wire + copy_traffic_.wire + flag_traffic_.wire + pages.wire +
              c.translations.wire + walked().wire,
          "bytes with protocol");
-  if ((migration_ && !migration_->empty()) || (griffin_ && !griffin_->empty())) {
-    throw model_error("a run ends while a page moves");
-  }
+  if (loads_ && !loads_->empty()) throw model_error("a run ends while a page moves");
 }
 
 kernel::observation simulation::observe() const {
@@ -622,10 +632,15 @@ kernel::observation simulation::observe() const {
     for (std::uint32_t to = 0; to < machine_.gpu_count; ++to) {
       const ledger::pair& p = counts.between(from, to);
       if (p.sent.messages == 0) continue;
-      o.pairs.push_back({from, to, p.sent.messages, p.packets, p.sent.payload,
-                         p.sent.wire - p.sent.payload,
-                         seconds_of(p.latency) / static_cast<double>(p.delivered.messages),
-                         seconds_of(p.longest)});
+      o.pairs.push_back(
+          {.from = from,
+           .to = to,
+           .messages = p.sent.messages,
+           .packets = p.packets,
+           .payload_bytes = p.sent.payload,
+           .protocol_bytes = p.sent.wire - p.sent.payload,
+           .mean_latency_s = seconds_of(p.latency) / static_cast<double>(p.delivered.messages),
+           .max_latency_s = seconds_of(p.longest)});
     }
   }
   for (std::size_t k = 0; k < machine_.links.size(); ++k) {
@@ -633,18 +648,24 @@ kernel::observation simulation::observe() const {
     for (std::size_t way = 0; way < 2; ++way) {
       const std::size_t d = 2 * k + way;
       if (counts.wire(d) == 0) continue;
-      o.links.push_back({machine::name(machine_, way == 0 ? l.a : l.b),
-                         machine::name(machine_, way == 0 ? l.b : l.a), l.protocol_name,
-                         counts.wire(d), part(counts.busy(d)), counts.busy_by_bin(d, end)});
+      o.links.push_back({.from = machine::name(machine_, way == 0 ? l.a : l.b),
+                         .to = machine::name(machine_, way == 0 ? l.b : l.a),
+                         .protocol = l.protocol_name,
+                         .wire_bytes = counts.wire(d),
+                         .busy = part(counts.busy(d)),
+                         .by_bin = counts.busy_by_bin(d, end)});
     }
   }
   for (std::uint32_t d = 0; d < machine_.gpu_count; ++d) {
     const activity::device& a = activity_[d];
     const auto moved = static_cast<double>(gpus_[d]->memory_bytes());
     o.devices.push_back(
-        {part(a.kernel_time), part(a.copy_time), part(a.idle_time), part(a.idle_while_others),
-         part(gpus_[d]->issue_time()) / machine_.gpu.compute_units,
-         end == 0 ? 0.0 : moved / (machine_.gpu.dram.bytes_per_s * seconds_of(end))});
+        {.kernel = part(a.kernel_time),
+         .copy = part(a.copy_time),
+         .idle = part(a.idle_time),
+         .idle_while_others_compute = part(a.idle_while_others),
+         .issue = part(gpus_[d]->issue_time()) / machine_.gpu.compute_units,
+         .memory = end == 0 ? 0.0 : moved / (machine_.gpu.dram.bytes_per_s * seconds_of(end))});
   }
   return o;
 }
@@ -652,154 +673,147 @@ kernel::observation simulation::observe() const {
 // --- Messages and events
 
 void simulation::departed(const message& m) {
-  if (m.kind == message_kind::copy_segment) {
-    copy_work& c = copies_[m.unit];
-    if (--c.sending != 0) return;
-    --c.buffered;
-    const bool last = c.posted && c.sent == c.what.bytes;
-    send_segment(m.unit);
-    schedule_step(m.unit);
-    if (last) leave_lane(m.unit);
-  } else if (m.from != fabric_.host() && m.kind != message_kind::flag) {
-    gpus_[m.from]->departed(m);
+  switch (m.kind) {
+    case message_kind::store:
+    case message_kind::atomic:
+      return gpus_[m.from]->departed(m);
+    case message_kind::copy_segment:
+      return segment_departed(m.unit);
+    case message_kind::packed:
+    case message_kind::combined:
+      return queued_stores_[m.from]->departed(m);
+    case message_kind::coalesced_reply:
+      return loads_->departed(m);
+    default:
+      return;
   }
 }
 
 void simulation::delivered(const message& m) {
-  if (m.kind == message_kind::flag) {
-    // What was packed and came before it is still being handed to the L2.
-    const picoseconds unpacked = gpus_[m.to]->unpacked();
-    if (unpacked > queue_.now()) {
-      queue_.push(unpacked, ev_flag, m.to, m.unit, 0);
-    } else {
-      flag_arrived(m.unit, m.to);
+  switch (m.kind) {
+    case message_kind::store:
+      gpus_[m.to]->delivered(m);
+      return gpus_[m.from]->received(m);
+    case message_kind::atomic:
+    case message_kind::read_request:
+    case message_kind::read_reply:
+    case message_kind::translation_reply:
+      return gpus_[m.to]->delivered(m);
+    case message_kind::copy_segment:
+      return segment_delivered(m);
+    case message_kind::flag: {
+      // What was packed and came before it is still being handed to the L2.
+      const picoseconds unpacked = queued_stores_[m.to]->unpacked();
+      if (unpacked <= queue_.now()) return flag_arrived(m.unit, m.to);
+      return queue_.push(unpacked, event_kind::flag_arrives, m.to, m.unit, 0);
     }
-  } else if (m.kind == message_kind::migration && griffin_) {
-    griffin_->delivered(m);
-  } else if (m.kind == message_kind::migration) {
-    migration_->delivered(m);
-  } else if (m.kind == message_kind::translation_request) {
-    iommu_->delivered(m);
-  } else if (m.kind == message_kind::packed) {
-    gpus_[m.to]->unpack(m, gpus_[m.from]->stores().window(m.unit));
-    gpus_[m.from]->stores().received(m);
-  } else if (m.kind == message_kind::coalesced_reply) {
-    gpus_[m.to]->take_replies(gpus_[m.from]->replies().take(m.unit), m.sent);
-  } else if (m.kind == message_kind::copy_segment) {
-    copy_work& c = copies_[m.unit];
-    c.written = std::max(c.written,
-                         gpus_[m.to]->second_level().stream_in(queue_.now(), m.address, m.payload));
-    c.arrived_bytes += m.payload;
-    if (c.arrived_bytes == c.what.bytes * c.what.to.size()) {
-      queue_.push(c.written, ev_copy_end, static_cast<std::uint16_t>(c.what.from), m.unit, 0);
-    }
-  } else {
-    gpus_[m.to]->delivered(m);
-    if (m.kind == message_kind::store || m.kind == message_kind::combined) {
-      gpus_[m.from]->stores().received(m);
-    }
+    case message_kind::combined:
+      gpus_[m.to]->delivered(m);
+      return queued_stores_[m.from]->queues().received(m);
+    case message_kind::packed:
+      queued_stores_[m.to]->unpack(m, queued_stores_[m.from]->queues().window(m.unit));
+      return queued_stores_[m.from]->queues().received(m);
+    case message_kind::translation_request:
+      return iommu_->delivered(m);
+    case message_kind::coalesced_reply:
+    case message_kind::migration:
+      return loads_->delivered(m);
+  }
+}
+
+void simulation::segment_departed(std::uint32_t copy) {
+  copy_work& c = copies_[copy];
+  if (--c.sending != 0) return;
+  --c.buffered;
+  const bool last = c.posted && c.sent == c.what.bytes;
+  send_segment(copy);
+  schedule_step(copy);
+  if (last) leave_lane(copy);
+}
+
+void simulation::segment_delivered(const message& m) {
+  copy_work& c = copies_[m.unit];
+  c.written = std::max(c.written,
+                       gpus_[m.to]->second_level().stream_in(queue_.now(), m.address, m.payload));
+  c.arrived_bytes += m.payload;
+  if (c.arrived_bytes == c.what.bytes * c.what.to.size()) {
+    queue_.push(c.written, event_kind::copy_ends, static_cast<std::uint16_t>(c.what.from), m.unit,
+                0);
   }
 }
 
 void simulation::check_deliveries(const std::byte* memory) {
   check_ = std::make_unique<delivery_check>(memory);
-  for (const auto& g : gpus_) g->stores().check_with(check_.get());
+  for (const auto& q : queued_stores_) q->queues().check_with(check_.get());
 }
 
 void simulation::prefetch(const std::vector<event>& events) const {
   // Events of messages may be the host's.
   for (const event& e : events) {
-    if (e.kind > ev_deliver) {
+    if (!is_of_message(e.kind)) {
       gpus_[e.device]->prefetch_tables(e);
     } else {
       fabric_.prefetch(e);
     }
   }
   for (const event& e : events) {
-    if (e.kind > ev_deliver) {
+    if (!is_of_message(e.kind)) {
       gpus_[e.device]->prefetch_targets(e);
-    } else if (e.kind == ev_depart && e.device < gpus_.size()) {
+    } else if (e.kind == event_kind::message_departed && e.device < gpus_.size()) {
       gpus_[e.device]->prefetch_departure(fabric_.message_of(e));
     }
   }
 }
 
 void simulation::handle(const event& e) {
-  if (e.kind <= ev_deliver) {
-    fabric_.handle(e);
-  } else if (e.kind < ev_kernel_end) {
-    gpus_[e.device]->handle(e);
-  } else if (e.kind == ev_kernel_end && gpus_[e.device]->stores_arrived() > e.time) {
-    queue_.push(gpus_[e.device]->stores_arrived(), ev_kernel_end, e.device, 0, 0);
-  } else if (e.kind == ev_kernel_end && !gpus_[e.device]->release()) {
-    // It comes again when the queues have taken all stores.
-  } else if (e.kind == ev_kernel_end) {
-    const task_id id = running_kernel_[e.device];
-    running_kernel_[e.device] = none;
-    activity_.kernel_ends(e.device, queue_.now());
-    end(id);
-  } else if (e.kind == ev_kernel_begin) {
-    if (running_kernel_[e.device] != none) {
-      throw model_error("two kernels of one device overlap");
-    }
-    running_kernel_[e.device] = e.a;
-    activity_.kernel_begins(e.device, queue_.now());
-    const kernel_work& k = kernels_[tasks_[e.a].work];
-    if (k.tracked) running_tracked_[e.device] = k.tracked.get();
-    gpus_[e.device]->start_kernel(k.shape, k.record, k.block,
-                                  k.tracked ? k.tracked->agent_warps : 0, k.path);
-  } else if (e.kind == ev_copy_step) {
-    copy_step(e.a);
-  } else if (e.kind == ev_copy_read) {
-    ++copies_[e.a].ready;
-    send_segment(e.a);
-  } else if (e.kind == ev_copy_end) {
-    const copy_request& what = copies_[e.a].what;
-    const bool held_to_the_end = !copies_[e.a].posted || !what.moves;
-    if (what.arrived) what.arrived();
-    activity_.copy_ends(what.from, queue_.now());
-    const task_id id = copies_[e.a].task;
-    if (held_to_the_end) leave_lane(e.a);
-    end(id);
-  } else if (e.kind == ev_call_step) {
-    call_step(e.a, e.b);
-  } else if (e.kind == ev_signal) {
-    signal(e.a, e.device);
-  } else if (e.kind == ev_walked) {
-    iommu_->walked(e.device, e.b);
-  } else if (e.kind == ev_announced) {
-    announced(e.device, gpus_[e.device]->announced(e.a));
-  } else if (e.kind == ev_noticed && copies_[e.a].lane == none) {
-    gpus_[e.device]->place_child(e.a, copies_[e.a].what.threads);
-  } else if (e.kind == ev_noticed) {
-    enter_lane(e.a);
-  } else if (e.kind == ev_child_placed) {
-    if (copies_[e.a].pending) --launchers_[e.device].pending;
-    begin_copy(e.a);
-  } else {
-    flag_arrived(e.a, e.device);
+  switch (e.kind) {
+    case event_kind::message_at_link:
+    case event_kind::message_departed:
+    case event_kind::message_delivered:
+      return fabric_.handle(e);
+    case event_kind::kernel_begins:
+      return begin_kernel(e.a);
+    case event_kind::kernel_ends:
+      return end_kernel(e.device);
+    case event_kind::range_announced:
+      return announced(e.device, gpus_[e.device]->announced(e.a));
+    case event_kind::child_placed:
+      if (copies_[e.a].pending) --launchers_[e.device].pending;
+      return begin_copy(e.a);
+    case event_kind::copy_noticed:
+      if (copies_[e.a].lane == none) {
+        return gpus_[e.device]->place_child(e.a, copies_[e.a].what.threads);
+      }
+      return enter_lane(e.a);
+    case event_kind::copy_steps:
+      return copy_step(e.a);
+    case event_kind::segment_read:
+      ++copies_[e.a].ready;
+      return send_segment(e.a);
+    case event_kind::copy_ends:
+      return end_copy(e.a);
+    case event_kind::call_steps:
+      return call_step(e.a, e.b);
+    case event_kind::exchange_signals:
+      return signal(e.a, e.device);
+    case event_kind::flag_arrives:
+      return flag_arrived(e.a, e.device);
+    case event_kind::page_walked:
+      return iommu_->walked(e.device, e.b);
+    case event_kind::store_at_queue:
+    case event_kind::store_queue_idle:
+      return queued_stores_[e.device]->handle(e);
+    case event_kind::reply_read:
+    case event_kind::reply_timeout:
+      return loads_->handle(e);
+    default:
+      return gpus_[e.device]->handle(e);
   }
 }
 
 gpu_counters simulation::counters() const {
   gpu_counters sum;
-  for (const auto& g : gpus_) {
-    const gpu_counters& c = g->counters();
-    sum.accesses += c.accesses;
-    sum.l1_hits += c.l1_hits;
-    sum.l1_misses += c.l1_misses;
-    sum.stores += c.stores;
-    sum.atomics += c.atomics;
-    sum.atomic_payload += c.atomic_payload;
-    sum.atomic_wire += c.atomic_wire;
-    sum.reads += c.reads;
-    sum.read_payload += c.read_payload;
-    sum.read_wire += c.read_wire;
-    sum.read_latency += c.read_latency;
-    sum.scalar += c.scalar;
-    sum.loads += c.loads;
-    sum.translations += c.translations;
-  }
+  for (const auto& g : gpus_) add_counts(sum, g->counters());
   return sum;
 }
 

@@ -1,4 +1,4 @@
-#include "sim/remote/packets.hpp"
+#include "sim/fabric/store_packets.hpp"
 
 namespace interlace::sim {
 

@@ -13,14 +13,15 @@
 #include "kernel/library_call.hpp"
 #include "kernel/observation.hpp"
 #include "kernel/region.hpp"
-#include "kernel/remote_loads.hpp"
 #include "machine/machine.hpp"
-#include "sim/activity.hpp"
 #include "sim/engine/event_queue.hpp"
 #include "sim/fabric/fabric.hpp"
 #include "sim/gpu/gpu.hpp"
-#include "sim/remote/griffin.hpp"
+#include "sim/remote/egress.hpp"
 #include "sim/remote/iommu.hpp"
+#include "sim/remote/load_mechanism.hpp"
+#include "sim/remote/queued_stores.hpp"
+#include "sim/tasks/activity.hpp"
 #include "sim/trace/instruction.hpp"
 
 namespace interlace::sim {
@@ -102,20 +103,16 @@ class simulation : private message_receiver {
   // given. Launches whose chunks are tracked are refused then, and copies by others than engines.
   void record(trace::sink* log) { log_ = log; }
 
-  // Before anything is added: what becomes of remote loads of kernels. Throws usage_error for a
-  // machine that does not describe what that takes.
-  void treat_loads(const kernel::remote_load_options& options);
-  // Pages that moved so far, and what that put on the links.
-  page_traffic migrated() const { return migration_ ? migration_->counted() : moved().moved; }
-  // The same and more, where pages move by what GPUs access.
-  griffin::counts moved() const { return griffin_ ? griffin_->counted() : griffin::counts{}; }
+  // What a mechanism of remote loads is built into. It is given here before anything is added, and
+  // may be null.
+  hardware parts();
+  void treat_loads(std::unique_ptr<load_mechanism> how) { loads_ = std::move(how); }
+  // What became of remote loads so far.
+  load_mechanism::outcome treated_loads() const {
+    return loads_ ? loads_->found(ended_) : load_mechanism::outcome{};
+  }
   // What the host's part of translating addresses put on the links.
   iommu::counts walked() const { return iommu_ ? iommu_->counted() : iommu::counts{}; }
-  // What a decision engine found; empty without one.
-  std::vector<kernel::remote_load_decision> load_decisions() const;
-  std::uint64_t pages_treated(optimisation how) const {
-    return treatment_ ? treatment_->pages(how) : 0;
-  }
 
   bool idle() const { return unfinished_ == 0; }
   // Runs until every task has ended and no event is left; returns the time since the first could
@@ -202,37 +199,6 @@ class simulation : private message_receiver {
     std::vector<trace::stretch> appears;
     std::function<void()> all_arrived;
   };
-  enum event_kind : std::uint16_t {
-    ev_hop,
-    ev_depart,
-    ev_deliver,
-    ev_block_start,
-    ev_wake,
-    ev_issue,
-    ev_l2_load,
-    ev_load_done,
-    ev_l2_store,
-    ev_l2_remote_load,
-    ev_entry_free,
-    ev_store_reached,
-    ev_store_idle,
-    ev_reply_ready,
-    ev_reply_flush,
-    ev_translated,
-    ev_kernel_end,
-    ev_kernel_begin,
-    ev_copy_step,
-    ev_copy_read,
-    ev_copy_end,
-    ev_signal,
-    ev_call_step,
-    ev_flag,
-    ev_announced,
-    ev_noticed,  // a copy by its mover
-    ev_child_placed,
-    ev_walked,  // a page of a GPU's
-  };
-
   // It also waits for `holds` that somebody else takes away.
   task_id add_task(task_kind kind, std::uint32_t device, std::uint32_t work,
                    const std::vector<task_id>& after, std::uint32_t holds = 0);
@@ -242,15 +208,19 @@ class simulation : private message_receiver {
   void enter_lane(std::uint32_t copy);
   void leave_lane(std::uint32_t copy);  // its mover is free for the next
   void begin_copy(std::uint32_t copy);
+  void end_copy(std::uint32_t copy);
+  void begin_kernel(task_id id);
+  void end_kernel(std::uint32_t device);
   void launch_child(std::uint32_t copy);
   void announced(std::uint32_t device, const kernel::element_range& range);
   void check_announcements() const;
   void check_conservation() const;
-  void move_pages(kernel::page_moves how);
   void copy_step(std::uint32_t copy);
   void schedule_step(std::uint32_t copy);
   std::uint32_t copy_wire_bytes(const copy_work& c, std::uint32_t to, std::uint32_t payload) const;
   void send_segment(std::uint32_t copy);
+  void segment_departed(std::uint32_t copy);
+  void segment_delivered(const message& m);
   picoseconds operation_time(const kernel::operation_counts& n) const;
   void call_step(task_id id, std::uint64_t slice);
   void signal(std::uint32_t exchange, std::uint32_t device);
@@ -276,10 +246,9 @@ class simulation : private message_receiver {
   fabric fabric_;
   std::vector<std::unique_ptr<gpu>> gpus_;
   std::unique_ptr<delivery_check> check_;
-  std::unique_ptr<load_treatment> treatment_;
-  std::unique_ptr<page_migration> migration_;
-  std::unique_ptr<griffin> griffin_;
-  std::unique_ptr<iommu> iommu_;  // where addresses are translated
+  std::vector<std::unique_ptr<queued_stores>> queued_stores_;  // of each device
+  std::unique_ptr<iommu> iommu_;                               // where addresses are translated
+  std::unique_ptr<load_mechanism> loads_;
   std::vector<task> tasks_;
   std::vector<task_id> startable_;
   std::vector<kernel_work> kernels_;

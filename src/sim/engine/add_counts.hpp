@@ -1,0 +1,25 @@
+// Adds up structs of counters, so that a counter stands where it is declared and nowhere else.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+namespace interlace::sim {
+
+// Adds each counter of `from` to the same one of `to`. All members are unsigned and have 64 bits,
+// or are arrays or structs of such.
+template <class Counts>
+void add_counts(Counts& to, const Counts& from) {
+  static_assert(std::is_trivially_copyable_v<Counts> &&
+                sizeof(Counts) % sizeof(std::uint64_t) == 0);
+  using words = std::array<std::uint64_t, sizeof(Counts) / sizeof(std::uint64_t)>;
+  auto sum = std::bit_cast<words>(to);
+  const auto more = std::bit_cast<words>(from);
+  for (std::size_t k = 0; k < sum.size(); ++k) sum[k] += more[k];
+  to = std::bit_cast<Counts>(sum);
+}
+
+}  // namespace interlace::sim

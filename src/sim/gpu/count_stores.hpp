@@ -1,0 +1,35 @@
+// Counts what warps store to lines of other GPUs, as it leaves the compute units.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+
+#include "machine/machine.hpp"
+#include "sim/fabric/store_packets.hpp"
+#include "sim/gpu/program.hpp"
+#include "sim/gpu/store_counts.hpp"
+
+namespace interlace::sim {
+
+// A warp's store to a line, where neighbouring lanes' bytes are joined up to `joined`:
+// visit(its bytes, how many stores those are) for each part that leaves by itself. Returns what all
+// parts cost as packets of their own.
+template <class Visit>
+packet_cost count_stores(const machine::protocol& p, const written_bytes& written,
+                         std::uint32_t joined, store_counts& counts, const Visit& visit) {
+  packet_cost cost;
+  // An element that a lane stores is never cut.
+  const std::uint32_t most = std::max(joined, std::bit_ceil(written.element_bytes));
+  each_part(written.bytes, most, [&](const byte_mask& part) {
+    const std::uint64_t before = counts.stores;
+    each_packet(p, part, [&](std::uint32_t first, std::uint32_t all, std::uint32_t bytes) {
+      counts.count(bytes);
+      cost.add(p, first, all, bytes);
+    });
+    visit(part, static_cast<std::uint32_t>(counts.stores - before));
+  });
+  return cost;
+}
+
+}  // namespace interlace::sim

@@ -1,0 +1,11 @@
+// Stores wait as under FinePack; a packet says what those that follow it have in common.
+#include "sim/mechanism/region_mechanisms.hpp"
+
+namespace interlace::sim {
+
+const region_mechanism& config_packet() {
+  static const store_mechanism how(store_path::configured);
+  return how;
+}
+
+}  // namespace interlace::sim

@@ -1,0 +1,11 @@
+// Stores to a window of addresses wait and leave as one packet.
+#include "sim/mechanism/region_mechanisms.hpp"
+
+namespace interlace::sim {
+
+const region_mechanism& finepack() {
+  static const store_mechanism how(store_path::packed);
+  return how;
+}
+
+}  // namespace interlace::sim

@@ -1,0 +1,71 @@
+// The devices' streams as a node fills them: what each does next, and the copies of the epoch.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "kernel/mapping.hpp"
+#include "kernel/region.hpp"
+#include "sim/gpu/recorder.hpp"
+#include "sim/remote/egress.hpp"
+#include "sim/tasks/arena.hpp"
+#include "sim/tasks/simulation.hpp"
+
+namespace interlace::sim {
+
+// A launch on one device, which writes a region.
+struct region_launch {
+  std::uint32_t device = 0;
+  grid shape;
+  recorder::settings record;
+  const block_function& block;
+  std::uint32_t region = none;
+  const kernel::block_mapping& mapping;
+};
+
+class streams {
+ public:
+  struct stream {
+    std::vector<task_id> last;        // what the next kernel waits for
+    std::vector<task_id> copies;      // of this epoch
+    std::vector<task_id> last_copy;   // of them, to each device
+    std::set<std::uint32_t> tracked;  // regions that a tracked launch of this epoch writes
+  };
+
+  streams(std::uint32_t devices, simulation& tasks, arena& memory,
+          std::vector<kernel::region_state>& regions);
+
+  std::uint32_t devices() const { return static_cast<std::uint32_t>(streams_.size()); }
+  stream& operator[](std::uint32_t device) { return streams_[device]; }
+  simulation& tasks() { return simulation_; }
+  const arena& memory() const { return arena_; }
+  const kernel::region_state& region(std::uint32_t id) const { return regions_[id]; }
+
+  void add_kernel(std::uint32_t device, grid shape, recorder::settings record, block_function block,
+                  store_path path);
+  // A copy of the owner's elements [begin, end) to one or several devices.
+  task_id add_copy(std::uint32_t region, std::uint32_t from, std::uint64_t begin, std::uint64_t end,
+                   const std::vector<std::uint32_t>& to, simulation::copy_request how,
+                   const std::vector<task_id>& after);
+  // As if each destination had a copy stream: copies to it run one after another, copies to several
+  // share engines and links.
+  void add_copies(std::uint32_t region, const std::vector<kernel::delivery>& deliveries,
+                  const std::vector<task_id>& after);
+  // What all of a device's part is to be delivered as.
+  std::vector<kernel::delivery> deliveries_of(std::uint32_t region, std::uint32_t device) const;
+  // Counters of so many chunks, 8 bytes each, in the device's memory.
+  const std::byte* counters(std::uint32_t device, std::uint32_t region, std::size_t chunks);
+
+ private:
+  simulation& simulation_;
+  arena& arena_;
+  std::vector<kernel::region_state>& regions_;
+  std::vector<stream> streams_;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::byte*> counters_;  // [device, region]
+};
+
+}  // namespace interlace::sim

@@ -1,0 +1,11 @@
+// Stores to a line wait and leave as one.
+#include "sim/mechanism/region_mechanisms.hpp"
+
+namespace interlace::sim {
+
+const region_mechanism& write_combining() {
+  static const store_mechanism how(store_path::combined);
+  return how;
+}
+
+}  // namespace interlace::sim

@@ -1,0 +1,85 @@
+// One GPU whose pages of unified memory move: what the driver that moves them (page_migration or
+// griffin) has it do, and which of its accesses wait meanwhile.
+#pragma once
+
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "sim/engine/event_queue.hpp"
+#include "sim/gpu/gpu.hpp"
+#include "sim/gpu/remote_accesses.hpp"
+#include "sim/remote/access_counters.hpp"
+#include "sim/remote/griffin.hpp"
+#include "sim/remote/page_migration.hpp"
+
+namespace interlace::sim {
+
+class page_port final : public page_rules, public migrating_gpu {
+ public:
+  // `by_accesses`: pages move by what GPUs access, which this counts.
+  page_port(gpu& of, event_queue& queue, bool by_accesses);
+  // Before anything runs: who moves pages.
+  void moved_by(page_migration* driver) { migration_ = driver; }
+  void moved_by(griffin* driver) { griffin_ = driver; }
+
+  bool may_access(page_waiter who, std::uint64_t line) override;
+  void accessed(std::uint64_t line) override;
+  bool leaves(const message& request) override;
+  void came_back(std::uint64_t line) override;
+  const char* left() const override;
+
+  void drain() override;
+  void resume_remote() override;
+  picoseconds shoot_down(std::uint64_t address) override;
+  void restart() override { gpu_.go_on(); }
+  void drain_pages(const std::vector<std::uint64_t>& addresses) override;
+  void drop_page(std::uint64_t address) override;
+  picoseconds read_page(std::uint64_t address, std::uint32_t bytes) override;
+  picoseconds write_page(std::uint64_t address, std::uint32_t bytes) override;
+  void page_arrived(std::uint64_t address, const std::vector<page_waiter>& waiting) override;
+
+ private:
+  void check_drained();
+  std::uint64_t number_of(std::uint64_t line) const {
+    return (line - gpu_.addresses().unified_slot()) / gpu_.addresses().page_bytes;
+  }
+  std::uint64_t first_of_page(std::uint64_t line) const {
+    return line / gpu_.addresses().page_bytes * gpu_.addresses().page_bytes;
+  }
+
+  gpu& gpu_;
+  event_queue& queue_;
+  page_migration* migration_ = nullptr;  // of pages; null: the next one moves them
+  griffin* griffin_ = nullptr;
+  access_counters accessed_;  // in the period that follows
+  std::uint64_t counting_period_ = 0;
+  std::vector<std::uint64_t> draining_pages_;                    // their addresses; empty: none
+  std::unordered_map<std::uint64_t, std::uint32_t> page_reads_;  // remote loads under way, by that
+  bool draining_ = false;                                        // no remote access leaves
+  std::uint64_t reads_under_way_ = 0;
+  std::vector<message> held_requests_;  // until remote accesses go on
+};
+
+// One for each of the GPUs, which ask it from now on.
+class page_ports {
+ public:
+  page_ports(const std::vector<gpu*>& gpus, event_queue& queue, bool by_accesses) {
+    ports_.reserve(gpus.size());
+    for (gpu* g : gpus) g->move_pages(&ports_.emplace_back(*g, queue, by_accesses));
+  }
+  template <class Driver>
+  void moved_by(Driver* driver) {
+    for (page_port& p : ports_) p.moved_by(driver);
+  }
+  std::vector<migrating_gpu*> all() {
+    std::vector<migrating_gpu*> found;
+    for (page_port& p : ports_) found.push_back(&p);
+    return found;
+  }
+
+ private:
+  std::vector<page_port> ports_;
+};
+
+}  // namespace interlace::sim
