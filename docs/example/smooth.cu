@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "cuda/node.hpp"
+#include "cuda/visible_gpus.hpp"
 
 int main() {
   using namespace interlace;

@@ -118,7 +118,7 @@ device_graph make_rmat(node& n, std::uint32_t device, const rmat_options& o) {
   const auto threshold = [](double p) {
     return static_cast<std::uint64_t>(std::floor(std::ldexp(p, 32)));
   };
-  const rmat_thresholds at{threshold(o.a), threshold(o.a + o.b), threshold(sum)};
+  const rmat_thresholds at{.a = threshold(o.a), .ab = threshold(o.a + o.b), .abc = threshold(sum)};
 
   device_graph g;
   g.rows = std::uint64_t{1} << o.scale;

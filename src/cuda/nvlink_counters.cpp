@@ -95,7 +95,10 @@ class nvml {
       if (!kib) return std::nullopt;
       bytes[i] = *kib * 1024;
     }
-    return nvlink_bytes{bytes[0], bytes[1], bytes[2], bytes[3]};
+    return nvlink_bytes{.data_sent = bytes[0],
+                        .data_received = bytes[1],
+                        .raw_sent = bytes[2],
+                        .raw_received = bytes[3]};
   }
 
  private:

@@ -15,8 +15,10 @@ struct nvlink_bytes {
   std::uint64_t raw_received = 0;
 
   friend nvlink_bytes operator-(const nvlink_bytes& a, const nvlink_bytes& b) {
-    return {a.data_sent - b.data_sent, a.data_received - b.data_received, a.raw_sent - b.raw_sent,
-            a.raw_received - b.raw_received};
+    return {.data_sent = a.data_sent - b.data_sent,
+            .data_received = a.data_received - b.data_received,
+            .raw_sent = a.raw_sent - b.raw_sent,
+            .raw_received = a.raw_received - b.raw_received};
   }
 };
 

@@ -231,3 +231,12 @@ def test_a_commented_include_does_not_count(tmp_path: Path) -> None:
     include = '#include "sim/sim.hpp"\n'
     plant(tmp_path, **{"src/base/a.hpp": f"// {include}/*\n{include}*/\n"})
     assert violations(tmp_path) == []
+
+
+def test_mechanisms_of_gpus_are_named_in_their_folder_only() -> None:
+    cuda = ROOT / "src" / "cuda"
+    enumerator = re.compile(r"\bmechanism::[a-z]")
+    for file in sorted(cuda.rglob("*")):
+        if file.suffix not in SUFFIXES or (cuda / "mechanism") in file.parents:
+            continue
+        assert not enumerator.search(file.read_text("utf-8")), file

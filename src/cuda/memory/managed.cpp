@@ -25,20 +25,20 @@ managed_memory::~managed_memory() {
 
 void* managed_memory::take(const std::vector<int>& gpus, std::uint64_t bytes) {
   if (bytes == 0) return nullptr;
-  const std::string name = kernel::mechanism_name(kernel::mechanism::unified_memory);
   if (bytes > most_bytes - taken_) {
-    throw usage_error(name + " would take " + std::to_string(taken_ + bytes) +
+    throw usage_error(user_ + " would take " + std::to_string(taken_ + bytes) +
                       " bytes of managed memory; at most " + std::to_string(most_bytes) +
                       " (256 MiB, two buffers of every region) are taken: use smaller data or "
-                      "leave it out");
+                      "leave " +
+                      user_ + " out");
   }
   for (const int gpu : gpus) {
     int concurrent = 0;
     INTERLACE_CUDA_CHECK(
         cudaDeviceGetAttribute(&concurrent, cudaDevAttrConcurrentManagedAccess, gpu));
     if (concurrent != 0) continue;
-    throw usage_error(name + " needs pages that several GPUs use at once, which GPU " +
-                      std::to_string(gpu) + " cannot do; leave it out");
+    throw usage_error(user_ + " needs pages that several GPUs use at once, which GPU " +
+                      std::to_string(gpu) + " cannot do; leave " + user_ + " out");
   }
   const current_device on(gpus.front());
   void* data = nullptr;

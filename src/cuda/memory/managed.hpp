@@ -4,6 +4,8 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "kernel/region.hpp"
@@ -15,7 +17,8 @@ class managed_memory {
   // Of all that one owner takes: pages that are shared move by faults, one after another.
   static constexpr std::uint64_t most_bytes = std::uint64_t{256} << 20U;
 
-  managed_memory() = default;
+  // `user` is what to leave out where the memory is refused.
+  explicit managed_memory(std::string user) : user_(std::move(user)) {}
   ~managed_memory();
   managed_memory(const managed_memory&) = delete;
   managed_memory& operator=(const managed_memory&) = delete;
@@ -34,6 +37,7 @@ class managed_memory {
   static void prefetch(int gpu, const void* data, std::uint64_t bytes, cudaStream_t stream);
 
  private:
+  std::string user_;
   std::vector<void*> allocations_;
   std::uint64_t taken_ = 0;
 };

@@ -25,10 +25,10 @@ CUdeviceptr pointer_attribute(CUpointer_attribute which, std::uint64_t address) 
 // The piece that the address is in, as the driver mapped or allocated it.
 memory_pieces::piece piece_at(std::uint64_t address, bool mapped) {
   return {
-      pointer_attribute(
+      .address = pointer_attribute(
           mapped ? CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR : CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
           address),
-      pointer_attribute(
+      .bytes = pointer_attribute(
           mapped ? CU_POINTER_ATTRIBUTE_MAPPING_SIZE : CU_POINTER_ATTRIBUTE_RANGE_SIZE, address)};
 }
 

@@ -101,7 +101,7 @@ void* imported_memory::import(const std::string& text, const std::vector<descrip
     void* data = nullptr;
     INTERLACE_CUDA_CHECK(cudaIpcOpenMemHandle(&data, from_hex(std::string(cut_text(rest, ' '))),
                                               cudaIpcMemLazyEnablePeerAccess));
-    opened_.push_back({ordinal, data, 0, 0, 0});
+    opened_.push_back({.ordinal = ordinal, .data = data, .address = 0, .reserved = 0, .mapped = 0});
     return static_cast<std::byte*>(data) + offset;
   }
   const std::uint64_t count = take_number(rest);
@@ -117,7 +117,8 @@ void* imported_memory::import(const std::string& text, const std::vector<descrip
   const driver_calls& d = driver();
   CUdeviceptr address = 0;
   d.check(d.reserve(&address, total, 0, 0, 0), "cuMemAddressReserve");
-  opened& o = opened_.emplace_back(opened{ordinal, nullptr, address, total, 0});
+  opened& o = opened_.emplace_back(opened{
+      .ordinal = ordinal, .data = nullptr, .address = address, .reserved = total, .mapped = 0});
   for (std::size_t k = 0; k < count; ++k) {
     CUmemGenericAllocationHandle handle = 0;
     void* fd = reinterpret_cast<void*>(static_cast<std::uintptr_t>(descriptors[k].get()));

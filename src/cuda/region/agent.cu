@@ -287,9 +287,9 @@ agent_place place_of(const kernel::region_options& how, int ordinal) {
   INTERLACE_CUDA_CHECK(cudaFuncGetAttributes(&own, entry_of(how)));
   const auto used = s.shared_bytes + static_cast<std::uint32_t>(own.sharedSizeBytes);
   // A block also takes what the system reserves.
-  return {each * s.threads,
-          each * ((used + granule - 1) / granule * granule +
-                  gpu_attribute(cudaDevAttrReservedSharedMemoryPerBlock, ordinal))};
+  return {.threads = each * s.threads,
+          .shared_bytes = each * ((used + granule - 1) / granule * granule +
+                                  gpu_attribute(cudaDevAttrReservedSharedMemoryPerBlock, ordinal))};
 }
 
 }  // namespace

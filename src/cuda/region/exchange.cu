@@ -164,17 +164,23 @@ __global__ void __launch_bounds__(exchange_threads)
 }
 
 __global__ void __launch_bounds__(gate_threads)
-    gate_kernel(const __grid_constant__ barrier_arguments a, const unsigned int* host_ticket,
+    gate_kernel(const __grid_constant__ barrier_arguments a, unsigned int* host_ticket,
                 unsigned int ticket) {
   const counter number = next_barrier(a);
   if (threadIdx.x == 0) {
     // The host enqueues meanwhile, and gets more time than a device.
     barrier_arguments patient = a;
     patient.deadline_ns += 10'000'000'000ULL;
-    const volatile unsigned int* stored = host_ticket;
+    // Relaxed: what was enqueued after the gate was handed over by its launch, and the barrier
+    // orders the devices. System scope: the host stores it.
+    const system_word stored(*host_ticket);
     unsigned int seen = 0;
     wait_until(
-        patient, [&] { return static_cast<int>((seen = *stored) - ticket) >= 0; },
+        patient,
+        [&] {
+          seen = stored.load(::cuda::memory_order_relaxed);
+          return static_cast<int>(seen - ticket) >= 0;
+        },
         [&] { report(a, {.what = failed_wait::host, .seen = seen, .target = ticket}); });
   }
   pass_barrier(a, number);
@@ -270,7 +276,7 @@ void launch_reset_partial(const large_reduction& r, cudaStream_t stream) {
   INTERLACE_CUDA_CHECK(cudaGetLastError());
 }
 
-void launch_gate(const barrier_arguments& a, const unsigned int* host_ticket, unsigned int ticket,
+void launch_gate(const barrier_arguments& a, unsigned int* host_ticket, unsigned int ticket,
                  cudaStream_t stream) {
   gate_kernel<<<1, gate_threads, 0, stream>>>(a, host_ticket, ticket);
   INTERLACE_CUDA_CHECK(cudaGetLastError());

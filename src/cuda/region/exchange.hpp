@@ -176,9 +176,9 @@ void launch_fold_copies(const large_reduction& r, cudaStream_t stream);
 void launch_combine_segment(const large_reduction& r, cudaStream_t stream);
 // After barrier B.
 void launch_reset_partial(const large_reduction& r, cudaStream_t stream);
-// Waits until the host has stored `ticket`, then passes one barrier, so that all devices leave
-// within a flag's way of each other.
-void launch_gate(const barrier_arguments& a, const unsigned int* host_ticket, unsigned int ticket,
+// Waits until the host has stored `ticket` (atomically; any order of memory will do), then passes
+// one barrier, so that all devices leave within a flag's way of each other.
+void launch_gate(const barrier_arguments& a, unsigned int* host_ticket, unsigned int ticket,
                  cudaStream_t stream);
 
 // Loads all of the above on the current device: the first launch of a kernel that is not loaded

@@ -10,6 +10,7 @@
 #include "base/cut_text.hpp"
 #include "base/errors.hpp"
 #include "cuda/check.hpp"
+#include "cuda/mechanism/mechanisms.hpp"
 #include "cuda/memory/pieces.hpp"
 #include "cuda/region/agent.hpp"
 #include "cuda/region/audit.hpp"
@@ -65,6 +66,7 @@ shared_region::shared_region(std::shared_ptr<group_state> group, const region_sp
   require_same(group_->agree([&] {
     group_->check();
     state_ = kernel::check_spec(spec, group_->devices(), label_);
+    how_ = &mechanism_of_regions(state_.options.mechanism);
     for (const std::uint32_t d : mine) {
       plans.push_back(kernel::plan_launch(state_, spec, d, label_));
     }
@@ -105,7 +107,8 @@ shared_region::shared_region(std::shared_ptr<group_state> group, const region_sp
                        label_ + " of device " + std::to_string(s.device) + ": the");
           state_.buffers[s.device] = {memory[k].front, memory[k].back};
         }
-        s.tracking = make_tracking(memory_, s.ordinal, s.chunks, plans[k].announced, id_, state_);
+        s.tracking = make_tracking(memory_, s.ordinal, s.chunks, plans[k].announced, id_, state_,
+                                   how_->waiter());
         if (s.tracking.table.flags != nullptr && !s.chunks.empty()) {
           s.targets.assign(plans[k].announced.targets.begin(), plans[k].announced.targets.end());
           s.seen = seen;
@@ -119,7 +122,10 @@ shared_region::shared_region(std::shared_ptr<group_state> group, const region_sp
       for (std::uint32_t d = 0; d < group_->devices(); ++d) {
         if (!group_->is_local(d)) import_from(d, exported[d]);
       }
-      for (const side& s : sides_) warm_up(s);
+      for (side& s : sides_) {
+        warm_up(s);
+        s.barrier = barrier(s);
+      }
       return std::string();
     });
     exported_.clear();
@@ -312,10 +318,7 @@ void shared_region::release() noexcept {
 void shared_region::make_side(side& s, const region_spec& spec) {
   const current_device on(s.ordinal);
   const std::uint32_t n = group_->devices();
-  if (state_.options.mechanism == kernel::mechanism::polling && !s.chunks.empty()) {
-    // The caller's kernel is not known; a warp is the least that it can be.
-    check_agent(state_.options, {1, 32, 0}, s.ordinal);
-  }
+  if (!s.chunks.empty()) how_->check(state_.options, s.ordinal);
   int least = 0;
   int greatest = 0;
   INTERLACE_CUDA_CHECK(cudaDeviceGetStreamPriorityRange(&least, &greatest));
@@ -410,7 +413,7 @@ replicated<std::byte> shared_region::view(std::uint32_t device) const {
   kernel::region_state now = state_;
   now.parity = side_of(device).parity;
   replicated<std::byte> v = kernel::make_view<std::byte>(now, id_, device);
-  if (state_.options.mechanism != kernel::mechanism::inline_stores) {
+  if (!how_->stores_to_peers()) {
     v.everybody = 0;  // stores go to nobody else
     v.range_count = 0;
   }
@@ -431,11 +434,6 @@ barrier_arguments shared_region::barrier(const side& s) const {
   return b;
 }
 
-void shared_region::join(const side& s, cudaStream_t from) const {
-  INTERLACE_CUDA_CHECK(cudaEventRecord(s.event, from));
-  INTERLACE_CUDA_CHECK(cudaStreamWaitEvent(s.stream, s.event, 0));
-}
-
 void shared_region::begin(std::uint32_t device, cudaStream_t stream) {
   side& s = side_of(device);
   group_->check();
@@ -449,70 +447,10 @@ void shared_region::begin(std::uint32_t device, cudaStream_t stream) {
   INTERLACE_CUDA_CHECK(cudaEventRecord(s.begun_event, stream));
   // The first launch of the caller's kernel may load it, which may wait for what runs.
   const bool loaded = s.moved || s.capture != 0;
-  s.by_agent =
-      state_.options.mechanism == kernel::mechanism::polling && loaded && !s.chunks.empty();
-  if (s.by_agent) {
-    agent_arguments a;
-    a.barrier = barrier(s);
-    a.table = s.tracking.table;
-    a.started = s.tracking.started;
-    a.where.from = static_cast<const std::byte*>(back(device));
-    for (std::uint32_t d = 0; d < group_->devices(); ++d) {
-      a.where.to[d] = static_cast<std::byte*>(state_.buffers[d][s.parity ^ 1U]);
-    }
-    // Before the kernel, which would take all places and leave none until it ends.
-    cudaStream_t agent = s.streams[device];
-    INTERLACE_CUDA_CHECK(cudaStreamWaitEvent(agent, s.begun_event, 0));
-    // The caller's kernel is not known: it must find shared memory, if it wants some.
-    launch_agent(a, state_.options, 100, agent);
-    enqueue_wait(stream, s.tracking.started);
-  }
+  how_->begin(state_, s, loaded);
   s.begun = true;
   if (s.capture == 0 && !s.epochs.empty()) {
     INTERLACE_CUDA_CHECK(cudaEventRecord(s.epochs[s.enqueued % s.epochs.size()].begun, stream));
-  }
-}
-
-// A copy stream for each peer.
-void shared_region::copy_part(const side& s) const {
-  const kernel::element_range own{state_.options.boundaries[s.device],
-                                  state_.options.boundaries[s.device + 1]};
-  INTERLACE_CUDA_CHECK(cudaEventRecord(s.event, s.stream));
-  std::uint32_t used = 0;
-  for (const kernel::delivery& d : state_.deliveries(s.device, {own})) {
-    if ((used >> d.to & 1U) == 0) {
-      INTERLACE_CUDA_CHECK(cudaStreamWaitEvent(s.streams[d.to], s.event, 0));
-    }
-    used |= 1U << d.to;
-    const std::uint64_t at = d.begin * state_.element_bytes;
-    INTERLACE_CUDA_CHECK(cudaMemcpyAsync(
-        static_cast<std::byte*>(state_.buffers[d.to][s.parity ^ 1U]) + at, back(s.device) + at,
-        (d.end - d.begin) * state_.element_bytes, cudaMemcpyDefault, s.streams[d.to]));
-  }
-  for (std::uint32_t to = 0; to < group_->devices(); ++to) {
-    if ((used >> to & 1U) != 0) join(s, s.streams[to]);
-  }
-}
-
-void shared_region::copy_chunks(const side& s) const {
-  const std::uint32_t peers = receivers(s.chunks);
-  const std::uint32_t lanes = copy_lanes(peers);
-  const std::uint32_t n = group_->devices();
-  for (const bool joins : {false, true}) {
-    for (std::uint32_t step = 1; step < n; ++step) {
-      const std::uint32_t peer = (s.device + step) % n;
-      if ((peers >> peer & 1U) == 0) continue;
-      for (std::uint32_t lane = 0; lane < lanes; ++lane) {
-        cudaStream_t stream = s.streams[peer + lane * n];
-        if (joins) {
-          join(s, stream);
-          continue;
-        }
-        INTERLACE_CUDA_CHECK(cudaStreamWaitEvent(stream, s.begun_event, 0));
-        enqueue_chunk_copies(s.chunks, s.tracking.table, peer, lane, lanes, back(s.device),
-                             static_cast<std::byte*>(state_.buffers[peer][s.parity ^ 1U]), stream);
-      }
-    }
   }
 }
 
@@ -528,20 +466,12 @@ void shared_region::exchange(std::uint32_t device, cudaStream_t stream) {
     throw model_error(label_ + " is exchanged on device " + std::to_string(device) +
                       " on another stream, or in another capture, than its epoch began");
   }
-  const kernel::mechanism how = state_.options.mechanism;
-  const barrier_arguments b = barrier(s);
-  if (s.audit.first != nullptr) launch_audit(b, s.audit, s.tracking.table, stream);
+  if (s.audit.first != nullptr) launch_audit(s.barrier, s.audit, s.tracking.table, stream);
   // Before the streams' waits, which a check that finds something lets go.
-  if (!s.chunks.empty()) launch_check(b, s.tracking.table, stream);
-  if (how == kernel::mechanism::copy_engine) {
-    copy_chunks(s);
-  } else if (s.by_agent) {
-    join(s, s.streams[device]);
-  } else if (how != kernel::mechanism::inline_stores) {
-    copy_part(s);
-  }
+  if (!s.chunks.empty()) launch_check(s.barrier, s.tracking.table, stream);
+  how_->deliver(state_, s);
   exchange_arguments e;
-  e.barrier = b;
+  e.barrier = s.barrier;
   e.tracked = 1;
   e.launches[0] = s.tracking.over();
   e.launches[0].region = id_;

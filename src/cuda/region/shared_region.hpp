@@ -16,11 +16,11 @@
 #include <string>
 #include <vector>
 
+#include "cuda/mechanism/region_mechanism.hpp"
 #include "cuda/memory/memory.hpp"
 #include "cuda/memory/share.hpp"
 #include "cuda/region/exchange.hpp"
 #include "cuda/region/group.hpp"
-#include "cuda/region/tracking.hpp"
 #include "interlace/region.hpp"
 #include "kernel/region.hpp"
 
@@ -65,19 +65,10 @@ class shared_region final : public group_member {
     cudaEvent_t ended = nullptr;
   };
   // What a device of this process has.
-  struct side {
-    std::uint32_t device = 0;
-    int ordinal = 0;
-    std::uint32_t parity = 0;  // buffers[device][parity] is the front
-    std::vector<kernel::chunk> chunks;
-    launch_tracking tracking;
+  struct side : region_side {
     region_audit audit;
     wait_failure* failure = nullptr;
-    // [peer], the device's own for its agent; [devices + peer] for every other chunk.
-    std::vector<cudaStream_t> streams;
-    cudaStream_t rescue = nullptr;      // ends waits and reads counters; takes nothing else
-    cudaEvent_t begun_event = nullptr;  // recorded in begin
-    cudaEvent_t event = nullptr;        // from stream to stream
+    cudaStream_t rescue = nullptr;  // ends waits and reads counters; takes nothing else
     // Where streams wait for chunks: of the last epochs that are not captured, in turn.
     std::vector<watched_epoch> epochs;
     std::size_t enqueued = 0;      // of them, so many were
@@ -85,9 +76,7 @@ class shared_region final : public group_member {
     counter* seen = nullptr;       // in host memory: launches and counters, as read last
     bool reading = false;          // them, on `rescue`
     bool begun = false;
-    bool by_agent = false;  // the epoch that has begun
-    bool moved = false;     // an epoch was enqueued that is not captured
-    cudaStream_t stream = nullptr;
+    bool moved = false;              // an epoch was enqueued that is not captured
     unsigned long long capture = 0;  // of the stream in begin; 0: none
   };
 
@@ -108,15 +97,13 @@ class shared_region final : public group_member {
   void leave() noexcept;
   void warm_up(const side& s) const;
   barrier_arguments barrier(const side& s) const;
-  void join(const side& s, cudaStream_t from) const;
-  void copy_part(const side& s) const;
-  void copy_chunks(const side& s) const;
   void release() noexcept;
 
   std::shared_ptr<group_state> group_;
   std::uint32_t id_;
   std::string label_;
   kernel::region_state state_;
+  const region_mechanism* how_ = nullptr;
   device_memory memory_;
   imported_memory imported_;
   std::vector<descriptor> exported_;     // what this process exports, in the order of its text

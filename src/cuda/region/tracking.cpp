@@ -20,11 +20,11 @@ constexpr std::size_t most_waits = 256;
 launch_tracking make_tracking(device_memory& memory, int ordinal,
                               const std::vector<kernel::chunk>& chunks,
                               const kernel::publications& announced, std::uint32_t region,
-                              const kernel::region_state& state) {
+                              const kernel::region_state& state, chunk_waiter waiter) {
   const std::size_t count = chunks.size();
-  const bool waits = state.options.mechanism == kernel::mechanism::copy_engine;
+  const bool waits = waiter == chunk_waiter::streams;
   if (waits && count > most_waits) {
-    throw usage_error(std::string("the ") + kernel::mechanism_name(kernel::mechanism::copy_engine) +
+    throw usage_error(std::string("the ") + kernel::mechanism_name(state.options.mechanism) +
                       " mechanism would wait for " + std::to_string(count) + " chunks of " +
                       std::to_string(state.options.chunk_bytes) + " bytes; at most " +
                       std::to_string(most_waits) + " are possible: use larger chunks");
@@ -56,7 +56,7 @@ launch_tracking make_tracking(device_memory& memory, int ordinal,
     // Nobody waits for the chunks.
   } else if (waits) {
     table.flags = static_cast<unsigned int*>(put(std::vector<unsigned int>(count, 0)));
-  } else if (state.options.mechanism == kernel::mechanism::polling) {
+  } else if (waiter == chunk_waiter::agent) {
     made.started = static_cast<unsigned int*>(put(std::vector<unsigned int>(2, 0)));
   }
   INTERLACE_CUDA_CHECK(cudaStreamSynchronize(nullptr));
@@ -72,12 +72,11 @@ std::uint32_t receivers(const std::vector<kernel::chunk>& chunks) {
 std::uint32_t copy_lanes(std::uint32_t peers) { return std::popcount(peers) == 1 ? 2 : 1; }
 
 void enqueue_chunk_copies(const std::vector<kernel::chunk>& chunks,
-                          const kernel::chunk_table& table, std::uint32_t peer, std::uint32_t lane,
-                          std::uint32_t lanes, const std::byte* from, std::byte* to,
-                          cudaStream_t stream) {
-  for (std::size_t c = lane; c < chunks.size(); c += lanes) {
+                          const kernel::chunk_table& table, const copy_stream& how,
+                          const std::byte* from, std::byte* to, cudaStream_t stream) {
+  for (std::size_t c = how.lane; c < chunks.size(); c += how.lanes) {
     const kernel::chunk& chunk = chunks[c];
-    if ((chunk.peers >> peer & 1U) == 0) continue;
+    if ((chunk.peers >> how.peer & 1U) == 0) continue;
     enqueue_wait(stream, table.flags + c);
     const std::uint64_t at = chunk.begin * table.element_bytes;
     const std::uint64_t bytes = (chunk.end - chunk.begin) * table.element_bytes;

@@ -34,8 +34,10 @@ nccl_messages::nccl_messages(const nccl_communicators& communicators,
     const std::uint32_t from = rank_of(one.from);
     const std::uint32_t to = rank_of(one.to);
     plans_[at].calls.resize(gpus.size());
-    plans_[at].calls[from].push_back({collective_call::kind::send, to, 0, one.bytes});
-    plans_[at].calls[to].push_back({collective_call::kind::receive, from, 0, one.bytes});
+    plans_[at].calls[from].push_back(
+        {.what = collective_call::kind::send, .peer = to, .at = 0, .bytes = one.bytes});
+    plans_[at].calls[to].push_back(
+        {.what = collective_call::kind::receive, .peer = from, .at = 0, .bytes = one.bytes});
     std::vector<void*> base(gpus.size(), nullptr);
     base[from] = one.source;
     base[to] = one.target;

@@ -1,0 +1,21 @@
+// Kernels that run at once, to see what their warps access.
+#pragma once
+
+#include <cstdint>
+
+#include "cuda/epoch/arrays.hpp"
+#include "cuda/epoch/gpus.hpp"
+#include "cuda/epoch/kernels.hpp"
+#include "kernel/trace.hpp"
+
+namespace interlace::cuda {
+
+// Both wait, before and after. Throw model_error within a recording.
+kernel::trace_totals count_accesses(const node_gpus& gpus, node_arrays& arrays,
+                                    loaded_kernels& kernels, std::uint32_t device,
+                                    const kernel_operation& k);
+void record_accesses(const node_gpus& gpus, node_arrays& arrays, loaded_kernels& kernels,
+                     std::uint32_t device, const kernel_operation& k,
+                     const kernel::access_taker& take);
+
+}  // namespace interlace::cuda

@@ -1,0 +1,40 @@
+#include "cuda/epoch/arrays.hpp"
+
+#include "cuda/check.hpp"
+#include "cuda/epoch/gpus.hpp"
+
+namespace interlace::cuda {
+
+void* node_arrays::take(std::uint32_t device, std::uint64_t bytes) {
+  gpus_.require_idle("an allocation");
+  void* data = memory_.take(gpus_.ordinal(device), bytes);
+  if (bytes != 0) {
+    const auto begin = static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(data));
+    taken_[device].push_back({.begin = begin, .end = begin + bytes});
+  }
+  return data;
+}
+
+void* node_arrays::take_unified(std::uint64_t bytes, const kernel::page_placement& pages) {
+  gpus_.require_idle("an allocation");
+  return unified_.take(gpus_.ordinals(), bytes, pages);
+}
+
+void node_arrays::write(void* to, const void* from, std::uint64_t bytes) {
+  gpus_.require_idle("an upload");
+  if (bytes == 0) return;
+  const current_device on(gpus_.ordinal(0));  // one that unified memory is mapped for
+  INTERLACE_CUDA_CHECK(cudaMemcpy(to, from, bytes, cudaMemcpyDefault));
+  // A copy from pageable memory returns when it is staged.
+  INTERLACE_CUDA_CHECK(cudaStreamSynchronize(nullptr));
+}
+
+void node_arrays::read(void* to, const void* from, std::uint64_t bytes) const {
+  gpus_.require_idle("a download");
+  if (bytes == 0) return;
+  const current_device on(gpus_.ordinal(0));
+  INTERLACE_CUDA_CHECK(cudaMemcpy(to, from, bytes, cudaMemcpyDefault));
+  INTERLACE_CUDA_CHECK(cudaStreamSynchronize(nullptr));
+}
+
+}  // namespace interlace::cuda

@@ -1,0 +1,35 @@
+// The time of a run, by events on each device's main stream.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "cuda/epoch/gpus.hpp"
+
+namespace interlace::cuda {
+
+class run_clock {
+ public:
+  explicit run_clock(const node_gpus& gpus);
+  ~run_clock();
+  run_clock(const run_clock&) = delete;
+  run_clock& operator=(const run_clock&) = delete;
+  run_clock(run_clock&&) = delete;
+  run_clock& operator=(run_clock&&) = delete;
+
+  // Enqueue; the device is the current one.
+  void start(std::uint32_t device) const;
+  void stop(std::uint32_t device) const;
+  // From the device's start to an event of its.
+  double until_s(std::uint32_t device, cudaEvent_t event) const;
+  // Of the device that took longest, once all have stopped.
+  double longest_s() const;
+
+ private:
+  const node_gpus& gpus_;
+  std::vector<cudaEvent_t> starts_, stops_;
+};
+
+}  // namespace interlace::cuda

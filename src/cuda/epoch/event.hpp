@@ -1,0 +1,13 @@
+// Events of streams.
+#pragma once
+
+#include <cuda_runtime.h>
+
+namespace interlace::cuda {
+
+// Of the current device.
+cudaEvent_t make_event(bool timed);
+
+double elapsed_s(cudaEvent_t begin, cudaEvent_t end);
+
+}  // namespace interlace::cuda

@@ -1,0 +1,169 @@
+#include "cuda/epoch/executor.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <exception>
+#include <memory>
+#include <thread>
+
+#include "base/errors.hpp"
+#include "base/statistics.hpp"
+#include "cuda/check.hpp"
+#include "cuda/epoch/snapshot.hpp"
+#include "cuda/epoch/stopwatch.hpp"
+#include "cuda/mechanism/tracked.hpp"
+
+namespace interlace::cuda {
+
+namespace {
+
+// What an operation counts, on one device: an exchange is up to eight launches, its copies, and
+// waits for the copy streams; a library call may be several launches.
+std::uint32_t gate_weight(const operation& o) {
+  const auto copies = [](const auto& of) { return static_cast<std::uint32_t>(2 * of.size()); };
+  if (o.what == operation::kind::exchange) {
+    std::uint32_t most = 0;
+    for (const auto& of : o.exchange.copies) most = std::max(most, copies(of));
+    for (const auto& of : o.exchange.prefetches) {
+      if (!of.empty()) return gate::holds;  // the driver may wait for pages that are in use
+    }
+    std::uint32_t joint = 0;
+    for (const auto& j : o.exchange.joint) joint += j->weight();
+    return 8 + 2 * max_devices + joint + most;
+  }
+  if (o.what == operation::kind::copies) return copies(o.copies);
+  if (o.what == operation::kind::call) return 16;
+  if (o.kernel.tracked == nullptr) return 1;
+  std::uint32_t weight = 8;
+  if (o.kernel.tracked->table.flags != nullptr) {
+    for (const kernel::chunk& chunk : o.kernel.tracked->chunks) {
+      weight += 2 * static_cast<std::uint32_t>(std::popcount(chunk.peers));
+    }
+  }
+  return weight;
+}
+
+}  // namespace
+
+kernel::run_result executor::execute(const run_options& o) {
+  const std::vector<operation> operations = records_.end();
+  const current_device restore(gpus_.ordinal(0));
+  for (const operation& op : operations) {
+    if (op.what == operation::kind::kernel) kernels_.load(op.kernel);
+  }
+
+  bool may_be_graphs = true;
+  for (const operation& op : operations) {
+    for (const auto& j : op.exchange.joint) {
+      const char* why_not = j->why_on_streams();
+      if (why_not == nullptr) continue;
+      may_be_graphs = false;
+      if (std::find(remarks_.begin(), remarks_.end(), why_not) == remarks_.end()) {
+        remarks_.emplace_back(why_not);
+      }
+    }
+  }
+  issues_.reset_early_launches();
+  std::unique_ptr<graphs> captured;
+  if (o.graph && !o.detail && may_be_graphs) {
+    try {
+      captured = std::make_unique<graphs>(gpus_.count());
+      captured->capture(gpus_, issues_, operations);
+    } catch (const device_error& e) {
+      gpus_.require_usable();
+      captured.reset();
+      issues_.reset_early_launches();
+      remarks_.push_back(std::string("the run was not captured in graphs and uses streams: ") +
+                         e.what());
+    }
+  }
+
+  // A capture has loaded what calls launch.
+  for (const operation& op : operations) {
+    if (captured == nullptr && op.what == operation::kind::call) issues_.load_call(op);
+  }
+
+  const std::uint32_t repetitions = std::max(1U, o.repetitions);
+  std::unique_ptr<snapshot> before;
+  if (o.warm_ups + repetitions > 1) before = std::make_unique<snapshot>(gpus_, arrays_, regions_);
+  std::vector<double> times;
+  kernel::run_result result;
+  for (std::uint32_t k = 0; k < o.warm_ups + repetitions; ++k) {
+    if (k > 0) {
+      before->restore();
+      records_.set_launched_since(false);
+    }
+    const bool last = k + 1 == o.warm_ups + repetitions;
+    std::unique_ptr<stopwatch> watch;
+    if (o.detail && last) watch = std::make_unique<stopwatch>(gpus_, clock_, o.timeline_epochs);
+    const double time_s = launch_timed(operations, captured.get(), watch.get());
+    if (k >= o.warm_ups) times.push_back(time_s);
+    if (watch != nullptr) watch->fill(result);
+  }
+  result.time_s = median(std::move(times));
+  return result;
+}
+
+// Every device's clock starts when it leaves the gate's barrier, within a flag's way (about 1 us)
+// of the others, and stops after its last operation: the run took as long as the slowest.
+double executor::launch_timed(const std::vector<operation>& operations, const graphs* captured,
+                              stopwatch* watch) {
+  gate_.shut(clock_);
+  records_.set_launched_since(true);
+  gpus_.set_streams_wait(std::any_of(operations.begin(), operations.end(), [](const operation& o) {
+    return o.what == operation::kind::kernel && o.kernel.tracked != nullptr;
+  }));
+  try {
+    if (captured != nullptr) {
+      launch_graphs(*captured);
+    } else {
+      std::uint32_t held = 0;
+      for (const operation& o : operations) {
+        held += gate_weight(o);
+        if (held >= gate::holds) gate_.open();
+        issues_.issue(o, watch);
+      }
+    }
+    for (std::uint32_t d = 0; d < gpus_.count(); ++d) {
+      INTERLACE_CUDA_CHECK(cudaSetDevice(gpus_.ordinal(d)));
+      clock_.stop(d);
+    }
+  } catch (const std::exception& e) {
+    // Some devices have what others wait for; the deadline ends that, and NCCL has none.
+    gate_.open();
+    gpus_.abort();
+    try {
+      gpus_.synchronize();
+    } catch (const device_error&) {  // NOLINT: the first error is the one to report
+    }
+    gpus_.fail(e.what());
+  }
+  gate_.open();
+  gpus_.synchronize();
+  return clock_.longest_s();
+}
+
+// A thread for each device: a launch that waits for room in a queue must not keep another device
+// from getting what the first one's exchanges wait for.
+void executor::launch_graphs(const graphs& captured) {
+  const gate_keeper keeper(gate_, remarks_);
+  std::vector<std::exception_ptr> errors(gpus_.count());
+  {
+    std::vector<std::jthread> threads;
+    for (std::uint32_t d = 0; d < gpus_.count(); ++d) {
+      threads.emplace_back([this, d, &captured, &errors] {
+        try {
+          INTERLACE_CUDA_CHECK(cudaSetDevice(gpus_.ordinal(d)));
+          captured.launch(d, gpus_.streams()[d]);
+        } catch (...) {
+          errors[d] = std::current_exception();
+        }
+      });
+    }
+  }
+  for (const std::exception_ptr& error : errors) {
+    if (error != nullptr) std::rethrow_exception(error);
+  }
+}
+
+}  // namespace interlace::cuda

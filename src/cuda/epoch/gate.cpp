@@ -1,0 +1,63 @@
+#include "cuda/epoch/gate.hpp"
+
+#include <atomic>
+#include <chrono>
+
+#include "cuda/check.hpp"
+#include "cuda/region/exchange.hpp"
+
+namespace interlace::cuda {
+
+namespace {
+
+// How long graphs may take to be enqueued while the gate is shut.
+constexpr std::chrono::seconds patience{1};
+
+}  // namespace
+
+gate::gate(const node_gpus& gpus)
+    : gpus_(gpus), host_(sizeof(unsigned int)), shown_(static_cast<unsigned int*>(host_.data())) {}
+
+void gate::shut(const run_clock& clock) {
+  ++next_;
+  try {
+    for (std::uint32_t d = 0; d < gpus_.count(); ++d) {
+      INTERLACE_CUDA_CHECK(cudaSetDevice(gpus_.ordinal(d)));
+      launch_gate(gpus_.barrier(d, node_gpus::no_exchange), shown_, next_, gpus_.streams()[d]);
+      clock.start(d);
+    }
+  } catch (...) {
+    open();
+    throw;
+  }
+}
+
+// Two threads may store the same ticket, while GPUs read it. Relaxed is enough: the ticket hands
+// nothing over. What runs after the gate needs only what the host wrote before it launched that,
+// and the launch makes this visible.
+void gate::open() noexcept { std::atomic_ref(*shown_).store(next_, std::memory_order_relaxed); }
+
+gate_keeper::gate_keeper(gate& kept, std::vector<std::string>& remarks)
+    : gate_(kept), remarks_(remarks), thread_([this] {
+        std::unique_lock lock(mutex_);
+        if (!changed_.wait_for(lock, patience, [this] { return over_; })) {
+          early_ = true;
+          gate_.open();
+        }
+      }) {}
+
+gate_keeper::~gate_keeper() {
+  {
+    const std::lock_guard lock(mutex_);
+    over_ = true;
+  }
+  changed_.notify_one();
+  thread_.join();
+  if (early_) {
+    remarks_.emplace_back(
+        "the graphs were too long to be enqueued before they started; the time may contain "
+        "some of the host's");
+  }
+}
+
+}  // namespace interlace::cuda

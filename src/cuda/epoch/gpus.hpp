@@ -1,0 +1,97 @@
+// What a node has of each of its GPUs: streams, events and control words, and what failed there.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cuda/early_launch.hpp"
+#include "cuda/epoch/options.hpp"
+#include "cuda/memory/memory.hpp"
+#include "cuda/region/exchange.hpp"
+#include "kernel/chunk_table.hpp"
+
+namespace interlace::cuda {
+
+class node_gpus {
+ public:
+  static constexpr std::uint32_t no_exchange = 0xffffffffU;
+
+  explicit node_gpus(const node_options& o);
+  ~node_gpus();
+  node_gpus(const node_gpus&) = delete;
+  node_gpus& operator=(const node_gpus&) = delete;
+  node_gpus(node_gpus&&) = delete;
+  node_gpus& operator=(node_gpus&&) = delete;
+
+  std::uint32_t count() const { return static_cast<std::uint32_t>(ordinals_.size()); }
+  const std::vector<int>& ordinals() const { return ordinals_; }
+  int ordinal(std::uint32_t device) const { return ordinals_.at(device); }
+  const std::vector<cudaStream_t>& streams() const { return streams_; }  // main, of each device
+  // [peer], the device's own for its agent; [devices + peer] for every other chunk, so that an
+  // engine has the next one while a stream goes from one to the other.
+  const std::vector<cudaStream_t>& copy_streams(std::uint32_t device) const {
+    return copy_streams_[device];
+  }
+  // From the main stream to copies and back.
+  cudaEvent_t event(std::uint32_t device) const { return events_[device]; }
+  // Bit d: graphs of device d may have launches that come early, as things stand.
+  std::uint32_t early_devices() const { return tenant_->alone() ? early_devices_ : 0; }
+
+  // The number of an exchange that failures call by this name.
+  std::uint32_t add_exchange(std::string name);
+  std::uint32_t exchanges() const { return static_cast<std::uint32_t>(exchanges_.size()); }
+  const std::string& exchange_name(std::uint32_t exchange) const { return exchanges_[exchange]; }
+  barrier_arguments barrier(std::uint32_t device, std::uint32_t exchange) const;
+
+  // Streams may wait for the chunks of launches with this table, as long as the node lives.
+  void watch(std::uint32_t device, const kernel::chunk_table& table);
+  // Whether streams wait for chunks in what was enqueued last.
+  void set_streams_wait(bool wait) { streams_wait_ = wait; }
+  // `abort` ends kernels that wait for other GPUs without a deadline: it is called when one of the
+  // GPUs has failed.
+  void abort_by(std::function<void()> abort) { abort_ = std::move(abort); }
+  void abort() const;
+
+  void require_usable() const;
+  // Throws model_error within a recording; waits for all that is enqueued.
+  void require_idle(const char* what) const;
+  void set_recording(bool is) { recording_ = is; }
+  bool recording() const { return recording_; }
+  [[noreturn]] void fail(const std::string& sentence) const;
+  // Waits for all that is enqueued; throws device_error if any of it failed.
+  void synchronize() const;
+  // Waits for the main streams, whatever became of them; leaves another device the current one.
+  void finish() const noexcept;
+
+ private:
+  void await_waiting_streams() const;
+  void await_collectives() const;
+  std::string describe_failure(const wait_failure& f) const;
+
+  std::vector<int> ordinals_;
+  double deadline_s_;
+  device_memory memory_;                 // of the control words
+  std::unique_ptr<mapped_memory> host_;  // wait_failure of each device
+  wait_failure* failures_ = nullptr;
+  std::uint32_t early_devices_ = 0;  // bit d: device d may have launches that come early
+  std::optional<gpu_tenant> tenant_;
+  std::vector<cudaStream_t> streams_;
+  std::vector<std::vector<cudaStream_t>> copy_streams_;
+  std::vector<cudaEvent_t> events_;
+  std::vector<device_control*> controls_;
+  std::vector<std::string> exchanges_;                    // what each exchange exchanged
+  std::vector<std::vector<kernel::chunk_table>> tables_;  // [device]
+  std::function<void()> abort_;
+  bool recording_ = false;
+  mutable bool streams_wait_ = false;
+  mutable std::string failure_;  // why the node cannot be used any more
+};
+
+}  // namespace interlace::cuda

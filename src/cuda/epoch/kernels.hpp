@@ -1,0 +1,38 @@
+// The kernels that a node has loaded, and what is known of them.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <utility>
+
+#include "cuda/epoch/gpus.hpp"
+#include "cuda/epoch/kernel_operation.hpp"
+
+namespace interlace::cuda {
+
+class loaded_kernels {
+ public:
+  struct properties {
+    int most_threads = 0;
+    std::uint32_t shared_bytes = 0;
+    unsigned int shared_percent = 0;  // that all blocks of a multiprocessor take together
+    bool awaits = false;              // what is before it, by itself
+  };
+
+  explicit loaded_kernels(const node_gpus& gpus) : gpus_(gpus) {}
+
+  // Loading may wait for what runs on a device, and an exchange that runs there may wait for work
+  // that the host has yet to enqueue: so everything is loaded on all devices at once, when all are
+  // idle.
+  void load(const kernel_operation& k);
+  // Of a kernel that is loaded.
+  const properties& of(std::uint32_t device, const kernel_operation& k) const {
+    return loaded_.at({gpus_.ordinal(device), k.entry});
+  }
+
+ private:
+  const node_gpus& gpus_;
+  std::map<std::pair<int, const void*>, properties> loaded_;
+};
+
+}  // namespace interlace::cuda

@@ -1,0 +1,60 @@
+// The regions and reductions of a node, and the mechanism of each region.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/limits.hpp"
+#include "cuda/epoch/arrays.hpp"
+#include "cuda/epoch/gpus.hpp"
+#include "cuda/mechanism/node_mechanism.hpp"
+#include "cuda/region/exchange.hpp"
+#include "kernel/region.hpp"
+
+namespace interlace::cuda {
+
+class node_regions {
+ public:
+  struct reduction_details {
+    element_type type = element_type::f32;
+    combine operation = combine::add;
+    std::array<void*, max_devices> inboxes{};  // small ones only
+  };
+
+  node_regions(node_gpus& gpus, node_arrays& arrays, const std::optional<copy_options>& copies,
+               std::vector<std::string>& remarks)
+      : gpus_(gpus), arrays_(arrays), copies_(copies), remarks_(remarks) {}
+
+  std::uint32_t add_region(kernel::region_options o, std::uint32_t element_bytes);
+  std::uint32_t add_reduction(std::uint64_t n, std::uint32_t copies, std::uint32_t element_bytes,
+                              element_type type, combine operation);
+  void write_front(std::uint32_t id, std::uint32_t device, const void* values, std::uint64_t n,
+                   std::uint64_t element_bytes);
+
+  // By id, of regions and reductions.
+  const std::vector<kernel::region_state>& states() const { return states_; }
+  const reduction_details& reduction(std::uint32_t id) const { return reductions_[id]; }
+  // Not of a reduction.
+  node_mechanism& mechanism_of(std::uint32_t id) const { return *by_region_.at(id); }
+  void set_parity(std::uint32_t id, std::uint32_t parity) { states_[id].parity = parity; }
+
+  // What mechanisms made of the exchanges so far, a sentence without its end; empty without any.
+  std::string made() const;
+
+ private:
+  node_gpus& gpus_;
+  node_arrays& arrays_;
+  const std::optional<copy_options>& copies_;
+  std::vector<std::string>& remarks_;
+  std::vector<kernel::region_state> states_;
+  std::vector<reduction_details> reductions_;  // beside states_
+  std::vector<node_mechanism*> by_region_;     // the same; null: a reduction
+  std::map<kernel::mechanism, std::unique_ptr<node_mechanism>> mechanisms_;
+};
+
+}  // namespace interlace::cuda

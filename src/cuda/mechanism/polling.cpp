@@ -1,0 +1,90 @@
+#include <algorithm>
+
+#include "cuda/check.hpp"
+#include "cuda/mechanism/region_mechanism.hpp"
+#include "cuda/mechanism/table.hpp"
+#include "cuda/mechanism/tracked.hpp"
+#include "cuda/region/agent.hpp"
+
+namespace interlace::cuda {
+
+namespace {
+
+// A long-lived kernel on a stream of its own stores complete chunks to their devices.
+class polling final : public tracked_mechanism {
+ public:
+  using tracked_mechanism::tracked_mechanism;
+
+ protected:
+  chunk_waiter waiter() const override { return chunk_waiter::agent; }
+  void check(const kernel_operation& k, const kernel::region_options& how,
+             int ordinal) const override {
+    check_agent(how, k.shape, ordinal);
+  }
+  std::uint32_t streams(std::uint32_t device, const tracked_region& t) const override {
+    return receivers(t.chunks) != 0 ? 1U << device : 0;
+  }
+  // The agent before the kernel, which would take all places and leave none until it ends.
+  void enqueue_ahead(const enqueued& l) const override {
+    const node_gpus& gpus = of().gpus;
+    agent_arguments a;
+    a.barrier = gpus.barrier(l.device, node_gpus::no_exchange);
+    a.table = l.tracked.table;
+    a.started = l.tracked.started;
+    a.where = l.kernel.where;
+    on_stream(l, l.device, "agent", [&](cudaStream_t on) {
+      launch_agent(a, l.how,
+                   std::min(100U, l.to.kernels().of(l.device, l.kernel).shared_percent +
+                                      agent_shared_percent(l.how, gpus.ordinal(l.device))),
+                   on);
+    });
+    enqueue_wait(gpus.streams()[l.device], l.tracked.started);
+  }
+};
+
+class polling_of_region final : public region_mechanism {
+ public:
+  chunk_waiter waiter() const override { return chunk_waiter::agent; }
+  void check(const kernel::region_options& how, int ordinal) const override {
+    // The caller's kernel is not known; a warp is the least that it can be.
+    check_agent(how, {.blocks = 1, .threads = 32, .shared_bytes = 0}, ordinal);
+  }
+
+  void begin(const kernel::region_state& state, region_side& s, bool loaded) const override {
+    s.by_agent = loaded && !s.chunks.empty();
+    if (!s.by_agent) return;
+    agent_arguments a;
+    a.barrier = s.barrier;
+    a.table = s.tracking.table;
+    a.started = s.tracking.started;
+    a.where.from = back_of(state, s, s.device);
+    for (std::uint32_t d = 0; d < state.devices(); ++d) a.where.to[d] = back_of(state, s, d);
+    // Before the kernel, which would take all places and leave none until it ends.
+    cudaStream_t agent = s.streams[s.device];
+    INTERLACE_CUDA_CHECK(cudaStreamWaitEvent(agent, s.begun_event, 0));
+    // The caller's kernel is not known: it must find shared memory, if it wants some.
+    launch_agent(a, state.options, 100, agent);
+    enqueue_wait(s.stream, s.tracking.started);
+  }
+
+  void deliver(const kernel::region_state& state, const region_side& s) const override {
+    if (s.by_agent) {
+      join(s, s.streams[s.device]);
+    } else {
+      copy_part(state, s);
+    }
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<node_mechanism> make_polling(const node_parts& of) {
+  return std::make_unique<polling>(of);
+}
+
+const region_mechanism& region_by_polling() {
+  static const polling_of_region how;
+  return how;
+}
+
+}  // namespace interlace::cuda

@@ -1,0 +1,66 @@
+// What a mechanism does with a region of a group, on the caller's streams: the caller launches the
+// kernels, and nothing is recorded.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "cuda/region/exchange.hpp"
+#include "cuda/region/tracking.hpp"
+#include "kernel/chunk_table.hpp"
+#include "kernel/region.hpp"
+
+namespace interlace::cuda {
+
+// A device of this process and a region.
+struct region_side {
+  std::uint32_t device = 0;
+  int ordinal = 0;
+  std::uint32_t parity = 0;  // buffers[device][parity] is the front
+  std::vector<kernel::chunk> chunks;
+  launch_tracking tracking;
+  barrier_arguments barrier;
+  // [peer], the device's own for its agent; [devices + peer] for every other chunk.
+  std::vector<cudaStream_t> streams;
+  cudaEvent_t begun_event = nullptr;  // recorded in begin
+  cudaEvent_t event = nullptr;        // from stream to stream
+  cudaStream_t stream = nullptr;      // the caller's, of the epoch that has begun
+  bool by_agent = false;              // the same; an agent moves the chunks
+};
+
+class region_mechanism {
+ public:
+  region_mechanism() = default;
+  virtual ~region_mechanism() = default;
+  region_mechanism(const region_mechanism&) = delete;
+  region_mechanism& operator=(const region_mechanism&) = delete;
+  region_mechanism(region_mechanism&&) = delete;
+  region_mechanism& operator=(region_mechanism&&) = delete;
+
+  virtual chunk_waiter waiter() const { return chunk_waiter::nobody; }
+  // Whether kernels store to the peers' buffers themselves.
+  virtual bool stores_to_peers() const { return false; }
+  // Throws usage_error where a GPU cannot move chunks so.
+  virtual void check(const kernel::region_options& /*how*/, int /*ordinal*/) const {}
+
+  // Both enqueue only; the side's device is the current one. `loaded`: the caller's kernel is, so
+  // that launching it waits for nothing.
+  virtual void begin(const kernel::region_state& /*state*/, region_side& /*s*/,
+                     bool /*loaded*/) const {}
+  // After the caller's kernel, and ahead of the barrier.
+  virtual void deliver(const kernel::region_state& state, const region_side& s) const = 0;
+};
+
+// A device's buffer that is written in the epoch of the side's device.
+std::byte* back_of(const kernel::region_state& state, const region_side& s, std::uint32_t device);
+
+// The caller's stream goes on after what `from` has reached.
+void join(const region_side& s, cudaStream_t from);
+
+// Copies the device's whole part, on a stream for each peer, and joins them.
+void copy_part(const kernel::region_state& state, const region_side& s);
+
+}  // namespace interlace::cuda

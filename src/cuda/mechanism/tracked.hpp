@@ -1,0 +1,88 @@
+// What polling, device-launch and copy-engine share: kernels that announce the chunks that they
+// write, one launch an epoch and device.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cuda/check.hpp"
+#include "cuda/epoch/issuer.hpp"
+#include "cuda/mechanism/node_mechanism.hpp"
+#include "cuda/memory/memory.hpp"
+#include "cuda/region/tracking.hpp"
+#include "kernel/chunks.hpp"
+
+namespace interlace::cuda {
+
+class tracked_mechanism;
+
+// A region's chunks as one kind of launch announces them, on one device; lives as long as the node.
+struct tracked_region : launch_tracking {
+  const tracked_mechanism* by = nullptr;
+  kernel::block_mapping mapping;  // kept, so that its identity stays its own
+  std::uint64_t blocks = 0;
+  std::vector<kernel::chunk> chunks;
+  kernel::publications announced;
+};
+
+class tracked_mechanism : public node_mechanism {
+ public:
+  explicit tracked_mechanism(const node_parts& of)
+      : node_mechanism(of), tracked_(of.gpus.count()) {}
+
+  void launch(recorder& to, region_launch l) override;
+  // Ends the launches of the epoch. What moved their chunks stands on copy streams that the
+  // exchange joins.
+  bool deliver(recorder& from, std::uint32_t id, exchange_operation& to) override;
+
+  // Enqueues a tracked launch, with what moves its chunks; its device is the current one.
+  void enqueue(issuer& to, std::uint32_t device, const kernel_operation& k, stopwatch* watch) const;
+
+ protected:
+  // A tracked launch that is being enqueued.
+  struct enqueued {
+    issuer& to;
+    std::uint32_t device = 0;
+    const kernel_operation& kernel;
+    const tracked_region& tracked;
+    const kernel::region_options& how;
+    stopwatch* draws = nullptr;  // null: nothing is drawn
+  };
+  virtual void choose_entry(kernel_operation& k, const kernel_entries& entries,
+                            const kernel::region_options& how) const;
+  // Throws usage_error where the launch cannot run so; its device is the current one.
+  virtual void check(const kernel_operation& /*k*/, const kernel::region_options& /*how*/,
+                     int /*ordinal*/) const {}
+  virtual chunk_waiter waiter() const { return chunk_waiter::nobody; }
+  // The copy streams that chunks of a launch move on, and those ahead of it and after it in what is
+  // enqueued; only where the region has transfers, and chunks.
+  virtual std::uint32_t streams(std::uint32_t /*device*/, const tracked_region& /*t*/) const {
+    return 0;
+  }
+  virtual void enqueue_ahead(const enqueued& /*l*/) const {}
+  virtual void enqueue_after(const enqueued& /*l*/) const {}
+
+  // Enqueues on a copy stream, after what the main stream had reached before the launch.
+  template <class Enqueue>
+  void on_stream(const enqueued& l, std::uint32_t which, const std::string& name,
+                 const Enqueue& enqueue) const {
+    cudaStream_t on = of().gpus.copy_streams(l.device)[which];
+    INTERLACE_CUDA_CHECK(cudaStreamWaitEvent(on, of().gpus.event(l.device), 0));
+    cudaEvent_t begin = l.draws != nullptr ? l.draws->mark(on) : nullptr;
+    enqueue(on);
+    if (l.draws != nullptr) l.draws->span(l.device, "copy", name, begin, l.draws->mark(on));
+  }
+
+ private:
+  const tracked_region& track(std::uint32_t device, std::uint32_t id, std::uint64_t blocks,
+                              const kernel::block_mapping& mapping);
+
+  device_memory memory_;                                               // of their tables
+  std::vector<std::vector<std::unique_ptr<tracked_region>>> tracked_;  // [device]
+};
+
+}  // namespace interlace::cuda
