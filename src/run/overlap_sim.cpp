@@ -5,8 +5,8 @@
 
 #include "base/errors.hpp"
 #include "machine/route.hpp"
-#include "sim/node.hpp"
 #include "sim/fabric/store_packets.hpp"
+#include "sim/node.hpp"
 #include "workload/overlap.hpp"
 
 namespace interlace::run {

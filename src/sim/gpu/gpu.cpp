@@ -830,8 +830,8 @@ bool gpu::issue_store(compute_unit& u, std::uint32_t unit, const instruction& i,
 
 // What a warp stores to a line of another GPU: one store, or several where the machine joins less
 // than a line.
-void gpu::send_store(picoseconds time, std::uint32_t unit, std::uint32_t owner,
-                                       line_access l, const written_bytes& written) {
+void gpu::send_store(picoseconds time, std::uint32_t unit, std::uint32_t owner, line_access l,
+                     const written_bytes& written) {
   if (queues_ != nullptr) {
     queues_->store(time, unit, owner, l, written);
     return;
