@@ -237,6 +237,56 @@ def cpp_mechanisms(table: Table) -> str:
     return "\n".join(lines) + "\n"
 
 
+def cpp_simulated(table: Table) -> str:
+    """src/sim/mechanism/table.hpp."""
+    rows = table["mechanism"]
+    lines = [
+        _made_of(MECHANISMS, "// "), "#pragma once", "", "#include <array>", "",
+        '#include "sim/mechanism/region_mechanism.hpp"', "", "// clang-format off", "",
+        "namespace interlace::sim {", "", "// Each is defined in the file of its name.",
+        *(f"const region_mechanism& {_enumerator(row)}();" for row in rows if "sim" in row), "",
+        "// By the value of kernel::mechanism; null: it is not simulated.",
+        f"inline constexpr std::array<const region_mechanism& (*)(), {len(rows)}> "
+        "simulated_mechanisms{{",
+        *(f"    {_enumerator(row) if 'sim' in row else 'nullptr'}," for row in rows), "}};", "",
+        "}  // namespace interlace::sim",
+    ]  # fmt: skip
+    return "\n".join(lines) + "\n"
+
+
+def cpp_measured(table: Table) -> str:
+    """src/cuda/mechanism/table.hpp."""
+    rows = table["mechanism"]
+    nodes = [
+        f"make_{_enumerator(row)}"
+        if "cuda" in row and "needs_processes" not in row.get("traits", ())
+        else "nullptr"
+        for row in rows
+    ]
+    regions = [
+        f"region_by_{_enumerator(row)}" if "region_kernel" in row else "nullptr" for row in rows
+    ]
+    lines = [
+        _made_of(MECHANISMS, "// "), "#pragma once", "", "#include <array>", "#include <memory>",
+        "", '#include "cuda/mechanism/node_mechanism.hpp"',
+        '#include "cuda/mechanism/region_mechanism.hpp"', "", "// clang-format off", "",
+        "namespace interlace::cuda {", "", "// Each is defined in the file of its mechanism.",
+        *(f"std::unique_ptr<node_mechanism> {it}(const node_parts& of);" for it in nodes
+          if it != "nullptr"),
+        *(f"const region_mechanism& {it}();" for it in regions if it != "nullptr"), "",
+        "// By the value of kernel::mechanism; null: a node of GPUs does not have it.",
+        f"inline constexpr std::array<std::unique_ptr<node_mechanism> (*)(const node_parts&), "
+        f"{len(rows)}> node_mechanisms{{{{",
+        *(f"    {it}," for it in nodes), "}};", "",
+        "// The same; null: regions of a group do not have it.",
+        f"inline constexpr std::array<const region_mechanism& (*)(), {len(rows)}> "
+        "region_mechanisms{{",
+        *(f"    {it}," for it in regions), "}};", "",
+        "}  // namespace interlace::cuda",
+    ]  # fmt: skip
+    return "\n".join(lines) + "\n"
+
+
 def _cpp_options(options: Table) -> str:
     steps = [f".{name} = true" for name in STEPS if options.get(name)]
     fields = [f".steps = {{{', '.join(steps)}}}"]
@@ -519,6 +569,8 @@ def made(root: Path = ROOT) -> dict[str, str]:
     return {
         "src/kernel/mechanism_table.hpp": cpp_mechanisms(table),
         "src/kernel/remote_load_table.hpp": cpp_remote_loads(loads),
+        "src/sim/mechanism/table.hpp": cpp_simulated(table),
+        "src/cuda/mechanism/table.hpp": cpp_measured(table),
         "python/interlace/model/mechanism_table.py": py_mechanisms(table),
         "python/interlace/model/remote_load_table.py": py_remote_loads(loads),
         "docs/mechanisms.md": documentation(table, loads),

@@ -1,7 +1,8 @@
 #include "kernel/variants.hpp"
 
 #include <algorithm>
-#include <array>
+#include <span>
+#include <string>
 
 #include "base/errors.hpp"
 #include "kernel/mechanism.hpp"
@@ -14,9 +15,8 @@ static_assert(collective_names.size() == static_cast<std::size_t>(collective::se
 static_assert(memory_hint_names.size() == static_cast<std::size_t>(memory_hint::accessed_by) + 1);
 static_assert(agent_copy_names.size() == static_cast<std::size_t>(agent_copy::bulk) + 1);
 
-template <class Value, std::size_t count>
-Value parse(const std::array<const char*, count>& names, const std::string& name,
-            const std::string& what) {
+template <class Value>
+Value parse(std::span<const char* const> names, const std::string& name, const std::string& what) {
   const auto found = std::find(names.begin(), names.end(), name);
   if (found != names.end()) return static_cast<Value>(found - names.begin());
   std::string known;

@@ -12,9 +12,8 @@ from interlace.base.errors import UserError, unknown
 from interlace.base.files import check_writable, show_and_write
 from interlace.cli.failures import failure_ends
 from interlace.machine.reading import load_machine
-from interlace.model.mechanisms import MECHANISMS
 from interlace.model.options import whole, whole_numbers
-from interlace.model.remote_load_table import DIRECT
+from interlace.model.remote_load_table import DIRECT, TREATMENTS
 from interlace.model.results import json_text
 from interlace.nodes.nodes import real_node
 from interlace.show.locality import print_locality, print_measured
@@ -77,9 +76,9 @@ def locality_command(
             raise unknown("program", name, tuple(unified.PROGRAMS))
     asked = {word.strip() for word in mechanism.split(",")}
     for name in sorted(asked):
-        if name not in MECHANISMS:
-            raise unknown("mechanism", name, MECHANISMS)
-    names = [name for name in MECHANISMS if name in asked]
+        if name not in TREATMENTS:
+            raise unknown("mechanism", name, TREATMENTS)
+    names = [name for name in TREATMENTS if name in asked]
     scale = whole("--times", times, 1) or 1
     at_once = whole("--jobs", jobs, 1) or workers.cores()
     if json_file is not None:

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "cuda/mechanism/table.hpp"
+#include "cuda/mechanism/mechanisms.hpp"
 
 namespace interlace::cuda {
 

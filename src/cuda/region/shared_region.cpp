@@ -10,7 +10,7 @@
 #include "base/cut_text.hpp"
 #include "base/errors.hpp"
 #include "cuda/check.hpp"
-#include "cuda/mechanism/table.hpp"
+#include "cuda/mechanism/mechanisms.hpp"
 #include "cuda/memory/pieces.hpp"
 #include "cuda/region/agent.hpp"
 #include "cuda/region/audit.hpp"

@@ -23,9 +23,9 @@ packet_cost count_stores(const machine::protocol& p, const written_bytes& writte
   const std::uint32_t most = std::max(joined, std::bit_ceil(written.element_bytes));
   each_part(written.bytes, most, [&](const byte_mask& part) {
     const std::uint64_t before = counts.stores;
-    each_packet(p, part, [&](std::uint32_t first, std::uint32_t all, std::uint32_t bytes) {
-      counts.count(bytes);
-      cost.add(p, first, all, bytes);
+    each_packet(p, part, [&](std::uint32_t first, std::uint32_t bytes, std::uint32_t enabled) {
+      counts.count(enabled);
+      cost.add(p, first, bytes, enabled);
     });
     visit(part, static_cast<std::uint32_t>(counts.stores - before));
   });

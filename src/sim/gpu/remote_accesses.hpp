@@ -37,7 +37,7 @@ class load_rules {
     std::uint32_t unit = 0;
     std::uint32_t warp = 0;
     instruction* what = nullptr;
-    line_access line;
+    line_access line{0, 0};
   };
   enum class answer : std::uint8_t {
     plain,     // it takes the plain way
@@ -59,7 +59,7 @@ class load_rules {
     std::uint32_t unit = 0;
     std::uint32_t entry = 0;
     std::uint32_t wanted = 0;
-    line_access line;
+    line_access line{0, 0};
   };
   virtual void reply(const part& p) = 0;
 

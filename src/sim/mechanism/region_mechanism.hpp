@@ -1,5 +1,5 @@
 // What a mechanism does on the simulated node with a region: at the launches that write it, and at
-// its exchange. Each has a file in this folder; region_mechanisms.cpp has the table of them.
+// its exchange. Each has a file in this folder; table.hpp, which is made, has them all.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ class region_mechanism {
 
   // Throws usage_error for a region that it cannot move.
   virtual void check(const kernel::region_state& /*state*/) const {}
-  // How a kernel's stores to other devices leave the GPU.
+  // How stores that go to the subscribers by themselves leave the GPU.
   virtual store_path path() const { return store_path::packets; }
   // Who is sent pages of the region; null: all that it names.
   virtual std::unique_ptr<subscribed_pages> subscribe(const kernel::region_state& /*state*/,

@@ -1,0 +1,29 @@
+// The mechanisms that GPUs have.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/errors.hpp"
+#include "cuda/mechanism/table.hpp"
+#include "kernel/mechanism.hpp"
+
+namespace interlace::cuda {
+
+// Throws usage_error, which says what else to do, for a mechanism that no node of GPUs has.
+inline std::unique_ptr<node_mechanism> make_mechanism(kernel::mechanism which,
+                                                      const node_parts& of) {
+  kernel::check_has(kernel::node_kind::cuda, which);
+  return node_mechanisms.at(static_cast<std::size_t>(which))(of);
+}
+
+// Throws usage_error for one that regions of groups do not have.
+inline const region_mechanism& mechanism_of_regions(kernel::mechanism which) {
+  if (kernel::row_of(which).of_regions) {
+    return region_mechanisms.at(static_cast<std::size_t>(which))();
+  }
+  throw usage_error(std::string(kernel::mechanism_name(which)) +
+                    " is not a mechanism of regions of a group");
+}
+
+}  // namespace interlace::cuda
