@@ -114,9 +114,9 @@ def test_a_gpu_that_idles_is_warned_of_once_for_each_number_of_gpus() -> None:
 
 
 def test_text_of_a_pair_that_sends_one_way() -> None:
-    seen = _row(2, "inline", [0.25, 0]).inside
+    seen = _row(2, INLINE, [0.25, 0]).inside
     assert seen is not None
-    lines = "\n".join(text("inline", seen)).splitlines()
+    lines = "\n".join(text(INLINE, seen)).splitlines()
     words = [line.split() for line in lines]
     assert ["gpu0", "-", "100.0"] in words
     assert ["gpu1", "-", "-"] in words

@@ -653,16 +653,16 @@ def test_devices_share_a_gpu(run: Run, cuda: FakeCuda, graph: Path, tmp_path: Pa
     assert cuda.rates == []  # there are no links to measure
     rows = by_name(document)
     assert {gpus for gpus, _ in rows} == {1, 2, 4}
-    assert not {"nccl", "nvshmem"} & {mechanism for _, mechanism in rows}
-    assert rows[1, "bulk-copy"]["reachable"] == 1
-    assert "shared_gpus" not in rows[1, "bulk-copy"]["config"]
+    assert not {NCCL, NVSHMEM} & {mechanism for _, mechanism in rows}
+    assert rows[1, BULK_COPY]["reachable"] == 1
+    assert "shared_gpus" not in rows[1, BULK_COPY]["config"]
     for (gpus, mechanism), row in rows.items():
         if gpus == 1:
             continue
         assert row["config"]["shared_gpus"] == 1
         threads = {row["config"].get(key, 512) for key in ("agent_threads", "bulk_threads")}
         assert threads == {512}  # agents of all devices must find places at once
-        assert row["verified"] is (mechanism != "infinite-bandwidth")
+        assert row["verified"] is (mechanism != INFINITE_BANDWIDTH)
         assert row["reachable"] is None
         assert row["wire"]["protocol"] is None
     notes = " ".join(document["notes"])
@@ -693,7 +693,7 @@ def test_devices_share_a_gpu(run: Run, cuda: FakeCuda, graph: Path, tmp_path: Pa
             "--share-gpu is for real GPUs; leave it out, or leave out --machine, which simulates",
         ),
         (
-            ("--share-gpu", "--gpus", "2", "--mechanisms", "nccl"),
+            ("--share-gpu", "--gpus", "2", "--mechanisms", NCCL),
             "--mechanisms nccl: not available: it needs a GPU for each device, and --share-gpu "
             "lets devices share one",
         ),

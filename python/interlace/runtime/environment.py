@@ -68,6 +68,11 @@ OTHERS = {
     "CUDA_VISIBLE_DEVICES": Variable(
         "everything on GPUs", None, "the GPUs that there are; copies are relayed by no others"
     ),
+    "CUDA_DEVICE_MAX_CONNECTIONS": Variable(
+        "devices that share a GPU",
+        None,
+        "hardware queues that a process has on a GPU, 1 to 32; unset: 8, and 32 for --share-gpu",
+    ),
     "NO_COLOR": Variable("tables", None, "if it is set at all, they have no colours"),
     "XDG_CONFIG_HOME": Variable(
         "profiles",
