@@ -4,8 +4,8 @@
 
 #include "base/errors.hpp"
 #include "cuda/node.hpp"
-#include "run/measure.hpp"
-#include "workload/overlap.hpp"
+#include "run/on_gpus.hpp"
+#include "workload/benchmark/overlap.hpp"
 
 namespace interlace::run {
 

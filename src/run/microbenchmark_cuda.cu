@@ -15,7 +15,7 @@
 #include "cuda/visible_gpus.hpp"
 #include "run/microbenchmark_cuda.hpp"
 #include "run/sample_bytes.hpp"
-#include "workload/microbenchmark.hpp"
+#include "workload/benchmark/microbenchmark.hpp"
 
 namespace interlace::run {
 

@@ -7,7 +7,7 @@
 #include "machine/route.hpp"
 #include "sim/node.hpp"
 #include "sim/remote/packets.hpp"
-#include "workload/overlap.hpp"
+#include "workload/benchmark/overlap.hpp"
 
 namespace interlace::run {
 

@@ -19,7 +19,8 @@ from interlace.data import ratings, reading
 from interlace.data.ratings import Ratings, generate, load_ratings
 from interlace.model.limits import work_of
 from interlace.model.mechanisms import DEFAULTS, MIB, Config
-from interlace.workloads import Als, Case, Inputs, RunFailure
+from interlace.model.run import Case, RunFailure
+from interlace.workloads.als import Als, AlsInputs
 from study_helpers import MACHINE, Run
 
 BANNER = "%%MatrixMarket matrix coordinate real general\n"
@@ -37,7 +38,7 @@ def entries(rated: Ratings) -> list[tuple[int, int, float]]:
 
 
 def small(**options: Any) -> Als:
-    return Als.load(Inputs(users=70, items=30, ratings=900, **options), None)
+    return Als.load(AlsInputs(users=70, items=30, ratings=900, **options), None)
 
 
 # --- ratings --------------------------------------------------------------------------------------
@@ -272,7 +273,7 @@ def test_no_wrong_number_passes(core: Fake, method: str, rank: int) -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_an_old_factor_is_found(method: str) -> None:
-    workload = Als.load(Inputs(users=300, items=100, ratings=9000, method=method), None)
+    workload = Als.load(AlsInputs(users=300, items=100, ratings=9000, method=method), None)
     four, five = (workload.reference(n) for n in (4, 5))
     wrong = np.abs(four.values - five.values) / np.where(five.magnitude > 0, five.magnitude, 1)
     rated = five.magnitude.reshape(-1, 16)[:, 0] > 0
@@ -282,7 +283,7 @@ def test_an_old_factor_is_found(method: str) -> None:
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("rank", [16, 32])
 def test_what_rounding_does_is_allowed(method: str, rank: int) -> None:
-    inputs = Inputs(users=600, items=200, ratings=20000, method=method, rank=rank)
+    inputs = AlsInputs(users=600, items=200, ratings=20000, method=method, rank=rank)
     workload = Als.load(inputs, None)
     exact, magnitude = workload.reference(5)
     found = ratings.factorise(workload.ratings, workload.start, 5, workload.renewal())

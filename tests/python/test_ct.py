@@ -18,7 +18,8 @@ from interlace.data import reading, tomography
 from interlace.data.tomography import System, generate, least_detectors
 from interlace.model.limits import work_of
 from interlace.model.mechanisms import DEFAULTS, MIB, Config
-from interlace.workloads import Case, Ct, Inputs, RunFailure
+from interlace.model.run import Case, RunFailure
+from interlace.workloads.ct import Ct, CtInputs
 from study_helpers import MACHINE, Run
 
 STUDY = ["study", "ct", "--machine", MACHINE]
@@ -26,7 +27,7 @@ DATA = Path(__file__).parents[2] / "data"
 
 
 def small(**options: Any) -> Ct:
-    return Ct.load(Inputs(**{"size": 40, "angles": 20, **options}), None)
+    return Ct.load(CtInputs(**{"size": 40, "angles": 20, **options}), None)
 
 
 def whole(system: System) -> csr_array:
@@ -169,7 +170,7 @@ WRONG: list[tuple[list[str], str]] = [
     (["--halo"], "--halo is for jacobi; leave it out with ct"),
     (
         ["--data", "a.mtx"],
-        "--data is for pagerank and jacobi and sssp and als; leave it out with ct",
+        "--data is for als and jacobi and pagerank and sssp; leave it out with ct",
     ),
     (
         ["--tolerance", "1"],

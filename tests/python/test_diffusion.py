@@ -13,14 +13,15 @@ from fake_core import Fake, FakeCuda
 from interlace.base.errors import UserError
 from interlace.data import diffusion, reading
 from interlace.model.mechanisms import DEFAULTS, MIB, Config
-from interlace.workloads import Case, Diffusion, Inputs, RunFailure
+from interlace.model.run import Case, RunFailure
+from interlace.workloads.diffusion import Diffusion, DiffusionInputs
 from study_helpers import MACHINE, Run
 
 STUDY = ["study", "diffusion", "--machine", MACHINE]
 
 
 def small(**options: Any) -> Diffusion:
-    return Diffusion.load(Inputs(**{"size": 12, **options}), None)
+    return Diffusion.load(DiffusionInputs(**{"size": 12, **options}), None)
 
 
 # --- the start ------------------------------------------------------------------------------------

@@ -13,14 +13,15 @@ from fake_core import Fake, FakeCuda
 from interlace.base.errors import UserError
 from interlace.data import elastic, reading
 from interlace.model.mechanisms import DEFAULTS, MIB, Config
-from interlace.workloads import Case, Eqwp, Inputs, RunFailure
+from interlace.model.run import Case, RunFailure
+from interlace.workloads.eqwp import Eqwp, EqwpInputs
 from study_helpers import MACHINE, Run
 
 STUDY = ["study", "eqwp", "--machine", MACHINE]
 
 
 def small(**options: Any) -> Eqwp:
-    return Eqwp.load(Inputs(**{"size": 10, **options}), None)
+    return Eqwp.load(EqwpInputs(**{"size": 10, **options}), None)
 
 
 # --- the start and the reference ------------------------------------------------------------------

@@ -15,7 +15,8 @@ from interlace.base.errors import UserError
 from interlace.data import graph_models, reading
 from interlace.data.graph_models import MODELS, cage, crawl, rgg
 from interlace.data.graphs import Graph, partition_by_edges
-from interlace.workloads import Als, Inputs, Sssp
+from interlace.workloads.als import Als, AlsInputs
+from interlace.workloads.sssp import Sssp, SsspInputs
 from study_helpers import MACHINE, Run
 
 SIZES = {"cage": 11397, "crawl": 30000, "rgg": 32768}
@@ -185,7 +186,7 @@ def test_a_seed_is_in_the_name(run: Run) -> None:
 
 
 def test_ratings_stand_where_edges_are() -> None:
-    rated = Als.load(Inputs(crawl=300, seed=2), None).ratings
+    rated = Als.load(AlsInputs(crawl=300, seed=2), None).ratings
     graph = crawl(300, 2)
     assert rated.count == graph.edges
     assert np.array_equal(rated.items.offsets, graph.offsets)
@@ -194,7 +195,7 @@ def test_ratings_stand_where_edges_are() -> None:
 
 
 def test_weights_follow_the_seed() -> None:
-    one, two = (Sssp.load(Inputs(cage=100, seed=seed), None) for seed in (1, 2))
+    one, two = (Sssp.load(SsspInputs(cage=100, seed=seed), None) for seed in (1, 2))
     assert np.array_equal(one.graph.columns, two.graph.columns)
     assert not np.array_equal(one.weights, two.weights)
 
@@ -232,7 +233,7 @@ WRONG: list[tuple[str, list[str], str]] = [
     (
         "jacobi",
         ["--rgg", "9"],
-        "--rgg is for pagerank and sssp and als; leave it out with jacobi",
+        "--rgg is for als and pagerank and sssp; leave it out with jacobi",
     ),
 ]
 

@@ -13,8 +13,16 @@ from fake_core import Fake, FakeCuda
 from interlace.base.errors import UserError
 from interlace.data import reading
 from interlace.model.mechanisms import DEFAULTS, MIB, MULTI_PATH, Config, Tuning
-from interlace.workloads import Case, HaloJacobi, Inputs, RunFailure, Workload
-from interlace.workloads.halo_jacobi import CACHED_COLUMNS, COUNTED_COLUMNS, solve, start
+from interlace.model.run import Case, RunFailure
+from interlace.workloads import Workload
+from interlace.workloads.halo_jacobi import (
+    CACHED_COLUMNS,
+    COUNTED_COLUMNS,
+    HaloJacobi,
+    HaloJacobiInputs,
+    solve,
+    start,
+)
 from study_helpers import MACHINE, Run
 
 STUDY = ["study", "halo-jacobi", "--machine", MACHINE]
@@ -24,7 +32,7 @@ MEASURED = ["study", "halo-jacobi", "--rows", 8, "--columns", 64, "--gpus", "2,4
 
 
 def small(**options: Any) -> HaloJacobi:
-    return HaloJacobi.load(Inputs(**{"rows": 8, "columns": 50, **options}), None)
+    return HaloJacobi.load(HaloJacobiInputs(**{"rows": 8, "columns": 50, **options}), None)
 
 
 # --- the start and the reference ------------------------------------------------------------------

@@ -13,14 +13,15 @@ from fake_core import Fake, FakeCuda
 from interlace.base.errors import UserError
 from interlace.data import reading, turbulence
 from interlace.model.mechanisms import DEFAULTS, MIB, Config
-from interlace.workloads import Case, Hit, Inputs, RunFailure
+from interlace.model.run import Case, RunFailure
+from interlace.workloads.hit import Hit, HitInputs
 from study_helpers import MACHINE, Run
 
 STUDY = ["study", "hit", "--machine", MACHINE]
 
 
 def small(**options: Any) -> Hit:
-    return Hit.load(Inputs(**{"size": 12, **options}), None)
+    return Hit.load(HitInputs(**{"size": 12, **options}), None)
 
 
 def modes_of(start: turbulence.Start) -> turbulence.Modes:

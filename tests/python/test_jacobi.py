@@ -20,7 +20,8 @@ from interlace.data.banded import generate, jacobi_reference, load_banded
 from interlace.machine.machines import load_machine, to_core
 from interlace.model.limits import work_of
 from interlace.model.mechanisms import DEFAULTS, MIB, Config
-from interlace.workloads import Case, Inputs, Jacobi, RunFailure
+from interlace.model.run import Case, RunFailure
+from interlace.workloads.jacobi import Jacobi, JacobiInputs
 from study_helpers import MACHINE, Run
 
 BANNER = "%%MatrixMarket matrix coordinate real general\n"
@@ -258,7 +259,7 @@ def test_wrong_input(run: Run, core: Fake, tmp_path: Path, words: list[str], sen
 def test_options_of_jacobi_with_pagerank(run: Run, words: list[str]) -> None:
     ran = run("study", "pagerank", "--rmat", 4, "--machine", MACHINE, *words)
     assert ran.code == 2
-    takers = "jacobi and halo-jacobi" if words[0] == "--rows" else "jacobi"
+    takers = "halo-jacobi and jacobi" if words[0] == "--rows" else "jacobi"
     assert ran.err == f"interlace: {words[0]} is for {takers}; leave it out with pagerank\n"
 
 
@@ -277,7 +278,7 @@ def test_memory_is_checked_before_it_is_taken(
 
 
 def small(**options: Any) -> Jacobi:
-    return Jacobi.load(Inputs(rows=90, half_bandwidth=4, **options), None)
+    return Jacobi.load(JacobiInputs(rows=90, half_bandwidth=4, **options), None)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 0.0, -1.0])
@@ -318,7 +319,7 @@ def test_one_old_value_is_found() -> None:
 
 def test_what_rounding_does_is_allowed() -> None:
     for system in (generate(3000, 8), mixed_system(3000, 8, 5), mixed_system(3000, 200, 6)):
-        workload = Jacobi(system, "", Inputs())
+        workload = Jacobi(system, "", JacobiInputs())
         half = system.half_bandwidth
         reciprocal = np.float32(1) / system.diagonals[half]
         x = np.zeros(system.rows, dtype=np.float32)

@@ -14,8 +14,8 @@ import pytest
 
 from fake_core import Fake
 from interlace.model.mechanisms import BOUND, DEFAULTS
+from interlace.model.run import Event
 from interlace.show.timeline import lanes
-from interlace.workloads import Event
 from study_helpers import MACHINE, Run, study_of
 
 VOID = {"meta", "br", "link", "img", "input", "hr"}

@@ -14,13 +14,14 @@ import pytest
 from fake_core import Fake, FakeCuda
 from interlace.machine.machines import load_machine, to_core
 from interlace.model.mechanisms import HARDWARE, KIB, MIB, Config
+from interlace.model.run import Case
 from interlace.nodes.nodes import CudaNode, in_processes, real_node
 from interlace.reproduce import proact, runs
 from interlace.reproduce import proact_inputs as given
 from interlace.reproduce.proact_inputs import Sizes
 from interlace.reproduce.rows import geometric_mean, row
 from interlace.reproduce.runs import Runner
-from interlace.workloads import WORKLOADS, Case
+from interlace.workloads import WORKLOADS
 from study_helpers import Run
 
 TINY = Sizes(pagerank_scale=6, jacobi_rows=256, sssp_side=3, als_side=3, ct_size=16)

@@ -9,12 +9,13 @@ from typing import Any, cast
 
 import pytest
 
+from interlace.model.run import Outcome
 from interlace.reproduce import finepack
 from interlace.reproduce import finepack_experiments as experiments
 from interlace.reproduce import finepack_inputs as given
 from interlace.reproduce.finepack_inputs import Sizes
 from interlace.reproduce.runs import Results
-from interlace.workloads import WORKLOADS, Outcome
+from interlace.workloads import WORKLOADS
 from study_helpers import Run
 
 TINY = Sizes(

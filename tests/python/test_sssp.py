@@ -18,7 +18,8 @@ from interlace.data import shortest_paths as paths
 from interlace.data.graphs import Graph
 from interlace.model.limits import work_of
 from interlace.model.mechanisms import DEFAULTS, MIB, Config
-from interlace.workloads import Case, Inputs, RunFailure, Sssp
+from interlace.model.run import Case, RunFailure
+from interlace.workloads.sssp import Sssp, SsspInputs
 from study_helpers import MACHINE, Run
 
 BANNER = "%%MatrixMarket matrix coordinate real general\n"
@@ -57,7 +58,7 @@ def small_file(tmp_path: Path) -> Path:
 
 
 def rmat(scale: int = 7, **options: Any) -> Sssp:
-    return Sssp.load(Inputs(rmat=scale, edge_factor=4, **options), None)
+    return Sssp.load(SsspInputs(rmat=scale, edge_factor=4, **options), None)
 
 
 # --- weights and references -----------------------------------------------------------------------
@@ -274,7 +275,7 @@ def test_what_rounding_does_is_allowed() -> None:
     for scale, factor in ((10, 2), (10, 16), (13, 4)):
         graph = graphs.rmat(scale, factor, 2)
         weights = paths.seeded_weights(graph.edges, 2)
-        workload = Sssp(graph, weights, "", "", Inputs(source=0))
+        workload = Sssp(graph, weights, "", "", SsspInputs(source=0))
         rows = np.flatnonzero(np.diff(graph.offsets))
         distance = np.full(graph.rows, np.inf, dtype=np.float32)
         distance[0] = 0
@@ -352,7 +353,7 @@ def test_the_real_core(run: Run, tmp_path: Path, words: list[str]) -> None:
 @pytest.mark.parametrize("iterations", [2, 5, 9])
 def test_every_node_gives_what_a_path_has(small_file: Path, iterations: int) -> None:
     core = pytest.importorskip("interlace._core")
-    workload = Sssp.load(Inputs(data=small_file, iterations=iterations), None)
+    workload = Sssp.load(SsspInputs(data=small_file, iterations=iterations), None)
     result = workload._run(
         core, Case(2, "split", Config(ranges=2)), ("host", None), (iterations, 0.0)
     )

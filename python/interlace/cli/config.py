@@ -19,8 +19,8 @@ from interlace.base.native import load_core
 from interlace.cli import run as run_command
 from interlace.cli.shared_options import ResultsFile
 from interlace.model.results import Head, json_text, provenance
+from interlace.model.run import core_errors
 from interlace.show import table
-from interlace.workloads import core_errors
 
 FORMAT = 1  # of the JSON file
 PREFIX = "INTERLACE_"

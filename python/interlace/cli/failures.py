@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import typer
 
-from interlace.workloads import RunFailure
+from interlace.model.run import RunFailure
 
 
 @contextlib.contextmanager

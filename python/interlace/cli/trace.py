@@ -22,6 +22,7 @@ from interlace.machine.machines import MAX_GPUS, load_machine, to_core
 from interlace.model.mechanisms import SERIAL, Config
 from interlace.model.options import whole
 from interlace.model.results import json_text, provenance
+from interlace.model.run import Case, core_errors
 from interlace.show import table
 from interlace.study.address_map import Places, load_map
 from interlace.study.trace_files import (
@@ -32,7 +33,7 @@ from interlace.study.trace_files import (
     Conversion,
     kind_of,
 )
-from interlace.workloads import WORKLOADS, Case, check_inputs, core_errors
+from interlace.workloads import WORKLOADS, inputs_of
 
 FORMAT = 1
 KINDS = ("load", "store", "atomic")
@@ -446,7 +447,7 @@ def record(
         )
     if workload not in WORKLOADS:
         raise unknown("workload", workload, tuple(WORKLOADS))
-    asked = inputs()
+    given_inputs = inputs()
     if machine is None:
         raise UserError("--machine is missing: name the machine to record on")
     if out is None:
@@ -456,7 +457,7 @@ def record(
     if split is not None and mechanism != "split":
         raise UserError(f"--split is for the mechanism split, not {mechanism}; leave it out")
     ranges = whole("--split", split, 1) or DEFAULT_RANGES
-    check_inputs(workload, asked)
+    asked = inputs_of(workload, given_inputs)
     files.check_writable(out, "--output")
     description = load_machine(machine)
     count = whole("--gpus", gpus, 1) or description.gpu.count

@@ -40,12 +40,13 @@ from interlace.model.options import (
     whole_numbers,
 )
 from interlace.model.results import json_text
+from interlace.model.run import Case
 from interlace.nodes.nodes import CudaNode, Node, SimulatedNode, real_node
 from interlace.show import table
 from interlace.tuning import profiles
 from interlace.tuning.profiles import Machine, Profile, Subject
 from interlace.tuning.search import TUNED, Round, Search, Tried, tune_in_rounds
-from interlace.workloads import WORKLOADS, Case, Workload, check_inputs
+from interlace.workloads import WORKLOADS, Workload, inputs_of
 
 DEFAULT_RANGES = "2,4,8,16,32"
 DEFAULT_CHUNKS = "4K,8K,16K,32K,64K,128K,256K,512K,1M,2M,4M,8M,16M"
@@ -261,7 +262,7 @@ def tune_command(
         explain(profiles.load(explained, "--explain"), explained)
         return
     workload = known_workload("tune", workload)
-    asked = inputs()
+    given_inputs = inputs()
     names = set(TUNED)
     if mechanisms is not None:
         named = mechanism_names("--mechanisms", mechanisms)
@@ -288,7 +289,7 @@ def tune_command(
     at_once = simulations_at_a_time(jobs)
     if machine is not None:
         refuse_measuring_options({"--warmup": warmup, "--repeats": repeats})
-    check_inputs(workload, asked)
+    asked = inputs_of(workload, given_inputs)
     if out is not None:
         files.check_writable(out, "--out")
 

@@ -19,8 +19,8 @@ from msgspec import UNSET, UnsetType
 from interlace.base.version import version
 from interlace.model.inside import Inside
 from interlace.model.limits import Limit
+from interlace.model.run import Event
 from interlace.nodes.nodes import CudaNode
-from interlace.workloads import Event
 
 FORMAT = 1  # of the file of results
 BENCHMARK_FORMAT = 1  # of a benchmark's

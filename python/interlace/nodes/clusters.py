@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 from interlace.base.errors import UserError
 from interlace.base.native import load_core
 from interlace.machine.machines import Machine, to_core
-from interlace.workloads import Case, Outcome, RunFailure, Workload
+from interlace.model.run import Case, Outcome, RunFailure
+from interlace.workloads import Workload
 
 CONNECT_S = 10
 

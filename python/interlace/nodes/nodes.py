@@ -23,7 +23,8 @@ from interlace.model.mechanisms import (
     NOT_AVAILABLE,
     SIMULATED,
 )
-from interlace.workloads import Case, Outcome, RunFailure, Workload, check_time, core_errors
+from interlace.model.run import Case, Outcome, RunFailure, check_time, core_errors
+from interlace.workloads import Workload
 
 Result = TypeVar("Result")
 

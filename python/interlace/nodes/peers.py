@@ -10,7 +10,7 @@ from typing import Any
 
 from interlace.base.errors import UserError
 from interlace.model.mechanisms import MULTI_PROCESS
-from interlace.workloads import core_errors
+from interlace.model.run import core_errors
 
 
 def package_files(package: str, name: str) -> list[str]:

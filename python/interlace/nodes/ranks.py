@@ -26,7 +26,8 @@ from typing import TYPE_CHECKING, Any
 
 from interlace.base import interrupts
 from interlace.base.errors import UserError
-from interlace.workloads import Case, Outcome, RunFailure, Workload, core_errors
+from interlace.model.run import Case, Outcome, RunFailure, core_errors
+from interlace.workloads import Workload
 
 if TYPE_CHECKING:
     import numpy as np
@@ -69,7 +70,7 @@ def measure(
     spec: dict[str, Any] = {
         "ranks": case.gpus,
         "files": list(files),
-        "function": workload.function,
+        "function": workload.function(),
         "limits": workload.limits(),
         "repeats": [warmup, repeats],
         "data": [],

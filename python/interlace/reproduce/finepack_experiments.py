@@ -25,6 +25,7 @@ import msgspec
 
 from interlace.machine.machines import Machine, load_machine
 from interlace.model.mechanisms import BASELINE, BOUND
+from interlace.model.run import Case
 from interlace.reproduce.finepack_figures import FIGURES
 from interlace.reproduce.finepack_inputs import WHOLE_LINES
 from interlace.reproduce.finepack_measures import (
@@ -38,7 +39,7 @@ from interlace.reproduce.finepack_measures import (
 )
 from interlace.reproduce.rows import Row, row
 from interlace.reproduce.runs import Results, Runner
-from interlace.workloads import Case, Workload
+from interlace.workloads import Workload
 
 LANE_BYTES = 4
 ALONE = ("eqwp", "hit", "ct")  # whose lanes store side by side in ours

@@ -8,9 +8,9 @@ from typing import Any
 
 from interlace.model.inside import Activity
 from interlace.model.mechanisms import BASELINE, BOUND
+from interlace.model.run import Case
 from interlace.reproduce.rows import geometric_mean
 from interlace.reproduce.runs import Results
-from interlace.workloads import Case
 
 MACHINE = "4x-gv100-pcie4"
 SIXTEEN = "16x-gv100-pcie6"

@@ -19,13 +19,13 @@ import msgspec
 from interlace.base.native import load_core
 from interlace.machine.machines import Machine, Switch, load_machine, to_core
 from interlace.model.mechanisms import size_text
+from interlace.model.run import RunFailure, core_errors
 from interlace.nodes.nodes import CudaNode
 from interlace.reproduce import multipath_inputs as given
 from interlace.reproduce.multipath_inputs import CONTROL_S, Sizes
 from interlace.reproduce.rows import Row, Run, row
 from interlace.reproduce.runs import Runner
 from interlace.study.plan import Message, Planned, make
-from interlace.workloads import RunFailure, core_errors
 
 TITLE = (
     "Multi-path transfers with CUDA graphs (2026): published, simulated on its machines, measured "

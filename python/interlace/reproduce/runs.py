@@ -8,9 +8,10 @@ from typing import Any, TypeVar
 
 from interlace.machine.machines import Machine, load_machine, to_core
 from interlace.model.mechanisms import BASELINE
+from interlace.model.run import Case, Outcome
 from interlace.nodes.nodes import CudaNode, in_processes
 from interlace.reproduce.rows import Run
-from interlace.workloads import Case, Outcome, Workload
+from interlace.workloads import Workload
 
 Found = TypeVar("Found")
 

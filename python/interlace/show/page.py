@@ -19,7 +19,7 @@ from interlace.show.timeline import track_order
 if TYPE_CHECKING:
     from interlace.model.inside import Inside
     from interlace.model.results import Row, Study, Timelines
-    from interlace.workloads import Event
+    from interlace.model.run import Event
 
 BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILION, PURPLE = (
     "#000000", "#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7",

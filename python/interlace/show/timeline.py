@@ -15,7 +15,7 @@ from interlace.model.mechanisms import Config, label
 if TYPE_CHECKING:
     from interlace.model.inside import Inside
     from interlace.model.results import Study, Timelines
-    from interlace.workloads import Event
+    from interlace.model.run import Event
 
 TRACKS = ("kernel", "agent", "copy", "exchange")  # in this order; others follow by name
 

@@ -22,12 +22,12 @@ from interlace.cli.shared_options import Jobs, ResultsFile, simulations_at_a_tim
 from interlace.machine.machines import Machine, load_machine, to_core
 from interlace.model.mechanisms import BASELINE
 from interlace.model.results import Head, json_text, provenance
+from interlace.model.run import Case, RunFailure, core_errors
 from interlace.nodes.nodes import in_processes, real_node
 from interlace.show import table
 from interlace.study import calibration
 from interlace.study.calibration import FITTED, PREDICTED, STATED, Definition
 from interlace.study.calibration_gpus import METHOD, REPEATS, Gpus
-from interlace.workloads import Case, RunFailure, core_errors
 
 FORMAT = 1  # of both files
 LEAST_GPUS = 2

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from interlace.base.errors import UserError
 from interlace.base.turns import turn
 from interlace.model.mechanisms import Config
+from interlace.model.run import RunFailure, core_errors
 from interlace.nodes.nodes import CudaNode
 from interlace.study.copy_bench import DEFAULT_REPEATS as MESSAGE_REPEATS
 from interlace.study.copy_bench import DEFAULT_WARMUP as MESSAGE_WARMUP
 from interlace.study.copy_bench import Pairs
 from interlace.study.overlap import Balance, Overlap
-from interlace.workloads import RunFailure, core_errors
 
 Copies = Sequence[tuple[int, int, int, int]]  # from, to, bytes, stream; -1 the host's memory
 

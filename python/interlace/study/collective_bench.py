@@ -15,6 +15,7 @@ from interlace.cli.shared_options import ResultsFile, count_option
 from interlace.model.mechanisms import size_text
 from interlace.model.options import whole
 from interlace.model.results import json_text, measured_by
+from interlace.model.run import core_errors
 from interlace.nodes.nodes import real_node
 from interlace.show import table
 from interlace.study.copy_bench import (
@@ -33,7 +34,6 @@ from interlace.study.copy_bench import (
     rows_of,
     sizes_between,
 )
-from interlace.workloads import core_errors
 
 REDUCE = "all-reduce"
 PATTERNS = ("all-gather", "all-to-all", REDUCE)

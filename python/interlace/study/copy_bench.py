@@ -18,9 +18,9 @@ from interlace.cli.shared_options import ResultsFile, count_option
 from interlace.model.mechanisms import NOT_AVAILABLE, size_text
 from interlace.model.options import byte_count, whole
 from interlace.model.results import BenchmarkFile, json_text, measured_by
+from interlace.model.run import core_errors
 from interlace.nodes.nodes import CudaNode, real_node
 from interlace.show import table
-from interlace.workloads import core_errors
 
 HOST = -1
 PLAIN = "memcpy"

@@ -15,8 +15,9 @@ from interlace.base.native import load_core
 from interlace.model.limits import Limit, exchange_memory_s, limit_of
 from interlace.model.mechanisms import BASELINE, BOUND, EVERY, Config, Tuning, label
 from interlace.model.results import Measured, Row, Sim, Stores, Timelines, WireRow
+from interlace.model.run import Case, Counted, Outcome, Wire
 from interlace.nodes.nodes import CudaNode, Node, in_processes
-from interlace.workloads import Case, Counted, Outcome, Wire, Workload
+from interlace.workloads import Workload
 
 
 @dataclass(frozen=True)

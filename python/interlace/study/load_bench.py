@@ -31,11 +31,11 @@ from interlace.cli.shared_options import ResultsFile, count_option
 from interlace.model.mechanisms import GIB, MIB
 from interlace.model.options import size_between, whole
 from interlace.model.results import BENCHMARK_FORMAT, BenchmarkFile, json_text, provenance
+from interlace.model.run import core_errors
 from interlace.nodes.nodes import real_node
 from interlace.runtime import loading
 from interlace.runtime.tensor_memory import framework_named, gpu_of
 from interlace.show import table
-from interlace.workloads import core_errors
 
 OWN = "interlace"
 THEIRS = "safetensors"

@@ -26,10 +26,11 @@ from interlace.cli.failures import failure_ends
 from interlace.machine.machines import Machine, load_machine, to_core
 from interlace.model.options import whole, whole_numbers
 from interlace.model.results import Head, json_text, provenance
+from interlace.model.run import RunFailure
 from interlace.nodes.nodes import CudaNode, real_node
 from interlace.reproduce.rows import geometric_mean
 from interlace.show import table
-from interlace.workloads import RunFailure, unified
+from interlace.workloads import unified
 
 FORMAT = 1
 MACHINE = "4x-r9nano"

@@ -29,7 +29,7 @@ from interlace.model.mechanisms import (
     size_text,
 )
 from interlace.model.results import BenchmarkFile
-from interlace.workloads import RunFailure, core_errors
+from interlace.model.run import RunFailure, core_errors
 
 MOST_RATE_BYTES = GIB  # of the transfer that a mechanism's own rate comes from
 FIRST_ROUNDS = 64

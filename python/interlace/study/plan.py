@@ -18,9 +18,9 @@ from interlace.base.native import load_core
 from interlace.machine.machines import Machine, gpu_names, load_machine, to_core
 from interlace.model import options
 from interlace.model.results import FORMAT, json_text, provenance
+from interlace.model.run import core_errors
 from interlace.show.table import BYTES, SECONDS, fixed, scale
 from interlace.study.topo import discover
-from interlace.workloads import core_errors
 
 DEALINGS = ("by-share", "round-robin")
 EXECUTORS = ("streams", "graphs")

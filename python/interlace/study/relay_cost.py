@@ -17,9 +17,9 @@ from interlace.base.turns import turn
 from interlace.cli.failures import failure_ends
 from interlace.model.mechanisms import size_text
 from interlace.model.results import BenchmarkFile, json_text, measured_by
+from interlace.model.run import core_errors
 from interlace.nodes.nodes import CudaNode
 from interlace.show import table
-from interlace.workloads import core_errors
 
 RECEIVER = 0  # the GPU that messages go to
 WINDOW_S = 0.1  # of each figure of a repeat

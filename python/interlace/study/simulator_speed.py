@@ -34,6 +34,7 @@ from interlace.machine.machines import load_machine, to_core
 from interlace.model.mechanisms import KIB
 from interlace.model.options import whole
 from interlace.model.results import BenchmarkHead, json_text, provenance
+from interlace.model.run import Case, Outcome, core_errors
 from interlace.nodes.nodes import in_processes
 from interlace.reproduce.finepack import LOADED
 from interlace.reproduce.finepack_inputs import (
@@ -45,7 +46,8 @@ from interlace.reproduce.finepack_inputs import (
     Sizes,
 )
 from interlace.show import table
-from interlace.workloads import Als, Case, Inputs, Outcome, Workload, core_errors
+from interlace.workloads import Workload
+from interlace.workloads.als import Als, AlsInputs
 
 FORMAT = 1  # of the file of results
 MACHINE = "4x-gv100-pcie4"
@@ -59,7 +61,7 @@ STORE_RUNS = 2  # of the microbenchmark: one warms caches up
 
 
 def _equations(sizes: Sizes) -> Workload:
-    inputs = Inputs(
+    inputs = AlsInputs(
         seed=SEED, iterations=ITERATIONS, subscribe=SUBSCRIBE, rgg=sizes.als_vertices, rank=RANK
     )
     return Als.load(inputs, None)

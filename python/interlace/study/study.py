@@ -60,7 +60,7 @@ from interlace.model.results import (
 )
 from interlace.nodes.nodes import CudaNode, Node, SimulatedNode, real_node
 from interlace.study.evaluation import Plan, run_study
-from interlace.workloads import WORKLOADS, Workload, check_inputs
+from interlace.workloads import WORKLOADS, Workload, inputs_of
 
 if TYPE_CHECKING:
     from interlace.tuning.profiles import Profile, Use
@@ -323,7 +323,7 @@ def study_command(
     # Everything that can be wrong with the command, before anything that takes long.
     workload = known_workload("study", workload)
     chosen = WORKLOADS[workload]
-    asked_inputs = inputs()
+    given_inputs = inputs()
     simulated = machine is not None
     named: tuple[str, ...] = ()
     if mechanisms is not None:
@@ -349,7 +349,7 @@ def study_command(
         )
     if machine is not None:
         refuse_measuring_options({"--warmup": warmup, "--repeats": repeats})
-    check_inputs(workload, asked_inputs)
+    asked_inputs = inputs_of(workload, given_inputs)
     files.check_outputs({"--json": json_file, "--html": html_file, "--timeline": timeline_file})
 
     node: Node

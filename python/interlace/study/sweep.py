@@ -20,6 +20,7 @@ from interlace.cli.failures import failure_ends
 from interlace.cli.shared_options import Jobs, ResultsFile, simulations_at_a_time
 from interlace.model.mechanisms import BOUND, Config, label
 from interlace.model.results import Head, WireRow, json_text, provenance
+from interlace.model.run import Outcome, RunFailure
 from interlace.nodes.clusters import Job, core_build, named, run_on_cluster, simulate
 from interlace.study.design_space import (
     DesignSpace,
@@ -31,7 +32,7 @@ from interlace.study.design_space import (
 )
 from interlace.study.evaluation import Plan
 from interlace.study.sweep_file import KIND, Run, SweepFile, opened, run_key
-from interlace.workloads import WORKLOADS, Outcome, RunFailure, Workload
+from interlace.workloads import WORKLOADS, Workload
 
 if TYPE_CHECKING:
     from interlace.show.table import Column
@@ -79,8 +80,11 @@ class _Work:
         self.cases = plan.cases(lambda _: True, workload.largest_part)
         build = core_build()
         inputs = options_text(space.inputs)
-        if space.inputs.data is not None:
-            inputs["data"] = file_hash(space.inputs.data)
+        inputs |= {
+            name: file_hash(path)
+            for name in space.inputs.given()
+            if isinstance(path := getattr(space.inputs, name), Path)
+        }
         self.keys: list[list[str]] = [
             [run_key(build, machine, space.workload, inputs, case) for case in self.cases]
             for machine in space.machines

@@ -21,7 +21,7 @@ from interlace.base.errors import UserError
 from interlace.base.version import version
 from interlace.machine.machines import Machine
 from interlace.model.results import WireRow
-from interlace.workloads import Case
+from interlace.model.run import Case
 
 KIND = "interlace sweep run"
 BEGINNING = f'{{"kind":"{KIND}"'.encode()  # of every line

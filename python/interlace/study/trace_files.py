@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from interlace.base.errors import UserError, unknown
+from interlace.model.run import core_errors
 from interlace.study.address_map import Places
-from interlace.workloads import core_errors
 
 ACCEL_SIM, NVBIT, MGPUSIM = "accel-sim", "nvbit", "mgpusim"
 FORMATS = (ACCEL_SIM, NVBIT, MGPUSIM)

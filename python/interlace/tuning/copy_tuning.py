@@ -24,13 +24,13 @@ from interlace.cli.shared_options import count_option
 from interlace.model.mechanisms import size_text
 from interlace.model.options import whole
 from interlace.model.results import Head, json_text, provenance
+from interlace.model.run import RunFailure, core_errors
 from interlace.nodes.nodes import CudaNode, real_node
 from interlace.show import table
 from interlace.study.copy_bench import HOST, PLAIN, names_of, sizes_between
 from interlace.tuning import profiles
 from interlace.tuning.profiles import Machine
 from interlace.tuning.search import Candidate, Round, Search, Tried, tune_in_rounds
-from interlace.workloads import RunFailure, core_errors
 
 FORMAT = 1  # of a copy profile
 DIRECT = "direct"

@@ -1,214 +1,27 @@
-"""What every workload has: its case and outcome, how a node runs it, and its verification."""
+"""What every workload has: its inputs, how a node runs it, and its verification."""
 
 from __future__ import annotations
 
-import contextlib
 import math
-import resource
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 from interlace.base.errors import UserError
-from interlace.model.inside import Inside, inside_of
-from interlace.model.limits import Work, work_of
-from interlace.model.mechanisms import (
-    COLLECTIVES,
-    ELEMENT_BYTES,
-    RANGE_COLLECTIVES,
-    WITHOUT_TRANSFERS,
-    Config,
-    label,
-)
+from interlace.model.limits import work_of
+from interlace.model.mechanisms import COLLECTIVES, ELEMENT_BYTES, RANGE_COLLECTIVES
+from interlace.model.run import Case, Counted, Outcome, RunFailure, check_time, core_errors
+from interlace.workloads.options import Inputs, declared
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 MAX_ITERATIONS = 1_000_000
-DEFAULT_ITERATIONS = 10
 TOLERANCE_LIMIT = 1000  # iterations, when a tolerance alone is given
-
-
-class RunFailure(Exception):  # noqa: N818 (also says that a device failed)
-    """A run went wrong, through no fault of the input; the command ends with exit code 1."""
-
-
-class Case(NamedTuple):
-    """One run of a workload."""
-
-    gpus: int
-    mechanism: str
-    config: Config = Config()
-
-    @property
-    def label(self) -> str:
-        """The mechanism with its configuration."""
-        return label(self.mechanism, self.config)
-
-    def without_transfers(self) -> Case:
-        """The same run, of which everything is done but the transfers."""
-        return self._replace(mechanism=self.mechanism + WITHOUT_TRANSFERS)
-
-    def __str__(self) -> str:
-        return f"{self.label} on {self.gpus} GPU{'s' if self.gpus > 1 else ''}"
-
-
-class Wire(NamedTuple):
-    """Bytes on the wires, of all devices and the whole run; None where unknown."""
-
-    useful: int | None = None
-    protocol: int | None = None
-    wasted: int | None = None
-
-
-class Counted(NamedTuple):
-    """What the reference node says of a run: its wire bytes, and the work of its kernels."""
-
-    wire: Wire
-    work: dict[str, Work]  # by the kernel's name, of all devices
-    sent_bytes: list[float]  # by the exchanges of an iteration, of all iterations
-
-    def after(self, earlier: Counted, more: int) -> Counted:
-        """If what came since `earlier` comes so many times more."""
-
-        def then(now: int | None, before: int | None) -> int | None:
-            return None if now is None or before is None else now + more * (now - before)
-
-        was = earlier.wire
-        wire = Wire(then(self.wire.useful, was.useful), None, then(self.wire.wasted, was.wasted))
-        work = {
-            name: work.after(earlier.work.get(name, Work()), more)
-            for name, work in self.work.items()
-        }
-        sent = [
-            now + more * (now - before)
-            for now, before in zip(self.sent_bytes, earlier.sent_bytes, strict=True)
-        ]
-        return Counted(wire, work, sent)
-
-
-def by_exchange(values: Sequence[float], iterations: int) -> list[float]:
-    """What a run has of every exchange, added up for each of those of an iteration.
-
-    The whole of it where iterations differ in their exchanges.
-    """
-    if len(values) % max(1, iterations) != 0:
-        return [sum(values)]
-    each = len(values) // max(1, iterations)
-    return [sum(values[k::each]) for k in range(each)]
-
-
-class Event(NamedTuple):
-    """A bar of a timeline."""
-
-    device: int
-    track: str  # kernel, copy, exchange
-    name: str
-    start_s: float
-    end_s: float
-
-
-@dataclass
-class Outcome:
-    """What a run gave; times are of the whole run, all iterations."""
-
-    case: Case
-    time_s: float
-    copy_s: float
-    iterations: int
-    residual: float
-    values: NDArray[np.float32]  # every device's replica of the result
-    wire: Wire = field(default_factory=Wire)
-    timeline: list[Event] = field(default_factory=list)
-    inside: Inside | None = None  # simulated
-    accesses: int = 0
-    remote_transactions: int = 0
-    stores: dict[str, Any] = field(default_factory=dict)  # of kernels to other devices, simulated
-    cpu_s: float = 0.0
-    peak_rss_mb: float = 0.0  # of the process that ran it, MB = 1e6 bytes
-    times_s: list[float] = field(default_factory=list)  # a measured run's repeats
-    raw_tx_bytes: float | None = None  # NVLink counters, a run's average
-    data_tx_bytes: float | None = None
-    remarks: list[str] = field(default_factory=list)  # what went another way than asked
-    work: list[dict[str, Any]] = field(default_factory=list)  # of each launch; reference node
-    # By the exchanges of an iteration, added up over all: what they deliver (reference node), and
-    # how long the epochs before them take with events between them (measured).
-    sent_bytes: list[float] = field(default_factory=list)
-    epoch_s: list[float] = field(default_factory=list)
-
-    @classmethod
-    def of(cls, case: Case, result: dict[str, Any]) -> Self:
-        """An outcome from what a compiled module returned."""
-        wire = result["wire"]
-        times = [float(t) for t in result.get("times_s", ())]
-        runs = max(1, len(times))
-        counted = {
-            key: None if result.get(key) is None else float(result[key]) / runs
-            for key in ("raw_tx_bytes", "data_tx_bytes")
-        }
-        return cls(
-            case=case,
-            time_s=float(result["time_s"]),
-            copy_s=float(result["copy_s"]),
-            iterations=int(result["iterations"]),
-            residual=float(result["residual"]),
-            values=result["values"],
-            wire=Wire()
-            if wire is None
-            else Wire(*(_whole(wire.get(k)) for k in ("useful", "protocol", "wasted"))),
-            timeline=[
-                Event(int(e["device"]), e["track"], e["name"], e["start_s"], e["end_s"])
-                for e in result["timeline"]
-            ],
-            inside=None if not result.get("observed") else inside_of(result["observed"]),
-            accesses=int(result["accesses"]),
-            remote_transactions=int(result["remote_transactions"]),
-            stores=dict(result.get("stores", {})),
-            cpu_s=float(result["cpu_s"] or 0.0),  # None: measured
-            peak_rss_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6,
-            times_s=times,
-            raw_tx_bytes=counted["raw_tx_bytes"],
-            data_tx_bytes=counted["data_tx_bytes"],
-            remarks=list(result.get("remarks", ())),
-            work=list(result.get("work", ())),
-            sent_bytes=by_exchange(result.get("sent_bytes", ()), int(result["iterations"])),
-            epoch_s=by_exchange(result.get("epoch_s", ()), int(result["iterations"])),
-        )
-
-    def forget_values(self) -> None:
-        """Give the values up, which may be large."""
-        import numpy as np
-
-        self.values = np.empty((0, 0), dtype=np.float32)
-
-
-def _whole(value: float | None) -> int | None:
-    return None if value is None else round(value)
-
-
-@contextlib.contextmanager
-def core_errors(run: Case | str | None = None) -> Iterator[None]:
-    """Errors of a compiled module as ours: what the input caused, and what else went wrong."""
-    where = f"{run}: " if run is not None else ""
-    try:
-        yield
-    except MemoryError:
-        raise RunFailure(f"{where}there is not enough memory") from None
-    except RuntimeError as error:  # a device, the model or the driver failed
-        raise RunFailure(f"{where}{error}") from None
-
-
-def check_time(outcome: Outcome) -> None:
-    """Raise RunFailure for a time that no run can have."""
-    if not (math.isfinite(outcome.time_s) and outcome.time_s > 0):
-        raise RunFailure(
-            f"{outcome.case}: the run's time is {outcome.time_s} s, which no run can have"
-        )
 
 
 class Reference(NamedTuple):
@@ -218,63 +31,8 @@ class Reference(NamedTuple):
     magnitude: NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Inputs:
-    """What the command line says about a workload's input and its run; None: not given.
-
-    A field is the option of that name; `Workload.options` says which a workload takes.
-    """
-
-    data: Path | None = None
-    rmat: int | None = None
-    edge_factor: int | None = None
-    cage: int | None = None
-    crawl: int | None = None
-    rgg: int | None = None
-    seed: int | None = None
-    damping: float | None = None
-    rows: int | None = None
-    columns: int | None = None
-    half_bandwidth: int | None = None
-    halo: bool | None = None
-    kernel: str | None = None
-    subscribe: str | None = None
-    source: int | None = None
-    users: int | None = None
-    items: int | None = None
-    ratings: int | None = None
-    rank: int | None = None
-    lambda_: float | None = None
-    method: str | None = None
-    rate: float | None = None
-    size: int | None = None
-    dimensions: int | None = None
-    equation: str | None = None
-    angles: int | None = None
-    detectors: int | None = None
-    subsets: int | None = None
-    smoothing: float | None = None
-    iterations: int | None = None
-    tolerance: float | None = None
-
-    def given(self) -> list[str]:
-        """The names of the fields that were given."""
-        return [one.name for one in fields(self) if getattr(self, one.name) is not None]
-
-    def refuse(self, names: Sequence[str], reason: str) -> None:
-        """Raise UserError with the reason if one of these fields was given."""
-        for name in names:
-            if getattr(self, name) is not None:
-                raise UserError(f"{option_of(name)} {reason}")
-
-
-def option_of(name: str) -> str:
-    """The option that a field of Inputs holds."""
-    return "--" + name.rstrip("_").replace("_", "-")
-
-
 class Workload(ABC):
-    """An application with its data. A new one is a subclass in its own module, which WORKLOADS has.
+    """An application with its data. A new one is a subclass in a module of its own in this package.
 
     The class says what it takes and what it computes; running, measuring, counting and verifying
     are the same for all.
@@ -282,12 +40,10 @@ class Workload(ABC):
 
     name: ClassVar[str]
     summary: ClassVar[str]
-    options: ClassVar[tuple[str, ...]]  # fields of Inputs, besides iterations and tolerance
-    function: ClassVar[str]  # of the compiled modules
+    takes: ClassVar[type[Inputs]]  # its options
     values_are: ClassVar[str]  # what a device's result holds, and what an element of it belongs to
     element: ClassVar[str]
     largest_tolerance: ClassVar[float] = math.inf
-    default_iterations: ClassVar[int] = DEFAULT_ITERATIONS
     kernels: ClassVar[tuple[str, ...]] = ()  # that do the same, the default first
     subscribes: ClassVar[tuple[str, ...]] = ("all", "needed")  # where it is an option
     shows_phases: ClassVar[bool] = False  # whether a study says what its copies take for themselves
@@ -297,10 +53,10 @@ class Workload(ABC):
         self.source = source
         self.tolerance = inputs.tolerance
         self.capped = inputs.iterations is not None
-        self.kernel = inputs.kernel or next(iter(self.kernels), None)
-        self.subscribe = inputs.subscribe or self.subscribes[0]
+        self.kernel = getattr(inputs, "kernel", None) or next(iter(self.kernels), None)
+        self.subscribe = getattr(inputs, "subscribe", None) or self.subscribes[0]
         self.iterations = inputs.iterations or (
-            self.default_iterations if inputs.tolerance is None else TOLERANCE_LIMIT
+            _default_iterations(type(inputs)) if inputs.tolerance is None else TOLERANCE_LIMIT
         )
         self._references: dict[int, Reference] = {}
 
@@ -308,12 +64,15 @@ class Workload(ABC):
 
     @classmethod
     @abstractmethod
-    def check_data(cls, inputs: Inputs) -> None:
-        """Raise UserError for data that cannot be meant, before anything is read."""
+    def check_data(cls, inputs: Any) -> None:
+        """Raise UserError for data that cannot be meant, before anything is read.
+
+        `inputs` are of the class that it `takes`.
+        """
 
     @classmethod
     @abstractmethod
-    def load(cls, inputs: Inputs, cuda: Any | None) -> Self:
+    def load(cls, inputs: Any, cuda: Any | None) -> Self:
         """Read or generate the data; on the GPU where `cuda`, the compiled module, is given."""
 
     @property
@@ -363,13 +122,18 @@ class Workload(ABC):
     # --- what is the same for all ---
 
     @classmethod
+    def function(cls) -> str:
+        """What runs it, of the compiled modules."""
+        return "run_" + cls.name.replace("-", "_")
+
+    @classmethod
     def check(cls, inputs: Inputs) -> None:
         """Raise UserError for inputs that cannot be meant, before anything is read."""
         cls.check_data(inputs)
-        if inputs.kernel is not None and inputs.kernel not in cls.kernels:
-            raise UserError(f"--kernel {inputs.kernel}: give {' or '.join(cls.kernels)}")
-        if inputs.subscribe is not None and inputs.subscribe not in cls.subscribes:
-            raise UserError(f"--subscribe {inputs.subscribe}: give {' or '.join(cls.subscribes)}")
+        for name, known in (("kernel", cls.kernels), ("subscribe", cls.subscribes)):
+            value = getattr(inputs, name, None)
+            if value is not None and value not in known:
+                raise UserError(f"--{name} {value}: give {' or '.join(known)}")
         if inputs.iterations is not None and not 1 <= inputs.iterations <= MAX_ITERATIONS:
             raise UserError(
                 f"--iterations {inputs.iterations}: give a number from 1 to {MAX_ITERATIONS}"
@@ -407,7 +171,7 @@ class Workload(ABC):
 
         cut = np.array(self.boundaries(case.gpus), dtype=np.uint64)
         with core_errors(case):
-            result = getattr(module, self.function)(
+            result = getattr(module, self.function())(
                 *before,
                 case.mechanism,
                 cut,
@@ -493,3 +257,9 @@ class Workload(ABC):
                 )
             largest = max(largest, float(error[worst]))
         return largest
+
+
+def _default_iterations(inputs: type[Inputs]) -> int:
+    """How many there are where no number was given; the most where it is not a number either."""
+    default = declared(inputs)["iterations"].option.default
+    return default if isinstance(default, int) else MAX_ITERATIONS

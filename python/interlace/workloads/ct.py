@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from interlace.base.errors import UserError
 from interlace.model.mechanisms import ELEMENT_BYTES
-from interlace.workloads.base import Inputs, Outcome, Reference, RunFailure, Workload
+from interlace.model.run import Outcome, RunFailure
+from interlace.workloads.base import Reference, Workload
+from interlace.workloads.options import Default, Inputs, Iterations, Option, Size, Subscribe
 
 if TYPE_CHECKING:
     from interlace.data.tomography import Scan
@@ -24,25 +27,43 @@ STRIPS_AT_A_TIME = 16  # that a ray's sum is made of
 POSITION_ROUNDINGS = 64  # of a position in a tile: two of up to 45 bins, each up to 2**-19
 
 
+@dataclass(frozen=True, kw_only=True)
+class CtInputs(Inputs):
+    """What may be said of the scan and its reconstruction."""
+
+    iterations: Annotated[Iterations, Default(3)] = None
+    size: Annotated[Size, Default(DEFAULT_SIZE)] = None
+    angles: Annotated[int | None, Option("N", "angles in half a turn", DEFAULT_ANGLES)] = None
+    detectors: Annotated[
+        int | None, Option("N", "rays an angle", "the fewest that see the whole image")
+    ] = None
+    subsets: Annotated[
+        int | None,
+        Option("N", "subsets of the angles, each a step of an iteration", DEFAULT_SUBSETS),
+    ] = None
+    smoothing: Annotated[float | None, Option("B", "strength of the prior", DEFAULT_SMOOTHING)] = (
+        None
+    )
+    subscribe: Subscribe = None
+
+
 class Ct(Workload):
     """Model-based iterative reconstruction of a tomograph's slice, float32."""
 
     name = "ct"
     summary = "X-ray tomography, an image from its projections; --size N, --angles, --subsets"
-    options = ("size", "angles", "detectors", "subsets", "smoothing", "subscribe")
-    function = "run_ct"
+    takes = CtInputs
     values_are = "images"
     element = "pixel"
-    default_iterations = 3
 
-    def __init__(self, scan: Scan, source: str, inputs: Inputs) -> None:
+    def __init__(self, scan: Scan, source: str, inputs: CtInputs) -> None:
         super().__init__(f"shepp-logan-{scan.size}", source, inputs)
         self.scan = scan
         self.smoothing = DEFAULT_SMOOTHING if inputs.smoothing is None else inputs.smoothing
         self.cost: float | None = None  # of the reference, once there is one
 
     @classmethod
-    def check_data(cls, inputs: Inputs) -> None:
+    def check_data(cls, inputs: CtInputs) -> None:
         from interlace.data import tomography
 
         size, angles, detectors, subsets = cls._shape(inputs)
@@ -69,7 +90,7 @@ class Ct(Workload):
         inputs.refuse(("tolerance",), reason)
 
     @staticmethod
-    def _shape(inputs: Inputs) -> tuple[int, int, int, int]:
+    def _shape(inputs: CtInputs) -> tuple[int, int, int, int]:
         """Size, angles, detectors and subsets."""
         from interlace.data.tomography import least_detectors
 
@@ -82,7 +103,7 @@ class Ct(Workload):
         return size, angles, detectors, subsets
 
     @classmethod
-    def load(cls, inputs: Inputs, cuda: Any | None) -> Self:  # noqa: ARG003
+    def load(cls, inputs: CtInputs, cuda: Any | None) -> Self:  # noqa: ARG003
         from interlace.data import tomography
 
         smoothing = DEFAULT_SMOOTHING if inputs.smoothing is None else inputs.smoothing

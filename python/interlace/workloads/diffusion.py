@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from interlace.base.errors import UserError
-from interlace.workloads.base import Inputs, Reference
+from interlace.workloads.base import Reference
+from interlace.workloads.options import Default, Inputs, Iterations, Option, Seed, Size
 from interlace.workloads.slabs import Slabs
 
 if TYPE_CHECKING:
@@ -22,18 +24,27 @@ STAGES = 3
 ROUNDINGS_OF_A_DIMENSION = {"heat": 8, "burgers": 30}
 
 
+@dataclass(frozen=True, kw_only=True)
+class DiffusionInputs(Inputs):
+    """What may be said of the equation and its grid."""
+
+    iterations: Annotated[Iterations, Default(5)] = None
+    size: Annotated[Size, Default("40, or 256 with 2 dimensions")] = None
+    dimensions: Annotated[int | None, Option("2|3", "of the grid", DEFAULT_DIMENSIONS)] = None
+    equation: Annotated[str | None, Option("heat|burgers", "of what", "heat")] = None
+    seed: Seed = None
+
+
 class Diffusion(Slabs):
     """The heat equation and the inviscid Burgers' equation on a grid, float32."""
 
     name = "diffusion"
     summary = "heat or Burgers' equation on a grid; --equation heat|burgers, --size N, --dimensions"
-    options = ("size", "dimensions", "equation", "seed")
-    function = "run_diffusion"
+    takes = DiffusionInputs
     values_are = "grids"
     element = "point"
-    default_iterations = 5
 
-    def __init__(self, start: Start, source: str, inputs: Inputs) -> None:
+    def __init__(self, start: Start, source: str, inputs: DiffusionInputs) -> None:
         planes, rows, columns = start.values.shape
         self.shape = f"{planes} x {columns}" if rows == 1 else f"{planes} x {rows} x {columns}"
         name = f"{start.equation}-{self.shape.replace(' ', '')}"
@@ -41,7 +52,7 @@ class Diffusion(Slabs):
         self.start = start
 
     @classmethod
-    def check_data(cls, inputs: Inputs) -> None:
+    def check_data(cls, inputs: DiffusionInputs) -> None:
         from interlace.data import diffusion
 
         size, dimensions, equation = cls._asked(inputs)
@@ -57,14 +68,14 @@ class Diffusion(Slabs):
         super().check_data(inputs)
 
     @staticmethod
-    def _asked(inputs: Inputs) -> tuple[int, int, str]:
+    def _asked(inputs: DiffusionInputs) -> tuple[int, int, str]:
         """Size, dimensions and equation."""
         dimensions = DEFAULT_DIMENSIONS if inputs.dimensions is None else inputs.dimensions
         size = DEFAULT_SIZE.get(dimensions, 0) if inputs.size is None else inputs.size
         return size, dimensions, inputs.equation or "heat"
 
     @classmethod
-    def load(cls, inputs: Inputs, cuda: Any | None) -> Self:  # noqa: ARG003
+    def load(cls, inputs: DiffusionInputs, cuda: Any | None) -> Self:  # noqa: ARG003
         from interlace.data import diffusion
 
         seed = 1 if inputs.seed is None else inputs.seed

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from interlace.base.errors import UserError
-from interlace.workloads.base import Inputs, Reference
+from interlace.workloads.base import Reference
+from interlace.workloads.options import Default, Inputs, Iterations, Kernel, Seed, Size
 from interlace.workloads.slabs import Slabs
 
 if TYPE_CHECKING:
@@ -19,25 +21,33 @@ EPOCHS = 2  # of a step: stresses, velocities
 ROUNDINGS = 24  # of a value in an epoch: three differences of seven, a sum, a factor, adding it
 
 
+@dataclass(frozen=True, kw_only=True)
+class EqwpInputs(Inputs):
+    """What may be said of the waves."""
+
+    iterations: Annotated[Iterations, Default(5)] = None
+    size: Annotated[Size, Default(DEFAULT_SIZE)] = None
+    seed: Seed = None
+    kernel: Annotated[Kernel, Default("runs (or tiles)")] = None
+
+
 class Eqwp(Slabs):
     """Propagation of seismic waves in an elastic, layered medium, float32."""
 
     name = "eqwp"
     summary = "seismic waves in a layered medium, finite differences of fourth order; --size N"
-    options = ("size", "seed", "kernel")
-    function = "run_eqwp"
+    takes = EqwpInputs
     values_are = "velocities"
     element = "value"
     kernels = ("runs", "tiles")
-    default_iterations = 5
 
-    def __init__(self, start: Start, source: str, inputs: Inputs) -> None:
+    def __init__(self, start: Start, source: str, inputs: EqwpInputs) -> None:
         name = f"elastic-{len(start.velocity)}"
         super().__init__(name, source, inputs, start.velocity, start.halo)
         self.start = start
 
     @classmethod
-    def check_data(cls, inputs: Inputs) -> None:
+    def check_data(cls, inputs: EqwpInputs) -> None:
         from interlace.data import elastic
 
         most = math.floor((elastic.MOST_VALUES / elastic.COMPONENTS) ** (1 / 3))
@@ -46,7 +56,7 @@ class Eqwp(Slabs):
         super().check_data(inputs)
 
     @classmethod
-    def load(cls, inputs: Inputs, cuda: Any | None) -> Self:  # noqa: ARG003
+    def load(cls, inputs: EqwpInputs, cuda: Any | None) -> Self:  # noqa: ARG003
         from interlace.data import elastic
 
         seed = 1 if inputs.seed is None else inputs.seed

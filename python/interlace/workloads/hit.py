@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from interlace.base.errors import UserError
-from interlace.workloads.base import Inputs, Reference
+from interlace.workloads.base import Reference
+from interlace.workloads.options import Default, Inputs, Iterations, Kernel, Seed, Size
 from interlace.workloads.slabs import Slabs
 
 if TYPE_CHECKING:
@@ -20,25 +22,33 @@ FIELDS = 6  # of the larger transpose
 STAGES = 2
 
 
+@dataclass(frozen=True, kw_only=True)
+class HitInputs(Inputs):
+    """What may be said of the turbulence."""
+
+    iterations: Annotated[Iterations, Default(5)] = None
+    size: Annotated[Size, Default(DEFAULT_SIZE)] = None
+    seed: Seed = None
+    kernel: Annotated[Kernel, Default("runs (or tiles)")] = None
+
+
 class Hit(Slabs):
     """Homogeneous isotropic turbulence in a periodic box, pseudo-spectral, float32."""
 
     name = "hit"
     summary = "turbulence in a periodic box, by Fourier transforms that GPUs transpose; --size N"
-    options = ("size", "seed", "kernel")
-    function = "run_hit"
+    takes = HitInputs
     values_are = "coefficients"
     element = "number"
     kernels = ("runs", "tiles")
-    default_iterations = 5
 
-    def __init__(self, start: Start, source: str, inputs: Inputs) -> None:
+    def __init__(self, start: Start, source: str, inputs: HitInputs) -> None:
         super().__init__(f"turbulence-{start.side}", source, inputs, start.velocity, halo=0)
         self.start = start
         self.energy: float | None = None  # of the reference, once there is one
 
     @classmethod
-    def check_data(cls, inputs: Inputs) -> None:
+    def check_data(cls, inputs: HitInputs) -> None:
         from interlace.data.turbulence import MOST_SIDE
 
         size = DEFAULT_SIZE if inputs.size is None else inputs.size
@@ -47,7 +57,7 @@ class Hit(Slabs):
         super().check_data(inputs)
 
     @classmethod
-    def load(cls, inputs: Inputs, cuda: Any | None) -> Self:  # noqa: ARG003
+    def load(cls, inputs: HitInputs, cuda: Any | None) -> Self:  # noqa: ARG003
         from interlace.data import turbulence
 
         seed = 1 if inputs.seed is None else inputs.seed

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from interlace.base.errors import UserError
 from interlace.model.mechanisms import ELEMENT_BYTES, RANGE_COLLECTIVES
-from interlace.workloads.base import Case, Inputs, Reference, Workload
+from interlace.model.run import Case
+from interlace.workloads.base import Reference, Workload
+from interlace.workloads.options import Data, Inputs, Option, Seed
 
 if TYPE_CHECKING:
     from interlace.data.banded import BandedSystem
@@ -19,23 +22,36 @@ DEFAULT_HALF_BANDWIDTH = 8
 FLOAT32_ROUNDING = 2.0**-24
 
 
+@dataclass(frozen=True, kw_only=True)
+class JacobiInputs(Inputs):
+    """What may be said of the linear system."""
+
+    data: Annotated[Data, Option("FILE", "a banded matrix, .mtx, also .gz")] = None
+    seed: Seed = None
+    rows: Annotated[int | None, Option("N", "unknowns to generate", DEFAULT_ROWS)] = None
+    half_bandwidth: Annotated[
+        int | None,
+        Option("K", "generate K diagonals on each side of the main one", DEFAULT_HALF_BANDWIDTH),
+    ] = None
+    halo: Annotated[bool | None, Option("", "send unknowns only to the GPUs that need them")] = None
+
+
 class Jacobi(Workload):
     """The Jacobi iteration on a banded, diagonally dominant linear system, float32."""
 
     name = "jacobi"
     summary = "Jacobi iteration on a banded system; --data FILE (.mtx, .gz) or --rows N"
-    options = ("data", "seed", "rows", "half_bandwidth", "halo")
-    function = "run_jacobi"
+    takes = JacobiInputs
     values_are = "unknowns"
     element = "row"
 
-    def __init__(self, system: BandedSystem, source: str, inputs: Inputs) -> None:
+    def __init__(self, system: BandedSystem, source: str, inputs: JacobiInputs) -> None:
         super().__init__(system.name, source, inputs)
         self.system = system
         self.halo = bool(inputs.halo)
 
     @classmethod
-    def check_data(cls, inputs: Inputs) -> None:
+    def check_data(cls, inputs: JacobiInputs) -> None:
         from interlace.data import banded
 
         if inputs.data is not None:
@@ -54,7 +70,7 @@ class Jacobi(Workload):
             )
 
     @classmethod
-    def load(cls, inputs: Inputs, cuda: Any | None) -> Self:  # noqa: ARG003
+    def load(cls, inputs: JacobiInputs, cuda: Any | None) -> Self:  # noqa: ARG003
         from interlace.data import banded
 
         seed = 1 if inputs.seed is None else inputs.seed
