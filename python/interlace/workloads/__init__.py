@@ -21,7 +21,7 @@ __all__ = ["WORKLOADS", "Inputs", "Reference", "Workload", "inputs_of", "options
 def _workloads() -> Iterator[type[Workload]]:
     """In the order of the modules' names."""
     for found in pkgutil.iter_modules(__path__):
-        if found.ispkg:
+        if found.ispkg or found.name.startswith("_"):
             continue
         module = importlib.import_module(f"{__name__}.{found.name}")
         for it in vars(module).values():
