@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from interlace.base.errors import DeviceError, UserError
-from interlace.data import banded, diffusion, elastic, graphs, ratings, tomography, turbulence
+from interlace.data import graphs, ratings
 from interlace.data import shortest_paths as paths
 from interlace.model.mechanisms import BEHIND_KERNELS
+from interlace.workloads import ct, diffusion, eqwp, hit, jacobi
 
 ENTRY_S = 2e-11  # one GPU's time for an edge or an entry of a matrix
 BYTE_S = 1 / 25e9
@@ -219,8 +220,8 @@ class Fake:
             assert array.dtype == np.float32
             assert array.flags.c_contiguous
         assert diagonals.shape == (len(diagonals) // 2 * 2 + 1, right.size)
-        system = banded.BandedSystem("fake", diagonals, right)
-        exact = banded.jacobi_reference(system, iterations).x
+        system = jacobi.BandedSystem("fake", diagonals, right)
+        exact = jacobi.jacobi_reference(system, iterations).x
         how = (split_ranges, chunk_bytes, agent_threads, variant)
         asked = (mechanism, boundaries, iterations, tolerance, how)
         result = self._run(node, asked, exact, iterations, 0.0, diagonals.size, "jacobi_update")
@@ -339,8 +340,8 @@ class Fake:
             assert array.dtype == np.float32
             assert array.flags.c_contiguous
         shape = (len(curvature), *measured.shape, subsets, beta)
-        scan = tomography.Scan(*shape, measured, weights, curvature)
-        exact = tomography.reconstruct(scan, iterations).image.ravel()
+        scan = ct.Scan(*shape, measured, weights, curvature)
+        exact = ct.reconstruct(scan, iterations).image.ravel()
         how = (split_ranges, chunk_bytes, agent_threads, variant)
         asked = (mechanism, boundaries, iterations, tolerance, how)
         entries = curvature.size * len(measured)
@@ -425,8 +426,8 @@ class Fake:
             assert array.dtype == np.float32
             assert array.flags.c_contiguous
         planes, rows, columns = velocity.shape
-        made = elastic.Start(velocity.reshape(planes, 3, rows // 3, columns), medium)
-        exact = elastic.propagate(made, iterations).ravel()
+        made = eqwp.Start(velocity.reshape(planes, 3, rows // 3, columns), medium)
+        exact = eqwp.propagate(made, iterations).ravel()
         how = (split_ranges, chunk_bytes, agent_threads, variant)
         asked = (mechanism, boundaries, iterations, tolerance, how)
         result = self._run(node, asked, exact, iterations, 0.0, 30 * exact.size, "renew_stresses")
@@ -453,8 +454,8 @@ class Fake:
         assert velocity.flags.c_contiguous
         side = len(velocity)
         shaped = velocity.reshape(side, 3, side, side // 2 + 1, 2)
-        made = turbulence.Start(side, shaped, viscosity, step)
-        exact = turbulence.evolve(made, iterations).ravel()
+        made = hit.Start(side, shaped, viscosity, step)
+        exact = hit.evolve(made, iterations).ravel()
         how = (split_ranges, chunk_bytes, agent_threads, variant)
         asked = (mechanism, boundaries, iterations, tolerance, how)
         result = self._run(node, asked, exact, iterations, 0.0, 30 * exact.size, "advance")

@@ -11,9 +11,10 @@ import pytest
 
 from fake_core import Fake, FakeCuda
 from interlace.base.errors import UserError
-from interlace.data import diffusion, reading
+from interlace.data import reading
 from interlace.model.mechanisms import DEFAULTS, MIB, Config
 from interlace.model.run import Case, RunFailure
+from interlace.workloads import diffusion
 from interlace.workloads.diffusion import Diffusion, DiffusionInputs
 from study_helpers import MACHINE, Run
 

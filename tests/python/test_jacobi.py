@@ -15,20 +15,20 @@ from scipy.sparse import coo_array
 
 from fake_core import Fake, FakeCuda
 from interlace.base.errors import UserError
-from interlace.data import banded, reading
-from interlace.data.banded import generate, jacobi_reference, load_banded
+from interlace.data import reading
 from interlace.machine.machines import load_machine, to_core
 from interlace.model.limits import work_of
 from interlace.model.mechanisms import DEFAULTS, MIB, Config
 from interlace.model.run import Case, RunFailure
-from interlace.workloads.jacobi import Jacobi, JacobiInputs
+from interlace.workloads import jacobi
+from interlace.workloads.jacobi import Jacobi, JacobiInputs, generate, jacobi_reference, load_banded
 from study_helpers import MACHINE, Run
 
 BANNER = "%%MatrixMarket matrix coordinate real general\n"
 STUDY = ["study", "jacobi", "--machine", MACHINE]
 
 
-def dense(system: banded.BandedSystem) -> NDArray[np.float64]:
+def dense(system: jacobi.BandedSystem) -> NDArray[np.float64]:
     half = system.half_bandwidth
     matrix = np.zeros((system.rows, system.rows))
     for i in range(system.rows):
@@ -38,14 +38,14 @@ def dense(system: banded.BandedSystem) -> NDArray[np.float64]:
     return matrix
 
 
-def mixed_system(rows: int, half: int, seed: int) -> banded.BandedSystem:
+def mixed_system(rows: int, half: int, seed: int) -> jacobi.BandedSystem:
     """Entries of both signs, so that sums cancel."""
     random = np.random.default_rng(seed)
     made = generate(rows, half, seed)
     flip = random.choice(np.array([-1, 1], dtype=np.float32), made.diagonals.shape)
     flip[half] = 1
     right = made.right * random.choice(np.array([-1, 1], dtype=np.float32), rows)
-    return banded.BandedSystem("mixed", made.diagonals * flip, right)
+    return jacobi.BandedSystem("mixed", made.diagonals * flip, right)
 
 
 # --- systems --------------------------------------------------------------------------------------
@@ -63,7 +63,7 @@ def test_a_generated_system(rows: int, half: int) -> None:
     matrix = dense(system)
     others = np.abs(matrix).sum(axis=1) - np.diag(matrix)
     assert np.all(np.diag(matrix) > others)
-    assert system.dominance == pytest.approx(banded.DOMINANCE, rel=1e-6)
+    assert system.dominance == pytest.approx(jacobi.DOMINANCE, rel=1e-6)
     assert np.all((system.right >= 0.5) & (system.right < 1.5))
 
 
@@ -98,7 +98,7 @@ def test_the_reference_solves_the_system() -> None:
 
 
 def test_a_diagonal_matrix_needs_one_iteration() -> None:
-    system = banded.BandedSystem(
+    system = jacobi.BandedSystem(
         "diagonal", np.array([[2, 4]], dtype=np.float32), np.array([1, 1], dtype=np.float32)
     )
     assert jacobi_reference(system, 3).x.tolist() == [0.5, 0.25]

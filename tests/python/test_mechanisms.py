@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from interlace.data import banded
 from interlace.model.mechanisms import GIB, KIB, MIB, Config, Tuning, label, size_text
 from interlace.model.run import Case
 from interlace.show.table import legend
+from interlace.workloads import jacobi
 from interlace.workloads.jacobi import Jacobi, JacobiInputs
 
 CHUNKS = (64 * KIB, 256 * KIB, MIB, 4 * MIB)
@@ -112,6 +112,6 @@ def test_small_chunks_alone_leave_one_to_copy() -> None:
 
 
 def test_a_halo_is_a_small_part() -> None:
-    system = banded.generate(1 << 12, 8, 1)
+    system = jacobi.generate(1 << 12, 8, 1)
     assert Jacobi(system, "", JacobiInputs()).largest_part(2) == 4 << 11
     assert Jacobi(system, "", JacobiInputs(halo=True)).largest_part(2) == 4 * 8
