@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy.io import mmwrite
 from scipy.sparse import coo_array
 
-from fake_core import Fake, FakeCuda
+from fake_core import Asked, Fake, FakeCuda
 from interlace.base.errors import UserError
 from interlace.data import ratings, reading
 from interlace.data.ratings import Ratings, generate, load_ratings
@@ -22,6 +23,59 @@ from interlace.model.mechanisms import DEFAULTS, MIB, Config
 from interlace.model.run import Case, RunFailure
 from interlace.workloads.als import Als, AlsInputs
 from study_helpers import MACHINE, Run
+
+TINY = (
+    "--users",
+    90,
+    "--items",
+    60,
+    "--ratings",
+    700,
+    "--iterations",
+    1,
+)  # for tests of every workload
+
+
+def faked(
+    core: Fake,
+    asked: Asked,
+    user_offsets: NDArray[np.uint64],
+    user_items: NDArray[np.uint32],
+    user_values: NDArray[np.float32],
+    item_offsets: NDArray[np.uint64],
+    item_users: NDArray[np.uint32],
+    item_values: NDArray[np.float32],
+    start_users: NDArray[np.float32],
+    start_items: NDArray[np.float32],
+    method: str,
+    damping: float,
+    rate: float,
+    steps: int,
+    kernel: str,
+    subscribe: str,
+) -> dict[str, Any]:
+    """What a compiled module would give."""
+    assert kernel in ("warp-per-row", "lane-per-row")
+    assert subscribe in ("all", "needed")
+    for array in (user_values, item_values, start_users, start_items):
+        assert array.dtype == np.float32
+        assert array.flags.c_contiguous
+    rated = ratings.Ratings(
+        "fake",
+        ratings.Side(user_offsets.astype(np.int64), user_items, user_values),
+        ratings.Side(item_offsets.astype(np.int64), item_users, item_values),
+    )
+    by = (
+        ratings.by_equations(damping)
+        if method == "als"
+        else ratings.by_gradient(damping, rate, steps)
+    )
+    start = start_users.astype(np.float64), start_items.astype(np.float64)
+    users, items = ratings.factorise(rated, start, asked.iterations, by)
+    exact = np.concatenate([users.ravel(), items.ravel()])
+    name = "renew_rows"
+    return core.run(asked, exact, asked.iterations, 0.0, rated.count, name, elements=users.size)
+
 
 BANNER = "%%MatrixMarket matrix coordinate real general\n"
 STUDY = ["study", "als", "--machine", MACHINE]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.io import mmread
 from scipy.sparse import csr_array, vstack
 
-from fake_core import Fake, FakeCuda
+from fake_core import Asked, Fake, FakeCuda
 from interlace.base.errors import UserError
 from interlace.data import reading
 from interlace.model.limits import work_of
@@ -21,6 +21,40 @@ from interlace.model.run import Case, RunFailure
 from interlace.workloads import ct
 from interlace.workloads.ct import Ct, CtInputs, System, generate, least_detectors
 from study_helpers import MACHINE, Run
+
+TINY = (
+    "--size",
+    16,
+    "--angles",
+    12,
+    "--subsets",
+    2,
+    "--iterations",
+    1,
+)  # for tests of every workload
+
+
+def faked(
+    core: Fake,
+    asked: Asked,
+    measured: NDArray[np.float32],
+    weights: NDArray[np.float32],
+    curvature: NDArray[np.float32],
+    subsets: int,
+    beta: float,
+    subscribe: str,
+) -> dict[str, Any]:
+    """What a compiled module would give."""
+    assert subscribe in ("all", "needed")
+    for array in (measured, weights, curvature):
+        assert array.dtype == np.float32
+        assert array.flags.c_contiguous
+    shape = (len(curvature), *measured.shape, subsets, beta)
+    scan = ct.Scan(*shape, measured, weights, curvature)
+    exact = ct.reconstruct(scan, asked.iterations).image.ravel()
+    entries = curvature.size * len(measured)
+    return core.run(asked, exact, asked.iterations, 0.0, entries, "renew_pixels")
+
 
 STUDY = ["study", "ct", "--machine", MACHINE]
 DATA = Path(__file__).parents[2] / "data"

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
-from fake_core import Fake, FakeCuda
+from fake_core import Asked, Fake, FakeCuda, with_halo
 from interlace.base.errors import UserError
 from interlace.data import reading
 from interlace.model.mechanisms import DEFAULTS, MIB, Config
@@ -17,6 +18,28 @@ from interlace.model.run import Case, RunFailure
 from interlace.workloads import eqwp
 from interlace.workloads.eqwp import Eqwp, EqwpInputs
 from study_helpers import MACHINE, Run
+
+TINY = ("--size", 16, "--iterations", 2)  # for tests of every workload
+
+
+def faked(
+    core: Fake,
+    asked: Asked,
+    velocity: NDArray[np.float32],
+    medium: NDArray[np.float32],
+    kernel: str,
+) -> dict[str, Any]:
+    """What a compiled module would give."""
+    assert kernel in ("runs", "tiles")
+    for array in (velocity, medium):
+        assert array.dtype == np.float32
+        assert array.flags.c_contiguous
+    planes, rows, columns = velocity.shape
+    made = eqwp.Start(velocity.reshape(planes, 3, rows // 3, columns), medium)
+    exact = eqwp.propagate(made, asked.iterations).ravel()
+    result = core.run(asked, exact, asked.iterations, 0.0, 30 * exact.size, "renew_stresses")
+    return with_halo(result, asked.boundaries, made.halo)
+
 
 STUDY = ["study", "eqwp", "--machine", MACHINE]
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fake_core import Fake, FakeCuda
+from fake_core import Asked, Fake, FakeCuda
 from interlace.base.errors import UserError
 from interlace.data import reading
 from interlace.model.mechanisms import DEFAULTS, MIB, MULTI_PATH, Config, Tuning
@@ -24,6 +24,30 @@ from interlace.workloads.halo_jacobi import (
     start,
 )
 from study_helpers import MACHINE, Run
+
+TINY = ("--rows", 12, "--columns", 100, "--iterations", 2)  # for tests of every workload
+
+
+def faked(core: Fake, asked: Asked, rows: int, columns: int) -> dict[str, Any]:
+    """What a compiled module would give."""
+    # with its own loops, which know nothing of the workload's
+    at = np.arange(rows * columns)
+    grid = ((at // columns * 7919 + at % columns * 104729) % 1021 / 1024).reshape(rows, columns)
+    for _ in range(asked.iterations):
+        mean = (np.roll(grid, 1, 0) + np.roll(grid, -1, 0)) / 4
+        mean[:, 1:-1] += (grid[:, 2:] + grid[:, :-2]) / 4
+        mean[:, [0, -1]] = grid[:, [0, -1]]
+        grid = mean
+    result = core.run(asked, grid.ravel(), asked.iterations, 0.0, 5 * grid.size, "halo_jacobi_step")
+    for device, values in enumerate(result["values"]):
+        of_grid = values.reshape(rows, columns)
+        own = range(
+            int(asked.boundaries[device]) // columns, int(asked.boundaries[device + 1]) // columns
+        )
+        has = {(row + beside) % rows for row in own for beside in (-1, 0, 1)}
+        of_grid[[row for row in range(rows) if row not in has]] = np.nan
+    return result
+
 
 STUDY = ["study", "halo-jacobi", "--machine", MACHINE]
 PHASES = "What an iteration computes, and what its copies add; gain is over bulk-copy:"

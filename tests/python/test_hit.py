@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
-from fake_core import Fake, FakeCuda
+from fake_core import Asked, Fake, FakeCuda, with_halo
 from interlace.base.errors import UserError
 from interlace.data import reading
 from interlace.model.mechanisms import DEFAULTS, MIB, Config
@@ -17,6 +18,29 @@ from interlace.model.run import Case, RunFailure
 from interlace.workloads import hit
 from interlace.workloads.hit import Hit, HitInputs
 from study_helpers import MACHINE, Run
+
+TINY = ("--size", 16, "--iterations", 2)  # for tests of every workload
+
+
+def faked(
+    core: Fake,
+    asked: Asked,
+    velocity: NDArray[np.float32],
+    viscosity: float,
+    step: float,
+    kernel: str,
+) -> dict[str, Any]:
+    """What a compiled module would give."""
+    assert kernel in ("runs", "tiles")
+    assert velocity.dtype == np.float32
+    assert velocity.flags.c_contiguous
+    side = len(velocity)
+    shaped = velocity.reshape(side, 3, side, side // 2 + 1, 2)
+    made = hit.Start(side, shaped, viscosity, step)
+    exact = hit.evolve(made, asked.iterations).ravel()
+    result = core.run(asked, exact, asked.iterations, 0.0, 30 * exact.size, "advance")
+    return with_halo(result, asked.boundaries, 0)
+
 
 STUDY = ["study", "hit", "--machine", MACHINE]
 

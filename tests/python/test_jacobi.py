@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.io import mmwrite
 from scipy.sparse import coo_array
 
-from fake_core import Fake, FakeCuda
+from fake_core import Asked, Fake, FakeCuda, with_halo
 from interlace.base.errors import UserError
 from interlace.data import reading
 from interlace.machine.machines import load_machine, to_core
@@ -23,6 +23,23 @@ from interlace.model.run import Case, RunFailure
 from interlace.workloads import jacobi
 from interlace.workloads.jacobi import Jacobi, JacobiInputs, generate, jacobi_reference, load_banded
 from study_helpers import MACHINE, Run
+
+TINY = ("--rows", 600, "--half-bandwidth", 9, "--iterations", 3)  # for tests of every workload
+
+
+def faked(
+    core: Fake, asked: Asked, diagonals: NDArray[np.float32], right: NDArray[np.float32], halo: bool
+) -> dict[str, Any]:
+    """What a compiled module would give."""
+    for array in (diagonals, right):
+        assert array.dtype == np.float32
+        assert array.flags.c_contiguous
+    assert diagonals.shape == (len(diagonals) // 2 * 2 + 1, right.size)
+    system = jacobi.BandedSystem("fake", diagonals, right)
+    exact = jacobi.jacobi_reference(system, asked.iterations).x
+    result = core.run(asked, exact, asked.iterations, 0.0, diagonals.size, "jacobi_update")
+    return with_halo(result, asked.boundaries, len(diagonals) // 2) if halo else result
+
 
 BANNER = "%%MatrixMarket matrix coordinate real general\n"
 STUDY = ["study", "jacobi", "--machine", MACHINE]

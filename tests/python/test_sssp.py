@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fake_core import Fake, FakeCuda
+from fake_core import Asked, Fake, FakeCuda, only_read
 from interlace.base.errors import UserError
 from interlace.data import graphs
 from interlace.data import shortest_paths as paths
@@ -21,6 +21,42 @@ from interlace.model.mechanisms import DEFAULTS, MIB, Config
 from interlace.model.run import Case, RunFailure
 from interlace.workloads.sssp import Sssp, SsspInputs
 from study_helpers import MACHINE, Run
+
+TINY = ("--rmat", 8, "--iterations", 4)  # for tests of every workload
+
+
+def faked(
+    core: Fake,
+    asked: Asked,
+    offsets: NDArray[np.uint64],
+    columns: NDArray[np.uint32],
+    weights: NDArray[np.float32],
+    source: int,
+    kernel: str,
+    subscribe: str,
+) -> dict[str, Any]:
+    """What a compiled module would give."""
+    assert kernel in ("balanced", "warp-per-row")
+    assert subscribe in ("all", "needed")
+    for array, kind in ((offsets, np.uint64), (columns, np.uint32), (weights, np.float32)):
+        assert array.dtype == kind
+        assert array.flags.c_contiguous
+    degree = np.bincount(columns, minlength=len(offsets) - 1).astype(np.uint32)
+    graph = graphs.Graph("fake", len(degree), offsets.astype(np.int64), columns, degree)
+    done = asked.iterations
+    if asked.tolerance > 0:
+        final = paths.bellman_ford(graph, weights, source, asked.iterations)
+        done = next(
+            n
+            for n in range(asked.iterations + 1)
+            if np.array_equal(paths.bellman_ford(graph, weights, source, n), final)
+        )
+    exact = paths.bellman_ford(graph, weights, source, done)
+    result = core.run(asked, exact, max(1, done), 0.0, columns.size, "path_update")
+    return (
+        only_read(result, asked.boundaries, offsets, columns) if subscribe == "needed" else result
+    )
+
 
 BANNER = "%%MatrixMarket matrix coordinate real general\n"
 STUDY = ["study", "sssp", "--machine", MACHINE]
