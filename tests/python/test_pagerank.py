@@ -36,7 +36,7 @@ def faked(
         graph, damping, iterations=asked.iterations, tolerance=asked.tolerance or None
     )
     result = core.run(
-        asked, exact.ranks, exact.asked.iterations, exact.residual, columns.size, "rank_update"
+        asked, exact.ranks, exact.iterations, exact.residual, columns.size, "rank_update"
     )
     return (
         only_read(result, asked.boundaries, offsets, columns) if subscribe == "needed" else result
