@@ -301,7 +301,7 @@ def test_a_reader_who_leaves_costs_no_file(graph: Path, tmp_path: Path) -> None:
         f"sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
         "from fake_core import Fake\n"
         "sys.modules['interlace._core'] = Fake()\n"
-        "from interlace import cli\n"
+        "from interlace.cli import main as cli\n"
         "cli.main()\n"
     )
     out = tmp_path / "out.json"
@@ -336,7 +336,7 @@ def test_the_command_starts_quickly() -> None:
 def test_nothing_heavy_is_loaded_for_help(words: list[str]) -> None:
     heavy = "numpy", "scipy", "plotly"
     code = (
-        "import sys; from interlace import cli; "
+        "import sys; from interlace.cli import main as cli; "
         f"cli.run({words!r}); print([m for m in {heavy!r} if m in sys.modules])"
     )
     paths = os.pathsep.join(path for path in sys.path if path)
