@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from interlace.base.native import load_core
+from interlace.base.statistics import geometric_mean
 from interlace.machine.machines import connections, load_machine
 from interlace.model.mechanisms import BASELINE, BOUND, SERIAL
 from interlace.model.results import provenance
@@ -29,7 +30,6 @@ from interlace.model.run import Case
 from interlace.reproduce import proact
 from interlace.reproduce import proact_inputs as given
 from interlace.reproduce.proact_inputs import Sizes
-from interlace.reproduce.rows import geometric_mean
 from interlace.reproduce.runs import Results, Runner
 from interlace.workloads import Workload
 from interlace.workloads.pagerank import Pagerank, PagerankInputs

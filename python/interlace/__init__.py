@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -11,6 +12,31 @@ if TYPE_CHECKING:
     from interlace.runtime.regions import DeviceArray, Group, Region
     from interlace.tuning.region_tuning import TunedRegion, region_options, tune_region
     from interlace.tuning.search import Candidate, Impossible, tune, tune_space
+
+    __version__: str
+
+# Where each public name is. It is imported on demand: the command line starts without all of them.
+_HOMES = {
+    "Candidate": "tuning.search",
+    "DeviceArray": "runtime.regions",
+    "DeviceError": "base.errors",
+    "Group": "runtime.regions",
+    "Impossible": "tuning.search",
+    "ModelError": "base.errors",
+    "Region": "runtime.regions",
+    "TunedRegion": "tuning.region_tuning",
+    "UserError": "base.errors",
+    "all_gather": "runtime.copying",
+    "all_reduce": "runtime.copying",
+    "all_to_all": "runtime.copying",
+    "copy": "runtime.copying",
+    "load": "runtime.loading",
+    "region_options": "tuning.region_tuning",
+    "save": "runtime.loading",
+    "tune": "tuning.search",
+    "tune_region": "tuning.region_tuning",
+    "tune_space": "tuning.search",
+}
 
 __all__ = [
     "Candidate",
@@ -22,6 +48,7 @@ __all__ = [
     "Region",
     "TunedRegion",
     "UserError",
+    "__version__",
     "all_gather",
     "all_reduce",
     "all_to_all",
@@ -33,37 +60,17 @@ __all__ = [
     "tune_region",
     "tune_space",
 ]
-_COPYING = ("all_gather", "all_reduce", "all_to_all", "copy")
-_REGIONS = ("DeviceArray", "Group", "Region")
-_REGION_TUNING = ("TunedRegion", "region_options", "tune_region")
-_LOADING = ("load", "save")
-_ERRORS = ("DeviceError", "ModelError", "UserError")
 
 
 def __getattr__(name: str) -> Any:
-    # On demand: the command line starts without them.
-    if name in _REGIONS:
-        from interlace.runtime import regions
+    if name == "__version__":
+        from interlace.base.version import version
 
-        return getattr(regions, name)
-    if name in _REGION_TUNING:
-        from interlace.tuning import region_tuning
-
-        return getattr(region_tuning, name)
-    if name in _COPYING:
-        from interlace.runtime import copying
-
-        return getattr(copying, name)
-    if name in _ERRORS:
-        from interlace.base import errors
-
-        return getattr(errors, name)
-    if name in _LOADING:
-        from interlace.runtime import loading
-
-        return getattr(loading, name)
-    if name in __all__:
-        from interlace.tuning import search as tuning
-
-        return getattr(tuning, name)
+        return version()
+    if name in _HOMES:
+        return getattr(importlib.import_module(f"interlace.{_HOMES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -55,8 +55,8 @@ def test_errors_of_small_rows(run: Run, tmp_path: Path) -> None:
 
 
 def test_families_keep_groups_apart() -> None:
-    def row(name: str, family: str, group: str, error: float) -> calibrate.Row:
-        return calibrate.Row(name, family, group, "GB/s", 1.0, 1.0 + error, error)
+    def row(name: str, family: str, group: str, error: float) -> calibrate.CalibrationRow:
+        return calibrate.CalibrationRow(name, family, group, "GB/s", 1.0, 1.0 + error, error)
 
     found = calibrate.families(
         [

@@ -10,8 +10,7 @@ import pytest
 
 from interlace.base.errors import UserError
 from interlace.base.installation import installed
-from interlace.cli import config
-from interlace.cli import run as run_command
+from interlace.runtime import environment, preload
 from study_helpers import Run
 
 core = pytest.importorskip("interlace._core")
@@ -22,7 +21,7 @@ OURS = re.compile(r"INTERLACE_[A-Z_]*[A-Z]")
 
 @pytest.fixture(autouse=True)
 def _nothing_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in config.variables(core):
+    for name in environment.variables(core):
         if name != "XDG_CONFIG_HOME":  # the tests' own
             monkeypatch.delenv(name, raising=False)
 
@@ -44,7 +43,7 @@ def read_by_sources() -> set[str]:
 def test_everything_that_is_read_is_listed() -> None:
     read = read_by_sources() - {"LD_PRELOAD"}  # of the programs that `interlace run` starts
     assert {"INTERLACE_COPY", "INTERLACE_NCCL", "INTERLACE_CUFFT", "INTERLACE_COMMIT"} <= read
-    assert set(config.variables(core)) | set(config.INTERNAL) == read
+    assert set(environment.variables(core)) | set(environment.INTERNAL) == read
 
 
 def test_each_has_a_documented_member() -> None:
@@ -53,21 +52,19 @@ def test_each_has_a_documented_member() -> None:
     assert described == {name for name, _, _ in core.copy_settings()}
     members = (ROOT / "src/preload/settings.hpp").read_text("utf-8")
     described = set(re.findall(r"// (INTERLACE_PRELOAD\w*):", members))
-    assert described == {*run_command.SETTINGS, *config.INTERNAL}
+    assert described == {*preload.SETTINGS, *environment.INTERNAL}
 
 
 def test_defaults_are_taken_by_what_reads_them() -> None:
-    for name, variable in config.variables(core).items():
-        if variable.default is not None and name not in config.OTHERS:
+    for name, variable in environment.variables(core).items():
+        if variable.default is not None and name not in environment.OTHERS:
             variable.check(variable.default)
     text = (ROOT / "src/preload/settings.hpp").read_text("utf-8")
     units = {20: "M", 10: "K", 30: "G"}
     sizes = re.findall(r"uint64_t (\w+)_bytes = std::uint64_t\{(\d+)\} << (\d+)U;", text)
     found = {f"INTERLACE_PRELOAD_{n.upper()}": f"{v}{units[int(s)]}" for n, v, s in sizes}
-    assert found == {
-        name: one.standard for name, one in run_command.SETTINGS.items() if not one.words
-    }
-    start = run_command.SETTINGS["INTERLACE_PRELOAD_START"].standard
+    assert found == {name: one.standard for name, one in preload.SETTINGS.items() if not one.words}
+    start = preload.SETTINGS["INTERLACE_PRELOAD_START"].standard
     assert f"start_mode start = start_mode::{start};" in text
 
 
@@ -132,7 +129,7 @@ def test_values_that_mean_nothing(
 def test_all_that_is_wrong_is_named() -> None:
     wrong = {"INTERLACE_COPY": "fast", "INTERLACE_COPY_GRAPHS": "0"}
     with pytest.raises(UserError, match=r"INTERLACE_COPY='fast'.*; INTERLACE_COPY_GRAPHS='0'"):
-        config.settings_of(config.variables(core), wrong)
+        environment.settings_of(environment.variables(core), wrong)
 
 
 def test_what_compilers_need(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,7 +142,7 @@ def test_what_compilers_need(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (Path(folder.removeprefix("-L")) / "libinterlace.so").is_file()
     assert rpath == f"-Wl,-rpath,{folder.removeprefix('-L')}"
     assert name == "-linterlace"
-    monkeypatch.setattr(config, "installed", lambda _: None)
+    monkeypatch.setattr(environment, "installed", lambda _: None)
     ran = run("config", "--libs")
     assert ran.code == 2
     assert "has no libinterlace.so" in ran.err

@@ -13,7 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fake_core import FakeCuda
-from interlace.study.copy_bench import HOST, PATTERNS, has_host, messages, rows_of, sizes_between
+from interlace.model.copies import HOST
+from interlace.model.options import sizes_between
+from interlace.study.copy_bench import PATTERNS, has_host, messages, rows_of
 from study_helpers import Run
 
 SMALL = ("--begin", "1M", "--end", "4M", "-n", "3", "-w", "1")

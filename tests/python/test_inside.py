@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from interlace.model import inside
 from interlace.model.inside import Activity, Inside, LinkUse, Pair
-from interlace.model.results import Row, Sim, WireRow
+from interlace.model.results import Sim, StudyRow, WireRow
+from interlace.show.inside import SPARK_WIDTH, spark, text
+from interlace.study import idle
 from study_helpers import Run, study_of
 
 pytest.importorskip("interlace._core")
@@ -82,7 +83,7 @@ def test_real_gpus_do_not_show_it(run: Run) -> None:
     assert "--inside is for simulated machines" in ran.err
 
 
-def _row(gpus: int, mechanism: str, idle: list[float]) -> Row:
+def _row(gpus: int, mechanism: str, idle: list[float]) -> StudyRow:
     activity = [Activity(1 - part, 0, part, part, 0.5, 0.5) for part in idle]
     seen = Inside(
         1.0,
@@ -91,7 +92,7 @@ def _row(gpus: int, mechanism: str, idle: list[float]) -> Row:
         [LinkUse("gpu0", "gpu1", "nvlink2", 110, 0.5, [0.0, 1.0, 1.0, 0.0])],
         activity,
     )
-    return Row(
+    return StudyRow(
         workload="w", data="d", node="sim", machine="m", gpus=gpus, mechanism=mechanism, config={},
         iterations=1, time_s=1, speedup=1, opportunity=1, captured=1, derived=False, verified=True,
         max_error=0, wire=WireRow(1, 1, 1), overlap=None, sim=Sim(1, 1, 1, 1, inside=seen),
@@ -105,16 +106,16 @@ def test_a_gpu_that_idles_is_warned_of_once_for_each_number_of_gpus() -> None:
         _row(4, "inline", [0, 0.45, 0.3, 0]),
         _row(4, "infinite-bandwidth", [0, 0, 0, 0.9]),
     ]
-    (sentence,) = inside.warnings(rows)
+    (sentence,) = idle.warnings(rows)
     assert sentence.startswith(
         "Warning: of 4 GPUs, gpu1 is idle in 45 % of the time while others compute (inline)"
     )
 
 
 def test_text_of_a_pair_that_sends_one_way() -> None:
-    seen = inside.of_row(_row(2, "inline", [0.25, 0]))
+    seen = _row(2, "inline", [0.25, 0]).inside
     assert seen is not None
-    lines = "\n".join(inside.text("inline", seen)).splitlines()
+    lines = "\n".join(text("inline", seen)).splitlines()
     words = [line.split() for line in lines]
     assert ["gpu0", "-", "100.0"] in words
     assert ["gpu1", "-", "-"] in words
@@ -123,6 +124,6 @@ def test_text_of_a_pair_that_sends_one_way() -> None:
 
 
 def test_blocks_show_whatever_is_not_nothing() -> None:
-    assert inside.spark([]) == ""
-    assert inside.spark([0, 0.001, 0.5, 1]) == " ▁▄█"
-    assert inside.spark([1.0] * 128) == "█" * inside.SPARK_WIDTH
+    assert spark([]) == ""
+    assert spark([0, 0.001, 0.5, 1]) == " ▁▄█"
+    assert spark([1.0] * 128) == "█" * SPARK_WIDTH

@@ -1,11 +1,15 @@
-"""The layer rule: what the files of each folder of src/ and include/ may include of ours.
+"""The layer rule: what the files of each folder of src/ and include/ may include of ours, and what
+the modules of each package of python/interlace may import.
 
-The table is that of docs/architecture.md. Every #include counts, also one that some #if leaves out.
+The tables are those of docs/architecture.md. Every #include counts, also one that some #if leaves
+out, and every import, also one inside a function or for types alone.
 """
 
 from __future__ import annotations
 
+import ast
 import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -70,6 +74,24 @@ STREAM_HEADER = re.compile(r"^([a-z]*stream|streambuf|ios|iosfwd|iomanip|locale|
 
 # What <...> must name a file of ours; <cuda/...> may also be libcu++.
 OUR_FOLDERS = {*LAYERS, "interlace"} - {"cuda"}
+
+# The packages of python/interlace, lowest first: each imports only from itself and those before it.
+# `interlace` itself is the public face: it imports from all, and no package imports from it.
+PACKAGES = (
+    "base",
+    "machine",
+    "model",
+    "data",
+    "workloads",
+    "nodes",
+    "runtime",
+    "tuning",
+    "study",
+    "show",
+    "reproduce",
+    "cli",
+)
+COMPILED = frozenset({"interlace._core", "interlace._cuda"})  # which every package may import
 
 SUFFIXES = {".hpp", ".cpp", ".cu", ".cuh", ".h", ".c", ".inl"}
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"\n]+)[>"]', re.MULTILINE)
@@ -229,3 +251,192 @@ def test_a_commented_include_does_not_count(tmp_path: Path) -> None:
     include = '#include "sim/sim.hpp"\n'
     plant(tmp_path, **{"src/base/a.hpp": f"// {include}/*\n{include}*/\n"})
     assert violations(tmp_path) == []
+
+
+# --- Python ---------------------------------------------------------------------------------------
+
+
+def modules(root: Path) -> dict[str, Path]:
+    """The file of each module of ours, by its dotted name."""
+    found = {}
+    for file in sorted((root / "python" / "interlace").rglob("*.py")):
+        parts = file.relative_to(root / "python").with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = file
+    return found
+
+
+def imports(name: str, file: Path, known: Mapping[str, Path]) -> Iterator[tuple[int, str]]:
+    """The line and the module of each import of ours, wherever it stands in the file."""
+    for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+        found: list[str] = []
+        if isinstance(node, ast.Import):
+            found = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            package = name if file.stem == "__init__" else name.rpartition(".")[0]
+            for _ in range(node.level - 1):
+                package = package.rpartition(".")[0]
+            base = ".".join(filter(None, (package if node.level else "", node.module or "")))
+            inner = [f"{base}.{alias.name}" for alias in node.names]
+            # what is imported from a package is one of its modules, or a name of its own
+            found = [one if one in known or one in COMPILED else base for one in inner]
+        elif isinstance(node, ast.Call) and node.args:
+            called = getattr(node.func, "attr", getattr(node.func, "id", ""))
+            argument = node.args[0]
+            if called in ("import_module", "__import__") and isinstance(argument, ast.Constant):
+                found = [str(argument.value)]
+        else:
+            continue
+        for target in dict.fromkeys(found):
+            if target.partition(".")[0] == "interlace" and target not in COMPILED:
+                yield node.lineno, target
+
+
+def package_of(module: str) -> str:
+    """The package of a module; nothing for `interlace` and what lies in it directly."""
+    return module.split(".")[1] if module.count(".") else ""
+
+
+def import_violations(root: Path) -> list[str]:
+    """One line for each import that breaks the rule, and for each circle of modules."""
+    known = modules(root)
+    found: list[str] = []
+    graph: dict[str, set[str]] = {}
+    for name, file in known.items():
+        where = file.relative_to(root).as_posix()
+        is_face = name in ("interlace", "interlace.__main__")
+        package = package_of(name)
+        if not is_face and package not in PACKAGES:
+            found.append(f"{where}: belongs to no package; enter it in {Path(__file__).name}")
+            continue
+        for line, target in imports(name, file, known):
+            graph.setdefault(name, set()).add(target)
+            if target not in known:
+                found.append(f"{where}:{line}: there is no module {target}")
+            elif is_face:
+                continue
+            elif target in ("interlace", "interlace.__main__"):
+                found.append(f"{where}:{line}: {package} may not import the public face, {target}")
+            elif PACKAGES.index(package_of(target)) > PACKAGES.index(package):
+                rule = f"{package} may not import {package_of(target)}"
+                found.append(f"{where}:{line}: {rule} ({target})")
+    return found + [f"these import each other: {', '.join(one)}" for one in circles(graph)]
+
+
+def circles(graph: Mapping[str, set[str]]) -> list[list[str]]:
+    """The groups of modules that reach each other by imports."""
+
+    def reached(start: str) -> set[str]:
+        seen: set[str] = set()
+        todo = [start]
+        while todo:
+            for target in graph.get(todo.pop(), set()) - seen:
+                seen.add(target)
+                todo.append(target)
+        return seen
+
+    reach = {name: reached(name) for name in graph}
+    groups = {
+        tuple(sorted(other for other in reach[name] if name in reach.get(other, set())))
+        for name in graph
+    }
+    return [list(group) for group in sorted(groups) if group]
+
+
+def test_no_import_breaks_the_layer_rule() -> None:
+    assert import_violations(ROOT) == []
+
+
+def test_the_documents_have_the_packages_in_order() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    assert re.findall(r"^\| `interlace\.(\w+)` \|", text, re.MULTILINE) == list(PACKAGES)
+
+
+PYTHON_TREE = {
+    "python/interlace/__init__.py": "from interlace.cli.main import main\n",
+    "python/interlace/__main__.py": "import interlace.cli.main\n",
+    "python/interlace/base/__init__.py": "",
+    "python/interlace/base/errors.py": "import sys\nfrom interlace import _core\n",
+    "python/interlace/model/run.py": "from interlace.base import errors\n",
+    "python/interlace/workloads/__init__.py": "from .base import Workload\n",
+    "python/interlace/workloads/base.py": "from ..model.run import Case\n",
+    "python/interlace/show/table.py": "from interlace.workloads import Workload\n",
+    "python/interlace/cli/main.py": (
+        "import importlib\n\n\ndef main():\n    from interlace.show import table\n"
+        '    importlib.import_module("interlace._cuda")\n'
+    ),
+}
+
+
+def test_python_that_keeps_the_rule_passes(tmp_path: Path) -> None:
+    plant(tmp_path, **PYTHON_TREE)
+    assert import_violations(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "message"),
+    [
+        ("base/a.py", "import interlace.model.run", ":1: base may not import model"),
+        ("model/a.py", "from interlace.show import table", "model may not import show"),
+        (
+            "model/a.py",
+            "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n"
+            "    from interlace.workloads import Workload",
+            ":3: model may not import workloads (interlace.workloads)",
+        ),
+        (
+            "study/a.py",
+            "def f():\n    from interlace.cli.main import main",
+            ":2: study may not import cli (interlace.cli.main)",
+        ),
+        ("study/a.py", "from ..show import table", "study may not import show"),
+        (
+            "study/a.py",
+            'import importlib\nimportlib.import_module("interlace.show.table")',
+            ":2: study may not import show",
+        ),
+        ("cli/a.py", "from interlace import main", "may not import the public face, interlace"),
+        ("cli/a.py", "import interlace.gone", "there is no module interlace.gone"),
+        ("cli/a.py", "from interlace.gone import one", "there is no module interlace.gone"),
+        ("utils/a.py", "", "belongs to no package"),
+        ("stray.py", "", "belongs to no package"),
+        (
+            "model/case.py",
+            "def f():\n    from interlace.model import case",
+            "these import each other: interlace.model.case",
+        ),
+        (
+            "workloads/a.py",
+            "import interlace.workloads.base\nfrom interlace.workloads import Workload",
+            None,
+        ),
+    ],
+)
+def test_a_planted_import_is_found(
+    tmp_path: Path, file: str, text: str, message: str | None
+) -> None:
+    plant(tmp_path, **PYTHON_TREE)
+    plant(tmp_path, **{f"python/interlace/{file}": text})
+    found = import_violations(tmp_path)
+    if message is None:
+        assert found == []
+        return
+    assert len(found) == 1
+    assert message in found[0]
+
+
+def test_planted_circles_are_found(tmp_path: Path) -> None:
+    plant(tmp_path, **PYTHON_TREE)
+    plant(
+        tmp_path,
+        **{
+            "python/interlace/data/a.py": "from interlace.data import b\n",
+            "python/interlace/data/b.py": "def f():\n    import interlace.data.c\n",
+            "python/interlace/data/c.py": "from interlace.data.a import x\n",
+            "python/interlace/data/d.py": "from interlace.data.a import x\n",
+            "python/interlace/workloads/base.py": "from interlace.workloads import Workload\n",
+        },
+    )
+    assert import_violations(tmp_path) == [
+        "these import each other: interlace.data.a, interlace.data.b, interlace.data.c",
+        "these import each other: interlace.workloads, interlace.workloads.base",
+    ]

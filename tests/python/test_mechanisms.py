@@ -6,7 +6,7 @@ import pytest
 
 from interlace.model.mechanisms import GIB, KIB, MIB, Config, Tuning, label, size_text
 from interlace.model.run import Case
-from interlace.show.table import legend
+from interlace.show.study import legend
 from interlace.workloads import jacobi
 from interlace.workloads.jacobi import Jacobi, JacobiInputs
 

@@ -24,7 +24,7 @@ from interlace.model.mechanisms import (
     label,
 )
 from interlace.nodes import peers
-from interlace.show.table import legend
+from interlace.show.study import legend
 from study_helpers import MACHINE, Run, study_of
 
 RUN_BY_GPUS = ("bulk-copy", "split", "inline", "polling", "device-launch", "copy-engine")

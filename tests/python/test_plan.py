@@ -121,7 +121,7 @@ def test_simulated_times(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> N
 
 
 def test_what_is_no_json_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan, "to_json", lambda *_: {"gb_per_s": math.nan})
+    monkeypatch.setattr("interlace.cli.plan.to_json", lambda *_: {"gb_per_s": math.nan})
     words = ["plan", "gpu0", "gpu1", "1M", *ON, "--json", str(tmp_path / "plan.json")]
     with pytest.raises(ValueError, match="not JSON compliant"):
         cli.run(words)
@@ -257,7 +257,7 @@ def test_wrong_input(
 
 def test_a_machine_with_one_gpu_has_no_ring() -> None:
     with pytest.raises(UserError, match="--ring"):
-        plan._messages(load_one_gpu(), (None, None, None), (), "1M", None)
+        plan.messages_of(load_one_gpu(), (None, None, None), (), "1M", None)
 
 
 def load_one_gpu() -> Any:

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from fake_core import Fake, FakeCuda
+from interlace.base.statistics import geometric_mean
 from interlace.machine.machines import load_machine, to_core
 from interlace.model.mechanisms import HARDWARE, KIB, MIB, Config
 from interlace.model.run import Case
@@ -19,7 +20,7 @@ from interlace.nodes.nodes import CudaNode, in_processes, real_node
 from interlace.reproduce import proact, runs
 from interlace.reproduce import proact_inputs as given
 from interlace.reproduce.proact_inputs import Sizes
-from interlace.reproduce.rows import geometric_mean, row
+from interlace.reproduce.rows import row
 from interlace.reproduce.runs import Runner
 from interlace.workloads import WORKLOADS
 from study_helpers import Run

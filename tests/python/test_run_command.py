@@ -21,6 +21,8 @@ import pytest
 
 from interlace.cli import main as cli
 from interlace.cli import run as run_command
+from interlace.runtime import preload, program
+from interlace.show.preload import lines_of
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -183,7 +185,7 @@ def test_a_wrong_setting_is_refused_before_the_program_starts(
 
 
 def test_an_installation_without_the_library(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_command, "LIBRARY", "libnothing.so")
+    monkeypatch.setattr(preload, "LIBRARY", "libnothing.so")
     ended = call("--", "echo", "started")
     assert (ended.code, ended.out) == (2, "")
     assert one_sentence(ended).startswith("this installation has no libnothing.so")
@@ -197,7 +199,7 @@ def test_a_file_that_cannot_be_written_stops_it_first(call: Call, tmp_path: Path
 def test_preloaded_libraries_of_others_stay(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LD_PRELOAD", "libm.so.6")
     ended = call("--", "sh", "-c", 'echo "$LD_PRELOAD"')
-    assert ended.out == f"{run_command.preload_library()}:libm.so.6\n"
+    assert ended.out == f"{preload.preload_library()}:libm.so.6\n"
 
 
 def started(*words: str) -> subprocess.Popen[str]:
@@ -229,7 +231,7 @@ def test_signals_are_the_programs(number: signal.Signals, group: bool) -> None:
 def test_nothing_is_left_behind(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_command.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(program.tempfile, "tempdir", str(tmp_path))
     assert call("--", "true").code == 0
     assert list(tmp_path.iterdir()) == []
 
@@ -308,36 +310,36 @@ def test_every_process_of_a_script_counts(call: Call, copying: Path) -> None:
 
 
 def test_rates_and_gains_are_of_all_processes() -> None:
-    counted = run_command.Counted(
+    counted = preload.Counted(
         2,
         2,
         2,
         "taken over",
         [
-            run_command.Process(
+            preload.Process(
                 1,
                 "a",
                 "ready",
                 0.5,
                 "",
-                [run_command.Tally("host to GPU", "taken over", 3, 3_000_000)],
-                [run_command.Gain("host to GPU", 0.001, 0.003)],
+                [preload.Tally("host to GPU", "taken over", 3, 3_000_000)],
+                [preload.Gain("host to GPU", 0.001, 0.003)],
             ),
-            run_command.Process(
+            preload.Process(
                 2,
                 "b",
                 "ready",
                 0.25,
                 "something",
                 [
-                    run_command.Tally("host to GPU", "taken over", 1, 1_000_000),
-                    run_command.Tally("GPU to GPU", "one path is as fast", 2, 500_000),
+                    preload.Tally("host to GPU", "taken over", 1, 1_000_000),
+                    preload.Tally("GPU to GPU", "one path is as fast", 2, 500_000),
                 ],
-                [run_command.Gain("host to GPU", 0.001, 0.002)],
+                [preload.Gain("host to GPU", 0.001, 0.002)],
             ),
         ],
     )
-    lines = run_command.table(counted)
+    lines = lines_of(counted)
     assert [line.split() for line in lines[:5]] == [
         ["copies", "MB"],
         ["taken", "over", "4", "4.000"],
@@ -358,8 +360,8 @@ def test_rates_and_gains_are_of_all_processes() -> None:
 def test_settings_are_those_of_the_library() -> None:
     text = (ROOT / "src/preload/settings.hpp").read_text()
     documented = set(re.findall(r"// (INTERLACE_PRELOAD_\w+):", text))
-    assert documented == {*run_command.SETTINGS, run_command.COUNTERS}
-    for name, setting in run_command.SETTINGS.items():
+    assert documented == {*preload.SETTINGS, preload.COUNTERS}
+    for name, setting in preload.SETTINGS.items():
         after = text.partition(f"// {name}:")[2]
         default = after.partition(" = ")[2].partition(";")[0]
         if setting.words:
@@ -375,23 +377,23 @@ def test_settings_are_those_of_the_library() -> None:
 def test_the_layout_of_counters_is_that_of_the_library() -> None:
     text = (ROOT / "src/preload/counters.hpp").read_text()
     for name, value in {
-        "slot_bytes": run_command.SLOT_BYTES,
-        "names_offset": run_command.NAMES_AT,
-        "slots_offset": run_command.SLOTS_AT,
-        "direction_count": run_command.DIRECTIONS,
+        "slot_bytes": preload.SLOT_BYTES,
+        "names_offset": preload.NAMES_AT,
+        "slots_offset": preload.SLOTS_AT,
+        "direction_count": preload.DIRECTIONS,
     }.items():
         assert re.search(rf"std::size_t {name} = {value};", text), name
     magic = "".join(re.findall(r"'(\w)'", text.partition("counters_magic{")[2].partition("}")[0]))
-    assert magic.encode() == run_command.MAGIC
+    assert magic.encode() == preload.MAGIC
     states = text.partition("enum class engine_state")[2].partition("{")[2].partition("}")[0]
-    assert tuple(word.strip() for word in states.split(",")) == run_command.ENGINE
+    assert tuple(word.strip() for word in states.split(",")) == preload.ENGINE
     for member in ("std::array<char, 64> name", "std::array<char, 512> note"):
         assert member in text
 
 
 def test_a_file_of_counters_that_nobody_touched(tmp_path: Path) -> None:
     file = tmp_path / "counters"
-    run_command.make_counters(file)
-    counted = run_command.read_counters(file)
+    preload.make_counters(file)
+    counted = preload.read_counters(file)
     assert (counted.loaded, counted.processes) == (0, [])
     assert time.time() - file.stat().st_mtime < 3600

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from interlace.cli import bench_simulator
 from interlace.reproduce.finepack_inputs import Sizes
+from interlace.reproduce.simulator_workloads import workloads
 from interlace.study import simulator_speed
 from study_helpers import Run
 
@@ -22,14 +24,14 @@ def test_a_row_for_every_workload(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("interlace._core")
-    monkeypatch.setattr(simulator_speed, "QUICK_FOUR_GPUS", TINY)
+    monkeypatch.setattr(bench_simulator, "workloads", lambda: workloads(TINY))
     monkeypatch.setattr(simulator_speed, "LONG_ACCESSES", 20_000)
     monkeypatch.setattr(simulator_speed, "STORED", 1024)
     out = tmp_path / "out.json"
     ran = run("bench", "simulator", "--repeats", 1, "--long", "--json", out)
     assert ran.code == 0, ran.err
     document = json.loads(out.read_text())
-    assert [row["workload"] for row in document["rows"]] == list(simulator_speed.WORKLOADS)
+    assert [row["workload"] for row in document["rows"]] == list(workloads(TINY))
     for row in document["rows"]:
         assert row["accesses"] > 0
         assert row["accesses_per_s"] == row["accesses"] / row["cpu_s"]

@@ -21,12 +21,11 @@ import pytest
 
 from fake_core import Fake, FakeCuda
 from interlace import workloads
-from interlace.base import files, interrupts, workers
+from interlace.base import files, interrupts, table, workers
 from interlace.base.errors import UserError
 from interlace.data import graphs
 from interlace.model.mechanisms import DEFAULTS, KIB, MIB, Config, Tuning
 from interlace.model.run import Case, RunFailure
-from interlace.show import table
 from interlace.study import evaluation
 from interlace.workloads import Reference
 from interlace.workloads.pagerank import Pagerank, PagerankInputs
@@ -492,7 +491,7 @@ def test_an_interrupt_that_comes_out_as_another_error(
         except KeyboardInterrupt:
             raise ImportError("half loaded") from None
 
-    monkeypatch.setattr("interlace.study.study.load_core", load)
+    monkeypatch.setattr("interlace.cli.study.load_core", load)
     assert run(*study_of(graph)) == (130, "", "interlace: interrupted\n")
     monkeypatch.undo()
     assert run(*study_of(graph)).code == 0  # an old one is forgotten
@@ -856,7 +855,7 @@ def test_the_table_fits_the_terminal(
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
     monkeypatch.setenv("TERM", "dumb")
-    monkeypatch.setattr("interlace.show.table.terminal", lambda: True)
+    monkeypatch.setattr("interlace.base.table.terminal", lambda: True)
     ran = run(*study_of(graph, "--gpus", "2"))
     assert ran.code == 0
     body = [line for line in ran.out.splitlines()[2:] if "All rows" not in line]

@@ -15,13 +15,14 @@ import typer
 from typer.testing import CliRunner
 
 from interlace.base.errors import UserError
+from interlace.cli.topo import topo_command
 from interlace.machine.machines import load_machine, shipped_machines, to_core
 from interlace.study import topo
 
 core = pytest.importorskip("interlace._core")
 
 app = typer.Typer()
-app.command()(topo.topo_command)
+app.command()(topo_command)
 
 
 def run(*arguments: str, columns: int = 80) -> str:
@@ -280,10 +281,10 @@ def test_a_reader_who_left_costs_no_file(tmp_path: Path, monkeypatch: pytest.Mon
     def leave(*_: Any) -> None:
         raise BrokenPipeError
 
-    monkeypatch.setattr(topo, "draw", leave)
+    monkeypatch.setattr("interlace.cli.topo.draw", leave)
     path = tmp_path / "x.toml"
     with pytest.raises(BrokenPipeError):
-        topo.topo_command("dgx-2", save=path)
+        topo_command("dgx-2", save=path)
     assert load_machine(path).gpu == load_machine("dgx-2").gpu
 
 
@@ -293,14 +294,14 @@ def test_a_machine_that_could_not_be_loaded_is_not_saved(
     drawn = topo.describe("dgx-2")
     gpu = msgspec.structs.replace(drawn.machine.gpu, warp_width_lanes=33)
     machine = msgspec.structs.replace(drawn.machine, gpu=gpu)
-    monkeypatch.setattr(topo, "discover", lambda: drawn._replace(machine=machine))
+    monkeypatch.setattr("interlace.cli.topo.discover", lambda: drawn._replace(machine=machine))
     with pytest.raises(UserError, match=r"dgx-2: gpu\.warp_width_lanes is 33; it must be"):
         run("--save", str(tmp_path / "x.toml"), "--json", str(tmp_path / "x.json"))
     assert list(tmp_path.iterdir()) == []
 
 
 def test_what_is_no_json_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(topo, "to_json", lambda *_: {"gb_per_s": math.nan})
+    monkeypatch.setattr("interlace.cli.topo.to_json", lambda *_: {"gb_per_s": math.nan})
     with pytest.raises(ValueError, match="not JSON compliant"):
         run("dgx-2", "--json", str(tmp_path / "x.json"))
     assert list(tmp_path.iterdir()) == []

@@ -13,9 +13,9 @@ import pytest
 
 import interlace
 from fake_core import Fake, FakeCuda
+from interlace.base import table
 from interlace.base.errors import UserError
 from interlace.model.mechanisms import KIB, MIB
-from interlace.show import table
 from interlace.tuning import profiles
 from interlace.tuning.search import Candidate, Search
 from study_helpers import MACHINE, Run

@@ -1,8 +1,9 @@
-"""Output files that are either whole or not there."""
+"""Output files that are either whole or not there, and hashes of inputs."""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import stat
 import sys
@@ -160,3 +161,12 @@ def _write_special(path: Path, text: str) -> None:
 def _unwritable(path: Path, error: OSError | ValueError) -> UserError:
     reason = getattr(error, "strerror", None) or error
     return UserError(f"{path} cannot be written: {reason}")
+
+
+def file_hash(path: Path) -> str:
+    """The SHA-256 of a file's bytes; raises UserError if it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror or error}") from None

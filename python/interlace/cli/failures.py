@@ -1,4 +1,4 @@
-"""How a command ends where a run fails."""
+"""How a command ends where a run fails, and what it says besides its results."""
 
 from __future__ import annotations
 
@@ -18,3 +18,8 @@ def failure_ends() -> Iterator[None]:
     except RunFailure as failure:
         typer.echo(f"interlace: {failure}", err=True)
         raise typer.Exit(1) from None
+
+
+def warn(sentence: str) -> None:
+    """Say something on standard error."""
+    typer.echo(f"interlace: {sentence}", err=True)

@@ -35,12 +35,12 @@ class Command(NamedTuple):
 
 COMMANDS = {
     "study": Command(
-        "interlace.study.study",
+        "interlace.cli.study",
         "study_command",
         "Run a workload by every mechanism and compare.",
     ),
     "sweep": Command(
-        "interlace.study.sweep",
+        "interlace.cli.sweep",
         "sweep_command",
         "Run a workload on every machine of a design space.",
     ),
@@ -55,17 +55,17 @@ COMMANDS = {
         "Measure copies, what mechanisms cost and hide, the simulator.",
     ),
     "calibrate": Command(
-        "interlace.study.calibrate",
+        "interlace.cli.calibrate",
         "calibrate_command",
         "Compare a simulated machine with measurements of the real one.",
     ),
     "reproduce": Command(
-        "interlace.reproduce.command",
+        "interlace.cli.reproduce",
         "reproduce_command",
         "Print a paper's figures beside simulated and measured ones.",
     ),
     "plan": Command(
-        "interlace.study.plan",
+        "interlace.cli.plan",
         "plan_command",
         "Plan messages over all the paths that help them, and say why.",
     ),
@@ -80,12 +80,12 @@ COMMANDS = {
         "List the environment variables, and what a C program needs.",
     ),
     "locality": Command(
-        "interlace.study.locality",
+        "interlace.cli.locality",
         "locality_command",
         "Say how many loads of unified programs are remote, and what they use of a line.",
     ),
     "cost": Command(
-        "interlace.study.cost",
+        "interlace.cli.cost",
         "cost_command",
         "Say how much storage simulated hardware takes of a GPU.",
     ),
@@ -95,7 +95,7 @@ COMMANDS = {
         "Record, convert, look at and replay streams of accesses.",
     ),
     "topo": Command(
-        "interlace.study.topo",
+        "interlace.cli.topo",
         "topo_command",
         "Draw a machine, described or real; measure and save it.",
     ),
@@ -105,7 +105,7 @@ COMMANDS = {
 # Words behind a command that make it another one.
 VARIANTS = {
     ("tune", "copy"): Command(
-        "interlace.tuning.copy_tuning",
+        "interlace.cli.tune_copy",
         "tune_copy_command",
         "Measure how copies are fastest on this machine, for all later copies.",
     ),

@@ -156,3 +156,31 @@ def mechanism_names(
             what = "bound" if name == BOUND else "mechanism"
             raise UserError(f"{option} {name}: real GPUs cannot run this {what}; leave it out")
     return tuple(name for name in known if name in names)
+
+
+MOST_BYTES = 16 << 30
+
+
+def names_of(option: str, text: str, known: Sequence[str], kind: str) -> list[str]:
+    """The names in a list, in the order of those that are known."""
+    wanted = [word.strip() for word in text.split(",")]
+    for word in wanted:
+        if word not in known:
+            raise unknown(kind, word, tuple(known)) from None
+    if len(set(wanted)) < len(wanted):
+        raise UserError(f"{option} {text!r}: name each once")
+    return [name for name in known if name in wanted]
+
+
+def sizes_between(least: str, most: str, factor: str | None, standard: int) -> list[int]:
+    """The sizes of --begin, --end and --factor."""
+    first, last = byte_count("--begin", least), byte_count("--end", most)
+    step = whole("--factor", factor, 2) or standard
+    if last > MOST_BYTES:
+        raise UserError(f"--end {most}: give at most 16G")
+    if first > last:
+        raise UserError(f"--begin {least} is more than --end {most}; give sizes that ascend")
+    sizes = [first]
+    while sizes[-1] * step <= last:
+        sizes.append(sizes[-1] * step)
+    return sizes

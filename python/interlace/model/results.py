@@ -19,8 +19,8 @@ from msgspec import UNSET, UnsetType
 from interlace.base.version import version
 from interlace.model.inside import Inside
 from interlace.model.limits import Limit
+from interlace.model.mechanisms import Config, label
 from interlace.model.run import Event
-from interlace.nodes.nodes import CudaNode
 
 FORMAT = 1  # of the file of results
 BENCHMARK_FORMAT = 1  # of a benchmark's
@@ -79,7 +79,7 @@ class Measured(msgspec.Struct, frozen=True):
     data_tx_bytes: float | None
 
 
-class Row(msgspec.Struct, frozen=True):
+class StudyRow(msgspec.Struct, frozen=True):
     """A row of a study; times are of the whole run, all iterations."""
 
     workload: str
@@ -104,6 +104,16 @@ class Row(msgspec.Struct, frozen=True):
     cuda: Measured | UnsetType = UNSET
     limit: Limit | UnsetType = UNSET  # of one GPU, measured
 
+    @property
+    def short_label(self) -> str:
+        """The mechanism with its configuration, for a table."""
+        return label(self.mechanism, Config.of(self.config), short=True)
+
+    @property
+    def inside(self) -> Inside | None:
+        """What is known of the run's inside."""
+        return self.sim.inside or None if self.sim else None
+
 
 class Study(Head, frozen=True):
     """A file of results."""
@@ -112,8 +122,8 @@ class Study(Head, frozen=True):
     machine: dict[str, Any]
     data: dict[str, Any]
     notes: list[str]
-    rows: list[Row]
-    candidates: list[Row]  # configurations that were tried for a row and were not the fastest
+    rows: list[StudyRow]
+    candidates: list[StudyRow]  # configurations that were tried for a row and were not the fastest
 
 
 class Timelines(msgspec.Struct, frozen=True):
@@ -126,7 +136,7 @@ class Timelines(msgspec.Struct, frozen=True):
 def without_inside(study: Study) -> Study:
     """The study without the insides of its runs, which are long."""
 
-    def short(row: Row) -> Row:
+    def short(row: StudyRow) -> StudyRow:
         if not row.sim:
             return row
         return msgspec.structs.replace(row, sim=msgspec.structs.replace(row.sim, inside=UNSET))
@@ -154,17 +164,6 @@ class BenchmarkFile(BenchmarkHead):
 
     driver: str | None
     machine: dict[str, Any]
-
-
-def measured_by(benchmark: str, node: CudaNode) -> dict[str, Any]:
-    """The head of a file of what a benchmark measured just now."""
-    return {
-        "format": BENCHMARK_FORMAT,
-        "benchmark": benchmark,
-        **provenance(),
-        "driver": node.driver,
-        "machine": {"node": node.name, **node.description()},
-    }
 
 
 def json_text(document: msgspec.Struct | Mapping[str, Any]) -> str:

@@ -24,7 +24,7 @@ def core_build() -> str:
     """The SHA-256 of the compiled simulator: what two machines must share to give one result."""
     from pathlib import Path
 
-    from interlace.study.design_space import file_hash
+    from interlace.base.files import file_hash
 
     return file_hash(Path(load_core().__file__))
 

@@ -23,6 +23,7 @@ from interlace.model.mechanisms import (
     NOT_AVAILABLE,
     SIMULATED,
 )
+from interlace.model.results import BENCHMARK_FORMAT, provenance
 from interlace.model.run import Case, Outcome, RunFailure, check_time, core_errors
 from interlace.workloads import Workload
 
@@ -269,3 +270,14 @@ def real_node(
     if int(info["gpus"]) < 1:
         raise UserError(f"there is no GPU here; {hint}")
     return CudaNode(cuda, info, warmup, repeats, by_processes=by_processes)
+
+
+def measured_by(benchmark: str, node: CudaNode) -> dict[str, Any]:
+    """The head of a file of what a benchmark measured just now."""
+    return {
+        "format": BENCHMARK_FORMAT,
+        "benchmark": benchmark,
+        **provenance(),
+        "driver": node.driver,
+        "machine": {"node": node.name, **node.description()},
+    }

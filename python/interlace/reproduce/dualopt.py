@@ -18,7 +18,7 @@ from interlace.machine.machines import Link, Machine, Switch, load_machine, to_c
 from interlace.nodes.nodes import CudaNode
 from interlace.reproduce import dualopt_inputs as given
 from interlace.reproduce.dualopt_inputs import LARGE, SMALL
-from interlace.reproduce.rows import Row, Run, Value, row
+from interlace.reproduce.rows import FigureRow, Run, Value, row
 from interlace.reproduce.runs import Runner
 from interlace.study.cost import NEEDS, parts
 from interlace.study.locality import CACHED, DIRECT, FINE, LOCAL, PUBLISHED
@@ -352,7 +352,7 @@ def _run(runner: Runner, program: str, quick: bool) -> Found:
     return found
 
 
-def reproduce(runner: Runner, node: CudaNode | None, quick: bool) -> list[Row]:  # noqa: ARG001
+def reproduce(runner: Runner, node: CudaNode | None, quick: bool) -> list[FigureRow]:  # noqa: ARG001
     """All rows, in the order of the paper's figures."""
     found = {name: _run(runner, name, quick) for name in unified.PROGRAMS}
     return [
@@ -402,7 +402,7 @@ def _least(found: Programs, of: Callable[[Found], float], names: Sequence[str]) 
 def _of_each(
     found: Programs, key: str, figure: str, text: str, of: Callable[[Found], float],
     names: Sequence[str] = AVERAGED, published: dict[str, float] | None = None,
-) -> list[Row]:  # fmt: skip
+) -> list[FigureRow]:  # fmt: skip
     """A row for each program, `text` behind its name."""
     known = published or {}
     rows = []
@@ -438,7 +438,7 @@ def _used(run: dict[str, Any]) -> float:
     return _part(run["loads"]["remote_useful_bytes"], 4 * WORDS * run["loads"]["remote_loads"])
 
 
-def _fig_2(found: Programs) -> list[Row]:
+def _fig_2(found: Programs) -> list[FigureRow]:
     """Fig. 2: faster links, in both readings."""
     rows = []
     for factor, published in given.FREQUENCIES.items():
@@ -460,7 +460,7 @@ def _fig_2(found: Programs) -> list[Row]:
     return rows
 
 
-def _fig_3(found: Programs) -> list[Row]:
+def _fig_3(found: Programs) -> list[FigureRow]:
     """Fig. 3: where memory accesses go."""
 
     def remote(f: Found) -> float:
@@ -482,7 +482,7 @@ def _fig_3(found: Programs) -> list[Row]:
     ]  # fmt: skip
 
 
-def _fig_4(found: Programs) -> list[Row]:
+def _fig_4(found: Programs) -> list[FigureRow]:
     """Fig. 4: where the time of remote loads goes."""
 
     def share(f: Found) -> float:
@@ -497,7 +497,7 @@ def _fig_4(found: Programs) -> list[Row]:
     ]  # fmt: skip
 
 
-def _fig_5(found: Programs) -> list[Row]:
+def _fig_5(found: Programs) -> list[FigureRow]:
     """Fig. 5: how much of remote lines is used."""
 
     def at_most(words: int) -> Callable[[Found], float]:
@@ -519,7 +519,7 @@ def _fig_5(found: Programs) -> list[Row]:
     ]  # fmt: skip
 
 
-def _fig_6(found: Programs) -> list[Row]:
+def _fig_6(found: Programs) -> list[FigureRow]:
     """Fig. 6: hits in the L1, and what an ideal buffer at the RDMA engine would merge."""
 
     def merged(f: Found) -> float:
@@ -537,7 +537,7 @@ def _fig_6(found: Programs) -> list[Row]:
     ]  # fmt: skip
 
 
-def _table_1() -> list[Row]:
+def _table_1() -> list[FigureRow]:
     """Table 1 and Fig. 9, where they contradict themselves."""
     machine = machines()[OWN]
     added = machine.gpu.dualopt
@@ -558,7 +558,7 @@ def _table_1() -> list[Row]:
     ]  # fmt: skip
 
 
-def _table_2(found: Programs) -> list[Row]:
+def _table_2(found: Programs) -> list[FigureRow]:
     """Table 2: classes."""
 
     def in_force(f: Found, scale: int | None = None) -> str:
@@ -581,7 +581,7 @@ def _table_2(found: Programs) -> list[Row]:
     ]  # fmt: skip
 
 
-def _fig_10(found: Programs) -> list[Row]:
+def _fig_10(found: Programs) -> list[FigureRow]:
     """Fig. 10: whether locality stays the same throughout a program."""
 
     def spread(of: str, whole: Callable[[dict[str, Any]], float]) -> Callable[[Found], float]:
@@ -611,7 +611,7 @@ def _fig_10(found: Programs) -> list[Row]:
     ]  # fmt: skip
 
 
-def _fig_12(found: Programs) -> list[Row]:
+def _fig_12(found: Programs) -> list[FigureRow]:
     """Fig. 12: what the engine finds, less what is true of the whole run."""
 
     def error(of: str, whole: Callable[[dict[str, Any]], float]) -> Callable[[Found], float]:
@@ -641,7 +641,7 @@ SPEEDUPS: tuple[tuple[str, str, float, Sequence[str]], ...] = (
 )
 
 
-def _fig_13(found: Programs) -> list[Row]:
+def _fig_13(found: Programs) -> list[FigureRow]:
     """Fig. 13: speedups over the baseline, in both sets of sizes and both readings of Table 1."""
 
     def gain(machine: str = OWN, scale: int | None = None) -> Callable[[Found], float]:
@@ -714,7 +714,7 @@ def _smaller_replies(f: Found) -> float:
     return _part(f.run(DIRECT)["loads"]["reply_bytes"], ours)
 
 
-def _fig_14(found: Programs) -> list[Row]:
+def _fig_14(found: Programs) -> list[FigureRow]:
     """Fig. 14: bytes between GPUs."""
     clear = sum(_fewer()(found[name]) >= 1.1 for name in AVERAGED if name in found)
     return [
@@ -743,7 +743,7 @@ def _sooner(scale: int | None = None, what: str = "mean_wait_s") -> Callable[[Fo
     return ratio
 
 
-def _fig_15(found: Programs) -> list[Row]:
+def _fig_15(found: Programs) -> list[FigureRow]:
     """Fig. 15: latency."""
     return [
         row("latency", "Fig. 15", "mean time of a load, of the baseline over DualOpt's, x", 2.4,
@@ -757,7 +757,7 @@ def _fig_15(found: Programs) -> list[Row]:
     ]  # fmt: skip
 
 
-def _fig_16(found: Programs) -> list[Row]:
+def _fig_16(found: Programs) -> list[FigureRow]:
     """Fig. 16: the steps of coalescing, each with those before it."""
     before = dict(zip(STEPS, (DIRECT, *STEPS), strict=False))
 
@@ -791,7 +791,7 @@ def _fig_16(found: Programs) -> list[Row]:
     return rows
 
 
-def _fig_17(found: Programs) -> list[Row]:
+def _fig_17(found: Programs) -> list[FigureRow]:
     """Fig. 17: hits of the RDMA cache and of the L2, of cache-friendly programs."""
 
     def cached(f: Found) -> float:
@@ -821,7 +821,7 @@ def _fig_17(found: Programs) -> list[Row]:
     ]  # fmt: skip
 
 
-def _fig_18(found: Programs) -> list[Row]:
+def _fig_18(found: Programs) -> list[FigureRow]:
     """Fig. 18: more GPUs."""
     return [
         row(f"speedup-{count}", "Fig. 18", f"{count} GPUs: DualOpt over the baseline, x", published,
@@ -833,7 +833,7 @@ def _fig_18(found: Programs) -> list[Row]:
     ]  # fmt: skip
 
 
-def _past_the_paper(found: Programs) -> list[Row]:
+def _past_the_paper(found: Programs) -> list[FigureRow]:
     """What other engines gain over one decision for all, and cost."""
     rows = []
     for how, (key, where) in PAST.items():
@@ -849,7 +849,7 @@ def _past_the_paper(found: Programs) -> list[Row]:
     return rows
 
 
-def _sensitivity(found: Programs) -> list[Row]:
+def _sensitivity(found: Programs) -> list[FigureRow]:
     """Section 6.2."""
 
     def bytes_of(f: Found, machine: str) -> float:
@@ -898,7 +898,7 @@ def _sensitivity(found: Programs) -> list[Row]:
     return rows
 
 
-def _fig_19(found: Programs) -> list[Row]:
+def _fig_19(found: Programs) -> list[FigureRow]:
     """Fig. 19: beside Griffin."""
     return [
         row("vs-griffin", "Fig. 19", "DualOpt over Griffin, x", 4.0,
@@ -923,7 +923,7 @@ def _fig_19(found: Programs) -> list[Row]:
     ]  # fmt: skip
 
 
-def _table_3() -> list[Row]:
+def _table_3() -> list[FigureRow]:
     """Table 3: what schemes need, by the authors' judgement."""
     note = "a judgement of the authors, which nothing here measures; it is in interlace cost, too"
     return [
@@ -934,7 +934,7 @@ def _table_3() -> list[Row]:
     ]  # fmt: skip
 
 
-def _table_4() -> list[Row]:
+def _table_4() -> list[FigureRow]:
     """Table 4: areas and power, and what storage follows from Table 1."""
     note = "areas and power take a synthesis; interlace cost has the bits of storage"
     areas: dict[str, tuple[Value, Value]] = {

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from interlace.base.statistics import geometric_mean
 from interlace.machine.machines import Machine, load_machine, to_core
 from interlace.model.mechanisms import BASELINE
 from interlace.model.run import Case, core_errors
@@ -42,7 +43,7 @@ from interlace.reproduce.finepack_measures import (
     waits_for_others,
     wasted_share,
 )
-from interlace.reproduce.rows import Row, geometric_mean, row
+from interlace.reproduce.rows import FigureRow, row
 from interlace.reproduce.runs import Results, Runner
 from interlace.workloads import Workload
 from interlace.workloads.als import Als, AlsInputs
@@ -242,7 +243,7 @@ def _run(runner: Runner, name: str, quick: bool) -> Found:
     return Found(results[MACHINE], subheaders, faster, large[SIXTEEN], varied)
 
 
-def reproduce(runner: Runner, node: CudaNode | None, quick: bool) -> list[Row]:  # noqa: ARG001
+def reproduce(runner: Runner, node: CudaNode | None, quick: bool) -> list[FigureRow]:  # noqa: ARG001
     """All rows, in the order of the paper's figures."""
     found = {name: _run(runner, name, quick) for name in LOADED}
     own = {name: of.own for name, of in found.items()}
@@ -268,7 +269,7 @@ def reproduce(runner: Runner, node: CudaNode | None, quick: bool) -> list[Row]: 
 # --- figures --------------------------------------------------------------------------------------
 
 
-def _fig_2(runner: Runner) -> list[Row]:
+def _fig_2(runner: Runner) -> list[FigureRow]:
     """Fig. 2: useful bytes over all bytes, by the size of a store."""
     rows = []
     for kind, machine in (("pcie", MACHINE), ("nvlink", NVLINK)):
@@ -281,7 +282,7 @@ def _fig_2(runner: Runner) -> list[Row]:
     return rows
 
 
-def _fig_4(own: Mapping[str, Results]) -> list[Row]:
+def _fig_4(own: Mapping[str, Results]) -> list[FigureRow]:
     """Fig. 4: sizes of stores to other GPUs."""
     small = FIGURES["stores-under-32B"]
     text = "stores to other GPUs of less than 32 B, part of all"
@@ -299,7 +300,7 @@ LIMITS = (  # of the opportunity
 )  # fmt: skip
 
 
-def _fig_9(own: Mapping[str, Results]) -> list[Row]:
+def _fig_9(own: Mapping[str, Results]) -> list[FigureRow]:
     """Fig. 9: speedups of four GPUs."""
     rows = [one.over_all(own) for one in FIGURES.values() if one.figure == "Fig. 9"]
     for name, r in own.items():
@@ -314,7 +315,7 @@ def _fig_9(own: Mapping[str, Results]) -> list[Row]:
     return rows
 
 
-def _fig_10(own: Mapping[str, Results]) -> list[Row]:
+def _fig_10(own: Mapping[str, Results]) -> list[FigureRow]:
     """Fig. 10: bytes on the links."""
     rows = [one.over_all(own) for one in FIGURES.values() if one.figure == "Fig. 10"]
     for name, r in own.items():
@@ -329,7 +330,7 @@ def _fig_10(own: Mapping[str, Results]) -> list[Row]:
     return rows
 
 
-def _fig_11(own: Mapping[str, Results]) -> list[Row]:
+def _fig_11(own: Mapping[str, Results]) -> list[FigureRow]:
     """Fig. 11: stores in a packet."""
     stores = FIGURES["stores-per-packet"]
     counts = {name: packed(r) for name, r in own.items()}
@@ -353,7 +354,7 @@ def _fig_11(own: Mapping[str, Results]) -> list[Row]:
     ]  # fmt: skip
 
 
-def _fig_12(found: Mapping[str, Found]) -> list[Row]:
+def _fig_12(found: Mapping[str, Found]) -> list[FigureRow]:
     """Fig. 12: sub-headers."""
 
     def time(of: Found, size: int) -> float:
@@ -377,7 +378,7 @@ def _fig_12(found: Mapping[str, Found]) -> list[Row]:
     ]  # fmt: skip
 
 
-def _fig_13(found: Mapping[str, Found]) -> list[Row]:
+def _fig_13(found: Mapping[str, Found]) -> list[FigureRow]:
     """Fig. 13: faster links."""
     rows = []
     for short, machine in {"pcie4": MACHINE, **FASTER}.items():
@@ -406,7 +407,7 @@ OF_GPS = (  # of each program
 )  # fmt: skip
 
 
-def _others(own: Mapping[str, Results]) -> list[Row]:
+def _others(own: Mapping[str, Results]) -> list[FigureRow]:
     """Section VI-B: GPS, and the alternative with configuration packets."""
     return [
         *(FIGURES[key].over_all(own) for key in ("vs-gps", "vs-config-packet", "bytes-vs-gps")),
@@ -414,13 +415,13 @@ def _others(own: Mapping[str, Results]) -> list[Row]:
     ]
 
 
-def _sixteen(found: Mapping[str, Found]) -> list[Row]:
+def _sixteen(found: Mapping[str, Found]) -> list[FigureRow]:
     """Section VI-B: sixteen GPUs, PCIe 6."""
     results = {name: of.sixteen for name, of in found.items()}
     return [one.over_all(results) for key, one in FIGURES.items() if key.startswith("16-")]
 
 
-def _storage() -> list[Row]:
+def _storage() -> list[FigureRow]:
     """Section IV-B: data in the remote write queue, without tags and byte enables."""
     rows = []
     for gpus, machine, published in ((FOUR, MACHINE, 48), (16, SIXTEEN, 120)):

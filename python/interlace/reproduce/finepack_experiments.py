@@ -28,16 +28,8 @@ from interlace.model.mechanisms import BASELINE, BOUND
 from interlace.model.run import Case
 from interlace.reproduce.finepack_figures import FIGURES
 from interlace.reproduce.finepack_inputs import WHOLE_LINES
-from interlace.reproduce.finepack_measures import (
-    FINEPACK,
-    FOUR,
-    GPS,
-    MACHINE,
-    STORES,
-    fewer,
-    gain,
-)
-from interlace.reproduce.rows import Row, row
+from interlace.reproduce.finepack_measures import FINEPACK, FOUR, GPS, MACHINE, STORES, fewer, gain
+from interlace.reproduce.rows import FigureRow, row
 from interlace.reproduce.runs import Results, Runner
 from interlace.workloads import Workload
 
@@ -126,7 +118,7 @@ SHOWN = {  # keys of figures
 }
 
 
-def _of_one(which: str, name: str, r: Results) -> list[Row]:
+def _of_one(which: str, name: str, r: Results) -> list[FigureRow]:
     """A workload that an experiment varies."""
     mechanisms = [case.mechanism for case in cases_of(which)]
     rows = [
@@ -166,7 +158,7 @@ def rows_of(
     own: Mapping[str, Results],
     sixteen: Mapping[str, Results],
     varied: Mapping[str, Mapping[str, Results]],
-) -> list[Row]:
+) -> list[FigureRow]:
     """All rows of the experiments, which replace some runs on four and on sixteen GPUs.
 
     `varied` has of each workload, by experiment, what was run for it: `OF_SIXTEEN` on sixteen.

@@ -21,7 +21,7 @@ from interlace.reproduce.finepack_measures import (
     small_share,
     speedup,
 )
-from interlace.reproduce.rows import Row, row
+from interlace.reproduce.rows import FigureRow, row
 from interlace.reproduce.runs import Results
 
 
@@ -37,7 +37,9 @@ class Figure(NamedTuple):
     average: bool = False  # arithmetic; else the geometric mean
     on: str = ""  # where that is not the paper's four GPUs
 
-    def over_all(self, results: Mapping[str, Results], varied: str = "", note: str = "") -> Row:
+    def over_all(
+        self, results: Mapping[str, Results], varied: str = "", note: str = ""
+    ) -> FigureRow:
         """The mean over the programs; `varied` names an experiment, and `note` says what it is."""
         if self.average:
             quantity = f"{self.quantity}, average"
@@ -48,7 +50,7 @@ class Figure(NamedTuple):
         return row(key, self.figure, _joined(": ", text, quantity), self.published,
                    simulated=ours, note=note or self.note)  # fmt: skip
 
-    def of_one(self, name: str, results: Results, varied: str = "", note: str = "") -> Row:
+    def of_one(self, name: str, results: Results, varied: str = "", note: str = "") -> FigureRow:
         """A program by itself, of which the paper has no number."""
         key, text = _joined("-", self.key, name, varied), _joined(", ", varied, self.on, name)
         return row(key, self.figure, f"{text}: {self.quantity}", simulated=self.of(results),

@@ -6,10 +6,10 @@ import statistics
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from interlace.base.statistics import geometric_mean
 from interlace.model.inside import Activity
 from interlace.model.mechanisms import BASELINE, BOUND
 from interlace.model.run import Case
-from interlace.reproduce.rows import geometric_mean
 from interlace.reproduce.runs import Results
 
 MACHINE = "4x-gv100-pcie4"

@@ -23,7 +23,7 @@ from interlace.model.run import RunFailure, core_errors
 from interlace.nodes.nodes import CudaNode
 from interlace.reproduce import multipath_inputs as given
 from interlace.reproduce.multipath_inputs import CONTROL_S, Sizes
-from interlace.reproduce.rows import Row, Run, row
+from interlace.reproduce.rows import FigureRow, Run, row
 from interlace.reproduce.runs import Runner
 from interlace.study.plan import Message, Planned, make
 
@@ -506,7 +506,7 @@ def _run(runner: Runner, work: Sequence[Job]) -> dict[tuple[Any, ...], Any]:
     return dict(zip(keys, runner.map([call for _, call in work], keys), strict=True))
 
 
-def reproduce(runner: Runner, node: CudaNode | None, quick: bool) -> list[Row]:  # noqa: ARG001
+def reproduce(runner: Runner, node: CudaNode | None, quick: bool) -> list[FigureRow]:  # noqa: ARG001
     """All rows, in the order of the paper's figures."""
     puts = _run(runner, _put_work(quick))
     later = _run(runner, _later_work(quick, puts))
@@ -578,7 +578,7 @@ def _put_gain(of: Found, executor: str, paths: Sequence[str]) -> float:
     )
 
 
-def _fig_6(found: dict[str, Found], choices: dict[str, Choice]) -> list[Row]:
+def _fig_6(found: dict[str, Found], choices: dict[str, Choice]) -> list[FigureRow]:
     """Fig. 6: put bandwidth."""
     rows = []
     published = {"v100": (2.85, 2.95), "a100": (2.75, 2.85)}
@@ -693,7 +693,7 @@ def _graph_gain(sent: dict[tuple[str, str], Mpi], window: int, *, large: bool) -
     return max(chosen) if large else min(chosen)
 
 
-def _fig_7_to_10(found: dict[str, Found]) -> list[Row]:
+def _fig_7_to_10(found: dict[str, Found]) -> list[FigureRow]:
     """Fig. 7 to 10: the OSU bandwidth tests, one direction and both."""
     rows = []
     figures = {("v100", False): "Fig. 7", ("a100", False): "Fig. 8", ("v100", True): "Fig. 9",
@@ -761,7 +761,7 @@ def _implied_share(speedup: float, gain: float) -> float | None:
     return 1 - (1 - 1 / speedup) / (1 - 1 / gain)
 
 
-def _fig_12(found: dict[str, Found]) -> list[Row]:
+def _fig_12(found: dict[str, Found]) -> list[FigureRow]:
     """Fig. 12: Jacobi."""
     rows = []
     published = {
@@ -833,7 +833,7 @@ SPLIT = (
 )
 
 
-def _fig_13_14(graphs: dict[int, Phases]) -> list[Row]:
+def _fig_13_14(graphs: dict[int, Phases]) -> list[FigureRow]:
     """Fig. 13 and 14: what the phases of a graph cost."""
     most = max(graphs.values(), key=lambda one: one.nodes)
     costs = "per node as on an H200 node with CUDA 13.0; no figure of the paper went into it"

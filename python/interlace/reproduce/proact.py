@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from interlace.base.statistics import geometric_mean
 from interlace.machine.machines import Machine, connections, load_machine, to_core
 from interlace.model.mechanisms import (
     BASELINE,
@@ -31,7 +32,7 @@ from interlace.model.run import Case, core_errors
 from interlace.nodes.nodes import CudaNode
 from interlace.reproduce import proact_inputs as given
 from interlace.reproduce.proact_inputs import Sizes
-from interlace.reproduce.rows import Row, geometric_mean, row
+from interlace.reproduce.rows import FigureRow, row
 from interlace.reproduce.runs import Results, Runner
 from interlace.workloads import Workload
 from interlace.workloads.als import Als, AlsInputs
@@ -278,7 +279,7 @@ def _run_workloads(runner: Runner, node: CudaNode | None, quick: bool) -> Found:
     return found
 
 
-def reproduce(runner: Runner, node: CudaNode | None, quick: bool) -> list[Row]:
+def reproduce(runner: Runner, node: CudaNode | None, quick: bool) -> list[FigureRow]:
     """All rows, in the order of the paper's figures."""
     overlap = _overlap(runner, quick)
     found = _run_workloads(runner, node, quick)
@@ -299,7 +300,7 @@ def reproduce(runner: Runner, node: CudaNode | None, quick: bool) -> list[Row]:
 # --- figures --------------------------------------------------------------------------------------
 
 
-def _fig_2(runner: Runner) -> list[Row]:
+def _fig_2(runner: Runner) -> list[FigureRow]:
     """Fig. 2: useful bytes over all bytes, by the size of a store."""
     published = {("nvlink", 4): 0.08, ("pcie", 4): 0.14}
     rows = []
@@ -345,7 +346,7 @@ def _overlap_configs(p: Plan, machine: str) -> list[tuple[str, Config]]:
     return list(dict.fromkeys(pairs))
 
 
-def _overlap(runner: Runner, quick: bool) -> list[Row]:
+def _overlap(runner: Runner, quick: bool) -> list[FigureRow]:
     """Fig. 4 and 6: the microbenchmark, whose kernel takes as long as the transfer."""
     p, size = plan(quick), _overlap_bytes(quick)
     names = {"device-launch": "cdp", "polling": "polling"}
@@ -416,7 +417,7 @@ def _overlap(runner: Runner, quick: bool) -> list[Row]:
     return rows
 
 
-def _fig_7(found: Found) -> list[Row]:
+def _fig_7(found: Found) -> list[FigureRow]:
     """Fig. 7: speedups of four GPUs."""
 
     def of(kind: str, results: Results) -> float:
@@ -486,7 +487,7 @@ def _fig_7(found: Found) -> list[Row]:
     return rows
 
 
-def _stores(found: Found) -> list[Row]:
+def _stores(found: Found) -> list[FigureRow]:
     """Section V-B: packets of inline stores over those of decoupled transfers, ALS on Volta."""
     if "als" not in found.four:
         return []
@@ -507,7 +508,7 @@ def _stores(found: Found) -> list[Row]:
     ]
 
 
-def _fig_8_and_9(found: Found) -> list[Row]:
+def _fig_8_and_9(found: Found) -> list[FigureRow]:
     """Fig. 8 and 9: what tracking costs, and what part of the transfers is hidden."""
     tracking, overlap = [], []
     costs: dict[str, list[float]] = {short: [] for short in FOUR}
@@ -611,7 +612,7 @@ IMPOSSIBLE = frozenset(key for key, why in REASONS.items() if why in (_SMALL_INP
 FAR = 0.15
 
 
-def _explained(one: Row) -> Row:
+def _explained(one: FigureRow) -> FigureRow:
     """A row with the reason why it is far from the published figure, if it is."""
     if one.ratio is None or abs(one.ratio - 1) <= FAR or one.key not in REASONS:
         return one
@@ -633,7 +634,7 @@ SIXTEEN_PUBLISHED: Mapping[str, Mapping[int, float]] = {
 SIXTEEN_BEST_OF = ("inline", "polling")
 
 
-def _fig_10_of(sixteen: Mapping[str, Results], gpus: int, *, last: bool) -> list[Row]:
+def _fig_10_of(sixteen: Mapping[str, Results], gpus: int, *, last: bool) -> list[FigureRow]:
     """Figures of so many GPUs of the DGX-2."""
     ours = {name: r.time(r.fastest(gpus, SIXTEEN_BEST_OF)) for name, r in sixteen.items()}
 
@@ -667,9 +668,9 @@ def _fig_10_of(sixteen: Mapping[str, Results], gpus: int, *, last: bool) -> list
     ]
 
 
-def _fig_10(found: Found, p: Plan) -> list[Row]:
+def _fig_10(found: Found, p: Plan) -> list[FigureRow]:
     """Fig. 10: scaling."""
-    rows: list[Row] = []
+    rows: list[FigureRow] = []
     most = p.sixteen[-1]
     for gpus in p.sixteen:
         rows += _fig_10_of(found.sixteen, gpus, last=gpus == most)
@@ -699,7 +700,7 @@ def _fig_10(found: Found, p: Plan) -> list[Row]:
 EXCHANGES: Mapping[str, int] = {"als": 2, "ct": 2 * given.SUBSETS}
 
 
-def _hardware(found: Found) -> list[Row]:
+def _hardware(found: Found) -> list[FigureRow]:
     """Section V-B: "we expect a hardware implementation to outperform the inline variant in all
     cases"."""
     gains, losses, rows = {}, [], []
@@ -739,7 +740,7 @@ def _hardware(found: Found) -> list[Row]:
 ONE_WAY = ("kepler",)  # whose 16 GB/s in Table I are those of PCIe 3 x16 in one direction
 
 
-def _table_1() -> list[Row]:
+def _table_1() -> list[FigureRow]:
     """Table I: the machines."""
     published = {
         "kepler": (15, 1.43, 288.4, 16),
@@ -776,7 +777,7 @@ def _egress(machine: Machine) -> float:
     return sum(link.bandwidth_GB_per_s for link in direct or of_gpu)
 
 
-def _table_2(found: Found) -> list[Row]:
+def _table_2(found: Found) -> list[FigureRow]:
     """Table II: the fastest configuration."""
     decoupled = {
         "kepler": "D 16kB 256 CDP",

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
-from interlace.show import table
+from interlace.base import table
 
 FORMAT = 1  # of the file
 
 Value = float | str | None
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True):
+class FigureRow(msgspec.Struct, frozen=True, kw_only=True):
     """One figure. `key` never changes; None: not known, not published or not measured here."""
 
     key: str
@@ -58,7 +57,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float  # that all runs took
     jobs: int  # simulations at a time
     inputs: dict[str, Any]
-    rows: list[Row]
+    rows: list[FigureRow]
     runs: list[Run]
 
 
@@ -72,13 +71,13 @@ def row(
     measured: Value = None,
     possible: bool = True,
     note: str = "",
-) -> Row:
+) -> FigureRow:
     """A row with its ratio, where both sides are numbers."""
     ours = measured if simulated is None else simulated
     ratio = None
     if isinstance(published, int | float) and isinstance(ours, int | float) and published:
         ratio = ours / published
-    return Row(
+    return FigureRow(
         key=key,
         figure=figure,
         quantity=quantity,
@@ -91,19 +90,13 @@ def row(
     )
 
 
-def geometric_mean(values: Iterable[float]) -> float | None:
-    """The geometric mean of positive numbers; None of none."""
-    logarithms = [math.log(value) for value in values]
-    return math.exp(sum(logarithms) / len(logarithms)) if logarithms else None
-
-
 def _text(value: Value) -> str:
     if value is None:
         return table.UNKNOWN
     return value if isinstance(value, str) else f"{value:.3g}"
 
 
-def print_rows(head: str, rows: Sequence[Row], foot: Sequence[str]) -> None:
+def print_rows(head: str, rows: Sequence[FigureRow], foot: Sequence[str]) -> None:
     """Print a table of figures; notes follow it, each with the rows that it is about."""
     cut = [
         table.Column("figure", "", [row.figure for row in rows], number=False),

@@ -1,1 +1,1 @@
-"""Regions, copies and checkpoints for programs."""
+"""What programs import: regions, copies, checkpoints; and programs that are run as they are."""

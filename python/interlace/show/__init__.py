@@ -1,1 +1,1 @@
-"""Tables, pages and timelines."""
+"""What studies and measurements give, for people: tables, the page, timelines."""

@@ -1,24 +1,27 @@
 """A study as one HTML page that needs nothing else: charts, timelines, table, glossary.
 
-The charts are drawn by plotly's script, which stands in the page. Colours are those of Okabe and
-Ito, "Color Universal Design" (2008), which people with any colour vision can tell apart.
+page.html, page.css and page.js are its frame. The charts are drawn by plotly's script, which stands
+in the page. Colours are those of Okabe and Ito, "Color Universal Design" (2008), which people with
+any colour vision can tell apart.
 """
 
 from __future__ import annotations
 
 import json
 from html import escape
+from importlib import resources
 from string import Template
 from typing import TYPE_CHECKING, Any
 
+from interlace.base import table
 from interlace.model import inside
 from interlace.model.mechanisms import BASELINE, BOUND, MULTI_PATH, Config, label
-from interlace.show import table
+from interlace.show.study import columns, verification
 from interlace.show.timeline import track_order
 
 if TYPE_CHECKING:
     from interlace.model.inside import Inside
-    from interlace.model.results import Row, Study, Timelines
+    from interlace.model.results import Study, StudyRow, Timelines
     from interlace.model.run import Event
 
 BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILION, PURPLE = (
@@ -142,7 +145,9 @@ def page(study: Study, timelines: Timelines) -> str:
     first = study.rows[0]
     how = "simulated" if first.node == "sim" else "measured"
     figures = [{"id": key, **figure} for key, _, _, figure in [*charts, *insides, *spans]]
-    return Template(_PAGE).substitute(
+    return Template(_file("page.html")).substitute(
+        style=_file("page.css"),
+        script=_file("page.js"),
         title=escape(f"{first.workload} on {first.machine}: {how}"),
         workload=escape(first.workload),
         machine=escape(first.machine),
@@ -159,6 +164,11 @@ def page(study: Study, timelines: Timelines) -> str:
         figures=json.dumps(figures, separators=(",", ":")).replace("</", "<\\/"),
         plotly=get_plotlyjs(),
     )
+
+
+def _file(name: str) -> str:
+    """The text of a file that lies beside this one."""
+    return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
 def summary(study: Study) -> str:
@@ -193,7 +203,7 @@ def _facts(study: Study) -> list[tuple[str, str]]:
     found.append(("Iterations", " to ".join(map(str, dict.fromkeys((counts[0], counts[-1]))))))
     if "damping" in data:
         found.append(("Damping", f"{data['damping']:g}"))
-    which, worst = table.verification(study)
+    which, worst = verification(study)
     found.append(("Verified", f"{which}, largest relative error {worst}"))
     if study.driver is not None:
         cuda = f", CUDA {machine['cuda']}" if "cuda" in machine else ""
@@ -247,8 +257,8 @@ def _inside_section(study: Study, charts: list[Chart]) -> str:
     )
 
 
-def _html_table(rows: list[Row]) -> str:
-    cut = table.columns(rows, full=True)
+def _html_table(rows: list[StudyRow]) -> str:
+    cut = columns(rows, full=True)
     sides = ["number" if column.number else "text" for column in cut]
     head = "".join(
         f'<th class="{side}">{escape(column.name)}'
@@ -282,7 +292,7 @@ def _candidates(study: Study) -> str:
 # --- charts ---------------------------------------------------------------------------------------
 
 
-def _colours(rows: list[Row]) -> dict[str, str]:
+def _colours(rows: list[StudyRow]) -> dict[str, str]:
     others = iter(OTHER_COLOURS * len(rows))
     names = dict.fromkeys(row.mechanism for row in rows)
     return {name: MECHANISM_COLOURS.get(name) or next(others) for name in names}
@@ -298,7 +308,7 @@ def _gpus(count: int) -> str:
 
 
 def _bars(
-    rows: list[Row], value: str, unit: str, hover: str, factor: float = 1.0
+    rows: list[StudyRow], value: str, unit: str, hover: str, factor: float = 1.0
 ) -> list[dict[str, Any]]:
     """Bars by number of GPUs, a trace for each mechanism but the bound."""
     colours = _colours(rows)
@@ -326,7 +336,7 @@ def _bars(
     return traces
 
 
-def _opportunity(rows: list[Row], x: list[Any]) -> dict[str, Any]:
+def _opportunity(rows: list[StudyRow], x: list[Any]) -> dict[str, Any]:
     """The line of the opportunity over these numbers of GPUs, one for each x."""
     derived = any(row.derived for row in rows)
     return {
@@ -355,16 +365,16 @@ def _charts(study: Study) -> list[tuple[str, str, str, dict[str, Any]]]:
     return found
 
 
-def _first_of_each(rows: list[Row]) -> list[Row]:
+def _first_of_each(rows: list[StudyRow]) -> list[StudyRow]:
     """A row for each number of GPUs, the derived one where there is one."""
-    found: dict[int, Row] = {}
+    found: dict[int, StudyRow] = {}
     for row in rows:
         if row.gpus not in found or row.derived:
             found[row.gpus] = row
     return list(found.values())
 
 
-def _speedup_chart(rows: list[Row]) -> tuple[str, str, str, dict[str, Any]]:
+def _speedup_chart(rows: list[StudyRow]) -> tuple[str, str, str, dict[str, Any]]:
     traces = _bars(rows, "speedup", "x", "%{y:.2f} x")
     known = [row for row in _first_of_each(rows) if row.opportunity is not None]
     if known:
@@ -385,7 +395,7 @@ def _level(y: float) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _scaling_chart(rows: list[Row]) -> tuple[str, str, str, dict[str, Any]]:
+def _scaling_chart(rows: list[StudyRow]) -> tuple[str, str, str, dict[str, Any]]:
     colours = _colours(rows)
     counts = sorted({row.gpus for row in rows})
     single = rows[0]
@@ -431,11 +441,11 @@ def _scaling_chart(rows: list[Row]) -> tuple[str, str, str, dict[str, Any]]:
     return "scaling", "Scaling", caption, {"data": traces, "layout": layout}
 
 
-def _wire_height(rows: list[Row]) -> int:
+def _wire_height(rows: list[StudyRow]) -> int:
     return max(380, 130 + 32 * sum(row.mechanism != BOUND for row in rows))
 
 
-def _wire_chart(rows: list[Row]) -> tuple[str, str, str, dict[str, Any]]:
+def _wire_chart(rows: list[StudyRow]) -> tuple[str, str, str, dict[str, Any]]:
     rows = [row for row in rows if row.mechanism != BOUND and row.wire.useful is not None]
     known = [v for r in rows for v in (r.wire.useful, r.wire.protocol, r.wire.wasted) if v]
     size, unit = table.scale(known, table.BYTES)
@@ -467,7 +477,7 @@ def _wire_chart(rows: list[Row]) -> tuple[str, str, str, dict[str, Any]]:
     return "wire", "Bytes on the wire", caption, {"data": traces, "layout": layout}
 
 
-def _overlap_chart(rows: list[Row]) -> tuple[str, str, str, dict[str, Any]]:
+def _overlap_chart(rows: list[StudyRow]) -> tuple[str, str, str, dict[str, Any]]:
     traces = [
         trace
         for trace in _bars(rows, "overlap", "%", "%{y:.1f} % of the copy time hidden", 100)
@@ -488,9 +498,9 @@ def _overlap_chart(rows: list[Row]) -> tuple[str, str, str, dict[str, Any]]:
 def _inside_charts(study: Study) -> list[Chart]:
     """The matrix of bytes and the use of the links of each row with the most GPUs."""
     most = study.rows[-1].gpus
-    found: list[tuple[Row, Inside]] = []
+    found: list[tuple[StudyRow, Inside]] = []
     for row in study.rows:
-        seen = inside.of_row(row)
+        seen = row.inside
         if row.gpus == most and seen is not None and seen.links:
             found.append((row, seen))
     highest = max((part for _, it in found for link in it.links for part in link.by_bin), default=0)
@@ -628,137 +638,3 @@ def _gantt(events: list[Event], end: float, size: float, unit: str) -> dict[str,
         },
     }
     return {"data": traces, "layout": layout}
-
-
-_PAGE = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>$title</title>
-<style>
-:root { color-scheme: light; }
-* { box-sizing: border-box; }
-body { margin: 0; background: #f4f5f7; color: #1b1f24;
-  font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; }
-main { max-width: 1240px; margin: 0 auto; padding: 24px 20px 48px; }
-h1 { font-size: 1.75rem; line-height: 1.2; margin: 0 0 8px; overflow-wrap: anywhere; }
-h2 { font-size: 1.15rem; margin: 0 0 4px; }
-h3 { font-size: 1rem; margin: 16px 0 0; }
-p { margin: 0 0 8px; }
-.badge { display: inline-block; font-size: 0.85rem; font-weight: 600; padding: 2px 10px;
-  border-radius: 999px; vertical-align: middle; border: 1.5px solid; white-space: nowrap; }
-.badge.simulated { color: #0a4d78; border-color: #0072B2; background: #e6f2fa; }
-.badge.measured { color: #005a42; border-color: #009E73; background: #e4f5ef; }
-.summary { font-size: 1.1rem; max-width: 75ch; }
-.card { background: #fff; border: 1px solid #dfe2e7; border-radius: 8px; padding: 16px 18px;
-  min-width: 0; }
-.card > p { color: #4b525c; font-size: 0.92rem; }
-.grid { display: grid; grid-template-columns: repeat(2, minmax(0, 1fr)); gap: 16px;
-  margin: 16px 0; }
-.wide { margin: 16px 0; }
-.pairs { display: grid; grid-template-columns: minmax(0, 2fr) minmax(0, 3fr); gap: 4px 20px; }
-.pairs p { color: #4b525c; font-size: 0.85rem; margin: 0; }
-.chart { width: 100%; min-width: 0; overflow: hidden; }
-.facts { display: grid; grid-template-columns: max-content minmax(0, 1fr); gap: 2px 16px;
-  margin: 12px 0 0; font-size: 0.92rem; }
-dt { font-weight: 600; }
-dd { margin: 0; overflow-wrap: anywhere; }
-code { font: 0.86rem ui-monospace, "DejaVu Sans Mono", monospace; }
-.scroll { overflow-x: auto; max-width: 100%; margin-top: 8px; }
-table { border-collapse: collapse; font-size: 0.9rem; width: 100%;
-  font-variant-numeric: tabular-nums; }
-th, td { padding: 5px 10px; white-space: nowrap; vertical-align: bottom; }
-th { border-bottom: 2px solid #1b1f24; font-weight: 600; }
-th small { font-weight: 400; color: #4b525c; font-size: 0.8rem; }
-td { border-bottom: 1px solid #eceef1; }
-tr.group td { border-top: 2px solid #b9bec6; }
-.number { text-align: right; }
-.text { text-align: left; }
-details { margin-top: 12px; }
-summary { cursor: pointer; }
-.notes { margin: 12px 0 0; padding-left: 20px; font-size: 0.92rem; color: #4b525c; }
-.glossary { display: grid; grid-template-columns: max-content minmax(0, 1fr); gap: 6px 16px;
-  margin: 8px 0 0; font-size: 0.92rem; }
-@media (max-width: 860px) {
-  main { padding: 16px 10px 32px; }
-  .grid { grid-template-columns: minmax(0, 1fr); gap: 12px; margin: 12px 0; }
-  .pairs { grid-template-columns: minmax(0, 1fr); }
-  .card { padding: 12px; }
-  .wide { margin: 12px 0; }
-  th, td { padding: 5px 6px; }
-  h1 { font-size: 1.4rem; }
-}
-@media (max-width: 520px) {
-  .facts, .glossary { grid-template-columns: minmax(0, 1fr); gap: 0; }
-  .facts dd, .glossary dd { margin-bottom: 8px; }
-}
-@media print { .card { break-inside: avoid; } body { background: #fff; } }
-</style>
-</head>
-<body>
-<main>
-<header class="card">
-<h1>$workload on $machine <span class="badge $how">$how</span></h1>
-<p class="summary">$summary</p>
-<dl class="facts">
-$facts
-</dl>
-</header>
-<div class="grid">
-$charts
-</div>
-$insides
-$timelines
-<section class="card wide">
-<h2>All rows</h2>
-<p>Times are of the whole run, all iterations. kB, MB and GB are 1e3, 1e6 and 1e9 bytes;
-* marks what is derived.</p>
-$rows
-$candidates
-<ul class="notes">
-$notes
-</ul>
-</section>
-<section class="card wide">
-<h2>Words</h2>
-<dl class="glossary">
-$glossary
-</dl>
-</section>
-</main>
-<script type="application/json" id="figures">$figures</script>
-<script>$plotly</script>
-<script>
-(function () {
-  "use strict";
-  var figures = JSON.parse(document.getElementById("figures").textContent);
-  var font = getComputedStyle(document.body).fontFamily;
-  function axis(given) {
-    var common = { gridcolor: "#e4e7eb", zerolinecolor: "#b9bec6", linecolor: "#b9bec6",
-      fixedrange: narrow(), automargin: true };
-    return Object.assign(common, given);
-  }
-  function narrow() { return window.innerWidth < 600; }
-  function layout(figure) {
-    var given = figure.layout;
-    return Object.assign({ height: 380 }, given, {
-      font: { family: font, size: 13, color: "#1b1f24" },
-      margin: { l: 10, r: 12, t: 10, b: 10 },
-      paper_bgcolor: "#fff", plot_bgcolor: "#fff",
-      legend: { orientation: "h", x: 0, xanchor: "left", y: 1.02, yanchor: "bottom",
-        traceorder: "normal", font: { size: 13 } },
-      dragmode: narrow() ? false : "zoom",
-      hoverlabel: { font: { family: font } },
-      xaxis: axis(given.xaxis), yaxis: axis(given.yaxis)
-    });
-  }
-  figures.forEach(function (figure) {
-    Plotly.newPlot(figure.id, figure.data, layout(figure),
-      { responsive: true, displayModeBar: false });
-  });
-})();
-</script>
-</body>
-</html>
-"""

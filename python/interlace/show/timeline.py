@@ -9,7 +9,6 @@ import json
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from interlace.model import inside
 from interlace.model.mechanisms import Config, label
 
 if TYPE_CHECKING:
@@ -74,7 +73,7 @@ def chrome_trace(study: Study, timelines: Timelines) -> str:
                         }
                     )
     for shown in study.rows:
-        seen = inside.of_row(shown)
+        seen = shown.inside
         if seen is not None and shown.gpus == timelines.gpus and seen.links:
             process += 1
             name = f"{label(shown.mechanism, Config.of(shown.config))}: links"

@@ -1,4 +1,4 @@
-"""`interlace calibrate`: how far a simulated machine is from the one that was measured."""
+"""A calibration: how far a simulated machine is from the one that was measured."""
 
 from __future__ import annotations
 
@@ -8,35 +8,22 @@ import statistics
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated
 
 import msgspec
-import typer
 
-from interlace.base import files
 from interlace.base.errors import UserError
 from interlace.base.native import load_core
 from interlace.base.progress import progress
-from interlace.cli.failures import failure_ends
-from interlace.cli.shared_options import Jobs, ResultsFile, simulations_at_a_time
-from interlace.machine.machines import Machine, load_machine, to_core
+from interlace.machine.machines import Machine, to_core
 from interlace.model.mechanisms import BASELINE
-from interlace.model.results import Head, json_text, provenance
+from interlace.model.results import Head, provenance
 from interlace.model.run import Case, RunFailure, core_errors
 from interlace.nodes.nodes import in_processes, real_node
-from interlace.show import table
-from interlace.study import calibration
 from interlace.study.calibration import FITTED, PREDICTED, STATED, Definition
 from interlace.study.calibration_gpus import METHOD, REPEATS, Gpus
 
 FORMAT = 1  # of both files
 LEAST_GPUS = 2
-DEFAULT_MACHINE = "hgx-h200-4"
-GROUPS = {
-    FITTED: "One pair and one stream: the machine file may be fitted to these rows",
-    STATED: "Rates that the machine file states as they were measured",
-    PREDICTED: "Predictions: nothing is fitted to these rows",
-}
 
 
 class MeasuredRow(msgspec.Struct, forbid_unknown_fields=True):
@@ -58,7 +45,7 @@ class MeasuredRows(msgspec.Struct, forbid_unknown_fields=True):
     rows: list[MeasuredRow]
 
 
-class Row(msgspec.Struct):
+class CalibrationRow(msgspec.Struct):
     """A row and its error; None where it was not measured."""
 
     row: str
@@ -88,13 +75,13 @@ class Family(msgspec.Struct):
     worst_row: str
 
 
-class Results(Head, frozen=True):
+class CalibrationResults(Head, frozen=True):
     """A file of results."""
 
     machine: str
     measured: dict[str, str]  # where the measured column comes from
     families: list[Family]
-    rows: list[Row]
+    rows: list[CalibrationRow]
     not_measured: list[Missing]
 
 
@@ -194,7 +181,7 @@ def simulate(
     return [found[index] for index in range(len(rows))]
 
 
-def families(rows: Sequence[Row]) -> list[Family]:
+def families(rows: Sequence[CalibrationRow]) -> list[Family]:
     """Errors by group and family, in the order of the rows."""
     found = []
     for group in GROUPS:
@@ -207,106 +194,31 @@ def families(rows: Sequence[Row]) -> list[Family]:
     return found
 
 
-def show(of: Results) -> None:
-    """Prints the rows, then each family's errors."""
-    print(
-        f"{of.machine}, simulated, beside what was measured on {of.measured['machine']}, driver "
-        f"{of.measured['driver']}, CUDA {of.measured['cuda']}, {of.measured['date']}"
-    )
-    for group, headline in GROUPS.items():
-        rows = [row for row in of.rows if row.group == group]
-        if not rows:
-            continue
-        print()
-        columns = [
-            table.Column("row", "", [row.row for row in rows], number=False),
-            table.Column("measured", "", [_figure(row.measured) for row in rows]),
-            table.Column("simulated", "", [_figure(row.simulated) for row in rows]),
-            table.Column("", "", [row.unit for row in rows], number=False),
-            table.Column("error", "%", [f"{100 * row.error:+.1f}" for row in rows]),
-        ]
-        order = list(dict.fromkeys(row.family for row in rows))
-        foot = [
-            f"{it.family}: mean {100 * it.mean:.1f} %, worst {100 * it.worst:.1f} % "
-            f"({it.worst_row})"
-            for it in of.families
-            if it.group == group
-        ]
-        groups = [order.index(row.family) for row in rows]
-        table.print_table(headline + ".", columns, groups, [""] * len(rows), foot)
-    if of.not_measured:
-        print()
-        print("Not measured, and left out:")
-        for reason in dict.fromkeys(it.reason for it in of.not_measured):
-            names = ", ".join(it.row for it in of.not_measured if it.reason == reason)
-            print(f"  {names}: {reason}")
+GROUPS = {
+    FITTED: "One pair and one stream: the machine file may be fitted to these rows",
+    STATED: "Rates that the machine file states as they were measured",
+    PREDICTED: "Predictions: nothing is fitted to these rows",
+}
 
 
-def _figure(value: float) -> str:
-    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
-
-
-def calibrate_command(
-    machine: Annotated[
-        str,
-        typer.Option("--machine", "-m", metavar="NAME|FILE", help="The simulated machine."),
-    ] = DEFAULT_MACHINE,
-    measured: Annotated[
-        Path | None,
-        typer.Option(
-            "--measured",
-            metavar="FILE",
-            help="A file of measured rows. Without it: what the GPUs of this computer give.",
-        ),
-    ] = None,
-    save_measured: Annotated[
-        Path | None,
-        typer.Option(
-            "--save-measured",
-            metavar="FILE",
-            help="Keep what the GPUs of this computer give, as a file for --measured.",
-        ),
-    ] = None,
-    jobs: Jobs = None,
-    json_file: ResultsFile = None,
-) -> None:
-    """Compare a simulated machine with measured rows: its error in each, by families.
-
-    Rows of host memory are the planner's predictions; kernels' and copies' are simulated.
-    """
-    described = load_machine(machine)
-    calibration.check_machine(described)
-    rows = calibration.definitions()
-    at_a_time = simulations_at_a_time(jobs)
-    if measured is not None and save_measured is not None:
-        raise UserError("--save-measured keeps what is measured here; leave --measured out")
-    outputs = {"--json": json_file, "--save-measured": save_measured}
-    files.check_outputs(outputs, {"--measured": measured})
-    known = [row.key for row in rows]
-    reasons: dict[str, str] = {}
-    failed = False
-    if measured is None:
-        given, reasons, failed = measure_here(rows)
-    else:
-        given = read_measured(measured, known)
-    if save_measured is not None:  # before what is simulated, which takes long
-        files.write_all({save_measured: json_text(given)})
+def compare(
+    machine: Machine, rows: Sequence[Definition], given: MeasuredRows,
+    reason: Callable[[str], str], jobs: int,
+) -> CalibrationResults:  # fmt: skip
+    """Simulates each row that was measured; `reason` says why one was not."""
     values = {row.row: row.value for row in given.rows}
     compared = [row for row in rows if row.key in values]
-    with (
-        failure_ends(),
-        progress(f"calibration of {described.name}", len(compared), "rows") as tick,
-    ):
-        simulated = simulate(compared, described, at_a_time, tick)
+    with progress(f"calibration of {machine.name}", len(compared), "rows") as tick:
+        simulated = simulate(compared, machine, jobs, tick)
     found = [
-        Row(row.key, row.family, row.group, row.unit, values[row.key], value,
+        CalibrationRow(row.key, row.family, row.group, row.unit, values[row.key], value,
             value / values[row.key] - 1)
         for row, value in zip(compared, simulated, strict=True)
     ]  # fmt: skip
-    results = Results(
+    return CalibrationResults(
         format=FORMAT,
         **provenance(),
-        machine=described.name,
+        machine=machine.name,
         measured={
             "machine": given.machine,
             "driver": given.driver,
@@ -316,13 +228,5 @@ def calibrate_command(
         },
         families=families(found),
         rows=found,
-        not_measured=[
-            Missing(key, reasons.get(key, f"not in {measured}"))
-            for key in known
-            if key not in values
-        ],
+        not_measured=[Missing(row.key, reason(row.key)) for row in rows if row.key not in values],
     )
-    texts = {} if json_file is None else {json_file: partial(json_text, results)}
-    files.show_and_write(partial(show, results), texts)
-    if failed:
-        raise typer.Exit(1)

@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 
 from interlace.base.errors import UserError
 from interlace.machine.machines import Machine
+from interlace.model.copies import HOST
 from interlace.model.mechanisms import BASELINE, BOUND, GIB, KIB, MIB, Config, size_text
 from interlace.study.calibration_gpus import Copies, Gpus
-from interlace.study.copy_bench import HOST, Pairs
+from interlace.study.copy_bench import Pairs
 from interlace.study.plan import Message, make
 
 GPUS = 4  # that the rows take

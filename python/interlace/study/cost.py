@@ -1,4 +1,4 @@
-"""`interlace cost`: what the hardware of the simulated mechanisms would take of a GPU.
+"""What the hardware of the simulated mechanisms would take of a GPU.
 
 Storage bits are computed from the machine's description: the remote write queue and de-packetizer
 of FinePack (HPCA 2023, section IV-B), the queue of GPS (MICRO 2021), and what DualOpt adds (PACT
@@ -8,20 +8,14 @@ area of a fully associative search are not counted.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
 import msgspec
-import typer
 from msgspec import UnsetType
 
 from interlace.base.errors import UserError
-from interlace.base.files import check_writable, show_and_write
-from interlace.machine.machines import MAX_GPUS, DualOpt, Gpu, Machine, load_machine
-from interlace.model.options import whole
-from interlace.model.results import Head, json_text, provenance
-from interlace.show.table import Column, print_table
+from interlace.machine.machines import MAX_GPUS, DualOpt, Gpu, Machine
+from interlace.model.results import Head, provenance
 
 FORMAT = 1
 ADDRESS_BITS = 64  # of a base address register: 8 bytes, FinePack, Table III
@@ -221,81 +215,20 @@ def parts(machine: Machine, gpus: int) -> list[Part]:
     ]
 
 
-def _kib(bits: int) -> str:
-    return f"{bits / 8 / 1024:,.3f}"
-
-
-def _show(cost: Cost) -> None:
-    rows: Sequence[Part] = cost.parts
-    structures = list(dict.fromkeys(row.structure for row in rows))
-    totals = {name: sum(r.bits for r in rows if r.structure == name) for name in structures}
-    share = {name: sum(r.of_caches for r in rows if r.structure == name) for name in structures}
-    foot = [
-        f"{name}: {_kib(totals[name])} KiB, {share[name]:.3%} of the caches' data"
-        for name in structures
-        if name not in ("L1", "L2")
-    ]
-    foot += ["", "Published:"]
-    foot += [f"  {one['published']} ({one['source']}): {one['note']}" for one in cost.published]
-    if cost.needs:
-        foot += ["", "What schemes need (DualOpt, Table 3):"]
-        foot += [
-            f"  {one['scheme']}: programs as they are {one['programs_as_they_are']}; transfers "
-            f"{one['transfers']}; no replicas {one['no_replicas']}; simple {one['simple_hardware']}"
-            for one in cost.needs
-        ]
-    print_table(
-        f"Storage of a GPU of {cost.machine} among {cost.gpus}",
-        [
-            Column("structure", "", [row.structure for row in rows], number=False),
-            Column("what", "", [row.what for row in rows], number=False),
-            Column("count", "", [str(row.count) for row in rows]),
-            Column("each", "bits", [str(row.bits_each) for row in rows]),
-            Column("all", "KiB", [_kib(row.bits) for row in rows]),
-            Column("of caches", "%", [f"{100 * row.of_caches:.4f}" for row in rows]),
-        ],
-        [structures.index(row.structure) for row in rows],
-        ["" for _ in rows],
-        foot,
-    )
-
-
-def cost_command(
-    machine: Annotated[
-        str | None, typer.Argument(metavar="MACHINE", help="A described machine by name or file.")
-    ] = None,
-    gpus: Annotated[
-        str | None,
-        typer.Option(
-            "--gpus", "-g", metavar="N", help="GPUs that talk to each other.  [default: all]"
-        ),
-    ] = None,
-    json_file: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Write what is shown as JSON.")
-    ] = None,
-) -> None:
-    """Say how much storage the queues of simulated mechanisms take of a GPU, beside its caches."""
-    if machine is None:
-        raise UserError("cost needs a machine: a shipped one by name, or a .toml file")
-    asked = whole("--gpus", gpus, 2)
-    if json_file is not None:
-        check_writable(json_file, "--json")
-    described = load_machine(machine)
-    count = described.gpu.count if asked is None else asked
-    if not 2 <= count <= MAX_GPUS:
+def cost_of(machine: Machine, gpus: int) -> Cost:
+    """The storage of one GPU of the machine among so many; raises UserError for too many or few."""
+    if not 2 <= gpus <= MAX_GPUS:
         raise UserError(
-            f"{count} GPUs: a queue has destinations among 2 to {MAX_GPUS} GPUs; give --gpus"
+            f"{gpus} GPUs: a queue has destinations among 2 to {MAX_GPUS} GPUs; give --gpus"
         )
-    loads = not isinstance(described.gpu.dualopt, UnsetType)
+    loads = not isinstance(machine.gpu.dualopt, UnsetType)
     words = ("scheme", "programs_as_they_are", "transfers", "no_replicas", "simple_hardware")
-    cost = Cost(
+    return Cost(
         format=FORMAT,
         **provenance(),
-        machine=described.name,
-        gpus=count,
-        parts=parts(described, count),
+        machine=machine.name,
+        gpus=gpus,
+        parts=parts(machine, gpus),
         published=[one._asdict() for one in PUBLISHED + (OF_DUALOPT if loads else ())],
         needs=[dict(zip(words, row, strict=True)) for row in NEEDS] if loads else [],
     )
-    texts = {} if json_file is None else {json_file: lambda: json_text(cost)}
-    show_and_write(lambda: _show(cost), texts)

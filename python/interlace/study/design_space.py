@@ -5,7 +5,6 @@ A file is read and checked whole before anything runs: every point's machine is 
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import math
 from collections import Counter
@@ -308,15 +307,6 @@ def at_point(point: Mapping[str, Value]) -> str:
 
 
 # --- what a run depends on ------------------------------------------------------------------------
-
-
-def file_hash(path: Path) -> str:
-    """The SHA-256 of a file's bytes; raises UserError if it cannot be read."""
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise UserError(f"{path} cannot be read: {error.strerror or error}") from None
 
 
 def options_text(inputs: Inputs) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from interlace.base.errors import UserError
 from interlace.base.native import load_core
 from interlace.model.limits import Limit, exchange_memory_s, limit_of
 from interlace.model.mechanisms import BASELINE, BOUND, EVERY, Config, Tuning, label
-from interlace.model.results import Measured, Row, Sim, Stores, Timelines, WireRow
+from interlace.model.results import Measured, Sim, Stores, StudyRow, Timelines, WireRow
 from interlace.model.run import Case, Counted, Outcome, Wire
 from interlace.nodes.nodes import CudaNode, Node, in_processes
 from interlace.workloads import Workload
@@ -152,7 +152,7 @@ class _Rows:
         times: Times,
         wire: Wire,
         limit: Limit | UnsetType = UNSET,
-    ) -> Row:
+    ) -> StudyRow:
         outcome = checked.outcome
         case = outcome.case
         config: dict[str, Any] = {**case.config.given()}
@@ -178,7 +178,7 @@ class _Rows:
             )
         speedup = times.speedup(outcome.time_s)
         opportunity = times.opportunity(case.gpus)
-        return Row(
+        return StudyRow(
             workload=self.workload.name,
             data=self.workload.data_name,
             node=self.node.name,
@@ -202,7 +202,7 @@ class _Rows:
             limit=limit,
         )
 
-    def derived(self, checked: Checked, times: Times) -> Row:
+    def derived(self, checked: Checked, times: Times) -> StudyRow:
         """The bound on a node that cannot run it, from what was run in its place."""
         row = self.row(checked, times, Wire())
         return msgspec.structs.replace(
@@ -323,7 +323,7 @@ def run_study(
     plan: Plan,
     jobs: int = 1,
     tick: Callable[[], None] = lambda: None,
-) -> tuple[list[Row], list[Row], Timelines]:
+) -> tuple[list[StudyRow], list[StudyRow], Timelines]:
     """Run, verify and evaluate: the rows, the configurations not chosen, the timelines.
 
     Rows ascend by GPUs; their figures do not depend on the order in which runs end. Raises

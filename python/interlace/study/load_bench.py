@@ -1,4 +1,4 @@
-"""`interlace bench load`: a transformer's checkpoint into tensors, beside safetensors' own reader.
+"""Loads of a transformer's checkpoint into tensors, measured beside safetensors' own reader.
 
 The file has the shapes of a transformer of 8 billion parameters: 32 layers, hidden size 4096,
 feed-forward size 14336, 32 heads of 128 with 8 for keys and values, a vocabulary of 128256. Of a
@@ -19,38 +19,30 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from math import prod
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
-import typer
 
 from interlace.base.errors import UserError
 from interlace.base.progress import progress
-from interlace.cli.failures import failure_ends
-from interlace.cli.shared_options import ResultsFile, count_option
 from interlace.model.mechanisms import GIB, MIB
-from interlace.model.options import size_between, whole
-from interlace.model.results import BENCHMARK_FORMAT, BenchmarkFile, json_text, provenance
+from interlace.model.results import BENCHMARK_FORMAT, BenchmarkFile, provenance
 from interlace.model.run import core_errors
 from interlace.nodes.nodes import real_node
 from interlace.runtime import loading
 from interlace.runtime.tensor_memory import framework_named, gpu_of
-from interlace.show import table
 
 OWN = "interlace"
 THEIRS = "safetensors"
 LAYERS, HIDDEN, FORWARD, KEYS, VOCABULARY = 32, 4096, 14336, 1024, 128256
 ELEMENT = 2  # bytes
-LEAST, MOST, DEFAULT_BYTES = "1M", "64G", "4G"
-DEFAULT_REPEATS = 5
-DEFAULT_SLOT = f"{loading.RING[1] // MIB}M"
 PAGE = 4096  # bytes
 STEP = PAGE  # bytes from one tensor's data to the next one's, in the random ones that all share
 
 Tensors = dict[str, Any]
 
 
-class Row(msgspec.Struct):
+class LoadRow(msgspec.Struct):
     """A way to load the file; times are from the call until all bytes have arrived.
 
     In the host's memory every page was touched by then.
@@ -65,7 +57,7 @@ class Row(msgspec.Struct):
     wrong: int  # tensors
 
 
-class Results(BenchmarkFile):
+class LoadResults(BenchmarkFile):
     """A file of results."""
 
     framework: str
@@ -79,7 +71,7 @@ class Results(BenchmarkFile):
     threads: int
     ring: list[int]  # slots, bytes of each
     repeats: int
-    rows: list[Row]
+    rows: list[LoadRow]
 
 
 def shapes(most: int) -> tuple[dict[str, tuple[int, ...]], int, int]:
@@ -154,7 +146,7 @@ def _equal(one: Any, other: Any) -> bool:
     return bool(torch.equal(one.view(torch.uint8), other.view(torch.uint8)))
 
 
-def _reference(framework: str, file: Path, device: str) -> Callable[[], Tensors] | None:
+def reader_of_theirs(framework: str, file: Path, device: str) -> Callable[[], Tensors] | None:
     """safetensors' own reader of the file, where it is installed and can do that."""
     if framework == "cupy" or importlib.util.find_spec("safetensors") is None:
         return None
@@ -208,7 +200,7 @@ def measure(
     repeats: int,
     where: tuple[str, str],
     tick: Callable[[], None],
-) -> list[Row]:
+) -> list[LoadRow]:
     """Rows of the methods, which take turns; what each loads first is compared."""
     size = sum(int(tensor.nbytes) for tensor in expected.values())
     first: dict[str, float] = {}
@@ -227,7 +219,7 @@ def measure(
             tick()
     medians = {name: statistics.median(taken) for name, taken in times.items()}
     return [
-        Row(
+        LoadRow(
             method=name,
             first_s=first[name],
             time_s=times[name],
@@ -248,42 +240,7 @@ def _on_host(tensor: Any) -> Any:
     return tensor.get() if type(tensor).__module__.startswith("cupy") else tensor.cpu()
 
 
-def _print(results: Results) -> None:
-    rows = results.rows
-    columns = [
-        table.Column("method", "", [row.method for row in rows], number=False),
-        table.Column("first", "s", table.fixed([row.first_s for row in rows])),
-        table.Column("time", "s", table.fixed([row.median_s for row in rows])),
-        table.Column("bandwidth", "GB/s", [f"{row.gb_per_s:.2f}" for row in rows]),
-        table.Column(
-            "speedup",
-            "x",
-            [table.UNKNOWN if row.speedup is None else f"{row.speedup:.2f}" for row in rows],
-        ),
-        table.Column("#wrong", "", [str(row.wrong) for row in rows]),
-    ]
-    fastest = min(row.median_s for row in rows)
-    styles = [table.BEST if row.median_s == fastest else "" for row in rows]
-    halved = f", all sizes halved {results.halvings} times" if results.halvings else ""
-    head = (
-        f"load, {1e-9 * results.bytes:.3f} GB in {results.tensors} tensors ({results.layers} layers"
-        f"{halved}) from the page cache to {results.device} as {results.framework}; measured on "
-        f"{results.machine['name']}"
-    )
-    foot = [
-        "first: the first time in this process; time: the median of "
-        f"{results.repeats}, with the allocation of the memory; {results.threads} threads.",
-    ]
-    if results.device == "cpu":
-        foot.append("Every page was touched in that time: safetensors maps the file.")
-    if len(rows) == 1:
-        foot.append("safetensors is not installed, or has no reader for it: nothing to compare.")
-    wrong = sum(row.wrong for row in rows)
-    foot.append(f"{wrong} tensors wrong." if wrong else "All bytes right.")
-    table.print_table(head, columns, [0] * len(rows), styles, foot)
-
-
-def _check_room(folder: Path, size: int, largest: int) -> None:
+def check_room(folder: Path, size: int, largest: int) -> None:
     """Raise UserError where the file does not fit on the disk, or not into the page cache."""
     free = shutil.disk_usage(folder).free
     if free < size + 64 * MIB:
@@ -304,7 +261,7 @@ def _check_room(folder: Path, size: int, largest: int) -> None:
         )
 
 
-def _machine(device: str) -> tuple[dict[str, Any], str | None]:
+def machine_of(device: str) -> tuple[dict[str, Any], str | None]:
     if device == "cpu":
         cores = len(os.sched_getaffinity(0))
         return {"node": "host", "name": f"{cores} cores", "cores": cores}, None
@@ -312,7 +269,7 @@ def _machine(device: str) -> tuple[dict[str, Any], str | None]:
     return {"node": node.name, **node.description()}, node.driver
 
 
-def _default_device() -> str:
+def default_device() -> str:
     for name in ("torch", "cupy"):
         if importlib.util.find_spec(name) is not None:
             from interlace.runtime.tensor_memory import count_gpus
@@ -321,83 +278,42 @@ def _default_device() -> str:
     return "cpu"
 
 
-def load_command(
-    size: Annotated[
-        str, typer.Option("--bytes", "-b", metavar="SIZE", help="Of the file, at most; 16G: all.")
-    ] = DEFAULT_BYTES,
-    device: Annotated[
-        str | None,
-        typer.Option(
-            "--device", metavar="NAME", help="cpu, cuda:0, ...  [default: cuda:0 if it is there]"
-        ),
-    ] = None,
-    folder: Annotated[
-        Path | None,
-        typer.Option("--folder", metavar="DIR", help="For the file.  [default: the temporary one]"),
-    ] = None,
-    threads: Annotated[
-        str | None, typer.Option("--threads", metavar="N", help="That read.  [default: the cores]")
-    ] = None,
-    slots: Annotated[
-        str | None, count_option("--slots", "Of page-locked memory.", loading.RING[0])
-    ] = None,
-    slot: Annotated[
-        str, typer.Option("--slot", metavar="SIZE", help="Bytes of each.")
-    ] = DEFAULT_SLOT,
-    repeats: Annotated[
-        str | None, count_option("--repeats", "Of which the median.", DEFAULT_REPEATS, "-n")
-    ] = None,
-    json_file: ResultsFile = None,
-) -> None:
-    """A transformer's checkpoint into tensors: by interlace.load, and by safetensors' load_file.
-
-    The file is in the page cache. Methods take turns; the bytes that each loads first are compared.
-    """
-    from interlace.base import files
-
-    most = size_between("--bytes", size, LEAST, MOST)
-    count = whole("--repeats", repeats, 1) or DEFAULT_REPEATS
-    ring = (whole("--slots", slots, 1) or loading.RING[0], size_between("--slot", slot, "4K", "1G"))
-    if prod(ring) > loading.MOST_RING:
-        raise UserError(f"--slots {ring[0]} --slot {slot}: give slots of at most 1 TiB in all")
-    workers = whole("--threads", threads, 1)
-    if workers is not None and workers > loading.MOST_NAMED_THREADS:
-        raise UserError(
-            f"--threads {workers}: give a number of at most {loading.MOST_NAMED_THREADS}"
-        )
-    if json_file is not None:
-        files.check_writable(json_file, "--json")
-    target = device or _default_device()
+def run(
+    most: int, device: str | None, folder: Path | None, threads: int | None,
+    ring: tuple[int, int], repeats: int,
+) -> LoadResults:  # fmt: skip
+    """Every method with the largest checkpoint of at most so many bytes, written to the folder."""
+    target = device or default_device()
     gpu = gpu_of(target)
     framework = framework_named(None, gpu=gpu is not None)
-    machine, driver = _machine("cpu" if gpu is None else target)
+    machine, driver = machine_of("cpu" if gpu is None else target)
     of, layers, halvings = shapes(most)
     total = ELEMENT * sum(map(prod, of.values()))
     place = Path(tempfile.gettempdir()) if folder is None else folder
     if not place.is_dir():
         raise UserError(f"--folder {place} is no folder")
-    _check_room(place, total, ELEMENT * max(map(prod, of.values())))
+    check_room(place, total, ELEMENT * max(map(prod, of.values())))
 
     safetensors = None
-    with failure_ends(), tempfile.TemporaryDirectory(prefix="interlace-", dir=place) as inside:
+    with tempfile.TemporaryDirectory(prefix="interlace-", dir=place) as inside:
         file = Path(inside) / "model.safetensors"
         expected = random_tensors(of, framework)
         loading.save(expected, file, metadata={"format": "pt"})
         methods: dict[str, Callable[[], Tensors]] = {
             OWN: partial(
-                loading.load, file, target, framework=framework, threads=workers, ring=ring
+                loading.load, file, target, framework=framework, threads=threads, ring=ring
             )
         }
-        reference = _reference(framework, file, target)
+        reference = reader_of_theirs(framework, file, target)
         if reference is not None:
             methods[THEIRS] = reference
             safetensors = str(importlib.import_module("safetensors").__version__)
         with (
-            progress(f"load to {target}", len(methods) * (count + 1)) as tick,
+            progress(f"load to {target}", len(methods) * (repeats + 1)) as tick,
             core_errors("load"),
         ):
-            rows = measure(methods, expected, count, (framework, target), tick)
-    results = Results(
+            rows = measure(methods, expected, repeats, (framework, target), tick)
+    return LoadResults(
         format=BENCHMARK_FORMAT,
         benchmark="load",
         **provenance(),
@@ -411,12 +327,8 @@ def load_command(
         tensors=len(of),
         layers=layers,
         halvings=halvings,
-        threads=loading.threads_of(workers),
+        threads=loading.threads_of(threads),
         ring=list(ring),
-        repeats=count,
+        repeats=repeats,
         rows=rows,
     )
-    texts = {} if json_file is None else {json_file: partial(json_text, results)}
-    files.show_and_write(partial(_print, results), texts)
-    if any(row.wrong for row in rows):
-        raise typer.Exit(1)

@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from interlace.base.errors import UserError
+from interlace.base.progress import progress
 from interlace.base.turns import turn
 from interlace.model.mechanisms import (
     BASELINE,
@@ -28,8 +29,10 @@ from interlace.model.mechanisms import (
     label,
     size_text,
 )
+from interlace.model.options import whole_numbers
 from interlace.model.results import BenchmarkFile
 from interlace.model.run import RunFailure, core_errors
+from interlace.nodes.nodes import CudaNode, measured_by
 
 MOST_RATE_BYTES = GIB  # of the transfer that a mechanism's own rate comes from
 FIRST_ROUNDS = 64
@@ -37,7 +40,7 @@ CLOSE_ENOUGH = 0.02  # the kernel's time to that of the transfer
 MOST_TUNING_RUNS = 8
 
 
-class Row(msgspec.Struct):
+class OverlapRow(msgspec.Struct):
     """A configuration; epochs are those of each repeat, seconds."""
 
     peers: int
@@ -73,7 +76,7 @@ class Balance(msgspec.Struct):
     bulk_epoch_s: list[list[float]]  # at the start and at the end
 
 
-class Results(BenchmarkFile):
+class OverlapResults(BenchmarkFile):
     """A file of results."""
 
     bytes: int
@@ -81,7 +84,7 @@ class Results(BenchmarkFile):
     warmup: int
     repeats: int
     balances: list[Balance]
-    rows: list[Row]
+    rows: list[OverlapRow]
 
 
 @dataclass(frozen=True)
@@ -111,7 +114,7 @@ class Overlap:
         mechanisms: Sequence[str],
         tuning: Tuning,
         tick: Callable[[], None] = lambda: None,
-    ) -> tuple[Balance, list[Row]]:
+    ) -> tuple[Balance, list[OverlapRow]]:
         """Every configuration with so many peers; bulk-copy, which others are compared with, first.
 
         Calls `tick` as often as `steps` says.
@@ -145,7 +148,7 @@ class Overlap:
         tick()
         return balance, rows
 
-    def _add_tracking(self, balance: Balance, rows: Sequence[Row]) -> None:
+    def _add_tracking(self, balance: Balance, rows: Sequence[OverlapRow]) -> None:
         """Adds what readiness tracking costs where nothing is moved (PROACT, section V-C)."""
         best = [row for row in rows if row.best and row.mechanism in TRACKED]
         if not best:
@@ -231,8 +234,8 @@ class Overlap:
             bulk_epoch_s=[],
         )
 
-    def _row(self, balance: Balance, mechanism: str, config: Config) -> Row:
-        row = Row(balance.peers, mechanism, config.given())
+    def _row(self, balance: Balance, mechanism: str, config: Config) -> OverlapRow:
+        row = OverlapRow(balance.peers, mechanism, config.given())
         try:
             found = self._run(balance.peers, mechanism, config, balance.rounds)
         except UserError as refused:
@@ -245,14 +248,14 @@ class Overlap:
             row.limit = (balance.compute_s + balance.transfer_s) / least_s
         return row
 
-    def _bulk_row(self, peers: int, first: Epochs, last: Epochs) -> Row:
-        row = Row(peers, BASELINE, {})
+    def _bulk_row(self, peers: int, first: Epochs, last: Epochs) -> OverlapRow:
+        row = OverlapRow(peers, BASELINE, {})
         both = Epochs([*first.epoch_s, *last.epoch_s], sorted({*first.remarks, *last.remarks}))
         row.epoch_s, row.time_s, row.remarks = both.epoch_s, both.time_s, both.remarks
         self._add_rate(row, Config())
         return row
 
-    def _add_rate(self, row: Row, config: Config) -> None:
+    def _add_rate(self, row: OverlapRow, config: Config) -> None:
         """Adds what the mechanism moves without computation, where its start and end weigh little.
 
         What is possible with so many bytes may not be with more of them.
@@ -277,3 +280,40 @@ def _configs(mechanisms: Sequence[str], tuning: Tuning, size: int) -> list[tuple
         if mechanism != BASELINE
         for config in tuning.configs(mechanism, size)
     ]
+
+
+def chosen_peers(text: str | None, gpus: int, machine: str) -> list[int]:
+    """The numbers of GPUs that receive."""
+    if gpus < 2:
+        raise UserError(f"overlap needs at least 2 GPUs; {machine} has 1")
+    chosen = sorted({1, gpus - 1}) if text is None else whole_numbers("--peers", text, "peers")
+    if chosen[-1] >= gpus:
+        raise UserError(
+            f"--peers {chosen[-1]}: {machine} has {peers_text(gpus - 1)} of its first GPU"
+        )
+    return chosen
+
+
+def measure_all(
+    node: CudaNode, counts: Sequence[int], mechanisms: Sequence[str], tuning: Tuning, size: int,
+    asked: tuple[int, int, int],
+) -> OverlapResults:  # fmt: skip
+    """Every configuration with so many peers each; `asked` are epochs, warm-up runs and repeats."""
+    measured = Overlap(node.cuda, size, *asked)
+    balances: list[Balance] = []
+    rows: list[OverlapRow] = []
+    steps = len(counts) * measured.steps(mechanisms, tuning)
+    with progress(f"overlap on {node.machine_name}", steps) as tick:
+        for count in counts:
+            balance, found = measured.measure(count, mechanisms, tuning, tick)
+            balances.append(balance)
+            rows += found
+    return OverlapResults(
+        **measured_by("overlap", node),
+        bytes=size,
+        epochs=asked[0],
+        warmup=asked[1],
+        repeats=asked[2],
+        balances=balances,
+        rows=rows,
+    )

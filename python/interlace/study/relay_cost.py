@@ -1,25 +1,20 @@
-"""`interlace bench copy --beside-kernels`: what relaying a copy costs the GPUs that relay it."""
+"""What relaying a copy costs the GPUs that relay it."""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 import msgspec
-import typer
 
 from interlace.base.errors import UserError
 from interlace.base.progress import progress
 from interlace.base.turns import turn
-from interlace.cli.failures import failure_ends
 from interlace.model.mechanisms import size_text
-from interlace.model.results import BenchmarkFile, json_text, measured_by
+from interlace.model.results import BenchmarkFile
 from interlace.model.run import core_errors
-from interlace.nodes.nodes import CudaNode
-from interlace.show import table
+from interlace.nodes.nodes import CudaNode, measured_by
 
 RECEIVER = 0  # the GPU that messages go to
 WINDOW_S = 0.1  # of each figure of a repeat
@@ -36,7 +31,7 @@ class Kernel(msgspec.Struct):
     slowdown_percent: float  # by the medians: how much longer the same work takes
 
 
-class Row(msgspec.Struct):
+class RelayRow(msgspec.Struct):
     """A size of message; times are those of a message, by repeat."""
 
     bytes: int
@@ -48,13 +43,13 @@ class Row(msgspec.Struct):
     kernels: list[Kernel]
 
 
-class Results(BenchmarkFile):
+class RelayResults(BenchmarkFile):
     """A file of results."""
 
     warmup: int
     repeats: int
     window_s: float
-    rows: list[Row]
+    rows: list[RelayRow]
 
 
 def longer_percent(alone: Sequence[float], beside: Sequence[float]) -> float:
@@ -62,7 +57,9 @@ def longer_percent(alone: Sequence[float], beside: Sequence[float]) -> float:
     return 100 * (statistics.median(beside) / statistics.median(alone) - 1)
 
 
-def row_of(size: int, gpus: Sequence[int], relays: Sequence[int], found: dict[str, Any]) -> Row:
+def row_of(
+    size: int, gpus: Sequence[int], relays: Sequence[int], found: dict[str, Any]
+) -> RelayRow:
     """What one measurement gave."""
     kernels = []
     for gpu, alone, beside in zip(
@@ -79,7 +76,7 @@ def row_of(size: int, gpus: Sequence[int], relays: Sequence[int], found: dict[st
                 ),
             )
         )
-    return Row(
+    return RelayRow(
         bytes=size,
         relayed=bool(found["relayed"]),
         message_alone_s=list(found["message_alone_s"]),
@@ -90,49 +87,8 @@ def row_of(size: int, gpus: Sequence[int], relays: Sequence[int], found: dict[st
     )
 
 
-def _print(results: Results) -> None:
-    lines: list[tuple[int, str, float, float, float]] = []
-    for row in results.rows:
-        rates = [
-            1e-9 * row.bytes / statistics.median(times)
-            for times in (row.message_alone_s, row.message_beside_s)
-        ]
-        lines.append((row.bytes, "message", rates[0], rates[1], row.slowdown_percent))
-        for kernel in row.kernels:
-            alone, beside = (
-                1e-9 * statistics.median(each)
-                for each in (kernel.alone_bytes_per_s, kernel.beside_bytes_per_s)
-            )
-            role = "may relay" if kernel.relays else "does not relay"
-            name = f"kernel, GPU {kernel.gpu} {role}"
-            lines.append((row.bytes, name, alone, beside, kernel.slowdown_percent))
-    columns = [
-        table.Column("size", "", [size_text(line[0]) for line in lines]),
-        table.Column("what", "", [line[1] for line in lines], number=False),
-        table.Column("alone", "GB/s", [f"{line[2]:.1f}" for line in lines]),
-        table.Column("together", "GB/s", [f"{line[3]:.1f}" for line in lines]),
-        table.Column("slow-down", "%", [f"{line[4]:.1f}" for line in lines]),
-    ]
-    foot = [
-        f"message: from the host to GPU {RECEIVER}, one after another; kernel: reads and writes "
-        f"memory, both counted. Medians of {results.repeats}, of {results.window_s:g} s each.",
-        "slow-down: how much longer the same takes while the other runs.",
-    ]
-    direct = [size_text(row.bytes) for row in results.rows if not row.relayed]
-    if direct:
-        foot.append(f"Not relayed, but one plain copy: messages of {', '.join(direct)}.")
-    wrong = sum(row.wrong for row in results.rows)
-    foot.append(f"{wrong} bytes wrong." if wrong else "All bytes right.")
-    head = f"relayed copies beside kernels, measured on {results.machine['name']}"
-    table.print_table(head, columns, [line[0] for line in lines], [""] * len(lines), foot)
-
-
-def measure(
-    node: CudaNode, sizes: Sequence[int], warmup: int, repeats: int, json_file: Path | None
-) -> None:
-    """Measures messages of these sizes, prints and writes the results."""
-    from interlace.base import files
-
+def measure(node: CudaNode, sizes: Sequence[int], warmup: int, repeats: int) -> RelayResults:
+    """Measures messages of these sizes."""
     if node.gpus < LEAST_GPUS:
         raise UserError(
             f"--beside-kernels needs at least {LEAST_GPUS} GPUs, one that receives, one that "
@@ -143,10 +99,7 @@ def measure(
     places = ",".join(f"gpu{gpu}" for gpu in relays)
     method = f"INTERLACE_COPY=auto INTERLACE_COPY_RELAYS={places}"
     rows = []
-    with (
-        failure_ends(),
-        progress(f"copies beside kernels on {node.machine_name}", len(sizes)) as tick,
-    ):
+    with progress(f"copies beside kernels on {node.machine_name}", len(sizes)) as tick:
         for size in sizes:
             with turn(), core_errors(f"messages of {size_text(size)}"):
                 found = node.cuda.measure_relay_cost(
@@ -154,14 +107,10 @@ def measure(
                 )
             rows.append(row_of(size, kernels, relays, found))
             tick()
-    results = Results(
+    return RelayResults(
         **measured_by("relay-cost", node),
         warmup=warmup,
         repeats=repeats,
         window_s=WINDOW_S,
         rows=rows,
     )
-    texts = {} if json_file is None else {json_file: partial(json_text, results)}
-    files.show_and_write(partial(_print, results), texts)
-    if any(row.wrong for row in rows):
-        raise typer.Exit(1)

@@ -1,26 +1,17 @@
-"""`interlace topo`: draws a described machine or the one it runs on, measures it, saves it."""
+"""A machine with its routes: a described one, or this one, discovered and measured."""
 
 from __future__ import annotations
 
 import datetime
 import importlib
 import itertools
-import math
 import platform
-from collections import Counter
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import msgspec
-import typer
-from rich import box
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from interlace.base.errors import UserError
-from interlace.base.files import check_outputs, show_and_write
 from interlace.machine.machines import (
     FIELDS,
     Connection,
@@ -30,23 +21,10 @@ from interlace.machine.machines import (
     from_core,
     gpu_names,
     load_machine,
-    machine_text,
     shipped_machines,
     to_core,
 )
-from interlace.model.results import json_text, provenance
-
-WORDS = {
-    "X": "the device itself",
-    "NV": "this many bonded NVLinks, direct or through an NVLink switch",
-    "PIX": "PCIe through one switch",
-    "PXB": "PCIe through several switches, not through the host",
-    "PHB": "PCIe through the host, or a PCIe link to it",
-    "NODE": "PCIe through two host bridges of one NUMA node",
-    "SYS": "PCIe and the link between two processors",
-    "PCI": "a PCIe link between the two",
-    "PCIE": "PCIe, in a way that the driver does not tell",
-}
+from interlace.model.results import provenance
 
 
 class Route(NamedTuple):
@@ -203,7 +181,7 @@ def _sources(found: Any, source: Machine | None) -> dict[str, str]:
 # --- measuring ------------------------------------------------------------------------------------
 
 
-def _measure() -> list[dict[str, Any]]:
+def measure_links() -> list[dict[str, Any]]:
     """What the copy engines reach between every two devices."""
     try:
         cuda = importlib.import_module("interlace._cuda")
@@ -218,117 +196,12 @@ def _measure() -> list[dict[str, Any]]:
         raise UserError(f"the links cannot be measured: {error}") from error
 
 
-def _device(name: Any) -> str:
+def device_name(name: Any) -> str:
     """A device as measurements name it: 0, "gpu0" or "host"."""
     return f"gpu{name}" if isinstance(name, int) else str(name)
 
 
-# --- drawing --------------------------------------------------------------------------------------
-
-
-def _number(value: float) -> str:
-    """Three digits, or all of those before the point."""
-    if value == 0 or not math.isfinite(value):
-        return "-" if not math.isfinite(value) else "0"
-    digits = max(0, 2 - math.floor(math.log10(abs(value))))
-    text = f"{value:.{digits}f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
-
-
-def _table(*columns: str) -> Table:
-    """A table without frames, which pipes and narrow terminals leave readable."""
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, show_edge=False)
-    for at, column in enumerate(columns):
-        table.add_column(column, justify="left" if at == 0 else "right", no_wrap=at > 0)
-    return table
-
-
-def _matrix(title: str, rows: Sequence[str], columns: Sequence[str], cell: Any) -> Text:
-    """Short words in rows and columns; plain text, as sixteen columns leave no room for frames."""
-    table = [[cell(row, column) for column in columns] for row in rows]
-    heads = [name.removeprefix("gpu") if len(columns) > 9 else name for name in columns]
-    widths = [max(len(head), *(len(line[at]) for line in table)) for at, head in enumerate(heads)]
-    left = max(len(name) for name in rows)
-    lines = ["", title]
-    for name, line in [("", heads), *zip(rows, table, strict=True)]:
-        words = "".join(f" {word:>{width}}" for word, width in zip(line, widths, strict=True))
-        lines.append(f"{name:<{left}}{words}")
-    return Text("\n".join(lines), no_wrap=True, overflow="ignore")
-
-
-def _legend(words: set[str]) -> str:
-    shown = {"NV" if word.startswith("NV") else word for word in words}
-    lines = [
-        f"  {(key + '#' if key == 'NV' else key):<4} {text}"
-        for key, text in WORDS.items()
-        if key in shown
-    ]
-    return "\n".join(lines)
-
-
-def _draw_devices(console: Console, topology: Topology) -> None:
-    machine = topology.machine
-    gpu = machine.gpu
-    if topology.discovery is not None:
-        table = _table("device", "bus id", "memory GiB", "PCIe", "NUMA", "NVLinks")
-        for index, device in enumerate(topology.discovery.devices):
-            known = device.pcie_generation and device.pcie_width
-            table.add_row(
-                f"gpu{index}",
-                device.bus_id,
-                _number(device.memory_bytes / (1 << 30)),
-                f"{device.pcie_generation} x{device.pcie_width}" if known else "-",
-                str(device.numa_node) if device.numa_node >= 0 else "-",
-                str(device.nvlinks),
-            )
-        console.print()
-        console.print(table)
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
-    table.add_row(
-        "GPUs",
-        f"{gpu.count} x {gpu.model}: {gpu.compute_units} units at {_number(gpu.clock_MHz)} MHz, "
-        f"{_number(gpu.dram.capacity_GiB)} GiB at {_number(gpu.dram.bandwidth_GB_per_s)} GB/s, "
-        f"{_number(gpu.l2.size_KiB / 1024)} MiB L2, {gpu.copy.engines} copy engines",
-    )
-    host = machine.host
-    table.add_row("host", f"{host.model}: memory at {_number(host.memory_GB_per_s)} GB/s")
-    if machine.switch:
-        table.add_row("switches", _switches(machine))
-    console.print()
-    console.print(table)
-
-
-def _switches(machine: Machine) -> str:
-    """plx0, plx1, plx2 at 150 ns as "plx0-2 (150 ns)"."""
-    families: dict[tuple[str, float], list[str]] = {}
-    for switch in machine.switch:
-        stem = switch.name.rstrip("0123456789")
-        families.setdefault((stem, switch.latency_ns), []).append(switch.name)
-    return ", ".join(
-        f"{names[0]}{'-' + names[-1].removeprefix(stem) if len(names) > 1 else ''} "
-        f"({_number(latency)} ns)"
-        for (stem, latency), names in families.items()
-    )
-
-
-def _draw_links(console: Console, machine: Machine) -> None:
-    table = _table("links", "count", "protocol", "width", "GB/s each way", "latency ns")
-    counts = Counter(id(connection.link) for connection in connections(machine))
-    merged: dict[tuple[Any, ...], list[int | str]] = {}
-    for link in machine.link:
-        kinds = tuple(end.rstrip("0123456789-*") for end in link.ends)
-        key = (kinds, link.protocol, link.width, link.bandwidth_GB_per_s, link.latency_ns)
-        entry = merged.setdefault(key, [0, f"{link.ends[0]} - {link.ends[1]}"])
-        if entry[0]:
-            entry[1] = f"{kinds[0]} - {kinds[1]}"
-        entry[0] = int(entry[0]) + counts[id(link)]
-    for (_, protocol, width, rate, latency), (count, ends) in merged.items():
-        table.add_row(str(ends), str(count), protocol, str(width), _number(rate), _number(latency))
-    console.print()
-    console.print(table)
-
-
-def _relation(topology: Topology, row: str, column: str) -> str:
+def relation_of(topology: Topology, row: str, column: str) -> str:
     """The word of a matrix cell; the driver's own for GPUs of a discovered machine."""
     if row == column:
         return "X"
@@ -339,102 +212,11 @@ def _relation(topology: Topology, row: str, column: str) -> str:
     return route.word if route else "-"
 
 
-def _matrix_names(topology: Topology) -> list[str]:
+def matrix_names(topology: Topology) -> list[str]:
     names = gpu_names(topology.machine)
     if any((name, "host") in topology.routes for name in names):
         names.append("host")
     return names
-
-
-def _draw_routes(console: Console, topology: Topology) -> None:
-    """Ways that are alike are one row, with one of them as the example."""
-    shapes: dict[tuple[Any, ...], list[Route]] = {}
-    for route in topology.routes.values():
-        if route.start == "host":
-            continue
-        kinds = tuple((hop.link.protocol, hop.link.width) for hop in route.hops)
-        to_host = route.end == "host"
-        shape = (route.word, kinds, route.gb_per_s, route.latency_ns, to_host)
-        shapes.setdefault(shape, []).append(route)
-    table = _table("routes", "pairs", "GB/s", "ns", "for example")
-    table.columns[-1].justify = "left"
-    table.columns[-1].no_wrap = False
-    for (word, _, rate, latency, to_host), routes in shapes.items():
-        table.add_row(
-            f"{word} to the host" if to_host else word,
-            str(len(routes)),
-            _number(rate),
-            _number(latency),
-            routes[0].text,
-        )
-    console.print()
-    console.print(table)
-
-
-def draw(topology: Topology, measured: Sequence[dict[str, Any]] | None, console: Console) -> None:
-    """Prints a topology for people."""
-    machine = topology.machine
-    console.print(Text(f"# {machine.name}: {machine.title}"), soft_wrap=True)
-    _draw_devices(console, topology)
-    rows = gpu_names(machine)
-    columns = _matrix_names(topology)
-
-    def relation(row: str, column: str) -> str:
-        return _relation(topology, row, column)
-
-    console.print(_matrix("How the devices are linked", rows, columns, relation), soft_wrap=True)
-    words = {relation(row, column) for row in rows for column in columns}
-    console.print(Text(_legend(words)))
-
-    def rate(row: str, column: str) -> str:
-        route = topology.routes.get((row, column))
-        return _number(route.gb_per_s) if route else "-"
-
-    title = "GB/s in each direction, packet headers included, of the slowest link on the way"
-    console.print(_matrix(title, rows, columns, rate), soft_wrap=True)
-    _draw_links(console, machine)
-    _draw_routes(console, topology)
-    if measured is not None:
-        _draw_measured(console, measured)
-    if topology.discovery is not None:
-        console.print()
-        if topology.discovery.template_name:
-            console.print(
-                f"What the driver does not tell (cache latencies, sustained rates) is taken from "
-                f"{topology.discovery.template_name}.",
-            )
-        for remark in topology.discovery.remarks:
-            console.print(Text(f"Note: {remark}"))
-
-
-def _draw_measured(console: Console, measured: Sequence[dict[str, Any]]) -> None:
-    """The largest size of every pair as two matrices."""
-    largest: dict[tuple[str, str], dict[str, Any]] = {}
-    for row in measured:
-        key = (_device(row["from"]), _device(row["to"]))
-        if key not in largest or row["bytes"] > largest[key]["bytes"]:
-            largest[key] = row
-    names = sorted(
-        {name for key in largest for name in key},
-        key=lambda name: (name == "host", len(name), name),
-    )
-    size = max((row["bytes"] for row in largest.values()), default=0)
-    titles = {
-        "gb_per_s": f"Measured: copy engine, {size / 1e6:g} MB from row to column, GB/s of payload",
-        "both_gb_per_s": "Measured: both directions at once, sum, GB/s of payload",
-    }
-    for field, title in titles.items():
-        values = {key: row.get(field) for key, row in largest.items()}
-        if not any(value is not None for value in values.values()):
-            continue
-
-        def cell(row: str, column: str, values: dict[Any, Any] = values) -> str:
-            value = values.get((row, column))
-            return (
-                "X" if row == column and value is None else "-" if value is None else _number(value)
-            )
-
-        console.print(_matrix(title, names, names, cell), soft_wrap=True)
 
 
 # --- JSON -----------------------------------------------------------------------------------------
@@ -460,7 +242,7 @@ def to_json(topology: Topology, measured: Sequence[dict[str, Any]] | None) -> di
                 "nvlinks": real.nvlinks,
             }
         devices.append(device)
-    names = _matrix_names(topology)
+    names = matrix_names(topology)
     return {
         **provenance(),
         "driver": found.driver_version if found is not None else None,
@@ -468,7 +250,7 @@ def to_json(topology: Topology, measured: Sequence[dict[str, Any]] | None) -> di
         "machine": description,
         "devices": devices,
         "all_devices": device_names(machine),
-        "matrix": {row: {to: _relation(topology, row, to) for to in names} for row in names},
+        "matrix": {row: {to: relation_of(topology, row, to) for to in names} for row in names},
         "links": [
             {
                 "a": a,
@@ -495,41 +277,3 @@ def to_json(topology: Topology, measured: Sequence[dict[str, Any]] | None) -> di
         "taken_from": found.template_name or None if found is not None else None,
         "remarks": list(found.remarks) if found is not None else [],
     }
-
-
-# --- the command ----------------------------------------------------------------------------------
-
-
-def topo_command(
-    machine: Annotated[
-        str | None,
-        typer.Argument(help="A described machine by name or file; without it, this machine."),
-    ] = None,
-    measure: Annotated[
-        bool, typer.Option("--measure", help="Measure what the links of this machine reach.")
-    ] = False,
-    save: Annotated[
-        Path | None, typer.Option("--save", metavar="FILE", help="Write the description as TOML.")
-    ] = None,
-    json_file: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Write what is shown as JSON.")
-    ] = None,
-) -> None:
-    """Draw a described machine, or discover the one that this runs on."""
-    if measure and machine is not None:
-        raise UserError(
-            "--measure measures the machine that this runs on; leave out the machine's name"
-        )
-    check_outputs({"--save": save, "--json": json_file})
-    described = None if machine is None else Path(machine)
-    check_outputs({"--json": json_file}, {"MACHINE": described})  # --save may keep it in its form
-    topology = discover() if machine is None else describe(machine)
-    measured = _measure() if measure else None
-    texts: dict[Path, Callable[[], str]] = {}
-    if save is not None:
-        texts[save] = lambda: machine_text(topology.machine)
-    if json_file is not None:
-        texts[json_file] = lambda: json_text(to_json(topology, measured))
-    show_and_write(lambda: draw(topology, measured, Console(highlight=False)), texts)
-    for path in texts:
-        typer.echo(f"wrote {path}")

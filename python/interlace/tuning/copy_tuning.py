@@ -1,4 +1,4 @@
-"""`interlace tune copy`: measures how messages are copied fastest on this machine, by their size.
+"""Copy profiles: measures how messages are copied fastest on this machine, by their size.
 
 What was found is the machine's copy profile. The copy engine reads it (src/plan/copy_profile) when
 it starts: `interlace.copy`, `interlace run`, `interlace.load`, copies from C and C++.
@@ -7,30 +7,22 @@ it starts: `interlace.copy`, `interlace run`, `interlace.load`, copies from C an
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
-import typer
 
-from interlace.base import files
-from interlace.base.errors import UserError
 from interlace.base.native import load_core
 from interlace.base.progress import Steps, progress
 from interlace.base.turns import turn
-from interlace.cli.failures import failure_ends
-from interlace.cli.shared_options import count_option
+from interlace.model.copies import HOST, PLAIN
 from interlace.model.mechanisms import size_text
-from interlace.model.options import whole
-from interlace.model.results import Head, json_text, provenance
+from interlace.model.results import Head, provenance
 from interlace.model.run import RunFailure, core_errors
-from interlace.nodes.nodes import CudaNode, real_node
-from interlace.show import table
-from interlace.study.copy_bench import HOST, PLAIN, names_of, sizes_between
+from interlace.nodes.nodes import CudaNode
 from interlace.tuning import profiles
 from interlace.tuning.profiles import Machine
-from interlace.tuning.search import Candidate, Round, Search, Tried, tune_in_rounds
+from interlace.tuning.search import Candidate, Round, Search, tune_in_rounds
 
 FORMAT = 1  # of a copy profile
 DIRECT = "direct"
@@ -39,8 +31,6 @@ EXECUTORS = ("streams", "graphs")
 PAIRS = {"host-to-gpu": (HOST, 0), "gpu-to-host": (0, HOST), "gpu-to-gpu": (0, 1)}
 CHUNKS = (1, 2, 4, 8, 16, 32, 64)
 LEAST_CHUNK = 32 << 10  # of a part that is staged, or events take longer than the bytes
-DEFAULT_LEAST, DEFAULT_MOST, DEFAULT_FACTOR = "256K", "256M", 2
-DEFAULT_REPEATS, DEFAULT_WARMUP = 5, 2
 MOST_ROUNDS = 6  # of finalists
 
 
@@ -145,7 +135,7 @@ def _measured_by(node: CudaNode, direction: str, size: int, warmup: int, steps: 
             if wrong:
                 raise RunFailure(
                     f"{direction} of {size_text(size)}: {wrong} bytes are wrong by "
-                    f"{_label(candidate.mechanism, candidate.parameters)}"
+                    f"{label_of(candidate.mechanism, candidate.parameters)}"
                 )
         steps()
         return [time_s for _, time_s, _, _ in found]
@@ -184,136 +174,39 @@ def direction_of(searches: Sequence[tuple[int, Search]]) -> Direction:
     )
 
 
-# --- what it says ---------------------------------------------------------------------------------
-
-
-def _label(mechanism: str, parameters: dict[str, int]) -> str:
+def label_of(mechanism: str, parameters: dict[str, int]) -> str:
+    """A candidate, for people."""
     if mechanism == DIRECT:
         return DIRECT
     executor, _, paths = mechanism.partition(" ")
     return f"{paths}, {executor}, {parameters['chunks']} chunks"
 
 
-def show(profile: CopyProfile, path: Path) -> None:
-    """Print what was picked."""
-    rows: list[tuple[str, int, Tried, Tried]] = []
-    for name, direction in profile.directions.items():
-        for one in direction.measured:
-            plain = one.search.best(DIRECT)
-            assert plain is not None
-            rows.append((name, one.bytes, one.search.picked, plain))
-
-    def rate(size: int, tried: Tried) -> str:
-        return f"{1e-9 * size / (tried.median_s or 1):.2f}"
-
-    columns = [
-        table.Column("direction", "", [name for name, *_ in rows], number=False),
-        table.Column("size", "", [size_text(size) for _, size, *_ in rows]),
-        table.Column("direct", "GB/s", [rate(size, plain) for _, size, _, plain in rows]),
-        table.Column("picked", "GB/s", [rate(size, picked) for _, size, picked, _ in rows]),
-        table.Column(
-            "gain", "x",
-            [f"{(plain.median_s or 0) / (it.median_s or 1):.2f}" for *_, it, plain in rows],
-        ),
-        table.Column(
-            "spread", "%",
-            [f"{100 * (it.spread_s or 0) / (it.median_s or 1):.1f}" for *_, it, _ in rows],
-        ),
-        table.Column(
-            "", "", [_label(it.mechanism, it.parameters) for *_, it, _ in rows], number=False
-        ),
-    ]  # fmt: skip
-    names = list(profile.directions)
-    sections = [names.index(name) for name, *_ in rows]
-    styles = ["" if it.mechanism == DIRECT else table.BEST for *_, it, _ in rows]
-    samples = sum(
-        len(times.times_s)
-        for direction in profile.directions.values()
-        for one in direction.measured
-        for tried in one.search.candidates
-        for times in tried.samples
-    )
-    foot = [f"{samples} copies measured, all bytes right.", f"Profile: {path}"]
-    table.print_table(f"copies, tuned on {profile.machine.name}", columns, sections, styles, foot)
-
-
-# --- the command ----------------------------------------------------------------------------------
-
-
-def tune_copy_command(
-    directions: Annotated[
-        str,
-        typer.Option("--directions", metavar="LIST", help=f"Some of: {','.join(PAIRS)}."),
-    ] = ",".join(PAIRS),
-    begin: Annotated[
-        str, typer.Option("--begin", "-b", metavar="SIZE", help="The smallest message.")
-    ] = DEFAULT_LEAST,
-    end: Annotated[
-        str, typer.Option("--end", "-e", metavar="SIZE", help="The largest message.")
-    ] = DEFAULT_MOST,
-    factor: Annotated[
-        str | None,
-        count_option("--factor", "From one size to the next.", DEFAULT_FACTOR, "-f"),
-    ] = None,
-    repeats: Annotated[
-        str | None,
-        count_option("--repeats", "Samples of a candidate in a round.", DEFAULT_REPEATS, "-n"),
-    ] = None,
-    warmup: Annotated[
-        str | None, count_option("--warmup", "Unmeasured copies of a round.", DEFAULT_WARMUP, "-w")
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="FILE",
-            help="Write the profile here.  [default: the user's folder, where copies look]",
-        ),
-    ] = None,
-) -> None:
-    """Measure how copies are fastest on this machine, and keep it for all later copies.
-
-    For each direction and size: one plain copy, and paths through other GPUs, the host or both, by
-    streams and by graphs, with several numbers of chunks. Bytes are compared. A direction that is
-    left out is copied plainly by what reads the profile.
-    """
-    wanted = names_of("--directions", directions, tuple(PAIRS), "direction")
-    sizes = sizes_between(begin, end, factor, DEFAULT_FACTOR)
-    samples = whole("--repeats", repeats, 1) or DEFAULT_REPEATS
-    before = DEFAULT_WARMUP if (given := whole("--warmup", warmup, 1)) is None else given
-    if out is not None:
-        files.check_writable(out, "--out")
-    node = real_node(before, samples, hint="copies are tuned on real GPUs")
-    if node.gpus < 2:
-        raise UserError(f"tune copy needs at least 2 GPUs; {node.machine_name} has 1")
-    machine = Machine.of(node)
-    path = out or default_path(machine)
-    if out is None:
-        files.make_folder(path.parent)
-        files.check_writable(path, "the profile")
+def tune_copies(
+    node: CudaNode, wanted: Sequence[str], sizes: Sequence[int], warmup: int, repeats: int
+) -> CopyProfile:
+    """The copy profile of a node: every wanted direction with every size."""
     found: dict[str, Direction] = {}
-    with failure_ends(), progress(f"tuning copies on {node.machine_name}", 1, "rounds") as steps:
+    with progress(f"tuning copies on {node.machine_name}", 1, "rounds") as steps:
         for name in PAIRS:
             searches = []
             for size in sizes if name in wanted else []:
                 # As many rounds as there can be, until more is known.
                 steps.expect(len(wanted) * len(sizes) * MOST_ROUNDS)
                 search = tune_in_rounds(
-                    _measured_by(node, name, size, before, steps),
+                    _measured_by(node, name, size, warmup, steps),
                     space=_space(name, size, node.gpus),
-                    repeats=samples,
+                    repeats=repeats,
                     most_rounds=MOST_ROUNDS,
                     repeatable=False,
                 )
                 searches.append((size, search))
             found[name] = direction_of(searches)
-    profile = CopyProfile(
+    return CopyProfile(
         format=FORMAT,
         **provenance(),
-        machine=machine,
-        warmup=before,
-        repeats=samples,
+        machine=Machine.of(node),
+        warmup=warmup,
+        repeats=repeats,
         directions=found,
     )
-    files.show_and_write(partial(show, profile, path), {path: partial(json_text, profile)})

@@ -45,7 +45,7 @@ class TunedRegion(NamedTuple):
 
     def explain(self) -> None:
         """Print why: every candidate with what was measured, as `interlace tune --explain` does."""
-        from interlace.cli.tune import explain
+        from interlace.tuning.explanation import explain
 
         explain(profiles.load(self.path, ""), self.path)
 

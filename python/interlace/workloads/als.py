@@ -12,13 +12,7 @@ from interlace.base.errors import UserError
 from interlace.model.mechanisms import ELEMENT_BYTES
 from interlace.model.run import Case, Outcome, RunFailure
 from interlace.workloads.base import Reference, Workload
-from interlace.workloads.graph_data import (
-    MODELS,
-    ModelInputs,
-    check_model,
-    check_one,
-    model_graph,
-)
+from interlace.workloads.graph_data import MODELS, ModelInputs, check_model, check_one, model_graph
 from interlace.workloads.options import (
     Data,
     Default,

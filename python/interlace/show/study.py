@@ -1,17 +1,22 @@
-"""Tables for people: with rules and colour on a terminal, plain aligned text elsewhere.
-
-Units stand in the header; kB, MB and GB are 1e3, 1e6 and 1e9 bytes, ms is 1e-3 s.
-"""
+"""A study as a table, and what holds for all of its rows."""
 
 from __future__ import annotations
 
-import math
-import os
-import shutil
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from interlace.base.table import (
+    BEST,
+    BYTES,
+    SECONDS,
+    UNKNOWN,
+    Column,
+    fixed,
+    percent,
+    plain,
+    print_table,
+    scale,
+)
 from interlace.model.limits import MEMORY, OPERATIONS, TOGETHER
 from interlace.model.mechanisms import (
     BASELINE,
@@ -26,12 +31,9 @@ from interlace.model.mechanisms import (
 )
 
 if TYPE_CHECKING:
-    from interlace.model.results import Row, Study
+    from interlace.model.results import Study, StudyRow
 
-UNKNOWN = "-"
-PAGE = 100  # characters
-WRAPPED = 30  # the least characters for sentences
-BEST = "bold green"  # the style of what won
+
 LIMITED_BY = {
     MEMORY: "the memory's rate",
     TOGETHER: "the rate of all operations together",
@@ -39,57 +41,7 @@ LIMITED_BY = {
 }
 
 
-class Column(NamedTuple):
-    """A column: two lines of header (name, unit), cells, and whether they are numbers.
-
-    A column that `wraps` may hold sentences; where a terminal is narrow, their lines break.
-    """
-
-    name: str
-    unit: str
-    cells: list[str]
-    number: bool = True
-    wraps: bool = False
-
-    @property
-    def width(self) -> int:
-        """Characters of the widest cell or header."""
-        return max(map(len, (self.name, self.unit, *self.cells)))
-
-
-def scale(values: Iterable[float], units: Sequence[tuple[float, str]]) -> tuple[float, str]:
-    """The largest of `units` (size, name; ascending) in which the largest value is at least 1."""
-    largest = max(values, default=0.0)
-    fitting = [unit for unit in units if unit[0] <= largest]
-    return fitting[-1] if fitting else units[0]
-
-
-BYTES = ((1.0, "B"), (1e3, "kB"), (1e6, "MB"), (1e9, "GB"), (1e12, "TB"))
-SECONDS = ((1e-6, "us"), (1e-3, "ms"), (1.0, "s"))
-
-
-def fixed(values: Sequence[float | None], digits: int = 4) -> list[str]:
-    """Numbers of a column, all with as many decimals as give the largest `digits` digits."""
-    known = [abs(value) for value in values if value is not None and math.isfinite(value)]
-    largest = max(known, default=0.0)
-    places = digits - 1 - math.floor(math.log10(largest)) if largest > 0 else 0
-    places = min(max(places, 0), 9)
-    return [
-        UNKNOWN
-        if value is None or not math.isfinite(value)
-        else "0"
-        if value == 0
-        else f"{value:.{places}f}"
-        for value in values
-    ]
-
-
-def percent(value: float | None) -> str:
-    """A part of one as a percentage."""
-    return UNKNOWN if value is None else str(round(100 * value))
-
-
-def _rates(rows: Sequence[Row]) -> list[float | None]:
+def _rates(rows: Sequence[StudyRow]) -> list[float | None]:
     """Millions of accesses that each row simulated in a CPU second."""
     return [
         row.sim.accesses / row.sim.cpu_s / 1e6 if row.sim and row.sim.cpu_s > 0 else None
@@ -97,7 +49,7 @@ def _rates(rows: Sequence[Row]) -> list[float | None]:
     ]
 
 
-def columns(rows: Sequence[Row], *, full: bool = False) -> list[Column]:
+def columns(rows: Sequence[StudyRow], *, full: bool = False) -> list[Column]:
     """The columns of a study's table, which is at most 105 wide, or `full`."""
     time, time_unit = scale((row.time_s for row in rows), SECONDS)
     sizes = [
@@ -112,7 +64,7 @@ def columns(rows: Sequence[Row], *, full: bool = False) -> list[Column]:
         found: list[int | None] = [getattr(row.wire, kind) for row in rows]
         return fixed([None if value is None else value / size for value in found])
 
-    def mechanism(row: Row) -> str:
+    def mechanism(row: StudyRow) -> str:
         words = label(row.mechanism, Config.of(row.config), short=not full)
         return words + ("*" if row.derived else "")
 
@@ -185,7 +137,7 @@ def footers(study: Study) -> list[str]:
     return lines
 
 
-def _communication(rows: Sequence[Row]) -> list[str]:
+def _communication(rows: Sequence[StudyRow]) -> list[str]:
     """How much of the bulk copy's time its copies are."""
     bound = {row.gpus: row.time_s for row in rows if row.mechanism == BOUND}
     shown = [
@@ -196,7 +148,7 @@ def _communication(rows: Sequence[Row]) -> list[str]:
     return [f"Copies are {', '.join(shown)} of bulk-copy's time."] if shown else []
 
 
-def _alone_s(row: Row, bound: Mapping[int, float]) -> float | None:
+def _alone_s(row: StudyRow, bound: Mapping[int, float]) -> float | None:
     """What the row's copies take for themselves; None where they run beside kernels."""
     if row.gpus == 1:
         return 0.0
@@ -207,7 +159,7 @@ def _alone_s(row: Row, bound: Mapping[int, float]) -> float | None:
     return None
 
 
-def phases(rows: Sequence[Row]) -> list[str]:
+def phases(rows: Sequence[StudyRow]) -> list[str]:
     """An iteration of each row whose copies stand behind its kernels: a table of both parts."""
     bound = {row.gpus: row.time_s for row in rows if row.mechanism == BOUND}
     bulk = {row.gpus: row for row in rows if row.mechanism == BASELINE}
@@ -218,10 +170,10 @@ def phases(rows: Sequence[Row]) -> list[str]:
     ]
     size, unit = scale((row.time_s / row.iterations for row, _ in split), SECONDS)
 
-    def times(of: Callable[[Row, float], float]) -> list[str]:
+    def times(of: Callable[[StudyRow, float], float]) -> list[str]:
         return fixed([of(row, alone) / row.iterations / size for row, alone in split])
 
-    def gain(row: Row) -> str:
+    def gain(row: StudyRow) -> str:
         if row.gpus == 1 or row.gpus not in bulk:
             return UNKNOWN
         over = bulk[row.gpus]
@@ -259,7 +211,7 @@ def _shows_phases(study: Study) -> bool:
     )
 
 
-def _limit(row: Row) -> list[str]:
+def _limit(row: StudyRow) -> list[str]:
     """What limits the kernels on one GPU, and how near they come to it."""
     if not row.limit:
         return []
@@ -277,7 +229,7 @@ def _limit(row: Row) -> list[str]:
     return lines
 
 
-def _packing(rows: Sequence[Row]) -> list[str]:
+def _packing(rows: Sequence[StudyRow]) -> list[str]:
     """What queues of remote stores made of them, on the most GPUs."""
     most = max(row.gpus for row in rows)
     lines = []
@@ -312,11 +264,6 @@ def legend(mechanisms: Iterable[str]) -> list[str]:
     return [*lines, "unified-memory (hint)."] if "unified-memory" in names else lines
 
 
-def terminal() -> bool:
-    """Whether people see standard output as it is printed."""
-    return sys.stdout.isatty()
-
-
 def print_study(study: Study) -> None:
     """Print the table to standard output, with rules and colour if that is a terminal."""
     fastest = _fastest(study.rows)
@@ -330,95 +277,7 @@ def print_study(study: Study) -> None:
     print_table(headline(study), columns(study.rows), [r.gpus for r in study.rows], styles, foot)
 
 
-def print_table(
-    head: str,
-    cut: Sequence[Column],
-    groups: Sequence[int],
-    styles: Sequence[str],
-    foot: Sequence[str],
-) -> None:
-    """Print a table between its headline and what holds for all rows.
-
-    A new section begins where `groups` changes; `styles` are those of rows on a terminal.
-    """
-    print(head)
-    print()
-    if not terminal():
-        print(plain(cut, groups))
-    else:
-        width = shutil.get_terminal_size().columns
-        for block in _blocks(cut, width):
-            _rich(block, groups, styles)
-    print()
-    print("\n".join(foot))
-
-
-def plain(cut: Sequence[Column], groups: Sequence[int] = ()) -> str:
-    """Aligned text: two lines of header, a blank line before each section but the first.
-
-    Columns stand closer where only that keeps lines within a page of text.
-    """
-    cells, gaps = sum(column.width for column in cut), len(cut) - 1
-    gap = " " if cells + gaps <= PAGE < cells + 2 * gaps else "  "
-    lines = [_line(cut, [c.name for c in cut], gap), _line(cut, [c.unit for c in cut], gap)]
-    for index in range(len(cut[0].cells)):
-        if index and groups and groups[index] != groups[index - 1]:
-            lines.append("")
-        lines.append(_line(cut, [c.cells[index] for c in cut], gap))
-    return "\n".join(lines)
-
-
-def _line(cut: Sequence[Column], cells: Sequence[str], gap: str) -> str:
-    words = [
-        cell.rjust(column.width) if column.number else cell.ljust(column.width)
-        for column, cell in zip(cut, cells, strict=True)
-    ]
-    return gap.join(words).rstrip()
-
-
-def _blocks(cut: Sequence[Column], width: int) -> list[list[Column]]:
-    """The columns in blocks no wider than the terminal; each begins with the row's name.
-
-    Where one block does not do, the bytes on the wire begin a new one.
-    """
-    if _table_width(cut) <= width:
-        return [list(cut)]
-    name = list(cut[:2])
-    blocks: list[list[Column]] = [list(name)]
-    for column in cut[2:]:
-        full = column.name == "useful" or _table_width([*blocks[-1], column]) > width
-        if full and len(blocks[-1]) > len(name):
-            blocks.append(list(name))
-        blocks[-1].append(column)
-    return blocks
-
-
-def _table_width(cut: Sequence[Column]) -> int:
-    widths = (min(column.width, WRAPPED) if column.wraps else column.width for column in cut)
-    return sum(width + 2 for width in widths) + 2
-
-
-def _rich(cut: Sequence[Column], groups: Sequence[int], styles: Sequence[str]) -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    made = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, collapse_padding=True)
-    for column in cut:
-        made.add_column(
-            f"{column.name}\n{column.unit}",
-            justify="right" if column.number else "left",
-            no_wrap=not column.wraps,
-        )
-    for index, group in enumerate(groups):
-        if index and group != groups[index - 1]:
-            made.add_section()
-        made.add_row(*(Text(column.cells[index], style=styles[index]) for column in cut))
-    Console(no_color="NO_COLOR" in os.environ or None).print(made)
-
-
-def _fastest(rows: Sequence[Row]) -> set[int]:
+def _fastest(rows: Sequence[StudyRow]) -> set[int]:
     """The fastest mechanism of each number of GPUs above 1, the bound aside."""
     best: dict[int, int] = {}
     for index, row in enumerate(rows):

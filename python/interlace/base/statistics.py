@@ -1,0 +1,12 @@
+"""Figures of several numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+
+def geometric_mean(values: Iterable[float]) -> float | None:
+    """The geometric mean of positive numbers; None of none."""
+    logarithms = [math.log(value) for value in values]
+    return math.exp(sum(logarithms) / len(logarithms)) if logarithms else None

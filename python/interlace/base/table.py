@@ -1,0 +1,161 @@
+"""Tables for people: with rules and colour on a terminal, plain aligned text elsewhere.
+
+Units stand in the header; kB, MB and GB are 1e3, 1e6 and 1e9 bytes, ms is 1e-3 s.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+import sys
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+UNKNOWN = "-"
+PAGE = 100  # characters
+WRAPPED = 30  # the least characters for sentences
+BEST = "bold green"  # the style of what won
+
+
+class Column(NamedTuple):
+    """A column: two lines of header (name, unit), cells, and whether they are numbers.
+
+    A column that `wraps` may hold sentences; where a terminal is narrow, their lines break.
+    """
+
+    name: str
+    unit: str
+    cells: list[str]
+    number: bool = True
+    wraps: bool = False
+
+    @property
+    def width(self) -> int:
+        """Characters of the widest cell or header."""
+        return max(map(len, (self.name, self.unit, *self.cells)))
+
+
+def scale(values: Iterable[float], units: Sequence[tuple[float, str]]) -> tuple[float, str]:
+    """The largest of `units` (size, name; ascending) in which the largest value is at least 1."""
+    largest = max(values, default=0.0)
+    fitting = [unit for unit in units if unit[0] <= largest]
+    return fitting[-1] if fitting else units[0]
+
+
+BYTES = ((1.0, "B"), (1e3, "kB"), (1e6, "MB"), (1e9, "GB"), (1e12, "TB"))
+SECONDS = ((1e-6, "us"), (1e-3, "ms"), (1.0, "s"))
+
+
+def fixed(values: Sequence[float | None], digits: int = 4) -> list[str]:
+    """Numbers of a column, all with as many decimals as give the largest `digits` digits."""
+    known = [abs(value) for value in values if value is not None and math.isfinite(value)]
+    largest = max(known, default=0.0)
+    places = digits - 1 - math.floor(math.log10(largest)) if largest > 0 else 0
+    places = min(max(places, 0), 9)
+    return [
+        UNKNOWN
+        if value is None or not math.isfinite(value)
+        else "0"
+        if value == 0
+        else f"{value:.{places}f}"
+        for value in values
+    ]
+
+
+def percent(value: float | None) -> str:
+    """A part of one as a percentage."""
+    return UNKNOWN if value is None else str(round(100 * value))
+
+
+def terminal() -> bool:
+    """Whether people see standard output as it is printed."""
+    return sys.stdout.isatty()
+
+
+def print_table(
+    head: str,
+    cut: Sequence[Column],
+    groups: Sequence[int],
+    styles: Sequence[str],
+    foot: Sequence[str],
+) -> None:
+    """Print a table between its headline and what holds for all rows.
+
+    A new section begins where `groups` changes; `styles` are those of rows on a terminal.
+    """
+    print(head)
+    print()
+    if not terminal():
+        print(plain(cut, groups))
+    else:
+        width = shutil.get_terminal_size().columns
+        for block in _blocks(cut, width):
+            _rich(block, groups, styles)
+    print()
+    print("\n".join(foot))
+
+
+def plain(cut: Sequence[Column], groups: Sequence[int] = ()) -> str:
+    """Aligned text: two lines of header, a blank line before each section but the first.
+
+    Columns stand closer where only that keeps lines within a page of text.
+    """
+    cells, gaps = sum(column.width for column in cut), len(cut) - 1
+    gap = " " if cells + gaps <= PAGE < cells + 2 * gaps else "  "
+    lines = [_line(cut, [c.name for c in cut], gap), _line(cut, [c.unit for c in cut], gap)]
+    for index in range(len(cut[0].cells)):
+        if index and groups and groups[index] != groups[index - 1]:
+            lines.append("")
+        lines.append(_line(cut, [c.cells[index] for c in cut], gap))
+    return "\n".join(lines)
+
+
+def _line(cut: Sequence[Column], cells: Sequence[str], gap: str) -> str:
+    words = [
+        cell.rjust(column.width) if column.number else cell.ljust(column.width)
+        for column, cell in zip(cut, cells, strict=True)
+    ]
+    return gap.join(words).rstrip()
+
+
+def _blocks(cut: Sequence[Column], width: int) -> list[list[Column]]:
+    """The columns in blocks no wider than the terminal; each begins with the row's name.
+
+    Where one block does not do, the bytes on the wire begin a new one.
+    """
+    if _table_width(cut) <= width:
+        return [list(cut)]
+    name = list(cut[:2])
+    blocks: list[list[Column]] = [list(name)]
+    for column in cut[2:]:
+        full = column.name == "useful" or _table_width([*blocks[-1], column]) > width
+        if full and len(blocks[-1]) > len(name):
+            blocks.append(list(name))
+        blocks[-1].append(column)
+    return blocks
+
+
+def _table_width(cut: Sequence[Column]) -> int:
+    widths = (min(column.width, WRAPPED) if column.wraps else column.width for column in cut)
+    return sum(width + 2 for width in widths) + 2
+
+
+def _rich(cut: Sequence[Column], groups: Sequence[int], styles: Sequence[str]) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    made = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, collapse_padding=True)
+    for column in cut:
+        made.add_column(
+            f"{column.name}\n{column.unit}",
+            justify="right" if column.number else "left",
+            no_wrap=not column.wraps,
+        )
+    for index, group in enumerate(groups):
+        if index and group != groups[index - 1]:
+            made.add_section()
+        made.add_row(*(Text(column.cells[index], style=styles[index]) for column in cut))
+    Console(no_color="NO_COLOR" in os.environ or None).print(made)

@@ -1,0 +1,93 @@
+"""`interlace bench collective`: collectives as planned copies, beside NCCL's."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from interlace.base import files
+from interlace.base.errors import UserError
+from interlace.cli.bench_copy import DEFAULT_FACTOR, METHODS_HELP
+from interlace.cli.failures import failure_ends
+from interlace.cli.shared_options import ResultsFile, count_option
+from interlace.model.copies import PLAIN
+from interlace.model.options import names_of, sizes_between, whole
+from interlace.model.results import json_text
+from interlace.nodes.nodes import real_node
+from interlace.show.collective_bench import print_collectives
+from interlace.study.collective_bench import FLOAT32, PATTERNS, REDUCE, gpus_of, measure
+from interlace.study.copy_bench import DEFAULT_REPEATS, DEFAULT_WARMUP, METHODS
+
+DEFAULT_LEAST, DEFAULT_MOST = "1M", "256M"
+
+
+def collective_command(
+    patterns: Annotated[
+        str | None,
+        typer.Option(
+            "--patterns",
+            metavar="LIST",
+            help=f"Some of: {','.join(PATTERNS)}.  [default: all that methods and sizes allow]",
+        ),
+    ] = None,
+    gpus: Annotated[
+        str | None,
+        typer.Option("--gpus", metavar="N", help="The first GPUs.  [default: all]"),
+    ] = None,
+    begin: Annotated[
+        str,
+        typer.Option(
+            "--begin", "-b", metavar="SIZE", help="The smallest block, of a GPU for another."
+        ),
+    ] = DEFAULT_LEAST,
+    end: Annotated[
+        str, typer.Option("--end", "-e", metavar="SIZE", help="The largest block.")
+    ] = DEFAULT_MOST,
+    factor: Annotated[
+        str | None,
+        count_option("--factor", "From one size to the next.", DEFAULT_FACTOR, "-f"),
+    ] = None,
+    methods: Annotated[
+        str | None, typer.Option("--methods", metavar="LIST", help=METHODS_HELP)
+    ] = None,
+    repeats: Annotated[
+        str | None, count_option("--repeats", "Of which the median.", DEFAULT_REPEATS, "-n")
+    ] = None,
+    warmup: Annotated[
+        str | None, count_option("--warmup", "Unmeasured repeats.", DEFAULT_WARMUP, "-w")
+    ] = None,
+    json_file: ResultsFile = None,
+) -> None:
+    """Collectives: as copies that are planned together, as plain copies, by NCCL.
+
+    An all-reduce is of sums of float32, and has no plain copies. Methods take turns. The bytes of
+    the first and the last repeat are compared, sums with those of the host in double precision.
+    """
+    wanted = list(PATTERNS)
+    if patterns is not None:
+        wanted = names_of("--patterns", patterns, PATTERNS, "collective")
+    named = None if methods is None else names_of("--methods", methods, METHODS, "method")
+    sizes = sizes_between(begin, end, factor, DEFAULT_FACTOR)
+    odd = any(size % FLOAT32 for size in sizes)
+    if patterns is None and (odd or named == [PLAIN]):
+        wanted.remove(REDUCE)
+    if named == [PLAIN] and REDUCE in wanted:
+        raise UserError(f"--methods {PLAIN}: a plain copy is no {REDUCE}; name another method too")
+    if odd and REDUCE in wanted:
+        raise UserError(f"--begin {begin}: blocks of an {REDUCE} have a multiple of 4 bytes")
+    asked = whole("--gpus", gpus, 2)
+    times = whole("--repeats", repeats, 1) or DEFAULT_REPEATS
+    before = DEFAULT_WARMUP if (given := whole("--warmup", warmup, 1)) is None else given
+    if json_file is not None:
+        files.check_writable(json_file, "--json")
+
+    node = real_node(before, times, hint="bench measures real GPUs")
+    count = gpus_of(node, asked)
+    with failure_ends():
+        results = measure(node, count, named, wanted, sizes, before, times)
+    texts = {} if json_file is None else {json_file: partial(json_text, results)}
+    files.show_and_write(partial(print_collectives, results, count), texts)
+    if any(row.wrong for row in results.rows):
+        raise typer.Exit(1)

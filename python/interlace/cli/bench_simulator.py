@@ -1,0 +1,37 @@
+"""`interlace bench simulator`: how fast the simulator is, on one core."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from interlace.base import files
+from interlace.cli.failures import failure_ends
+from interlace.cli.shared_options import ResultsFile, count_option
+from interlace.model.options import whole
+from interlace.model.results import json_text
+from interlace.reproduce.simulator_workloads import workloads
+from interlace.show.simulator_speed import print_speed
+from interlace.study.simulator_speed import run
+
+DEFAULT_REPEATS = 3
+
+
+def simulator_command(
+    repeats: Annotated[
+        str | None,
+        count_option("--repeats", "Runs, of which the fastest.", DEFAULT_REPEATS),
+    ] = None,
+    long: Annotated[bool, typer.Option("--long", help="Also a run of 10^8 accesses.")] = False,
+    json_file: ResultsFile = None,
+) -> None:
+    """Accesses and remote transactions a CPU second of the simulator, for every workload."""
+    runs = whole("--repeats", repeats, 1) or DEFAULT_REPEATS
+    if json_file is not None:
+        files.check_writable(json_file, "--json")
+    with failure_ends():
+        found = run(workloads(), runs, long=long)
+    texts = {} if json_file is None else {json_file: partial(json_text, found)}
+    files.show_and_write(partial(print_speed, found), texts)

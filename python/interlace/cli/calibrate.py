@@ -1,0 +1,72 @@
+"""`interlace calibrate`: how far a simulated machine is from the one that was measured."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from interlace.base import files
+from interlace.base.errors import UserError
+from interlace.cli.failures import failure_ends
+from interlace.cli.shared_options import Jobs, ResultsFile, simulations_at_a_time
+from interlace.machine.machines import load_machine
+from interlace.model.results import json_text
+from interlace.show.calibrate import print_calibration
+from interlace.study import calibration
+from interlace.study.calibrate import compare, measure_here, read_measured
+
+DEFAULT_MACHINE = "hgx-h200-4"
+
+
+def calibrate_command(
+    machine: Annotated[
+        str,
+        typer.Option("--machine", "-m", metavar="NAME|FILE", help="The simulated machine."),
+    ] = DEFAULT_MACHINE,
+    measured: Annotated[
+        Path | None,
+        typer.Option(
+            "--measured",
+            metavar="FILE",
+            help="A file of measured rows. Without it: what the GPUs of this computer give.",
+        ),
+    ] = None,
+    save_measured: Annotated[
+        Path | None,
+        typer.Option(
+            "--save-measured",
+            metavar="FILE",
+            help="Keep what the GPUs of this computer give, as a file for --measured.",
+        ),
+    ] = None,
+    jobs: Jobs = None,
+    json_file: ResultsFile = None,
+) -> None:
+    """Compare a simulated machine with measured rows: its error in each, by families.
+
+    Rows of host memory are the planner's predictions; kernels' and copies' are simulated.
+    """
+    described = load_machine(machine)
+    calibration.check_machine(described)
+    rows = calibration.definitions()
+    at_a_time = simulations_at_a_time(jobs)
+    if measured is not None and save_measured is not None:
+        raise UserError("--save-measured keeps what is measured here; leave --measured out")
+    outputs = {"--json": json_file, "--save-measured": save_measured}
+    files.check_outputs(outputs, {"--measured": measured})
+    known = [row.key for row in rows]
+    given, reasons, failed = (
+        measure_here(rows) if measured is None else (read_measured(measured, known), {}, False)
+    )
+    if save_measured is not None:  # before what is simulated, which takes long
+        files.write_all({save_measured: json_text(given)})
+    missing = f"not in {measured}"
+    with failure_ends():
+        results = compare(described, rows, given, lambda key: reasons.get(key, missing), at_a_time)
+    texts = {} if json_file is None else {json_file: partial(json_text, results)}
+    files.show_and_write(partial(print_calibration, results), texts)
+    if failed:
+        raise typer.Exit(1)

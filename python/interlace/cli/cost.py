@@ -1,0 +1,42 @@
+"""`interlace cost`: what the hardware of the simulated mechanisms would take of a GPU."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from interlace.base.errors import UserError
+from interlace.base.files import check_writable, show_and_write
+from interlace.machine.machines import load_machine
+from interlace.model.options import whole
+from interlace.model.results import json_text
+from interlace.show.cost import print_cost
+from interlace.study.cost import cost_of
+
+
+def cost_command(
+    machine: Annotated[
+        str | None, typer.Argument(metavar="MACHINE", help="A described machine by name or file.")
+    ] = None,
+    gpus: Annotated[
+        str | None,
+        typer.Option(
+            "--gpus", "-g", metavar="N", help="GPUs that talk to each other.  [default: all]"
+        ),
+    ] = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Write what is shown as JSON.")
+    ] = None,
+) -> None:
+    """Say how much storage the queues of simulated mechanisms take of a GPU, beside its caches."""
+    if machine is None:
+        raise UserError("cost needs a machine: a shipped one by name, or a .toml file")
+    asked = whole("--gpus", gpus, 2)
+    if json_file is not None:
+        check_writable(json_file, "--json")
+    described = load_machine(machine)
+    cost = cost_of(described, described.gpu.count if asked is None else asked)
+    texts = {} if json_file is None else {json_file: lambda: json_text(cost)}
+    show_and_write(lambda: print_cost(cost), texts)

@@ -1,0 +1,109 @@
+"""`interlace plan`: how messages would be cut over the paths of a machine, and why."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from interlace.base.errors import UserError
+from interlace.base.files import check_writable, show_and_write
+from interlace.machine.machines import load_machine
+from interlace.model import options
+from interlace.model.results import json_text
+from interlace.show.plan import print_plan
+from interlace.study.plan import make, messages_of, simulate, to_json
+from interlace.study.topo import discover
+
+MOST_CHUNKS = 1024
+
+
+def plan_command(
+    source: Annotated[
+        str | None, typer.Argument(metavar="[SRC]", help="gpu0, gpu1, ... or host.")
+    ] = None,
+    destination: Annotated[
+        str | None, typer.Argument(metavar="[DST]", help="gpu0, gpu1, ... or host.")
+    ] = None,
+    size: Annotated[
+        str | None, typer.Argument(metavar="[SIZE]", help="Bytes, such as 4096, 64K or 256M.")
+    ] = None,
+    message: Annotated[
+        list[str] | None,
+        typer.Option("--message", metavar="SRC:DST:SIZE", help="Another message; repeatable."),
+    ] = None,
+    ring: Annotated[
+        str | None,
+        typer.Option("--ring", metavar="SIZE", help="A message of each GPU to the next one."),
+    ] = None,
+    all_to_all: Annotated[
+        str | None,
+        typer.Option("--all-to-all", metavar="SIZE", help="A message of each GPU to each other."),
+    ] = None,
+    machine: Annotated[
+        str | None,
+        typer.Option(
+            "--machine", metavar="NAME", help="A described machine or file; without it, this one."
+        ),
+    ] = None,
+    paths: Annotated[
+        str | None,
+        typer.Option("--paths", metavar="LIST", help="The paths allowed: direct,gpu2,host."),
+    ] = None,
+    chunks: Annotated[
+        str | None,
+        typer.Option("--chunks", metavar="N", help="Chunks of a staged path; else the fastest."),
+    ] = None,
+    dealing: Annotated[
+        str,
+        typer.Option(
+            "--dealing", metavar="HOW", help="Chunks lie by-share, in one part, or round-robin."
+        ),
+    ] = "by-share",
+    staging: Annotated[
+        str | None,
+        typer.Option("--staging", metavar="SIZE", help="Staging memory of a message; 64M."),
+    ] = None,
+    traffic: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--traffic", metavar="STOPS", help="A transfer under way, gpu1:host:gpu0; repeatable."
+        ),
+    ] = None,
+    simulated: Annotated[
+        bool,
+        typer.Option(
+            "--simulate", help="Also run the plan on the simulated machine, by streams and graphs."
+        ),
+    ] = False,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Write the plan as JSON.")
+    ] = None,
+) -> None:
+    """Plan messages over all the paths that help them, and say why each path is in or out."""
+    if json_file is not None:
+        check_writable(json_file, "--json")
+    count = options.whole("--chunks", chunks, 1) or 0
+    if count > MOST_CHUNKS:
+        raise UserError(f"--chunks {count}: give a number of at most {MOST_CHUNKS}")
+    staging_bytes = None if staging is None else options.byte_count("--staging", staging)
+    described = (
+        discover("interlace plan gpu0 gpu1 256M --machine").machine
+        if machine is None
+        else load_machine(machine)
+    )
+    messages = messages_of(described, (source, destination, size), message or (), ring, all_to_all)
+    planned = make(
+        described,
+        messages,
+        paths=paths,
+        chunks=count,
+        dealing=dealing,
+        staging_bytes=staging_bytes,
+        traffic=traffic or (),
+    )
+    if simulated:
+        planned = simulate(planned)
+    texts = {} if json_file is None else {json_file: lambda: json_text(to_json(planned))}
+    show_and_write(lambda: print_plan(planned), texts)

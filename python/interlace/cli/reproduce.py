@@ -1,0 +1,47 @@
+"""`interlace reproduce`: the published figures of a paper beside ours."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from interlace.base import files
+from interlace.base.errors import UserError, unknown
+from interlace.cli.failures import failure_ends
+from interlace.cli.shared_options import Jobs, simulations_at_a_time
+from interlace.model.results import json_text
+from interlace.reproduce.papers import PAPERS, run
+from interlace.reproduce.rows import print_rows
+
+
+def reproduce_command(
+    paper: Annotated[
+        str | None, typer.Argument(metavar="PAPER", help=f"One of: {', '.join(PAPERS)}.")
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Smaller inputs and fewer runs: minutes, not an hour.")
+    ] = False,
+    jobs: Jobs = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Write all figures and runs.")
+    ] = None,
+) -> None:
+    """Run what a paper's figures need, and print each published figure beside ours.
+
+    Simulated on the paper's machines; measured where this computer has GPUs. Every result is
+    verified first: a wrong one ends the command with exit code 1.
+    """
+    if paper is None:
+        raise UserError(f"reproduce needs the name of a paper; there are {', '.join(PAPERS)}")
+    if paper not in PAPERS:
+        raise unknown("paper", paper, PAPERS)
+    at_once = simulations_at_a_time(jobs)
+    if json_file is not None:
+        files.check_writable(json_file, "--json")
+    with failure_ends():
+        found = run(paper, quick, at_once)
+    texts = {} if json_file is None else {json_file: partial(json_text, found.document)}
+    files.show_and_write(partial(print_rows, found.title, found.document.rows, found.foot), texts)

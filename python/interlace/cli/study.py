@@ -1,0 +1,215 @@
+"""`interlace study`: a workload on a machine, by mechanism and number of GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from interlace.base import files
+from interlace.base.errors import UserError
+from interlace.base.native import load_core
+from interlace.cli.failures import failure_ends, warn
+from interlace.cli.shared_options import (
+    Jobs,
+    ResultsFile,
+    SimulatedMachine,
+    WorkloadName,
+    count_option,
+    known_workload,
+    list_option,
+    refuse_measuring_options,
+    simulations_at_a_time,
+)
+from interlace.cli.workload_options import ReadInputs, takes_inputs
+from interlace.model.mechanisms import EVERY, MULTI_PATH, QUEUED, SERIAL
+from interlace.model.options import (
+    agent_threads,
+    chunk_sizes,
+    mechanism_names,
+    refuse_simulated,
+    whole,
+    whole_numbers,
+)
+from interlace.model.results import json_text, without_inside
+from interlace.nodes.nodes import Node, SimulatedNode, real_node
+from interlace.show.inside import print_inside
+from interlace.show.study import print_study
+from interlace.study.study import TUNED, Asked, conduct
+from interlace.workloads import WORKLOADS, inputs_of
+
+DEFAULT_WARMUP = 2
+DEFAULT_REPEATS = 5
+
+
+@takes_inputs
+def study_command(
+    inputs: ReadInputs,
+    workload: WorkloadName = None,
+    machine: SimulatedMachine = None,
+    gpus: Annotated[
+        str | None,
+        typer.Option(
+            "--gpus",
+            "-g",
+            metavar="LIST",
+            help="Numbers of GPUs, such as 1,2,4; 1 is always run.  [default: 1,2,4,... and all]",
+        ),
+    ] = None,
+    mechanisms: Annotated[
+        str | None,
+        typer.Option(
+            "--mechanisms",
+            metavar="LIST",
+            help=f"Some of: {','.join(EVERY)}; {TUNED}: what the profile picked.  [default: all "
+            f"that can run but {SERIAL}, {', '.join(QUEUED)}; {MULTI_PATH}, which is for large "
+            "transfers, and unified-memory, which is for small data, only if they are named]",
+        ),
+    ] = None,
+    split: Annotated[
+        str | None,
+        list_option(
+            "--split",
+            "Ranges to try for split; the fastest is the row.",
+            "2,4,8,16,32; simulated 2,8,32",
+        ),
+    ] = None,
+    chunks: Annotated[
+        str | None,
+        list_option(
+            "--chunks",
+            "Chunks to try where they are tracked (polling, device-launch, copy-engine, "
+            "proact-hardware), such as 64K,1M.",
+            "64K,256K,1M,4M; simulated 64K,1M",
+        ),
+    ] = None,
+    threads: Annotated[
+        str | None,
+        list_option(
+            "--threads",
+            "Threads to try for polling's agent and device-launch's kernels.",
+            "4096,16384; simulated 4096",
+        ),
+    ] = None,
+    warmup: Annotated[
+        str | None,
+        count_option("--warmup", "Real GPUs: unmeasured runs.", DEFAULT_WARMUP, "-w"),
+    ] = None,
+    repeats: Annotated[
+        str | None,
+        count_option("--repeats", "Real GPUs: runs, of which the median.", DEFAULT_REPEATS),
+    ] = None,
+    profile_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--profile",
+            metavar="FILE",
+            help="Use this profile of interlace tune.  [default: the one of this machine, workload "
+            "and number of GPUs, if there is one]",
+        ),
+    ] = None,
+    no_profile: Annotated[
+        bool, typer.Option("--no-profile", help="Use no profile; try several configurations.")
+    ] = False,
+    jobs: Jobs = None,
+    json_file: ResultsFile = None,
+    show_inside: Annotated[
+        bool,
+        typer.Option(
+            "--inside",
+            help="Simulated: also print what goes between the GPUs, how busy links and GPUs are; "
+            "--json FILE has it too.",
+        ),
+    ] = False,
+    html_file: Annotated[
+        Path | None,
+        typer.Option("--html", metavar="FILE", help="Write a page with charts; it works offline."),
+    ] = None,
+    timeline_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--timeline",
+            metavar="FILE",
+            help="Write a Chrome trace for ui.perfetto.dev: the rows with the most GPUs.",
+        ),
+    ] = None,
+) -> None:
+    """Run a workload by every mechanism and compare.
+
+    Prints a table with a row for each mechanism and number of GPUs. Every result is verified
+    first: a wrong one ends the study with exit code 1.
+    """
+    # Everything that can be wrong with the command, before anything that takes long.
+    workload = known_workload("study", workload)
+    chosen = WORKLOADS[workload]
+    given_inputs = inputs()
+    simulated = machine is not None
+    named: tuple[str, ...] = ()
+    if mechanisms is not None:
+        named = mechanism_names("--mechanisms", mechanisms, simulated=simulated, more=(TUNED,))
+    if machine is None:
+        refuse_simulated("--mechanisms", named, bound=True)
+    if no_profile:
+        for option, asked in (("--profile", profile_file), ("--mechanisms tuned", TUNED in named)):
+            if asked:
+                raise UserError(f"--no-profile and {option} exclude each other; leave one out")
+    if gpus is not None:
+        whole_numbers("--gpus", gpus, "GPUs")
+    range_list = None if split is None else tuple(whole_numbers("--split", split, "ranges"))
+    chunk_list = None if chunks is None else chunk_sizes("--chunks", chunks)
+    thread_list = None if threads is None else agent_threads("--threads", threads)
+    warmups = whole("--warmup", warmup, 0)
+    runs = whole("--repeats", repeats, 1)
+    at_once = simulations_at_a_time(jobs)
+    if machine is None and show_inside:
+        raise UserError(
+            "--inside is for simulated machines; real GPUs do not show it, so leave it out or name "
+            "a machine with --machine"
+        )
+    if machine is not None:
+        refuse_measuring_options({"--warmup": warmup, "--repeats": repeats})
+    asked_inputs = inputs_of(workload, given_inputs)
+    files.check_outputs({"--json": json_file, "--html": html_file, "--timeline": timeline_file})
+
+    request = Asked(
+        counts=gpus,
+        mechanisms=None if mechanisms is None else named,
+        ranges=range_list,
+        chunks=chunk_list,
+        threads=thread_list,
+        profile=profile_file,
+        profiled=not no_profile,
+    )
+    node: Node
+    if machine is None:
+        node = real_node(
+            DEFAULT_WARMUP if warmups is None else warmups,
+            DEFAULT_REPEATS if runs is None else runs,
+            by_processes=True,
+        )
+    else:
+        node = SimulatedNode(load_core(), machine, at_once)
+    with failure_ends():
+        study, timelines = conduct(chosen, asked_inputs, node, request, at_once, warn)
+
+    texts: dict[Path, Callable[[], str]] = {}
+    if json_file is not None:
+        texts[json_file] = partial(json_text, study if show_inside else without_inside(study))
+    if html_file is not None:
+        from interlace.show import page as report
+
+        texts[html_file] = partial(report.page, study, timelines)
+    if timeline_file is not None:
+        from interlace.show import timeline
+
+        texts[timeline_file] = partial(timeline.chrome_trace, study, timelines)
+
+    def show() -> None:
+        print_study(study)
+        if show_inside:
+            print_inside(study.rows)
+
+    files.show_and_write(show, texts)

@@ -1,0 +1,52 @@
+"""`interlace topo`: draws a described machine or the one it runs on, measures it, saves it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from interlace.base.errors import UserError
+from interlace.base.files import check_outputs, show_and_write
+from interlace.machine.machines import machine_text
+from interlace.model.results import json_text
+from interlace.show.topo import draw
+from interlace.study.topo import describe, discover, measure_links, to_json
+
+
+def topo_command(
+    machine: Annotated[
+        str | None,
+        typer.Argument(help="A described machine by name or file; without it, this machine."),
+    ] = None,
+    measure: Annotated[
+        bool, typer.Option("--measure", help="Measure what the links of this machine reach.")
+    ] = False,
+    save: Annotated[
+        Path | None, typer.Option("--save", metavar="FILE", help="Write the description as TOML.")
+    ] = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Write what is shown as JSON.")
+    ] = None,
+) -> None:
+    """Draw a described machine, or discover the one that this runs on."""
+    if measure and machine is not None:
+        raise UserError(
+            "--measure measures the machine that this runs on; leave out the machine's name"
+        )
+    check_outputs({"--save": save, "--json": json_file})
+    described = None if machine is None else Path(machine)
+    check_outputs({"--json": json_file}, {"MACHINE": described})  # --save may keep it in its form
+    topology = discover() if machine is None else describe(machine)
+    measured = measure_links() if measure else None
+    texts: dict[Path, Callable[[], str]] = {}
+    if save is not None:
+        texts[save] = lambda: machine_text(topology.machine)
+    if json_file is not None:
+        texts[json_file] = lambda: json_text(to_json(topology, measured))
+    show_and_write(lambda: draw(topology, measured, Console(highlight=False)), texts)
+    for path in texts:
+        typer.echo(f"wrote {path}")

@@ -1,0 +1,181 @@
+"""The environment variables that a user may set, and what C programs need."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from interlace.base.errors import UserError
+from interlace.base.installation import installed
+from interlace.model.results import Head
+from interlace.model.run import core_errors
+from interlace.runtime import preload
+
+FORMAT = 1  # of the JSON file
+PREFIX = "INTERLACE_"
+DEFAULT, ENVIRONMENT = "default", "environment"
+
+
+class Variable(NamedTuple):
+    """An environment variable that users may set."""
+
+    used_by: str
+    default: str | None  # None: nothing, or what the meaning says
+    meaning: str
+    check: Callable[[str], None] = lambda _: None  # raises UserError for a value that means nothing
+
+
+def _library_file(name: str, value: str) -> None:
+    # Without a slash the loader looks for it where it looks for all libraries.
+    if "/" in value and not Path(value).is_file():
+        raise UserError(f"{name}={value!r} is no file; give a library, or leave it unset")
+
+
+def _absolute(name: str, value: str) -> None:
+    if not Path(value).is_absolute():
+        raise UserError(f"{name}={value!r} is not an absolute path; give one, or leave it unset")
+
+
+# What other files read by themselves. Those of copies are the compiled module's, and those of
+# `interlace run` stand in preload.py.
+OTHERS = {
+    "INTERLACE_CUFFT": Variable(
+        "study hit",
+        None,
+        "cuFFT's libcufft.so.12; unset: the loader's, else the CUDA toolkit's",
+        partial(_library_file, "INTERLACE_CUFFT"),
+    ),
+    "INTERLACE_NCCL": Variable(
+        "mechanism nccl",
+        None,
+        "NCCL's libnccl.so.2; unset: what is loaded, the Python package's, the loader's",
+        partial(_library_file, "INTERLACE_NCCL"),
+    ),
+    "INTERLACE_NVSHMEM": Variable(
+        "mechanism nvshmem",
+        None,
+        "NVSHMEM's libnvshmem_host.so.3; unset: the Python package's",
+        partial(_library_file, "INTERLACE_NVSHMEM"),
+    ),
+    "INTERLACE_COMMIT": Variable(
+        "files of results", None, "the commit that they name where git cannot tell it"
+    ),
+    "CUDA_VISIBLE_DEVICES": Variable(
+        "everything on GPUs", None, "the GPUs that there are; copies are relayed by no others"
+    ),
+    "NO_COLOR": Variable("tables", None, "if it is set at all, they have no colours"),
+    "XDG_CONFIG_HOME": Variable(
+        "profiles",
+        "~/.config",
+        "the folder with interlace/profiles, where tune writes",
+        partial(_absolute, "XDG_CONFIG_HOME"),
+    ),
+    "XDG_RUNTIME_DIR": Variable(
+        "regions of processes", "/tmp", "the folder for the sockets by which they meet"
+    ),
+}
+# Set by `interlace run` for its own library.
+INTERNAL = (preload.COUNTERS,)
+
+
+def variables(core: Any) -> dict[str, Variable]:
+    """All of them, by name; `core` knows those of copies."""
+
+    def of_copies(name: str, value: str) -> None:
+        with core_errors():
+            core.check_copy_settings({name: value})
+        if name == "INTERLACE_COPY_PROFILE" and "/" in value:
+            try:
+                text = Path(value).read_text("utf-8")
+            except (OSError, ValueError) as error:
+                raise UserError(f"{name}={value!r} cannot be read: {error}") from None
+            with core_errors():
+                core.copy_choice(text, value, "gpu-to-gpu", 1)
+
+    def of_run(name: str, value: str) -> None:
+        preload.check_environment({name: value})
+
+    return {
+        **{
+            name: Variable("copies", standard, meaning, partial(of_copies, name))
+            for name, standard, meaning in core.copy_settings()
+        },
+        **{
+            name: Variable(
+                "interlace run", setting.standard, setting.meaning, partial(of_run, name)
+            )
+            for name, setting in preload.SETTINGS.items()
+        },
+        **OTHERS,
+    }
+
+
+class Setting(msgspec.Struct, frozen=True):
+    """A variable with the value that it has now."""
+
+    name: str
+    used_by: str
+    value: str | None
+    source: str  # default, environment
+    default: str | None
+    meaning: str
+
+
+class Settings(Head, frozen=True):
+    """The file."""
+
+    variables: list[Setting]
+
+
+def settings_of(known: Mapping[str, Variable], environment: Mapping[str, str]) -> list[Setting]:
+    """What each variable is; raises UserError for values that mean nothing, naming them."""
+    found, wrong = [], []
+    for name, variable in known.items():
+        value = environment.get(name) or None  # one that is empty is not set
+        if value is not None:
+            try:
+                variable.check(value)
+            except UserError as error:
+                wrong.append(str(error))
+        found.append(
+            Setting(
+                name,
+                variable.used_by,
+                variable.default if value is None else value,
+                DEFAULT if value is None else ENVIRONMENT,
+                variable.default,
+                variable.meaning,
+            )
+        )
+    if wrong:
+        raise UserError("; ".join(wrong))
+    return found
+
+
+def unknown_names(known: Mapping[str, Variable], environment: Mapping[str, str]) -> list[str]:
+    """A sentence for each variable that begins as ours do and is none."""
+    told = []
+    for name in sorted(environment):
+        if not name.startswith(PREFIX) or name in known or name in INTERNAL:
+            continue
+        close = difflib.get_close_matches(name, known, n=1, cutoff=0.0)
+        told.append(f"{name} is set, and there is no such variable; the nearest is {close[0]}")
+    return told
+
+
+def compiler_words(flags: bool, libraries: bool) -> str:
+    header, library = installed("include/interlace/copy.h"), installed("libinterlace.so")
+    if header is None or library is None:
+        raise UserError(
+            "this installation has no libinterlace.so with interlace/copy.h; install Interlace "
+            "anew with ./quickstart"
+        )
+    words = [f"-I{header.parents[1]}"] if flags else []
+    if libraries:
+        words += [f"-L{library.parent}", f"-Wl,-rpath,{library.parent}", "-linterlace"]
+    return " ".join(words)

@@ -1,0 +1,243 @@
+"""The library that takes over a program's copies: its environment, and what it counts.
+
+What the library took over and what it passed through is in a file of counters that all processes of
+the program share (src/preload/counters.hpp); it is read when the program has ended.
+"""
+
+from __future__ import annotations
+
+import mmap
+import re
+import struct
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from interlace.base.errors import UserError
+from interlace.base.installation import installed
+
+FORMAT = 1  # of the JSON file
+LIBRARY = "libinterlace_preload.so"
+
+
+class Setting(NamedTuple):
+    """An environment variable of the library: its value where it is not set, and its meaning."""
+
+    standard: str
+    meaning: str
+    words: tuple[str, ...] = ()  # the values that there are; none: a size
+
+
+SETTINGS = {
+    "INTERLACE_PRELOAD_THRESHOLD": Setting("2M", "copies of fewer bytes are never taken over"),
+    "INTERLACE_PRELOAD_AFTER": Setting(
+        "256M", "bytes that copies which could be taken over move before the engine starts"
+    ),
+    "INTERLACE_PRELOAD_START": Setting(
+        "background",
+        "copies wait for the engine's start or not, or it never starts",
+        ("background", "wait", "never"),
+    ),
+}
+COUNTERS = "INTERLACE_PRELOAD_COUNTERS"
+LARGEST = 2**64
+
+
+def check_environment(environment: Mapping[str, str]) -> None:
+    """Raise UserError for a value that the library would not understand."""
+    for name, setting in SETTINGS.items():
+        value = environment.get(name, "")
+        if not value:
+            continue
+        if setting.words:
+            if value not in setting.words:
+                *first, last = setting.words
+                raise UserError(
+                    f"{name}={value!r} is no way to start; there are {', '.join(first)} and {last}"
+                )
+        else:
+            found = re.fullmatch(r"(\d{1,20})([KMG]?)", value, re.ASCII)
+            unit = {"": 0, "K": 10, "M": 20, "G": 30}
+            if found is None or int(found[1]) << unit[found[2]] >= LARGEST:
+                raise UserError(f"{name}={value!r} is no size; give bytes, such as 65536, 64K, 2M")
+
+
+def preload_library() -> Path:
+    """The library of this installation."""
+    file = installed(LIBRARY)
+    if file is not None:
+        if re.search(r"[\s:]", str(file)):
+            raise UserError(
+                f"{file} cannot be preloaded, since its path has a space or a colon; install "
+                "Interlace to another place"
+            )
+        return file
+    raise UserError(
+        f"this installation has no {LIBRARY}, which takes over copies; it is for Linux on x86-64; "
+        "install Interlace anew with ./quickstart"
+    )
+
+
+MAGIC = b"ILPRELD1"
+SLOTS = 1024
+NAMES_AT = 4096
+SLOTS_AT = 8192
+SLOT_BYTES = 4096
+DIRECTIONS = 4
+HEADER = struct.Struct("<8s4Q")  # magic, slots, loaded, saw_driver, claimed
+SLOT = struct.Struct("<3Q")  # process, engine, started_ns
+TIMES = struct.Struct(f"<{DIRECTIONS}Q")
+NAME_BYTES = 64
+NOTE_BYTES = 512
+ENGINE = ("none", "starting", "ready", "useless")
+TAKEN_OVER = 0  # of the outcomes
+
+
+class Tally(NamedTuple):
+    """Copies of one direction that ended alike."""
+
+    direction: str
+    outcome: str
+    copies: int
+    bytes: int
+
+
+class Gain(NamedTuple):
+    """What copies that were taken over take by the planner's prediction, and as plain copies."""
+
+    direction: str
+    predicted_s: float
+    direct_s: float
+
+
+class Process(NamedTuple):
+    """A process image that copied on GPUs."""
+
+    process: int
+    name: str
+    engine: str
+    started_s: float
+    note: str
+    tallies: list[Tally]
+    gains: list[Gain]
+
+
+class Counted(NamedTuple):
+    """All that the library counted."""
+
+    loaded: int
+    saw_driver: int
+    claimed: int
+    taken_over: str  # the name of that outcome
+    processes: list[Process]
+
+    def tallies(self) -> list[Tally]:
+        """Of all processes together, in a fixed order."""
+        sums: dict[tuple[str, str], tuple[int, int]] = {}
+        for process in self.processes:
+            for one in process.tallies:
+                copies, size = sums.get((one.direction, one.outcome), (0, 0))
+                sums[one.direction, one.outcome] = (copies + one.copies, size + one.bytes)
+        return [Tally(*key, *value) for key, value in sums.items()]
+
+    def gains(self) -> list[Gain]:
+        sums: dict[str, tuple[float, float]] = {}
+        for process in self.processes:
+            for one in process.gains:
+                predicted, direct = sums.get(one.direction, (0.0, 0.0))
+                sums[one.direction] = (predicted + one.predicted_s, direct + one.direct_s)
+        return [Gain(key, *value) for key, value in sums.items()]
+
+
+def make_counters(file: Path) -> None:
+    with file.open("wb") as out:
+        out.write(HEADER.pack(MAGIC, SLOTS, 0, 0, 0))
+        out.truncate(SLOTS_AT + SLOTS * SLOT_BYTES)
+
+
+def read_counters(file: Path) -> Counted:
+    """What the library left in the file."""
+    with file.open("rb") as source:
+        view = mmap.mmap(source.fileno(), 0, access=mmap.ACCESS_READ)
+    with view:
+        _, slots, loaded, saw_driver, claimed = HEADER.unpack_from(view, 0)
+        directions, outcomes = _names(view[NAMES_AT:SLOTS_AT])
+        processes = [
+            _process(view, SLOTS_AT + index * SLOT_BYTES, directions, outcomes)
+            for index in range(min(claimed, slots))
+        ]
+    return Counted(loaded, saw_driver, claimed, outcomes[TAKEN_OVER], processes)
+
+
+def _names(page: bytes) -> tuple[list[str], list[str]]:
+    text = page.partition(b"\0")[0].decode()
+    if not text:  # nobody loaded the library
+        return [], [""]
+    directions, outcomes = text.split("\n\n")
+    return directions.splitlines(), outcomes.splitlines()
+
+
+def _process(
+    view: mmap.mmap, at: int, directions: Sequence[str], outcomes: Sequence[str]
+) -> Process:
+    process, engine, started_ns = SLOT.unpack_from(view, at)
+    at += SLOT.size
+    predicted = TIMES.unpack_from(view, at)
+    direct = TIMES.unpack_from(view, at + TIMES.size)
+    at += 2 * TIMES.size
+    pair = struct.Struct("<2Q")
+    tallies = []
+    for direction in directions:
+        for outcome in outcomes:
+            copies, size = pair.unpack_from(view, at)
+            at += pair.size
+            if copies:
+                tallies.append(Tally(direction, outcome, copies, size))
+    gains = [
+        Gain(name, one / 1e9, other / 1e9)
+        for name, one, other in zip(directions, predicted, direct, strict=True)
+        if other
+    ]
+
+    def text(offset: int, size: int) -> str:
+        return view[offset : offset + size].partition(b"\0")[0].decode(errors="replace")
+
+    return Process(
+        process,
+        text(at, NAME_BYTES),
+        ENGINE[engine],
+        started_ns / 1e9,
+        text(at + NAME_BYTES, NOTE_BYTES),
+        tallies,
+        gains,
+    )
+
+
+def to_json(counted: Counted, words: Sequence[str], code: int, elapsed_s: float) -> dict[str, Any]:
+    """The same as data."""
+    from interlace.model.results import provenance
+
+    def tallies(of: Sequence[Tally]) -> list[dict[str, Any]]:
+        return [one._asdict() for one in of]
+
+    return {
+        "format": FORMAT,
+        **provenance(),
+        "program": list(words),
+        "exit_code": code,
+        "elapsed_s": elapsed_s,
+        "loaded": counted.loaded,
+        "saw_driver": counted.saw_driver,
+        "copying_processes": counted.claimed,
+        "taken_over": counted.taken_over,
+        "copies": tallies(counted.tallies()),
+        "gains": [gain._asdict() for gain in counted.gains()],
+        "processes": [
+            {
+                **process._asdict(),
+                "tallies": tallies(process.tallies),
+                "gains": [gain._asdict() for gain in process.gains],
+            }
+            for process in counted.processes
+        ],
+    }

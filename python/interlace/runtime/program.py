@@ -1,0 +1,134 @@
+"""A program as it is, run to its end; signals to this process are its own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import FrameType
+from typing import Any, NamedTuple
+
+from interlace.runtime.preload import COUNTERS, Counted, make_counters, read_counters
+
+NOT_EXECUTABLE = 126  # as shells have it
+NOT_FOUND = 127
+PASSED_ON = ("SIGHUP", "SIGTERM", "SIGUSR1", "SIGUSR2", "SIGCONT", "SIGWINCH")
+FROM_TERMINAL = ("SIGINT", "SIGQUIT")  # the terminal sends them to the program itself
+
+
+class _Signals:
+    """Signals to this process are the program's, as long as it runs; what is ignored stays so."""
+
+    def __init__(self) -> None:
+        self.child: subprocess.Popen[bytes] | None = None
+        self.early: list[int] = []  # before there was a program
+        self.before: dict[int, Any] = {}
+
+    def __enter__(self) -> _Signals:
+        for name in (*PASSED_ON, *FROM_TERMINAL):
+            number = getattr(signal, name)
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                handler = self._pass_on if name in PASSED_ON else self._leave
+                self.before[number] = signal.signal(number, handler)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self.before.items():
+            signal.signal(number, handler)
+
+    def begin(self, child: subprocess.Popen[bytes]) -> None:
+        self.child = child
+        for number in self.early:
+            self._pass_on(number, None)
+
+    def _pass_on(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002
+        if self.child is None:
+            self.early.append(number)
+        else:
+            with suppress(ProcessLookupError):
+                self.child.send_signal(number)
+
+    def _leave(self, number: int, frame: FrameType | None) -> None:
+        pass
+
+
+def find_program(name: str, environment: Mapping[str, str]) -> tuple[Path | None, int, str]:
+    """The file that a shell would execute; else its exit code and the reason."""
+    if "/" in name:
+        candidates = [Path(name)]
+    else:
+        folders = environment.get("PATH", os.defpath).split(os.pathsep)
+        candidates = [Path(folder or ".") / name for folder in folders]
+    refused = ""
+    for file in candidates:
+        try:
+            mode = file.stat().st_mode
+        except OSError as error:
+            if isinstance(error, PermissionError):
+                refused = refused or f"{file}: Permission denied"
+            continue
+        if stat.S_ISDIR(mode):
+            if "/" in name:
+                refused = f"{file} is a directory, not a program"
+        elif os.access(file, os.X_OK):
+            return file, 0, ""
+        else:
+            refused = refused or f"{file} may not be executed; chmod +x makes it executable"
+    if refused:
+        return None, NOT_EXECUTABLE, refused
+    if "/" in name:
+        return None, NOT_FOUND, f"there is no program {name}"
+    return None, NOT_FOUND, f"there is no program {name!r} in PATH"
+
+
+def run_program(
+    file: Path, words: Sequence[str], environment: Mapping[str, str]
+) -> tuple[int, str | None]:
+    """Run it to its end; its exit code as shells have it, and the reason where it did not start."""
+    with _Signals() as signals:
+        try:
+            child = subprocess.Popen(words, executable=str(file), env=environment, close_fds=False)
+        except OSError as error:
+            return NOT_EXECUTABLE, f"{file} cannot be executed: {error.strerror}"
+        signals.begin(child)
+        code = child.wait()
+    return (128 - code if code < 0 else code), None
+
+
+class Ended(NamedTuple):
+    """A program that ran with the preload library."""
+
+    code: int  # as shells have it
+    failed: str  # why it did not start, if so
+    elapsed_s: float
+    counted: Counted | None  # None: it did not start
+
+
+def run_counted(file: Path, words: Sequence[str], library: Path) -> Ended:
+    """Run a program to its end with the library ahead of its own, and read what that counted."""
+    folder = Path(tempfile.mkdtemp(prefix="interlace-run-"))
+    try:
+        counters = folder / "counters"
+        make_counters(counters)
+        others = os.environ.get("LD_PRELOAD", "")
+        environment = {
+            **os.environ,
+            COUNTERS: str(counters),
+            "LD_PRELOAD": f"{library}:{others}" if others else str(library),
+        }
+        sys.stdout.flush()
+        began = time.monotonic()
+        code, failed = run_program(file, words, environment)
+        elapsed_s = time.monotonic() - began
+        counted = read_counters(counters) if failed is None else None
+        return Ended(code, failed or "", elapsed_s, counted)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

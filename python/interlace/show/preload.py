@@ -1,0 +1,80 @@
+"""What the preload library did, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from interlace.base.table import BYTES, SECONDS, fixed, scale
+from interlace.runtime.preload import Counted
+
+
+def _plural(count: int, word: str, words: str | None = None) -> str:
+    return f"{count} {word if count == 1 else words or word + 's'}"
+
+
+def _quantity(value: float, units: Sequence[tuple[float, str]]) -> str:
+    size, name = scale([value], units)
+    return f"{fixed([value / size])[0]} {name}"
+
+
+def warnings(counted: Counted, program: str) -> list[str]:
+    """Why nothing was taken over, where there is more to say than the lines_of does."""
+    if counted.loaded == 0:
+        return [
+            f"warning: the library was never called: {program} is statically linked, or runs with "
+            "other rights, or drops LD_PRELOAD"
+        ]
+    if counted.saw_driver == 0 and counted.claimed == 0:
+        return [f"warning: {program} never looked for a CUDA driver, so there was nothing to do"]
+    if not any(process.tallies for process in counted.processes):
+        return ["warning: no CUDA copy was seen"]
+    return []
+
+
+def lines_of(counted: Counted) -> list[str]:
+    """The lines_of for people: what was taken over, what not and why, and what that gained."""
+    rows: list[tuple[str, int, int]] = []
+    tallies = counted.tallies()
+    taken = [one for one in tallies if one.outcome == counted.taken_over]
+    passed: dict[str, tuple[int, int]] = {}
+    for one in tallies:
+        if one.outcome != counted.taken_over:
+            copies, size = passed.get(one.outcome, (0, 0))
+            passed[one.outcome] = (copies + one.copies, size + one.bytes)
+    rows.append(("taken over", sum(o.copies for o in taken), sum(o.bytes for o in taken)))
+    rows += [(f"  {one.direction}", one.copies, one.bytes) for one in taken]
+    rows.append(
+        (
+            "passed through",
+            sum(copies for copies, _ in passed.values()),
+            sum(size for _, size in passed.values()),
+        )
+    )
+    ordered = sorted(passed.items(), key=lambda item: (-item[1][1], -item[1][0], item[0]))
+    rows += [(f"  {reason}", *sums) for reason, sums in ordered]
+    unit, name = scale([size for _, _, size in rows], BYTES)
+    sizes = fixed([size / unit for _, _, size in rows])
+    labels = max(len(row[0]) for row in rows)
+    counts = max(len("copies"), *(len(str(row[1])) for row in rows))
+    width = max(len(name), *map(len, sizes))
+    lines_of = [f"{'':{labels}}  {'copies':>{counts}}  {name:>{width}}"]
+    lines_of += [
+        f"{label:{labels}}  {copies:>{counts}}  {size:>{width}}"
+        for (label, copies, _), size in zip(rows, sizes, strict=True)
+    ]
+    gains = counted.gains()
+    predicted = sum(gain.predicted_s for gain in gains)
+    direct = sum(gain.direct_s for gain in gains)
+    if predicted > 0:
+        lines_of.append(
+            f"predicted for what was taken over: {_quantity(predicted, SECONDS)} of copying, "
+            f"{_quantity(direct, SECONDS)} as plain copies; {direct / predicted:.2f} x"
+        )
+    started = [process.started_s for process in counted.processes if process.engine == "ready"]
+    if started:
+        lines_of.append(
+            f"the engine started in {_plural(len(started), 'process', 'processes')}, in "
+            f"{_quantity(max(started), SECONDS)}"
+        )
+    notes = dict.fromkeys(process.note for process in counted.processes if process.note)
+    return [*lines_of, *(f"note: {note}" for note in notes)]

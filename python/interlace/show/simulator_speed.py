@@ -1,0 +1,40 @@
+"""How fast the simulator is, as a table."""
+
+from __future__ import annotations
+
+from interlace.base import table
+from interlace.study.simulator_speed import SpeedResults
+
+
+def print_speed(of: SpeedResults) -> None:
+    """Prints the table."""
+    rows = [*of.rows, *([of.long] if of.long else [])]
+    names = [row.workload for row in of.rows] + (["long run"] if of.long else [])
+    columns = [
+        table.Column("workload", "", names, number=False),
+        table.Column("accesses", "M", [f"{row.accesses / 1e6:.2f}" for row in rows]),
+        table.Column("remote", "M", [f"{row.remote_transactions / 1e6:.3f}" for row in rows]),
+        table.Column("CPU", "s", [f"{row.cpu_s:.2f}" for row in rows]),
+        table.Column("accesses", "M/s", [f"{row.accesses_per_s / 1e6:.2f}" for row in rows]),
+        table.Column(
+            "remote", "M/s", [f"{row.remote_transactions_per_s / 1e6:.3f}" for row in rows]
+        ),
+        table.Column("peak", "MB", [f"{row.peak_rss_mb:.0f}" for row in rows]),
+    ]
+    head = (
+        f"simulator, one core: {of.mechanism} on {of.gpus} GPUs of {of.machine}; the fastest of "
+        f"{of.repeats} runs"
+    )
+    least = min(of.rows, key=lambda row: row.accesses_per_s)
+    foot = [
+        f"Geometric means: {of.accesses_per_s / 1e6:.2f} M accesses and "
+        f"{of.remote_transactions_per_s / 1e6:.3f} M remote transactions a CPU second; the fewest "
+        f"accesses, {least.accesses_per_s / 1e6:.2f} M, are those of {least.workload}.",
+        "An access is one instruction of a warp and one line; few of these workloads' accesses are "
+        "remote, and the remote transactions are counted over the CPU time of all.",
+        f"Stores alone, {of.stores.element_bytes} bytes a lane and nearly each a packet: "
+        f"{of.stores.remote_transactions_per_s / 1e6:.3f} M remote transactions a CPU second.",
+    ]
+    table.print_table(
+        head, columns, [0] * len(of.rows) + [1] * (of.long is not None), [""] * len(rows), foot
+    )

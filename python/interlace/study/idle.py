@@ -1,0 +1,29 @@
+"""GPUs that wait for others in a simulated run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from interlace.model.mechanisms import BOUND
+from interlace.model.results import StudyRow
+
+IDLE_SHARE = 0.2  # of the time, above which a GPU that others leave behind is worth a warning
+
+
+def warnings(rows: Sequence[StudyRow]) -> list[str]:
+    """A sentence for each number of GPUs where one of them waits long for the others."""
+    worst: dict[int, tuple[float, int, StudyRow]] = {}
+    for row in rows:
+        inside = row.inside
+        if inside is None or row.gpus == 1 or row.mechanism == BOUND:
+            continue
+        for index, gpu in enumerate(inside.gpus):
+            share = gpu.idle_while_others_compute
+            if share > IDLE_SHARE and share > worst.get(row.gpus, (0.0, 0, row))[0]:
+                worst[row.gpus] = (share, index, row)
+    return [
+        f"Warning: of {gpus} GPUs, gpu{index} is idle in {100 * share:.0f} % of the time while "
+        f"others compute ({row.short_label}); above {100 * IDLE_SHARE:.0f} % the work is cut "
+        "unevenly, or launches and exchanges outweigh it."
+        for gpus, (share, index, row) in sorted(worst.items())
+    ]

@@ -1,0 +1,199 @@
+"""Streams of accesses: what a trace has, and traces of other tools."""
+
+from __future__ import annotations
+
+import os
+import resource
+from pathlib import Path
+from time import perf_counter
+from typing import Any, NamedTuple
+
+from interlace.base.errors import UserError
+from interlace.base.progress import progress
+from interlace.machine.machines import MAX_GPUS, Machine, to_core
+from interlace.model.mechanisms import SERIAL
+from interlace.model.options import whole
+from interlace.model.run import Case, Outcome, core_errors
+from interlace.study.address_map import Places, load_map
+from interlace.study.trace_files import COMPONENT, MGPUSIM, PIECE, Conversion, kind_of
+from interlace.workloads import Workload
+
+FORMAT = 1
+KINDS = ("load", "store", "atomic")
+ACTIONS = (*KINDS, "release", "compute", "shared", "shuffle", "wait", "barrier")
+UNITS = (32, 64, 128)  # bytes
+RUNS = tuple(1 << n for n in range(8))  # the upper ends of the sizes of runs, bytes
+REPLAYED = (
+    "inline",
+    "write-combining",
+    "finepack",
+    "config-packet",
+)  # mechanisms by which a trace's stores can go
+RECORDED = ("bulk-copy", "split", "inline", SERIAL, "infinite-bandwidth")
+DEFAULT_RANGES = 8
+
+
+class Foreign(NamedTuple):
+    """What the command line says about another tool's file."""
+
+    map: Path | None
+    gpus: str | None
+    format: str | None
+    component: str | None
+
+    def refuse(self, file: Path) -> None:
+        """Raise UserError if anything is said of a file of ours, which says it itself."""
+        options = ("--map", "--gpus", "--format", "--component")
+        for option, value in zip(options, self, strict=True):
+            if value is not None:
+                raise UserError(f"{option} is for traces of other tools; {file} is one of ours")
+
+
+def is_ours(core: Any, file: Path) -> bool:
+    with file.open("rb") as stream:
+        found: bool = core.is_trace_file(stream.read(16))
+    return found
+
+
+def _places(kind: str, said: Foreign) -> Places:
+    """Where a trace's memory is."""
+    count = whole("--gpus", said.gpus, 1)
+    if count is not None and count > MAX_GPUS:
+        raise UserError(f"--gpus {count}: give 1 to {MAX_GPUS}")
+    if kind == MGPUSIM:
+        if said.map is not None:
+            raise UserError(
+                "--map: a trace of MGPUSim says itself whose memory an address is; leave it out"
+            )
+        if count is None:
+            raise UserError("--gpus is missing: a trace of MGPUSim does not say how many GPUs ran")
+        return Places("", count, [], {}, [])
+    for option, value in (("--gpus", said.gpus), ("--component", said.component)):
+        if value is not None:
+            raise UserError(f"{option} is for traces of MGPUSim; leave it out")
+    if said.map is None:
+        raise UserError(
+            "--map is missing: the trace does not say which addresses are on which GPU; "
+            "docs/traces.md has an example"
+        )
+    return load_map(said.map)
+
+
+def convert_foreign(
+    core: Any, file: Path, said: Foreign, out: str
+) -> tuple[dict[str, Any], int, float]:
+    """What the trace has, lines that were read, and seconds that it took."""
+    kind = kind_of(file, said.format)
+    conversion = Conversion(core, file, kind, _places(kind, said), said.component or COMPONENT, out)
+    size = max(1, file.stat().st_size // PIECE)
+    begun = perf_counter()
+    with progress(f"reading {file.name}", size, "MiB") as tick:
+        found = conversion.run(tick)
+    return found, conversion.lines(), perf_counter() - begun
+
+
+def summary(found: dict[str, Any]) -> dict[str, Any]:
+    """The numbers of a trace under the names of docs/json.md."""
+    gpus = len(found["gpus"])
+    matrix = found["matrix"]
+    moved = sum(matrix)
+    remote = sum(matrix[g * gpus + h] for g in range(gpus) for h in range(gpus) if g != h)
+    return {
+        "gpus": gpus,
+        "warp_width": found["head"]["warp_width"],
+        "source": found["head"]["source"],
+        "ranges": [
+            {"begin": begin, "end": end, "gpu": None if page else gpu, "page_bytes": page or None}
+            for begin, end, gpu, page in found["head"]["ranges"]
+        ],
+        "file_bytes": found["file_bytes"] or None,
+        "kernels": sum(one["launches"] for one in found["gpus"]),
+        "kernel_names": found["names"],
+        "blocks": sum(one["blocks"] for one in found["gpus"]),
+        "copies": found["copies"],
+        "host_copies": found["host_copies"],
+        "copied_bytes": found["copied_bytes"],
+        "exchanges": found["exchanges"],
+        "calls": found["calls"],
+        "instructions": dict(zip(ACTIONS, found["instructions"], strict=True)),
+        "accesses": sum(found["instructions"][: len(KINDS)]),
+        "lanes": dict(zip(KINDS, found["lanes"], strict=True)),
+        "bytes": dict(zip(KINDS, found["bytes"], strict=True)),
+        "by_width": [
+            {"kind": KINDS[kind], "bytes": size, "instructions": count}
+            for (kind, size), count in sorted(found["widths"].items())
+        ],
+        "remote_share": remote / moved if moved else None,
+        "per_gpu": [
+            {
+                "kernels": one["launches"],
+                "blocks": one["blocks"],
+                "own": dict(zip(KINDS, one["own"], strict=True)),
+                "remote": dict(zip(KINDS, one["remote"], strict=True)),
+                "own_bytes": dict(zip(KINDS, one["own_bytes"], strict=True)),
+                "remote_bytes": dict(zip(KINDS, one["remote_bytes"], strict=True)),
+            }
+            for one in found["gpus"]
+        ],
+        "bytes_to_home": [matrix[g * gpus : (g + 1) * gpus] for g in range(gpus)],
+        "used_bytes": {
+            kind: {
+                str(unit): used / touched if touched else None
+                for unit, touched in zip(UNITS, touches, strict=True)
+            }
+            for kind, used, touches in zip(
+                KINDS, found["distinct_bytes"], found["touched"], strict=True
+            )
+        },
+        "remote_store_runs": [
+            {"up_to_bytes": size, "count": count}
+            for size, count in zip(RUNS, found["remote_runs"], strict=True)
+        ],
+    }
+
+
+def statistics(core: Any, file: Path, said: Foreign) -> dict[str, Any]:
+    """What the compiled module finds in a trace, ours or another tool's."""
+    if not is_ours(core, file):
+        found, _, _ = convert_foreign(core, file, said, "")
+        return found
+    said.refuse(file)
+    size = file.stat().st_size
+    with progress(f"reading {file.name}", size >> 20, "MiB") as tick, core_errors():
+        seen = 0
+
+        def advance(done: int) -> None:
+            nonlocal seen
+            while seen < done >> 20:
+                seen += 1
+                tick()
+
+        ours: dict[str, Any] = core.trace_statistics(str(file), advance)
+        return ours
+
+
+def replayed(core: Any, file: Path, machine: Machine, mechanism: str) -> dict[str, Any]:
+    """What a run of a trace on a simulated machine gave."""
+    with core_errors():
+        found = core.replay_trace(str(file), to_core(machine, core), mechanism)
+    return {
+        **found,
+        **{
+            kind: dict(zip(("payload", "wire"), found[kind], strict=True))
+            for kind in ("stores", "reads", "copies", "exchanges")
+        },
+        "peak_rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6,
+    }
+
+
+def recorded(core: Any, workload: Workload, machine: Machine, case: Case, out: Path) -> Outcome:
+    """Run a workload and write what its warps access; the file appears once it is verified."""
+    target = out.resolve()
+    unverified = target.with_name(f".{target.name[:80]}.{os.getpid()}")
+    try:
+        found = workload.simulate(core, to_core(machine, core), case, unverified)
+        workload.verify(found)
+        unverified.replace(target)
+    finally:
+        unverified.unlink(missing_ok=True)
+    return found
