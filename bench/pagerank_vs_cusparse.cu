@@ -24,7 +24,7 @@
 #include "cuda/check.hpp"
 #include "cuda/node.hpp"
 #include "run/gpu.hpp"
-#include "run/pagerank.hpp"
+#include "workload/pagerank.hpp"
 
 namespace {
 
@@ -206,7 +206,7 @@ void compare(const settings& s) {
 
   cuda::node_options one;
   cuda::node node(one);
-  const run::pagerank_problem problem{
+  const workload::pagerank_problem problem{
       {vertices, graph.offsets.data(), graph.columns.data(), graph.out_degree.data()}};
   kernel::region_options whole;
   whole.boundaries = {0, vertices};

@@ -33,7 +33,8 @@ from interlace.reproduce import proact
 from interlace.reproduce import proact_inputs as given
 from interlace.reproduce.proact_inputs import Sizes
 from interlace.reproduce.runs import Results, Runner
-from interlace.workloads import Inputs, Pagerank, Workload
+from interlace.workloads import Workload
+from interlace.workloads.pagerank import Pagerank, PagerankInputs
 
 MACHINES = {4: "4x-volta-nvlink2", 16: "dgx-2"}
 AGENT = proact._SMALL
@@ -70,7 +71,7 @@ def shuffled(sizes: Sizes) -> Workload:
     degree[order] = graph.out_degree
     name = f"{graph.name}-shuffled"
     made = Graph(name, graph.rows, offsets, sources[sorted_by].astype(np.uint32), degree)
-    inputs = Inputs(seed=given.SEED, iterations=given.ITERATIONS)
+    inputs = PagerankInputs(seed=given.SEED, iterations=given.ITERATIONS)
     return Pagerank(made, name, f"{name}, seed {given.SEED}", inputs)
 
 

@@ -48,18 +48,20 @@ class Group(NamedTuple):
 
 
 def groups_of(builds: list[Path]) -> list[Group]:
-    """The sources below src/, by folder and command; the largest group first."""
+    """Ours, and those made of workloads, by folder and command; the largest group first."""
     commands: dict[Path, tuple[str, tuple[str, ...]]] = {}
     for build in builds:
         for entry in json.loads((build / "compile_commands.json").read_text(encoding="utf-8")):
             for source in compiled(Path(entry["file"])):
-                if source.suffix == ".cpp" and source.is_relative_to(ROOT / "src"):
+                folders = (ROOT / "src", build.resolve() / "workloads")
+                if source.suffix == ".cpp" and any(map(source.is_relative_to, folders)):
                     # a source of two targets is looked at as the first of them has it
                     flags = flags_of(shlex.split(entry["command"]))
                     commands.setdefault(source, (entry["directory"], flags))
     members = defaultdict(list)
     for source in sorted(commands):
-        folder = source.relative_to(ROOT / "src").parts[0]
+        ours = source.is_relative_to(ROOT / "src")
+        folder = source.relative_to(ROOT / "src").parts[0] if ours else "workloads"
         members[folder, *commands[source]].append(source)
 
     common = hashlib.sha256(

@@ -4,7 +4,8 @@
 
 #include "base/errors.hpp"
 #include "cuda/node.hpp"
-#include "workload/overlap.hpp"
+#include "run/on_gpus.hpp"
+#include "workload/benchmark/overlap.hpp"
 
 namespace interlace::bench {
 

@@ -17,7 +17,7 @@ namespace interlace::bench {
 
 namespace {
 
-using step = workload::halo_jacobi_step<workload::local_rows>;
+using device_step = workload::halo_jacobi_step<workload::local_rows>;
 
 // The row above row `at` of a periodic grid; `at` may go past its last row by one.
 std::uint64_t above(std::uint64_t at, std::uint64_t rows) {
@@ -72,11 +72,11 @@ class halo_jacobi {
 
  private:
   void launch(std::uint32_t d) {
-    const step kernel{
+    const device_step kernel{
         {a_[d], next_[d], asked_.columns}, node_.view(norm_, d), asked_.columns, asked_.rows};
     node_.launch(d, kernel,
-                 {workload::halo_jacobi_blocks::count(asked_.columns, asked_.rows), step::threads,
-                  step::shared_bytes});
+                 {workload::halo_jacobi_blocks::count(asked_.columns, asked_.rows),
+                  device_step::threads, device_step::shared_bytes});
   }
 
   std::byte* row(std::uint32_t device, std::uint32_t at) const {

@@ -15,7 +15,7 @@
 #include "cuda/nvlink_counters.hpp"
 #include "cuda/stream_hold.hpp"
 #include "cuda/visible_gpus.hpp"
-#include "workload/microbenchmark.hpp"
+#include "workload/benchmark/microbenchmark.hpp"
 
 namespace interlace::bench {
 

@@ -7,7 +7,7 @@
 #include "base/units.hpp"
 #include "sim/node.hpp"
 #include "sim/tasks/simulation.hpp"
-#include "workload/microbenchmark.hpp"
+#include "workload/benchmark/microbenchmark.hpp"
 
 namespace interlace::bench {
 

@@ -6,7 +6,7 @@
 #include "cuda/check.hpp"
 #include "cuda/node.hpp"
 #include "run/launching.hpp"
-#include "workload/overlap.hpp"
+#include "workload/benchmark/overlap.hpp"
 
 namespace interlace::bench {
 
@@ -53,7 +53,9 @@ void verify(cuda::node& node, std::uint32_t device, const replicated<workload::q
 }  // namespace
 
 overlap_measurement overlap_on_cuda(const overlap_request& request) {
-  if (request.how.mechanism == kernel::mechanism::device_launch) run::add_launching_workloads();
+  if (request.how.mechanism == kernel::mechanism::device_launch) {
+    run::add_launching_kernels_of<workload::overlap_problem>();
+  }
   cuda::node_options options;
   options.devices = request.deliver ? request.peers + 1 : 1;
   cuda::node node(options);

@@ -7,7 +7,7 @@
 #include "machine/route.hpp"
 #include "sim/fabric/store_packets.hpp"
 #include "sim/node.hpp"
-#include "workload/overlap.hpp"
+#include "workload/benchmark/overlap.hpp"
 
 namespace interlace::bench {
 

@@ -18,8 +18,7 @@
 #include "python/bind_trace.hpp"
 #include "python/bind_transfers.hpp"
 #include "python/bind_tune.hpp"
-#include "python/bind_unified.hpp"
-#include "python/cpu_time.hpp"
+#include "python/bind_workloads.hpp"
 #include "python/workloads.hpp"
 
 namespace nb = nanobind;
@@ -27,56 +26,6 @@ namespace nb = nanobind;
 namespace interlace::python {
 
 namespace {
-
-// as the type stub shows it
-using result_dict = nb::typed<nb::dict, nb::str, nb::any>;
-
-template <class Problem>
-result_dict run_on(const std::string& node, const machine::machine* described,
-                   const Problem& problem, const run::request& asked) {
-  run::result result;
-  double cpu_s = 0;
-  {
-    const nb::gil_scoped_release release;
-    const double before = thread_cpu_seconds();
-    if (node == "host") {
-      result = run::on_host(problem, asked);
-    } else if (node != "sim") {
-      throw usage_error("unknown node '" + node + "'; there are host and sim");
-    } else if (described == nullptr) {
-      throw usage_error("a simulated run needs a machine");
-    } else {
-      result = run::on_sim(problem, asked, *described);
-    }
-    cpu_s = thread_cpu_seconds() - before;
-  }
-  nb::dict d = make_result(std::move(result));
-  d["cpu_s"] = cpu_s;
-  return d;
-}
-
-// A function of the module that runs the problem which `make` makes of `Data`.
-template <class Problem, class... Data, class... Argument>
-void bind_workload(nb::module_& module, const char* name, const char* summary,
-                   Problem (*make)(Data...), const Argument&... arguments) {
-  module.def(
-      name,
-      [make](const std::string& node, const machine::machine* described,
-             const std::string& mechanism, const array_in<std::uint64_t>& boundaries,
-             std::uint32_t iterations, double tolerance, std::uint32_t split_ranges,
-             std::uint64_t chunk_bytes, std::uint32_t agent_threads, const std::string& variant,
-             Data... data, const std::string& record) {
-        const Problem problem = make(data...);
-        run::request asked =
-            make_request(mechanism, boundaries, problem.elements(), iterations, tolerance,
-                         split_ranges, chunk_bytes, agent_threads, variant);
-        asked.record = record;
-        return run_on(node, described, problem, asked);
-      },
-      nb::arg("node"), nb::arg("machine").none(), nb::arg("mechanism"), nb::arg("boundaries"),
-      nb::arg("iterations"), nb::arg("tolerance"), nb::arg("split_ranges"), nb::arg("chunk_bytes"),
-      nb::arg("agent_threads"), nb::arg("variant"), arguments..., nb::arg("record") = "", summary);
-}
 
 double simulate_overlap(const machine::machine& described, std::uint32_t peers, std::uint64_t bytes,
                         const std::string& mechanism, std::uint64_t chunk_bytes,
@@ -148,9 +97,7 @@ NB_MODULE(_core, module) {
   interlace::python::bind_transfers(module);
   interlace::python::bind_checkpoint(module);
   interlace::python::bind_trace(module);
-  interlace::python::bind_unified(module);
-  interlace::python::each_workload(
-      [&](const auto&... workload) { interlace::python::bind_workload(module, workload...); });
+  interlace::python::bind_workloads(module);
   module.def("simulate_overlap", &interlace::python::simulate_overlap, nb::arg("machine"),
              nb::arg("peers"), nb::arg("bytes"), nb::arg("mechanism"), nb::arg("chunk_bytes"),
              nb::arg("agent_threads"), nb::arg("rounds"),

@@ -13,11 +13,11 @@
 #include "base/errors.hpp"
 #include "bench/exchange_rate.hpp"
 #include "bench/overlap_cuda.hpp"
+#include "python/bind_workloads.hpp"
 #include "python/cuda_checkpoint.hpp"
 #include "python/cuda_copy.hpp"
 #include "python/cuda_microbenchmark.hpp"
 #include "python/cuda_region.hpp"
-#include "python/cuda_unified.hpp"
 #include "python/workloads.hpp"
 #include "run/gpu.hpp"
 #include "run/variant.hpp"
@@ -36,49 +36,6 @@ nb::object take_array(std::vector<T> values) {
   nb::capsule owner(kept.release(),
                     [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
   return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(data, {size}, owner));
-}
-
-nb::dict make_measurement(run::measurement measured) {
-  nb::dict d = make_result(std::move(measured.result));
-  d["cpu_s"] = nb::none();
-  d["times_s"] = measured.times_s;
-  d["remarks"] = measured.remarks;
-  d["data_tx_bytes"] =
-      measured.data_tx_bytes ? nb::cast(*measured.data_tx_bytes) : nb::object(nb::none());
-  d["raw_tx_bytes"] =
-      measured.raw_tx_bytes ? nb::cast(*measured.raw_tx_bytes) : nb::object(nb::none());
-  return d;
-}
-
-// A function of the module that runs the problem which `make` makes of `Data` on the first GPUs.
-template <class Problem, class... Data, class... Argument>
-void bind_workload(nb::module_& module, const char* name, const char* summary,
-                   Problem (*make)(Data...), const Argument&... arguments) {
-  module.def(
-      name,
-      [make](const std::string& mechanism, const array_in<std::uint64_t>& boundaries,
-             std::uint32_t iterations, double tolerance, std::uint32_t split_ranges,
-             std::uint64_t chunk_bytes, std::uint32_t agent_threads, const std::string& variant,
-             std::uint32_t warmup, std::uint32_t repeats, Data... data, bool share_gpu) {
-        const Problem problem = make(data...);
-        run::request asked =
-            make_request(mechanism, boundaries, problem.elements(), iterations, tolerance,
-                         split_ranges, chunk_bytes, agent_threads, variant);
-        // A mechanism of processes, of which this is one, and not of a node's regions.
-        const bool of_processes = kernel::row_of(asked.mechanism).needs_processes;
-        if (of_processes) asked.mechanism = kernel::mechanism::bulk_copy;
-        asked.share_gpu = share_gpu;
-        run::measurement measured;
-        {
-          const nb::gil_scoped_release release;
-          measured = of_processes ? run::on_nvshmem(problem, asked, warmup, repeats)
-                                  : run::on_cuda(problem, asked, warmup, repeats);
-        }
-        return make_measurement(std::move(measured));
-      },
-      nb::arg("mechanism"), nb::arg("boundaries"), nb::arg("iterations"), nb::arg("tolerance"),
-      nb::arg("split_ranges"), nb::arg("chunk_bytes"), nb::arg("agent_threads"), nb::arg("variant"),
-      nb::arg("warmup"), nb::arg("repeats"), arguments..., nb::arg("share_gpu") = false, summary);
 }
 
 nb::dict device_info() {
@@ -213,9 +170,8 @@ NB_MODULE(_cuda, module) {
   bind_regions(module);
   bind_copies(module);
   bind_microbenchmarks(module);
-  bind_unified_on_gpus(module);
   bind_checkpoints(module);
-  each_workload([&](const auto&... workload) { bind_workload(module, workload...); });
+  bind_workloads(module);
   module.def(
       "rmat", &rmat, nb::arg("scale"), nb::arg("edge_factor"), nb::arg("seed"),
       "The graph of interlace.data.graphs.rmat, made on a GPU: offsets, columns, out-degrees.");

@@ -16,35 +16,7 @@ namespace nb = nanobind;
 
 namespace interlace::python {
 
-void check_rows(const array_in<std::uint64_t>& offsets, const array_in<std::uint32_t>& columns,
-                std::size_t limit, const char* what) {
-  const std::size_t ends = offsets.shape(0);
-  if (ends == 0 || offsets.data()[0] != 0 || offsets.data()[ends - 1] != columns.shape(0) ||
-      !std::is_sorted(offsets.data(), offsets.data() + ends)) {
-    throw usage_error("the offsets do not describe rows of the given columns");
-  }
-  const std::uint32_t* last = columns.data() + columns.shape(0);
-  if (std::any_of(columns.data(), last, [&](std::uint32_t c) { return c >= limit; })) {
-    throw usage_error("a column is not one of the " + std::to_string(limit) + " " + what);
-  }
-}
-
-bool to_readers(const std::string& subscribe) {
-  if (subscribe == "all" || subscribe == "needed") return subscribe == "needed";
-  throw usage_error("unknown subscribers '" + subscribe + "'; there are all and needed");
-}
-
-workload::grid_shape shape_of(const grid_in<float>& grid) {
-  constexpr std::size_t most = std::size_t{1} << 31U;
-  for (std::size_t k = 0; k < 3; ++k) {
-    if (grid.shape(k) < most) continue;
-    throw usage_error("a grid has " + std::to_string(grid.shape(k)) + " points along a dimension");
-  }
-  const auto extent = [&](std::size_t k) { return static_cast<std::uint32_t>(grid.shape(k)); };
-  return {extent(0), extent(1), extent(2)};
-}
-
-run::request make_request(const std::string& mechanism, const array_in<std::uint64_t>& boundaries,
+run::request make_request(const std::string& mechanism, const boundaries_in& boundaries,
                           std::uint64_t elements, std::uint32_t iterations, double tolerance,
                           std::uint32_t split_ranges, std::uint64_t chunk_bytes,
                           std::uint32_t agent_threads, const std::string& variant) {
@@ -203,6 +175,18 @@ nb::dict make_result(run::result result) {
   nb::capsule owner(values.release(),
                     [](void* p) noexcept { delete static_cast<std::vector<float>*>(p); });
   d["values"] = nb::ndarray<nb::numpy, float, nb::ndim<2>>(data, {devices, elements}, owner);
+  return d;
+}
+
+nb::dict make_measurement(run::measurement measured) {
+  nb::dict d = make_result(std::move(measured.result));
+  d["cpu_s"] = nb::none();
+  d["times_s"] = measured.times_s;
+  d["remarks"] = measured.remarks;
+  d["data_tx_bytes"] =
+      measured.data_tx_bytes ? nb::cast(*measured.data_tx_bytes) : nb::object(nb::none());
+  d["raw_tx_bytes"] =
+      measured.raw_tx_bytes ? nb::cast(*measured.raw_tx_bytes) : nb::object(nb::none());
   return d;
 }
 

@@ -11,7 +11,7 @@
 #include "cuda/transfer/nvshmem_library.hpp"
 #include "cuda/visible_gpus.hpp"
 #include "run/gpu.hpp"
-#include "run/measure.hpp"
+#include "run/on_gpus.hpp"
 
 namespace interlace::run {
 

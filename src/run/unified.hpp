@@ -8,19 +8,7 @@
 
 #include "kernel/region.hpp"
 #include "machine/machine.hpp"
-#include "workload/aes.hpp"
-#include "workload/atax.hpp"
-#include "workload/bicg.hpp"
-#include "workload/bitonic_sort.hpp"
-#include "workload/breadth_first.hpp"
-#include "workload/convolution.hpp"
-#include "workload/fir.hpp"
-#include "workload/kmeans.hpp"
-#include "workload/matrix_multiply.hpp"
-#include "workload/matrix_transpose.hpp"
-#include "workload/rank_iteration.hpp"
-#include "workload/sparse_product.hpp"
-#include "workload/stencil_2d.hpp"
+#include "workload/shared/unified_program.hpp"
 
 namespace interlace::run {
 
@@ -37,82 +25,12 @@ struct unified_result {
   std::vector<float> values;
 };
 
-// A program for each kind of data.
-template <class Node>
-workload::fir<Node> unified_program(Node& node, const workload::fir_data& data,
-                                    const workload::unified_placement& placement) {
-  return {node, data, placement};
-}
-template <class Node>
-workload::matrix_transpose<Node> unified_program(Node& node, const workload::transpose_data& data,
-                                                 const workload::unified_placement& placement) {
-  return {node, data, placement};
-}
-template <class Node>
-workload::matrix_multiply<Node> unified_program(Node& node, const workload::multiply_data& data,
-                                                const workload::unified_placement& placement) {
-  return {node, data, placement};
-}
-template <class Node>
-workload::atax<Node> unified_program(Node& node, const workload::atax_data& data,
-                                     const workload::unified_placement& placement) {
-  return {node, data, placement};
-}
-template <class Node>
-workload::bicg<Node> unified_program(Node& node, const workload::bicg_data& data,
-                                     const workload::unified_placement& placement) {
-  return {node, data, placement};
-}
-template <class Node>
-workload::bitonic_sort<Node> unified_program(Node& node, const workload::sort_data& data,
-                                             const workload::unified_placement& placement) {
-  return {node, data, placement};
-}
-template <class Node>
-workload::aes<Node> unified_program(Node& node, const workload::aes_data& data,
-                                    const workload::unified_placement& placement) {
-  return {node, data, placement};
-}
-template <class Node>
-workload::sparse_product<Node> unified_program(Node& node, const workload::sparse_data& data,
-                                               const workload::unified_placement& placement) {
-  return {node, data, placement};
-}
-template <class Node>
-workload::breadth_first<Node> unified_program(Node& node, const workload::breadth_first_data& data,
-                                              const workload::unified_placement& placement) {
-  return {node, data, placement};
-}
-template <class Node>
-workload::rank_iteration<Node> unified_program(Node& node,
-                                               const workload::rank_iteration_data& data,
-                                               const workload::unified_placement& placement) {
-  return {node, data, placement};
-}
-template <class Node>
-workload::kmeans<Node> unified_program(Node& node, const workload::kmeans_data& data,
-                                       const workload::unified_placement& placement) {
-  return {node, data, placement};
-}
-template <class Node>
-workload::stencil_2d<Node> unified_program(Node& node, const workload::stencil_2d_data& data,
-                                           const workload::unified_placement& placement) {
-  return {node, data, placement};
-}
-template <class Node>
-workload::convolution<Node> unified_program(Node& node, const workload::convolution_data& data,
-                                            const workload::unified_placement& placement) {
-  return {node, data, placement};
-}
-
-// A program whose host decides, by what has come out so far, whether it goes on has
-//   bool another()   called after each run; whether enqueue has more
-// The times of its runs are added up. All other figures are those of the last one, which on
-// simulated machines count all runs of a node.
-template <class Node, class Data>
-unified_result run_unified(Node& node, const Data& data,
+// The times of the program's runs are added up. All other figures are those of the last one, which
+// on simulated machines count all runs of a node.
+template <class Node, class Problem>
+unified_result run_unified(Node& node, const Problem& problem,
                            const workload::unified_placement& placement) {
-  auto program = unified_program(node, data, placement);
+  auto program = problem.on(node, placement);
   unified_result result;
   result.run = node.run([&] { program.enqueue(); });
   if constexpr (requires { program.another(); }) {
@@ -127,11 +45,23 @@ unified_result run_unified(Node& node, const Data& data,
 }
 
 // Each throws usage_error for data that make no problem.
-template <class Data>
-unified_result unified_on_host(const Data& data, const unified_request& asked);
+template <class Problem>
+unified_result unified_on_host(const Problem& problem, const unified_request& asked);
 
-template <class Data>
-unified_result unified_on_sim(const Data& data, const unified_request& asked,
+template <class Problem>
+unified_result unified_on_sim(const Problem& problem, const unified_request& asked,
                               const machine::machine& described);
+
+struct measured_unified {
+  std::vector<double> time_s;  // of each repeat, the kernels of all devices
+  std::vector<float> values;   // of the last one
+};
+
+// Runs it `warmup + repeats` times, each time from the data on. Of `asked` the GPUs and the
+// placement count here: remote loads and stores go to the page's GPU, line by line. Throws
+// usage_error for data that make no problem, device_error if a GPU fails.
+template <class Problem>
+measured_unified unified_on_cuda(const Problem& problem, const unified_request& asked,
+                                 std::uint32_t warmup, std::uint32_t repeats);
 
 }  // namespace interlace::run

@@ -1,15 +1,8 @@
 // What a run of any workload is asked and gives, on every node.
 //
-// A workload has a problem here, in src/run/NAME.hpp: its data and parameters, with
-//
-//   elements()                              of the region whose boundaries a request has
-//   on(node, region_options)                the workload on a node, a class of src/workload with
-//     reset()                               the state before the first iteration again
-//     enqueue_iteration(track_residual)
-//     result(device) -> std::vector<float>  as that device holds it
-//     residual() -> double                  of the last iteration, if it was tracked
-//
-// NAME.cpp and NAME.cu have no more than INTERLACE_RUN_ON_CPU and INTERLACE_RUN_ON_GPUS of it.
+// Problems are those of workload/shared/problem.hpp. The build compiles the functions here for each
+// of them: sources that it makes (cmake/InterlaceWorkloads.cmake) have no more than
+// INTERLACE_RUN_ON_CPU or INTERLACE_RUN_ON_GPUS.
 #pragma once
 
 #include <cstdint>

@@ -17,11 +17,23 @@
 // as its multiply-adds on 30 of 32 lanes take.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
+#include <string>
 #include <utility>
+#include <variant>
+#include <vector>
 
-#include "workload/factorisation.hpp"
+#include "base/array_view.hpp"
+#include "base/errors.hpp"
+#include "workload/shared/als_sgd.hpp"
+#include "workload/shared/csr.hpp"
+#include "workload/shared/factorisation.hpp"
+#include "workload/shared/problem.hpp"
+#include "workload/shared/readers.hpp"
 
 namespace interlace::workload {
 
@@ -318,6 +330,183 @@ class als : public factorisation<Node, normal_equations<F>> {
       const kernel::region_options& items, float lambda)
       : factorisation<Node, normal_equations<F>>(node, ratings, users, items, {lambda}) {
     if (!(lambda > 0)) throw usage_error("lambda must be above 0, or equations may be singular");
+  }
+};
+
+enum class factorisation_method : std::uint8_t { equations, gradient, gradient_by_lane };
+
+struct als_problem {
+  static constexpr const char* summary = "matrix factorisation";
+  static constexpr std::array arguments{
+      "user_offsets", "user_items",  "user_values", "item_offsets", "item_users",
+      "item_values",  "start_users", "start_items", "method",       "lambda_",
+      "rate",         "steps",       "kernel",      "subscribe"};
+  using launching_kernels =
+      kernel_list<renew_rows<normal_equations<16>>, renew_rows<normal_equations<32>>,
+                  renew_rows<gradient<16>>, renew_rows<gradient<32>>, renew_rows_by_lane<16>,
+                  renew_rows_by_lane<32>>;
+
+  rating_matrix ratings;
+  const float* start_users = nullptr;  // factors before the first iteration, `rank` numbers each
+  const float* start_items = nullptr;
+  std::uint32_t rank = 16;  // or 32
+  factorisation_method method = factorisation_method::equations;
+  float lambda = 0;
+  float rate = 0;           // of a gradient
+  std::uint32_t steps = 1;  // of a gradient, in an epoch
+  bool to_readers = false;  // factors go to the devices with ratings of them, not to all
+
+  static als_problem make(
+      const array_view<std::uint64_t>& user_offsets, const array_view<std::uint32_t>& user_items,
+      const array_view<float>& user_values, const array_view<std::uint64_t>& item_offsets,
+      const array_view<std::uint32_t>& item_users, const array_view<float>& item_values,
+      const array_view<float, 2>& start_users, const array_view<float, 2>& start_items,
+      const std::string& method, double lambda, double rate, std::uint32_t steps,
+      const std::string& kernel, const std::string& subscribe) {
+    const std::size_t users = start_users.extent(0);
+    const std::size_t items = start_items.extent(0);
+    check_rows(user_offsets, user_items, items, "items");
+    check_rows(item_offsets, item_users, users, "users");
+    if (user_offsets.size() != users + 1 || item_offsets.size() != items + 1 ||
+        start_users.extent(1) != start_items.extent(1)) {
+      throw usage_error("the factors to start from are not those of the users and items");
+    }
+    const std::size_t count = user_items.size();
+    if (user_values.size() != count || item_users.size() != count || item_values.size() != count) {
+      throw usage_error("the ratings by users and those by items are not the same");
+    }
+    if (method != "als" && method != "sgd") {
+      throw usage_error("unknown method '" + method + "'; there are als and sgd");
+    }
+    if (kernel != "warp-per-row" && kernel != "lane-per-row") {
+      throw usage_error("unknown kernel '" + kernel + "'; there are warp-per-row and lane-per-row");
+    }
+    const bool by_lane = kernel == "lane-per-row";
+    if (by_lane && method != "sgd") {
+      throw usage_error("lane-per-row is a kernel of method sgd; least squares have warp-per-row");
+    }
+    als_problem problem;
+    problem.ratings = {users,
+                       items,
+                       user_offsets.data(),
+                       user_items.data(),
+                       user_values.data(),
+                       item_offsets.data(),
+                       item_users.data(),
+                       item_values.data()};
+    problem.start_users = start_users.data();
+    problem.start_items = start_items.data();
+    problem.rank = static_cast<std::uint32_t>(start_users.extent(1));
+    problem.method = method == "als" ? factorisation_method::equations
+                     : by_lane       ? factorisation_method::gradient_by_lane
+                                     : factorisation_method::gradient;
+    problem.lambda = static_cast<float>(lambda);
+    problem.rate = static_cast<float>(rate);
+    problem.steps = steps;
+    problem.to_readers = parse_subscribers(subscribe);
+    return problem;
+  }
+
+  // A request cuts the users' factors; the items' are cut here.
+  std::uint64_t elements() const { return ratings.users * rank; }
+
+  template <class Node>
+  using works = std::variant<als<Node, 16>, als<Node, 32>, als_sgd<Node, 16>, als_sgd<Node, 32>,
+                             als_sgd_by_lane<Node, 16>, als_sgd_by_lane<Node, 32>>;
+
+  // Every method with every rank, with the interface that a run needs.
+  template <class Node>
+  class work {
+   public:
+    work(Node& node, const als_problem& problem, const kernel::region_options& users)
+        : start_(problem.start()), chosen_(problem.choose_for(node, users)) {
+      reset();
+    }
+    void reset() {
+      std::visit([&](auto& w) { w.reset(start_); }, chosen_);
+    }
+    void enqueue_iteration(bool track_residual) {
+      std::visit([&](auto& w) { w.enqueue_iteration(track_residual); }, chosen_);
+    }
+    // The users' factors, then the items'.
+    std::vector<float> result(std::uint32_t device) const {
+      auto [users, items] = std::visit([&](const auto& w) { return w.factors(device); }, chosen_);
+      users.insert(users.end(), items.begin(), items.end());
+      return std::move(users);
+    }
+    double residual() const {
+      return std::visit([](const auto& w) { return w.residual(); }, chosen_);
+    }
+
+   private:
+    factors start_;
+    works<Node> chosen_;
+  };
+
+  template <class Node>
+  work<Node> on(Node& node, const kernel::region_options& options) const {
+    return {node, *this, options};
+  }
+
+ private:
+  factors start() const {
+    return {{start_users, start_users + ratings.users * rank},
+            {start_items, start_items + ratings.items * rank}};
+  }
+
+  // The items' region: contiguous parts of nearly as many ratings and items each.
+  kernel::region_options cut_items(kernel::region_options options) const {
+    const std::uint64_t parts = options.boundaries.size() - 1;
+    const std::uint64_t total = ratings.item_offsets[ratings.items] + ratings.items;
+    std::uint64_t item = 0;
+    for (std::uint64_t p = 1; p < parts; ++p) {
+      const std::uint64_t share = (total * p + parts - 1) / parts;
+      while (ratings.item_offsets[item] + item < share) ++item;
+      options.boundaries[p] = item * rank;
+    }
+    options.boundaries[parts] = ratings.items * rank;
+    return options;
+  }
+
+  template <class Node>
+  works<Node> choose_for(Node& node, const kernel::region_options& users) const {
+    const kernel::region_options items = cut_items(users);
+    if (!to_readers || (rank != 16 && rank != 32)) return choose(node, users, items);
+    const auto rows = [&](std::vector<std::uint64_t> elements) {
+      for (std::uint64_t& e : elements) e /= rank;
+      return elements;
+    };
+    const std::uint32_t shift = rank == 16 ? 4 : 5;
+    return choose(node,
+                  sent_to_readers(users,
+                                  readers_of_columns(rows(items.boundaries), ratings.item_offsets,
+                                                     ratings.item_users, ratings.users),
+                                  shift),
+                  sent_to_readers(items,
+                                  readers_of_columns(rows(users.boundaries), ratings.user_offsets,
+                                                     ratings.user_items, ratings.items),
+                                  shift));
+  }
+
+  template <class Node>
+  auto choose(Node& node, const kernel::region_options& users,
+              const kernel::region_options& items) const {
+    using chosen = works<Node>;
+    if (rank != 16 && rank != 32) {
+      throw usage_error("the rank is " + std::to_string(rank) + "; it must be 16 or 32");
+    }
+    if (method == factorisation_method::equations) {
+      return rank == 16 ? chosen(std::in_place_index<0>, node, ratings, users, items, lambda)
+                        : chosen(std::in_place_index<1>, node, ratings, users, items, lambda);
+    }
+    if (method == factorisation_method::gradient) {
+      return rank == 16
+                 ? chosen(std::in_place_index<2>, node, ratings, users, items, lambda, rate, steps)
+                 : chosen(std::in_place_index<3>, node, ratings, users, items, lambda, rate, steps);
+    }
+    return rank == 16
+               ? chosen(std::in_place_index<4>, node, ratings, users, items, lambda, rate, steps)
+               : chosen(std::in_place_index<5>, node, ratings, users, items, lambda, rate, steps);
   }
 };
 

@@ -46,17 +46,22 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/array_view.hpp"
 #include "base/errors.hpp"
 #include "kernel/region.hpp"
-#include "workload/parts.hpp"
-#include "workload/readers.hpp"
+#include "workload/shared/parts.hpp"
+#include "workload/shared/problem.hpp"
+#include "workload/shared/readers.hpp"
 
 namespace interlace::workload {
 
@@ -815,6 +820,46 @@ class ct {
   kernel::region<float> rays_;
   kernel::reduction<double, combine::add> cost_;
   std::vector<part> parts_;
+};
+
+struct ct_problem {
+  static constexpr const char* summary = "a tomographic reconstruction";
+  static constexpr std::array arguments{"measured", "weights", "curvature",
+                                        "subsets",  "beta",    "subscribe"};
+  using launching_kernels = kernel_list<project_rays, renew_pixels<1, 1>, renew_pixels<1, 2>,
+                                        renew_pixels<1, 4>, renew_pixels<4, 4>>;
+
+  ct_scan scan;
+  bool to_readers = false;  // rays go to the devices whose pixels they cross, not to all
+
+  static ct_problem make(const array_view<float, 2>& measured, const array_view<float, 2>& weights,
+                         const array_view<float, 2>& curvature, std::uint32_t subsets, double beta,
+                         const std::string& subscribe) {
+    constexpr std::size_t most = std::numeric_limits<std::uint32_t>::max();
+    if (weights.extent(0) != measured.extent(0) || weights.extent(1) != measured.extent(1) ||
+        curvature.extent(0) != curvature.extent(1) || measured.size() > most ||
+        curvature.size() > most) {
+      throw usage_error("what was measured, its weights and the image are not of one scan");
+    }
+    if (!std::all_of(curvature.begin(), curvature.end(), [](float d) { return d > 0; })) {
+      throw usage_error("a pixel's curvature is not above 0");
+    }
+    if (!(beta >= 0 && std::isfinite(beta))) {
+      throw usage_error("beta must be a finite number of at least 0");
+    }
+    return {{static_cast<std::uint32_t>(curvature.extent(0)),
+             static_cast<std::uint32_t>(measured.extent(0)),
+             static_cast<std::uint32_t>(measured.extent(1)), subsets, static_cast<float>(beta),
+             measured.data(), weights.data(), curvature.data()},
+            parse_subscribers(subscribe)};
+  }
+
+  std::uint64_t elements() const { return std::uint64_t{scan.size} * scan.size; }
+
+  template <class Node>
+  ct<Node> on(Node& node, const kernel::region_options& options) const {
+    return {node, scan, options, to_readers};
+  }
 };
 
 }  // namespace interlace::workload

@@ -21,15 +21,19 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/array_view.hpp"
 #include "base/errors.hpp"
 #include "kernel/region.hpp"
-#include "workload/parts.hpp"
-#include "workload/slabs.hpp"
+#include "workload/shared/parts.hpp"
+#include "workload/shared/problem.hpp"
+#include "workload/shared/slabs.hpp"
 
 namespace interlace::workload {
 
@@ -220,6 +224,35 @@ class diffusion {
   std::vector<std::uint64_t> boundaries_;
   kernel::region<float> u_;
   std::vector<local<float>> starts_;
+};
+
+struct diffusion_problem {
+  static constexpr const char* summary = "the heat or Burgers' equation";
+  static constexpr std::array arguments{"start", "equation", "rate", "speed"};
+  using launching_kernels =
+      kernel_list<diffusion_stage<heat_change>, diffusion_stage<burgers_change>>;
+
+  diffusion_start start;
+
+  static diffusion_problem make(const array_view<float, 3>& start, const std::string& equation,
+                                double rate, double speed) {
+    if (equation != "heat" && equation != "burgers") {
+      throw usage_error("the equation " + equation + " is neither heat nor burgers");
+    }
+    if (!(rate > 0 && std::isfinite(rate) && speed >= 0 && std::isfinite(speed))) {
+      throw usage_error("rate and speed of a diffusion must be finite and above 0");
+    }
+    return {{shape_of(start), start.data(),
+             equation == "heat" ? diffusion_equation::heat : diffusion_equation::burgers,
+             static_cast<float>(rate), static_cast<float>(speed)}};
+  }
+
+  std::uint64_t elements() const { return start.shape.points(); }
+
+  template <class Node>
+  diffusion<Node> on(Node& node, const kernel::region_options& options) const {
+    return {node, start, options};
+  }
 };
 
 }  // namespace interlace::workload

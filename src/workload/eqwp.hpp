@@ -19,15 +19,23 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
 #include <cstdint>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "base/array_view.hpp"
 #include "base/errors.hpp"
 #include "kernel/region.hpp"
-#include "workload/parts.hpp"
-#include "workload/plane_points.hpp"
-#include "workload/slabs.hpp"
+#include "workload/shared/chosen.hpp"
+#include "workload/shared/parts.hpp"
+#include "workload/shared/plane_points.hpp"
+#include "workload/shared/point_kernel.hpp"
+#include "workload/shared/problem.hpp"
+#include "workload/shared/slabs.hpp"
 
 namespace interlace::workload {
 
@@ -298,6 +306,55 @@ class eqwp {
   kernel::region<float> across_;
   std::vector<local<elastic_plane>> mediums_;
   std::vector<local<float>> withins_;
+};
+
+struct eqwp_problem {
+  static constexpr const char* summary = "the propagation of seismic waves";
+  static constexpr std::array arguments{"velocity", "medium", "kernel"};
+  using launching_kernels =
+      kernel_list<renew_stresses<point_runs>, renew_stresses<point_tiles>,
+                  renew_velocities<point_runs>, renew_velocities<point_tiles>>;
+
+  grid_shape shape;
+  const float* velocity = nullptr;    // [planes][x, y, z][rows][columns]
+  std::vector<elastic_plane> medium;  // [planes]
+
+  point_kernel kernel = point_kernel::runs;
+
+  static eqwp_problem make(const array_view<float, 3>& velocity, const array_view<float, 2>& medium,
+                           const std::string& kernel) {
+    constexpr std::size_t values = sizeof(elastic_plane) / sizeof(float);
+    eqwp_problem problem;
+    problem.shape = shape_of(velocity);
+    // Planes of three components, one behind the other, come as planes of three times the rows.
+    if (medium.extent(0) != problem.shape.planes || medium.extent(1) != values ||
+        problem.shape.rows % elastic_components != 0) {
+      throw usage_error("velocities and medium are not of one grid");
+    }
+    if (!std::all_of(medium.begin(), medium.end(),
+                     [](float m) { return m >= 0 && std::isfinite(m); })) {
+      throw usage_error("a value of the medium is not finite, or below 0");
+    }
+    problem.shape.rows /= elastic_components;
+    problem.velocity = velocity.data();
+    for (const float* plane = medium.begin(); plane != medium.end(); plane += values) {
+      problem.medium.push_back({plane[0], plane[1], plane[2]});
+    }
+    problem.kernel = parse_point_kernel(kernel);
+    return problem;
+  }
+
+  std::uint64_t elements() const { return elastic_components * shape.points(); }
+
+  template <class Node>
+  auto on(Node& node, const kernel::region_options& options) const {
+    using by_runs = eqwp<Node, point_runs>;
+    using by_tiles = eqwp<Node, point_tiles>;
+    using work = chosen<by_runs, by_tiles>;
+    const elastic_start start{shape, velocity, medium.data()};
+    return kernel == point_kernel::runs ? work(std::in_place_type<by_runs>, node, start, options)
+                                        : work(std::in_place_type<by_tiles>, node, start, options);
+  }
 };
 
 }  // namespace interlace::workload

@@ -23,8 +23,9 @@
 
 #include "base/errors.hpp"
 #include "kernel/region.hpp"
-#include "workload/parts.hpp"
-#include "workload/slabs.hpp"
+#include "workload/shared/parts.hpp"
+#include "workload/shared/problem.hpp"
+#include "workload/shared/slabs.hpp"
 
 namespace interlace::workload {
 
@@ -257,6 +258,31 @@ class halo_jacobi {
   std::vector<std::uint64_t> boundaries_;
   kernel::region<float> points_;
   kernel::reduction<double, combine::add> norm_;
+};
+
+struct halo_jacobi_problem {
+  static constexpr const char* summary = "Jacobi with halos round a ring";
+  static constexpr std::array arguments{"rows", "columns"};
+  using launching_kernels = kernel_list<halo_jacobi_step<ring_rows>>;
+
+  halo_jacobi_grid grid;
+
+  static halo_jacobi_problem make(std::uint64_t rows, std::uint64_t columns) {
+    constexpr std::uint64_t most = std::uint64_t{1} << 31U;
+    if (rows == 0 || columns < 3 || rows >= most || columns >= most) {
+      throw usage_error("a grid of " + std::to_string(rows) + " x " + std::to_string(columns) +
+                        " points cannot be used; give at least a row of 3, and fewer than " +
+                        std::to_string(most) + " of either");
+    }
+    return {{static_cast<std::uint32_t>(rows), static_cast<std::uint32_t>(columns)}};
+  }
+
+  std::uint64_t elements() const { return grid.points(); }
+
+  template <class Node>
+  halo_jacobi<Node> on(Node& node, const kernel::region_options& options) const {
+    return {node, grid, options};
+  }
 };
 
 }  // namespace interlace::workload

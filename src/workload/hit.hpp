@@ -37,6 +37,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <functional>
@@ -44,11 +45,16 @@
 #include <utility>
 #include <vector>
 
+#include "base/array_view.hpp"
 #include "base/errors.hpp"
 #include "kernel/fft.hpp"
 #include "kernel/region.hpp"
-#include "workload/parts.hpp"
-#include "workload/plane_points.hpp"
+#include "workload/shared/chosen.hpp"
+#include "workload/shared/parts.hpp"
+#include "workload/shared/plane_points.hpp"
+#include "workload/shared/point_kernel.hpp"
+#include "workload/shared/problem.hpp"
+#include "workload/shared/slabs.hpp"
 
 namespace interlace::workload {
 
@@ -612,6 +618,50 @@ class hit {
   kernel::region<complex_number> planes_;
   kernel::region<complex_number> lines_;
   std::vector<part> parts_;
+};
+
+struct hit_problem {
+  static constexpr const char* summary = "homogeneous isotropic turbulence";
+  static constexpr std::array arguments{"velocity", "viscosity", "step", "kernel"};
+  using launching_kernels = kernel_list<send_planes<point_runs>, send_planes<point_tiles>,
+                                        send_lines<point_runs>, send_lines<point_tiles>>;
+
+  turbulence_start start;
+  point_kernel kernel = point_kernel::runs;
+
+  static hit_problem make(const array_view<float, 3>& velocity, double viscosity, double step,
+                          const std::string& kernel) {
+    const grid_shape shape = shape_of(velocity);
+    const std::uint32_t n = shape.planes;
+    if (n < 2 || shape.rows != 3 * std::uint64_t{n} || shape.columns != 2 * (n / 2 + 1)) {
+      throw usage_error("the velocity has not the form of a box's coefficients");
+    }
+    if (!(viscosity >= 0 && std::isfinite(viscosity) && step > 0 && std::isfinite(step))) {
+      throw usage_error("viscosity and step must be finite, and above 0 or for viscosity 0");
+    }
+    return {{n, velocity.data(), static_cast<float>(viscosity), static_cast<float>(step)},
+            parse_point_kernel(kernel)};
+  }
+
+  std::uint64_t elements() const {
+    return 6 * std::uint64_t{start.length} * start.length * (start.length / 2 + 1);
+  }
+
+  template <class Node>
+  auto on(Node& node, const kernel::region_options& options) const {
+    fft_on_gpu on_gpu;
+    if constexpr (requires(const kernel::fft& f) { plan_fft(node, 0U, f); }) {
+      on_gpu = [&node](std::uint32_t device, const kernel::fft& f) {
+        return plan_fft(node, device, f);
+      };
+    }
+    using by_runs = hit<Node, point_runs>;
+    using by_tiles = hit<Node, point_tiles>;
+    using work = chosen<by_runs, by_tiles>;
+    return kernel == point_kernel::runs
+               ? work(std::in_place_type<by_runs>, node, start, options, on_gpu)
+               : work(std::in_place_type<by_tiles>, node, start, options, on_gpu);
+  }
 };
 
 }  // namespace interlace::workload

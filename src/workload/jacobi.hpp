@@ -12,16 +12,19 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/array_view.hpp"
 #include "base/errors.hpp"
 #include "kernel/region.hpp"
-#include "workload/parts.hpp"
-#include "workload/slabs.hpp"
+#include "workload/shared/parts.hpp"
+#include "workload/shared/problem.hpp"
+#include "workload/shared/slabs.hpp"
 
 namespace interlace::workload {
 
@@ -192,6 +195,36 @@ class jacobi {
   kernel::region<float> x_;
   kernel::reduction<double, combine::add> change_;
   std::vector<part> parts_;
+};
+
+struct jacobi_problem {
+  static constexpr const char* summary = "the Jacobi iteration";
+  static constexpr std::array arguments{"diagonals", "right", "halo"};
+  using launching_kernels = kernel_list<jacobi_update>;
+
+  banded_system system;
+  bool halo = false;  // x goes only where rows need it, not to everybody
+
+  static jacobi_problem make(const array_view<float, 2>& diagonals, const array_view<float>& right,
+                             bool halo) {
+    const std::size_t rows = right.size();
+    const std::size_t half = diagonals.extent(0) / 2;
+    if (diagonals.extent(0) % 2 != 1 || diagonals.extent(1) != rows || half >= rows) {
+      throw usage_error("the diagonals are not those of a band around the main one");
+    }
+    const float* main = diagonals.data() + half * rows;
+    if (std::any_of(main, main + rows, [](float a) { return a == 0; })) {
+      throw usage_error("the main diagonal has a zero");
+    }
+    return {{rows, static_cast<std::uint32_t>(half), diagonals.data(), right.data()}, halo};
+  }
+
+  std::uint64_t elements() const { return system.rows; }
+
+  template <class Node>
+  jacobi<Node> on(Node& node, kernel::region_options options) const {
+    return {node, system, std::move(options), halo};
+  }
 };
 
 }  // namespace interlace::workload

@@ -11,15 +11,23 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "base/array_view.hpp"
+#include "base/errors.hpp"
 #include "kernel/region.hpp"
-#include "workload/edge_units.hpp"
-#include "workload/parts.hpp"
-#include "workload/row_warps.hpp"
+#include "workload/shared/chosen.hpp"
+#include "workload/shared/edge_units.hpp"
+#include "workload/shared/parts.hpp"
+#include "workload/shared/problem.hpp"
+#include "workload/shared/readers.hpp"
+#include "workload/shared/row_kernel.hpp"
+#include "workload/shared/row_warps.hpp"
 
 namespace interlace::workload {
 
@@ -185,6 +193,48 @@ class pagerank {
   kernel::reduction<double, combine::add> totals_;
   float damping_;
   std::vector<part> parts_;
+};
+
+struct pagerank_problem {
+  static constexpr const char* summary = "PageRank";
+  static constexpr std::array arguments{"offsets", "columns", "out_degree",
+                                        "damping", "kernel",  "subscribe"};
+  using launching_kernels = kernel_list<rank_update<edge_units>, rank_update<row_warps>>;
+
+  pagerank_graph graph;
+  float damping = 0.85F;
+  row_kernel kernel = row_kernel::balanced;
+  bool to_readers = false;  // contributions go to the devices with edges from them, not to all
+
+  static pagerank_problem make(const array_view<std::uint64_t>& offsets,
+                               const array_view<std::uint32_t>& columns,
+                               const array_view<std::uint32_t>& out_degree, double damping,
+                               const std::string& kernel, const std::string& subscribe) {
+    const std::size_t vertices = out_degree.size();
+    if (offsets.size() != vertices + 1) throw usage_error("there must be an offset for each row");
+    check_rows(offsets, columns, vertices, "vertices");
+    return {{vertices, offsets.data(), columns.data(), out_degree.data()},
+            static_cast<float>(damping),
+            parse_row_kernel(kernel),
+            parse_subscribers(subscribe)};
+  }
+
+  std::uint64_t elements() const { return graph.vertices; }
+
+  template <class Node>
+  auto on(Node& node, kernel::region_options options) const {
+    using balanced = pagerank<Node, edge_units>;
+    using by_warps = pagerank<Node, row_warps>;
+    using work = chosen<balanced, by_warps>;
+    if (to_readers) {
+      auto readers =
+          readers_of_columns(options.boundaries, graph.offsets, graph.columns, graph.vertices);
+      options = sent_to_readers(std::move(options), std::move(readers));
+    }
+    return kernel == row_kernel::balanced
+               ? work(std::in_place_type<balanced>, node, graph, std::move(options), damping)
+               : work(std::in_place_type<by_warps>, node, graph, std::move(options), damping);
+  }
 };
 
 }  // namespace interlace::workload

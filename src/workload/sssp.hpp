@@ -17,6 +17,7 @@
 // result.
 #pragma once
 
+#include <array>
 #include <bit>
 #include <cstdint>
 #include <limits>
@@ -24,11 +25,16 @@
 #include <utility>
 #include <vector>
 
+#include "base/array_view.hpp"
 #include "base/errors.hpp"
 #include "kernel/region.hpp"
-#include "workload/edge_units.hpp"
-#include "workload/parts.hpp"
-#include "workload/row_warps.hpp"
+#include "workload/shared/chosen.hpp"
+#include "workload/shared/edge_units.hpp"
+#include "workload/shared/parts.hpp"
+#include "workload/shared/problem.hpp"
+#include "workload/shared/readers.hpp"
+#include "workload/shared/row_kernel.hpp"
+#include "workload/shared/row_warps.hpp"
 
 namespace interlace::workload {
 
@@ -187,6 +193,49 @@ class sssp {
   kernel::region<float> distance_;
   kernel::reduction<double, combine::add> totals_;
   std::vector<part> parts_;
+};
+
+struct sssp_problem {
+  static constexpr const char* summary = "shortest paths";
+  static constexpr std::array arguments{"offsets", "columns", "weights",
+                                        "source",  "kernel",  "subscribe"};
+  using launching_kernels = kernel_list<path_update<edge_units>, path_update<row_warps>>;
+
+  sssp_graph graph;
+  std::uint64_t source = 0;
+  row_kernel kernel = row_kernel::balanced;
+  bool to_readers = false;  // distances go to the devices with edges from them, not to all
+
+  static sssp_problem make(const array_view<std::uint64_t>& offsets,
+                           const array_view<std::uint32_t>& columns,
+                           const array_view<float>& weights, std::uint64_t source,
+                           const std::string& kernel, const std::string& subscribe) {
+    check_rows(offsets, columns, offsets.size() - 1, "vertices");
+    if (weights.size() != columns.size()) {
+      throw usage_error("there must be a weight for each edge");
+    }
+    return {{offsets.size() - 1, offsets.data(), columns.data(), weights.data()},
+            source,
+            parse_row_kernel(kernel),
+            parse_subscribers(subscribe)};
+  }
+
+  std::uint64_t elements() const { return graph.vertices; }
+
+  template <class Node>
+  auto on(Node& node, kernel::region_options options) const {
+    using balanced = sssp<Node, edge_units>;
+    using by_warps = sssp<Node, row_warps>;
+    using work = chosen<balanced, by_warps>;
+    if (to_readers) {
+      auto readers =
+          readers_of_columns(options.boundaries, graph.offsets, graph.columns, graph.vertices);
+      options = sent_to_readers(std::move(options), std::move(readers));
+    }
+    return kernel == row_kernel::balanced
+               ? work(std::in_place_type<balanced>, node, graph, std::move(options), source)
+               : work(std::in_place_type<by_warps>, node, graph, std::move(options), source);
+  }
 };
 
 }  // namespace interlace::workload

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "gpu.hpp"
-#include "run/als.hpp"
 #include "run/iterate.hpp"
 #include "run/launching.hpp"
+#include "workload/als.hpp"
 
 namespace interlace::als_tests {
 namespace {
@@ -81,8 +81,8 @@ TEST_P(als_test, equals_the_reference_node) {
     std::vector<float> start(std::size_t{users + items} * rank);
     for (std::size_t k = 0; k < start.size(); ++k) start[k] = unit(4, k) / 2;
     for (const auto method :
-         {run::factorisation_method::equations, run::factorisation_method::gradient}) {
-      run::als_problem problem;
+         {workload::factorisation_method::equations, workload::factorisation_method::gradient}) {
+      workload::als_problem problem;
       problem.ratings = {users,
                          items,
                          by_user.offsets.data(),
@@ -105,8 +105,8 @@ TEST_P(als_test, equals_the_reference_node) {
       }
       asked.iterations = 2;
       const run::result expected = run::on_host(problem, asked);
-      const double allowed = method == run::factorisation_method::equations ? 1e-3 : 1e-5;
-      run::add_launching_workloads();
+      const double allowed = method == workload::factorisation_method::equations ? 1e-3 : 1e-5;
+      run::add_launching_kernels_of<workload::als_problem>();
       for (const mechanism how :
            {mechanism::bulk_copy, mechanism::split, mechanism::inline_stores, mechanism::polling,
             mechanism::device_launch, mechanism::copy_engine}) {

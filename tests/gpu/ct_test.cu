@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "gpu.hpp"
-#include "run/ct.hpp"
 #include "run/iterate.hpp"
 #include "run/launching.hpp"
+#include "workload/ct.hpp"
 
 namespace interlace::ct_tests {
 namespace {
@@ -46,8 +46,8 @@ TEST_P(ct_test, equals_the_reference_node) {
     // Above what the sums of lengths, weights and rays can be, so that nothing grows.
     const std::vector<float> curvature(std::size_t{size} * size,
                                        3.0F * static_cast<float>(angles * size));
-    const run::ct_problem problem{{size, angles, detectors, subsets, 20.0F, measured.data(),
-                                   weights.data(), curvature.data()}};
+    const workload::ct_problem problem{{size, angles, detectors, subsets, 20.0F, measured.data(),
+                                        weights.data(), curvature.data()}};
     run::request asked;
     asked.agent_threads = gpu_test::agent_threads(asked.agent_threads);
     for (std::uint32_t d = 0; d <= devices; ++d) {
@@ -59,7 +59,7 @@ TEST_P(ct_test, equals_the_reference_node) {
     double largest = 0;
     for (const float x : expected.values[0]) largest = std::max(largest, static_cast<double>(x));
     ASSERT_GT(largest, 0);
-    run::add_launching_workloads();
+    run::add_launching_kernels_of<workload::ct_problem>();
     for (const mechanism how :
          {mechanism::bulk_copy, mechanism::split, mechanism::inline_stores, mechanism::polling,
           mechanism::device_launch, mechanism::copy_engine}) {

@@ -7,9 +7,10 @@
 #include <vector>
 
 #include "gpu.hpp"
-#include "run/diffusion.hpp"
-#include "run/eqwp.hpp"
-#include "run/hit.hpp"
+#include "run/workload.hpp"
+#include "workload/diffusion.hpp"
+#include "workload/eqwp.hpp"
+#include "workload/hit.hpp"
 
 namespace interlace {
 namespace {
@@ -74,7 +75,7 @@ TEST_P(grids_test, diffusion_equals_the_reference_node) {
   for (const auto& shape : {workload::grid_shape{37, 30, 65}, workload::grid_shape{130, 1, 301}}) {
     const auto values = random_values(shape.points(), 1);
     for (const auto equation : {heat, burgers}) {
-      const run::diffusion_problem problem{{shape, values.data(), equation, 0.1F, 1}};
+      const workload::diffusion_problem problem{{shape, values.data(), equation, 0.1F, 1}};
       const std::uint64_t halo = (equation == heat ? 2 : 3) * shape.plane();
       compare(problem, GetParam(), shape.planes, halo, 4);
     }
@@ -84,7 +85,7 @@ TEST_P(grids_test, diffusion_equals_the_reference_node) {
 TEST_P(grids_test, eqwp_equals_the_reference_node) {
   const workload::grid_shape shape{33, 20, 67};
   const auto velocity = random_values(3 * shape.points(), 2);
-  run::eqwp_problem problem{shape, velocity.data(), {}};
+  workload::eqwp_problem problem{shape, velocity.data(), {}};
   for (std::uint32_t p = 0; p < shape.planes; ++p) {
     problem.medium.push_back({0.1F, 0.05F + 0.001F * static_cast<float>(p), 1.0F});
   }
@@ -93,7 +94,7 @@ TEST_P(grids_test, eqwp_equals_the_reference_node) {
 
 TEST_P(grids_test, hit_equals_the_reference_node) {
   for (const std::uint32_t n : {16U, 30U}) {
-    run::hit_problem problem{{n, nullptr, 0.05F, 0.002F}};
+    workload::hit_problem problem{{n, nullptr, 0.05F, 0.002F}};
     // A sum of a few waves is real whatever its coefficients are where kx is neither 0 nor n / 2.
     std::vector<float> velocity(problem.elements(), 0.0F);
     const std::uint64_t half = n / 2 + 1;

@@ -9,7 +9,8 @@
 #include "cuda/transfer/nccl_library.hpp"
 #include "delay.cuh"
 #include "gpu.hpp"
-#include "run/halo_jacobi.hpp"
+#include "run/workload.hpp"
+#include "workload/halo_jacobi.hpp"
 
 namespace interlace::halo_jacobi_tests {
 namespace {
@@ -85,7 +86,7 @@ TEST_P(halo_jacobi_test, equals_plain_loops) {
   }
   for (const halo_jacobi_grid grid : {halo_jacobi_grid{13, 71}, halo_jacobi_grid{8, 1048581}}) {
     const std::vector<float> expected = after(grid, 5);
-    const run::halo_jacobi_problem problem{grid};
+    const workload::halo_jacobi_problem problem{grid};
     run::request asked;
     asked.agent_threads = gpu_test::agent_threads(asked.agent_threads);
     asked.boundaries = even_cut(grid, GetParam());

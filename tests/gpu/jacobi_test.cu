@@ -6,8 +6,8 @@
 
 #include "gpu.hpp"
 #include "run/iterate.hpp"
-#include "run/jacobi.hpp"
 #include "run/launching.hpp"
+#include "workload/jacobi.hpp"
 
 namespace interlace::jacobi_tests {
 namespace {
@@ -59,7 +59,7 @@ TEST_P(jacobi_test, equals_the_reference_node) {
       diagonals[half * rows + i] = 2.5F * static_cast<float>(half);
       right[i] = value(diagonals.size() + i);
     }
-    run::jacobi_problem problem{{rows, half, diagonals.data(), right.data()}};
+    workload::jacobi_problem problem{{rows, half, diagonals.data(), right.data()}};
     run::request asked;
     asked.agent_threads = gpu_test::agent_threads(asked.agent_threads);
     for (std::uint32_t d = 0; d <= devices; ++d) asked.boundaries.push_back(rows * d / devices);
@@ -67,7 +67,7 @@ TEST_P(jacobi_test, equals_the_reference_node) {
     asked.tolerance = 1e-30;
     const solution expected = solve(problem.system, asked.iterations);
     for (const bool halo : {false, true}) {
-      run::add_launching_workloads();
+      run::add_launching_kernels_of<workload::jacobi_problem>();
       for (const mechanism how :
            {mechanism::bulk_copy, mechanism::split, mechanism::inline_stores, mechanism::polling,
             mechanism::device_launch, mechanism::copy_engine}) {

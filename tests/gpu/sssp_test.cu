@@ -5,7 +5,7 @@
 #include "gpu.hpp"
 #include "run/iterate.hpp"
 #include "run/launching.hpp"
-#include "run/sssp.hpp"
+#include "workload/sssp.hpp"
 
 namespace interlace::sssp_tests {
 namespace {
@@ -35,7 +35,8 @@ TEST_P(sssp_test, equals_the_reference_node) {
     }
     offsets.push_back(columns.size());
   }
-  const run::sssp_problem problem{{vertices, offsets.data(), columns.data(), weights.data()}, 99};
+  const workload::sssp_problem problem{{vertices, offsets.data(), columns.data(), weights.data()},
+                                       99};
   run::request asked;
   asked.agent_threads = gpu_test::agent_threads(asked.agent_threads);
   for (std::uint32_t d = 0; d <= devices; ++d) {
@@ -46,7 +47,7 @@ TEST_P(sssp_test, equals_the_reference_node) {
     asked.iterations = tolerance > 0 ? vertices : 7;
     asked.mechanism = mechanism::bulk_copy;
     const run::result expected = run::on_host(problem, asked);
-    run::add_launching_workloads();
+    run::add_launching_kernels_of<workload::sssp_problem>();
     for (const mechanism how :
          {mechanism::bulk_copy, mechanism::split, mechanism::inline_stores, mechanism::polling,
           mechanism::device_launch, mechanism::copy_engine}) {

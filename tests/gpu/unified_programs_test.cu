@@ -6,6 +6,19 @@
 #include "gpu.hpp"
 #include "random_at.hpp"
 #include "run/unified.hpp"
+#include "workload/unified/aes.hpp"
+#include "workload/unified/atax.hpp"
+#include "workload/unified/bicg.hpp"
+#include "workload/unified/bitonic_sort.hpp"
+#include "workload/unified/breadth_first.hpp"
+#include "workload/unified/convolution.hpp"
+#include "workload/unified/fir.hpp"
+#include "workload/unified/kmeans.hpp"
+#include "workload/unified/matrix_multiply.hpp"
+#include "workload/unified/matrix_transpose.hpp"
+#include "workload/unified/rank_iteration.hpp"
+#include "workload/unified/sparse_product.hpp"
+#include "workload/unified/stencil_2d.hpp"
 
 namespace interlace::unified_programs_tests {
 namespace {
@@ -47,26 +60,28 @@ void compare(std::uint32_t devices, const Data& data, float tolerance) {
 }
 
 TEST_P(unified_programs, fir) {
-  compare(GetParam(), workload::fir_data{floats(100'003, 1), floats(16, 2), floats(16, 3)}, 1e-4F);
+  compare(GetParam(), workload::fir_problem{floats(100'003, 1), floats(16, 2), floats(16, 3)},
+          1e-4F);
 }
 TEST_P(unified_programs, matrix_transpose) {
-  compare(GetParam(), workload::transpose_data{512, floats(512 * 512, 4)}, 0);
+  compare(GetParam(), workload::matrix_transpose_problem{512, floats(512 * 512, 4)}, 0);
 }
 TEST_P(unified_programs, matrix_multiply) {
-  compare(GetParam(),
-          workload::multiply_data{128, 256, 192, floats(128 * 256, 5), floats(256 * 192, 6)},
-          1e-3F);
+  compare(
+      GetParam(),
+      workload::matrix_multiply_problem{128, 256, 192, floats(128 * 256, 5), floats(256 * 192, 6)},
+      1e-3F);
 }
 TEST_P(unified_programs, atax) {
-  compare(GetParam(), workload::atax_data{300, 500, floats(150'000, 7), floats(500, 8)}, 1e-1F);
+  compare(GetParam(), workload::atax_problem{300, 500, floats(150'000, 7), floats(500, 8)}, 1e-1F);
 }
 TEST_P(unified_programs, bicg) {
   compare(GetParam(),
-          workload::bicg_data{300, 500, floats(150'000, 9), floats(500, 10), floats(300, 11)},
+          workload::bicg_problem{300, 500, floats(150'000, 9), floats(500, 10), floats(300, 11)},
           1e-2F);
 }
 TEST_P(unified_programs, sparse_product) {
-  workload::sparse_data data;
+  workload::sparse_product_problem data;
   data.vector = floats(5000, 12);
   data.offsets.push_back(0);
   for (std::uint32_t r = 0; r < 5000; ++r) {
@@ -77,14 +92,14 @@ TEST_P(unified_programs, sparse_product) {
   compare(GetParam(), data, 1e-4F);
 }
 TEST_P(unified_programs, bitonic_sort) {
-  workload::sort_data data;
+  workload::bitonic_sort_problem data;
   for (std::uint64_t k = 0; k < 4096; ++k) {
     data.keys.push_back(static_cast<std::uint32_t>(random_at(14, k) % (1U << 24U)));
   }
   compare(GetParam(), data, 0);
 }
 TEST_P(unified_programs, aes) {
-  workload::aes_data data;
+  workload::aes_problem data;
   for (std::uint64_t k = 0; k < 16 * 1000; ++k) {
     data.text.push_back(static_cast<std::uint8_t>(random_at(15, k)));
   }
@@ -95,7 +110,7 @@ TEST_P(unified_programs, aes) {
 }
 
 TEST_P(unified_programs, breadth_first) {
-  workload::breadth_first_data data;
+  workload::breadth_first_problem data;
   data.offsets.push_back(0);
   for (std::uint32_t v = 0; v < 5000; ++v) {
     for (std::uint32_t k = 0; k < v * 7 % 6; ++k) {
@@ -107,7 +122,7 @@ TEST_P(unified_programs, breadth_first) {
   compare(GetParam(), data, 0);
 }
 TEST_P(unified_programs, rank_iteration) {
-  workload::rank_iteration_data data;
+  workload::rank_iteration_problem data;
   data.offsets.push_back(0);
   for (std::uint32_t r = 0; r < 1000; ++r) {
     for (std::uint32_t k = 0; k < r * 7 % 150; ++k)
@@ -119,7 +134,7 @@ TEST_P(unified_programs, rank_iteration) {
   compare(GetParam(), data, 1e-6F);
 }
 TEST_P(unified_programs, kmeans) {
-  workload::kmeans_data data{1000, 8, 5, 6, {}};
+  workload::kmeans_problem data{1000, 8, 5, 6, {}};
   for (std::uint64_t k = 0; k < 8000; ++k) {
     data.values.push_back(static_cast<float>(random_at(19, k) % 17) / 16);
   }
@@ -127,12 +142,12 @@ TEST_P(unified_programs, kmeans) {
 }
 TEST_P(unified_programs, stencil_2d) {
   compare(GetParam(),
-          workload::stencil_2d_data{
+          workload::stencil_2d_problem{
               64, 192, 4, {0.25F, 0.15F, 0.05F}, floats(std::uint64_t{66} * 194, 20)},
           1e-5F);
 }
 TEST_P(unified_programs, convolution) {
-  workload::convolution_data data{190, 77, 3, {}, {}};
+  workload::convolution_problem data{190, 77, 3, {}, {}};
   for (std::uint64_t k = 0; k < 192 * 79; ++k) {
     data.image.push_back(static_cast<std::uint32_t>(random_at(21, k) % 256));
   }
@@ -144,7 +159,7 @@ TEST_P(unified_programs, convolution) {
 
 TEST_P(unified_programs, blocks_in_turn_are_refused) {
   cuda::node node(options_for(GetParam()));
-  EXPECT_THROW(run::run_unified(node, workload::transpose_data{64, floats(64 * 64, 17)},
+  EXPECT_THROW(run::run_unified(node, workload::matrix_transpose_problem{64, floats(64 * 64, 17)},
                                 {{}, kernel::block_placement::round_robin}),
                usage_error);
 }

@@ -14,13 +14,13 @@
 #include "kernel/region.hpp"
 #include "kernel/trace.hpp"
 #include "kernel/type_name.hpp"
-#include "run/hit.hpp"
 #include "spmv.hpp"
 #include "stencil.hpp"
 #include "workload/als.hpp"
 #include "workload/ct.hpp"
 #include "workload/diffusion.hpp"
 #include "workload/eqwp.hpp"
+#include "workload/hit.hpp"
 #include "workload/jacobi.hpp"
 #include "workload/pagerank.hpp"
 #include "workload/sssp.hpp"
@@ -390,11 +390,11 @@ void each_workload(Visit visit) {
   });
   visit("hit", [](auto& node) {
     const std::uint32_t n = 20;
-    const run::hit_problem problem{{n, nullptr, 0.05F, 0.01F}};
+    const workload::hit_problem problem{{n, nullptr, 0.05F, 0.01F}};
     const std::vector<float> velocity(problem.elements(), 1e-3F);
     kernel::region_options o;
     o.boundaries = {0, problem.elements()};
-    auto work = run::hit_problem{{n, velocity.data(), 0.05F, 0.01F}}.on(node, o);
+    auto work = workload::hit_problem{{n, velocity.data(), 0.05F, 0.01F}}.on(node, o);
     node.run([&] { work.enqueue_iteration(false); });
   });
   visit("stencil", [](auto& node) {

@@ -8,15 +8,15 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from functools import partial
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from interlace.base.errors import DeviceError, UserError
-from interlace.data import banded, diffusion, elastic, graphs, ratings, tomography, turbulence
-from interlace.data import shortest_paths as paths
+from interlace.data import graphs
 from interlace.model.mechanism_table import (
     BULK_COPY,
     COPY_ENGINE,
@@ -44,7 +44,7 @@ with contextlib.suppress(ImportError):
     REAL = importlib.import_module("interlace._core")
 
 
-def _only_read(
+def only_read(
     result: dict[str, Any],
     boundaries: NDArray[np.uint64],
     offsets: NDArray[np.uint64],
@@ -71,6 +71,31 @@ class Described(SimpleNamespace):
 
     def __setitem__(self, key: str, value: Any) -> None:
         self.values[key] = value
+
+
+def with_halo(result: dict[str, Any], boundaries: NDArray[np.uint64], halo: int) -> dict[str, Any]:
+    """What a device is not sent stays what it was."""
+    for device, values in enumerate(result["values"]):
+        values[: max(0, int(boundaries[device]) - halo)] = np.nan
+        values[int(boundaries[device + 1]) + halo :] = np.nan
+    return result
+
+
+class Asked(NamedTuple):
+    """What a run of any workload is asked for, besides its data."""
+
+    node: str
+    mechanism: str
+    boundaries: NDArray[np.uint64]
+    iterations: int
+    tolerance: float
+    how: tuple[int, int, int, str]  # ranges, bytes of a chunk, threads of an agent, variant
+
+
+def run_faked(core: Fake, name: str, asked: Asked, data: tuple[Any, ...]) -> dict[str, Any]:
+    """A workload's run; its own test file says what it gives."""
+    result: dict[str, Any] = importlib.import_module(f"test_{name}").faked(core, asked, *data)
+    return result
 
 
 class Fake:
@@ -115,42 +140,6 @@ class Fake:
     def tune_in_rounds(self, *search: Any, **rules: Any) -> Any:
         return REAL.tune_in_rounds(*search, **rules)
 
-    def run_pagerank(self, node: str, machine: Any, *arguments: Any) -> dict[str, Any]:
-        assert (machine is None) == (node == "host")
-        return self._pagerank(node, *arguments)
-
-    def run_jacobi(self, node: str, machine: Any, *arguments: Any) -> dict[str, Any]:
-        assert (machine is None) == (node == "host")
-        return self._jacobi(node, *arguments)
-
-    def run_sssp(self, node: str, machine: Any, *arguments: Any) -> dict[str, Any]:
-        assert (machine is None) == (node == "host")
-        return self._sssp(node, *arguments)
-
-    def run_als(self, node: str, machine: Any, *arguments: Any) -> dict[str, Any]:
-        assert (machine is None) == (node == "host")
-        return self._als(node, *arguments)
-
-    def run_ct(self, node: str, machine: Any, *arguments: Any) -> dict[str, Any]:
-        assert (machine is None) == (node == "host")
-        return self._ct(node, *arguments)
-
-    def run_diffusion(self, node: str, machine: Any, *arguments: Any) -> dict[str, Any]:
-        assert (machine is None) == (node == "host")
-        return self._diffusion(node, *arguments)
-
-    def run_eqwp(self, node: str, machine: Any, *arguments: Any) -> dict[str, Any]:
-        assert (machine is None) == (node == "host")
-        return self._eqwp(node, *arguments)
-
-    def run_halo_jacobi(self, node: str, machine: Any, *arguments: Any) -> dict[str, Any]:
-        assert (machine is None) == (node == "host")
-        return self._halo_jacobi(node, *arguments)
-
-    def run_hit(self, node: str, machine: Any, *arguments: Any) -> dict[str, Any]:
-        assert (machine is None) == (node == "host")
-        return self._hit(node, *arguments)
-
     def simulate_overlap(
         self,
         machine: Any,
@@ -177,314 +166,22 @@ class Fake:
         assert machine.links
         return size / (size + 24)
 
-    def _pagerank(
-        self,
-        node: str,
-        mechanism: str,
-        boundaries: NDArray[np.uint64],
-        iterations: int,
-        tolerance: float,
-        split_ranges: int,
-        chunk_bytes: int,
-        agent_threads: int,
-        variant: str,
-        offsets: NDArray[np.uint64],
-        columns: NDArray[np.uint32],
-        out_degree: NDArray[np.uint32],
-        damping: float,
-        kernel: str,
-        subscribe: str,
-    ) -> dict[str, Any]:
-        assert kernel in ("balanced", "warp-per-row")
-        assert subscribe in ("all", "needed")
-        for array, kind in ((offsets, np.uint64), (columns, np.uint32), (out_degree, np.uint32)):
-            assert array.dtype == kind
-            assert array.flags.c_contiguous
-        graph = graphs.Graph("fake", len(out_degree), offsets.astype(np.int64), columns, out_degree)
-        exact = graphs.pagerank_reference(
-            graph, damping, iterations=iterations, tolerance=tolerance or None
-        )
-        how = (split_ranges, chunk_bytes, agent_threads, variant)
-        asked = (mechanism, boundaries, iterations, tolerance, how)
-        result = self._run(
-            node, asked, exact.ranks, exact.iterations, exact.residual, columns.size, "rank_update"
-        )
-        return _only_read(result, boundaries, offsets, columns) if subscribe == "needed" else result
+    def __getattr__(self, name: str) -> Callable[..., dict[str, Any]]:
+        if not name.startswith("run_"):
+            raise AttributeError(name)
+        return partial(self.run_workload, name.removeprefix("run_"))
 
-    def _jacobi(
-        self,
-        node: str,
-        mechanism: str,
-        boundaries: NDArray[np.uint64],
-        iterations: int,
-        tolerance: float,
-        split_ranges: int,
-        chunk_bytes: int,
-        agent_threads: int,
-        variant: str,
-        diagonals: NDArray[np.float32],
-        right: NDArray[np.float32],
-        halo: bool,
-    ) -> dict[str, Any]:
-        for array in (diagonals, right):
-            assert array.dtype == np.float32
-            assert array.flags.c_contiguous
-        assert diagonals.shape == (len(diagonals) // 2 * 2 + 1, right.size)
-        system = banded.BandedSystem("fake", diagonals, right)
-        exact = banded.jacobi_reference(system, iterations).x
-        how = (split_ranges, chunk_bytes, agent_threads, variant)
-        asked = (mechanism, boundaries, iterations, tolerance, how)
-        result = self._run(node, asked, exact, iterations, 0.0, diagonals.size, "jacobi_update")
-        return self._with_halo(result, boundaries, len(diagonals) // 2) if halo else result
+    def run_workload(
+        self, name: str, node: str, machine: Any, mechanism: str, boundaries: NDArray[np.uint64],
+        iterations: int, tolerance: float, *rest: Any,
+    ) -> dict[str, Any]:  # fmt: skip
+        assert (machine is None) == (node == "host")
+        asked = Asked(node, mechanism, boundaries, iterations, tolerance, rest[:4])
+        return run_faked(self, name, asked, rest[4:])
 
-    def _sssp(
+    def run(
         self,
-        node: str,
-        mechanism: str,
-        boundaries: NDArray[np.uint64],
-        iterations: int,
-        tolerance: float,
-        split_ranges: int,
-        chunk_bytes: int,
-        agent_threads: int,
-        variant: str,
-        offsets: NDArray[np.uint64],
-        columns: NDArray[np.uint32],
-        weights: NDArray[np.float32],
-        source: int,
-        kernel: str,
-        subscribe: str,
-    ) -> dict[str, Any]:
-        assert kernel in ("balanced", "warp-per-row")
-        assert subscribe in ("all", "needed")
-        for array, kind in ((offsets, np.uint64), (columns, np.uint32), (weights, np.float32)):
-            assert array.dtype == kind
-            assert array.flags.c_contiguous
-        degree = np.bincount(columns, minlength=len(offsets) - 1).astype(np.uint32)
-        graph = graphs.Graph("fake", len(degree), offsets.astype(np.int64), columns, degree)
-        done = iterations
-        if tolerance > 0:
-            final = paths.bellman_ford(graph, weights, source, iterations)
-            done = next(
-                n
-                for n in range(iterations + 1)
-                if np.array_equal(paths.bellman_ford(graph, weights, source, n), final)
-            )
-        exact = paths.bellman_ford(graph, weights, source, done)
-        how = (split_ranges, chunk_bytes, agent_threads, variant)
-        asked = (mechanism, boundaries, iterations, tolerance, how)
-        result = self._run(node, asked, exact, max(1, done), 0.0, columns.size, "path_update")
-        return _only_read(result, boundaries, offsets, columns) if subscribe == "needed" else result
-
-    def _als(
-        self,
-        node: str,
-        mechanism: str,
-        boundaries: NDArray[np.uint64],
-        iterations: int,
-        tolerance: float,
-        split_ranges: int,
-        chunk_bytes: int,
-        agent_threads: int,
-        variant: str,
-        user_offsets: NDArray[np.uint64],
-        user_items: NDArray[np.uint32],
-        user_values: NDArray[np.float32],
-        item_offsets: NDArray[np.uint64],
-        item_users: NDArray[np.uint32],
-        item_values: NDArray[np.float32],
-        start_users: NDArray[np.float32],
-        start_items: NDArray[np.float32],
-        method: str,
-        damping: float,
-        rate: float,
-        steps: int,
-        kernel: str,
-        subscribe: str,
-    ) -> dict[str, Any]:
-        assert kernel in ("warp-per-row", "lane-per-row")
-        assert subscribe in ("all", "needed")
-        for array in (user_values, item_values, start_users, start_items):
-            assert array.dtype == np.float32
-            assert array.flags.c_contiguous
-        rated = ratings.Ratings(
-            "fake",
-            ratings.Side(user_offsets.astype(np.int64), user_items, user_values),
-            ratings.Side(item_offsets.astype(np.int64), item_users, item_values),
-        )
-        by = (
-            ratings.by_equations(damping)
-            if method == "als"
-            else ratings.by_gradient(damping, rate, steps)
-        )
-        start = start_users.astype(np.float64), start_items.astype(np.float64)
-        users, items = ratings.factorise(rated, start, iterations, by)
-        exact = np.concatenate([users.ravel(), items.ravel()])
-        how = (split_ranges, chunk_bytes, agent_threads, variant)
-        asked = (mechanism, boundaries, iterations, tolerance, how)
-        name = "renew_rows"
-        return self._run(
-            node, asked, exact, iterations, 0.0, rated.count, name, elements=users.size
-        )
-
-    def _ct(
-        self,
-        node: str,
-        mechanism: str,
-        boundaries: NDArray[np.uint64],
-        iterations: int,
-        tolerance: float,
-        split_ranges: int,
-        chunk_bytes: int,
-        agent_threads: int,
-        variant: str,
-        measured: NDArray[np.float32],
-        weights: NDArray[np.float32],
-        curvature: NDArray[np.float32],
-        subsets: int,
-        beta: float,
-        subscribe: str,
-    ) -> dict[str, Any]:
-        assert subscribe in ("all", "needed")
-        for array in (measured, weights, curvature):
-            assert array.dtype == np.float32
-            assert array.flags.c_contiguous
-        shape = (len(curvature), *measured.shape, subsets, beta)
-        scan = tomography.Scan(*shape, measured, weights, curvature)
-        exact = tomography.reconstruct(scan, iterations).image.ravel()
-        how = (split_ranges, chunk_bytes, agent_threads, variant)
-        asked = (mechanism, boundaries, iterations, tolerance, how)
-        entries = curvature.size * len(measured)
-        return self._run(node, asked, exact, iterations, 0.0, entries, "renew_pixels")
-
-    def _diffusion(
-        self,
-        node: str,
-        mechanism: str,
-        boundaries: NDArray[np.uint64],
-        iterations: int,
-        tolerance: float,
-        split_ranges: int,
-        chunk_bytes: int,
-        agent_threads: int,
-        variant: str,
-        start: NDArray[np.float32],
-        equation: str,
-        rate: float,
-        speed: float,
-    ) -> dict[str, Any]:
-        assert start.dtype == np.float32
-        assert start.flags.c_contiguous
-        made = diffusion.Start(start, equation, rate, speed)
-        exact = diffusion.solve(made, iterations).ravel()
-        how = (split_ranges, chunk_bytes, agent_threads, variant)
-        asked = (mechanism, boundaries, iterations, tolerance, how)
-        result = self._run(node, asked, exact, iterations, 0.0, 13 * exact.size, "diffusion_stage")
-        return self._with_halo(result, boundaries, made.halo)
-
-    def _halo_jacobi(
-        self,
-        node: str,
-        mechanism: str,
-        boundaries: NDArray[np.uint64],
-        iterations: int,
-        tolerance: float,
-        split_ranges: int,
-        chunk_bytes: int,
-        agent_threads: int,
-        variant: str,
-        rows: int,
-        columns: int,
-    ) -> dict[str, Any]:
-        # with its own loops, which know nothing of the workload's
-        at = np.arange(rows * columns)
-        grid = ((at // columns * 7919 + at % columns * 104729) % 1021 / 1024).reshape(rows, columns)
-        for _ in range(iterations):
-            mean = (np.roll(grid, 1, 0) + np.roll(grid, -1, 0)) / 4
-            mean[:, 1:-1] += (grid[:, 2:] + grid[:, :-2]) / 4
-            mean[:, [0, -1]] = grid[:, [0, -1]]
-            grid = mean
-        how = (split_ranges, chunk_bytes, agent_threads, variant)
-        asked = (mechanism, boundaries, iterations, tolerance, how)
-        result = self._run(
-            node, asked, grid.ravel(), iterations, 0.0, 5 * grid.size, "halo_jacobi_step"
-        )
-        for device, values in enumerate(result["values"]):
-            of_grid = values.reshape(rows, columns)
-            own = range(int(boundaries[device]) // columns, int(boundaries[device + 1]) // columns)
-            has = {(row + beside) % rows for row in own for beside in (-1, 0, 1)}
-            of_grid[[row for row in range(rows) if row not in has]] = np.nan
-        return result
-
-    def _eqwp(
-        self,
-        node: str,
-        mechanism: str,
-        boundaries: NDArray[np.uint64],
-        iterations: int,
-        tolerance: float,
-        split_ranges: int,
-        chunk_bytes: int,
-        agent_threads: int,
-        variant: str,
-        velocity: NDArray[np.float32],
-        medium: NDArray[np.float32],
-        kernel: str,
-    ) -> dict[str, Any]:
-        assert kernel in ("runs", "tiles")
-        for array in (velocity, medium):
-            assert array.dtype == np.float32
-            assert array.flags.c_contiguous
-        planes, rows, columns = velocity.shape
-        made = elastic.Start(velocity.reshape(planes, 3, rows // 3, columns), medium)
-        exact = elastic.propagate(made, iterations).ravel()
-        how = (split_ranges, chunk_bytes, agent_threads, variant)
-        asked = (mechanism, boundaries, iterations, tolerance, how)
-        result = self._run(node, asked, exact, iterations, 0.0, 30 * exact.size, "renew_stresses")
-        return self._with_halo(result, boundaries, made.halo)
-
-    def _hit(
-        self,
-        node: str,
-        mechanism: str,
-        boundaries: NDArray[np.uint64],
-        iterations: int,
-        tolerance: float,
-        split_ranges: int,
-        chunk_bytes: int,
-        agent_threads: int,
-        variant: str,
-        velocity: NDArray[np.float32],
-        viscosity: float,
-        step: float,
-        kernel: str,
-    ) -> dict[str, Any]:
-        assert kernel in ("runs", "tiles")
-        assert velocity.dtype == np.float32
-        assert velocity.flags.c_contiguous
-        side = len(velocity)
-        shaped = velocity.reshape(side, 3, side, side // 2 + 1, 2)
-        made = turbulence.Start(side, shaped, viscosity, step)
-        exact = turbulence.evolve(made, iterations).ravel()
-        how = (split_ranges, chunk_bytes, agent_threads, variant)
-        asked = (mechanism, boundaries, iterations, tolerance, how)
-        result = self._run(node, asked, exact, iterations, 0.0, 30 * exact.size, "advance")
-        return self._with_halo(result, boundaries, 0)
-
-    @staticmethod
-    def _with_halo(
-        result: dict[str, Any], boundaries: NDArray[np.uint64], halo: int
-    ) -> dict[str, Any]:
-        """What a device is not sent stays what it was."""
-        for device, values in enumerate(result["values"]):
-            values[: max(0, int(boundaries[device]) - halo)] = np.nan
-            values[int(boundaries[device + 1]) + halo :] = np.nan
-        return result
-
-    def _run(
-        self,
-        node: str,
-        asked: tuple[str, NDArray[np.uint64], int, float, tuple[int, int, int, str]],
+        asked: Asked,
         exact: NDArray[np.float64],
         done: int,
         residual: float,
@@ -494,7 +191,7 @@ class Fake:
         elements: int | None = None,
     ) -> dict[str, Any]:
         began = time.process_time()
-        mechanism, boundaries, iterations, tolerance, how = asked
+        node, mechanism, boundaries, iterations, tolerance, how = asked
         split_ranges, chunk_bytes, agent_threads, variant = how
         assert 32 <= agent_threads <= 65536
         gpus = boundaries.size - 1
@@ -793,56 +490,18 @@ class FakeCuda(Fake):
     def device_info(self) -> dict[str, Any]:
         return {"gpus": self.gpus, "name": "Fake H200", "driver": "580.1", "cuda": "13.0"}
 
-    def run_pagerank(self, *arguments: Any, **named: Any) -> dict[str, Any]:
-        return self._measured(self._pagerank, *arguments, **named)
-
-    def run_jacobi(self, *arguments: Any, **named: Any) -> dict[str, Any]:
-        return self._measured(self._jacobi, *arguments, **named)
-
-    def run_sssp(self, *arguments: Any, **named: Any) -> dict[str, Any]:
-        return self._measured(self._sssp, *arguments, **named)
-
-    def run_als(self, *arguments: Any, **named: Any) -> dict[str, Any]:
-        return self._measured(self._als, *arguments, **named)
-
-    def run_ct(self, *arguments: Any, **named: Any) -> dict[str, Any]:
-        return self._measured(self._ct, *arguments, **named)
-
-    def run_diffusion(self, *arguments: Any, **named: Any) -> dict[str, Any]:
-        return self._measured(self._diffusion, *arguments, **named)
-
-    def run_eqwp(self, *arguments: Any, **named: Any) -> dict[str, Any]:
-        return self._measured(self._eqwp, *arguments, **named)
-
-    def run_halo_jacobi(self, *arguments: Any, **named: Any) -> dict[str, Any]:
-        return self._measured(self._halo_jacobi, *arguments, **named)
-
-    def run_hit(self, *arguments: Any, **named: Any) -> dict[str, Any]:
-        return self._measured(self._hit, *arguments, **named)
-
-    def _measured(
-        self,
-        run: Callable[..., dict[str, Any]],
-        mechanism: str,
-        boundaries: NDArray[np.uint64],
-        iterations: int,
-        tolerance: float,
-        split_ranges: int,
-        chunk_bytes: int,
-        agent_threads: int,
-        variant: str,
-        warmup: int,
-        repeats: int,
-        *data: Any,
-        share_gpu: bool = False,
-    ) -> dict[str, Any]:
+    def run_workload(
+        self, name: str, mechanism: str, boundaries: NDArray[np.uint64], iterations: int,
+        tolerance: float, *rest: Any, share_gpu: bool = False,
+    ) -> dict[str, Any]:  # fmt: skip
+        how, (warmup, repeats), data = rest[:4], rest[4:6], rest[6:]
         assert mechanism != INFINITE_BANDWIDTH
         assert share_gpu == (boundaries.size - 1 > self.gpus), "devices for which there are no GPUs"
         if mechanism == UNIFIED_MEMORY and boundaries[-1] > self.most_managed:
             raise UserError("unified-memory would take too much")
         assert warmup >= 0
-        how = (split_ranges, chunk_bytes, agent_threads, variant)
-        result = run("cuda", mechanism, boundaries, iterations, tolerance, *how, *data)
+        asked = Asked("cuda", mechanism, boundaries, iterations, tolerance, how)
+        result = run_faked(self, name, asked, data)
         wire = result["wire"]
         sent = wire["useful"] + wire["protocol"] + wire["wasted"]
         times = [result["time_s"] * (1 + 0.01 * n) for n in range(repeats)]

@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy.io import mmwrite
 from scipy.sparse import coo_array
 
-from fake_core import Fake, FakeCuda
+from fake_core import Asked, Fake, FakeCuda
 from interlace.base.errors import UserError
 from interlace.data import ratings, reading
 from interlace.data.ratings import Ratings, generate, load_ratings
@@ -21,8 +22,61 @@ from interlace.model.limits import work_of
 from interlace.model.mechanism_table import BULK_COPY, INFINITE_BANDWIDTH, INLINE, SPLIT
 from interlace.model.mechanisms import DEFAULTS, MIB, Config
 from interlace.model.run import Case, RunFailure
-from interlace.workloads import Als, Inputs
+from interlace.workloads.als import Als, AlsInputs
 from study_helpers import MACHINE, Run
+
+TINY = (
+    "--users",
+    90,
+    "--items",
+    60,
+    "--ratings",
+    700,
+    "--iterations",
+    1,
+)  # for tests of every workload
+
+
+def faked(
+    core: Fake,
+    asked: Asked,
+    user_offsets: NDArray[np.uint64],
+    user_items: NDArray[np.uint32],
+    user_values: NDArray[np.float32],
+    item_offsets: NDArray[np.uint64],
+    item_users: NDArray[np.uint32],
+    item_values: NDArray[np.float32],
+    start_users: NDArray[np.float32],
+    start_items: NDArray[np.float32],
+    method: str,
+    damping: float,
+    rate: float,
+    steps: int,
+    kernel: str,
+    subscribe: str,
+) -> dict[str, Any]:
+    """What a compiled module would give."""
+    assert kernel in ("warp-per-row", "lane-per-row")
+    assert subscribe in ("all", "needed")
+    for array in (user_values, item_values, start_users, start_items):
+        assert array.dtype == np.float32
+        assert array.flags.c_contiguous
+    rated = ratings.Ratings(
+        "fake",
+        ratings.Side(user_offsets.astype(np.int64), user_items, user_values),
+        ratings.Side(item_offsets.astype(np.int64), item_users, item_values),
+    )
+    by = (
+        ratings.by_equations(damping)
+        if method == "als"
+        else ratings.by_gradient(damping, rate, steps)
+    )
+    start = start_users.astype(np.float64), start_items.astype(np.float64)
+    users, items = ratings.factorise(rated, start, asked.iterations, by)
+    exact = np.concatenate([users.ravel(), items.ravel()])
+    name = "renew_rows"
+    return core.run(asked, exact, asked.iterations, 0.0, rated.count, name, elements=users.size)
+
 
 BANNER = "%%MatrixMarket matrix coordinate real general\n"
 STUDY = ["study", "als", "--machine", MACHINE]
@@ -39,7 +93,7 @@ def entries(rated: Ratings) -> list[tuple[int, int, float]]:
 
 
 def small(**options: Any) -> Als:
-    return Als.load(Inputs(users=70, items=30, ratings=900, **options), None)
+    return Als.load(AlsInputs(users=70, items=30, ratings=900, **options), None)
 
 
 # --- ratings --------------------------------------------------------------------------------------
@@ -274,7 +328,7 @@ def test_no_wrong_number_passes(core: Fake, method: str, rank: int) -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_an_old_factor_is_found(method: str) -> None:
-    workload = Als.load(Inputs(users=300, items=100, ratings=9000, method=method), None)
+    workload = Als.load(AlsInputs(users=300, items=100, ratings=9000, method=method), None)
     four, five = (workload.reference(n) for n in (4, 5))
     wrong = np.abs(four.values - five.values) / np.where(five.magnitude > 0, five.magnitude, 1)
     rated = five.magnitude.reshape(-1, 16)[:, 0] > 0
@@ -284,7 +338,7 @@ def test_an_old_factor_is_found(method: str) -> None:
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("rank", [16, 32])
 def test_what_rounding_does_is_allowed(method: str, rank: int) -> None:
-    inputs = Inputs(users=600, items=200, ratings=20000, method=method, rank=rank)
+    inputs = AlsInputs(users=600, items=200, ratings=20000, method=method, rank=rank)
     workload = Als.load(inputs, None)
     exact, magnitude = workload.reference(5)
     found = ratings.factorise(workload.ratings, workload.start, 5, workload.renewal())

@@ -17,6 +17,8 @@ from interlace.base.errors import UserError, unknown
 from interlace.base.version import version
 from interlace.cli import main as cli
 from interlace.machine.shipped import shipped_machines
+from interlace.workloads import WORKLOADS, options_of_all
+from interlace.workloads.options import option_of
 from study_helpers import MACHINE, Run, study_of
 
 MACHINES = ", ".join(shipped_machines())
@@ -45,13 +47,12 @@ WRONG: list[tuple[list[str], str]] = [
     (["studdy"], "there is no command 'studdy' (did you mean study?); there are {commands}"),
     (
         ["study"],
-        "study needs the name of a workload; there are pagerank, jacobi, sssp, als, ct, diffusion, "
-        "eqwp, hit, halo-jacobi",
+        f"study needs the name of a workload; there are {', '.join(WORKLOADS)}",
     ),
     (
         ["study", "pgerank"],
-        "there is no workload 'pgerank' (did you mean pagerank?); there are pagerank, jacobi, "
-        "sssp, als, ct, diffusion, eqwp, hit, halo-jacobi",
+        "there is no workload 'pgerank' (did you mean pagerank?); "
+        f"there are {', '.join(WORKLOADS)}",
     ),
     (
         [*STUDY, "--mechanisms", "bulk-copy,inlin"],
@@ -67,11 +68,8 @@ WRONG: list[tuple[list[str], str]] = [
     ),
     (
         [*STUDY, "--gpu", "2"],
-        "there is no option '--gpu' (did you mean --gpus?); there are --data, --rmat, "
-        "--edge-factor, --cage, --crawl, --rgg, --seed, --iterations, --tolerance, --damping, "
-        "--rows, --columns, --half-bandwidth, --halo, --kernel, --subscribe, "
-        "--source, --users, --items, --ratings, --rank, --lambda, --method, --rate, "
-        "--size, --dimensions, --equation, --angles, --detectors, --subsets, --smoothing, "
+        "there is no option '--gpu' (did you mean --gpus?); there are "
+        f"{', '.join(map(option_of, options_of_all()))}, "
         "--machine, --gpus, --mechanisms, --split, --chunks, --threads, --warmup, --repeats, "
         "--profile, --no-profile, --jobs, --json, --inside, --html, --timeline, --help",
     ),

@@ -12,23 +12,57 @@ from numpy.typing import NDArray
 from scipy.io import mmread
 from scipy.sparse import csr_array, vstack
 
-from fake_core import Fake, FakeCuda
+from fake_core import Asked, Fake, FakeCuda
 from interlace.base.errors import UserError
-from interlace.data import reading, tomography
-from interlace.data.tomography import System, generate, least_detectors
+from interlace.data import reading
 from interlace.model.limits import work_of
 from interlace.model.mechanism_table import BULK_COPY, INFINITE_BANDWIDTH, INLINE, SPLIT
 from interlace.model.mechanisms import DEFAULTS, MIB, Config
 from interlace.model.run import Case, RunFailure
-from interlace.workloads import Ct, Inputs
+from interlace.workloads import ct
+from interlace.workloads.ct import Ct, CtInputs, System, generate, least_detectors
 from study_helpers import MACHINE, Run
+
+TINY = (
+    "--size",
+    16,
+    "--angles",
+    12,
+    "--subsets",
+    2,
+    "--iterations",
+    1,
+)  # for tests of every workload
+
+
+def faked(
+    core: Fake,
+    asked: Asked,
+    measured: NDArray[np.float32],
+    weights: NDArray[np.float32],
+    curvature: NDArray[np.float32],
+    subsets: int,
+    beta: float,
+    subscribe: str,
+) -> dict[str, Any]:
+    """What a compiled module would give."""
+    assert subscribe in ("all", "needed")
+    for array in (measured, weights, curvature):
+        assert array.dtype == np.float32
+        assert array.flags.c_contiguous
+    shape = (len(curvature), *measured.shape, subsets, beta)
+    scan = ct.Scan(*shape, measured, weights, curvature)
+    exact = ct.reconstruct(scan, asked.iterations).image.ravel()
+    entries = curvature.size * len(measured)
+    return core.run(asked, exact, asked.iterations, 0.0, entries, "renew_pixels")
+
 
 STUDY = ["study", "ct", "--machine", MACHINE]
 DATA = Path(__file__).parents[2] / "data"
 
 
 def small(**options: Any) -> Ct:
-    return Ct.load(Inputs(**{"size": 40, "angles": 20, **options}), None)
+    return Ct.load(CtInputs(**{"size": 40, "angles": 20, **options}), None)
 
 
 def whole(system: System) -> csr_array:
@@ -42,7 +76,7 @@ def whole(system: System) -> csr_array:
 def test_the_phantom_is_the_one_that_ships() -> None:
     for size in (64, 256):
         shipped = mmread(DATA / f"shepp-logan-{size}.mtx.gz")
-        assert np.allclose(tomography.phantom(size), shipped, atol=1e-12)
+        assert np.allclose(ct.phantom(size), shipped, atol=1e-12)
 
 
 def test_the_system_is_the_one_that_ships() -> None:
@@ -67,13 +101,13 @@ def test_the_fewest_detectors_see_everything(size: int, least: int) -> None:
 def test_line_integrals_are_those_of_a_fine_image() -> None:
     size, fine = 16, 25
     detectors = least_detectors(size)
-    exact = tomography.phantom_scan(size, 6, detectors)
+    exact = ct.phantom_scan(size, 6, detectors)
     # The same rays through an image of pixels `fine` times smaller.
     system = System(size * fine, 6, detectors)
-    image = tomography.phantom(size * fine).ravel()
+    image = ct.phantom(size * fine).ravel()
     distance = (np.arange(detectors) - (detectors - 1) / 2) * fine
     for angle in range(6):
-        counts, pixels, lengths = system._pieces(distance, *tomography.direction(angle, 6))
+        counts, pixels, lengths = system._pieces(distance, *ct.direction(angle, 6))
         starts = np.concatenate([[0], np.cumsum(counts)])
         rays = csr_array((lengths, pixels, starts), shape=(detectors, image.size))
         assert np.abs(rays @ image / fine - exact[angle]).max() < 0.1
@@ -87,7 +121,7 @@ def test_the_curvature_is_that_of_the_system() -> None:
         lengths = matrix @ np.ones(size * size)
         data = matrix.T @ (scan.weights.ravel().astype(np.float64) * lengths)
         assert scan.beta == pytest.approx(0.02 * data.mean(), rel=1e-6)
-        expected = data.reshape(size, size) + 2 * scan.beta * tomography.neighbours(size)
+        expected = data.reshape(size, size) + 2 * scan.beta * ct.neighbours(size)
         assert np.allclose(scan.curvature, expected, rtol=1e-6)
         assert scan.weights.max() == 1
         assert 0 < scan.weights.min() < 0.02
@@ -114,28 +148,28 @@ def test_one_subset_goes_down_and_stays_positive() -> None:
 
     last = objective(np.zeros((24, 24)))
     for iterations in (1, 2, 3, 6):
-        image = tomography.reconstruct(scan, iterations).image
+        image = ct.reconstruct(scan, iterations).image
         assert image.min() >= 0
         assert objective(image) < last
         last = objective(image)
 
 
 def test_subsets_approach_the_phantom_faster() -> None:
-    truth = tomography.phantom(48)
+    truth = ct.phantom(48)
     errors = []
     for subsets in (1, 8):
         scan = generate(48, 48, least_detectors(48), subsets, 0.01)
-        image = tomography.reconstruct(scan, 3).image
+        image = ct.reconstruct(scan, 3).image
         errors.append(float(np.sqrt(((image - truth) ** 2).mean())))
     assert errors[1] < errors[0] < float(np.sqrt((truth**2).mean())) * 0.8
 
 
 def test_what_does_not_fit_is_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     scan = small().scan
-    expected = tomography.reconstruct(scan, 2).image
+    expected = ct.reconstruct(scan, 2).image
     monkeypatch.setattr(scan.system, "_kept", {})
     monkeypatch.setattr(scan.system, "_room", 200_000)
-    assert np.array_equal(tomography.reconstruct(scan, 2).image, expected)
+    assert np.array_equal(ct.reconstruct(scan, 2).image, expected)
     assert 0 < len(scan.system._kept) < scan.angles
 
 
@@ -171,7 +205,7 @@ WRONG: list[tuple[list[str], str]] = [
     (["--halo"], "--halo is for jacobi; leave it out with ct"),
     (
         ["--data", "a.mtx"],
-        "--data is for pagerank and jacobi and sssp and als; leave it out with ct",
+        "--data is for als and jacobi and pagerank and sssp; leave it out with ct",
     ),
     (
         ["--tolerance", "1"],
@@ -218,7 +252,7 @@ def test_no_wrong_pixel_passes(core: Fake) -> None:
 def test_an_old_part_is_found(iterations: int) -> None:
     workload = small(iterations=iterations)
     image, magnitude = workload.reference(iterations)
-    before = tomography.reconstruct(workload.scan, iterations - 1).image.ravel()
+    before = ct.reconstruct(workload.scan, iterations - 1).image.ravel()
     wrong = np.abs(image - before) / magnitude
     for row in range(4, 36):  # above and below there is nothing but air
         assert wrong.reshape(40, 40)[row].max() > workload.allowed_error()

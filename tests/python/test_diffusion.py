@@ -8,21 +8,38 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
-from fake_core import Fake, FakeCuda
+from fake_core import Asked, Fake, FakeCuda, with_halo
 from interlace.base.errors import UserError
-from interlace.data import diffusion, reading
+from interlace.data import reading
 from interlace.model.mechanism_table import BULK_COPY, INFINITE_BANDWIDTH, INLINE, SPLIT
 from interlace.model.mechanisms import DEFAULTS, MIB, Config
 from interlace.model.run import Case, RunFailure
-from interlace.workloads import Diffusion, Inputs
+from interlace.workloads import diffusion
+from interlace.workloads.diffusion import Diffusion, DiffusionInputs
 from study_helpers import MACHINE, Run
+
+TINY = ("--size", 16, "--iterations", 2)  # for tests of every workload
+
+
+def faked(
+    core: Fake, asked: Asked, start: NDArray[np.float32], equation: str, rate: float, speed: float
+) -> dict[str, Any]:
+    """What a compiled module would give."""
+    assert start.dtype == np.float32
+    assert start.flags.c_contiguous
+    made = diffusion.Start(start, equation, rate, speed)
+    exact = diffusion.solve(made, asked.iterations).ravel()
+    result = core.run(asked, exact, asked.iterations, 0.0, 13 * exact.size, "diffusion_stage")
+    return with_halo(result, asked.boundaries, made.halo)
+
 
 STUDY = ["study", "diffusion", "--machine", MACHINE]
 
 
 def small(**options: Any) -> Diffusion:
-    return Diffusion.load(Inputs(**{"size": 12, **options}), None)
+    return Diffusion.load(DiffusionInputs(**{"size": 12, **options}), None)
 
 
 # --- the start ------------------------------------------------------------------------------------

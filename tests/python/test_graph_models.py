@@ -16,7 +16,8 @@ from interlace.data import graph_models, reading
 from interlace.data.graph_models import MODELS, cage, crawl, rgg
 from interlace.data.graphs import Graph, partition_by_edges
 from interlace.model.mechanism_table import BULK_COPY
-from interlace.workloads import Als, Inputs, Sssp
+from interlace.workloads.als import Als, AlsInputs
+from interlace.workloads.sssp import Sssp, SsspInputs
 from study_helpers import MACHINE, Run
 
 SIZES = {"cage": 11397, "crawl": 30000, "rgg": 32768}
@@ -186,7 +187,7 @@ def test_a_seed_is_in_the_name(run: Run) -> None:
 
 
 def test_ratings_stand_where_edges_are() -> None:
-    rated = Als.load(Inputs(crawl=300, seed=2), None).ratings
+    rated = Als.load(AlsInputs(crawl=300, seed=2), None).ratings
     graph = crawl(300, 2)
     assert rated.count == graph.edges
     assert np.array_equal(rated.items.offsets, graph.offsets)
@@ -195,7 +196,7 @@ def test_ratings_stand_where_edges_are() -> None:
 
 
 def test_weights_follow_the_seed() -> None:
-    one, two = (Sssp.load(Inputs(cage=100, seed=seed), None) for seed in (1, 2))
+    one, two = (Sssp.load(SsspInputs(cage=100, seed=seed), None) for seed in (1, 2))
     assert np.array_equal(one.graph.columns, two.graph.columns)
     assert not np.array_equal(one.weights, two.weights)
 
@@ -233,7 +234,7 @@ WRONG: list[tuple[str, list[str], str]] = [
     (
         "jacobi",
         ["--rgg", "9"],
-        "--rgg is for pagerank and sssp and als; leave it out with jacobi",
+        "--rgg is for als and pagerank and sssp; leave it out with jacobi",
     ),
 ]
 

@@ -9,15 +9,46 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fake_core import Fake, FakeCuda
+from fake_core import Asked, Fake, FakeCuda
 from interlace.base.errors import UserError
 from interlace.data import reading
 from interlace.model.mechanism_table import BULK_COPY, INFINITE_BANDWIDTH, INLINE, MULTI_PATH, SPLIT
 from interlace.model.mechanisms import DEFAULTS, MIB, Config, Tuning
 from interlace.model.run import Case, RunFailure
-from interlace.workloads import HaloJacobi, Inputs, Workload
-from interlace.workloads.halo_jacobi import CACHED_COLUMNS, COUNTED_COLUMNS, solve, start
+from interlace.workloads import Workload
+from interlace.workloads.halo_jacobi import (
+    CACHED_COLUMNS,
+    COUNTED_COLUMNS,
+    HaloJacobi,
+    HaloJacobiInputs,
+    solve,
+    start,
+)
 from study_helpers import MACHINE, Run
+
+TINY = ("--rows", 12, "--columns", 100, "--iterations", 2)  # for tests of every workload
+
+
+def faked(core: Fake, asked: Asked, rows: int, columns: int) -> dict[str, Any]:
+    """What a compiled module would give."""
+    # with its own loops, which know nothing of the workload's
+    at = np.arange(rows * columns)
+    grid = ((at // columns * 7919 + at % columns * 104729) % 1021 / 1024).reshape(rows, columns)
+    for _ in range(asked.iterations):
+        mean = (np.roll(grid, 1, 0) + np.roll(grid, -1, 0)) / 4
+        mean[:, 1:-1] += (grid[:, 2:] + grid[:, :-2]) / 4
+        mean[:, [0, -1]] = grid[:, [0, -1]]
+        grid = mean
+    result = core.run(asked, grid.ravel(), asked.iterations, 0.0, 5 * grid.size, "halo_jacobi_step")
+    for device, values in enumerate(result["values"]):
+        of_grid = values.reshape(rows, columns)
+        own = range(
+            int(asked.boundaries[device]) // columns, int(asked.boundaries[device + 1]) // columns
+        )
+        has = {(row + beside) % rows for row in own for beside in (-1, 0, 1)}
+        of_grid[[row for row in range(rows) if row not in has]] = np.nan
+    return result
+
 
 STUDY = ["study", "halo-jacobi", "--machine", MACHINE]
 PHASES = "What an iteration computes, and what its copies add; gain is over bulk-copy:"
@@ -26,7 +57,7 @@ MEASURED = ["study", "halo-jacobi", "--rows", 8, "--columns", 64, "--gpus", "2,4
 
 
 def small(**options: Any) -> HaloJacobi:
-    return HaloJacobi.load(Inputs(**{"rows": 8, "columns": 50, **options}), None)
+    return HaloJacobi.load(HaloJacobiInputs(**{"rows": 8, "columns": 50, **options}), None)
 
 
 # --- the start and the reference ------------------------------------------------------------------

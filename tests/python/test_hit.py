@@ -8,54 +8,79 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
-from fake_core import Fake, FakeCuda
+from fake_core import Asked, Fake, FakeCuda, with_halo
 from interlace.base.errors import UserError
-from interlace.data import reading, turbulence
+from interlace.data import reading
 from interlace.model.mechanism_table import BULK_COPY, INFINITE_BANDWIDTH, INLINE, SPLIT
 from interlace.model.mechanisms import DEFAULTS, MIB, Config
 from interlace.model.run import Case, RunFailure
-from interlace.workloads import Hit, Inputs
+from interlace.workloads import hit
+from interlace.workloads.hit import Hit, HitInputs
 from study_helpers import MACHINE, Run
+
+TINY = ("--size", 16, "--iterations", 2)  # for tests of every workload
+
+
+def faked(
+    core: Fake,
+    asked: Asked,
+    velocity: NDArray[np.float32],
+    viscosity: float,
+    step: float,
+    kernel: str,
+) -> dict[str, Any]:
+    """What a compiled module would give."""
+    assert kernel in ("runs", "tiles")
+    assert velocity.dtype == np.float32
+    assert velocity.flags.c_contiguous
+    side = len(velocity)
+    shaped = velocity.reshape(side, 3, side, side // 2 + 1, 2)
+    made = hit.Start(side, shaped, viscosity, step)
+    exact = hit.evolve(made, asked.iterations).ravel()
+    result = core.run(asked, exact, asked.iterations, 0.0, 30 * exact.size, "advance")
+    return with_halo(result, asked.boundaries, 0)
+
 
 STUDY = ["study", "hit", "--machine", MACHINE]
 
 
 def small(**options: Any) -> Hit:
-    return Hit.load(Inputs(**{"size": 12, **options}), None)
+    return Hit.load(HitInputs(**{"size": 12, **options}), None)
 
 
-def modes_of(start: turbulence.Start) -> turbulence.Modes:
+def modes_of(start: hit.Start) -> hit.Modes:
     wide = start.velocity.astype(np.float64)
     return (wide[..., 0] + 1j * wide[..., 1]).transpose(1, 2, 0, 3)
 
 
-def start_of(like: turbulence.Start, modes: turbulence.Modes, **changes: float) -> turbulence.Start:
+def start_of(like: hit.Start, modes: hit.Modes, **changes: float) -> hit.Start:
     ordered = np.ascontiguousarray(modes.transpose(2, 0, 1, 3)).astype(np.complex64)
     velocity = ordered.view(np.float32).reshape(*ordered.shape, 2)
     values = {"viscosity": like.viscosity, "step": like.step, **changes}
-    return turbulence.Start(like.side, velocity, **values)
+    return hit.Start(like.side, velocity, **values)
 
 
 # --- the start and the reference ------------------------------------------------------------------
 
 
 def test_a_start_is_without_divergence_and_of_size_1() -> None:
-    start = turbulence.generate(16, 3)
+    start = hit.generate(16, 3)
     modes = modes_of(start)
-    k = turbulence._wavenumbers(16)
+    k = hit._wavenumbers(16)
     assert np.abs((k * modes).sum(axis=0)).max() < 1e-6
     points = np.fft.irfftn(modes, s=(16,) * 3, axes=(1, 2, 3), norm="forward")
     assert (points**2).mean() == pytest.approx(1, rel=1e-5)
-    assert turbulence.energy(start.velocity) == pytest.approx(1.5, rel=1e-5)
-    assert np.array_equal(turbulence.generate(16, 3).velocity, start.velocity)
-    assert not np.array_equal(turbulence.generate(16).velocity, start.velocity)
+    assert hit.energy(start.velocity) == pytest.approx(1.5, rel=1e-5)
+    assert np.array_equal(hit.generate(16, 3).velocity, start.velocity)
+    assert not np.array_equal(hit.generate(16).velocity, start.velocity)
 
 
 def test_memory_is_checked_before_it_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "memory_bytes", lambda: 1_000_000_000)
     with pytest.raises(UserError, match="a box of 512 points a side needs about"):
-        turbulence.generate(512)
+        hit.generate(512)
 
 
 def test_a_taylor_green_vortex_stays_and_decays() -> None:
@@ -65,31 +90,31 @@ def test_a_taylor_green_vortex_stays_and_decays() -> None:
     z, y, x = np.meshgrid(x, x, x, indexing="ij")
     flow = np.stack([np.sin(x) * np.cos(y), -np.cos(x) * np.sin(y), 0 * z])
     modes = np.fft.rfftn(flow, axes=(1, 2, 3), norm="forward")
-    start = start_of(turbulence.generate(n), modes, viscosity=0.1, step=0.05)
-    found = turbulence.evolve(start, 40)
+    start = start_of(hit.generate(n), modes, viscosity=0.1, step=0.05)
+    found = hit.evolve(start, 40)
     assert np.abs(found - np.exp(-0.4) * start.velocity).max() < 1e-7
 
 
 def test_without_viscosity_energy_stays_to_the_order_of_the_step() -> None:
-    start = turbulence.generate(16)
+    start = hit.generate(16)
     modes = modes_of(start)
     errors = []
     for step in (0.02, 0.01):
         ideal = start_of(start, modes, viscosity=0.0, step=step)
-        after = turbulence.evolve(ideal, round(0.2 / step))
-        errors.append(abs(turbulence.energy(after) - turbulence.energy(ideal.velocity)))
+        after = hit.evolve(ideal, round(0.2 / step))
+        errors.append(abs(hit.energy(after) - hit.energy(ideal.velocity)))
     assert errors[1] < errors[0] / 3
     assert errors[0] < 1e-3
 
 
 def test_it_turns_with_the_axes() -> None:
-    start = turbulence.generate(10, 4)
+    start = hit.generate(10, 4)
     modes = modes_of(start)
-    k = turbulence._wavenumbers(10)
-    nonlinear = turbulence._nonlinear(modes, k, 10)
+    k = hit._wavenumbers(10)
+    nonlinear = hit._nonlinear(modes, k, 10)
     # y and z change places: so do components, and array axes.
     swapped = modes[[0, 2, 1]].transpose(0, 2, 1, 3)
-    found = turbulence._nonlinear(swapped, k, 10)
+    found = hit._nonlinear(swapped, k, 10)
     assert np.abs(found - nonlinear[[0, 2, 1]].transpose(0, 2, 1, 3)).max() < 1e-12
     assert np.abs(nonlinear).max() > 1e-3
 
@@ -125,7 +150,7 @@ def test_a_wrong_coefficient_does_not_pass(core: Fake) -> None:
     workload = small()
     case = Case(3, SPLIT, Config(ranges=4))
     workload.verify(workload.simulate(core, MACHINE, case))
-    old = turbulence.evolve(workload.start, workload.iterations - 1).ravel()
+    old = hit.evolve(workload.start, workload.iterations - 1).ravel()
     for device in (0, 2):  # what the other has is dropped by the two-thirds rule
         held = workload.held(case, device)
         outcome = workload.simulate(core, MACHINE, case)

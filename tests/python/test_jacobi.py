@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 from scipy.io import mmwrite
 from scipy.sparse import coo_array
 
-from fake_core import Fake, FakeCuda
+from fake_core import Asked, Fake, FakeCuda, with_halo
 from interlace.base.errors import UserError
-from interlace.data import banded, reading
-from interlace.data.banded import generate, jacobi_reference, load_banded
+from interlace.data import reading
 from interlace.machine.compiled import to_core
 from interlace.machine.reading import load_machine
 from interlace.model.limits import work_of
@@ -30,14 +29,32 @@ from interlace.model.mechanism_table import (
 )
 from interlace.model.mechanisms import DEFAULTS, MIB, Config
 from interlace.model.run import Case, RunFailure
-from interlace.workloads import Inputs, Jacobi
+from interlace.workloads import jacobi
+from interlace.workloads.jacobi import Jacobi, JacobiInputs, generate, jacobi_reference, load_banded
 from study_helpers import MACHINE, Run
+
+TINY = ("--rows", 600, "--half-bandwidth", 9, "--iterations", 3)  # for tests of every workload
+
+
+def faked(
+    core: Fake, asked: Asked, diagonals: NDArray[np.float32], right: NDArray[np.float32], halo: bool
+) -> dict[str, Any]:
+    """What a compiled module would give."""
+    for array in (diagonals, right):
+        assert array.dtype == np.float32
+        assert array.flags.c_contiguous
+    assert diagonals.shape == (len(diagonals) // 2 * 2 + 1, right.size)
+    system = jacobi.BandedSystem("fake", diagonals, right)
+    exact = jacobi.jacobi_reference(system, asked.iterations).x
+    result = core.run(asked, exact, asked.iterations, 0.0, diagonals.size, "jacobi_update")
+    return with_halo(result, asked.boundaries, len(diagonals) // 2) if halo else result
+
 
 BANNER = "%%MatrixMarket matrix coordinate real general\n"
 STUDY = ["study", "jacobi", "--machine", MACHINE]
 
 
-def dense(system: banded.BandedSystem) -> NDArray[np.float64]:
+def dense(system: jacobi.BandedSystem) -> NDArray[np.float64]:
     half = system.half_bandwidth
     matrix = np.zeros((system.rows, system.rows))
     for i in range(system.rows):
@@ -47,14 +64,14 @@ def dense(system: banded.BandedSystem) -> NDArray[np.float64]:
     return matrix
 
 
-def mixed_system(rows: int, half: int, seed: int) -> banded.BandedSystem:
+def mixed_system(rows: int, half: int, seed: int) -> jacobi.BandedSystem:
     """Entries of both signs, so that sums cancel."""
     random = np.random.default_rng(seed)
     made = generate(rows, half, seed)
     flip = random.choice(np.array([-1, 1], dtype=np.float32), made.diagonals.shape)
     flip[half] = 1
     right = made.right * random.choice(np.array([-1, 1], dtype=np.float32), rows)
-    return banded.BandedSystem("mixed", made.diagonals * flip, right)
+    return jacobi.BandedSystem("mixed", made.diagonals * flip, right)
 
 
 # --- systems --------------------------------------------------------------------------------------
@@ -72,7 +89,7 @@ def test_a_generated_system(rows: int, half: int) -> None:
     matrix = dense(system)
     others = np.abs(matrix).sum(axis=1) - np.diag(matrix)
     assert np.all(np.diag(matrix) > others)
-    assert system.dominance == pytest.approx(banded.DOMINANCE, rel=1e-6)
+    assert system.dominance == pytest.approx(jacobi.DOMINANCE, rel=1e-6)
     assert np.all((system.right >= 0.5) & (system.right < 1.5))
 
 
@@ -107,7 +124,7 @@ def test_the_reference_solves_the_system() -> None:
 
 
 def test_a_diagonal_matrix_needs_one_iteration() -> None:
-    system = banded.BandedSystem(
+    system = jacobi.BandedSystem(
         "diagonal", np.array([[2, 4]], dtype=np.float32), np.array([1, 1], dtype=np.float32)
     )
     assert jacobi_reference(system, 3).x.tolist() == [0.5, 0.25]
@@ -268,7 +285,7 @@ def test_wrong_input(run: Run, core: Fake, tmp_path: Path, words: list[str], sen
 def test_options_of_jacobi_with_pagerank(run: Run, words: list[str]) -> None:
     ran = run("study", "pagerank", "--rmat", 4, "--machine", MACHINE, *words)
     assert ran.code == 2
-    takers = "jacobi and halo-jacobi" if words[0] == "--rows" else "jacobi"
+    takers = "halo-jacobi and jacobi" if words[0] == "--rows" else "jacobi"
     assert ran.err == f"interlace: {words[0]} is for {takers}; leave it out with pagerank\n"
 
 
@@ -287,7 +304,7 @@ def test_memory_is_checked_before_it_is_taken(
 
 
 def small(**options: Any) -> Jacobi:
-    return Jacobi.load(Inputs(rows=90, half_bandwidth=4, **options), None)
+    return Jacobi.load(JacobiInputs(rows=90, half_bandwidth=4, **options), None)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 0.0, -1.0])
@@ -328,7 +345,7 @@ def test_one_old_value_is_found() -> None:
 
 def test_what_rounding_does_is_allowed() -> None:
     for system in (generate(3000, 8), mixed_system(3000, 8, 5), mixed_system(3000, 200, 6)):
-        workload = Jacobi(system, "", Inputs())
+        workload = Jacobi(system, "", JacobiInputs())
         half = system.half_bandwidth
         reciprocal = np.float32(1) / system.diagonals[half]
         x = np.zeros(system.rows, dtype=np.float32)

@@ -133,12 +133,12 @@ class Gpus:
     def device_info(self) -> dict[str, Any]:
         return {"gpus": 2, "name": "Fake H200", "driver": "580.1", "cuda": "13.0"}
 
-    def run_transpose(
+    def run_matrix_transpose(
         self, gpus: int, pages: str, blocks: str, warmup: int, repeats: int, *arrays: Any
     ) -> dict[str, Any]:
         core = pytest.importorskip("interlace._core")
         self.asked.append((gpus, pages, blocks, warmup, repeats))
-        ran = core.run_transpose("host", None, gpus, pages, blocks, "direct", *arrays)
+        ran = core.run_matrix_transpose("host", None, gpus, pages, blocks, "direct", *arrays)
         if self.spoiled:
             ran["values"][0] += 1
         return {"time_s": [2e-6 / gpus] * repeats, "values": ran["values"]}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from interlace.data import banded
 from interlace.model.mechanism_table import (
     BULK_COPY,
     COPY_ENGINE,
@@ -16,7 +15,8 @@ from interlace.model.mechanism_table import (
 from interlace.model.mechanisms import GIB, KIB, MIB, Config, Tuning, label, size_text
 from interlace.model.run import Case
 from interlace.show.study import legend
-from interlace.workloads import Inputs, Jacobi
+from interlace.workloads import jacobi
+from interlace.workloads.jacobi import Jacobi, JacobiInputs
 
 CHUNKS = (64 * KIB, 256 * KIB, MIB, 4 * MIB)
 TUNING = Tuning((2, 4), CHUNKS, (4096, 16384))
@@ -118,6 +118,6 @@ def test_small_chunks_alone_leave_one_to_copy() -> None:
 
 
 def test_a_halo_is_a_small_part() -> None:
-    system = banded.generate(1 << 12, 8, 1)
-    assert Jacobi(system, "", Inputs()).largest_part(2) == 4 << 11
-    assert Jacobi(system, "", Inputs(halo=True)).largest_part(2) == 4 * 8
+    system = jacobi.generate(1 << 12, 8, 1)
+    assert Jacobi(system, "", JacobiInputs()).largest_part(2) == 4 << 11
+    assert Jacobi(system, "", JacobiInputs(halo=True)).largest_part(2) == 4 * 8

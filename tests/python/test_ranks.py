@@ -15,7 +15,7 @@ from interlace.base.errors import UserError
 from interlace.model.mechanism_table import NVSHMEM
 from interlace.model.run import Case, RunFailure
 from interlace.nodes import peers, ranks
-from interlace.workloads import Inputs, Pagerank
+from interlace.workloads.pagerank import Pagerank, PagerankInputs
 from study_helpers import Run
 
 FAKE = (sys.executable, str(Path(__file__).with_name("fake_rank.py")))
@@ -74,7 +74,7 @@ def test_it_is_among_the_defaults_where_processes_meet(
 
 
 def test_a_wrong_result_of_a_process_is_found(cuda: FakeCuda, graph: Path) -> None:
-    workload = Pagerank.load(Inputs(data=graph), None)
+    workload = Pagerank.load(PagerankInputs(data=graph), None)
     outcome = ranks.measure(workload, Case(3, NVSHMEM), ["library"], 0, 2)
     assert outcome.values.shape == (3, 40)
     assert 0 <= workload.verify(outcome) < 1e-5
@@ -85,7 +85,7 @@ def test_a_wrong_result_of_a_process_is_found(cuda: FakeCuda, graph: Path) -> No
 
 
 def test_one_that_fails_ends_all(graph: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    workload = Pagerank.load(Inputs(data=graph), None)
+    workload = Pagerank.load(PagerankInputs(data=graph), None)
     began = time.monotonic()
     with pytest.raises(RunFailure, match=r"^nvshmem on 2 GPUs: GPU 1: NVSHMEM cannot start$"):
         ranks.measure(workload, Case(2, NVSHMEM), ["fails on 1"], 0, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from itertools import pairwise
 from pathlib import Path
@@ -16,15 +17,8 @@ from interlace.model.mechanisms import QUEUED
 from interlace.workloads import WORKLOADS
 from study_helpers import Run
 
-TINY = {
-    "pagerank": ("--rmat", 8, "--iterations", 3),
-    "jacobi": ("--rows", 600, "--half-bandwidth", 9, "--iterations", 3),
-    "sssp": ("--rmat", 8, "--iterations", 4),
-    "als": ("--users", 90, "--items", 60, "--ratings", 700, "--iterations", 1),
-    "ct": ("--size", 16, "--angles", 12, "--subsets", 2, "--iterations", 1),
-    "halo-jacobi": ("--rows", 12, "--columns", 100, "--iterations", 2),
-}
-SLABS = ("--size", 16, "--iterations", 2)  # of whatever else is on a grid
+# A small input of each workload, from its own test file.
+TINY = {name: importlib.import_module(f"test_{name.replace('-', '_')}").TINY for name in WORKLOADS}
 REASONS = ("window", "payload", "entries", "release", "load", "atomic", "timeout")
 
 
@@ -44,7 +38,7 @@ def rows_of(run: Run, path: Path, workload: str, *words: object) -> dict[str, An
 def test_results_are_verified(run: Run, tmp_path: Path, workload: str, machine: str) -> None:
     names = ",".join((INLINE, *QUEUED))
     rows = rows_of(
-        run, tmp_path / "out.json", workload, *TINY.get(workload, SLABS), "--machine", machine,
+        run, tmp_path / "out.json", workload, *TINY[workload], "--machine", machine,
         "--mechanisms", names,
     )  # fmt: skip
     plain = rows[INLINE]["sim"]["stores"]
@@ -119,7 +113,7 @@ def test_links_without_room_for_a_packet(run: Run, tmp_path: Path) -> None:
         ("sssp", TINY["sssp"], "warp-per-row", 4),
         ("als", (*TINY["als"], "--method", "sgd"), "lane-per-row", 4),
         ("eqwp", ("--size", 20, "--iterations", 2), "tiles", 64),  # wider than a tile
-        ("hit", SLABS, "tiles", 128),
+        ("hit", TINY["hit"], "tiles", 128),
     ],
 )
 def test_kernels_that_store_less_side_by_side(
@@ -149,7 +143,7 @@ def test_stores_leave_lane_by_lane_where_the_machine_says_so(run: Run, tmp_path:
         found = []
         for machine in ("4x-gv100-pcie4", path):
             rows = rows_of(
-                run, tmp_path / "out.json", workload, *SLABS, "--machine", machine,
+                run, tmp_path / "out.json", workload, *TINY[workload], "--machine", machine,
                 "--mechanisms", "inline,finepack",
             )  # fmt: skip
             assert all(row["verified"] for row in rows.values())

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from fake_core import Fake, FakeCuda
+from fake_core import Asked, Fake, FakeCuda, only_read
 from interlace.base.errors import UserError
 from interlace.data import graphs
 from interlace.data import shortest_paths as paths
@@ -20,8 +20,44 @@ from interlace.model.limits import work_of
 from interlace.model.mechanism_table import BULK_COPY, INFINITE_BANDWIDTH, INLINE, SPLIT
 from interlace.model.mechanisms import DEFAULTS, MIB, Config
 from interlace.model.run import Case, RunFailure
-from interlace.workloads import Inputs, Sssp
+from interlace.workloads.sssp import Sssp, SsspInputs
 from study_helpers import MACHINE, Run
+
+TINY = ("--rmat", 8, "--iterations", 4)  # for tests of every workload
+
+
+def faked(
+    core: Fake,
+    asked: Asked,
+    offsets: NDArray[np.uint64],
+    columns: NDArray[np.uint32],
+    weights: NDArray[np.float32],
+    source: int,
+    kernel: str,
+    subscribe: str,
+) -> dict[str, Any]:
+    """What a compiled module would give."""
+    assert kernel in ("balanced", "warp-per-row")
+    assert subscribe in ("all", "needed")
+    for array, kind in ((offsets, np.uint64), (columns, np.uint32), (weights, np.float32)):
+        assert array.dtype == kind
+        assert array.flags.c_contiguous
+    degree = np.bincount(columns, minlength=len(offsets) - 1).astype(np.uint32)
+    graph = graphs.Graph("fake", len(degree), offsets.astype(np.int64), columns, degree)
+    done = asked.iterations
+    if asked.tolerance > 0:
+        final = paths.bellman_ford(graph, weights, source, asked.iterations)
+        done = next(
+            n
+            for n in range(asked.iterations + 1)
+            if np.array_equal(paths.bellman_ford(graph, weights, source, n), final)
+        )
+    exact = paths.bellman_ford(graph, weights, source, done)
+    result = core.run(asked, exact, max(1, done), 0.0, columns.size, "path_update")
+    return (
+        only_read(result, asked.boundaries, offsets, columns) if subscribe == "needed" else result
+    )
+
 
 BANNER = "%%MatrixMarket matrix coordinate real general\n"
 STUDY = ["study", "sssp", "--machine", MACHINE]
@@ -59,7 +95,7 @@ def small_file(tmp_path: Path) -> Path:
 
 
 def rmat(scale: int = 7, **options: Any) -> Sssp:
-    return Sssp.load(Inputs(rmat=scale, edge_factor=4, **options), None)
+    return Sssp.load(SsspInputs(rmat=scale, edge_factor=4, **options), None)
 
 
 # --- weights and references -----------------------------------------------------------------------
@@ -276,7 +312,7 @@ def test_what_rounding_does_is_allowed() -> None:
     for scale, factor in ((10, 2), (10, 16), (13, 4)):
         graph = graphs.rmat(scale, factor, 2)
         weights = paths.seeded_weights(graph.edges, 2)
-        workload = Sssp(graph, weights, "", "", Inputs(source=0))
+        workload = Sssp(graph, weights, "", "", SsspInputs(source=0))
         rows = np.flatnonzero(np.diff(graph.offsets))
         distance = np.full(graph.rows, np.inf, dtype=np.float32)
         distance[0] = 0
@@ -354,7 +390,7 @@ def test_the_real_core(run: Run, tmp_path: Path, words: list[str]) -> None:
 @pytest.mark.parametrize("iterations", [2, 5, 9])
 def test_every_node_gives_what_a_path_has(small_file: Path, iterations: int) -> None:
     core = pytest.importorskip("interlace._core")
-    workload = Sssp.load(Inputs(data=small_file, iterations=iterations), None)
+    workload = Sssp.load(SsspInputs(data=small_file, iterations=iterations), None)
     result = workload._run(
         core, Case(2, SPLIT, Config(ranges=2)), ("host", None), (iterations, 0.0)
     )

@@ -30,6 +30,8 @@ from interlace.model.mechanism_table import (
     DEVICE_LAUNCH,
     INFINITE_BANDWIDTH,
     INLINE,
+    NCCL,
+    NVSHMEM,
     POLLING,
     PROACT_HARDWARE,
     SERIAL_COPY,
@@ -38,7 +40,8 @@ from interlace.model.mechanism_table import (
 from interlace.model.mechanisms import DEFAULTS, KIB, MIB, Config, Tuning
 from interlace.model.run import Case, RunFailure
 from interlace.study import evaluation
-from interlace.workloads import Inputs, Pagerank, Reference
+from interlace.workloads import Reference
+from interlace.workloads.pagerank import Pagerank, PagerankInputs
 from study_helpers import MACHINE, Run, study_of
 
 HERE = Path(__file__).resolve().parent
@@ -129,11 +132,11 @@ def test_rows_and_figures(run: Run, graph: Path, tmp_path: Path) -> None:
 
 
 def test_what_the_core_is_given(core: Fake, graph: Path) -> None:
-    workload = Pagerank.load(Inputs(data=graph, iterations=7, damping=0.5), None)
+    workload = Pagerank.load(PagerankInputs(data=graph, iterations=7, damping=0.5), None)
     outcome = workload.simulate(core, "machine", Case(4, SPLIT, Config(ranges=8)))
     assert core.calls == [("sim", 4, SPLIT, 7, 0.0, 8, MIB, 32, "")]
     assert outcome.values.shape == (4, 40)
-    workload = Pagerank.load(Inputs(data=graph, tolerance=1e-3), None)
+    workload = Pagerank.load(PagerankInputs(data=graph, tolerance=1e-3), None)
     workload.simulate(core, "machine", Case(1, BULK_COPY))
     assert core.calls[-1] == ("sim", 1, BULK_COPY, 1000, 1e-3, 1, MIB, 32, "")
 
@@ -279,7 +282,7 @@ def test_a_wrong_value_fails_the_study(run: Run, core: Fake, graph: Path, tmp_pa
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 0.0, -1.0])
 def test_no_wrong_number_passes(core: Fake, graph: Path, value: float) -> None:
-    workload = Pagerank.load(Inputs(data=graph), None)
+    workload = Pagerank.load(PagerankInputs(data=graph), None)
     outcome = workload.simulate(core, "machine", Case(2, SPLIT, Config(ranges=4)))
     assert workload.verify(outcome) < 1e-7
     outcome.values[1, 39] = value
@@ -288,7 +291,7 @@ def test_no_wrong_number_passes(core: Fake, graph: Path, value: float) -> None:
 
 
 def test_the_limit_of_the_error(core: Fake, graph: Path) -> None:
-    workload = Pagerank.load(Inputs(data=graph), None)
+    workload = Pagerank.load(PagerankInputs(data=graph), None)
     outcome = workload.simulate(core, "machine", Case(2, INLINE))
     right = outcome.values[0, 3]
     outcome.values[0, 3] = right * np.float32(1 + 0.9e-5)
@@ -303,7 +306,7 @@ def test_ranks_of_zero_are_compared_too(core: Fake) -> None:
     chain = graphs.Graph(
         "chain", 3, offsets, np.array([0, 1], dtype=np.uint32), np.array([1, 1, 0], dtype=np.uint32)
     )
-    workload = Pagerank(chain, "chain", "", Inputs(damping=1.0, iterations=1))
+    workload = Pagerank(chain, "chain", "", PagerankInputs(damping=1.0, iterations=1))
     outcome = workload.simulate(core, "machine", Case(1, BULK_COPY))
     assert workload.verify(outcome) < 1e-7
     workload._references[1] = Reference(*[np.array([0.0, 0.5, 0.5])] * 2)
@@ -315,7 +318,7 @@ def test_ranks_of_zero_are_compared_too(core: Fake) -> None:
 
 
 def test_a_result_of_the_wrong_shape_fails(core: Fake, graph: Path) -> None:
-    workload = Pagerank.load(Inputs(data=graph), None)
+    workload = Pagerank.load(PagerankInputs(data=graph), None)
     outcome = workload.simulate(core, "machine", Case(2, INLINE))
     outcome.values = outcome.values[:1]
     with pytest.raises(RunFailure, match=r"returned ranks of shape \(1, 40\), expected \(2, 40\)"):
@@ -323,7 +326,7 @@ def test_a_result_of_the_wrong_shape_fails(core: Fake, graph: Path) -> None:
 
 
 def test_a_run_of_no_time_fails(core: Fake, graph: Path) -> None:
-    workload = Pagerank.load(Inputs(data=graph), None)
+    workload = Pagerank.load(PagerankInputs(data=graph), None)
     outcome = workload.simulate(core, "machine", Case(2, INLINE))
     outcome.time_s = 0.0
     with pytest.raises(RunFailure, match=r"the run's time is 0.0 s"):
@@ -342,7 +345,7 @@ def test_a_failure_of_the_core_is_a_sentence(run: Run, core: Fake, graph: Path) 
 
 
 def test_a_tolerance_that_is_not_reached(core: Fake, graph: Path) -> None:
-    workload = Pagerank.load(Inputs(data=graph, tolerance=1e-3), None)
+    workload = Pagerank.load(PagerankInputs(data=graph, tolerance=1e-3), None)
     outcome = workload.simulate(core, "machine", Case(1, BULK_COPY))
     outcome.residual = 0.5
     with pytest.raises(UserError, match=r"--tolerance 0.001: after \d+ .* still 5.00e-01; give"):
@@ -388,7 +391,7 @@ def test_what_cannot_be_sent_is_told_as_text() -> None:
 def test_the_peak_is_the_worker_s_own(core: Fake, graph: Path) -> None:
     before = np.ones(40_000_000)  # 320 MB, given back before the fork
     del before
-    workload = Pagerank.load(Inputs(data=graph), None)
+    workload = Pagerank.load(PagerankInputs(data=graph), None)
     ((_, outcome),) = workers.run_all(
         [lambda: workload.simulate(core, "machine", Case(1, BULK_COPY))], 1
     )
@@ -882,7 +885,7 @@ def test_a_measured_study_generates_on_the_gpu(run: Run, cuda: FakeCuda, tmp_pat
 
 
 def test_the_wire_of_a_long_run_follows_from_short_ones(core: Fake, graph: Path) -> None:
-    workload = Pagerank.load(Inputs(data=graph), None)
+    workload = Pagerank.load(PagerankInputs(data=graph), None)
     case = Case(4, INLINE)
     long = workload.count(core, case, 50).wire
     assert {call[3] for call in core.calls} == {2, 3}
@@ -995,18 +998,20 @@ def _umask() -> int:
 
 
 @pytest.mark.usefixtures("core")
-def test_a_new_workload_is_a_class_and_a_line(
-    run: Run, graph: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_new_workload_is_a_class(run: Run, graph: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Other(Pagerank):
         name = "other"
+
+        @classmethod
+        def function(cls) -> str:
+            return Pagerank.function()
 
     monkeypatch.setitem(workloads.WORKLOADS, "other", Other)
     ran = run("study", "other", "--data", graph, "--machine", MACHINE, "--gpus", 1)
     assert ran.code == 0
     assert ran.out.startswith("other, forty")
     ran = run("study", "others", "--machine", MACHINE)
-    assert "(did you mean other?); there are pagerank, jacobi, sssp, als, ct, " in ran.err
+    assert "(did you mean other?); there are als, ct, diffusion, eqwp, " in ran.err
     assert ran.err.endswith("other\n")
 
 
@@ -1022,7 +1027,7 @@ def test_results_do_not_depend_on_the_order_they_come_in(core: Fake, graph: Path
     )
 
     def rows(kind: type[SimulatedNode]) -> list[Any]:
-        workload = Pagerank.load(Inputs(data=graph), None)
+        workload = Pagerank.load(PagerankInputs(data=graph), None)
         made, others, _ = evaluation.run_study(workload, kind(core, MACHINE, 2), plan)
         return [(r.gpus, r.mechanism, r.config, r.time_s, r.overlap) for r in [*made, *others]]
 

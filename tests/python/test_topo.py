@@ -311,7 +311,9 @@ def test_a_machine_that_could_not_be_loaded_is_not_saved(
     drawn = topo.describe("dgx-2")
     gpu = msgspec.structs.replace(drawn.machine.gpu, warp_width_lanes=33)
     machine = msgspec.structs.replace(drawn.machine, gpu=gpu)
-    monkeypatch.setattr("interlace.cli.topo.discover", lambda: drawn._replace(machine=machine, text=""))
+    monkeypatch.setattr(
+        "interlace.cli.topo.discover", lambda: drawn._replace(machine=machine, text="")
+    )
     with pytest.raises(UserError, match=r"dgx-2: gpu\.warp_width_lanes is 33; it must be"):
         run("--save", str(tmp_path / "x.toml"), "--json", str(tmp_path / "x.json"))
     assert list(tmp_path.iterdir()) == []

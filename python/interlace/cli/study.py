@@ -40,7 +40,7 @@ from interlace.nodes.nodes import Node, SimulatedNode, real_node
 from interlace.show.inside import print_inside
 from interlace.show.study import print_study
 from interlace.study.study import TUNED, Asked, conduct
-from interlace.workloads import WORKLOADS, check_inputs
+from interlace.workloads import WORKLOADS, inputs_of
 
 DEFAULT_WARMUP = 2
 DEFAULT_REPEATS = 5
@@ -152,7 +152,7 @@ def study_command(
     # Everything that can be wrong with the command, before anything that takes long.
     workload = known_workload("study", workload)
     chosen = WORKLOADS[workload]
-    asked_inputs = inputs()
+    given_inputs = inputs()
     simulated = machine is not None
     named: tuple[str, ...] = ()
     if mechanisms is not None:
@@ -183,7 +183,7 @@ def study_command(
         raise UserError("--share-gpu needs the numbers of devices; name them with --gpus")
     if machine is not None:
         refuse_measuring_options({"--warmup": warmup, "--repeats": repeats})
-    check_inputs(workload, asked_inputs)
+    asked_inputs = inputs_of(workload, given_inputs)
     files.check_outputs({"--json": json_file, "--html": html_file, "--timeline": timeline_file})
 
     request = Asked(

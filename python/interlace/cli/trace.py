@@ -32,7 +32,7 @@ from interlace.study.traces import (
     statistics,
     summary,
 )
-from interlace.workloads import WORKLOADS, check_inputs
+from interlace.workloads import WORKLOADS, inputs_of
 
 File = Annotated[Path | None, typer.Argument(metavar="FILE")]
 Json = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write all results.")]
@@ -207,7 +207,7 @@ def record(
         )
     if workload not in WORKLOADS:
         raise unknown("workload", workload, tuple(WORKLOADS))
-    asked = inputs()
+    given_inputs = inputs()
     if machine is None:
         raise UserError("--machine is missing: name the machine to record on")
     if out is None:
@@ -217,7 +217,7 @@ def record(
     if split is not None and mechanism != SPLIT:
         raise UserError(f"--split is for the mechanism {SPLIT}, not {mechanism}; leave it out")
     ranges = whole("--split", split, RANGES.least) or RANGES.default
-    check_inputs(workload, asked)
+    asked = inputs_of(workload, given_inputs)
     files.check_writable(out, "--output")
     description = load_machine(machine)
     count = whole("--gpus", gpus, 1) or description.gpu.count

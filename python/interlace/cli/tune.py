@@ -57,7 +57,7 @@ from interlace.nodes.nodes import Node, SimulatedNode, real_node
 from interlace.tuning import profiles
 from interlace.tuning.explanation import explain
 from interlace.tuning.workload_tuning import tune_workload
-from interlace.workloads import WORKLOADS, check_inputs
+from interlace.workloads import WORKLOADS, inputs_of
 
 DEFAULT_RANGES = powers_tried(RANGES)
 DEFAULT_CHUNKS = powers_tried(CHUNK_BYTES)
@@ -142,7 +142,7 @@ def tune_command(
         explain(profiles.load(explained, "--explain"), explained)
         return
     workload = known_workload("tune", workload)
-    asked = inputs()
+    given_inputs = inputs()
     names = set(TUNED)
     if mechanisms is not None:
         named = mechanism_names("--mechanisms", mechanisms)
@@ -169,7 +169,7 @@ def tune_command(
     at_once = simulations_at_a_time(jobs)
     if machine is not None:
         refuse_measuring_options({"--warmup": warmup, "--repeats": repeats})
-    check_inputs(workload, asked)
+    asked = inputs_of(workload, given_inputs)
     if out is not None:
         files.check_writable(out, "--out")
 

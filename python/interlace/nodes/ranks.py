@@ -71,7 +71,7 @@ def measure(
     spec: dict[str, Any] = {
         "ranks": case.gpus,
         "files": list(files),
-        "function": workload.function,
+        "function": workload.function(),
         "limits": workload.limits(),
         "repeats": [warmup, repeats],
         "data": [],

@@ -43,18 +43,15 @@ from interlace.reproduce.finepack_measures import (
 )
 from interlace.reproduce.rows import FigureRow, row
 from interlace.reproduce.runs import Results, Runner
-from interlace.workloads import (
-    Als,
-    Ct,
-    Diffusion,
-    Eqwp,
-    Hit,
-    Inputs,
-    Jacobi,
-    Pagerank,
-    Sssp,
-    Workload,
-)
+from interlace.workloads import Workload
+from interlace.workloads.als import Als, AlsInputs
+from interlace.workloads.ct import Ct, CtInputs
+from interlace.workloads.diffusion import Diffusion, DiffusionInputs
+from interlace.workloads.eqwp import Eqwp, EqwpInputs
+from interlace.workloads.hit import Hit, HitInputs
+from interlace.workloads.jacobi import Jacobi, JacobiInputs
+from interlace.workloads.pagerank import Pagerank, PagerankInputs
+from interlace.workloads.sssp import Sssp, SsspInputs
 
 TITLE = "FinePack (HPCA 2023): published and simulated on its machines"
 
@@ -75,66 +72,81 @@ REASONS = {  # of a packet; runs without loads, atomics and timeouts have no oth
 # --- the inputs -----------------------------------------------------------------------------------
 
 
-def _inputs(**more: Any) -> Inputs:
-    return Inputs(seed=given.SEED, iterations=given.ITERATIONS, **more)
-
-
-def _to_readers(**more: Any) -> Inputs:
-    return _inputs(subscribe=given.SUBSCRIBE, **more)
-
-
-def _to_all(**more: Any) -> Inputs:
-    return _inputs(subscribe="all", **more)
-
+SAME: dict[str, Any] = {"seed": given.SEED, "iterations": given.ITERATIONS}
+TO_ALL = "all"
 
 Kernels = Mapping[str, str]
 
 
-def _pagerank(sizes: Sizes, to: Callable[..., Inputs], by: Kernels = given.KERNELS) -> Workload:
-    return Pagerank.load(to(cage=sizes.pagerank_rows, kernel=by["pagerank"]), None)
+def _pagerank(sizes: Sizes, by: Kernels = given.KERNELS) -> Workload:
+    inputs = PagerankInputs(
+        cage=sizes.pagerank_rows, kernel=by["pagerank"], subscribe=given.SUBSCRIBE, **SAME
+    )
+    return Pagerank.load(inputs, None)
 
 
-def _sssp(sizes: Sizes, to: Callable[..., Inputs], by: Kernels = given.KERNELS) -> Workload:
-    return Sssp.load(to(crawl=sizes.sssp_pages, kernel=by["sssp"]), None)
+def _sssp(sizes: Sizes, to: str = given.SUBSCRIBE, by: Kernels = given.KERNELS) -> Workload:
+    return Sssp.load(
+        SsspInputs(crawl=sizes.sssp_pages, kernel=by["sssp"], subscribe=to, **SAME), None
+    )
 
 
-def _als(sizes: Sizes, to: Callable[..., Inputs], by: Kernels = given.KERNELS) -> Workload:
-    inputs = to(rgg=sizes.als_vertices, rank=given.RANK, method="sgd", kernel=by["als"])
+def _als(sizes: Sizes, to: str = given.SUBSCRIBE, by: Kernels = given.KERNELS) -> Workload:
+    inputs = AlsInputs(
+        rgg=sizes.als_vertices,
+        rank=given.RANK,
+        method="sgd",
+        kernel=by["als"],
+        subscribe=to,
+        **SAME,
+    )
     return Als.load(inputs, None)
 
 
 LOADED: dict[str, Callable[[Sizes], Workload]] = {
     "jacobi": lambda sizes: Jacobi.load(
-        _inputs(rows=sizes.jacobi_rows, half_bandwidth=given.HALF_BANDWIDTH, halo=True), None
+        JacobiInputs(
+            rows=sizes.jacobi_rows, half_bandwidth=given.HALF_BANDWIDTH, halo=True, **SAME
+        ),
+        None,
     ),
-    "pagerank": lambda sizes: _pagerank(sizes, _to_readers),
-    "sssp": lambda sizes: _sssp(sizes, _to_readers),
-    "als": lambda sizes: _als(sizes, _to_readers),
+    "pagerank": _pagerank,
+    "sssp": _sssp,
+    "als": _als,
     "ct": lambda sizes: Ct.load(
-        _to_readers(size=sizes.ct_size, angles=given.ANGLES, subsets=given.SUBSETS), None
+        CtInputs(
+            size=sizes.ct_size,
+            angles=given.ANGLES,
+            subsets=given.SUBSETS,
+            subscribe=given.SUBSCRIBE,
+            iterations=given.ITERATIONS,
+        ),
+        None,
     ),
     "eqwp": lambda sizes: Eqwp.load(
-        _inputs(size=sizes.eqwp_size, kernel=given.KERNELS["eqwp"]), None
+        EqwpInputs(size=sizes.eqwp_size, kernel=given.KERNELS["eqwp"], **SAME), None
     ),
     "diffusion": lambda sizes: Diffusion.load(
-        _inputs(size=sizes.diffusion_size, dimensions=3, equation="heat"), None
+        DiffusionInputs(size=sizes.diffusion_size, dimensions=3, equation="heat", **SAME), None
     ),
-    "hit": lambda sizes: Hit.load(_inputs(size=sizes.hit_size, kernel=given.KERNELS["hit"]), None),
+    "hit": lambda sizes: Hit.load(
+        HitInputs(size=sizes.hit_size, kernel=given.KERNELS["hit"], **SAME), None
+    ),
 }
 # What experiments run beside, by their names.
 VARIED: dict[str, dict[str, Callable[[Sizes], Workload]]] = {
     "to-all": {
-        "als": lambda sizes: _als(sizes, _to_all),
-        "sssp": lambda sizes: _sssp(sizes, _to_all),
+        "als": lambda sizes: _als(sizes, TO_ALL),
+        "sssp": lambda sizes: _sssp(sizes, TO_ALL),
     },
     "whole-lines": {
-        "pagerank": lambda sizes: _pagerank(sizes, _to_readers, given.WHOLE_LINES),
-        "sssp": lambda sizes: _sssp(sizes, _to_readers, given.WHOLE_LINES),
-        "als": lambda sizes: _als(sizes, _to_readers, given.WHOLE_LINES),
+        "pagerank": lambda sizes: _pagerank(sizes, given.WHOLE_LINES),
+        "sssp": lambda sizes: _sssp(sizes, by=given.WHOLE_LINES),
+        "als": lambda sizes: _als(sizes, by=given.WHOLE_LINES),
     },
     "whole-lines-to-all": {
-        "als": lambda sizes: _als(sizes, _to_all, given.WHOLE_LINES),
-        "sssp": lambda sizes: _sssp(sizes, _to_all, given.WHOLE_LINES),
+        "als": lambda sizes: _als(sizes, TO_ALL, given.WHOLE_LINES),
+        "sssp": lambda sizes: _sssp(sizes, TO_ALL, given.WHOLE_LINES),
     },
 }
 

@@ -43,7 +43,12 @@ from interlace.reproduce import proact_inputs as given
 from interlace.reproduce.proact_inputs import Sizes
 from interlace.reproduce.rows import FigureRow, row
 from interlace.reproduce.runs import Results, Runner
-from interlace.workloads import Als, Ct, Inputs, Jacobi, Pagerank, Sssp, Workload
+from interlace.workloads import Workload
+from interlace.workloads.als import Als, AlsInputs
+from interlace.workloads.ct import Ct, CtInputs
+from interlace.workloads.jacobi import Jacobi, JacobiInputs
+from interlace.workloads.pagerank import Pagerank, PagerankInputs
+from interlace.workloads.sssp import Sssp, SsspInputs
 
 TITLE = (
     "PROACT (ISCA 2021): published, simulated on its machines, measured on the GPUs of this "
@@ -77,8 +82,7 @@ STORES = (4, 8, 16, 32, 64, 128)
 # --- the inputs -----------------------------------------------------------------------------------
 
 
-def _inputs(**more: Any) -> Inputs:
-    return Inputs(seed=given.SEED, iterations=given.ITERATIONS, **more)
+SAME: dict[str, Any] = {"seed": given.SEED, "iterations": given.ITERATIONS}
 
 
 def _sssp(sizes: Sizes) -> Workload:
@@ -88,7 +92,7 @@ def _sssp(sizes: Sizes) -> Workload:
     graph = mesh_graph(sizes.sssp_side)
     weights = seeded_weights(graph.edges, given.SEED)
     source = f"mesh of {sizes.sssp_side}**3 points, weights of seed {given.SEED}"
-    return Sssp(graph, weights, graph.name, source, _inputs())
+    return Sssp(graph, weights, graph.name, source, SsspInputs(**SAME))
 
 
 def _als(sizes: Sizes) -> Workload:
@@ -96,21 +100,27 @@ def _als(sizes: Sizes) -> Workload:
 
     ratings = mesh_ratings(sizes.als_side, given.SEED)
     source = f"mesh of {sizes.als_side}**3 points, seed {given.SEED}"
-    return Als(ratings, source, _inputs(rank=given.RANK, method="sgd"))
+    return Als(ratings, source, AlsInputs(rank=given.RANK, method="sgd", **SAME))
 
 
 # A workload more is a line more.
 LOADED: dict[str, Callable[[Sizes], Workload]] = {
     "pagerank": lambda sizes: Pagerank.load(
-        _inputs(rmat=sizes.pagerank_scale, edge_factor=given.EDGE_FACTOR), None
+        PagerankInputs(rmat=sizes.pagerank_scale, edge_factor=given.EDGE_FACTOR, **SAME), None
     ),
     "jacobi": lambda sizes: Jacobi.load(
-        _inputs(rows=sizes.jacobi_rows, half_bandwidth=given.HALF_BANDWIDTH), None
+        JacobiInputs(rows=sizes.jacobi_rows, half_bandwidth=given.HALF_BANDWIDTH, **SAME), None
     ),
     "sssp": _sssp,
     "als": _als,
     "ct": lambda sizes: Ct.load(
-        _inputs(size=sizes.ct_size, angles=given.ANGLES, subsets=given.SUBSETS), None
+        CtInputs(
+            size=sizes.ct_size,
+            angles=given.ANGLES,
+            subsets=given.SUBSETS,
+            iterations=given.ITERATIONS,
+        ),
+        None,
     ),
 }
 

@@ -18,11 +18,12 @@ from interlace.reproduce.finepack_inputs import (
     SUBSCRIBE,
     Sizes,
 )
-from interlace.workloads import Als, Inputs, Workload
+from interlace.workloads import Workload
+from interlace.workloads.als import Als, AlsInputs
 
 
 def _equations(sizes: Sizes) -> Workload:
-    inputs = Inputs(
+    inputs = AlsInputs(
         seed=SEED, iterations=ITERATIONS, subscribe=SUBSCRIBE, rgg=sizes.als_vertices, rank=RANK
     )
     return Als.load(inputs, None)

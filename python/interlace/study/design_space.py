@@ -9,9 +9,9 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, get_args, get_type_hints
+from typing import Any, NamedTuple
 
 from interlace.base import toml_files
 from interlace.base.errors import UserError, unknown
@@ -21,7 +21,7 @@ from interlace.machine.variants import changed
 from interlace.model.mechanisms import DEFAULTS, Tuning
 from interlace.model.options import agent_threads, chunk_sizes, mechanism_names, whole_numbers
 from interlace.nodes.nodes import SimulatedNode
-from interlace.workloads import WORKLOADS, Inputs, check_inputs
+from interlace.workloads import WORKLOADS, Inputs, inputs_of, options_of_all
 
 FORMAT = 1
 MAX_RUNS = 100_000
@@ -103,9 +103,9 @@ def parse_design_space(text: str, file: Path) -> DesignSpace:
     name = _string(document, "workload", where)
     if name not in WORKLOADS:
         raise UserError(f"{where}: workload: {unknown('workload', name, tuple(WORKLOADS))}")
-    inputs = _inputs(document.get("options", {}), file)
+    given = _given(document.get("options", {}), file)
     try:
-        check_inputs(name, inputs)
+        inputs = inputs_of(name, given)
     except UserError as error:
         raise UserError(f"{where}: options: {error}") from None
     tuning = Tuning(
@@ -206,18 +206,18 @@ def _listed(
     return found
 
 
-def _inputs(options: Any, file: Path) -> Inputs:
-    """The workload's options, named as on the command line."""
+def _given(options: Any, file: Path) -> dict[str, Any]:
+    """The workload's options, named as on the command line, by the names of inputs."""
     where = f"{file}: options"
     if not isinstance(options, dict):
         raise UserError(f"{where} must be a table, [options]")
-    hints = get_type_hints(Inputs)
-    names = {one.name.rstrip("_").replace("_", "-"): one.name for one in fields(Inputs)}
+    taken = options_of_all()
+    names = {name.rstrip("_").replace("_", "-"): name for name in taken}
     given: dict[str, Any] = {}
     for key, value in options.items():
         if key not in names:
             raise UserError(f"{where}: {unknown('option', key, tuple(names))}")
-        kind = get_args(hints[names[key]])[0]
+        kind = taken[names[key]].kind
         if kind is Path:
             given[names[key]] = file.parent / _string(options, key, where)
         elif not _is(value, kind):
@@ -226,7 +226,7 @@ def _inputs(options: Any, file: Path) -> Inputs:
             raise UserError(f"{where}.{key} is {value}; it must be finite")
         else:
             given[names[key]] = kind(value)
-    return Inputs(**{key: value for key, value in given.items() if value is not False})
+    return {key: value for key, value in given.items() if value is not False}
 
 
 # --- axes -----------------------------------------------------------------------------------------

@@ -66,8 +66,11 @@ class _Work:
         self.cases = plan.cases(lambda _: True, workload.largest_part)
         build = core_build()
         inputs = options_text(space.inputs)
-        if space.inputs.data is not None:
-            inputs["data"] = file_hash(space.inputs.data)
+        inputs |= {
+            name: file_hash(path)
+            for name in space.inputs.given()
+            if isinstance(path := getattr(space.inputs, name), Path)
+        }
         self.keys: list[list[str]] = [
             [run_key(build, machine, space.workload, inputs, case) for case in self.cases]
             for machine in space.machines

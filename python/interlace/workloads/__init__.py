@@ -1,49 +1,60 @@
-"""The applications that a study runs: their input, how a node runs them, and what must come out."""
+"""The applications that a study runs: their input, how a node runs them, and what must come out.
+
+Every module of this package that has a subclass of Workload with a name is a workload, by itself.
+"""
 
 from __future__ import annotations
 
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Iterator, Mapping
+from typing import Any
+
 from interlace.base.errors import UserError
-from interlace.workloads.als import Als
-from interlace.workloads.base import Inputs, Reference, Workload, option_of
-from interlace.workloads.ct import Ct
-from interlace.workloads.diffusion import Diffusion
-from interlace.workloads.eqwp import Eqwp
-from interlace.workloads.halo_jacobi import HaloJacobi
-from interlace.workloads.hit import Hit
-from interlace.workloads.jacobi import Jacobi
-from interlace.workloads.pagerank import Pagerank
-from interlace.workloads.sssp import Sssp
+from interlace.workloads.base import Reference, Workload
+from interlace.workloads.options import Inputs, Taken, option_of, options
 
-__all__ = [
-    "WORKLOADS",
-    "Als",
-    "Ct",
-    "Diffusion",
-    "Eqwp",
-    "HaloJacobi",
-    "Hit",
-    "Inputs",
-    "Jacobi",
-    "Pagerank",
-    "Reference",
-    "Sssp",
-    "Workload",
-    "check_inputs",
-]
-
-WORKLOADS: dict[str, type[Workload]] = {
-    workload.name: workload
-    for workload in (Pagerank, Jacobi, Sssp, Als, Ct, Diffusion, Eqwp, Hit, HaloJacobi)
-}
+__all__ = ["WORKLOADS", "Inputs", "Reference", "Workload", "inputs_of", "options_of_all"]
 
 
-def check_inputs(workload: str, inputs: Inputs) -> None:
-    """Raise UserError for inputs that this workload does not take, or that cannot be meant."""
+def _workloads() -> Iterator[type[Workload]]:
+    """In the order of the modules' names."""
+    for found in pkgutil.iter_modules(__path__):
+        if found.ispkg or found.name.startswith("_"):
+            continue
+        module = importlib.import_module(f"{__name__}.{found.name}")
+        for it in vars(module).values():
+            if (
+                isinstance(it, type)
+                and issubclass(it, Workload)
+                and it.__module__ == module.__name__
+                and not inspect.isabstract(it)
+            ):
+                yield it
+
+
+WORKLOADS: dict[str, type[Workload]] = {workload.name: workload for workload in _workloads()}
+
+
+def options_of_all() -> dict[str, Taken]:
+    """Every option that a workload takes, by its field's name."""
+    return options({name: workload.takes for name, workload in WORKLOADS.items()})
+
+
+def inputs_of(workload: str, given: Mapping[str, Any]) -> Inputs:
+    """The inputs of a workload from options by their fields' names.
+
+    Raises UserError for options that this workload does not take, or that cannot be meant.
+    """
     chosen = WORKLOADS[workload]
-    for field in inputs.given():
-        takers = [name for name, it in WORKLOADS.items() if field in it.options]
-        if takers and field not in chosen.options:
+    taken = options_of_all()
+    for name in given:
+        takers = taken[name].by
+        if workload not in takers:
             raise UserError(
-                f"{option_of(field)} is for {' and '.join(takers)}; leave it out with {workload}"
+                f"{option_of(name)} is for {' and '.join(takers)}; leave it out with {workload}"
             )
+    inputs = chosen.takes(**given)
     chosen.check(inputs)
+    return inputs

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from interlace.base.errors import UserError
 from interlace.model.mechanisms import ELEMENT_BYTES
 from interlace.model.run import Case, Outcome, RunFailure
-from interlace.workloads.base import Inputs, Reference, Workload, option_of
-from interlace.workloads.graph_data import MODELS, check_model, check_one, model_graph
+from interlace.workloads.base import Reference, Workload
+from interlace.workloads.graph_data import MODELS, ModelInputs, check_model, check_one, model_graph
+from interlace.workloads.options import (
+    Data,
+    Default,
+    Iterations,
+    Kernel,
+    Option,
+    Subscribe,
+    option_of,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,22 +42,37 @@ FLOAT32_ROUNDING = 2.0**-24
 MOST_ADDED = 171  # ratings that a lane adds up where a warp has a row: a third of a part
 
 
+@dataclass(frozen=True, kw_only=True)
+class AlsInputs(ModelInputs):
+    """What may be said of the ratings and their factorisation."""
+
+    iterations: Annotated[Iterations, Default(5)] = None
+    data: Annotated[Data, Option("FILE", "ratings, .mtx, also .gz")] = None
+    users: Annotated[int | None, Option("N", "users to generate", DEFAULT_USERS)] = None
+    items: Annotated[int | None, Option("N", "items to generate", DEFAULT_ITEMS)] = None
+    ratings: Annotated[int | None, Option("N", "ratings to generate", DEFAULT_RATINGS)] = None
+    rank: Annotated[int | None, Option("16|32", "numbers a factor", RANKS[0])] = None
+    lambda_: Annotated[float | None, Option("L", "regularisation", DEFAULT_LAMBDA)] = None
+    method: Annotated[
+        str | None,
+        Option("als|sgd", "least squares, or a gradient step an epoch", METHODS[0]),
+    ] = None
+    rate: Annotated[float | None, Option("R", "length of a gradient step", DEFAULT_RATE)] = None
+    kernel: Annotated[Kernel, Default("warp-per-row (or with --method sgd lane-per-row)")] = None
+    subscribe: Subscribe = None
+
+
 class Als(Workload):
     """Matrix factorisation by alternating least squares or by gradient steps, float32."""
 
     name = "als"
     summary = "matrix factorisation of ratings; --data FILE (.mtx, .gz) or --users, --items"
-    options = (
-        "data", "cage", "crawl", "rgg", "seed", "users", "items", "ratings", "rank", "lambda_",
-        "method", "rate", "kernel", "subscribe",
-    )  # fmt: skip
-    function = "run_als"
+    takes = AlsInputs
     values_are = "factors"
     element = "number"
-    default_iterations = 5
     kernels = ("warp-per-row", "lane-per-row")
 
-    def __init__(self, ratings: Ratings, source: str, inputs: Inputs) -> None:
+    def __init__(self, ratings: Ratings, source: str, inputs: AlsInputs) -> None:
         from interlace.data.ratings import rmse, start_factors
 
         super().__init__(ratings.name, source, inputs)
@@ -62,7 +87,7 @@ class Als(Workload):
         self._condition = 1.0  # of the worst row's equations, as far as is known
 
     @classmethod
-    def check_data(cls, inputs: Inputs) -> None:
+    def check_data(cls, inputs: AlsInputs) -> None:
         from interlace.data.ratings import MOST_ROWS
 
         given = check_one(inputs, ("data", *MODELS))
@@ -93,7 +118,7 @@ class Als(Workload):
         inputs.refuse(("tolerance",), reason)
 
     @classmethod
-    def load(cls, inputs: Inputs, cuda: Any | None) -> Self:  # noqa: ARG003
+    def load(cls, inputs: AlsInputs, cuda: Any | None) -> Self:  # noqa: ARG003
         from interlace.data import ratings
 
         seed = 1 if inputs.seed is None else inputs.seed

@@ -1,11 +1,11 @@
-"""What every workload has: its case and outcome, how a node runs it, and its verification."""
+"""What every workload has: its inputs, how a node runs it, and its verification."""
 
 from __future__ import annotations
 
+import importlib
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
 from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
@@ -15,13 +15,13 @@ from interlace.base.errors import UserError
 from interlace.model.limits import work_of
 from interlace.model.mechanisms import COLLECTIVES, ELEMENT_BYTES, RANGE_COLLECTIVES
 from interlace.model.run import Case, Counted, Outcome, RunFailure, check_time, core_errors
+from interlace.workloads.options import Inputs, declared
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 MAX_ITERATIONS = 1_000_000
-DEFAULT_ITERATIONS = 10
 TOLERANCE_LIMIT = 1000  # iterations, when a tolerance alone is given
 
 
@@ -32,63 +32,8 @@ class Reference(NamedTuple):
     magnitude: NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Inputs:
-    """What the command line says about a workload's input and its run; None: not given.
-
-    A field is the option of that name; `Workload.options` says which a workload takes.
-    """
-
-    data: Path | None = None
-    rmat: int | None = None
-    edge_factor: int | None = None
-    cage: int | None = None
-    crawl: int | None = None
-    rgg: int | None = None
-    seed: int | None = None
-    damping: float | None = None
-    rows: int | None = None
-    columns: int | None = None
-    half_bandwidth: int | None = None
-    halo: bool | None = None
-    kernel: str | None = None
-    subscribe: str | None = None
-    source: int | None = None
-    users: int | None = None
-    items: int | None = None
-    ratings: int | None = None
-    rank: int | None = None
-    lambda_: float | None = None
-    method: str | None = None
-    rate: float | None = None
-    size: int | None = None
-    dimensions: int | None = None
-    equation: str | None = None
-    angles: int | None = None
-    detectors: int | None = None
-    subsets: int | None = None
-    smoothing: float | None = None
-    iterations: int | None = None
-    tolerance: float | None = None
-
-    def given(self) -> list[str]:
-        """The names of the fields that were given."""
-        return [one.name for one in fields(self) if getattr(self, one.name) is not None]
-
-    def refuse(self, names: Sequence[str], reason: str) -> None:
-        """Raise UserError with the reason if one of these fields was given."""
-        for name in names:
-            if getattr(self, name) is not None:
-                raise UserError(f"{option_of(name)} {reason}")
-
-
-def option_of(name: str) -> str:
-    """The option that a field of Inputs holds."""
-    return "--" + name.rstrip("_").replace("_", "-")
-
-
 class Workload(ABC):
-    """An application with its data. A new one is a subclass in its own module, which WORKLOADS has.
+    """An application with its data. A new one is a subclass in a module of its own in this package.
 
     The class says what it takes and what it computes; running, measuring, counting and verifying
     are the same for all.
@@ -96,12 +41,10 @@ class Workload(ABC):
 
     name: ClassVar[str]
     summary: ClassVar[str]
-    options: ClassVar[tuple[str, ...]]  # fields of Inputs, besides iterations and tolerance
-    function: ClassVar[str]  # of the compiled modules
+    takes: ClassVar[type[Inputs]]  # its options
     values_are: ClassVar[str]  # what a device's result holds, and what an element of it belongs to
     element: ClassVar[str]
     largest_tolerance: ClassVar[float] = math.inf
-    default_iterations: ClassVar[int] = DEFAULT_ITERATIONS
     kernels: ClassVar[tuple[str, ...]] = ()  # that do the same, the default first
     subscribes: ClassVar[tuple[str, ...]] = ("all", "needed")  # where it is an option
     shows_phases: ClassVar[bool] = False  # whether a study says what its copies take for themselves
@@ -111,10 +54,10 @@ class Workload(ABC):
         self.source = source
         self.tolerance = inputs.tolerance
         self.capped = inputs.iterations is not None
-        self.kernel = inputs.kernel or next(iter(self.kernels), None)
-        self.subscribe = inputs.subscribe or self.subscribes[0]
+        self.kernel = getattr(inputs, "kernel", None) or next(iter(self.kernels), None)
+        self.subscribe = getattr(inputs, "subscribe", None) or self.subscribes[0]
         self.iterations = inputs.iterations or (
-            self.default_iterations if inputs.tolerance is None else TOLERANCE_LIMIT
+            _default_iterations(type(inputs)) if inputs.tolerance is None else TOLERANCE_LIMIT
         )
         self._references: dict[int, Reference] = {}
 
@@ -122,12 +65,15 @@ class Workload(ABC):
 
     @classmethod
     @abstractmethod
-    def check_data(cls, inputs: Inputs) -> None:
-        """Raise UserError for data that cannot be meant, before anything is read."""
+    def check_data(cls, inputs: Any) -> None:
+        """Raise UserError for data that cannot be meant, before anything is read.
+
+        `inputs` are of the class that it `takes`.
+        """
 
     @classmethod
     @abstractmethod
-    def load(cls, inputs: Inputs, cuda: Any | None) -> Self:
+    def load(cls, inputs: Any, cuda: Any | None) -> Self:
         """Read or generate the data; on the GPU where `cuda`, the compiled module, is given."""
 
     @property
@@ -177,13 +123,18 @@ class Workload(ABC):
     # --- what is the same for all ---
 
     @classmethod
+    def function(cls) -> str:
+        """What runs it, of the compiled modules."""
+        return "run_" + cls.name.replace("-", "_")
+
+    @classmethod
     def check(cls, inputs: Inputs) -> None:
         """Raise UserError for inputs that cannot be meant, before anything is read."""
         cls.check_data(inputs)
-        if inputs.kernel is not None and inputs.kernel not in cls.kernels:
-            raise UserError(f"--kernel {inputs.kernel}: give {' or '.join(cls.kernels)}")
-        if inputs.subscribe is not None and inputs.subscribe not in cls.subscribes:
-            raise UserError(f"--subscribe {inputs.subscribe}: give {' or '.join(cls.subscribes)}")
+        for name, known in (("kernel", cls.kernels), ("subscribe", cls.subscribes)):
+            value = getattr(inputs, name, None)
+            if value is not None and value not in known:
+                raise UserError(f"--{name} {value}: give {' or '.join(known)}")
         if inputs.iterations is not None and not 1 <= inputs.iterations <= MAX_ITERATIONS:
             raise UserError(
                 f"--iterations {inputs.iterations}: give a number from 1 to {MAX_ITERATIONS}"
@@ -221,7 +172,7 @@ class Workload(ABC):
 
         cut = np.array(self.boundaries(case.gpus), dtype=np.uint64)
         with core_errors(case):
-            result = getattr(module, self.function)(
+            result = self._compiled(module)(
                 *before,
                 case.mechanism,
                 cut,
@@ -232,6 +183,14 @@ class Workload(ABC):
                 **named,
             )
         return Outcome.of(case, result)
+
+    def _compiled(self, module: Any) -> Any:
+        """What runs it, of Interlace's module or of the workload's own beside its file."""
+        found = getattr(module, self.function(), None)
+        if found is not None:
+            return found
+        package, _, file = type(self).__module__.rpartition(".")
+        return getattr(importlib.import_module(f"{package}._{file}"), self.function())
 
     def limits(self) -> tuple[int, float]:
         """Iterations at most, and the residual that ends a run (0: none), for compiled modules."""
@@ -318,3 +277,9 @@ class Workload(ABC):
                 )
             largest = max(largest, float(error[worst]))
         return largest
+
+
+def _default_iterations(inputs: type[Inputs]) -> int:
+    """How many there are where no number was given; the most where it is not a number either."""
+    default = declared(inputs)["iterations"].option.default
+    return default if isinstance(default, int) else MAX_ITERATIONS

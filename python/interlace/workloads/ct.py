@@ -1,18 +1,30 @@
-"""Model-based iterative reconstruction of a tomograph's slice, float32."""
+"""Model-based iterative reconstruction of a tomograph's slice, float32.
+
+An image has size x size pixels of side 1, row 0 at the top, its centre at the origin and y upwards.
+The rays of an angle t, a * 180 / angles degrees, are x cos(t) + y sin(t) = b - (detectors - 1) / 2
+for b = 0 .. detectors - 1. Scans are arrays of angles by detectors.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
 
 from interlace.base.errors import UserError
 from interlace.model.mechanisms import ELEMENT_BYTES
 from interlace.model.run import Outcome, RunFailure
-from interlace.workloads.base import Inputs, Reference, Workload
+from interlace.workloads.base import Reference, Workload
+from interlace.workloads.options import Default, Inputs, Iterations, Option, Size, Subscribe
 
 if TYPE_CHECKING:
-    from interlace.data.tomography import Scan
+    import numpy as np
+    from numpy.typing import NDArray
+    from scipy.sparse import csr_array
 
 DEFAULT_SIZE = 128
 DEFAULT_ANGLES = 64
@@ -25,42 +37,59 @@ STRIPS_AT_A_TIME = 16  # that a ray's sum is made of
 POSITION_ROUNDINGS = 64  # of a position in a tile: two of up to 45 bins, each up to 2**-19
 
 
+@dataclass(frozen=True, kw_only=True)
+class CtInputs(Inputs):
+    """What may be said of the scan and its reconstruction."""
+
+    iterations: Annotated[Iterations, Default(3)] = None
+    size: Annotated[Size, Default(DEFAULT_SIZE)] = None
+    angles: Annotated[int | None, Option("N", "angles in half a turn", DEFAULT_ANGLES)] = None
+    detectors: Annotated[
+        int | None, Option("N", "rays an angle", "the fewest that see the whole image")
+    ] = None
+    subsets: Annotated[
+        int | None,
+        Option("N", "subsets of the angles, each a step of an iteration", DEFAULT_SUBSETS),
+    ] = None
+    smoothing: Annotated[float | None, Option("B", "strength of the prior", DEFAULT_SMOOTHING)] = (
+        None
+    )
+    subscribe: Subscribe = None
+
+
 class Ct(Workload):
     """Model-based iterative reconstruction of a tomograph's slice, float32."""
 
     name = "ct"
     summary = "X-ray tomography, an image from its projections; --size N, --angles, --subsets"
-    options = ("size", "angles", "detectors", "subsets", "smoothing", "subscribe")
-    function = "run_ct"
+    takes = CtInputs
     values_are = "images"
     element = "pixel"
-    default_iterations = 3
 
-    def __init__(self, scan: Scan, source: str, inputs: Inputs) -> None:
+    def __init__(self, scan: Scan, source: str, inputs: CtInputs) -> None:
         super().__init__(f"shepp-logan-{scan.size}", source, inputs)
         self.scan = scan
         self.smoothing = DEFAULT_SMOOTHING if inputs.smoothing is None else inputs.smoothing
         self.cost: float | None = None  # of the reference, once there is one
 
     @classmethod
-    def check_data(cls, inputs: Inputs) -> None:
-        from interlace.data import tomography
+    def check_data(cls, inputs: CtInputs) -> None:
 
         size, angles, detectors, subsets = cls._shape(inputs)
-        if not 2 <= size <= tomography.MOST_SIZE:
-            raise UserError(f"--size {size}: give a number from 2 to {tomography.MOST_SIZE}")
-        least = tomography.least_detectors(size)
-        most = tomography.MOST_DETECTORS
+        if not 2 <= size <= MOST_SIZE:
+            raise UserError(f"--size {size}: give a number from 2 to {MOST_SIZE}")
+        least = least_detectors(size)
+        most = MOST_DETECTORS
         if not least <= detectors <= most or (detectors - least) % 2 != 0:
             parity = "an even" if least % 2 == 0 else "an odd"
             raise UserError(
                 f"--detectors {detectors}: with --size {size} give {parity} number from {least} "
                 f"to {most}"
             )
-        if not 1 <= angles <= tomography.MOST_RAYS // detectors:
+        if not 1 <= angles <= MOST_RAYS // detectors:
             raise UserError(
                 f"--angles {angles}: with {detectors} detectors give a number from 1 to "
-                f"{tomography.MOST_RAYS // detectors}"
+                f"{MOST_RAYS // detectors}"
             )
         if not 1 <= subsets <= angles or angles % subsets != 0:
             raise UserError(f"--subsets {subsets}: give a number that divides the {angles} angles")
@@ -70,9 +99,8 @@ class Ct(Workload):
         inputs.refuse(("tolerance",), reason)
 
     @staticmethod
-    def _shape(inputs: Inputs) -> tuple[int, int, int, int]:
+    def _shape(inputs: CtInputs) -> tuple[int, int, int, int]:
         """Size, angles, detectors and subsets."""
-        from interlace.data.tomography import least_detectors
 
         size = DEFAULT_SIZE if inputs.size is None else inputs.size
         angles = DEFAULT_ANGLES if inputs.angles is None else inputs.angles
@@ -83,11 +111,10 @@ class Ct(Workload):
         return size, angles, detectors, subsets
 
     @classmethod
-    def load(cls, inputs: Inputs, cuda: Any | None) -> Self:  # noqa: ARG003
-        from interlace.data import tomography
+    def load(cls, inputs: CtInputs, cuda: Any | None) -> Self:  # noqa: ARG003
 
         smoothing = DEFAULT_SMOOTHING if inputs.smoothing is None else inputs.smoothing
-        scan = tomography.generate(*cls._shape(inputs), smoothing)
+        scan = generate(*cls._shape(inputs), smoothing)
         source = (
             f"exact projections of the Shepp-Logan phantom, {scan.angles} angles, "
             f"{scan.detectors} detectors"
@@ -135,9 +162,7 @@ class Ct(Workload):
     def reference(self, iterations: int) -> Reference:
         import numpy as np
 
-        from interlace.data import tomography
-
-        found = tomography.reconstruct(self.scan, iterations)
+        found = reconstruct(self.scan, iterations)
         self.cost = found.cost
         if not self.cost < self._start_cost():
             raise UserError(
@@ -170,3 +195,313 @@ class Ct(Workload):
         of_pixel = 2 * scan.angles / scan.subsets
         a_step = math.sqrt(of_ray + of_pixel) + POSITION_ROUNDINGS
         return 4 * FLOAT32_ROUNDING * a_step * math.sqrt(self.iterations * scan.subsets)
+
+
+# --- the data and the reference ------------------------------------------------------------------
+
+MOST_SIZE = 8192  # pixels a side
+MOST_DETECTORS = 4 * MOST_SIZE
+MOST_RAYS = 2**31 - 1
+
+# An image stands for 24 cm, and level 1 attenuates by 1 a cm: brain, level 0.2, as water does.
+SIDE_CM = 24.0
+
+_BAND = 64  # rows of pixels, or rays, at a time: what they need lies in a cache
+_ENTRY_BYTES = 12  # of the system's matrix
+
+
+class Ellipse(NamedTuple):
+    """Lengths in half sides of the image, turned counter-clockwise."""
+
+    x: float
+    y: float
+    half_width: float
+    half_height: float
+    degrees: float
+    level: float
+
+
+# L. A. Shepp and B. F. Logan, "The Fourier reconstruction of a head section", IEEE Transactions on
+# Nuclear Science 21 (1974) 21-43, Table 1, with the levels of P. A. Toft, "The Radon transform",
+# PhD thesis, Technical University of Denmark, 1996, Table B.3.
+SHEPP_LOGAN = (
+    Ellipse(0.00, 0.0000, 0.6900, 0.920, 0.0, 1.0),
+    Ellipse(0.00, -0.0184, 0.6624, 0.874, 0.0, -0.8),
+    Ellipse(0.22, 0.0000, 0.1100, 0.310, -18.0, -0.2),
+    Ellipse(-0.22, 0.0000, 0.1600, 0.410, 18.0, -0.2),
+    Ellipse(0.00, 0.3500, 0.2100, 0.250, 0.0, 0.1),
+    Ellipse(0.00, 0.1000, 0.0460, 0.046, 0.0, 0.1),
+    Ellipse(0.00, -0.1000, 0.0460, 0.046, 0.0, 0.1),
+    Ellipse(-0.08, -0.6050, 0.0460, 0.023, 0.0, 0.1),
+    Ellipse(0.00, -0.6050, 0.0230, 0.023, 0.0, 0.1),
+    Ellipse(0.06, -0.6050, 0.0230, 0.046, 0.0, 0.1),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Scan:
+    """What a tomograph measured, and how it is reconstructed."""
+
+    size: int
+    angles: int
+    detectors: int
+    subsets: int  # divides `angles`; subset s has the angles s, s + subsets, ...
+    beta: float  # strength of the prior
+    measured: NDArray[np.float32]  # y
+    weights: NDArray[np.float32]  # w
+    curvature: NDArray[np.float32]  # d, size by size
+
+    @cached_property
+    def system(self) -> System:
+        """Its projector."""
+        return System(self.size, self.angles, self.detectors)
+
+
+class Reconstruction(NamedTuple):
+    """What `reconstruct` returns."""
+
+    image: NDArray[np.float64]  # size by size
+    cost: float  # sum of w (y - a . x)^2 over all rays, of each subset before its last step
+
+
+def least_detectors(size: int) -> int:
+    """The fewest detectors that see all of the image, as even or odd as its size.
+
+    Then no ray lies on an edge between pixels, where its lengths would be ambiguous.
+    """
+    diagonal = math.ceil(size * math.sqrt(2))
+    return diagonal + (diagonal + size) % 2
+
+
+def generate(size: int, angles: int, detectors: int, subsets: int, smoothing: float) -> Scan:
+    """A scan of the Shepp-Logan phantom: exact line integrals of its ellipses, without noise.
+
+    A ray's weight is the share of photons that pass. The prior's strength beta is `smoothing` times
+    the mean curvature of what is measured. Raises UserError if memory does not suffice.
+    """
+    import numpy as np
+
+    from interlace.data import reading
+
+    needed = 40 * size * size + 40 * angles * detectors
+    what = f"an image of {size} x {size} with {angles} angles"
+    reading.require_memory(needed, what, "size")
+    try:
+        exact = phantom_scan(size, angles, detectors)
+        weights = np.exp(-exact * (SIDE_CM / size)).astype(np.float32)
+        data = data_curvature(size, weights)
+        beta = float(np.float32(smoothing * data.mean()))
+        curvature = (data + 2 * beta * neighbours(size)).astype(np.float32)
+        measured = exact.astype(np.float32)
+        return Scan(size, angles, detectors, subsets, beta, measured, weights, curvature)
+    except MemoryError:
+        raise UserError(f"{what} does not fit into memory; take a smaller --size.") from None
+
+
+def direction(angle: int, angles: int) -> tuple[float, float]:
+    """Cosine and sine of an angle; exact at 0 and 90 degrees."""
+    if 2 * angle == angles:
+        return 0.0, 1.0
+    turn = math.pi * angle / angles
+    return math.cos(turn), math.sin(turn)
+
+
+def phantom(size: int) -> NDArray[np.float64]:
+    """The Shepp-Logan phantom: a pixel is the sum of the levels of the ellipses it lies in."""
+    import numpy as np
+
+    centres = (2 * np.arange(size) + 1) / size - 1
+    x, y = centres[np.newaxis, :], -centres[:, np.newaxis]
+    image = np.zeros((size, size))
+    for e in SHEPP_LOGAN:
+        c, s = math.cos(math.radians(e.degrees)), math.sin(math.radians(e.degrees))
+        along = ((x - e.x) * c + (y - e.y) * s) / e.half_width
+        across = ((y - e.y) * c - (x - e.x) * s) / e.half_height
+        image[along * along + across * across <= 1] += e.level
+    return image
+
+
+def phantom_scan(size: int, angles: int, detectors: int) -> NDArray[np.float64]:
+    """Line integrals of the phantom's ellipses, which have a closed form, in levels by pixels."""
+    import numpy as np
+
+    half = size / 2
+    distance = (np.arange(detectors) - (detectors - 1) / 2) / half
+    scan = np.zeros((angles, detectors))
+    for angle in range(angles):
+        c, s = direction(angle, angles)
+        for e in SHEPP_LOGAN:
+            turn = math.radians(e.degrees)
+            across = c * math.cos(turn) + s * math.sin(turn)
+            along = s * math.cos(turn) - c * math.sin(turn)
+            reach = (e.half_width * across) ** 2 + (e.half_height * along) ** 2
+            inside = np.maximum(reach - (distance - (e.x * c + e.y * s)) ** 2, 0)
+            chord = 2 * e.half_width * e.half_height * np.sqrt(inside) / reach
+            scan[angle] += e.level * half * chord
+    return np.maximum(scan, 0)
+
+
+def neighbours(size: int) -> NDArray[np.int64]:
+    """How many of the four neighbours of each pixel there are."""
+    import numpy as np
+
+    inner = np.full(size, 2)
+    inner[0] -= 1
+    inner[-1] -= 1
+    both: NDArray[np.int64] = np.add.outer(inner, inner)
+    return both
+
+
+def data_curvature(size: int, weights: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Sums over all rays of a(j) w |a|, where |a| is a ray's length in the image.
+
+    The ray's length in a pixel is taken from its distance to the centre: a trapezoid.
+    """
+    import numpy as np
+
+    angles, detectors = weights.shape
+    turns = [direction(angle, angles) for angle in range(angles)]
+    distance = np.arange(detectors) - (detectors - 1) / 2
+    weighted = [weights[a] * _chords(size, distance, *turns[a]) for a in range(angles)]
+    centres = np.arange(size) + 0.5 - size / 2
+
+    def band(first: int) -> NDArray[np.float64]:
+        rows = centres[first : first + _BAND, np.newaxis]
+        total = np.zeros((len(rows), size))
+        for (c, s), ray in zip(turns, weighted, strict=True):
+            longest, flat = 1 / max(abs(c), abs(s)), max(min(abs(c), abs(s)), 1e-9)
+            edge = (abs(c) + abs(s)) / 2
+            at = centres * c - rows * s + (detectors - 1) / 2
+            lower = at.astype(np.int64)  # no pixel lies before the first ray
+            at -= lower
+            for beside in (0, 1):
+                share = np.clip((edge - np.abs(at - beside)) * (longest / flat), 0, longest)
+                total += share * ray[lower + beside]
+        return total
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return np.concatenate(list(pool.map(band, range(0, size, _BAND))))
+
+
+def _chords(
+    size: int, distance: NDArray[np.float64], cosine: float, sine: float
+) -> NDArray[np.float64]:
+    """The lengths in the image of an angle's rays."""
+    import numpy as np
+
+    half = size / 2
+    enters, leaves = np.full(len(distance), -np.inf), np.full(len(distance), np.inf)
+    for across, along in ((cosine, -sine), (sine, cosine)):
+        if along == 0:
+            leaves = np.where(np.abs(distance * across) < half, leaves, -np.inf)
+            continue
+        ends = (np.array([[-half], [half]]) - distance * across) / along
+        enters = np.maximum(enters, ends.min(axis=0))
+        leaves = np.minimum(leaves, ends.max(axis=0))
+    chords: NDArray[np.float64] = np.maximum(leaves - enters, 0)
+    return chords
+
+
+class System:
+    """The matrix of a tomograph, made by Siddon's method an angle at a time.
+
+    R. L. Siddon, "Fast calculation of the exact radiological path for a three-dimensional CT
+    array", Medical Physics 12 (1985) 252-255, in two dimensions: a ray's crossings with the lines
+    of the grid, sorted, cut it into pieces, and the middle of a piece says which pixel it lies in.
+    """
+
+    def __init__(self, size: int, angles: int, detectors: int) -> None:
+        from interlace.data import reading
+
+        self.size, self.angles, self.detectors = size, angles, detectors
+        self._kept: dict[int, csr_array] = {}
+        # What does not fit is made anew whenever it is needed.
+        self._room = reading.memory_bytes() // 4
+
+    def matrices(self, chosen: range) -> Iterator[csr_array]:
+        """The rows of these angles, detectors by pixels each; several are made at a time."""
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            for angle, matrix in zip(chosen, pool.map(self._kept_or_made, chosen), strict=True):
+                size = _ENTRY_BYTES * matrix.nnz
+                if angle not in self._kept and size <= self._room:
+                    self._kept[angle] = matrix
+                    self._room -= size
+                yield matrix
+
+    def _kept_or_made(self, angle: int) -> csr_array:
+        import numpy as np
+        from scipy.sparse import csr_array
+
+        if angle in self._kept:
+            return self._kept[angle]
+        distance = np.arange(self.detectors, dtype=np.float64) - (self.detectors - 1) / 2
+        bands = [
+            self._pieces(distance[first : first + _BAND], *direction(angle, self.angles))
+            for first in range(0, self.detectors, _BAND)
+        ]
+        counts, pixels, lengths = (np.concatenate(part) for part in zip(*bands, strict=True))
+        starts = np.zeros(self.detectors + 1, dtype=np.int32)
+        np.cumsum(counts, out=starts[1:])
+        return csr_array((lengths, pixels, starts), shape=(self.detectors, self.size**2))
+
+    def _pieces(
+        self, distance: NDArray[np.float64], cosine: float, sine: float
+    ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]:
+        """Of some rays of an angle: how many pieces each has, their pixels and their lengths."""
+        import numpy as np
+
+        size, half = self.size, self.size / 2
+        lines = np.arange(size + 1) - half
+        # A ray is the points distance * (cosine, sine) + along * (-sine, cosine).
+        crossings = []
+        if sine != 0:
+            crossings.append((distance[:, np.newaxis] * cosine - lines) / sine)
+        if cosine != 0:
+            crossings.append((lines - distance[:, np.newaxis] * sine) / cosine)
+        along = np.sort(np.concatenate(crossings, axis=1), axis=1)
+        lengths = np.diff(along, axis=1)
+        middle = (along[:, 1:] + along[:, :-1]) / 2
+        column = np.floor(distance[:, np.newaxis] * cosine - middle * sine + half).astype(np.int32)
+        row = np.floor(half - distance[:, np.newaxis] * sine - middle * cosine).astype(np.int32)
+        inside = (column >= 0) & (column < size) & (row >= 0) & (row < size)
+        pixels = row[inside] * np.int32(size) + column[inside]
+        return inside.sum(axis=1), pixels, lengths[inside]
+
+
+def reconstruct(scan: Scan, iterations: int) -> Reconstruction:
+    """So many iterations from 0, in float64; see src/workload/ct.hpp for the method."""
+    import numpy as np
+
+    size = scan.size
+    image = np.zeros(size * size)
+    measured, weights = scan.measured.astype(np.float64), scan.weights.astype(np.float64)
+    curvature = scan.curvature.astype(np.float64).ravel()
+    cost = 0.0
+    for _ in range(iterations):
+        cost = 0.0
+        for subset in range(scan.subsets):
+            down = np.zeros(size * size)
+            chosen = range(subset, scan.angles, scan.subsets)
+            for angle, matrix in zip(chosen, scan.system.matrices(chosen), strict=True):
+                error = measured[angle] - matrix @ image
+                weighted = weights[angle] * error
+                cost += float(weighted @ error)
+                down += scan.subsets * (matrix.T @ weighted)
+            down -= scan.beta * _differences(image.reshape(size, size)).ravel()
+            image = np.maximum(image + down / curvature, 0)
+    return Reconstruction(image.reshape(size, size), cost)
+
+
+def _differences(image: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Of each pixel, the sum of its differences to its neighbours."""
+    import numpy as np
+
+    total = np.zeros_like(image)
+    for axis in (0, 1):
+        step = np.diff(image, axis=axis)
+        before = [slice(None)] * 2
+        after = [slice(None)] * 2
+        before[axis], after[axis] = slice(None, -1), slice(1, None)
+        total[tuple(before)] -= step
+        total[tuple(after)] += step
+    return total

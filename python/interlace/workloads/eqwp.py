@@ -1,16 +1,25 @@
-"""Propagation of seismic waves in an elastic, layered medium, float32."""
+"""Propagation of seismic waves in an elastic, layered medium, float32.
+
+The scheme is that of src/workload/eqwp.hpp: a staggered grid, fourth order in space. Velocities are
+an array [planes][x, y, z][rows][columns].
+"""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from interlace.base.errors import UserError
-from interlace.workloads.base import Inputs, Reference
+from interlace.workloads.base import Reference
+from interlace.workloads.options import Default, Inputs, Iterations, Kernel, Seed, Size
 from interlace.workloads.slabs import Slabs
 
 if TYPE_CHECKING:
-    from interlace.data.elastic import Start
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Field = NDArray[np.float64]
 
 DEFAULT_SIZE = 32
 
@@ -19,38 +28,44 @@ EPOCHS = 2  # of a step: stresses, velocities
 ROUNDINGS = 24  # of a value in an epoch: three differences of seven, a sum, a factor, adding it
 
 
+@dataclass(frozen=True, kw_only=True)
+class EqwpInputs(Inputs):
+    """What may be said of the waves."""
+
+    iterations: Annotated[Iterations, Default(5)] = None
+    size: Annotated[Size, Default(DEFAULT_SIZE)] = None
+    seed: Seed = None
+    kernel: Annotated[Kernel, Default("runs (or tiles)")] = None
+
+
 class Eqwp(Slabs):
     """Propagation of seismic waves in an elastic, layered medium, float32."""
 
     name = "eqwp"
     summary = "seismic waves in a layered medium, finite differences of fourth order; --size N"
-    options = ("size", "seed", "kernel")
-    function = "run_eqwp"
+    takes = EqwpInputs
     values_are = "velocities"
     element = "value"
     kernels = ("runs", "tiles")
-    default_iterations = 5
 
-    def __init__(self, start: Start, source: str, inputs: Inputs) -> None:
+    def __init__(self, start: Start, source: str, inputs: EqwpInputs) -> None:
         name = f"elastic-{len(start.velocity)}"
         super().__init__(name, source, inputs, start.velocity, start.halo)
         self.start = start
 
     @classmethod
-    def check_data(cls, inputs: Inputs) -> None:
-        from interlace.data import elastic
+    def check_data(cls, inputs: EqwpInputs) -> None:
 
-        most = math.floor((elastic.MOST_VALUES / elastic.COMPONENTS) ** (1 / 3))
+        most = math.floor((MOST_VALUES / COMPONENTS) ** (1 / 3))
         if inputs.size is not None and not 4 <= inputs.size <= most:
             raise UserError(f"--size {inputs.size}: give a number from 4 to {most}")
         super().check_data(inputs)
 
     @classmethod
-    def load(cls, inputs: Inputs, cuda: Any | None) -> Self:  # noqa: ARG003
-        from interlace.data import elastic
+    def load(cls, inputs: EqwpInputs, cuda: Any | None) -> Self:  # noqa: ARG003
 
         seed = 1 if inputs.seed is None else inputs.seed
-        start = elastic.generate(DEFAULT_SIZE if inputs.size is None else inputs.size, seed)
+        start = generate(DEFAULT_SIZE if inputs.size is None else inputs.size, seed)
         return cls(start, f"generated, four layers, random pulses of seed {seed}", inputs)
 
     @property
@@ -70,9 +85,7 @@ class Eqwp(Slabs):
     def reference(self, iterations: int) -> Reference:
         import numpy as np
 
-        from interlace.data import elastic
-
-        values = elastic.propagate(self.start, iterations).ravel()
+        values = propagate(self.start, iterations).ravel()
         largest = float(np.abs(self.start.velocity).max())
         return Reference(values, np.full(values.size, largest))
 
@@ -83,3 +96,111 @@ class Eqwp(Slabs):
     # wrong by its change in a step.
     def allowed_error(self) -> float:
         return 4 * FLOAT32_ROUNDING * math.sqrt(EPOCHS * self.iterations * ROUNDINGS)
+
+
+# --- the data and the reference ------------------------------------------------------------------
+
+COMPONENTS = 3
+HALO = 2  # planes
+MOST_VALUES = 2**31 - 1
+_LAYERS = ((1500.0, 1800.0), (2500.0, 2100.0), (4000.0, 2500.0), (6000.0, 2700.0))
+_COURANT = 0.4  # of the fastest wave; up to 0.495 is stable (6 / 7 over the root of 3)
+_PULSES = 48
+_WIDTH = 2.5  # points, of a pulse
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """Velocities that a run starts from, without stresses, and the medium of each plane."""
+
+    velocity: NDArray[np.float32]  # [planes][x, y, z][rows][columns]
+    medium: NDArray[np.float32]  # [planes][lambda dt / dx, mu dt / dx, dt / (rho dx)]
+
+    @property
+    def plane(self) -> int:
+        """Values of a plane."""
+        return int(self.velocity[0].size)
+
+    @property
+    def halo(self) -> int:
+        """Values that a part needs beside it."""
+        return HALO * self.plane
+
+
+def generate(side: int, seed: int = 1) -> Start:
+    """A cube of so many points a side, in four layers of equal depth, with 48 pulses of motion.
+
+    Layers have P waves of 1500, 2500, 4000 and 6000 m/s, S waves slower by the root of 3, and 1800,
+    2100, 2500 and 2700 kg/m^3: sediments above crystalline rock. A pulse is a Gaussian about a
+    random point, in a random direction; together they are at most 1 m/s. Random numbers are the
+    upper 24 bits of PCG64's output for the seed, six for each pulse.
+    """
+    import numpy as np
+
+    from interlace.data import reading
+
+    reading.require_memory(300 * side**3, f"a grid of {side} points a side", "grid")
+    layer = np.arange(side) * len(_LAYERS) // side
+    p_speed, density = np.array(_LAYERS)[layer].T
+    lame_2 = density * p_speed**2 / 3  # mu; with S waves slower by the root of 3, lambda too
+    step = _COURANT / p_speed.max()  # dt / dx
+    medium = np.column_stack([lame_2 * step, lame_2 * step, step / density]).astype(np.float32)
+    random = (np.random.PCG64(seed).random_raw(_PULSES * 6) >> np.uint64(40)) / 2.0**24
+    velocity = np.zeros((side, COMPONENTS, side, side))
+    points = np.arange(side)
+    for pulse in random.reshape(_PULSES, 6):
+        shapes = [np.exp(-(((points - c * side) / _WIDTH) ** 2) / 2) for c in pulse[:3]]
+        bell = shapes[0][:, None, None] * shapes[1][:, None] * shapes[2]
+        for component in range(COMPONENTS):
+            velocity[:, component] += (2 * pulse[3 + component] - 1) * bell
+    velocity /= np.abs(velocity).max()
+    return Start(velocity.astype(np.float32), medium)
+
+
+def propagate(start: Start, steps: int) -> Field:
+    """The velocities after so many steps, in float64."""
+    import numpy as np
+
+    v = start.velocity.astype(np.float64)
+    lame_1, lame_2, buoyancy = (m[:, None, None] for m in start.medium.astype(np.float64).T)
+    z, y, x = 0, 1, 2
+    xx, yy, zz, xy, xz, yz = (np.zeros_like(v[:, 0]) for _ in range(6))
+    for _ in range(steps):
+        vx, vy, vz = v[:, 0], v[:, 1], v[:, 2]
+        along = _before(vx, x), _before(vy, y), _before(vz, z)
+        spread = lame_1 * sum(along)
+        xx, yy, zz = (
+            stress + spread + 2 * lame_2 * strain
+            for stress, strain in zip((xx, yy, zz), along, strict=True)
+        )
+        xy = xy + lame_2 * (_behind(vx, y) + _behind(vy, x))
+        xz = xz + lame_2 * (_behind(vx, z) + _behind(vz, x))
+        yz = yz + lame_2 * (_behind(vy, z) + _behind(vz, y))
+        forces = (
+            _behind(xx, x) + _before(xy, y) + _before(xz, z),
+            _before(xy, x) + _behind(yy, y) + _before(yz, z),
+            _before(xz, x) + _before(yz, y) + _behind(zz, z),
+        )
+        v = np.stack([v[:, c] + buoyancy * f for c, f in enumerate(forces)], axis=1)
+    return v
+
+
+def _before(f: Field, axis: int) -> Field:
+    """Differences of fourth order between each point and the one before it; outside all is 0."""
+    return _differences(f, axis, 2)
+
+
+def _behind(f: Field, axis: int) -> Field:
+    """The same between the point behind each and the point."""
+    return _differences(f, axis, 1)
+
+
+def _differences(f: Field, axis: int, before: int) -> Field:
+    import numpy as np
+
+    widths = [(before, 3 - before) if a == axis else (0, 0) for a in range(f.ndim)]
+    wide = np.moveaxis(np.pad(f, widths), axis, 0)
+    n = f.shape[axis]
+    near = wide[2 : n + 2] - wide[1 : n + 1]
+    far = wide[3 : n + 3] - wide[:n]
+    return np.moveaxis(9 / 8 * near - far / 24, 0, axis)

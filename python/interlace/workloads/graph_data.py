@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
 
 from interlace.base.errors import UserError
 from interlace.model.run import Case, core_errors
-from interlace.workloads.base import Inputs, Workload, option_of
+from interlace.workloads.base import Workload
+from interlace.workloads.options import (
+    Data,
+    Default,
+    Inputs,
+    Kernel,
+    Option,
+    Seed,
+    Subscribe,
+    option_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +30,37 @@ if TYPE_CHECKING:
 # Fields of Inputs that name a model of interlace.data.graph_models, and all that say which graph.
 MODELS = ("cage", "crawl", "rgg")
 GRAPHS = ("data", "rmat", *MODELS)
-GRAPH_OPTIONS = ("data", "rmat", "edge_factor", *MODELS, "seed")  # of every `GraphWorkload`
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelInputs(Inputs):
+    """Which model of interlace.data.graph_models makes the graph."""
+
+    cage: Annotated[int | None, Option("ROWS", "generate a matrix as of DNA electrophoresis")] = (
+        None
+    )
+    crawl: Annotated[
+        int | None, Option("PAGES", "generate the links of a web crawl, host by host")
+    ] = None
+    rgg: Annotated[int | None, Option("VERTICES", "generate an ordered random geometric graph")] = (
+        None
+    )
+    seed: Seed = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphInputs(ModelInputs):
+    """What may be said of a graph."""
+
+    data: Annotated[
+        Data, Option("FILE", "a graph, .mtx, .txt, .el, .edges, .tsv, each also .gz")
+    ] = None
+    rmat: Annotated[int | None, Option("SCALE", "generate an R-MAT graph of 2**SCALE vertices")] = (
+        None
+    )
+    edge_factor: Annotated[int | None, Option("N", "edges a vertex of R-MAT", 16)] = None
+    kernel: Annotated[Kernel, Default("balanced (or warp-per-row)")] = None
+    subscribe: Subscribe = None
 
 
 def check_one(inputs: Inputs, names: tuple[str, ...]) -> str | None:
@@ -31,7 +72,7 @@ def check_one(inputs: Inputs, names: tuple[str, ...]) -> str | None:
     return given[0] if given else None
 
 
-def check_model(inputs: Inputs) -> None:
+def check_model(inputs: ModelInputs) -> None:
     """Raise UserError for a size that no model has."""
     from interlace.data.graph_models import LEAST_ROWS, MOST_ROWS
 
@@ -43,7 +84,7 @@ def check_model(inputs: Inputs) -> None:
             )
 
 
-def model_graph(inputs: Inputs) -> tuple[Graph, str, str] | None:
+def model_graph(inputs: ModelInputs) -> tuple[Graph, str, str] | None:
     """The graph of a model, its name and its source, if one was asked for."""
     from interlace.data.graph_models import MODELS as MADE
 
@@ -56,7 +97,7 @@ def model_graph(inputs: Inputs) -> tuple[Graph, str, str] | None:
     return graph, graph.name, source
 
 
-def generated_graph(inputs: Inputs, cuda: Any | None) -> tuple[Graph, str, str]:
+def generated_graph(inputs: GraphInputs, cuda: Any | None) -> tuple[Graph, str, str]:
     """The graph, its name and its source; R-MAT on the GPU where `cuda` is given."""
     from interlace.data import graphs
 
@@ -87,12 +128,12 @@ class GraphWorkload(Workload):
     element = "vertex"
     kernels = ("balanced", "warp-per-row")
 
-    def __init__(self, graph: Graph, data_name: str, source: str, inputs: Inputs) -> None:
+    def __init__(self, graph: Graph, data_name: str, source: str, inputs: GraphInputs) -> None:
         super().__init__(data_name, source, inputs)
         self.graph = graph
 
     @classmethod
-    def check_data(cls, inputs: Inputs) -> None:
+    def check_data(cls, inputs: Any) -> None:
         given = check_one(inputs, GRAPHS)
         if given is None:
             raise UserError(

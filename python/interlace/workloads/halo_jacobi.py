@@ -5,13 +5,15 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from interlace.base.errors import UserError
 from interlace.model.mechanisms import ELEMENT_BYTES, RANGE_COLLECTIVES
 from interlace.model.run import Case, Counted
-from interlace.workloads.base import Inputs, Reference, Workload
+from interlace.workloads.base import Reference, Workload
+from interlace.workloads.options import Inputs, Option
 from interlace.workloads.slabs import cut_planes
 
 if TYPE_CHECKING:
@@ -34,24 +36,36 @@ CACHED_COLUMNS = 1 << 14  # of which the reference makes all rows before it goes
 COUNTED_COLUMNS = 2048
 
 
+@dataclass(frozen=True, kw_only=True)
+class HaloJacobiInputs(Inputs):
+    """What may be said of the grid."""
+
+    rows: Annotated[int | None, Option("N", "of the grid, which the GPUs share", DEFAULT_ROWS)] = (
+        None
+    )
+    columns: Annotated[
+        int | None,
+        Option("N", "points of a row, 4 bytes each, which is a message", DEFAULT_COLUMNS),
+    ] = None
+
+
 class HaloJacobi(Workload):
     """Jacobi for Laplace's equation on a grid whose halos go round a ring of GPUs, float32."""
 
     name = "halo-jacobi"
     summary = "Jacobi on a grid, halos round a ring of GPUs; --rows N, --columns N"
-    options = ("rows", "columns")
-    function = "run_halo_jacobi"
+    takes = HaloJacobiInputs
     values_are = "grids"
     element = "point"
     shows_phases = True
 
-    def __init__(self, rows: int, columns: int, inputs: Inputs) -> None:
+    def __init__(self, rows: int, columns: int, inputs: HaloJacobiInputs) -> None:
         source = "generated, values that differ from their neighbours'"
         super().__init__(f"laplace-{rows}x{columns}", source, inputs)
         self.rows, self.columns = rows, columns
 
     @classmethod
-    def check_data(cls, inputs: Inputs) -> None:
+    def check_data(cls, inputs: HaloJacobiInputs) -> None:
         rows, columns = cls._asked(inputs)
         if not 1 <= rows <= MOST_ROWS:
             raise UserError(f"--rows {rows}: give a number from 1 to {MOST_ROWS}")
@@ -59,12 +73,12 @@ class HaloJacobi(Workload):
             raise UserError(f"--columns {columns}: give a number from 3 to {MOST_COLUMNS}")
 
     @staticmethod
-    def _asked(inputs: Inputs) -> tuple[int, int]:
+    def _asked(inputs: HaloJacobiInputs) -> tuple[int, int]:
         rows = DEFAULT_ROWS if inputs.rows is None else inputs.rows
         return rows, DEFAULT_COLUMNS if inputs.columns is None else inputs.columns
 
     @classmethod
-    def load(cls, inputs: Inputs, cuda: Any | None) -> Self:  # noqa: ARG003
+    def load(cls, inputs: HaloJacobiInputs, cuda: Any | None) -> Self:  # noqa: ARG003
         from interlace.data import reading
 
         rows, columns = cls._asked(inputs)

@@ -1,16 +1,26 @@
-"""Homogeneous isotropic turbulence in a periodic box, pseudo-spectral, float32."""
+"""Homogeneous isotropic turbulence in a periodic box, pseudo-spectral, float32.
+
+The equations and the scheme are those of src/workload/hit.hpp. A box has n points a side, 2 pi
+long. Coefficients are complex arrays [x, y, z][kz][ky][kx] of the velocity, with wavenumbers as
+numpy.fft has them and kx = 0 .. n / 2, divided by n**3.
+"""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from interlace.base.errors import UserError
-from interlace.workloads.base import Inputs, Reference
+from interlace.workloads.base import Reference
+from interlace.workloads.options import Default, Inputs, Iterations, Kernel, Seed, Size
 from interlace.workloads.slabs import Slabs
 
 if TYPE_CHECKING:
-    from interlace.data.turbulence import Start
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Modes = NDArray[np.complex128]
 
 DEFAULT_SIZE = 32
 
@@ -20,26 +30,33 @@ FIELDS = 6  # of the larger transpose
 STAGES = 2
 
 
+@dataclass(frozen=True, kw_only=True)
+class HitInputs(Inputs):
+    """What may be said of the turbulence."""
+
+    iterations: Annotated[Iterations, Default(5)] = None
+    size: Annotated[Size, Default(DEFAULT_SIZE)] = None
+    seed: Seed = None
+    kernel: Annotated[Kernel, Default("runs (or tiles)")] = None
+
+
 class Hit(Slabs):
     """Homogeneous isotropic turbulence in a periodic box, pseudo-spectral, float32."""
 
     name = "hit"
     summary = "turbulence in a periodic box, by Fourier transforms that GPUs transpose; --size N"
-    options = ("size", "seed", "kernel")
-    function = "run_hit"
+    takes = HitInputs
     values_are = "coefficients"
     element = "number"
     kernels = ("runs", "tiles")
-    default_iterations = 5
 
-    def __init__(self, start: Start, source: str, inputs: Inputs) -> None:
+    def __init__(self, start: Start, source: str, inputs: HitInputs) -> None:
         super().__init__(f"turbulence-{start.side}", source, inputs, start.velocity, halo=0)
         self.start = start
         self.energy: float | None = None  # of the reference, once there is one
 
     @classmethod
-    def check_data(cls, inputs: Inputs) -> None:
-        from interlace.data.turbulence import MOST_SIDE
+    def check_data(cls, inputs: HitInputs) -> None:
 
         size = DEFAULT_SIZE if inputs.size is None else inputs.size
         if not 4 <= size <= MOST_SIDE or size % 2 != 0:
@@ -47,11 +64,10 @@ class Hit(Slabs):
         super().check_data(inputs)
 
     @classmethod
-    def load(cls, inputs: Inputs, cuda: Any | None) -> Self:  # noqa: ARG003
-        from interlace.data import turbulence
+    def load(cls, inputs: HitInputs, cuda: Any | None) -> Self:  # noqa: ARG003
 
         seed = 1 if inputs.seed is None else inputs.seed
-        start = turbulence.generate(DEFAULT_SIZE if inputs.size is None else inputs.size, seed)
+        start = generate(DEFAULT_SIZE if inputs.size is None else inputs.size, seed)
         return cls(start, f"generated, random velocity of seed {seed}", inputs)
 
     @property
@@ -60,7 +76,6 @@ class Hit(Slabs):
         return f"{side} x {side} x {side} points"
 
     def parameters(self) -> dict[str, Any]:
-        from interlace.data.turbulence import energy
 
         return {
             "points": self.start.side**3,
@@ -83,10 +98,8 @@ class Hit(Slabs):
     def reference(self, iterations: int) -> Reference:
         import numpy as np
 
-        from interlace.data import turbulence
-
-        found = turbulence.evolve(self.start, iterations)
-        self.energy = turbulence.energy(found)
+        found = evolve(self.start, iterations)
+        self.energy = energy(found)
         values = found.ravel()
         return Reference(values, np.full(values.size, np.abs(values).max()))
 
@@ -101,3 +114,113 @@ class Hit(Slabs):
     def allowed_error(self) -> float:
         of_transforms = 2 * 3 * math.log2(self.start.side)
         return 4 * FLOAT32_ROUNDING * math.sqrt(STAGES * self.iterations * (of_transforms + 10))
+
+
+# --- the data and the reference ------------------------------------------------------------------
+
+MOST_SIDE = 640
+_PEAK = 3.0  # wavenumber of the most energy
+_COURANT = 0.5
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """What a run starts from."""
+
+    side: int
+    velocity: NDArray[np.float32]  # [ky][x, y, z][kz][kx][re, im]
+    viscosity: float
+    step: float  # in time
+
+
+def generate(side: int, seed: int = 1) -> Start:
+    """A random, divergence-free velocity of root mean square 1 in each direction.
+
+    Its energy by wavenumber k is as k^4 exp(-2 (k / 3)^2): white noise, whose numbers are the upper
+    24 bits of PCG64's output for the seed, is shaped so and projected. The viscosity is 1 / side,
+    and a step half of what the largest velocity takes from a point to the next.
+    """
+    import numpy as np
+
+    from interlace.data import reading
+
+    reading.require_memory(600 * side**3, f"a box of {side} points a side", "box")
+    raw = np.random.PCG64(seed).random_raw(3 * side**3) >> np.uint64(40)
+    noise = (raw / 2.0**24 - 0.5).reshape(3, side, side, side)
+    modes = np.fft.rfftn(noise, axes=(1, 2, 3))
+    k = _wavenumbers(side)
+    square = (k**2).sum(axis=0)
+    shape = np.sqrt(square) * np.exp(-square / _PEAK**2)  # a shell has about k^2 coefficients
+    modes = _project(modes * shape, k) * _kept(k, side)
+    points = np.fft.irfftn(modes, s=(side,) * 3, axes=(1, 2, 3))
+    scale = 1 / np.sqrt((points**2).mean())
+    largest = float(np.abs(points).sum(axis=0).max() * scale)
+    step = _COURANT * 2 * np.pi / side / largest
+    ordered = np.ascontiguousarray((modes * scale / side**3).transpose(2, 0, 1, 3))
+    velocity = ordered.astype(np.complex64).view(np.float32)
+    return Start(
+        side,
+        velocity.reshape(*ordered.shape, 2),
+        float(np.float32(1 / side)),
+        float(np.float32(step)),
+    )
+
+
+def evolve(start: Start, steps: int) -> NDArray[np.float64]:
+    """The velocity after so many steps, in float64, as `Start.velocity` has it."""
+    import numpy as np
+
+    wide = start.velocity.astype(np.float64)
+    u = (wide[..., 0] + 1j * wide[..., 1]).transpose(1, 2, 0, 3)
+    k = _wavenumbers(start.side)
+    decay = np.exp(-start.viscosity * (k**2).sum(axis=0) * start.step / 2)
+    for _ in range(steps):
+        middle = decay * (u + start.step / 2 * _nonlinear(u, k, start.side))
+        u = decay * (decay * u + start.step * _nonlinear(middle, k, start.side))
+    ordered = np.ascontiguousarray(u.transpose(2, 0, 1, 3))
+    return ordered.view(np.float64).reshape(*ordered.shape, 2)
+
+
+def energy(modes: NDArray[np.floating]) -> float:
+    """Half the mean square of the velocity, of an array as `Start.velocity`."""
+    import numpy as np
+
+    squares = (modes.astype(np.float64) ** 2).sum(axis=(0, 1, 2, 4))
+    half = len(squares) - 1
+    return float(squares[0] + squares[half] + 2 * squares[1:half].sum()) / 2
+
+
+def _wavenumbers(side: int) -> NDArray[np.float64]:
+    """kx, ky, kz of each coefficient; half a side counts as positive."""
+    import numpy as np
+
+    index = np.arange(side)
+    full = np.where(2 * index <= side, index, index - side).astype(np.float64)
+    kz, ky, kx = np.meshgrid(full, full, full[: side // 2 + 1], indexing="ij")
+    return np.stack([kx, ky, kz])
+
+
+def _kept(k: NDArray[np.float64], side: int) -> NDArray[np.bool_]:
+    """Whether a coefficient is below two thirds of the wavenumbers, and not the mean."""
+    import numpy as np
+
+    kept: NDArray[np.bool_] = (3 * np.abs(k) < side).all(axis=0) & (k != 0).any(axis=0)
+    return kept
+
+
+def _project(a: Modes, k: NDArray[np.float64]) -> Modes:
+    """Without divergence."""
+    square = (k**2).sum(axis=0)
+    square[0, 0, 0] = 1
+    result: Modes = a - k * ((k * a).sum(axis=0) / square)
+    return result
+
+
+def _nonlinear(u: Modes, k: NDArray[np.float64], side: int) -> Modes:
+    import numpy as np
+
+    fields = np.concatenate([u, 1j * np.cross(k, u, axis=0)])
+    points = np.fft.irfftn(fields, s=(side,) * 3, axes=(1, 2, 3), norm="forward")
+    product = np.cross(points[:3], points[3:], axis=0)
+    modes = np.fft.rfftn(product, axes=(1, 2, 3), norm="forward")
+    return _project(modes, k) * _kept(k, side)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from interlace.base.errors import UserError
-from interlace.workloads.base import Inputs, Reference
-from interlace.workloads.graph_data import GRAPH_OPTIONS, GraphWorkload, generated_graph
+from interlace.workloads.base import Reference
+from interlace.workloads.graph_data import GraphInputs, GraphWorkload, generated_graph
+from interlace.workloads.options import Option
 
 if TYPE_CHECKING:
     from interlace.data.graphs import Graph
+
+DEFAULT_DAMPING = 0.85
 
 # The largest relative error of a rank. float32 rounds by 6e-8 (2**-24). A row is summed by at most
 # 256 lanes side by side, so even 10**5 edges are a chain of 400 additions, whose roundings cancel
@@ -20,22 +24,28 @@ if TYPE_CHECKING:
 MAX_RELATIVE_ERROR = 1e-5
 
 
+@dataclass(frozen=True, kw_only=True)
+class PagerankInputs(GraphInputs):
+    """What may be said of the graph and its ranks."""
+
+    damping: Annotated[float | None, Option("D", "damping", DEFAULT_DAMPING)] = None
+
+
 class Pagerank(GraphWorkload):
     """PageRank by pull over a directed graph, float32."""
 
     name = "pagerank"
     summary = "PageRank by pull; --data FILE (.mtx, .txt, .el, .edges, .tsv, .gz) or --rmat SCALE"
-    options = (*GRAPH_OPTIONS, "damping", "kernel", "subscribe")
-    function = "run_pagerank"
+    takes = PagerankInputs
     values_are = "ranks"
     largest_tolerance = 1  # ranks sum to 1
 
-    def __init__(self, graph: Graph, data_name: str, source: str, inputs: Inputs) -> None:
+    def __init__(self, graph: Graph, data_name: str, source: str, inputs: PagerankInputs) -> None:
         super().__init__(graph, data_name, source, inputs)
-        self.damping = 0.85 if inputs.damping is None else inputs.damping
+        self.damping = DEFAULT_DAMPING if inputs.damping is None else inputs.damping
 
     @classmethod
-    def check_data(cls, inputs: Inputs) -> None:
+    def check_data(cls, inputs: PagerankInputs) -> None:
         super().check_data(inputs)
         if inputs.data is not None:
             inputs.refuse(("seed",), "is for generated graphs; leave it out with --data")
@@ -45,7 +55,7 @@ class Pagerank(GraphWorkload):
             raise UserError(f"--damping {inputs.damping:g}: give a number from 0 to 1")
 
     @classmethod
-    def load(cls, inputs: Inputs, cuda: Any | None) -> Self:
+    def load(cls, inputs: PagerankInputs, cuda: Any | None) -> Self:
         from interlace.data import graphs
 
         if inputs.data is not None:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from interlace.base.errors import UserError
 from interlace.model.mechanisms import ELEMENT_BYTES, RANGE_COLLECTIVES
 from interlace.model.run import Case
-from interlace.workloads.base import Inputs, Workload
+from interlace.workloads.base import Workload
+from interlace.workloads.options import Inputs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,7 +31,7 @@ class Slabs(Workload):
         self.halo = halo  # values that a part needs beside it
 
     @classmethod
-    def check_data(cls, inputs: Inputs) -> None:
+    def check_data(cls, inputs: Any) -> None:
         if inputs.seed is not None and inputs.seed < 0:
             raise UserError(f"--seed {inputs.seed}: give a number of at least 0")
         reason = f"is not for {cls.name}, which makes a fixed number of steps; give --iterations"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from interlace.base.errors import UserError
-from interlace.workloads.base import MAX_ITERATIONS, Inputs, Reference
-from interlace.workloads.graph_data import GRAPH_OPTIONS, GraphWorkload, generated_graph
+from interlace.workloads.base import MAX_ITERATIONS, Reference
+from interlace.workloads.graph_data import GraphInputs, GraphWorkload, generated_graph
+from interlace.workloads.options import Default, Iterations, Option
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,13 +22,23 @@ FLOAT32_ROUNDING = 2.0**-24
 NONE_CHANGED = 0.5
 
 
+@dataclass(frozen=True, kw_only=True)
+class SsspInputs(GraphInputs):
+    """What may be said of the graph and where paths start."""
+
+    iterations: Annotated[Iterations, Default("to the end")] = None
+    source: Annotated[
+        int | None,
+        Option("V", "vertex to start from, the first is 0", "one of most out-edges"),
+    ] = None
+
+
 class Sssp(GraphWorkload):
     """Single-source shortest paths by Bellman-Ford in pull form, float32."""
 
     name = "sssp"
     summary = "shortest paths; --data FILE (as pagerank's; weights are its values) or --rmat SCALE"
-    options = (*GRAPH_OPTIONS, "source", "kernel", "subscribe")
-    function = "run_sssp"
+    takes = SsspInputs
     values_are = "distances"
 
     def __init__(
@@ -35,7 +47,7 @@ class Sssp(GraphWorkload):
         weights: NDArray[np.float32],
         data_name: str,
         source: str,
-        inputs: Inputs,
+        inputs: SsspInputs,
     ) -> None:
         super().__init__(graph, data_name, source, inputs)
         self.weights = weights
@@ -51,7 +63,7 @@ class Sssp(GraphWorkload):
         self._longest = 0 if self.to_the_end else self.iterations
 
     @classmethod
-    def check_data(cls, inputs: Inputs) -> None:
+    def check_data(cls, inputs: SsspInputs) -> None:
         super().check_data(inputs)
         if inputs.seed is not None and inputs.seed < 0:
             raise UserError(f"--seed {inputs.seed}: give a number of at least 0")
@@ -62,7 +74,7 @@ class Sssp(GraphWorkload):
         )
 
     @classmethod
-    def load(cls, inputs: Inputs, cuda: Any | None) -> Self:
+    def load(cls, inputs: SsspInputs, cuda: Any | None) -> Self:
         from interlace.data import shortest_paths as paths
 
         seed = 1 if inputs.seed is None else inputs.seed

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "each_node.hpp"
-#include "workload/parts.hpp"
+#include "workload/shared/parts.hpp"
 
 namespace interlace::serial_block_tests {
 namespace {

@@ -12,8 +12,8 @@
 
 #include "each_node.hpp"
 #include "sim/trace/temporary_file.hpp"
-#include "workload/als_sgd.hpp"
 #include "workload/random.hpp"
+#include "workload/shared/als_sgd.hpp"
 
 namespace interlace::als_tests {
 namespace {

@@ -1,5 +1,5 @@
 // How rows are cut into units.
-#include "workload/edge_units.hpp"
+#include "workload/shared/edge_units.hpp"
 
 #include <gtest/gtest.h>
 

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "each_node.hpp"
-#include "run/halo_jacobi.hpp"
 #include "run/iterate.hpp"
 
 namespace interlace::halo_jacobi_tests {
@@ -187,7 +186,7 @@ TEST(halo_jacobi, stops_at_a_residual) {
   asked.boundaries = {0, 3 * 50, 6 * 50};
   asked.iterations = 1000;
   asked.tolerance = 0.5;
-  const run::halo_jacobi_problem problem{{6, 50}};
+  const workload::halo_jacobi_problem problem{{6, 50}};
   host::node node({.devices = 2, .warp_width = 32, .checks = true});
   auto work = problem.on(node, run::region_of(asked));
   const run::result found = run::iterate(node, work, asked);

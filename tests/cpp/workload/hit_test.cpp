@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "each_node.hpp"
-#include "run/hit.hpp"
 #include "workload/random.hpp"
 
 namespace interlace::hit_tests {
@@ -126,9 +125,9 @@ struct box {
     return u;
   }
 
-  run::point_kernel kernel = run::point_kernel::runs;
+  workload::point_kernel kernel = workload::point_kernel::runs;
 
-  run::hit_problem problem() const {
+  workload::hit_problem problem() const {
     return {{static_cast<std::uint32_t>(n), start.data(), static_cast<float>(viscosity),
              static_cast<float>(step)},
             kernel};
@@ -184,9 +183,9 @@ TEST(hit, is_the_reference) {
 TEST(hit, by_tiles) {
   for (const int n : {8, 32}) {
     box b(n, 1);
-    b.kernel = run::point_kernel::tiles;
+    b.kernel = workload::point_kernel::tiles;
     auto by_runs = b;
-    by_runs.kernel = run::point_kernel::runs;
+    by_runs.kernel = workload::point_kernel::runs;
     host::node first({.devices = 3});
     auto work = by_runs.problem().on(first, b.cut(3, kernel::mechanism::bulk_copy));
     first.run([&] { work.enqueue_iteration(false); });

@@ -14,7 +14,6 @@
 
 #include "host/node.hpp"
 #include "run/iterate.hpp"
-#include "run/jacobi.hpp"
 #include "sim/described.hpp"
 #include "sim/node.hpp"
 
@@ -140,7 +139,7 @@ void on_each_node(std::uint32_t devices, std::uint32_t width, Body body) {
 
 template <class Node>
 run::result solve(Node& node, const made_system& system, const run::request& r, bool halo) {
-  const run::jacobi_problem problem{system.view(), halo};
+  const workload::jacobi_problem problem{system.view(), halo};
   auto work = problem.on(node, run::region_of(r));
   auto found = run::iterate(node, work, r);
   run::keep_values(node, work, found);
@@ -224,7 +223,7 @@ TEST(jacobi, a_tolerance_ends_it_and_reset_begins_anew) {
   r.iterations = 500;
   r.tolerance = 1e-2;
   on_each_node(3, 32, [&](auto& node) {
-    const run::jacobi_problem problem{system.view(), true};
+    const workload::jacobi_problem problem{system.view(), true};
     auto work = problem.on(node, run::region_of(r));
     auto first = run::iterate(node, work, r);
     run::keep_values(node, work, first);

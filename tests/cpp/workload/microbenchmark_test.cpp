@@ -1,4 +1,4 @@
-#include "workload/microbenchmark.hpp"
+#include "workload/benchmark/microbenchmark.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Values that go to the devices that read them: who they are, and that nothing else is read.
-#include "workload/readers.hpp"
+#include "workload/shared/readers.hpp"
 
 #include <gtest/gtest.h>
 
@@ -15,8 +15,8 @@
 
 #include "base/errors.hpp"
 #include "each_node.hpp"
-#include "workload/als_sgd.hpp"
 #include "workload/random.hpp"
+#include "workload/shared/als_sgd.hpp"
 #include "workload/sssp.hpp"
 
 namespace interlace::readers_tests {

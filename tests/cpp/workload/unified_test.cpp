@@ -12,6 +12,19 @@
 #include "run/unified.hpp"
 #include "sim/r9nano.hpp"
 #include "workload/random.hpp"
+#include "workload/unified/aes.hpp"
+#include "workload/unified/atax.hpp"
+#include "workload/unified/bicg.hpp"
+#include "workload/unified/bitonic_sort.hpp"
+#include "workload/unified/breadth_first.hpp"
+#include "workload/unified/convolution.hpp"
+#include "workload/unified/fir.hpp"
+#include "workload/unified/kmeans.hpp"
+#include "workload/unified/matrix_multiply.hpp"
+#include "workload/unified/matrix_transpose.hpp"
+#include "workload/unified/rank_iteration.hpp"
+#include "workload/unified/sparse_product.hpp"
+#include "workload/unified/stencil_2d.hpp"
 
 namespace interlace::workload::unified_tests {
 namespace {
@@ -60,7 +73,7 @@ std::string refusal(const Data& data) {
 }
 
 TEST(unified_programs, fir) {
-  fir_data data{random_floats(1000, 1), random_floats(16, 2), random_floats(16, 3)};
+  fir_problem data{random_floats(1000, 1), random_floats(16, 2), random_floats(16, 3)};
   std::vector<double> expected(1000);
   for (std::size_t t = 0; t < 1000; ++t) {
     for (std::size_t i = 0; i < 16; ++i) {
@@ -75,18 +88,19 @@ TEST(unified_programs, fir) {
 
 TEST(unified_programs, matrix_transpose) {
   constexpr std::uint32_t width = 192;
-  const transpose_data data{width, random_floats(width * width, 4)};
+  const matrix_transpose_problem data{width, random_floats(width * width, 4)};
   std::vector<double> expected(data.input.size());
   for (std::size_t r = 0; r < width; ++r) {
     for (std::size_t c = 0; c < width; ++c) expected[c * width + r] = data.input[r * width + c];
   }
   expect_on_all(data, expected, 0);
-  EXPECT_EQ(refusal(transpose_data{100, random_floats(10000, 4)}),
+  EXPECT_EQ(refusal(matrix_transpose_problem{100, random_floats(10000, 4)}),
             "a matrix of width 100 is not transposed; give a multiple of 64");
 }
 
 TEST(unified_programs, matrix_multiply) {
-  const multiply_data data{64, 32, 96, random_floats(64 * 32, 5), random_floats(32 * 96, 6)};
+  const matrix_multiply_problem data{64, 32, 96, random_floats(64 * 32, 5),
+                                     random_floats(32 * 96, 6)};
   std::vector<double> expected(64 * 96);
   for (std::size_t r = 0; r < 64; ++r) {
     for (std::size_t c = 0; c < 96; ++c) {
@@ -97,12 +111,12 @@ TEST(unified_programs, matrix_multiply) {
     }
   }
   expect_on_all(data, expected, 1e-5);
-  EXPECT_EQ(refusal(multiply_data{64, 33, 96, {}, {}}),
+  EXPECT_EQ(refusal(matrix_multiply_problem{64, 33, 96, {}, {}}),
             "matrices of 33 rows or columns are not multiplied; give multiples of 32");
 }
 
 TEST(unified_programs, atax) {
-  const atax_data data{70, 300, random_floats(70 * 300, 7), random_floats(300, 8)};
+  const atax_problem data{70, 300, random_floats(70 * 300, 7), random_floats(300, 8)};
   std::vector<double> expected(300);
   for (std::size_t r = 0; r < 70; ++r) {
     double sum = 0;
@@ -114,12 +128,12 @@ TEST(unified_programs, atax) {
     }
   }
   expect_on_all(data, expected, 1e-3);
-  EXPECT_EQ(refusal(atax_data{70, 300, data.matrix, random_floats(70, 8)}),
+  EXPECT_EQ(refusal(atax_problem{70, 300, data.matrix, random_floats(70, 8)}),
             "atax needs a matrix and a vector with an element for each of its columns");
 }
 
 TEST(unified_programs, sparse_product) {
-  sparse_data data;
+  sparse_product_problem data;
   data.vector = random_floats(500, 9);
   data.offsets.push_back(0);
   for (std::uint32_t r = 0; r < 500; ++r) {
@@ -140,8 +154,8 @@ TEST(unified_programs, sparse_product) {
 }
 
 TEST(unified_programs, bicg) {
-  const bicg_data data{90, 70, random_floats(90 * 70, 13), random_floats(70, 14),
-                       random_floats(90, 15)};
+  const bicg_problem data{90, 70, random_floats(90 * 70, 13), random_floats(70, 14),
+                          random_floats(90, 15)};
   std::vector<double> expected(160);
   for (std::size_t r = 0; r < 90; ++r) {
     for (std::size_t c = 0; c < 70; ++c) {
@@ -151,13 +165,13 @@ TEST(unified_programs, bicg) {
     }
   }
   expect_on_all(data, expected, 1e-4);
-  EXPECT_EQ(refusal(bicg_data{70, 90, data.matrix, data.p, data.r}),
+  EXPECT_EQ(refusal(bicg_problem{70, 90, data.matrix, data.p, data.r}),
             "bicg needs a matrix and vectors with an element for each of its columns and rows");
 }
 
 TEST(unified_programs, bitonic_sort) {
   test::random_numbers random(16);
-  sort_data data;
+  bitonic_sort_problem data;
   for (std::uint32_t k = 0; k < 1024; ++k) data.keys.push_back(random.below(500));
   std::vector<double> expected(data.keys.begin(), data.keys.end());
   std::sort(expected.begin(), expected.end());
@@ -168,7 +182,7 @@ TEST(unified_programs, bitonic_sort) {
 
 // FIPS 197, appendix C.3, and the first words of the key schedule in A.3.
 TEST(unified_programs, aes) {
-  aes_data data;
+  aes_problem data;
   std::vector<double> expected;
   constexpr std::uint8_t cipher[] = {0x8e, 0xa2, 0xb7, 0xca, 0x51, 0x67, 0x45, 0xbf,
                                      0xea, 0xfc, 0x49, 0x90, 0x4b, 0x49, 0x60, 0x89};
@@ -196,14 +210,15 @@ TEST(unified_programs, aes) {
 }
 
 // A random graph; vertex `vertices` - 1 has no edges.
-breadth_first_data random_graph(std::uint32_t vertices, std::uint32_t edges, std::uint32_t seed) {
+breadth_first_problem random_graph(std::uint32_t vertices, std::uint32_t edges,
+                                   std::uint32_t seed) {
   test::random_numbers random(seed);
   std::vector<std::vector<std::uint32_t>> of(vertices);
   for (std::uint32_t e = 0; e < edges; ++e) {
     const std::uint32_t from = random.below(vertices - 1);
     of[from].push_back(random.below(vertices - 1));
   }
-  breadth_first_data data;
+  breadth_first_problem data;
   data.offsets.push_back(0);
   for (const auto& targets : of) {
     data.targets.insert(data.targets.end(), targets.begin(), targets.end());
@@ -213,7 +228,7 @@ breadth_first_data random_graph(std::uint32_t vertices, std::uint32_t edges, std
 }
 
 TEST(unified_programs, breadth_first) {
-  breadth_first_data data = random_graph(1500, 3000, 17);
+  breadth_first_problem data = random_graph(1500, 3000, 17);
   data.source = 3;
   std::vector<double> expected(1500, -1);
   expected[3] = 0;
@@ -234,8 +249,8 @@ TEST(unified_programs, breadth_first) {
 }
 
 TEST(unified_programs, rank_iteration) {
-  const breadth_first_data graph = random_graph(300, 20000, 18);
-  rank_iteration_data data{graph.offsets, graph.targets, random_floats(20000, 19), 3};
+  const breadth_first_problem graph = random_graph(300, 20000, 18);
+  rank_iteration_problem data{graph.offsets, graph.targets, random_floats(20000, 19), 3};
   for (float& v : data.values) v /= 16;
   std::vector<double> expected(300, 1.0 / 300);
   for (std::uint32_t k = 0; k < data.iterations; ++k) {
@@ -254,7 +269,7 @@ TEST(unified_programs, rank_iteration) {
 
 TEST(unified_programs, kmeans) {
   test::random_numbers random(20);
-  kmeans_data data{500, 6, 4, 7, {}};
+  kmeans_problem data{500, 6, 4, 7, {}};
   for (std::uint32_t k = 0; k < 3000; ++k) {
     data.values.push_back(static_cast<float>(random.below(17)) / 16);
   }
@@ -308,7 +323,7 @@ TEST(unified_programs, kmeans) {
 }
 
 TEST(unified_programs, stencil_2d) {
-  stencil_2d_data data{48, 128, 3, {0.25F, 0.15F, 0.05F}, random_floats(50 * 130, 21)};
+  stencil_2d_problem data{48, 128, 3, {0.25F, 0.15F, 0.05F}, random_floats(50 * 130, 21)};
   std::vector<double> expected(data.grid.begin(), data.grid.end());
   for (std::uint32_t k = 0; k < data.iterations; ++k) {
     const std::vector<double> old = expected;
@@ -330,7 +345,7 @@ TEST(unified_programs, stencil_2d) {
 
 TEST(unified_programs, convolution) {
   test::random_numbers random(22);
-  convolution_data data{70, 41, 3, {}, {}};
+  convolution_problem data{70, 41, 3, {}, {}};
   for (std::uint32_t k = 0; k < 72 * 43; ++k) data.image.push_back(random.below(256));
   for (std::uint32_t k = 0; k < 9; ++k) {
     data.mask.push_back(static_cast<float>(random.below(16)) / 16);
@@ -357,7 +372,7 @@ TEST(unified_programs, convolution) {
 // What MGPUSim (24a2205) printed for the same program, sizes and placement: accesses of the vector
 // L1, and remote reads and writes.
 TEST(unified_programs, atax_has_the_accesses_of_mgpusim) {
-  const atax_data data{512, 512, random_floats(512 * 512, 11), random_floats(512, 12)};
+  const atax_problem data{512, 512, random_floats(512 * 512, 11), random_floats(512, 12)};
   sim::node node(test::r9nano(), 4, [] {});
   const auto c = run::run_unified(node, data, {}).run.loads;
   EXPECT_EQ(c.vector_accesses, 319552U);

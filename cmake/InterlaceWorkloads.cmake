@@ -1,0 +1,109 @@
+# Sources made of the headers of workloads. A header NAME.hpp ends in a struct
+# interlace::workload::NAME_problem (src/workload/shared/problem.hpp says what it has); nothing here
+# reads headers, the sources instantiate templates for that struct.
+
+set(interlace_workload_templates "${CMAKE_CURRENT_LIST_DIR}/workloads")
+
+# What the name of a header says: name, problem, include.
+macro(interlace_problem_of header)
+  get_filename_component(name "${header}" NAME_WE)
+  get_filename_component(include "${header}" ABSOLUTE)
+  set(include "#include \"${include}\"\n")
+  set(problem "interlace::workload::${name}_problem")
+endmacro()
+
+# Makes the two sources that run problems; they join made_cpu and made_cuda.
+macro(interlace_make_runs path runner instantiate includes problems)
+  foreach(nodes cpu gpus)
+    string(TOUPPER "${nodes}" upper)
+    set(run_includes "${includes}")
+    set(run_header "${runner}_${nodes}.hpp")
+    set(instances "")
+    foreach(one ${problems})
+      string(APPEND instances "${instantiate}_${upper}(${one});\n")
+    endforeach()
+    if(nodes STREQUAL "cpu")
+      set(source "${path}_on_cpu.cpp")
+      list(APPEND made_cpu "${source}")
+    else()
+      set(source "${path}_on_gpus.cu")
+      list(APPEND made_cuda "${source}")
+    endif()
+    configure_file("${interlace_workload_templates}/run.in" "${source}" @ONLY)
+  endforeach()
+endmacro()
+
+# interlace_make_workload_sources(PREFIX FOLDER [WORKLOADS HEADER...] [PROGRAMS HEADER...]
+#                                 [LAUNCHING HEADER...])
+#
+# Writes sources into a folder, and their lists into variables:
+#
+#   PREFIX_cpu            what runs on the host and the simulated node: a source for each workload, and
+#                         one for all programs, which compile faster together
+#   PREFIX_cuda           what runs on GPUs, likewise
+#   PREFIX_launching      kernels that launch kernels, to be compiled as relocatable device code. One
+#                         source has those of all headers: of several in a library none may be left out
+#   PREFIX_core_bindings  interlace::python::bind_workloads, of modules for CPUs and for GPUs
+#   PREFIX_cuda_bindings
+#
+# PROGRAMS see several GPUs as one. Of those after LAUNCHING only the kernels that launch are used.
+function(interlace_make_workload_sources prefix folder)
+  cmake_parse_arguments(PARSE_ARGV 2 given "" "" "WORKLOADS;PROGRAMS;LAUNCHING")
+  set(includes "")
+  set(bindings "")
+  set(launching_includes "")
+  set(launching "")
+  set(made_cpu "")
+  set(made_cuda "")
+  foreach(header IN LISTS given_WORKLOADS given_LAUNCHING)
+    interlace_problem_of("${header}")
+    string(APPEND launching_includes "${include}")
+    string(APPEND launching "template void add_launching_kernels_of<${problem}>();\n")
+  endforeach()
+  foreach(header IN LISTS given_WORKLOADS)
+    interlace_problem_of("${header}")
+    string(APPEND includes "${include}")
+    string(APPEND bindings "  bind_workload<${problem}>(module, \"run_${name}\");\n")
+    interlace_make_runs("${folder}/${name}" "run/on" INTERLACE_RUN_ON "${include}" "${problem}")
+  endforeach()
+  set(program_includes "")
+  set(programs "")
+  foreach(header IN LISTS given_PROGRAMS)
+    interlace_problem_of("${header}")
+    string(APPEND program_includes "${include}")
+    list(APPEND programs "${problem}")
+    string(APPEND bindings "  bind_unified_program<${problem}>(module, \"run_${name}\");\n")
+  endforeach()
+  string(APPEND includes "${program_includes}")
+  if(programs)
+    interlace_make_runs("${folder}/programs" "run/unified_on" INTERLACE_RUN_UNIFIED_ON
+                        "${program_includes}" "${programs}")
+  endif()
+  foreach(nodes cpu gpus)
+    configure_file("${interlace_workload_templates}/bindings.cpp.in"
+                   "${folder}/bindings_on_${nodes}.cpp" @ONLY)
+  endforeach()
+  configure_file("${interlace_workload_templates}/launching.cu.in" "${folder}/launching.cu" @ONLY)
+  set(${prefix}_cpu "${made_cpu}" PARENT_SCOPE)
+  set(${prefix}_cuda "${made_cuda}" PARENT_SCOPE)
+  set(${prefix}_launching "${folder}/launching.cu" PARENT_SCOPE)
+  set(${prefix}_core_bindings "${folder}/bindings_on_cpu.cpp" PARENT_SCOPE)
+  set(${prefix}_cuda_bindings "${folder}/bindings_on_gpus.cpp" PARENT_SCOPE)
+endfunction()
+
+# interlace_add_workload(NAME HEADER LIBRARY...): a target of this name, the Python module _NAME. It
+# runs the workload of a header that lies anywhere on the host and the simulated node, which the
+# libraries have. Put it beside NAME.py.
+set(interlace_sources "${CMAKE_CURRENT_LIST_DIR}/../src")
+function(interlace_add_workload name header)
+  set(folder "${CMAKE_CURRENT_BINARY_DIR}/workloads/${name}")
+  interlace_make_workload_sources(made "${folder}" WORKLOADS "${header}")
+  configure_file("${interlace_workload_templates}/module.cpp.in" "${folder}/module.cpp" @ONLY)
+  nanobind_add_module(
+    ${name} NB_STATIC NB_SUPPRESS_WARNINGS "${folder}/module.cpp" ${made_cpu} ${made_core_bindings}
+    "${interlace_sources}/python/workloads.cpp" "${interlace_sources}/python/unified_result.cpp")
+  set_target_properties(${name} PROPERTIES OUTPUT_NAME "_${name}")
+  target_include_directories(${name} PRIVATE "${interlace_sources}" "${interlace_sources}/../include")
+  target_link_libraries(${name} PRIVATE ${ARGN})
+  target_link_options(${name} PRIVATE -Wl,--exclude-libs,ALL)
+endfunction()

@@ -1,0 +1,57 @@
+"""Heat in a rod: its reference, wrong input, and verified runs by every mechanism."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from interlace.workloads.heat_rod import HeatRod, HeatRodInputs
+
+from interlace import _core
+from interlace.base.errors import UserError
+from interlace.model.mechanisms import EVERY, MULTI_PATH, PEERS
+from interlace.model.run import Case
+from interlace.workloads import inputs_of
+
+SIMULATED = [name for name in EVERY if name not in (MULTI_PATH, *PEERS)]
+
+
+def small() -> HeatRod:
+    return HeatRod.load(HeatRodInputs(size=1000), None)
+
+
+def test_the_reference_keeps_the_heat() -> None:
+    rod = small()
+    after = rod.reference(50).values
+    assert after.sum() == pytest.approx(rod.start.sum(dtype=np.float64))
+    assert after.std() < rod.start.std() / 2
+
+
+@pytest.mark.parametrize(("option", "value"), [("size", 0), ("rate", 0.6), ("seed", -1)])
+def test_wrong_input(option: str, value: float) -> None:
+    with pytest.raises(UserError, match=f"--{option} {value}: give a number"):
+        inputs_of("heat-rod", {option: value})
+
+
+@pytest.mark.parametrize("mechanism", [name for name in EVERY if name != "nvshmem"])
+def test_the_reference_node(mechanism: str) -> None:
+    rod = small()
+    outcome = rod._run(_core, Case(3, mechanism), ("host", None), (10, 0.0))
+    outcome.time_s = 1.0  # the reference node takes none
+    rod.verify(outcome)
+
+
+def test_a_study(tmp_path: Path) -> None:
+    out = tmp_path / "out.json"
+    command = [
+        *(sys.executable, "-m", "interlace", "study", "heat-rod", "--size", "20000", "--gpus", "4"),
+        *("--machine", "4x-gv100-pcie4", "--mechanisms", ",".join(SIMULATED), "--json", str(out)),
+    ]
+    subprocess.run(command, check=True, capture_output=True)
+    rows = json.loads(out.read_text())["rows"]
+    assert {row["mechanism"] for row in rows} >= set(SIMULATED)
+    assert all(row["verified"] for row in rows)

@@ -1,0 +1,155 @@
+"""Options of workloads: each is declared once, as the type of a field of a workload's inputs.
+
+The command line, the tables [options] of sweep files and the help are made of these types:
+
+    class MyInputs(Inputs):
+        seed: Seed = None  # an option of several workloads
+        size: Annotated[Size, Default(32)] = None  # the same, with this workload's default
+        angle: Annotated[float | None, Option("A", "degrees of the first turn", 45)] = None
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Annotated, NamedTuple, get_args, get_origin, get_type_hints
+
+from interlace.base.errors import UserError
+
+
+class Option(NamedTuple):
+    """What the help says of an option, and its letter."""
+
+    metavar: str
+    help: str  # without the names of the workloads that take it
+    default: object = None  # what holds where it is not given; None: nothing to be said
+    short: str | None = None
+
+
+class Default(NamedTuple):
+    """Another default of an option that several workloads take."""
+
+    value: object
+
+
+Data = Annotated[Path | None, Option("FILE", "the input")]
+Seed = Annotated[int | None, Option("N", "of what is generated", 1)]
+Size = Annotated[int | None, Option("N", "pixels or points a side")]
+Kernel = Annotated[
+    str | None,
+    Option("NAME", "of those that do the same; they differ in what they store side by side"),
+]
+Subscribe = Annotated[
+    str | None,
+    Option(
+        "all|needed",
+        "send values to all GPUs, or to those that read them: stores each to its readers, copies a "
+        "range that has all of them",
+        "all",
+    ),
+]
+Iterations = Annotated[int | None, Option("N", "iterations, or with -t at most", 10, short="-n")]
+Tolerance = Annotated[
+    float | None,
+    Option(
+        "T",
+        "iterate until the residual is at most T: the sum of all changes, or the root of the sum "
+        "of their squares",
+        short="-t",
+    ),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inputs:
+    """What is said of a workload's input and its run; None: not given.
+
+    A field is the option of that name. A workload's own inputs are a subclass.
+    """
+
+    iterations: Iterations = None
+    tolerance: Tolerance = None
+
+    def given(self) -> list[str]:
+        """The names of the fields that were given."""
+        return [one.name for one in fields(self) if getattr(self, one.name) is not None]
+
+    def refuse(self, names: Iterable[str], reason: str) -> None:
+        """Raise UserError with the reason if one of these fields was given."""
+        for name in names:
+            if getattr(self, name) is not None:
+                raise UserError(f"{option_of(name)} {reason}")
+
+
+def option_of(name: str) -> str:
+    """The option that a field of inputs holds."""
+    return "--" + name.rstrip("_").replace("_", "-")
+
+
+class Declared(NamedTuple):
+    """A field of a workload's inputs."""
+
+    kind: type  # int, float, str, bool or Path
+    option: Option
+
+
+def declared(inputs: type[Inputs]) -> dict[str, Declared]:
+    """The fields of a workload's inputs by their names."""
+    hints = get_type_hints(inputs, include_extras=True)
+    found = {}
+    for one in fields(inputs):
+        hint = hints[one.name]
+        assert get_origin(hint) is Annotated, f"{inputs.__name__}.{one.name} is not an option"
+        values, *says = get_args(hint)
+        kind = next(kind for kind in get_args(values) if kind is not type(None))
+        option = [it for it in says if isinstance(it, Option)][-1]
+        for default in says:
+            if isinstance(default, Default):
+                option = option._replace(default=default.value)
+        found[one.name] = Declared(kind, option)
+    return found
+
+
+class Taken(NamedTuple):
+    """An option, with what each workload that takes it says of it."""
+
+    kind: type
+    by: dict[str, Option]  # the workload's name
+
+    def help(self, workloads: int) -> str:
+        """What there is to say of it, where there are so many workloads."""
+        ways: dict[str, list[str]] = {}
+        for name, option in self.by.items():
+            ways.setdefault(option.help, []).append(name)
+        if len(ways) == 1 and len(self.by) == workloads:
+            text = next(iter(ways))
+            said = text[0].upper() + text[1:] + self._defaults(self.by)
+        else:
+            said = "; ".join(
+                f"{', '.join(names)}: {says}{self._defaults(names)}" for says, names in ways.items()
+            )
+        return said if said.endswith("]") else f"{said}."
+
+    def _defaults(self, names: Iterable[str]) -> str:
+        ways: dict[str, list[str]] = {}
+        for name in names:
+            if self.by[name].default is not None:
+                ways.setdefault(str(self.by[name].default), []).append(name)
+        if not ways:
+            return ""
+        if len(ways) == 1:
+            return f".  [default: {next(iter(ways))}]"
+        texts = (f"{', '.join(of)} {default}" for default, of in ways.items())
+        return f".  [default: {'; '.join(texts)}]"
+
+
+def options(takers: Mapping[str, type[Inputs]]) -> dict[str, Taken]:
+    """Every option by its field's name, of workloads by their names."""
+    found: dict[str, Taken] = {}
+    for workload, inputs in takers.items():
+        for name, (kind, option) in declared(inputs).items():
+            taken = found.setdefault(name, Taken(kind, {}))
+            assert taken.kind is kind, f"{workload}: {option_of(name)} is of another type elsewhere"
+            taken.by[workload] = option
+    return found

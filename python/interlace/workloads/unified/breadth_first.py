@@ -1,0 +1,30 @@
+"""Levels of a random graph from the vertex of most edges; -1 where no path leads."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from interlace.workloads.unified.program import Problem, wide
+
+NAME = "bfs"
+EXTENT = 32768  # vertices
+
+
+def make(extent: int, generator: np.random.Generator) -> Problem:
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import dijkstra
+
+    vertices, degree = extent, 3
+    ends = generator.integers(0, vertices, (2, degree * vertices))
+    ends = ends[:, np.argsort(ends[0], kind="stable")]
+    counts = np.bincount(ends[0], minlength=vertices)
+    offsets = np.zeros(vertices + 1, np.uint32)
+    offsets[1:] = np.cumsum(counts)
+    source = int(np.argmax(counts))
+    graph = csr_array((np.ones(ends.shape[1]), (ends[0], ends[1])), (vertices, vertices))
+    expected = wide(dijkstra(graph, indices=source, unweighted=True))
+    expected[np.isinf(expected)] = -1
+    return Problem(
+        "bfs", f"{vertices} vertices, {ends.shape[1]} edges", "run_breadth_first",
+        (offsets, ends[1].astype(np.uint32), source), expected, np.zeros(vertices),
+    )  # fmt: skip

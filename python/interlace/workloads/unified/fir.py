@@ -1,0 +1,29 @@
+"""A filter of 16 taps: each sample with those before it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from interlace.workloads.unified.program import ROUNDING, Problem, random_values, wide
+
+NAME = "fir"
+EXTENT = 262144  # samples
+
+
+def make(extent: int, generator: np.random.Generator) -> Problem:
+    samples, taps = extent, 16
+    values, weights = random_values(generator, samples), random_values(generator, taps)
+    history = random_values(generator, taps)
+    # Tap i of sample t is that of t - i; before the first sample the history is counted from its
+    # end, one further back than the samples are.
+    before = np.concatenate((history, values))
+    expected = np.zeros(samples)
+    size = np.zeros(samples)
+    for tap in range(taps):
+        shifted = wide(before[taps - tap : taps - tap + samples])
+        expected += float(weights[tap]) * shifted
+        size += abs(float(weights[tap])) * np.abs(shifted)
+    return Problem(
+        "fir", f"{samples} samples, {taps} taps", "run_fir", (values, weights, history),
+        expected, 2 * taps * ROUNDING * size,
+    )  # fmt: skip

@@ -1,0 +1,42 @@
+"""What the programs that see several GPUs as one have in common."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float32]
+ROUNDING = 2.0**-24  # half a unit in the last place of float32
+
+
+class Problem(NamedTuple):
+    """One program with its data: how a compiled module runs it, and what must come out."""
+
+    name: str
+    sizes: str  # for people
+    function: str  # of the compiled module
+    arguments: tuple[Any, ...]  # of it, behind those that all have
+    expected: npt.NDArray[np.float64]
+    bound: npt.NDArray[np.float64]  # of the rounding errors, element by element
+
+    def error(self, values: Floats) -> float:
+        """The largest difference from the reference, over its largest magnitude."""
+        return float(np.max(np.abs(values - self.expected)) / np.max(np.abs(self.expected)))
+
+    def wrong(self, values: Floats) -> int:
+        """How many elements differ from the reference by more than rounding explains."""
+        if values.shape != self.expected.shape:
+            return max(values.size, self.expected.size)
+        return int(np.count_nonzero(~(np.abs(values - self.expected) <= self.bound)))
+
+
+def random_values(generator: np.random.Generator, *shape: int) -> Floats:
+    """Uniform from -1 to 1."""
+    return generator.uniform(-1, 1, shape).astype(np.float32)
+
+
+def wide(array: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """In float64."""
+    return array.astype(np.float64)

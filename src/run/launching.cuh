@@ -1,0 +1,20 @@
+// Kernels of workloads that launch kernels; only in files that nvcc compiles with -rdc=true.
+#pragma once
+
+#include "cuda/launching.cuh"
+#include "run/launching.hpp"
+#include "workload/shared/problem.hpp"
+
+namespace interlace::run {
+
+template <class... Kernel>
+void add_launching_kernels_in(workload::kernel_list<Kernel...> /*kernels*/) {
+  cuda::add_launching_kernels<Kernel...>();
+}
+
+template <class Problem>
+void add_launching_kernels_of() {
+  add_launching_kernels_in(typename Problem::launching_kernels{});
+}
+
+}  // namespace interlace::run

@@ -1,0 +1,244 @@
+// Matrix factorisation by gradient steps in pull form, the variant of als.hpp that the PROACT paper
+// (Muthukrishnan et al., 2021) describes: with the other side's factors fixed, a row of n ratings r
+// of factors y makes a number of steps
+//
+//   x' = x + rate * ((1 / n) * sum of (r - x . y) y - lambda * x)
+//
+// in every epoch. The mean keeps one rate right for rows of any length. A row without ratings stays
+// as it is.
+//
+// A step costs a rating 2 F multiply-adds and 8 + 4 F bytes, of which 8 come from memory and the
+// gathered factor from the L2 where that holds the other side; a row adds 8 F + 12 bytes. That is
+// less than one multiply-add a byte, so the rate at which the L2 gathers is the limit, or memory's
+// where the other side does not fit. Of shared memory, a rating is written once and read twice.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+
+#include "workload/shared/factorisation.hpp"
+
+namespace interlace::workload {
+
+template <std::uint32_t F>
+struct gradient {
+  static_assert(F == 16 || F == 32, "a warp has a lane a number");
+  static constexpr std::uint32_t factor = F;
+  static constexpr std::uint32_t record = F;  // sum of (r - x . y) y
+  static constexpr std::uint32_t shared_floats = predictor_floats<F> + rating_rows::threads;
+
+  float lambda = 0;
+  float rate = 0;
+  std::uint32_t count = 1;  // steps
+  bool first = true;        // of them: factors come from the region,
+  bool last = true;         // and go there; from and to `state` otherwise
+  local<float> state;
+
+  std::uint32_t steps() const { return count; }
+  gradient at_step(std::uint32_t step, const local<float>& where) const {
+    return {lambda, rate, count, step == 0, step + 1 == count, where};
+  }
+
+  template <class Block>
+  class worker {
+   public:
+    INTERLACE_KERNEL worker(Block& block, const gradient& method, const rating_rows& ratings,
+                            const replicated<float>& own)
+        : predictor_(block),
+          staged(shared<float>(block, rating_rows::threads)),
+          method_(method),
+          ratings_(ratings),
+          own_(own),
+          width_(block.warp_width()),
+          number_(lane_state<float>(block)),
+          sum_(lane_state<float>(block)) {}
+
+   private:
+    predictor<Block, F> predictor_;
+
+   public:
+    decltype(shared<float>(std::declval<Block&>(), 0)) staged;  // errors, then the record
+
+    template <class Warp>
+    INTERLACE_KERNEL std::uint32_t record_at(const Warp& warp) const {
+      return warp.index() * width_;
+    }
+
+    template <class Warp>
+    INTERLACE_KERNEL void start(const Warp& warp, std::uint32_t row) const {
+      warp.repeated(method_.first, [&](const auto& same) {
+        predictor_.start(same, [&](const auto& lane) {
+          const std::uint32_t k = lane.in_warp();
+          number_[lane] = method_.first ? lane.load(own_, (ratings_.first_row + row) * F + k)
+                                        : lane.load(method_.state, std::uint64_t{row} * F + k);
+          return number_[lane];
+        });
+      });
+    }
+
+    template <class Warp>
+    INTERLACE_KERNEL void accumulate(const Warp& warp, const replicated<float>& other,
+                                     std::uint32_t begin, std::uint32_t end) const {
+      const std::uint32_t base = record_at(warp);
+      const std::uint32_t factors = predictor_.base_of(warp);
+      warp.each([&](auto lane) { sum_[lane] = 0; });
+      for (std::uint32_t from = begin; from < end; from += width_) {
+        const std::uint32_t n = end - from < width_ ? end - from : width_;
+        warp.repeated(n, [&](const auto& same) {
+          predictor_.predict(same, ratings_, other, from, n);
+          add_errors(same, base, factors, n);
+        });
+      }
+      for (std::uint32_t apart = F; apart < width_; apart *= 2) {
+        const auto more = warp.shuffle_xor(sum_, apart);
+        warp.each([&](auto lane) { sum_[lane] += more[lane]; });
+      }
+      warp.each([&](auto lane) {
+        if (lane.in_warp() < F) lane.store(staged, base + lane.in_warp(), sum_[lane]);
+      });
+    }
+
+    template <class Warp>
+    INTERLACE_KERNEL void finish(const Warp& warp, std::uint32_t n) const {
+      if (n == 0) return;
+      const std::uint32_t base = record_at(warp);
+      warp.each([&](auto lane) {
+        if (lane.in_warp() >= F) return;
+        const float mean = lane.load(staged, base + lane.in_warp()) / static_cast<float>(n);
+        number_[lane] += method_.rate * (mean - method_.lambda * number_[lane]);
+        lane.compute(operation::fp32, 7);
+        lane.compute(operation::special, 1);
+      });
+    }
+
+    template <class Lane>
+    INTERLACE_KERNEL void store(const Lane& lane, std::uint32_t row) const {
+      const std::uint32_t k = lane.in_warp();
+      if (method_.last) {
+        lane.store(own_, (ratings_.first_row + row) * F + k, number_[lane]);
+      } else {
+        lane.store(method_.state, std::uint64_t{row} * F + k, number_[lane]);
+      }
+    }
+
+   private:
+    // The products of n ratings' errors and factors.
+    template <class Warp>
+    INTERLACE_KERNEL void add_errors(const Warp& warp, std::uint32_t base, std::uint32_t factors,
+                                     std::uint32_t n) const {
+      warp.each(
+          [&](auto lane) { lane.store(staged, base + lane.in_warp(), predictor_.error(lane)); });
+      warp.each([&](auto lane) {
+        const std::uint32_t k = lane.in_warp() % F;
+        float s = sum_[lane];
+        for (auto j : lane.range(lane.in_warp() / F, n, width_ / F)) {
+          s += lane.load(staged, base + j) *
+               lane.load(predictor_.staged(), factors + j * (F + 1) + k);
+        }
+        sum_[lane] = s;
+        // The loop is unrolled to four ratings, then two and one.
+        const std::uint32_t turns = passes<F>(n, width_);
+        lane.compute({.fp32 = turns,
+                      .integer = 19 + 6 * (turns / 4) + 6 * (turns / 2 % 2) + 4 * (turns % 2)});
+      });
+    }
+
+    const gradient& method_;
+    const rating_rows& ratings_;
+    const replicated<float>& own_;
+    std::uint32_t width_;
+    decltype(lane_state<float>(std::declval<Block&>())) number_;  // of the row's factor
+    decltype(lane_state<float>(std::declval<Block&>())) sum_;
+  };
+};
+
+// The same steps with a lane a row, as programs do that have a thread for each vertex. Lanes read
+// and store a number of their rows at a time, which lie F numbers apart: nothing of it coalesces,
+// and where factors go to other devices each number is a store of its own. That is what the PROACT
+// paper (section V-B) finds of its ALS, 26 times the store transactions of copies. A warp takes as
+// long as its longest row.
+template <std::uint32_t F>
+struct renew_rows_by_lane;
+
+template <std::uint32_t F>
+struct gradient_by_lane {
+  static_assert(F == 16 || F == 32, "a lane has all numbers in registers");
+  static constexpr std::uint32_t factor = F;
+  using rows_kernel = renew_rows_by_lane<F>;
+
+  float lambda = 0;
+  float rate = 0;
+  std::uint32_t count = 1;  // steps
+};
+
+template <std::uint32_t F>
+struct renew_rows_by_lane {
+  static constexpr std::uint32_t threads = rating_rows::threads;
+  static constexpr std::uint32_t shared_bytes = 0;
+
+  rating_rows ratings;
+  gradient_by_lane<F> method;
+  replicated<float> own;
+  replicated<float> other;
+
+  template <class Block>
+  INTERLACE_KERNEL void operator()(Block& block) const {
+    block.each([&](auto lane) {
+      const auto row = static_cast<std::uint32_t>(lane.global_index());
+      if (row >= ratings.rows) return;
+      const auto begin = lane.load_index(ratings.offsets, row);
+      const auto end = lane.load_index(ratings.offsets, row + 1);
+      const auto at = static_cast<std::uint32_t>((ratings.first_row + row) * F);
+      float x[F];
+      for (auto k : lane.range(0U, F)) x[k] = lane.load(own, at + k);
+      for (std::uint32_t step = 0; step < method.count; ++step) {
+        float sum[F] = {};
+        for (auto e : lane.range(begin, end)) {
+          const auto from = lane.load_index(ratings.others, e);
+          float error = lane.load(ratings.values, e);
+          float y[F];
+          for (auto k : lane.range(0U, F)) {
+            y[k] = lane.load(other, from + k);
+            error -= x[k] * y[k];
+          }
+          for (std::uint32_t k = 0; k < F; ++k) sum[k] += error * y[k];
+          lane.compute({.fp32 = 2 * F, .integer = 2 * F + 5});
+        }
+        const std::uint32_t n = end - begin;
+        if (n == 0) continue;
+        const float each = 1.0F / static_cast<float>(n);
+        for (std::uint32_t k = 0; k < F; ++k) {
+          x[k] += method.rate * (sum[k] * each - method.lambda * x[k]);
+        }
+        lane.compute({.fp32 = 3 * F + 4, .integer = 6, .special = 2});
+      }
+      for (auto k : lane.range(0U, F)) lane.store(own, at + k, x[k]);
+      lane.compute(operation::integer, 3 * F + 8);
+    });
+  }
+};
+
+template <class Node, std::uint32_t F = 16>
+class als_sgd : public factorisation<Node, gradient<F>> {
+ public:
+  als_sgd(Node& node, const rating_matrix& ratings, const kernel::region_options& users,
+          const kernel::region_options& items, float lambda, float rate, std::uint32_t steps)
+      : factorisation<Node, gradient<F>>(node, ratings, users, items,
+                                         {lambda, rate, steps, true, true, {}}) {
+    if (steps == 0) throw usage_error("an epoch needs at least one step");
+  }
+};
+
+template <class Node, std::uint32_t F = 16>
+class als_sgd_by_lane : public factorisation<Node, gradient_by_lane<F>> {
+ public:
+  als_sgd_by_lane(Node& node, const rating_matrix& ratings, const kernel::region_options& users,
+                  const kernel::region_options& items, float lambda, float rate,
+                  std::uint32_t steps)
+      : factorisation<Node, gradient_by_lane<F>>(node, ratings, users, items,
+                                                 {lambda, rate, steps}) {
+    if (steps == 0) throw usage_error("an epoch needs at least one step");
+  }
+};
+
+}  // namespace interlace::workload

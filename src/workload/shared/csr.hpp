@@ -1,0 +1,82 @@
+// A sparse matrix by rows: how the part that a device owns gets there, and as kernels see it.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/array_view.hpp"
+#include "base/errors.hpp"
+#include "interlace/kernel.hpp"
+#include "kernel/mapping.hpp"
+
+namespace interlace::workload {
+
+// Rows [first_row, first_row + rows) of a matrix. `offsets` counts from this part's first entry and
+// has rows + 1 elements; `columns` are those of the whole matrix.
+struct csr_view {
+  local<const std::uint32_t> offsets;
+  local<const std::uint32_t> columns;
+  std::uint64_t first_row = 0;
+  std::uint64_t rows = 0;
+};
+
+// Entries [first, first + count) of a matrix.
+struct entry_span {
+  std::uint64_t first = 0;
+  std::uint64_t count = 0;
+};
+
+// What a device keeps of a graph whose rows [first_row, last_row) it owns. `Rows` says how a kernel
+// goes over them: edge_units.hpp, row_warps.hpp.
+template <class Rows>
+struct placed_rows {
+  Rows rows;
+  entry_span edges;
+  kernel::block_mapping mapping;
+  std::uint64_t blocks = 0;
+};
+
+// The entries of rows [first_row, last_row), which GPU `device` is to own; few enough for indices
+// of 32 bits that step by `stride`. `what` is the user's word for them.
+inline entry_span owned_entries(const std::uint64_t* offsets, std::uint64_t first_row,
+                                std::uint64_t last_row, std::uint32_t device, const char* what,
+                                std::uint32_t stride) {
+  const entry_span span{offsets[first_row], offsets[last_row] - offsets[first_row]};
+  const std::uint64_t most = 0xffffffffU - stride;
+  if (span.count > most) {
+    throw usage_error("GPU " + std::to_string(device) + " would own " + std::to_string(span.count) +
+                      " " + what + "; at most " + std::to_string(most) +
+                      " are possible: use more GPUs");
+  }
+  return span;
+}
+
+// Offsets of the rows [first_row, last_row] from the first one's.
+inline std::vector<std::uint32_t> relative_offsets(const std::uint64_t* offsets,
+                                                   std::uint64_t first_row,
+                                                   std::uint64_t last_row) {
+  std::vector<std::uint32_t> relative(last_row - first_row + 1);
+  for (std::uint64_t r = first_row; r <= last_row; ++r) {
+    relative[r - first_row] = static_cast<std::uint32_t>(offsets[r] - offsets[first_row]);
+  }
+  return relative;
+}
+
+// Throws usage_error if `offsets` are not those of rows of `columns`, each below `limit`. `what` is
+// the user's word for what columns name.
+inline void check_rows(const array_view<std::uint64_t>& offsets,
+                       const array_view<std::uint32_t>& columns, std::size_t limit,
+                       const char* what) {
+  if (offsets.size() == 0 || *offsets.begin() != 0 || *(offsets.end() - 1) != columns.size() ||
+      !std::is_sorted(offsets.begin(), offsets.end())) {
+    throw usage_error("the offsets do not describe rows of the given columns");
+  }
+  if (std::any_of(columns.begin(), columns.end(), [&](std::uint32_t c) { return c >= limit; })) {
+    throw usage_error("a column is not one of the " + std::to_string(limit) + " " + what);
+  }
+}
+
+}  // namespace interlace::workload

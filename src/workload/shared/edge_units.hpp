@@ -1,0 +1,320 @@
+// Reductions over the edges of each row of a device, even however skewed the rows are.
+//
+// Edges are cut into units of at most `tile`, a block each. A unit is either a run of whole rows or
+// a part of one row that has more edges than a tile. A block stages what it gathers for its rows in
+// shared memory, coalesced over edges, and reduces it by rows: a lane a short row, a warp a long
+// one. Blocks that share a row join what they found through words of device memory, each of which
+// carries its whole message, so that no order between different words is needed: the last block
+// finishes the row, the result does not depend on who that is, and the words are ready for the
+// next epoch.
+//
+// What is gathered and how it is reduced is up to a `Reduction`:
+//
+//   value                                   what a gather gives
+//   identity(), combine(a, b)               combine is commutative
+//   over_warp(warp, state)                  over the lane states of a warp
+//   once()                                  operations of what every lane does besides,
+//   gathers(n)                              of n gathers of a lane beside their loads,
+//   combines(n)                             of n combinations
+//   join(lane, words, part, v)              joins v with what other parts of the row had; true in
+//                                           the last of them, where v then is the row's
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/errors.hpp"
+#include "kernel/region.hpp"
+#include "workload/shared/csr.hpp"
+#include "workload/shared/parts.hpp"
+
+namespace interlace::workload {
+
+// One block's part of a row that several blocks share.
+struct row_part {
+  std::uint32_t slot = 0;   // of the row among the shared ones
+  std::uint32_t unit = 0;   // of the row's first part
+  std::uint32_t index = 0;  // among the parts of the row
+  std::uint32_t count = 0;
+};
+
+// The units of a device as kernels see them.
+struct edge_units {
+  static constexpr std::uint32_t threads = 256;
+  static constexpr std::uint32_t tile = 2048;         // edges of a unit
+  static constexpr std::uint32_t max_rows = 1024;     // rows of a unit
+  static constexpr std::uint32_t long_row = 64;       // edges from which a warp reduces the row
+  static constexpr std::uint32_t most_parts = 65535;  // blocks that share a row
+  // A device that held all blocks at once would gather first and store last, with nothing to hide
+  // the transfers behind, and wait for the longest of them. It has at least so many rounds of
+  // blocks, where units are not too small.
+  static constexpr std::uint32_t least_rounds = 3;
+  static constexpr std::uint32_t line_rows = 32;  // whose values of 4 bytes fill a line
+
+  csr_view graph;
+  local<const std::uint32_t> rows;   // unit b has rows [rows[b], rows[b + 1]),
+  local<const std::uint32_t> edges;  // edges [edges[b], edges[b + 1]),
+  local<const std::uint32_t> slots;  // and is a part of a row if slots[b] != 0
+  local<std::uint64_t> words;        // one a unit; what parts of a row join through
+
+  // Shared memory that reduce takes of a block.
+  template <class Reduction>
+  static constexpr std::uint32_t shared_bytes = tile * sizeof(typename Reduction::value);
+
+  // Puts the rows [first_row, last_row) of a graph on a device.
+  template <class Node>
+  static placed_rows<edge_units> place(Node& node, std::uint32_t device,
+                                       const std::uint64_t* offsets, const std::uint32_t* columns,
+                                       std::uint64_t first_row, std::uint64_t last_row);
+
+  // gather(lane, edge) gives a value, finish(lane, row, value) takes each row's; rows and edges
+  // count from the device's first ones.
+  template <class Reduction, class Block, class Gather, class Finish>
+  INTERLACE_KERNEL void reduce(Block& block, const Gather& gather, const Finish& finish) const {
+    const std::uint32_t first_row = block.load(rows, block.index());
+    const std::uint32_t last_row = block.load(rows, block.index() + 1);
+    const std::uint32_t first = block.load(edges, block.index());
+    const std::uint32_t last = block.load(edges, block.index() + 1);
+    const std::uint32_t slot = block.load(slots, block.index());
+    auto gathered = shared<typename Reduction::value>(block, tile);
+    if (slot == 0) {
+      block.each([&](auto lane) {
+        for (auto e : lane.range(first + lane.index(), last, threads)) {
+          lane.store(gathered, e - first, gather(lane, e));
+        }
+        const std::uint32_t mine = turns(lane, first, last);
+        lane.compute(Reduction::once() + Reduction::gathers(mine) +
+                     operations{.integer = 19 + 2 * mine});
+      });
+      reduce_rows<Reduction>(block, first_row, last_row, first, gathered, finish);
+    } else {
+      reduce_part<Reduction>(block, first_row, first, last, slot - 1, gathered, gather, finish);
+    }
+  }
+
+ private:
+  // Turns of a loop from `first` to `last` over the lanes of a block.
+  template <class Lane>
+  INTERLACE_KERNEL static std::uint32_t turns(const Lane& lane, std::uint32_t first,
+                                              std::uint32_t last) {
+    return (last - first + threads - 1 - lane.index()) / threads;
+  }
+
+  template <class Reduction, class Block, class Shared, class Finish>
+  INTERLACE_KERNEL void reduce_rows(Block& block, std::uint32_t first_row, std::uint32_t last_row,
+                                    std::uint32_t first, const Shared& gathered,
+                                    const Finish& finish) const {
+    using value = typename Reduction::value;
+    auto begin = lane_state<std::uint32_t>(block);
+    auto end = lane_state<std::uint32_t>(block);
+    auto result = lane_state<value>(block);
+    auto partial = lane_state<value>(block);
+    auto is_long = lane_state<bool>(block);
+    block.each_warp([&](auto warp) {
+      const std::uint32_t width = block.warp_width();
+      // A warp's rows begin at a multiple of its width, so that it stores whole lines: a line that
+      // two warps store goes to the peers in two packets, with a header each.
+      const auto before = static_cast<std::uint32_t>((graph.first_row + first_row) % width);
+      const std::uint32_t places = before + last_row - first_row;
+      for (std::uint32_t place = warp.index() * width; place < places;
+           place += warp.count() * width) {
+        // Modulo 2^32: lanes of places below `before` have no row.
+        const std::uint32_t row = first_row + place - before;
+        warp.each([&](auto lane) {
+          const std::uint32_t own = row + lane.in_warp();
+          result[lane] = Reduction::identity();
+          is_long[lane] = false;
+          if (place + lane.in_warp() < before || place + lane.in_warp() >= places) return;
+          begin[lane] = lane.load(graph.offsets, own) - first;
+          end[lane] = lane.load(graph.offsets, own + 1) - first;
+          is_long[lane] = end[lane] - begin[lane] >= long_row;
+          if (is_long[lane]) {
+            lane.compute(operation::integer, 16);
+            return;
+          }
+          value v = Reduction::identity();
+          for (auto e : lane.range(begin[lane], end[lane])) {
+            v = Reduction::combine(v, lane.load(gathered, e));
+          }
+          result[lane] = v;
+          const std::uint32_t own_edges = end[lane] - begin[lane];
+          lane.compute(Reduction::combines(own_edges) + operations{.integer = 32 + own_edges / 2});
+        });
+        for (std::uint64_t rest = warp.ballot(is_long); rest != 0; rest &= rest - 1) {
+          const std::uint32_t owner = lowest_lane(rest);
+          const auto from = warp.shuffle(begin, owner);
+          const auto to = warp.shuffle(end, owner);
+          warp.each([&](auto lane) {
+            value v = Reduction::identity();
+            for (auto e : lane.range(from[lane] + lane.in_warp(), to[lane], width)) {
+              v = Reduction::combine(v, lane.load(gathered, e));
+            }
+            partial[lane] = v;
+            const std::uint32_t mine = (to[lane] - from[lane] + width - 1 - lane.in_warp()) / width;
+            lane.compute(Reduction::combines(mine) + operations{.integer = 30 + mine});
+          });
+          const value all = Reduction::over_warp(warp, partial);
+          warp.each([&](auto lane) {
+            if (lane.in_warp() == owner) result[lane] = all;
+          });
+        }
+        warp.each([&](auto lane) {
+          if (place + lane.in_warp() < before || place + lane.in_warp() >= places) return;
+          finish(lane, row + lane.in_warp(), result[lane]);
+        });
+      }
+    });
+  }
+
+  template <class Reduction, class Block, class Shared, class Gather, class Finish>
+  INTERLACE_KERNEL void reduce_part(Block& block, std::uint32_t row, std::uint32_t first,
+                                    std::uint32_t last, std::uint32_t slot, const Shared& gathered,
+                                    const Gather& gather, const Finish& finish) const {
+    using value = typename Reduction::value;
+    auto partial = lane_state<value>(block);
+    block.each([&](auto lane) {
+      value v = Reduction::identity();
+      for (auto e : lane.range(first + lane.index(), last, threads)) {
+        v = Reduction::combine(v, gather(lane, e));
+      }
+      partial[lane] = v;
+      const std::uint32_t mine = turns(lane, first, last);
+      lane.compute(Reduction::once() + Reduction::gathers(mine) + Reduction::combines(mine) +
+                   operations{.integer = 26});
+    });
+    block.each_warp([&](auto warp) {
+      const value all = Reduction::over_warp(warp, partial);
+      warp.each([&](auto lane) {
+        if (lane.in_warp() == 0) lane.store(gathered, warp.index(), all);
+      });
+    });
+    block.each([&](auto lane) {
+      if (lane.index() != 0) return;
+      value v = Reduction::identity();
+      for (auto w : lane.range(0U, threads / block.warp_width())) {
+        v = Reduction::combine(v, lane.load(gathered, w));
+      }
+      lane.compute(Reduction::combines(threads / block.warp_width()) + operations{.integer = 20});
+      const std::uint32_t begin = lane.load(graph.offsets, row);
+      const std::uint32_t end = lane.load(graph.offsets, row + 1);
+      const std::uint32_t index = (first - begin) / tile;
+      const row_part part{slot, static_cast<std::uint32_t>(block.index()) - index, index,
+                          (end - begin + tile - 1) / tile};
+      if (Reduction::join(lane, words, part, v)) finish(lane, row, v);
+    });
+  }
+};
+
+// The units of rows [first_row, last_row); rows and edges count from those of first_row.
+struct unit_table {
+  std::vector<std::uint32_t> rows{0};
+  std::vector<std::uint32_t> edges{0};
+  std::vector<std::uint32_t> slots;
+  std::uint32_t shared_rows = 0;  // rows that several units share
+
+  std::uint64_t count() const { return slots.size(); }
+};
+
+// Of units of several rows, up to those of edge_units.
+struct unit_limits {
+  std::uint32_t max_rows = edge_units::max_rows;
+  std::uint32_t max_edges = edge_units::tile;
+  // Units end at multiples of so many rows of the graph where that takes a quarter of their rows at
+  // most: a line that two blocks store goes to the peers in two packets, with a header each.
+  std::uint32_t line_rows = 1;
+};
+
+inline unit_table make_units(const std::uint64_t* offsets, std::uint64_t first_row,
+                             std::uint64_t last_row, const unit_limits& limits = {}) {
+  unit_table units;
+  const auto add = [&](std::uint64_t row, std::uint64_t edge, std::uint32_t slot) {
+    units.rows.push_back(static_cast<std::uint32_t>(row - first_row));
+    units.edges.push_back(static_cast<std::uint32_t>(edge - offsets[first_row]));
+    units.slots.push_back(slot);
+  };
+  for (std::uint64_t row = first_row; row < last_row;) {
+    const std::uint64_t begin = row;
+    const std::uint64_t row_limit = std::min(last_row, begin + limits.max_rows);
+    const auto fits = [&](std::uint64_t more, std::uint32_t most) {
+      return offsets[more + 1] - offsets[begin] <= most;
+    };
+    if (fits(row, edge_units::tile)) ++row;
+    while (row > begin && row < row_limit && fits(row, limits.max_edges)) ++row;
+    if (row > begin) {
+      const std::uint64_t line = row / limits.line_rows * limits.line_rows;
+      if (row < last_row && line > begin && 4 * (row - line) <= row - begin) row = line;
+      add(row, offsets[row], 0);
+      continue;
+    }
+    if ((offsets[row + 1] - offsets[row]) / edge_units::tile >= edge_units::most_parts) {
+      throw usage_error("vertex " + std::to_string(row) + " has " +
+                        std::to_string(offsets[row + 1] - offsets[row]) + " in-edges; fewer than " +
+                        std::to_string(std::uint64_t{edge_units::most_parts} * edge_units::tile) +
+                        " are possible");
+    }
+    ++units.shared_rows;
+    for (std::uint64_t edge = offsets[row]; edge < offsets[row + 1];) {
+      edge = std::min<std::uint64_t>(edge + edge_units::tile, offsets[row + 1]);
+      // All parts but the last start at the row that the next one starts at.
+      add(edge == offsets[row + 1] ? row + 1 : row, edge, units.shared_rows);
+    }
+    ++row;
+  }
+  return units;
+}
+
+// For a device that holds `at_once` blocks at a time: within `limits`, as large as there are rounds
+// for.
+inline unit_table units_in_rounds(const std::uint64_t* offsets, std::uint64_t first_row,
+                                  std::uint64_t last_row, std::uint64_t at_once,
+                                  unit_limits limits) {
+  unit_table units = make_units(offsets, first_row, last_row, limits);
+  while (units.count() < edge_units::least_rounds * at_once &&
+         limits.max_rows > edge_units::threads) {
+    limits.max_rows /= 2;
+    limits.max_edges /= 2;
+    units = make_units(offsets, first_row, last_row, limits);
+  }
+  return units;
+}
+
+template <class Node>
+placed_rows<edge_units> edge_units::place(Node& node, std::uint32_t device,
+                                          const std::uint64_t* offsets,
+                                          const std::uint32_t* columns, std::uint64_t first_row,
+                                          std::uint64_t last_row) {
+  placed_rows<edge_units> p;
+  p.edges = owned_entries(offsets, first_row, last_row, device, "edges", threads);
+  // CPUs run blocks one after another, and simulated machines all run the same ones.
+  const auto cut = [&] {
+    if constexpr (requires { node.threads_at_once(device); }) {
+      // Lines matter to peers alone.
+      const std::uint32_t lines = node.devices() > 1 ? line_rows : 1;
+      return units_in_rounds(offsets, first_row, last_row, node.threads_at_once(device) / threads,
+                             {.line_rows = lines});
+    } else {
+      return make_units(offsets, first_row, last_row);
+    }
+  };
+  const unit_table units = cut();
+  const std::uint32_t* own = columns + p.edges.first;
+  p.rows.graph = {put(node, device, relative_offsets(offsets, first_row, last_row)),
+                  put(node, device, std::vector<std::uint32_t>(own, own + p.edges.count)),
+                  first_row, last_row - first_row};
+  p.rows.rows = put(node, device, units.rows);
+  p.rows.edges = put(node, device, units.edges);
+  p.rows.slots = put(node, device, units.slots);
+  p.rows.words = put(node, device, std::vector<std::uint64_t>(units.count(), 0));
+  p.blocks = units.count();
+  // Whichever part of a shared row comes last writes it, so each of them may.
+  p.mapping = kernel::block_mapping::custom(
+      [first_row, rows = units.rows, slots = units.slots](std::uint64_t block) {
+        const std::uint64_t last = slots[block] != 0 ? rows[block] + 1 : rows[block + 1];
+        return std::vector<kernel::element_range>{{first_row + rows[block], first_row + last}};
+      });
+  return p;
+}
+
+}  // namespace interlace::workload

@@ -1,0 +1,23 @@
+// How blocks of a kernel stand on the points of a grid.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/errors.hpp"
+
+namespace interlace::workload {
+
+enum class point_kernel : std::uint8_t {
+  runs,   // point_runs
+  tiles,  // point_tiles
+};
+
+// Throws usage_error for names that do not exist.
+inline point_kernel parse_point_kernel(const std::string& name) {
+  if (name == "runs") return point_kernel::runs;
+  if (name == "tiles") return point_kernel::tiles;
+  throw usage_error("unknown kernel '" + name + "'; there are runs and tiles");
+}
+
+}  // namespace interlace::workload

@@ -1,0 +1,83 @@
+// Reductions over the edges of each row of a device, a warp a row: the kernel for sparse matrices
+// by rows that Bell and Garland (2009) call the vector kernel, and that most programs with a sparse
+// matrix have.
+//
+// Lanes read a row's edges side by side and one of them stores its value, alone: where rows go to
+// other devices, each is a store of its own. Rows that are short leave lanes idle, and a block
+// lasts as long as its longest one. edge_units.hpp balances both, and stores whole lines.
+//
+// What is gathered and how it is reduced is up to a `Reduction`, as in edge_units.hpp; nothing is
+// joined.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kernel/region.hpp"
+#include "workload/shared/csr.hpp"
+#include "workload/shared/parts.hpp"
+
+namespace interlace::workload {
+
+// The rows of a device as kernels see them.
+struct row_warps {
+  static constexpr std::uint32_t threads = 256;
+  static constexpr std::uint32_t per_block = 8;  // rows of a block
+
+  csr_view graph;
+
+  // Shared memory that reduce takes of a block.
+  template <class Reduction>
+  static constexpr std::uint32_t shared_bytes = 0;
+
+  // Puts the rows [first_row, last_row) of a graph on a device.
+  template <class Node>
+  static placed_rows<row_warps> place(Node& node, std::uint32_t device,
+                                      const std::uint64_t* offsets, const std::uint32_t* columns,
+                                      std::uint64_t first_row, std::uint64_t last_row) {
+    placed_rows<row_warps> p;
+    p.edges = owned_entries(offsets, first_row, last_row, device, "edges", threads);
+    const std::uint32_t* own = columns + p.edges.first;
+    p.rows.graph = {put(node, device, relative_offsets(offsets, first_row, last_row)),
+                    put(node, device, std::vector<std::uint32_t>(own, own + p.edges.count)),
+                    first_row, last_row - first_row};
+    p.blocks = (last_row - first_row + per_block - 1) / per_block;
+    p.mapping = kernel::block_mapping::contiguous(first_row, per_block, last_row);
+    return p;
+  }
+
+  // gather(lane, edge) gives a value, finish(lane, row, value) takes each row's; rows and edges
+  // count from the device's first ones.
+  template <class Reduction, class Block, class Gather, class Finish>
+  INTERLACE_KERNEL void reduce(Block& block, const Gather& gather, const Finish& finish) const {
+    using value = typename Reduction::value;
+    auto partial = lane_state<value>(block);
+    const std::uint32_t width = block.warp_width();
+    block.each_warp([&](auto warp) {
+      // Counted so that where there are as many warps as rows, a compiler sees one iteration.
+      for (std::uint32_t k = 0; k < per_block / warp.count(); ++k) {
+        const std::uint32_t row =
+            static_cast<std::uint32_t>(block.index()) * per_block + k * warp.count() + warp.index();
+        if (row >= graph.rows) continue;
+        const std::uint32_t begin = warp.load(graph.offsets, row);
+        const std::uint32_t end = warp.load(graph.offsets, row + 1);
+        warp.each([&](auto lane) {
+          value v = Reduction::identity();
+          for (auto e : lane.range(begin + lane.in_warp(), end, width)) {
+            v = Reduction::combine(v, gather(lane, e));
+          }
+          partial[lane] = v;
+          const std::uint32_t mine = (end - begin + width - 1 - lane.in_warp()) / width;
+          lane.compute(Reduction::once() + Reduction::gathers(mine) + Reduction::combines(mine) +
+                       operations{.integer = 30});
+        });
+        const value all = Reduction::over_warp(warp, partial);
+        warp.each([&](auto lane) {
+          if (lane.in_warp() == 0) finish(lane, row, all);
+        });
+      }
+    });
+  }
+};
+
+}  // namespace interlace::workload

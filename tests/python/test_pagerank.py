@@ -1,0 +1,50 @@
+"""PageRank: what stands for it in tests of other things, and wrong input."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from fake_core import Asked, Fake, only_read
+from interlace.data import graphs
+from study_helpers import MACHINE, Run
+
+TINY = ("--rmat", 8, "--iterations", 3)  # for tests of every workload
+
+
+def faked(
+    core: Fake,
+    asked: Asked,
+    offsets: NDArray[np.uint64],
+    columns: NDArray[np.uint32],
+    out_degree: NDArray[np.uint32],
+    damping: float,
+    kernel: str,
+    subscribe: str,
+) -> dict[str, Any]:
+    """What a compiled module would give."""
+    assert kernel in ("balanced", "warp-per-row")
+    assert subscribe in ("all", "needed")
+    for array, kind in ((offsets, np.uint64), (columns, np.uint32), (out_degree, np.uint32)):
+        assert array.dtype == kind
+        assert array.flags.c_contiguous
+    graph = graphs.Graph("fake", len(out_degree), offsets.astype(np.int64), columns, out_degree)
+    exact = graphs.pagerank_reference(
+        graph, damping, iterations=asked.iterations, tolerance=asked.tolerance or None
+    )
+    result = core.run(
+        asked, exact.ranks, exact.iterations, exact.residual, columns.size, "rank_update"
+    )
+    return (
+        only_read(result, asked.boundaries, offsets, columns) if subscribe == "needed" else result
+    )
+
+
+@pytest.mark.parametrize("damping", ["-0.1", "1.1"])
+def test_wrong_input(run: Run, core: Fake, damping: str) -> None:
+    ran = run("study", "pagerank", *TINY, "--machine", MACHINE, "--damping", damping)
+    assert ran.err == f"interlace: --damping {damping}: give a number from 0 to 1\n"
+    assert (ran.code, ran.out, core.calls) == (2, "", [])
