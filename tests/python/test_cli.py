@@ -70,8 +70,8 @@ WRONG: list[tuple[list[str], str]] = [
         [*STUDY, "--gpu", "2"],
         "there is no option '--gpu' (did you mean --gpus?); there are "
         f"{', '.join(map(option_of, options_of_all()))}, "
-        "--machine, --gpus, --mechanisms, --split, --chunks, --threads, --warmup, --repeats, "
-        "--profile, --no-profile, --jobs, --json, --inside, --html, --timeline, --help",
+        "--machine, --gpus, --share-gpu, --mechanisms, --split, --chunks, --threads, --warmup, "
+        "--repeats, --profile, --no-profile, --jobs, --json, --inside, --html, --timeline, --help",
     ),
     (["--verson"], "there is no option '--verson' (did you mean --version?); "
                    "there are --version, --help"),
@@ -232,7 +232,8 @@ def test_no_gpu_and_no_driver(run: Run, cuda: FakeCuda, monkeypatch: pytest.Monk
 def test_more_gpus_than_are_there(run: Run, cuda: FakeCuda) -> None:
     cuda.gpus = 1
     ran = run("study", "pagerank", "--rmat", "4", "--gpus", "2")
-    assert (ran.code, ran.err) == (2, "interlace: --gpus 2: 1x Fake H200 has 1 GPU\n")
+    said = "--gpus 2: 1x Fake H200 has 1 GPU; --share-gpu lets several devices share a GPU"
+    assert (ran.code, ran.err) == (2, f"interlace: {said}\n")
 
 
 def test_a_missing_core(run: Run, graph: Path, monkeypatch: pytest.MonkeyPatch) -> None:

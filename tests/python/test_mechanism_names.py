@@ -39,7 +39,6 @@ OTHERS: dict[str, set[str]] = {
     "python/interlace/reproduce/dualopt.py": {"finepack"},  # a machine among variants
     "python/interlace/reproduce/proact.py": {"bulk-copy"},  # figures' keys: there, serial copies
     "python/interlace/study/design_space.py": {"split"},  # a key of sweep files
-    "src/python/bind_machine.cpp": {"gps"},  # a key of machines
     "src/bench/all_reduces.cu": {"nccl"},  # a library whose rates are compared
     "src/bench/collectives.cu": {"nccl"},
     "src/bench/copies.cu": {"nccl"},

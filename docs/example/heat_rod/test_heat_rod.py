@@ -13,11 +13,10 @@ from interlace.workloads.heat_rod import HeatRod, HeatRodInputs
 
 from interlace import _core
 from interlace.base.errors import UserError
-from interlace.model.mechanisms import EVERY, MULTI_PATH, PEERS
+from interlace.model.mechanism_table import NVSHMEM
+from interlace.model.mechanisms import EVERY, MECHANISMS
 from interlace.model.run import Case
 from interlace.workloads import inputs_of
-
-SIMULATED = [name for name in EVERY if name not in (MULTI_PATH, *PEERS)]
 
 
 def small() -> HeatRod:
@@ -37,7 +36,7 @@ def test_wrong_input(option: str, value: float) -> None:
         inputs_of("heat-rod", {option: value})
 
 
-@pytest.mark.parametrize("mechanism", [name for name in EVERY if name != "nvshmem"])
+@pytest.mark.parametrize("mechanism", [name for name in EVERY if name != NVSHMEM])
 def test_the_reference_node(mechanism: str) -> None:
     rod = small()
     outcome = rod._run(_core, Case(3, mechanism), ("host", None), (10, 0.0))
@@ -49,9 +48,9 @@ def test_a_study(tmp_path: Path) -> None:
     out = tmp_path / "out.json"
     command = [
         *(sys.executable, "-m", "interlace", "study", "heat-rod", "--size", "20000", "--gpus", "4"),
-        *("--machine", "4x-gv100-pcie4", "--mechanisms", ",".join(SIMULATED), "--json", str(out)),
+        *("--machine", "4x-gv100-pcie4", "--mechanisms", ",".join(MECHANISMS), "--json", str(out)),
     ]
     subprocess.run(command, check=True, capture_output=True)
     rows = json.loads(out.read_text())["rows"]
-    assert {row["mechanism"] for row in rows} >= set(SIMULATED)
+    assert {row["mechanism"] for row in rows} >= set(MECHANISMS)
     assert all(row["verified"] for row in rows)

@@ -19,7 +19,6 @@ __all__ = ["WORKLOADS", "Inputs", "Reference", "Workload", "inputs_of", "options
 
 
 def _workloads() -> Iterator[type[Workload]]:
-    """In the order of the modules' names."""
     for found in pkgutil.iter_modules(__path__):
         if found.ispkg or found.name.startswith("_"):
             continue
@@ -34,7 +33,10 @@ def _workloads() -> Iterator[type[Workload]]:
                 yield it
 
 
-WORKLOADS: dict[str, type[Workload]] = {workload.name: workload for workload in _workloads()}
+WORKLOADS: dict[str, type[Workload]] = {
+    workload.name: workload
+    for workload in sorted(_workloads(), key=lambda workload: (workload.place, workload.name))
+}
 
 
 def options_of_all() -> dict[str, Taken]:

@@ -66,6 +66,7 @@ class Als(Workload):
     """Matrix factorisation by alternating least squares or by gradient steps, float32."""
 
     name = "als"
+    place = 4
     summary = "matrix factorisation of ratings; --data FILE (.mtx, .gz) or --users, --items"
     takes = AlsInputs
     values_are = "factors"

@@ -40,6 +40,7 @@ class Workload(ABC):
     """
 
     name: ClassVar[str]
+    place: ClassVar[int] = 100  # in lists; workloads of the same place stand in the order of names
     summary: ClassVar[str]
     takes: ClassVar[type[Inputs]]  # its options
     values_are: ClassVar[str]  # what a device's result holds, and what an element of it belongs to

@@ -61,6 +61,7 @@ class Ct(Workload):
     """Model-based iterative reconstruction of a tomograph's slice, float32."""
 
     name = "ct"
+    place = 5
     summary = "X-ray tomography, an image from its projections; --size N, --angles, --subsets"
     takes = CtInputs
     values_are = "images"

@@ -46,6 +46,7 @@ class Diffusion(Slabs):
     """The heat equation and the inviscid Burgers' equation on a grid, float32."""
 
     name = "diffusion"
+    place = 6
     summary = "heat or Burgers' equation on a grid; --equation heat|burgers, --size N, --dimensions"
     takes = DiffusionInputs
     values_are = "grids"

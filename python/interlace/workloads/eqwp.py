@@ -42,6 +42,7 @@ class Eqwp(Slabs):
     """Propagation of seismic waves in an elastic, layered medium, float32."""
 
     name = "eqwp"
+    place = 7
     summary = "seismic waves in a layered medium, finite differences of fourth order; --size N"
     takes = EqwpInputs
     values_are = "velocities"

@@ -53,6 +53,7 @@ class HaloJacobi(Workload):
     """Jacobi for Laplace's equation on a grid whose halos go round a ring of GPUs, float32."""
 
     name = "halo-jacobi"
+    place = 9
     summary = "Jacobi on a grid, halos round a ring of GPUs; --rows N, --columns N"
     takes = HaloJacobiInputs
     values_are = "grids"

@@ -44,6 +44,7 @@ class Hit(Slabs):
     """Homogeneous isotropic turbulence in a periodic box, pseudo-spectral, float32."""
 
     name = "hit"
+    place = 8
     summary = "turbulence in a periodic box, by Fourier transforms that GPUs transpose; --size N"
     takes = HitInputs
     values_are = "coefficients"

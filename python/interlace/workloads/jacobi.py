@@ -49,6 +49,7 @@ class Jacobi(Workload):
     """The Jacobi iteration on a banded, diagonally dominant linear system, float32."""
 
     name = "jacobi"
+    place = 2
     summary = "Jacobi iteration on a banded system; --data FILE (.mtx, .gz) or --rows N"
     takes = JacobiInputs
     values_are = "unknowns"

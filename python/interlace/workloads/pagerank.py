@@ -35,6 +35,7 @@ class Pagerank(GraphWorkload):
     """PageRank by pull over a directed graph, float32."""
 
     name = "pagerank"
+    place = 1
     summary = "PageRank by pull; --data FILE (.mtx, .txt, .el, .edges, .tsv, .gz) or --rmat SCALE"
     takes = PagerankInputs
     values_are = "ranks"

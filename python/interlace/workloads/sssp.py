@@ -37,6 +37,7 @@ class Sssp(GraphWorkload):
     """Single-source shortest paths by Bellman-Ford in pull form, float32."""
 
     name = "sssp"
+    place = 3
     summary = "shortest paths; --data FILE (as pagerank's; weights are its values) or --rmat SCALE"
     takes = SsspInputs
     values_are = "distances"

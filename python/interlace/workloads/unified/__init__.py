@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -33,12 +33,13 @@ SCALES = (1, 4)
 SEED = 1
 
 
-def _programs() -> Iterator[ModuleType]:
-    """In the order of the modules' names."""
-    for found in pkgutil.iter_modules(__path__):
-        module = importlib.import_module(f"{__name__}.{found.name}")
-        if hasattr(module, "NAME"):
-            yield module
+def _programs() -> list[ModuleType]:
+    """By their places, then by their names."""
+    modules = [
+        importlib.import_module(f"{__name__}.{it.name}") for it in pkgutil.iter_modules(__path__)
+    ]
+    programs = [module for module in modules if hasattr(module, "NAME")]
+    return sorted(programs, key=lambda program: (program.PLACE, program.NAME))
 
 
 PROGRAMS: dict[str, Callable[[int, np.random.Generator], Problem]] = {}

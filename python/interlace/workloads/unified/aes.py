@@ -8,6 +8,7 @@ from interlace.data.ciphers import encrypt
 from interlace.workloads.unified.program import Problem, wide
 
 NAME = "aes"
+PLACE = 8  # in tables
 EXTENT = 65536  # bytes
 
 

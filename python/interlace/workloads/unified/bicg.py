@@ -7,6 +7,7 @@ import numpy as np
 from interlace.workloads.unified.program import ROUNDING, Problem, random_values, wide
 
 NAME = "bicg"
+PLACE = 6  # in tables
 EXTENT = 512  # rows and columns
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from interlace.workloads.unified.program import Problem, wide
 
 NAME = "bs"
+PLACE = 7  # in tables
 EXTENT = 16384  # keys
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from interlace.workloads.unified.program import Problem, wide
 
 NAME = "bfs"
+PLACE = 9  # in tables
 EXTENT = 32768  # vertices
 
 

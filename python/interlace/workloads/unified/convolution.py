@@ -7,6 +7,7 @@ import numpy as np
 from interlace.workloads.unified.program import Problem, wide
 
 NAME = "sc"
+PLACE = 13  # in tables
 EXTENT = 512  # rows and columns, with what the mask adds
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from interlace.workloads.unified.program import ROUNDING, Problem, random_values, wide
 
 NAME = "fir"
+PLACE = 1  # in tables
 EXTENT = 262144  # samples
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from interlace.workloads.unified.program import Problem, wide
 
 NAME = "km"
+PLACE = 11  # in tables
 EXTENT = 8192  # points
 
 

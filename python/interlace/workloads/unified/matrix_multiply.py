@@ -7,6 +7,7 @@ import numpy as np
 from interlace.workloads.unified.program import ROUNDING, Problem, random_values, wide
 
 NAME = "mm"
+PLACE = 3  # in tables
 EXTENT = 256  # rows and columns
 
 

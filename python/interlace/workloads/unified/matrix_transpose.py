@@ -7,6 +7,7 @@ import numpy as np
 from interlace.workloads.unified.program import Problem, random_values, wide
 
 NAME = "mt"
+PLACE = 2  # in tables
 EXTENT = 1024  # rows and columns
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from interlace.workloads.unified.program import ROUNDING, Problem, wide
 
 NAME = "pr"
+PLACE = 10  # in tables
 EXTENT = 4096  # vertices
 
 

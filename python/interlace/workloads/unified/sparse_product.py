@@ -7,6 +7,7 @@ import numpy as np
 from interlace.workloads.unified.program import ROUNDING, Problem, random_values, wide
 
 NAME = "spmv"
+PLACE = 5  # in tables
 EXTENT = 4096  # rows and columns
 
 

@@ -8,6 +8,7 @@ import numpy.typing as npt
 from interlace.workloads.unified.program import ROUNDING, Problem, random_values, wide
 
 NAME = "st"
+PLACE = 12  # in tables
 EXTENT = 512  # rows and columns
 
 
