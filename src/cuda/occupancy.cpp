@@ -21,8 +21,7 @@ gpu_places places_of(int ordinal) {
           .blocks = gpu_attribute(cudaDevAttrMaxBlocksPerMultiprocessor, ordinal),
           .registers = gpu_attribute(cudaDevAttrMaxRegistersPerMultiprocessor, ordinal),
           .shared_bytes = gpu_attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor, ordinal),
-          .reserved_shared_bytes =
-              gpu_attribute(cudaDevAttrReservedSharedMemoryPerBlock, ordinal)};
+          .reserved_shared_bytes = gpu_attribute(cudaDevAttrReservedSharedMemoryPerBlock, ordinal)};
 }
 
 }  // namespace interlace::cuda
