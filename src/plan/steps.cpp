@@ -26,12 +26,12 @@ std::uint32_t buffers_of(std::uint32_t chunks) { return std::min(chunks, most_bu
 class cutter {
  public:
   cutter(plan& made, const shares& wanted, dealing order, std::uint64_t staging_bytes,
-         std::size_t most_steps)
+         std::size_t step_limit)
       : plan_(made),
         wanted_(wanted),
         order_(order),
         staging_bytes_(staging_bytes),
-        steps_left_(most_steps) {}
+        steps_left_(step_limit) {}
 
   bool run() {
     plan_.buffers.clear();
@@ -244,8 +244,8 @@ class cutter {
 }  // namespace
 
 bool cut(plan& made, const shares& wanted, dealing order, std::uint64_t staging_bytes,
-         std::size_t most_steps) {
-  return cutter(made, wanted, order, staging_bytes, most_steps).run();
+         std::size_t step_limit) {
+  return cutter(made, wanted, order, staging_bytes, step_limit).run();
 }
 
 }  // namespace interlace::plan
