@@ -205,7 +205,7 @@ WRONG: list[tuple[list[str], str]] = [
     (["--halo"], "--halo is for jacobi; leave it out with ct"),
     (
         ["--data", "a.mtx"],
-        "--data is for als and jacobi and pagerank and sssp; leave it out with ct",
+        "--data is for pagerank and jacobi and sssp and als; leave it out with ct",
     ),
     (
         ["--tolerance", "1"],

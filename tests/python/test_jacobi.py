@@ -285,7 +285,7 @@ def test_wrong_input(run: Run, core: Fake, tmp_path: Path, words: list[str], sen
 def test_options_of_jacobi_with_pagerank(run: Run, words: list[str]) -> None:
     ran = run("study", "pagerank", "--rmat", 4, "--machine", MACHINE, *words)
     assert ran.code == 2
-    takers = "halo-jacobi and jacobi" if words[0] == "--rows" else "jacobi"
+    takers = "jacobi and halo-jacobi" if words[0] == "--rows" else "jacobi"
     assert ran.err == f"interlace: {words[0]} is for {takers}; leave it out with pagerank\n"
 
 

@@ -1011,7 +1011,7 @@ def test_a_new_workload_is_a_class(run: Run, graph: Path, monkeypatch: pytest.Mo
     assert ran.code == 0
     assert ran.out.startswith("other, forty")
     ran = run("study", "others", "--machine", MACHINE)
-    assert "(did you mean other?); there are als, ct, diffusion, eqwp, " in ran.err
+    assert "(did you mean other?); there are pagerank, jacobi, sssp, als, " in ran.err
     assert ran.err.endswith("other\n")
 
 

@@ -303,7 +303,7 @@ AXES = "[axes]\nlink.nvlink2.bandwidth_GB_per_s = [25, 50]\n"
         ("rmat = 6", "rmatt = 6", "options: there is no option 'rmatt'"),
         ("rmat = 6", "rmat = 6.5", "options.rmat must be a whole number, not 6.5"),
         ("rmat = 6", "rmat = true", "options.rmat must be a whole number, not True"),
-        ("rmat = 6", "rows = 64", "options: --rows is for halo-jacobi and jacobi"),
+        ("rmat = 6", "rows = 64", "options: --rows is for jacobi and halo-jacobi"),
         ("iterations = 2", "iterations = 0", "options: --iterations 0"),
         ("iterations = 2", "damping = nan", "options.damping is nan; it must be finite"),
         (AXES, "", "there is no axis"),

@@ -357,9 +357,9 @@ def test_what_ends_a_search_leaves_nothing(
 
 
 WRONG: list[tuple[list[str], str]] = [
-    (["tune"], "tune needs the name of a workload; there are als, ct, diffusion, eqwp"),
+    (["tune"], "tune needs the name of a workload; there are pagerank, jacobi, sssp, als"),
     (["tune", "pgerank"], "there is no workload 'pgerank' (did you mean pagerank?); there are "
-                          "als, ct, diffusion, eqwp"),
+                          "pagerank, jacobi, sssp, als"),
     (["--gpus", "1"], "--gpus 1: give a number of at least 2"),
     (["--gpus", "8"], "--gpus 8: 4x-volta-nvlink2 has 4 GPUs"),
     (["--mechanisms", INFINITE_BANDWIDTH],
