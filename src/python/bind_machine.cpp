@@ -65,8 +65,10 @@ nb::list parts(std::string_view text, char separator) {
   return found;
 }
 
-nb::list keys_as_data() {
-  nb::list all;
+using row_list = nb::typed<nb::list, nb::typed<nb::dict, nb::str, nb::any>>;
+
+row_list keys_as_data() {
+  row_list all;
   for (const machine::key& one : machine::machine_keys()) {
     const machine::unit in = machine::unit_of(one.name);
     nb::dict row;
@@ -89,8 +91,8 @@ nb::list keys_as_data() {
   return all;
 }
 
-nb::list tables_as_data() {
-  nb::list all;
+row_list tables_as_data() {
+  row_list all;
   for (const machine::table& one : machine::machine_tables()) {
     nb::dict row;
     row["name"] = one.name;
@@ -102,8 +104,8 @@ nb::list tables_as_data() {
   return all;
 }
 
-nb::list rules_as_data() {
-  nb::list all;
+row_list rules_as_data() {
+  row_list all;
   for (const machine::rule& one : machine::machine_rules()) {
     nb::dict row;
     row["kind"] = name_of(one.kind, rule_names);
