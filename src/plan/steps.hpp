@@ -23,9 +23,9 @@ struct shares {
 // and `apart` must be set. Every byte of a message is in exactly one chunk. Parts begin at
 // multiples of 256 bytes, and a path whose part would be smaller is left out. Each message takes at
 // most `staging_bytes`: chunks are made smaller until they fit. False if that would take more than
-// `most_steps` copies, of which little staging memory needs any number; the plan is then not
+// `step_limit` copies, of which little staging memory needs any number; the plan is then not
 // usable.
 bool cut(plan& made, const shares& wanted, dealing order, std::uint64_t staging_bytes,
-         std::size_t most_steps = std::numeric_limits<std::size_t>::max());
+         std::size_t step_limit = std::numeric_limits<std::size_t>::max());
 
 }  // namespace interlace::plan

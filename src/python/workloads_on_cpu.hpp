@@ -52,7 +52,7 @@ void bind_workload(nanobind::module_& module, const char* name, Problem (*)(Para
          const boundaries_in& boundaries, std::uint32_t iterations, double tolerance,
          std::uint32_t split_ranges, std::uint64_t chunk_bytes, std::uint32_t agent_threads,
          const std::string& variant, argument_type<Parameter>... data, const std::string& record) {
-        const Problem problem = problem_of<Problem, Parameter...>(data...);
+        const auto problem = problem_of<Problem, Parameter...>(data...);
         run::request asked =
             make_request(mechanism, boundaries, problem.elements(), iterations, tolerance,
                          split_ranges, chunk_bytes, agent_threads, variant);
@@ -84,7 +84,7 @@ void bind_unified_program(nanobind::module_& module, const char* name, Problem (
       [](const std::string& node, const machine::machine* described, std::uint32_t gpus,
          const std::string& pages, const std::string& blocks, const std::string& mechanism,
          argument_type<Parameter>... data) {
-        const Problem problem = problem_of<Problem, Parameter...>(data...);
+        const auto problem = problem_of<Problem, Parameter...>(data...);
         run::unified_request asked = unified_request_of(gpus, pages, blocks);
         asked.loads = kernel::parse_remote_loads(mechanism);
         asked.check_interrupt = check_signals;

@@ -28,7 +28,7 @@ void bind_workload(nanobind::module_& module, const char* name, Problem (*)(Para
          double tolerance, std::uint32_t split_ranges, std::uint64_t chunk_bytes,
          std::uint32_t agent_threads, const std::string& variant, std::uint32_t warmup,
          std::uint32_t repeats, argument_type<Parameter>... data, bool share_gpu) {
-        const Problem problem = problem_of<Problem, Parameter...>(data...);
+        const auto problem = problem_of<Problem, Parameter...>(data...);
         run::request asked =
             make_request(mechanism, boundaries, problem.elements(), iterations, tolerance,
                          split_ranges, chunk_bytes, agent_threads, variant);
@@ -62,7 +62,7 @@ void bind_unified_program(nanobind::module_& module, const char* name, Problem (
       name,
       [](std::uint32_t gpus, const std::string& pages, const std::string& blocks,
          std::uint32_t warmup, std::uint32_t repeats, argument_type<Parameter>... data) {
-        const Problem problem = problem_of<Problem, Parameter...>(data...);
+        const auto problem = problem_of<Problem, Parameter...>(data...);
         const run::unified_request asked = unified_request_of(gpus, pages, blocks);
         run::measured_unified found;
         {
