@@ -53,7 +53,7 @@ TREATMENTS = (
 PROGRAMS = ("fir mt", "mm atax", "spmv bicg", "bs aes", "bfs pr", "km st sc")
 PAPERS = ("proact", "finepack", "multipath", "dualopt")
 
-# What differs from run to run, or from build to build, without being a figure.
+# These keys differ between runs or builds and are no figures.
 PASSING = re.compile(
     r"^(date|commit|command|version|cpu_s|peak_rss_mb|seconds|jobs|accesses_per_cpu_s|host)$"
 )

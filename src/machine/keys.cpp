@@ -430,7 +430,7 @@ constexpr std::array key_list{
 
 constexpr std::array table_list{
     table{"gpu", "Gpu", need::required, "", "The one kind of GPU that the machine has."},
-    table{"gpu.issue", "Issue", need::required, "", "What a compute unit does in a clock."},
+    table{"gpu.issue", "Issue", need::required, "", "Work of a compute unit in one clock."},
     table{"gpu.l1", "L1", need::required, "", "The first-level cache of a compute unit."},
     table{"gpu.scalar_l1", "ScalarL1", need::optional, "size_KiB",
           "A first-level cache for what a warp loads once for all lanes. Left out: such loads go "

@@ -22,7 +22,7 @@ struct heat_rod_step {
   static constexpr std::uint32_t threads = 256;
 
   replicated<float> heat;   // a region: loads read its front, stores write its back
-  std::uint32_t first = 0;  // point of this device, and behind its last one
+  std::uint32_t first = 0;  // the first point of this device; `end` follows its last one
   std::uint32_t end = 0;
   float rate = 0;
 

@@ -25,7 +25,7 @@ ROUNDINGS = 4  # of a point in a step
 
 @dataclass(frozen=True, kw_only=True)
 class HeatRodInputs(Inputs):
-    """What may be said of the rod."""
+    """The options of the rod."""
 
     size: Annotated[Size, Default(DEFAULT_SIZE)] = None
     seed: Seed = None

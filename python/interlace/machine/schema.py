@@ -20,7 +20,7 @@ class Table(msgspec.Struct, frozen=True):
 
 
 class Issue(Table, frozen=True, kw_only=True):
-    """What a compute unit does in a clock."""
+    """Work of a compute unit in one clock."""
 
     # Warp instructions that a compute unit issues (its schedulers).
     instructions_per_clock: int
