@@ -1,9 +1,9 @@
 """Belayneh et al., "Locality-aware Optimizations for Improving Remote Memory Latency in Multi-GPU
 Systems" (DualOpt, PACT 2022): the figures of its text beside ours.
 
-Bars that the text does not put into numbers have no published value. The paper's baseline, direct
-cache access, is `direct`. Everything is simulated, as it was in the paper, on its four R9 Nanos;
-`dualopt_inputs` argues what the paper leaves open.
+A bar without a number in the text has no published value. The paper's baseline, direct cache
+access, is `direct`. Everything is simulated on the paper's four R9 Nanos, as in the paper.
+`dualopt_inputs` explains the choices that the paper leaves open.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ from interlace.workloads import unified
 
 TITLE = "DualOpt (PACT 2022): published and simulated on its machine"
 
-STEPS = (BYPASS, FINE_GRAINED, COALESCED)  # each with those before it
-PLACED = f"{GRIFFIN}, placed"  # pages begin where each array has them
-OWN = "own"  # the machine that figures are compared with, among its variants
+STEPS = (BYPASS, FINE_GRAINED, COALESCED)  # each step includes the steps before it
+PLACED = f"{GRIFFIN}, placed"  # where each array's pages start
+OWN = "own"  # the variant whose figures are compared with the paper's
 FINE_L2 = "fine-l2"  # caches that fetch parts of lines
 LARGE_PACKETS = "large-packets"  # with room for several stores, which MGPUSim's have not
 # Past the paper: an engine that goes on deciding, one that decides for each page, and FinePack's
@@ -75,7 +75,7 @@ def _with_dualopt(machine: Machine, **keys: Any) -> Machine:
 
 
 def _with_links(machine: Machine, bandwidth: float, latency: float = 1.0) -> Machine:
-    """Links and switches of so many times the bandwidth and the latency."""
+    """The machine with the bandwidth and latency of links and switches multiplied."""
     links = [
         msgspec.structs.replace(
             link,
@@ -92,12 +92,12 @@ def _with_links(machine: Machine, bandwidth: float, latency: float = 1.0) -> Mac
 
 
 def _with_flits(machine: Machine, size: int) -> Machine:
-    """Flits of another size at the same frequency."""
+    """The machine with another flit size at the same frequency."""
     ((name, protocol),) = machine.protocol.items()
     before = protocol.flit_bytes
     assert isinstance(before, int)
     larger = msgspec.structs.replace(protocol, flit_bytes=size)
-    links = [  # buffers of as many flits
+    links = [  # buffers keep their number of flits
         msgspec.structs.replace(link, queue_KiB=link.queue_KiB * size / before)
         if isinstance(link.queue_KiB, int | float)
         else link
@@ -121,7 +121,7 @@ def _with_dispatch(machine: Machine, how: str) -> Machine:
 
 
 def of_gpus(machine: Machine, count: int) -> Machine:
-    """The machine's tree with so many GPUs, an even number: two under each switch."""
+    """The machine's tree for an even number of GPUs: two under each switch."""
     to_gpus = next(link for link in machine.link if link.ends[0].startswith("gpu"))
     to_root = next(link for link in machine.link if link.ends[1] == "host")
     switches: list[Switch] = []
@@ -144,7 +144,7 @@ def _with_ideal_cache(machine: Machine) -> Machine:
 
 
 def _with_sectors(machine: Machine, size: int) -> Machine:
-    """Both caches fetch so many bytes and more of a line, not all of it."""
+    """The machine with caches that fetch sectors of this many bytes instead of whole lines."""
     gpu = msgspec.structs.replace(
         machine.gpu,
         l1=msgspec.structs.replace(machine.gpu.l1, sector_bytes=size),
@@ -188,7 +188,7 @@ class Case(NamedTuple):
     """A run of a program."""
 
     scale: int
-    machine: str  # a key of `machines`, or a window
+    machine: str  # a key of `machines`, or the name of a window
     gpus: int
     mechanism: str
 
@@ -203,12 +203,12 @@ def _pairs(scale: int, names: Sequence[str], gpus: int = FOUR) -> Iterator[Case]
 
 
 def main_scale(quick: bool) -> int:
-    """The set of sizes that figures are compared with."""
+    """The set of sizes whose figures are compared with the paper's."""
     return SMALL if quick else LARGE
 
 
 def _varied(quick: bool) -> tuple[str, ...]:
-    """Machines of section 6.2 on which DualOpt is compared with the baseline."""
+    """The machines of section 6.2 that compare DualOpt with the baseline."""
     flits = tuple(f"flit-{size}" for size in given.FLITS)
     if quick:
         return ("64gbps", *flits)
@@ -216,7 +216,7 @@ def _varied(quick: bool) -> tuple[str, ...]:
 
 
 def cases(program: str, quick: bool) -> list[Case]:
-    """The runs of a program, but for the windows, which need to know its accesses."""
+    """A program's runs without the windows, which depend on its number of accesses."""
     kind, main = PUBLISHED[program], main_scale(quick)
     found = [Case(main, OWN, 1, DIRECT)]
     for scale in dict.fromkeys((main, SMALL)):
@@ -257,7 +257,7 @@ def steps(quick: bool, node: CudaNode | None) -> int:  # noqa: ARG001 (nothing i
 
 
 def inputs(quick: bool) -> dict[str, Any]:
-    """Sets of sizes, seed, and what machines differ in; sizes stand in the runs."""
+    """The sets of sizes, the seed, and how the machines differ. The runs have the sizes."""
     return {
         "seed": unified.SEED,
         "times": main_scale(quick),
@@ -271,7 +271,7 @@ def inputs(quick: bool) -> dict[str, Any]:
 
 
 class NotRun(Exception):  # noqa: N818 (--quick leaves runs out)
-    """A run that a figure needs was not made."""
+    """A figure needs a run that was not made."""
 
 
 class NothingSeen(Exception):  # noqa: N818 (says why a program has no figure)
@@ -282,7 +282,7 @@ class NothingSeen(Exception):  # noqa: N818 (says why a program has no figure)
 
 
 class Found:
-    """What the runs of a program gave."""
+    """The results of a program's runs."""
 
     def __init__(self, main: int) -> None:
         self.main = main
@@ -291,7 +291,7 @@ class Found:
     def run(
         self, mechanism: str, machine: str = OWN, gpus: int = FOUR, scale: int | None = None
     ) -> dict[str, Any]:
-        """A run; of the set of sizes that figures are compared with, if no other is named."""
+        """A run, by default of the set of sizes whose figures are compared with the paper's."""
         case = Case(self.main if scale is None else scale, machine, gpus, mechanism)
         if case not in self.runs:
             raise NotRun(str(case))
@@ -301,7 +301,7 @@ class Found:
         self, slower: str, faster: str, machine: str = OWN, gpus: int = FOUR,
         scale: int | None = None,
     ) -> float:  # fmt: skip
-        """How many times as fast one mechanism is as another."""
+        """The speedup of one mechanism over another."""
         times = [self.run(how, machine, gpus, scale)["time_s"] for how in (slower, faster)]
         return float(times[0] / times[1])
 
@@ -338,7 +338,7 @@ def _simulate(
 
 
 def _windows(direct: dict[str, Any]) -> dict[Case, Machine]:
-    """Engines that watch a program from later on."""
+    """Engines that start to watch a program later."""
     own = machines()[OWN]
     return {
         Case(SMALL, _window(part), FOUR, DUALOPT): _with_dualopt(
@@ -397,7 +397,7 @@ Programs = dict[str, Found]
 def _mean(
     found: Programs, of: Callable[[Found], float], names: Sequence[str] = AVERAGED
 ) -> float | None:
-    """The average as the paper has it; None where a run that it needs was not made."""
+    """The paper's average; None where a run is missing."""
     try:
         values = [of(found[name]) for name in names if name in found]
     except NotRun:
@@ -413,7 +413,7 @@ def _of_each(
     found: Programs, key: str, figure: str, text: str, of: Callable[[Found], float],
     names: Sequence[str] = AVERAGED, published: dict[str, float] | None = None,
 ) -> list[FigureRow]:  # fmt: skip
-    """A row for each program, `text` behind its name."""
+    """A row for each program: its name followed by `text`."""
     known = published or {}
     rows = []
     for name in names:
@@ -592,7 +592,7 @@ def _table_2(found: Programs) -> list[FigureRow]:
 
 
 def _fig_10(found: Programs) -> list[FigureRow]:
-    """Fig. 10: whether locality stays the same throughout a program."""
+    """Fig. 10: does locality stay the same throughout a program?"""
 
     def spread(of: str, whole: Callable[[dict[str, Any]], float]) -> Callable[[Found], float]:
         def widest(f: Found) -> float:
@@ -622,7 +622,7 @@ def _fig_10(found: Programs) -> list[FigureRow]:
 
 
 def _fig_12(found: Programs) -> list[FigureRow]:
-    """Fig. 12: what the engine finds, less what is true of the whole run."""
+    """Fig. 12: the engine's estimate minus the value of the whole run."""
 
     def error(of: str, whole: Callable[[dict[str, Any]], float]) -> Callable[[Found], float]:
         def difference(f: Found) -> float:
@@ -709,7 +709,7 @@ def _fig_13(found: Programs) -> list[FigureRow]:
 
 
 def _fewer(scale: int | None = None) -> Callable[[Found], float]:
-    """Bytes between GPUs of the baseline over DualOpt's."""
+    """The baseline's bytes between GPUs over DualOpt's."""
 
     def ratio(f: Found) -> float:
         ours = f.run(DUALOPT, scale=scale)["link_bytes"]
@@ -719,7 +719,7 @@ def _fewer(scale: int | None = None) -> Callable[[Found], float]:
 
 
 def _smaller_replies(f: Found) -> float:
-    """Bytes that loads bring from other GPUs, of the baseline over DualOpt's."""
+    """The baseline's bytes of remote loads over DualOpt's."""
     ours = f.run(DUALOPT)["loads"]["reply_bytes"]
     return _part(f.run(DIRECT)["loads"]["reply_bytes"], ours)
 
@@ -744,7 +744,7 @@ def _fig_14(found: Programs) -> list[FigureRow]:
 
 
 def _sooner(scale: int | None = None, what: str = "mean_wait_s") -> Callable[[Found], float]:
-    """A mean time of the baseline over DualOpt's."""
+    """The baseline's mean time over DualOpt's."""
 
     def ratio(f: Found) -> float:
         ours = f.run(DUALOPT, scale=scale)["loads"][what]
@@ -768,7 +768,7 @@ def _fig_15(found: Programs) -> list[FigureRow]:
 
 
 def _fig_16(found: Programs) -> list[FigureRow]:
-    """Fig. 16: the steps of coalescing, each with those before it."""
+    """Fig. 16: the steps of coalescing, each on top of the steps before it."""
     before = dict(zip(STEPS, (DIRECT, *STEPS), strict=False))
 
     def gain(step: str) -> Callable[[Found], float]:
@@ -802,7 +802,7 @@ def _fig_16(found: Programs) -> list[FigureRow]:
 
 
 def _fig_17(found: Programs) -> list[FigureRow]:
-    """Fig. 17: hits of the RDMA cache and of the L2, of cache-friendly programs."""
+    """Fig. 17: hit rates of the RDMA cache and the L2 in cache-friendly programs."""
 
     def cached(f: Found) -> float:
         loads = f.run(RDMA_CACHE)["loads"]
@@ -844,7 +844,7 @@ def _fig_18(found: Programs) -> list[FigureRow]:
 
 
 def _past_the_paper(found: Programs) -> list[FigureRow]:
-    """What other engines gain over one decision for all, and cost."""
+    """Gains and costs of the other engines over one decision for all GPUs."""
     rows = []
     for how, (key, where) in PAST.items():
 
@@ -909,7 +909,7 @@ def _sensitivity(found: Programs) -> list[FigureRow]:
 
 
 def _fig_19(found: Programs) -> list[FigureRow]:
-    """Fig. 19: beside Griffin."""
+    """Fig. 19: comparison with Griffin."""
     return [
         row("vs-griffin", "Fig. 19", "DualOpt over Griffin, x", 4.0,
             simulated=_mean(found, lambda f: f.over(GRIFFIN, DUALOPT)),
@@ -934,7 +934,7 @@ def _fig_19(found: Programs) -> list[FigureRow]:
 
 
 def _table_3() -> list[FigureRow]:
-    """Table 3: what schemes need, by the authors' judgement."""
+    """Table 3: the needs of each scheme, as the authors judge them."""
     note = "a judgement of the authors, which nothing here measures; it is in interlace cost, too"
     return [
         row(f"needs-{scheme.lower()}", "Table 3",
@@ -945,7 +945,7 @@ def _table_3() -> list[FigureRow]:
 
 
 def _table_4() -> list[FigureRow]:
-    """Table 4: areas and power, and what storage follows from Table 1."""
+    """Table 4: areas and power, and the storage that follows from Table 1."""
     note = "areas and power take a synthesis; interlace cost has the bits of storage"
     areas: dict[str, tuple[Value, Value]] = {
         "bgu": (964.99, 0.43), "scbu": (202.94, 0.27), "mshr": (697, 0.1), "codec": (37234, 31.9),

@@ -1,9 +1,9 @@
 """Muthukrishnan et al., "FinePack: Transparently Improving the Efficiency of Fine-Grained Transfers
 in Multi-GPU Systems" (HPCA 2023): the figures of its text beside ours.
 
-Bars that the text does not put into numbers have no published value. The paper's "P2P stores" are
-`inline`, its "bulk DMA" is `bulk-copy`. Everything is simulated, as it was in the paper; its
-machines are four GV100 on PCIe 4 to 6, and sixteen on PCIe 6.
+A bar without a number in the text has no published value. The paper's "P2P stores" are `inline`,
+and its "bulk DMA" is `bulk-copy`. Everything is simulated, as in the paper, on its machines: four
+GV100 on PCIe 4 to 6, and sixteen on PCIe 6.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ NVLINK = "4x-volta-nvlink2"  # of Fig. 2
 SUBHEADERS = (2, 3, 4, 5, 6)
 OWN_SUBHEADER = 5  # of the machine files, as in Table III
 PROBES = (4, 8, 16, 32, 64, 128)  # bytes of a store
-REASONS = {  # of a packet; runs without loads, atomics and timeouts have no others
+REASONS = {  # why a packet left; runs without loads, atomics and timeouts have no other reasons
     "payload": "their payload, part of all",
     "entries": "want of a line, part of all",
     "window": "a store outside of the window, part of all",
@@ -133,7 +133,7 @@ LOADED: dict[str, Callable[[Sizes], Workload]] = {
         HitInputs(size=sizes.hit_size, kernel=given.KERNELS["hit"], **SAME), None
     ),
 }
-# What experiments run beside, by their names.
+# The experiments' inputs, by the experiments' names.
 VARIED: dict[str, dict[str, Callable[[Sizes], Workload]]] = {
     "to-all": {
         "als": lambda sizes: _als(sizes, TO_ALL),
@@ -186,7 +186,7 @@ OF_SIXTEEN = [SINGLE, *(Case(16, name) for name in FIG_9)]
 
 
 def subheader_machine(size: int) -> tuple[str, Machine]:
-    """The paper's machine with sub-headers of another size, and its name."""
+    """The paper's machine with sub-headers of another size, and the machine's name."""
     described = load_machine(MACHINE)
     queue = msgspec.structs.replace(described.gpu.remote_write_queue, subheader_bytes=size)
     gpu = msgspec.structs.replace(described.gpu, remote_write_queue=queue)
@@ -210,7 +210,7 @@ class Found(NamedTuple):
     own: Results
     subheaders: dict[int, Results]
     faster: dict[str, Results]
-    sixteen: Results  # and the bound on four
+    sixteen: Results  # and the bound on four GPUs
     varied: dict[str, Results]  # by experiment
 
 
@@ -281,7 +281,7 @@ def _fig_2(runner: Runner) -> list[FigureRow]:
 
 
 def _fig_4(own: Mapping[str, Results]) -> list[FigureRow]:
-    """Fig. 4: sizes of stores to other GPUs."""
+    """Fig. 4: sizes of the stores to other GPUs."""
     small = FIGURES["stores-under-32B"]
     text = "stores to other GPUs of less than 32 B, part of all"
     return [

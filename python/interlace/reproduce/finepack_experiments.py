@@ -1,20 +1,22 @@
-"""Experiments beside FinePack's figures: the same runs with one thing varied, which a note names.
+"""Experiments on FinePack's figures: each repeats runs with one thing varied, which its note names.
 
-What the paper does not say, or says otherwise than ours does, is varied by itself, so that a figure
-that does not come out has a cause that can be seen. None of it changes the figures themselves.
+The paper leaves some choices open, and it contradicts some of ours. Each experiment varies one such
+choice, so that the cause of a figure that does not match can be seen. No experiment changes the
+figures themselves.
 
 - `lane-by-lane`: the paper's peer-to-peer stores do well in Jacobi and diffusion, "where the store
-  granularity is 128B", and poorly in the others, and CT's "exhibit minimal spatial locality"
-  (section VI-A); in ours the lanes of EQWP, HIT and CT store side by side. Here what neighbouring
-  lanes of theirs store to other GPUs is not joined: the machine's `remote_store_bytes` is 4, and
-  elements of 8 bytes stay whole.
-- `to-all`: section V calls ALS's communication "all-to-all" and SSSP's "many-to-many". Here these
-  two send every value to all GPUs; in ours they send it to those that read it.
-- `both`: the two together.
-- `whole-lines`: PageRank, SSSP and ALS by kernels whose warps store whole lines, or whole factors.
-  A packet holds 4 KiB, so that 42 stores are of about 97 bytes each: most are whole lines.
-- `whole-lines-to-all`: the same, and ALS and SSSP send every value to all.
-- `twice-the-size`: the bound on four GPUs at the sizes of sixteen, which are about twice as large.
+  granularity is 128B", and poorly in the other programs; CT's "exhibit minimal spatial locality"
+  (section VI-A). In our programs the lanes of EQWP, HIT and CT store side by side. In this
+  experiment the stores of neighbouring lanes to other GPUs are not joined: the machine's
+  `remote_store_bytes` is 4, and elements of 8 bytes stay whole.
+- `to-all`: section V calls ALS's communication "all-to-all" and SSSP's "many-to-many". In this
+  experiment both send every value to all GPUs. Our programs send a value to the GPUs that read it.
+- `both`: `lane-by-lane` and `to-all` together.
+- `whole-lines`: PageRank, SSSP and ALS use kernels whose warps store whole lines, or whole factors.
+  A packet holds 4 KiB, so 42 stores in a packet have about 97 bytes each: most are whole lines.
+- `whole-lines-to-all`: `whole-lines`, and ALS and SSSP send every value to all GPUs.
+- `twice-the-size`: the bound on four GPUs with the inputs of sixteen, which are about twice as
+  large.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ from interlace.reproduce.runs import Results, Runner
 from interlace.workloads import Workload
 
 LANE_BYTES = 4
-ALONE = ("eqwp", "hit", "ct")  # whose lanes store side by side in ours
+ALONE = ("eqwp", "hit", "ct")  # our lanes store side by side in these
 TO_ALL = ("als", "sssp")
 OF_ALL = [Case(FOUR, name) for name in (INLINE, BASELINE, FINEPACK, GPS)]
 OF_LINES = [Case(FOUR, name) for name in (INLINE, FINEPACK)]
@@ -55,24 +57,24 @@ NOTES = {
 
 
 def lane_cases(gpus: int) -> list[Case]:
-    """What is run with stores that leave lane by lane."""
+    """The cases to run with stores that leave lane by lane."""
     return [Case(gpus, name) for name in (INLINE, FINEPACK)]
 
 
 def cases_of(which: str) -> list[Case]:
-    """What is run of a workload that is another program."""
+    """The cases to run for a workload with another kernel."""
     return OF_ALL if which == "to-all" else OF_LINES
 
 
 def lane_machine(name: str) -> tuple[str, Machine]:
-    """A machine of the paper where stores leave lane by lane, and its name."""
+    """A machine of the paper whose stores leave lane by lane, and the machine's name."""
     described = load_machine(name)
     gpu = msgspec.structs.replace(described.gpu, remote_store_bytes=LANE_BYTES)
     return f"{name}, stores by lanes", msgspec.structs.replace(described, gpu=gpu)
 
 
 def runs_of(name: str) -> int:
-    """How many runs the experiments make of a workload."""
+    """How often the experiments run a workload."""
     of_lanes = len(lane_cases(FOUR)) + len(lane_cases(16))
     of_lines = len(OF_LINES) * (1 + (name in TO_ALL))
     of_all = len(OF_ALL) * (name in TO_ALL)
@@ -86,21 +88,21 @@ def run_lanes(runner: Runner, workload: Workload, name: str, gpus: int) -> Resul
 
 
 def run_as(runner: Runner, workload: Workload, which: str) -> Results:
-    """A workload that is another program than the paper's figures take."""
+    """A workload with another kernel than the paper's figures use."""
     return _run(runner, workload, f"{MACHINE}, {which}", load_machine(MACHINE), cases_of(which))
 
 
 def _run(
     runner: Runner, workload: Workload, machine: str, described: Machine, cases: Sequence[Case]
 ) -> Results:
-    runner.described[machine] = described  # by a name of its own, so that runs can be told apart
+    runner.described[machine] = described  # a name of its own tells its runs apart
     found: dict[str, Results] = {}
     runner.simulate(workload, [machine], cases, found)
     return found[machine]
 
 
 def replaced(own: Results, *experiments: Results | None) -> Results:
-    """The own results with what the experiments ran in their place."""
+    """The results, with those of the experiment in place of the original ones."""
     found = Results()
     found.outcomes = dict(own.outcomes)
     for experiment in experiments:
@@ -146,7 +148,7 @@ def _of_one(which: str, name: str, r: Results) -> list[FigureRow]:
     return [*rows, FIGURES["stores-per-packet"].of_one(name, r, which, NOTES[which])]
 
 
-# Of each experiment, what was run for it; a later one stands in for an earlier one.
+# The runs of each experiment. Later entries replace earlier ones.
 _MADE_OF = {
     "lane-by-lane": ("lane-by-lane",),
     "to-all": ("to-all",),
@@ -163,7 +165,7 @@ def rows_of(
 ) -> list[FigureRow]:
     """All rows of the experiments, which replace some runs on four and on sixteen GPUs.
 
-    `varied` has of each workload, by experiment, what was run for it: `OF_SIXTEEN` on sixteen.
+    `varied` maps each workload and experiment to its runs; `OF_SIXTEEN` are those on sixteen GPUs.
     """
     rows = []
     for which, parts in _MADE_OF.items():

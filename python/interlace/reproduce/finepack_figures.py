@@ -1,4 +1,4 @@
-"""FinePack's figures that more than one row shows: of all programs, of one, and in experiments."""
+"""FinePack's figures that have several rows: all programs, single programs, experiments."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from interlace.reproduce.runs import Results
 
 
 class Figure(NamedTuple):
-    """What is read off each program, and what the paper says of all of them together."""
+    """A value of each program, and the paper's figure for all programs together."""
 
     key: str
     figure: str  # of the paper
@@ -31,7 +31,7 @@ class Figure(NamedTuple):
     of: Measure  # of a program
     note: str = ""
     average: bool = False  # arithmetic; else the geometric mean
-    on: str = ""  # where that is not the paper's four GPUs
+    on: str = ""  # where these are not the paper's four GPUs
 
     def over_all(
         self, results: Mapping[str, Results], varied: str = "", note: str = ""
@@ -47,7 +47,7 @@ class Figure(NamedTuple):
                    simulated=ours, note=note or self.note)  # fmt: skip
 
     def of_one(self, name: str, results: Results, varied: str = "", note: str = "") -> FigureRow:
-        """A program by itself, of which the paper has no number."""
+        """The row of a single program, for which the paper has no number."""
         key, text = _joined("-", self.key, name, varied), _joined(", ", varied, self.on, name)
         return row(key, self.figure, f"{text}: {self.quantity}", simulated=self.of(results),
                    note=note)  # fmt: skip

@@ -1,51 +1,51 @@
-"""Sizes and seeds of what `interlace reproduce finepack` runs.
+"""Sizes and seeds of the runs of `interlace reproduce finepack`.
 
-Sizes and seeds follow from the paper alone (section V) and from the time that a run may take; no
-published figure was looked at to choose them, and they stay as they are. KERNELS and SUBSCRIBE were
-added after first runs, whose kernels stored whole lines and sent them to everybody: figures before
-and after differ by what the programs are, and both can be run (`--kernel`, `--subscribe`).
+Sizes and seeds follow from the paper alone (section V) and from the time that a run may take. They
+were chosen without a look at any published figure, and they do not change. KERNELS and SUBSCRIBE
+were added after the first runs, whose kernels stored whole lines and sent them to all GPUs. The
+figures before and after differ because the programs differ; `--kernel` and `--subscribe` run both.
 
 - Jacobi runs on "synthetically generated banded matrices", and "the boundary values are shared with
   the neighbors": a band of 2 x 8 + 1, and halos.
 - PageRank runs on "the Cage matrix": a generated graph of its character
   (interlace.data.graph_models), SSSP on "the indochina dataset": a generated web crawl, ALS on "the
   rgg dataset": a random geometric graph.
-- X-ray CT is of no given size: a square image and ordered subsets, as for PROACT's.
-- EQWP, diffusion and HIT are of no given size: cubes. Diffusion solves the heat equation, the first
-  that its paper names.
+- The paper gives no size for X-ray CT: a square image and ordered subsets, as for PROACT's.
+- The paper gives no sizes for EQWP, diffusion and HIT: cubes. Diffusion solves the heat equation,
+  the first equation that its paper names.
 
 The number of rows, pixels or points is as large as the time allows, about ten million accesses a
-run. On 16 GPUs there are about twice as many, for parts become small there. Two iterations: GPS
-learns in the first which pages are read.
+run. On 16 GPUs there are about twice as many, because a GPU's part becomes small there. There are
+two iterations: GPS learns in the first one which pages are read.
 
-What a program's lanes store side by side decides how large stores are. Of the kernels that the
-project has for a workload, the one is taken that the papers and the public codes describe:
+The lanes that store side by side decide how large stores are. Where the project has several kernels
+for a workload, these figures use the one that the papers and the public codes describe:
 
-- Stores of Jacobi and diffusion are of 128 B (section VI-A); both have a lane an element.
+- Stores of Jacobi and diffusion have 128 B (section VI-A); both use a lane for each element.
 - PageRank is "an iterative, synchronous series of matrix-vector operations", and SSSP goes over the
-  same rows. Their program is not public. PROACT, which runs it too, finds that "coalescing is poor"
-  (section V-B). `warp-per-row` is the matrix-vector kernel for sparse rows that is in general use
-  (Bell and Garland, 2009), and its stores do not coalesce.
+  same rows. Their program is not public. PROACT runs it too and finds that "coalescing is poor"
+  (section V-B). `warp-per-row` is the usual matrix-vector kernel for sparse rows (Bell and Garland,
+  2009), and its stores do not coalesce.
 - ALS "performs ALS using Stochastic Gradient Descent for vertices" (PROACT, section IV-C), and its
-  stores are 26 times as many transactions as copies are (section V-B): a lane a vertex,
-  `lane-per-row`, whose 4-byte stores are 32 times those of whole lines.
-- CT's data "are produced densely in increasing address order" (PROACT, section V-B), as ours are.
+  stores make 26 times as many transactions as copies (section V-B). `lane-per-row` has a lane for
+  each vertex; its 4-byte stores make 32 times as many as stores of whole lines.
+- CT's data "are produced densely in increasing address order" (PROACT, section V-B), as in ours.
 - EQWP's and HIT's kernels have blocks of 16 x 16 lanes (b2r, eqwp.cu: CUDA_BLOCK_SIZE; Tartan,
   hit/src/turH.h: THREADSPERBLOCK_IN): `tiles`. b2r also cuts along the fastest dimension; ours
   does not.
 
-Where values go (`SUBSCRIBE`): to the GPUs that read them. Section V calls PageRank's communication
-"peer-to-peer" for its matrix, and Jacobi's likewise, so that not everybody is sent everything; of
-the bytes of peer-to-peer stores section VI-A calls those wasted that are stored again, and none
-that nobody reads. Who reads what follows from the data of each run. A store goes to each reader of
-its element. A copy takes for each pair of GPUs one range, which holds all that the receiver reads
-and what lies between: bytes that are "difficult to eliminate due to the coarse-grained nature of
-this paradigm". Jacobi, EQWP, diffusion and HIT have their ranges. Under GPS pages decide, within
-the same ranges. Against that stands that section V calls the communication of ALS and X-ray CT
-"all-to-all" and that of SSSP "many-to-many".
+Values go to the GPUs that read them (`SUBSCRIBE`). Section V calls the communication of PageRank
+and Jacobi "peer-to-peer" for their matrices, so not every GPU receives everything. Section VI-A
+counts bytes of peer-to-peer stores as wasted if they are stored again, and mentions none that
+nobody reads. The data of each run decide which GPU reads a value. A store goes to each reader of
+its element. A copy moves one range for each pair of GPUs. The range holds everything that the
+receiver reads and the bytes in between, which are "difficult to eliminate due to the coarse-grained
+nature of this paradigm". Jacobi, EQWP, diffusion and HIT have fixed ranges. Under GPS, pages decide
+within the same ranges. One point speaks against this choice: section V calls the communication of
+ALS and X-ray CT "all-to-all" and that of SSSP "many-to-many".
 
-`quick` is about a tenth of that: what does not shrink with the rows (launches, flags, starts of
-copies) weighs more there.
+`quick` has about a tenth of the sizes. Launches, flags and starts of copies do not shrink with the
+rows and weigh more there.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ KERNELS = {
     "eqwp": "tiles",
     "hit": "tiles",
 }
-WHOLE_LINES = {  # what an experiment takes in their place: lanes of a warp store side by side
+WHOLE_LINES = {  # an experiment's kernels instead: the lanes of a warp store side by side
     "pagerank": "balanced",
     "sssp": "balanced",
     "als": "warp-per-row",
@@ -73,7 +73,7 @@ SUBSCRIBE = "needed"  # of PageRank, SSSP, ALS and X-ray CT
 
 
 class Sizes(NamedTuple):
-    """What the workloads run on."""
+    """The inputs of the workloads."""
 
     jacobi_rows: int
     pagerank_rows: int

@@ -1,4 +1,4 @@
-"""What `interlace reproduce finepack` reads off the results of a workload on four or more GPUs."""
+"""The measures of `interlace reproduce finepack`: results of workloads on four or more GPUs."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def mean(results: Mapping[str, Results], of: Measure) -> float | None:
 
 
 def speedup(gpus: int, mechanism: str) -> Measure:
-    """How much faster a mechanism is than the single GPU."""
+    """A mechanism's speedup over one GPU."""
     return lambda r: r.speedup(Case(gpus, mechanism))
 
 
 def gain(gpus: int, mechanism: str, over: str) -> Measure:
-    """How much faster a mechanism is than another."""
+    """A mechanism's speedup over another mechanism."""
     return lambda r: r.time(Case(gpus, over)) / r.time(Case(gpus, mechanism))
 
 
@@ -48,12 +48,12 @@ def all_bytes(r: Results, mechanism: str) -> float:
 
 
 def fewer(mechanism: str) -> Measure:
-    """How many bytes a mechanism sends for each of FinePack's."""
+    """A mechanism's bytes on the links over FinePack's."""
     return lambda r: all_bytes(r, mechanism) / all_bytes(r, FINEPACK)
 
 
 def wasted_share(mechanism: str) -> Measure:
-    """The part of a mechanism's bytes that nobody reads before they are written again."""
+    """The share of a mechanism's bytes that are overwritten before any GPU reads them."""
 
     def share(r: Results) -> float:
         wasted = r.outcomes[Case(FOUR, mechanism)].wire.wasted or 0
@@ -63,25 +63,25 @@ def wasted_share(mechanism: str) -> Measure:
 
 
 def stores(r: Results, mechanism: str) -> dict[str, Any]:
-    """What is counted of the stores to other GPUs."""
+    """The counters of the stores to other GPUs."""
     return r.outcomes[Case(FOUR, mechanism)].stores
 
 
 def small_share(r: Results) -> float:
-    """The part of stores to other GPUs that have less than 32 bytes."""
+    """The share of stores to other GPUs with fewer than 32 bytes."""
     sizes = stores(r, INLINE)["sizes"]
     return float(sum(sizes[:UNDER_32]) / sum(sizes))
 
 
 def packed(r: Results) -> float:
-    """Stores in a packet of FinePack's, on average; without packets 0."""
+    """The average number of stores in a FinePack packet; 0 without packets."""
     counted = stores(r, FINEPACK)
     packets = counted.get("packets", 0)
     return float(counted["stores"]) / packets if packets else 0.0
 
 
 def flushed_for(reason: str, mechanism: str) -> Measure:
-    """The part of a queue's flushes that have this reason; without flushes 0."""
+    """The share of a queue's flushes with this reason; 0 without flushes."""
 
     def share(r: Results) -> float:
         counted = stores(r, mechanism)
@@ -91,28 +91,28 @@ def flushed_for(reason: str, mechanism: str) -> Measure:
 
 
 def line_filled(r: Results) -> float:
-    """The part of the bytes of a line that GPS sends that were stored; without lines 0."""
+    """The share of bytes that were stored in the lines that GPS sends; 0 without lines."""
     counted = stores(r, GPS)
     sent = counted["flushes"] * LINE_BYTES
     return float(counted["bytes"] - counted["overwritten_bytes"]) / sent if sent else 0.0
 
 
 def _of_gpus(r: Results, case: Case, part: Callable[[Activity], float]) -> float:
-    """The mean over the GPUs of a run."""
+    """The mean over a run's GPUs."""
     inside = r.outcomes[case].inside
     return 0.0 if inside is None else statistics.fmean(part(gpu) for gpu in inside.gpus)
 
 
 def issue_used(r: Results) -> float:
-    """The part of the issue slots that a single GPU uses."""
+    """The share of its issue slots that a single GPU uses."""
     return _of_gpus(r, SINGLE, lambda gpu: gpu.issue)
 
 
 def memory_used(r: Results) -> float:
-    """The part of its memory's bandwidth that a single GPU uses."""
+    """The share of its memory bandwidth that a single GPU uses."""
     return _of_gpus(r, SINGLE, lambda gpu: gpu.memory)
 
 
 def waits_for_others(r: Results) -> float:
-    """The part of the time that a GPU waits while others compute, with infinite bandwidth."""
+    """The share of time in which a GPU waits while others compute, with infinite bandwidth."""
     return _of_gpus(r, Case(FOUR, BOUND), lambda gpu: gpu.idle_while_others_compute)

@@ -1,11 +1,11 @@
 """Sojoodi et al., "Accelerating Intra-Node GPU-to-GPU Communication Through Multi-Path Transfers
 with CUDA Graphs" (2026): the figures of its text beside ours.
 
-Plans are those of `interlace plan`; each copy of them is simulated on the paper's two machines,
-enqueued on streams or as a graph. "1", "2" and "3" are how many GPU paths carry a message: the
-direct one, and those through one and two other GPUs; "3h" has the path through the host besides.
-The baseline is one copy on the direct path. What the host's calls cost comes from the machine's
-file, where most of it is taken from an H200 node; none of it was fitted to the paper.
+The plans are those of `interlace plan`. Each of their copies is simulated on the paper's two
+machines, enqueued on streams or in a graph. "1", "2" and "3" count the GPU paths that carry a
+message: the direct path, and paths through one or two other GPUs. "3h" adds the path through the
+host. The baseline is one copy on the direct path. The costs of the host's calls come from the
+machine file. Most of them were measured on an H200 node, and none was fitted to the paper.
 """
 
 from __future__ import annotations
@@ -85,16 +85,16 @@ class Sent(NamedTuple):
     """Messages of one size that were sent one way."""
 
     bytes: int
-    chunks: int  # of a staged path
+    chunks: int  # of each staged path
     copies: int  # of a message
     bytes_per_s: float
-    single_s: float = 0.0  # one message alone, from the call to its last byte
-    predicted_s: float = 0.0  # the same, by the planner
+    single_s: float = 0.0  # seconds of one message alone, from the call to its last byte
+    predicted_s: float = 0.0  # the planner's prediction of it
     verified: bool = False
 
 
 class Simulated:
-    """A machine, for plans and transfers on it."""
+    """A machine on which messages are planned and simulated."""
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
@@ -107,7 +107,7 @@ class Simulated:
         return make(self.machine, [Message(start, end, size)], paths=paths, chunks=chunks)
 
     def send(self, plans: Sequence[Planned], messages: int, **how: Any) -> dict[str, Any]:
-        """Simulates; RunFailure where a byte arrives wrong."""
+        """Simulate the transfers. Raises RunFailure if a byte arrives wrong."""
         with core_errors():
             result: dict[str, Any] = self.core.simulate_transfers(
                 self.described, [one.plan for one in plans], messages, **how
@@ -118,7 +118,7 @@ class Simulated:
 
 
 def _put(on: Simulated, plan: Planned, size: int, executor: str, *, overlap: bool = False) -> float:
-    """Bytes a second of puts, a fixed number of them outstanding."""
+    """Bytes a second of puts, with a fixed number of them in flight."""
     outstanding = max(1, min(given.OUTSTANDING, given.OUTSTANDING_BYTES // size))
     messages = max(4, 2 * outstanding)
     result = on.send(
@@ -129,7 +129,7 @@ def _put(on: Simulated, plan: Planned, size: int, executor: str, *, overlap: boo
 
 
 def _tuned_put(name: str, sender: tuple[str, str], quick: bool) -> dict[int, Sent]:
-    """Put bandwidth by size, each with the number of chunks that gives most."""
+    """Put bandwidth by size, with the number of chunks that gives the most."""
     paths, executor = sender
     sizes = _sizes(quick)
     on = Simulated(load_machine(name))
@@ -155,7 +155,7 @@ def _tuned_put(name: str, sender: tuple[str, str], quick: bool) -> dict[int, Sen
 def _mpi(
     machine: Machine, sender: tuple[str, str], both: bool, chunks: dict[int, int], quick: bool
 ) -> dict[tuple[int, int], Sent]:
-    """Bandwidth of the OSU tests by window and size, of both directions together if so asked."""
+    """Bandwidth of the OSU tests by window and size; optionally of both directions together."""
     paths, executor = sender
     sizes = _sizes(quick)
     on = Simulated(machine)
@@ -183,11 +183,11 @@ def _mpi(
 
 
 def _ring_plans(on: Simulated, size: int, distance: int, paths: str, chunks: int) -> list[Planned]:
-    """Every GPU's message to the one `distance` behind it in a ring."""
+    """A message from each GPU to the GPU `distance` places further in a ring."""
     plans = []
     for gpu in range(RING):
         end = (gpu + distance) % RING
-        # the one opposite comes first: it is on nobody's direct path
+        # the opposite GPU comes first: it is on no direct path of the ring
         others = [(gpu + 2) % RING, (gpu - distance) % RING]
         allowed = ["direct", *(f"gpu{other}" for other in others[: int(paths) - 1])]
         plans.append(on.plan((gpu, end), size, ",".join(allowed), chunks))
@@ -195,7 +195,7 @@ def _ring_plans(on: Simulated, size: int, distance: int, paths: str, chunks: int
 
 
 def _iteration(on: Simulated, plans: Sequence[Planned], executor: str, moves: bool) -> float:
-    """Seconds from the end of an exchange to that of the next, with nothing between them."""
+    """Seconds from the end of one exchange to the end of the next, without work in between."""
     result = on.send(plans, 2, window=1, executor=executor, handshake_s=2 * CONTROL_S, moves=moves)
     first, second = (max(times[k]["end_s"] for times in result["times"]) for k in range(2))
     return float(second - first)
@@ -204,7 +204,7 @@ def _iteration(on: Simulated, plans: Sequence[Planned], executor: str, moves: bo
 def _exchange(
     name: str, sender: tuple[str, str], chunks: dict[int, int], quick: bool
 ) -> dict[int, float]:
-    """Seconds of Jacobi's exchange by size: each GPU to the one before it, then to the other."""
+    """Seconds of Jacobi's exchange by size: each GPU sends to one neighbour, then to the other."""
     paths, executor = sender
     on = Simulated(load_machine(name))
     by_size = {}
@@ -238,7 +238,7 @@ class Kernel(NamedTuple):
     seconds: tuple[float, float]
 
     def time(self, columns: int) -> float:
-        """Seconds for so many columns, which grow as they do between the two."""
+        """Seconds for this number of columns, extrapolated linearly from the two."""
         (few, many), (short, long) = self.columns, self.seconds
         return long + (long - short) / (many - few) * (columns - many)
 
@@ -264,7 +264,7 @@ def _kernel(name: str, quick: bool) -> Kernel:
 
 
 class Ring(NamedTuple):
-    """Jacobi on four GPUs, simulated in full and compared with its reference: an iteration."""
+    """Seconds of a Jacobi iteration on four GPUs, simulated in full and verified."""
 
     columns: int
     compute_s: float
@@ -289,7 +289,7 @@ def _ring(name: str, quick: bool) -> Ring:
 
 
 class Phases(NamedTuple):
-    """Seconds of a graph's phases, and of the message, in its first and in a later use."""
+    """Seconds of a graph's phases and of the message, in the first and in a later use."""
 
     nodes: int
     first: dict[str, float]
@@ -301,9 +301,10 @@ PHASES = ("creation", "construction", "instantiation", "launch")
 
 
 def _graphs(name: str, quick: bool) -> dict[int, Phases]:
-    """The latency of messages over two paths, of which the largest has as many nodes as published.
+    """The latency of messages over two paths.
 
-    A message of 512 MiB has 16 chunks on the staged path, shorter ones fewer in proportion.
+    A message of 512 MiB has 16 chunks on the staged path, and its graph has the published number of
+    nodes. Shorter messages have fewer chunks in proportion.
     """
     on = Simulated(load_machine(name))
     sizes = _sizes(quick).graph
@@ -329,14 +330,14 @@ def _graphs(name: str, quick: bool) -> dict[int, Phases]:
 
 
 class Choice(NamedTuple):
-    """What the planner's own choice gives over the direct path, in puts of large messages."""
+    """The planner's own choice over the direct path, in puts of large messages."""
 
     gain: float
     paths: str
 
 
 def _planner_choice(name: str, quick: bool) -> Choice:
-    """All paths allowed, with the planner's own chunks."""
+    """Messages with all paths allowed and the planner's own chunks."""
     on = Simulated(load_machine(name))
     best = Choice(0.0, "")
     for size in _sizes(quick).put:
@@ -356,9 +357,9 @@ def _planner_choice(name: str, quick: bool) -> Choice:
 
 
 def _overlapping(name: str, engines: int | None, chunks: dict[int, int], quick: bool) -> float:
-    """Puts by graphs of three paths that overlap, over one path: the most of large messages.
+    """Puts by overlapping graphs of three paths over one path: the most of large messages.
 
-    With another number of copy engines, if one is given.
+    `engines` replaces the machine's number of copy engines.
     """
     machine = load_machine(name)
     if engines is not None:
@@ -378,11 +379,11 @@ def _overlapping(name: str, engines: int | None, chunks: dict[int, int], quick: 
 
 
 class PaperChunks(NamedTuple):
-    """Puts of the size and with the chunks that the paper names, by paths: over one path."""
+    """Puts with the paper's size and chunks over one path, by number of paths."""
 
     gains: dict[str, float]
-    direct_busy: float  # part of the time that the direct link is busy, with three paths
-    staged_busy: float  # the same of the links of staged paths, on average
+    direct_busy: float  # share of time that the direct link is busy, with three paths
+    staged_busy: float  # the same for the links of staged paths, on average
 
 
 def _paper_chunks(name: str) -> PaperChunks:
@@ -400,7 +401,7 @@ def _paper_chunks(name: str) -> PaperChunks:
 
 
 def one_host_link(name: str) -> Machine:
-    """The machine with one PCIe link of the host for all GPUs, behind a switch."""
+    """The machine with one PCIe link from the host to a switch that all GPUs share."""
     machine = load_machine(name)
     links = []
     for link in machine.link:
@@ -437,7 +438,7 @@ class Found(NamedTuple):
     ring: Ring
 
 
-Job = tuple[tuple[Any, ...], Callable[[], Any]]  # what it finds, and how
+Job = tuple[tuple[Any, ...], Callable[[], Any]]  # the results, and how to get them
 
 MPI_SENDERS = tuple(sender for sender in SENDERS if sender[0] != "2")
 JACOBI_SENDERS = tuple(sender for sender in SENDERS if sender[0] != "3h")
@@ -453,7 +454,7 @@ def _put_work(quick: bool) -> list[Job]:
 
 
 def _later_work(quick: bool, puts: dict[tuple[Any, ...], dict[int, Sent]]) -> list[Job]:
-    """What takes its chunk counts from the puts."""
+    """The runs that take their chunk counts from the puts."""
     work: list[Job] = []
     for short, name in MACHINES.items():
 
@@ -538,7 +539,7 @@ def reproduce(runner: Runner, node: CudaNode | None, quick: bool) -> list[Figure
 
 
 def _records(short: str, of: Found) -> Iterable[Run]:
-    """What was sent, for the file."""
+    """The messages that were sent, for the file."""
     for workload, sent in (("put", of.put), ("mpi", of.mpi), ("mpi-both", of.both)):
         for (paths, executor), results in sent.items():
             for key, one in results.items():
@@ -571,7 +572,7 @@ DIRECT = ("1", STREAMS)
 
 
 def _put_gain(of: Found, executor: str, paths: Sequence[str]) -> float:
-    """Of large messages, the most over one path."""
+    """The most over one path among large messages."""
     return max(
         gain
         for way in paths
@@ -680,13 +681,13 @@ def _most(gains: dict[tuple[int, int], float], window: int) -> float:
 
 
 def _host_gain(sent: dict[tuple[str, str], Mpi], window: int) -> float:
-    """What the host path gives to the largest messages."""
+    """The gain of the largest messages from the host path."""
     gains = _gains(sent, ("3h", STREAMS), ("3", STREAMS))
     return gains[window, max(size for _, size in gains)]
 
 
 def _graph_gain(sent: dict[tuple[str, str], Mpi], window: int, *, large: bool) -> float:
-    """Graphs over streams, three paths: the most of large messages, or the least of short ones."""
+    """Graphs over streams with three paths: the most of large, or the least of short messages."""
     gains = _gains(sent, ("3", GRAPHS), ("3", STREAMS))
     chosen = [
         gain for (of_window, size), gain in gains.items()
@@ -757,7 +758,7 @@ HOST_BOTH = (
 
 
 def _implied_share(speedup: float, gain: float) -> float | None:
-    """The part of an iteration that computes, if the exchange alone is so much faster."""
+    """The share of an iteration that computes, given the speedups of iteration and exchange."""
     if gain <= 1:
         return None
     return 1 - (1 - 1 / speedup) / (1 - 1 / gain)
@@ -836,7 +837,7 @@ SPLIT = (
 
 
 def _fig_13_14(graphs: dict[int, Phases]) -> list[FigureRow]:
-    """Fig. 13 and 14: what the phases of a graph cost."""
+    """Fig. 13 and 14: the costs of a graph's phases."""
     most = max(graphs.values(), key=lambda one: one.nodes)
     costs = "per node as on an H200 node with CUDA 13.0; no figure of the paper went into it"
     rows = [

@@ -1,29 +1,29 @@
-"""Sizes and parameters of what `interlace reproduce multipath` runs.
+"""Sizes and parameters of the runs of `interlace reproduce multipath`.
 
-They follow from the paper alone (section 5) and from the time that a run may take; no simulated
-figure was looked at to choose them, and they stay as they are. There is no random number but the
-bytes of messages, which a fixed rule makes.
+They follow from the paper alone (section 5) and from the time that a run may take. They were chosen
+without a look at any simulated figure, and they do not change. Nothing is random; a fixed rule
+makes the bytes of messages.
 
-- Put bandwidth: "message sizes up to 512MB". UCX's benchmark has 32 puts outstanding; so has this
-  one, as long as they are a GiB at most. Four messages or more; the first quarter fills the wires
+- Put bandwidth: "message sizes up to 512MB". UCX's benchmark keeps 32 puts in flight, and so does
+  this one, up to a GiB in all. There are four messages or more. The first quarter fills the wires
   and is not counted.
 - MPI bandwidth, one direction and both: "1MB to 64MB", windows of 1, 4 and 16. Two windows are
-  sent, of which the second counts, with its handshake and acknowledgement.
+  sent. The second one counts, with its handshake and acknowledgement.
 - Chunks: "this tuning stage exhaustively searches for optimal communication configurations [...]
-  separately for CUDA Graph-enabled and non-CUDA Graph modes" (section 4.4): every machine, size,
-  set of paths and executor has the number of chunks, of CHUNKS, with the most put bandwidth.
+  separately for CUDA Graph-enabled and non-CUDA Graph modes" (section 4.4). Every machine, size,
+  set of paths and executor uses the number in CHUNKS with the most put bandwidth.
 - Jacobi: "fixing the vertical dimension to 8 and increasing the horizontal dimension from 2^23 to
   2^30"; "for the total application data size of 8GB on four GPUs, each rank exchanges 256MB" with
-  each neighbour. Both are true of 8 rows on each GPU, and of a horizontal dimension in bytes of all
-  four. It has as many bytes in each of the 8 rows of a GPU as a message has.
-- Kernels of Jacobi are simulated where both grids are four times the L2 and eight times it; time
-  goes on from there in proportion to columns. A ring of four GPUs is simulated in full, values and
-  halos, on a smaller grid.
+  each neighbour. Both hold if each GPU has 8 rows and the horizontal dimension counts the bytes of
+  all four GPUs. Each of a GPU's 8 rows then has as many bytes as a message.
+- Jacobi's kernels are simulated with grids of four and eight times the L2. Longer times are
+  extrapolated in proportion to the columns. A ring of four GPUs is simulated in full, with values
+  and halos, on a smaller grid.
 - Graphs: "dual-path communication from message sizes 2MB to 512MB" on Narval, 34 nodes at most.
 
-CONTROL_S is how long a small message takes from one process to another on a node. It is assumed:
-UCX's shared memory takes a few tenths of a microsecond, and the receiver has to poll. Nothing that
-the paper puts into numbers depends on it, for messages there take milliseconds.
+CONTROL_S is the time of a small message between two processes of a node. The value is an
+assumption: UCX's shared memory takes a few tenths of a microsecond, and the receiver has to poll.
+No number in the paper depends on it, because the paper's messages take milliseconds.
 
 `quick` has fewer sizes, windows and chunk counts, and smaller kernels.
 """
@@ -41,19 +41,19 @@ LARGE = 32 * MIB  # "for message sizes larger than 32MB"
 GRAPHS_HELP_FROM = 8 * MIB  # "for messages larger than 8MB"
 GRAPH_NODES = 34
 JACOBI_ROWS = 8  # of each GPU
-VERIFIED_BYTES = 256 * MIB  # outstanding ones at most whose real bytes are moved and compared
+VERIFIED_BYTES = 256 * MIB  # the most messages in flight whose real bytes are moved and compared
 
 
 class Sizes(NamedTuple):
-    """What runs."""
+    """The sizes and parameters of a run."""
 
     put: tuple[int, ...]  # bytes of a message
     mpi: tuple[int, ...]
     windows: tuple[int, ...]
     chunks: tuple[int, ...]
     jacobi: tuple[int, ...]  # bytes of a message: of a GPU's row
-    kernel_scale: int  # the kernels' grids are so many times the L2, and twice as many
-    ring_columns: int  # of the ring that is simulated in full
+    kernel_scale: int  # the smaller kernel grid over the L2; the larger grid has twice that
+    ring_columns: int  # of the ring that runs in full
     ring_iterations: int
     graph: tuple[int, ...]  # bytes of a message
 

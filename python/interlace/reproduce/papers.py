@@ -1,4 +1,4 @@
-"""The papers whose figures can be reproduced, and how one is."""
+"""The papers whose figures can be reproduced, and the runs of one of them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from interlace.nodes.nodes import CudaNode, real_node
 from interlace.reproduce.rows import FORMAT, Document, Run
 from interlace.reproduce.runs import Runner
 
-# Each is a module here, of that name, with
+# Each paper is a module in this package, with
 #
 #   TITLE                               for the headline
 #   inputs(quick) -> dict               sizes and seeds, for the file
-#   steps(quick, gpus) -> int           how often `reproduce` calls the runner's tick, at most
-#   UNVERIFIED                          why runs may have no result to verify; need not be there
+#   steps(quick, gpus) -> int           the most calls of the runner's tick by `reproduce`
+#   UNVERIFIED                          optional: why runs may have no result to verify
 #   reproduce(runner, node, quick) -> list[FigureRow]   `node` is the real one, or None
 PAPERS = ("proact", "finepack", "multipath", "dualopt")
 
@@ -28,7 +28,7 @@ WARMUP = 1
 
 
 def _real_node() -> CudaNode | None:
-    """The GPUs of this computer, if it has any that can be used."""
+    """The GPUs of this computer; None if there is no usable one."""
     try:
         return real_node(WARMUP, REPEATS, hint="")
     except UserError:
@@ -36,21 +36,21 @@ def _real_node() -> CudaNode | None:
 
 
 def _order(run: Run) -> tuple[object, ...]:
-    """Runs end in no fixed order; the file has one."""
+    """Sort the runs: they end in any order, and the file has a fixed one."""
     config = sorted(run.config.items())
     return run.node, run.machine, run.workload, run.data, run.gpus, run.mechanism, config
 
 
 class Reproduced(NamedTuple):
-    """The figures of a paper beside ours."""
+    """A paper's figures compared with ours."""
 
     title: str
     document: Document
-    foot: list[str]  # what holds for all rows
+    foot: list[str]  # notes about all rows
 
 
 def run(paper: str, quick: bool, jobs: int) -> Reproduced:
-    """Run what a paper's figures need."""
+    """Make the runs that a paper's figures need."""
     module: Any = importlib.import_module(f"interlace.reproduce.{paper}")
     core = load_core()
     node = _real_node()

@@ -1,11 +1,10 @@
 """Muthukrishnan et al., "Efficient Multi-GPU Shared Memory via Automatic Optimization of
 Fine-Grained Transfers" (ISCA 2021): the figures of its text beside ours.
 
-Bars that the text does not put into numbers have no published value. "Simulated" is on the paper's
-machines. What the paper calls cudaMemcpy is taken as `serial-copy` here: such calls go to the
-default stream, where a copy between two GPUs waits for all that either has to do (CUDA C++
-Programming Guide, peer-to-peer memory copy). `bulk-copy`, which copies to all at once, stands
-beside it.
+A bar without a number in the text has no published value. "Simulated" means on the paper's
+machines. The paper's cudaMemcpy is `serial-copy` here: such calls go to the default stream, where a
+copy between two GPUs waits for all earlier work of both (CUDA C++ Programming Guide, peer-to-peer
+memory copy). The figures also show `bulk-copy`, which copies to all GPUs at once.
 """
 
 from __future__ import annotations
@@ -60,10 +59,10 @@ SIXTEEN = "dgx-2"
 SIXTEEN_COUNTS = (4, 8, 16)
 
 DECOUPLED = (POLLING, DEVICE_LAUNCH)
-PROACT = (INLINE, *DECOUPLED)  # what its profiler chooses among
+PROACT = (INLINE, *DECOUPLED)  # the configurations that the paper's profiler chooses from
 
-# Table II names three configurations; they are tried by both mechanisms, and small chunks with the
-# polling agent of Volta besides, for parts are smaller here than the paper's.
+# Both mechanisms try the three configurations of Table II. They also try small chunks with the
+# polling agent of Volta, because parts are smaller here than in the paper.
 _CDP = Config(chunk_bytes=16 * KIB, agent_threads=256)
 _VOLTA = Config(chunk_bytes=128 * KIB, agent_threads=2048)
 _PASCAL = Config(chunk_bytes=MIB, agent_threads=4096)
@@ -73,7 +72,7 @@ _COPY_ENGINE = Config(chunk_bytes=128 * KIB)
 
 OVERLAP_CHUNKS = (4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB)
 OVERLAP_THREADS = 2048
-PROBE_ROUNDS = 4096  # of computation, enough to be what limits the kernel
+PROBE_ROUNDS = 4096  # rounds of computation, enough to limit the kernel
 FIG_4_THREADS = (32, 128, 512, 2048)
 FIG_4_CHUNKS = (4 * KIB, 64 * KIB, MIB, 16 * MIB)
 STORES = (4, 8, 16, 32, 64, 128)
@@ -103,7 +102,7 @@ def _als(sizes: Sizes) -> Workload:
     return Als(ratings, source, AlsInputs(rank=given.RANK, method="sgd", **SAME))
 
 
-# A workload more is a line more.
+# Each workload is a line.
 LOADED: dict[str, Callable[[Sizes], Workload]] = {
     "pagerank": lambda sizes: Pagerank.load(
         PagerankInputs(rmat=sizes.pagerank_scale, edge_factor=given.EDGE_FACTOR, **SAME), None
@@ -156,18 +155,18 @@ def _overlap_bytes(quick: bool) -> int:
 
 
 class Plan(NamedTuple):
-    """Which configurations are tried, and for how many GPUs scaling is shown."""
+    """The configurations to try, and the numbers of GPUs of the scaling figures."""
 
     polling: tuple[Config, ...]
     launched: tuple[Config, ...]
-    scaling: tuple[int, ...]  # of the machines with four GPUs, besides 1 and 4
+    scaling: tuple[int, ...]  # GPUs on the machines with four, besides 1 and 4
     sixteen: tuple[int, ...]
     chunks: tuple[int, ...]  # of the microbenchmark
     fig_4_threads: tuple[int, ...]
 
 
 def plan(quick: bool) -> Plan:
-    """What is run."""
+    """The cases of a workload."""
     if quick:
         return Plan(
             (_CDP, _SMALL, _VOLTA), (_CDP, _VOLTA), (), (4, 16), OVERLAP_CHUNKS[1::2], (128, 2048)
@@ -194,7 +193,7 @@ def _first_cases(p: Plan) -> list[Case]:
 
 
 def _later_cases(p: Plan, results: Results) -> list[Case]:
-    """What depends on which configuration is the fastest."""
+    """The cases that need the fastest configuration."""
     best = results.fastest(4, PROACT)
     found = [results.fastest(4, DECOUPLED).without_transfers()]
     for gpus in p.scaling:
@@ -221,7 +220,7 @@ def _measured_cases(p: Plan) -> list[Case]:
 
 
 def _cases_without_transfers(results: Results) -> list[Case]:
-    """What is measured again: the measured opportunity and cost of tracking come from it."""
+    """The cases to measure again for the opportunity and the cost of tracking."""
     return [Case(4, BASELINE), results.fastest(4, DECOUPLED)]
 
 
@@ -254,7 +253,7 @@ def _run_workloads(runner: Runner, node: CudaNode | None, quick: bool) -> Found:
     sixteen = {name: load(sixteen_sizes) for name, load in LOADED.items()}
     found = Found({name: {} for name in LOADED}, {}, {})
     large: dict[str, dict[str, Results]] = {name: {} for name in LOADED}
-    # All that is known from the start at once, what takes long first: no core waits for another.
+    # Runs that are known from the start go first, the longest first, so that no core idles.
     runner.simulate_each(
         [
             *(
@@ -341,7 +340,7 @@ def _overlap_run(
 
 
 def _overlap_configs(p: Plan, machine: str) -> list[tuple[str, Config]]:
-    """What the microbenchmark tries on a machine: Fig. 6, and on Kepler Fig. 4."""
+    """The microbenchmark's configurations on a machine: Fig. 6, and Fig. 4 on Kepler."""
     pairs = [
         (mechanism, Config(chunk_bytes=chunk, agent_threads=OVERLAP_THREADS))
         for mechanism in DECOUPLED
@@ -356,7 +355,7 @@ def _overlap_configs(p: Plan, machine: str) -> list[tuple[str, Config]]:
 
 
 def _overlap(runner: Runner, quick: bool) -> list[FigureRow]:
-    """Fig. 4 and 6: the microbenchmark, whose kernel takes as long as the transfer."""
+    """Fig. 4 and 6: the microbenchmark. Its kernel takes as long as the transfer."""
     p, size = plan(quick), _overlap_bytes(quick)
     names = {DEVICE_LAUNCH: "cdp", POLLING: POLLING}
     published = {
@@ -443,7 +442,7 @@ def _fig_7(found: Found) -> list[FigureRow]:
     def measured(kind: str, results: Results) -> float | None:
         if kind == "concurrent-bulk-copy":
             return results.speedup(Case(4, BASELINE))
-        if kind == "opportunity":  # as the paper derives it: bulk copies less the copies
+        if kind == "opportunity":  # derived as in the paper: bulk copies minus the copies
             return results.speedup(Case(4, BASELINE).without_transfers())
         if kind == "bulk-copy":
             return None
@@ -497,7 +496,7 @@ def _fig_7(found: Found) -> list[FigureRow]:
 
 
 def _stores(found: Found) -> list[FigureRow]:
-    """Section V-B: packets of inline stores over those of decoupled transfers, ALS on Volta."""
+    """Section V-B: packets of inline stores over packets of decoupled transfers, ALS on Volta."""
     if "als" not in found.four:
         return []
     results = found.four["als"][FOUR["volta"]]
@@ -518,7 +517,7 @@ def _stores(found: Found) -> list[FigureRow]:
 
 
 def _fig_8_and_9(found: Found) -> list[FigureRow]:
-    """Fig. 8 and 9: what tracking costs, and what part of the transfers is hidden."""
+    """Fig. 8 and 9: the cost of tracking, and the hidden share of the transfers."""
     tracking, overlap = [], []
     costs: dict[str, list[float]] = {short: [] for short in FOUR}
     hidden: list[float] = []
@@ -603,7 +602,7 @@ _TRACKING = (
     "here rows that a block writes stand side by side, so that it adds to one or two counters; the "
     "paper's programs are not public, and its largest overhead is PageRank's"
 )
-# Why a figure is more than 15 % from the published one, by the row's key.
+# The reason why a figure differs from the published one by more than 15 %, by the row's key.
 REASONS: Mapping[str, str] = {
     "bulk-copy-4": _SMALL_INPUTS,
     "vs-bulk-copy-4-dgx-2": _SMALL_INPUTS,
@@ -616,20 +615,20 @@ REASONS: Mapping[str, str] = {
     "tracking-mean": _TRACKING,
     "tracking-worst": _TRACKING,
 }
-# Of these, what these inputs cannot give.
+# The figures among them that these inputs cannot give.
 IMPOSSIBLE = frozenset(key for key, why in REASONS.items() if why in (_SMALL_INPUTS, _SMALL_PARTS))
 FAR = 0.15
 
 
 def _explained(one: FigureRow) -> FigureRow:
-    """A row with the reason why it is far from the published figure, if it is."""
+    """The row, with the reason if its figure is far from the published one."""
     if one.ratio is None or abs(one.ratio - 1) <= FAR or one.key not in REASONS:
         return one
     return msgspec.structs.replace(one, note=REASONS[one.key], possible=one.key not in IMPOSSIBLE)
 
 
 def _measured_tracking(results: Results) -> tuple[Case, float]:
-    """The fastest decoupled configuration, and what tracking costs it where nothing is moved."""
+    """The fastest decoupled configuration, and its cost of tracking without transfers."""
     bulk, best = _cases_without_transfers(results)
     elided = results.time(best.without_transfers())
     return best, elided / results.time(bulk.without_transfers()) - 1
@@ -644,11 +643,11 @@ SIXTEEN_BEST_OF = (INLINE, POLLING)
 
 
 def _fig_10_of(sixteen: Mapping[str, Results], gpus: int, *, last: bool) -> list[FigureRow]:
-    """Figures of so many GPUs of the DGX-2."""
+    """Figures for a number of GPUs of the DGX-2."""
     ours = {name: r.time(r.fastest(gpus, SIXTEEN_BEST_OF)) for name, r in sixteen.items()}
 
     def over(case: Case, times: Mapping[str, float] = ours) -> float | None:
-        """The geometric mean of a case's time over others'."""
+        """The geometric mean of a case's time over the times of others."""
         return geometric_mean(r.time(case) / times[name] for name, r in sixteen.items())
 
     single = Case(1, BASELINE)
@@ -708,7 +707,7 @@ def _fig_10(found: Found, p: Plan) -> list[FigureRow]:
     return rows
 
 
-# Exchanges in an iteration; of the others one.
+# Exchanges in an iteration; workloads that are not listed have one.
 EXCHANGES: Mapping[str, int] = {"als": 2, "ct": 2 * given.SUBSETS}
 
 
@@ -749,7 +748,7 @@ def _hardware(found: Found) -> list[FigureRow]:
     ]
 
 
-ONE_WAY = ("kepler",)  # whose 16 GB/s in Table I are those of PCIe 3 x16 in one direction
+ONE_WAY = ("kepler",)  # its 16 GB/s in Table I are PCIe 3 x16 in one direction
 
 
 def _table_1() -> list[FigureRow]:
@@ -783,7 +782,7 @@ def _table_1() -> list[FigureRow]:
 
 
 def _egress(machine: Machine) -> float:
-    """GB/s that leave the first GPU: over NVLink where it has some."""
+    """GB/s that leave the first GPU, over NVLink where there is any."""
     of_gpu = [c.link for c in connections(machine) if "gpu0" in (c.a, c.b)]
     direct = [link for link in of_gpu if machine.protocol[link.protocol].kind.startswith("nvlink")]
     return sum(link.bandwidth_GB_per_s for link in direct or of_gpu)
@@ -819,7 +818,7 @@ def _table_2(found: Found) -> list[FigureRow]:
 
 
 def _short(case: Case) -> str:
-    """A configuration as Table II writes it."""
+    """A configuration in the notation of Table II."""
     if case.mechanism == INLINE:
         return "I"
     chunk = size_text(case.config.chunk_bytes or 0).replace(" KiB", "kB").replace(" MiB", "MB")

@@ -1,33 +1,33 @@
-"""Sizes and seeds of what `interlace reproduce proact` runs.
+"""Sizes and seeds of the runs of `interlace reproduce proact`.
 
-They follow from the paper alone (sections IV-C and V) and from the time that a run may take; no
-published figure was looked at to choose them, and they stay as they are.
+They follow from the paper alone (sections IV-C and V) and from the time that a run may take. They
+were chosen without a look at any published figure, and they do not change.
 
 - PageRank runs on "the Wikipedia dataset": the SuiteSparse Collection's wikipedia-20070206 has
   3,566,907 vertices and 12.6 edges a vertex. Here: an R-MAT graph, also a power law, of 13 edges a
   vertex.
 - SSSP and ALS run on HV15R: a three-dimensional flow problem of 2,017,169 rows and 140.3 entries a
-  row. Here: cubes of the same structure (interlace.data.meshes), 135 entries a row inside. ALS
-  makes gradient steps, as the paper's does; the paper gives no number of factors: 16, the smaller
-  of the two that exist here.
+  row. Here: cubes of the same structure (interlace.data.meshes), with 135 entries in an inner row.
+  ALS makes gradient steps, as the paper's does. The paper gives no number of factors: here 16, the
+  smaller of the two available ranks.
 - Jacobi runs on "banded matrices, which arise widely in finite element analysis", of no given size.
-  Here: as many entries a row as HV15R has, a band of 2 x 70 + 1.
+  Here: as many entries in a row as HV15R has, a band of 2 x 70 + 1.
 
-- X-ray CT is of no given size; the method is "similar to that used in the FDA-approved GE Veo CT
-  system". That reconstructs slices of 512 x 512 pixels from 984 views a turn. Here: such a slice,
-  by rays that are parallel, so that 492 angles in half a turn tell the same, and by ordered subsets
-  (src/workload/ct.hpp). What is computed for each byte depends on the angles of a subset alone. The
-  paper does not say how often GPUs exchange; 12 subsets, a common number, have 41 angles each. All
-  steps cost the same: there are two of the twelve.
+- The paper gives no size for X-ray CT; the method is "similar to that used in the FDA-approved GE
+  Veo CT system". That system reconstructs slices of 512 x 512 pixels from 984 views a turn. Here:
+  such a slice with ordered subsets (src/workload/ct.hpp). The rays are parallel, so 492 angles in
+  half a turn hold the same information. The computation for each byte depends only on the angles in
+  a subset. The paper does not say how often GPUs exchange. The common number of 12 subsets gives 41
+  angles each. All subsets cost the same, so two of the twelve run.
 
-The ratio of entries to rows, which decides how much a GPU computes for each byte that it sends, is
-therefore the paper's, where it gives one. The number of rows is as large as the time allows: a
-simulated second takes days. On the machine with 16 GPUs there are about twice as many rows, or
-pixels, as on those with four, for parts become small there. An iteration costs the same in each, so
-one is run; ALS has two epochs in it, and X-ray CT two for each subset.
+The ratio of entries to rows decides how much a GPU computes for each byte that it sends. It is the
+paper's ratio wherever the paper gives one. The number of rows is as large as the time allows: a
+simulated second takes days. The machine with 16 GPUs has about twice as many rows or pixels as
+those with four, because a GPU's part becomes small there. Every iteration costs the same, so one
+runs. It has two epochs in ALS, and two for each subset in X-ray CT.
 
-`quick` is about a tenth of that: what does not shrink with the rows (launches, flags, starts of
-copies) weighs more there.
+`quick` has about a tenth of the sizes. Launches, flags and starts of copies do not shrink with the
+rows and weigh more there.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ QUICK_OVERLAP_BYTES = 16 << 20
 
 
 class Sizes(NamedTuple):
-    """What the workloads run on."""
+    """The inputs of the workloads."""
 
     pagerank_scale: int  # 2**scale vertices
     jacobi_rows: int

@@ -1,4 +1,4 @@
-"""Published figures beside ours: rows with stable keys, their table and their file."""
+"""Published figures compared with ours: rows with stable keys, their table and their file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Value = float | str | None
 
 
 class FigureRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One figure. `key` never changes; None: not known, not published or not measured here."""
+    """One figure. `key` never changes. None means not known, not published or not measured."""
 
     key: str
     figure: str  # of the paper
@@ -23,13 +23,13 @@ class FigureRow(msgspec.Struct, frozen=True, kw_only=True):
     published: Value = None
     simulated: Value = None
     measured: Value = None
-    ratio: float | None = None  # of ours, simulated if it was, over the published one
-    possible: bool = True  # False: ours cannot be the published figure, and `note` says why
+    ratio: float | None = None  # our figure (simulated if there is one) over the published one
+    possible: bool = True  # False: our figure cannot match the published one; `note` says why
     note: str = ""
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """A run that figures come from; its result was verified where it has a `max_error`."""
+    """A run behind figures. A run with a `max_error` was verified."""
 
     node: str
     machine: str
@@ -40,7 +40,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     config: dict[str, int | str]
     iterations: int
     time_s: float
-    max_error: float | None  # None: nothing was moved between GPUs, so there is no result
+    max_error: float | None  # None: a run without transfers has no result
     remote_transactions: int
 
 
@@ -54,7 +54,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     commit: str | None
     date: str
-    seconds: float  # that all runs took
+    seconds: float  # the time of all runs together
     jobs: int  # simulations at a time
     inputs: dict[str, Any]
     rows: list[FigureRow]
@@ -72,7 +72,7 @@ def row(
     possible: bool = True,
     note: str = "",
 ) -> FigureRow:
-    """A row with its ratio, where both sides are numbers."""
+    """A row, with its ratio if both sides are numbers."""
     ours = measured if simulated is None else simulated
     ratio = None
     if isinstance(published, int | float) and isinstance(ours, int | float) and published:
@@ -97,7 +97,7 @@ def _text(value: Value) -> str:
 
 
 def print_rows(head: str, rows: Sequence[FigureRow], foot: Sequence[str]) -> None:
-    """Print a table of figures; notes follow it, each with the rows that it is about."""
+    """Print a table of figures, followed by the notes with their rows."""
     cut = [
         table.Column("figure", "", [row.figure for row in rows], number=False),
         table.Column("quantity", "", [row.quantity for row in rows], number=False),

@@ -1,4 +1,4 @@
-"""The verified runs that a paper's figures come from."""
+"""The verified runs behind a paper's figures."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Found = TypeVar("Found")
 
 
 class Results:
-    """Outcomes of one workload on one machine, by case; their values are given up."""
+    """Outcomes of one workload on one machine, by case, without their values."""
 
     def __init__(self) -> None:
         self.outcomes: dict[Case, Outcome] = {}
@@ -29,7 +29,7 @@ class Results:
         return self.outcomes[case].time_s
 
     def speedup(self, case: Case) -> float:
-        """Over the single GPU."""
+        """The speedup over the single GPU."""
         return self.time(Case(1, BASELINE)) / self.time(case)
 
     def fastest(self, gpus: int, mechanisms: Sequence[str]) -> Case:
@@ -39,17 +39,17 @@ class Results:
 
 
 class Runner:
-    """Runs cases, as many simulations at a time as asked for, and remembers all of them."""
+    """Runs cases, `jobs` simulations at a time, and remembers them all."""
 
     def __init__(self, core: Any, jobs: int, tick: Callable[[], None]) -> None:
         self.core = core
         self.jobs = jobs
         self.tick = tick
         self.runs: list[Run] = []
-        self.described: dict[str, Machine] = {}  # machines that are in no file, by name
+        self.described: dict[str, Machine] = {}  # machines without a file, by name
 
     def map(self, work: Sequence[Callable[[], Found]], names: Sequence[object]) -> list[Found]:
-        """What pieces of work give, in their order; a process each."""
+        """The results of pieces of work, in order; each runs in its own process."""
 
         def numbered(index: int, call: Callable[[], Found]) -> tuple[int, Found]:
             return index, call()
@@ -65,12 +65,12 @@ class Runner:
         self, workload: Workload, machines: Sequence[str], cases: Sequence[Case],
         results: dict[str, Results], *, only: str | None = None,
     ) -> None:  # fmt: skip
-        """Run every case on every machine, or one of them alone, and add to their results."""
+        """Run every case on every machine, or on one machine, and keep the outcomes."""
         chosen = [name for name in machines if only in (None, name)]
         self.simulate_each([(workload, name, case, results) for case in cases for name in chosen])
 
     def simulate_each(self, runs: Sequence[tuple[Workload, str, Case, dict[str, Results]]]) -> None:
-        """Run these cases, of any workloads on any machines, and add each to its results."""
+        """Run cases of any workloads and machines, and add each outcome to its results."""
         described = {
             name: to_core(self.described.get(name) or load_machine(name), self.core)
             for _, name, _, _ in runs
@@ -114,7 +114,7 @@ class Runner:
         node: str,
         machine: str,
         outcome: Outcome,
-        error: float | None,  # None: there is no result to verify
+        error: float | None,  # None: the run has no result to verify
     ) -> Outcome:
         outcome.forget_values()
         outcome.timeline = []

@@ -1,7 +1,8 @@
-"""What `interlace bench simulator` runs: the workloads of `reproduce finepack`, all small.
+"""The workloads of `interlace bench simulator`: those of `reproduce finepack` with small sizes.
 
-Kernels are those of `reproduce finepack`, but for ALS, which solves its equations as `study` does:
-few of its instructions reach memory. Its gradient steps by lane would be the fastest row of all.
+The kernels are those of `reproduce finepack`, except for ALS, which solves its equations as `study`
+does. Few instructions of that kernel reach memory. Its gradient steps by lane would make the
+fastest row of all.
 """
 
 from __future__ import annotations
@@ -30,5 +31,5 @@ def _equations(sizes: Sizes) -> Workload:
 
 
 def workloads(sizes: Sizes = QUICK_FOUR_GPUS) -> dict[str, Callable[[], Workload]]:
-    """Each workload by its name, to be loaded where it runs."""
+    """Each workload by its name; the process that runs a workload loads it."""
     return {name: partial(load, sizes) for name, load in {**LOADED, "als": _equations}.items()}
