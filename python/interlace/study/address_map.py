@@ -1,4 +1,4 @@
-"""Files that say which GPU's memory an address of a trace is, and on which GPU a kernel ran."""
+"""Map files: which GPU owns an address of a trace, and which GPU ran a kernel."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Gpu = Annotated[int, Meta(ge=0, lt=MAX_GPUS)]
 
 
 class Range(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Addresses [begin, begin + bytes) are memory of a GPU, or of all GPUs page by page."""
+    """Addresses [begin, begin + bytes) are memory of one GPU, or of all GPUs page by page."""
 
     begin: Annotated[int, Meta(ge=0)]
     bytes: Annotated[int, Meta(ge=1)]
@@ -46,7 +46,7 @@ class Kernels(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class AddressMap(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a map file says."""
+    """The contents of a map file."""
 
     gpus: Annotated[int, Meta(ge=1, le=MAX_GPUS)]
     range: tuple[Range, ...]
@@ -55,7 +55,7 @@ class AddressMap(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Places(NamedTuple):
-    """Where memory is and where kernels ran, as conversion takes it."""
+    """The owners of memory and the GPUs of kernels, in the form that conversion takes."""
 
     file: str
     gpus: int
@@ -64,7 +64,7 @@ class Places(NamedTuple):
     kernels: list[Kernels]
 
     def gpu_of(self, kernel: str) -> int:
-        """The GPU that a kernel's file says it ran on, by its context or its number."""
+        """The GPU that ran a kernel, by the context or number in the name of its file."""
         found = re.search(r"ctx_(?:0x)?([0-9a-f]+)", kernel)
         if found is not None and int(found[1], 16) in self.contexts:
             return self.contexts[int(found[1], 16)]
@@ -135,7 +135,7 @@ def _check_gpus(file: Path, found: AddressMap) -> None:
 
 
 def _sentence(message: str) -> str:
-    """What msgspec says, with the key first."""
+    """The message of msgspec, with the key first."""
     reason, _, path = message.partition(" - at `$")
     key = path.rstrip("`").lstrip(".")
     reason = reason[:1].lower() + reason[1:].replace("`", "")

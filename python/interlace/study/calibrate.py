@@ -1,4 +1,4 @@
-"""A calibration: how far a simulated machine is from the one that was measured."""
+"""A calibration: how far a simulated machine is from the measured one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LEAST_GPUS = 2
 
 
 class MeasuredRow(msgspec.Struct, forbid_unknown_fields=True):
-    """A row of a file of measured rows; the unit is that of the row of this name."""
+    """A measured row of a file, in the unit of the row with this name."""
 
     row: str
     value: float
@@ -47,7 +47,7 @@ class MeasuredRows(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class CalibrationRow(msgspec.Struct):
-    """A row and its error; None where it was not measured."""
+    """A row and its error; None if the row was not measured."""
 
     row: str
     family: str
@@ -55,18 +55,18 @@ class CalibrationRow(msgspec.Struct):
     unit: str
     measured: float
     simulated: float
-    error: float  # simulated over measured, less 1
+    error: float  # simulated over measured, minus 1
 
 
 class Missing(msgspec.Struct):
-    """A row that the measured column lacks."""
+    """A row without a measured value."""
 
     row: str
     reason: str
 
 
 class Family(msgspec.Struct):
-    """Absolute errors of a family's rows of a group."""
+    """The absolute errors of a family's rows in a group."""
 
     family: str
     group: str
@@ -90,7 +90,7 @@ class CalibrationResults(Head, frozen=True):
 
 
 def read_measured(path: Path, known: Sequence[str]) -> MeasuredRows:
-    """The rows of a file; raises UserError where it cannot be one."""
+    """The rows of a file. Raises UserError if it is not a file of measured rows."""
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -118,7 +118,7 @@ def read_measured(path: Path, known: Sequence[str]) -> MeasuredRows:
 def measure_rows(
     rows: Sequence[Definition], gpus: Gpus, tick: Callable[[], None]
 ) -> tuple[list[MeasuredRow], dict[str, str], bool]:
-    """What these GPUs give, why they give no more, and whether something failed."""
+    """The rows of these GPUs, the reasons for missing rows, and whether a row failed."""
     found: list[MeasuredRow] = []
     reasons: dict[str, str] = {}
     failed = False
@@ -138,7 +138,7 @@ def measure_rows(
 
 
 def measure_here(rows: Sequence[Definition]) -> tuple[MeasuredRows, dict[str, str], bool]:
-    """The rows that this computer's GPUs give, why they give no more, and whether any failed."""
+    """The rows of this computer's GPUs, the reasons for missing rows, and whether a row failed."""
     hint = "give a file of measured rows with --measured"
     node = real_node(1, REPEATS, hint=hint)
     if node.gpus < LEAST_GPUS:
@@ -166,7 +166,7 @@ def measure_here(rows: Sequence[Definition]) -> tuple[MeasuredRows, dict[str, st
 def simulate(
     rows: Sequence[Definition], machine: Machine, jobs: int, tick: Callable[[], None]
 ) -> list[float]:
-    """What the simulated machine gives for each row."""
+    """The simulated value of each row."""
     core = load_core()
     described = to_core(machine, core)
 
@@ -206,7 +206,7 @@ def compare(
     machine: Machine, rows: Sequence[Definition], given: MeasuredRows,
     reason: Callable[[str], str], jobs: int,
 ) -> CalibrationResults:  # fmt: skip
-    """Simulates each row that was measured; `reason` says why one was not."""
+    """Simulate each measured row; `reason` says why a row was not measured."""
     values = {row.row: row.value for row in given.rows}
     compared = [row for row in rows if row.key in values]
     with progress(f"calibration of {machine.name}", len(compared), "rows") as tick:

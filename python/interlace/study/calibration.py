@@ -1,8 +1,8 @@
-"""The rows of a calibration: what is measured on GPUs, and how a simulated machine does the same.
+"""The rows of a calibration: a measurement on GPUs, and the same on a simulated machine.
 
 A row with one pair of memories and one stream may be fitted: parameters of the machine file come
-from such rows, and from no others. All other rows are predictions, but for those of host memory
-whose rates the machine file states as they were measured.
+from such rows only. All other rows are predictions, except rows of host memory whose measured rates
+the machine file states.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from interlace.study.copy_bench import Pairs
 from interlace.study.plan import Message, make
 
 GPUS = 4  # that the rows take
-PROBE_ROUNDS = 4096  # of computation, to see how long a round takes
+PROBE_ROUNDS = 4096  # rounds of computation, to measure the time of a round
 OVERLAP_BYTES = 256 * MIB
-SMALL_CHUNKS_BYTES = 240 * MIB  # of chunks of 1 MiB: the real node waits for 256 of them at most
+SMALL_CHUNKS_BYTES = 240 * MIB  # chunks of 1 MiB: the real node waits for at most 256 of them
 STORED_TO_ALL = MIB  # elements of 16 bytes
 LOADED = MIB  # elements
 COPIED_BYTES = 16 * MIB  # by a kernel
@@ -33,13 +33,13 @@ FITTED = "one pair, one stream"
 STATED = "stated by the machine file"
 PREDICTED = "predicted"
 
-# Simulates a row on a machine: the compiled module, the machine in its form and in ours.
+# Simulates a row: takes the compiled module, the machine as a C++ struct and as a Python one.
 Simulation = Callable[[Any, Any, Machine], float]
 Measurement = Callable[[Gpus], float]
 
 
 class Definition(NamedTuple):
-    """A row: what is measured, and how it is simulated."""
+    """A row: its measurement and its simulation."""
 
     key: str  # as in a file of measured rows
     family: str
@@ -153,7 +153,7 @@ def _load_rate(element: int, core: Any, machine: Any, _: Machine) -> float:
 
 
 def _stores() -> list[Definition]:
-    kinds = {  # bytes of a lane, number of them, lanes side by side
+    kinds = {  # bytes of a lane's store, number of stores, neighbouring lanes side by side
         "4 B scattered stores": (4, MIB, 1),
         "8 B scattered stores, 2 lanes": (4, MIB, 2),
         "16 B scattered stores, one lane": (16, 2 * MIB, 1),
@@ -163,7 +163,7 @@ def _stores() -> list[Definition]:
         "128 B scattered stores, 32 lanes": (4, 4 * MIB, 32),
         "contiguous stores, 16 B a lane": (16, 4 * MIB, 0),
     }
-    # Bytes on the wire are counted of fewer stores: they are the same each time.
+    # Fewer stores are enough to count bytes on the wire, which are the same each time.
     few = 256 * KIB
     return [
         *(
@@ -259,7 +259,7 @@ def _host() -> list[Definition]:
 def _gain(
     peers: int, size: int, mechanism: str, config: Config, core: Any, machine: Any, _: Machine
 ) -> float:
-    """Of a mechanism over bulk-copy, with a kernel as long as the transfer."""
+    """The speedup of a mechanism over bulk-copy, with a kernel as long as the transfer."""
 
     def run(name: str, how: Config, rounds: int) -> float:
         _ranges, chunk_bytes, threads, _variant = how.arguments()
@@ -313,7 +313,7 @@ def definitions() -> list[Definition]:
 
 
 def check_machine(machine: Machine) -> None:
-    """Raise UserError for a machine that the rows cannot run on."""
+    """Raise UserError for a machine that cannot run the rows."""
     if machine.gpu.count < GPUS:
         raise UserError(f"{machine.name} has {machine.gpu.count} GPUs; a calibration takes {GPUS}")
     if machine.gpu.dram.capacity_GiB * GIB < 4 * OVERLAP_BYTES:

@@ -1,4 +1,4 @@
-"""What the rows of a calibration measure on the GPUs of this computer."""
+"""The measurements of a calibration's rows on the GPUs of this computer."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from interlace.study.overlap import Balance, Overlap
 Copies = Sequence[tuple[int, int, int, int]]  # from, to, bytes, stream; -1 the host's memory
 
 REPEATS = 5
-CALL_REPEATS = 200  # of copies that the host starts and waits for
-# In a row: their start and end are less than a hundredth of the time.
+CALL_REPEATS = 200  # copies that the host starts and waits for
+# Back to back: their start and end take less than a hundredth of the time.
 KERNEL_EPOCHS = 128
 OVERLAP_EPOCHS = 5
 OVERLAP_WARMUP = 1
@@ -39,9 +39,9 @@ METHOD = (
 
 
 class Gpus:
-    """The GPUs of this computer; each call measures one row, and no other command does so then.
+    """The GPUs of this computer. Each call measures one row, while no other command measures.
 
-    What is refused is a UserError, what fails a RunFailure.
+    Raises UserError for a refused measurement and RunFailure for a failed one.
     """
 
     def __init__(self, node: CudaNode) -> None:
@@ -50,13 +50,13 @@ class Gpus:
         self._balances: dict[tuple[int, int], Balance] = {}
 
     def copies_rate(self, copies: Copies, senders: int) -> float:
-        """GB/s of each of so many senders, of copies that are under way together."""
+        """GB/s of each sender while all senders copy at once."""
         with turn(), core_errors():
             time_s = self.cuda.measure_streams(list(copies), by_host=False, repeats=REPEATS)
         return 1e-9 * sum(size for _, _, size, _ in copies) / senders / _median(time_s)
 
     def copy_us(self, size: int) -> float:
-        """Microseconds of a copy to a peer, from the host's call until it knows of the end."""
+        """Microseconds of a copy to a peer, from the host's call until the host sees its end."""
         with turn(), core_errors():
             time_s = self.cuda.measure_streams(
                 [(0, 1, size, 0)], by_host=True, repeats=CALL_REPEATS
@@ -64,7 +64,7 @@ class Gpus:
         return 1e6 * _median(time_s)
 
     def message_rate(self, pairs: Pairs, size: int) -> float:
-        """GB/s of messages by the copy engine, over the paths that it takes by default."""
+        """GB/s of messages through the copy engine, over its default paths."""
         with turn(), core_errors():
             ((_, time_s, _, wrong),) = self.cuda.measure_copies(
                 pairs, size, ["auto"], MESSAGE_WARMUP, MESSAGE_REPEATS
@@ -74,7 +74,7 @@ class Gpus:
         return 1e-9 * len(pairs) * size / _median(time_s)
 
     def copy_kernel_rate(self, size: int, blocks: int) -> float:
-        """GB/s of a kernel of so many blocks that copies to a peer."""
+        """GB/s of a kernel with this number of blocks that copies to a peer."""
         with turn(), core_errors():
             time_s, payload = self.cuda.measure_copy_kernel(size, blocks, KERNEL_EPOCHS, REPEATS)
         return 1e-9 * int(payload) / _median(time_s)
@@ -106,7 +106,7 @@ class Gpus:
         return 1e-9 * int(payload) / _median(time_s)
 
     def gain(self, peers: int, size: int, mechanism: str, config: Config) -> float:
-        """What a mechanism gains over bulk-copy, with a kernel as long as the transfer."""
+        """A mechanism's speedup over bulk-copy, with a kernel as long as the transfer."""
         overlap = Overlap(self.cuda, size, OVERLAP_EPOCHS, OVERLAP_WARMUP, REPEATS)
         if (peers, size) not in self._balances:
             self._balances[peers, size] = overlap.balance(peers)

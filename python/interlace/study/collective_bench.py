@@ -1,4 +1,4 @@
-"""Collectives as planned copies, measured beside NCCL's."""
+"""Collectives as planned copies, compared with NCCL's."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ FLOAT32 = 4  # bytes
 
 
 def messages_of(pattern: str, gpus: int) -> int:
-    """How many blocks GPUs send to each other: of an all-reduce, summands and then sums."""
+    """The number of blocks between GPUs; an all-reduce sends summands and then sums."""
     return gpus * (gpus - 1) * (2 if pattern == REDUCE else 1)
 
 
 def gpus_of(node: CudaNode, asked: int | None) -> int:
-    """The number of GPUs that was asked for, or all."""
+    """The requested number of GPUs, or all."""
     if node.gpus < 2:
         raise UserError(f"bench collective needs at least 2 GPUs; {node.machine_name} has 1")
     count = asked or node.gpus
@@ -37,7 +37,7 @@ def measure(
     node: CudaNode, gpus: int, named: list[str] | None, patterns: Sequence[str],
     sizes: Sequence[int], warmup: int, repeats: int,
 ) -> CopyResults:  # fmt: skip
-    """Every pattern with every size by the named methods, or those of default, in turns."""
+    """Measure every pattern and size by the named methods, or the default ones, in turns."""
     by, left_out = methods_here(node, named)
     rows: list[CopyRow] = []
     with progress(f"collectives on {node.machine_name}", len(patterns) * len(sizes)) as tick:

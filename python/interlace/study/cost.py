@@ -1,9 +1,9 @@
-"""What the hardware of the simulated mechanisms would take of a GPU.
+"""The storage that the simulated mechanisms' hardware would need in a GPU.
 
-Storage bits are computed from the machine's description: the remote write queue and de-packetizer
-of FinePack (HPCA 2023, section IV-B), the queue of GPS (MICRO 2021), and what DualOpt adds (PACT
-2022, Table 1) where the machine describes it, beside the data of the caches. Logic, ports and the
-area of a fully associative search are not counted.
+Storage bits follow from the machine's description: the remote write queue and de-packetizer of
+FinePack (HPCA 2023, section IV-B), the queue of GPS (MICRO 2021), and DualOpt's structures (PACT
+2022, Table 1) where the machine describes them. They are compared with the data bits of the caches.
+Logic, ports and the area of a fully associative search are not counted.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ class Part(msgspec.Struct, frozen=True):
 
     structure: str
     what: str
-    count: int  # alike, in a GPU
+    count: int  # equal structures in a GPU
     bits_each: int
     bits: int
-    of_caches: float  # bits over those of the data of L1 and L2
+    of_caches: float  # bits over the data bits of L1 and L2
 
 
 class Figure(NamedTuple):
-    """What a paper says, beside what follows from its own parameters."""
+    """A paper's figure, compared with the value that follows from the paper's parameters."""
 
     published: str
     source: str
@@ -87,7 +87,7 @@ OF_DUALOPT = (
         "3 bits cannot say 10; the packets here have 4",
     ),
 )
-# Scheme: needs no change of programs, granularity, no replicas, no complex hardware.
+# Scheme: works with unchanged programs, granularity, needs no replicas, no complex hardware.
 NEEDS = (
     ("CARVE", "yes", "line", "no", "no"),
     ("Griffin", "yes", "page or line", "yes", "no"),
@@ -104,22 +104,22 @@ class Cost(Head, frozen=True):
     gpus: int
     parts: list[Part]
     published: list[dict[str, str]]
-    needs: list[dict[str, str]]  # of schemes for remote loads, where the machine has one
+    needs: list[dict[str, str]]  # schemes for remote loads, if the machine has one
 
 
 def _bits_for(most: int) -> int:
-    """Of a register that counts from 0 to `most`."""
+    """The bits of a register that counts from 0 to `most`."""
     return most.bit_length()
 
 
 def _dualopt_parts(gpu: Gpu, added: DualOpt, destinations: int) -> list[tuple[str, str, int, int]]:
-    """The structures of DualOpt: name, what, count, bits of each."""
+    """DualOpt's structures: name, meaning, count, bits of each."""
     units = gpu.compute_units
     pieces = gpu.l2.line_bytes // added.granularity_bytes
     piece_bits = 8 * added.granularity_bytes
     lines = added.rdma_cache_KiB * 1024 // gpu.l2.line_bytes
     sets = lines // added.rdma_cache_ways
-    # An address without the bits of its set, if sets are a power of two, and of its byte.
+    # An address without its byte bits, and without its set bits if sets are a power of two.
     tag = ADDRESS_BITS - (gpu.l2.line_bytes.bit_length() - 1)
     tag -= sets.bit_length() - 1 if sets & (sets - 1) == 0 else 0
     watched = added.monitored_accesses
@@ -144,7 +144,7 @@ def _dualopt_parts(gpu: Gpu, added: DualOpt, destinations: int) -> list[tuple[st
 
 
 def _engines_past_dualopt(gpu: Gpu, added: DualOpt, pieces: int) -> list[tuple[str, str, int, int]]:
-    """What dualopt-adaptive and dualopt-pages need besides; the latter in the entries of a TLB."""
+    """The extra storage of dualopt-adaptive and dualopt-pages; the latter extends TLB entries."""
     choice = 2  # one of three
     turn, agreeing = added.looking_compute_units - 1, added.agreeing_windows
     found = [
@@ -165,19 +165,19 @@ def _engines_past_dualopt(gpu: Gpu, added: DualOpt, pieces: int) -> list[tuple[s
 
 
 def parts(machine: Machine, gpus: int) -> list[Part]:
-    """The structures of one GPU among so many."""
+    """The structures of one of a machine's GPUs."""
     gpu, queue = machine.gpu, machine.gpu.remote_write_queue
     line = gpu.l2.line_bytes
     line_bits = line.bit_length() - 1
     destinations = gpus - 1
     offset_bits = 8 * queue.subheader_bytes - SUBHEADER_LENGTH_BITS
-    # The base register has the address bits above the window; a window that grows has no such base.
+    # The base register holds the address bits above the window. A growing window has no such base.
     tag = ADDRESS_BITS - line_bits if queue.window == "growing" else max(0, offset_bits - line_bits)
     windows = queue.windows_per_destination
     entry = line * 8 + line + tag + 1 + _bits_for(windows - 1)
     registers = windows * (ADDRESS_BITS + _bits_for(queue.payload_bytes))
     if queue.window == "growing":
-        registers += windows * ADDRESS_BITS  # where its stores end
+        registers += windows * ADDRESS_BITS  # the end of its stores
     configuration = sum(map(_bits_for, (ADDRESS_BITS, offset_bits, 6, queue.payload_bytes)))
     unpacked = line * 8 + line + ADDRESS_BITS - line_bits + 1
     l1 = gpu.l1.size_KiB * 1024 * 8
@@ -217,7 +217,7 @@ def parts(machine: Machine, gpus: int) -> list[Part]:
 
 
 def cost_of(machine: Machine, gpus: int) -> Cost:
-    """The storage of one GPU of the machine among so many; raises UserError for too many or few."""
+    """The storage of one of the machine's GPUs. Raises UserError for too many or too few GPUs."""
     if not 2 <= gpus <= MAX_GPUS:
         raise UserError(
             f"{gpus} GPUs: a queue has destinations among 2 to {MAX_GPUS} GPUs; give --gpus"

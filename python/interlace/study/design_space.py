@@ -1,6 +1,7 @@
 """Sweep files: a machine with axes, a workload with its options, mechanisms and numbers of GPUs.
 
-A file is read and checked whole before anything runs: every point's machine is made and validated.
+The whole file is read and checked before the first run: every point's machine is made and
+validated.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from interlace.workloads import WORKLOADS, Inputs, inputs_of, options_of_all
 
 FORMAT = 1
 MAX_RUNS = 100_000
-MAX_KEYS = 16  # of all axes
+MAX_KEYS = 16  # for all axes together
 
 KEYS = (
     "format", "title", "machine", "workload", "gpus", "mechanisms", "split", "chunks", "threads",
@@ -37,22 +38,22 @@ Point = dict[str, Value]  # a value for each axis
 
 
 class Axes(NamedTuple):
-    """Keys of a machine whose values go together, one after another."""
+    """Machine keys that change together, step by step."""
 
     keys: tuple[str, ...]
-    values: tuple[tuple[Value, ...], ...]  # of each step, a value for each key
+    values: tuple[tuple[Value, ...], ...]  # steps; each has a value for each key
 
 
 @dataclass(frozen=True)
 class DesignSpace:
-    """What a sweep file says."""
+    """The contents of a sweep file."""
 
     file: Path
     title: str
     base: Machine
     workload: str
     inputs: Inputs
-    gpus: tuple[int, ...]  # without 1, ascending
+    gpus: tuple[int, ...]  # ascending, without 1
     mechanisms: tuple[str, ...]
     tuning: Tuning
     axes: tuple[Axes, ...]
@@ -85,7 +86,7 @@ def load_design_space(file: Path) -> DesignSpace:
 
 
 def parse_design_space(text: str, file: Path) -> DesignSpace:
-    """As load_design_space, of a text; paths in it are relative to the file."""
+    """Like load_design_space, from text. Paths in the text are relative to the file."""
     where = str(file)
     document = toml_files.parse(text, where, "sweep", FORMAT)
     _check_words(document, where)
@@ -139,7 +140,7 @@ def parse_design_space(text: str, file: Path) -> DesignSpace:
 
 
 def _machine(named: str, file: Path) -> str:
-    """A machine's name, or the path of its file, which is relative to the sweep's."""
+    """A machine's name, or the path of its file relative to the sweep's file."""
     return str(file.parent / named) if named.endswith(".toml") or "/" in named else named
 
 
@@ -277,7 +278,7 @@ def _axes(document: Mapping[str, Any], where: str) -> tuple[Axes, ...]:
 
 
 def _flat(table: Mapping[str, Any], path: str = "") -> list[tuple[str, Any]]:
-    """Values by dotted key, whether the file quotes such a key or not."""
+    """Values by dotted key, with or without quotes in the file."""
     found: list[tuple[str, Any]] = []
     for key, value in table.items():
         inner = f"{path}.{key}" if path else key
@@ -303,7 +304,7 @@ def _machines(base: Machine, axes: Sequence[Axes], where: str) -> tuple[Machine,
 
 
 def at_point(point: Mapping[str, Value]) -> str:
-    """Where in the space, for an error."""
+    """The point in the design space, for an error."""
     shown = ", ".join(f"{key} = {_cut(str(value))}" for key, value in point.items())
     return f", at {shown}" if shown else ""
 
@@ -312,6 +313,6 @@ def at_point(point: Mapping[str, Value]) -> str:
 
 
 def options_text(inputs: Inputs) -> dict[str, Any]:
-    """The options that were given, as the file of results has them."""
+    """The given options, in the form of the results file."""
     given = {name: getattr(inputs, name) for name in inputs.given()}
     return {key: str(v) if isinstance(v, Path) else v for key, v in given.items()}

@@ -1,4 +1,4 @@
-"""Runs the cases of a study, verifies them and makes rows of them."""
+"""Runs a study's cases, verifies their results and makes rows."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from interlace.workloads import Workload
 
 @dataclass(frozen=True)
 class Plan:
-    """Which runs a study needs."""
+    """The runs that a study needs."""
 
     gpus: tuple[int, ...]  # without 1, ascending
     mechanisms: tuple[str, ...]
     tuning: Tuning
-    # By number of GPUs: what profiles say of a mechanism, in place of the tuning; and mechanisms
-    # with a configuration that run besides.
+    # By number of GPUs: the configurations of profiles, which replace the tuning, and additional
+    # mechanisms with a configuration.
     profiled: Mapping[int, Mapping[str, Config]] = field(default_factory=dict)
     besides: Mapping[int, tuple[str, Config]] = field(default_factory=dict)
 
     def names(self, gpus: int) -> tuple[str, ...]:
-        """The mechanisms of so many GPUs, in the order of their rows."""
+        """The mechanisms for a number of GPUs, in the order of their rows."""
         besides = {self.besides[gpus][0]} if gpus in self.besides else set()
         return tuple(name for name in EVERY if name in {*self.mechanisms, *besides})
 
@@ -50,12 +50,13 @@ class Plan:
         return found if mechanism != besides or config in found else [*found, config]
 
     def bulk_copies(self) -> list[Case]:
-        """Those that run on several GPUs; real ones derive the bound from them."""
+        """The cases on several GPUs. Real GPUs derive the bound from them."""
         return [Case(gpus, BASELINE) for gpus in self.gpus if BASELINE in self.names(gpus)]
 
     def may_do_without(self, case: Case) -> bool:
-        """Whether nobody named a case that a GPU may have no place for: an agent of `polling` that
-        copies in bulk, which takes much shared memory."""
+        """Whether this case was not named and may not fit on a GPU.
+
+        An agent of `polling` that copies in bulk needs much shared memory."""
         known = self.profiled.get(case.gpus, {}).get(case.mechanism)
         named = case.config == known or self.besides.get(case.gpus) == case[1:]
         return case.config.bulk_threads is not None and not named
@@ -78,7 +79,7 @@ class Plan:
 
 @dataclass
 class Checked:
-    """An outcome whose values were verified and then given up, for they may be large."""
+    """A verified outcome. Its values may be large and are freed."""
 
     outcome: Outcome
     max_error: float
@@ -102,17 +103,17 @@ def _choose(
 
 
 class Times:
-    """What the figures of a row come from, for each number of GPUs."""
+    """The inputs of a row's figures, for each number of GPUs."""
 
     def __init__(self, single_s: float) -> None:
         self.single_s = single_s
         self.bulk_s: dict[int, float] = {}
         self.bound_s: dict[int, float] = {}
-        # That a GPU's links, or its memory, need at least.
+        # The least time that a GPU's links, or its memory, need.
         self.transfer_s: dict[int, float] = {}
 
     def speedup(self, time_s: float) -> float:
-        """Over the single GPU of the same node."""
+        """The speedup over the single GPU of the same node."""
         return self.single_s / time_s
 
     def opportunity(self, gpus: int) -> float | None:
@@ -123,14 +124,14 @@ class Times:
         return None if bound is None else self.speedup(bound)
 
     def reachable(self, gpus: int) -> float | None:
-        """The speedup that links and memory still allow: as fast as they go, all hidden."""
+        """The speedup that links and memory allow at their full rate, with all transfers hidden."""
         if gpus == 1:
             return 1.0
         bound, transfer = self.bound_s.get(gpus), self.transfer_s.get(gpus)
         return None if bound is None or transfer is None else self.speedup(max(bound, transfer))
 
     def overlap(self, gpus: int, time_s: float) -> float | None:
-        """The part of the bulk copy's transfer time that is hidden."""
+        """The hidden share of the bulk copy's transfer time."""
         bulk, bound = self.bulk_s.get(gpus), self.bound_s.get(gpus)
         if bulk is None or bound is None or bulk <= bound:
             return None
@@ -205,7 +206,7 @@ class _Rows:
         )
 
     def derived(self, checked: Checked, times: Times) -> StudyRow:
-        """The bound on a node that cannot run it, from what was run in its place."""
+        """The bound on a node that cannot run it, derived from the run without transfers."""
         row = self.row(checked, times, Wire())
         return msgspec.structs.replace(
             row,
@@ -220,10 +221,10 @@ class _Rows:
 def _measured_wire(outcome: Outcome, counted: Wire) -> Wire:
     """The wire bytes of a measured run.
 
-    What a kernel sends and what its receivers read is counted on the host node. The NVLink
-    counters' `raw` is every byte that left the GPUs, so what is not payload of ours is protocol:
-    headers, and the padding of stores that are smaller than a data flit (which the `data` counter
-    counts as data). Null without counters, or where they say less than the payload alone.
+    The host node counts the bytes that a kernel sends and the bytes that its receivers read. The
+    NVLink counters' `raw` counts every byte that left the GPUs. All bytes beyond our payload are
+    protocol: headers, and the padding of stores that are smaller than a data flit (which the `data`
+    counter counts as data). Null without counters, or if they count less than the payload.
     """
     protocol = None
     if None not in (outcome.raw_tx_bytes, counted.useful, counted.wasted):
@@ -238,15 +239,15 @@ def _measured_wire(outcome: Outcome, counted: Wire) -> Wire:
 def _add_transfers(
     node: CudaNode, counted: dict[Case, Counted], bounds: dict[int, Checked], times: Times
 ) -> None:
-    """What links and memory need for the payload, at the rates that they reach in this study.
+    """The least time that links and memory need for the payload, at the rates of this study.
 
-    As if every GPU sent, received and computed as much as any other, so that less is not possible.
-    No transfer goes on behind the exchange that delivers it: links need what they need for each of
-    an iteration's epochs, or as long as the epoch lasts without transfers.
+    It assumes that all GPUs send, receive and compute equally much, so the time is a lower bound.
+    No transfer outlasts the exchange that delivers it. Each epoch of an iteration therefore takes
+    the time of its links, or its time without transfers, whichever is longer.
     """
     for gpus, bound in bounds.items():
         if node.shares(gpus):
-            continue  # there are no links between the devices of a GPU
+            continue  # devices of one GPU have no links between them
         of = counted[Case(gpus, BASELINE)]
         if of.wire.useful is None or of.wire.wasted is None:
             continue
@@ -261,9 +262,9 @@ def _add_transfers(
 
 
 def _hidden_s(time_s: float, epoch_s: Sequence[float], transfer_s: Sequence[float]) -> float:
-    """What a run of that time takes if each transfer is hidden behind its own epoch.
+    """The time of a run whose transfers are each hidden by their own epoch.
 
-    `epoch_s` says how the time is shared among the epochs; where that is not known, it is one.
+    `epoch_s` divides the time among the epochs. Without it the run counts as one epoch.
     """
     if len(epoch_s) != len(transfer_s) or sum(epoch_s) <= 0:
         return max(time_s, sum(transfer_s))
@@ -279,9 +280,9 @@ def _count(
     jobs: int,
     tick: Callable[[], None],
 ) -> dict[Case, Counted]:
-    """What the host node counts of each case; its wire bytes with the protocol's, measured.
+    """The host node's counts of each case; wire bytes include the measured protocol bytes.
 
-    It counts what exchanges deliver and kernels do, which is the same whatever the mechanism.
+    The counts of deliveries and kernel work are the same for every mechanism.
     """
     core = load_core()
     cache_bytes = node.gpu_rates().cache_bytes
@@ -311,7 +312,7 @@ def _derived_bounds(
     checked: Mapping[Case, Checked],
     tick: Callable[[], None],
 ) -> dict[int, Checked]:
-    """By numbers of GPUs: the bulk copy's run without its transfers, with that one's error."""
+    """By number of GPUs: the bulk copy's run without transfers, and the bulk copy's error."""
     bounds = {}
     for case in plan.bulk_copies():
         bulk = checked[case]
@@ -328,9 +329,9 @@ def run_study(
     jobs: int = 1,
     tick: Callable[[], None] = lambda: None,
 ) -> tuple[list[StudyRow], list[StudyRow], Timelines]:
-    """Run, verify and evaluate: the rows, the configurations not chosen, the timelines.
+    """Run, verify and evaluate. Returns the rows, the other configurations and the timelines.
 
-    Rows ascend by GPUs; their figures do not depend on the order in which runs end. Raises
+    Rows ascend by GPUs. Their figures do not depend on the order in which runs end. Raises
     RunFailure as soon as one result is wrong.
     """
     cases = plan.cases(node.runs, workload.largest_part)
@@ -346,7 +347,7 @@ def run_study(
         else:
             raise outcome
         tick()
-    for case in cases:  # in this order whatever the order they ended in
+    for case in cases:  # in this order, although the runs end in any order
         if case in found:
             checked[case] = found[case]
     best, others = _choose(plan, checked)

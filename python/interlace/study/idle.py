@@ -1,4 +1,4 @@
-"""GPUs that wait for others in a simulated run."""
+"""GPUs that wait for other GPUs in a simulated run."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from interlace.model.mechanisms import BOUND
 from interlace.model.results import StudyRow
 
-IDLE_SHARE = 0.2  # of the time, above which a GPU that others leave behind is worth a warning
+IDLE_SHARE = 0.2  # share of the time; a GPU that waits longer is worth a warning
 
 
 def warnings(rows: Sequence[StudyRow]) -> list[str]:
-    """A sentence for each number of GPUs where one of them waits long for the others."""
+    """A sentence for each number of GPUs with a GPU that waits long for the others."""
     worst: dict[int, tuple[float, int, StudyRow]] = {}
     for row in rows:
         inside = row.inside

@@ -1,8 +1,8 @@
-"""Loads of a transformer's checkpoint into tensors, measured beside safetensors' own reader.
+"""Loads of a transformer's checkpoint into tensors, compared with safetensors' own reader.
 
 The file has the shapes of a transformer of 8 billion parameters: 32 layers, hidden size 4096,
-feed-forward size 14336, 32 heads of 128 with 8 for keys and values, a vocabulary of 128256. Of a
-smaller file layers are left out, and where not even one fits, all sizes are halved.
+feed-forward size 14336, 32 heads of 128 with 8 for keys and values, a vocabulary of 128256. A
+smaller file has fewer layers. If not even one layer fits, all sizes are halved.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ THEIRS = "safetensors"
 LAYERS, HIDDEN, FORWARD, KEYS, VOCABULARY = 32, 4096, 14336, 1024, 128256
 ELEMENT = 2  # bytes
 PAGE = 4096  # bytes
-STEP = PAGE  # bytes from one tensor's data to the next one's, in the random ones that all share
+STEP = PAGE  # bytes between the starts of two tensors in the random bytes that all tensors share
 
 Tensors = dict[str, Any]
 
 
 class LoadRow(msgspec.Struct):
-    """A way to load the file; times are from the call until all bytes have arrived.
+    """A way to load the file. A time begins at the call and ends when all bytes have arrived.
 
-    In the host's memory every page was touched by then.
+    For host memory, every page has been touched by then.
     """
 
     method: str
-    first_s: float  # in this process: contexts, page-locked memory
+    first_s: float  # first call of the process: includes contexts and page-locked memory
     time_s: list[float]
     median_s: float
     gb_per_s: float
@@ -75,7 +75,7 @@ class LoadResults(BenchmarkFile):
 
 
 def shapes(most: int) -> tuple[dict[str, tuple[int, ...]], int, int]:
-    """The tensors of the largest checkpoint of at most so many bytes, its layers and halvings."""
+    """The tensors of the largest checkpoint that fits, and its numbers of layers and halvings."""
     halvings = 0
     while True:
         hidden, forward, keys, vocabulary = (
@@ -109,7 +109,7 @@ def shapes(most: int) -> tuple[dict[str, tuple[int, ...]], int, int]:
 
 
 def random_tensors(of: Mapping[str, tuple[int, ...]], framework: str, seed: int = 0) -> Tensors:
-    """Tensors that share random bytes, but begin at different ones."""
+    """Tensors that share one block of random bytes and start at different offsets."""
     import numpy as np
 
     most = max(ELEMENT * prod(shape) for shape in of.values())
@@ -127,7 +127,7 @@ def random_tensors(of: Mapping[str, tuple[int, ...]], framework: str, seed: int 
 
 
 def differing(one: Tensors, other: Tensors) -> int:
-    """How many tensors differ in name, dtype, shape or bytes."""
+    """The number of tensors that differ in name, dtype, shape or bytes."""
     return len(set(one) ^ set(other)) + sum(
         not _equal(one[name], other[name]) for name in set(one) & set(other)
     )
@@ -147,7 +147,7 @@ def _equal(one: Any, other: Any) -> bool:
 
 
 def reader_of_theirs(framework: str, file: Path, device: str) -> Callable[[], Tensors] | None:
-    """safetensors' own reader of the file, where it is installed and can do that."""
+    """safetensors' own reader, if it is installed and supports this."""
     if framework == "cupy" or importlib.util.find_spec("safetensors") is None:
         return None
     module: Any = importlib.import_module(f"safetensors.{framework}")
@@ -165,7 +165,7 @@ def _synchronize(framework: str, device: str) -> None:
 
 
 def _settle(framework: str, device: str) -> None:
-    """Nothing is under way, and no memory is kept for later."""
+    """Wait until nothing is in flight, and free cached memory."""
     gc.collect()
     if device == "cpu":
         return
@@ -183,7 +183,7 @@ def _timed(load: Callable[[], Tensors], framework: str, device: str) -> tuple[fl
     _settle(framework, device)
     begin = time.perf_counter()
     found = load()
-    if device == "cpu":  # safetensors maps the file, and reads it where it is touched
+    if device == "cpu":  # safetensors maps the file and reads pages when they are touched
         for tensor in found.values():
             flat = tensor.reshape(-1)
             if not isinstance(flat, np.ndarray):
@@ -201,7 +201,7 @@ def measure(
     where: tuple[str, str],
     tick: Callable[[], None],
 ) -> list[LoadRow]:
-    """Rows of the methods, which take turns; what each loads first is compared."""
+    """Measure the methods in turns. The first result of each is verified."""
     size = sum(int(tensor.nbytes) for tensor in expected.values())
     first: dict[str, float] = {}
     wrong: dict[str, int] = {}
@@ -241,7 +241,7 @@ def _on_host(tensor: Any) -> Any:
 
 
 def check_room(folder: Path, size: int, largest: int) -> None:
-    """Raise UserError where the file does not fit on the disk, or not into the page cache."""
+    """Raise UserError if the file does not fit on the disk or into the page cache."""
     free = shutil.disk_usage(folder).free
     if free < size + 64 * MIB:
         raise UserError(
@@ -253,7 +253,7 @@ def check_room(folder: Path, size: int, largest: int) -> None:
         for line in lines:
             if line.startswith("MemAvailable:"):
                 available = 1024 * int(line.split()[1])
-    needed = 3 * size + 2 * largest  # the file, what was loaded, what it is compared with
+    needed = 3 * size + 2 * largest  # the file, the loaded tensors, the tensors to compare with
     if available < needed:
         raise UserError(
             f"{available / GIB:.1f} GiB of memory are available, and {needed / GIB:.1f} are "
@@ -282,7 +282,7 @@ def run(
     most: int, device: str | None, folder: Path | None, threads: int | None,
     ring: tuple[int, int], repeats: int,
 ) -> LoadResults:  # fmt: skip
-    """Every method with the largest checkpoint of at most so many bytes, written to the folder."""
+    """Measure every method with the largest checkpoint that fits, written to the folder."""
     target = device or default_device()
     gpu = gpu_of(target)
     framework = framework_named(None, gpu=gpu is not None)

@@ -1,7 +1,7 @@
-"""How the loads of unified programs fall on the GPUs' memories.
+"""The locality of loads in programs on shared pages.
 
-How many are remote, how much of a remote line is used, how often the L1 has it: what decides
-whether finer transfers or a cache would help (DualOpt, PACT 2022, Fig. 11).
+It measures how many loads are remote, how much of a remote line is used, and how often the L1 has
+the line. These decide whether finer transfers or a cache would help (DualOpt, PACT 2022, Fig. 11).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from interlace.workloads import unified
 FORMAT = 1
 MACHINE = "4x-r9nano"
 THRESHOLDS = (0.02, 0.2, 0.4)  # remote, block, hit: DualOpt, Table 1
-OWN_PAGES = "own"  # where each array has them
+OWN_PAGES = "own"  # each array has its own
 MEASURED_WARMUP, MEASURED_REPEATS = 2, 7
 LOCAL, FINE, CACHED = "local", "cache-insensitive", "cache-friendly"
 PUBLISHED = {  # DualOpt, Table 2
@@ -38,8 +38,8 @@ PUBLISHED = {  # DualOpt, Table 2
     **dict.fromkeys(("aes", "fir"), LOCAL),
 }
 
-# What MGPUSim's 2021 release (24a2205) printed at --times 1, by program and GPUs: accesses of the
-# vector L1, remote reads (with those of instructions and arguments), remote writes, microseconds.
+# Output of MGPUSim's 2021 release (24a2205) at --times 1, by program and GPUs: accesses of the
+# vector L1, remote reads (including instructions and arguments), remote writes, microseconds.
 MGPUSIM: dict[tuple[str, int], tuple[int, int, int, float]] = {
     ("atax", 1): (319552, 0, 0, 2043.973),
     ("atax", 4): (319552, 211088, 24576, 12633.495),
@@ -53,8 +53,8 @@ MGPUSIM: dict[tuple[str, int], tuple[int, int, int, float]] = {
     ("spmv", 4): (454313, 233217, 256, 499.911),
 }
 
-# How fast it was in these runs, on one thread of an EPYC: accesses of the vector L1, and remote
-# reads and writes, a CPU-second. It executes the kernels' machine code as well.
+# MGPUSim's speed in these runs, on one thread of an EPYC: accesses of the vector L1 and remote
+# reads and writes in a CPU second. MGPUSim also executes the kernels' machine code.
 MGPUSIM_SPEED: dict[tuple[str, int], tuple[float, float]] = {
     ("atax", 1): (6957.4, 0.0),
     ("atax", 4): (2756.7, 2033.0),
@@ -70,7 +70,7 @@ MGPUSIM_SPEED: dict[tuple[str, int], tuple[float, float]] = {
 
 
 class Loads(msgspec.Struct, frozen=True):
-    """What a run's loads and stores were; an access is a warp's instruction and a line of its."""
+    """Counts of a run's loads and stores. An access is one instruction of a warp and one line."""
 
     vector_accesses: int
     scalar_accesses: int
@@ -95,26 +95,26 @@ class Loads(msgspec.Struct, frozen=True):
     coalesced_pages: int
     cached_pages: int
     migrated_pages: int
-    migrated_again: int  # of them, those that had moved or been touched at home before
+    migrated_again: int  # those of them that had moved before, or had been accessed at home
     delayed_touches: int
     migration_batches: int
-    remote_by_words: list[int]  # remote loads by how many words of 4 bytes lanes want, less one
+    remote_by_words: list[int]  # by the number of 4-byte words that lanes want, minus one
     l2_loads: int
     l2_hits: int
     mean_wait_s: float  # of a load instruction
     mean_in_links_s: float  # of mean_latency_s
-    # Where the machine translates addresses: accesses in L1 TLBs, what these asked of L2 TLBs.
+    # On machines that translate addresses: accesses of L1 TLBs, and their requests to L2 TLBs.
     tlb_hits: int
     tlb_misses: int
     l2_tlb_hits: int
     l2_tlb_misses: int
     walks: int  # at the host
     walk_wire_bytes: int
-    mean_walk_s: float  # from a request until its answer
+    mean_walk_s: float  # from the request to its answer
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """What a decision engine found, by what, and when; not made: the run ended before."""
+    """A decision engine's result, its evidence and its time; not made if the run ended before."""
 
     made: bool
     choice: str  # none, coalesced, rdma-cache
@@ -128,7 +128,7 @@ class Decision(msgspec.Struct, frozen=True):
 
 
 class LocalityRow(msgspec.Struct, frozen=True):
-    """A program on so many GPUs, its remote loads as the mechanism has them."""
+    """A program on a number of GPUs, with remote loads by one mechanism."""
 
     program: str
     sizes: str
@@ -136,28 +136,28 @@ class LocalityRow(msgspec.Struct, frozen=True):
     mechanism: str
     time_s: float
     cpu_s: float
-    speedup: float | None  # over one GPU, where that was run
-    over_direct: float | None  # speedup over direct on as many GPUs, where that was run
+    speedup: float | None  # speedup over one GPU, if that was run
+    over_direct: float | None  # speedup over direct on the same number of GPUs, if that was run
     loads: Loads
-    link_bytes: float  # of everything between GPUs
+    link_bytes: float  # bytes of all traffic between GPUs
     remote_share: float  # of vector accesses
     used_of_line: float  # of remote loads
     hit_rate: float  # of remote loads, in the L1
     locality: str
     published: str  # its class in DualOpt's Table 2
-    decisions: list[Decision]  # of dualopt one, of dualopt-adaptive as many as it took
+    decisions: list[Decision]  # dualopt makes one, dualopt-adaptive any number
     mgpusim: dict[str, float] | None  # the same run in MGPUSim
 
 
 class MeasuredProgram(msgspec.Struct, frozen=True):
-    """A program on so many real GPUs, whose remote loads are as they are."""
+    """A program on a number of real GPUs, with their own remote loads."""
 
     program: str
     sizes: str
     gpus: int
     time_s: list[float]  # of each repeat
     median_s: float
-    speedup: float | None  # over one GPU, where that was measured
+    speedup: float | None  # speedup over one GPU, if that was measured
     max_error: float
 
 
@@ -165,17 +165,17 @@ class Locality(Head, frozen=True):
     """The file of `interlace locality --json`."""
 
     machine: str
-    pages: str | None  # None: each array's own
+    pages: str | None  # None: each array has its own
     blocks: str
     times: int
     rows: list[LocalityRow]
-    driver: str | None  # of the real GPUs
+    driver: str | None  # model of the real GPUs
     measured_on: str | None
     measured: list[MeasuredProgram]
 
     @property
     def comparable(self) -> bool:
-        """Whether MGPUSim's runs have these sizes and placements."""
+        """Whether MGPUSim ran with these sizes and placements."""
         own = self.pages in (None, OWN_PAGES)
         return self.times == 1 and own and self.blocks == "contiguous"
 
@@ -187,7 +187,7 @@ Case = tuple[unified.Problem, int, str]
 def classify(
     remote_share: float, used: float, hits: float, thresholds: tuple[float, float, float]
 ) -> str:
-    """The class of a program, by the flow chart."""
+    """The class of a program by the paper's flow chart."""
     remote, block, hit = thresholds
     if remote_share < remote or remote_share == 0:
         return LOCAL
@@ -243,7 +243,7 @@ def _row(
 def _measure(
     node: CudaNode, problems: Sequence[unified.Problem], counts: Sequence[int], **placed: str
 ) -> list[MeasuredProgram]:
-    """All programs on so many real GPUs each, one at a time."""
+    """Run all programs on each number of real GPUs, one at a time."""
     found: list[MeasuredProgram] = []
     with progress(f"programs on {node.machine_name}", len(problems) * len(counts)) as tick:
         for it in problems:
@@ -276,9 +276,9 @@ def run(
     times: int, pages: str | None, blocks: str,
     node: CudaNode | None, measured_counts: Sequence[int] | None,
 ) -> Locality:  # fmt: skip
-    """Every program on so many GPUs each by every mechanism; measured ones first, where they are.
+    """Run every program on every number of GPUs by every mechanism, measured runs first.
 
-    `measured_counts` are numbers of real GPUs; None: one and all.
+    `measured_counts` are numbers of real GPUs; None means one and all.
     """
     core = load_core()
     made = to_core(machine, core)

@@ -1,9 +1,9 @@
-"""The overlap microbenchmark (PROACT, sections IV-C and V-A): what each mechanism hides of a
-transfer that takes as long as the kernel which produces its data.
+"""The overlap microbenchmark (PROACT, sections IV-C and V-A).
 
-The first GPU's kernel computes a region that a number of peers need all of. A bulk copy would be
-idle half of the time, so that twice its speed is the most; less where a mechanism cannot fill the
-links even without a kernel to compete with.
+It measures how much of a transfer each mechanism hides, if the transfer takes as long as the kernel
+that produces the data. The first GPU's kernel computes a region, and a number of peers need all of
+it. With bulk copies, kernel and links each idle half of the time, so a speedup of 2 is the limit.
+The limit is lower if a mechanism cannot fill the links even without a kernel beside it.
 """
 
 from __future__ import annotations
@@ -34,46 +34,46 @@ from interlace.model.results import BenchmarkFile
 from interlace.model.run import RunFailure, core_errors
 from interlace.nodes.nodes import CudaNode, measured_by
 
-MOST_RATE_BYTES = GIB  # of the transfer that a mechanism's own rate comes from
+MOST_RATE_BYTES = GIB  # bytes of the transfer that measures a mechanism's own rate
 FIRST_ROUNDS = 64
-CLOSE_ENOUGH = 0.02  # the kernel's time to that of the transfer
+CLOSE_ENOUGH = 0.02  # the kernel's time over that of the transfer
 MOST_TUNING_RUNS = 8
 
 
 class OverlapRow(msgspec.Struct):
-    """A configuration; epochs are those of each repeat, seconds."""
+    """A configuration. `epochs` are the seconds of an epoch in each repeat."""
 
     peers: int
     mechanism: str
     config: dict[str, int | str]
-    reason: str | None = None  # why it is not possible; then the rest is empty
+    reason: str | None = None  # why it is not possible; the other fields are then empty
     epoch_s: list[float] = []
     time_s: float | None = None  # the median
     speedup: float | None = None  # over bulk-copy
-    rate_bytes: int | None = None  # that each peer got in an epoch without computation
+    rate_bytes: int | None = None  # bytes that each peer received in an epoch without computation
     rate_epoch_s: list[float] = []
     gb_per_s: float | None = None  # to all peers
-    limit: float | None = None  # of the speedup; not of bulk-copy, which hides nothing
+    limit: float | None = None  # limit of the speedup; None for bulk-copy, which hides nothing
     of_limit: float | None = None
     best: bool = False  # the fastest of its mechanism; never bulk-copy
-    # Of the best that tracks chunks: the part that tracking adds to the time without transfers.
+    # Best configuration that tracks chunks only: the share that tracking adds without transfers.
     tracking: float | None = None
-    untransferred_epoch_s: list[float] = []  # also of bulk-copy, which that is compared with
+    untransferred_epoch_s: list[float] = []  # also for bulk-copy, the baseline
     remarks: list[str] = []
 
 
 class Balance(msgspec.Struct):
-    """How the kernel was made to take as long as the transfer to so many peers."""
+    """The calibration of the kernel: it takes as long as the transfer to these peers."""
 
     peers: int
     rounds: int  # of computation
     transfer_s: float  # of the bulk copy
     compute_s: float  # of the kernel alone
-    spread: float  # of the two measurements of bulk-copy, over the first
-    copied_epoch_s: list[float]  # of bulk-copy without computation
-    stored_epoch_s: list[float]  # of the kernel alone without computation
+    spread: float  # difference of the two measurements of bulk-copy over the first
+    copied_epoch_s: list[float]  # bulk-copy without computation
+    stored_epoch_s: list[float]  # the kernel alone without computation
     compute_epoch_s: list[float]
-    bulk_epoch_s: list[list[float]]  # at the start and at the end
+    bulk_epoch_s: list[list[float]]  # bulk-copy at the start and at the end
 
 
 class OverlapResults(BenchmarkFile):
@@ -89,7 +89,7 @@ class OverlapResults(BenchmarkFile):
 
 @dataclass(frozen=True)
 class Epochs:
-    """What a measurement gave."""
+    """The row of a measurement."""
 
     epoch_s: list[float]
     remarks: list[str]
@@ -115,9 +115,9 @@ class Overlap:
         tuning: Tuning,
         tick: Callable[[], None] = lambda: None,
     ) -> tuple[Balance, list[OverlapRow]]:
-        """Every configuration with so many peers; bulk-copy, which others are compared with, first.
+        """Measure every configuration with these peers, bulk-copy (the baseline) first.
 
-        Calls `tick` as often as `steps` says.
+        Calls `tick` as often as `steps` returns.
         """
         balance = self.balance(peers)
         tick()
@@ -149,7 +149,7 @@ class Overlap:
         return balance, rows
 
     def _add_tracking(self, balance: Balance, rows: Sequence[OverlapRow]) -> None:
-        """Adds what readiness tracking costs where nothing is moved (PROACT, section V-C)."""
+        """Add the cost of readiness tracking without transfers (PROACT, section V-C)."""
         best = [row for row in rows if row.best and row.mechanism in TRACKED]
         if not best:
             return
@@ -163,12 +163,12 @@ class Overlap:
             row.tracking = found.time_s / alone.time_s - 1
 
     def gain(self, balance: Balance, mechanism: str, config: Config) -> float:
-        """Speedup of one configuration over bulk-copy, which is measured just before."""
+        """The speedup of one configuration over bulk-copy, which runs just before it."""
         copied = self._run(balance.peers, BASELINE, Config(), balance.rounds)
         return copied.time_s / self._run(balance.peers, mechanism, config, balance.rounds).time_s
 
     def steps(self, mechanisms: Sequence[str], tuning: Tuning) -> int:
-        """How often a measurement calls `tick`."""
+        """The number of calls of `tick` in a measurement."""
         return 4 + len(_configs(mechanisms, tuning, self.size))
 
     def _run(
@@ -204,7 +204,7 @@ class Overlap:
         return self._run(peers, BASELINE, Config(), rounds, deliver=False)
 
     def balance(self, peers: int) -> Balance:
-        """Finds the rounds that make the kernel take as long as the bulk copy to so many peers."""
+        """Find the rounds with which the kernel takes as long as the bulk copy to these peers."""
         copied = self._run(peers, BASELINE, Config(), 0)
         stored = self._kernel(peers, 0)
         transfer_s = copied.time_s - stored.time_s
@@ -213,8 +213,8 @@ class Overlap:
                 f"the copies of {size_text(self.size)} to {peers_text(peers)} take no time that "
                 "could be measured"
             )
-        # A kernel with few rounds waits for memory, and one with many is as long as they are: each
-        # correction is exact for the latter, and comes closer for what lies between.
+        # A kernel with few rounds waits for memory. With many rounds its time is proportional to
+        # them: each correction is exact there, and comes closer in between.
         tried: dict[int, Epochs] = {}
         rounds = FIRST_ROUNDS
         while rounds not in tried and len(tried) < MOST_TUNING_RUNS:
@@ -256,9 +256,9 @@ class Overlap:
         return row
 
     def _add_rate(self, row: OverlapRow, config: Config) -> None:
-        """Adds what the mechanism moves without computation, where its start and end weigh little.
+        """Add the mechanism's rate without computation, in a transfer with negligible ends.
 
-        What is possible with so many bytes may not be with more of them.
+        A mechanism may be impossible with so many bytes although it is possible with fewer.
         """
         for size in (max(self.size, min(4 * self.size, MOST_RATE_BYTES)), self.size):
             with contextlib.suppress(UserError):
@@ -269,7 +269,7 @@ class Overlap:
 
 
 def peers_text(count: int) -> str:
-    """A number of peers."""
+    """The measurements with one number of peers."""
     return f"{count} peer{'s' if count > 1 else ''}"
 
 
@@ -283,7 +283,7 @@ def _configs(mechanisms: Sequence[str], tuning: Tuning, size: int) -> list[tuple
 
 
 def chosen_peers(text: str | None, gpus: int, machine: str) -> list[int]:
-    """The numbers of GPUs that receive."""
+    """The numbers of receiving GPUs."""
     if gpus < 2:
         raise UserError(f"overlap needs at least 2 GPUs; {machine} has 1")
     chosen = sorted({1, gpus - 1}) if text is None else whole_numbers("--peers", text, "peers")
@@ -298,7 +298,7 @@ def measure_all(
     node: CudaNode, counts: Sequence[int], mechanisms: Sequence[str], tuning: Tuning, size: int,
     asked: tuple[int, int, int],
 ) -> OverlapResults:  # fmt: skip
-    """Every configuration with so many peers each; `asked` are epochs, warm-up runs and repeats."""
+    """Measure every configuration with each number of peers. `asked`: epochs, warm-ups, repeats."""
     measured = Overlap(node.cuda, size, *asked)
     balances: list[Balance] = []
     rows: list[OverlapRow] = []

@@ -1,4 +1,4 @@
-"""How messages would be cut over the paths of a machine, and why."""
+"""How messages would be divided among the paths of a machine, and why."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ class Message(NamedTuple):
 
 
 class Planned(NamedTuple):
-    """A plan of the extension module, and what it was made of."""
+    """A plan of the extension module, and its inputs."""
 
     machine: Machine
     messages: list[Message]
     options: dict[str, Any]
     plan: Any
     path_names: list[str]
-    simulated: dict[str, float] | None = None  # seconds of the plan, by executor
+    simulated: dict[str, float] | None = None  # simulated seconds of the plan, by executor
 
 
 # --- what was asked -------------------------------------------------------------------------------
@@ -102,7 +102,7 @@ def messages_of(
 
 
 def _allowed(machine: Machine, text: str | None) -> tuple[bool, list[str] | None]:
-    """Whether the direct path may be used, and which staging places; None for all."""
+    """Whether the direct path is allowed, and the allowed staging places; None allows all."""
     if text is None:
         return True, None
     names = [word.strip() for word in text.split(",")]
@@ -133,7 +133,7 @@ def make(
     staging_bytes: int | None = None,
     traffic: Sequence[str] = (),
 ) -> Planned:
-    """A plan; UserError where what is asked makes no sense on the machine."""
+    """Make a plan. Raises UserError if the request makes no sense on the machine."""
     core = load_core()
     direct, staging = _allowed(machine, paths)
     busy = _traffic(machine, traffic)
@@ -157,7 +157,7 @@ def make(
 
 
 def simulate(planned: Planned) -> Planned:
-    """The same with the times that the plan takes on its machine when it is simulated."""
+    """The plan with its simulated times on its machine."""
     core = load_core()
     described = to_core(planned.machine, core)
     with core_errors():
@@ -173,7 +173,7 @@ def simulate(planned: Planned) -> Planned:
 
 
 def to_json(planned: Planned) -> dict[str, Any]:
-    """The same as data, with every copy."""
+    """The plan as data, with every copy."""
     plan = planned.plan
     machine = msgspec.to_builtins(planned.machine)
     del machine["sources"]

@@ -1,4 +1,4 @@
-"""What relaying a copy costs the GPUs that relay it."""
+"""The cost of relaying a copy for the GPUs that relay it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from interlace.model.run import core_errors
 from interlace.nodes.nodes import CudaNode, measured_by
 
 RECEIVER = 0  # the GPU that messages go to
-WINDOW_S = 0.1  # of each figure of a repeat
+WINDOW_S = 0.1  # seconds of each figure in a repeat
 LEAST_GPUS = 3
 
 
@@ -27,15 +27,15 @@ class Kernel(msgspec.Struct):
     gpu: int
     relays: bool  # it may
     alone_bytes_per_s: list[float]
-    beside_bytes_per_s: list[float]  # while messages follow each other
-    slowdown_percent: float  # by the medians: how much longer the same work takes
+    beside_bytes_per_s: list[float]  # while messages run back to back
+    slowdown_percent: float  # how much longer the same work takes, by medians
 
 
 class RelayRow(msgspec.Struct):
-    """A size of message; times are those of a message, by repeat."""
+    """A message size. Times are those of one message, by repeat."""
 
     bytes: int
-    relayed: bool  # a message went over several paths
+    relayed: bool  # whether a message took several paths
     message_alone_s: list[float]
     message_beside_s: list[float]  # while the kernels run
     slowdown_percent: float
@@ -53,14 +53,14 @@ class RelayResults(BenchmarkFile):
 
 
 def longer_percent(alone: Sequence[float], beside: Sequence[float]) -> float:
-    """How much longer the one takes beside the other than alone, by the medians of times."""
+    """How much longer one takes beside the other than alone, by the medians of times."""
     return 100 * (statistics.median(beside) / statistics.median(alone) - 1)
 
 
 def row_of(
     size: int, gpus: Sequence[int], relays: Sequence[int], found: dict[str, Any]
 ) -> RelayRow:
-    """What one measurement gave."""
+    """The row of one measurement."""
     kernels = []
     for gpu, alone, beside in zip(
         gpus, found["alone_bytes_per_s"], found["beside_bytes_per_s"], strict=True
@@ -88,7 +88,7 @@ def row_of(
 
 
 def measure(node: CudaNode, sizes: Sequence[int], warmup: int, repeats: int) -> RelayResults:
-    """Measures messages of these sizes."""
+    """Measure messages of these sizes."""
     if node.gpus < LEAST_GPUS:
         raise UserError(
             f"--beside-kernels needs at least {LEAST_GPUS} GPUs, one that receives, one that "

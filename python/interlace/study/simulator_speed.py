@@ -1,13 +1,14 @@
-"""How fast the simulator is, on one core.
+"""The speed of the simulator on one core.
 
-Every workload runs on four GPUs with plain peer stores, the mechanism of most remote transactions,
-one run after another in a process each. CPU seconds are those of the thread that simulates: the
-kernels' results are computed in them as well, reading or generating the data is not. Of several
-runs the fastest counts, for others on the machine only slow a run down.
+Every workload runs on four GPUs with plain peer stores, the mechanism with the most remote
+transactions. Each run has its own process, and runs follow each other. CPU seconds are those of the
+simulating thread. They include the computation of the kernels' results, but not reading or
+generating the data. The fastest of several runs counts, because other work on the machine only
+slows runs down.
 
-Of the workloads' accesses few are remote. How many remote transactions a CPU second has where there
-is nothing else, a microbenchmark says: four GPUs store 4 bytes a lane to all others, in an order
-without neighbours, so that nearly each is a packet.
+Few of the workloads' accesses are remote. A microbenchmark measures remote transactions alone: four
+GPUs store 4 bytes from each lane to all other GPUs, in an order without neighbours, so that nearly
+every store is a packet.
 """
 
 from __future__ import annotations
@@ -39,15 +40,15 @@ LONG = "pagerank"  # the workload of the long run
 LONG_ACCESSES = 100_000_000
 STORED = 64 * KIB  # elements of each GPU in the microbenchmark
 STORED_BYTES = 4  # of an element
-STORE_RUNS = 2  # of the microbenchmark: one warms caches up
+STORE_RUNS = 2  # epochs of the microbenchmark; the first warms up caches
 
 
-# By name: how a workload is loaded, in the process that runs it.
+# By name: the function that loads a workload, in the process that runs it.
 Workloads = Mapping[str, Callable[[], Workload]]
 
 
 class SpeedRow(msgspec.Struct):
-    """A workload; of several runs, the one of the fewest CPU seconds."""
+    """A workload; the run with the fewest CPU seconds counts."""
 
     workload: str
     data: str
@@ -61,10 +62,10 @@ class SpeedRow(msgspec.Struct):
 
 
 class StoresAlone(msgspec.Struct):
-    """Stores to other GPUs alone; of several runs, the one of the fewest CPU seconds."""
+    """Only stores to other GPUs; the run with the fewest CPU seconds counts."""
 
     gpus: int
-    elements: int  # that each GPU stores to each other one
+    elements: int  # stores from each GPU to each other GPU
     element_bytes: int
     remote_transactions: int
     cpu_s: float
@@ -82,7 +83,7 @@ class SpeedResults(BenchmarkHead):
     remote_transactions_per_s: float
     rows: list[SpeedRow]
     stores: StoresAlone
-    long: SpeedRow | None  # of at least so many accesses as LONG_ACCESSES
+    long: SpeedRow | None  # the run with at least LONG_ACCESSES accesses
 
 
 def _run(name: str, load: Callable[[], Workload], repeats: int, least_accesses: int) -> SpeedRow:
@@ -96,7 +97,7 @@ def _run(name: str, load: Callable[[], Workload], repeats: int, least_accesses: 
         if best is None or found.cpu_s < best.cpu_s:
             best = found
     assert best is not None
-    if best.accesses < least_accesses:  # every iteration makes as many
+    if best.accesses < least_accesses:  # every iteration makes the same number
         workload.iterations = -(-least_accesses * best.iterations // best.accesses) + 1
         best = workload.simulate(core, machine, CASE)
     return SpeedRow(
@@ -131,7 +132,7 @@ def _store(repeats: int) -> StoresAlone:
 
 
 def steps(workloads: Workloads, *, long: bool) -> int:
-    """How often `measure` calls `tick`."""
+    """The number of calls of `tick` in `measure`."""
     return len(workloads) + 1 + long
 
 
@@ -189,7 +190,7 @@ def results(
 
 
 def run(workloads: Workloads, repeats: int, *, long: bool) -> SpeedResults:
-    """All rows of the workloads, with a bar that shows how far they are."""
+    """Measure all workloads, with a progress bar."""
     with progress("simulator", steps(workloads, long=long)) as tick:
         rows, stores, long_run = measure(workloads, repeats, tick, long=long)
     return results(rows, stores, long_run, repeats, **provenance())

@@ -1,7 +1,7 @@
 """A study: a workload on a machine, by mechanism and number of GPUs.
 
-A row is a mechanism on so many GPUs. Its result is verified before the row exists. Simulated rows
-run in a process each; measured ones run one after another, alone.
+A row is a mechanism on a number of GPUs. Its result is verified before the row exists. Each
+simulated row runs in its own process. Measured rows run one at a time, alone on the machine.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from interlace.workloads import Inputs, Workload
 if TYPE_CHECKING:
     from interlace.tuning.profiles import Profile, Use
 
-TUNED = "tuned"  # among mechanisms: what a profile picked
+TUNED = "tuned"  # a name among mechanisms: the pick of a profile
 MAX_DEVICES = 16
 SHARED_NOTE = (
     "Shared GPU: devices share what one GPU has, so their times say nothing about GPUs of their "
@@ -37,7 +37,7 @@ SHARED_NOTE = (
 
 
 def default_gpus(count: int) -> list[int]:
-    """1, 2, 4, ... and all."""
+    """The default numbers of GPUs: 1, 2, 4, ... and all."""
     return sorted({1 << n for n in range(count.bit_length())} | {count})
 
 
@@ -79,7 +79,7 @@ def _profiles(
     named: tuple[Path, Profile] | None,
     warn: Callable[[str], None],
 ) -> dict[int, Use]:
-    """The profiles to use, by number of GPUs; warns where one was made on another machine."""
+    """The profiles to use, by number of GPUs. Warns about a profile of another machine."""
     from interlace.tuning import profiles
 
     found: dict[int, Use] = {}
@@ -104,7 +104,7 @@ def _planned(
     uses: Mapping[int, Use],
     by_hand: Mapping[str, bool],
 ) -> Plan:
-    """What to run: mechanisms with what profiles know of them, unless options say it."""
+    """The runs: mechanisms with their profiles' configurations, unless options override them."""
     besides = {}
     if TUNED in names:
         for gpus in counts:
@@ -194,7 +194,7 @@ def _study(
 
 
 class Asked(NamedTuple):
-    """What to run, as the command line says it; None: it does not."""
+    """The options of the command line; None means not given."""
 
     counts: str | None  # of GPUs
     mechanisms: tuple[str, ...] | None
@@ -206,7 +206,7 @@ class Asked(NamedTuple):
 
     @property
     def by_hand(self) -> dict[str, bool]:
-        """Whether the configurations of a mechanism were given."""
+        """Whether the command line gives configurations of a mechanism."""
         said = {
             RANGES.name: self.ranges is not None,
             CHUNK_BYTES.name: self.chunks is not None,
@@ -223,7 +223,7 @@ def conduct(
     chosen: type[Workload], inputs: Inputs, node: Node, asked: Asked, jobs: int,
     warn: Callable[[str], None],
 ) -> tuple[Study, Timelines]:  # fmt: skip
-    """Run everything that a study has; `warn` is told where a profile is of another machine."""
+    """Run a whole study. `warn` receives a sentence if a profile belongs to another machine."""
     left_out: Mapping[str, str] = {}
     if asked.mechanisms is None:
         names, left_out = node.default_mechanisms()
@@ -245,7 +245,7 @@ def conduct(
     plan = _planned(counts, names, tuning, uses, asked.by_hand)
     steps = len(plan.cases(node.runs, loaded.largest_part))
     if isinstance(node, CudaNode):
-        steps += len(plan.bulk_copies())  # again, for the bound
+        steps += len(plan.bulk_copies())  # the second run of bulk-copy, for the bound
         steps += 1 + len(plan.gpus)  # counting wire bytes and work
     with progress(f"{chosen.name} on {node.machine_name}", steps) as tick:
         found, candidates, timelines = run_study(loaded, node, plan, jobs, tick)

@@ -1,4 +1,4 @@
-"""A sweep: a workload over a design space of machines, resumable, on all cores."""
+"""A sweep: a workload on every machine of a design space. It uses all cores and can resume."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FORMAT = 1
 
 
 class SweepRow(msgspec.Struct, frozen=True):
-    """A run of a sweep; the speedup is over one GPU of the same point."""
+    """A run of a sweep. The speedup is over one GPU at the same point."""
 
     point: Point
     gpus: int
@@ -58,7 +58,7 @@ class SweepResult(Head, frozen=True, tag_field="kind", tag="interlace sweep"):
 
 
 class _Work:
-    """Every run of a sweep, and which of them are the same."""
+    """All runs of a sweep, and which of them are equal."""
 
     def __init__(self, space: DesignSpace, workload: Workload) -> None:
         self.space, self.workload = space, workload
@@ -77,7 +77,7 @@ class _Work:
         ]
 
     def missing(self, known: Mapping[str, Run]) -> dict[str, Job]:
-        """What is left to run, by key."""
+        """The runs that are left, by key."""
         points = map(at_point, self.space.points())
         return {
             key: Job(machine, case, point)
@@ -87,7 +87,7 @@ class _Work:
         }
 
     def rows(self, known: Mapping[str, Run]) -> list[SweepRow]:
-        """All rows, from runs that are known."""
+        """All rows, made from known runs."""
         return [
             row
             for point, keys in zip(self.space.points(), self.keys, strict=True)
@@ -166,7 +166,7 @@ def run_missing(
 def run_sweep(
     space: DesignSpace, runs: Path, jobs: int, scheduler: str | None, say: Callable[[str], None]
 ) -> SweepResult:
-    """Run what the file of runs lacks, on this computer or a cluster; `say` is told what it has."""
+    """Make the runs that the file lacks, here or on a cluster; `say` receives what it has."""
     workload = WORKLOADS[space.workload].load(space.inputs, None)
     with opened(runs) as kept:
         return _run(space, workload, kept, jobs, scheduler, say)

@@ -1,7 +1,7 @@
-"""The file that a sweep's runs are kept in: a JSON object a line, appended whole.
+"""The file of a sweep's runs: one JSON object in a line, appended in one write.
 
-A run is found again by a hash of all that it depends on, so that a sweep that was stopped goes on
-where it was, and a changed one computes only what changed.
+A hash of all inputs identifies a run. A stopped sweep therefore resumes where it stopped, and a
+changed sweep computes only the changed runs.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ BEGINNING = f'{{"kind":"{KIND}"'.encode()  # of every line
 
 
 class Run(msgspec.Struct, frozen=True):
-    """What a run gave, and the key that it is found by."""
+    """A run's results, and the key that identifies it."""
 
     kind: str
     key: str
@@ -42,10 +42,10 @@ class Run(msgspec.Struct, frozen=True):
 
 
 def run_key(build: str, machine: Machine, workload: str, inputs: dict[str, Any], case: Case) -> str:
-    """The hash of everything that the figures of a run depend on.
+    """The hash of everything that a run's figures depend on.
 
-    `build` is that of the compiled simulator; `inputs` has the hash of a data file in place of its
-    name. Titles and comments of the machine do not count.
+    `build` is the hash of the compiled simulator. `inputs` has a data file's hash instead of its
+    name. The machine's title and comments do not count.
     """
     described = msgspec.to_builtins(machine)
     for key in ("name", "title", "sources"):
@@ -64,7 +64,7 @@ def run_key(build: str, machine: Machine, workload: str, inputs: dict[str, Any],
 
 
 class SweepFile:
-    """The open file; one process at a time writes it."""
+    """The open file; only one process writes it at a time."""
 
     def __init__(self, path: Path, handle: int) -> None:
         self.path = path
@@ -72,14 +72,14 @@ class SweepFile:
         self.runs: dict[str, Run] = {}
 
     def add(self, run: Run) -> None:
-        """Append a run, in one write and through to the disk."""
+        """Append a run in one write, and flush it to the disk."""
         line = msgspec.json.encode(run) + b"\n"
         try:
             written = os.write(self._handle, line)
             os.fsync(self._handle)
         except OSError as error:
             raise _unwritable(self.path, error) from None
-        if written != len(line):  # the next start cuts the rest off
+        if written != len(line):  # the next start removes the partial line
             raise UserError(f"{self.path} cannot be written: the disk is full")
         self.runs[run.key] = run
 
@@ -98,7 +98,7 @@ class SweepFile:
                     "with --runs, or remove the line"
                 )
             self.runs[run.key] = run
-        if rest := data[len(whole) :]:  # a write that a crash cut
+        if rest := data[len(whole) :]:  # a crash interrupted the last write
             if not BEGINNING.startswith(rest[: len(BEGINNING)]):
                 raise UserError(
                     f"{self.path}: its last line is no run of a sweep; give another file with "
@@ -109,7 +109,7 @@ class SweepFile:
 
 @contextlib.contextmanager
 def opened(path: Path) -> Iterator[SweepFile]:
-    """Open a file of runs, made if it is not there; raises UserError where that cannot be."""
+    """Open a file of runs, or create it. Raises UserError if neither is possible."""
     new = not path.exists()
     try:
         handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
@@ -132,12 +132,12 @@ def opened(path: Path) -> Iterator[SweepFile]:
 
 
 def _lock(path: Path, handle: int) -> None:
-    """Raises UserError unless the file is this sweep's alone, and still has its name."""
+    """Raise UserError unless only this sweep uses the file and the file still has its name."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if os.path.samestat(os.fstat(handle), path.stat()):
             return
-    except (BlockingIOError, FileNotFoundError):  # the other one removes a file without runs
+    except (BlockingIOError, FileNotFoundError):  # the other sweep removes a file without runs
         pass
     except OSError as error:
         raise _unwritable(path, error) from None

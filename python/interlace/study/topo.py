@@ -1,4 +1,4 @@
-"""A machine with its routes: a described one, or this one, discovered and measured."""
+"""A machine and its routes: a described machine, or this computer, discovered and measured."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from interlace.model.results import provenance
 
 
 class Route(NamedTuple):
-    """The way between two devices, and what it is worth."""
+    """The route between two devices and its rates."""
 
     start: str
     end: str
@@ -33,19 +33,19 @@ class Route(NamedTuple):
 
 
 class Topology(NamedTuple):
-    """What is drawn: a machine with its routes, and what discovery said."""
+    """The topology to draw: a machine, its routes and the notes of discovery."""
 
     machine: Machine
     routes: dict[tuple[str, str], Route]
     discovery: Any | None = None  # of the extension module
-    text: str = ""  # of a described machine's file
+    text: str = ""  # path of a described machine's file
 
 
 def _core() -> Any:
     """The extension module."""
     try:
         return importlib.import_module("interlace._core")
-    except ImportError as error:  # a checkout that is not built
+    except ImportError as error:  # a checkout without a build
         raise UserError(
             f"the compiled part of Interlace is missing ({error}); run ./quickstart once"
         ) from error
@@ -55,7 +55,7 @@ def _core() -> Any:
 
 
 def _word(machine: Machine, start: str, end: str, hops: Sequence[Connection]) -> str:
-    """The kind of a way in the words of `nvidia-smi topo -m`."""
+    """The kind of a route in the words of `nvidia-smi topo -m`."""
     protocols = [machine.protocol[hop.link.protocol].kind for hop in hops]
     if all(kind.startswith("nvlink") for kind in protocols):
         return f"NV{min(hop.link.width for hop in hops)}"
@@ -66,7 +66,7 @@ def _word(machine: Machine, start: str, end: str, hops: Sequence[Connection]) ->
 
 
 def _routes(machine: Machine, core: Any) -> dict[tuple[str, str], Route]:
-    """The best way between every two of the GPUs and the host."""
+    """The best route between every two devices (GPUs and host)."""
     made = to_core(machine, core)
     links = connections(machine)
     gpus = gpu_names(machine)
@@ -101,9 +101,9 @@ def describe(name_or_path: str) -> Topology:
 
 
 def discover(command: str = "interlace topo") -> Topology:
-    """The topology of the machine that this runs on; UserError where there is no GPU to use.
+    """The topology of this computer. Raises UserError if it has no usable GPU.
 
-    `command`: what takes the name of a described machine instead.
+    `command`: the command that takes a described machine instead, for the message.
     """
     core = _core()
     known = {name: load_machine(name) for name in shipped_machines()}
@@ -124,7 +124,7 @@ def discover(command: str = "interlace topo") -> Topology:
 
 
 def _sources(found: Any, source: Machine | None) -> dict[str, str]:
-    """Where every figure of a discovered machine is from: the comments of its file."""
+    """The source of every figure of a discovered machine, as comments of its file."""
     driver = f"NVIDIA driver {found.driver_version}" if found.driver_version else "the CUDA driver"
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     head = (
@@ -173,7 +173,7 @@ def _sources(found: Any, source: Machine | None) -> dict[str, str]:
 
 
 def measure_links() -> list[dict[str, Any]]:
-    """What the copy engines reach between every two devices."""
+    """The measured rates of copy engines between every two devices."""
     try:
         cuda = importlib.import_module("interlace._cuda")
     except ImportError as error:
@@ -193,7 +193,7 @@ def device_name(name: Any) -> str:
 
 
 def relation_of(topology: Topology, row: str, column: str) -> str:
-    """The word of a matrix cell; the driver's own for GPUs of a discovered machine."""
+    """The word in a matrix cell. GPUs of a discovered machine have the driver's own word."""
     if row == column:
         return "X"
     if topology.discovery is not None and row != "host" and column != "host":
@@ -214,7 +214,7 @@ def matrix_names(topology: Topology) -> list[str]:
 
 
 def to_json(topology: Topology, measured: Sequence[dict[str, Any]] | None) -> dict[str, Any]:
-    """The same as data."""
+    """The topology as data."""
     machine = topology.machine
     found = topology.discovery
     description = msgspec.to_builtins(machine)

@@ -1,4 +1,4 @@
-"""Trace files of other tools: which kind they are, and their text, piece by piece."""
+"""Trace files of other tools: their kind, and their text in pieces."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ FORMATS = (ACCEL_SIM, NVBIT, MGPUSIM)
 COMPONENT = "L1VCache"  # what receives the accesses of MGPUSim's vector units
 
 PIECE = 1 << 20
-# What a piece of this size can unpack to is bounded, even if the file means harm.
+# A bound on what a piece of this size can unpack to, also for a hostile file.
 PACKED_PIECE = 1 << 14
 MAX_LIST_BYTES = 64 << 20
 LOOKED_AT = 1 << 16
 
 
 def pieces(file: Path) -> Iterator[bytes]:
-    """The bytes of a file, unpacked where its name ends in .xz or .zst; raises UserError."""
+    """The bytes of a file, unpacked if its name ends in .xz or .zst. Raises UserError."""
     try:
         with file.open("rb") as stream:
             if file.name.endswith(".xz"):
@@ -88,7 +88,7 @@ def beginning(file: Path) -> bytes:
 
 
 def kind_of(file: Path, asked: str | None) -> str:
-    """The format of another tool's file: the one asked for, or what it looks like."""
+    """The format of another tool's file: the requested one, or the detected one."""
     if asked is not None:
         if asked not in FORMATS:
             raise unknown("format", asked, FORMATS)
@@ -126,7 +126,7 @@ class Conversion:
             )
 
     def run(self, tick: Callable[[], None]) -> dict[str, Any]:
-        """Convert everything; what the trace has. `tick` is called for each piece."""
+        """Convert everything and return the trace's statistics. Calls `tick` for each piece."""
         with core_errors():
             if self.kind != ACCEL_SIM:
                 self._feed(self.file, tick)
@@ -138,7 +138,7 @@ class Conversion:
             return found
 
     def lines(self) -> int:
-        """Lines that were read so far."""
+        """The number of lines read so far."""
         count: int = self.made.lines()
         return count
 

@@ -1,4 +1,4 @@
-"""Streams of accesses: what a trace has, and traces of other tools."""
+"""Traces of accesses: their statistics, and traces of other tools."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ FORMAT = 1
 KINDS = ("load", "store", "atomic")
 ACTIONS = (*KINDS, "release", "compute", "shared", "shuffle", "wait", "barrier")
 UNITS = (32, 64, 128)  # bytes
-RUNS = tuple(1 << n for n in range(8))  # the upper ends of the sizes of runs, bytes
+RUNS = tuple(1 << n for n in range(8))  # upper bounds of the classes of run sizes, bytes
 
 
 class Foreign(NamedTuple):
-    """What the command line says about another tool's file."""
+    """The options of the command line about another tool's file."""
 
     map: Path | None
     gpus: str | None
@@ -35,7 +35,7 @@ class Foreign(NamedTuple):
     component: str | None
 
     def refuse(self, file: Path) -> None:
-        """Raise UserError if anything is said of a file of ours, which says it itself."""
+        """Raise UserError if options describe one of our files, which describes itself."""
         options = ("--map", "--gpus", "--format", "--component")
         for option, value in zip(options, self, strict=True):
             if value is not None:
@@ -49,7 +49,7 @@ def is_ours(core: Any, file: Path) -> bool:
 
 
 def _places(kind: str, said: Foreign) -> Places:
-    """Where a trace's memory is."""
+    """The owners of a trace's memory."""
     count = whole("--gpus", said.gpus, 1)
     if count is not None and count > MAX_GPUS:
         raise UserError(f"--gpus {count}: give 1 to {MAX_GPUS}")
@@ -75,7 +75,7 @@ def _places(kind: str, said: Foreign) -> Places:
 def convert_foreign(
     core: Any, file: Path, said: Foreign, out: str
 ) -> tuple[dict[str, Any], int, float]:
-    """What the trace has, lines that were read, and seconds that it took."""
+    """The trace's statistics, the number of lines read, and the seconds it took."""
     kind = kind_of(file, said.format)
     conversion = Conversion(core, file, kind, _places(kind, said), said.component or COMPONENT, out)
     size = max(1, file.stat().st_size // PIECE)
@@ -146,7 +146,7 @@ def summary(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def statistics(core: Any, file: Path, said: Foreign) -> dict[str, Any]:
-    """What the compiled module finds in a trace, ours or another tool's."""
+    """The statistics of a trace, ours or another tool's, from the compiled module."""
     if not is_ours(core, file):
         found, _, _ = convert_foreign(core, file, said, "")
         return found
@@ -166,7 +166,7 @@ def statistics(core: Any, file: Path, said: Foreign) -> dict[str, Any]:
 
 
 def replayed(core: Any, file: Path, machine: Machine, mechanism: str) -> dict[str, Any]:
-    """What a run of a trace on a simulated machine gave."""
+    """The result of replaying a trace on a simulated machine."""
     with core_errors():
         found = core.replay_trace(str(file), to_core(machine, core), mechanism)
     return {
@@ -180,7 +180,7 @@ def replayed(core: Any, file: Path, machine: Machine, mechanism: str) -> dict[st
 
 
 def recorded(core: Any, workload: Workload, machine: Machine, case: Case, out: Path) -> Outcome:
-    """Run a workload and write what its warps access; the file appears once it is verified."""
+    """Run a workload and write its warps' accesses. The file appears once the run is verified."""
     target = out.resolve()
     unverified = target.with_name(f".{target.name[:80]}.{os.getpid()}")
     try:
