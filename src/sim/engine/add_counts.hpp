@@ -1,4 +1,4 @@
-// Adds up structs of counters, so that a counter stands where it is declared and nowhere else.
+// Adds up structs of counters. A new counter needs only its declaration in the struct.
 #pragma once
 
 #include <array>
@@ -9,8 +9,8 @@
 
 namespace interlace::sim {
 
-// Adds each counter of `from` to the same one of `to`. All members are unsigned and have 64 bits,
-// or are arrays or structs of such.
+// Adds each counter of `from` to the same counter of `to`. Every member must be a 64-bit unsigned
+// integer, or an array or struct of such integers.
 template <class Counts>
 void add_counts(Counts& to, const Counts& from) {
   static_assert(std::is_trivially_copyable_v<Counts> &&

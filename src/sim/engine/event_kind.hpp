@@ -1,5 +1,4 @@
-// What can happen in a simulation. Events carry one of these names; who handles it is decided by
-// the owner of the event queue.
+// The kinds of events of a simulation. The owner of the event queue decides who handles which kind.
 #pragma once
 
 #include <cstdint>
@@ -7,24 +6,25 @@
 namespace interlace::sim {
 
 enum class event_kind : std::uint16_t {
-  // Messages. The device of the first two is the sender, that of the third the receiver.
-  message_at_link,  // it wants the next link on its way
+  // Messages. For the first two kinds the event's device is the sender, for the third it is the
+  // receiver.
+  message_at_link,  // the message wants the next link of its route
   message_departed,
   message_delivered,
 
-  // A GPU's own.
+  // Events inside a GPU.
   block_starts,
   warp_wakes,
-  instruction_issues,  // one that had to wait
+  instruction_issues,  // an instruction that had to wait
   load_at_l2,
   load_done,
   store_at_l2,
-  remote_load_at_l2,  // of another GPU
+  remote_load_at_l2,  // a load of another GPU
   entry_freed,
   page_translated,
 
   // Queues between a GPU and its links.
-  store_at_queue,  // or what passes it
+  store_at_queue,  // a store, or a message that passes the queue
   store_queue_idle,
   reply_read,
   reply_timeout,
@@ -32,9 +32,9 @@ enum class event_kind : std::uint16_t {
   // Tasks on a device.
   kernel_begins,
   kernel_ends,
-  range_announced,  // what a block of a tracked launch wrote is in the L2
-  child_placed,     // all blocks of a kernel that a kernel launched have places
-  copy_noticed,     // by its mover
+  range_announced,  // stores that a block of a tracked launch announced have reached the L2
+  child_placed,     // all blocks of a device-launched kernel are placed
+  copy_noticed,     // the copy's mover has noticed that the copy may start
   copy_steps,
   segment_read,
   copy_ends,
@@ -42,7 +42,7 @@ enum class event_kind : std::uint16_t {
   exchange_signals,
   flag_arrives,
 
-  // The host.
+  // Events at the host.
   page_walked,
   thread_continues,
   step_enqueued,

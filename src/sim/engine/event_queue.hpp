@@ -1,5 +1,5 @@
-// Pending events in order of (time, insertion), in buckets of time: near events cost a push to the
-// back of a bucket, and order is settled only inside the bucket that is being read.
+// Pending events in order of (time, insertion). Events are kept in time buckets: pushing a near
+// event appends it to a bucket, and only the bucket being read is sorted.
 #pragma once
 
 #include <algorithm>
@@ -31,7 +31,7 @@ class event_queue {
   bool empty() const { return size_ == 0; }
   std::uint64_t processed() const { return processed_; }
 
-  // `time` not before now().
+  // `time` must not be before now().
   void push(picoseconds time, event_kind kind, std::uint16_t device, std::uint32_t a,
             std::uint64_t b) {
     ++size_;
@@ -47,8 +47,8 @@ class event_queue {
     }
   }
 
-  // `ahead` sees the events of a bucket before the first of them is handled: what they will touch
-  // lies far apart in memory and can be fetched together.
+  // `ahead` sees all events of a bucket before the first of them is handled. The data that they
+  // touch are scattered in memory, so `ahead` can prefetch them together.
   template <class Ahead>
   event pop(Ahead&& ahead) {
     if (order_.empty()) {
@@ -79,8 +79,8 @@ class event_queue {
     }
   };
 
-  // Orders the events of one bucket, which lie in it in the order of their insertion: far ones come
-  // in as soon as it is near, before any other.
+  // Orders the events of one bucket. A bucket holds its events in insertion order: far events are
+  // moved in as soon as the bucket becomes near, before any other event is added.
   static std::uint64_t key_of(picoseconds time, std::size_t index) {
     return (time % (std::uint64_t{1} << bucket_shift)) << index_bits | index;
   }
@@ -91,7 +91,8 @@ class event_queue {
     occupied_[k / 64] |= std::uint64_t{1} << (k % 64);
   }
 
-  // The first slot behind the current one whose bucket has events; those of far ones if none has.
+  // The first slot after the current one whose bucket has events; the slot of the first far event
+  // if no bucket has any.
   std::uint64_t next_slot() const {
     if (size_ == far_.size()) return far_.top().what.time >> bucket_shift;
     const std::uint64_t begin = (current_ + 1) % bucket_count;
@@ -105,7 +106,7 @@ class event_queue {
     return current_ + 1 + (k + bucket_count - begin) % bucket_count;
   }
 
-  // Opens the next bucket that has events; there is one.
+  // Opens the next bucket that has events. There must be one.
   void advance() {
     current_ = next_slot();
     while (!far_.empty() && (far_.top().what.time >> bucket_shift) < current_ + bucket_count) {
@@ -117,18 +118,20 @@ class event_queue {
     occupied_[k / 64] &= ~(std::uint64_t{1} << (k % 64));
     open_.clear();
     open_.swap(buckets_[k]);
-    // Mostly in order already, so that from the back on little is left to sort.
+    // The bucket is mostly in order already, so building the list from the back leaves little to
+    // sort.
     for (std::size_t i = open_.size(); i-- > 0;) order_.push_back(key_of(open_[i].time, i));
     std::sort(order_.begin(), order_.end(), std::greater<>());
   }
 
   std::vector<std::vector<event>> buckets_;
-  std::array<std::uint64_t, bucket_count / 64> occupied_{};  // buckets that have events, a bit each
-  std::vector<event> open_;           // the bucket being read, in the order of insertion
-  std::vector<std::uint64_t> order_;  // those of its events that are left, the latest first
+  // one bit for each bucket that has events
+  std::array<std::uint64_t, bucket_count / 64> occupied_{};
+  std::vector<event> open_;           // the bucket being read, in insertion order
+  std::vector<std::uint64_t> order_;  // its unhandled events, the latest first
   std::priority_queue<far_event, std::vector<far_event>, later> far_;
   std::uint64_t current_ = 0;
-  std::uint64_t sequence_ = 0;  // of far events
+  std::uint64_t sequence_ = 0;  // insertion number of far events
   std::uint64_t size_ = 0;
   std::uint64_t processed_ = 0;
   picoseconds now_ = 0;
@@ -137,7 +140,7 @@ class event_queue {
 // A server that takes one piece of work after another.
 class resource {
  public:
-  // Reserves `duration` at or after `time`; returns the start.
+  // Reserves `duration` at or after `time`. Returns the start.
   picoseconds reserve(picoseconds time, picoseconds duration) {
     const picoseconds start = std::max(time, free_);
     free_ = start + duration;
@@ -145,8 +148,8 @@ class resource {
     return start;
   }
   picoseconds free_at() const { return free_; }
-  picoseconds busy() const { return busy_; }  // of all work so far
-  // Holds the server back: nothing starts before `time`.
+  picoseconds busy() const { return busy_; }  // sum over all work so far
+  // Blocks the server: nothing starts before `time`.
   void hold_until(picoseconds time) { free_ = std::max(free_, time); }
 
  private:

@@ -1,4 +1,4 @@
-// Which bytes of a line are meant, one bit each; lines have at most 128 bytes.
+// A set of bytes of a line, one bit each. A line has at most 128 bytes.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@ struct byte_mask {
   std::array<std::uint64_t, 2> bits{};
 
   void set(std::uint32_t first, std::uint32_t count) {
-    // An element does not cross a word of 64 bytes: it is aligned and at most 64 bytes long.
+    // An element never crosses a 64-byte word: it is aligned and at most 64 bytes long.
     const std::uint64_t ones = count == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << count) - 1;
     bits[first / 64] |= ones << (first % 64);
   }
@@ -20,13 +20,13 @@ struct byte_mask {
     return static_cast<std::uint32_t>(__builtin_popcountll(bits[0]) +
                                       __builtin_popcountll(bits[1]));
   }
-  // Runs of contiguous bytes: a run begins where a byte is set and the one before it is not.
+  // The number of contiguous runs: a run begins where a byte is set and the byte before it is not.
   std::uint32_t runs() const {
     const std::uint64_t carried = bits[0] >> 63U;
     return static_cast<std::uint32_t>(__builtin_popcountll(bits[0] & ~(bits[0] << 1U)) +
                                       __builtin_popcountll(bits[1] & ~(bits[1] << 1U | carried)));
   }
-  // visit(first byte, bytes) for each run, in ascending order.
+  // Calls visit(first byte, bytes) for each run, in ascending order.
   template <class Visit>
   void each_run(const Visit& visit) const {
     std::uint32_t at = 0;
@@ -38,7 +38,7 @@ struct byte_mask {
       if (at == 128) return;
     }
   }
-  // One bit for each `unit` bytes of which any is set.
+  // One bit for each group of `unit` bytes that has a byte set.
   std::uint32_t units(std::uint32_t unit, std::uint32_t line_bytes) const {
     if (unit == 32) {
       return static_cast<std::uint32_t>((bits[0] & 0xffffffffU) != 0) |
@@ -67,8 +67,8 @@ struct byte_mask {
   friend bool operator==(const byte_mask&, const byte_mask&) = default;
 
  private:
-  // The first byte from `at` on that is set in the mask, or, with all ones, that is not; 128 if
-  // there is none.
+  // The first byte at or after `at` that is set in the mask; with `flip` all ones, the first that
+  // is not set. 128 if there is none.
   std::uint32_t find(std::uint32_t at, std::uint64_t flip) const {
     if (at < 64) {
       const std::uint64_t low = (bits[0] ^ flip) >> at;

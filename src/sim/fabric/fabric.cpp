@@ -89,7 +89,8 @@ void fabric::hop(std::uint32_t id) {
   if (m.hop == 0) {
     queue_.push(start, event_kind::message_departed, m.from, id, 0);
   } else if (start > queue_.now() + d.queue_time) {
-    // The buffer in front of this link is full: its feeder stops until there is room.
+    // The buffer in front of this link is full, so the link that feeds it stops until there is
+    // room.
     directions_[steps[m.hop - 1U].direction].server.hold_until(start - d.queue_time);
   }
   if (m.hop + 1U == steps.size()) {
@@ -106,7 +107,8 @@ void fabric::handle(const event& e) {
   if (e.kind == event_kind::message_at_link) {
     hop(e.a);
   } else if (e.kind == event_kind::message_departed) {
-    const message m = messages_[e.a];  // the receiver may send, which moves the table
+    // a copy: the receiver may send, which can reallocate the table
+    const message m = messages_[e.a];
     receiver_.departed(m);
   } else {
     const message m = messages_[e.a];

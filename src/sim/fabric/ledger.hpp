@@ -1,5 +1,5 @@
-// Counts of every message from its sending to its delivery, and of what each direction of a link
-// carries: what a run shows of itself, and the proof that nothing was lost or doubled.
+// Counts every message from sending to delivery, and what each direction of a link carries. A run
+// reports these counts, and check() proves by them that nothing was lost or duplicated.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,8 @@ namespace interlace::sim {
 
 class ledger {
  public:
-  // `steps[from * devices + to]` are the directions on the way, of `directions` in all.
+  // `steps[from * devices + to]` lists the link directions of the route. There are `directions`
+  // directions in all.
   ledger(std::uint32_t devices, std::vector<std::vector<std::uint32_t>> steps,
          std::size_t directions);
 
@@ -44,7 +45,7 @@ class ledger {
     p.latency += latency;
     if (latency > p.longest) p.longest = latency;
   }
-  // The direction passes on so many bytes and is busy with them for `duration` from `start` on.
+  // The direction passes on `wire` bytes, which keeps it busy for `duration` from `start` on.
   void carried(std::uint32_t direction, std::uint32_t wire, picoseconds start,
                picoseconds duration) {
     wire_[direction] += wire;
@@ -61,8 +62,8 @@ class ledger {
   }
 
   // Throws model_error unless each pair's messages, payload and wire bytes were delivered as often
-  // as they were sent, and each direction carried the wire bytes of all messages routed over it.
-  // `name` is a direction's, for the error.
+  // as they were sent, and each direction carried exactly the wire bytes of the messages routed
+  // over it. `name` gives a direction's name for the error.
   void check(const std::function<std::string(std::size_t)>& name) const;
 
   const pair& between(std::uint32_t from, std::uint32_t to) const {
@@ -71,7 +72,8 @@ class ledger {
   totals all() const;
   std::uint64_t wire(std::size_t direction) const { return wire_[direction]; }
   picoseconds busy(std::size_t direction) const;
-  // Parts of their time that the bins up to `end` were busy; the last bin is as long as it goes.
+  // For each bin up to `end`, the fraction of it in which the direction was busy. The last bin ends
+  // at `end`.
   std::vector<float> busy_by_bin(std::size_t direction, picoseconds end) const;
   picoseconds bin_width() const { return picoseconds{1} << shift_; }
 
@@ -83,7 +85,7 @@ class ledger {
     t.payload += m.payload;
     t.wire += m.wire;
   }
-  // Doubles the width of a bin: two become one.
+  // Doubles the width of a bin by merging neighbours.
   void widen();
   void spread(std::uint64_t* row, picoseconds start, picoseconds end) const;
 
@@ -92,7 +94,7 @@ class ledger {
   std::vector<pair> pairs_;
   std::vector<std::uint64_t> wire_;
   std::vector<std::uint64_t> busy_;  // [direction * bins + bin], picoseconds
-  std::uint32_t shift_ = 16;         // a bin of 66 ns at first
+  std::uint32_t shift_ = 16;         // log2 of a bin's picoseconds: 66 ns at first
 };
 
 }  // namespace interlace::sim

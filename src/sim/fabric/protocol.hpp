@@ -31,7 +31,7 @@ std::uint32_t write_packet_bytes(const machine::protocol& p, std::uint32_t offse
 // A bulk transfer of `bytes` from an aligned address, in packets of max_payload_bytes.
 std::uint64_t bulk_write_bytes(const machine::protocol& p, std::uint64_t bytes);
 
-// A read request, and the reply that carries `bytes`.
+// The size of a read request, and of the reply that carries `bytes`.
 std::uint32_t read_request_bytes(const machine::protocol& p);
 std::uint32_t read_reply_bytes(const machine::protocol& p, std::uint32_t bytes);
 

@@ -1,5 +1,5 @@
-// What the bytes that a warp stores to one remote line become on the wire when nothing combines
-// them further: the plain peer-to-peer stores of `inline`.
+// The packets of a warp's stores to one remote line when nothing combines them further. These are
+// the plain peer-to-peer stores of `inline`.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@ struct packet_cost {
   std::uint32_t payload = 0;  // bytes written
   std::uint32_t wire = 0;     // all bytes on the link
 
-  // One as each_packet visits it.
+  // Adds one packet with the arguments of each_packet's visit.
   void add(const machine::protocol& p, std::uint32_t first, std::uint32_t bytes,
            std::uint32_t written) {
     payload += written;
@@ -28,8 +28,9 @@ struct packet_cost {
   }
 };
 
-// visit(bytes) for each part of what a warp writes to a line that leaves by itself, where what
-// neighbouring lanes write is joined up to `most` bytes, a power of two: parts are aligned to that.
+// Calls visit(bytes) for each part of a warp's store to a line that leaves as a store of its own.
+// Bytes of neighbouring lanes are joined up to `most` bytes, a power of two, and parts are aligned
+// to `most`.
 template <class Visit>
 void each_part(const byte_mask& mask, std::uint32_t most, const Visit& visit) {
   if (most >= 128) {
@@ -44,10 +45,10 @@ void each_part(const byte_mask& mask, std::uint32_t most, const Visit& visit) {
   }
 }
 
-// visit(first byte, bytes from the first to the last, bytes written) for each packet. PCIe: a
-// packet for each run of bytes. NVLink: a packet for each run of 32-byte sectors, for its byte
-// enables leave room for bytes that are not written. Where the largest payload is less, a packet
-// here is several on the link.
+// Calls visit(first byte, bytes from the first to the last, bytes written) for each packet. PCIe
+// needs a packet for each run of bytes. NVLink needs a packet for each run of 32-byte sectors,
+// because its byte enables allow for unwritten bytes. Where the largest payload is smaller, one
+// packet here is several on the link.
 template <class Visit>
 void each_packet(const machine::protocol& p, const byte_mask& mask, const Visit& visit) {
   if (is_pcie(p.kind)) {
@@ -59,7 +60,7 @@ void each_packet(const machine::protocol& p, const byte_mask& mask, const Visit&
   std::uint32_t end = 0;
   std::uint32_t written = 0;
   mask.each_run([&](std::uint32_t first, std::uint32_t bytes) {
-    // Bytes that are not written end a packet once a whole sector is missing.
+    // Unwritten bytes end a packet once they cover a whole sector.
     if (written != 0 && first / sector > (end - 1) / sector + 1) {
       visit(begin, end - begin, written);
       written = 0;

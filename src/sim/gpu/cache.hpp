@@ -1,5 +1,5 @@
 // Tags of a sectored, set-associative cache with least-recently-used replacement. Data live in the
-// simulated program's own memory; what is kept here decides hits and write-backs.
+// simulated program's own memory; the tags decide hits and write-backs.
 #pragma once
 
 #include <algorithm>
@@ -16,14 +16,14 @@ class cache {
   struct line {
     std::uint64_t address = 0;
     picoseconds ready = 0;     // when the last requested sectors arrive
-    std::uint32_t entry = 0;   // of the miss that fetches the pending sectors
-    std::uint8_t pending = 0;  // sectors, a bit each
+    std::uint32_t entry = 0;   // entry of the miss that fetches the pending sectors
+    std::uint8_t pending = 0;  // one bit a sector
     std::uint8_t valid = 0;
     std::uint8_t dirty = 0;
   };
   struct victim {
     std::uint64_t address = 0;
-    std::uint8_t dirty = 0;  // 0 also where nothing was displaced
+    std::uint8_t dirty = 0;  // also 0 where nothing was displaced
   };
 
   explicit cache(const machine::cache& m)
@@ -33,14 +33,16 @@ class cache {
     std::uint64_t sets = 1;
     while (sets * 2 * m.ways * m.line_bytes <= m.bytes) sets *= 2;
     set_mask_ = sets - 1;
-    // What a power of two of sets leaves over goes into more ways, so that the capacity is kept.
+    // The number of sets is rounded down to a power of two; more ways make up for it, so the
+    // capacity stays the same.
     ways_ = static_cast<std::uint32_t>(m.bytes / (sets * m.line_bytes));
     marks_.assign(sets * ways_, 0);
     used_.assign(sets * ways_, 0);
     lines_.resize(sets * ways_);
   }
 
-  // The line at `address` (a multiple of the line size), now the most recently used; or nullptr.
+  // Returns the line at `address` (a multiple of the line size) and makes it the most recently
+  // used, or returns nullptr.
   line* find(std::uint64_t address) {
     const std::uint64_t hash = hash_of(address);
     const std::size_t first = first_of(hash);
@@ -54,7 +56,7 @@ class cache {
     return nullptr;
   }
 
-  // A line for `address`, which find() did not return, without valid sectors.
+  // Allocates a line for `address` without valid sectors. find() must have returned nullptr.
   line& allocate(std::uint64_t address, victim& displaced) {
     const std::uint64_t hash = hash_of(address);
     const std::size_t first = first_of(hash);
@@ -75,7 +77,8 @@ class cache {
     return l;
   }
 
-  // As allocate, but a line whose data are under way stays; nullptr where all of the set are.
+  // As allocate, but never displaces a line whose data are in flight. Returns nullptr where all
+  // lines of the set are.
   line* allocate_over_arrived(std::uint64_t address, victim& displaced) {
     const std::size_t first = first_of(hash_of(address));
     std::size_t oldest = first + ways_;
@@ -113,7 +116,7 @@ class cache {
     __builtin_prefetch(&lines_[first], 1);
   }
 
-  // The line at `address`, if there is one, is no more, with what is dirty of it.
+  // Drops the line at `address`, if there is one, together with its dirty data.
   void erase(std::uint64_t address) {
     const std::uint64_t hash = hash_of(address);
     const std::size_t first = first_of(hash);
@@ -125,8 +128,8 @@ class cache {
   void invalidate() { std::fill(marks_.begin(), marks_.end(), 0U); }
 
  private:
-  // Spreads strides of a power of two over the sets; with modulo_sets it is the line's number, and
-  // they meet in one set.
+  // The hash spreads power-of-two strides over the sets. With modulo_sets it is the line's number,
+  // so such strides meet in one set.
   std::uint64_t hash_of(std::uint64_t address) const {
     return (address >> line_shift_) * multiplier_;
   }
@@ -144,7 +147,7 @@ class cache {
   std::uint32_t set_shift_;
   std::uint64_t set_mask_ = 0;
   std::uint32_t clock_ = 0;
-  // A search reads only the marks of a set, which are next to each other.
+  // A search reads only the marks of a set, which are adjacent in memory.
   std::vector<std::uint32_t> marks_;
   std::vector<std::uint32_t> used_;
   std::vector<line> lines_;

@@ -1,4 +1,4 @@
-// Counts what warps store to lines of other GPUs, as it leaves the compute units.
+// Counts the stores of warps to lines of other GPUs, as they leave the compute units.
 #pragma once
 
 #include <algorithm>
@@ -12,14 +12,14 @@
 
 namespace interlace::sim {
 
-// A warp's store to a line, where neighbouring lanes' bytes are joined up to `joined`:
+// Handles a warp's store to a line, with bytes of neighbouring lanes joined up to `joined`. Calls
 // visit(its bytes, how many stores those are) for each part that leaves by itself. Returns what all
 // parts cost as packets of their own.
 template <class Visit>
 packet_cost count_stores(const machine::protocol& p, const written_bytes& written,
                          std::uint32_t joined, store_counts& counts, const Visit& visit) {
   packet_cost cost;
-  // An element that a lane stores is never cut.
+  // A lane's element is never split.
   const std::uint32_t most = std::max(joined, std::bit_ceil(written.element_bytes));
   each_part(written.bytes, most, [&](const byte_mask& part) {
     const std::uint64_t before = counts.stores;

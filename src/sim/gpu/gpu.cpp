@@ -14,10 +14,11 @@
 namespace interlace::sim {
 
 namespace {
-// In events: where a line's address leaves room for the sender, and for the part that it asks for.
+// Events carry a line's address. Its unused high bits hold the sender, and the part of the line
+// that the sender asks for.
 constexpr std::uint32_t sender_shift = 56;
 constexpr std::uint32_t part_shift = 48;
-// Warps of a block of a launched kernel: 128 threads, as an agent's.
+// Warps of a block of a device-launched kernel: 128 threads, like an agent's block.
 constexpr std::uint32_t child_block_warps = 4;
 }  // namespace
 
@@ -71,7 +72,8 @@ void gpu::start_kernel(grid shape, const recorder::settings& record, const block
   warps_per_block_ = (shape.threads + config_.warp_width - 1) / config_.warp_width;
   blocks_left_ = shape.blocks;
   stores_arrived_ = queue_.now();
-  // An agent's blocks lie evenly on the compute units; a block of the kernel always finds place.
+  // An agent's blocks are spread evenly over the compute units. A block of the kernel always finds
+  // a place.
   const auto units = static_cast<std::uint32_t>(units_.size());
   const std::uint32_t own = std::max(1U, warps_per_block_);
   const std::uint32_t taken = (agent_warps + units - 1) / units;
@@ -88,7 +90,7 @@ void gpu::start_kernel(grid shape, const recorder::settings& record, const block
                       " bytes of shared memory does not fit a compute unit of " + config_.model);
   }
   fit_ = static_cast<std::uint32_t>(fit);
-  // What the programs of the kernel before had of memory is used again.
+  // The memory of the previous kernel's programs is used again.
   free_blocks_.resize(blocks_.size());
   std::iota(free_blocks_.rbegin(), free_blocks_.rend(), 0U);
   for (block_slot& b : blocks_) b.programs.resize(warps_per_block_);
@@ -99,7 +101,7 @@ void gpu::start_kernel(grid shape, const recorder::settings& record, const block
   }
   for (cache& c : scalar_l1_) c.invalidate();
   share_blocks();
-  // One block after another on each compute unit.
+  // Each compute unit starts its blocks one after another, block_launch_ps apart.
   for (std::uint64_t k = 0; k < fit; ++k) {
     for (std::uint32_t u = 0; u < units_.size(); ++u) {
       if (!claim_block(units_[u])) continue;
@@ -179,7 +181,7 @@ void gpu::end_warp(std::uint32_t warp_id) {
   const std::uint32_t slot = warps_[warp_id].block;
   block_slot& b = blocks_[slot];
   if (--b.warps_left != 0) {
-    // The others may be waiting for this one, which will not come.
+    // The other warps may be waiting at a barrier for this warp, which has ended.
     if (b.at_barrier == b.warps_left && b.at_barrier != 0) release_barrier(slot);
     return;
   }
@@ -246,7 +248,7 @@ void gpu::place_blocks(child& c, std::uint32_t unit) {
 void gpu::place_child(std::uint32_t id, std::uint32_t threads) {
   child c;
   c.id = id;
-  // More than all places at once would never have them.
+  // Clamped: a kernel with more warps than the GPU has places could never be placed as a whole.
   const auto most = static_cast<std::uint32_t>(units_.size()) *
                     std::min(config_.max_warps / child_block_warps, config_.max_blocks) *
                     child_block_warps;
@@ -303,7 +305,8 @@ void gpu::release_barrier(std::uint32_t block) {
 
 // --- Warps
 
-// Executes an instruction that waits for all before it; false while it has to wait.
+// Executes an instruction that waits for all instructions before it. Returns false while it has to
+// wait.
 bool gpu::run_waiting(std::uint32_t warp_id, instruction& i) {
   warp& w = warps_[warp_id];
   if (w.under_way != 0) {
@@ -328,9 +331,9 @@ bool gpu::run_waiting(std::uint32_t warp_id, instruction& i) {
       w.ready = u.issue.reserve(now, issue_time_of(i.count)) + i.count * config_.l1.hit_latency_ps;
       break;
     case instruction_kind::publish: {
-      // The fence ends when the L2 has answered for all that the block stored; an addition then
-      // takes half of that way.
-      // Where stores themselves update the counters, it is enough that they arrive.
+      // The fence ends when the L2 has answered for all stores of the block. The addition to the
+      // counter then takes half of that round trip. Where stores update the counters themselves,
+      // their arrival is enough.
       const bool instructed = record_.counters != nullptr;
       if (instructed) w.ready = now + config_.l2.hit_latency_ps;
       const auto& ranges = blocks_[w.block].programs[warp_id % warps_per_block_].published;
@@ -344,7 +347,7 @@ bool gpu::run_waiting(std::uint32_t warp_id, instruction& i) {
       if (i.count != 0) {
         w.state = warp_state::waiting;
         push(now + i.count * config_.l2.hit_latency_ps, event_kind::warp_wakes, warp_id, 0);
-        i.count = 0;  // served when it wakes
+        i.count = 0;  // done when the warp wakes
         return false;
       }
       break;
@@ -363,7 +366,7 @@ bool gpu::run_waiting(std::uint32_t warp_id, instruction& i) {
 void gpu::advance(std::uint32_t warp_id) {
   if (stopped_) {
     warps_[warp_id].state = warp_state::waiting;
-    push(queue_.now(), event_kind::warp_wakes, warp_id, 0);  // which is held
+    push(queue_.now(), event_kind::warp_wakes, warp_id, 0);  // held until go_on
     return;
   }
   while (true) {
@@ -398,7 +401,7 @@ void gpu::advance(std::uint32_t warp_id) {
           return;
         }
         if (i.kind == instruction_kind::shared && i.depends == none) {
-          // Nothing can hold it up, and nobody waits for it yet.
+          // Nothing can delay this instruction, and no instruction waits for it yet.
           compute_unit& u = units_[w.unit];
           u.issue.reserve(queue_.now(), issue_times_[1]);
           i.ready = u.load_store.reserve(queue_.now(), cycle_time_of(i.count)) +
@@ -417,7 +420,8 @@ void gpu::advance(std::uint32_t warp_id) {
   }
 }
 
-// Issues or defers an instruction in program order; false when the compute unit has no entry left.
+// Issues or defers an instruction in program order. Returns false when the compute unit has no
+// entry left.
 bool gpu::try_memory(std::uint32_t warp_id, std::uint32_t index) {
   warp& w = warps_[warp_id];
   instruction& i = instruction_of(warp_id, index);
@@ -479,7 +483,7 @@ bool gpu::issue(std::uint32_t warp_id, std::uint32_t index) {
     if (!taken) {
       const bool local = load || addresses_.owner(l.line()) == index_;
       if (in_line && retrying_) {
-        u.waiting.push_front(stalled_at(w, warp_id, index));  // it was the first
+        u.waiting.push_front(stalled_at(w, warp_id, index));  // it was the first in the queue
       } else {
         (local ? u.waiting : u.waiting_remote).push_back(stalled_at(w, warp_id, index));
       }
@@ -497,7 +501,7 @@ bool gpu::issue(std::uint32_t warp_id, std::uint32_t index) {
   return true;
 }
 
-// All lines of an issued instruction are back, or will be at a time that is known.
+// All lines of an issued instruction are back, or the time at which they will be is known.
 void gpu::complete(std::uint32_t warp_id, instruction& i) {
   warp& w = warps_[warp_id];
   --w.under_way;
@@ -515,14 +519,15 @@ void gpu::complete(std::uint32_t warp_id, instruction& i) {
   i.dependents = none;
 }
 
-// An entry became free, or one that was woken for it did not need it.
+// An entry became free, or an instruction that was woken for an entry did not need it.
 void gpu::resume(std::deque<stalled>& waiting) {
   if (waiting.empty()) return;
   const stalled s = waiting.front();
   waiting.pop_front();
   push(queue_.now(), event_kind::instruction_issues, s.warp, s.index);
   if (waiting.empty()) return;
-  // Its turn comes too soon after it is known for what it touches to be fetched then.
+  // Prefetches for the next waiting instruction: once its turn is known, it is too late to fetch
+  // its data.
   const stalled& next = waiting.front();
   __builtin_prefetch(next.what, 1);
   __builtin_prefetch(next.line);
@@ -568,7 +573,7 @@ bool gpu::translated(std::uint32_t warp_id, std::uint32_t index) {
   const auto buffer =
       scalar ? static_cast<std::uint32_t>(units_.size()) + w.unit / config_.scalar_l1.compute_units
              : w.unit;
-  // The pages of the lines behind one that has to wait are asked for at once.
+  // The pages of all later lines are requested at once, too.
   bool asked = true;
   for (; asked && i.looked_up < i.line_count; ++i.looked_up) {
     const std::uint64_t page = translator_->page_of(w.lines[i.first_line + i.looked_up].line());
@@ -657,7 +662,8 @@ bool gpu::issue_load(compute_unit& u, std::uint32_t warp_id, instruction& i, lin
     return true;
   }
   std::uint32_t entry = 0;
-  std::uint32_t holder = unit;  // whose entry it is: that of another unit's, of a scalar line
+  // the unit that owns the entry; another unit for a line of a shared scalar cache
+  std::uint32_t holder = unit;
   if (line != nullptr && (wanted & ~line->pending) == 0) {
     entry = line->entry & 0xffffU;
     holder = line->entry >> 16U;
@@ -687,7 +693,7 @@ bool gpu::issue_load(compute_unit& u, std::uint32_t warp_id, instruction& i, lin
   return true;
 }
 
-// The instruction is one more that waits for a miss.
+// Adds an instruction to those that wait for a miss.
 void gpu::wait_for(compute_unit& holder, std::uint32_t entry, std::uint32_t warp_id,
                    instruction& i) {
   miss& m = holder.misses[entry];
@@ -776,7 +782,7 @@ void gpu::check_reaches(std::uint32_t owner) const {
                     std::to_string(owner) + ", so it cannot reach that GPU's memory");
 }
 
-// When the first byte does that a store writes to a line.
+// When the first byte of a store to a line leaves.
 picoseconds gpu::store_leaves(compute_unit& u, line_access l) {
   const picoseconds looked_up = u.load_store.reserve(queue_.now(), lookup_);
   if (sector_store_ == 0) return looked_up;
@@ -805,7 +811,8 @@ bool gpu::issue_store(compute_unit& u, std::uint32_t unit, const instruction& i,
   ++counters_.loads.remote_stores;
   if (loads_ != nullptr) loads_->saw_remote_store();
   const picoseconds at = store_leaves(u, l) + translation_ + half_l2_;
-  stores_arrived_ = std::max(stores_arrived_, at);  // what is sent after the kernel stays behind it
+  // a later message of this GPU stays after these stores
+  stores_arrived_ = std::max(stores_arrived_, at);
   if (!is_atomic) {
     send_store(at, unit, owner, l, written);
     return true;
@@ -828,8 +835,8 @@ bool gpu::issue_store(compute_unit& u, std::uint32_t unit, const instruction& i,
   return true;
 }
 
-// What a warp stores to a line of another GPU: one store, or several where the machine joins less
-// than a line.
+// Sends a warp's store to a line of another GPU: as one store, or as several where the machine
+// joins less than a line.
 void gpu::send_store(picoseconds time, std::uint32_t unit, std::uint32_t owner, line_access l,
                      const written_bytes& written) {
   if (queues_ != nullptr) {
@@ -863,7 +870,7 @@ void gpu::load_done(std::uint32_t unit, std::uint32_t entry, line_access l) {
   if (m.token != none) {
     loads_->entry_done(unit, m.token);
   }
-  // The line may have been displaced meanwhile.
+  // The line may have been displaced in the meantime.
   else if (cache::line* line = cache_of(u, unit, m.scalar).find(l.line()); line != nullptr) {
     line->valid = static_cast<std::uint8_t>(line->valid | l.sectors());
     if (line->entry == (unit << 16U | entry)) line->pending = 0;
@@ -890,7 +897,7 @@ void gpu::departed(const message& m) {
 }
 
 void gpu::delivered(const message& m) {
-  // What arrives takes its place at the bank when it gets there, not before.
+  // An arriving request takes its place at the bank when it gets there, not before.
   const picoseconds at_bank = queue_.now() + half_port_;
   switch (m.kind) {
     case message_kind::store:

@@ -1,11 +1,11 @@
-// One simulated GPU: blocks of the running kernel are placed on compute units, their warps replay
-// recorded programs against caches, memory and the fabric.
+// One simulated GPU: blocks of the running kernel are placed on compute units, and their warps
+// replay recorded programs against caches, memory and the fabric.
 //
-// A warp issues in order. A load holds it only through what depends on it (loads through an index,
-// compute, barriers); an instruction that waits for its index lets independent ones behind it go
-// ahead, `window` instructions at most under way. Every line that leaves a compute unit holds one
-// of its finite entries: a miss until its data are back, a remote store until the link has taken
-// it.
+// A warp issues in order. A load stalls the warp only through what depends on it (loads through an
+// index, compute, barriers). An instruction that waits for its index lets independent later
+// instructions go ahead, with at most `window` instructions in flight. Every line that leaves a
+// compute unit holds one of the unit's finite entries: a miss until its data are back, a remote
+// store until the link has taken it.
 #pragma once
 
 #include <array>
@@ -31,13 +31,13 @@
 
 namespace interlace::sim {
 
-// Device addresses: one slot for each GPU's own memory, and one for unified memory whose pages have
-// homes.
+// Device addresses: one slot for each GPU's own memory, and one for unified memory, whose pages
+// have home GPUs.
 struct address_map {
   std::uint32_t slot_bits = 36;
   std::uint32_t devices = 1;
   std::uint64_t page_bytes = 4096;
-  std::vector<std::uint8_t> homes;  // of the pages of the unified slot
+  std::vector<std::uint8_t> homes;  // home GPU of each page of the unified slot
 
   std::uint32_t owner(std::uint64_t address) const {
     const auto slot = static_cast<std::uint32_t>(address >> slot_bits);
@@ -57,80 +57,84 @@ class gpu {
   gpu(std::uint32_t index, const machine::gpu& config, const address_map& addresses,
       event_queue& queue, fabric& links);
 
-  // Starts a kernel now; an event kernel_ends comes when all blocks have ended and local stores
-  // have arrived.
-  // `agent_warps` are held by an agent meanwhile.
+  // Starts a kernel now. An event kernel_ends comes when all blocks have ended and local stores
+  // have arrived. An agent occupies `agent_warps` warps while the kernel runs.
   void start_kernel(grid shape, const recorder::settings& record, const block_function& block,
                     std::uint32_t agent_warps);
   void handle(const event& e);
 
-  // A kernel that the running one launched, of so many threads: its blocks take places ahead of
-  // blocks that have not started, as they become free. An event child_placed comes when all have
-  // one; they keep them until end_child.
+  // Places a kernel of `threads` threads that the running kernel launched. As places become free,
+  // its blocks take them ahead of blocks that have not started. An event child_placed comes when
+  // all its blocks are placed; they keep their places until end_child.
   void place_child(std::uint32_t id, std::uint32_t threads);
   void end_child(std::uint32_t id);
 
-  // When all stores so far have left for where they go; grows while they are under way.
+  // When all stores so far have left for their destination. The value grows while stores are in
+  // flight.
   picoseconds stores_arrived() const { return stores_arrived_; }
-  // Fetches what handling the event will touch: first the tables, then what they point to.
+  // Prefetches what handling the event will touch: first the tables, then what the tables point to.
   void prefetch_tables(const event& e) const;
   void prefetch_targets(const event& e) const;
   void prefetch_departure(const message& m) const;
 
-  // Messages of the fabric: loads, stores and atomics without rules of their own. `received` is
-  // said to the sender of a store.
+  // Messages of the fabric: loads, stores and atomics that no special rules handle. The sender of a
+  // store gets `received`.
   void departed(const message& m);
   void delivered(const message& m);
   void received(const message& m) { counters_.stores.delivered += m.payload; }
 
-  // What an event range_announced is about, until the next forget_announced.
+  // The range of an event range_announced; valid until the next forget_announced.
   const kernel::element_range& announced(std::uint32_t which) const { return announced_[which]; }
   void forget_announced() { announced_.clear(); }
 
   gpu_counters counters() const;
-  // Time in which compute units issued instructions, the sum of all.
+  // Time in which compute units issued instructions, summed over the units.
   picoseconds issue_time() const;
   std::uint64_t memory_bytes() const { return memory_.dram_bytes(); }
-  // Throws model_error unless every entry, place and queue is free again, as behind a run, and
-  // every byte that was stored has come in or was overwritten before.
+  // Throws model_error unless every entry, place and queue is free again, as after a run, and every
+  // stored byte has arrived or was overwritten first.
   void check_empty() const;
 
-  // --- For those who treat remote accesses in a way of their own (sim/gpu/remote_accesses.hpp).
+  // --- For the objects that handle remote accesses in a way of their own
+  // (sim/gpu/remote_accesses.hpp).
 
-  // From now on, while no kernel runs; null: none. All live as long as they are asked.
+  // Sets the queues of stores, or none with null. Call it while no kernel runs. The GPU keeps the
+  // pointers of all three functions, so the objects must outlive their use.
   void queue_stores(store_queues* queues) { queues_ = queues; }
-  // Before anything runs.
+  // Call these before anything runs.
   void treat_loads(load_rules* rules) { loads_ = rules; }
   void move_pages(page_rules* rules) { pages_ = rules; }
 
   std::uint32_t index() const { return index_; }
   const machine::gpu& config() const { return config_; }
   const address_map& addresses() const { return addresses_; }
-  // They count here what they do.
+  // The handlers add their counts here.
   gpu_counters& counted() { return counters_; }
   memory& second_level() { return memory_; }
-  // From the port of a link to the L2, one way.
+  // Latency from the port of a link to the L2, one way.
   picoseconds port_to_l2() const { return half_port_; }
   picoseconds to_l2() const { return half_l2_; }
 
-  // A message of a load or an atomic leaves at `time`, by the queues where there are any.
+  // A message of a load or an atomic leaves at `time`, through the queues where there are any.
   void leave(picoseconds time, const message& m) {
     queues_ != nullptr ? queues_->pass(time, m) : fabric_.send(time, m);
   }
-  // A store of the compute unit has been taken, by a queue or by the link.
+  // A queue or the link has taken a store of the compute unit.
   void store_taken(std::uint32_t unit);
   // Stores of another GPU to a line are at the L2's bank at `time`.
   void store_arrives(picoseconds time, line_access l) {
     push(time, event_kind::store_at_l2, foreign_unit << 16U, l.packed());
   }
-  // The kernel's stores are where they had to go before it can end.
+  // Checks the end of the kernel again. A kernel ends only once all its stores have been handed
+  // over.
   void end_kernel_again() { push(queue_.now(), event_kind::kernel_ends, 0, 0); }
 
-  // Whether a compute unit has an entry left for one more miss.
+  // Whether a compute unit has a free entry for one more miss.
   bool has_entry(std::uint32_t unit) const { return units_[unit].entries_used < config_.l1.mshrs; }
-  // A load takes its turn at the L1; returns when it is at the L2's door.
+  // A load takes its turn at the L1. Returns when the load reaches the L2.
   picoseconds pass_l1(std::uint32_t unit);
-  // The entry of a miss whose line is not in the L1. Its number; `token` comes back in entry_done.
+  // Takes an entry for a miss whose line is not in the L1 and returns its number. entry_done gets
+  // `token` back.
   std::uint32_t take_entry(std::uint32_t unit, std::uint32_t token);
   std::uint32_t token_of(std::uint32_t unit, std::uint32_t entry) const {
     return units_[unit].misses[entry].token;
@@ -138,38 +142,38 @@ class gpu {
   void wait_for(std::uint32_t unit, std::uint32_t entry, std::uint32_t warp_id, instruction& i) {
     wait_for(units_[unit], entry, warp_id, i);
   }
-  // Of the line that the load is at: which words of 4 bytes lanes want.
+  // The 4-byte words that lanes want of the line that the load is at.
   std::uint32_t words_of(std::uint32_t warp_id, const instruction& i) const {
     return words_of(warps_[warp_id], i);
   }
-  // A load that did not look into the L1.
+  // Counts a load that did not look into the L1.
   void count_passed_load(std::uint32_t warp_id, const instruction& i, line_access l) {
     count_load(warps_[warp_id], i, l, {});
   }
-  // Asks the owner of a line for it; `part`, if not 0, is for the owner's rules.
+  // Requests a line from its owner. `part`, if not 0, is for the owner's rules.
   void request(picoseconds time, std::uint32_t unit, std::uint32_t entry, line_access l,
                std::uint32_t part);
-  // Answers such a request with so many bytes.
+  // Answers such a request with `payload` bytes.
   void send_reply(picoseconds time, const load_rules::part& p, std::uint32_t payload);
-  // The reply of a request has come.
+  // The reply to a request has arrived.
   void replied(std::uint32_t unit, std::uint32_t entry, line_access l);
-  // What an entry waits for is there: now, or at `time`.
+  // The data that an entry waits for are there: now, or at `time`.
   void load_done(std::uint32_t unit, std::uint32_t entry, line_access l);
   void load_done_at(picoseconds time, std::uint32_t unit, std::uint32_t entry, line_access l) {
     push(time, event_kind::load_done, unit << 16U | entry, l.packed());
   }
 
-  // Compute units do nothing until `go_on`.
+  // Stops the compute units until `go_on`.
   void stop() { stopped_ = true; }
   void go_on();
   // No remote store or atomic leaves until `release_stores`.
   void hold_stores() { stores_held_ = true; }
   void release_stores();
   void issue_waiting(const page_waiter& w) { push_issue(queue_.now(), w.warp, w.instruction); }
-  // The translation of an address is forgotten, or has come.
+  // Removes the translation of an address, or adds it.
   void forget_translation(std::uint64_t address);
   void learn_translation(std::uint64_t address);
-  // The first-level caches have nothing, or nothing of a stretch, any more.
+  // Invalidates the first-level caches, as a whole or for a range of addresses.
   void invalidate_l1s();
   void erase_from_l1s(std::uint64_t address, std::uint64_t bytes);
 
@@ -180,17 +184,17 @@ class gpu {
     std::uint32_t next = none;
   };
   struct miss {
-    instruction* waiting = nullptr;  // the first; more are in a list
+    instruction* waiting = nullptr;  // the first waiting instruction; a list holds the others
     std::uint32_t warp = 0;
     std::uint32_t waiters = none;
-    picoseconds sent = 0;        // when a remote one left
+    picoseconds sent = 0;        // when a remote request left
     bool scalar = false;         // its line is in a scalar cache
-    std::uint32_t token = none;  // of the rules that took the entry; its line is not in the L1 then
+    std::uint32_t token = none;  // of the rules that took the entry; the line is not in the L1 then
   };
   struct stalled {
     std::uint32_t warp = 0;
-    std::uint32_t index = 0;  // of the instruction
-    // That, its next line, and what it writes there: to be fetched ahead.
+    std::uint32_t index = 0;  // the instruction's index
+    // The instruction, its next line and its written bytes, to be prefetched.
     const instruction* what = nullptr;
     const line_access* line = nullptr;
     const written_bytes* written = nullptr;
@@ -199,27 +203,27 @@ class gpu {
     explicit compute_unit(const machine::gpu& g) : l1(g.l1) {}
     resource issue;
     resource load_store;
-    resource stores;  // their way out
+    resource stores;  // rate at which stores leave the unit
     resource pipes[4];
     cache l1;
     std::vector<miss> misses;  // entries; the free ones are in free_misses
     std::vector<std::uint32_t> free_misses;
-    std::uint32_t entries_used = 0;      // of the local kind: misses and local stores
-    std::uint32_t remote_used = 0;       // remote stores waiting for the link
-    std::deque<stalled> waiting;         // for a local entry, in order
-    std::deque<stalled> waiting_remote;  // for a place in the remote store queue
+    std::uint32_t entries_used = 0;      // local misses and local stores
+    std::uint32_t remote_used = 0;       // remote stores that wait for the link
+    std::deque<stalled> waiting;         // in order, for a local entry
+    std::deque<stalled> waiting_remote;  // in order, for a place in the remote store queue
     std::uint32_t claimed_blocks = 0;    // resident or about to start
-    std::uint64_t next_block = 0;        // of those that are this unit's by the dispatch
-    std::uint64_t last_block = 0;        // behind them
-    std::uint64_t unclaimed_blocks = 0;  // of them, those that nobody has a place for yet
+    std::uint64_t next_block = 0;        // blocks that the dispatch gives to this unit
+    std::uint64_t last_block = 0;        // end of the range
+    std::uint64_t unclaimed_blocks = 0;  // blocks of the range without a place yet
     std::uint32_t child_warps = 0;
     std::uint32_t child_blocks = 0;
   };
   struct child {
     std::uint32_t id = 0;
-    std::uint32_t warps_left = 0;      // without a place
-    std::vector<std::uint32_t> units;  // where its blocks are
-    std::vector<std::uint32_t> warps;  // of those
+    std::uint32_t warps_left = 0;      // warps without a place
+    std::vector<std::uint32_t> units;  // compute units that hold its blocks
+    std::vector<std::uint32_t> warps;  // its warps on each of these units
   };
   enum class warp_state : std::uint8_t { ready, waiting, no_entry, barrier, done };
   struct warp {
@@ -228,19 +232,19 @@ class gpu {
     instruction* program = nullptr;
     const line_access* lines = nullptr;
     const written_bytes* written = nullptr;
-    std::uint32_t size = 0;       // of the program
-    std::uint32_t next = 0;       // instruction
-    std::uint32_t under_way = 0;  // deferred, stalled or with lines pending
+    std::uint32_t size = 0;       // instructions of the program
+    std::uint32_t next = 0;       // next instruction
+    std::uint32_t under_way = 0;  // instructions deferred, stalled or with lines pending
     warp_state state = warp_state::ready;
-    picoseconds ready = 0;  // of everything that needs no event
+    picoseconds ready = 0;  // when everything that needs no event is done
   };
   struct block_slot {
     std::vector<warp_program> programs;
     std::uint32_t unit = 0;
     std::uint32_t warps_left = 0;
     std::uint32_t at_barrier = 0;
-    std::vector<kernel::element_range> written;  // to announce without an instruction
-    std::uint32_t stores_left = 0;               // before all of that is written
+    std::vector<kernel::element_range> written;  // ranges that no instruction announces
+    std::uint32_t stores_left = 0;               // stores until these ranges are written
   };
 
   instruction& instruction_of(std::uint32_t warp_id, std::uint32_t i) {
@@ -249,13 +253,12 @@ class gpu {
   compute_unit& unit_of(std::uint32_t warp_id) { return units_[warps_[warp_id].unit]; }
 
   void start_block(std::uint32_t unit);
-  // Gives free places of a unit to launched kernels first, then to the next block.
+  // Gives free places of a unit to device-launched kernels first, then to the next block.
   void fill_unit(std::uint32_t unit);
   bool has_place(const compute_unit& u) const;
-  // Which blocks are whose by the dispatch, of which `fit_` have place on a
-  // unit.
+  // Decides by the dispatch which unit gets which blocks; `fit_` blocks fit on a unit at a time.
   void share_blocks();
-  // The unit's next block takes a place; false if none is left for it.
+  // Places the unit's next block. Returns false if none is left for the unit.
   bool claim_block(compute_unit& u);
   void place_blocks(child& c, std::uint32_t unit);
   void announce(picoseconds time, const kernel::element_range& range);
@@ -263,7 +266,8 @@ class gpu {
   void advance(std::uint32_t warp_id);
   bool run_waiting(std::uint32_t warp_id, instruction& i);
   bool try_memory(std::uint32_t warp_id, std::uint32_t index);
-  // Issues the lines of an instruction from next_line on; false when it has to wait for an entry.
+  // Issues the lines of an instruction from next_line on. Returns false when it has to wait for an
+  // entry.
   bool issue(std::uint32_t warp_id, std::uint32_t index);
   void issue_again(std::uint32_t warp_id, std::uint32_t index);
   bool issue_load(compute_unit& u, std::uint32_t warp_id, instruction& i, line_access l);
@@ -275,13 +279,15 @@ class gpu {
   void complete(std::uint32_t warp_id, instruction& i);
   void send_load(picoseconds time, std::uint32_t unit, std::uint32_t entry, line_access l);
   void check_reaches(std::uint32_t owner) const;
-  // Whether the instruction's next line has its translation; otherwise it waits for that.
+  // Whether the translation of the instruction's next line is there. If not, the instruction waits
+  // for it.
   bool translated(std::uint32_t warp_id, std::uint32_t index);
-  // An instruction that was woken for an entry waits for something else, and others can have it.
+  // The instruction that was woken for an entry waits for something else, so the entry goes to the
+  // next one.
   void pass_turn(compute_unit& u);
   void reply(const event& e);
   void store_at_l2(const event& e);
-  void free_entry(std::uint32_t unit);  // of a local access
+  void free_entry(std::uint32_t unit);  // an entry of a local access
   void line_arrived(std::uint32_t warp_id, instruction& i);
   void resume(std::deque<stalled>& waiting);
   static stalled stalled_at(const warp& w, std::uint32_t warp_id, std::uint32_t index);
@@ -291,8 +297,8 @@ class gpu {
 
   // NOLINTNEXTLINE(bugprone-incorrect-roundings): never negative, and lround is slow
   picoseconds clocks(double n) const { return static_cast<picoseconds>(n * clock_ps_ + 0.5); }
-  // How long a warp has the issue slots for so many instructions, and a pipe for so many operations
-  // of each lane: from tables where there are few.
+  // How long a warp occupies the issue slots with `instructions`, and a pipe with operations of
+  // each lane. Small counts come from tables.
   picoseconds issue_time_of(std::uint32_t instructions) const {
     if (instructions < known_counts) return issue_times_[instructions];
     return clocks(static_cast<double>(instructions) / config_.issue.instructions);
@@ -306,7 +312,7 @@ class gpu {
     return clocks(static_cast<double>(count) * config_.warp_width / rates_[pipe]);
   }
   std::uint32_t take_miss(compute_unit& u);
-  // Where a load looks: the compute unit's own cache, or the scalar one that it shares.
+  // The cache in which a load looks: the compute unit's own, or the scalar cache that it shares.
   cache& cache_of(compute_unit& u, std::uint32_t unit, bool scalar) {
     return scalar ? scalar_l1_[unit / config_.scalar_l1.compute_units] : u.l1;
   }
@@ -317,29 +323,29 @@ class gpu {
   picoseconds& began_of(const warp& w, const instruction& i) {
     return blocks_[w.block].programs[place_of(w)].began[i.first_line];
   }
-  // Of the warps of its block.
+  // The warp's index within its block.
   std::size_t place_of(const warp& w) const {
     return static_cast<std::size_t>(&w - &warps_[w.block * warps_per_block_]);
   }
-  // `hit`: whether the L1 has it, if it looked there.
+  // `hit`: whether the L1 has the line, if the load looked there.
   void count_load(const warp& w, const instruction& i, line_access l, std::optional<bool> hit);
   void push(picoseconds time, event_kind kind, std::uint32_t a, std::uint64_t b) {
     queue_.push(time, kind, static_cast<std::uint16_t>(index_), a, b);
   }
 
-  // Carries where the instruction's lines start, so that they can be fetched ahead.
+  // The event carries the address of the instruction's lines, so that they can be prefetched.
   void push_issue(picoseconds time, std::uint32_t warp_id, std::uint32_t index) {
     const std::uint64_t first_line = warps_[warp_id].program[index].first_line;
     push(time, event_kind::instruction_issues, warp_id, index | first_line << 32U);
   }
 
   static constexpr std::uint32_t window = 8;
-  // In events: stores of another GPU.
+  // Marks events of another GPU's stores.
   static constexpr std::uint32_t foreign_unit = 0xffffU;
 
   std::uint32_t index_;
   machine::gpu config_;
-  std::uint32_t joined_bytes_;  // that neighbouring lanes write, and that are one store
+  std::uint32_t joined_bytes_;  // the most bytes of neighbouring lanes that make one store
   const address_map& addresses_;
   event_queue& queue_;
   fabric& fabric_;
@@ -351,9 +357,9 @@ class gpu {
   std::array<picoseconds, known_counts> issue_times_{};
   std::array<std::array<picoseconds, known_counts>, operation_kinds> pipe_times_{};
   picoseconds lookup_ = 0;        // of a line in the L1
-  picoseconds sector_store_ = 0;  // that a store of a sector takes of the way; 0: nothing
-  picoseconds translation_ = 0;   // of its address, where the L1 TLB has it
-  picoseconds half_port_;         // of what comes from other GPUs
+  picoseconds sector_store_ = 0;  // time that a store of a sector occupies the way out; 0: none
+  picoseconds translation_ = 0;   // of an address whose translation the L1 TLB has
+  picoseconds half_port_;         // one way, for accesses of other GPUs
 
   memory memory_;
   std::optional<translator> translator_;
@@ -361,9 +367,9 @@ class gpu {
   load_rules* loads_ = nullptr;
   page_rules* pages_ = nullptr;
   bool stores_held_ = false;
-  bool stopped_ = false;            // compute units do nothing
-  std::vector<event> held_events_;  // until they go on
-  bool retrying_ = false;           // an instruction that waited is issued again
+  bool stopped_ = false;            // compute units are stopped
+  std::vector<event> held_events_;  // events that came while they are stopped
+  bool retrying_ = false;           // an instruction that waited is being issued again
   std::vector<compute_unit> units_;
   std::vector<cache> scalar_l1_;
   std::vector<warp> warps_;  // [block slot][warp of the block]
@@ -378,11 +384,11 @@ class gpu {
   recorder::settings record_;
   const block_function* block_ = nullptr;
   std::uint32_t warps_per_block_ = 0;
-  std::uint32_t fit_ = 0;               // blocks of a compute unit
-  std::deque<child> waiting_children_;  // in the order of their launches
+  std::uint32_t fit_ = 0;               // blocks that fit on a compute unit
+  std::deque<child> waiting_children_;  // in launch order
   std::vector<child> children_;         // placed
-  std::uint32_t next_unit_ = 0;         // to look for a child's places
-  std::uint64_t next_block_ = 0;        // of those that are no unit's by the dispatch
+  std::uint32_t next_unit_ = 0;         // where the search for a child's places begins
+  std::uint64_t next_block_ = 0;        // blocks that the dispatch gives to no unit
   std::uint64_t unclaimed_blocks_ = 0;
   std::uint64_t blocks_left_ = 0;
   picoseconds stores_arrived_ = 0;

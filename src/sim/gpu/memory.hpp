@@ -1,5 +1,5 @@
-// The second-level cache and the memory behind it: banks and channels are servers, a miss holds one
-// of a bank's finite entries until its data arrive.
+// The second-level cache and the memory behind it. Banks and channels are servers; a miss holds one
+// of its bank's finite entries until the data arrive.
 #pragma once
 
 #include <cstdint>
@@ -16,37 +16,38 @@ class memory {
  public:
   explicit memory(const machine::gpu& g);
 
-  // All times are at the bank. A line's sectors arrive; returns when they can be sent on.
+  // All times are at the bank. Requests sectors of a line; returns when they can be sent on.
   picoseconds read(picoseconds time, std::uint64_t line, std::uint8_t sectors);
-  // Returns when the bank has taken the store (its place in the sender's queue is free).
+  // Returns when the bank has taken the store, which frees the store's place in the sender's queue.
   picoseconds write(picoseconds time, std::uint64_t line, std::uint8_t sectors);
   picoseconds atomic(picoseconds time, std::uint64_t line, std::uint32_t lanes);
-  // A copy engine reads a stretch; returns when it has all. What the cache holds comes from there,
-  // and what it does not is not put there.
+  // A copy engine reads a range; returns when it has all of it. Lines in the cache are read from
+  // there; a miss does not allocate a line.
   picoseconds stream_out(picoseconds time, std::uint64_t address, std::uint32_t bytes);
-  // What a copy engine writes to a stretch arrives; returns when the banks have taken it. It is in
-  // the cache then, which lies in front of the memory for all that use it.
+  // A copy engine's data arrive at a range; returns when the banks have taken them. The data are
+  // then in the cache, which is in front of the memory for every reader.
   picoseconds stream_in(picoseconds time, std::uint64_t address, std::uint64_t bytes);
-  // As after stream_in, in no time: what has to make room in the cache takes the channels none.
+  // Leaves the cache as stream_in does, but takes no time: even write-backs of displaced lines do
+  // not occupy the channels.
   void appear(std::uint64_t address, std::uint64_t bytes);
-  // Traffic that all channels share evenly; returns when the last of them has done its part.
+  // Traffic spread evenly over all channels; returns when the last channel has done its part.
   picoseconds stream_all(picoseconds time, std::uint64_t bytes);
 
-  // The cache has so many bytes from now on, because others begin or end to use the rest: what is
-  // dirty goes to memory, and it is empty.
+  // Sets the size of the cache when another user takes a part of it or returns the part. Writes
+  // dirty lines to memory and empties the cache.
   void resize(picoseconds time, std::uint64_t bytes);
 
-  // What is dirty goes to memory, and the cache is empty; returns when that is done.
+  // Writes dirty lines to memory and empties the cache; returns when that is done.
   picoseconds flush(picoseconds time);
 
-  // The cache has nothing of the stretch any more; what was dirty of it is somewhere else.
+  // Drops all lines of the range. Their dirty data must already be somewhere else.
   void drop(std::uint64_t address, std::uint64_t bytes);
 
   void prefetch(std::uint64_t line) const { tags_.prefetch(line); }
 
   std::uint64_t dram_bytes() const { return dram_bytes_; }
-  // Loads and atomics so far, and those that found all in the cache or on its
-  // way.
+  // Loads and atomics so far, and how many of them found all their data in the cache or in flight
+  // to it.
   std::uint64_t reads() const { return reads_; }
   std::uint64_t read_hits() const { return read_hits_; }
 
@@ -55,7 +56,7 @@ class memory {
     resource port;
     std::priority_queue<picoseconds, std::vector<picoseconds>, std::greater<>> misses;
   };
-  // Consecutive lines go to different banks and channels, strides of a power of two as well.
+  // Consecutive lines, and lines at power-of-two strides, go to different banks and channels.
   bank& bank_of(std::uint64_t line) { return banks_[pick(hash(line) >> 32U, banks_.size())]; }
   resource& channel_of(std::uint64_t line) {
     return channels_[pick(hash(line) & 0xffffffffU, channels_.size())];
@@ -64,7 +65,7 @@ class memory {
     return (line >> line_shift_) * 0x9E3779B97F4A7C15U;
   }
   static std::size_t pick(std::uint64_t hash32, std::size_t n) { return hash32 * n >> 32U; }
-  // visit(line, its sectors) for the lines of a stretch.
+  // Calls visit(line, its sectors) for each line of a range.
   template <class Visit>
   void each_line(std::uint64_t address, std::uint64_t bytes, const Visit& visit) const;
   void keep(cache::line& l, std::uint8_t sectors) const;

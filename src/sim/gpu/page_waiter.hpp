@@ -1,4 +1,5 @@
-// An instruction that waits for a page: for its translation, or for the right to use it.
+// An instruction that waits for a page: for the page's translation, or for the right to use the
+// page.
 #pragma once
 
 #include <cstdint>

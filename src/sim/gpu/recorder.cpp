@@ -66,7 +66,7 @@ void recorder::grow_table() {
   }
 }
 
-// The lane is not where the one before it was: looks the instruction up, or inserts it.
+// The lane does not follow the lane before it: finds the instruction, or inserts it.
 std::uint32_t recorder::search(std::uint64_t key, instruction_kind kind, std::uint32_t bytes,
                                kernel::memory_space space) {
   const std::uint32_t follower = cursor_ == none ? head_ : nodes_[cursor_].next;
@@ -75,7 +75,7 @@ std::uint32_t recorder::search(std::uint64_t key, instruction_kind kind, std::ui
   std::uint32_t before = none;
   if (first != none) {
     std::uint32_t id = first;
-    // A lane comes to instances in their order.
+    // A lane reaches the instances of a node in order.
     if (nodes_[first].latest != none && came(nodes_[nodes_[first].latest])) {
       id = nodes_[first].latest;
     }
@@ -145,7 +145,7 @@ void recorder::append(std::uint32_t warp, instruction_kind kind, std::uint32_t c
 }
 
 void recorder::on_uniform() {
-  // The value steers what follows.
+  // The value decides which instructions follow.
   const std::uint32_t warp = warp_;
   uniform_ = true;
   flush();
@@ -219,7 +219,7 @@ void recorder::on_shuffle(std::uint32_t warp, std::uint32_t n, operation kind,
 
 bool recorder::begin_repeated(std::uint32_t warp, std::uint32_t lanes, const void* place,
                               std::uint32_t key) {
-  // Who adds accesses up or takes them down wants every lane's.
+  // Totals and logs need the addresses of every lane.
   if (settings_->totals != nullptr || settings_->log != nullptr) return false;
   flush();
   warp_ = none;
@@ -304,9 +304,9 @@ std::uint32_t recorder::bank_cycles(const node& n, const std::uint64_t* addresse
   if (n.bytes == 4 && in_steps(addresses, count, 4)) return (count + banks - 1) / banks;
   if (in_steps(addresses, count, 0)) return per_lane;
   // NOLINTBEGIN(cppcoreguidelines-pro-type-member-init): only what was written is read
-  std::array<std::uint64_t, 64> words;       // that differ
-  std::array<std::uint8_t, 64> same_bank;    // of each, the one before it in its bank
-  std::array<std::uint8_t, banks> latest{};  // of each bank
+  std::array<std::uint64_t, 64> words;       // different words
+  std::array<std::uint8_t, 64> same_bank;    // for each word, the previous word in the same bank
+  std::array<std::uint8_t, banks> latest{};  // the latest word of each bank
   // NOLINTEND(cppcoreguidelines-pro-type-member-init)
   std::array<std::uint8_t, banks> load{};
   std::uint32_t cycles = 1;
@@ -331,7 +331,7 @@ std::uint32_t recorder::bank_cycles(const node& n, const std::uint64_t* addresse
 
 const std::uint64_t* recorder::packed_addresses(const node& n, std::uint32_t id) {
   const std::uint64_t* addresses = &addresses_[std::size_t{id} << lane_bits_];
-  if ((n.lanes & (n.lanes + 1)) == 0) return addresses;  // the first lanes
+  if ((n.lanes & (n.lanes + 1)) == 0) return addresses;  // the lanes are the first ones
   std::size_t count = 0;
   for (std::uint64_t left = n.lanes; left != 0; left &= left - 1) {
     packed_[count++] = addresses[__builtin_ctzll(left)];
@@ -339,7 +339,7 @@ const std::uint64_t* recorder::packed_addresses(const node& n, std::uint32_t id)
   return packed_.data();
 }
 
-// Elements that lie one behind the other, of which none is in two lines or halves of a line.
+// Whether the elements are adjacent and none of them crosses a line or half of a line.
 bool recorder::fills_lines(std::uint32_t bytes, const std::uint64_t* addresses,
                            std::uint32_t count) {
   return (bytes & (bytes - 1)) == 0 && bytes <= 64 && (addresses[0] & (bytes - 1)) == 0 &&
@@ -363,9 +363,9 @@ void recorder::emit_loads(std::uint32_t bytes, const std::uint64_t* addresses, s
     return;
   }
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): only what was written is read
-  std::array<std::uint64_t, 64> lines;  // with their sectors, as line_access has them
+  std::array<std::uint64_t, 64> lines;  // with sectors, in line_access's format
   std::size_t found = 0;
-  std::uint64_t line = 1;  // no line
+  std::uint64_t line = 1;  // no line has this address
   std::size_t at = 0;
   for (std::uint32_t k = 0; k < count; ++k) {
     const std::uint64_t offset = addresses[k] & line_mask;
@@ -411,7 +411,7 @@ void recorder::emit_writes(std::uint32_t bytes, const std::uint64_t* addresses, 
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): only what was written is read
   std::array<std::uint64_t, 64> lines;
   std::size_t found = 0;
-  std::uint64_t line = 1;  // no line
+  std::uint64_t line = 1;  // no line has this address
   std::size_t at = 0;
   for (std::uint32_t k = 0; k < count; ++k) {
     const std::uint64_t offset = addresses[k] & line_mask;
@@ -438,11 +438,11 @@ void recorder::emit_writes(std::uint32_t bytes, const std::uint64_t* addresses, 
   }
 }
 
-// Of the lines from number `first` on.
+// Handles the lines from number `first` on.
 void recorder::emit_words(std::uint32_t bytes, const std::uint64_t* addresses, std::uint32_t count,
                           std::size_t first, warp_program& to) const {
   const std::uint64_t line_mask = settings_->line_bytes - 1;
-  to.words.resize(first);  // what has no lanes, above all
+  to.words.resize(first);  // mainly lines without lanes
   to.words.resize(to.lines.size(), 0);
   for (std::uint32_t k = 0; k < count; ++k) {
     const std::uint64_t offset = addresses[k] & line_mask;
@@ -546,12 +546,12 @@ void recorder::add(std::uint32_t warp, const trace::instruction& i) {
     case action::atomic:
       n.kind = instruction_kind::atomic;
       break;
-    case action::release:  // waits for what the warp has under way
+    case action::release:  // waits for everything that the warp has in flight
       append(warp, instruction_kind::wait, 0);
       return;
     case action::wait: {
-      // A load of one lane that its warp waits for at once is what a uniform one is taken down as;
-      // of atomics only those that order are waited for.
+      // A one-lane load that its warp waits for at once is recorded like a uniform load. Atomics
+      // are waited for only if they order memory.
       auto& before = (*programs_)[warp].instructions;
       const bool orders = !before.empty() && before.back().kind == instruction_kind::atomic;
       if (!before.empty() && before.back().kind == instruction_kind::load) {
@@ -594,7 +594,7 @@ void recorder::flush() {
   for (std::uint32_t id = head_; id != none; id = nodes_[id].next) {
     node& n = nodes_[id];
     n.emitted = static_cast<std::uint32_t>(program.size());
-    // A dependence on something behind it can only be an artefact of diverging lanes.
+    // A dependence on a later instruction can only be an artefact of diverging lanes.
     const std::uint32_t depends = n.depends == none ? none : nodes_[n.depends].emitted;
     if (n.kind == instruction_kind::compute) {
       emit_compute(&addresses_[std::size_t{id} << lane_bits_], depends);

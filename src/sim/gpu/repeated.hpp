@@ -1,5 +1,5 @@
-// What is kept of a stretch of a kernel that repeats (warp.repeated): its instructions, and in
-// which order its lanes reach memory whose addresses differ each time.
+// The record of a stretch of a kernel that repeats (warp.repeated): its instructions, and the order
+// in which its lanes reach memory whose addresses differ each time.
 #pragma once
 
 #include <cstddef>
@@ -18,16 +18,16 @@ struct repeated_program {
     std::uint32_t bytes = 0;
     std::uint32_t lanes = 0;
   };
-  std::vector<instruction> instructions;  // from 0, as what they depend on; without lines
+  std::vector<instruction> instructions;  // dependences count from 0; without lines
   std::vector<access> accesses;           // to memory that is not shared
-  // In the order in which lanes reach memory: access * repeated_lanes + how many lanes below this
-  // one make the same access.
+  // In the order in which lanes reach memory: access * repeated_lanes + the number of lower lanes
+  // that make the same access.
   std::vector<std::uint32_t> order;
 };
 
-inline constexpr std::uint32_t repeated_lanes = 64;  // of the widest warp
+inline constexpr std::uint32_t repeated_lanes = 64;  // lanes of the widest warp
 
-// All that a GPU has recorded, by place in the source, key and how many lanes the warp has.
+// All records of a GPU, by place in the source, key and number of lanes of the warp.
 class repeated_programs {
  public:
   using name = std::tuple<const void*, std::uint32_t, std::uint32_t>;
@@ -36,7 +36,7 @@ class repeated_programs {
     const auto found = all_.find(of);
     return found == all_.end() ? nullptr : &found->second;
   }
-  // What was found before may be gone.
+  // May remove records, so results of earlier find() calls become invalid.
   void add(const name& of, repeated_program&& p) {
     if (size_ > most) {
       all_.clear();
@@ -47,7 +47,8 @@ class repeated_programs {
   }
 
  private:
-  static constexpr std::size_t most = std::size_t{1} << 17U;  // instructions and lanes' accesses
+  // limit of instructions plus lanes' accesses
+  static constexpr std::size_t most = std::size_t{1} << 17U;
 
   std::map<name, repeated_program> all_;
   std::size_t size_ = 0;

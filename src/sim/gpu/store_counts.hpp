@@ -1,4 +1,4 @@
-// What is counted of the stores that kernels of a device make to other devices.
+// Counts of the stores that kernels of a device make to other devices.
 #pragma once
 
 #include <cstddef>
@@ -8,23 +8,23 @@
 
 namespace interlace::sim {
 
-// Why a queue sent what it held; the order is that of remote_store_counts::reasons.
+// Why a queue sent what it held. The order is the same as in remote_store_counts::reasons.
 enum class flush_reason : std::uint8_t {
-  window,   // a store lies outside of the open windows
+  window,   // a store is outside of the open windows
   payload,  // a store would exceed the largest payload
   entries,  // a store needs a line, and none is free
   release,  // a system-scope release, or the end of a kernel
   load,     // a remote load of a line
   atomic,   // a remote atomic to a line
-  timeout,  // no store for a while
+  timeout,  // no store came for a while
 };
 
-// Stores are counted as they leave the compute units, which is as `inline` puts them on the wire,
-// packets as they leave the device.
+// Stores are counted as they leave the compute units, which is how `inline` sends them. Packets are
+// counted as they leave the device.
 struct store_counts : kernel::remote_store_counts {
-  std::uint64_t payload = 0;    // of packets: data, with what a whole line has besides
-  std::uint64_t enabled = 0;    // bytes that stores wrote, of the payload
-  std::uint64_t delivered = 0;  // of them, that have come in at their devices
+  std::uint64_t payload = 0;    // data of packets, including the unwritten bytes of whole lines
+  std::uint64_t enabled = 0;    // bytes of the payload that stores wrote
+  std::uint64_t delivered = 0;  // enabled bytes that have arrived
 
   void count(std::uint32_t written) {
     ++stores;

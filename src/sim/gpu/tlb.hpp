@@ -1,6 +1,5 @@
-// A translation look-aside buffer: which pages it has translations of, set-associative, with
-// least-recently-used replacement. Where a page lies is in the address map; what is kept here
-// decides hits.
+// A translation look-aside buffer: a set-associative list of pages with least-recently-used
+// replacement. It decides hits only; the address map knows where a page is.
 #pragma once
 
 #include <cstdint>
@@ -10,20 +9,20 @@ namespace interlace::sim {
 
 class tlb {
  public:
-  // `entries` are `ways` times a power of two of sets; one set of all is a fully associative
-  // buffer. Sets are by the low bits of the page's number.
+  // `entries` must be `ways` times a power of two, which is the number of sets. One set makes the
+  // buffer fully associative. The low bits of the page's number select the set.
   tlb(std::uint32_t entries, std::uint32_t ways);
 
-  // Whether it has the page, which is then the most recently used of its set.
+  // Whether the page is in the buffer. If so, the page becomes the most recently used of its set.
   bool find(std::uint64_t page) {
     const std::uint64_t mark = page + 1;
     std::uint64_t* set = set_of(page);
-    if (set[0] == mark) return true;  // of neighbouring lines nearly always
+    if (set[0] == mark) return true;  // nearly always so for neighbouring lines
     return find_behind_first(set, mark);
   }
-  // A page that it does not have; the least recently used of the set goes if it is full.
+  // Adds a page that is not in the buffer. If the set is full, its least recently used page goes.
   void insert(std::uint64_t page);
-  // Forgets a page, which it need not have.
+  // Removes a page if it is there.
   void erase(std::uint64_t page);
 
  private:
@@ -32,7 +31,8 @@ class tlb {
 
   std::uint64_t set_mask_;
   std::uint32_t ways_;
-  // [set][recency], the most recently used first: a page's number plus 1, or 0, behind all pages.
+  // [set][recency], the most recently used first: a page's number plus 1. Zeros follow the last
+  // page.
   std::vector<std::uint64_t> marks_;
 };
 

@@ -1,9 +1,9 @@
-// Translates the addresses that a GPU's compute units access: their L1 TLBs, the GPU's L2 TLB, and
-// requests to the host for what neither has (sim/remote/iommu.hpp).
+// Translates the addresses that a GPU's compute units access: by their L1 TLBs, the GPU's L2 TLB,
+// and requests to the host for pages that neither TLB has (sim/remote/iommu.hpp).
 //
-// An access that misses waits for its page; others behind it go ahead. All that want a page which
-// is under way wait for the same answer, in an L1 TLB and in the L2 TLB. What finds no entry for
-// its page waits, in order, until one is free.
+// An access that misses waits for its page, and later accesses go ahead. All accesses to a page
+// that is in flight wait for the same answer, in an L1 TLB and in the L2 TLB. An access that finds
+// no entry for its page waits, in order, until an entry is free.
 #pragma once
 
 #include <cstdint>
@@ -25,32 +25,35 @@ class translator {
   enum class answer : std::uint8_t {
     there,
     under_way,
-    no_entry,  // the L1 TLB asks for as many pages as it can
+    no_entry,  // the L1 TLB already has as many pages in flight as it can
   };
 
-  // `buffers` L1 TLBs. An event page_translated (a: the L1 TLB, b: the page) answers one of them.
+  // Has `buffers` L1 TLBs. An event page_translated (a: the L1 TLB, b: the page) answers one of
+  // them.
   translator(std::uint32_t index, const machine::tlb& config, std::uint32_t buffers,
              event_queue& queue, fabric& links);
 
   std::uint64_t page_of(std::uint64_t address) const { return address >> page_shift_; }
 
-  // An access by way of an L1 TLB; asks for the page unless it is there. It counts, but for one
-  // that finds no entry.
+  // Looks up an access in an L1 TLB and requests the page unless it is there. The access is
+  // counted, except where it finds no entry.
   answer look_up(std::uint32_t buffer, std::uint64_t page) {
     if (!buffers_[buffer].entries.find(page)) return miss(buffer, page);
     ++counts_.l1_hits;
     return answer::there;
   }
-  // An access of the instruction to a page that is not there. It goes on, as one of those that an
-  // event's handler returns, when the page is; what found no entry counts when there is one.
+  // The instruction waits for a page that is not there. It resumes when the page arrives: then the
+  // handler of the event returns it. An access that found no entry is counted once it gets one.
   void wait(std::uint32_t buffer, std::uint64_t page, const page_waiter& w);
 
-  // The event; returns who goes on, without another look-up, once for each access.
+  // Handles the event. Returns the instructions to resume, once for each access; they need no
+  // further look-up.
   std::vector<page_waiter> answered(std::uint32_t buffer, std::uint64_t page);
-  // The host has answered; the page is kept, or is for those alone that wait for it.
+  // The host has answered. If `kept` is false, the answer holds only for the accesses that wait for
+  // it.
   void walked(std::uint64_t page, bool kept);
 
-  // A page is about to have another place.
+  // Forgets a page that is about to move.
   void shoot_down(std::uint64_t page);
 
   const translation_counts& counts() const { return counts_; }
@@ -72,7 +75,7 @@ class translator {
   };
   struct walk {
     picoseconds asked = 0;
-    std::vector<std::uint32_t> waiting;  // L1 TLBs
+    std::vector<std::uint32_t> waiting;  // L1 TLBs that wait
   };
 
   answer miss(std::uint32_t buffer, std::uint64_t page);
@@ -87,12 +90,12 @@ class translator {
   fabric& fabric_;
   std::vector<buffer_state> buffers_;
   tlb l2_;
-  std::unordered_map<std::uint64_t, walk> walks_;  // by page
+  std::unordered_map<std::uint64_t, walk> walks_;  // key: the page
   struct l1_request {
     std::uint32_t buffer = 0;
     std::uint64_t page = 0;
   };
-  std::deque<l1_request> stalled_;  // for an entry of the L2 TLB
+  std::deque<l1_request> stalled_;  // requests that wait for an entry of the L2 TLB
   translation_counts counts_;
 };
 
