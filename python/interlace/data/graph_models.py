@@ -29,7 +29,7 @@ Pairs = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
 def cage(rows: int) -> Graph:
-    """A graph as those of DNA electrophoresis (van Heukelum, Barkema and Bisseling, 2002).
+    """A graph like those of DNA electrophoresis (van Heukelum, Barkema and Bisseling, 2002).
 
     In the cage model a chain of links moves by hops of kinks along it and by changes of its end;
     the matrix of the moves between its states is structurally symmetric, has a diagonal, and rows
@@ -71,7 +71,7 @@ def cage(rows: int) -> Graph:
 
 
 def crawl(pages: int, seed: int = 1) -> Graph:
-    """A graph as those of web crawls whose pages are in the order of their addresses.
+    """A graph like a web crawl with pages in the order of their addresses.
 
     Pages of a host stand together, and hosts' sizes have a power law. A quarter of the pages links
     nowhere; the others draw log-normal numbers of links, 30 on the average, of which those that
@@ -93,7 +93,7 @@ def crawl(pages: int, seed: int = 1) -> Graph:
     sizes = np.diff(np.append(starts, pages))
     host = np.repeat(np.arange(starts.size), sizes)
 
-    # By Box and Muller.
+    # Box-Muller transform.
     normal = np.sqrt(-2 * np.log(1 - draw(pages))) * np.cos(2 * np.pi * draw(pages))
     links = np.minimum(np.exp(2.65 + 1.2 * normal), pages / 8).astype(np.int64)
     links[draw(pages) < 0.24] = 0
@@ -101,7 +101,7 @@ def crawl(pages: int, seed: int = 1) -> Graph:
     first, size = starts[host[source]], sizes[host[source]]
     kind, scale, place = (draw(source.size) for _ in range(3))
 
-    # From 1 to the host's size, as often in each doubling, either way.
+    # From 1 to the host's size, equally often in each doubling, in either direction.
     away = (size**scale).astype(np.int64) * np.where(place < 0.5, -1, 1)
     near = first + (source - first + away) % size
     least = np.minimum(6, np.log2(size))
@@ -119,7 +119,7 @@ def crawl(pages: int, seed: int = 1) -> Graph:
 
 
 def rgg(vertices: int, seed: int = 1) -> Graph:
-    """A random geometric graph as rgg_n_2_* of the tenth DIMACS challenge, in their order.
+    """A random geometric graph like rgg_n_2_* of the tenth DIMACS challenge, in their order.
 
     Vertices are random points of a square, and those nearer than 0.55 sqrt(ln n / n) have edges
     both ways: 0.95 ln n of each on the average, just enough to be connected. They are numbered by
@@ -140,10 +140,10 @@ def rgg(vertices: int, seed: int = 1) -> Graph:
 
 
 class Model(NamedTuple):
-    """How a graph of a kind is made and named."""
+    """The generator and the name of a kind of graph."""
 
-    make: Callable[[int, int], Graph]  # of a size and a seed
-    source: str  # what its data are called
+    make: Callable[[int, int], Graph]  # makes a graph from a size and a seed
+    source: str  # the name of its data
     seeded: bool
 
 
@@ -166,7 +166,7 @@ def _require_memory(rows: int, edges_a_row: int, what: str) -> None:
 
 
 def _uniforms(seed: int) -> Callable[[int], NDArray[np.float64]]:
-    """A function that draws so many numbers of at least 0 and below 1."""
+    """A function that draws n numbers in [0, 1)."""
     random = np.random.PCG64(seed)
 
     def draw(count: int) -> NDArray[np.float64]:

@@ -54,7 +54,7 @@ class Graph:
 
 
 class PagerankReference(NamedTuple):
-    """What `pagerank_reference` returns."""
+    """The result of `pagerank_reference`."""
 
     ranks: NDArray[np.float64]  # rows; they sum to 1
     iterations: int
@@ -62,7 +62,7 @@ class PagerankReference(NamedTuple):
 
 
 def load_graph(path: str | os.PathLike[str]) -> Graph:
-    """Read a graph; the ending of the file's name says how.
+    """Read a graph, in the format of the file's suffix.
 
     - `.mtx`, `.mtx.gz`: Matrix Market coordinate, field pattern, real or integer, symmetry general
       or symmetric, square. Entry (i, j) is the edge i -> j; a symmetric file's entries off the
@@ -78,7 +78,7 @@ def load_graph(path: str | os.PathLike[str]) -> Graph:
 
 
 def load_with_values(path: str | os.PathLike[str]) -> tuple[Graph, NDArray[np.float64] | None]:
-    """A graph as of `load_graph`, and the value of each edge where its file has values.
+    """A graph as in `load_graph`, and the value of each edge if the file has values.
 
     Only Matrix Market files of field real or integer have: what follows source and target in an
     edge list is ignored.
@@ -229,7 +229,7 @@ def partition_by_edges(offsets: NDArray[np.int64], parts: int) -> list[int]:
     spare = rows >= parts
     boundaries = [0]
     for part in range(1, parts):
-        ideal = total * part  # of work, in units of 1 / parts, so that it is exact
+        ideal = total * part  # work in units of 1 / parts, which makes it exact
         row = int(np.searchsorted(work, -(-ideal // parts)))
         if row > 0 and ideal - int(work[row - 1]) * parts < int(work[row]) * parts - ideal:
             row -= 1
@@ -241,7 +241,7 @@ def partition_by_edges(offsets: NDArray[np.int64], parts: int) -> list[int]:
 
 
 def partition(offsets: NDArray[np.int64], parts: int) -> list[int]:
-    """Cut rows into contiguous parts, none of which computes or sends much more than others.
+    """Cut rows into contiguous parts that compute and send about equally much.
 
     As `partition_by_edges`, unless a part then sends more than any computes: a row is stored to
     each other part, and a value on a link takes about as long as an edge in memory (a link has a
@@ -270,7 +270,7 @@ def partition(offsets: NDArray[np.int64], parts: int) -> list[int]:
         last = cut(limit)[-2]
         return max(int(work[rows] - work[last]), stores * (rows - last)) <= limit
 
-    low, high = max(int(np.diff(work).max()), stores), most  # every row fits; so do all
+    low, high = max(int(np.diff(work).max()), stores), most  # fits each row, fits all
     while low < high:
         middle = (low + high) // 2
         low, high = (low, middle) if fits(middle) else (middle + 1, high)
@@ -284,7 +284,7 @@ def pagerank_reference(
     iterations: int | None = None,
     tolerance: float | None = None,
 ) -> PagerankReference:
-    """PageRank in float64 by power iteration, for checking what a kernel computed.
+    """PageRank in float64 by power iteration, to check a kernel's result.
 
     x starts as 1/n everywhere; each iteration is
     x'[v] = (1 - damping) / n + damping * (sum over edges u -> v of x[u] / out_degree[u] + D / n),
@@ -328,7 +328,7 @@ def pagerank_reference(
 
 
 def _rmat_thresholds(scale: int, seed: int, a: float, b: float, c: float) -> tuple[int, int, int]:
-    """The three integer thresholds, after a check of all parameters."""
+    """Check all parameters and return the three integer thresholds."""
     if not 1 <= scale <= 32:
         raise UserError(f"R-MAT scale {scale}: give a number from 1 to 32.")
     if not 0 <= seed <= _MASK64:
@@ -341,7 +341,7 @@ def _rmat_thresholds(scale: int, seed: int, a: float, b: float, c: float) -> tup
 
 
 def _needed_bytes(rows: int, edges: int) -> int:
-    """Memory that a graph takes while it is built."""
+    """Bytes of memory to build a graph."""
     return 32 * edges + 32 * rows
 
 
@@ -393,7 +393,7 @@ def _load_matrix_market(
     graph = from_pairs(name, header.rows, entries.rows, entries.columns)
     if not want_values:
         return graph, None
-    # As _from_keys sorts the edges; those at one place stay in the file's order.
+    # In the order of _from_keys; edges between the same vertices stay in the file's order.
     return graph, entries.values[np.lexsort((entries.rows, entries.columns))]
 
 
@@ -410,7 +410,7 @@ def _load_edge_list(file: Path, name: str, data: bytes) -> Graph:
 
 
 def _fast_edge_list(data: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
-    """Sources and targets by numpy's reader; None when it found something wrong."""
+    """Sources and targets, read by numpy; None if it found an error."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
@@ -425,7 +425,7 @@ def _fast_edge_list(data: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]] 
 
 
 def _scan_edge_list(file: Path, data: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Sources and targets line by line: slow, but it knows which line is wrong."""
+    """Sources and targets, read line by line. It is slow but knows which line is wrong."""
     sources, targets = array("q"), array("q")
     for number, line in _content_lines(data):
         words = line.split()
@@ -446,7 +446,7 @@ def _scan_edge_list(file: Path, data: bytes) -> tuple[NDArray[np.int64], NDArray
 
 
 def _content_lines(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Lines that are not blank once their comment is gone, with their numbers from 1."""
+    """Lines that are not blank after removal of comments, with their numbers from 1."""
     for number, line in enumerate(io.BytesIO(data), start=1):
         content = line.split(b"#", 1)[0]
         if content.strip():

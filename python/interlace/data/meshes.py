@@ -30,7 +30,7 @@ def entries_of(side: int) -> int:
 
 
 def _pattern(side: int) -> csr_array:
-    """The pattern of a cube's matrix; unknowns of a point stand together, points in rows."""
+    """The pattern of a cube's matrix. Unknowns of a point are adjacent; points are in rows."""
     if side < 2:
         raise ValueError(f"a mesh has at least 2 points each way, not {side}")
     reading.require_memory(40 * entries_of(side), f"a mesh of side {side}", "side")
@@ -38,7 +38,7 @@ def _pattern(side: int) -> csr_array:
     line = diags_array([ones[1:], ones, ones[1:]], offsets=[-1, 0, 1], dtype=np.int8)
     cube = kron(kron(line, line), line)
     found = csr_array(kron(cube, np.ones((UNKNOWNS, UNKNOWNS), dtype=np.int8), format="csr"))
-    found.eliminate_zeros()  # kron stores some where a factor is nearly full
+    found.eliminate_zeros()  # kron stores zeros if a factor is nearly full
     found.sort_indices()
     return found
 
@@ -53,7 +53,7 @@ def mesh_graph(side: int) -> Graph:
 
 
 def mesh_ratings(side: int, seed: int) -> Ratings:
-    """Ratings where a cube's matrix has entries, as of `ratings.on_pattern`."""
+    """Ratings at the entries of a cube's matrix, as in `ratings.on_pattern`."""
     pattern = _pattern(side).tocoo()
     entries = pattern.row.astype(np.int64), pattern.col.astype(np.int64)
     return on_pattern(f"mesh-ratings-{side}", rows_of(side), *entries, seed)

@@ -80,7 +80,7 @@ def load_ratings(path: str | os.PathLike[str]) -> Ratings:
 
 
 def generate(users: int, items: int, ratings: int, seed: int = 1) -> Ratings:
-    """Random ratings from 1 to 5, many of few users and items.
+    """Random ratings from 1 to 5; a few users and items have many of them.
 
     Of n users or items, a rating is by or of number floor(n * u**3), so that the first eighth of
     them has half of all ratings. Each user and item has two hidden numbers, p and q, in -1 .. 1,
@@ -107,7 +107,7 @@ def generate(users: int, items: int, ratings: int, seed: int = 1) -> Ratings:
 def on_pattern(
     name: str, rows: int, of_user: NDArray[np.int64], of_item: NDArray[np.int64], seed: int
 ) -> Ratings:
-    """Ratings where a square matrix has entries: rows are users, columns items.
+    """Ratings at the entries of a square matrix: rows are users, columns items.
 
     A rating is 3 + p . q + a disturbance in -0.5 .. 0.5, with two hidden numbers in -1 .. 1 of each
     user (p) and item (q); all uniform, from PCG64 of the seed.
@@ -120,7 +120,7 @@ def on_pattern(
 
 
 def on_graph(graph: Graph, name: str, seed: int) -> Ratings:
-    """Ratings where a graph has edges: from source to target is of an item by a user."""
+    """Ratings at the edges of a graph: the source is the item, the target the user."""
     reading.require_memory(_needed_bytes(graph.rows, graph.rows, graph.edges), name, "graph")
     targets = np.repeat(np.arange(graph.rows, dtype=np.int64), np.diff(graph.offsets))
     return on_pattern(name, graph.rows, graph.columns.astype(np.int64), targets, seed)
@@ -129,7 +129,7 @@ def on_graph(graph: Graph, name: str, seed: int) -> Ratings:
 def start_factors(
     ratings: Ratings, rank: int, seed: int = 1
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Users' and items' factors to start from: a row a user or item, positive.
+    """Positive initial factors of users and items: a row for each user or item.
 
     Their products are on average the mean rating's magnitude: uniform from 0 to twice the root of
     that over the rank, from the upper 24 bits of PCG64's output for the seed, users first.
@@ -150,7 +150,7 @@ def factorise(
     iterations: int,
     renew: Callable[[Side, Floats, Floats], Floats],
 ) -> tuple[Floats, Floats]:
-    """So many iterations: the users' factors from the items', then the items' from the users'.
+    """Run iterations: the users' factors from the items', then the items' from the users'.
 
     `renew(side, own, other)` gives the new factors of a side. What comes out is of the type of what
     it starts from.
@@ -207,7 +207,7 @@ def by_gradient(
 
 
 def predictions(side: Side, own: Floats, other: Floats) -> Floats:
-    """The product of both factors of each rating."""
+    """The product of both factors for each rating."""
     found = np.empty(side.values.size, dtype=own.dtype)
     for first in range(0, found.size, _PREDICTED_AT_ONCE):
         part = slice(first, first + _PREDICTED_AT_ONCE)
@@ -227,7 +227,7 @@ def _uniform(random: np.random.PCG64, count: int) -> NDArray[np.float64]:
 
 
 def _needed_bytes(users: int, items: int, ratings: int) -> int:
-    """Memory that ratings, factors of 32 numbers and the reference of both take."""
+    """Bytes of memory for ratings, factors of 32 numbers and their references."""
     return 72 * ratings + 32 * 24 * (users + items)
 
 
@@ -239,7 +239,7 @@ def from_entries(
     of_item: NDArray[np.int64],
     values: NDArray[np.float32],
 ) -> Ratings:
-    """Ratings of which each has its user, item and value; those of a row ascend by the other."""
+    """Ratings from arrays of users, items and values; a row's ratings ascend by the other index."""
 
     def side(rows: int, row: NDArray[np.int64], other: NDArray[np.int64]) -> Side:
         order = np.lexsort((other, row))

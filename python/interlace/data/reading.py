@@ -1,4 +1,4 @@
-"""What the loaders share: a file's bytes, Matrix Market, and whether memory suffices."""
+"""Shared parts of the loaders: a file's bytes, Matrix Market, checks of memory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _INTEGER = re.compile(rb"[+-]?[0-9]+")
 
 
 def read(file: Path) -> bytes:
-    """The file's bytes, unpacked when its name ends in .gz."""
+    """The file's bytes, unpacked if its name ends in .gz."""
     packed = file.name.endswith(".gz")
     try:
         with gzip.open(file) if packed else file.open("rb") as stream:
@@ -47,14 +47,14 @@ def read(file: Path) -> bytes:
 
 
 def shown(line: bytes) -> str:
-    """A line as it can stand in a message: short, printable."""
+    """A line, made short and printable for a message."""
     text = line.strip().decode("ascii", "replace")
     text = "".join(ch if ch.isprintable() else "?" for ch in text)
     return f"'{text[:40]}...'" if len(text) > 40 else f"'{text}'"
 
 
 def require_memory(needed: int, what: str, noun: str) -> None:
-    """Refuse what this machine's memory cannot hold while it is built."""
+    """Raise UserError if building the data needs more memory than this machine has."""
     have = memory_bytes()
     if needed > have:
         raise UserError(
@@ -81,11 +81,11 @@ class Header:
     pattern: bool
     symmetric: bool
     line: int  # number of the size line, 1-based
-    end: int  # bytes up to and with the size line
+    end: int  # bytes up to and including the size line
 
     @property
     def stored(self) -> int:
-        """Entries of the matrix, at most: those off a symmetric one's diagonal count twice."""
+        """An upper bound of the entries; off-diagonal entries of a symmetric matrix count twice."""
         return 2 * self.entries if self.symmetric else self.entries
 
 
@@ -100,7 +100,7 @@ class Entries(NamedTuple):
 def matrix_market_header(
     file: Path, data: bytes, use: str, fields: Sequence[str], *, square: bool = True
 ) -> Header:
-    """The head of a coordinate file; `use` is whose matrix it is in messages.
+    """The head of a coordinate file; `use` names the matrix in messages.
 
     A matrix that is not `square` must be stored as a general one.
     """
@@ -148,13 +148,13 @@ def matrix_market_header(
 def matrix_market_entries(
     file: Path, data: bytes, header: Header, needed: int, noun: str
 ) -> Entries:
-    """The entries that follow the head; a symmetric matrix's are mirrored.
+    """The entries after the head. Entries of a symmetric matrix are mirrored.
 
     Raises UserError if something is wrong, with the line's number, and if the `needed` bytes of
     memory are not there.
     """
-    # "1 1\n" is the shortest entry: with fewer bytes than that the file is cut, and the reader
-    # must not believe the number of entries.
+    # "1 1\n" is the shortest entry. A file with fewer bytes than its entries need is truncated, and
+    # the reader must not trust the number of entries.
     if 4 * header.entries > len(data) - header.end + 1:
         _scan_matrix_market(file, data, header)
     require_memory(needed, str(file), noun)
@@ -163,9 +163,9 @@ def matrix_market_entries(
 
 
 def _fast_matrix_market(data: bytes, header: Header) -> Entries | None:
-    """The entries by scipy's reader; None when it found something wrong."""
-    # The reader looks for the end of each line with strchr: it crashes on a NUL byte, and on a last
-    # line that has more than it needs and no newline.
+    """The entries, read by scipy; None if it found an error."""
+    # The reader finds line ends with strchr. It crashes on a NUL byte, and on a last line that has
+    # extra text and no newline.
     if b"\0" in data:
         return None
     if not data.endswith(b"\n"):
@@ -187,7 +187,7 @@ def _fast_matrix_market(data: bytes, header: Header) -> Entries | None:
 
 
 def _scan_matrix_market(file: Path, data: bytes, header: Header) -> Entries:
-    """The entries line by line: slow, but it knows which line is wrong."""
+    """The entries, read line by line. It is slow but knows which line is wrong."""
     rows, columns, values = array("q"), array("q"), array("d")
     number = header.line
     entries = 0
@@ -244,5 +244,5 @@ def _is_entry(words: list[bytes]) -> bool:
 
 
 def is_integer(word: bytes) -> bool:
-    """Whether a word of a file is an integer that can be meant."""
+    """Whether a word of a file is a plausible integer."""
     return len(word) <= 20 and _INTEGER.fullmatch(word) is not None

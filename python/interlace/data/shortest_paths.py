@@ -21,7 +21,7 @@ def seeded_weights(edges: int, seed: int) -> NDArray[np.float32]:
 
 
 def load_weighted(file: Path, seed: int) -> tuple[Graph, NDArray[np.float32], bool]:
-    """A graph, the weights of its edges, and whether they are the file's.
+    """A graph, the weights of its edges, and whether the file has the weights.
 
     A file without values has seeded weights. Raises UserError as `load_graph`, and for a weight
     that no path can have.
@@ -45,7 +45,7 @@ def load_weighted(file: Path, seed: int) -> tuple[Graph, NDArray[np.float32], bo
 def bellman_ford(
     graph: Graph, weights: NDArray[np.float32], source: int, iterations: int
 ) -> NDArray[np.float64]:
-    """The least lengths of paths from the source of at most so many edges; infinity: there is none.
+    """The least lengths of paths with a limited number of edges; infinity if there is no path.
 
     In float64, and by all edges at once.
     """
@@ -59,21 +59,21 @@ def bellman_ford(
         closer = distance.copy()
         closer[rows] = np.minimum(closer[rows], least)
         if np.array_equal(closer, distance):
-            break  # and so will all further ones be
+            break  # and so are all later ones
         distance = closer
     return distance
 
 
 def dijkstra(graph: Graph, weights: NDArray[np.float32], source: int) -> NDArray[np.float64]:
-    """The lengths of the shortest paths from the source, in float64; infinity: there is none."""
+    """The lengths of shortest paths from the source, in float64; infinity if there is no path."""
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import dijkstra as search
 
     if graph.edges == 0:
         return bellman_ford(graph, weights, source, 0)
     targets = np.repeat(np.arange(graph.rows, dtype=np.int64), np.diff(graph.offsets))
-    # Of edges between the same vertices, which stand side by side, the shortest: scipy may add
-    # those at one place.
+    # Keep the shortest of the adjacent edges between the same vertices, because scipy may add
+    # entries at one place.
     first = np.ones(graph.edges, dtype=bool)
     first[1:] = (targets[1:] != targets[:-1]) | (graph.columns[1:] != graph.columns[:-1])
     starts = np.flatnonzero(first)

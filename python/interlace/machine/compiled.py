@@ -12,7 +12,7 @@ from interlace.machine.keys import Key
 from interlace.machine.schema import FORMAT, KEYS, Machine, Protocol
 from interlace.machine.validation import NO_SOURCES, machine_of
 
-# Of the machine itself; links, switches and protocols are structs of their own.
+# Keys of the machine itself. Links, switches and protocols have structs of their own.
 _OF_MACHINE = [
     key
     for key in KEYS
@@ -25,7 +25,7 @@ def _keys(table: str) -> Iterator[Key]:
 
 
 def _copy(owner: Any, table: str, made: Any) -> None:
-    """The given keys of a table into its C++ struct."""
+    """Copy the given keys of a table into its C++ struct."""
     for key in _keys(table):
         value = getattr(owner, key.name)
         if value is not UNSET:
@@ -80,9 +80,9 @@ def _endpoint(core: Any, name: str, switches: Sequence[str]) -> Any:
 
 
 def from_core(made: Any, core: Any, where: str, sources: Any = NO_SOURCES) -> Machine:
-    """The description of a C++ machine, which `discover` returns; links are written one by one.
+    """The description of a C++ machine, which `discover` returns, with links one by one.
 
-    Raises UserError where the struct has what no file may have; `where` names its origin.
+    Raises UserError if the struct has a value that no file may have; `where` names its origin.
     """
     document: dict[str, Any] = {"format": FORMAT}
     for key in _OF_MACHINE:
@@ -107,7 +107,7 @@ def from_core(made: Any, core: Any, where: str, sources: Any = NO_SOURCES) -> Ma
 
 
 def _given(made: Any, table: str) -> dict[str, Any]:
-    """The keys of a struct that a file has."""
+    """The keys of a struct that belong into a file."""
     values = {key.name: made[key.name] for key in _keys(table)}
     return {name: value for name, value in values.items() if value is not None}
 

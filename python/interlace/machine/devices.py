@@ -26,7 +26,7 @@ def gpu_names(machine: Machine) -> list[str]:
 
 
 def device_names(machine: Machine) -> list[str]:
-    """Everything that a link can end at: GPUs, switches, the host."""
+    """All possible ends of a link: GPUs, switches, the host."""
     return [*gpu_names(machine), *(switch.name for switch in machine.switch), "host"]
 
 
@@ -35,7 +35,7 @@ def _is_number(text: str) -> bool:
 
 
 def group(end: str, devices: Sequence[str]) -> list[str]:
-    """The devices that an end stands for; none if there is no such device."""
+    """The devices that a link's end stands for; empty if there is no such device."""
     if end in devices:
         return [end]
     if end.endswith("*"):
@@ -61,7 +61,7 @@ def connections(machine: Machine) -> list[Connection]:
 
 
 def pairs(link: Link, devices: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """The devices that a link joins. Two ends that are the same group are every pair once."""
+    """The pairs of devices that a link joins. If both ends are one group, each pair counts once."""
     left, right = (group(end, devices) for end in link.ends)
     if link.ends[0] == link.ends[1]:
         return itertools.combinations(left, 2)
@@ -69,7 +69,7 @@ def pairs(link: Link, devices: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def reachable(start: str, neighbours: dict[str, set[str]]) -> set[str]:
-    """What `start` can reach; GPUs do not forward."""
+    """The devices that `start` can reach. GPUs do not forward."""
     seen = {start}
     frontier = [start]
     while frontier:

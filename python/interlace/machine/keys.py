@@ -1,4 +1,4 @@
-"""What is known of a key of machine files; schema.py has the list of them."""
+"""The description of a key of machine files. schema.py has the list of all keys."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Key(NamedTuple):
     most: float = 0
     need: Need = "required"
     choices: tuple[str, ...] = ()
-    above_least: bool = False  # `least` itself is out
-    stored: bool = True  # by the C++ struct in this form
+    above_least: bool = False  # whether `least` itself is excluded
+    stored: bool = True  # the form in the C++ struct
 
     @property
     def full(self) -> str:
@@ -42,7 +42,7 @@ class KeyTable(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """What must hold between keys; C++ compares the same values (src/machine/keys.hpp)."""
+    """A rule between keys. C++ compares the same values (src/machine/keys.hpp)."""
 
     kind: RuleKind
     key: str  # "gpu.l2.size_KiB"

@@ -1,4 +1,4 @@
-"""What is wrong with the document of a machine file: unknown and missing keys, types, ranges."""
+"""Problems of a machine file's document: unknown and missing keys, types, ranges."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ LONGEST_VALUE = 40  # characters of a value in a sentence
 
 
 class Problem(NamedTuple):
-    """A sentence without the file's name, and the keys that it is about: gpu.l2.size_KiB."""
+    """A sentence without the file's name, and its keys, such as gpu.l2.size_KiB."""
 
     sentence: str
     keys: tuple[str, ...] = ()
 
 
 def did_you_mean(word: str, known: Sequence[str]) -> str:
-    """The nearest of the known words, as the end of a sentence."""
+    """A hint at the nearest known word, as the end of a sentence."""
     import difflib
 
     close = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
@@ -29,7 +29,7 @@ def did_you_mean(word: str, known: Sequence[str]) -> str:
 
 
 def there_are(names: Sequence[str]) -> str:
-    """What there is, for an error about what is not."""
+    """The list of existing names, for an error about a missing one."""
     return f"there are {', '.join(names)}" if names else "there is none"
 
 
@@ -51,7 +51,7 @@ def tables_in(table: str) -> dict[str, KeyTable]:
 
 
 def problems_of(document: Mapping[str, Any]) -> Iterator[Problem]:
-    """What is wrong with the keys of a file, one by one: unknown ones first, missing ones last."""
+    """The problems of a file's single keys: unknown keys first, missing keys last."""
     yield from _problems_of_table("", document, "")
 
 
@@ -124,7 +124,7 @@ def _shown(value: Any) -> str:
 
 
 def number_text(value: float) -> str:
-    """A bound as sentences have it: 1000000000, 0.1."""
+    """The text of a bound in a sentence: 1000000000, 0.1."""
     return f"{value:.12g}"
 
 
@@ -178,6 +178,6 @@ def _is_name(value: str) -> bool:
 
 
 def _choices(key: Key) -> str:
-    """The values of a key that has a few."""
+    """The allowed values of a key with few values."""
     *words, last = [f'"{it}"' if key.type == "choice" else it for it in key.choices]
     return f"{', '.join(words)} or {last}" if words else last

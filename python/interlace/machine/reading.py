@@ -15,7 +15,7 @@ from interlace.machine.validation import machine_of, problems_between
 def parse_machine(text: str, name: str, where: str, *, sources: bool = False) -> Machine:
     """A machine from the text of a file; `where` is how errors name the file.
 
-    `sources`: with the comments.
+    `sources`: also read the comments.
     """
     document = toml_files.parse(text, where, "machine", FORMAT)
     for key in ("name", "sources"):
@@ -30,7 +30,7 @@ def parse_machine(text: str, name: str, where: str, *, sources: bool = False) ->
 def load_machine(name_or_path: str | os.PathLike[str], *, sources: bool = False) -> Machine:
     """Reads a machine by the name of a shipped one or by the path of a file.
 
-    `sources`: with the comments, which takes several times as long.
+    `sources`: also read the comments, which takes several times as long.
     """
     return read_machine(name_or_path, sources=sources)[0]
 
@@ -38,7 +38,7 @@ def load_machine(name_or_path: str | os.PathLike[str], *, sources: bool = False)
 def read_machine(
     name_or_path: str | os.PathLike[str], *, sources: bool = False
 ) -> tuple[Machine, str]:
-    """As load_machine; also the text of the file."""
+    """Like load_machine; also returns the text of the file."""
     path = find_machine(os.fspath(name_or_path))
     text = toml_files.read_text(path, "machine")
     return parse_machine(text, path.stem, str(path), sources=sources), text
@@ -48,15 +48,15 @@ def read_machine(
 
 
 class _Comments:
-    """The comment of every key: on its line, or in the lines directly above it."""
+    """The comment of every key, from its line or the lines directly above it."""
 
     def __init__(self) -> None:
         self.found: dict[str, str] = {}
         self.above: list[str] = []
-        self.first = True  # no key was seen
+        self.first = True  # no key so far
 
     def gap(self) -> None:
-        """An empty line: what stands above it belongs to no key, or to the file."""
+        """An empty line: a comment above it belongs to no key, or to the file."""
         if self.first and self.above:
             self.found[""] = " ".join(self.above)
         self.above = []
@@ -73,7 +73,7 @@ class _Comments:
 
 
 def _comments(text: str) -> dict[str, str]:
-    """The comments of a document that tomllib has read; none where tomlkit does not read it."""
+    """The comments of a document that tomllib has read; empty if tomlkit cannot read it."""
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
 
@@ -86,7 +86,7 @@ def _comments(text: str) -> dict[str, str]:
 
 
 def _words(comment: str) -> str:
-    """The words of a comment, with a space between them."""
+    """The text of a comment, with single spaces."""
     return " ".join(comment.strip().removeprefix("#").split())
 
 

@@ -1,4 +1,4 @@
-"""The machine files that come with Interlace, and how a name or a path finds one."""
+"""The machine files that come with Interlace, and their look-up by name or path."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def shipped_machines() -> list[str]:
 
 
 def find_machine(name_or_path: str) -> Path:
-    """The file of a shipped machine's name, or of a path; UserError where there is none."""
+    """The file of a shipped machine or a path. Raises UserError if there is none."""
     path = Path(name_or_path)
     names = shipped_machines()
     try:
         if name_or_path and path.exists() and not (path.is_dir() and name_or_path in names):
             return path
-    except (OSError, ValueError):  # a name that no file can have
+    except (OSError, ValueError):  # not a possible file name
         pass
     if name_or_path in names:
         return _folder() / f"{name_or_path}.toml"

@@ -21,7 +21,7 @@ NO_SOURCES: Mapping[str, str] = {}
 
 
 def document_of(machine: Machine) -> dict[str, Any]:
-    """The keys of a file of the machine, with those that it leaves to their defaults."""
+    """The keys of the machine's file, including those with default values."""
     document: dict[str, Any] = msgspec.to_builtins(machine)
     del document["name"], document["sources"]
     return document
@@ -30,23 +30,23 @@ def document_of(machine: Machine) -> dict[str, Any]:
 def machine_of(
     document: Mapping[str, Any], name: str, where: str, sources: Mapping[str, str] = NO_SOURCES
 ) -> Machine:
-    """The machine of a document whose keys are sound one by one; rules are left to `validate`.
+    """The machine of a document, after a check of each single key. `validate` checks the rules.
 
-    Raises UserError with what is wrong first; `where` names the document's origin.
+    Raises UserError with the first problem; `where` names the document's origin.
     """
     for problem in problems_of(document):
         raise UserError(f"{where}: {problem.sentence}")
-    # Lists become tuples, and whole numbers floats where the key is a number.
+    # Lists become tuples. Whole numbers become floats if the key is a number.
     return msgspec.convert({**document, "name": name, "sources": dict(sources)}, Machine)
 
 
 def validate(machine: Machine) -> list[Problem]:
-    """What is wrong with a machine; empty if nothing is."""
+    """The problems of a machine; empty if it is valid."""
     return list(problems_of(document_of(machine))) or list(problems_between(machine))
 
 
 def problems_between(machine: Machine) -> Iterator[Problem]:
-    """What is wrong with a machine whose keys are sound one by one."""
+    """The problems of a machine whose single keys are valid."""
     found = False
     for problem in itertools.chain(_broken_rules(machine), _problems_of_tables(machine)):
         found = True
@@ -59,7 +59,7 @@ def problems_between(machine: Machine) -> Iterator[Problem]:
 
 
 class _Value:
-    """A key's value as rules see it."""
+    """A key's value for the rules."""
 
     def __init__(self, owner: Any, full: str, name: str) -> None:
         table, _, last = full.rpartition(".")
@@ -75,7 +75,7 @@ class _Value:
 
     @property
     def in_struct(self) -> float:
-        """In the unit of the C++ struct, in which keys are compared."""
+        """The value in the unit of the C++ struct, in which rules compare."""
         return float(self.value * self.unit)
 
     @property
@@ -113,7 +113,7 @@ def _is_power_of_two(value: float) -> bool:
 
 
 def _broken(rule: Rule, key: _Value, others: list[_Value]) -> str:
-    """The end of a sentence about a rule that does not hold, or nothing."""
+    """The end of a sentence about a broken rule, or nothing."""
     value = key.in_struct
     product = math.prod(other.in_struct for other in others)
     which = f"{others[0].name}, which is {others[0].text}" if others else ""

@@ -1,4 +1,4 @@
-"""A machine with other values for some keys, as sweeps make them."""
+"""Machines with changed keys, for sweeps."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from interlace.machine.validation import document_of, machine_of, problems_betwe
 
 
 def changed(machine: Machine, values: Mapping[str, Any], where: str) -> Machine:
-    """The machine with other values for some keys; `where` is how errors name their origin.
+    """The machine with changed keys; `where` names their origin in errors.
 
-    A key is one of a machine file: gpu.l2.size_KiB, protocol.nvlink2.max_payload_bytes. Of links
-    and switches, link.latency_ns is that of all, link.PROTOCOL.latency_ns that of the links with
-    this protocol, switch.NAME.latency_ns that of one switch.
+    A key is a key of machine files: gpu.l2.size_KiB, protocol.nvlink2.max_payload_bytes.
+    link.latency_ns changes all links, link.PROTOCOL.latency_ns the links with this protocol, and
+    switch.NAME.latency_ns one switch.
     """
     document = document_of(machine)
     for key, value in values.items():
@@ -62,9 +62,9 @@ def _targets(document: dict[str, Any], key: str, where: str) -> tuple[list[dict[
 
 
 def _together(problems: Sequence[Problem], values: Mapping[str, Any]) -> str:
-    """Which keys must change as well, where what is wrong first is about several keys.
+    """The keys that must change together, if the first problem is about several keys.
 
-    Other problems may be about the same key, so that others yet go together with it.
+    Other problems may concern the same key and add further keys.
     """
     given = {_in_list(key): key for key in values}
     cause = next((key for key in problems[0].keys if key in given), None)

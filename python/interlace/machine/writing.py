@@ -37,13 +37,13 @@ def machine_text(machine: Machine) -> str:
 class _Writer:
     """A document that grows at its end.
 
-    Whatever stands between two tables is a part of the first one: `last` is where the text ends.
+    Text between two tables belongs to the first one; `last` is the end of the text.
     """
 
     def __init__(self, sources: dict[str, str], file: Container) -> None:
         self.sources = sources
         self.file = self.last = file
-        file.parsing(True)  # leave order and empty lines as they are given
+        file.parsing(True)  # keep order and empty lines
 
     def top(self, values: dict[str, Any]) -> None:
         """The keys above all tables."""
@@ -53,7 +53,7 @@ class _Writer:
         self._keys(values, "")
 
     def table(self, parent: Container, key: str, path: str, values: dict[str, Any]) -> None:
-        """A table and those in it."""
+        """A table and its subtables."""
         import tomlkit
 
         inner = {name: value for name, value in values.items() if isinstance(value, dict)}

@@ -1,6 +1,6 @@
-"""What measurements of copies call a place and a way to copy."""
+"""Names of places and methods in measurements of copies."""
 
 from __future__ import annotations
 
-HOST = -1  # as an end of a message; GPUs have their numbers
+HOST = -1  # an end of a message; GPUs are numbers
 PLAIN = "memcpy"  # one call of CUDA, over one path

@@ -1,4 +1,4 @@
-"""What a simulated run shows of itself: traffic between GPUs, use of links, how busy GPUs were."""
+"""The inside of a simulated run: traffic between GPUs, use of links, activity of GPUs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 
 
 class Pair(msgspec.Struct, frozen=True):
-    """All messages from one GPU to another; a message is what is routed as a whole."""
+    """All messages from one GPU to another. A message is routed as a whole."""
 
     source: int = msgspec.field(name="from")
     to: int
@@ -17,12 +17,12 @@ class Pair(msgspec.Struct, frozen=True):
     packets: int
     payload_bytes: int
     protocol_bytes: int
-    mean_latency_s: float  # from when a message wants the first link to its delivery
+    mean_latency_s: float  # from the request for the first link to the delivery
     max_latency_s: float
 
 
 class LinkUse(msgspec.Struct, frozen=True):
-    """One direction of a link that carried something; parts of the time that it was busy."""
+    """One direction of a link with traffic, and the shares of time in which it was busy."""
 
     source: str = msgspec.field(name="from")
     to: str
@@ -33,12 +33,12 @@ class LinkUse(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """Both ends, as people read them."""
+        """The names of both ends."""
         return f"{self.source} -> {self.to}"
 
 
 class Activity(msgspec.Struct, frozen=True):
-    """What kept a GPU busy, as parts of the time, of its issue slots and its memory bandwidth."""
+    """A GPU's activity: shares of the time, of its issue slots and of its memory bandwidth."""
 
     kernel: float
     copy: float
@@ -59,7 +59,7 @@ class Inside(msgspec.Struct, frozen=True):
 
 
 def inside_of(observed: dict[str, Any]) -> Inside:
-    """What a compiled module returned; parts of one are rounded to what a reader can use."""
+    """Convert the result of a compiled module; shares are rounded to useful digits."""
     links = [
         {
             **link,
@@ -73,7 +73,7 @@ def inside_of(observed: dict[str, Any]) -> Inside:
 
 
 def matrix(inside: Inside, value: Callable[[Pair], float]) -> list[list[float | None]]:
-    """A value of each pair: [from][to], None where nothing was sent."""
+    """A value for each pair: [from][to]; None if nothing was sent."""
     count = len(inside.gpus)
     found: list[list[float | None]] = [[None] * count for _ in range(count)]
     for pair in inside.pairs:

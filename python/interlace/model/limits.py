@@ -1,8 +1,8 @@
-"""What limits a run's kernels: bytes over the memory's rate, or operations over theirs.
+"""The limits of a run's kernels: bytes over the memory's rate, or operations over their rate.
 
-The reference node counts what each launch has to move and compute, a measurement on the GPU says
-what its memory and its multiprocessors do in a second. No order of accesses can be faster but for
-what the L2 still holds of an earlier launch.
+The reference node counts the bytes and operations of each launch. A measurement on the GPU gives
+the rates of its memory and multiprocessors. No order of accesses can be faster, except through data
+of an earlier launch that are still in the L2.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ TOGETHER = "together"
 
 
 class Rates(msgspec.Struct, frozen=True):
-    """What a GPU does in a second, measured; operations are instructions of a lane."""
+    """The measured rates of a GPU. An operation is an instruction of one lane."""
 
     read_bytes_per_s: float  # of its own memory
     write_bytes_per_s: float
@@ -30,14 +30,14 @@ class Rates(msgspec.Struct, frozen=True):
 
 
 class Work(NamedTuple):
-    """What launches have to move and to compute.
+    """The bytes and operations of launches.
 
-    Bytes are those of launches that touch more than the L2 holds: for the others memory is no
-    limit, since all that they need may be in it.
+    Bytes count only launches that touch more than the L2 holds. Memory is no limit for the others,
+    because all their data may be in the L2.
     """
 
     launches: int = 0
-    cached_launches: int = 0  # that touch no more than the L2 holds
+    cached_launches: int = 0  # launches that touch no more than the L2 holds
     loaded_bytes: int = 0
     stored_bytes: int = 0
     fp32: int = 0
@@ -46,23 +46,23 @@ class Work(NamedTuple):
     special: int = 0
 
     def plus(self, other: Work) -> Work:
-        """Both together."""
+        """The sum of both."""
         return Work(*(a + b for a, b in zip(self, other, strict=True)))
 
     def after(self, earlier: Work, more: int) -> Work:
-        """If what came since `earlier` comes so many times more."""
+        """The work if the part since `earlier` repeats `times` times more."""
         return Work(*(b + more * (b - a) for a, b in zip(earlier, self, strict=True)))
 
     def memory_s(self, rates: Rates) -> float:
-        """Seconds that memory needs for the bytes."""
+        """The seconds that memory needs for the bytes."""
         read = self.loaded_bytes / rates.read_bytes_per_s
         return read + self.stored_bytes / rates.write_bytes_per_s
 
     def operations_s(self, rates: Rates) -> tuple[float, str]:
-        """Seconds that the operations need, and the kind that needs them, or TOGETHER.
+        """The seconds that the operations need, and the limiting kind or TOGETHER.
 
-        Kinds have units of their own, and share what issues them. The special ones share units
-        that differ in their rates, so that they count there only.
+        Each kind has its own units, and all kinds share the issue slots. The special operations
+        share units with different rates, so they count there only.
         """
         every = self.fp32 + self.fp64 + self.integer + self.special
         needs = {
@@ -79,7 +79,7 @@ Works = Mapping[str, Work]  # by the name of a kernel, or of a library call
 
 
 def work_of(launches: Iterable[Mapping[str, Any]], cache_bytes: int) -> dict[str, Work]:
-    """The work of all devices' launches, as the compiled module counts them, by kernel."""
+    """The work of all devices' launches by kernel, as counted by the compiled module."""
     found: dict[str, Work] = {}
     for one in launches:
         cached = one["touched_bytes"] <= cache_bytes
@@ -91,17 +91,17 @@ def work_of(launches: Iterable[Mapping[str, Any]], cache_bytes: int) -> dict[str
 
 
 class KernelLimit(msgspec.Struct, frozen=True):
-    """What all launches of a kernel, or calls of a library, have to move and to compute."""
+    """The bytes and operations of all launches of a kernel, or all calls of a library."""
 
     name: str
     launches: int
     cached_launches: int
-    loaded_bytes: int  # of launches that are not cached
+    loaded_bytes: int  # bytes of launches that do not fit in the L2
     stored_bytes: int
     operations: dict[str, int]
     memory_s: float
     operations_s: float
-    by: str  # what needs longer: MEMORY, a kind of operations, or TOGETHER
+    by: str  # the limit: MEMORY, a kind of operations, or TOGETHER
 
     @property
     def time_s(self) -> float:
@@ -110,7 +110,7 @@ class KernelLimit(msgspec.Struct, frozen=True):
 
 
 class Limit(msgspec.Struct, frozen=True):
-    """The least time of a run's kernels on one GPU, and how near the run came to it."""
+    """The least time of a run's kernels on one GPU, and the share of it that the run reached."""
 
     time_s: float  # the sum of the kernels' larger times
     reached: float  # part of the run's time
@@ -120,7 +120,7 @@ class Limit(msgspec.Struct, frozen=True):
 
     @property
     def by(self) -> str:
-        """What most of the time is for."""
+        """The limit that accounts for most of the time."""
         needs: dict[str, float] = {}
         for kernel in self.kernels:
             needs[kernel.by] = needs.get(kernel.by, 0.0) + kernel.time_s
@@ -128,7 +128,7 @@ class Limit(msgspec.Struct, frozen=True):
 
 
 def limit_of(works: Works, rates: Rates, time_s: float) -> Limit | None:
-    """What limits a run that took so long; None for a run without kernels."""
+    """The limit of a run with this time; None for a run without kernels."""
     kernels = []
     for name, work in works.items():
         memory = work.memory_s(rates)
@@ -159,10 +159,10 @@ def limit_of(works: Works, rates: Rates, time_s: float) -> Limit | None:
 
 
 def exchange_memory_s(works: Works, gpus: int, received_bytes: float, rates: Rates) -> float:
-    """Seconds that a GPU's memory needs at least, if all GPUs had to move as much.
+    """The least seconds of a GPU's memory, if all GPUs move equally much.
 
-    Its kernels' bytes, and what comes from the others, which is stored; what is sent may come from
-    the L2. 0 where all that the launches touch fits in that.
+    It counts the bytes of the GPU's kernels and the received bytes, which are stored. Sent bytes
+    may come from the L2. The time is 0 if everything that the launches touch fits in the L2.
     """
     if all(work.cached_launches == work.launches for work in works.values()):
         return 0.0

@@ -1,4 +1,4 @@
-"""How stores reach the other GPUs: the mechanisms, and the configurations that are worth a try."""
+"""The mechanisms by which stores reach other GPUs, and their configurations to try."""
 
 from __future__ import annotations
 
@@ -22,43 +22,43 @@ ROW_OF = {row.name: row for row in ROWS}
 
 
 def _those(wanted: Callable[[Mechanism], bool]) -> tuple[str, ...]:
-    """The names of such rows, in the order of the table."""
+    """The names of the matching rows, in the order of the table."""
     return tuple(row.name for row in ROWS if wanted(row))
 
 
 EVERY = tuple(ROW_OF)
 (BASELINE,) = _those(lambda row: row.baseline)
 (BOUND,) = _those(lambda row: row.bound)
-# What others offer, measured beside on real GPUs only.
+# Libraries and drivers of others, measured for comparison on real GPUs only.
 PEERS = _those(lambda row: row.peer)
-MECHANISMS = _those(lambda row: row.not_on_sim is None)  # what simulated machines run
-MEASURED = _those(lambda row: row.not_on_cuda is None)  # what real GPUs run
-SIMULATED = _those(lambda row: row.not_on_cuda is not None)  # what no real GPU runs
-DEFAULTS = _those(lambda row: row.by_default and not row.peer)  # of a study
+MECHANISMS = _those(lambda row: row.not_on_sim is None)  # runs on simulated machines
+MEASURED = _those(lambda row: row.not_on_cuda is None)  # runs on real GPUs
+SIMULATED = _those(lambda row: row.not_on_cuda is not None)  # runs on no real GPU
+DEFAULTS = _those(lambda row: row.by_default and not row.peer)  # of a study's mechanisms
 QUEUED = _those(lambda row: row.queues_stores)  # a queue of remote stores
 TRACKED = _those(lambda row: row.tracks_chunks)
-# Measured: copies begin when the kernels before them are done, so that both times are known.
+# On real GPUs copies start after the kernels end, so both times are known.
 BEHIND_KERNELS = _those(lambda row: row.copies_after_kernels)
 TUNED = _those(lambda row: row.tuned and row.not_on_cuda is None)
 TUNED_SIMULATED = _those(lambda row: row.tuned and row.not_on_cuda is not None)
 CONTROLS = _those(lambda row: row.control)
 OF_REGIONS = _those(lambda row: row.of_regions)
-# By which a recorded trace's stores can go, and what leaves a trace that says so much.
+# Mechanisms that a recorded trace's stores can use, and mechanisms that record such a trace.
 REPLAYED = _those(lambda row: row.stores_to_readers)
 RECORDED = _those(
     lambda row: row.not_on_sim is None and not row.tracks_chunks and not row.queues_stores
 )
 
-# After the name of a mechanism that tracks chunks: everything is done but for the transfers. It
-# says what tracking and starting transfers cost, and nothing about what could be reached.
+# A suffix of a mechanism that tracks chunks: a run with everything but the transfers. It shows the
+# cost of tracking and of starting transfers, not a reachable speedup.
 WITHOUT_TRANSFERS = "-without-transfers"
 
 NOT_AVAILABLE = ": not available: "  # between a peer and the reason
 
-# How NCCL may deliver what everybody receives, and what others than everybody receive.
+# NCCL's collectives for data that all GPUs receive, and for data that some GPUs receive.
 COLLECTIVES = COLLECTIVE.tried
 RANGE_COLLECTIVES = ("send-receive",)
-# What one owner has: an all-gather would send every other part padded to the same length.
+# For data of one owner: an all-gather would pad every other part to the same length.
 OWNER_COLLECTIVES = ("broadcast", "send-receive")
 
 BULK = AGENT_COPY.names[1]  # how bulk_threads copy
@@ -74,7 +74,7 @@ MOST_WAITS = 250
 
 
 def size_text(size: int) -> str:
-    """A number of bytes in the largest binary unit that leaves it whole."""
+    """A number of bytes in the largest binary unit that keeps it a whole number."""
     for unit, name in ((GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")):
         if size >= unit and size % unit == 0:
             return f"{size // unit} {name}"
@@ -82,7 +82,7 @@ def size_text(size: int) -> str:
 
 
 def short_size(size: int) -> str:
-    """As size_text, without a space and the end of the unit: 256K."""
+    """Like size_text, without the space and the end of the unit: 256K."""
     return size_text(size).replace(" ", "").removesuffix("B").removesuffix("i")
 
 
@@ -93,7 +93,7 @@ def powers_tried(parameter: Parameter) -> tuple[int, ...]:
 
 
 def left_out_words() -> str:
-    """Which mechanisms a study leaves out unless they are named, for its help."""
+    """The mechanisms that a study runs only if they are named, for its help."""
     rows = [row for row in ROWS if not row.by_default]
     plain = ", ".join(row.name for row in rows if row.only_if_named is None)
     reasons = (f"{row.name}, which {row.only_if_named}" for row in rows if row.only_if_named)
@@ -101,31 +101,31 @@ def left_out_words() -> str:
 
 
 class Config(NamedTuple):
-    """How a mechanism moves data; None: not something that it has."""
+    """The configuration of a mechanism; None: the mechanism lacks this parameter."""
 
     ranges: int | None = None
     chunk_bytes: int | None = None
     agent_threads: int | None = None
-    variant: str | None = None  # a name, of those that the mechanism has
-    bulk_threads: int | None = None  # in place of agent_threads: they copy in bulk
+    variant: str | None = None  # one of the mechanism's names
+    bulk_threads: int | None = None  # instead of agent_threads: agents that copy in bulk
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Config:
-        """The configuration that a row states among other things."""
+        """The configuration in a row's fields."""
         return cls(*(fields.get(name) for name in cls._fields))
 
     def given(self) -> dict[str, int | str]:
-        """What the mechanism has, by name."""
+        """The parameters that the mechanism has, by name."""
         return {name: value for name, value in self._asdict().items() if value is not None}
 
     def arguments(self) -> tuple[int, int, int, str]:
-        """As compiled modules take it; what a mechanism does not have must still be valid."""
+        """The arguments for compiled modules. Parameters that the mechanism lacks are valid too."""
         threads = self.bulk_threads or self.agent_threads or 32
         copy = BULK if self.bulk_threads is not None else ""
         return self.ranges or 1, self.chunk_bytes or MIB, threads, self.variant or copy
 
     def words(self, *, short: bool = False) -> str:
-        """For people; nothing where there is nothing to say."""
+        """The text for people; empty without parameters."""
         found = []
         if self.ranges is not None:
             found.append(f"{self.ranges} ranges")
@@ -148,19 +148,19 @@ def label(mechanism: str, config: Config, *, short: bool = False) -> str:
 
 @dataclass(frozen=True)
 class Tuning:
-    """What to try of each mechanism; all ascending."""
+    """The values to try for each mechanism; all ascending."""
 
     ranges: tuple[int, ...]
     chunks: tuple[int, ...]
     threads: tuple[int, ...]
-    # Of `copy-engine`, which pays for each wait: it tries the others only if there are no such.
+    # For `copy-engine`, which pays for each wait. It tries other sizes only if none of these fits.
     least_copied: int = 256 * KIB
     most_waits: int | None = MOST_WAITS
     collectives: tuple[str, ...] = COLLECTIVES
     bulk_agents: bool = False  # whether agents of `polling` also copy in bulk
 
     def space(self, mechanisms: Sequence[str], part_bytes: int, peers: int = 1) -> Any:
-        """The candidates of the compiled search where the largest part has so many bytes."""
+        """The candidates of the compiled search for the largest part's bytes."""
         from interlace.base.native import load_core
 
         return load_core().tune_space(
@@ -177,7 +177,7 @@ class Tuning:
         )
 
     def configs(self, mechanism: str, part_bytes: int) -> list[Config]:
-        """The configurations to try where the largest part of a device has so many bytes."""
+        """The configurations to try, given the bytes of the largest part of a device."""
         if mechanism == NCCL:
             return [Config(variant=name) for name in self.collectives]
         variants = ROW_OF[mechanism].variants

@@ -1,4 +1,4 @@
-"""Values of options, as commands read them: each wrong one is one sentence."""
+"""Values of command-line options. A wrong value raises UserError with one sentence."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _UNITS = {"K": KIB, "M": MIB, "G": GIB}
 
 
 def whole(option: str, text: str | None, least: int | None = None) -> int | None:
-    """The whole number that an option was given, if it was."""
+    """The whole number of an option, if it was given."""
     if text is None:
         return None
     try:
@@ -36,7 +36,7 @@ def whole(option: str, text: str | None, least: int | None = None) -> int | None
 
 
 def number(option: str, text: str | None) -> float | None:
-    """The number that an option was given, if it was."""
+    """The number of an option, if it was given."""
     try:
         return None if text is None else float(text)
     except ValueError:
@@ -44,7 +44,7 @@ def number(option: str, text: str | None) -> float | None:
 
 
 def _digits(text: str) -> list[int] | None:
-    """The numbers of a list, if it has nothing but whole numbers."""
+    """The numbers of a list; None if it has anything but whole numbers."""
     words = [word.strip() for word in text.split(",")]
     if not all(word.isascii() and word.isdigit() and len(word) <= 9 for word in words):
         return None
@@ -65,13 +65,13 @@ def whole_numbers(option: str, text: str, what: str) -> list[int]:
 
 
 def size(text: str) -> int | None:
-    """The bytes of a size such as 256K, if it is one."""
+    """The bytes of a size such as 256K; None if it is not a size."""
     found = _SIZE.fullmatch(text.strip().upper())
     return int(found[1]) * _UNITS[found[2]] if found else None
 
 
 def byte_count(option: str, text: str) -> int:
-    """The bytes of one size: a whole number, or such as 256M."""
+    """The bytes of a size: a whole number, or a number with a unit such as 256M."""
     found = size(text)
     if found is None and text.isascii() and text.isdigit() and len(text) <= 15:
         found = int(text)
@@ -113,7 +113,7 @@ def agent_threads(option: str, text: str) -> tuple[int, ...]:
 
 
 def refuse_simulated(option: str, names: Sequence[str], *, bound: bool) -> None:
-    """Raise UserError for what no real GPU runs; with `bound` not for that, which is derived."""
+    """Raise UserError for mechanisms that no real GPU runs; `bound` allows the derived bound."""
     for name in names:
         if name in SIMULATED and not (bound and name == BOUND):
             raise UserError(
@@ -132,7 +132,7 @@ def mechanism_names(
 ) -> tuple[str, ...]:
     """The names of a list such as bulk-copy,inline; in the order of EVERY and of `more`.
 
-    `measured`: only those that real GPUs can run; `simulated`: only those that the simulator can.
+    `measured`: only mechanisms of real GPUs; `simulated`: only mechanisms of the simulator.
     """
     names = {word.strip() for word in text.split(",")}
     known = (*EVERY, *more)
@@ -153,7 +153,7 @@ MOST_BYTES = 16 << 30
 
 
 def names_of(option: str, text: str, known: Sequence[str], kind: str) -> list[str]:
-    """The names in a list, in the order of those that are known."""
+    """The names in a list, in the order of the known names."""
     wanted = [word.strip() for word in text.split(",")]
     for word in wanted:
         if word not in known:

@@ -1,4 +1,4 @@
-"""What a study gives: its rows, and the file that they are written to."""
+"""The results of a study: its rows, and their file."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BENCHMARK_FORMAT = 1  # of a benchmark's
 
 
 class Head(msgspec.Struct, frozen=True):
-    """What a file of results begins with: its layout, and what made it and when (`provenance`)."""
+    """The head of a results file: its layout, and its command, version, commit and date."""
 
     format: int
     command: str
@@ -37,7 +37,7 @@ class Head(msgspec.Struct, frozen=True):
 
 
 class WireRow(msgspec.Struct, frozen=True):
-    """Bytes on the wires, of all devices in all iterations; None where unknown."""
+    """Bytes on the wires of all devices in all iterations; None if unknown."""
 
     useful: int | None
     protocol: int | None
@@ -45,33 +45,33 @@ class WireRow(msgspec.Struct, frozen=True):
 
 
 class Stores(msgspec.Struct, frozen=True):
-    """Stores of kernels to other devices: as they are made, and what they become."""
+    """Stores of kernels to other devices: as the kernels make them, and as packets."""
 
-    stores: int  # what inline sends as one packet each
+    stores: int  # stores that inline sends as one packet each
     bytes: int
     sizes: list[int]  # stores of 1, 2 to 3, 4 to 7, ... 128 bytes
     packets: int
     wire_bytes: int
-    overwritten_bytes: int  # stored again before they were sent
+    overwritten_bytes: int  # bytes that were stored again before they were sent
     flushes: int
     subpackets: int
     subheader_bytes: int
-    reasons: dict[str, int]  # of flushes
+    reasons: dict[str, int]  # reasons of flushes
 
 
 class Sim(msgspec.Struct, frozen=True):
-    """What a simulated row cost the host: CPU seconds and MB (1e6 bytes) of its own process."""
+    """The host's cost of a simulated row: CPU seconds and MB (1e6 bytes) of its own process."""
 
     accesses: int  # (warp instruction, line) pairs
     remote_transactions: int
     cpu_s: float
     peak_rss_mb: float
-    stores: Stores | None = None  # None: kernels made none
+    stores: Stores | None = None  # None: kernels made no remote loads
     inside: Inside | UnsetType = UNSET
 
 
 class Measured(msgspec.Struct, frozen=True):
-    """What a measured row's repeats gave; NVLink counters per run, null without NVML."""
+    """A measured row's repeats. NVLink counters are per run, and null without NVML."""
 
     times_s: list[float]
     copy_s: float
@@ -111,7 +111,7 @@ class StudyRow(msgspec.Struct, frozen=True):
 
     @property
     def inside(self) -> Inside | None:
-        """What is known of the run's inside."""
+        """The inside of the run, if it is known."""
         return self.sim.inside or None if self.sim else None
 
 
@@ -123,7 +123,7 @@ class Study(Head, frozen=True):
     data: dict[str, Any]
     notes: list[str]
     rows: list[StudyRow]
-    candidates: list[StudyRow]  # configurations that were tried for a row and were not the fastest
+    candidates: list[StudyRow]  # configurations that were slower than their row's
 
 
 class Timelines(msgspec.Struct, frozen=True):
@@ -134,7 +134,7 @@ class Timelines(msgspec.Struct, frozen=True):
 
 
 def without_inside(study: Study) -> Study:
-    """The study without the insides of its runs, which are long."""
+    """The study without the long insides of its runs."""
 
     def short(row: StudyRow) -> StudyRow:
         if not row.sim:
@@ -149,7 +149,7 @@ def without_inside(study: Study) -> Study:
 
 
 class BenchmarkHead(msgspec.Struct):
-    """What a benchmark's file of results begins with: as any, and which benchmark it is."""
+    """The head of a benchmark's results file: that of any file, and the benchmark's name."""
 
     format: int
     benchmark: str
@@ -160,7 +160,7 @@ class BenchmarkHead(msgspec.Struct):
 
 
 class BenchmarkFile(BenchmarkHead):
-    """The head of a benchmark's file of results on real GPUs; what it measured stands behind."""
+    """The head of a benchmark's results file on real GPUs; the measurements follow it."""
 
     driver: str | None
     machine: dict[str, Any]
@@ -172,7 +172,7 @@ def json_text(document: msgspec.Struct | Mapping[str, Any]) -> str:
 
 
 def provenance() -> dict[str, Any]:
-    """What made a file of results, and when: command, version, commit, date."""
+    """The origin of a results file: command, version, commit, date."""
     return {
         "command": shlex.join(["interlace", *sys.argv[1:]]),
         "version": version(),
@@ -182,9 +182,9 @@ def provenance() -> dict[str, Any]:
 
 
 def commit() -> str | None:
-    """The commit of the checkout that this package lies in, with -dirty if files were changed.
+    """The commit of the checkout that contains this package, with -dirty if files were changed.
 
-    A copy of a checkout has no git to ask: there INTERLACE_COMMIT says it.
+    A copy of a checkout has no git repository; INTERLACE_COMMIT names its commit.
     """
     git = shutil.which("git")
     stated = os.environ.get("INTERLACE_COMMIT") or None
@@ -202,7 +202,7 @@ def commit() -> str | None:
         return done.stdout.strip() if done.returncode == 0 else None
 
     top = ask("rev-parse", "--show-toplevel")
-    # An installed package may lie in the environment of somebody else's checkout.
+    # An installed package may be inside another project's checkout.
     if not top or not (Path(top) / "python" / "interlace" / "model" / "results.py").is_file():
         return stated
     found = ask("rev-parse", "HEAD")

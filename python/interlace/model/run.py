@@ -1,4 +1,4 @@
-"""Runs of workloads: which one, what it gave, and how it may fail."""
+"""Runs of workloads: cases, outcomes and failures."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class RunFailure(Exception):  # noqa: N818 (also says that a device failed)
-    """A run went wrong, through no fault of the input; the command ends with exit code 1."""
+    """A run failed although its input is valid. The command ends with exit code 1."""
 
 
 class Case(NamedTuple):
@@ -35,7 +35,7 @@ class Case(NamedTuple):
         return label(self.mechanism, self.config)
 
     def without_transfers(self) -> Case:
-        """The same run, of which everything is done but the transfers."""
+        """The same run without its transfers."""
         return self._replace(mechanism=self.mechanism + WITHOUT_TRANSFERS)
 
     def __str__(self) -> str:
@@ -43,7 +43,7 @@ class Case(NamedTuple):
 
 
 class Wire(NamedTuple):
-    """Bytes on the wires, of all devices and the whole run; None where unknown."""
+    """Bytes on the wires of all devices in the whole run; None if unknown."""
 
     useful: int | None = None
     protocol: int | None = None
@@ -51,14 +51,14 @@ class Wire(NamedTuple):
 
 
 class Counted(NamedTuple):
-    """What the reference node says of a run: its wire bytes, and the work of its kernels."""
+    """The reference node's counts of a run: its wire bytes and its kernels' work."""
 
     wire: Wire
     work: dict[str, Work]  # by the kernel's name, of all devices
-    sent_bytes: list[float]  # by the exchanges of an iteration, of all iterations
+    sent_bytes: list[float]  # by exchange of an iteration, summed over all iterations
 
     def after(self, earlier: Counted, more: int) -> Counted:
-        """If what came since `earlier` comes so many times more."""
+        """The counts if the part since `earlier` repeats `times` times more."""
 
         def then(now: int | None, before: int | None) -> int | None:
             return None if now is None or before is None else now + more * (now - before)
@@ -77,9 +77,9 @@ class Counted(NamedTuple):
 
 
 def by_exchange(values: Sequence[float], iterations: int) -> list[float]:
-    """What a run has of every exchange, added up for each of those of an iteration.
+    """Sum the values of a run's exchanges over its iterations, for each exchange of an iteration.
 
-    The whole of it where iterations differ in their exchanges.
+    If iterations differ in their exchanges, the sum is over all exchanges.
     """
     if len(values) % max(1, iterations) != 0:
         return [sum(values)]
@@ -99,7 +99,7 @@ class Event(NamedTuple):
 
 @dataclass
 class Outcome:
-    """What a run gave; times are of the whole run, all iterations."""
+    """The outcome of a run. Times cover the whole run with all iterations."""
 
     case: Case
     time_s: float
@@ -112,22 +112,22 @@ class Outcome:
     inside: Inside | None = None  # simulated
     accesses: int = 0
     remote_transactions: int = 0
-    stores: dict[str, Any] = field(default_factory=dict)  # of kernels to other devices, simulated
+    stores: dict[str, Any] = field(default_factory=dict)  # to other devices, simulated
     cpu_s: float = 0.0
-    peak_rss_mb: float = 0.0  # of the process that ran it, MB = 1e6 bytes
+    peak_rss_mb: float = 0.0  # of the run's process, MB = 1e6 bytes
     times_s: list[float] = field(default_factory=list)  # a measured run's repeats
-    raw_tx_bytes: float | None = None  # NVLink counters, a run's average
+    raw_tx_bytes: float | None = None  # NVLink counters, average per run
     data_tx_bytes: float | None = None
-    remarks: list[str] = field(default_factory=list)  # what went another way than asked
-    work: list[dict[str, Any]] = field(default_factory=list)  # of each launch; reference node
-    # By the exchanges of an iteration, added up over all: what they deliver (reference node), and
-    # how long the epochs before them take with events between them (measured).
+    remarks: list[str] = field(default_factory=list)  # requests that were fulfilled in another way
+    work: list[dict[str, Any]] = field(default_factory=list)  # work of each launch; reference node
+    # By exchange of an iteration, summed over iterations: delivered bytes (reference node), and the
+    # times of the epochs before them with events in between (measured).
     sent_bytes: list[float] = field(default_factory=list)
     epoch_s: list[float] = field(default_factory=list)
 
     @classmethod
     def of(cls, case: Case, result: dict[str, Any]) -> Self:
-        """An outcome from what a compiled module returned."""
+        """An outcome from the result of a compiled module."""
         wire = result["wire"]
         times = [float(t) for t in result.get("times_s", ())]
         runs = max(1, len(times))
@@ -165,7 +165,7 @@ class Outcome:
         )
 
     def forget_values(self) -> None:
-        """Give the values up, which may be large."""
+        """Free the values, which may be large."""
         import numpy as np
 
         self.values = np.empty((0, 0), dtype=np.float32)
@@ -177,7 +177,7 @@ def _whole(value: float | None) -> int | None:
 
 @contextlib.contextmanager
 def core_errors(run: Case | str | None = None) -> Iterator[None]:
-    """Errors of a compiled module as ours: what the input caused, and what else went wrong."""
+    """Translate errors of a compiled module: UserError for bad input, RunFailure for the rest."""
     where = f"{run}: " if run is not None else ""
     try:
         yield
@@ -188,7 +188,7 @@ def core_errors(run: Case | str | None = None) -> Iterator[None]:
 
 
 def check_time(outcome: Outcome) -> None:
-    """Raise RunFailure for a time that no run can have."""
+    """Raise RunFailure for an impossible time."""
     if not (math.isfinite(outcome.time_s) and outcome.time_s > 0):
         raise RunFailure(
             f"{outcome.case}: the run's time is {outcome.time_s} s, which no run can have"

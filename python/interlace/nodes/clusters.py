@@ -1,6 +1,6 @@
-"""Simulations on a Dask cluster: a scheduler's address in place of this machine's cores.
+"""Simulations on a Dask cluster instead of this machine's cores.
 
-Workers need the same Interlace; each task says which compiled simulator it is for.
+Workers need the same build of Interlace. Each task names its compiled simulator.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CONNECT_S = 10
 
 
 def core_build() -> str:
-    """The SHA-256 of the compiled simulator: what two machines must share to give one result."""
+    """The SHA-256 of the compiled simulator. Machines with the same one give the same results."""
     from pathlib import Path
 
     from interlace.base.files import file_hash
@@ -31,7 +31,7 @@ def core_build() -> str:
 
 
 class Job(NamedTuple):
-    """A run of a sweep; `point` is where in the design space, for people."""
+    """A run of a sweep; `point` names its place in the design space for people."""
 
     machine: Machine
     case: Case
@@ -40,7 +40,7 @@ class Job(NamedTuple):
 
 @contextlib.contextmanager
 def named(job: Job) -> Iterator[None]:
-    """Errors in it say at which point they came up."""
+    """Add the point to the message of an error."""
     try:
         yield
     except (RunFailure, UserError) as error:
@@ -48,14 +48,14 @@ def named(job: Job) -> Iterator[None]:
 
 
 def simulate(workload: Workload, job: Job) -> Outcome:
-    """One run, on the calling process."""
+    """Make one run in the calling process."""
     core = load_core()
     with named(job):
         return workload.simulate(core, to_core(job.machine, core), job.case)
 
 
 def _task(workload: Workload, job: Job, build: str) -> Outcome:
-    """One run on a worker."""
+    """Make one run on a worker."""
     if core_build() != build:
         raise UserError(
             "a worker has another build of Interlace than this machine; install the same one on "
@@ -67,9 +67,9 @@ def _task(workload: Workload, job: Job, build: str) -> Outcome:
 def run_on_cluster(
     address: str, workload: Workload, work: Sequence[Job]
 ) -> Iterator[tuple[int, Outcome]]:
-    """Every run's index and outcome as it ends, in no fixed order.
+    """Yield each run's index and outcome when it ends, in any order.
 
-    Whoever leaves the loop early cancels what has not begun.
+    A caller that leaves the loop early cancels the runs that have not started.
     """
     client = _connect(address)
     try:
@@ -115,7 +115,7 @@ def _connect(address: str) -> Any:
             "--scheduler needs Dask, which is not installed; pip install distributed, here and "
             "on the workers"
         ) from None
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # it says what we say below
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # it repeats the errors below
     try:
         client = distributed.Client(address, timeout=CONNECT_S)
     except (OSError, ValueError, TypeError) as error:  # a timeout is an OSError

@@ -1,4 +1,4 @@
-"""Where workloads run: a described machine, or the GPUs of this computer."""
+"""Nodes that run workloads: a described machine, or the GPUs of this computer."""
 
 from __future__ import annotations
 
@@ -34,48 +34,48 @@ Result = TypeVar("Result")
 
 
 class Node:
-    """Where a workload runs."""
+    """A node that runs workloads."""
 
     name: str  # sim, cuda
     machine_name: str
     gpus: int
     driver: str | None = None
-    default_ranges: tuple[int, ...]  # to try, where the command does not say
+    default_ranges: tuple[int, ...]  # the values to try by default
     default_chunks: tuple[int, ...]
     default_threads: tuple[int, ...]
     bulk_agents: bool  # whether agents of `polling` may copy in bulk
 
     def description(self) -> dict[str, Any]:
-        """The machine, for the file of results."""
+        """The machine, for the results file."""
         raise NotImplementedError
 
     def attempts(
         self, workload: Workload, cases: Sequence[Case]
     ) -> Iterator[tuple[Case, Outcome | UserError]]:
-        """Every case with its outcome, or with the reason why it is refused; in any order."""
+        """Yield each case with its outcome, or with the reason for its refusal, in any order."""
         raise NotImplementedError
 
     def outcomes(self, workload: Workload, cases: Sequence[Case]) -> Iterator[Outcome]:
-        """Every case's, in any order; raises the first refusal."""
+        """Yield each case with its outcome, in any order. Raises the first refusal."""
         for _, found in self.attempts(workload, cases):
             if isinstance(found, UserError):
                 raise found
             yield found
 
     def runs(self, mechanism: str) -> bool:
-        """Whether rows of this mechanism come from a run of it."""
+        """Whether this node runs the mechanism; otherwise its rows are derived."""
         raise NotImplementedError
 
     def default_mechanisms(self) -> tuple[tuple[str, ...], dict[str, str]]:
-        """What to run where the command does not say, and why what else could be wanted is not."""
+        """The default mechanisms, and notes about mechanisms that are missing from them."""
         return DEFAULTS, {}
 
 
 class SimulatedNode(Node):
-    """A described machine; a process a run."""
+    """A described machine. Each run has its own process."""
 
     name = "sim"
-    # Simulations take long, and neighbouring values tell much the same.
+    # Simulations take long, and neighbouring values give similar results.
     default_ranges = (2, 8, 32)
     default_chunks = (64 * KIB, MIB)
     default_threads = (4096,)
@@ -108,7 +108,7 @@ class SimulatedNode(Node):
         yield from in_processes(work, cases, self.jobs)
 
 
-# Of the exchange whose rate is measured: starts and ends weigh little.
+# Bytes of the exchange that measures the rate; starts and ends weigh little.
 RATE_BYTES = 64 * MIB
 RATE_REPEATS = 3
 
@@ -136,7 +136,7 @@ class CudaNode(Node):
         self.share_gpu = share_gpu  # whether a GPU may stand for several devices
         if share_gpu:  # agents of all devices must find places on a GPU at once
             self.default_threads = (512,)
-        self.by_processes = by_processes  # may also run by a process for each GPU
+        self.by_processes = by_processes  # may also run with a process for each GPU
         self.info = info
         self.gpus = int(info["gpus"])
         self.driver = str(info["driver"])
@@ -145,8 +145,8 @@ class CudaNode(Node):
         self.repeats = repeats
         self.nccl: str | None = None  # the version, once it is loaded
         self.rates: dict[int, dict[str, float]] = {}  # by number of GPUs, of copies and of stores
-        self.of_gpu: Rates | None = None  # once they are measured
-        self.refusals: dict[str, str | None] = {}  # why mechanisms cannot run, once that is known
+        self.of_gpu: Rates | None = None  # set by the first measurement
+        self.refusals: dict[str, str | None] = {}  # why mechanisms cannot run, filled on demand
 
     def default_mechanisms(self) -> tuple[tuple[str, ...], dict[str, str]]:
         left_out = {name: self.why_not(name) for name in PEERS if ROW_OF[name].by_default}
@@ -156,7 +156,7 @@ class CudaNode(Node):
         return tuple(name for name in EVERY if name in names), reasons
 
     def why_not(self, mechanism: str) -> str | None:
-        """Why this mechanism cannot run here, a sentence without its end; None if it can."""
+        """The reason why this mechanism cannot run here, without a full stop; None if it can."""
         from interlace.nodes import peers
 
         if mechanism in self.refusals:
@@ -170,21 +170,21 @@ class CudaNode(Node):
         return reason
 
     def require(self, mechanisms: Sequence[str], option: str) -> None:
-        """Raise UserError if one of these cannot run here."""
+        """Raise UserError if one of these mechanisms cannot run here."""
         for name in mechanisms:
             reason = self.why_not(name)
             if reason is not None:
                 raise UserError(f"{option} {name}{NOT_AVAILABLE}{reason}")
 
     def exchange_rate(self, gpus: int) -> float:
-        """Bytes a second that each of so many GPUs sends while all send to all, measured once."""
+        """Bytes a second that each GPU sends while all GPUs send to all, measured once."""
         if gpus not in self.rates:
             with turn(), core_errors(f"the exchange rate of {gpus} GPUs"):
                 self.rates[gpus] = self.cuda.measure_exchange_rate(gpus, RATE_BYTES, RATE_REPEATS)
         return max(self.rates[gpus].values())
 
     def gpu_rates(self) -> Rates:
-        """What the first GPU's memory and multiprocessors do in a second, measured once."""
+        """The rates of the first GPU's memory and multiprocessors, measured once."""
         if self.of_gpu is None:
             with turn(), core_errors("the rates of a GPU"):
                 self.of_gpu = Rates(**self.cuda.measure_device_rates(RATE_REPEATS))
@@ -203,7 +203,7 @@ class CudaNode(Node):
         }
 
     def shares(self, gpus: int) -> bool:
-        """Whether a GPU stands for several devices of a run on so many."""
+        """Whether a GPU stands for several devices in a run on this number."""
         return self.share_gpu and gpus > self.gpus
 
     def runs(self, mechanism: str) -> bool:
@@ -222,17 +222,17 @@ class CudaNode(Node):
                 self.cuda, case, self.warmup, self.repeats, share_gpu=self.shares(case.gpus)
             )
 
-        # What may be refused for the size of the data comes before what takes long.
+        # Cases that may be refused for the size of the data come before long ones.
         for case in sorted(cases, key=lambda case: case.mechanism != UNIFIED_MEMORY):
             with turn():
                 found = _attempt(run, case)
             yield found
 
     def without_transfers(self, workload: Workload, outcome: Outcome) -> Outcome:
-        """The same run again, all but its transfers, and as many iterations.
+        """Repeat a run without its transfers, with the same number of iterations.
 
-        Replicas lack what others compute, so that no residual ends the run, and its values, which
-        are given up, cannot be verified.
+        Replicas lack the other GPUs' values. Therefore no residual ends the run, and its values
+        cannot be verified and are freed.
         """
         case = outcome.case.without_transfers()
         with turn():
@@ -276,10 +276,10 @@ def real_node(
     by_processes: bool = False,
     sharing: int = 0,
 ) -> CudaNode:
-    """The GPUs of this computer; where there are none, `hint` says what else can be done.
+    """The GPUs of this computer. Without any, raises UserError with `hint` as the alternative.
 
-    `by_processes`: a process for each GPU may also be taken, where a mechanism asks for it.
-    `sharing`: so many devices may share the GPUs, where there are fewer.
+    `by_processes`: mechanisms that need a process for each GPU may use one.
+    `sharing`: this number of devices may share the GPUs if there are fewer GPUs.
     """
     if sharing:  # a hardware queue for each stream of the devices
         os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
@@ -311,7 +311,7 @@ def real_node(
 
 
 def measured_by(benchmark: str, node: CudaNode) -> dict[str, Any]:
-    """The head of a file of what a benchmark measured just now."""
+    """The head of a results file for a benchmark that just ran."""
     return {
         "format": BENCHMARK_FORMAT,
         "benchmark": benchmark,

@@ -1,4 +1,4 @@
-"""Libraries of others that are measured beside: where they are, and why they are not."""
+"""Libraries of others for comparison: where they are, or why they cannot be used."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from interlace.model.run import core_errors
 
 
 def package_files(package: str, name: str) -> list[str]:
-    """The files of this name in a Python package's folder lib, if it is installed."""
+    """The files with this name in the `lib` folder of a Python package, if it is installed."""
     try:
         spec = importlib.util.find_spec(package)
     except (ImportError, ValueError):
@@ -25,21 +25,21 @@ def package_files(package: str, name: str) -> list[str]:
 
 
 def nccl_version(cuda: Any) -> str:
-    """Load NCCL into this process; its version. Raises UserError where there is none."""
+    """Load NCCL into this process and return its version. Raises UserError if there is none."""
     with core_errors():
         return str(cuda.nccl_version(package_files("nvidia.nccl", "libnccl.so.2")))
 
 
 def nvshmem_files() -> list[str]:
-    """NVSHMEM's host library: what INTERLACE_NVSHMEM names, or that of the Python package."""
+    """NVSHMEM's host library: the one in INTERLACE_NVSHMEM, or that of the Python package."""
     named = os.environ.get("INTERLACE_NVSHMEM")
     return [named] if named else package_files("nvidia.nvshmem", "libnvshmem_host.so.3")
 
 
 def why_not(mechanism: str, cuda: Any, gpus: int, by_processes: bool) -> str | None:
-    """Why a mechanism cannot run on the GPUs of this computer; None if it can.
+    """The reason why a mechanism cannot run on this computer's GPUs; None if it can.
 
-    `by_processes` says whether the command can run it by a process for each GPU.
+    `by_processes` says whether the command can use a process for each GPU.
     """
     if mechanism == NCCL:
         try:

@@ -1,9 +1,9 @@
-"""A run by several processes, each with a GPU: what NVSHMEM asks for.
+"""A run with a process for each GPU, as NVSHMEM needs it.
 
-The caller writes the data into a folder, from which every process maps it, and starts the
-processes: `python -m interlace.nodes.ranks FOLDER RANK`. Rank 0 leaves there what the others need
-to meet it. Each leaves its figures and its GPU's part of the result; the caller puts them together.
-As soon as one fails, the others are ended.
+The caller writes the data into a folder and starts the processes: `python -m interlace.nodes.ranks
+FOLDER RANK`. Every process maps the data from the folder. Rank 0 leaves the information for meeting
+it in the folder. Each process leaves its figures and its GPU's part of the result, and the caller
+combines them. If one process fails, the caller ends the others.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 COMMAND = (sys.executable, "-m", "interlace.nodes.ranks")
-START_S = 90  # for all processes to meet
-RUN_S = 900  # for everything
+START_S = 90  # seconds until all processes have met
+RUN_S = 900  # seconds for the whole run
 _LOOK_S = 0.02
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
-_USAGE = 2  # the exit code for what the input caused
+_USAGE = 2  # the exit code for bad input
 _REMARK = (
     "NVSHMEM {version}, a process for each GPU, multicast in the switches off; on streams and not "
     "in a graph, so that short iterations contain some of the host's time"
@@ -50,9 +50,9 @@ _REMARK = (
 
 
 def why_not(files: Sequence[str]) -> str | None:
-    """Why two processes cannot meet by NVSHMEM here, without the end of a sentence; None: they can.
+    """The reason why two processes cannot connect by NVSHMEM here; None if they can. No full stop.
 
-    `files` are those of the library.
+    `files` are the library's files.
     """
     try:
         with tempfile.TemporaryDirectory(prefix="interlace-") as folder:
@@ -65,7 +65,7 @@ def why_not(files: Sequence[str]) -> str | None:
 def measure(
     workload: Workload, case: Case, files: Sequence[str], warmup: int, repeats: int
 ) -> Outcome:
-    """Run on the first GPUs, a process each; raises as a run by one process does."""
+    """Run on the first GPUs with a process each. Raises the same errors as a run in one process."""
     import numpy as np
 
     spec: dict[str, Any] = {
@@ -91,7 +91,7 @@ def measure(
 
 
 def _together(found: Sequence[dict[str, Any]], values: list[NDArray[np.float32]]) -> dict[str, Any]:
-    """One result of those of all ranks: a run ends when the last one's does."""
+    """Combine the results of all ranks. The run ends with its last rank."""
     import numpy as np
 
     first = found[0]
@@ -120,7 +120,7 @@ def _together(found: Sequence[dict[str, Any]], values: list[NDArray[np.float32]]
 
 
 def _run(folder: Path, spec: dict[str, Any], what: str, limit_s: float) -> list[dict[str, Any]]:
-    """Start the processes of a spec, wait for their end, and return what they left."""
+    """Start the processes of a spec, wait for their end, and return their results."""
     (folder / "spec.json").write_text(json.dumps(spec), encoding="utf-8")
     ranks = range(spec["ranks"])
     processes: list[subprocess.Popen[bytes]] = []
@@ -156,7 +156,7 @@ def _run(folder: Path, spec: dict[str, Any], what: str, limit_s: float) -> list[
 
 
 def _fail(folder: Path, what: str, rank: int, code: int | None) -> None:
-    """Raise what the process of a rank ended with."""
+    """Raise the error of a rank's process."""
     log = (folder / f"log-{rank}").read_text(encoding="utf-8", errors="replace")
     lines = [line for line in log.splitlines() if line.strip()]
     last = lines[-1] if lines else "it said nothing"
@@ -174,7 +174,7 @@ def _fail(folder: Path, what: str, rank: int, code: int | None) -> None:
 
 
 def _id(folder: Path, rank: int, cuda: Any, files: list[str]) -> bytes:
-    """What all ranks have in common: rank 0 makes it, the others wait for it."""
+    """The shared information of all ranks: rank 0 makes it, and the others wait for it."""
     path = folder / "id"
     if rank == 0:
         made = bytes(cuda.make_nvshmem_id(files))
@@ -188,7 +188,7 @@ def _id(folder: Path, rank: int, cuda: Any, files: list[str]) -> bytes:
 
 
 def work(folder: Path, rank: int, cuda: Any) -> None:
-    """What the process of a rank does, by the compiled module."""
+    """The work of a rank's process in the compiled module."""
     import numpy as np
 
     spec = json.loads((folder / "spec.json").read_text(encoding="utf-8"))
@@ -225,7 +225,7 @@ def main(words: Sequence[str]) -> int:
     parent = os.getppid()
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    # Ctrl-C reaches the whole process group: the caller alone answers it, and ends this one.
+    # Ctrl-C reaches the whole process group. Only the caller handles it, and it ends this process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     folder, rank = Path(words[0]), int(words[1])
     if os.getppid() != parent:
@@ -244,7 +244,7 @@ def main(words: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    # Not the interpreter's own end, in which a library may wait for a process that has failed.
+    # Skip the interpreter's shutdown: a library may wait there for a failed process.
     code = 1
     try:
         code = main(sys.argv[1:])
