@@ -43,7 +43,8 @@ node::node(const machine::machine& described, std::uint32_t devices,
       simulation_(first_gpus(described, devices),
                   make_addresses(devices, arena_, described.gpu.tlb), std::move(check_interrupt)),
       streams_(devices, simulation_, arena_, states_) {
-  // The first epochs show the pattern; a page of thousands of bars shows nothing.
+  // Records only the first epochs, which show the pattern. A page with thousands of bars shows
+  // nothing.
   simulation_.record_timeline(std::size_t{64} * devices);
 }
 
@@ -85,7 +86,7 @@ void* node::take(std::uint32_t device, std::uint64_t bytes) {
 void* node::take_unified(std::uint64_t bytes, const kernel::page_placement& pages) {
   if (!record_to_.empty()) throw usage_error("unified memory cannot be recorded");
   auto& map = simulation_.addresses();
-  // The slot has nothing but whole pages, so that an array begins at one.
+  // The slot consists of whole pages, so that every array begins at a page.
   const std::uint64_t count = (bytes + map.page_bytes - 1) / map.page_bytes;
   std::byte* data = arena_.take(devices(), count * map.page_bytes);
   for (std::uint64_t k = 0; k < count; ++k) {

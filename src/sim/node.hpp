@@ -1,5 +1,5 @@
-// The simulated node: kernels run on the CPU while their accesses drive the timing model of a
-// described machine. Same interface as the other nodes (kernel/region.hpp).
+// The simulated node: kernels run on the CPU, and their accesses drive the timing model of a
+// described machine. It has the interface of the other nodes (kernel/region.hpp).
 #pragma once
 
 #include <cstdint>
@@ -22,13 +22,14 @@
 
 namespace interlace::sim {
 
-// The machine with the first `devices` of its GPUs; throws usage_error if it has not so many.
+// Returns the machine with only its first `devices` GPUs. Throws usage_error if the machine has
+// fewer.
 machine::machine first_gpus(machine::machine m, std::uint32_t devices);
 
 class node final : public kernel::cpu_node {
  public:
-  // Uses the first `devices` GPUs of the machine. `check_interrupt` is called now and then during
-  // run() and may throw.
+  // Uses the first `devices` GPUs of the machine. run() calls `check_interrupt` from time to time;
+  // it may throw.
   node(const machine::machine& described, std::uint32_t devices,
        std::function<void()> check_interrupt);
 
@@ -50,28 +51,28 @@ class node final : public kernel::cpu_node {
     }
   }
 
-  // Before anything is launched: what becomes of remote loads of unified arrays, and of stores of
-  // kernels that write no region. Throws usage_error for a machine that does not describe what that
-  // takes.
+  // Chooses how the machine handles remote loads of unified arrays, and stores of kernels that
+  // write no region. Call it before anything is launched. Throws usage_error for a machine that
+  // does not describe the necessary hardware.
   void treat_loads(const kernel::remote_load_options& options);
 
-  // Before anything is launched: from now on stores that a queue packs go through encode and decode
-  // of their packets, and the end of each run compares what came in with the replicas, byte by
-  // byte; model_error where they differ. For tests: much slower.
+  // Verifies packed stores from now on: they go through encode and decode of their packets, and the
+  // end of each run compares the received bytes with the replicas. Differences throw model_error.
+  // Call it before anything is launched. For tests: it makes runs much slower.
   void check_deliveries();
-  std::uint64_t checked_packets() const;  // that did
+  std::uint64_t checked_packets() const;  // packets that went through encode and decode
 
-  // Runs the kernel at once and without time, and counts the accesses of its warps by the machine's
-  // L1 lines. Not inside of run. It does to memory what a launch would, to the devices' own
-  // replicas of regions alone; which elements of regions it uses is not counted.
+  // Runs the kernel at once, outside of simulated time, and counts its warps' accesses by the
+  // machine's L1 lines. Do not call it during run(). The kernel changes memory as a launch would,
+  // but only the device's own replicas of regions. It does not count as a use of regions' elements.
   template <class Kernel>
   kernel::trace_totals trace(std::uint32_t device, const Kernel& kernel, grid shape) const {
     return trace_blocks(device, shape, runner(kernel, shape));
   }
 
-  // What is run from now on is written to a trace file as well, until finish_recording, and only
-  // then is there a file. Memory cannot be taken behind the first run; unified memory is refused,
-  // and mechanisms that track chunks.
+  // Also writes everything that runs from now on to a trace file. The file appears only at
+  // finish_recording. After the first run no memory can be allocated. Unified memory and mechanisms
+  // that track chunks are refused.
   void record(const std::string& path);
   void finish_recording();
 
@@ -103,7 +104,7 @@ class node final : public kernel::cpu_node {
   }
 
   void* take(std::uint32_t device, std::uint64_t bytes) override;
-  // Pages of 4 KiB, or those that the machine's TLBs have; the arena's last slot belongs to all
+  // Pages have 4 KiB, or the size of the machine's TLB pages. The arena's last slot belongs to all
   // devices.
   void* take_unified(std::uint64_t bytes, const kernel::page_placement& pages) override;
   void adding(std::uint32_t id, const kernel::region_state& state) override;
@@ -120,13 +121,13 @@ class node final : public kernel::cpu_node {
 
   store_path unified_stores_ = store_path::packets;
   arena arena_;
-  std::uint64_t placed_in_turn_ = 0;  // pages
+  std::uint64_t placed_in_turn_ = 0;  // pages placed in turn so far
   simulation simulation_;
   std::vector<std::unique_ptr<kernel::use_tracker>> trackers_;  // by id; null for reductions
-  // By id; null where all that the region names hold its pages.
+  // By id; null where every subscriber of the region holds all its pages.
   std::vector<std::unique_ptr<subscribed_pages>> subscribed_;
   streams streams_;
-  std::string record_to_;  // the file; empty: nothing is recorded
+  std::string record_to_;  // the file's path; empty: nothing is recorded
   std::unique_ptr<trace::writer> recording_;
 };
 

@@ -16,11 +16,11 @@ namespace interlace::sim {
 
 namespace {
 
-constexpr std::uint32_t slot_bits = 36;  // as an arena's
+constexpr std::uint32_t slot_bits = 36;  // same as an arena's
 constexpr std::uint64_t slot_bytes = std::uint64_t{1} << slot_bits;
-constexpr std::uint64_t granule = std::uint64_t{2} << 20U;  // of ranges' places
+constexpr std::uint64_t granule = std::uint64_t{2} << 20U;  // alignment of ranges
 
-// Where each range of the trace lies in simulated memory.
+// Maps each range of the trace to a place in simulated memory.
 class placement {
  public:
   explicit placement(const trace::reader& from) : ranges_(from.ranges()) {
@@ -38,7 +38,7 @@ class placement {
                           " GiB that a simulated GPU can hold");
       }
       used[slot] = begin + (r.end - r.begin);
-      // Modulo 2^64: added to an address of the range, it gives its place.
+      // Modulo 2^64: an address of the range plus this value is its place in simulated memory.
       shift_.push_back((std::uint64_t{slot} << slot_bits) + begin - r.begin);
       if (r.page_bytes == 0) continue;
       map_.homes.resize((used[slot] + map_.page_bytes - 1) / map_.page_bytes, 0);
@@ -58,11 +58,11 @@ class placement {
 
  private:
   trace::address_ranges ranges_;
-  std::vector<std::uint64_t> shift_;  // of each range
+  std::vector<std::uint64_t> shift_;  // for each range
   address_map map_;
 };
 
-// What one GPU did, block by block.
+// The recorded work of one GPU, block by block.
 class gpu_stream {
  public:
   gpu_stream(const trace::reader& from, std::uint32_t gpu, const placement& where)
@@ -168,7 +168,7 @@ class replayer {
     return (l.threads + width - 1) / width;
   }
 
-  // Tasks of the trace by their numbers; none for what is left out.
+  // The tasks for task numbers of the trace; no task for what is left out.
   std::vector<task_id> after(const std::vector<std::uint32_t>& tasks) const {
     std::vector<task_id> found;
     for (const std::uint32_t t : tasks) {
@@ -246,7 +246,7 @@ class replayer {
 
 }  // namespace
 
-// Pages, and who reads them, are not in a trace.
+// A trace records neither pages nor the devices that read them.
 bool replays(kernel::mechanism how) { return kernel::row_of(how).stores_to_readers; }
 
 replayed replay(const trace::reader& from, const machine::machine& described, kernel::mechanism how,

@@ -1,9 +1,9 @@
-// Runs a trace on a simulated machine: its kernels' blocks get places as those of any kernel, and
-// their warps do what the trace says.
+// Runs a trace on a simulated machine. The blocks of its kernels are placed like those of any
+// kernel, and their warps do what the trace says.
 //
-// Ranges of addresses of a GPU are put into its simulated memory one behind another. What is stored
-// to another GPU goes as the stores of the mechanism do. Copies from and to the host are left out.
-// A warp of the trace is one of the machine, whatever their widths.
+// A GPU's ranges of addresses are placed one after another in its simulated memory. Stores to
+// another GPU go as the mechanism sends stores. Copies from and to the host are left out. A warp of
+// the trace becomes a warp of the machine, whatever their widths.
 #pragma once
 
 #include <cstdint>
@@ -23,15 +23,15 @@ struct replayed {
   traffic copies;
   traffic exchanges;
   trace::totals totals;           // of what was replayed
-  std::uint64_t host_copies = 0;  // that were left out
+  std::uint64_t host_copies = 0;  // copies from or to the host, which are left out
 };
 
-// Whether stores of a replay can go as the mechanism says.
+// Whether a replay can send stores as the mechanism does.
 bool replays(kernel::mechanism how);
 
-// Throws usage_error for a trace that the machine cannot run (GPUs, blocks that fit no compute
-// unit, memory, missing links) or that is damaged, and model_error if not every access of the trace
-// was replayed. `check_interrupt` may throw.
+// Throws usage_error for a damaged trace, or one that the machine cannot run because of its GPUs,
+// its memory, missing links or blocks that fit on no compute unit. Throws model_error if some
+// accesses of the trace were not replayed. `check_interrupt` may throw.
 replayed replay(const trace::reader& from, const machine::machine& described, kernel::mechanism how,
                 const std::function<void()>& check_interrupt);
 

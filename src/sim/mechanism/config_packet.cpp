@@ -1,4 +1,5 @@
-// Stores wait as under FinePack; a packet says what those that follow it have in common.
+// Stores wait as under FinePack. A configuration packet says what the packets after it have in
+// common.
 #include "sim/mechanism/region_mechanisms.hpp"
 
 namespace interlace::sim {

@@ -1,4 +1,4 @@
-// Stores wait and leave as whole lines, to the devices that read their page.
+// Stores wait and leave as whole lines, to the devices that read the page.
 #include <array>
 
 #include "base/limits.hpp"

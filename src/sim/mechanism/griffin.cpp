@@ -1,4 +1,4 @@
-// Pages that move more than once, by what GPUs access.
+// Pages can move more than once, depending on which GPUs access them.
 #include "sim/remote/griffin.hpp"
 
 #include "base/errors.hpp"

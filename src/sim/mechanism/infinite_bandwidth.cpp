@@ -1,4 +1,4 @@
-// Replicas change at the exchange, in no time.
+// Replicas change at the exchange and take no time to do so.
 #include <cstring>
 
 #include "sim/mechanism/region_mechanisms.hpp"

@@ -1,4 +1,4 @@
-// The mechanisms of remote loads: a file for each, and the one place that picks from them.
+// The mechanisms of remote loads. Each has a file, and make_load_mechanism picks one.
 #pragma once
 
 #include <memory>
@@ -8,8 +8,8 @@
 
 namespace interlace::sim {
 
-// Null for options that leave remote loads as they are. All throw usage_error for a machine that
-// does not describe what the mechanism takes.
+// Returns null for options that leave remote loads as they are. Throws usage_error for a machine
+// that does not describe the hardware of the mechanism.
 std::unique_ptr<load_mechanism> make_load_mechanism(const kernel::remote_load_options& options,
                                                     const hardware& parts);
 

@@ -1,4 +1,4 @@
-// Pages that move once, to the first GPU which touches them from afar.
+// A page moves once: to the first remote GPU that touches it.
 #include "sim/remote/page_migration.hpp"
 
 #include <string>

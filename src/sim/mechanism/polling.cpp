@@ -1,4 +1,4 @@
-// Threads of an agent, which hold places of the kernel's, copy each complete chunk.
+// The threads of an agent copy each complete chunk. The agent occupies places of the kernel's.
 #include <algorithm>
 
 #include "base/errors.hpp"
@@ -27,7 +27,8 @@ class copied_by_an_agent final : public tracked_mechanism {
     simulation::copy_request request;
     request.by = simulation::mover::agent;
     request.threads = how.agent_threads;
-    // As src/cuda/region/agent.cu: blocks take parts of chunks that keep their threads busy.
+    // Like src/cuda/region/agent.cu: each block takes a part of a chunk that is large enough to
+    // keep its threads busy.
     const std::uint64_t blocks = std::max(1U, how.agent_threads / block_threads);
     const std::uint64_t a_chunk =
         std::clamp<std::uint64_t>(how.chunk_bytes / part_bytes, 1, blocks);

@@ -1,5 +1,5 @@
-// Stores update the counters by themselves, and a unit that fetches descriptors copies each
-// complete chunk.
+// Stores update the counters themselves. A unit that fetches descriptors copies each complete
+// chunk.
 #include "sim/mechanism/region_mechanisms.hpp"
 #include "sim/mechanism/tracked.hpp"
 

@@ -1,5 +1,6 @@
-// What a mechanism does on the simulated node with a region: at the launches that write it, and at
-// its exchange. Each has a file in this folder; table.hpp, which is made, has them all.
+// What a mechanism does with a region on the simulated node: at the launches that write the region,
+// and at its exchange. Each mechanism has a file in this folder. The generated table.hpp lists all
+// of them.
 #pragma once
 
 #include <cstdint>
@@ -15,38 +16,38 @@
 
 namespace interlace::sim {
 
-// What an exchange does besides its flags.
+// Additional work of an exchange besides its flags.
 struct region_exchange {
-  bool instant = false;                        // flags take no time, nor does what appears
-  std::vector<trace::stretch> appears;         // in devices' memory
-  std::vector<std::function<void()>> arrived;  // when the last device has arrived
+  bool instant = false;                 // flags take no time, nor do the stretches that appear
+  std::vector<trace::stretch> appears;  // stretches of devices' memory that change at the exchange
+  std::vector<std::function<void()>> arrived;  // called when the last device has arrived
 };
 
 class region_mechanism {
  public:
   virtual ~region_mechanism() = default;
 
-  // Throws usage_error for a region that it cannot move.
+  // Throws usage_error for a region that the mechanism cannot move.
   virtual void check(const kernel::region_state& /*state*/) const {}
-  // How stores that go to the subscribers by themselves leave the GPU.
+  // How stores to subscribers leave the GPU.
   virtual store_path path() const { return store_path::packets; }
-  // Who is sent pages of the region; null: all that it names.
+  // Decides which subscribers receive which pages of the region; null: all that the region names.
   virtual std::unique_ptr<subscribed_pages> subscribe(const kernel::region_state& /*state*/,
                                                       const streams& /*on*/,
                                                       const machine::machine& /*m*/) const {
     return nullptr;
   }
 
-  // On a machine with several devices.
+  // Launches a kernel. Called only on a machine with several devices.
   virtual void launch(const region_launch& l, streams& on) const {
     on.add_kernel(l.device, l.shape, l.record, l.block, path());
   }
-  // Before the buffers swap.
+  // Called before the buffers swap.
   virtual void exchange(std::uint32_t /*region*/, streams& /*on*/,
                         region_exchange& /*work*/) const {}
 };
 
-// By stores that go to the subscribers one by one, on a path of their own.
+// A mechanism whose stores go to the subscribers one by one, on a path of their own.
 class store_mechanism : public region_mechanism {
  public:
   explicit store_mechanism(store_path path) : path_(path) {}

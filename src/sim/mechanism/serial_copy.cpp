@@ -1,5 +1,5 @@
-// Copies after the kernel as if all were in CUDA's default stream: a copy waits for all before it
-// that touch one of its devices, and the first ones for the host.
+// Copies after the kernel, as if everything were in CUDA's default stream. A copy waits for all
+// earlier copies that touch one of its devices; the first copies wait for the host.
 #include <vector>
 
 #include "sim/mechanism/region_mechanisms.hpp"
@@ -11,7 +11,7 @@ namespace {
 class copied_in_turn final : public region_mechanism {
  public:
   void exchange(std::uint32_t region, streams& on, region_exchange& /*work*/) const override {
-    std::vector<task_id> last(on.devices(), none);  // that touches each device
+    std::vector<task_id> last(on.devices(), none);  // the last copy that touches each device
     std::vector<task_id> kernels;
     for (std::uint32_t d = 0; d < on.devices(); ++d) {
       kernels.insert(kernels.end(), on[d].last.begin(), on[d].last.end());

@@ -1,4 +1,4 @@
-// Launches over ranges of blocks, each followed by copies of what it wrote.
+// Launches over ranges of blocks. Each launch is followed by copies of what it wrote.
 #include "sim/mechanism/region_mechanisms.hpp"
 
 namespace interlace::sim {

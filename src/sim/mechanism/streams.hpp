@@ -1,4 +1,5 @@
-// The devices' streams as a node fills them: what each does next, and the copies of the epoch.
+// The devices' streams as a node fills them: the tasks of each device in order, and the copies of
+// the epoch.
 #pragma once
 
 #include <cstddef>
@@ -30,9 +31,9 @@ struct region_launch {
 class streams {
  public:
   struct stream {
-    std::vector<task_id> last;        // what the next kernel waits for
-    std::vector<task_id> copies;      // of this epoch
-    std::vector<task_id> last_copy;   // of them, to each device
+    std::vector<task_id> last;        // tasks that the next kernel waits for
+    std::vector<task_id> copies;      // copies of this epoch
+    std::vector<task_id> last_copy;   // the last of these copies to each device
     std::set<std::uint32_t> tracked;  // regions that a tracked launch of this epoch writes
   };
 
@@ -47,17 +48,17 @@ class streams {
 
   void add_kernel(std::uint32_t device, grid shape, recorder::settings record, block_function block,
                   store_path path);
-  // A copy of the owner's elements [begin, end) to one or several devices.
+  // Copies the owner's elements [begin, end) to one or several devices.
   task_id add_copy(std::uint32_t region, std::uint32_t from, std::uint64_t begin, std::uint64_t end,
                    const std::vector<std::uint32_t>& to, simulation::copy_request how,
                    const std::vector<task_id>& after);
-  // As if each destination had a copy stream: copies to it run one after another, copies to several
-  // share engines and links.
+  // Copies as if each destination had a copy stream: copies to one destination run one after
+  // another, copies to several destinations share engines and links.
   void add_copies(std::uint32_t region, const std::vector<kernel::delivery>& deliveries,
                   const std::vector<task_id>& after);
-  // What all of a device's part is to be delivered as.
+  // The deliveries for a device's whole part of a region.
   std::vector<kernel::delivery> deliveries_of(std::uint32_t region, std::uint32_t device) const;
-  // Counters of so many chunks, 8 bytes each, in the device's memory.
+  // Counters of `chunks` chunks, 8 bytes each, in the device's memory.
   const std::byte* counters(std::uint32_t device, std::uint32_t region, std::size_t chunks);
 
  private:

@@ -1,5 +1,5 @@
-// What the mechanisms share whose chunks move themselves: a launch whose blocks announce what they
-// write, and copies that wait for their chunk to be complete.
+// The base of mechanisms whose chunks move themselves: a launch whose blocks announce what they
+// write, and copies that wait until their chunk is complete.
 #pragma once
 
 #include <cstdint>
@@ -16,17 +16,17 @@ class tracked_mechanism : public region_mechanism {
   void exchange(std::uint32_t region, streams& on, region_exchange& work) const final;
 
  private:
-  // Who copies, and by how many threads.
+  // The mover of the copies, with its number of threads.
   virtual simulation::copy_request mover(const kernel::region_options& how) const = 0;
-  // Warps of the kernel's places that are taken while there are chunks.
+  // How many warps of the kernel's places the agent occupies while there are chunks.
   virtual std::uint32_t agent_warps(const kernel::region_options& /*how*/,
                                     std::uint32_t /*warp_width*/) const {
     return 0;
   }
-  // Whether blocks add to counters in memory; otherwise stores update counters by themselves.
+  // Whether blocks add to counters in memory. Otherwise stores update the counters themselves.
   virtual bool counts_in_memory() const { return true; }
-  // The copies of a chunk to its peers: one of all, unless each peer has a stream of its own.
-  // `last_to` are the copies before to each device.
+  // Adds the copies of a chunk to its peers: one copy to all peers, unless each peer has a stream
+  // of its own. `last_to` holds the previous copy to each device.
   virtual std::vector<task_id> add_copies(const region_launch& l, const kernel::chunk& c,
                                           const std::vector<std::uint32_t>& peers,
                                           const simulation::copy_request& how,

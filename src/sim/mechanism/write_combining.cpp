@@ -1,4 +1,4 @@
-// Stores to a line wait and leave as one.
+// Stores to the same line wait and leave as one store.
 #include "sim/mechanism/region_mechanisms.hpp"
 
 namespace interlace::sim {

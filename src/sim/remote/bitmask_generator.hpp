@@ -1,7 +1,7 @@
-// Which pieces of a line a load wants, one bit each (DualOpt, PACT 2022, section 4.1.1: the bitmask
-// generation unit). Bit k is the piece at k times the granularity from the line's first byte; a
-// line of 64 bytes has 16 pieces of 4. The paper writes masks the other way round, first piece
-// leftmost.
+// The pieces of a line that a load wants, one bit each (DualOpt, PACT 2022, section 4.1.1: the
+// bitmask generation unit). Bit k is the piece at k times the granularity from the line's first
+// byte. A line of 64 bytes has 16 pieces of 4 bytes. The paper writes masks the other way round,
+// with the first piece leftmost.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ struct masked_line {
 
 class bitmask_generator {
  public:
-  // Throws usage_error unless pieces are of 4, 8 or 16 bytes and the line is cut into 32 at most.
+  // Throws usage_error unless a piece has 4, 8 or 16 bytes and the line has at most 32 pieces.
   bitmask_generator(std::uint32_t line_bytes, std::uint32_t piece_bytes)
       : line_bytes_(line_bytes), piece_bytes_(piece_bytes) {
     if ((piece_bytes != 4 && piece_bytes != 8 && piece_bytes != 16) ||
@@ -42,18 +42,18 @@ class bitmask_generator {
     return static_cast<piece_mask>((std::uint64_t{1} << pieces()) - 1);
   }
 
-  // Of one lane: `bytes` from an address on, in one line.
+  // The mask of one lane's access to `bytes` at an address, all in one line.
   piece_mask mask(std::uint64_t address, std::uint32_t bytes) const {
     const auto offset = static_cast<std::uint32_t>(address & (line_bytes_ - 1));
     const std::uint32_t first = offset / piece_bytes_;
     const std::uint32_t last = (offset + bytes - 1) / piece_bytes_;
     return static_cast<piece_mask>((std::uint64_t{2} << last) - (std::uint64_t{1} << first));
   }
-  // Of all lanes of a warp that the coalescer merged.
+  // The mask of all lanes of a warp that the coalescer merged.
   piece_mask mask(const byte_mask& wanted) const { return wanted.units(piece_bytes_, line_bytes_); }
 
-  // The coalescer with its generator: one access for each line that lanes of a warp touch, in the
-  // order of the lanes, with the masks of its lanes or-ed.
+  // The coalescer with its generator: returns one access for each line that lanes of a warp touch,
+  // in lane order. The masks of the lanes are or-ed.
   std::vector<masked_line> coalesce(std::span<const std::uint64_t> addresses,
                                     std::uint32_t bytes) const {
     std::vector<masked_line> lines;

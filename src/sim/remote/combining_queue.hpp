@@ -1,5 +1,5 @@
-// Write combining at the line, the queue of one destination: stores to a line are one as long as it
-// waits. Where no entry is free, the line that was stored to longest ago goes.
+// Write combining by line, for one destination: stores to a line that waits in the queue are
+// combined into one. If no entry is free, the line with the oldest last store is sent.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,8 @@ class combining_queue {
  public:
   explicit combining_queue(std::uint32_t entries) : lines_(entries, 1) {}
 
-  // False if no entry is free: take the oldest line, and offer it again.
+  // Returns false if no entry is free. The caller then takes the oldest line and offers the store
+  // again.
   bool offer(std::uint64_t line, const byte_mask& bytes) {
     std::uint32_t id = lines_.find(line);
     if (id == line_buffer::none) {
@@ -31,9 +32,9 @@ class combining_queue {
 
   bool has_line(std::uint64_t line) const { return lines_.find(line) != line_buffer::none; }
   bool empty() const { return lines_.size() == 0; }
-  // Of a queue that is not empty.
+  // The queue must not be empty.
   queued_line take_oldest() { return take(lines_.oldest(0)); }
-  // Of a line that it has.
+  // The queue must have the line.
   queued_line take_line(std::uint64_t line) { return take(lines_.find(line)); }
 
   std::uint64_t stored_bytes() const { return stored_; }

@@ -1,13 +1,13 @@
-// Which optimisation a workload's remote loads get (DualOpt, PACT 2022, section 4.3 and Fig. 11):
-// coalescing where lines are little used and seldom hit, caching where they are used or hit,
-// neither where few accesses are remote.
+// Decides which optimisation a workload's remote loads get (DualOpt, PACT 2022, section 4.3 and
+// Fig. 11): coalescing where loads use little of a line and seldom hit, caching where they use much
+// of it or hit often, neither where few accesses are remote.
 //
-// Behind a warm-up the engine watches what arrives at the L1 caches until it has seen enough remote
-// loads, and decides: once, as in the paper, or again by every further window, for programs whose
-// loads change from one phase to the next. The paper counts remote accesses; but a phase of stores
-// alone fills such a window without a word on the locality of loads, which is what is decided
-// about. Of a workload that has too few remote accesses, it knows that as soon as a window of them
-// would be too few.
+// After a warm-up the engine watches the accesses at the L1 caches until it has seen enough remote
+// loads, and then decides: once, as in the paper, or again after every further window, for programs
+// whose loads change from phase to phase. The paper counts remote accesses. But a phase of stores
+// would fill such a window without saying anything about the locality of loads, which the decision
+// is about. If a workload has too few remote accesses, the engine knows it as soon as a window
+// could no longer have enough.
 #pragma once
 
 #include <cstdint>
@@ -19,21 +19,22 @@
 namespace interlace::sim {
 
 enum class optimisation : std::uint8_t {
-  leave,     // local-dominated
-  coalesce,  // cache-insensitive
-  cache,     // cache-friendly
+  leave,     // most accesses are local
+  coalesce,  // remote loads that a cache would not help
+  cache,     // remote loads that a cache helps
 };
 
 struct decision_thresholds {
-  double remote = 0.02;  // remote accesses of all
-  double block = 0.2;    // pieces of a line that a remote load uses, of all its pieces
-  double hit = 0.4;      // L1 hits of remote loads
+  double remote = 0.02;  // remote accesses over all accesses
+  double block = 0.2;    // fraction of a line's pieces that a remote load uses
+  double hit = 0.4;      // L1 hit rate of remote loads
 };
 
-// Throws usage_error, which names the key, for one outside of 0 to 1.
+// Throws usage_error that names the key of a threshold outside of 0 to 1.
 void check(const decision_thresholds& thresholds);
 
-// What suits loads that use this part of a line and hit so often, if enough of them are remote.
+// The choice for loads with this block utilisation and hit rate, provided that enough accesses are
+// remote.
 optimisation choose(const decision_thresholds& thresholds, double block_utilisation,
                     double hit_rate);
 
@@ -41,38 +42,38 @@ class decision_engine {
  public:
   struct settings {
     decision_thresholds thresholds{};
-    std::uint64_t warm_up = 0;         // accesses that are not counted
-    std::uint64_t monitored = 20'000;  // remote loads before it decides
-    std::uint32_t agreeing = 0;        // windows in a row that change its mind; 0: nothing does
+    std::uint64_t warm_up = 0;         // accesses that are ignored at first
+    std::uint64_t monitored = 20'000;  // remote loads in a window
+    std::uint32_t agreeing = 0;  // windows in a row that change a decision; 0: a decision is final
   };
-  // What it decided, by what, and when.
+  // A decision with its measurements and its time.
   struct decision {
     optimisation choice = optimisation::leave;
     picoseconds when = 0;
-    std::uint64_t accesses = 0;  // behind the warm-up
+    std::uint64_t accesses = 0;  // after the warm-up
     std::uint64_t remote = 0;
-    std::uint64_t loads = 0;  // of them
+    std::uint64_t loads = 0;  // remote loads among them
     double remote_ratio = 0;
     double block_utilisation = 0;
-    double hit_rate = 0;  // of the decision before, if no load looked into an L1
+    double hit_rate = 0;  // that of the previous decision, if no load looked into an L1
   };
 
-  // Throws usage_error for thresholds that check refuses and for a window of 0.
+  // Throws usage_error for thresholds that check() refuses, and for a window of 0.
   explicit decision_engine(const settings& s);
 
-  // An access that arrives at an L1.
+  // A local access at an L1.
   void local(picoseconds now);
-  // A remote load of `used` pieces of a line of `pieces`, and whether the L1 has it, if it looked
-  // there; a remote store counts for the ratio alone.
+  // A remote load of `used` of the line's `pieces` pieces; `hit` says whether the L1 has the line,
+  // if the load looked there. A remote store counts only for the ratio of remote accesses.
   void remote_load(picoseconds now, std::uint32_t used, std::uint32_t pieces,
                    std::optional<bool> hit);
   void remote_store(picoseconds now);
 
-  std::uint64_t windows() const { return windows_; }  // that were closed
+  std::uint64_t windows() const { return windows_; }  // windows that are complete
   bool watches() const { return decisions_.empty() || settings_.agreeing != 0; }
-  // In their order; each is of another choice than the one before, and holds until the next.
+  // In order. Each decision differs from the one before and holds until the next.
   const std::vector<decision>& decisions() const { return decisions_; }
-  // What it would decide by what it has seen so far; for the end of a run that was too short.
+  // The decision by everything seen so far, for the end of a run that was too short for a window.
   decision now(picoseconds when) const;
 
  private:
@@ -85,13 +86,14 @@ class decision_engine {
   std::uint64_t accesses_ = 0;
   std::uint64_t remote_ = 0;
   std::uint64_t loads_ = 0;
-  std::uint64_t looked_ = 0;  // into an L1, of the loads
+  std::uint64_t looked_ = 0;  // loads that looked into an L1
   std::uint64_t hits_ = 0;
-  double used_ = 0;  // sum of parts of lines
+  double used_ = 0;  // sum of the used fractions of lines
   std::vector<decision> decisions_;
   std::uint64_t windows_ = 0;
-  optimisation other_ = optimisation::leave;  // what the last windows would rather have
-  std::uint32_t agreed_ = 0;                  // so many of them, in a row
+  // the choice of the last windows, if it is another one
+  optimisation other_ = optimisation::leave;
+  std::uint32_t agreed_ = 0;  // how many windows in a row agreed on it
 };
 
 }  // namespace interlace::sim

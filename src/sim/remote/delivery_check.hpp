@@ -1,6 +1,6 @@
-// What tests hold a simulated run's remote stores against: that each byte which kernels stored on
-// other devices came in there, and no other, and that what came in last is what their replicas
-// hold. FinePack's packets go through encode and decode on the way. Much slower than a run without.
+// Checks a simulated run's remote stores, for tests: each byte that kernels stored to other devices
+// arrives there, no other byte does, and the last bytes that arrived are those that the replicas
+// hold. FinePack's packets go through encode and decode on the way. Runs are much slower with it.
 #pragma once
 
 #include <array>
@@ -17,19 +17,19 @@ namespace interlace::sim {
 
 class delivery_check {
  public:
-  // `memory` is device address 0.
+  // `memory` holds device address 0.
   explicit delivery_check(const std::byte* memory) : memory_(memory) {}
 
   void stored(std::uint64_t line, const byte_mask& bytes);
-  // The packet of a window, with the data that its devices' memory has now.
+  // Encodes the packet of a window, with the current data of the devices' memory.
   std::vector<std::uint8_t> encoded(const flushed_window& window, const finepack_format& f) const;
-  // A packet came in; its lines are said to be these.
+  // Takes a packet that arrived, and the window whose lines it should hold.
   void received(std::span<const std::uint8_t> packet, const finepack_format& f,
                 const std::vector<queued_line>& lines);
-  // Stores came in that are packets of their own.
+  // Takes stores that arrived as packets of their own.
   void received(std::uint64_t line, const byte_mask& bytes);
-  // Throws model_error where something is missing, came from nowhere or is not what the replica
-  // holds. Nothing is under way.
+  // Throws model_error where a byte is missing, came from nowhere or differs from the replica.
+  // Nothing may be in flight.
   void compare() const;
   std::uint64_t packets() const { return packets_; }
 

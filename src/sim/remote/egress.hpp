@@ -1,12 +1,12 @@
-// The queues of a GPU's stores to other GPUs: one for each destination, between the crossbar and
+// The queues of a GPU's stores to other GPUs, one for each destination, between the crossbar and
 // the egress port.
 //
-// A store holds its entry of the compute unit until its queue has taken it. A queue takes it when
-// it needs no flush for that, or when the egress port has room for what is flushed: where its
-// buffer (queue_bytes of the link) is full, the store waits, and all behind it for the same
-// destination. A release flushes everything, behind which the links carry whatever comes next.
+// A store holds its entry of the compute unit until its queue has taken it. The queue takes a store
+// if that needs no flush, or if the egress port has room for the flushed data. While the port's
+// buffer (queue_bytes of the link) is full, the store waits, and so do all later stores to the same
+// destination. A release flushes everything; the links carry later messages after the flushed data.
 // Reading a line out and packing it takes no time of its own: lines are read while the link is busy
-// with those before.
+// with earlier ones.
 #pragma once
 
 #include <cstdint>
@@ -28,15 +28,15 @@
 namespace interlace::sim {
 
 enum class store_path : std::uint8_t {
-  packets,     // each by itself
-  combined,    // lines
-  whole_line,  // lines, of which all bytes are sent
+  packets,     // each store by itself
+  combined,    // combined by line
+  whole_line,  // combined by line; all bytes of a line are sent
   packed,      // FinePack
-  configured,  // its queue, with packets of their own behind a configuration packet
+  configured,  // FinePack's queue, but packets of their own after a configuration packet
 };
 
-// Throws usage_error if the GPUs of a machine cannot send stores on this path: a packet of some
-// link has no room for a line and a sub-header.
+// Throws usage_error if the GPUs of a machine cannot send stores on this path because a packet of
+// some link has no room for a line and a sub-header.
 void check_store_path(const machine::machine& described, store_path path);
 
 class egress final : public store_queues {
@@ -44,39 +44,41 @@ class egress final : public store_queues {
   egress(std::uint32_t index, const machine::gpu& config, std::uint32_t devices, event_queue& queue,
          fabric& links, store_counts& counts);
 
-  // For the kernel that starts; queues are empty.
+  // Starts a kernel. The queues must be empty.
   void begin(store_path path);
 
-  // One store, or several where the machine joins less than a line.
+  // Takes one store, or several where the machine joins less than a line.
   void store(picoseconds time, std::uint32_t unit, std::uint32_t to, line_access l,
              const written_bytes& written) override;
   void pass(picoseconds time, const message& m) override;
-  // An event of this GPU's queues, and a message of this GPU's that its first link has taken.
-  // Then freed() are the compute units whose stores have been taken; take them away.
+  // Handles an event of this GPU's queues, or a message of this GPU that its first link has taken.
+  // Afterwards freed() lists the compute units whose stores have been taken. The caller must clear
+  // the list.
   void handle(const event& e);
   void departed(const message& m);
   std::vector<std::uint32_t>& freed() { return freed_; }
 
-  // A system-scope release: sends all that is in the queues. False while stores are on their way to
-  // a queue: ask again after the next event or departure.
+  // A system-scope release: sends everything in the queues. Returns false while stores are on their
+  // way to a queue; ask again after the next event or departure.
   bool release();
 
-  // The lines of a packed message of this GPU, for its receiver; forgotten by `received`, which
-  // counts what has come in.
+  // The lines of a packed message of this GPU, for its receiver. `received` forgets them and counts
+  // the bytes that arrived.
   const flushed_window& window(std::uint32_t id) const { return slots_[id].window; }
   void received(const message& m);
 
-  // Throws model_error unless nothing is in a queue or on its way there.
+  // Throws model_error unless the queues are empty and nothing is on its way to them.
   void check_empty() const;
   void check_with(delivery_check* check) { check_ = check; }
 
  private:
   struct waiting {
     bool is_store = true;
-    bool is_last = false;  // of what the warp stores to the line: the entry is free behind it
+    // last part of the warp's store to the line, after which the entry is free
+    bool is_last = false;
     std::uint32_t unit = 0;
     std::uint32_t to = 0;
-    std::uint32_t stores = 0;  // that it counts as
+    std::uint32_t stores = 0;  // number of stores that it counts as
     std::uint64_t line = 0;
     byte_mask bytes;
     message passing;
@@ -84,19 +86,19 @@ class egress final : public store_queues {
   struct destination {
     std::optional<remote_write_queue> packing;
     std::optional<combining_queue> combining;
-    std::deque<std::uint32_t> blocked;  // in the order in which they came; the egress port is full
+    std::deque<std::uint32_t> blocked;  // in order of arrival; the egress port is full
     finepack_format format;
     std::uint32_t port = 0;
     std::uint64_t announced = ~std::uint64_t{0};  // base of the last configuration packet
     picoseconds last_store = 0;
-    bool timing = false;  // an idle event is due
+    bool timing = false;  // an event for the idle queue is due
     std::uint64_t overwritten() const {
       return combining ? combining->overwritten_bytes() : packing->overwritten_bytes();
     }
   };
   struct slot {
     flushed_window window;
-    std::vector<std::uint8_t> encoded;  // if deliveries are checked
+    std::vector<std::uint8_t> encoded;  // filled if deliveries are checked
   };
 
   destination& ready(std::uint32_t to);
@@ -104,7 +106,7 @@ class egress final : public store_queues {
   bool has_room(const destination& d) const {
     return port_waiting_[d.port] < fabric_.port_bytes(d.port);
   }
-  // All return false where the egress port has no room.
+  // These return false where the egress port has no room.
   bool take(std::uint32_t to, waiting& w);
   bool take_store(std::uint32_t to, destination& d, waiting& w);
   bool flush_line(std::uint32_t to, destination& d, std::uint64_t line, flush_reason reason);
@@ -116,18 +118,18 @@ class egress final : public store_queues {
 
   std::uint32_t index_;
   machine::remote_write_queue settings_;
-  std::uint32_t joined_bytes_;    // of neighbouring lanes, that are one store
-  std::uint32_t combined_lines_;  // of the queue of GPS
+  std::uint32_t joined_bytes_;    // the most bytes of neighbouring lanes that make one store
+  std::uint32_t combined_lines_;  // lines of GPS's queue
   std::uint32_t line_bytes_;
   std::uint32_t sector_bytes_;
   event_queue& queue_;
   fabric& fabric_;
   store_path path_ = store_path::packets;
   std::vector<destination> destinations_;
-  std::vector<std::uint64_t> port_waiting_;  // bytes, by port
+  std::vector<std::uint64_t> port_waiting_;  // bytes that wait at each port
   std::vector<waiting> waiting_;
   std::vector<std::uint32_t> free_waiting_;
-  std::uint64_t not_taken_ = 0;  // stores and messages on their way to a queue, or blocked
+  std::uint64_t not_taken_ = 0;  // stores and messages that are blocked or on their way to a queue
   std::vector<slot> slots_;
   std::vector<std::uint32_t> free_slots_;
   std::vector<std::uint32_t> freed_;

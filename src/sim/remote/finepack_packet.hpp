@@ -40,17 +40,17 @@ inline constexpr std::uint32_t subheader_length_bits = 10;
 inline constexpr std::uint32_t most_store_bytes = 1U << subheader_length_bits;
 inline constexpr std::uint32_t most_payload_bytes = 4096;  // 1024 double words
 
-// What both ends of a link are configured with.
+// The configuration of both ends of a link.
 struct finepack_format {
   std::uint32_t subheader_bytes = 5;   // 2 to 6
-  std::uint32_t payload_bytes = 4096;  // the most; sub-headers included
+  std::uint32_t payload_bytes = 4096;  // maximum, including sub-headers
 
   std::uint32_t offset_bits() const { return subheader_bytes * 8 - subheader_length_bits; }
   std::uint64_t window_bytes() const { return std::uint64_t{1} << offset_bits(); }
 };
 
 struct finepack_store {
-  std::uint64_t offset = 0;  // from the base
+  std::uint64_t offset = 0;  // offset from the base
   std::uint32_t bytes = 0;
   friend bool operator==(const finepack_store&, const finepack_store&) = default;
 };
@@ -70,10 +70,11 @@ struct finepack_packet {
   friend bool operator==(const finepack_packet&, const finepack_packet&) = default;
 };
 
-// Both throw model_error with one sentence. encode: about what has no encoding: a field too large,
-// no stores, a store without bytes, too long or outside of the window, data that is not as long as
-// the stores, a payload above the most. decode: about bytes that encode does not make; so decode
-// and encode are exact inverses.
+// Both throw model_error with one sentence; they are exact inverses of each other.
+// encode throws for a packet without an encoding: a field that is too large, no stores, a store
+// that is empty, too long or outside of the window, data whose length differs from the stores', or
+// a payload above the maximum.
+// decode throws for bytes that encode never makes.
 std::vector<std::uint8_t> encode(const finepack_packet& packet, const finepack_format& format);
 finepack_packet decode(std::span<const std::uint8_t> bytes, const finepack_format& format);
 

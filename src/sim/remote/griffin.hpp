@@ -1,23 +1,22 @@
-// Griffin (HPCA 2020): pages of unified memory that move more than once, by the driver on the host.
+// Griffin (HPCA 2020): pages of unified memory that the driver on the host moves, more than once.
 //
-// Its four parts, as they are here:
+// Its four parts as they are here:
+//   delayed first touch   A page that no GPU has been given moves to the first remote GPU that
+//                         touches it, unless that GPU has more than its share of the pages. Then
+//                         this touch is a remote access, and the next touch moves the page.
+//   classification        GPUs report what they access (access_counters). From time to time the
+//                         driver classifies the accessed pages (page_classifier) and moves those
+//                         that another GPU mostly uses, or is beginning to use.
+//   scheduling            Pages of one GPU move together in a batch. First touches go first, then
+//                         the pages of the GPU that has the most to give away.
+//   draining              Compute units keep running. GPUs forget the translations of the batch and
+//                         answer once their outstanding loads of its pages have ended. They do not
+//                         wait for posted stores, or for accesses that use an older translation.
+//                         New accesses to a page of the batch wait in the page-table walk.
 //
-//   delayed first touch   A page that no GPU has been given moves to the first GPU that touches it
-//                         from afar, unless that GPU has more than its share of the pages: then
-//                         this touch is a remote access, and the next one moves it.
-//   classification        GPUs report what they access (access_counters); now and then the driver
-//                         looks at the pages that were accessed (page_classifier) and moves those
-//                         which are mostly another GPU's, or become another's.
-//   scheduling            Pages of one GPU move together, a batch of them; first touches go first,
-//                         then those of the GPU that has most to give away.
-//   draining              Compute units go on. GPUs forget the translations of the batch, and
-//                         answer when the loads of its pages that have left them have ended;
-//                         posted stores are not waited for, nor what an instruction does by a
-//                         translation that it had before. Who asks for one meanwhile waits in
-//                         the walk of the page table.
-//
-// A walk for another GPU's page is for once: TLBs keep translations of own memory alone (DualOpt,
-// PACT 2022, section 6.3, says of its baseline that it differs in this).
+// The walk for another GPU's page serves only the accesses that wait for it: TLBs keep translations
+// of the GPU's own memory alone (DualOpt, PACT 2022, section 6.3, says that its baseline differs in
+// this).
 #pragma once
 
 #include <cstdint>
@@ -40,13 +39,13 @@ class griffin {
  public:
   struct counts {
     page_traffic moved;
-    std::uint64_t again = 0;    // of the pages, those that a GPU had been given before
-    std::uint64_t delayed = 0;  // first touches
+    std::uint64_t again = 0;    // pages that had been given to a GPU before
+    std::uint64_t delayed = 0;  // first touches that moved nothing
     std::uint64_t batches = 0;
   };
 
-  // `homes` of the pages, which this changes; the first page is at `first_address`. `answer` ends a
-  // walk that `walked` has taken.
+  // Changes `homes`, the home of each page; the first page is at `first_address`. `answer` ends a
+  // walk for which walked() returned walk_end::taken.
   griffin(const machine::gpu& described, std::vector<std::uint8_t>& homes,
           std::uint64_t first_address, std::uint32_t page_bytes, event_queue& queue, fabric& links,
           std::vector<migrating_gpu*> gpus,
@@ -55,15 +54,15 @@ class griffin {
   // A GPU's walk for a page has ended.
   walk_end walked(std::uint32_t gpu, std::uint64_t page);
 
-  // A counting period, and how many pages a GPU reports of one.
+  // The length of a counting period, and how many pages a GPU reports of each period.
   picoseconds counting_period() const { return counting_; }
   std::uint32_t counted_pages() const { return rules_.counted_pages; }
-  // What a GPU has counted in period number `period`; it takes the way to the host.
+  // Sends the host a GPU's counts of period number `period`.
   void report(std::uint32_t gpu, std::uint64_t period, std::vector<page_access> counted);
 
   // A GPU has ended its accesses to the pages of the batch.
   void drained(std::uint32_t gpu, picoseconds when);
-  // A message of kind migration.
+  // Takes a message of kind migration.
   void delivered(const message& m);
 
   const counts& counted() const { return counts_; }
@@ -74,17 +73,17 @@ class griffin {
   enum class step : std::uint8_t { report, block, blocked, move, pull, data, moved };
   struct page_state {
     state now = state::untouched;
-    bool given = false;  // to a GPU
+    bool given = false;  // given to a GPU
     bool proposed = false;
-    std::uint32_t to = 0;                // that GPU, which has it or will
-    std::uint32_t received = 0;          // bytes of it
-    picoseconds written = 0;             // when they are in memory
-    std::vector<std::uint32_t> waiting;  // GPUs whose walks wait for it
+    std::uint32_t to = 0;                // the GPU that has the page or will have it
+    std::uint32_t received = 0;          // bytes of the page received
+    picoseconds written = 0;             // when these bytes are in memory
+    std::vector<std::uint32_t> waiting;  // GPUs whose walks wait for the page
   };
   struct proposal {
     std::uint64_t page = 0;
     std::uint32_t to = 0;
-    std::uint64_t period = 0;  // of the look that it is by
+    std::uint64_t period = 0;  // the counting period of the classification
   };
   struct counted_period {
     std::uint64_t period = 0;
@@ -95,7 +94,7 @@ class griffin {
   void give(std::uint64_t page, std::uint32_t gpu);
   bool has_its_share(std::uint32_t gpu) const;
   void look();
-  // Whether a proposal still holds, by another look where the last is old.
+  // Whether a proposal still holds. Classifies the page again if the proposal is old.
   bool holds(const proposal& p, std::uint32_t home);
   void start_batch();
   void add_first_touches();
@@ -107,7 +106,7 @@ class griffin {
   std::uint64_t address_of(std::uint64_t page) const { return first_address_ + page * page_bytes_; }
   std::uint32_t host() const { return static_cast<std::uint32_t>(gpus_.size()); }
 
-  static constexpr std::uint32_t data_bytes = 256;  // of a message
+  static constexpr std::uint32_t data_bytes = 256;  // per message
   static constexpr std::uint32_t entry_bytes = 8;   // a page and its count, or a page of a batch
 
   machine::griffin rules_;
@@ -122,18 +121,18 @@ class griffin {
   std::function<void(std::uint32_t, std::uint64_t, bool)> answer_;
   page_classifier classifier_;
   std::vector<page_state> pages_;
-  std::vector<std::uint64_t> pages_of_;              // each GPU was given
-  std::uint64_t given_ = 0;                          // to all
-  std::vector<std::deque<counted_period>> reports_;  // of each GPU, on their way
+  std::vector<std::uint64_t> pages_of_;              // pages that each GPU was given
+  std::uint64_t given_ = 0;                          // pages given to any GPU
+  std::vector<std::deque<counted_period>> reports_;  // reports of each GPU, on their way
   std::vector<std::uint64_t> seen_;                  // pages reported since the last look
-  std::uint64_t latest_ = 0;                         // period that was reported
+  std::uint64_t latest_ = 0;                         // latest period that was reported
   std::uint64_t next_look_ = 0;
   std::deque<std::uint64_t> touches_;            // pages that first touches move
-  std::vector<std::deque<proposal>> proposals_;  // by who has the page
-  std::vector<std::uint64_t> batch_;             // pages that move
-  std::uint32_t owner_ = 0;                      // of them
+  std::vector<std::deque<proposal>> proposals_;  // by the GPU that has the page
+  std::vector<std::uint64_t> batch_;             // pages that are moving
+  std::uint32_t owner_ = 0;                      // the GPU that has them
   std::uint32_t answers_ = 0;
-  std::uint32_t left_ = 0;  // pages that have not arrived
+  std::uint32_t left_ = 0;  // pages of the batch that have not arrived
   counts counts_;
 };
 

@@ -1,5 +1,6 @@
-// Lines with a byte enable for each byte, fully associative, in lists by the order in which they
-// came: what a queue of remote stores is made of. Finding a line takes a hash and mostly one look.
+// A fully associative buffer of lines, with a byte enable for each byte. Each line is in one of
+// several lists, in order of insertion. Queues of remote stores are built on it. Finding a line
+// takes a hash and mostly one probe.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +18,9 @@ class line_buffer {
     std::uint64_t line = 0;
     byte_mask bytes;
     std::uint32_t list = 0;
-    std::uint32_t before = none;  // in its list
+    std::uint32_t before = none;  // neighbours in its list
     std::uint32_t behind = none;
-    std::uint32_t chained = none;  // the next with this hash; of a free entry the next free one
+    std::uint32_t chained = none;  // next entry with this hash; in a free entry, the next free one
   };
 
   line_buffer(std::uint32_t entries, std::uint32_t lists)
@@ -41,10 +42,11 @@ class line_buffer {
     while (id != none && entries_[id].line != line) id = entries_[id].chained;
     return id;
   }
-  // Of a list; none if it is empty.
+  // The oldest entry of a list; none if the list is empty.
   std::uint32_t oldest(std::uint32_t list) const { return ends_[list].first; }
 
-  // Of a line that is not in the buffer, which is not full; without bytes, the newest of its list.
+  // Inserts a line without bytes as the newest of its list. The line must not be in the buffer, and
+  // the buffer must not be full.
   std::uint32_t insert(std::uint64_t line, std::uint32_t list) {
     const std::uint32_t id = free_;
     entry& e = entries_[id];
@@ -66,7 +68,7 @@ class line_buffer {
     free_ = id;
     --size_;
   }
-  // Makes it the newest of its list.
+  // Makes the entry the newest of its list.
   void touch(std::uint32_t id) {
     if (entries_[id].behind == none) return;
     remove(id);
@@ -79,7 +81,7 @@ class line_buffer {
     std::uint32_t last = none;
   };
 
-  // Twice as many heads as entries, and a power of two.
+  // The number of heads is a power of two and at least twice the number of entries.
   static std::uint32_t shift_of(std::uint32_t entries) {
     std::uint32_t bits = 1;
     while (std::uint64_t{1} << bits < std::uint64_t{2} * entries) ++bits;

@@ -1,5 +1,5 @@
-// What becomes of kernels' loads of other GPUs' memory, on all GPUs of a machine, where that is
-// more than a request and a reply.
+// How all GPUs of a machine handle kernels' loads of other GPUs' memory, where a load is more than
+// a request and a reply.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace interlace::sim {
 
-// What a mechanism is built into; it lives as long as the mechanism.
+// The parts of the machine that a mechanism is connected to. They outlive the mechanism.
 struct hardware {
   const machine::machine& described;
   address_map& addresses;
@@ -30,27 +30,29 @@ class load_mechanism {
  public:
   virtual ~load_mechanism() = default;
 
-  // A kernel of a GPU starts.
+  // Called when a kernel of a GPU starts.
   virtual void begin_kernel(std::uint32_t /*gpu*/) {}
-  // An event of replies that share packets, and a message coalesced_reply that its first link has
-  // taken.
+  // Takes an event of replies that share packets, or a message coalesced_reply that its first link
+  // has taken.
   virtual void handle(const event& /*e*/) {}
   virtual void departed(const message& /*m*/) {}
-  // A message of one of its own kinds: coalesced_reply or migration.
+  // Takes a message of one of the mechanism's own kinds: coalesced_reply or migration.
   virtual void delivered(const message& m) = 0;
-  // Whether it goes on when all tasks have ended; that takes no time then.
+  // Whether the mechanism still has work when all tasks have ended. That work takes no simulated
+  // time.
   virtual bool outlasts_tasks() const { return false; }
-  // Nothing is under way.
+  // Whether nothing is in flight.
   virtual bool empty() const { return true; }
 
   struct outcome {
     page_traffic moved;
-    std::uint64_t moved_again = 0;  // of the pages, those that a GPU had been given before
-    std::uint64_t delayed = 0;      // first touches
+    std::uint64_t moved_again = 0;  // pages that had been given to a GPU before
+    std::uint64_t delayed = 0;      // first touches that moved nothing
     std::uint64_t batches = 0;
-    std::uint64_t coalesced_pages = 0;  // that are treated by themselves, so
+    // pages with an optimisation of their own, by that optimisation
+    std::uint64_t coalesced_pages = 0;
     std::uint64_t cached_pages = 0;
-    std::vector<kernel::remote_load_decision> decisions;  // of an engine
+    std::vector<kernel::remote_load_decision> decisions;  // decisions of an engine
   };
   virtual outcome found(picoseconds now) const = 0;
 };

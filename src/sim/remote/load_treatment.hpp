@@ -1,4 +1,5 @@
-// Which steps of DualOpt are on, on all GPUs of a machine, and the engine that turns them on.
+// The steps of DualOpt that are active on all GPUs of a machine, and the engine that activates
+// them.
 #pragma once
 
 #include <cstddef>
@@ -19,21 +20,22 @@ namespace interlace::sim {
 
 class load_treatment {
  public:
-  // Pages of unified memory are of `page_bytes`, from `first_address` on. `cache` is called when
-  // the RDMA caches are taken into use (true), at the start or by a decision, and when they are
-  // given back. Throws usage_error for a machine that does not describe what the options need.
+  // Pages of unified memory have `page_bytes` and begin at `first_address`. `cache` is called with
+  // true when the RDMA caches come into use, at the start or by a decision, and with false when
+  // they are given back. Throws usage_error for a machine that does not describe the hardware that
+  // the options need.
   load_treatment(const machine::gpu& g, const kernel::remote_load_options& o,
                  std::uint64_t first_address, std::uint64_t page_bytes,
                  std::function<void(bool)> cache);
 
-  // Of loads of a line by a compute unit.
+  // The steps for a compute unit's loads of a line.
   const kernel::remote_load_steps& steps(std::uint32_t unit, std::uint64_t line) const {
     if (pages_) return steps_for(pages_->of(line).value_or(optimisation::leave));
     return looks_always(unit) ? looking_ : steps_;
   }
   const bitmask_generator& masks() const { return masks_; }
 
-  // An access at an L1; `words` of 4 bytes of a line are what lanes of a load want.
+  // An access at an L1. `words` marks the 4-byte words of a line that lanes of a load want.
   bool watches() const { return pages_ || (engine_ && engine_->watches()); }
   void local(picoseconds now) {
     if (!engine_) return;
@@ -49,7 +51,7 @@ class load_treatment {
   void remote_load(picoseconds now, std::uint64_t line, std::uint32_t words,
                    std::optional<bool> hit);
 
-  // The pieces that have any of these words.
+  // The pieces that contain any of these words.
   piece_mask pieces_of(std::uint32_t words) const {
     const std::uint32_t each = masks_.piece_bytes() / 4;
     if (each == 1) return words;
@@ -60,28 +62,30 @@ class load_treatment {
     return pieces;
   }
 
-  // What was decided, in this order; of a run that was too short what would have been, not `made`.
+  // The decisions in order. If the run was too short for one, the decision that would have
+  // followed, with `made` false.
   struct decided {
     bool made = false;
     std::vector<decision_engine::decision> what;
   };
   decided decisions(picoseconds now) const;
-  // Pages that are treated by their own locality, by how.
+  // The number of pages with an optimisation of their own, by optimisation.
   std::uint64_t pages(optimisation how) const { return pages_ ? pages_->count(how) : 0; }
 
  private:
   void follow();
   static const kernel::remote_load_steps& steps_for(optimisation choice);
-  // Without such units an engine that has turned on a bypass would not see hits any more.
-  // They take turns by the window, since a small grid runs on few of them.
+  // Some compute units keep looking into their L1. Without them, an engine that has activated a
+  // bypass would not see hits any more. These units take turns by window, since a small grid runs
+  // on few of them.
   bool looks_always(std::uint32_t unit) const {
     return every_ != 0 && (unit + engine_->windows()) % every_ == 0;
   }
 
   kernel::remote_load_steps steps_;
-  kernel::remote_load_steps looking_;  // of compute units that keep looking into their L1
-  std::uint32_t every_ = 0;            // one of so many; 0: none
-  std::size_t followed_ = 0;           // decisions
+  kernel::remote_load_steps looking_;  // for compute units that keep looking into their L1
+  std::uint32_t every_ = 0;            // one unit in so many keeps looking; 0: none
+  std::size_t followed_ = 0;           // decisions that have been followed
   bitmask_generator masks_;
   std::optional<decision_engine> engine_;
   std::optional<page_choices> pages_;

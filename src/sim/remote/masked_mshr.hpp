@@ -1,6 +1,6 @@
-// Miss status holding registers whose entries say which pieces of their line are under way
-// (DualOpt, PACT 2022, section 4.1.2 and Fig. 8). An entry answers to its number until it is
-// released, so the number can be a reply's ID.
+// Miss status holding registers whose entries record which pieces of their line are in flight
+// (DualOpt, PACT 2022, section 4.1.2 and Fig. 8). An entry keeps its number until it is released,
+// so the number can serve as a reply's ID.
 #pragma once
 
 #include <algorithm>
@@ -13,19 +13,20 @@ namespace interlace::sim {
 
 class masked_mshr {
  public:
-  // Fig. 8, A to C; full: a miss that has to wait for an entry.
+  // Cases A to C of Fig. 8. full: a miss that has to wait for an entry.
   enum class outcome : std::uint8_t { hit, other_mask, other_line, full };
   struct answer {
     outcome what = outcome::full;
-    std::uint32_t entry = 0;  // that fetches the pieces; nothing where it is full
+    std::uint32_t entry = 0;  // the entry that fetches the pieces; unused if full
   };
 
   explicit masked_mshr(std::uint32_t entries) : entries_(entries) {
     for (std::uint32_t k = entries; k-- > 0;) free_.push_back(k);
   }
 
-  // A: an entry of the line fetches all the pieces, and serves this request as well. B: entries of
-  // the line fetch others. C: there is none of the line. B and C take an entry of their own.
+  // Case A: an entry of the line already fetches all the pieces and serves this request as well.
+  // Case B: entries of the line fetch other pieces. Case C: the line has no entry. B and C take an
+  // entry of their own.
   answer request(std::uint64_t line, piece_mask pieces) {
     bool same_line = false;
     for (std::uint32_t k = 0; k < entries_.size(); ++k) {
@@ -41,7 +42,7 @@ class masked_mshr {
     return {same_line ? outcome::other_mask : outcome::other_line, taken};
   }
 
-  // Whether a request would hit.
+  // Whether a request would be case A.
   bool serves(std::uint64_t line, piece_mask pieces) const {
     return std::any_of(entries_.begin(), entries_.end(), [&](const slot& e) {
       return e.pieces != 0 && e.line == line && (pieces & ~e.pieces) == 0;
@@ -59,7 +60,7 @@ class masked_mshr {
  private:
   struct slot {
     std::uint64_t line = 0;
-    piece_mask pieces = 0;  // 0: free
+    piece_mask pieces = 0;  // 0: the entry is free
   };
   std::vector<slot> entries_;
   std::vector<std::uint32_t> free_;

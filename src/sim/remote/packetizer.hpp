@@ -1,5 +1,6 @@
-// What a flushed window becomes on the wire: one FinePack packet, or the configuration packet and
-// the packets behind it of the stateful alternative (Muthukrishnan et al., HPCA 2023, IV-B, VI-B).
+// Turns a flushed window into packets: one FinePack packet, or, in the stateful alternative, a
+// configuration packet followed by one packet for each store (Muthukrishnan et al., HPCA 2023,
+// IV-B, VI-B).
 #pragma once
 
 #include <cstdint>
@@ -10,9 +11,9 @@
 
 namespace interlace::sim {
 
-// The packet, a store for each run of enabled bytes of each line, in the order of the lines. The
-// sub-header has no byte enables, so an entry whose bytes are not contiguous becomes several.
-// byte_at(address) gives the data.
+// Makes the packet: one store for each run of enabled bytes of each line, in the order of the
+// lines. The sub-header has no byte enables, so an entry whose bytes are not contiguous becomes
+// several stores. byte_at(address) supplies the data.
 template <class ByteAt>
 finepack_packet packetize(const flushed_window& window, const ByteAt& byte_at) {
   finepack_packet packet;
@@ -33,24 +34,26 @@ struct window_cost {
   std::uint32_t wire = 0;     // all bytes on the link
 };
 
-// The largest payload of a FinePack packet on a link: that of the queue, or that of the link's
-// packets if it is less, as on NVLink (256 bytes).
+// The largest payload of a FinePack packet on a link: the smaller of the queue's limit and the
+// limit of the link's packets, which is 256 bytes on NVLink.
 std::uint32_t finepack_payload_bytes(const machine::remote_write_queue& q,
                                      const machine::protocol& p);
 
-// PCIe: packet_overhead_bytes, which contain the header, and the payload in double words. NVLink: a
-// header flit, which stands for the TLP header, and the payload in flits; each store says its
-// length, so there is no byte-enable flit. NVLink's own encoding would be NVIDIA's to choose.
+// PCIe: packet_overhead_bytes, which include the header, and the payload in double words. NVLink: a
+// header flit, which stands for the TLP header, and the payload in flits. Each store states its
+// length, so there is no byte-enable flit. The real NVLink encoding would be for NVIDIA to choose.
 window_cost finepack_cost(const machine::protocol& p, const flushed_window& window,
                           std::uint32_t subheader_bytes);
 
-// Stores stay packets of their own, of which a configuration packet before them has said what they
-// have in common; it stays said until another one comes, so it is sent only where `announces`. The
-// queue, its windows and its flushes are FinePack's. PCIe: the configuration packet is a header
-// with what the link adds (packet_overhead_bytes). A store has what the link adds to each packet
-// (those less the header: the sequence number and two CRCs, 10 bytes, in the paper), and its
-// sub-header and data in double words. NVLink: each is a header flit, and a store's data flits; the
-// flit has room for the sub-header.
+// The cost where stores stay packets of their own. A configuration packet says what they have in
+// common. It holds until the next configuration packet, so it is sent only where `announces`. The
+// queue, its windows and its flushes are FinePack's.
+// PCIe: the configuration packet is a header plus the overhead that the link adds
+// (packet_overhead_bytes). A store has the overhead that the link adds to each packet (without the
+// header: the sequence number and two CRCs, 10 bytes in the paper), and its sub-header and data in
+// double words.
+// NVLink: the configuration packet is a header flit. A store is a header flit, which has room for
+// the sub-header, and data flits.
 window_cost configured_cost(const machine::protocol& p, const flushed_window& window,
                             std::uint32_t subheader_bytes, bool announces);
 

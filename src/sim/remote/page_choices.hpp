@@ -1,7 +1,7 @@
-// An optimisation for each page, by the locality of its own remote loads: for programs of which
-// some arrays would have their replies coalesced and others cached. Not of DualOpt's paper, whose
-// rule (decision_engine.hpp) decides here, too. A page is treated as under `direct` until so many
-// remote loads have touched it, and then one way to the end.
+// Chooses an optimisation for each page, by the locality of the page's own remote loads. It is
+// meant for programs in which coalescing suits some arrays and caching others. DualOpt's paper does
+// not have this; its decision rule (decision_engine.hpp) is used. A page is treated as under
+// `direct` until enough remote loads have touched it. The choice then holds to the end.
 #pragma once
 
 #include <cstdint>
@@ -14,21 +14,21 @@ namespace interlace::sim {
 
 class page_choices {
  public:
-  // Pages of `page_bytes` from `first_address` on. Throws usage_error for `loads` of 0.
+  // Pages have `page_bytes` and begin at `first_address`. Throws usage_error if `loads` is 0.
   page_choices(const decision_thresholds& thresholds, std::uint32_t loads,
                std::uint64_t first_address, std::uint64_t page_bytes);
 
-  // A remote load of `used` pieces of the line of `pieces`, and whether the L1 has it.
+  // A remote load of `used` of the line's `pieces` pieces; `hit` says whether the L1 has the line.
   void remote_load(std::uint64_t line, std::uint32_t used, std::uint32_t pieces, bool hit);
 
-  // Nothing where too few loads have been seen, or it is no page of these.
+  // Nothing if too few loads have been seen, or if the line is in no such page.
   std::optional<optimisation> of(std::uint64_t line) const {
     const std::uint64_t page = page_of(line);
     if (page >= pages_.size() || pages_[page].loads < loads_) return std::nullopt;
     return pages_[page].choice;
   }
 
-  // Pages for which it was chosen.
+  // The number of pages with this choice.
   std::uint64_t count(optimisation choice) const;
 
  private:

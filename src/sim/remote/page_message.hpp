@@ -1,4 +1,4 @@
-// Messages by which pages move: what GPUs and the driver on the host tell each other, and data.
+// Messages that move pages: page data, and what GPUs and the driver on the host tell each other.
 #pragma once
 
 #include <algorithm>
@@ -11,12 +11,12 @@
 namespace interlace::sim {
 
 struct page_traffic {
-  std::uint64_t pages = 0;  // that moved
+  std::uint64_t pages = 0;  // pages that moved
   std::uint64_t payload = 0;
   std::uint64_t wire = 0;
 };
 
-// A message of a mechanism's step about a page, counted.
+// Makes and counts a message of a mechanism's step for a page.
 inline message page_message(const fabric& links, std::uint32_t from, std::uint32_t to,
                             std::uint32_t step, std::uint64_t page, std::uint32_t payload,
                             page_traffic& counted) {

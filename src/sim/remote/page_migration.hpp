@@ -1,16 +1,17 @@
-// Unified pages that move to the first GPU which touches them from afar (MGPUSim's unified memory):
-// who may use a page, who waits for one, and the driver on the host, which moves one at a time.
+// Unified pages that move to the first remote GPU that touches them (MGPUSim's unified memory):
+// which GPU may use a page, which accesses wait for one, and the driver on the host, which moves
+// one page at a time.
 //
-// A page is where it was placed until another GPU touches it; that GPU gets it, and then it stays,
-// so that all others reach it as remote memory. Each step is messages over the machine's links:
-//
-//   fault       the GPU tells the host, unless it has told of the page before; where addresses are
-//               translated, the host finds it when it walks the page table
-//   drain       no GPU sends remote accesses; each answers when no remote load is under way
+// A page stays where it was placed until another GPU touches it. The page moves to that GPU and
+// then stays there, so all other GPUs reach it as remote memory. Each step is messages over the
+// machine's links:
+//   fault       the GPU tells the host, once for each page; where addresses are translated, the
+//               host finds the fault when it walks the page table
+//   drain       no GPU sends remote accesses; each answers when it has no remote load in flight
 //   shoot down  the owner's compute units stop and its caches are flushed
 //   move        the new owner asks the old one, which reads the page and sends it
-//   restart     the old owner goes on, and who waits for the page
-//   resume      remote accesses go on
+//   restart     the old owner resumes, and so do the accesses that wait for the page
+//   resume      remote accesses are allowed again
 #pragma once
 
 #include <cstdint>
@@ -26,35 +27,34 @@
 
 namespace interlace::sim {
 
-// What a GPU does for it.
+// What the driver asks of a GPU.
 class migrating_gpu {
  public:
   virtual ~migrating_gpu() = default;
-  // No remote access leaves from now on; page_migration::drained is called when no remote load is
-  // under way, which may be at once.
+  // Sends no remote access from now on. Calls page_migration::drained when no remote load is in
+  // flight, possibly at once.
   virtual void drain() = 0;
   virtual void resume_remote() = 0;
-  // Stops its compute units, and forgets where the page at `address` is; flushes its caches and
-  // returns when they are empty.
+  // Stops the compute units, forgets the translation of the page at `address` and flushes the
+  // caches. Returns when the caches are empty.
   virtual picoseconds shoot_down(std::uint64_t address) = 0;
   virtual void restart() = 0;
-  // Forgets where the pages at these addresses are, and what its first-level caches have of them;
-  // griffin::drained is called when no load of them that has left it is under way, which may be at
-  // once.
+  // Forgets the translations of the pages at these addresses, and their lines in the first-level
+  // caches. Calls griffin::drained when no load of these pages is in flight, possibly at once.
   virtual void drain_pages(const std::vector<std::uint64_t>& addresses) = 0;
-  // Its L2 has no line of the page any more.
+  // Drops all lines of the page from the L2.
   virtual void drop_page(std::uint64_t address) = 0;
-  // A stretch of its memory is read, or written; returns when it has been.
+  // Reads or writes a range of the GPU's memory. Returns when that is done.
   virtual picoseconds read_page(std::uint64_t address, std::uint32_t bytes) = 0;
   virtual picoseconds write_page(std::uint64_t address, std::uint32_t bytes) = 0;
-  // It may access the page at `address`, for which these have waited.
+  // The GPU may access the page at `address`. `waiting` lists the instructions that waited for it.
   virtual void page_arrived(std::uint64_t address, const std::vector<page_waiter>& waiting) = 0;
 };
 
 class page_migration {
  public:
-  // `homes` of the pages, which this changes; the first page is at `first_address`. The host has a
-  // link to each GPU where there are several.
+  // Changes `homes`, the home of each page; the first page is at `first_address`. With several
+  // GPUs, the host must have a link to each.
   page_migration(std::vector<std::uint8_t>& homes, std::uint64_t first_address,
                  std::uint32_t page_bytes, event_queue& queue, fabric& links,
                  std::vector<migrating_gpu*> gpus);
@@ -64,14 +64,14 @@ class page_migration {
     const state s = page < states_.size() ? states_[page] : state::movable;
     return s == state::stays || (s == state::movable && homes_[page] == gpu);
   }
-  // The instruction goes on, by page_arrived, when the page is usable.
+  // The instruction waits. page_arrived resumes it when the page is usable.
   void wait(std::uint32_t gpu, std::uint64_t page, const page_waiter& w);
-  // The same, known at the host: page_arrived says when the page is usable.
+  // The same for a fault that the host has found: page_arrived says when the page is usable.
   void fault_at_host(std::uint32_t gpu, std::uint64_t page);
 
-  // GPU `gpu` has no remote load under way.
+  // GPU `gpu` has no remote load in flight.
   void drained(std::uint32_t gpu);
-  // A message of kind migration.
+  // Takes a message of kind migration.
   void delivered(const message& m);
 
   const page_traffic& counted() const { return counts_; }
@@ -100,7 +100,7 @@ class page_migration {
     std::uint64_t page = 0;
   };
 
-  // A message of this step about the page that moves, or about `page`.
+  // Sends a message of this step, about the page that moves or about `page`.
   void send(picoseconds time, std::uint32_t from, std::uint32_t to, step what, std::uint64_t page,
             std::uint32_t payload = 0);
   void send_all(step what);
@@ -108,7 +108,7 @@ class page_migration {
   std::uint64_t address_of(std::uint64_t page) const { return first_address_ + page * page_bytes_; }
   std::uint32_t host() const { return static_cast<std::uint32_t>(gpus_.size()); }
 
-  static constexpr std::uint32_t data_bytes = 256;  // of a message
+  static constexpr std::uint32_t data_bytes = 256;  // per message
 
   std::vector<std::uint8_t>& homes_;
   std::uint64_t first_address_;
@@ -118,13 +118,13 @@ class page_migration {
   std::vector<migrating_gpu*> gpus_;
   std::vector<state> states_;
   std::vector<std::unordered_map<std::uint64_t, std::vector<page_waiter>>> waiting_;  // [gpu]
-  std::deque<fault> faults_;  // that the host has been told of
-  bool busy_ = false;         // with the one that follows
+  std::deque<fault> faults_;  // faults that the host knows
+  bool busy_ = false;         // serving the fault below
   fault current_;
-  std::uint32_t owner_ = 0;     // of its page
-  std::uint32_t answers_ = 0;   // of GPUs to a message that went to all
-  std::uint32_t received_ = 0;  // bytes of the page
-  picoseconds written_ = 0;     // when they are in memory
+  std::uint32_t owner_ = 0;     // owner of its page
+  std::uint32_t answers_ = 0;   // GPUs' answers so far to a message that went to all
+  std::uint32_t received_ = 0;  // bytes of the page received
+  picoseconds written_ = 0;     // when these bytes are in memory
   page_traffic counts_;
 };
 

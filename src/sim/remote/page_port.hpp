@@ -1,5 +1,5 @@
-// One GPU whose pages of unified memory move: what the driver that moves them (page_migration or
-// griffin) has it do, and which of its accesses wait meanwhile.
+// One GPU whose pages of unified memory move. It carries out the requests of the driver
+// (page_migration or griffin), and holds the GPU's accesses that must wait.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +17,9 @@ namespace interlace::sim {
 
 class page_port final : public page_rules, public migrating_gpu {
  public:
-  // `by_accesses`: pages move by what GPUs access, which this counts.
+  // `by_accesses`: the driver moves pages by access counts, so this object counts accesses.
   page_port(gpu& of, event_queue& queue, bool by_accesses);
-  // Before anything runs: who moves pages.
+  // Sets the driver. Call it before anything runs.
   void moved_by(page_migration* driver) { migration_ = driver; }
   void moved_by(griffin* driver) { griffin_ = driver; }
 
@@ -50,18 +50,19 @@ class page_port final : public page_rules, public migrating_gpu {
 
   gpu& gpu_;
   event_queue& queue_;
-  page_migration* migration_ = nullptr;  // of pages; null: the next one moves them
+  page_migration* migration_ = nullptr;  // driver that moves pages; null: the one below does
   griffin* griffin_ = nullptr;
-  access_counters accessed_;  // in the period that follows
+  access_counters accessed_;  // counts of the period below
   std::uint64_t counting_period_ = 0;
-  std::vector<std::uint64_t> draining_pages_;                    // their addresses; empty: none
-  std::unordered_map<std::uint64_t, std::uint32_t> page_reads_;  // remote loads under way, by that
-  bool draining_ = false;                                        // no remote access leaves
+  std::vector<std::uint64_t> draining_pages_;  // addresses of these pages; empty: none
+  // remote loads in flight, by page address
+  std::unordered_map<std::uint64_t, std::uint32_t> page_reads_;
+  bool draining_ = false;  // no remote access may leave
   std::uint64_t reads_under_way_ = 0;
-  std::vector<message> held_requests_;  // until remote accesses go on
+  std::vector<message> held_requests_;  // held until remote accesses may leave
 };
 
-// One for each of the GPUs, which ask it from now on.
+// A page_port for each GPU. The GPUs use them from now on.
 class page_ports {
  public:
   page_ports(const std::vector<gpu*>& gpus, event_queue& queue, bool by_accesses) {

@@ -1,5 +1,5 @@
-// One GPU whose stores to other GPUs wait in queues: the queues at the port where they leave, and
-// the de-packetizer at the port where other GPUs' packets come in.
+// One GPU whose stores to other GPUs wait in queues: the queues at the egress port, and the
+// de-packetizer at the port where other GPUs' packets arrive.
 #pragma once
 
 #include <cstdint>
@@ -16,16 +16,16 @@ class queued_stores {
  public:
   queued_stores(gpu& of, event_queue& queue, fabric& links);
 
-  // How the stores of the GPU's next kernel leave it.
+  // Sets how the stores of the GPU's next kernel leave the GPU.
   void begin(store_path path);
-  // A release at the kernel's end. False while stores are on their way to a queue; then an event
-  // kernel_ends comes again.
+  // A release at the kernel's end. Returns false while stores are on their way to a queue. An event
+  // kernel_ends then comes again.
   bool release();
 
-  // An event of the queues, and a message of theirs that its first link has taken.
+  // Handles an event of the queues, or a message of theirs that its first link has taken.
   void handle(const event& e);
   void departed(const message& m);
-  // A message of kind packed has come, whose lines these are.
+  // Takes a message of kind packed. `from` has its lines.
   void unpack(const message& m, const flushed_window& from);
   // When all packed stores that have arrived are on their way to the L2.
   picoseconds unpacked() const { return unpacker_.clear(); }
@@ -33,7 +33,7 @@ class queued_stores {
   egress& queues() { return egress_; }
 
  private:
-  void free_taken();  // places of stores that have been taken
+  void free_taken();  // frees the places of stores that have been taken
 
   gpu& gpu_;
   event_queue& queue_;

@@ -1,6 +1,7 @@
-// A cache of remote lines alone, between the L1 caches of a GPU and its RDMA engine (DualOpt, PACT
-// 2022, section 4.2): write-back, least recently used, invalid after every kernel. Data live in the
-// simulated program's memory; tags, and which bytes are valid or dirty, are kept here.
+// A cache that holds only remote lines, between the L1 caches of a GPU and its RDMA engine
+// (DualOpt, PACT 2022, section 4.2): write-back, least recently used, invalidated after every
+// kernel. Data live in the simulated program's memory; this class keeps the tags and the valid and
+// dirty bytes.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +11,8 @@
 
 namespace interlace::sim {
 
-// What is left of an L2 from which so many bytes are carved, at equal area. Throws usage_error,
-// which names the key, where either would not divide into sets.
+// The size of the L2 that remains after the cache is carved from it, at equal area. Throws
+// usage_error that names the key if either does not divide into sets.
 std::uint64_t carve_rdma_cache(std::uint64_t l2_bytes, std::uint64_t l2_row_bytes,
                                std::uint64_t rdma_bytes, std::uint32_t rdma_ways,
                                std::uint32_t line_bytes);
@@ -20,29 +21,31 @@ class rdma_cache {
  public:
   struct dirty_line {
     std::uint64_t line = 0;
-    byte_mask bytes;  // none: nothing has to be written back
+    byte_mask bytes;  // empty: nothing has to be written back
     friend bool operator==(const dirty_line&, const dirty_line&) = default;
   };
 
-  // Sets need not be a power of two: 1.5 MiB of 16 ways are 1536.
+  // The number of sets need not be a power of two: 1.5 MiB with 16 ways has 1536 sets.
   rdma_cache(std::uint64_t bytes, std::uint32_t ways, std::uint32_t line_bytes);
 
-  // A load of those bytes: true if all are here.
+  // A load of these bytes. Returns true if all are in the cache.
   bool read(std::uint64_t line, const byte_mask& wanted);
-  // A line has come. What it displaces is in the result; bytes stored meanwhile stay dirty.
+  // A line has arrived. Returns the dirty line that it displaces. Bytes that were stored in the
+  // meantime stay dirty.
   dirty_line fill(std::uint64_t line);
-  // A store, which needs no fetch: the other bytes of its line stay invalid.
+  // A store. It fetches nothing: the other bytes of its line stay invalid.
   dirty_line write(std::uint64_t line, const byte_mask& bytes);
-  // A kernel has ended: dirty lines in the order of their sets, and nothing is valid any more.
+  // A kernel has ended. Returns the dirty lines, in the order of their sets, and invalidates all
+  // lines.
   std::vector<dirty_line> flush();
 
   std::uint32_t sets() const { return sets_; }
-  std::uint32_t lines() const;  // that have valid bytes
+  std::uint32_t lines() const;  // lines with valid bytes
 
  private:
   struct slot {
     std::uint64_t line = 0;
-    std::uint64_t used = 0;  // 0: empty
+    std::uint64_t used = 0;  // time of the last use; 0: empty
     byte_mask valid;
     byte_mask dirty;
   };

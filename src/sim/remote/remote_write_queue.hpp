@@ -1,24 +1,23 @@
-// FinePack's remote write queue, the partition of one destination (Muthukrishnan et al., HPCA 2023,
-// section IV-B): stores wait in lines with byte enables until a packet is worth sending.
+// FinePack's remote write queue: the partition of one destination (Muthukrishnan et al., HPCA 2023,
+// section IV-B). Stores wait in lines with byte enables until a packet is worth sending.
 //
-// The partition has `entries` lines, which its windows share, and `windows` open windows (one in
-// the paper; several are its section IV-C's "multiple open outer transactions"). A window has a
+// The partition has `entries` lines, which its windows share, and `windows` open windows. The paper
+// has one window; several are its section IV-C's "multiple open outer transactions". A window has a
 // base address register and an available payload register, which starts at the largest payload. Its
-// first store sets the base: the address without the low bits that an offset can say. A queue that
-// grows its window (the other way of section IV-C) keeps the range that all its stores span
-// instead, and takes a store as long as an offset can span that too.
+// first store sets the base: the address without the low bits that an offset can express. A queue
+// that grows its windows (the alternative of section IV-C) instead keeps the range that all stores
+// of a window span, and takes a store as long as an offset can span the new range, too.
 //
-// How a store is charged: the register is always the largest payload less exactly what the
-// packetizer would send now, which is, over all lines, the bytes that are enabled and a sub-header
-// for each run of them. The paper checks and subtracts the store's length and a sub-header before
-// it looks the line up, and then updates the register where the store hit. Here the line is looked
-// up first and the store is charged what it adds: nothing if it overwrites, only its bytes if they
-// touch a run, less than its bytes if they join two runs. So a packet may be full to its last byte,
-// and is never larger than the largest payload; the paper's check would flush up to one store
-// earlier. The hardware needs no more for it than the byte enables of the line that is hit, which
-// it reads anyway.
+// How a store is charged: the register always holds the largest payload minus exactly what the
+// packetizer would send now. That is, over all lines, the enabled bytes plus a sub-header for each
+// run of them. The paper first checks and subtracts the store's length and a sub-header, then looks
+// the line up, and corrects the register if the store hit. Here the line is looked up first, and
+// the store is charged what it adds: nothing if it overwrites, only its bytes if they touch a run,
+// less than its bytes if they join two runs. So a packet can be full to its last byte and is never
+// larger than the largest payload; the paper's check would flush up to one store earlier. The
+// hardware needs only the byte enables of the line that is hit, which it reads anyway.
 //
-// It is a data structure without time; who uses it decides when flushes happen and what they cost.
+// This is a data structure without time. Its user decides when flushes happen and what they cost.
 #pragma once
 
 #include <array>
@@ -38,13 +37,13 @@ struct queued_line {
   byte_mask bytes;
 };
 
-// What a flush hands to the packetizer.
+// A flushed window, for the packetizer.
 struct flushed_window {
   std::uint64_t base = 0;
   flush_reason reason = flush_reason::release;
-  std::uint32_t stores = 0;        // that came in
-  std::uint32_t payload = 0;       // of the packet, sub-headers included
-  std::vector<queued_line> lines;  // in the order in which they came
+  std::uint32_t stores = 0;        // stores received
+  std::uint32_t payload = 0;       // of the packet, including sub-headers
+  std::vector<queued_line> lines;  // in order of arrival
 };
 
 class remote_write_queue {
@@ -52,11 +51,11 @@ class remote_write_queue {
   struct settings {
     std::uint32_t entries = 64;
     std::uint32_t line_bytes = 128;
-    finepack_format format;  // a payload of at least a line and a sub-header
+    finepack_format format;  // its payload must hold at least a line and a sub-header
     std::uint32_t windows = 1;
     bool grows = false;
   };
-  // Why a store was not taken: flush this window, and offer it again.
+  // Why a store was not taken. The caller flushes this window and offers the store again.
   struct refusal {
     std::uint32_t window = 0;
     flush_reason reason = flush_reason::window;
@@ -64,13 +63,14 @@ class remote_write_queue {
 
   explicit remote_write_queue(const settings& s);
 
-  // Bytes that the packetizer makes of these of one line.
+  // Payload bytes that the packetizer makes of these bytes of one line.
   std::uint32_t cost(const byte_mask& bytes) const {
     return bytes.count() + settings_.format.subheader_bytes * bytes.runs();
   }
 
-  // visit(bytes) for parts of a store that can be offered: one, unless a window is smaller than a
-  // line, or many single bytes of the line would alone exceed a packet.
+  // Calls visit(bytes) for parts of a store that can be offered. There is one part, unless a window
+  // is smaller than a line, or the line has so many separate bytes that they alone would exceed a
+  // packet.
   template <class Visit>
   void each_part(const byte_mask& bytes, const Visit& visit) const {
     if (whole_lines_ && cost(bytes) <= settings_.format.payload_bytes) {
@@ -80,35 +80,38 @@ class remote_write_queue {
     }
   }
 
-  // A part of a store of some bytes of a line, counted as `stores`; taken unless there is a
-  // refusal.
+  // Offers a part of a store to some bytes of a line, counted as `stores` stores. It is taken
+  // unless a refusal is returned.
   std::optional<refusal> offer(std::uint64_t line, const byte_mask& bytes, std::uint32_t stores);
 
-  // The lines of the window `from` as a packet; false if it has none. `out` keeps its memory.
+  // Fills `out` with the lines of the window `from` as a packet; `out` reuses its memory. Returns
+  // false if the window has no lines.
   bool flush(std::uint32_t from, flush_reason reason, flushed_window& out);
-  // One line as a packet of its own; false if it is not in the queue. Where windows are smaller
-  // than lines, a line may be several packets: call again until it is false.
+  // The same for one line as a packet of its own. Returns false if the line is not in the queue.
+  // Where windows are smaller than lines, a line can be several packets: call this until it returns
+  // false.
   bool flush_line(std::uint64_t line, flush_reason reason, flushed_window& out);
   bool has_line(std::uint64_t line) const { return entry_of(line) != line_buffer::none; }
 
   std::uint32_t windows() const { return static_cast<std::uint32_t>(windows_.size()); }
   bool empty() const { return lines_.size() == 0; }
   std::uint32_t lines() const { return lines_.size(); }
-  // The registers of a window. Available is the largest payload if the window is empty, and its
-  // base then is 2^64 - 1, as in the paper.
+  // The registers of a window. If the window is empty, `available` is the largest payload and
+  // `base` is 2^64 - 1, as in the paper.
   std::uint32_t available(std::uint32_t window) const { return windows_[window].available; }
   std::uint64_t base(std::uint32_t window) const { return windows_[window].first; }
 
   std::uint64_t stored_bytes() const { return stored_; }
-  std::uint64_t overwritten_bytes() const { return overwritten_; }  // of them, in the queue
+  // of these, overwritten in the queue
+  std::uint64_t overwritten_bytes() const { return overwritten_; }
 
  private:
   struct outer_window {
     std::uint64_t first = ~std::uint64_t{0};
-    std::uint64_t end = 0;  // of the stores, where the window grows
+    std::uint64_t end = 0;  // end of the range of stores, where the window grows
     std::uint32_t available = 0;
     std::uint32_t stores = 0;
-    std::uint64_t used = 0;  // when last
+    std::uint64_t used = 0;  // time of the last use
     bool open() const { return first != ~std::uint64_t{0}; }
   };
 
@@ -128,13 +131,14 @@ class remote_write_queue {
   }
   bool holds(const outer_window& w, std::uint64_t first, std::uint64_t last) const;
   std::uint32_t longest_unused() const;
-  std::uint32_t entry_of(std::uint64_t line) const;  // the first that has bytes of a line, or none
+  // the first entry with bytes of a line, or none
+  std::uint32_t entry_of(std::uint64_t line) const;
   void reset(outer_window& w) const;
   void take_out(std::uint32_t id, flushed_window& out);
 
   settings settings_;
-  bool whole_lines_;          // a window has a line at least
-  std::uint32_t part_bytes_;  // of a line, at most 64, where a store is split
+  bool whole_lines_;          // a window is at least as large as a line
+  std::uint32_t part_bytes_;  // at most 64: the parts of a line by which a store is split
   line_buffer lines_;
   std::vector<outer_window> windows_;
   std::uint64_t uses_ = 0;

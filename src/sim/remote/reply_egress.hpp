@@ -1,6 +1,6 @@
 // How coalesced replies leave the GPU whose memory is read: a buffer for each destination
-// (reply_coalescer), and packets for as long as the egress port has room. Where it has none they
-// wait, and grow; where a buffer has none, replies wait in front of it.
+// (reply_coalescer), and packets as long as the egress port has room. Where the port has none,
+// packets wait and grow. Where a buffer has none, replies wait in front of it.
 #pragma once
 
 #include <cstdint>
@@ -23,14 +23,15 @@ class reply_egress {
 
   const reply_format& format() const { return format_; }
 
-  // A reply of so many pieces, at most format().most_pieces(), is in hand at `time`.
+  // A reply of `pieces` pieces is ready at `time`. `pieces` is at most format().most_pieces().
   void reply(picoseconds time, std::uint32_t to, std::uint16_t id, std::uint32_t pieces);
-  // An event of a reply of this GPU, and a message of this GPU's that its first link has taken.
+  // Handles an event of a reply of this GPU, or a message of this GPU that its first link has
+  // taken.
   void handle(const event& e);
   void departed(const message& m);
 
-  // The packet of a message of kind coalesced_reply, as bytes whose data are 0, for its receiver;
-  // it is forgotten then.
+  // Returns the packet of a message of kind coalesced_reply, for its receiver, and forgets it. The
+  // packet's data bytes are 0.
   std::vector<std::uint8_t> take(std::uint32_t slot);
 
   bool empty() const;
@@ -41,7 +42,7 @@ class reply_egress {
     std::uint32_t pieces = 0;
   };
   struct destination {
-    std::deque<waiting> blocked;  // the buffer is full
+    std::deque<waiting> blocked;  // waiting because the buffer is full
     bool timing = false;          // a flush event is due
   };
 
@@ -54,7 +55,7 @@ class reply_egress {
   fabric& fabric_;
   reply_coalescer coalescer_;
   std::vector<destination> destinations_;
-  std::vector<std::uint64_t> port_waiting_;  // bytes, by port
+  std::vector<std::uint64_t> port_waiting_;  // bytes that wait at each port
   std::vector<std::vector<std::uint8_t>> slots_;
   std::vector<std::uint32_t> free_slots_;
   reply_coalescer::packet next_;

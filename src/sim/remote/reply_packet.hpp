@@ -22,13 +22,13 @@ inline constexpr std::uint32_t reply_header_bytes = 4;
 inline constexpr std::uint32_t response_id_bytes = 2;
 inline constexpr std::uint32_t most_reply_pieces = 15;
 
-// What both ends of a link are configured with.
+// The configuration of both ends of a link.
 struct reply_format {
   std::uint32_t line_bytes = 64;
   std::uint32_t piece_bytes = 4;
-  std::uint32_t packet_bytes = 64;  // the most of a packet of pieces, header included
+  std::uint32_t packet_bytes = 64;  // maximum of a packet of pieces, including the header
 
-  // 10 of 4 bytes, 6 of 8, 3 of 16 in 64 bytes.
+  // A packet of 64 bytes holds 10 pieces of 4 bytes, 6 of 8 or 3 of 16.
   std::uint32_t most_pieces() const {
     const std::uint32_t fit =
         (packet_bytes - reply_header_bytes) / (response_id_bytes + piece_bytes);
@@ -42,14 +42,15 @@ struct reply_format {
 
 struct reply_packet {
   bool coalesced = false;
-  std::vector<std::uint16_t> ids;  // of each piece; of a line the one
-  std::vector<std::uint8_t> data;  // the line's, or the pieces' one after another
+  std::vector<std::uint16_t> ids;  // one for each piece; one for a whole line
+  std::vector<std::uint8_t> data;  // the line, or the pieces one after another
   friend bool operator==(const reply_packet&, const reply_packet&) = default;
 };
 
-// Both throw model_error with one sentence. encode_reply: about what has no encoding: too few or
-// too many IDs, data that is not as long as they say. decode_reply: about bytes that encode_reply
-// does not make; so they are exact inverses.
+// Both throw model_error with one sentence; they are exact inverses of each other.
+// encode_reply throws for a packet without an encoding: too few or too many IDs, or data of another
+// length than the IDs require.
+// decode_reply throws for bytes that encode_reply never makes.
 std::vector<std::uint8_t> encode_reply(const reply_packet& packet, const reply_format& format);
 reply_packet decode_reply(std::span<const std::uint8_t> bytes, const reply_format& format);
 

@@ -1,14 +1,15 @@
-// GPS's subscriptions (Muthukrishnan et al., MICRO 2021) of one region: which devices hold a
-// replica of a page that is kept up to date.
+// GPS's subscriptions (Muthukrishnan et al., MICRO 2021) for one region: which devices hold an
+// up-to-date replica of a page.
 //
-// All devices that a region names hold every page at first. The first epoch in which the region is
-// read shows which pages each device reads (GPS's profiling phase, which a program brackets with
-// calls; pages are tracked by the TLB's misses). Its exchange ends the subscriptions of the others:
-// stores no longer go to them. A device that later loads from a page without subscription loads
-// from the owner's memory, a line at a time, and does not subscribe again.
+// At first, all devices that a region names hold every page. The first epoch in which the region is
+// read shows which pages each device reads. (This is GPS's profiling phase, which a program
+// brackets with calls; TLB misses track the pages.) The exchange after that epoch ends the
+// subscriptions of devices that did not read a page: stores no longer go to them. A device that
+// later loads from a page without a subscription loads from the owner's memory, a line at a time,
+// and does not subscribe again.
 //
 // The program's results are those of stores to everybody: values are computed on replicas that are
-// always kept up to date, only what their traffic and loads cost is that of GPS.
+// always up to date. Only traffic and the cost of loads are GPS's.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +25,7 @@ namespace interlace::sim {
 
 class subscriptions final : public subscribed_pages {
  public:
-  // `buffers`: device addresses of both buffers, by device.
+  // `buffers` has the device addresses of both buffers, by device.
   subscriptions(std::uint64_t page_bytes, std::uint32_t element_bytes,
                 std::vector<std::uint64_t> boundaries,
                 std::array<std::array<std::uint64_t, 2>, max_devices> buffers)
@@ -66,7 +67,7 @@ class subscriptions final : public subscribed_pages {
   std::uint32_t element_bytes_;
   std::vector<std::uint64_t> boundaries_;
   std::array<std::array<std::uint64_t, 2>, max_devices> buffers_;
-  std::vector<std::uint32_t> readers_;  // of each page, a bit a device
+  std::vector<std::uint32_t> readers_;  // for each page, one bit a device
   bool profiling_ = true;
   bool read_ = false;
 };

@@ -6,7 +6,7 @@
 namespace interlace::sim {
 
 namespace {
-// Of requests for pieces: how many, and whether their reply may share a packet.
+// In requests for pieces: the number of pieces, and whether their reply may share a packet.
 constexpr std::uint32_t coalesced_request = 0x80U;
 }  // namespace
 
@@ -22,12 +22,12 @@ treated_loads::treated_loads(gpu& of, load_treatment& treatment, event_queue& qu
 void treated_loads::use_rdma_cache(bool used) {
   const machine::dualopt& d = gpu_.config().dualopt;
   const machine::cache& l2 = gpu_.config().l2;
-  rdma_.reset();  // stores go past it, so that it has nothing to write back
+  rdma_.reset();  // stores bypass it, so it has nothing to write back
   if (used) rdma_.emplace(d.rdma_cache_bytes, d.rdma_cache_ways, l2.line_bytes);
   gpu_.second_level().resize(queue_.now(), l2.bytes - (used ? d.rdma_cache_bytes : 0));
 }
 
-// --- What the L1s see
+// --- Accesses at the L1s
 
 void treated_loads::saw_local() {
   if (treatment_.watches()) treatment_.local(queue_.now());
@@ -43,16 +43,17 @@ void treated_loads::saw_remote_load(line_access l, std::uint32_t words, std::opt
 
 // --- Loads
 
-// One that bypasses neither looks into the L1 nor fills it: its entry says which pieces it fetches.
+// A load that bypasses the L1 neither looks into the L1 nor fills it. Its entry records the pieces
+// that it fetches.
 load_rules::answer treated_loads::issue(const load& l) {
   const kernel::remote_load_steps& steps = treatment_.steps(l.unit, l.line.line());
   if (!steps.bypass) return answer::plain;
-  // Once: what is counted below may change the steps.
+  // Read once: the counting below can change the steps.
   const bool fine = steps.fine;
   const piece_mask pieces =
       fine ? treatment_.pieces_of(gpu_.words_of(l.warp, *l.what)) : treatment_.masks().whole_line();
   compute_unit& u = units_[l.unit];
-  // Entries are those of the L1's other misses.
+  // The entries are shared with the L1's other misses.
   if (!gpu_.has_entry(l.unit) && !u.masked.serves(l.line.line(), pieces)) return answer::no_entry;
   const picoseconds at = gpu_.pass_l1(l.unit);
   const masked_mshr::answer found = u.masked.request(l.line.line(), pieces);
@@ -72,7 +73,7 @@ load_rules::answer treated_loads::issue(const load& l) {
   return answer::taken;
 }
 
-// Asks another GPU for a line, or, if any are named, for pieces of it.
+// Requests a line from another GPU, or only pieces of it if `pieces` names any.
 void treated_loads::request(picoseconds time, std::uint32_t unit, std::uint32_t entry,
                             line_access l, piece_mask pieces) {
   auto wanted = static_cast<std::uint32_t>(__builtin_popcount(pieces));
@@ -101,7 +102,7 @@ bool treated_loads::needs_request(picoseconds time, std::uint32_t unit, std::uin
   ++gpu_.counted().loads.cache_misses;
   auto& waiting = rdma_waiting_[l.line()];
   waiting.push_back(unit << 16U | entry);
-  return waiting.size() == 1;  // else the line is under way
+  return waiting.size() == 1;  // otherwise the line is already in flight
 }
 
 // --- Replies

@@ -1,4 +1,4 @@
-// The steps of DualOpt (PACT 2022) in one GPU: loads that bypass the L1 and ask for pieces of
+// The steps of DualOpt (PACT 2022) in one GPU: loads that bypass the L1 and request pieces of
 // lines, packets that replies share, and a cache of remote lines.
 #pragma once
 
@@ -22,16 +22,16 @@ namespace interlace::sim {
 
 class treated_loads final : public load_rules {
  public:
-  // `treatment` of all GPUs says which steps are on.
+  // `treatment`, which all GPUs share, says which steps are active.
   treated_loads(gpu& of, load_treatment& treatment, event_queue& queue, fabric& links);
 
-  // The RDMA cache is taken into use, out of the L2, or given back. Both begin empty.
+  // Carves the RDMA cache from the L2, or gives it back. Both caches are then empty.
   void use_rdma_cache(bool used);
-  // A kernel of this GPU starts.
+  // Called when a kernel of this GPU starts.
   void begin_kernel() {
     if (rdma_) rdma_->flush();
   }
-  // A message of kind coalesced_reply has come, from a GPU that sent this packet at that time.
+  // Takes a message of kind coalesced_reply: another GPU sent this packet at time `sent`.
   void take_replies(std::span<const std::uint8_t> packet, picoseconds sent);
   reply_egress& replies() { return replies_; }
 
@@ -49,7 +49,7 @@ class treated_loads final : public load_rules {
  private:
   struct compute_unit {
     masked_mshr masked;
-    std::vector<std::uint32_t> entries;  // the GPU's entry of each of its own
+    std::vector<std::uint32_t> entries;  // the GPU's entry for each entry of `masked`
   };
   void request(picoseconds time, std::uint32_t unit, std::uint32_t entry, line_access l,
                piece_mask pieces);
@@ -57,12 +57,13 @@ class treated_loads final : public load_rules {
   gpu& gpu_;
   load_treatment& treatment_;
   event_queue& queue_;
-  std::uint32_t mshrs_;  // of a compute unit
+  std::uint32_t mshrs_;  // per compute unit
   std::vector<compute_unit> units_;
   reply_egress replies_;
   reply_decoalescer decoalescer_;
   std::optional<rdma_cache> rdma_;
-  // Who waits for a line that is not in it: compute unit << 16 | entry.
+  // For each line that is not in the cache, the entries that wait for it: compute unit << 16 |
+  // entry.
   std::unordered_map<std::uint64_t, std::vector<std::uint32_t>> rdma_waiting_;
 };
 

@@ -1,5 +1,5 @@
 // FinePack's de-packetizer (Muthukrishnan et al., HPCA 2023, section IV-B): a buffer of lines at
-// the receiving port, which the L2 empties at its own rate.
+// the receiving port. The L2 empties it at its own rate.
 #pragma once
 
 #include <algorithm>
@@ -19,8 +19,8 @@ class unpacker {
             std::llround(65536.0 * 1e12 * g.l2.sector_bytes / g.l2.bytes_per_s))),
         leaves_(g.write_queue.unpacked_lines, 0) {}
 
-  // The next line of a packet that has arrived at `time`. It enters the buffer when there is room
-  // and leaves it behind all before it. Returns when it has left for the L2.
+  // Takes the next line of a packet that arrived at `time`. The line enters the buffer when there
+  // is room and leaves it after all earlier lines. Returns when it has left for the L2.
   picoseconds take(picoseconds time, std::uint32_t sectors) {
     entered_ = std::max(time, leaves_[next_]);
     clear_q16_ = std::max(clear_q16_, entered_ << 16U) + sectors * per_sector_q16_;
@@ -28,14 +28,14 @@ class unpacker {
     if (++next_ == leaves_.size()) next_ = 0;
     return clear();
   }
-  // When the last line entered: until then its packet held the port.
+  // When the last line entered the buffer. Its packet holds the port until then.
   picoseconds entered() const { return entered_; }
-  // When all that has arrived has left for the L2.
+  // When everything that has arrived has left for the L2.
   picoseconds clear() const { return (clear_q16_ + 65535) >> 16U; }
 
  private:
   picoseconds per_sector_q16_;       // picoseconds times 65536
-  std::vector<picoseconds> leaves_;  // of the last lines, as many as fit
+  std::vector<picoseconds> leaves_;  // when the last lines leave, as many as the buffer holds
   std::size_t next_ = 0;
   picoseconds clear_q16_ = 0;
   picoseconds entered_ = 0;

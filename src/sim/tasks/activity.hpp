@@ -1,4 +1,4 @@
-// What devices are busy with: kernels and the copies that they send, from one change to the next.
+// Times during which devices run kernels or send copies, accumulated from one change to the next.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,12 @@ namespace interlace::sim {
 class activity {
  public:
   struct device {
-    std::uint32_t kernels = 0;  // now; library calls too
+    std::uint32_t kernels = 0;  // running now, including library calls
     std::uint32_t copies = 0;
     picoseconds kernel_time = 0;
     picoseconds copy_time = 0;
-    picoseconds idle_time = 0;          // neither
-    picoseconds idle_while_others = 0;  // and another device runs a kernel
+    picoseconds idle_time = 0;          // neither computing nor copying
+    picoseconds idle_while_others = 0;  // idle while another device runs a kernel
   };
 
   explicit activity(std::uint32_t devices) : devices_(devices) {}
@@ -38,7 +38,7 @@ class activity {
     --devices_[d].copies;
   }
 
-  // Counts the time up to `now`; it never goes back.
+  // Accumulates the time up to `now`, which must not decrease.
   void settle(picoseconds now);
 
   const device& operator[](std::uint32_t d) const { return devices_[d]; }

@@ -1,5 +1,5 @@
-// Memory of the simulated devices: one reserved stretch of addresses, a slot for each device, so
-// that device addresses are the same in every run and tell whose memory they are.
+// The memory of simulated devices: one reserved range of addresses with a slot for each device.
+// Device addresses are therefore the same in every run, and an address tells which device owns it.
 #pragma once
 
 #include <cstddef>
@@ -15,9 +15,10 @@ class arena {
   arena(const arena&) = delete;
   arena& operator=(const arena&) = delete;
 
-  // `bytes` in a slot, aligned to 256, every byte 0xff.
+  // Allocates `bytes` in a slot, aligned to 256, with every byte 0xff.
   std::byte* take(std::uint32_t slot, std::uint64_t bytes);
-  std::uint64_t used(std::uint32_t slot) const { return used_[slot]; }  // bytes from its begin
+  // bytes from the slot's begin
+  std::uint64_t used(std::uint32_t slot) const { return used_[slot]; }
   const std::byte* base() const { return base_; }
   std::uint32_t slot_bits() const { return slot_bits_; }
   std::uint64_t address(const void* p) const {

@@ -28,7 +28,7 @@ simulation::simulation(const machine::machine& described, address_map addresses,
       launchers_(described.gpu_count),
       activity_(described.gpu_count) {
   for (std::uint32_t d = 0; d < described.gpu_count; ++d) {
-    // All copies here go to other GPUs.
+    // All copies of a simulation go to other GPUs.
     const std::uint32_t peers = machine_.gpu.copy_peer_engines;
     lanes_[d].at_once = peers != 0 ? peers : std::max(1U, machine_.gpu.copy_engines);
     lanes_[2 * described.gpu_count + d].at_once = descriptors_at_once;
@@ -127,8 +127,8 @@ task_id simulation::add_copy(copy_request request, const std::vector<task_id>& a
   copy_work c;
   const machine::gpu& g = machine_.gpu;
   const std::uint32_t from = request.from;
-  // As src/cuda/region/agent.cu: each thread has eight loads of 16 bytes under way, each for a trip
-  // to the L2.
+  // Like src/cuda/region/agent.cu: each thread has eight 16-byte loads in flight, each for one
+  // round trip to the L2.
   const double under_way = 128.0 * request.threads / request.at_once;
   switch (request.by) {
     case mover::agent:
@@ -143,7 +143,7 @@ task_id simulation::add_copy(copy_request request, const std::vector<task_id>& a
       lanes_[c.lane].at_once = request.at_once;
       break;
     case mover::descriptors:
-      // The descriptor is in the device's memory.
+      // The descriptor must be read from the device's memory.
       c.notice = g.l2.hit_latency_ps + g.dram.latency_ps;
       c.lane = 2 * machine_.gpu_count + from;
       c.posted = true;
@@ -219,7 +219,7 @@ picoseconds simulation::run() {
   const bool outlasted = loads_ && loads_->outlasts_tasks();
   while (!queue_.empty()) {
     const event e = queue_.pop([this](const std::vector<event>& events) { prefetch(events); });
-    // A clock that nobody waits for takes no time, nor do pages that still move.
+    // A timer that nobody waits for takes no time, nor do pages that are still moving at the end.
     if (e.kind != event_kind::store_queue_idle && !(outlasted && unfinished_ == 0))
       end_time = e.time;
     handle(e);
@@ -259,7 +259,7 @@ void simulation::start(task_id id) {
   } else if (t.kind == task_kind::copy) {
     enter_lane(t.work);
   } else {
-    // A small kernel folds, signals and waits; before its flags it releases what was stored.
+    // A small kernel folds, signals and waits. Before it sends flags, it releases what was stored.
     const exchange_work& x = exchanges_[t.work];
     const bool alone = x.instant || x.flags.size() == 1;
     const picoseconds cost = machine_.gpu.kernel_launch_ps + (alone ? 0 : machine_.gpu.fence_ps);
@@ -332,7 +332,7 @@ void simulation::begin_copy(std::uint32_t copy) {
   queue_.push(c.next_step, event_kind::copy_ends, static_cast<std::uint16_t>(c.what.from), copy, 0);
 }
 
-// An engine reads ahead of the link, as far as its buffer goes, and sends one segment after
+// An engine reads ahead of the link as far as its buffer allows, and sends one segment after
 // another.
 void simulation::copy_step(std::uint32_t copy) {
   copy_work& c = copies_[copy];
@@ -366,7 +366,7 @@ std::uint32_t simulation::copy_wire_bytes(const copy_work& c, std::uint32_t to,
   return wire;
 }
 
-// The next segment goes when the first links of all ways have taken this one.
+// The next segment is sent when the first links of all routes have taken this one.
 void simulation::send_segment(std::uint32_t copy) {
   copy_work& c = copies_[copy];
   if (c.sending != 0 || c.ready == 0) return;
@@ -428,7 +428,7 @@ void simulation::end_kernel(std::uint32_t device) {
                 0);
     return;
   }
-  // Else the event comes again when the queues have taken all stores.
+  // If not, the event comes again when the queues have taken all stores.
   if (!queued_stores_[device]->release()) return;
   const task_id id = running_kernel_[device];
   running_kernel_[device] = none;
@@ -436,10 +436,10 @@ void simulation::end_kernel(std::uint32_t device) {
   end(id);
 }
 
-// --- Kernels that kernels launch
+// --- Kernels that a kernel launches
 
-// The block that completed the chunk launches a kernel which moves it. Where too many launches are
-// pending, it moves the chunk itself, and holds its place for as long.
+// The block that completed the chunk launches a kernel which copies the chunk. If too many launches
+// are pending, the block copies the chunk itself and keeps its place until that is done.
 void simulation::launch_child(std::uint32_t copy) {
   copy_work& c = copies_[copy];
   const machine::gpu& g = machine_.gpu;
@@ -462,7 +462,7 @@ void simulation::launch_child(std::uint32_t copy) {
 
 // --- Library calls
 
-// Kinds have pipes of their own, so the slowest one counts.
+// Each kind of operation has a pipe of its own, so the slowest one counts.
 picoseconds simulation::operation_time(const kernel::operation_counts& n) const {
   const machine::gpu& g = machine_.gpu;
   double clocks = 0;
@@ -476,8 +476,8 @@ picoseconds simulation::operation_time(const kernel::operation_counts& n) const 
   return static_cast<picoseconds>(std::llround(clocks / g.compute_units / g.clock_hz * 1e12));
 }
 
-// Each slice asks for its share of the traffic at its share of the time that the operations take,
-// but not before the slice in front of it has had its own. Event `call_slices` is the end.
+// Each slice requests its share of the traffic when its share of the operations is due, but not
+// before the previous slice has had its traffic. Slice `call_slices` is the end.
 void simulation::call_step(task_id id, std::uint64_t slice) {
   call_work& c = calls_[tasks_[id].work];
   const std::uint32_t device = tasks_[id].device;
@@ -706,7 +706,7 @@ void simulation::delivered(const message& m) {
     case message_kind::copy_segment:
       return segment_delivered(m);
     case message_kind::flag: {
-      // What was packed and came before it is still being handed to the L2.
+      // Packed stores that arrived earlier may still be on their way to the L2.
       const picoseconds unpacked = queued_stores_[m.to]->unpacked();
       if (unpacked <= queue_.now()) return flag_arrived(m.unit, m.to);
       return queue_.push(unpacked, event_kind::flag_arrives, m.to, m.unit, 0);
@@ -752,7 +752,7 @@ void simulation::check_deliveries(const std::byte* memory) {
 }
 
 void simulation::prefetch(const std::vector<event>& events) const {
-  // Events of messages may be the host's.
+  // Message events can be the host's, which is no GPU.
   for (const event& e : events) {
     if (!is_of_message(e.kind)) {
       gpus_[e.device]->prefetch_tables(e);

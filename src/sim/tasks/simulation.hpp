@@ -1,6 +1,6 @@
 // One simulated machine: its GPUs and fabric, and the tasks that streams hand to them. A task
-// starts when all tasks before it have ended; what orders tasks on a device is decided by who adds
-// them.
+// starts when the tasks that it names have ended. The caller that adds tasks decides their order on
+// a device.
 #pragma once
 
 #include <cstdint>
@@ -35,8 +35,7 @@ struct traffic {
 
 class simulation : private message_receiver {
  public:
-  // `interrupted` is asked now and then while events run; true ends run() by an exception of its
-  // own.
+  // run() calls `check_interrupt` from time to time while events run; it may throw.
   simulation(const machine::machine& described, address_map addresses,
              std::function<void()> check_interrupt);
 
@@ -44,32 +43,32 @@ class simulation : private message_receiver {
   address_map& addresses() { return addresses_; }
   const address_map& addresses() const { return addresses_; }
 
-  // A tracked launch: its chunks, how many elements of each its blocks announce, and the copies
-  // that start when a chunk is complete.
+  // A tracked launch: its chunks, how many elements of each chunk its blocks announce, and the
+  // copies that start when a chunk is complete.
   struct tracked_launch {
     std::vector<kernel::chunk> chunks;
-    std::vector<std::uint64_t> left;  // by chunk
+    std::vector<std::uint64_t> left;  // elements of each chunk still to be announced
     std::vector<std::vector<task_id>> copies;
-    std::uint32_t agent_warps = 0;      // that hold places of the kernel's
+    std::uint32_t agent_warps = 0;      // warps that an agent holds of the kernel's places
     std::uint32_t threads_a_block = 0;  // of the kernel
   };
 
-  // Each returns a task that starts after `after` (finished ones do not matter).
+  // Each returns a task that starts after the tasks in `after` have ended.
   task_id add_kernel(std::uint32_t device, grid shape, recorder::settings record,
                      block_function block, const std::vector<task_id>& after,
                      std::shared_ptr<tracked_launch> tracked = nullptr,
                      store_path path = store_path::packets);
-  // A library call. It runs on the CPU when it starts; its traffic is spread over its time, and
-  // waits where copies or other devices keep the memory busy. What the L2 holds stays as it was.
+  // A library call. It runs on the CPU when it starts. Its traffic is spread over its time, and
+  // waits where copies or other devices keep the memory busy. It does not change the L2's contents.
   task_id add_call(std::uint32_t device, kernel::library_call call,
                    const std::vector<task_id>& after);
-  // Who makes a copy.
+  // The mover of a copy.
   enum class mover : std::uint8_t {
     engine,       // a copy engine of the sender
-    host,         // an engine that the host starts when it knows of the end of what went before
+    host,         // an engine that the host starts once it knows that the previous work has ended
     waiting,      // an engine whose stream waits for a flag
     agent,        // the threads of the sender's polling agent
-    child,        // those of a kernel that the chunk's last block launches
+    child,        // the threads of a kernel that the chunk's last block launches
     descriptors,  // a unit that fetches a descriptor of the copy and needs no other start
   };
   struct destination {
@@ -78,58 +77,59 @@ class simulation : private message_receiver {
   };
   struct copy_request {
     mover by = mover::engine;
-    std::uint32_t threads = 0;  // of an agent or child
-    std::uint32_t at_once = 1;  // chunks that an agent's threads work on, each a part of them
-    bool held = false;          // until its chunk is complete
-    bool moves = true;          // false: all but the transfer itself
+    std::uint32_t threads = 0;  // of the agent or the launched kernel
+    // chunks that the agent's threads work on at a time; each gets an equal part of them
+    std::uint32_t at_once = 1;
+    bool held = false;  // the copy waits until its chunk is complete
+    bool moves = true;  // false: the copy takes all its time except that of the transfer
     std::uint32_t from = 0;
     std::uint64_t address = 0;
     std::uint64_t bytes = 0;
-    // Engines have one destination each; other movers read once and send to all.
+    // An engine has one destination. Other movers read once and send to all.
     std::vector<destination> to;
-    std::function<void()> arrived;  // runs when the last byte has
+    std::function<void()> arrived;  // called when the last byte has arrived
   };
   task_id add_copy(copy_request request, const std::vector<task_id>& after);
-  // An exchange among all devices; device d arrives after after[d], and its task ends when every
-  // device's flag has reached it. `payload` bytes travel with each flag. `all_arrived` runs when
-  // the last device has arrived, before any task ends. `instant`: flags take no time, nor does what
-  // `appears` in devices' memory then.
+  // An exchange among all devices. Device d arrives after the tasks after[d]; its task ends when
+  // every device's flag has reached it. `payload` bytes travel with each flag. `all_arrived` runs
+  // when the last device has arrived, before any task ends. If `instant`, flags take no time, and
+  // the stretches that `appears` lists change in the devices' memory at no cost.
   std::vector<task_id> add_exchange(const std::vector<std::vector<task_id>>& after,
                                     std::uint32_t payload, bool instant,
                                     std::vector<trace::stretch> appears,
                                     std::function<void()> all_arrived);
 
-  // What is added from now on, and what its kernels do, is handed to `log` as well, until null is
-  // given. Launches whose chunks are tracked are refused then, and copies by others than engines.
+  // Also hands everything that is added from now on, and what its kernels do, to `log`, until null
+  // is given. Tracked launches, and copies by other movers than engines, are refused then.
   void record(trace::sink* log) { log_ = log; }
 
-  // What a mechanism of remote loads is built into. It is given here before anything is added, and
-  // may be null.
+  // The parts that a mechanism of remote loads is built on. treat_loads takes the mechanism, or
+  // null, before anything is added.
   hardware parts();
   void treat_loads(std::unique_ptr<load_mechanism> how) { loads_ = std::move(how); }
-  // What became of remote loads so far.
+  // Counts of remote loads so far.
   load_mechanism::outcome treated_loads() const {
     return loads_ ? loads_->found(ended_) : load_mechanism::outcome{};
   }
-  // What the host's part of translating addresses put on the links.
+  // Counts of the messages by which the host translates addresses.
   iommu::counts walked() const { return iommu_ ? iommu_->counted() : iommu::counts{}; }
 
   bool idle() const { return unfinished_ == 0; }
-  // Runs until every task has ended and no event is left; returns the time since the first could
-  // start. Throws model_error where something was lost, doubled or not given back on the way. After
-  // a run that threw, none is possible.
+  // Runs until every task has ended and no event is left. Returns the time since the first task
+  // could start. Throws model_error if something was lost, duplicated or not returned. After a run
+  // that threw, no other run is possible.
   picoseconds run();
 
   gpu_counters counters() const;
-  // From now on every packed store goes through encode and decode, and is compared with what the
-  // devices' memory, which begins at `memory`, holds. For tests: much slower.
+  // From now on every packed store goes through encode and decode and is compared with the devices'
+  // memory, which begins at `memory`. For tests: it makes runs much slower.
   void check_deliveries(const std::byte* memory);
   const delivery_check* deliveries() const { return check_.get(); }
   const traffic& copies() const { return copy_traffic_; }
   const traffic& flags() const { return flag_traffic_; }
-  // Packets that agents and launched kernels stored to other devices.
+  // Packets that agents and device-launched kernels stored to other devices.
   std::uint64_t copy_stores() const { return copy_stores_; }
-  // Of all runs so far.
+  // Counts over all runs so far.
   kernel::observation observe() const;
   // Starts recording kernels, copies and exchanges; at most `limit` of them.
   void record_timeline(std::size_t limit) { timeline_limit_ = limit; }
@@ -153,7 +153,7 @@ class simulation : private message_receiver {
     std::shared_ptr<tracked_launch> tracked;
     store_path path = store_path::packets;
   };
-  // Copies that start one after another: those of a device's copy engines, of its agent or of its
+  // Copies that start one after another: those of a device's copy engines, its agent or its
   // descriptor unit.
   struct lane {
     std::deque<std::uint32_t> waiting;
@@ -162,29 +162,29 @@ class simulation : private message_receiver {
   };
   struct copy_work {
     copy_request what;
-    std::uint32_t lane = none;  // a child has none
-    picoseconds notice = 0;     // from being possible to its mover's knowing of it
-    picoseconds setup = 0;      // from its turn to its first read
-    double bytes_per_s = 0;     // what its mover can do
-    double window = 0;          // segments that may be under way
-    bool stores = false;        // lines of threads' stores, not an engine's packets
-    bool posted = false;        // its mover goes on when the links have taken all
+    std::uint32_t lane = none;  // none for a device-launched kernel
+    picoseconds notice = 0;     // from when the copy can start until its mover knows it
+    picoseconds setup = 0;      // from the copy's turn to its first read
+    double bytes_per_s = 0;     // the mover's rate
+    double window = 0;          // segments that may be in flight
+    bool stores = false;        // the mover stores lines with threads, not an engine's packets
+    bool posted = false;        // the mover goes on when the links have taken everything
     std::uint64_t asked = 0;    // read requests made
     std::uint64_t sent = 0;
-    std::uint64_t arrived_bytes = 0;  // at all destinations
-    std::uint32_t buffered = 0;       // segments asked for and not yet on the link
-    std::uint32_t ready = 0;          // of those, read and waiting for the link
-    bool pending = false;             // launched, without its places yet
+    std::uint64_t arrived_bytes = 0;  // bytes that arrived, over all destinations
+    std::uint32_t buffered = 0;       // segments requested and not yet on the link
+    std::uint32_t ready = 0;          // segments read that wait for the link
+    bool pending = false;             // launched, but not all blocks are placed
     std::uint32_t sending = 0;        // destinations whose first link has not taken the segment
     bool stepping = false;            // a step is due
-    picoseconds next_step = 0;        // earliest, by the engine's own rate
-    picoseconds written = 0;          // when all that arrived so far is in memory
+    picoseconds next_step = 0;        // earliest time allowed by the engine's own rate
+    picoseconds written = 0;          // when everything that has arrived is in memory
     task_id task = 0;
   };
   // Launches of kernels by a device's kernels.
   struct launcher {
     resource starts;            // one after another
-    std::uint32_t pending = 0;  // launched, without their places yet
+    std::uint32_t pending = 0;  // launched, but not all blocks are placed
   };
   struct call_work {
     kernel::library_call call;
@@ -194,19 +194,19 @@ class simulation : private message_receiver {
     std::uint32_t payload = 0;
     bool instant = false;
     std::uint32_t arrived = 0;
-    std::vector<std::uint32_t> flags;  // that have reached each device, its own included
+    std::vector<std::uint32_t> flags;  // flags that have reached each device, its own included
     std::vector<task_id> tasks;
     std::vector<trace::stretch> appears;
     std::function<void()> all_arrived;
   };
-  // It also waits for `holds` that somebody else takes away.
+  // The task also waits until `holds` further conditions have been met.
   task_id add_task(task_kind kind, std::uint32_t device, std::uint32_t work,
                    const std::vector<task_id>& after, std::uint32_t holds = 0);
   void start(task_id id);
   void end(task_id id);
-  void start_copies(std::uint32_t which);  // of lanes_
+  void start_copies(std::uint32_t which);  // index into lanes_
   void enter_lane(std::uint32_t copy);
-  void leave_lane(std::uint32_t copy);  // its mover is free for the next
+  void leave_lane(std::uint32_t copy);  // frees its mover for the next copy
   void begin_copy(std::uint32_t copy);
   void end_copy(std::uint32_t copy);
   void begin_kernel(task_id id);
@@ -233,11 +233,12 @@ class simulation : private message_receiver {
   void handle(const event& e);
 
   static constexpr std::uint32_t segment_bytes = 4096;
-  // What an engine keeps under way: its rate times this, which covers a memory that is busy.
+  // An engine keeps its rate times this value in flight, which covers the latency of a busy memory.
   static constexpr double engine_window_s = 1e-6;
-  // Chunks that a descriptor unit has under way.
+  // Chunks that a descriptor unit has in flight.
   static constexpr std::uint32_t descriptors_at_once = 4;
-  static constexpr std::uint64_t call_slices = 64;  // between which others get at the memory
+  // other users of the memory can get in between slices
+  static constexpr std::uint64_t call_slices = 64;
 
   machine::machine machine_;
   address_map addresses_;
@@ -246,8 +247,8 @@ class simulation : private message_receiver {
   fabric fabric_;
   std::vector<std::unique_ptr<gpu>> gpus_;
   std::unique_ptr<delivery_check> check_;
-  std::vector<std::unique_ptr<queued_stores>> queued_stores_;  // of each device
-  std::unique_ptr<iommu> iommu_;                               // where addresses are translated
+  std::vector<std::unique_ptr<queued_stores>> queued_stores_;  // by device
+  std::unique_ptr<iommu> iommu_;  // null where addresses are not translated
   std::unique_ptr<load_mechanism> loads_;
   std::vector<task> tasks_;
   std::vector<task_id> startable_;
@@ -255,17 +256,17 @@ class simulation : private message_receiver {
   std::vector<copy_work> copies_;
   std::vector<exchange_work> exchanges_;
   std::vector<call_work> calls_;
-  std::vector<task_id> running_kernel_;           // of each device
-  std::vector<tracked_launch*> running_tracked_;  // of each device: the last
+  std::vector<task_id> running_kernel_;           // by device
+  std::vector<tracked_launch*> running_tracked_;  // the last one of each device
   std::vector<lane> lanes_;                       // [kind * GPUs + device]: engines, agents,
                                                   // descriptor units
-  std::vector<launcher> launchers_;               // of each device
+  std::vector<launcher> launchers_;               // by device
   std::uint64_t unfinished_ = 0;
   trace::sink* log_ = nullptr;
   std::uint32_t logged_launches_ = 0;
   bool failed_ = false;
   activity activity_;
-  picoseconds ended_ = 0;  // when the last run did
+  picoseconds ended_ = 0;  // when the last run ended
   traffic copy_traffic_;
   traffic flag_traffic_;
   std::uint64_t copy_stores_ = 0;

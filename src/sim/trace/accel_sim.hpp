@@ -1,5 +1,6 @@
-// Reads traces of Accel-Sim's tracer, versions 4 and 5, as its post-processing groups them:
-// kernelslist.g and the .traceg files that it names. docs/traces.md says what becomes of what.
+// Reads traces of Accel-Sim's tracer, versions 4 and 5, grouped by its post-processing:
+// kernelslist.g and the .traceg files that it names. docs/traces.md says how each line is
+// translated.
 #pragma once
 
 #include <array>
@@ -20,25 +21,26 @@ namespace interlace::sim::trace {
 // A line of kernelslist.g.
 struct listed {
   bool is_copy = false;
-  bool to_gpu = false;        // of a copy, which is from the host or to it
-  std::uint64_t address = 0;  // of a copy
+  bool to_gpu = false;        // copies only: to the GPU (true) or from it
+  std::uint64_t address = 0;  // copies only
   std::uint64_t bytes = 0;
-  std::string file;        // of a kernel
+  std::string file;        // kernels only
   std::uint64_t line = 0;  // in the list
 };
 
-// Throws usage_error with file and line for what is no such list.
+// Throws usage_error with file and line if the text is not such a list.
 std::vector<listed> read_kernels_list(std::string_view text, const std::string& file);
 
 class accel_sim {
  public:
-  // What the files hold goes to `to`, whose header this is. Both outlive the reader.
+  // Passes the files' contents to `to`, which has the header `h`. Both must outlive the reader.
   accel_sim(sink& to, const header& h);
 
-  // A copy of the list; throws usage_error, which begins with the list's name and the line, if its
-  // memory is in no range.
+  // Handles a copy of the list. Throws usage_error that begins with the list's name and line if the
+  // copy's memory is in no range.
   void copy(const listed& l, const std::string& list);
-  // Of one file: begin, pieces of its text, and its end. They throw usage_error with file and line.
+  // Read one file: begin it, feed pieces of its text, end it. They throw usage_error with file and
+  // line.
   void begin_file(const std::string& name, std::uint32_t gpu);
   void feed(std::string_view text);
   void end_file();
@@ -74,8 +76,8 @@ class accel_sim {
   std::uint32_t gpus_;
   std::uint32_t launches_ = 0;
   std::uint32_t tasks_ = 0;
-  std::vector<std::uint32_t> last_;  // task of each GPU
-  std::uint64_t lines_ = 0;          // of the files before
+  std::vector<std::uint32_t> last_;  // last task of each GPU
+  std::uint64_t lines_ = 0;          // lines of the previous files
 
   std::string file_;
   line_splitter splitter_;
@@ -88,13 +90,13 @@ class accel_sim {
   std::uint64_t shared_base_ = 0;
   std::uint64_t local_base_ = 0;
   std::uint64_t next_block_ = 0;
-  bool in_block_ = false;  // its index is known
+  bool in_block_ = false;  // the block's index is known
 
   std::uint32_t warp_ = 0;
-  std::uint64_t stated_ = no_dependence;  // instructions of the warp
+  std::uint64_t stated_ = no_dependence;  // instructions of the warp, as the file states
   std::uint64_t taken_ = 0;
   std::uint32_t emitted_ = 0;
-  std::uint32_t waited_ = 0;  // instructions that a wait has been for
+  std::uint32_t waited_ = 0;  // instructions that a wait has covered
   std::array<std::uint32_t, registers> loaded_by_{};
   std::array<std::uint32_t, operation_kinds> computed_{};
   std::array<std::uint64_t, width> addresses_{};

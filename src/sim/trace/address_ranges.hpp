@@ -1,4 +1,4 @@
-// Which GPU's memory an address is.
+// Finds the GPU that owns the memory at an address.
 #pragma once
 
 #include <cstdint>
@@ -10,23 +10,23 @@
 
 namespace interlace::sim::trace {
 
-// Throws usage_error unless there are 1 to 16 GPUs, a warp of 1 to 64 lanes, and ranges that are
-// not empty, do not overlap and belong to these GPUs.
+// Throws usage_error unless there are 1 to 16 GPUs, warps have 1 to 64 lanes, and every range is
+// non-empty, overlaps no other range and belongs to one of the GPUs.
 void check_header(const header& h);
 
 class address_ranges {
  public:
-  // Of a header that check_header takes.
+  // `h` must pass check_header.
   explicit address_ranges(const header& h);
 
-  // The home of `bytes` at an address; nothing if they are not all in one range.
+  // The GPU that owns `bytes` bytes at an address; nothing if one range does not hold all of them.
   std::optional<std::uint32_t> home(std::uint64_t address, std::uint64_t bytes) const {
     const range* r = find(address);
     if (r == nullptr || bytes > r->end - address) return std::nullopt;
     if (r->page_bytes == 0) return r->gpu;
     return static_cast<std::uint32_t>((address - r->begin) / r->page_bytes % gpus_);
   }
-  // The range that an address is in, and its number in ascending order; null if there is none.
+  // The range that contains an address, and its index in ascending order; null if there is none.
   const range* find(std::uint64_t address) const {
     if (last_ < ranges_.size() && address >= ranges_[last_].begin && address < ranges_[last_].end) {
       return &ranges_[last_];
@@ -36,10 +36,10 @@ class address_ranges {
   std::size_t number(const range* r) const { return static_cast<std::size_t>(r - ranges_.data()); }
   const std::vector<range>& all() const { return ranges_; }
 
-  // Throws usage_error, which begins with `where`, for an access with a lane in no range, and, for
-  // atomics and where `aligned`, for one that is not aligned to its size.
+  // Throws usage_error that begins with `where` if a lane of the access is in no range. It also
+  // throws if an atomic, or with `aligned` any access, is not aligned to its size.
   void check(const instruction& access, const std::string& where, bool aligned) const;
-  // Whether check would throw.
+  // Whether check() would throw.
   bool refuses(const instruction& access, bool aligned) const;
 
  private:
@@ -50,7 +50,7 @@ class address_ranges {
   mutable std::size_t last_ = 0;
 };
 
-// "0x7f00"
+// Formats as "0x7f00".
 std::string hex(std::uint64_t value);
 
 }  // namespace interlace::sim::trace

@@ -1,5 +1,5 @@
-// What a trace of accesses holds: a program of launches, copies and exchanges in the order of the
-// host, and for each GPU what the warps of its kernels did.
+// The contents of a trace of accesses: a program of launches, copies and exchanges in the host's
+// order, and for each GPU what the warps of its kernels did.
 #pragma once
 
 #include <array>
@@ -30,8 +30,8 @@ enum class action : std::uint8_t {
   compute,  // count: operations of each lane, of one kind (interlace::operation)
   shared,   // an access to shared memory; count: cycles by bank conflicts
   shuffle,  // count: register exchanges
-  wait,     // for everything before; directly behind an atomic, that one acquires and releases
-  barrier,  // wait, then for the other warps of the block
+  wait,  // waits for everything before; directly after an atomic, the atomic acquires and releases
+  barrier,  // waits as above, then for the other warps of the block
 };
 inline constexpr std::size_t actions = 9;
 inline constexpr std::size_t access_kinds = 3;
@@ -42,16 +42,18 @@ enum class scope : std::uint8_t { none, block, device, system };
 struct instruction {
   action kind = action::load;
   trace::scope scope = trace::scope::none;
-  std::uint8_t bytes = 0;                 // of each lane of an access: 1 to max_lane_bytes
-  std::uint8_t operation = 0;             // of compute
-  std::uint32_t count = 0;                // by kind
-  std::uint32_t depends = no_dependence;  // number, in its warp, of the one whose result it needs
-  std::uint64_t lanes = 0;                // that take part in an access, one bit each
-  const std::uint64_t* addresses = nullptr;  // of those lanes, in their order
+  std::uint8_t bytes = 0;      // accesses only: bytes of each lane, 1 to max_lane_bytes
+  std::uint8_t operation = 0;  // compute only
+  std::uint32_t count = 0;     // the meaning depends on the kind
+  // number, in its warp, of the instruction whose result it needs
+  std::uint32_t depends = no_dependence;
+  std::uint64_t lanes = 0;                   // lanes that take part in an access, one bit each
+  const std::uint64_t* addresses = nullptr;  // addresses of these lanes, in lane order
 };
 
-// Tasks count from 0 behind each join: an exchange is one for each GPU, a join none, everything
-// else one. A task starts when all in `after`, which are before it, have ended.
+// Tasks count from 0 after each join. An exchange is one task for each GPU, a join is no task, and
+// everything else is one task. A task starts when all tasks in `after` have ended; these must come
+// before it.
 struct launch {
   std::uint32_t gpu = 0;
   std::uint64_t blocks = 0;
@@ -60,11 +62,11 @@ struct launch {
   std::string name;
   std::vector<std::uint32_t> after;
 };
-// Whether a trace may have it.
+// Whether a trace may contain this launch.
 inline bool possible(const launch& l) {
   return l.blocks <= max_blocks && l.threads <= max_threads && (l.blocks == 0 || l.threads != 0);
 }
-// The blocks of a grid; nothing if it has none, or more than a trace may have.
+// The number of blocks of a grid; nothing if it is 0 or more than a trace may have.
 inline std::optional<std::uint64_t> blocks_of(const std::array<std::uint64_t, 3>& grid) {
   std::uint64_t blocks = 1;
   for (const std::uint64_t extent : grid) {
@@ -73,10 +75,10 @@ inline std::optional<std::uint64_t> blocks_of(const std::array<std::uint64_t, 3>
   }
   return blocks;
 }
-inline constexpr std::uint32_t host = 0xff;  // instead of a GPU
+inline constexpr std::uint32_t host = 0xff;  // in place of a GPU's number
 enum class copy_start : std::uint8_t { stream, by_host };
 struct copy {
-  std::uint32_t from = 0;  // GPU or host
+  std::uint32_t from = 0;  // a GPU's number, or host
   std::uint32_t to = 0;
   copy_start by = copy_start::stream;
   std::uint64_t from_address = 0;
@@ -84,7 +86,7 @@ struct copy {
   std::uint64_t bytes = 0;
   std::vector<std::uint32_t> after;
 };
-struct stretch {  // of a GPU's memory
+struct stretch {  // a range of a GPU's memory
   std::uint32_t gpu = 0;
   std::uint64_t address = 0;
   std::uint64_t bytes = 0;
@@ -92,10 +94,11 @@ struct stretch {  // of a GPU's memory
 struct exchange {
   std::uint32_t payload = 0;  // bytes that travel with each flag
   bool instant = false;
-  std::vector<std::vector<std::uint32_t>> after;  // of each GPU
-  std::vector<stretch> appears;  // instant: what is there when the last GPU has arrived
+  std::vector<std::vector<std::uint32_t>> after;  // for each GPU
+  // instant exchanges only: memory that changes when the last GPU has arrived
+  std::vector<stretch> appears;
 };
-struct call {  // of a library
+struct call {  // a library call
   std::uint32_t gpu = 0;
   std::string name;
   std::uint64_t bytes_read = 0;
@@ -103,10 +106,10 @@ struct call {  // of a library
   std::array<std::uint64_t, 4> operations{};  // by interlace::operation
   std::vector<std::uint32_t> after;
 };
-struct join {};  // everything before has ended
+struct join {};  // waits until everything before it has ended
 using step = std::variant<launch, copy, exchange, call, join>;
 
-// Addresses [begin, end) are memory of one GPU, or, with page_bytes, of all GPUs in turn.
+// Addresses [begin, end) are memory of one GPU. With page_bytes they are pages of all GPUs in turn.
 struct range {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
@@ -118,7 +121,7 @@ struct header {
   std::uint32_t gpus = 1;
   std::uint32_t warp_width = 32;
   std::vector<range> ranges;
-  std::string source;  // where it comes from, for people
+  std::string source;  // origin of the trace, for people
 };
 
 struct totals {
@@ -149,10 +152,10 @@ struct totals {
   std::uint64_t accesses() const { return instructions[0] + instructions[1] + instructions[2]; }
 };
 
-// Who takes a trace in. Launches count from 0 over all GPUs. Of each GPU come its kernels in the
-// order of their launches, of a kernel its blocks in ascending order (those that did nothing may be
-// missing), of a block the instructions of each warp in their order. What belongs to different GPUs
-// and to the program may come in any order.
+// Receives a trace. Launches count from 0 over all GPUs.
+// Each GPU's kernels come in launch order, a kernel's blocks in ascending order (blocks that did
+// nothing may be missing), and each warp's instructions in program order. Otherwise the order is
+// free: between GPUs, and between GPUs and the program.
 class sink {
  public:
   virtual ~sink() = default;

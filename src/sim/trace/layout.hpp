@@ -1,4 +1,4 @@
-// The bytes of a trace file, as docs/traces.md describes them; writer and reader share them.
+// The bytes of a trace file, as docs/traces.md describes them. Writer and reader share this file.
 #pragma once
 
 #include <array>
@@ -10,35 +10,39 @@ namespace interlace::sim::trace {
 inline constexpr std::array<std::uint8_t, 8> magic{'I', 'L', 'T', 'R', 'A', 'C', 'E', '\n'};
 inline constexpr std::uint32_t version = 1;
 
-// magic, version, payload bytes, CRC of the 16 bytes before it and the payload
+// File header: magic, version, payload bytes, CRC of the 16 bytes before it and of the payload.
 inline constexpr std::size_t file_head_bytes = 20;
-// 'I' 'C', stream, 0, payload bytes, records, CRC of the 12 bytes before it and the payload
+// Chunk header: 'I' 'C', stream, 0, payload bytes, records, CRC of the 12 bytes before it and of
+// the payload.
 inline constexpr std::size_t chunk_head_bytes = 16;
-inline constexpr std::size_t chunk_bytes = std::size_t{64} << 10U;     // a full one, about
-inline constexpr std::size_t max_chunk_bytes = std::size_t{1} << 20U;  // the reader takes no more
+// approximate size of a full chunk
+inline constexpr std::size_t chunk_bytes = std::size_t{64} << 10U;
+// the reader refuses larger chunks
+inline constexpr std::size_t max_chunk_bytes = std::size_t{1} << 20U;
 inline constexpr std::size_t max_name_bytes = std::size_t{16} << 10U;
 
-// Streams 0 to 15 are those of GPUs.
+// Streams 0 to 15 belong to GPUs.
 inline constexpr std::uint8_t program_stream = 0xfe;
 inline constexpr std::uint8_t end_stream = 0xff;
 
-// A record of a GPU's stream begins with a byte: its kind, and flags of accesses. Kinds below 9 are
-// actions.
+// A record of a GPU's stream begins with a byte: its kind, and flags for accesses. Kinds below 9
+// are actions.
 inline constexpr std::uint8_t kind_mask = 0x0f;
 inline constexpr std::uint8_t kind_warp = 9;
 inline constexpr std::uint8_t kind_block = 10;
 inline constexpr std::uint8_t kind_kernel = 11;
 inline constexpr std::uint8_t flag_depends = 0x10;
-inline constexpr std::uint8_t flag_all_lanes = 0x20;  // of the trace's warp width
+inline constexpr std::uint8_t flag_all_lanes = 0x20;  // all lanes of the trace's warp width
 inline constexpr std::uint8_t flag_strided = 0x40;
-inline constexpr std::uint8_t flag_same_shape = 0x80;  // bytes a lane and scope as before
+// bytes a lane and scope are the same as before
+inline constexpr std::uint8_t flag_same_shape = 0x80;
 
-// A record of the program begins with its kind, in the order of `step`.
+// A record of the program begins with its kind. The order is that of `step`.
 enum class step_kind : std::uint8_t { launch, copy, exchange, call, join };
 
-// What differences are taken from; anew in every chunk.
+// The values that differences refer to. They start anew in every chunk.
 struct previous {
-  std::array<std::uint64_t, 3> address{};  // first of the last access, by kind
+  std::array<std::uint64_t, 3> address{};  // first address of the last access, by kind
   std::uint8_t bytes = 0;
   std::uint8_t scope = 0;
 };

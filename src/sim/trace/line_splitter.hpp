@@ -1,4 +1,4 @@
-// Cuts a text that comes in pieces into lines.
+// Splits text that comes in pieces into lines.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,9 @@ class line_splitter {
  public:
   static constexpr std::size_t max_line_bytes = std::size_t{1} << 20U;
 
-  // Calls take(line) for each line that ends in `bytes`, without its end (\n or \r\n). Returns
-  // false, and takes nothing more, where a line is longer than max_line_bytes.
+  // Calls take(line) for each complete line, without its end (
+  //  or \r
+  // ). If a line is longer than max_line_bytes, returns false and stops.
   template <class Take>
   bool feed(std::string_view bytes, const Take& take) {
     while (!bytes.empty()) {
@@ -37,7 +38,7 @@ class line_splitter {
     }
     return true;
   }
-  // The last line, where no end follows it.
+  // Takes the last line if no line end follows it.
   template <class Take>
   void finish(const Take& take) {
     if (begun_.empty()) return;
@@ -45,7 +46,7 @@ class line_splitter {
     take(std::string_view(begun_));
     begun_.clear();
   }
-  std::uint64_t number() const { return number_; }  // of the last line taken, from 1
+  std::uint64_t number() const { return number_; }  // number of the last line taken, from 1
 
  private:
   std::string begun_;

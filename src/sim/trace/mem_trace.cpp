@@ -11,9 +11,10 @@ namespace interlace::sim::trace {
 namespace {
 
 constexpr std::string_view dash = " - ";
-// Asynchronous copies to shared memory are printed twice, the second time with offsets in it.
+// The tool prints asynchronous copies to shared memory twice, the second time with offsets in
+// shared memory.
 constexpr std::uint64_t shared_bytes = std::uint64_t{1} << 24U;
-constexpr std::uint32_t most_threads = 1024;  // of a block, in CUDA
+constexpr std::uint32_t most_threads = 1024;  // per block, a limit of CUDA
 
 }  // namespace
 
@@ -86,7 +87,7 @@ mem_trace::context& mem_trace::context_of(std::uint64_t id) {
 }
 
 void mem_trace::take(std::string_view line) {
-  // The program's own output stands between the lines of the tool.
+  // The program's own output appears between the tool's lines.
   if (!take_prefix(line, "MEMTRACE: CTX ")) return;
   const std::string_view id_text = cut_text(line, dash);
   const auto id = address_of(id_text);
@@ -136,7 +137,7 @@ void mem_trace::begin_kernel(context& c, std::uint64_t launch) {
   c.first_line = splitter_.number();
   const auto known = c.launches.find(launch);
   c.now = known == c.launches.end() ? stated{} : std::move(known->second);
-  // Those before it made no access.
+  // Earlier launches made no access.
   c.launches.erase(c.launches.begin(), c.launches.upper_bound(launch));
 }
 

@@ -1,4 +1,4 @@
-// Reads what NVBit's tool mem_trace prints. docs/traces.md says what becomes of what.
+// Reads the output of NVBit's tool mem_trace. docs/traces.md says how each line is translated.
 #pragma once
 
 #include <array>
@@ -20,12 +20,12 @@ namespace interlace::sim::trace {
 
 class mem_trace {
  public:
-  // `contexts`: the GPU of a context (its CTX); others get the GPUs that are left, in the order in
-  // which they appear. Goes to `to`, whose header this is; both outlive the reader.
+  // `contexts` maps contexts (CTX) to GPUs. Other contexts get the remaining GPUs in order of
+  // appearance. Passes everything to `to`, which has the header `h`; both must outlive the reader.
   mem_trace(sink& to, const header& h, std::string name,
             std::map<std::uint64_t, std::uint32_t> contexts);
 
-  // Pieces of the text, and its end. They throw usage_error with file and line.
+  // Feed pieces of the text, then finish. They throw usage_error with file and line.
   void feed(std::string_view text);
   void finish();
 
@@ -34,7 +34,7 @@ class mem_trace {
  private:
   static constexpr std::uint32_t width = 32;
   using triple = std::array<std::uint32_t, 3>;
-  struct stated {  // of a launch
+  struct stated {  // a launch's properties as the tool states them
     bool sizes = false;
     triple grid{};
     triple block{};
@@ -42,13 +42,13 @@ class mem_trace {
   };
   struct context {
     std::uint32_t gpu = 0;
-    bool open = false;         // a kernel is
-    std::uint64_t launch = 0;  // its number
+    bool open = false;         // a kernel is open
+    std::uint64_t launch = 0;  // the kernel's number
     std::uint64_t first_line = 0;
     std::uint64_t last_task = no_dependence;
     std::unique_ptr<block_grouping> accesses = std::make_unique<block_grouping>();
-    std::map<std::uint64_t, stated> launches;  // that have not begun
-    std::optional<std::uint64_t> ended;        // the last one
+    std::map<std::uint64_t, stated> launches;  // launches that have not begun
+    std::optional<std::uint64_t> ended;        // the last launch that ended
     stated now;
   };
 
@@ -71,10 +71,10 @@ class mem_trace {
   std::vector<bool> gpu_taken_;
   line_splitter splitter_;
   std::map<std::uint64_t, context> contexts_;
-  std::uint64_t accesses_ = 0;  // lines of them
+  std::uint64_t accesses_ = 0;  // lines with accesses
   std::uint32_t launches_ = 0;
   std::uint32_t tasks_ = 0;
-  std::string opcode_name_;  // the last one, as most lines repeat it
+  std::string opcode_name_;  // of the last line, since most lines repeat it
   opcode opcode_;
   std::array<std::uint64_t, width> addresses_{};
 };

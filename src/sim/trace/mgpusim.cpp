@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::string_view comma = ", ";
 
-// "GPU_1.SA_00..." or "GPU1..." or "GPU[1]...": 1
+// The GPU's number in a component's name: 1 in "GPU_1.SA_00...", "GPU1..." and "GPU[1]...".
 std::optional<std::uint32_t> gpu_number(std::string_view component) {
   if (!take_prefix(component, "GPU")) return std::nullopt;
   if (!component.empty() && (component[0] == '_' || component[0] == '[')) {
@@ -91,7 +91,8 @@ void mgpusim::take(std::string_view line) {
   }
   const bool read = kind == "*mem.ReadReq";
   if (!read && kind != "*mem.WriteReq") fail("an access of kind " + shown(kind));
-  // What a component sends on has an identity of its own, without the component's name.
+  // Requests that a component passes on have an identity of their own, without the component's
+  // name.
   if (id.find('@') == std::string_view::npos) return;
   component& c = component_of(place);
   if (c.gpu == no_dependence) return;

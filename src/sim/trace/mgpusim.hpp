@@ -1,4 +1,5 @@
-// Reads MGPUSim's mem.trace (version 2, -trace-mem). docs/traces.md says what becomes of what.
+// Reads MGPUSim's mem.trace (version 2, -trace-mem). docs/traces.md says how each line is
+// translated.
 #pragma once
 
 #include <cstdint>
@@ -13,23 +14,23 @@
 
 namespace interlace::sim::trace {
 
-// GPU g of the trace, which MGPUSim counts from 1, has 4 GiB from (g + 1) << 32.
+// MGPUSim counts GPUs from 1. GPU g of the trace owns 4 GiB from (g + 1) << 32.
 std::vector<range> mgpusim_ranges(std::uint32_t gpus);
 
 class mgpusim {
  public:
-  // Takes the accesses that components receive whose names have `wanted` in them. Goes to `to`,
-  // whose header this is; both outlive the reader.
+  // Takes the accesses received by components whose names contain `wanted`. Passes them to `to`,
+  // which has the header `h`; both must outlive the reader.
   mgpusim(sink& to, const header& h, std::string name, std::string wanted);
 
-  // Pieces of the text, and its end. They throw usage_error with file and line.
+  // Feed pieces of the text, then finish. They throw usage_error with file and line.
   void feed(std::string_view text);
   void finish();
 
   std::uint64_t lines() const { return splitter_.number(); }
 
  private:
-  // Accesses that one component received one after another.
+  // At most so many consecutive accesses of one component make a block.
   static constexpr std::size_t most_accesses = 4096;
   struct received {
     action kind = action::load;
@@ -37,7 +38,7 @@ class mgpusim {
     std::uint64_t address = 0;
   };
   struct component {
-    std::uint32_t gpu = no_dependence;  // none: it is not one of those wanted
+    std::uint32_t gpu = no_dependence;  // none: the component is not wanted
     std::vector<received> accesses;
   };
 
@@ -53,7 +54,7 @@ class mgpusim {
   std::string wanted_;
   line_splitter splitter_;
   std::map<std::string, component, std::less<>> components_;
-  std::vector<std::uint64_t> blocks_;  // so far, of each GPU
+  std::vector<std::uint64_t> blocks_;  // blocks so far, for each GPU
   std::uint64_t accesses_ = 0;
 };
 

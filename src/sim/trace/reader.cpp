@@ -23,7 +23,8 @@ descriptor open_file(const std::string& path) {
   return file;
 }
 
-// Takes numbers out of bytes; `fail` is called with the place and the reason, and throws.
+// Decodes numbers from bytes. On an error it calls `fail` with the position and the reason; `fail`
+// throws.
 template <class Fail>
 class decoder {
  public:

@@ -1,6 +1,6 @@
-// Reads trace files. A file is checked as a whole for its shape when it is opened; what is in its
-// chunks is checked as it is read. What is held is the program, where each chunk lies, and one
-// chunk for each cursor.
+// Reads trace files. Opening a file checks its structure as a whole; the contents of chunks are
+// checked as they are read. Memory holds the program, the position of each chunk, and one chunk for
+// each cursor.
 #pragma once
 
 #include <array>
@@ -16,12 +16,13 @@
 
 namespace interlace::sim::trace {
 
-// Whether a file begins as a trace of ours does.
+// Whether a file begins like a trace file.
 bool begins_as_trace(const std::string& beginning);
 
 class reader {
  public:
-  // Both throw usage_error, with the file's name and the byte, for what is no whole trace.
+  // Both throw usage_error with the file's name and byte position if the file is not a complete
+  // trace.
   explicit reader(const std::string& path);
   reader(descriptor file, std::string name);
 
@@ -29,12 +30,12 @@ class reader {
   const address_ranges& ranges() const { return ranges_; }
   const std::vector<step>& program() const { return program_; }
   const std::vector<launch>& launches() const { return launches_; }
-  const totals& stated() const { return stated_; }  // at the file's end
+  const totals& stated() const { return stated_; }  // totals stated at the file's end
   std::uint64_t bytes() const { return size_; }
 
-  // Hands everything on: the program, then the GPUs one after another. Throws usage_error if
-  // something is wrong with it, or if it is not what the end of the file says. `progress` is called
-  // now and then with the bytes read so far and may throw.
+  // Passes everything on: the program, then the GPUs one after another. Throws usage_error if the
+  // contents are invalid or differ from the totals at the file's end. `progress` is called from
+  // time to time with the bytes read so far; it may throw.
   void read_all(sink& to, const std::function<void(std::uint64_t)>& progress) const;
 
   [[noreturn]] void fail(std::uint64_t offset, const std::string& what) const;
@@ -42,7 +43,7 @@ class reader {
  private:
   friend class cursor;
   struct chunk {
-    std::uint64_t payload = 0;  // where it lies
+    std::uint64_t payload = 0;  // position of the payload
     std::uint32_t bytes = 0;
     std::uint32_t records = 0;
   };
@@ -64,25 +65,25 @@ class reader {
   std::vector<step> program_;
   std::vector<launch> launches_;
   totals stated_;
-  std::vector<std::vector<chunk>> chunks_;  // of each GPU
+  std::vector<std::vector<chunk>> chunks_;  // for each GPU
 };
 
-// Goes through what one GPU did.
+// Walks through the recorded work of one GPU.
 class cursor {
  public:
   enum class event : std::uint8_t { kernel, block, instruction, end };
 
-  // The reader outlives it.
+  // The reader must outlive the cursor.
   cursor(const reader& from, std::uint32_t gpu);
 
   event now() const { return now_; }
   event next();
-  // Of the last event of each kind.
+  // These refer to the last event of each kind.
   std::uint32_t kernel() const { return kernel_; }
   std::uint64_t block() const { return block_; }
   std::uint32_t warp() const { return warp_; }
   const trace::instruction& instruction() const { return instruction_; }
-  std::uint64_t offset() const;  // in the file, of what comes next
+  std::uint64_t offset() const;  // file position of the next record
 
  private:
   bool more();
@@ -98,11 +99,11 @@ class cursor {
 
   const reader* reader_;
   std::uint32_t gpu_;
-  std::size_t chunk_ = 0;  // the next
+  std::size_t chunk_ = 0;  // next chunk
   std::uint64_t payload_ = 0;
   std::vector<std::uint8_t> bytes_;
   std::size_t at_ = 0;
-  std::size_t record_ = 0;  // where it begins
+  std::size_t record_ = 0;  // where the record begins
   std::uint32_t records_left_ = 0;
   previous before_;
 
@@ -112,10 +113,10 @@ class cursor {
   std::uint64_t next_block_ = 0;
   bool in_block_ = false;
   std::uint32_t warp_ = no_dependence;
-  std::uint32_t warps_ = 0;  // of a block of the kernel
+  std::uint32_t warps_ = 0;  // warps in a block of the kernel
   trace::instruction instruction_;
   std::array<std::uint64_t, max_lanes> addresses_{};
-  std::vector<std::uint32_t> numbers_;  // of instructions, of each warp
+  std::vector<std::uint32_t> numbers_;  // instructions of each warp so far
   std::uint64_t all_lanes_;
 };
 

@@ -1,4 +1,5 @@
-// What an opcode of NVIDIA's machine code says of memory, as NVBit names it: LDG.E.128.SYS.
+// The memory access that an opcode of NVIDIA's machine code describes, in NVBit's notation:
+// LDG.E.128.SYS.
 #pragma once
 
 #include <cstdint>
@@ -10,20 +11,20 @@
 namespace interlace::sim::trace {
 
 enum class opcode_kind : std::uint8_t {
-  other,      // computes, or steers
-  access,     // global memory, or by a generic address
+  other,      // computation or control flow
+  access,     // global memory, or memory at a generic address
   elsewhere,  // shared, local or constant memory, textures
   fence,      // MEMBAR
   barrier,    // of the block
-  bulk,       // moves memory by itself, of which a trace does not say how much
+  bulk,       // moves memory on its own; a trace does not say how much
 };
 
 struct opcode {
   opcode_kind kind = opcode_kind::other;
-  action what = action::load;  // of an access
+  action what = action::load;  // accesses only
   trace::scope scope = trace::scope::none;
-  std::uint8_t bytes = 0;  // of each lane of an access
-  bool generic = false;    // its address may also be one of shared or local memory
+  std::uint8_t bytes = 0;  // accesses only: bytes of each lane
+  bool generic = false;    // the address can also be one of shared or local memory
   operation computes = operation::integer;
 };
 

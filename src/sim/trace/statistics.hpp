@@ -1,4 +1,4 @@
-// What a trace has, in numbers.
+// Statistics of a trace.
 #pragma once
 
 #include <array>
@@ -15,15 +15,15 @@ namespace interlace::sim::trace {
 class statistics final : public sink {
  public:
   static constexpr std::array<std::uint32_t, 3> units{32, 64, 128};
-  // Of runs of bytes that a warp's instruction stores to one line of 128 bytes of another GPU: up
-  // to 1, 2, 4 ... 128 bytes.
+  // Histogram of the runs of contiguous bytes that a warp's instruction stores to one 128-byte line
+  // of another GPU: runs of up to 1, 2, 4 ... 128 bytes.
   static constexpr std::size_t run_sizes = 8;
 
   struct of_gpu {
     std::uint64_t launches = 0;
     std::uint64_t blocks = 0;
-    // Warps' instructions and their lanes' bytes, by kind, in own and in others' memory. An
-    // instruction with lanes in both is one of the others'.
+    // Warps' instructions and their lanes' bytes, by kind, in own memory and in other GPUs' memory.
+    // An instruction with lanes in both counts as remote.
     std::array<std::uint64_t, access_kinds> own{}, remote{};
     std::array<std::uint64_t, access_kinds> own_bytes{}, remote_bytes{};
   };
@@ -41,11 +41,11 @@ class statistics final : public sink {
   const std::map<std::pair<action, std::uint32_t>, std::uint64_t>& widths() const {
     return widths_;
   }
-  // Bytes that lanes access, each counted once an instruction, over the units that they touch.
+  // Bytes that lanes access, over the units that they touch. Each unit counts once an instruction.
   const std::array<std::uint64_t, access_kinds>& distinct_bytes() const { return distinct_; }
   const std::array<std::array<std::uint64_t, 3>, access_kinds>& touched() const { return touched_; }
   const std::array<std::uint64_t, run_sizes>& remote_runs() const { return runs_; }
-  // [gpu * GPUs + home]: lanes' bytes.
+  // [gpu * GPUs + home]: bytes of lanes.
   const std::vector<std::uint64_t>& matrix() const { return matrix_; }
   std::uint64_t host_copies() const { return host_copies_; }
   std::uint64_t copied_bytes() const { return copied_bytes_; }

@@ -1,4 +1,4 @@
-// Words and numbers of a line of text.
+// Splits a line of text into words and numbers.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@
 
 namespace interlace::sim::trace {
 
-// The next word between blanks, which is taken off the line; empty at its end.
+// Removes the next blank-separated word from the line and returns it; empty at the end of the line.
 inline std::string_view next_word(std::string_view& line) {
   std::size_t begin = 0;
   while (begin < line.size() && (line[begin] == ' ' || line[begin] == '\t')) ++begin;
@@ -21,7 +21,7 @@ inline std::string_view next_word(std::string_view& line) {
   return word;
 }
 
-// A whole word as a number of a base; nothing if it is none or does not fit.
+// Parses the whole word as a number. Nothing if it is not a number or does not fit.
 template <class Number>
 std::optional<Number> number_of(std::string_view word, int base = 10) {
   Number value{};
@@ -31,20 +31,20 @@ std::optional<Number> number_of(std::string_view word, int base = 10) {
   return value;
 }
 
-// "0x7f00" or "7f00"
+// Accepts "0x7f00" and "7f00".
 inline std::optional<std::uint64_t> address_of(std::string_view word) {
   if (word.substr(0, 2) == "0x") word.remove_prefix(2);
   return number_of<std::uint64_t>(word, 16);
 }
 
-// Takes `prefix` off a text that begins with it.
+// Removes `prefix` from the beginning of a text. Returns false if the text does not begin with it.
 inline bool take_prefix(std::string_view& text, std::string_view prefix) {
   if (text.substr(0, prefix.size()) != prefix) return false;
   text.remove_prefix(prefix.size());
   return true;
 }
 
-// Three numbers with commas between them, as "1,2,3".
+// Three numbers separated by commas, as in "1,2,3".
 inline std::optional<std::array<std::uint32_t, 3>> triple_of(std::string_view text) {
   std::array<std::uint32_t, 3> found{};
   for (std::size_t k = 0; k < 3; ++k) {
@@ -58,7 +58,7 @@ inline std::optional<std::array<std::uint32_t, 3>> triple_of(std::string_view te
   return found;
 }
 
-// A word as it can stand in a message: short, printable.
+// The word in a form for messages: short and printable.
 inline std::string shown(std::string_view word) {
   constexpr std::size_t most = 40;
   std::string text(word.substr(0, most));

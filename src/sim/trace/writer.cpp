@@ -27,7 +27,7 @@ void put_after(std::vector<std::uint8_t>& to, const std::vector<std::uint32_t>& 
   for (const std::uint32_t task : after) put_varint(to, task);
 }
 
-// Everything is a varint, but texts' characters.
+// Everything is a varint, except the characters of texts.
 struct put_step {
   std::vector<std::uint8_t>& to;
 
@@ -159,7 +159,7 @@ void writer::program(const step& s) {
                       std::to_string(max_blocks) + " blocks of 1 to " +
                       std::to_string(max_threads) + " threads");
   }
-  // A record lies in one chunk, which the reader takes up to a bound.
+  // A record must fit in one chunk, and the reader limits a chunk's size.
   const std::size_t before = program_.bytes.size();
   std::visit(put_step{program_.bytes}, s);
   if (program_.bytes.size() - before > max_chunk_bytes - chunk_bytes) {

@@ -1,4 +1,4 @@
-// Writes a trace file as its parts come. What is held is a chunk for each GPU and one for the
+// Writes a trace file as its parts come. Memory holds one chunk for each GPU and one for the
 // program.
 #pragma once
 
@@ -13,8 +13,8 @@ namespace interlace::sim::trace {
 
 class writer final : public sink {
  public:
-  // The file appears under its name when it is finished; until then, and if it never is, there is
-  // none. Throws usage_error if it cannot be written or the header cannot be meant.
+  // The file appears under its name only when it is finished. Throws usage_error if the file cannot
+  // be written or the header is invalid.
   writer(std::string path, const header& h);
   ~writer() override;
   writer(const writer&) = delete;
@@ -35,7 +35,7 @@ class writer final : public sink {
     previous before;
     std::uint64_t next_block = 0;             // of the kernel
     std::uint32_t warp = no_dependence;       // of the last record
-    std::vector<std::uint32_t> instructions;  // so far, of the block's warps
+    std::vector<std::uint32_t> instructions;  // instructions of the block's warps so far
   };
 
   void put_access(stream& s, std::uint8_t kind, const instruction& i, std::uint32_t number) const;

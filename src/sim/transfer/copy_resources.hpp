@@ -1,5 +1,5 @@
-// What copies between memories pass: links at the rates of long copies, memories, and links whose
-// directions hinder each other.
+// The resources that copies between memories share: links at the rates of long copies, memories,
+// and links whose directions interfere.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +12,15 @@
 
 namespace interlace::sim {
 
-// The machine with links of such rates that the payload of a long copy moves as it was measured,
-// where the machine knows that.
+// Returns the machine with link rates at which the payload of a long copy moves at the measured
+// rate, where the machine states one.
 machine::machine with_copy_rates(machine::machine described);
 
-// Servers of bytes: a memory, or both directions of a link.
+// A server of bytes: a memory, or both directions of a link together.
 class byte_server {
  public:
   explicit byte_server(double bytes_per_s) : bytes_per_s_(bytes_per_s) {}
-  // When so many bytes, which come at that time, are through.
+  // Returns when `bytes` bytes that arrive at `time` have passed.
   picoseconds serve(picoseconds time, std::uint64_t bytes);
   picoseconds busy() const { return server_.busy(); }
 
@@ -29,16 +29,18 @@ class byte_server {
   resource server_;
 };
 
-// What the bytes of a copy pass beside the links of their way. Ends are the GPUs, then the host.
+// The resources that a copy uses besides the links of its route. End numbers are the GPUs, followed
+// by the host.
 class copy_resources {
  public:
   explicit copy_resources(const machine::machine& described);
 
-  // Reads: the memory at the start, and the links on the way whose directions hinder each other.
+  // Reads from the memory at the start of the route, and passes the links of the route whose
+  // directions interfere.
   picoseconds read(std::uint32_t from, std::uint32_t to, picoseconds time, std::uint64_t bytes);
   picoseconds write(std::uint32_t to, picoseconds time, std::uint64_t bytes);
 
-  // The directions of the machine's links on the way, [link * 2 + (0 forward, 1 backward)].
+  // The link directions of the route, as link * 2 + (0 forward, 1 backward).
   const std::vector<std::uint32_t>& way(std::uint32_t from, std::uint32_t to) const {
     return ways_[from * ends_ + to];
   }

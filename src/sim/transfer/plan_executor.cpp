@@ -79,13 +79,14 @@ void plan_executor::advance(std::uint32_t thread) {
   const std::uint32_t at = t.executions[t.next];
   running& r = executions_[at];
   picoseconds now = queue_.now();
-  // The host sees the end of a copy so much later (copy_host_ps is that and the next call).
+  // The host notices the end of a copy after this delay (copy_host_ps is the delay plus the next
+  // call).
   const picoseconds notice = machine_.gpu.copy_host_ps > machine_.gpu.copy_launch_ps
                                  ? machine_.gpu.copy_host_ps - machine_.gpu.copy_launch_ps
                                  : 0;
   for (const std::uint32_t on : r.wanted.after) {
     if (!executions_[on].ended) {
-      t.waiting = true;  // until an execution ends
+      t.waiting = true;  // waits until an execution ends
       return;
     }
     now = std::max(now, executions_[on].times.end + notice);
@@ -112,7 +113,7 @@ picoseconds plan_executor::enqueue(std::uint32_t execution, picoseconds now) {
   now += r.times.creation + r.times.construction + r.times.instantiation + r.times.update;
   const picoseconds called = now;
   if (!streams) now += graph.launch_ps + graph.launch_node_ps * nodes;
-  running* ahead = nullptr;  // on the thread's stream
+  running* ahead = nullptr;  // the previous graph on the thread's stream
   if (!streams && !r.wanted.overlaps) {
     std::uint32_t& last = threads_[r.wanted.thread].last_graph;
     if (last != none && !executions_[last].ended) ahead = &executions_[last];
@@ -136,7 +137,7 @@ picoseconds plan_executor::enqueue(std::uint32_t execution, picoseconds now) {
     c.waits_for = 1;
     for (const std::uint32_t on : step.after) {
       copies_[r.first_copy + on].wakes.push_back(at);
-      ++c.waits_for;  // no copy of this execution has ended yet
+      ++c.waits_for;  // no copy of this execution can have ended yet
     }
     const plan::slot& slot = made.slots[step.slot];
     const auto [last, first] = last_.try_emplace(
@@ -164,7 +165,7 @@ picoseconds plan_executor::enqueue(std::uint32_t execution, picoseconds now) {
 void plan_executor::lay_memory(running& r) {
   if (r.wanted.sources.empty()) return;
   for (const plan::staging_buffer& buffer : r.wanted.made->buffers) {
-    // not value-initialised: what counts is written below
+    // not value-initialised: every byte that is read is written first
     r.buffers.emplace_back(new std::byte[buffer.bytes]);
     std::memset(r.buffers.back().get(), poison, buffer.bytes);
   }

@@ -1,11 +1,11 @@
-// Plans on a simulated machine. Every step of a plan is a copy that an engine makes in segments,
-// which pass the memories, links and switches that they meet; steps wait for those before them in
-// their slot and for those that they depend on.
+// Runs plans on a simulated machine. Every step of a plan is a copy that an engine makes in
+// segments. Segments pass the memories, links and switches of their route. A step waits for the
+// previous step of its slot and for the steps that it depends on.
 //
-// Plans are handed over by host threads, one for each process. A thread makes one call after
-// another: a copy is enqueued, or a graph launched, when its call returns. Two plans of one thread
+// Host threads submit the plans, one thread for each process. A thread makes one call after
+// another; a copy is enqueued, or a graph launched, when its call returns. Two plans of one thread
 // share the streams of their slots (A. Sojoodi et al., section 4.5: one transfer of a direction at
-// a time, by one stream for all of them), and two graphs follow each other on the thread's stream,
+// a time, by one stream for all of them). Two graphs follow each other on the thread's stream,
 // unless they are to overlap.
 #pragma once
 
@@ -30,38 +30,38 @@ namespace interlace::sim {
 
 enum class launched_by : std::uint8_t {
   streams,
-  new_graph,     // created, constructed, instantiated and launched
-  cached_graph,  // launched
+  new_graph,     // the graph is created, constructed, instantiated and launched
+  cached_graph,  // the graph is launched
 };
 
 // A plan to be executed once.
 struct execution {
-  const plan::plan* made = nullptr;  // lives until the run is over
-  // Memory of each message, the whole message each; none: only time passes.
+  const plan::plan* made = nullptr;  // must live until the run is over
+  // The whole memory of each message. Empty: nothing is copied, only time passes.
   std::vector<const std::byte*> sources;
   std::vector<std::byte*> destinations;
   std::uint32_t thread = 0;
   launched_by how = launched_by::streams;
-  bool other_addresses = false;      // of a cached graph: each node is told its addresses first
-  bool overlaps = false;             // a graph: on a stream of its own
-  std::vector<std::uint32_t> after;  // earlier executions, for whose end the thread waits first
-  picoseconds delay = 0;             // of the thread, behind that wait
-  std::function<void()> arrived;     // runs when all bytes have
+  bool other_addresses = false;      // cached graphs: the addresses of all nodes are updated first
+  bool overlaps = false;             // graphs: runs on a stream of its own
+  std::vector<std::uint32_t> after;  // earlier executions whose end the thread awaits first
+  picoseconds delay = 0;             // delay of the thread after that wait
+  std::function<void()> arrived;     // called when all bytes have arrived
 };
 
-// What the host thread spent on an execution, and when what happened.
+// The host thread's time for an execution, and the times of its events.
 struct execution_times {
   picoseconds begin = 0;  // the thread's first call
   picoseconds creation = 0;
   picoseconds construction = 0;
   picoseconds instantiation = 0;
   picoseconds update = 0;
-  picoseconds launch = 0;  // graphs: the call; streams: all calls
+  picoseconds launch = 0;  // graphs: time of the launch call; streams: time of all calls
   picoseconds enqueued = 0;
   picoseconds end = 0;  // all bytes are in their memory
 };
 
-// What one direction of a link carried.
+// The traffic of one direction of a link.
 struct link_count {
   std::string name;
   std::uint64_t payload = 0;
@@ -71,23 +71,24 @@ struct link_count {
 
 class plan_executor final : private message_receiver {
  public:
-  // `check_interrupt` is called now and then during run() and may throw.
+  // run() calls `check_interrupt` from time to time; it may throw.
   plan_executor(const machine::machine& described, std::function<void()> check_interrupt);
 
-  // Returns the number of the execution; they count from 0. A thread takes up its executions in
-  // this order. Throws usage_error where memory is missing or a later execution is waited for.
+  // Returns the number of the execution, from 0. A thread handles its executions in this order.
+  // Throws usage_error where memory is missing, or where an execution waits for a later one.
   std::uint32_t add(execution wanted);
 
-  // Runs until all have ended; returns the time since the start. Once. Throws model_error if a copy
-  // would read or write a staging buffer that another one uses, or anything was lost.
+  // Runs until all executions have ended, and returns the time since the start. Call it once.
+  // Throws model_error if a copy would use a part of a staging buffer that another copy is using,
+  // or if anything was lost.
   picoseconds run();
 
   const execution_times& times(std::uint32_t number) const { return executions_[number].times; }
-  // When step `step` of an execution held its engine.
+  // The times between which step `step` of an execution held its engine.
   std::pair<picoseconds, picoseconds> step_times(std::uint32_t number, std::uint32_t step) const;
-  // Of the directions that carried anything.
+  // The directions that carried anything.
   std::vector<link_count> links() const;
-  // Copies that a GPU's engines had under way at once, at most.
+  // The largest number of copies that a GPU's engines had in flight at a time.
   std::uint32_t most_engines(std::uint32_t gpu) const { return engines_[gpu].most; }
 
   static constexpr std::uint32_t segment_bytes = 16384;
@@ -98,26 +99,26 @@ class plan_executor final : private message_receiver {
   struct copy_work {
     std::uint32_t execution = 0;
     std::uint32_t step = 0;
-    std::uint32_t from = 0;  // ends: GPUs, then the host
+    std::uint32_t from = 0;  // ends: the GPUs, followed by the host
     std::uint32_t to = 0;
-    std::uint32_t waits_for = 0;  // to be enqueued, the copy before it, dependencies
+    std::uint32_t waits_for = 0;  // counts: being enqueued, the previous copy, dependencies
     picoseconds earliest = 0;
     std::vector<std::uint32_t> wakes;  // copies that depend on it
     std::uint32_t next_in_slot = none;
     std::uint64_t asked = 0;  // bytes read
     std::uint64_t sent = 0;
     std::uint64_t arrived = 0;
-    std::uint32_t buffered = 0;  // segments read, and not yet on the first link
+    std::uint32_t buffered = 0;  // segments read that are not yet on the first link
     bool stepping = false;
-    picoseconds next_step = 0;  // by the engine's own rate
+    picoseconds next_step = 0;  // limited by the engine's own rate
     picoseconds written = 0;
     picoseconds begin = 0;
     picoseconds end = 0;
   };
-  // Which copies use a part of a staging buffer.
+  // The copies that use a part of a staging buffer.
   struct buffer_use {
     std::uint32_t readers = 0;
-    bool written = false;  // now
+    bool written = false;  // a copy is writing it
     bool filled = false;
     std::uint32_t path = 0;
     std::uint32_t chunk = 0;
@@ -126,9 +127,9 @@ class plan_executor final : private message_receiver {
     execution wanted;
     execution_times times;
     std::uint32_t first_copy = 0;
-    std::uint32_t left = 0;  // copies
+    std::uint32_t left = 0;  // copies left
     bool ended = false;
-    std::vector<std::uint32_t> wakes;  // first copies of the graph that follows on its stream
+    std::vector<std::uint32_t> wakes;  // first copies of the next graph on the same stream
     std::vector<std::unique_ptr<std::byte[]>> buffers;
     std::map<std::pair<std::uint32_t, std::uint64_t>, buffer_use> uses;  // by buffer and offset
   };
@@ -143,7 +144,7 @@ class plan_executor final : private message_receiver {
     std::uint32_t most = 0;
     std::deque<std::uint32_t> waiting;
   };
-  // What an engine keeps under way: its rate times this.
+  // An engine keeps its rate times this value in flight.
   static constexpr double engine_window_s = 1e-6;
 
   std::uint32_t number(machine::endpoint end) const;
@@ -172,12 +173,13 @@ class plan_executor final : private message_receiver {
   event_queue queue_;
   fabric fabric_;
   copy_resources resources_;
-  std::uint32_t window_ = 1;  // segments of a copy that may be under way
+  std::uint32_t window_ = 1;  // segments of a copy that may be in flight
   std::vector<running> executions_;
   std::vector<host_thread> threads_;
   std::vector<copy_work> copies_;
   std::vector<engines> engines_;  // by GPU
-  // The last copy in each stream: thread or execution, whether it is the latter, GPU and port.
+  // The last copy of each stream. Key: whether the number is an execution's, that number or the
+  // thread's, GPU, port.
   std::map<std::tuple<bool, std::uint32_t, std::uint32_t, std::size_t>, std::uint32_t> last_;
   std::vector<std::uint64_t> payload_;  // by direction
   bool ran_ = false;
