@@ -299,12 +299,26 @@ def test_memory_is_checked_before_it_is_taken(
 ) -> None:
     monkeypatch.setattr(reading, "memory_bytes", lambda: 10_000_000_000)
     (tmp_path / "a.mtx").write_text(BANNER + "4294967296 4294967296 1\n1 2\n")
+    with pytest.raises(UserError, match=r"needs about 137.4 GB .* has 10.0 GB"):
+        load_graph(tmp_path / "a.mtx")
+    monkeypatch.setattr(graphs, "_SPARSE_VERTICES", graphs.MAX_VERTICES)
     (tmp_path / "a.el").write_text("0 4294967295\n")
-    for name in ("a.mtx", "a.el"):
-        with pytest.raises(UserError, match=r"needs about 137.4 GB .* has 10.0 GB"):
-            load_graph(tmp_path / name)
+    with pytest.raises(UserError, match=r"needs about 137.4 GB .* has 10.0 GB"):
+        load_graph(tmp_path / "a.el")
     with pytest.raises(UserError, match=r"R-MAT scale 30 .* needs about 584.1 GB"):
         rmat(30)
+
+
+def test_numbers_with_gaps_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.el").write_text("7 4294967295\n7 9\n")
+    with pytest.raises(UserError) as refused:
+        load_graph(tmp_path / "a.el")
+    assert str(refused.value) == (
+        f"{tmp_path}/a.el: vertices are numbered up to 4,294,967,295, but only 3 of them have an "
+        "edge; number these from 0 to 2, without gaps."
+    )
+    (tmp_path / "a.el").write_text("0 1000000\n")
+    assert load_graph(tmp_path / "a.el").rows == 1000001
 
 
 # --- Fuzz ---------------------------------------------------------------------------------------

@@ -139,11 +139,27 @@ def test_a_symmetric_file_has_each_weight_both_ways(tmp_path: Path, symmetry: st
 
 def test_files_without_weights_have_seeded_ones(tmp_path: Path) -> None:
     (tmp_path / "a.mtx").write_text(BANNER.replace("real", "pattern") + "2 2 2\n1 2\n2 1\n")
-    (tmp_path / "a.el").write_text("0 1 7\n1 0 7\n")
+    (tmp_path / "a.el").write_text("0 1 # 7\n1 0\n")
     for name in ("a.mtx", "a.el"):
         graph, weights, own = paths.load_weighted(tmp_path / name, 4)
         assert not own
         assert np.array_equal(weights, paths.seeded_weights(graph.edges, 4))
+
+
+@pytest.mark.parametrize("slow", [False, True])
+@pytest.mark.parametrize("more", ["", " 1700000000"])
+def test_weights_of_an_edge_list(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slow: bool, more: str
+) -> None:
+    edges = [(0, 3, 9), (0, 1, 3), (1, 2, 0.5), (2, 3, 1.25), (0, 1, 2), (4, 0, 1), (3, 3, 0)]
+    lines = (f"{i}\t{j} {w}{more} # x\n" for i, j, w in edges)
+    (tmp_path / "a.el").write_text("# from to weight\n\n" + "".join(lines))
+    if slow:
+        monkeypatch.setattr(graphs, "_fast_edge_list", lambda *_: None)
+    graph, weights, own = paths.load_weighted(tmp_path / "a.el", 1)
+    assert own
+    assert graph.weighted
+    assert paths.dijkstra(graph, weights, 0).tolist() == SHORTEST
 
 
 def test_the_references_find_the_shortest_paths(small_file: Path) -> None:
@@ -180,15 +196,39 @@ FILES = {
     "negative.mtx": BANNER + "3 3 2\n1 2 1\n3 2 -1\n",
     "nan.mtx": BANNER + "3 3 2\n1 2 1\n3 2 nan\n",
     "large.mtx": BANNER + "3 3 2\n1 2 1\n3 2 1e300\n",
+    "negative.el": "0 1 1\n\n2 1 -1\n",
+    "nan.el": "0 1 nan\n",
+    "large.el": "0 1 1\n2 1 1e300\n",
+    "word.el": "0 1 1\n1 2 hello\n",
+    "some.el": "0 1 1\n1 2\n",
+    "late.el": "# x\n0 1\n1 2 0.5\n",
 }
+UNSOUND = "give a number that is at least 0 and finite in float32."
 WRONG: list[tuple[list[str], str]] = [
     *(
         (
-            ["--data", f"{{folder}}/{name}.mtx"],
-            f"{{folder}}/{name}.mtx: the edge from 3 to 2 has the weight {shown}; weights must be "
-            "at least 0 and finite in float32, correct it",
+            ["--data", f"{{folder}}/{name}"],
+            f"{{folder}}/{name}, line {line}: the weight is {shown}; {UNSOUND}",
         )
-        for name, shown in (("negative", "-1"), ("nan", "nan"), ("large", "1e+300"))
+        for name, line, shown in (
+            ("negative.mtx", 4, "-1"),
+            ("nan.mtx", 4, "nan"),
+            ("large.mtx", 4, "1e+300"),
+            ("negative.el", 3, "-1"),
+            ("nan.el", 1, "nan"),
+            ("large.el", 2, "1e+300"),
+            ("word.el", 2, "'hello'"),
+        )
+    ),
+    (
+        ["--data", "{folder}/some.el"],
+        "{folder}/some.el, line 2: the edge has no weight, but that of line 1 has a weight; give a "
+        "weight to each edge, or to none.",
+    ),
+    (
+        ["--data", "{folder}/late.el"],
+        "{folder}/late.el, line 3: the edge has a weight, but that of line 2 has no weight; give a "
+        "weight to each edge, or to none.",
     ),
     (
         [],
@@ -232,7 +272,7 @@ def test_wrong_input(run: Run, core: Fake, tmp_path: Path, words: list[str], sen
     for name, text in FILES.items():
         (tmp_path / name).write_text(text)
     ran = run(*STUDY, *(word.format(folder=tmp_path) for word in words))
-    assert ran.err == f"interlace: {sentence.format(folder=tmp_path)}\n"
+    assert ran.err == f"interlace: {sentence.format(folder=tmp_path).removesuffix('.')}\n"
     assert (ran.code, ran.out) == (2, "")
     assert core.calls == []
 
@@ -353,15 +393,39 @@ def test_the_facts_of_a_study(run: Run, small_file: Path, tmp_path: Path) -> Non
     out = tmp_path / "o.json"
     ran = run(*STUDY, "--data", small_file, "--source", 4, "--json", out, "--gpus", 2)
     assert ran.code == 0, ran.err
-    assert ran.out.startswith("sssp, small (5 vertices, 7 edges, from 4), 4 iterations; simulated")
+    assert ran.out.startswith(
+        "sssp, small (5 vertices, 7 edges with the file's weights, from 4), 4 iterations; simulated"
+    )
     data = json.loads(out.read_text())["data"]
     assert list(data) == [
         "name", "source", "size", "vertices", "edges", "start", "until_unchanged",
-        "subscribers", "kernel", "iterations", "tolerance", "max_allowed_error",
+        "subscribers", "kernel", "iterations", "tolerance", "max_allowed_error", "weights",
     ]  # fmt: skip
     assert data["source"] == str(small_file)
+    assert data["weights"] == "file"
     assert data["until_unchanged"]
     assert data["max_allowed_error"] == pytest.approx(4 * 2**-24, rel=0.02)
+
+
+@pytest.mark.usefixtures("core")
+def test_a_study_says_which_weights_it_used(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "own.el").write_text("0 1 0.5\n1 0 2\n")
+    (tmp_path / "none.el").write_text("0 0\n")
+    out = tmp_path / "o.json"
+    for workload, file, words, size, weights in (
+        ("sssp", "own.el", (), "2 vertices, 2 edges with the file's weights, from 0", "file"),
+        ("sssp", "none.el", (), "1 vertex, 1 edge with weights of seed 1, from 0", "seeded"),
+        ("sssp", "none.el", ("--seed", 7), "1 vertex, 1 edge with weights of seed 7, from 0",
+         "seeded"),
+        ("pagerank", "own.el", (), "2 vertices, 2 edges; the file's weights are not used", None),
+        ("pagerank", "none.el", (), "1 vertex, 1 edge", None),
+    ):  # fmt: skip
+        asked = ("--data", tmp_path / file, *words, "--gpus", 1, "--json", out)
+        ran = run("study", workload, "--machine", MACHINE, *asked)
+        assert ran.code == 0, ran.err
+        assert f"({size})" in ran.out
+        data = json.loads(out.read_text())["data"]
+        assert (data["size"], data.get("weights")) == (size, weights)
 
 
 def test_a_measured_study(run: Run, cuda: FakeCuda, tmp_path: Path) -> None:

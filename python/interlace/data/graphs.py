@@ -12,9 +12,9 @@ import os
 import warnings
 from array import array
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,8 @@ _GOLDEN = 0x9E3779B97F4A7C15
 _MASK64 = 2**64 - 1
 _RMAT_CHUNK = 1 << 14  # edges; the temporaries of a chunk stay in the L2 cache
 _COUNT_CHUNK = 1 << 22  # edges; bounds the temporaries while degrees are counted
+_SPARSE_VERTICES = 1 << 20  # fewer cost little, whatever their numbers are
+_SPARSE_FACTOR = 100  # vertices for each that may have an edge
 _REFERENCE_LIMIT = 1000  # iterations
 
 
@@ -46,6 +48,7 @@ class Graph:
     offsets: NDArray[np.int64]  # rows + 1
     columns: NDArray[np.uint32]  # edges
     out_degree: NDArray[np.uint32]  # rows; edges out of each vertex, duplicates counted
+    weighted: bool = False  # the file has a weight for each edge, which a Graph does not hold
 
     @property
     def edges(self) -> int:
@@ -68,25 +71,28 @@ def load_graph(path: str | os.PathLike[str]) -> Graph:
       or symmetric, square. Entry (i, j) is the edge i -> j; a symmetric file's entries off the
       diagonal are mirrored. Values are not used: an entry that is zero, negative or NaN is an edge.
     - `.txt`, `.el`, `.edges`, `.tsv`, each also with `.gz`: a line holds source and target,
-      0-based, between blanks or tabs; what follows them and what follows a `#` is ignored. There
+      0-based, between blanks or tabs; further columns and what follows a `#` are not read. There
       are as many vertices as the largest number plus one.
 
     Raises UserError when the file cannot be read, is broken (with the line's number), or has no
     vertices or no edges.
     """
-    return _load(Path(path), want_values=False)[0]
+    return _load(Path(path), want_weights=False)[0]
 
 
-def load_with_values(path: str | os.PathLike[str]) -> tuple[Graph, NDArray[np.float64] | None]:
-    """A graph as in `load_graph`, and the value of each edge if the file has values.
+def load_with_weights(path: str | os.PathLike[str]) -> tuple[Graph, NDArray[np.float32] | None]:
+    """Read a graph as `load_graph` does, and the weight of each edge where the file has weights.
 
-    Only Matrix Market files of field real or integer have: what follows source and target in an
-    edge list is ignored.
+    Weights are the values of a Matrix Market file of field real or integer, and the third column of
+    an edge list. An edge list has a weight for each edge or for none: its first edge decides.
+
+    Raises UserError also for a weight that is not a number, negative, or not finite in float32,
+    with the line's number.
     """
-    return _load(Path(path), want_values=True)
+    return _load(Path(path), want_weights=True)
 
 
-def _load(file: Path, *, want_values: bool) -> tuple[Graph, NDArray[np.float64] | None]:
+def _load(file: Path, *, want_weights: bool) -> tuple[Graph, NDArray[np.float32] | None]:
     stem = file.name.removesuffix(".gz")
     suffix = Path(stem).suffix.lower()
     if file.is_dir():
@@ -100,8 +106,8 @@ def _load(file: Path, *, want_values: bool) -> tuple[Graph, NDArray[np.float64] 
         if not data:
             raise UserError(f"{file} is empty; name a file that holds a graph.")
         if suffix == ".mtx":
-            return _load_matrix_market(file, name, data, want_values=want_values)
-        return _load_edge_list(file, name, data), None
+            return _load_matrix_market(file, name, data, want_weights=want_weights)
+        return _load_edge_list(file, name, data, want_weights=want_weights)
     except MemoryError:
         raise UserError(f"{file} does not fit into memory; take a smaller graph.") from None
 
@@ -375,8 +381,8 @@ def from_pairs(
 
 
 def _load_matrix_market(
-    file: Path, name: str, data: bytes, *, want_values: bool
-) -> tuple[Graph, NDArray[np.float64] | None]:
+    file: Path, name: str, data: bytes, *, want_weights: bool
+) -> tuple[Graph, NDArray[np.float32] | None]:
     header = reading.matrix_market_header(file, data, "a graph's", ("pattern", "real", "integer"))
     if header.rows == 0 or header.entries == 0:
         what = "vertices" if header.rows == 0 else "edges"
@@ -387,46 +393,111 @@ def _load_matrix_market(
             "take a smaller graph."
         )
     needed = _needed_bytes(header.rows, header.stored)
-    want_values = want_values and not header.pattern
-    needed += 24 * header.stored if want_values else 0
+    want_weights = want_weights and not header.pattern
+    needed += 24 * header.stored if want_weights else 0
     entries = reading.matrix_market_entries(file, data, header, needed, "graph")
     graph = from_pairs(name, header.rows, entries.rows, entries.columns)
-    if not want_values:
+    graph = replace(graph, weighted=not header.pattern)
+    if not want_weights:
         return graph, None
-    # In the order of _from_keys; edges between the same vertices stay in the file's order.
-    return graph, entries.values[np.lexsort((entries.rows, entries.columns))]
+    if not _sound(entries.values).all():
+        number, value = reading.find_value(data, header, lambda value: not _sound(value).all())
+        raise _unsound(file, number, f"{value:g}")
+    return graph, _in_order_of_edges(entries.values, entries.rows, entries.columns)
 
 
-def _load_edge_list(file: Path, name: str, data: bytes) -> Graph:
-    pairs = _fast_edge_list(data)
-    if pairs is None:
-        pairs = _scan_edge_list(file, data)
-    sources, targets = pairs
+def _in_order_of_edges(
+    values: NDArray[np.float64], sources: NDArray[np.int64], targets: NDArray[np.int64]
+) -> NDArray[np.float32]:
+    """Values sorted as `_from_keys` sorts the edges; duplicates keep the order of the file."""
+    return values[np.lexsort((sources, targets))].astype(np.float32)
+
+
+def _sound(weights: Any) -> NDArray[np.bool_]:
+    """Which weights a path can have."""
+    return np.asarray((weights >= 0) & (weights <= float(np.finfo(np.float32).max)))
+
+
+def _unsound(file: Path, number: int, shown: str) -> UserError:
+    return UserError(
+        f"{file}, line {number}: the weight is {shown}; give a number that is at least 0 and "
+        "finite in float32."
+    )
+
+
+class _EdgeList(NamedTuple):
+    """The edges of a file, in its order."""
+
+    sources: NDArray[np.int64]
+    targets: NDArray[np.int64]
+    weights: NDArray[np.float64] | None
+
+
+def _load_edge_list(
+    file: Path, name: str, data: bytes, *, want_weights: bool
+) -> tuple[Graph, NDArray[np.float32] | None]:
+    first = next(_content_lines(data), (0, b""))
+    weighted = len(first[1].split()) > 2
+    columns = (2 + weighted) if want_weights else None
+    edges = _fast_edge_list(data, columns) or _scan_edge_list(file, data, columns, first[0])
+    sources, targets, weights = edges
     if sources.size == 0:
         raise UserError(f"{file}: the graph has no edges; name another file.")
     rows = int(max(sources.max(), targets.max())) + 1
+    _refuse_gaps(file, rows, sources, targets)
     reading.require_memory(_needed_bytes(rows, sources.size), str(file), "graph")
-    return from_pairs(name, rows, sources, targets)
+    graph = replace(from_pairs(name, rows, sources, targets), weighted=weighted)
+    return graph, None if weights is None else _in_order_of_edges(weights, sources, targets)
 
 
-def _fast_edge_list(data: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
-    """Sources and targets, read by numpy; None if it found an error."""
+def _refuse_gaps(
+    file: Path, rows: int, sources: NDArray[np.int64], targets: NDArray[np.int64]
+) -> None:
+    """Refuse numbers that are names: a graph of which hardly any vertex has an edge."""
+    if rows <= _SPARSE_VERTICES or 2 * sources.size * _SPARSE_FACTOR > rows:
+        return
+    used = np.unique(np.concatenate([sources, targets])).size
+    raise UserError(
+        f"{file}: vertices are numbered up to {rows - 1:,}, but only {used:,} of them have an "
+        f"edge; number these from 0 to {used - 1:,}, without gaps."
+    )
+
+
+def _fast_edge_list(data: bytes, columns: int | None) -> _EdgeList | None:
+    """The edges, read by numpy; None if it found an error.
+
+    `columns`: 3 with weights, 2 where no line may have a third column; None: it does not matter.
+    """
+    kinds: Any = [("source", np.int64), ("target", np.int64), ("weight", np.float64)]
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            pairs = np.loadtxt(
-                io.BytesIO(data), dtype=np.int64, usecols=(0, 1), ndmin=2, encoding="latin-1"
+            edges = np.loadtxt(
+                io.BytesIO(data),
+                dtype=np.dtype(kinds[: columns or 2]),
+                usecols=None if columns == 2 else range(columns or 2),
+                ndmin=1,
+                encoding="latin-1",
             )
     except (ValueError, OverflowError, Warning):
         return None
-    if pairs.size == 0 or pairs.min() < 0 or pairs.max() >= MAX_VERTICES:
+    sources, targets = (np.ascontiguousarray(edges[name]) for name in ("source", "target"))
+    if edges.size == 0 or min(sources.min(), targets.min()) < 0:
         return None
-    return pairs[:, 0], pairs[:, 1]
+    if max(sources.max(), targets.max()) >= MAX_VERTICES:
+        return None
+    if columns != 3:
+        return _EdgeList(sources, targets, None)
+    weights = np.ascontiguousarray(edges["weight"])
+    return _EdgeList(sources, targets, weights) if _sound(weights).all() else None
 
 
-def _scan_edge_list(file: Path, data: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Sources and targets, read line by line. It is slow but knows which line is wrong."""
-    sources, targets = array("q"), array("q")
+def _scan_edge_list(file: Path, data: bytes, columns: int | None, first: int) -> _EdgeList:
+    """The edges, read line by line. It is slow but knows which line is wrong.
+
+    `columns` as for `_fast_edge_list`; `first` is the number of the first edge's line.
+    """
+    sources, targets, weights = array("q"), array("q"), array("d")
     for number, line in _content_lines(data):
         words = line.split()
         if len(words) < 2 or not (reading.is_integer(words[0]) and reading.is_integer(words[1])):
@@ -442,7 +513,29 @@ def _scan_edge_list(file: Path, data: bytes) -> tuple[NDArray[np.int64], NDArray
                     "number the vertices from 0."
                 )
             ends.append(vertex)
-    return np.array(sources, dtype=np.int64), np.array(targets, dtype=np.int64)
+        if columns is not None and (columns == 3) != (len(words) > 2):
+            has, others = ("a", "no") if columns == 2 else ("no", "a")
+            raise UserError(
+                f"{file}, line {number}: the edge has {has} weight, but that of line {first} has "
+                f"{others} weight; give a weight to each edge, or to none."
+            )
+        if columns == 3:
+            weights.append(_weight(file, number, words[2]))
+    return _EdgeList(
+        np.array(sources, dtype=np.int64),
+        np.array(targets, dtype=np.int64),
+        np.array(weights, dtype=np.float64) if columns == 3 else None,
+    )
+
+
+def _weight(file: Path, number: int, word: bytes) -> float:
+    try:
+        weight = float(word)
+    except ValueError:
+        raise _unsound(file, number, reading.shown(word)) from None
+    if not _sound(weight).all():
+        raise _unsound(file, number, f"{weight:g}")
+    return weight
 
 
 def _content_lines(data: bytes) -> Iterator[tuple[int, bytes]]:

@@ -8,7 +8,7 @@ import os
 import re
 import zlib
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -232,6 +232,17 @@ def _scan_matrix_market(file: Path, data: bytes, header: Header) -> Entries:
         np.array(columns, dtype=np.int64),
         np.array(values, dtype=np.float64),
     )
+
+
+def find_value(data: bytes, header: Header, wanted: Callable[[float], bool]) -> tuple[int, float]:
+    """The line of the first entry whose value is `wanted`, and the value; there is one."""
+    stream = io.BytesIO(data)
+    stream.seek(header.end)
+    for number, line in enumerate(stream, start=header.line + 1):
+        words = line.split()
+        if len(words) > 2 and wanted(value := float(words[2])):
+            return number, value
+    raise AssertionError("no entry has such a value")
 
 
 def _is_entry(words: list[bytes]) -> bool:

@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from interlace.base.errors import UserError
-from interlace.data.graphs import Graph, load_with_values
+from interlace.data.graphs import Graph, load_with_weights
 
 
 def seeded_weights(edges: int, seed: int) -> NDArray[np.float32]:
@@ -23,22 +22,11 @@ def seeded_weights(edges: int, seed: int) -> NDArray[np.float32]:
 def load_weighted(file: Path, seed: int) -> tuple[Graph, NDArray[np.float32], bool]:
     """A graph, the weights of its edges, and whether the file has the weights.
 
-    A file without values has seeded weights. Raises UserError as `load_graph`, and for a weight
-    that no path can have.
+    A file without weights gets seeded ones. Raises UserError as `load_with_weights`.
     """
-    graph, values = load_with_values(file)
-    if values is None:
+    graph, weights = load_with_weights(file)
+    if weights is None:
         return graph, seeded_weights(graph.edges, seed), False
-    with np.errstate(over="ignore"):
-        weights = values.astype(np.float32)
-    sound = (weights >= 0) & np.isfinite(weights)
-    if not sound.all():
-        edge = int(sound.argmin())
-        target = int(np.searchsorted(graph.offsets, edge, side="right")) - 1
-        raise UserError(
-            f"{file}: the edge from {graph.columns[edge] + 1} to {target + 1} has the weight "
-            f"{values[edge]:g}; weights must be at least 0 and finite in float32, correct it"
-        )
     return graph, weights, True
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
+from interlace.base.counts import counted
 from interlace.base.errors import UserError
 from interlace.model.run import Case, core_errors
 from interlace.workloads.base import Workload
@@ -131,6 +132,12 @@ class GraphWorkload(Workload):
     def __init__(self, graph: Graph, data_name: str, source: str, inputs: GraphInputs) -> None:
         super().__init__(data_name, source, inputs)
         self.graph = graph
+
+    @property
+    def counts(self) -> str:
+        """The vertices and edges, for people."""
+        vertices = counted(self.graph.rows, "vertex", "vertices")
+        return f"{vertices}, {counted(self.graph.edges, 'edge')}"
 
     @classmethod
     def check_data(cls, inputs: Any) -> None:

@@ -66,7 +66,7 @@ class Pagerank(GraphWorkload):
 
     @property
     def size(self) -> str:
-        return f"{self.graph.rows:,} vertices, {self.graph.edges:,} edges"
+        return self.counts + ("; the file's weights are not used" if self.graph.weighted else "")
 
     def parameters(self) -> dict[str, Any]:
         return {

@@ -38,7 +38,7 @@ class Sssp(GraphWorkload):
 
     name = "sssp"
     place = 3
-    summary = "shortest paths; --data FILE (as pagerank's; weights are its values) or --rmat SCALE"
+    summary = "shortest paths; --data FILE (as pagerank's, with weights or not) or --rmat SCALE"
     takes = SsspInputs
     values_are = "distances"
 
@@ -52,6 +52,7 @@ class Sssp(GraphWorkload):
     ) -> None:
         super().__init__(graph, data_name, source, inputs)
         self.weights = weights
+        self.seed = 1 if inputs.seed is None else inputs.seed  # of the weights, if they are seeded
         if inputs.source is not None and not 0 <= inputs.source < graph.rows:
             raise UserError(
                 f"--source {inputs.source}: the graph has the vertices 0 to {graph.rows - 1}"
@@ -92,7 +93,11 @@ class Sssp(GraphWorkload):
 
     @property
     def size(self) -> str:
-        return f"{self.graph.rows:,} vertices, {self.graph.edges:,} edges, from {self.start}"
+        weights = "the file's weights" if self.graph.weighted else f"weights of seed {self.seed}"
+        return f"{self.counts} with {weights}, from {self.start}"
+
+    def facts(self) -> dict[str, Any]:
+        return {**super().facts(), "weights": "file" if self.graph.weighted else "seeded"}
 
     def parameters(self) -> dict[str, Any]:
         return {
