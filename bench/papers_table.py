@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The table of published and simulated figures in docs/papers.md.
+"""The table of published and simulated figures in docs/explanation/papers.md.
 
     bench/papers_table.py [FOLDER]
 

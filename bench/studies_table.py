@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The table of studies in docs/benchmarks.md on two real GPUs.
+"""The table of studies in docs/explanation/benchmarks.md on two real GPUs.
 
     bench/studies_table.py [FOLDER]
 

@@ -3,7 +3,7 @@
     python tools/machine_keys.py [--check]
 
 The list is in src/machine/keys.cpp; the compiled module hands it over. After a change there, build,
-run this, and commit python/interlace/machine/schema.py and docs/machine-files.md with it.
+run this, and commit python/interlace/machine/schema.py and docs/reference/machine-files.md with it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 SCHEMA = ROOT / "python/interlace/machine/schema.py"
-PAGE = ROOT / "docs/machine-files.md"
+PAGE = ROOT / "docs/reference/machine-files.md"
 BEGIN = "<!-- tools/machine_keys.py writes what follows -->"
 END = "<!-- end of what tools/machine_keys.py writes -->"
 WIDTH = 100
@@ -227,7 +227,7 @@ def _header(table: Row) -> str:
 
 
 def page(keys: list[Row], tables: list[Row], rules: list[Row]) -> str:
-    """The generated part of docs/machine-files.md."""
+    """The generated part of docs/reference/machine-files.md."""
     lines: list[str] = []
     top = {"name": "", "meaning": "These keys stand above the first table.", "need": "required"}
     for table in [top, *tables]:

@@ -489,7 +489,7 @@ def _on_nodes(row: Table) -> list[str]:
 
 
 def documentation(table: Table, loads: Table) -> str:
-    """docs/mechanisms.md."""
+    """docs/reference/mechanisms.md."""
     rows = table["mechanism"]
     lines = [
         "# Mechanisms",
@@ -532,8 +532,8 @@ def documentation(table: Table, loads: Table) -> str:
         "",
         "## Of regions",
         "",
-        "Regions of a group ([regions.md](regions.md)) have these, for kernels that Interlace does"
-        " not launch.",
+        "Regions of a group ([regions.md](../how-to/regions.md)) have these, for kernels that"
+        " Interlace does not launch.",
         "",
         "| mechanism | what the kernel does | what moves the data |",
         "|---|---|---|",
@@ -573,7 +573,7 @@ def made(root: Path = ROOT) -> dict[str, str]:
         "src/cuda/mechanism/table.hpp": cpp_measured(table),
         "python/interlace/model/mechanism_table.py": py_mechanisms(table),
         "python/interlace/model/remote_load_table.py": py_remote_loads(loads),
-        "docs/mechanisms.md": documentation(table, loads),
+        "docs/reference/mechanisms.md": documentation(table, loads),
     }
 
 

@@ -1,5 +1,5 @@
 // A ring of numbers on all GPUs: each smooths its part with a kernel of its own, and an agent
-// sends finished chunks while the kernel still runs. docs/regions.md has the command.
+// sends finished chunks while the kernel still runs. docs/how-to/regions.md has the command.
 #include <cuda_runtime.h>
 
 #include <algorithm>

@@ -88,8 +88,8 @@ struct group_options {
 class group {
  public:
   // One process: device d is GPU ordinals[d]. Up to 16, and each must reach each other's memory.
-  // A GPU may stand for several devices, {0, 0}: docs/shared-gpu.md says what such a program must
-  // do and what is refused.
+  // A GPU may stand for several devices, {0, 0}: docs/how-to/shared-gpu.md says what such a program
+  // must do and what is refused.
   static group local(std::vector<int> ordinals, const group_options& o = {});
   // The same with all GPUs that the process sees.
   static group all(const group_options& o = {});
@@ -133,7 +133,8 @@ struct region_spec {
   std::vector<std::uint64_t> boundaries;
   // For each device, who receives what of its part; empty: every other device all of it.
   std::vector<std::vector<subscriber_range>> subscribers;
-  // One of the mechanisms of regions in docs/mechanisms.md, which has the ranges of the next two.
+  // One of the mechanisms of regions in docs/reference/mechanisms.md, which has the ranges of the
+  // next two.
   std::string mechanism = kernel::mechanism_name(kernel::mechanism::bulk_copy);
   std::uint64_t chunk_bytes =  // the most
       kernel::row_of(kernel::mechanism_parameter::chunk_bytes).initial;

@@ -49,8 +49,8 @@ struct tune_parameter {
   friend bool operator==(const tune_parameter&, const tune_parameter&) = default;
 };
 
-// A mechanism with its parameters, by name: docs/mechanisms.md says which mechanism has which, and
-// what they mean.
+// A mechanism with its parameters, by name: docs/reference/mechanisms.md says which mechanism has
+// which, and what they mean.
 struct tune_candidate {
   std::string mechanism;
   std::vector<tune_parameter> parameters;

@@ -27,8 +27,9 @@
 //
 // Known for one node, and for one region of a group, is what runs at once. Two nodes of a process
 // and several regions of a group may run at once or in turn, as their callers' threads and streams
-// have it. Their places are not added up (docs/shared-gpu.md): a wait without a place ends at the
-// deadline, with an error. Streams are made with a region, so queues of all regions are added up.
+// have it. Their places are not added up (docs/how-to/shared-gpu.md): a wait without a place ends
+// at the deadline, with an error. Streams are made with a region, so queues of all regions are
+// added up.
 //
 // A program with regions of its own enqueues for itself, and keeps the same order itself.
 //

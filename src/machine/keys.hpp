@@ -1,7 +1,7 @@
 // The keys of machine files. `key_list` in keys.cpp is the one place that lists them: the binding,
-// both validations (here and in Python), the reader, the writer and docs/machine-files.md are made
-// from it. A new key is a row there and a field in machine.hpp; tools/machine_keys.py then writes
-// what Python and the documentation have of the list.
+// both validations (here and in Python), the reader, the writer and docs/reference/machine-files.md
+// are made from it. A new key is a row there and a field in machine.hpp; tools/machine_keys.py then
+// writes what Python and the documentation have of the list.
 //
 // Values pass between files and structs in the file's unit, which is a part of each key's name. A
 // struct holds bytes, picoseconds, hertz and bytes a second.

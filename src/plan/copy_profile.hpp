@@ -1,6 +1,6 @@
 // The fastest way to copy messages of each size, as measured on a machine: the profile that
-// `interlace tune copy` writes (python/interlace/copy_tuning.py; docs/json.md) and the copy engine
-// uses.
+// `interlace tune copy` writes (python/interlace/copy_tuning.py; docs/reference/json.md) and the
+// copy engine uses.
 #pragma once
 
 #include <array>

@@ -12,8 +12,9 @@
 namespace interlace::run {
 
 // Records kernels one by one, each at once and apart from all others, into a trace file as the
-// simulator replays it (docs/traces.md). What is in it are accesses to views in the order of each
-// warp, without dependence, barriers and shared memory. Kernels of a GPU run one after another.
+// simulator replays it (docs/how-to/traces.md). What is in it are accesses to views in the order of
+// each warp, without dependence, barriers and shared memory. Kernels of a GPU run one after
+// another.
 class gpu_trace {
  public:
   // Memory that the node has by now is what kernels may access. The file is there once it is

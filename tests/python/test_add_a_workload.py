@@ -1,4 +1,4 @@
-"""The example of docs/add-a-workload.md: its excerpts, its build beside the tree, and its tests."""
+"""The example of docs/how-to/add-a-workload.md: its excerpts, a build beside the tree, tests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ARCHIVE = "libinterlace_core_objects.a"
 
 
 def test_excerpts_are_those_of_the_files() -> None:
-    text = (ROOT / "docs/add-a-workload.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs/how-to/add-a-workload.md").read_text(encoding="utf-8")
     files = [file.read_text(encoding="utf-8") for file in EXAMPLE.iterdir() if file.is_file()]
     excerpts = re.findall(r"^```(?:cpp|python)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
     assert len(excerpts) >= 3

@@ -18,7 +18,7 @@ from interlace.cli import main as cli
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = sorted(
     file
-    for pattern in ("*.md", "docs/*.md", "data/*.md", "machines/*.md", "tests/**/*.md")
+    for pattern in ("*.md", "docs/**/*.md", "data/*.md", "machines/*.md", "tests/**/*.md")
     for file in ROOT.glob(pattern)
 )
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -125,7 +125,7 @@ def test_code_in_the_documents_is_that_of_the_examples() -> None:
         for file in sorted((ROOT / "docs/example").iterdir())
         if file.suffix in (".hpp", ".cpp", ".cu", ".py")
     ]
-    texts = [README, (DOCS / "kernels.md").read_text(encoding="utf-8")]
+    texts = [README, (DOCS / "how-to/kernels.md").read_text(encoding="utf-8")]
     found = [block for text in texts for block in FENCE.findall(text)]
     blocks = [code for language, code in found if language in ("cpp", "python")]
     blocks = [code for code in blocks if not code.startswith("import ")]
@@ -136,7 +136,7 @@ def test_code_in_the_documents_is_that_of_the_examples() -> None:
 
 def test_the_example_prints_what_its_page_says(tmp_path: Path) -> None:
     found = re.search(r"^\$ (g\+\+ .*?-o )build/smooth\n\$ build/smooth\n(.*?)^```$",
-                      (DOCS / "kernels.md").read_text(encoding="utf-8"),
+                      (DOCS / "how-to/kernels.md").read_text(encoding="utf-8"),
                       re.MULTILINE | re.DOTALL)  # fmt: skip
     assert found
     folder = next((f for f in ("build/host", "build/cuda")
@@ -158,7 +158,11 @@ def test_calls_in_the_readme_are_of_public_names() -> None:
 
 
 @pytest.mark.parametrize(
-    ("script", "page"), [("papers_table.py", "papers.md"), ("studies_table.py", "benchmarks.md")]
+    ("script", "page"),
+    [
+        ("papers_table.py", "explanation/papers.md"),
+        ("studies_table.py", "explanation/benchmarks.md"),
+    ],
 )
 def test_a_page_has_the_table_of_the_files(script: str, page: str) -> None:
     words = [sys.executable, str(ROOT / "bench" / script)]

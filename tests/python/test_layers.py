@@ -1,8 +1,8 @@
 """The layer rule: what the files of each folder of src/ and include/ may include of ours, and what
 the modules of each package of python/interlace may import.
 
-The tables are those of docs/architecture.md. Every #include counts, also one that some #if leaves
-out, and every import, also one inside a function or for types alone.
+The tables are those of docs/explanation/architecture.md. Every #include counts, also one
+that some #if leaves out, and every import, also one inside a function or for types alone.
 """
 
 from __future__ import annotations
@@ -354,7 +354,7 @@ def test_no_import_breaks_the_layer_rule() -> None:
 
 
 def test_the_documents_have_the_packages_in_order() -> None:
-    text = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    text = (ROOT / "docs" / "explanation" / "architecture.md").read_text("utf-8")
     assert re.findall(r"^\| `interlace\.(\w+)` \|", text, re.MULTILINE) == list(PACKAGES)
 
 

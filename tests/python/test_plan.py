@@ -156,7 +156,7 @@ def test_json_has_every_copy(tmp_path: Path, capfd: pytest.CaptureFixture[str]) 
             for earlier in step["after"]
         )
         assert step["stream"] < len(result["streams"])
-    documented = (Path(__file__).resolve().parents[2] / "docs" / "json.md").read_text()
+    documented = (Path(__file__).parents[2] / "docs/reference/json.md").read_text()
     section = documented.split("## plan\n")[1].split("\n## ")[0]
     for key in [*result, *result["paths"][0], *result["steps"][0], *result["buffers"][0]]:
         assert f"`{key}`" in section, key

@@ -41,7 +41,7 @@ MapOption = Annotated[
     typer.Option(
         "--map",
         metavar="FILE",
-        help="accel-sim, nvbit: which addresses are on which GPU (TOML, docs/traces.md).",
+        help="accel-sim, nvbit: which addresses are on which GPU (TOML, docs/how-to/traces.md).",
     ),
 ]
 GpusOption = Annotated[

@@ -188,8 +188,9 @@ class Group:
     def local(cls, ordinals: Sequence[int] | None = None, *, deadline: float = 10.0) -> Group:
         """One process: device d is GPU ordinals[d]; without them all GPUs that it sees.
 
-        A GPU may stand for several devices, as in [0, 0]: docs/shared-gpu.md says what such a
-        program must do and what is refused. `deadline` in seconds is of every wait on a device.
+        A GPU may stand for several devices, as in [0, 0]: docs/how-to/shared-gpu.md says what
+        such a program must do and what is refused. `deadline` in seconds is of every wait on a
+        device.
         """
         return cls(_cuda().Group.local(None if ordinals is None else list(ordinals), deadline))
 

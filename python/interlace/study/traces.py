@@ -67,7 +67,7 @@ def _places(kind: str, said: Foreign) -> Places:
     if said.map is None:
         raise UserError(
             "--map is missing: the trace does not say which addresses are on which GPU; "
-            "docs/traces.md has an example"
+            "docs/how-to/traces.md has an example"
         )
     return load_map(said.map)
 
@@ -86,7 +86,7 @@ def convert_foreign(
 
 
 def summary(found: dict[str, Any]) -> dict[str, Any]:
-    """The numbers of a trace under the names of docs/json.md."""
+    """The numbers of a trace under the names of docs/reference/json.md."""
     gpus = len(found["gpus"])
     matrix = found["matrix"]
     moved = sum(matrix)

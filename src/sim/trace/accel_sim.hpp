@@ -1,6 +1,6 @@
 // Reads traces of Accel-Sim's tracer, versions 4 and 5, grouped by its post-processing:
-// kernelslist.g and the .traceg files that it names. docs/traces.md says how each line is
-// translated.
+// kernelslist.g and the .traceg files that it names. docs/reference/trace-formats.md says how each
+// line is translated.
 #pragma once
 
 #include <array>

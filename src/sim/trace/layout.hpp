@@ -1,4 +1,5 @@
-// The bytes of a trace file, as docs/traces.md describes them. Writer and reader share this file.
+// The bytes of a trace file, as docs/reference/trace-formats.md describes them. Writer and reader
+// share this file.
 #pragma once
 
 #include <array>

@@ -1,4 +1,5 @@
-// Reads the output of NVBit's tool mem_trace. docs/traces.md says how each line is translated.
+// Reads the output of NVBit's tool mem_trace. docs/reference/trace-formats.md says how each line is
+// translated.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-// Reads MGPUSim's mem.trace (version 2, -trace-mem). docs/traces.md says how each line is
-// translated.
+// Reads MGPUSim's mem.trace (version 2, -trace-mem). docs/reference/trace-formats.md says how each
+// line is translated.
 #pragma once
 
 #include <cstdint>
