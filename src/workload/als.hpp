@@ -1,20 +1,24 @@
 // Matrix factorisation by alternating least squares with weighted regularisation (Zhou, Wilkinson,
-// Schreiber and Pan, 2008): a row of n ratings r of factors y gets the x that minimises
+// Schreiber and Pan, 2008). A row of n ratings r, whose factors are y, gets the x that minimises
 //
 //   sum of (r - x . y)^2 + lambda * n * |x|^2,   that is,   (Y^T Y + lambda n I) x = Y^T r,
 //
 // solved in float32 by Cholesky. A row without ratings gets 0.
 //
 // A rating costs at least F (F + 1) / 2 + F multiply-adds (152 for F = 16, 560 for 32) and 8 + 4 F
-// bytes, of which 8 come from memory and the gathered factor from the L2 where that holds the other
-// side. A row adds F^3 / 6 multiply-adds and 8 F + 12 bytes. On an H200 that is 1.2 clocks a rating
-// of a multiprocessor's float32 lanes and 1.7 of the L2 for F = 16, and 4.4 and 3.5 for F = 32.
+// bytes: 8 come from memory, and the gathered factor comes from the L2 if the other side fits
+// there. A row adds F^3 / 6 multiply-adds and 8 F + 12 bytes. On an H200 a rating takes, in clocks
+// of a multiprocessor:
 //
-// The lower triangle of the F x F sums is ten square tiles of a quarter of F; a lane holds one in
-// registers, and a group of ten lanes takes a rating, so a warp takes three at a time (six where
-// it is 64 wide). That makes 5 F^2 / 8 multiply-adds of a rating, and 5 F words that lanes read of
-// shared memory, 16 bytes at a time: 2.7 clocks for F = 16, its limit, and 5.3 for F = 32, as many
-// as its multiply-adds on 30 of 32 lanes take.
+//             float32 lanes   L2
+//   F = 16    1.2             1.7
+//   F = 32    4.4             3.5
+//
+// The lower triangle of the F x F sums is cut into ten square tiles, a quarter of F wide. A lane
+// holds one tile in registers and ten lanes work on a rating, so a warp handles three ratings at a
+// time (six where it is 64 wide). A rating then takes 5 F^2 / 8 multiply-adds, and its lanes read
+// 5 F words of shared memory, 16 bytes at a time. These reads take 2.7 clocks for F = 16, which is
+// the limit there. For F = 32 they take 5.3 clocks, as many as the multiply-adds on 30 of 32 lanes.
 #pragma once
 
 #include <algorithm>
@@ -45,8 +49,8 @@ INTERLACE_HOST_DEVICE float inverse_root(float x) {
 #endif
 }
 
-// f(k) for k from 0 to N - 1. On a GPU each is a constant, so that it may index what lies in
-// registers; elsewhere that would only be N times the code to compile.
+// Calls f(k) for k from 0 to N - 1. On a GPU each k is a constant, so f can index arrays that are
+// held in registers. Elsewhere unrolling would only compile the code N times.
 template <std::uint32_t N, class F>
 INTERLACE_KERNEL void unrolled(const F& f) {
 #if defined(__CUDACC__)
@@ -59,8 +63,8 @@ INTERLACE_KERNEL void unrolled(const F& f) {
 #endif
 }
 
-// Row by row, the lower triangle of a symmetric matrix. Lanes that take a row each find element j
-// of them in 32 different banks.
+// Index into the lower triangle of a symmetric matrix, stored row by row. Lanes that read element j
+// of a row each access 32 different banks.
 INTERLACE_HOST_DEVICE constexpr std::uint32_t triangle(std::uint32_t row, std::uint32_t column) {
   return row * (row + 1) / 2 + column;
 }
@@ -70,13 +74,15 @@ struct normal_equations {
   static_assert(F == 16 || F == 32, "a warp has a lane a number, and tiles are loaded as vectors");
   static constexpr std::uint32_t factor = F;
   static constexpr std::uint32_t triangle_size = triangle(F, 0);
-  static constexpr std::uint32_t record = triangle_size + F;  // Y^T Y, then Y^T r
+  static constexpr std::uint32_t record = triangle_size + F;  // Y^T Y, followed by Y^T r
   static constexpr std::uint32_t tiles = 10;
   static constexpr std::uint32_t tile_side = F / 4;
-  static constexpr std::uint32_t chunk = 36;  // ratings staged at a time: whole rounds of groups
-  // Columns of the Cholesky factor: starts stay aligned, and a row is spread over the banks.
+  // ratings staged at a time, a multiple of a round of groups
+  static constexpr std::uint32_t chunk = 36;
+  // Stride of the Cholesky factor's columns: columns start aligned, and a row is spread over the
+  // banks.
   static constexpr std::uint32_t column = F + 4;
-  static constexpr std::uint32_t scratch = chunk > column ? chunk* F : column* F;  // of a warp
+  static constexpr std::uint32_t scratch = chunk > column ? chunk* F : column* F;  // per warp
   static_assert(record <= scratch);
   static constexpr std::uint32_t shared_floats = rating_rows::per_block * scratch;
 
@@ -128,7 +134,7 @@ struct normal_equations {
         same.each([&](auto lane) {
           right_[lane] = 0;
           for (float& s : sums_[lane].v) s = 0;
-          lane.compute(operation::integer, 11);  // of the lane's group
+          lane.compute(operation::integer, 11);  // for the lane's group
         });
       });
       for (std::uint32_t first = begin; first < end; first += chunk) {
@@ -140,7 +146,7 @@ struct normal_equations {
                               right_[lane] += y * lane.load(ratings_.values, j + first);
                             });
           same.each([&](auto lane) {
-            // Those of the right side, above, and of the loop.
+            // Operations of the right side above, and of the loop.
             const std::uint32_t turns = passes<F>(count, width_);
             lane.compute({.fp32 = turns, .integer = 2 * turns + 5});
             const place p = place_of(lane);
@@ -162,7 +168,7 @@ struct normal_equations {
     }
 
    private:
-    // The sums of all lanes, in shared memory.
+    // Makes the sums of all lanes in shared memory.
     template <class Warp>
     INTERLACE_KERNEL void make_record(const Warp& warp, std::uint32_t base,
                                       std::uint32_t groups) const {
@@ -170,7 +176,7 @@ struct normal_equations {
         const auto more = warp.shuffle_xor(right_, apart);
         warp.each([&](auto lane) { right_[lane] += more[lane]; });
       }
-      // Group after group, for lack of a shuffle between lanes ten apart.
+      // One group after another: no shuffle exchanges values of lanes ten apart.
       for (std::uint32_t group = 0; group < groups; ++group) {
         warp.each([&](auto lane) {
           const place p = place_of(lane);
@@ -179,7 +185,7 @@ struct normal_equations {
         });
       }
       warp.each([&](auto lane) {
-        // Of where the rows of the lane's tile are in the record, and of the right side.
+        // Operations for the addresses of the tile's rows in the record, and for the right side.
         lane.compute(operation::integer, (F == 16 ? 40 : 55) + 1);
         if (lane.in_warp() >= F) return;
         lane.store(staged, base + triangle_size + lane.in_warp(), right_[lane]);
@@ -187,14 +193,15 @@ struct normal_equations {
       });
     }
 
-    // A lane has a row of the matrix.
+    // Each lane has a row of the matrix.
     template <class Warp>
     INTERLACE_KERNEL void solve(const Warp& warp, std::uint32_t n) const {
       const std::uint32_t base = record_at(warp);
       const float ridge = lambda_ * static_cast<float>(n);
       warp.each([&](auto lane) {
         const std::uint32_t i = lane.in_warp();
-        lane.compute(operation::integer, 6);  // of the warp's place and what follows for a row
+        // for the warp's place, and for the addresses of a row
+        lane.compute(operation::integer, 6);
         if (i >= F) return;
         for (auto j : lane.range(0U, F)) {
           const float a = j > i ? 0.0F : lane.load(staged, base + triangle(i, j));
@@ -208,7 +215,7 @@ struct normal_equations {
         warp.each([&](auto lane) { right_[lane] = 0; });
         return;
       }
-      // L L^T = A and L z = b together; column k of L goes to shared memory.
+      // Solves L L^T = A and L z = b together. Column k of L goes to shared memory.
       unrolled<F>([&](auto step) {
         const std::uint32_t k = step;
         warp.each([&](auto lane) { pivot_[lane] = row_[lane].v[k]; });
@@ -237,7 +244,8 @@ struct normal_equations {
           lane.compute(operation::fp32, F - 1 - k);
         });
       });
-      // L^T x = z from below: a lane's number is done when all below it are.
+      // Solves L^T x = z from the last row up: a lane's number is final once all later rows are
+      // done.
       warp.each([&](auto lane) {
         pivot_[lane] = right_[lane] * inverse_[lane];
         lane.compute(operation::integer, 4);
@@ -256,7 +264,7 @@ struct normal_equations {
       warp.each([&](auto lane) { right_[lane] = pivot_[lane]; });
     }
 
-    // The tile that a lane holds, and which of the ratings in flight it takes.
+    // The tile that a lane holds, and the ratings that it takes of those in flight.
     struct place {
       std::uint32_t group, row, column;
     };
@@ -288,8 +296,8 @@ struct normal_equations {
       lane.compute(operation::integer, product_addresses((count + groups - 1 - p.group) / groups));
     }
 
-    // Integer operations of a lane that takes `mine` ratings of a chunk: where its tile lies, and
-    // the addresses. For F = 16 the loop is unrolled to four ratings, then two and one.
+    // Integer operations for addresses of a lane that takes `mine` ratings of a chunk. For F = 16
+    // the loop is unrolled to four ratings, then two and one.
     static INTERLACE_KERNEL std::uint32_t product_addresses(std::uint32_t mine) {
       if (mine == 0) return 0;
       if constexpr (F == 16) return 26 + 10 * (mine / 4) + 9 * (mine / 2 % 2) + 7 * (mine % 2);
@@ -316,10 +324,10 @@ struct normal_equations {
     const replicated<float>& own_;
     std::uint32_t width_;
     state<tile_sums> sums_;
-    state<numbers> row_;    // of the matrix, then of its Cholesky factor
+    state<numbers> row_;    // of the matrix, later of its Cholesky factor
     state<float> right_;    // Y^T r, then z, then x
     state<float> inverse_;  // of the diagonal of the Cholesky factor
-    state<float> pivot_;    // what the warp exchanges
+    state<float> pivot_;    // values that the lanes of the warp exchange
   };
 };
 
@@ -347,14 +355,15 @@ struct als_problem {
                   renew_rows_by_lane<32>>;
 
   rating_matrix ratings;
-  const float* start_users = nullptr;  // factors before the first iteration, `rank` numbers each
+  // factors before the first iteration, `rank` numbers for each user
+  const float* start_users = nullptr;
   const float* start_items = nullptr;
-  std::uint32_t rank = 16;  // or 32
+  std::uint32_t rank = 16;  // 16 or 32
   factorisation_method method = factorisation_method::equations;
   float lambda = 0;
-  float rate = 0;           // of a gradient
-  std::uint32_t steps = 1;  // of a gradient, in an epoch
-  bool to_readers = false;  // factors go to the devices with ratings of them, not to all
+  float rate = 0;           // step size of the gradient method
+  std::uint32_t steps = 1;  // gradient steps in an epoch
+  bool to_readers = false;  // factors go only to devices that have ratings of them
 
   static als_problem make(
       const array_view<std::uint64_t>& user_offsets, const array_view<std::uint32_t>& user_items,
@@ -407,7 +416,7 @@ struct als_problem {
     return problem;
   }
 
-  // A request cuts the users' factors; the items' are cut here.
+  // A request cuts the users' factors. The items' factors are cut here.
   std::uint64_t elements() const { return ratings.users * rank; }
 
   template <class Node>
@@ -428,7 +437,7 @@ struct als_problem {
     void enqueue_iteration(bool track_residual) {
       std::visit([&](auto& w) { w.enqueue_iteration(track_residual); }, chosen_);
     }
-    // The users' factors, then the items'.
+    // The users' factors, followed by the items'.
     std::vector<float> result(std::uint32_t device) const {
       auto [users, items] = std::visit([&](const auto& w) { return w.factors(device); }, chosen_);
       users.insert(users.end(), items.begin(), items.end());
@@ -454,7 +463,7 @@ struct als_problem {
             {start_items, start_items + ratings.items * rank}};
   }
 
-  // The items' region: contiguous parts of nearly as many ratings and items each.
+  // Cuts the items' region into contiguous parts with nearly equal numbers of ratings and items.
   kernel::region_options cut_items(kernel::region_options options) const {
     const std::uint64_t parts = options.boundaries.size() - 1;
     const std::uint64_t total = ratings.item_offsets[ratings.items] + ratings.items;

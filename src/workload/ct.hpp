@@ -2,47 +2,47 @@
 //
 //   1/2 sum over rays of w (y - a . x)^2 + beta/2 sum over neighbours of (x(j) - x(k))^2,  x >= 0
 //
-// where y is what a ray measured, a(j) its length in pixel j (Siddon, 1985), and w its statistical
-// weight. It is found by ordered subsets with separable quadratic surrogates (Erdogan and Fessler,
-// 1999): the angles fall into S subsets, and a step with each of them in turn is
+// where y is a ray's measurement, a(j) its length in pixel j (Siddon, 1985), and w its statistical
+// weight. The method is ordered subsets with separable quadratic surrogates (Erdogan and Fessler,
+// 1999): the angles are divided into S subsets, and a step with each subset in turn is
 //
 //   x'(j) = max(0, x(j) + (S sum of a(j) w (y - a . x) - beta sum of (x(j) - x(k))) / d(j))
 //
 // with the curvature d(j) = sum over all rays of a(j) w |a| + 2 beta per neighbour. The commercial
-// system that the PROACT paper takes its X-ray CT from renews one pixel after another (Thibault,
-// Sauer, Bouman and Hsieh, 2007), which GPUs cannot share; all pixels together is what is done on
-// GPUs (McGaffin and Fessler, 2015, which the FinePack paper names as its source).
+// system from which the PROACT paper takes its X-ray CT updates one pixel after another (Thibault,
+// Sauer, Bouman and Hsieh, 2007), which GPUs cannot share. GPU implementations update all pixels
+// together (McGaffin and Fessler, 2015, which the FinePack paper names as its source).
 //
-// A step is two epochs with a region each. Every device projects a part of the subset's rays and
-// stores w (y - a . x); then it renews a part of the image, whose pixels each need two rays of
-// every angle. A device's rays cross the whole image, so that everybody needs all pixels; of an
-// angle's rays it needs those that cross its rows. Rays are gathered by pixel, not scattered, so
-// that no atomics decide the result. The fewer angles a subset has, the less there is
-// to compute for the same image to move.
+// A step is two epochs with a region each. In the first, every device projects a part of the
+// subset's rays and stores w (y - a . x). In the second, it updates a part of the image; each pixel
+// needs two rays of every angle. A device's rays cross the whole image, so every device needs all
+// pixels. A device needs only those rays of an angle that cross its rows. Rays are gathered by
+// pixel, not scattered, so that the result does not depend on the order of atomics. The fewer
+// angles a subset has, the less computation there is for the same transfer of the image.
 //
-// Geometry: pixels have side 1 and row 0 is the top; rays of an angle t, x cos t + y sin t = b -
-// (detectors - 1) / 2 for b = 0, 1, ..., are 1 apart. Positions are integers of 2^-40, from which
-// lanes go on in 2^-23 or float32 within a tile, so that an error does not grow with the image.
+// Geometry: pixels have side 1 and row 0 is the top. The rays of an angle t are x cos t + y sin t =
+// b - (detectors - 1) / 2 for b = 0, 1, ..., 1 apart. Positions are integers of 2^-40. Within a
+// tile lanes continue in 2^-23 or float32, so that errors do not grow with the image.
 //
-// Project. An angle's rays run along rows or along columns, whichever they cross more steeply. A
-// ray meets at most two pixels of a row: it leaves the row a fraction behind the last pixel's edge,
-// and that over its slope is the share of its length there, or all of it. A block stages a stretch
-// of 16 rows (or columns) that its rays cross in shared memory, so that loads are coalesced in both
-// cases. A ray and row take 2 words of shared memory, and a warp 2 turns for each, for its rays
-// stand over 32 to 45 words; what is staged adds 1.25 words that are loaded and written. Those 6.5
-// turns of a multiprocessor's one path to shared memory and cache are the limit; the 22
-// instructions, 5.5 clocks of its four schedulers, come close. The image lies in the L2 or comes
-// from memory once for several angles. A subset has few rays for a GPU's threads: several blocks
-// have the same rays, each of them some strips, and the last of them adds up what all found, in the
-// order of the strips.
+// Project. An angle's rays are followed along rows or along columns, whichever they cross more
+// steeply. A ray meets at most two pixels of a row. The fraction by which it leaves the row past
+// the last pixel's edge, divided by its slope, is the share of its length in that pixel (at most
+// all of it). A block stages 16 rows (or columns) that its rays cross in shared memory, so that
+// loads are coalesced in both cases. A ray takes 2 words of shared memory a row. A warp needs 2
+// turns for each word, since its rays are spread over 32 to 45 words. Staging adds 1.25 words
+// loaded and written. These 6.5 turns of a multiprocessor's one path to shared memory and cache are
+// the limit; the 22 instructions, 5.5 clocks of its four schedulers, come close. The image is in
+// the L2, or comes from memory once for several angles. A subset has few rays for a GPU's threads.
+// Several blocks therefore share the same rays, with some strips each, and the last block adds up
+// the results of all of them, in the order of the strips.
 //
-// Renew. A lane has four pixels of a column, a warp a row of 32; on GPUs fewer pixels where a GPU's
+// Renew. A lane has four pixels of a column and a warp a row of 32; a lane has fewer where a GPU's
 // part of the image is small. A ray's length in a pixel follows from its distance from the centre:
-// a trapezoid. A pixel and angle take 2 words of the first-level cache, a turn or two each, as a
-// warp's rays stand over up to 32 words, and 14 instructions, 3.6 clocks of the schedulers: the two
-// limit it alike. The rays of a subset lie in the L2. Where a subset has many angles, which a lane
-// takes one after another, teams of warps share them: an image has few pixels for a GPU's threads,
-// too.
+// a trapezoid. A pixel and angle take 2 words of the first-level cache, a turn or two each, since a
+// warp's rays are spread over up to 32 words, and 14 instructions, 3.6 clocks of the schedulers.
+// Cache and schedulers limit it alike. The rays of a subset are in the L2. An image also has few
+// pixels for a GPU's threads. Where a subset has many angles, which a lane takes one after another,
+// teams of warps divide the angles among them.
 #pragma once
 
 #include <algorithm>
@@ -78,29 +78,29 @@ INTERLACE_HOST_DEVICE float saturate(float x) {
 #endif
 }
 
-// The rays of an angle, by strips of the image: rows, or columns where `turned`. Across is the
-// direction along a strip.
+// The rays of an angle, by strips of the image. Strips are rows, or columns where `turned`.
+// "Across" is the direction along a strip.
 struct ray_family {
-  fixed_point first = 0;  // where ray 0 is farthest across in strip 0
-  fixed_point slope = 0;  // from a strip to the next, at most 1
-  fixed_point apart = 0;  // from a ray to the next
+  fixed_point first = 0;  // how far across ray 0 is in strip 0
+  fixed_point slope = 0;  // from one strip to the next, at most 1
+  fixed_point apart = 0;  // from one ray to the next
   float steepness = 0;    // 1 / |slope|
   float length = 0;       // of a ray in a strip
   std::uint32_t turned = 0;
 };
 
-// Where the pixels of the image lie on an angle's detector, in bins.
+// The positions of the image's pixels on an angle's detector, in bins.
 struct pixel_family {
   fixed_point first = 0;  // pixel (0, 0)
-  fixed_point right = 0;  // from a column to the next
-  fixed_point down = 0;   // from a row to the next
-  // Of the length of a ray in a pixel, over the longest: min(1, edge - steepness * (distance -
-  // 1/2))
+  fixed_point right = 0;  // from one column to the next
+  fixed_point down = 0;   // from one row to the next
+  // The length of a ray in a pixel, divided by the longest possible length, is min(1, edge -
+  // steepness * (distance - 1/2)).
   float steepness = 0;
   float edge = 0;
 };
 
-// Directions of `angles` angles in half a turn; exact at 0 and 90 degrees.
+// Directions of `angles` angles in half a turn. They are exact at 0 and 90 degrees.
 class scan_geometry {
  public:
   scan_geometry(std::uint32_t size, std::uint32_t angles, std::uint32_t detectors)
@@ -132,7 +132,7 @@ class scan_geometry {
   }
 
  private:
-  // A slope so small is none.
+  // Smaller slopes count as 0.
   static constexpr double vertical = 1e-9;
 
   std::pair<double, double> direction(std::uint32_t angle) const {
@@ -148,31 +148,33 @@ class scan_geometry {
   std::uint32_t detectors_;
 };
 
-// w (y - a . x) of a subset's rays, times the length of a ray in a strip, which is the longest that
-// it may have in a pixel.
+// Computes w (y - a . x) of a subset's rays, times the length of a ray in a strip, which is its
+// longest possible length in a pixel.
 struct project_rays {
   static constexpr std::uint32_t threads = 128;  // a ray a lane
   static constexpr std::uint32_t depth = 16;     // strips staged at a time
-  // Rays and slopes reach over 127 * sqrt(2) + 15 pixels, and 4 more may be looked at; 32 are
-  // staged at a time. Twice an odd number: 16 strips by 2 pixels lie in 32 banks.
+  // Words from one staged strip to the next. Rays and slopes span 127 * sqrt(2) + 15 pixels, up to
+  // 4 more are read, and 32 are staged at a time. Twice an odd number, so that 16 strips by 2
+  // pixels are in 32 banks.
   static constexpr std::uint32_t pitch = 226;
-  static constexpr std::uint32_t batch = 4;  // loads under way of a lane that stages
+  static constexpr std::uint32_t batch = 4;  // loads in flight of a lane that stages
   static constexpr std::uint32_t shared_bytes = depth * pitch * sizeof(float) + sum_bytes(1);
-  static constexpr std::uint32_t fraction_bits = 23;  // of a position within what is staged
+  static constexpr std::uint32_t fraction_bits = 23;  // of a position within the staged strips
 
-  local<const ray_family> angles;  // of the subset
+  local<const ray_family> angles;  // angles of the subset
   local<const float> measured;     // y of the device's rays
   local<const float> weights;
-  local<float> partial;          // [blocks][threads], of each ray what a block found
-  local<std::uint32_t> arrived;  // of the device's groups, of blocks
+  local<float> partial;          // [blocks][threads], the block's result for each ray
+  local<std::uint32_t> arrived;  // for each group of the device, the blocks that are done
   replicated<float> image;
   replicated<float> rays;
   reduced<double> cost;  // sum of w (y - a . x)^2
   std::uint32_t size = 0;
   std::uint32_t detectors = 0;
-  std::uint32_t first_group = 0;  // of the device; an angle has ceil(detectors / threads)
+  // the device's first group; an angle has ceil(detectors / threads) groups
+  std::uint32_t first_group = 0;
   std::uint32_t first_ray = 0;
-  std::uint32_t strips = 0;  // of a block: a multiple of depth
+  std::uint32_t strips = 0;  // strips of a block: a multiple of depth
   bool track_residual = false;
 
   template <class Block>
@@ -181,7 +183,7 @@ struct project_rays {
     auto sum = lane_state<float>(block);
     auto residual = lane_state<float>(block);
     const std::uint32_t groups = (detectors + threads - 1) / threads;
-    const std::uint32_t parts = (size + strips - 1) / strips;  // blocks that have the same rays
+    const std::uint32_t parts = (size + strips - 1) / strips;  // blocks that share the same rays
     const auto index = static_cast<std::uint32_t>(block.index());
     const std::uint32_t group = first_group + index / parts;
     const std::uint32_t first_strip = index % parts * strips;
@@ -190,7 +192,7 @@ struct project_rays {
     const std::uint32_t first_bin = group % groups * threads;
     const ray_family family = block.load(angles, angle);
 
-    // Lanes are counted from the lane that stands least far across.
+    // Lanes count from the lane that is least far across.
     constexpr fixed_point one = fixed_point{1} << fixed_bits;
     const fixed_point over_lanes = family.apart * (threads - 1);
     const fixed_point over_strips = family.slope * (depth - 1);
@@ -204,7 +206,7 @@ struct project_rays {
          strip += depth, at += family.slope * depth) {
       const auto origin = static_cast<std::int32_t>((at + before) >> fixed_bits) - 2;
       const std::int32_t end = origin + static_cast<std::int32_t>(used);
-      if (origin >= static_cast<std::int32_t>(size) || end <= 0) continue;  // beside the image
+      if (origin >= static_cast<std::int32_t>(size) || end <= 0) continue;  // outside of the image
       const bool whole =
           origin >= 0 && end + 31 <= static_cast<std::int32_t>(size) && strip + depth <= size;
       block.each([&](auto lane) {
@@ -248,8 +250,8 @@ struct project_rays {
     if (track_residual) add_sums(block, cost, 1, residual);
   }
 
-  // Strips of a block where a subset has so many groups of rays: as few as give it no more blocks
-  // than most_blocks, and two turns of staging at least.
+  // Strips of a block, for a subset with `groups` groups of rays. There are at most most_blocks
+  // blocks, and a block has at least two turns of staging.
   static std::uint32_t strips_for(std::uint32_t size, std::uint64_t groups) {
     constexpr std::uint64_t most_blocks = 8192;
     std::uint32_t strips = 2 * depth;
@@ -258,8 +260,8 @@ struct project_rays {
   }
 
  private:
-  // Pixels across from `origin` on, of strips from `strip` on; 0 outside of the image, which none
-  // are if `Whole`.
+  // Stages pixels from `origin` across, in strips from `strip` on. Pixels outside of the image are
+  // 0; with `Whole`, none is outside.
   template <bool Whole, class Lane, class Shared>
   INTERLACE_KERNEL void stage(const Lane& lane, const Shared& staged, bool turned,
                               std::uint32_t strip, std::int32_t origin, std::uint32_t used) const {
@@ -278,7 +280,7 @@ struct project_rays {
       const std::uint32_t first = minor * across_pitch + major * down_pitch;
       float pixel[batch] = {};
       for (auto k : lane.range(0U, batch)) {
-        // What is negative is large.
+        // A negative position is a large unsigned one.
         const bool inside = minor + k * across_step < size && major + k * down_step < size;
         if (Whole || inside) pixel[k] = lane.load(image, first + k * step);
       }
@@ -290,7 +292,7 @@ struct project_rays {
     lane.compute(operation::integer, (Whole ? 14 : 24) * turns + 30);
   }
 
-  // What a ray that is at `own` in the first strip sums up, its length in a strip being 1.
+  // The sum along a ray that is at `own` in the first strip, with a length of 1 in each strip.
   template <class Lane, class Shared>
   static INTERLACE_KERNEL float cross(const Lane& lane, const Shared& staged,
                                       const ray_family& family, fixed_point own) {
@@ -302,7 +304,7 @@ struct project_rays {
     float sum = 0;
     for (auto strip : lane.range(0U, depth)) {
       const std::uint32_t last = strip * pitch + (at >> fraction_bits);
-      // The bits of 1 + how far the ray reaches into its last pixel.
+      // The bits of 1 + the part of the last pixel that the ray reaches into.
       const float reach = __builtin_bit_cast(float, (at & mask) | 0x3f800000U);
       const float share = saturate(fmaf(reach, family.steepness, -family.steepness));
       const float before = lane.load(staged, last - 1);
@@ -315,12 +317,12 @@ struct project_rays {
   }
 };
 
-// Pixels of a lane in renew_pixels, where nothing wants fewer.
+// Pixels of a lane in renew_pixels, unless the device is better off with fewer.
 inline constexpr std::uint32_t most_rows_of_lane = 4;
 
-// Renews the pixels of a device from what project_rays stored. A lane has `Rows` pixels of a
-// column. Each of `Teams` has all pixels of a block, and every Teams-th angle: 1, or as many as
-// leave a lane one pixel in the end.
+// Renews the pixels of a device from the results of project_rays. A lane has `Rows` pixels of a
+// column. Each of `Teams` teams has all pixels of a block and every Teams-th angle. `Teams` is 1,
+// or so large that in the end each lane finishes one pixel.
 template <std::uint32_t Teams, std::uint32_t Rows>
 struct renew_pixels {
   static constexpr std::uint32_t team_threads = 256;
@@ -330,27 +332,28 @@ struct renew_pixels {
   static constexpr std::uint32_t tile_rows = team_threads / tile * Rows;
   static constexpr std::uint32_t batch = 64;  // angles prepared at a time
   static_assert(Teams == 1 || Teams == Rows);
-  // Of a device that has so many rows.
+  // Blocks of a device with `rows` rows.
   static constexpr std::uint64_t blocks(std::uint64_t columns, std::uint64_t rows) {
     return (columns + tile - 1) / tile * ((rows + tile_rows - 1) / tile_rows);
   }
-  // Where the pixel that positions count from lies on a detector, and the way from there.
+  // The detector position of the pixel that positions count from, and the differences to its
+  // neighbours.
   struct tile_place {
-    float offset;  // from a bin's, less 1/2
+    float offset;  // from a bin's centre, less 1/2
     float right;
     float down;
     float steepness;
     float edge;
-    std::uint32_t ray;  // of that bin, less the bits of `rounder`
+    std::uint32_t ray;  // number of that bin, less the bits of `rounder`
   };
   static constexpr std::uint32_t team_sums = Teams == 1 ? 0 : Teams * tile * tile_rows;
   static constexpr std::uint32_t shared_bytes =
       batch * sizeof(tile_place) + team_sums * sizeof(float);
-  // Adding it rounds to a whole number, which the low bits of the sum are.
+  // Adding it rounds to a whole number, which is then in the low bits of the sum.
   static constexpr float rounder = 12582912.0F;
   static constexpr std::uint32_t rounder_bits = 0x4b400000U;
 
-  local<const pixel_family> angles;  // of the subset
+  local<const pixel_family> angles;  // angles of the subset
   local<const float> steps;          // 1 / d of the device's pixels
   replicated<float> rays;
   replicated<float> image;
@@ -373,7 +376,8 @@ struct renew_pixels {
     const auto index = static_cast<std::uint32_t>(block.index());
     const std::uint32_t column0 = index % tiles * tile;
     const std::uint32_t row0 = first_row + index / tiles * tile_rows;
-    // Positions count from a row that does not depend on Rows, so that results do not either.
+    // Positions count from a row that does not depend on Rows, so that results do not depend on it
+    // either.
     const std::uint32_t origin = row0 - (row0 - first_row) % tile;
     for (std::uint32_t first = 0; first < angle_count; first += batch) {
       const std::uint32_t count = angle_count - first < batch ? angle_count - first : batch;
@@ -393,7 +397,7 @@ struct renew_pixels {
         lane.compute({.fp32 = 3, .integer = 20, .special = 3});
       });
       block.each([&](auto lane) {
-        // Lanes outside of the image take its last pixels, and store nothing.
+        // Lanes outside of the image take its last pixels and store nothing.
         const auto place = place_of(lane, column0, row0);
         const auto x = static_cast<float>(smaller(place.column, size - 1) - column0);
         float y[Rows];
@@ -407,7 +411,7 @@ struct renew_pixels {
           for (std::uint32_t k = 0; k < Rows; ++k) {
             const float from = fmaf(y[k], p.down, left);
             const float rounded = from + rounder;
-            // From the middle between the two rays beside the pixel's centre.
+            // Measured from the middle between the two rays on both sides of the pixel's centre.
             const float off = from - (rounded - rounder);
             const std::uint64_t ray = p.ray + __builtin_bit_cast(std::uint32_t, rounded);
             sum.v[k] += saturate(fmaf(off, -p.steepness, p.edge)) * lane.load(rays, ray);
@@ -455,7 +459,7 @@ struct renew_pixels {
                                                std::uint32_t row0) {
     return {column0 + lane.index() % tile, row0 + lane.index() % team_threads / tile * Rows};
   }
-  // A pixel, if it is one of the device's: `sum` is that of a(j) w (y - a . x).
+  // Updates a pixel if it is one of the device's. `sum` is the sum of a(j) w (y - a . x).
   template <class Lane>
   INTERLACE_KERNEL void renew(const Lane& lane, std::uint32_t row, std::uint32_t column,
                               float sum) const {
@@ -483,9 +487,10 @@ struct renew_pixels {
 };
 
 // Pixels of a lane in renew_pixels, for `rows` rows of `columns` pixels on a device that holds
-// `at_once` of its blocks at a time. A pixel takes the fewest instructions where a lane has four.
-// But a device with less than a quarter of the warps that it can hold waits for its cache, and one
-// that stores to others, and holds all of its blocks at once, stores everything at the end.
+// `at_once` of its blocks at a time. A pixel takes the fewest instructions where a lane has four
+// pixels. But a device with less than a quarter of the warps that it can hold waits for its cache.
+// A device that stores to others and holds all its blocks at a time would store everything at the
+// end.
 inline std::uint32_t rows_of_lane(std::uint64_t columns, std::uint64_t rows, std::uint64_t at_once,
                                   bool stores_to_others) {
   const std::uint64_t least = stores_to_others ? at_once : at_once / 4;
@@ -497,17 +502,17 @@ inline std::uint32_t rows_of_lane(std::uint64_t columns, std::uint64_t rows, std
 struct ct_scan {
   std::uint32_t size = 0;  // pixels a side
   std::uint32_t angles = 0;
-  // A ray a bin; as even or odd as `size`, so that no ray lies on an edge of pixels, and enough to
-  // see the whole image.
+  // A ray a bin. The number is even if and only if `size` is, so that no ray is on an edge of
+  // pixels. There are enough to see the whole image.
   std::uint32_t detectors = 0;
-  std::uint32_t subsets = 1;         // divides `angles`
+  std::uint32_t subsets = 1;         // must divide `angles`
   float beta = 0;                    // of the prior
   const float* measured = nullptr;   // [angles][detectors], y
   const float* weights = nullptr;    // [angles][detectors], w
   const float* curvature = nullptr;  // [size][size], d
 };
 
-// The fewest detectors for an image.
+// The smallest number of detectors for an image.
 inline std::uint32_t least_detectors(std::uint32_t size) {
   const auto diagonal = static_cast<std::uint32_t>(std::ceil(std::sqrt(2.0) * size));
   return diagonal + (diagonal + size) % 2;
@@ -517,8 +522,8 @@ template <class Node>
 class ct {
  public:
   // `options.boundaries`: device d owns the pixels [boundaries[d], boundaries[d + 1]), whole rows.
-  // The rays are cut here; with `to_readers` one goes only to the devices whose pixels need it.
-  // Throws usage_error for a scan that cannot be.
+  // The constructor cuts the rays. With `to_readers` a ray goes only to devices whose pixels need
+  // it. Throws usage_error for an invalid scan.
   ct(Node& node, const ct_scan& scan, const kernel::region_options& options,
      bool to_readers = false)
       : node_(node),
@@ -531,7 +536,8 @@ class ct {
         rays_(node.template create_region<float>(
             to_readers ? sent_to_readers(cut_rays(options), readers_of_rays())
                        : cut_rays(options))),
-        // A prime: of blocks that share rays, the same one of each group adds in simulation.
+        // A prime: of the blocks that share rays, the same one of each group adds its part in
+        // simulation.
         cost_(node.template create_reduction<double, combine::add>(1, 61)) {
     for (const std::uint64_t b : boundaries_) {
       if (b % scan.size == 0) continue;
@@ -543,7 +549,7 @@ class ct {
     reset();
   }
 
-  // x = 0 again.
+  // Sets x = 0 again.
   void reset() {
     node_.set_front(image_, std::vector<float>(pixels(), 0.0F));
     node_.set_front(rays_, std::vector<float>(std::size_t{of_subset_} * scan_.detectors, 0.0F));
@@ -552,7 +558,7 @@ class ct {
       node_.upload(p.arrived, std::vector<std::uint32_t>(p.arrived.size));
   }
 
-  // A step with every subset.
+  // Makes a step with every subset.
   void enqueue_iteration(bool track_residual) {
     for (std::uint32_t subset = 0; subset < scan_.subsets; ++subset) {
       enqueue_projection(subset, track_residual);
@@ -569,12 +575,13 @@ class ct {
   // x as device `device` holds it.
   std::vector<float> result(std::uint32_t device) const { return node_.front(image_, device); }
 
-  // Sum of w (y - a . x)^2 over all rays in the last iteration that tracked it, of each subset
-  // before its step.
+  // Sum of w (y - a . x)^2 over all rays in the last iteration that tracked it. Each subset is
+  // measured before its step.
   double residual() const { return node_.front(cost_, 0)[0]; }
 
  private:
-  static constexpr std::uint32_t many_angles = 32;  // of a subset: renewed by teams
+  // a subset with this many angles is renewed by teams
+  static constexpr std::uint32_t many_angles = 32;
 
   struct part {
     local<ray_family> ray_families;      // [angles], by subset
@@ -587,7 +594,7 @@ class ct {
     std::uint32_t first_group = 0;
     std::uint32_t groups = 0;
     std::uint32_t first_ray = 0;
-    std::uint32_t rays = 0;  // of a subset
+    std::uint32_t rays = 0;  // rays of a subset
     std::uint64_t ray_blocks = 0;
     std::uint32_t rows_of_lane = most_rows_of_lane;  // in renew_pixels
     kernel::block_mapping ray_mapping;
@@ -622,9 +629,8 @@ class ct {
 
   std::uint64_t pixels() const { return std::uint64_t{scan_.size} * scan_.size; }
 
-  // The angle of a subset's k-th slot. Subsets have every S-th angle; in a subset they take turns
-  // that fill the half turn evenly (by the golden section), so that all devices have all
-  // directions.
+  // The angle of a subset's k-th slot. A subset has every S-th angle. Its slots follow the golden
+  // section, which fills the half turn evenly, so that all devices have all directions.
   std::uint32_t angle_of(std::uint32_t subset, std::uint32_t slot) const {
     auto stride = static_cast<std::uint32_t>(0.382 * of_subset_) + 1;
     while (std::gcd(stride, of_subset_) != 1) ++stride;
@@ -632,7 +638,7 @@ class ct {
     return subset + static_cast<std::uint32_t>(turn) * scan_.subsets;
   }
 
-  // Where group g of a subset's rays begins.
+  // The first ray of group g of a subset.
   std::uint64_t first_of_group(std::uint64_t g) const {
     return g / groups_ * scan_.detectors + g % groups_ * project_rays::threads;
   }
@@ -647,7 +653,8 @@ class ct {
     return options;
   }
 
-  // Of the rays of a subset, whichever it is, the devices whose tiles of pixels they cross.
+  // For each ray of a subset, the devices whose tiles of pixels it crosses. This is the same for
+  // all subsets.
   std::vector<std::uint16_t> readers_of_rays() const {
     const scan_geometry geometry(scan_.size, scan_.angles, scan_.detectors);
     std::vector<std::uint16_t> readers(std::size_t{of_subset_} * scan_.detectors, 0);
@@ -655,7 +662,7 @@ class ct {
       const std::uint64_t first = boundaries_[d] / scan_.size;
       const std::uint64_t rows = boundaries_[d + 1] / scan_.size - first;
       if (rows == 0) continue;
-      // Of blocks as high as they may be, rows that they have beyond the device's, too.
+      // Assumes the highest possible blocks, and includes rows of theirs beyond the device's.
       constexpr std::uint64_t tile = renew_pixels<1, most_rows_of_lane>::tile_rows;
       const std::uint64_t last =
           std::min<std::uint64_t>(scan_.size, first + (rows + tile - 1) / tile * tile) - 1;
@@ -668,7 +675,8 @@ class ct {
                          family.down * static_cast<fixed_point>(last),
                          across + family.down * static_cast<fixed_point>(first),
                          across + family.down * static_cast<fixed_point>(last)});
-        // A pixel has the ray before its centre and the one behind, or the next where that rounds.
+        // A pixel needs the ray before its centre and the ray after it, or the next ray where the
+        // position rounds up.
         const auto bin = [&](fixed_point at) { return (family.first + at) >> fixed_bits; };
         const auto begin = std::max<fixed_point>(0, bin(low) - 1);
         const auto end = std::min<fixed_point>(scan_.detectors, bin(high) + 3);
@@ -732,7 +740,7 @@ class ct {
           return std::vector<kernel::element_range>{{starts[g], starts[g + 1]}};
         });
     const std::uint64_t rows = (boundaries_[d + 1] - boundaries_[d]) / scan_.size;
-    // CPUs run blocks one after another, and simulated machines all run the same ones.
+    // CPUs run blocks one after another, and simulated machines all run the same blocks.
     if constexpr (requires { node_.threads_at_once(d); }) {
       using kernel_type = renew_pixels<1, most_rows_of_lane>;
       if (of_subset_ < many_angles) {
@@ -812,8 +820,8 @@ class ct {
 
   Node& node_;
   ct_scan scan_;
-  std::uint32_t of_subset_;  // angles
-  std::uint32_t groups_;     // of an angle's rays
+  std::uint32_t of_subset_;  // angles of a subset
+  std::uint32_t groups_;     // groups of rays of an angle
   std::uint32_t strips_;     // of a block of project_rays
   std::vector<std::uint64_t> boundaries_;
   kernel::region<float> image_;
@@ -830,7 +838,7 @@ struct ct_problem {
                                         renew_pixels<1, 4>, renew_pixels<4, 4>>;
 
   ct_scan scan;
-  bool to_readers = false;  // rays go to the devices whose pixels they cross, not to all
+  bool to_readers = false;  // rays go only to devices whose pixels they cross
 
   static ct_problem make(const array_view<float, 2>& measured, const array_view<float, 2>& weights,
                          const array_view<float, 2>& curvature, std::uint32_t subsets, double beta,

@@ -1,23 +1,24 @@
-// The heat equation and the inviscid Burgers' equation on a grid of two or three dimensions,
-// explicitly, as the multi-GPU baseline that the FinePack paper takes its diffusion from (Diaz,
+// The heat equation and the inviscid Burgers' equation on a grid of two or three dimensions, by
+// explicit schemes. It follows the multi-GPU baseline of the FinePack paper's diffusion (Diaz,
 // MultiGPU_AdvectionDiffusion):
 //
 //   heat      u_t = D (u_xx + u_yy + u_zz), central differences of fourth order
 //   Burgers   u_t + f(u)_x + f(u)_y + f(u)_z = 0, f(u) = u^2 / 2, by the finite-difference WENO
 //             scheme of fifth order (Jiang and Shu, 1996) with global Lax-Friedrichs splitting
 //
-// Time goes by the strong-stability-preserving Runge-Kutta method of third order (Shu and Osher,
-// 1988): with L(u) what u changes by in a step,
+// Time integration is the strong-stability-preserving Runge-Kutta method of third order (Shu and
+// Osher, 1988). With L(u) the change of u in a step,
 //
 //   a = u + L(u);  b = 3/4 u + 1/4 (a + L(a));  u' = 1/3 u + 2/3 (b + L(b))
 //
-// Beyond its edges the grid goes on as its outermost points are. A stage is an epoch, so that a
-// step moves the halo three times: two planes of points for heat, three for Burgers.
+// Beyond its edges the grid repeats its outermost points. A stage is an epoch, so a step moves the
+// halo three times: two planes of points for heat, three for Burgers.
 //
-// Heat: a lane has a point, and takes 13 points, of which all but its own were loaded by others
-// near it. Memory needs 12 bytes a point and stage: the point, the step's start, the result. Where
-// a point lies and its neighbours take about 90 integer operations, which bound it. Burgers: 12
-// reconstructions a point, 6 of which a neighbour makes too; operations bound it.
+// Heat: a lane has a point and reads 13 points; other lanes near it load all of them but its own.
+// Memory moves 12 bytes a point and stage: the point, the step's start and the result. The
+// addresses of a point and its neighbours take about 90 integer operations, which are the limit.
+// Burgers: a point takes 12 reconstructions, 6 of which a neighbour computes, too. Operations are
+// the limit.
 #pragma once
 
 #include <algorithm>
@@ -39,7 +40,7 @@ namespace interlace::workload {
 
 struct heat_change {
   static constexpr std::uint32_t halo = 2;
-  // Of a point, as the machine code has them.
+  // Operations of a point, counted in the machine code.
   static INTERLACE_HOST_DEVICE operations work(std::uint32_t dimensions) {
     return {.fp32 = 5 * dimensions + 4, .integer = 18 * dimensions + 38, .special = 6};
   }
@@ -69,8 +70,8 @@ struct burgers_change {
   template <class Lane>
   INTERLACE_KERNEL float along(const Lane& lane, const replicated<float>& u, float own,
                                const grid_line& line) const {
-    float right[2 * halo + 1];  // of the flux, what goes there: (f(u) + speed u) / 2
-    float left[2 * halo + 1];   // (f(u) - speed u) / 2
+    float right[2 * halo + 1];  // the flux that goes right: (f(u) + speed u) / 2
+    float left[2 * halo + 1];   // the flux that goes left: (f(u) - speed u) / 2
     for (std::uint32_t k = 0; k <= 2 * halo; ++k) {
       const float v = k == halo  ? own
                       : k < halo ? lane.load(u, line.lower(halo - k))
@@ -86,8 +87,8 @@ struct burgers_change {
   }
 
  private:
-  // The value between c and d, from the smoother of the parabolas through a b c, b c d and c d e.
-  // Weights are over a common denominator, so that there is one division.
+  // The value between c and d, from the smoother ones of the parabolas through a b c, b c d and c d
+  // e. The weights have a common denominator, so that there is one division.
   static INTERLACE_KERNEL float face(float a, float b, float c, float d, float e) {
     constexpr float tiny = 1e-6F;
     const float s0 = rough(a - 2 * b + c, a - 4 * b + 3 * c) + tiny;
@@ -110,7 +111,7 @@ struct diffusion_stage {
   static constexpr std::uint32_t threads = 256;
 
   replicated<float> u;
-  local<float> start;  // of the step, this device's points
+  local<float> start;  // start of the step, this device's points
   Change change;
   grid_shape shape;
   std::uint32_t first = 0;  // this device's points
@@ -157,7 +158,7 @@ template <class Node>
 class diffusion {
  public:
   // `options.boundaries`: device d owns the points [boundaries[d], boundaries[d + 1]), whole
-  // planes. Throws usage_error for a grid that cannot be.
+  // planes. Throws usage_error for an invalid grid.
   diffusion(Node& node, const diffusion_start& start, const kernel::region_options& options)
       : node_(node),
         start_(start),
@@ -174,7 +175,7 @@ class diffusion {
     node_.set_front(u_, std::vector<float>(start_.values, start_.values + start_.shape.points()));
   }
 
-  // A step in time. Steps have no residual: throws usage_error where one is asked for.
+  // Makes a time step. Steps have no residual: throws usage_error if one is requested.
   void enqueue_iteration(bool track_residual) {
     if (track_residual) throw usage_error("diffusion makes a fixed number of steps");
     for (std::uint32_t stage = 0; stage < 3; ++stage) {

@@ -4,18 +4,19 @@
 //   ds(i, j)/dt = lambda (div v) [i = j] + mu (dv(i)/dx(j) + dv(j)/dx(i))
 //
 // by finite differences of fourth order in space and second order in time on a staggered grid
-// (Virieux, 1986; Levander, 1988). The equations and the order are those of the earthquake code
-// that the FinePack paper takes EQWP from (Liu, b2r), which has all values at the same points.
-// Beyond the grid's edges all is zero.
+// (Virieux, 1986; Levander, 1988). Equations and orders are those of the earthquake code from which
+// the FinePack paper takes EQWP (Liu, b2r); that code has all values at the same points. Beyond the
+// grid's edges everything is zero.
 //
-// A step is two epochs: stresses from velocities, then velocities from stresses. Across planes
-// neighbours need two planes of all three velocities, and of the three stresses xz, yz and zz; the
-// others stay on their device. Regions have a plane's three components one behind the other, so
-// that a halo is contiguous.
+// A step is two epochs: stresses from velocities, then velocities from stresses. Devices exchange a
+// halo of two planes of all three velocities, and of the three stresses xz, yz and zz. The other
+// stresses stay on their device. In a region a plane's three components are stored one after
+// another, so that a halo is contiguous.
 //
-// A point takes 3 + 6 words to load and 6 to store for stresses, 6 + 3 and 3 for velocities: 108
-// bytes of memory a step. The 27 words of its neighbours that it takes besides, each time, were
-// loaded by others near it. Where it and its neighbours lie takes 130 integer operations each time.
+// For stresses a point loads 3 + 6 words and stores 6; for velocities it loads 6 + 3 and stores 3:
+// 108 bytes of memory a step. Each time it also reads 27 words of its neighbours, which other lanes
+// near it load. The addresses of the point and its neighbours take 130 integer operations each
+// time.
 #pragma once
 
 #include <algorithm>
@@ -39,7 +40,7 @@
 
 namespace interlace::workload {
 
-// Of a plane, for a time step dt and a distance dx of points.
+// The medium in a plane, for a time step dt and a distance dx between points.
 struct elastic_plane {
   float lambda;    // lambda dt / dx
   float mu;        // mu dt / dx
@@ -48,7 +49,7 @@ struct elastic_plane {
 
 inline constexpr std::uint32_t elastic_components = 3;  // of a region's points
 
-// What both kernels do: a block has some points of a plane, a lane one of them.
+// The common part of both kernels: a block has some points of a plane, and a lane has one of them.
 template <class Points>
 struct elastic_points {
   static constexpr std::uint32_t threads = Points::threads;
@@ -56,11 +57,11 @@ struct elastic_points {
   static constexpr std::uint32_t components = elastic_components;
 
   grid_shape shape;
-  std::uint32_t first_plane = 0;  // of this device
+  std::uint32_t first_plane = 0;  // first plane of this device
   std::uint32_t blocks_a_plane = 0;
 
-  // Component 0 of a point in the whole grid and in the device's part, and its lines of component
-  // 0.
+  // Component 0 of a point in the whole grid and in the device's part, and the grid lines through
+  // it.
   struct place {
     std::uint32_t here, own, plane;
     grid_line x, y, z;
@@ -85,7 +86,7 @@ struct elastic_points {
   }
 
   // Differences of fourth order along a line through element `at`, whose value is `own`: between
-  // the point and the one behind it, or the one before it and the point.
+  // the point and the next one (behind), or between the previous one and the point (before).
   template <class Lane, class View>
   static INTERLACE_KERNEL float behind(const Lane& lane, const View& v, std::uint32_t at, float own,
                                        const grid_line& line) {
@@ -217,7 +218,7 @@ template <class Node, class Points = point_runs>
 class eqwp {
  public:
   // `options.boundaries`: device d owns the velocities [boundaries[d], boundaries[d + 1]), whole
-  // planes. Throws usage_error for a grid that cannot be.
+  // planes. Throws usage_error for an invalid grid.
   eqwp(Node& node, const elastic_start& start, const kernel::region_options& options)
       : node_(node),
         start_(start),
@@ -244,7 +245,7 @@ class eqwp {
     }
   }
 
-  // A step in time. Steps have no residual: throws usage_error where one is asked for.
+  // Makes a time step. Steps have no residual: throws usage_error if one is requested.
   void enqueue_iteration(bool track_residual) {
     if (track_residual) throw usage_error("eqwp makes a fixed number of steps");
     enqueue<renew_stresses<Points>>(across_);
@@ -326,7 +327,8 @@ struct eqwp_problem {
     constexpr std::size_t values = sizeof(elastic_plane) / sizeof(float);
     eqwp_problem problem;
     problem.shape = shape_of(velocity);
-    // Planes of three components, one behind the other, come as planes of three times the rows.
+    // Planes of three components, stored one after another, come as planes with three times the
+    // rows.
     if (medium.extent(0) != problem.shape.planes || medium.extent(1) != values ||
         problem.shape.rows % elastic_components != 0) {
       throw usage_error("velocities and medium are not of one grid");

@@ -1,15 +1,16 @@
-// Jacobi iteration for Laplace's equation on a grid whose rows are cut over devices, as the
-// MPI program of NVIDIA's multi-GPU programming models does it: rows are periodic, the first and
-// the last column stay as they are, and a device keeps the row next to its own on either side.
+// Jacobi iteration for Laplace's equation on a grid whose rows are divided over devices, as in the
+// MPI program of NVIDIA's multi-GPU programming models: rows are periodic, the first and the last
+// column are fixed, and a device keeps the row next to its own on either side.
 //
 //   next(y, x) = (a(y, x - 1) + a(y, x + 1) + a(y - 1, x) + a(y + 1, x)) / 4
 //
-// A block has 32 x 32 lanes, as there; the sum of the squares of the changes is taken at once.
-// Memory bounds it: a point is read once and written once, 8 bytes, for 6 operations.
+// A block has 32 x 32 lanes, as in that program; the sum of the squared changes is computed in the
+// same kernel. Memory is the limit: a point is read once and written once, 8 bytes for 6
+// operations.
 //
-// The kernel is written over rows that lie in arrays of each device (local_rows: what moves them is
-// up to who launches it) or in a region (ring_rows: its mechanism moves them), where the first row
-// of a device goes to the one before it and the last row to the one behind, round the ring.
+// The kernel works on rows in arrays of each device (local_rows; whoever launches it moves them) or
+// in a region (ring_rows; the region's mechanism moves them). A device's first row goes to the
+// previous device of the ring, and its last row to the next device.
 #pragma once
 
 #include <algorithm>
@@ -29,31 +30,31 @@
 
 namespace interlace::workload {
 
-// Rows of one device: row 0 is that of the neighbour before it, rows 1, 2, ... are its own, and
-// behind them is that of the other neighbour.
+// Rows of one device: row 0 belongs to the previous device, rows 1, 2, ... are its own, and the row
+// after them belongs to the next device.
 struct local_rows {
-  // Where a point and its neighbours lie, as the machine code has it.
+  // Operations for the addresses of a point and its neighbours, counted in the machine code.
   static constexpr std::uint32_t place_operations = 10;
 
   local<const float> a;  // [rows + 2][columns]
-  local<float> a_next;   // the same
+  local<float> a_next;   // same shape
   std::uint32_t columns = 0;
 
   INTERLACE_HOST_DEVICE const local<const float>& now() const { return a; }
   INTERLACE_HOST_DEVICE const local<float>& next() const { return a_next; }
-  // The element with which row y begins.
+  // The index of row y's first element.
   INTERLACE_HOST_DEVICE std::uint64_t row(std::uint32_t y) const {
     return std::uint64_t{y} * columns;
   }
 };
 
-// The same rows as part of a whole grid.
+// The same rows as a part of a whole grid.
 struct ring_rows {
   static constexpr std::uint32_t place_operations = 24;  // as above
 
-  replicated<float> grid;  // [all][columns]
+  replicated<float> grid;  // [all rows][columns]
   std::uint32_t columns = 0;
-  std::uint32_t first = 0;  // of the grid, which is row 1 here
+  std::uint32_t first = 0;  // row of the grid that is row 1 here
   std::uint32_t all = 0;
 
   INTERLACE_HOST_DEVICE const replicated<float>& now() const { return grid; }
@@ -68,7 +69,7 @@ struct ring_rows {
   }
 };
 
-// How blocks stand on a device's rows.
+// How blocks cover a device's rows.
 struct halo_jacobi_blocks {
   static constexpr std::uint32_t tile = 32;
   static constexpr std::uint32_t threads = tile * tile;
@@ -82,16 +83,16 @@ struct halo_jacobi_blocks {
   };
   static INTERLACE_HOST_DEVICE place of(std::uint32_t block, std::uint32_t lane,
                                         std::uint32_t columns, std::uint32_t rows) {
-    std::uint32_t above = 0;  // tiles
+    std::uint32_t above = 0;  // tiles above this one
     std::uint32_t before = block;
-    if (rows > tile) {  // else a division can be spared, which is half of what a lane computes
+    if (rows > tile) {  // otherwise no division is needed; it is half of a lane's computation
       const std::uint32_t across = (columns + tile - 1) / tile;
       above = block / across;
       before -= above * across;
     }
     return {before * tile + lane % tile, above * tile + lane / tile + 1};
   }
-  // Of `of`, and of what asks whether there is such a place.
+  // Operations of `of`, and of the test whether the place exists.
   static INTERLACE_HOST_DEVICE operations work(std::uint32_t rows) {
     return {.integer = rows > tile ? 28U : 12U, .special = rows > tile ? 3U : 0U};
   }
@@ -105,7 +106,7 @@ struct halo_jacobi_step {
   Rows grid;
   reduced<double> norm;
   std::uint32_t columns = 0;
-  std::uint32_t rows = 0;  // of this device
+  std::uint32_t rows = 0;  // rows of this device
 
   template <class Block>
   INTERLACE_KERNEL void operator()(Block& block) const {
@@ -133,7 +134,7 @@ struct halo_jacobi_step {
   }
 };
 
-// What the grid starts with: values that differ from their neighbours', exact in single precision.
+// Initial values of the grid. They differ from their neighbours' and are exact in single precision.
 inline float halo_jacobi_value(std::uint64_t row, std::uint64_t column) {
   return static_cast<float>((row * 7919 + column * 104729) % 1021) / 1024.0F;
 }
@@ -145,8 +146,8 @@ struct halo_jacobi_grid {
   std::uint64_t points() const { return std::uint64_t{rows} * columns; }
 };
 
-// Subscribers where every device needs the row before its own and the row behind them, of a grid
-// whose rows are periodic.
+// Subscribers for a grid with periodic rows, where every device needs the row before its own and
+// the row after them.
 inline kernel::region_options with_ring(kernel::region_options options,
                                         const halo_jacobi_grid& grid) {
   const auto& cut = options.boundaries;
@@ -176,13 +177,14 @@ inline kernel::region_options with_ring(kernel::region_options options,
   return options;
 }
 
-// In the buffer that the first exchange fills, the rows that a device gets are no numbers, so that
-// one that does not arrive, or is read too early, shows in all that it touches.
+// Owns the grid. In the buffer that the first exchange fills, the rows that a device receives are
+// NaN. A row that does not arrive, or that is read too early, therefore shows in every result that
+// depends on it.
 template <class Node>
 class halo_jacobi {
  public:
   // `options.boundaries`: device d owns the points [boundaries[d], boundaries[d + 1]), whole rows.
-  // Throws usage_error for a grid that cannot be.
+  // Throws usage_error for an invalid grid.
   halo_jacobi(Node& node, const halo_jacobi_grid& grid, const kernel::region_options& options)
       : node_(node),
         grid_(grid),
@@ -196,7 +198,7 @@ class halo_jacobi {
     reset();
   }
 
-  // The first values again.
+  // Sets the initial values again.
   void reset() {
     node_.set_front(points_, start_);
     const std::vector<float> nothing(grid_.columns, std::numeric_limits<float>::quiet_NaN());
@@ -210,7 +212,7 @@ class halo_jacobi {
     node_.set_front(norm_, std::vector<double>{0.0});
   }
 
-  // The residual is always tracked, as in the program.
+  // The residual is always tracked, as in the MPI program.
   void enqueue_iteration(bool /*track_residual*/) {
     using step = halo_jacobi_step<ring_rows>;
     constexpr std::uint32_t tile = halo_jacobi_blocks::tile;
@@ -229,7 +231,7 @@ class halo_jacobi {
   // The grid as device `device` holds it: its own rows and their neighbours are current.
   std::vector<float> result(std::uint32_t device) const { return node_.front(points_, device); }
 
-  // The root of the sum of the squares of the last iteration's changes.
+  // The root of the sum of the squared changes in the last iteration.
   double residual() const { return std::sqrt(node_.front(norm_, 0)[0]); }
 
  private:

@@ -1,6 +1,6 @@
 // Homogeneous isotropic turbulence: the Navier-Stokes equations in a periodic box, pseudo-spectral
-// (Rogallo, 1981), as the code that the FinePack paper takes HIT from (Vela-Martin, HIT_MPI). Of
-// the velocity's Fourier coefficients u(k),
+// (Rogallo, 1981), as in the code from which the FinePack paper takes HIT (Vela-Martin, HIT_MPI).
+// For the velocity's Fourier coefficients u(k),
 //
 //   du/dt = P(k) [u x w](k) - nu |k|^2 u,   w = ik x u,   P(k) a = a - k (k . a) / |k|^2
 //
@@ -26,14 +26,15 @@
 //   fft             forward along z                         in place
 //   advance         one stage of the step
 //
-// so that a step transposes four times, all to all. A part of a region is ordered by who reads it:
-// each other device subscribes to one range of it, and to nothing else. Transforms are library
-// calls, which regions do not track, so that sending is a copy from memory to memory.
+// so that a step transposes four times, all to all. A part of a region is ordered by the device
+// that reads it: each other device subscribes to one range of the part, and to nothing else.
+// Transforms are library calls, which regions do not track, so sending is a copy from memory to
+// memory.
 //
-// Transforms and `cross` are bound by memory, and so are `send_planes` and `take_lines`. The others
-// take 47 to 75 integer operations to say which coefficient an element is, which bound them. What
-// `compute` names is what a GPU executed; of tiles it is read off the machine code, less what
-// predicates skip, which gives the same for the others.
+// Memory limits the transforms, `cross`, `send_planes` and `take_lines`. The other kernels take 47
+// to 75 integer operations to compute an element's coefficient, which are their limit. The
+// operations that `compute` names were counted on a GPU. For tiles they were read off the machine
+// code, less those that predicates skip; for the other kernels this method gives the same counts.
 #pragma once
 
 #include <algorithm>
@@ -65,14 +66,14 @@ struct spectral_part {
   static constexpr std::uint32_t threads = 256;
 
   std::uint32_t length = 0;    // n
-  std::uint32_t first_ky = 0;  // index of it, 0 .. n - 1
+  std::uint32_t first_ky = 0;  // index of the first ky, 0 .. n - 1
   std::uint32_t own_ky = 0;
 
   INTERLACE_HOST_DEVICE std::uint32_t half() const { return length / 2 + 1; }
   INTERLACE_HOST_DEVICE std::uint32_t plane() const { return own_ky * half(); }
 
   struct mode {
-    std::uint32_t kz, in_plane;  // of an element
+    std::uint32_t kz, in_plane;  // position of an element
     std::int32_t x, y, z;        // wavenumbers
   };
   INTERLACE_HOST_DEVICE mode mode_of(std::uint32_t i) const {
@@ -82,7 +83,7 @@ struct spectral_part {
     return {kz, in_plane, static_cast<std::int32_t>(in_plane - line * half()),
             wavenumber(first_ky + line), wavenumber(kz)};
   }
-  // Element of a field of `fields`.
+  // Index of a mode's element among `fields` fields.
   INTERLACE_HOST_DEVICE std::uint32_t at(const mode& m, std::uint32_t fields,
                                          std::uint32_t field) const {
     return (m.kz * fields + field) * plane() + m.in_plane;
@@ -94,7 +95,7 @@ struct spectral_part {
   }
 };
 
-// Fields 0 to 2 are u, 3 to 5 its rotation.
+// Fields 0 to 2 are u, fields 3 to 5 are its curl.
 struct rotate : spectral_part {
   local<const complex_number> velocity;
   local<complex_number> six;
@@ -129,15 +130,15 @@ struct rotate : spectral_part {
   }
 };
 
-// A device's part of the region is what it has, in the same order.
+// Stores the device's coefficients to its part of the region, in the same order.
 template <class Points>
 struct send_planes {
   static constexpr std::uint32_t threads = Points::threads;
 
   local<const complex_number> six;
   replicated<complex_number> planes;
-  std::uint32_t first = 0;  // of the part
-  std::uint32_t lines = 0;  // of kx
+  std::uint32_t first = 0;  // first element of the part
+  std::uint32_t lines = 0;  // lines of kx
   std::uint32_t half = 0;   // numbers of a line
 
   template <class Block>
@@ -154,8 +155,8 @@ struct send_planes {
   }
 };
 
-// Where the line of a ky stands in a device's part of `planes`, for z and field 0, and how far it
-// is from there to the next field.
+// The place of a ky's line in a device's part of `planes`, for z and field 0, and the distance from
+// there to the next field.
 struct line_place {
   std::uint32_t first, apart;
 };
@@ -219,15 +220,15 @@ struct line_owner {
   std::uint32_t first, count;
 };
 
-// A device's part of the region is [device that reads][own z][3 fields][its ky][kx].
+// Stores to a device's part of the region, [device that reads][own z][3 fields][its ky][kx].
 template <class Points>
 struct send_lines {
   static constexpr std::uint32_t threads = Points::threads;
 
   local<const complex_number> spectrum;  // [3][own z][ky][kx]
-  local<const line_owner> owners;        // [ky], of the device that has it
+  local<const line_owner> owners;        // [ky], the device that has it
   replicated<complex_number> lines;
-  std::uint32_t first = 0;  // of the part
+  std::uint32_t first = 0;  // first element of the part
   std::uint32_t length = 0;
   std::uint32_t own_z = 0;
 
@@ -239,7 +240,7 @@ struct send_lines {
                                        3 * own_z * length, half);
       if (!p.inside) return;
       const std::uint32_t line = p.row;
-      // As many lines for each ky before this device's as for each of its own.
+      // For each ky before this device's there are as many lines as for each of its own.
       const line_owner o = lane.load_index(owners, line / (3 * own_z));
       const std::uint32_t of_device = line - 3 * own_z * o.first;
       const std::uint32_t plane = of_device / o.count;
@@ -254,7 +255,7 @@ struct send_lines {
 
 struct take_lines : spectral_part {
   replicated<complex_number> lines;
-  local<const std::uint32_t> places;  // [z], where its coefficients begin
+  local<const std::uint32_t> places;  // [z], where the coefficients of z begin
   local<complex_number> three;        // [z][3][own ky][kx]
 
   template <class Block>
@@ -274,8 +275,8 @@ struct advance : spectral_part {
   local<const complex_number> product;  // of u x w, times n^3
   local<const float> decay;             // [wavenumber], exp(-nu k^2 dt / 2)
   local<complex_number> velocity;       // u
-  local<complex_number> next;           // m in the first stage; in the second u', in place of u
-  float step = 0;                       // dt / n^3, half of it in the first stage
+  local<complex_number> next;           // first stage: m; second stage: u', in place of u
+  float step = 0;                       // dt / n^3; half of it in the first stage
   bool second = false;
 
   template <class Block>
@@ -289,7 +290,7 @@ struct advance : spectral_part {
       const auto kz = static_cast<float>(m.z);
       const float square = kx * kx + ky * ky + kz * kz;
       const std::uint32_t sizes[3] = {magnitude(m.x), magnitude(m.y), magnitude(m.z)};
-      // Beyond two thirds of the wavenumbers, and for the mean, nothing is added.
+      // Nothing is added for the mean, and beyond two thirds of the wavenumbers.
       bool keep = square > 0;
       float e = 1;
       for (const std::uint32_t size : sizes) {
@@ -327,7 +328,7 @@ struct turbulence_start {
   float step = 0;  // dt
 };
 
-// How a GPU transforms; empty where the CPU does.
+// How a GPU transforms. Empty where the CPU does.
 using fft_on_gpu =
     std::function<std::function<void(void* stream)>(std::uint32_t device, const kernel::fft&)>;
 
@@ -335,8 +336,8 @@ template <class Node, class Points = point_runs>
 class hit {
  public:
   // `options.boundaries`: device d owns the numbers [boundaries[d], boundaries[d + 1]) of the
-  // velocity's array, all of ky n d / devices and so on, rounded down. Throws usage_error for a box
-  // that cannot be.
+  // velocity's array, all of ky n d / devices and so on, rounded down. Throws usage_error for an
+  // invalid box.
   hit(Node& node, const turbulence_start& start, const kernel::region_options& options,
       const fft_on_gpu& on_gpu)
       : node_(node),
@@ -350,7 +351,7 @@ class hit {
 
   void reset() {
     const std::uint64_t n = start_.length;
-    // Nobody reads what he does not store.
+    // No device reads elements that it does not store itself.
     node_.set_front(planes_, std::vector<complex_number>(6 * n * n * half()));
     node_.set_front(lines_, std::vector<complex_number>(3 * n * n * half()));
     for (std::uint32_t d = 0; d < node_.devices(); ++d) {
@@ -362,14 +363,14 @@ class hit {
     }
   }
 
-  // A step in time. Steps have no residual: throws usage_error where one is asked for.
+  // Makes a time step. Steps have no residual: throws usage_error if one is requested.
   void enqueue_iteration(bool track_residual) {
     if (track_residual) throw usage_error("hit makes a fixed number of steps");
     enqueue_stage(false);
     enqueue_stage(true);
   }
 
-  // The velocity's array; only the own ky are valid, others are not numbers.
+  // The velocity's array. Only the device's own ky are valid; others are NaN.
   std::vector<float> result(std::uint32_t device) const {
     std::vector<float> all(6 * std::size_t{start_.length} * start_.length * half(), NAN);
     const auto own = node_.download(parts_[device].velocity);
@@ -408,7 +409,7 @@ class hit {
     return start;
   }
 
-  // The ky, and the z, where devices begin.
+  // The ky, and the z, at which the devices' parts begin.
   static std::vector<std::uint32_t> even_cut(const turbulence_start& start,
                                              const std::vector<std::uint64_t>& boundaries) {
     const std::uint64_t n = start.length;
@@ -427,7 +428,7 @@ class hit {
 
   std::uint64_t half() const { return start_.length / 2 + 1; }
   std::uint32_t count(std::uint32_t d) const { return cut_[d + 1] - cut_[d]; }
-  // First elements of devices' parts.
+  // First elements of the devices' parts.
   std::uint64_t first_of_planes(std::uint32_t d) const {
     return 6 * half() * start_.length * cut_[d];
   }
@@ -435,8 +436,8 @@ class hit {
     return 3 * half() * start_.length * cut_[d];
   }
 
-  // What device `to` reads of `from`'s part of a region of so many fields: it has as many elements
-  // for each z, or ky.
+  // The subscribers of a region with `fields` fields: what device `to` reads of `from`'s part has
+  // the same number of elements for each z, or ky.
   template <class First>
   kernel::region_options transposed(kernel::region_options options, std::uint64_t fields,
                                     const First& first) const {
@@ -461,7 +462,7 @@ class hit {
     return transposed(options, 3, [&](std::uint32_t d) { return first_of_lines(d); });
   }
 
-  // visit(element of the device's velocity, complex number of the whole array)
+  // Calls visit(element of the device's velocity, complex number of the whole array).
   template <class Visit>
   void each_number(std::uint32_t d, const Visit& visit) const {
     const std::uint64_t n = start_.length;
@@ -545,7 +546,7 @@ class hit {
   void launch(std::uint32_t d, const Kernel& kernel, std::uint64_t lanes) {
     node_.launch(d, kernel, grid_of<Kernel>(lanes));
   }
-  // The kernel writes so many lines of kx, from `first` on.
+  // Launches a kernel that writes `lines` lines of kx, from `first` on.
   template <class Kernel>
   void send(std::uint32_t d, const Kernel& kernel, std::uint64_t lines,
             const kernel::region<complex_number>& writes, std::uint64_t first) {

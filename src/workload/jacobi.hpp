@@ -2,13 +2,13 @@
 //
 //   x'(i) = (b(i) - sum over j != i, |j - i| <= K of A(i, j) x(j)) / A(i, i)
 //
-// The region is x; a device owns a contiguous range of rows. The matrix is stored by diagonals, so
-// that the lanes of a warp, a row each, read consecutive words of every diagonal and of x, and each
-// diagonal of a device's part begins at a line. The main diagonal is kept as its reciprocal.
+// The region is x; a device owns a contiguous range of rows. The matrix is stored by diagonals. The
+// lanes of a warp have a row each, so they read consecutive words of every diagonal and of x. Each
+// diagonal of a device's part begins at a line. The main diagonal is stored as its reciprocal.
 //
-// Memory bounds it: a row needs 2 K words of the matrix, the reciprocal, b, x and x', 8 K + 16
-// bytes that no cache can spare, for 2 K + 1 operations. The other 2 K words of x were read by
-// neighbouring rows just before and lie in a cache.
+// Memory is the limit: a row needs 2 K words of the matrix, the reciprocal, b, x and x'. These 8 K
+// + 16 bytes, which no cache can save, come with 2 K + 1 operations. The other 2 K words of x are
+// in a cache, because neighbouring rows have just read them.
 #pragma once
 
 #include <algorithm>
@@ -31,12 +31,12 @@ namespace interlace::workload {
 struct jacobi_update {
   static constexpr std::uint32_t threads = 256;
   static constexpr std::uint32_t blocks_at_once = 2048 / threads;
-  // Distances from the main diagonal of one turn: 8 loads are in flight before the first is used,
-  // with registers few enough for all warps of a compute unit.
+  // Distances from the main diagonal in one turn: 8 loads are in flight before the first is used,
+  // with few enough registers for all warps of a compute unit.
   static constexpr std::uint32_t batch = 2;
   static constexpr std::uint32_t shared_bytes = sum_bytes(1);
 
-  // Of the rows of this device; diagonals are `pitch` words apart: -1, +1, -2, +2, ...
+  // Rows of this device. Diagonals -1, +1, -2, +2, ... are `pitch` words apart.
   local<const float> off_diagonals;
   local<const float> reciprocal;  // 1 / A(i, i)
   local<const float> right;       // b
@@ -56,7 +56,7 @@ struct jacobi_update {
       if (own >= rows) return;
       const std::uint32_t i = first_row + own;
       const std::uint32_t behind = static_cast<std::uint32_t>(x.size) - 1 - i;
-      // The band ends where the matrix does.
+      // The band ends at the edge of the matrix.
       const std::uint32_t lower = i < half_bandwidth ? i : half_bandwidth;
       const std::uint32_t upper = behind < half_bandwidth ? behind : half_bandwidth;
       const std::uint32_t farthest = lower < upper ? upper : lower;
@@ -93,8 +93,9 @@ struct jacobi_update {
 struct banded_system {
   std::uint64_t rows = 0;
   std::uint32_t half_bandwidth = 0;  // less than rows
-  const float* diagonals = nullptr;  // [half_bandwidth + k][i] is A(i, i + k), |k| at most that
-  const float* right = nullptr;      // [rows]
+  // [half_bandwidth + k][i] is A(i, i + k), |k| <= half_bandwidth
+  const float* diagonals = nullptr;
+  const float* right = nullptr;  // [rows]
 };
 
 template <class Node>
@@ -113,7 +114,7 @@ class jacobi {
     reset();
   }
 
-  // x = 0 again.
+  // Sets x = 0 again.
   void reset() {
     node_.set_front(x_, std::vector<float>(system_.rows, 0.0F));
     node_.set_front(change_, std::vector<double>{0.0});
@@ -139,7 +140,8 @@ class jacobi {
     }
   }
 
-  // x as device `device` holds it; with a halo, its own rows and those that they need are current.
+  // x as device `device` holds it. With a halo, only the device's own rows and those that they need
+  // are current.
   std::vector<float> result(std::uint32_t device) const { return node_.front(x_, device); }
 
   // Sum of |x' - x| over all rows in the last iteration that tracked it.
@@ -203,7 +205,7 @@ struct jacobi_problem {
   using launching_kernels = kernel_list<jacobi_update>;
 
   banded_system system;
-  bool halo = false;  // x goes only where rows need it, not to everybody
+  bool halo = false;  // x goes only to devices whose rows need it
 
   static jacobi_problem make(const array_view<float, 2>& diagonals, const array_view<float>& right,
                              bool halo) {

@@ -2,12 +2,12 @@
 //
 //   rank'(v) = (1 - d) / n + d * (sum over edges u -> v of rank(u) / out_degree(u) + dangling / n)
 //
-// The region carries rank / max(out_degree, 1), which is what edges read: one gather an edge, and
-// the rank itself is that times max(out_degree, 1). `dangling` is the rank of all vertices without
-// an out-edge, summed by a reduction of the epoch before.
+// The region holds rank / max(out_degree, 1), which is the value that edges need: one gather an
+// edge. The rank itself is this value times max(out_degree, 1). `dangling` is the rank of all
+// vertices without an out-edge, which a reduction of the previous epoch sums.
 //
-// Sums of rows are those of edge_units.hpp or of row_warps.hpp. Blocks that share a row add what
-// they found to one word, which carries the sum in fixed point and counts the blocks.
+// edge_units.hpp or row_warps.hpp sum the rows. Blocks that share a row add their results to one
+// word, which holds the sum in fixed point and the number of blocks.
 #pragma once
 
 #include <algorithm>
@@ -40,7 +40,7 @@ struct rank_sum {
   static INTERLACE_KERNEL float over_warp(const Warp& warp, const State& state) {
     return warp.sum(state);
   }
-  // rank_update's base
+  // for rank_update
   static INTERLACE_KERNEL operations once() { return {.fp64 = 10, .special = 3}; }
   static INTERLACE_KERNEL operations gathers(std::uint32_t n) { return {.integer = 4 * n}; }
   static INTERLACE_KERNEL operations combines(std::uint32_t n) { return {.fp32 = n}; }
@@ -63,14 +63,14 @@ struct rank_sum {
   }
 };
 
-// The operations that lanes name are those of its machine code for sm_90.
+// The operations that lanes name were counted in its machine code for sm_90.
 template <class Rows>
 struct rank_update {
   static constexpr std::uint32_t threads = Rows::threads;
   static constexpr std::uint32_t shared_bytes =
       Rows::template shared_bytes<rank_sum> + sum_bytes(2);
 
-  Rows units;                             // in-edges
+  Rows units;                             // by in-edges
   local<const std::uint32_t> out_degree;  // of the rows of this device
   replicated<float> contribution;
   reduced<double> totals;  // [0] dangling rank, [1] sum of |rank' - rank|
@@ -100,7 +100,7 @@ struct rank_update {
           if (track_residual) {
             residual[lane] += fabsf(rank - lane.load(contribution, v) * divisor);
           }
-          // Five of fp32's divide.
+          // Five of the fp32 operations are a division's.
           lane.compute({.fp32 = track_residual ? 9U : 7U,
                         .integer = track_residual ? 12U : 10U,
                         .special = 1});
@@ -139,7 +139,7 @@ class pagerank {
     reset();
   }
 
-  // Every vertex at 1 / n again.
+  // Sets every vertex to 1 / n again.
   void reset() {
     const auto n = static_cast<double>(graph_.vertices);
     std::vector<float> start(graph_.vertices);
@@ -204,7 +204,7 @@ struct pagerank_problem {
   pagerank_graph graph;
   float damping = 0.85F;
   row_kernel kernel = row_kernel::balanced;
-  bool to_readers = false;  // contributions go to the devices with edges from them, not to all
+  bool to_readers = false;  // contributions go only to devices with edges from them
 
   static pagerank_problem make(const array_view<std::uint64_t>& offsets,
                                const array_view<std::uint32_t>& columns,

@@ -3,18 +3,18 @@
 //
 //   distance'(v) = min(distance(v), min over edges u -> v of distance(u) + weight(u, v))
 //
-// with float32 weights of at least 0 and infinity where no path is known. After k iterations the
-// distances are at most those of paths of k edges; one that changes no distance ends the search.
+// with float32 weights of at least 0, and infinity where no path is known. After k iterations the
+// distances are at most those of paths of k edges. An iteration that changes no distance ends the
+// search.
 //
 // Every edge is read in every iteration: 8 B (column and weight, coalesced), and a gather of 4 B
 // that costs a sector of 32 B where it misses the caches. A row adds 12 B (its offset, and its
-// distance read and written). Memory bandwidth / (8 B an edge + 12 B a row) is therefore the limit
-// of a GPU whose L2 holds the distances, and the rate of L2 sectors that of larger graphs; two
+// distance read and written). For a GPU whose L2 holds the distances, the limit is therefore memory
+// bandwidth / (8 B an edge + 12 B a row). For larger graphs it is the rate of L2 sectors. Two
 // operations an edge (an addition, a minimum) are far from limiting either.
 //
-// Rows are reduced as in edge_units.hpp or row_warps.hpp. Distances are not negative, so their bits
-// order them as unsigned integers, which is what is compared. Minima are exact: no order changes a
-// result.
+// edge_units.hpp or row_warps.hpp reduce the rows. Distances are not negative, so they can be
+// compared by their bits as unsigned integers. Minima are exact: no order changes a result.
 #pragma once
 
 #include <array>
@@ -38,7 +38,7 @@
 
 namespace interlace::workload {
 
-// The least of the bits of distances.
+// The minimum of distances, by their bits.
 struct path_min {
   using value = std::uint32_t;
   static INTERLACE_KERNEL std::uint32_t identity() {
@@ -57,8 +57,9 @@ struct path_min {
   }
   static INTERLACE_KERNEL operations combines(std::uint32_t n) { return {.integer = n}; }
 
-  // A tree over the parts. Where two groups of parts meet, the first leaves its minimum in a word
-  // and the second goes on with both: one addition carries a value and that it is there.
+  // A tree over the parts. Where two groups of parts meet, the first to come leaves its minimum in
+  // a word, and the second continues with both. One addition carries a value and the mark that it
+  // is there.
   template <class Lane>
   static INTERLACE_KERNEL bool join(const Lane& lane, const local<std::uint64_t>& words,
                                     const row_part& part, std::uint32_t& least) {
@@ -67,7 +68,7 @@ struct path_min {
       const std::uint32_t left = part.index & ~(2 * size - 1);
       const std::uint32_t right = left + size;
       if (right >= part.count) continue;
-      // A pair of groups is alone in having this first part on the right.
+      // No other pair of groups has this first part on the right.
       const std::uint64_t other = lane.atomic_add(words, part.unit + right, present + least);
       if (other == 0) return false;
       lane.store(words, part.unit + right, 0);
@@ -84,7 +85,7 @@ struct path_update {
   static constexpr std::uint32_t shared_bytes =
       Rows::template shared_bytes<path_min> + sum_bytes<std::uint32_t>(1);
 
-  Rows units;                  // in-edges
+  Rows units;                  // by in-edges
   local<const float> weights;  // of the edges of this device
   replicated<float> distance;
   reduced<double> totals;  // [0] vertices whose distance changed
@@ -139,7 +140,7 @@ class sssp {
     reset();
   }
 
-  // Nothing but the source is reached.
+  // Resets: only the source is reached.
   void reset() {
     std::vector<float> start(vertices_, std::numeric_limits<float>::infinity());
     start[source_] = 0;
@@ -165,7 +166,8 @@ class sssp {
 
   // Distances as device `device` holds them.
   std::vector<float> result(std::uint32_t device) const { return node_.front(distance_, device); }
-  // Vertices whose distance the last iteration changed, if it tracked that; 0: all are final.
+  // Vertices whose distance changed in the last iteration, if it tracked them. 0: all distances are
+  // final.
   double residual() const { return node_.front(totals_, 0)[0]; }
 
  private:
@@ -204,7 +206,7 @@ struct sssp_problem {
   sssp_graph graph;
   std::uint64_t source = 0;
   row_kernel kernel = row_kernel::balanced;
-  bool to_readers = false;  // distances go to the devices with edges from them, not to all
+  bool to_readers = false;  // distances go only to devices with edges from them
 
   static sssp_problem make(const array_view<std::uint64_t>& offsets,
                            const array_view<std::uint32_t>& columns,

@@ -13,20 +13,22 @@
 //   byte 7      Last BE 4, First BE 4
 //   bytes 8-15  Address 62, reserved 2
 //
-// Type is 01111: among types with data, 00000 is a memory write, 00010, 0010x and 1xxxx are I/O,
-// configuration and messages, 010xx completions, 01100 to 01110 atomics; 01111 is next to those and
-// unused. Length counts double words of payload, 1024 as 0, as in every PCIe packet; the payload is
-// padded to a double word with zeros. First BE is 0, as FinePack does not need it. Last BE has a
-// one for each byte of the last double word that belongs to the payload: 0001, 0011, 0111 or 1111.
-// So the payload's length is known to the byte. Address is the window's base, in double words.
+// Type is 01111. Among types with data, 00000 is a memory write, 00010, 0010x and 1xxxx are I/O,
+// configuration and messages, 010xx are completions, and 01100 to 01110 are atomics; 01111 is next
+// to the atomics and unused. Length counts double words of payload, with 0 for 1024, as in every
+// PCIe packet; zeros pad the payload to a double word. First BE is 0, since FinePack does not need
+// it. Last BE has a one for each byte of the last double word that belongs to the payload: 0001,
+// 0011, 0111 or 1111. This gives the payload's length to the byte. Address is the window's base, in
+// double words.
 //
-// Payload: stores one after another, each a sub-header of 2 to 6 bytes and its data (Table II). A
-// sub-header is a number, most significant byte first: its low 10 bits are the length in bytes,
-// 1024 as 0, the others the offset of the data from the base. So a store has 1 to 1024 bytes, and
-// ends inside of the window of 2^(bits of the offset) bytes.
+// Payload: stores one after another, each a sub-header of 2 to 6 bytes followed by its data (Table
+// II). A sub-header is a number, most significant byte first. Its low 10 bits are the length in
+// bytes, with 0 for 1024; the other bits are the offset of the data from the base. So a store has 1
+// to 1024 bytes and ends inside of the window of 2^(bits of the offset) bytes.
 //
-// Sequence number, CRCs and framing belong to the link, and are counted by its protocol
-// (packet_overhead_bytes); so is the digest behind a packet whose TLP Digest is 1.
+// Sequence number, CRCs and framing belong to the link, whose protocol counts them
+// (packet_overhead_bytes). The same holds for the digest that follows a packet whose TLP Digest
+// is 1.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// Microbenchmarks of what kernels do to another device's memory: one kind of access, as many of it
-// as memory is long, and nothing else. The same source runs on real and on simulated GPUs. The
-// first run warms caches up and does not count.
+// Microbenchmarks of kernels' accesses to another device's memory: one kind of access over the
+// whole memory, and nothing else. The same source runs on real and on simulated GPUs. The first run
+// warms up caches and is not counted.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ struct alignas(4 * Words) words_element {
   static constexpr std::uint32_t words = Words;
   std::uint32_t word[Words] = {};
   friend bool operator==(const words_element&, const words_element&) = default;
-  // Of all words: what nobody looks at, a compiler does not load.
+  // The sum of all words. A compiler would drop loads whose values are not used.
   INTERLACE_HOST_DEVICE std::uint32_t sum() const {
     std::uint32_t all = 0;
     for (std::uint32_t k = 0; k < Words; ++k) all += word[k];
@@ -37,16 +37,16 @@ struct alignas(4 * Words) words_element {
   }
 };
 
-// An order of the numbers 0 to n - 1 without neighbours.
+// A permutation of 0 to n - 1 that scatters neighbours.
 struct scattered_order {
   std::uint64_t last = 0;   // n - 1
   std::uint32_t shift = 0;  // half of its bits
 
-  // `n` is a power of two.
+  // `n` must be a power of two.
   static scattered_order of(std::uint64_t n) {
     return {n - 1, static_cast<std::uint32_t>(std::bit_width(n)) / 2};
   }
-  // Number i of it; no two are the same.
+  // Element i of the permutation.
   INTERLACE_HOST_DEVICE std::uint64_t operator[](std::uint64_t i) const {
     std::uint64_t x = i;
     for (std::uint32_t round = 0; round < 3; ++round) {
@@ -57,8 +57,8 @@ struct scattered_order {
   }
 };
 
-// Each device that sends stores its part of a region once: groups of lanes side by side, each group
-// at another place, or all of them side by side.
+// Each sending device stores its part of a region once: in groups of adjacent lanes, each group at
+// another place, or with all lanes adjacent.
 template <class Element>
 struct region_stores {
   static constexpr std::uint32_t threads = 256;
@@ -66,7 +66,7 @@ struct region_stores {
   std::uint64_t begin = 0;
   std::uint64_t count = 0;
   bool grouped = false;
-  std::uint32_t group_shift = 0;  // a group has 2 to the power of it
+  std::uint32_t group_shift = 0;  // log2 of a group's lanes
   scattered_order groups;
   std::uint32_t seed = 0;
 
@@ -80,20 +80,20 @@ struct region_stores {
         const std::uint64_t of_group = (std::uint64_t{1} << group_shift) - 1;
         at = (groups[i >> group_shift] << group_shift) + (i & of_group);
       }
-      // The three rounds of the permutation.
+      // Operations of the three rounds of the permutation.
       lane.compute(operation::integer, grouped ? 60 : 12);
       lane.store(data, begin + at, Element::of(begin + at, seed));
     });
   }
 };
 
-// Elements that the second of two devices has of a unified array whose pages they have in turn.
+// The elements that the second of two devices owns of a unified array with alternating pages.
 struct other_pages {
-  std::uint64_t size = 0;  // of a page; a power of two of elements
+  std::uint64_t size = 0;  // elements of a page; a power of two
   std::uint32_t shift = 0;
 
-  // `elements` of the second device, of so many bytes each. Throws usage_error unless they are
-  // whole pages, a power of two, and the devices are two.
+  // `elements` elements of the second device, of `element_bytes` bytes each. Throws usage_error
+  // unless there are two devices and the elements fill whole pages, a power of two of them.
   static other_pages of(std::uint32_t devices, std::uint64_t page_bytes,
                         std::uint64_t element_bytes, std::uint64_t elements) {
     const std::uint64_t size = page_bytes / element_bytes;
@@ -105,13 +105,13 @@ struct other_pages {
     }
     return {size, static_cast<std::uint32_t>(std::countr_zero(size))};
   }
-  // Where the i-th of them is.
+  // The index of the i-th of these elements.
   INTERLACE_HOST_DEVICE std::uint64_t place(std::uint64_t i) const {
     return ((2 * (i >> shift) + 1) << shift) + (i & (size - 1));
   }
 };
 
-// A number of long-lived blocks copies a local array to the other device, so many times.
+// Long-lived blocks copy a local array to the other device, `rounds` times.
 template <class Element>
 struct remote_copy {
   static constexpr std::uint32_t threads = 512;
@@ -133,14 +133,14 @@ struct remote_copy {
   }
 };
 
-// Loads each element of the other devices' pages of a unified array once, in a scattered order.
+// Loads each element of the other device's pages of a unified array once, in a scattered order.
 template <class Element>
 struct remote_loads {
   static constexpr std::uint32_t threads = 256;
   unified<const Element> data;
-  local<std::uint32_t> sums;  // by lane of the grid
+  local<std::uint32_t> sums;  // one for each lane of the grid
   other_pages pages;
-  std::uint64_t count = 0;  // the array has twice as many
+  std::uint64_t count = 0;  // elements to load: half of the array
   scattered_order order;
 
   INTERLACE_HOST_DEVICE std::uint64_t place(std::uint64_t i) const { return pages.place(order[i]); }
@@ -159,18 +159,19 @@ struct remote_loads {
 };
 
 struct store_request {
-  std::uint32_t senders = 1;   // devices that store; everybody receives
-  std::uint64_t elements = 0;  // of each; a power of two
-  std::uint32_t together = 0;  // lanes side by side, a power of two; all of them if 0
+  std::uint32_t senders = 1;   // devices that store; all devices receive
+  std::uint64_t elements = 0;  // elements of each sender; a power of two
+  std::uint32_t together = 0;  // adjacent lanes of a group, a power of two; 0: all lanes
 };
 
-// How often it is done. Start and end of a run weigh little where it has many epochs.
+// How often the measurement is repeated. With many epochs, start and end of a run weigh little.
 struct repetition {
-  std::uint32_t epochs = 1;  // of a run: the launch of the kernel, and an exchange if it stores
-  std::uint32_t runs = 1;    // that count
+  // epochs of a run: a launch of the kernel, and an exchange if the kernel stores
+  std::uint32_t epochs = 1;
+  std::uint32_t runs = 1;  // counted runs
 };
 
-// Throws model_error unless every device has what was stored.
+// Throws model_error unless every device has the stored values.
 template <class Element, class Node>
 void check_stored(const Node& node, const kernel::region<Element>& data, std::uint64_t elements,
                   std::uint32_t seed) {
@@ -184,7 +185,7 @@ void check_stored(const Node& node, const kernel::region<Element>& data, std::ui
   }
 }
 
-// The runs behind the first one, each with what it alone counted.
+// The runs after the first one, each with its own counts.
 template <class Node, class F>
 std::vector<kernel::run_result> counted_runs(Node& node, std::uint32_t runs, const F& enqueue) {
   std::vector<kernel::run_result> found;
@@ -241,11 +242,12 @@ std::vector<kernel::run_result> run_stores(Node& node, const store_request& aske
   return results;
 }
 
-// A copy of more than this goes over the same array again: it stays in the L2, so that the way to
+// A copy of more bytes copies the same array again. The array stays in the L2, so that the route to
 // the other GPU is measured and not the memory.
 inline constexpr std::uint64_t copied_at_once = std::uint64_t{4} << 20U;
 
-// How often, of copies of so many bytes: a multiple of copied_at_once, or less than it.
+// The number of rounds of a copy of `bytes`, which must be a multiple of copied_at_once or less
+// than it.
 inline std::uint32_t copy_rounds(std::uint64_t bytes) {
   if (bytes > copied_at_once && bytes % copied_at_once != 0) {
     throw usage_error("a copy of " + std::to_string(bytes) + " bytes by a kernel; more than " +
@@ -254,7 +256,8 @@ inline std::uint32_t copy_rounds(std::uint64_t bytes) {
   return static_cast<std::uint32_t>(std::max<std::uint64_t>(1, bytes / copied_at_once));
 }
 
-// Copies `elements` in each of the rounds; `page_bytes` as the node's unified memory has them.
+// Copies `elements` elements in each round. `page_bytes` is the page size of the node's unified
+// memory.
 template <class Element, class Node>
 std::vector<kernel::run_result> run_copy(Node& node, std::uint64_t elements, std::uint32_t blocks,
                                          std::uint32_t rounds, std::uint64_t page_bytes,
@@ -282,7 +285,7 @@ std::vector<kernel::run_result> run_copy(Node& node, std::uint64_t elements, std
   return results;
 }
 
-// `page_bytes` as the node's unified memory has them.
+// `page_bytes` is the page size of the node's unified memory.
 template <class Element, class Node>
 std::vector<kernel::run_result> run_loads(Node& node, std::uint64_t elements,
                                           std::uint64_t page_bytes,
@@ -293,7 +296,7 @@ std::vector<kernel::run_result> run_loads(Node& node, std::uint64_t elements,
   std::vector<Element> values;
   for (std::uint64_t i = 0; i < 2 * elements; ++i) values.push_back(Element::of(i, 3));
   node.upload(data, values);
-  // Loads that a lane has under way hide the others' latency.
+  // A lane's loads in flight hide each other's latency.
   constexpr std::uint64_t each = 8;
   const grid shape{(elements / each + loads::threads - 1) / loads::threads, loads::threads, 0};
   const auto sums = node.template allocate<std::uint32_t>(0, shape.blocks * loads::threads);

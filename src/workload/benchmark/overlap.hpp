@@ -1,5 +1,5 @@
 // The overlap microbenchmark (PROACT, sections IV-C and V-A): the first device's kernel computes a
-// region and every other device needs all of it. Blocks write 4 KB each, in ascending order; the
+// region that every other device needs as a whole. Each block writes 4 KB, in ascending order. The
 // number of rounds sets how long a block computes.
 #pragma once
 
@@ -22,7 +22,7 @@ struct overlap_producer {
   replicated<quad> data;
   std::uint32_t rounds = 0;
   std::uint32_t seed = 0;
-  std::uint32_t charged = 0;  // rounds that only simulated time knows of
+  std::uint32_t charged = 0;  // additional rounds, charged only in simulated time
 
   static INTERLACE_HOST_DEVICE quad value(std::uint64_t element, std::uint32_t rounds,
                                           std::uint32_t seed) {
@@ -47,7 +47,8 @@ struct overlap_producer {
   }
 };
 
-// The build makes of it what device-launch needs, as of the workloads (shared/problem.hpp).
+// The build makes from this struct what device-launch needs, as it does for workloads
+// (shared/problem.hpp).
 struct overlap_problem {
   using launching_kernels = kernel_list<overlap_producer>;
 };
@@ -55,7 +56,7 @@ struct overlap_problem {
 template <class Node>
 class overlap {
  public:
-  // `options` name mechanism, chunks and agent; the elements belong to device 0.
+  // `options` names the mechanism, chunks and agent. All elements belong to device 0.
   overlap(Node& node, std::uint64_t elements, kernel::region_options options)
       : node_(node), elements_(elements) {
     options.boundaries.assign(node.devices() + std::size_t{1}, elements);
@@ -72,7 +73,7 @@ class overlap {
     node_.exchange(data_);
   }
 
-  // Its front is what the last epoch delivered.
+  // The front of the view is what the last epoch delivered.
   replicated<quad> view(std::uint32_t device) const { return node_.view(data_, device); }
 
  private:

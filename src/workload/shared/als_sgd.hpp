@@ -1,16 +1,17 @@
-// Matrix factorisation by gradient steps in pull form, the variant of als.hpp that the PROACT paper
-// (Muthukrishnan et al., 2021) describes: with the other side's factors fixed, a row of n ratings r
-// of factors y makes a number of steps
+// Matrix factorisation by gradient steps in pull form: the variant of als.hpp that the PROACT paper
+// (Muthukrishnan et al., 2021) describes. With the other side's factors fixed, a row of n ratings
+// r, whose factors are y, makes a number of steps
 //
 //   x' = x + rate * ((1 / n) * sum of (r - x . y) y - lambda * x)
 //
-// in every epoch. The mean keeps one rate right for rows of any length. A row without ratings stays
-// as it is.
+// in every epoch. Because of the mean, one rate suits rows of any length. A row without ratings
+// stays as it is.
 //
-// A step costs a rating 2 F multiply-adds and 8 + 4 F bytes, of which 8 come from memory and the
-// gathered factor from the L2 where that holds the other side; a row adds 8 F + 12 bytes. That is
-// less than one multiply-add a byte, so the rate at which the L2 gathers is the limit, or memory's
-// where the other side does not fit. Of shared memory, a rating is written once and read twice.
+// In a step, a rating costs 2 F multiply-adds and 8 + 4 F bytes: 8 come from memory, and the
+// gathered factor comes from the L2 if the other side fits there. A row adds 8 F + 12 bytes. That
+// is less than one multiply-add a byte, so the limit is the rate at which the L2 gathers, or the
+// memory's where the other side does not fit. A rating is written to shared memory once and read
+// twice.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +31,8 @@ struct gradient {
   float lambda = 0;
   float rate = 0;
   std::uint32_t count = 1;  // steps
-  bool first = true;        // of them: factors come from the region,
-  bool last = true;         // and go there; from and to `state` otherwise
+  bool first = true;        // first step: factors come from the region, otherwise from `state`
+  bool last = true;         // last step: factors go to the region, otherwise to `state`
   local<float> state;
 
   std::uint32_t steps() const { return count; }
@@ -57,7 +58,7 @@ struct gradient {
     predictor<Block, F> predictor_;
 
    public:
-    decltype(shared<float>(std::declval<Block&>(), 0)) staged;  // errors, then the record
+    decltype(shared<float>(std::declval<Block&>(), 0)) staged;  // errors, later the record
 
     template <class Warp>
     INTERLACE_KERNEL std::uint32_t record_at(const Warp& warp) const {
@@ -122,7 +123,7 @@ struct gradient {
     }
 
    private:
-    // The products of n ratings' errors and factors.
+    // Adds the products of n ratings' errors and factors.
     template <class Warp>
     INTERLACE_KERNEL void add_errors(const Warp& warp, std::uint32_t base, std::uint32_t factors,
                                      std::uint32_t n) const {
@@ -152,11 +153,11 @@ struct gradient {
   };
 };
 
-// The same steps with a lane a row, as programs do that have a thread for each vertex. Lanes read
-// and store a number of their rows at a time, which lie F numbers apart: nothing of it coalesces,
-// and where factors go to other devices each number is a store of its own. That is what the PROACT
-// paper (section V-B) finds of its ALS, 26 times the store transactions of copies. A warp takes as
-// long as its longest row.
+// The same steps with a lane a row, as in programs with a thread for each vertex. Lanes read and
+// store one number of their rows at a time, and these numbers are F apart. Nothing coalesces, and
+// where factors go to other devices, each number is a store of its own. The PROACT paper (section
+// V-B) finds this in its ALS: 26 times the store transactions of copies. A warp takes as long as
+// its longest row.
 template <std::uint32_t F>
 struct renew_rows_by_lane;
 

@@ -1,4 +1,4 @@
-// One of several works that a problem chooses at run time, with the interface that a run needs.
+// A work that a problem chooses from several at run time, with the interface that a run needs.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace interlace::workload {
 template <class... Work>
 class chosen {
  public:
-  // The work of this type, made from the rest.
+  // Constructs the work of type Which from the other arguments.
   template <class Which, class... Args>
   explicit chosen(std::in_place_type_t<Which> which, Args&&... args)
       : work_(which, std::forward<Args>(args)...) {}

@@ -1,4 +1,4 @@
-// A sparse matrix by rows: how the part that a device owns gets there, and as kernels see it.
+// A sparse matrix by rows: how kernels see it, and how a device's part of it gets to the device.
 #pragma once
 
 #include <algorithm>
@@ -14,8 +14,8 @@
 
 namespace interlace::workload {
 
-// Rows [first_row, first_row + rows) of a matrix. `offsets` counts from this part's first entry and
-// has rows + 1 elements; `columns` are those of the whole matrix.
+// Rows [first_row, first_row + rows) of a matrix. `offsets` has rows + 1 elements and counts from
+// this part's first entry. `columns` are column numbers of the whole matrix.
 struct csr_view {
   local<const std::uint32_t> offsets;
   local<const std::uint32_t> columns;
@@ -29,8 +29,8 @@ struct entry_span {
   std::uint64_t count = 0;
 };
 
-// What a device keeps of a graph whose rows [first_row, last_row) it owns. `Rows` says how a kernel
-// goes over them: edge_units.hpp, row_warps.hpp.
+// A device's part of a graph, whose rows [first_row, last_row) it owns. `Rows` determines how a
+// kernel goes over them: edge_units.hpp, row_warps.hpp.
 template <class Rows>
 struct placed_rows {
   Rows rows;
@@ -39,8 +39,9 @@ struct placed_rows {
   std::uint64_t blocks = 0;
 };
 
-// The entries of rows [first_row, last_row), which GPU `device` is to own; few enough for indices
-// of 32 bits that step by `stride`. `what` is the user's word for them.
+// The entries of rows [first_row, last_row), which GPU `device` will own. Throws usage_error if
+// there are too many for 32-bit indices that step by `stride`. `what` is the user's word for
+// entries.
 inline entry_span owned_entries(const std::uint64_t* offsets, std::uint64_t first_row,
                                 std::uint64_t last_row, std::uint32_t device, const char* what,
                                 std::uint32_t stride) {
@@ -54,7 +55,7 @@ inline entry_span owned_entries(const std::uint64_t* offsets, std::uint64_t firs
   return span;
 }
 
-// Offsets of the rows [first_row, last_row] from the first one's.
+// Offsets of the rows [first_row, last_row] relative to the first row's.
 inline std::vector<std::uint32_t> relative_offsets(const std::uint64_t* offsets,
                                                    std::uint64_t first_row,
                                                    std::uint64_t last_row) {
@@ -65,8 +66,8 @@ inline std::vector<std::uint32_t> relative_offsets(const std::uint64_t* offsets,
   return relative;
 }
 
-// Throws usage_error if `offsets` are not those of rows of `columns`, each below `limit`. `what` is
-// the user's word for what columns name.
+// Throws usage_error unless `offsets` describe rows of `columns`, and each column is below `limit`.
+// `what` is the user's word for what columns name.
 inline void check_rows(const array_view<std::uint64_t>& offsets,
                        const array_view<std::uint32_t>& columns, std::size_t limit,
                        const char* what) {

@@ -1,23 +1,23 @@
-// Reductions over the edges of each row of a device, even however skewed the rows are.
+// Reductions over the edges of each row of a device, balanced however skewed the rows are.
 //
-// Edges are cut into units of at most `tile`, a block each. A unit is either a run of whole rows or
-// a part of one row that has more edges than a tile. A block stages what it gathers for its rows in
-// shared memory, coalesced over edges, and reduces it by rows: a lane a short row, a warp a long
-// one. Blocks that share a row join what they found through words of device memory, each of which
-// carries its whole message, so that no order between different words is needed: the last block
-// finishes the row, the result does not depend on who that is, and the words are ready for the
-// next epoch.
+// Edges are cut into units of at most `tile`, one for each block. A unit is either a run of whole
+// rows, or a part of one row that has more edges than a tile. A block stages the gathered values of
+// its rows in shared memory, coalesced over edges, and reduces them by rows: a lane reduces a short
+// row, a warp a long one. Blocks that share a row join their results through words of device
+// memory. Each word carries a whole message, so no order between different words is needed. The
+// last block finishes the row; the result does not depend on which block that is, and the words are
+// ready for the next epoch.
 //
-// What is gathered and how it is reduced is up to a `Reduction`:
+// A `Reduction` defines what is gathered and how it is reduced:
 //
-//   value                                   what a gather gives
+//   value                                   type of a gathered value
 //   identity(), combine(a, b)               combine is commutative
-//   over_warp(warp, state)                  over the lane states of a warp
-//   once()                                  operations of what every lane does besides,
-//   gathers(n)                              of n gathers of a lane beside their loads,
-//   combines(n)                             of n combinations
-//   join(lane, words, part, v)              joins v with what other parts of the row had; true in
-//                                           the last of them, where v then is the row's
+//   over_warp(warp, state)                  combines the lane states of a warp
+//   once()                                  operations of every lane besides the following ones
+//   gathers(n)                              operations of n gathers of a lane, besides their loads
+//   combines(n)                             operations of n combinations
+//   join(lane, words, part, v)              joins v with the results of the row's other parts; true
+//                                           in the last part, whose v is then the row's result
 #pragma once
 
 #include <algorithm>
@@ -34,32 +34,33 @@ namespace interlace::workload {
 
 // One block's part of a row that several blocks share.
 struct row_part {
-  std::uint32_t slot = 0;   // of the row among the shared ones
-  std::uint32_t unit = 0;   // of the row's first part
-  std::uint32_t index = 0;  // among the parts of the row
+  std::uint32_t slot = 0;   // number of the row among the shared ones
+  std::uint32_t unit = 0;   // unit of the row's first part
+  std::uint32_t index = 0;  // index among the parts of the row
   std::uint32_t count = 0;
 };
 
 // The units of a device as kernels see them.
 struct edge_units {
   static constexpr std::uint32_t threads = 256;
-  static constexpr std::uint32_t tile = 2048;         // edges of a unit
-  static constexpr std::uint32_t max_rows = 1024;     // rows of a unit
-  static constexpr std::uint32_t long_row = 64;       // edges from which a warp reduces the row
-  static constexpr std::uint32_t most_parts = 65535;  // blocks that share a row
-  // A device that held all blocks at once would gather first and store last, with nothing to hide
-  // the transfers behind, and wait for the longest of them. It has at least so many rounds of
-  // blocks, where units are not too small.
+  static constexpr std::uint32_t tile = 2048;      // edges of a unit
+  static constexpr std::uint32_t max_rows = 1024;  // rows of a unit
+  // a warp reduces rows with at least this many edges
+  static constexpr std::uint32_t long_row = 64;
+  static constexpr std::uint32_t most_parts = 65535;  // blocks that can share a row
+  // A device that held all blocks at a time would gather first and store last, with nothing to hide
+  // the transfers, and would wait for its longest block. So it gets at least this many rounds of
+  // blocks, unless units would become too small.
   static constexpr std::uint32_t least_rounds = 3;
-  static constexpr std::uint32_t line_rows = 32;  // whose values of 4 bytes fill a line
+  static constexpr std::uint32_t line_rows = 32;  // rows whose 4-byte values fill a line
 
   csr_view graph;
-  local<const std::uint32_t> rows;   // unit b has rows [rows[b], rows[b + 1]),
-  local<const std::uint32_t> edges;  // edges [edges[b], edges[b + 1]),
-  local<const std::uint32_t> slots;  // and is a part of a row if slots[b] != 0
-  local<std::uint64_t> words;        // one a unit; what parts of a row join through
+  local<const std::uint32_t> rows;   // unit b has the rows [rows[b], rows[b + 1])
+  local<const std::uint32_t> edges;  // and the edges [edges[b], edges[b + 1])
+  local<const std::uint32_t> slots;  // it is a part of a row if slots[b] != 0
+  local<std::uint64_t> words;        // one word a unit, by which parts of a row join
 
-  // Shared memory that reduce takes of a block.
+  // Shared memory that reduce needs in a block.
   template <class Reduction>
   static constexpr std::uint32_t shared_bytes = tile * sizeof(typename Reduction::value);
 
@@ -69,8 +70,8 @@ struct edge_units {
                                        const std::uint64_t* offsets, const std::uint32_t* columns,
                                        std::uint64_t first_row, std::uint64_t last_row);
 
-  // gather(lane, edge) gives a value, finish(lane, row, value) takes each row's; rows and edges
-  // count from the device's first ones.
+  // gather(lane, edge) returns a value, and finish(lane, row, value) takes each row's result. Rows
+  // and edges count from the device's first ones.
   template <class Reduction, class Block, class Gather, class Finish>
   INTERLACE_KERNEL void reduce(Block& block, const Gather& gather, const Finish& finish) const {
     const std::uint32_t first_row = block.load(rows, block.index());
@@ -114,13 +115,13 @@ struct edge_units {
     auto is_long = lane_state<bool>(block);
     block.each_warp([&](auto warp) {
       const std::uint32_t width = block.warp_width();
-      // A warp's rows begin at a multiple of its width, so that it stores whole lines: a line that
-      // two warps store goes to the peers in two packets, with a header each.
+      // A warp's rows begin at a multiple of its width, so that it stores whole lines. A line that
+      // two warps store goes to the peers in two packets, each with a header.
       const auto before = static_cast<std::uint32_t>((graph.first_row + first_row) % width);
       const std::uint32_t places = before + last_row - first_row;
       for (std::uint32_t place = warp.index() * width; place < places;
            place += warp.count() * width) {
-        // Modulo 2^32: lanes of places below `before` have no row.
+        // Modulo 2^32: lanes below `before` have no row.
         const std::uint32_t row = first_row + place - before;
         warp.each([&](auto lane) {
           const std::uint32_t own = row + lane.in_warp();
@@ -207,7 +208,7 @@ struct edge_units {
   }
 };
 
-// The units of rows [first_row, last_row); rows and edges count from those of first_row.
+// The units of rows [first_row, last_row). Rows and edges count from those of first_row.
 struct unit_table {
   std::vector<std::uint32_t> rows{0};
   std::vector<std::uint32_t> edges{0};
@@ -217,12 +218,12 @@ struct unit_table {
   std::uint64_t count() const { return slots.size(); }
 };
 
-// Of units of several rows, up to those of edge_units.
+// Limits of units with several rows, at most those of edge_units.
 struct unit_limits {
   std::uint32_t max_rows = edge_units::max_rows;
   std::uint32_t max_edges = edge_units::tile;
-  // Units end at multiples of so many rows of the graph where that takes a quarter of their rows at
-  // most: a line that two blocks store goes to the peers in two packets, with a header each.
+  // Units end at multiples of this many rows of the graph if that shortens them by at most a
+  // quarter. A line that two blocks store goes to the peers in two packets, each with a header.
   std::uint32_t line_rows = 1;
 };
 
@@ -257,7 +258,7 @@ inline unit_table make_units(const std::uint64_t* offsets, std::uint64_t first_r
     ++units.shared_rows;
     for (std::uint64_t edge = offsets[row]; edge < offsets[row + 1];) {
       edge = std::min<std::uint64_t>(edge + edge_units::tile, offsets[row + 1]);
-      // All parts but the last start at the row that the next one starts at.
+      // Every part but the last one ends at the row at which the next part begins.
       add(edge == offsets[row + 1] ? row + 1 : row, edge, units.shared_rows);
     }
     ++row;
@@ -265,8 +266,8 @@ inline unit_table make_units(const std::uint64_t* offsets, std::uint64_t first_r
   return units;
 }
 
-// For a device that holds `at_once` blocks at a time: within `limits`, as large as there are rounds
-// for.
+// The units for a device that holds `at_once` blocks at a time: within `limits`, and as large as
+// the number of rounds allows.
 inline unit_table units_in_rounds(const std::uint64_t* offsets, std::uint64_t first_row,
                                   std::uint64_t last_row, std::uint64_t at_once,
                                   unit_limits limits) {
@@ -287,10 +288,10 @@ placed_rows<edge_units> edge_units::place(Node& node, std::uint32_t device,
                                           std::uint64_t last_row) {
   placed_rows<edge_units> p;
   p.edges = owned_entries(offsets, first_row, last_row, device, "edges", threads);
-  // CPUs run blocks one after another, and simulated machines all run the same ones.
+  // CPUs run blocks one after another, and simulated machines all run the same blocks.
   const auto cut = [&] {
     if constexpr (requires { node.threads_at_once(device); }) {
-      // Lines matter to peers alone.
+      // Whole lines matter only to peers.
       const std::uint32_t lines = node.devices() > 1 ? line_rows : 1;
       return units_in_rounds(offsets, first_row, last_row, node.threads_at_once(device) / threads,
                              {.line_rows = lines});
@@ -308,7 +309,7 @@ placed_rows<edge_units> edge_units::place(Node& node, std::uint32_t device,
   p.rows.slots = put(node, device, units.slots);
   p.rows.words = put(node, device, std::vector<std::uint64_t>(units.count(), 0));
   p.blocks = units.count();
-  // Whichever part of a shared row comes last writes it, so each of them may.
+  // The part of a shared row that comes last writes the row, so each of them may do so.
   p.mapping = kernel::block_mapping::custom(
       [first_row, rows = units.rows, slots = units.slots](std::uint64_t block) {
         const std::uint64_t last = slots[block] != 0 ? rows[block] + 1 : rows[block + 1];

@@ -1,25 +1,26 @@
 // Matrix factorisation: ratings r(u, i) of users and items are approximated by x(u) . y(i), where
 // every user and every item has a factor of F numbers. An iteration is two epochs: the users'
-// factors are renewed from the items', then the items' from the users'. How one row is renewed is
-// up to a `Method` (als.hpp, als_sgd.hpp).
+// factors are renewed from the items', then the items' from the users'. A `Method` defines how a
+// row is renewed (als.hpp, als_sgd.hpp).
 //
-// A warp renews a row, but for methods that have a `rows_kernel` of their own, whose lanes renew a
-// row each (als_sgd.hpp). What a warp adds up over the row's ratings is a record of a few hundred
-// numbers; rows of more than `part_ratings` ratings are cut into parts, whose records a kernel
-// before makes, a warp each, so that no row is longer than that to anybody.
+// A warp renews a row, except for methods with a `rows_kernel` of their own, whose lanes renew a
+// row each (als_sgd.hpp). A warp's sums over the row's ratings form a record of a few hundred
+// numbers. Rows of more than `part_ratings` ratings are cut into parts. A kernel makes the parts'
+// records first, with a warp for each, so that no warp has more ratings than that.
 //
 //   Method::factor, record                  F; numbers of a record
-//   rows_kernel                             a kernel of a row a lane, made of ratings, method, own
-//                                           and other region; in place of all that follows
+//   rows_kernel                             a kernel with a row for each lane, constructed from
+//                                           ratings, method, own and other region; replaces
+//                                           everything that follows
 //   shared_floats                           shared memory of a block
 //   steps()                                 how often all rows are renewed in an epoch
-//   at_step(step, state)                    the method for one of them; `state` has a factor a row
+//   at_step(step, state)                    the method for a step; `state` has a factor a row
 //   worker<Block>                           constructed from block, method, ratings and own region:
-//     start(warp, row)                        before a row
+//     start(warp, row)                        called before a row
 //     accumulate(warp, other, begin, end)     leaves the record of these ratings in shared memory
-//     record_at(warp)                         where it lies in `staged`
-//     finish(warp, n)                         makes the record of a row of n ratings a new factor
-//     store(lane, row)                        number lane.in_warp() of it
+//     record_at(warp)                         the record's place in `staged`
+//     finish(warp, n)                         makes a new factor from the record of n ratings
+//     store(lane, row)                        stores the factor's number lane.in_warp()
 #pragma once
 
 #include <algorithm>
@@ -38,14 +39,14 @@ namespace interlace::workload {
 // The ratings of a device's rows, which are users or items.
 struct rating_rows {
   static constexpr std::uint32_t threads = 128;
-  static constexpr std::uint32_t per_block = 4;  // rows, or parts, of a block
+  static constexpr std::uint32_t per_block = 4;  // rows or parts in a block
   static constexpr std::uint32_t part_ratings = 512;
 
-  local<const std::uint32_t> offsets;     // of rows, from the device's first rating
-  local<const std::uint32_t> others;      // element that the other side's factor begins at
-  local<const float> values;              // of ratings
-  local<const std::uint32_t> first_part;  // of rows that are cut
-  local<const std::uint32_t> part_rows;   // of parts
+  local<const std::uint32_t> offsets;     // for each row, from the device's first rating
+  local<const std::uint32_t> others;      // first element of the other side's factor
+  local<const float> values;              // the ratings
+  local<const std::uint32_t> first_part;  // first part of each row that is cut
+  local<const std::uint32_t> part_rows;   // the row of each part
   std::uint64_t first_row = 0;
   std::uint32_t rows = 0;
   std::uint32_t parts = 0;
@@ -71,12 +72,12 @@ struct rating_rows {
   }
 };
 
-// Calls f(warp, i) for every i < count of those that are this block's.
+// Calls f(warp, i) for every i < count that belongs to this block.
 template <class Block, class F>
 INTERLACE_KERNEL void for_each_task(Block& block, std::uint64_t block_index, std::uint32_t count,
                                     const F& f) {
   block.each_warp([&](auto warp) {
-    // Counted so that where there are as many warps as tasks, a compiler sees one iteration.
+    // Written so that a compiler sees a single iteration where there are as many warps as tasks.
     for (std::uint32_t k = 0; k < rating_rows::per_block / warp.count(); ++k) {
       const auto i = static_cast<std::uint32_t>(block_index) * rating_rows::per_block +
                      k * warp.count() + warp.index();
@@ -88,14 +89,15 @@ inline std::uint64_t blocks_of(std::uint32_t tasks) {
   return (tasks + rating_rows::per_block - 1) / rating_rows::per_block;
 }
 
-// How often a warp loads until it has `count` factors.
+// How many rounds of loads a warp needs for `count` factors.
 template <std::uint32_t F>
 INTERLACE_HOST_DEVICE std::uint32_t passes(std::uint32_t count, std::uint32_t width) {
   return (count * F + width - 1) / width;
 }
 
-// The other side's factors of ratings [first, first + count), number k of the j-th to
-// keep(lane, j, k, number). Coalesced within each factor; a lane has several loads under way.
+// Gathers the other side's factors of ratings [first, first + count), and calls keep(lane, j, k,
+// number) for number k of the j-th. Loads are coalesced within each factor, and a lane has several
+// in flight.
 template <std::uint32_t F, class Warp, class Keep>
 INTERLACE_KERNEL void gather_factors(const Warp& warp, std::uint32_t width,
                                      const rating_rows& ratings, const replicated<float>& other,
@@ -119,7 +121,8 @@ INTERLACE_KERNEL void gather_factors(const Warp& warp, std::uint32_t width,
         if (j < count) keep(lane, j, k, number[b]);
       }
     }
-    // Of a factor its two addresses, of a batch its bounds and steps, and where all begin.
+    // For a factor: its two addresses. For a batch: its bounds and steps. Once: where all of them
+    // begin.
     const std::uint32_t turns = passes<F>(count, width);
     lane.compute(operation::integer, 4 * turns + 15 * ((turns + batch - 1) / batch) + 9);
   });
@@ -128,7 +131,7 @@ INTERLACE_KERNEL void gather_factors(const Warp& warp, std::uint32_t width,
 template <std::uint32_t F>
 inline constexpr std::uint32_t predictor_floats = rating_rows::threads*(F + 1);
 
-// Errors of predictions, a lane a rating.
+// Errors of predictions, one rating a lane.
 template <class Block, std::uint32_t F>
 class predictor {
  public:
@@ -138,12 +141,12 @@ class predictor {
         factor_(lane_state<numbers>(block)),
         error_(lane_state<float>(block)) {}
 
-  // From now on, predictions are with the factor that lanes below F have a number each of.
+  // From now on, predictions use the factor whose numbers the lanes below F hold, one each.
   template <class Warp, class Number>
   INTERLACE_KERNEL void start(const Warp& warp, const Number& number) const {
     const std::uint32_t base = base_of(warp);
     warp.each([&](auto lane) {
-      lane.compute(operation::integer, 8);  // of where the warp's ratings are staged
+      lane.compute(operation::integer, 8);  // address of the warp's staged ratings
       if (lane.in_warp() >= F) return;
       lane.store(staged_, base + lane.in_warp(), number(lane));
       lane.compute(operation::integer, 8);
@@ -153,7 +156,7 @@ class predictor {
     });
   }
 
-  // Takes ratings [first, first + count), at most one a lane.
+  // Takes ratings [first, first + count), at most one for each lane.
   template <class Warp>
   INTERLACE_KERNEL void predict(const Warp& warp, const rating_rows& ratings,
                                 const replicated<float>& other, std::uint32_t first,
@@ -165,7 +168,7 @@ class predictor {
                       });
     warp.each([&](auto lane) {
       error_[lane] = 0;
-      lane.compute(operation::integer, 8);  // of where the lane's rating is staged
+      lane.compute(operation::integer, 8);  // address of the lane's staged rating
       if (lane.in_warp() >= count) return;
       float e = lane.load(ratings.values, first + lane.in_warp());
       for (auto k : lane.range(0U, F)) {
@@ -176,12 +179,12 @@ class predictor {
     });
   }
 
-  // Of the lane's rating; 0 for lanes without one.
+  // Error of the lane's rating; 0 for lanes without one.
   template <class Lane>
   INTERLACE_KERNEL float error(const Lane& lane) const {
     return error_[lane];
   }
-  // Number k of the j-th rating's factor lies at base_of(warp) + j * (F + 1) + k.
+  // Number k of the j-th rating's factor is at base_of(warp) + j * (F + 1) + k.
   template <class Warp>
   INTERLACE_KERNEL std::uint32_t base_of(const Warp& warp) const {
     return warp.index() * width_ * (F + 1);
@@ -198,7 +201,7 @@ class predictor {
   decltype(lane_state<float>(std::declval<Block&>())) error_;
 };
 
-// The records of all parts.
+// Makes the records of all parts.
 template <class Method>
 struct accumulate_parts {
   static constexpr std::uint32_t threads = rating_rows::threads;
@@ -224,7 +227,7 @@ struct accumulate_parts {
         for (auto e : lane.range(lane.in_warp(), record, width)) {
           lane.store(records, std::uint64_t{p} * record + e, lane.load(work.staged, at + e));
         }
-        // Of where the part begins and ends, and of this loop, four numbers a turn.
+        // For the bounds of the part, and for this loop, which takes four numbers a turn.
         lane.compute(operation::integer, 30 + 5 * (record / (4 * width)));
       });
     });
@@ -271,7 +274,7 @@ struct renew_rows {
       }
       work.finish(warp, row.end - row.begin);
       warp.each([&](auto lane) {
-        lane.compute(operation::integer, 10);  // of where the row's ratings begin and end
+        lane.compute(operation::integer, 10);  // bounds of the row's ratings
         if (lane.in_warp() >= Method::factor) return;
         work.store(lane, r);
         lane.compute(operation::integer, 8);
@@ -310,12 +313,12 @@ struct squared_errors {
         warp.each([&](auto lane) {
           const double e = predict.error(lane);
           sum[lane] += e * e;
-          // Where the row begins and ends once, and each turn its steps.
+          // Once for the bounds of the row, and for the steps of each turn.
           lane.compute({.fp64 = 1, .integer = first == some.begin ? 9U + 2U : 2U, .special = 1});
         });
       }
     };
-    // First the rows that are not cut, then the parts of those that are.
+    // First the rows that are not cut, then the parts of the other rows.
     const std::uint64_t row_blocks =
         (ratings.rows + rating_rows::per_block - 1) / rating_rows::per_block;
     if (block.index() < row_blocks) {
@@ -331,7 +334,7 @@ struct squared_errors {
   }
 };
 
-// Ratings by users and the same ones by items.
+// The ratings by users, and the same ratings by items.
 struct rating_matrix {
   std::uint64_t users = 0;
   std::uint64_t items = 0;
@@ -354,7 +357,7 @@ class factorisation {
   static constexpr std::uint32_t factor = Method::factor;
 
   // `users.boundaries`: device d owns elements [boundaries[d], boundaries[d + 1]) of the users'
-  // factors, that is F elements a user; items likewise.
+  // factors, F elements for each user. The same holds for items.
   factorisation(Node& node, const rating_matrix& ratings, const kernel::region_options& users,
                 const kernel::region_options& items, Method method)
       : node_(node),
@@ -371,7 +374,7 @@ class factorisation {
     node_.set_front(totals_, std::vector<double>{0.0});
   }
 
-  // The users' factors from the items', then the items' from the users'.
+  // Renews the users' factors from the items', then the items' from the users'.
   void enqueue_iteration(bool track_residual) {
     enqueue_half(users_, items_);
     enqueue_half(items_, users_);
@@ -387,7 +390,7 @@ class factorisation {
     node_.exchange(totals_);
   }
 
-  // As device `device` holds them.
+  // Factors as device `device` holds them.
   workload::factors factors(std::uint32_t device) const {
     return {node_.front(users_.region, device), node_.front(items_.region, device)};
   }

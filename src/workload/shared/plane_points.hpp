@@ -1,5 +1,5 @@
-// How the lanes of blocks stand on the points of a plane, which lie row by row. The same points are
-// written either way; what differs is how much of it a warp writes side by side.
+// How the lanes of blocks cover the points of a plane, which are stored row by row. Both ways write
+// the same points; they differ in how many adjacent points a warp writes.
 #pragma once
 
 #include <algorithm>
@@ -14,10 +14,10 @@ namespace interlace::workload {
 struct plane_point {
   std::uint32_t row, column;
   std::uint32_t index;  // row * columns + column
-  bool inside;          // of the plane
+  bool inside;          // the point is in the plane
 };
 
-// A block has 256 points one behind the other, so that warps write whole lines.
+// A block has 256 consecutive points, so that warps write whole lines.
 struct point_runs {
   static constexpr bool tiled = false;
   static constexpr std::uint32_t threads = 256;
@@ -31,7 +31,7 @@ struct point_runs {
     const std::uint32_t row = index / columns;
     return {row, index - row * columns, index, index < rows * columns};
   }
-  // Points of a block.
+  // The points of a block.
   static std::vector<kernel::element_range> writes(std::uint64_t block, std::uint32_t rows,
                                                    std::uint32_t columns) {
     const std::uint64_t begin = block * threads;
@@ -39,8 +39,8 @@ struct point_runs {
   }
 };
 
-// A block has a tile of 16 by 16 points, so that a warp writes 16 points of each of two rows.
-// Blocks of the public codes that the FinePack paper takes EQWP and HIT from are such (Liu, b2r,
+// A block has a tile of 16 by 16 points, so that a warp writes 16 points in each of two rows. The
+// public codes from which the FinePack paper takes EQWP and HIT have such blocks (Liu, b2r,
 // eqwp.cu: CUDA_BLOCK_SIZE; Tartan, hit, turH.h: THREADSPERBLOCK_IN).
 struct point_tiles {
   static constexpr bool tiled = true;

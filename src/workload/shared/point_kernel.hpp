@@ -1,4 +1,4 @@
-// How blocks of a kernel stand on the points of a grid.
+// How blocks of a kernel cover the points of a grid.
 #pragma once
 
 #include <cstdint>

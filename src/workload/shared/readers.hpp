@@ -1,6 +1,6 @@
-// Regions whose elements go to the devices that read them, and to no others: what programs do that
-// know who needs what. A kernel stores an element to its readers. A copy takes, for each pair of
-// devices, the one range that holds all that the receiver reads.
+// Regions whose elements go only to the devices that read them, as in programs that know which
+// device needs which data. A kernel stores an element to its readers. For each pair of devices, a
+// copy takes the one range that contains everything that the receiver reads.
 #pragma once
 
 #include <algorithm>
@@ -14,9 +14,9 @@
 
 namespace interlace::workload {
 
-// Of each of `columns`' values, which are below `values`, the devices whose rows name it (bit d:
-// device d). Device d has the rows [rows[d], rows[d + 1]), and row r the columns
-// [offsets[r], offsets[r + 1]).
+// For each value of `columns` below `values`: the devices whose rows name it (bit d: device d).
+// Device d has the rows [rows[d], rows[d + 1]), and row r has the columns [offsets[r], offsets[r +
+// 1]).
 inline std::vector<std::uint16_t> readers_of_columns(const std::vector<std::uint64_t>& rows,
                                                      const std::uint64_t* offsets,
                                                      const std::uint32_t* columns,
@@ -31,7 +31,8 @@ inline std::vector<std::uint16_t> readers_of_columns(const std::vector<std::uint
   return readers;
 }
 
-// Elements go to `readers`, which are those of 2^shift elements each; parts consist of such groups.
+// Sends elements to `readers`, which has one entry for each 2^shift elements. Parts must consist of
+// whole groups of 2^shift elements.
 inline kernel::region_options sent_to_readers(kernel::region_options options,
                                               std::vector<std::uint16_t> readers,
                                               std::uint32_t shift = 0) {
@@ -57,7 +58,7 @@ inline kernel::region_options sent_to_readers(kernel::region_options options,
   return options;
 }
 
-// Whether values go to the devices that read them ("needed"), and not to everybody ("all"). Throws
+// Whether values go only to devices that read them ("needed"), or to all devices ("all"). Throws
 // usage_error for other words.
 inline bool parse_subscribers(const std::string& subscribe) {
   if (subscribe == "all" || subscribe == "needed") return subscribe == "needed";

@@ -1,4 +1,4 @@
-// Which kernel goes over the rows of a graph.
+// The kernel that goes over the rows of a graph.
 #pragma once
 
 #include <cstdint>

@@ -1,12 +1,12 @@
-// Reductions over the edges of each row of a device, a warp a row: the kernel for sparse matrices
-// by rows that Bell and Garland (2009) call the vector kernel, and that most programs with a sparse
-// matrix have.
+// Reductions over the edges of each row of a device, with a warp for each row. Bell and Garland
+// (2009) call this kernel for sparse matrices by rows the vector kernel; most programs with a
+// sparse matrix have it.
 //
-// Lanes read a row's edges side by side and one of them stores its value, alone: where rows go to
-// other devices, each is a store of its own. Rows that are short leave lanes idle, and a block
-// lasts as long as its longest one. edge_units.hpp balances both, and stores whole lines.
+// Lanes read adjacent edges of a row, and one lane stores the row's value. Where rows go to other
+// devices, each value is a store of its own. Short rows leave lanes idle, and a block lasts as long
+// as its longest row. edge_units.hpp balances both, and stores whole lines.
 //
-// What is gathered and how it is reduced is up to a `Reduction`, as in edge_units.hpp; nothing is
+// A `Reduction` defines what is gathered and how it is reduced, as in edge_units.hpp; nothing is
 // joined.
 #pragma once
 
@@ -26,7 +26,7 @@ struct row_warps {
 
   csr_view graph;
 
-  // Shared memory that reduce takes of a block.
+  // Shared memory that reduce needs in a block.
   template <class Reduction>
   static constexpr std::uint32_t shared_bytes = 0;
 
@@ -46,15 +46,15 @@ struct row_warps {
     return p;
   }
 
-  // gather(lane, edge) gives a value, finish(lane, row, value) takes each row's; rows and edges
-  // count from the device's first ones.
+  // gather(lane, edge) returns a value, and finish(lane, row, value) takes each row's result. Rows
+  // and edges count from the device's first ones.
   template <class Reduction, class Block, class Gather, class Finish>
   INTERLACE_KERNEL void reduce(Block& block, const Gather& gather, const Finish& finish) const {
     using value = typename Reduction::value;
     auto partial = lane_state<value>(block);
     const std::uint32_t width = block.warp_width();
     block.each_warp([&](auto warp) {
-      // Counted so that where there are as many warps as rows, a compiler sees one iteration.
+      // Written so that a compiler sees a single iteration where there are as many warps as rows.
       for (std::uint32_t k = 0; k < per_block / warp.count(); ++k) {
         const std::uint32_t row =
             static_cast<std::uint32_t>(block.index()) * per_block + k * warp.count() + warp.index();

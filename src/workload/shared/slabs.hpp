@@ -1,5 +1,5 @@
-// Grids that devices share as slabs: contiguous ranges of planes, the slowest dimension, each with
-// neighbours that need a halo of it.
+// Grids that devices share as slabs: contiguous ranges of planes, which are the slowest dimension.
+// A slab needs a halo of its neighbours.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,8 @@
 
 namespace interlace::workload {
 
-// Points of a grid, columns fastest. A grid of two dimensions has planes of one row.
+// The size of a grid in points, with columns fastest. A grid of two dimensions has planes of one
+// row.
 struct grid_shape {
   std::uint32_t planes = 0;
   std::uint32_t rows = 0;
@@ -35,7 +36,7 @@ inline grid_shape shape_of(const array_view<float, 3>& grid) {
   return {extent(0), extent(1), extent(2)};
 }
 
-// Where a point lies.
+// The position of a point.
 struct grid_point {
   std::uint32_t plane, row, column;
 };
@@ -45,12 +46,12 @@ INTERLACE_HOST_DEVICE grid_point point_of(const grid_shape& shape, std::uint32_t
   return {plane, line - plane * shape.rows, i - line * shape.columns};
 }
 
-// A point's element and how many points of a dimension are before and behind it, `stride` elements
-// from one to the next.
+// A line of a grid through a point: the point's element, how many points are before and behind it,
+// and the distance from one point to the next in elements.
 struct grid_line {
   std::uint32_t at, before, behind, stride;
 
-  // The k-th point before it and behind it, or the last one there is.
+  // The k-th point before the point or behind it, or the last point in that direction.
   INTERLACE_HOST_DEVICE std::uint32_t lower(std::uint32_t k) const {
     return at - (k < before ? k : before) * stride;
   }
@@ -59,7 +60,8 @@ struct grid_line {
   }
 };
 
-// Throws usage_error unless the grid has points and kernels can count `values` of each in 32 bits.
+// Throws usage_error unless the grid has points, and kernels can count `values` values of each
+// point in 32 bits.
 inline void check_grid(const grid_shape& shape, std::uint32_t values) {
   constexpr std::uint64_t most = std::uint64_t{1} << 31U;
   const auto text = std::to_string(shape.planes) + " x " + std::to_string(shape.rows) + " x " +
@@ -71,7 +73,7 @@ inline void check_grid(const grid_shape& shape, std::uint32_t values) {
   }
 }
 
-// Throws model_error unless a region's parts are whole planes of so many elements.
+// Throws model_error unless a region's parts are whole planes of `elements` elements.
 inline void check_planes(const std::vector<std::uint64_t>& boundaries, std::uint64_t elements) {
   for (const std::uint64_t b : boundaries) {
     if (b % elements == 0) continue;
@@ -80,14 +82,14 @@ inline void check_planes(const std::vector<std::uint64_t>& boundaries, std::uint
   }
 }
 
-// Subscribers where every device needs `reach` elements beside its part on both sides.
+// Subscribers where every device needs `reach` elements on both sides of its part.
 inline kernel::region_options with_halo(kernel::region_options options, std::uint64_t reach) {
   const auto& cut = options.boundaries;
   const auto devices = static_cast<std::uint32_t>(cut.size()) - 1;
   options.subscribers.resize(devices);
   for (std::uint32_t owner = 0; owner < devices; ++owner) {
     std::vector<subscriber_range>& to = options.subscribers[owner];
-    std::uint32_t whole = 0;  // devices that need all of it: they share a range
+    std::uint32_t whole = 0;  // devices that need the whole part: they share a range
     for (std::uint32_t d = 0; d < devices; ++d) {
       if (d == owner || cut[d] == cut[d + 1]) continue;
       const std::uint64_t begin = std::max(cut[owner], cut[d] - std::min(cut[d], reach));
@@ -101,7 +103,8 @@ inline kernel::region_options with_halo(kernel::region_options options, std::uin
     }
     if (whole != 0) to.push_back({cut[owner], cut[owner + 1], whole});
     if (to.size() <= max_subscriber_ranges) continue;
-    // So many ranges only have parts that are small beside the reach: all of it to all of them.
+    // Only parts that are small compared with the reach give so many ranges. All these devices then
+    // get the whole part.
     for (const subscriber_range& r : to) whole |= r.devices;
     to = {{cut[owner], cut[owner + 1], whole}};
   }

@@ -1,5 +1,5 @@
-// What programs have in common that see several GPUs as one: their arrays are unified, one launch
-// is spread over all devices, and nothing says where data lie but the placement of pages.
+// Helpers of programs that see several GPUs as one: their arrays are unified, one launch is spread
+// over all devices, and only the placement of pages says where data are.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace interlace::workload {
 
-// `pages` takes the place of what each array of a workload has by itself.
+// `pages`, if set, replaces the page placement that each array of a workload chooses.
 struct unified_placement {
   std::optional<kernel::page_placement> pages;
   kernel::block_placement blocks = kernel::block_placement::contiguous;
@@ -29,7 +29,8 @@ std::vector<T> values_of(const array_view<T, Rank>& array) {
   return {array.begin(), array.end()};
 }
 
-// Rows (dimension 0) or columns of a matrix. Throws usage_error for too many.
+// The number of rows (dimension 0) or columns of a matrix. Throws usage_error if there are too
+// many.
 template <class T>
 std::uint32_t extent_of(const array_view<T, 2>& matrix, std::size_t dimension) {
   constexpr std::size_t most = std::size_t{1} << 20U;
@@ -39,7 +40,7 @@ std::uint32_t extent_of(const array_view<T, 2>& matrix, std::size_t dimension) {
                     std::to_string(most) + " are possible");
 }
 
-// Four neighbours, loaded and stored at once.
+// Four adjacent values, loaded and stored together.
 struct alignas(16) float4_value {
   float x[4] = {};
 };

@@ -1,5 +1,5 @@
-// AES-256 (FIPS 197) of independent blocks (Hetero-Mark's): a lane has a block of 16 bytes and
-// looks its bytes up in the S-box; the round keys are the same for all lanes.
+// AES-256 (FIPS 197) of independent blocks, from Hetero-Mark. A lane encrypts a block of 16 bytes
+// and looks up its bytes in the S-box. The round keys are the same for all lanes.
 #pragma once
 
 #include <array>
@@ -21,10 +21,12 @@ INTERLACE_HOST_DEVICE std::uint8_t aes_times_x(std::uint8_t a) {
   return static_cast<std::uint8_t>((wide << 1U) ^ ((wide >> 7U) * 0x1bU));
 }
 
-// The substitution table (section 5.1.1): an inverse in GF(2^8), and an affine map of its bits.
+// The substitution table (section 5.1.1): an inverse in GF(2^8), followed by an affine map of its
+// bits.
 inline std::array<std::uint8_t, 256> aes_substitutions() {
   std::array<std::uint8_t, 256> table{};
-  std::uint8_t p = 1;  // runs through all but 0 by factors of 3, and q through their inverses
+  // p runs through all values but 0 by factors of 3, and q through their inverses
+  std::uint8_t p = 1;
   std::uint8_t q = 1;
   do {
     p = static_cast<std::uint8_t>(p ^ aes_times_x(p));

@@ -1,6 +1,6 @@
-// y = A^T (A x) (PolyBench's atax): a lane has a row of A in the first kernel, so that a warp
-// touches a line for each of its lanes; in the second a column, so that it touches neighbours. As
-// in the original, sums are stored in every step.
+// y = A^T (A x), from PolyBench's atax. In the first kernel a lane has a row of A, so a warp
+// touches a line for each of its lanes. In the second a lane has a column, so a warp touches
+// adjacent elements. As in the original, sums are stored in every step.
 #pragma once
 
 #include <array>
@@ -50,7 +50,7 @@ struct atax_problem {
   std::uint32_t rows = 0;
   std::uint32_t columns = 0;
   std::vector<float> matrix;  // by rows
-  std::vector<float> x;       // of each column
+  std::vector<float> x;       // one for each column
 
   static atax_problem make(const array_view<float, 2>& matrix, const array_view<float>& x) {
     return {extent_of(matrix, 0), extent_of(matrix, 1), values_of(matrix), values_of(x)};

@@ -1,5 +1,5 @@
-// q = A p and s = A^T r (PolyBench's bicg, a part of the biconjugate gradients): the two kernels of
-// atax, on vectors of their own.
+// q = A p and s = A^T r, from PolyBench's bicg, a part of the biconjugate gradient method. The two
+// kernels are those of atax, with different vectors.
 #pragma once
 
 #include <array>
@@ -22,8 +22,8 @@ struct bicg_problem {
   std::uint32_t rows = 0;
   std::uint32_t columns = 0;
   std::vector<float> matrix;  // by rows
-  std::vector<float> p;       // of each column
-  std::vector<float> r;       // of each row
+  std::vector<float> p;       // one for each column
+  std::vector<float> r;       // one for each row
 
   static bicg_problem make(const array_view<float, 2>& matrix, const array_view<float>& p,
                            const array_view<float>& r) {
@@ -66,7 +66,7 @@ class bicg {
       node_.exchange();
     }
   }
-  // q, and s behind it.
+  // q, followed by s.
   std::vector<float> result() const {
     std::vector<float> both = node_.download(first_.product);
     const std::vector<float> s = node_.download(second_.product);

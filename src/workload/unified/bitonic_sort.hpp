@@ -1,5 +1,5 @@
-// Bitonic sort (AMD APP SDK's): a launch for every pass of every stage, in which a lane orders two
-// keys. A pass needs all of the one before.
+// Bitonic sort, from the AMD APP SDK: a launch for every pass of every stage, in which a lane
+// orders two keys. A pass needs the whole previous pass.
 #pragma once
 
 #include <array>
@@ -46,7 +46,7 @@ struct bitonic_sort_problem {
   static constexpr const char* summary = "a sort of keys below 2^24";
   static constexpr std::array arguments{"keys"};
 
-  std::vector<std::uint32_t> keys;  // as many as a power of two
+  std::vector<std::uint32_t> keys;  // their number is a power of two
 
   static bitonic_sort_problem make(const array_view<std::uint32_t>& keys) {
     return {values_of(keys)};

@@ -1,6 +1,6 @@
-// Levels of a breadth-first search (SHOC's bfs, after Hong et al., PPoPP 2011): 32 lanes go over 32
-// vertices one after another, and share the neighbours of each that the last launch reached. The
-// host launches until a level is empty.
+// Levels of a breadth-first search, from SHOC's bfs (after Hong et al., PPoPP 2011). A group of 32
+// lanes goes over 32 vertices one after another; the lanes share the neighbours of each vertex that
+// the last launch reached. The host launches until a level is empty.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ inline constexpr std::uint32_t unreached = 0xffffffffU;
 
 struct breadth_first_kernel {
   static constexpr std::uint32_t threads = 1024;
-  static constexpr std::uint32_t group = 32;  // lanes, and vertices that they go over
+  static constexpr std::uint32_t group = 32;  // lanes of a group, and vertices that it goes over
 
   unified<std::uint32_t> levels;
   unified<std::uint32_t> offsets;
@@ -41,7 +41,7 @@ struct breadth_first_kernel {
         lane.compute(operation::integer, 6);
         for (auto e : lane.range(begin + id % group, end, group)) {
           const auto neighbour = lane.load_index(targets, e);
-          // Lanes that reach a vertex at the same time all store the same.
+          // Lanes that reach a vertex at the same time all store the same value.
           const std::uint32_t seen = lane.load(levels, neighbour);
           lane.compute(operation::integer, 6);
           if (seen != unreached) continue;
@@ -111,7 +111,7 @@ class breadth_first {
     ++kernel_.current;
     return true;
   }
-  // Edges from the source, -1 where no path leads; exact below 2^24.
+  // Edges from the source; -1 where no path leads. Exact below 2^24.
   std::vector<float> result() const {
     const std::vector<std::uint32_t> levels = node_.download(kernel_.levels);
     std::vector<float> values(levels.size());

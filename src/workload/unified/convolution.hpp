@@ -1,5 +1,6 @@
-// The convolution of an image and a mask (AMD APP SDK's simple convolution): a lane has a pixel of
-// the result and reads its neighbours from the padded image; the mask is the same for all lanes.
+// The convolution of an image and a mask, from the AMD APP SDK's simple convolution. A lane
+// computes a pixel of the result and reads its neighbours from the padded image. The mask is the
+// same for all lanes.
 #pragma once
 
 #include <array>
@@ -103,7 +104,7 @@ class convolution {
     kernel_.side = data.side;
   }
 
-  // As in the original the grid is that of the padded image.
+  // As in the original, the grid has the size of the padded image.
   void enqueue() {
     const std::uint64_t blocks =
         (kernel_.image.size + convolution_kernel::threads - 1) / convolution_kernel::threads;

@@ -1,5 +1,6 @@
-// A finite impulse response filter (Hetero-Mark's): y(t) = sum over i of c(i) x(t - i), and of a
-// history where t < i. A lane computes one sample; the coefficients are the same for all lanes.
+// A finite impulse response filter, from Hetero-Mark: y(t) = sum over i of c(i) x(t - i). Where t <
+// i, the sample comes from a history. A lane computes one sample; the coefficients are the same for
+// all lanes.
 #pragma once
 
 #include <array>
@@ -16,7 +17,7 @@ struct fir_kernel {
 
   unified<float> input;
   unified<float> coefficients;
-  unified<float> history;  // as many as taps: the samples before the first, the latest last
+  unified<float> history;  // one for each tap: the samples before the first one, the latest last
   unified<float> output;
   std::uint32_t taps = 0;
 

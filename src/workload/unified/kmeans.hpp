@@ -1,9 +1,10 @@
-// k-means (Hetero-Mark's): a kernel turns the points' features round, so that neighbouring lanes
-// read neighbours; then a lane finds the nearest of the centres for its point, and the host moves
-// each centre to the middle of its points, until no point changes its centre.
+// k-means, from Hetero-Mark. One kernel transposes the points' features, so that neighbouring lanes
+// read neighbouring elements. The next kernel finds the nearest centre for each point, one a lane.
+// The host then moves each centre to the middle of its points. This repeats until no point changes
+// its centre.
 //
-// Features are multiples of 1/16 from 0 to 1, and the host rounds centres to multiples of 1/256. So
-// squares and their sums are exact in float32, and every node finds the same.
+// Features are multiples of 1/16 from 0 to 1, and the host rounds centres to multiples of 1/256.
+// Squares and their sums are therefore exact in float32, and every node gets the same results.
 #pragma once
 
 #include <array>
@@ -24,7 +25,7 @@ struct kmeans_turn_kernel {
   unified<float> features;
   unified<float> turned;
   std::uint32_t points = 0;
-  std::uint32_t count = 0;  // of features
+  std::uint32_t count = 0;  // number of features
 
   template <class Block>
   INTERLACE_KERNEL void operator()(Block& block) const {
@@ -53,7 +54,7 @@ struct kmeans_nearest_kernel {
   unified<float> centres;
   unified<std::uint32_t> membership;
   std::uint32_t points = 0;
-  std::uint32_t count = 0;  // of features
+  std::uint32_t count = 0;  // number of features
   std::uint32_t clusters = 0;
 
   template <class Block>
@@ -101,7 +102,7 @@ struct kmeans_problem {
   std::uint32_t features = 0;  // of each point
   std::uint32_t clusters = 0;
   std::uint32_t iterations = 0;  // at most
-  std::vector<float> values;     // by points; the first ones are the centres to begin with
+  std::vector<float> values;     // by points; the first points are the initial centres
 
   static kmeans_problem make(const array_view<float, 2>& features, std::uint32_t clusters,
                              std::uint32_t iterations) {
@@ -141,7 +142,7 @@ class kmeans {
     turn_.count = data.features;
     centres_.assign(data.values.begin(),
                     data.values.begin() + std::ptrdiff_t{data.clusters} * data.features);
-    members_.assign(data.points, data.clusters);  // of no cluster
+    members_.assign(data.points, data.clusters);  // no point has a centre yet
     nearest_.turned = turn_.turned;
     nearest_.membership =
         node.template allocate_unified<std::uint32_t>(data.points, placement.of(own));
@@ -170,7 +171,7 @@ class kmeans {
     node_.upload(nearest_.centres, centres_);
     return true;
   }
-  // The centre of each point, and the features of the centres behind them.
+  // The centre of each point, followed by the features of the centres.
   std::vector<float> result() const {
     std::vector<float> values(members_.begin(), members_.end());
     values.insert(values.end(), centres_.begin(), centres_.end());

@@ -1,6 +1,6 @@
-// The product of two matrices (AMD APP SDK's, with local memory): a lane computes 4 x 4 elements of
-// C = A B; a block of 8 x 8 lanes keeps a tile of A in shared memory and reads B from global
-// memory.
+// The product of two matrices, from the AMD APP SDK, with local memory. A lane computes 4 x 4
+// elements of C = A B. A block of 8 x 8 lanes keeps a tile of A in shared memory and reads B from
+// global memory.
 #pragma once
 
 #include <array>
@@ -26,7 +26,7 @@ struct multiply_kernel {
   unified<float4_value> a;
   unified<float4_value> b;
   unified<float4_value> c;
-  std::uint32_t fours_of_a = 0;  // of a row
+  std::uint32_t fours_of_a = 0;  // vectors of four in a row
   std::uint32_t fours_of_b = 0;
 
   template <class Block>
@@ -92,7 +92,7 @@ struct matrix_multiply_problem {
 
   std::uint32_t rows = 0;     // of A
   std::uint32_t inner = 0;    // columns of A, rows of B
-  std::uint32_t columns = 0;  // of B; all multiples of the tile
+  std::uint32_t columns = 0;  // columns of B; all three are multiples of the tile
   std::vector<float> a;
   std::vector<float> b;
 

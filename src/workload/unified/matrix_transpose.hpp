@@ -1,6 +1,6 @@
-// The transpose of a square matrix (AMD APP SDK's): a block reads a tile of 64 x 64 in rows of four
-// neighbours, turns it in shared memory, and writes it. Blocks with consecutive numbers read tiles
-// along a diagonal, which spreads them over the memory's channels.
+// The transpose of a square matrix, from the AMD APP SDK. A block reads a tile of 64 x 64 as rows
+// of four adjacent elements, transposes it in shared memory and writes it. Blocks with consecutive
+// numbers read tiles along a diagonal, which spreads them over the memory's channels.
 #pragma once
 
 #include <array>
@@ -21,7 +21,7 @@ struct transpose_kernel {
 
   unified<float4_value> input;
   unified<float4_value> output;
-  std::uint32_t fours = 0;  // of a row
+  std::uint32_t fours = 0;  // vectors of four in a row
 
   template <class Block>
   INTERLACE_KERNEL void operator()(Block& block) const {

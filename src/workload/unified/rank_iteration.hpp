@@ -1,5 +1,6 @@
-// Ranks by repeated products (Hetero-Mark's PageRank): a block of 64 lanes has a row, adds its
-// lanes' sums up in shared memory, and the host swaps the vectors. No damping, as in the original.
+// Ranks by repeated products, from Hetero-Mark's PageRank. A block of 64 lanes has a row and adds
+// up its lanes' sums in shared memory. The host swaps the vectors. There is no damping, as in the
+// original.
 #pragma once
 
 #include <algorithm>

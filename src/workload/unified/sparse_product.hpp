@@ -1,5 +1,5 @@
-// The product of a sparse matrix and a vector (SHOC's spmv, compressed rows, scalar): a lane has a
-// row, so that the lanes of a warp walk through different lines.
+// The product of a sparse matrix and a vector, from SHOC's spmv (compressed rows, scalar). A lane
+// has a row, so the lanes of a warp read different lines.
 #pragma once
 
 #include <algorithm>

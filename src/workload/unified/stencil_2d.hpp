@@ -1,5 +1,5 @@
-// A stencil of nine points in two dimensions (SHOC's stencil2d): a block of 64 lanes has a tile of
-// 16 rows and 64 columns, which it keeps with its halo in shared memory; the host swaps the grids.
+// A stencil of nine points in two dimensions, from SHOC's stencil2d. A block of 64 lanes keeps a
+// tile of 16 rows and 64 columns with its halo in shared memory. The host swaps the grids.
 #pragma once
 
 #include <array>
@@ -15,8 +15,8 @@ namespace interlace::workload {
 
 struct stencil_weights {
   float centre = 0;
-  float beside = 0;  // of each of the four neighbours in a row or column
-  float across = 0;  // of each of the four others
+  float beside = 0;  // weight of the four neighbours in a row or column
+  float across = 0;  // weight of the four diagonal neighbours
 };
 
 struct stencil_2d_kernel {
@@ -27,14 +27,14 @@ struct stencil_2d_kernel {
 
   unified<float> from;
   unified<float> to;
-  std::uint32_t tiles_down = 0;  // blocks count down the rows first
-  std::uint32_t padded = 0;      // elements from a row to the next
+  std::uint32_t tiles_down = 0;  // block numbers run down the rows first
+  std::uint32_t padded = 0;      // elements from one row to the next
   stencil_weights weights;
 
   template <class Block>
   INTERLACE_KERNEL void operator()(Block& block) const {
     const auto number = static_cast<std::uint32_t>(block.index());
-    // Of the tile's first element, halo counted.
+    // Position of the tile's first element, including the halo.
     const std::uint32_t row = number % tiles_down * rows + 1;
     const std::uint32_t column = number / tiles_down * threads + 1;
     auto tile = shared<float>(block, (rows + 2) * pitch);
@@ -82,11 +82,11 @@ struct stencil_2d_problem {
   static constexpr const char* summary = "a repeated stencil";
   static constexpr std::array arguments{"grid", "weights", "iterations"};
 
-  std::uint32_t rows = 0;     // without the halo of one around; a multiple of 16
+  std::uint32_t rows = 0;     // without the halo of one point on each side; a multiple of 16
   std::uint32_t columns = 0;  // a multiple of 64
   std::uint32_t iterations = 0;
   stencil_weights weights;
-  std::vector<float> grid;  // (rows + 2) x (columns + 2); the halo stays
+  std::vector<float> grid;  // (rows + 2) x (columns + 2); the halo is fixed
 
   static stencil_2d_problem make(const array_view<float, 2>& grid, const array_view<float>& weights,
                                  std::uint32_t iterations) {
@@ -149,7 +149,7 @@ class stencil_2d {
       std::swap(kernel_.from, kernel_.to);
     }
   }
-  // With the halo, without what pads the rows.
+  // Includes the halo, but not the padding of rows.
   std::vector<float> result() const {
     const std::vector<float> grid = node_.download(kernel_.from);
     std::vector<float> values;
