@@ -132,6 +132,43 @@ def test_what_is_no_json_is_not_written(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("place", ["", "."])
+def test_a_program_of_this_folder_is_not_looked_up_in_path(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    own = tmp_path / "id"
+    own.write_text("#!/bin/sh\necho ours: $0\n")
+    own.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    assert call("--", "./id").out == "ours: ./id\n"
+    monkeypatch.setenv("PATH", f"{place}:{os.environ['PATH']}")
+    assert call("--", "id").out == "ours: ./id\n"
+
+
+def test_the_counters_have_their_place_on_the_disk(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "counters"
+    preload.make_counters(file)
+    facts = file.stat()
+    assert facts.st_size == preload.SLOTS_AT + preload.SLOTS * preload.SLOT_BYTES
+    assert facts.st_blocks * 512 >= facts.st_size
+    file.unlink()
+
+    def full(*_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    ended = call("--", "true")
+    assert ended.code == 2
+    assert one_sentence(ended) == (
+        f"the file of counters cannot be made in {tmp_path}: No space left on device; "
+        "set TMPDIR to a folder with 5 MB of space"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_its_output_and_arguments_are_its_own(call: Call) -> None:
     ended = call("--", "printf", "%s|", "a b", "--json", "--")
     assert ended.out == "a b|--json|--|"

@@ -1,14 +1,23 @@
-"""Output files that are either whole or not there, and hashes of inputs."""
+"""Output files that are either whole or not there, and hashes of inputs.
+
+A part is a file that is being written. It gets its name once it is complete and on the disk. Where
+the file system allows that, a part has no name before, so a process that is killed leaves nothing.
+Elsewhere a part has a hidden name and a lock. The next process that writes the same file removes
+the parts that nobody holds a lock of.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
 import hashlib
 import os
+import re
+import secrets
 import stat
 import sys
-import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from interlace.base.errors import UserError
@@ -33,9 +42,7 @@ def check_writable(path: Path, option: str) -> None:
             raise UserError(f"{option} {path}: there is no directory {path.parent}")
         if not target.parent.is_dir():
             raise UserError(f"{option} {path}: {path.parent} is not a directory")
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name[:80]}.", dir=target.parent)
-        os.close(handle)
-        Path(temporary).unlink()
+        _Part(target).discard()
     except (OSError, ValueError) as error:
         raise _unwritable(path, error) from None
 
@@ -72,41 +79,215 @@ def make_folder(path: Path) -> None:
         raise _unwritable(path, error) from None
 
 
-def write_all(contents: Mapping[Path, str]) -> None:
-    """Write every file; all are complete on disk before the first gets its name.
+class _Part:
+    """A file that `target` will be, open to be written; it has no name that counts."""
 
-    Files appear by a rename, so nobody ever sees half of one; a device or a pipe is written to as
-    it is. Raises UserError when the disk is full or a path cannot be written. No file has its name
-    then; but where a rename or a device fails, those before it keep theirs.
-    """
-    parts: dict[Path, Path] = {}
-    try:
-        for path, text in contents.items():
-            if not _is_special(path):
-                parts[path] = _write_part(path, text)
-        for path, text in contents.items():
-            if path in parts:
-                _rename(parts[path], path)
-                del parts[path]
+    def __init__(self, target: Path) -> None:
+        self._target = target
+        self._old = _status(target)
+        with contextlib.ExitStack() as opened:
+            self._folder = os.open(target.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+            opened.callback(os.close, self._folder)
+            _remove_dead_parts(self._folder, target.name)
+            self._name: str | None = None
+            self.descriptor = self._open()
+            opened.pop_all()
+
+    def _open(self) -> int:
+        # The file may never be open to more people than the one that it replaces.
+        mode = 0o666 if self._old is None else stat.S_IMODE(self._old.st_mode) & 0o777
+        if Path("/proc/self/fd").is_dir():
+            try:
+                flags = os.O_RDWR | os.O_TMPFILE | os.O_CLOEXEC
+                descriptor = os.open(self._target.parent, flags, mode)
+            except OSError as error:
+                if error.errno not in (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL):
+                    raise
             else:
-                _write_special(path, text)
-    finally:
-        for part in parts.values():
+                _lock(descriptor)
+                return descriptor
+        while True:
+            name = _part_name(self._target.name)
+            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            descriptor = os.open(name, flags, mode, dir_fd=self._folder)
+            _lock(descriptor)
+            self._name = name
+            if os.fstat(descriptor).st_nlink:
+                return descriptor
+            os.close(descriptor)  # another process found it before it had its lock
+
+    def publish(self) -> None:
+        """Give the file its name, once it is on the disk; in place of one that has the name."""
+        if self._old is not None:
+            with contextlib.suppress(OSError):  # only root may give files away
+                os.fchown(self.descriptor, self._old.st_uid, self._old.st_gid)
+            os.fchmod(self.descriptor, stat.S_IMODE(self._old.st_mode) & 0o777)
+        os.fsync(self.descriptor)
+        if self._name is None:
+            name = _part_name(self._target.name)
+            os.link(
+                f"/proc/self/fd/{self.descriptor}",
+                name,
+                dst_dir_fd=self._folder,
+                follow_symlinks=True,
+            )
+            self._name = name
+        os.replace(self._name, self._target.name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
+        self._name = None
+        _sync(self._folder)
+
+    def discard(self) -> None:
+        """Close the part; what was not published is gone."""
+        if self._name is not None:
             with contextlib.suppress(OSError):
-                part.unlink()
+                os.unlink(self._name, dir_fd=self._folder)
+        os.close(self.descriptor)
+        os.close(self._folder)
+
+
+PART_ENDS = ".interlace-part"
+
+
+def _part_name(name: str) -> str:
+    return f"{_beginning(name)}{secrets.token_hex(8)}{PART_ENDS}"
+
+
+def _beginning(name: str) -> str:
+    """How the names of a file's parts begin; a folder's names have at most 255 bytes."""
+    return os.fsdecode(b"." + os.fsencode(name)[:80] + b".")
+
+
+def _lock(descriptor: int) -> None:
+    """Say that the part's writer lives; a file system without locks keeps dead writers' parts."""
+    with contextlib.suppress(OSError):
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _remove_dead_parts(folder: int, name: str) -> None:
+    """Remove this user's parts of a file whose writers were killed."""
+    like = re.compile(rf"{re.escape(_beginning(name))}[0-9a-f]{{16}}{re.escape(PART_ENDS)}")
+    try:
+        with _readable(folder) as listed:
+            names = os.listdir(listed)  # noqa: PTH208
+    except OSError:  # a folder that takes files need not show them
+        return
+    for found in filter(like.fullmatch, names):
+        with contextlib.suppress(OSError), contextlib.ExitStack() as opened:
+            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            descriptor = os.open(found, flags, dir_fd=folder)
+            opened.callback(os.close, descriptor)
+            status = os.fstat(descriptor)
+            if stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid():
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.unlink(found, dir_fd=folder)
+
+
+def _status(path: Path) -> os.stat_result | None:
+    try:
+        return path.stat()
+    except FileNotFoundError:
+        return None
+
+
+@contextlib.contextmanager
+def _readable(folder: int) -> Iterator[int]:
+    descriptor = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _sync(folder: int) -> None:
+    """Bring the names of a folder to the disk, where the file system can do that."""
+    try:
+        with _readable(folder) as descriptor:
+            os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EACCES, errno.EINVAL, errno.ENOTSUP):
+            raise
+
+
+def sync_folder(folder: Path) -> None:
+    """Bring the names of a folder to the disk, where the file system can do that."""
+    descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        _sync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def whole_file(path: Path) -> Iterator[int]:
+    """The descriptor of a file that gets the name `path` when the block ends without an exception.
+
+    The file is on the disk then, name and contents. It keeps the permissions of a file that it
+    replaces. If the block raises, whatever was at `path` is still there. Raises UserError for an
+    OSError of the block or of the file system.
+    """
+    try:
+        part = _Part(path.resolve())
+        try:
+            yield part.descriptor
+            part.publish()
+        finally:
+            part.discard()
+    except (OSError, ValueError) as error:
+        raise _unwritable(path, error) from None
+
+
+def write_all(contents: Mapping[Path, str]) -> None:
+    """Write every file that can be written, each of them whole or not at all.
+
+    A device or a pipe is written to as it is. Raises UserError if a disk is full or a path cannot
+    be written, and names all files that are missing; the others are there.
+    """
+    missing: list[str] = []
+    broken: BrokenPipeError | None = None
+    for path, text in contents.items():
+        try:
+            if _is_special(path):
+                _write_special(path, text)
+            else:
+                with whole_file(path) as descriptor:
+                    _write_text(descriptor, text)
+        except UserError as error:
+            missing.append(str(error))
+        except BrokenPipeError as error:
+            broken = error
+    if missing:
+        raise UserError("; ".join(missing))
+    if broken is not None:
+        raise broken
+
+
+def _write_text(descriptor: int, text: str) -> None:
+    with open(descriptor, "w", encoding="utf-8", closefd=False) as file:
+        file.write(text)
 
 
 def show_and_write(show: Callable[[], None], texts: Mapping[Path, Callable[[], str]]) -> None:
-    """Print what `show` prints, then write the files; a reader who left does not cost the files."""
-    broken: BrokenPipeError | None = None
+    """Print what `show` prints, then write the files, whatever became of standard output.
+
+    Raises BrokenPipeError if the reader of standard output left, and UserError if standard output
+    or a file cannot be written.
+    """
+    lost: OSError | None = None
     try:
         show()
         sys.stdout.flush()
-    except BrokenPipeError as error:
-        broken = error
+    except OSError as error:
+        lost = error
     write_all({path: text() for path, text in texts.items()})
-    if broken is not None:
-        raise broken
+    if isinstance(lost, BrokenPipeError):
+        raise lost
+    if lost is not None:
+        raise output_lost(lost)
+
+
+def output_lost(error: OSError) -> UserError:
+    """The error for standard output that takes nothing."""
+    return UserError(f"standard output cannot be written: {error.strerror or error}")
 
 
 def _is_special(path: Path) -> bool:
@@ -116,36 +297,6 @@ def _is_special(path: Path) -> bool:
     except OSError:
         return False
     return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
-
-
-def _write_part(path: Path, text: str) -> Path:
-    part: Path | None = None
-    try:
-        target = path.resolve()
-        handle, name = tempfile.mkstemp(prefix=f".{target.name[:80]}.", dir=target.parent)
-        part = Path(name)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        mask = os.umask(0)
-        os.umask(mask)
-        part.chmod(0o666 & ~mask)
-    except BaseException as error:
-        if part is not None:
-            with contextlib.suppress(OSError):
-                part.unlink()
-        if isinstance(error, OSError):
-            raise _unwritable(path, error) from None
-        raise
-    return part
-
-
-def _rename(part: Path, path: Path) -> None:
-    try:
-        part.replace(path.resolve())
-    except OSError as error:
-        raise _unwritable(path, error) from None
 
 
 def _write_special(path: Path, text: str) -> None:

@@ -16,10 +16,16 @@ def failure_ends() -> Iterator[None]:
     try:
         yield
     except RunFailure as failure:
-        typer.echo(f"interlace: {failure}", err=True)
+        warn(str(failure))
         raise typer.Exit(1) from None
 
 
 def warn(sentence: str) -> None:
-    """Say something on standard error."""
-    typer.echo(f"interlace: {sentence}", err=True)
+    """Say something on standard error; where nobody can be told, the work goes on."""
+    say(f"interlace: {sentence}")
+
+
+def say(line: str) -> None:
+    """Print a line to standard error, if it takes one."""
+    with contextlib.suppress(OSError):
+        typer.echo(line, err=True)

@@ -19,7 +19,9 @@ import typer
 
 from interlace.base import interrupts
 from interlace.base.errors import UserError, unknown
+from interlace.base.files import output_lost
 from interlace.base.version import version
+from interlace.cli.failures import warn
 
 INTERRUPTED = 130  # 128 + SIGINT
 READER_LEFT = 141  # 128 + SIGPIPE
@@ -228,6 +230,8 @@ def run(arguments: Sequence[str]) -> int:
             return _stop(error.code)
         if isinstance(error, BrokenPipeError):
             return _stop(READER_LEFT)
+        if isinstance(error, OSError) and (lost := _unwritten()) is not None:
+            return _complain(str(output_lost(lost)))
         if not hasattr(error, "format_message"):  # what typer's parser raises has it
             raise
         return _complain(_usage_sentence(error))
@@ -238,20 +242,54 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _complain(sentence: str) -> int:
-    typer.echo(f"interlace: {sentence.removesuffix('.')}", err=True)
+    warn(sentence.removesuffix("."))
+    _leave_output()
     return 2
 
 
 def _stop(code: int) -> int:
     if code == INTERRUPTED:
-        typer.echo("interlace: interrupted", err=True)
-    else:  # or Python would complain when it closes standard output
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        warn("interrupted")
+    _leave_output()
     return code
+
+
+def _unwritten() -> OSError | None:
+    """Why standard output does not take what was printed, if so."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        return error
+    return None
+
+
+def _leave_output() -> None:
+    """Drop what standard output does not take, or Python would complain at its end."""
+    if _unwritten() is not None:
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, sys.stdout.fileno())
+        os.close(null)
+
+
+def _open_standard_streams() -> None:
+    """Open those of the descriptors 0 to 2 that are closed, or the next file would be one of them.
+
+    What is printed to a closed stream is dropped.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
+    for name, number in (("stdout", 1), ("stderr", 2)):
+        if getattr(sys, name) is None:
+            opened = open(number, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+            setattr(sys, name, opened)
 
 
 def main() -> None:
     """The entry point."""
+    _open_standard_streams()
     sys.exit(run(sys.argv[1:]))
 
 

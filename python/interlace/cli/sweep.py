@@ -11,7 +11,7 @@ import typer
 
 from interlace.base import files
 from interlace.base.errors import UserError
-from interlace.cli.failures import failure_ends
+from interlace.cli.failures import failure_ends, say
 from interlace.cli.shared_options import Jobs, ResultsFile, simulations_at_a_time
 from interlace.model.results import json_text
 from interlace.show.sweep import csv_text, print_sweep
@@ -60,9 +60,6 @@ def sweep_command(
     runs_path = runs_file or Path(f"{file.stem}.runs.jsonl")
     outputs = {"--json": json_file, "--csv": csv_file, "--runs": runs_path}
     files.check_outputs(outputs, {"FILE": file})
-
-    def say(sentence: str) -> None:
-        typer.echo(sentence, err=True)
 
     with failure_ends():
         result = run_sweep(space, runs_path, at_once, scheduler, say)

@@ -15,13 +15,13 @@ import errno
 import json
 import os
 import stat
-import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from interlace.base.errors import UserError
+from interlace.base.files import whole_file
 from interlace.runtime import safetensors_header, tensor_memory
 from interlace.runtime.safetensors_header import BITS, Entry, Header
 
@@ -421,35 +421,16 @@ def _check_text(what: str, text: str) -> None:
 
 def _write(path: Path, size: int, fill: Callable[[int, str], None]) -> None:
     """A file of so many bytes that `fill` writes, whole or not there."""
-    part: Path | None = None
-    try:
-        if path.is_dir():
-            raise UserError(f"{path} is a folder; give the name of a file")
-        target = path.resolve()
-        with suppress(OSError):  # where that is not known, writing finds out
-            room = os.statvfs(target.parent)
-            if room.f_frsize * room.f_bavail < size:
-                raise UserError(
-                    f"{path} cannot be written: it takes {size} bytes, and "
-                    f"{room.f_frsize * room.f_bavail} are free in {target.parent}"
-                )
-        descriptor, name = tempfile.mkstemp(prefix=f".{target.name[:80]}.", dir=target.parent)
-        part = Path(name)
-        try:
-            os.ftruncate(descriptor, size)
-            fill(descriptor, str(path))
-            mask = os.umask(0)
-            os.umask(mask)
-            os.fchmod(descriptor, 0o666 & ~mask)
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        part.replace(target)
-        part = None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise UserError(f"{path} cannot be written: {reason}") from None
-    finally:
-        if part is not None:
-            with suppress(OSError):
-                part.unlink()
+    if path.is_dir():
+        raise UserError(f"{path} is a folder; give the name of a file")
+    with suppress(OSError, ValueError):  # where that is not known, writing finds out
+        folder = path.resolve().parent
+        room = os.statvfs(folder)
+        if room.f_frsize * room.f_bavail < size:
+            raise UserError(
+                f"{path} cannot be written: it takes {size} bytes, and "
+                f"{room.f_frsize * room.f_bavail} are free in {folder}"
+            )
+    with whole_file(path) as descriptor:
+        os.ftruncate(descriptor, size)
+        fill(descriptor, str(path))

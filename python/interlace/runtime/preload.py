@@ -7,6 +7,7 @@ the program share (src/preload/counters.hpp); it is read when the program has en
 from __future__ import annotations
 
 import mmap
+import os
 import re
 import struct
 from collections.abc import Mapping, Sequence
@@ -150,9 +151,15 @@ class Counted(NamedTuple):
 
 
 def make_counters(file: Path) -> None:
+    """Make the file, with all of its bytes on the disk; raises OSError where there is no room.
+
+    The program maps the file. If a page had no place yet, a disk that fills later would kill the
+    program with SIGBUS.
+    """
     with file.open("wb") as out:
         out.write(HEADER.pack(MAGIC, SLOTS, 0, 0, 0))
-        out.truncate(SLOTS_AT + SLOTS * SLOT_BYTES)
+        out.flush()
+        os.posix_fallocate(out.fileno(), 0, SLOTS_AT + SLOTS * SLOT_BYTES)
 
 
 def read_counters(file: Path) -> Counted:

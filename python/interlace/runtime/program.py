@@ -16,6 +16,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
 
+from interlace.base.errors import UserError
 from interlace.runtime.preload import COUNTERS, Counted, make_counters, read_counters
 
 NOT_EXECUTABLE = 126  # as shells have it
@@ -60,17 +61,20 @@ class _Signals:
         pass
 
 
-def find_program(name: str, environment: Mapping[str, str]) -> tuple[Path | None, int, str]:
-    """The file that a shell would execute; else its exit code and the reason."""
+def find_program(name: str, environment: Mapping[str, str]) -> tuple[str | None, int, str]:
+    """The path that a shell would execute; else its exit code and the reason.
+
+    The path has a slash: whatever executes a name without one looks it up in PATH.
+    """
     if "/" in name:
-        candidates = [Path(name)]
+        candidates = [name]
     else:
         folders = environment.get("PATH", os.defpath).split(os.pathsep)
-        candidates = [Path(folder or ".") / name for folder in folders]
+        candidates = [f"{folder or '.'}/{name}" for folder in folders]
     refused = ""
     for file in candidates:
         try:
-            mode = file.stat().st_mode
+            mode = Path(file).stat().st_mode
         except OSError as error:
             if isinstance(error, PermissionError):
                 refused = refused or f"{file}: Permission denied"
@@ -90,12 +94,12 @@ def find_program(name: str, environment: Mapping[str, str]) -> tuple[Path | None
 
 
 def run_program(
-    file: Path, words: Sequence[str], environment: Mapping[str, str]
+    file: str, words: Sequence[str], environment: Mapping[str, str]
 ) -> tuple[int, str | None]:
     """Run it to its end; its exit code as shells have it, and the reason where it did not start."""
     with _Signals() as signals:
         try:
-            child = subprocess.Popen(words, executable=str(file), env=environment, close_fds=False)
+            child = subprocess.Popen(words, executable=file, env=environment, close_fds=False)
         except OSError as error:
             return NOT_EXECUTABLE, f"{file} cannot be executed: {error.strerror}"
         signals.begin(child)
@@ -112,12 +116,18 @@ class Ended(NamedTuple):
     counted: Counted | None  # None: it did not start
 
 
-def run_counted(file: Path, words: Sequence[str], library: Path) -> Ended:
+def run_counted(file: str, words: Sequence[str], library: Path) -> Ended:
     """Run a program to its end with the library ahead of its own, and read what that counted."""
-    folder = Path(tempfile.mkdtemp(prefix="interlace-run-"))
+    try:
+        folder = Path(tempfile.mkdtemp(prefix="interlace-run-"))
+    except OSError as error:
+        raise _uncounted(tempfile.tempdir or "any of its places", error) from None
     try:
         counters = folder / "counters"
-        make_counters(counters)
+        try:
+            make_counters(counters)
+        except OSError as error:
+            raise _uncounted(str(folder.parent), error) from None
         others = os.environ.get("LD_PRELOAD", "")
         environment = {
             **os.environ,
@@ -132,3 +142,10 @@ def run_counted(file: Path, words: Sequence[str], library: Path) -> Ended:
         return Ended(code, failed or "", elapsed_s, counted)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _uncounted(place: str, error: OSError) -> UserError:
+    return UserError(
+        f"the file of counters cannot be made in {place}: {error.strerror or error}; set TMPDIR to "
+        "a folder with 5 MB of space"
+    )
