@@ -1,4 +1,4 @@
-// Which sectors of memory a launch loads and stores to, each counted once.
+// The sectors of memory that a launch loads and stores to, each counted once.
 #pragma once
 
 #include <array>
@@ -10,14 +10,14 @@
 
 namespace interlace::host {
 
-// Two bits a sector. Memory has to be made known before it is accessed; accesses elsewhere count
-// nothing. Not safe for several threads.
+// Keeps two bits a sector. Memory must be registered before it is accessed; accesses to other
+// memory are not counted. Not thread-safe.
 class footprint {
  public:
-  // Aligned to a sector; does not overlap what is known.
+  // Registers memory. It must be aligned to a sector and must not overlap registered memory.
   void add(const void* memory, std::uint64_t bytes);
 
-  // A sector that was stored to before is not loaded from memory.
+  // A sector that has already been stored to is not loaded from memory.
   void load(const void* address, std::uint32_t bytes) {
     each_sector(address, bytes, [this](piece& p, std::size_t word, std::uint64_t bit) {
       if (((p.loaded[word] | p.stored[word]) & bit) != 0) return;
@@ -35,7 +35,7 @@ class footprint {
     });
   }
 
-  // What has come since the last call of it, in `to`; counting begins again.
+  // Adds everything counted since the last call to `to`, and starts counting anew.
   void take(kernel::launch_work& to);
 
  private:
@@ -59,7 +59,7 @@ class footprint {
       f(*p, s / 64, std::uint64_t{1} << (s % 64));
     }
   }
-  // Accesses near each other are mostly to the same memory.
+  // Successive accesses are mostly to the same memory.
   piece* find(std::uintptr_t at) {
     std::uint32_t& known = near_[(at >> 21U) % places];
     if (known < pieces_.size() && at >= pieces_[known].begin && at < pieces_[known].end) {
@@ -69,7 +69,7 @@ class footprint {
   }
   piece* search(std::uintptr_t at, std::uint32_t& known);
 
-  std::vector<piece> pieces_;  // by address
+  std::vector<piece> pieces_;  // ordered by address
   std::array<std::uint32_t, places> near_{};
   std::uint64_t loaded_ = 0;
   std::uint64_t stored_ = 0;

@@ -1,6 +1,7 @@
-// The reference node: kernels run block by block on the CPU, an exchange copies, nothing is timed.
-// With checks on it also counts what the other nodes cannot see: which delivered elements are read,
-// who writes what, what a mapping promised, and what each launch moves and computes.
+// The reference node: kernels run block by block on the CPU, an exchange copies, and nothing is
+// timed. With checks it also counts what the other nodes cannot see: which delivered elements are
+// read, which device writes which element, whether blocks keep to their mapping, and what each
+// launch moves and computes.
 #pragma once
 
 #include <algorithm>
@@ -116,7 +117,7 @@ class node : public kernel::cpu_node {
   }
   void adding(std::uint32_t id, const kernel::region_state& state) override;
   void exchange_one(std::uint32_t id);
-  // That an exchange of it delivers; 0 of a reduction.
+  // Bytes that an exchange of this region delivers; 0 for a reduction.
   double sent_bytes(std::uint32_t id) const;
   kernel::wire_bytes delivered() const;
 
@@ -124,8 +125,8 @@ class node : public kernel::cpu_node {
   kernel::block_memory memory_;
   std::vector<std::unique_ptr<std::byte[]>> allocations_;
   std::unique_ptr<checking_observer> checker_;
-  std::vector<kernel::launch_work> work_;  // of the run
-  std::vector<double> sent_bytes_;         // by its exchanges so far
+  std::vector<kernel::launch_work> work_;  // work of the current run
+  std::vector<double> sent_bytes_;         // delivered by the exchanges so far
 };
 
 }  // namespace interlace::host

@@ -1,4 +1,4 @@
-// What the host node watches while a kernel runs.
+// Observes kernels on the host node.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace interlace::host {
 
-// Checks the promises of the memory model, and counts which delivered elements are read, and what
+// Checks the promises of the memory model. Counts which delivered elements are read, and what
 // launches move and compute.
 class checking_observer {
  public:
@@ -26,14 +26,14 @@ class checking_observer {
 
   void add_memory(const void* memory, std::uint64_t bytes) { footprint_.add(memory, bytes); }
   void add_region(std::uint32_t id, const kernel::region_state& state);
-  // `region` is the one that the launch writes; without a mapping it means nothing.
+  // `region` is the region that the launch writes; without a mapping it is ignored.
   void begin_block(std::uint32_t device, std::uint64_t block, std::uint32_t region,
                    const kernel::block_mapping* mapping);
-  // A block that published has published all that it is mapped to.
+  // If the block published anything, it must have published everything that it is mapped to.
   void end_block();
-  // What all blocks since the last call of it have moved and computed, without its name.
+  // The work of all blocks since the last call, without a name.
   kernel::launch_work end_launch();
-  // A new epoch of one region: its elements may be written again.
+  // Begins a new epoch of a region: its elements may be written again.
   void end_epoch(std::uint32_t id);
   const kernel::use_tracker& use(std::uint32_t id) const { return regions_[id].use; }
 
@@ -58,12 +58,13 @@ class checking_observer {
   kernel::silent_observer watch_repeated() { return {}; }
   void end_repeated() {}
   void end_repeated(const kernel::silent_observer&) {}
-  // Each element once, in its mapping, and stored by this block.
+  // The block publishes elements. Each must be in its mapping, stored by it and not yet published.
   void on_publish(std::uint32_t region, std::uint64_t begin, std::uint64_t end);
 
  private:
   struct watched {
-    std::vector<std::uint8_t> writer;  // device + 1 in this epoch, 0: nobody
+    // device + 1 that wrote the element in this epoch; 0: no device
+    std::vector<std::uint8_t> writer;
     kernel::use_tracker use;
     kernel::region_state state;  // without memory
   };
@@ -76,13 +77,13 @@ class checking_observer {
   std::uint32_t device_ = 0;
   std::uint64_t block_ = 0;
   bool has_mapping_ = false;
-  std::uint32_t region_ = 0;  // that the launch writes
-  // Of the block, in that region: what it may write, has stored and has published.
+  std::uint32_t region_ = 0;  // region that the launch writes
+  // Elements of that region that the block may write, has stored and has published.
   std::vector<kernel::element_range> mapped_;
   std::vector<kernel::element_range> stored_;
   std::vector<kernel::element_range> published_;
 
-  // Throws: the block, `what`, the element, and the chunk that it is in.
+  // Throws an error that names the block, `what`, the element and its chunk.
   [[noreturn]] void refuse(const std::string& what, std::uint64_t element) const;
 };
 

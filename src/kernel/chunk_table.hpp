@@ -1,20 +1,19 @@
-// The chunks of a tracked launch as its blocks, and whoever delivers, see them in a device's
-// memory.
+// The chunks of a tracked launch in a device's memory, as its blocks and the mover see them.
 #pragma once
 
 #include <cstdint>
 
 namespace interlace::kernel {
 
-// Elements [begin, end) of the whole region, all of one owner.
+// Elements [begin, end) of the whole region. They all have the same owner.
 struct chunk {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
-  std::uint32_t peers = 0;  // bit d: device d receives it
+  std::uint32_t peers = 0;  // bit d: device d receives the chunk
   friend bool operator==(const chunk&, const chunk&) = default;
 };
 
-// How many elements of a chunk a block writes.
+// The number of elements of a chunk that a block writes.
 struct publication {
   std::uint32_t chunk = 0;
   std::uint32_t elements = 0;
@@ -27,12 +26,13 @@ struct chunk_table {
   const chunk* chunks = nullptr;         // ascending
   std::uint32_t count = 0;
   std::uint32_t element_bytes = 0;
-  std::uint32_t copy_threads = 0;  // of each kernel that the launch's blocks launch themselves
-  std::uint32_t region = 0;        // only named in failures
-  unsigned long long* counters = nullptr;        // by chunk; they only grow
-  const unsigned long long* targets = nullptr;   // by chunk: what a launch adds
-  const unsigned long long* launches = nullptr;  // those that are over
-  unsigned int* flags = nullptr;  // by chunk: set by whoever completes it; null: nobody asks
+  std::uint32_t copy_threads = 0;          // threads of each kernel that the launch's blocks launch
+  std::uint32_t region = 0;                // named only in error messages
+  unsigned long long* counters = nullptr;  // by chunk; they only increase
+  const unsigned long long* targets = nullptr;   // by chunk: the increase in one launch
+  const unsigned long long* launches = nullptr;  // number of finished launches
+  // by chunk: set by the block that completes the chunk; null: not needed
+  unsigned int* flags = nullptr;
 };
 
 }  // namespace interlace::kernel

@@ -12,12 +12,13 @@ namespace interlace::kernel {
 namespace {
 
 constexpr std::uint64_t boundary_bytes = 128;
-constexpr std::uint64_t first_share = 4;  // the first chunk's, of chunk_bytes
+constexpr std::uint64_t first_share = 4;  // the first chunk has chunk_bytes / first_share
 
-// Of `left` elements, those of the next chunk.
+// The size of the next chunk where `left` elements are left.
 std::uint64_t size_for_engine(std::uint64_t left, std::uint64_t wanted) {
   if (left >= 2 * wanted) return wanted;
-  // Halves, so that the last one is not the longest to wait for, nor too short for its copy.
+  // Halves the rest, so that the last chunk is neither the longest to wait for nor too short for
+  // its copy.
   return left > wanted ? (left + 1) / 2 : left;
 }
 
@@ -26,7 +27,8 @@ std::uint64_t size_for_threads(std::uint64_t left, std::uint64_t wanted, std::ui
   return std::max(least, std::min(wanted, left / 2));
 }
 
-// Parts of the owner whose elements all go to the same devices, ascending; none that nobody gets.
+// The parts of an owner whose elements all go to the same devices, in ascending order. Elements
+// that go nowhere are left out.
 std::vector<chunk> uniform_parts(const region_state& state, std::uint32_t owner) {
   std::vector<std::uint64_t> cuts;
   const std::vector<delivery> deliveries = state.deliveries(
@@ -56,7 +58,7 @@ std::vector<chunk> uniform_parts(const region_state& state, std::uint32_t owner)
 }  // namespace
 
 std::vector<chunk> cut_chunks(const region_state& state, std::uint32_t owner) {
-  // Elements at whose multiples a boundary may lie.
+  // A boundary can be at multiples of this number of elements.
   const std::uint64_t step =
       std::lcm<std::uint64_t>(boundary_bytes, state.element_bytes) / state.element_bytes;
   const std::uint64_t most = state.options.chunk_bytes / state.element_bytes / step * step;
@@ -105,7 +107,7 @@ publications announce(const std::vector<chunk>& chunks, const block_mapping& map
                           ") outside of its device's part [" + std::to_string(part.begin) + ", " +
                           std::to_string(part.end) + ")");
       }
-      // Mappings mostly ascend: joined at once where they do.
+      // Most mappings ascend, so ranges are joined at once where they do.
       if (!covered.empty() && covered.back().begin <= r.begin && r.begin <= covered.back().end) {
         covered.back().end = std::max(covered.back().end, r.end);
       } else {
@@ -118,7 +120,7 @@ publications announce(const std::vector<chunk>& chunks, const block_mapping& map
         const auto elements =
             static_cast<std::uint32_t>(std::min(r.end, c->end) - std::max(r.begin, c->begin));
         all.targets[index] += elements;
-        // A block's ranges of one chunk are announced together.
+        // All ranges of a block in one chunk are announced together.
         if (all.entries.size() > from && all.entries.back().chunk == index) {
           all.entries.back().elements += elements;
         } else {

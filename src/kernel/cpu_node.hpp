@@ -1,6 +1,6 @@
-// What the nodes share whose memory the CPU reaches: arrays, regions and reductions, and how they
-// are filled and read. Where the memory comes from, and what launches and exchanges do with it, is
-// up to each.
+// The common part of nodes whose memory the CPU can access: arrays, regions and reductions, and
+// filling and reading them. Each node decides where its memory comes from, and what launches and
+// exchanges do with it.
 #pragma once
 
 #include <algorithm>
@@ -111,7 +111,7 @@ class cpu_node {
 
   // Combines a reduction's partials into its fronts.
   void fold(std::uint32_t id) { folds_[id](states_[id], devices_); }
-  // Copies what `d` delivers between the buffers with that parity.
+  // Copies a delivery between the buffers with this parity.
   void deliver(std::uint32_t id, const delivery& d, std::uint32_t parity);
 
   std::vector<region_state> states_;  // of regions and reductions, by id
@@ -119,10 +119,10 @@ class cpu_node {
  private:
   using fold_function = void (*)(region_state&, std::uint32_t devices);
 
-  // Memory that lives as long as the node, every byte 0xff.
+  // Allocates memory that lives as long as the node, with every byte 0xff.
   virtual void* take(std::uint32_t device, std::uint64_t bytes) = 0;
   virtual void* take_unified(std::uint64_t bytes, const page_placement& pages) = 0;
-  // A region or reduction gets this id; they count from 0.
+  // Called when a region or reduction gets its id; ids count from 0.
   virtual void adding(std::uint32_t id, const region_state& state) = 0;
 
   std::uint32_t add(region_state state, fold_function folding);

@@ -21,8 +21,9 @@ number operator*(number a, number b) {
   return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
 }
 
-// Transforms of one length and direction, by Stockham's method: a stage of radix r takes r numbers
-// that lie n / r apart and puts their transform side by side, so that the order comes out right.
+// Transforms of one length and direction by Stockham's method. A stage of radix r takes r numbers
+// that are n / r apart and stores their transform side by side, so that the results end up in
+// order.
 class transform {
  public:
   transform(std::uint32_t length, bool forward) : length_(length) {
@@ -46,7 +47,7 @@ class transform {
     }
   }
 
-  // Of `columns` columns: data and spare are [length][columns].
+  // Transforms `columns` columns: data and spare are [length][columns].
   void run(number* data, number* spare, std::size_t columns) const {
     number* from = data;
     number* to = spare;
@@ -110,9 +111,9 @@ class transform {
   std::vector<stage> stages_;
 };
 
-// Two real rows are transformed as one complex row: the first is its real part. `pair` and `spare`
-// have a row each. `row(k)` is row k, `half_row(k)` its transform; the last of an odd number is
-// transformed with itself.
+// Transforms two real rows as one complex row: the first row is its real part. `pair` and `spare`
+// have a row each. `row(k)` is row k, and `half_row(k)` its transform. If the number of rows is
+// odd, the last row is transformed together with itself.
 class real_rows {
  public:
   explicit real_rows(std::uint32_t length, bool forward)

@@ -1,5 +1,5 @@
-// What one launch has to move and to compute at the least: what limits its time, whatever its order
-// of accesses.
+// The least that a launch has to move and compute. It limits the launch's time, whatever the order
+// of its accesses.
 #pragma once
 
 #include <cstdint>
@@ -9,18 +9,19 @@
 
 namespace interlace::kernel {
 
-// What a GPU's memory moves at once.
+// The unit in which a GPU's memory moves data.
 inline constexpr std::uint64_t sector_bytes = 32;
 
-// Bytes are those of whole sectors of the device's own memory, each counted once: what a cache that
-// is large enough and empty at first cannot spare.
+// Bytes are those of whole sectors of the device's own memory, each counted once. No cache can
+// avoid this traffic, even if it is large enough, as long as it starts empty.
 struct launch_work {
   std::uint32_t device = 0;
-  std::string name;                 // of the kernel's type, or of the library call
+  std::string name;                 // name of the kernel's type, or of the library call
   std::uint64_t loaded_bytes = 0;   // sectors loaded before the launch stores to them
   std::uint64_t stored_bytes = 0;   // sectors stored to; an atomic access is a load and a store
   std::uint64_t touched_bytes = 0;  // sectors loaded or stored to
-  operation_counts operations;      // that compute names, and of warps' sums and minima; all lanes
+  // of all lanes: those named by compute, and those of warps' sums and minima
+  operation_counts operations;
 };
 
 }  // namespace interlace::kernel

@@ -1,4 +1,4 @@
-// A call of a library (a sort, a scan, an FFT) that stands in a device's stream like a kernel.
+// A call of a library (a sort, a scan, an FFT) that runs in a device's stream like a kernel.
 #pragma once
 
 #include <cstdint>
@@ -17,27 +17,29 @@ struct operation_counts {
   std::uint64_t special = 0;
 };
 
-// It works on the device's local and unified arrays; what it does to regions is not tracked.
+// The call works on the device's local and unified arrays. What it does to regions is not tracked.
 //
-// The host and the simulated node call on_cpu where the call's turn in the stream comes, once. The
-// simulated node takes its launch and then as long as the memory needs for the bytes, or the
-// compute units for the operations, whichever is longer.
+// The host and the simulated node call on_cpu once, when it is the call's turn in the stream. The
+// simulated node charges a launch, followed by the time that the memory needs for the bytes or the
+// compute units need for the operations, whichever is longer.
 //
-// The real node calls on_gpu with a cudaStream_t of the device, which is the current one: it
-// enqueues there and nowhere else, neither waits nor allocates, so that it can be captured in a
-// graph, and throws where a launch fails. A kernel that it launches early (programmatic dependent
-// launch) waits before it touches memory. It is called as often as the node needs: once to capture,
-// or once for each run on plain streams and once before to load its kernels.
+// The real node calls on_gpu with a cudaStream_t of the device, which is then the current device.
+// on_gpu must enqueue its work in that stream and in no other. It must neither wait nor allocate,
+// so that it can be captured in a graph, and it must throw if a launch fails. A kernel that it
+// launches early (programmatic dependent launch) must wait before it touches memory. The node calls
+// on_gpu as often as it needs: once to capture, or once for each run on plain streams and once more
+// before that, to load its kernels.
 struct library_call {
   std::string name;                 // in timelines and errors
   std::uint64_t bytes_read = 0;     // from the device's own memory
-  std::uint64_t bytes_written = 0;  // to it
+  std::uint64_t bytes_written = 0;  // to the device's own memory
   operation_counts operations;
   std::function<void()> on_cpu;
   std::function<void(void* stream)> on_gpu;
 };
 
-// Throws model_error where the function that a node is to call is missing, or the device.
+// Throws model_error if the function that a node would call is missing, or the device does not
+// exist.
 template <class Function>
 void check_call(const library_call& c, const Function& function, std::uint32_t device,
                 std::uint32_t devices) {

@@ -94,7 +94,7 @@ std::vector<block_mapping::part> block_mapping::split(std::uint64_t blocks,
     }
     result[k].complete = merge_ranges(std::move(ranges));
   }
-  // Backwards: what a later range writes again is complete only there.
+  // Goes backwards: an element that a later range writes again is complete only there.
   std::vector<element_range> later;
   for (std::uint64_t k = count; k-- > 0;) {
     auto own = result[k].complete;

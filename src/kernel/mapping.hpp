@@ -1,4 +1,5 @@
-// Which elements of a region a block writes: what readiness tracking and `split` are planned from.
+// The elements of a region that each block writes. Readiness tracking and `split` are planned from
+// this.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +15,9 @@ struct element_range {
   friend bool operator==(const element_range&, const element_range&) = default;
 };
 
-// Sorts, drops empty ranges and joins those that touch.
+// Sorts ranges, drops empty ones and joins those that touch.
 std::vector<element_range> merge_ranges(std::vector<element_range> ranges);
-// What is in `a` and not in `b`; both merged, the result too.
+// The elements that are in `a` and not in `b`. Both must be merged; so is the result.
 std::vector<element_range> subtract_ranges(const std::vector<element_range>& a,
                                            const std::vector<element_range>& b);
 
@@ -25,27 +26,28 @@ class block_mapping {
   block_mapping() = default;  // writes nothing
   using function = std::function<std::vector<element_range>(std::uint64_t block)>;
 
-  // Block b writes [first + b * per_block, first + (b + 1) * per_block), cut at `end`.
+  // Block b writes [first + b * per_block, first + (b + 1) * per_block), cut off at `end`.
   static block_mapping contiguous(std::uint64_t first, std::uint64_t per_block, std::uint64_t end);
   // Block b writes `width` elements at first + b * width in each of `rows` rows of `pitch`.
   static block_mapping strided(std::uint64_t first, std::uint64_t width, std::uint64_t pitch,
                                std::uint64_t rows);
-  // Tiles of a row-major grid of `pitch` columns that starts at element `first`: `tiles_x` blocks
-  // of tile_x columns by tile_y rows side by side, cut at columns x rows.
+  // Tiles of a row-major grid with `pitch` columns that starts at element `first`: tile_x columns
+  // by tile_y rows, `tiles_x` tiles side by side, cut off at columns x rows.
   static block_mapping stencil(std::uint64_t first, std::uint64_t pitch, std::uint64_t columns,
                                std::uint64_t rows, std::uint64_t tile_x, std::uint64_t tile_y);
   static block_mapping custom(function writes);
 
-  // Merged ranges of one block.
+  // The merged ranges of one block.
   std::vector<element_range> writes(std::uint64_t block) const {
     return writes_ ? (*writes_)(block) : std::vector<element_range>{};
   }
-  // The same for copies of a mapping, and for no others as long as one of them lives.
+  // Equal for copies of a mapping, and different for all other mappings while one of these copies
+  // lives.
   const void* identity() const { return writes_.get(); }
 
-  // Cuts `blocks` into at most `parts` ranges of consecutive blocks of equal number. Element k of
-  // the result lists what is complete once range k has run: written by it or earlier, not later,
-  // and not already listed.
+  // Cuts `blocks` into at most `parts` ranges with the same number of consecutive blocks. Element k
+  // of the result lists the elements that are complete once range k has run: a range up to k writes
+  // them, and no later range does. No element is listed twice.
   struct part {
     std::uint64_t first_block = 0;
     std::uint64_t last_block = 0;  // exclusive

@@ -1,12 +1,12 @@
-// Mechanisms by value and by name. What a mechanism is, its parameters and its traits, are a row of
-// src/kernel/mechanisms.toml, of which the table is made.
+// Mechanisms by value and by name. A row of src/kernel/mechanisms.toml says what a mechanism is and
+// has its parameters and traits. The table in C++ is generated from that file.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <string>
 
-#include "mechanism_table.hpp"  // beside it also where it is installed
+#include "mechanism_table.hpp"  // next to this file, also where it is installed
 
 namespace interlace::kernel {
 
@@ -19,20 +19,20 @@ constexpr const mechanism_parameter_row& row_of(mechanism_parameter p) {
 
 // The name that users type.
 constexpr const char* mechanism_name(mechanism m) { return row_of(m).name; }
-// Throws usage_error, which lists the names that there are.
+// Throws usage_error that lists the valid names.
 mechanism parse_mechanism(const std::string& name);
 
-// Whether blocks announce what they write of a region's chunks.
+// Whether blocks announce which elements of a region's chunks they have written.
 constexpr bool tracks_chunks(mechanism m) { return row_of(m).tracks_chunks; }
-// Whether an exchange only begins when the kernels before it are done, and copies what they wrote:
-// then its time is that of the kernels and that of the copies.
+// Whether an exchange begins only when the kernels before it are done, and copies what they wrote.
+// The time is then that of the kernels plus that of the copies.
 constexpr bool copies_behind_kernels(mechanism m) { return row_of(m).copies_after_kernels; }
-// Whether remote stores wait in a queue of the GPU, which no GPU that exists has.
+// Whether remote stores wait in a queue of the GPU. No existing GPU has such a queue.
 constexpr bool queues_stores(mechanism m) { return row_of(m).queues_stores; }
 
 enum class node_kind : std::uint8_t { host, sim, cuda };
 
-// Throws usage_error with the reason unless such a node has the mechanism.
+// Throws usage_error with the reason unless a node of this kind has the mechanism.
 void check_has(node_kind node, mechanism m);
 
 // The mechanisms with a trait, as "a, b or c".

@@ -38,7 +38,7 @@ std::vector<delivery> region_state::deliveries() const {
 std::vector<delivery> region_state::deliveries(std::uint32_t owner,
                                                const std::vector<element_range>& complete) const {
   std::vector<delivery> result;
-  // Destinations rotate from the owner, so that senders start at different receivers.
+  // Destinations rotate from the owner, so that senders start with different receivers.
   for (std::uint32_t step = 1; step < devices(); ++step) {
     const std::uint32_t to = (owner + step) % devices();
     std::vector<element_range> wanted;
@@ -68,7 +68,7 @@ void check_front(std::uint64_t elements, const region_state& state) {
 
 namespace {
 
-// Throws model_error unless there are readers for all elements, which subscribe to them.
+// Throws model_error unless every element has its readers, and they subscribe to the element.
 void check_readers(const region_options& o, std::uint32_t devices) {
   static_assert(max_devices <= 16, "a mask of readers has 16 bits");
   const std::uint64_t elements = o.boundaries.back();

@@ -53,30 +53,34 @@ namespace interlace::kernel {
 
 struct region_options {
   std::vector<std::uint64_t> boundaries;  // device d owns [boundaries[d], boundaries[d + 1])
-  // For each owner, who receives what; empty: every other device receives everything.
+  // For each owner, the devices that receive each range. Empty: every other device receives
+  // everything.
   std::vector<std::vector<subscriber_range>> subscribers;
-  // Of each 2^reader_shift elements, the other devices whose kernels read them (bit d: device d),
-  // all of them subscribers. Kernels' stores go to these alone; copies move whole ranges. Empty:
-  // all subscribers. Page subscriptions (gps) take the place of it.
+  // For each group of 2^reader_shift elements, the other devices whose kernels read them (bit d:
+  // device d). These must be subscribers. Kernels' stores go only to them; copies move whole
+  // ranges. Empty: all subscribers. Page subscriptions (gps) replace this list.
   std::vector<std::uint16_t> readers;
   std::uint32_t reader_shift = 0;
   interlace::kernel::mechanism mechanism = mechanism::bulk_copy;
-  // Kernel launches of one epoch under `split`.
+  // Kernel launches in one epoch under `split`.
   std::uint32_t split_ranges = row_of(mechanism_parameter::ranges).initial;
-  // Where chunks are tracked. One launch an epoch writes the region then, on each device.
-  std::uint64_t chunk_bytes = row_of(mechanism_parameter::chunk_bytes).initial;  // the most
-  // Of the polling agent, or of each kernel under `device-launch`.
+  // Only where chunks are tracked. Each device must then write the region with a single launch an
+  // epoch.
+  std::uint64_t chunk_bytes = row_of(mechanism_parameter::chunk_bytes).initial;  // maximum
+  // Threads of the polling agent, or of each kernel under `device-launch`.
   std::uint32_t agent_threads = row_of(mechanism_parameter::agent_threads).initial;
   interlace::kernel::agent_copy agent_copy = agent_copy::vectors;
-  // False, where chunks are tracked: everything is done but for the transfers, and on a simulated
-  // machine chunks reach their devices without them. What remains is what tracking and starting
-  // transfers cost (PROACT, section V-C); on GPUs, what tracking costs, and replicas are not valid.
+  // If false, where chunks are tracked, everything is done except the transfers. On a simulated
+  // machine the chunks reach their devices without transfers, and the run measures what tracking
+  // and starting transfers cost (PROACT, section V-C). On GPUs it measures what tracking costs, and
+  // the replicas are not valid.
   bool transfers = true;
-  interlace::kernel::collective collective = interlace::kernel::collective::best_fitting;  // nccl
-  memory_hint hint = memory_hint::none;  // of unified-memory
+  // nccl only
+  interlace::kernel::collective collective = interlace::kernel::collective::best_fitting;
+  memory_hint hint = memory_hint::none;  // unified-memory only
 };
 
-// Whether kernels look at `readers` when they store.
+// Whether kernels look up `readers` when they store.
 bool stores_to_readers(const region_options& options);
 
 struct exchangeable {
@@ -87,7 +91,7 @@ struct region : exchangeable {};
 template <class T, combine Op>
 struct reduction : exchangeable {};
 
-// Elements [begin, end) go from their owner to another device, once an epoch.
+// Elements [begin, end) go from their owner to another device once an epoch.
 struct delivery {
   std::uint32_t from = 0;
   std::uint32_t to = 0;
@@ -102,28 +106,28 @@ struct region_state {
   region_options options;
   std::uint32_t parity = 0;  // buffers[device][parity] is the front
   std::array<std::array<void*, 2>, max_devices> buffers{};
-  // Of regions whose stores go to readers: options.readers in each device's memory.
+  // For regions whose stores go to readers: options.readers in each device's memory.
   std::array<const std::uint16_t*, max_devices> readers{};
 
-  // Reductions: buffers[device][0] is the front, partials[device] what kernels accumulate in.
+  // Reductions only: buffers[device][0] is the front, and kernels accumulate in partials[device].
   std::uint32_t copies = 1;
   std::array<void*, max_devices> partials{};
 
   std::uint32_t devices() const {
     return static_cast<std::uint32_t>(options.boundaries.size()) - 1;
   }
-  // Whether a device has an element's last value behind an exchange under every mechanism.
+  // Whether, under every mechanism, a device has an element's last value after an exchange.
   bool receives(std::uint32_t device, std::uint64_t element) const;
-  // What the exchange delivers, cut to `parts` of the owner where given.
+  // The deliveries of an exchange. If `parts` are given, they are cut to these parts of the owner.
   std::vector<delivery> deliveries() const;
   std::vector<delivery> deliveries(std::uint32_t owner,
                                    const std::vector<element_range>& complete) const;
 };
 
-// Throws unless a front of the region or reduction has so many elements.
+// Throws unless `elements` is the size of a front of the region or reduction.
 void check_front(std::uint64_t elements, const region_state& state);
 
-// Check what is asked for and fill the state, without memory.
+// Check the options and fill the state, but allocate no memory.
 region_state make_region_state(region_options options, std::uint32_t element_bytes,
                                std::uint32_t devices);
 region_state make_reduction_state(std::uint64_t elements, std::uint32_t copies,
@@ -160,7 +164,7 @@ reduced<T, Op> make_reduced_view(const region_state& state, std::uint32_t device
 }
 
 // Combines all devices' partials, device by device and copy by copy, into every front, and resets
-// them. For nodes whose memory the CPU reaches.
+// them. Only for nodes whose memory the CPU can access.
 template <class T, combine Op>
 void fold_partials(region_state& state, std::uint32_t devices) {
   for (std::uint64_t i = 0; i < state.elements; ++i) {
@@ -177,12 +181,12 @@ void fold_partials(region_state& state, std::uint32_t devices) {
   }
 }
 
-// Bytes on the wires of the node, counted where they leave a device (or, for replies, the memory
-// that sends them).
+// Bytes on the wires of the node. They are counted where they leave a device; for replies this is
+// the device whose memory is read.
 struct wire_bytes {
   double useful = 0;    // payload that a kernel of the receiver reads
   double protocol = 0;  // headers, framing, padding, flow control
-  double wasted = 0;    // payload overwritten before the exchange, or never read
+  double wasted = 0;    // payload that is overwritten before the exchange, or never read
 };
 
 struct timeline_event {
@@ -194,84 +198,90 @@ struct timeline_event {
 };
 
 // Stores of kernels to other devices. A store is what `inline` would send as one packet: the bytes
-// of a warp in one line, a run on PCIe, a run of sectors on NVLink.
+// of a warp in one line; on PCIe a run of bytes, on NVLink a run of sectors.
 struct remote_store_counts {
   std::uint64_t stores = 0;
   std::uint64_t bytes = 0;
   std::array<std::uint64_t, 8> sizes{};  // stores of 2^k to 2^(k + 1) - 1 bytes
-  std::uint64_t packets = 0;             // that they became
-  std::uint64_t wire = 0;                // bytes of those
+  std::uint64_t packets = 0;             // packets that carried the stores
+  std::uint64_t wire = 0;                // bytes of these packets
   std::uint64_t overwritten = 0;         // bytes stored again before they were sent
-  std::uint64_t flushes = 0;             // of a queue: windows, or lines of one that combines
-  std::uint64_t subpackets = 0;          // runs of bytes with a sub-header
+  std::uint64_t flushes = 0;     // by a queue: of windows, or of lines where lines are combined
+  std::uint64_t subpackets = 0;  // runs of bytes with a sub-header
   std::uint64_t subheader_bytes = 0;
-  // Why queues were flushed: a store outside of the window, above the payload, without a free
-  // entry; a release; a load or an atomic to a line; a time without stores.
+  // Reasons for flushes, in this order: a store outside of the window, a store beyond the payload,
+  // no free entry, a release, a load from a line, an atomic to a line, a time without stores.
   std::array<std::uint64_t, 7> reasons{};
 };
 
-// Loads of kernels where some of the memory is other devices' (unified views). An access is a
-// warp's instruction and one line that it touches.
+// Loads of kernels where some of the memory belongs to other devices (unified views). An access is
+// a warp's instruction and one line that it touches.
 struct remote_load_counts {
-  std::uint64_t vector_accesses = 0;  // loads, stores and atomics but for scalar ones
-  std::uint64_t scalar_accesses = 0;  // loads of one element for a warp, where scalar caches are
-  std::uint64_t local = 0;            // vector loads
+  std::uint64_t vector_accesses = 0;  // loads, stores and atomics, except scalar ones
+  // loads of one element for a whole warp, where the machine has scalar caches
+  std::uint64_t scalar_accesses = 0;
+  std::uint64_t local = 0;  // vector loads
   std::uint64_t remote = 0;
-  std::uint64_t hits = 0;           // of the remote ones, in the first-level caches
-  std::uint64_t useful_bytes = 0;   // that lanes want of the lines of remote ones, by words of 4
-  std::uint64_t local_stores = 0;   // and atomics
-  std::uint64_t remote_stores = 0;  // and atomics
-  std::uint64_t requests = 0;       // that went to other devices
+  std::uint64_t hits = 0;           // remote loads that hit in first-level caches
+  std::uint64_t useful_bytes = 0;   // bytes that lanes want of remote lines, in words of 4
+  std::uint64_t local_stores = 0;   // includes atomics
+  std::uint64_t remote_stores = 0;  // includes atomics
+  std::uint64_t requests = 0;       // requests to other devices
   std::uint64_t reply_bytes = 0;    // payload of their replies
-  std::uint64_t wire = 0;           // of requests and replies
-  double mean_latency_s = 0;        // from the port of the GPU that asks until the reply is back
+  std::uint64_t wire = 0;           // bytes of requests and replies
+  double mean_latency_s = 0;        // from the port of the requesting GPU until the reply is back
   std::uint64_t bypassed = 0;       // remote loads that did not look into the L1
   std::uint64_t mask_hits = 0;      // of those, served by an entry that fetches their pieces
-  std::uint64_t mask_misses = 0;    // that had an entry of their line with other pieces
-  std::uint64_t coalesced = 0;      // packets of pieces of several replies
-  std::uint64_t timeouts = 0;       // of those, sent for want of more
-  std::uint64_t pieces = 0;         // in them
-  std::uint64_t cache_hits = 0;     // of the RDMA caches
+  // bypassed loads served by an entry that already fetches their pieces
+  std::uint64_t mask_misses = 0;
+  std::uint64_t coalesced = 0;   // bypassed loads whose line had an entry with other pieces
+  std::uint64_t timeouts = 0;    // packets with pieces of several replies
+  std::uint64_t pieces = 0;      // coalesced packets sent because of a timeout
+  std::uint64_t cache_hits = 0;  // pieces in these packets
   std::uint64_t cache_misses = 0;
   std::array<std::uint64_t, 32>
-      by_words{};                     // remote ones, by the words of 4 that lanes want, less 1
-  std::uint64_t coalesced_pages = 0;  // that are treated by themselves, so
+      by_words{};  // remote loads by the number of 4-byte words that lanes want, minus 1
+  // pages with an optimisation of their own, by that optimisation
+  std::uint64_t coalesced_pages = 0;
   std::uint64_t cached_pages = 0;
   std::uint64_t migrated_pages = 0;
-  std::uint64_t migrated_again = 0;     // of them, those that a GPU had been given before
+  std::uint64_t migrated_again = 0;     // migrated pages that had been given to a GPU before
   std::uint64_t delayed_touches = 0;    // first touches that moved no page
-  std::uint64_t migration_batches = 0;  // of pages that moved together
-  std::uint64_t l2_loads = 0;           // and atomics, that came to second-level caches
-  std::uint64_t l2_hits = 0;            // of those, whose sectors were there or on their way
-  double mean_wait_s = 0;  // of a load instruction, from its first line's issue to its last's end
-  double mean_in_links_s = 0;  // of mean_latency_s, that of request and reply between the devices
-  // Where addresses are translated. Every access is looked up in an L1 TLB once; a page that is
-  // under way is a miss, and one that misses the L2 TLB is walked at the host.
+  std::uint64_t migration_batches = 0;  // batches of pages that moved together
+  std::uint64_t l2_loads = 0;           // loads and atomics that reached second-level caches
+  std::uint64_t l2_hits = 0;            // those whose sectors were there or in flight
+  // of a load instruction, from its first line's issue to its last line's arrival
+  double mean_wait_s = 0;
+  // the part of mean_latency_s that request and reply spend between the devices
+  double mean_in_links_s = 0;
+  // Where addresses are translated. Every access is looked up in an L1 TLB once. A page in flight
+  // counts as a miss. The host walks a page that misses the L2 TLB.
   std::uint64_t tlb_hits = 0;
   std::uint64_t tlb_misses = 0;
   std::uint64_t l2_tlb_hits = 0;
   std::uint64_t l2_tlb_misses = 0;
   std::uint64_t walks = 0;
   std::uint64_t walk_wire = 0;  // bytes of requests and replies
-  double mean_walk_s = 0;       // from a request until its answer; of a page that moves until then
-  std::vector<remote_load_decision> decisions;  // of an engine, in their order
+  // from the request to the answer; for a moving page this includes the move
+  double mean_walk_s = 0;
+  std::vector<remote_load_decision> decisions;  // decisions of an engine, in order
 };
 
 struct run_result {
-  double time_s = 0;  // first launch to the last exchange's end
+  double time_s = 0;  // from the first launch to the last exchange's end
   double copy_s =
-      0;  // part of it in which transfers were exposed, where they are behind the kernels
+      0;  // part of time_s in which transfers were exposed, where they follow the kernels
   bool wire_known = false;
   wire_bytes wire;
-  std::vector<timeline_event> timeline;   // of the first epochs
+  std::vector<timeline_event> timeline;   // events of the first epochs
   std::uint64_t accesses = 0;             // simulated (warp instruction, line) pairs
   std::uint64_t remote_transactions = 0;  // simulated packets of kernels' remote accesses
   remote_store_counts stores;             // simulated, of kernels
   remote_load_counts loads;               // simulated, of kernels; all 0 without unified arrays
-  std::optional<observation> observed;    // simulated; over the node's whole life
-  std::vector<launch_work> work;          // of each launch and call; host with checks
-  std::vector<double> sent_bytes;         // that each exchange delivers; host with checks
-  std::vector<double> epoch_s;            // from an exchange to the next; GPUs, run with detail
+  std::optional<observation> observed;    // simulated only; over the node's whole life
+  std::vector<launch_work> work;          // for each launch and call; host node with checks only
+  std::vector<double> sent_bytes;         // by each exchange; host node with checks only
+  std::vector<double> epoch_s;  // from one exchange to the next; GPUs only, run with detail
 };
 
 }  // namespace interlace::kernel

@@ -1,4 +1,4 @@
-// What a region that a user asks for becomes: checked, complete, and comparable between ranks.
+// A user's request for a region: checked, completed, and comparable between ranks.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +10,15 @@
 
 namespace interlace::kernel {
 
-// Throws usage_error with one sentence for what cannot be; no memory yet. `label` is how messages
-// call the region, as "region 0" or "region 'ranks'".
+// Checks a request without allocating memory. Throws usage_error with one sentence if the region is
+// not possible. `label` is the region's name in messages, such as "region 0" or "region 'ranks'".
 region_state check_spec(const region_spec& spec, std::uint32_t devices, const std::string& label);
 
-// Lines "name value" of all that ranks must agree about.
+// Lines "name value" with everything on which ranks must agree.
 std::string describe_spec(const region_state& state, const region_spec& spec);
 
-// The chunks of `device` under the spec, and what its launches announce of them. Empty where the
-// mechanism tracks nothing. Throws usage_error where a chunk has no block that writes it.
+// The chunks of `device` under the spec, and what its launches announce. Empty where the mechanism
+// does not track chunks. Throws usage_error if no block writes a chunk.
 struct launch_plan {
   std::vector<chunk> chunks;
   publications announced;

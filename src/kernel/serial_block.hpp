@@ -1,30 +1,30 @@
-// A block executed lane by lane on one CPU thread: what the host and the simulated node pass to a
-// kernel. An observer sees every access; the host node's sees none and costs nothing.
+// A block that runs lane by lane on one CPU thread: the host and the simulated node pass it to
+// kernels. An observer sees every access. The host node's observer sees nothing and costs nothing.
 //
 // An observer provides
-//   template <class I> using index           what load_index returns (I, or I with a dependence)
-//   static constexpr bool active             false: none of the calls below is made
-//   bool stores_inline() const               stores to a replicated view go to the subscribers too
+//   template <class I> using index           type of load_index's result (I, or I with a
+//   dependence) static constexpr bool active             false: none of the calls below is made
+//   bool stores_inline() const               stores to a replicated view go to the subscribers, too
 //   void begin_segment()                     start of an each or a warp.each; after a barrier
 //   void begin_lane(std::uint32_t lane)      the lane (in the block) whose accesses follow
-//   std::uint32_t on_access(const access&)   returns the instruction the access belongs to
+//   std::uint32_t on_access(const access&)   returns the instruction to which the access belongs
 //   void on_compute(operations, site)
-//   std::uint64_t enter_loop(site)           what leave_loop of the same loop is given back
+//   std::uint64_t enter_loop(site)           leave_loop of the same loop gets this value back
 //   void next_iteration(), leave_loop(std::uint64_t)
-//   void on_uniform()                        the load before is the warp's: its value steers what
-//                                            follows
-//   void on_acquire_release()                the atomic before acquires and releases what the block
-//                                            does behind and before it, and its warp waits for it
+//   void on_uniform()                        the previous load is the warp's: its value decides
+//                                            which instructions follow
+//   void on_acquire_release()                the previous atomic acquires and releases what the
+//                                            block does after and before it; its warp waits for it
 //   void on_barrier(bool whole_block)        after each (true) or warp.each (false)
 //   void on_shuffle(std::uint32_t warp, n, operation, m)
-//                                            n warp-wide register exchanges, m operations of each
-//                                            lane between them
+//                                            n warp-wide register exchanges, with m operations of
+//                                            each lane between them
 //   void on_publish(region, begin, end)
 //   bool begin_repeated(warp, lanes, place, key)
-//                                            a warp.repeated: true if the observer knows what its
-//                                            lanes do; then another one watches them:
-//   watch_repeated(), end_repeated(watched)    that one, and its end
-//   void end_repeated()                      if it does not
+//                                            start of a warp.repeated; true if the observer knows
+//                                            what its lanes do. Another observer then watches them:
+//   watch_repeated(), end_repeated(watched)    that observer, and the end of its use
+//   void end_repeated()                      otherwise, the end of the warp.repeated
 #pragma once
 
 #include <algorithm>
@@ -44,7 +44,7 @@
 #include "interlace/kernel.hpp"
 #include "kernel/trace.hpp"
 
-// The place in a source that a call stands at, the same for all lanes.
+// The place of a call in the source. It is the same for all lanes.
 #if defined(__GNUC__) && !defined(__clang__)
 #define INTERLACE_SITE                       \
   static_cast<::interlace::kernel::site_id>( \
@@ -56,14 +56,14 @@
 
 namespace interlace::kernel {
 
-// A type of its own, so that no number is taken for one.
+// A type of its own, so that no number is mistaken for a site.
 enum class site_id : std::uintptr_t {};
 
 enum class access_kind : std::uint8_t { load, load_index, store, atomic, reduce };
 
 inline constexpr std::uint32_t no_instruction = 0xffffffffU;
 
-// Sees nothing.
+// An observer that sees nothing.
 struct silent_observer {
   template <class I>
   using index = I;
@@ -76,13 +76,14 @@ struct access {
   std::uint32_t bytes = 0;
   const void* address = nullptr;
   site_id site{};
-  std::uint32_t depends = no_instruction;  // instruction that the address comes from
+  std::uint32_t depends = no_instruction;  // instruction that loaded the address
   std::uint32_t region = 0;                // replicated only
-  std::uint64_t element = 0;               // index in its view
+  std::uint64_t element = 0;               // index in the view
   bool primary = true;                     // false: a subscriber's copy of an inline store
 };
 
-// An index together with the instruction that loaded it. Arithmetic with plain numbers keeps it.
+// An index together with the instruction that loaded it. Arithmetic with plain numbers keeps the
+// instruction.
 template <class I>
 struct dependent_index {
   I value{};
@@ -146,7 +147,7 @@ struct shared_span {
   std::uint32_t size = 0;
 };
 
-// Per-lane values of a block, or of one warp.
+// One value for each lane of a block, or of a warp.
 template <class T>
 class lane_values {
  public:
@@ -172,7 +173,8 @@ class warp_values {
   std::array<T, 64> values{};
 };
 
-// begin..end by step; tells the observer where iterations start and the loop ends, also by break.
+// Iterates begin..end by step. Tells the observer where iterations start and where the loop ends,
+// even if it ends by break.
 template <class Observer, class I>
 class lane_range {
  public:
@@ -218,7 +220,7 @@ class lane_range {
   std::uint64_t outside_ = 0;
 };
 
-// What lanes and warps know of their block.
+// What lanes and warps know about their block.
 struct block_place {
   std::uint64_t index = 0;
   std::uint64_t blocks = 0;
@@ -226,7 +228,7 @@ struct block_place {
   std::uint32_t warp_width = 0;  // a power of two
 };
 
-// Loads and stores of the views, for a lane (and, uniform, for a warp or a block).
+// Loads and stores of views for a lane; if uniform, for a warp or a block.
 template <class Observer>
 class accessor {
  public:
@@ -276,7 +278,7 @@ class accessor {
     return fetch(view.data, i, kind, memory_space::shared, 0, site);
   }
 
-  // What an observer makes of an access is inlined with what the kernel says of it.
+  // Inlined, so that the compiler combines the observer's work with the constants of the access.
   template <class T, class I>
   [[gnu::always_inline]] auto fetch(T* data, const I& i, access_kind kind, memory_space space,
                                     std::uint32_t region, site_id site) const {
@@ -351,7 +353,7 @@ class serial_lane : public accessor<Observer> {
              static_cast<site_id>(static_cast<std::uintptr_t>(site) + max_devices + 1));
       }
       view.each_subscriber(n, [&](std::uint32_t peer) {
-        // One instruction for each subscriber, as the loop on a real GPU has.
+        // One instruction for each subscriber, like the loop on a real GPU.
         note(access_kind::store, memory_space::replicated, view.peer_back[peer] + n, i, view.region,
              static_cast<site_id>(static_cast<std::uintptr_t>(site) + peer + 1), false);
         view.peer_back[peer][n] = value;
@@ -498,11 +500,11 @@ class serial_warp : public accessor<Observer> {
     }
   }
 
-  // f(warp). An observer that has seen f with this key knows its instructions.
+  // Calls f(warp). An observer that has seen f with this key already knows its instructions.
   template <class F>
   void repeated(std::uint32_t key, F&& f) const {
     if constexpr (Observer::active) {
-      static constexpr char place{};  // of this F: no other has its address
+      static constexpr char place{};  // belongs to this F: no other F has its address
       if (observer_->begin_repeated(warp_, last() - first(), &place, key)) {
         auto watched = observer_->watch_repeated();
         f(serial_warp<decltype(watched)>(place_, watched, warp_));
@@ -585,7 +587,7 @@ class serial_warp : public accessor<Observer> {
   std::uint32_t warp_;
 };
 
-// Scratch that blocks of one CPU thread use in turn: shared memory and lane states.
+// Scratch memory that the blocks of one CPU thread use in turn: shared memory and lane states.
 class block_memory {
  public:
   void* take(std::size_t bytes, std::size_t alignment) {
@@ -662,7 +664,7 @@ class serial_block : public accessor<Observer> {
     if constexpr (Observer::active) observer_->on_barrier(true);
   }
 
-  // One load that the whole block shares (each warp issues it).
+  // One load that the whole block shares: each warp issues it.
   template <class View, class I>
   auto load(const View& view, const I& i, site_id site = INTERLACE_SITE) const {
     if constexpr (Observer::active) {
@@ -692,7 +694,7 @@ class serial_block : public accessor<Observer> {
                         std::to_string(shared_bytes_));
     }
     auto* data = static_cast<T*>(memory_.take(bytes, std::max(alignof(T), std::size_t{16})));
-    // Poison: what a kernel reads before it wrote must not look right.
+    // Poison: a value that a kernel reads before it writes must not look right.
     std::memset(static_cast<void*>(data), 0xff, bytes);
     return {data, elements};
   }

@@ -10,7 +10,8 @@ namespace interlace::kernel {
 
 namespace {
 
-// Where the name begins that ends behind `text`: with its arguments, up to what cannot be in it.
+// The begin of the name that ends at the end of `text`. The name includes its template arguments
+// and begins after the last character that cannot be in it.
 std::size_t last_name(const std::string& text) {
   std::size_t begin = text.size();
   int depth = 0;
@@ -34,7 +35,7 @@ std::string readable_type_name(const char* type_name) {
   int status = 0;
   char* text = abi::__cxa_demangle(type_name, nullptr, nullptr, &status);
   std::string name = status == 0 && text != nullptr ? text : type_name;
-  std::free(text);  // NOLINT: what the demangler allocated
+  std::free(text);  // NOLINT: the demangler allocated it
   return name;
 }
 

@@ -1,14 +1,14 @@
-// Names of types for people, from what std::type_info::name gives.
+// Readable names of types, from the results of std::type_info::name.
 #pragma once
 
 #include <string>
 
 namespace interlace::kernel {
 
-// As it would be written; what cannot be read is returned as it is.
+// The name as in source code. A name that cannot be demangled is returned unchanged.
 std::string readable_type_name(const char* type_name);
 
-// The same without the namespaces and classes that it and its arguments are in.
+// The same without the namespaces and classes of the type and its arguments.
 std::string short_type_name(const char* type_name);
 
 }  // namespace interlace::kernel

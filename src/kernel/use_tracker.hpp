@@ -1,4 +1,5 @@
-// Which delivered elements are used: written in an epoch and read by the receiver in the next one.
+// Tracks which delivered elements are used: written in an epoch and read by the receiver in the
+// next one.
 #pragma once
 
 #include <cstdint>
@@ -18,17 +19,18 @@ class use_tracker {
       w = {epoch_ + 1, w.last};
     }
   }
-  // Whether the front of this epoch holds something older than the element's last value.
+  // Whether this epoch's front holds an older value than the element's last one.
   bool stale(std::uint64_t element) const {
     const std::uint32_t front = front_stamp(element);
     return front != 0 && front != epoch_;
   }
   void read(std::uint32_t device, std::uint64_t element) {
-    if (element >= boundaries_[device] && element < boundaries_[device + 1]) return;  // its own
+    // the device's own element
+    if (element >= boundaries_[device] && element < boundaries_[device + 1]) return;
     std::uint32_t& stamp = read_[device][element];
     if (stamp == epoch_ + 1) return;
     stamp = epoch_ + 1;
-    // Written in the epoch before, or set before the first one.
+    // Written in the previous epoch, or set before the first one.
     if (front_stamp(element) == epoch_) ++used_now_;
   }
   void end_epoch() {
@@ -39,18 +41,19 @@ class use_tracker {
   }
 
   std::uint32_t epochs() const { return epoch_; }
-  // Elements delivered by all exchanges so far that their receiver reads. What the last exchange
-  // delivered is read after the run: it is taken to be used as the epoch before it was.
+  // Elements delivered by all exchanges so far that their receiver reads. Only after the run could
+  // the elements of the last exchange be read. As many of them count as used as in the exchange
+  // before it.
   std::uint64_t used() const { return epoch_ == 0 ? 0 : used_ + used_last_; }
   std::uint64_t overwritten() const { return overwritten_; }
 
  private:
   struct stamps {
     std::uint32_t last = 0;    // epoch + 1 of the last store
-    std::uint32_t before = 0;  // of the last store in an earlier epoch than that
+    std::uint32_t before = 0;  // epoch + 1 of the last store in an earlier epoch
   };
 
-  // Epoch + 1 of the last store before this epoch; what this epoch stores is in the back.
+  // Epoch + 1 of the last store before this epoch. Stores of this epoch are in the back.
   std::uint32_t front_stamp(std::uint64_t element) const {
     const stamps& w = written_[element];
     return w.last == epoch_ + 1 ? w.before : w.last;

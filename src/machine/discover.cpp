@@ -43,7 +43,8 @@ std::uint32_t generation_of(const std::string& model) {
   return 0;
 }
 
-// The description that knows most about such a GPU: its model, else the nearest generation.
+// The description that knows most about such a GPU: one of the same model, otherwise of the nearest
+// generation.
 const machine* template_for(const usable_gpu& unit, const std::vector<machine>& known,
                             bool& same_model) {
   same_model = false;
@@ -67,7 +68,7 @@ const machine* template_for(const usable_gpu& unit, const std::vector<machine>& 
   return nearest;
 }
 
-// Changes banks and ways until the queried size is a whole number of rows.
+// Changes banks and ways until the size that the driver reports is a whole number of rows.
 void fit(cache& level, std::uint64_t bytes) {
   level.bytes = bytes;
   const auto fits = [&](std::uint64_t banks, std::uint64_t ways) {
@@ -91,7 +92,7 @@ constexpr double giga = 1e9;
 
 struct nvlink_generation {
   protocol_kind kind;
-  double bytes_per_s;  // nominal, one link, one direction
+  double bytes_per_s;  // nominal, for one link in one direction
 };
 
 nvlink_generation nvlink_of(std::uint32_t version) {
@@ -254,7 +255,7 @@ class explorer {
     return found == installed_.end() ? nullptr : &found->second;
   }
 
-  // Instances of a split GPU have neither NVLinks nor peer access.
+  // MIG instances have neither NVLinks nor peer access.
   bool split(std::size_t number) const {
     const installed_gpu* board = physical(number);
     return board != nullptr && board->mig;
@@ -395,7 +396,7 @@ class explorer {
     result_.relations[other][one] = "NV" + std::to_string(width);
   }
 
-  // The switch that a described machine's links of that kind end at.
+  // The switch at which a described machine's links of this kind end.
   const network_switch* known_switch(protocol_kind kind) const {
     const link* edge = link_like(template_, kind);
     if (edge == nullptr) return nullptr;
@@ -448,7 +449,7 @@ class explorer {
     result_.link_rates.push_back(std::move(origin));
   }
 
-  // What copies reach of a link that is described, for one of the same kind.
+  // Takes the copy rates of a described link for a link of the same kind.
   static void take_copy_rates(link& made, const link& like) {
     const double times = made.bytes_per_s / like.bytes_per_s;
     made.copy_bytes_per_s = like.copy_bytes_per_s * times;
@@ -465,7 +466,7 @@ class explorer {
 
   void connect_pcie() {
     const std::size_t count = units_.size();
-    // GPUs that meet below a host bridge form a group, which hangs on one switch.
+    // GPUs that meet below a host bridge form a group, which is connected to one switch.
     std::vector<std::size_t> group(count);
     std::iota(group.begin(), group.end(), std::size_t{0});
     for (std::size_t one = 0; one < count; ++one)
@@ -554,7 +555,7 @@ class explorer {
   discovery result_;
   std::map<std::string, installed_gpu> installed_;
   std::vector<usable_gpu> units_;
-  std::vector<std::uint32_t> numbers_;  // of `units_`, as CUDA counts
+  std::vector<std::uint32_t> numbers_;  // CUDA indices of `units_`
   const machine* template_ = nullptr;
   std::uint32_t lost_ = 0;
   std::uint32_t version_ = 0;  // NVLink generation

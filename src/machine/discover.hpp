@@ -1,8 +1,8 @@
-// The machine that this process runs on, as NVML and the CUDA driver tell it.
+// The machine on which this process runs, as NVML and the CUDA driver report it.
 //
-// Everything that asks the driver stands behind `gpu_driver`, so that discovery is tested without a
-// GPU. What no driver tells (latencies, cache geometry, sustained rates) is taken from a described
-// machine with the same GPU model, or else the nearest generation, and said to be so.
+// All questions to the driver go through `gpu_driver`, so that discovery is tested without a GPU.
+// No driver reports latencies, cache geometry or sustained rates. These come from a described
+// machine with the same GPU model, or else of the nearest generation, and the result says so.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace interlace::machine {
 
-// How near two GPUs are on PCIe; the words of `nvidia-smi topo -m` in the same order.
+// How close two GPUs are on PCIe. The words are those of `nvidia-smi topo -m`, in the same order.
 enum class pcie_relation : std::uint8_t { same_board, pix, pxb, phb, node, sys, unknown };
 
 enum class nvlink_remote : std::uint8_t { gpu, network_switch, unknown };
@@ -25,12 +25,12 @@ enum class nvlink_remote : std::uint8_t { gpu, network_switch, unknown };
 // One active NVLink of a GPU.
 struct nvlink_port {
   nvlink_remote remote = nvlink_remote::unknown;
-  std::string remote_bus_id;   // of a GPU
+  std::string remote_bus_id;   // of the GPU at the other end
   std::uint32_t version = 0;   // NVLink generation, 0 if the driver does not say
   double raw_bytes_per_s = 0;  // one direction, 0 if the driver does not say
 };
 
-// A GPU as NVML sees it, whether or not CUDA may use it.
+// A GPU as NVML sees it, whether CUDA can use it or not.
 struct installed_gpu {
   std::string bus_id;  // "0000:1b:00.0", lower case
   std::string name;
@@ -60,7 +60,7 @@ struct usable_gpu {
 };
 
 struct driver_versions {
-  std::string driver;  // "580.159.03", empty if not known
+  std::string driver;  // "580.159.03"; empty if unknown
   std::string cuda;    // "13.0"
 };
 
@@ -70,23 +70,23 @@ class gpu_lost : public device_error {
   using device_error::device_error;
 };
 
-// What discovery asks. All indices are below the counts; calls throw `usage_error` where there is
-// no driver, `gpu_lost` for a GPU that vanished and `device_error` for any other failure.
+// What discovery asks the driver. All indices are below the counts. Calls throw `usage_error` if
+// there is no driver, `gpu_lost` for a GPU that vanished and `device_error` for any other failure.
 class gpu_driver {
  public:
   virtual ~gpu_driver() = default;
   virtual driver_versions versions() = 0;
-  virtual std::uint32_t installed_count() = 0;  // 0 where NVML is not there
+  virtual std::uint32_t installed_count() = 0;  // 0 if NVML is missing
   virtual installed_gpu installed(std::uint32_t index) = 0;
   virtual pcie_relation relation(const std::string& bus_id, const std::string& other) = 0;
   virtual std::uint32_t usable_count() = 0;
   virtual usable_gpu usable(std::uint32_t index) = 0;
-  virtual bool peer_access(std::uint32_t from, std::uint32_t to) = 0;  // usable GPUs
+  virtual bool peer_access(std::uint32_t from, std::uint32_t to) = 0;  // between usable GPUs
   virtual std::optional<std::string> visible_devices() = 0;            // CUDA_VISIBLE_DEVICES
   virtual std::string host_model() = 0;
 };
 
-// The real one, over libnvidia-ml.so.1 and libcuda.so.1. Opening never throws; asking does.
+// The real driver, through libnvidia-ml.so.1 and libcuda.so.1. Opening it never throws; calls do.
 std::unique_ptr<gpu_driver> open_driver();
 
 struct found_device {
@@ -101,20 +101,19 @@ struct found_device {
 
 struct discovery {
   machine found;
-  std::string template_name;            // described machine that supplied the rest; may be empty
-  bool same_model = false;              // it has the same GPU model
-  std::vector<std::string> queried;     // keys that the driver told: "gpu.clock_MHz"
-  std::vector<std::string> link_rates;  // where each link's bytes_per_s is from
+  std::string template_name;            // described machine that supplied the rest; can be empty
+  bool same_model = false;              // the described machine has the same GPU model
+  std::vector<std::string> queried;     // keys that the driver reported: "gpu.clock_MHz"
+  std::vector<std::string> link_rates;  // origin of each link's bytes_per_s
   std::vector<found_device> devices;
-  std::size_t installed =
-      0;  // GPUs that the driver manages, also those that are hidden; 0: unknown
+  std::size_t installed = 0;  // GPUs that the driver manages, including hidden ones; 0: unknown
   std::vector<std::vector<std::string>> relations;  // "X", "NV18", "PIX", "SYS" ...
   std::vector<std::string> remarks;                 // sentences
   std::string driver_version;
   std::string cuda_version;
 };
 
-// Throws `usage_error` where there is no driver or no GPU that can be used.
+// Throws `usage_error` if there is no driver or no usable GPU.
 discovery discover(gpu_driver& driver, const std::vector<machine>& known);
 
 }  // namespace interlace::machine

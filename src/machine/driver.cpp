@@ -1,6 +1,6 @@
-// The real `gpu_driver`: NVML and the CUDA driver API, both by dlopen, so that this builds and runs
-// without either. The declarations below are only those that are called, after the vendor's public
-// documentation.
+// The real `gpu_driver`: NVML and the CUDA driver API. Both are loaded with dlopen, so that this
+// file builds and runs without them. The declarations below cover only the functions that are
+// called, and follow the vendor's public documentation.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ constexpr nvml_result nvml_lost = 15;
 constexpr nvml_result nvml_reset_required = 16;
 constexpr nvml_result nvml_version_mismatch = 18;
 constexpr unsigned nvml_max_links = 36;
-constexpr unsigned nvml_field_link_speed = 90;       // MB/s of every link, until Ampere
+constexpr unsigned nvml_field_link_speed = 90;       // MB/s of every link, up to Ampere
 constexpr unsigned nvml_field_one_link_speed = 164;  // MB/s of the link in `scope`, from Hopper on
 constexpr unsigned nvml_value_unsigned = 1;
 
@@ -93,7 +93,7 @@ class library {
   }
   bool loaded() const { return handle_ != nullptr; }
 
-  // A function, or null where the library is older than it.
+  // The function, or null if the library is too old to have it.
   template <class Function>
   Function* find(const char* symbol) const {
     return handle_ == nullptr ? nullptr : reinterpret_cast<Function*>(dlsym(handle_, symbol));
@@ -107,7 +107,7 @@ std::string bus_id_text(const char* text) {
   std::string id(text);
   std::transform(id.begin(), id.end(), id.begin(),
                  [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
-  // NVML writes eight digits of domain, CUDA and sysfs four
+  // NVML writes the domain with eight digits, CUDA and sysfs with four.
   const auto colon = id.find(':');
   if (colon != std::string::npos && colon > 4) id.erase(0, colon - 4);
   return id;
@@ -276,7 +276,7 @@ class nvidia_driver final : public gpu_driver {
   }
 
  private:
-  // Loads and initialises both libraries once; NVML alone is not enough to use a GPU.
+  // Loads and initialises both libraries once. NVML alone is not enough to use a GPU.
   void start() {
     std::call_once(started_, [this] {
       start_nvml();

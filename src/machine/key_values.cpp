@@ -1,4 +1,4 @@
-// Fields of the structs as values of a file, in the file's units.
+// Converts between fields of the structs and values of a file, in the file's units.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -37,7 +37,7 @@ bool any_part(std::string_view text, char separator, Each&& each) {
   }
 }
 
-// The shortest number that `is_it` accepts.
+// The shortest decimal number that `is_it` accepts.
 template <class Accepts>
 double shortest(double value, int digits, Accepts&& is_it) {
   for (;; ++digits) {
@@ -49,7 +49,7 @@ double shortest(double value, int digits, Accepts&& is_it) {
 }
 
 key_value whole_if_it_is(double value) {
-  constexpr double most = 9e15;  // where doubles are whole numbers without gaps
+  constexpr double most = 9e15;  // up to here doubles represent all whole numbers
   if (value == std::floor(value) && std::abs(value) < most) return static_cast<std::int64_t>(value);
   return value;
 }
@@ -98,7 +98,7 @@ unit unit_of(std::string_view name) {
   unit found{};
   any_part(name, '_', [&](std::string_view part) {
     for (const unit_word& one : unit_words)
-      if (one.word == part) found = one.is;  // the last one: clock_MHz
+      if (one.word == part) found = one.is;  // the last unit counts: clock_MHz
     return false;
   });
   return found;
@@ -145,7 +145,7 @@ void set_value(const key& one, field at, const key_value& value) {
           *it = number_in(one, value) * unit_of(one.name).in_struct;
         } else {
           const double made = std::nearbyint(number_in(one, value) * unit_of(one.name).in_struct);
-          // 2^53 and more is no exact number, and nothing that a key allows
+          // Doubles of 2^53 and more are not exact, and no key allows them.
           const double most = std::min(9e18, static_cast<double>(std::numeric_limits<held>::max()));
           if (!(made >= 0 && made <= most)) refuse(one, value);
           *it = static_cast<held>(made);

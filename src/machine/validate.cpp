@@ -70,7 +70,7 @@ void check_range(const key& one, field at, const std::string& where, problems& f
   if (!one.choices.empty()) check_choice(text_of(value), one.choices, where, found);
 }
 
-// The keys of an owner that it has; `prefix` is what stands before their names.
+// Checks the keys that this owner has; `prefix` precedes their names.
 template <class Owner>
 void check_ranges(Owner& owner, const std::string& prefix, bool whole_names, machine& described,
                   problems& found) {
@@ -88,11 +88,11 @@ void check_ranges(Owner& owner, const std::string& prefix, bool whole_names, mac
 struct measured {
   std::string name;
   double value = 0;  // in the unit of the struct
-  double unit = 1;   // of the file, in that of the struct
+  double unit = 1;   // the file's unit, in that of the struct
   std::string text;  // in the file's unit
 };
 
-// Nothing for a key of another owner, or one that is left out.
+// Nothing for a key of another owner, or for one that is left out.
 template <class Owner>
 std::optional<measured> measure(std::string_view full, Owner& owner, machine& described) {
   const key* const one = find_key(full);
@@ -119,7 +119,7 @@ bool power_of_two(double value) {
 
 bool is_multiple(double value, double of) { return of > 0 && std::fmod(value, of) == 0; }
 
-// What is wrong, or nothing.
+// An error text, or nothing.
 std::string broken(const rule& one, const measured& key, const std::vector<measured>& others) {
   const std::string is = key.name + " is " + key.text;
   const auto in_unit = [&](double value) { return text_of(value / key.unit); };
@@ -242,7 +242,7 @@ void check_links(machine& described, problems& found) {
 
 std::vector<std::string> validate(const machine& described) {
   problems found;
-  machine checked = described;  // fields of keys are found in what can be changed
+  machine checked = described;  // a copy, because fields are found by mutable references
   check_ranges(checked, "", true, checked, found);
   if (found.none()) check_rules(checked, "", checked, found);
   for (std::size_t index = 0; index < checked.switches.size(); ++index)
@@ -250,7 +250,8 @@ std::vector<std::string> validate(const machine& described) {
                  found);
   check_links(checked, found);
   if (found.none()) {
-    // every pair, as GPUs do not forward: two that a third one reaches may not reach each other
+    // Checks every pair, because GPUs do not forward: two GPUs that a third one reaches may not
+    // reach each other.
     for (std::uint32_t one = 0; one < described.gpu_count; ++one)
       for (std::uint32_t other = one + 1; other < described.gpu_count; ++other) {
         const bool reached =

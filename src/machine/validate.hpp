@@ -1,4 +1,4 @@
-// What the rest of the C++ code may rely on in a machine.
+// The validity of a machine, on which all other C++ code can rely.
 #pragma once
 
 #include <string>
@@ -8,9 +8,9 @@
 
 namespace interlace::machine {
 
-// One sentence for each thing that is wrong; empty if the machine can be used. Checked are: the
-// ranges and rules of keys.hpp; ends that exist and differ; packet rules; every GPU is reached from
-// every other one.
+// Returns one sentence for each error; empty if the machine is valid. It checks the ranges and
+// rules of keys.hpp, that the ends of links exist and differ, the packet rules, and that every GPU
+// is reachable from every other GPU.
 std::vector<std::string> validate(const machine& described);
 
 }  // namespace interlace::machine

@@ -15,10 +15,11 @@ namespace {
 
 constexpr std::size_t coarse_stride = 4;   // grid steps between points of the first round
 constexpr std::size_t most_finalists = 6;  // besides the controls
-constexpr std::uint32_t least_rounds = 3;  // of finalists: the least that has a deviation
-constexpr double explained = 3;            // standard deviations, of single samples
-constexpr double decided = 2;              // standard errors, of medians
-constexpr double precision = 0.01;         // of medians, at which no more rounds are needed
+constexpr std::uint32_t least_rounds = 3;  // rounds of finalists: the fewest that have a deviation
+constexpr double explained = 3;            // standard deviations of single samples
+constexpr double decided = 2;              // standard errors of medians
+// relative precision of medians at which no more rounds are needed
+constexpr double precision = 0.01;
 
 std::string percent(double part) {
   char text[32];
@@ -26,14 +27,14 @@ std::string percent(double part) {
   return text;
 }
 
-// Why something is dropped that lies so far above; `noise` is what is no difference.
+// Why a candidate that is slower by `behind` is dropped. Differences up to `noise` mean nothing.
 std::string behind_text(double behind, const char* what, double noise, const char* source) {
   std::string text = percent(behind) + " above " + what;
   if (noise > 0) text += ", of which " + std::string(source) + " explain " + percent(noise);
   return text;
 }
 
-// The standard deviation; 0 of fewer than two values.
+// The standard deviation; 0 for fewer than two values.
 double deviation(const std::vector<double>& values) {
   if (values.size() < 2) return 0;
   const auto count = static_cast<double>(values.size());
@@ -43,7 +44,7 @@ double deviation(const std::vector<double>& values) {
   return std::sqrt(sum / (count - 1));
 }
 
-// A point of a family's grid, and what is known of it.
+// A point of a family's grid with its measurements.
 struct point {
   std::size_t family = 0;
   std::vector<std::size_t> at;  // by axis
@@ -51,16 +52,17 @@ struct point {
   bool impossible = false;
   double best_s = 0;       // of all samples
   double median_s = 0;     // of all samples
-  double deviation_s = 0;  // of all samples
+  double deviation_s = 0;  // of the samples
   double error_s = 0;      // of the median of the final samples
 
   bool measured() const { return !known.rounds.empty(); }
 };
 
 struct family_state {
-  std::size_t first = 0;  // of its points
+  std::size_t first = 0;  // index of its first point
   std::size_t points = 1;
-  std::vector<std::size_t> strides;  // to the neighbours that are measured next, by axis
+  // by axis: the distance to the neighbours that are measured next
+  std::vector<std::size_t> strides;
   bool closed = false;
   std::string why_closed;
 };
@@ -126,7 +128,7 @@ class search {
     return space_.families[family].axes[axis].values;
   }
 
-  // Every fourth value of each axis and the last one; the families by turns.
+  // Every fourth value of each axis and the last value. The families take turns.
   std::vector<std::size_t> coarse_points() const {
     std::vector<std::vector<std::size_t>> found(families_.size());
     for (std::size_t i = 0; i < points_.size(); ++i) {
@@ -153,7 +155,7 @@ class search {
     return found;
   }
 
-  // What is not measured yet around a point, a stride away on some axes.
+  // Unmeasured points around a point, a stride away on some axes.
   std::vector<std::size_t> new_neighbours(std::size_t centre) const {
     const point& p = points_[centre];
     const family_state& state = families_[p.family];
@@ -179,8 +181,8 @@ class search {
     return found;
   }
 
-  // How many times faster than a family's best point another may be that was not measured: it lies
-  // between points of the last grid, whose strides were twice those of now.
+  // How many times faster than a family's best point an unmeasured point might be. Such a point is
+  // between points of the last grid, whose strides were twice the current ones.
   double reach(const point& p) const {
     double factor = 1;
     for (std::size_t a = 0; a < p.at.size(); ++a) {
@@ -306,7 +308,7 @@ class search {
     p.deviation_s = deviation(all);
   }
 
-  // Those of the final rounds, or all.
+  // The samples of the final rounds, or all samples.
   std::vector<double> samples(const point& p, bool final) const {
     std::vector<double> found;
     for (const auto& round : p.known.rounds) {
@@ -316,11 +318,11 @@ class search {
     return found;
   }
 
-  // --- who is ahead ---
+  // --- comparison ---
 
   bool possible(std::size_t i) const { return points_[i].measured() && !points_[i].impossible; }
 
-  // The one with the lowest median; of equals a control, then the first.
+  // The point with the lowest median. Among equal ones, a control wins, then the first.
   template <class Median>
   std::optional<std::size_t> lowest(const std::vector<std::size_t>& which, Median median) const {
     std::optional<std::size_t> found;
@@ -363,7 +365,7 @@ class search {
 
   // --- elimination ---
 
-  // Who comes into the final rounds.
+  // Selects the candidates for the final rounds.
   std::vector<std::size_t> eliminate() {
     explored_ = round_;
     const std::size_t ahead = *leader();
@@ -413,11 +415,11 @@ class search {
     return decided * std::hypot(points_[a].error_s, points_[b].error_s);
   }
 
-  // Measures the finalists in turn until it is clear who is ahead.
+  // Measures the finalists in turn until it is clear which one is fastest.
   void compare(std::vector<std::size_t>& finalists) {
     const std::uint32_t most = std::max(rules_.most_rounds, least_rounds);
     while (final_rounds_ < most) {
-      // Each round begins with another one, so that none always follows the same.
+      // Each round begins with a different finalist, so that none always follows the same one.
       std::vector<std::size_t> turn = finalists;
       const auto shift = static_cast<std::ptrdiff_t>(final_rounds_ % turn.size());
       std::rotate(turn.begin(), turn.begin() + shift, turn.end());
@@ -432,9 +434,9 @@ class search {
     }
   }
 
-  // The median of the final samples and its standard error: what deviations within rounds give
-  // (1.25 that of a mean), or those between rounds where these are larger, for samples of one
-  // round may share a deviation.
+  // Computes the median of the final samples and its standard error. The error is 1.25 times that
+  // of the mean, from the deviations within rounds. If deviations between rounds are larger, they
+  // are used instead, because samples of one round can share a deviation.
   void evaluate(point& p) const {
     std::vector<double> medians;
     double within = 0;
@@ -448,7 +450,8 @@ class search {
     p.error_s = std::max(within, between);
   }
 
-  // Drops what is behind; true if the others' differences are known well enough.
+  // Drops candidates that are clearly slower. Returns true if the remaining differences are known
+  // well enough.
   bool settled(std::vector<std::size_t>& finalists) {
     const std::size_t ahead = *lowest(finalists, final_median);
     bool clear = true;
@@ -506,8 +509,8 @@ class search {
   std::vector<point> points_;
   std::vector<family_state> families_;
   std::uint32_t round_ = 0;
-  std::uint32_t explored_ = 0;      // the last round before the final ones
-  std::uint32_t final_rounds_ = 0;  // so far
+  std::uint32_t explored_ = 0;      // the last round before the final rounds
+  std::uint32_t final_rounds_ = 0;  // final rounds so far
   std::uint64_t done_ = 0;
 };
 
