@@ -433,7 +433,7 @@ def py_remote_loads(table: Table) -> str:
     rows = table["treatment"]
     return "\n".join(
         [
-            '"""What may become of remote loads of unified arrays on a simulated machine, by name.',
+            '"""The treatments of remote loads of unified arrays on a simulated machine, by name.',
             "",
             _made_of(REMOTE_LOADS, ""),
             '"""',
