@@ -1,5 +1,5 @@
-// An array that a caller owns: its first element and its extents. Elements are contiguous, and the
-// last dimension is the fastest.
+// An array that a caller owns: a pointer to its first element, and its extents. Elements are
+// contiguous, and the last dimension varies fastest.
 #pragma once
 
 #include <array>

@@ -1,5 +1,6 @@
-// Texts cut at separators. Without streams: a process may hold a second C++ library (that of a
-// framework), and streams find their locale's parts through objects that the two then share.
+// Splits texts at separators, without streams: a process may contain a second C++ library (that of
+// a framework), and streams look up parts of the locale through objects that both libraries would
+// share.
 #pragma once
 
 #include <string_view>
@@ -7,7 +8,7 @@
 
 namespace interlace {
 
-// What stands before the separator, or all of it; it and the separator are taken off `rest`.
+// Returns the text before the separator, or all of it. Removes both from `rest`.
 inline std::string_view cut_text(std::string_view& rest, std::string_view separator) {
   const auto at = rest.find(separator);
   const std::string_view first = rest.substr(0, at);
@@ -18,7 +19,7 @@ inline std::string_view cut_text(std::string_view& rest, char separator) {
   return cut_text(rest, std::string_view(&separator, 1));
 }
 
-// The words of a text, which blanks and ends of lines part.
+// The words of a text, separated by blanks and line ends.
 inline std::vector<std::string_view> words_of(std::string_view text) {
   constexpr std::string_view blanks = " \t\r\n";
   std::vector<std::string_view> words;

@@ -1,4 +1,4 @@
-// The two ways in which something goes wrong for a caller.
+// The errors that callers can get.
 #pragma once
 
 #include <stdexcept>
@@ -6,13 +6,13 @@
 
 namespace interlace {
 
-// The input cannot be used; the message is one sentence that names it and says what to do.
+// The input is not usable. The message is one sentence that names the input and says what to do.
 class usage_error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// A kernel or a mechanism broke a promise of the model (bounds, ownership, shared memory).
+// A kernel or a mechanism broke a rule of the model (bounds, ownership, shared memory).
 class model_error : public std::logic_error {
  public:
   using std::logic_error::logic_error;

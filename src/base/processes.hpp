@@ -1,5 +1,5 @@
-// Processes of one machine and one user that stay in touch: messages with file descriptors, and
-// word of a process that ends.
+// Connections between processes of one user on one machine: messages with file descriptors, and
+// notice of a process that ends.
 #pragma once
 
 #include <chrono>
@@ -33,8 +33,8 @@ class descriptor {
   int fd_ = -1;
 };
 
-// Where a process can be reached: a Unix socket in a folder that only its user may enter. Both are
-// gone with the object.
+// An address of this process: a Unix socket in a folder that only its user may enter. The
+// destructor removes both.
 class meeting_point {
  public:
   meeting_point();
@@ -59,41 +59,43 @@ class peer_processes {
     std::vector<descriptor> descriptors;
   };
 
-  // Connects with all others. paths[r] is rank r's meeting point, own that of this process. By all
-  // of them; throws device_error if that takes longer than the deadline, or if a process of another
-  // user answers.
+  // Connects to all other processes. paths[r] is rank r's meeting point, and `own` is that of this
+  // process. All processes must call it. Throws device_error if connecting takes longer than the
+  // deadline, or if a process of another user answers.
   peer_processes(std::uint32_t rank, const std::vector<std::string>& paths,
                  const meeting_point& own, std::chrono::duration<double> deadline);
-  // Says goodbye: the others do not take it for a crash.
+  // Tells the other processes that this one ends regularly, so that they do not take its end for a
+  // crash.
   ~peer_processes();
   peer_processes(const peer_processes&) = delete;
   peer_processes& operator=(const peer_processes&) = delete;
   peer_processes(peer_processes&&) = delete;
   peer_processes& operator=(peer_processes&&) = delete;
 
-  // Called from a thread of its own.
+  // The functions are called from a thread of their own.
   struct watcher {
-    // Once for a process that ends without goodbye.
+    // Called once for a process that ends without such a notice.
     std::function<void(std::uint32_t rank)> ended{};
     std::function<void(std::uint32_t rank, const std::string& text)> told{};
     std::function<void()> regularly{};  // every 10 ms
   };
   void watch(watcher w);
-  // Reaches the `told` of all others, if they watch; does not wait.
+  // Calls `told` of all other processes that watch. Does not block.
   void tell(const std::string& text) noexcept;
 
-  // At most 64 KiB and 250 descriptors, which stay the caller's.
+  // A message has at most 64 KiB and 250 descriptors. The caller keeps ownership of the
+  // descriptors.
   void send(std::uint32_t to, std::uint64_t tag, const std::string& bytes,
             const std::vector<int>& descriptors = {});
-  // The next message of that tag. Throws device_error that names the rank if it ends or the
-  // deadline passes.
+  // Receives the next message with this tag. Throws device_error that names the rank if that
+  // process ends or the deadline passes.
   message receive(std::uint32_t from, std::uint64_t tag);
 
  private:
   struct peer {
     descriptor messages;
-    descriptor life;     // carries what is told, and the goodbye
-    descriptor process;  // a pidfd; none where the process cannot be seen
+    descriptor life;     // carries texts and the notice of a regular end
+    descriptor process;  // a pidfd; none if this process cannot see the other one
     std::multimap<std::uint64_t, message> early;
   };
   void look_after(const watcher& w) const;

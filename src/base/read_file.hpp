@@ -1,4 +1,4 @@
-// Small files as a whole. Without streams, for the reason that cut_text.hpp gives.
+// Reads small files as a whole. It uses no streams, for the reason given in cut_text.hpp.
 #pragma once
 
 #include <array>
@@ -8,7 +8,8 @@
 
 namespace interlace {
 
-// Nothing if it cannot be read. Files of /proc and /sys do not know their size.
+// Nothing if the file cannot be read. The size of files in /proc and /sys is unknown before
+// reading.
 inline std::optional<std::string> read_file(const std::string& path) {
   std::FILE* const file = std::fopen(path.c_str(), "rbe");
   if (file == nullptr) return std::nullopt;

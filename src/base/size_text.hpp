@@ -1,4 +1,4 @@
-// Sizes as people write them.
+// Sizes in the form in which people write them.
 #pragma once
 
 #include <charconv>
@@ -14,8 +14,8 @@
 
 namespace interlace {
 
-// A whole number of bytes, or with K, M or G behind it of 2^10, 2^20 or 2^30; nothing for any other
-// text, and for what 64 bits do not hold.
+// Parses a whole number of bytes, optionally followed by K, M or G for 2^10, 2^20 or 2^30. Nothing
+// for any other text, and for numbers that do not fit into 64 bits.
 inline std::optional<std::uint64_t> size_of_text(std::string_view text) {
   unsigned shift = 0;
   if (!text.empty()) {
@@ -32,7 +32,7 @@ inline std::optional<std::uint64_t> size_of_text(std::string_view text) {
   return number << shift;
 }
 
-// A number of bytes in the largest binary unit that leaves it whole: "256 KiB".
+// Formats a number of bytes in the largest binary unit that leaves it whole: "256 KiB".
 inline std::string size_text(std::uint64_t bytes) {
   const std::pair<std::uint64_t, const char*> units[] = {
       {gib, " GiB"}, {mib, " MiB"}, {kib, " KiB"}};

@@ -1,4 +1,4 @@
-// Of samples, such as times of repetitions.
+// Statistics of samples, such as times of repetitions.
 #pragma once
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 
 namespace interlace {
 
-// Of sorted values, at least one of them; between neighbours linearly.
+// A quantile of at least one sorted value, with linear interpolation between neighbours.
 inline double quantile(const std::vector<double>& sorted, double part) {
   const double place = part * static_cast<double>(sorted.size() - 1);
   const auto below = static_cast<std::size_t>(place);
@@ -15,7 +15,7 @@ inline double quantile(const std::vector<double>& sorted, double part) {
   return sorted[below] + (place - static_cast<double>(below)) * (sorted[above] - sorted[below]);
 }
 
-// Of at least one value, in any order.
+// The median of at least one value, in any order.
 inline double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   return quantile(values, 0.5);

@@ -1,4 +1,4 @@
-// Sizes are bytes. Times are whole picoseconds, and seconds where they are divided by rates.
+// Sizes are in bytes. Times are whole picoseconds; quotients with rates are in seconds.
 #pragma once
 
 #include <cstdint>

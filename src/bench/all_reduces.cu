@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::uint64_t piece_numbers = std::uint64_t{1} << 20U;
 
-// Of a GPU: 24 random bits from -1 up to 1, which float32 has exactly.
+// A summand of a GPU: 24 random bits in [-1, 1), which float32 represents exactly.
 float number_of(std::uint32_t gpu, std::uint64_t at) {
   std::uint64_t bits = (at * 64 + gpu + 1) * 0x9E3779B97F4A7C15U;
   bits = (bits ^ bits >> 30U) * 0xBF58476D1CE4E5B9U;
@@ -54,7 +54,7 @@ void over_pieces(std::uint64_t numbers, const Work& work) {
   if (failure) std::rethrow_exception(failure);
 }
 
-// What each GPU sends and receives.
+// The data that each GPU sends and receives.
 class summands {
  public:
   explicit summands(const collective_request& request)
@@ -84,7 +84,7 @@ class summands {
       fill_with_poison(static_cast<int>(gpu), reinterpret_cast<std::uint8_t*>(receive_[gpu]),
                        bytes_);
   }
-  // However n numbers are added in float32, the error is within n roundings of their magnitudes.
+  // In whatever order float32 adds n numbers, the error is within n roundings of their magnitudes.
   std::uint64_t wrong() const {
     std::atomic<std::uint64_t> wrong{0};
     over_pieces(count(), [&](std::uint64_t begin, std::uint64_t numbers) {
@@ -103,7 +103,7 @@ class summands {
                                         numbers * sizeof(float), cudaMemcpyDefault));
         for (std::uint64_t k = 0; k < numbers; ++k) {
           const double most = gpus_ * 0x1p-24 * magnitude[k];
-          // Not what is no number either.
+          // Written so that NaN counts as wrong, too.
           if (!(std::fabs(static_cast<double>(found[k]) - sum[k]) <= most)) ++own;
         }
       }

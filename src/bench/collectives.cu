@@ -21,8 +21,8 @@ bool gathers(const collective_request& request) {
   return request.pattern == collective_pattern::all_gather;
 }
 
-// One buffer for each GPU: of an all-gather, which is in place, the blocks of all; of an all-to-all
-// those that it sends, and behind them those that it receives.
+// One buffer for each GPU. For an all-gather, which is in place, it has the blocks of all GPUs. For
+// an all-to-all it has the blocks that the GPU sends, followed by those that it receives.
 class arena {
  public:
   explicit arena(const collective_request& request)
@@ -40,7 +40,7 @@ class arena {
   }
 
   std::uint8_t* base(std::size_t gpu) const { return buffers_[gpu]; }
-  // What `from` sends to `to`, and where it arrives.
+  // The block that `from` sends to `to`, and where it arrives.
   std::uint8_t* sent(std::uint32_t from, std::uint32_t to) const {
     return buffers_[from] + (gathers_ ? from : to) * request_.bytes;
   }
@@ -69,7 +69,8 @@ class arena {
     return sum;
   }
 
-  // Each pair, those of one distance together: no two senders of a distance meet.
+  // Visits each pair, with all pairs of one distance together: no two senders of one distance have
+  // the same receiver.
   template <class Visit>
   void each(const Visit& visit) const {
     for (std::uint32_t distance = 0; distance < request_.gpus; ++distance)

@@ -18,10 +18,10 @@ enum class collective_pattern : std::uint8_t {
 
 struct collective_request {
   collective_pattern pattern = collective_pattern::all_gather;
-  std::uint32_t gpus = 0;   // the first ones of this machine
+  std::uint32_t gpus = 0;   // the first GPUs of this machine
   std::uint64_t bytes = 0;  // of a block
-  // "memcpy": each message on a stream of its own, all at once; not for all-reduces. "nccl". Others
-  // as for messages.
+  // "memcpy": each message has a stream of its own, and all run at once; not for all-reduces.
+  // "nccl". Other methods as for messages.
   std::vector<std::string> methods{"memcpy", "auto"};
   std::uint32_t warmup = 3;
   std::uint32_t repeats = 20;

@@ -83,7 +83,7 @@ class channel {
 
 using channels = std::vector<std::unique_ptr<channel>>;
 
-// A copy for each message, on its stream: the engine's, or without one CUDA's own.
+// Copies each message on its stream: by the engine, or without an engine by CUDA's own copy.
 class copies : public timed_method {
  public:
   copies(const channels& of, copier* by) : of_(of), by_(by) {}
@@ -105,7 +105,7 @@ std::vector<cuda::nccl_message> nccl_messages_of(const channels& of) {
   return messages;
 }
 
-// One group of NCCL's, on a stream of each GPU.
+// One group of NCCL calls, on a stream of each GPU.
 class nccl_group : public timed_method {
  public:
   explicit nccl_group(const channels& of)

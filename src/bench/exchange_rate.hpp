@@ -5,7 +5,7 @@
 
 namespace interlace::bench {
 
-// The bytes that each GPU sends in a second.
+// Bytes a second that each GPU sends.
 struct exchange_rate {
   double copies = 0;  // by copy engines
   double stores = 0;  // by a kernel's stores

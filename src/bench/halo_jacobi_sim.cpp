@@ -59,7 +59,7 @@ class halo_jacobi {
                                 for (std::uint32_t d = 0; d < asked_.devices; ++d) launch(d);
                               })
                               .time_s;
-      // the first own row goes before, the last one behind
+      // The first own row goes to the predecessor, the last one to the successor.
       result.exchange_s += exchange(asked_.before, asked_.devices - 1, 1, asked_.rows + 1);
       result.exchange_s += exchange(asked_.behind, 1, asked_.rows, 0);
       std::swap(a_, next_);
@@ -83,7 +83,7 @@ class halo_jacobi {
     return reinterpret_cast<std::byte*>(next_[device].data + std::uint64_t{at} * asked_.columns);
   }
 
-  // Every device's row `from` becomes row `to` of the device `distance` behind it.
+  // Each device's row `from` becomes row `to` of the device that is `distance` further on the ring.
   double exchange(const std::vector<plan::plan>& plans, std::uint32_t distance, std::uint32_t from,
                   std::uint32_t to) {
     if (asked_.devices == 1) {

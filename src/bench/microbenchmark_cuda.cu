@@ -45,7 +45,7 @@ kernel_times per_epoch(const runs& found, std::uint32_t epochs, std::uint64_t pa
   return times;
 }
 
-// f of an element of so many bytes.
+// Calls f for an element of `bytes` bytes.
 template <class F>
 runs with_element(std::uint32_t bytes, const F& f) {
   if (bytes == sizeof(word)) return f(word{});
@@ -61,8 +61,8 @@ runs stores_of(cuda::node& node, std::uint32_t element_bytes, const workload::st
   });
 }
 
-// The driver refreshes the counters now and then: waits until they have stood still, and at least
-// so much is sent.
+// The driver refreshes the counters from time to time. Waits until they no longer change and at
+// least `least_sent` bytes are sent.
 cuda::nvlink_bytes settled_counters(int gpu, std::uint64_t least_sent) {
   using clock = std::chrono::steady_clock;
   constexpr std::chrono::milliseconds pause{50};
@@ -87,7 +87,7 @@ cuda::nvlink_bytes settled_counters(int gpu, std::uint64_t least_sent) {
   throw device_error("the NVLink counters of GPU " + std::to_string(gpu) + " cannot be read");
 }
 
-// Streams with copies, their memory and what times them.
+// Streams with copies, their memory, and the events that time them.
 class copy_streams {
  public:
   explicit copy_streams(const std::vector<stream_copy>& copies) : copy_streams() {
@@ -99,7 +99,8 @@ class copy_streams {
       fill_with_samples(c.gpu, c.source, c.asked.bytes, seed_of(k));
       fill_with_poison(c.end, c.target, c.asked.bytes);
     }
-    // The first copy between two memories sets things up, which may wait for what is held.
+    // The first copy between two memories initialises resources, and may wait for held streams to
+    // do so.
     enqueue();
     wait();
   }
@@ -156,7 +157,7 @@ class copy_streams {
     return 1e-3 * longest_ms / static_cast<double>(in_a_row);
   }
 
-  // Throws device_error unless all bytes are where they were to go.
+  // Throws device_error unless all bytes are at their destination.
   void verify() {
     for (std::size_t k = 0; k < copies_.size(); ++k) {
       const copy& c = copies_[k];
@@ -174,8 +175,8 @@ class copy_streams {
  private:
   struct copy {
     stream_copy asked;
-    int gpu = 0;  // at its start, or where that is the host at its end
-    int end = 0;  // the other way round
+    int gpu = 0;  // GPU at its start, or at its end if the host is its start
+    int end = 0;  // the opposite
     std::uint8_t* source = nullptr;
     std::uint8_t* target = nullptr;
     cudaStream_t stream = nullptr;
@@ -187,7 +188,7 @@ class copy_streams {
     cudaEvent_t stop = nullptr;
   };
 
-  copy_streams() = default;  // what is made behind it is destroyed if making the rest throws
+  copy_streams() = default;  // everything made after this is destroyed if a later step throws
 
   static std::uint64_t seed_of(std::size_t copy) { return 1 + 1'000'003 * copy; }
   static std::string name_of(int place) {
@@ -308,13 +309,13 @@ std::optional<std::vector<double>> store_wire_on_cuda(std::uint32_t element_byte
   cuda::node node(first_gpus(2));
   const int gpu = node.ordinal(0);
   if (!cuda::read_nvlink_counters(gpu)) return std::nullopt;
-  // The run that warms up is counted too.
+  // The warm-up run is counted, too.
   const std::uint64_t payload = 2 * elements * element_bytes * how.epochs;
   std::vector<double> found;
   cuda::nvlink_bytes before = settled_counters(gpu, 0);
   for (std::uint32_t k = 0; k < how.repeats; ++k) {
     stores_of(node, element_bytes, {1, elements, together}, once);
-    // In KiB, which are rounded.
+    // The counters are in KiB and rounded.
     const std::uint64_t least = before.data_sent + payload - payload / 100;
     const cuda::nvlink_bytes after = settled_counters(gpu, least);
     found.push_back(static_cast<double>((after - before).raw_sent) / static_cast<double>(payload));
@@ -331,7 +332,7 @@ std::vector<double> copies_on_cuda(const std::vector<stream_copy>& copies, bool 
   std::vector<double> time_s;
   for (std::uint32_t k = 0; k <= repeats; ++k) {
     const double one_s = by_host ? on.by_host_s() : on.by_gpus_s();
-    if (k != 0) time_s.push_back(one_s);  // the first warms up
+    if (k != 0) time_s.push_back(one_s);  // the first run is the warm-up
   }
   on.verify();
   return time_s;

@@ -20,13 +20,13 @@ namespace {
 using steady = std::chrono::steady_clock;
 
 constexpr unsigned streaming_threads = 512;
-constexpr unsigned streaming_blocks = 2;  // of a multiprocessor, which leaves half of its threads
-constexpr unsigned vectors_ahead = 8;     // loads of a thread under way
+constexpr unsigned streaming_blocks = 2;  // per multiprocessor; they leave half of its threads free
+constexpr unsigned vectors_ahead = 8;     // loads of a thread in flight
 constexpr std::uint64_t slice_vectors = std::uint64_t{streaming_threads} * vectors_ahead;
 constexpr std::uint64_t streamed_bytes = std::uint64_t{512} << 20U;  // well above any L2 cache
 constexpr std::uint64_t kernel_deadline_ns = 20'000'000'000;
 
-// Copies memory again and again until it is told to stop, and counts the bytes that it has read and
+// Copies memory again and again until told to stop, and counts the bytes that it has read and
 // written.
 __global__ void __launch_bounds__(streaming_threads)
     stream_memory(const uint4* from, uint4* to, std::uint64_t slices, const volatile unsigned* stop,
@@ -77,7 +77,8 @@ class relay_stream {
   cudaStream_t made_ = nullptr;
 };
 
-// Host memory that copy engines reach: small copies beside a kernel need no place for another one.
+// Host memory for copy engines. Small copies can then run beside a kernel without needing a place
+// for another kernel.
 class locked_bytes {
  public:
   explicit locked_bytes(std::uint64_t bytes) {
@@ -97,7 +98,7 @@ class locked_bytes {
   void* data_ = nullptr;
 };
 
-// The kernel of a GPU.
+// The memory-bound kernel of a GPU.
 class memory_load {
  public:
   explicit memory_load(int gpu)
@@ -116,7 +117,7 @@ class memory_load {
   ~memory_load() {
     try {
       stop();
-    } catch (const device_error&) {  // the deadline ends it
+    } catch (const device_error&) {  // the deadline will end it
       return;
     }
   }
@@ -125,7 +126,7 @@ class memory_load {
   memory_load(memory_load&&) = delete;
   memory_load& operator=(memory_load&&) = delete;
 
-  // Returns when it runs.
+  // Returns once the kernel runs.
   void start() {
     set(moved_, 0ULL);
     set(stop_, 0U);
@@ -142,7 +143,7 @@ class memory_load {
     set(stop_, 1U);
     runs_.wait();
   }
-  // Bytes until now, and when that was.
+  // Bytes so far, and the time at which they were counted.
   std::pair<unsigned long long, steady::time_point> progress() {
     const unsigned long long bytes = moved();
     if (runs_.idle()) throw device_error("a kernel beside copies ran into its deadline");
@@ -199,7 +200,7 @@ class relayed_messages {
   std::uint64_t wrong(std::uint64_t seed) {
     return count_wrong_samples(to_, target_, bytes_, seed, wrong_);
   }
-  // Seconds of each, of as many as fit, one at least.
+  // Seconds for each message, for as many as fit in the window, at least one.
   double run(double window_s) {
     const auto begin = steady::now();
     std::uint64_t count = 0;
@@ -235,7 +236,7 @@ class relayed_messages {
 
 using loads = std::vector<std::unique_ptr<memory_load>>;
 
-// Appends each kernel's rate while `work` runs.
+// Appends the rate of each kernel while `work` runs.
 template <class Work>
 void rates_during(const loads& of, std::vector<std::vector<double>>& rates, const Work& work) {
   std::vector<std::pair<unsigned long long, steady::time_point>> before;
@@ -271,7 +272,7 @@ relay_cost measure_relay_cost(const relay_cost_request& request) {
         std::this_thread::sleep_for(std::chrono::duration<double>(request.window_s));
       });
     };
-    // Alone first or last, in turn.
+    // Takes turns in whether the measurement alone comes first or last.
     if (repeat % 2 == 0) alone();
     rates_during(kernels, found.beside_bytes_per_s,
                  [&] { found.message_beside_s.push_back(messages.run(request.window_s)); });

@@ -18,10 +18,10 @@ constexpr int poison = 0x5a;
 using block = std::unique_ptr<std::byte[]>;
 
 block make_block(std::uint64_t bytes) {
-  return block(new std::byte[bytes]);  // filled by who takes it
+  return block(new std::byte[bytes]);  // the caller fills it
 }
 
-// Bytes that depend on their place, so that no two chunks are alike.
+// Bytes that depend on their position, so that no two chunks are equal.
 block make_source(std::uint64_t bytes, std::uint64_t seed) {
   block made = make_block(bytes);
   std::uint64_t state = seed * 0x9E3779B97F4A7C15U + 1;
@@ -43,7 +43,8 @@ std::uint64_t picoseconds_of(double seconds) {
   return static_cast<std::uint64_t>(std::llround(seconds * 1e12));
 }
 
-// The memory of one process: the messages it sends, and where those of a window arrive.
+// The memory of one process: the messages that it sends, and the memory in which those of a window
+// arrive.
 class endpoints {
  public:
   endpoints(const plan::plan& made, std::uint32_t window, std::uint64_t seed) : made_(made) {
@@ -63,7 +64,7 @@ class endpoints {
     for (const block& one : destinations_[slot]) wanted.destinations.push_back(one.get());
   }
 
-  // Bytes that differ from what was sent; the next message finds poison.
+  // Counts the bytes that differ from what was sent, and poisons the memory for the next message.
   std::uint64_t compare(std::uint32_t slot) {
     std::uint64_t wrong = 0;
     for (std::size_t one = 0; one < sources_.size(); ++one) {
@@ -103,7 +104,7 @@ transfers_result transfers_on_sim(const simulated_transfers& asked,
       sim::execution wanted;
       wanted.made = &asked.plans[process];
       wanted.thread = process;
-      // graphs that follow each other are one executable, which may be launched again at once
+      // Graphs that follow each other are one executable, which can be launched again at once.
       const std::uint32_t executables = asked.overlap ? window : 1;
       if (asked.graphs)
         wanted.how = asked.warm || message >= executables ? sim::launched_by::cached_graph

@@ -1,4 +1,5 @@
-// What moves chunks between page-locked memory and GPUs: the copy engine, or a stand-in.
+// The interface that moves chunks between page-locked memory and GPUs. The copy engine implements
+// it, and so does a stand-in for tests.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +9,8 @@
 
 namespace interlace::checkpoint {
 
-// Slots of page-locked memory, each of which holds one chunk. Calls for different slots may come
-// from several threads at once.
+// Slots of page-locked memory; each holds one chunk. Several threads may call at the same time, for
+// different slots.
 class carrier {
  public:
   carrier() = default;
@@ -19,18 +20,18 @@ class carrier {
 
   virtual std::uint32_t slots() const = 0;
   virtual std::uint64_t slot_bytes() const = 0;
-  // The memory of a slot, for a chunk of that GPU. May take long when it is asked for the first
-  // time. Throws device_error.
+  // The memory of a slot, for a chunk of GPU `gpu`. The first request for a slot can take long.
+  // Throws device_error.
   virtual char* slot(std::uint32_t number, int gpu) = 0;
 
-  // Enqueues copies of a chunk's parts from the slot to their addresses, or the other way, and does
-  // not wait for them. What an earlier call enqueued for the slot is complete. Throw device_error;
-  // then nothing of it is under way, or the slots are abandoned.
+  // Enqueue copies of a chunk's parts from the slot to their addresses, or in the other direction,
+  // without waiting. All earlier copies of the slot must be complete. Throw device_error. After an
+  // error no copy of the call is in flight, unless the slots are abandoned.
   virtual void send(std::uint32_t slot, std::span<const part> parts) = 0;
   virtual void fetch(std::uint32_t slot, std::span<const part> parts) = 0;
-  // Whether all that was enqueued for the slot is complete; does not wait. Throws device_error.
+  // Whether all copies enqueued for the slot are complete. Does not block. Throws device_error.
   virtual bool done(std::uint32_t slot) = 0;
-  // Copies may still be under way after a deadline: the slots are not to be used again.
+  // Called when copies may still be in flight after a deadline: the slots must not be used again.
   virtual void abandon() noexcept = 0;
 };
 

@@ -71,8 +71,8 @@ std::uint32_t by_table(std::uint32_t state, const char* at, std::size_t bytes) {
 
 #if defined(__x86_64__)
 
-// The instruction has a latency of three cycles and a throughput of one: three parts of a block go
-// side by side and are joined.
+// The instruction has a latency of three cycles and a throughput of one a cycle, so three parts of
+// a block are computed side by side and joined.
 constexpr std::size_t side_bytes = 8192;
 constexpr std::size_t block_bytes = 3 * side_bytes;
 

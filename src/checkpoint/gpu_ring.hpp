@@ -1,5 +1,5 @@
-// The ring of page-locked memory through which checkpoints go to GPUs and back. It is the process's
-// one, so that memory is page-locked once; src/cuda defines it.
+// The ring of page-locked memory through which checkpoints go to GPUs and back. A process has one
+// ring, so that the memory is page-locked only once. src/cuda defines it.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,11 @@
 
 namespace interlace::checkpoint {
 
-// The ring, for one transfer.
+// Exclusive use of the ring for one transfer.
 class gpu_ring {
  public:
-  // Waits until no other transfer has it. Slots stay as they were made by the last one that asked
-  // for as many and as large ones. Throws usage_error where there is no NVIDIA driver.
+  // Waits until no other transfer uses the ring. Existing slots are kept if their number and size
+  // are the same. Throws usage_error if there is no NVIDIA driver.
   gpu_ring(std::uint32_t slots, std::uint64_t slot_bytes);
   ~gpu_ring();
   gpu_ring(const gpu_ring&) = delete;

@@ -68,7 +68,7 @@ void write_all(const file& into, std::uint64_t offset, const char* from, std::ui
   }
 }
 
-// Faults of large pages are fewer. Memory that cannot have them stays as it is.
+// Large pages cause fewer page faults. Memory that cannot have them stays as it is.
 void want_large_pages(const part& p) {
   constexpr std::uintptr_t large = std::uintptr_t{2} << 20U;
   const std::uintptr_t begin = (p.address + large - 1) / large * large;
@@ -76,12 +76,12 @@ void want_large_pages(const part& p) {
   if (begin < end) (void)madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
 }
 
-// Threads take pieces in their order. A chunk of a GPU uses slot `turn` modulo the slots:
-//   reading: all its pieces are read into the slot, then it is sent; who needs the slot for the
-//            next chunk waits until that is complete
-//   writing: it is fetched; who takes one of its pieces waits until that is complete; when all are
-//            written the slot's next chunk is fetched
-// Of the chunks that have pieces left, the first never waits for a later one.
+// Threads take pieces in order. A chunk of a GPU uses slot `turn` modulo the number of slots.
+//   reading: threads read all its pieces into the slot, then the chunk is sent. A thread that needs
+//            the slot for a later chunk waits until that is complete.
+//   writing: the chunk is fetched. A thread that takes one of its pieces waits until that is
+//            complete. When all pieces are written, the slot's next chunk is fetched.
+// The first of the chunks that have pieces left never waits for a later chunk.
 class mover {
  public:
   mover(direction way, const std::vector<file>& files, layout plan, carrier* gpus,
@@ -135,8 +135,8 @@ class mover {
  private:
   struct slot_state {
     std::uint32_t turn = 0;
-    bool moving = false;  // its chunk is on its way from or to a GPU
-    bool polled = false;  // by one thread, which tells the others
+    bool moving = false;  // the chunk is on its way from or to a GPU
+    bool polled = false;  // one thread polls and notifies the other threads
     steady::time_point since;
     std::condition_variable changed;
   };
@@ -158,13 +158,13 @@ class mover {
       } catch (const std::system_error& e) {
         const std::lock_guard lock(mutex_);
         --working_;
-        if (k != 0) return;  // those that run do all of it
+        if (k != 0) return;  // the threads that run do all the work
         throw device_error(std::string("no thread can be started: ") + e.what());
       }
     }
   }
 
-  // Until all threads have ended, or the caller's function has thrown.
+  // Waits until all threads have ended, or the caller's function has thrown.
   void watch() {
     auto told = steady::now();
     std::unique_lock lock(mutex_);
@@ -197,7 +197,7 @@ class mover {
     ended_.notify_all();
   }
 
-  // False where the transfer has failed meanwhile.
+  // Returns false if the transfer has failed in the meantime.
   bool move(const piece& p, std::size_t number) {
     const chunk& c = plan_.chunks[p.chunk];
     const part& whole = plan_.parts[p.part];
@@ -218,7 +218,7 @@ class mover {
     return true;
   }
 
-  // All pieces of a chunk were read or written.
+  // All pieces of a chunk have been read or written.
   void complete(std::uint32_t number) {
     const chunk& c = plan_.chunks[number];
     if (c.gpu == host) return;
@@ -245,10 +245,11 @@ class mover {
     slots_[slot].turn = turn;
     slots_[slot].moving = true;
     slots_[slot].since = steady::now();
-    slots_[slot].changed.notify_one();  // who polls it
+    slots_[slot].changed.notify_one();  // wakes the thread that will poll it
   }
 
-  // Until the slot is the chunk's: empty to be read into, or with what was fetched.
+  // Waits until the slot belongs to the chunk: for reading it is empty, for writing it holds the
+  // fetched data.
   bool await(std::uint32_t turn) {
     const std::uint32_t number = slot_of(turn);
     slot_state& s = slots_[number];
@@ -264,7 +265,7 @@ class mover {
     return !failed_;
   }
 
-  // Until what is on its way has arrived, or the transfer has failed.
+  // Polls until the slot's copies have arrived, or the transfer has failed.
   void poll(std::uint32_t number, std::unique_lock<std::mutex>& lock) {
     slot_state& s = slots_[number];
     s.polled = true;
@@ -318,7 +319,7 @@ class mover {
     for (slot_state& s : slots_) s.changed.notify_all();
   }
 
-  // Nothing is left under way in a slot, or the slots are lost.
+  // Waits until nothing is in flight in a slot, or the slots are abandoned.
   void drain() {
     bool lost = false;
     for (std::uint32_t number = 0; number < slots_.size(); ++number) {
@@ -346,14 +347,14 @@ class mover {
   layout plan_;
   carrier* gpus_;
   const transfer_options& options_;
-  std::vector<std::uint32_t> staged_;             // chunks, by turn
-  std::vector<std::atomic<std::uint32_t>> left_;  // pieces of each chunk
-  std::vector<std::uint32_t> checksums_;          // of each piece
+  std::vector<std::uint32_t> staged_;             // chunks of GPUs, by turn
+  std::vector<std::atomic<std::uint32_t>> left_;  // pieces left of each chunk
+  std::vector<std::uint32_t> checksums_;          // checksum of each piece
   std::atomic<std::size_t> next_{0};
   std::atomic<std::uint64_t> moved_{0};
   std::atomic<bool> failed_{false};
   std::mutex mutex_;
-  std::condition_variable ended_;  // a thread, or all
+  std::condition_variable ended_;  // signals the end of a thread, or of all threads
   std::deque<slot_state> slots_;
   std::size_t working_ = 0;
   std::exception_ptr error_;

@@ -1,5 +1,5 @@
-// Moves bytes between files and memories with many threads: file to host memory directly, file to
-// GPUs by way of a ring of page-locked slots, and back.
+// Moves bytes between files and memories with many threads: between files and host memory directly,
+// between files and GPUs through a ring of page-locked slots.
 #pragma once
 
 #include <cstdint>
@@ -13,35 +13,34 @@
 namespace interlace::checkpoint {
 
 struct file {
-  int descriptor = -1;  // stays the caller's
+  int descriptor = -1;  // remains the caller's
   std::string name;     // for errors
 };
 
 struct transfer_options {
   std::uint32_t threads = 1;
-  std::uint64_t chunk_bytes = std::uint64_t{16} << 20U;  // where GPUs are: the carrier's slots
+  std::uint64_t chunk_bytes = std::uint64_t{16} << 20U;  // of GPUs: the size of the carrier's slots
   std::uint64_t piece_bytes = std::uint64_t{1} << 20U;
   bool checksums = false;
-  // That a chunk may take from or to a GPU.
+  // Deadline for moving a chunk from or to a GPU.
   double deadline_s = 60;
-  // Called from the calling thread now and then with the bytes that were moved so far; what it
-  // throws ends the transfer.
+  // Called from the calling thread from time to time, with the bytes moved so far. An exception
+  // from it ends the transfer.
   std::function<void(std::uint64_t)> progress;
 };
 
-// Reads all segments. Returns the CRC-32C of each tensor, by its number, where checksums are asked
-// for: of the bytes as they were read, before they went to a GPU. `gpus` may be null where no
-// segment is of one.
+// Reads all segments. Returns the CRC-32C of each tensor, by its number, if checksums are
+// requested. They cover the bytes as read, before they go to a GPU. `gpus` may be null if no
+// segment belongs to a GPU.
 //
-// Throws usage_error for a file that ends before a segment does, device_error for one that cannot
-// be read, for a copy that fails, and for one that misses the deadline. Nothing is under way then,
-// but copies that missed the deadline.
+// Throws usage_error for a file that ends before a segment does. Throws device_error for a file
+// that cannot be read, for a failed copy, and for a copy that misses the deadline. After an error
+// nothing is in flight, except copies that missed the deadline.
 std::vector<std::uint32_t> read_segments(const std::vector<file>& files,
                                          std::vector<segment> segments, carrier* gpus,
                                          const transfer_options& options);
 
-// Writes them, the other way; errors are the same. The checksums are of the bytes as they were
-// written.
+// Writes all segments; errors are the same. The checksums cover the bytes as written.
 std::vector<std::uint32_t> write_segments(const std::vector<file>& files,
                                           std::vector<segment> segments, carrier* gpus,
                                           const transfer_options& options);

@@ -30,7 +30,7 @@ namespace {
 
 using machine::endpoint_kind;
 
-// (link, forward) pairs; tuples are what Python wants to unpack.
+// (link, forward) pairs as tuples, which Python code can unpack.
 std::optional<std::vector<std::pair<std::size_t, bool>>> route_pairs(
     const machine::machine& described, machine::endpoint from, machine::endpoint to) {
   const auto way = machine::route(described, from, to);
@@ -126,8 +126,8 @@ std::pair<const machine::key*, machine::field> find(Owner& owner, const std::str
   return {one, *at};
 }
 
-// Values by key: owner["size_KiB"] is `prefix` + "size_KiB" of the list, in the file's unit, and
-// None where a file would leave it out.
+// Values by key: owner["size_KiB"] is the list's key `prefix` + "size_KiB", in the file's unit. It
+// is None where a file would leave the key out.
 template <class Owner>
 void bind_keys(nb::class_<Owner>& bound, const char* prefix) {
   bound.def(nb::init<>());

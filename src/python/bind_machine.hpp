@@ -1,12 +1,13 @@
-// The machine structs as Python classes.
+// The structs of machines as Python classes.
 #pragma once
 
 #include <nanobind/nanobind.h>
 
 namespace interlace::python {
 
-// Adds Machine, Link, Switch and Protocol, whose values are found by the keys of a machine file,
-// that list itself, Endpoint, route(), validate_machine() and discover_machine().
+// Adds Machine, Link, Switch, Protocol and Endpoint, route(), validate_machine() and
+// discover_machine(), and the list of keys of machine files. Machine, Link, Switch and Protocol
+// give their values by these keys.
 void bind_machine(nanobind::module_& module);
 
 }  // namespace interlace::python

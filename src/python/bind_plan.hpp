@@ -1,4 +1,4 @@
-// Plans, for Python.
+// Python bindings of plans.
 #pragma once
 
 #include <nanobind/nanobind.h>

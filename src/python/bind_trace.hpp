@@ -1,4 +1,4 @@
-// Traces of accesses, for the command line.
+// Python bindings of traces, for the command line.
 #pragma once
 
 #include <nanobind/nanobind.h>

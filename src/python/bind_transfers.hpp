@@ -1,11 +1,11 @@
-// Simulated transfers over planned paths, for Python.
+// Python bindings of simulated transfers over planned paths.
 #pragma once
 
 #include <nanobind/nanobind.h>
 
 namespace interlace::python {
 
-// Behind bind_plan.
+// Call it after bind_plan.
 void bind_transfers(nanobind::module_& module);
 
 }  // namespace interlace::python

@@ -49,8 +49,8 @@ tune_family make_family(std::string mechanism,
   return family;
 }
 
-// `measure` gives a list of seconds for each candidate of a round, or a string: why it is
-// impossible.
+// `measure` returns, for each candidate of a round, a list of seconds, or a string that says why
+// the candidate is impossible.
 using measure_round = nb::typed<nb::callable, nb::object(tune_round)>;
 
 tune_result search(const tune_space& space, const measure_round& measure, std::uint32_t repeats,

@@ -144,7 +144,7 @@ NB_MODULE(_cuda, module) {
   // NOLINTNEXTLINE(google-build-using-namespace): the macro puts this body outside of it
   using namespace interlace::python;
   module.doc() = "Workloads, measurements and regions on this machine's GPUs.";
-  (void)nanobind::module_::import_("interlace._core");  // translates errors for both
+  (void)nanobind::module_::import_("interlace._core");  // it translates errors for both modules
   module.def("device_info", &device_info, "GPUs, their name, and the versions of driver and CUDA.");
   module.def("nccl_version", &interlace::run::nccl_version, nb::arg("candidates"),
              "Loads NCCL, from these files if no other is loaded; its version.");

@@ -1,5 +1,5 @@
-// Copies over several paths for Python programs, and what measures them: functions of the module
-// _cuda, on which interlace/copying.py and copy_bench.py stand.
+// Copies over several paths for Python programs, and measurements of them: functions of the module
+// _cuda that interlace/copying.py and copy_bench.py use.
 #pragma once
 
 #include <nanobind/nanobind.h>

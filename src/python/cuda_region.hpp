@@ -1,5 +1,5 @@
-// Regions for kernels of Python programs: the classes Group and Region of the module _cuda, on
-// which interlace/regions.py stands.
+// Regions for kernels of Python programs: the classes Group and Region of the module _cuda, which
+// interlace/regions.py uses.
 #pragma once
 
 #include <nanobind/nanobind.h>

@@ -1,4 +1,4 @@
-// The parameters of a problem's `make` (workload/shared/problem.hpp), as Python hands them over.
+// The parameters of a problem's `make` (workload/shared/problem.hpp), as Python passes them.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -32,7 +32,8 @@ struct argument_of<array_view<T, Rank>> {
   }
 };
 
-// What stands for a parameter of `make` in a function of a module, and the parameter made of it.
+// The type that a module's function takes for a parameter of `make`, and its conversion to the
+// parameter.
 template <class Parameter>
 using argument_type = typename argument_of<std::remove_cvref_t<Parameter>>::type;
 
@@ -41,11 +42,11 @@ Problem problem_of(argument_type<Parameter>... data) {
   return Problem::make(argument_of<std::remove_cvref_t<Parameter>>::made(data)...);
 }
 
-// The places of the names of a problem's arguments.
+// The indices of the names of a problem's arguments.
 template <class Problem>
 using argument_places = std::make_index_sequence<Problem::arguments.size()>;
 
-// The documentation of a function that runs a problem; `where` may say where.
+// The documentation of a function that runs a problem. `where` can name the place where it runs.
 template <class Problem>
 std::string documentation(const char* where = "") {
   return std::string("Run ") + Problem::summary + where + "; the result as a dict.";

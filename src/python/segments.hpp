@@ -45,7 +45,7 @@ inline std::vector<checkpoint::segment> segments_of(const segment_list& list) {
   return segments;
 }
 
-// `progress` is a function of the bytes so far, or None. Signals are handled meanwhile.
+// `progress` is a function of the bytes so far, or None. Signals are handled during the transfer.
 inline checkpoint::transfer_options transfer_options_of(std::uint32_t threads, bool checksums,
                                                         const nanobind::object& progress) {
   checkpoint::transfer_options options;

@@ -1,4 +1,4 @@
-// Runs of workloads: what Python asks for, and what it is told.
+// Runs of workloads: requests from Python, and results for it.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -14,24 +14,25 @@ namespace interlace::python {
 using boundaries_in = nanobind::ndarray<const std::uint64_t, nanobind::ndim<1>, nanobind::c_contig,
                                         nanobind::device::cpu>;
 
-// What a run of any workload takes besides its problem, which has `elements`; throws usage_error.
-// A mechanism's name may end in "-without-transfers" (region_options::transfers).
+// The common part of a workload's request, for a problem with `elements` elements. Throws
+// usage_error. A mechanism's name may end in "-without-transfers" (region_options::transfers).
 run::request make_request(const std::string& mechanism, const boundaries_in& boundaries,
                           std::uint64_t elements, std::uint32_t iterations, double tolerance,
                           std::uint32_t split_ranges, std::uint64_t chunk_bytes,
                           std::uint32_t agent_threads, const std::string& variant);
 
-// time_s, copy_s, iterations, residual, values, wire, timeline, accesses, remote_transactions,
-// stores, work, sent_bytes, epoch_s.
+// Keys: time_s, copy_s, iterations, residual, values, wire, timeline, accesses,
+// remote_transactions, stores, work, sent_bytes, epoch_s.
 nanobind::dict make_result(run::result result);
 
-// What make_result tells of the last repeat; cpu_s, times_s, remarks, data_tx_bytes, raw_tx_bytes.
+// The keys of make_result for the last repeat, and: cpu_s, times_s, remarks, data_tx_bytes,
+// raw_tx_bytes.
 nanobind::dict make_measurement(run::measurement measured);
 
-// usage_error, model_error and device_error reach Python as the classes of interlace.base.errors.
+// usage_error, model_error and device_error become the classes of interlace.base.errors in Python.
 void translate_errors();
 
-// Raises what a signal handler of Python's raises, Ctrl-C's KeyboardInterrupt above all.
+// Raises the exception of a Python signal handler, mainly KeyboardInterrupt for Ctrl-C.
 void check_signals();
 
 }  // namespace interlace::python

@@ -21,7 +21,7 @@ namespace interlace::python {
 // as the type stub shows it
 using result_dict = nanobind::typed<nanobind::dict, nanobind::str, nanobind::any>;
 
-// A run by `host()` or `sim(machine)`, whichever the node's name says, and its processor time.
+// Runs `host()` or `sim(machine)`, depending on the node's name. Also returns the processor time.
 template <class Host, class Sim>
 auto run_on(const std::string& node, const machine::machine* described, const Host& host,
             const Sim& sim) {

@@ -11,21 +11,20 @@
 
 namespace interlace::run {
 
-// Records kernels one by one, each at once and apart from all others, into a trace file as the
-// simulator replays it (docs/how-to/traces.md). What is in it are accesses to views in the order of
-// each warp, without dependence, barriers and shared memory. Kernels of a GPU run one after
-// another.
+// Records kernels one by one into a trace file for the simulator (docs/how-to/traces.md). Each
+// kernel runs at once and alone. The file has the accesses to views in the order of each warp,
+// without dependences, barriers and shared memory. Kernels of a GPU run one after another.
 class gpu_trace {
  public:
-  // Memory that the node has by now is what kernels may access. The file is there once it is
-  // finished, and only then. Throws usage_error if it cannot be written.
+  // Kernels may access only memory that the node has allocated by now. The file appears only when
+  // it is finished. Throws usage_error if it cannot be written.
   gpu_trace(cuda::node& node, const std::string& path);
   ~gpu_trace();
   gpu_trace(const gpu_trace&) = delete;
   gpu_trace& operator=(const gpu_trace&) = delete;
 
   // Runs the kernel as cuda::node::record does. Throws usage_error for an access to memory that the
-  // node did not have (unified memory is not recorded).
+  // node had not allocated. Unified memory is not recorded.
   template <class Kernel>
   void record(std::uint32_t device, const Kernel& kernel, grid shape, const std::string& name,
               bool stores_inline = false) {

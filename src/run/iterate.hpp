@@ -10,9 +10,10 @@
 
 namespace interlace::run {
 
-// With a tolerance, iterations between two looks at the residual.
+// With a tolerance, the residual is checked after this many iterations.
 inline constexpr std::uint32_t iterations_per_look = 5;
-// The most that one run enqueues, so that a long one takes no more memory than a short one.
+// The most iterations that one run enqueues, so that a long run takes no more memory than a short
+// one.
 inline constexpr std::uint32_t iterations_per_run = 256;
 
 inline kernel::region_options region_of(const request& asked) {
@@ -33,7 +34,7 @@ inline void add(kernel::run_result& sum, kernel::run_result part) {
   const bool first = sum.timeline.empty();
   sum.time_s += part.time_s;
   sum.copy_s += part.copy_s;
-  // What a node counts, it counts over its whole life.
+  // A node's counts cover its whole life.
   sum.wire_known = part.wire_known;
   sum.wire = part.wire;
   sum.accesses = part.accesses;
@@ -47,8 +48,8 @@ inline void add(kernel::run_result& sum, kernel::run_result part) {
   if (first) sum.timeline = std::move(part.timeline);
 }
 
-// All iterations, from where `work` stands; without the values. `how` is what node.run takes
-// besides.
+// Runs all iterations, starting from the state of `work`. The result does not include the values.
+// `how` are further arguments of node.run.
 template <class Node, class Work, class... How>
 result iterate(Node& node, Work& work, const request& asked, const How&... how) {
   const bool until = asked.tolerance > 0;
@@ -64,7 +65,7 @@ result iterate(Node& node, Work& work, const request& asked, const How&... how) 
     if (asked.check_interrupt) asked.check_interrupt();
     if (!until) continue;
     total.residual = work.residual();
-    // Without transfers the residual is of stale replicas.
+    // Without transfers the residual is that of stale replicas.
     if (asked.transfers && total.residual <= asked.tolerance) break;
   }
   return total;

@@ -1,4 +1,5 @@
-// Kernels of workloads that launch kernels; only in files that nvcc compiles with -rdc=true.
+// Kernels of workloads that launch kernels. Included only by files that nvcc compiles with
+// -rdc=true.
 #pragma once
 
 #include "cuda/launching.cuh"

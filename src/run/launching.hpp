@@ -2,8 +2,8 @@
 
 namespace interlace::run {
 
-// Makes the device-launch mechanism possible for the kernels of a workload. The build makes the
-// definitions, one for each problem.
+// Enables the device-launch mechanism for the kernels of a workload. The build generates one
+// definition for each problem.
 template <class Problem>
 void add_launching_kernels_of();
 

@@ -47,7 +47,7 @@ std::string join_nvshmem(const std::vector<std::string>& candidates, std::uint32
   }
   cuda::require_gpu(static_cast<int>(rank));
   INTERLACE_CUDA_CHECK(cudaSetDevice(static_cast<int>(rank)));
-  INTERLACE_CUDA_CHECK(cudaFree(nullptr));  // the context, which NVSHMEM asks for
+  INTERLACE_CUDA_CHECK(cudaFree(nullptr));  // creates the context that NVSHMEM needs
   joined() = std::make_unique<const cuda::nvshmem_rank>(
       std::make_unique<const cuda::nvshmem_library>(candidates), rank, ranks, common);
   cudaStream_t stream = nullptr;

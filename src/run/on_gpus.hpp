@@ -9,7 +9,7 @@
 
 #include "base/errors.hpp"
 #include "base/statistics.hpp"
-#include "cuda/fft.hpp"  // what a problem with transforms plans them by
+#include "cuda/fft.hpp"  // plans the transforms of a problem
 #include "cuda/node.hpp"
 #include "cuda/nvlink_counters.hpp"
 #include "cuda/rank_node.hpp"
@@ -18,9 +18,9 @@
 
 namespace interlace::run {
 
-// All GPUs' counters; nothing if one of them has none.
+// The sum of all GPUs' counters; nothing if one of them has none.
 std::optional<cuda::nvlink_bytes> total_counters(const cuda::node& node);
-// The GPU of each device, in turn, where GPUs may stand for several.
+// The GPU of each device, where a GPU may stand for several devices. Devices are dealt out in turn.
 std::vector<int> shared_ordinals(std::uint32_t devices);
 // Throws usage_error before join_nvshmem.
 const cuda::nvshmem_rank& nvshmem_of_process();
@@ -36,7 +36,7 @@ measurement on_cuda(const Problem& problem, const request& asked, std::uint32_t 
   cuda::node node(options);
   auto work = problem.on(node, region_of(asked));
 
-  // One run from the start; leaves the values in place.
+  // One run from the start. It leaves the values in place.
   const auto run_once = [&](const cuda::run_options& how) {
     work.reset();
     return iterate(node, work, asked, how);
@@ -65,7 +65,7 @@ measurement on_cuda(const Problem& problem, const request& asked, std::uint32_t 
     result detail = run_once(watch);
     parts.push_back(detail.run.copy_s / detail.run.time_s);
     last.run.timeline = std::move(detail.run.timeline);
-    // The least of each epoch: events take time of their own now and then.
+    // Takes the minimum of each epoch, because events occasionally take time of their own.
     std::vector<double>& least = last.run.epoch_s;
     if (least.size() == detail.run.epoch_s.size()) {
       std::transform(least.begin(), least.end(), detail.run.epoch_s.begin(), least.begin(),

@@ -1,4 +1,4 @@
-// Traces of accesses: what they have, conversion of other tools' traces, and their replay.
+// Traces of accesses: their statistics, conversion of other tools' traces, and replay.
 #pragma once
 
 #include <array>
@@ -31,7 +31,7 @@ struct trace_head {
 
 struct trace_statistics {
   trace_head head;
-  std::uint64_t file_bytes = 0;  // 0: it is no file of ours
+  std::uint64_t file_bytes = 0;  // 0: not a file in Interlace's format
   struct gpu {
     std::uint64_t launches = 0;
     std::uint64_t blocks = 0;
@@ -52,7 +52,7 @@ struct trace_statistics {
 
 bool is_trace_file(const std::string& beginning);
 
-// Reads a whole file of ours, which is checked on the way. `progress` is given the bytes so far.
+// Reads a whole trace file and checks it on the way. `progress` gets the bytes read so far.
 trace_statistics read_statistics(const std::string& path,
                                  const std::function<void(std::uint64_t)>& progress);
 
@@ -66,18 +66,18 @@ struct listed_step {  // of Accel-Sim's kernelslist.g
 };
 std::vector<listed_step> read_kernels_list(std::string_view text, const std::string& file);
 
-// Takes another tool's trace in, piece by piece, and makes a file or numbers of it. Everything
-// throws usage_error with file and line.
+// Converts another tool's trace, piece by piece, to a trace file or to statistics. All functions
+// throw usage_error with file and line.
 class trace_conversion {
  public:
   virtual ~trace_conversion() = default;
-  // Of accel-sim: a step that is a copy; the start of a kernel's file.
+  // accel-sim only: a step that is a copy, and the start of a kernel's file.
   virtual void copy(const listed_step& step, const std::string& list) = 0;
   virtual void begin_file(const std::string& name, std::uint32_t gpu) = 0;
   virtual void feed(std::string_view text) = 0;
   virtual void end_file() = 0;
   virtual std::uint64_t lines() const = 0;
-  // The end of everything: the file appears under its name. What was in it.
+  // Ends the conversion: the file appears under its name. Returns the statistics of its contents.
   virtual trace_statistics finish() = 0;
 };
 
@@ -88,19 +88,19 @@ struct trace_source {
   std::map<std::uint64_t, std::uint32_t> contexts;  // nvbit: GPUs of contexts
   std::string component;                            // mgpusim: part of the names of components
 };
-// An empty `path`: numbers alone.
+// With an empty `path` the result is only the statistics.
 std::unique_ptr<trace_conversion> convert_trace(const trace_source& from, const std::string& path);
 
 struct trace_replay {
   double time_s = 0;
-  std::uint64_t instructions = 0;  // accesses as in the file, of warps
+  std::uint64_t instructions = 0;  // warps' accesses as in the file
   std::uint64_t lanes = 0;
   std::uint64_t accesses = 0;  // (warp instruction, line) pairs
   std::uint64_t remote_transactions = 0;
   std::uint64_t l1_hits = 0, l1_misses = 0;
-  // payload and all bytes on the wire
+  // Payload, and all bytes on the wire.
   std::array<std::uint64_t, 2> stores{}, reads{}, copies{}, exchanges{};
-  std::uint64_t host_copies = 0;  // that were left out
+  std::uint64_t host_copies = 0;  // copies from or to the host, which are left out
 };
 trace_replay replay_trace(const std::string& path, const machine::machine& described,
                           const std::string& mechanism,

@@ -1,4 +1,4 @@
-// Programs that see several GPUs as one (workload/unified_program.hpp), as nodes run them.
+// Runs programs that see several GPUs as one (workload/unified_program.hpp) on nodes.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,9 @@ namespace interlace::run {
 struct unified_request {
   std::uint32_t gpus = 1;
   workload::unified_placement placement;
-  bool own_pages = false;                 // pages that move begin where each array has them, too
-  kernel::remote_load_options loads;      // simulated: what becomes of remote ones
-  std::function<void()> check_interrupt;  // may throw; called now and then
+  bool own_pages = false;                 // moving pages also begin where each array places them
+  kernel::remote_load_options loads;      // simulated only: how remote loads are handled
+  std::function<void()> check_interrupt;  // called from time to time; may throw
 };
 
 struct unified_result {
@@ -25,8 +25,8 @@ struct unified_result {
   std::vector<float> values;
 };
 
-// The times of the program's runs are added up. All other figures are those of the last one, which
-// on simulated machines count all runs of a node.
+// Adds up the times of the program's runs. All other figures are those of the last run; on
+// simulated machines they cover all runs of a node.
 template <class Node, class Problem>
 unified_result run_unified(Node& node, const Problem& problem,
                            const workload::unified_placement& placement) {
@@ -44,7 +44,7 @@ unified_result run_unified(Node& node, const Problem& problem,
   return result;
 }
 
-// Each throws usage_error for data that make no problem.
+// Each throws usage_error for data that are not a valid problem.
 template <class Problem>
 unified_result unified_on_host(const Problem& problem, const unified_request& asked);
 
@@ -53,13 +53,13 @@ unified_result unified_on_sim(const Problem& problem, const unified_request& ask
                               const machine::machine& described);
 
 struct measured_unified {
-  std::vector<double> time_s;  // of each repeat, the kernels of all devices
-  std::vector<float> values;   // of the last one
+  std::vector<double> time_s;  // for each repeat, the time of all devices' kernels
+  std::vector<float> values;   // of the last repeat
 };
 
-// Runs it `warmup + repeats` times, each time from the data on. Of `asked` the GPUs and the
-// placement count here: remote loads and stores go to the page's GPU, line by line. Throws
-// usage_error for data that make no problem, device_error if a GPU fails.
+// Runs the program `warmup + repeats` times, each time from the initial data. Only the GPUs and the
+// placement of `asked` are used: remote loads and stores go to the page's GPU, line by line. Throws
+// usage_error for data that are not a valid problem, device_error if a GPU fails.
 template <class Problem>
 measured_unified unified_on_cuda(const Problem& problem, const unified_request& asked,
                                  std::uint32_t warmup, std::uint32_t repeats);

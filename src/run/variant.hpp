@@ -8,8 +8,8 @@
 
 namespace interlace::run {
 
-// Sets the mechanism of a region's options or a request by its name; `-without-transfers` behind it
-// leaves the transfers out.
+// Sets the mechanism of a region's options or of a request by its name. The suffix
+// `-without-transfers` turns off the transfers.
 template <class Options>
 void set_mechanism(Options& options, const std::string& name) {
   const std::string without = "-without-transfers";
@@ -18,9 +18,9 @@ void set_mechanism(Options& options, const std::string& name) {
       options.transfers ? name : name.substr(0, name.size() - without.size()));
 }
 
-// Sets what `variant` names in a region's options or a request, whose mechanism is set and says
-// what kind of name that is. Empty leaves the default. Throws usage_error for names that do not
-// exist and for mechanisms without variants.
+// Sets the named option of a region's options or of a request. The mechanism must be set, because
+// it determines the kind of name. An empty name leaves the default. Throws usage_error for names
+// that do not exist and for mechanisms without named options.
 template <class Options>
 void set_variant(Options& options, const std::string& variant) {
   if (variant.empty()) return;

@@ -1,6 +1,7 @@
-/* What the module calls of the CUDA driver itself: memory of other processes, and streams. Copies,
- * events and places of memory are interlace/copy.h's. Loaded when it is needed, so that nothing
- * links CUDA. Types and values are those of the driver API as of CUDA 12.0. */
+/* The functions of the CUDA driver that the module calls itself: memory of other processes, and
+ * streams. interlace/copy.h has copies, events and places of memory. The driver is loaded when it
+ * is needed, so that nothing links CUDA. Types and values are those of the driver API of CUDA 12.0.
+ */
 #ifndef INTERLACE_UCX_DRIVER_H
 #define INTERLACE_UCX_DRIVER_H
 
@@ -24,13 +25,13 @@ enum { driver_success = 0 };
 enum { ipc_lazy_peer_access = 1 };
 enum { stream_non_blocking = 1 };
 
-/* What the driver tells of an address. */
+/* The driver's description of an address. */
 enum { memory_of_gpu = 2 };
 typedef struct memory_facts {
   unsigned type;
-  unsigned long long allocation; /* the process has no other one of that number, ever */
+  unsigned long long allocation; /* unique within the process, forever */
   int gpu;
-  int shareable; /* by an ipc_handle */
+  int shareable; /* whether an ipc_handle can share it */
 } memory_facts;
 
 typedef struct driver_calls {
@@ -49,16 +50,16 @@ typedef struct driver_calls {
   int (*stream_synchronize)(struct CUstream_st*);
 } driver_calls;
 
-/* The process's, or null where there are no GPUs; `*why` is then a sentence without its end. May be
- * called by several threads at the same time. */
+/* The driver of the process, or null if there are no GPUs. In that case `*why` is a sentence
+ * without its end. Thread-safe. */
 const driver_calls* find_driver(const char** why);
 
-/* The primary context of a GPU becomes the thread's current one, until `leave_gpu`. 0 if it
- * cannot. */
+/* Makes the primary context of a GPU the thread's current context, until `leave_gpu`. Returns 0 on
+ * failure. */
 int enter_gpu(const driver_calls* driver, int gpu);
 void leave_gpu(const driver_calls* driver);
 
-/* 0 if the driver knows nothing of the address. */
+/* Returns 0 if the driver does not know the address. */
 int look_at_memory(const driver_calls* driver, device_address address, memory_facts* found);
 
 #endif

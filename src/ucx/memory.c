@@ -10,14 +10,14 @@
 
 enum { most_idle_mappings = 256 };
 
-/* What a key says, to any process of the machine. */
+/* The contents of a key, for any process of the machine. */
 typedef struct packed_key {
   uint64_t process;
   uint64_t allocation;
   uint64_t base;
   uint64_t bytes;
   gpu_uuid gpu;
-  uint64_t shareable; /* else the handle is none, and other processes cannot reach the memory */
+  uint64_t shareable; /* 0: no valid handle, so other processes cannot access the memory */
   ipc_handle handle;
 } packed_key;
 
@@ -43,7 +43,7 @@ uint64_t process_number(void) {
   if (random == 0) random = ucs_generate_uuid((uintptr_t)&random);
   number = random;
   (void)pthread_mutex_unlock(&random_lock);
-  return number + (uint64_t)getpid(); /* a child of a fork is another one */
+  return number + (uint64_t)getpid(); /* the child of a fork has another number */
 }
 
 /* --- mappings --- */
@@ -63,7 +63,8 @@ static int overlaps(const mapping* one, const packed_key* key) {
          key->base < one->base + one->bytes;
 }
 
-/* What the process has freed since, and what has been idle for longest. */
+/* Closes mappings of memory that its process has freed since, and those idle for the longest time.
+ */
 static void close_idle(const driver_calls* driver, const packed_key* key) {
   mapping *one, *next;
   unsigned idle = 0;
@@ -137,7 +138,7 @@ static ucs_status_t query(uct_md_h md, uct_md_attr_v2_t* told) {
   return UCS_OK;
 }
 
-/* Of memory that cannot be shared the key says so: UCX goes another way with it. */
+/* The key says whether the memory can be shared. If not, UCX uses another transport for it. */
 static ucs_status_t register_memory(uct_md_h md, void* address, size_t bytes,
                                     const uct_md_mem_reg_params_t* params, uct_mem_h* registered) {
   const char* why = NULL;
@@ -202,9 +203,9 @@ static ucs_status_t unpack_key(uct_component_t* component, const void* packed,
   packed_key key;
   int gpu;
   if (driver == NULL) return UCS_ERR_UNREACHABLE;
-  memcpy(&key, packed, sizeof key); /* it may lie anywhere */
+  memcpy(&key, packed, sizeof key); /* `packed` need not be aligned */
   gpu = gpu_of(driver, &key.gpu);
-  if (gpu < 0) return UCS_ERR_UNREACHABLE; /* of a GPU that this process does not see */
+  if (gpu < 0) return UCS_ERR_UNREACHABLE; /* this process does not see the GPU */
   made = ucs_calloc(1, sizeof *made, "interlace_remote_memory");
   if (made == NULL) return UCS_ERR_NO_MEMORY;
   made->base = key.base;

@@ -1,5 +1,5 @@
-/* The memory domain: GPU memory that is registered, packed into keys for other processes, and
- * mapped where they unpack them. */
+/* The memory domain: registers GPU memory, packs it into keys for other processes, and maps it in a
+ * process that unpacks a key. */
 #ifndef INTERLACE_UCX_MEMORY_H
 #define INTERLACE_UCX_MEMORY_H
 
@@ -9,23 +9,23 @@
 
 extern uct_component_t uct_interlace_component;
 
-/* Tells apart the processes of a machine, whichever PID namespace they are in. */
+/* A number that differs between all processes of a machine, even across PID namespaces. */
 uint64_t process_number(void);
 
-/* An allocation of another process in this one's addresses. Those that nobody uses any more are
- * kept for a while: to map one takes longer than a message. */
+/* An allocation of another process, mapped into this process. Unused mappings are kept for a while,
+ * because mapping an allocation takes longer than a message. */
 typedef struct mapping mapping;
 
 /* A remote key, unpacked. */
 typedef struct remote_memory {
-  device_address base; /* in its own process */
+  device_address base; /* in the process that owns it */
   uint64_t bytes;
   device_address here;
   int gpu;     /* CUDA's number in this process */
   mapping* of; /* null: memory of this process */
 } remote_memory;
 
-/* An operation holds the mapping until it is over, whatever becomes of the key. */
+/* An operation holds the mapping until the operation ends, even if the key is released earlier. */
 void hold_mapping(mapping* of);
 void release_mapping(mapping* of);
 

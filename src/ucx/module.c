@@ -16,8 +16,8 @@
 #include "memory.h"
 #include "transport.h"
 
-/* What of UCX the module is made of is not its public interface, and another version has other
- * structures. UCX tells its version in libucp, beside the library that loaded this one. */
+/* The module uses structures of UCX that are not part of its public interface and differ between
+ * versions. UCX reports its version in libucp, next to the library that loaded this one. */
 static int has_version(unsigned* major, unsigned* minor) {
   void (*tell)(unsigned*, unsigned*, unsigned*) = NULL;
   char folder[PATH_MAX], file[PATH_MAX + sizeof("/libucp.so.0")];
@@ -29,7 +29,7 @@ static int has_version(unsigned* major, unsigned* minor) {
     return 0;
   strcpy(folder, of.dli_fname);
   (void)snprintf(file, sizeof file, "%s/libucp.so.0", dirname(folder));
-  library = dlopen(file, RTLD_LAZY | RTLD_LOCAL); /* most programs have it, and it stays */
+  library = dlopen(file, RTLD_LAZY | RTLD_LOCAL); /* often loaded already; it stays loaded */
   if (library == NULL) return 0;
   address = dlsym(library, "ucp_get_version");
   if (address == NULL) return 0;

@@ -16,9 +16,10 @@
 
 static const char device_name[] = "gpus";
 
-/* What UCX weighs transports and protocols by; it changes no copy. The bandwidth is just more than
- * what UCX says of copies between the host's processes: with less it stages CUDA memory in the
- * host's, with much more it sends the host's memory through GPUs. */
+/* The estimates by which UCX compares transports and protocols. They do not change copies. The
+ * bandwidth is slightly more than UCX's estimate for copies between processes of the host. With
+ * less, UCX would stage CUDA memory in host memory; with much more, it would send host memory
+ * through GPUs. */
 typedef struct estimates {
   double bandwidth;
   double latency;
@@ -45,24 +46,24 @@ static ucs_config_field_t config_table[] = {
 
     {NULL}};
 
-/* A copy that is under way. */
+/* A copy in flight. */
 typedef struct operation {
   ucs_queue_elem_t queue;
   interlace_event* end;
   uct_completion_t* completion; /* or null */
-  mapping* memory;              /* that it uses, or null */
+  mapping* memory;              /* used by the copy, or null */
   uint64_t number;
 } operation;
 
 /* The copies between two GPUs, one after another. */
 typedef struct route {
-  ucs_list_link_t link; /* of those with copies under way */
+  ucs_list_link_t link; /* list of routes with copies in flight */
   struct CUstream_st* stream;
-  int gpu; /* that the stream belongs to */
+  int gpu; /* GPU of the stream */
   ucs_queue_head_t under_way;
 } route;
 
-/* Somebody waits for all copies up to a number. */
+/* A request to be notified when all copies up to a number are complete. */
 typedef struct flush {
   ucs_list_link_t link;
   uct_completion_t* completion;
@@ -74,7 +75,7 @@ typedef struct interlace_iface {
   uct_base_iface_t super;
   const driver_calls* driver;
   estimates expected;
-  route* routes; /* by the GPU of the own memory and that of the other */
+  route* routes; /* by the GPU of the local memory and that of the remote memory */
   ucs_list_link_t active;
   ucs_list_link_t flushes;
   uint64_t posted;
@@ -129,7 +130,7 @@ static ucs_status_t post(uct_ep_h ep, const uct_iov_t* parts, size_t count, uint
     return UCS_ERR_INVALID_ADDR;
   }
   way = route_between(iface, gpu, other->gpu);
-  if (way == NULL) return UCS_ERR_IO_ERROR; /* not for want of progress: nobody tries again */
+  if (way == NULL) return UCS_ERR_IO_ERROR; /* not UCS_ERR_NO_RESOURCE: UCX must not try again */
   made = ucs_calloc(1, sizeof *made, "interlace_operation");
   if (made == NULL) return UCS_ERR_NO_MEMORY;
   remote = (void*)(uintptr_t)(other->here + (address - other->base));
@@ -141,7 +142,7 @@ static ucs_status_t post(uct_ep_h ep, const uct_iov_t* parts, size_t count, uint
   }
   if (interlace_event_record(gpu, way->stream, &made->end) != INTERLACE_SUCCESS) {
     status = failed("the end of a message");
-    (void)iface->driver->stream_synchronize(way->stream); /* nobody would know of it */
+    (void)iface->driver->stream_synchronize(way->stream); /* no operation would track the copy */
     goto out;
   }
   hold_mapping(other->of);
@@ -181,7 +182,8 @@ static void complete(interlace_iface_t* iface, operation* one, ucs_status_t stat
   ucs_list_head_init(&ended);
   --iface->outstanding;
   end(one);
-  /* Completions may begin flushes, which do not wait for this operation: the list comes first. */
+  /* A completion may start a flush, which must not wait for this operation, so the list is handled
+   * first. */
   ucs_list_for_each_safe(waiting, next, &iface->flushes, link) {
     if (waiting->number < number || --waiting->left != 0) continue;
     ucs_list_del(&waiting->link);
@@ -205,7 +207,7 @@ static unsigned progress(uct_iface_h of) {
       const int failure = interlace_event_done(first->end, &done) != INTERLACE_SUCCESS;
       if (!failure && !done) break;
       (void)ucs_queue_pull_non_empty(&way->under_way);
-      /* A completion may post the next one, which counts as the route's first again. */
+      /* A completion may post the next operation, which is then the route's first one again. */
       if (ucs_queue_is_empty(&way->under_way)) ucs_list_del(&way->link);
       complete(iface, first, failure ? failed("a message") : UCS_OK);
       ++count;
@@ -391,7 +393,7 @@ static UCS_CLASS_DEFINE_NEW_FUNC(
     interlace_iface_t, uct_iface_t, uct_md_h, uct_worker_h, const uct_iface_params_t*,
     const uct_iface_config_t*) static UCS_CLASS_DEFINE_DELETE_FUNC(interlace_iface_t, uct_iface_t)
 
-    /* One device: all GPUs that the process sees, where there are two. */
+    /* One device: all GPUs that the process sees, if there are at least two. */
     static ucs_status_t
     query_devices(uct_md_h md, uct_tl_device_resource_t** devices, unsigned* count) {
   const char* why = NULL;

@@ -1,5 +1,4 @@
-/* The transport: puts and gets between GPUs of a machine, as copies over all the paths that help.
- */
+/* The transport: puts and gets between GPUs of a machine, as copies over all paths that help. */
 #ifndef INTERLACE_UCX_TRANSPORT_H
 #define INTERLACE_UCX_TRANSPORT_H
 
