@@ -62,7 +62,9 @@ def command_lines(text: str) -> list[str]:
     """The command lines of `interlace` in a document: lines of blocks, and spans in the text."""
     lines = []
     for _, block in FENCE.findall(text):
-        for line in re.sub(r"\s*\\\n\s*", " ", block).splitlines():
+        joined = re.sub(r"\s*\\\n\s*", " ", block).splitlines()
+        prompted = [line for line in joined if line.startswith("$ ")]  # the others are output
+        for line in prompted or joined:
             if found := PROMPT.match(line):
                 lines.append(found[1])
     spans = re.findall(r"(?<!`)`(interlace [^`]+)`", FENCE.sub("", text))

@@ -1,0 +1,193 @@
+"""Runs the commands of the tutorials and writes their output into the pages.
+
+    python tools/tutorials.py [PAGE...]
+
+A page is its own script. A block ```console has commands, each after `$ `, and below each command
+its output. A line `...` stands for lines that the page leaves out, and `...` inside of a line for
+what differs from run to run. A sentence that ends in "as `NAME`:" makes the block below it a file.
+The comment <!-- not run: REASON --> above a block keeps the block from being run.
+
+tests/python/test_tutorials.py runs the pages by the same functions and compares. After a change of
+an output, run this tool and look at the difference.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLDER = ROOT / "docs/tutorials"
+LEFT_OUT = "..."
+COLUMNS = 100
+TIMEOUT_S = 300
+
+_BLOCK = re.compile(r"^( *)```(\w*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
+_FILE = re.compile(r"as `([^`]+)`:\n+\Z")
+_NOT_RUN = re.compile(r"<!-- not run: ([^>]*) -->\n+\Z")
+
+
+@dataclass
+class Command:
+    """A command of a page, and the output that the page shows; lines count from 0."""
+
+    text: str
+    first: int
+    end: int
+    shown: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Block:
+    """A block of a page: what its fence says, its text, and what the page says about it."""
+
+    language: str
+    text: str
+    line: int  # the first one inside
+    file: str = ""
+    not_run: str = ""
+
+    def commands(self) -> Iterator[Command]:
+        lines = self.text.splitlines()
+        at = 0
+        while at < len(lines):
+            if not lines[at].startswith("$ "):
+                raise ValueError(
+                    f"a block begins with {lines[at]!r}, not with a command after '$ '"
+                )
+            first = at
+            while lines[at].endswith("\\"):
+                at += 1
+            at += 1
+            text = "\n".join(lines[first:at])[2:]
+            begin = at
+            while at < len(lines) and not lines[at].startswith("$ "):
+                at += 1
+            shown = [line.rstrip() for line in lines[begin:at]]
+            yield Command(text, self.line + begin, self.line + at, shown)
+
+
+def pages() -> list[Path]:
+    """All tutorials."""
+    return sorted(page for page in FOLDER.glob("*.md") if page.name != "index.md")
+
+
+def blocks_of(text: str) -> list[Block]:
+    """All blocks of a page, from its top."""
+    found = []
+    for match in _BLOCK.finditer(text):
+        before = text[: match.start()]
+        file = _FILE.search(before)
+        skipped = _NOT_RUN.search(before)
+        found.append(
+            Block(
+                match[2],
+                match[3],
+                before.count("\n") + 1,
+                file[1] if file else "",
+                skipped[1] if skipped else "",
+            )
+        )
+    return found
+
+
+def matches(shown: list[str], printed: list[str]) -> bool:
+    """Whether a command printed what its page shows."""
+    pattern = "".join(
+        "(?:.*\n)*" if line == LEFT_OUT else ".*".join(map(re.escape, line.split(LEFT_OUT))) + "\n"
+        for line in shown
+    )
+    return re.fullmatch(pattern, "".join(f"{line}\n" for line in printed)) is not None
+
+
+class Shell:
+    """Runs a page's blocks in a folder, as a reader would in one terminal."""
+
+    def __init__(self, folder: Path, environment: dict[str, str] | None = None) -> None:
+        self.folder = folder
+        self.here = folder
+        self._place = folder / ".place"
+        self._environment = {
+            **os.environ,
+            "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"])),
+            "HOME": str(folder),
+            "XDG_CONFIG_HOME": str(folder / ".config"),
+            "COLUMNS": str(COLUMNS),
+            **(environment or {}),
+        }
+
+    def save(self, block: Block) -> None:
+        path = self.here / block.file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(block.text, encoding="utf-8")
+
+    def run(self, command: str) -> list[str]:
+        """The lines that a command prints, on either stream."""
+        script = f"{command}\nstatus=$?\npwd >'{self._place}'\nexit $status"
+        done = subprocess.run(
+            ["bash", "-c", script],
+            cwd=self.here,
+            env=self._environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+        self.here = Path(self._place.read_text(encoding="utf-8").rstrip("\n"))
+        return [line.rstrip() for line in done.stdout.splitlines()]
+
+
+def steps(page: Path, shell: Shell) -> Iterator[tuple[Command, list[str]]]:
+    """Saves the files of a page and runs its commands, in its order; each with what it printed."""
+    for block in blocks_of(page.read_text(encoding="utf-8")):
+        if block.file:
+            shell.save(block)
+        elif block.language == "console" and not block.not_run:
+            for command in block.commands():
+                yield command, shell.run(command.text)
+
+
+def updated(shown: list[str], printed: list[str]) -> list[str]:
+    """The output as the page shows it: as many lines around each `...` as before."""
+    if LEFT_OUT not in shown:
+        return printed
+    first = shown.index(LEFT_OUT)
+    last = len(shown) - 1 - shown[::-1].index(LEFT_OUT)
+    if first != last:
+        return shown  # with several cuts, only a person knows what belongs between them
+    after = len(shown) - 1 - last
+    return [*printed[:first], LEFT_OUT, *(printed[-after:] if after else [])]
+
+
+def main(chosen: list[Path]) -> int:
+    stale = 0
+    for page in chosen:
+        lines = page.read_text(encoding="utf-8").splitlines()
+        with tempfile.TemporaryDirectory() as folder:
+            changes = [
+                (command, printed)
+                for command, printed in steps(page, Shell(Path(folder)))
+                if not matches(command.shown, printed)
+            ]
+        for command, printed in reversed(changes):
+            now = updated(command.shown, printed)
+            if now == command.shown:
+                stale += 1
+                print(f"{page.name}, line {command.first}: change the output of {command.text!r}")
+                print("\n".join(f"  {line}" for line in printed))
+            lines[command.first : command.end] = now
+        page.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        print(f"{page.name}: {len(changes)} outputs differed")
+    return 1 if stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main([Path(name) for name in sys.argv[1:]] or pages()))
