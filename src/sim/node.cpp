@@ -5,8 +5,14 @@
 
 #include "base/errors.hpp"
 #include "base/units.hpp"
+#include "kernel/use_tracker.hpp"
+#include "sim/gpu/subscribed_pages.hpp"
 #include "sim/mechanism/load_mechanisms.hpp"
 #include "sim/mechanism/region_mechanisms.hpp"
+#include "sim/mechanism/streams.hpp"
+#include "sim/tasks/arena.hpp"
+#include "sim/tasks/simulation.hpp"
+#include "sim/trace/writer.hpp"
 
 namespace interlace::sim {
 
@@ -36,64 +42,84 @@ machine::machine first_gpus(machine::machine m, std::uint32_t devices) {
   return m;
 }
 
+struct node::parts {
+  parts(const machine::machine& described, std::uint32_t devices,
+        std::function<void()> check_interrupt, std::vector<kernel::region_state>& states)
+      : memory(devices + 1),
+        simulated(first_gpus(described, devices),
+                  make_addresses(devices, memory, described.gpu.tlb), std::move(check_interrupt)),
+        tasks(devices, simulated, memory, states) {}
+
+  store_path unified_stores = store_path::packets;
+  arena memory;
+  std::uint64_t placed_in_turn = 0;  // pages placed in turn so far
+  simulation simulated;
+  std::vector<std::unique_ptr<kernel::use_tracker>> trackers;  // by id; null for reductions
+  // By id; null where every subscriber of the region holds all its pages.
+  std::vector<std::unique_ptr<subscribed_pages>> subscribed;
+  streams tasks;
+  std::string record_to;  // the file's path; empty: nothing is recorded
+  std::unique_ptr<trace::writer> recording;
+};
+
 node::node(const machine::machine& described, std::uint32_t devices,
            std::function<void()> check_interrupt)
     : cpu_node(devices),
-      arena_(devices + 1),
-      simulation_(first_gpus(described, devices),
-                  make_addresses(devices, arena_, described.gpu.tlb), std::move(check_interrupt)),
-      streams_(devices, simulation_, arena_, states_) {
+      parts_(std::make_unique<parts>(described, devices, std::move(check_interrupt), states_)),
+      warp_width_(described.gpu.warp_width) {
   // Records only the first epochs, which show the pattern. A page with thousands of bars shows
   // nothing.
-  simulation_.record_timeline(std::size_t{64} * devices);
+  parts_->simulated.record_timeline(std::size_t{64} * devices);
 }
 
+node::~node() = default;
+
 void node::record(const std::string& path) {
-  if (!simulation_.addresses().homes.empty())
+  if (!parts_->simulated.addresses().homes.empty())
     throw usage_error("unified memory cannot be recorded");
-  record_to_ = path;
+  parts_->record_to = path;
 }
 
 void node::start_recording() {
-  if (recording_) return;
+  if (parts_->record_to.empty() || parts_->recording) return;
   trace::header h;
   h.gpus = devices();
-  h.warp_width = simulation_.described().gpu.warp_width;
+  h.warp_width = parts_->simulated.described().gpu.warp_width;
   for (std::uint32_t d = 0; d < devices(); ++d) {
-    const std::uint64_t begin = std::uint64_t{d} << arena_.slot_bits();
-    if (arena_.used(d) != 0)
+    const std::uint64_t begin = std::uint64_t{d} << parts_->memory.slot_bits();
+    if (parts_->memory.used(d) != 0)
       h.ranges.push_back(
-          {.begin = begin, .end = begin + arena_.used(d), .gpu = d, .page_bytes = 0});
+          {.begin = begin, .end = begin + parts_->memory.used(d), .gpu = d, .page_bytes = 0});
   }
-  h.source = "simulated " + simulation_.described().name;
-  recording_ = std::make_unique<trace::writer>(record_to_, h);
-  simulation_.record(recording_.get());
+  h.source = "simulated " + parts_->simulated.described().name;
+  parts_->recording = std::make_unique<trace::writer>(parts_->record_to, h);
+  parts_->simulated.record(parts_->recording.get());
 }
 
 void node::finish_recording() {
-  if (!recording_) throw usage_error("nothing was run that could be recorded");
-  simulation_.record(nullptr);
-  recording_->finish();
-  recording_.reset();
-  record_to_.clear();
+  if (!parts_->recording) throw usage_error("nothing was run that could be recorded");
+  parts_->simulated.record(nullptr);
+  parts_->recording->finish();
+  parts_->recording.reset();
+  parts_->record_to.clear();
 }
 
 void* node::take(std::uint32_t device, std::uint64_t bytes) {
-  if (recording_) throw model_error("memory is taken while a run is recorded");
-  return arena_.take(device, bytes);
+  if (parts_->recording) throw model_error("memory is taken while a run is recorded");
+  return parts_->memory.take(device, bytes);
 }
 
 void* node::take_unified(std::uint64_t bytes, const kernel::page_placement& pages) {
-  if (!record_to_.empty()) throw usage_error("unified memory cannot be recorded");
-  auto& map = simulation_.addresses();
+  if (!parts_->record_to.empty()) throw usage_error("unified memory cannot be recorded");
+  auto& map = parts_->simulated.addresses();
   // The slot consists of whole pages, so that every array begins at a page.
   const std::uint64_t count = (bytes + map.page_bytes - 1) / map.page_bytes;
-  std::byte* data = arena_.take(devices(), count * map.page_bytes);
+  std::byte* data = parts_->memory.take(devices(), count * map.page_bytes);
   for (std::uint64_t k = 0; k < count; ++k) {
     map.homes.push_back(static_cast<std::uint8_t>(
-        kernel::home_of_page(pages, k, count, placed_in_turn_, devices())));
+        kernel::home_of_page(pages, k, count, parts_->placed_in_turn, devices())));
   }
-  if (pages.how == kernel::page_placement::kind::round_robin) placed_in_turn_ += count;
+  if (pages.how == kernel::page_placement::kind::round_robin) parts_->placed_in_turn += count;
   return data;
 }
 
@@ -106,39 +132,40 @@ void node::adding(std::uint32_t /*id*/, const kernel::region_state& state) {
                       " tracks nothing, so nothing is left of it without transfers; take a "
                       "mechanism that tracks chunks");
   }
-  if (devices() > 1) check_store_path(simulation_.described(), how.path());
-  trackers_.push_back(state.is_reduction
-                          ? nullptr
-                          : std::make_unique<kernel::use_tracker>(devices(), state.elements,
-                                                                  state.options.boundaries));
-  subscribed_.push_back(state.is_reduction || devices() == 1
-                            ? nullptr
-                            : how.subscribe(state, streams_, simulation_.described()));
+  if (devices() > 1) check_store_path(parts_->simulated.described(), how.path());
+  parts_->trackers.push_back(state.is_reduction
+                                 ? nullptr
+                                 : std::make_unique<kernel::use_tracker>(devices(), state.elements,
+                                                                         state.options.boundaries));
+  parts_->subscribed.push_back(
+      state.is_reduction || devices() == 1
+          ? nullptr
+          : how.subscribe(state, parts_->tasks, parts_->simulated.described()));
 }
 
 recorder::settings node::recorded_by(std::uint32_t device) const {
   recorder::settings record;
-  record.warp_width = simulation_.described().gpu.warp_width;
-  record.line_bytes = simulation_.described().gpu.l1.line_bytes;
-  record.sector_bytes = simulation_.described().gpu.l1.sector_bytes;
-  record.address_base = arena_.base();
+  record.warp_width = parts_->simulated.described().gpu.warp_width;
+  record.line_bytes = parts_->simulated.described().gpu.l1.line_bytes;
+  record.sector_bytes = parts_->simulated.described().gpu.l1.sector_bytes;
+  record.address_base = parts_->memory.base();
   record.device = device;
-  record.watch_words = !simulation_.addresses().homes.empty();
-  for (const auto& t : trackers_) record.regions.push_back(t.get());
+  record.watch_words = !parts_->simulated.addresses().homes.empty();
+  for (const auto& t : parts_->trackers) record.regions.push_back(t.get());
   const auto there = [](const auto& s) { return s != nullptr; };
-  if (std::any_of(subscribed_.begin(), subscribed_.end(), there)) {
-    for (const auto& s : subscribed_) record.subscribed.push_back(s.get());
-    record.slot_bits = arena_.slot_bits();
+  if (std::any_of(parts_->subscribed.begin(), parts_->subscribed.end(), there)) {
+    for (const auto& s : parts_->subscribed) record.subscribed.push_back(s.get());
+    record.slot_bits = parts_->memory.slot_bits();
   }
   return record;
 }
 
 kernel::trace_totals node::trace_blocks(std::uint32_t device, grid shape,
                                         const block_function& block) const {
-  if (!simulation_.idle()) throw model_error("a trace inside of run");
+  if (!parts_->simulated.idle()) throw model_error("a trace inside of run");
   kernel::trace_totals totals;
   recorder::settings record = recorded_by(device);
-  record.regions.assign(trackers_.size(), nullptr);
+  record.regions.assign(parts_->trackers.size(), nullptr);
   record.subscribed.clear();
   record.totals = &totals;
   std::vector<warp_program> programs((shape.threads + record.warp_width - 1) / record.warp_width);
@@ -152,32 +179,32 @@ kernel::trace_totals node::trace_blocks(std::uint32_t device, grid shape,
   return totals;
 }
 
-void node::check_deliveries() { simulation_.check_deliveries(arena_.base()); }
+void node::check_deliveries() { parts_->simulated.check_deliveries(parts_->memory.base()); }
 
 std::uint64_t node::checked_packets() const {
-  return simulation_.deliveries() == nullptr ? 0 : simulation_.deliveries()->packets();
+  return parts_->simulated.deliveries() == nullptr ? 0 : parts_->simulated.deliveries()->packets();
 }
 
 void node::treat_loads(const kernel::remote_load_options& options) {
   if (options.pack) {
-    check_store_path(simulation_.described(), store_path::packed);
-    unified_stores_ = store_path::packed;
+    check_store_path(parts_->simulated.described(), store_path::packed);
+    parts_->unified_stores = store_path::packed;
   }
-  simulation_.treat_loads(make_load_mechanism(options, simulation_.parts()));
+  parts_->simulated.treat_loads(make_load_mechanism(options, parts_->simulated.parts()));
 }
 
 void node::enqueue_kernel(std::uint32_t device, grid shape, const block_function& block,
                           std::uint32_t region, const kernel::block_mapping* mapping) {
   recorder::settings record = recorded_by(device);
   if (region == none) {
-    streams_.add_kernel(device, shape, std::move(record), block, unified_stores_);
+    parts_->tasks.add_kernel(device, shape, std::move(record), block, parts_->unified_stores);
     return;
   }
   const auto which = states_[region].options.mechanism;
   const region_mechanism& how = simulated(which);
   record.stores_inline = kernel::row_of(which).stores_inline;
   if (devices() == 1) {
-    streams_.add_kernel(device, shape, std::move(record), block, how.path());
+    parts_->tasks.add_kernel(device, shape, std::move(record), block, how.path());
     return;
   }
   how.launch({.device = device,
@@ -186,7 +213,7 @@ void node::enqueue_kernel(std::uint32_t device, grid shape, const block_function
               .block = block,
               .region = region,
               .mapping = *mapping},
-             streams_);
+             parts_->tasks);
 }
 
 void node::enqueue_share(std::uint32_t device, grid shape, const block_function& block,
@@ -210,54 +237,61 @@ void node::enqueue_exchange(const std::vector<std::uint32_t>& ids) {
       work.arrived.emplace_back([this, id] { fold(id); });
       continue;
     }
-    work.arrived.emplace_back([tracker = trackers_[id].get(), pages = subscribed_[id].get()] {
-      tracker->end_epoch();
-      if (pages != nullptr) pages->end_epoch();
-    });
-    simulated(state.options.mechanism).exchange(id, streams_, work);
+    work.arrived.emplace_back(
+        [tracker = parts_->trackers[id].get(), pages = parts_->subscribed[id].get()] {
+          tracker->end_epoch();
+          if (pages != nullptr) pages->end_epoch();
+        });
+    simulated(state.options.mechanism).exchange(id, parts_->tasks, work);
     state.parity ^= 1U;
   }
   std::vector<std::vector<task_id>> after;
   for (std::uint32_t d = 0; d < devices(); ++d) {
-    std::vector<task_id> before = streams_[d].last;
-    before.insert(before.end(), streams_[d].copies.begin(), streams_[d].copies.end());
+    std::vector<task_id> before = parts_->tasks[d].last;
+    before.insert(before.end(), parts_->tasks[d].copies.begin(), parts_->tasks[d].copies.end());
     after.push_back(std::move(before));
   }
-  const auto tasks = simulation_.add_exchange(after, payload, work.instant, std::move(work.appears),
-                                              [arrived = std::move(work.arrived)] {
-                                                for (const auto& f : arrived) f();
-                                              });
+  const auto tasks = parts_->simulated.add_exchange(
+      after, payload, work.instant, std::move(work.appears), [arrived = std::move(work.arrived)] {
+        for (const auto& f : arrived) f();
+      });
   for (std::uint32_t d = 0; d < devices(); ++d) {
-    streams_[d].last = {tasks[d]};
-    streams_[d].copies.clear();
-    streams_[d].last_copy.assign(devices(), none);
+    parts_->tasks[d].last = {tasks[d]};
+    parts_->tasks[d].copies.clear();
+    parts_->tasks[d].last_copy.assign(devices(), none);
   }
+}
+
+void node::call(std::uint32_t device, kernel::library_call c) {
+  kernel::check_call(c, c.on_cpu, device, devices());
+  auto& last = parts_->tasks[device].last;
+  last = {parts_->simulated.add_call(device, std::move(c), last)};
 }
 
 kernel::run_result node::finish() {
   kernel::run_result result;
-  result.time_s = seconds_of(simulation_.run());
+  result.time_s = seconds_of(parts_->simulated.run());
   bool open = false;
   for (std::uint32_t d = 0; d < devices(); ++d) {
-    streams::stream& s = streams_[d];
+    streams::stream& s = parts_->tasks[d];
     open = open || !s.copies.empty() || !s.tracked.empty();
     s.last.clear();
     s.copies.clear();
     s.tracked.clear();
   }
   if (open) throw model_error("a run ends with a launch whose region is not exchanged");
-  const gpu_counters c = simulation_.counters();
-  const traffic& copies = simulation_.copies();
-  const traffic& flags = simulation_.flags();
+  const gpu_counters c = parts_->simulated.counters();
+  const traffic& copies = parts_->simulated.copies();
+  const traffic& flags = parts_->simulated.flags();
   double used = 0;
   for (std::uint32_t id = 0; id < states_.size(); ++id) {
-    if (trackers_[id])
-      used += static_cast<double>(trackers_[id]->used() * states_[id].element_bytes);
+    if (parts_->trackers[id])
+      used += static_cast<double>(parts_->trackers[id]->used() * states_[id].element_bytes);
   }
-  const load_mechanism::outcome treated = simulation_.treated_loads();
+  const load_mechanism::outcome treated = parts_->simulated.treated_loads();
   const page_traffic& pages = treated.moved;
   const auto payload = static_cast<double>(c.stored_payload() + copies.payload);
-  const std::uint64_t walk_wire = c.translations.wire + simulation_.walked().wire;
+  const std::uint64_t walk_wire = c.translations.wire + parts_->simulated.walked().wire;
   const auto wire = static_cast<double>(c.stored_wire() + c.read_wire + copies.wire + flags.wire +
                                         pages.wire + walk_wire);
   const auto reads = static_cast<double>(c.read_payload + pages.payload);
@@ -265,11 +299,11 @@ kernel::run_result node::finish() {
   result.wire.useful = std::min(used, payload) + static_cast<double>(flags.payload) + reads;
   result.wire.wasted = payload - std::min(used, payload);
   result.wire.protocol = wire - payload - reads - static_cast<double>(flags.payload);
-  result.timeline = simulation_.take_timeline();
-  result.observed = simulation_.observe();
+  result.timeline = parts_->simulated.take_timeline();
+  result.observed = parts_->simulated.observe();
   result.accesses = c.accesses;
-  result.remote_transactions = c.remote_transactions() + simulation_.copy_stores();
-  if (!simulation_.addresses().homes.empty()) {
+  result.remote_transactions = c.remote_transactions() + parts_->simulated.copy_stores();
+  if (!parts_->simulated.addresses().homes.empty()) {
     const auto mean = [](picoseconds sum, std::uint64_t n) {
       return n == 0 ? 0.0 : seconds_of(sum) / static_cast<double>(n);
     };

@@ -12,13 +12,8 @@
 #include "kernel/region.hpp"
 #include "kernel/serial_block.hpp"
 #include "kernel/trace.hpp"
-#include "kernel/use_tracker.hpp"
 #include "machine/machine.hpp"
-#include "sim/gpu/subscribed_pages.hpp"
-#include "sim/mechanism/streams.hpp"
-#include "sim/tasks/arena.hpp"
-#include "sim/tasks/simulation.hpp"
-#include "sim/trace/writer.hpp"
+#include "sim/gpu/recorder.hpp"
 
 namespace interlace::sim {
 
@@ -32,6 +27,11 @@ class node final : public kernel::cpu_node {
   // it may throw.
   node(const machine::machine& described, std::uint32_t devices,
        std::function<void()> check_interrupt);
+  ~node() override;
+  node(const node&) = delete;
+  node& operator=(const node&) = delete;
+  node(node&&) = delete;
+  node& operator=(node&&) = delete;
 
   template <class Kernel>
   void launch(std::uint32_t device, const Kernel& kernel, grid shape) {
@@ -76,10 +76,7 @@ class node final : public kernel::cpu_node {
   void record(const std::string& path);
   void finish_recording();
 
-  void call(std::uint32_t device, kernel::library_call c) {
-    kernel::check_call(c, c.on_cpu, device, devices());
-    streams_[device].last = {simulation_.add_call(device, std::move(c), streams_[device].last)};
-  }
+  void call(std::uint32_t device, kernel::library_call c);
 
   template <class... Item>
   void exchange(const Item&... items) {
@@ -88,7 +85,7 @@ class node final : public kernel::cpu_node {
 
   template <class F>
   kernel::run_result run(F&& enqueue) {
-    if (!record_to_.empty()) start_recording();
+    start_recording();
     enqueue();
     return finish();
   }
@@ -96,8 +93,8 @@ class node final : public kernel::cpu_node {
  private:
   template <class Kernel>
   block_function runner(const Kernel& kernel, grid shape) const {
-    return [kernel, shape, width = simulation_.described().gpu.warp_width](
-               std::uint64_t index, recorder& record, kernel::block_memory& memory) {
+    return [kernel, shape, width = warp_width_](std::uint64_t index, recorder& record,
+                                                kernel::block_memory& memory) {
       kernel::serial_block<recorder> block(record, memory, index, shape, width);
       kernel(block);
     };
@@ -116,19 +113,12 @@ class node final : public kernel::cpu_node {
   void enqueue_share(std::uint32_t device, grid shape, const block_function& block,
                      kernel::block_share share);
   void enqueue_exchange(const std::vector<std::uint32_t>& ids);
-  void start_recording();
+  void start_recording();  // if there is a file to write, and nothing was recorded yet
   kernel::run_result finish();
 
-  store_path unified_stores_ = store_path::packets;
-  arena arena_;
-  std::uint64_t placed_in_turn_ = 0;  // pages placed in turn so far
-  simulation simulation_;
-  std::vector<std::unique_ptr<kernel::use_tracker>> trackers_;  // by id; null for reductions
-  // By id; null where every subscriber of the region holds all its pages.
-  std::vector<std::unique_ptr<subscribed_pages>> subscribed_;
-  streams streams_;
-  std::string record_to_;  // the file's path; empty: nothing is recorded
-  std::unique_ptr<trace::writer> recording_;
+  struct parts;
+  std::unique_ptr<parts> parts_;
+  std::uint32_t warp_width_ = 0;
 };
 
 }  // namespace interlace::sim

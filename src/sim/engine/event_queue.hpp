@@ -10,10 +10,9 @@
 #include <vector>
 
 #include "sim/engine/event_kind.hpp"
+#include "sim/engine/picoseconds.hpp"
 
 namespace interlace::sim {
-
-using picoseconds = std::uint64_t;
 
 struct event {
   picoseconds time = 0;

@@ -48,10 +48,6 @@ struct address_map {
   std::uint64_t unified_slot() const { return std::uint64_t{devices} << slot_bits; }
 };
 
-// Runs block `index` on the CPU and records it.
-using block_function =
-    std::function<void(std::uint64_t index, recorder& record, kernel::block_memory& memory)>;
-
 class gpu {
  public:
   gpu(std::uint32_t index, const machine::gpu& config, const address_map& addresses,

@@ -7,8 +7,8 @@
 
 #include "interlace/kernel.hpp"
 #include "kernel/mapping.hpp"
-#include "sim/engine/event_queue.hpp"
-#include "sim/fabric/store_packets.hpp"
+#include "sim/engine/picoseconds.hpp"
+#include "sim/fabric/byte_mask.hpp"
 
 namespace interlace::sim {
 

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/errors.hpp"
+#include "sim/trace/instruction.hpp"
 
 namespace interlace::sim {
 

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -22,9 +23,13 @@
 #include "sim/gpu/program.hpp"
 #include "sim/gpu/repeated.hpp"
 #include "sim/gpu/subscribed_pages.hpp"
-#include "sim/trace/instruction.hpp"
 
 namespace interlace::sim {
+
+namespace trace {
+struct instruction;
+class sink;
+}  // namespace trace
 
 class recorder {
  public:
@@ -385,5 +390,9 @@ class recorder::known_lanes {
 inline recorder::known_lanes recorder::watch_repeated() {
   return {*this, *known_, repeated_addresses_.data()};
 }
+
+// Runs block `index` on the CPU and records it.
+using block_function =
+    std::function<void(std::uint64_t index, recorder& record, kernel::block_memory& memory)>;
 
 }  // namespace interlace::sim
