@@ -27,8 +27,8 @@
 #include <string>
 #include <vector>
 
-#include "base/errors.hpp"
-#include "cuda/check.hpp"
+#include "interlace/base/errors.hpp"
+#include "interlace/cuda/check.hpp"
 
 namespace {
 

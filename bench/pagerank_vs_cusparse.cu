@@ -20,9 +20,9 @@
 #include <string>
 #include <vector>
 
-#include "base/errors.hpp"
-#include "cuda/check.hpp"
-#include "cuda/node.hpp"
+#include "interlace/base/errors.hpp"
+#include "interlace/cuda/check.hpp"
+#include "interlace/cuda/node.hpp"
 #include "run/gpu.hpp"
 #include "workload/pagerank.hpp"
 

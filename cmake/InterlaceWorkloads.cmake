@@ -1,5 +1,5 @@
 # Sources made of the headers of workloads. A header NAME.hpp ends in a struct
-# interlace::workload::NAME_problem (src/workload/shared/problem.hpp says what it has); nothing here
+# interlace::workload::NAME_problem (include/interlace/workload/problem.hpp says what it has); nothing here
 # reads headers, the sources instantiate templates for that struct.
 
 set(interlace_workload_templates "${CMAKE_CURRENT_LIST_DIR}/workloads")
@@ -64,7 +64,7 @@ function(interlace_make_workload_sources prefix folder)
     interlace_problem_of("${header}")
     string(APPEND includes "${include}")
     string(APPEND bindings "  bind_workload<${problem}>(module, \"run_${name}\");\n")
-    interlace_make_runs("${folder}/${name}" "run/on" INTERLACE_RUN_ON "${include}" "${problem}")
+    interlace_make_runs("${folder}/${name}" "interlace/run/on" INTERLACE_RUN_ON "${include}" "${problem}")
   endforeach()
   set(program_includes "")
   set(programs "")

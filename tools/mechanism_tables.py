@@ -180,7 +180,7 @@ def _cpp_families(row: Table) -> list[str]:
 
 
 def cpp_mechanisms(table: Table) -> str:
-    """src/kernel/mechanism_table.hpp."""
+    """include/interlace/kernel/mechanism_table.hpp."""
     rows = table["mechanism"]
     lines = [
         _made_of(MECHANISMS, "// "), "#pragma once", "", "#include <array>", "#include <cstdint>",
@@ -301,7 +301,7 @@ def cpp_remote_loads(table: Table) -> str:
     rows = table["treatment"]
     lines = [
         _made_of(REMOTE_LOADS, "// "), "#pragma once", "", "#include <array>", "",
-        '#include "kernel/remote_loads.hpp"', "", "// clang-format off", "",
+        '#include "interlace/kernel/remote_loads.hpp"', "", "// clang-format off", "",
         "namespace interlace::kernel {", "", "struct remote_load_row {",
         '  const char* name = "";', "  remote_load_options options;", "};", "",
         f"inline constexpr std::array<remote_load_row, {len(rows)}> remote_load_rows{{{{",
@@ -567,7 +567,7 @@ def made(root: Path = ROOT) -> dict[str, str]:
     table = read_mechanisms((root / MECHANISMS).read_text(encoding="utf-8"))
     loads = read_remote_loads((root / REMOTE_LOADS).read_text(encoding="utf-8"))
     return {
-        "src/kernel/mechanism_table.hpp": cpp_mechanisms(table),
+        "include/interlace/kernel/mechanism_table.hpp": cpp_mechanisms(table),
         "src/kernel/remote_load_table.hpp": cpp_remote_loads(loads),
         "src/sim/mechanism/table.hpp": cpp_simulated(table),
         "src/cuda/mechanism/table.hpp": cpp_measured(table),

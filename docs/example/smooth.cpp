@@ -4,8 +4,8 @@
 #include <cstdio>
 
 #include "../../tests/cpp/sim/described.hpp"
-#include "host/node.hpp"
-#include "sim/node.hpp"
+#include "interlace/host/node.hpp"
+#include "interlace/sim/node.hpp"
 
 int main() {
   using namespace interlace;

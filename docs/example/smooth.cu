@@ -3,8 +3,8 @@
 
 #include <cstdio>
 
-#include "cuda/node.hpp"
-#include "cuda/visible_gpus.hpp"
+#include "interlace/cuda/node.hpp"
+#include "interlace/cuda/visible_gpus.hpp"
 
 int main() {
   using namespace interlace;

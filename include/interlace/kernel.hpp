@@ -81,7 +81,7 @@
 
 #include <cstdint>
 
-#include "base/limits.hpp"
+#include "interlace/base/limits.hpp"
 
 #if defined(__CUDACC__)
 #define INTERLACE_KERNEL __device__ __forceinline__

@@ -27,8 +27,8 @@
 #include "interlace/copy_device.cuh"
 #include "interlace/early_launch.cuh"
 #include "interlace/kernel.hpp"
-#include "kernel/chunk_table.hpp"
-#include "kernel/trace.hpp"
+#include "interlace/kernel/chunk_table.hpp"
+#include "interlace/kernel/trace.hpp"
 
 namespace interlace::device {
 

@@ -51,7 +51,7 @@
 // or 64 others are enqueued behind it.
 //
 // Errors: usage_error for what is asked wrongly, model_error for calls out of order, device_error
-// for what fails on a device or passes its deadline (base/errors.hpp).
+// for what fails on a device or passes its deadline (interlace/base/errors.hpp).
 #pragma once
 
 #include <cstddef>
@@ -61,11 +61,11 @@
 #include <string>
 #include <vector>
 
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
 #include "interlace/kernel.hpp"
-#include "kernel/chunk_table.hpp"
-#include "kernel/mapping.hpp"
-#include "kernel/mechanism.hpp"
+#include "interlace/kernel/chunk_table.hpp"
+#include "interlace/kernel/mapping.hpp"
+#include "interlace/kernel/mechanism.hpp"
 
 struct CUstream_st;  // a cudaStream_t points to it
 

@@ -3,7 +3,7 @@
 
 #include <cstddef>
 
-#include "base/limits.hpp"
+#include "interlace/base/limits.hpp"
 
 namespace interlace::kernel {
 

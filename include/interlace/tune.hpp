@@ -39,7 +39,7 @@
 #include <string_view>
 #include <vector>
 
-#include "kernel/mechanism.hpp"
+#include "interlace/kernel/mechanism.hpp"
 
 namespace interlace {
 

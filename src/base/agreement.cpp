@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "base/cut_text.hpp"
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
 
 namespace interlace {
 

@@ -16,7 +16,7 @@
 #include <cstring>
 #include <system_error>
 
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
 
 namespace interlace {
 

@@ -9,12 +9,12 @@
 #include <numeric>
 #include <thread>
 
-#include "base/errors.hpp"
 #include "bench/sample_bytes.hpp"
 #include "bench/take_turns.hpp"
 #include "cuda/library.hpp"
-#include "cuda/memory/memory.hpp"
 #include "cuda/transfer/nccl_library.hpp"
+#include "interlace/base/errors.hpp"
+#include "interlace/cuda/memory/memory.hpp"
 
 namespace interlace::bench {
 

@@ -1,14 +1,14 @@
 #include <memory>
 #include <numeric>
 
-#include "base/errors.hpp"
 #include "bench/all_reduces.hpp"
 #include "bench/collectives.hpp"
 #include "bench/sample_bytes.hpp"
 #include "bench/take_turns.hpp"
 #include "cuda/library.hpp"
-#include "cuda/memory/memory.hpp"
 #include "cuda/transfer/nccl_library.hpp"
+#include "interlace/base/errors.hpp"
+#include "interlace/cuda/memory/memory.hpp"
 #include "kernel/collective.hpp"
 
 namespace interlace::bench {

@@ -5,15 +5,15 @@
 #include <string_view>
 
 #include "base/cut_text.hpp"
-#include "base/errors.hpp"
 #include "bench/copies.hpp"
 #include "bench/sample_bytes.hpp"
 #include "bench/take_turns.hpp"
-#include "cuda/check.hpp"
 #include "cuda/library.hpp"
-#include "cuda/memory/memory.hpp"
 #include "cuda/transfer/nccl_messages.hpp"
+#include "interlace/base/errors.hpp"
 #include "interlace/copy.hpp"
+#include "interlace/cuda/check.hpp"
+#include "interlace/cuda/memory/memory.hpp"
 #include "plan/copy_settings.hpp"
 
 namespace interlace::bench {

@@ -2,9 +2,9 @@
 
 #include <vector>
 
-#include "base/errors.hpp"
-#include "cuda/node.hpp"
-#include "run/on_gpus.hpp"
+#include "interlace/base/errors.hpp"
+#include "interlace/cuda/node.hpp"
+#include "interlace/run/on_gpus.hpp"
 #include "workload/benchmark/overlap.hpp"
 
 namespace interlace::bench {

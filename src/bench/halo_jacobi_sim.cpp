@@ -7,9 +7,9 @@
 #include <string>
 #include <utility>
 
-#include "base/errors.hpp"
 #include "base/units.hpp"
-#include "sim/node.hpp"
+#include "interlace/base/errors.hpp"
+#include "interlace/sim/node.hpp"
 #include "sim/transfer/plan_executor.hpp"
 #include "workload/halo_jacobi.hpp"
 

@@ -6,7 +6,7 @@
 #include <functional>
 #include <vector>
 
-#include "machine/machine.hpp"
+#include "interlace/machine/machine.hpp"
 #include "plan/plan.hpp"
 
 namespace interlace::bench {

@@ -5,16 +5,16 @@
 #include <string>
 #include <thread>
 
-#include "base/errors.hpp"
 #include "bench/microbenchmark_cuda.hpp"
 #include "bench/sample_bytes.hpp"
-#include "cuda/check.hpp"
-#include "cuda/memory/memory.hpp"
-#include "cuda/memory/unified.hpp"
-#include "cuda/node.hpp"
-#include "cuda/nvlink_counters.hpp"
 #include "cuda/stream_hold.hpp"
-#include "cuda/visible_gpus.hpp"
+#include "interlace/base/errors.hpp"
+#include "interlace/cuda/check.hpp"
+#include "interlace/cuda/memory/memory.hpp"
+#include "interlace/cuda/memory/unified.hpp"
+#include "interlace/cuda/node.hpp"
+#include "interlace/cuda/nvlink_counters.hpp"
+#include "interlace/cuda/visible_gpus.hpp"
 #include "workload/benchmark/microbenchmark.hpp"
 
 namespace interlace::bench {

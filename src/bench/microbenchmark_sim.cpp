@@ -3,9 +3,9 @@
 #include <map>
 #include <string>
 
-#include "base/errors.hpp"
 #include "base/units.hpp"
-#include "sim/node.hpp"
+#include "interlace/base/errors.hpp"
+#include "interlace/sim/node.hpp"
 #include "sim/tasks/simulation.hpp"
 #include "workload/benchmark/microbenchmark.hpp"
 

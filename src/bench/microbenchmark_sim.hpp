@@ -5,7 +5,7 @@
 #include <functional>
 #include <vector>
 
-#include "machine/machine.hpp"
+#include "interlace/machine/machine.hpp"
 
 namespace interlace::bench {
 

@@ -1,11 +1,11 @@
 #include <algorithm>
 #include <limits>
 
-#include "base/errors.hpp"
 #include "bench/overlap_cuda.hpp"
-#include "cuda/check.hpp"
-#include "cuda/node.hpp"
-#include "run/launching.hpp"
+#include "interlace/base/errors.hpp"
+#include "interlace/cuda/check.hpp"
+#include "interlace/cuda/node.hpp"
+#include "interlace/run/launching.hpp"
 #include "workload/benchmark/overlap.hpp"
 
 namespace interlace::bench {

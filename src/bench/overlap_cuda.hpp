@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "kernel/region.hpp"
+#include "interlace/kernel/region.hpp"
 
 namespace interlace::bench {
 

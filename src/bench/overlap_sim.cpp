@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <string>
 
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
+#include "interlace/sim/node.hpp"
 #include "machine/route.hpp"
 #include "sim/fabric/store_packets.hpp"
-#include "sim/node.hpp"
 #include "workload/benchmark/overlap.hpp"
 
 namespace interlace::bench {

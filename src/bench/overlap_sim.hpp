@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <functional>
 
-#include "kernel/region.hpp"
-#include "machine/machine.hpp"
+#include "interlace/kernel/region.hpp"
+#include "interlace/machine/machine.hpp"
 
 namespace interlace::bench {
 

@@ -6,12 +6,12 @@
 #include <thread>
 #include <utility>
 
-#include "base/errors.hpp"
 #include "bench/copies.hpp"
 #include "bench/sample_bytes.hpp"
-#include "cuda/check.hpp"
 #include "cuda/load_kernel.hpp"
-#include "cuda/memory/memory.hpp"
+#include "interlace/base/errors.hpp"
+#include "interlace/cuda/check.hpp"
+#include "interlace/cuda/memory/memory.hpp"
 
 namespace interlace::bench {
 

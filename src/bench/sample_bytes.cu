@@ -1,7 +1,7 @@
 #include "bench/sample_bytes.hpp"
-#include "cuda/check.hpp"
 #include "cuda/library.hpp"
 #include "cuda/load_kernel.hpp"
+#include "interlace/cuda/check.hpp"
 
 namespace interlace::bench {
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "bench/copies.hpp"
-#include "cuda/check.hpp"
-#include "cuda/memory/memory.hpp"
+#include "interlace/cuda/check.hpp"
+#include "interlace/cuda/memory/memory.hpp"
 
 namespace interlace::bench {
 

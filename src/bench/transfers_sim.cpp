@@ -6,8 +6,8 @@
 #include <cstring>
 #include <memory>
 
-#include "base/errors.hpp"
 #include "base/units.hpp"
+#include "interlace/base/errors.hpp"
 
 namespace interlace::bench {
 

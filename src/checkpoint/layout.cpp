@@ -5,7 +5,7 @@
 #include <tuple>
 #include <utility>
 
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
 
 namespace interlace::checkpoint {
 

@@ -20,8 +20,8 @@
 #include <thread>
 #include <utility>
 
-#include "base/errors.hpp"
 #include "checkpoint/crc32c.hpp"
+#include "interlace/base/errors.hpp"
 
 namespace interlace::checkpoint {
 

@@ -1,11 +1,11 @@
-#include "cuda/check.hpp"
+#include "interlace/cuda/check.hpp"
 
 #include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <string_view>
 
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
 
 namespace interlace::cuda {
 

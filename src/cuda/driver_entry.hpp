@@ -5,8 +5,8 @@
 
 #include <string>
 
-#include "base/errors.hpp"
-#include "cuda/check.hpp"
+#include "interlace/base/errors.hpp"
+#include "interlace/cuda/check.hpp"
 
 namespace interlace::cuda {
 

@@ -4,7 +4,7 @@
 #include <map>
 #include <mutex>
 
-#include "cuda/check.hpp"
+#include "interlace/cuda/check.hpp"
 
 namespace interlace::cuda {
 

@@ -1,13 +1,13 @@
-#include "cuda/fft.hpp"
+#include "interlace/cuda/fft.hpp"
 
 #include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "base/errors.hpp"
-#include "cuda/check.hpp"
 #include "cuda/loaded_library.hpp"
+#include "interlace/base/errors.hpp"
+#include "interlace/cuda/check.hpp"
 
 namespace interlace::cuda {
 

@@ -1,4 +1,4 @@
-#include "cuda/launching.hpp"
+#include "interlace/cuda/launching.hpp"
 
 #include <map>
 #include <mutex>

@@ -2,9 +2,9 @@
 #include <cub/device/device_radix_sort.cuh>
 #include <string>
 
-#include "base/errors.hpp"
-#include "cuda/check.hpp"
 #include "cuda/library.hpp"
+#include "interlace/base/errors.hpp"
+#include "interlace/cuda/check.hpp"
 
 namespace interlace::cuda {
 

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "cuda/node.hpp"
+#include "interlace/cuda/node.hpp"
 
 namespace interlace::cuda {
 

@@ -4,7 +4,7 @@
 
 #include <cuda_runtime.h>
 
-#include "cuda/check.hpp"
+#include "interlace/cuda/check.hpp"
 
 namespace interlace::cuda {
 

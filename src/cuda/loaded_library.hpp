@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
 
 namespace interlace::cuda {
 

@@ -2,15 +2,15 @@
 #include <memory>
 #include <string>
 
-#include "base/errors.hpp"
-#include "base/statistics.hpp"
-#include "cuda/check.hpp"
 #include "cuda/load_kernel.hpp"
 #include "cuda/measure_links.hpp"
-#include "cuda/memory/memory.hpp"
-#include "cuda/node.hpp"
 #include "cuda/stream_hold.hpp"
-#include "cuda/visible_gpus.hpp"
+#include "interlace/base/errors.hpp"
+#include "interlace/base/statistics.hpp"
+#include "interlace/cuda/check.hpp"
+#include "interlace/cuda/memory/memory.hpp"
+#include "interlace/cuda/node.hpp"
+#include "interlace/cuda/visible_gpus.hpp"
 
 namespace interlace::cuda {
 

@@ -5,11 +5,11 @@
 #include <utility>
 #include <vector>
 
-#include "base/errors.hpp"
-#include "base/statistics.hpp"
-#include "cuda/check.hpp"
-#include "cuda/memory/memory.hpp"
 #include "cuda/rate_kernels.cuh"
+#include "interlace/base/errors.hpp"
+#include "interlace/base/statistics.hpp"
+#include "interlace/cuda/check.hpp"
+#include "interlace/cuda/memory/memory.hpp"
 
 namespace interlace::cuda {
 

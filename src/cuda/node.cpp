@@ -1,6 +1,5 @@
-#include "cuda/node.hpp"
+#include "interlace/cuda/node.hpp"
 
-#include "cuda/check.hpp"
 #include "cuda/epoch/accesses.hpp"
 #include "cuda/epoch/executor.hpp"
 #include "cuda/epoch/gpus.hpp"
@@ -9,7 +8,8 @@
 #include "cuda/epoch/recorder.hpp"
 #include "cuda/epoch/regions.hpp"
 #include "cuda/mechanism/node_mechanism.hpp"
-#include "cuda/occupancy.hpp"
+#include "interlace/cuda/check.hpp"
+#include "interlace/cuda/occupancy.hpp"
 
 namespace interlace::cuda {
 

@@ -1,4 +1,4 @@
-#include "cuda/nvlink_counters.hpp"
+#include "interlace/cuda/nvlink_counters.hpp"
 
 #include <cuda_runtime.h>
 #include <dlfcn.h>

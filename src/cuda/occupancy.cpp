@@ -1,6 +1,6 @@
-#include "cuda/occupancy.hpp"
+#include "interlace/cuda/occupancy.hpp"
 
-#include "cuda/check.hpp"
+#include "interlace/cuda/check.hpp"
 
 namespace interlace::cuda {
 

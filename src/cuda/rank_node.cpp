@@ -1,4 +1,4 @@
-#include "cuda/rank_node.hpp"
+#include "interlace/cuda/rank_node.hpp"
 
 #include <cstddef>
 

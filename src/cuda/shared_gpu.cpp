@@ -1,4 +1,4 @@
-#include "cuda/shared_gpu.hpp"
+#include "interlace/cuda/shared_gpu.hpp"
 
 #include <algorithm>
 #include <array>
@@ -8,7 +8,7 @@
 #include <limits>
 #include <set>
 
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
 
 namespace interlace::cuda {
 

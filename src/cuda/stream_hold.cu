@@ -1,9 +1,9 @@
 #include <cstdint>
 
-#include "base/errors.hpp"
-#include "cuda/check.hpp"
 #include "cuda/load_kernel.hpp"
 #include "cuda/stream_hold.hpp"
+#include "interlace/base/errors.hpp"
+#include "interlace/cuda/check.hpp"
 
 namespace interlace::cuda {
 

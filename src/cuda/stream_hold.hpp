@@ -4,7 +4,7 @@
 
 #include <cuda_runtime.h>
 
-#include "cuda/memory/memory.hpp"
+#include "interlace/cuda/memory/memory.hpp"
 
 namespace interlace::cuda {
 

@@ -1,11 +1,11 @@
-#include "cuda/visible_gpus.hpp"
+#include "interlace/cuda/visible_gpus.hpp"
 
 #include <cuda_runtime.h>
 
 #include <string>
 
-#include "base/errors.hpp"
-#include "cuda/check.hpp"
+#include "interlace/base/errors.hpp"
+#include "interlace/cuda/check.hpp"
 
 namespace interlace::cuda {
 

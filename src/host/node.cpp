@@ -1,9 +1,9 @@
-#include "host/node.hpp"
+#include "interlace/host/node.hpp"
 
 #include <cstring>
 #include <string>
 
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
 
 namespace interlace::host {
 

@@ -1,10 +1,10 @@
-#include "host/observer.hpp"
+#include "interlace/host/observer.hpp"
 
 #include <algorithm>
 #include <string>
 #include <utility>
 
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
 #include "kernel/chunks.hpp"
 
 namespace interlace::host {

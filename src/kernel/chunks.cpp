@@ -5,7 +5,7 @@
 #include <numeric>
 #include <string>
 
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
 
 namespace interlace::kernel {
 

@@ -9,9 +9,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernel/chunk_table.hpp"
-#include "kernel/mapping.hpp"
-#include "kernel/region.hpp"
+#include "interlace/kernel/chunk_table.hpp"
+#include "interlace/kernel/mapping.hpp"
+#include "interlace/kernel/region.hpp"
 
 namespace interlace::kernel {
 

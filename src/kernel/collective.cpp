@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
 
 namespace interlace::kernel {
 

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernel/region.hpp"
-#include "kernel/variants.hpp"
+#include "interlace/kernel/region.hpp"
+#include "interlace/kernel/variants.hpp"
 
 namespace interlace::kernel {
 

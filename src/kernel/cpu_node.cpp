@@ -1,4 +1,4 @@
-#include "kernel/cpu_node.hpp"
+#include "interlace/kernel/cpu_node.hpp"
 
 #include <cstddef>
 #include <cstring>

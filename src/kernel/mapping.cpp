@@ -1,9 +1,9 @@
-#include "kernel/mapping.hpp"
+#include "interlace/kernel/mapping.hpp"
 
 #include <algorithm>
 #include <memory>
 
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
 
 namespace interlace::kernel {
 

@@ -1,6 +1,6 @@
-#include "kernel/mechanism.hpp"
+#include "interlace/kernel/mechanism.hpp"
 
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
 
 namespace interlace::kernel {
 

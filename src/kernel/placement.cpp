@@ -1,9 +1,9 @@
-#include "kernel/placement.hpp"
+#include "interlace/kernel/placement.hpp"
 
 #include <algorithm>
 #include <charconv>
 
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
 
 namespace interlace::kernel {
 

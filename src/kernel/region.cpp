@@ -1,9 +1,9 @@
-#include "kernel/region.hpp"
+#include "interlace/kernel/region.hpp"
 
 #include <algorithm>
 
-#include "base/errors.hpp"
 #include "base/size_text.hpp"
+#include "interlace/base/errors.hpp"
 
 namespace interlace::kernel {
 

@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
 
 namespace interlace::kernel {
 

@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <string>
 
+#include "interlace/kernel/region.hpp"
 #include "interlace/region.hpp"
 #include "kernel/chunks.hpp"
-#include "kernel/region.hpp"
 
 namespace interlace::kernel {
 

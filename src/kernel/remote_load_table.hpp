@@ -3,7 +3,7 @@
 
 #include <array>
 
-#include "kernel/remote_loads.hpp"
+#include "interlace/kernel/remote_loads.hpp"
 
 // clang-format off
 

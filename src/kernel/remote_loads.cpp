@@ -1,6 +1,6 @@
-#include "kernel/remote_loads.hpp"
+#include "interlace/kernel/remote_loads.hpp"
 
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
 #include "kernel/remote_load_table.hpp"
 
 namespace interlace::kernel {

@@ -1,4 +1,4 @@
-#include "kernel/use_tracker.hpp"
+#include "interlace/kernel/use_tracker.hpp"
 
 #include <utility>
 

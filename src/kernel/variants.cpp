@@ -1,11 +1,11 @@
-#include "kernel/variants.hpp"
+#include "interlace/kernel/variants.hpp"
 
 #include <algorithm>
 #include <span>
 #include <string>
 
-#include "base/errors.hpp"
-#include "kernel/mechanism.hpp"
+#include "interlace/base/errors.hpp"
+#include "interlace/kernel/mechanism.hpp"
 
 namespace interlace::kernel {
 

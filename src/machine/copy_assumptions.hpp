@@ -2,7 +2,7 @@
 // gives.
 #pragma once
 
-#include "machine/machine.hpp"
+#include "interlace/machine/machine.hpp"
 
 namespace interlace::machine {
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "machine/machine.hpp"
+#include "interlace/machine/machine.hpp"
 
 namespace interlace::machine {
 

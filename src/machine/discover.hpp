@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/errors.hpp"
-#include "machine/machine.hpp"
+#include "interlace/base/errors.hpp"
+#include "interlace/machine/machine.hpp"
 
 namespace interlace::machine {
 

@@ -7,7 +7,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
 #include "machine/copy_rate.hpp"
 #include "machine/keys.hpp"
 

@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "base/limits.hpp"
+#include "interlace/base/limits.hpp"
 
 namespace interlace::machine {
 namespace {

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <variant>
 
-#include "machine/machine.hpp"
+#include "interlace/machine/machine.hpp"
 
 namespace interlace::machine {
 

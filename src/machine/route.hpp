@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "machine/machine.hpp"
+#include "interlace/machine/machine.hpp"
 
 namespace interlace::machine {
 

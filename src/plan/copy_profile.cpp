@@ -9,7 +9,7 @@
 #include <utility>
 #include <variant>
 
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
 
 namespace interlace::plan {
 namespace {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "interlace/copy.hpp"
-#include "machine/machine.hpp"
+#include "interlace/machine/machine.hpp"
 
 namespace interlace::plan {
 

@@ -6,9 +6,9 @@
 #include <map>
 #include <string_view>
 
-#include "base/errors.hpp"
 #include "base/size_text.hpp"
 #include "base/units.hpp"
+#include "interlace/base/errors.hpp"
 
 namespace interlace {
 namespace {

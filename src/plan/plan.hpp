@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "machine/machine.hpp"
+#include "interlace/machine/machine.hpp"
 #include "plan/resources.hpp"
 
 namespace interlace::plan {

@@ -6,8 +6,8 @@
 #include <set>
 #include <utility>
 
-#include "base/errors.hpp"
 #include "base/units.hpp"
+#include "interlace/base/errors.hpp"
 #include "machine/route.hpp"
 #include "plan/plan.hpp"
 #include "plan/schedule.hpp"

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "machine/machine.hpp"
+#include "interlace/machine/machine.hpp"
 
 namespace interlace::plan {
 

@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <limits>
 
-#include "base/errors.hpp"
 #include "base/units.hpp"
+#include "interlace/base/errors.hpp"
 
 namespace interlace::plan {
 namespace {

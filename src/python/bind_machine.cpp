@@ -17,9 +17,9 @@
 #include <variant>
 #include <vector>
 
+#include "interlace/machine/machine.hpp"
 #include "machine/discover.hpp"
 #include "machine/keys.hpp"
-#include "machine/machine.hpp"
 #include "machine/route.hpp"
 #include "machine/validate.hpp"
 

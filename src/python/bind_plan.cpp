@@ -15,8 +15,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/errors.hpp"
-#include "machine/machine.hpp"
+#include "interlace/base/errors.hpp"
+#include "interlace/machine/machine.hpp"
 #include "plan/copy_profile.hpp"
 #include "plan/copy_settings.hpp"
 #include "plan/plan.hpp"

@@ -8,11 +8,11 @@
 #include <utility>
 #include <vector>
 
-#include "base/errors.hpp"
 #include "base/units.hpp"
 #include "bench/halo_jacobi_sim.hpp"
 #include "bench/transfers_sim.hpp"
-#include "machine/machine.hpp"
+#include "interlace/base/errors.hpp"
+#include "interlace/machine/machine.hpp"
 #include "plan/plan.hpp"
 #include "python/workloads.hpp"
 

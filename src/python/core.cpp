@@ -9,9 +9,9 @@
 #include <tuple>
 #include <vector>
 
-#include "base/errors.hpp"
 #include "bench/microbenchmark_sim.hpp"
 #include "bench/overlap_sim.hpp"
+#include "interlace/base/errors.hpp"
 #include "python/bind_checkpoint.hpp"
 #include "python/bind_machine.hpp"
 #include "python/bind_plan.hpp"

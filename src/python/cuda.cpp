@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/errors.hpp"
 #include "bench/exchange_rate.hpp"
 #include "bench/overlap_cuda.hpp"
+#include "interlace/base/errors.hpp"
 #include "python/bind_workloads.hpp"
 #include "python/cuda_checkpoint.hpp"
 #include "python/cuda_copy.hpp"

@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include "base/errors.hpp"
 #include "bench/collectives.hpp"
 #include "bench/copies.hpp"
 #include "bench/relay_cost.hpp"
+#include "interlace/base/errors.hpp"
 
 namespace nb = nanobind;
 

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
 #include "interlace/region.hpp"
 #include "python/workloads.hpp"
 

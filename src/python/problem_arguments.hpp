@@ -1,4 +1,4 @@
-// The parameters of a problem's `make` (workload/shared/problem.hpp), as Python passes them.
+// The parameters of a problem's `make` (interlace/workload/problem.hpp), as Python passes them.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -11,7 +11,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "base/array_view.hpp"
+#include "interlace/base/array_view.hpp"
 
 namespace interlace::python {
 

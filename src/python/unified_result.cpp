@@ -7,8 +7,8 @@
 #include <memory>
 #include <utility>
 
-#include "base/errors.hpp"
-#include "base/limits.hpp"
+#include "interlace/base/errors.hpp"
+#include "interlace/base/limits.hpp"
 
 namespace nb = nanobind;
 

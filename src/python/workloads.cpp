@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/errors.hpp"
-#include "base/limits.hpp"
+#include "interlace/base/errors.hpp"
+#include "interlace/base/limits.hpp"
 #include "run/variant.hpp"
 
 namespace nb = nanobind;

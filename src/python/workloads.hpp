@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string>
 
-#include "run/workload.hpp"
+#include "interlace/run/workload.hpp"
 
 namespace interlace::python {
 

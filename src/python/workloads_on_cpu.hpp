@@ -8,13 +8,13 @@
 #include <string>
 #include <utility>
 
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
+#include "interlace/run/workload.hpp"
 #include "python/cpu_time.hpp"
 #include "python/problem_arguments.hpp"
 #include "python/unified_result.hpp"
 #include "python/workloads.hpp"
 #include "run/unified.hpp"
-#include "run/workload.hpp"
 
 namespace interlace::python {
 

@@ -8,12 +8,12 @@
 #include <string>
 #include <utility>
 
-#include "kernel/mechanism.hpp"
+#include "interlace/kernel/mechanism.hpp"
+#include "interlace/run/workload.hpp"
 #include "python/problem_arguments.hpp"
 #include "python/unified_result.hpp"
 #include "python/workloads.hpp"
 #include "run/unified.hpp"
-#include "run/workload.hpp"
 
 namespace interlace::python {
 

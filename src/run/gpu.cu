@@ -6,15 +6,15 @@
 #include <string_view>
 
 #include "base/cut_text.hpp"
-#include "base/errors.hpp"
 #include "base/read_file.hpp"
-#include "cuda/check.hpp"
 #include "cuda/library.hpp"
 #include "cuda/measure_links.hpp"
 #include "cuda/measure_rates.hpp"
-#include "cuda/node.hpp"
 #include "cuda/transfer/nccl_library.hpp"
-#include "cuda/visible_gpus.hpp"
+#include "interlace/base/errors.hpp"
+#include "interlace/cuda/check.hpp"
+#include "interlace/cuda/node.hpp"
+#include "interlace/cuda/visible_gpus.hpp"
 
 namespace interlace::run {
 

@@ -5,9 +5,9 @@
 #include <memory>
 #include <string>
 
-#include "cuda/node.hpp"
+#include "interlace/cuda/node.hpp"
 #include "interlace/kernel.hpp"
-#include "kernel/trace.hpp"
+#include "interlace/kernel/trace.hpp"
 
 namespace interlace::run {
 

@@ -5,13 +5,13 @@
 #include <string>
 #include <vector>
 
-#include "base/errors.hpp"
-#include "cuda/check.hpp"
-#include "cuda/node.hpp"
-#include "cuda/transfer/nvshmem_library.hpp"
-#include "cuda/visible_gpus.hpp"
+#include "interlace/base/errors.hpp"
+#include "interlace/cuda/check.hpp"
+#include "interlace/cuda/node.hpp"
+#include "interlace/cuda/transfer/nvshmem_library.hpp"
+#include "interlace/cuda/visible_gpus.hpp"
+#include "interlace/run/on_gpus.hpp"
 #include "run/gpu.hpp"
-#include "run/on_gpus.hpp"
 
 namespace interlace::run {
 

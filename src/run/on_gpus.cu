@@ -1,7 +1,7 @@
-#include "run/on_gpus.hpp"
+#include "interlace/run/on_gpus.hpp"
 
-#include "cuda/shared_gpu.hpp"
-#include "cuda/visible_gpus.hpp"
+#include "interlace/cuda/shared_gpu.hpp"
+#include "interlace/cuda/visible_gpus.hpp"
 
 namespace interlace::run {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
 #include "sim/replay.hpp"
 #include "sim/trace/accel_sim.hpp"
 #include "sim/trace/mem_trace.hpp"

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "machine/machine.hpp"
+#include "interlace/machine/machine.hpp"
 
 namespace interlace::run {
 

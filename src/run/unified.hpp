@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "kernel/region.hpp"
-#include "machine/machine.hpp"
+#include "interlace/kernel/region.hpp"
+#include "interlace/machine/machine.hpp"
 #include "workload/shared/unified_program.hpp"
 
 namespace interlace::run {

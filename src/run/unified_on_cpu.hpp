@@ -1,9 +1,9 @@
 // Programs that see several GPUs as one, on the nodes that need no GPU.
 #pragma once
 
-#include "host/node.hpp"
+#include "interlace/host/node.hpp"
+#include "interlace/sim/node.hpp"
 #include "run/unified.hpp"
-#include "sim/node.hpp"
 
 namespace interlace::run {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "cuda/node.hpp"
+#include "interlace/cuda/node.hpp"
 #include "run/unified.hpp"
 
 namespace interlace::run {

@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "base/errors.hpp"
-#include "kernel/region.hpp"
+#include "interlace/base/errors.hpp"
+#include "interlace/kernel/region.hpp"
 
 namespace interlace::run {
 

@@ -1,12 +1,12 @@
-#include "sim/node.hpp"
+#include "interlace/sim/node.hpp"
 
 #include <algorithm>
 #include <utility>
 
-#include "base/errors.hpp"
 #include "base/units.hpp"
-#include "kernel/use_tracker.hpp"
-#include "sim/gpu/subscribed_pages.hpp"
+#include "interlace/base/errors.hpp"
+#include "interlace/kernel/use_tracker.hpp"
+#include "interlace/sim/gpu/subscribed_pages.hpp"
 #include "sim/mechanism/load_mechanisms.hpp"
 #include "sim/mechanism/region_mechanisms.hpp"
 #include "sim/mechanism/streams.hpp"

@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
-#include "base/errors.hpp"
 #include "base/units.hpp"
+#include "interlace/base/errors.hpp"
+#include "interlace/sim/node.hpp"
 #include "sim/mechanism/region_mechanisms.hpp"
-#include "sim/node.hpp"
 
 namespace interlace::sim {
 

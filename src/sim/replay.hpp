@@ -9,8 +9,8 @@
 #include <cstdint>
 #include <functional>
 
-#include "kernel/region.hpp"
-#include "machine/machine.hpp"
+#include "interlace/kernel/region.hpp"
+#include "interlace/machine/machine.hpp"
 #include "sim/gpu/gpu.hpp"
 #include "sim/tasks/simulation.hpp"
 #include "sim/trace/reader.hpp"

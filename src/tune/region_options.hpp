@@ -1,7 +1,7 @@
 #pragma once
 
+#include "interlace/kernel/region.hpp"
 #include "interlace/tune.hpp"
-#include "kernel/region.hpp"
 
 namespace interlace {
 

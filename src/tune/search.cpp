@@ -5,8 +5,8 @@
 #include <numeric>
 #include <utility>
 
-#include "base/errors.hpp"
-#include "base/statistics.hpp"
+#include "interlace/base/errors.hpp"
+#include "interlace/base/statistics.hpp"
 #include "interlace/tune.hpp"
 
 namespace interlace {

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/errors.hpp"
 #include "base/size_text.hpp"
+#include "interlace/base/errors.hpp"
 #include "interlace/tune.hpp"
 #include "kernel/chunks.hpp"
 #include "tune/region_options.hpp"

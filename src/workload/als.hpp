@@ -31,12 +31,12 @@
 #include <variant>
 #include <vector>
 
-#include "base/array_view.hpp"
-#include "base/errors.hpp"
+#include "interlace/base/array_view.hpp"
+#include "interlace/base/errors.hpp"
+#include "interlace/workload/problem.hpp"
 #include "workload/shared/als_sgd.hpp"
 #include "workload/shared/csr.hpp"
 #include "workload/shared/factorisation.hpp"
-#include "workload/shared/problem.hpp"
 #include "workload/shared/readers.hpp"
 
 namespace interlace::workload {

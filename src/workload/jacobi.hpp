@@ -19,12 +19,12 @@
 #include <utility>
 #include <vector>
 
-#include "base/array_view.hpp"
-#include "base/errors.hpp"
-#include "kernel/region.hpp"
+#include "interlace/base/array_view.hpp"
+#include "interlace/base/errors.hpp"
+#include "interlace/kernel/region.hpp"
+#include "interlace/workload/problem.hpp"
+#include "interlace/workload/slabs.hpp"
 #include "workload/shared/parts.hpp"
-#include "workload/shared/problem.hpp"
-#include "workload/shared/slabs.hpp"
 
 namespace interlace::workload {
 

@@ -25,13 +25,13 @@
 #include <utility>
 #include <vector>
 
-#include "base/array_view.hpp"
-#include "base/errors.hpp"
-#include "kernel/region.hpp"
+#include "interlace/base/array_view.hpp"
+#include "interlace/base/errors.hpp"
+#include "interlace/kernel/region.hpp"
+#include "interlace/workload/problem.hpp"
 #include "workload/shared/chosen.hpp"
 #include "workload/shared/edge_units.hpp"
 #include "workload/shared/parts.hpp"
-#include "workload/shared/problem.hpp"
 #include "workload/shared/readers.hpp"
 #include "workload/shared/row_kernel.hpp"
 #include "workload/shared/row_warps.hpp"

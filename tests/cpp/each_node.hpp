@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <string>
 
-#include "host/node.hpp"
+#include "interlace/host/node.hpp"
+#include "interlace/sim/node.hpp"
 #include "sim/described.hpp"
-#include "sim/node.hpp"
 
 namespace interlace::test {
 

@@ -4,9 +4,9 @@
 #include <string>
 
 #include "../probes/sorted_sums.hpp"
-#include "host/node.hpp"
+#include "interlace/host/node.hpp"
+#include "interlace/sim/node.hpp"
 #include "sim/described.hpp"
-#include "sim/node.hpp"
 
 namespace interlace::library_call_tests {
 namespace {

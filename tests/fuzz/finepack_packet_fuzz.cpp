@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
 #include "sim/remote/finepack_packet.hpp"
 
 namespace {

@@ -21,7 +21,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
 
 namespace interlace::fuzz {
 

@@ -13,7 +13,7 @@
 #include <random>
 #include <vector>
 
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
 #include "sim/remote/reply_coalescer.hpp"
 #include "sim/remote/reply_packet.hpp"
 

@@ -7,7 +7,7 @@
 #include <functional>
 #include <string>
 
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
 #include "sim/trace/reader.hpp"
 #include "sim/trace/writer.hpp"
 

@@ -12,10 +12,10 @@
 #include <type_traits>
 #include <vector>
 
-#include "cuda/check.hpp"
 #include "delay.cuh"
 #include "gpu.hpp"
 #include "interlace/copy.hpp"
+#include "interlace/cuda/check.hpp"
 #include "random_at.hpp"
 
 namespace interlace::collective_tests {

@@ -16,11 +16,11 @@
 #include <utility>
 #include <vector>
 
-#include "cuda/check.hpp"
-#include "cuda/memory/memory.hpp"
 #include "delay.cuh"
 #include "gpu.hpp"
 #include "interlace/copy.hpp"
+#include "interlace/cuda/check.hpp"
+#include "interlace/cuda/memory/memory.hpp"
 
 namespace interlace::copy_tests {
 namespace {

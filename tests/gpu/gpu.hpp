@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "base/errors.hpp"
-#include "cuda/node.hpp"
-#include "cuda/visible_gpus.hpp"
+#include "interlace/base/errors.hpp"
+#include "interlace/cuda/node.hpp"
+#include "interlace/cuda/visible_gpus.hpp"
 #include "random_at.hpp"
 
 namespace interlace::gpu_test {
@@ -24,8 +24,8 @@ inline std::uint32_t gpus_here() {
   }
 }
 
-// INTERLACE_TEST_SHARED_GPU=1: GPUs stand for several devices each (cuda/shared_gpu.hpp), so that
-// everything but speed is tested where there are too few.
+// INTERLACE_TEST_SHARED_GPU=1: GPUs stand for several devices each (interlace/cuda/shared_gpu.hpp),
+// so that everything but speed is tested where there are too few.
 inline bool shares_gpus() {
   const char* value = std::getenv("INTERLACE_TEST_SHARED_GPU");  // NOLINT: nobody sets it
   return value != nullptr && std::string(value) == "1";

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "gpu.hpp"
-#include "run/workload.hpp"
+#include "interlace/run/workload.hpp"
 #include "workload/diffusion.hpp"
 #include "workload/eqwp.hpp"
 #include "workload/hit.hpp"

@@ -9,7 +9,7 @@
 #include "cuda/transfer/nccl_library.hpp"
 #include "delay.cuh"
 #include "gpu.hpp"
-#include "run/workload.hpp"
+#include "interlace/run/workload.hpp"
 #include "workload/halo_jacobi.hpp"
 
 namespace interlace::halo_jacobi_tests {

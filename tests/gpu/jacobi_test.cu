@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "gpu.hpp"
-#include "run/iterate.hpp"
-#include "run/launching.hpp"
+#include "interlace/run/iterate.hpp"
+#include "interlace/run/launching.hpp"
 #include "workload/jacobi.hpp"
 
 namespace interlace::jacobi_tests {

@@ -1,6 +1,6 @@
 #include "launching.hpp"
 
-#include "cuda/launching.cuh"
+#include "interlace/cuda/launching.cuh"
 #include "publishers.cuh"
 
 namespace interlace::gpu_test {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "../probes/sorted_sums.hpp"
-#include "cuda/check.hpp"
 #include "gpu.hpp"
+#include "interlace/cuda/check.hpp"
 
 namespace interlace::library_call_tests {
 namespace {

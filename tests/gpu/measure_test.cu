@@ -13,10 +13,10 @@
 #include "cuda/library.hpp"
 #include "cuda/measure_links.hpp"
 #include "cuda/measure_rates.hpp"
-#include "cuda/nvlink_counters.hpp"
 #include "cuda/transfer/nccl_library.hpp"
-#include "cuda/visible_gpus.hpp"
 #include "gpu.hpp"
+#include "interlace/cuda/nvlink_counters.hpp"
+#include "interlace/cuda/visible_gpus.hpp"
 
 namespace interlace::measure_tests {
 namespace {

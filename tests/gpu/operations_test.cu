@@ -1,8 +1,8 @@
 // The traced workloads as they are, without a policy that counts: what bench/operation_counts.py
 // runs under a profiler, and holds the simulator's counts of operations to.
 #include "../probes/traces.hpp"
-#include "cuda/fft.hpp"
 #include "gpu.hpp"
+#include "interlace/cuda/fft.hpp"
 
 namespace interlace::operations_tests {
 namespace {

@@ -9,9 +9,9 @@
 #include "../probes/bitonic.hpp"
 #include "../probes/spmv.hpp"
 #include "../probes/stencil.hpp"
-#include "cuda/check.hpp"
 #include "cuda/library.hpp"
 #include "gpu.hpp"
+#include "interlace/cuda/check.hpp"
 #include "twins.cuh"
 #include "workload/pagerank.hpp"
 

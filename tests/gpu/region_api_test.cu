@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "cuda/check.hpp"
-#include "cuda/memory/memory.hpp"
 #include "gpu.hpp"
+#include "interlace/cuda/check.hpp"
+#include "interlace/cuda/memory/memory.hpp"
 #include "interlace/region_device.cuh"
 
 namespace interlace::region_api_tests {

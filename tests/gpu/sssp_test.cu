@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "gpu.hpp"
-#include "run/iterate.hpp"
-#include "run/launching.hpp"
+#include "interlace/run/iterate.hpp"
+#include "interlace/run/launching.hpp"
 #include "workload/sssp.hpp"
 
 namespace interlace::sssp_tests {

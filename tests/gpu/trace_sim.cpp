@@ -2,7 +2,7 @@
 
 #include "../cpp/sim/described.hpp"
 #include "../probes/traces.hpp"
-#include "sim/node.hpp"
+#include "interlace/sim/node.hpp"
 #include "sim/replay.hpp"
 #include "sim/trace/statistics.hpp"
 

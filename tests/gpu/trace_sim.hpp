@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "kernel/trace.hpp"
+#include "interlace/kernel/trace.hpp"
 
 namespace interlace::gpu_test {
 

@@ -7,8 +7,8 @@
 #include <string>
 
 #include "../probes/traces.hpp"
-#include "cuda/fft.hpp"
 #include "gpu.hpp"
+#include "interlace/cuda/fft.hpp"
 #include "run/gpu_trace.hpp"
 #include "trace_sim.hpp"
 

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "cuda/check.hpp"
 #include "gpu.hpp"
+#include "interlace/cuda/check.hpp"
 
 namespace interlace::unified_tests {
 namespace {

@@ -3,9 +3,9 @@
 
 #include <string>
 
-#include "base/errors.hpp"
-#include "cuda/visible_gpus.hpp"
 #include "gpu.hpp"
+#include "interlace/base/errors.hpp"
+#include "interlace/cuda/visible_gpus.hpp"
 
 namespace interlace::visible_gpus_tests {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "kernel/region.hpp"
+#include "interlace/kernel/region.hpp"
 
 namespace interlace::gpu_test {
 

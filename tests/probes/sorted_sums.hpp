@@ -7,7 +7,7 @@
 #include <numeric>
 #include <vector>
 
-#include "kernel/region.hpp"
+#include "interlace/kernel/region.hpp"
 
 namespace interlace::probe {
 

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernel/region.hpp"
+#include "interlace/kernel/region.hpp"
 
 namespace interlace::probe {
 

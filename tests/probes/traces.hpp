@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "bitonic.hpp"
-#include "kernel/region.hpp"
-#include "kernel/trace.hpp"
-#include "kernel/type_name.hpp"
+#include "interlace/kernel/region.hpp"
+#include "interlace/kernel/trace.hpp"
+#include "interlace/kernel/type_name.hpp"
 #include "spmv.hpp"
 #include "stencil.hpp"
 #include "workload/als.hpp"

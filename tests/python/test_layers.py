@@ -1,5 +1,6 @@
 """The layer rule: what the files of each folder of src/ and include/ may include of ours, and what
-the modules of each package of python/interlace may import.
+the modules of each package of python/interlace may import. Public headers, those of include/,
+include no private one.
 
 The tables are those of docs/explanation/architecture.md. Every #include counts, also one
 that some #if leaves out, and every import, also one inside a function or for types alone.
@@ -55,7 +56,8 @@ SIM_FOLDERS: dict[str, frozenset[str]] = {
     "transfer": frozenset({"engine", "fabric"}),
 }
 
-# Public header -> its layer. A new public header is entered here.
+# Public headers lie in the folder of their layer, below include/interlace. Those that lie in
+# include/interlace itself are entered here with their layers.
 PUBLIC: dict[str, str] = {
     "kernel.hpp": "kernel",
     "copy.h": "c-interface",
@@ -109,9 +111,13 @@ def layer_of(file: Path, root: Path) -> tuple[str, str | None] | None:
     """The layer of one of our files, and its folder in sim; None where it has no layer."""
     parts = file.relative_to(root).parts
     if parts[:2] == ("include", "interlace"):
-        layer = PUBLIC.get("/".join(parts[2:]))
-        return (layer, None) if layer else None
-    if parts[0] != "src" or len(parts) < 3 or parts[1] not in LAYERS:
+        if len(parts) == 3:
+            layer = PUBLIC.get(parts[2])
+            return (layer, None) if layer else None
+        parts = parts[1:]
+    elif parts[0] != "src":
+        return None
+    if len(parts) < 3 or parts[1] not in LAYERS:
         return None
     folder = parts[2] if parts[1] == "sim" and len(parts) > 3 else None
     return parts[1], folder
@@ -125,6 +131,10 @@ def resolve(name: str, quoted: bool, includer: Path, root: Path) -> Path | None:
         if file.is_file() and file.is_relative_to(root):
             return file
     return None
+
+
+def is_public(file: Path, root: Path) -> bool:
+    return file.is_relative_to(root / "include")
 
 
 def allowed(source: tuple[str, str | None], target: tuple[str, str | None]) -> bool:
@@ -172,6 +182,8 @@ def violations(root: Path) -> list[str]:
             target = layer_of(target_file, root)
             if target is None:
                 found.append(f"{where}:{line}: {name} belongs to no layer")
+            elif is_public(file, root) and not is_public(target_file, root):
+                found.append(f"{where}:{line}: a public header includes a private one, {name}")
             elif not allowed(source, target):
                 rule = f"{describe(source)} may not include {describe(target)}"
                 found.append(f"{where}:{line}: {rule} ({name})")
@@ -199,8 +211,10 @@ def plant(root: Path, **files: str) -> None:
 
 
 TREE = {
-    "include/interlace/kernel.hpp": '#include "base/ids.hpp"\n',
+    "include/interlace/kernel.hpp": '#include "interlace/base/limits.hpp"\n',
     "include/interlace/kernel_device.cuh": "#include <cuda_runtime.h>\n#include <cuda/atomic>\n",
+    "include/interlace/base/limits.hpp": "",
+    "include/interlace/sim/gpu/recorder.hpp": '#include "interlace/kernel.hpp"\n',
     "src/base/ids.hpp": "#include <vector>\n",
     "src/plan/plan.hpp": '#include "base/ids.hpp"\n#include "plan/share.hpp"\n',
     "src/plan/share.hpp": "",
@@ -241,6 +255,13 @@ def test_a_tree_that_keeps_the_rule_passes(tmp_path: Path) -> None:
         ("src/preload/take.cpp", '#include "plan/plan.hpp"', "preload may not include plan"),
         ("src/stray.hpp", "", "belongs to no layer"),
         ("include/interlace/new.hpp", "", "belongs to no layer"),
+        ("include/interlace/base/a.hpp", '#include "base/ids.hpp"', "includes a private one"),
+        (
+            "include/interlace/sim/gpu/a.hpp",
+            '#include "interlace/sim/remote/b.hpp"',
+            "there is no interlace/sim/remote/b.hpp",
+        ),
+        ("include/interlace/kernel/a.hpp", "#include <cuda.h>", "kernel may not include CUDA's"),
         ("src/sim/gpu/x.hpp", '#include "gone.hpp"', "there is no gone.hpp"),
     ],
 )

@@ -26,7 +26,7 @@ NAMES = frozenset(row.name for row in ROWS)
 PLAIN = re.compile(r"(?<![\w-])(?:" + "|".join(sorted(n for n in NAMES if "-" in n)) + r")(?!-?\w)")
 
 MADE = {
-    "src/kernel/mechanism_table.hpp",
+    "include/interlace/kernel/mechanism_table.hpp",
     "src/kernel/remote_load_table.hpp",
     "src/sim/mechanism/table.hpp",
     "src/cuda/mechanism/table.hpp",

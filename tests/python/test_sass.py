@@ -134,7 +134,7 @@ def on_gpus(workload: str, folder: Path) -> Path:
     source = folder / f"{workload}_on_gpus.cu"
     lines = [
         f'#include "workload/{workload}.hpp"',
-        '#include "run/on_gpus.hpp"',
+        '#include "interlace/run/on_gpus.hpp"',
         f"INTERLACE_RUN_ON_GPUS(interlace::workload::{workload}_problem);",
         "",
     ]

@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "base/array_view.hpp"
-#include "base/errors.hpp"
-#include "kernel/region.hpp"
-#include "workload/shared/problem.hpp"
-#include "workload/shared/slabs.hpp"
+#include "interlace/base/array_view.hpp"
+#include "interlace/base/errors.hpp"
+#include "interlace/kernel/region.hpp"
+#include "interlace/workload/problem.hpp"
+#include "interlace/workload/slabs.hpp"
 
 namespace interlace::workload {
 

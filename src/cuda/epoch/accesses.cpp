@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "base/errors.hpp"
-#include "cuda/check.hpp"
 #include "cuda/epoch/recorder.hpp"
+#include "interlace/base/errors.hpp"
+#include "interlace/cuda/check.hpp"
 
 namespace interlace::cuda {
 

@@ -3,10 +3,10 @@
 
 #include <cstdint>
 
-#include "cuda/epoch/arrays.hpp"
 #include "cuda/epoch/gpus.hpp"
 #include "cuda/epoch/kernels.hpp"
-#include "kernel/trace.hpp"
+#include "interlace/cuda/epoch/arrays.hpp"
+#include "interlace/kernel/trace.hpp"
 
 namespace interlace::cuda {
 

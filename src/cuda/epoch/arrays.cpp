@@ -1,7 +1,7 @@
-#include "cuda/epoch/arrays.hpp"
+#include "interlace/cuda/epoch/arrays.hpp"
 
-#include "cuda/check.hpp"
 #include "cuda/epoch/gpus.hpp"
+#include "interlace/cuda/check.hpp"
 
 namespace interlace::cuda {
 

@@ -7,12 +7,12 @@
 #include <span>
 #include <thread>
 
-#include "base/errors.hpp"
-#include "base/statistics.hpp"
-#include "cuda/check.hpp"
 #include "cuda/epoch/snapshot.hpp"
 #include "cuda/epoch/stopwatch.hpp"
 #include "cuda/mechanism/tracked.hpp"
+#include "interlace/base/errors.hpp"
+#include "interlace/base/statistics.hpp"
+#include "interlace/cuda/check.hpp"
 
 namespace interlace::cuda {
 
@@ -187,7 +187,7 @@ void executor::launch_graphs(const graphs& captured) {
 }
 
 // By one thread, since a launch that waits for room in a queue of the GPU keeps out all others to
-// it: all that such a launch waits for was launched before it (cuda/shared_gpu.hpp).
+// it: all that such a launch waits for was launched before it (interlace/cuda/shared_gpu.hpp).
 void executor::launch_in_turn(const captured_graphs& captured) {
   const gate_keeper keeper(gate_, remarks_);
   std::uint32_t held = 0;

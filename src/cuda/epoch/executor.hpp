@@ -9,9 +9,9 @@
 #include "cuda/epoch/clock.hpp"
 #include "cuda/epoch/gate.hpp"
 #include "cuda/epoch/graphs.hpp"
-#include "cuda/epoch/options.hpp"
 #include "cuda/epoch/recorder.hpp"
-#include "kernel/region.hpp"
+#include "interlace/cuda/epoch/options.hpp"
+#include "interlace/kernel/region.hpp"
 
 namespace interlace::cuda {
 

@@ -3,8 +3,8 @@
 #include <atomic>
 #include <chrono>
 
-#include "cuda/check.hpp"
-#include "cuda/region/exchange.hpp"
+#include "interlace/cuda/check.hpp"
+#include "interlace/cuda/region/exchange.hpp"
 
 namespace interlace::cuda {
 

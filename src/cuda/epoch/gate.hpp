@@ -11,7 +11,7 @@
 
 #include "cuda/epoch/clock.hpp"
 #include "cuda/epoch/gpus.hpp"
-#include "cuda/memory/memory.hpp"
+#include "interlace/cuda/memory/memory.hpp"
 
 namespace interlace::cuda {
 

@@ -5,13 +5,13 @@
 #include <thread>
 #include <utility>
 
-#include "base/errors.hpp"
-#include "cuda/check.hpp"
 #include "cuda/epoch/event.hpp"
 #include "cuda/region/agent.hpp"
 #include "cuda/region/failure.hpp"
 #include "cuda/region/watchdog.hpp"
-#include "cuda/visible_gpus.hpp"
+#include "interlace/base/errors.hpp"
+#include "interlace/cuda/check.hpp"
+#include "interlace/cuda/visible_gpus.hpp"
 
 namespace interlace::cuda {
 

@@ -12,11 +12,11 @@
 #include <vector>
 
 #include "cuda/early_launch.hpp"
-#include "cuda/epoch/options.hpp"
-#include "cuda/memory/memory.hpp"
-#include "cuda/region/exchange.hpp"
-#include "cuda/shared_gpu.hpp"
-#include "kernel/chunk_table.hpp"
+#include "interlace/cuda/epoch/options.hpp"
+#include "interlace/cuda/memory/memory.hpp"
+#include "interlace/cuda/region/exchange.hpp"
+#include "interlace/cuda/shared_gpu.hpp"
+#include "interlace/kernel/chunk_table.hpp"
 
 namespace interlace::cuda {
 

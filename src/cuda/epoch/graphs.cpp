@@ -1,6 +1,6 @@
 #include "cuda/epoch/graphs.hpp"
 
-#include "cuda/check.hpp"
+#include "interlace/cuda/check.hpp"
 
 namespace interlace::cuda {
 

@@ -3,12 +3,12 @@
 #include <array>
 #include <string>
 
-#include "base/errors.hpp"
-#include "cuda/check.hpp"
 #include "cuda/early_launch.hpp"
 #include "cuda/mechanism/tracked.hpp"
 #include "cuda/memory/managed.hpp"
-#include "kernel/type_name.hpp"
+#include "interlace/base/errors.hpp"
+#include "interlace/cuda/check.hpp"
+#include "interlace/kernel/type_name.hpp"
 
 namespace interlace::cuda {
 

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <string>
 
-#include "base/errors.hpp"
-#include "cuda/check.hpp"
 #include "cuda/early_launch.hpp"
 #include "cuda/load_kernel.hpp"
 #include "cuda/mechanism/tracked.hpp"
-#include "cuda/occupancy.hpp"
-#include "kernel/type_name.hpp"
+#include "interlace/base/errors.hpp"
+#include "interlace/cuda/check.hpp"
+#include "interlace/cuda/occupancy.hpp"
+#include "interlace/kernel/type_name.hpp"
 
 namespace interlace::cuda {
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "cuda/epoch/gpus.hpp"
-#include "cuda/epoch/kernel_operation.hpp"
+#include "interlace/cuda/epoch/kernel_operation.hpp"
 
 namespace interlace::cuda {
 

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "cuda/epoch/kernel_operation.hpp"
-#include "cuda/region/exchange.hpp"
-#include "kernel/library_call.hpp"
+#include "interlace/cuda/epoch/kernel_operation.hpp"
+#include "interlace/cuda/region/exchange.hpp"
+#include "interlace/kernel/library_call.hpp"
 
 namespace interlace::cuda {
 

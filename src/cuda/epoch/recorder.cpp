@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
 #include "kernel/chunks.hpp"
 
 namespace interlace::cuda {

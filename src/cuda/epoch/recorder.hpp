@@ -11,8 +11,8 @@
 #include "cuda/epoch/kernels.hpp"
 #include "cuda/epoch/operation.hpp"
 #include "cuda/epoch/regions.hpp"
-#include "kernel/library_call.hpp"
-#include "kernel/mapping.hpp"
+#include "interlace/kernel/library_call.hpp"
+#include "interlace/kernel/mapping.hpp"
 
 namespace interlace::cuda {
 

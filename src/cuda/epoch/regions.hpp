@@ -9,12 +9,12 @@
 #include <string>
 #include <vector>
 
-#include "base/limits.hpp"
-#include "cuda/epoch/arrays.hpp"
 #include "cuda/epoch/gpus.hpp"
 #include "cuda/mechanism/node_mechanism.hpp"
-#include "cuda/region/exchange.hpp"
-#include "kernel/region.hpp"
+#include "interlace/base/limits.hpp"
+#include "interlace/cuda/epoch/arrays.hpp"
+#include "interlace/cuda/region/exchange.hpp"
+#include "interlace/kernel/region.hpp"
 
 namespace interlace::cuda {
 

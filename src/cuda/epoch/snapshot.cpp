@@ -1,8 +1,8 @@
 #include "cuda/epoch/snapshot.hpp"
 
-#include "cuda/check.hpp"
-#include "cuda/epoch/arrays.hpp"
 #include "cuda/epoch/gpus.hpp"
+#include "interlace/cuda/check.hpp"
+#include "interlace/cuda/epoch/arrays.hpp"
 
 namespace interlace::cuda {
 

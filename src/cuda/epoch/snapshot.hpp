@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cuda/epoch/regions.hpp"
-#include "cuda/memory/memory.hpp"
+#include "interlace/cuda/memory/memory.hpp"
 
 namespace interlace::cuda {
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "cuda/check.hpp"
 #include "cuda/epoch/event.hpp"
+#include "interlace/cuda/check.hpp"
 
 namespace interlace::cuda {
 

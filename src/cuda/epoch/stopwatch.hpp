@@ -10,7 +10,7 @@
 
 #include "cuda/epoch/clock.hpp"
 #include "cuda/epoch/gpus.hpp"
-#include "kernel/region.hpp"
+#include "interlace/kernel/region.hpp"
 
 namespace interlace::cuda {
 

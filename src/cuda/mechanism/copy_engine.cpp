@@ -1,9 +1,9 @@
 #include <string>
 
-#include "cuda/check.hpp"
 #include "cuda/mechanism/region_mechanism.hpp"
 #include "cuda/mechanism/table.hpp"
 #include "cuda/mechanism/tracked.hpp"
+#include "interlace/cuda/check.hpp"
 
 namespace interlace::cuda {
 

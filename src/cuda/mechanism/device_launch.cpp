@@ -1,8 +1,8 @@
-#include "base/errors.hpp"
-#include "cuda/launching.hpp"
 #include "cuda/mechanism/table.hpp"
 #include "cuda/mechanism/tracked.hpp"
-#include "kernel/type_name.hpp"
+#include "interlace/base/errors.hpp"
+#include "interlace/cuda/launching.hpp"
+#include "interlace/kernel/type_name.hpp"
 
 namespace interlace::cuda {
 

@@ -4,9 +4,9 @@
 #include <memory>
 #include <string>
 
-#include "base/errors.hpp"
 #include "cuda/mechanism/table.hpp"
-#include "kernel/mechanism.hpp"
+#include "interlace/base/errors.hpp"
+#include "interlace/kernel/mechanism.hpp"
 
 namespace interlace::cuda {
 

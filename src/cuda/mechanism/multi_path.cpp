@@ -1,10 +1,10 @@
 #include <string>
 
-#include "cuda/check.hpp"
 #include "cuda/epoch/gate.hpp"
 #include "cuda/epoch/recorder.hpp"
 #include "cuda/mechanism/table.hpp"
 #include "interlace/copy.hpp"
+#include "interlace/cuda/check.hpp"
 
 namespace interlace::cuda {
 

@@ -8,12 +8,12 @@
 #include <string>
 #include <vector>
 
-#include "cuda/epoch/arrays.hpp"
 #include "cuda/epoch/gpus.hpp"
 #include "cuda/epoch/operation.hpp"
 #include "interlace/copy.hpp"
-#include "kernel/mapping.hpp"
-#include "kernel/region.hpp"
+#include "interlace/cuda/epoch/arrays.hpp"
+#include "interlace/kernel/mapping.hpp"
+#include "interlace/kernel/region.hpp"
 
 namespace interlace::cuda {
 

@@ -1,14 +1,14 @@
 #include <algorithm>
 #include <string>
 
-#include "base/errors.hpp"
-#include "cuda/check.hpp"
 #include "cuda/mechanism/region_mechanism.hpp"
 #include "cuda/mechanism/table.hpp"
 #include "cuda/mechanism/tracked.hpp"
-#include "cuda/occupancy.hpp"
 #include "cuda/region/agent.hpp"
-#include "cuda/shared_gpu.hpp"
+#include "interlace/base/errors.hpp"
+#include "interlace/cuda/check.hpp"
+#include "interlace/cuda/occupancy.hpp"
+#include "interlace/cuda/shared_gpu.hpp"
 
 namespace interlace::cuda {
 

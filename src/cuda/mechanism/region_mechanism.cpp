@@ -1,6 +1,6 @@
 #include "cuda/mechanism/region_mechanism.hpp"
 
-#include "cuda/check.hpp"
+#include "interlace/cuda/check.hpp"
 
 namespace interlace::cuda {
 

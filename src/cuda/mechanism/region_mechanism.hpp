@@ -8,10 +8,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "cuda/region/exchange.hpp"
 #include "cuda/region/tracking.hpp"
-#include "kernel/chunk_table.hpp"
-#include "kernel/region.hpp"
+#include "interlace/cuda/region/exchange.hpp"
+#include "interlace/kernel/chunk_table.hpp"
+#include "interlace/kernel/region.hpp"
 
 namespace interlace::cuda {
 

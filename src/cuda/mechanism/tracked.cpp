@@ -2,10 +2,10 @@
 
 #include <utility>
 
-#include "base/errors.hpp"
 #include "cuda/epoch/recorder.hpp"
 #include "cuda/region/agent.hpp"
-#include "kernel/type_name.hpp"
+#include "interlace/base/errors.hpp"
+#include "interlace/kernel/type_name.hpp"
 
 namespace interlace::cuda {
 

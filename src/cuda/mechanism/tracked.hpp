@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "cuda/check.hpp"
 #include "cuda/epoch/issuer.hpp"
 #include "cuda/mechanism/node_mechanism.hpp"
-#include "cuda/memory/memory.hpp"
 #include "cuda/region/tracking.hpp"
+#include "interlace/cuda/check.hpp"
+#include "interlace/cuda/memory/memory.hpp"
 #include "kernel/chunks.hpp"
 
 namespace interlace::cuda {

@@ -2,7 +2,7 @@
 
 #include <cstdio>
 
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
 
 namespace interlace::cuda {
 

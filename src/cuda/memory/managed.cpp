@@ -2,9 +2,9 @@
 
 #include <string>
 
-#include "base/errors.hpp"
-#include "cuda/check.hpp"
-#include "cuda/memory/memory.hpp"
+#include "interlace/base/errors.hpp"
+#include "interlace/cuda/check.hpp"
+#include "interlace/cuda/memory/memory.hpp"
 
 namespace interlace::cuda {
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernel/region.hpp"
+#include "interlace/kernel/region.hpp"
 
 namespace interlace::cuda {
 

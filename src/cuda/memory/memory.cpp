@@ -1,10 +1,10 @@
-#include "cuda/memory/memory.hpp"
+#include "interlace/cuda/memory/memory.hpp"
 
 #include <cstring>
 #include <string>
 
-#include "base/errors.hpp"
-#include "cuda/check.hpp"
+#include "interlace/base/errors.hpp"
+#include "interlace/cuda/check.hpp"
 
 namespace interlace::cuda {
 

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
-#include "base/errors.hpp"
-#include "cuda/check.hpp"
 #include "cuda/memory/driver_calls.hpp"
-#include "cuda/memory/memory.hpp"
+#include "interlace/base/errors.hpp"
+#include "interlace/cuda/check.hpp"
+#include "interlace/cuda/memory/memory.hpp"
 
 namespace interlace::cuda {
 

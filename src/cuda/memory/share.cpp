@@ -9,11 +9,11 @@
 #include <utility>
 
 #include "base/cut_text.hpp"
-#include "base/errors.hpp"
 #include "base/hexadecimal.hpp"
-#include "cuda/check.hpp"
 #include "cuda/memory/driver_calls.hpp"
-#include "cuda/memory/memory.hpp"
+#include "interlace/base/errors.hpp"
+#include "interlace/cuda/check.hpp"
+#include "interlace/cuda/memory/memory.hpp"
 
 namespace interlace::cuda {
 

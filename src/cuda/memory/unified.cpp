@@ -1,13 +1,13 @@
-#include "cuda/memory/unified.hpp"
+#include "interlace/cuda/memory/unified.hpp"
 
 #include <algorithm>
 #include <cstddef>
 #include <string>
 
-#include "base/errors.hpp"
-#include "cuda/check.hpp"
 #include "cuda/memory/driver_calls.hpp"
-#include "cuda/memory/memory.hpp"
+#include "interlace/base/errors.hpp"
+#include "interlace/cuda/check.hpp"
+#include "interlace/cuda/memory/memory.hpp"
 
 namespace interlace::cuda {
 

@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <array>
 
-#include "base/errors.hpp"
-#include "cuda/check.hpp"
 #include "cuda/driver_entry.hpp"
 #include "cuda/load_kernel.hpp"
-#include "cuda/occupancy.hpp"
 #include "cuda/region/agent.hpp"
 #include "cuda/region/wait.cuh"
+#include "interlace/base/errors.hpp"
 #include "interlace/copy_device.cuh"
+#include "interlace/cuda/check.hpp"
+#include "interlace/cuda/occupancy.hpp"
 
 namespace interlace::cuda {
 

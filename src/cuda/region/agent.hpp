@@ -7,11 +7,11 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "cuda/region/exchange.hpp"
-#include "cuda/shared_gpu.hpp"
+#include "interlace/cuda/region/exchange.hpp"
+#include "interlace/cuda/shared_gpu.hpp"
+#include "interlace/kernel/chunk_table.hpp"
+#include "interlace/kernel/region.hpp"
 #include "interlace/replicas.hpp"
-#include "kernel/chunk_table.hpp"
-#include "kernel/region.hpp"
 
 namespace interlace::cuda {
 

@@ -1,7 +1,7 @@
-#include "cuda/check.hpp"
 #include "cuda/load_kernel.hpp"
 #include "cuda/region/audit.hpp"
 #include "cuda/region/wait.cuh"
+#include "interlace/cuda/check.hpp"
 
 namespace interlace::cuda {
 

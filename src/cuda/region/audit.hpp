@@ -4,7 +4,7 @@
 
 #include <cuda_runtime.h>
 
-#include "cuda/region/exchange.hpp"
+#include "interlace/cuda/region/exchange.hpp"
 #include "interlace/region.hpp"
 
 namespace interlace::cuda {

@@ -1,9 +1,9 @@
-#include "base/errors.hpp"
-#include "cuda/check.hpp"
 #include "cuda/early_launch.hpp"
 #include "cuda/load_kernel.hpp"
-#include "cuda/region/exchange.hpp"
 #include "cuda/region/wait.cuh"
+#include "interlace/base/errors.hpp"
+#include "interlace/cuda/check.hpp"
+#include "interlace/cuda/region/exchange.hpp"
 #include "interlace/early_launch.cuh"
 
 namespace interlace::cuda {

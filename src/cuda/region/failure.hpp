@@ -5,7 +5,7 @@
 #include <functional>
 #include <string>
 
-#include "cuda/region/exchange.hpp"
+#include "interlace/cuda/region/exchange.hpp"
 
 namespace interlace::cuda {
 

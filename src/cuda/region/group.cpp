@@ -7,12 +7,12 @@
 #include <thread>
 
 #include "base/agreement.hpp"
-#include "base/errors.hpp"
 #include "base/hexadecimal.hpp"
-#include "cuda/check.hpp"
-#include "cuda/memory/memory.hpp"
-#include "cuda/shared_gpu.hpp"
-#include "cuda/visible_gpus.hpp"
+#include "interlace/base/errors.hpp"
+#include "interlace/cuda/check.hpp"
+#include "interlace/cuda/memory/memory.hpp"
+#include "interlace/cuda/shared_gpu.hpp"
+#include "interlace/cuda/visible_gpus.hpp"
 
 namespace interlace::cuda {
 

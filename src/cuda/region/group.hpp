@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/processes.hpp"
-#include "cuda/region/exchange.hpp"
+#include "interlace/cuda/region/exchange.hpp"
 #include "interlace/region.hpp"
 
 namespace interlace::cuda {

@@ -8,13 +8,13 @@
 
 #include "base/agreement.hpp"
 #include "base/cut_text.hpp"
-#include "base/errors.hpp"
-#include "cuda/check.hpp"
 #include "cuda/mechanism/mechanisms.hpp"
 #include "cuda/memory/pieces.hpp"
 #include "cuda/region/agent.hpp"
 #include "cuda/region/audit.hpp"
 #include "cuda/region/failure.hpp"
+#include "interlace/base/errors.hpp"
+#include "interlace/cuda/check.hpp"
 #include "kernel/region_spec.hpp"
 
 namespace interlace::cuda {

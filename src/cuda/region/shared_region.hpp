@@ -1,11 +1,11 @@
 // A region of a group: memory, streams, and what begin and exchange enqueue.
 //
-// The order that keeps replicas right is that of cuda/region/exchange.hpp, with the caller's stream
-// in the place of a device's main stream: what a device does with the region in an epoch stands
-// between one exchange and the next on it, and copies and agents on streams of the region's own
-// start behind what the caller's stream had reached in begin or exchange and are joined before the
-// exchange's barrier. Each region has barriers of its own, so that two regions may be exchanged on
-// two streams at once.
+// The order that keeps replicas right is that of interlace/cuda/region/exchange.hpp, with the
+// caller's stream in the place of a device's main stream: what a device does with the region in an
+// epoch stands between one exchange and the next on it, and copies and agents on streams of the
+// region's own start behind what the caller's stream had reached in begin or exchange and are
+// joined before the exchange's barrier. Each region has barriers of its own, so that two regions
+// may be exchanged on two streams at once.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -17,12 +17,12 @@
 #include <vector>
 
 #include "cuda/mechanism/region_mechanism.hpp"
-#include "cuda/memory/memory.hpp"
 #include "cuda/memory/share.hpp"
-#include "cuda/region/exchange.hpp"
 #include "cuda/region/group.hpp"
+#include "interlace/cuda/memory/memory.hpp"
+#include "interlace/cuda/region/exchange.hpp"
+#include "interlace/kernel/region.hpp"
 #include "interlace/region.hpp"
-#include "kernel/region.hpp"
 
 namespace interlace::cuda {
 

@@ -4,9 +4,9 @@
 #include <bit>
 #include <string>
 
-#include "base/errors.hpp"
-#include "cuda/check.hpp"
 #include "cuda/region/agent.hpp"
+#include "interlace/base/errors.hpp"
+#include "interlace/cuda/check.hpp"
 
 namespace interlace::cuda {
 

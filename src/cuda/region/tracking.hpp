@@ -7,11 +7,11 @@
 #include <cstdint>
 #include <vector>
 
-#include "cuda/memory/memory.hpp"
-#include "cuda/region/exchange.hpp"
-#include "kernel/chunk_table.hpp"
+#include "interlace/cuda/memory/memory.hpp"
+#include "interlace/cuda/region/exchange.hpp"
+#include "interlace/kernel/chunk_table.hpp"
+#include "interlace/kernel/region.hpp"
 #include "kernel/chunks.hpp"
-#include "kernel/region.hpp"
 
 namespace interlace::cuda {
 

@@ -4,8 +4,8 @@
 #include <chrono>
 #include <thread>
 
-#include "cuda/check.hpp"
-#include "cuda/memory/memory.hpp"
+#include "interlace/cuda/check.hpp"
+#include "interlace/cuda/memory/memory.hpp"
 
 namespace interlace::cuda {
 

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "cuda/region/exchange.hpp"
-#include "kernel/chunk_table.hpp"
+#include "interlace/cuda/region/exchange.hpp"
+#include "interlace/kernel/chunk_table.hpp"
 
 namespace interlace::cuda {
 

@@ -7,8 +7,8 @@
 #include <optional>
 #include <string>
 
-#include "base/errors.hpp"
 #include "cuda/transfer/memory_view.hpp"
+#include "interlace/base/errors.hpp"
 
 namespace interlace::cuda {
 namespace {

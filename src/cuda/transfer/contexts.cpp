@@ -3,7 +3,7 @@
 #include <atomic>
 #include <exception>
 
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
 
 namespace interlace::cuda {
 namespace {

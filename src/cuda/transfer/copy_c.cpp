@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/errors.hpp"
 #include "cuda/transfer/driver_table.hpp"
 #include "cuda/transfer/memory_view.hpp"
+#include "interlace/base/errors.hpp"
 #include "interlace/copy.h"
 #include "interlace/copy.hpp"
 #include "plan/copy_settings.hpp"

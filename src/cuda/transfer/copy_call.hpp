@@ -13,7 +13,7 @@
 #include "cuda/transfer/staging_pool.hpp"
 #include "cuda/transfer/stream_executor.hpp"
 #include "cuda/transfer/traffic_table.hpp"
-#include "machine/machine.hpp"
+#include "interlace/machine/machine.hpp"
 #include "plan/copy_profile.hpp"
 
 namespace interlace::cuda {

@@ -6,12 +6,12 @@
 #include <optional>
 #include <utility>
 
-#include "base/errors.hpp"
 #include "cuda/transfer/copy_classifier.hpp"
 #include "cuda/transfer/copy_planner.hpp"
 #include "cuda/transfer/copy_routes.hpp"
 #include "cuda/transfer/copy_runner.hpp"
 #include "cuda/transfer/link_usage.hpp"
+#include "interlace/base/errors.hpp"
 
 namespace interlace::cuda {
 namespace {

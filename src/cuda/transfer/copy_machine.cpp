@@ -5,7 +5,7 @@
 #include <cctype>
 #include <cstddef>
 
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
 #include "machine/copy_assumptions.hpp"
 #include "machine/discover.hpp"
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cuda/transfer/driver_table.hpp"
-#include "machine/machine.hpp"
+#include "interlace/machine/machine.hpp"
 
 namespace interlace::cuda {
 

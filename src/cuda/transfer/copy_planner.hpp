@@ -14,7 +14,7 @@
 #include "cuda/transfer/engine_profile.hpp"
 #include "cuda/transfer/plan_cache.hpp"
 #include "interlace/copy.hpp"
-#include "machine/machine.hpp"
+#include "interlace/machine/machine.hpp"
 #include "plan/copy_profile.hpp"
 
 namespace interlace::cuda {

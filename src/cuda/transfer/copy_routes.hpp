@@ -12,7 +12,7 @@
 #include "cuda/transfer/copy_machine.hpp"
 #include "cuda/transfer/memory_view.hpp"
 #include "interlace/copy.hpp"
-#include "machine/machine.hpp"
+#include "interlace/machine/machine.hpp"
 #include "plan/copy_profile.hpp"
 
 namespace interlace::cuda {

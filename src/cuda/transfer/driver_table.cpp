@@ -4,7 +4,7 @@
 
 #include <cstdio>
 
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
 
 namespace interlace::cuda {
 namespace {

@@ -5,8 +5,8 @@
 #include <string>
 #include <utility>
 
-#include "base/errors.hpp"
 #include "base/read_file.hpp"
+#include "interlace/base/errors.hpp"
 #include "plan/copy_settings.hpp"
 
 namespace interlace::cuda {

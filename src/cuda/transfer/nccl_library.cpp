@@ -7,8 +7,8 @@
 #include <memory>
 #include <mutex>
 
-#include "base/errors.hpp"
 #include "cuda/loaded_library.hpp"
+#include "interlace/base/errors.hpp"
 
 namespace interlace::cuda {
 

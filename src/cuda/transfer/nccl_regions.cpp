@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "cuda/check.hpp"
+#include "interlace/cuda/check.hpp"
 
 namespace interlace::cuda {
 

@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "cuda/memory/memory.hpp"
 #include "cuda/transfer/nccl_library.hpp"
+#include "interlace/cuda/memory/memory.hpp"
+#include "interlace/kernel/region.hpp"
 #include "kernel/collective.hpp"
-#include "kernel/region.hpp"
 
 namespace interlace::cuda {
 

@@ -1,10 +1,10 @@
-#include "cuda/transfer/nvshmem_library.hpp"
+#include "interlace/cuda/transfer/nvshmem_library.hpp"
 
 #include <cstdlib>
 #include <utility>
 
-#include "base/errors.hpp"
 #include "cuda/loaded_library.hpp"
+#include "interlace/base/errors.hpp"
 
 namespace interlace::cuda {
 

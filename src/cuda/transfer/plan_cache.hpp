@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "cuda/transfer/copy_program.hpp"
-#include "machine/machine.hpp"
+#include "interlace/machine/machine.hpp"
 #include "plan/plan.hpp"
 
 namespace interlace::cuda {

@@ -4,7 +4,7 @@
 #include <array>
 #include <string>
 
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
 
 namespace interlace::cuda {
 namespace {

@@ -9,8 +9,8 @@
 #include <queue>
 #include <vector>
 
+#include "interlace/sim/engine/picoseconds.hpp"
 #include "sim/engine/event_kind.hpp"
-#include "sim/engine/picoseconds.hpp"
 
 namespace interlace::sim {
 

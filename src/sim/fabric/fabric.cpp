@@ -4,7 +4,7 @@
 #include <cmath>
 #include <utility>
 
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
 
 namespace interlace::sim {
 

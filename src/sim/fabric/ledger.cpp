@@ -4,7 +4,7 @@
 #include <numeric>
 #include <utility>
 
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
 
 namespace interlace::sim {
 

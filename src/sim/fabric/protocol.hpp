@@ -14,8 +14,8 @@
 
 #include <cstdint>
 
+#include "interlace/machine/machine.hpp"
 #include "machine/copy_rate.hpp"
-#include "machine/machine.hpp"
 
 namespace interlace::sim {
 

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "machine/machine.hpp"
-#include "sim/fabric/byte_mask.hpp"
+#include "interlace/machine/machine.hpp"
+#include "interlace/sim/fabric/byte_mask.hpp"
 #include "sim/fabric/protocol.hpp"
 
 namespace interlace::sim {

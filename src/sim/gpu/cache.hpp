@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "machine/machine.hpp"
+#include "interlace/machine/machine.hpp"
 #include "sim/engine/event_queue.hpp"
 
 namespace interlace::sim {

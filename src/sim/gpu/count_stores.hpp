@@ -5,9 +5,9 @@
 #include <bit>
 #include <cstdint>
 
-#include "machine/machine.hpp"
+#include "interlace/machine/machine.hpp"
+#include "interlace/sim/gpu/program.hpp"
 #include "sim/fabric/store_packets.hpp"
-#include "sim/gpu/program.hpp"
 #include "sim/gpu/store_counts.hpp"
 
 namespace interlace::sim {

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <string>
 
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
 #include "sim/fabric/protocol.hpp"
 #include "sim/fabric/store_packets.hpp"
 #include "sim/gpu/count_stores.hpp"

@@ -16,15 +16,15 @@
 #include <optional>
 #include <vector>
 
-#include "kernel/serial_block.hpp"
-#include "machine/machine.hpp"
+#include "interlace/kernel/serial_block.hpp"
+#include "interlace/machine/machine.hpp"
+#include "interlace/sim/gpu/program.hpp"
+#include "interlace/sim/gpu/recorder.hpp"
 #include "sim/engine/event_queue.hpp"
 #include "sim/fabric/fabric.hpp"
 #include "sim/gpu/cache.hpp"
 #include "sim/gpu/gpu_counters.hpp"
 #include "sim/gpu/memory.hpp"
-#include "sim/gpu/program.hpp"
-#include "sim/gpu/recorder.hpp"
 #include "sim/gpu/remote_accesses.hpp"
 #include "sim/gpu/remote_load_counts.hpp"
 #include "sim/gpu/translator.hpp"

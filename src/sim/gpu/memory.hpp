@@ -6,7 +6,7 @@
 #include <queue>
 #include <vector>
 
-#include "machine/machine.hpp"
+#include "interlace/machine/machine.hpp"
 #include "sim/engine/event_queue.hpp"
 #include "sim/gpu/cache.hpp"
 

@@ -1,9 +1,9 @@
-#include "sim/gpu/recorder.hpp"
+#include "interlace/sim/gpu/recorder.hpp"
 
 #include <algorithm>
 #include <array>
 
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
 #include "sim/trace/instruction.hpp"
 
 namespace interlace::sim {

@@ -8,10 +8,10 @@
 #include <cstdint>
 #include <optional>
 
+#include "interlace/sim/gpu/program.hpp"
 #include "sim/engine/event_queue.hpp"
 #include "sim/fabric/message.hpp"
 #include "sim/gpu/page_waiter.hpp"
-#include "sim/gpu/program.hpp"
 
 namespace interlace::sim {
 

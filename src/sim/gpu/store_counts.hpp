@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernel/region.hpp"
+#include "interlace/kernel/region.hpp"
 
 namespace interlace::sim {
 

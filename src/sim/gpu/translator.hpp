@@ -11,7 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "machine/machine.hpp"
+#include "interlace/machine/machine.hpp"
 #include "sim/engine/event_queue.hpp"
 #include "sim/fabric/fabric.hpp"
 #include "sim/gpu/page_waiter.hpp"

@@ -3,8 +3,8 @@
 #include <memory>
 #include <vector>
 
-#include "base/errors.hpp"
 #include "base/units.hpp"
+#include "interlace/base/errors.hpp"
 #include "sim/mechanism/load_mechanisms.hpp"
 #include "sim/remote/load_treatment.hpp"
 #include "sim/remote/treated_loads.hpp"

@@ -1,7 +1,7 @@
 // Stores wait and leave as whole lines, to the devices that read the page.
 #include <array>
 
-#include "base/limits.hpp"
+#include "interlace/base/limits.hpp"
 #include "sim/mechanism/region_mechanisms.hpp"
 #include "sim/remote/subscriptions.hpp"
 

@@ -1,7 +1,7 @@
 // Pages can move more than once, depending on which GPUs access them.
 #include "sim/remote/griffin.hpp"
 
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
 #include "sim/mechanism/load_mechanisms.hpp"
 #include "sim/remote/page_port.hpp"
 

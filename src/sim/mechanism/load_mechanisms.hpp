@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "kernel/remote_loads.hpp"
+#include "interlace/kernel/remote_loads.hpp"
 #include "sim/remote/load_mechanism.hpp"
 
 namespace interlace::sim {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
 #include "sim/mechanism/load_mechanisms.hpp"
 #include "sim/remote/page_port.hpp"
 

@@ -1,7 +1,7 @@
 // The threads of an agent copy each complete chunk. The agent occupies places of the kernel's.
 #include <algorithm>
 
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
 #include "sim/mechanism/region_mechanisms.hpp"
 #include "sim/mechanism/tracked.hpp"
 

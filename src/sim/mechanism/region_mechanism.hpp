@@ -8,8 +8,8 @@
 #include <memory>
 #include <vector>
 
-#include "kernel/region.hpp"
-#include "sim/gpu/subscribed_pages.hpp"
+#include "interlace/kernel/region.hpp"
+#include "interlace/sim/gpu/subscribed_pages.hpp"
 #include "sim/mechanism/streams.hpp"
 #include "sim/remote/egress.hpp"
 #include "sim/trace/instruction.hpp"

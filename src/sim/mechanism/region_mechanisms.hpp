@@ -1,7 +1,7 @@
 // The mechanisms that the simulated node has.
 #pragma once
 
-#include "kernel/mechanism.hpp"
+#include "interlace/kernel/mechanism.hpp"
 #include "sim/mechanism/region_mechanism.hpp"
 #include "sim/mechanism/table.hpp"
 

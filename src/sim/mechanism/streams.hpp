@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "kernel/mapping.hpp"
-#include "kernel/region.hpp"
-#include "sim/gpu/recorder.hpp"
+#include "interlace/kernel/mapping.hpp"
+#include "interlace/kernel/region.hpp"
+#include "interlace/sim/gpu/recorder.hpp"
 #include "sim/remote/egress.hpp"
 #include "sim/tasks/arena.hpp"
 #include "sim/tasks/simulation.hpp"

@@ -3,7 +3,7 @@
 #include <memory>
 #include <string>
 
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
 
 namespace interlace::sim {
 

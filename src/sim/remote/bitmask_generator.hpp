@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "base/errors.hpp"
-#include "sim/fabric/byte_mask.hpp"
+#include "interlace/base/errors.hpp"
+#include "interlace/sim/fabric/byte_mask.hpp"
 
 namespace interlace::sim {
 

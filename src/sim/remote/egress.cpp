@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
 #include "machine/route.hpp"
 #include "sim/fabric/protocol.hpp"
 #include "sim/fabric/store_packets.hpp"

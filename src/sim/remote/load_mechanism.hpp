@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernel/remote_loads.hpp"
-#include "machine/machine.hpp"
+#include "interlace/kernel/remote_loads.hpp"
+#include "interlace/machine/machine.hpp"
 #include "sim/engine/event_queue.hpp"
 #include "sim/fabric/fabric.hpp"
 #include "sim/fabric/message.hpp"

@@ -1,6 +1,6 @@
 #include "sim/remote/load_treatment.hpp"
 
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
 
 namespace interlace::sim {
 

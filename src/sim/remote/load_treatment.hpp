@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "kernel/remote_loads.hpp"
-#include "machine/machine.hpp"
+#include "interlace/kernel/remote_loads.hpp"
+#include "interlace/machine/machine.hpp"
 #include "sim/engine/event_queue.hpp"
 #include "sim/remote/bitmask_generator.hpp"
 #include "sim/remote/decision_engine.hpp"

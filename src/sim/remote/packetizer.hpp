@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "machine/machine.hpp"
+#include "interlace/machine/machine.hpp"
 #include "sim/remote/finepack_packet.hpp"
 #include "sim/remote/remote_write_queue.hpp"
 

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "sim/fabric/byte_mask.hpp"
+#include "interlace/sim/fabric/byte_mask.hpp"
 
 namespace interlace::sim {
 

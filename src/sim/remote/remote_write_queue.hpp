@@ -25,7 +25,7 @@
 #include <optional>
 #include <vector>
 
-#include "sim/fabric/byte_mask.hpp"
+#include "interlace/sim/fabric/byte_mask.hpp"
 #include "sim/gpu/store_counts.hpp"
 #include "sim/remote/finepack_packet.hpp"
 #include "sim/remote/line_buffer.hpp"

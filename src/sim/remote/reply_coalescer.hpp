@@ -15,7 +15,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
 #include "sim/engine/event_queue.hpp"
 #include "sim/remote/bitmask_generator.hpp"
 

@@ -7,7 +7,7 @@
 #include <deque>
 #include <vector>
 
-#include "machine/machine.hpp"
+#include "interlace/machine/machine.hpp"
 #include "sim/engine/event_queue.hpp"
 #include "sim/fabric/fabric.hpp"
 #include "sim/gpu/gpu_counters.hpp"

@@ -18,8 +18,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/limits.hpp"
-#include "sim/gpu/subscribed_pages.hpp"
+#include "interlace/base/limits.hpp"
+#include "interlace/sim/gpu/subscribed_pages.hpp"
 
 namespace interlace::sim {
 

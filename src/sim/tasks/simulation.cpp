@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/errors.hpp"
 #include "base/units.hpp"
+#include "interlace/base/errors.hpp"
 #include "sim/engine/add_counts.hpp"
 #include "sim/fabric/protocol.hpp"
 

@@ -9,11 +9,11 @@
 #include <memory>
 #include <vector>
 
-#include "kernel/chunk_table.hpp"
-#include "kernel/library_call.hpp"
-#include "kernel/observation.hpp"
-#include "kernel/region.hpp"
-#include "machine/machine.hpp"
+#include "interlace/kernel/chunk_table.hpp"
+#include "interlace/kernel/library_call.hpp"
+#include "interlace/kernel/observation.hpp"
+#include "interlace/kernel/region.hpp"
+#include "interlace/machine/machine.hpp"
 #include "sim/engine/event_queue.hpp"
 #include "sim/fabric/fabric.hpp"
 #include "sim/gpu/gpu.hpp"

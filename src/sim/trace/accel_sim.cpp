@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/cut_text.hpp"
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
 #include "sim/trace/words.hpp"
 
 namespace interlace::sim::trace {

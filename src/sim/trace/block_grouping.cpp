@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
 #include "sim/trace/coding.hpp"
 
 namespace interlace::sim::trace {

@@ -11,7 +11,7 @@
 #include <variant>
 #include <vector>
 
-#include "base/limits.hpp"
+#include "interlace/base/limits.hpp"
 
 namespace interlace::sim::trace {
 

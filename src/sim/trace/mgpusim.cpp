@@ -1,7 +1,7 @@
 #include "sim/trace/mgpusim.hpp"
 
 #include "base/cut_text.hpp"
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
 #include "sim/trace/words.hpp"
 
 namespace interlace::sim::trace {

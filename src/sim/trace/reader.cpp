@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <system_error>
 
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
 #include "sim/trace/coding.hpp"
 
 namespace interlace::sim::trace {

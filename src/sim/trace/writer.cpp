@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <system_error>
 
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
 #include "sim/trace/address_ranges.hpp"
 #include "sim/trace/coding.hpp"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "machine/machine.hpp"
+#include "interlace/machine/machine.hpp"
 #include "sim/engine/event_queue.hpp"
 
 namespace interlace::sim {

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <utility>
 
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
 #include "machine/route.hpp"
 #include "sim/fabric/protocol.hpp"
 

@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-#include "machine/machine.hpp"
+#include "interlace/machine/machine.hpp"
 #include "plan/plan.hpp"
 #include "sim/engine/event_queue.hpp"
 #include "sim/fabric/fabric.hpp"

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernel/region.hpp"
-#include "workload/shared/problem.hpp"
+#include "interlace/kernel/region.hpp"
+#include "interlace/workload/problem.hpp"
 
 namespace interlace::workload {
 

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "base/array_view.hpp"
-#include "base/errors.hpp"
+#include "interlace/base/array_view.hpp"
+#include "interlace/base/errors.hpp"
 #include "interlace/kernel.hpp"
-#include "kernel/mapping.hpp"
+#include "interlace/kernel/mapping.hpp"
 
 namespace interlace::workload {
 

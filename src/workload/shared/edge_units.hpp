@@ -25,8 +25,8 @@
 #include <string>
 #include <vector>
 
-#include "base/errors.hpp"
-#include "kernel/region.hpp"
+#include "interlace/base/errors.hpp"
+#include "interlace/kernel/region.hpp"
 #include "workload/shared/csr.hpp"
 #include "workload/shared/parts.hpp"
 

@@ -29,8 +29,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/errors.hpp"
-#include "kernel/region.hpp"
+#include "interlace/base/errors.hpp"
+#include "interlace/kernel/region.hpp"
 #include "workload/shared/csr.hpp"
 #include "workload/shared/parts.hpp"
 

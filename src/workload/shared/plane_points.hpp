@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "interlace/kernel.hpp"
-#include "kernel/mapping.hpp"
+#include "interlace/kernel/mapping.hpp"
 
 namespace interlace::workload {
 

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/errors.hpp"
-#include "kernel/region.hpp"
+#include "interlace/base/errors.hpp"
+#include "interlace/kernel/region.hpp"
 
 namespace interlace::workload {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
 
 namespace interlace::workload {
 

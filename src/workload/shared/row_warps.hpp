@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernel/region.hpp"
+#include "interlace/kernel/region.hpp"
 #include "workload/shared/csr.hpp"
 #include "workload/shared/parts.hpp"
 

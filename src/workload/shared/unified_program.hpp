@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "base/array_view.hpp"
-#include "base/errors.hpp"
-#include "kernel/placement.hpp"
-#include "kernel/region.hpp"
+#include "interlace/base/array_view.hpp"
+#include "interlace/base/errors.hpp"
+#include "interlace/kernel/placement.hpp"
+#include "interlace/kernel/region.hpp"
 
 namespace interlace::workload {
 

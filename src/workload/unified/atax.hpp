@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
 #include "workload/shared/unified_program.hpp"
 
 namespace interlace::workload {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
 #include "workload/shared/unified_program.hpp"
 
 namespace interlace::workload {

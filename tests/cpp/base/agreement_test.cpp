@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
 
 namespace interlace::agreement_tests {
 namespace {

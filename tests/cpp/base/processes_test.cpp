@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
 
 namespace interlace::processes_tests {
 namespace {

@@ -1,4 +1,4 @@
-#include "base/statistics.hpp"
+#include "interlace/base/statistics.hpp"
 
 #include <gtest/gtest.h>
 

@@ -8,7 +8,7 @@
 #include <tuple>
 #include <vector>
 
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
 
 namespace interlace::checkpoint::layout_test {
 

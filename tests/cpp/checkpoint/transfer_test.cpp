@@ -15,8 +15,8 @@
 #include <thread>
 #include <vector>
 
-#include "base/errors.hpp"
 #include "checkpoint/crc32c.hpp"
+#include "interlace/base/errors.hpp"
 
 namespace interlace::checkpoint::transfer_test {
 

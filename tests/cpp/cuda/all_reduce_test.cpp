@@ -15,8 +15,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/errors.hpp"
 #include "cuda/copy_world.hpp"
+#include "interlace/base/errors.hpp"
 
 namespace interlace::copy_engine_tests {
 namespace {

@@ -13,10 +13,10 @@
 #include <thread>
 #include <vector>
 
-#include "base/errors.hpp"
 #include "checkpoint/transfer.hpp"
 #include "cuda/fake_driver.hpp"
 #include "cuda/transfer/copy_engine.hpp"
+#include "interlace/base/errors.hpp"
 #include "machine/sample.hpp"
 
 namespace interlace::checkpoint_carrier_tests {

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "base/errors.hpp"
 #include "cuda/copy_world.hpp"
 #include "cuda/transfer/collective.hpp"
+#include "interlace/base/errors.hpp"
 #include "plan/random_machine.hpp"
 
 namespace interlace::copy_engine_tests {

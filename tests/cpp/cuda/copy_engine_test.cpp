@@ -11,8 +11,8 @@
 #include <thread>
 #include <vector>
 
-#include "base/errors.hpp"
 #include "cuda/copy_world.hpp"
+#include "interlace/base/errors.hpp"
 #include "plan/random_machine.hpp"
 
 namespace interlace::copy_engine_tests {

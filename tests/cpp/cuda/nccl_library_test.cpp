@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
 #include "kernel/collective.hpp"
 
 namespace interlace::nccl_library_tests {

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
 
 namespace interlace::nccl_messages_tests {
 namespace {

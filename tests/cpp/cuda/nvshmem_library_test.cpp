@@ -1,6 +1,6 @@
 // NVSHMEM through a stand-in: what it is called with, and what is said where it is missing or
 // fails.
-#include "cuda/transfer/nvshmem_library.hpp"
+#include "interlace/cuda/transfer/nvshmem_library.hpp"
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include <memory>
 #include <string>
 
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
 
 namespace interlace::nvshmem_library_tests {
 namespace {

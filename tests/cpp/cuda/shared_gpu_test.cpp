@@ -1,12 +1,12 @@
 // What several devices of one GPU need, and what is refused.
-#include "cuda/shared_gpu.hpp"
+#include "interlace/cuda/shared_gpu.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <string>
 
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
 
 namespace interlace::cuda {
 namespace {

@@ -1,5 +1,5 @@
 // GPUs that are too old for the kernels.
-#include "cuda/visible_gpus.hpp"
+#include "interlace/cuda/visible_gpus.hpp"
 
 #include <gtest/gtest.h>
 

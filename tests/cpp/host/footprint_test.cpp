@@ -1,4 +1,4 @@
-#include "host/footprint.hpp"
+#include "interlace/host/footprint.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // What the reference node refuses: kernels that break the memory model.
-#include "host/node.hpp"
+#include "interlace/host/node.hpp"
 
 #include <gtest/gtest.h>
 

@@ -3,9 +3,9 @@
 
 #include <vector>
 
-#include "host/node.hpp"
+#include "interlace/host/node.hpp"
+#include "interlace/sim/node.hpp"
 #include "sim/described.hpp"
-#include "sim/node.hpp"
 
 namespace interlace::work_tests {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <random>
 
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
 
 namespace interlace::kernel::chunks_tests {
 namespace {

@@ -1,5 +1,5 @@
 // Fourier transforms against sums in double precision.
-#include "kernel/fft.hpp"
+#include "interlace/kernel/fft.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
 #include "workload/random.hpp"
 
 namespace interlace::fft_tests {

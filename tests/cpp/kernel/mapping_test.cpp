@@ -1,4 +1,4 @@
-#include "kernel/mapping.hpp"
+#include "interlace/kernel/mapping.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <set>
 #include <vector>
 
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
 
 namespace interlace::kernel::mapping_tests {
 namespace {

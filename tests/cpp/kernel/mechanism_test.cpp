@@ -1,12 +1,12 @@
 // The table of mechanisms, as C++ has it.
-#include "kernel/mechanism.hpp"
+#include "interlace/kernel/mechanism.hpp"
 
 #include <gtest/gtest.h>
 
 #include <string>
 
-#include "base/errors.hpp"
-#include "kernel/region.hpp"
+#include "interlace/base/errors.hpp"
+#include "interlace/kernel/region.hpp"
 
 namespace interlace::mechanism_tests {
 

@@ -1,12 +1,12 @@
 // Where pages and blocks go: every page and block somewhere once, and names that are refused.
-#include "kernel/placement.hpp"
+#include "interlace/kernel/placement.hpp"
 
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
 
 namespace interlace::kernel::placement_tests {
 namespace {

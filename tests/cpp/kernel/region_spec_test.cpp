@@ -6,7 +6,7 @@
 #include <numeric>
 #include <string>
 
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
 
 namespace interlace::kernel::region_spec_tests {
 namespace {

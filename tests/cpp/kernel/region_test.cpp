@@ -1,5 +1,5 @@
 // Which devices a store goes to, and in which order.
-#include "kernel/region.hpp"
+#include "interlace/kernel/region.hpp"
 
 #include <gtest/gtest.h>
 

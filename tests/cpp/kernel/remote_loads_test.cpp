@@ -1,11 +1,11 @@
 // The names of what becomes of remote loads.
-#include "kernel/remote_loads.hpp"
+#include "interlace/kernel/remote_loads.hpp"
 
 #include <gtest/gtest.h>
 
 #include <string>
 
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
 
 namespace interlace::kernel::remote_loads_tests {
 namespace {

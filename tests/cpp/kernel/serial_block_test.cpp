@@ -1,4 +1,4 @@
-#include "kernel/serial_block.hpp"
+#include "interlace/kernel/serial_block.hpp"
 
 #include <gtest/gtest.h>
 

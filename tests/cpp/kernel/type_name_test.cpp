@@ -1,4 +1,4 @@
-#include "kernel/type_name.hpp"
+#include "interlace/kernel/type_name.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Names of the baselines' variants, and the nodes that run them or say why not.
-#include "kernel/variants.hpp"
+#include "interlace/kernel/variants.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "base/errors.hpp"
-#include "host/node.hpp"
+#include "interlace/base/errors.hpp"
+#include "interlace/host/node.hpp"
+#include "interlace/sim/node.hpp"
 #include "run/variant.hpp"
 #include "sim/described.hpp"
-#include "sim/node.hpp"
 
 namespace interlace::variants_tests {
 namespace {

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
 #include "machine/sample.hpp"
 
 namespace interlace::machine::keys_tests {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "machine/machine.hpp"
+#include "interlace/machine/machine.hpp"
 
 namespace interlace::machine {
 

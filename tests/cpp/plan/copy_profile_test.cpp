@@ -7,7 +7,7 @@
 #include <random>
 #include <string>
 
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
 
 namespace interlace::copy_profile_tests {
 namespace {

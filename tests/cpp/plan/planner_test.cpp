@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "base/errors.hpp"
 #include "base/units.hpp"
+#include "interlace/base/errors.hpp"
 #include "plan/check_plan.hpp"
 #include "plan/plan.hpp"
 #include "plan/random_machine.hpp"

@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
 #include "interlace/kernel.hpp"
-#include "sim/node.hpp"
+#include "interlace/sim/node.hpp"
 #include "sim/r9nano.hpp"
 
 namespace interlace::sim::griffin_tests {

@@ -1,6 +1,6 @@
 // The simulated node as a whole: closed forms for time, conservation of bytes, determinism, and
 // that finite resources hold things up without stopping them.
-#include "sim/node.hpp"
+#include "interlace/sim/node.hpp"
 
 #include <gtest/gtest.h>
 

@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "interlace/sim/node.hpp"
 #include "sim/described.hpp"
 #include "sim/fabric/protocol.hpp"
-#include "sim/node.hpp"
 
 namespace interlace::observation_tests {
 namespace {

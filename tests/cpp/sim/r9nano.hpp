@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "machine/machine.hpp"
+#include "interlace/machine/machine.hpp"
 
 namespace interlace::test {
 

@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "../../probes/traces.hpp"
+#include "interlace/sim/node.hpp"
 #include "sim/described.hpp"
-#include "sim/node.hpp"
 
 namespace interlace::trace_tests {
 namespace {

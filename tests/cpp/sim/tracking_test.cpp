@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <string>
 
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
+#include "interlace/sim/node.hpp"
 #include "sim/described.hpp"
-#include "sim/node.hpp"
 
 namespace interlace::tracking_tests {
 namespace {

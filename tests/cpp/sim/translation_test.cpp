@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "interlace/kernel.hpp"
-#include "sim/node.hpp"
+#include "interlace/sim/node.hpp"
 #include "sim/r9nano.hpp"
 
 namespace interlace::sim::translation_tests {

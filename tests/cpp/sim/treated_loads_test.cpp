@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
 #include "interlace/kernel.hpp"
+#include "interlace/sim/node.hpp"
 #include "sim/described.hpp"
-#include "sim/node.hpp"
 #include "sim/r9nano.hpp"
 
 namespace interlace::sim::treated_loads_tests {

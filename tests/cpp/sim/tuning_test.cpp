@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
+#include "interlace/sim/node.hpp"
 #include "interlace/tune.hpp"
 #include "sim/described.hpp"
-#include "sim/node.hpp"
 #include "tune/region_options.hpp"
 
 namespace interlace::tuning_tests {

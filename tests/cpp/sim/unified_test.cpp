@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "interlace/kernel.hpp"
-#include "sim/node.hpp"
+#include "interlace/sim/node.hpp"
 #include "sim/r9nano.hpp"
 #include "sim/replay.hpp"
 #include "sim/trace/reader.hpp"

@@ -6,8 +6,8 @@
 #include <random>
 #include <set>
 
-#include "base/errors.hpp"
 #include "base/units.hpp"
+#include "interlace/base/errors.hpp"
 #include "interlace/tune.hpp"
 
 namespace interlace::search_tests {

@@ -1,8 +1,8 @@
 // Which candidates a region leaves, and why the others are out.
 #include <gtest/gtest.h>
 
-#include "base/errors.hpp"
 #include "base/units.hpp"
+#include "interlace/base/errors.hpp"
 #include "interlace/tune.hpp"
 #include "kernel/chunks.hpp"
 #include "tune/region_options.hpp"

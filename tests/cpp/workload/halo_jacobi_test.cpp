@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "each_node.hpp"
-#include "run/iterate.hpp"
+#include "interlace/run/iterate.hpp"
 
 namespace interlace::halo_jacobi_tests {
 namespace {

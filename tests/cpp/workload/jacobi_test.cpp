@@ -12,10 +12,10 @@
 #include <utility>
 #include <vector>
 
-#include "host/node.hpp"
-#include "run/iterate.hpp"
+#include "interlace/host/node.hpp"
+#include "interlace/run/iterate.hpp"
+#include "interlace/sim/node.hpp"
 #include "sim/described.hpp"
-#include "sim/node.hpp"
 
 namespace interlace::jacobi_tests {
 namespace {

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <set>
 
+#include "interlace/sim/node.hpp"
 #include "sim/described.hpp"
-#include "sim/node.hpp"
 
 namespace interlace::workload::microbenchmark_tests {
 namespace {

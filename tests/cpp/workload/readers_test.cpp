@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/errors.hpp"
 #include "each_node.hpp"
+#include "interlace/base/errors.hpp"
 #include "workload/random.hpp"
 #include "workload/shared/als_sgd.hpp"
 #include "workload/sssp.hpp"

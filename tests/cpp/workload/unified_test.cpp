@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "base/errors.hpp"
 #include "each_node.hpp"
+#include "interlace/base/errors.hpp"
 #include "run/unified.hpp"
 #include "sim/r9nano.hpp"
 #include "workload/random.hpp"

@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "interlace/sim/node.hpp"
 #include "sim/described.hpp"
 #include "sim/fabric/protocol.hpp"
 #include "sim/fabric/store_packets.hpp"
-#include "sim/node.hpp"
 
 namespace interlace::goodput_tests {
 namespace {

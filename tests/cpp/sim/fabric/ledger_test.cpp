@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
 
 namespace interlace::sim::ledger_tests {
 namespace {

@@ -9,7 +9,7 @@
 #include <random>
 #include <vector>
 
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
 #include "machine/keys.hpp"
 #include "sim/described.hpp"
 #include "sim/fabric/fabric.hpp"

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <string>
 
-#include "base/errors.hpp"
-#include "kernel/serial_block.hpp"
+#include "interlace/base/errors.hpp"
+#include "interlace/kernel/serial_block.hpp"
 #include "sim/described.hpp"
 
 namespace interlace::sim::gpu_tests {

@@ -1,12 +1,12 @@
-#include "sim/gpu/recorder.hpp"
+#include "interlace/sim/gpu/recorder.hpp"
 
 #include <gtest/gtest.h>
 
 #include <type_traits>
 #include <vector>
 
-#include "base/errors.hpp"
-#include "kernel/serial_block.hpp"
+#include "interlace/base/errors.hpp"
+#include "interlace/kernel/serial_block.hpp"
 
 namespace interlace::sim::recorder_tests {
 namespace {

@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
 #include "sim/described.hpp"
 #include "sim/r9nano.hpp"
 #include "sim/remote/iommu.hpp"

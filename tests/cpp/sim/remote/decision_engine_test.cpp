@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
 
 namespace interlace::sim::decision_engine_tests {
 namespace {

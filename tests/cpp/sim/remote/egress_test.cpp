@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
+#include "interlace/sim/node.hpp"
 #include "sim/described.hpp"
 #include "sim/fabric/store_packets.hpp"
-#include "sim/node.hpp"
 #include "sim/remote/unpacker.hpp"
 
 namespace interlace::egress_tests {

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
 
 namespace interlace::sim::page_choices_tests {
 namespace {

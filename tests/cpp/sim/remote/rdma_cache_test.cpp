@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
 
 namespace interlace::sim::rdma_cache_tests {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
 
 namespace interlace::sim::reply_packet_tests {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
 #include "sim/trace/layout.hpp"
 #include "sim/trace/reader.hpp"
 #include "sim/trace/recorded.hpp"

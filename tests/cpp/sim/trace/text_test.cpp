@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/errors.hpp"
+#include "interlace/base/errors.hpp"
 #include "sim/trace/accel_sim.hpp"
 #include "sim/trace/block_grouping.hpp"
 #include "sim/trace/line_splitter.hpp"

@@ -14,8 +14,8 @@
 #include <tuple>
 #include <vector>
 
-#include "base/errors.hpp"
 #include "base/units.hpp"
+#include "interlace/base/errors.hpp"
 #include "machine/copy_rate.hpp"
 #include "machine/route.hpp"
 #include "machine/sample.hpp"

@@ -1,0 +1,132 @@
+// The reference node: kernels run block by block on the CPU, an exchange copies, and nothing is
+// timed. With checks it also counts what the other nodes cannot see: which delivered elements are
+// read, which device writes which element, whether blocks keep to their mapping, and what each
+// launch moves and computes.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <typeinfo>
+#include <utility>
+#include <vector>
+
+#include "interlace/host/observer.hpp"
+#include "interlace/kernel/cpu_node.hpp"
+#include "interlace/kernel/launch_work.hpp"
+#include "interlace/kernel/region.hpp"
+#include "interlace/kernel/serial_block.hpp"
+#include "interlace/kernel/type_name.hpp"
+
+namespace interlace::host {
+
+class node : public kernel::cpu_node {
+ public:
+  struct options {
+    std::uint32_t devices = 1;
+    std::uint32_t warp_width = 32;
+    bool checks = false;  // one writer an element and epoch, mapped writes, what is published, use
+                          // of what is delivered, and work of launches
+  };
+  explicit node(options o);
+
+  template <class Kernel>
+  void launch(std::uint32_t device, const Kernel& kernel, grid shape) {
+    execute(device, kernel, shape, 0, nullptr);
+  }
+  template <class Kernel, class T>
+  void launch(std::uint32_t device, const Kernel& kernel, grid shape, const kernel::region<T>& r,
+              const kernel::block_mapping& mapping) {
+    execute(device, kernel, shape, r.id, &mapping);
+  }
+
+  template <class Kernel>
+  void launch_over(const Kernel& kernel, grid shape, kernel::block_placement how) {
+    for (std::uint32_t d = 0; d < devices(); ++d) {
+      const kernel::block_share share = kernel::share_of(shape.blocks, devices(), d, how);
+      for (std::uint64_t k = 0; k < share.count; ++k) {
+        execute_block(d, kernel, shape, share.first + k * share.stride, 0, nullptr);
+      }
+      end_launch<Kernel>(share.count);
+    }
+  }
+
+  void call(std::uint32_t device, const kernel::library_call& c) {
+    kernel::check_call(c, c.on_cpu, device, devices());
+    c.on_cpu();
+    if (options_.checks) {
+      work_.push_back({device, c.name, c.bytes_read, c.bytes_written,
+                       std::max(c.bytes_read, c.bytes_written), c.operations});
+    }
+  }
+
+  template <class... Item>
+  void exchange(const Item&... items) {
+    (exchange_one(items.id), ...);
+    if (options_.checks) sent_bytes_.push_back((0.0 + ... + sent_bytes(items.id)));
+  }
+
+  template <class F>
+  kernel::run_result run(F&& enqueue) {
+    work_.clear();
+    sent_bytes_.clear();
+    enqueue();
+    kernel::run_result result;
+    result.work = std::exchange(work_, {});
+    result.sent_bytes = std::exchange(sent_bytes_, {});
+    result.wire_known = options_.checks;
+    if (options_.checks) result.wire = delivered();
+    return result;
+  }
+
+ private:
+  template <class Kernel>
+  void execute(std::uint32_t device, const Kernel& kernel, grid shape, std::uint32_t region,
+               const kernel::block_mapping* mapping) {
+    for (std::uint64_t b = 0; b < shape.blocks; ++b) {
+      execute_block(device, kernel, shape, b, region, mapping);
+    }
+    end_launch<Kernel>(shape.blocks);
+  }
+  template <class Kernel>
+  void execute_block(std::uint32_t device, const Kernel& kernel, grid shape, std::uint64_t b,
+                     std::uint32_t region, const kernel::block_mapping* mapping) {
+    if (options_.checks) {
+      checker_->begin_block(device, b, region, mapping);
+      kernel::serial_block<checking_observer> block(*checker_, memory_, b, shape,
+                                                    options_.warp_width);
+      kernel(block);
+      checker_->end_block();
+    } else {
+      kernel::silent_observer observer;
+      kernel::serial_block<kernel::silent_observer> block(observer, memory_, b, shape,
+                                                          options_.warp_width);
+      kernel(block);
+    }
+  }
+  template <class Kernel>
+  void end_launch(std::uint64_t blocks) {
+    if (!options_.checks || blocks == 0) return;
+    work_.push_back(checker_->end_launch());
+    work_.back().name = kernel::short_type_name(typeid(Kernel).name());
+  }
+
+  void* take(std::uint32_t device, std::uint64_t bytes) override;
+  void* take_unified(std::uint64_t bytes, const kernel::page_placement& /*pages*/) override {
+    return take(0, bytes);
+  }
+  void adding(std::uint32_t id, const kernel::region_state& state) override;
+  void exchange_one(std::uint32_t id);
+  // Bytes that an exchange of this region delivers; 0 for a reduction.
+  double sent_bytes(std::uint32_t id) const;
+  kernel::wire_bytes delivered() const;
+
+  options options_;
+  kernel::block_memory memory_;
+  std::vector<std::unique_ptr<std::byte[]>> allocations_;
+  std::unique_ptr<checking_observer> checker_;
+  std::vector<kernel::launch_work> work_;  // work of the current run
+  std::vector<double> sent_bytes_;         // delivered by the exchanges so far
+};
+
+}  // namespace interlace::host

@@ -1,0 +1,41 @@
+// Mechanisms by value and by name. A row of src/kernel/mechanisms.toml says what a mechanism is and
+// has its parameters and traits. The table in C++ is generated from that file.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "interlace/kernel/mechanism_table.hpp"
+
+namespace interlace::kernel {
+
+constexpr const mechanism_row& row_of(mechanism m) {
+  return mechanism_rows[static_cast<std::size_t>(m)];
+}
+constexpr const mechanism_parameter_row& row_of(mechanism_parameter p) {
+  return mechanism_parameters[static_cast<std::size_t>(p)];
+}
+
+// The name that users type.
+constexpr const char* mechanism_name(mechanism m) { return row_of(m).name; }
+// Throws usage_error that lists the valid names.
+mechanism parse_mechanism(const std::string& name);
+
+// Whether blocks announce which elements of a region's chunks they have written.
+constexpr bool tracks_chunks(mechanism m) { return row_of(m).tracks_chunks; }
+// Whether an exchange begins only when the kernels before it are done, and copies what they wrote.
+// The time is then that of the kernels plus that of the copies.
+constexpr bool copies_behind_kernels(mechanism m) { return row_of(m).copies_after_kernels; }
+// Whether remote stores wait in a queue of the GPU. No existing GPU has such a queue.
+constexpr bool queues_stores(mechanism m) { return row_of(m).queues_stores; }
+
+enum class node_kind : std::uint8_t { host, sim, cuda };
+
+// Throws usage_error with the reason unless a node of this kind has the mechanism.
+void check_has(node_kind node, mechanism m);
+
+// The mechanisms with a trait, as "a, b or c".
+std::string mechanisms_with(bool mechanism_row::*trait);
+
+}  // namespace interlace::kernel

@@ -1,0 +1,288 @@
+// Regions and reductions as every node keeps them: who owns what, who subscribes, which buffer is
+// the front. Nodes add memory and movement.
+//
+// What a node offers to a workload (interlace/kernel/cpu_node.hpp and interlace/host/node.hpp are
+// the plainest reading of it):
+//
+//   devices()                               GPUs
+//   allocate<T>(device, n) -> local<T>      lives as long as the node; every byte 0xff
+//   allocate_unified<T>(n [, page_placement]) -> unified<T>
+//                                           one array whose pages (4 KiB simulated, 2 MiB on GPUs)
+//                                           go to the devices in turn, or where
+//                                           interlace/kernel/placement.hpp says; lives and starts
+//                                           as above
+//   upload(local<T> | unified<T>, values), download(local<T> | unified<T>) -> std::vector<T>
+//   create_region<T>(region_options) -> region<T>
+//   set_front(region, values)               both buffers of every replica
+//   front(region, device) -> std::vector<T> the replica of one device
+//   create_reduction<T, Op>(n, copies) -> reduction<T, Op>;  set_front(reduction, values);
+//   front(reduction, device)
+//   view(region | reduction, device)        what kernels take; valid until the next exchange
+//   launch(device, kernel, grid)            a kernel that writes no region
+//   launch(device, kernel, grid, region, block_mapping)
+//   launch_over(kernel, grid, block_placement)
+//                                           one grid over all devices, which each run some of its
+//                                           blocks; B.index() and B.count() are those of the grid
+//   call(device, library_call)              a sort, an FFT: see interlace/kernel/library_call.hpp
+//   exchange(regions and reductions...)     publishes and swaps
+//   run(f) -> run_result                    f enqueues launches and exchanges; returns when done
+//
+// launch, call and exchange only enqueue, in the order of each device's stream. The real and the
+// simulated node also have
+//
+//   trace(device, kernel, grid) -> trace_totals   runs a kernel at once and counts its accesses
+//                                                 (interlace/kernel/trace.hpp)
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "interlace/base/limits.hpp"
+#include "interlace/kernel.hpp"
+#include "interlace/kernel/launch_work.hpp"
+#include "interlace/kernel/library_call.hpp"
+#include "interlace/kernel/mapping.hpp"
+#include "interlace/kernel/mechanism.hpp"
+#include "interlace/kernel/observation.hpp"
+#include "interlace/kernel/remote_loads.hpp"
+#include "interlace/kernel/variants.hpp"
+
+namespace interlace::kernel {
+
+struct region_options {
+  std::vector<std::uint64_t> boundaries;  // device d owns [boundaries[d], boundaries[d + 1])
+  // For each owner, the devices that receive each range. Empty: every other device receives
+  // everything.
+  std::vector<std::vector<subscriber_range>> subscribers;
+  // For each group of 2^reader_shift elements, the other devices whose kernels read them (bit d:
+  // device d). These must be subscribers. Kernels' stores go only to them; copies move whole
+  // ranges. Empty: all subscribers. Page subscriptions (gps) replace this list.
+  std::vector<std::uint16_t> readers;
+  std::uint32_t reader_shift = 0;
+  interlace::kernel::mechanism mechanism = mechanism::bulk_copy;
+  // Kernel launches in one epoch under `split`.
+  std::uint32_t split_ranges = row_of(mechanism_parameter::ranges).initial;
+  // Only where chunks are tracked. Each device must then write the region with a single launch an
+  // epoch.
+  std::uint64_t chunk_bytes = row_of(mechanism_parameter::chunk_bytes).initial;  // maximum
+  // Threads of the polling agent, or of each kernel under `device-launch`.
+  std::uint32_t agent_threads = row_of(mechanism_parameter::agent_threads).initial;
+  interlace::kernel::agent_copy agent_copy = agent_copy::vectors;
+  // If false, where chunks are tracked, everything is done except the transfers. On a simulated
+  // machine the chunks reach their devices without transfers, and the run measures what tracking
+  // and starting transfers cost (PROACT, section V-C). On GPUs it measures what tracking costs, and
+  // the replicas are not valid.
+  bool transfers = true;
+  // nccl only
+  interlace::kernel::collective collective = interlace::kernel::collective::best_fitting;
+  memory_hint hint = memory_hint::none;  // unified-memory only
+};
+
+// Whether kernels look up `readers` when they store.
+bool stores_to_readers(const region_options& options);
+
+struct exchangeable {
+  std::uint32_t id = 0;
+};
+template <class T>
+struct region : exchangeable {};
+template <class T, combine Op>
+struct reduction : exchangeable {};
+
+// Elements [begin, end) go from their owner to another device once an epoch.
+struct delivery {
+  std::uint32_t from = 0;
+  std::uint32_t to = 0;
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+};
+
+struct region_state {
+  bool is_reduction = false;
+  std::uint32_t element_bytes = 0;
+  std::uint64_t elements = 0;
+  region_options options;
+  std::uint32_t parity = 0;  // buffers[device][parity] is the front
+  std::array<std::array<void*, 2>, max_devices> buffers{};
+  // For regions whose stores go to readers: options.readers in each device's memory.
+  std::array<const std::uint16_t*, max_devices> readers{};
+
+  // Reductions only: buffers[device][0] is the front, and kernels accumulate in partials[device].
+  std::uint32_t copies = 1;
+  std::array<void*, max_devices> partials{};
+
+  std::uint32_t devices() const {
+    return static_cast<std::uint32_t>(options.boundaries.size()) - 1;
+  }
+  // Whether, under every mechanism, a device has an element's last value after an exchange.
+  bool receives(std::uint32_t device, std::uint64_t element) const;
+  // The deliveries of an exchange. If `parts` are given, they are cut to these parts of the owner.
+  std::vector<delivery> deliveries() const;
+  std::vector<delivery> deliveries(std::uint32_t owner,
+                                   const std::vector<element_range>& complete) const;
+};
+
+// Throws unless `elements` is the size of a front of the region or reduction.
+void check_front(std::uint64_t elements, const region_state& state);
+
+// Check the options and fill the state, but allocate no memory.
+region_state make_region_state(region_options options, std::uint32_t element_bytes,
+                               std::uint32_t devices);
+region_state make_reduction_state(std::uint64_t elements, std::uint32_t copies,
+                                  std::uint32_t element_bytes);
+
+template <class T>
+replicated<T> make_view(const region_state& state, std::uint32_t id, std::uint32_t device) {
+  replicated<T> view;
+  view.front = static_cast<const T*>(state.buffers[device][state.parity]);
+  view.back = static_cast<T*>(state.buffers[device][state.parity ^ 1U]);
+  view.size = state.elements;
+  view.region = id;
+  view.device = device;
+  const std::uint32_t others = ((1U << state.devices()) - 1U) & ~(1U << device);
+  if (state.options.subscribers.empty()) {
+    view.everybody = others;
+  } else {
+    for (const subscriber_range& r : state.options.subscribers[device]) {
+      view.ranges[view.range_count++] = r;
+    }
+  }
+  view.readers = state.readers[device];
+  view.reader_shift = state.options.reader_shift;
+  for (std::uint32_t peer = 0; peer < state.devices(); ++peer) {
+    view.peer_back[peer] = static_cast<T*>(state.buffers[peer][state.parity ^ 1U]);
+  }
+  return view;
+}
+
+template <class T, combine Op>
+reduced<T, Op> make_reduced_view(const region_state& state, std::uint32_t device) {
+  return {static_cast<const T*>(state.buffers[device][0]), static_cast<T*>(state.partials[device]),
+          state.elements, state.copies};
+}
+
+// Combines all devices' partials, device by device and copy by copy, into every front, and resets
+// them. Only for nodes whose memory the CPU can access.
+template <class T, combine Op>
+void fold_partials(region_state& state, std::uint32_t devices) {
+  for (std::uint64_t i = 0; i < state.elements; ++i) {
+    T total = combine_identity<T, Op>();
+    for (std::uint32_t d = 0; d < devices; ++d) {
+      T* partial = static_cast<T*>(state.partials[d]);
+      for (std::uint32_t c = 0; c < state.copies; ++c) {
+        T& slot = partial[c * state.elements + i];
+        total = combine_values<T, Op>(total, slot);
+        slot = combine_identity<T, Op>();
+      }
+    }
+    for (std::uint32_t d = 0; d < devices; ++d) static_cast<T*>(state.buffers[d][0])[i] = total;
+  }
+}
+
+// Bytes on the wires of the node. They are counted where they leave a device; for replies this is
+// the device whose memory is read.
+struct wire_bytes {
+  double useful = 0;    // payload that a kernel of the receiver reads
+  double protocol = 0;  // headers, framing, padding, flow control
+  double wasted = 0;    // payload that is overwritten before the exchange, or never read
+};
+
+struct timeline_event {
+  std::uint32_t device = 0;
+  const char* track = "";  // "kernel", "copy", "exchange"
+  std::string name;
+  double start_s = 0;
+  double end_s = 0;
+};
+
+// Stores of kernels to other devices. A store is what `inline` would send as one packet: the bytes
+// of a warp in one line; on PCIe a run of bytes, on NVLink a run of sectors.
+struct remote_store_counts {
+  std::uint64_t stores = 0;
+  std::uint64_t bytes = 0;
+  std::array<std::uint64_t, 8> sizes{};  // stores of 2^k to 2^(k + 1) - 1 bytes
+  std::uint64_t packets = 0;             // packets that carried the stores
+  std::uint64_t wire = 0;                // bytes of these packets
+  std::uint64_t overwritten = 0;         // bytes stored again before they were sent
+  std::uint64_t flushes = 0;     // by a queue: of windows, or of lines where lines are combined
+  std::uint64_t subpackets = 0;  // runs of bytes with a sub-header
+  std::uint64_t subheader_bytes = 0;
+  // Reasons for flushes, in this order: a store outside of the window, a store beyond the payload,
+  // no free entry, a release, a load from a line, an atomic to a line, a time without stores.
+  std::array<std::uint64_t, 7> reasons{};
+};
+
+// Loads of kernels where some of the memory belongs to other devices (unified views). An access is
+// a warp's instruction and one line that it touches.
+struct remote_load_counts {
+  std::uint64_t vector_accesses = 0;  // loads, stores and atomics, except scalar ones
+  // loads of one element for a whole warp, where the machine has scalar caches
+  std::uint64_t scalar_accesses = 0;
+  std::uint64_t local = 0;  // vector loads
+  std::uint64_t remote = 0;
+  std::uint64_t hits = 0;           // remote loads that hit in first-level caches
+  std::uint64_t useful_bytes = 0;   // bytes that lanes want of remote lines, in words of 4
+  std::uint64_t local_stores = 0;   // includes atomics
+  std::uint64_t remote_stores = 0;  // includes atomics
+  std::uint64_t requests = 0;       // requests to other devices
+  std::uint64_t reply_bytes = 0;    // payload of their replies
+  std::uint64_t wire = 0;           // bytes of requests and replies
+  double mean_latency_s = 0;        // from the port of the requesting GPU until the reply is back
+  std::uint64_t bypassed = 0;       // remote loads that did not look into the L1
+  std::uint64_t mask_hits = 0;      // of those, served by an entry that fetches their pieces
+  // bypassed loads served by an entry that already fetches their pieces
+  std::uint64_t mask_misses = 0;
+  std::uint64_t coalesced = 0;   // bypassed loads whose line had an entry with other pieces
+  std::uint64_t timeouts = 0;    // packets with pieces of several replies
+  std::uint64_t pieces = 0;      // coalesced packets sent because of a timeout
+  std::uint64_t cache_hits = 0;  // pieces in these packets
+  std::uint64_t cache_misses = 0;
+  std::array<std::uint64_t, 32>
+      by_words{};  // remote loads by the number of 4-byte words that lanes want, minus 1
+  // pages with an optimisation of their own, by that optimisation
+  std::uint64_t coalesced_pages = 0;
+  std::uint64_t cached_pages = 0;
+  std::uint64_t migrated_pages = 0;
+  std::uint64_t migrated_again = 0;     // migrated pages that had been given to a GPU before
+  std::uint64_t delayed_touches = 0;    // first touches that moved no page
+  std::uint64_t migration_batches = 0;  // batches of pages that moved together
+  std::uint64_t l2_loads = 0;           // loads and atomics that reached second-level caches
+  std::uint64_t l2_hits = 0;            // those whose sectors were there or in flight
+  // of a load instruction, from its first line's issue to its last line's arrival
+  double mean_wait_s = 0;
+  // the part of mean_latency_s that request and reply spend between the devices
+  double mean_in_links_s = 0;
+  // Where addresses are translated. Every access is looked up in an L1 TLB once. A page in flight
+  // counts as a miss. The host walks a page that misses the L2 TLB.
+  std::uint64_t tlb_hits = 0;
+  std::uint64_t tlb_misses = 0;
+  std::uint64_t l2_tlb_hits = 0;
+  std::uint64_t l2_tlb_misses = 0;
+  std::uint64_t walks = 0;
+  std::uint64_t walk_wire = 0;  // bytes of requests and replies
+  // from the request to the answer; for a moving page this includes the move
+  double mean_walk_s = 0;
+  std::vector<remote_load_decision> decisions;  // decisions of an engine, in order
+};
+
+struct run_result {
+  double time_s = 0;  // from the first launch to the last exchange's end
+  double copy_s =
+      0;  // part of time_s in which transfers were exposed, where they follow the kernels
+  bool wire_known = false;
+  wire_bytes wire;
+  std::vector<timeline_event> timeline;   // events of the first epochs
+  std::uint64_t accesses = 0;             // simulated (warp instruction, line) pairs
+  std::uint64_t remote_transactions = 0;  // simulated packets of kernels' remote accesses
+  remote_store_counts stores;             // simulated, of kernels
+  remote_load_counts loads;               // simulated, of kernels; all 0 without unified arrays
+  std::optional<observation> observed;    // simulated only; over the node's whole life
+  std::vector<launch_work> work;          // for each launch and call; host node with checks only
+  std::vector<double> sent_bytes;         // by each exchange; host node with checks only
+  std::vector<double> epoch_s;  // from one exchange to the next; GPUs only, run with detail
+};
+
+}  // namespace interlace::kernel

@@ -1,0 +1,21 @@
+// Kernels of workloads that launch kernels. Included only by files that nvcc compiles with
+// -rdc=true.
+#pragma once
+
+#include "interlace/cuda/launching.cuh"
+#include "interlace/run/launching.hpp"
+#include "interlace/workload/problem.hpp"
+
+namespace interlace::run {
+
+template <class... Kernel>
+void add_launching_kernels_in(workload::kernel_list<Kernel...> /*kernels*/) {
+  cuda::add_launching_kernels<Kernel...>();
+}
+
+template <class Problem>
+void add_launching_kernels_of() {
+  add_launching_kernels_in(typename Problem::launching_kernels{});
+}
+
+}  // namespace interlace::run

@@ -1,0 +1,99 @@
+// A warp's work as the timing model replays it: instructions in program order, each with the lines
+// that its lanes touch together.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "interlace/kernel.hpp"
+#include "interlace/kernel/mapping.hpp"
+#include "interlace/sim/engine/picoseconds.hpp"
+#include "interlace/sim/fabric/byte_mask.hpp"
+
+namespace interlace::sim {
+
+inline constexpr std::uint32_t none = 0xffffffffU;
+
+enum class instruction_kind : std::uint8_t {
+  load,
+  store,
+  atomic,   // a reduction in the L2 without a reply; an instruction that waits for it says so
+  shared,   // count: cycles by bank conflicts
+  compute,  // count: operations of each lane
+  shuffle,  // count: register exchanges
+  publish,  // count: ranges of `published`, from number first_line on
+  wait,     // for everything before; count: additional trips to the L2 and back
+  barrier,  // waits as above, then for the other warps of the block
+};
+
+// A line that lanes of a warp touch together, as a device address, and its touched sectors. Lines
+// are aligned to at least 64 bytes, so the sectors fit in the low bits.
+class line_access {
+ public:
+  line_access(std::uint64_t line, std::uint8_t sectors) : packed_(line | sectors) {}
+  std::uint64_t line() const { return packed_ & ~sector_bits; }
+  std::uint8_t sectors() const { return static_cast<std::uint8_t>(packed_ & sector_bits); }
+  std::uint64_t packed() const { return packed_; }
+  static line_access unpack(std::uint64_t packed) { return {packed, 0}; }
+
+ private:
+  static constexpr std::uint64_t sector_bits = 0x3f;
+  std::uint64_t packed_;
+};
+
+// Additional data of stores and atomics.
+struct written_bytes {
+  byte_mask bytes;
+  std::uint32_t lanes = 0;
+  std::uint32_t element_bytes = 0;
+};
+
+// NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init): one name of the union is enough
+struct instruction {
+  instruction_kind kind = instruction_kind::load;
+  operation op = operation::fp32;
+  std::uint16_t line_count = 0;
+  std::uint32_t first_line = 0;
+  union {
+    std::uint32_t first_written;  // stores and atomics
+    std::uint32_t count = 0;      // other kinds; the meaning depends on the kind
+  };
+  std::uint32_t depends = none;  // the earlier instruction whose result this one needs
+
+  // State of the replay.
+  std::uint16_t next_line = 0;  // first line that is not issued yet
+  std::uint16_t pending = 0;    // lines in flight
+  bool issued : 1 = false;
+  bool uniform : 1 = false;          // a load of one element for all lanes
+  bool counted : 1 = false;          // a store that updates counters of chunks
+  std::uint32_t looked_up : 14 = 0;  // lines whose pages were looked up in a TLB
+  // lines that wait for a translation; a warp's lanes touch two lines each at most
+  std::uint32_t untranslated : 14 = 0;
+  picoseconds ready = 0;
+  std::uint32_t dependents = none;  // first of a list linked by next_dependent
+  std::uint32_t next_dependent = none;
+};
+static_assert(sizeof(instruction) == 40, "programs are most of what a run holds");
+
+struct warp_program {
+  std::vector<instruction> instructions;
+  std::vector<line_access> lines;
+  std::vector<written_bytes> written;
+  // Filled where remote loads are watched: for each element of `lines`, the 4-byte words that lanes
+  // touch.
+  std::vector<std::uint32_t> words;
+  // Filled there, too, for a load's first line: when the load first requested a line.
+  std::vector<picoseconds> began;
+  std::vector<kernel::element_range> published;
+
+  void clear() {
+    published.clear();
+    instructions.clear();
+    lines.clear();
+    written.clear();
+    words.clear();
+    began.clear();
+  }
+};
+
+}  // namespace interlace::sim

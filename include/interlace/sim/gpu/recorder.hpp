@@ -1,0 +1,398 @@
+// Turns the lanes of a block, which run one after another, into the instructions of its warps.
+//
+// Accesses of different lanes are the same instruction when they come from the same place in the
+// source and their enclosing lane.range loops are in the same iterations. A lane that reaches an
+// instruction which no lane has reached inserts it after the instruction that the lane executed
+// last. This keeps program order, whatever path the first lane took.
+//
+// For a warp.repeated, the instructions of one warp's lanes are kept; for all other warps only
+// addresses are recorded.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "interlace/kernel/chunk_table.hpp"
+#include "interlace/kernel/mapping.hpp"
+#include "interlace/kernel/serial_block.hpp"
+#include "interlace/kernel/use_tracker.hpp"
+#include "interlace/sim/gpu/program.hpp"
+#include "interlace/sim/gpu/repeated.hpp"
+#include "interlace/sim/gpu/subscribed_pages.hpp"
+
+namespace interlace::sim {
+
+namespace trace {
+struct instruction;
+class sink;
+}  // namespace trace
+
+class recorder {
+ public:
+  template <class I>
+  using index = kernel::dependent_index<I>;
+  static constexpr bool active = true;
+
+  struct settings {
+    std::uint32_t warp_width = 32;
+    std::uint32_t line_bytes = 128;
+    std::uint32_t sector_bytes = 32;
+    const std::byte* address_base = nullptr;  // device address 0
+    bool stores_inline = false;
+    bool watch_words = false;  // whether to fill warp_program::words
+    std::uint32_t device = 0;
+    std::vector<kernel::use_tracker*> regions;  // by region id; null: the region is not tracked
+    // By region id, for regions whose devices subscribe to pages. Empty if there is none.
+    std::vector<subscribed_pages*> subscribed;
+    std::uint32_t slot_bits = 0;  // address >> slot_bits gives the device that owns the memory
+    kernel::trace_totals* totals = nullptr;  // sums of all accesses; null: not wanted
+    // Chunks of a tracked launch; null: announcements are not needed.
+    const std::vector<kernel::chunk>* chunks = nullptr;
+    // 8 bytes a chunk, in the device's memory; null: stores update the counters themselves.
+    const std::byte* counters = nullptr;
+    trace::sink* log = nullptr;  // receives every action; null: nothing is logged
+    std::uint32_t launch = 0;    // number of the launch in the log
+  };
+
+  // `programs` has one element for each warp of the block. They are cleared.
+  void begin_block(const settings& s, std::vector<warp_program>& programs);
+  void end_block();
+  // Adds the next instruction of a warp, in place of a kernel. Call it between begin_block and
+  // end_block. The addresses in `i` are device addresses.
+  void add(std::uint32_t warp, const trace::instruction& i);
+
+  bool stores_inline() const { return settings_->stores_inline; }
+  void begin_segment();
+  void begin_lane(std::uint32_t lane) {
+    const std::uint32_t warp = lane >> lane_bits_;
+    if (warp != warp_) {
+      flush();
+      warp_ = warp;
+    }
+    lane_ = lane - (warp << lane_bits_);
+    lane_bit_ = std::uint64_t{1} << lane_;
+    loop_key_ = key_mark;
+    go_behind(none);
+  }
+  // Inlined because most properties of an access are known when the kernel is compiled.
+  [[gnu::always_inline]] std::uint32_t on_access(const kernel::access& a) {
+    const instruction_kind kind = kind_of(a);
+    auto address = reinterpret_cast<std::uintptr_t>(a.address);
+    if (a.space != kernel::memory_space::shared) address -= address_base_;
+    if (a.space == kernel::memory_space::replicated && !note_region(a, kind, address)) {
+      return kernel::no_instruction;
+    }
+    const std::uint32_t before = cursor_;
+    node& n = reach(key_of(a.site), kind, a.bytes, a.space);
+    n.lanes |= lane_bit_;
+    if (a.kind == kernel::access_kind::store && before != none) {
+      n.depends = before;  // a stored value was computed from what was loaded before it
+    } else if (a.depends != none && a.depends >= first_id_) {
+      n.depends = a.depends - first_id_;
+    }
+    *slot_ = address;
+    step();
+    if (keeps_) [[unlikely]]
+      note_repeated(a, kind);
+    return cursor_ + first_id_;
+  }
+  [[gnu::always_inline]] void on_compute(const operations& work, kernel::site_id site) {
+    node& n = reach(key_of(site), instruction_kind::compute, 0, {});
+    // Counts are kept in the array that holds the addresses of accesses. The warp takes as long as
+    // its longest lane.
+    std::uint64_t* most = slot_ - lane_;
+    const std::array<std::uint32_t, operation_kinds> counts{work.fp32, work.fp64, work.integer,
+                                                            work.special};
+    if (n.lanes == 0) std::fill_n(most, operation_kinds, 0);
+    n.lanes |= lane_bit_;
+    for (std::size_t k = 0; k < operation_kinds; ++k) {
+      if (counts[k] != 0) most[k] = std::max<std::uint64_t>(most[k], counts[k]);
+    }
+    step();
+    if (settings_->totals != nullptr) [[unlikely]] {
+      for (std::size_t k = 0; k < operation_kinds; ++k) {
+        settings_->totals->operations[k] += counts[k];
+      }
+    }
+  }
+  std::uint64_t enter_loop(kernel::site_id site) {
+    const std::uint64_t outside = loop_key_;
+    loop_key_ = mix(key_of(site) + 1) | key_mark;
+    return outside;
+  }
+  void next_iteration() { loop_key_ = (loop_key_ + iteration_step) | key_mark; }
+  void leave_loop(std::uint64_t outside) { loop_key_ = outside; }
+  void on_uniform();
+  void on_acquire_release();
+  void on_barrier(bool whole_block);
+  void on_shuffle(std::uint32_t warp, std::uint32_t n, operation kind, std::uint32_t operations);
+  bool begin_repeated(std::uint32_t warp, std::uint32_t lanes, const void* place,
+                      std::uint32_t key);
+  // Throws model_error if the lanes did something that must not be repeated.
+  void end_repeated();
+  class known_lanes;
+  known_lanes watch_repeated();
+  // Throws model_error if the lanes reached memory more often, or less often, than the lanes before
+  // them.
+  void end_repeated(const known_lanes& watched);
+  void on_publish(std::uint32_t, std::uint64_t begin, std::uint64_t end) {
+    if (settings_->chunks == nullptr) return;
+    published_ = true;
+    announce({{begin, end}});
+  }
+  // Call it at the kernel's end. Announces the block's mapped ranges, unless the block published.
+  void finish(const std::vector<kernel::element_range>& mapped) {
+    if (published_) return;
+    if (settings_->counters != nullptr) {
+      announce(mapped);
+    } else {
+      written_at_end_ = mapped;
+    }
+  }
+  // The ranges that the block announces without an instruction. Returns the number of stores after
+  // which all of them are written.
+  std::uint32_t take_written(std::vector<kernel::element_range>& to) {
+    to.swap(written_at_end_);
+    return std::exchange(counted_stores_, 0U);
+  }
+
+ private:
+  struct node {
+    // Equal to `key` if the node is stored directly after the node that is executed before it, and
+    // is the first instance of its key. Otherwise 0, which is no key.
+    std::uint64_t key_in_order = 0;
+    std::uint64_t lanes = 0;    // lanes that reached the node, one bit each
+    std::uint64_t key = 0;      // place in the source and iterations, the same for all instances
+    std::uint32_t next = none;  // next node in program order
+    // A lane that reaches a place twice outside of any range loop is at another instance of the
+    // node.
+    std::uint32_t instance_before = none;
+    std::uint32_t instance_behind = none;
+    std::uint32_t latest = none;  // in the first instance: the instance reached last
+    std::uint32_t depends = none;
+    std::uint32_t emitted = none;
+    std::uint32_t kept = none;  // its number in what is kept of a repeated stretch
+    instruction_kind kind = instruction_kind::load;
+    std::uint8_t bytes = 0;
+    kernel::memory_space space = kernel::memory_space::local;
+  };
+
+  static instruction_kind kind_of(const kernel::access& a) {
+    using kernel::access_kind;
+    if (a.space == kernel::memory_space::shared) return instruction_kind::shared;
+    if (a.kind == access_kind::store) return instruction_kind::store;
+    if (a.kind == access_kind::atomic || a.kind == access_kind::reduce) {
+      return instruction_kind::atomic;
+    }
+    return instruction_kind::load;
+  }
+  static std::uint64_t mix(std::uint64_t x) {
+    x = (x ^ (x >> 30U)) * 0xbf58476d1ce4e5b9U;
+    x = (x ^ (x >> 27U)) * 0x94d049bb133111ebU;
+    return x ^ (x >> 31U);
+  }
+  // Sites are addresses: their high bits are equal, and the highest is 0. Loop keys are mixed.
+  std::uint64_t key_of(kernel::site_id site) const {
+    return loop_key_ ^ static_cast<std::uint64_t>(site);
+  }
+  bool came(const node& n) const { return (n.lanes & lane_bit_) != 0; }
+
+  // Whether this is the node of `key` that the lane reaches next.
+  bool is_next(const node& n, std::uint64_t key) const {
+    return n.key == key && !came(n) &&
+           (n.instance_before == none || came(nodes_[n.instance_before]));
+  }
+  // The node of the instruction that the lane executes next; step() moves past it. Most lanes
+  // follow the lane before them, and the next instruction is mostly the next node in memory, so no
+  // link has to be followed.
+  [[gnu::always_inline]] node& reach(std::uint64_t key, instruction_kind kind, std::uint32_t bytes,
+                                     kernel::memory_space space) {
+    if (upcoming_->key_in_order != key || came(*upcoming_)) [[unlikely]] {
+      go_behind(search(key, kind, bytes, space) - 1);  // 0 - 1 is none
+    }
+    return *upcoming_;
+  }
+  [[gnu::always_inline]] void step() {
+    ++cursor_;
+    ++upcoming_;
+    slot_ += warp_width_;
+  }
+  void go_behind(std::uint32_t id) {
+    cursor_ = id;
+    upcoming_ = &nodes_[id + 1];
+    slot_ = &addresses_[(std::size_t{id + 1} << lane_bits_) + lane_];
+  }
+  std::uint32_t search(std::uint64_t key, instruction_kind kind, std::uint32_t bytes,
+                       kernel::memory_space space);
+  std::uint32_t find(std::uint64_t key) const;
+  void insert_key(std::uint32_t id);
+  void grow_table();
+
+  // Counts an access to a region. Returns false if the device makes no access after all.
+  [[gnu::always_inline]] bool note_region(const kernel::access& a, instruction_kind kind,
+                                          std::uint64_t& address) {
+    bool up_to_date = true;
+    if (!settings_->subscribed.empty() && !note_subscriber(a, kind, address, up_to_date)) {
+      return false;
+    }
+    kernel::use_tracker* used = settings_->regions[a.region];
+    if (used == nullptr) return true;
+    if (kind != instruction_kind::load) {
+      if (a.primary) used->wrote(a.element);
+    } else if (up_to_date) {
+      used->read(settings_->device, a.element);
+    }
+    return true;
+  }
+  bool note_subscriber(const kernel::access& a, instruction_kind kind, std::uint64_t& address,
+                       bool& up_to_date);
+
+  void flush();
+  // The addresses of the lanes that take part in an access, without gaps.
+  const std::uint64_t* packed_addresses(const node& n, std::uint32_t id);
+  void emit_loads(std::uint32_t bytes, const std::uint64_t* addresses, std::uint32_t count,
+                  warp_program& to);
+  void emit_writes(std::uint32_t bytes, const std::uint64_t* addresses, std::uint32_t count,
+                   warp_program& to);
+  void emit_words(std::uint32_t bytes, const std::uint64_t* addresses, std::uint32_t count,
+                  std::size_t first, warp_program& to) const;
+  // Works on `count` lanes.
+  void emit_lines(std::uint32_t bytes, std::uint32_t count, const std::uint64_t* addresses,
+                  instruction& out);
+  void emit_compute(const std::uint64_t* counts, std::uint32_t depends);
+  void add_totals(const node& n, std::size_t lines) const;
+  // Whether each address is `bytes` after the previous one.
+  static bool in_steps(const std::uint64_t* addresses, std::uint32_t count, std::uint32_t bytes);
+  static bool fills_lines(std::uint32_t bytes, const std::uint64_t* addresses, std::uint32_t count);
+  static std::uint32_t bank_cycles(const node& n, const std::uint64_t* addresses);
+  // Adds a barrier of the block, followed by its first warp's fence and additions to counters.
+  // Without counters it adds only a mark in the program of the first warp.
+  void announce(const std::vector<kernel::element_range>& ranges);
+  void append(std::uint32_t warp, instruction_kind kind, std::uint32_t count,
+              operation op = operation::fp32);
+  // Logs the instruction that was last added to a program; `n` is the node of an access.
+  void log(std::uint32_t warp, const node& n, const std::uint64_t* addresses) const;
+
+  // Notes the access at the cursor in a stretch that may be repeated.
+  void note_repeated(const kernel::access& a, instruction_kind kind);
+  // Appends the instruction to those of such a stretch.
+  void keep_access(node& n, std::size_t instruction);
+  // odd, so that no two multiples are equal
+  static constexpr std::uint64_t iteration_step = 0x9E3779B97F4A7C15U;
+  static constexpr std::uint32_t max_lane_bits = 6;                   // each lane has a bit
+  static constexpr std::uint64_t key_mark = std::uint64_t{1} << 63U;  // set in every key
+  // An atomic that acquires and releases makes two round trips: one for its block's stores to reach
+  // the L2, then its own.
+  static constexpr std::uint32_t ordered_ways = 2;
+  // up to so many nodes a linear search is faster
+  static constexpr std::uint32_t small_segment = 12;
+
+  const settings* settings_ = nullptr;
+  std::vector<warp_program>* programs_ = nullptr;
+  std::uint32_t lane_bits_ = 5;  // log2 of the warp width
+  std::size_t warp_width_ = 32;
+  std::uint32_t sector_shift_ = 5;
+  std::uintptr_t address_base_ = 0;
+
+  // The warp and segment being recorded.
+  std::uint32_t warp_ = none;
+  std::uint32_t lane_ = 0;
+  std::uint64_t lane_bit_ = 1;
+  bool uniform_ = false;  // its one access is made by all lanes
+  bool published_ = false;
+  std::vector<kernel::element_range> written_at_end_;
+  std::uint32_t counted_stores_ = 0;  // stores to a region that update its counters
+  std::uint32_t cursor_ = none;       // the node that the lane executed last
+  node* upcoming_ = nullptr;          // the node after the cursor
+  std::uint64_t* slot_ = nullptr;     // where the lane's address for that node goes
+  std::uint32_t head_ = none;
+  std::uint32_t first_id_ = 0;  // ids of a segment start here, which tells them from older ones
+  std::uint64_t loop_key_ = key_mark;  // key of the innermost loop's iteration
+  std::uint32_t count_ = 0;            // number of nodes
+  // larger than count_; the node after the last has no key
+  std::vector<node> nodes_ = std::vector<node>(64);
+  // [node][warp_width], with room for as many nodes of the widest warp. It never shrinks.
+  std::vector<std::uint64_t> addresses_ = std::vector<std::uint64_t>(64U << max_lane_bits);
+  std::array<std::uint64_t, 64> packed_{};
+  // Ids of first instances by key, used once a segment is no longer small. An element is valid if
+  // its upper half is the segment's number.
+  std::vector<std::uint64_t> table_ = std::vector<std::uint64_t>(1024, 0);
+  std::uint32_t table_shift_ = 54;  // 64 - log2 of the table's size
+  std::uint32_t segment_ = 1;
+  repeated_programs repeated_;
+  // The repeated stretch that is being recorded, or replayed from a record.
+  repeated_programs::name repeating_name_;
+  repeated_program repeating_;
+  bool keeps_ = false;  // the stretch is being recorded
+  const repeated_program* known_ = nullptr;
+  std::uint32_t repeating_warp_ = none;  // the warp that is recorded
+  std::uint32_t repeating_from_ = 0;     // instructions before the stretch
+  struct reached {
+    std::uint32_t node = 0;
+    std::uint32_t lane = 0;
+  };
+  std::vector<reached> reached_;                   // nodes of the segment
+  std::vector<std::uint64_t> repeated_addresses_;  // by repeated_program::order
+  std::uint32_t logged_launch_ = none;
+  std::uint64_t next_block_ = 0;  // of that launch
+};
+
+// Sees the lanes of a warp.repeated whose instructions are known. A warp.repeated cannot contain
+// another: that does not compile.
+class recorder::known_lanes {
+ public:
+  template <class I>
+  using index = kernel::dependent_index<I>;
+  static constexpr bool active = true;
+
+  known_lanes(recorder& of, const repeated_program& known, std::uint64_t* addresses)
+      : recorder_(of),
+        next_(known.order.data()),
+        end_(next_ + known.order.size()),
+        addresses_(addresses) {}
+
+  [[gnu::always_inline]] std::uint32_t on_access(const kernel::access& a) {
+    if (a.space == kernel::memory_space::shared) return kernel::no_instruction;
+    if (next_ == end_) [[unlikely]]
+      throw_differs();
+    std::uint64_t address = reinterpret_cast<std::uintptr_t>(a.address) - recorder_.address_base_;
+    if (a.space == kernel::memory_space::replicated) {
+      recorder_.note_region(a, instruction_kind::load, address);
+    }
+    addresses_[*next_++] = address;
+    return kernel::no_instruction;
+  }
+  bool all_reached() const { return next_ == end_; }
+  [[noreturn]] static void throw_differs();
+
+  bool stores_inline() const { return recorder_.stores_inline(); }
+  void begin_segment() {}
+  void begin_lane(std::uint32_t) {}
+  void on_compute(const operations&, kernel::site_id) {}
+  std::uint64_t enter_loop(kernel::site_id) { return 0; }
+  void next_iteration() {}
+  void leave_loop(std::uint64_t) {}
+  void on_uniform() {}
+  void on_barrier(bool) {}
+  void on_shuffle(std::uint32_t, std::uint32_t, operation, std::uint32_t) {}
+
+ private:
+  recorder& recorder_;
+  const std::uint32_t* next_;  // next element of the order
+  const std::uint32_t* end_;
+  std::uint64_t* addresses_;
+};
+
+inline recorder::known_lanes recorder::watch_repeated() {
+  return {*this, *known_, repeated_addresses_.data()};
+}
+
+// Runs block `index` on the CPU and records it.
+using block_function =
+    std::function<void(std::uint64_t index, recorder& record, kernel::block_memory& memory)>;
+
+}  // namespace interlace::sim

@@ -1,0 +1,57 @@
+// The record of a stretch of a kernel that repeats (warp.repeated): its instructions, and the order
+// in which its lanes reach memory whose addresses differ each time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "interlace/sim/gpu/program.hpp"
+
+namespace interlace::sim {
+
+struct repeated_program {
+  struct access {
+    std::uint32_t instruction = 0;
+    std::uint32_t bytes = 0;
+    std::uint32_t lanes = 0;
+  };
+  std::vector<instruction> instructions;  // dependences count from 0; without lines
+  std::vector<access> accesses;           // to memory that is not shared
+  // In the order in which lanes reach memory: access * repeated_lanes + the number of lower lanes
+  // that make the same access.
+  std::vector<std::uint32_t> order;
+};
+
+inline constexpr std::uint32_t repeated_lanes = 64;  // lanes of the widest warp
+
+// All records of a GPU, by place in the source, key and number of lanes of the warp.
+class repeated_programs {
+ public:
+  using name = std::tuple<const void*, std::uint32_t, std::uint32_t>;
+
+  const repeated_program* find(const name& of) const {
+    const auto found = all_.find(of);
+    return found == all_.end() ? nullptr : &found->second;
+  }
+  // May remove records, so results of earlier find() calls become invalid.
+  void add(const name& of, repeated_program&& p) {
+    if (size_ > most) {
+      all_.clear();
+      size_ = 0;
+    }
+    size_ += p.instructions.size() + p.order.size();
+    all_.insert_or_assign(of, std::move(p));
+  }
+
+ private:
+  // limit of instructions plus lanes' accesses
+  static constexpr std::size_t most = std::size_t{1} << 17U;
+
+  std::map<name, repeated_program> all_;
+  std::size_t size_ = 0;
+};
+
+}  // namespace interlace::sim

@@ -1,0 +1,124 @@
+// The simulated node: kernels run on the CPU, and their accesses drive the timing model of a
+// described machine. It has the interface of the other nodes (interlace/kernel/region.hpp).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "interlace/kernel/cpu_node.hpp"
+#include "interlace/kernel/region.hpp"
+#include "interlace/kernel/serial_block.hpp"
+#include "interlace/kernel/trace.hpp"
+#include "interlace/machine/machine.hpp"
+#include "interlace/sim/gpu/recorder.hpp"
+
+namespace interlace::sim {
+
+// Returns the machine with only its first `devices` GPUs. Throws usage_error if the machine has
+// fewer.
+machine::machine first_gpus(machine::machine m, std::uint32_t devices);
+
+class node final : public kernel::cpu_node {
+ public:
+  // Uses the first `devices` GPUs of the machine. run() calls `check_interrupt` from time to time;
+  // it may throw.
+  node(const machine::machine& described, std::uint32_t devices,
+       std::function<void()> check_interrupt);
+  ~node() override;
+  node(const node&) = delete;
+  node& operator=(const node&) = delete;
+  node(node&&) = delete;
+  node& operator=(node&&) = delete;
+
+  template <class Kernel>
+  void launch(std::uint32_t device, const Kernel& kernel, grid shape) {
+    enqueue_kernel(device, shape, runner(kernel, shape), none, nullptr);
+  }
+  template <class Kernel, class T>
+  void launch(std::uint32_t device, const Kernel& kernel, grid shape, const kernel::region<T>& r,
+              const kernel::block_mapping& mapping) {
+    enqueue_kernel(device, shape, runner(kernel, shape), r.id, &mapping);
+  }
+
+  template <class Kernel>
+  void launch_over(const Kernel& kernel, grid shape, kernel::block_placement how) {
+    for (std::uint32_t d = 0; d < devices(); ++d) {
+      enqueue_share(d, shape, runner(kernel, shape),
+                    kernel::share_of(shape.blocks, devices(), d, how));
+    }
+  }
+
+  // Chooses how the machine handles remote loads of unified arrays, and stores of kernels that
+  // write no region. Call it before anything is launched. Throws usage_error for a machine that
+  // does not describe the necessary hardware.
+  void treat_loads(const kernel::remote_load_options& options);
+
+  // Verifies packed stores from now on: they go through encode and decode of their packets, and the
+  // end of each run compares the received bytes with the replicas. Differences throw model_error.
+  // Call it before anything is launched. For tests: it makes runs much slower.
+  void check_deliveries();
+  std::uint64_t checked_packets() const;  // packets that went through encode and decode
+
+  // Runs the kernel at once, outside of simulated time, and counts its warps' accesses by the
+  // machine's L1 lines. Do not call it during run(). The kernel changes memory as a launch would,
+  // but only the device's own replicas of regions. It does not count as a use of regions' elements.
+  template <class Kernel>
+  kernel::trace_totals trace(std::uint32_t device, const Kernel& kernel, grid shape) const {
+    return trace_blocks(device, shape, runner(kernel, shape));
+  }
+
+  // Also writes everything that runs from now on to a trace file. The file appears only at
+  // finish_recording. After the first run no memory can be allocated. Unified memory and mechanisms
+  // that track chunks are refused.
+  void record(const std::string& path);
+  void finish_recording();
+
+  void call(std::uint32_t device, kernel::library_call c);
+
+  template <class... Item>
+  void exchange(const Item&... items) {
+    enqueue_exchange({items.id...});
+  }
+
+  template <class F>
+  kernel::run_result run(F&& enqueue) {
+    start_recording();
+    enqueue();
+    return finish();
+  }
+
+ private:
+  template <class Kernel>
+  block_function runner(const Kernel& kernel, grid shape) const {
+    return [kernel, shape, width = warp_width_](std::uint64_t index, recorder& record,
+                                                kernel::block_memory& memory) {
+      kernel::serial_block<recorder> block(record, memory, index, shape, width);
+      kernel(block);
+    };
+  }
+
+  void* take(std::uint32_t device, std::uint64_t bytes) override;
+  // Pages have 4 KiB, or the size of the machine's TLB pages. The arena's last slot belongs to all
+  // devices.
+  void* take_unified(std::uint64_t bytes, const kernel::page_placement& pages) override;
+  void adding(std::uint32_t id, const kernel::region_state& state) override;
+  recorder::settings recorded_by(std::uint32_t device) const;
+  kernel::trace_totals trace_blocks(std::uint32_t device, grid shape,
+                                    const block_function& block) const;
+  void enqueue_kernel(std::uint32_t device, grid shape, const block_function& block,
+                      std::uint32_t region, const kernel::block_mapping* mapping);
+  void enqueue_share(std::uint32_t device, grid shape, const block_function& block,
+                     kernel::block_share share);
+  void enqueue_exchange(const std::vector<std::uint32_t>& ids);
+  void start_recording();  // if there is a file to write, and nothing was recorded yet
+  kernel::run_result finish();
+
+  struct parts;
+  std::unique_ptr<parts> parts_;
+  std::uint32_t warp_width_ = 0;
+};
+
+}  // namespace interlace::sim
