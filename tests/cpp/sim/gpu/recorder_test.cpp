@@ -7,6 +7,7 @@
 
 #include "interlace/base/errors.hpp"
 #include "interlace/kernel/serial_block.hpp"
+#include "sim/trace/instruction.hpp"
 
 namespace interlace::sim::recorder_tests {
 namespace {
