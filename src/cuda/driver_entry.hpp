@@ -1,4 +1,4 @@
-// Functions of the driver, which is not linked: they are asked for when they are first needed.
+// Looks up functions of the driver when they are first needed, because the driver is not linked.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -10,7 +10,8 @@
 
 namespace interlace::cuda {
 
-// Throws device_error where the driver is too old to have it. The form is that of CUDA 12.0.
+// Throws device_error if the driver is too old to have the function. The function has the form of
+// CUDA 12.0.
 template <class Function>
 Function driver_entry(const char* name) {
   void* function = nullptr;

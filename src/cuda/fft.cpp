@@ -13,7 +13,7 @@ namespace interlace::cuda {
 
 namespace {
 
-// The binary interface of cuFFT 12 (CUDA 13), as its documentation has it; 0 is success.
+// The binary interface of cuFFT 12 (CUDA 13), as documented; 0 means success.
 using plan_handle = int;
 constexpr int type_real_to_complex = 0x2a;
 constexpr int type_complex_to_real = 0x2c;
@@ -77,7 +77,7 @@ class plan {
     } else {
       const int type =
           f.kind == kernel::fft_kind::planes_forward ? type_real_to_complex : type_complex_to_real;
-      // Arrays as they are: planes behind each other.
+      // Arrays without padding: planes one after another.
       check(library().plan_many(&handle_, 2, sides, nullptr, 1, 0, nullptr, 1, 0, type, count),
             "cufftPlanMany");
     }

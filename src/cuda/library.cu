@@ -50,7 +50,7 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
-// offsets[v]: the first of the sorted keys whose target is v or more.
+// offsets[v] is the first of the sorted keys whose target is v or more.
 __global__ void __launch_bounds__(threads)
     find_rows(const std::uint64_t* keys, std::uint64_t edges, std::uint32_t scale,
               std::uint64_t rows, std::uint64_t* offsets) {

@@ -1,5 +1,5 @@
-// A sort of CUDA's libraries that stands for a kernel of ours, and a graph that is made with it on
-// a GPU.
+// A sort by CUDA's libraries, called in place of a kernel, and a graph that is made with it on a
+// GPU.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +8,13 @@
 
 namespace interlace::cuda {
 
-// Ascending, by bits [0, bits) of the keys. `spare` is as long and is overwritten. Waits.
+// Sorts in ascending order by bits [0, bits) of the keys. `spare` must be as long as the keys and
+// is overwritten. Blocks until done.
 void sort_keys(node& n, std::uint32_t device, const local<std::uint64_t>& keys,
                const local<std::uint64_t>& spare, std::uint32_t bits);
 
-// A graph by incoming edges: columns[offsets[v] .. offsets[v + 1]) are the sources of edges into v,
-// ascending.
+// A graph by incoming edges: columns[offsets[v] .. offsets[v + 1]) are the sources of the edges
+// into v, in ascending order.
 struct device_graph {
   std::uint64_t rows = 0;
   std::uint64_t edges = 0;
@@ -22,9 +23,9 @@ struct device_graph {
   local<std::uint32_t> out_degree;  // rows
 };
 
-// R-MAT (Chakrabarti, Zhan and Faloutsos, 2004) with 2^scale vertices. Edge k is a function of the
-// seed and k alone, the same one as in python/interlace/graphs.py: SplitMix64 of
-// seed * 0x9E3779B97F4A7C15 + k * scale + level for each level, upper 32 bits against thresholds.
+// R-MAT (Chakrabarti, Zhan and Faloutsos, 2004) with 2^scale vertices. Edge k depends only on the
+// seed and k, in the same way as in python/interlace/graphs.py: for each level, SplitMix64 of seed
+// * 0x9E3779B97F4A7C15 + k * scale + level, whose upper 32 bits are compared with thresholds.
 struct rmat_options {
   std::uint32_t scale = 20;  // 1 to 31
   std::uint32_t edge_factor = 16;
@@ -34,7 +35,8 @@ struct rmat_options {
   double c = 0.19;
 };
 
-// The whole graph on one device. It takes 20 bytes an edge while it is made, and 4 afterwards.
+// Makes the whole graph on one device. An edge takes 20 bytes during construction, and 4
+// afterwards.
 device_graph make_rmat(node& n, std::uint32_t device, const rmat_options& o);
 
 }  // namespace interlace::cuda

@@ -1,5 +1,5 @@
-// Kernels are loaded lazily: the first launch of one waits for what runs on the device, and where
-// that waits for the kernel, for ever.
+// Loads kernels ahead of their first launch. CUDA loads kernels lazily: the first launch waits for
+// the work that runs on the device. If that work waits for the kernel, it is a deadlock.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -8,7 +8,7 @@
 
 namespace interlace::cuda {
 
-// Loads a kernel on the current device, if it is not there yet; returns its attributes.
+// Loads a kernel on the current device unless it is loaded already. Returns its attributes.
 template <class Entry>
 cudaFuncAttributes load_kernel(Entry* entry) {
   cudaFuncAttributes attributes{};

@@ -1,5 +1,5 @@
-// A library of others that is loaded at run time, so that nothing links it: the first of some
-// candidates that is there, and the functions that are called.
+// A third-party library that is loaded at run time, so that nothing links it: the first candidate
+// that exists, and the functions that are called.
 #pragma once
 
 #include <dlfcn.h>
@@ -14,8 +14,8 @@ namespace interlace::cuda {
 
 class loaded_library {
  public:
-  // The candidates are names as dlopen takes them; `name` is the library's for people, and `remedy`
-  // what they can do where it is missing. Throws usage_error, which says what was tried.
+  // The candidates are names that dlopen accepts. `name` is the library's name in messages, and
+  // `remedy` says what users can do if it is missing. Throws usage_error that lists what was tried.
   loaded_library(std::string name, const std::vector<std::string>& candidates, std::string remedy)
       : name_(std::move(name)), remedy_(std::move(remedy)) {
     std::string tried;
@@ -27,26 +27,26 @@ class loaded_library {
     }
     throw usage_error(name_ + " cannot be loaded (tried " + tried + "); " + remedy_);
   }
-  // Unloads it unless it was kept.
+  // Unloads the library unless keep() was called.
   ~loaded_library() {
     if (library_ != nullptr) (void)dlclose(library_);
   }
   loaded_library(const loaded_library&) = delete;
   loaded_library& operator=(const loaded_library&) = delete;
 
-  // False, and null, where the library has no such function.
+  // Returns false, and sets null, if the library has no such function.
   template <class Function>
   bool look_up(const char* symbol, Function& function) const {
     function = reinterpret_cast<Function>(dlsym(library_, symbol));
     return function != nullptr;
   }
-  // The same, of what it cannot be used without.
+  // The same for a function without which the library is not usable.
   template <class Function>
   void need(const char* symbol, Function& function) const {
     if (!look_up(symbol, function))
       throw usage_error(name_ + " cannot be used: " + file_ + " has no " + symbol + "; " + remedy_);
   }
-  // Loaded for the rest of the process, as its functions are called until then.
+  // Keeps the library loaded until the process ends, because its functions are called until then.
   void keep() { library_ = nullptr; }
 
  private:

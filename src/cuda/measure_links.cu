@@ -52,10 +52,10 @@ std::string name_of(int memory) {
   return memory == host_memory ? "the host" : "GPU " + std::to_string(memory);
 }
 
-// A memory's two buffers, and the stream and events for copies out of it.
+// Two buffers of a memory, and the stream and events for copies from it.
 struct place {
   int memory = 0;
-  int device = 0;  // whose stream: for host memory, the GPU at the other end
+  int device = 0;  // GPU of the stream; for host memory, the GPU at the other end
   void* source = nullptr;
   void* target = nullptr;
   cudaStream_t stream = nullptr;
@@ -121,7 +121,7 @@ class bench {
     for (const auto& [from, to] : pairs) {
       for (const std::uint64_t size : options_.sizes) {
         results.push_back(measure_pair(*from, *to, size, false));
-        // Both ways is the same pair from either side.
+        // Both directions at once are the same pair from either side.
         if (options_.both_ways && from < to) {
           results.push_back(measure_pair(*from, *to, size, true));
         }
@@ -220,7 +220,8 @@ class bench {
     const auto copies =
         static_cast<std::uint32_t>(std::clamp<std::uint64_t>(least_bytes / bytes, 1, most_copies));
 
-    // The first copy between two memories sets things up, which may wait for what is held.
+    // The first copy between two memories initialises resources, and may wait for held streams to
+    // do so.
     for (const auto& [a, b] : {std::pair{&from, &to}, std::pair{&to, &from}}) {
       INTERLACE_CUDA_CHECK(cudaSetDevice(a->device));
       INTERLACE_CUDA_CHECK(cudaMemcpyAsync(b->target, a->source, 8, cudaMemcpyDefault, a->stream));
@@ -243,7 +244,7 @@ class bench {
       hold_.check();
       double time_s = seconds(from);
       if (both_ways) time_s = std::max(time_s, seconds(to));
-      if (k == 0) continue;  // warms up
+      if (k == 0) continue;  // the first one is the warm-up
       rates.push_back(static_cast<double>(bytes) * copies * (both_ways ? 2 : 1) / time_s);
     }
     verify(from, to, bytes, seed);
@@ -268,7 +269,7 @@ class bench {
 }  // namespace
 
 std::vector<link_bandwidth> measure_links(const link_options& o) {
-  (void)device_count();  // a driver, or the reason why not
+  (void)device_count();  // throws if there is no driver, with the reason
   const current_device restore(0);
   return bench(o).measure();
 }

@@ -1,7 +1,7 @@
-// The bandwidth of copies between the memories of a machine, by the copy engines.
+// The bandwidth of copies by the copy engines between the memories of a machine.
 //
-// A kernel holds the streams until everything is enqueued, so that what the host takes is not in
-// the figures. Data is checked after every measurement.
+// A kernel holds the streams until everything is enqueued, so the figures contain no host time.
+// Data is verified after every measurement.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ struct link_bandwidth {
   int from = 0;
   int to = 0;
   std::uint64_t bytes = 0;
-  bool both_ways = false;   // then from <-> to, and the rate is the sum
+  bool both_ways = false;   // from <-> to; the rate is then the sum
   bool peer_access = true;  // false: the driver stages the copy in host memory
   double bytes_per_s = 0;   // median
   double lowest = 0;

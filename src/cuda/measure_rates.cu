@@ -15,12 +15,12 @@ namespace interlace::cuda {
 
 namespace {
 
-// Between two events, so that what starting takes weighs little.
+// Launches between two events, so that the start weighs little.
 constexpr std::uint32_t launches = 4;
-// A launch computes for a millisecond or more.
+// So many that a launch computes for a millisecond or more.
 constexpr unsigned int rounds = 500;
 constexpr unsigned int blocks_a_multiprocessor = 8;
-// Of the memory that is read and written, over the L2: what that still holds is no more than a few
+// Ratio of the memory that is read and written to the L2: data still in the L2 are at most a few
 // percent of a launch's.
 constexpr std::uint64_t least_caches = 16;
 
@@ -67,7 +67,7 @@ class rate_bench {
     device_rates found;
     found.cache_bytes = cache_bytes_;
     const auto bytes = static_cast<double>(steps_ * rate::step_bytes);
-    // Blocks that stay and blocks that come and go: GPUs differ in which are faster.
+    // Tries long-lived blocks and many short blocks: it depends on the GPU which are faster.
     for (const std::uint64_t grid : {std::uint64_t{blocks_}, steps_}) {
       const auto blocks = static_cast<unsigned int>(std::min<std::uint64_t>(grid, 1U << 30U));
       const double written =
@@ -104,7 +104,7 @@ class rate_bench {
       INTERLACE_CUDA_CHECK(cudaEventSynchronize(stop_));
       float ms = 0;
       INTERLACE_CUDA_CHECK(cudaEventElapsedTime(&ms, start_, stop_));
-      if (k == 0) continue;  // warms up
+      if (k == 0) continue;  // the first one is the warm-up
       times.push_back(static_cast<double>(ms) * 1e-3 / launches);
     }
     const double seconds = median(std::move(times));

@@ -24,7 +24,7 @@ struct node::parts {
   parts(parts&&) = delete;
   parts& operator=(parts&&) = delete;
 
-  // Each uses those before it.
+  // The order matters: each member uses earlier ones.
   std::optional<copy_options> copies;
   std::vector<std::string> remarks;
   node_gpus gpus;
@@ -38,7 +38,7 @@ struct node::parts {
 
 node::node(options o) : parts_(std::make_unique<parts>(o)) {}
 
-// The caller's current device stays so.
+// Keeps the caller's current device.
 node::~node() {
   int before = 0;
   INTERLACE_CUDA_LOG(cudaGetDevice(&before));

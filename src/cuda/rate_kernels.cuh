@@ -10,13 +10,13 @@ inline constexpr unsigned int threads = 256;
 // --- memory
 // ---------------------------------------------------------------------------------------
 
-// Loads of 16 bytes that a thread has under way.
+// 16-byte loads of a thread in flight.
 inline constexpr unsigned int loads = 8;
 // Bytes that a block moves in one step.
 inline constexpr std::uint64_t step_bytes = std::uint64_t{16} * loads * threads;
 
-// Reads `steps` steps, of which a block takes every gridDim.x-th. What it stores says nothing: it
-// keeps the loads.
+// Reads `steps` steps, of which a block takes every gridDim.x-th. The stored value has no meaning;
+// it keeps the compiler from dropping the loads.
 template <class Word = uint4>
 __global__ void __launch_bounds__(threads)
     read_all(const Word* data, std::uint64_t steps, unsigned int* kept) {
@@ -49,8 +49,9 @@ __global__ void __launch_bounds__(threads) write_all(Word* data, std::uint64_t s
 // --- operations
 // -----------------------------------------------------------------------------------
 
-// Instructions of a thread in a round, of `chains` that do not wait for each other. Every step of a
-// chain is one instruction: tests/python/test_sass.py counts them in the machine code.
+// Instructions of a thread in a round. There are `chains` chains, which do not wait for each other.
+// Every step of a chain is one instruction: tests/python/test_sass.py counts them in the machine
+// code.
 inline constexpr unsigned int chains = 8;
 inline constexpr unsigned int steps_a_round = 32;
 inline constexpr unsigned int operations_a_round = chains * steps_a_round;
@@ -69,7 +70,8 @@ struct multiply_add_f64 {
     asm volatile("fma.rn.f64 %0, %0, %1, %2;" : "+d"(x) : "d"(a), "d"(b));
   }
 };
-// An addition and an exclusive or in turn, since two of a kind could be made one instruction.
+// Alternates between an addition and an exclusive or, since two of the same kind could be merged
+// into one instruction.
 struct add_or_xor {
   using type = unsigned int;
   static __device__ void step(unsigned int& x, unsigned int a, unsigned int b, unsigned int k,
@@ -88,7 +90,7 @@ struct multiply_add_u32 {
     asm volatile("mad.lo.u32 %0, %0, %1, %2;" : "+r"(x) : "r"(a), "r"(b));
   }
 };
-// Both, in chains of their own: units for one may not be those for the other.
+// Both operations in chains of their own: they can have different units.
 struct any_u32 {
   using type = unsigned int;
   static __device__ void step(unsigned int& x, unsigned int a, unsigned int b, unsigned int k,
@@ -100,7 +102,7 @@ struct any_u32 {
     }
   }
 };
-// Floating point and integers in chains of their own: what multiprocessors issue.
+// Floating point and integers in chains of their own: measures how much multiprocessors can issue.
 struct f32_and_u32 {
   using type = unsigned int;
   static __device__ void step(unsigned int& x, unsigned int a, unsigned int b, unsigned int k,

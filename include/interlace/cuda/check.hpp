@@ -1,6 +1,6 @@
-// What becomes of a CUDA call that fails: an exception, the end of the program, or a line in the
-// log. Each names the call, the error, and where; each clears the error that the runtime keeps, so
-// that the next check does not report it again.
+// Reactions to a failed CUDA call: an exception, the end of the program, or a line in the log. Each
+// names the call, the error and the place in the source. Each clears the error that the runtime
+// keeps, so that the next check does not report it again.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -9,9 +9,9 @@ namespace interlace::cuda {
 
 // Throws device_error.
 [[noreturn]] void throw_failure(cudaError_t error, const char* call, const char* file, int line);
-// For what cannot fail unless we are wrong.
+// For calls that can fail only because of an error in this library.
 [[noreturn]] void abort_failure(cudaError_t error, const char* call, const char* file, int line);
-// For destructors, which must not throw. Quiet where the driver is already shutting down.
+// For destructors, which must not throw. Logs nothing if the driver is already shutting down.
 void log_failure(cudaError_t error, const char* call, const char* file, int line) noexcept;
 
 }  // namespace interlace::cuda

@@ -1,5 +1,5 @@
-// Fourier transforms on GPUs by cuFFT, which is loaded at run time: nothing links it or needs its
-// header, and whoever transforms nothing does not need it.
+// Fourier transforms on GPUs by cuFFT. It is loaded at run time: nothing links it or needs its
+// header, and programs without transforms do not need it.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,14 @@
 
 namespace interlace::cuda {
 
-// What a library call of the transform does on a device of the node (library_call::on_gpu); its
-// plan and work area are made here. cuFFT is what INTERLACE_CUFFT names, or libcufft.so.12 where
-// libraries are looked for and in the toolkit that this was built with. Throws usage_error, which
-// says what was tried, if there is none, and device_error if it fails.
+// The function that a library call runs for the transform on a device of the node
+// (library_call::on_gpu). Its plan and work area are made here. cuFFT is the library that
+// INTERLACE_CUFFT names, or libcufft.so.12 from the usual library folders or from the toolkit of
+// this build. Throws usage_error that lists what was tried if there is none, and device_error if
+// cuFFT fails.
 std::function<void(void* stream)> plan_fft(const node& n, std::uint32_t device,
                                            const kernel::fft& f);
-// On another device than the node's own it does nothing.
+// On a device other than the node's own, the function does nothing.
 std::function<void(void* stream)> plan_fft(const rank_node& n, std::uint32_t device,
                                            const kernel::fft& f);
 

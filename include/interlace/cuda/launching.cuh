@@ -1,4 +1,4 @@
-// Compiles kernels for the device-launch mechanism; only in files that nvcc compiles with
+// Compiles kernels for the device-launch mechanism. Included only by files that nvcc compiles with
 // -rdc=true.
 #pragma once
 

@@ -1,13 +1,13 @@
-// The real node: kernels run on this machine's GPUs, regions live in their memory, and the exchange
-// happens between them without the host.
+// The real node: kernels run on this machine's GPUs, regions are in their memory, and exchanges
+// happen between the GPUs without the host.
 //
-// Every device has one main stream, where kernels and exchanges are enqueued in order, and copy
-// streams for each peer, so that copies to different peers overlap: they start after the kernel, or
-// the part of it, that wrote their data, and the exchange joins them. What is launched and
-// delivered is the mechanism's to say (cuda/mechanism). run(f) calls f once and takes down what it
-// enqueues (cuda/epoch/recorder), captures that into one graph for each device (devices meet by
-// flags in their memory, so no graph depends on another), launches all graphs after a gate, and
-// times them by events (cuda/epoch/executor).
+// Every device has one main stream, on which kernels and exchanges are enqueued in order, and copy
+// streams for each peer, so that copies to different peers overlap. Copies start after the kernel,
+// or the part of it, that wrote their data, and the exchange joins them. The mechanism decides what
+// is launched and delivered (cuda/mechanism). run(f) calls f once and records what it enqueues
+// (cuda/epoch/recorder). It captures the recording into one graph for each device; devices meet by
+// flags in their memory, so no graph depends on another. It launches all graphs after a gate, and
+// measures their time by events (cuda/epoch/executor).
 #pragma once
 
 #include <cuda_runtime.h>
@@ -52,27 +52,28 @@ class node {
 
   std::uint32_t devices() const;
   int ordinal(std::uint32_t device) const;
-  cudaStream_t stream(std::uint32_t device) const;  // the main one
-  // That the multiprocessors of a device hold, of kernels that are short of nothing else.
+  cudaStream_t stream(std::uint32_t device) const;  // the main stream
+  // The threads that the multiprocessors of a device hold at a time, for kernels whose registers
+  // and shared memory do not limit this.
   std::uint64_t threads_at_once(std::uint32_t device) const;
-  // What went another way than asked, one sentence each.
+  // One sentence for each thing that did not go as requested.
   const std::vector<std::string>& remarks() const;
   // Kernels and exchanges in the last run's graphs that were launched early.
   std::uint64_t early_launches() const;
 
-  // What mechanisms made of the exchanges so far (multi-path: the copy engine's batches), a
-  // sentence without its end; empty without any.
+  // What mechanisms report about the exchanges so far (multi-path: the copy engine's batches). A
+  // sentence without its end, or empty.
   std::string batches_made() const;
 
-  // Waits for all that is enqueued; throws device_error if any of it failed.
+  // Blocks until everything that is enqueued has ended. Throws device_error if any of it failed.
   void synchronize() const;
 
   template <class T>
   local<T> allocate(std::uint32_t device, std::uint64_t n) {
     return {static_cast<T*>(take(device, n * sizeof(T))), n};
   }
-  // Pages of 2 MiB, on the devices in turn or as `pages` says; all devices load and store all of
-  // them.
+  // An array with pages of 2 MiB, on the devices in turn or where `pages` says. All devices can
+  // load and store all pages.
   template <class T>
   unified<T> allocate_unified(std::uint64_t n, const kernel::page_placement& pages = {}) {
     return {static_cast<T*>(take_unified(n * sizeof(T), pages)), n};
@@ -148,7 +149,7 @@ class node {
     k.entry = reinterpret_cast<const void*>(&device::run_grid<device::untracked, Kernel>);
     add_kernel(device, std::move(k));
   }
-  // Refused round robin: a launch is a range of blocks.
+  // Refuses round-robin placement, because a launch is a range of blocks.
   template <class Kernel>
   void launch_over(const Kernel& kernel, grid shape, kernel::block_placement how) {
     kernel_operation k = describe(kernel, shape);
@@ -156,9 +157,9 @@ class node {
     add_kernel_over(k, how);
   }
   // The mechanism of `r` decides how the kernel's stores reach the subscribers. All regions that
-  // one kernel writes have the same mechanism, and under `split` the mappings of an epoch's
-  // launches cover all that is to be delivered. Where chunks are tracked, `r` is the only region
-  // that the kernel writes or publishes.
+  // one kernel writes must have the same mechanism. Under `split`, the mappings of an epoch's
+  // launches must cover everything that is delivered. Where chunks are tracked, `r` must be the
+  // only region that the kernel writes or publishes.
   template <class Kernel, class T>
   void launch(std::uint32_t device, const Kernel& kernel, grid shape, const kernel::region<T>& r,
               const kernel::block_mapping& mapping) {
@@ -172,8 +173,8 @@ class node {
     add_launch(device, describe(kernel, shape), entries, r.id, mapping);
   }
 
-  // Runs the kernel at once and counts the accesses of its warps; waits. Not inside of run. It does
-  // to memory what a launch that writes no region would.
+  // Runs the kernel at once, blocks until it ends, and counts the accesses of its warps. Must not
+  // be called in run. It changes memory like a launch that writes no region.
   template <class Kernel>
   kernel::trace_totals trace(std::uint32_t device, const Kernel& kernel, grid shape) {
     kernel_operation k = describe(kernel, shape);
@@ -181,9 +182,10 @@ class node {
     return count_accesses(device, k);
   }
 
-  // Runs the kernel at once, a range of its blocks after another, and hands what its warps access
-  // in views to `take`; waits. Not inside of run. It does to memory what a launch that writes no
-  // region would, and, with `stores_inline`, what one would that writes a region by inline stores.
+  // Runs the kernel at once, one range of its blocks after another, and passes its warps' accesses
+  // to views to `take`. Blocks until done. Must not be called in run. It changes memory like a
+  // launch that writes no region; with `stores_inline`, like a launch that writes a region by
+  // inline stores.
   template <class Kernel>
   void record(std::uint32_t device, const Kernel& kernel, grid shape,
               const kernel::access_taker& take, bool stores_inline = false) {
@@ -195,7 +197,7 @@ class node {
     record_accesses(device, k, take);
   }
 #endif
-  // Memory that views of a device's lie in, so far.
+  // The memory that views of a device can refer to so far.
   const std::vector<memory_range>& memory(std::uint32_t device) const;
 
   void call(std::uint32_t device, kernel::library_call c);
@@ -206,8 +208,8 @@ class node {
     add_exchange({ids.begin(), ids.end()});
   }
 
-  // Calls f once. What it launches and exchanges runs before run returns; the times are of that
-  // alone, without the host's part.
+  // Calls f once. What f launches and exchanges runs before run returns. Times cover only this
+  // work, without host time.
   template <class F>
   kernel::run_result run(F&& f, const run_options& o = {}) {
     begin_recording();

@@ -1,4 +1,4 @@
-// What a GPU's NVLinks have carried, as the driver counts it.
+// The traffic of a GPU's NVLinks, as the driver counts it.
 #pragma once
 
 #include <cstdint>
@@ -6,8 +6,8 @@
 
 namespace interlace::cuda {
 
-// Since the driver was loaded, over all links of a GPU; the driver counts in KiB. `data` is payload
-// in whole 32-byte sectors, `raw` everything on the wire.
+// Bytes since the driver was loaded, over all links of a GPU; the driver counts in KiB. `data` is
+// payload in whole 32-byte sectors, `raw` is everything on the wire.
 struct nvlink_bytes {
   std::uint64_t data_sent = 0;
   std::uint64_t data_received = 0;
@@ -22,7 +22,7 @@ struct nvlink_bytes {
   }
 };
 
-// Nothing where there is no NVML, no NVLink or no such counter.
+// Nothing if there is no NVML, no NVLink or no such counter.
 std::optional<nvlink_bytes> read_nvlink_counters(int ordinal) noexcept;
 
 }  // namespace interlace::cuda

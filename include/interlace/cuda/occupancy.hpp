@@ -1,4 +1,4 @@
-// What a GPU holds at a time.
+// The resources of a GPU, and how much it can hold at a time.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -9,13 +9,14 @@
 
 namespace interlace::cuda {
 
-// An attribute of a GPU that is never below 0.
+// An attribute of a GPU that is never negative.
 std::uint32_t gpu_attribute(cudaDeviceAttr which, int ordinal);
 
-// Threads that the multiprocessors of a GPU hold, of kernels that are short of nothing else.
+// The threads that the multiprocessors of a GPU hold at a time, for kernels whose registers and
+// shared memory do not limit this.
 std::uint64_t threads_at_once(int ordinal);
 
-// What its multiprocessors have.
+// The resources of its multiprocessors.
 gpu_places places_of(int ordinal);
 
 }  // namespace interlace::cuda

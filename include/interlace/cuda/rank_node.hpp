@@ -1,11 +1,11 @@
-// The real node as one of several processes, each with a GPU, which NVSHMEM connects: a peer to
-// compare with. Kernels are those of cuda::node. What leaves at an exchange is put on streams, one
-// for each peer, and a barrier on the main stream ends it.
+// The real node as one of several processes, each with a GPU, which NVSHMEM connects. It is a
+// baseline for comparison. Kernels are those of cuda::node. At an exchange, data are put on
+// streams, one for each peer, and a barrier on the main stream ends the exchange.
 //
-// Every process runs the whole program and does the own device's part of it: what is allocated,
-// uploaded or launched on another device is nothing, and what is read of it has no meaning. Regions
-// and reductions are made by all processes in the same order. Nothing is recorded and nothing
-// captured: run() enqueues on plain streams.
+// Every process runs the whole program and does its own device's part of it. Allocations, uploads
+// and launches on another device have no effect, and results read from it are meaningless. All
+// processes must create regions and reductions in the same order. Nothing is recorded or captured:
+// run() enqueues on plain streams.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -36,8 +36,8 @@ namespace interlace::cuda {
 #if defined(__CUDACC__)
 namespace device {
 
-// Combines `count` values of each of n elements, which stand n apart, in their order. With `reset`
-// the identity takes their place.
+// Combines `count` values for each of n elements, in order; the values of an element are n apart.
+// With `reset`, the identity replaces them.
 template <class T, combine Op>
 __global__ void fold_values(T* values, std::uint64_t n, std::uint32_t count, bool reset, T* to) {
   const std::uint64_t stride = std::uint64_t{gridDim.x} * blockDim.x;
@@ -132,7 +132,7 @@ class rank_node {
     kernel::check_front(values.size(), states_.at(r.id));
     write(states_[r.id].buffers[rank()][0], values.data(), values.size() * sizeof(T));
   }
-  // The same on every device.
+  // The same value on every device.
   template <class T, combine Op>
   std::vector<T> front(const kernel::reduction<T, Op>& r, std::uint32_t /*device*/) const {
     return read<T>(states_.at(r.id).buffers[rank()][0], states_.at(r.id).elements);
@@ -160,14 +160,14 @@ class rank_node {
 #endif
   void call(std::uint32_t device, const kernel::library_call& c);
 
-  // One barrier for all of them.
+  // One barrier for all items.
   template <class... Item>
   void exchange(const Item&... items) {
     const std::array<std::uint32_t, sizeof...(Item)> ids{items.id...};
     enqueue_exchange({ids.begin(), ids.end()});
   }
 
-  // The time is from a barrier of all devices to the end of the own one's work.
+  // The time is from a barrier of all devices to the end of this device's work.
   template <class F>
   kernel::run_result run(F&& f) {
     begin_run();
@@ -177,8 +177,8 @@ class rank_node {
 
  private:
   struct reduction_memory {
-    void* own = nullptr;             // the own partials, folded
-    std::array<void*, 2> inboxes{};  // [rank][n] of two exchanges in turn, symmetric
+    void* own = nullptr;             // this device's partials, folded
+    std::array<void*, 2> inboxes{};  // [rank][n], used by alternate exchanges; symmetric memory
   };
   using fold = std::function<void(void*, std::uint32_t, bool, void*, cudaStream_t)>;
 
@@ -207,9 +207,10 @@ class rank_node {
   cudaEvent_t start_ = nullptr;
   cudaEvent_t stop_ = nullptr;
   std::vector<kernel::region_state> states_;
-  std::vector<reduction_memory> reductions_;     // beside states_
-  std::vector<fold> folds_;                      // beside states_
-  std::map<const void*, std::uint32_t> loaded_;  // kernels, with the shared memory they may take
+  std::vector<reduction_memory> reductions_;  // same index as states_
+  std::vector<fold> folds_;                   // same index as states_
+  // kernels, with the shared memory that they may use
+  std::map<const void*, std::uint32_t> loaded_;
 };
 
 }  // namespace interlace::cuda

@@ -1,4 +1,4 @@
-// Kernels that run at once, to see what their warps access.
+// Runs kernels at once to see the accesses of their warps.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,8 @@
 
 namespace interlace::cuda {
 
-// Both wait, before and after. Throw model_error within a recording.
+// Both functions block until the node is idle, before and after. They throw model_error during a
+// recording.
 kernel::trace_totals count_accesses(const node_gpus& gpus, node_arrays& arrays,
                                     loaded_kernels& kernels, std::uint32_t device,
                                     const kernel_operation& k);

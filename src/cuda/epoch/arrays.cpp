@@ -23,9 +23,9 @@ void* node_arrays::take_unified(std::uint64_t bytes, const kernel::page_placemen
 void node_arrays::write(void* to, const void* from, std::uint64_t bytes) {
   gpus_.require_idle("an upload");
   if (bytes == 0) return;
-  const current_device on(gpus_.ordinal(0));  // one that unified memory is mapped for
+  const current_device on(gpus_.ordinal(0));  // one of the GPUs for which unified memory is mapped
   INTERLACE_CUDA_CHECK(cudaMemcpy(to, from, bytes, cudaMemcpyDefault));
-  // A copy from pageable memory returns when it is staged.
+  // A copy from pageable memory returns as soon as the data are staged.
   INTERLACE_CUDA_CHECK(cudaStreamSynchronize(nullptr));
 }
 

@@ -1,4 +1,4 @@
-// The time of a run, by events on each device's main stream.
+// Measures the time of a run by events on each device's main stream.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -19,12 +19,12 @@ class run_clock {
   run_clock(run_clock&&) = delete;
   run_clock& operator=(run_clock&&) = delete;
 
-  // Enqueue; the device is the current one.
+  // Enqueue the events. The device must be the current one.
   void start(std::uint32_t device) const;
   void stop(std::uint32_t device) const;
-  // From the device's start to an event of its.
+  // From the device's start to one of its events.
   double until_s(std::uint32_t device, cudaEvent_t event) const;
-  // Of the device that took longest, once all have stopped.
+  // The time of the slowest device. All devices must have stopped.
   double longest_s() const;
 
  private:

@@ -5,7 +5,7 @@
 
 namespace interlace::cuda {
 
-// Of the current device.
+// Makes an event of the current device.
 cudaEvent_t make_event(bool timed);
 
 double elapsed_s(cudaEvent_t begin, cudaEvent_t end);

@@ -18,8 +18,8 @@ namespace interlace::cuda {
 
 namespace {
 
-// What an operation counts, on one device: an exchange is up to eight launches, its copies, and
-// waits for the copy streams; a library call may be several launches.
+// The number of stream operations of an operation on one device. An exchange has up to eight
+// launches, its copies, and waits for the copy streams. A library call can have several launches.
 std::uint32_t gate_weight(const operation& o) {
   const auto copies = [](const auto& of) { return static_cast<std::uint32_t>(2 * of.size()); };
   if (o.what == operation::kind::exchange) {
@@ -77,7 +77,7 @@ kernel::run_result executor::execute(const run_options& o) {
     }
   }
 
-  // A capture has loaded what calls launch.
+  // For graphs, capturing has already loaded the kernels that calls launch.
   for (const operation& op : operations) {
     if (captured.empty() && op.what == operation::kind::call) issues_.load_call(op);
   }
@@ -103,7 +103,8 @@ kernel::run_result executor::execute(const run_options& o) {
   return result;
 }
 
-// One graph for each device; where a GPU is shared, as many as there are parts between meetings.
+// Captures one graph for each device. On a shared GPU, it captures one for each part between two
+// meetings.
 executor::captured_graphs executor::capture(const std::vector<operation>& operations) {
   captured_graphs captured;
   std::span<const operation> rest = operations;
@@ -122,8 +123,9 @@ executor::captured_graphs executor::capture(const std::vector<operation>& operat
   return captured;
 }
 
-// Every device's clock starts when it leaves the gate's barrier, within a flag's way (about 1 us)
-// of the others, and stops after its last operation: the run took as long as the slowest.
+// Every device's clock starts when the device leaves the gate's barrier, within the latency of a
+// flag (about 1 us) of the other devices, and stops after the device's last operation. The run's
+// time is that of the slowest device.
 double executor::launch_timed(const std::vector<operation>& operations,
                               const captured_graphs& captured, stopwatch* watch) {
   gate_.shut(clock_);
@@ -149,7 +151,8 @@ double executor::launch_timed(const std::vector<operation>& operations,
       clock_.stop(d);
     }
   } catch (const std::exception& e) {
-    // Some devices have what others wait for; the deadline ends that, and NCCL has none.
+    // Some devices have work for which others wait. The deadline ends these waits, but NCCL has no
+    // deadline.
     gate_.open();
     gpus_.abort();
     try {
@@ -163,8 +166,8 @@ double executor::launch_timed(const std::vector<operation>& operations,
   return clock_.longest_s();
 }
 
-// A thread for each device: a launch that waits for room in a queue must not keep another device
-// from getting what the first one's exchanges wait for.
+// Uses a thread for each device: a launch that waits for room in a queue must not stop another
+// device from getting the work for which the first device's exchanges wait.
 void executor::launch_graphs(const graphs& captured) {
   const gate_keeper keeper(gate_, remarks_);
   std::vector<std::exception_ptr> errors(gpus_.count());
@@ -186,8 +189,14 @@ void executor::launch_graphs(const graphs& captured) {
   }
 }
 
+<<<<<<< HEAD
 // By one thread, since a launch that waits for room in a queue of the GPU keeps out all others to
 // it: all that such a launch waits for was launched before it (interlace/cuda/shared_gpu.hpp).
+=======
+// Uses one thread, since a launch that waits for room in a queue of the GPU blocks all other
+// launches to that GPU. Everything that such a launch waits for has been launched before it
+// (cuda/shared_gpu.hpp).
+>>>>>>> 40e1572 (Comments of the real node are plain English)
 void executor::launch_in_turn(const captured_graphs& captured) {
   const gate_keeper keeper(gate_, remarks_);
   std::uint32_t held = 0;

@@ -1,5 +1,5 @@
-// Runs a recording: in a graph for each device or on plain streams, as often as is asked for, and
-// times it.
+// Runs a recording as often as requested, as a graph for each device or on plain streams, and
+// measures its time.
 #pragma once
 
 #include <memory>

@@ -10,7 +10,7 @@ namespace interlace::cuda {
 
 namespace {
 
-// How long graphs may take to be enqueued while the gate is shut.
+// How long enqueueing graphs may take while the gate is shut.
 constexpr std::chrono::seconds patience{1};
 
 }  // namespace
@@ -32,9 +32,9 @@ void gate::shut(const run_clock& clock) {
   }
 }
 
-// Two threads may store the same ticket, while GPUs read it. Relaxed is enough: the ticket hands
-// nothing over. What runs after the gate needs only what the host wrote before it launched that,
-// and the launch makes this visible.
+// Two threads may store the same ticket while GPUs read it. Relaxed order is enough, because the
+// ticket publishes no other data. Work after the gate needs only what the host wrote before
+// launching it, and the launch makes that visible.
 void gate::open() noexcept { std::atomic_ref(*shown_).store(next_, std::memory_order_relaxed); }
 
 gate_keeper::gate_keeper(gate& kept, std::vector<std::string>& remarks)

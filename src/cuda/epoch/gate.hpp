@@ -1,5 +1,5 @@
-// What holds all devices at the start of a run until the host has enqueued it, so that its time
-// contains nothing of the host's.
+// Holds all devices at the start of a run until the host has enqueued it, so that the measured time
+// contains no host time.
 #pragma once
 
 #include <condition_variable>
@@ -17,26 +17,26 @@ namespace interlace::cuda {
 
 class gate {
  public:
-  // Operations that are enqueued on streams while the gate is shut: a stream takes about a thousand
-  // before a launch waits, and nothing that waits for the host may do so while the host waits for
-  // it.
+  // The most operations that can be enqueued on a stream while the gate is shut. A stream takes
+  // about a thousand before a launch blocks. While the host waits for such a launch, no work that
+  // waits for the host may be in its way.
   static constexpr std::uint32_t holds = 256;
 
   explicit gate(const node_gpus& gpus);
 
-  // Every device's stream waits here; its clock starts when it leaves.
+  // Every device's stream waits here. Its clock starts when it continues.
   void shut(const run_clock& clock);
-  // From any thread; a gate that is open stays so.
+  // Can be called from any thread. An open gate stays open.
   void open() noexcept;
 
  private:
   const node_gpus& gpus_;
   mapped_memory host_;     // the ticket that the GPUs wait for
-  unsigned int* shown_;    // there
-  unsigned int next_ = 0;  // of the last time that it was shut
+  unsigned int* shown_;    // the ticket that the host shows there
+  unsigned int next_ = 0;  // ticket of the last shut()
 };
 
-// Opens the gate after a while, should enqueueing the graphs wait for what the gate holds.
+// Opens the gate after a while, in case enqueueing the graphs waits for work that the gate holds.
 class gate_keeper {
  public:
   gate_keeper(gate& kept, std::vector<std::string>& remarks);
@@ -53,7 +53,7 @@ class gate_keeper {
   std::condition_variable changed_;
   bool over_ = false;
   bool early_ = false;
-  std::thread thread_;  // the last member: it uses the others
+  std::thread thread_;  // declared last, because the thread uses the other members
 };
 
 }  // namespace interlace::cuda

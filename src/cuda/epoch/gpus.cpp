@@ -64,7 +64,8 @@ node_gpus::node_gpus(const node_options& o) : ordinals_(o.ordinals), deadline_s_
       copy_streams_[d].assign(2 * std::size_t{n}, copy_streams_[d][0]);
     }
     for (std::uint32_t k = 0; k < 2 * n && !shares_gpu_; ++k) {
-      // An agent gets the next place that a block of the kernel leaves.
+      // High priority: an agent gets the next place that becomes free when a block of the kernel
+      // ends.
       INTERLACE_CUDA_CHECK(cudaStreamCreateWithPriority(&copy_streams_[d][k], cudaStreamNonBlocking,
                                                         k == d ? greatest : least));
     }
@@ -76,8 +77,8 @@ node_gpus::node_gpus(const node_options& o) : ordinals_(o.ordinals), deadline_s_
     INTERLACE_CUDA_CHECK(cudaDeviceSynchronize());
     controls_.push_back(control);
   }
-  // The first copy between two GPUs sets things up and may wait for both, which would be too late
-  // once kernels wait on them.
+  // The first copy between two GPUs initialises resources and may wait for both GPUs. That must not
+  // happen once kernels wait for each other.
   for (std::uint32_t from = 0; from < n; ++from) {
     for (std::uint32_t to = 0; to < n; ++to) {
       if (ordinal(from) == ordinal(to)) continue;
@@ -144,7 +145,7 @@ std::string node_gpus::describe_failure(const wait_failure& f) const {
           .deadline_s = deadline_s_});
 }
 
-// Ends waits of streams for chunks that do not come.
+// Ends waits of streams for chunks that never become complete.
 void node_gpus::await_waiting_streams() const {
   if (!std::exchange(streams_wait_, false)) return;
   std::vector<watched_device> watched;
@@ -197,7 +198,7 @@ void node_gpus::synchronize() const {
   }
 }
 
-// Kernels of NCCL wait for the other GPUs without a deadline: they are let go when one has failed.
+// NCCL's kernels wait for other GPUs without a deadline, so they are aborted when a GPU has failed.
 void node_gpus::await_collectives() const {
   bool busy = true;
   bool failed = false;
@@ -211,7 +212,7 @@ void node_gpus::await_collectives() const {
       failed = failed || (state != cudaSuccess && state != cudaErrorNotReady) ||
                seen.what != failed_wait::none;
     }
-    (void)cudaGetLastError();  // not to be ready is none
+    (void)cudaGetLastError();  // "not ready" is not an error
     if (busy && !failed) std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
   if (failed) abort_();

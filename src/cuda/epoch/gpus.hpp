@@ -1,4 +1,5 @@
-// What a node has of each of its GPUs: streams, events and control words, and what failed there.
+// The resources of a node on each GPU: streams, events and control words. It also keeps failures of
+// the GPUs.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -34,47 +35,48 @@ class node_gpus {
   std::uint32_t count() const { return static_cast<std::uint32_t>(ordinals_.size()); }
   const std::vector<int>& ordinals() const { return ordinals_; }
   int ordinal(std::uint32_t device) const { return ordinals_.at(device); }
-  // Whether a GPU stands for several devices, and for how many the device's does.
+  // Whether a GPU stands for several devices; and how many devices share the device's GPU.
   bool shares_gpu() const { return shares_gpu_; }
   std::uint32_t sharers(std::uint32_t device) const {
     return devices_on(ordinals_, ordinal(device));
   }
-  const std::vector<cudaStream_t>& streams() const { return streams_; }  // main, of each device
-  // [peer], the device's own for its agent; [devices + peer] for every other chunk, so that an
-  // engine has the next one while a stream goes from one to the other. Where a GPU is shared, all
-  // of a device's are one stream.
+  // the main stream of each device
+  const std::vector<cudaStream_t>& streams() const { return streams_; }
+  // The copy streams of a device: [peer], with the device's own index for its agent; and [devices +
+  // peer] for every other chunk, so that an engine has a next chunk while a stream switches chunks.
+  // On a shared GPU, all of a device's copy streams are one stream.
   const std::vector<cudaStream_t>& copy_streams(std::uint32_t device) const {
     return copy_streams_[device];
   }
-  // From the main stream to copies and back.
+  // Orders the main stream and the copy streams.
   cudaEvent_t event(std::uint32_t device) const { return events_[device]; }
-  // Bit d: graphs of device d may have launches that come early, as things stand.
+  // Bit d: graphs of device d may at present have launches that start early.
   std::uint32_t early_devices() const { return tenant_->alone() ? early_devices_ : 0; }
 
-  // The number of an exchange that failures call by this name.
+  // Registers an exchange; errors use this name. Returns its number.
   std::uint32_t add_exchange(std::string name);
   std::uint32_t exchanges() const { return static_cast<std::uint32_t>(exchanges_.size()); }
   const std::string& exchange_name(std::uint32_t exchange) const { return exchanges_[exchange]; }
   barrier_arguments barrier(std::uint32_t device, std::uint32_t exchange) const;
 
-  // Streams may wait for the chunks of launches with this table, as long as the node lives.
+  // Registers a table: streams may wait for the chunks of its launches as long as the node lives.
   void watch(std::uint32_t device, const kernel::chunk_table& table);
-  // Whether streams wait for chunks in what was enqueued last.
+  // Says whether streams wait for chunks in the work that was enqueued last.
   void set_streams_wait(bool wait) { streams_wait_ = wait; }
-  // `abort` ends kernels that wait for other GPUs without a deadline: it is called when one of the
-  // GPUs has failed.
+  // Sets a function that ends kernels that wait for other GPUs without a deadline. It is called
+  // when one of the GPUs has failed.
   void abort_by(std::function<void()> abort) { abort_ = std::move(abort); }
   void abort() const;
 
   void require_usable() const;
-  // Throws model_error within a recording; waits for all that is enqueued.
+  // Blocks until everything that is enqueued has ended. Throws model_error during a recording.
   void require_idle(const char* what) const;
   void set_recording(bool is) { recording_ = is; }
   bool recording() const { return recording_; }
   [[noreturn]] void fail(const std::string& sentence) const;
-  // Waits for all that is enqueued; throws device_error if any of it failed.
+  // Blocks until everything that is enqueued has ended. Throws device_error if any of it failed.
   void synchronize() const;
-  // Waits for the main streams, whatever became of them; leaves another device the current one.
+  // Blocks until the main streams have ended, with or without errors. Changes the current device.
   void finish() const noexcept;
 
  private:
@@ -94,12 +96,12 @@ class node_gpus {
   std::vector<std::vector<cudaStream_t>> copy_streams_;
   std::vector<cudaEvent_t> events_;
   std::vector<device_control*> controls_;
-  std::vector<std::string> exchanges_;                    // what each exchange exchanged
+  std::vector<std::string> exchanges_;                    // the name of each exchange
   std::vector<std::vector<kernel::chunk_table>> tables_;  // [device]
   std::function<void()> abort_;
   bool recording_ = false;
   mutable bool streams_wait_ = false;
-  mutable std::string failure_;  // why the node cannot be used any more
+  mutable std::string failure_;  // why the node can no longer be used
 };
 
 }  // namespace interlace::cuda

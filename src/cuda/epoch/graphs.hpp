@@ -22,8 +22,8 @@ class graphs {
   graphs(graphs&&) = delete;
   graphs& operator=(graphs&&) = delete;
 
-  // Throws device_error if anything of it is refused; no stream is left capturing. Where devices
-  // share a GPU, exchanges are captured without their meetings.
+  // Throws device_error if the capture fails; no stream is left capturing. Where devices share a
+  // GPU, exchanges are captured without their meetings.
   void capture(const node_gpus& gpus, issuer& issues, std::span<const operation> operations);
   void launch(std::uint32_t device, cudaStream_t stream) const;
   std::span<const operation> operations() const { return operations_; }

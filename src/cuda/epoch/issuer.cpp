@@ -68,7 +68,8 @@ void issuer::issue(const operation& o, stopwatch* watch) {
       std::vector<cudaEvent_t> computed(gpus_.count(), nullptr);
       if (watch != nullptr) computed = watch->mark_all();
       for (const auto& j : o.exchange.joint) issue_joint(*j, watch);
-      // On a shared GPU all devices get what they exchange before one of them waits for the others.
+      // On a shared GPU, the work of all devices before an exchange must be enqueued before one
+      // device waits for the others.
       for (std::uint32_t d = 0; d < gpus_.count(); ++d) {
         computed[d] = issue_transfers(d, o.exchange, computed[d], watch);
         if (!gpus_.shares_gpu()) issue_meeting(d, o.exchange, computed[d], watch);
@@ -92,7 +93,7 @@ void issuer::issue_kernel(std::uint32_t device, const kernel_operation& k) {
   std::uint32_t total = k.total;
   kernel::chunk_table table = k.tracked != nullptr ? k.tracked->table : kernel::chunk_table{};
   kernel::replicas where = k.where;
-  // The runtime reads the arguments only, and as many as the entry has.
+  // The runtime only reads the arguments, and only as many as the entry has.
   void* functor = const_cast<std::byte*>(k.functor.data());  // NOLINT
   std::array<void*, 3> arguments{functor, &first, &total};
   if (k.tracked != nullptr) arguments = {functor, &table, &where};
@@ -110,7 +111,8 @@ void issuer::issue_kernel(std::uint32_t device, const kernel_operation& k) {
   if (early) ++early_launches_;
 }
 
-// Whether a kernel that waits itself may be launched early as the next on the device's stream.
+// Whether a kernel that waits for its prerequisites itself can be launched early as the next work
+// on the device's stream.
 bool issuer::comes_early(std::uint32_t device) const {
   return ((early_now_ & behind_kernel_) >> device & 1U) != 0;
 }
@@ -127,7 +129,7 @@ void issuer::issue_call(std::uint32_t device, const kernel::library_call& c) {
     throw device_error("the call of " + c.name + " failed: " + cudaGetErrorString(error) + " (" +
                        cudaGetErrorName(error) + ")");
   }
-  // A library may leave another device the current one.
+  // A library may change the current device.
   INTERLACE_CUDA_CHECK(cudaSetDevice(gpus_.ordinal(device)));
 }
 
@@ -155,7 +157,7 @@ void issuer::issue_copies(std::uint32_t device, const std::vector<copy_operation
   }
 }
 
-// On all devices before anything else of the exchange.
+// Enqueued on all devices before anything else of the exchange.
 void issuer::issue_joint(const joint_delivery& j, stopwatch* watch) {
   behind_kernel_ = 0;
   const bool draw = watch != nullptr && watch->draws();

@@ -1,4 +1,5 @@
-// Puts operations on the streams of the devices, or into graphs while these capture.
+// Enqueues operations on the streams of the devices, or into graphs while the streams are
+// capturing.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -17,24 +18,25 @@ class issuer {
  public:
   issuer(const node_gpus& gpus, const loaded_kernels& kernels) : gpus_(gpus), kernels_(kernels) {}
 
-  // `watch`: null where nothing is timed but the whole.
+  // `watch`: null if only the total time is measured.
   void issue(const operation& o, stopwatch* watch);
-  // The launch alone; its device is the current one.
+  // Enqueues only the launch. Its device must be the current one.
   void issue_kernel(std::uint32_t device, const kernel_operation& k);
-  // What the device sends before it meets the others. `computed`: where watched, an event before
-  // the exchange. Returns, where watched, one after the copies.
+  // Enqueues what the device sends before it meets the other devices. Only if watched: `computed`
+  // is an event before the exchange, and the function returns an event after the copies.
   cudaEvent_t issue_transfers(std::uint32_t device, const exchange_operation& e,
                               cudaEvent_t computed, stopwatch* watch);
   void issue_meeting(std::uint32_t device, const exchange_operation& e, cudaEvent_t copied,
                      stopwatch* watch);
-  // What a library launches is known to it alone: its kernels are loaded by capturing the call into
-  // a graph that is thrown away.
+  // Loads the kernels of a library call. Only the library knows which ones it launches, so the call
+  // is captured into a graph that is then dropped.
   void load_call(const operation& o);
 
-  // Around what graphs of all devices capture: there launches may come early.
+  // Call these before and after capturing the graphs of all devices. Between them launches may
+  // start early.
   void begin_graphs();
   void end_graphs() { early_now_ = 0; }
-  // Kernels and exchanges that were launched early since the last reset.
+  // Kernels and exchanges launched early since the last reset.
   std::uint64_t early_launches() const { return early_launches_; }
   void reset_early_launches() { early_launches_ = 0; }
 
@@ -50,9 +52,9 @@ class issuer {
 
   const node_gpus& gpus_;
   const loaded_kernels& kernels_;
-  // Of launches that come early; bit d is device d's.
-  std::uint32_t early_now_ = 0;      // have them, in the graphs that are being captured
-  std::uint32_t behind_kernel_ = 0;  // the last on the main stream is a kernel or an exchange
+  // State of early launches; bit d belongs to device d.
+  std::uint32_t early_now_ = 0;      // the graphs being captured may have them
+  std::uint32_t behind_kernel_ = 0;  // the last work on the main stream is a kernel or an exchange
   std::uint64_t early_launches_ = 0;
 };
 

@@ -15,7 +15,8 @@ namespace interlace::cuda {
 
 namespace {
 
-// Of a multiprocessor's shared memory, what as many blocks take as find place there.
+// The percentage of a multiprocessor's shared memory that is used by the blocks that fit on it at a
+// time.
 unsigned int shared_percent(const kernel_operation& k, const cudaFuncAttributes& attributes,
                             int ordinal) {
   int blocks = 0;

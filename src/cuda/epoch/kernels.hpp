@@ -1,4 +1,4 @@
-// The kernels that a node has loaded, and what is known of them.
+// The kernels that a node has loaded, and their properties.
 #pragma once
 
 #include <cstdint>
@@ -15,17 +15,17 @@ class loaded_kernels {
   struct properties {
     int most_threads = 0;
     std::uint32_t shared_bytes = 0;
-    unsigned int shared_percent = 0;  // that all blocks of a multiprocessor take together
-    bool awaits = false;              // what is before it, by itself
-    std::uint32_t registers = 0;      // of a thread
+    unsigned int shared_percent = 0;  // used by all blocks of a multiprocessor together
+    bool awaits = false;              // the kernel itself waits for the work before it
+    std::uint32_t registers = 0;      // per thread
     std::uint32_t fixed_shared_bytes = 0;
   };
 
   explicit loaded_kernels(const node_gpus& gpus) : gpus_(gpus) {}
 
-  // Loading may wait for what runs on a device, and an exchange that runs there may wait for work
-  // that the host has yet to enqueue: so everything is loaded on all devices at once, when all are
-  // idle.
+  // Loads a kernel on all devices while all of them are idle. Loading may wait for work that runs
+  // on a device, and an exchange that runs there may wait for work that the host has yet to
+  // enqueue.
   void load(const kernel_operation& k);
   // Of a kernel that is loaded.
   const properties& of(std::uint32_t device, const kernel_operation& k) const {

@@ -62,7 +62,8 @@ const tracked_region* recorder::launched(std::uint32_t device, std::uint32_t id)
 
 static_assert(2 * max_devices <= 32, "a bit for each copy stream");
 
-// Throws unless each device has written what it delivers of the regions whose chunks are tracked.
+// Throws unless each device has written everything that it delivers of regions whose chunks are
+// tracked.
 void recorder::check_exchange(const std::vector<std::uint32_t>& ids) const {
   std::uint32_t tracked = 0;
   for (const std::uint32_t id : ids) {
@@ -159,12 +160,13 @@ void recorder::submit(operation o) {
     return;
   }
   const current_device restore(gpus_.ordinal(0));
-  // A call's own kernels may wait here for what runs, all of which is enqueued on every device.
+  // Here a call's own kernels may wait for running work. All of that work is already enqueued on
+  // every device.
   if (o.what == operation::kind::kernel) kernels_.load(o.kernel);
   issues_.issue(o, nullptr);
 }
 
-// Whether something was launched whose region no exchange has published yet.
+// Whether a launch has written a region that no exchange has published yet.
 bool recorder::between_exchanges() const {
   return std::any_of(copies_pending_.begin(), copies_pending_.end(),
                      [](std::uint32_t streams) { return streams != 0; }) ||

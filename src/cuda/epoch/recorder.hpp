@@ -1,5 +1,5 @@
-// What launches, calls and exchanges become: operations, which are kept within a run and issued at
-// once outside of one.
+// Turns launches, calls and exchanges into operations. Within a run they are recorded; outside of a
+// run they are issued at once.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace interlace::cuda {
 
-// Throws model_error unless the device is one of so many and a GPU takes the grid.
+// Throws model_error unless `device` is below `devices` and a GPU accepts the grid.
 void check_launch(std::uint32_t devices, std::uint32_t device, const kernel_operation& k);
 
 class recorder {
@@ -31,15 +31,15 @@ class recorder {
 
   void add_kernel(std::uint32_t device, kernel_operation k);
   void add_call(std::uint32_t device, kernel::library_call c);
-  // After all of the device so far; the next exchange waits for them.
+  // Adds copies after all earlier work of the device. The next exchange waits for them.
   void add_copies(std::uint32_t device, std::vector<copy_operation> copies);
   void add_exchange(const std::vector<std::uint32_t>& ids);
 
-  // The next exchange of the device waits for these copy streams.
+  // Makes the device's next exchange wait for these copy streams.
   void add_pending(std::uint32_t device, std::uint32_t streams) {
     copies_pending_[device] |= streams;
   }
-  // The tracked launch of this epoch that writes the region; null: there is none.
+  // The tracked launch of this epoch that writes the region; null if there is none.
   const tracked_region* launched(std::uint32_t device, std::uint32_t id) const;
   void set_launched(std::uint32_t device, std::uint32_t id, const tracked_region& by) {
     launched_[device].emplace(id, &by);
@@ -47,10 +47,10 @@ class recorder {
   void end_launched(std::uint32_t device, std::uint32_t id) { launched_[device].erase(id); }
 
   void begin();
-  // What was added since. Throws model_error in the middle of an epoch.
+  // Ends the recording and returns its operations. Throws model_error in the middle of an epoch.
   std::vector<operation> end();
   void cancel();
-  // Whether anything of the recording was launched since regions had the contents from before it.
+  // Whether anything of the recording was launched since the regions were last restored.
   void set_launched_since(bool was) { launched_since_ = was; }
 
  private:
@@ -63,8 +63,9 @@ class recorder {
   node_regions& regions_;
   loaded_kernels& kernels_;
   issuer& issues_;
-  std::vector<std::uint32_t> copies_pending_;  // of each device, copy streams not joined yet
-  // Of each device, by region: the tracked launch of this epoch.
+  // for each device, copy streams that are not joined yet
+  std::vector<std::uint32_t> copies_pending_;
+  // For each device, by region: the tracked launch of this epoch.
   std::vector<std::map<std::uint32_t, const tracked_region*>> launched_;
   std::vector<operation> recorded_;
   std::vector<std::uint32_t> parities_before_;

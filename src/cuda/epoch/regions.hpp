@@ -23,7 +23,7 @@ class node_regions {
   struct reduction_details {
     element_type type = element_type::f32;
     combine operation = combine::add;
-    std::array<void*, max_devices> inboxes{};  // small ones only
+    std::array<void*, max_devices> inboxes{};  // only for small reductions
   };
 
   node_regions(node_gpus& gpus, node_arrays& arrays, const std::optional<copy_options>& copies,
@@ -36,14 +36,14 @@ class node_regions {
   void write_front(std::uint32_t id, std::uint32_t device, const void* values, std::uint64_t n,
                    std::uint64_t element_bytes);
 
-  // By id, of regions and reductions.
+  // Regions and reductions, by id.
   const std::vector<kernel::region_state>& states() const { return states_; }
   const reduction_details& reduction(std::uint32_t id) const { return reductions_[id]; }
-  // Not of a reduction.
+  // Not for a reduction.
   node_mechanism& mechanism_of(std::uint32_t id) const { return *by_region_.at(id); }
   void set_parity(std::uint32_t id, std::uint32_t parity) { states_[id].parity = parity; }
 
-  // What mechanisms made of the exchanges so far, a sentence without its end; empty without any.
+  // What mechanisms report about the exchanges so far: a sentence without its end, or empty.
   std::string made() const;
 
  private:
@@ -52,8 +52,8 @@ class node_regions {
   const std::optional<copy_options>& copies_;
   std::vector<std::string>& remarks_;
   std::vector<kernel::region_state> states_;
-  std::vector<reduction_details> reductions_;  // beside states_
-  std::vector<node_mechanism*> by_region_;     // the same; null: a reduction
+  std::vector<reduction_details> reductions_;  // same index as states_
+  std::vector<node_mechanism*> by_region_;     // same index; null for a reduction
   std::map<kernel::mechanism, std::unique_ptr<node_mechanism>> mechanisms_;
 };
 

@@ -1,4 +1,4 @@
-// The contents of all regions and reductions, and the way back to them.
+// Saves the contents of all regions and reductions, and restores them.
 #pragma once
 
 #include <cstdint>

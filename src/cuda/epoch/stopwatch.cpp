@@ -49,8 +49,8 @@ void stopwatch::fill(kernel::run_result& result) const {
   }
   double begun = 0;
   for (std::uint32_t epoch = 0; epoch < epoch_; ++epoch) {
-    // From when the last device has computed to when the last one has copied: a device that
-    // copies while another still computes exposes nothing.
+    // From when the last device has finished computing until the last device has finished copying.
+    // Copies of a device while another one still computes are not exposed.
     double computed = 0;
     double copied = 0;
     for (std::uint32_t d = 0; d < exposed_.size(); ++d) {

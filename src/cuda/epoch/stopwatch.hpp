@@ -1,4 +1,4 @@
-// Events between the parts of a run on plain streams, and the timeline that they make.
+// Events between the parts of a run on plain streams, and the timeline made from them.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -24,22 +24,22 @@ class stopwatch {
   stopwatch(stopwatch&&) = delete;
   stopwatch& operator=(stopwatch&&) = delete;
 
-  // Records now; the device is the current one.
+  // Records an event now. The device must be the current one.
   cudaEvent_t mark(cudaStream_t stream);
-  // On the main streams of all devices.
+  // Records events on the main streams of all devices.
   std::vector<cudaEvent_t> mark_all();
   bool draws() const { return epoch_ < timeline_epochs_; }
   void span(std::uint32_t device, const char* track, std::string name, cudaEvent_t begin,
             cudaEvent_t end);
   void span_all(const char* track, const std::string& name, const std::vector<cudaEvent_t>& begins,
                 const std::vector<cudaEvent_t>& ends);
-  // Time of an epoch that a device spent only on transfers.
+  // Adds the time of an epoch that a device spent only on transfers.
   void exposed(std::uint32_t device, cudaEvent_t begin, cudaEvent_t end) {
     exposed_[device].emplace_back(begin, end);
   }
   void next_epoch() { ++epoch_; }
 
-  // After the run.
+  // Call it after the run.
   void fill(kernel::run_result& result) const;
 
  private:

@@ -22,7 +22,8 @@ class copies_of_chunks final : public tracked_mechanism {
                      [&](const copy_stream& c) { used |= 1U << c.which; });
     return used;
   }
-  // After the kernel: on one hardware queue, the waits would hold it up for ever.
+  // Enqueued after the kernel: on a single hardware queue, waits ahead of the kernel would be a
+  // deadlock.
   void enqueue_after(const enqueued& l) const override {
     each_copy_stream(
         receivers(l.tracked.chunks), l.device, of().gpus.count(), [&](const copy_stream& c) {

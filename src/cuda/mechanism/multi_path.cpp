@@ -10,7 +10,7 @@ namespace interlace::cuda {
 
 namespace {
 
-// The copies of all devices as one call of the copy engine.
+// The copies of all devices as one batch of the copy engine.
 class batch final : public joint_delivery {
  public:
   batch(const node_mechanism& by, const node_gpus& gpus, copier& engine)
@@ -20,8 +20,9 @@ class batch final : public joint_delivery {
     copies_.push_back({.dst = c.to, .src = c.from, .bytes = c.bytes});
   }
 
-  // After all that each device was given and ahead of all that each is given later: whoever wrote
-  // what is sent, or read what is overwritten, has done so.
+  // Starts after everything that each device was given so far, and ends before everything that it
+  // is given later. So all writers of the data that are sent, and all readers of the data that are
+  // overwritten, are done.
   void enqueue() const override {
     const std::vector<cudaStream_t>& streams = gpus_.streams();
     for (std::uint32_t d = 1; d < gpus_.count(); ++d) {
@@ -43,7 +44,7 @@ class batch final : public joint_delivery {
   }
   // The engine may plan, allocate and make a graph.
   std::uint32_t weight() const override { return gate::holds; }
-  // A graph is one device's, and a batch spans all of them.
+  // A graph belongs to one device, and a batch spans all of them.
   const char* why_on_streams() const override {
     return "runs on plain streams, so that the time of short iterations contains some of the "
            "host's";
@@ -66,7 +67,8 @@ class multi_path final : public node_mechanism {
       engine_ =
           std::make_unique<copier>(of().copies ? *of().copies : copy_options::from_environment());
     }
-    // The first batch of its sizes and places is planned, and makes what the engine needs.
+    // The first batch with these sizes and places is planned here. It creates everything that the
+    // engine needs.
     batch first(*this, of().gpus, *engine_);
     const std::vector<kernel::delivery> deliveries = state.deliveries();
     for (const kernel::delivery& d : deliveries) first.add(copy_of(d, state));
@@ -75,7 +77,7 @@ class multi_path final : public node_mechanism {
     of().gpus.synchronize();
   }
 
-  // A batch orders what it delivers, so the devices need not meet.
+  // A batch orders its own deliveries, so the devices need not meet.
   bool deliver(recorder& /*from*/, std::uint32_t id, exchange_operation& to) override {
     const kernel::region_state& s = region(id);
     if (!s.options.transfers) return true;
@@ -100,7 +102,7 @@ class multi_path final : public node_mechanism {
   }
 
  private:
-  std::unique_ptr<copier> engine_;  // once a region asks for it
+  std::unique_ptr<copier> engine_;  // set once a region asks for it
 };
 
 }  // namespace

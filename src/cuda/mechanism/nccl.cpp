@@ -10,7 +10,7 @@ namespace interlace::cuda {
 
 namespace {
 
-// All devices' collectives of an exchange, which NCCL takes as one group.
+// The collectives of all devices in an exchange. NCCL gets them as one group.
 class collectives final : public joint_delivery {
  public:
   collectives(const node_mechanism& by, const nccl_regions& regions)
@@ -50,7 +50,8 @@ class nccl final : public node_mechanism {
     }
   }
 
-  // Ahead of the deliveries of others. NCCL orders what it delivers, so the devices need not meet.
+  // Runs before the deliveries of other mechanisms. NCCL orders its own deliveries, so the devices
+  // need not meet.
   bool deliver(recorder& /*from*/, std::uint32_t id, exchange_operation& to) override {
     auto* group = to.find<collectives>(*this);
     if (group == nullptr) {
@@ -63,7 +64,7 @@ class nccl final : public node_mechanism {
   }
 
  private:
-  std::unique_ptr<nccl_regions> regions_;  // once a region asks for it
+  std::unique_ptr<nccl_regions> regions_;  // set once a region asks for it
 };
 
 }  // namespace

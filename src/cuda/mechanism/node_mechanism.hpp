@@ -1,6 +1,6 @@
-// What a mechanism does on a node of GPUs: how a launch is entered that writes a region, what is
-// delivered at the exchange, and how. A mechanism is a class in a file of its own and a row of
-// mechanism/table.cpp.
+// A mechanism on a node of GPUs: how to enter a launch that writes a region, and what to deliver at
+// the exchange, and how. A mechanism is a class in a file of its own and a row of
+// mechanism/table.hpp.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace interlace::cuda {
 
 class recorder;
 
-// What mechanisms use of the node that they belong to; all of it lives longer than they do.
+// The parts of a node that its mechanisms use. They outlive the mechanisms.
 struct node_parts {
   node_gpus& gpus;
   node_arrays& arrays;
@@ -28,10 +28,10 @@ struct node_parts {
   std::vector<std::string>& remarks;
 };
 
-// A launch of a node with several devices that writes a region.
+// A launch that writes a region, on a node with several devices.
 struct region_launch {
   std::uint32_t device = 0;
-  kernel_operation kernel;  // all blocks; without an entry
+  kernel_operation kernel;  // all blocks; the entry is not chosen yet
   const kernel_entries& entries;
   std::uint32_t region = 0;
   const kernel::block_mapping& mapping;
@@ -46,18 +46,20 @@ class node_mechanism {
   node_mechanism(node_mechanism&&) = delete;
   node_mechanism& operator=(node_mechanism&&) = delete;
 
-  // Gives a new region its memory, and does what else is to be done once: nothing may be set up
-  // when kernels wait for each other. Here: two buffers in the memory of each device.
+  // Gives a new region its memory, and does everything else that must be done once: nothing may be
+  // set up while kernels wait for each other. By default: allocates two buffers in the memory of
+  // each device.
   virtual void prepare(std::uint32_t id, kernel::region_state& state);
 
-  // Enters a launch that writes the region. Here: one whose stores stay on the device.
+  // Enters a launch that writes the region. By default: a launch whose stores stay on the device.
   virtual void launch(recorder& to, region_launch l);
 
-  // Enters what the exchange is to deliver of the region, of a node with several devices. Returns
-  // whether the devices have to meet for it. Here: nothing is left to deliver, and they meet.
+  // Enters the deliveries of the region at an exchange, on a node with several devices. Returns
+  // whether the devices must meet for it. By default: nothing is left to deliver, and the devices
+  // meet.
   virtual bool deliver(recorder& from, std::uint32_t id, exchange_operation& to);
 
-  // What it made of the exchanges so far, a sentence without its end; empty: nothing to say.
+  // A report about the exchanges so far: a sentence without its end; empty: nothing to report.
   virtual std::string made() const { return {}; }
 
  protected:
@@ -68,7 +70,7 @@ class node_mechanism {
   node_parts of_;
 };
 
-// Where a delivery of the epoch that is under way goes, and from where.
+// The copy for a delivery of the current epoch: its source and destination.
 copy_operation copy_of(const kernel::delivery& d, const kernel::region_state& of);
 
 }  // namespace interlace::cuda

@@ -1,5 +1,5 @@
-// What a mechanism does with a region of a group, on the caller's streams: the caller launches the
-// kernels, and nothing is recorded.
+// A mechanism for regions of a group, on the caller's streams: the caller launches the kernels, and
+// nothing is recorded.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -15,7 +15,7 @@
 
 namespace interlace::cuda {
 
-// A device of this process and a region.
+// A region's state on a device of this process.
 struct region_side {
   std::uint32_t device = 0;
   int ordinal = 0;
@@ -23,13 +23,13 @@ struct region_side {
   std::vector<kernel::chunk> chunks;
   launch_tracking tracking;
   barrier_arguments barrier;
-  // [peer], the device's own for its agent; [devices + peer] for every other chunk. All are one
-  // where the GPU stands for several devices of this process.
+  // [peer], with the device's own index for its agent; [devices + peer] for every other chunk. All
+  // are one stream if the GPU stands for several devices of this process.
   std::vector<cudaStream_t> streams;
   cudaEvent_t begun_event = nullptr;  // recorded in begin
-  cudaEvent_t event = nullptr;        // from stream to stream
-  cudaStream_t stream = nullptr;      // the caller's, of the epoch that has begun
-  bool by_agent = false;              // the same; an agent moves the chunks
+  cudaEvent_t event = nullptr;        // orders streams
+  cudaStream_t stream = nullptr;      // the caller's stream, in the current epoch
+  bool by_agent = false;              // in the current epoch, an agent moves the chunks
 };
 
 class region_mechanism {
@@ -44,26 +44,26 @@ class region_mechanism {
   virtual chunk_waiter waiter() const { return chunk_waiter::nobody; }
   // Whether kernels store to the peers' buffers themselves.
   virtual bool stores_to_peers() const { return false; }
-  // Throws usage_error where a GPU, which stands for so many devices of this process, cannot move
-  // chunks so.
+  // Throws usage_error if the GPU, which stands for `devices` devices of this process, cannot move
+  // chunks in this way.
   virtual void check(const kernel::region_options& /*how*/, int /*ordinal*/,
                      std::uint32_t /*sharers*/) const {}
 
-  // Both enqueue only; the side's device is the current one. `loaded`: the caller's kernel is, so
-  // that launching it waits for nothing.
+  // Both only enqueue work. The side's device must be the current one. `loaded` says whether the
+  // caller's kernel is loaded, so that launching it does not block.
   virtual void begin(const kernel::region_state& /*state*/, region_side& /*s*/,
                      bool /*loaded*/) const {}
-  // After the caller's kernel, and ahead of the barrier.
+  // Called after the caller's kernel is enqueued, and before the barrier.
   virtual void deliver(const kernel::region_state& state, const region_side& s) const = 0;
 };
 
-// A device's buffer that is written in the epoch of the side's device.
+// A device's buffer that is written in the side's current epoch.
 std::byte* back_of(const kernel::region_state& state, const region_side& s, std::uint32_t device);
 
-// The caller's stream goes on after what `from` has reached.
+// Makes the caller's stream wait for the work that `from` has.
 void join(const region_side& s, cudaStream_t from);
 
-// Copies the device's whole part, on a stream for each peer, and joins them.
+// Copies the device's whole part, on a stream for each peer, and joins these streams.
 void copy_part(const kernel::region_state& state, const region_side& s);
 
 }  // namespace interlace::cuda

@@ -7,7 +7,8 @@ namespace interlace::cuda {
 
 namespace {
 
-// The kernel is launched over ranges of its blocks, each followed by copies of what is complete.
+// The kernel is launched over ranges of its blocks. Each range is followed by copies of what is
+// complete.
 class split final : public node_mechanism {
  public:
   using node_mechanism::node_mechanism;

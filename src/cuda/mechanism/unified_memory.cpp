@@ -6,7 +6,8 @@ namespace interlace::cuda {
 
 namespace {
 
-// One copy of each buffer for all devices, whose pages the driver moves to whoever touches them.
+// All devices share one copy of each buffer. The driver moves its pages to the device that touches
+// them.
 class by_pages final : public node_mechanism {
  public:
   using node_mechanism::node_mechanism;
@@ -21,7 +22,7 @@ class by_pages final : public node_mechanism {
     }
   }
 
-  // Where readers get copies: what each device subscribes to.
+  // For hints under which readers get copies: prefetches what each device subscribes to.
   bool deliver(recorder& /*from*/, std::uint32_t id, exchange_operation& to) override {
     const kernel::region_state& s = region(id);
     if (s.options.hint != kernel::memory_hint::read_mostly) return true;

@@ -1,5 +1,5 @@
-// What the driver alone has for memory: virtual memory management, and what a pointer points to.
-// The functions are looked up at run time, so that nothing links libcuda.
+// Memory functions that only the driver has: virtual memory management, and the properties of a
+// pointer. They are looked up at run time, so that nothing links libcuda.
 #pragma once
 
 #include <cuda.h>
@@ -10,7 +10,7 @@
 
 namespace interlace::cuda {
 
-// Their types are those of the declarations, which are not linked.
+// The types come from the driver's declarations, which are not linked.
 struct driver_calls {
   decltype(&cuGetErrorName) error_name = driver_entry<decltype(&cuGetErrorName)>("cuGetErrorName");
   decltype(&cuMemGetAllocationGranularity) granularity =
@@ -35,11 +35,11 @@ struct driver_calls {
   std::string name_of(CUresult error) const;
   // Throws device_error.
   void check(CUresult error, const char* what) const;
-  // A line in the log, where the driver is not shutting down already.
+  // Logs an error, unless the driver is already shutting down.
   void log(CUresult error, const char* what) const;
 };
 
-// Looked up once it is needed; throws device_error as long as the driver lacks any of it.
+// The functions, looked up at the first call. Throws device_error if the driver lacks any of them.
 const driver_calls& driver();
 
 }  // namespace interlace::cuda

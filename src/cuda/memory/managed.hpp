@@ -1,4 +1,4 @@
-// Memory that the driver moves page by page to whoever touches it (CUDA's unified memory).
+// Memory whose pages the driver moves to the device that touches them (CUDA's unified memory).
 #pragma once
 
 #include <cuda_runtime.h>
@@ -14,10 +14,10 @@ namespace interlace::cuda {
 
 class managed_memory {
  public:
-  // Of all that one owner takes: pages that are shared move by faults, one after another.
+  // Limit for each owner: shared pages move by faults, one after another.
   static constexpr std::uint64_t most_bytes = std::uint64_t{256} << 20U;
 
-  // `user` is what to leave out where the memory is refused.
+  // `user` names what the caller should leave out if the memory is refused.
   explicit managed_memory(std::string user) : user_(std::move(user)) {}
   ~managed_memory();
   managed_memory(const managed_memory&) = delete;
@@ -25,15 +25,17 @@ class managed_memory {
   managed_memory(managed_memory&&) = delete;
   managed_memory& operator=(managed_memory&&) = delete;
 
-  // Every byte is 0xff on return; nullptr for 0 bytes. All GPUs may use it at once. Throws
-  // usage_error above most_bytes, and where a GPU cannot share pages while others run.
+  // Allocates memory with every byte 0xff; nullptr for 0 bytes. All GPUs may use it at the same
+  // time. Throws usage_error above most_bytes, and if a GPU cannot share pages while other GPUs
+  // run.
   void* take(const std::vector<int>& gpus, std::uint64_t bytes);
 
-  // Tells the driver what the region's hint says about one of its buffers, whose part d GPU
-  // gpus[d] writes. Throws device_error if the driver refuses.
+  // Passes the region's hint for one of its buffers to the driver. GPU gpus[d] writes part d.
+  // Throws device_error if the driver refuses.
   static void advise(const std::vector<int>& gpus, const kernel::region_state& state, void* buffer);
 
-  // Enqueues that the pages of [data, data + bytes) come to the stream's GPU; cannot be captured.
+  // Enqueues a prefetch of the pages of [data, data + bytes) to the stream's GPU. It cannot be
+  // captured.
   static void prefetch(int gpu, const void* data, std::uint64_t bytes, cudaStream_t stream);
 
  private:

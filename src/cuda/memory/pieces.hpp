@@ -1,5 +1,5 @@
-// What memory that a caller brings is made of: one allocation, or pieces that were mapped one
-// behind the other, as PyTorch's expandable segments are.
+// The pieces of memory that a caller supplies: one allocation, or adjacent mapped pieces, as in
+// PyTorch's expandable segments.
 #pragma once
 
 #include <cstdint>
@@ -13,17 +13,17 @@ struct memory_pieces {
     std::uint64_t address = 0;
     std::uint64_t bytes = 0;
   };
-  bool mapped = false;        // by virtual memory management; else one piece, of cudaMalloc
-  std::vector<piece> pieces;  // adjoining
-  std::uint64_t offset = 0;   // of the memory from the first one's address
+  bool mapped = false;  // mapped by virtual memory management; otherwise one piece of cudaMalloc
+  std::vector<piece> pieces;  // adjacent pieces
+  std::uint64_t offset = 0;   // where the memory begins, from the first piece's address
 };
 
-// Of [data, data + bytes) on the GPU. Throws usage_error that begins with `what` where it is not
-// all in such memory of that GPU.
+// Finds the pieces of [data, data + bytes) on the GPU. Throws usage_error that begins with `what`
+// unless all of it is in such memory of that GPU.
 memory_pieces find_pieces(const void* data, std::uint64_t bytes, int ordinal,
                           const std::string& what);
 
-// Lets GPUs of this process, which have peer access, reach them.
+// Gives GPUs of this process access to the pieces. The GPUs must have peer access.
 void grant_access(const memory_pieces& memory, const std::vector<int>& ordinals);
 
 }  // namespace interlace::cuda

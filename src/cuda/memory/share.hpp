@@ -1,5 +1,5 @@
-// Device memory of one process in others: plain memory by CUDA IPC, what virtual memory management
-// mapped by file descriptors.
+// Shares device memory between processes: plain memory by CUDA IPC, memory mapped by virtual memory
+// management by file descriptors.
 #pragma once
 
 #include <cstdint>
@@ -11,18 +11,19 @@
 
 namespace interlace::cuda {
 
-// Plain memory of fewer bytes may lie in an allocation with others', which would be shared as well.
+// Smaller plain memory can be in one allocation with other memory, which would then be shared as
+// well.
 inline constexpr std::uint64_t least_shared_bytes = std::uint64_t{2} << 20U;
 
 struct exported_memory {
-  std::string text;                     // for import
-  std::vector<descriptor> descriptors;  // that go with it, in this order
+  std::string text;                     // argument of import
+  std::vector<descriptor> descriptors;  // descriptors of the pieces, in order
 };
 
-// Throws usage_error that begins with `what` where the memory was not made to be shared.
+// Throws usage_error that begins with `what` if the memory cannot be shared.
 exported_memory export_memory(const memory_pieces& memory, const std::string& what);
 
-// What a process maps of others'.
+// Memory of other processes that this process maps.
 class imported_memory {
  public:
   imported_memory() = default;
@@ -32,16 +33,16 @@ class imported_memory {
   imported_memory(imported_memory&&) = delete;
   imported_memory& operator=(imported_memory&&) = delete;
 
-  // How many descriptors go with the text.
+  // The number of descriptors that belong to the text.
   static std::size_t descriptors_of(const std::string& text);
-  // The memory as GPU `ordinal` reaches it, until clear. Throws device_error.
+  // Maps the memory for GPU `ordinal`, until clear. Throws device_error.
   void* import(const std::string& text, const std::vector<descriptor>& descriptors, int ordinal);
   void clear() noexcept;
 
  private:
   struct opened {
     int ordinal;
-    void* data;  // by CUDA IPC; null: mapped
+    void* data;  // mapped by CUDA IPC; null: by virtual memory management
     std::uint64_t address;
     std::uint64_t reserved;
     std::uint64_t mapped;

@@ -1,4 +1,4 @@
-// The memory of a node's arrays, regions and reductions, and the way into it and back.
+// The memory of a node's arrays, regions and reductions, and copies to and from it.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@ struct memory_range {
   std::uint64_t end = 0;
 };
 
-// All of it waits until the node is idle, and throws model_error within a recording.
+// All functions block until the node is idle, and throw model_error during a recording.
 class node_arrays {
  public:
   explicit node_arrays(const node_gpus& gpus) : gpus_(gpus) {}
@@ -28,13 +28,13 @@ class node_arrays {
   void* take_unified(std::uint64_t bytes, const kernel::page_placement& pages);
   void write(void* to, const void* from, std::uint64_t bytes);
   void read(void* to, const void* from, std::uint64_t bytes) const;
-  // What take has given of a device's memory so far.
+  // The memory of a device that take() has returned so far.
   const std::vector<memory_range>& ranges(std::uint32_t device) const { return taken_[device]; }
 
  private:
   const node_gpus& gpus_;
   device_memory memory_;
-  std::array<std::vector<memory_range>, max_devices> taken_;  // of it
+  std::array<std::vector<memory_range>, max_devices> taken_;  // memory that take() returned
   unified_memory unified_;
 };
 

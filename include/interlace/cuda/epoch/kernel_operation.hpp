@@ -1,4 +1,4 @@
-// A launch, taken down.
+// A recorded launch.
 #pragma once
 
 #include <cstddef>
@@ -15,23 +15,24 @@ struct tracked_region;
 
 struct kernel_operation {
   const void* entry = nullptr;
-  const void* launches = nullptr;  // the kernel that it launches itself
+  const void* launches = nullptr;  // the kernel that this kernel launches
   const char* type_name = "";
   std::vector<std::byte> functor;
-  grid shape;               // blocks to launch
-  std::uint32_t first = 0;  // of a range of blocks: block `first` of `total` is the launch's first
+  grid shape;  // blocks to launch
+  // for a range of blocks: the launch begins with block `first` of `total`
+  std::uint32_t first = 0;
   std::uint32_t total = 0;
-  const tracked_region* tracked = nullptr;  // what the blocks announce,
-  kernel::replicas where;                   // and what is then copied
+  const tracked_region* tracked = nullptr;  // the chunks that the blocks announce,
+  kernel::replicas where;                   // and the memory to which they are copied
 };
 
-// A kernel as it is compiled: what it does with a store, and which blocks it has.
+// The compiled variants of a kernel: what it does with a store, and which blocks it runs.
 struct kernel_entries {
   const void* whole = nullptr;           // all blocks; stores stay on the device
-  const void* ranged = nullptr;          // the same, of a range of blocks
-  const void* stores_inline = nullptr;   // stores go to the subscribers too
+  const void* ranged = nullptr;          // a range of blocks; stores stay on the device
+  const void* stores_inline = nullptr;   // stores also go to the subscribers
   const void* announces = nullptr;       // blocks announce the chunks that they write
-  const std::type_info* type = nullptr;  // by which one that launches copies is found
+  const std::type_info* type = nullptr;  // key for finding the variant that launches copies
 };
 
 }  // namespace interlace::cuda

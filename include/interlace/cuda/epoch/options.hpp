@@ -12,23 +12,24 @@ namespace interlace::cuda {
 struct node_options {
   std::uint32_t devices = 1;
   // The GPU of each device; empty: 0, 1, ... One GPU may stand for several devices
-  // (interlace/cuda/shared_gpu.hpp): times are then of that shared GPU.
+  // (interlace/cuda/shared_gpu.hpp). Times are then those of the shared GPU.
   std::vector<int> ordinals{};
-  double deadline_s = 10;  // of every wait on a device
-  // Of multi-path; no value: those of the environment.
+  double deadline_s = 10;  // deadline of every wait on a device
+  // For multi-path. Without a value, the environment decides.
   std::optional<copy_options> copies{};
 };
 
 struct run_options {
-  bool graph = true;              // else plain streams
+  bool graph = true;              // false: plain streams
   std::uint32_t warm_ups = 0;     // runs before the measured ones
   std::uint32_t repetitions = 1;  // measured runs; time_s is the median
-  // Plain streams with events between kernels, copies and exchanges: fills copy_s, epoch_s and
-  // timeline, and makes time_s larger than it is without.
+  // Uses plain streams with events between kernels, copies and exchanges. This fills copy_s,
+  // epoch_s and timeline, and makes time_s larger than without.
   bool detail = false;
   std::uint32_t timeline_epochs = 3;
-  // Before each run but the first, regions and reductions get back the contents that they had
-  // before it. Local and unified arrays that are read and written are the caller's care.
+  // Before each run but the first, regions and reductions are restored to their contents before the
+  // first run. The caller must take care of local and unified arrays that are both read and
+  // written.
 };
 
 }  // namespace interlace::cuda

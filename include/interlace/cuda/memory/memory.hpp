@@ -1,4 +1,4 @@
-// Memory of the GPUs of one process, and what lets them reach each other's.
+// Memory of the GPUs of one process, and access between GPUs.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -9,7 +9,7 @@
 
 namespace interlace::cuda {
 
-// Makes a GPU the current one, and the one before it current again at the end.
+// Makes a GPU the current one for its own lifetime, and then restores the previous one.
 class current_device {
  public:
   explicit current_device(int ordinal);
@@ -24,7 +24,7 @@ class current_device {
 };
 
 // Plain cudaMalloc memory that lives as long as its owner. Every byte starts as 0xff, which is NaN
-// and the largest unsigned number: what nobody wrote must not look right.
+// and the largest unsigned number, so that values which were never written look wrong.
 class device_memory {
  public:
   device_memory() = default;
@@ -34,7 +34,7 @@ class device_memory {
   device_memory(device_memory&&) = delete;
   device_memory& operator=(device_memory&&) = delete;
 
-  // Poisoned on return; nullptr for 0 bytes.
+  // Returns poisoned memory; nullptr for 0 bytes.
   void* take(int ordinal, std::uint64_t bytes);
 
  private:
@@ -45,7 +45,7 @@ class device_memory {
   std::vector<allocation> allocations_;
 };
 
-// Host memory that all GPUs reach at the same address; zeroed.
+// Host memory that all GPUs access at the same address. It is zeroed.
 class mapped_memory {
  public:
   explicit mapped_memory(std::size_t bytes);
@@ -60,11 +60,12 @@ class mapped_memory {
   void* data_ = nullptr;
 };
 
-// Lets `from` reach the memory of `to`, once for the process; false where the machine cannot.
+// Enables access from `from` to the memory of `to`, once for the process. Returns false if the
+// machine does not support it.
 bool try_peer_access(int from, int to);
 
-// Lets every pair of these GPUs reach each other's memory, once for the process. Throws
-// device_error that names the pair that cannot.
+// Enables access between each pair of these GPUs, once for the process. Throws device_error that
+// names the pair if the machine does not support it.
 void enable_peer_access(const std::vector<int>& ordinals);
 
 }  // namespace interlace::cuda
