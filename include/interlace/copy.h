@@ -31,6 +31,7 @@ struct CUstream_st;
  * at the ends of structures are added. */
 #define INTERLACE_COPY_ABI 3
 
+/* What a call returns. */
 typedef enum interlace_result {
   INTERLACE_SUCCESS = 0,
   INTERLACE_INVALID_ARGUMENT = 1, /* buffers overlap, there is no such GPU, a null pointer */
@@ -67,10 +68,11 @@ INTERLACE_EXPORT interlace_result interlace_copier_create(const char* const* set
 /* Waits for the copier's copies. Does nothing for null. */
 INTERLACE_EXPORT void interlace_copier_destroy(interlace_copier* copier);
 
-/* `gpu` is a CUDA number. The call runs in the primary context of that GPU; null and
- * cudaStreamPerThread are the default streams of that context. INTERLACE_CURRENT_GPU: the call runs
- * in the thread's current context, as interlace_copy_async. */
+/* In place of a GPU's number: the call runs in the thread's current context. */
 #define INTERLACE_CURRENT_GPU (-1)
+/* As interlace_copy_async. `gpu` is a CUDA number: the call runs in the primary context of that
+ * GPU; null and cudaStreamPerThread are the default streams of that context. With
+ * INTERLACE_CURRENT_GPU the call runs in the thread's current context. */
 INTERLACE_EXPORT interlace_result interlace_copier_copy_async(interlace_copier* copier, int gpu,
                                                               void* dst, const void* src,
                                                               size_t bytes,
@@ -89,16 +91,18 @@ INTERLACE_EXPORT interlace_result interlace_copier_copy_batch_async(
     interlace_copier* copier, int gpu, const interlace_batch_copy* copies, size_t count,
     struct CUstream_st* stream);
 /* Each of the `participants` has a buffer to send and a buffer to receive. As
- * interlace::copier::all_gather_async and all_to_all_async; `bytes` is the size of a block. Since
- * number 2 of the interface. */
+ * interlace::copier::all_gather_async; `bytes` is the size of a block. Since number 2 of the
+ * interface. */
 INTERLACE_EXPORT interlace_result interlace_copier_all_gather_async(
     interlace_copier* copier, int gpu, const void* const* send, void* const* receive,
     size_t participants, size_t bytes, struct CUstream_st* stream);
+/* Takes what interlace_copier_all_gather_async takes, and copies as
+ * interlace::copier::all_to_all_async. Since number 2 of the interface. */
 INTERLACE_EXPORT interlace_result interlace_copier_all_to_all_async(
     interlace_copier* copier, int gpu, const void* const* send, void* const* receive,
     size_t participants, size_t bytes, struct CUstream_st* stream);
 
-/* What an all-reduce combines, and how; interlace::reduced_type and interlace::reduce_by. */
+/* What an all-reduce combines; interlace::reduced_type. */
 typedef enum interlace_element {
   INTERLACE_FLOAT32 = 0,
   INTERLACE_FLOAT64 = 1,
@@ -107,6 +111,7 @@ typedef enum interlace_element {
   INTERLACE_INT32 = 4,
   INTERLACE_INT64 = 5
 } interlace_element;
+/* How an all-reduce combines two elements; interlace::reduce_by. */
 typedef enum interlace_reduction {
   INTERLACE_SUM = 0,
   INTERLACE_MIN = 1,
@@ -152,13 +157,14 @@ INTERLACE_EXPORT interlace_result interlace_copier_statistics(interlace_copier* 
                                                               interlace_copy_statistics* statistics,
                                                               size_t size);
 
-/* Where memory is: the CUDA number of a GPU, from 0 on, or one of these. Memory that is neither
- * page-locked (one allocation or registration) nor of one GPU is copied by a plain copy, which can
- * block the caller. */
+/* Places of memory that interlace_memory_place tells besides GPUs. */
 #define INTERLACE_PAGE_LOCKED (-1) /* memory of the host */
 #define INTERLACE_PAGEABLE (-2)    /* memory of the host, or unknown to the driver */
 #define INTERLACE_MANAGED (-3)     /* the driver moves it */
 #define INTERLACE_MIXED (-4)       /* several allocations that are not all in one place */
+/* Where memory is: the CUDA number of a GPU, from 0 on, or one of the places above. Memory that is
+ * neither page-locked (one allocation or registration) nor of one GPU is copied by a plain copy,
+ * which can block the caller. */
 INTERLACE_EXPORT interlace_result interlace_memory_place(const void* memory, size_t bytes,
                                                          int* place);
 
@@ -169,8 +175,9 @@ INTERLACE_EXPORT interlace_result interlace_memory_place(const void* memory, siz
  * Whether the stream is being captured: `*answer` is 1 or 0. */
 INTERLACE_EXPORT interlace_result interlace_stream_is_capturing(int gpu, struct CUstream_st* stream,
                                                                 int* answer);
-/* A point in a stream: after all work that it has now. Writes `*event` if the call succeeds. */
+/* A point in a stream. */
 typedef struct interlace_event interlace_event;
+/* Makes a point after all work that the stream has now. Writes `*event` if the call succeeds. */
 INTERLACE_EXPORT interlace_result interlace_event_record(int gpu, struct CUstream_st* stream,
                                                          interlace_event** event);
 /* What the stream gets later runs after the event. */

@@ -46,6 +46,7 @@ struct CUstream_st;  // cudaStream_t and CUstream are pointers to it
 
 namespace interlace {
 
+// How a message is enqueued.
 enum class copy_executor : std::uint8_t {
   automatic,  // graphs for messages of many copies from the second time on, else streams
   direct,     // always one plain copy
@@ -89,6 +90,7 @@ struct copy_options {
   static copy_options from_environment();
 };
 
+// What a copier has done since it was made.
 struct copy_statistics {
   std::uint64_t direct = 0;    // messages that were one plain copy
   std::uint64_t streams = 0;   // messages over several paths, and batches, by streams
@@ -117,6 +119,7 @@ struct copy_statistics {
 // NaN are the number.
 enum class reduced_type : std::uint8_t { float32, float64, float16, bfloat16, int32, int64 };
 inline constexpr std::size_t reduced_types = 6;
+// The operation that combines two elements.
 enum class reduce_by : std::uint8_t { sum, min, max };
 inline constexpr std::size_t reduce_kinds = 3;
 
@@ -188,22 +191,30 @@ class copier {
   // Does what the first large message would do: makes contexts, enables access between GPUs, and
   // finds the machine's links.
   void prepare();
+  // Counts since the copier was made.
   copy_statistics statistics() const;
 
  private:
   std::unique_ptr<cuda::copy_engine> engine_;
 };
 
-// These use the process's own copier. The first call makes it, with the options of the environment,
-// and it never ends.
+// The functions from here on use the process's own copier. The first call makes it, with the
+// options of the environment, and it never ends.
+//
+// As copier::copy_async.
 void copy_async(void* dst, const void* src, std::size_t bytes, CUstream_st* stream);
+// As copier::copy_batch_async.
 void copy_batch_async(std::span<const batch_copy> copies, CUstream_st* stream);
+// As copier::all_gather_async.
 void all_gather_async(std::span<const void* const> send, std::span<void* const> receive,
                       std::size_t bytes, CUstream_st* stream);
+// As copier::all_to_all_async.
 void all_to_all_async(std::span<const void* const> send, std::span<void* const> receive,
                       std::size_t bytes, CUstream_st* stream);
+// As copier::all_reduce_async.
 void all_reduce_async(std::span<const void* const> send, std::span<void* const> receive,
                       std::size_t count, reduced_type type, reduce_by by, CUstream_st* stream);
+// The process's own copier.
 copier& process_copier();
 
 }  // namespace interlace

@@ -84,7 +84,9 @@
 #include "interlace/base/limits.hpp"
 
 #if defined(__CUDACC__)
+// Stands in front of a kernel's operator().
 #define INTERLACE_KERNEL __device__ __forceinline__
+// Stands in front of a function that kernels and the host call.
 #define INTERLACE_HOST_DEVICE __host__ __device__ __forceinline__
 #else
 #define INTERLACE_KERNEL inline
@@ -126,6 +128,7 @@ struct local {
   INTERLACE_HOST_DEVICE operator local<const T>() const { return {data, size}; }
 };
 
+// An array of the device's own memory that nobody writes while the kernel runs.
 template <class T>
 struct local<const T> {
   const T* data = nullptr;
@@ -139,7 +142,8 @@ struct subscriber_range {
   std::uint32_t devices = 0;
 };
 
-INTERLACE_HOST_DEVICE std::uint32_t lowest_bit(std::uint32_t set) {  // that is not empty
+// The number of the lowest bit of a set that is not empty.
+INTERLACE_HOST_DEVICE std::uint32_t lowest_bit(std::uint32_t set) {
 #if defined(__CUDA_ARCH__)
   return static_cast<std::uint32_t>(__ffs(static_cast<int>(set)) - 1);
 #else
@@ -195,6 +199,7 @@ struct unified {
   std::uint64_t size = 0;
 };
 
+// How contributions of devices are combined.
 enum class combine : std::uint8_t { add, min };
 
 // A region whose devices' contributions the exchange combines: `front` holds the result of the
@@ -226,17 +231,20 @@ INTERLACE_HOST_DEVICE constexpr T combine_identity() {
   }
 }
 
+// The combination of two values.
 template <class T, combine Op>
 INTERLACE_HOST_DEVICE constexpr T combine_values(T a, T b) {
   if constexpr (Op == combine::add) return a + b;
   return b < a ? b : a;
 }
 
+// Shared memory of the block, uninitialised: `elements` elements.
 template <class T, class Block>
 INTERLACE_KERNEL auto shared(Block& block, std::uint32_t elements) {
   return block.template shared_array<T>(elements);
 }
 
+// One T for each lane, which keeps its value across barriers.
 template <class T, class Block>
 INTERLACE_KERNEL auto lane_state(Block& block, T initial = T{}) {
   return block.template make_lane_state<T>(initial);

@@ -79,6 +79,7 @@ class shared_region;
 // Bytes in, all ranks' bytes out, in the order of the ranks; each call by all ranks.
 using all_gather = std::function<std::vector<std::string>(const std::string& own)>;
 
+// Settings of a group.
 struct group_options {
   double deadline_s = 10;  // of every wait on a device, and of what processes tell each other
 };
@@ -100,9 +101,11 @@ class group {
   static group join(std::uint32_t rank, std::uint32_t size, int ordinal, all_gather gather,
                     const group_options& o = {});
 
+  // The number of devices, over all processes.
   std::uint32_t devices() const;
   // The devices of this process, ascending: those that the calls of a region take.
   const std::vector<std::uint32_t>& local_devices() const;
+  // The GPU of a device of this process, as CUDA numbers it.
   int ordinal(std::uint32_t device) const;
 
   // Throws device_error if a wait of any region expired, a kernel announced wrongly, or the process
@@ -125,6 +128,7 @@ struct region_producer {
   kernel::block_mapping mapping;
 };
 
+// What a region is asked to be. Every rank of a group asks for the same.
 struct region_spec {
   std::string name;  // in messages; empty: its number
   std::uint64_t elements = 0;
@@ -162,6 +166,7 @@ struct region_memory {
 
 // What the debug mode notes of one device, in its memory.
 struct region_audit {
+  // The first mistake that the debug mode found.
   struct finding {
     unsigned int what = 0;  // 0: nothing yet; 1: stored outside of the part; 2: published twice
     unsigned int block = 0;
@@ -184,6 +189,7 @@ struct region_writer {
   region_audit audit;          // first null: no debug mode
 };
 
+// An array of which each device of a group holds a replica.
 class region {
  public:
   // Memory of Interlace's own: every byte 0xff. By all ranks of a group, with equal specs; throws
@@ -202,19 +208,28 @@ class region {
   region(const region&) = delete;
   region& operator=(const region&) = delete;
 
+  // The number of elements of the whole region.
   std::uint64_t elements() const;
+  // The size of an element in bytes.
   std::uint32_t element_bytes() const;
+  // The elements that a device writes.
   kernel::element_range part(std::uint32_t device) const;
 
-  // Of the epoch that has begun, or else of the next one: exchange swaps them.
+  // The buffer that kernels read in the epoch that has begun, or else in the next one.
   void* front(std::uint32_t device) const;
+  // The buffer that kernels write in that epoch. `exchange` swaps the two.
   void* back(std::uint32_t device) const;
   // The backs of all devices, as this one reaches them; by device.
   std::vector<void*> backs(std::uint32_t device) const;
+  // What a kernel of the device takes by value to write its part. Throws usage_error unless T has
+  // the size of an element.
   template <class T>
   region_writer<T> writer(std::uint32_t device) const;
 
+  // Begins an epoch of the device. Enqueues on `stream`, and does not wait.
   void begin(std::uint32_t device, CUstream_st* stream);
+  // Ends the epoch: brings the device's part to its subscribers, and swaps front and back. Enqueues
+  // on `stream`, and does not wait.
   void exchange(std::uint32_t device, CUstream_st* stream);
 
   // What a device's part is cut into, ascending; empty where nothing is tracked.

@@ -43,6 +43,7 @@
 
 namespace interlace {
 
+// A parameter of a mechanism, with its value.
 struct tune_parameter {
   std::string name;
   std::uint64_t value = 0;
@@ -56,9 +57,11 @@ struct tune_candidate {
   std::vector<tune_parameter> parameters;
   friend bool operator==(const tune_candidate&, const tune_candidate&) = default;
 
+  // The value of a parameter, if the candidate has it.
   std::optional<std::uint64_t> parameter(std::string_view name) const;
 };
 
+// A parameter, with the values that are tried.
 struct tune_axis {
   std::string name;
   std::vector<std::uint64_t> values;  // above 0, ascending, each once
@@ -71,11 +74,13 @@ struct tune_family {
   bool control = false;  // its best stays to the end, and is the pick unless it is beaten
 };
 
+// A candidate that the region rules out, and why.
 struct tune_excluded {
   tune_candidate candidate;  // with the parameter that is the reason
   std::string reason;
 };
 
+// The candidates of a search, and those that the region rules out.
 struct tune_space {
   std::vector<tune_family> families;
   std::vector<tune_excluded> excluded;
@@ -98,6 +103,7 @@ struct tune_grid {
   std::uint64_t most_waits = 250;
   std::vector<std::uint64_t> bulk_threads = {};  // empty: no agent that copies in bulk is tried
 
+  // The powers of 2 from `first` to `last`.
   static std::vector<std::uint64_t> powers_of_two(std::uint64_t first, std::uint64_t last);
   // The powers of 2 that the table of mechanisms names.
   static std::vector<std::uint64_t> tried(kernel::mechanism_parameter of);
@@ -111,6 +117,7 @@ struct tune_grid {
 tune_space tune_space_of(const tune_region& region, const std::vector<std::string>& mechanisms,
                          const tune_grid& grid = {});
 
+// How often a search measures.
 struct tune_rules {
   std::uint32_t repeats = 3;      // samples of a candidate in a round
   std::uint32_t most_rounds = 8;  // of finalists, at least 3
@@ -123,6 +130,7 @@ struct tune_samples {
   std::string impossible;
 };
 
+// What one round asks the caller to measure.
 struct tune_round {
   std::uint32_t number = 0;  // from 1
   bool final = false;
@@ -132,7 +140,9 @@ struct tune_round {
   std::uint64_t expected = 0;              // in all rounds, as far as can be foreseen
 };
 
+// A candidate with all of its samples.
 struct tune_measured {
+  // The samples of one round.
   struct round_samples {
     std::uint32_t round = 0;
     std::vector<double> seconds;
@@ -149,6 +159,7 @@ struct tune_measured {
   std::uint32_t dropped_round = 0;  // behind this round
 };
 
+// What a search found.
 struct tune_result {
   std::vector<tune_measured> candidates;  // in the order of the space
   std::size_t pick = 0;
@@ -169,6 +180,7 @@ using tune_measure =
 // that are not as many finite numbers above 0 as were asked for.
 tune_result tune_in_rounds(const tune_space& space, const tune_measure_round& measure,
                            const tune_rules& rules = {});
+// The same search with a function that measures one candidate at a time.
 tune_result tune(const tune_space& space, const tune_measure& measure,
                  const tune_rules& rules = {});
 

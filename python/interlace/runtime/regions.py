@@ -222,6 +222,7 @@ class Group:
 
     @property
     def devices(self) -> int:
+        """The number of devices, over all processes."""
         return int(self._group.devices)
 
     @property

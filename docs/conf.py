@@ -1,0 +1,117 @@
+"""How Sphinx makes the site of these pages. tools/docs builds it.
+
+The sources are Markdown that a forge shows as it is. What only the site needs is added here when a
+page is read: the lists of pages, and the pair of pictures for light and dark.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+
+project = "Interlace"
+author = "the Interlace developers"
+copyright = author  # noqa: A001
+release = (ROOT / "VERSION").read_text(encoding="utf-8").strip()
+version = release
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx_copybutton",
+    "sphinx_design",
+    "breathe",
+]
+exclude_patterns = ["example"]
+root_doc = "index"
+# A cell of a table says `code` in docstrings, too: what Markdown and our docstrings mean by it.
+default_role = "code"
+highlight_language = "none"
+
+myst_enable_extensions = ["attrs_inline"]
+myst_heading_anchors = 4  # the anchors of a forge
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+autodoc_typehints_format = "short"
+autodoc_preserve_defaults = True
+python_use_unqualified_type_names = True
+python_maximum_signature_line_length = 80
+cpp_maximum_signature_line_length = 80
+c_maximum_signature_line_length = 80
+
+breathe_projects = {"interlace": str(ROOT / "build/docs/doxygen/xml")}
+breathe_default_project = "interlace"
+breathe_domain_by_extension = {"h": "c", "cuh": "cpp", "hpp": "cpp"}
+
+copybutton_exclude = ".linenos, .gp, .go"
+copybutton_prompt_text = "$ "
+
+html_theme = "furo"
+html_title = f"Interlace {release}"
+html_static_path = ["static"]
+html_css_files = ["site.css"]
+html_copy_source = False
+html_show_sourcelink = False
+
+linkcheck_timeout = 20
+linkcheck_retries = 2
+linkcheck_anchors = False
+linkcheck_workers = 4
+
+PARTS = {
+    "tutorials": "Tutorials",
+    "how-to": "How-to",
+    "reference": "Reference",
+    "explanation": "Explanation",
+}
+PICTURES = re.compile(
+    r'<picture>\s*<source [^>]*srcset="(?P<dark>[^"]+)">\s*'
+    r'<img alt="(?P<alt>[^"]*)" src="(?P<light>[^"]+)">\s*</picture>'
+)
+
+
+def add_what_the_site_needs(_app: Any, name: str, source: list[str]) -> None:
+    """Sphinx's `source-read`: lists of pages, and pictures that follow the theme."""
+    text = PICTURES.sub(
+        r"![\g<alt>](\g<light>){.only-light}\n![\g<alt>](\g<dark>){.only-dark}", source[0]
+    )
+    part, _, page = name.partition("/")
+    if name == "index":
+        entries = "\n".join(f"{title} <{folder}/index>" for folder, title in PARTS.items())
+        text += f"\n```{{toctree}}\n:hidden:\n\n{entries}\n```\n"
+    elif page == "index" and part in PARTS:
+        pages = sorted(file.stem for file in (ROOT / "docs" / part).glob("*.md"))
+        entries = "\n".join(page for page in pages if page != "index")
+        text += f"\n```{{toctree}}\n:hidden:\n\n{entries}\n```\n"
+    source[0] = text
+
+
+def code_blocks_of_docstrings(
+    _app: Any, _what: str, _name: str, _object: Any, _options: Any, lines: list[str]
+) -> None:
+    """`autodoc-process-docstring`: an indented block after a paragraph is code, as in Markdown."""
+    made: list[str] = []
+    inside = False
+    for k, line in enumerate(lines):
+        indented = line.startswith("    ")
+        if inside and line and not indented:
+            inside = False
+        if not inside and indented and k > 0 and not lines[k - 1]:
+            before = next((one for one in reversed(lines[:k]) if one), "")
+            in_list = re.match(r"\s*([-*]|\d+\.|:\w)", before) or before.startswith(" ")
+            if before and not in_list and not before.endswith("::"):
+                made += [".. code-block:: python", ""]
+                inside = True
+        made.append(line)
+    lines[:] = made
+
+
+def setup(app: Any) -> dict[str, bool]:
+    """Called by Sphinx."""
+    app.connect("source-read", add_what_the_site_needs)
+    app.connect("autodoc-process-docstring", code_blocks_of_docstrings)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
