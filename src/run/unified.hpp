@@ -1,4 +1,4 @@
-// Runs programs that see several GPUs as one (workload/unified_program.hpp) on nodes.
+// Runs programs that see several GPUs as one (workload/shared/unified_program.hpp) on nodes.
 #pragma once
 
 #include <cstdint>

@@ -189,14 +189,9 @@ void executor::launch_graphs(const graphs& captured) {
   }
 }
 
-<<<<<<< HEAD
-// By one thread, since a launch that waits for room in a queue of the GPU keeps out all others to
-// it: all that such a launch waits for was launched before it (interlace/cuda/shared_gpu.hpp).
-=======
 // Uses one thread, since a launch that waits for room in a queue of the GPU blocks all other
 // launches to that GPU. Everything that such a launch waits for has been launched before it
-// (cuda/shared_gpu.hpp).
->>>>>>> 40e1572 (Comments of the real node are plain English)
+// (interlace/cuda/shared_gpu.hpp).
 void executor::launch_in_turn(const captured_graphs& captured) {
   const gate_keeper keeper(gate_, remarks_);
   std::uint32_t held = 0;
