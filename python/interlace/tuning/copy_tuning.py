@@ -1,7 +1,7 @@
-"""Copy profiles: measures how messages are copied fastest on this machine, by their size.
+"""Copy profiles: measurements of the fastest way to copy messages of each size on this machine.
 
-What was found is the machine's copy profile. The copy engine reads it (src/plan/copy_profile) when
-it starts: `interlace.copy`, `interlace run`, `interlace.load`, copies from C and C++.
+The copy engine reads the machine's copy profile when it starts (src/plan/copy_profile). The engine
+serves `interlace.copy`, `interlace run`, `interlace.load` and copies from C and C++.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from interlace.tuning.search import Candidate, Round, Search, tune_in_rounds
 FORMAT = 1  # of a copy profile
 DIRECT = "direct"
 EXECUTORS = ("streams", "graphs")
-# By direction: the message that stands for it, and the kinds of places that may relay it.
+# By direction: the message that represents it, and the kinds of places that may relay it.
 PAIRS = {"host-to-gpu": (HOST, 0), "gpu-to-host": (0, HOST), "gpu-to-gpu": (0, 1)}
 CHUNKS = (1, 2, 4, 8, 16, 32, 64)
-LEAST_CHUNK = 32 << 10  # of a part that is staged, or events take longer than the bytes
+LEAST_CHUNK = 32 << 10  # least bytes of a staged part; events take longer than smaller parts
 MOST_ROUNDS = 6  # of finalists
 
 
 class Class(msgspec.Struct, frozen=True):
-    """How messages of so many bytes and more are copied."""
+    """How to copy messages of this many bytes and more."""
 
     bytes: int
     paths: str  # direct, gpus, host, gpus+host
-    chunks: int  # of a part that is staged; 0: direct
+    chunks: int  # chunks of a staged part; 0: direct
     executor: str  # auto, streams, graphs
     median_s: float
     spread_s: float
@@ -47,7 +47,7 @@ class Class(msgspec.Struct, frozen=True):
 
 
 class Measured(msgspec.Struct, frozen=True):
-    """All that was measured with a size. Mechanisms are `direct`, or executor and paths."""
+    """All measurements of a size. A mechanism is `direct`, or an executor and its paths."""
 
     bytes: int
     search: Search
@@ -56,7 +56,7 @@ class Measured(msgspec.Struct, frozen=True):
 class Direction(msgspec.Struct, frozen=True):
     """Messages of a direction."""
 
-    threshold_bytes: int | None  # what is shorter is one plain copy; None: everything is
+    threshold_bytes: int | None  # shorter messages are one plain copy; None: all messages are
     classes: list[Class]  # from the threshold on, ascending
     measured: list[Measured]
 
@@ -71,7 +71,7 @@ class CopyProfile(Head, frozen=True, tag_field="kind", tag="interlace copy profi
 
 
 def default_path(machine: Machine) -> Path:
-    """Where the engine looks for the profile of a machine."""
+    """The file in which the engine looks for a machine's profile."""
     return profiles.folder() / f"copy-{profiles.file_word(machine.key[1])}.json"
 
 
@@ -79,7 +79,7 @@ def default_path(machine: Machine) -> Path:
 
 
 def path_sets(direction: str, gpus: int) -> list[str]:
-    """The kinds of places that messages of a direction can be relayed by."""
+    """The kinds of places that can relay messages of a direction."""
     ends = 2 if direction == "gpu-to-gpu" else 1
     others = ["gpus"] if gpus > ends else []
     if direction != "gpu-to-gpu":
@@ -100,7 +100,7 @@ def _space(direction: str, size: int, gpus: int) -> Any:
 
 
 def method_of(candidate: Candidate, gpus: int) -> str:
-    """The settings of a copier that copies as the candidate says, whatever the environment has."""
+    """The settings of a copier for the candidate, independent of the environment."""
     if candidate.mechanism == DIRECT:
         return PLAIN
     executor, paths = candidate.mechanism.split()
@@ -163,7 +163,7 @@ def _chosen(size: int, search: Search) -> Class:
 
 
 def direction_of(searches: Sequence[tuple[int, Search]]) -> Direction:
-    """What was measured with ascending sizes, as the engine needs it."""
+    """The measurements of ascending sizes, in the form that the engine needs."""
     classes = [_chosen(size, search) for size, search in searches]
     while classes and classes[0].paths == DIRECT:
         classes.pop(0)
@@ -185,13 +185,13 @@ def label_of(mechanism: str, parameters: dict[str, int]) -> str:
 def tune_copies(
     node: CudaNode, wanted: Sequence[str], sizes: Sequence[int], warmup: int, repeats: int
 ) -> CopyProfile:
-    """The copy profile of a node: every wanted direction with every size."""
+    """Measure the copy profile of a node: every requested direction with every size."""
     found: dict[str, Direction] = {}
     with progress(f"tuning copies on {node.machine_name}", 1, "rounds") as steps:
         for name in PAIRS:
             searches = []
             for size in sizes if name in wanted else []:
-                # As many rounds as there can be, until more is known.
+                # The most rounds possible, until more is known.
                 steps.expect(len(wanted) * len(sizes) * MOST_ROUNDS)
                 search = tune_in_rounds(
                     _measured_by(node, name, size, warmup, steps),

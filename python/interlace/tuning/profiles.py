@@ -1,7 +1,7 @@
-"""Profiles: tuned configurations with everything that was measured to pick them, as files.
+"""Profiles: files of tuned configurations, with all measurements behind the pick.
 
-A profile belongs to a machine, a workload with its sizes and a number of GPUs. Later runs find it
-by these in the user's folder of profiles.
+A profile belongs to a machine, a workload with its sizes, and a number of GPUs. Later runs use
+these to find it in the user's folder of profiles.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ KIND = "interlace profile"
 
 
 class Machine(msgspec.Struct, frozen=True):
-    """What a profile was measured on; None: not something that such a machine has."""
+    """The machine of a profile's measurements; None: such a machine lacks this property."""
 
     node: str  # sim, cuda
     name: str
     gpus: int  # in the machine
-    model: str | None  # of its GPUs
+    model: str | None  # the GPUs' model
     driver: str | None
     cuda: str | None
     sha256: str | None  # of a described machine
@@ -51,11 +51,11 @@ class Machine(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> tuple[str, str]:
-        """By which a profile is found: a driver may change, or the number of GPUs."""
+        """The properties that identify a profile; driver and GPU count may change."""
         return self.node, self.model or self.name
 
     def differences(self, other: Machine) -> list[str]:
-        """What is not the same, as sentences' parts: there (this machine's) and here."""
+        """The differences between the profile's machine and this one, as parts of a sentence."""
         if self.node != other.node:
             return [f"it is of {self.name}, this is {other.name}"]
         found = []
@@ -77,16 +77,16 @@ class Subject(msgspec.Struct, frozen=True):
 
     kind: str
     data: str
-    gpus: int  # that took part
-    peers: int  # that each GPU sends to
-    elements: int  # of the region that `boundaries` cut
+    gpus: int  # GPUs that took part
+    peers: int  # receivers of each GPU
+    elements: int  # elements of the region, which `boundaries` cut
     element_bytes: int
-    part_bytes: int  # of the largest part that a GPU sends as a whole
+    part_bytes: int  # bytes of the largest part that a GPU sends as a whole
     parameters: dict[str, bool | int | str]
 
     @classmethod
     def of(cls, workload: Workload, gpus: int) -> Subject:
-        """A workload on so many GPUs."""
+        """The identity of a workload on a number of GPUs."""
         given = workload.parameters()
         return cls(
             kind=workload.name,
@@ -96,7 +96,7 @@ class Subject(msgspec.Struct, frozen=True):
             elements=int(workload.boundaries(gpus)[-1]),
             element_bytes=ELEMENT_BYTES,
             part_bytes=int(workload.largest_part(gpus)),
-            # Counts, and what chooses a kernel; what is computed or only weighs terms is a float.
+            # Counts and choices of a kernel. Computed values and weights of terms are floats.
             parameters={k: v for k, v in given.items() if isinstance(v, bool | int | str)},
         )
 
@@ -105,7 +105,7 @@ class Subject(msgspec.Struct, frozen=True):
 
 
 class Picked(msgspec.Struct, frozen=True):
-    """A candidate's part of the result."""
+    """A candidate's measurements in the profile."""
 
     mechanism: str
     parameters: dict[str, int]
@@ -114,14 +114,14 @@ class Picked(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, tried: Tried) -> Picked:
-        """What a profile says first of a candidate that was measured."""
+        """The first figures of a measured candidate."""
         assert tried.median_s is not None
         assert tried.spread_s is not None
         return cls(tried.mechanism, tried.parameters, tried.median_s, tried.spread_s)
 
     @property
     def config(self) -> Config:
-        """The parameters, as a study has them."""
+        """The parameters, in a study's form."""
         return Config.of(self.parameters)
 
     @property
@@ -147,7 +147,7 @@ class Profile(Head, frozen=True, tag_field="kind", tag=KIND):
         cls, machine: Machine, workload: Subject, search: Search, *,
         iterations: int, warmup: int | None, repeats: int,
     ) -> Profile:  # fmt: skip
-        """The file of a search that has just ended."""
+        """The profile of a search that has just ended."""
         control = None if search.best_control is None else search.candidates[search.best_control]
         return cls(
             format=FORMAT,
@@ -163,12 +163,12 @@ class Profile(Head, frozen=True, tag_field="kind", tag=KIND):
         )
 
     def best(self, mechanism: str) -> Config | None:
-        """The configuration that a mechanism was fastest with; None: it was not measured."""
+        """The fastest configuration of a mechanism; None if it was not measured."""
         found = self.search.best(mechanism)
         return None if found is None else Config.of(found.parameters)
 
 
-# --- where they are -------------------------------------------------------------------------------
+# --- places -------------------------------------------------------------------------------
 
 
 def folder() -> Path:
@@ -179,7 +179,7 @@ def folder() -> Path:
 
 
 def default_path(machine: Machine, subject: Subject) -> Path:
-    """Where the profile of a workload on a machine is kept."""
+    """The file for the profile of a workload on a machine."""
     identity = json.dumps([machine.key, msgspec.to_builtins(subject)], sort_keys=True)
     digest = hashlib.sha256(identity.encode()).hexdigest()[:12]
     words = (subject.kind, subject.data, f"{subject.gpus}x", machine.key[1])
@@ -187,7 +187,7 @@ def default_path(machine: Machine, subject: Subject) -> Path:
 
 
 def file_word(text: str) -> str:
-    """A part of a file's name; of copy profiles src/plan/copy_profile.cpp says the same."""
+    """A part of a file name. src/plan/copy_profile.cpp has the same rule for copy profiles."""
     return re.sub(r"[^A-Za-z0-9.]+", "-", text).strip("-.")[:40].lower()
 
 
@@ -195,7 +195,7 @@ def file_word(text: str) -> str:
 
 
 def load(path: Path, option: str) -> Profile:
-    """The profile in a file that `option` named; raises UserError if it is none."""
+    """The profile in the file of `option`. Raises UserError if the file is not a profile."""
     what = f"{option} {path}".strip()
     try:
         text = path.read_bytes()
@@ -222,7 +222,7 @@ def load(path: Path, option: str) -> Profile:
 
 
 def _check(profile: Profile) -> None:
-    """Raises ValueError for what the types do not say."""
+    """Check conditions that the types do not express. Raises ValueError."""
     search = profile.search
     for index in (search.pick, search.best_control):
         if index is not None and not 0 <= index < len(search.candidates):
@@ -248,21 +248,21 @@ def _check(profile: Profile) -> None:
 
 
 class Use(msgspec.Struct, frozen=True):
-    """A profile that a run uses, and how its machine differs from the one here."""
+    """A profile in use, and the differences of its machine from this one."""
 
     path: Path
     profile: Profile
     differences: list[str]
 
     def sentence(self) -> str:
-        """That and which profile is used."""
+        """A sentence that names the profile in use."""
         on = f"on {self.profile.workload.gpus} GPUs"
         return f"Profile {self.path} ({on}): it picks {self.profile.pick.label}."
 
     def warning(
         self, remedy: str = "make it anew with interlace tune, or leave it out with --no-profile"
     ) -> str | None:
-        """The difference, if there is one, and what can be done."""
+        """A sentence about the differences and what to do; None without differences."""
         if not self.differences:
             return None
         differences = "; ".join(self.differences)
@@ -273,7 +273,7 @@ class Use(msgspec.Struct, frozen=True):
 
 
 def find(node: Node, workload: Workload, gpus: int) -> Use | None:
-    """The user's profile of a workload on so many GPUs of this machine, if there is one."""
+    """The user's profile of a workload on a number of this machine's GPUs, if there is one."""
     here, subject = Machine.of(node), Subject.of(workload, gpus)
     path = default_path(here, subject)
     try:
@@ -285,7 +285,7 @@ def find(node: Node, workload: Workload, gpus: int) -> Use | None:
 
 
 def given(path: Path, profile: Profile, node: Node, workload: Workload) -> Use:
-    """A profile that the user named; raises UserError unless it is of this workload."""
+    """A profile that the user named. Raises UserError unless it belongs to this workload."""
     subject = Subject.of(workload, profile.workload.gpus)
     return _use(path, profile, Machine.of(node), subject)
 

@@ -32,24 +32,24 @@ from interlace.tuning.profiles import Machine, Picked, Profile, Subject, Use
 from interlace.tuning.search import Candidate, Impossible, Tried, tune, tune_space
 
 KIND = "region"
-TAG = b"tune_region "  # in front of what ranks tell each other
+TAG = b"tune_region "  # the first bytes of a message between ranks
 
 
 class TunedRegion(NamedTuple):
-    """What was found, in this run or in an earlier one."""
+    """The result of a search, in this run or an earlier one."""
 
-    options: dict[str, Any]  # of the fastest, for interlace.Region
-    path: Path  # of the profile
+    options: dict[str, Any]  # the fastest configuration, for interlace.Region
+    path: Path  # the profile's file
 
     def explain(self) -> None:
-        """Print why: every candidate with what was measured, as `interlace tune --explain` does."""
+        """Print every candidate with its measurements, as `interlace tune --explain` does."""
         from interlace.tuning.explanation import explain
 
         explain(profiles.load(self.path, ""), self.path)
 
 
 def region_options(candidate: Candidate | Tried | Picked) -> dict[str, Any]:
-    """What interlace.Region takes for a candidate."""
+    """The keyword arguments of interlace.Region for a candidate."""
     given = dict(candidate.parameters)
     options: dict[str, Any] = {"mechanism": candidate.mechanism}
     if (bulk := given.pop("bulk_threads", None)) is not None:
@@ -59,10 +59,10 @@ def region_options(candidate: Candidate | Tried | Picked) -> dict[str, Any]:
 
 
 def _together(group: Group, make: Callable[[], Any]) -> list[Any]:
-    """What `make` gives on every rank, in their order; what it raises on one ends all of them.
+    """The results of `make` on all ranks, in order. If it raises on one rank, all ranks raise.
 
-    A rank that raises before it makes a region meets others in the gather of that region, which
-    fails there for it; both then come here, and gather again.
+    A rank may raise before it makes a region, while other ranks already gather for that region.
+    Their gather then fails because of this rank. All ranks then gather again here.
     """
     told: dict[str, Any]
     failed: Exception | None = None
@@ -83,7 +83,7 @@ def _together(group: Group, make: Callable[[], Any]) -> list[Any]:
         if "failed" in one:
             raise failed or RuntimeError(f"rank {rank} failed: {one['failed']}")
     if refused := [one["refused"] for one in found if "refused" in one]:
-        # A region that met a rank here says only that it did.
+        # A region whose gather met such a rank reports only that.
         raise UserError(next((why for why in refused if TAG.decode()[1:] not in why), refused[0]))
     return [one["made"] for one in found]
 
@@ -126,18 +126,20 @@ def tune_region(
     again: bool = False,
     **tried: Sequence[int],
 ) -> TunedRegion:
-    """The fastest mechanism of a region with its parameters, kept for later runs.
+    """Find the fastest mechanism of a region and its parameters, and keep them for later runs.
 
-    `measure(candidate, repeats)` gives the seconds of so many runs of whatever the region is for,
-    made with `region_options(candidate)`; it raises Impossible for what cannot run, and a region
-    that is refused counts as that. `mechanisms` are those that the kernels are made for, bulk-copy
-    among them or not; `tried` are lists of values as of `tune_space`.
+    `measure(candidate, repeats)` makes the region with `region_options(candidate)`, runs the
+    program's work `repeats` times and returns the seconds of each run. It raises Impossible for a
+    candidate that cannot run; a refused region counts as impossible too. `mechanisms` are the
+    mechanisms that the kernels support, with or without bulk-copy. `tried` are lists of values as
+    in `tune_space`.
 
-    The profile is found by `name`, the GPUs, the sizes of the region and the mechanisms, in the
-    user's folder of profiles; nothing is measured where there is one, unless `again`. One of
-    another driver or number of GPUs is used after a warning. All ranks of a group call it; of the
-    ranks' times the longest count, and what `measure` raises on one of them counts for all. Raises
-    UserError if nothing can be measured.
+    A profile is identified by `name`, the GPUs, the sizes of the region and the mechanisms, and is
+    kept in the user's folder of profiles. If there is a profile, nothing is measured unless
+    `again`. A profile of another driver or another number of GPUs is used after a warning. All
+    ranks of a group must call this function. The slowest rank's time counts, and an error of
+    `measure` on one rank is an error on all ranks. Raises UserError if no candidate can be
+    measured.
     """
 
     here: Machine
@@ -145,7 +147,7 @@ def tune_region(
     is_first = group.local_devices[0] == 0
 
     def prepared() -> tuple[str, bool] | None:
-        """Of rank 0: where the profile is, and whether it is there."""
+        """Rank 0's path of the profile, and whether the file exists."""
         nonlocal here, subject
         here = Machine.of(real_node(0, repeats, hint="regions need GPUs"))
         subject = _subject(name, group, shape, dtype, boundaries, mechanisms)
@@ -194,7 +196,7 @@ def tune_region(
 
 
 def _kept(path: Path, here: Machine) -> tuple[dict[str, Any], str | None]:
-    """The options of a profile's pick, and a warning where its machine is another."""
+    """The options of a profile's pick. Warns if the profile's machine differs."""
     profile = profiles.load(path, "the profile")
     use = Use(path, profile, profile.machine.differences(here))
     return region_options(profile.pick), use.warning("make it anew with again=True")

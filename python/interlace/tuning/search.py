@@ -1,11 +1,11 @@
-"""Picks a mechanism and its parameters by measuring; the search itself is compiled.
+"""Picks a mechanism and its parameters by measurement. The search itself is compiled.
 
     space = interlace.tune_space(part_bytes=1 << 26, peers=3)
     found = interlace.tune(measure, space=space)
     print(found.picked.mechanism, found.picked.parameters)
 
-`measure(candidate, repeats)` gives the seconds of so many runs. `include/interlace/tune.hpp` says
-how the search goes on.
+`measure(candidate, repeats)` returns the seconds of each of `repeats` runs.
+`include/interlace/tune.hpp` describes the search.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from interlace.model.mechanisms import CONTROLS, TUNED
 
 
 class Impossible(Exception):  # noqa: N818 (an answer, not an error)
-    """What `measure` raises for a candidate that cannot be run; the message is the reason."""
+    """`measure` raises this for a candidate that cannot run. The message is the reason."""
 
 
 class Candidate(NamedTuple):
@@ -32,14 +32,14 @@ class Candidate(NamedTuple):
 
 
 class Round(NamedTuple):
-    """What is measured side by side."""
+    """Candidates that are measured side by side."""
 
     number: int  # from 1
     final: bool
     candidates: list[Candidate]  # in the order to measure
-    repeats: int  # samples wanted of each
-    measured: int  # candidates in all rounds before
-    expected: int  # in all rounds, as far as can be foreseen
+    repeats: int  # requested samples of each candidate
+    measured: int  # candidates in all earlier rounds
+    expected: int  # candidates in all rounds, as far as is known
 
 
 class Samples(msgspec.Struct, frozen=True):
@@ -50,17 +50,17 @@ class Samples(msgspec.Struct, frozen=True):
 
 
 class Tried(msgspec.Struct, frozen=True):
-    """A candidate with all that was measured of it, or the reason why nothing was."""
+    """A candidate with all its measurements, or the reason why it has none."""
 
     mechanism: str
     parameters: dict[str, int]
     control: bool
     finalist: bool
-    median_s: float | None  # of the final rounds, of all where it came into none
+    median_s: float | None  # of the final rounds; without any, of all rounds
     spread_s: float | None  # from the first to the third quartile
     samples: list[Samples]
-    dropped: str | None  # why
-    dropped_round: int | None  # behind this round
+    dropped: str | None  # why it was dropped
+    dropped_round: int | None  # after this round
 
 
 class Excluded(msgspec.Struct, frozen=True):
@@ -72,11 +72,11 @@ class Excluded(msgspec.Struct, frozen=True):
 
 
 class Search(msgspec.Struct, frozen=True):
-    """What a search found."""
+    """The result of a search."""
 
-    pick: int  # of `candidates`
+    pick: int  # an index of `candidates`
     best_control: int | None
-    error_s: float  # of the difference between the pick and the best control
+    error_s: float  # the part of the difference to the best control that errors explain
     control_unbeaten: bool  # the pick is a control although another median is lower
     rounds: int
     candidates: list[Tried]
@@ -84,15 +84,15 @@ class Search(msgspec.Struct, frozen=True):
 
     @property
     def picked(self) -> Tried:
-        """The fastest."""
+        """The fastest candidate."""
         return self.candidates[self.pick]
 
     def best(self, mechanism: str) -> Tried | None:
-        """The fastest that was measured of a mechanism; finalists before others."""
+        """The fastest measured candidate of a mechanism; finalists come before others."""
         found = [it for it in self.candidates if it.mechanism == mechanism and it.samples]
         if mechanism == self.picked.mechanism:
             return self.picked
-        # What was measured side by side at the end compares better than what was not.
+        # Candidates that were measured side by side at the end compare better.
         found = [it for it in found if it.finalist] or found
         return min(found, key=lambda it: it.median_s or 0.0, default=None)
 
@@ -105,11 +105,16 @@ def tune_space(
     mechanisms: Sequence[str] = TUNED,
     **tried: Sequence[int],
 ) -> Any:
-    """The candidates of a region of which a device sends at most `part_bytes` as a whole.
+    """The candidates for a region from which a device sends at most `part_bytes` as a whole.
 
-    `tried` are lists of values: ranges, chunk_bytes, agent_threads; by default powers of 2, from 2
-    to 32, 4 KiB to 16 MiB and 32 to 16384. And bulk_threads, by default none: threads of agents of
-    `polling` that copy in bulk. Raises UserError for what cannot be tried.
+    `tried` are lists of values:
+
+    - ranges: by default powers of 2 from 2 to 32
+    - chunk_bytes: by default powers of 2 from 4 KiB to 16 MiB
+    - agent_threads: by default powers of 2 from 32 to 16384
+    - bulk_threads: threads of `polling` agents that copy in bulk; by default none
+
+    Raises UserError for a value that is not possible.
     """
     return load_core().tune_space(
         part_bytes=part_bytes,
@@ -121,7 +126,7 @@ def tune_space(
 
 
 def _space(given: Any) -> Any:
-    """A space of the compiled search, from one or from {mechanism: {parameter: values}}."""
+    """A space of the compiled search, from such a space or {mechanism: {parameter: values}}."""
     if not isinstance(given, Mapping):
         return given
     core = load_core()
@@ -141,13 +146,14 @@ def tune(
     most_rounds: int = 8,
     repeatable: bool = False,
 ) -> Search:
-    """The fastest candidate of a space, with everything that was measured to pick it.
+    """Find the fastest candidate of a space, and return all measurements behind the pick.
 
-    `measure` gives as many seconds as the number that it is called with, and raises Impossible for
-    a candidate that cannot run; a UserError of something that it calls says the same. `space` comes
-    from `tune_space`, or is {mechanism: {parameter: values}}, where `bulk-copy` and `split` are
-    controls. Finalists are measured in `most_rounds` at most; `repeatable`: a candidate always
-    takes the same time. Raises UserError if nothing can be measured or a time is none.
+    `measure(candidate, repeats)` returns `repeats` times in seconds. It raises Impossible for a
+    candidate that cannot run; a UserError counts as impossible too. `space` comes from
+    `tune_space`, or is {mechanism: {parameter: values}}, in which `bulk-copy` and `split` are
+    controls. Finalists are measured in at most `most_rounds` rounds. `repeatable` means that a
+    candidate always takes the same time. Raises UserError if no candidate can be measured, or for
+    an invalid time.
     """
 
     def in_turn(round_: Round) -> list[Sequence[float] | str]:
@@ -172,7 +178,7 @@ def tune_in_rounds(
     most_rounds: int,
     repeatable: bool,
 ) -> Search:
-    """As `tune`; `measure` gives each candidate of a round its seconds, or why it is impossible."""
+    """Like `tune`; `measure` returns for each candidate of a round its seconds or the reason."""
 
     def call(given: Any) -> Sequence[Sequence[float] | str]:
         return measure(

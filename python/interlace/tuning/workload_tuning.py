@@ -1,6 +1,6 @@
-"""Finds the fastest mechanism of a workload and its parameters by measuring.
+"""Finds the fastest mechanism of a workload and its parameters by measurement.
 
-What was found is a profile, which later studies use by themselves. Every result is verified.
+The result is a profile. Later studies use it automatically. Every run's result is verified.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MOST_ROUNDS = 8  # of finalists
 def _measured_by(
     workload: Workload, node: Node, gpus: int, steps: Steps
 ) -> Callable[[Round], list[Sequence[float] | str]]:
-    """Runs the candidates of a round on the node, and verifies every result."""
+    """Run the candidates of a round on the node, and verify every result."""
 
     def measure(round_: Round) -> list[Sequence[float] | str]:
         steps.expect(round_.expected)
@@ -64,7 +64,7 @@ def tune_workload(
     chosen: type[Workload], inputs: Inputs, node: Node, gpus: str | None,
     mechanisms: Sequence[str], tuning: Tuning, warmup: int | None, repeats: int, out: Path | None,
 ) -> tuple[Profile, Path]:  # fmt: skip
-    """The profile of a workload on a node, and where it is to be kept; `warmup` None: simulated."""
+    """The profile of a workload on a node, and its path; `warmup` None: simulated."""
     tuning = replace(tuning, bulk_agents=node.bulk_agents)
     count = _chosen_gpus(gpus, node)
     loaded = chosen.load(inputs, node.cuda if isinstance(node, CudaNode) else None)
