@@ -17,7 +17,8 @@ namespace {
 constexpr std::uint32_t most_queues = 32;
 constexpr std::uint32_t default_queues = 8;
 
-// Units in which a multiprocessor gives out registers, to a warp, and shared memory, to a block.
+// The units in which a multiprocessor allocates registers, to a warp, and shared memory, to a
+// block.
 constexpr std::uint32_t register_granule = 256;
 constexpr std::uint32_t shared_granule = 128;
 
@@ -27,9 +28,9 @@ std::uint32_t rounded(std::uint32_t value, std::uint32_t granule) {
 
 struct resource {
   const char* name;
-  std::uint32_t has;     // of a multiprocessor
-  std::uint32_t agent;   // that a block of the agent takes
-  std::uint32_t kernel;  // that a block of the kernel takes
+  std::uint32_t has;     // resources of a multiprocessor
+  std::uint32_t agent;   // taken by a block of the agent
+  std::uint32_t kernel;  // taken by a block of the kernel
 };
 
 std::array<resource, 4> resources_of(const gpu_places& gpu, const block_needs& agent,
@@ -82,9 +83,10 @@ void require_queues(const std::vector<int>& ordinals, std::uint32_t streams) {
   }
 }
 
-// Adversarial placement: a multiprocessor has no place left for a block if at least `fit` + 1
-// blocks of agents are on it, where `fit` of them leave one. With fewer such multiprocessors than
-// there are, one has a place. Meetings of the other devices may take a whole multiprocessor each.
+// Assumes the worst placement. A multiprocessor has no place for a block if it holds at least `fit`
+// + 1 blocks of agents, where `fit` of them leave one place. If fewer multiprocessors than there
+// are can be filled like this, one has a place. Meetings of the other devices may fill a whole
+// multiprocessor each.
 std::string why_not_at_once(const gpu_places& gpu, const grid_needs& agent,
                             const block_needs& kernel, std::uint32_t devices) {
   const auto needs = resources_of(gpu, agent.block, kernel);
@@ -95,8 +97,9 @@ std::string why_not_at_once(const gpu_places& gpu, const grid_needs& agent,
            " blocks and a block of " + std::to_string(kernel.threads) +
            " threads of the kernel at once: not enough " + short_of;
   };
-  std::uint64_t beside = std::numeric_limits<std::uint32_t>::max();  // one of the kernel
-  std::uint64_t alone = beside;                                      // blocks of agents
+  // agent blocks that fit beside a block of the kernel
+  std::uint64_t beside = std::numeric_limits<std::uint32_t>::max();
+  std::uint64_t alone = beside;  // agent blocks that fit alone
   const char* short_of = "";
   for (const resource& r : needs) {
     if (r.kernel > r.has || r.agent > r.has) return refused(r.name);

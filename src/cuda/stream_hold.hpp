@@ -1,5 +1,4 @@
-// Keeps streams waiting until the host has enqueued everything, so that what the host takes is in
-// no figure.
+// Holds streams until the host has enqueued everything, so that measurements contain no host time.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -17,21 +16,23 @@ class stream_hold {
   stream_hold(stream_hold&&) = delete;
   stream_hold& operator=(stream_hold&&) = delete;
 
-  // Loads what waits, on the current device; for each device, before anything is held.
+  // Loads the waiting kernel on the current device. Call it for each device before anything is
+  // held.
   static void load();
-  // What is enqueued from here on waits.
+  // Work that is enqueued from now on waits.
   void close() noexcept { ++ticket_; }
-  // Nothing behind this runs on the stream, which is of the current device, until release() or for
-  // 10 s.
+  // Holds a stream of the current device: later work on it starts only after release(), or after 10
+  // s.
   void enqueue(cudaStream_t stream);
   void release() noexcept;
-  // Throws device_error if a stream went on before it was released. Behind the streams' end.
+  // Throws device_error if a stream continued before its release. Call it after the streams have
+  // ended.
   void check() const;
 
  private:
   struct words {
-    unsigned int ticket;   // the host's
-    unsigned int expired;  // a device's
+    unsigned int ticket;   // stored by the host
+    unsigned int expired;  // stored by a device
   };
   words* shared() const { return static_cast<words*>(memory_.data()); }
 

@@ -1,41 +1,44 @@
-// Several devices on one GPU: what has to run at once there, and why it can.
+// Several devices on one GPU: which work must run at the same time there, and why it can.
 //
-// Each device has its own memory, streams and graphs, and devices meet by flags as on GPUs of their
-// own. But they share what the GPU has once: its host-side launch lock, its hardware queues, and
-// the places of its multiprocessors. A wait must never hold back what it waits for in any of them.
+// Each device has its own memory, streams and graphs, and devices meet by flags, as on GPUs of
+// their own. But they share the resources that a GPU has once: its host-side launch lock, its
+// hardware queues, and the places of its multiprocessors. In none of them may a wait hold back the
+// work that it waits for.
 //
-// Order of launches. The work of all devices between two meetings is one part: first what each
-// device computes and sends (kernels, agents, copies, waits for chunks), then the meeting of each
-// device, a kernel that waits for the others. A node launches part after part, from one thread, and
-// a graph never holds more than what one device does in one part. So whatever is launched waits
-// only for (a) what was launched before it, (b) its own part's kernel of the same device, or (c) in
-// a meeting, for the meetings of the same part. By induction over the launches:
+// Order of launches. The work of all devices between two meetings is a part. A part begins with the
+// computations and transfers of each device (kernels, agents, copies, waits for chunks). It ends
+// with the meeting of each device, a kernel that waits for the other devices. A node launches part
+// after part from one thread, and a graph never holds more than one device's work in one part. So
+// every launch waits only for (a) earlier launches, (b) the kernel of the same device in the same
+// part, or (c) in a meeting, for the meetings of the same part. By induction over the launches:
 //
-// - A launch that waits for room, and with it every other launch to the GPU, waits for work of kind
-//   (a): it gets room. A graph of the whole run would hold meetings whose partners are not launched
-//   yet, and would wait for room for ever.
-// - A queue that takes its work in order may hold streams or graph branches of several devices.
-//   Whatever stands in it ahead of a launch is of kind (a), so it ends.
-// - Kind (b), an agent or a stream that waits for chunks, is within one device: it needs what a
-//   device on a GPU of its own needs, two streams at once.
+// - A launch that waits for room blocks every other launch to the GPU, but it waits only for work
+// of
+//   kind (a), so it gets room. A graph of the whole run would hold meetings whose partners are not
+//   launched yet, and would wait for room forever.
+// - A queue that runs its work in order may hold streams or graph branches of several devices. All
+//   work ahead of a launch is of kind (a), so it ends.
+// - Kind (b), an agent or a stream that waits for chunks, stays within one device. It needs two
+//   streams at a time, as on a GPU of its own.
 // - Kind (c) needs a queue for each device's main stream. `require_queues` asks for one for every
 //   stream of the devices.
 //
-// Places. Blocks of kernels wait for nobody, so their places come free. Blocks of agents stay until
-// their kernel has run, and those of a meeting until all devices have come. `why_not_at_once`
-// refuses what could fill all multiprocessors with them, wherever the GPU puts them.
+// Places. Blocks of kernels wait for nothing, so their places become free. Blocks of agents stay
+// until their kernel has ended, and blocks of a meeting stay until all devices have arrived.
+// `why_not_at_once` refuses configurations in which they could fill all multiprocessors, wherever
+// the GPU places them.
 //
-// Known for one node, and for one region of a group, is what runs at once. Two nodes of a process
-// and several regions of a group may run at once or in turn, as their callers' threads and streams
-// have it. Their places are not added up (docs/how-to/shared-gpu.md): a wait without a place ends
-// at the deadline, with an error. Streams are made with a region, so queues of all regions are
-// added up.
+// These checks cover one node, or one region of a group. Two nodes of a process, or several regions
+// of a group, may run at the same time or in turn, depending on their callers' threads and streams.
+// Their places are not added up (docs/how-to/shared-gpu.md): a wait without a place ends at the
+// deadline, with an error. Streams are made with a region, so the queues of all regions are added
+// up.
 //
-// A program with regions of its own enqueues for itself, and keeps the same order itself.
+// A program with regions of its own enqueues the work itself, and must keep the same order.
 //
-// Processes without MPS take turns on a GPU by time slice. Each process has queues and places of
-// its own while its turn lasts, and a wait may last until the turns of all others have passed. So a
-// group of processes multiplies its deadline by `group_state::turns`, the number of processes on
+// Processes without MPS take turns on a GPU by time slices. During its turn, a process has queues
+// and places of its own, and a wait may last until the turns of all other processes have passed. So
+// a group of processes multiplies its deadline by `group_state::turns`, the number of processes on
 // one GPU.
 #pragma once
 
@@ -45,35 +48,36 @@
 
 namespace interlace::cuda {
 
-// Streams of a device on a shared GPU: the main one, and one for its agent or its copies.
+// Streams of a device on a shared GPU: the main stream, and one for its agent or its copies.
 inline constexpr std::uint32_t streams_of_device = 2;
 
 // Whether a GPU stands for several of the devices.
 bool shares_gpu(const std::vector<int>& ordinals);
 
-// How many devices a GPU stands for.
+// The number of devices that a GPU stands for.
 std::uint32_t devices_on(const std::vector<int>& ordinals, int gpu);
 
-// Hardware queues that a process has on each GPU, by the value of CUDA_DEVICE_MAX_CONNECTIONS.
+// The number of hardware queues that a process has on each GPU, for a value of
+// CUDA_DEVICE_MAX_CONNECTIONS.
 std::uint32_t hardware_queues(const char* setting);
 
-// Throws usage_error if a GPU stands for several devices and has too few queues for so many streams
-// of each.
+// Throws usage_error if a GPU stands for several devices and has too few queues for `streams`
+// streams of each.
 void require_queues(const std::vector<int>& ordinals, std::uint32_t streams);
 
-// What a multiprocessor of a GPU has, and how many there are.
+// The resources of a multiprocessor of a GPU, and the number of multiprocessors.
 struct gpu_places {
   std::uint32_t processors = 0;
   std::uint32_t threads = 0;
   std::uint32_t blocks = 0;
   std::uint32_t registers = 0;
   std::uint32_t shared_bytes = 0;
-  std::uint32_t reserved_shared_bytes = 0;  // of each block, besides its own
+  std::uint32_t reserved_shared_bytes = 0;  // for each block, in addition to its own
 };
 
 struct block_needs {
   std::uint32_t threads = 0;
-  std::uint32_t registers = 0;  // of a thread
+  std::uint32_t registers = 0;  // per thread
   std::uint32_t shared_bytes = 0;
 };
 
@@ -82,8 +86,9 @@ struct grid_needs {
   block_needs block;
 };
 
-// Why a GPU may not hold the agents of so many devices, their meetings and a block of the kernel at
-// once, as words behind "cannot run"; empty if it does, wherever it puts the blocks.
+// Why a GPU may be unable to hold, at the same time, the agents of so many devices, their meetings
+// and a block of the kernel. The text follows "cannot run"; it is empty if the GPU can hold them,
+// wherever it places the blocks.
 std::string why_not_at_once(const gpu_places& gpu, const grid_needs& agent,
                             const block_needs& kernel, std::uint32_t devices);
 

@@ -1,4 +1,4 @@
-// What a node enqueues in an epoch, taken down.
+// The operations that a node records for an epoch.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,8 @@ struct prefetch_operation {
   std::uint64_t bytes = 0;
 };
 
-// What all devices of a node deliver together at an exchange, ahead of all else of it.
+// A delivery that all devices of a node make together at an exchange, before everything else of the
+// exchange.
 class joint_delivery {
  public:
   explicit joint_delivery(const node_mechanism& by) : by_(&by) {}
@@ -37,12 +38,13 @@ class joint_delivery {
   joint_delivery& operator=(joint_delivery&&) = delete;
 
   const node_mechanism* by() const { return by_; }
-  // On the main streams of all devices.
+  // Enqueues it on the main streams of all devices.
   virtual void enqueue() const = 0;
-  virtual std::string name() const = 0;  // in a timeline
-  // What it puts on a device's stream while the gate is shut; gate::holds: it must be open.
+  virtual std::string name() const = 0;  // name in a timeline
+  // The number of stream operations that it enqueues on a device while the gate is shut.
+  // gate::holds: the gate must be open.
   virtual std::uint32_t weight() const = 0;
-  // Why a run with it is on plain streams, as a remark; null: it may be in graphs.
+  // Why a run with it must be on plain streams, as a remark; null: it can be in graphs.
   virtual const char* why_on_streams() const { return nullptr; }
 
  private:
@@ -51,7 +53,7 @@ class joint_delivery {
 
 struct exchange_operation {
   std::uint32_t id = 0;
-  bool meets = true;  // false where joint deliveries bring everything, and order it
+  bool meets = true;  // false if joint deliveries deliver and order everything
   std::vector<std::unique_ptr<joint_delivery>> joint;
   std::vector<std::vector<prefetch_operation>> prefetches;  // of each device, after the barrier
   std::vector<std::vector<copy_operation>> copies;          // of each device
@@ -59,7 +61,7 @@ struct exchange_operation {
   std::vector<exchange_arguments> first;  // of each device
   std::vector<std::vector<large_reduction>> large;  // of each device
 
-  // The mechanism's own; null: it has none.
+  // The mechanism's own delivery; null if it has none.
   template <class Delivery>
   Delivery* find(const node_mechanism& by) const {
     for (const auto& j : joint) {
@@ -72,7 +74,7 @@ struct exchange_operation {
 struct operation {
   enum class kind : std::uint8_t { kernel, copies, exchange, call };
   kind what = kind::kernel;
-  std::uint32_t device = 0;  // not for exchange
+  std::uint32_t device = 0;  // not for exchanges
   kernel_operation kernel;
   std::vector<copy_operation> copies;  // after all kernels so far
   exchange_operation exchange;

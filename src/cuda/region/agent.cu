@@ -18,15 +18,17 @@ namespace {
 
 constexpr std::uint32_t check_threads = 256;
 constexpr std::uint32_t bulk_block_threads = 32;
-constexpr std::uint32_t idle_ns = 100;  // between two looks that found nothing
-// Parts of chunks that a block looks for at a time; further ones wait until the first are gone.
+constexpr std::uint32_t idle_ns = 100;  // pause after a look that found nothing
+// The number of parts of chunks that a block looks for at a time. Further parts wait until the
+// first ones are done.
 constexpr std::uint32_t window = 32;
 
 using device_counter = ::cuda::atomic_ref<counter, ::cuda::thread_scope_device>;
 
-// Of the parts that `pending` names, those whose chunks are complete; 0 once the node has failed.
-// By all lanes of a warp, each with its part's counter and target. The looks are relaxed, or each
-// would empty the L1 of the compute unit; a fence behind the last one makes it acquire.
+// Returns those of the parts in `pending` whose chunks are complete, or 0 once the node has failed.
+// All lanes of a warp call it, each with the counter and target of its part. The reads are relaxed,
+// because acquiring reads would empty the L1 of the multiprocessor each time. A fence after the
+// last read makes it an acquire.
 __device__ unsigned int wait_for_any(const agent_arguments& a, unsigned int pending,
                                      std::uint32_t chunk, counter launch) {
   const bool mine = (pending >> threadIdx.x & 1U) != 0;
@@ -43,7 +45,8 @@ __device__ unsigned int wait_for_any(const agent_arguments& a, unsigned int pend
     }
     __nanosleep(idle_ns);
     if (round % 64 != 0) continue;
-    // One decision of the warp: lanes may read the clock and the failure at different times.
+    // The warp decides as a whole, since lanes may read the clock and the failure at different
+    // times.
     if (__any_sync(0xffffffffU, node_failed(a.barrier)) != 0) return 0;
     const bool late = global_time_ns() - since > a.barrier.deadline_ns;
     if (__any_sync(0xffffffffU, late) == 0) continue;
@@ -59,11 +62,11 @@ __device__ unsigned int wait_for_any(const agent_arguments& a, unsigned int pend
   }
 }
 
-// Calls copy(bytes, peers), by all threads, for each part of a chunk that is this block's, as
-// chunks are complete.
+// Calls copy(bytes, peers) with all threads for each part of a chunk that belongs to this block, as
+// soon as the chunk is complete.
 template <class Copy>
 __device__ void serve(const agent_arguments& a, Copy copy) {
-  // Part p of the launch is part p % blocks_per_chunk of chunk p / blocks_per_chunk; block b has
+  // Part p of the launch is part p % blocks_per_chunk of chunk p / blocks_per_chunk. Block b has
   // parts b, b + gridDim.x, ... Bit k of `pending` is this block's part number base + k.
   __shared__ unsigned int shared_found;
   if (threadIdx.x == 0 && atomicAdd(a.started + 1, 1U) + 1 == gridDim.x) {
@@ -99,9 +102,9 @@ __device__ void serve(const agent_arguments& a, Copy copy) {
                              a.blocks_per_chunk),
            c.peers);
     }
-    __syncthreads();  // before the next look overwrites what was found
+    __syncthreads();  // before the next look overwrites the result
     pending &= ~found;
-    // The window moves over what is gone.
+    // Moves the window past the parts that are done.
     const std::uint32_t gone = pending == 0 ? window : __ffs(static_cast<int>(pending)) - 1;
     base += gone;
     pending = gone == window ? 0 : pending >> gone;
@@ -117,8 +120,8 @@ __global__ void __launch_bounds__(agent_block_threads)
   });
 }
 
-// Bulk copies through shared memory, by one thread: loads run `ahead` of the stores, which leave
-// the stages in turn. (PTX ISA, cp.async.bulk.)
+// Bulk copies through shared memory by one thread. Loads run `ahead` stages ahead of the stores,
+// which leave the stages in turn. (PTX ISA, cp.async.bulk.)
 class bulk_copier {
  public:
   static constexpr std::uint32_t stage_bytes = 16 * 1024;
@@ -127,12 +130,12 @@ class bulk_copier {
   static constexpr std::uint32_t shared_bytes =
       stages * (stage_bytes + static_cast<std::uint32_t>(sizeof(std::uint64_t)));
 
-  // `memory` is shared, of shared_bytes, aligned to 16 bytes.
+  // `memory` is shared memory of shared_bytes bytes, aligned to 16 bytes.
   __device__ explicit bulk_copier(std::byte* memory)
       : stage_(static_cast<std::uint32_t>(__cvta_generic_to_shared(memory))),
         barrier_(stage_ + stages * stage_bytes) {}
 
-  // Before the first copy.
+  // Call it before the first copy.
   __device__ void begin() const {
     for (std::uint32_t s = 0; s < stages; ++s) {
       asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(barrier_ + 8 * s) : "memory");
@@ -140,10 +143,10 @@ class bulk_copier {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   }
 
-  // Bytes of the replica to those of `peers`; begin and end are multiples of 16. What the calling
-  // thread acquired before is what it copies.
+  // Copies bytes of the replica to those of `peers`; begin and end are multiples of 16. The copy
+  // sees everything that the calling thread acquired before.
   __device__ void copy(const kernel::replicas& r, device::byte_range bytes, std::uint32_t peers) {
-    // What was acquired by ordinary loads, for the bulk copies.
+    // Orders the bulk copies after what ordinary loads acquired.
     asm volatile("fence.proxy.async.global;" ::: "memory");
     std::uint64_t next = bytes.begin;
     for (std::uint32_t k = 0; k < ahead && next < bytes.end; ++k) next = load(r, next, bytes.end);
@@ -153,7 +156,7 @@ class bulk_copier {
     }
   }
 
-  // Waits until all has been written.
+  // Waits until everything has been written.
   __device__ static void finish() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
 
  private:
@@ -161,8 +164,8 @@ class bulk_copier {
     return static_cast<std::uint32_t>(min(std::uint64_t{stage_bytes}, end - at));
   }
   __device__ std::uint64_t load(const kernel::replicas& r, std::uint64_t at, std::uint64_t end) {
-    // The stage that this one takes was read by the store `stages` before, and of those behind that
-    // one stages - ahead may still read.
+    // Waits until the stage can be reused: the store that was issued `stages` stores ago has read
+    // it. Of the later stores, stages - ahead may still be reading.
     asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(stages - ahead) : "memory");
     const std::uint32_t s = loads_++ % stages;
     const std::uint32_t size = size_at(at, end);
@@ -200,7 +203,7 @@ class bulk_copier {
   }
 
   std::uint32_t stage_;    // addresses in shared memory
-  std::uint32_t barrier_;  // of the load into each stage
+  std::uint32_t barrier_;  // barrier of the load into each stage
   std::uint32_t loads_ = 0;
   std::uint32_t stores_ = 0;
 };
@@ -247,9 +250,9 @@ namespace {
 
 struct agent_shape {
   std::uint32_t blocks = 0;
-  std::uint32_t threads = 0;  // of a block
+  std::uint32_t threads = 0;  // per block
   std::uint32_t shared_bytes = 0;
-  std::uint64_t under_way = 0;  // bytes that a block has under way at once
+  std::uint64_t under_way = 0;  // bytes that a block has in flight
 };
 
 agent_shape shape_of(const kernel::region_options& how) {
@@ -272,7 +275,7 @@ agent_entry entry_of(const kernel::region_options& how) {
   return how.agent_copy == kernel::agent_copy::bulk ? bulk_agent_kernel : agent_kernel;
 }
 
-// What the agent takes of a multiprocessor that has as many of its blocks as any.
+// The resources that the agent takes of the multiprocessor with the most agent blocks.
 struct agent_place {
   std::uint32_t threads = 0;
   std::uint32_t shared_bytes = 0;
@@ -286,7 +289,7 @@ agent_place place_of(const kernel::region_options& how, int ordinal) {
   cudaFuncAttributes own{};
   INTERLACE_CUDA_CHECK(cudaFuncGetAttributes(&own, entry_of(how)));
   const auto used = s.shared_bytes + static_cast<std::uint32_t>(own.sharedSizeBytes);
-  // A block also takes what the system reserves.
+  // A block also takes the shared memory that the system reserves.
   return {.threads = each * s.threads,
           .shared_bytes = each * ((used + granule - 1) / granule * granule +
                                   gpu_attribute(cudaDevAttrReservedSharedMemoryPerBlock, ordinal))};
@@ -327,14 +330,15 @@ unsigned int agent_shared_percent(const kernel::region_options& how, int ordinal
 void launch_agent(agent_arguments a, const kernel::region_options& how, unsigned int shared_percent,
                   cudaStream_t stream) {
   const agent_shape s = shape_of(how);
-  // A block gets a few times what it has under way at once.
+  // A part has a few times the bytes that a block has in flight.
   a.blocks_per_chunk = static_cast<std::uint32_t>(
       std::clamp<std::uint64_t>(how.chunk_bytes / (s.under_way * 2), 1, s.blocks));
   int least = 0;
   int greatest = 0;
   INTERLACE_CUDA_CHECK(cudaDeviceGetStreamPriorityRange(&least, &greatest));
   std::array<cudaLaunchAttribute, 2> attributes{};
-  attributes[0].id = cudaLaunchAttributePriority;  // the stream's, said again for a node of a graph
+  // the stream's priority, repeated for a node of a graph
+  attributes[0].id = cudaLaunchAttributePriority;
   attributes[0].val.priority = greatest;
   attributes[1].id = cudaLaunchAttributePreferredSharedMemoryCarveout;
   attributes[1].val.sharedMemCarveout = shared_percent;

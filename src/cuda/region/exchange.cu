@@ -50,18 +50,19 @@ __host__ __device__ void with_type(element_type type, combine operation, F&& f) 
   }
 }
 
-// The number of the barrier that this device enters next. Read it before the barrier.
+// The number of the barrier that this device enters next. It must be read before the barrier.
 __device__ counter next_barrier(const barrier_arguments& a) {
   return a.controls[a.device]->entered + 1;
 }
 
-// A barrier over all devices, called by all threads of the one block of a kernel.
+// A barrier over all devices, called by all threads of a kernel's only block.
 //
-// Release: what this block stored before, and what the stream's earlier kernels and copies stored
-// anywhere, happens before the peers leave. The block-wide barrier puts the block's own stores
-// before each sender's release, the end of a kernel, or the next one's wait for it, puts its stores
-// before those of the next, and a release is cumulative. Acquire: what the peers released happens
-// before what any thread of this block, and any later kernel of the stream, does after it.
+// Release: everything that this block stored before, and everything that the stream's earlier
+// kernels and copies stored anywhere, happens before the peers leave the barrier. The block-wide
+// barrier orders the block's own stores before each sender's release. The end of a kernel, or the
+// next kernel's wait for it, orders its stores before those of the next kernel. A release is
+// cumulative. Acquire: everything that the peers released happens before anything that a thread of
+// this block, or a later kernel of the stream, does after the barrier.
 __device__ void pass_barrier(const barrier_arguments& a, counter number) {
   __syncthreads();
   const unsigned int peer = threadIdx.x;
@@ -96,7 +97,7 @@ __device__ void send_sums(const small_reduction& item, const barrier_arguments& 
     }
     return;
   }
-  // A warp an element, its lanes over the copies.
+  // One warp for each element; its lanes are divided over the copies.
   const std::uint32_t lane = threadIdx.x % 32;
   for (std::uint32_t i = threadIdx.x / 32; i < item.elements; i += blockDim.x / 32) {
     T value = combine_identity<T, Op>();
@@ -113,7 +114,7 @@ __device__ void send_sums(const small_reduction& item, const barrier_arguments& 
   }
 }
 
-// In the order of the devices, so that all fronts get the same bits.
+// Combines in device order, so that all fronts get the same bits.
 template <class T, combine Op>
 __device__ void combine_inbox(const small_reduction& item, const barrier_arguments& a,
                               unsigned int slot) {
@@ -121,7 +122,7 @@ __device__ void combine_inbox(const small_reduction& item, const barrier_argumen
   for (std::uint32_t i = threadIdx.x; i < item.elements; i += blockDim.x) {
     T total = combine_identity<T, Op>();
     for (std::uint32_t d = 0; d < a.devices; ++d) {
-      // From L2, where peers' stores arrive.
+      // Reads from L2, where peers' stores arrive.
       const T value = __ldcg(inbox + (slot * a.devices + d) * item.elements + i);
       total = combine_values<T, Op>(total, value);
     }
@@ -168,11 +169,11 @@ __global__ void __launch_bounds__(gate_threads)
                 unsigned int ticket) {
   const counter number = next_barrier(a);
   if (threadIdx.x == 0) {
-    // The host enqueues meanwhile, and gets more time than a device.
+    // The host is still enqueueing, so it gets more time than a device.
     barrier_arguments patient = a;
     patient.deadline_ns += 10'000'000'000ULL;
-    // Relaxed: what was enqueued after the gate was handed over by its launch, and the barrier
-    // orders the devices. System scope: the host stores it.
+    // Relaxed: work enqueued after the gate was published by its launch, and the barrier orders the
+    // devices. System scope: the host stores the ticket.
     const system_word stored(*host_ticket);
     unsigned int seen = 0;
     wait_until(
@@ -201,8 +202,8 @@ __global__ void __launch_bounds__(wide_threads)
   }
 }
 
-// Reads over NVLink what peers accumulated and stores the result there: the device's segment is a
-// devices-th of all.
+// Reads the peers' partial results over NVLink and stores the combined result to their fronts. The
+// device's segment is one devices-th of all elements.
 template <class T, combine Op>
 __global__ void __launch_bounds__(wide_threads)
     combine_segment(const __grid_constant__ large_reduction r) {

@@ -1,4 +1,4 @@
-// What a device reports, as a sentence.
+// Formats a device's failure report as a sentence.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +9,13 @@
 
 namespace interlace::cuda {
 
-// How the devices and what they exchange are called.
+// The names of the devices, and of what they exchange, for the sentence.
 struct failure_words {
   std::function<std::string(unsigned int device)> device;
-  std::string region;    // of the failure's chunk
-  std::string exchange;  // where it waited for a peer
+  std::string region;    // region of the failed chunk
+  std::string exchange;  // exchange in which the device waited for a peer
   double deadline_s = 0;
-  std::uint32_t turns = 1;  // of processes that share a GPU, for which the deadline is longer
+  std::uint32_t turns = 1;  // processes that share a GPU; they extend the deadline
 };
 
 std::string describe_failure(const wait_failure& f, const failure_words& words);

@@ -22,11 +22,11 @@ constexpr std::chrono::microseconds between_looks{20};
 constexpr std::chrono::milliseconds between_rounds{10};
 constexpr std::chrono::milliseconds between_calls{50};
 constexpr int rounds_until_told = 20;
-// Of what processes tell each other: to be counted up when that changes.
+// Version of the messages between processes. Increase it when they change.
 constexpr int protocol = 1;
 constexpr char end_of_common = '\t';
 
-// The same for all processes until the machine starts again.
+// Equal in all processes until the machine restarts.
 std::string machine_id() {
   char id[64] = {};
   std::FILE* file = std::fopen("/proc/sys/kernel/random/boot_id", "r");
@@ -42,7 +42,7 @@ std::string uuid_of(int ordinal) {
   return hexadecimal(properties.uuid.bytes);
 }
 
-// The GPU of another rank, as this process numbers it.
+// This process's number for the GPU of another rank.
 int ordinal_of(const std::string& uuid, std::uint32_t own, std::uint32_t rank) {
   const int present = static_cast<int>(device_count());
   for (int k = 0; k < present; ++k) {
@@ -120,7 +120,7 @@ group_state::group_state(std::uint32_t rank, std::uint32_t size, int ordinal, al
   if (size == 1) return;
   processes_ = std::make_unique<peer_processes>(rank, paths, *meeting,
                                                 std::chrono::duration<double>(deadline_s()));
-  // Nobody's socket goes before all are connected.
+  // All processes must be connected before any of them removes its socket.
   (void)agree([] { return std::string(); });
   processes_->watch({.ended =
                          [this](std::uint32_t ended) {
@@ -132,7 +132,7 @@ group_state::group_state(std::uint32_t rank, std::uint32_t size, int ordinal, al
                          [this](std::uint32_t other, const std::string& text) {
                            fail("rank " + std::to_string(other) + " reports: " + text, false);
                          },
-                     // The thread that hears what others tell cannot wait for it.
+                     // The thread that receives the other processes' messages must not block here.
                      .regularly =
                          [this, rounds = 0]() mutable {
                            if (look(false)) ++rounds;
@@ -178,15 +178,14 @@ std::uint32_t group_state::devices_on(int gpu) const {
   return is_shared() ? 1 : cuda::devices_on(ordinals_, gpu);
 }
 
-// A stream of the caller's for each device, and one for each region.
+// One stream of the caller's for each device, and one for each region.
 void group_state::require_queues() const {
   if (is_shared()) return;
   const std::lock_guard lock(mutex_);
   cuda::require_queues(ordinals_, static_cast<std::uint32_t>(members_.size()) + 2);
 }
 
-// Keeps the first failure, tells it to the other processes where this one found it, and lets
-// everything go that waits.
+// Keeps the first failure. If this process found it, tells the other processes. Ends all waits.
 void group_state::fail(const std::string& sentence, bool tells) const {
   const std::lock_guard lock(mutex_);
   if (!failure_.empty()) return;
@@ -196,7 +195,7 @@ void group_state::fail(const std::string& sentence, bool tells) const {
   for (const group_member* m : members_) m->abandon();
 }
 
-// Takes down what a member reports. True where only another process knows more, unless `finally`.
+// Records what a member reports. Returns true if only another process knows more, unless `finally`.
 bool group_state::look(bool finally) const {
   std::string found;
   bool elsewhere = false;
@@ -215,7 +214,8 @@ bool group_state::look(bool finally) const {
 
 void group_state::check() const {
   if (look(false)) {
-    // Who reported it is about to tell, and the other thread takes it down.
+    // The process that reported the failure is about to send its details, which the other thread
+    // records.
     for (int k = 0; k < 2 * rounds_until_told && look(false); ++k) {
       std::this_thread::sleep_for(between_rounds);
     }
@@ -270,7 +270,8 @@ void group_state::synchronize(std::uint32_t device, cudaStream_t stream,
       regularly();
     }
     if (now < next_look) continue;
-    // Nobody waits here for another thread, or for what a device may never do.
+    // This thread waits neither for another thread nor for an operation that a device may never
+    // finish.
     next_look = now + between_rounds;
     const std::unique_lock lock(looking_, std::try_to_lock);
     if (!lock.owns_lock()) continue;

@@ -1,4 +1,4 @@
-// The devices that take part in regions, and what is wrong with them.
+// The devices that take part in regions, and the failures of their group.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -17,7 +17,7 @@
 
 namespace interlace::cuda {
 
-// What a group looks after: a region.
+// A member of a group, which is a region.
 class group_member {
  public:
   group_member() = default;
@@ -27,14 +27,16 @@ class group_member {
   group_member(group_member&&) = delete;
   group_member& operator=(group_member&&) = delete;
 
-  // What its devices reported, as a sentence; empty where nothing. `elsewhere` is set where another
-  // process knows more.
+  // The failure that its devices reported, as a sentence; empty if there is none. Sets `elsewhere`
+  // if another process knows more.
   virtual std::string failure(bool& elsewhere) const = 0;
-  // Ends all waits of its devices. Called by a thread of the group's.
+  // Ends all waits of its devices. A thread of the group calls it.
   virtual void abandon() const noexcept = 0;
-  // What grows while streams that wait for chunks get on; nullopt while it is still being read.
+  // Counters that grow while streams that wait for chunks make progress; nullopt while they are
+  // still being read.
   virtual std::optional<std::vector<counter>> progress() = 0;
-  // Which chunk one of them waits for, as a sentence, by what was read last; empty where none does.
+  // The chunk for which one of the streams waits, as a sentence, according to the last progress();
+  // empty if none waits.
   virtual std::string late_chunk() const = 0;
 };
 
@@ -54,40 +56,43 @@ class group_state {
   bool is_local(std::uint32_t device) const;
   // Whether there are other processes.
   bool is_shared() const { return processes_ != nullptr; }
-  // Of this process or of another: as this process numbers the GPUs.
+  // This process's number of the GPU of any device, in this process or another.
   int ordinal(std::uint32_t device) const { return ordinals_.at(device); }
-  // The most processes that have the same GPU, on which they take turns by time slice.
+  // The largest number of processes that share a GPU. They take turns on it by time slices.
   std::uint32_t turns() const { return turns_; }
-  // Of a wait, which may last until every turn has passed: `turns` times what was asked for.
+  // The deadline of a wait. A wait may last until every turn has passed, so this is `turns` times
+  // the requested deadline.
   double deadline_s() const { return turns_ * options_.deadline_s; }
-  // Devices of this process that a GPU stands for.
+  // The number of this process's devices on a GPU.
   std::uint32_t devices_on(int gpu) const;
-  // How messages call a device.
+  // The name of a device in messages.
   std::string device_name(std::uint32_t device) const;
 
-  // What all processes bring, in the order of their ranks (base/agreement.hpp); of one process,
-  // what `make` returns.
+  // Each process contributes the result of `make`. Returns all results in rank order
+  // (base/agreement.hpp); for a single process, only its own.
   std::vector<std::string> agree(const std::function<std::string()>& make) const;
 
-  // Messages to and from the process of a device (base/processes.hpp).
+  // Messages to and from the process that has the device (base/processes.hpp).
   void send(std::uint32_t device, std::uint64_t tag, const std::string& bytes,
             const std::vector<int>& descriptors) const;
   peer_processes::message receive(std::uint32_t device, std::uint64_t tag) const;
 
-  // Throws usage_error unless the device is of this process.
+  // Throws usage_error unless the device belongs to this process.
   void require_local(std::uint32_t device) const;
-  // Throws the first failure of any member or process, then and from then on.
+  // Throws the first failure of any member or process. Once there is one, every later call throws
+  // it, too.
   void check() const;
-  // Also reports a chunk that a stream has waited for until the deadline: that wait has none of its
-  // own. `regularly` is called now and then, and ends the wait by what it throws.
+  // Blocks until the stream has ended. Also reports a chunk for which a stream has waited until the
+  // deadline, since such a wait has no deadline of its own. Calls `regularly` from time to time; an
+  // exception from it ends the wait.
   void synchronize(std::uint32_t device, cudaStream_t stream,
                    const std::function<void()>& regularly) const;
 
-  // Throws usage_error if a GPU stands for several devices of this process and has too few queues
+  // Throws usage_error if a GPU that stands for several devices of this process has too few queues
   // for one more region.
   void require_queues() const;
 
-  // The number of the next region; the same on all ranks.
+  // The number of the next region; it is the same on all ranks.
   std::uint32_t next_region() { return regions_++; }
   void add(group_member* member);
   void remove(group_member* member) noexcept;
@@ -108,10 +113,10 @@ class group_state {
   std::uint32_t regions_ = 0;
   mutable std::mutex mutex_;
   std::vector<group_member*> members_;
-  mutable std::mutex looking_;   // who holds it looks at members, which stay until then
-  mutable std::string failure_;  // the first
+  mutable std::mutex looking_;   // its holder looks at members, which cannot be removed meanwhile
+  mutable std::string failure_;  // the first failure
   mutable std::mutex messages_;
-  // The last member: its thread uses the others.
+  // Declared last, because its thread uses the other members.
   std::unique_ptr<peer_processes> processes_;
 };
 

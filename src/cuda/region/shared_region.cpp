@@ -21,9 +21,9 @@ namespace interlace::cuda {
 
 namespace {
 
-constexpr std::uintptr_t alignment = 16;  // of the agent's vectors
+constexpr std::uintptr_t alignment = 16;  // alignment of the agent's vectors
 
-// Throws usage_error unless both buffers can hold the replica; lets `peers` reach them.
+// Throws usage_error unless both buffers can hold the replica. Gives `peers` access to them.
 void check_memory(const region_memory& memory, std::uint64_t bytes, int ordinal,
                   const std::vector<int>& peers, const std::string& where) {
   for (const auto& [data, which] : {std::pair{memory.front, " front"}, {memory.back, " back"}}) {
@@ -43,10 +43,10 @@ void check_memory(const region_memory& memory, std::uint64_t bytes, int ordinal,
 
 constexpr std::size_t descriptors_at_once = 200;
 
-// Of epochs that are further behind it is not known whether they run.
+// For epochs that are further back it is unknown whether they run.
 constexpr std::size_t watched_epochs = 64;
 
-// The capture that the stream takes part in; 0 where it is in none.
+// The capture in which the stream takes part; 0 if there is none.
 unsigned long long capture_of(cudaStream_t stream) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   unsigned long long id = 0;
@@ -143,13 +143,14 @@ shared_region::~shared_region() {
   release();
 }
 
-// A little more than is asked for where it is shared, so that nothing else is.
+// Shared memory is slightly larger than requested, so that no other allocation is shared with it.
 void* shared_region::take(const side& s, std::uint64_t bytes) {
   return memory_.take(s.ordinal, group_->is_shared() ? std::max(bytes, least_shared_bytes) : bytes);
 }
 
-// Of the device's control words, front and back: a line each for the other processes. What goes by
-// descriptors is sent to them; they receive it when all have exported.
+// Exports the device's control words, front and back, as a line each for the other processes.
+// Memory that needs descriptors is sent to these processes; they receive it once all processes have
+// exported.
 std::string shared_region::export_side(const side& s) {
   const std::uint64_t bytes = state_.elements * state_.element_bytes;
   const std::string where = label_ + " of device " + std::to_string(s.device) + ": the ";
@@ -201,8 +202,8 @@ void shared_region::import_from(std::uint32_t device, const std::string& texts) 
   }
 }
 
-// Nobody frees what another process still maps: all close what they mapped and say so. A process
-// that has ended does not count.
+// No process frees memory that another one still maps: all processes close their mappings and
+// report it. Processes that have ended are ignored.
 void shared_region::leave() noexcept {
   imported_.clear();
   for (const bool sends : {true, false}) {
@@ -214,13 +215,14 @@ void shared_region::leave() noexcept {
         } else {
           (void)group_->receive(d, tag(about::end));
         }
-      } catch (const std::exception&) {  // NOLINT: it has ended, or its deadline passed
+        // NOLINT: the process has ended, or its deadline has passed
+      } catch (const std::exception&) {
       }
     }
   }
 }
 
-// Where kernels spin, only a copy engine reaches their device.
+// While kernels spin, only a copy engine can access their device.
 void shared_region::abandon() const noexcept {
   int before = 0;
   INTERLACE_CUDA_LOG(cudaGetDevice(&before));
@@ -242,7 +244,7 @@ std::size_t shared_region::running(const side& s) {
   return 0;
 }
 
-// Without a wait: what is read may stand behind a stream's wait on a device with few queues.
+// Never blocks: on a device with few queues, the read may be queued after a stream's wait.
 std::optional<std::vector<counter>> shared_region::progress() {
   for (side& s : sides_) {
     if (s.seen == nullptr || s.reading) continue;
@@ -264,7 +266,7 @@ std::optional<std::vector<counter>> shared_region::progress() {
   for (side& s : sides_) {
     if (!s.reading) continue;
     s.reading = false;
-    // A launch that gets under way is progress too: what stood in front of it took its time.
+    // The start of a launch counts as progress, too: work ahead of it can have delayed it.
     all.push_back(running(s));
     all.insert(all.end(), s.seen, s.seen + 1 + s.targets.size());
   }
@@ -294,7 +296,7 @@ std::string shared_region::late_chunk() const {
 void shared_region::release() noexcept {
   int before = 0;
   INTERLACE_CUDA_LOG(cudaGetDevice(&before));
-  // All that uses the memory, on streams of the caller too.
+  // Waits for all users of the memory, including streams of the caller.
   for (const side& s : sides_) {
     INTERLACE_CUDA_LOG(cudaSetDevice(s.ordinal));
     INTERLACE_CUDA_LOG(cudaDeviceSynchronize());
@@ -334,7 +336,8 @@ void shared_region::make_side(side& s, const region_spec& spec) {
     s.streams.assign(s.streams.size(), s.streams[0]);
   }
   for (std::uint32_t k = 0; k < 2 * n && !one; ++k) {
-    // An agent gets the next place that a block of the kernel leaves.
+    // High priority: an agent gets the next place that becomes free when a block of the kernel
+    // ends.
     INTERLACE_CUDA_CHECK(cudaStreamCreateWithPriority(&s.streams[k], cudaStreamNonBlocking,
                                                       k == s.device ? greatest : least));
   }
@@ -371,8 +374,8 @@ void shared_region::make_side(side& s, const region_spec& spec) {
   INTERLACE_CUDA_CHECK(cudaStreamSynchronize(nullptr));
 }
 
-// The first copy between two GPUs sets things up and may wait for both, which would be too late
-// once kernels wait on them.
+// The first copy between two GPUs initialises resources and may wait for both GPUs. That must not
+// happen once kernels wait for each other.
 void shared_region::warm_up(const side& s) const {
   const current_device on(s.ordinal);
   for (std::uint32_t to = 0; to < group_->devices(); ++to) {
@@ -425,7 +428,7 @@ replicated<std::byte> shared_region::view(std::uint32_t device) const {
   now.parity = side_of(device).parity;
   replicated<std::byte> v = kernel::make_view<std::byte>(now, id_, device);
   if (!how_->stores_to_peers()) {
-    v.everybody = 0;  // stores go to nobody else
+    v.everybody = 0;  // stores go to no other device
     v.range_count = 0;
   }
   return v;
@@ -456,7 +459,7 @@ void shared_region::begin(std::uint32_t device, cudaStream_t stream) {
   s.stream = stream;
   s.capture = capture_of(stream);
   INTERLACE_CUDA_CHECK(cudaEventRecord(s.begun_event, stream));
-  // The first launch of the caller's kernel may load it, which may wait for what runs.
+  // The first launch of the caller's kernel may load it, and loading may wait for running work.
   const bool loaded = s.moved || s.capture != 0;
   how_->begin(state_, s, loaded);
   s.begun = true;
@@ -478,7 +481,7 @@ void shared_region::exchange(std::uint32_t device, cudaStream_t stream) {
                       " on another stream, or in another capture, than its epoch began");
   }
   if (s.audit.first != nullptr) launch_audit(s.barrier, s.audit, s.tracking.table, stream);
-  // Before the streams' waits, which a check that finds something lets go.
+  // Enqueued before the streams' waits: if the check finds an error, it releases these waits.
   if (!s.chunks.empty()) launch_check(s.barrier, s.tracking.table, stream);
   how_->deliver(state_, s);
   exchange_arguments e;

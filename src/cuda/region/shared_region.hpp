@@ -1,11 +1,11 @@
-// A region of a group: memory, streams, and what begin and exchange enqueue.
+// A region of a group: its memory, its streams, and the work that begin and exchange enqueue.
 //
-// The order that keeps replicas right is that of interlace/cuda/region/exchange.hpp, with the
-// caller's stream in the place of a device's main stream: what a device does with the region in an
-// epoch stands between one exchange and the next on it, and copies and agents on streams of the
-// region's own start behind what the caller's stream had reached in begin or exchange and are
-// joined before the exchange's barrier. Each region has barriers of its own, so that two regions
-// may be exchanged on two streams at once.
+// interlace/cuda/region/exchange.hpp describes the order that keeps replicas right. Here the
+// caller's stream takes the place of a device's main stream: everything that a device does with the
+// region in an epoch is between one exchange and the next on that stream. Copies and agents on the
+// region's own streams start after the work that the caller's stream had in begin or exchange, and
+// are joined before the exchange's barrier. Each region has barriers of its own, so two regions can
+// be exchanged on two streams at the same time.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -28,7 +28,7 @@ namespace interlace::cuda {
 
 class shared_region final : public group_member {
  public:
-  // Empty memory: of its own.
+  // Without memory from the caller, the region allocates its own.
   shared_region(std::shared_ptr<group_state> group, const region_spec& spec,
                 const std::vector<region_memory>& memory);
   ~shared_region() override;
@@ -59,33 +59,34 @@ class shared_region final : public group_member {
   void exchange(std::uint32_t device, cudaStream_t stream);
 
  private:
-  // Recorded behind what begin and exchange enqueue.
+  // Events around the work that begin and exchange enqueue.
   struct watched_epoch {
     cudaEvent_t begun = nullptr;
     cudaEvent_t ended = nullptr;
   };
-  // What a device of this process has.
+  // The region's state on a device of this process.
   struct side : region_side {
     region_audit audit;
     wait_failure* failure = nullptr;
-    cudaStream_t rescue = nullptr;  // ends waits and reads counters; takes nothing else
-    // Where streams wait for chunks: of the last epochs that are not captured, in turn.
+    // for ending waits and reading counters; nothing else runs on it
+    cudaStream_t rescue = nullptr;
+    // Where streams wait for chunks: a ring of the last epochs that are not captured.
     std::vector<watched_epoch> epochs;
-    std::size_t enqueued = 0;      // of them, so many were
-    std::vector<counter> targets;  // of the chunks
-    counter* seen = nullptr;       // in host memory: launches and counters, as read last
-    bool reading = false;          // them, on `rescue`
+    std::size_t enqueued = 0;      // number of these epochs so far
+    std::vector<counter> targets;  // targets of the chunks
+    counter* seen = nullptr;       // in host memory: the launches and counters read last
+    bool reading = false;          // a read on `rescue` is in flight
     bool begun = false;
-    bool moved = false;              // an epoch was enqueued that is not captured
-    unsigned long long capture = 0;  // of the stream in begin; 0: none
+    bool moved = false;              // an epoch that is not captured has been enqueued
+    unsigned long long capture = 0;  // capture of the stream in begin; 0: none
   };
 
-  // The watched epoch that runs, counted from 1; 0: none, as far as is known.
+  // The watched epoch that is running, counted from 1; 0 if none is known to run.
   static std::size_t running(const side& s);
   std::string describe(const wait_failure& f) const;
   side& side_of(std::uint32_t device);
   const side& side_of(std::uint32_t device) const;
-  // Of messages between processes about this region.
+  // Topics of messages between processes about this region.
   enum class about : std::uint64_t { memory, end };
   std::uint64_t tag(about what) const {
     return std::uint64_t{id_} * 2 + static_cast<std::uint64_t>(what);
@@ -106,8 +107,9 @@ class shared_region final : public group_member {
   const region_mechanism* how_ = nullptr;
   device_memory memory_;
   imported_memory imported_;
-  std::vector<descriptor> exported_;     // what this process exports, in the order of its text
-  std::unique_ptr<mapped_memory> host_;  // wait_failure of each local device, `seen`, a 1
+  std::vector<descriptor> exported_;  // exported by this process, in the order of its text
+  // wait_failure of each local device, `seen`, and a word that is 1
+  std::unique_ptr<mapped_memory> host_;
   const unsigned int* one_ = nullptr;
   bool is_made_ = false;
   std::array<device_control*, max_devices> controls_{};

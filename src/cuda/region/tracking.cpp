@@ -12,7 +12,8 @@ namespace interlace::cuda {
 
 namespace {
 
-// Chunks of a launch that streams wait for: each is two operations a peer on a stream.
+// The most chunks of a launch that streams can wait for. Each takes two operations on a stream for
+// each peer.
 constexpr std::size_t most_waits = 256;
 
 }  // namespace
@@ -53,7 +54,7 @@ launch_tracking make_tracking(device_memory& memory, int ordinal,
   table.launches = made.launches;
   table.copy_threads = state.options.agent_threads;
   if (!state.options.transfers) {
-    // Nobody waits for the chunks.
+    // Nothing waits for the chunks.
   } else if (waits) {
     table.flags = static_cast<unsigned int*>(put(std::vector<unsigned int>(count, 0)));
   } else if (waiter == chunk_waiter::agent) {

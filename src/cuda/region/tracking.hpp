@@ -1,4 +1,4 @@
-// One kind of tracked launch as its device's memory has it, and how copy engines move its chunks.
+// One kind of tracked launch in its device's memory, and how copy engines move its chunks.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -17,10 +17,10 @@ namespace interlace::cuda {
 
 struct launch_tracking {
   kernel::chunk_table table;
-  counter* launches = nullptr;      // those that are over; table.launches
-  unsigned int* started = nullptr;  // two words of the polling agent
+  counter* launches = nullptr;      // number of finished launches; same as table.launches
+  unsigned int* started = nullptr;  // two words for the polling agent
 
-  // What the exchange that ends such a launch does to it.
+  // What the exchange must do for this launch.
   tracked_launch over() const {
     if (started != nullptr) return {.launches = launches, .words = started, .count = 2};
     return {.launches = launches,
@@ -29,33 +29,35 @@ struct launch_tracking {
   }
 };
 
-// Who waits for chunks to be complete.
+// The kind of waiter for complete chunks.
 enum class chunk_waiter : std::uint8_t { nobody, streams, agent };
 
-// Puts them into the memory of the GPU, all counts 0; waits. `announced.first` has one entry where
-// blocks announce by themselves. Throws usage_error where streams would wait for too many chunks.
+// Copies the tables to the memory of the GPU with all counts 0; blocks until done. If blocks
+// announce their ranges themselves, `announced.first` has a single entry. Throws usage_error if
+// streams would have to wait for too many chunks.
 launch_tracking make_tracking(device_memory& memory, int ordinal,
                               const std::vector<kernel::chunk>& chunks,
                               const kernel::publications& announced, std::uint32_t region,
                               const kernel::region_state& state, chunk_waiter waiter);
 
-// Devices that receive any of the chunks.
+// The devices that receive any of the chunks.
 std::uint32_t receivers(const std::vector<kernel::chunk>& chunks);
 
-// Copy streams to each of `peers`. A stream takes microseconds from one chunk to the next, in which
-// an engine idles; copies to several devices fill that time, and more streams than engines cost
-// more.
+// The number of copy streams to each of `peers`. A stream takes microseconds to switch to the next
+// chunk, during which an engine is idle. Copies to several devices fill that time, and more streams
+// than engines cost more.
 std::uint32_t copy_lanes(std::uint32_t peers);
 
-// A stream that copies each lanes-th chunk from `lane` on to a peer.
+// A stream that copies every lanes-th chunk, from chunk `lane` on, to a peer.
 struct copy_stream {
-  std::uint32_t which = 0;  // of the device's copy streams
+  std::uint32_t which = 0;  // index among the device's copy streams
   std::uint32_t peer = 0;
   std::uint32_t lane = 0;
   std::uint32_t lanes = 1;
 };
 
-// Calls f with those of a device that sends chunks to `peers`, the next device's first.
+// Calls f with the copy streams of a device that sends chunks to `peers`, beginning with those to
+// the next device.
 template <class F>
 void each_copy_stream(std::uint32_t peers, std::uint32_t device, std::uint32_t devices,
                       const F& f) {
@@ -69,8 +71,8 @@ void each_copy_stream(std::uint32_t peers, std::uint32_t device, std::uint32_t d
   }
 }
 
-// Enqueues a wait for each chunk that the copy stream takes, and its copy. After the kernel: on one
-// hardware queue, the waits would hold it up for ever.
+// Enqueues a wait and a copy for each chunk of the copy stream. Call it after the kernel is
+// enqueued: on a single hardware queue, waits ahead of the kernel would be a deadlock.
 void enqueue_chunk_copies(const std::vector<kernel::chunk>& chunks,
                           const kernel::chunk_table& table, const copy_stream& how,
                           const std::byte* from, std::byte* to, cudaStream_t stream);

@@ -1,4 +1,5 @@
-// Waits of kernels: each ends at a deadline, and all end once one of the node has failed.
+// Waits in kernels. Each wait ends at a deadline, and all waits end once one of the node's waits
+// has failed.
 #pragma once
 
 #include <cuda/atomic>
@@ -18,7 +19,7 @@ __device__ inline std::uint64_t global_time_ns() {
 using system_counter = ::cuda::atomic_ref<counter, ::cuda::thread_scope_system>;
 using system_word = ::cuda::atomic_ref<unsigned int, ::cuda::thread_scope_system>;
 
-// Says what went wrong and lets everybody go on; only the device's first is kept.
+// Reports a failure and ends all waits. Only the device's first report is kept.
 __device__ inline void report(const barrier_arguments& a, wait_failure failure) {
   if (atomicCAS(&a.controls[a.device]->failed, 0U, 1U) != 0U) return;
   volatile wait_failure* f = a.failure;
@@ -45,8 +46,8 @@ __device__ inline bool node_failed(const barrier_arguments& a) {
   return system_word(a.controls[a.device]->failed).load(::cuda::memory_order_relaxed) != 0;
 }
 
-// Notes that the device goes on because another process reported a failure, unless it has one of
-// its own to report.
+// Notes that the device continues because another process reported a failure, unless the device has
+// a failure of its own to report.
 __device__ inline void note_elsewhere(const barrier_arguments& a) {
   volatile wait_failure* f = a.failure;
   if (f->what != failed_wait::none) return;
@@ -55,8 +56,7 @@ __device__ inline void note_elsewhere(const barrier_arguments& a) {
   f->what = failed_wait::elsewhere;
 }
 
-// Returns once `done` is true; after the deadline, or when anything of the node has failed, it
-// returns all the same.
+// Returns once `done` is true, and also after the deadline or once anything of the node has failed.
 template <class Done, class Expired>
 __device__ void wait_until(const barrier_arguments& a, Done done, Expired expired) {
   const std::uint64_t start = global_time_ns();

@@ -23,7 +23,7 @@ bool all_idle(const std::vector<watched_device>& devices) {
   return idle;
 }
 
-// A stream that waits for nobody, to read and write what devices work with.
+// A stream that waits for no other, for access to the memory of running devices.
 class aside {
  public:
   explicit aside(int ordinal) {
@@ -51,7 +51,7 @@ class aside {
   cudaStream_t stream_ = nullptr;
 };
 
-// Everything that grows while devices get on.
+// All counters that grow while devices make progress.
 std::vector<counter> progress_of(const std::vector<watched_device>& devices) {
   std::vector<counter> all;
   for (const watched_device& d : devices) {
@@ -65,7 +65,7 @@ std::vector<counter> progress_of(const std::vector<watched_device>& devices) {
   return all;
 }
 
-// Says which chunk a stream of the device waits for, if one does.
+// Names the chunk for which a stream of the device waits, if there is one.
 void name_late_chunk(const watched_device& d, std::uint32_t device) {
   if (d.failure->what != failed_wait::none) return;
   const aside stream(d.ordinal);
@@ -106,7 +106,7 @@ void let_go(const std::vector<watched_device>& devices) {
 
 bool await_streams(const std::vector<watched_device>& devices, double deadline_s) {
   const current_device restore(devices.front().ordinal);
-  constexpr seconds eager{0.01};  // without a pause between two looks
+  constexpr seconds eager{0.01};  // so long without a pause between two looks
   constexpr std::chrono::microseconds pause{50};
   const seconds between{deadline_s / 4};
   const auto begun = clock::now();

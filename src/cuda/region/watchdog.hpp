@@ -1,4 +1,4 @@
-// The deadline of what waits in streams for chunks: such a wait has none of its own.
+// Adds a deadline to the waits of streams for chunks, which have none of their own.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -16,14 +16,14 @@ struct watched_device {
   std::vector<cudaStream_t> streams;
   device_control* control = nullptr;
   wait_failure* failure = nullptr;            // in host memory
-  std::vector<kernel::chunk_table> launches;  // those that streams may wait for
+  std::vector<kernel::chunk_table> launches;  // launches for whose chunks streams may wait
 };
 
-// Waits for all streams. If for the deadline no device has announced anything of a chunk or entered
-// an exchange, it says in a device's `failure` which chunk is late, marks all devices as failed, so
-// that waits of kernels end too, and lets the streams' waits go: what they then copy is not what
-// was asked for. Returns false where streams are still busy one deadline after that: a kernel
-// hangs. Errors of streams are left to whoever asks them.
+// Blocks until all streams have ended. If no device announces anything of a chunk or enters an
+// exchange until the deadline, the function names the late chunk in a device's `failure`. It then
+// marks all devices as failed, so that waits of kernels end, too, and releases the streams' waits;
+// their copies then have wrong contents. Returns false if streams are still busy one more deadline
+// later, because a kernel hangs. Errors of streams are left to the caller.
 bool await_streams(const std::vector<watched_device>& devices, double deadline_s);
 
 }  // namespace interlace::cuda

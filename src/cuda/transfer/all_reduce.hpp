@@ -41,9 +41,10 @@ struct all_reduce_cut {
   std::uint32_t sets = 1;        // 2: a piece is received while its predecessor is reduced
 };
 
-// `staging_bytes` is what a participant can have for all its sets. The cut is one piece in one set
-// if that fits; otherwise `overlap` says whether there are two sets. The cut has no pieces if the
-// smallest parts do not fit. There must be at least 2 participants and 1 byte.
+// Cuts a message. `staging_bytes` is the memory that a participant can have for all its sets. The
+// cut is one piece in one set if that fits; otherwise `overlap` says whether there are two sets.
+// The cut has no pieces if the smallest parts do not fit. There must be at least 2 participants and
+// 1 byte.
 all_reduce_cut cut_all_reduce(std::uint64_t bytes, std::size_t participants,
                               std::uint64_t staging_bytes, bool overlap);
 
@@ -55,13 +56,13 @@ void check_all_reduce(const all_reduce_call& what);
 // memory of one GPU.
 std::vector<int> gpus_of_participants(const contexts& of, const all_reduce_call& what);
 
-// What an all-reduce takes its memory from and is enqueued by.
+// Resources that an all-reduce uses for memory and for enqueueing.
 struct all_reduce_resources {
   contexts& gpus;
   reductions& kernels;
   stream_executor& streams;
   std::function<staging_pool&(int)> pool;  // of a GPU
-  std::mutex& staging;                     // held by who takes memory of several pools
+  std::mutex& staging;                     // held while memory is taken from several pools
   std::uint64_t staging_bytes = 0;         // of each pool; all-reduces take half of it
   std::function<void(std::span<const batch_part>)> copy;  // a batch, on the caller's stream
   // The graph owns the staging memory from now on.

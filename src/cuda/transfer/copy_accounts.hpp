@@ -1,4 +1,4 @@
-// What an engine counts and says: its share of `copy_statistics`, and sentences for people.
+// An engine's counts and messages: its share of `copy_statistics`, and sentences for people.
 #pragma once
 
 #include <atomic>

@@ -17,8 +17,8 @@ namespace interlace::cuda {
 // Whether the call's stream is being captured, and into which graph. False where the driver does
 // not tell. Until this is known, nothing else may be asked of the stream: it would end the capture.
 bool read_capture(const driver_table& driver, copy_call& call);
-// Who the call's stream is. False for a stream of a context that is no GPU's primary one. After
-// read_capture.
+// Reads the identity of the call's stream. False for a stream of a context that is not a GPU's
+// primary one. Call it after read_capture.
 bool read_stream(const contexts& of, copy_call& call);
 
 // Thread-safe. Throws device_error where the driver fails.

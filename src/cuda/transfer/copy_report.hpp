@@ -1,4 +1,4 @@
-// What became of a message, for callers that can make the plain copy themselves.
+// The outcome of a message, for callers that can make the plain copy themselves.
 #pragma once
 
 #include <cstdint>

@@ -23,12 +23,12 @@ class link_usage {
   const traffic_table& table() const { return traffic_; }
   std::uint64_t now_ns() const { return clock_(); }
 
-  // Who the table takes the messages of a stream for. Asks nothing of the driver. A handle can
-  // belong to another stream later, which has no consequence for long.
+  // The user that stands for a stream in the table. Asks nothing of the driver. A handle can belong
+  // to another stream later; the effect of that is short-lived.
   traffic_user user_of(CUstream_st* stream, CUctx_st* context) const;
   // The message is about to be made and will take its direct path.
   void add_direct(const copy_message& one, traffic_user user, std::uint64_t now_ns);
-  // Those of `relays` that the message may use now.
+  // The `relays` that the message may use now.
   std::vector<machine::endpoint> idle_relays(const copy_message& one,
                                              const std::vector<machine::endpoint>& relays,
                                              std::uint64_t now_ns) const;

@@ -1,6 +1,6 @@
 // NVIDIA's collective communication library, loaded at run time: nothing links it or needs its
-// header. No header of CUDA is needed either, so that it is tested with a stand-in where there is
-// none; streams and communicators are opaque.
+// header. No CUDA header is needed either, so tests can use a stand-in. Streams and communicators
+// are opaque.
 #pragma once
 
 #include <cstddef>
@@ -17,19 +17,19 @@ using opaque_stream = void*;
 
 class nccl_library {
  public:
-  // Loads the first of the candidates, names as dlopen takes them, that is there. Switches
-  // multicast in the switches (NVLS) off for the whole process: NCCL_NVLS_ENABLE=0. Throws
-  // usage_error, which says what was tried, if there is none, and if it lacks what is needed.
+  // Loads the first candidate that exists; candidates are names that dlopen accepts. Turns off
+  // multicast in the switches (NVLS) for the whole process: NCCL_NVLS_ENABLE=0. Throws usage_error
+  // that lists what was tried if none exists, and if the library lacks a necessary function.
   explicit nccl_library(const std::vector<std::string>& candidates);
 
-  // The process's: what INTERLACE_NCCL names, or else the one that is loaded already, then `more`,
-  // then the usual places. Only the first call that succeeds looks at `more`.
+  // The library of the process: the one that INTERLACE_NCCL names; otherwise the one that is
+  // already loaded, then `more`, then the usual places. Only the first successful call uses `more`.
   static const nccl_library& of_process(const std::vector<std::string>& more = {});
 
-  // As NVIDIA writes it: 2.28.9.
+  // In NVIDIA's notation: 2.28.9.
   std::string version() const;
 
-  // The binary interface, which is stable since NCCL 2.10; 0 is success.
+  // The binary interface, which is stable since NCCL 2.10. 0 means success.
   struct functions {
     int (*get_version)(int*);
     const char* (*get_error_string)(int);
@@ -43,7 +43,7 @@ class nccl_library {
     int (*broadcast)(const void*, void*, std::size_t, int, int, nccl_communicator*, opaque_stream);
     int (*send)(const void*, std::size_t, int, int, nccl_communicator*, opaque_stream);
     int (*receive)(void*, std::size_t, int, int, nccl_communicator*, opaque_stream);
-    // Null before 2.13 and 2.19.
+    // Null before NCCL 2.13 and 2.19.
     const char* (*get_last_error)(nccl_communicator*);
     int (*comm_register)(nccl_communicator*, void*, std::size_t, void**);
     int (*comm_deregister)(nccl_communicator*, void*);
@@ -60,7 +60,7 @@ class nccl_library {
 // One communicator for each GPU of this process.
 class nccl_communicators {
  public:
-  // Throws usage_error if a GPU stands twice.
+  // Throws usage_error if a GPU is listed twice.
   nccl_communicators(const nccl_library& library, const std::vector<int>& gpus);
   ~nccl_communicators();
   nccl_communicators(const nccl_communicators&) = delete;
@@ -68,25 +68,25 @@ class nccl_communicators {
   nccl_communicators(nccl_communicators&&) = delete;
   nccl_communicators& operator=(nccl_communicators&&) = delete;
 
-  // What a plan's calls address: of each device, the buffer or the scratch memory.
+  // The memory to which a plan's calls refer: each device's buffer or scratch memory.
   struct group_member {
     const kernel::collective_plan* plan = nullptr;
     std::vector<void*> base;
   };
-  // Enqueues the calls of all members as one group, device d's on streams[d]; between two devices
-  // what is sent first is received first. Ordered by the streams like a kernel on each of them.
+  // Enqueues the calls of all members as one group, those of device d on streams[d]. Between two
+  // devices, sends and receives match in order. On each stream the group is ordered like a kernel.
   void enqueue(const std::vector<group_member>& members,
                const std::vector<opaque_stream>& streams) const;
 
-  // Enqueues an all-reduce as one group: of each device `count` elements, which are added.
+  // Enqueues an all-reduce as one group: adds `count` elements of each device.
   void sum_float32(const std::vector<const void*>& send, const std::vector<void*>& receive,
                    std::size_t count, const std::vector<opaque_stream>& streams) const;
 
-  // Lets NCCL use the device's memory without staging, until the communicators end. Empty, or why
-  // not.
+  // Lets NCCL use the device's memory without staging until the communicators end. Returns an empty
+  // text, or the reason why that is not possible.
   std::string register_buffer(std::uint32_t device, void* data, std::size_t bytes);
 
-  // Ends what runs: kernels that wait for a GPU that failed. Nothing can be enqueued after that.
+  // Ends running kernels, which may wait for a failed GPU. Nothing can be enqueued afterwards.
   void abort() noexcept;
 
  private:

@@ -17,24 +17,25 @@ struct nccl_message {
   std::uint64_t bytes = 0;
 };
 
-// All messages are one group, those of a pair of GPUs too: there is one communicator and one stream
-// for each GPU that has a message, and which of them run at the same time is up to NCCL. What a
-// pair sends first is received first.
+// All messages are one group, including those of the same pair of GPUs: there is one communicator
+// and one stream for each GPU that has a message. NCCL decides which of them run at the same time.
+// Messages of a pair are received in the order in which they are sent.
 class nccl_messages {
  public:
-  // The GPUs that have a message, ascending: those of the communicators and of the streams.
+  // The GPUs that have a message, in ascending order. Communicators and streams must follow this
+  // list.
   static std::vector<int> gpus_of(const std::vector<nccl_message>& messages);
 
-  // The communicators are those of `gpus_of`, and outlive this. Throws usage_error unless every
-  // message is from one GPU to another.
+  // The communicators must be those of `gpus_of`, and must outlive this object. Throws usage_error
+  // unless every message goes from one GPU to another.
   nccl_messages(const nccl_communicators& communicators, const std::vector<nccl_message>& messages);
 
-  // Enqueues all of them, on a stream of each GPU. Throws device_error if NCCL refuses.
+  // Enqueues all messages, on a stream of each GPU. Throws device_error if NCCL refuses.
   void enqueue(const std::vector<opaque_stream>& streams) const;
 
  private:
   const nccl_communicators& communicators_;
-  std::vector<kernel::collective_plan> plans_;  // of each message
+  std::vector<kernel::collective_plan> plans_;  // one for each message
   std::vector<nccl_communicators::group_member> members_;
 };
 

@@ -18,18 +18,21 @@ namespace interlace::cuda {
 
 class nccl_regions {
  public:
-  // Makes a communicator for each GPU; `streams` are the devices' main streams and outlive this.
+  // Makes a communicator for each GPU. `streams` are the devices' main streams and must outlive
+  // this object.
   nccl_regions(std::vector<int> gpus, std::vector<cudaStream_t> streams);
 
-  // Plans the region's exchange, registers both buffers of every replica and delivers each once, so
-  // that nothing is left to set up when kernels wait for each other. That changes no byte of a
-  // region whose replicas are equal, as new ones are. Throws as plan_collective; waits.
+  // Plans the region's exchange, registers both buffers of every replica and delivers each buffer
+  // once, so that nothing is left to set up while kernels wait for each other. This changes no byte
+  // if the replicas are equal, as they are in a new region. Blocks until done. Throws as
+  // plan_collective does.
   void add(std::uint32_t id, const kernel::region_state& state);
 
-  // Enqueues the delivery of the buffers with these parities as one group, on the main streams, as
-  // NCCL orders it: a device's part of the call starts behind what its stream holds, ends when the
-  // device has sent and received everything, and nobody writes to a device's buffer before. So
-  // neither readers nor writers need another barrier. May be captured, all streams or none.
+  // Enqueues the delivery of the buffers with these parities, as one group on the main streams.
+  // NCCL orders it: a device's part starts after the work that its stream has, and ends when the
+  // device has sent and received everything. No device's buffer is written before its own part
+  // starts. So neither readers nor writers need another barrier. It can be captured, on all streams
+  // or on none.
   struct delivery {
     std::uint32_t region = 0;
     std::uint32_t parity = 0;
@@ -39,17 +42,17 @@ class nccl_regions {
   // "all-gather", "broadcast" or "send-receive".
   const char* collective_of(std::uint32_t region) const;
 
-  // The version, what is switched off, and why a buffer could not be registered; a sentence each.
+  // One sentence each: the version, what is switched off, and why a buffer could not be registered.
   const std::vector<std::string>& remarks() const { return remarks_; }
 
-  // Ends kernels of NCCL that wait for a GPU that failed.
+  // Ends NCCL kernels that wait for a failed GPU.
   void abort() noexcept { communicators_.abort(); }
 
  private:
   struct planned {
     kernel::collective_plan plan;
     std::vector<std::vector<std::byte*>> buffers;  // [parity][device]
-    std::vector<std::byte*> scratch;               // [device], where the plan needs it
+    std::vector<std::byte*> scratch;               // [device]; used if the plan needs it
   };
   void enqueue_copies(const planned& p, std::uint32_t parity, bool pack) const;
 
@@ -58,7 +61,8 @@ class nccl_regions {
   device_memory memory_;
   std::map<std::uint32_t, planned> regions_;
   std::vector<std::string> remarks_;
-  nccl_communicators communicators_;  // the last member: they know memory of the others
+  // declared last, because they have memory of the other members registered
+  nccl_communicators communicators_;
 };
 
 }  // namespace interlace::cuda

@@ -10,7 +10,7 @@ namespace interlace::cuda {
 
 namespace {
 
-// As the library takes them; a version says how large a struct is.
+// In the library's form: a struct's version states its size.
 template <class Struct>
 constexpr int version_of() {
   return (1 << 16) + static_cast<int>(sizeof(Struct));

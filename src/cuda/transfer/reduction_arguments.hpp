@@ -1,4 +1,4 @@
-// What a kernel of reduction_kernels.cu is given. Included by both compilers.
+// The arguments of a kernel of reduction_kernels.cu. Both compilers include this file.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,9 @@ inline constexpr std::uint32_t most_reduced = 16;
 struct reduction_arguments {
   unsigned long long out = 0;  // addresses; an input may be the output
   unsigned long long in[most_reduced] = {};
-  std::uint64_t count = 0;  // elements
-  std::uint64_t vectors =
-      0;  // of 16 bytes, that all addresses are aligned for; what is left is not
+  std::uint64_t count = 0;    // elements
+  std::uint64_t vectors = 0;  // vectors of 16 bytes, to which all addresses are aligned; the
+                              // remaining elements need not be aligned
   std::uint32_t inputs = 0;
 };
 

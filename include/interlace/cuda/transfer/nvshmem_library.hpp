@@ -1,5 +1,5 @@
-// NVSHMEM, loaded at run time: nothing links it or needs its header. No header of CUDA is needed
-// either, so that it is tested with a stand-in where there is none; streams are opaque.
+// NVSHMEM, loaded at run time: nothing links it or needs its header. No CUDA header is needed
+// either, so tests can use a stand-in. Streams are opaque.
 #pragma once
 
 #include <array>
@@ -11,7 +11,8 @@
 
 namespace interlace::cuda {
 
-// What the ranks of a run have in common: rank 0 makes it, and the caller brings it to the others.
+// The id that the ranks of a run have in common. Rank 0 makes it, and the caller passes it to the
+// other ranks.
 struct nvshmem_id {
   int version = (1 << 16) + 128;
   std::array<char, 124> internal{};
@@ -19,16 +20,17 @@ struct nvshmem_id {
 
 class nvshmem_library {
  public:
-  // Loads the first of the candidates, names as dlopen takes them, that is there. Sets for the
-  // whole process what NVSHMEM reads when it starts: no multicast in the switches
-  // (NVSHMEM_DISABLE_NVLS) and, where the environment does not say otherwise, no network. Throws
-  // usage_error, which says what was tried, if there is none, and if it lacks what is needed.
+  // Loads the first candidate that exists; candidates are names that dlopen accepts. Sets variables
+  // that NVSHMEM reads when it starts, for the whole process: no multicast in the switches
+  // (NVSHMEM_DISABLE_NVLS), and no network unless the environment says otherwise. Throws
+  // usage_error that lists what was tried if none exists, and if the library lacks a necessary
+  // function.
   explicit nvshmem_library(const std::vector<std::string>& candidates);
 
-  // As NVIDIA writes it: 3.4.5.
+  // In NVIDIA's notation: 3.4.5.
   std::string version() const;
 
-  // The binary interface of version 3; 0 is success.
+  // The binary interface of version 3. 0 means success.
   struct functions {
     void (*version_info)(int*, int*, int*);
     int (*get_unique_id)(nvshmem_id*);
@@ -50,8 +52,8 @@ class nvshmem_library {
 // This process as one of several, each with a GPU of its own.
 class nvshmem_rank {
  public:
-  // Returns when all ranks have called it; the calling thread's current GPU is this rank's. Throws
-  // device_error if NVSHMEM cannot start.
+  // Returns when all ranks have called it. The calling thread's current GPU must be this rank's.
+  // Throws device_error if NVSHMEM cannot start.
   nvshmem_rank(std::unique_ptr<const nvshmem_library> library, std::uint32_t rank,
                std::uint32_t ranks, const nvshmem_id& id);
 
@@ -59,18 +61,18 @@ class nvshmem_rank {
   std::uint32_t ranks() const { return ranks_; }
   std::string version() const { return library_->version(); }
 
-  // Memory that every rank has and reaches by the same address as its own; lives until
-  // the rank leaves. All ranks call it with as many bytes, in the same order. nullptr for 0 bytes;
-  // throws device_error if there is none.
+  // Allocates memory that every rank has, and that is accessed by the same address on every rank.
+  // It lives until the rank leaves. All ranks must call this with the same sizes in the same order.
+  // nullptr for 0 bytes. Throws device_error if there is no memory.
   void* allocate(std::size_t bytes) const;
 
-  // Enqueue. A put copies to the same address at another rank; behind the barrier, which all ranks
-  // enqueue, every put is complete that was enqueued before it.
+  // Both enqueue. A put copies to the same address on another rank. All ranks enqueue the barrier;
+  // after it, every put that was enqueued before it is complete.
   void put(void* to, const void* from, std::size_t bytes, std::uint32_t rank, void* stream) const;
   void barrier(void* stream) const;
 
-  // Ends NVSHMEM, when all ranks have called it; nothing else may be called after that. Not done by
-  // a destructor: where a rank has failed, the others would wait for it.
+  // Ends NVSHMEM when all ranks have called it; nothing else may be called afterwards. The
+  // destructor does not do this, because if one rank has failed, the other ranks would wait for it.
   void leave() const;
 
  private:
