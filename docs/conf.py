@@ -1,11 +1,13 @@
 """How Sphinx makes the site of these pages. tools/docs builds it.
 
 The sources are Markdown that a forge shows as it is. What only the site needs is added here when a
-page is read: the lists of pages, and the pair of pictures for light and dark.
+page is read: the lists of pages, the references that are made of the program itself, and the
+pictures that follow the theme.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from pathlib import Path
 from typing import Any
@@ -74,6 +76,20 @@ PICTURES = re.compile(
 )
 
 
+def reference_pages() -> Any:
+    """tools/reference_pages.py, which knows the program."""
+    file = ROOT / "tools/reference_pages.py"
+    spec = importlib.util.spec_from_file_location("reference_pages", file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+MADE = reference_pages().PAGES
+
+
 def add_what_the_site_needs(_app: Any, name: str, source: list[str]) -> None:
     """Sphinx's `source-read`: lists of pages, and pictures that follow the theme."""
     text = PICTURES.sub(
@@ -87,6 +103,8 @@ def add_what_the_site_needs(_app: Any, name: str, source: list[str]) -> None:
         pages = sorted(file.stem for file in (ROOT / "docs" / part).glob("*.md"))
         entries = "\n".join(page for page in pages if page != "index")
         text += f"\n```{{toctree}}\n:hidden:\n\n{entries}\n```\n"
+    elif part == "reference" and page in MADE:
+        text += f"\n{MADE[page]()}\n"
     source[0] = text
 
 
