@@ -145,6 +145,14 @@ def test_the_files_that_can_be_written_are(tmp_path: Path) -> None:
     assert sorted(tmp_path.iterdir()) == [first, last]
 
 
+def test_a_device_is_not_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(UserError, match="pipe is not a regular file"), files.whole_file(pipe):
+        pass
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+
+
 @pytest.mark.usefixtures("way")
 def test_a_long_name_has_a_part(tmp_path: Path) -> None:
     path = tmp_path / ("\N{ROCKET}" * 60)

@@ -309,6 +309,31 @@ def test_memory_is_checked_before_it_is_taken(
         rmat(30)
 
 
+def test_a_matrix_with_hardly_any_edge_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "a.mtx"
+    file.write_text(BANNER + "240000000 240000000 2\n1 2\n2 240000000\n")
+    with pytest.raises(UserError) as caught:
+        load_graph(file)
+    assert str(caught.value) == (
+        f"{file}: vertices are numbered up to 240,000,000, but only 3 of them have an edge; "
+        "number these from 1 to 3, without gaps."
+    )
+
+
+def test_a_file_that_unpacks_to_more_than_it_says_is_refused_early(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "a.mtx.gz"
+    file.write_bytes(gzip.compress(BANNER.encode() + b"3 3 1\n1 2\n" + bytes(10_000_000)))
+    with pytest.raises(UserError, match=r"a\.mtx\.gz has more than 1 MB of text"):
+        load_graph(file)
+    file = tmp_path / "a.el.gz"
+    file.write_bytes(gzip.compress(b"0 1\n" * 3_000_000))
+    monkeypatch.setattr(reading, "memory_bytes", lambda: 40_000_000)
+    with pytest.raises(UserError, match=r"a\.el\.gz has more than 10 MB of text"):
+        load_graph(file)
+
+
 def test_numbers_with_gaps_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a.el").write_text("7 4294967295\n7 9\n")
     with pytest.raises(UserError) as refused:

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from interlace.base import toml_files
 from interlace.base.errors import UserError
 from interlace.base.files import write_all
 from interlace.machine.compiled import from_core, to_core
@@ -795,3 +796,12 @@ def test_the_two_readings_of_the_link_differ_in_nothing_else() -> None:
     assert one.gpu.l2 == other.gpu.l2
     assert one.protocol == other.protocol
     assert one.switch == other.switch
+
+
+def test_a_key_of_many_parts_is_refused_before_it_takes_memory() -> None:
+    key = ".".join(["a", '"b.c"', "'d'"] * 10_000)
+    for text in (f"x = 1\n{key} = 1\n", f"[{key}]\n", f"[[ {key} ]]", f"x = {{y = 1, {key} = 1}}"):
+        with pytest.raises(UserError, match=r"^m\.toml: .* too deeply nested$"):
+            toml_files.parse_any(text, "m.toml", "machine")
+    text = '"' + ".".join(["a"] * 200) + '"'
+    assert toml_files.parse_any(f"x = {text}\n", "m", "machine") == {"x": text.strip('"')}

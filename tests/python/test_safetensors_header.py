@@ -30,6 +30,19 @@ def refusal(document: Any, data: int = 24) -> str:
     return text
 
 
+def test_a_header_of_other_objects_ends_early() -> None:
+    text = b'{"a":[' + b"{}," * 1000 + b"{"  # whoever reads to its end finds another mistake
+    with pytest.raises(UserError, match="more than 16 of its objects are no tensors"):
+        parse("m", text, 10_000)
+
+
+def test_a_header_that_memory_cannot_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    size = 90_000_000
+    monkeypatch.setattr(headers, "memory_bytes", lambda: 1_000_000_000)
+    with pytest.raises(UserError, match=r"needs about 2\.7 GB of memory and .* has 1\.0 GB"):
+        header_bytes_of("m", size.to_bytes(8, "little"), 2 * size)
+
+
 def test_what_a_header_says() -> None:
     found = parsed(
         {

@@ -225,6 +225,8 @@ def whole_file(path: Path) -> Iterator[int]:
     replaces. If the block raises, whatever was at `path` is still there. Raises UserError for an
     OSError of the block or of the file system.
     """
+    if _is_special(path):
+        raise UserError(f"{path} is not a regular file; give the name of one")
     try:
         part = _Part(path.resolve())
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import stat
 import tomllib
 from pathlib import Path
@@ -12,6 +13,10 @@ from interlace.base.errors import UserError
 
 MAX_FILE_BYTES = 1 << 20
 MAX_DEPTH = 100  # of tables and lists
+_PART = r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')"""  # of a key
+_LONG_KEY = re.compile(
+    rf"(?:^|[\[{{,])[ \t]*{_PART}(?:[ \t]*\.[ \t]*{_PART}){{{MAX_DEPTH}}}", re.MULTILINE
+)
 
 
 def read_text(path: Path, what: str, most: int = MAX_FILE_BYTES) -> str:
@@ -40,6 +45,8 @@ def read_text(path: Path, what: str, most: int = MAX_FILE_BYTES) -> str:
 def parse_any(text: str, where: str, what: str) -> dict[str, Any]:
     """The document, of any format; `where` is how errors name the file."""
     deep = f"{where}: this is not a {what} file: too deeply nested"
+    if _LONG_KEY.search(text):  # tomllib takes memory by the square of a key's parts
+        raise UserError(deep)
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

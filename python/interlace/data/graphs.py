@@ -396,6 +396,7 @@ def _load_matrix_market(
     want_weights = want_weights and not header.pattern
     needed += 24 * header.stored if want_weights else 0
     entries = reading.matrix_market_entries(file, data, header, needed, "graph")
+    _refuse_gaps(file, header.rows, entries.rows, entries.columns, first=1)
     graph = from_pairs(name, header.rows, entries.rows, entries.columns)
     graph = replace(graph, weighted=not header.pattern)
     if not want_weights:
@@ -444,22 +445,22 @@ def _load_edge_list(
     if sources.size == 0:
         raise UserError(f"{file}: the graph has no edges; name another file.")
     rows = int(max(sources.max(), targets.max())) + 1
-    _refuse_gaps(file, rows, sources, targets)
+    _refuse_gaps(file, rows, sources, targets, first=0)
     reading.require_memory(_needed_bytes(rows, sources.size), str(file), "graph")
     graph = replace(from_pairs(name, rows, sources, targets), weighted=weighted)
     return graph, None if weights is None else _in_order_of_edges(weights, sources, targets)
 
 
 def _refuse_gaps(
-    file: Path, rows: int, sources: NDArray[np.int64], targets: NDArray[np.int64]
+    file: Path, rows: int, sources: NDArray[np.int64], targets: NDArray[np.int64], first: int
 ) -> None:
     """Refuse numbers that are names: a graph of which hardly any vertex has an edge."""
     if rows <= _SPARSE_VERTICES or 2 * sources.size * _SPARSE_FACTOR > rows:
         return
     used = np.unique(np.concatenate([sources, targets])).size
     raise UserError(
-        f"{file}: vertices are numbered up to {rows - 1:,}, but only {used:,} of them have an "
-        f"edge; number these from 0 to {used - 1:,}, without gaps."
+        f"{file}: vertices are numbered up to {rows - 1 + first:,}, but only {used:,} of "
+        f"them have an edge; number these from {first} to {used - 1 + first:,}, without gaps."
     )
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import gzip
 import io
-import os
 import re
+import sys
 import zlib
 from array import array
 from collections.abc import Callable, Sequence
@@ -19,7 +19,11 @@ from scipy.io import mmread
 from scipy.sparse import coo_array
 
 from interlace.base.errors import UserError
+from interlace.base.memory import memory_bytes as memory_bytes
 
+_PIECE = 1 << 20  # bytes read at a time
+_BANNER = b"%%matrixmarket"
+_ENTRY_BYTES = 256  # more than the line of an entry takes, with a comment or two
 _INTEGER = re.compile(rb"[+-]?[0-9]+")
 
 
@@ -28,7 +32,7 @@ def read(file: Path) -> bytes:
     packed = file.name.endswith(".gz")
     try:
         with gzip.open(file) if packed else file.open("rb") as stream:
-            return stream.read()
+            return _read_all(file, stream)
     except FileNotFoundError:
         raise UserError(f"{file} does not exist; check the path.") from None
     except PermissionError:
@@ -46,6 +50,36 @@ def read(file: Path) -> bytes:
         raise UserError(f"{file} cannot be read ({reason}); check the file.") from None
 
 
+def _read_all(file: Path, stream: gzip.GzipFile | io.BufferedReader) -> bytes:
+    """All bytes of a stream; raises UserError where a file, unpacked, cannot be what it says."""
+    pieces: list[bytes] = []
+    size, most = 0, None
+    while piece := stream.read(_PIECE):
+        pieces.append(piece)
+        size += len(piece)
+        if most is None:
+            most = min(_most_bytes(piece), memory_bytes() // 4)
+        if size > most:
+            raise UserError(
+                f"{file} has more than {most / 1e6:.0f} MB of text, which is more than its first "
+                "lines say or a quarter of the memory; check the file."
+            )
+    return b"".join(pieces)
+
+
+def _most_bytes(beginning: bytes) -> int:
+    """The most bytes that a Matrix Market file of this beginning needs; of others, no bound."""
+    if beginning[: len(_BANNER)].lower() != _BANNER:
+        return sys.maxsize
+    for line in beginning.splitlines():
+        if line.strip() and not line.startswith(b"%"):
+            sizes = line.split()
+            if len(sizes) != 3 or not sizes[2].isdigit() or len(sizes[2]) >= 20:
+                break
+            return _PIECE + _ENTRY_BYTES * int(sizes[2])
+    return sys.maxsize
+
+
 def shown(line: bytes) -> str:
     """A line, made short and printable for a message."""
     text = line.strip().decode("ascii", "replace")
@@ -54,18 +88,13 @@ def shown(line: bytes) -> str:
 
 
 def require_memory(needed: int, what: str, noun: str) -> None:
-    """Raise UserError if building the data needs more memory than this machine has."""
+    """Raise UserError if building the data needs more memory than there is."""
     have = memory_bytes()
     if needed > have:
         raise UserError(
-            f"{what} needs about {needed / 1e9:.1f} GB of memory and this machine has "
+            f"{what} needs about {needed / 1e9:.1f} GB of memory and this process has "
             f"{have / 1e9:.1f} GB; take a smaller {noun}."
         )
-
-
-def memory_bytes() -> int:
-    """The memory of this machine."""
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 # --- Matrix Market ------------------------------------------------------------------------------

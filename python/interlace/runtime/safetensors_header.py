@@ -13,9 +13,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 from interlace.base.errors import UserError
+from interlace.base.memory import memory_bytes
 
 PREFIX = 8  # bytes before the header
 MOST_BYTES = 100_000_000  # of a header
+MOST_OTHERS = 16  # objects that are no tensors: the header, its metadata, and wrong ones
+NEEDED = 30  # bytes of memory for a byte of a header
 METADATA = "__metadata__"
 KEYS = ("dtype", "shape", "data_offsets")
 
@@ -77,6 +80,11 @@ def header_bytes_of(file: str, prefix: bytes, file_bytes: int) -> int:
             f"{file} is no safetensors file: its header would be {length} bytes long; "
             f"{MOST_BYTES} are allowed"
         )
+    if length > 1 << 20 and NEEDED * length > memory_bytes():
+        raise UserError(
+            f"{file}: its header of {length} bytes needs about {NEEDED * length / 1e9:.1f} GB of "
+            f"memory and this process has {memory_bytes() / 1e9:.1f} GB"
+        )
     if length > file_bytes - PREFIX:
         raise UserError(
             f"{file} is cut: its header is {length} bytes long, and {file_bytes - PREFIX} bytes "
@@ -123,6 +131,21 @@ class _Refused(Exception):  # noqa: N818
     """What is wrong with a JSON text."""
 
 
+class _Objects:
+    """Makes the objects of a header; what is wrong with the first few shows later, and where."""
+
+    def __init__(self) -> None:
+        self._others = 0  # that are no tensors
+
+    def __call__(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = _object(pairs)
+        if found.keys() != set(KEYS):
+            self._others += 1
+            if self._others > MOST_OTHERS:
+                raise _Refused(f"more than {MOST_OTHERS} of its objects are no tensors")
+        return found
+
+
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
@@ -158,7 +181,7 @@ def _document(file: str, text: bytes) -> dict[str, Any]:
     try:
         document = json.loads(
             text.decode("utf-8"),
-            object_pairs_hook=_object,
+            object_pairs_hook=_Objects(),
             parse_int=_whole,
             parse_constant=_constant,
         )

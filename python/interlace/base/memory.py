@@ -1,0 +1,46 @@
+"""The memory that this process may use."""
+
+from __future__ import annotations
+
+import os
+import resource
+from contextlib import suppress
+from pathlib import Path
+
+CGROUPS = Path("/sys/fs/cgroup")
+OWN_CGROUPS = Path("/proc/self/cgroup")
+
+
+def memory_bytes() -> int:
+    """The least of this machine's memory, the limits of the control groups, and the ulimit."""
+    limits = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), *_cgroup_limits()]
+    for kind in (resource.RLIMIT_AS, resource.RLIMIT_DATA):
+        soft, _ = resource.getrlimit(kind)
+        if soft != resource.RLIM_INFINITY:
+            limits.append(soft)
+    return min(limits)
+
+
+def _cgroup_limits() -> list[int]:
+    """The limits of this process's control group and of those above it, in version 1 and 2."""
+    try:
+        lines = OWN_CGROUPS.read_text().splitlines()
+    except OSError:
+        return []
+    found = []
+    for line in lines:
+        _, controllers, group = line.split(":", 2)
+        if controllers == "":
+            root, name = CGROUPS, "memory.max"
+        elif "memory" in controllers.split(","):
+            root, name = CGROUPS / "memory", "memory.limit_in_bytes"
+        else:
+            continue
+        place = root / group.lstrip("/")
+        # A container may see its own group as the root, under a path that is not there.
+        for folder in (place, *place.parents):
+            with suppress(OSError, ValueError):  # "max" is no limit
+                found.append(int((folder / name).read_text()))
+            if folder == root:
+                break
+    return found
