@@ -1,4 +1,5 @@
-// Copies that threads of a kernel make from the replica on their device to those of other devices.
+// Copies that threads of a kernel make from their device's replica to the replicas of other
+// devices.
 #pragma once
 
 #if !defined(__CUDACC__)
@@ -13,15 +14,17 @@
 namespace interlace::device {
 
 inline constexpr std::uint32_t vector_bytes = 16;
-inline constexpr std::uint32_t vectors_at_once = 8;  // of a thread: loads under way together
+// loads of a thread that are in flight together
+inline constexpr std::uint32_t vectors_at_once = 8;
 
-// Bytes [begin, end) of a replica to those of every device in `peers` (bit d: device d), by
-// `threads` threads of which this is number `thread`; all call it. Each byte is loaded once, from
-// L2, where the producers' stores are. The stores are weak: what orders them is the caller's care.
+// Copies bytes [begin, end) of a replica to every device in `peers` (bit d: device d). All of the
+// `threads` threads must call it; this one is number `thread`. Each byte is loaded once, from L2,
+// where the producers' stores are. Memory ordering: the stores are weak, and the caller must order
+// them.
 __device__ __forceinline__ void copy_bytes(const kernel::replicas& r, std::uint64_t begin,
                                            std::uint64_t end, std::uint32_t peers,
                                            std::uint32_t thread, std::uint32_t threads) {
-  // Up to the first and from the last boundary of vectors, byte by byte.
+  // Copies the bytes before the first vector boundary, and those after the last one, byte by byte.
   const std::uint64_t first = min(end, (begin + vector_bytes - 1) / vector_bytes * vector_bytes);
   const std::uint64_t last = max(first, end / vector_bytes * vector_bytes);
   const auto copy_ends = [&](std::uint64_t from, std::uint64_t to) {
@@ -58,7 +61,7 @@ __device__ __forceinline__ void copy_bytes(const kernel::replicas& r, std::uint6
   }
 }
 
-// Part `slice` of `slices` of bytes [begin, end), cut at vectors.
+// Part `slice` of `slices` parts of bytes [begin, end), cut at vectors.
 struct byte_range {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;

@@ -1,4 +1,4 @@
-// What a kernel does that may be launched before what it depends on has ended.
+// Functions for kernels that may be launched before the work that they depend on has ended.
 #pragma once
 
 #if !defined(__CUDACC__)
@@ -7,24 +7,25 @@
 
 namespace interlace::device {
 
-// First in the kernel, by all its threads: returns once all that the launch depends on has ended;
-// at once where the launch was an ordinary one. (CUDA C++ Programming Guide, programmatic dependent
+// Call it first in the kernel, by all its threads. Returns once everything that the launch depends
+// on has ended; at once for an ordinary launch. (CUDA C++ Programming Guide, programmatic dependent
 // launch; PTX ISA, griddepcontrol.)
 //
-// Ordering. What the prerequisites stored is visible then, and what they had acquired from other
-// GPUs, for visibility is cumulative. No load may stand before the wait, also none of memory that a
-// kernel reads as constant and that its prerequisites write: call it under no condition, or a
-// compiler may move such loads ahead of it (tests/python/test_sass.py). It costs nothing where
-// there is nothing to wait for.
+// Memory ordering: afterwards, the stores of the prerequisites are visible, and so is everything
+// that they had acquired from other GPUs, because visibility is cumulative. No load may come before
+// the wait, not even a load of memory that the kernel reads as constant but its prerequisites
+// write. Do not call it under a condition, or a compiler may move such loads ahead of it
+// (tests/python/test_sass.py). It costs nothing if there is nothing to wait for.
 __device__ __forceinline__ void await_prerequisites() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
 
-// Behind await_prerequisites. Once all blocks of the kernel have called it or ended, the next
-// kernel may be launched. So its blocks, which wait, take no place of this one's. For a kernel of
-// few blocks that are long: it halves the rate at which a GPU starts blocks.
+// Call it after await_prerequisites. Once all blocks of the kernel have called it or have ended,
+// the next kernel may be launched. By then all blocks of this kernel have places, so the waiting
+// blocks of the next one cannot take them. Use it in kernels with few, long blocks: it halves the
+// rate at which a GPU starts blocks.
 __device__ __forceinline__ void let_next_launch() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");

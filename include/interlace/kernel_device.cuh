@@ -1,20 +1,20 @@
-// How a kernel of the model (interlace/kernel.hpp) runs on CUDA: a block is a thread block, a lane
-// is a thread, and everything is inlined into what one would have written by hand.
+// Runs a kernel of the model (interlace/kernel.hpp) on CUDA: a block is a thread block, a lane is a
+// thread, and everything is inlined into the code that one would have written by hand.
 //
-// Two things differ between launches, and both are fixed when a kernel is compiled:
+// Launches differ in two template parameters:
 //   Policy  what a store to a replicated view does (untracked, inline_stores), whether blocks
 //           announce what they have written (tracked), and whether accesses are counted (traced)
 //   Place   which block of the grid a thread block is (whole_grid, block_range, tracked_grid,
 //           launching_grid, traced_grid)
 //
-// Indices are taken by value: a kernel's constexpr members have no address on a device.
+// Indices are passed by value, because a kernel's constexpr members have no address on a device.
 //
-// Ordering. Loads and stores are weak and unordered between lanes but for the barriers that `each`,
-// `each_warp` and `warp.each` place; atomics are relaxed at device scope (at block scope on shared
-// memory), but for that of `last_to_arrive`, which acquires and releases. Nothing here orders
-// anything between GPUs, but for the announcements of tracked blocks (tracked_grid::add): the
-// exchange, a later kernel of the same stream, releases and acquires at system scope for all that
-// kernels before it stored.
+// Memory ordering: loads and stores are weak, and unordered between lanes except by the barriers of
+// `each`, `each_warp` and `warp.each`. Atomics are relaxed at device scope (at block scope on
+// shared memory); only the atomic of `last_to_arrive` acquires and releases. Nothing here orders
+// anything between GPUs, except the announcements of tracked blocks (tracked_grid::add). The
+// exchange, a later kernel of the same stream, acquires and releases at system scope for everything
+// that earlier kernels stored.
 #pragma once
 
 #if !defined(__CUDACC__)
@@ -35,40 +35,41 @@ namespace interlace::device {
 inline constexpr std::uint32_t warp_lanes = 32;
 inline constexpr std::uint32_t all_lanes = 0xffffffffU;
 
-// Stores reach the own replica only; something else delivers them.
+// Stores reach only the device's own replica. Other code delivers them.
 struct untracked {
   static constexpr bool stores_inline = false;
   static constexpr bool announces = false;
   static constexpr bool counts = false;
 };
 
-// A store reaches the own replica and every subscriber's, by one weak store each. They are visible
-// to a subscriber once it has passed the next exchange, not before.
+// A store reaches the device's own replica and every subscriber's replica, by one weak store each.
+// A subscriber sees these stores once it has passed the next exchange, not before.
 struct inline_stores {
   static constexpr bool stores_inline = true;
   static constexpr bool announces = false;
   static constexpr bool counts = false;
 };
 
-// Stores reach the own replica only. A block adds what it has written to the counters of its chunks
-// (its place has them), at its end or where it publishes; whoever delivers waits for them.
+// Stores reach only the device's own replica. At its end, or where it publishes, a block adds the
+// number of written elements to the counters of its chunks, which its place has. The mover of the
+// chunks waits for the counters.
 struct tracked {
   static constexpr bool stores_inline = false;
   static constexpr bool announces = true;
   static constexpr bool counts = false;
 };
 
-// As untracked; every access to a view is counted where its place says. Loops of lane.range are not
-// unrolled, or lanes with numbers of iterations of their own would come apart, so that an iteration
-// is one instruction of the warp, as on the simulated node. Only for measuring: it takes many times
-// as long.
+// Like untracked, but the place records every access to a view. Loops of lane.range are not
+// unrolled, because lanes with different numbers of iterations would diverge. So an iteration is
+// one instruction of the warp, as on the simulated node. Only for measurements: it is many times
+// slower.
 struct traced {
   static constexpr bool stores_inline = false;
   static constexpr bool announces = false;
   static constexpr bool counts = true;
 };
 
-// As traced, and stores to a region go to its subscribers as well.
+// Like traced, but stores to a region also go to its subscribers.
 struct traced_inline {
   static constexpr bool stores_inline = true;
   static constexpr bool announces = false;
@@ -80,7 +81,7 @@ struct whole_grid {
   __device__ __forceinline__ std::uint64_t count() const { return gridDim.x; }
 };
 
-// Thread block 0 is block `first` of `total`.
+// Thread block 0 is block `first` of `total` blocks.
 struct block_range {
   std::uint32_t first;
   std::uint32_t total;
@@ -88,15 +89,16 @@ struct block_range {
   __device__ __forceinline__ std::uint64_t count() const { return total; }
 };
 
-// The whole grid, and what its blocks announce (kernel/chunks.hpp). `Place` is what derives from
-// it: it has deliver(warp's chunks), called for the chunks that additions of this block complete.
+// The whole grid, with the announcements of its blocks (kernel/chunks.hpp). `Place` is the derived
+// class. Its function `add` adds to a chunk's counter.
 template <class Place>
 struct announcing_grid : whole_grid {
   kernel::chunk_table launch;
 
   __device__ __forceinline__ explicit announcing_grid(const kernel::chunk_table& t) : launch(t) {}
 
-  // What block `index` is mapped to. Called by the first warp, behind a barrier of the block.
+  // Announces what block `index` is mapped to. The first warp calls it, after a barrier of the
+  // block.
   __device__ __forceinline__ void announce_block() const {
     const std::uint32_t last = launch.first[blockIdx.x + 1];
     for (std::uint32_t e = launch.first[blockIdx.x]; e < last; e += warp_lanes) {
@@ -106,9 +108,9 @@ struct announcing_grid : whole_grid {
     }
   }
 
-  // Elements [begin, end). Called by the first warp, behind a barrier of the block.
+  // Announces elements [begin, end). The first warp calls it, after a barrier of the block.
   __device__ __forceinline__ void announce_range(std::uint64_t begin, std::uint64_t end) const {
-    std::uint32_t low = 0;  // the first chunk that ends behind `begin`
+    std::uint32_t low = 0;  // the first chunk that ends after `begin`
     for (std::uint32_t high = launch.count; low < high;) {
       const std::uint32_t middle = (low + high) / 2;
       if (launch.chunks[middle].end > begin) {
@@ -131,8 +133,9 @@ struct announcing_grid : whole_grid {
   }
 
  protected:
-  // Acquires and releases at device scope; whether it completes the chunk: then all that any block
-  // announced of it happens before what this lane does next.
+  // Adds to a chunk's counter; acquires and releases at device scope. Returns whether this
+  // completes the chunk. If so, everything that any block announced of the chunk happens before
+  // what this lane does next.
   __device__ __forceinline__ bool add_and_look(std::uint32_t chunk, std::uint32_t elements) const {
     unsigned long long seen = 0;
     asm volatile("atom.acq_rel.gpu.global.add.u64 %0, [%1], %2;"
@@ -143,14 +146,15 @@ struct announcing_grid : whole_grid {
   }
 };
 
-// Somebody else waits for the chunks.
+// The grid of a launch whose chunks another kernel or a stream waits for.
 struct tracked_grid : announcing_grid<tracked_grid> {
   using announcing_grid::announcing_grid;
 
-  // Adds to a chunk's counter: release, device scope, cumulative over the barrier before it, so
-  // that whoever acquires the counter sees what all lanes of the block stored. Where flags are
-  // asked for, the addition also acquires, and where it completes the chunk the flag is released at
-  // system scope: all that any block announced of the chunk happens before whoever waits for it.
+  // Adds to a chunk's counter. Releases at device scope, cumulatively over the barrier before it:
+  // an observer that acquires the counter sees what all lanes of the block stored. If flags are
+  // used, the addition also acquires. The addition that completes the chunk then releases the
+  // chunk's flag at system scope, so everything that any block announced of the chunk happens
+  // before the end of a wait for the flag.
   __device__ __forceinline__ void add(std::uint32_t chunk, std::uint32_t elements) const {
     if (elements == 0) return;
     if (launch.flags == nullptr) {
@@ -168,8 +172,8 @@ struct tracked_grid : announcing_grid<tracked_grid> {
 
 inline constexpr std::uint32_t copy_threads = 256;
 
-// A chunk to its devices; by the grid that launching_grid launches. A template, so that every
-// object may have it.
+// Copies a chunk to its devices; launching_grid launches it. It is a template so that every object
+// file may contain it.
 template <class = void>
 __global__ void __launch_bounds__(copy_threads)
     copy_chunk(const __grid_constant__ kernel::replicas r, byte_range bytes, std::uint32_t peers) {
@@ -177,25 +181,27 @@ __global__ void __launch_bounds__(copy_threads)
   copy_bytes(r, own.begin, own.end, peers, threadIdx.x, blockDim.x);
 }
 
-// What completes a chunk launches a grid that copies it and does not wait for it (CUDA dynamic
-// parallelism, fire and forget). The kernel ends once all such grids have.
+// The block that completes a chunk launches a grid that copies the chunk, and does not wait for it
+// (CUDA dynamic parallelism, fire and forget). The kernel ends once all such grids have ended.
 //
-// Ordering. The addition that completes a chunk has acquired what all blocks released of it, and a
-// launch makes visible to its grid what its thread sees. The grid's stores are visible to a device
-// that has passed the next exchange, which stands behind the kernel in its stream.
+// Memory ordering: the addition that completes a chunk has acquired what all blocks released of it,
+// and a launch makes everything that its thread sees visible to its grid. The grid's stores are
+// visible to a device that has passed the next exchange, which comes after the kernel in its
+// stream.
 struct launching_grid : announcing_grid<launching_grid> {
   kernel::replicas where;
 
   __device__ __forceinline__ launching_grid(const kernel::chunk_table& t, const kernel::replicas& r)
       : announcing_grid(t), where(r) {}
 
-  // By all lanes of the first warp. Where the device takes no more launches, they copy themselves.
+  // Called by all lanes of the first warp. If the device accepts no more launches, these lanes copy
+  // the chunk themselves.
   __device__ __forceinline__ void add(std::uint32_t chunk, std::uint32_t elements) const {
     const bool complete = elements != 0 && add_and_look(chunk, elements);
     unsigned int left = __ballot_sync(all_lanes, complete && !launch_copy(chunk));
     for (; left != 0; left &= left - 1) {
       const std::uint32_t c = __shfl_sync(all_lanes, chunk, __ffs(static_cast<int>(left)) - 1);
-      __threadfence();  // what one lane acquired, for all of them
+      __threadfence();  // extends what one lane acquired to all lanes
       const byte_range bytes = bytes_of(c);
       copy_bytes(where, bytes.begin, bytes.end, launch.chunks[c].peers, threadIdx.x, warp_lanes);
     }
@@ -218,15 +224,15 @@ struct launching_grid : announcing_grid<launching_grid> {
 
 #endif
 
-// The whole grid, and the counters of a traced kernel: a kernel::trace_totals in its layout.
+// The whole grid, with the counters of a traced kernel, in the layout of kernel::trace_totals.
 struct traced_grid : whole_grid {
   static constexpr std::uint64_t line_bytes = 128;
   unsigned long long* counters;
 
   __device__ __forceinline__ explicit traced_grid(unsigned long long* c) : counters(c) {}
 
-  // One instruction of the lanes that are here together. Relaxed additions, device scope; the lanes
-  // go on together as they came.
+  // Counts one instruction of the lanes that are converged here. Relaxed additions at device scope;
+  // the lanes stay converged.
   __device__ __forceinline__ void note(kernel::traced_access kind, kernel::memory_space space,
                                        const void* address, std::uint32_t /*bytes*/) const {
     const std::uint32_t active = __activemask();
@@ -234,7 +240,7 @@ struct traced_grid : whole_grid {
         static_cast<unsigned long long>(reinterpret_cast<std::uintptr_t>(address)) / line_bytes;
     const std::uint32_t same = __match_any_sync(active, line);
     const std::uint32_t lane = threadIdx.x % warp_lanes;
-    // One lane of each line, the lowest.
+    // The lowest lane of each line.
     const std::uint32_t lines = __ballot_sync(active, (same & ((1U << lane) - 1)) == 0);
     if ((active & ((1U << lane) - 1)) == 0) {
       const std::size_t at = (static_cast<std::size_t>(kind) * kernel::trace_totals::spaces +
@@ -247,7 +253,7 @@ struct traced_grid : whole_grid {
   }
 };
 
-// A range of blocks, whose accesses are taken down: a kernel::access_buffer.
+// A range of blocks whose accesses are recorded in a kernel::access_buffer.
 struct recording_grid : block_range {
   kernel::access_buffer buffer;
 
@@ -255,8 +261,8 @@ struct recording_grid : block_range {
                                             const kernel::access_buffer& to)
       : block_range(range), buffer(to) {}
 
-  // One instruction of the lanes that are here together; what does not fit is counted and left out.
-  // Relaxed, device scope; the lanes go on together as they came.
+  // Records one instruction of the lanes that are converged here. Accesses that do not fit are
+  // counted, but not recorded. Relaxed at device scope; the lanes stay converged.
   __device__ __forceinline__ void note(kernel::traced_access kind, kernel::memory_space,
                                        const void* address, std::uint32_t bytes) const {
     const std::uint32_t active = __activemask();
@@ -284,8 +290,8 @@ struct shared_span {
   std::uint32_t size;
 };
 
-// What a lane keeps across barriers: a register. No copies, or a lambda that captures by value
-// would keep another one.
+// The value of a lane that lives across barriers: a register. It cannot be copied, because a lambda
+// that captures by value would keep a separate copy.
 template <class T>
 class lane_register {
  public:
@@ -311,9 +317,9 @@ struct warp_register {
   }
 };
 
-// A weak load through the read-only path where T's size allows (ld.global.nc). Only for memory that
-// nobody writes from when the kernel's prerequisites have ended until it ends; ordered with
-// nothing.
+// A weak load through the read-only path if T's size allows it (ld.global.nc). Only for memory that
+// nothing writes from when the kernel's prerequisites have ended until the kernel ends. It is
+// ordered with nothing.
 template <class T>
 __device__ __forceinline__ T load_read_only(const T* p) {
   constexpr bool whole = alignof(T) >= sizeof(T);
@@ -334,7 +340,7 @@ __device__ __forceinline__ T load_read_only(const T* p) {
   }
 }
 
-// Relaxed, device scope (block scope where p is shared memory); returns the old value.
+// Relaxed at device scope (block scope if p is in shared memory); returns the old value.
 template <class T>
 __device__ __forceinline__ T atomic_add_relaxed(T* p, T value) {
   if constexpr (std::is_floating_point_v<T> || sizeof(T) == 4) {
@@ -348,9 +354,9 @@ __device__ __forceinline__ T atomic_add_relaxed(T* p, T value) {
   }
 }
 
-// Relaxed, device scope (block scope where p is shared memory); returns the old value. Of floating
-// point: what compares as an integer keeps its order, upwards without the sign bit and downwards
-// with it, so that one integer atomic does it. A NaN in memory stays.
+// Relaxed at device scope (block scope if p is in shared memory); returns the old value.
+// Floating-point numbers compare as integers: upwards without the sign bit, and downwards with it,
+// so that one integer atomic suffices. A NaN in memory stays.
 template <class T>
 __device__ __forceinline__ T atomic_min_relaxed(T* p, T value) {
   if constexpr (std::is_same_v<T, float>) {
@@ -383,7 +389,7 @@ __device__ __forceinline__ T atomic_combine_relaxed(T* p, T value) {
   }
 }
 
-// A value that the compiler cannot compute with: a loop over it has no number of iterations.
+// Hides a value from the compiler, so that the number of iterations of a loop over it is unknown.
 template <class I>
 __device__ __forceinline__ I opaque(I value) {
   static_assert(sizeof(I) == 4 || sizeof(I) == 8);
@@ -395,7 +401,7 @@ __device__ __forceinline__ I opaque(I value) {
   return value;
 }
 
-// for (auto i : lane.range(begin, end)): the plain loop, or one that is not unrolled.
+// for (auto i : lane.range(begin, end)): the plain loop, or a loop that is not unrolled.
 template <class I, bool Unrolled>
 class counted_range {
  public:
@@ -426,10 +432,10 @@ class counted_range {
   I begin_, end_, step_;
 };
 
-// Loads of the views. All are weak and unordered. A local<const T> and the fronts of regions and
-// reductions take the read-only path: nobody writes them from when a kernel's prerequisites have
-// ended until it ends, since the exchange lets no peer write a buffer before this device's readers
-// have retired.
+// Loads of the views. All are weak and unordered. local<const T> and the fronts of regions and
+// reductions take the read-only path: nothing writes them from when a kernel's prerequisites have
+// ended until it ends, because the exchange lets no peer write a buffer before this device's
+// readers have retired.
 template <class T, class I>
 __device__ __forceinline__ std::remove_const_t<T> load_element(const local<T>& view, I i) {
   if constexpr (std::is_const_v<T>) {
@@ -455,8 +461,8 @@ __device__ __forceinline__ T load_element(const shared_span<T>& view, I i) {
   return view.data[i];
 }
 
-// What a policy that counts sees of an access, and any other does not. The element is the one that
-// the access reaches: for loads that of the front.
+// Records an access under a policy that counts, and does nothing under others. The element is the
+// one that the access reaches; for loads it is in the front.
 template <class Policy, class Place, class T>
 __device__ __forceinline__ void note(const Place& place, kernel::traced_access kind,
                                      kernel::memory_space space, const T* element) {
@@ -485,8 +491,8 @@ __device__ __forceinline__ void note_load(const Place& place, const reduced<T, O
 template <class Policy, class Place, class T, class I>
 __device__ __forceinline__ void note_load(const Place&, const shared_span<T>&, I) {}
 
-// Whether lanes of the block may have written what a view shows: then a load that the block or the
-// warp shares has to wait for them.
+// Whether lanes of the block may have written the view's memory. If so, a load that the block or
+// the warp shares must wait for them.
 template <class View>
 inline constexpr bool written_by_kernel = false;
 template <class T>
@@ -534,8 +540,8 @@ class lane {
     return load(view, i);
   }
 
-  // Weak stores: other lanes of the block see them after its next barrier, other kernels of the
-  // stream after the end of this one.
+  // Weak stores. Other lanes of the block see them after the block's next barrier, and other
+  // kernels of the stream after the end of this kernel.
   template <class T, class I>
   __device__ __forceinline__ void store(const local<T>& view, I i,
                                         std::type_identity_t<T> value) const {
@@ -555,8 +561,8 @@ class lane {
                                         std::type_identity_t<T> value) const {
     view.data[i] = value;
   }
-  // To the back of the own replica and, under inline_stores, of each subscriber's. A subscriber
-  // sees it once it has passed the next exchange.
+  // Stores to the back of the device's own replica and, under inline_stores, to the back of each
+  // subscriber's replica. A subscriber sees the store once it has passed the next exchange.
   template <class T, class I>
   __device__ __forceinline__ void store(const replicated<T>& view, I i,
                                         std::type_identity_t<T> value) const {
@@ -577,7 +583,7 @@ class lane {
     }
   }
 
-  // Relaxed, device scope; orders no other access.
+  // Relaxed at device scope; orders no other access.
   template <class T, class I>
   __device__ __forceinline__ T atomic_add(const local<T>& view, I i,
                                           std::type_identity_t<T> value) const {
@@ -592,7 +598,7 @@ class lane {
     note<Policy>(place_, kernel::traced_access::atomic, kernel::memory_space::local, slot);
     return atomic_min_relaxed(slot, value);
   }
-  // Relaxed, block scope; orders no other access.
+  // Relaxed at block scope; orders no other access.
   template <class T, class I>
   __device__ __forceinline__ T atomic_add(const shared_span<T>& view, I i,
                                           std::type_identity_t<T> value) const {
@@ -604,7 +610,7 @@ class lane {
     return atomic_min_relaxed(view.data + i, value);
   }
 
-  // Relaxed, device scope, into the copy that this block uses; the exchange folds the copies.
+  // Relaxed at device scope. Adds to the copy that this block uses; the exchange folds the copies.
   template <class T, combine Op, class I>
   __device__ __forceinline__ void reduce(const reduced<T, Op>& view, I i,
                                          std::type_identity_t<T> value) const {
@@ -615,7 +621,7 @@ class lane {
     atomic_combine_relaxed<Op>(slot, value);
   }
 
-  // Only the simulated node spends time on it.
+  // Only the simulated node spends time on this.
   template <class N>
   __device__ __forceinline__ void compute(operation, N) const {}
   __device__ __forceinline__ void compute(const operations&) const {}
@@ -639,22 +645,22 @@ class warp {
     return (Threads != 0 ? Threads : blockDim.x) / warp_lanes;
   }
 
-  // What lanes of the warp stored before is visible to all of them in f: a warp-wide barrier stands
-  // between one each and the next. There is none before the first.
+  // Everything that lanes of the warp stored before is visible to all of them in f: there is a
+  // warp-wide barrier between one each and the next. There is none before the first.
   template <class F>
   __device__ __forceinline__ void each(F&& f) const {
     order();
     f(lane_type(place_));
   }
 
-  // f(*this); the key is for nodes that record.
+  // Calls f(*this). Only nodes that record use the key.
   template <class F>
   __device__ __forceinline__ void repeated(std::uint32_t, F&& f) const {
     f(*this);
   }
 
   // The same element for all lanes. A view that the kernel may write is read after a warp-wide
-  // barrier, any other without.
+  // barrier; other views are read without one.
   template <class View, class I>
   __device__ __forceinline__ auto load(const View& view, I i) const {
     if constexpr (written_by_kernel<View>) order();
@@ -662,10 +668,10 @@ class warp {
     return load_element(view, i);
   }
 
-  // Register exchanges of the whole warp (shfl.sync): they order no memory access.
+  // Register exchanges of the whole warp (shfl.sync). They order no memory access.
   //
-  // A butterfly, whose lane 0 adds in the order of the other nodes' tree; addition commutes, so all
-  // lanes get its bits.
+  // The sum is a butterfly, whose lane 0 adds in the same order as the tree of the other nodes.
+  // Addition is commutative, so all lanes get the same bits.
   template <class T>
   __device__ __forceinline__ T sum(const lane_register<T>& state) const {
     T value = state[*this];
@@ -689,7 +695,8 @@ class warp {
       for (std::uint32_t mask = warp_lanes / 2; mask != 0; mask /= 2) {
         value = combine_values<T, combine::min>(value, __shfl_xor_sync(all_lanes, value, mask));
       }
-      // The order of the operands decides between zeros and about NaNs: take lane 0's.
+      // The order of the operands decides the result for zeros of different sign and for NaNs, so
+      // all lanes take lane 0's result.
       if constexpr (std::is_floating_point_v<T>) value = __shfl_sync(all_lanes, value, 0);
       return value;
     }
@@ -733,9 +740,9 @@ class block {
   }
   __device__ __forceinline__ constexpr std::uint32_t warp_width() const { return warp_lanes; }
 
-  // What lanes of the block stored before is visible to all of them in f: a block-wide barrier
-  // stands between one each (or each_warp) and the next. There is none before the first, so that a
-  // kernel of one each has no barrier.
+  // Everything that lanes of the block stored before is visible to all of them in f: there is a
+  // block-wide barrier between one each (or each_warp) and the next. There is none before the
+  // first, so a kernel with a single each has no barrier.
   template <class F>
   __device__ __forceinline__ void each(F&& f) {
     order();
@@ -747,8 +754,8 @@ class block {
     f(warp_type(place_));
   }
 
-  // The same element for all lanes, outside of each. A view that the kernel may write is read after
-  // a block-wide barrier, any other without.
+  // The same element for all lanes. Call it outside of each. A view that the kernel may write is
+  // read after a block-wide barrier; other views are read without one.
   template <class View, class I>
   __device__ __forceinline__ auto load(const View& view, I i) {
     if constexpr (written_by_kernel<View>) order();
@@ -756,10 +763,10 @@ class block {
     return load_element(view, i);
   }
 
-  // Whether this is the last of n blocks that come to counter i. Acquires and releases at device
-  // scope, behind a barrier of the block and before another: what lanes of all n blocks stored
-  // before it is visible to all lanes of the last, by loads that do not promise that nobody writes.
-  // The counter goes from n - 1 to 0 by itself.
+  // Whether this is the last of n blocks that arrive at counter i. Acquires and releases at device
+  // scope, between two barriers of the block: everything that lanes of all n blocks stored before
+  // is visible to all lanes of the last block, by loads that do not assume constant memory. The
+  // counter returns from n - 1 to 0 by itself.
   template <class I>
   __device__ __forceinline__ bool last_to_arrive(const local<std::uint32_t>& counters, I i,
                                                  std::uint32_t n) {
@@ -779,10 +786,10 @@ class block {
     return __syncthreads_or(static_cast<int>(last)) != 0;
   }
 
-  // Releases at device scope what all lanes of the block have stored so far, and announces elements
-  // [begin, end) of the launch's region; nothing where nobody asks, or of another region. A kernel
-  // that publishes announces all that its blocks are mapped to, each element once. A barrier of the
-  // block stands before it.
+  // Releases at device scope everything that all lanes of the block have stored so far, and
+  // announces elements [begin, end) of the launch's region. Does nothing if announcements are not
+  // needed, or for another region. A kernel that publishes must announce everything that its blocks
+  // are mapped to, each element once. It begins with a barrier of the block.
   template <class T, class B, class E>
   __device__ __forceinline__ void publish(const replicated<T>& view, B begin, E end) {
     if constexpr (Policy::announces) {
@@ -795,7 +802,7 @@ class block {
       published_ = true;
     }
   }
-  // At the kernel's end: announces what the block is mapped to, unless it published.
+  // Called at the kernel's end. Announces what the block is mapped to, unless the block published.
   __device__ __forceinline__ void finish() {
     if constexpr (Policy::announces) {
       if (published_) return;
@@ -804,7 +811,8 @@ class block {
     }
   }
 
-  // From the launch's dynamic shared memory, one array after the other; offsets fold to constants.
+  // Allocates arrays one after another from the launch's dynamic shared memory. Offsets are
+  // constants after inlining.
   template <class T>
   __device__ __forceinline__ shared_span<T> shared_array(std::uint32_t elements) {
     static_assert(alignof(T) <= 16);
@@ -831,7 +839,7 @@ class block {
   std::uint32_t shared_used_ = 0;
 };
 
-// A kernel that states `threads` is compiled for exactly that many; 0: for any number.
+// A kernel that states `threads` is compiled for exactly this number; 0: for any number.
 template <class Kernel>
 constexpr std::uint32_t fixed_threads() {
   if constexpr (requires { Kernel::threads; }) {
@@ -844,8 +852,8 @@ template <class Kernel>
 constexpr std::uint32_t most_threads() {
   return fixed_threads<Kernel>() != 0 ? fixed_threads<Kernel>() : 1024;
 }
-// Blocks for which registers are to last; 0, as if launch bounds had no second number, where the
-// kernel states none.
+// The number of blocks for which registers must suffice. 0, as without a second number in the
+// launch bounds, if the kernel states none.
 template <class Kernel>
 constexpr std::uint32_t least_blocks() {
   if constexpr (requires { Kernel::blocks_at_once; }) {
@@ -858,8 +866,9 @@ constexpr std::uint32_t least_blocks() {
   }
 }
 
-// The entries. Kernels stay in the parameter bank, so that views with many members cost no
-// registers. Those that announce nothing may be launched early, and wait themselves.
+// The entry points. Kernels stay in the parameter bank, so that views with many members cost no
+// registers. Kernels that announce nothing can be launched early, and wait for their prerequisites
+// themselves.
 template <class Policy, class Kernel>
 __global__ void __launch_bounds__(most_threads<Kernel>(), least_blocks<Kernel>())
     run_grid(const __grid_constant__ Kernel kernel) {

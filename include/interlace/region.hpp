@@ -13,45 +13,47 @@
 //     ranks.exchange(d, stream[d]);
 //   }
 //
-// A device of the group holds a replica of the region: two buffers, front and back. In an epoch its
-// kernels read the front and write their part of the back, [boundaries[d], boundaries[d + 1]); the
-// exchange brings what they wrote to the subscribers' backs and swaps. interlace/region_device.cuh
-// has what a kernel calls.
+// Each device of the group holds a replica of the region: two buffers, front and back. In an epoch
+// a device's kernels read the front and write the device's part of the back, [boundaries[d],
+// boundaries[d + 1]). The exchange copies that part to the subscribers' backs and swaps the
+// buffers. interlace/region_device.cuh has the functions that a kernel calls.
 //
-// Order of calls. An epoch of a device is begin, the kernels that write, exchange, all on one
-// stream. Every device of the group takes part in every epoch of a region, and devices take epochs
-// in the same order. Epochs of one device stand behind each other: on one stream, or the caller
-// orders its streams. The host waits in none of these calls.
+// Order of calls: an epoch of a device is begin, the kernels that write, and exchange, all on one
+// stream. Every device of the group must take part in every epoch of a region, and all devices must
+// take the epochs in the same order. Epochs of a device must run in order: use one stream, or order
+// the streams yourself. None of these calls blocks the host.
 //
-// Memory. What kernels in front of an exchange stored to the part is in the subscribers' fronts for
-// whatever stands behind that exchange in their stream (release and acquire, system scope). Nobody
-// writes a peer's buffer before that peer's exchange let it: kernels that read a front stand in
-// front of the epoch's exchange in its stream, or the caller joins their stream to it. An element
-// that an epoch does not store shows after its exchange what it was one exchange earlier.
+// Memory ordering: stores to the part by kernels before an exchange are in the subscribers' fronts
+// for everything after that exchange in their streams (release and acquire, system scope). No
+// device writes a peer's buffer before that peer's exchange allows it. Kernels that read a front
+// must therefore come before the epoch's exchange in its stream, or the caller must join their
+// stream to it. The buffers swap at every exchange: an element that an epoch leaves unwritten falls
+// back to its value of the epoch before.
 //
-// CUDA graphs. All of an epoch may be captured with the caller's kernels, begin and exchange in the
-// same capture; each device has a graph of its own. Buffers swap, so a graph holds an even number
-// of epochs of a region, and an even number of epochs runs between its capture and any of its
-// launches. A graph that runs out of turn is reported. A graph runs only while the region lives.
+// CUDA graphs: a whole epoch can be captured, with begin, the caller's kernels and exchange in the
+// same capture. Each device has a graph of its own. Because the buffers swap, a graph must hold an
+// even number of epochs of a region, and an even number of epochs must run between its capture and
+// any of its launches. A graph that is launched out of turn is reported. The region must outlive
+// the graph.
 //
-// Kernels are loaded first. What loads or allocates on a device can wait for what runs there, and
-// what runs may wait for what the host has yet to enqueue. So a kernel is loaded before its first
-// epoch: cudaFuncGetAttributes or a launch that writes nothing, on each device, or
-// CUDA_MODULE_LOADING=EAGER. Between begin and exchange nothing may wait for the device: no
-// cudaMalloc or cudaFree. Should a kernel be loaded there all the same, no agent waits for it in
-// the first epoch of a device that is not captured: under `polling` it moves by copies behind the
-// kernel.
+// Load kernels first: loading or allocating on a device can wait for work that runs there, and that
+// work may wait for work that the host has yet to enqueue. So load a kernel before its first epoch,
+// by cudaFuncGetAttributes or a launch that writes nothing on each device, or set
+// CUDA_MODULE_LOADING=EAGER. Between begin and exchange nothing may wait for the device, so call
+// neither cudaMalloc nor cudaFree. In case a kernel is loaded there all the same, no agent waits
+// for it in the first epoch of a device that is not captured: under `polling` this epoch moves by
+// copies after the kernel.
 //
-// Deadlines. Every wait on a device ends at the group's deadline at the latest. It is reported by
-// the next call of the group or the region as a device_error that names device or rank, region,
-// chunk, counter and target; the group can only be destroyed then. A kernel of the caller's that
-// never ends is reported where something waits for it, another device's exchange or a chunk's
-// transfer, but its device never gets behind it. A stream that waits for a chunk under
-// `copy-engine` has no deadline of its own: `synchronize` watches it, unless the epoch is a graph's
-// or 64 others are enqueued behind it.
+// Deadlines: every wait on a device ends at the group's deadline at the latest. The next call of
+// the group or the region reports it as a device_error that names device or rank, region, chunk,
+// counter and target. After that the group can only be destroyed. A kernel of the caller's that
+// never ends is reported when something waits for it (another device's exchange or a chunk's
+// transfer), but its device cannot continue. A stream that waits for a chunk under `copy-engine`
+// has no deadline of its own. `synchronize` watches it, unless the epoch is in a graph or 64 later
+// epochs have been enqueued.
 //
-// Errors: usage_error for what is asked wrongly, model_error for calls out of order, device_error
-// for what fails on a device or passes its deadline (interlace/base/errors.hpp).
+// Errors: usage_error for invalid arguments, model_error for calls out of order, device_error for
+// failures on a device and passed deadlines (interlace/base/errors.hpp).
 #pragma once
 
 #include <cstddef>
@@ -76,43 +78,46 @@ class group_state;
 class shared_region;
 }  // namespace cuda
 
-// Bytes in, all ranks' bytes out, in the order of the ranks; each call by all ranks.
+// Takes bytes of this rank and returns all ranks' bytes in rank order. All ranks must make each
+// call.
 using all_gather = std::function<std::vector<std::string>(const std::string& own)>;
 
 // Settings of a group.
 struct group_options {
-  double deadline_s = 10;  // of every wait on a device, and of what processes tell each other
+  // seconds; for every wait on a device, and for messages between processes
+  double deadline_s = 10;
 };
 
-// The GPUs that hold replicas. Copies are the same group; it lives as long as one of them or a
-// region does.
+// The GPUs that hold replicas. A copy refers to the same group, which lives as long as one of its
+// copies or regions does.
 class group {
  public:
-  // One process: device d is GPU ordinals[d]. Up to 16, and each must reach each other's memory.
-  // A GPU may stand for several devices, {0, 0}: docs/how-to/shared-gpu.md says what such a program
-  // must do and what is refused.
+  // A group in one process: device d is GPU ordinals[d]. There can be up to 16 devices, and each
+  // GPU must have access to every other GPU's memory. A GPU can stand for several devices, as in
+  // {0, 0}: docs/how-to/shared-gpu.md says what such a program must do and what is refused.
   static group local(std::vector<int> ordinals, const group_options& o = {});
   // The same with all GPUs that the process sees.
   static group all(const group_options& o = {});
-  // A process for each GPU of one machine and one user: device `rank` is this process's GPU
-  // `ordinal`. Called by all ranks; `gather` is also called by each region that is made, and must
-  // do so as long as regions are. Every process must see the GPUs of all. Where processes share a
-  // GPU, the deadline is longer: times the number of processes on it.
+  // A group with a process for each GPU, on one machine and by one user: device `rank` is this
+  // process's GPU `ordinal`. All ranks must call it. Constructing a region also calls `gather`,
+  // which must work as long as regions are made. Every process must see the GPUs of all processes.
+  // If several processes share a GPU, the deadline is multiplied by their number.
   static group join(std::uint32_t rank, std::uint32_t size, int ordinal, all_gather gather,
                     const group_options& o = {});
 
   // The number of devices, over all processes.
   std::uint32_t devices() const;
-  // The devices of this process, ascending: those that the calls of a region take.
+  // The devices of this process in ascending order. The functions of a region accept only these.
   const std::vector<std::uint32_t>& local_devices() const;
-  // The GPU of a device of this process, as CUDA numbers it.
+  // CUDA's number of a device's GPU. The device must belong to this process.
   int ordinal(std::uint32_t device) const;
 
   // Throws device_error if a wait of any region expired, a kernel announced wrongly, or the process
-  // of another rank ended. Does not wait.
+  // of another rank ended. Does not block.
   void check() const;
-  // Waits until the stream has done all that is enqueued, or until there is something to throw.
-  // `regularly` is called by this thread about every 50 ms, and ends the wait by what it throws.
+  // Blocks until all work that is enqueued on the stream has ended, or until there is an error to
+  // throw. The calling thread calls `regularly` about every 50 ms; an exception from it ends the
+  // wait.
   void synchronize(std::uint32_t device, CUstream_st* stream,
                    const std::function<void()>& regularly = {}) const;
 
@@ -122,49 +127,52 @@ class group {
   std::shared_ptr<cuda::group_state> state_;
 };
 
-// Which elements each block of a device's kernel writes, for kernels that call `announce`.
+// The elements that each block of a device's kernel writes, for kernels that call `announce`.
 struct region_producer {
   std::uint64_t blocks = 0;
   kernel::block_mapping mapping;
 };
 
-// What a region is asked to be. Every rank of a group asks for the same.
+// The properties of a region. Every rank of a group must pass the same ones.
 struct region_spec {
-  std::string name;  // in messages; empty: its number
+  std::string name;  // for messages; empty: the region's number is used
   std::uint64_t elements = 0;
   std::uint32_t element_bytes = 0;
-  // Device d writes [boundaries[d], boundaries[d + 1]); empty: equal parts.
+  // Device d writes [boundaries[d], boundaries[d + 1]). Empty: equal parts.
   std::vector<std::uint64_t> boundaries;
-  // For each device, who receives what of its part; empty: every other device all of it.
+  // For each device, the subscribers of ranges of its part. Empty: every other device receives the
+  // whole part.
   std::vector<std::vector<subscriber_range>> subscribers;
-  // One of the mechanisms of regions in docs/reference/mechanisms.md, which has the ranges of the
-  // next two.
+  // A mechanism of regions from docs/reference/mechanisms.md, which also has the ranges of the next
+  // two members.
   std::string mechanism = kernel::mechanism_name(kernel::mechanism::bulk_copy);
-  std::uint64_t chunk_bytes =  // the most
+  std::uint64_t chunk_bytes =  // maximum
       kernel::row_of(kernel::mechanism_parameter::chunk_bytes).initial;
-  std::uint32_t agent_threads =  // of `polling`
+  std::uint32_t agent_threads =  // `polling` only
       kernel::row_of(kernel::mechanism_parameter::agent_threads).initial;
-  // How they copy: "vectors", by loads and stores, or "bulk", by cp.async.bulk through shared
-  // memory of 64 KiB for each 32 threads, which the kernel cannot have; fewer threads are as fast
-  // then, on H200 4096. Refused is what leaves not even a warp a place.
+  // How these threads copy: "vectors", by loads and stores, or "bulk", by cp.async.bulk through
+  // shared memory. "bulk" takes 64 KiB of shared memory for every 32 threads, which the kernel then
+  // lacks, but needs fewer threads for the same throughput; 4096 suffice on an H200. An agent that
+  // does not leave a place for even one warp is refused.
   std::string agent_copy = "vectors";
-  // For each device, if its kernel calls `announce`; those of other processes are not looked at.
-  // Empty: kernels publish each element of their part once. Of `polling` and `copy-engine`.
+  // For each device, if its kernel calls `announce`. Entries of other processes' devices are
+  // ignored. Empty: kernels publish each element of their part once. Only for `polling` and
+  // `copy-engine`.
   std::vector<region_producer> producers;
-  // Debug mode: `store` and `publish` note each element, and the exchange reports an element that
-  // is stored outside of the device's part, published twice, published but not stored or stored
-  // but not published, with its block and chunk. Takes 8 bytes an element and much time.
+  // Debug mode: `store` and `publish` note each element. The exchange reports an element that is
+  // stored outside of the device's part, published twice, published but not stored, or stored but
+  // not published, with its block and chunk. It takes 8 bytes an element and is slow.
   bool checks = false;
 };
 
-// A replica in the caller's memory, which outlives the region: device memory by cudaMalloc or by
-// virtual memory management, such as PyTorch's. Aligned to 16 bytes.
+// A replica in the caller's memory, which must outlive the region. It must be device memory from
+// cudaMalloc or virtual memory management, such as PyTorch's, aligned to 16 bytes.
 struct region_memory {
   void* front = nullptr;
   void* back = nullptr;
 };
 
-// What the debug mode notes of one device, in its memory.
+// The notes of the debug mode for one device, in the device's memory.
 struct region_audit {
   // The first mistake that the debug mode found.
   struct finding {
@@ -175,33 +183,34 @@ struct region_audit {
   };
   std::uint64_t begin = 0;  // the part
   std::uint64_t end = 0;
-  unsigned int* stored = nullptr;     // by element of the part: the block that stored it, plus 1
-  unsigned int* published = nullptr;  // that published it, plus 1
+  unsigned int* stored = nullptr;  // for each element of the part: the block that stored it, plus 1
+  // for each element of the part: the block that published it, plus 1
+  unsigned int* published = nullptr;
   finding* first = nullptr;
 };
 
-// What a kernel takes by value. Valid for kernels of the epoch in which it was made, and for
-// those of graphs that captured them.
+// The argument by which a kernel writes to a region; kernels take it by value. It is valid for
+// kernels of the epoch in which it was made, and for those of graphs that captured them.
 template <class T>
 struct region_writer {
-  replicated<T> view;          // front, back, and peers' backs where stores are inline
-  kernel::chunk_table chunks;  // count 0: nobody asks for announcements
-  region_audit audit;          // first null: no debug mode
+  replicated<T> view;          // front, back, and peers' backs if stores are inline
+  kernel::chunk_table chunks;  // count 0: announcements are not needed
+  region_audit audit;          // `first` is null outside of debug mode
 };
 
 // An array of which each device of a group holds a replica.
 class region {
  public:
-  // Memory of Interlace's own: every byte 0xff. By all ranks of a group, with equal specs; throws
-  // what is wrong with any rank's in all of them, and nothing is left then.
+  // Allocates the region's memory, with every byte 0xff. All ranks of a group must construct it,
+  // with equal specs. If any rank fails, all ranks throw that error, and nothing is allocated.
   region(const group& g, const region_spec& spec);
-  // The caller's memory, one for each local device; its contents stay.
+  // Uses the caller's memory, one element for each local device. The contents are kept.
   region(const group& g, const region_spec& spec, const std::vector<region_memory>& memory);
-  // In place of making one, by a rank that has found out by itself that it cannot: throws
-  // usage_error on all of them.
+  // Called instead of a constructor by a rank that cannot make the region: throws usage_error on
+  // all ranks.
   [[noreturn]] static void refuse(const group& g, const std::string& why);
-  // Waits for what runs on the devices. By all ranks, in the same order of regions; a rank that
-  // does not come is waited for until the deadline.
+  // Waits for the work that runs on the devices. All ranks must destroy their regions in the same
+  // order. A missing rank is awaited until the deadline.
   ~region();
   region(region&&) noexcept;
   region& operator=(region&&) noexcept;
@@ -215,35 +224,36 @@ class region {
   // The elements that a device writes.
   kernel::element_range part(std::uint32_t device) const;
 
-  // The buffer that kernels read in the epoch that has begun, or else in the next one.
+  // The buffer that kernels read in the current epoch, or in the next one if none has begun.
   void* front(std::uint32_t device) const;
-  // The buffer that kernels write in that epoch. `exchange` swaps the two.
+  // The buffer that kernels write in that epoch. `exchange` swaps the two buffers.
   void* back(std::uint32_t device) const;
-  // The backs of all devices, as this one reaches them; by device.
+  // The backs of all devices, by device, at the addresses by which this device accesses them.
   std::vector<void*> backs(std::uint32_t device) const;
-  // What a kernel of the device takes by value to write its part. Throws usage_error unless T has
-  // the size of an element.
+  // The argument by which a kernel writes the device's part; the kernel takes it by value. Throws
+  // usage_error unless T has the size of an element.
   template <class T>
   region_writer<T> writer(std::uint32_t device) const;
 
-  // Begins an epoch of the device. Enqueues on `stream`, and does not wait.
+  // Begins an epoch of the device. Enqueues on `stream` and does not block.
   void begin(std::uint32_t device, CUstream_st* stream);
-  // Ends the epoch: brings the device's part to its subscribers, and swaps front and back. Enqueues
-  // on `stream`, and does not wait.
+  // Ends the epoch: copies the device's part to its subscribers, and swaps front and back. Enqueues
+  // on `stream` and does not block.
   void exchange(std::uint32_t device, CUstream_st* stream);
 
-  // What a device's part is cut into, ascending; empty where nothing is tracked.
+  // The chunks of a device's part, in ascending order. Empty if the mechanism does not track
+  // chunks.
   const std::vector<kernel::chunk>& chunks(std::uint32_t device) const;
-  // The pointers, in the device's memory, for producers that announce by themselves. Behind a
-  // barrier of the block, that all its stores stand before, one thread adds to counters[c] the
-  // number of elements of chunk c that the block has stored: an atomic addition of 64 bits with
-  // release at device scope, as PTX red.release.gpu, or Triton's
-  // tl.atomic_add(..., sem="release", scope="gpu"). A launch adds targets[c] to each. Under
-  // `copy-engine` the addition also acquires, and whoever brings the counter to (*launches + 1) *
-  // targets[c] stores 1 to flags[c] with release at system scope.
+  // Pointers in the device's memory, for producers that announce without `announce` or `publish`.
+  // After a barrier of the block, which must come after all its stores, one thread adds to
+  // counters[c] the number of elements of chunk c that the block has stored. The addition must be a
+  // 64-bit atomic with release at device scope, such as PTX red.release.gpu or Triton's
+  // tl.atomic_add(..., sem="release", scope="gpu"). A launch adds targets[c] to each counter. Under
+  // `copy-engine` the addition must also acquire, and the thread that raises the counter to
+  // (*launches + 1) * targets[c] must store 1 to flags[c] with release at system scope.
   const kernel::chunk_table& table(std::uint32_t device) const;
-  // Where kernels that do not use `store` and `publish` note for the debug mode what they do; null
-  // pointers without it.
+  // Where kernels without `store` and `publish` can make their own notes for the debug mode. Null
+  // pointers without debug mode.
   region_audit audit(std::uint32_t device) const;
 
  private:

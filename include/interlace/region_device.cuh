@@ -1,4 +1,5 @@
-// What a kernel does with a region: interlace/region.hpp says how it is launched.
+// Functions by which kernels write to a region. interlace/region.hpp says how to launch such
+// kernels.
 //
 //   __global__ void update(interlace::region_writer<float> ranks, ...) {
 //     const std::uint64_t i = ...;                      // an element of the device's part
@@ -6,8 +7,8 @@
 //     interlace::announce(ranks);                       // at the end, by all threads
 //   }
 //
-// Blocks and grids have one dimension. Where nothing is tracked, `publish` and `announce` do
-// nothing, so that one kernel serves every mechanism.
+// Blocks and grids must have one dimension. If the mechanism does not track chunks, `publish` and
+// `announce` do nothing, so that one kernel serves every mechanism.
 #pragma once
 
 #include "interlace/kernel_device.cuh"
@@ -17,7 +18,7 @@ namespace interlace {
 
 namespace device {
 
-// Keeps the device's first finding; relaxed atomics, ordered by the end of the kernel.
+// Keeps the device's first finding. Relaxed atomics, which the end of the kernel orders.
 __device__ __forceinline__ void note_finding(const region_audit& audit, unsigned int what,
                                              unsigned int other, std::uint64_t element) {
   if (atomicCAS(&audit.first->what, 0U, what) != 0U) return;
@@ -41,9 +42,10 @@ __device__ __forceinline__ void audit_publication(const region_writer<T>& w, std
 
 }  // namespace device
 
-// Stores element i of the back, which lies in the device's part. Under `inline` also to every
-// subscriber's back, by one store each. Weak stores: the subscribers see them behind the epoch's
-// exchange, the agent and copy engines behind the block's publication.
+// Stores element i of the back. The element must be in the device's part. Under `inline` it is also
+// stored to every subscriber's back, by one store each. Memory ordering: weak stores. The
+// subscribers see them after the epoch's exchange; the agent and copy engines see them after the
+// block's publication.
 template <class T, class I>
 __device__ __forceinline__ void store(const region_writer<T>& w, I i,
                                       std::type_identity_t<T> value) {
@@ -59,9 +61,10 @@ __device__ __forceinline__ void store(const region_writer<T>& w, I i,
   w.view.each_subscriber(n, [&](std::uint32_t peer) { w.view.peer_back[peer][n] = value; });
 }
 
-// Says that the block has stored all elements of [begin, end): called by all its threads, with the
-// same range. Each element is published once in an epoch, by one block. Release at device scope of
-// what all threads of the block stored before; a barrier of the block stands in front of it.
+// Announces that the block has stored all elements of [begin, end). All its threads must call it
+// with the same range. Each element must be published once in an epoch, by one block. Memory
+// ordering: begins with a barrier of the block, then releases at device scope everything that all
+// its threads stored before.
 template <class T, class B, class E>
 __device__ __forceinline__ void publish(const region_writer<T>& w, B begin, E end) {
   if (w.chunks.count == 0 && w.audit.first == nullptr) return;
@@ -74,8 +77,8 @@ __device__ __forceinline__ void publish(const region_writer<T>& w, B begin, E en
   }
 }
 
-// At the end of a block: says that it has stored all that spec.producers maps it to. Called by all
-// its threads. Ordering as of publish.
+// Called at the end of a block by all its threads: announces that the block has stored all elements
+// to which spec.producers maps it. Memory ordering: as in publish.
 template <class T>
 __device__ __forceinline__ void announce(const region_writer<T>& w) {
   if (w.chunks.count == 0 || w.chunks.first == nullptr) return;

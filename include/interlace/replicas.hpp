@@ -1,4 +1,4 @@
-// Where the chunks of a launch are and go.
+// The source and the destinations of a launch's chunks.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +7,8 @@
 
 namespace interlace::kernel {
 
-// The replica that a launch writes, and those of all devices. All have the
-// same layout and begin at a multiple of 16 bytes.
+// The replica that a launch writes, and the replicas of all devices. They have the same layout and
+// begin at multiples of 16 bytes.
 struct replicas {
   const std::byte* from = nullptr;
   std::byte* to[max_devices] = {};

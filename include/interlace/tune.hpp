@@ -14,21 +14,22 @@
 //   });
 //   const auto& best = found.candidates[found.pick].candidate;
 //
-// The search is by successive elimination, and measures what it compares side by side:
+// The search proceeds by successive elimination, and measures the candidates that it compares side
+// by side:
 //
-// 1. A coarse grid of each mechanism's parameters, a few samples a candidate.
-// 2. From each mechanism's fastest point to its neighbours on the grid, in steps that halve, until
-//    no neighbour is left. The fastest point is measured again beside them. A mechanism ends early
-//    that cannot win: a time is a sum of terms which grow at most in proportion to a parameter or
-//    to its inverse, so a point between two others that lie a factor f apart is at most sqrt(f)
-//    times as fast as the faster of them.
-// 3. Dropped are candidates whose best sample lies further above the leader's than three standard
-//    deviations. The rest, and the best of each control, are measured in turn, round by round,
-//    until their medians are known to 1 % or lie further apart than their errors explain. These
-//    rounds alone decide: what made a candidate a finalist does not count again.
+// 1. It measures a coarse grid of each mechanism's parameters, with a few samples a candidate.
+// 2. It moves from each mechanism's fastest point to the point's neighbours on the grid, in steps
+//    that halve, until no neighbour is left. The fastest point is measured again with its
+//    neighbours. A mechanism that cannot win ends early: a time is a sum of terms which grow at
+//    most in proportion to a parameter or to its inverse, so a point between two measured points
+//    that are a factor f apart is at most sqrt(f) times as fast as the faster one.
+// 3. It drops candidates whose best sample is more than three standard deviations above the best of
+//    the leader. The other candidates, and the best of each control, are the finalists. They are
+//    measured in turn, round by round, until their medians are known to 1 % or differ by more than
+//    their errors explain. Only these rounds decide: earlier samples do not count again.
 //
-// The pick has the lowest median. A control is picked unless something is faster than the best of
-// them by more than the errors explain.
+// The pick has the lowest median. But the best control is picked, unless a candidate is faster by
+// more than the errors explain.
 #pragma once
 
 #include <cstddef>
@@ -61,20 +62,22 @@ struct tune_candidate {
   std::optional<std::uint64_t> parameter(std::string_view name) const;
 };
 
-// A parameter, with the values that are tried.
+// A parameter, with the values to try.
 struct tune_axis {
   std::string name;
-  std::vector<std::uint64_t> values;  // above 0, ascending, each once
+  std::vector<std::uint64_t> values;  // above 0, ascending, no duplicates
 };
 
-// A mechanism, and what is tried of each of its parameters: all combinations.
+// A mechanism, with the values to try of each of its parameters; the search covers all
+// combinations.
 struct tune_family {
   std::string mechanism;
   std::vector<tune_axis> axes;
-  bool control = false;  // its best stays to the end, and is the pick unless it is beaten
+  // its best candidate stays to the end, and is picked unless another one beats it
+  bool control = false;
 };
 
-// A candidate that the region rules out, and why.
+// A candidate that the region rules out, with the reason.
 struct tune_excluded {
   tune_candidate candidate;  // with the parameter that is the reason
   std::string reason;
@@ -86,58 +89,60 @@ struct tune_space {
   std::vector<tune_excluded> excluded;
 };
 
-// What is moved.
+// The data that a mechanism must move.
 struct tune_region {
-  std::uint64_t part_bytes = 0;  // of the largest part that a device sends as a whole
+  std::uint64_t part_bytes = 0;  // the largest part that a device sends as a whole
   std::uint32_t element_bytes = 1;
-  std::uint32_t peers = 1;  // devices that receive
+  std::uint32_t peers = 1;  // receiving devices
 };
 
-// What is tried where it is possible; each list as the values of a tune_axis.
+// The values to try where they are possible. Each list is as in tune_axis::values.
 struct tune_grid {
   std::vector<std::uint64_t> ranges = tried(kernel::mechanism_parameter::ranges);
   std::vector<std::uint64_t> chunk_bytes = tried(kernel::mechanism_parameter::chunk_bytes);
   std::vector<std::uint64_t> agent_threads = tried(kernel::mechanism_parameter::agent_threads);
-  // Of `copy-engine`, which pays for each wait: the least chunk, and the most chunks of a part.
+  // For `copy-engine`, where each wait has a cost: the smallest chunk, and the most chunks of a
+  // part.
   std::uint64_t least_copied_bytes = 256U << 10U;
   std::uint64_t most_waits = 250;
-  std::vector<std::uint64_t> bulk_threads = {};  // empty: no agent that copies in bulk is tried
+  std::vector<std::uint64_t> bulk_threads = {};  // empty: agents that copy in bulk are not tried
 
   // The powers of 2 from `first` to `last`.
   static std::vector<std::uint64_t> powers_of_two(std::uint64_t first, std::uint64_t last);
-  // The powers of 2 that the table of mechanisms names.
+  // The powers of 2 that the table of mechanisms lists for a parameter.
   static std::vector<std::uint64_t> tried(kernel::mechanism_parameter of);
 };
 
-// The candidates that the region leaves, and the others with the reason. Of the chunk sizes
-// that leave a part whole (see kernel/chunks.hpp) only the first is possible. If no chunk is worth
-// a wait of `copy-engine`, the largest is. Mechanisms with the trait `control` are controls. Throws
-// usage_error for a region without peers, for mechanisms that do not exist, and for lists that are
-// not as they should be.
+// Returns the candidates that the region allows, and the others with the reason. Among chunk sizes
+// that leave a part whole (see kernel/chunks.hpp), only the first one is possible. If no chunk is
+// large enough to be worth a wait of `copy-engine`, only the largest one is possible. Mechanisms
+// with the trait `control` are controls. Throws usage_error for a region without peers, for
+// mechanisms that do not exist, and for invalid lists.
 tune_space tune_space_of(const tune_region& region, const std::vector<std::string>& mechanisms,
                          const tune_grid& grid = {});
 
 // How often a search measures.
 struct tune_rules {
   std::uint32_t repeats = 3;      // samples of a candidate in a round
-  std::uint32_t most_rounds = 8;  // of finalists, at least 3
-  bool repeatable = false;        // a candidate always takes the same time: one sample says all
+  std::uint32_t most_rounds = 8;  // rounds of finalists, at least 3
+  bool repeatable = false;  // every run of a candidate takes the same time, so one sample suffices
 };
 
-// The samples of one candidate in one round; if it turned out to be impossible, why.
+// The samples of one candidate in one round. If the candidate turned out to be impossible, the
+// reason.
 struct tune_samples {
   std::vector<double> seconds;
   std::string impossible;
 };
 
-// What one round asks the caller to measure.
+// The request to measure one round.
 struct tune_round {
   std::uint32_t number = 0;  // from 1
   bool final = false;
-  std::vector<tune_candidate> candidates;  // each once, in the order to measure
-  std::uint32_t repeats = 0;               // samples wanted of each
-  std::uint64_t measured = 0;              // candidates in all rounds before
-  std::uint64_t expected = 0;              // in all rounds, as far as can be foreseen
+  std::vector<tune_candidate> candidates;  // no duplicates, in the order in which to measure
+  std::uint32_t repeats = 0;               // samples wanted for each candidate
+  std::uint64_t measured = 0;              // candidates measured in all earlier rounds
+  std::uint64_t expected = 0;              // estimated candidates in all rounds
 };
 
 // A candidate with all of its samples.
@@ -149,35 +154,38 @@ struct tune_measured {
   };
 
   tune_candidate candidate;
-  std::vector<round_samples> rounds;  // every sample; none: it was not measured
-  // Of the samples of the final rounds, of all where it came into none; 0 without samples.
+  std::vector<round_samples> rounds;  // all samples; empty: not measured
+  // Over the samples of the final rounds; over all samples if the candidate came into none; 0
+  // without samples.
   double median_s = 0;
   double spread_s = 0;  // from the first to the third quartile
   bool control = false;
   bool finalist = false;
-  std::string dropped;              // why, for those that were dropped
-  std::uint32_t dropped_round = 0;  // behind this round
+  std::string dropped;              // why the candidate was dropped; empty if it was not
+  std::uint32_t dropped_round = 0;  // after this round
 };
 
-// What a search found.
+// The result of a search.
 struct tune_result {
   std::vector<tune_measured> candidates;  // in the order of the space
   std::size_t pick = 0;
   std::optional<std::size_t> best_control;
-  // What of the difference to the best control errors explain, in seconds; 0 if that is the pick.
+  // The part of the difference to the best control that errors explain, in seconds. 0 if the best
+  // control is the pick.
   double error_s = 0;
-  bool control_unbeaten = false;  // the pick is a control although another median is lower
+  // the pick is a control although another candidate has a lower median
+  bool control_unbeaten = false;
   std::uint32_t rounds = 0;
 };
 
-// Gives each candidate of a round its samples, in seconds. What it throws ends the search.
+// Returns the samples of each candidate of a round, in seconds. An exception ends the search.
 using tune_measure_round = std::function<std::vector<tune_samples>(const tune_round&)>;
-// The same for one candidate at a time; a usage_error says that the candidate is impossible.
+// The same for one candidate at a time. A usage_error says that the candidate is impossible.
 using tune_measure =
     std::function<std::vector<double>(const tune_candidate&, std::uint32_t repeats)>;
 
-// Throws usage_error for a space with nothing to measure, if nothing is possible, and for samples
-// that are not as many finite numbers above 0 as were asked for.
+// Throws usage_error if there is nothing to measure, if no candidate is possible, and if samples
+// are not the requested number of finite numbers above 0.
 tune_result tune_in_rounds(const tune_space& space, const tune_measure_round& measure,
                            const tune_rules& rules = {});
 // The same search with a function that measures one candidate at a time.

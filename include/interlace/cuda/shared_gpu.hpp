@@ -13,9 +13,8 @@
 // part, or (c) in a meeting, for the meetings of the same part. By induction over the launches:
 //
 // - A launch that waits for room blocks every other launch to the GPU, but it waits only for work
-// of
-//   kind (a), so it gets room. A graph of the whole run would hold meetings whose partners are not
-//   launched yet, and would wait for room forever.
+//   of kind (a), so it gets room. A graph of the whole run would hold meetings whose partners are
+//   not launched yet, and would wait for room forever.
 // - A queue that runs its work in order may hold streams or graph branches of several devices. All
 //   work ahead of a launch is of kind (a), so it ends.
 // - Kind (b), an agent or a stream that waits for chunks, stays within one device. It needs two

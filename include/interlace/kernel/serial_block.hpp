@@ -2,8 +2,8 @@
 // kernels. An observer sees every access. The host node's observer sees nothing and costs nothing.
 //
 // An observer provides
-//   template <class I> using index           type of load_index's result (I, or I with a
-//   dependence) static constexpr bool active             false: none of the calls below is made
+//   template <class I> using index           load_index's result type (I, or I with a dependence)
+//   static constexpr bool active             false: none of the calls below is made
 //   bool stores_inline() const               stores to a replicated view go to the subscribers, too
 //   void begin_segment()                     start of an each or a warp.each; after a barrier
 //   void begin_lane(std::uint32_t lane)      the lane (in the block) whose accesses follow

@@ -20,15 +20,13 @@
 //   an epoch is there when its readers start: the writer's stores and copies come before its
 //   entering B(n), and the reader leaves B(n) only after that.
 // - The inbox of a small reduction has two slots; B(n) uses slot n mod 2. The slot is written
-// before
-//   the writer enters B(n), and read after the reader has left B(n), in the same kernel. The next
-//   write to the slot belongs to B(m) with m >= n + 2, by a kernel after B(n + 1) in the writer's
-//   stream. The writer left B(n + 1), so the reader had entered it, in a kernel after the one that
-//   read the slot.
+//   before the writer enters B(n), and read after the reader has left B(n), in the same kernel. The
+//   next write to the slot belongs to B(m) with m >= n + 2, by a kernel after B(n + 1) in the
+//   writer's stream. The writer left B(n + 1), so the reader had entered it, in a kernel after the
+//   one that read the slot.
 // - A large reduction has barriers A and B. Between them, a device reads its segment of all
-// devices'
-//   partial results and writes the result to all fronts. Kernels that accumulated, or read the
-//   front, come before A. Partial results are reset, and the front is read, after B. A device
+//   devices' partial results and writes the result to all fronts. Kernels that accumulated, or read
+//   the front, come before A. Partial results are reset, and the front is read, after B. A device
 //   enters B only when its segment is read and written.
 #pragma once
 
