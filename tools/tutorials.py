@@ -30,6 +30,7 @@ TIMEOUT_S = 300
 
 _BLOCK = re.compile(r"^( *)```(\w*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r"as `([^`]+)`:\n+\Z")
+_PROGRESS = re.compile(r": \d+ of \d+ \w+, \d+ s gone, about \d+ s left$")  # on slow machines
 _NOT_RUN = re.compile(r"<!-- not run: ([^>]*) -->\n+\Z")
 
 
@@ -142,7 +143,8 @@ class Shell:
             check=False,
         )
         self.here = Path(self._place.read_text(encoding="utf-8").rstrip("\n"))
-        return [line.rstrip() for line in done.stdout.splitlines()]
+        lines = [line.rstrip() for line in done.stdout.splitlines()]
+        return [line for line in lines if not _PROGRESS.search(line)]
 
 
 def steps(page: Path, shell: Shell) -> Iterator[tuple[Command, list[str]]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import math
 import signal
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from fake_core import Fake, FakeCuda
+from interlace.base import progress
 from interlace.cli import main as cli
 from study_helpers import Ran, Run
 
@@ -23,6 +25,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 def _no_profiles(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the user has tuned changes no test."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
+
+
+@pytest.fixture(autouse=True)
+def _no_lines_of_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slow machines change nothing that a test reads."""
+    monkeypatch.setattr(progress, "FIRST_LINE_S", math.inf)
 
 
 @pytest.fixture

@@ -102,7 +102,18 @@ def test_several_messages(capfd: pytest.CaptureFixture[str]) -> None:
     assert out.startswith("13 messages of 193 MiB together on hgx-h200-4: predicted ")
     assert "host  gpu0" in out
     assert cli.run(["plan", "--ring", "64M", "--machine", "beluga-4x-v100"]) == 0
-    assert capfd.readouterr().out.startswith("4 messages of 256 MiB together on beluga-4x-v100")
+    out = capfd.readouterr().out
+    assert out.startswith("4 messages of 256 MiB together on beluga-4x-v100")
+    assert "round" not in out
+
+
+def test_rounds_are_explained(capfd: pytest.CaptureFixture[str]) -> None:
+    messages = ["--message", "gpu0:gpu1:1M", "--message", "gpu0:gpu2:1M"]
+    assert cli.run(["plan", *messages, "--machine", "4x-gv100-pcie3"]) == 0
+    lines = capfd.readouterr().out.splitlines()
+    assert lines[2].split() == ["from", "to", "bytes", "round", "paths"]
+    assert [line.split()[4] for line in lines[3:5]] == ["0", "1"]
+    assert lines[6] == "Messages of one round share no port. Copies of earlier rounds start first."
 
 
 def test_simulated_times(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ from interlace.nodes.nodes import CudaNode, in_processes, real_node
 from interlace.reproduce import proact, runs
 from interlace.reproduce import proact_inputs as given
 from interlace.reproduce.proact_inputs import Sizes
-from interlace.reproduce.rows import row
+from interlace.reproduce.rows import agreement, row
 from interlace.reproduce.runs import Runner
 from interlace.workloads import WORKLOADS
 from study_helpers import Run
@@ -196,11 +197,9 @@ def test_measured_tracking_moves_nothing(run: Run, tmp_path: Path) -> None:
     assert rows["tracking-worst"]["measured"] == pytest.approx(max(costs))
     others = [one for one in document["runs"] if one["max_error"] is None]
     assert len(others) == 4  # all that is simulated was verified, with and without transfers
-    assert f"{len(document['runs']) - 4} runs verified; " in text[-4]
-    assert text[-2].startswith("It took ")
-    assert text[-3] == (
-        "4 runs have no result to verify: measured, they moved nothing between GPUs."
-    )
+    assert f"{len(document['runs']) - 4} runs verified; " in text[5]
+    assert text[6] == "4 runs have no result to verify: measured, they moved nothing between GPUs."
+    assert text[7].startswith("It took ")
 
 
 def test_a_measured_run_of_no_time_ends_it(
@@ -292,12 +291,39 @@ def test_what_cannot_be_meant(run: Run, tmp_path: Path, words: list[str], senten
 def test_the_table(run: Run) -> None:
     ran = run("reproduce", "proact", "--quick")
     lines = ran.out.splitlines()
-    assert lines[2].split() == [
+    head = lines[: lines.index("", 2)]
+    assert len(head) <= 10
+    assert re.fullmatch(
+        r"\d+ figures; \d+ can be compared with published numbers: \d+ are within 10 %, \d+ within "
+        r"25 %, \d+ within a factor of 2\.",
+        head[2],
+    )
+    assert head[3].startswith("Furthest off: ")
+    assert head[4].startswith("--quick: small inputs")
+    assert head[5] == "Nothing is measured: there are no GPUs here that can be used."
+    lines = lines[len(head) :]
+    assert lines[1].split() == [
         "figure", "quantity", "published", "simulated", "measured", "ratio", "key",
     ]  # fmt: skip
     assert sum(line.endswith("  speedup-4") for line in lines) == 1
-    assert lines[-1].startswith("--quick: small inputs")
-    assert lines[-2] == "Nothing is measured: there are no GPUs here that can be used."
+    assert lines[-1] == "The summary is above the table."
+
+
+def test_agreement_with_published_figures() -> None:
+    rows = [
+        row("near", "Fig. 1", "x", 2.0, simulated=2.1),
+        row("low", "Fig. 1", "x", 2.0, simulated=0.5),
+        row("measured", "Fig. 1", "x", 2.0, measured=3.0),
+        row("other", "Fig. 1", "x", 2.0, simulated=9.0, possible=False),
+        row("ours", "Fig. 1", "x", simulated=9.0),
+    ]
+    assert agreement(rows) == [
+        "5 figures; 3 can be compared with published numbers: 1 are within 10 %, 1 within 25 %, 2 "
+        "within a factor of 2.",
+        "Furthest off: low (published 2, ours 0.5), measured (published 2, ours 3), near "
+        "(published 2, ours 2.1).",
+    ]
+    assert len(agreement(rows[-1:])) == 1
 
 
 def test_rows_compute_ratios() -> None:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -38,7 +39,9 @@ from interlace.model.mechanism_table import (
     SPLIT,
 )
 from interlace.model.mechanisms import DEFAULTS, KIB, MIB, Config, Tuning
+from interlace.model.results import Study, StudyRow, WireRow
 from interlace.model.run import Case, RunFailure
+from interlace.show.study import columns, footers, summary
 from interlace.study import evaluation
 from interlace.workloads import Reference
 from interlace.workloads.pagerank import Pagerank, PagerankInputs
@@ -903,15 +906,18 @@ def test_the_plain_table(run: Run, graph: Path) -> None:
     assert lines[0] == (
         "pagerank, forty (40 vertices, 117 edges), 10 iterations; simulated on 4x-volta-nvlink2"
     )
+    assert lines[1].startswith("2 GPUs are slower than one by every mechanism; the fastest, ")
+    del lines[1]
     assert lines[2].split()[:5] == ["GPUs", "mechanism", "time", "speedup", "opportunity"]
     assert lines[3].split()[:3] == ["us", "x", "x"]
     assert lines[4].split()[:2] == ["1", BULK_COPY]
     assert lines[5] == ""
     assert [" ".join(line.split()[1:4]) for line in lines[7:8]] == ["split (2 ranges)"]
-    assert lines[-5].startswith("All rows verified; the largest relative error is ")
+    assert lines[-6].startswith("All rows verified; the largest relative error is ")
     assert re.fullmatch(
-        r"Simulated \d+\.\d\d to \d+\.\d\d million accesses a CPU second\.", lines[-4]
+        r"Simulated \d+\.\d\d to \d+\.\d\d million accesses a CPU second\.", lines[-5]
     )
+    assert lines[-4].startswith("slower: than one GPU")
     assert lines[-3:-1] == [
         "polling, device-launch (chunk bytes, threads),",
         "copy-engine, proact-hardware (chunk bytes): K is 2^10, M 2^20.",
@@ -937,12 +943,49 @@ def test_the_table_fits_the_terminal(
     monkeypatch.setattr("interlace.base.table.terminal", lambda: True)
     ran = run(*study_of(graph, "--gpus", "2"))
     assert ran.code == 0
-    body = [line for line in ran.out.splitlines()[2:] if "All rows" not in line]
+    body = [line for line in ran.out.splitlines()[3:] if "All rows" not in line]
     body = body[: next(n for n, line in enumerate(body) if line.startswith("Simulated "))]
     assert max(map(len, body)) <= width
     for word in ("opportunity", "captured", "overlap", "useful", "protocol", "wasted"):
         assert sum(f"{word} " in line or line.endswith(word) for line in body) == 1
     assert "…" not in ran.out
+
+
+def _row(mechanism: str, time_s: float) -> StudyRow:
+    speedup = 1 / time_s
+    return StudyRow(
+        workload="w", data="d", node="sim", machine="m", gpus=2, mechanism=mechanism, config={},
+        iterations=1, time_s=time_s, speedup=speedup, opportunity=1.25, captured=speedup / 1.25,
+        derived=False, verified=True, max_error=0, wire=WireRow(0, 0, 0), overlap=0,
+    )  # fmt: skip
+
+
+def _study_of(*rows: StudyRow) -> Study:
+    single = msgspec.structs.replace(_row(BULK_COPY, 1), gpus=1, opportunity=1, captured=1)
+    return Study(
+        format=1, command="", version="", commit=None, date="", driver=None, machine={},
+        data={"size": ""}, notes=[], rows=[single, *rows], candidates=[],
+    )  # fmt: skip
+
+
+def test_what_is_slower_than_one_gpu_captures_nothing() -> None:
+    study = _study_of(_row(BULK_COPY, 1.7), _row(SPLIT, 1.004), _row(INLINE, 0.9))
+    cells = {column.name: column.cells for column in columns(study.rows)}
+    assert cells["captured"] == ["100", "slower", "80", "89"]
+    assert summary(study) == (
+        "On 2 GPUs, inline is the fastest: 1.11 times one GPU, 89% of the opportunity (1.25 "
+        "times), and 1.89 times bulk-copy. 1 of 3 mechanisms is slower than one GPU."
+    )
+    assert footers(study)[1] == "slower: than one GPU, whatever part of the opportunity that is."
+
+
+def test_a_study_in_which_nothing_is_faster() -> None:
+    study = _study_of(_row(BULK_COPY, 1.7), _row(INLINE, 1.5))
+    assert summary(study) == (
+        "2 GPUs are slower than one by every mechanism; the fastest, inline, takes 1.50 times as "
+        "long."
+    )
+    assert "slower" not in " ".join(footers(_study_of(_row(INLINE, 0.5))))
 
 
 def test_numbers_in_tables() -> None:

@@ -2,26 +2,57 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+FIRST_LINE_S = 30.0  # where there is no terminal
+LINES_S = 30.0
+
 
 class Steps:
-    """Counts the steps that are done; where there is no terminal, for nobody."""
+    """Counts the steps that are done. Long work prints a line now and then."""
+
+    def __init__(self, what: str, steps: int, unit: str) -> None:
+        self._what, self._steps, self._unit = what, steps, unit
+        self._done = 0
+        self._begun = time.monotonic()
+        self._next = FIRST_LINE_S
 
     def __call__(self) -> None:
         """One more is done."""
+        self._done += 1
+        gone = time.monotonic() - self._begun
+        if gone < self._next or self._done >= self._steps:
+            return
+        self._next = gone + LINES_S
+        left = gone / self._done * (self._steps - self._done)
+        say(
+            f"{self._what}: {self._done} of {self._steps} {self._unit}, {gone:.0f} s gone, about "
+            f"{left:.0f} s left"
+        )
 
     def expect(self, steps: int) -> None:
         """As many there will be in all, as far as is known now."""
+        self._steps = steps
+
+
+def say(line: str) -> None:
+    """Print a line to standard error; nobody has to read it."""
+    with contextlib.suppress(OSError):
+        print(line, file=sys.stderr, flush=True)
 
 
 @contextmanager
 def progress(what: str, steps: int, unit: str = "runs") -> Iterator[Steps]:
-    """A bar with the time left on standard error, if that is a terminal; calls advance it."""
+    """A bar with the time left, on standard error; lines where that is no terminal.
+
+    Each call of what it yields is a step.
+    """
     if not sys.stderr.isatty():
-        yield Steps()
+        yield Steps(what, steps, unit)
         return
     from rich.console import Console
     from rich.progress import (
@@ -50,6 +81,9 @@ def progress(what: str, steps: int, unit: str = "runs") -> Iterator[Steps]:
         task = bar.add_task(what, total=steps)
 
         class Shown(Steps):
+            def __init__(self) -> None:
+                pass
+
             def __call__(self) -> None:
                 bar.advance(task)
 

@@ -44,4 +44,6 @@ def reproduce_command(
     with failure_ends():
         found = run(paper, quick, at_once)
     texts = {} if json_file is None else {json_file: partial(json_text, found.document)}
-    files.show_and_write(partial(print_rows, found.title, found.document.rows, found.foot), texts)
+    files.show_and_write(
+        partial(print_rows, found.title, found.document.rows, found.summary), texts
+    )

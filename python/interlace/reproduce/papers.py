@@ -46,7 +46,7 @@ class Reproduced(NamedTuple):
 
     title: str
     document: Document
-    foot: list[str]  # notes about all rows
+    summary: list[str]  # sentences about all rows
 
 
 def run(paper: str, quick: bool, jobs: int) -> Reproduced:
@@ -70,13 +70,14 @@ def run(paper: str, quick: bool, jobs: int) -> Reproduced:
         runs=sorted(runner.runs, key=_order),
     )
     errors = [run.max_error for run in runner.runs if run.max_error is not None]
-    foot = [f"{len(errors)} runs verified; the largest relative error is {max(errors):.1e}."]
+    summary = []
+    if quick:
+        summary.append("--quick: small inputs, on which launches and flags weigh more.")
+    if node is None:
+        summary.append("Nothing is measured: there are no GPUs here that can be used.")
+    summary.append(f"{len(errors)} runs verified; the largest relative error is {max(errors):.1e}.")
     if len(errors) < len(runner.runs):
         why = getattr(module, "UNVERIFIED", "measured, they moved nothing between GPUs.")
-        foot.append(f"{len(runner.runs) - len(errors)} runs have no result to verify: {why}")
-    foot.append(f"It took {document.seconds:.0f} s with {jobs} simulations at a time.")
-    if node is None:
-        foot.append("Nothing is measured: there are no GPUs here that can be used.")
-    if quick:
-        foot.append("--quick: small inputs, on which launches and flags weigh more.")
-    return Reproduced(module.TITLE, document, foot)
+        summary.append(f"{len(runner.runs) - len(errors)} runs have no result to verify: {why}")
+    summary.append(f"It took {document.seconds:.0f} s with {jobs} simulations at a time.")
+    return Reproduced(module.TITLE, document, summary)

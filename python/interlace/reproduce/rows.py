@@ -8,8 +8,10 @@ from typing import Any
 import msgspec
 
 from interlace.base import table
+from interlace.base.counts import counted
 
 FORMAT = 1  # of the file
+FURTHEST = 3  # figures that the summary names
 
 Value = float | str | None
 
@@ -26,6 +28,11 @@ class FigureRow(msgspec.Struct, frozen=True, kw_only=True):
     ratio: float | None = None  # our figure (simulated if there is one) over the published one
     possible: bool = True  # False: our figure cannot match the published one; `note` says why
     note: str = ""
+
+    @property
+    def ours(self) -> Value:
+        """The simulated value, else the measured one."""
+        return self.measured if self.simulated is None else self.simulated
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,8 +103,33 @@ def _text(value: Value) -> str:
     return value if isinstance(value, str) else f"{value:.3g}"
 
 
-def print_rows(head: str, rows: Sequence[FigureRow], foot: Sequence[str]) -> None:
-    """Print a table of figures, followed by the notes with their rows."""
+def agreement(rows: Sequence[FigureRow]) -> list[str]:
+    """How far our figures are from the published ones, in one or two sentences."""
+    compared = [one for one in rows if one.ratio is not None and one.ratio > 0 and one.possible]
+
+    def off(one: FigureRow) -> float:
+        assert one.ratio is not None
+        return max(one.ratio, 1 / one.ratio)
+
+    def within(factor: float) -> int:
+        return sum(off(one) <= factor for one in compared)
+
+    lines = [
+        f"{counted(len(rows), 'figure')}; {len(compared)} can be compared with published numbers: "
+        f"{within(1.1)} are within 10 %, {within(1.25)} within 25 %, {within(2)} within a factor "
+        "of 2."
+    ]
+    furthest = sorted(compared, key=off, reverse=True)[:FURTHEST]
+    if furthest:
+        shown = (
+            f"{it.key} (published {_text(it.published)}, ours {_text(it.ours)})" for it in furthest
+        )
+        lines.append(f"Furthest off: {', '.join(shown)}.")
+    return lines
+
+
+def print_rows(head: str, rows: Sequence[FigureRow], summary: Sequence[str]) -> None:
+    """Print a summary and a table of figures, followed by the notes with their rows."""
     cut = [
         table.Column("figure", "", [row.figure for row in rows], number=False),
         table.Column("quantity", "", [row.quantity for row in rows], number=False),
@@ -114,4 +146,6 @@ def print_rows(head: str, rows: Sequence[FigureRow], foot: Sequence[str]) -> Non
         if one.note:
             notes.setdefault(one.note, []).append(one.key)
     lines = [f"{', '.join(keys)}: {note}" for note, keys in notes.items()]
-    table.print_table(head, cut, [figures.index(r.figure) for r in rows], styles, [*lines, *foot])
+    head = "\n".join([head, "", *agreement(rows), *summary])
+    foot = [*lines, "The summary is above the table."]
+    table.print_table(head, cut, [figures.index(r.figure) for r in rows], styles, foot)

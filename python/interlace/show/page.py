@@ -17,7 +17,7 @@ from interlace.base import table
 from interlace.model import inside
 from interlace.model.mechanism_table import ROWS
 from interlace.model.mechanisms import BASELINE, BOUND, Config, label
-from interlace.show.study import columns, verification
+from interlace.show.study import columns, duration, summary, verification
 from interlace.show.timeline import track_order
 
 if TYPE_CHECKING:
@@ -46,7 +46,11 @@ GLOSSARY = (
         f"The speedup if transfers took no time ({BOUND}): what communication costs at most. On "
         f"real GPUs it is derived: {BASELINE} is run again without its copies.",
     ),
-    ("captured", "The row's speedup as a part of the opportunity."),
+    (
+        "captured",
+        "The row's speedup as a part of the opportunity; not shown where the row is slower than "
+        "one GPU.",
+    ),
     (
         "overlap",
         "The part of the bulk copy's transfer time that is hidden: 1 - (t - t_infinite) / "
@@ -106,25 +110,6 @@ def page(study: Study, timelines: Timelines) -> str:
 def _file(name: str) -> str:
     """The text of a file that lies beside this one."""
     return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
-
-
-def summary(study: Study) -> str:
-    """The study in a sentence or two."""
-    most = study.rows[-1].gpus
-    if most == 1:
-        return f"One GPU takes {_time(study.rows[0].time_s)}; nothing is sent."
-    rows = [row for row in study.rows if row.gpus == most and row.mechanism != BOUND]
-    if not rows:
-        return f"{most} GPUs would be {study.rows[-1].speedup:.2f} times as fast as one."
-    best = min(rows, key=lambda row: row.time_s)
-    name = label(best.mechanism, Config.of(best.config))
-    text = f"On {most} GPUs, {name} is the fastest: {best.speedup:.2f} times one GPU"
-    if best.opportunity is not None and best.captured is not None:
-        text += f", {best.captured:.0%} of the opportunity ({best.opportunity:.2f} times)"
-    bulk = next((row for row in rows if row.mechanism == BASELINE), None)
-    if bulk is not None and bulk is not best:
-        text += f", and {bulk.time_s / best.time_s:.2f} times bulk copies"
-    return text + "."
 
 
 # --- parts of the page ----------------------------------------------------------------------------
@@ -233,11 +218,6 @@ def _colours(rows: list[StudyRow]) -> dict[str, str]:
     return {row.mechanism: MECHANISM_COLOURS[row.mechanism] for row in rows}
 
 
-def _time(seconds: float) -> str:
-    size, unit = table.scale([seconds], table.SECONDS)
-    return f"{seconds / size:.4g} {unit}"
-
-
 def _gpus(count: int) -> str:
     return f"{count} GPU{'s' if count > 1 else ''}"
 
@@ -263,7 +243,9 @@ def _bars(
                 "textposition": "outside",
                 "textangle": 0,
                 "cliponaxis": False,
-                "customdata": [Config.of(row.config).words() or _time(row.time_s) for row in own],
+                "customdata": [
+                    Config.of(row.config).words() or duration(row.time_s) for row in own
+                ],
                 "hovertemplate": f"{hover}<br>%{{customdata}}<extra>%{{fullData.name}}</extra>",
                 "marker": {"color": colours[mechanism]},
             }
@@ -356,7 +338,7 @@ def _scaling_chart(rows: list[StudyRow]) -> tuple[str, str, str, dict[str, Any]]
                 "name": mechanism,
                 "x": [row.gpus for row in own],
                 "y": [row.speedup for row in own],
-                "customdata": [_time(row.time_s) for row in own],
+                "customdata": [duration(row.time_s) for row in own],
                 "hovertemplate": "%{x} GPUs: %{y:.2f} x<br>%{customdata}"
                 "<extra>%{fullData.name}</extra>",
                 "line": {"color": colours[mechanism], "width": 2.5},

@@ -58,7 +58,8 @@ def _several_messages(planned: Planned) -> list[str]:
     plan = planned.plan
     starts = max(len("from"), *(len(m.start) for m in planned.messages))
     ends = max(len("to"), *(len(m.end) for m in planned.messages))
-    lines = [f"{'from':{starts}}  {'to':{ends}}  {'bytes':>9}  round  paths"]
+    in_rounds = any(plan.rounds)
+    lines = [f"{'from':{starts}}  {'to':{ends}}  {'bytes':>9}{'  round' * in_rounds}  paths"]
     for index, (message, turn) in enumerate(zip(planned.messages, plan.rounds, strict=True)):
         used = [
             f"{name} {100 * path.bytes / message.bytes:.0f} %"
@@ -66,9 +67,11 @@ def _several_messages(planned: Planned) -> list[str]:
             if path.message == index and path.bytes
         ]
         lines.append(
-            f"{message.start:{starts}}  {message.end:{ends}}  {_size(message.bytes):>9}  "
-            f"{turn:>5}  {', '.join(used)}"
+            f"{message.start:{starts}}  {message.end:{ends}}  {_size(message.bytes):>9}"
+            f"{f'  {turn:>5}' * in_rounds}  {', '.join(used)}"
         )
+    if in_rounds:
+        lines += ["", "Messages of one round share no port. Copies of earlier rounds start first."]
     reasons = Counter(
         re.sub(r"gpu\d+", "a gpu", path.reason) for path in plan.paths if not path.bytes
     )

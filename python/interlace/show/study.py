@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from interlace.base.counts import counted
 from interlace.base.table import (
     BEST,
     BYTES,
@@ -39,6 +40,8 @@ from interlace.model.mechanisms import (
 if TYPE_CHECKING:
     from interlace.model.results import Study, StudyRow
 
+
+SLOWER = "slower"
 
 LIMITED_BY = {
     MEMORY: "the memory's rate",
@@ -84,7 +87,7 @@ def columns(rows: Sequence[StudyRow], *, full: bool = False) -> list[Column]:
             "x",
             [UNKNOWN if r.opportunity is None else f"{r.opportunity:.2f}" for r in rows],
         ),
-        Column("captured", "%", [percent(row.captured) for row in rows]),
+        Column("captured", "%", [captured(row.speedup, row.captured) for row in rows]),
         Column("overlap", "%", [percent(row.overlap) for row in rows]),
         Column("useful", size_unit, wire("useful")),
         Column("protocol", size_unit, wire("protocol")),
@@ -93,6 +96,48 @@ def columns(rows: Sequence[StudyRow], *, full: bool = False) -> list[Column]:
     if full and any(row.sim for row in rows):
         found.append(Column("accesses", "M/CPU s", fixed(_rates(rows), 3)))
     return found
+
+
+def captured(speedup: float, part: float | None) -> str:
+    """The cell of a row's part of the opportunity, which is no success below one GPU's speed."""
+    return SLOWER if is_slower(speedup) and part is not None else percent(part)
+
+
+def is_slower(speedup: float) -> bool:
+    """Whether a speedup is below 1 when it is printed."""
+    return round(speedup, 2) < 1
+
+
+def summary(study: Study) -> str:
+    """The study in a sentence or two."""
+    most = study.rows[-1].gpus
+    if most == 1:
+        return f"One GPU takes {duration(study.rows[0].time_s)}; nothing is sent."
+    rows = [row for row in study.rows if row.gpus == most and row.mechanism != BOUND]
+    if not rows:
+        return f"{most} GPUs would be {study.rows[-1].speedup:.2f} times as fast as one."
+    best = min(rows, key=lambda row: row.time_s)
+    name = label(best.mechanism, Config.of(best.config))
+    if is_slower(best.speedup):
+        slower = f"takes {1 / best.speedup:.2f} times as long"
+        return f"{most} GPUs are slower than one by every mechanism; the fastest, {name}, {slower}."
+    text = f"On {most} GPUs, {name} is the fastest: {best.speedup:.2f} times one GPU"
+    if best.opportunity is not None and best.captured is not None:
+        text += f", {best.captured:.0%} of the opportunity ({best.opportunity:.2f} times)"
+    bulk = next((row for row in rows if row.mechanism == BASELINE), None)
+    if bulk is not None and bulk is not best:
+        text += f", and {bulk.time_s / best.time_s:.2f} times {BASELINE}"
+    slow = sum(is_slower(row.speedup) for row in rows)
+    if slow:
+        verb = "is" if slow == 1 else "are"
+        text += f". {slow} of {counted(len(rows), 'mechanism')} {verb} slower than one GPU"
+    return text + "."
+
+
+def duration(value: float) -> str:
+    """A time with its unit."""
+    size, unit = scale([value], SECONDS)
+    return f"{value / size:.4g} {unit}"
 
 
 def headline(study: Study) -> str:
@@ -123,6 +168,8 @@ def footers(study: Study) -> list[str]:
         lines.append(
             f"Simulated {min(rates):.2f} to {max(rates):.2f} million accesses a CPU second."
         )
+    if any(is_slower(row.speedup) for row in study.rows):
+        lines.append(f"{SLOWER}: than one GPU, whatever part of the opportunity that is.")
     lines += _packing(study.rows)
     lines += legend(row.mechanism for row in study.rows)
     if any("bulk_threads" in row.config for row in study.rows):
@@ -279,7 +326,8 @@ def print_study(study: Study) -> None:
     foot = footers(study)
     if _shows_phases(study):
         foot = [*phases(study.rows), *foot]
-    print_table(headline(study), columns(study.rows), [r.gpus for r in study.rows], styles, foot)
+    head = f"{headline(study)}\n{summary(study)}"
+    print_table(head, columns(study.rows), [r.gpus for r in study.rows], styles, foot)
 
 
 def _fastest(rows: Sequence[StudyRow]) -> set[int]:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from interlace.model.mechanisms import BOUND, Config, label
-from interlace.show.study import legend
+from interlace.show.study import captured, legend
 from interlace.study.sweep import SweepResult, SweepRow
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def _columns(rows: Sequence[SweepRow]) -> list[Column]:
         table.Column("speedup", "x", [f"{row.speedup:.2f}" for row in rows]),
     ]
     if any(row.captured is not None for row in rows if row.gpus > 1):
-        cells = [table.percent(row.captured) for row in rows]
+        cells = [captured(row.speedup, row.captured) for row in rows]
         found.append(table.Column("captured", "%", cells))
     return found
 
