@@ -12,7 +12,7 @@
 
 namespace interlace::test {
 
-// Runs `body` on a host node, which checks what it can, and on a simulated machine.
+// Runs `body` on a host node with all checks, and on a simulated machine.
 template <class Body>
 void on_each_node(std::uint32_t devices, std::uint32_t width, Body body) {
   {
@@ -29,8 +29,8 @@ void on_each_node(std::uint32_t devices, std::uint32_t width, Body body) {
   }
 }
 
-// As above with one and three GPUs under every mechanism that is simulated, and with two and four
-// and the other warp width under one. body(node, devices, width, mechanism)
+// The same with one and three GPUs under every simulated mechanism, and with two and four GPUs and
+// the other warp width under one mechanism. Calls body(node, devices, width, mechanism).
 template <class Body>
 void on_every_node(Body body) {
   const auto run = [&](std::uint32_t devices, std::uint32_t width, kernel::mechanism how) {

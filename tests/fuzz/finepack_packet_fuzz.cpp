@@ -1,10 +1,9 @@
-// Feeds the decoder of FinePack packets what is no packet: mutations of encoded ones, seeded.
+// Feeds invalid packets to the decoder of FinePack packets: seeded mutations of encoded packets.
 //
-//   finepack_packet_fuzz [SECONDS [SEED]]      1 second and seed 1 if they are not given
+//   finepack_packet_fuzz [SECONDS [SEED]]      1 second and seed 1 by default
 //
-// Whatever comes, decode either throws model_error or gives a packet that encodes to the same
-// bytes. Anything else ends the program with exit code 1 and the bytes; a sanitizer ends it by
-// itself.
+// For any input, decode either throws model_error or gives a packet that encodes to the same bytes.
+// Anything else ends the program with exit code 1 and the bytes. A sanitizer ends it by itself.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -43,7 +42,7 @@ bytes seeded_packet(std::mt19937_64& random, const finepack_format& f) {
   try {
     return encode(p, f);
   } catch (const interlace::model_error&) {
-    p.base = 0;  // it was so near the last address that a store lies above
+    p.base = 0;  // so near the last address that a store is above it
     return encode(p, f);
   }
 }

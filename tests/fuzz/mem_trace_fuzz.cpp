@@ -1,4 +1,4 @@
-// What NVBit's mem_trace prints.
+// The output of NVBit's mem_trace.
 #include "sim/trace/mem_trace.hpp"
 
 #include "mutation.hpp"

@@ -1,11 +1,11 @@
-// The driver of the fuzzers of readers: it changes sound inputs at random, gives each to a reader,
-// and stops at the first that the reader does not refuse as it should.
+// The driver of the fuzzers of readers. It changes valid inputs at random, gives each one to a
+// reader, and stops at the first input that the reader does not refuse as it should.
 //
-//   NAME_fuzz [SECONDS [SEED]]    prints how many inputs were tried and how many were taken
+//   NAME_fuzz [SECONDS [SEED]]    prints how many inputs were tried and how many were accepted
 //   NAME_fuzz --input FILE        tries one
 //
-// What was found is written to NAME_fuzz-finding in the working folder. A sanitizer ends the
-// process before that: the same seed finds it again.
+// A finding is written to NAME_fuzz-finding in the working folder. A sanitizer ends the process
+// before that; the same seed finds the input again.
 #pragma once
 
 #include <chrono>
@@ -27,7 +27,7 @@ namespace interlace::fuzz {
 
 class mutation {
  public:
-  // `words` are put in here and there: what the format's texts consist of.
+  // `words` are inserted here and there. They should be words of the format's texts.
   mutation(std::vector<std::string> inputs, std::vector<std::string> words, std::uint64_t seed)
       : inputs_(std::move(inputs)), words_(std::move(words)), random_(seed) {}
 
@@ -37,7 +37,7 @@ class mutation {
     return input;
   }
   std::size_t below(std::size_t n) { return n == 0 ? 0 : static_cast<std::size_t>(random_() % n); }
-  // Inputs that were taken have more to offer.
+  // An accepted input can lead to more cases.
   void keep(std::string input) {
     if (inputs_.size() < 200) inputs_.push_back(std::move(input));
   }
@@ -85,8 +85,8 @@ class mutation {
   std::mt19937_64 random_;
 };
 
-// `read` returns normally or throws usage_error; anything else is a finding, and taking longer than
-// five seconds.
+// `read` must return normally or throw usage_error. Anything else is a finding, and so is a call
+// that takes longer than five seconds.
 class driver {
  public:
   driver(int argc, char** argv) : name_(argv[0]) {
@@ -179,7 +179,7 @@ class driver {
   }
 
   std::string name_;
-  std::string file_;  // for what is found
+  std::string file_;  // file for findings
   std::string single_;
   double seconds_ = 1;
   std::uint64_t seed_ = 1;

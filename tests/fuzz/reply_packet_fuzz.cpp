@@ -1,11 +1,11 @@
-// Feeds the decoder of reply packets, and behind it the de-coalescer, what is no packet: mutations
-// of encoded ones, seeded.
+// Feeds invalid packets to the decoder of reply packets and then to the de-coalescer: seeded
+// mutations of encoded packets.
 //
-//   reply_packet_fuzz [SECONDS [SEED]]      1 second and seed 1 if they are not given
+//   reply_packet_fuzz [SECONDS [SEED]]      1 second and seed 1 by default
 //
-// Whatever comes, decode either throws model_error or gives a packet that encodes to the same
-// bytes, and the de-coalescer takes each piece or throws model_error. Anything else ends the
-// program with exit code 1 and the bytes; a sanitizer ends it by itself.
+// For any input, decode either throws model_error or gives a packet that encodes to the same bytes.
+// The de-coalescer takes each piece or throws model_error. Anything else ends the program with exit
+// code 1 and the bytes. A sanitizer ends it by itself.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>

@@ -1,4 +1,4 @@
-// What a reader took must be a trace: it is written to a file, and the file is read.
+// Input that a reader accepted must be a trace: it is written to a file, and the file is read.
 #pragma once
 
 #include <unistd.h>
@@ -21,7 +21,7 @@ class nothing final : public sim::trace::sink {
   void add(std::uint32_t, std::uint32_t, const sim::trace::instruction&) override {}
 };
 
-// `convert` hands a trace to the sink, or throws usage_error.
+// `convert` passes a trace to the sink, or throws usage_error.
 inline void check_conversion(const sim::trace::header& h,
                              const std::function<void(sim::trace::sink&)>& convert) {
   const char* folder = std::getenv("TMPDIR");
@@ -32,7 +32,7 @@ inline void check_conversion(const sim::trace::header& h,
   to.finish();
   try {
     const sim::trace::reader from(path);
-    std::remove(path.c_str());  // it stays open
+    std::remove(path.c_str());  // the file stays open
     nothing sink;
     from.read_all(sink, {});
   } catch (const usage_error& error) {

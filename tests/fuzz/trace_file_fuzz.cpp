@@ -1,5 +1,5 @@
-// Trace files of our own. Most changed files get the check sums that they should have, so that what
-// is behind these is reached.
+// Trace files in Interlace's format. Most changed files get correct check sums, so that the code
+// after the check of these sums is reached.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -64,7 +64,7 @@ std::string sound() {
   return bytes;
 }
 
-// Right check sums, where the lengths allow it.
+// Sets correct check sums where the lengths allow it.
 std::string with_check_sums(std::string file, fuzz::mutation& mutate) {
   if (mutate.below(8) == 0 || file.size() < file_head_bytes) return file;
   auto* bytes = reinterpret_cast<std::uint8_t*>(file.data());
@@ -76,7 +76,7 @@ std::string with_check_sums(std::string file, fuzz::mutation& mutate) {
     std::size_t left = file.size() - at - chunk_head_bytes;
     if (size > left) {
       if (mutate.below(2) == 0) return file;
-      size = left;  // as if something had been taken out
+      size = left;  // as if something had been removed
       put_word(bytes + at + 4, static_cast<std::uint32_t>(size));
     }
     put_word(bytes + at + 12, crc32(crc32(0, bytes + at, 12), bytes + at + chunk_head_bytes, size));

@@ -22,8 +22,9 @@
 //
 //   on(node, unified_placement)           the program on a node, a class with
 //     enqueue()
-//     another() -> bool                     optional, called after each run: whether enqueue has
-//     more result() -> std::vector<float>
+//     another() -> bool                     optional, called after each run: whether enqueue must
+//                                           be called again
+//     result() -> std::vector<float>
 #pragma once
 
 namespace interlace::workload {

@@ -39,7 +39,7 @@ std::vector<segment> random_segments(std::mt19937_64& random) {
 
 using byte_run = std::tuple<std::uint32_t, int, std::uint64_t, std::uint64_t, std::uint64_t>;
 
-// Runs of bytes that nothing can be joined to: file, gpu, offset, address, bytes.
+// Maximal runs of bytes: file, gpu, offset, address, bytes.
 std::vector<byte_run> runs(std::vector<segment> of) {
   std::erase_if(of, [](const segment& s) { return s.bytes == 0; });
   std::sort(of.begin(), of.end(), [](const segment& a, const segment& b) {
@@ -66,7 +66,7 @@ void check(const std::vector<segment>& segments, const cut& how) {
   for (const segment& s : segments) bytes += s.bytes;
   ASSERT_EQ(made.bytes, bytes);
 
-  // every byte once, to where it belongs
+  // every byte is moved once, to its place
   const std::vector<segment> parts(made.parts.begin(), made.parts.end());
   ASSERT_EQ(runs(parts), runs(segments));
 
@@ -144,7 +144,7 @@ TEST(layout, joins_what_lies_side_by_side) {
   EXPECT_EQ(lay_out(tensors, {4096, 4096, true}).parts.size(), 2U);
 }
 
-// With halves on two GPUs, neither waits for the other one's end.
+// With half of the data on each of two GPUs, neither waits for the end of the other's transfer.
 TEST(layout, lets_gpus_take_turns) {
   std::vector<segment> halves{{0, 0, 8 << 20, 1 << 20, 0, 0}, {0, 8 << 20, 8 << 20, 1 << 30, 1, 1}};
   const layout made = lay_out(halves, {1 << 20, 1 << 20, false});

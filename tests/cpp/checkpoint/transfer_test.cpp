@@ -47,7 +47,7 @@ class memory_file {
   int descriptor_;
 };
 
-// Copies when it is asked whether it is done, the third time; fails on request.
+// A carrier that copies only when done() is called for the third time. It fails on request.
 class late_carrier final : public carrier {
  public:
   late_carrier(std::uint32_t slots, std::uint64_t bytes)
@@ -76,7 +76,8 @@ class late_carrier final : public carrier {
       char* there = reinterpret_cast<char*>(p.address);
       std::memcpy(s.to_gpu ? there : in_slot, s.to_gpu ? in_slot : there, p.bytes);
     }
-    if (s.to_gpu) std::memset(slot(number, 0), 0xee, bytes_);  // what is read from it is wrong now
+    // later reads of the slot get wrong data
+    if (s.to_gpu) std::memset(slot(number, 0), 0xee, bytes_);
     s.moving = false;
     return true;
   }
@@ -90,7 +91,7 @@ class late_carrier final : public carrier {
 
   std::atomic<bool> hangs{false};
   std::atomic<bool> abandoned{false};
-  std::atomic<int> fails_at{-1};  // the call to send or fetch
+  std::atomic<int> fails_at{-1};  // number of the send or fetch that fails
   std::atomic<int> calls{0};
 
  private:
@@ -125,8 +126,8 @@ std::string random_bytes(std::size_t n, std::uint64_t seed) {
   return made;
 }
 
-// Tensors of a file of so many bytes behind a header of 16, and memory for them, each on a GPU of
-// `gpus` or on the host.
+// Tensors in a file of `bytes` bytes after a header of 16 bytes, and memory for them, each on a GPU
+// of `gpus` or on the host.
 struct checkpoint_of {
   std::vector<std::string> memory;
   std::vector<segment> segments;

@@ -23,7 +23,7 @@ namespace {
 
 using cuda::all_reduce_call;
 
-// --- how a message is cut ---
+// --- cuts of a message ---
 
 void expect_cut(std::uint64_t bytes, std::size_t participants, std::uint64_t staging,
                 bool overlap) {
@@ -41,7 +41,7 @@ void expect_cut(std::uint64_t bytes, std::size_t participants, std::uint64_t sta
   EXPECT_EQ(cut.sets == 2, overlap && cut.pieces.size() > 1);
   std::uint64_t at = 0;
   std::uint64_t longest = 0;
-  std::set<std::uint64_t> sizes;  // of pieces but the last
+  std::set<std::uint64_t> sizes;  // sizes of all pieces but the last
   for (std::size_t piece = 0; piece < cut.pieces.size(); ++piece) {
     ASSERT_EQ(cut.pieces[piece].size(), participants);
     const std::uint64_t begin = at;
@@ -72,7 +72,7 @@ TEST(all_reduce, a_cut_covers_the_message_within_the_staging_memory) {
   expect_cut(std::uint64_t{1} << 40U, 4, std::uint64_t{128} << 20U, true);
 }
 
-// --- all of it ---
+// --- whole all-reduces ---
 
 template <class T>
 std::vector<T> numbers(std::uint64_t count, std::mt19937_64& random) {
@@ -86,7 +86,7 @@ std::vector<T> numbers(std::uint64_t count, std::mt19937_64& random) {
   return made;
 }
 
-// Buffers of each participant, and what they are combined to, by the rule of the interface.
+// Buffers of each participant, and the expected results by the rule of the interface.
 template <class T>
 struct reduced {
   world& in;
@@ -118,7 +118,7 @@ struct reduced {
     }
     expect();
   }
-  // What is there now is what is combined.
+  // The current contents are the summands.
   void expect() {
     wanted.assign(count(), T{});
     exact.assign(count(), 0);
@@ -201,7 +201,7 @@ TEST(all_reduce, combines_every_type_in_every_way_by_every_executor) {
   reduce_everything<std::int64_t>(reduced_type::int64, 4);
 }
 
-// Of numbers of 16 bits that have few digits, so that sums are exact.
+// 16-bit numbers with few digits, so that sums are exact.
 TEST(all_reduce, combines_numbers_of_16_bits) {
   for (const bool brain : {false, true})
     for (const reduce_by by : {reduce_by::sum, reduce_by::min, reduce_by::max}) {
@@ -234,9 +234,9 @@ TEST(all_reduce, combines_numbers_of_16_bits) {
 TEST(all_reduce, the_stand_in_rounds_numbers_of_16_bits_as_ieee_has_it) {
   EXPECT_EQ(fake::narrowed<5>(1.0F), 0x3c00);
   EXPECT_EQ(fake::narrowed<5>(-65504.0F), 0xfbff);
-  EXPECT_EQ(fake::narrowed<5>(65520.0F), 0x7c00);  // the middle: to infinity
+  EXPECT_EQ(fake::narrowed<5>(65520.0F), 0x7c00);  // a tie rounds to infinity
   EXPECT_EQ(fake::narrowed<5>(65519.0F), 0x7bff);
-  EXPECT_EQ(fake::narrowed<5>(1.0F + 0x1p-11F), 0x3c00);  // the middle: to the even one
+  EXPECT_EQ(fake::narrowed<5>(1.0F + 0x1p-11F), 0x3c00);  // a tie rounds to even
   EXPECT_EQ(fake::narrowed<5>(1.0F + 0x3p-11F), 0x3c02);
   EXPECT_EQ(fake::narrowed<5>(0x1p-24F), 0x0001);
   EXPECT_EQ(fake::narrowed<8>(1.0F), 0x3f80);
@@ -262,7 +262,7 @@ TEST(all_reduce, elements_are_added_in_the_participants_order) {
     for (std::size_t k = 0; k < 4'000; ++k) {
       float found = 0;
       std::memcpy(&found, each.memory + 4 * k, 4);
-      ASSERT_EQ(found, 1.0F) << k;  // of the other orders some are 0 and 2
+      ASSERT_EQ(found, 1.0F) << k;  // some other orders give 0 and 2
     }
 }
 
@@ -285,7 +285,8 @@ TEST(all_reduce, messages_beyond_the_staging_memory_go_in_pieces_in_stream_order
     for (int turn = 0; turn < 2; ++turn)
       for (std::size_t user = 0; user < all.size(); ++user) {
         reduced<float>& one = all[user];
-        // Its result is copied into what it combines next, by messages ahead of and behind it.
+        // The result is copied into an input of the next all-reduce. Messages before and after it
+        // do the copying.
         one.enqueue(streams[user]);
         buffer& to = one.send[below(random, 4)];
         buffer& from = one.results()[below(random, 4)];

@@ -27,8 +27,8 @@ using fake::kind;
 
 constexpr std::uint64_t slot_bytes = 40'000;
 
-// Three GPUs, each with a link to the others and one to the host, so slow that several paths gain
-// with few bytes.
+// Three GPUs with links to each other and to the host. The links are so slow that several paths
+// gain even for few bytes.
 machine::machine mesh() {
   machine::machine made = machine::make_machine(3);
   made.gpu.copy_engines = 8;
@@ -48,13 +48,14 @@ machine::machine mesh() {
 
 struct world {
   fake::driver driver;
-  std::atomic<std::uint64_t> time_ns{0};  // so fast that no message is under way beside another
+  // time passes so fast that no message is in flight during another
+  std::atomic<std::uint64_t> time_ns{0};
   cuda::copy_engine engine;
   cuda::checkpoint_carrier carrier;
   std::vector<segment> segments;
   std::string contents;  // of the file
   std::atomic<bool> ended{false};
-  std::thread time;  // passes for what is enqueued
+  std::thread time;  // lets time pass for enqueued work
 
   explicit world(std::uint64_t seed)
       : driver(3, seed),
@@ -162,7 +163,7 @@ TEST(checkpoint_carrier, writes_over_several_paths) {
   }
 }
 
-// The slots of a transfer that failed are lost where copies may still use them.
+// The slots of a failed transfer are lost, because copies may still use them.
 TEST(checkpoint_carrier, is_abandoned_where_a_copy_fails) {
   world w(1);
   const memory_file file(w.contents);

@@ -26,7 +26,7 @@ struct piece {
   device_address address() const { return copy_engine_tests::address(of->memory) + at; }
 };
 
-// Copies in the engine, and in what has to be there when all is done.
+// Makes the copies in the engine, and in the expected contents.
 void copy_batch(const world& in, const std::vector<std::pair<piece, piece>>& to_from,
                 const std::vector<std::uint64_t>& sizes, CUstream_st* on) {
   std::vector<batch_part> parts;
@@ -38,14 +38,14 @@ void copy_batch(const world& in, const std::vector<std::pair<piece, piece>>& to_
   in.engine->copy_batch(parts, on);
 }
 
-// A batch whose ranges do not overlap: every buffer has a half that is read and one that is
-// written, the latter in blocks of which each is given once.
+// A batch whose ranges do not overlap: one half of every buffer is read, and the other half is
+// written in blocks, each of them once.
 void copy_random_batch(world& in, std::vector<buffer>& memory, std::mt19937_64& random,
                        CUstream_st* on) {
   const std::uint64_t half = memory.front().expected.size() / 2;
   constexpr std::uint64_t blocks = 8;
   const std::uint64_t block = half / blocks;
-  const bool upper = below(random, 2) == 0;  // is written
+  const bool upper = below(random, 2) == 0;  // the upper half is written
   std::vector<std::pair<std::size_t, std::uint64_t>> targets;
   for (std::size_t of = 0; of < memory.size(); ++of)
     for (std::uint64_t number = 0; number < blocks; ++number) targets.emplace_back(of, number);
@@ -72,7 +72,7 @@ void run_random_batches(std::uint64_t seed, copy_statistics& total) {
   copy_options options = options_of(static_cast<copy_executor>(below(random, 4)));
   options.graphs = 1 + static_cast<std::uint32_t>(below(random, 6));
   if (below(random, 3) == 0) options.staging_bytes = std::uint64_t{8} << 10U;
-  if (below(random, 2) == 0) options.chunks = 3;  // paths are used that help by little
+  if (below(random, 2) == 0) options.chunks = 3;  // uses paths that help only a little
   const auto gpus = static_cast<int>(on.gpu_count);
   world in(std::move(on), options, seed + 1);
   if (below(random, 4) == 0) in.step_ns = 1'000;
@@ -82,7 +82,7 @@ void run_random_batches(std::uint64_t seed, copy_statistics& total) {
   };
   std::vector<user> users(2);
   for (user& one : users) {
-    if (&one != users.data() || below(random, 3) != 0)  // else the default stream
+    if (&one != users.data() || below(random, 3) != 0)  // otherwise the default stream
       one.stream = in.driver.stream(static_cast<int>(below(random, gpus)), below(random, 2) == 0);
     for (int place = 0; place <= gpus; ++place)
       one.memory.push_back(make_buffer(
@@ -93,7 +93,7 @@ void run_random_batches(std::uint64_t seed, copy_statistics& total) {
     for (user& one : users) {
       copy_random_batch(in, one.memory, random, one.stream);
       if (below(random, 3) != 0) continue;
-      // a message of the same stream, which runs behind the batch and ahead of the next one
+      // a message on the same stream, after this batch and before the next one
       buffer& to = one.memory[below(random, one.memory.size())];
       buffer& from = one.memory[below(random, one.memory.size())];
       if (&to == &from) continue;
@@ -116,13 +116,13 @@ TEST(copy_batch, random_batches_move_every_byte_in_stream_order) {
   copy_statistics total;
   for (std::uint64_t seed = 0; seed < 24 && !::testing::Test::HasFailure(); ++seed)
     run_random_batches(seed, total);
-  // all of it was reached
+  // all cases were reached
   EXPECT_GT(total.direct, 150U);
   EXPECT_GT(total.streams, 60U);
   EXPECT_GT(total.graphs, 30U);
 }
 
-// What participants send and receive, one on each GPU, and what has to be received.
+// What participants send and receive, one on each GPU, and the expected contents.
 struct collective {
   static constexpr std::uint64_t bytes = 5'003;
 
@@ -188,7 +188,8 @@ TEST(copy_batch, an_all_gather_and_an_all_to_all_bring_every_block_to_its_place)
       }
       const copy_statistics counted = in.engine->statistics();
       EXPECT_EQ(counted.direct, executor == copy_executor::direct ? 6 * count * count : 0U);
-      if (executor == copy_executor::automatic) {  // graphs for what comes again with many copies
+      // graphs are used for repeated batches with many copies
+      if (executor == copy_executor::automatic) {
         EXPECT_GE(counted.streams, 1U);
         EXPECT_GE(counted.graphs, 4U);
       }
@@ -250,7 +251,7 @@ TEST(copy_batch, other_addresses_of_one_shape_only_change_nodes) {
   in.driver.allocate_again(second.receive[3].memory);
   second.all_to_all(stream);
   EXPECT_GT(in.engine->statistics().updates, all.updates);
-  EXPECT_EQ(in.driver.calls("graph_launch"), 4U);  // none was refused
+  EXPECT_EQ(in.driver.calls("graph_launch"), 4U);  // no launch was refused
   first.expect_exchanged();
   second.expect_exchanged();
   in.expect_no_errors();
@@ -333,7 +334,7 @@ TEST(copy_batch, small_batches_are_plain_copies_and_one_copy_is_a_message) {
   in.expect_no_errors();
 }
 
-// The time to plan them grows with the cube of their number.
+// The time to plan messages grows with the cube of their number.
 TEST(copy_batch, very_many_copies_are_plain) {
   four_gpus in(options_of(copy_executor::automatic));
   CUstream_st* const stream = in.driver.stream(0, false);
@@ -390,7 +391,7 @@ TEST(copy_batch, memory_that_relays_cannot_reach_goes_directly_and_together) {
              {30'000, 30'000}, stream);
   in.expect_right(secluded);
   in.expect_right(in.gpu[0]);
-  // its own GPU cannot be reached by the one that sends: plain copies, as the driver makes them
+  // the sending GPU has no access to the other one's memory: plain copies by the driver
   EXPECT_EQ(in.engine->statistics().direct, 2U);
   in.driver.give_access(secluded.memory, 0);
   copy_batch(in, {{{&secluded, 0}, {&in.gpu[0], 0}}, {{&in.gpu[0], 30'000}, {&in.gpu[1], 0}}},
@@ -419,7 +420,7 @@ TEST(copy_batch, messages_of_others_keep_off_the_links_of_a_batch) {
   for (int round = 0; round < 3; ++round) {
     const std::uint64_t before = in.driver.calls("copy");
     both();
-    EXPECT_EQ(in.driver.calls("copy"), before + 3);  // each its own link
+    EXPECT_EQ(in.driver.calls("copy"), before + 3);  // each copy has a link of its own
   }
   in.expect_no_errors();
 }
@@ -445,7 +446,7 @@ TEST(copy_batch, nonsense_is_refused_by_a_sentence) {
   EXPECT_EQ(complaint({{one, other, ~std::uint64_t{0}}, {one, other, 1}}),
             "copy 0 of a batch has 18446744073709551615 bytes, which reach past the last address");
   EXPECT_EQ(complaint({{one, other, 0}, {one, one, 0}}), "");
-  EXPECT_EQ(complaint({{one, other, 8}, {one + 8, other, 8}}), "");  // may read the same
+  EXPECT_EQ(complaint({{one, other, 8}, {one + 8, other, 8}}), "");  // both may read the same bytes
   EXPECT_EQ(in.engine->statistics().bytes, 16U);
   const std::vector<device_address> two{one, other};
   const auto refused = [&](auto made, const std::vector<device_address>& send,
@@ -466,7 +467,7 @@ TEST(copy_batch, nonsense_is_refused_by_a_sentence) {
             "receive buffer 0 of an all-to-all is a null pointer");
   EXPECT_NE(refused(cuda::all_gather_copies, two, two, std::uint64_t{1} << 63U), "");
   EXPECT_EQ(refused(cuda::all_gather_copies, {0, 0}, {0, 0}, 0), "");
-  // in place, but not where the bytes belong
+  // in place, but not at the place where the bytes belong
   EXPECT_NE(complaint(cuda::all_gather_copies(two, two, 8)).find("overlap"), std::string::npos);
 }
 

@@ -1,4 +1,5 @@
-// Which copies take several paths, which are plain, and what the driver is asked to find out.
+// Which copies take several paths and which are plain, and which questions the driver is asked to
+// find out.
 #include "cuda/transfer/copy_classifier.hpp"
 
 #include <gtest/gtest.h>
@@ -58,7 +59,8 @@ TEST(copy_classifier, what_is_not_known_to_be_the_same_over_several_paths_is_one
   in.expect_right(pinned);
   EXPECT_EQ(in.engine->statistics().direct, 6U);
   EXPECT_EQ(in.driver.calls("copy"), 6U);
-  EXPECT_EQ(in.engine->statistics().graphs, 1U);  // from there its own GPU sends all parts
+  // from there, the memory's own GPU sends all parts
+  EXPECT_EQ(in.engine->statistics().graphs, 1U);
   ASSERT_EQ(in.reports.size(), 1U);
   EXPECT_NE(in.reports[0].find("no access"), std::string::npos) << in.reports[0];
   for (int gpu = 0; gpu < 4; ++gpu) in.driver.give_access(secluded.memory, gpu);

@@ -18,8 +18,8 @@
 namespace interlace::copy_engine_tests {
 namespace {
 
-// Streams with memory of their own, which they copy to and fro; now and then one waits for another
-// and takes over its memory.
+// Streams with memory of their own, which they copy back and forth. From time to time a stream
+// waits for another one and takes over its memory.
 void run_random_program(std::uint64_t seed, copy_statistics& total) {
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937_64 random(seed);
@@ -54,7 +54,7 @@ void run_random_program(std::uint64_t seed, copy_statistics& total) {
           in, place == gpus ? (below(random, 8) == 0 ? kind::pageable : kind::pinned) : kind::gpu,
           place % gpus, bytes, random));
   }
-  const std::uint64_t sizes = 1 + below(random, 4);  // few: shapes come again
+  const std::uint64_t sizes = 1 + below(random, 4);  // few sizes, so that shapes repeat
   for (int message = 0; message < 40; ++message) {
     user& by = users[below(random, users.size())];
     const std::size_t from = below(random, by.buffers.size());
@@ -62,7 +62,7 @@ void run_random_program(std::uint64_t seed, copy_statistics& total) {
     if (from == to) {
       user& other = users[below(random, users.size())];
       if (&by == &other) continue;
-      // the default stream and blocking streams of its GPU wait for each other by themselves
+      // the default stream and blocking streams of its GPU wait for each other without events
       const bool ordered = by.gpu == 0 && other.gpu == 0 && by.blocking && other.blocking &&
                            (by.stream == nullptr || other.stream == nullptr);
       if (!ordered || below(random, 4) == 0) {
@@ -72,7 +72,7 @@ void run_random_program(std::uint64_t seed, copy_statistics& total) {
       std::swap(by.buffers, other.buffers);
       continue;
     }
-    if (below(random, 12) == 0) {  // other memory at the same address
+    if (below(random, 12) == 0) {  // new memory at the same address
       in.driver.synchronize();
       in.driver.allocate_again(by.buffers[to].memory);
       fill(by.buffers[to], random);
@@ -108,7 +108,7 @@ TEST(copy_engine, random_programs_on_many_streams_move_every_byte_in_stream_orde
   copy_statistics total;
   for (std::uint64_t seed = 0; seed < 50 && !::testing::Test::HasFailure(); ++seed)
     run_random_program(seed, total);
-  // all of it was reached
+  // all cases were reached
   EXPECT_GT(total.direct, 300U);
   EXPECT_GT(total.streams, 300U);
   EXPECT_GT(total.graphs, 100U);
@@ -138,7 +138,7 @@ TEST(copy_engine, default_streams_keep_their_order_with_blocking_streams) {
     }
 }
 
-// The driver gives the default streams of all GPUs one number.
+// The driver gives the default streams of all GPUs the same number.
 TEST(copy_engine, default_streams_of_two_gpus_and_of_two_threads_are_different_streams) {
   for (const copy_executor executor : {copy_executor::streams, copy_executor::graphs})
     for (auto* const stream :

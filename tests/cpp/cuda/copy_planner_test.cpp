@@ -1,4 +1,4 @@
-// Which relays a plan may use, and what a copy profile says of it.
+// The relays that a plan may use, by options and by a copy profile.
 #include "cuda/transfer/copy_planner.hpp"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ TEST(copy_planner, only_allowed_places_relay) {
     four_gpus in(options);
     in.move(in.gpu[1], in.gpu[0], in.driver.stream(0, false));
     in.expect_right(in.gpu[1]);
-    // direct, two relays or one, each with staging memory; the host
+    // direct, with two relays or one, each with staging memory; the host relays
     EXPECT_EQ(in.driver.calls("allocate"), all ? 2U : 1U);
     EXPECT_EQ(in.driver.calls("allocate_host"), 1U);
     EXPECT_EQ(in.reports.size(), all ? 0U : 1U);  // there is no gpu9
@@ -45,7 +45,7 @@ TEST(copy_planner, a_profile_says_how_messages_of_a_size_are_copied) {
   EXPECT_EQ(in.engine->statistics().direct, 2U);
   in.move(in.gpu[1], in.gpu[0], stream, 29'999);
   EXPECT_EQ(in.engine->statistics().streams, 1U);
-  in.move(in.gpu[2], in.gpu[0], stream, 30'000);  // the first time as well
+  in.move(in.gpu[2], in.gpu[0], stream, 30'000);  // also the first time
   const copy_statistics counted = in.engine->statistics();
   EXPECT_EQ(counted.graphs, 1U);
   EXPECT_GT(counted.nodes, 4U);

@@ -34,7 +34,7 @@ TEST(copy_runner, messages_of_one_shape_on_many_streams_have_an_executable_each)
     EXPECT_EQ(counted.graphs, 3 * window);
     EXPECT_EQ(counted.hits + counted.misses, 3 * window);
     EXPECT_LE(counted.executables, window);
-    EXPECT_GE(counted.hits, 2 * window);  // at least those of the same stream
+    EXPECT_GE(counted.hits, 2 * window);  // at least the messages on the same stream
     EXPECT_EQ(counted.launches, 3 * window);
     in.expect_no_errors();
   }
@@ -53,10 +53,10 @@ TEST(copy_runner, other_addresses_of_one_shape_only_change_nodes) {
   in.move(other, in.gpu[0], stream);
   const copy_statistics last = in.engine->statistics();
   EXPECT_GT(last.updates, 0U);
-  EXPECT_LT(last.updates, first.nodes);  // only those that write the destination
+  EXPECT_LT(last.updates, first.nodes);  // only the nodes that write the destination
   EXPECT_EQ(last.nodes, first.nodes);
   EXPECT_EQ(last.hits, 2U);
-  // memory of another GPU is another shape
+  // memory of another GPU means another shape
   in.move(in.gpu[2], in.gpu[0], stream);
   EXPECT_EQ(in.engine->statistics().misses, 2U);
   in.expect_right(other);
@@ -86,7 +86,7 @@ TEST(copy_runner, other_memory_at_the_same_address_changes_nodes) {
     const copy_statistics counted = in.engine->statistics();
     EXPECT_EQ(counted.graphs, counted.hits + counted.misses);
     EXPECT_GT(counted.hits, 16U);
-    EXPECT_EQ(in.driver.calls("graph_launch"), counted.launches);  // none was refused
+    EXPECT_EQ(in.driver.calls("graph_launch"), counted.launches);  // no launch was refused
     in.expect_no_errors();
   }
 }
@@ -96,7 +96,7 @@ TEST(copy_runner, an_executable_that_the_driver_holds_to_be_stale_is_set_again) 
   CUstream_st* const stream = in.driver.stream(0, false);
   in.move(in.gpu[1], in.gpu[0], stream);
   in.driver.synchronize();
-  in.driver.make_stale();  // by what no address and no number of an allocation shows
+  in.driver.make_stale();  // as for reasons that no address and no allocation number shows
   in.move(in.gpu[1], in.gpu[0], stream);
   in.expect_right(in.gpu[1]);
   EXPECT_EQ(in.driver.calls("graph_launch"), 3U);
@@ -130,10 +130,11 @@ TEST(copy_runner, captured_messages_own_their_staging_memory_until_their_graph_e
     CUstream_st* const beside = in.driver.stream(2, false);
     in.engine->prepare();
     in.driver.begin_capture(stream);
-    // in a graph a message reads what the one before it wrote
+    // in a graph, a message reads what the previous one wrote
     in.copy(in.gpu[1].memory, in.gpu[0].memory, four_gpus::bytes, stream);
     in.copy(in.host.memory, in.gpu[1].memory, four_gpus::bytes, stream);
-    in.move(in.gpu[3], in.gpu[2], beside);  // not captured; may ask the driver what would end it
+    // not captured; may ask the driver questions that would end a capture
+    in.move(in.gpu[3], in.gpu[2], beside);
     CUgraph_st* const graph = in.driver.end_capture(stream);
     EXPECT_EQ(in.engine->statistics().captured, 2U);
     CUgraphExec_st* executable = nullptr;
@@ -153,7 +154,7 @@ TEST(copy_runner, captured_messages_own_their_staging_memory_until_their_graph_e
     table.graph_exec_destroy(executable);
     EXPECT_EQ(in.driver.live_user_objects(), 0U);
     const std::uint64_t reserved = in.engine->statistics().staging_bytes;
-    in.move(in.gpu[1], in.gpu[0], stream);  // takes what the graph had
+    in.move(in.gpu[1], in.gpu[0], stream);  // takes the memory that the graph had
     in.expect_right(in.gpu[1]);
     EXPECT_EQ(in.engine->statistics().staging_bytes, reserved);
     in.engine.reset();

@@ -27,7 +27,8 @@ inline device_address address(const void* pointer) {
   return reinterpret_cast<device_address>(pointer);
 }
 
-// So slow that the bytes of small messages take long beside what every message costs.
+// Makes links so slow that even the bytes of small messages take long compared with a message's
+// fixed costs.
 inline machine::machine slowed(machine::machine made) {
   constexpr double times = 1e4;
   made.gpu.copy_bytes_per_s /= times;
@@ -42,7 +43,8 @@ inline machine::machine slowed(machine::machine made) {
   return made;
 }
 
-// A machine on which all paths help, from small messages on: links of one rate, no overheads.
+// A machine on which all paths help even for small messages: all links have the same rate, and
+// there are no overheads.
 inline machine::machine mesh(std::uint32_t gpus) {
   machine::machine made = machine::make_machine(gpus);
   made.gpu.copy_engines = 8;
@@ -60,19 +62,19 @@ inline machine::machine mesh(std::uint32_t gpus) {
   return slowed(made);
 }
 
-// The driver takes anything for kernels.
+// The driver accepts anything as kernels.
 inline constexpr std::byte kernels[1]{};
 
 struct world {
   fake::driver driver;
   std::atomic<std::uint64_t> time_ns{0};
-  // Of each look at the clock. As it is, every message is over before the next one.
+  // added at each look at the clock; the default ends every message before the next one
   std::uint64_t step_ns = std::uint64_t{100'000'000'000};
   std::vector<std::string> reports;
   copy_options options;
   std::unique_ptr<copy_engine> engine;
   machine::machine described;
-  std::vector<std::string> remarks;  // of who finds it
+  std::vector<std::string> remarks;  // from whoever finds the machine
 
   world(machine::machine on, copy_options asked, std::uint64_t seed)
       : driver(static_cast<int>(on.gpu_count), seed), options(asked), described(std::move(on)) {
@@ -110,7 +112,7 @@ inline copy_options options_of(copy_executor executor) {
   return made;
 }
 
-// Memory of the device and what it has to hold when all is done.
+// Memory of a device, and its expected final contents.
 struct buffer {
   std::uint8_t* memory = nullptr;
   std::vector<std::uint8_t> expected;
@@ -134,7 +136,7 @@ inline std::uint64_t below(std::mt19937_64& random, std::uint64_t bound) {
   return random() % bound;
 }
 
-// What the one stream does next runs behind what the other has to do now.
+// Later work on `later` runs after the current work of `earlier`.
 inline void wait_for(world& in, CUstream_st* later, CUstream_st* earlier) {
   const auto& table = in.driver.table();
   CUctx_st* of = nullptr;

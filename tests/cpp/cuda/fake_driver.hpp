@@ -1,14 +1,14 @@
 // A CUDA driver on host memory, for the copy engine's tests.
 //
-// What is enqueued becomes a graph of operations, each behind those that CUDA promises it to run
-// behind: its stream's last one, the event that the stream waited for, for work on the legacy
-// stream and on blocking streams each other's work. Only copies, sets of bytes and kernels are
-// work: real drivers were seen not to hold others up for a wait. They run in a seeded order that is
-// legal but as unkind as one likes: nothing until something waits, or the latest first. A copy
-// takes time: half of it happens when it starts, half when it ends, others may run in between. Two
-// copies, neither of which runs behind the other, that touch the same bytes and one of which writes
-// them are an error, whether or not the bytes come out right. So are calls that CUDA would refuse
-// or that would be slow.
+// Enqueued work becomes a graph of operations. Each operation runs after the operations that CUDA
+// promises: the last one of its stream, an event for which the stream waited, and, for work on the
+// legacy stream and on blocking streams, each other's work. Only copies, memsets and kernels count
+// as work here: real drivers did not delay other streams for a wait alone. Operations run in a
+// seeded order that is legal but adversarial: for example nothing until something waits, or the
+// latest first. A copy takes time: half of it happens when it starts and half when it ends, and
+// other operations can run in between. It is an error if two unordered copies touch the same bytes
+// and one of them writes, whether or not the bytes come out right. Calls that CUDA would refuse,
+// and calls that would be slow, are errors, too.
 #pragma once
 
 #include <algorithm>
@@ -40,7 +40,7 @@ enum class kind : std::uint8_t { gpu, pinned, pageable, managed, virtual_gpu, po
 
 class driver {
  public:
-  // Only one at a time.
+  // There can be only one at a time.
   driver(int gpus, std::uint64_t seed) : random_(seed), gpus_(static_cast<std::size_t>(gpus)) {
     current_ = this;
     mode_ = static_cast<int>(random_() % 4);
@@ -59,25 +59,26 @@ class driver {
   const cuda::driver_table& table() const { return table_; }
   CUctx_st* context(int gpu) { return handle<CUctx_st>(&gpus_.at(static_cast<std::size_t>(gpu))); }
 
-  // Memory, filled with something that no test writes.
+  // Memory filled with a pattern that no test writes.
   std::uint8_t* memory(kind what, int gpu, std::uint64_t bytes) {
     const std::lock_guard lock(mutex_);
     return reinterpret_cast<std::uint8_t*>(new_block(what, gpu, bytes));
   }
-  // Frees it, and allocates as much again, which gets the address. Nothing uses it.
+  // Frees the memory and allocates the same size again, which gets the same address. Nothing may
+  // use it.
   void allocate_again(const void* memory) {
     const std::lock_guard lock(mutex_);
     block* at = block_at(reinterpret_cast<cuda::device_address>(memory));
     std::memset(reinterpret_cast<void*>(at->base), 0xCD, at->bytes);
     at->id = ++ids_;
   }
-  // Executables are refused until all their nodes are set again.
+  // Refuses executables until all their nodes have been set again.
   void make_stale() {
     const std::lock_guard lock(mutex_);
     for (auto& one : executables_)
       for (node& each : one->nodes) each.from_id = 0;
   }
-  // Of virtual memory and of pools: which GPUs may use it beside its own.
+  // For virtual memory and pools: gives another GPU access.
   void give_access(const void* memory, int gpu) {
     const std::lock_guard lock(mutex_);
     block_at(reinterpret_cast<cuda::device_address>(memory))->access.insert(gpu);
@@ -100,19 +101,20 @@ class driver {
     return handle<CUgraph_st>(std::exchange(stream_of(on)->capturing, nullptr));
   }
 
-  // Runs everything.
+  // Runs all operations.
   void synchronize() {
     const std::lock_guard lock(mutex_);
     while (step()) {
     }
   }
-  // From the n-th call of it on (1: the next), the function fails so many times.
+  // Makes the function fail `times` times, beginning with the `from`-th call from now (1: the next
+  // call).
   void fail(const std::string& function, int from, int times) {
     const std::lock_guard lock(mutex_);
     failing_[function] = {from, times};
   }
   void forbid_memory(bool forbidden) { no_memory_ = forbidden; }
-  // Images are not made for these GPUs.
+  // As if images were not compiled for these GPUs.
   void refuse_kernels() { foreign_kernels_ = true; }
 
   std::vector<std::string> errors() {
@@ -145,7 +147,7 @@ class driver {
     bool is_copy = false;
     cuda::device_address to = 0, from = 0;
     std::uint64_t bytes = 0;
-    std::shared_ptr<reduction> kernel;  // else null
+    std::shared_ptr<reduction> kernel;  // null if it is no kernel
     std::vector<std::uint8_t> result;   // of the kernel, until it ends
     std::vector<op_ptr> behind;
     bool begun = false, done = false;
@@ -182,7 +184,7 @@ class driver {
     op_ptr last;
     op_ptr last_work;
     graph* capturing = nullptr;
-    bool invalidated = false;  // the capture
+    bool invalidated = false;  // the capture is invalid
     std::vector<node*> front;
     std::uint64_t rank = 0;
   };

@@ -1,5 +1,5 @@
-// A stand-in for libnvshmem_host.so.3: takes down what it is called with, in the words of the real
-// one's binary interface, which is written down here once more.
+// A stand-in for libnvshmem_host.so.3. It logs its calls. The binary interface of the real library
+// is declared here a second time.
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>

@@ -1,5 +1,5 @@
-// What the kernels of an all-reduce compute, element by element on host memory, written apart from
-// them: numbers of 16 bits by their bits.
+// The results of an all-reduce's kernels, element by element on host memory. Written independently
+// of the kernels: 16-bit numbers are handled by their bits.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 
 namespace interlace::fake {
 
-// Of IEEE's binary16 (5 bits of exponent) and of bfloat16 (8).
+// For IEEE's binary16 (5 exponent bits) and bfloat16 (8).
 template <int ExponentBits>
 float widened(std::uint16_t bits) {
   constexpr int fraction_bits = 15 - ExponentBits;
@@ -32,14 +32,15 @@ float widened(std::uint16_t bits) {
                            exponent - bias - fraction_bits);
 }
 
-// The nearest, of two the even one: found among all of them.
+// The nearest value, ties to even, found by trying all values.
 template <int ExponentBits>
 std::uint16_t narrowed(float value) {
   constexpr int fraction_bits = 15 - ExponentBits;
   constexpr std::uint16_t infinite = ((1 << ExponentBits) - 1) << fraction_bits;
   const std::uint16_t sign = std::signbit(value) ? 0x8000 : 0;
   if (std::isnan(value)) return infinite | 1U << (fraction_bits - 1);
-  // Magnitudes ascend with their bits; what lies past the middle above the last is infinite.
+  // Magnitudes ascend with their bits. A value beyond the midpoint above the largest number is
+  // infinite.
   const double wanted = std::fabs(static_cast<double>(value));
   std::uint16_t low = 0;
   std::uint16_t high = infinite - 1;
@@ -81,7 +82,7 @@ T combined_of(const std::string& by, T a, T b) {
   return by == "min" ? std::min(a, b) : std::max(a, b);
 }
 
-// A kernel that is launched on a GPU; the name is that of the image.
+// A launched kernel on a GPU; the name is the one in the image.
 struct reduction {
   int gpu = 0;
   std::string by;

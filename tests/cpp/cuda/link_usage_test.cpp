@@ -1,4 +1,4 @@
-// Messages that meet, of one engine or of several processes, keep off each other's links.
+// Messages that meet, in one engine or in several processes, avoid each other's links.
 #include "cuda/transfer/link_usage.hpp"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 namespace interlace::copy_engine_tests {
 namespace {
 
-// What a copy over several paths enqueues, or a plain one.
+// Operations that a copy over several paths enqueues, or a plain one.
 struct enqueued {
   std::uint64_t copies = 0;
   std::uint64_t others = 0;
@@ -27,7 +27,7 @@ struct enqueued {
   }
 };
 
-// Messages that are made together every 10 ms, each with memory and a stream of its own.
+// Messages that are made together every 10 ms, each with its own memory and stream.
 class burst {
  public:
   static constexpr int host = copy_through_host;
@@ -42,7 +42,7 @@ class burst {
       messages_.push_back(
           {memory(from), memory(to), in_.driver.stream(from == host ? to : from, false)});
   }
-  // How many of them were one plain copy, with nothing beside it.
+  // The number of messages that were a single plain copy without other work.
   std::uint64_t plain() {
     std::uint64_t found = 0;
     for (message& one : messages_) {
@@ -116,7 +116,7 @@ TEST(link_usage, messages_that_do_not_overlap_have_all_paths) {
   in.expect_no_errors();
 }
 
-// A file for messages that this test alone knows.
+// A file for messages that only this test knows.
 class traffic_path {
  public:
   traffic_path() {
@@ -134,7 +134,7 @@ class traffic_path {
   std::string name_ = "/tmp/interlace-traffic-XXXXXX";
 };
 
-constexpr std::uint64_t second_process = 77;  // its stream
+constexpr std::uint64_t second_process = 77;  // a stream of the second process
 constexpr machine::endpoint host_memory{machine::endpoint_kind::host, 0};
 machine::endpoint memory_of(std::uint32_t gpu) { return {machine::endpoint_kind::gpu, gpu}; }
 
@@ -156,7 +156,7 @@ TEST(link_usage, messages_keep_off_links_that_other_processes_use) {
   in.expect_no_errors();
 }
 
-// It has one path itself, which others would take as a relay's.
+// The process has only one path itself. Others would use that path for a relay.
 TEST(link_usage, a_process_with_one_of_several_gpus_is_seen_by_others) {
   for (const bool shares : {true, false}) {
     const traffic_path file;
@@ -200,7 +200,7 @@ TEST(link_usage, a_file_for_messages_that_cannot_be_used_is_named_once) {
   in.expect_no_errors();
 }
 
-// A graph that is captured after messages met has what they would have.
+// A graph that is captured after messages met has the same paths as they have.
 TEST(link_usage, captured_messages_keep_off_links_of_messages_that_met_theirs) {
   four_gpus in(options_of(copy_executor::automatic));
   burst both(in, {{0, 1}, {1, 0}});

@@ -1,5 +1,5 @@
-// NCCL through a stand-in: what is planned for regions of every pattern is called and delivers each
-// subscribed byte and no other, and what is said where the library is missing or refuses.
+// NCCL through a stand-in. The calls follow the plans for regions of every pattern, and deliver
+// exactly the subscribed bytes. Errors: the library is missing, or it refuses.
 #include "cuda/transfer/nccl_library.hpp"
 
 #include <dlfcn.h>
@@ -55,8 +55,8 @@ kernel::region_state region_of(const pattern& p, std::uint32_t element_bytes, co
   return kernel::make_region_state(std::move(o), element_bytes, devices);
 }
 
-// Delivers a region whose replicas are filled at random, and returns the log of the calls. What no
-// device subscribes to must stay; scratch memory starts as something else.
+// Delivers a region whose replicas have random contents, and returns the log of the calls. Bytes to
+// which no device subscribes must not change. Scratch memory starts with other contents.
 std::string deliver(const kernel::region_state& state, std::uint64_t seed) {
   const nccl_library library({FAKE_NCCL});
   const std::uint32_t devices = state.devices();
@@ -163,7 +163,7 @@ TEST(nccl, picks_the_collective_that_fits) {
             (std::set<std::string>{"start", "broadcast", "end"}));
   EXPECT_EQ(words(deliver(region_of(halo, 4, best), 3)),
             (std::set<std::string>{"start", "send", "receive", "end"}));
-  // Only what is asked for: with equal parts nothing is packed.
+  // Only the requested calls: nothing is packed if parts are equal.
   EXPECT_EQ(kernel::plan_collective(region_of(equal, 4, collective::all_gather)).scratch_bytes, 0U);
   const auto padded = kernel::plan_collective(region_of(unequal, 4, collective::all_gather));
   EXPECT_EQ(padded.scratch_bytes, 3 * kernel::scratch_alignment);
@@ -230,7 +230,7 @@ TEST(nccl, says_what_a_library_lacks) {
             std::string("NCCL cannot be used: ") + FAKE_NCCL_WITHOUT_SEND +
                 " has no ncclSend; install the Python package nvidia-nccl-cu13, or set "
                 "INTERLACE_NCCL to its libnccl.so.2");
-  // and it is not kept
+  // the library does not stay loaded
   EXPECT_EQ(dlopen(FAKE_NCCL_WITHOUT_SEND, RTLD_NOW | RTLD_NOLOAD), nullptr);
 }
 

@@ -1,5 +1,5 @@
-// Messages of every pattern and window through a stand-in for NCCL: each arrives where it was to
-// go, all in one group.
+// Messages of every pattern and window through a stand-in for NCCL: each arrives at its
+// destination, and all are one group.
 #include "cuda/transfer/nccl_messages.hpp"
 
 #include <dlfcn.h>
@@ -26,7 +26,7 @@ Function of_stand_in(const char* name) {
   return reinterpret_cast<Function>(dlsym(dlopen(FAKE_NCCL, RTLD_NOW), name));
 }
 
-// Memory of messages of `bytes`, each with contents of its own.
+// Memory of messages of `bytes` bytes, each with different contents.
 class traffic {
  public:
   traffic(const pairs& of, std::size_t bytes) {
@@ -63,7 +63,7 @@ std::vector<cuda::opaque_stream> streams_of(std::size_t count) {
   return streams;
 }
 
-// How often the stand-in was called under each name.
+// The number of calls to the stand-in under a name.
 std::size_t calls_of(const std::string& name) {
   const std::string log = std::string(" ") + of_stand_in<const char* (*)()>("fake_log")() + " ";
   std::size_t count = 0;

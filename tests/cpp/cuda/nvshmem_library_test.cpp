@@ -1,5 +1,4 @@
-// NVSHMEM through a stand-in: what it is called with, and what is said where it is missing or
-// fails.
+// NVSHMEM through a stand-in: the calls that reach it, and the errors if it is missing or fails.
 #include "interlace/cuda/transfer/nvshmem_library.hpp"
 
 #include <dlfcn.h>

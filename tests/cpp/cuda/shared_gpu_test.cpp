@@ -1,4 +1,4 @@
-// What several devices of one GPU need, and what is refused.
+// The resources that several devices on one GPU need, and refused configurations.
 #include "interlace/cuda/shared_gpu.hpp"
 
 #include <gtest/gtest.h>
@@ -55,7 +55,7 @@ TEST(shared_gpu, queues_of_a_process) {
 
 TEST(shared_gpu, a_queue_for_each_stream) {
   EXPECT_EQ(refusal({0, 0, 0, 0}, 2, nullptr), "");
-  EXPECT_EQ(refusal({0, 1, 2, 3, 4}, 9, "1"), "");  // GPUs of their own
+  EXPECT_EQ(refusal({0, 1, 2, 3, 4}, 9, "1"), "");  // each device has its own GPU
   EXPECT_EQ(refusal({0, 1, 0, 1}, 2, "4"), "");
   EXPECT_EQ(
       refusal({1, 1, 1, 1, 1}, 2, nullptr),
@@ -71,7 +71,8 @@ TEST(shared_gpu, agents_and_a_block_of_the_kernel_run_at_once) {
   // The default agent beside kernels of usual sizes.
   EXPECT_EQ(why_not_at_once(h200, {128, agent_block}, {256, 64, 4096}, 4), "");
   EXPECT_EQ(why_not_at_once(h200, {128, agent_block}, {1024, 32, 0}, 4), "");
-  // Wherever blocks go: one agent's leave no registers for the kernel, but not everywhere.
+  // Wherever the GPU places blocks: an agent's block leaves no registers for the kernel, but agents
+  // are not on every multiprocessor.
   EXPECT_EQ(why_not_at_once(h200, {100, agent_block}, {1024, 64, 0}, 1), "");
   EXPECT_EQ(why_not_at_once(h200, {132, agent_block}, {1024, 64, 0}, 1),
             "1 agents of 132 blocks and a block of 1024 threads of the kernel at once: not enough "
@@ -83,7 +84,7 @@ TEST(shared_gpu, agents_and_a_block_of_the_kernel_run_at_once) {
   const std::string bulk = why_not_at_once(h200, {264, {32, 40, 65568}}, {128, 40, 0}, 2);
   EXPECT_EQ(bulk.substr(bulk.find(':')), ": not enough shared memory") << bulk;
   EXPECT_EQ(why_not_at_once(h200, {64, {32, 40, 65568}}, {128, 40, 0}, 4), "");
-  // 512 threads: as many devices as a study takes, and 4 on a small GPU.
+  // 512 threads: as many devices as a study uses, and 4 on a small GPU.
   const grid_needs of_512_threads{16, {32, 40, 65568}};
   EXPECT_EQ(why_not_at_once(h200, of_512_threads, {1024, 32, 4096}, 16), "");
   gpu_places least = h200;
@@ -95,9 +96,9 @@ TEST(shared_gpu, agents_and_a_block_of_the_kernel_run_at_once) {
   EXPECT_EQ(many.substr(many.find(':')), ": not enough blocks") << many;
   const std::string wide = why_not_at_once(h200, {512, {512, 16, 0}}, {1024, 16, 0}, 4);
   EXPECT_EQ(wide.substr(wide.find(':')), ": not enough threads") << wide;
-  // What does not fit by itself.
+  // Configurations that do not fit even alone.
   EXPECT_NE(why_not_at_once(h200, {1, agent_block}, {1024, 255, 0}, 2), "");
-  // Exchanges of the other devices may take a multiprocessor each.
+  // Exchanges of the other devices may each take a whole multiprocessor.
   EXPECT_EQ(why_not_at_once(h200, {1, {1024, 64, 0}}, {1024, 64, 0}, 16), "");
   gpu_places small = h200;
   small.processors = 31;

@@ -1,5 +1,5 @@
-// Pairs that meet, and what that leaves to each, by a clock of the test's own; in one process and
-// by a file in several.
+// Pairs that meet, and the relays that this leaves to each, with a clock of the test's own: in one
+// process, and through a file in several processes.
 #include "cuda/transfer/traffic_table.hpp"
 
 #include <fcntl.h>
@@ -36,7 +36,7 @@ std::vector<std::string> names(std::uint32_t gpus) {
   return made;
 }
 
-// Every place that is no end of the pair, the host last.
+// All places that are not an end of the pair, with the host last.
 std::vector<endpoint> others(const traffic_table::pair& asked, std::uint32_t gpus) {
   std::vector<endpoint> places;
   for (std::uint32_t index = 0; index < gpus; ++index)
@@ -56,7 +56,7 @@ TEST(traffic_table, a_pair_alone_has_all_relays) {
   traffic_table in(names(4));
   for (int message = 0; message < 5; ++message) {
     in.add_use({host, gpu(0)}, 1, 10 * ms, 4 * ms);
-    in.add_use({host, gpu(0)}, 2, 10 * ms, 4 * ms);  // of another stream
+    in.add_use({host, gpu(0)}, 2, 10 * ms, 4 * ms);  // on another stream
   }
   EXPECT_EQ(idle(in, {host, gpu(0)}, 11 * ms), (places{gpu(1), gpu(2), gpu(3)}));
   EXPECT_EQ(idle(in, {gpu(0), gpu(1)}, 11 * ms), (places{gpu(2), gpu(3), host}));
@@ -67,24 +67,24 @@ TEST(traffic_table, pairs_meet_when_both_are_in_use_and_for_a_window) {
   in.add_use({host, gpu(0)}, 1, 10 * ms, 4 * ms);
   in.add_use({host, gpu(1)}, 2, 11 * ms, 4 * ms);
   for (const std::uint64_t now_ns : {11 * ms, 100 * ms, 10 * ms + window}) {
-    // of gpu2 and gpu3 each has one
+    // each pair gets one of gpu2 and gpu3
     EXPECT_EQ(idle(in, {host, gpu(0)}, now_ns), places{gpu(2)});
     EXPECT_EQ(idle(in, {host, gpu(1)}, now_ns), places{gpu(3)});
   }
-  EXPECT_EQ(idle(in, {host, gpu(2)}, 12 * ms).size(), 3U);  // made nothing yet
+  EXPECT_EQ(idle(in, {host, gpu(2)}, 12 * ms).size(), 3U);  // has made no message yet
   EXPECT_EQ(idle(in, {host, gpu(0)}, 12 * ms + window).size(), 3U);
 }
 
 TEST(traffic_table, what_follows_the_end_of_a_message_does_not_meet_it) {
   traffic_table in(names(4));
   in.add_use({host, gpu(0)}, 1, 10 * ms, 4 * ms);
-  in.add_use({gpu(0), host}, 2, 14 * ms - ms / 2, 4 * ms);  // predicted a little too long
+  in.add_use({gpu(0), host}, 2, 14 * ms - ms / 2, 4 * ms);  // predicted slightly too long
   EXPECT_EQ(idle(in, {host, gpu(0)}, 14 * ms).size(), 3U);
-  // but messages of a pair are behind each other
+  // messages of one pair follow each other
   for (int message = 0; message < 4; ++message) in.add_use({gpu(1), host}, 1, 20 * ms, 4 * ms);
   in.add_use({gpu(2), host}, 2, 30 * ms, 1 * ms);
   EXPECT_LT(idle(in, {gpu(1), host}, 30 * ms).size(), 3U);
-  // and one that takes less is over earlier
+  // a message that takes less time is over earlier
   in.add_use({gpu(0), gpu(1)}, 1, 50 * ms, 8 * ms);
   in.reduce_use({gpu(0), gpu(1)}, 6 * ms);
   in.add_use({gpu(1), gpu(0)}, 2, 52 * ms, 8 * ms);
@@ -114,8 +114,8 @@ TEST(traffic_table, whoever_shares_a_gpu_or_both_directions_of_the_host_is_direc
   EXPECT_EQ(left({gpu(0), gpu(1)}, {gpu(1), gpu(2)}), places{});
   EXPECT_EQ(left({gpu(0), gpu(1)}, {gpu(3), gpu(1)}), places{});
   EXPECT_EQ(left({gpu(0), gpu(1)}, {gpu(0), host}), places{});
-  EXPECT_EQ(left({gpu(0), gpu(1)}, {gpu(2), host}), places{gpu(3)});  // not the host
-  EXPECT_EQ(left({gpu(0), gpu(1)}, {gpu(2), gpu(3)}), places{});      // one host for two
+  EXPECT_EQ(left({gpu(0), gpu(1)}, {gpu(2), host}), places{gpu(3)});  // the host is excluded
+  EXPECT_EQ(left({gpu(0), gpu(1)}, {gpu(2), gpu(3)}), places{});      // both would need the host
 }
 
 TEST(traffic_table, pairs_of_a_kind_have_as_many_relays_as_each_other) {
@@ -130,8 +130,8 @@ TEST(traffic_table, pairs_of_a_kind_have_as_many_relays_as_each_other) {
   }
 }
 
-// Whatever meets: no pair relays through an end of another, and no two pairs of a kind through the
-// same place.
+// However pairs meet: no pair relays through an end of another pair, and no two pairs of a kind
+// relay through the same place.
 TEST(traffic_table, random_pairs_never_take_each_others_places) {
   std::mt19937_64 random(3);
   for (int turn = 0; turn < 200; ++turn) {
@@ -174,7 +174,7 @@ TEST(traffic_table, clocks_that_differ_a_little_and_times_that_mean_nothing) {
   in.add_use({host, gpu(0)}, 1, 10 * ms, 4 * ms);
   in.add_use({host, gpu(1)}, 2, 10 * ms - 1'000, 4 * ms);
   EXPECT_EQ(idle(in, {host, gpu(0)}, 10 * ms - 2'000, 2), places{});
-  // the clock began anew
+  // the clock was reset
   EXPECT_EQ(idle(in, {host, gpu(0)}, 1, 2).size(), 0U);
   traffic_table late(names(2));
   late.add_use({host, gpu(0)}, 1, ~std::uint64_t{0} - ms, 4 * ms);
@@ -205,7 +205,7 @@ TEST(traffic_table, threads_see_each_other) {
     EXPECT_EQ(idle(in, {gpu(index), host}, 11 * ms), places{}) << index;
 }
 
-// A path at which there is no file yet.
+// A path at which no file exists yet.
 class new_path {
  public:
   new_path() {
@@ -233,19 +233,19 @@ TEST(traffic_table, processes_that_see_other_gpus_by_other_numbers_meet) {
   EXPECT_EQ(all.remark(), "");
   struct stat facts {};
   ASSERT_EQ(stat(file.name().c_str(), &facts), 0);
-  EXPECT_EQ(facts.st_mode & 0777U, 0600U);  // nobody else's
+  EXPECT_EQ(facts.st_mode & 0777U, 0600U);  // no access for other users
   one.add_use({host, gpu(0)}, 1, 10 * ms, 4 * ms);
   all.add_use({host, gpu(0)}, 2, 11 * ms, 4 * ms);
   EXPECT_EQ(idle(all, {host, gpu(0)}, 12 * ms), places{gpu(2)});
   EXPECT_EQ(idle(all, {host, gpu(1)}, 12 * ms), places{gpu(3)});
   EXPECT_EQ(idle(all, {host, gpu(2)}, 12 * ms), (places{gpu(0), gpu(1), gpu(3)}));
-  // one that comes later sees what was
+  // a later process sees the earlier messages
   traffic_table late({"c", "b"}, file.name());
-  EXPECT_EQ(idle(late, {host, gpu(1)}, 12 * ms, 2), places{});  // "c" is the other's
+  EXPECT_EQ(idle(late, {host, gpu(1)}, 12 * ms, 2), places{});  // "c" is the other process's GPU
   EXPECT_EQ(idle(late, {host, gpu(1)}, 12 * ms + window, 2), places{gpu(0)});
 }
 
-// Ends with 0 if the message has all relays, with 1 if it has none.
+// Exits with 0 if the message has all relays, with 1 if it has none.
 int ask_in_child(const std::string& file, std::uint64_t now_ns, bool killed) {
   const pid_t child = fork();
   if (child == 0) {
@@ -261,12 +261,13 @@ int ask_in_child(const std::string& file, std::uint64_t now_ns, bool killed) {
 
 TEST(traffic_table, processes_meet_and_what_a_killed_one_left_ages) {
   const new_path file;
-  EXPECT_EQ(ask_in_child(file.name(), 10 * ms, false), 0);  // it makes the file, and is alone
+  // the child makes the file, and is alone
+  EXPECT_EQ(ask_in_child(file.name(), 10 * ms, false), 0);
   traffic_table own({"a", "b"}, file.name());
   own.add_use({host, gpu(0)}, 1, 30 * ms, 4 * ms);
   EXPECT_EQ(idle(own, {host, gpu(0)}, 30 * ms, 2), places{gpu(1)});
   EXPECT_EQ(ask_in_child(file.name(), 31 * ms, false), 1);
-  EXPECT_EQ(idle(own, {host, gpu(0)}, 31 * ms, 2), places{});  // it was told
+  EXPECT_EQ(idle(own, {host, gpu(0)}, 31 * ms, 2), places{});  // the child's message was seen
   const std::uint64_t later = 31 * ms + 2 * window;
   EXPECT_EQ(idle(own, {host, gpu(0)}, later, 2), places{gpu(1)});
   EXPECT_EQ(ask_in_child(file.name(), later, true), -1);
@@ -303,7 +304,7 @@ TEST(traffic_table, a_file_that_cannot_be_shared_is_named_and_the_process_has_it
   expect_own(full.name(), "16 GPUs");
 }
 
-// Of the right size and format, but with times that nobody wrote.
+// A file of the right size and format, but with arbitrary times.
 TEST(traffic_table, garbage_in_the_file_ages_or_means_nothing) {
   std::mt19937_64 random(4);
   for (int turn = 0; turn < 6; ++turn) {

@@ -29,13 +29,13 @@ TEST(footprint, counts_each_sector_once) {
   f.load(at(28), 4);   // the same sector
   f.load(at(24), 16);  // and the next
   f.store(at(64), 8);
-  f.load(at(64), 4);   // was stored, so that memory is not asked for it
+  f.load(at(64), 4);   // was stored to, so it is not loaded from memory
   f.store(at(32), 4);  // was loaded
   auto work = taken(f);
   EXPECT_EQ(work.loaded_bytes, 64U);
   EXPECT_EQ(work.stored_bytes, 64U);
   EXPECT_EQ(work.touched_bytes, 96U);
-  // Another launch counts anew.
+  // Another launch starts counting anew.
   f.load(at(64), 4);
   work = taken(f);
   EXPECT_EQ(work.loaded_bytes, 32U);
@@ -56,7 +56,7 @@ TEST(footprint, unknown_memory_counts_nothing) {
   EXPECT_EQ(taken(f).touched_bytes, 32U);
 }
 
-// Against sets, over pieces of memory that are added in any order.
+// Compared with sets, for pieces of memory that are added in any order.
 TEST(footprint, random_accesses) {
   std::mt19937_64 random(7);
   for (int round = 0; round < 20; ++round) {

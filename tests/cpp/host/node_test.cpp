@@ -1,4 +1,4 @@
-// What the reference node refuses: kernels that break the memory model.
+// Kernels that break the memory model, which the reference node refuses.
 #include "interlace/host/node.hpp"
 
 #include <gtest/gtest.h>
@@ -71,7 +71,7 @@ TEST(host_node, stores_outside_of_the_mapping_are_found) {
             "(chunk 0 of device 0)");
 }
 
-// Stores [begin, end) of its region, and publishes what it is told to, before or after that.
+// Stores [begin, end) of its region, and publishes as told, before or after that.
 struct publisher {
   replicated<float> out{};
   std::uint64_t begin = 0;
@@ -112,7 +112,7 @@ TEST(host_node, wrong_publications_are_found) {
   };
   EXPECT_EQ(outcome({.after = {{10, 90}}}), "");
   EXPECT_EQ(outcome({.after = {{50, 90}, {10, 30}, {30, 50}}}), "");
-  EXPECT_EQ(outcome({}), "");  // published at its end
+  EXPECT_EQ(outcome({}), "");  // published at the block's end
   EXPECT_EQ(outcome({.after = {{10, 60}, {61, 90}}}), block + "publishes, but not" + element(60));
   EXPECT_EQ(outcome({.after = {{10, 60}, {59, 90}}}), block + "publishes twice" + element(59));
   EXPECT_EQ(outcome({.after = {{10, 91}}}),
@@ -137,7 +137,8 @@ TEST(host_node, what_an_epoch_left_out_is_stale) {
   const auto r = node.create_region<float>(halves(10));
   node.set_front(r, std::vector<float>(10, 2.0F));
   node.exchange(r);
-  EXPECT_EQ(node.front(r, 1), std::vector<float>(10, 2.0F));  // nobody stored: what was set
+  // nothing was stored, so the set value remains
+  EXPECT_EQ(node.front(r, 1), std::vector<float>(10, 2.0F));
   node.launch(0, store_at{node.view(r, 0), 3}, {1, 32, 0});
   node.exchange(r);
   EXPECT_NO_THROW(node.launch(1, read_at{node.view(r, 1), 3}, {1, 32, 0}));
@@ -237,7 +238,7 @@ struct copy_first {
   template <class Block>
   INTERLACE_KERNEL void operator()(Block& block) const {
     block.each([&](auto lane) {
-      // Reads elements 0 to 4, wherever they live; writes its own five.
+      // Reads elements 0 to 4, wherever they are, and writes its own five.
       if (lane.index() < 5) {
         lane.store(v, first + lane.index(), lane.load(v, lane.index()));
       }
@@ -262,7 +263,7 @@ TEST(host_node, what_is_delivered_and_read_is_counted) {
     });
   };
   const auto result = run_epochs(4);
-  // Device 1 reads what device 0 sends; nobody reads what device 1 sends.
+  // Device 1 reads what device 0 sends; no device reads what device 1 sends.
   EXPECT_EQ(result.wire.useful, 4.0 * 5 * 4);
   EXPECT_EQ(result.wire.wasted, 4.0 * 5 * 4);
   EXPECT_EQ(result.sent_bytes, (std::vector<double>{40, 40, 40, 40, 0}));

@@ -1,4 +1,5 @@
-// What the reference node says of a launch's work, counted by hand and by the simulated node.
+// The reference node's counts of a launch's work, compared with counts by hand and by the simulated
+// node.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -10,7 +11,7 @@
 namespace interlace::work_tests {
 namespace {
 
-// Each lane loads its element, and the first one again; a fourth of them is stored.
+// Each lane loads its element, and the first element again; a fourth of the lanes store.
 struct scale_some {
   local<const float> in;
   local<float> out;
@@ -39,7 +40,7 @@ TEST(launch_work, sectors_and_operations_of_a_kernel) {
   EXPECT_EQ(all.name, "scale_some");
   EXPECT_EQ(all.device, 0U);
   EXPECT_EQ(all.loaded_bytes, 4000U);  // 125 sectors
-  EXPECT_EQ(all.stored_bytes, 4000U);  // an element of each
+  EXPECT_EQ(all.stored_bytes, 4000U);  // an element of each sector
   EXPECT_EQ(all.touched_bytes, 8000U);
   EXPECT_EQ(all.operations.fp32, 1000U);
   EXPECT_EQ(all.operations.fp64, 0U);
@@ -85,7 +86,7 @@ TEST(launch_work, of_regions_and_reductions) {
   });
   ASSERT_EQ(result.work.size(), 1U);
   const auto& work = result.work[0];
-  // Front and back are memory of their own; both copies of the sum lie in one sector.
+  // Front and back are different memory. Both copies of the sum are in one sector.
   EXPECT_EQ(work.loaded_bytes, 1024U + 32U);
   EXPECT_EQ(work.stored_bytes, 1024U + 32U);
   EXPECT_EQ(work.touched_bytes, 2048U + 32U);

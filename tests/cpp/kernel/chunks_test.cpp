@@ -59,7 +59,7 @@ TEST(chunks, hold_each_delivery_once) {
         ASSERT_GE(c.begin, last);
         last = c.end;
         ASSERT_NE(c.peers, 0U);
-        // The last one takes what is left, if that is less than a boundary's step.
+        // The last chunk also takes a rest that is less than a boundary's step.
         ASSERT_LT((c.end - c.begin) * state.element_bytes, state.options.chunk_bytes + 128);
         for (std::uint64_t i = c.begin; i < c.end; ++i) got[i - begin] |= c.peers;
       }
@@ -114,7 +114,7 @@ TEST(chunks, of_a_copy_engine_grow_evenly) {
   };
   EXPECT_EQ(sizes(std::uint64_t{32} << 10U), (std::vector<std::uint64_t>{32}));
   EXPECT_EQ(sizes(std::uint64_t{256} << 10U), (std::vector<std::uint64_t>{32, 64, 80, 80}));
-  // The last two share what is left.
+  // The last two chunks share the rest.
   EXPECT_EQ(sizes(std::uint64_t{2} << 20U),
             (std::vector<std::uint64_t>{32, 64, 96, 128, 160, 192, 224, 256, 256, 256, 192, 192}));
 }
@@ -136,7 +136,7 @@ TEST(announcements, add_up_to_the_targets) {
     const auto chunks = cut_chunks(state, 0);
     const std::uint64_t per_block = pick(random, 1, 300);
     const std::uint64_t blocks = (end - begin + per_block - 1) / per_block;
-    // Blocks in any order, and sometimes two of them for the same elements.
+    // Blocks in any order, and sometimes two for the same elements.
     const std::uint64_t turn = pick(random, 0, blocks);
     const bool twice = pick(random, 0, 1) == 1;
     const auto mapping = block_mapping::custom([&](std::uint64_t b) {

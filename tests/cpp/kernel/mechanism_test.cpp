@@ -61,7 +61,7 @@ TEST(mechanism, is_listed_by_trait) {
             "bulk-copy, inline, polling or copy-engine");
 }
 
-// What chunks are cut by, and what stores, is asked by these.
+// Code that cuts chunks and code that stores ask for these traits.
 TEST(mechanism, traits_go_together) {
   for (const mechanism_row& row : mechanism_rows) {
     SCOPED_TRACE(row.name);

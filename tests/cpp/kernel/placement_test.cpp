@@ -1,4 +1,5 @@
-// Where pages and blocks go: every page and block somewhere once, and names that are refused.
+// Placement of pages and blocks: every page and block has exactly one place, and invalid names are
+// refused.
 #include "interlace/kernel/placement.hpp"
 
 #include <gtest/gtest.h>
@@ -39,7 +40,7 @@ TEST(placement, blocks_go_somewhere_once) {
   }
 }
 
-// As MGPUSim shares them out: GPU g has those from g * ceil(N / G) on.
+// As in MGPUSim: GPU g has the blocks from g * ceil(N / G) on.
 TEST(placement, contiguous_blocks) {
   EXPECT_EQ(share_of(10, 4, 1, block_placement::contiguous).first, 3U);
   EXPECT_EQ(share_of(10, 4, 3, block_placement::contiguous).count, 1U);

@@ -1,4 +1,4 @@
-// Which devices a store goes to, and in which order.
+// The devices to which a store goes, and their order.
 #include "interlace/kernel/region.hpp"
 
 #include <gtest/gtest.h>

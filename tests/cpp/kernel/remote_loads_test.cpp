@@ -1,4 +1,4 @@
-// The names of what becomes of remote loads.
+// The names of treatments of remote loads.
 #include "interlace/kernel/remote_loads.hpp"
 
 #include <gtest/gtest.h>

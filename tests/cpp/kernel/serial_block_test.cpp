@@ -13,11 +13,12 @@ namespace {
 
 constexpr std::uint32_t threads = 64;
 
-// Blocks n k to n k + n - 1 leave a number each; the last of them adds up what all left.
+// Each of the blocks n k to n k + n - 1 leaves a number for each lane. The last of them adds up the
+// numbers of all.
 struct add_up_behind {
   local<std::uint32_t> numbers;  // [blocks][threads]
   local<std::uint32_t> arrived;
-  local<std::uint32_t> times;      // that somebody was the last
+  local<std::uint32_t> times;      // how often a block was the last one
   replicated<std::uint32_t> sums;  // [blocks / n][threads]
   std::uint32_t n = 1;
   std::uint32_t base = 0;
@@ -44,10 +45,10 @@ TEST(block, the_last_to_arrive_sees_what_the_others_stored) {
     const std::uint32_t places = 7;
     test::on_every_node([&](auto& node, std::uint32_t devices, std::uint32_t, auto how) {
       kernel::region_options options;
-      options.boundaries.assign(devices + 1, places * threads);  // the first device has all
+      options.boundaries.assign(devices + 1, places * threads);  // the first device has everything
       options.boundaries[0] = 0;
       options.mechanism = how;
-      options.split_ranges = 3;  // whose borders cut what belongs together
+      options.split_ranges = 3;  // their borders separate blocks that belong together
       options.chunk_bytes = 1024;
       const auto sums = node.template create_region<std::uint32_t>(options);
       const auto numbers =
@@ -55,7 +56,7 @@ TEST(block, the_last_to_arrive_sees_what_the_others_stored) {
       const auto arrived = workload::put(node, 0, std::vector<std::uint32_t>(places, 0));
       const auto times = workload::put(node, 0, std::vector<std::uint32_t>(places, 0));
       std::uint32_t rounds = 0;
-      for (const std::uint32_t base : {0U, 1000U}) {  // the counters begin anew
+      for (const std::uint32_t base : {0U, 1000U}) {  // the counters start anew
         node.run([&] {
           node.launch(0, add_up_behind{numbers, arrived, times, node.view(sums, 0), n, base},
                       {places * n, threads, 0}, sums,

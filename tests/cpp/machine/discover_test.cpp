@@ -16,7 +16,7 @@
 namespace interlace::machine::discover_tests {
 namespace {
 
-// A driver that says what a test tells it to.
+// A driver that gives the answers that a test sets.
 class fake_driver final : public gpu_driver {
  public:
   std::vector<installed_gpu> boards;
@@ -98,7 +98,7 @@ fake_driver hgx(std::uint32_t gpus) {
   return driver;
 }
 
-// What a description of the same model knows.
+// The properties that a description of the same model has.
 machine known_h200() {
   machine made = make_machine(4);
   made.name = "hgx-h200-4";
@@ -348,7 +348,7 @@ TEST(discover, without_nvml) {
 TEST(discover, another_model_takes_the_nearest_generation) {
   fake_driver driver = hgx(1);
   driver.units[0].name = "NVIDIA H100 80GB HBM3";
-  driver.units[0].l2_bytes = 52428800;  // no whole number of the description's rows
+  driver.units[0].l2_bytes = 52428800;  // not a whole number of the description's rows
   driver.units[0].memory_peak_bytes_per_s = 3.35e12;
   const discovery result = discover(driver, {known_v100(), known_h200()});
   EXPECT_EQ(result.template_name, "hgx-h200-4");

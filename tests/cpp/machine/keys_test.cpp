@@ -14,7 +14,7 @@
 namespace interlace::machine::keys_tests {
 namespace {
 
-// Stands for a value of any type but the struct itself.
+// Converts to any type except the struct itself.
 template <class Struct>
 struct any_value {
   template <class Type>
@@ -27,7 +27,7 @@ constexpr bool takes(std::index_sequence<Index...> /*of values*/) {
   return requires { Struct{((void)Index, any_value<Struct>{})...}; };
 }
 
-// The members of an aggregate.
+// The number of members of an aggregate.
 template <class Struct, std::size_t Count = 0>
 constexpr std::size_t members() {
   if constexpr (takes<Struct>(std::make_index_sequence<Count + 1>{}))
@@ -47,7 +47,7 @@ TEST(keys, every_member_of_a_struct_has_a_key) {
   EXPECT_EQ(keys_in({"gpu.issue"}), members<issue_rates>());
   EXPECT_EQ(keys_in({"gpu.l1"}), members<cache>() - 1);  // banks
   EXPECT_EQ(keys_in({"gpu.scalar_l1"}), members<scalar_cache>());
-  EXPECT_EQ(keys_in({"gpu.l2"}) - 2, members<cache>() - 2);  // L1's; keys that gpu has
+  EXPECT_EQ(keys_in({"gpu.l2"}) - 2, members<cache>() - 2);  // L1's members; keys that gpu has
   EXPECT_EQ(keys_in({"gpu.tlb"}), members<tlb>());
   EXPECT_EQ(keys_in({"gpu.dram"}), members<dram>());
   EXPECT_EQ(keys_in({"gpu.graph"}), members<graph_costs>());
@@ -63,7 +63,7 @@ TEST(keys, every_member_of_a_struct_has_a_key) {
   EXPECT_EQ(keys_in({"link"}), members<link>() - 2);  // two ends, and the packets of the protocol
 }
 
-// Every field that a key of the owner has, with the key.
+// All fields for which the owner has a key, each with its key.
 template <class Owner>
 std::vector<std::pair<const key*, field>> fields_of(Owner& owner) {
   std::vector<std::pair<const key*, field>> found;

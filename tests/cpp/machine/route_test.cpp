@@ -74,7 +74,7 @@ TEST(route, no_way_and_no_such_end) {
   EXPECT_EQ(route(lonely, gpu_end(0), gpu_end(7)), std::nullopt);
 }
 
-// All simple ways of a machine, found without cleverness.
+// All simple routes of a machine, found by exhaustive search.
 struct exhaustive {
   const machine& described;
   endpoint to;
@@ -145,7 +145,7 @@ TEST(route, agrees_with_exhaustive_search_on_random_machines) {
     ASSERT_EQ(chosen, search.best) << "round " << round;
     ASSERT_EQ(route(made, start, search.to), chosen);
     found += chosen && !chosen->empty();
-    // the steps follow one another
+    // the hops must be connected
     if (!chosen) continue;
     endpoint at = start;
     for (const hop& step : *chosen) {
@@ -155,7 +155,7 @@ TEST(route, agrees_with_exhaustive_search_on_random_machines) {
     }
     ASSERT_EQ(at, search.to);
   }
-  EXPECT_GT(found, 100);  // the generator makes machines that are worth it
+  EXPECT_GT(found, 100);  // the generator makes enough interesting machines
 }
 
 }  // namespace

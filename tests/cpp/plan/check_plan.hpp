@@ -1,4 +1,4 @@
-// What must hold of every plan, checked without the planner's own bookkeeping.
+// Properties of every plan, checked without the planner's own bookkeeping.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -23,8 +23,8 @@ namespace interlace::plan {
 using bytes = std::vector<std::uint16_t>;
 inline constexpr std::uint16_t poison = 0xffff;
 
-// Runs the copies in a random order that slots and dependencies allow, on real memory, and compares
-// what arrives. Buffers that are used again too early would show here.
+// Runs the copies on real memory, in a random order that slots and dependencies allow, and compares
+// the results. A buffer that is reused too early would give wrong bytes.
 inline void check_bytes(const plan& made, std::mt19937_64& random) {
   std::vector<bytes> sources;
   std::vector<bytes> destinations;
@@ -79,7 +79,7 @@ inline void check_bytes(const plan& made, std::mt19937_64& random) {
   }
 }
 
-// Steps run where they should, paths carry their messages, staging is within the bound.
+// Steps run where they should, paths carry whole messages, and staging memory is within its limit.
 inline void check_places(const machine::machine& described, const plan& made,
                          std::uint64_t staging_bytes) {
   std::vector<std::uint64_t> carried(made.messages.size(), 0);
@@ -119,8 +119,9 @@ inline void check_places(const machine::machine& described, const plan& made,
   }
 }
 
-// At every moment of the predicted schedule, what the copies under way take together of each link
-// direction, link, memory and set of engines is within its capacity, counted anew from the machine.
+// At every moment of the predicted schedule, the copies in flight together stay within the capacity
+// of each link direction, link, memory and set of engines. Capacities are computed from the
+// machine.
 inline void check_capacity(const machine::machine& described, plan made,
                            const std::vector<traffic>& running) {
   resources shared(described);
@@ -189,7 +190,7 @@ inline void check_capacity(const machine::machine& described, plan made,
   }
 }
 
-// That two plans are the same, copy by copy.
+// Two plans must be equal, copy by copy.
 inline void check_same(const plan& one, const plan& other) {
   EXPECT_EQ(one.predicted_s, other.predicted_s);
   ASSERT_EQ(one.steps.size(), other.steps.size());

@@ -1,4 +1,4 @@
-// The machine's profile of copies: what is read of it, and what is refused.
+// Copy profiles of a machine: reading them, and refusing invalid ones.
 #include "plan/copy_profile.hpp"
 
 #include <gtest/gtest.h>
@@ -110,7 +110,7 @@ TEST(copy_profile, what_is_no_profile_is_refused_in_one_sentence) {
   }
 }
 
-// Cut and changed texts are read or refused, and nothing else.
+// Truncated and changed texts are either read or refused.
 TEST(copy_profile, damaged_texts) {
   std::mt19937_64 random(7);
   for (std::size_t end = 0; end < whole.size() - 1; ++end)

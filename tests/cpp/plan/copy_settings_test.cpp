@@ -1,4 +1,4 @@
-// The environment variables of copies: what each means, and what is refused.
+// The environment variables of copies: their meaning, and refused values.
 #include "plan/copy_settings.hpp"
 
 #include <gtest/gtest.h>

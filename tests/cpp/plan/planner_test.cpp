@@ -20,7 +20,7 @@ namespace {
 using machine::gpu_end;
 using machine::host_end;
 
-// Costs of copies as on a real machine.
+// Costs of copies similar to those of a real machine.
 machine::machine with_costs(machine::machine made) {
   made.gpu.copy_setup_ps = 2'600'000;
   made.gpu.copy_launch_ps = 1'600'000;
@@ -67,7 +67,7 @@ TEST(planner, staging_helps_on_a_mesh) {
   EXPECT_GT(named(four, made, "gpu2").bytes, 0U);
   EXPECT_GT(named(four, made, "gpu3").bytes, 0U);
   EXPECT_GT(named(four, made, "host").bytes, 0U);
-  // three equal links and 14.4 of 47 GB/s more, less what filling the pipelines costs
+  // three equal links, and 14.4 of 47 GB/s more, minus the time to fill the pipelines
   EXPECT_GT(gain(made), 2.9);
   EXPECT_LT(gain(made), 3.31);
 }
@@ -89,7 +89,7 @@ TEST(planner, host_copies_go_through_the_other_gpus_too) {
   EXPECT_GT(gain(one(four, host_end(), gpu_end(0), 256 * mib)), 3.2);
   const plan up = one(four, gpu_end(0), host_end(), 256 * mib);
   EXPECT_GT(gain(up), 2.4);
-  EXPECT_LT(gain(up), 156.0 / 54);  // what the host's memory takes
+  EXPECT_LT(gain(up), 156.0 / 54);  // the limit of the host's memory
 }
 
 TEST(planner, small_messages_go_directly) {
@@ -99,7 +99,7 @@ TEST(planner, small_messages_go_directly) {
     EXPECT_EQ(made.steps.size(), 1U);
     EXPECT_EQ(made.predicted_s, made.direct_s);
   }
-  // once several paths are worth it, they stay so
+  // once several paths are worth it, they remain so for larger messages
   bool staged = false;
   for (std::uint64_t bytes = 1024; bytes <= 1024 * mib; bytes *= 2) {
     const bool now = one(four, gpu_end(0), gpu_end(1), bytes).steps.size() > 1;
@@ -119,8 +119,8 @@ TEST(planner, traffic_under_way_keeps_paths_away) {
   EXPECT_GT(named(four, made, "gpu3").bytes, 0U);
   check_capacity(four, made, asked.traffic);
 
-  // The way through the host is only free while the other direction does not want it, where both
-  // directions hinder each other.
+  // Where a link's directions interfere, the path through the host is free only while nothing uses
+  // the other direction.
   for (machine::link& edge : four.links)
     if (edge.b == host_end()) edge.copy_both_bytes_per_s = 14.5e9;
   EXPECT_GT(named(four, one(four, gpu_end(0), gpu_end(1), 256 * mib), "host").bytes, 0U);
@@ -154,7 +154,7 @@ TEST(planner, little_staging_memory_does_not_make_plans_of_a_million_copies) {
   const plan made = one(four, gpu_end(0), gpu_end(1), 256 * mib, asked);
   EXPECT_EQ(made.steps.size(), 1U);
   EXPECT_EQ(named(four, made, "gpu2").reason, "with it there would be more than 4096 copies");
-  // fewer paths have more each
+  // fewer paths have more staging memory each
   asked.staging_bytes = 384 << 10;
   const plan fewer = one(four, gpu_end(0), gpu_end(1), 256 * mib, asked);
   EXPECT_LE(fewer.steps.size(), 4096U);
@@ -218,7 +218,7 @@ TEST(planner, no_two_senders_of_an_all_to_all_meet) {
   }
 }
 
-// As when each is given to the driver on a stream of its own, all at once.
+// The time if each message is given to the driver on a stream of its own, all at once.
 double independently_s(const machine::machine& described, const std::vector<message>& messages) {
   plan made;
   made.messages = messages;
@@ -261,10 +261,10 @@ TEST(planner, a_collective_is_not_predicted_slower_than_its_messages_sent_indepe
         if (from != to) all.push_back({gpu_end(from), gpu_end(to), bytes});
     const plan made = make_plan(described, all);
     EXPECT_LE(made.predicted_s, made.direct_s);
-    // The order in which a host launches them is another one.
+    // A host launches them in a different order.
     const double launches_s =
         seconds_of(described.gpu.copy_launch_ps) * static_cast<double>(all.size());
-    // 5 %: what leans on messages that really start together has to bring more.
+    // 5 %: a plan that relies on messages really starting together must gain more.
     EXPECT_LE(made.predicted_s, independently_s(described, all) * 1.05 + launches_s);
     apart += made.apart ? 1 : 0;
     faster += made.predicted_s < independently_s(described, all) * 0.99 ? 1 : 0;
@@ -347,7 +347,7 @@ TEST(planner, what_holds_of_plans_for_random_messages) {
     several += count > 1 && !made.buffers.empty() ? 1 : 0;
     if (HasFailure()) return;
   }
-  EXPECT_GT(staged, 30U);  // or the checks above would have seen nothing
+  EXPECT_GT(staged, 30U);  // otherwise the checks above would have seen nothing
   EXPECT_GT(several, 5U);
 }
 

@@ -13,7 +13,7 @@ namespace {
 
 using machine::gpu_end;
 
-// One message of a mesh of four over its direct path and three staging places.
+// One message on a mesh of four GPUs, over its direct path and three staging places.
 plan uncut(const resources& shared, std::uint64_t bytes) {
   plan made;
   made.messages = {{gpu_end(0), gpu_end(1), bytes}};
@@ -86,11 +86,11 @@ TEST(steps, no_more_copies_are_made_than_allowed) {
   const resources shared(mesh);
   const shares wanted{{0, 1, 0, 0}, {1, 1, 1, 1}};
   for (const dealing order : {dealing::by_share, dealing::round_robin}) {
-    plan made = uncut(shared, 1 << 20);  // 64 chunks, of two copies
+    plan made = uncut(shared, 1 << 20);  // 64 chunks of two copies each
     EXPECT_FALSE(cut(made, wanted, order, 1 << 16, 127));
     EXPECT_TRUE(cut(made, wanted, order, 1 << 16, 128));
     EXPECT_EQ(made.steps.size(), 128U);
-    // as many as do not fit into what counts them: chunks of 256 bytes
+    // chunks of 256 bytes: too many for the type that counts them
     made = uncut(shared, std::uint64_t{1} << 50U);
     EXPECT_FALSE(cut(made, wanted, order, 1 << 10, 4096));
   }

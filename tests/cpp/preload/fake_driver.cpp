@@ -30,8 +30,8 @@ constexpr int success = 0, invalid_value = 1, not_initialized = 3, invalid_devic
 
 }  // namespace
 
-// --- what was enqueued
-// ----------------------------------------------------------------------------
+// --- enqueued work
+// --------------------------------------------------------------------------------
 
 struct operation;
 using shared_operation = std::shared_ptr<operation>;
@@ -63,7 +63,7 @@ bool runnable(const operation& one) {
   return std::all_of(one.after.begin(), one.after.end(), [](const auto& on) { return on->done; });
 }
 
-// One that may run, at random. There is one wherever something is pending.
+// Runs a random operation that may run. There always is one while anything is pending.
 void step() {
   auto& all = pending();
   const std::size_t begin = random()() % all.size();
@@ -190,7 +190,7 @@ driver& state() {
 }
 
 thread_local std::vector<CUctx_st*> stack;
-thread_local CUctx_st* own = nullptr;  // current, below the stack
+thread_local CUctx_st* own = nullptr;  // the current context, below the stack
 
 CUctx_st* current() { return stack.empty() ? own : stack.back(); }
 
@@ -207,8 +207,8 @@ CUstream_st* resolve(CUstream_st* given) {
   return found;
 }
 
-// What is enqueued next on a stream waits for these: its own work, and by the legacy default stream
-// that of all blocking ones, which wait for it in turn.
+// The operations for which the next work on a stream waits: its own, and, if it is the legacy
+// default stream or a blocking one, those of the other side.
 std::vector<shared_operation> before(CUstream_st* stream) {
   std::vector<shared_operation> found{stream->last};
   CUctx_st* context = stream->context;
@@ -235,7 +235,7 @@ void count(const char* symbol) {
   ++state().calls[symbol];
 }
 
-// Whether an engine of this context's GPU reaches the memory.
+// Whether an engine of this context's GPU has access to the memory.
 bool reaches(CUctx_st* context, const allocation* one) {
   if (one == nullptr || one->of != kind::gpu || one->context->gpu == context->gpu) return true;
   return context->peers.count(one->context) > 0;
@@ -366,7 +366,7 @@ int cuDevicePrimaryCtxRelease(int device) { return cuDevicePrimaryCtxRelease_v2(
 int cuDevicePrimaryCtxReset_v2(int device) {
   const locked lock(mutex);
   CUctx_st* one = state().primaries.at(static_cast<std::size_t>(device)).get();
-  // A stream that is left is somebody's who will use it again.
+  // A stream that is still there will be used again by its owner.
   if (one->retains > 1 || !one->streams.empty()) {
     std::fprintf(stderr, "fake driver: a context that is in use was reset\n");
     std::abort();
@@ -459,7 +459,7 @@ int cuMemHostAlloc(void** into, std::size_t bytes, unsigned) {
 }
 int cuMemFreeHost(void* at) { return release(reinterpret_cast<address>(at)); }
 
-// --- what UCX's CUDA module calls besides
+// --- additional calls of UCX's CUDA module
 
 int cuCtxGetDevice(int* device) {
   const locked lock(mutex);
@@ -634,7 +634,7 @@ FAKE_COPY_NOW(cuMemcpyHtoD_v2, address, const void*)
 FAKE_COPY_NOW(cuMemcpyDtoH_v2, void*, address)
 FAKE_COPY_NOW(cuMemcpyDtoD_v2, address, address)
 
-// The first form of it, with sizes of 32 bits.
+// The first form of this function, with 32-bit sizes.
 int cuMemcpyHtoDAsync(unsigned to, const void* from, unsigned bytes, CUstream_st* stream) {
   count("cuMemcpyHtoDAsync");
   return add_copy(to, (address)from, bytes, stream, false);
@@ -752,7 +752,7 @@ int cuEventDestroy_v2(CUevent_st* event) {
   return success;
 }
 int cuEventRecord(CUevent_st* event, CUstream_st* given) {
-  // A driver may call what others stand in front of; programs of these tests record no events.
+  // A driver may call functions that others replace. Programs of these tests record no events.
   static void* const program =
       std::getenv("FAKE_NESTED") == nullptr ? nullptr : dlopen(nullptr, RTLD_NOW);
   if (program != nullptr) {
@@ -783,7 +783,7 @@ int cuEventSynchronize(CUevent_st* event) {
 // --- graphs
 // ---------------------------------------------------------------------------------------
 
-// Of CUDA_MEMCPY3D, what copies of one run of bytes use.
+// The members of CUDA_MEMCPY3D that a copy of one run of bytes uses.
 struct memcpy_3d {
   std::size_t from_place[4];
   unsigned from_type;
@@ -894,7 +894,7 @@ struct listed {
 #define FAKE_PER_THREAD(name, symbol) \
   { name, 7000, true, (void*)symbol }
 
-// As of the real driver, what is found here need not be at the address of what is exported.
+// As with the real driver, a function found here need not have the address of the exported one.
 static int found_host_to_gpu(address to, const void* from, std::size_t bytes, CUstream_st* on) {
   return cuMemcpyHtoDAsync_v2(to, from, bytes, on);
 }

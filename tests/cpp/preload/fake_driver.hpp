@@ -1,8 +1,8 @@
 // A CUDA driver for tests: libcuda.so.1 whose GPUs are memory of the host.
 //
-// What streams, events and graphs are given runs late and in a random order, of which only what
-// CUDA promises is certain: a copy that waits for too little gives wrong bytes. Every function
-// counts its calls.
+// Work on streams, events and graphs runs late and in a random order that keeps only CUDA's
+// promises. A copy that waits for too little therefore gives wrong bytes. Every function counts its
+// calls.
 #pragma once
 
 #include <cstddef>
@@ -58,8 +58,8 @@ int cuStreamEndCapture(CUstream_st*, CUgraph_st**);
 int cuGraphInstantiateWithFlags(CUgraphExec_st**, CUgraph_st*, unsigned long long);
 int cuGraphLaunch(CUgraphExec_st*, CUstream_st*);
 
-// How often a function was called by this process, from outside the driver.
+// How often this process called a function from outside the driver.
 std::uint64_t fake_calls(const char* symbol);
-// After so many more copies, so many fail.
+// After `after` more copies, `times` copies fail.
 void fake_fail_copies(long after, long times);
 }

@@ -1,5 +1,5 @@
-// libnvidia-ml.so.1 for tests: the boards behind the fake driver, each with 18 NVLinks to a switch
-// and PCIe 5 x16.
+// libnvidia-ml.so.1 for tests: the boards of the fake driver, each with 18 NVLinks to a switch and
+// PCIe 5 x16.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -59,7 +59,7 @@ int nvmlDeviceGetNvLinkState(void*, unsigned link, unsigned* active) {
   *active = link < 18;
   return 0;
 }
-// Behind a switch, or with FAKE_MESH from each of the four GPUs to each other one.
+// NVLinks end at a switch. With FAKE_MESH they connect each of the four GPUs with each other one.
 int nvmlDeviceGetNvLinkRemotePciInfo_v2(void* device, unsigned link, pci_info* info) {
   std::memset(info, 0, sizeof *info);
   const unsigned long other = (index_of(device) + 1 + link % 3) % 4;
@@ -72,7 +72,7 @@ int nvmlDeviceGetNvLinkRemoteDeviceType(void*, unsigned, unsigned* type) {
   return 0;
 }
 int nvmlDeviceGetNvLinkVersion(void*, unsigned, unsigned* version) {
-  *version = 6;  // NVML's word for 4
+  *version = 6;  // NVML's number for generation 4
   return 0;
 }
 int nvmlDeviceGetTopologyCommonAncestor(void*, void*, unsigned* level) {

@@ -1,8 +1,7 @@
 // A program that copies on GPUs, for the tests of the preloaded library: `program MODE SEED`, or
-// `program module FILE`.
-// Compiled twice: linked to the driver, and looking its functions up as the CUDA runtime does.
-// Prints a line for every process: how many copies it made, and of how many bytes. Exit code 0 if
-// every byte is as the program ordered it.
+// `program module FILE`. It is compiled twice: linked to the driver, and looking up the driver's
+// functions as the CUDA runtime does. It prints a line for every process, with the number of its
+// copies and of their bytes. Exit code 0 if every byte is as ordered.
 #include <dlfcn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -82,7 +81,7 @@ functions load() {
   FUNCTIONS(TAKE)
 #define TAKE_MORE(symbol) made.symbol = ::symbol;
 #else
-  // As the CUDA runtime does: cuGetProcAddress by dlsym, all others by that.
+  // As the CUDA runtime does: dlsym finds cuGetProcAddress, which finds all other functions.
   void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) die("no driver");
   auto find =
@@ -133,7 +132,7 @@ void begin() {
   CHECK(cu().cuCtxSetCurrent(contexts[0]));
 }
 
-// A buffer with what must be in it.
+// A buffer with its expected contents.
 struct buffer {
   enum { gpu, pinned, pageable, managed } kind = gpu;
   int of = 0;
@@ -144,7 +143,7 @@ struct buffer {
 
 class work {
  public:
-  // On one GPU's context, with a seed of its own.
+  // Works in one GPU's context, with a seed of its own.
   work(int gpu, unsigned seed) : gpu_(gpu), random_(seed) {
     for (int one = 0; one < gpus; ++one) {
       CHECK(cu().cuCtxSetCurrent(contexts[static_cast<std::size_t>(one)]));
@@ -173,7 +172,7 @@ class work {
         die("a byte is wrong");
   }
 
-  // A host to GPU copy that several paths make faster.
+  // A copy from host to GPU that several paths make faster.
   int large(CUstream_st* stream) {
     buffer& from = buffers_[gpus];
     buffer& to = buffers_[static_cast<std::size_t>(gpu_)];
@@ -185,7 +184,7 @@ class work {
     return result;
   }
   CUstream_st* own_stream() { return free_; }
-  // Into something else than what the shadow of its GPU buffer is.
+  // Gives it contents that differ from the expected ones of its GPU buffer.
   void scramble() {
     for (std::size_t index = 0; index < buffer_bytes; index += 8) {
       const auto value = random_();
@@ -220,7 +219,7 @@ class work {
     buffers_.push_back(std::move(made));
   }
 
-  // The default stream and blocking ones are in order by themselves, through the default one.
+  // The default stream and blocking streams are ordered without events, through the default stream.
   CUstream_st* change(CUstream_st* from) {
     auto* legacy = reinterpret_cast<CUstream_st*>(1);
     auto* thread = reinterpret_cast<CUstream_st*>(2);
@@ -246,7 +245,7 @@ class work {
     const bool from_host = from.kind == buffer::pinned || from.kind == buffer::pageable;
     const bool to_host = to.kind == buffer::pinned || to.kind == buffer::pageable;
     const bool both_gpus = from.kind == buffer::gpu && to.kind == buffer::gpu;
-    // The null stream of functions of the other kind is another stream.
+    // For functions of the other kind, the null stream is a different stream.
     const bool per_thread = stream != nullptr && random_() % 2 == 0;
     auto* thread = reinterpret_cast<CUstream_st*>(2);
     CUstream_st* on = per_thread && stream == thread ? nullptr : stream;
@@ -303,8 +302,8 @@ void threads(unsigned seed) {
   for (std::thread& one : all) one.join();
 }
 
-// Four processes copy: a child, another that is killed, what that one's brother executes, and the
-// parent, which is ended without any destructor.
+// Four processes copy: a child, another child that is killed, a program that the latter's sibling
+// executes, and the parent, which ends without running destructors.
 void family(const char* self, unsigned seed) {
   const auto end_of = [](pid_t child) {
     int status = 0;
@@ -332,7 +331,7 @@ void family(const char* self, unsigned seed) {
   }
   if (end_of(child) != 0) die("the program failed");
   mixed(seed);
-  // Behind the parent's own use of the driver a child may only pass things through.
+  // After the parent has used the driver, a child may only pass calls through.
   child = fork();
   if (child == 0) {
     copies = 1;
@@ -372,7 +371,7 @@ void reset(unsigned seed) {
     CHECK(cu().cuCtxSynchronize());
     one.compare();
   }
-  // A pair of calls ends nothing; a reset does, and the program's last release.
+  // A pair of calls ends nothing. A reset does, and so does the program's last release.
   CUctx_st* context = nullptr;
   CHECK(cu().cuDevicePrimaryCtxRetain(&context, 3));
   CHECK(cu().cuDevicePrimaryCtxRelease_v2(3));
@@ -415,7 +414,7 @@ void peers(unsigned seed) {
   expect(cu().cuCtxDisablePeerAccess(contexts[2]), 705, "disabled, behind its release");
 }
 
-// A module that lies beside the preloaded library gets the driver itself; others do not.
+// A module next to the preloaded library gets the driver itself; others do not.
 void module(const char* file) {
   void* opened = dlopen(file, RTLD_NOW);
   if (opened == nullptr) die("no module");
@@ -434,7 +433,7 @@ void module(const char* file) {
     if (from(find(library, name)).find("libcuda.so.1") == std::string::npos)
       die("the module's lookup");
   }
-  // The first form of a function has other parameters, and is left alone.
+  // The first form of a function has different parameters and is not replaced.
   const auto ask =
       reinterpret_cast<decltype(&::cuGetProcAddress)>(dlsym(library, "cuGetProcAddress"));
   for (const int version : {2000, 3020, 12000}) {
@@ -444,7 +443,7 @@ void module(const char* file) {
   }
 }
 
-// The driver refuses copies: a few, of which some are the engine's.
+// The driver refuses some copies, including some of the engine's.
 void failing(unsigned seed) {
   begin();
   work one(0, seed);
@@ -457,7 +456,7 @@ void failing(unsigned seed) {
     CHECK(cu().cuCtxSynchronize());
     one.compare();
   }
-  // One that fails for everybody is the program's to see.
+  // A copy that fails in every way must fail for the program, too.
   cu().fake_fail_copies(0, 1000);
   if (one.large(nullptr) != 719) die("the error is not the driver's");
 }

@@ -1,5 +1,5 @@
-// A program without a driver that looks symbols up in every way, for the tests of the preloaded
-// library: all of it has to be as if the library was not there.
+// A program without a driver that looks up symbols in every way, for the tests of the preloaded
+// library. Every lookup must give the same result as without the library.
 #include <dlfcn.h>
 
 #include <cmath>
@@ -8,7 +8,8 @@
 #include <initializer_list>
 
 extern "C" __attribute__((visibility("default"))) int scopes_probe() { return 1; }
-// Of the library behind this program: another scopes_probe, and who finds which.
+// From the library that follows this program in the search order: another scopes_probe, and who
+// finds which one.
 extern "C" int scopes_next_of_library();
 extern "C" void* scopes_default_of_library(const char* name);
 

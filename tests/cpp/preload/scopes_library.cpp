@@ -1,7 +1,9 @@
-// See scopes.cpp. Compiled as the library behind it, and with MODULE as a module that it opens.
+// See scopes.cpp. Compiled as the library that follows the program, and, with MODULE, as a module
+// that the program opens.
 #include <dlfcn.h>
 
-// Not as the function's last call: that would be a jump, and the caller's caller who asks.
+// Not the function's last call: that would become a jump, and the caller's caller would seem to
+// ask.
 static void* by_default(const char* name) {
   void* volatile found = dlsym(RTLD_DEFAULT, name);
   return found;

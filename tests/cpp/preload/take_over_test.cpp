@@ -1,5 +1,5 @@
 // Programs under the preloaded library, over a driver whose GPUs are host memory: every byte is as
-// without it, and the counters are what the programs did.
+// without the library, and the counters agree with what the programs did.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -25,7 +25,7 @@ namespace {
 
 using namespace interlace::preload;
 
-// The file of counters, as `interlace run` makes it.
+// A file of counters, as `interlace run` makes it.
 class counters_file {
  public:
   explicit counters_file(std::uint64_t slots = 16) : slots_(slots) {
@@ -73,7 +73,7 @@ class counters_file {
 
 struct ended {
   int status = 0;
-  std::uint64_t made = 0;  // copies, by what the program says
+  std::uint64_t made = 0;  // copies, as the program reports
   std::uint64_t bytes = 0;
   std::string text;
 };
@@ -84,11 +84,11 @@ ended run(const std::string& command, const counters_file* counters,
                      " INTERLACE_PRELOAD_THRESHOLD=256K INTERLACE_COPY_THRESHOLD=64K"
                      " INTERLACE_PRELOAD_START=wait INTERLACE_PRELOAD_AFTER=0"
                      " INTERLACE_COPY_TRAFFIC=none"
-                     // a library of sanitizers is not the first one here
+                     // a sanitizer's library is not the first one here
                      " ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0";
   if (counters != nullptr) line += " INTERLACE_PRELOAD_COUNTERS=" + counters->name();
   for (const std::string& one : environment) line += " " + one;
-  // The shell itself is not to be counted.
+  // The shell itself must not be counted.
   line = "env " + line + " " + command + " 2>&1";
   ended found;
   FILE* pipe = popen(line.c_str(), "r");
@@ -112,7 +112,7 @@ std::string seeded(const char* program, const char* mode, int seed) {
          std::to_string(seed);
 }
 
-// What holds for every program: its bytes are right, and every copy is counted once.
+// Properties of every program: its bytes are right, and every copy is counted once.
 void expect_whole(const ended& program, const counters_file& counters) {
   EXPECT_EQ(program.status, 0) << program.text;
   EXPECT_EQ(counters.sum().first, program.made) << program.text;
@@ -150,8 +150,8 @@ TEST(TakeOver, GraphsAndStreamsOfTheEngine) {
 TEST(TakeOver, ManyThreads) {
   const counters_file counters;
   expect_whole(run(seeded(LOOKING_PROGRAM, "threads", 3), &counters), counters);
-  // Messages that meet keep off each other's links, and when threads meet is up to them: the first
-  // message alone has all paths for certain.
+  // Messages that meet avoid each other's links, and it depends on the threads when they meet. Only
+  // the first message is certain to have all paths.
   EXPECT_GT(counters.copies(outcome::taken_over), 0U);
 }
 
@@ -247,7 +247,7 @@ TEST(TakeOver, WithoutCountersAndWithoutAnEngine) {
   expect_whole(run(seeded(LOOKING_PROGRAM, "mixed", 12), &wrong, {"INTERLACE_PRELOAD_AFTER=much"}),
                wrong);
   EXPECT_EQ(wrong.copies(outcome::taken_over), 0U);
-  const counters_file alone;  // nothing helps
+  const counters_file alone;  // no path helps
   expect_whole(run(seeded(LOOKING_PROGRAM, "mixed", 12), &alone, {"INTERLACE_COPY=direct"}), alone);
   EXPECT_EQ(alone.copies(outcome::taken_over), 0U);
 }

@@ -1,5 +1,5 @@
-// Griffin: who gets a page, and when it moves on; what moves together; what it gains over pages
-// that move once.
+// Griffin: which GPU gets a page, when pages move on, which pages move together, and the gain over
+// pages that move once.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -19,7 +19,7 @@ using kernel::page_placement;
 
 constexpr std::uint64_t page_floats = 1024;
 
-// Block b adds one to 64 words of page b, so many times.
+// Block b adds one to 64 words of page b, `times` times.
 struct increments {
   static constexpr std::uint32_t threads = 64;
   unified<float> data;
@@ -71,7 +71,7 @@ TEST_F(under_griffin, a_gpu_with_its_share_waits_for_the_second_touch) {
   const auto data = n_.allocate_unified<float>(2 * page_floats, page_placement::on(0));
   launch(1, {data}, 1);
   const increments second{{data.data + page_floats, page_floats}};
-  auto c = launch(1, second, 1).loads;  // it has all that GPUs were given
+  auto c = launch(1, second, 1).loads;  // it has all pages that GPUs were given
   EXPECT_EQ(c.delayed_touches, 1U);
   EXPECT_GT(c.requests + c.remote_stores, 0U);
   c = launch(1, second, 1).loads;
@@ -96,7 +96,7 @@ TEST_F(under_griffin, a_page_follows_who_accesses_it) {
   EXPECT_EQ(c.migrated_again, 1U);
   EXPECT_LT(c.requests, 4U * 200);
   const auto before = c.requests;
-  EXPECT_EQ(launch(2, {data, 50}, 1).loads.requests, before);  // it is there
+  EXPECT_EQ(launch(2, {data, 50}, 1).loads.requests, before);  // the page is there
   EXPECT_EQ(n_.download(data)[0], 251.0F);
 }
 
@@ -129,7 +129,7 @@ TEST_F(under_griffin, pages_move_in_batches) {
   EXPECT_EQ(found[64], 2.0F);
 }
 
-// Each block reads eight pages of its own, more than an L1 has, so many times.
+// Each block reads eight pages of its own, more than an L1 holds, several times.
 struct sweeps {
   static constexpr std::uint32_t threads = 64;
   static constexpr std::uint32_t block_floats = 8 * page_floats;
@@ -147,7 +147,7 @@ struct sweeps {
   }
 };
 
-// One GPU has the pages first, and another one uses them.
+// One GPU has the pages first, and another one uses them later.
 TEST_F(pages, gains_where_pages_change_owners) {
   const auto last = [&](const std::string& how) {
     node n(test::r9nano(), 4, [] {});
@@ -170,7 +170,7 @@ TEST_F(pages, gains_where_pages_change_owners) {
   EXPECT_GT(once.time_s, 1.5 * griffin.time_s);
 }
 
-// Pages move together, and compute units go on meanwhile.
+// Pages move together, and compute units keep running meanwhile.
 TEST_F(pages, gains_while_pages_are_spread) {
   const auto time = [](const std::string& how) {
     node n(test::r9nano(), 4, [] {});

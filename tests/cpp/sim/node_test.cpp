@@ -1,5 +1,5 @@
 // The simulated node as a whole: closed forms for time, conservation of bytes, determinism, and
-// that finite resources hold things up without stopping them.
+// finite resources that delay work without stopping it.
 #include "interlace/sim/node.hpp"
 
 #include <gtest/gtest.h>
@@ -67,7 +67,7 @@ outcome run_fill(const machine::machine& m, std::uint32_t devices, mechanism how
 
 using ends = std::pair<machine::endpoint, machine::endpoint>;
 
-// Links between these ends instead, each like the first that was there.
+// Replaces the links by links between these ends, with the properties of the first link.
 void relink(machine::machine& m, const std::vector<ends>& pairs) {
   const machine::link like = m.links[0];
   m.links.clear();
@@ -92,7 +92,7 @@ TEST(sim_node, every_mechanism_delivers_everything) {
             ASSERT_EQ(front[i], 2.0F + static_cast<float>(i)) << kernel::mechanism_name(how);
           }
         }
-        // Nobody reads what is delivered, so all of it is waste, each byte counted once.
+        // No delivered element is read, so everything delivered is wasted, each byte counted once.
         const double delivered =
             how == mechanism::infinite_bandwidth ? 0 : 3.0 * 4 * n * (devices - 1);
         EXPECT_EQ(o.result.wire.wasted + o.result.wire.useful, delivered);
@@ -116,7 +116,7 @@ struct arrive {
   }
 };
 
-// Its block's stores have to be in the L2 first, and then its answer comes back.
+// Its block's stores must first be in the L2; then its own answer comes back.
 TEST(sim_node, an_arrival_takes_two_ways_to_the_l2) {
   const auto m = test::meshed(1, protocol_kind::nvlink2);
   const auto time_of = [&](std::uint32_t times) {
@@ -144,8 +144,8 @@ struct add_up {
   }
 };
 
-// Whatever delivers a region that fits into the L2, readers find it there: transfers in no time are
-// a bound for all others, also where links are fast and memory is slow.
+// Under every mechanism, readers find a delivered region in the L2 if it fits. So transfers in no
+// time are a bound for all others, even where links are fast and memory is slow.
 TEST(sim_node, what_is_delivered_is_in_the_cache) {
   const std::uint64_t n = 20'000;  // 80 kB, twice, of 256
   auto m = test::meshed(4, protocol_kind::nvlink2);
@@ -182,8 +182,8 @@ TEST(sim_node, what_is_delivered_is_in_the_cache) {
   }
 }
 
-// 4 x 3 copies by sender and receiver. Each waits for all before it that touch one of its devices,
-// so that only 1 to 3 and 2 to 0 go together; the first waits for the host.
+// 4 x 3 copies by sender and receiver. Each copy waits for all earlier copies that touch one of its
+// devices, so only 1 to 3 and 2 to 0 overlap. The first copy waits for the host.
 TEST(sim_node, serial_copies_are_serial) {
   const auto m = test::meshed(4, protocol_kind::nvlink2);
   const std::uint64_t n = 4'000'000;
@@ -194,7 +194,7 @@ TEST(sim_node, serial_copies_are_serial) {
   EXPECT_NEAR(serial.time_s - bound.time_s, 11 * copy + 2e-6, 0.02 * 11 * copy);
 }
 
-// Device masks, addresses and routes of every number of GPUs.
+// Device masks, addresses and routes for every number of GPUs.
 TEST(sim_node, one_to_sixteen_gpus) {
   for (std::uint32_t devices = 1; devices <= 16; ++devices) {
     const auto m = test::meshed(devices, protocol_kind::nvlink2);
@@ -240,8 +240,8 @@ TEST(sim_node, a_large_copy_runs_at_the_rate_of_its_link) {
   EXPECT_NEAR(with.result.time_s - without.result.time_s, expected, 0.02 * expected);
 }
 
-// Copies to several devices run beside each other, also through one link, which they then share:
-// they cost its time and the start of one. Copies to one device run one after another.
+// Copies to several devices overlap, even through one link, which they then share: together they
+// cost the link's time and the start of one copy. Copies to one device run one after another.
 TEST(sim_node, only_copies_to_one_device_wait_for_each_other) {
   auto m = test::meshed(3, protocol_kind::nvlink2);
   m.switches = {{"s0", 100'000}};
@@ -257,7 +257,7 @@ TEST(sim_node, only_copies_to_one_device_wait_for_each_other) {
   EXPECT_GT(copies, link + 3e-6);
   EXPECT_LT(copies, link + 3e-6 + 2e-6);  // latencies
 
-  // Pairs of one owner's copies that overlap in time.
+  // Pairs of an owner's copies that overlap in time.
   const auto overlaps = [](std::vector<kernel::timeline_event> events, bool same_destination) {
     std::erase_if(events, [](const auto& e) { return std::string(e.track) != "copy"; });
     int count = 0;
@@ -280,7 +280,7 @@ TEST(sim_node, only_copies_to_one_device_wait_for_each_other) {
   EXPECT_EQ(overlaps(run_fill(m, 3, mechanism::split, n).result.timeline, false), 0);
 }
 
-// Stores of whole lines to a peer are bound by the link as well.
+// Stores of whole lines to a peer are also limited by the link.
 TEST(sim_node, inline_stores_saturate_the_link) {
   auto m = test::meshed(2, protocol_kind::nvlink2);
   const std::uint64_t n = 2'000'000;
@@ -309,7 +309,7 @@ struct sum {
 
 TEST(sim_node, a_streaming_kernel_is_bound_by_memory) {
   auto m = test::meshed(1, protocol_kind::nvlink2);
-  m.gpu.l1.mshrs = 128;  // more than bandwidth times latency needs
+  m.gpu.l1.mshrs = 128;  // more than bandwidth times latency
   m.gpu.l2.mshrs = 64;
   sim::node node(m, 1, [] {});
   const std::uint64_t n = 4'000'000;
@@ -345,7 +345,7 @@ struct chase {  // one lane follows indices: pure latency
 TEST(sim_node, a_chain_of_loads_costs_their_latencies) {
   const auto m = test::meshed(1, protocol_kind::nvlink2);
   sim::node node(m, 1, [] {});
-  // Each step goes to a line that no cache holds.
+  // Each step goes to a line that is in no cache.
   const std::uint32_t stride = 4096;
   const std::uint32_t steps = 200;
   std::vector<std::uint32_t> next(std::size_t{stride} * (steps + 1));
@@ -359,7 +359,7 @@ TEST(sim_node, a_chain_of_loads_costs_their_latencies) {
   EXPECT_NEAR(result.time_s, steps * one, 0.05 * steps * one + 1.5e-6);
 }
 
-// One miss entry, one place for remote stores: everything waits, nothing is lost.
+// One miss entry and one place for remote stores: everything waits, and nothing is lost.
 TEST(sim_node, the_smallest_queues_do_not_deadlock) {
   auto m = test::meshed(4, protocol_kind::pcie3);
   m.gpu.l1.mshrs = 1;
@@ -390,7 +390,7 @@ TEST(sim_node, unified_loads_cross_the_links) {
   EXPECT_EQ(result.wire.useful, n * 4.0 / 2);
 }
 
-// A copy makes progress beside a kernel that saturates the memory, and the kernel notices it.
+// A copy makes progress during a kernel that saturates the memory, and slows the kernel down.
 TEST(sim_node, copies_and_kernels_share_the_memory) {
   auto m = test::meshed(2, protocol_kind::nvlink2);
   m.gpu.l1.mshrs = 128;
@@ -409,7 +409,7 @@ TEST(sim_node, copies_and_kernels_share_the_memory) {
     auto out = node.allocate<float>(0, 4 * 8 * 128);
     return node
         .run([&] {
-          // Its copies start here and run beside the kernel that follows.
+          // Its copies start here, and overlap with the next kernel.
           node.launch(0, fill{node.view(region, 0), 0, 500'000, 0}, {3907, 128, 0}, region,
                       kernel::block_mapping::contiguous(0, 128, 500'000));
           if (kernel) node.launch(0, sum<local<float>>{in, out}, {4 * 8, 128, 0});
@@ -425,7 +425,7 @@ TEST(sim_node, copies_and_kernels_share_the_memory) {
   EXPECT_GT(both, std::max(copy, kernel));
 }
 
-// What a device signals after its stores arrives after them, however cheap the fence.
+// A flag that a device sends after its stores arrives after them, however cheap the fence is.
 TEST(sim_node, flags_do_not_overtake_stores) {
   auto m = test::meshed(2, protocol_kind::nvlink2);
   m.gpu.fence_ps = 0;
@@ -435,7 +435,7 @@ TEST(sim_node, flags_do_not_overtake_stores) {
   EXPECT_GT(with, wire / 25e9 + 300e-9);
 }
 
-// GPUs that a run leaves out take their links with them.
+// A run without some GPUs also leaves out their links.
 TEST(sim_node, fewer_gpus_keep_their_routes) {
   auto m = test::meshed(4, protocol_kind::pcie3);
   m.switches = {{"s0", 100'000}, {"s1", 100'000}};
@@ -446,7 +446,7 @@ TEST(sim_node, fewer_gpus_keep_their_routes) {
   pairs.push_back({{endpoint_kind::network_switch, 0}, {endpoint_kind::host, 0}});
   pairs.push_back({{endpoint_kind::network_switch, 1}, {endpoint_kind::host, 0}});
   relink(m, pairs);
-  // gpu2 is behind the other switch: two links more than gpu1, whether gpu3 takes part or not.
+  // gpu2 is on the other switch, two links further than gpu1, whether gpu3 takes part or not.
   const auto time = [&](std::uint32_t devices) {
     return run_fill(m, devices, mechanism::bulk_copy, 300).result.time_s;
   };

@@ -1,5 +1,5 @@
-// What a run shows of itself, against closed forms: bytes and latency of each pair, use of the
-// links, and who was idle.
+// Observations of a run, compared with closed forms: bytes and latency of each pair, use of the
+// links, and idle times.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ struct fill {
   }
 };
 
-// Device d fills `elements[d]`, which everybody receives.
+// Device d fills `elements[d]`, which every device receives.
 kernel::run_result filled(const machine::machine& m, kernel::mechanism how,
                           const std::vector<std::uint64_t>& elements) {
   const auto devices = static_cast<std::uint32_t>(elements.size());
@@ -120,7 +120,7 @@ TEST(observation, ends_with_the_run_whatever_clocks_still_tick) {
   for (const auto& g : o.devices) EXPECT_NEAR(g.kernel + g.idle, 1, 1e-9);
 }
 
-// Follows indices that lie on the other GPU: one round trip after another, and nothing else.
+// Follows indices on the other GPU: one round trip after another, and nothing else.
 struct chase {
   unified<std::uint32_t> next;
   local<std::uint32_t> out;
@@ -141,7 +141,7 @@ struct chase {
 TEST(observation, a_round_trip_on_an_idle_machine_takes_the_sum_of_its_parts) {
   const auto m = test::meshed(2, protocol_kind::nvlink2);
   const std::uint32_t most = 80;
-  // Words of lines that no cache holds, on every other page of 4 KiB: those of GPU 1.
+  // Words in lines that are in no cache, on every other page of 4 KiB, which GPU 1 owns.
   const auto place = [](std::uint32_t k) { return k == 0 ? 0 : 2048 * k - 1024; };
   const auto time = [&](std::uint32_t steps, kernel::observation& o) {
     sim::node node(m, 2, [] {});
@@ -161,8 +161,8 @@ TEST(observation, a_round_trip_on_an_idle_machine_takes_the_sum_of_its_parts) {
   const machine::protocol& p = m.links[0].protocol;
   const double request = sim::read_request_bytes(p) / 25e9 + 300e-9;
   const double reply = sim::read_reply_bytes(p, 32) / 25e9 + 300e-9;
-  // To the L2 and back twice half of its latency on this GPU's side of the link, and as much there;
-  // one sector from memory, of eight channels.
+  // Half of the L2's latency four times: to the L2 and back on this GPU's side of the link, and on
+  // the other side. One sector from memory, which has eight channels.
   const double memory = 3 * 60e-9 + 100e-9 + 32 * 8 / 200e9;
   EXPECT_NEAR(each, request + memory + reply, 0.01 * each);
   ASSERT_EQ(many.pairs.size(), 2U);

@@ -1,5 +1,5 @@
-// Pages that move to the first GPU which touches them from afar: who gets them, what it takes, and
-// that nothing is lost meanwhile.
+// Pages that move to the first remote GPU that touches them: which GPU gets a page, how long it
+// takes, and that nothing is lost meanwhile.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -61,7 +61,7 @@ TEST_F(migrating, the_first_gpu_gets_a_page_and_keeps_it) {
   c = launch(1, {data, true, false}, 1).loads;
   EXPECT_EQ(c.migrated_pages, 1U);
   EXPECT_EQ(c.requests, 0U);
-  // It stays: others reach it as remote memory, the one that had it before included.
+  // The page stays there: all other GPUs, including the previous owner, reach it as remote memory.
   c = launch(2, {data, true, false}, 1).loads;
   EXPECT_EQ(c.migrated_pages, 1U);
   EXPECT_EQ(c.requests, 4U);
@@ -78,8 +78,9 @@ TEST_F(migrating, stores_move_pages_too) {
   EXPECT_EQ(c.remote_stores, 0U);
 }
 
-// Fourteen steps, each a message from a GPU to the host or back: through one switch and the root,
-// 250 ns; and the page, whose 4096 bytes take 80 of 64 + 12 bytes in flits at 64 GB/s.
+// Fourteen steps. Each is a message from a GPU to the host or back, through one switch and the
+// root: 250 ns. Then the page, whose 4096 bytes take 80 packets of 64 + 12 bytes in flits at 64
+// GB/s.
 TEST_F(migrating, what_a_move_takes) {
   const auto data = n_.allocate_unified<float>(page_floats, page_placement::on(0));
   const double stays = launch(0, {data, true, false}, 1).time_s;
@@ -102,7 +103,7 @@ TEST_F(migrating, pages_move_one_at_a_time) {
   EXPECT_EQ(found[64], 2.0F);
 }
 
-// All want all pages at once: each moves at most once, and nobody is left waiting.
+// All GPUs want all pages at once: each page moves at most once, and no GPU waits forever.
 TEST_F(migrating, gpus_that_want_the_same_pages) {
   const auto data = n_.allocate_unified<float>(16 * page_floats, page_placement::on(0));
   const auto c = n_.run([&] {

@@ -1,4 +1,4 @@
-// What a simulated run was recorded as gives the same run again.
+// The recording of a simulated run gives the same run when it is replayed.
 #include "sim/replay.hpp"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ namespace {
 using kernel::mechanism;
 using machine::protocol_kind;
 
-// Everything that is counted, and the time, to the picosecond.
+// Compares all counts, and the time to the picosecond.
 void expect_same(const sim::replayed& again, const kernel::run_result& direct) {
   EXPECT_EQ(again.counters.accesses, direct.accesses);
   EXPECT_EQ(again.counters.remote_transactions(), direct.remote_transactions);
@@ -76,7 +76,7 @@ TEST(replay, is_the_run_again) {
         const auto body = [&](auto& node) {
           probe::stencil s(node, columns, rows, how);
           s.set(start);
-          // Two runs, of which the second starts when the first has ended.
+          // Two runs; the second one starts when the first one has ended.
           kernel::run_result sum = node.run([&] { s.enqueue_step(); });
           const double first = sum.time_s;
           sum = node.run([&] {
@@ -130,7 +130,7 @@ struct read_wide {
   }
 };
 
-// 36 bytes, of which some begin in one line and end in the next.
+// Elements of 36 bytes: some begin in one line and end in the next.
 TEST(replay, elements_that_cross_lines) {
   record_and_replay(test::meshed(1, protocol_kind::nvlink2), 1, [](auto& node) {
     const auto from = node.template allocate<wide>(0, 256);
@@ -148,7 +148,7 @@ TEST(replay, what_cannot_be_recorded_is_refused) {
     probe::stencil s(node, 64U, 32U, mechanism::polling);
     EXPECT_THROW(node.run([&] { s.enqueue_step(); }), usage_error);
   }
-  EXPECT_EQ(file.content(), "");  // no half a file
+  EXPECT_EQ(file.content(), "");  // no incomplete file
   sim::node node(test::meshed(1, protocol_kind::nvlink2), 1, [] {});
   node.record(file.path());
   EXPECT_THROW(node.finish_recording(), usage_error);

@@ -1,5 +1,6 @@
-// Totals of recorded accesses, without time, against closed forms, and of named operations against
-// those of a GPU. One file, since what is traced takes long to compile.
+// Totals of recorded accesses, without time, compared with closed forms; and named operations
+// compared with those that a GPU executed. It is one file, because traced kernels take long to
+// compile.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -48,8 +49,8 @@ TEST(trace, workloads) {
   std::map<std::string, trace_totals> all;
   for (const auto& w : probe::trace_workloads(node)) all[w.name] = w.totals;
   {
-    // 32 tiles; 6 kernels of tiles and 1 + 2 + 3 + 4 + 5 of pairs read and write every key, but the
-    // latter write only what they exchange.
+    // 32 tiles. 6 kernels for tiles and 1 + 2 + 3 + 4 + 5 for pairs read every key. All of the
+    // former write every key; the latter write only exchanged keys.
     const trace_totals& t = all.at("bitonic");
     const std::uint64_t n = 1U << 14U;
     EXPECT_EQ(t.of(traced_access::load, memory_space::local).lanes, 21 * n);
@@ -58,8 +59,8 @@ TEST(trace, workloads) {
     EXPECT_LT(t.of(traced_access::store, memory_space::local).lanes, 21 * n);
   }
   {
-    // Five loads of each inner point, one of each on the edge; neighbours to the left and right
-    // begin in another line.
+    // Five loads for each inner point, and one for each point on the edge. The neighbours to the
+    // left and right begin in another line.
     const trace_totals& t = all.at("stencil");
     const std::uint64_t inner = std::uint64_t{4094} * 128;
     EXPECT_EQ(t.of(traced_access::load, memory_space::replicated).lanes, 4096 * 130 + 4 * inner);
@@ -71,13 +72,13 @@ TEST(trace, workloads) {
   {
     const trace_totals& t = all.at("pagerank");
     EXPECT_EQ(t.of(traced_access::store, memory_space::replicated).lanes, 2 * 20'000U);
-    // A gather of each edge, twice, and the second time a load of each rank.
+    // A gather for each edge, twice; the second time also a load of each rank.
     EXPECT_EQ(t.of(traced_access::load, memory_space::replicated).lanes, 2 * 400'000U + 20'000U);
     EXPECT_GT(t.of(traced_access::atomic, memory_space::local).lanes, 0U);  // rows of many units
   }
   {
-    // A point and four others along each dimension, in three stages, of which the last two also
-    // load the step's start, which the first stores.
+    // Each point and four others along each dimension, in three stages. The last two stages also
+    // load the step's start, which the first stage stores.
     const trace_totals& t = all.at("diffusion");
     const std::uint64_t points = 12 * 13 * 35;
     EXPECT_EQ(t.of(traced_access::load, memory_space::replicated).lanes, 3 * 13 * points);
@@ -89,8 +90,9 @@ TEST(trace, workloads) {
               3 * 19 * points);
   }
   {
-    // Three own values and nine differences of three others, twice; stresses load what they add
-    // to, three of them in the region, and velocities the three in the region; each the medium.
+    // Three own values and nine differences of three others, twice. Stresses also load what they
+    // add to, three of them in the region; velocities load the three in the region. Both load the
+    // medium.
     const trace_totals& t = all.at("eqwp");
     const std::uint64_t points = 10 * 17 * 33;
     const auto loads = [&](memory_space s) { return t.of(traced_access::load, s).lanes; };
@@ -110,7 +112,7 @@ TEST(trace, workloads) {
                 2 * 9 * static_cast<double>(modes) / 16, 4);
   }
   {
-    // Every entry and its unknown, twice, and the second time each row's own unknown.
+    // Every entry and its unknown, twice; the second time also each row's own unknown.
     const trace_totals& t = all.at("jacobi");
     const std::uint64_t rows = 5003;
     const std::uint64_t entries = 2 * (6 * rows - 21);
@@ -175,8 +177,8 @@ std::map<std::string, std::map<std::string, double>> numbers(const std::string& 
   return found;
 }
 
-// The operations that kernels name with compute against those that a GPU executed, as
-// bench/operation_counts.py measured them: of each workload, and of each kernel.
+// The operations that kernels name with compute, compared with those that a GPU executed, as
+// measured by bench/operation_counts.py: for each workload, and for each kernel.
 TEST(operations, are_those_of_the_machine_code) {
   const std::string path = "bench/results/operation-counts-h200.json";  // from the project's root
   std::ifstream stream(path);
@@ -198,7 +200,8 @@ TEST(operations, are_those_of_the_machine_code) {
     }
   };
   sim::node node(test::meshed(1, machine::protocol_kind::nvlink2), 1, [] {});
-  std::map<std::string, trace_totals> traced;  // by the file's names of kernels, parts of ours
+  // by the names of kernels in the file, which are parts of ours
+  std::map<std::string, trace_totals> traced;
   for (const auto& w : probe::trace_workloads(node)) {
     expect(w.name, w.totals, of_workloads.at(w.name));
     for (const auto& [name, totals] : w.kernels) {

@@ -1,5 +1,5 @@
-// Tracked launches on simulated GPUs: what is published when it is complete travels while the
-// kernel still runs, and wrong announcements are found.
+// Tracked launches on simulated GPUs: complete published chunks travel while the kernel still runs,
+// and wrong announcements are found.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 using kernel::mechanism;
 using machine::protocol_kind;
 
-// A block computes and writes tile after tile; `publishes` them one by one.
+// A block computes and writes tile after tile. With `publishes`, it publishes each.
 struct worker {
   static constexpr std::uint32_t threads = 128;
   replicated<float> out;
@@ -25,7 +25,7 @@ struct worker {
   std::uint32_t work = 0;
   bool publishes = false;
   std::uint64_t skipped = ~std::uint64_t{0};   // a tile that is not published
-  std::uint64_t repeated = ~std::uint64_t{0};  // and one that is twice
+  std::uint64_t repeated = ~std::uint64_t{0};  // a tile that is published twice
   bool apart = false;                          // lanes of a warp store elements that do not touch
   template <class Block>
   INTERLACE_KERNEL void operator()(Block& block) const {
@@ -33,7 +33,7 @@ struct worker {
       const std::uint64_t last = std::min(end, at + tile);
       block.each([&](auto lane) {
         lane.compute(operation::fp32, work);
-        // Apart: 2 elements in each of 32 sectors, of which other warps fill the rest.
+        // Apart: 2 elements in each of 32 sectors. Other warps fill the rest of these sectors.
         const std::uint64_t own = lane.index();
         const std::uint64_t first = at + (apart ? own % 32 * 8 + own / 32 * 2 : own);
         const std::uint64_t stop = apart ? std::min(last, first + 2) : last;
@@ -133,8 +133,8 @@ TEST(sim_tracking, without_transfers_tracking_is_left) {
   EXPECT_THROW(run({.how = mechanism::bulk_copy, .transfers = false}), usage_error);
 }
 
-// What the paper expects of hardware (PROACT, section V-B): whole chunks where inline sends small
-// packets.
+// The paper's expectation for hardware (PROACT, section V-B): whole chunks, where inline sends
+// small packets.
 TEST(sim_tracking, hardware_wins_where_small_stores_fill_the_links) {
   const settings small{.how = mechanism::inline_stores, .apart = true};
   settings hardware = small;
@@ -163,7 +163,7 @@ TEST(sim_tracking, blocks_copy_what_they_cannot_launch) {
       .how = mechanism::device_launch, .work = 10, .launch_interval_ps = 20'000'000};
   settings few = many;
   few.launches_pending = 1;
-  // The slow launches are not waited for.
+  // The kernel does not wait for the slow launches.
   EXPECT_LT(run(few), 0.5 * run(many));
   EXPECT_EQ(run_epoch(few).remote_transactions, elements * 4 / 128);
 }
@@ -176,7 +176,7 @@ TEST(sim_tracking, launched_kernels_take_places) {
   EXPECT_GT(run(s), small);
 }
 
-// An agent reads once what it sends to all.
+// An agent reads data once and sends them to all peers.
 TEST(sim_tracking, an_agent_reads_once_for_all_peers) {
   const auto time = [](std::uint32_t devices) {
     machine::machine m = test::meshed(devices, protocol_kind::nvlink2);
@@ -202,7 +202,7 @@ TEST(sim_tracking, an_agent_reads_once_for_all_peers) {
 }
 
 TEST(sim_tracking, long_lived_blocks_publish_in_their_midst) {
-  // As many blocks as are resident at once: without publishing, all would end together.
+  // As many blocks as can be resident at a time: without publishing, all would end together.
   const settings s{.blocks = 64, .work = 200};
   for (const auto how : tracked) {
     settings late = s;

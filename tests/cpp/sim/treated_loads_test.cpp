@@ -1,4 +1,4 @@
-// The steps of DualOpt in simulated GPUs: what goes over the links under each of them.
+// The steps of DualOpt in simulated GPUs: the traffic on links under each of them.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace {
 
 using kernel::page_placement;
 
-// Lane k of each block loads element k * stride, `rounds` times, a word further each time.
+// Lane k of each block loads element k * stride, `rounds` times, one word further each time.
 struct strided {
   static constexpr std::uint32_t threads = 64;
   unified<float> data;
@@ -52,7 +52,7 @@ kernel::remote_load_counts loads_under(const std::string& how, const strided& wh
   return loads_under(how, what, blocks, test::r9nano());
 }
 
-// 64 lanes, each a word of a line of its own, twice.
+// 64 lanes; each loads a word of a line of its own, twice.
 constexpr strided sparse{{}, 16, 2};
 
 TEST(treated_loads, direct) {
@@ -77,7 +77,7 @@ TEST(treated_loads, fine_ones_bring_what_lanes_want) {
   EXPECT_EQ(c.requests, 128U);
   EXPECT_EQ(c.reply_bytes, 128U * 4);
   EXPECT_EQ(c.wire, 128U * (16 + 16));  // a header and a word are one flit
-  // All of a line is a line.
+  // A whole line is sent as a line.
   const auto dense = loads_under("fine-grained", {{}, 1, 1});
   EXPECT_EQ(dense.requests, 4U);
   EXPECT_EQ(dense.wire, 4U * (16 + 80));
@@ -91,7 +91,7 @@ TEST(treated_loads, coalesced_replies_share_packets) {
   EXPECT_LT(c.coalesced, 128U / 2);
   EXPECT_GE(c.coalesced, 128U / 10);
   EXPECT_LE(c.wire, 128U * 16 + c.coalesced * 64);
-  // Lines of which more than ten pieces are wanted go as they are.
+  // Lines of which more than ten pieces are wanted are sent as lines.
   const auto dense = loads_under("coalesced", {{}, 1, 1});
   EXPECT_EQ(dense.coalesced, 0U);
   EXPECT_EQ(dense.wire, 4U * (16 + 80));
@@ -107,7 +107,7 @@ TEST(treated_loads, granularity) {
   }
 }
 
-// Four compute units ask for the same 64 lines.
+// Four compute units request the same 64 lines.
 TEST(treated_loads, the_rdma_cache_is_shared) {
   const auto c = loads_under("rdma-cache", sparse, 4);
   EXPECT_EQ(c.requests, 64U);
@@ -131,7 +131,7 @@ TEST(treated_loads, the_engine_decides) {
   machine::machine m = test::r9nano();
   m.gpu.dualopt.monitored = 500;
   m.gpu.dualopt.warm_up = 100;
-  // A word of each line, once: none of them hits.
+  // A word of each line, once: no load hits.
   const auto sparse_once = loads_under("dualopt", {{}, 16, 1}, 40, m);
   ASSERT_EQ(sparse_once.decisions.size(), 1U);
   EXPECT_TRUE(sparse_once.decisions[0].made);
@@ -147,7 +147,7 @@ TEST(treated_loads, the_engine_decides) {
   EXPECT_EQ(dense.decisions[0].choice, "rdma-cache");
   EXPECT_GT(dense.cache_misses, 0U);
   EXPECT_EQ(dense.bypassed, 0U);
-  // Too few.
+  // Too few accesses.
   const auto few = loads_under("dualopt", {{}, 16, 1}, 2, m);
   ASSERT_EQ(few.decisions.size(), 1U);
   EXPECT_FALSE(few.decisions[0].made);
@@ -155,7 +155,7 @@ TEST(treated_loads, the_engine_decides) {
   EXPECT_TRUE(loads_under("coalesced", {{}, 16, 1}, 2, m).decisions.empty());
 }
 
-// Element gid * stride of the first `size`, again from the front behind them.
+// Element gid * stride modulo `size`.
 struct cyclic {
   static constexpr std::uint32_t threads = 64;
   unified<float> data;
@@ -170,13 +170,13 @@ struct cyclic {
   }
 };
 
-// A phase that has a word of each line, one that has four words of lines which all compute units
-// want and no L1 holds, and one that stays at home.
+// Three phases: one loads a word of each line, one loads four words of lines that all compute units
+// want and no L1 holds, and one stays local.
 kernel::remote_load_counts phases_under(const std::string& how, double& time_s) {
   machine::machine m = test::r9nano();
   m.gpu.dualopt.monitored = 500;
   m.gpu.dualopt.warm_up = 100;
-  m.gpu.tlb = {};  // walks would hide what loads take
+  m.gpu.tlb = {};  // walks would hide the latency of loads
   node n(m, 2, [] {});
   n.treat_loads(kernel::parse_remote_loads(how));
   constexpr std::uint64_t streamed = std::uint64_t{400} * 64 * 16;
@@ -206,11 +206,11 @@ TEST(treated_loads, an_adaptive_engine_follows_the_phases) {
   EXPECT_EQ(once.cache_hits, 0U);
   EXPECT_GT(adaptive.cache_hits, 1000U);
   EXPECT_LT(adaptive_s, once_s);
-  // Compute units that keep looking into their L1 miss what the bypass would have saved.
+  // Compute units that keep looking into their L1 save less than the bypass could have saved.
   EXPECT_LT(adaptive.bypassed, once.bypassed);
 }
 
-// One array of which loads take a word of each line, and one of which they take four words.
+// Loads take a word of each line of one array, and four words of each line of another one.
 TEST(treated_loads, pages_are_treated_by_their_own_locality) {
   machine::machine m = test::r9nano();
   m.gpu.dualopt.page_loads = 100;
@@ -234,7 +234,7 @@ TEST(treated_loads, pages_are_treated_by_their_own_locality) {
   EXPECT_LE(c.cache_hits + c.cache_misses, 40U * 16 - 100);
 }
 
-// Each lane stores four words beside each other, one by one.
+// Each lane stores four adjacent words, one by one.
 struct rewritten {
   static constexpr std::uint32_t threads = 64;
   unified<float> data;
@@ -274,7 +274,7 @@ TEST(treated_loads, stores_of_unified_arrays_are_packed) {
   EXPECT_THROW(n.treat_loads(kernel::parse_remote_loads("finepack")), usage_error);
 }
 
-// A miss whose set is full of lines under way holds up what comes behind it, unless it bypasses.
+// A miss whose set is full of lines in flight delays later loads, unless it bypasses.
 TEST(treated_loads, full_sets_stall) {
   const auto time = [](const std::string& how, bool stalls) {
     machine::machine m = test::r9nano();

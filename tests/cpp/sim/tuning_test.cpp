@@ -1,5 +1,5 @@
-// The search on simulated GPUs, from C++: every run's result is compared, and what is picked is not
-// slower than any candidate tried one by one.
+// The search on simulated GPUs, from C++: every run's result is compared, and the pick is not
+// slower than any candidate that is tried individually.
 #include <gtest/gtest.h>
 
 #include <algorithm>

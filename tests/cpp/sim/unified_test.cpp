@@ -1,5 +1,5 @@
-// Remote loads on the R9 Nanos: their way and its time, bytes in flits, what the counters say,
-// scalar caches and sets.
+// Remote loads on the R9 Nanos: their route and time, bytes in flits, counters, scalar caches and
+// sets.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -43,16 +43,16 @@ kernel::remote_load_counts loads_of(node& n, const strided& k, grid shape = {1, 
       .loads;
 }
 
-// MGPUSim's idle round trips: 392 to 432 ns through one switch, 1052 to 1090 through three; within
-// 10 % of both ends. They begin at the port, behind the translation, whether that takes a walk, as
-// here for the miss, or no time, as for the hit.
+// MGPUSim's idle round trips: 392 to 432 ns through one switch, 1052 to 1090 ns through three. Ours
+// are within 10 % of both ends. They begin at the port, after the translation, whether that takes a
+// walk (the miss here) or no time (the hit).
 TEST(unified, idle_round_trips) {
   const auto round_trips = [](std::uint32_t home) {
     node n(test::r9nano(), 4, [] {});
     const auto data = n.allocate_unified<float>(1024, page_placement::on(home));
     const auto out = n.allocate<float>(0, 64);
     const double miss = loads_of(n, {data, out, 1}).mean_latency_s;
-    const double both = loads_of(n, {data, out, 1}).mean_latency_s;  // of all runs
+    const double both = loads_of(n, {data, out, 1}).mean_latency_s;  // over all runs
     return std::pair{miss * 1e9, (2 * both - miss) * 1e9};
   };
   const auto [near_miss, near_hit] = round_trips(1);
@@ -77,7 +77,7 @@ TEST(unified, counts_of_local_and_remote_loads) {
   node n(test::r9nano(), 4, [] {});
   const auto data = n.allocate_unified<float>(std::size_t{64} * 1024);
   const auto out = n.allocate<float>(0, 64);
-  // A lane reads a word of its own page: every fourth page is at home.
+  // A lane reads a word of a page of its own. Every fourth page is local.
   const auto c = loads_of(n, {data, out, 64, 1024});
   EXPECT_EQ(c.local, 16U);
   EXPECT_EQ(c.remote, 48U);
@@ -90,7 +90,7 @@ TEST(unified, counts_of_local_and_remote_loads) {
   EXPECT_EQ(c.by_words[0], 48U);
   EXPECT_EQ(c.l2_loads, 64U);
   EXPECT_EQ(c.l2_hits, 0U);
-  // The instruction has its first line's way to the port before it, and waits for all lines.
+  // The instruction first takes its first line's way to the port, and waits for all lines.
   EXPECT_GT(c.mean_wait_s, c.mean_latency_s);
 }
 
@@ -123,7 +123,8 @@ struct twice {
   }
 };
 
-// 64 lines 2 KB apart fall into two sets of four ways by modulo, and everywhere when hashed.
+// 64 lines that are 2 KB apart fall into two sets of four ways by modulo, and are spread over all
+// sets by the hash.
 TEST(unified, strides_of_a_power_of_two_meet_in_sets_by_modulo) {
   const auto hits = [](bool modulo) {
     machine::machine m = test::r9nano();
@@ -178,7 +179,7 @@ TEST(unified, uniform_loads_go_to_the_scalar_caches) {
   }
 }
 
-// A trace does not say that a load is uniform; a replay knows it by the wait behind it.
+// A trace does not say that a load is uniform. A replay recognises it by the wait after it.
 TEST(unified, replays_have_the_same_scalar_loads) {
   const test::temporary_file file;
   node n(test::r9nano(), 1, [] {});
@@ -272,7 +273,7 @@ TEST(unified, a_grid_over_all_devices) {
     const auto found = n.download(out);
     for (std::uint32_t k = 0; k < found.size(); ++k) ASSERT_EQ(found[k], k / 64 * 1000 + 10);
     EXPECT_EQ(c.local_stores + c.remote_stores, 40U);
-    EXPECT_EQ(c.local_stores, 12U);  // all is on the first device, which has three blocks
+    EXPECT_EQ(c.local_stores, 12U);  // everything is on the first device, which has three blocks
   }
 }
 

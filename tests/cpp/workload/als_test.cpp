@@ -1,4 +1,4 @@
-// Matrix factorisation against plain loops in double precision.
+// Matrix factorisation, compared with plain loops in double precision.
 #include "workload/als.hpp"
 
 #include <gtest/gtest.h>
@@ -57,8 +57,8 @@ side by_rows(const std::vector<rating>& all, std::uint32_t rows, Row row, Other 
   return s;
 }
 
-// Rows without ratings, of few, of as many as a warp holds at a time and one more, and of several
-// parts.
+// Rows without ratings, with few, with as many as a warp holds at a time, with one more, and with
+// several parts.
 ratings skewed(std::uint32_t users, std::uint32_t items, std::uint32_t seed) {
   test::random_numbers random(seed);
   std::vector<rating> all;
@@ -75,7 +75,7 @@ ratings skewed(std::uint32_t users, std::uint32_t items, std::uint32_t seed) {
     if (u == 31) count = 37;
     if (u == 32) count = 64;
     for (std::uint32_t k = 0; k < count; ++k) {
-      // Few items get many; the last tenth none.
+      // Few items have many ratings; the last tenth has none.
       add(u, random.below(1 + random.below(items - items / 10)));
     }
   }
@@ -176,7 +176,7 @@ double squared_error(const ratings& r, const std::vector<double>& users,
   return sum;
 }
 
-// Relative to the largest number.
+// Tolerances are relative to the largest number.
 void expect_close(const std::vector<float>& found, const std::vector<double>& expected,
                   double tolerance) {
   ASSERT_EQ(found.size(), expected.size());
@@ -218,7 +218,8 @@ void compare_als(std::uint32_t iterations) {
     renew_by_equations(r.items, items, users, F, lambda);
   }
   const double expected = squared_error(r, users, items, F);
-  std::map<std::uint32_t, workload::factors> first;  // by width: lanes add up in its order
+  // by width, because lanes add up in an order that depends on it
+  std::map<std::uint32_t, workload::factors> first;
   test::on_every_node([&](auto& node, std::uint32_t devices, std::uint32_t width, auto how) {
     auto work = make_als<F>(node, r, devices, how);
     const int rounds = how == kernel::mechanism::bulk_copy ? 2 : 1;
@@ -306,8 +307,8 @@ TEST(als_sgd, three_steps_of_32) { compare_sgd<32, workload::als_sgd>(3, 1); }
 TEST(als_sgd, one_step_of_16_by_lane) { compare_sgd<16, workload::als_sgd_by_lane>(1, 2); }
 TEST(als_sgd, three_steps_of_32_by_lane) { compare_sgd<32, workload::als_sgd_by_lane>(3, 1); }
 
-// What is said to repeat does: where a run is recorded every lane is looked at, and it takes the
-// same time to the picosecond.
+// A stretch declared as repeated really repeats: with recording, every lane is looked at, and the
+// run takes the same time to the picosecond.
 template <class Work, class... Method>
 void expect_repeats(std::uint32_t f, Method... method) {
   const auto r = skewed(80, 40, 5);
@@ -344,7 +345,7 @@ TEST(als_sgd, what_is_said_to_repeat_does) {
   expect_repeats<workload::als_sgd<sim::node, 32>>(32, lambda, 0.02F, 1U);
 }
 
-// A lane stores a number of its row at a time, F numbers from its neighbour's.
+// A lane stores one number of its row at a time, F numbers from its neighbour's.
 TEST(als_sgd, lanes_store_one_number_each) {
   const auto r = skewed(80, 40, 2);
   auto machine = test::meshed(2, machine::protocol_kind::nvlink2);

@@ -1,4 +1,5 @@
-// Tomographic reconstruction against a projector of its own and plain loops in double precision.
+// Tomographic reconstruction, compared with a separate projector and plain loops in double
+// precision.
 #include "workload/ct.hpp"
 
 #include <gtest/gtest.h>
@@ -22,8 +23,8 @@ struct entry {
   double length;
 };
 
-// Siddon's way: where the ray crosses the lines of the grid, sorted, and the middle of each piece
-// says which pixel it lies in.
+// Siddon's method: sort the points where the ray crosses the grid's lines. The middle of each piece
+// tells which pixel the piece is in.
 std::vector<entry> ray_lengths(std::uint32_t size, double angle, double distance) {
   const double c = std::cos(angle);
   const double s = std::sin(angle);
@@ -63,7 +64,7 @@ struct scan {
       for (std::uint32_t bin = 0; bin < detectors; ++bin) {
         rays.push_back(
             ray_lengths(size, std::acos(-1.0) * angle / angles, bin - (detectors - 1) / 2.0));
-        double y = 0.2 * random.unit();  // not quite what the image would give
+        double y = 0.2 * random.unit();  // slightly different from what the image would give
         double length = 0;
         for (const entry& e : rays.back()) {
           y += e.length * image[e.pixel];
@@ -98,7 +99,7 @@ struct scan {
             beta, measured.data(), weights.data(), curvature.data()};
   }
 
-  // One iteration of x; the sum of the weighted squared errors.
+  // One iteration of x. Returns the sum of the weighted squared errors.
   double iterate(std::vector<double>& x) const {
     double cost = 0;
     for (std::uint32_t subset = 0; subset < subsets; ++subset) {
@@ -151,7 +152,7 @@ void compare(const scan& s, std::uint32_t iterations, bool to_readers = false) {
   std::vector<double> expected(std::size_t{s.size} * s.size, 0);
   double cost = 0;
   for (std::uint32_t k = 0; k < iterations; ++k) cost = s.iterate(expected);
-  // By devices: where a part begins decides how positions in it round.
+  // By number of devices: the begin of a part decides how positions in it are rounded.
   std::map<std::uint32_t, std::vector<float>> first;
   test::on_every_node([&](auto& node, std::uint32_t devices, std::uint32_t, auto how) {
     workload::ct work(node, s.view(), cut(s.size, devices, how), to_readers);
@@ -176,18 +177,20 @@ void compare(const scan& s, std::uint32_t iterations, bool to_readers = false) {
 }
 
 TEST(ct, is_the_reference) { compare(scan(40, 12, 4, 1), 2); }
-// Rays go to the devices whose pixels they cross: `host` finds one that is read and does not come.
+// Rays go to the devices whose pixels they cross. `host` finds a ray that is read but does not
+// arrive.
 TEST(ct, of_rays_for_those_that_need_them) {
   compare(scan(40, 12, 4, 1), 2, true);
   compare(scan(100, 4, 2, 3), 1, true);
 }
 TEST(ct, of_one_subset_and_an_odd_size) { compare(scan(37, 9, 1, 2), 1); }
-// Which teams of warps share; more than are prepared at a time.
+// Teams of warps share them; more than are prepared at a time.
 TEST(ct, of_many_angles) { compare(scan(37, 70, 1, 4), 1); }
-// Whose rays several blocks share, too.
+// Several blocks also share their rays.
 TEST(ct, of_more_than_one_block_of_rays_an_angle) { compare(scan(100, 4, 2, 3), 2); }
 
-// A projection of images of a single pixel is the system's column, and of the ray's it is a row.
+// The projection of a single pixel's image is a column of the system; the projection along a ray is
+// a row.
 TEST(ct, projects_each_pixel_with_its_length) {
   const std::uint32_t size = 24;
   const std::uint32_t angles = 36;
@@ -244,7 +247,7 @@ TEST(ct, projects_each_pixel_with_its_length) {
 }
 
 TEST(ct, lanes_have_few_pixels_where_images_are_small) {
-  // A GPU of 132 multiprocessors holds 1056 blocks.
+  // A GPU with 132 multiprocessors holds 1056 blocks.
   const auto alone = [](std::uint64_t columns, std::uint64_t rows) {
     return workload::rows_of_lane(columns, rows, 1056, false);
   };
@@ -252,7 +255,7 @@ TEST(ct, lanes_have_few_pixels_where_images_are_small) {
   EXPECT_EQ(alone(512, 512), 2U);
   EXPECT_EQ(alone(1024, 512), 4U);
   EXPECT_EQ(alone(2048, 2048), 4U);
-  // Of what kernels send a part has to be ready early.
+  // A part of what kernels send must be ready early.
   const auto of_two = [](std::uint64_t columns) {
     return workload::rows_of_lane(columns, columns / 2, 1056, true);
   };
@@ -262,8 +265,8 @@ TEST(ct, lanes_have_few_pixels_where_images_are_small) {
   EXPECT_EQ(workload::rows_of_lane(2048, 0, 1056, true), 1U);
 }
 
-// As a GPU says how many threads it holds; `host` finds a pixel that a block stores and its mapping
-// does not have, and a ray that is read and does not come.
+// A node that holds as many threads as a GPU. `host` finds a pixel that a block stores outside of
+// its mapping, and a ray that is read but does not arrive.
 struct holding_node : host::node {
   using host::node::node;
   std::uint64_t threads = 0;
@@ -276,7 +279,7 @@ TEST(ct, of_lanes_with_few_pixels) {
   s.iterate(expected);
   struct {
     std::uint64_t at_once;  // blocks
-    std::uint32_t pixels;   // of a lane, in 50 rows of 100
+    std::uint32_t pixels;   // pixels of a lane, in 50 rows of 100
   } constexpr held[] = {{8, 4}, {16, 2}, {100, 1}};
   std::vector<float> first;
   for (const auto& [at_once, pixels] : held) {
@@ -286,7 +289,7 @@ TEST(ct, of_lanes_with_few_pixels) {
       holding_node node({.devices = 3, .warp_width = 32, .checks = true});
       node.threads = at_once * workload::renew_pixels<1, 1>::threads;
       auto options = cut(s.size, 3, kernel::mechanism::inline_stores);
-      options.boundaries = {0, 5000, 5000, 10000};  // a device has nothing
+      options.boundaries = {0, 5000, 5000, 10000};  // one device has nothing
       workload::ct work(node, s.view(), options, to_readers);
       node.run([&] { work.enqueue_iteration(false); });
       for (const std::uint32_t d : {0U, 2U}) {

@@ -1,4 +1,4 @@
-// Heat and Burgers' equation against plain loops in double precision.
+// Heat and Burgers' equation, compared with plain loops in double precision.
 #include "workload/diffusion.hpp"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ namespace {
 
 using workload::diffusion_equation;
 
-// A grid with its own arithmetic: points by coordinates, dimensions in a loop.
+// A grid with separate arithmetic: points by coordinates, dimensions in a loop.
 struct grid {
   std::array<int, 3> n;  // planes, rows, columns
   std::vector<float> start;
@@ -42,7 +42,7 @@ struct grid {
     return u[static_cast<std::size_t>((p[0] * n[1] + p[1]) * n[2] + p[2])];
   }
 
-  // The flux behind point p along a dimension, in the textbook's form.
+  // The flux after point p along a dimension, in textbook form.
   double face(const values& u, place p, std::size_t along) const {
     double sum = 0;
     for (const int way : {1, -1}) {
@@ -183,7 +183,7 @@ TEST(diffusion, burgers_in_two_dimensions) {
   on_every_node(grid(21, 1, 33, diffusion_equation::burgers, 4), 2);
 }
 
-// Parts of one plane, which is less than the halo, and none at all.
+// Parts of one plane, which is less than the halo, and empty parts.
 TEST(diffusion, of_thin_slabs) {
   const grid g(5, 6, 7, diffusion_equation::burgers, 5);
   const auto expected = g.after(1);
@@ -205,13 +205,13 @@ TEST(diffusion, sends_the_halo_and_nothing_else) {
                             for (int k = 0; k < 2; ++k) work.enqueue_iteration(false);
                           })
                           .wire;
-    // Two boundaries, both ways, two planes of 32 floats, three stages of two steps.
+    // Two boundaries in both directions, two planes of 32 floats, three stages of two steps.
     EXPECT_EQ(wire.useful, 4 * 2 * 32 * 4 * 6);
     EXPECT_EQ(wire.wasted, 0);
   });
 }
 
-// A front moves at the mean of the speeds on its sides.
+// A front moves at the mean of the speeds on its two sides.
 TEST(diffusion, moves_a_shock_at_its_speed) {
   const int columns = 100;
   grid g(1, 1, columns, diffusion_equation::burgers, 7);

@@ -27,7 +27,8 @@ std::vector<std::uint64_t> random_rows(test::random_numbers& random, std::uint32
   return offsets;
 }
 
-// Every row and every edge once, in order; parts of a row are whole tiles but for its last.
+// Every row and every edge once, in order. Parts of a row are whole tiles, except for its last
+// part.
 void expect_whole(const unit_table& units, const std::vector<std::uint64_t>& offsets,
                   std::uint64_t first, std::uint64_t last, const unit_limits& limits) {
   ASSERT_EQ(units.rows.size(), units.count() + 1);
@@ -53,7 +54,7 @@ void expect_whole(const unit_table& units, const std::vector<std::uint64_t>& off
   }
 }
 
-// Units take rows as long as they may, but end at a line where it is not far above.
+// Units take rows as long as the limits allow, but end at a line where that loses little.
 void expect_full(const unit_table& units, const std::vector<std::uint64_t>& offsets,
                  std::uint64_t first, std::uint64_t last, const unit_limits& limits) {
   for (std::uint64_t u = 0; u < units.count(); ++u) {
@@ -86,7 +87,7 @@ TEST(edge_units, hold_every_row_whatever_their_size) {
   }
 }
 
-// As many rounds as asked for where units do not become too small, and no smaller than needed.
+// The requested number of rounds, unless units would become too small; and no smaller than needed.
 TEST(edge_units, become_smaller_where_a_device_holds_too_many) {
   test::random_numbers random(32);
   const std::uint32_t rows = 60'000;
@@ -104,7 +105,7 @@ TEST(edge_units, become_smaller_where_a_device_holds_too_many) {
     }
   }
   EXPECT_GT(before, 2 * largest);
-  // Lines cost few units, also of rows that are alike and near the size of a line.
+  // Ending at lines costs few units, even for equal rows of nearly the size of a line.
   EXPECT_LE(largest, workload::make_units(offsets.data(), 0, rows).count() * 4 / 3 + 1);
   for (const std::uint64_t degree : {1, 17, 33, 63, 65, 70}) {
     std::vector<std::uint64_t> alike(20'001);
@@ -113,7 +114,7 @@ TEST(edge_units, become_smaller_where_a_device_holds_too_many) {
               workload::make_units(alike.data(), 0, 20'000).count() * 4 / 3 + 1)
         << degree;
   }
-  // A lane a row is the least.
+  // One row for each lane is the minimum.
   EXPECT_EQ(before,
             workload::make_units(
                 offsets.data(), 0, rows,

@@ -1,4 +1,4 @@
-// Propagation of seismic waves against plain loops in double precision.
+// Propagation of seismic waves, compared with plain loops in double precision.
 #include "workload/eqwp.hpp"
 
 #include <gtest/gtest.h>
@@ -17,8 +17,8 @@ namespace {
 
 constexpr std::array<std::array<std::size_t, 3>, 3> stress_of{{{0, 3, 4}, {3, 1, 5}, {4, 5, 2}}};
 
-// A grid with its own arithmetic. A value that lies half a point further along some dimensions is
-// differentiated towards where the result lies. Dimensions are x, y, z.
+// A grid with separate arithmetic. A value that is half a point further along some dimensions is
+// differentiated towards the result's position. Dimensions are x, y, z.
 struct medium {
   std::array<int, 3> n;
   std::vector<float> start;  // [planes][x, y, z][rows][columns]
@@ -44,7 +44,7 @@ struct medium {
     }
     return f[index(p)];
   }
-  // Around half a point before p, or behind it.
+  // Around half a point before p, or after it.
   double difference(const field& f, place p, std::size_t along, bool behind) const {
     const auto value = [&](int by) {
       place q = p;
@@ -163,7 +163,7 @@ TEST(eqwp, of_planes_of_more_than_a_block) { on_every_node(medium(7, 19, 21, 2),
 // The last tiles of rows and columns are cut.
 TEST(eqwp, by_tiles) { on_every_node<workload::point_tiles>(medium(7, 19, 21, 2), 1); }
 
-// Parts of one plane, which is less than the halo, and none at all.
+// Parts of one plane, which is less than the halo, and empty parts.
 TEST(eqwp, of_thin_slabs) {
   const medium m(5, 4, 7, 3);
   const auto expected = m.after(2);
@@ -178,7 +178,7 @@ TEST(eqwp, of_thin_slabs) {
 }
 
 // Two planes of three components go to each neighbour, twice a step. Half of a shear's differences
-// reach two planes ahead and one back, the others the other way round.
+// reach two planes ahead and one back; for the other half it is the reverse.
 TEST(eqwp, sends_the_halo_and_nothing_else) {
   const medium m(12, 4, 8, 4);
   test::on_each_node(3, 32, [&](auto& node) {

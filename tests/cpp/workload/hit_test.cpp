@@ -1,4 +1,4 @@
-// Turbulence against sums over all waves and points in double precision.
+// Turbulence, compared with sums over all waves and points in double precision.
 #include "workload/hit.hpp"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ namespace {
 
 using wide = std::complex<double>;
 
-// A box with its own arithmetic: coefficients of 0 <= kx <= n / 2 and all ky, kz.
+// A box with separate arithmetic: coefficients of 0 <= kx <= n / 2 and all ky, kz.
 struct box {
   int n;
   std::vector<float> start;  // [ky][3][kz][kx][re, im]
@@ -56,7 +56,7 @@ struct box {
         for (int x = 0; x < n; ++x) {
           std::array<double, 6> here{};
           each_mode([&](int ky, int kz, int kx) {
-            const double times = kx == 0 || 2 * kx == n ? 1 : 2;  // with the wave of -k
+            const double times = kx == 0 || 2 * kx == n ? 1 : 2;  // together with the wave of -k
             const wide turn = times * root(kx * x + ky * y + kz * z);
             const std::array<double, 3> k{static_cast<double>(kx), static_cast<double>(wave(ky)),
                                           static_cast<double>(wave(kz))};
@@ -179,7 +179,7 @@ TEST(hit, is_the_reference) {
   });
 }
 
-// Lines of 5 numbers are less than a tile is wide, those of 17 more.
+// Lines of 5 numbers are narrower than a tile, lines of 17 are wider.
 TEST(hit, by_tiles) {
   for (const int n : {8, 32}) {
     box b(n, 1);
@@ -217,7 +217,7 @@ TEST(hit, of_more_than_a_block) {
   }
 }
 
-// More devices than planes: some have none.
+// There are more devices than planes, so some have none.
 TEST(hit, of_sixteen_devices) {
   const box b(6, 3);
   const auto expected = b.after(1);

@@ -1,4 +1,4 @@
-// The Jacobi iteration on the reference and the simulated node, against a plain double loop.
+// The Jacobi iteration on the reference and the simulated node, compared with a plain double loop.
 #include "workload/jacobi.hpp"
 
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ struct made_system {
   std::vector<float> diagonals;
   std::vector<float> right;
 
-  // What lies outside of the matrix is not a number: nobody may use it.
+  // Elements outside of the matrix are NaN: no kernel may use them.
   made_system(std::uint64_t n, std::uint32_t half, unsigned seed)
       : rows(n),
         half_bandwidth(half),
@@ -62,7 +62,7 @@ struct made_system {
     return {rows, half_bandwidth, diagonals.data(), right.data()};
   }
 
-  // x after the iterations from 0, and the sum of |x' - x| in the last one.
+  // x after `iterations` iterations from 0, and the sum of |x' - x| in the last one.
   std::pair<std::vector<double>, double> reference(std::uint32_t iterations) {
     std::vector<double> x(rows, 0.0);
     double change = 0;
@@ -99,7 +99,7 @@ run::request asked(std::vector<std::uint64_t> boundaries, mechanism how) {
   return r;
 }
 
-// Compares what a device must have: its rows and, of the others, those within its band.
+// Compares the values that a device must have: its own rows, and other rows within its band.
 void expect_right(const run::result& found, const run::request& r, made_system& system, bool halo) {
   const auto [x, change] = system.reference(found.iterations);
   for (std::uint32_t d = 0; d < r.gpus(); ++d) {
@@ -164,7 +164,7 @@ TEST(jacobi, equals_a_double_loop) {
 }
 
 TEST(jacobi, wide_bands_narrow_parts) {
-  // Parts that are shorter than the band, of one row, and empty.
+  // Parts that are shorter than the band, parts of one row, and empty parts.
   const std::vector<std::vector<std::uint64_t>> cuts = {
       {0, 700}, {0, 20, 700}, {0, 350, 351, 700}, {0, 0, 300, 700}, {0, 5, 10, 690, 700}};
   unsigned seed = 100;
@@ -183,14 +183,14 @@ TEST(jacobi, wide_bands_narrow_parts) {
 }
 
 TEST(jacobi, a_halo_of_many_devices_keeps_to_the_ranges_that_there_are) {
-  // Every part is shorter than the band, so that every device needs parts of many others.
+  // Every part is shorter than the band, so every device needs parts of many others.
   made_system system(64, 17, 5);
   for (const mechanism how : mechanisms) {
     const auto r = asked(even_cut(64, max_devices), how);
     host::node node({.devices = max_devices, .warp_width = 32, .checks = true});
     expect_right(solve(node, system, r, true), r, system, true);
   }
-  // The last part is as long as all others, which need different ends of it.
+  // The last part is as long as all others together, which need different ends of it.
   std::vector<std::uint64_t> cut;
   for (std::uint64_t d = 0; d < max_devices; ++d) cut.push_back(2 * d);
   cut.push_back(64);

@@ -43,7 +43,7 @@ TEST(microbenchmark, each_run_counts_what_its_epochs_store) {
   EXPECT_LE(runs[0].time_s, 3 * once_s);
 }
 
-// Behind a switch each device has one link, and all of them could be asked for by all others.
+// With a switch, each device has one link, for which all others could compete.
 TEST(microbenchmark, devices_that_store_to_each_other_take_as_long_as_one) {
   constexpr std::uint32_t gpus = 4;
   machine::machine m = test::meshed(gpus, machine::protocol_kind::nvlink2);
@@ -68,7 +68,8 @@ TEST(microbenchmark, more_blocks_copy_faster) {
   EXPECT_LT(seconds(4), seconds(1));
 }
 
-// What leaves a compute unit has a rate where the machine says so; a block is in one of them.
+// Where the machine states it, stores leave a compute unit at a limited rate. A block is on one
+// compute unit.
 TEST(microbenchmark, a_block_copies_no_faster_than_its_stores_leave) {
   machine::machine m = test::meshed(2, machine::protocol_kind::nvlink2);
   constexpr std::uint64_t elements = 1U << 15U;
@@ -98,7 +99,7 @@ TEST(microbenchmark, copies_go_over_an_array_that_stays_in_the_l2) {
 TEST(microbenchmark, loads_come_from_the_other_device) {
   sim::node node(test::meshed(2, machine::protocol_kind::nvlink2), 2, [] {});
   const auto result = run_loads<words_element<1>>(node, 4096, 4096).back();
-  // Both runs count: a request for each load, but where the line is in the L1 already.
+  // Both runs count: a request for each load, unless the line is already in the L1.
   constexpr std::uint32_t lines = 4096 * 4 / 128;
   EXPECT_GT(result.remote_transactions, 2U * lines);
   EXPECT_LE(result.remote_transactions, 2U * 4096);

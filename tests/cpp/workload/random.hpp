@@ -1,4 +1,5 @@
-// Numbers that are the same wherever a test runs: distributions of the standard library are not.
+// Random numbers that are the same wherever a test runs, unlike the standard library's
+// distributions.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,7 @@ class random_numbers {
   explicit random_numbers(std::uint32_t seed) : engine_(seed) {}
   // From 0 to n - 1.
   std::uint32_t below(std::uint32_t n) { return static_cast<std::uint32_t>(engine_() % n); }
-  // From 0 to below 1, in steps of 2^-24.
+  // In [0, 1), in steps of 2^-24.
   float unit() { return static_cast<float>(below(1U << 24U)) * 0x1p-24F; }
 
  private:

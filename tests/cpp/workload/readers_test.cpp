@@ -1,4 +1,5 @@
-// Values that go to the devices that read them: who they are, and that nothing else is read.
+// Values that go only to the devices that read them: the readers are found, and nothing else is
+// read.
 #include "workload/shared/readers.hpp"
 
 #include <gtest/gtest.h>
@@ -28,7 +29,7 @@ struct rows {
   std::uint64_t count() const { return offsets.size() - 1; }
 };
 
-// Columns mostly lie beside their row, so that a device needs a small part of what others have.
+// Most columns are near their row, so a device needs only a small part of other devices' values.
 rows nearby(std::uint32_t count, std::uint32_t reach, test::random_numbers& random) {
   rows r;
   for (std::uint32_t v = 0; v < count; ++v) {
@@ -62,7 +63,7 @@ TEST(readers, are_those_whose_rows_name_a_column) {
     const std::uint32_t devices = 1 + random.below(16);
     const std::uint32_t shift = random.below(3);
     const auto r = nearby(n, 1 + random.below(n), random);
-    std::vector<std::uint64_t> cut;  // also empty parts
+    std::vector<std::uint64_t> cut;  // includes empty parts
     for (std::uint32_t d = 0; d <= devices; ++d) {
       cut.push_back(d == 0 ? 0 : d == devices ? n : random.below(n + 1));
     }
@@ -99,9 +100,9 @@ TEST(readers, must_subscribe_to_what_they_read) {
   kernel::region_options options;
   options.boundaries = {0, 4, 8};
   options.readers = {0, 2, 0, 0, 1, 0, 0, 0};
-  EXPECT_THROW(kernel::make_region_state(options, 4, 2), model_error);  // of nobody
+  EXPECT_THROW(kernel::make_region_state(options, 4, 2), model_error);  // for no device
   options.subscribers = {{{1, 2, 2}}, {{5, 8, 1}}};
-  EXPECT_THROW(kernel::make_region_state(options, 4, 2), model_error);  // not of element 4
+  EXPECT_THROW(kernel::make_region_state(options, 4, 2), model_error);  // not for element 4
   options.subscribers = {{{1, 2, 2}}, {{4, 8, 1}}};
   EXPECT_NO_THROW(kernel::make_region_state(options, 4, 2));
   options.reader_shift = 1;
@@ -149,7 +150,7 @@ paths make_paths(std::uint32_t vertices) {
 
 constexpr std::uint32_t iterations = 12;
 
-// Elements that a device has wrong of those that it must have, and of the others.
+// The numbers of wrong elements among those that a device must have, and among the others.
 struct differences {
   std::uint64_t held = 0;
   std::uint64_t others = 0;
@@ -180,7 +181,7 @@ TEST(readers, have_what_they_read_under_every_mechanism) {
     });
     const auto found = compare(work, kernel::make_region_state(options, 4, devices), expected);
     EXPECT_EQ(found.held, 0);
-    // Most of what a device does not read stays what it was.
+    // Most elements that a device does not read stay unchanged.
     if (devices > 1) {
       EXPECT_GT(found.others, 0);
     }
@@ -198,10 +199,11 @@ TEST(readers, get_a_store_each_and_no_other_device_does) {
   const auto ran = node.run([&] { work.enqueue_iteration(false); });
   EXPECT_EQ(ran.stores.stores, sent);
   EXPECT_EQ(ran.stores.bytes, 4 * sent);
-  EXPECT_LT(sent, 900);  // of 1800 that go to everybody
+  EXPECT_LT(sent, 900);  // of 1800 that would go to everybody
 }
 
-// An element that is read and not subscribed to: `host` names it, and on `sim` the result is wrong.
+// An element that is read without a subscription: `host` names it, and on `sim` the result is
+// wrong.
 TEST(readers, that_are_missing_are_found) {
   const auto p = make_paths(900);
   auto options = p.options(3, kernel::mechanism::inline_stores);
@@ -233,7 +235,7 @@ TEST(readers, that_are_missing_are_found) {
   EXPECT_GT(compare(work, whole, expected).held, 0);
 }
 
-// Groups of elements: a factor of sixteen numbers goes as a whole.
+// Groups of elements: a factor of sixteen numbers is sent as a whole.
 TEST(readers, of_factors) {
   constexpr std::uint32_t rank = 16;
   constexpr std::uint32_t shift = 4;
@@ -258,7 +260,7 @@ TEST(readers, of_factors) {
   for (auto* side : {&start.users, &start.items}) {
     std::generate(side->begin(), side->end(), [&] { return random.unit(); });
   }
-  // Of one device: whoever renews a row does the same.
+  // From one device: every device that renews a row does the same.
   workload::factors expected;
   test::on_every_node([&](auto& node, std::uint32_t devices, std::uint32_t, auto how) {
     const auto rows_cut = equal_parts(200, devices);

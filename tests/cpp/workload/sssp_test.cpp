@@ -1,4 +1,4 @@
-// Shortest paths against Dijkstra's algorithm and plain iterations.
+// Shortest paths, compared with Dijkstra's algorithm and plain iterations.
 #include "workload/sssp.hpp"
 
 #include <gtest/gtest.h>
@@ -34,8 +34,9 @@ struct weighted_graph {
   }
 };
 
-// Rows of very different lengths. The last fifth of the vertices is not reached from the others,
-// every ninth has no in-edge. Weights are multiples of 1/64, so that sums of them are exact.
+// Rows of very different lengths. The last fifth of the vertices cannot be reached from the others,
+// and every ninth vertex has no in-edge. Weights are multiples of 1/64, so that their sums are
+// exact.
 weighted_graph skewed(std::uint32_t vertices, std::uint32_t seed) {
   test::random_numbers random(seed);
   weighted_graph g;
@@ -53,7 +54,7 @@ weighted_graph skewed(std::uint32_t vertices, std::uint32_t seed) {
   for (std::uint32_t v = 0; v < vertices; ++v) {
     const std::uint32_t edges = length(v);
     for (std::uint32_t e = 0; e < edges; ++e) {
-      // Close by, so that paths have many edges; the rest is out of the others' reach.
+      // Sources are near, so that paths have many edges. The other vertices are out of reach.
       const std::uint32_t from = v < reached ? (v + 1 + random.below(400)) % reached
                                              : reached + random.below(vertices - reached);
       g.columns.push_back(from);
@@ -93,7 +94,7 @@ std::vector<double> dijkstra(const weighted_graph& g, std::uint32_t source) {
   return distance;
 }
 
-// One iteration; returns how many distances it changed.
+// One iteration. Returns the number of changed distances.
 std::uint64_t relax(const weighted_graph& g, std::vector<float>& distance) {
   const auto before = distance;
   std::uint64_t changed = 0;
@@ -144,7 +145,7 @@ void find_the_shortest_paths() {
 TEST(sssp, finds_the_shortest_paths) { find_the_shortest_paths<workload::edge_units>(); }
 TEST(sssp, finds_the_shortest_paths_by_warps) { find_the_shortest_paths<workload::row_warps>(); }
 
-// Of a warp one lane stores.
+// One lane of a warp stores.
 TEST(sssp, warps_store_a_row_each) {
   const auto g = skewed(2000, 1);
   const auto machine = test::meshed(2, machine::protocol_kind::nvlink2);
@@ -184,7 +185,7 @@ TEST(sssp, random_weights_are_within_rounding) {
   auto g = skewed(1500, 3);
   test::random_numbers random(4);
   for (float& w : g.weights) w = random.unit();
-  g.weights[17] = infinity;  // an edge that is not there
+  g.weights[17] = infinity;  // as if the edge did not exist
   const auto expected = dijkstra(g, 0);
   test::on_each_node(2, 32, [&](auto& node) {
     workload::sssp work(node, g.view(), options_for(g, 2, kernel::mechanism::bulk_copy), 0);
@@ -200,7 +201,8 @@ TEST(sssp, random_weights_are_within_rounding) {
   });
 }
 
-// Whoever comes last joins the parts of a row: here in many orders, with every number of parts.
+// The block that comes last joins the parts of a row: here in many orders, with every number of
+// parts.
 TEST(sssp, parts_join_in_any_order) {
   struct counting_lane {
     std::vector<std::uint64_t>& words;

@@ -1,4 +1,4 @@
-// The unified programs on both nodes, with every placement, against plain loops.
+// The unified programs on both nodes, with every placement, compared with plain loops.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -39,8 +39,8 @@ std::vector<float> random_floats(std::size_t n, std::uint32_t seed) {
   return values;
 }
 
-// Runs on the host, and on the simulated GPUs with 32 and 64 lanes a warp and every placement; each
-// result within `tolerance`.
+// Runs on the host, and on simulated GPUs with 32 and 64 lanes a warp and every placement. Each
+// result must be within `tolerance`.
 template <class Data>
 void expect_on_all(const Data& data, const std::vector<double>& expected, double tolerance) {
   const auto compare = [&](auto& node, const unified_placement& placement) {
@@ -273,7 +273,7 @@ TEST(unified_programs, kmeans) {
   for (std::uint32_t k = 0; k < 3000; ++k) {
     data.values.push_back(static_cast<float>(random.below(17)) / 16);
   }
-  // In whole numbers: centres are of 1/256.
+  // In whole numbers, since centres are multiples of 1/256.
   std::vector<std::int64_t> centres(24);
   for (std::size_t k = 0; k < 24; ++k) {
     centres[k] = static_cast<std::int64_t>(data.values[k] * 256);
@@ -369,8 +369,8 @@ TEST(unified_programs, convolution) {
             "its result by one less than the mask");
 }
 
-// What MGPUSim (24a2205) printed for the same program, sizes and placement: accesses of the vector
-// L1, and remote reads and writes.
+// Output of MGPUSim (24a2205) for the same program, sizes and placement: accesses of the vector L1,
+// and remote reads and writes.
 TEST(unified_programs, atax_has_the_accesses_of_mgpusim) {
   const atax_problem data{512, 512, random_floats(512 * 512, 11), random_floats(512, 12)};
   sim::node node(test::r9nano(), 4, [] {});

@@ -1,5 +1,5 @@
 // Bytes on the wire of single stores, by size: kernels that store to a peer on simulated machines,
-// against the figures that follow from the packet formats.
+// compared with figures computed from the packet formats.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -15,11 +15,11 @@ namespace {
 
 using machine::protocol_kind;
 
-// Every store of `bytes` goes to a line of its own: one word, or neighbouring lanes with a word
-// each.
+// Every store of `bytes` bytes goes to a line of its own: from one lane, or from neighbouring lanes
+// with a word each.
 struct scattered_stores {
   replicated<std::uint32_t> out;
-  std::uint32_t words = 1;  // of one store
+  std::uint32_t words = 1;  // words of one store
   std::uint32_t skip = 0;   // leaves this word of every store unwritten
 
   template <class Block>
@@ -55,7 +55,7 @@ sent store_through(machine::machine m, std::uint32_t words, std::uint32_t skip =
   const auto here = node.front(region, 0);
   const auto there = node.front(region, 1);
   EXPECT_EQ(here, there);
-  // The flags of the exchange are protocol too: a packet of 8 bytes each way.
+  // The flags of the exchange count as protocol: a packet of 8 bytes in each direction.
   const std::uint64_t flags = 2 * sim::write_packet_bytes(m.links[0].protocol, 0, 8, false);
   const double payload = result.wire.useful + result.wire.wasted;
   return {static_cast<std::uint64_t>(payload),
@@ -144,7 +144,7 @@ TEST(goodput, published_table) {
   }
 }
 
-// Whatever the mask, every byte is paid for once and no packet is larger than a line allows.
+// Whatever the mask: every byte is paid for once, and no packet is larger than a line allows.
 TEST(packets, random_masks) {
   std::uint64_t state = 1;
   const auto random = [&state] {
@@ -184,7 +184,7 @@ TEST(packets, random_masks) {
   }
 }
 
-// Where a link has a size for it; a packet of more bytes is as long as its flits.
+// Where a link states a size for a word write. A longer packet takes its flits.
 TEST(goodput, of_a_word_may_be_less_than_of_its_flits) {
   machine::protocol p;
   p.kind = protocol_kind::nvlink4;

@@ -1,5 +1,5 @@
-// The ledger finds what was lost, doubled or carried by the wrong link, and its time bins keep all
-// that links were busy.
+// The ledger finds messages that were lost, duplicated or carried by the wrong link, and its time
+// bins keep all busy time of the links.
 #include "sim/fabric/ledger.hpp"
 
 #include <gtest/gtest.h>
@@ -97,7 +97,7 @@ TEST(ledger, names_a_link_that_carries_what_goes_elsewhere) {
             "the link number 3 carried 16 bytes, but the messages routed over it have 0");
 }
 
-// Bins double as time goes on; what they hold stays the same, picosecond by picosecond.
+// Bins double as time passes; their contents stay the same to the picosecond.
 TEST(ledger, bins_keep_all_busy_time) {
   for (unsigned seed = 0; seed < 6; ++seed) {
     std::mt19937_64 random(seed);

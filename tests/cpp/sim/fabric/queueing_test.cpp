@@ -1,5 +1,5 @@
-// Waiting for one link, against queueing theory: messages of one size that arrive as a Poisson
-// process are an M/D/1 queue, whose mean waiting time is rho / (2 mu (1 - rho)).
+// Waiting for one link, compared with queueing theory. Messages of one size that arrive as a
+// Poisson process form an M/D/1 queue, whose mean waiting time is rho / (2 mu (1 - rho)).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr event_kind ev_arrival = event_kind::thread_continues;
 constexpr std::uint32_t wire_bytes = 500;
-// So short that the queue of events has few empty buckets to pass: the test is fast.
+// So short that the event queue has few empty buckets to pass, which keeps the test fast.
 constexpr picoseconds service = 500;
 constexpr picoseconds latency = 1000;
 
@@ -30,7 +30,7 @@ machine::machine fast_link() {
   return m;
 }
 
-// Sends `count` messages with exponential times between them and notes how long each waits.
+// Sends `count` messages with exponential times between them, and records how long each waits.
 class poisson_sender : public message_receiver {
  public:
   poisson_sender(double rho, std::uint64_t count, std::uint64_t seed)
@@ -53,7 +53,8 @@ class poisson_sender : public message_receiver {
   }
 
   const std::vector<picoseconds>& waits() const { return waits_; }
-  const std::vector<picoseconds>& between() const { return between_; }  // this arrival and the next
+  // from an arrival to the next one
+  const std::vector<picoseconds>& between() const { return between_; }
   std::uint64_t delivered_late() const { return late_; }
   const ledger& counts() const { return links_.counts(); }
   double mean_between() const { return mean_between_; }
@@ -87,10 +88,10 @@ class poisson_sender : public message_receiver {
   std::uint64_t late_ = 0;
 };
 
-// Close to saturation waits are so correlated that their plain mean needs 10^7 messages to come
-// within 2 %. The time between an arrival and the next does not depend on how long the arrival
-// waits, so the mean of (between - its known mean) x wait is zero: a control variate, with the
-// factor for which what is left of the waits' own noise cancels (1 / (mean between - service)).
+// Close to saturation, waits are so correlated that their plain mean needs 10^7 messages to come
+// within 2 %. The time between an arrival and the next one does not depend on how long the arrival
+// waits, so the mean of (between - its known mean) x wait is zero. This product serves as a control
+// variate, with the factor that cancels the noise of the waits: 1 / (mean between - service).
 TEST(queueing, waits_of_poisson_arrivals_are_those_of_m_d_1) {
   for (const double rho : {0.3, 0.5, 0.7, 0.8, 0.9}) {
     const std::uint64_t count = rho < 0.75 ? 100'000 : 250'000;
@@ -115,7 +116,7 @@ TEST(queueing, waits_of_poisson_arrivals_are_those_of_m_d_1) {
     const double expected = rho / (2 * (1 - rho)) * static_cast<double>(service);
     EXPECT_NEAR(mean, expected, 0.02 * expected) << "rho " << rho;
     EXPECT_NEAR(plain / n, expected, 0.1 * expected) << "rho " << rho;
-    // What the ledger says of the same messages.
+    // The ledger's counts of the same messages.
     const ledger::pair& p = sender.counts().between(0, 1);
     EXPECT_EQ(static_cast<double>(p.latency), plain + n * static_cast<double>(service + latency));
     EXPECT_EQ(sender.counts().busy(0), count * service);

@@ -1,4 +1,4 @@
-// The second-level cache in front of the memory: what copies read and write.
+// The second-level cache in front of the memory: reads and writes of copies.
 #include "sim/gpu/memory.hpp"
 
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ TEST(memory, what_appears_is_in_the_cache_and_takes_no_time) {
   EXPECT_EQ(m.dram_bytes(), 0U);
 }
 
-// Sectors beside those that were written still come from memory.
+// Sectors next to the written ones still come from memory.
 TEST(memory, the_ends_of_a_stretch_are_sectors) {
   memory m(described());
   m.stream_in(0, 4096 + 40, 100);  // bytes 40 to 140: three sectors of a line, one of the next
@@ -52,7 +52,7 @@ TEST(memory, a_copy_reads_what_the_cache_holds) {
   EXPECT_EQ(m.dram_bytes(), 2 * line);
 }
 
-// More than the cache holds: what makes room is written to memory.
+// More data than the cache holds: displaced lines are written to memory.
 TEST(memory, what_is_displaced_is_written_back) {
   const machine::gpu g = described();
   memory m(g);

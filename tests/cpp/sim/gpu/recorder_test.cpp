@@ -61,7 +61,7 @@ TEST(recorder, lanes_of_different_length_stay_in_program_order) {
   EXPECT_EQ(k[31], instruction_kind::store);
   EXPECT_EQ(programs[0].instructions[31].line_count, 1);
   EXPECT_EQ(programs[0].written[0].lanes, 32U);
-  EXPECT_EQ(programs[0].instructions[31].depends, 30U);  // on the last load before it
+  EXPECT_EQ(programs[0].instructions[31].depends, 30U);  // depends on the last load before it
   EXPECT_EQ(k[32], instruction_kind::barrier);
 }
 
@@ -85,13 +85,13 @@ TEST(recorder, an_arrival_is_an_atomic_that_all_wait_for) {
   EXPECT_EQ(kinds(programs[1]), other);
   EXPECT_EQ(programs[0].lines[programs[0].instructions[2].first_line].line(), 4096U);
   EXPECT_EQ(words[1024], 1U);
-  programs = record(arrive{}, words, 64);  // the last
+  programs = record(arrive{}, words, 64);  // the last one
   EXPECT_EQ(kinds(programs[0]).size(), first.size() + 2);
   EXPECT_EQ(kinds(programs[1]).size(), other.size() + 2);
   EXPECT_EQ(words[1024], 0U);
 }
 
-// Of a trace: a wait behind an atomic is that of an arrival, a fence is none.
+// In a trace, a wait after an atomic is an arrival's; a fence is not.
 TEST(recorder, a_fence_behind_an_atomic_does_not_wait_for_it) {
   recorder r;
   recorder::settings s;
@@ -130,7 +130,8 @@ struct gather {
 };
 
 TEST(recorder, an_index_is_depended_on_and_a_load_is_not) {
-  for (std::uint32_t k = 0; k < 32; ++k) words[k] = 1024 + k * 64;  // 64 words apart: a line each
+  // 64 words apart: each has a line of its own
+  for (std::uint32_t k = 0; k < 32; ++k) words[k] = 1024 + k * 64;
   const auto programs = record(gather{}, words, 32);
   const auto& p = programs[0].instructions;
   ASSERT_EQ(p.size(), 5U);
@@ -184,7 +185,7 @@ TEST(recorder, bank_conflicts) {
   EXPECT_EQ(record(conflicts{0}, words, 32)[0].instructions[0].count, 1U);  // the same word
 }
 
-struct repeated {  // a loop that is no lane.range
+struct repeated {  // a loop that is not a lane.range
   local<std::uint32_t> data{words, 4096};
   template <class Block>
   void operator()(Block& block) const {
@@ -200,9 +201,9 @@ TEST(recorder, plain_loops_repeat_the_instruction) {
   for (std::size_t k = 0; k < 3; ++k) EXPECT_EQ(programs[0].instructions[k].line_count, 1);
 }
 
-// Each warp stores a row of a tile and adds it up; the lanes of longer rows conflict.
+// Each warp stores a row of a tile and adds it up. The lanes of longer rows conflict.
 struct tile_sums {
-  bool apart = false;  // no two warps have a key
+  bool apart = false;  // no two warps have the same key
   std::uint32_t* recorded = nullptr;
   template <class Block>
   void operator()(Block& block) const {
@@ -237,7 +238,7 @@ TEST(recorder, what_repeats_is_recorded_once_for_a_key) {
       const auto found = record(tile_sums{false, &once}, words, threads, width);
       const auto all = record(tile_sums{true, &each}, words, threads, width);
       EXPECT_EQ(each, 4U);
-      EXPECT_EQ(once, threads % width == 0 ? 2U : 3U);  // a part of a warp is by itself
+      EXPECT_EQ(once, threads % width == 0 ? 2U : 3U);  // a partial warp is recorded by itself
       ASSERT_EQ(found.size(), all.size());
       for (std::size_t w = 0; w < all.size(); ++w) {
         ASSERT_EQ(kinds(found[w]), kinds(all[w])) << w;
@@ -251,7 +252,7 @@ TEST(recorder, what_repeats_is_recorded_once_for_a_key) {
   }
 }
 
-// Lanes go through lists of different length, from different places, in an order of their own.
+// Lanes go through lists of different length, from different places, in different order.
 struct repeated_gather {
   bool apart = false;
   local<std::uint32_t> data{words, 4096};
@@ -306,7 +307,7 @@ TEST(recorder, what_repeats_reaches_other_places_in_memory) {
   }
 }
 
-// What may not repeat, or does not: warps after the first load more, or less.
+// Stretches that must not repeat, or do not: warps after the first load more, or less.
 struct no_repetition {
   std::int32_t more = 0;
   local<std::uint32_t> data{words, 4096};

@@ -1,4 +1,4 @@
-// TLBs: sets, replacement, pages that are forgotten; and a plain model of it.
+// TLBs: sets, replacement and removed pages, compared with a plain model.
 #include "sim/gpu/tlb.hpp"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ namespace {
 
 TEST(tlb, has_what_was_inserted) {
   tlb t(4, 4);
-  EXPECT_FALSE(t.find(0));  // a page like others, and not what an empty entry has
+  EXPECT_FALSE(t.find(0));  // a page like others, not the contents of an empty entry
   t.insert(0);
   EXPECT_TRUE(t.find(0));
   EXPECT_FALSE(t.find(1));
@@ -41,7 +41,7 @@ TEST(tlb, a_page_that_is_forgotten_leaves_its_entry) {
   tlb t(3, 3);
   for (const std::uint64_t page : {1U, 2U, 3U}) t.insert(page);
   t.erase(2);
-  t.erase(7);  // is not there
+  t.erase(7);  // not in the buffer
   EXPECT_FALSE(t.find(2));
   t.insert(4);
   for (const std::uint64_t page : {1U, 3U, 4U}) EXPECT_TRUE(t.find(page));

@@ -1,5 +1,5 @@
-// A GPU's TLBs and the host's walks by themselves: what is asked, merged, held back and answered
-// when.
+// A GPU's TLBs and the host's walks by themselves: requests, merging, waiting, and the times of
+// answers.
 #include "sim/gpu/translator.hpp"
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ class translated : public testing::Test, public message_receiver {
     }
   }
 
-  // Looks up, and waits where it has to; `who` goes on at done_[who].
+  // Looks up a page, and waits where necessary; `who` resumes at done_[who].
   answer access(std::uint32_t gpu, std::uint32_t buffer, std::uint64_t page, std::uint32_t who) {
     const answer found = gpus_[gpu].look_up(buffer, page);
     if (found == answer::there) {
@@ -75,7 +75,8 @@ class translated : public testing::Test, public message_receiver {
   std::map<std::uint32_t, picoseconds> done_;
 };
 
-// A flit each way through one switch and the root, 250 ns, 100 ns of a walk, and 3 ns of the L2.
+// A flit in each direction through one switch and the root: 250 ns; a walk: 100 ns; the L2 TLB: 3
+// ns.
 constexpr picoseconds walk_time = 2 * 250'250 + 100'000 + 3'000;
 
 TEST_F(translated, a_walk_goes_to_the_host_and_back) {
@@ -115,7 +116,7 @@ TEST_F(translated, one_walk_for_all_that_want_a_page) {
   EXPECT_EQ(gpus_[0].counts().l1_misses, 10U);
   EXPECT_EQ(gpus_[0].counts().l2_misses, 2U);
   EXPECT_EQ(gpus_[0].counts().walks, 1U);
-  access(1, 0, 7, 20);  // another GPU has its own TLBs
+  access(1, 0, 7, 20);  // another GPU has TLBs of its own
   run();
   EXPECT_EQ(gpus_[1].counts().walks, 1U);
 }

@@ -12,8 +12,8 @@
 namespace interlace::sim::decision_engine_tests {
 namespace {
 
-// So many accesses, one in `remote_every` a remote load of `used` of 16 pieces, of which one in
-// `hit_every` hits (0: none does).
+// Makes `accesses` accesses. One in `remote_every` is a remote load of `used` of 16 pieces; of
+// these, one in `hit_every` hits (0: none).
 decision_engine::decision after(decision_engine& engine, std::uint32_t accesses,
                                 std::uint32_t remote_every, std::uint32_t used,
                                 std::uint32_t hit_every) {
@@ -58,7 +58,7 @@ TEST(decision_engine, decides_once_by_the_window) {
   EXPECT_EQ(engine.decisions().size(), 1U);
 }
 
-// Windows of 100 loads that use all of a line, or a piece.
+// Windows of 100 loads that use either a whole line or one piece.
 void windows(decision_engine& engine, std::uint32_t count, bool whole) {
   for (std::uint32_t k = 0; k < 100 * count; ++k) {
     engine.remote_load(k, whole ? 16 : 1, 16, std::nullopt);
@@ -73,7 +73,7 @@ TEST(decision_engine, windows_that_agree_change_its_mind) {
   EXPECT_EQ(engine.decisions()[0].choice, optimisation::coalesce);
   windows(engine, 5, false);
   windows(engine, 2, true);
-  windows(engine, 1, false);  // two were not enough
+  windows(engine, 1, false);  // two windows were not enough
   windows(engine, 2, true);
   EXPECT_EQ(engine.decisions().size(), 1U);
   windows(engine, 1, true);
@@ -86,7 +86,7 @@ TEST(decision_engine, windows_that_agree_change_its_mind) {
   EXPECT_EQ(engine.decisions()[2].choice, optimisation::leave);
 }
 
-// Two windows for one other choice and two for another are not three that agree.
+// Two windows for one other choice and two for another do not make three that agree.
 TEST(decision_engine, windows_agree_on_one_choice) {
   decision_engine engine({.monitored = 100, .agreeing = 3});
   windows(engine, 1, false);
@@ -135,7 +135,7 @@ TEST(decision_engine, too_few_remote_accesses_are_known_in_time) {
 TEST(decision_engine, remote_stores_count_for_the_ratio_alone) {
   decision_engine engine({.monitored = 100});
   for (std::uint32_t k = 0; k < 20'000; ++k) engine.remote_store(k);
-  EXPECT_TRUE(engine.decisions().empty());  // they say nothing of the locality of loads
+  EXPECT_TRUE(engine.decisions().empty());  // stores say nothing about the locality of loads
   EXPECT_EQ(engine.now(20'000).choice, optimisation::leave);
   for (std::uint32_t k = 0; k < 100; ++k) engine.remote_load(20'000 + k, 1, 16, false);
   ASSERT_FALSE(engine.decisions().empty());
@@ -146,7 +146,8 @@ TEST(decision_engine, remote_stores_count_for_the_ratio_alone) {
   EXPECT_EQ(engine.decisions().front().choice, optimisation::coalesce);
 }
 
-// Stores may be many and loads few: as long as the ratio is above the threshold, loads may come.
+// There may be many stores and few loads: loads can still come while the ratio is above the
+// threshold.
 TEST(decision_engine, stores_keep_the_window_open_until_their_ratio_falls) {
   decision_engine engine({.monitored = 100});
   for (std::uint32_t k = 0; k < 150; ++k) engine.remote_store(k);

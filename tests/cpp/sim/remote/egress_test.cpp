@@ -1,5 +1,5 @@
-// Remote stores by way of the queues, in whole runs on small machines: bytes and times by closed
-// forms, that everything arrives, and that full buffers hold stores up without stopping them.
+// Remote stores through the queues, in whole runs on small machines: bytes and times by closed
+// forms, that everything arrives, and that full buffers delay stores without stopping them.
 #include "sim/remote/egress.hpp"
 
 #include <gtest/gtest.h>
@@ -48,8 +48,8 @@ struct scatter {
 
 struct scattered {
   std::uint64_t elements = 6000;
-  std::uint32_t stride = 0;  // 0: seeded places, some of them twice
-  std::uint64_t stores = 0;  // of each device; 0: half as many as it has elements
+  std::uint32_t stride = 0;  // 0: random places, some of them twice
+  std::uint64_t stores = 0;  // per device; 0: half the number of its elements
   int epochs = 2;
   std::uint32_t threads = 128;
 };
@@ -59,7 +59,7 @@ struct outcome {
   std::uint64_t checked = 0;
 };
 
-// Runs it with every delivery checked, and compares the replicas with what was stored.
+// Runs it with every delivery checked, and compares the replicas with the stored values.
 outcome run_scatter(const machine::machine& m, std::uint32_t devices, mechanism how,
                     const scattered& what, bool check = true) {
   sim::node node(m, devices, [] {});
@@ -159,7 +159,7 @@ TEST(egress, queues_of_all_shapes_deliver) {
   }
 }
 
-// 32 lanes, a line each, 4 bytes: the end of the kernel sends one packet. Goodput to the byte.
+// 32 lanes with a line each, 4 bytes: the end of the kernel sends one packet. Goodput to the byte.
 TEST(egress, bytes_of_one_packet) {
   auto m = test::meshed(2, protocol_kind::pcie4);
   for (auto& l : m.links) {
@@ -169,7 +169,7 @@ TEST(egress, bytes_of_one_packet) {
   const scattered lines{.elements = 4096, .stride = 32, .stores = 32, .epochs = 1, .threads = 32};
   const double flags = 2 * (26 + 8);
   const auto packed = run_scatter(m, 2, mechanism::finepack, lines).result;
-  // 32 stores of 4 bytes with 5 bytes each: 288; of both devices.
+  // 32 stores of 4 bytes with 5 bytes of sub-header each: 288 bytes, from both devices.
   EXPECT_EQ(packed.stores.stores, 64U);
   EXPECT_EQ(packed.stores.packets, 2U);
   EXPECT_EQ(packed.stores.subpackets, 64U);
@@ -178,14 +178,14 @@ TEST(egress, bytes_of_one_packet) {
   EXPECT_EQ(packed.stores.sizes[2], 64U);
   EXPECT_EQ(packed.stores.wire, 2U * (26 + 288));
   EXPECT_EQ(wire(packed), 2 * (26 + 288) + flags);
-  // Stores of 4 bytes and 26 each.
+  // Stores of 4 bytes with 26 bytes of overhead each.
   EXPECT_EQ(wire(run_scatter(m, 2, mechanism::inline_stores, lines).result), 64 * 30 + flags);
   EXPECT_EQ(wire(run_scatter(m, 2, mechanism::write_combining, lines).result), 64 * 30 + flags);
-  // A configuration packet of 26, then 10 and 5 + 4 in double words each.
+  // A configuration packet of 26 bytes; then 10, and 5 + 4 in double words, for each store.
   const auto configured = run_scatter(m, 2, mechanism::config_packet, lines).result;
   EXPECT_EQ(wire(configured), 2 * 26 + 64 * (10 + 12) + flags);
   EXPECT_EQ(configured.stores.packets, 66U);
-  // Whole lines of 128 bytes and 26 each.
+  // Whole lines of 128 bytes with 26 bytes of overhead each.
   EXPECT_EQ(wire(run_scatter(m, 2, mechanism::gps, lines).result), 64 * 154 + flags);
 }
 
@@ -199,8 +199,8 @@ TEST(egress, nvlink_packets_carry_at_most_256_bytes) {
   EXPECT_EQ(packed.stores.reasons[static_cast<std::size_t>(flush_reason::payload)], 2U);
 }
 
-// Links so slow that the packet is still on them when the exchange sends its flag, which follows
-// it.
+// The links are so slow that the packet is still on them when the exchange sends its flag, which
+// follows the packet.
 TEST(egress, the_flag_of_an_exchange_waits_for_the_packet) {
   auto m = test::meshed(2, protocol_kind::pcie4);
   const scattered lines{.elements = 4096, .stride = 32, .stores = 32, .epochs = 1, .threads = 32};
@@ -215,8 +215,7 @@ TEST(egress, the_flag_of_an_exchange_waits_for_the_packet) {
   EXPECT_NEAR(times[1] - times[0], (24 + 288 + 24 + 8) * (1 / 25e6 - 1 / 50e6), 1e-11);
 }
 
-// Of an L2 that takes a sector in 1.28 us, 32 lines take 41 us, which the flag behind them waits
-// for.
+// The L2 takes a sector in 1.28 us, so 32 lines take 41 us. The flag after them waits that long.
 TEST(egress, the_receiver_takes_stores_at_the_rate_of_its_l2) {
   auto m = test::meshed(2, protocol_kind::pcie4);
   for (auto& l : m.links) l.protocol.max_payload_bytes = 4096;
@@ -237,7 +236,7 @@ TEST(unpacker, holds_as_many_lines_as_it_has) {
   EXPECT_EQ(u.take(10'000, 4), 15'000U);
   EXPECT_EQ(u.entered(), 10'000U);
   EXPECT_EQ(u.take(10'000, 1), 16'000U);
-  EXPECT_EQ(u.entered(), 11'000U);  // when the first had left
+  EXPECT_EQ(u.entered(), 11'000U);  // when the first one had left
   EXPECT_EQ(u.take(10'000, 1), 17'000U);
   EXPECT_EQ(u.entered(), 15'000U);
   EXPECT_EQ(u.take(30'000, 2), 32'000U);
@@ -270,7 +269,7 @@ TEST(egress, idle_queues_are_flushed_where_that_is_asked_for) {
   m.gpu.write_queue.idle_flush_ps = 100'000;
   const auto o = run_scatter(m, 2, mechanism::finepack, {.elements = 4000}).result;
   EXPECT_GT(o.stores.reasons[static_cast<std::size_t>(flush_reason::timeout)], 0U);
-  // A clock that runs when all is done adds nothing.
+  // A timer that runs after everything is done adds no time.
   m.gpu.write_queue.idle_flush_ps = std::uint64_t{1'000'000'000'000};
   const double late = run_scatter(m, 2, mechanism::finepack, {.elements = 4000}).result.time_s;
   m.gpu.write_queue.idle_flush_ps = 0;
@@ -289,7 +288,7 @@ TEST(egress, the_same_run_gives_the_same_counts) {
   }
 }
 
-// Each lane stores one element, and so does its neighbour beside it.
+// Each lane stores one element, next to its neighbour's.
 template <class T>
 struct fill {
   replicated<T> out;
@@ -303,7 +302,7 @@ struct fill {
   }
 };
 
-// Two devices, each of which stores so many elements, a multiple of 32, side by side.
+// Two devices store `elements` adjacent elements each, a multiple of 32.
 template <class T>
 kernel::run_result run_fill(const machine::machine& m, mechanism how, std::uint32_t elements) {
   sim::node node(m, 2, [] {});
@@ -336,7 +335,7 @@ machine::machine joining(std::uint32_t bytes) {
   return m;
 }
 
-// 1 KiB of each device, in stores of so many bytes each: all counts by closed forms.
+// 1 KiB from each device, in stores of `bytes` bytes: all counts by closed forms.
 TEST(egress, neighbouring_lanes_are_joined_up_to_what_the_machine_says) {
   const double flags = 2 * (26 + 8);
   for (const std::uint32_t bytes : {1U, 2U, 4U, 8U, 16U, 32U, 64U, 128U}) {
@@ -347,7 +346,7 @@ TEST(egress, neighbouring_lanes_are_joined_up_to_what_the_machine_says) {
       const auto run = [&](mechanism how) {
         return element == 4 ? run_fill<float>(m, how, 256) : run_fill<double>(m, how, 128);
       };
-      const std::uint32_t size = std::max(bytes, element);  // elements are never cut
+      const std::uint32_t size = std::max(bytes, element);  // elements are never split
       const std::uint64_t stores = 2U * 1024 / size;
       const auto plain = run(mechanism::inline_stores);
       EXPECT_EQ(plain.stores.stores, stores);
@@ -356,7 +355,7 @@ TEST(egress, neighbouring_lanes_are_joined_up_to_what_the_machine_says) {
       EXPECT_EQ(plain.stores.packets, stores);
       EXPECT_EQ(plain.stores.wire, stores * (26 + size));
       EXPECT_EQ(wire(plain), static_cast<double>(stores * (26 + size)) + flags);
-      // The queue joins what it holds, so that its packets are the same at every size.
+      // The queue joins its contents, so its packets are the same at every size.
       const auto packed = run(mechanism::finepack);
       EXPECT_EQ(packed.stores.stores, stores);
       EXPECT_EQ(packed.stores.sizes, plain.stores.sizes);
@@ -370,9 +369,9 @@ TEST(egress, neighbouring_lanes_are_joined_up_to_what_the_machine_says) {
   }
 }
 
-// The queue is charged for each of them: two lines in packets of 200 bytes, in double words. A line
-// that comes whole takes 133 and leaves no room for another; of one that comes by lanes, 15 more of
-// 4 bytes find room behind the first line, with a sub-header.
+// The queue is charged for each store: two lines in packets of 200 bytes, in double words. A line
+// that arrives whole takes 133 bytes and leaves no room for another. If the second line arrives
+// lane by lane, 15 more stores of 4 bytes fit after the first line, with a sub-header.
 TEST(egress, a_packet_is_filled_by_stores_of_lanes) {
   auto m = joining(0);
   m.gpu.write_queue.payload_bytes = 200;
@@ -388,7 +387,7 @@ TEST(egress, a_packet_is_filled_by_stores_of_lanes) {
   EXPECT_EQ(lanes.reasons[static_cast<std::size_t>(flush_reason::payload)], 2U);
 }
 
-// A sector with byte enables is one packet of NVLink, and so is each part of it that leaves alone.
+// A sector with byte enables is one NVLink packet, and so is each part of it that leaves by itself.
 TEST(egress, lanes_on_nvlink) {
   auto m = test::meshed(2, protocol_kind::nvlink2);
   const auto& p = m.links.front().protocol;
@@ -406,7 +405,7 @@ TEST(egress, lanes_on_nvlink) {
   }
 }
 
-// Stores to pages of other devices, and a load of each behind them.
+// Stores to pages of other devices, each followed by a load.
 struct store_and_load {
   unified<float> data;
   replicated<float> out;
@@ -448,7 +447,7 @@ TEST(egress, a_load_flushes_the_stores_to_its_line) {
   }
 }
 
-// The queue by itself: an atomic sends the entry of its line ahead of it, and nothing else.
+// The queue by itself: an atomic sends the entry of its own line first, and no other entry.
 struct recording : sim::message_receiver {
   sim::egress* sender = nullptr;
   std::vector<sim::message> arrived;
@@ -476,7 +475,7 @@ TEST(egress, an_atomic_flushes_the_entry_of_its_address) {
   sim::message atomic;
   atomic.kind = sim::message_kind::atomic;
   atomic.to = 1;
-  atomic.address = 0x1001;  // the line, and its first sector
+  atomic.address = 0x1001;  // the line and its first sector
   atomic.wire = 32;
   stores.pass(3000, atomic);
   EXPECT_FALSE(stores.release());
@@ -504,7 +503,7 @@ TEST(egress, an_atomic_flushes_the_entry_of_its_address) {
   EXPECT_EQ(counts.bytes, counts.delivered);
 }
 
-// Each device writes two pages and reads one of each other one's.
+// Each device writes two pages and reads one page of each other device.
 struct read_first_half {
   replicated<float> data;
   std::uint64_t first = 0, own = 0, devices = 0, device = 0, read = 0;
@@ -550,7 +549,7 @@ TEST(egress, gps_sends_pages_to_those_that_read_them) {
   const auto half = stored(4, own / 2);
   EXPECT_EQ(half.stores.bytes, all + 3 * all / 2);
   EXPECT_EQ(half.remote_transactions, half.stores.packets);  // no remote loads
-  // Who reads more later loads it from its owner.
+  // A device that reads more later loads it from the owner.
   const auto more = stored(4, own);
   EXPECT_EQ(more.stores.bytes, all + 3 * all / 2);
   EXPECT_GT(more.remote_transactions, more.stores.packets);

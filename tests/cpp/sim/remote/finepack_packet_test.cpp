@@ -1,4 +1,4 @@
-// The packet codec: known bytes, encode and decode as inverses, and what is refused.
+// The packet codec: known bytes, encode and decode as inverses, and refused packets.
 #include "sim/remote/finepack_packet.hpp"
 
 #include <gtest/gtest.h>
@@ -70,7 +70,7 @@ TEST(finepack_packet, known_bytes) {
   p.base = 0x0000'0012'c000'0000;
   p.stores = {{0x1004, 4}, {0x3fff'ffff, 1}};
   p.data = {0xa0, 0xa1, 0xa2, 0xa3, 0xb0};
-  // 5 + 4 + 5 + 1 = 15 bytes of payload: four double words, of the last of which three bytes.
+  // 5 + 4 + 5 + 1 = 15 bytes of payload: four double words, with three bytes in the last one.
   // (0x1004 << 10) + 4 = 0x401004; (0x3fffffff << 10) + 1 = 0xfffffffc01.
   const bytes expected{0x6f, 0x50, 0xe0, 0x04, 0x12, 0x34, 0x56, 0x70, 0x00, 0x00, 0x00,
                        0x12, 0xc0, 0x00, 0x00, 0x00, 0x00, 0x00, 0x40, 0x10, 0x04, 0xa0,
@@ -102,7 +102,7 @@ TEST(finepack_packet, encode_and_decode_are_inverses) {
   }
 }
 
-// 1024 as 0, in the sub-header in bytes and in the header in double words.
+// 1024 is encoded as 0: in bytes in the sub-header, and in double words in the header.
 TEST(finepack_packet, the_longest_lengths) {
   finepack_packet p;
   p.stores = {{0, 1024}, {1024, 1024}, {2048, 1024}, {4096, 1004}};
@@ -185,12 +185,12 @@ TEST(finepack_packet, malformed_bytes_are_refused) {
   EXPECT_EQ(with([](auto& b) { ++b[7]; }), start + "First BE is not 0");
   EXPECT_EQ(with([](auto& b) { b[7] = 0x50; }), start + "Last BE is 5, not 1, 3, 7 or 15");
   EXPECT_EQ(with([](auto& b) { b[39] = 1; }), start + "its padding is not 0");
-  // The second store's length, one more than there is, and 0, which stands for 1024.
+  // The second store's length: one more than there is, and 0, which stands for 1024.
   EXPECT_EQ(with([](auto& b) { ++b[29]; }),
             start + "a store says 10 bytes, but 9 are left of the payload");
   EXPECT_EQ(with([](auto& b) { b[29] = 0; }),
             start + "a store says 1024 bytes, but 9 are left of the payload");
-  // The first one three bytes longer, so that two bytes are left behind the second sub-header.
+  // The first store is three bytes longer, so two bytes are left after the second sub-header.
   EXPECT_EQ(with([](auto& b) { b[20] = 16; }),
             start + "cut: 2 bytes where a sub-header of 5 should be");
   EXPECT_EQ(
@@ -207,7 +207,7 @@ TEST(finepack_packet, malformed_bytes_are_refused) {
   EXPECT_EQ(refusal(good, {.payload_bytes = 22}), start + "a payload of 23 bytes; at most 22 fit");
 }
 
-// Whatever bytes come: an exception, or a packet that encodes to the same bytes.
+// Any bytes give either an exception, or a packet that encodes to the same bytes.
 TEST(finepack_packet, decoded_bytes_encode_to_themselves) {
   std::mt19937_64 random(2);
   std::uint32_t accepted = 0;

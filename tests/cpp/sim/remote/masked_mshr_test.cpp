@@ -13,7 +13,7 @@ namespace {
 
 using outcome = masked_mshr::outcome;
 
-// The paper writes the first piece leftmost: 0b10000000 is piece 0 here.
+// The paper writes the first piece leftmost: its 0b10000000 is piece 0 here.
 constexpr piece_mask first_piece = 1U << 0U;
 constexpr piece_mask seventh_piece = 1U << 6U;
 
@@ -41,9 +41,9 @@ TEST(masked_mshr, same_address_different_mask_misses) {
   EXPECT_EQ(second.what, outcome::other_mask);
   EXPECT_NE(second.entry, first.entry);
   EXPECT_EQ(m.used(), 2U);
-  // Some of the pieces are under way, in two entries even; neither has all.
+  // Some of the pieces are in flight, even in two entries, but no entry has all of them.
   EXPECT_EQ(m.request(0x100, first_piece | seventh_piece).what, outcome::other_mask);
-  // Now one has.
+  // Now one entry has all of them.
   EXPECT_EQ(m.request(0x100, first_piece | seventh_piece).what, outcome::hit);
 }
 

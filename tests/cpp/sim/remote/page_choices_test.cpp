@@ -1,4 +1,4 @@
-// What suits each page, by its own loads.
+// The choice for each page, by the page's own loads.
 #include "sim/remote/page_choices.hpp"
 
 #include <gtest/gtest.h>

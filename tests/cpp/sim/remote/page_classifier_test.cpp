@@ -1,4 +1,4 @@
-// Rates of accesses, the classes that follow from them, and the tables that GPUs count in.
+// Rates of accesses, the classes that follow from them, and the GPUs' tables of counts.
 #include "sim/remote/page_classifier.hpp"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ machine::griffin rules() {
 
 class classified : public testing::Test {
  protected:
-  // GPU by GPU, of page 5.
+  // Counts of page 5, GPU by GPU.
   void count(std::uint64_t period, const std::vector<std::uint32_t>& counts) {
     for (std::uint32_t g = 0; g < counts.size(); ++g) {
       if (counts[g] != 0) c_.count(g, period, {{5, counts[g]}}, seen_);
@@ -72,7 +72,7 @@ TEST_F(classified, pages_that_are_left) {
   EXPECT_EQ(look(0, 40), page_class::out_of_interest);
 }
 
-// Between the factors, it matters whose rate grows.
+// Between the two factors, the class depends on whose rate grows.
 TEST_F(classified, pages_whose_owner_changes) {
   count(1, {40, 8});
   EXPECT_EQ(look(0, 1), page_class::mostly_dedicated);
@@ -83,7 +83,7 @@ TEST_F(classified, pages_whose_owner_changes) {
   EXPECT_LT(c_.rate(5, 1, 3), 2 * c_.rate(5, 0, 3));
   EXPECT_EQ(found.kind, page_class::owner_shifting);
   EXPECT_EQ(found.gpu, 1U);
-  // Both fall.
+  // Both rates fall.
   count(4, {1, 1});
   EXPECT_EQ(look(0, 4), page_class::shared);
 }
@@ -135,7 +135,7 @@ TEST(access_counters, the_most_accessed_pages_of_a_period) {
   EXPECT_EQ(found[0].page, 9U);
   EXPECT_EQ(found[0].count, 3U);
   EXPECT_EQ(found[1].page, 4U);
-  EXPECT_EQ(found[2].page, 3U);  // as often as 700
+  EXPECT_EQ(found[2].page, 3U);  // as often as page 700
   c.access(9);
   EXPECT_EQ(c.take(3).front().count, 1U);
 }

@@ -1,5 +1,5 @@
-// The remote write queue without a simulator: what stays, what is flushed and why, and that what is
-// flushed is what was stored.
+// The remote write queue without a simulator: what stays, what is flushed and why, and that flushed
+// data are the stored data.
 #include "sim/remote/remote_write_queue.hpp"
 
 #include <gtest/gtest.h>
@@ -50,7 +50,7 @@ TEST(remote_write_queue, registers_as_the_paper_has_them) {
   EXPECT_FALSE(q.flush(0, flush_reason::release, out));
 }
 
-// What a store to a line that is there is charged.
+// The charge for a store to a line that is in the queue.
 TEST(remote_write_queue, a_hit_is_charged_what_it_adds) {
   remote_write_queue q(paper());
   store(q, 0x1000, 4);
@@ -83,14 +83,14 @@ TEST(remote_write_queue, reasons_to_flush) {
     EXPECT_EQ(store(q, 63 * 4096 + 8, 4), std::nullopt);
   }
   {
-    // 30 lines of 133 bytes are 3990 of 4096, so that 106 are left: one store of 101 bytes.
+    // 30 lines of 133 bytes are 3990 of 4096 bytes. 106 are left: one store of 101 bytes.
     remote_write_queue q(paper());
     for (std::uint64_t line = 0; line < 30; ++line) store(q, line * 128, 128);
     EXPECT_EQ(store(q, 30 * 128, 102), flush_reason::payload);
     EXPECT_EQ(store(q, 30 * 128, 101), std::nullopt);
     EXPECT_EQ(q.available(0), 0U);
     EXPECT_EQ(store(q, 30 * 128 + 101, 1), flush_reason::payload);
-    EXPECT_EQ(store(q, 29 * 128, 128), std::nullopt);  // overwrites
+    EXPECT_EQ(store(q, 29 * 128, 128), std::nullopt);  // overwrites the line
   }
 }
 
@@ -154,9 +154,9 @@ TEST(remote_write_queue, a_line_leaves_alone) {
   EXPECT_EQ(q.available(0), 4096U);
 }
 
-// Random stores into queues of all kinds, with data. Every byte stored is delivered once or
-// overwritten in the queue before, in the order of stores; every packet is encoded, has the size
-// that the register says, and decodes to what went in.
+// Random stores into queues of all kinds, with data. Every stored byte is delivered once, in the
+// order of stores, or was overwritten in the queue. Every packet is encoded, has the size that the
+// register states, and decodes to its contents.
 TEST(remote_write_queue, delivers_what_is_stored) {
   std::mt19937_64 random(3);
   for (int round = 0; round < 60; ++round) {
@@ -219,7 +219,7 @@ TEST(remote_write_queue, delivers_what_is_stored) {
           EXPECT_EQ(out.reason, refused->reason);
           receive(out);
         }
-        // Its bytes have this value from now on.
+        // From now on, its bytes have this value.
         part.each_run([&](std::uint32_t first, std::uint32_t bytes) {
           for (std::uint32_t b = first; b < first + bytes; ++b) {
             stored[line + b] = static_cast<std::uint8_t>(random());

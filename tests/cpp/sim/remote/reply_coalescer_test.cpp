@@ -1,4 +1,4 @@
-// The CoDec: when packets leave and in which turn, and that each load gets its pieces again, as
+// The CoDec: when packets leave and in which order, and that each load gets its pieces back, as
 // bytes.
 #include "sim/remote/reply_coalescer.hpp"
 
@@ -36,7 +36,7 @@ TEST(reply_coalescer, a_quiet_buffer_is_flushed) {
   c.push(100, 2, 5, 1);
   EXPECT_EQ(c.flush_at(2), 130U);
   c.push(120, 2, 6, 1);
-  EXPECT_EQ(c.flush_at(2), 150U);  // the time counts from the last response
+  EXPECT_EQ(c.flush_at(2), 150U);  // the timeout counts from the last response
   EXPECT_FALSE(c.take(149, any, p));
   ASSERT_TRUE(c.take(150, any, p));
   EXPECT_EQ(p.cause, reply_cause::timeout);
@@ -102,7 +102,8 @@ TEST(reply_decoalescer, pieces_come_in_ascending_order) {
   EXPECT_THROW(d.expect(7, 0b1), model_error);
 }
 
-// Loads of many masks through encode and decode: each gets its bytes, whatever shared its packets.
+// Loads of many masks through encode and decode: each load gets its bytes, whatever shares its
+// packets.
 TEST(reply_coalescer, de_coalescing_is_the_inverse) {
   std::mt19937_64 random(3);
   for (const std::uint32_t piece : {4U, 8U, 16U}) {
@@ -116,7 +117,7 @@ TEST(reply_coalescer, de_coalescing_is_the_inverse) {
     const auto byte = [](std::uint32_t to, std::uint16_t id, std::uint32_t number) {
       return static_cast<std::uint8_t>(to * 7 + id * 3U + number);
     };
-    // What each buffer holds, as the memory would be read when a packet leaves.
+    // Contents of each buffer, as the memory would be read when a packet leaves.
     std::vector<std::vector<std::pair<std::uint16_t, std::uint32_t>>> held(4);
     std::uint64_t packets = 0;
     reply_coalescer::packet out;

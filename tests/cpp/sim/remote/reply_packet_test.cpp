@@ -1,4 +1,4 @@
-// Reply packets: Fig. 9 as bytes, encode and decode as inverses, and what is refused.
+// Reply packets: Fig. 9 as bytes, encode and decode as inverses, and refused packets.
 #include "sim/remote/reply_packet.hpp"
 
 #include <gtest/gtest.h>
@@ -39,8 +39,8 @@ reply_packet random_packet(std::mt19937_64& random, const reply_format& f) {
   return p;
 }
 
-// Fig. 9: without CoDec a line behind a header; with it up to ten pieces, each with its ID, 64
-// bytes.
+// Fig. 9: without CoDec, a line after a header; with it, up to ten pieces of 64 bytes, each with
+// its ID.
 TEST(reply_packet, known_bytes) {
   reply_packet line{false, {0x1234}, bytes(64, 0xab)};
   bytes expected{0x20, 0x00, 0x12, 0x34};
@@ -58,7 +58,7 @@ TEST(reply_packet, sizes_of_all_granularities) {
   EXPECT_EQ(reply_format{}.most_pieces(), 10U);
   EXPECT_EQ((reply_format{64, 8, 64}.most_pieces()), 6U);
   EXPECT_EQ((reply_format{64, 16, 64}.most_pieces()), 3U);
-  EXPECT_EQ((reply_format{64, 4, 128}.most_pieces()), 15U);  // as many as the count says
+  EXPECT_EQ((reply_format{64, 4, 128}.most_pieces()), 15U);  // the largest count
   EXPECT_EQ(reply_format{}.bytes_of_pieces(10), 64U);        // four flits of 16 bytes
   EXPECT_EQ(reply_format{}.bytes_of_line(), 68U);            // five
   const reply_packet ten{true, std::vector<std::uint16_t>(10, 7), bytes(40, 1)};
@@ -122,7 +122,7 @@ TEST(reply_packet, malformed_bytes_are_refused) {
             start + "its header says 68 bytes, but there are 67");
 }
 
-// Whatever bytes come: an exception, or a packet that encodes to the same bytes.
+// Any bytes give either an exception, or a packet that encodes to the same bytes.
 TEST(reply_packet, decoded_bytes_encode_to_themselves) {
   std::mt19937_64 random(2);
   std::uint32_t accepted = 0;

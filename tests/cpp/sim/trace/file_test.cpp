@@ -1,4 +1,4 @@
-// Trace files: what is written is read again, and what is damaged is refused with the byte.
+// Trace files: what is written can be read back, and damage is refused with the byte's position.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -96,7 +96,7 @@ std::vector<std::uint32_t> random_tasks(std::uint32_t tasks, std::mt19937_64& ra
   return found;
 }
 
-// A trace of everything that there is, handed to `to`.
+// Passes a trace with every kind of record to `to`.
 void make_trace(const header& h, std::uint64_t seed, std::uint32_t launches, sink& to) {
   std::mt19937_64 random(seed);
   std::uint32_t tasks = 0;
@@ -168,7 +168,7 @@ TEST(trace_file, what_is_written_is_read) {
     make_trace(h, seed, seed == 30 ? 400 : 12, expected);
     writer to(file.path(), h);
     make_trace(h, seed, seed == 30 ? 400 : 12, to);
-    EXPECT_EQ(file.content(), "");  // nothing before the end
+    EXPECT_EQ(file.content(), "");  // no file before the end
     to.finish();
     const reader from(file.path());
     EXPECT_EQ(from.head().gpus, h.gpus);
@@ -208,7 +208,7 @@ TEST(trace_file, is_compact) {
   EXPECT_LT(file.content().size(), count * 4 + 2000);
 }
 
-// The byte that a refusal names.
+// The byte position that an error names.
 std::uint64_t refused_at(const std::string& path) {
   try {
     const reader from(path);

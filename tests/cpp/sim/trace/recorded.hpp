@@ -1,4 +1,4 @@
-// Takes a trace down as text, a string for the program and lines for each GPU.
+// Records a trace as text: a string for the program, and lines for each GPU.
 #pragma once
 
 #include <sstream>

@@ -1,4 +1,4 @@
-// A name in the folder for temporary files; what has it goes with the object.
+// A name in the folder for temporary files. The destructor removes the file.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Traces of other tools: small ones written out by hand, and what is wrong with a line.
+// Traces of other tools: small handwritten ones, and errors in lines.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -32,7 +32,7 @@ header two_gpus() {
   return h;
 }
 
-// What `read` throws.
+// The message of the error that `read` throws.
 template <class Read>
 std::string refusal(const Read& read) {
   try {
@@ -89,7 +89,7 @@ TEST(accel_sim, version_4_in_every_way_of_giving_addresses) {
   const recorded seen = read_accel_sim(text);
   EXPECT_EQ(seen.program_text, "launch gpu1 4 x 33 shared 128 _Z3addPf after\n");
   EXPECT_EQ(seen.gpus[0], lines{});
-  // The store needs what the first load has brought.
+  // The store needs the first load's data.
   const std::string stored = " 7f0000200000 7f0000200008 7f0000200010 7f0000200018";
   const lines expected{"kernel 0",
                        "block 1",
@@ -168,7 +168,7 @@ TEST(accel_sim, wrong_lines_are_named) {
   std::string old = head_4;
   old.replace(old.find("version = 4"), 11, "version = 3");
   EXPECT_NE(of(old).find("k.traceg, line 12: the trace is of tracer version 3"), std::string::npos);
-  // products of 2^41, and of 2^64, which is 0 in 64 bits
+  // products of 2^41, and of 2^64, which wraps to 0 in 64 bits
   for (const std::string grid : {"(2,1048576,1048576)", "(1048576,1048576,16777216)"}) {
     std::string large = head_4;
     large.replace(large.find("(2,2,1)"), 7, grid);
@@ -287,7 +287,7 @@ TEST(mem_trace, groups_what_comes_mixed) {
                                  "w0 load 4 B, lanes 1: 7f0000000008", "kernel 1", "block 0",
                                  "w0 load 4 B, lanes 1: 7f000000000c"}));
   EXPECT_EQ(seen.gpus[1], (lines{"kernel 2", "block 0", "w0 load 4 B, lanes 1: 7f0000000010"}));
-  // The map's GPUs of contexts.
+  // The GPUs of contexts from the map.
   EXPECT_EQ(read_mem_trace(text, {{0x10, 1}}).gpus[1], seen.gpus[0]);
 }
 
@@ -321,7 +321,7 @@ TEST(mem_trace, wrong_lines_are_named) {
   EXPECT_NE(third.find("out.txt, line 3: context 0x3 is one more"), std::string::npos) << third;
   EXPECT_NE(refusal([] { read_mem_trace("nothing\n"); }).find("there is no access"),
             std::string::npos);
-  // What shows at the end of a launch.
+  // Errors that are found at the end of a launch.
   for (const std::string cta : {"4294967295,0,4294967295", "4294967295,4294967295,4294967295"}) {
     const std::string found = of(access_line(1, 5, cta, 0, "LDG.E", {a}));
     EXPECT_EQ(found, "out.txt, line 2: a grid has too many blocks") << cta;
@@ -368,7 +368,7 @@ TEST(block_grouping, spills_and_keeps_the_order_of_a_warp) {
                    [&](std::uint32_t warp, const instruction& i) {
                      seen[order.back()][warp].push_back(i.addresses[0]);
                    });
-    // Warps have the numbers from 0 on, whichever had accesses.
+    // Warps are numbered from 0, whichever of them had accesses.
     for (auto& [at, warps] : expected) {
       std::map<std::uint32_t, std::vector<std::uint64_t>> numbered;
       for (auto& [warp, addresses] : warps) {

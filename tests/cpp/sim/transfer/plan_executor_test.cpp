@@ -1,5 +1,5 @@
 // Plans on simulated machines: bytes and their order on random machines, no server beyond its rate,
-// and times of one link against closed forms.
+// and times of one link compared with closed forms.
 #include "sim/transfer/plan_executor.hpp"
 
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ memory random_bytes(std::mt19937_64& random, std::uint64_t bytes) {
   return made;
 }
 
-// The messages of a plan in memory, and where they arrive.
+// The source memory of a plan's messages, and the memory in which they arrive.
 struct filled {
   std::vector<memory> sources;
   std::vector<memory> destinations;
@@ -66,14 +66,14 @@ plan::plan planned(const machine::machine& described, machine::endpoint from, ma
   return plan::make_plan(described, {&one, 1}, asked);
 }
 
-// It moves nothing but time.
+// Moves no data; only time passes.
 execution timed(const plan::plan& made) {
   execution wanted;
   wanted.made = &made;
   return wanted;
 }
 
-// Costs of a machine that a test has not set are 0.
+// Costs that a test has not set are 0.
 machine::machine pair_of_gpus() {
   machine::machine made = machine::make_machine(2);
   made.links.push_back(machine::make_link(gpu_end(0), gpu_end(1), 50e9));
@@ -85,8 +85,8 @@ picoseconds time_of(std::uint64_t bytes, double bytes_per_s) {
   return static_cast<picoseconds>(std::llround(static_cast<double>(bytes) / bytes_per_s * 1e12));
 }
 
-// From the call to the last byte of a copy on an idle machine: the call, the setup, a segment out
-// of memory, all over the link, the last segment into memory.
+// From the call to the last byte of a copy on an idle machine: the call, the setup, reading a
+// segment, all bytes over the link, writing the last segment.
 picoseconds alone(const machine::machine& described, const machine::link& edge, std::uint64_t bytes,
                   double start_memory, double end_memory) {
   const std::uint64_t first = std::min<std::uint64_t>(bytes, plan_executor::segment_bytes);
@@ -120,7 +120,8 @@ TEST(PlanExecutor, OneCopyTakesWhatItsLinkTakes) {
   }
 }
 
-// Each link on the way hinders its own directions; what crosses both comes to them in either order.
+// Each link of the route has interfering directions. Copies that use both links arrive at them in
+// either order.
 TEST(PlanExecutor, CopiesThatCrossBehindASwitchShareBothOfTheirLinks) {
   constexpr double both = 60e9;
   machine::machine described = machine::make_machine(2);
@@ -195,8 +196,8 @@ TEST(PlanExecutor, DirectionsThatHinderEachOtherShareTheirRate) {
   }
 }
 
-// Two messages over one link: one behind the other on one thread's stream, together from two
-// threads. Either way the link is full until the end.
+// Two messages over one link: one after another on one thread's stream, together from two threads.
+// Either way the link is full until the end.
 TEST(PlanExecutor, StreamsOfAThreadAreInOrder) {
   const machine::machine described = pair_of_gpus();
   const std::uint64_t bytes = 16 << 20;
@@ -228,7 +229,7 @@ TEST(PlanExecutor, EnginesAreAsManyAsTheGpuHas) {
   }
   run.run();
   EXPECT_EQ(run.most_engines(0), 2U);
-  EXPECT_LT(run.times(1).end, run.times(2).end);  // who came first goes first
+  EXPECT_LT(run.times(1).end, run.times(2).end);  // the first to come is the first to go
   EXPECT_LT(run.times(3).end, run.times(4).end);
 }
 
@@ -303,7 +304,7 @@ TEST(PlanExecutor, GraphsOfAThreadFollowEachOtherUnlessTheyOverlap) {
   }
 }
 
-// Every resource by itself: what it carried in all cannot have gone faster than it can.
+// Every resource by itself: it cannot have carried its bytes faster than its rate allows.
 void check_rates(const machine::machine& described, const plan_executor& run, picoseconds time) {
   std::map<std::string, double> rates;
   std::map<std::string, std::pair<std::string, double>> both;
@@ -330,7 +331,7 @@ void check_rates(const machine::machine& described, const plan_executor& run, pi
   }
 }
 
-// A copy begins when those that it depends on have ended, and copies of a stream follow each other.
+// A copy begins when its dependencies have ended, and copies of a stream follow each other.
 void check_order(const plan_executor& run, const plan::plan& made, std::uint32_t number) {
   std::map<std::uint32_t, picoseconds> ends;  // of the last copy of each slot
   for (std::uint32_t index = 0; index < made.steps.size(); ++index) {
@@ -391,10 +392,10 @@ TEST(PlanExecutor, BytesArriveOnRandomMachines) {
   }
 }
 
-// Buffers that are used again too early do not go unnoticed.
+// Reusing a buffer too early is detected.
 TEST(PlanExecutor, AMissingDependencyIsFound) {
   machine::machine described = machine::make_mesh(4);
-  for (machine::link& edge : described.links)  // what reads buffers is faster than what fills them
+  for (machine::link& edge : described.links)  // reading a buffer is faster than filling it
     if (edge.a == gpu_end(1)) edge.bytes_per_s *= 2;
   const plan::plan made = planned(described, gpu_end(0), gpu_end(1), 64 << 20, 16);
   int found = 0;
