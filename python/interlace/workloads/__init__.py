@@ -1,6 +1,6 @@
-"""The applications that a study runs: their input, how a node runs them, and what must come out.
+"""The applications of studies: their inputs, their runs on a node, and their references.
 
-Every module of this package that has a subclass of Workload with a name is a workload, by itself.
+Every module of this package with a named subclass of Workload is a workload.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ def options_of_all() -> dict[str, Taken]:
 
 
 def inputs_of(workload: str, given: Mapping[str, Any]) -> Inputs:
-    """The inputs of a workload from options by their fields' names.
+    """The inputs of a workload, from options by their fields' names.
 
-    Raises UserError for options that this workload does not take, or that cannot be meant.
+    Raises UserError for options that this workload does not take, and for invalid combinations.
     """
     chosen = WORKLOADS[workload]
     taken = options_of_all()

@@ -1,4 +1,4 @@
-"""What every workload has: its inputs, how a node runs it, and its verification."""
+"""The base class of workloads: inputs, runs on a node, and verification."""
 
 from __future__ import annotations
 
@@ -22,33 +22,33 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MAX_ITERATIONS = 1_000_000
-TOLERANCE_LIMIT = 1000  # iterations, when a tolerance alone is given
+TOLERANCE_LIMIT = 1000  # iterations, if only a tolerance is given
 
 
 class Reference(NamedTuple):
-    """What a run must give, in float64, and what the errors of its elements are relative to."""
+    """The expected result of a run in float64, and the scale of each element's error."""
 
     values: NDArray[np.float64]
     magnitude: NDArray[np.float64]
 
 
 class Workload(ABC):
-    """An application with its data. A new one is a subclass in a module of its own in this package.
+    """An application with its data. A new workload is a subclass in its own module of this package.
 
-    The class says what it takes and what it computes; running, measuring, counting and verifying
-    are the same for all.
+    The class declares its inputs and its computation. Running, measuring, counting and verifying
+    are the same for all workloads.
     """
 
     name: ClassVar[str]
-    place: ClassVar[int] = 100  # in lists; workloads of the same place stand in the order of names
+    place: ClassVar[int] = 100  # order in lists; workloads with equal places are sorted by name
     summary: ClassVar[str]
     takes: ClassVar[type[Inputs]]  # its options
-    values_are: ClassVar[str]  # what a device's result holds, and what an element of it belongs to
+    values_are: ClassVar[str]  # the name of a device's result; `element` names its unit
     element: ClassVar[str]
     largest_tolerance: ClassVar[float] = math.inf
-    kernels: ClassVar[tuple[str, ...]] = ()  # that do the same, the default first
+    kernels: ClassVar[tuple[str, ...]] = ()  # alternative kernels, the default first
     subscribes: ClassVar[tuple[str, ...]] = ("all", "needed")  # where it is an option
-    shows_phases: ClassVar[bool] = False  # whether a study says what its copies take for themselves
+    shows_phases: ClassVar[bool] = False  # whether a study prints the time of its copies alone
 
     def __init__(self, data_name: str, source: str, inputs: Inputs) -> None:
         self.data_name = data_name
@@ -62,20 +62,20 @@ class Workload(ABC):
         )
         self._references: dict[int, Reference] = {}
 
-    # --- what a workload says of itself ---
+    # --- declared by each workload ---
 
     @classmethod
     @abstractmethod
     def check_data(cls, inputs: Any) -> None:
-        """Raise UserError for data that cannot be meant, before anything is read.
+        """Raise UserError for invalid inputs, before anything is read.
 
-        `inputs` are of the class that it `takes`.
+        `inputs` are an instance of the class in `takes`.
         """
 
     @classmethod
     @abstractmethod
     def load(cls, inputs: Any, cuda: Any | None) -> Self:
-        """Read or generate the data; on the GPU where `cuda`, the compiled module, is given."""
+        """Read or generate the data, on the GPU if the compiled module `cuda` is given."""
 
     @property
     @abstractmethod
@@ -84,7 +84,7 @@ class Workload(ABC):
 
     @abstractmethod
     def parameters(self) -> dict[str, Any]:
-        """Counts of the data and the workload's parameters, for the file of results."""
+        """Counts of the data and the workload's parameters, for the results file."""
 
     @abstractmethod
     def boundaries(self, gpus: int) -> Sequence[int]:
@@ -97,40 +97,40 @@ class Workload(ABC):
 
     @property
     def collectives(self) -> tuple[str, ...]:
-        """Those of NCCL that can deliver its regions."""
+        """The NCCL collectives that can deliver the workload's regions."""
         return RANGE_COLLECTIVES if self.subscribe == "needed" else COLLECTIVES
 
     @property
     def subscribers(self) -> str:
-        """Who receives a value, for `parameters`."""
+        """The receivers of a value, for `parameters`."""
         return "readers" if self.subscribe == "needed" else "everybody"
 
     @abstractmethod
     def arguments(self) -> tuple[Any, ...]:
-        """The data, as the compiled modules take it."""
+        """The data, in the form that the compiled modules take."""
 
     @abstractmethod
     def reference(self, iterations: int) -> Reference:
-        """What so many iterations must give."""
+        """The expected result after a number of iterations."""
 
     @abstractmethod
     def allowed_error(self) -> float:
         """The relative error that rounding explains."""
 
     def held(self, case: Case, device: int) -> slice | NDArray[np.intp]:  # noqa: ARG002
-        """The elements of which a device has the result under every mechanism, ascending."""
+        """The elements whose result a device has under every mechanism, ascending."""
         return slice(None)
 
-    # --- what is the same for all ---
+    # --- the same for all workloads ---
 
     @classmethod
     def function(cls) -> str:
-        """What runs it, of the compiled modules."""
+        """The function of the compiled modules that runs the workload."""
         return "run_" + cls.name.replace("-", "_")
 
     @classmethod
     def check(cls, inputs: Inputs) -> None:
-        """Raise UserError for inputs that cannot be meant, before anything is read."""
+        """Raise UserError for invalid inputs, before anything is read."""
         cls.check_data(inputs)
         for name, known in (("kernel", cls.kernels), ("subscribe", cls.subscribes)):
             value = getattr(inputs, name, None)
@@ -147,7 +147,7 @@ class Workload(ABC):
             raise UserError(f"--tolerance {inputs.tolerance:g}: give {wanted}")
 
     def facts(self) -> dict[str, Any]:
-        """The data and the parameters, for the file of results."""
+        """The data and the parameters, for the results file."""
         return {
             "name": self.data_name,
             "source": self.source,
@@ -168,7 +168,7 @@ class Workload(ABC):
         after: tuple[Any, ...] = (),
         named: Mapping[str, Any] = MappingProxyType({}),
     ) -> Outcome:
-        """A run by a compiled module; what its nodes take besides stands before and after."""
+        """Run by a compiled module; arguments of its nodes come before and after the workload's."""
         import numpy as np
 
         cut = np.array(self.boundaries(case.gpus), dtype=np.uint64)
@@ -186,7 +186,7 @@ class Workload(ABC):
         return Outcome.of(case, result)
 
     def _compiled(self, module: Any) -> Any:
-        """What runs it, of Interlace's module or of the workload's own beside its file."""
+        """The run function, from Interlace's module or the workload's own module."""
         found = getattr(module, self.function(), None)
         if found is not None:
             return found
@@ -194,11 +194,11 @@ class Workload(ABC):
         return getattr(importlib.import_module(f"{package}._{file}"), self.function())
 
     def limits(self) -> tuple[int, float]:
-        """Iterations at most, and the residual that ends a run (0: none), for compiled modules."""
+        """The most iterations, and the residual that ends a run (0: none), for compiled modules."""
         return self.iterations, self.tolerance or 0.0
 
     def simulate(self, core: Any, machine: Any, case: Case, record: Path | None = None) -> Outcome:
-        """Run on a simulated machine, on the calling thread; `record`: a trace file to write."""
+        """Run on a simulated machine in the calling thread. `record`: a trace file to write."""
         named = {} if record is None else {"record": str(record)}
         return self._run(core, case, ("sim", machine), self.limits(), named=named)
 
@@ -212,9 +212,9 @@ class Workload(ABC):
         *,
         share_gpu: bool = False,
     ) -> Outcome:
-        """Run on the real GPUs; `iterations`: at most so many, instead of the workload's.
+        """Run on the real GPUs. `iterations` replaces the workload's limit.
 
-        `share_gpu`: a GPU may stand for several devices.
+        `share_gpu` allows a GPU to stand for several devices.
         """
         most, tolerance = self.limits()
         limits = (most if iterations is None else iterations, tolerance)
@@ -222,13 +222,13 @@ class Workload(ABC):
         return self._run(cuda, case, (), limits, (warmup, repeats), named)
 
     def count(self, core: Any, case: Case, iterations: int, cache_bytes: int = 0) -> Counted:
-        """What the host node counts of a run of so many iterations.
+        """The host node's counts of a run with this number of iterations.
 
-        `cache_bytes` is what the L2 of the GPU holds whose limit the work is for.
+        `cache_bytes` is the L2 size of the GPU whose limit the work is for.
         """
 
-        # Every iteration but the first and the last stores and reads the same places, so what a
-        # long run counts follows from short ones: from 2 and 3 iterations.
+        # All iterations except the first and the last access the same places. The counts of a long
+        # run therefore follow from runs with 2 and 3 iterations.
         def counted(n: int) -> Counted:
             outcome = self._run(core, case, ("host", None), (n, 0.0))
             return Counted(outcome.wire, work_of(outcome.work, cache_bytes), outcome.sent_bytes)
@@ -238,7 +238,7 @@ class Workload(ABC):
         return counted(3).after(counted(2), iterations - 3)
 
     def verify(self, outcome: Outcome) -> float:
-        """The largest error of every device's result; raises RunFailure if it is too large."""
+        """The largest error among all devices' results. Raises RunFailure if it is too large."""
         import numpy as np
 
         case = outcome.case
@@ -281,6 +281,6 @@ class Workload(ABC):
 
 
 def _default_iterations(inputs: type[Inputs]) -> int:
-    """How many there are where no number was given; the most where it is not a number either."""
+    """The default count if no number was given; the maximum for an input that is not a number."""
     default = declared(inputs)["iterations"].option.default
     return default if isinstance(default, int) else MAX_ITERATIONS

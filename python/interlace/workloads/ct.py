@@ -39,7 +39,7 @@ POSITION_ROUNDINGS = 64  # of a position in a tile: two of up to 45 bins, each u
 
 @dataclass(frozen=True, kw_only=True)
 class CtInputs(Inputs):
-    """What may be said of the scan and its reconstruction."""
+    """The options of the scan and its reconstruction."""
 
     iterations: Annotated[Iterations, Default(3)] = None
     size: Annotated[Size, Default(DEFAULT_SIZE)] = None
@@ -179,17 +179,18 @@ class Ct(Workload):
             raise RunFailure(f"verification failed: {outcome.case}: a pixel is below 0")
         return largest
 
-    # Errors are relative to the image's largest pixel, for a step changes a pixel by a mean, over
-    # the rays that cross it, of (y - a . x) / |a|, and a . x / |a| is a mean of pixels. A ray adds
-    # up two products a strip, 16 strips at a time and then those sums; a pixel two products an
-    # angle of the subset. Roundings that do not depend on each other cancel to about the root of
-    # their number times one. Positions round too: what a ray's length in a pixel changes with its
-    # distance from the centre sums up, over all distances, to twice the longest, so that on the
-    # mean over angles lengths are as wrong as positions are. A step passes the errors before it on
-    # about as large as they are, for it minimises a surrogate that lies above, and adds its own,
-    # which cancel likewise over the steps. Four times that is beyond the largest of very many
-    # pixels. What a lost or a late transfer does is far above: an old pixel is wrong by its change
-    # in the step, and a ray of it by that times the step from ray to image.
+    # Errors are relative to the image's largest pixel. A step changes a pixel by the mean of (y - a
+    # . x) / |a| over the rays that cross it, and a . x / |a| is itself a mean of pixels. A ray adds
+    # up two products for each strip, first in groups of 16 strips and then the groups' sums. A
+    # pixel adds up two products for each angle of the subset. Independent roundings cancel to about
+    # the root of their number. Positions round too. The change of a ray's length in a pixel with
+    # its distance from the centre, summed over all distances, is twice the longest length. In the
+    # mean over angles, lengths are therefore as wrong as positions. A step minimises a surrogate
+    # above the objective, so it passes earlier errors on at about their size. It adds its own
+    # errors, which cancel over the steps in the same way. Four times this bound is above the
+    # largest error of very many pixels. The error of a lost or late transfer is far larger: an old
+    # pixel is wrong by its change in the step, and a ray through it by that times the step from ray
+    # to image.
     def allowed_error(self) -> float:
         scan = self.scan
         of_ray = 2 * STRIPS_AT_A_TIME + scan.size / STRIPS_AT_A_TIME
@@ -207,12 +208,12 @@ MOST_RAYS = 2**31 - 1
 # An image stands for 24 cm, and level 1 attenuates by 1 a cm: brain, level 0.2, as water does.
 SIDE_CM = 24.0
 
-_BAND = 64  # rows of pixels, or rays, at a time: what they need lies in a cache
+_BAND = 64  # rows of pixels, or rays, at a time: their data fit in a cache
 _ENTRY_BYTES = 12  # of the system's matrix
 
 
 class Ellipse(NamedTuple):
-    """Lengths in half sides of the image, turned counter-clockwise."""
+    """An ellipse. Lengths are in half sides of the image; it is turned counter-clockwise."""
 
     x: float
     y: float
@@ -241,7 +242,7 @@ SHEPP_LOGAN = (
 
 @dataclass(frozen=True, eq=False)
 class Scan:
-    """What a tomograph measured, and how it is reconstructed."""
+    """The measurement of a tomograph, and the parameters of its reconstruction."""
 
     size: int
     angles: int
@@ -259,16 +260,16 @@ class Scan:
 
 
 class Reconstruction(NamedTuple):
-    """What `reconstruct` returns."""
+    """The result of `reconstruct`."""
 
     image: NDArray[np.float64]  # size by size
-    cost: float  # sum of w (y - a . x)^2 over all rays, of each subset before its last step
+    cost: float  # for each subset before its last step: the sum of w (y - a . x)^2 over all rays
 
 
 def least_detectors(size: int) -> int:
-    """The fewest detectors that see all of the image, as even or odd as its size.
+    """The fewest detectors that see the whole image, even if its size is even and odd if it is odd.
 
-    Then no ray lies on an edge between pixels, where its lengths would be ambiguous.
+    Then no ray runs along an edge between pixels, where its lengths would be ambiguous.
     """
     diagonal = math.ceil(size * math.sqrt(2))
     return diagonal + (diagonal + size) % 2
@@ -278,7 +279,7 @@ def generate(size: int, angles: int, detectors: int, subsets: int, smoothing: fl
     """A scan of the Shepp-Logan phantom: exact line integrals of its ellipses, without noise.
 
     A ray's weight is the share of photons that pass. The prior's strength beta is `smoothing` times
-    the mean curvature of what is measured. Raises UserError if memory does not suffice.
+    the mean curvature of the measurements. Raises UserError if there is not enough memory.
     """
     import numpy as np
 
@@ -343,7 +344,7 @@ def phantom_scan(size: int, angles: int, detectors: int) -> NDArray[np.float64]:
 
 
 def neighbours(size: int) -> NDArray[np.int64]:
-    """How many of the four neighbours of each pixel there are."""
+    """The number of existing neighbours of each pixel, at most four."""
     import numpy as np
 
     inner = np.full(size, 2)
@@ -416,11 +417,11 @@ class System:
 
         self.size, self.angles, self.detectors = size, angles, detectors
         self._kept: dict[int, csr_array] = {}
-        # What does not fit is made anew whenever it is needed.
+        # Rows that do not fit in memory are computed again when needed.
         self._room = reading.memory_bytes() // 4
 
     def matrices(self, chosen: range) -> Iterator[csr_array]:
-        """The rows of these angles, detectors by pixels each; several are made at a time."""
+        """The rows of these angles, detectors by pixels each, made several at a time."""
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             for angle, matrix in zip(chosen, pool.map(self._kept_or_made, chosen), strict=True):
                 size = _ENTRY_BYTES * matrix.nnz
@@ -448,7 +449,7 @@ class System:
     def _pieces(
         self, distance: NDArray[np.float64], cosine: float, sine: float
     ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]:
-        """Of some rays of an angle: how many pieces each has, their pixels and their lengths."""
+        """The number of pieces of each of an angle's rays, and the pieces' pixels and lengths."""
         import numpy as np
 
         size, half = self.size, self.size / 2
@@ -470,7 +471,7 @@ class System:
 
 
 def reconstruct(scan: Scan, iterations: int) -> Reconstruction:
-    """So many iterations from 0, in float64; see src/workload/ct.hpp for the method."""
+    """Iterations from 0 in float64; src/workload/ct.hpp describes the method."""
     import numpy as np
 
     size = scan.size
@@ -494,7 +495,7 @@ def reconstruct(scan: Scan, iterations: int) -> Reconstruction:
 
 
 def _differences(image: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Of each pixel, the sum of its differences to its neighbours."""
+    """The sum of each pixel's differences from its neighbours."""
     import numpy as np
 
     total = np.zeros_like(image)

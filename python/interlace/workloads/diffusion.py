@@ -1,7 +1,7 @@
 """The heat equation and the inviscid Burgers' equation on a grid, float32.
 
-A grid is an array [planes][rows][columns]; of two dimensions, planes have one row. Beyond its edges
-it goes on as its outermost points are. The schemes are those of src/workload/diffusion.hpp.
+A grid is an array [planes][rows][columns]. In two dimensions a plane has one row. The outermost
+points repeat beyond the edges. src/workload/diffusion.hpp describes the schemes.
 """
 
 from __future__ import annotations
@@ -26,14 +26,15 @@ DEFAULT_DIMENSIONS = 3
 
 FLOAT32_ROUNDING = 2.0**-24
 STAGES = 3
-# Roundings of a point in a stage that do not depend on each other, of about the size of the result:
-# a dimension's sum, its factor, and adding it; Burgers has five fluxes either way in it instead.
+# Independent roundings of a point in a stage, each about as large as the result's: a dimension's
+# sum, its factor and its addition. Burgers' equation has five fluxes in each direction instead of
+# the sum.
 ROUNDINGS_OF_A_DIMENSION = {"heat": 8, "burgers": 30}
 
 
 @dataclass(frozen=True, kw_only=True)
 class DiffusionInputs(Inputs):
-    """What may be said of the equation and its grid."""
+    """The options of the equation and its grid."""
 
     iterations: Annotated[Iterations, Default(5)] = None
     size: Annotated[Size, Default("40, or 256 with 2 dimensions")] = None
@@ -110,12 +111,12 @@ class Diffusion(Slabs):
         values = solve(self.start, iterations).ravel()
         return Reference(values, np.full(values.size, self.start.speed))
 
-    # Errors are relative to the largest value at the start, which nothing exceeds by much. A stage
-    # adds its roundings, which do not depend on each other and cancel to about the root of their
-    # number times one; it passes the errors before it on about as large as they are, for the method
-    # is stable, and what Burgers' equation carries together at a front stays there. Four times that
-    # is beyond the largest of very many points. What a lost or a late transfer does is far above:
-    # an old plane is wrong by its change in a stage.
+    # Errors are relative to the largest value at the start, which later values hardly exceed. A
+    # stage's roundings are independent and cancel to about the root of their number. The method is
+    # stable, so a stage passes earlier errors on at about their size. Errors that Burgers' equation
+    # carries into a front stay there. Four times this bound is above the largest error of very many
+    # points. The error of a lost or late transfer is far larger: an old plane is wrong by its
+    # change in a stage.
     def allowed_error(self) -> float:
         dimensions = sum(n > 1 for n in self.start.values.shape)
         a_stage = 4 + dimensions * ROUNDINGS_OF_A_DIMENSION[self.start.equation]
@@ -127,13 +128,13 @@ class Diffusion(Slabs):
 EQUATIONS = ("heat", "burgers")
 HALO = {"heat": 2, "burgers": 3}  # planes
 MOST_POINTS = 2**31 - 1
-_MODES = 8  # waves that the start is a sum of
+_MODES = 8  # number of waves in the initial sum
 _TINY = 1e-6  # of WENO's weights
 
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """What a run starts from and its steps."""
+    """The initial values of a run, and its steps."""
 
     values: NDArray[np.float32]  # [planes][rows][columns]
     equation: str
@@ -147,16 +148,16 @@ class Start:
 
     @property
     def halo(self) -> int:
-        """Points that a part needs beside it."""
+        """Neighbouring points that a part needs on each side."""
         return HALO[self.equation] * self.plane
 
 
 def generate(side: int, dimensions: int, equation: str, seed: int = 1) -> Start:
     """A smooth start: a sum of 8 random waves of 1 to 4 lengths a side, of largest value about 1.
 
-    Random numbers are the upper 24 bits of PCG64's output for the seed: for each wave its numbers
-    of lengths along the dimensions, its phase, its height. The step is 0.3 / dimensions for heat, a
-    third of what is stable, and 0.4 / (dimensions max |u|) for Burgers' equation.
+    Random numbers are the upper 24 bits of PCG64's output for the seed: for each wave the numbers
+    of wavelengths along the dimensions, its phase and its height. The step is 0.3 / dimensions for
+    heat, a third of what is stable, and 0.4 / (dimensions max |u|) for Burgers' equation.
     """
     import numpy as np
 
@@ -180,7 +181,7 @@ def generate(side: int, dimensions: int, equation: str, seed: int = 1) -> Start:
 
 
 def solve(start: Start, steps: int) -> Grid:
-    """The grid after so many steps, in float64."""
+    """The grid after a number of steps, in float64."""
     import numpy as np
 
     u = start.values.astype(np.float64)
@@ -192,7 +193,7 @@ def solve(start: Start, steps: int) -> Grid:
 
 
 def change(start: Start, u: Grid) -> Grid:
-    """What a step of Euler's method adds to u."""
+    """The change of u in a step of Euler's method."""
     import numpy as np
 
     total = np.zeros_like(u)
@@ -214,7 +215,7 @@ def change(start: Start, u: Grid) -> Grid:
 
 
 def _fluxes(wide: Grid, speed: float) -> Grid:
-    """Through all faces, first the one before the first point; `wide` has 3 more a side."""
+    """The flux through all faces, from before the first point; `wide` has 3 more a side."""
     right = (wide**2 / 2 + speed * wide) / 2
     left = (wide**2 / 2 - speed * wide) / 2
     faces = len(wide) - 5

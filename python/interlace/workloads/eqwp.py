@@ -25,12 +25,12 @@ DEFAULT_SIZE = 32
 
 FLOAT32_ROUNDING = 2.0**-24
 EPOCHS = 2  # of a step: stresses, velocities
-ROUNDINGS = 24  # of a value in an epoch: three differences of seven, a sum, a factor, adding it
+ROUNDINGS = 24  # of a value in an epoch: three differences of seven, a sum, a factor, an addition
 
 
 @dataclass(frozen=True, kw_only=True)
 class EqwpInputs(Inputs):
-    """What may be said of the waves."""
+    """The options of the waves."""
 
     iterations: Annotated[Iterations, Default(5)] = None
     size: Annotated[Size, Default(DEFAULT_SIZE)] = None
@@ -78,7 +78,7 @@ class Eqwp(Slabs):
         return {"points": len(self.start.velocity) ** 3}
 
     def arguments(self) -> tuple[Any, ...]:
-        # A plane's components one behind the other are a plane of three times the rows.
+        # The three components of a plane in sequence form a plane with three times the rows.
         planes, components, rows, columns = self.start.velocity.shape
         flat = self.start.velocity.reshape(planes, components * rows, columns)
         return flat, self.start.medium, self.kernel
@@ -90,11 +90,11 @@ class Eqwp(Slabs):
         largest = float(np.abs(self.start.velocity).max())
         return Reference(values, np.full(values.size, largest))
 
-    # Errors are relative to the largest velocity at the start, as waves spread from there. An epoch
-    # adds its roundings, which do not depend on each other and cancel to about the root of their
-    # number times one, and keeps the energy of the errors before it. Four times that is beyond the
-    # largest of very many values. What a lost or a late transfer does is far above: an old plane is
-    # wrong by its change in a step.
+    # Errors are relative to the largest velocity at the start, because waves spread from there. An
+    # epoch's roundings are independent and cancel to about the root of their number. An epoch keeps
+    # the energy of earlier errors. Four times this bound is above the largest error of very many
+    # values. The error of a lost or late transfer is far larger: an old plane is wrong by its
+    # change in a step.
     def allowed_error(self) -> float:
         return 4 * FLOAT32_ROUNDING * math.sqrt(EPOCHS * self.iterations * ROUNDINGS)
 
@@ -105,14 +105,14 @@ COMPONENTS = 3
 HALO = 2  # planes
 MOST_VALUES = 2**31 - 1
 _LAYERS = ((1500.0, 1800.0), (2500.0, 2100.0), (4000.0, 2500.0), (6000.0, 2700.0))
-_COURANT = 0.4  # of the fastest wave; up to 0.495 is stable (6 / 7 over the root of 3)
+_COURANT = 0.4  # Courant number of the fastest wave; stable up to 0.495 (6 / 7 over the root of 3)
 _PULSES = 48
-_WIDTH = 2.5  # points, of a pulse
+_WIDTH = 2.5  # width of a pulse, in points
 
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """Velocities that a run starts from, without stresses, and the medium of each plane."""
+    """The initial velocities of a run (stresses are 0), and the medium of each plane."""
 
     velocity: NDArray[np.float32]  # [planes][x, y, z][rows][columns]
     medium: NDArray[np.float32]  # [planes][lambda dt / dx, mu dt / dx, dt / (rho dx)]
@@ -124,12 +124,12 @@ class Start:
 
     @property
     def halo(self) -> int:
-        """Values that a part needs beside it."""
+        """Neighbouring values that a part needs on each side."""
         return HALO * self.plane
 
 
 def generate(side: int, seed: int = 1) -> Start:
-    """A cube of so many points a side, in four layers of equal depth, with 48 pulses of motion.
+    """A cube with `size` points a side, four layers of equal depth and 48 pulses of motion.
 
     Layers have P waves of 1500, 2500, 4000 and 6000 m/s, S waves slower by the root of 3, and 1800,
     2100, 2500 and 2700 kg/m^3: sediments above crystalline rock. A pulse is a Gaussian about a
@@ -159,7 +159,7 @@ def generate(side: int, seed: int = 1) -> Start:
 
 
 def propagate(start: Start, steps: int) -> Field:
-    """The velocities after so many steps, in float64."""
+    """The velocities after a number of steps, in float64."""
     import numpy as np
 
     v = start.velocity.astype(np.float64)
@@ -187,12 +187,12 @@ def propagate(start: Start, steps: int) -> Field:
 
 
 def _before(f: Field, axis: int) -> Field:
-    """Differences of fourth order between each point and the one before it; outside all is 0."""
+    """Differences of fourth order between each point and the previous one; 0 outside the grid."""
     return _differences(f, axis, 2)
 
 
 def _behind(f: Field, axis: int) -> Field:
-    """The same between the point behind each and the point."""
+    """Differences of fourth order between the next point and each point."""
     return _differences(f, axis, 1)
 
 

@@ -1,4 +1,4 @@
-"""The workloads that take a graph: what may be asked for, R-MAT on either node, its parts."""
+"""The shared parts of workloads on graphs: options, generated graphs, parts for the GPUs."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
     from interlace.data.graphs import Graph
 
-# Fields of Inputs that name a model of interlace.data.graph_models, and all that say which graph.
+# Fields of Inputs that select a model of interlace.data.graph_models, and all that select a graph.
 MODELS = ("cage", "crawl", "rgg")
 GRAPHS = ("data", "rmat", *MODELS)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelInputs(Inputs):
-    """Which model of interlace.data.graph_models makes the graph."""
+    """The model of interlace.data.graph_models that makes the graph."""
 
     cage: Annotated[int | None, Option("ROWS", "generate a matrix as of DNA electrophoresis")] = (
         None
@@ -65,7 +65,7 @@ class GraphInputs(ModelInputs):
 
 
 def check_one(inputs: Inputs, names: tuple[str, ...]) -> str | None:
-    """Which of these fields was given; raises UserError for two of them."""
+    """The one field of these that was given. Raises UserError if two were given."""
     given = [name for name in names if getattr(inputs, name) is not None]
     if len(given) > 1:
         first, second = (option_of(name) for name in given[:2])
@@ -86,7 +86,7 @@ def check_model(inputs: ModelInputs) -> None:
 
 
 def model_graph(inputs: ModelInputs) -> tuple[Graph, str, str] | None:
-    """The graph of a model, its name and its source, if one was asked for."""
+    """The graph of the selected model with its name and source; None without a model."""
     from interlace.data.graph_models import MODELS as MADE
 
     name = next((name for name in MODELS if getattr(inputs, name) is not None), None)
@@ -99,7 +99,7 @@ def model_graph(inputs: ModelInputs) -> tuple[Graph, str, str] | None:
 
 
 def generated_graph(inputs: GraphInputs, cuda: Any | None) -> tuple[Graph, str, str]:
-    """The graph, its name and its source; R-MAT on the GPU where `cuda` is given."""
+    """The graph, its name and its source. With `cuda`, the GPU generates R-MAT graphs."""
     from interlace.data import graphs
 
     made = model_graph(inputs)
@@ -124,7 +124,7 @@ def generated_graph(inputs: GraphInputs, cuda: Any | None) -> tuple[Graph, str, 
 
 
 class GraphWorkload(Workload):
-    """A workload whose rows, each a vertex with its neighbours, are cut over the GPUs."""
+    """A workload that divides rows among the GPUs. A row is a vertex with its neighbours."""
 
     element = "vertex"
     kernels = ("balanced", "warp-per-row")
@@ -156,12 +156,12 @@ class GraphWorkload(Workload):
     def boundaries(self, gpus: int) -> Sequence[int]:
         from interlace.data.graphs import partition, partition_by_edges
 
-        # What goes to its readers alone is less than `partition` weighs.
+        # With subscribers, fewer values are sent than `partition` assumes.
         cut = partition if self.subscribe == "all" else partition_by_edges
         return cut(self.graph.offsets, gpus)
 
     def rows_of_columns(self) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
-        """The offsets of rows and their columns, as the compiled modules take them."""
+        """The offsets of rows and their columns, in the form that the compiled modules take."""
         import numpy as np
 
         offsets = np.ascontiguousarray(self.graph.offsets).astype(np.uint64, copy=False)
@@ -172,7 +172,7 @@ class GraphWorkload(Workload):
 
         if self.subscribe == "all":
             return super().held(case, device)
-        # What it computes, and what it reads for that.
+        # The rows that it computes, and the values that it reads for them.
         begin, end = self.boundaries(case.gpus)[device : device + 2]
         offsets, columns = self.graph.offsets, self.graph.columns
         held = np.zeros(self.graph.rows, dtype=bool)

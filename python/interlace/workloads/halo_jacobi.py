@@ -26,19 +26,19 @@ MOST_ROWS = 1 << 20
 MOST_COLUMNS = 1 << 30
 
 FLOAT32_ROUNDING = 2.0**-24
-ROUNDINGS = 3  # of a point in an iteration: the sums; a quarter of them is exact
+ROUNDINGS = 3  # roundings of a point in an iteration: the sums; the factor of a quarter is exact
 
-# Bytes a point: three grids in float64 while the reference is made; then one beside the results of
-# all GPUs, the numbers of a GPU's points, and how far they are apart.
+# Bytes of a point: three float64 grids while the reference is computed. Afterwards one grid, the
+# results of all GPUs, the indices of a GPU's points, and their differences.
 REFERENCE_BYTES = 36
-CACHED_COLUMNS = 1 << 14  # of which the reference makes all rows before it goes on
-# Counts grow in proportion to columns, in steps that begin every row at the same place of a sector.
+CACHED_COLUMNS = 1 << 14  # columns that the reference computes for all rows before the next ones
+# Counts grow in proportion to the columns, in steps that keep the rows' alignment in sectors.
 COUNTED_COLUMNS = 2048
 
 
 @dataclass(frozen=True, kw_only=True)
 class HaloJacobiInputs(Inputs):
-    """What may be said of the grid."""
+    """The options of the grid."""
 
     rows: Annotated[int | None, Option("N", "of the grid, which the GPUs share", DEFAULT_ROWS)] = (
         None
@@ -127,7 +127,7 @@ class HaloJacobi(Workload):
         return np.concatenate([row * self.columns + of_a_row for row in rows])
 
     def count(self, core: Any, case: Case, iterations: int, cache_bytes: int = 0) -> Counted:
-        # The host takes long for a large grid. Beyond the L2, what narrow ones count goes on in
+        # The host is slow with a large grid. Beyond the L2, counts of narrow grids extrapolate in
         # proportion.
         least = min(end - begin for begin, end in pairwise(self.boundaries(case.gpus)))
         turns = self.columns // COUNTED_COLUMNS
@@ -147,17 +147,17 @@ class HaloJacobi(Workload):
         values = solve(start(self.rows, self.columns), iterations).ravel()
         return Reference(values, np.broadcast_to(np.float64(1), values.shape))
 
-    # Values are from 0 to 1, and an error is relative to 1: the mean of four is no larger than the
-    # largest of them, and passes the errors before it on no larger than they were. An iteration
-    # adds the roundings of its sums, which do not depend on each other and cancel to about the root
-    # of their number times one. Four times that is beyond the largest of very many points. What a
-    # lost or a late row does is far above: it is wrong by its change in an iteration.
+    # Values are between 0 and 1, and errors are relative to 1. The mean of four values is at most
+    # the largest of them, and it does not enlarge their errors. The roundings of an iteration's
+    # sums are independent and cancel to about the root of their number. Four times this bound is
+    # above the largest error of very many points. The error of a lost or late row is far larger:
+    # the row is wrong by its change in an iteration.
     def allowed_error(self) -> float:
         return 4 * FLOAT32_ROUNDING * math.sqrt(ROUNDINGS * self.iterations)
 
 
 def start(rows: int, columns: int) -> NDArray[np.float64]:
-    """The first values, [row][column]: those of src/workload/halo_jacobi.hpp."""
+    """The initial values, [row][column], as in src/workload/halo_jacobi.hpp."""
     import numpy as np
 
     across = np.arange(columns, dtype=np.int64) * 104729
@@ -168,10 +168,10 @@ def start(rows: int, columns: int) -> NDArray[np.float64]:
 
 
 def solve(values: NDArray[np.float64], iterations: int) -> NDArray[np.float64]:
-    """The values after so many iterations; rows are periodic, the outer columns stay."""
+    """The values after a number of iterations. Rows are periodic, outer columns are fixed."""
     import numpy as np
 
-    now, after = values.copy(), values.copy()  # the outer columns of both stay
+    now, after = values.copy(), values.copy()  # the outer columns of both grids are fixed
     for _ in range(iterations):
         for begin in range(1, values.shape[1] - 1, CACHED_COLUMNS):
             here = slice(begin, min(begin + CACHED_COLUMNS, values.shape[1] - 1))

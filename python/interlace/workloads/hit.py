@@ -1,8 +1,8 @@
 """Homogeneous isotropic turbulence in a periodic box, pseudo-spectral, float32.
 
-The equations and the scheme are those of src/workload/hit.hpp. A box has n points a side, 2 pi
-long. Coefficients are complex arrays [x, y, z][kz][ky][kx] of the velocity, with wavenumbers as
-numpy.fft has them and kx = 0 .. n / 2, divided by n**3.
+src/workload/hit.hpp describes the equations and the scheme. A side of the box has n points and the
+length 2 pi. Coefficients of the velocity are complex arrays [x, y, z][kz][ky][kx], divided by n**3.
+Wavenumbers are in the order of numpy.fft, with kx = 0 .. n / 2.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ STAGES = 2
 
 @dataclass(frozen=True, kw_only=True)
 class HitInputs(Inputs):
-    """What may be said of the turbulence."""
+    """The options of the turbulence."""
 
     iterations: Annotated[Iterations, Default(5)] = None
     size: Annotated[Size, Default(DEFAULT_SIZE)] = None
@@ -87,12 +87,12 @@ class Hit(Slabs):
         }
 
     def largest_part(self, gpus: int) -> int:
-        # Of a transpose, each other GPU gets a block of its own.
+        # In a transpose, each other GPU receives its own block.
         planes = -(-self.start.side // gpus)
         return COMPLEX_BYTES * FIELDS * planes * planes * (self.start.side // 2 + 1)
 
     def arguments(self) -> tuple[Any, ...]:
-        # A ky's components and kz one behind the other, and its complex numbers as two.
+        # The components and kz of one ky in sequence, with two floats for each complex number.
         flat = self.start.velocity.reshape(self.start.side, 3 * self.start.side, -1)
         return flat, self.start.viscosity, self.start.step, self.kernel
 
@@ -104,14 +104,14 @@ class Hit(Slabs):
         values = found.ravel()
         return Reference(values, np.full(values.size, np.abs(values).max()))
 
-    # Errors are relative to the largest coefficient. A transform of n^3 numbers makes log2(n^3)
-    # roundings of each, which do not depend on each other and, spread over all coefficients, are
-    # far below the largest; two of them are behind each other in a stage, with a product and a
-    # projection of about ten roundings between and behind. A stage adds all that times the step's
-    # part of the change, and a few roundings of what was there. Roundings cancel to about the root
-    # of their number times one; four times that is beyond the largest of very many numbers. What a
-    # lost or a late transfer does is far above: a block of an old transpose is wrong by what all
-    # its waves changed in a stage.
+    # Errors are relative to the largest coefficient. A transform of n^3 numbers rounds each number
+    # log2(n^3) times. These roundings are independent. Spread over all coefficients, they are far
+    # below the largest one. A stage makes two transforms in sequence, with a product between them
+    # and a projection after them, about ten roundings each. A stage adds these errors times the
+    # step's share of the change, and a few roundings of the old value. Roundings cancel to about
+    # the root of their number. Four times this bound is above the largest error of very many
+    # numbers. The error of a lost or late transfer is far larger: a block of an old transpose is
+    # wrong by the change of all its waves in a stage.
     def allowed_error(self) -> float:
         of_transforms = 2 * 3 * math.log2(self.start.side)
         return 4 * FLOAT32_ROUNDING * math.sqrt(STAGES * self.iterations * (of_transforms + 10))
@@ -120,13 +120,13 @@ class Hit(Slabs):
 # --- the data and the reference ------------------------------------------------------------------
 
 MOST_SIDE = 640
-_PEAK = 3.0  # wavenumber of the most energy
+_PEAK = 3.0  # wavenumber with the most energy
 _COURANT = 0.5
 
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """What a run starts from."""
+    """The initial state of a run."""
 
     side: int
     velocity: NDArray[np.float32]  # [ky][x, y, z][kz][kx][re, im]
@@ -137,9 +137,9 @@ class Start:
 def generate(side: int, seed: int = 1) -> Start:
     """A random, divergence-free velocity of root mean square 1 in each direction.
 
-    Its energy by wavenumber k is as k^4 exp(-2 (k / 3)^2): white noise, whose numbers are the upper
-    24 bits of PCG64's output for the seed, is shaped so and projected. The viscosity is 1 / side,
-    and a step half of what the largest velocity takes from a point to the next.
+    Its energy at wavenumber k is proportional to k^4 exp(-2 (k / 3)^2). White noise from the upper
+    24 bits of PCG64's output for the seed is scaled to this spectrum and projected. The viscosity
+    is 1 / side. A step is half the time that the largest velocity takes from a point to the next.
     """
     import numpy as np
 
@@ -168,7 +168,7 @@ def generate(side: int, seed: int = 1) -> Start:
 
 
 def evolve(start: Start, steps: int) -> NDArray[np.float64]:
-    """The velocity after so many steps, in float64, as `Start.velocity` has it."""
+    """The velocity after a number of steps, in float64, in the layout of `Start.velocity`."""
     import numpy as np
 
     wide = start.velocity.astype(np.float64)
@@ -183,7 +183,7 @@ def evolve(start: Start, steps: int) -> NDArray[np.float64]:
 
 
 def energy(modes: NDArray[np.floating]) -> float:
-    """Half the mean square of the velocity, of an array as `Start.velocity`."""
+    """Half the mean square of a velocity in the layout of `Start.velocity`."""
     import numpy as np
 
     squares = (modes.astype(np.float64) ** 2).sum(axis=(0, 1, 2, 4))
@@ -210,7 +210,7 @@ def _kept(k: NDArray[np.float64], side: int) -> NDArray[np.bool_]:
 
 
 def _project(a: Modes, k: NDArray[np.float64]) -> Modes:
-    """Without divergence."""
+    """The divergence-free part."""
     square = (k**2).sum(axis=0)
     square[0, 0, 0] = 1
     result: Modes = a - k * ((k * a).sum(axis=0) / square)

@@ -33,7 +33,7 @@ FLOAT32_ROUNDING = 2.0**-24
 
 @dataclass(frozen=True, kw_only=True)
 class JacobiInputs(Inputs):
-    """What may be said of the linear system."""
+    """The options of the linear system."""
 
     data: Annotated[Data, Option("FILE", "a banded matrix, .mtx, also .gz")] = None
     seed: Seed = None
@@ -135,14 +135,13 @@ class Jacobi(Workload):
 
         return Reference(*jacobi_reference(self.system, iterations))
 
-    # An element's error is relative to the sum of the magnitudes that it is made of, so that values
-    # which cancel are compared too. A row adds up 2 K products to b and rounds its reciprocal and
-    # the product with it: 2 K + 3 roundings, independent of each other, so that they cancel to
-    # about the root of their number times one. An iteration passes on at most `dominance` of the
-    # errors before it, and all of them add up to at most 1 / (1 - dominance) of one iteration's.
-    # Four times that is beyond the largest of very many rows. What a lost or a late transfer does
-    # is far above: an old value is wrong by its change in the iteration, of which a row takes over
-    # A(i, j) / A(i, i).
+    # An element's error is relative to the sum of the magnitudes of its terms, so values that
+    # cancel are compared too. A row adds 2 K products to b, rounds its reciprocal and multiplies by
+    # it: 2 K + 3 independent roundings, which cancel to about the root of their number. An
+    # iteration passes on at most `dominance` of earlier errors, so all errors add up to at most 1 /
+    # (1 - dominance) times the error of one iteration. Four times this bound is above the largest
+    # error of very many rows. The error of a lost or late transfer is far larger: an old value is
+    # wrong by its change in the iteration, and a row takes over A(i, j) / A(i, i) of that.
     def allowed_error(self) -> float:
         rest = 1 - self.system.dominance
         passes = min(self.iterations, 1 / rest) if rest > 0 else self.iterations
@@ -172,26 +171,26 @@ class BandedSystem:
 
     @property
     def half_bandwidth(self) -> int:
-        """How far from the main diagonal the last one lies."""
+        """The distance of the outermost diagonal from the main diagonal."""
         return len(self.diagonals) // 2
 
     @cached_property
     def dominance(self) -> float:
-        """The largest sum of a row's other magnitudes over its diagonal: errors shrink by it."""
+        """The largest sum of a row's off-diagonal magnitudes over its diagonal."""
         return float(
             (_other_magnitudes(self.diagonals) / self.diagonals[self.half_bandwidth]).max()
         )
 
 
 class JacobiReference(NamedTuple):
-    """What `jacobi_reference` returns."""
+    """The result of `jacobi_reference`."""
 
     x: NDArray[np.float64]
     magnitude: NDArray[np.float64]  # the same iteration on the magnitudes of A and b
 
 
 def load_banded(path: str | os.PathLike[str], seed: int = 1) -> BandedSystem:
-    """Read the matrix of a system; its right-hand side is `generate`'s for the seed.
+    """Read the matrix of a system. Its right-hand side is that of `generate` for the seed.
 
     `.mtx`, `.mtx.gz`: Matrix Market coordinate, field real or integer, symmetry general or
     symmetric, square. Entries at the same place are added.
@@ -214,11 +213,12 @@ def load_banded(path: str | os.PathLike[str], seed: int = 1) -> BandedSystem:
 
 
 def generate(rows: int, half_bandwidth: int, seed: int = 1) -> BandedSystem:
-    """A random system like those of finite elements: all entries beside the diagonal negative.
+    """A random system like those of finite elements: all off-diagonal entries are negative.
 
-    They are uniform in -1 .. 0, the right-hand side in 0.5 .. 1.5, both from the upper 24 bits of
-    PCG64's output for the seed: diagonal by diagonal from the lowest, then the right-hand side. The
-    main diagonal is the sum of its row's other magnitudes over DOMINANCE, and 1 where that is 0.
+    They are uniform in -1 .. 0, and the right-hand side in 0.5 .. 1.5. Both use the upper 24 bits
+    of PCG64's output for the seed: diagonal by diagonal from the lowest, then the right-hand side.
+    The main diagonal is the sum of its row's other magnitudes over DOMINANCE, or 1 if that sum is
+    0.
     """
     import numpy as np
 
@@ -242,7 +242,7 @@ def generate(rows: int, half_bandwidth: int, seed: int = 1) -> BandedSystem:
 
 
 def jacobi_reference(system: BandedSystem, iterations: int) -> JacobiReference:
-    """So many Jacobi iterations from x = 0 in float64."""
+    """Jacobi iterations from x = 0 in float64."""
     import numpy as np
 
     diagonal = system.diagonals[system.half_bandwidth].astype(np.float64)
@@ -276,7 +276,7 @@ def _off_diagonal(system: BandedSystem) -> dia_matrix:
 
 
 def _inside(rows: int, k: int) -> slice:
-    """The rows in which diagonal k lies inside of the matrix."""
+    """The rows in which diagonal k is inside the matrix."""
     return slice(max(0, -k), rows - max(0, k))
 
 
@@ -288,7 +288,7 @@ def _uniform(random: np.random.PCG64, count: int) -> NDArray[np.float32]:
 
 
 def _other_magnitudes(diagonals: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Of each row, the sum of the magnitudes beside the main diagonal."""
+    """The sum of each row's off-diagonal magnitudes."""
     import numpy as np
 
     half = len(diagonals) // 2
@@ -300,7 +300,7 @@ def _other_magnitudes(diagonals: NDArray[np.float32]) -> NDArray[np.float64]:
 
 
 def _needed_bytes(rows: int, half_bandwidth: int) -> int:
-    """Memory that a system and its float64 reference take."""
+    """Bytes of memory for a system and its float64 reference."""
     return (2 * half_bandwidth + 1) * rows * 12 + 40 * rows
 
 

@@ -1,6 +1,6 @@
-"""Options of workloads: each is declared once, as the type of a field of a workload's inputs.
+"""Options of workloads. Each is declared once, as the type of a field of a workload's inputs.
 
-The command line, the tables [options] of sweep files and the help are made of these types:
+The command line, the tables [options] of sweep files and the help follow from these types:
 
     class MyInputs(Inputs):
         seed: Seed = None  # an option of several workloads
@@ -19,16 +19,16 @@ from interlace.base.errors import UserError
 
 
 class Option(NamedTuple):
-    """What the help says of an option, and its letter."""
+    """An option's letter in the help, and its help text."""
 
     metavar: str
     help: str  # without the names of the workloads that take it
-    default: object = None  # what holds where it is not given; None: nothing to be said
+    default: object = None  # None: the help does not mention a default
     short: str | None = None
 
 
 class Default(NamedTuple):
-    """Another default of an option that several workloads take."""
+    """A workload's own default for an option that several workloads take."""
 
     value: object
 
@@ -63,9 +63,9 @@ Tolerance = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class Inputs:
-    """What is said of a workload's input and its run; None: not given.
+    """The options of a workload's input and its run; None means not given.
 
-    A field is the option of that name. A workload's own inputs are a subclass.
+    A field is the option with its name. A workload's own inputs are a subclass.
     """
 
     iterations: Iterations = None
@@ -83,7 +83,7 @@ class Inputs:
 
 
 def option_of(name: str) -> str:
-    """The option that a field of inputs holds."""
+    """The option of a field."""
     return "--" + name.rstrip("_").replace("_", "-")
 
 
@@ -118,7 +118,7 @@ class Taken(NamedTuple):
     by: dict[str, Option]  # the workload's name
 
     def help(self, workloads: int) -> str:
-        """What there is to say of it, where there are so many workloads."""
+        """The help text, given the number of all workloads."""
         ways: dict[str, list[str]] = {}
         for name, option in self.by.items():
             ways.setdefault(option.help, []).append(name)
@@ -145,7 +145,7 @@ class Taken(NamedTuple):
 
 
 def options(takers: Mapping[str, type[Inputs]]) -> dict[str, Taken]:
-    """Every option by its field's name, of workloads by their names."""
+    """Every option by its field's name; `classes` are the workloads by name."""
     found: dict[str, Taken] = {}
     for workload, inputs in takers.items():
         for name, (kind, option) in declared(inputs).items():

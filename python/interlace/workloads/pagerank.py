@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 DEFAULT_DAMPING = 0.85
 
-# The largest relative error of a rank. float32 rounds by 6e-8 (2**-24). A row is summed by at most
-# 256 lanes side by side, so even 10**5 edges are a chain of 400 additions, whose roundings cancel
-# to about 20 of one (where a warp has the row, 10**4 edges are such a chain); an iteration passes
-# on at most the damping of the errors before it, which adds up to 7 times one iteration's at 0.85.
-# That is 8e-6 at worst, and 1e-6 is usual. What a lost or a late transfer does is far above: one
-# old value changes a rank by its change in the iteration.
+# The largest relative error of a rank. float32 rounds by 6e-8 (2**-24). Up to 256 lanes add up a
+# row, so even 10**5 edges make a chain of only 400 additions, whose roundings cancel to about 20
+# roundings. (If a warp has the row, 10**4 edges make such a chain.) An iteration passes on at most
+# the damping factor of earlier errors. At 0.85 this adds up to 7 times the error of one iteration:
+# 8e-6 at worst, and 1e-6 usually. The error of a lost or late transfer is far larger: one old value
+# changes a rank by the value's change in the iteration.
 MAX_RELATIVE_ERROR = 1e-5
 
 

@@ -1,4 +1,4 @@
-"""What the workloads on grids share, whose planes are cut over the GPUs."""
+"""The shared parts of workloads on grids that are cut into slabs of planes."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 def cut_planes(planes: int, values: int, gpus: int) -> Sequence[int]:
-    """Boundaries of equal numbers of planes, of so many values each."""
+    """Boundaries of parts with equal numbers of planes, given the values of a plane."""
     return [planes * gpu // gpus * values for gpu in range(gpus + 1)]
 
 
 class Slabs(Workload):
-    """A fixed number of steps on a generated grid, of which a device has its planes and a halo."""
+    """A fixed number of steps on a generated grid. A device has its own planes and a halo."""
 
     def __init__(
         self, data_name: str, source: str, inputs: Inputs, grid: NDArray[Any], halo: int

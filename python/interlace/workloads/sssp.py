@@ -120,7 +120,7 @@ class Sssp(GraphWorkload):
         )
 
     def limits(self) -> tuple[int, float]:
-        """As every workload's; a run ends where no distance changes."""
+        """Like every workload's; a run ends when no distance changes."""
         return self.iterations, NONE_CHANGED if self.to_the_end else 0.0
 
     def reference(self, iterations: int) -> Reference:
@@ -133,10 +133,10 @@ class Sssp(GraphWorkload):
             distances = paths.bellman_ford(self.graph, self.weights, self.start, iterations)
         return Reference(distances, distances)
 
-    # A distance is the sum of a path's weights, which are float32 and not negative: each addition
-    # rounds by at most 2**-24 of it, and minima are exact. After k iterations paths have k edges at
-    # most, so a distance is within k / 2**24 of the shortest path's, from above as from below (the
-    # path that is shortest in float64 is one of those that float32 chose from). What a lost or a
-    # late transfer does is another path, or none.
+    # A distance is the sum of a path's non-negative float32 weights. Each addition rounds by at
+    # most 2**-24 of the sum, and minima are exact. After k iterations paths have at most k edges. A
+    # distance is therefore within k / 2**24 of the shortest path's, from above and from below,
+    # because float32 also had the path that is shortest in float64 to choose from. A lost or late
+    # transfer gives another path, or none.
     def allowed_error(self) -> float:
         return self._longest * FLOAT32_ROUNDING * 1.01  # beyond the first order
