@@ -12,6 +12,10 @@
 # FILTER (*)               GoogleTest filter of the plain run
 # LIMIT (300)              seconds that the plain run may take
 # SANITIZE (1)             0: without compute-sanitizer
+# ARCHITECTURES (90)       what to compile for. 80-virtual is the code that GPUs of compute capability
+#                          8.0 to 8.9 run: a newer GPU compiles this PTX, and then runs kernels without
+#                          early launches and agents without bulk copies. Tests of bulk copies skip,
+#                          and those of early launches expect none.
 # PYTHON (python3)         with Interlace; CuPy for regions of processes, PyTorch, Triton and mpi4py
 #                          for what needs them
 #
@@ -58,7 +62,8 @@ if [ "$what" != run ]; then
   logs=$build
   # The C++ runtime goes into the program, so that it runs beside an older or newer one.
   step configure 120 1 cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release \
-    -DINTERLACE_CUDA=ON -DINTERLACE_TESTS=ON -DINTERLACE_PYTHON=OFF \
+    -DINTERLACE_CUDA=ON -DCMAKE_CUDA_ARCHITECTURES="${ARCHITECTURES:-90}" \
+    -DINTERLACE_TESTS=ON -DINTERLACE_PYTHON=OFF \
     -DCMAKE_EXE_LINKER_FLAGS="-static-libstdc++ -static-libgcc"
   [ "$failed" -eq 0 ] && step build 900 1 cmake --build "$build" --target interlace_gpu_tests \
     --parallel "${JOBS:-$(nproc)}"

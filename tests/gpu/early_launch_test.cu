@@ -64,10 +64,14 @@ struct filled {
   }
 };
 
+__global__ void any_kernel() {}
+
+// The kernels of a program are compiled for the same architectures. Code for less than compute
+// capability 9.0, also the PTX of such a build on a newer GPU, is not launched early.
 bool launches_early(std::uint32_t devices) {
-  int major = 0;
-  cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0);
-  return major >= 9 && gpu_test::gpus_here() >= devices;
+  cudaFuncAttributes loaded{};
+  if (cudaFuncGetAttributes(&loaded, any_kernel) != cudaSuccess) return false;
+  return cuda::awaits_prerequisites(loaded) && gpu_test::gpus_here() >= devices;
 }
 
 // Devices, and elements: of blocks that all run at once, and of many more.

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "cuda/region/agent.hpp"
 #include "interlace/base/errors.hpp"
 #include "interlace/cuda/node.hpp"
 #include "interlace/cuda/visible_gpus.hpp"
@@ -49,6 +50,14 @@ inline std::string why_not_distinct(std::uint32_t n) {
   return "needs " + std::to_string(n) + " different GPUs and " + std::to_string(here) + " are here";
 }
 
+// Empty where agents can copy this way, else why not. A build without code for compute capability
+// 9.0 has no agents that copy in bulk.
+inline std::string why_not_copied(kernel::agent_copy copy) {
+  if (copy == kernel::agent_copy::vectors || gpus_here() == 0) return {};
+  const std::string reason = cuda::why_no_bulk_agent();
+  return reason.empty() ? reason : "the GPU " + reason;
+}
+
 // Threads of an agent: `asked`, or fewer where agents of several devices must run on one GPU at
 // once. An agent that copies in bulk takes a third of a multiprocessor's shared memory for each 32
 // threads, so 4 agents of 512 threads need a GPU of 25 multiprocessors.
@@ -73,6 +82,8 @@ inline cuda::node_options options_for(std::uint32_t devices) {
     }                                                                      \
   } while (false)
 
+#define INTERLACE_NEED_COPIES(copy) \
+  INTERLACE_SKIP_WITH_REASON(::interlace::gpu_test::why_not_copied(copy))
 #define INTERLACE_NEED_GPUS(n) INTERLACE_SKIP_WITH_REASON(::interlace::gpu_test::why_not(n))
 #define INTERLACE_NEED_DISTINCT_GPUS(n) \
   INTERLACE_SKIP_WITH_REASON(::interlace::gpu_test::why_not_distinct(n))

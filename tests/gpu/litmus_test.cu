@@ -20,6 +20,7 @@ INSTANTIATE_TEST_SUITE_P(all, litmus_test, testing::ValuesIn(gpu_test::every_way
 
 TEST_P(litmus_test, a_million_messages_arrive_whole_and_in_time) {
   INTERLACE_NEED_GPUS(2);
+  INTERLACE_NEED_COPIES(GetParam().copy);
   gpu_test::add_launching_publishers();
   const std::uint32_t devices = gpu_test::why_not(4).empty() ? 4 : 2;
   constexpr std::uint64_t part = 2048;

@@ -186,7 +186,12 @@ struct program {
 
 std::uint32_t most_devices() { return gpu_test::why_not(4).empty() ? 4 : 2; }
 
-class region_api : public testing::TestWithParam<const char*> {};
+class region_api : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    if (GetParam() == std::string(in_bulk)) INTERLACE_NEED_COPIES(kernel::agent_copy::bulk);
+  }
+};
 INSTANTIATE_TEST_SUITE_P(all, region_api,
                          testing::Values("bulk-copy", "inline", "polling", in_bulk, "copy-engine"),
                          [](const auto& info) {
@@ -462,6 +467,7 @@ std::string refusal(const group& g, const region_spec& spec,
 
 TEST(region_agent_test, an_agent_that_no_kernel_fits_beside_is_refused) {
   INTERLACE_NEED_GPUS(2);
+  INTERLACE_NEED_COPIES(kernel::agent_copy::bulk);
   const group g = group::local(gpu_test::options_for(2).ordinals);
   region_spec spec = program::make_spec(in_bulk, 1 << 20U, 4096);
   EXPECT_EQ(refusal(g, spec), "nothing");

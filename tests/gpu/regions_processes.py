@@ -287,13 +287,18 @@ def check_leaks(group: Any) -> None:
 
 
 def check_all(group: Any) -> int:
+    import interlace
+
     checks = 0
     for mechanism in MECHANISMS:
         for memory in ("own", "cupy", "torch"):
             check_epochs(group, mechanism, memory)
             checks += 1
-    check_epochs(group, "polling", "own", "bulk")
-    checks += 1
+    try:
+        check_epochs(group, "polling", "own", "bulk")
+        checks += 1
+    except interlace.UserError as e:  # a build without code for compute capability 9.0
+        assert "bulk copies need 9.0" in str(e), e
     if len(group.local_devices) == 1 and group.devices > 1:
         check_refusals(group)
         checks += 1

@@ -75,7 +75,10 @@ struct harness {
 
 class tracking_test : public testing::TestWithParam<way> {
  protected:
-  void SetUp() override { gpu_test::add_launching_publishers(); }
+  void SetUp() override {
+    INTERLACE_NEED_COPIES(GetParam().copy);
+    gpu_test::add_launching_publishers();
+  }
 };
 INSTANTIATE_TEST_SUITE_P(all, tracking_test, testing::ValuesIn(gpu_test::every_way()),
                          gpu_test::way_name);
@@ -147,6 +150,7 @@ TEST(deadline_test, a_kernel_slower_than_the_deadline_is_reported) {
   options.deadline_s = 0.2;
   for (const way how : {way{mechanism::polling}, way{mechanism::polling, kernel::agent_copy::bulk},
                         way{mechanism::copy_engine}}) {
+    if (!gpu_test::why_not_copied(how.copy).empty()) continue;
     harness h(options, how, 20'000, 2048, 512);
     const std::string message = failure_of(h, fault::stalls);
     EXPECT_NE(message.find("GPU 0 waited 0.2 s for chunk"), std::string::npos) << message;
@@ -177,6 +181,7 @@ TEST(device_launch_test, blocks_copy_what_is_not_launched) {
 // Two and three blocks of an agent share a multiprocessor's memory, of which the kernel wants none.
 TEST(polling_test, large_agents_that_copy_in_bulk_run_as_a_whole) {
   INTERLACE_NEED_GPUS(2);
+  INTERLACE_NEED_COPIES(kernel::agent_copy::bulk);
   int processors = 0;
   ASSERT_EQ(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, 0), cudaSuccess);
   for (const std::uint32_t blocks : {2U, 3U}) {

@@ -10,7 +10,9 @@
 #include "interlace/base/errors.hpp"
 #include "interlace/copy_device.cuh"
 #include "interlace/cuda/check.hpp"
+#include "interlace/cuda/memory/memory.hpp"
 #include "interlace/cuda/occupancy.hpp"
+#include "interlace/cuda/visible_gpus.hpp"
 
 namespace interlace::cuda {
 
@@ -126,9 +128,11 @@ class bulk_copier {
  public:
   static constexpr std::uint32_t stage_bytes = 16 * 1024;
   static constexpr std::uint32_t stages = 4;
-  static constexpr std::uint32_t ahead = 2;
   static constexpr std::uint32_t shared_bytes =
       stages * (stage_bytes + static_cast<std::uint32_t>(sizeof(std::uint64_t)));
+
+#if __CUDA_ARCH__ >= 900
+  static constexpr std::uint32_t ahead = 2;
 
   // `memory` is shared memory of shared_bytes bytes, aligned to 16 bytes.
   __device__ explicit bulk_copier(std::byte* memory)
@@ -206,10 +210,12 @@ class bulk_copier {
   std::uint32_t barrier_;  // barrier of the load into each stage
   std::uint32_t loads_ = 0;
   std::uint32_t stores_ = 0;
+#endif
 };
 
 __global__ void __launch_bounds__(bulk_block_threads)
     bulk_agent_kernel(const __grid_constant__ agent_arguments a) {
+#if __CUDA_ARCH__ >= 900
   extern __shared__ __align__(128) std::byte interlace_bulk_stages[];
   bulk_copier copier(interlace_bulk_stages);
   if (threadIdx.x == 0) copier.begin();
@@ -222,6 +228,9 @@ __global__ void __launch_bounds__(bulk_block_threads)
     if (threadIdx.x == 0) copier.copy(a.where, {first, last}, peers);
   });
   if (threadIdx.x == 0) bulk_copier::finish();
+#else
+  __trap();  // check_agent refuses to launch it
+#endif
 }
 
 __global__ void __launch_bounds__(check_threads)
@@ -275,6 +284,13 @@ agent_entry entry_of(const kernel::region_options& how) {
   return how.agent_copy == kernel::agent_copy::bulk ? bulk_agent_kernel : agent_kernel;
 }
 
+// The code of the agent that the current device has loaded.
+cudaFuncAttributes loaded_code(const kernel::region_options& how) {
+  cudaFuncAttributes attributes{};
+  INTERLACE_CUDA_CHECK(cudaFuncGetAttributes(&attributes, entry_of(how)));
+  return attributes;
+}
+
 // The resources that the agent takes of the multiprocessor with the most agent blocks.
 struct agent_place {
   std::uint32_t threads = 0;
@@ -286,8 +302,7 @@ agent_place place_of(const kernel::region_options& how, int ordinal) {
   const agent_shape s = shape_of(how);
   const std::uint32_t processors = gpu_attribute(cudaDevAttrMultiProcessorCount, ordinal);
   const std::uint32_t each = (s.blocks + processors - 1) / processors;
-  cudaFuncAttributes own{};
-  INTERLACE_CUDA_CHECK(cudaFuncGetAttributes(&own, entry_of(how)));
+  const cudaFuncAttributes own = loaded_code(how);
   const auto used = s.shared_bytes + static_cast<std::uint32_t>(own.sharedSizeBytes);
   // A block also takes the shared memory that the system reserves.
   return {.threads = each * s.threads,
@@ -297,7 +312,18 @@ agent_place place_of(const kernel::region_options& how, int ordinal) {
 
 }  // namespace
 
+std::string why_no_bulk_agent() {
+  kernel::region_options in_bulk;
+  in_bulk.agent_copy = kernel::agent_copy::bulk;
+  return why_no_bulk_copies(loaded_code(in_bulk).ptxVersion);
+}
+
 void check_agent(const kernel::region_options& how, const grid& kernel, int ordinal) {
+  const current_device on(ordinal);
+  if (how.agent_copy == kernel::agent_copy::bulk) {
+    const std::string reason = why_no_bulk_agent();
+    if (!reason.empty()) throw usage_error("GPU " + std::to_string(ordinal) + " " + reason);
+  }
   const agent_place p = place_of(how, ordinal);
   const std::uint32_t reserved = gpu_attribute(cudaDevAttrReservedSharedMemoryPerBlock, ordinal);
   if (p.threads + kernel.threads <=
@@ -315,8 +341,7 @@ void check_agent(const kernel::region_options& how, const grid& kernel, int ordi
 
 grid_needs agent_needs(const kernel::region_options& how) {
   const agent_shape s = shape_of(how);
-  cudaFuncAttributes own{};
-  INTERLACE_CUDA_CHECK(cudaFuncGetAttributes(&own, entry_of(how)));
+  const cudaFuncAttributes own = loaded_code(how);
   return {s.blocks,
           {s.threads, static_cast<std::uint32_t>(own.numRegs),
            s.shared_bytes + static_cast<std::uint32_t>(own.sharedSizeBytes)}};

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "interlace/cuda/region/exchange.hpp"
 #include "interlace/cuda/shared_gpu.hpp"
@@ -27,8 +28,12 @@ struct agent_arguments {
 // Small enough that a block of the agent fits in the place of an ended block of the kernel.
 inline constexpr std::uint32_t agent_block_threads = 128;
 
-// Throws usage_error unless the whole agent fits on the GPU together with a block of the kernel.
-// Otherwise neither of them would ever end.
+// Why no agent can copy in bulk on the current device: the agent's code there was compiled for a
+// compute capability below 9.0. Empty if agents can.
+std::string why_no_bulk_agent();
+
+// Throws usage_error if the GPU has no code for the agent, or if the whole agent does not fit on the
+// GPU together with a block of the kernel. Otherwise neither of them would ever end.
 void check_agent(const kernel::region_options& how, const grid& kernel, int ordinal);
 
 // The resources that the agent takes on the current device.
