@@ -100,7 +100,7 @@ function(interlace_add_workload name header)
   interlace_make_workload_sources(made "${folder}" WORKLOADS "${header}")
   configure_file("${interlace_workload_templates}/module.cpp.in" "${folder}/module.cpp" @ONLY)
   nanobind_add_module(
-    ${name} NB_STATIC NB_SUPPRESS_WARNINGS "${folder}/module.cpp" ${made_cpu} ${made_core_bindings}
+    ${name} STABLE_ABI NB_STATIC NB_SUPPRESS_WARNINGS "${folder}/module.cpp" ${made_cpu} ${made_core_bindings}
     "${interlace_sources}/python/workloads.cpp" "${interlace_sources}/python/unified_result.cpp")
   set_target_properties(${name} PROPERTIES OUTPUT_NAME "_${name}")
   target_include_directories(${name} PRIVATE "${interlace_sources}" "${interlace_sources}/../include")

@@ -412,7 +412,9 @@ class search {
   }
 
   double error_between(std::size_t a, std::size_t b) const {
-    return decided * std::hypot(points_[a].error_s, points_[b].error_s);
+    // No std::hypot, which in libraries built with glibc 2.35 needs that glibc.
+    const auto squared = [&](std::size_t k) { return points_[k].error_s * points_[k].error_s; };
+    return decided * std::sqrt(squared(a) + squared(b));
   }
 
   // Measures the finalists in turn until it is clear which one is fastest.

@@ -1,16 +1,22 @@
 #include "cuda/transfer/link_usage.hpp"
 
+#include <sys/random.h>
+
 #include <functional>
-#include <random>
+#include <stdexcept>
 #include <thread>
 #include <utility>
 
 namespace interlace::cuda {
 namespace {
 
+// By the system call, which glibc 2.25 has: std::random_device may ask for what glibc 2.36 brought.
 traffic_user random_user() {
-  std::random_device source;
-  return traffic_user{source()} << 32U | source();
+  traffic_user user = 0;
+  if (getrandom(&user, sizeof(user), 0) != sizeof(user)) {
+    throw std::runtime_error("the system gives no random numbers (getrandom)");
+  }
+  return user;
 }
 
 }  // namespace

@@ -1,0 +1,64 @@
+"""Prints which GPUs kernels can run on: their compute capabilities, "90 90", then why not more.
+
+The first line is empty where there is none, and the second where there is nothing to say. Needs
+nothing but Python: quickstart asks before it fetches a CUDA toolkit, and CMake before it chooses
+what to compile for.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from pathlib import Path
+
+LEAST_DRIVER = 13000
+LEAST_CAPABILITY = 80
+MAJOR, MINOR = 75, 76  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, _MINOR
+
+
+def text(capability: int) -> str:
+    """A compute capability as people write it."""
+    return f"{capability // 10}.{capability % 10}"
+
+
+def usable(capabilities: list[int]) -> tuple[list[int], str]:
+    """Those of the GPUs before the first one that is too old, and a sentence about that one."""
+    for gpu, capability in enumerate(capabilities):
+        if capability < LEAST_CAPABILITY:
+            least = text(LEAST_CAPABILITY)
+            reason = f"GPU {gpu} has compute capability {text(capability)}, and {least} is needed"
+            return capabilities[:gpu], reason
+    return capabilities, ""
+
+
+def find_gpus() -> tuple[list[int], str]:
+    """The compute capabilities of the GPUs that can be used, and why there are not more."""
+    try:
+        cuda = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        if Path("/dev/nvidia0").exists():
+            return [], "there is an NVIDIA device (/dev/nvidia0) but no libcuda.so.1"
+        return [], ""
+    count, version = ctypes.c_int(0), ctypes.c_int(0)
+    error = cuda.cuInit(0) or cuda.cuDeviceGetCount(ctypes.byref(count))
+    cuda.cuDriverGetVersion(ctypes.byref(version))
+    if error:
+        return [], f"an NVIDIA driver is installed but does not answer (CUDA error {error})"
+    if version.value < LEAST_DRIVER:
+        had = f"{version.value // 1000}.{version.value % 1000 // 10}"
+        needed = f"{LEAST_DRIVER // 1000}.{LEAST_DRIVER % 1000 // 10}"
+        return [], f"the NVIDIA driver is for CUDA {had}, and {needed} is needed"
+
+    def attribute(which: int, gpu: int) -> int:
+        value = ctypes.c_int(0)
+        cuda.cuDeviceGetAttribute(ctypes.byref(value), which, gpu)
+        return value.value
+
+    return usable(
+        [10 * attribute(MAJOR, gpu) + attribute(MINOR, gpu) for gpu in range(count.value)]
+    )
+
+
+if __name__ == "__main__":
+    found, reason = find_gpus()
+    print(*found)
+    print(reason)
