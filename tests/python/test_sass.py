@@ -77,24 +77,24 @@ def test_opcodes_are_counted() -> None:
     }
 
 
-def compiled(source: Path, folder: Path) -> tuple[Path, str]:
-    """The machine code of a source for sm_90, and what the assembler says of its kernels."""
+def compiled(source: Path, folder: Path, arch: str = "sm_90") -> tuple[Path, str]:
+    """The machine code of a source, and what the assembler says of its kernels."""
     nvcc = find_nvcc()
     if nvcc is None:
         pytest.skip("no nvcc (in CUDACXX, PATH or /usr/local/cuda/bin)")
     cubin = folder / f"{source.stem}.cubin"
-    options = ["-std=c++20", "-O3", "-arch=sm_90", "--expt-relaxed-constexpr", "-Xptxas", "-v"]
+    options = ["-std=c++20", "-O3", f"-arch={arch}", "--expt-relaxed-constexpr", "-Xptxas", "-v"]
     folders = [f"-I{ROOT / 'include'}", f"-I{ROOT / 'src'}"]
     words = [nvcc, *options, *folders, "-cubin", "-o", cubin, source]
     return cubin, subprocess.run(words, check=True, capture_output=True, text=True).stderr
 
 
-def listing_of(source: Path, folder: Path) -> str:
-    """The machine code of a source, compiled for sm_90, as nvdisasm prints it."""
+def listing_of(source: Path, folder: Path, arch: str = "sm_90") -> str:
+    """The machine code of a source as nvdisasm prints it."""
     nvdisasm = find_nvdisasm()
     if nvdisasm is None:
         pytest.skip("no nvdisasm (of the CUDA toolkit, or the package nvidia-cuda-nvdisasm)")
-    cubin, _ = compiled(source, folder)
+    cubin, _ = compiled(source, folder, arch)
     run = subprocess.run([nvdisasm, "-c", cubin], check=True, capture_output=True, text=True)
     return run.stdout
 
@@ -153,6 +153,21 @@ def test_early_kernels_load_nothing_before_they_have_waited(source: str, tmp_pat
     assert found
     assert set(found) == {name for name in opcodes(listing) if EARLY.search(name)}
     assert not any(found.values())
+
+
+def test_gpus_of_8_0_run_what_is_guarded(tmp_path: Path) -> None:
+    """The sources with instructions of compute capability 9.0 compile for 8.0, without these."""
+    source = tmp_path / "guarded.cu"
+    parts = ("agent", "exchange")
+    lines = [f'#include "{ROOT}/src/cuda/region/{part}.cu"' for part in parts]
+    source.write_text("\n".join([*lines, ""]), "utf-8")
+    found = opcodes(listing_of(source, tmp_path, "sm_80"))
+    names = " ".join(found)
+    assert all(kernel in names for kernel in ("bulk_agent_kernel", "exchange_kernel"))
+    later = re.compile(r"ACQBULK|UBLK|SYNCS|PREEXIT|FENCE")
+    assert not {op for mix in found.values() for op in mix if later.match(op)}
+    bulk = next(mix for name, mix in found.items() if "bulk_agent_kernel" in name)
+    assert set(bulk) <= {"BPT.TRAP", "EXIT", "BRA", "MOV", "IMAD.MOV.U32"}
 
 
 def test_registers_last_for_all_warps(tmp_path: Path) -> None:
