@@ -32,8 +32,8 @@ inline constexpr std::uint32_t agent_block_threads = 128;
 // compute capability below 9.0. Empty if agents can.
 std::string why_no_bulk_agent();
 
-// Throws usage_error if the GPU has no code for the agent, or if the whole agent does not fit on the
-// GPU together with a block of the kernel. Otherwise neither of them would ever end.
+// Throws usage_error if the GPU has no code for the agent, or if the whole agent does not fit on
+// the GPU together with a block of the kernel. Otherwise neither of them would ever end.
 void check_agent(const kernel::region_options& how, const grid& kernel, int ordinal);
 
 // The resources that the agent takes on the current device.
