@@ -298,7 +298,8 @@ def check_all(group: Any) -> int:
         check_epochs(group, "polling", "own", "bulk")
         checks += 1
     except interlace.UserError as e:  # a build without code for compute capability 9.0
-        assert "bulk copies need 9.0" in str(e), e
+        if "bulk copies need 9.0" not in str(e):
+            raise
     if len(group.local_devices) == 1 and group.devices > 1:
         check_refusals(group)
         checks += 1
