@@ -1,10 +1,10 @@
-# Sources made of the headers of workloads. A header NAME.hpp ends in a struct
-# interlace::workload::NAME_problem (include/interlace/workload/problem.hpp says what it has); nothing here
-# reads headers, the sources instantiate templates for that struct.
+# Generates sources from the headers of workloads. A header NAME.hpp ends in a struct
+# interlace::workload::NAME_problem, which include/interlace/workload/problem.hpp describes. Nothing
+# here reads headers: the sources instantiate templates for that struct.
 
 set(interlace_workload_templates "${CMAKE_CURRENT_LIST_DIR}/workloads")
 
-# What the name of a header says: name, problem, include.
+# Derives name, problem and include from the name of a header.
 macro(interlace_problem_of header)
   get_filename_component(name "${header}" NAME_WE)
   get_filename_component(include "${header}" ABSOLUTE)
@@ -12,7 +12,7 @@ macro(interlace_problem_of header)
   set(problem "interlace::workload::${name}_problem")
 endmacro()
 
-# Makes the two sources that run problems; they join made_cpu and made_cuda.
+# Makes the two sources that run problems, and adds them to made_cpu and made_cuda.
 macro(interlace_make_runs path runner instantiate includes problems)
   foreach(nodes cpu gpus)
     string(TOUPPER "${nodes}" upper)
@@ -91,9 +91,9 @@ function(interlace_make_workload_sources prefix folder)
   set(${prefix}_cuda_bindings "${folder}/bindings_on_gpus.cpp" PARENT_SCOPE)
 endfunction()
 
-# interlace_add_workload(NAME HEADER LIBRARY...): a target of this name, the Python module _NAME. It
-# runs the workload of a header that lies anywhere on the host and the simulated node, which the
-# libraries have. Put it beside NAME.py.
+# interlace_add_workload(NAME HEADER LIBRARY...): a target of this name, the Python module _NAME.
+# The module runs the workload of a header anywhere in the file system on the host and the simulated
+# node, whose code is in the libraries. Put the module next to NAME.py.
 set(interlace_sources "${CMAKE_CURRENT_LIST_DIR}/../src")
 function(interlace_add_workload name header)
   set(folder "${CMAKE_CURRENT_BINARY_DIR}/workloads/${name}")

@@ -1,8 +1,8 @@
-// The baselines on real GPUs beside the host node: NCCL by every collective and unified memory by
-// every hint, on poisoned replicas, over several epochs, in graphs and on streams, with devices
-// delayed at random.
+// The baselines on real GPUs compared with the host node: NCCL by every collective and unified
+// memory by every hint, on poisoned replicas, over several epochs, in graphs and on streams, with
+// devices delayed at random.
 //
-// Tests of NCCL need a GPU for each device and libnccl.so.2, which INTERLACE_NCCL may name.
+// Tests of NCCL need a GPU for each device, and libnccl.so.2, which INTERLACE_NCCL can name.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -24,11 +24,13 @@ using kernel::memory_hint;
 
 constexpr std::uint32_t lanes = 128;
 
-// Every element becomes a mix of what it and a distant one of its own device's view were.
+// Each element becomes a mix of two old values in its own device's view: its own and that of a
+// distant element.
 struct mixer {
   static constexpr std::uint32_t threads = lanes;
   replicated<std::uint32_t> data;
-  local<const std::uint32_t> source;  // of each element, one that this device subscribes to
+  // for each element, another one to which this device subscribes
+  local<const std::uint32_t> source;
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
   template <class Block>
@@ -130,8 +132,8 @@ struct iteration {
   }
 };
 
-// What the elements are after so many epochs: what mixer does, element by element. (Kernels of this
-// file cannot run on the CPU.)
+// The elements after `epochs` epochs, computed as mixer does. (Kernels of this file cannot run on
+// the CPU.)
 std::vector<std::uint32_t> reference(const problem& p, std::uint32_t devices,
                                      std::uint32_t epochs) {
   std::vector<std::uint32_t> values = p.start;
@@ -167,7 +169,7 @@ void run_and_compare(std::uint32_t devices, const problem& p, const kernel::regi
   iteration<cuda::node> work(node, p, options);
   cuda::run_options how;
   how.graph = graph;
-  how.repetitions = 3;  // the graph again, from the same start
+  how.repetitions = 3;  // launches the graph again, from the same start
   for (std::uint32_t r = 0; r < runs; ++r) {
     std::uint32_t epoch = r * epochs;
     const auto result = node.run(
@@ -187,7 +189,7 @@ void run_and_compare(std::uint32_t devices, const problem& p, const kernel::regi
       std::none_of(node.remarks().begin(), node.remarks().end(), [](const std::string& remark) {
         return remark.find("was not captured") != std::string::npos;
       });
-  // Only prefetches of managed memory cannot be in a graph.
+  // Prefetches of managed memory are the only case that cannot be in a graph.
   if (graph && options.hint != memory_hint::read_mostly) {
     EXPECT_TRUE(captured) << node.remarks().back();
   }
@@ -263,7 +265,8 @@ TEST(nccl, says_its_version_and_that_multicast_is_off) {
                                         "(NCCL_NVLS_ENABLE=0)");
 }
 
-// With events between the parts, each device's call is a bar between its kernel and the next one.
+// With events between the parts, each device's call is a bar between its kernel and the next
+// kernel.
 TEST(nccl, stands_in_the_timeline) {
   if (const std::string reason = without_nccl(2); !reason.empty()) GTEST_SKIP() << reason;
   cuda::node node(options_for(2));
@@ -290,7 +293,7 @@ TEST(nccl, stands_in_the_timeline) {
   EXPECT_EQ(bars, 4U);
 }
 
-// Regions of several mechanisms and a reduction meet in one exchange.
+// One exchange has regions of several mechanisms and a reduction.
 TEST(nccl, stands_beside_other_mechanisms) {
   if (const std::string reason = without_nccl(2); !reason.empty()) GTEST_SKIP() << reason;
   const std::uint32_t devices = without_nccl(4).empty() ? 4 : 2;

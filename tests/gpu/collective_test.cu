@@ -46,7 +46,7 @@ class page_locked {
   std::uint64_t bytes_;
 };
 
-// A participant on each GPU: what it sends, what it receives, and both in the host's memory.
+// One participant on each GPU: the data that it sends and receives, and both in host memory.
 class participants {
  public:
   participants(int gpus, std::uint64_t block)
@@ -75,7 +75,7 @@ class participants {
       std::memset(received_[gpu]->data, 0xA5, all_);
     }
   }
-  // The collective between what writes its sources, late, and what reads its destinations.
+  // Enqueues the collective between a delayed write of its sources and a read of its destinations.
   void enqueue(copier& by, bool gather, cudaStream_t stream) const {
     hold<<<1, 1, 0, stream>>>(200'000);
     for (std::size_t gpu = 0; gpu < send_.size(); ++gpu) {
@@ -197,7 +197,7 @@ struct element {
   }
   static as value(T one) { return one; }
 };
-// Of 16 bits: multiples of a quarter, so few that all sums of up to 16 are exact.
+// 16-bit numbers: multiples of a quarter, small enough that all sums of up to 16 are exact.
 template <class T>
 struct short_element {
   using as = double;
@@ -224,8 +224,7 @@ As combine(reduce_by by, As a, As b) {
   }
 }
 
-// A participant on each GPU, with what it has and what it receives on the GPU and in the host's
-// memory.
+// One participant on each GPU, with its summands and results on the GPU and in host memory.
 template <class T>
 class summands {
  public:
@@ -257,7 +256,7 @@ class summands {
       std::memset(received_[gpu]->data, 0xA5, bytes());
     }
   }
-  // Between what writes the summands, late, and what reads the results.
+  // Enqueues between a delayed write of the summands and a read of the results.
   void enqueue(copier& with, reduced_type type, reduce_by by, cudaStream_t stream) const {
     hold<<<1, 1, 0, stream>>>(200'000);
     for (std::size_t gpu = 0; gpu < send_.size(); ++gpu) {
@@ -269,7 +268,8 @@ class summands {
     for (std::size_t gpu = 0; gpu < send_.size(); ++gpu)
       copy(received_[gpu]->data, receive_[gpu], stream);
   }
-  // Elements that are not what the host combines, in double precision where they are no integers.
+  // The number of elements that differ from the host's results, which are computed in double
+  // precision unless they are integers.
   std::uint64_t wrong(reduce_by by) const {
     using as = typename element<T>::as;
     std::uint64_t wrong = 0;
@@ -308,7 +308,7 @@ class summands {
 
   std::uint64_t count_;
   std::vector<void*> send_;
-  std::vector<void*> receive_;  // those that send, in place
+  std::vector<void*> receive_;  // the send buffers, if in place
   std::vector<std::unique_ptr<page_locked>> sent_;
   std::vector<std::unique_ptr<page_locked>> received_;
 };

@@ -1,5 +1,5 @@
-// Copies over several paths on real GPUs: every byte of every direction and size, in the order of
-// the caller's streams, with delays that show a missing wait.
+// Copies over several paths on real GPUs: every byte for every direction and size, in the order of
+// the caller's streams, with delays that reveal a missing wait.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -29,14 +29,14 @@ using gpu_test::random_at;
 
 constexpr std::uint64_t mebi = std::uint64_t{1} << 20U;
 constexpr std::uint8_t poison = 0xA5;
-constexpr std::uint64_t margin = 4096;  // on both sides of a destination, must stay
+constexpr std::uint64_t margin = 4096;  // on both sides of a destination; must not change
 constexpr int host = copy_through_host;
 
 __device__ std::uint8_t byte_at(std::uint64_t seed, std::uint64_t place) {
   return static_cast<std::uint8_t>(random_at(seed, place / 8) >> (place % 8 * 8));
 }
 
-// The seed is in memory, so that a graph that is launched again writes something else.
+// The seed is in memory, so that a second launch of a graph can write different values.
 __global__ void fill(std::uint8_t* data, std::uint64_t bytes, const std::uint64_t* seed,
                      std::uint64_t salt, std::uint64_t delay_ns) {
   if (delay_ns != 0) gpu_test::wait_ns(delay_ns);
@@ -53,7 +53,7 @@ __global__ void paint(std::uint8_t* data, std::uint64_t bytes) {
     data[i] = poison;
 }
 
-// Counts bytes that are not as filled, and bytes around them that were touched.
+// Counts wrong bytes, and changed bytes around them.
 __global__ void count_wrong(const std::uint8_t* data, std::uint64_t bytes,
                             const std::uint64_t* seed, std::uint64_t salt,
                             unsigned long long* wrong) {
@@ -101,7 +101,7 @@ struct area {
   area& operator=(const area&) = delete;
 };
 
-// A stream with a source and a destination, and what counts wrong bytes.
+// A stream with a source and a destination, and a counter of wrong bytes.
 class user {
  public:
   user(int from, int to, std::uint64_t bytes, cudaStream_t given = nullptr, bool own_stream = true)
@@ -109,7 +109,7 @@ class user {
         own_stream_(own_stream),
         source_(from, bytes + 2 * margin),
         target_(to, bytes + 2 * margin) {
-    // Kernels at the end that is a GPU; of two, those at the destination need peer access.
+    // Kernels run on the end that is a GPU. If both are, those at the destination need peer access.
     const cuda::current_device on(gpu_);
     if (from != host && to != host) cuda::enable_peer_access({from, to});
     INTERLACE_CUDA_CHECK(cudaMalloc(&seed_, sizeof(*seed_)));
@@ -140,7 +140,7 @@ class user {
     const cuda::current_device on(gpu_);
     INTERLACE_CUDA_CHECK(cudaMemcpy(seed_, &seed, sizeof(seed), cudaMemcpyHostToDevice));
   }
-  // Poisons the destination, fills the source late, copies, and compares, all on the stream.
+  // Poisons the destination, fills the source late, copies and compares, all on the stream.
   void enqueue(copier& by, std::uint64_t bytes, std::uint64_t from_offset, std::uint64_t to_offset,
                std::uint64_t salt, std::uint64_t delay_ns, cudaStream_t check_on = nullptr,
                cudaStream_t fill_on = nullptr, bool fill_apart = false) {
@@ -188,7 +188,7 @@ copier copier_of(copy_executor executor, std::uint64_t threshold = 1) {
   copy_options options;
   options.executor = executor;
   options.threshold_bytes = threshold;
-  options.traffic_file = "";  // each copier of a test by itself
+  options.traffic_file = "";  // copiers of a test do not see each other's messages
   copier made(options);
   made.prepare();
   return made;
@@ -243,7 +243,7 @@ TEST(copy, every_size_and_direction_arrives_whole_and_in_stream_order) {
     for (const auto& way : directions()) {
       user one(way.first, way.second, 256 * mebi + 512);
       for (const std::uint64_t bytes : sizes)
-        for (int repeat = 0; repeat < 3; ++repeat) {  // with graphs: made, changed, as it was
+        for (int repeat = 0; repeat < 3; ++repeat) {  // with graphs: made, changed, unchanged
           const std::uint64_t from = repeat == 0 ? 0 : random() % 512;
           const std::uint64_t to = repeat == 0 ? 0 : random() % 512;
           one.enqueue(by, bytes, from, to, random(), random() % 4 == 0 ? 200'000 : 0);
@@ -284,7 +284,7 @@ TEST(copy, windows_of_messages_on_many_streams_overlap_and_arrive) {
   }
 }
 
-// Eight threads, each four times with a user between memories that `pick` chooses.
+// Eight threads, each with four copies by a user between memories that `pick` chooses.
 template <class Pick>
 void copy_by_threads(copier& by, copy_executor executor, const Pick& pick) {
   std::vector<std::string> failures(8);
@@ -310,7 +310,8 @@ void copy_by_threads(copier& by, copy_executor executor, const Pick& pick) {
   for (const std::string& failure : failures) EXPECT_EQ(failure, "");
 }
 
-// Of one pair, all over several paths; of all pairs, which keep off each other's links.
+// First all in one direction, over several paths; then in all directions, avoiding each other's
+// links.
 TEST(copy, threads_copy_in_one_direction_and_in_all_at_once) {
   INTERLACE_NEED_DISTINCT_GPUS(2);
   load_kernels();
@@ -346,14 +347,14 @@ TEST(copy, messages_to_all_gpus_leave_each_gpu_its_own_link) {
       for (std::size_t at = 0; at < count; ++at) users[at]->enqueue(by, bytes, 0, 0, ++salt, 0);
       for (std::size_t at = 0; at < count; ++at) ASSERT_EQ(users[at]->wrong(), 0U);
     };
-    // In the first rounds plans and staging memory are made, and the messages meet.
+    // In the first rounds, plans and staging memory are made, and the messages meet.
     for (int turn = 0; turn < 6; ++turn) round(users.size());
     const copy_statistics before = by.statistics();
     EXPECT_GT(over_paths(before), 0U);
     for (int turn = 0; turn < 5; ++turn) round(users.size());
     EXPECT_EQ(over_paths(by.statistics()), over_paths(before));
     EXPECT_EQ(by.statistics().direct, before.direct + 5 * users.size());
-    // Alone again, one has all links.
+    // A message that is alone again has all links.
     std::this_thread::sleep_for(std::chrono::milliseconds(700));
     for (int turn = 0; turn < 3; ++turn) round(1);
     EXPECT_EQ(over_paths(by.statistics()), over_paths(before) + 3);
@@ -383,7 +384,7 @@ TEST(copy, the_legacy_default_stream_keeps_its_order_with_blocking_streams) {
   }
 }
 
-// A number in a file that processes count up; it waits until it is `count`.
+// A number in a file, which processes increase. Waits until it is `count`.
 void wait_for_all(const std::string& file, std::uint32_t count) {
   FILE* opened = std::fopen(file.c_str(), "r+");
   ASSERT_NE(opened, nullptr);
@@ -402,7 +403,7 @@ void wait_for_all(const std::string& file, std::uint32_t count) {
 
 constexpr std::uint32_t processes = 2;
 
-// While the other process copies to its GPU too, all messages to this one are direct.
+// While the other process also copies to its GPU, all messages to this GPU are direct.
 void copy_beside_another_process(int gpu, const std::string& folder) {
   constexpr std::uint64_t bytes = 64 * mebi;
   load_kernels();
@@ -426,7 +427,7 @@ void copy_beside_another_process(int gpu, const std::string& folder) {
   run_until(begin + std::chrono::milliseconds(800));
   EXPECT_EQ(over_paths(by.statistics()), over_paths(before));
   EXPECT_GT(by.statistics().direct, before.direct + 20);
-  // Alone, one has all links again.
+  // Alone again, a message has all links.
   wait_for_all(folder + "/ended", processes);
   if (gpu != 0) return;
   std::this_thread::sleep_for(std::chrono::milliseconds(700));
@@ -472,9 +473,9 @@ TEST(copy, processes_leave_each_gpu_its_own_link) {
   std::filesystem::remove_all(folder);
 }
 
-// What a stream that waits for others by itself sees of them. The executors enqueue work that
-// changes nothing before they record an event on such a stream and behind what they let it wait
-// for: with it every order holds. What holds without it is printed.
+// What a stream that waits for others without events sees of them. On such a stream, the executors
+// enqueue work that changes nothing before they record an event, and after what they make it wait
+// for. With this work, every order holds. The test prints which orders hold without it.
 class promise {
  public:
   promise() : on_(0) {
@@ -533,12 +534,12 @@ TEST(copy, work_makes_default_and_blocking_streams_wait_for_each_other) {
       bool recorded = true;
       bool waited = true;
       for (int turn = 0; turn < 5; ++turn) {
-        one.clear();  // an event on `last` is recorded behind what `first` had to do
+        one.clear();  // an event recorded on `last` comes after the work of `first`
         one.write_late(first);
         if (work) one.work(last);
         one.behind(one.apart, last);
         recorded = one.sees(one.apart) && recorded;
-        one.clear();  // what `first` was told to wait for is over before `last` goes on
+        one.clear();  // the operation that `first` waits for is over before `last` continues
         one.write_late(one.apart);
         one.behind(first, one.apart);
         if (work) one.work(first);
@@ -554,7 +555,7 @@ TEST(copy, work_makes_default_and_blocking_streams_wait_for_each_other) {
     }
 }
 
-// The source is written by a stream that the copy's stream waits for by itself.
+// The source is written by a stream for which the copy's stream waits without an event.
 TEST(copy, work_of_blocking_streams_is_over_before_a_copy_of_the_default_stream) {
   INTERLACE_NEED_DISTINCT_GPUS(2);
   load_kernels();
@@ -578,7 +579,7 @@ TEST(copy, work_of_blocking_streams_is_over_before_a_copy_of_the_default_stream)
   }
 }
 
-// What is freed and allocated again may get the address that it had.
+// Memory that is freed and allocated again can get the same address.
 TEST(copy, memory_that_comes_again_at_the_same_address_is_copied) {
   INTERLACE_NEED_DISTINCT_GPUS(2);
   load_kernels();
@@ -600,7 +601,7 @@ TEST(copy, memory_that_comes_again_at_the_same_address_is_copied) {
 TEST(copy, captured_copies_run_in_the_callers_graph_again_and_again) {
   INTERLACE_NEED_DISTINCT_GPUS(2);
   load_kernels();
-  constexpr std::uint64_t bytes = 96 * mebi + 5;  // between GPUs less is one copy
+  constexpr std::uint64_t bytes = 96 * mebi + 5;  // a smaller message between GPUs is a single copy
   for (const auto mode : {cudaStreamCaptureModeGlobal, cudaStreamCaptureModeRelaxed})
     for (const auto& way : directions()) {
       copier by = copier_of(copy_executor::automatic);
@@ -618,7 +619,7 @@ TEST(copy, captured_copies_run_in_the_callers_graph_again_and_again) {
       for (std::uint64_t launch = 1; launch <= 3; ++launch) {
         one.set_seed(launch * 1000);
         INTERLACE_CUDA_CHECK(cudaGraphLaunch(executable, one.stream()));
-        one.enqueue(by, bytes / 2, 0, 0, 3, 0);  // beside it, not captured
+        one.enqueue(by, bytes / 2, 0, 0, 3, 0);  // at the same time, not captured
         EXPECT_EQ(one.wrong(), 0U) << text(way, bytes, copy_executor::automatic);
       }
       INTERLACE_CUDA_CHECK(cudaGraphExecDestroy(executable));
@@ -654,7 +655,7 @@ TEST(copy, what_cannot_go_over_several_paths_is_one_plain_copy) {
   INTERLACE_CUDA_CHECK(cudaFree(managed));
 }
 
-// Memory of a pool, which its peers may or may not reach.
+// Memory of a pool, to which peers may or may not have access.
 TEST(copy, memory_of_pools_arrives_whoever_may_reach_it) {
   INTERLACE_NEED_DISTINCT_GPUS(2);
   constexpr std::uint64_t bytes = 64 * mebi;
@@ -683,7 +684,7 @@ TEST(copy, memory_of_pools_arrives_whoever_may_reach_it) {
     by.copy_async(back.data, data, bytes, stream);
     INTERLACE_CUDA_CHECK(cudaStreamSynchronize(stream));
     EXPECT_TRUE(std::equal(back.data, back.data + bytes, pinned.data));
-    // The GPU that sends is the one that copies: its own memory to a relay, but no relay into it.
+    // The sending GPU makes the copies: its own memory to a relay; but no relay can write into it.
     EXPECT_EQ(over_paths(by.statistics()), shared ? 2U : 1U);
     INTERLACE_CUDA_CHECK(cudaFreeAsync(data, stream));
     INTERLACE_CUDA_CHECK(cudaStreamSynchronize(stream));

@@ -1,4 +1,4 @@
-// Tomographic reconstruction on GPUs: what the reference node finds, by every mechanism.
+// Tomographic reconstruction on GPUs gives the reference node's results, by every mechanism.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -26,8 +26,9 @@ float unit(std::uint64_t seed, std::uint64_t place) {
 }
 
 // Sizes that are and are not multiples of a tile, angles of fewer and of more rays than a block,
-// subsets of few and of many angles. Where they are few, lanes have one pixel in the first images
-// of 301; on one GPU of 132 multiprocessors they have two and four in the last ones.
+// and subsets of few and of many angles. In the first images of 301, lanes have one pixel because
+// there are few pixels; on one GPU with 132 multiprocessors, lanes have two and four pixels in the
+// last images.
 TEST_P(ct_test, equals_the_reference_node) {
   const std::uint32_t devices = GetParam();
   struct scan {
@@ -43,7 +44,7 @@ TEST_P(ct_test, equals_the_reference_node) {
       measured[i] = static_cast<float>(size) * unit(1, i) / 2;
       weights[i] = unit(2, i);
     }
-    // Above what the sums of lengths, weights and rays can be, so that nothing grows.
+    // Larger than any sum of lengths, weights and rays, so that nothing grows.
     const std::vector<float> curvature(std::size_t{size} * size,
                                        3.0F * static_cast<float>(angles * size));
     const workload::ct_problem problem{{size, angles, detectors, subsets, 20.0F, measured.data(),
@@ -83,7 +84,7 @@ TEST_P(ct_test, equals_the_reference_node) {
       for (std::size_t j = 0; j < first.size(); ++j) {
         const double error =
             std::abs(static_cast<double>(first[j]) - static_cast<double>(expected.values[0][j]));
-        worst = error <= worst ? worst : error;  // keeps what is no number
+        worst = error <= worst ? worst : error;  // written so that NaN is kept
       }
       EXPECT_LE(worst, 1e-5 * largest) << "size " << size;
     }

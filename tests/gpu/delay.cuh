@@ -1,4 +1,4 @@
-// Time that tests take away, so that a missing wait shows.
+// Delays in tests, so that a missing wait is revealed.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Kernels that are launched before those that they depend on have ended: rows of short ones, each
-// of which reads what blocks of the one before wrote elsewhere, with a block that takes its time.
+// Kernels that are launched before their predecessors have ended: chains of short kernels, each of
+// which reads what other blocks of its predecessor wrote, with a slow block.
 #include "cuda/early_launch.hpp"
 
 #include <string>
@@ -20,7 +20,7 @@ using gpu_test::wait_ns;
 constexpr std::uint64_t elements = 40 * 256 + 17;
 constexpr std::uint64_t steps = 120;
 
-// to[i] = from[i + shift] + 1; one block is late.
+// to[i] = from[i + shift] + 1, with one late block.
 struct turned {
   static constexpr std::uint32_t threads = 256;
   local<const std::uint32_t> from;
@@ -40,7 +40,7 @@ struct turned {
   }
 };
 
-// Elements from what another device had in their place, one more with each step.
+// Writes elements from the values of another device in the same place, plus one in each step.
 struct filled {
   static constexpr std::uint32_t threads = 256;
   replicated<std::uint32_t> data;
@@ -74,7 +74,7 @@ bool launches_early(std::uint32_t devices) {
   return cuda::awaits_prerequisites(loaded) && gpu_test::gpus_here() >= devices;
 }
 
-// Devices, and elements: of blocks that all run at once, and of many more.
+// Numbers of devices and elements: for blocks that all run at once, and for many more.
 class early_launch_test : public testing::TestWithParam<std::tuple<std::uint32_t, std::uint64_t>> {
  protected:
   void SetUp() override { INTERLACE_NEED_GPUS(std::get<0>(GetParam())); }
@@ -127,7 +127,7 @@ TEST_P(early_launch_test, kernels_see_all_of_those_before_them) {
         },
         o);
     EXPECT_TRUE(node.remarks().empty()) << node.remarks().front();
-    // All but the first of each device.
+    // All kernels and exchanges, except the first of each device.
     const std::uint64_t early = node.devices() * (steps + steps / 5 - 1);
     EXPECT_EQ(node.early_launches(), graph && launches_early(node.devices()) ? early : 0);
     for (std::uint32_t d = 0; d < node.devices(); ++d) {
@@ -140,17 +140,18 @@ TEST_P(early_launch_test, kernels_see_all_of_those_before_them) {
   }
 }
 
-// What is not a kernel right behind a kernel of the node stands as it is. `filled` reads what a
-// peer wrote before the exchange that it may come early behind, in turn with a kernel in between.
+// Launches that do not come right after a kernel of the node are not early. `filled` reads what a
+// peer wrote before the exchange, after which it may start early. A kernel in between alternates
+// with it.
 TEST(early_launch, is_not_behind_copies_nor_where_chunks_are_tracked) {
   INTERLACE_NEED_GPUS(2);
   using kernel::mechanism;
-  constexpr std::uint64_t between = steps / 2;  // kernels, of each device
+  constexpr std::uint64_t between = steps / 2;  // kernels in between, for each device
   const std::vector<std::pair<mechanism, std::uint64_t>> early_of{
-      {mechanism::inline_stores, 2 * steps + between - 1},  // exchanges too
+      {mechanism::inline_stores, 2 * steps + between - 1},  // exchanges, too
       {mechanism::bulk_copy, steps + between - 1},          // all kernels but the first
       {mechanism::split, 2 * steps + between - 1},          // the same, of two ranges
-      {mechanism::polling, between}};                       // those that announce nothing
+      {mechanism::polling, between}};                       // kernels that announce nothing
   for (const auto& [how, early] : early_of) {
     cuda::node node(options_for(2));
     kernel::region_options o;
@@ -184,7 +185,8 @@ TEST(early_launch, is_not_behind_copies_nor_where_chunks_are_tracked) {
   }
 }
 
-// Blocks that wait for one's exchange must not keep out those of another on the same GPU.
+// Blocks that wait for one device's exchange must not keep out those of another device on the same
+// GPU.
 TEST(early_launch, is_none_where_a_gpu_has_several_devices_or_nodes) {
   INTERLACE_NEED_GPUS(1);
   EXPECT_EQ(cuda::early_devices({0}), 1U);

@@ -1,5 +1,5 @@
-// Exchanges between GPUs: every mechanism and subscription, with fresh random data each epoch on
-// poisoned buffers, and devices delayed at random so that a missing wait shows.
+// Exchanges between GPUs: every mechanism and subscription, with new random data each epoch on
+// poisoned buffers, and devices delayed at random so that a missing wait is revealed.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -21,14 +21,14 @@ constexpr mechanism mechanisms[] = {mechanism::bulk_copy, mechanism::split,
 constexpr std::uint32_t lanes = 128;
 constexpr std::uint32_t epochs = 50;
 
-// Values of an epoch, known everywhere.
+// Values of an epoch, which every device can compute.
 INTERLACE_HOST_DEVICE std::uint32_t value_of(std::uint64_t seed, std::uint64_t epoch,
                                              std::uint64_t element) {
   return static_cast<std::uint32_t>(random_at(seed + epoch, element));
 }
 
-// Checks the front against the epoch before, on all that this device owns or subscribes to, and
-// writes this epoch's values to its own part.
+// Compares the front with the previous epoch for everything that this device owns or subscribes to,
+// and writes this epoch's values to its own part.
 struct step {
   static constexpr std::uint32_t threads = lanes;
   replicated<std::uint32_t> data;
@@ -86,7 +86,7 @@ struct harness {
           std::uint64_t random_seed)
       : node(options_for(devices)), elements(n), seed(random_seed) {
     for (std::uint32_t d = 0; d <= devices; ++d) {
-      // Uneven parts that start off every power of two.
+      // Uneven parts that begin at no multiple of a power of two.
       options.boundaries.push_back(d == 0 ? 0 : d == devices ? n : n * d / devices + d * 7 - 3);
     }
     options.mechanism = how;
@@ -102,7 +102,7 @@ struct harness {
         if (d > 0) options.subscribers[d].push_back({begin, begin + halo, 1U << (d - 1)});
         if (d + 1 < devices) options.subscribers[d].push_back({end - halo, end, 1U << (d + 1)});
       } else if (who == subscription::one_owner && d != 0) {
-        options.subscribers[d].push_back({begin, end, 1U});  // all go to device 0
+        options.subscribers[d].push_back({begin, end, 1U});  // everything goes to device 0
       }
     }
     data = node.create_region<std::uint32_t>(options);
@@ -138,7 +138,7 @@ struct harness {
       }
       node.launch(d, step{node.view(data, d), mismatches[d], visible[d], begin, end, seed, epoch},
                   {blocks, lanes, 0}, data, kernel::block_mapping::contiguous(begin, lanes, end));
-      // After the kernel too: the exchange of a device that is done early waits longest.
+      // Also after the kernel, so that the exchange of an early device waits longest.
       if (delays && random_at(seed ^ 0x1234, epoch * 16 + d) % 4 == 0) {
         node.launch(d, delay{random_at(seed ^ 1, epoch * 16 + d) % 100'000},
                     {1, delay::threads, 0});
@@ -176,7 +176,7 @@ TEST_P(exchange_test, fifty_epochs_with_random_delays) {
         o);
     EXPECT_GT(result.time_s, 0);
     EXPECT_LT(result.time_s, 10);
-    // A graph of many waits takes long to enqueue, and then says so.
+    // A graph with many waits takes long to enqueue, and then has a remark about it.
     if (c.how != mechanism::copy_engine) {
       EXPECT_TRUE(h.node.remarks().empty()) << h.node.remarks().front();
     }
@@ -202,7 +202,7 @@ class runs_test : public testing::TestWithParam<std::uint32_t> {};
 INSTANTIATE_TEST_SUITE_P(all, runs_test, testing::Values(1U, 2U, 4U),
                          testing::PrintToStringParamName());
 
-// Without run: everything is enqueued at once and waited for by the download.
+// Without run: everything is enqueued at once, and the download waits for it.
 TEST_P(runs_test, works_outside_of_run) {
   INTERLACE_NEED_GPUS(GetParam());
   harness h(GetParam(), mechanism::split, subscription::everybody, 100'000, 3);
@@ -210,8 +210,8 @@ TEST_P(runs_test, works_outside_of_run) {
   h.expect_epoch(20);
 }
 
-// The graph is launched again from the state that it started from: also with an odd number of
-// exchanges, after which the buffers have swapped.
+// The graph is launched again from its initial state, also with an odd number of exchanges, after
+// which the buffers have swapped.
 TEST_P(runs_test, repeats_a_graph) {
   INTERLACE_NEED_GPUS(GetParam());
   for (const mechanism how : mechanisms) {
@@ -283,12 +283,12 @@ INTERLACE_HOST_DEVICE std::uint32_t small_integer(std::uint64_t seed, std::uint6
   return static_cast<std::uint32_t>(random_at(seed, place) % 1000);
 }
 
-// Each lane contributes to an element; integers, so that the sum is exact in any order and type.
+// Each lane contributes to an element. Integers make the sum exact in any order and type.
 template <class T, combine Op>
 struct contribute {
   static constexpr std::uint32_t threads = lanes;
   reduced<T, Op> target;
-  local<T> seen;  // of the front, before
+  local<T> seen;  // from the front, before
   std::uint64_t seed;
   template <class Block>
   INTERLACE_KERNEL void operator()(Block& block) const {
@@ -371,7 +371,7 @@ TEST_P(runs_test, large_reductions) {
   reductions<std::uint32_t, combine::add>(n, 500'000, 1, true);
 }
 
-// Sums that depend on the order: whatever it was, all devices have the same bits.
+// Sums that depend on the order: whichever it was, all devices must have the same bits.
 struct contribute_fractions {
   static constexpr std::uint32_t threads = lanes;
   reduced<float> target;
@@ -475,11 +475,11 @@ TEST(failure_test, a_device_that_does_not_come_is_named) {
     EXPECT_NE(message.find("GPU 0 waited 0.2 s at exchange 1 (reduction 0) for GPU 1"),
               std::string::npos)
         << message;
-    // And the node stays refused, in one sentence that says why.
+    // The node then stays unusable, and says why in one sentence.
     EXPECT_THROW(node.run([] {}), device_error);
     EXPECT_THROW((void)node.front(total, 0), device_error);
   }
-  // Another node on the same GPUs is not touched by it.
+  // Another node on the same GPUs still works.
   cuda::node healthy(options_for(2));
   auto total = healthy.create_reduction<float, combine::add>(4, 1);
   healthy.run([&] { healthy.exchange(total); });
@@ -503,12 +503,12 @@ TEST(failure_test, wrong_use_is_refused) {
   EXPECT_THROW(node.run([&] { (void)node.download(array); }), model_error);
   EXPECT_THROW(node.run([&] { throw usage_error("from within"); }), usage_error);
   EXPECT_THROW((void)node.allocate<float>(0, std::uint64_t{1} << 50U), device_error);
-  // None of this did harm.
+  // None of these errors broke the node.
   node.run([&] { node.launch(0, delay{1}, {1, 32, 0}); });
   for (const float x : node.download(array)) EXPECT_TRUE(std::isnan(x));  // poisoned
 }
 
-// Reads the front and writes its successor to the back.
+// Writes the successor of the front's value to the back.
 struct count_up {
   static constexpr std::uint32_t threads = 32;
   replicated<std::uint32_t> data;
@@ -535,7 +535,7 @@ TEST(failure_test, a_run_that_is_not_launched_leaves_regions_as_they_were) {
   EXPECT_EQ(node.front(data, 0)[0], 6U);
   const auto refused = [&] {
     epoch();
-    node.launch(0, delay{1}, {1, delay::threads, 1 << 20});  // more shared memory than any has
+    node.launch(0, delay{1}, {1, delay::threads, 1 << 20});  // more shared memory than any GPU has
   };
   EXPECT_THROW(node.run(refused), device_error);
   EXPECT_EQ(node.front(data, 0)[0], 6U);

@@ -1,4 +1,4 @@
-// What the GPU tests share.
+// Helpers of the GPU tests.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -25,32 +25,32 @@ inline std::uint32_t gpus_here() {
   }
 }
 
-// INTERLACE_TEST_SHARED_GPU=1: GPUs stand for several devices each (interlace/cuda/shared_gpu.hpp),
-// so that everything but speed is tested where there are too few.
+// INTERLACE_TEST_SHARED_GPU=1: each GPU stands for several devices (interlace/cuda/shared_gpu.hpp),
+// so that everything except speed can be tested with fewer GPUs.
 inline bool shares_gpus() {
   const char* value = std::getenv("INTERLACE_TEST_SHARED_GPU");  // NOLINT: nobody sets it
   return value != nullptr && std::string(value) == "1";
 }
 
-// A queue for each stream of the devices; set before anything uses CUDA.
+// A queue for each stream of the devices. It must be set before anything uses CUDA.
 inline const bool queues_set = shares_gpus() && setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0) == 0;
 
-// Empty where a test of n devices can run, else why not.
+// Why a test with n devices cannot run here; empty if it can.
 inline std::string why_not(std::uint32_t n) {
   const std::uint32_t here = gpus_here();
   if (here >= n || (here > 0 && shares_gpus())) return {};
   return "needs " + std::to_string(n) + " GPUs and " + std::to_string(here) + " are here";
 }
 
-// The same for a test whose devices need a GPU each: of links, of their counters, and of peers that
-// refuse to share one.
+// The same for a test whose devices need GPUs of their own: tests of links, of their counters, and
+// of libraries that refuse to share a GPU.
 inline std::string why_not_distinct(std::uint32_t n) {
   const std::uint32_t here = gpus_here();
   if (here >= n) return {};
   return "needs " + std::to_string(n) + " different GPUs and " + std::to_string(here) + " are here";
 }
 
-// Empty where agents can copy this way, else why not. A build without code for compute capability
+// Why agents cannot copy this way; empty if they can. A build without code for compute capability
 // 9.0 has no agents that copy in bulk.
 inline std::string why_not_copied(kernel::agent_copy copy) {
   if (copy == kernel::agent_copy::vectors || gpus_here() == 0) return {};
@@ -58,9 +58,9 @@ inline std::string why_not_copied(kernel::agent_copy copy) {
   return reason.empty() ? reason : "the GPU " + reason;
 }
 
-// Threads of an agent: `asked`, or fewer where agents of several devices must run on one GPU at
-// once. An agent that copies in bulk takes a third of a multiprocessor's shared memory for each 32
-// threads, so 4 agents of 512 threads need a GPU of 25 multiprocessors.
+// Threads of an agent: `asked`, or fewer if agents of several devices must run on one GPU at the
+// same time. An agent that copies in bulk takes a third of a multiprocessor's shared memory for
+// every 32 threads, so 4 agents of 512 threads need a GPU with 25 multiprocessors.
 inline std::uint32_t agent_threads(std::uint32_t asked) {
   return shares_gpus() ? std::min(asked, 512U) : asked;
 }

@@ -1,5 +1,5 @@
-// Jacobi on a ring on GPUs: what plain loops find, bit for bit, by every mechanism; and multi-path
-// by every executor, on poisoned rows, with devices that come late.
+// Jacobi on a ring on GPUs gives the results of plain loops, bit for bit, by every mechanism; and
+// multi-path by every executor, on poisoned rows, with late devices.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -54,7 +54,7 @@ std::vector<std::uint64_t> even_cut(const halo_jacobi_grid& grid, std::uint32_t 
   return cut;
 }
 
-// A device's own rows, and the two beside them.
+// Compares a device's own rows, and the two next to them.
 void expect_right(const std::vector<float>& found, const std::vector<float>& expected,
                   const halo_jacobi_grid& grid, const std::vector<std::uint64_t>& cut,
                   std::uint32_t d) {
@@ -75,7 +75,8 @@ bool nccl_is_here() {
   }
 }
 
-// Messages below the copy engine's threshold, of an odd number of elements, and far above it.
+// Messages with an odd number of elements below the copy engine's threshold, and messages far above
+// it.
 TEST_P(halo_jacobi_test, equals_plain_loops) {
   std::vector<mechanism> all{mechanism::bulk_copy,  mechanism::multi_path,
                              mechanism::split,      mechanism::inline_stores,
@@ -171,7 +172,7 @@ TEST_P(halo_jacobi_test, multi_path_by_every_executor_with_late_devices) {
   }
 }
 
-// A row that is not sent shows: it is no number, and so is what was made of it.
+// A row that is not sent is revealed: it is NaN, and so are the results that depend on it.
 TEST_P(halo_jacobi_test, a_row_that_does_not_arrive_shows) {
   const std::uint32_t devices = GetParam();
   if (devices == 1) GTEST_SKIP() << "one device sends nothing";
@@ -197,7 +198,7 @@ TEST_P(halo_jacobi_test, a_row_that_does_not_arrive_shows) {
   }
 }
 
-// Exchanges of both kinds in turn, in one run.
+// Exchanges of both kinds alternate in one run.
 TEST_P(halo_jacobi_test, multi_path_stands_beside_bulk_copy) {
   const std::uint32_t devices = GetParam();
   const halo_jacobi_grid grid{2 * devices, 70001};

@@ -1,4 +1,4 @@
-// The Jacobi iteration on GPUs: what plain loops compute, by every mechanism.
+// The Jacobi iteration on GPUs gives the results of plain loops, by every mechanism.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -81,7 +81,7 @@ TEST_P(jacobi_test, equals_the_reference_node) {
         for (std::uint32_t d = 0; d < devices; ++d) {
           std::uint64_t first = 0;
           std::uint64_t last = rows;
-          if (halo) {  // the rest stays what it was
+          if (halo) {  // the other elements stay unchanged
             first = asked.boundaries[d] - std::min<std::uint64_t>(asked.boundaries[d], half);
             last = std::min(rows, asked.boundaries[d + 1] + half);
           }

@@ -14,7 +14,7 @@ namespace {
 
 using gpu_test::options_for;
 
-// The scratch is allocated beforehand: a call may not.
+// The scratch memory is allocated before the call, since a call must not allocate.
 probe::sorted_sums put_sorted_sums(cuda::node& node, std::uint32_t device, std::uint64_t n) {
   probe::sorted_sums s = probe::make_sorted_sums(node, device, n);
   const auto count = static_cast<std::uint32_t>(n);
@@ -49,7 +49,7 @@ INSTANTIATE_TEST_SUITE_P(all, library_call_test, testing::Values(1U, 2U, 4U),
 
 TEST_P(library_call_test, stands_in_the_stream) {
   constexpr std::uint32_t rounds = 5;
-  // Of these sizes the library takes kernels of different kinds.
+  // For these sizes, the library chooses different kinds of kernels.
   for (const std::uint64_t n : {std::uint64_t{1000}, std::uint64_t{3'000'001}}) {
     const auto expected = probe::sorted_sums_reference(n, rounds);
     for (const char* way : {"graph", "streams", "detail", "no run"}) {
@@ -100,7 +100,7 @@ TEST_P(library_call_test, what_it_throws_comes_out_of_run) {
     o.graph = graph;
     EXPECT_THROW(node.run([&] { node.call(0, c); }, o), device_error);
   }
-  // The node is none the worse for it.
+  // The node still works.
   const auto s = put_sorted_sums(node, 0, 1000);
   node.run([&] { probe::enqueue_sorted_sums(node, 0, s, 1); });
   EXPECT_EQ(node.download(s.out), probe::sorted_sums_reference(1000, 1));

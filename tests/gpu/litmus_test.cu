@@ -1,5 +1,5 @@
-// Message passing from blocks over counters, agents and exchanges, a million times with random
-// delays: a value that arrives late or torn is found by the kernel that reads it.
+// Messages pass from blocks over counters, agents and exchanges, a million times with random
+// delays. The kernel that reads a value finds it if it arrives late or torn.
 #include <vector>
 
 #include "gpu.hpp"

@@ -1,4 +1,4 @@
-// Links, link counters and what is made with CUDA's libraries.
+// Links, link counters, and what is made with CUDA's libraries.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -41,7 +41,7 @@ TEST_F(measure_test, links) {
   o.progress = [&](double d) { done = d; };
   const auto links = cuda::measure_links(o);
   const std::size_t gpus = cuda::device_count();
-  // Each way and both ways, each size.
+  // Each direction and both directions together, for each size.
   EXPECT_EQ(links.size(), 2 * (gpus * (gpus - 1) + 2 * gpus + gpus * (gpus - 1) / 2 + gpus));
   EXPECT_EQ(done, 1);
   for (const auto& l : links) {
@@ -58,8 +58,8 @@ TEST_F(measure_test, links) {
   EXPECT_THROW((void)cuda::measure_links(o), usage_error);
 }
 
-// The counters grow by what an exchange sends. They are the whole GPU's, so only a lower bound
-// holds where others use it too; the driver may refresh them late.
+// The counters grow by the bytes that an exchange sends. They count for the whole GPU, so only a
+// lower bound holds if others use the GPU. The driver may update them late.
 TEST_F(measure_test, link_counters) {
   INTERLACE_NEED_DISTINCT_GPUS(2);
   const auto options = options_for(2);
@@ -95,7 +95,7 @@ double attribute(cudaDeviceAttr which) {
   return value;
 }
 
-// Against what the driver says of clocks and widths, and the guide of operations a clock.
+// Compared with the driver's clocks and widths, and with operations per clock from NVIDIA's guide.
 TEST_F(measure_test, rates) {
   const auto rates = cuda::measure_rates({});
   const double memory =
@@ -141,8 +141,8 @@ struct scale {
   }
 };
 
-// A kernel that only streams comes near its bytes over the rates, and not below it by more than the
-// L2 may keep.
+// A kernel that only streams takes nearly its bytes divided by the rates. It can be faster only by
+// what the L2 may keep.
 TEST_F(measure_test, a_stream_is_near_its_limit) {
   const auto rates = cuda::measure_rates({});
   const std::uint64_t n = std::max<std::uint64_t>(1U << 24U, rates.cache_bytes);
@@ -269,7 +269,8 @@ TEST_F(measure_test, what_relays_cost) {
   }
 }
 
-// Each throws if data did not arrive. An H100's links carry 478 GB/s with protocol in a direction.
+// Each of these throws if data did not arrive. An H100's links carry 478 GB/s with protocol in one
+// direction.
 TEST_F(measure_test, kernels_that_store_and_load) {
   INTERLACE_NEED_DISTINCT_GPUS(2);
   const bench::kernel_repeats few{4, 3};
@@ -340,7 +341,7 @@ TEST_F(measure_test, copies_on_streams) {
   EXPECT_THROW((void)bench::copies_on_cuda(copies, false, 0), usage_error);
 }
 
-// Messages in both directions, two of each at a time, and sums that only differ by roundings.
+// Messages in both directions, two of each at a time, and sums that differ only by roundings.
 TEST_F(measure_test, nccl_beside_copies_and_all_reduces) {
   INTERLACE_NEED_DISTINCT_GPUS(2);
   try {

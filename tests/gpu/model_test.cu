@@ -1,4 +1,4 @@
-// What the model promises inside of a kernel, on a GPU.
+// The promises of the kernel model, inside a kernel on a GPU.
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -28,7 +28,8 @@ class model_test : public testing::Test {
 // ----------------------------------------------------------
 
 struct note_indices {
-  replicated<std::uint64_t> at;  // [global_count]: how block, lane and grid looked from there
+  // [global_count]: the block, lane and grid indices seen at this place
+  replicated<std::uint64_t> at;
   template <class Block>
   INTERLACE_KERNEL void operator()(Block& block) const {
     block.each([&](auto lane) {
@@ -155,8 +156,8 @@ struct strided_sums {
       for (auto i : lane.range(lane.index(), values.size, block.threads())) {
         sum += lane.load_index(values, i);
       }
-      for (auto i : lane.range(5, 5)) sum += 1000 + static_cast<std::uint64_t>(i);  // none
-      for (auto i : lane.range(7U, 3U)) sum += 1000 + i;                            // none
+      for (auto i : lane.range(5, 5)) sum += 1000 + static_cast<std::uint64_t>(i);  // no iterations
+      for (auto i : lane.range(7U, 3U)) sum += 1000 + i;                            // no iterations
       lane.store(sums, lane.index(), sum);
     });
   }
@@ -176,13 +177,13 @@ TEST_F(model_test, ranges) {
 // --- barriers, shared memory, lane states
 // ---------------------------------------------------------
 
-// Rotates values through shared memory, many times: any missing barrier shows.
+// Rotates values through shared memory many times. A missing barrier is revealed.
 struct rotate_values {
   local<std::uint32_t> values;
   std::uint32_t rounds;
   template <class Block>
   INTERLACE_KERNEL void operator()(Block& block) const {
-    auto bytes = shared<std::uint8_t>(block, 5);  // what follows is aligned all the same
+    auto bytes = shared<std::uint8_t>(block, 5);  // the next array is aligned all the same
     auto staged = shared<std::uint32_t>(block, block.threads());
     auto doubles = shared<double>(block, 2);
     auto own = lane_state<std::uint32_t>(block);
@@ -281,7 +282,7 @@ struct warp_results {
       const std::uint64_t which = warp.ballot(odd);
       const auto partner = warp.shuffle_xor(value, 5);
       const auto one = warp.shuffle(value, 3);
-      // The warp's barrier makes the neighbour's store visible, and this load is the warp's.
+      // The warp's barrier makes the neighbour's store visible. The whole warp shares this load.
       const T first = warp.load(staged, warp.index() * 32);
       warp.each([&](auto lane) {
         const auto i = lane.global_index();
@@ -309,7 +310,7 @@ void check_warps() {
   std::vector<T> values(n);
   for (std::size_t i = 0; i < n; ++i) {
     if constexpr (std::is_floating_point_v<T>) {
-      // Sizes apart, so that the order of additions shows.
+      // Values of different magnitude, so that the order of additions matters.
       values[i] = static_cast<T>(std::ldexp(1.0 + static_cast<double>(random_at(3, i) % 1000) / 999,
                                             static_cast<int>(random_at(4, i) % 40) - 20));
       if (random_at(5, i) % 2 == 0) values[i] = -values[i];
@@ -366,7 +367,7 @@ template <class T>
 struct atomics {
   local<T> sum, least;
   local<T> block_sums, block_least;
-  local<std::uint32_t> order;  // each old value of a counter once
+  local<std::uint32_t> order;  // every old value of a counter occurs once
   template <class Block>
   INTERLACE_KERNEL void operator()(Block& block) const {
     auto both = shared<T>(block, 2);
@@ -435,9 +436,9 @@ TEST_F(model_test, atomics) {
   check_atomics<std::uint64_t>();
 }
 
-// Blocks n k to n k + n - 1 leave numbers at times of their own; the last of them adds up what all
-// left. It has read some of them before, while others may store them, so that what it finds then
-// must not come from a cache.
+// Each of the blocks n k to n k + n - 1 leaves numbers at its own time. The last of them adds up
+// the numbers of all. It has already read some of them while others may have been storing them, so
+// the second read must not come from a cache.
 struct add_up_behind {
   static constexpr std::uint32_t threads = 128;
   local<std::uint32_t> numbers;  // [blocks][threads]
@@ -461,7 +462,8 @@ struct add_up_behind {
       std::uint32_t sum = 0;
       for (auto k : lane.range(0U, n))
         sum += lane.load(numbers, first + k * threads + lane.index());
-      // What it read first has no part in the sum, and is not to be left out either.
+      // The value read first must not be in the sum, but the compiler must not drop its load
+      // either.
       if (before[lane] == 0xfffffffeU) sum = 0;
       lane.store(sums, index / n * threads + lane.index(), sum);
     });

@@ -1,5 +1,5 @@
-// The traced workloads as they are, without a policy that counts: what bench/operation_counts.py
-// runs under a profiler, and holds the simulator's counts of operations to.
+// The traced workloads without a policy that counts. bench/operation_counts.py runs them under a
+// profiler, and compares the simulator's counts of operations with the result.
 #include "../probes/traces.hpp"
 #include "gpu.hpp"
 #include "interlace/cuda/fft.hpp"
@@ -7,7 +7,8 @@
 namespace interlace::operations_tests {
 namespace {
 
-// Runs the blocks that simulated machines run, which do not depend on how many are held at once.
+// Runs the same blocks as simulated machines, which do not depend on how many blocks are held at a
+// time.
 struct plain_node : cuda::node {
   using cuda::node::node;
   std::uint64_t threads_at_once(std::uint32_t device) const = delete;

@@ -17,7 +17,7 @@ INTERLACE_HOST_DEVICE std::uint32_t value_of(std::uint64_t epoch, std::uint64_t 
 
 enum class fault { none, skips, repeats, stalls };
 
-// Few blocks that live long: each writes and publishes tile after tile of its device's part.
+// Few, long-lived blocks: each writes and publishes tile after tile of its device's part.
 struct publisher {
   static constexpr std::uint32_t threads = lanes;
   replicated<std::uint32_t> data;
@@ -45,7 +45,7 @@ struct publisher {
   }
 };
 
-// Each block writes a column of a matrix; every chunk has all blocks as writers.
+// Each block writes a column of a matrix, so all blocks write to every chunk.
 struct column_writer {
   static constexpr std::uint32_t threads = lanes;
   replicated<std::uint64_t> data;
@@ -64,9 +64,9 @@ struct column_writer {
   }
 };
 
-// A litmus test of message passing: every element of the front must be what the last epoch stored,
-// on whatever device; then all of the own part becomes one more, tile after tile in random order of
-// time, published by tile.
+// A litmus test of message passing. Every element of the front must have the value that the last
+// epoch stored, on whichever device. The kernel then increments all elements of its own part, tile
+// after tile at random times, and publishes each tile.
 struct relay {
   static constexpr std::uint32_t threads = lanes;
   replicated<std::uint32_t> data;

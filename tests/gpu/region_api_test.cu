@@ -1,4 +1,4 @@
-// Regions as programs with kernels of their own use them: plain __global__ functions and streams.
+// Regions in programs with kernels of their own: plain __global__ functions and streams.
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -35,7 +35,8 @@ __device__ void wait_ns(std::uint64_t nanoseconds) {
 enum class fault { none, skips, repeats, stalls, all_stall, all_begin_late, unwritten, outside };
 
 // Each block writes and publishes tile after tile of its device's part. The epoch is read from
-// memory, so that a graph that is launched again writes something else; `repetition` picks it.
+// memory, so that a second launch of a graph can write different values; `repetition` picks the
+// epoch.
 __global__ void publish_tiles(region_writer<std::uint32_t> w, std::uint64_t begin,
                               std::uint64_t end, const std::uint64_t* first_epoch,
                               std::uint64_t offset, fault wrong) {
@@ -79,7 +80,7 @@ constexpr const char* in_bulk = "polling in bulk";
 struct program {
   group devices;
   region_spec spec;
-  cuda::device_memory memory;  // before the region that may lie in it
+  cuda::device_memory memory;  // declared before the region that may use it
   std::vector<cudaStream_t> streams;
   std::vector<std::uint64_t*> first_epoch;
   std::unique_ptr<region> data;
@@ -108,7 +109,7 @@ struct program {
       first_epoch.push_back(
           static_cast<std::uint64_t*>(memory.take(devices.ordinal(d), sizeof(std::uint64_t))));
       set_epoch(d, 0);
-      cudaFuncAttributes loaded{};  // before anything waits
+      cudaFuncAttributes loaded{};  // loaded before anything waits
       INTERLACE_CUDA_CHECK(cudaFuncGetAttributes(&loaded, publish_tiles));
       INTERLACE_CUDA_CHECK(cudaFuncGetAttributes(&loaded, announce_at_the_end));
       INTERLACE_CUDA_CHECK(cudaFuncGetAttributes(&loaded, sum_front));
@@ -264,7 +265,7 @@ TEST_P(region_api, a_graph_of_two_epochs_is_launched_three_times) {
     }
     p.expect_epoch(11 + 2 * repetition);
   }
-  // Out of turn: another epoch in between.
+  // Out of turn: there is another epoch in between.
   for (std::uint32_t d = 0; d < n; ++d) p.set_epoch(d, 0);
   p.enqueue_all(30);
   p.expect_epoch(30);
@@ -393,7 +394,7 @@ TEST(region_deadline, a_kernel_slower_than_the_deadline_is_reported) {
   EXPECT_NE(message.find("GPU 0 waited 0.2 s for chunk"), std::string::npos) << message;
 }
 
-// No exchange is reached, so that nothing waits but streams, for chunks.
+// No exchange is reached, so only streams wait, for chunks.
 TEST(region_deadline, a_stream_that_waits_for_a_chunk_is_reported) {
   INTERLACE_NEED_GPUS(2);
   program p(2, program::make_spec("copy-engine", 20'000, 2048), 0.1);

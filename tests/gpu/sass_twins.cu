@@ -1,8 +1,8 @@
-// Kernels written against the model beside what one would write by hand. tests/python/test_sass.py
-// compiles this file alone and compares the machine instructions of each `model_x` with `twin_x`.
+// Kernels written against the model, next to handwritten ones. tests/python/test_sass.py compiles
+// only this file, and compares the machine instructions of each `model_x` with those of `twin_x`.
 //
-// The twins use what the model uses: 64-bit indices, the read-only path for constant arrays, a
-// known block size, dynamic shared memory.
+// The twins use the same means as the model: 64-bit indices, the read-only path for constant
+// arrays, a known block size, and dynamic shared memory.
 #include <cstdint>
 
 #include "interlace/kernel_device.cuh"

@@ -1,4 +1,4 @@
-// The simulated side of trace_test.cu. Kernels run on the CPU there, so a host compiler makes it.
+// The simulated side of trace_test.cu. Its kernels run on the CPU, so a host compiler compiles it.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,9 @@ struct simulated_trace {
 std::vector<simulated_trace> simulated_forms();
 std::vector<simulated_trace> simulated_workloads();
 
-// What a trace file has; it is replayed on a simulated machine as well.
+// The contents of a trace file, which is also replayed on a simulated machine.
 struct trace_file {
-  kernel::trace_totals totals;  // all of it as local memory, by lines of 128 bytes
+  kernel::trace_totals totals;  // everything counted as local memory, in lines of 128 bytes
   std::uint64_t kernels = 0;
   std::uint64_t blocks = 0;
   std::vector<std::uint64_t> bytes_to_home;  // [gpu * GPUs + home]

@@ -1,5 +1,5 @@
-// Accesses that warps make on a real GPU, counted by the traced policy, beside what the simulated
-// node records of the same kernels on the same data.
+// Accesses of warps on a real GPU, counted by the traced policy, compared with what the simulated
+// node records for the same kernels and data.
 #include <unistd.h>
 
 #include <cstdio>
@@ -23,7 +23,8 @@ class trace_test : public testing::Test {
   void SetUp() override { INTERLACE_NEED_GPUS(1); }
 };
 
-// Prints both, and holds each kind of access to each kind of view to `part` of the simulated one.
+// Prints both totals. Each kind of access to each kind of view must be within `part` of the
+// simulated count.
 void compare(const std::string& name, const trace_totals& seen, const trace_totals& simulated,
              double part) {
   constexpr const char* kinds[] = {"load", "store", "atomic"};

@@ -1,5 +1,5 @@
-// Chunks that are tracked: kernels that publish in their midst, mappings of every kind, and what is
-// reported where announcements are wrong or late.
+// Tracked chunks: kernels that publish while they run, mappings of every kind, and reports of wrong
+// or late announcements.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -157,7 +157,7 @@ TEST(deadline_test, a_kernel_slower_than_the_deadline_is_reported) {
   }
 }
 
-// More chunks at once than a GPU takes launches for.
+// More chunks at a time than the GPU accepts launches.
 TEST(device_launch_test, blocks_copy_what_is_not_launched) {
   INTERLACE_NEED_GPUS(2);
   gpu_test::add_launching_publishers();
@@ -178,7 +178,8 @@ TEST(device_launch_test, blocks_copy_what_is_not_launched) {
   }
 }
 
-// Two and three blocks of an agent share a multiprocessor's memory, of which the kernel wants none.
+// Two or three blocks of an agent share a multiprocessor's shared memory, of which the kernel needs
+// none.
 TEST(polling_test, large_agents_that_copy_in_bulk_run_as_a_whole) {
   INTERLACE_NEED_GPUS(2);
   INTERLACE_NEED_COPIES(kernel::agent_copy::bulk);
@@ -262,7 +263,7 @@ TEST_P(tracking_test, wrong_use_is_refused) {
                     kernel::block_mapping::contiguous(0, 5000 / harness::blocks, 5000));
     }),
                  model_error);
-    h.node.run([&] { h.enqueue(3); });  // none of this did harm
+    h.node.run([&] { h.enqueue(3); });  // none of these errors broke the node
     h.expect_epoch(3);
   }
   harness small(options_for(2), GetParam(), 20'000, 64, 512);

@@ -1,4 +1,4 @@
-// The probes as one would write them by hand: plain CUDA, without the model.
+// The probes as handwritten CUDA, without the model.
 #pragma once
 
 #include <cstdint>
@@ -131,9 +131,9 @@ __device__ __forceinline__ float warp_sum(float value) {
   return value;
 }
 
-// What it reads. Unit b has rows [unit_rows[b], unit_rows[b + 1]) and edges [unit_edges[b],
-// unit_edges[b + 1]); unit_slots[b] != 0: it is a part of one row, whose sum is
-// row_sums[unit_slots[b] - 1], with the count of parts above 47 bits of fraction.
+// The inputs. Unit b has the rows [unit_rows[b], unit_rows[b + 1]) and the edges [unit_edges[b],
+// unit_edges[b + 1]). If unit_slots[b] != 0, the unit is a part of one row. The row's sum is
+// row_sums[unit_slots[b] - 1], with 47 bits of fraction and the count of parts above them.
 struct rank_input {
   const std::uint32_t* __restrict__ offsets;
   const std::uint32_t* __restrict__ columns;

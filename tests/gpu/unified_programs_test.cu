@@ -41,7 +41,7 @@ std::vector<float> floats(std::uint64_t n, std::uint64_t seed) {
   return values;
 }
 
-// Pages as each array has them, and all on the last GPU.
+// Pages where each array chooses, and all pages on the last GPU.
 template <class Data>
 void compare(std::uint32_t devices, const Data& data, float tolerance) {
   run::unified_request asked;

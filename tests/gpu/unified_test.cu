@@ -1,4 +1,4 @@
-// Unified arrays: pages on the GPUs in turn, loaded and stored by all of them.
+// Unified arrays: pages are distributed over the GPUs, and all GPUs load and store them.
 #include <algorithm>
 #include <vector>
 
@@ -20,7 +20,7 @@ class unified_test : public testing::TestWithParam<std::uint32_t> {
 INSTANTIATE_TEST_SUITE_P(all, unified_test, testing::Values(1U, 2U, 4U),
                          testing::PrintToStringParamName());
 
-// Each element of the pages of one home becomes what it was, mixed with the epoch.
+// Each element on the pages of one home is mixed with the epoch.
 struct mix_pages {
   unified<std::uint32_t> data;
   std::uint32_t devices;
@@ -41,7 +41,7 @@ struct mix_pages {
 TEST_P(unified_test, every_device_reads_and_writes_every_page) {
   const std::uint32_t devices = GetParam();
   cuda::node node(options_for(devices));
-  // A last page that is not whole; two arrays, whose pages start anew on device 0.
+  // An incomplete last page; two arrays, each of whose pages start on device 0.
   const std::uint64_t n = 9 * page_elements + 4321;
   const unified<std::uint32_t> arrays[] = {node.allocate_unified<std::uint32_t>(n),
                                            node.allocate_unified<std::uint32_t>(n)};
@@ -52,7 +52,7 @@ TEST_P(unified_test, every_device_reads_and_writes_every_page) {
     node.upload(array, expected);
   }
 
-  // In epoch e device d has the pages whose home is d + e + 1: its own come last.
+  // In epoch e, device d has the pages whose home is d + e + 1, so its own pages come last.
   const std::uint32_t epochs = 2 * devices;
   node.run([&] {
     for (std::uint32_t e = 0; e < epochs; ++e) {
@@ -98,7 +98,7 @@ TEST_P(unified_test, goes_with_its_node) {
   const auto ordinals = options_for(GetParam()).ordinals;
   const std::uint64_t pages = 100 * GetParam();
   const double share = static_cast<double>(pages * cuda::unified_memory::page_bytes) / GetParam();
-  { const cuda::node first(options_for(GetParam())); }  // what a process takes once
+  { const cuda::node first(options_for(GetParam())); }  // takes what a process takes only once
   std::vector<double> before;
   for (const int gpu : ordinals) before.push_back(free_on(gpu));
   {

@@ -1,4 +1,4 @@
-// GPUs that there are not.
+// GPUs that do not exist.
 #include <gtest/gtest.h>
 
 #include <string>

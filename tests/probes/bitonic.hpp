@@ -1,5 +1,5 @@
-// A probe of the kernel model: a bitonic sort. Partners at a distance below the warp's width meet
-// by shuffles, within a block in shared memory, farther away in device memory.
+// A probe of the kernel model: a bitonic sort. Partners closer than the warp's width exchange keys
+// by shuffles, partners in the same block by shared memory, and others by device memory.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ INTERLACE_HOST_DEVICE std::uint32_t keep(std::uint32_t own, std::uint32_t other,
   return (own < other) == smaller ? own : other;
 }
 
-// Every step of the sort whose partners are within a tile: sizes from `first_size` to `last_size`,
-// the first of them from the largest distance that a tile holds.
+// All steps of the sort whose partners are in the same tile: sizes from `first_size` to
+// `last_size`. The first size begins with the largest distance in a tile.
 struct bitonic_tiles {
   static constexpr std::uint32_t threads = bitonic_tile;
   static constexpr std::uint32_t shared_bytes = bitonic_tile * sizeof(std::uint32_t);
@@ -86,7 +86,7 @@ struct bitonic_far {
   }
 };
 
-// `keys` are a power of two, at least a tile.
+// The number of keys must be a power of two, and at least a tile.
 template <class Node>
 void enqueue_bitonic_sort(Node& node, std::uint32_t device, const local<std::uint32_t>& keys) {
   const std::uint64_t tiles = keys.size / bitonic_tile;

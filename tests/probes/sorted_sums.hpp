@@ -1,5 +1,5 @@
-// A probe of library calls: kernels before and after a sort and a scan, each round on what the
-// round before left, so that any disorder in the stream shows.
+// A probe of library calls: kernels before and after a sort and a scan. Each round uses the results
+// of the previous one, so that any disorder in the stream is revealed.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ INTERLACE_HOST_DEVICE std::uint32_t scrambled(std::uint32_t x) {
 struct make_keys {
   local<const std::uint32_t> from;
   local<std::uint32_t> keys;
-  std::uint32_t round = 0;  // the first takes indices, since `from` is still empty
+  std::uint32_t round = 0;  // the first round uses indices, since `from` is still empty
   template <class Block>
   INTERLACE_KERNEL void operator()(Block& block) const {
     block.each([&](auto lane) {
@@ -46,11 +46,11 @@ struct add_sums {
 
 struct sorted_sums {
   local<std::uint32_t> keys, sorted, sums, out;
-  kernel::library_call sort;  // keys to sorted
-  kernel::library_call scan;  // sorted to sums, exclusive
+  kernel::library_call sort;  // from keys to sorted
+  kernel::library_call scan;  // from sorted to sums, exclusive
 };
 
-// Arrays and calls of one device; a test for GPUs adds each on_gpu.
+// Arrays and calls of one device. A test for GPUs adds the on_gpu functions.
 template <class Node>
 sorted_sums make_sorted_sums(Node& node, std::uint32_t device, std::uint64_t n) {
   sorted_sums s;

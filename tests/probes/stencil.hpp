@@ -1,5 +1,5 @@
-// A probe of the kernel model: a 5-point stencil on a grid whose rows are cut over the devices, so
-// that only the rows at the cuts travel.
+// A probe of the kernel model: a 5-point stencil on a grid whose rows are divided over the devices,
+// so that only rows at the borders are transferred.
 #pragma once
 
 #include <cstdint>
@@ -109,7 +109,7 @@ class stencil {
   kernel::region<float> u_;
 };
 
-// What `steps` steps make of u.
+// The result of `steps` steps from u.
 inline std::vector<float> stencil_reference(std::vector<float> u, std::uint32_t columns,
                                             std::uint32_t rows, std::uint32_t steps) {
   std::vector<float> next = u;

@@ -1,5 +1,5 @@
-// What is traced on every node that can: small kernels whose totals are known in closed form, the
-// other probes, and the workloads.
+// Kernels that are traced on every node that can trace: small ones whose totals are known in closed
+// form, the other probes, and the workloads.
 #pragma once
 
 #include <cstdint>
@@ -46,7 +46,7 @@ struct trace_axpy {
   }
 };
 
-// Lane k makes k iterations; in each, all lanes that are left read one word of another line.
+// Lane k makes k iterations. In each, all remaining lanes read one word of a new line.
 struct trace_lengths {
   local<const float> x;
   local<float> y;
@@ -60,7 +60,7 @@ struct trace_lengths {
   }
 };
 
-// Every kind of view, half a line off, and a line a lane.
+// Every kind of view, shifted by half a line, and with a line for each lane.
 struct trace_views {
   replicated<float> region;
   unified<float> everywhere;
@@ -99,7 +99,7 @@ template <class Node>
 std::vector<traced_form> trace_forms(Node& node) {
   std::vector<traced_form> forms;
   {
-    const std::uint64_t n = 1000;  // 31 warps and a quarter of one
+    const std::uint64_t n = 1000;  // 31 warps and a quarter of a warp
     const auto x = node.template allocate<float>(0, n);
     const auto y = node.template allocate<float>(0, n);
     traced_form f{"axpy", node.trace(0, trace_axpy{x, y}, {8, 128, 0}), {}};
@@ -223,8 +223,8 @@ struct traced_workload {
   std::map<std::string, trace_totals> kernels;
 };
 
-// A graph by in-edges with rows of very different lengths, some longer than a unit of rank_update,
-// and vertices without out-edges.
+// A graph by in-edges. Its rows have very different lengths, some longer than a unit of
+// rank_update, and some vertices have no out-edges.
 struct skewed_graph {
   std::vector<std::uint64_t> offsets;
   std::vector<std::uint32_t> columns;
@@ -252,7 +252,7 @@ struct skewed_graph {
   }
 };
 
-// Ratings of few items by many users, most of them of the first; by users and by items.
+// Many users rate few items, most of them the first item. By users and by items.
 struct skewed_ratings {
   struct side {
     std::vector<std::uint64_t> offsets;
@@ -291,7 +291,7 @@ struct skewed_ratings {
   }
 };
 
-// visit(name, work) for each workload; work(node) runs it on the first device of a node of one.
+// Calls visit(name, work) for each workload. work(node) runs it on the only device of a node.
 template <class Visit>
 void each_workload(Visit visit) {
   visit("pagerank", [](auto& node) {
