@@ -100,8 +100,9 @@ def add_what_the_site_needs(_app: Any, name: str, source: list[str]) -> None:
         entries = "\n".join(f"{title} <{folder}/index>" for folder, title in PARTS.items())
         text += f"\n```{{toctree}}\n:hidden:\n\n{entries}\n```\n"
     elif page == "index" and part in PARTS:
-        pages = sorted(file.stem for file in (ROOT / "docs" / part).glob("*.md"))
-        entries = "\n".join(page for page in pages if page != "index")
+        pages = {file.stem for file in (ROOT / "docs" / part).glob("*.md")} - {"index"}
+        named = re.findall(r"\]\(([\w-]+)\.md\)", text)  # in the order of the page itself
+        entries = "\n".join([*dict.fromkeys(named), *sorted(pages - set(named))])
         text += f"\n```{{toctree}}\n:hidden:\n\n{entries}\n```\n"
     elif part == "reference" and page in MADE:
         text += f"\n{MADE[page]()}\n"

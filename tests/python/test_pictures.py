@@ -1,0 +1,42 @@
+"""The committed pictures are those that their scripts draw, one for each mechanism."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from interlace.model.mechanism_table import ROWS
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+
+
+@pytest.fixture
+def scripts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(DOCS))
+    for name in ("make_picture", "make_mechanism_pictures"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+
+
+@pytest.mark.usefixtures("scripts")
+def test_the_readme_has_the_picture_that_is_drawn() -> None:
+    import make_picture
+
+    for name, theme in make_picture.THEMES.items():
+        file = DOCS / f"overlap-{name}.svg"
+        assert file.read_text(encoding="utf-8") == make_picture.draw(theme), file.name
+
+
+@pytest.mark.usefixtures("scripts")
+def test_each_mechanism_has_the_picture_that_is_drawn() -> None:
+    import make_mechanism_pictures
+
+    assert list(make_mechanism_pictures.PICTURES) == [row.name for row in ROWS]
+    folder = DOCS / "explanation/pictures"
+    made = make_mechanism_pictures.made()
+    assert {file.name for file in folder.iterdir()} == set(made)
+    page = (DOCS / "explanation/mechanisms.md").read_text(encoding="utf-8")
+    for name, text in made.items():
+        assert (folder / name).read_text(encoding="utf-8") == text, name
+        assert f"pictures/{name}" in page
