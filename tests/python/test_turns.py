@@ -5,12 +5,12 @@ import fcntl
 import multiprocessing
 import os
 import signal
-import tempfile
 from multiprocessing.synchronize import Event
 from pathlib import Path
 
 import pytest
 
+from interlace.base import turns
 from interlace.base.turns import turn
 
 SECONDS = 30
@@ -19,7 +19,12 @@ FORK = multiprocessing.get_context("fork")
 
 @pytest.fixture(autouse=True)
 def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(turns, "RUNTIME", tmp_path / "run")
+    monkeypatch.setattr(turns, "SHARED", tmp_path / "shared")
+    monkeypatch.setattr(turns, "_told", False)
+    tmp_path.chmod(0o700)
 
 
 def _hold(has_it: Event, may_end: Event) -> None:
@@ -63,7 +68,7 @@ def test_a_process_that_died_holds_nobody_up() -> None:
 def test_without_a_place_for_the_lock_nobody_waits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "absent"))
+    monkeypatch.setattr(turns, "_places", lambda: iter([(tmp_path / "absent", False)]))
     entered = []
     with turn():
         entered.append(1)
@@ -88,7 +93,64 @@ def test_where_files_cannot_be_locked_nobody_waits(
         with turn():
             entered.append(2)
     assert entered == [1, 2]
-    assert [file.name for file in tmp_path.iterdir()] == [f"interlace-gpus-{os.getuid()}.lock"]
+    assert [file.name for file in tmp_path.iterdir()] == [turns.LOCK]
     assert len(list(descriptors.iterdir())) == before
     with pytest.raises(OSError, match="of what is timed"), turn():
         raise OSError("of what is timed")
+
+
+def test_who_waits_is_told_for_whom(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    may_end = FORK.Event()
+    first = _started(may_end)
+    monkeypatch.setattr(turns, "PATIENCE_S", 0.05)
+    say = turns._say_who
+
+    def said(descriptor: int) -> None:
+        say(descriptor)
+        may_end.set()
+
+    monkeypatch.setattr(turns, "_say_who", said)
+    with turn():
+        pass
+    first.join(SECONDS)
+    assert capsys.readouterr().err == (
+        f"interlace: process {first.pid} measures on the GPUs; waiting for it to end\n"
+    )
+
+
+def _place() -> Path:
+    descriptor = turns._open_lock()
+    try:
+        return Path(f"/proc/self/fd/{descriptor}").readlink().parent
+    finally:
+        os.close(descriptor)
+
+
+def test_the_lock_is_where_only_its_user_can_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert _place() == tmp_path
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "other"))  # as quickstart and check have it
+    assert _place() == tmp_path
+    tmp_path.chmod(0o755)
+    ours = tmp_path / "shared" / f"interlace-{os.geteuid()}"
+    assert _place() == ours
+    assert ours.stat().st_mode & 0o777 == 0o700
+    ours.chmod(0o770)
+    home = tmp_path / "home" / ".cache" / "interlace"
+    assert _place() == home
+    (ours / turns.LOCK).unlink()
+    ours.rmdir()
+    ours.symlink_to(home)  # somebody else's link, which may lead anywhere
+    (home / turns.LOCK).unlink()
+    assert _place() == home
+    assert not (ours / turns.LOCK).is_symlink()
+    runtime = tmp_path / "run" / str(os.geteuid())
+    runtime.mkdir(parents=True, mode=0o700)
+    assert _place() == runtime
+    (runtime / turns.LOCK).unlink()
+    (runtime / turns.LOCK).symlink_to(tmp_path / "victim")
+    assert _place() == home
+    assert not (tmp_path / "victim").exists()

@@ -81,7 +81,9 @@ OTHERS = {
         partial(_absolute, "XDG_CONFIG_HOME"),
     ),
     "XDG_RUNTIME_DIR": Variable(
-        "regions of processes", "/tmp", "the folder for the sockets by which they meet"
+        "regions of processes, measurements",
+        "/tmp",
+        "the folder for sockets by which processes meet, and for the lock of measurements",
     ),
 }
 # Set by `interlace run` for its own library.
