@@ -10,10 +10,12 @@ import itertools
 import json
 import math
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from interlace.base.errors import UserError
@@ -216,6 +218,83 @@ def test_a_line_that_a_crash_cut_is_run_again(run: Run, small: Path) -> None:
         found = Path("small.runs.jsonl").read_bytes()
         assert found.count(b"\n") == SMALL_RUNS
         assert found.startswith(kept[:last])
+
+
+def test_damage_of_the_last_line_is_run_again_with_a_note(run: Run, small: Path) -> None:
+    _sweep(run, small)
+    file = Path("small.runs.jsonl")
+    kept = file.read_bytes()
+    last = kept.rstrip(b"\n").rfind(b"\n") + 1
+    middle = (last + len(kept)) // 2
+    for damaged in (
+        kept + bytes(4096),
+        kept[:middle] + bytes(len(kept) - middle),
+        kept[:last] + bytes(4096),
+        kept[:middle] + bytes([kept[middle] ^ 1]) + kept[middle + 1 :],
+    ):
+        file.write_bytes(damaged)
+        ran = run("sweep", small)
+        assert ran.code == 0, ran.err
+        assert "The last line of small.runs.jsonl is damaged; its run is repeated." in ran.err
+        assert file.read_bytes().startswith(kept[:last])
+        assert file.read_bytes().count(b"\n") == SMALL_RUNS
+
+
+def test_no_flipped_bit_is_taken_for_a_result(run: Run, small: Path) -> None:
+    _sweep(run, small)
+    kept = Path("small.runs.jsonl").read_bytes()
+    line = kept[: kept.index(b"\n")]
+    good = sweep_file._run_of(line)
+    assert good is not None
+    for bit in range(8 * len(line)):
+        flipped = bytearray(line)
+        flipped[bit // 8] ^= 1 << bit % 8
+        assert sweep_file._run_of(bytes(flipped)) is None
+    Path("small.runs.jsonl").write_bytes(kept[:60] + bytes([kept[60] ^ 1]) + kept[61:])
+    ran = run("sweep", small)
+    assert ran.code == 2
+    assert "small.runs.jsonl, line 1: this is no run of a sweep, or it is damaged" in ran.err
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"max_error": 5.0}, {"iterations": 2**62}],
+)
+def test_a_run_that_would_not_have_passed_is_run_again(
+    run: Run, small: Path, change: dict[str, Any]
+) -> None:
+    first = _sweep(run, small)
+    file = Path("small.runs.jsonl")
+    lines = file.read_bytes().splitlines()
+    kept = sweep_file._run_of(lines[0])
+    assert kept is not None
+    forged = msgspec.structs.replace(kept, **change)
+    file.write_bytes(sweep_file._line(forged) + b"\n".join(lines[1:]) + b"\n")
+    again = _sweep(run, small)
+    assert again["rows"][0]["max_error"] == first["rows"][0]["max_error"]
+    assert file.read_bytes().count(b"\n") == SMALL_RUNS + 1
+
+
+def test_values_out_of_range_are_refused(run: Run, small: Path) -> None:
+    _sweep(run, small)
+    file = Path("small.runs.jsonl")
+    first, rest = file.read_bytes().split(b"\n", 1)
+    for key, value in (
+        ("time_s", "0"),
+        ("time_s", "1e308"),
+        ("time_s", "-1.0"),
+        ("time_s", "null"),
+        ("accesses", "-1"),
+        ("cpu_s", "[" * 100_000 + "]" * 100_000),
+        ("max_error", "-0.5"),
+    ):
+        body = re.sub(rf'"{key}":[^,}}]*'.encode(), f'"{key}":{value}'.encode(), first)
+        body = body[: body.index(b',"sum"')]
+        assert sweep_file._run_of(body + sweep_file._ending(body)) is None
+    file.write_bytes(body + sweep_file._ending(body) + b"\n" + rest)
+    ran = run("sweep", small)
+    assert ran.code == 2
+    assert "line 1: this is no run of a sweep" in ran.err
 
 
 def test_a_wrong_result_ends_the_sweep(

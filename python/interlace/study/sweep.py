@@ -76,6 +76,12 @@ class _Work:
             for machine in space.machines
         ]
 
+    def forget_wrong(self, known: dict[str, Run]) -> None:
+        """Forget runs that would not have been kept: the file may have been edited."""
+        for key in known.keys() & set(itertools.chain.from_iterable(self.keys)):
+            if not self.workload.accepts(known[key].max_error, known[key].iterations):
+                del known[key]
+
     def missing(self, known: Mapping[str, Run]) -> dict[str, Job]:
         """The runs that are left, by key."""
         points = map(at_point, self.space.points())
@@ -177,6 +183,9 @@ def _run(
     say: Callable[[str], None],
 ) -> SweepResult:  # fmt: skip
     work = _Work(space, workload)
+    if kept.note is not None:
+        say(kept.note)
+    work.forget_wrong(kept.runs)
     missing = work.missing(kept.runs)
     every = len(set(itertools.chain.from_iterable(work.keys)))
     if len(missing) < every:

@@ -13,11 +13,12 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from interlace.base.errors import UserError
+from interlace.base.files import sync_folder
 from interlace.base.version import version
 from interlace.machine.schema import Machine
 from interlace.model.results import WireRow
@@ -27,18 +28,46 @@ KIND = "interlace sweep run"
 BEGINNING = f'{{"kind":"{KIND}"'.encode()  # of every line
 
 
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+
+
 class Run(msgspec.Struct, frozen=True):
-    """A run's results, and the key that identifies it."""
+    """What a run gave, and the key that it is found by."""
 
     kind: str
     key: str
-    iterations: int
-    time_s: float
+    iterations: Count
+    time_s: Annotated[float, msgspec.Meta(ge=1e-12, le=1e9)]
     wire: WireRow
-    accesses: int
-    remote_transactions: int
-    cpu_s: float
-    max_error: float
+    accesses: Count
+    remote_transactions: Count
+    cpu_s: Annotated[float, msgspec.Meta(ge=0, le=1e12)]
+    max_error: Annotated[float, msgspec.Meta(ge=0, le=1e30)]
+
+
+def _line(run: Run) -> bytes:
+    """The line of a run. Its last key, `sum`, is a checksum of all before it."""
+    body = msgspec.json.encode(run)[:-1]
+    return body + _ending(body) + b"\n"
+
+
+def _ending(body: bytes) -> bytes:
+    return f',"sum":"{hashlib.sha256(body).hexdigest()[:16]}"}}'.encode()
+
+
+ENDING_BYTES = len(_ending(b""))
+
+
+def _run_of(line: bytes) -> Run | None:
+    """The run of a line; None if the line is damaged, or none of a sweep."""
+    body = line[:-ENDING_BYTES]
+    if line != body + _ending(body):
+        return None
+    try:
+        run = msgspec.json.decode(body + b"}", type=Run)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    return run if run.kind == KIND else None
 
 
 def run_key(build: str, machine: Machine, workload: str, inputs: dict[str, Any], case: Case) -> str:
@@ -70,10 +99,11 @@ class SweepFile:
         self.path = path
         self._handle = handle
         self.runs: dict[str, Run] = {}
+        self.note: str | None = None  # what was wrong with the file
 
     def add(self, run: Run) -> None:
         """Append a run in one write, and flush it to the disk."""
-        line = msgspec.json.encode(run) + b"\n"
+        line = _line(run)
         try:
             written = os.write(self._handle, line)
             os.fsync(self._handle)
@@ -84,27 +114,31 @@ class SweepFile:
         self.runs[run.key] = run
 
     def _read(self) -> None:
+        """Take the runs. Raises UserError for a file that has something else.
+
+        A crash or a loss of power can damage the last line alone, since each is brought to the disk
+        before the next is begun. That line is cut off, and its run is repeated.
+        """
         with self.path.open("rb") as file:
             data = file.read()
-        whole = data[: data.rfind(b"\n") + 1]
-        for number, line in enumerate(whole.splitlines(), start=1):
-            try:
-                run = msgspec.json.decode(line, type=Run)
-            except (msgspec.DecodeError, UnicodeDecodeError):
-                run = None
-            if run is None or run.kind != KIND:
-                raise UserError(
-                    f"{self.path}, line {number}: this is no run of a sweep; give another file "
-                    "with --runs, or remove the line"
-                )
+        begin = lines = 0
+        while begin < len(data):
+            end = data.find(b"\n", begin)
+            run = _run_of(data[begin:end]) if end >= 0 else None
+            if run is None:
+                break
             self.runs[run.key] = run
-        if rest := data[len(whole) :]:  # a crash interrupted the last write
-            if not BEGINNING.startswith(rest[: len(BEGINNING)]):
-                raise UserError(
-                    f"{self.path}: its last line is no run of a sweep; give another file with "
-                    "--runs"
-                )
-            os.truncate(self._handle, len(whole))
+            begin, lines = end + 1, lines + 1
+        if begin == len(data):
+            return
+        rest = data[begin:].rstrip(b"\n\0")
+        if b"\n" in rest or not BEGINNING.startswith(rest[: len(BEGINNING)]) or data == b"\n":
+            raise UserError(
+                f"{self.path}, line {lines + 1}: this is no run of a sweep, or it is damaged; give "
+                "another file with --runs, or remove the line"
+            )
+        os.truncate(self._handle, begin)
+        self.note = f"The last line of {self.path} is damaged; its run is repeated."
 
 
 @contextlib.contextmanager
@@ -121,6 +155,8 @@ def opened(path: Path) -> Iterator[SweepFile]:
         try:
             try:
                 file._read()
+                if new:
+                    sync_folder(path.resolve().parent)
             except OSError as error:
                 raise _unwritable(path, error) from None
             yield file

@@ -237,6 +237,19 @@ class Workload(ABC):
             return counted(iterations)
         return counted(3).after(counted(2), iterations - 3)
 
+    def accepts(self, error: float, iterations: int) -> bool:
+        """Whether a result with such an error passed, or would have passed, its verification."""
+        if iterations > self.limits()[0]:
+            return False
+        if error > self.allowed_error():
+            self._reference(iterations)  # some limits are known only after it
+        return error <= self.allowed_error()
+
+    def _reference(self, iterations: int) -> Reference:
+        if iterations not in self._references:
+            self._references[iterations] = self.reference(iterations)
+        return self._references[iterations]
+
     def verify(self, outcome: Outcome) -> float:
         """The largest error among all devices' results. Raises RunFailure if it is too large."""
         import numpy as np
@@ -248,9 +261,7 @@ class Workload(ABC):
                 f"is still {outcome.residual:.2e}; give a larger tolerance"
             )
         check_time(outcome)
-        if outcome.iterations not in self._references:
-            self._references[outcome.iterations] = self.reference(outcome.iterations)
-        expected, magnitude = self._references[outcome.iterations]
+        expected, magnitude = self._reference(outcome.iterations)
         if outcome.values.shape != (case.gpus, expected.size):
             raise RunFailure(
                 f"verification failed: {case} returned {self.values_are} of shape "
