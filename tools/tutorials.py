@@ -5,7 +5,8 @@
 A page is its own script. A block ```console has commands, each after `$ `, and below each command
 its output. A line `...` stands for lines that the page leaves out, and `...` inside of a line for
 what differs from run to run. A sentence that ends in "as `NAME`:" makes the block below it a file.
-The comment <!-- not run: REASON --> above a block keeps the block from being run.
+Two comments steer the run: <!-- not run: REASON --> keeps the block below it from being run, and
+<!-- stand-in: driver --> gives the page a CUDA driver and a PyTorch whose GPUs are host memory.
 
 tests/python/test_tutorials.py runs the pages by the same functions and compares. After a change of
 an output, run this tool and look at the difference.
@@ -107,11 +108,30 @@ def matches(shown: list[str], printed: list[str]) -> bool:
     return re.fullmatch(pattern, "".join(f"{line}\n" for line in printed)) is not None
 
 
+def stand_in(page: Path, folder: Path) -> dict[str, str]:
+    """The environment with the stand-in that the page asks for, which is built in the folder."""
+    if "<!-- stand-in: driver -->" not in page.read_text(encoding="utf-8"):
+        return {}
+    compiler = os.environ.get("CXX", "g++")
+    for source, library in (("fake_driver", "libcuda.so.1"), ("fake_nvml", "libnvidia-ml.so.1")):
+        words = [compiler, "-std=c++20", "-shared", "-fPIC", "-Wl,-Bsymbolic"]
+        words += [f"-Wl,-soname,{library}", "-o", str(folder / library)]
+        words += [str(ROOT / f"tests/cpp/preload/{source}.cpp"), "-pthread", "-ldl"]
+        subprocess.run(words, check=True)
+    return {
+        "LD_LIBRARY_PATH": str(folder),
+        "PYTHONPATH": str(ROOT / "tests/python/stand_ins/driver"),
+        "FAKE_SEED": "1",
+        "INTERLACE_COPY_TRAFFIC": str(folder / "traffic"),  # of no other process
+        "INTERLACE_PRELOAD_START": "wait",  # in place of a race, whose counts differ
+    }
+
+
 class Shell:
     """Runs a page's blocks in a folder, as a reader would in one terminal."""
 
     def __init__(self, folder: Path, environment: dict[str, str] | None = None) -> None:
-        self.folder = folder
+        folder.mkdir(exist_ok=True)
         self.here = folder
         self._place = folder / ".place"
         self._environment = {
@@ -173,10 +193,11 @@ def main(chosen: list[Path]) -> int:
     stale = 0
     for page in chosen:
         lines = page.read_text(encoding="utf-8").splitlines()
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as built:
+            shell = Shell(Path(folder), stand_in(page, Path(built)))
             changes = [
                 (command, printed)
-                for command, printed in steps(page, Shell(Path(folder)))
+                for command, printed in steps(page, shell)
                 if not matches(command.shown, printed)
             ]
         for command, printed in reversed(changes):

@@ -34,7 +34,7 @@ constexpr std::string_view names =
     "staging memory in use\n"
     "context that is not a primary one\n"
     "memory that the driver does not know\n"
-    "switched off\n"
+    "switched off, or of no use\n"
     "the engine failed\n";
 
 static_assert(std::count(names.begin(), names.end(), '\n') == direction_count + 1 + outcome_count);

@@ -113,12 +113,19 @@ void make_engine() {
       throw std::runtime_error(
           "copies are left alone, since a GPU is in exclusive-process mode (nvidia-smi -c 0 ends "
           "it)");
+    const auto options = copy_options::from_environment();
     auto fresh = std::make_unique<copy_engine>(
-        cuda::real_driver(), copy_options::from_environment(),
-        std::function<cuda::copy_machine()>(),
+        cuda::real_driver(), options, std::function<cuda::copy_machine()>(),
         [](const std::string& sentence) { counters_note(sentence.c_str()); });
     fresh->prepare();
-    if (fresh->usable()) made = fresh.release();
+    if (fresh->usable()) {
+      made = fresh.release();
+    } else {
+      counters_note(options.executor == copy_executor::direct
+                        ? "copies are left alone, as INTERLACE_COPY=direct asks"
+                        : "copies are left alone, since no other path helps; other paths need a "
+                          "second GPU that the program can see");
+    }
   } catch (const std::exception& error) {
     counters_note(error.what());
   } catch (...) {

@@ -70,7 +70,10 @@ def test_figures_in_the_text_are_in_the_output(name: str) -> None:
 @needs_core
 @pytest.mark.parametrize("name", PAGES)
 def test_commands_print_what_the_page_shows(name: str, tmp_path: Path) -> None:
-    for command, printed in tutorials.steps(PAGES[name], tutorials.Shell(tmp_path)):
+    built = tmp_path / "built"
+    built.mkdir()
+    shell = tutorials.Shell(tmp_path / "home", tutorials.stand_in(PAGES[name], built))
+    for command, printed in tutorials.steps(PAGES[name], shell):
         shown = "\n".join(printed)
         assert tutorials.matches(command.shown, printed), f"$ {command.text}\n{shown}"
 

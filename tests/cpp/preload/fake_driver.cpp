@@ -17,6 +17,7 @@
 #include <random>
 #include <set>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -179,6 +180,10 @@ driver& state() {
   static auto* one = [] {
     auto* made = new driver;
     if (const char* gpus = std::getenv("FAKE_GPUS")) made->gpus = std::atoi(gpus);
+    if (const char* visible = std::getenv("CUDA_VISIBLE_DEVICES")) {
+      const std::string_view list = visible;
+      made->gpus = 1 + static_cast<int>(std::count(list.begin(), list.end(), ','));
+    }
     for (int gpu = 0; gpu < made->gpus; ++gpu) {
       made->primaries.push_back(std::make_unique<CUctx_st>());
       made->primaries.back()->gpu = gpu;

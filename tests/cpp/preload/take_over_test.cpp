@@ -250,6 +250,7 @@ TEST(TakeOver, WithoutCountersAndWithoutAnEngine) {
   const counters_file alone;  // no path helps
   expect_whole(run(seeded(LOOKING_PROGRAM, "mixed", 12), &alone, {"INTERLACE_COPY=direct"}), alone);
   EXPECT_EQ(alone.copies(outcome::taken_over), 0U);
+  EXPECT_STREQ(alone.slot(0).note.data(), "copies are left alone, as INTERLACE_COPY=direct asks");
 }
 
 TEST(TakeOver, OtherLookupsAreAsWithoutIt) {
