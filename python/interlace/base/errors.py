@@ -1,4 +1,4 @@
-"""What the functions and commands of Interlace raise."""
+"""The exceptions of Interlace's functions and commands."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 
 class UserError(Exception):
-    """Something that the user gave cannot be used.
-
+    """The user's input cannot be used.
     The message is one sentence that names the file, line or option and says what to do. The
     command line prints it to standard error and ends with exit code 2.
     """
@@ -22,7 +21,7 @@ class DeviceError(RuntimeError):
 
 
 def unknown(kind: str, name: str, known: Sequence[str]) -> UserError:
-    """The error for a name that does not exist; it lists those that do."""
+    """The error for an unknown name. Its message lists the known names."""
     import difflib
 
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)

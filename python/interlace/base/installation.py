@@ -1,4 +1,4 @@
-"""Files of this installation that are no Python modules: shared libraries, headers."""
+"""Files of this installation other than Python modules: shared libraries, headers."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 def installed(name: str) -> Path | None:
     """A file that was built with the package, or lies in its sources; None where there is none.
 
-    What was built lies beside the compiled modules, which is not where the sources are if the
-    package was installed to be edited.
+    Built files are next to the compiled modules. In an editable installation that is another folder
+    than the sources'.
     """
     folders = [Path(__file__).parents[1]]
     spec = importlib.util.find_spec("interlace._core")

@@ -1,8 +1,8 @@
-"""Ctrl-C, remembered.
+"""Remembers Ctrl-C.
 
-Python raises KeyboardInterrupt wherever it happens to be. In a destructor or in the callback of a
-weak reference it is dropped, and in an import it may come out as an ImportError; so that a Ctrl-C
-counts in any case, the signal is noted as well.
+Python raises KeyboardInterrupt at any point of the program. A destructor or the callback of a weak
+reference drops the exception, and an import may turn it into an ImportError. The signal is
+therefore also recorded here, so that no Ctrl-C gets lost.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def _note(number: int, frame: FrameType | None) -> None:
 
 @contextmanager
 def noted() -> Iterator[None]:
-    """Notes Ctrl-C from here on; leaves it alone where somebody else answers or ignores it."""
+    """Record Ctrl-C from now on, unless another handler takes or ignores it."""
     global _noted
     _noted = False
     ours = (
@@ -56,6 +56,6 @@ def seen() -> bool:
 
 
 def check() -> None:
-    """Raises the KeyboardInterrupt that may have been dropped."""
+    """Raise KeyboardInterrupt if one may have been dropped."""
     if _noted:
         raise KeyboardInterrupt

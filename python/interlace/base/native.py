@@ -9,7 +9,7 @@ from interlace.base.errors import UserError
 
 
 def load_core() -> Any:
-    """The module without CUDA; raises UserError if it cannot be loaded."""
+    """The module without CUDA. Raises UserError if it cannot be loaded."""
     try:
         return importlib.import_module("interlace._core")
     except ImportError as error:

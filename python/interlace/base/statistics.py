@@ -1,4 +1,4 @@
-"""Figures of several numbers."""
+"""Statistics."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from collections.abc import Iterable
 
 
 def geometric_mean(values: Iterable[float]) -> float | None:
-    """The geometric mean of positive numbers; None of none."""
+    """The geometric mean of positive numbers; None without numbers."""
     logarithms = [math.log(value) for value in values]
     return math.exp(sum(logarithms) / len(logarithms)) if logarithms else None

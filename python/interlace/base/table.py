@@ -1,6 +1,6 @@
 """Tables for people: with rules and colour on a terminal, plain aligned text elsewhere.
 
-Units stand in the header; kB, MB and GB are 1e3, 1e6 and 1e9 bytes, ms is 1e-3 s.
+The header has the units. kB, MB and GB are 1e3, 1e6 and 1e9 bytes, and ms is 1e-3 s.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import NamedTuple
 
 UNKNOWN = "-"
 PAGE = 100  # characters
-WRAPPED = 30  # the least characters for sentences
-BEST = "bold green"  # the style of what won
+WRAPPED = 30  # least width of sentences
+BEST = "bold green"  # style of the fastest row
 
 
 class Column(NamedTuple):
     """A column: two lines of header (name, unit), cells, and whether they are numbers.
 
-    A column that `wraps` may hold sentences; where a terminal is narrow, their lines break.
+    A column that `wraps` may hold sentences, which break into lines on a narrow terminal.
     """
 
     name: str
@@ -48,7 +48,7 @@ SECONDS = ((1e-6, "us"), (1e-3, "ms"), (1.0, "s"))
 
 
 def fixed(values: Sequence[float | None], digits: int = 4) -> list[str]:
-    """Numbers of a column, all with as many decimals as give the largest `digits` digits."""
+    """The numbers of a column, with decimals so that the largest has `digits` digits."""
     known = [abs(value) for value in values if value is not None and math.isfinite(value)]
     largest = max(known, default=0.0)
     places = digits - 1 - math.floor(math.log10(largest)) if largest > 0 else 0
@@ -64,12 +64,12 @@ def fixed(values: Sequence[float | None], digits: int = 4) -> list[str]:
 
 
 def percent(value: float | None) -> str:
-    """A part of one as a percentage."""
+    """A share (0 to 1) as a percentage."""
     return UNKNOWN if value is None else str(round(100 * value))
 
 
 def terminal() -> bool:
-    """Whether people see standard output as it is printed."""
+    """Whether standard output is a terminal."""
     return sys.stdout.isatty()
 
 
@@ -80,9 +80,9 @@ def print_table(
     styles: Sequence[str],
     foot: Sequence[str],
 ) -> None:
-    """Print a table between its headline and what holds for all rows.
+    """Print a table with its headline above and the notes about all rows below.
 
-    A new section begins where `groups` changes; `styles` are those of rows on a terminal.
+    A new section begins where `groups` changes. `styles` are the rows' styles on a terminal.
     """
     print(head)
     print()
@@ -97,9 +97,9 @@ def print_table(
 
 
 def plain(cut: Sequence[Column], groups: Sequence[int] = ()) -> str:
-    """Aligned text: two lines of header, a blank line before each section but the first.
+    """Aligned text: two lines of header, and a blank line between sections.
 
-    Columns stand closer where only that keeps lines within a page of text.
+    Columns move closer together if lines would otherwise be too long for a page of text.
     """
     cells, gaps = sum(column.width for column in cut), len(cut) - 1
     gap = " " if cells + gaps <= PAGE < cells + 2 * gaps else "  "
@@ -120,9 +120,9 @@ def _line(cut: Sequence[Column], cells: Sequence[str], gap: str) -> str:
 
 
 def _blocks(cut: Sequence[Column], width: int) -> list[list[Column]]:
-    """The columns in blocks no wider than the terminal; each begins with the row's name.
+    """The columns in blocks that fit the terminal. Each block begins with the row's name.
 
-    Where one block does not do, the bytes on the wire begin a new one.
+    If one block is not enough, the bytes on the wire begin a new one.
     """
     if _table_width(cut) <= width:
         return [list(cut)]

@@ -43,7 +43,7 @@ def read_text(path: Path, what: str, most: int = MAX_FILE_BYTES) -> str:
 
 
 def parse_any(text: str, where: str, what: str) -> dict[str, Any]:
-    """The document, of any format; `where` is how errors name the file."""
+    """The document of any format; `where` names the file in errors."""
     deep = f"{where}: this is not a {what} file: too deeply nested"
     if _LONG_KEY.search(text):  # tomllib takes memory by the square of a key's parts
         raise UserError(deep)
@@ -64,7 +64,7 @@ def parse_any(text: str, where: str, what: str) -> dict[str, Any]:
 
 
 def _line_of(error: tomllib.TOMLDecodeError, text: str) -> int | None:
-    """The line that is no TOML; None where nobody says which."""
+    """The line with the TOML error; None if it is unknown."""
     line: int | None = getattr(error, "lineno", None)  # from Python 3.14 on
     if line is not None:
         return line
@@ -81,7 +81,7 @@ def _line_of(error: tomllib.TOMLDecodeError, text: str) -> int | None:
 
 
 def _is_deep(document: dict[str, Any]) -> bool:
-    """Whether it is deeper than whoever walks through it by recursion needs to expect."""
+    """Whether the nesting is too deep for recursive functions."""
     level: list[Any] = [document]
     for _ in range(MAX_DEPTH):
         values = (one.values() if isinstance(one, dict) else one for one in level)
@@ -91,7 +91,7 @@ def _is_deep(document: dict[str, Any]) -> bool:
 
 
 def parse(text: str, where: str, what: str, version: int) -> dict[str, Any]:
-    """The document, whose key `format` is `version`; `where` is how errors name the file."""
+    """The document, after a check that `format` is `version`; `where` names the file in errors."""
     document = parse_any(text, where, what)
     found = document.get("format")
     if found is None:

@@ -1,8 +1,7 @@
-"""A process for each piece of work, so that what a piece needs is its own, on as many cores as
-there are.
+"""Runs each piece of work in its own process, on all cores.
 
-The processes are forked: they see the caller's data without a copy, and the peak of their resident
-memory is counted from the fork on.
+The processes are forked. They see the caller's data without a copy, and the peak of their resident
+memory counts from the fork on.
 """
 
 from __future__ import annotations
@@ -52,10 +51,10 @@ def run_all(
     jobs: int,
     on_start: Callable[[int], None] = lambda _: None,
 ) -> Iterator[tuple[int, Result]]:
-    """Do all work, `jobs` at a time; yields each index and result as it ends, in no fixed order.
+    """Do all work, `jobs` at a time. Yields each index and result when it ends, in any order.
 
-    What the work raises is raised here. Whoever leaves the loop early, by an exception as well,
-    stops all processes.
+    An exception of the work is raised here. A caller that leaves the loop early, also by an
+    exception, stops all processes.
     """
     context = multiprocessing.get_context("fork")
     running: dict[Connection, tuple[int, BaseProcess]] = {}
@@ -64,13 +63,13 @@ def run_all(
         while True:
             interrupts.check()
             while len(running) < jobs and (index := next(waiting, None)) is not None:
-                sys.stdout.flush()  # or the child would print it once more
+                sys.stdout.flush()  # or the child would print the buffer again
                 sys.stderr.flush()
                 receiver, sender = context.Pipe(duplex=False)
                 process: BaseProcess = context.Process(
                     target=_work, args=(work[index], sender, os.getpid()), daemon=True
                 )
-                # A Ctrl-C that the child gets before it ignores them would be a traceback.
+                # A Ctrl-C before the child ignores it would print a traceback.
                 held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
                 try:
                     process.start()
@@ -112,8 +111,8 @@ def _receive(receiver: Connection, index: int, process: BaseProcess) -> Any:
 
 
 def _work(work: Callable[[], Result], sender: Connection, parent: int) -> None:
-    """What the child does."""
-    # Ctrl-C reaches the whole process group: the parent alone answers it, and stops this one.
+    """The child's part."""
+    # Ctrl-C reaches the whole process group. Only the parent handles it, and it stops the child.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     with contextlib.suppress(OSError, AttributeError):
@@ -133,7 +132,7 @@ def _work(work: Callable[[], Result], sender: Connection, parent: int) -> None:
 
 
 def _portable(error: Exception) -> Exception:
-    """The exception, if it survives the way to the parent; else one that says the same."""
+    """The exception if it can be pickled for the parent; otherwise one with the same message."""
     text = "".join(traceback.format_exception(error))
     try:
         pickle.loads(pickle.dumps(error))

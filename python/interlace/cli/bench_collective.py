@@ -1,4 +1,4 @@
-"""`interlace bench collective`: collectives as planned copies, beside NCCL's."""
+"""`interlace bench collective`: collectives as planned copies, compared with NCCL's."""
 
 from __future__ import annotations
 
@@ -60,10 +60,10 @@ def collective_command(
     ] = None,
     json_file: ResultsFile = None,
 ) -> None:
-    """Collectives: as copies that are planned together, as plain copies, by NCCL.
+    """Compare collectives as jointly planned copies, as plain copies, and by NCCL.
 
-    An all-reduce is of sums of float32, and has no plain copies. Methods take turns. The bytes of
-    the first and the last repeat are compared, sums with those of the host in double precision.
+    An all-reduce adds float32 numbers and has no plain copies. Methods take turns. The first and
+    the last repeat are verified, sums against the host's sums in double precision.
     """
     wanted = list(PATTERNS)
     if patterns is not None:

@@ -1,4 +1,4 @@
-"""`interlace bench copy`: copies over several paths beside plain ones, on this computer's GPUs."""
+"""`interlace bench copy`: copies over several paths, compared with plain copies, on GPUs."""
 
 from __future__ import annotations
 
@@ -93,10 +93,10 @@ def copy_command(
     ] = False,
     json_file: ResultsFile = None,
 ) -> None:
-    """Copies between host and GPUs and between GPUs: over several paths, plain ones, and NCCL's.
+    """Compare copies over several paths with plain copies and NCCL, on this computer's GPUs.
 
-    NCCL sends and receives between GPUs alone. Methods take turns. The bytes of the first and the
-    last repeat are compared.
+    NCCL sends and receives only between GPUs. Methods take turns. The bytes of the first and the
+    last repeat are verified.
     """
     wanted = None if patterns is None else names_of("--patterns", patterns, PATTERNS, "pattern")
     named = None if methods is None else names_of("--methods", methods, METHODS, "method")

@@ -1,4 +1,4 @@
-"""`interlace bench load`: a checkpoint into tensors, beside safetensors' own reader."""
+"""`interlace bench load`: loads of a checkpoint, compared with safetensors' own reader."""
 
 from __future__ import annotations
 
@@ -53,9 +53,10 @@ def load_command(
     ] = None,
     json_file: ResultsFile = None,
 ) -> None:
-    """A transformer's checkpoint into tensors: by interlace.load, and by safetensors' load_file.
+    """Compare loads of a transformer's checkpoint by interlace.load and safetensors' load_file.
 
-    The file is in the page cache. Methods take turns; the bytes that each loads first are compared.
+    The file is in the page cache. Methods take turns. The bytes of each method's first load are
+    verified.
     """
     most = size_between("--bytes", size, LEAST, MOST)
     count = whole("--repeats", repeats, 1) or DEFAULT_REPEATS

@@ -1,4 +1,4 @@
-"""`interlace bench overlap`: what each mechanism hides of a transfer."""
+"""`interlace bench overlap`: how much of a transfer each mechanism hides."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def overlap_command(
     ] = None,
     json_file: ResultsFile = None,
 ) -> None:
-    """A kernel as long as the transfer of its result, by every mechanism and configuration."""
+    """Measure how much of a transfer each mechanism hides behind a kernel of equal length."""
     if mechanisms is not None:
         mechanism_names("--mechanisms", mechanisms, measured=True)
     if peers is not None:
@@ -106,7 +106,7 @@ def overlap_command(
         bulk_agents=True,
         collectives=OWNER_COLLECTIVES,
     )
-    if chunks is not None:  # all that was asked for: what is refused is a row that says so
+    if chunks is not None:  # all requested configurations; a refused one is a row with the reason
         tuning = replace(tuning, most_waits=None)
     asked = (
         whole("--epochs", epochs, 1) or DEFAULT_EPOCHS,

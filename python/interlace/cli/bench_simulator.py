@@ -1,4 +1,4 @@
-"""`interlace bench simulator`: how fast the simulator is, on one core."""
+"""`interlace bench simulator`: the speed of the simulator on one core."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def simulator_command(
     long: Annotated[bool, typer.Option("--long", help="Also a run of 10^8 accesses.")] = False,
     json_file: ResultsFile = None,
 ) -> None:
-    """Accesses and remote transactions a CPU second of the simulator, for every workload."""
+    """Measure the simulator's accesses and remote transactions in a CPU second, by workload."""
     runs = whole("--repeats", repeats, 1) or DEFAULT_REPEATS
     if json_file is not None:
         files.check_writable(json_file, "--json")

@@ -1,4 +1,4 @@
-"""`interlace calibrate`: how far a simulated machine is from the one that was measured."""
+"""`interlace calibrate`: how far a simulated machine is from the measured one."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ def calibrate_command(
     jobs: Jobs = None,
     json_file: ResultsFile = None,
 ) -> None:
-    """Compare a simulated machine with measured rows: its error in each, by families.
+    """Compare a simulated machine with measured rows, and print the errors by family.
 
-    Rows of host memory are the planner's predictions; kernels' and copies' are simulated.
+    Rows of host memory are predictions of the planner. Rows of kernels and copies are simulated.
     """
     described = load_machine(machine)
     calibration.check_machine(described)
@@ -61,7 +61,7 @@ def calibrate_command(
     given, reasons, failed = (
         measure_here(rows) if measured is None else (read_measured(measured, known), {}, False)
     )
-    if save_measured is not None:  # before what is simulated, which takes long
+    if save_measured is not None:  # before the simulations, which take long
         files.write_all({save_measured: json_text(given)})
     missing = f"not in {measured}"
     with failure_ends():

@@ -34,9 +34,9 @@ def config_command(
         bool, typer.Option("--libs", help="Print what a linker needs for libinterlace.so.")
     ] = False,
 ) -> None:
-    """List the environment variables that there are, with their values, defaults and meanings.
+    """List all environment variables with their values, defaults and meanings.
 
-    A value that means nothing ends it with exit code 2; a name that does not exist is warned about.
+    An invalid value ends the command with exit code 2. An unknown name gets a warning.
     """
     if cflags or libs:
         if json_file is not None:

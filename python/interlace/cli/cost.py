@@ -1,4 +1,4 @@
-"""`interlace cost`: what the hardware of the simulated mechanisms would take of a GPU."""
+"""`interlace cost`: the storage that simulated mechanisms' hardware would need in a GPU."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def cost_command(
         Path | None, typer.Option("--json", metavar="FILE", help="Write what is shown as JSON.")
     ] = None,
 ) -> None:
-    """Say how much storage the queues of simulated mechanisms take of a GPU, beside its caches."""
+    """Print the storage of simulated mechanisms' queues in a GPU, compared with its caches."""
     if machine is None:
         raise UserError("cost needs a machine: a shipped one by name, or a .toml file")
     asked = whole("--gpus", gpus, 2)

@@ -1,4 +1,4 @@
-"""How a command ends where a run fails, and what it says besides its results."""
+"""Ends commands after failed runs, and prints their notes to standard error."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from interlace.model.run import RunFailure
 
 @contextlib.contextmanager
 def failure_ends() -> Iterator[None]:
-    """A run that goes wrong ends the command: one sentence on standard error, exit code 1."""
+    """End the command if a run fails: one sentence on standard error, exit code 1."""
     try:
         yield
     except RunFailure as failure:
@@ -21,7 +21,7 @@ def failure_ends() -> Iterator[None]:
 
 
 def warn(sentence: str) -> None:
-    """Say something on standard error; where nobody can be told, the work goes on."""
+    """Print a sentence to standard error. The work continues if nothing can be printed."""
     say(f"interlace: {sentence}")
 
 

@@ -1,4 +1,4 @@
-"""`interlace locality`: how the loads of unified programs fall on the GPUs' memories."""
+"""`interlace locality`: remote loads of programs on shared pages."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def locality_command(
         Path | None, typer.Option("--json", metavar="FILE", help="Write what is shown as JSON.")
     ] = None,
 ) -> None:  # fmt: skip
-    """Say how many loads of unified programs are remote, and what of remote lines they use."""
+    """Print how many loads of programs on shared pages are remote, and how they use lines."""
     wanted = list(dict.fromkeys(programs or unified.PROGRAMS))
     for name in wanted:
         if name not in unified.PROGRAMS:

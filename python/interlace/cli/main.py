@@ -1,8 +1,7 @@
 """The command `interlace`.
 
-Exit codes: 0; 1 when the work went wrong (a result failed its verification, a device failed); 2
-when something that the user gave cannot be used; 130 after Ctrl-C. Modules that take long to load
-are imported by the command that needs them.
+Exit codes: 0 for success; 1 if the work failed (a wrong result, a failed device); 2 for input that
+cannot be used; 130 after Ctrl-C. A command imports slow modules only when it needs them.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ READER_LEFT = 141  # 128 + SIGPIPE
 
 
 class Command(NamedTuple):
-    """A command: where its function is, or its commands by name, and the line in the list."""
+    """A command: its function's place or its subcommands by name, and its line in the list."""
 
     module: str
     function: str
@@ -104,7 +103,7 @@ COMMANDS = {
 }
 
 
-# Words behind a command that make it another one.
+# Words after a command that make it another command.
 VARIANTS = {
     ("tune", "copy"): Command(
         "interlace.cli.tune_copy",
@@ -123,12 +122,12 @@ class _Stopped(Exception):  # noqa: N818
 
 
 def commands() -> dict[str, Command]:
-    """The commands that this installation has."""
+    """The commands of this installation."""
     return {name: it for name, it in COMMANDS.items() if importlib.util.find_spec(it.module)}
 
 
 def _guarded(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Takes what typer would answer in its own way out of its hands."""
+    """Handles errors and help that typer would print in its own way."""
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -152,7 +151,7 @@ def _typer() -> typer.Typer:
 
 
 def _group(functions: Mapping[str, Callable[..., Any]]) -> typer.Typer:
-    """A command that has commands of its own."""
+    """A command with subcommands."""
     group = _typer()
 
     @group.callback(invoke_without_command=True)
@@ -166,7 +165,7 @@ def _group(functions: Mapping[str, Callable[..., Any]]) -> typer.Typer:
 
 
 def _app(wanted: str | None, variant: str | None = None) -> typer.Typer:
-    """The commands; only the wanted one is loaded, or its variant."""
+    """The commands. Only the requested one, or its variant, is loaded."""
     app = _typer()
 
     @app.callback(invoke_without_command=True)
@@ -222,7 +221,7 @@ def run(arguments: Sequence[str]) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return _stop(INTERRUPTED)
     except Exception as error:
-        if interrupts.seen():  # it is what became of the KeyboardInterrupt
+        if interrupts.seen():  # it replaced the KeyboardInterrupt
             return _stop(INTERRUPTED)
         if isinstance(error, UserError):
             return _complain(str(error))
@@ -232,10 +231,10 @@ def run(arguments: Sequence[str]) -> int:
             return _stop(READER_LEFT)
         if isinstance(error, OSError) and (lost := _unwritten()) is not None:
             return _complain(str(output_lost(lost)))
-        if not hasattr(error, "format_message"):  # what typer's parser raises has it
+        if not hasattr(error, "format_message"):  # errors of typer's parser have it
             raise
         return _complain(_usage_sentence(error))
-    # Typer's own answer, which is silent; a program that interlace run ran may have ended so too.
+    # Typer's own exit, which is silent. A program of `interlace run` may also have ended with it.
     if code == INTERRUPTED and interrupts.seen():
         return _stop(INTERRUPTED)
     return code if isinstance(code, int) else 0

@@ -1,4 +1,4 @@
-"""`interlace plan`: how messages would be cut over the paths of a machine, and why."""
+"""`interlace plan`: how messages would be divided among the paths of a machine, and why."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def plan_command(
         Path | None, typer.Option("--json", metavar="FILE", help="Write the plan as JSON.")
     ] = None,
 ) -> None:
-    """Plan messages over all the paths that help them, and say why each path is in or out."""
+    """Plan messages over all paths that help, and print why each path is used or not."""
     if json_file is not None:
         check_writable(json_file, "--json")
     count = options.whole("--chunks", chunks, 1) or 0

@@ -1,4 +1,4 @@
-"""`interlace reproduce`: the published figures of a paper beside ours."""
+"""`interlace reproduce`: a paper's published figures compared with ours."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def reproduce_command(
         Path | None, typer.Option("--json", metavar="FILE", help="Write all figures and runs.")
     ] = None,
 ) -> None:
-    """Run what a paper's figures need, and print each published figure beside ours.
+    """Make the runs of a paper's figures, and print each published figure beside ours.
 
-    Simulated on the paper's machines; measured where this computer has GPUs. Every result is
-    verified first: a wrong one ends the command with exit code 1.
+    Runs are simulated on the paper's machines, and also measured if this computer has GPUs. Every
+    result is verified first. A wrong result ends the command with exit code 1.
     """
     if paper is None:
         raise UserError(f"reproduce needs the name of a paper; there are {', '.join(PAPERS)}")

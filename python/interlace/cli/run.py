@@ -1,4 +1,4 @@
-"""`interlace run`: a program as it is, with its copies taken over where several paths are faster.
+"""`interlace run`: runs an unchanged program with its copies over several paths where faster.
 
 The program runs in the foreground with libinterlace_preload.so ahead of its libraries.
 """
@@ -32,12 +32,13 @@ def run_command(
         bool, typer.Option("--quiet", help="Say nothing at the end but warnings.")
     ] = False,
 ) -> int:
-    """Run a program as it is, and take over its CUDA copies where several paths are faster.
+    """Run an unchanged program, and send its CUDA copies over several paths where that is faster.
 
-    What was taken over, passed through and gained is printed to standard error at its end; the
-    exit code is the program's. INTERLACE_PRELOAD_THRESHOLD (2M), INTERLACE_PRELOAD_AFTER (256M) and
-    INTERLACE_PRELOAD_START (background, wait, never) say from which size on copies are taken over,
-    after how many bytes, and whether copies wait until that can be.
+    At the end, a report on standard error lists the copies that were taken over and passed through,
+    and the time gained. The exit code is the program's. Three variables control the library:
+    INTERLACE_PRELOAD_THRESHOLD (2M) is the smallest copy that is taken over,
+    INTERLACE_PRELOAD_AFTER (256M) the bytes of copies before the engine starts, and
+    INTERLACE_PRELOAD_START (background, wait, never) says whether copies wait for the start.
     """
     if json_file is not None:
         check_writable(json_file, "--json")

@@ -1,4 +1,4 @@
-"""Options and arguments that several commands take, declared once."""
+"""Options and arguments that several commands share."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ ResultsFile = Annotated[
 
 
 def known_workload(command: str, name: str | None) -> str:
-    """The workload that a command was given; raises UserError for none or one that is not there."""
+    """The command's workload. Raises UserError if it is missing or unknown."""
     if name is None:
         raise UserError(f"{command} needs the name of a workload; there are {', '.join(WORKLOADS)}")
     if name not in WORKLOADS:
@@ -54,7 +54,7 @@ def known_workload(command: str, name: str | None) -> str:
 
 
 def refuse_measuring_options(given: Mapping[str, str | None]) -> None:
-    """Raise UserError if one of these options was given, which say how often a run is measured."""
+    """Raise UserError if an option for the repeats of measured runs was given."""
     for option, value in given.items():
         if value is not None:
             raise UserError(

@@ -146,10 +146,10 @@ def study_command(
 ) -> None:
     """Run a workload by every mechanism and compare.
 
-    Prints a table with a row for each mechanism and number of GPUs. Every result is verified
-    first: a wrong one ends the study with exit code 1.
+    Prints a table with a row for each mechanism and number of GPUs. Every result is verified first.
+    A wrong result ends the study with exit code 1.
     """
-    # Everything that can be wrong with the command, before anything that takes long.
+    # All checks of the command come before anything slow.
     workload = known_workload("study", workload)
     chosen = WORKLOADS[workload]
     given_inputs = inputs()

@@ -1,4 +1,4 @@
-"""`interlace sweep`: a workload over a design space of machines, resumable, on all cores."""
+"""`interlace sweep`: a workload on every machine of a design space."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def sweep_command(
 ) -> None:
     """Run a workload on every machine of a design space.
 
-    Finished runs are kept: the same command goes on where it was stopped, and after a change of the
-    file runs only what changed.
+    Finished runs are kept. The same command resumes a stopped sweep, and after a change of the file
+    it makes only the changed runs.
     """
     if file is None:
         raise UserError("sweep needs a file that describes the design space, FILE.toml")

@@ -1,4 +1,4 @@
-"""`interlace topo`: draws a described machine or the one it runs on, measures it, saves it."""
+"""`interlace topo`: draws, measures and saves a described machine or this computer."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def topo_command(
         Path | None, typer.Option("--json", metavar="FILE", help="Write what is shown as JSON.")
     ] = None,
 ) -> None:
-    """Draw a described machine, or discover the one that this runs on."""
+    """Draw a described machine, or discover this computer."""
     if measure and machine is not None:
         raise UserError(
             "--measure measures the machine that this runs on; leave out the machine's name"

@@ -1,4 +1,4 @@
-"""`interlace trace`: streams of accesses, recorded, taken from other tools, and run again."""
+"""`interlace trace`: records, converts, describes and replays traces of accesses."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def info(
     component: ComponentOption = None,
     json_file: Json = None,
 ) -> None:
-    """Say what a trace has: accesses by kind and GPU, what is remote, locality, store sizes."""
+    """Describe a trace: accesses by kind and GPU, remote accesses, locality, store sizes."""
     path = _existing("info", file)
     said = Foreign(map_file, gpus, format_, component)
     files.check_outputs({"--json": json_file}, {"FILE": path, "--map": map_file})
@@ -113,7 +113,7 @@ def convert(
     component: ComponentOption = None,
     json_file: Json = None,
 ) -> None:
-    """Make a trace file of Interlace of one of Accel-Sim, NVBit's mem_trace or MGPUSim."""
+    """Convert a trace of Accel-Sim, NVBit's mem_trace or MGPUSim into a file of Interlace."""
     path = _existing("convert", file)
     if out is None:
         raise UserError("trace convert needs two files: the one to read and the one to write")
@@ -153,7 +153,7 @@ def replay(
     ] = REPLAYED[0],
     json_file: Json = None,
 ) -> None:
-    """Run a trace of Interlace on a simulated machine."""
+    """Replay a trace file of Interlace on a simulated machine."""
     path = _existing("replay", file)
     if machine is None:
         raise UserError("--machine is missing: name the machine to run the trace on")
@@ -200,7 +200,7 @@ def record(
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="The file to write.")
     ] = None,
 ) -> None:
-    """Run a workload on a simulated machine and write what its warps access."""
+    """Run a workload on a simulated machine and record the accesses of its warps."""
     if workload is None:
         raise UserError(
             f"trace record needs the name of a workload; there are {', '.join(WORKLOADS)}"

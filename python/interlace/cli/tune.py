@@ -1,6 +1,6 @@
-"""`interlace tune`: finds the fastest mechanism of a workload and its parameters by measuring.
+"""`interlace tune`: finds the fastest mechanism of a workload and its parameters by measurement.
 
-What was found is a profile, which later studies use by themselves. Every result is verified.
+The result is a profile. Later studies use it automatically. Every run's result is verified.
 """
 
 from __future__ import annotations
@@ -132,9 +132,9 @@ def tune_command(
 ) -> None:
     """Find a workload's fastest mechanism and parameters, and keep them for later runs.
 
-    Measures candidates by successive elimination, from a coarse grid to a fine one. bulk-copy and
-    split are measured to the end, and picked unless something is faster. Every result is verified.
-    `interlace tune copy` is for copies and has options of its own.
+    Candidates are eliminated step by step, from a coarse grid to a fine one. bulk-copy and split
+    are measured to the end, and one of them is picked unless another candidate is faster. Every
+    result is verified. `interlace tune copy` tunes copies and has options of its own.
     """
     if explained is not None:
         if workload is not None:

@@ -1,4 +1,4 @@
-"""`interlace tune copy`: measures how messages are copied fastest, by their size."""
+"""`interlace tune copy`: measures the fastest way to copy messages of each size."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ def tune_copy_command(
         ),
     ] = None,
 ) -> None:
-    """Measure how copies are fastest on this machine, and keep it for all later copies.
+    """Measure the fastest way to copy on this machine, and save it for all later copies.
 
-    For each direction and size: one plain copy, and paths through other GPUs, the host or both, by
-    streams and by graphs, with several numbers of chunks. Bytes are compared. A direction that is
-    left out is copied plainly by what reads the profile.
+    For each direction and size it measures one plain copy, and paths through other GPUs, the host
+    or both, by streams and by graphs, with several numbers of chunks. All bytes are verified.
+    Directions that are left out use plain copies.
     """
     wanted = names_of("--directions", directions, tuple(PAIRS), "direction")
     sizes = sizes_between(begin, end, factor, DEFAULT_FACTOR)

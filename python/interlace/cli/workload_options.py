@@ -1,4 +1,4 @@
-"""The options that say what a workload computes on, the same for each command that runs one."""
+"""The options of workloads, the same for every command that runs one."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from interlace.model.options import number, whole
 from interlace.workloads import WORKLOADS, options_of_all
 from interlace.workloads.options import Taken, option_of
 
-# What a command is given in place of the options: calling it reads those that were given, by their
-# fields' names. It raises UserError for what is no number.
+# Commands receive this function instead of the options. It returns the given options by their
+# fields' names, and raises UserError for a value that is not a number.
 ReadInputs = Callable[[], Mapping[str, Any]]
 
 
@@ -48,9 +48,9 @@ def _read(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def takes_inputs(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command the options of all workloads in place of its parameter `inputs`.
+    """Replace a command's parameter `inputs` by the options of all workloads.
 
-    The command gets a ReadInputs, so that it can complain of other things first.
+    The command receives a ReadInputs, so it can check other options first.
     """
     options = {name: _parameter(name, taken) for name, taken in options_of_all().items()}
     hints = get_type_hints(command, include_extras=True)

@@ -1,1 +1,1 @@
-"""What studies and measurements give, for people: tables, the page, timelines."""
+"""The output of studies and measurements for people: tables, the page, timelines."""

@@ -7,7 +7,7 @@ from interlace.study.calibrate import GROUPS, CalibrationResults
 
 
 def print_calibration(of: CalibrationResults) -> None:
-    """Prints the rows, then each family's errors."""
+    """Print the rows, then each family's errors."""
     print(
         f"{of.machine}, simulated, beside what was measured on {of.measured['machine']}, driver "
         f"{of.measured['driver']}, CUDA {of.measured['cuda']}, {of.measured['date']}"

@@ -53,7 +53,7 @@ def osu_lines(rows: Sequence[CopyRow], window: int) -> list[str]:
     """Tables in the output format of the OSU micro-benchmarks: latency of one message, bandwidth of
     windows in one direction and in both, between GPU 0 and GPU 1. MB/s are 1e6 bytes a second.
 
-    Bandwidth is that of a window, from its first call until its last byte has arrived.
+    The bandwidth is that of a window, from the first call until the last byte has arrived.
     """
     lines: list[str] = []
     for method in dict.fromkeys(row.method for row in rows):

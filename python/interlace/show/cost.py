@@ -1,4 +1,4 @@
-"""The storage of simulated hardware as a table, beside what papers say."""
+"""The storage of simulated hardware as a table, with the papers' figures."""
 
 from __future__ import annotations
 

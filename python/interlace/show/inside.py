@@ -1,4 +1,4 @@
-"""The inside of simulated runs as text: traffic between GPUs, use of links, who was idle."""
+"""The inside of simulated runs as text: traffic between GPUs, use of links, idle GPUs."""
 
 from __future__ import annotations
 
@@ -81,11 +81,11 @@ def _seconds(seconds: float) -> str:
 
 
 def spark(parts: Sequence[float]) -> str:
-    """Parts of one as blocks of growing height, a character for the mean of some bins."""
+    """Shares as blocks of growing height; a character shows the mean of some bins."""
     width = min(SPARK_WIDTH, len(parts))
     cuts = [len(parts) * k // width for k in range(width + 1)] if width else [0]
     means = [sum(parts[begin:end]) / (end - begin) for begin, end in itertools.pairwise(cuts)]
-    # Whatever is not nothing is at least the lowest block.
+    # Every share above 0 is at least the lowest block.
     steps = len(SPARKS) - 1
     return "".join(SPARKS[min(steps, max(int(mean > 0), round(mean * steps)))] for mean in means)
 

@@ -1,4 +1,4 @@
-"""How loads fall on the GPUs' memories, as tables."""
+"""The locality of loads, as tables."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from interlace.study.locality import MGPUSIM_SPEED, Locality, LocalityRow, share
 
 
 def _beside(rows: Sequence[LocalityRow], *, comparable: bool) -> list[str]:
-    """What MGPUSim printed for the same runs, beside ours; of other programs ours alone."""
+    """MGPUSim's figures for the same runs beside ours; only ours for other programs."""
     lines = [
         f"  {row.program}, {row.gpus} GPU{'s' if row.gpus > 1 else ''}: accesses of the vector L1 "
         f"{row.loads.vector_accesses:,} and {row.mgpusim['vector_accesses']:,.0f}, remote reads "
@@ -42,7 +42,7 @@ def _beside(rows: Sequence[LocalityRow], *, comparable: bool) -> list[str]:
 
 
 def _speeds(rows: Sequence[LocalityRow]) -> list[str]:
-    """Accesses and remote transactions a CPU-second, over MGPUSim's in the same runs."""
+    """Accesses and remote transactions in a CPU second, over MGPUSim's in the same runs."""
     accesses, remote = [], []
     for row in rows:
         if row.mgpusim is None or not row.cpu_s:
@@ -64,7 +64,7 @@ def _speeds(rows: Sequence[LocalityRow]) -> list[str]:
 
 
 def _translations(rows: Sequence[LocalityRow]) -> list[str]:
-    """What TLBs had, and what walks of the page table took."""
+    """Hits of the TLBs, and times of page-table walks."""
     lines = []
     for row in rows:
         it = row.loads
@@ -84,7 +84,7 @@ def _translations(rows: Sequence[LocalityRow]) -> list[str]:
 
 
 def _moves(rows: Sequence[LocalityRow]) -> list[str]:
-    """Pages that moved."""
+    """Migrated pages."""
     lines = []
     for row in rows:
         it = row.loads
@@ -101,7 +101,7 @@ def _moves(rows: Sequence[LocalityRow]) -> list[str]:
 
 
 def _decisions(rows: Sequence[LocalityRow]) -> list[str]:
-    """What engines decided, and by what."""
+    """The engines' decisions and their evidence."""
     lines = [
         f"  {row.program}, {row.gpus} GPUs, {row.mechanism}: {it.choice}"
         + (

@@ -1,7 +1,7 @@
-"""A study as one HTML page that needs nothing else: charts, timelines, table, glossary.
+"""A study as one self-contained HTML page: charts, timelines, table, glossary.
 
-page.html, page.css and page.js are its frame. The charts are drawn by plotly's script, which stands
-in the page. Colours are those of Okabe and Ito, "Color Universal Design" (2008), which people with
+page.html, page.css and page.js are its frame. The page includes plotly's script, which draws the
+charts. The colours are those of Okabe and Ito, "Color Universal Design" (2008), which people with
 any colour vision can tell apart.
 """
 
@@ -34,10 +34,10 @@ BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILION, PURPLE, GREY = PALETTE.value
 MECHANISM_COLOURS = {row.name: PALETTE[row.colour] for row in ROWS}
 WIRE_KINDS = (("useful", GREEN, ""), ("protocol", SKY, "."), ("wasted", VERMILION, "/"))
 TRACK_COLOURS = {"kernel": BLUE, "agent": GREEN, "copy": ORANGE, "exchange": PURPLE}
-HEAT = [[0, "#f4f5f7"], [0.02, "#d6eaf8"], [0.5, BLUE], [1, "#001d33"]]  # nothing is nearly white
+HEAT = [[0, "#f4f5f7"], [0.02, "#d6eaf8"], [0.5, BLUE], [1, "#001d33"]]  # 0 is nearly white
 INSIDE_HEIGHT = 300
-MOST_NUMBERED = 8  # GPUs, for a number in each cell
-MAX_BARS = 1500  # of one timeline; what comes later is left out, and the page says so
+MOST_NUMBERED = 8  # most GPUs with a number in each cell
+MAX_BARS = 1500  # events of a timeline; the page says how many later ones it leaves out
 
 GLOSSARY = (
     ("speedup", "The time of one GPU of the same node over that of the row."),
@@ -77,7 +77,7 @@ Chart = tuple[str, str, str, dict[str, Any]]
 
 
 def page(study: Study, timelines: Timelines) -> str:
-    """The page as text; it makes no request when it is opened."""
+    """The page as text. It makes no network request."""
     from plotly.offline import get_plotlyjs
 
     charts = _charts(study)
@@ -116,7 +116,7 @@ def _file(name: str) -> str:
 
 
 def _facts(study: Study) -> list[tuple[str, str]]:
-    """The header's names and values; the values are HTML."""
+    """The header's names and values. The values are HTML."""
     first, data, machine = study.rows[0], study.data, study.machine
     found = []
     found.append(("Data", escape(f"{first.data}: {data['size']}")))
@@ -225,7 +225,7 @@ def _gpus(count: int) -> str:
 def _bars(
     rows: list[StudyRow], value: str, unit: str, hover: str, factor: float = 1.0
 ) -> list[dict[str, Any]]:
-    """Bars by number of GPUs, a trace for each mechanism but the bound."""
+    """Bars by number of GPUs, with a trace for each mechanism except the bound."""
     colours = _colours(rows)
     traces = []
     for mechanism in dict.fromkeys(row.mechanism for row in rows):
@@ -269,7 +269,7 @@ def _opportunity(rows: list[StudyRow], x: list[Any]) -> dict[str, Any]:
 
 
 def _charts(study: Study) -> list[tuple[str, str, str, dict[str, Any]]]:
-    """Id, title, caption and figure of each chart that there is data for."""
+    """Id, title, caption and figure of each chart that has data."""
     many = [row for row in study.rows if row.gpus > 1]
     found = []
     if many:
@@ -283,7 +283,7 @@ def _charts(study: Study) -> list[tuple[str, str, str, dict[str, Any]]]:
 
 
 def _first_of_each(rows: list[StudyRow]) -> list[StudyRow]:
-    """A row for each number of GPUs, the derived one where there is one."""
+    """A row for each number of GPUs, preferably the derived one."""
     found: dict[int, StudyRow] = {}
     for row in rows:
         if row.gpus not in found or row.derived:
@@ -351,7 +351,7 @@ def _scaling_chart(rows: list[StudyRow]) -> tuple[str, str, str, dict[str, Any]]
     highest = max(max(row.speedup, row.opportunity or 0) for row in rows)
     layout = {
         "xaxis": {"title": {"text": "GPUs"}, "tickvals": counts},
-        # The linear line may leave the chart, or the others could not be told apart.
+        # The linear line may leave the chart; otherwise the others would be too close together.
         "yaxis": {"title": {"text": "speedup (x)"}, "range": [0, 1.4 * highest]},
     }
     caption = "Speedup over the number of GPUs, from one GPU on."
@@ -402,7 +402,7 @@ def _overlap_chart(rows: list[StudyRow]) -> tuple[str, str, str, dict[str, Any]]
     ]
     layout = {
         "barmode": "group",
-        "height": _wire_height(rows),  # they stand side by side
+        "height": _wire_height(rows),  # they are side by side
         "yaxis": {"title": {"text": "transfer time hidden (%)"}, "rangemode": "tozero"},
         "shapes": [_level(0)],
     }
@@ -413,7 +413,7 @@ def _overlap_chart(rows: list[StudyRow]) -> tuple[str, str, str, dict[str, Any]]
 
 
 def _inside_charts(study: Study) -> list[Chart]:
-    """The matrix of bytes and the use of the links of each row with the most GPUs."""
+    """The byte matrix and the links' use for each row with the most GPUs."""
     most = study.rows[-1].gpus
     found: list[tuple[StudyRow, Inside]] = []
     for row in study.rows:

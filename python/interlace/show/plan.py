@@ -54,7 +54,7 @@ def _one_message(planned: Planned) -> list[str]:
 
 
 def _several_messages(planned: Planned) -> list[str]:
-    """A line for each message with the paths that carry it, and why others do not."""
+    """A line for each message: its paths, and the reasons against the others."""
     plan = planned.plan
     starts = max(len("from"), *(len(m.start) for m in planned.messages))
     ends = max(len("to"), *(len(m.end) for m in planned.messages))
@@ -81,7 +81,7 @@ def _several_messages(planned: Planned) -> list[str]:
 
 
 def print_plan(planned: Planned) -> None:
-    """Prints a plan for people."""
+    """Print a plan for people."""
     plan = planned.plan
     print(_headline(planned))
     print()

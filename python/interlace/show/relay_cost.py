@@ -1,4 +1,4 @@
-"""What relaying a copy costs, as a table."""
+"""The cost of relaying copies, as a table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How fast the simulator is, as a table."""
+"""The speed of the simulator, as a table."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from interlace.study.simulator_speed import SpeedResults
 
 
 def print_speed(of: SpeedResults) -> None:
-    """Prints the table."""
+    """Print the table."""
     rows = [*of.rows, *([of.long] if of.long else [])]
     names = [row.workload for row in of.rows] + (["long run"] if of.long else [])
     columns = [

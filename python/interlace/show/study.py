@@ -1,4 +1,4 @@
-"""A study as a table, and what holds for all of its rows."""
+"""A study as a table with notes."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _rates(rows: Sequence[StudyRow]) -> list[float | None]:
 
 
 def columns(rows: Sequence[StudyRow], *, full: bool = False) -> list[Column]:
-    """The columns of a study's table, which is at most 105 wide, or `full`."""
+    """The columns of a study's table, which is at most 105 wide unless `full`."""
     time, time_unit = scale((row.time_s for row in rows), SECONDS)
     sizes = [
         value
@@ -141,7 +141,7 @@ def duration(value: float) -> str:
 
 
 def headline(study: Study) -> str:
-    """What was run, where, and whether it was measured."""
+    """The workload, the machine, and whether the rows are measured or simulated."""
     first = study.rows[0]
     how = "simulated" if first.node == "sim" else "measured"
     counts = sorted({row.iterations for row in study.rows})
@@ -160,7 +160,7 @@ def verification(study: Study) -> tuple[str, str]:
 
 
 def footers(study: Study) -> list[str]:
-    """What holds for all rows."""
+    """Notes about all rows."""
     which, worst = verification(study)
     lines = [f"{which.capitalize()} verified; the largest relative error is {worst}."]
     rates = [rate for rate in _rates(study.rows) if rate is not None]
@@ -191,7 +191,7 @@ def footers(study: Study) -> list[str]:
 
 
 def _communication(rows: Sequence[StudyRow]) -> list[str]:
-    """How much of the bulk copy's time its copies are."""
+    """The share of copies in the bulk copy's time."""
     bound = {row.gpus: row.time_s for row in rows if row.mechanism == BOUND}
     shown = [
         f"{max(0.0, 1 - bound[row.gpus] / row.time_s):.0%} on {row.gpus} GPUs"
@@ -202,7 +202,7 @@ def _communication(rows: Sequence[StudyRow]) -> list[str]:
 
 
 def _alone_s(row: StudyRow, bound: Mapping[int, float]) -> float | None:
-    """What the row's copies take for themselves; None where they run beside kernels."""
+    """The time of a row's copies alone; None if they run beside kernels."""
     if row.gpus == 1:
         return 0.0
     if row.mechanism in (BASELINE, SERIAL_COPY) and row.gpus in bound:
@@ -213,7 +213,7 @@ def _alone_s(row: StudyRow, bound: Mapping[int, float]) -> float | None:
 
 
 def phases(rows: Sequence[StudyRow]) -> list[str]:
-    """An iteration of each row whose copies stand behind its kernels: a table of both parts."""
+    """A table of kernels' and copies' times in an iteration, for rows that copy after kernels."""
     bound = {row.gpus: row.time_s for row in rows if row.mechanism == BOUND}
     bulk = {row.gpus: row for row in rows if row.mechanism == BASELINE}
     split = [
@@ -265,7 +265,7 @@ def _shows_phases(study: Study) -> bool:
 
 
 def _limit(row: StudyRow) -> list[str]:
-    """What limits the kernels on one GPU, and how near they come to it."""
+    """The limit of the kernels on one GPU, and the share of it that they reach."""
     if not row.limit:
         return []
     limit = row.limit
@@ -283,7 +283,7 @@ def _limit(row: StudyRow) -> list[str]:
 
 
 def _packing(rows: Sequence[StudyRow]) -> list[str]:
-    """What queues of remote stores made of them, on the most GPUs."""
+    """The packets of remote stores' queues, on the most GPUs."""
     most = max(row.gpus for row in rows)
     lines = []
     for row in rows:
@@ -299,7 +299,7 @@ def _packing(rows: Sequence[StudyRow]) -> list[str]:
 
 
 def legend(mechanisms: Iterable[str]) -> list[str]:
-    """What the figures beside these mechanisms are."""
+    """The meanings of mechanisms in the table."""
     figures = {
         (CHUNK_BYTES.name, AGENT_THREADS.name): "(chunk bytes, threads)",
         (CHUNK_BYTES.name,): "(chunk bytes)",
@@ -317,7 +317,7 @@ def legend(mechanisms: Iterable[str]) -> list[str]:
 
 
 def print_study(study: Study) -> None:
-    """Print the table to standard output, with rules and colour if that is a terminal."""
+    """Print the table to standard output, with rules and colour on a terminal."""
     fastest = _fastest(study.rows)
     styles = [
         BEST if index in fastest else "dim" if row.derived else ""
@@ -331,7 +331,7 @@ def print_study(study: Study) -> None:
 
 
 def _fastest(rows: Sequence[StudyRow]) -> set[int]:
-    """The fastest mechanism of each number of GPUs above 1, the bound aside."""
+    """The fastest mechanism for each number of GPUs above 1, without the bound."""
     best: dict[int, int] = {}
     for index, row in enumerate(rows):
         if row.gpus == 1 or row.mechanism == BOUND:

@@ -1,4 +1,4 @@
-"""A sweep as tables, and as lines of values."""
+"""A sweep as tables and as CSV."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SHOWN = 20  # points in the table
 
 
 def _best(rows: Sequence[SweepRow]) -> SweepRow:
-    """The fastest on the most GPUs, the bound aside unless nothing else was run."""
+    """The fastest row on the most GPUs, without the bound unless there is nothing else."""
     most = max(row.gpus for row in rows)
     mechanisms = [row for row in rows if row.gpus == most and row.mechanism != BOUND]
     return min(mechanisms or [row for row in rows if row.gpus == most], key=lambda r: r.time_s)
@@ -61,14 +61,14 @@ def _by_point(rows: Sequence[SweepRow]) -> list[SweepRow]:
 
 
 class _AxisValue(NamedTuple):
-    """The runs on the most GPUs of all points that have a value of a key."""
+    """The runs on the most GPUs, for all points with this value of a key."""
 
     key: str
     value: Any
     rows: list[SweepRow]
 
     def mean_s(self, mechanism: str) -> float:
-        """Geometric mean over the points of the mechanism's fastest time."""
+        """The geometric mean over the points of the mechanism's fastest time."""
         own = [row for row in self.rows if row.mechanism == mechanism]
         points = itertools.groupby(own, key=lambda row: row.point)
         return statistics.geometric_mean(min(r.time_s for r in group) for _, group in points)

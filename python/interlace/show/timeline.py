@@ -20,14 +20,14 @@ TRACKS = ("kernel", "agent", "copy", "exchange")  # in this order; others follow
 
 
 def track_order(track: str) -> tuple[int, str]:
-    """A key that sorts tracks as they are shown."""
+    """The sort key of a track in display order."""
     return (TRACKS.index(track) if track in TRACKS else len(TRACKS), track)
 
 
 def lanes(events: Iterable[Event]) -> dict[str, list[Event]]:
-    """A device's events by lane: a track, or `copy 2` for what overlaps with another on its track.
+    """A device's events by lane: a track, or `copy 2` for events that overlap others there.
 
-    Within a lane events ascend and none overlap; lanes come in the order in which they are shown.
+    Events of a lane ascend and do not overlap. Lanes are in display order.
     """
     found: dict[tuple[tuple[int, str], int], list[Event]] = {}
     for event in sorted(events, key=lambda e: (e.start_s, e.end_s, e.track, e.name)):
@@ -45,8 +45,8 @@ def lanes(events: Iterable[Event]) -> dict[str, list[Event]]:
 def chrome_trace(study: Study, timelines: Timelines) -> str:
     """The timelines as a trace: a process for each mechanism and device, a thread for each lane.
 
-    The links' use is a counter of each direction, in a process for each mechanism, over the whole
-    run. All mechanisms start at 0 in the same trace, one below the other.
+    Each mechanism has a process with a counter of each link direction's use over the whole run. All
+    mechanisms start at time 0 in the same trace.
     """
     events: list[dict[str, Any]] = []
     process = 0
@@ -95,7 +95,7 @@ def chrome_trace(study: Study, timelines: Timelines) -> str:
 
 
 def _link_counters(process: int, name: str, seen: Inside) -> list[dict[str, Any]]:
-    """A counter for each direction of a link: per cent of each time bin that it was busy."""
+    """A counter for each link direction: the busy percentage of each time bin."""
     events = [
         _named("process_name", process, 0, {"name": name}),
         _named("process_sort_index", process, 0, {"sort_index": process}),
@@ -110,7 +110,7 @@ def _link_counters(process: int, name: str, seen: Inside) -> list[dict[str, Any]
                 "ts": round(seen.bin_s * index * 1e6, 6),
                 "args": {"busy %": round(100 * part, 2)},
             }
-            # A last one brings the counter down at the end.
+            # A last value brings the counter to 0.
             for index, part in enumerate([*link.by_bin, 0.0])
         ]
     return events

@@ -30,7 +30,7 @@ WORDS = {
 
 
 def _number(value: float) -> str:
-    """Three digits, or all of those before the point."""
+    """Three digits, or all digits before the point."""
     if value == 0 or not math.isfinite(value):
         return "-" if not math.isfinite(value) else "0"
     digits = max(0, 2 - math.floor(math.log10(abs(value))))
@@ -39,7 +39,7 @@ def _number(value: float) -> str:
 
 
 def _table(*columns: str) -> Table:
-    """A table without frames, which pipes and narrow terminals leave readable."""
+    """A table without frames, readable in pipes and narrow terminals."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, show_edge=False)
     for at, column in enumerate(columns):
         table.add_column(column, justify="left" if at == 0 else "right", no_wrap=at > 0)
@@ -132,7 +132,7 @@ def _draw_links(console: Console, machine: Machine) -> None:
 
 
 def _draw_routes(console: Console, topology: Topology) -> None:
-    """Ways that are alike are one row, with one of them as the example."""
+    """Rows of equal routes, each with one route as the example."""
     shapes: dict[tuple[Any, ...], list[Route]] = {}
     for route in topology.routes.values():
         if route.start == "host":
@@ -157,7 +157,7 @@ def _draw_routes(console: Console, topology: Topology) -> None:
 
 
 def draw(topology: Topology, measured: Sequence[dict[str, Any]] | None, console: Console) -> None:
-    """Prints a topology for people."""
+    """Print a topology for people."""
     machine = topology.machine
     console.print(Text(f"# {machine.name}: {machine.title}"), soft_wrap=True)
     _draw_devices(console, topology)

@@ -1,4 +1,4 @@
-"""What a trace has, and what its replay gave, as tables."""
+"""The statistics of a trace and the result of its replay, as tables."""
 
 from __future__ import annotations
 
