@@ -1,7 +1,8 @@
-"""Regions for kernels of your own: PyTorch, Triton, CuPy, Numba.
+"""Regions for your own kernels: PyTorch, Triton, CuPy, Numba.
 
-A region is an array that several GPUs hold. In an epoch each device writes its part of the back
-buffer and reads the front; the exchange brings the parts to the other devices and swaps:
+A region is an array that several GPUs hold. In an epoch each device reads the front buffer and
+writes its part of the back buffer. The exchange sends the parts to the other devices and swaps the
+buffers:
 
     group = interlace.Group.local()        # all GPUs
     ranks = interlace.Region(group, (n,), "float32", mechanism="bulk-copy")
@@ -10,11 +11,11 @@ buffer and reads the front; the exchange brings the parts to the other devices a
         ...                                # kernels in stream[d] write ranks.back(d)[begin:end]
         ranks.exchange(d, stream[d])
 
-What C++ promises of calls, memory, graphs and deadlines (interlace/region.hpp) holds here.
+The promises of C++ about calls, memory, graphs and deadlines (interlace/region.hpp) hold here too.
 
-Streams are a torch.cuda.Stream, a cupy.cuda.Stream, anything else with `__cuda_stream__`, or the
-number of a cudaStream_t. None is CUDA's default stream, which is the current one of PyTorch and
-CuPy as long as they were not given another: pass torch.cuda.current_stream(device) to be sure.
+A stream is a torch.cuda.Stream, a cupy.cuda.Stream, any object with `__cuda_stream__`, or the
+number of a cudaStream_t. None is CUDA's default stream. PyTorch and CuPy use it as their current
+stream unless your program sets another one, so pass torch.cuda.current_stream(device) to be sure.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def _cuda() -> ModuleType:
 
 
 def stream_number(stream: object) -> int:
-    """The cudaStream_t of a stream, as a number; None is the default stream."""
+    """The number of a stream's cudaStream_t; None is the default stream."""
     if stream is None:
         return 0
     if isinstance(stream, int) and not isinstance(stream, bool):
@@ -74,7 +75,7 @@ def stream_number(stream: object) -> int:
 
 
 def dtype_name(dtype: object) -> str:
-    """The name of a NumPy or PyTorch dtype, as "float32"; also "bfloat16"."""
+    """The name of a dtype of NumPy or PyTorch, such as "float32" or "bfloat16"."""
     text = str(dtype)
     if text.startswith("torch."):
         return text.removeprefix("torch.")
@@ -106,10 +107,10 @@ def _kind_and_bits(name: str) -> tuple[int, int]:
 
 
 class DeviceArray:
-    """Memory of a GPU for torch.from_dlpack, cupy.from_dlpack, cupy.asarray, numba.cuda and others.
+    """GPU memory for torch.from_dlpack, cupy.from_dlpack, cupy.asarray, numba.cuda and others.
 
-    It orders nothing: what reads or writes it is enqueued behind what it depends on by its user.
-    It keeps the region.
+    It does not order any work. The caller enqueues readers and writers after the work that they
+    depend on. The array keeps its region alive.
     """
 
     def __init__(
@@ -178,7 +179,10 @@ def _gather_of(communicator: Any, rank: int | None, size: int | None) -> tuple[A
 
 
 class Group:
-    """The GPUs that hold replicas: of one process, or a process each."""
+    """The GPUs that hold the replicas of regions, in one process or with a process for each GPU.
+
+    Make a group with `local` or `join`. A device is an index from 0 to `devices` - 1.
+    """
 
     def __init__(self, made: Any, gather: AllGather | None = None) -> None:
         self._group = made
@@ -186,11 +190,21 @@ class Group:
 
     @classmethod
     def local(cls, ordinals: Sequence[int] | None = None, *, deadline: float = 10.0) -> Group:
-        """One process: device d is GPU ordinals[d]; without them all GPUs that it sees.
+        """Make a group of GPUs that this process drives.
 
-        A GPU may stand for several devices, as in [0, 0]: docs/how-to/shared-gpu.md says what
-        such a program must do and what is refused. `deadline` in seconds is of every wait on a
-        device.
+        Args:
+            ordinals: Device d is GPU `ordinals[d]`. By default every visible GPU is a device. One
+                GPU may stand for several devices, as in `[0, 0]`: docs/how-to/shared-gpu.md
+                describes the rules of such a program. deadline: The most seconds of every wait on a
+                device.
+
+        Raises:
+            UserError: An ordinal names no GPU, two GPUs lack peer access, or there is no GPU.
+            DeviceError: The driver failed.
+
+        Example:
+            group = interlace.Group.local([0, 1])
+            assert group.devices == 2
         """
         return cls(_cuda().Group.local(None if ordinals is None else list(ordinals), deadline))
 
@@ -204,12 +218,29 @@ class Group:
         ordinal: int | None = None,
         deadline: float = 10.0,
     ) -> Group:
-        """A process for each GPU; called by all of them.
+        """Make a group with a process for each GPU. All processes must call this function.
 
-        `all_gather` is torch.distributed (once initialised) or one of its process groups, an mpi4py
-        communicator, or a function from bytes to the list of all ranks' bytes, with `rank` and
-        `size`. Device `rank` is GPU `ordinal` of this process; without it, GPU `rank`. Where
-        processes share a GPU, the deadline is longer: times the number of processes on it.
+        The processes run on one computer as one user.
+
+        Args:
+            all_gather: The initialised module `torch.distributed`, one of its process groups, a
+                communicator of mpi4py, or a function from this rank's bytes to the list of all
+                ranks' bytes.
+            rank: This process's rank. Required only if `all_gather` is a function.
+            size: The number of processes. Required only if `all_gather` is a function.
+            ordinal: The GPU of this process. By default GPU `rank`.
+            deadline: The most seconds of every wait on a device. If processes share a GPU, the
+                deadline is multiplied by the number of processes on it.
+
+        Raises:
+            UserError: The arguments of the ranks do not fit together, on all ranks.
+            DeviceError: The driver or the operating system failed on a rank.
+
+        Example:
+            import torch.distributed
+
+            torch.distributed.init_process_group("gloo")
+            group = interlace.Group.join(torch.distributed)
         """
         gather, own, count = _gather_of(all_gather, rank, size)
         number = own if ordinal is None else ordinal
@@ -217,12 +248,12 @@ class Group:
         return cls(made, gather)
 
     def gather(self, own: bytes) -> list[bytes]:
-        """All ranks' bytes, in the order of the ranks; called by all of them."""
+        """Return the bytes of all ranks in rank order. All ranks must call this function."""
         return [own] if self._gather is None else list(self._gather(own))
 
     @property
     def devices(self) -> int:
-        """The number of devices, over all processes."""
+        """The number of devices in all processes."""
         return int(self._group.devices)
 
     @property
@@ -231,21 +262,25 @@ class Group:
         return list(self._group.local_devices)
 
     def ordinal(self, device: int) -> int:
-        """The GPU of a device of this process, as CUDA numbers it."""
+        """The CUDA ordinal of the GPU of a local device."""
         return int(self._group.ordinal(device))
 
     def check(self) -> None:
-        """Raises DeviceError for what went wrong on a device or in another process; no waiting."""
+        """Raise DeviceError if a device or another process reported an error. Does not wait."""
         self._group.check()
 
     def synchronize(self, device: int, stream: object = None) -> None:
-        """Waits for all in the stream, or until there is something to raise: DeviceError as of
-        `check`, KeyboardInterrupt after Ctrl-C."""
+        """Wait until everything in the stream has run.
+
+        Raises:
+            DeviceError: A device or another process reported an error, or a deadline passed.
+            KeyboardInterrupt: Ctrl-C was pressed.
+        """
         self._group.synchronize(device, stream_number(stream))
 
 
 class _Memory:
-    """A tensor that a caller brings."""
+    """The caller's tensor."""
 
     def __init__(self, tensor: Any, which: str) -> None:
         if hasattr(tensor, "data_ptr") and hasattr(tensor, "is_contiguous"):  # PyTorch
@@ -274,7 +309,7 @@ class _Memory:
 
 
 def _count(value: object, what: str, least: int = 0, most: int = (1 << 63) - 1) -> int:
-    """A whole number as the extension takes them; UserError says what it is of."""
+    """A whole number for the extension. Raises UserError, which names `what`."""
     number = least - 1
     if not isinstance(value, bool):
         with contextlib.suppress(TypeError):
@@ -292,7 +327,7 @@ def lengths_of(shape: object) -> tuple[int, ...]:
 
 
 def boundaries_of(boundaries: Sequence[int]) -> list[int]:
-    """Where the devices' parts begin and end; empty: equal parts."""
+    """The boundaries of the devices' parts; empty for equal parts."""
     return [_count(b, f"boundaries[{k}]") for k, b in enumerate(boundaries)]
 
 
@@ -305,7 +340,7 @@ def _text(value: object, what: str) -> str:
 def _ranges(
     of_owner: Sequence[tuple[int, int, Sequence[int]]], owner: int, devices: int
 ) -> list[tuple[int, int, int]]:
-    """Begin, end and receivers, a bit each, of the ranges of a device's part."""
+    """Begin, end and receivers (a bit mask) of the ranges of a device's part."""
     where = f"of subscribers[{owner}]"
     return [
         (
@@ -319,7 +354,7 @@ def _ranges(
 
 @contextlib.contextmanager
 def _told_to_all(group: Group) -> Iterator[None]:
-    """What this rank finds out before it asks for a region is an error on all."""
+    """Report this rank's error before it requests a region to all ranks."""
     try:
         yield
     except Exception as error:
@@ -331,7 +366,7 @@ def _told_to_all(group: Group) -> Iterator[None]:
 def _replicas(
     fronts: Sequence[Any], backs: Sequence[Any], devices: int
 ) -> tuple[list[tuple[int, int]], tuple[int, ...], str]:
-    """Addresses of fronts and backs, a pair a device; their shape and dtype."""
+    """The addresses of fronts and backs, a pair for each device, and their shape and dtype."""
     if len(fronts) != devices or len(backs) != devices:
         raise UserError(
             f"{len(fronts)} fronts and {len(backs)} backs for {devices} devices of this process"
@@ -348,18 +383,47 @@ def _replicas(
 
 
 class Region:
-    """An array that the devices of a group hold at the same indices, twice: front and back.
+    """An array that every device of a group holds, in a front and a back buffer.
 
-    `mechanism` is "bulk-copy", "inline", "polling" or "copy-engine". Under the last two the kernels
-    that write publish their chunks by themselves (`counters`, `chunks`). The agent of "polling" has
-    `agent_threads` threads, which copy by `agent_copy`: "vectors", or "bulk" (cp.async.bulk through
-    shared memory, 64 KiB for each 32 threads, of which 4096 suffice on H200). `boundaries` and
-    `subscribers` count elements of the flattened array: device d writes [boundaries[d],
-    boundaries[d + 1]), equal parts where there are none, and subscribers[d] has (begin, end,
-    devices) for ranges that only some devices receive. Made by all ranks of a group, with equal
-    arguments. Memory of its own starts as 0xff in every byte. `checks` is the debug mode, of
-    kernels that note what they do (`stored_by`). Raises UserError for what is asked wrongly, on all
-    ranks, ModelError for calls out of order and DeviceError for what fails on a device.
+    All ranks of a group must make their regions in the same order with equal arguments. The buffers
+    start with 0xff in every byte.
+
+    Args:
+        group: The devices that hold the region.
+        shape: The shape of the array, on every device.
+        dtype: The dtype: a name such as "float32" or "bfloat16", or a dtype of NumPy or PyTorch.
+        mechanism: "bulk-copy", "inline", "polling" or "copy-engine" (docs/reference/mechanisms.md).
+            Under "polling" and "copy-engine" the kernels publish the chunks that they wrote,
+            through `counters` and `chunks`. boundaries: Device d writes elements [boundaries[d],
+            boundaries[d + 1]) of the flattened array. By default the parts are equal. subscribers:
+            `subscribers[d]` lists (begin, end, devices) for the ranges of device d's part that only
+            some devices receive, in elements of the flattened array. By default every device
+            receives everything. chunk_bytes: The size of a chunk in bytes, under "polling" and
+            "copy-engine". agent_threads: The threads of the agent of "polling". agent_copy:
+            "vectors", or "bulk" for agents that copy with cp.async.bulk through shared memory. A
+            bulk agent takes 64 KiB of shared memory for each 32 threads; 4096 threads suffice on
+            H200. checks: The debug mode. The exchange checks the notes of kernels (`stored_by`,
+            `published_by`). name: A name for error messages.
+
+    Raises:
+        UserError: An argument is wrong on some rank. All ranks raise.
+        ModelError: Calls are out of order.
+        DeviceError: A device, the driver or another process failed.
+
+    Example:
+        import torch
+
+        group = interlace.Group.local()
+        with interlace.Region(group, (1 << 20,), torch.float32) as region:
+            for d in group.local_devices:
+                with torch.cuda.device(group.ordinal(d)):
+                    stream = torch.cuda.current_stream()
+                    region.begin(d, stream)
+                    begin, end = region.part(d)
+                    torch.from_dlpack(region.back(d))[begin:end].fill_(d)
+                    region.exchange(d, stream)
+            for d in group.local_devices:
+                group.synchronize(d, torch.cuda.current_stream(group.ordinal(d)))
     """
 
     def __init__(
@@ -379,7 +443,7 @@ class Region:
         _memory: Sequence[tuple[int, int]] = (),
     ) -> None:
         self.group = group
-        self._tensors: object = None  # that the region lies in
+        self._tensors: object = None  # keeps the caller's tensors alive
         self._checks = checks
         with _told_to_all(group):
             self.shape = lengths_of(shape)
@@ -401,9 +465,25 @@ class Region:
 
     @classmethod
     def over(cls, group: Group, front: Any, back: Any, **options: Any) -> Region:
-        """A region in tensors that the caller brings: front and back, with their contents.
+        """Make a region from the caller's tensors, which keep their contents.
 
-        Of several local devices, sequences of one for each. The tensors are kept alive.
+        Args:
+            group: The devices that hold the region.
+            front: The front buffer. A list with a tensor for each device if the process has
+                several. back: The back buffer, likewise. Fronts and backs have one shape and one
+                dtype. They are contiguous, aligned to 16 bytes and do not overlap. The region keeps
+                them alive. options: The other arguments of `Region`.
+
+        Raises:
+            UserError: A tensor does not fit.
+
+        Example:
+            import torch
+
+            group = interlace.Group.local([0])
+            front, back = (torch.zeros(1 << 20, device="cuda:0") for _ in range(2))
+            region = interlace.Region.over(group, front, back, mechanism="bulk-copy")
+            region.close()
         """
         fronts = list(front) if isinstance(front, (list, tuple)) else [front]
         backs = list(back) if isinstance(back, (list, tuple)) else [back]
@@ -414,7 +494,7 @@ class Region:
         return made
 
     def part(self, device: int) -> tuple[int, int]:
-        """The elements [begin, end) of the flattened array that the device writes."""
+        """Return (begin, end): the device writes these elements of the flattened array."""
         begin, end = self._region.part(device)
         return int(begin), int(end)
 
@@ -422,31 +502,42 @@ class Region:
         return DeviceArray(pointer, shape, dtype, self.group.ordinal(device), self)
 
     def front(self, device: int) -> DeviceArray:
-        """What the device reads in the epoch that has begun, or else in the next one.
+        """The buffer that the device reads in the current epoch, or in the next one between epochs.
 
-        Each exchange swaps front and back: ask again for every epoch.
+        Each exchange swaps front and back, so call this function again in every epoch.
         """
         return self._array(device, self._region.front(device), self.shape, self.dtype)
 
     def back(self, device: int) -> DeviceArray:
-        """What the device writes its part of."""
+        """The buffer in which the device writes its part. Call this function in every epoch."""
         return self._array(device, self._region.back(device), self.shape, self.dtype)
 
     def backs(self, device: int) -> list[int]:
-        """Addresses of all devices' backs, as `device` reaches them: for stores of kernels under
-        "inline"."""
+        """The addresses of all devices' backs, valid on `device`, for kernels under "inline"."""
         return [int(p) for p in self._region.backs(device)]
 
     def begin(self, device: int, stream: object = None) -> None:
-        """In front of the kernels of an epoch that write; enqueues and does not wait."""
+        """Begin an epoch, before the kernels that write the back. Enqueues, and does not wait.
+
+        Raises:
+            ModelError: The device has already begun this epoch.
+            DeviceError: An earlier epoch failed.
+        """
         self._region.begin(device, stream_number(stream))
 
     def exchange(self, device: int, stream: object = None) -> None:
-        """Behind them: what stands behind it in the stream sees all devices' parts in the front."""
+        """End an epoch, after the kernels that write the back. Enqueues, and does not wait.
+
+        Work that follows in the stream sees the parts of all devices in the front.
+
+        Raises:
+            ModelError: The device has not begun the epoch.
+            DeviceError: An earlier epoch failed.
+        """
         self._region.exchange(device, stream_number(stream))
 
     def chunks(self, device: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """Begin and end of each chunk of the device's part, in elements; ascending."""
+        """The (begin, end) of each chunk of the device's part, in elements: shape (n, 2)."""
         return np.array(self._region.chunks(device), dtype=np.int64).reshape(-1, 2)
 
     def _table(self, device: int, name: str, columns: int, dtype: str) -> DeviceArray:
@@ -455,27 +546,26 @@ class Region:
         return self._array(device, self._region.table(device)[name], shape, dtype)
 
     def chunks_on(self, device: int) -> DeviceArray:
-        """Rows of three 64-bit words in the device's memory: begin and end of each chunk, and one
-        for Interlace alone."""
+        """The chunks in the device's memory: rows of begin, end and an internal word, as int64."""
         return self._table(device, "chunks", 3, "int64")
 
     def counters(self, device: int) -> DeviceArray:
-        """A 64-bit counter for each chunk, in the device's memory, for kernels that publish.
+        """The 64-bit counters of the chunks in the device's memory, for kernels that publish.
 
-        Behind a barrier of its block, one thread adds the number of elements of chunk c that the
-        block has stored to counters[c], with release at the scope of the GPU; Triton:
-        tl.debug_barrier(), tl.atomic_add(counters + c, n, sem="release", scope="gpu"). In an epoch
-        each element is added once. Nothing resets them. Under "copy-engine" a kernel also has to
-        set `flags`: include/interlace/region.hpp, region::table.
+        After a barrier of its block, one thread adds the number of elements of chunk c that the
+        block has stored to counters[c], with release ordering at GPU scope. In Triton:
+        tl.debug_barrier(), then tl.atomic_add(counters + c, n, sem="release", scope="gpu"). In an
+        epoch each element counts once. Counters are never reset. Under "copy-engine" a kernel must
+        also set `flags` (include/interlace/region.hpp, region::table).
         """
         return self._table(device, "counters", 1, "int64")
 
     def flags(self, device: int) -> DeviceArray:
-        """A 32-bit word for each chunk, that streams wait for under "copy-engine"."""
+        """The 32-bit words of the chunks that streams wait for under "copy-engine"."""
         return self._table(device, "flags", 1, "int32")
 
     def launches(self, device: int) -> DeviceArray:
-        """The epochs that are over: one 64-bit word."""
+        """The number of finished epochs: one 64-bit word in the device's memory."""
         return self._array(device, self._region.table(device)["launches"], (1,), "int64")
 
     def _notes(self, device: int, which: int) -> DeviceArray:
@@ -487,21 +577,24 @@ class Region:
         return self._array(device, self._region.notes(device)[which], (end - begin,), "int32")
 
     def stored_by(self, device: int) -> DeviceArray:
-        """For the debug mode, a word for each element of the part: a kernel that stores element
-        begin + i writes its block's number plus 1 to word i.
+        """The notes of stores in the debug mode: an int32 for each element of the device's part.
 
-        With `checks` the exchange reports an element of a chunk that is noted here and not in
-        `published_by`, or there and not here, with its block, and forgets all notes. Kernels that
-        note nothing are checked by their counters only.
+        A kernel that stores element begin + i of the flattened array writes its block's number plus
+        1 to word i. The exchange reports every element that is noted here or in `published_by`, but
+        not in both, with its block. Then it clears all notes. Kernels without notes are checked
+        only through their counters.
+
+        Raises:
+            UserError: The region was made without `checks`.
         """
         return self._notes(device, 0)
 
     def published_by(self, device: int) -> DeviceArray:
-        """As `stored_by`, for the block that adds the element to its chunk's counter."""
+        """Like `stored_by`, for the block that adds the element to its chunk's counter."""
         return self._notes(device, 1)
 
     def close(self) -> None:
-        """Waits for the devices and gives the memory back. By all ranks, in the same order."""
+        """Wait for the devices and free the memory. All ranks close regions in the same order."""
         self._region.close()
 
     def __enter__(self) -> Region:
