@@ -195,14 +195,15 @@ class Group:
         Args:
             ordinals: Device d is GPU `ordinals[d]`. By default every visible GPU is a device. One
                 GPU may stand for several devices, as in `[0, 0]`: docs/how-to/shared-gpu.md
-                describes the rules of such a program. deadline: The most seconds of every wait on a
-                device.
+                describes the rules of such a program.
+            deadline: The most seconds of every wait on a device.
 
         Raises:
             UserError: An ordinal names no GPU, two GPUs lack peer access, or there is no GPU.
             DeviceError: The driver failed.
 
-        Example:
+        Example::
+
             group = interlace.Group.local([0, 1])
             assert group.devices == 2
         """
@@ -236,7 +237,8 @@ class Group:
             UserError: The arguments of the ranks do not fit together, on all ranks.
             DeviceError: The driver or the operating system failed on a rank.
 
-        Example:
+        Example::
+
             import torch.distributed
 
             torch.distributed.init_process_group("gloo")
@@ -394,23 +396,28 @@ class Region:
         dtype: The dtype: a name such as "float32" or "bfloat16", or a dtype of NumPy or PyTorch.
         mechanism: "bulk-copy", "inline", "polling" or "copy-engine" (docs/reference/mechanisms.md).
             Under "polling" and "copy-engine" the kernels publish the chunks that they wrote,
-            through `counters` and `chunks`. boundaries: Device d writes elements [boundaries[d],
-            boundaries[d + 1]) of the flattened array. By default the parts are equal. subscribers:
-            `subscribers[d]` lists (begin, end, devices) for the ranges of device d's part that only
-            some devices receive, in elements of the flattened array. By default every device
-            receives everything. chunk_bytes: The size of a chunk in bytes, under "polling" and
-            "copy-engine". agent_threads: The threads of the agent of "polling". agent_copy:
-            "vectors", or "bulk" for agents that copy with cp.async.bulk through shared memory. A
-            bulk agent takes 64 KiB of shared memory for each 32 threads; 4096 threads suffice on
-            H200. checks: The debug mode. The exchange checks the notes of kernels (`stored_by`,
-            `published_by`). name: A name for error messages.
+            through `counters` and `chunks`.
+        boundaries: Device d writes elements [boundaries[d], boundaries[d + 1]) of the flattened
+            array. By default the parts are equal.
+        subscribers: `subscribers[d]` lists (begin, end, devices) for the ranges of device d's part
+            that only some devices receive, in elements of the flattened array. By default every
+            device receives everything.
+        chunk_bytes: The size of a chunk in bytes, under "polling" and "copy-engine".
+        agent_threads: The threads of the agent of "polling".
+        agent_copy: "vectors", or "bulk" for agents that copy with cp.async.bulk through shared
+            memory. A bulk agent takes 64 KiB of shared memory for each 32 threads; 4096 threads
+            suffice on H200.
+        checks: The debug mode. The exchange checks the notes of kernels (`stored_by`,
+            `published_by`).
+        name: A name for error messages.
 
     Raises:
         UserError: An argument is wrong on some rank. All ranks raise.
         ModelError: Calls are out of order.
         DeviceError: A device, the driver or another process failed.
 
-    Example:
+    Example::
+
         import torch
 
         group = interlace.Group.local()
@@ -470,14 +477,16 @@ class Region:
         Args:
             group: The devices that hold the region.
             front: The front buffer. A list with a tensor for each device if the process has
-                several. back: The back buffer, likewise. Fronts and backs have one shape and one
-                dtype. They are contiguous, aligned to 16 bytes and do not overlap. The region keeps
-                them alive. options: The other arguments of `Region`.
+                several.
+            back: The back buffer, likewise. Fronts and backs have one shape and one dtype. They are
+                contiguous, aligned to 16 bytes and do not overlap. The region keeps them alive.
+            options: The other arguments of `Region`.
 
         Raises:
             UserError: A tensor does not fit.
 
-        Example:
+        Example::
+
             import torch
 
             group = interlace.Group.local([0])
